@@ -1,0 +1,191 @@
+#include "qtape/examples/data/dataset.h"
+
+#include <zlib.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <system_error>
+
+#include "qtape/ops/core/error.h"
+
+namespace qtape::data {
+namespace {
+
+constexpr uint32_t images_magic = 0x00000803;
+constexpr uint32_t labels_magic = 0x00000801;
+constexpr int64_t max_side = 4096;
+constexpr int64_t max_count = 100'000'000;
+// The largest pixel count, 1.7e15, fits an int64_t, so products of checked extents need no
+// guard.
+static_assert(max_count <= INT64_MAX / (max_side * max_side));
+
+struct CloseGz {
+  void operator()(gzFile file) const { gzclose(file); }
+};
+
+/// The bytes of a plain or gzip file, read once from front to back.
+class IdxFile {
+ public:
+  explicit IdxFile(const std::string& path) : path_(path) {
+    errno = 0;
+    file_.reset(gzopen(path.c_str(), "rb"));
+    require<IoError>(file_ != nullptr, "{}: cannot open: {}", path_, std::strerror(errno));
+    gzbuffer(file_.get(), 1 << 17);
+  }
+
+  const std::string& path() const { return path_; }
+
+  /// Checks the magic number and returns the big-endian words after it.
+  std::vector<int64_t> read_header(uint32_t magic, size_t words, const char* content) {
+    std::vector<uint8_t> bytes(4 * (1 + words));
+    const size_t got = read(bytes);
+    // Before the length: a short file of another kind should be told what it is.
+    if (got >= 4) {
+      require<FormatError>(
+          word(bytes, 0) == magic,
+          "{}: wrong magic 0x{:08x}, expected 0x{:08x} (IDX {} of unsigned bytes)", path_,
+          word(bytes, 0), magic, content);
+    }
+    if (got < bytes.size()) fail_truncated(bytes.size(), "header", got);
+    std::vector<int64_t> extents;
+    for (size_t i = 1; i <= words; ++i) extents.push_back(word(bytes, i));
+    return extents;
+  }
+
+  /// Reads exactly `count` bytes, then the end of the file.
+  std::vector<uint8_t> read_rest(size_t count, const char* content) {
+    constexpr size_t chunk = size_t{1} << 20;
+    std::vector<uint8_t> bytes;
+    while (bytes.size() < count) {
+      const size_t have = bytes.size();
+      const size_t want = std::min(chunk, count - have);
+      // The header's claim is not to be trusted with memory before the bytes have come.
+      if (have + want > bytes.capacity()) bytes.reserve(std::min(count, 2 * have + chunk));
+      bytes.resize(have + want);
+      const size_t got = read(std::span(bytes).subspan(have));
+      if (got < want) fail_truncated(count, content, have + got);
+    }
+    expect_end();
+    return bytes;
+  }
+
+ private:
+  static uint32_t word(std::span<const uint8_t> bytes, size_t index) {
+    const uint8_t* at = bytes.data() + 4 * index;
+    return uint32_t{at[0]} << 24 | uint32_t{at[1]} << 16 | uint32_t{at[2]} << 8 |
+           uint32_t{at[3]};
+  }
+
+  /// Fills `bytes` and returns how many came: fewer only where the file ends.
+  size_t read(std::span<uint8_t> bytes) {
+    errno = 0;
+    const int got = gzread(file_.get(), bytes.data(), static_cast<unsigned>(bytes.size()));
+    const int reason = errno;
+    const int status = gz_status();
+    require<IoError>(status != Z_ERRNO, "{}: cannot read: {}", path_, std::strerror(reason));
+    require<FormatError>(got >= 0 && status != Z_DATA_ERROR,
+                         "{}: corrupt gzip stream: wrong data or checksum", path_);
+    position_ += static_cast<size_t>(got);
+    return static_cast<size_t>(got);
+  }
+
+  int gz_status() const {
+    int status = Z_OK;
+    gzerror(file_.get(), &status);
+    return status;
+  }
+
+  /// zlib's name for a gzip member that the end of the file cuts.
+  bool gzip_is_cut() const { return gz_status() == Z_BUF_ERROR; }
+
+  void expect_end() {
+    uint8_t surplus = 0;
+    const size_t end = position_;
+    const size_t got = read(std::span(&surplus, 1));
+    require<FormatError>(
+        got == 0, "{}: surplus bytes: expected the end after {} bytes, got more", path_, end);
+    require<FormatError>(
+        !gzip_is_cut(),
+        "{}: truncated gzip stream: expected a checksum after {} bytes, got none", path_, end);
+  }
+
+  [[noreturn]] void fail_truncated(size_t expected, const char* content, size_t got) const {
+    fail<FormatError>("{}: truncated{}: expected {} bytes of {}, got {}", path_,
+                      gzip_is_cut() ? " gzip stream" : "", expected, content, got);
+  }
+
+  std::string path_;
+  std::unique_ptr<gzFile_s, CloseGz> file_;
+  size_t position_ = 0;
+};
+
+void check_extent(const std::string& path, const char* name, int64_t value, int64_t limit) {
+  require<FormatError>(value >= 1 && value <= limit, "{}: {} {} is outside 1..{}", path, name,
+                       value, limit);
+}
+
+std::vector<int32_t> checked_labels(const std::string& path, std::span<const uint8_t> bytes,
+                                    int64_t classes) {
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    require<FormatError>(bytes[i] < classes, "{}: label {} at index {} is outside 0..{}", path,
+                         bytes[i], i, classes - 1);
+  }
+  return {bytes.begin(), bytes.end()};
+}
+
+/// `directory`/`name` or the same with .gz, whichever exists.
+std::string find_file(const std::string& directory, const std::string& name) {
+  const std::string plain = (std::filesystem::path(directory) / name).string();
+  for (const std::string& path : {plain, plain + ".gz"}) {
+    std::error_code ignored;
+    if (std::filesystem::exists(path, ignored)) return path;
+  }
+  fail<IoError>("{}: not found, neither plain nor with .gz", plain);
+}
+
+Dataset read_pair(const std::string& directory, const std::string& part) {
+  return read_idx(find_file(directory, part + "-images-idx3-ubyte"),
+                  find_file(directory, part + "-labels-idx1-ubyte"));
+}
+
+}  // namespace
+
+Dataset read_idx(const std::string& images_path, const std::string& labels_path,
+                 int64_t classes) {
+  require<ArgumentError>(classes >= 1 && classes <= 256,
+                         "read_idx: expected classes within 1..256, got {}", classes);
+  IdxFile images(images_path);
+  IdxFile labels(labels_path);
+  const std::vector<int64_t> extents = images.read_header(images_magic, 3, "images");
+  check_extent(images.path(), "image count", extents[0], max_count);
+  check_extent(images.path(), "row count", extents[1], max_side);
+  check_extent(images.path(), "column count", extents[2], max_side);
+  const int64_t label_count = labels.read_header(labels_magic, 1, "labels")[0];
+  check_extent(labels.path(), "label count", label_count, max_count);
+  require<FormatError>(label_count == extents[0],
+                       "{}: expected {} labels, as many as images in {}"
+                       ", got {}",
+                       labels_path, extents[0], images_path, label_count);
+  Dataset set = {extents[1], extents[2], classes, {}, {}};
+  const auto pixel_count = static_cast<size_t>(extents[0] * set.features());
+  set.pixels = images.read_rest(pixel_count, "pixels");
+  const auto label_bytes = labels.read_rest(static_cast<size_t>(label_count), "labels");
+  set.labels = checked_labels(labels_path, label_bytes, classes);
+  return set;
+}
+
+Split read_idx_directory(const std::string& directory) {
+  Split split = {read_pair(directory, "train"), read_pair(directory, "t10k")};
+  require<FormatError>(
+      split.train.rows == split.test.rows && split.train.cols == split.test.cols,
+      "{}: expected t10k images of {}x{} as in train, got {}x{}", directory, split.train.rows,
+      split.train.cols, split.test.rows, split.test.cols);
+  return split;
+}
+
+}  // namespace qtape::data

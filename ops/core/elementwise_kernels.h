@@ -1,0 +1,72 @@
+// The loops behind Elementwise: included by the .cpp of each elementwise op, nowhere else.
+#pragma once
+
+#include "qtape/ops/core/elementwise.h"
+#include "qtape/ops/core/isa.h"
+#include "qtape/ops/core/math.h"
+#include "qtape/ops/core/threads.h"
+#include "qtape/ops/core/vectorize.h"
+
+namespace qtape {
+namespace detail {
+
+/// dx (+)= dy * slope; `v` is the kept operand or output, or dy itself when nothing is kept.
+template <class Op, class T, bool accumulate>
+auto slope_loop() {
+  return simd::best<const Op*, const T*, const T*, T*, int64_t>(
+      [](const Op* op, const T* v, const T* dy, T* dx, int64_t n) {
+        const Op f = *op;
+        QTAPE_INDEPENDENT
+        for (int64_t i = 0; i < n; ++i) {
+          const T gradient = dy[i] * static_cast<T>(f.slope(v[i]));
+          dx[i] = accumulate ? dx[i] + gradient : gradient;
+        }
+      });
+}
+
+}  // namespace detail
+
+template <class Op>
+TensorType Elementwise<Op>::infer(Inputs inputs) const {
+  check_compute(inputs[0]);
+  if constexpr (requires { op().validate(); }) op().validate();
+  return inputs[0];
+}
+
+template <class Op>
+Kernel Elementwise<Op>::forward(const Binding& b) const {
+  return dispatch_compute(b.output.dtype, [&]<class T>() -> Kernel {
+    const auto loop = simd::best<const Op*, const T*, T*, int64_t>(
+        [](const Op* op, const T* x, T* y, int64_t n) {
+          const Op f = *op;
+          QTAPE_INDEPENDENT
+          for (int64_t i = 0; i < n; ++i) y[i] = static_cast<T>(f.value(x[i]));
+        });
+    return [op = op(), loop, x = b.operand<const T>(0), y = b.y<T>(), n = b.output.elements(),
+            threads = b.threads](const Step&) {
+      parallel_for(threads, n, 1024, pointwise_grain, [&](int64_t begin, int64_t end) {
+        loop(&op, x + begin, y + begin, end - begin);
+      });
+    };
+  });
+}
+
+template <class Op>
+Kernel Elementwise<Op>::backward(const Binding& b) const {
+  if (!b.wanted(0)) return {};
+  return dispatch_compute(b.output.dtype, [&]<class T>() -> Kernel {
+    const T* v = Op::slope_of == SlopeOf::Operand  ? b.operand<const T>(0)
+                 : Op::slope_of == SlopeOf::Output ? b.y<const T>()
+                                                   : b.dy_as<const T>();
+    const auto loop = b.accumulate(0) ? detail::slope_loop<Op, T, true>()
+                                      : detail::slope_loop<Op, T, false>();
+    return [op = op(), loop, v, dy = b.dy_as<const T>(), dx = b.dx<T>(0),
+            n = b.output.elements(), threads = b.threads](const Step&) {
+      parallel_for(threads, n, 1024, pointwise_grain, [&](int64_t begin, int64_t end) {
+        loop(&op, v + begin, dy + begin, dx + begin, end - begin);
+      });
+    };
+  });
+}
+
+}  // namespace qtape

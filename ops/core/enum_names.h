@@ -1,0 +1,47 @@
+// Text spelling of enumerations: one table per enum, indexed by value, used by files and messages.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+namespace qtape {
+
+/// Specialise with a `std::array<std::string_view, N>`, one spelling per value from 0 on.
+template <class E>
+inline constexpr auto enum_names = nullptr;
+
+template <class E>
+concept NamedEnum = std::is_enum_v<E> && !std::is_null_pointer_v<decltype(enum_names<E>)>;
+
+template <class E>
+std::string_view to_string_view(E value) {
+  static_assert(!std::is_null_pointer_v<std::remove_const_t<decltype(enum_names<E>)>>,
+                "enum_names has no specialisation for this enum");
+  return enum_names<E>[static_cast<size_t>(value)];
+}
+
+/// The value spelled `text`, or nothing.
+template <class E>
+std::optional<E> from_string(std::string_view text) {
+  for (size_t i = 0; i < enum_names<E>.size(); ++i) {
+    if (enum_names<E>[i] == text) return static_cast<E>(i);
+  }
+  return std::nullopt;
+}
+
+/// "A, B, C": for messages that list what was expected.
+template <class E>
+std::string spellings() {
+  std::string text;
+  for (std::string_view name : enum_names<E>) {
+    if (!text.empty()) text += ", ";
+    text += name;
+  }
+  return text;
+}
+
+}  // namespace qtape

@@ -1,0 +1,48 @@
+// Attributes as data: each op and option struct lists its members once, and JSON, printing and
+// the documentation walk that list.
+#pragma once
+
+#include <string_view>
+#include <tuple>
+#include <variant>
+
+namespace qtape {
+
+/// One attribute: its JSON key, the member it lives in and one line of documentation.
+template <class Owner, class Value>
+struct Field {
+  std::string_view key;
+  Value Owner::*member;
+  std::string_view doc;
+};
+
+template <class Owner, class Value>
+constexpr Field<Owner, Value> field(std::string_view key, Value Owner::*member,
+                                    std::string_view doc) {
+  return {key, member, doc};
+}
+
+/// A struct with a static `fields()` that returns a tuple of Field.
+template <class T>
+concept Described = requires { T::fields(); };
+
+/// Calls `visit(field)` for each attribute of `T` in order.
+template <Described T, class Visit>
+constexpr void for_each_field(Visit&& visit) {
+  std::apply([&](const auto&... each) { (visit(each), ...); }, T::fields());
+}
+
+template <class T>
+inline constexpr bool is_variant = false;
+template <class... Ts>
+inline constexpr bool is_variant<std::variant<Ts...>> = true;
+
+/// Calls `visit.template operator()<Alternative>()` for each alternative of a variant type.
+template <class Variant, class Visit>
+constexpr void for_each_alternative(Visit&& visit) {
+  []<class... Ts>(std::type_identity<std::variant<Ts...>>, Visit& each) {
+    (each.template operator()<Ts>(), ...);
+  }(std::type_identity<Variant>{}, visit);
+}
+
+}  // namespace qtape

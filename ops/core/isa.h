@@ -1,0 +1,68 @@
+// Instruction sets: one source, three compiled versions, the same bits from each.
+//
+// A kernel body is a captureless lambda over pointers and extents. `simd::best` compiles it for
+// the baseline, AVX2 and AVX-512 by `target` attributes inside one translation unit, so nothing
+// compiled for a newer machine can leak into code that an older one runs. The versions give equal
+// bits because every body is plain IEEE arithmetic, compiled without contraction, and every
+// reduction states its own order through a fixed number of lanes.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "qtape/ops/core/enum_names.h"
+
+namespace qtape {
+
+enum class Isa : uint8_t { Baseline, Avx2, Avx512 };
+
+template <>
+inline constexpr auto enum_names<Isa> =
+    std::array<std::string_view, 3>{"baseline", "avx2", "avx512"};
+
+/// The best version that this processor runs, capped by the environment variable `QTAPE_ISA`
+/// (`baseline`, `avx2`, `avx512`). Throws ArgumentError for any other value of the variable.
+Isa isa();
+
+namespace simd {
+
+// Flattening is what lets a body be vectorised for its target; without optimisation it only
+// slows the sanitizer build down.
+#if defined(__x86_64__) && defined(__GNUC__) && defined(__OPTIMIZE__)
+#define QTAPE_HAS_ISA_VERSIONS 1
+#define QTAPE_AVX2 __attribute__((target("avx2"), flatten, noinline))
+#define QTAPE_AVX512 \
+  __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512"), flatten, noinline))
+#else
+#define QTAPE_HAS_ISA_VERSIONS 0
+#define QTAPE_AVX2
+#define QTAPE_AVX512
+#endif
+
+template <class Body, class... Args>
+struct Versions {
+  static void baseline(Args... args) { Body{}(args...); }
+  QTAPE_AVX2 static void avx2(Args... args) { Body{}(args...); }
+  QTAPE_AVX512 static void avx512(Args... args) { Body{}(args...); }
+};
+
+/// The version of `body` for `isa()`, as a plain function pointer: `best<const float*, float*,
+/// int64_t>([](const float* x, float* y, int64_t n) { ... })`.
+template <class... Args, class Body>
+auto best(Body) -> void (*)(Args...) {
+#if QTAPE_HAS_ISA_VERSIONS
+  switch (isa()) {
+    case Isa::Avx512:
+      return &Versions<Body, Args...>::avx512;
+    case Isa::Avx2:
+      return &Versions<Body, Args...>::avx2;
+    case Isa::Baseline:
+      break;
+  }
+#endif
+  return &Versions<Body, Args...>::baseline;
+}
+
+}  // namespace simd
+}  // namespace qtape

@@ -1,0 +1,177 @@
+// The contract between an op and the engine: what an op declares, and what its kernels receive.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "qtape/ops/core/error.h"
+#include "qtape/ops/core/fields.h"
+#include "qtape/ops/core/types.h"
+
+namespace qtape {
+
+/// Three independent switches of a step.
+struct Mode {
+  bool train = false;     ///< dropout is active
+  bool observe = false;   ///< observers write their states
+  bool quantize = false;  ///< quantizers apply
+  bool operator==(const Mode&) const = default;
+};
+
+namespace mode {
+inline constexpr Mode float_train{true, false, false};
+inline constexpr Mode qat{true, true, true};
+inline constexpr Mode calibrate{false, true, false};
+inline constexpr Mode eval{false, false, true};
+inline constexpr Mode float_eval{false, false, false};
+}  // namespace mode
+
+/// How a kernel touches an operand: only a State leaf may be given to a ReadWrite slot.
+enum class Access : uint8_t { Read, ReadWrite };
+
+/// Declaration of one operand.
+struct Slot {
+  std::string_view name;
+  bool differentiable = true;
+  Access access = Access::Read;
+};
+
+/// Operand types in slot order.
+using Inputs = std::span<const TensorType>;
+
+/// What backward reads and which buffers an op can share. The planner frees what is not kept.
+struct Keep {
+  uint32_t operands = 0;           ///< bit i: backward reads the value of operand i
+  bool output = false;             ///< backward reads the output
+  bool forward_in_place = false;   ///< the output may overwrite operand 0
+  bool backward_in_place = false;  ///< the gradient of operand 0 may overwrite dy
+  bool view = false;               ///< the output is operand 0, bit for bit
+};
+
+/// Bytes that an op needs beside its operands and its output.
+struct Footprint {
+  int64_t saved = 0;    ///< written by forward, read by backward
+  int64_t scratch = 0;  ///< free for use within one kernel
+};
+
+/// What can go wrong inside a kernel. A kernel never throws: it records the first fault of the
+/// step, and the tape throws after the pass.
+struct Fault {
+  const char* text = nullptr;  ///< fmt text with {index} and {value}, or nullptr
+  int64_t index = 0;
+  double value = 0;
+};
+
+/// Run-time record of one node: the user's switches and what its kernels report.
+struct NodeStatus {
+  bool enabled = true;          ///< quantizers: apply in modes that quantize
+  bool observing = true;        ///< quantizers: observe in modes that observe
+  bool applied = false;         ///< quantizers: the last forward quantized
+  int64_t non_finite = 0;       ///< NaN and infinite elements that observers skipped so far
+  double squared_noise = 0;     ///< quantizers: last mean squared quantization noise, on request
+  Fault fault;
+};
+
+/// What differs from step to step.
+struct Step {
+  Mode mode;
+  uint64_t seed = 0;    ///< seed of the tape
+  uint64_t number = 0;  ///< training steps so far: the counter of random ops
+};
+
+/// What an op's `forward` and `backward` return: runs one step, without allocating or throwing.
+using Kernel = std::function<void(const Step&)>;
+
+/// Where a gradient goes. `data` is null when nobody wants it.
+struct Gradient {
+  std::byte* data = nullptr;
+  bool accumulate = false;  ///< add to what is there instead of overwriting it
+};
+
+/// Memory and context that an op's kernels are bound to. All buffers are 64-byte aligned.
+struct Binding {
+  Inputs inputs;                         ///< operand types
+  TensorType output;                     ///< output type
+  std::span<std::byte* const> operands;  ///< operand values; in backward only the kept ones
+  std::byte* result = nullptr;           ///< output value; in backward only when kept
+  std::byte* dy = nullptr;               ///< backward: gradient of the output
+  std::span<const Gradient> gradients;   ///< backward: where each operand's gradient goes
+  std::byte* saved = nullptr;            ///< Footprint::saved bytes
+  std::byte* scratch = nullptr;          ///< Footprint::scratch bytes
+  NodeStatus* status = nullptr;
+  uint64_t stream = 0;  ///< distinguishes the random numbers of nodes
+  int threads = 1;
+
+  template <class T>
+  T* operand(int i) const {
+    return reinterpret_cast<T*>(operands[static_cast<size_t>(i)]);
+  }
+  template <class T>
+  T* y() const {
+    return reinterpret_cast<T*>(result);
+  }
+  template <class T>
+  T* dy_as() const {
+    return reinterpret_cast<T*>(dy);
+  }
+  template <class T>
+  T* dx(int i) const {
+    return reinterpret_cast<T*>(gradients[static_cast<size_t>(i)].data);
+  }
+  bool wanted(int i) const { return gradients[static_cast<size_t>(i)].data != nullptr; }
+  bool accumulate(int i) const { return gradients[static_cast<size_t>(i)].accumulate; }
+};
+
+/// The contract. `infer` is the only place that validates attributes, shapes and dtypes; it throws
+/// GraphError with what is wrong, and the graph adds where.
+template <class X>
+concept Compute = std::equality_comparable<X> && std::default_initializable<X> && Described<X> &&
+    requires(const X& op, Inputs inputs, const Binding& binding) {
+      { X::name } -> std::convertible_to<std::string_view>;
+      { X::doc } -> std::convertible_to<std::string_view>;
+      { op.slots() } -> std::same_as<std::vector<Slot>>;
+      { op.infer(inputs) } -> std::same_as<TensorType>;
+      { op.keep() } -> std::same_as<Keep>;
+      { op.footprint(inputs) } -> std::same_as<Footprint>;
+      { op.forward(binding) } -> std::same_as<Kernel>;
+      { op.backward(binding) } -> std::same_as<Kernel>;
+    };
+
+/// Throws GraphError unless `condition` holds. Texts are lower case and end with what came.
+template <class... Args>
+void check(bool condition, fmt::format_string<Args...> text, Args&&... args) {
+  require<GraphError>(condition, text, std::forward<Args>(args)...);
+}
+
+/// Throws unless `type` is f32 or f64.
+inline void check_compute(const TensorType& type) {
+  check(is_compute(type.dtype), "expected f32 or f64, got {}", to_string_view(type.dtype));
+}
+
+/// Throws unless both operands have one dtype, f32 or f64.
+inline void check_same_compute(const TensorType& a, const TensorType& b) {
+  check_compute(a);
+  check(a.dtype == b.dtype, "dtypes differ: {} and {}", to_string_view(a.dtype),
+        to_string_view(b.dtype));
+}
+
+/// `axis` as an index from the front; throws unless -rank <= axis < rank.
+inline int resolve_axis(int axis, const Shape& shape) {
+  check(axis >= -shape.rank() && axis < shape.rank(), "axis {} is out of range for rank {}", axis,
+        shape.rank());
+  return axis < 0 ? axis + shape.rank() : axis;
+}
+
+/// Calls `body.template operator()<T>()` with float or double.
+template <class Body>
+auto dispatch_compute(DType dtype, const Body& body) {
+  return dtype == DType::F64 ? body.template operator()<double>()
+                             : body.template operator()<float>();
+}
+
+}  // namespace qtape

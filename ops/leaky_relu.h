@@ -1,0 +1,36 @@
+// LeakyRelu: y = x where x >= 0, else slope x.
+#pragma once
+
+#include <cmath>
+
+#include "qtape/ops/core/elementwise.h"
+
+namespace qtape {
+
+struct LeakyRelu : Elementwise<LeakyRelu> {
+  static constexpr std::string_view name = "LeakyRelu";
+  static constexpr std::string_view doc =
+      "y = x where x >= 0, else slope x. Gradient: dx = dy, or slope dy where x < 0. "
+      "Keeps x.";
+  static constexpr SlopeOf slope_of = SlopeOf::Operand;
+
+  double negative_slope = 0.01;
+
+  static constexpr auto fields() {
+    return std::tuple{field("negative_slope", &LeakyRelu::negative_slope, "factor below zero, finite")};
+  }
+  void validate() const {
+    check(std::isfinite(negative_slope), "negative_slope must be finite, got {}", negative_slope);
+  }
+  template <class T>
+  T value(T x) const {
+    return x < T(0) ? x * static_cast<T>(negative_slope) : x;
+  }
+  template <class T>
+  T slope(T x) const {
+    return x < T(0) ? static_cast<T>(negative_slope) : T(1);
+  }
+  bool operator==(const LeakyRelu&) const = default;
+};
+
+}  // namespace qtape

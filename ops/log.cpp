@@ -1,0 +1,9 @@
+#include "qtape/ops/log.h"
+
+#include "qtape/ops/core/elementwise_kernels.h"
+
+namespace qtape {
+
+template struct Elementwise<Log>;
+
+}  // namespace qtape

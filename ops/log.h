@@ -1,0 +1,29 @@
+// Log: y = ln x.
+#pragma once
+
+#include "qtape/ops/core/elementwise.h"
+#include "qtape/ops/core/math.h"
+
+namespace qtape {
+
+struct Log : Elementwise<Log> {
+  static constexpr std::string_view name = "Log";
+  static constexpr std::string_view doc =
+      "y = ln x; -infinity at 0, NaN below. Gradient: dx = dy / x. Keeps x.";
+  static constexpr SlopeOf slope_of = SlopeOf::Operand;
+
+  static constexpr auto fields() {
+    return std::tuple<>{};
+  }
+  template <class T>
+  T value(T x) const {
+    return static_cast<T>(math::log(x));
+  }
+  template <class T>
+  T slope(T x) const {
+    return T(1) / x;
+  }
+  bool operator==(const Log&) const = default;
+};
+
+}  // namespace qtape

@@ -1,0 +1,28 @@
+// Neg: y = -x.
+#pragma once
+
+#include "qtape/ops/core/elementwise.h"
+
+namespace qtape {
+
+struct Neg : Elementwise<Neg> {
+  static constexpr std::string_view name = "Neg";
+  static constexpr std::string_view doc =
+      "y = -x. Gradient: dx = -dy. Saves nothing.";
+  static constexpr SlopeOf slope_of = SlopeOf::Nothing;
+
+  static constexpr auto fields() {
+    return std::tuple<>{};
+  }
+  template <class T>
+  T value(T x) const {
+    return -x;
+  }
+  template <class T>
+  T slope(T) const {
+    return T(-1);
+  }
+  bool operator==(const Neg&) const = default;
+};
+
+}  // namespace qtape

@@ -1,0 +1,28 @@
+// Relu: y = max(x, 0).
+#pragma once
+
+#include "qtape/ops/core/elementwise.h"
+
+namespace qtape {
+
+struct Relu : Elementwise<Relu> {
+  static constexpr std::string_view name = "Relu";
+  static constexpr std::string_view doc =
+      "y = max(x, 0); NaN stays NaN. Gradient: dx = dy where y > 0. Keeps y.";
+  static constexpr SlopeOf slope_of = SlopeOf::Output;
+
+  static constexpr auto fields() {
+    return std::tuple<>{};
+  }
+  template <class T>
+  T value(T x) const {
+    return x < T(0) ? T(0) : x;
+  }
+  template <class T>
+  T slope(T y) const {
+    return y > T(0) ? T(1) : T(0);
+  }
+  bool operator==(const Relu&) const = default;
+};
+
+}  // namespace qtape

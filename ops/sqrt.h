@@ -1,0 +1,30 @@
+// Sqrt: y = sqrt(x).
+#pragma once
+
+#include <cmath>
+
+#include "qtape/ops/core/elementwise.h"
+
+namespace qtape {
+
+struct Sqrt : Elementwise<Sqrt> {
+  static constexpr std::string_view name = "Sqrt";
+  static constexpr std::string_view doc =
+      "y = sqrt(x); NaN below 0. Gradient: dx = dy / (2 y). Keeps y.";
+  static constexpr SlopeOf slope_of = SlopeOf::Output;
+
+  static constexpr auto fields() {
+    return std::tuple<>{};
+  }
+  template <class T>
+  T value(T x) const {
+    return std::sqrt(x);
+  }
+  template <class T>
+  T slope(T y) const {
+    return T(0.5) / y;
+  }
+  bool operator==(const Sqrt&) const = default;
+};
+
+}  // namespace qtape

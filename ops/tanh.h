@@ -1,0 +1,29 @@
+// Tanh: y = tanh(x).
+#pragma once
+
+#include "qtape/ops/core/elementwise.h"
+#include "qtape/ops/core/math.h"
+
+namespace qtape {
+
+struct Tanh : Elementwise<Tanh> {
+  static constexpr std::string_view name = "Tanh";
+  static constexpr std::string_view doc =
+      "y = tanh(x). Gradient: dx = dy (1 - y^2). Keeps y.";
+  static constexpr SlopeOf slope_of = SlopeOf::Output;
+
+  static constexpr auto fields() {
+    return std::tuple<>{};
+  }
+  template <class T>
+  T value(T x) const {
+    return static_cast<T>(math::tanh(x));
+  }
+  template <class T>
+  T slope(T y) const {
+    return T(1) - y * y;
+  }
+  bool operator==(const Tanh&) const = default;
+};
+
+}  // namespace qtape

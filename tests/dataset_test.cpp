@@ -1,0 +1,454 @@
+// IDX files, sound and broken in every way the reader names, and the generated digits.
+#include "qtape/examples/data/dataset.h"
+
+#include <doctest/doctest.h>
+#include <fmt/core.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "qtape/engine/sha256.h"
+#include "qtape/examples/data/digits.h"
+#include "qtape/ops/core/error.h"
+
+namespace {
+
+using qtape::ArgumentError;
+using qtape::FormatError;
+using qtape::IoError;
+using qtape::data::Dataset;
+using qtape::data::generate_digits;
+using qtape::data::read_idx;
+using qtape::data::read_idx_directory;
+using qtape::data::Split;
+
+constexpr int64_t gzip_header_size = 10;
+constexpr int64_t stored_block_header_size = 5;
+
+/// An own directory that vanishes with the test.
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory() {
+    std::string name = (std::filesystem::temp_directory_path() / "dataset_XXXXXX").string();
+    REQUIRE(mkdtemp(name.data()) != nullptr);
+    path_ = name;
+  }
+  ~TemporaryDirectory() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TemporaryDirectory(const TemporaryDirectory&) = delete;
+  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+
+  std::string file(const std::string& name) const { return (path_ / name).string(); }
+  std::string path() const { return path_.string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+void append_word(std::string& bytes, uint32_t word) {
+  for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(word >> shift & 255);
+}
+
+/// An IDX file: magic, extents, content.
+std::string idx(uint32_t magic, const std::vector<uint32_t>& extents,
+                const std::vector<uint8_t>& content) {
+  std::string bytes;
+  append_word(bytes, magic);
+  for (const uint32_t extent : extents) append_word(bytes, extent);
+  bytes.append(content.begin(), content.end());
+  return bytes;
+}
+
+/// Six images of 4x5 whose pixels count upwards.
+std::vector<uint8_t> six_images() {
+  std::vector<uint8_t> pixels(6 * 4 * 5);
+  for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<uint8_t>(2 * i);
+  return pixels;
+}
+
+std::string images_bytes() { return idx(0x803, {6, 4, 5}, six_images()); }
+
+std::string labels_bytes() { return idx(0x801, {6}, {3, 1, 4, 1, 5, 9}); }
+
+void write_plain(const std::string& path, const std::string& bytes) {
+  std::ofstream out(path, std::ios::binary);
+  out << bytes;
+  REQUIRE(out.good());
+}
+
+/// Writes gzip without compression, so that a test knows where each byte lies.
+void write_gzip(const std::string& path, const std::string& bytes) {
+  gzFile file = gzopen(path.c_str(), "wb0");
+  REQUIRE(file != nullptr);
+  REQUIRE(gzwrite(file, bytes.data(), static_cast<unsigned>(bytes.size())) ==
+          static_cast<int>(bytes.size()));
+  REQUIRE(gzclose(file) == Z_OK);
+}
+
+int64_t size_of(const std::string& path) {
+  return static_cast<int64_t>(std::filesystem::file_size(path));
+}
+
+void truncate(const std::string& path, int64_t size) {
+  std::filesystem::resize_file(path, static_cast<uintmax_t>(size));
+}
+
+void flip_byte(const std::string& path, int64_t position) {
+  std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+  file.seekg(position);
+  const int byte = file.get();
+  file.seekp(position);
+  file.put(static_cast<char>(byte ^ 0x55));
+  REQUIRE(file.good());
+}
+
+/// A sound pair of files, of which a test then breaks one.
+struct Pair {
+  TemporaryDirectory directory;
+  std::string images = directory.file("images");
+  std::string labels = directory.file("labels");
+
+  Pair() {
+    write_plain(images, images_bytes());
+    write_plain(labels, labels_bytes());
+  }
+};
+
+template <class E>
+std::string error_of(const std::string& images, const std::string& labels,
+                     int64_t classes = 10) {
+  try {
+    read_idx(images, labels, classes);
+  } catch (const E& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+void check_six(const Dataset& set) {
+  CHECK(set.rows == 4);
+  CHECK(set.cols == 5);
+  CHECK(set.classes == 10);
+  CHECK(set.size() == 6);
+  CHECK(set.features() == 20);
+  CHECK(set.pixels == six_images());
+  CHECK(set.labels == std::vector<int32_t>{3, 1, 4, 1, 5, 9});
+}
+
+void write_directory(const TemporaryDirectory& directory) {
+  write_plain(directory.file("train-images-idx3-ubyte"), images_bytes());
+  write_gzip(directory.file("train-labels-idx1-ubyte.gz"), labels_bytes());
+  write_gzip(directory.file("t10k-images-idx3-ubyte.gz"),
+             idx(0x803, {1, 4, 5}, {}) + std::string(20, '\7'));
+  write_plain(directory.file("t10k-labels-idx1-ubyte"), idx(0x801, {1}, {8}));
+}
+
+std::string directory_error(const std::string& path) {
+  try {
+    read_idx_directory(path);
+  } catch (const qtape::Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+std::string pixel_digest(const Dataset& set) {
+  return qtape::sha256_hex(std::as_bytes(std::span(set.pixels)));
+}
+
+}  // namespace
+
+TEST_CASE("dataset: plain files round trip") {
+  const Pair pair;
+  check_six(read_idx(pair.images, pair.labels));
+}
+
+TEST_CASE("dataset: gzip files round trip, whatever their names") {
+  const TemporaryDirectory directory;
+  for (const std::string suffix : {"", ".gz"}) {
+    CAPTURE(suffix);
+    write_gzip(directory.file("images" + suffix), images_bytes());
+    write_gzip(directory.file("labels" + suffix), labels_bytes());
+    check_six(read_idx(directory.file("images" + suffix), directory.file("labels" + suffix)));
+  }
+}
+
+TEST_CASE("dataset: content of several read chunks round trips") {
+  const Pair pair;
+  std::vector<uint8_t> pixels(3 * 1000 * 1000);
+  for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<uint8_t>(i * i >> 7);
+  const std::string bytes = idx(0x803, {3, 1000, 1000}, pixels);
+  write_plain(pair.labels, idx(0x801, {3}, {0, 1, 2}));
+  write_plain(pair.images, bytes);
+  CHECK(read_idx(pair.images, pair.labels).pixels == pixels);
+  write_gzip(pair.images, bytes);
+  CHECK(read_idx(pair.images, pair.labels).pixels == pixels);
+}
+
+TEST_CASE("dataset: a missing file is an error that names the file and the reason") {
+  const Pair pair;
+  const std::string nowhere = pair.directory.file("nowhere");
+  const std::string expected = nowhere + ": cannot open: No such file or directory";
+  CHECK(error_of<IoError>(nowhere, pair.labels) == expected);
+  CHECK(error_of<IoError>(pair.images, nowhere) == expected);
+}
+
+TEST_CASE("dataset: a directory in place of a file is an error") {
+  const Pair pair;
+  CHECK(error_of<IoError>(pair.directory.path(), pair.labels) ==
+        pair.directory.path() + ": cannot read: Is a directory");
+}
+
+TEST_CASE("dataset: truncated plain files are errors that count the bytes") {
+  const Pair pair;
+  truncate(pair.labels, 8 + 5);
+  CHECK(error_of<FormatError>(pair.images, pair.labels) ==
+        pair.labels + ": truncated: expected 6 bytes of labels, got 5");
+  truncate(pair.labels, 7);
+  CHECK(error_of<FormatError>(pair.images, pair.labels) ==
+        pair.labels + ": truncated: expected 8 bytes of header, got 7");
+  truncate(pair.images, 16 + 119);
+  write_plain(pair.labels, labels_bytes());
+  CHECK(error_of<FormatError>(pair.images, pair.labels) ==
+        pair.images + ": truncated: expected 120 bytes of pixels, got 119");
+  truncate(pair.images, 0);
+  CHECK(error_of<FormatError>(pair.images, pair.labels) ==
+        pair.images + ": truncated: expected 16 bytes of header, got 0");
+}
+
+TEST_CASE("dataset: truncated gzip is an error that names the file") {
+  const Pair pair;
+  const int64_t before_idx = gzip_header_size + stored_block_header_size;
+  write_gzip(pair.images, images_bytes());
+  truncate(pair.images, size_of(pair.images) - 1);
+  CHECK(error_of<FormatError>(pair.images, pair.labels) ==
+        pair.images + ": truncated gzip stream: expected a checksum after 136 bytes, got none");
+  truncate(pair.images, before_idx + 16 + 100);
+  CHECK(error_of<FormatError>(pair.images, pair.labels) ==
+        pair.images + ": truncated gzip stream: expected 120 bytes of pixels, got 100");
+  truncate(pair.images, before_idx + 3);
+  CHECK(error_of<FormatError>(pair.images, pair.labels) ==
+        pair.images + ": truncated gzip stream: expected 16 bytes of header, got 3");
+  truncate(pair.images, gzip_header_size);
+  CHECK(error_of<FormatError>(pair.images, pair.labels) ==
+        pair.images + ": truncated gzip stream: expected 16 bytes of header, got 0");
+}
+
+TEST_CASE("dataset: every cut of a gzip file is an error") {
+  const Pair pair;
+  write_gzip(pair.labels, labels_bytes());
+  for (int64_t size = size_of(pair.labels) - 1; size >= 0; --size) {
+    CAPTURE(size);
+    truncate(pair.labels, size);
+    CHECK_THROWS_AS(read_idx(pair.images, pair.labels), FormatError);
+  }
+}
+
+TEST_CASE("dataset: a corrupt gzip file is an error") {
+  const Pair pair;
+  const std::string expected = pair.images + ": corrupt gzip stream: wrong data or checksum";
+  write_gzip(pair.images, images_bytes());
+  const int64_t size = size_of(pair.images);
+  const int64_t checksum = size - 8;
+  const int64_t length = size - 4;
+  const int64_t some_pixel = gzip_header_size + stored_block_header_size + 16 + 50;
+  for (const int64_t position : {checksum, length, some_pixel, gzip_header_size}) {
+    CAPTURE(position);
+    write_gzip(pair.images, images_bytes());
+    flip_byte(pair.images, position);
+    CHECK(error_of<FormatError>(pair.images, pair.labels) == expected);
+  }
+}
+
+TEST_CASE("dataset: a wrong magic number is an error that tells which was expected") {
+  const Pair pair;
+  CHECK(error_of<FormatError>(pair.labels, pair.labels) ==
+        pair.labels +
+            ": wrong magic 0x00000801, expected 0x00000803 (IDX images of unsigned bytes)");
+  CHECK(error_of<FormatError>(pair.images, pair.images) ==
+        pair.images +
+            ": wrong magic 0x00000803, expected 0x00000801 (IDX labels of unsigned bytes)");
+}
+
+TEST_CASE("dataset: surplus bytes are an error, plain and gzip") {
+  const Pair pair;
+  for (const auto write : {write_plain, write_gzip}) {
+    write(pair.images, images_bytes() + "x");
+    CHECK(error_of<FormatError>(pair.images, pair.labels) ==
+          pair.images + ": surplus bytes: expected the end after 136 bytes, got more");
+    write(pair.images, images_bytes());
+    write(pair.labels, labels_bytes() + "xyz");
+    CHECK(error_of<FormatError>(pair.images, pair.labels) ==
+          pair.labels + ": surplus bytes: expected the end after 14 bytes, got more");
+    write(pair.labels, labels_bytes());
+  }
+}
+
+TEST_CASE("dataset: image and label counts that differ are an error") {
+  const Pair pair;
+  write_plain(pair.labels, idx(0x801, {5}, {3, 1, 4, 1, 5}));
+  CHECK(error_of<FormatError>(pair.images, pair.labels) ==
+        fmt::format("{}: expected 6 labels, as many as images in {}, got 5", pair.labels,
+                    pair.images));
+}
+
+TEST_CASE("dataset: a label outside the classes is an error that names its index") {
+  const Pair pair;
+  write_plain(pair.labels, idx(0x801, {6}, {3, 1, 4, 12, 5, 200}));
+  CHECK(error_of<FormatError>(pair.images, pair.labels) ==
+        pair.labels + ": label 12 at index 3 is outside 0..9");
+  write_plain(pair.labels, labels_bytes());
+  CHECK(error_of<FormatError>(pair.images, pair.labels, 9) ==
+        pair.labels + ": label 9 at index 5 is outside 0..8");
+  CHECK(read_idx(pair.images, pair.labels, 256).classes == 256);
+}
+
+TEST_CASE("dataset: a class count outside 1 to 256 is an error") {
+  const Pair pair;
+  CHECK(error_of<ArgumentError>(pair.images, pair.labels, 0) ==
+        "read_idx: expected classes within 1..256, got 0");
+  CHECK(error_of<ArgumentError>(pair.images, pair.labels, 257) ==
+        "read_idx: expected classes within 1..256, got 257");
+}
+
+TEST_CASE("dataset: zero and absurd extents are errors") {
+  struct Case {
+    std::vector<uint32_t> extents;
+    std::string text;
+  };
+  const std::vector<Case> cases = {
+      {{0, 4, 5}, "image count 0 is outside 1..100000000"},
+      {{100000001, 4, 5}, "image count 100000001 is outside 1..100000000"},
+      {{0xffffffff, 4, 5}, "image count 4294967295 is outside 1..100000000"},
+      {{6, 0, 5}, "row count 0 is outside 1..4096"},
+      {{6, 4097, 5}, "row count 4097 is outside 1..4096"},
+      {{6, 4, 0}, "column count 0 is outside 1..4096"},
+      {{6, 4, 0x80000000}, "column count 2147483648 is outside 1..4096"},
+  };
+  const Pair pair;
+  for (const Case& wrong : cases) {
+    write_plain(pair.images, idx(0x803, wrong.extents, six_images()));
+    CHECK(error_of<FormatError>(pair.images, pair.labels) == pair.images + ": " + wrong.text);
+  }
+  write_plain(pair.images, images_bytes());
+  write_plain(pair.labels, idx(0x801, {0}, {}));
+  CHECK(error_of<FormatError>(pair.images, pair.labels) ==
+        pair.labels + ": label count 0 is outside 1..100000000");
+}
+
+TEST_CASE("dataset: a tiny file that claims petabytes is truncated, not allocated") {
+  const Pair pair;
+  write_plain(pair.images, idx(0x803, {100000000, 4096, 4096}, six_images()));
+  write_plain(pair.labels, idx(0x801, {100000000}, {1}));
+  CHECK(error_of<FormatError>(pair.images, pair.labels) ==
+        pair.images + ": truncated: expected 1677721600000000 bytes of pixels, got 120");
+}
+
+TEST_CASE("dataset: a directory is read by the four standard names, plain or gzip") {
+  const TemporaryDirectory directory;
+  write_directory(directory);
+  const Split split = read_idx_directory(directory.path());
+  check_six(split.train);
+  CHECK(split.test.pixels == std::vector<uint8_t>(20, 7));
+  CHECK(split.test.labels == std::vector<int32_t>{8});
+}
+
+TEST_CASE("dataset: a directory that lacks a file is an error that names it") {
+  for (const std::string name : {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
+                                 "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"}) {
+    const TemporaryDirectory directory;
+    write_directory(directory);
+    std::filesystem::remove(directory.file(name));
+    std::filesystem::remove(directory.file(name + ".gz"));
+    CHECK(directory_error(directory.path()) ==
+          directory.file(name) + ": not found, neither plain nor with .gz");
+  }
+}
+
+TEST_CASE("dataset: training and test images of different size are an error") {
+  const TemporaryDirectory directory;
+  write_directory(directory);
+  write_gzip(directory.file("t10k-images-idx3-ubyte.gz"), idx(0x803, {1, 1, 2}, {5, 6}));
+  CHECK(directory_error(directory.path()) ==
+        directory.path() + ": expected t10k images of 4x5 as in train, got 1x2");
+}
+
+TEST_CASE("digits: a seed gives the recorded bytes") {
+  const Split split = generate_digits(1, 100, 50);
+  CHECK(pixel_digest(split.train) == "TRAIN_DIGEST");
+  CHECK(pixel_digest(split.test) == "TEST_DIGEST");
+  CHECK(std::vector<int32_t>(split.train.labels.begin(), split.train.labels.begin() + 10) ==
+        std::vector<int32_t>{0});
+}
+
+TEST_CASE("digits: shapes are those of MNIST") {
+  const Split split = generate_digits(7, 30, 20);
+  for (const Dataset& set : {split.train, split.test}) {
+    CHECK(set.rows == 28);
+    CHECK(set.cols == 28);
+    CHECK(set.classes == 10);
+    CHECK(set.pixels.size() == static_cast<size_t>(set.size() * set.features()));
+  }
+  CHECK(split.train.size() == 30);
+  CHECK(split.test.size() == 20);
+}
+
+TEST_CASE("digits: another seed and another part are other images") {
+  const Split one = generate_digits(1, 20, 20);
+  const Split two = generate_digits(2, 20, 20);
+  CHECK(one.train.pixels != two.train.pixels);
+  CHECK(one.train.labels != two.train.labels);
+  CHECK(one.test.pixels != two.test.pixels);
+  CHECK(one.train.pixels != one.test.pixels);
+  CHECK(one.train.labels != one.test.labels);
+}
+
+TEST_CASE("digits: a smaller set is a prefix of a larger one") {
+  const Dataset large = generate_digits(3, 57, 0).train;
+  const Dataset small = generate_digits(3, 23, 9).train;
+  CHECK(std::equal(small.pixels.begin(), small.pixels.end(), large.pixels.begin()));
+  CHECK(std::equal(small.labels.begin(), small.labels.end(), large.labels.begin()));
+}
+
+TEST_CASE("digits: every ten labels are a permutation, not always the same") {
+  const std::vector<int32_t> labels = generate_digits(4, 200, 0).train.labels;
+  std::vector<std::vector<int32_t>> orders;
+  for (auto at = labels.begin(); at != labels.end(); at += 10) {
+    std::vector<int32_t> ten(at, at + 10);
+    orders.push_back(ten);
+    std::sort(ten.begin(), ten.end());
+    CHECK(ten == std::vector<int32_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9});
+  }
+  std::sort(orders.begin(), orders.end());
+  CHECK(std::unique(orders.begin(), orders.end()) == orders.end());
+}
+
+TEST_CASE("digits: every image has bright ink and a darker background") {
+  const Dataset set = generate_digits(5, 500, 0).train;
+  for (int64_t i = 0; i < set.size(); ++i) {
+    CAPTURE(i);
+    const auto first = set.pixels.begin() + i * set.features();
+    const auto last = first + set.features();
+    CHECK(std::count_if(first, last, [](uint8_t pixel) { return pixel >= 100; }) >= 8);
+    CHECK(std::count_if(first, last, [](uint8_t pixel) { return pixel < 100; }) >= 392);
+  }
+}
+
+TEST_CASE("digits: no images are allowed, a negative count is an error") {
+  CHECK(generate_digits(1, 0, 0).train.size() == 0);
+  CHECK_THROWS_WITH_AS(generate_digits(1, -1, 0),
+                       "generate_digits: expected a count within 0..10000000, got -1",
+                       ArgumentError);
+  CHECK_THROWS_WITH_AS(generate_digits(1, 0, 10000001),
+                       "generate_digits: expected a count within 0..10000000, got 10000001",
+                       ArgumentError);
+}
