@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <cstddef>
-#include <limits>
 #include <span>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "qtape/ops/core/error.h"
@@ -22,177 +24,70 @@ struct Point {
   double y;
 };
 
-/// One movement of the pen through `count` points of the unit square, y downwards.
+/// One movement of the pen through points of the unit square, y downwards.
 struct Stroke {
   bool curved;
-  int count;
-  std::array<Point, 12> points;
+  std::vector<Point> points;
 };
 
-/// One way of writing a digit.
+/// One way of writing a digit: strokes C (curve) or L (straight lines), each through points
+/// "x,y" in hundredths of the unit square.
 struct Form {
   int digit;
-  int count;
-  std::array<Stroke, 3> strokes;
+  std::string_view strokes;
 };
 
+/// Sorted by digit.
 constexpr auto forms = std::to_array<Form>({
-    {0,
-     1,
-     {{{true,
-        9,
-        {{{.5, .0},
-          {.2, .12},
-          {.1, .5},
-          {.2, .88},
-          {.5, 1.},
-          {.8, .88},
-          {.9, .5},
-          {.8, .12},
-          {.5, .0}}}}}}},
-    {0,
-     1,
-     {{{true,
-        8,
-        {{{.65, .05},
-          {.35, .1},
-          {.22, .5},
-          {.35, .92},
-          {.55, 1.},
-          {.75, .7},
-          {.75, .3},
-          {.45, .0}}}}}}},
-    {1, 1, {{{false, 2, {{{.5, .0}, {.5, 1.}}}}}}},
-    {1, 1, {{{false, 3, {{{.25, .25}, {.55, .0}, {.55, 1.}}}}}}},
-    {1,
-     2,
-     {{{false, 3, {{{.3, .2}, {.5, .0}, {.5, 1.}}}}, {false, 2, {{{.2, 1.}, {.8, 1.}}}}}}},
-    {2,
-     2,
-     {{{true, 6, {{{.15, .25}, {.3, .03}, {.65, .03}, {.8, .3}, {.5, .65}, {.1, 1.}}}},
-       {false, 2, {{{.1, 1.}, {.9, 1.}}}}}}},
-    {2,
-     1,
-     {{{true,
-        10,
-        {{{.15, .2},
-          {.4, .0},
-          {.75, .1},
-          {.75, .4},
-          {.45, .8},
-          {.2, .98},
-          {.15, .8},
-          {.35, .78},
-          {.6, .95},
-          {.95, .9}}}}}}},
-    {3,
-     2,
-     {{{true, 5, {{{.15, .12}, {.45, .0}, {.8, .15}, {.75, .4}, {.4, .48}}}},
-       {true, 5, {{{.4, .48}, {.8, .55}, {.85, .82}, {.5, 1.}, {.1, .88}}}}}}},
-    {3,
-     2,
-     {{{false, 3, {{{.15, .0}, {.8, .0}, {.4, .42}}}},
-       {true, 5, {{{.4, .42}, {.8, .5}, {.85, .8}, {.5, 1.}, {.1, .9}}}}}}},
-    {4,
-     2,
-     {{{false, 3, {{{.3, .0}, {.15, .58}, {.9, .58}}}}, {false, 2, {{{.7, .1}, {.65, 1.}}}}}}},
-    {4, 1, {{{false, 4, {{{.7, 1.}, {.7, .0}, {.1, .65}, {.95, .65}}}}}}},
-    {4,
-     2,
-     {{{true, 5, {{{.2, .05}, {.15, .4}, {.35, .55}, {.65, .5}, {.8, .4}}}},
-       {false, 2, {{{.8, .0}, {.7, 1.}}}}}}},
-    {5,
-     2,
-     {{{false, 3, {{{.85, .0}, {.25, .0}, {.2, .45}}}},
-       {true, 6, {{{.2, .45}, {.55, .38}, {.85, .58}, {.8, .88}, {.45, 1.}, {.1, .9}}}}}}},
-    {5,
-     1,
-     {{{true,
-        8,
-        {{{.9, .03},
-          {.45, .03},
-          {.25, .2},
-          {.4, .42},
-          {.7, .55},
-          {.75, .82},
-          {.45, 1.},
-          {.1, .92}}}}}}},
-    {6,
-     1,
-     {{{true,
-        9,
-        {{{.75, .0},
-          {.4, .2},
-          {.18, .6},
-          {.3, .95},
-          {.65, .98},
-          {.85, .75},
-          {.65, .52},
-          {.35, .58},
-          {.2, .75}}}}}}},
-    {6,
-     1,
-     {{{true,
-        8,
-        {{{.3, .0},
-          {.22, .4},
-          {.2, .8},
-          {.45, 1.},
-          {.75, .88},
-          {.7, .62},
-          {.4, .6},
-          {.22, .75}}}}}}},
-    {7, 1, {{{false, 3, {{{.1, .0}, {.9, .0}, {.4, 1.}}}}}}},
-    {7,
-     2,
-     {{{false, 3, {{{.1, .05}, {.85, .0}, {.4, 1.}}}}, {false, 2, {{{.3, .5}, {.85, .48}}}}}}},
-    {7,
-     1,
-     {{{true, 6, {{{.12, .22}, {.15, .05}, {.5, .08}, {.88, .02}, {.6, .45}, {.5, 1.}}}}}}},
+    {0, "C 50,0 20,12 10,50 20,88 50,100 80,88 90,50 80,12 50,0"},
+    {0, "C 65,5 35,10 22,50 35,92 55,100 75,70 75,30 45,0"},
+    {1, "L 50,0 50,100"},
+    {1, "L 25,25 55,0 55,100"},
+    {1, "L 30,20 50,0 50,100 L 20,100 80,100"},
+    {2, "C 15,25 30,3 65,3 80,30 50,65 10,100 L 10,100 90,100"},
+    {2, "C 15,20 40,0 75,10 75,40 45,80 20,98 15,80 35,78 60,95 95,90"},
+    {3, "C 15,12 45,0 80,15 75,40 40,48 C 40,48 80,55 85,82 50,100 10,88"},
+    {3, "L 15,0 80,0 40,42 C 40,42 80,50 85,80 50,100 10,90"},
+    {4, "L 30,0 15,58 90,58 L 70,10 65,100"},
+    {4, "L 70,100 70,0 10,65 95,65"},
+    {4, "C 20,5 15,40 35,55 65,50 80,40 L 80,0 70,100"},
+    {5, "L 85,0 25,0 20,45 C 20,45 55,38 85,58 80,88 45,100 10,90"},
+    {5, "C 90,3 45,3 25,20 40,42 70,55 75,82 45,100 10,92"},
+    {6, "C 75,0 40,20 18,60 30,95 65,98 85,75 65,52 35,58 20,75"},
+    {6, "C 30,0 22,40 20,80 45,100 75,88 70,62 40,60 22,75"},
+    {7, "L 10,0 90,0 40,100"},
+    {7, "L 10,5 85,0 40,100 L 30,50 85,48"},
+    {7, "C 12,22 15,5 50,8 88,2 60,45 50,100"},
+    {8, "C 75,12 45,0 20,20 45,45 80,72 50,100 18,78 45,50 75,30 75,12 50,0"},
     {8,
-     1,
-     {{{true,
-        11,
-        {{{.75, .12},
-          {.45, .0},
-          {.2, .2},
-          {.45, .45},
-          {.8, .72},
-          {.5, 1.},
-          {.18, .78},
-          {.45, .5},
-          {.75, .3},
-          {.75, .12},
-          {.5, .0}}}}}}},
-    {8,
-     2,
-     {{{true,
-        7,
-        {{{.5, .0}, {.25, .12}, {.3, .38}, {.5, .46}, {.72, .36}, {.75, .12}, {.5, .0}}}},
-       {true,
-        7,
-        {{{.5, .46}, {.18, .6}, {.2, .9}, {.5, 1.}, {.82, .9}, {.82, .6}, {.5, .46}}}}}}},
-    {9,
-     2,
-     {{{true,
-        7,
-        {{{.75, .2}, {.5, .0}, {.2, .15}, {.22, .42}, {.5, .52}, {.75, .35}, {.75, .15}}}},
-       {false, 2, {{{.77, .1}, {.7, 1.}}}}}}},
-    {9,
-     1,
-     {{{true,
-        10,
-        {{{.8, .2},
-          {.55, .0},
-          {.25, .12},
-          {.2, .38},
-          {.45, .5},
-          {.75, .35},
-          {.8, .15},
-          {.78, .6},
-          {.6, .95},
-          {.2, .92}}}}}}},
+     "C 50,0 25,12 30,38 50,46 72,36 75,12 50,0 C 50,46 18,60 20,90 50,100 82,90 "
+     "82,60 50,46"},
+    {9, "C 75,20 50,0 20,15 22,42 50,52 75,35 75,15 L 77,10 70,100"},
+    {9, "C 80,20 55,0 25,12 20,38 45,50 75,35 80,15 78,60 60,95 20,92"},
 });
+
+std::vector<Stroke> parse_strokes(std::string_view text) {
+  std::vector<Stroke> strokes;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  const auto number = [&] {
+    int hundredths = 0;
+    at = std::from_chars(at, end, hundredths).ptr;
+    return hundredths / 100.0;
+  };
+  while (at != end) {
+    if (*at == ' ') {
+      ++at;
+    } else if (*at == 'C' || *at == 'L') {
+      strokes.push_back({*at++ == 'C', {}});
+    } else {
+      const double x = number();
+      ++at;  // the comma
+      strokes.back().points.push_back({x, number()});
+    }
+  }
+  return strokes;
+}
 
 /// A random number is a hash of (key, how many were drawn before): splitmix64 by Steele, Lea
 /// and Flood, "Fast splittable pseudorandom number generators", 2014.
@@ -217,7 +112,10 @@ class Random {
 
   /// Bell-shaped in (-spread, spread), standard deviation spread / 3: a sum of three uniforms.
   double bell(double spread) {
-    const double sum = uniform() + uniform() + uniform();
+    // One statement per draw: the operands of + have no order, and the sum rounds.
+    double sum = uniform();
+    sum += uniform();
+    sum += uniform();
     return spread * (sum - 1.5) * (2.0 / 3.0);
   }
 
@@ -296,7 +194,7 @@ class Placement {
   static constexpr double min_height = 15.0;
   static constexpr double max_height = 21.0;
   static constexpr double max_slant = 0.45;
-  static constexpr double max_shift = 3.0;
+  static constexpr double max_shift = 3.3;
 
   double xx_ = 0;
   double xy_ = 0;
@@ -374,8 +272,8 @@ struct Hand {
 void draw_stroke(const Stroke& stroke, const Hand& hand, Random& random, Canvas& canvas) {
   constexpr double point_jitter = 0.05;
   constexpr int pieces = 4;
-  std::array<Point, 12> p = stroke.points;
-  const int last = stroke.count - 1;
+  std::vector<Point> p = stroke.points;
+  const int last = static_cast<int>(p.size()) - 1;
   for (Point& point : p) {
     point = {point.x + random.bell(point_jitter), point.y + random.bell(point_jitter)};
   }
@@ -399,7 +297,9 @@ void draw_stroke(const Stroke& stroke, const Hand& hand, Random& random, Canvas&
 void draw_stray(Random& random, Canvas& canvas) {
   const Point a = {random.uniform(0.0, side), random.uniform(0.0, side)};
   const Point b = {a.x + random.bell(7.0), a.y + random.bell(7.0)};
-  canvas.draw_segment(a, b, random.uniform(0.3, 0.8), random.uniform(0.3, 0.8));
+  const double radius = random.uniform(0.3, 0.8);
+  const double ink = random.uniform(0.3, 0.8);
+  canvas.draw_segment(a, b, radius, ink);
 }
 
 const Form& pick_form(int digit, Random& random) {
@@ -415,14 +315,14 @@ void draw_digit(int digit, Random& random, std::span<uint8_t> pixels) {
   const Form& form = pick_form(digit, random);
   const Warp warp(random, 0.16);
   const Placement placement(random);
-  const double radius = random.uniform(0.5, 1.6);
+  const double radius = random.uniform(0.6, 1.8);
   const double ink = random.uniform(0.55, 1.0);
   const Hand hand = {warp, placement, radius, ink};
-  for (int i = 0; i < form.count; ++i) {
-    draw_stroke(form.strokes[static_cast<size_t>(i)], hand, random, canvas);
+  for (const Stroke& stroke : parse_strokes(form.strokes)) {
+    draw_stroke(stroke, hand, random, canvas);
   }
-  for (int strays = random.below(3); strays > 0; --strays) draw_stray(random, canvas);
-  canvas.develop(random, random.uniform(0.05, 0.3), pixels);
+  if (random.below(2) == 0) draw_stray(random, canvas);
+  canvas.develop(random, random.uniform(0.05, 0.2), pixels);
 }
 
 /// Element `index` of a sequence in which every ten are a permutation of 0..9.

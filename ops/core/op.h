@@ -57,6 +57,7 @@ struct Keep {
 struct Footprint {
   int64_t saved = 0;    ///< written by forward, read by backward
   int64_t scratch = 0;  ///< free for use within one kernel
+  int64_t record = 0;   ///< stays until the next forward, for tools to read
 };
 
 /// What can go wrong inside a kernel. A kernel never throws: it records the first fault of the
@@ -69,11 +70,12 @@ struct Fault {
 
 /// Run-time record of one node: the user's switches and what its kernels report.
 struct NodeStatus {
-  bool enabled = true;          ///< quantizers: apply in modes that quantize
-  bool observing = true;        ///< quantizers: observe in modes that observe
-  bool applied = false;         ///< quantizers: the last forward quantized
-  int64_t non_finite = 0;       ///< NaN and infinite elements that observers skipped so far
-  double squared_noise = 0;     ///< quantizers: last mean squared quantization noise, on request
+  bool enabled = true;         ///< quantizers: apply in modes that quantize
+  bool observing = true;       ///< quantizers: observe in modes that observe
+  bool measure_noise = false;  ///< quantizers: compute `noise` in each forward
+  bool applied = false;        ///< the last forward changed values: quantized, dropped
+  int64_t non_finite = 0;      ///< NaN and infinite elements that observers skipped so far
+  double noise = 0;            ///< mean (y - x)^2 over finite x of the last measured forward
   Fault fault;
 };
 
@@ -103,6 +105,7 @@ struct Binding {
   std::span<const Gradient> gradients;   ///< backward: where each operand's gradient goes
   std::byte* saved = nullptr;            ///< Footprint::saved bytes
   std::byte* scratch = nullptr;          ///< Footprint::scratch bytes
+  std::byte* record = nullptr;           ///< Footprint::record bytes
   NodeStatus* status = nullptr;
   uint64_t stream = 0;  ///< distinguishes the random numbers of nodes
   int threads = 1;

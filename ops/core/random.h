@@ -19,10 +19,11 @@ class Random {
   }
   /// Uniform integer in [0, n), n > 0; the bias is below n / 2^64.
   constexpr uint64_t below(uint64_t index, uint64_t n) const {
-    return static_cast<uint64_t>((static_cast<unsigned __int128>(bits(index)) * n) >> 64);
+    return static_cast<uint64_t>((static_cast<Wide>(bits(index)) * n) >> 64);
   }
 
  private:
+  __extension__ using Wide = unsigned __int128;
   static constexpr uint64_t golden = 0x9e3779b97f4a7c15ULL;
   static constexpr uint64_t mix(uint64_t z) {
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;

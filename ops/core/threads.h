@@ -9,15 +9,9 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "qtape/ops/core/thread_count.h"
+
 namespace qtape {
-
-/// Processors that a program may use unless told otherwise.
-inline int default_threads() { return omp_get_num_procs(); }
-
-/// Makes parallel regions that the calling thread opens, oneDNN's included, use `threads`.
-inline void use_threads(int threads) {
-  if (omp_get_max_threads() != threads) omp_set_num_threads(threads);
-}
 
 /// Elements that one thread should at least have: below two of these a parallel region
 /// (0.5 us) costs more than it saves for pointwise work.

@@ -1,0 +1,38 @@
+# The sources are included as "qtape/engine/graph.h" in the tree, in tests and after installation:
+# a link in the build tree gives the source tree that name.
+set(QTAPE_INCLUDE ${PROJECT_BINARY_DIR}/include)
+file(MAKE_DIRECTORY ${QTAPE_INCLUDE})
+file(CREATE_LINK ${PROJECT_SOURCE_DIR} ${QTAPE_INCLUDE}/qtape SYMBOLIC)
+
+# What every target of the project compiles with.
+#   -ffp-contract=off     a contracted multiply-add would change codes between machines
+#   -fno-math-errno,
+#   -fno-trapping-math    let loops vectorise; no value changes
+add_library(qtape_options INTERFACE)
+target_compile_options(qtape_options INTERFACE
+  -ffp-contract=off -fno-math-errno -fno-trapping-math
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion
+  $<$<BOOL:${QTAPE_WARNINGS_AS_ERRORS}>:-Werror>)
+
+# qtape_library(<name> SOURCES ... LINK ... PRIVATE_LINK ...): a static library qtape::<name>.
+function(qtape_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINK;PRIVATE_LINK" ${ARGN})
+  set(target qtape_${name})
+  add_library(${target} STATIC ${ARG_SOURCES})
+  add_library(qtape::${name} ALIAS ${target})
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name} POSITION_INDEPENDENT_CODE ON)
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  target_include_directories(${target} PUBLIC
+    $<BUILD_INTERFACE:${QTAPE_INCLUDE}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_link_libraries(${target} PUBLIC ${ARG_LINK}
+    PRIVATE $<BUILD_INTERFACE:qtape_options> ${ARG_PRIVATE_LINK})
+  # -O3 in every optimised build: the kernels rely on the loop vectoriser.
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release,RelWithDebInfo>:-O3>)
+endfunction()
+
+# qtape_program(<name> SOURCES ... LINK ...): an executable of the project.
+function(qtape_program name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE qtape_options qtape::qtape ${ARG_LINK})
+endfunction()

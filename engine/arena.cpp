@@ -1,0 +1,109 @@
+#include "qtape/engine/arena.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <queue>
+#include <set>
+#include <utility>
+
+#include "qtape/engine/plan.h"
+#include "qtape/ops/core/aligned.h"
+
+namespace qtape {
+namespace {
+
+/// Free space of a block that grows at its end.
+class FreeSpace {
+ public:
+  /// The start of `bytes` bytes: the smallest gap that holds them, or the end.
+  int64_t take(int64_t bytes) {
+    const auto fit = by_size_.lower_bound({bytes, 0});
+    if (fit == by_size_.end()) return grow(bytes);
+    const auto [size, offset] = *fit;
+    remove(offset, size);
+    if (size > bytes) insert(offset + bytes, size - bytes);
+    return offset;
+  }
+
+  void give(int64_t offset, int64_t bytes) {
+    const auto next = by_offset_.lower_bound(offset);
+    if (next != by_offset_.end() && next->first == offset + bytes) {
+      bytes += next->second;
+      remove(next->first, next->second);
+    }
+    const auto after = by_offset_.lower_bound(offset);
+    if (after != by_offset_.begin()) {
+      const auto [start, size] = *std::prev(after);
+      if (start + size == offset) {
+        remove(start, size);
+        offset = start;
+        bytes += size;
+      }
+    }
+    insert(offset, bytes);
+  }
+
+  int64_t size() const { return size_; }
+
+ private:
+  /// Extends the block, using a gap at its end if there is one.
+  int64_t grow(int64_t bytes) {
+    int64_t offset = size_;
+    if (!by_offset_.empty()) {
+      const auto [start, size] = *by_offset_.rbegin();
+      if (start + size == size_) {
+        remove(start, size);
+        offset = start;
+      }
+    }
+    size_ = offset + bytes;
+    return offset;
+  }
+
+  void insert(int64_t offset, int64_t size) {
+    by_offset_.emplace(offset, size);
+    by_size_.emplace(size, offset);
+  }
+
+  void remove(int64_t offset, int64_t size) {
+    by_offset_.erase(offset);
+    by_size_.erase({size, offset});
+  }
+
+  std::map<int64_t, int64_t> by_offset_;
+  std::set<std::pair<int64_t, int64_t>> by_size_;
+  int64_t size_ = 0;
+};
+
+std::vector<size_t> order_of_begin(const std::vector<Lifetime>& buffers) {
+  std::vector<size_t> order(buffers.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, [&](size_t a, size_t b) {
+    return std::pair(buffers[a].begin, -buffers[a].bytes) <
+           std::pair(buffers[b].begin, -buffers[b].bytes);
+  });
+  return order;
+}
+
+}  // namespace
+
+int64_t assign_arena_offsets(std::vector<Lifetime>& buffers, bool share, int64_t guard) {
+  FreeSpace space;
+  using Ending = std::pair<int64_t, size_t>;
+  std::priority_queue<Ending, std::vector<Ending>, std::greater<>> live;
+  const auto padded = [&](size_t i) {
+    return aligned_size(std::max<int64_t>(buffers[i].bytes, 1)) + aligned_size(guard);
+  };
+  for (size_t i : order_of_begin(buffers)) {
+    while (share && !live.empty() && live.top().first < buffers[i].begin) {
+      space.give(buffers[live.top().second].offset, padded(live.top().second));
+      live.pop();
+    }
+    buffers[i].offset = space.take(padded(i));
+    live.emplace(buffers[i].end, i);
+  }
+  return space.size();
+}
+
+}  // namespace qtape

@@ -1,0 +1,171 @@
+#include "qtape/engine/graph.h"
+
+#include <fmt/format.h>
+
+#include "qtape/engine/print.h"
+
+namespace qtape {
+namespace {
+
+std::string reference(const Graph& graph, NodeId id) {
+  const std::string& label = graph[id].label;
+  return label.empty() ? fmt::format("%{}", id.index) : fmt::format("%{} '{}'", id.index, label);
+}
+
+bool is_stored(const Op& op) {
+  return std::holds_alternative<Input>(op) || std::holds_alternative<Parameter>(op) ||
+         std::holds_alternative<State>(op);
+}
+
+}  // namespace
+
+std::string Graph::describe(const Op& op, std::span<const NodeId> operands,
+                            std::string_view label, int64_t index) const {
+  std::string text = fmt::format("{} %{}", name_of(op), index);
+  if (!label.empty()) text += fmt::format(" '{}'", label);
+  if (operands.empty()) return text;
+  text += " (";
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const NodeId id = operands[i];
+    if (i > 0) text += ", ";
+    if (id.index < 0 || id.index >= size()) {
+      text += fmt::format("%{}", id.index);
+    } else {
+      text += fmt::format("{} {}", reference(*this, id), to_string((*this)[id].type));
+    }
+  }
+  return text + ")";
+}
+
+std::string Graph::describe(NodeId id) const {
+  const Node& node = (*this)[id];
+  return describe(node.op, node.operands, node.label, id.index);
+}
+
+void Graph::check_operands(std::span<const Slot> slots, std::span<const NodeId> operands) const {
+  for (NodeId id : operands) {
+    check(id.index >= 0 && id.index < size(), "operand %{} does not exist; the graph has {} nodes",
+          id.index, size());
+  }
+  if (operands.size() < slots.size()) {
+    check(false, "operand '{}' is missing: expected {} operands, got {}",
+          slots[operands.size()].name, slots.size(), operands.size());
+  }
+  check(operands.size() == slots.size(), "expected {} operands, got {}", slots.size(),
+        operands.size());
+}
+
+void Graph::check_label(const Op& op, const std::string& label) const {
+  check(!label.empty() || !is_stored(op), "a label is needed to find it by");
+  check(!labels_.contains(label), "label '{}' is already used by %{}", label,
+        label.empty() || !labels_.contains(label) ? -1 : labels_.find(label)->second.index);
+}
+
+void Graph::check_states(std::span<const Slot> slots, std::span<const NodeId> operands) const {
+  for (size_t i = 0; i < slots.size(); ++i) {
+    if (slots[i].access != Access::ReadWrite) continue;
+    check(std::holds_alternative<State>((*this)[operands[i]].op),
+          "operand '{}' is written and must be a State, got {}", slots[i].name,
+          name_of((*this)[operands[i]].op));
+    const auto use = states_.find(operands[i]);
+    if (use == states_.end()) continue;
+    check(!use->second.writer, "state {} already has a writer: %{}",
+          reference(*this, operands[i]), use->second.writer.value_or(NodeId{}).index);
+    check(!use->second.reader, "state {} is read by %{} before this node writes it",
+          reference(*this, operands[i]), use->second.reader.value_or(NodeId{}).index);
+  }
+}
+
+void Graph::note_states(std::span<const Slot> slots, std::span<const NodeId> operands,
+                        NodeId id) {
+  for (size_t i = 0; i < slots.size(); ++i) {
+    if (!std::holds_alternative<State>((*this)[operands[i]].op)) continue;
+    StateUse& use = states_[operands[i]];
+    (slots[i].access == Access::ReadWrite ? use.writer : use.reader) = id;
+  }
+}
+
+TensorType Graph::infer(const Op& op, std::span<const NodeId> operands) const {
+  std::vector<TensorType> inputs;
+  inputs.reserve(operands.size());
+  for (NodeId id : operands) inputs.push_back((*this)[id].type);
+  const TensorType type = std::visit([&](const auto& each) { return each.infer(inputs); }, op);
+  if (const auto* input = std::get_if<Input>(&op); input != nullptr && input->batch && batch_) {
+    check(type.shape[0] == *batch_, "batch extent is {}, but other inputs have {}", type.shape[0],
+          *batch_);
+  }
+  return type;
+}
+
+NodeId Graph::add(Op op, std::span<const NodeId> operands, std::string label) {
+  const NodeId id{static_cast<int32_t>(size())};
+  try {
+    const std::vector<Slot> slots =
+        std::visit([](const auto& each) { return each.slots(); }, op);
+    check_operands(slots, operands);
+    check_label(op, label);
+    check_states(slots, operands);
+    const TensorType type = infer(op, operands);
+    const auto* input = std::get_if<Input>(&op);
+    if (input != nullptr && input->batch) batch_ = type.shape[0];
+    note_states(slots, operands, id);
+    if (!label.empty()) labels_.emplace(label, id);
+    nodes_.push_back({std::move(op), {operands.begin(), operands.end()}, std::move(label), type});
+  } catch (const GraphError& error) {
+    throw GraphError(describe(op, operands, label, id.index) + ": " + error.what());
+  }
+  return id;
+}
+
+const Node& Graph::operator[](NodeId id) const {
+  check(id.index >= 0 && id.index < size(), "node %{} does not exist; the graph has {} nodes",
+        id.index, size());
+  return nodes_[static_cast<size_t>(id.index)];
+}
+
+std::optional<NodeId> Graph::find(std::string_view label) const {
+  const auto found = labels_.find(label);
+  if (found == labels_.end()) return std::nullopt;
+  return found->second;
+}
+
+NodeId Graph::at(std::string_view label) const {
+  const auto found = find(label);
+  check(found.has_value(), "no node is called '{}'", label);
+  return *found;
+}
+
+void Graph::set_outputs(std::vector<NodeId> outputs) {
+  for (NodeId id : outputs) (void)(*this)[id];
+  outputs_ = std::move(outputs);
+}
+
+Graph Graph::with_batch(int64_t batch) const {
+  check(batch >= 1, "batch extent must be at least 1, got {}", batch);
+  Graph result;
+  for (const Node& node : nodes_) {
+    Op op = node.op;
+    if (auto* input = std::get_if<Input>(&op); input != nullptr && input->batch) {
+      input->shape = input->shape.with(0, batch);
+    }
+    result.add(std::move(op), node.operands, node.label);
+  }
+  result.outputs_ = outputs_;
+  return result;
+}
+
+std::string to_string(const Graph& graph) {
+  std::string text;
+  for (int32_t i = 0; i < graph.size(); ++i) {
+    const Node& node = graph[NodeId{i}];
+    text += fmt::format("{} {} = {}", reference(graph, NodeId{i}), to_string(node.type),
+                        to_string(node.op));
+    for (size_t k = 0; k < node.operands.size(); ++k) {
+      text += fmt::format("{}{}", k == 0 ? " (" : ", ", reference(graph, node.operands[k]));
+    }
+    text += node.operands.empty() ? "\n" : ")\n";
+  }
+  return text;
+}
+
+}  // namespace qtape

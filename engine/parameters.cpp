@@ -1,0 +1,101 @@
+#include "qtape/engine/parameters.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "qtape/engine/graph.h"
+#include "qtape/engine/sha256.h"
+
+namespace qtape {
+namespace {
+
+bool is_kept(const Node& node) {
+  return std::holds_alternative<Parameter>(node.op) || std::holds_alternative<State>(node.op);
+}
+
+void fill(const Node& node, uint64_t seed, std::byte* value) {
+  if (const auto* parameter = std::get_if<Parameter>(&node.op)) {
+    initialize(parameter->initializer, seed, node.label, node.type, value);
+  } else {
+    const double start = std::get<State>(node.op).value;
+    initialize(init::Fill{start}, seed, node.label, node.type, value);
+  }
+}
+
+}  // namespace
+
+Parameters::Parameters(const Graph& graph, uint64_t seed) {
+  int64_t bytes = 0;
+  for (const Node& node : graph.nodes()) {
+    if (!is_kept(node)) continue;
+    const bool trainable = std::holds_alternative<Parameter>(node.op);
+    bytes += aligned_size(node.type.bytes()) * (trainable ? 2 : 1);
+  }
+  memory_ = AlignedBuffer(bytes);
+  std::byte* next = memory_.data();
+  const auto take = [&](const TensorType& type) {
+    std::byte* start = next;
+    next += aligned_size(type.bytes());
+    return start;
+  };
+  for (const Node& node : graph.nodes()) {
+    if (!is_kept(node)) continue;
+    ParameterEntry entry{node.label, node.type, take(node.type), nullptr};
+    if (std::holds_alternative<Parameter>(node.op)) entry.gradient = take(node.type);
+    fill(node, seed, entry.value);
+    index_.emplace(node.label, entries_.size());
+    entries_.push_back(std::move(entry));
+  }
+}
+
+const ParameterEntry* Parameters::find(std::string_view name) const {
+  const auto found = index_.find(name);
+  return found == index_.end() ? nullptr : &entries_[found->second];
+}
+
+const ParameterEntry& Parameters::at(std::string_view name) const {
+  const ParameterEntry* entry = find(name);
+  require<GraphError>(entry != nullptr, "no parameter or state is called '{}'", name);
+  return *entry;
+}
+
+Tensor Parameters::get(std::string_view name) const {
+  const ParameterEntry& entry = at(name);
+  return {entry.type, {entry.value, entry.value + entry.type.bytes()}};
+}
+
+void Parameters::set(std::string_view name, const Tensor& tensor) {
+  const ParameterEntry& entry = at(name);
+  require<GraphError>(tensor.type == entry.type, "'{}' is {}, got {}", name,
+                      to_string(entry.type), to_string(tensor.type));
+  require<GraphError>(static_cast<int64_t>(tensor.data.size()) == entry.type.bytes(),
+                      "'{}' needs {} bytes, got {}", name, entry.type.bytes(),
+                      tensor.data.size());
+  if (!tensor.data.empty()) std::memcpy(entry.value, tensor.data.data(), tensor.data.size());
+}
+
+void Parameters::zero_gradients() {
+  for (const ParameterEntry& entry : entries_) {
+    if (!entry.trainable()) continue;
+    std::memset(entry.gradient, 0, static_cast<size_t>(entry.type.bytes()));
+  }
+}
+
+std::string Parameters::sha256() const {
+  Sha256 hash;
+  for (const ParameterEntry& entry : entries_) {
+    const std::string header = fmt::format("{} {}\n", entry.name, to_string(entry.type));
+    hash.update(std::as_bytes(std::span(header)));
+    hash.update({entry.value, static_cast<size_t>(entry.type.bytes())});
+  }
+  return hex(hash.digest());
+}
+
+int64_t Parameters::trainable_elements() const {
+  int64_t count = 0;
+  for (const ParameterEntry& entry : entries_) count += entry.trainable() ? entry.elements() : 0;
+  return count;
+}
+
+}  // namespace qtape

@@ -1,0 +1,289 @@
+#include "qtape/engine/plan.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "qtape/engine/arena.h"
+#include "qtape/ops/core/aligned.h"
+
+namespace qtape {
+namespace {
+
+/// Where a tensor goes before offsets are known: a buffer, a leaf's memory or nowhere.
+struct Home {
+  int64_t buffer = -1;
+  NodeId leaf;
+  bool operator==(const Home&) const = default;
+};
+
+class Planner {
+ public:
+  Planner(const Graph& graph, const PlanOptions& options)
+      : graph_(graph),
+        options_(options),
+        count_(graph.size()),
+        values_(static_cast<size_t>(count_)),
+        gradients_(values_.size()),
+        saved_(values_.size()),
+        forward_scratch_(values_.size()),
+        backward_scratch_(values_.size()),
+        slots_(values_.size()),
+        keeps_(values_.size()),
+        footprints_(values_.size()),
+        last_use_(values_.size()),
+        contributions_(values_.size()) {
+    plan_.nodes.resize(values_.size());
+  }
+
+  Plan run() {
+    read_ops();
+    mark_needed();
+    mark_active();
+    find_last_uses();
+    place_values();
+    place_gradients();
+    place_extras();
+    assign_offsets();
+    return std::move(plan_);
+  }
+
+ private:
+  static size_t at(NodeId id) { return static_cast<size_t>(id.index); }
+  const Node& node(size_t i) const { return graph_.nodes()[i]; }
+  int64_t backward_time(size_t i) const { return 2 * count_ - 1 - static_cast<int64_t>(i); }
+  int64_t end_time() const { return 2 * count_; }
+
+  void check_ids(std::span<const NodeId> ids, std::string_view what) const {
+    for (NodeId id : ids) {
+      require<PlanError>(id.index >= 0 && id.index < count_,
+                         "{} %{} does not exist; the graph has {} nodes", what, id.index, count_);
+    }
+  }
+
+  void read_ops() {
+    check_ids(options_.outputs, "output");
+    check_ids(options_.roots, "root");
+    std::vector<TensorType> inputs;
+    for (size_t i = 0; i < values_.size(); ++i) {
+      inputs.clear();
+      for (NodeId id : node(i).operands) inputs.push_back(graph_[id].type);
+      std::visit(
+          [&](const auto& op) {
+            slots_[i] = op.slots();
+            keeps_[i] = op.keep();
+            footprints_[i] = op.footprint(inputs);
+          },
+          node(i).op);
+      plan_.nodes[i].wanted.assign(node(i).operands.size(), false);
+      plan_.nodes[i].accumulate.assign(node(i).operands.size(), false);
+    }
+  }
+
+  void mark_needed() {
+    for (NodeId id : options_.outputs) plan_.nodes[at(id)].needed = true;
+    for (NodeId id : options_.roots) plan_.nodes[at(id)].needed = true;
+    for (size_t i = values_.size(); i-- > 0;) {
+      if (!plan_.nodes[i].needed) continue;
+      for (NodeId id : node(i).operands) plan_.nodes[at(id)].needed = true;
+    }
+  }
+
+  bool flows(size_t i, size_t k) const {
+    return slots_[i][k].differentiable && is_float(graph_[node(i).operands[k]].type.dtype);
+  }
+
+  /// A gradient flows through what depends on a parameter and leads to a root.
+  void mark_active() {
+    std::vector<bool> trains(values_.size());
+    for (size_t i = 0; i < values_.size(); ++i) {
+      trains[i] = std::holds_alternative<Parameter>(node(i).op);
+      for (size_t k = 0; k < node(i).operands.size() && is_float(node(i).type.dtype); ++k) {
+        if (flows(i, k) && trains[at(node(i).operands[k])]) trains[i] = true;
+      }
+    }
+    for (NodeId id : options_.roots) {
+      require<PlanError>(trains[at(id)], "{}: no gradient path leads from a parameter to this root",
+                         graph_.describe(id));
+      plan_.nodes[at(id)].active = true;
+    }
+    for (size_t i = values_.size(); i-- > 0;) {
+      if (!plan_.nodes[i].active) continue;
+      for (size_t k = 0; k < node(i).operands.size(); ++k) {
+        const size_t operand = at(node(i).operands[k]);
+        if (!flows(i, k) || !trains[operand]) continue;
+        plan_.nodes[i].wanted[k] = true;
+        plan_.nodes[operand].active = true;
+        ++contributions_[operand];
+      }
+    }
+  }
+
+  void find_last_uses() {
+    for (size_t i = 0; i < values_.size(); ++i) {
+      last_use_[i] = static_cast<int64_t>(i);
+      if (std::holds_alternative<Input>(node(i).op)) last_use_[i] = end_time();
+      if (!plan_.nodes[i].needed) continue;
+      for (size_t k = 0; k < node(i).operands.size(); ++k) {
+        const bool kept = plan_.nodes[i].active && ((keeps_[i].operands >> k) & 1u) != 0;
+        use(at(node(i).operands[k]), kept ? backward_time(i) : static_cast<int64_t>(i));
+      }
+      if (plan_.nodes[i].active && keeps_[i].output) use(i, backward_time(i));
+    }
+    for (NodeId id : options_.outputs) use(at(id), end_time());
+    for (NodeId id : options_.roots) use(at(id), end_time());
+  }
+
+  void use(size_t i, int64_t time) { last_use_[i] = std::max(last_use_[i], time); }
+
+  int64_t new_buffer(int64_t bytes, int64_t begin, int64_t end) {
+    plan_.buffers.push_back({0, bytes, begin, end});
+    return static_cast<int64_t>(plan_.buffers.size()) - 1;
+  }
+
+  Lifetime& buffer(int64_t index) { return plan_.buffers[static_cast<size_t>(index)]; }
+
+  /// The arena buffer of operand 0 when the output of node i may live there too.
+  std::optional<int64_t> shared_value(size_t i) {
+    if (!options_.share_memory || node(i).operands.empty()) return std::nullopt;
+    const size_t operand = at(node(i).operands[0]);
+    const int64_t index = values_[operand].buffer;
+    if (index < 0 || graph_.nodes()[operand].type.bytes() != node(i).type.bytes()) {
+      return std::nullopt;
+    }
+    if (keeps_[i].view) return index;
+    const bool dead = buffer(index).end <= static_cast<int64_t>(i);
+    const bool once = std::ranges::count(node(i).operands, node(i).operands[0]) == 1;
+    if (keeps_[i].forward_in_place && dead && once) return index;
+    return std::nullopt;
+  }
+
+  void place_values() {
+    for (size_t i = 0; i < values_.size(); ++i) {
+      if (!plan_.nodes[i].needed) continue;
+      const Op& op = node(i).op;
+      if (std::holds_alternative<Parameter>(op) || std::holds_alternative<State>(op) ||
+          std::holds_alternative<Constant>(op)) {
+        values_[i].leaf = NodeId{static_cast<int32_t>(i)};
+      } else if (const auto shared = shared_value(i)) {
+        values_[i].buffer = *shared;
+        buffer(*shared).end = std::max(buffer(*shared).end, last_use_[i]);
+      } else {
+        // Inputs are written before the step begins.
+        const bool input = std::holds_alternative<Input>(op);
+        values_[i].buffer = new_buffer(node(i).type.bytes(), input ? 0 : static_cast<int64_t>(i),
+                                       last_use_[i]);
+      }
+    }
+  }
+
+  /// Operand 0 of node i takes over the buffer of i's gradient: i alone contributes to it.
+  bool hands_gradient_on(size_t i) const {
+    if (!options_.share_memory || !keeps_[i].backward_in_place) return false;
+    if (node(i).operands.empty() || !plan_.nodes[i].wanted[0]) return false;
+    const NodeId operand = node(i).operands[0];
+    const bool accumulates =
+        options_.accumulate_gradients && std::holds_alternative<Parameter>(graph_[operand].op);
+    return contributions_[at(operand)] == 1 && !accumulates &&
+           std::ranges::find(options_.roots, operand) == options_.roots.end() &&
+           graph_[operand].type.bytes() == node(i).type.bytes();
+  }
+
+  /// A new home for the gradient of node i, first written at `begin`: a parameter's own memory
+  /// where the gradient is handed on to it untouched, else the arena.
+  Home new_gradient(size_t i, int64_t begin) {
+    size_t last = i;
+    while (hands_gradient_on(last)) last = at(node(last).operands[0]);
+    if (std::holds_alternative<Parameter>(node(last).op)) {
+      return {-1, NodeId{static_cast<int32_t>(last)}};
+    }
+    return {new_buffer(node(i).type.bytes(), begin, backward_time(i)), NodeId{}};
+  }
+
+  void place_gradients() {
+    std::vector<bool> written(values_.size());
+    for (NodeId id : options_.roots) {
+      if (written[at(id)]) continue;
+      gradients_[at(id)] = new_gradient(at(id), count_);
+      written[at(id)] = true;
+    }
+    for (size_t i = values_.size(); i-- > 0;) {
+      if (!plan_.nodes[i].active) continue;
+      for (size_t k = 0; k < node(i).operands.size(); ++k) {
+        if (plan_.nodes[i].wanted[k]) place_gradient(i, k, written);
+      }
+    }
+  }
+
+  void place_gradient(size_t i, size_t k, std::vector<bool>& written) {
+    const size_t operand = at(node(i).operands[k]);
+    const bool parameter = std::holds_alternative<Parameter>(node(operand).op);
+    plan_.nodes[i].accumulate[k] =
+        written[operand] || (parameter && options_.accumulate_gradients);
+    if (written[operand]) return;
+    written[operand] = true;
+    if (k == 0 && hands_gradient_on(i)) {
+      gradients_[operand] = gradients_[i];
+      if (gradients_[i].buffer >= 0) {
+        Lifetime& shared = buffer(gradients_[i].buffer);
+        shared.end = std::max(shared.end, backward_time(operand));
+      }
+    } else {
+      gradients_[operand] = new_gradient(operand, backward_time(i));
+    }
+  }
+
+  void place_extras() {
+    for (size_t i = 0; i < values_.size(); ++i) {
+      if (!plan_.nodes[i].needed) continue;
+      const bool active = plan_.nodes[i].active;
+      const auto now = static_cast<int64_t>(i);
+      const Footprint& f = footprints_[i];
+      if (f.saved > 0) {
+        saved_[i].buffer = new_buffer(f.saved, now, active ? backward_time(i) : now);
+      }
+      if (f.scratch > 0) forward_scratch_[i].buffer = new_buffer(f.scratch, now, now);
+      if (f.scratch > 0 && active) {
+        backward_scratch_[i].buffer = new_buffer(f.scratch, backward_time(i), backward_time(i));
+      }
+      plan_.nodes[i].record = plan_.record_bytes;
+      plan_.record_bytes += aligned_size(f.record);
+    }
+  }
+
+  Place place(const Home& home) {
+    if (home.buffer >= 0) return {Place::Kind::Arena, buffer(home.buffer).offset, NodeId{}};
+    if (home.leaf.index >= 0) return {Place::Kind::Leaf, 0, home.leaf};
+    return {};
+  }
+
+  void assign_offsets() {
+    plan_.arena_bytes =
+        assign_arena_offsets(plan_.buffers, options_.share_memory, options_.guard_bytes);
+    for (size_t i = 0; i < values_.size(); ++i) {
+      plan_.nodes[i].value = place(values_[i]);
+      plan_.nodes[i].gradient = place(gradients_[i]);
+      plan_.nodes[i].saved = place(saved_[i]);
+      plan_.nodes[i].forward_scratch = place(forward_scratch_[i]);
+      plan_.nodes[i].backward_scratch = place(backward_scratch_[i]);
+    }
+  }
+
+  const Graph& graph_;
+  const PlanOptions& options_;
+  int64_t count_;
+  Plan plan_;
+  std::vector<Home> values_, gradients_, saved_, forward_scratch_, backward_scratch_;
+  std::vector<std::vector<Slot>> slots_;
+  std::vector<Keep> keeps_;
+  std::vector<Footprint> footprints_;
+  std::vector<int64_t> last_use_;
+  std::vector<int> contributions_;
+};
+
+}  // namespace
+
+Plan plan(const Graph& graph, const PlanOptions& options) {
+  return Planner(graph, options).run();
+}
+
+}  // namespace qtape

@@ -1,0 +1,61 @@
+// Plan: which nodes run, which gradients flow, and where every buffer lies. A pure function.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "qtape/engine/graph.h"
+
+namespace qtape {
+
+struct PlanOptions {
+  std::vector<NodeId> outputs;  ///< values that stay readable after the step
+  std::vector<NodeId> roots;    ///< where gradients start; none: no backward
+  bool share_memory = true;     ///< false: every buffer is its own (for tests)
+  bool accumulate_gradients = false;  ///< parameters' gradients add up from step to step
+  int64_t guard_bytes = 0;      ///< space after every buffer (for tests)
+};
+
+/// Where a tensor lies.
+struct Place {
+  enum class Kind : uint8_t { None, Arena, Leaf };
+  Kind kind = Kind::None;
+  int64_t offset = 0;  ///< Arena: bytes from its start
+  NodeId leaf;         ///< Leaf: the Parameter, State or Constant whose memory it is
+  bool operator==(const Place&) const = default;
+};
+
+struct NodePlan {
+  bool needed = false;  ///< runs in forward
+  bool active = false;  ///< runs in backward: a gradient flows through
+  Place value;
+  Place gradient;
+  Place saved;
+  Place forward_scratch;
+  Place backward_scratch;
+  int64_t record = 0;            ///< offset in the record memory
+  std::vector<bool> wanted;      ///< per operand: its gradient is computed
+  std::vector<bool> accumulate;  ///< per operand: and added to what other nodes wrote
+};
+
+/// A buffer and the closed interval of time in which it is in use. Node i of n runs forward at
+/// time i and backward at time 2n - 1 - i.
+struct Lifetime {
+  int64_t offset = 0;
+  int64_t bytes = 0;
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+
+struct Plan {
+  std::vector<NodePlan> nodes;
+  std::vector<Lifetime> buffers;  ///< what the arena holds, for tools and tests
+  int64_t arena_bytes = 0;
+  int64_t record_bytes = 0;
+};
+
+/// Throws PlanError for ids outside of the graph and for roots without a path to a parameter.
+Plan plan(const Graph& graph, const PlanOptions& options);
+
+}  // namespace qtape

@@ -1,0 +1,249 @@
+#include "qtape/engine/tape.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "qtape/ops/core/threads.h"
+
+namespace qtape {
+namespace {
+
+constexpr auto guard_pattern = std::byte{0xa5};
+
+TapeOptions with_defaults(TapeOptions options, const Graph& graph) {
+  require<ArgumentError>(options.threads >= 1, "threads must be at least 1, got {}",
+                         options.threads);
+  if (options.outputs.empty()) {
+    options.outputs.assign(graph.outputs().begin(), graph.outputs().end());
+  }
+  return options;
+}
+
+bool is_persistent(const Op& op) {
+  return std::holds_alternative<Parameter>(op) || std::holds_alternative<State>(op);
+}
+
+}  // namespace
+
+Tape::Tape(const Graph& graph, Parameters& parameters, TapeOptions options)
+    : graph_(graph),
+      parameters_(&parameters),
+      options_(with_defaults(std::move(options), graph)),
+      plan_(plan(graph_, {.outputs = options_.outputs,
+                          .roots = options_.roots,
+                          .share_memory = options_.share_memory,
+                          .accumulate_gradients = options_.accumulate_gradients,
+                          .guard_bytes = options_.guard_bytes})),
+      arena_(plan_.arena_bytes),
+      records_(plan_.record_bytes),
+      statuses_(static_cast<size_t>(graph_.size())) {
+  step_.seed = options_.seed;
+  check_leaves();
+  paint_guards();
+  use_threads(options_.threads);
+  bind();
+}
+
+void Tape::check_leaves() const {
+  for (int32_t i = 0; i < graph_.size(); ++i) {
+    const NodeId id{i};
+    if (!plan_.nodes[static_cast<size_t>(i)].needed || !is_persistent(graph_[id].op)) continue;
+    const ParameterEntry* entry = parameters_->find(graph_[id].label);
+    check(entry != nullptr, "{}: the parameters hold nothing of this name", graph_.describe(id));
+    check(entry->type == graph_[id].type, "{}: the parameters hold {}, the graph needs {}",
+          graph_.describe(id), to_string(entry->type), to_string(graph_[id].type));
+    check(entry->trainable() == std::holds_alternative<Parameter>(graph_[id].op),
+          "{}: the parameters hold a {} of this name", graph_.describe(id),
+          entry->trainable() ? "parameter" : "state");
+  }
+}
+
+std::byte* Tape::address(const Place& place, bool gradient) const {
+  if (place.kind == Place::Kind::Arena) return arena_.data() + place.offset;
+  if (place.kind == Place::Kind::None) return nullptr;
+  const Node& leaf = graph_[place.leaf];
+  if (const auto* constant = std::get_if<Constant>(&leaf.op)) {
+    return const_cast<std::byte*>(constant->value.data.data());
+  }
+  const ParameterEntry& entry = parameters_->at(leaf.label);
+  return gradient ? entry.gradient : entry.value;
+}
+
+void Tape::bind() {
+  for (size_t i = 0; i < plan_.nodes.size(); ++i) {
+    if (plan_.nodes[i].needed) bind_node(i);
+  }
+  std::ranges::reverse(backward_);
+}
+
+void Tape::bind_node(size_t i) {
+  const Node& node = graph_.nodes()[i];
+  const NodePlan& place = plan_.nodes[i];
+  std::vector<TensorType> inputs;
+  std::vector<std::byte*> operands;
+  std::vector<Gradient> gradients;
+  for (size_t k = 0; k < node.operands.size(); ++k) {
+    const NodePlan& operand = plan_.nodes[static_cast<size_t>(node.operands[k].index)];
+    inputs.push_back(graph_[node.operands[k]].type);
+    operands.push_back(address(operand.value, false));
+    gradients.push_back(
+        {place.wanted[k] ? address(operand.gradient, true) : nullptr, place.accumulate[k]});
+  }
+  Binding binding{.inputs = inputs,
+                  .output = node.type,
+                  .operands = operands,
+                  .result = address(place.value, false),
+                  .dy = address(place.gradient, true),
+                  .gradients = gradients,
+                  .saved = address(place.saved, false),
+                  .scratch = address(place.forward_scratch, false),
+                  .record = records_.data() + place.record,
+                  .status = &statuses_[i],
+                  .stream = i,
+                  .threads = options_.threads};
+  std::visit(
+      [&](const auto& op) {
+        if (Kernel kernel = op.forward(binding)) forward_.push_back({std::move(kernel), i});
+        if (!place.active) return;
+        binding.scratch = address(place.backward_scratch, false);
+        if (Kernel kernel = op.backward(binding)) backward_.push_back({std::move(kernel), i});
+      },
+      node.op);
+}
+
+void Tape::forward(Mode mode) {
+  use_threads(options_.threads);
+  step_.mode = mode;
+  for (const Bound& bound : forward_) bound.kernel(step_);
+  ran_forward_ = true;
+  report_faults();
+  if (mode.train) ++step_.number;
+}
+
+void Tape::report_faults() {
+  for (const Bound& bound : forward_) {
+    Fault& fault = statuses_[bound.node].fault;
+    if (fault.text == nullptr) continue;
+    const Fault first = fault;
+    for (NodeStatus& status : statuses_) status.fault = {};
+    ran_forward_ = false;
+    const NodeId id{static_cast<int32_t>(bound.node)};
+    fail<GraphError>("{}: {}", graph_.describe(id),
+                     fmt::format(fmt::runtime(first.text), fmt::arg("index", first.index),
+                                 fmt::arg("value", first.value)));
+  }
+}
+
+void Tape::backward() {
+  for (NodeId root : options_.roots) {
+    const Node& node = graph_[root];
+    check(node.type.elements() == 1, "{}: backward without dy needs a scalar root, got {}",
+          graph_.describe(root), to_string(node.type));
+    dispatch_compute(node.type.dtype, [&]<class T>() {
+      const T one = 1;
+      seed_gradient(root, std::as_bytes(std::span(&one, 1)), dtype_of<T>);
+    });
+  }
+  run_backward();
+}
+
+void Tape::seed_gradient(NodeId root, std::span<const std::byte> dy, DType dtype) {
+  check(std::ranges::find(options_.roots, root) != options_.roots.end(),
+        "{}: is not a root of this tape", graph_.describe(root));
+  check_dtype(root, dtype);
+  const TensorType& type = graph_[root].type;
+  check(static_cast<int64_t>(dy.size()) == type.bytes(), "{}: dy has {} elements, expected {}",
+        graph_.describe(root), static_cast<int64_t>(dy.size()) / size_of(dtype), type.elements());
+  if (dy.empty()) return;
+  std::memcpy(address(plan_.nodes[index_of(root)].gradient, true), dy.data(), dy.size());
+}
+
+void Tape::run_backward() {
+  check(!options_.roots.empty(), "this tape has no roots to start gradients from");
+  check(ran_forward_, "backward needs a forward before it");
+  use_threads(options_.threads);
+  for (const Bound& bound : backward_) bound.kernel(step_);
+  ran_forward_ = false;
+}
+
+size_t Tape::index_of(NodeId id) const {
+  (void)graph_[id];
+  return static_cast<size_t>(id.index);
+}
+
+void Tape::check_dtype(NodeId id, DType dtype) const {
+  check(graph_[id].type.dtype == dtype, "{}: is {}, accessed as {}", graph_.describe(id),
+        to_string(graph_[id].type), to_string_view(dtype));
+}
+
+std::byte* Tape::input_data(NodeId id, DType dtype) {
+  check(std::holds_alternative<Input>(graph_[id].op), "{}: is not an input", graph_.describe(id));
+  check(plan_.nodes[index_of(id)].needed, "{}: no output of this tape needs it",
+        graph_.describe(id));
+  check_dtype(id, dtype);
+  return address(plan_.nodes[index_of(id)].value, false);
+}
+
+const std::byte* Tape::value_data(NodeId id, DType dtype) const {
+  const auto& lasting = options_.outputs;
+  const bool kept = std::holds_alternative<Input>(graph_[id].op) ||
+                    plan_.nodes[index_of(id)].value.kind == Place::Kind::Leaf ||
+                    std::ranges::find(lasting, id) != lasting.end() ||
+                    std::ranges::find(options_.roots, id) != options_.roots.end();
+  check(kept && plan_.nodes[index_of(id)].needed, "{}: is not an output of this tape",
+        graph_.describe(id));
+  check_dtype(id, dtype);
+  return address(plan_.nodes[index_of(id)].value, false);
+}
+
+double Tape::scalar(NodeId id) const {
+  const TensorType& type = graph_[id].type;
+  check(type.elements() == 1 && is_compute(type.dtype), "{}: is not a scalar of f32 or f64",
+        graph_.describe(id));
+  return dispatch_compute(type.dtype, [&]<class T>() { return double{value<T>(id)[0]}; });
+}
+
+std::vector<double> Tape::scales(NodeId id) const {
+  const Node& node = graph_[id];
+  const auto* op = std::get_if<FakeQuantize>(&node.op);
+  check(op != nullptr && plan_.nodes[index_of(id)].needed, "{}: is not a quantizer of this tape",
+        graph_.describe(id));
+  const std::byte* record = records_.data() + plan_.nodes[index_of(id)].record;
+  const int64_t channels = op->channels(node.type.shape);
+  return dispatch_compute(scale_dtype(node.type.dtype), [&]<class T>() {
+    const T* scales = reinterpret_cast<const T*>(record);
+    return std::vector<double>(scales, scales + channels);
+  });
+}
+
+int64_t Tape::non_finite() const {
+  int64_t count = 0;
+  for (const NodeStatus& status : statuses_) count += status.non_finite;
+  return count;
+}
+
+void Tape::set_step(int64_t step) {
+  require<ArgumentError>(step >= 0, "step must be at least 0, got {}", step);
+  step_.number = static_cast<uint64_t>(step);
+}
+
+void Tape::paint_guards() {
+  if (options_.guard_bytes <= 0) return;
+  std::memset(arena_.data(), static_cast<int>(guard_pattern),
+              static_cast<size_t>(arena_.size()));
+}
+
+bool Tape::guards_intact() const {
+  for (const Lifetime& buffer : plan_.buffers) {
+    const std::byte* guard = arena_.data() + buffer.offset + buffer.bytes;
+    if (std::any_of(guard, guard + options_.guard_bytes,
+                    [](std::byte b) { return b != guard_pattern; })) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace qtape

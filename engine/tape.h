@@ -1,0 +1,132 @@
+// Tape: a graph bound to memory. Runs forward kernels in order and backward kernels in reverse.
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "qtape/engine/graph.h"
+#include "qtape/engine/parameters.h"
+#include "qtape/engine/plan.h"
+#include "qtape/ops/core/thread_count.h"
+
+namespace qtape {
+
+struct TapeOptions {
+  /// Values that stay readable after a step; empty: the graph's own outputs.
+  std::vector<NodeId> outputs;
+  /// Where gradients start, usually the loss; empty: the tape has no backward.
+  std::vector<NodeId> roots;
+  /// Threads of kernels and of oneDNN, at least 1. Results do not depend on it.
+  int threads = default_threads();
+  /// Seed of dropout.
+  uint64_t seed = 0;
+  /// Parameters' gradients add up from step to step until Parameters::zero_gradients.
+  bool accumulate_gradients = false;
+  bool share_memory = true;  ///< see PlanOptions
+  int64_t guard_bytes = 0;   ///< see PlanOptions
+};
+
+/// Everything that can fail or allocate happens in the constructor; a step allocates nothing.
+/// Several tapes may share one Parameters, which must outlive them. Not for use by two threads at
+/// once. Movable, not copyable.
+class Tape {
+ public:
+  /// Plans and binds `graph`, of which it keeps a copy. Throws GraphError for leaves that
+  /// `parameters` lacks or holds with another type, PlanError as `plan` does, ArgumentError for
+  /// fewer than one thread.
+  Tape(const Graph& graph, Parameters& parameters, TapeOptions options);
+
+  /// The memory of an input, for the caller to fill before `forward`.
+  /// Throws GraphError when `id` is not an input that this tape uses or T is not its dtype.
+  template <class T>
+  std::span<T> input(NodeId id) {
+    return {reinterpret_cast<T*>(input_data(id, dtype_of<T>)), elements(id)};
+  }
+  template <class T>
+  std::span<T> input(std::string_view label) {
+    return input<T>(graph_.at(label));
+  }
+
+  /// Runs the graph. Throws GraphError when a kernel reported a fault (a label out of range, a
+  /// Fixed scale never set); parameters and states are intact and the next step may follow.
+  void forward(Mode mode);
+  /// Runs all gradients back from the roots, which must be scalars, with dy = 1. Needs a forward
+  /// before it.
+  void backward();
+  /// The same from one root with the upstream gradient `dy` of the root's shape.
+  template <class T>
+  void backward(NodeId root, std::span<const T> dy) {
+    seed_gradient(root, std::as_bytes(dy), dtype_of<T>);
+    run_backward();
+  }
+
+  /// The value of an output, an input or a leaf. Throws GraphError for any other node, whose
+  /// memory may have been used again, and for another T than its dtype.
+  template <class T>
+  std::span<const T> value(NodeId id) const {
+    return {reinterpret_cast<const T*>(value_data(id, dtype_of<T>)), elements(id)};
+  }
+  template <class T>
+  std::span<const T> value(std::string_view label) const {
+    return value<T>(graph_.at(label));
+  }
+  /// A scalar output of any float dtype but f16 and bf16, as a double.
+  double scalar(NodeId id) const;
+
+  /// Switches and reports of one node: `enabled`, `observing` and `measure_noise` may be changed
+  /// between steps.
+  NodeStatus& status(NodeId id) { return statuses_[index_of(id)]; }
+  const NodeStatus& status(NodeId id) const { return statuses_[index_of(id)]; }
+  /// The scales that a FakeQuantize node used in the last forward, one per channel. Throws
+  /// GraphError for other nodes.
+  std::vector<double> scales(NodeId id) const;
+  /// NaN and infinite elements that all observers of this tape skipped so far.
+  int64_t non_finite() const;
+
+  /// Forward passes in modes that train so far: the counter of random ops. Set on resume.
+  int64_t step() const { return static_cast<int64_t>(step_.number); }
+  void set_step(int64_t step);
+
+  const Graph& graph() const { return graph_; }
+  const Plan& memory() const { return plan_; }
+  int threads() const { return options_.threads; }
+  /// Whether every guard of PlanOptions::guard_bytes still holds its pattern.
+  bool guards_intact() const;
+
+ private:
+  struct Bound {
+    Kernel kernel;
+    size_t node = 0;
+  };
+
+  size_t index_of(NodeId id) const;
+  size_t elements(NodeId id) const {
+    return static_cast<size_t>(graph_[id].type.elements());
+  }
+  void check_dtype(NodeId id, DType dtype) const;
+  std::byte* input_data(NodeId id, DType dtype);
+  const std::byte* value_data(NodeId id, DType dtype) const;
+  void seed_gradient(NodeId root, std::span<const std::byte> dy, DType dtype);
+  void run_backward();
+  void check_leaves() const;
+  void bind();
+  void bind_node(size_t i);
+  std::byte* address(const Place& place, bool gradient) const;
+  void report_faults();
+  void paint_guards();
+
+  Graph graph_;
+  Parameters* parameters_;
+  TapeOptions options_;
+  Plan plan_;
+  AlignedBuffer arena_;
+  AlignedBuffer records_;
+  std::vector<NodeStatus> statuses_;
+  std::vector<Bound> forward_;
+  std::vector<Bound> backward_;
+  Step step_;
+  bool ran_forward_ = false;
+};
+
+}  // namespace qtape

@@ -1,0 +1,32 @@
+// Matrix products, prepared once and run many times.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "qtape/ops/core/types.h"
+
+namespace qtape {
+
+/// c [batch, m, n] (+)= a [batch, m, k] b [batch, k, n], all dense row-major.
+struct Gemm {
+  int64_t batch = 1;
+  int64_t m = 0;
+  int64_t n = 0;
+  int64_t k = 0;
+  bool transpose_a = false;  ///< a is stored [batch, k, m]
+  bool transpose_b = false;  ///< b is stored [batch, n, k]
+  bool accumulate = false;   ///< add to c
+};
+
+/// Longest sum over k that is left to one oneDNN primitive: with more, oneDNN may split k between
+/// threads and the bits would depend on their number.
+inline constexpr int64_t gemm_k_block = 1024;
+
+/// Prepares an f32 product on oneDNN. The result has equal bits at any thread count.
+std::function<void()> prepare_gemm(const Gemm& gemm, const float* a, const float* b, float* c);
+
+/// Prepares an f64 product: plain loops, sums in order of k.
+std::function<void()> prepare_gemm(const Gemm& gemm, const double* a, const double* b, double* c);
+
+}  // namespace qtape

@@ -1,0 +1,100 @@
+// Leaves: where values enter a graph. Input, Parameter, State and Constant.
+#pragma once
+
+#include "qtape/ops/core/initializer.h"
+#include "qtape/ops/core/op.h"
+
+namespace qtape {
+
+/// What all leaves share: no operands, no kernels. The engine owns their memory.
+struct Leaf {
+  std::vector<Slot> slots() const { return {}; }
+  Keep keep() const { return {}; }
+  Footprint footprint(Inputs) const { return {}; }
+  Kernel forward(const Binding&) const { return {}; }
+  Kernel backward(const Binding&) const { return {}; }
+  bool operator==(const Leaf&) const = default;
+};
+
+struct Input : Leaf {
+  static constexpr std::string_view name = "Input";
+  static constexpr std::string_view doc =
+      "Data that the user writes before each step. With batch, the first extent is the batch "
+      "extent, which all batched inputs share and Graph::with_batch replaces. No gradient.";
+
+  DType dtype = DType::F32;
+  Shape shape;
+  bool batch = true;
+
+  static constexpr auto fields() {
+    return std::tuple{field("dtype", &Input::dtype, "any element type"),
+                      field("shape", &Input::shape, "extents; rank >= 1 with batch"),
+                      field("batch", &Input::batch, "whether the first extent is the batch")};
+  }
+  TensorType infer(Inputs) const {
+    check(!batch || shape.rank() >= 1, "a batched input needs rank >= 1, got a scalar");
+    return {dtype, shape};
+  }
+  bool operator==(const Input&) const = default;
+};
+
+struct Parameter : Leaf {
+  static constexpr std::string_view name = "Parameter";
+  static constexpr std::string_view doc =
+      "A trained tensor, found by its label, with a value and a gradient in Parameters.";
+
+  DType dtype = DType::F32;
+  Shape shape;
+  Initializer initializer = init::Zeros{};
+
+  static constexpr auto fields() {
+    return std::tuple{field("dtype", &Parameter::dtype, "f32 or f64"),
+                      field("shape", &Parameter::shape, "extents"),
+                      field("initializer", &Parameter::initializer, "value before training")};
+  }
+  TensorType infer(Inputs) const {
+    check_compute({dtype, shape});
+    validate(initializer, shape);
+    return {dtype, shape};
+  }
+  bool operator==(const Parameter&) const = default;
+};
+
+struct State : Leaf {
+  static constexpr std::string_view name = "State";
+  static constexpr std::string_view doc =
+      "A persistent tensor without gradient, found by its label: a quantizer's scale. Only the "
+      "one op that has it in a read-write slot changes it, and only while observing.";
+
+  DType dtype = DType::F32;
+  Shape shape;
+  double value = 0;
+
+  static constexpr auto fields() {
+    return std::tuple{field("dtype", &State::dtype, "f32 or f64"),
+                      field("shape", &State::shape, "extents"),
+                      field("value", &State::value, "initial value of every element, finite")};
+  }
+  TensorType infer(Inputs) const;
+  bool operator==(const State&) const = default;
+};
+
+struct Constant : Leaf {
+  static constexpr std::string_view name = "Constant";
+  static constexpr std::string_view doc = "A fixed tensor that is part of the graph. No gradient.";
+
+  Tensor value{{DType::F32, Shape{0}}, {}};
+
+  static constexpr auto fields() {
+    return std::tuple{field("value", &Constant::value, "the tensor")};
+  }
+  TensorType infer(Inputs) const {
+    check(static_cast<int64_t>(value.data.size()) == value.type.bytes(),
+          "value holds {} bytes, {} needs {}", value.data.size(), to_string(value.type),
+          value.type.bytes());
+    return value.type;
+  }
+  bool operator==(const Constant&) const = default;
+};
+
+}  // namespace qtape

@@ -1,0 +1,103 @@
+#include "qtape/ops/matmul.h"
+
+#include "qtape/ops/core/gemm.h"
+
+namespace qtape {
+namespace {
+
+/// The product of the operands as matrices: leading extents either become a batch or, when b has
+/// none and a is not transposed, join the rows of a.
+Gemm product_of(const MatMul& op, const Shape& a, const Shape& b) {
+  Gemm g;
+  g.m = op.transpose_a ? a[-1] : a[-2];
+  g.k = op.transpose_a ? a[-2] : a[-1];
+  g.n = op.transpose_b ? b[-2] : b[-1];
+  g.transpose_a = op.transpose_a;
+  g.transpose_b = op.transpose_b;
+  for (int i = 0; i < a.rank() - 2; ++i) g.batch *= a[i];
+  if (b.rank() == 2) {
+    g.m *= g.batch;
+    g.batch = 1;
+  }
+  return g;
+}
+
+void check_extents(const MatMul& op, const Shape& a, const Shape& b) {
+  check(a.rank() >= 2 && b.rank() >= 2, "operands need rank >= 2, got {} and {}", a.rank(),
+        b.rank());
+  check(b.rank() == 2 || b.rank() == a.rank(), "rank of b must be 2 or that of a, got {} and {}",
+        a.rank(), b.rank());
+  check(b.rank() == a.rank() || !op.transpose_a,
+        "transpose_a with a of rank {} needs b of the same rank, got rank {}", a.rank(), b.rank());
+  for (int i = 0; b.rank() > 2 && i < a.rank() - 2; ++i) {
+    check(a[i] == b[i], "batch extents of axis {} differ: {} and {}", i, a[i], b[i]);
+  }
+  const int64_t a_inner = op.transpose_a ? a[-2] : a[-1];
+  const int64_t b_inner = op.transpose_b ? b[-1] : b[-2];
+  check(a_inner == b_inner, "inner extents differ: {} and {}", a_inner, b_inner);
+}
+
+template <class T>
+Kernel run(const Gemm& g, const T* a, const T* b, T* c) {
+  return [product = prepare_gemm(g, a, b, c)](const Step&) { product(); };
+}
+
+/// da: dy op(b)^T, or its transpose when a is stored transposed.
+template <class T>
+Kernel gradient_a(const Gemm& g, const Binding& b) {
+  const bool accumulate = b.accumulate(0);
+  if (g.transpose_a) {
+    return run<T>({g.batch, g.k, g.m, g.n, g.transpose_b, true, accumulate},
+                  b.operand<const T>(1), b.dy_as<const T>(), b.dx<T>(0));
+  }
+  return run<T>({g.batch, g.m, g.k, g.n, false, !g.transpose_b, accumulate}, b.dy_as<const T>(),
+                b.operand<const T>(1), b.dx<T>(0));
+}
+
+/// db: op(a)^T dy, or its transpose when b is stored transposed.
+template <class T>
+Kernel gradient_b(const Gemm& g, const Binding& b) {
+  const bool accumulate = b.accumulate(1);
+  if (g.transpose_b) {
+    return run<T>({g.batch, g.n, g.k, g.m, true, g.transpose_a, accumulate}, b.dy_as<const T>(),
+                  b.operand<const T>(0), b.dx<T>(1));
+  }
+  return run<T>({g.batch, g.k, g.n, g.m, !g.transpose_a, false, accumulate},
+                b.operand<const T>(0), b.dy_as<const T>(), b.dx<T>(1));
+}
+
+}  // namespace
+
+static_assert(Compute<MatMul>);
+
+TensorType MatMul::infer(Inputs inputs) const {
+  check_same_compute(inputs[0], inputs[1]);
+  const Shape& a = inputs[0].shape;
+  const Shape& b = inputs[1].shape;
+  check_extents(*this, a, b);
+  const int64_t rows = transpose_a ? a[-1] : a[-2];
+  return {inputs[0].dtype, a.with(-2, rows).with(-1, transpose_b ? b[-2] : b[-1])};
+}
+
+Kernel MatMul::forward(const Binding& b) const {
+  const Gemm g = product_of(*this, b.inputs[0].shape, b.inputs[1].shape);
+  return dispatch_compute(b.output.dtype, [&]<class T>() {
+    return run<T>(g, b.operand<const T>(0), b.operand<const T>(1), b.y<T>());
+  });
+}
+
+Kernel MatMul::backward(const Binding& b) const {
+  const Gemm g = product_of(*this, b.inputs[0].shape, b.inputs[1].shape);
+  return dispatch_compute(b.output.dtype, [&]<class T>() -> Kernel {
+    Kernel da = b.wanted(0) ? gradient_a<T>(g, b) : Kernel{};
+    Kernel db = b.wanted(1) ? gradient_b<T>(g, b) : Kernel{};
+    if (!da) return db;
+    if (!db) return da;
+    return [da = std::move(da), db = std::move(db)](const Step& step) {
+      da(step);
+      db(step);
+    };
+  });
+}
+
+}  // namespace qtape

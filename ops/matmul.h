@@ -1,0 +1,32 @@
+// MatMul: matrix product, batched over leading extents.
+#pragma once
+
+#include "qtape/ops/core/op.h"
+
+namespace qtape {
+
+struct MatMul {
+  static constexpr std::string_view name = "MatMul";
+  static constexpr std::string_view doc =
+      "y = op(a) op(b), op transposing the last two axes on request. a [..., m, k], "
+      "b [k, n] or [..., k, n] with the leading extents of a; y [..., m, n]. Gradients: "
+      "da = dy op(b)^T, db = op(a)^T dy. Keeps both operands. f32 runs on oneDNN with the sum "
+      "over k cut in fixed blocks, f64 in a plain loop.";
+
+  bool transpose_a = false;
+  bool transpose_b = false;
+
+  static constexpr auto fields() {
+    return std::tuple{field("transpose_a", &MatMul::transpose_a, "a is stored [..., k, m]"),
+                      field("transpose_b", &MatMul::transpose_b, "b is stored [..., n, k]")};
+  }
+  std::vector<Slot> slots() const { return {{.name = "a"}, {.name = "b"}}; }
+  TensorType infer(Inputs inputs) const;
+  Keep keep() const { return {.operands = 0b11}; }
+  Footprint footprint(Inputs) const { return {}; }
+  Kernel forward(const Binding& binding) const;
+  Kernel backward(const Binding& binding) const;
+  bool operator==(const MatMul&) const = default;
+};
+
+}  // namespace qtape
