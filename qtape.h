@@ -1,7 +1,6 @@
 // Everything: graphs, tapes, files and optimizers.
 #pragma once
 
-#include "qtape/engine/checkpoint.h"
 #include "qtape/engine/graph.h"
 #include "qtape/engine/layers.h"
 #include "qtape/engine/parameters.h"

@@ -1,0 +1,17 @@
+// Whole files: read at once, written so that a failure or a kill keeps the old content.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace qtape {
+
+/// The content of `path`. Throws IoError when it cannot be read or has more than `limit` bytes.
+std::string read_file(const std::string& path, int64_t limit);
+
+/// Replaces `path` by `content`: writes `<path>.partial`, syncs it and renames it over `path`.
+/// Throws IoError; then `path` is what it was and the partial file is removed.
+void write_file(const std::string& path, std::string_view content);
+
+}  // namespace qtape

@@ -1,0 +1,259 @@
+// JSON of attributes, derived from their field lists. Included by .cpp files only.
+#pragma once
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "qtape/engine/base64.h"
+#include "qtape/ops/core/error.h"
+#include "qtape/ops/core/fields.h"
+#include "qtape/ops/core/types.h"
+
+namespace qtape {
+
+using Json = nlohmann::ordered_json;
+
+/// A place in a document: its value and the JSON pointer to it.
+struct JsonPlace {
+  const Json& json;
+  std::string path;
+
+  template <class... Args>
+  [[noreturn]] void fail(fmt::format_string<Args...> text, Args&&... args) const {
+    throw FormatError((path.empty() ? "/" : path) + ": " +
+                      fmt::format(text, std::forward<Args>(args)...));
+  }
+  /// What is here, short enough for a message.
+  std::string shown() const {
+    if (json.is_object()) return "an object";
+    if (json.is_array()) return "an array";
+    const std::string text = json.dump(-1, ' ', true, Json::error_handler_t::replace);
+    return text.size() <= 60 ? text : text.substr(0, 60) + "...";
+  }
+  void expect(bool right, std::string_view what) const {
+    if (!right) fail("expected {}, got {}", what, shown());
+  }
+  JsonPlace member(const std::string& key) const {
+    const auto found = json.find(key);
+    if (found == json.end()) fail("\"{}\" is missing", key);
+    return {*found, path + "/" + escaped(key)};
+  }
+  JsonPlace element(size_t i) const { return {json[i], fmt::format("{}/{}", path, i)}; }
+
+  static std::string escaped(const std::string& key) {
+    std::string text;
+    for (char c : key) text += c == '~' ? "~0" : c == '/' ? "~1" : std::string(1, c);
+    return text;
+  }
+};
+
+template <class T>
+Json write_json(const T& value);
+template <class T>
+void read_json(const JsonPlace& place, T& value);
+
+namespace detail {
+
+template <class T>
+inline constexpr bool is_optional = false;
+template <class T>
+inline constexpr bool is_optional<std::optional<T>> = true;
+template <class T>
+inline constexpr bool is_vector = false;
+template <class T>
+inline constexpr bool is_vector<std::vector<T>> = true;
+
+template <Described T>
+Json write_fields(const T& value) {
+  Json json = Json::object();
+  for_each_field<T>([&](const auto& each) {
+    json[std::string(each.key)] = write_json(value.*each.member);
+  });
+  return json;
+}
+
+template <Described T>
+void read_fields(const JsonPlace& place, T& value) {
+  place.expect(place.json.is_object(), "an object");
+  for (const auto& [key, json] : place.json.items()) {
+    bool known = false;
+    std::string keys;
+    for_each_field<T>([&, &name = key, &child = json](const auto& each) {
+      keys += (keys.empty() ? "" : ", ") + std::string(each.key);
+      if (each.key != name) return;
+      known = true;
+      read_json(JsonPlace{child, place.path + "/" + JsonPlace::escaped(name)},
+                value.*each.member);
+    });
+    if (!known) {
+      const JsonPlace child{json, place.path + "/" + JsonPlace::escaped(key)};
+      if (keys.empty()) child.fail("unknown attribute; {} has none", T::name);
+      child.fail("unknown attribute; expected one of {}", keys);
+    }
+  }
+}
+
+template <class T>
+Json write_variant(const T& value) {
+  return std::visit(
+      [](const auto& each) -> Json {
+        using Alternative = std::decay_t<decltype(each)>;
+        const std::string name(Alternative::name);
+        if constexpr (std::tuple_size_v<decltype(Alternative::fields())> == 0) {
+          return name;
+        } else {
+          return Json{{name, write_fields(each)}};
+        }
+      },
+      value);
+}
+
+/// Externally tagged: `"PerBatch"` or `{"EMA": {"decay": 0.99}}`.
+template <class T>
+void read_variant(const JsonPlace& place, T& value) {
+  const bool tagged = place.json.is_object() && place.json.size() == 1;
+  place.expect(place.json.is_string() || tagged, "a name or an object with one name");
+  const std::string name =
+      tagged ? place.json.begin().key() : place.json.template get<std::string>();
+  bool known = false;
+  std::string names;
+  for_each_alternative<T>([&]<class Alternative>() {
+    names += (names.empty() ? "" : ", ") + std::string(Alternative::name);
+    if (name != Alternative::name) return;
+    known = true;
+    Alternative alternative;
+    if (tagged) {
+      read_fields(JsonPlace{place.json.begin().value(),
+                            place.path + "/" + JsonPlace::escaped(name)},
+                  alternative);
+    }
+    value = std::move(alternative);
+  });
+  if (!known) place.fail("unknown value \"{}\"; expected one of {}", name, names);
+}
+
+template <class T>
+void read_enum(const JsonPlace& place, T& value) {
+  place.expect(place.json.is_string(), "one of " + spellings<T>());
+  const auto text = place.json.template get<std::string>();
+  const auto found = from_string<T>(text);
+  if (!found) place.fail("unknown value \"{}\"; expected one of {}", text, spellings<T>());
+  value = *found;
+}
+
+template <class T>
+void read_integer(const JsonPlace& place, T& value) {
+  place.expect(place.json.is_number_integer(), "an integer");
+  const bool fits =
+      place.json.is_number_unsigned()
+          ? place.json.template get<uint64_t>() <= uint64_t(std::numeric_limits<T>::max())
+          : place.json.template get<int64_t>() >= int64_t{std::numeric_limits<T>::min()} &&
+                place.json.template get<int64_t>() <= int64_t{std::numeric_limits<T>::max()};
+  place.expect(fits, fmt::format("an integer of {} bits", 8 * sizeof(T)));
+  value = place.json.template get<T>();
+}
+
+template <class T>
+void read_vector(const JsonPlace& place, std::vector<T>& value) {
+  place.expect(place.json.is_array(), "an array");
+  value.clear();
+  for (size_t i = 0; i < place.json.size(); ++i) {
+    T element{};
+    read_json(place.element(i), element);
+    value.push_back(std::move(element));
+  }
+}
+
+inline void read_shape(const JsonPlace& place, Shape& shape) {
+  std::vector<int64_t> extents;
+  read_vector(place, extents);
+  try {
+    shape = Shape(extents);
+  } catch (const GraphError& error) {
+    place.fail("{}", error.what());
+  }
+}
+
+inline Json write_tensor(const Tensor& tensor) {
+  return {{"dtype", write_json(tensor.type.dtype)},
+          {"shape", write_json(tensor.type.shape)},
+          {"data", base64_encode(tensor.data)}};
+}
+
+inline void read_tensor(const JsonPlace& place, Tensor& tensor) {
+  place.expect(place.json.is_object(), "an object with dtype, shape and data");
+  for (const auto& [key, json] : place.json.items()) {
+    if (key == "dtype" || key == "shape" || key == "data") continue;
+    JsonPlace{json, place.path + "/" + JsonPlace::escaped(key)}.fail(
+        "unknown key; expected one of dtype, shape, data");
+  }
+  read_json(place.member("dtype"), tensor.type.dtype);
+  read_json(place.member("shape"), tensor.type.shape);
+  const JsonPlace data = place.member("data");
+  data.expect(data.json.is_string(), "base64 text");
+  auto bytes = base64_decode(data.json.get_ref<const std::string&>());
+  data.expect(bytes.has_value(), "base64 text");
+  if (static_cast<int64_t>(bytes->size()) != tensor.type.bytes()) {
+    data.fail("expected {} bytes for {}, got {}", tensor.type.bytes(), to_string(tensor.type),
+              bytes->size());
+  }
+  tensor.data = std::move(*bytes);
+}
+
+}  // namespace detail
+
+template <class T>
+Json write_json(const T& value) {
+  if constexpr (NamedEnum<T>) {
+    return std::string(to_string_view(value));
+  } else if constexpr (is_variant<T>) {
+    return detail::write_variant(value);
+  } else if constexpr (detail::is_optional<T>) {
+    return value ? write_json(*value) : Json(nullptr);
+  } else if constexpr (std::is_same_v<T, Tensor>) {
+    return detail::write_tensor(value);
+  } else if constexpr (std::is_same_v<T, Shape>) {
+    return Json(std::vector<int64_t>(value.extents().begin(), value.extents().end()));
+  } else if constexpr (Described<T>) {
+    return detail::write_fields(value);
+  } else {
+    return Json(value);
+  }
+}
+
+template <class T>
+void read_json(const JsonPlace& place, T& value) {
+  if constexpr (NamedEnum<T>) {
+    detail::read_enum(place, value);
+  } else if constexpr (is_variant<T>) {
+    detail::read_variant(place, value);
+  } else if constexpr (detail::is_optional<T>) {
+    value.reset();
+    if (!place.json.is_null()) read_json(place, value.emplace());
+  } else if constexpr (std::is_same_v<T, Tensor>) {
+    detail::read_tensor(place, value);
+  } else if constexpr (std::is_same_v<T, Shape>) {
+    detail::read_shape(place, value);
+  } else if constexpr (Described<T>) {
+    detail::read_fields(place, value);
+  } else if constexpr (detail::is_vector<T>) {
+    detail::read_vector(place, value);
+  } else if constexpr (std::is_same_v<T, bool>) {
+    place.expect(place.json.is_boolean(), "true or false");
+    value = place.json.template get<bool>();
+  } else if constexpr (std::is_integral_v<T>) {
+    detail::read_integer(place, value);
+  } else if constexpr (std::is_floating_point_v<T>) {
+    place.expect(place.json.is_number(), "a number");
+    value = place.json.template get<T>();
+  } else {
+    place.expect(place.json.is_string(), "a text");
+    value = place.json.template get<std::string>();
+  }
+}
+
+}  // namespace qtape

@@ -1,0 +1,38 @@
+// Models as JSON: graph, values and what a checkpoint adds, in one file. See docs/format.md.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "qtape/engine/graph.h"
+#include "qtape/engine/parameters.h"
+
+namespace qtape {
+
+/// What a file holds.
+struct Model {
+  Graph graph;
+  Parameters parameters;
+  /// Settings and tensors beside the graph: a checkpoint's optimizer, schedule and progress.
+  std::map<std::string, Section> sections;
+};
+
+/// The text of a model file. Equal models give equal text.
+std::string to_json(const Graph& graph, const Parameters& parameters,
+                    const std::map<std::string, Section>& sections = {});
+/// Reads a model. Throws FormatError that begins with a JSON pointer to the fault; nothing that a
+/// text holds can make it allocate more than a small multiple of the text's size.
+Model model_from_json(std::string_view text);
+
+/// One op as `"Relu"` or `{"FakeQuantize": {...}}`.
+std::string to_json(const Op& op);
+Op op_from_json(std::string_view text);
+
+/// Writes a model file; the old file survives any failure. Throws IoError.
+void save_model(const std::string& path, const Graph& graph, const Parameters& parameters,
+                const std::map<std::string, Section>& sections = {});
+/// Reads a model file. Throws IoError or FormatError, both beginning with the path.
+Model load_model(const std::string& path);
+
+}  // namespace qtape

@@ -1,0 +1,60 @@
+#include "qtape/examples/data/batches.h"
+
+#include <numeric>
+#include <utility>
+
+#include "qtape/ops/core/error.h"
+#include "qtape/ops/core/random.h"
+
+namespace qtape::data {
+namespace {
+
+constexpr std::array<float, 256> make_shades() {
+  std::array<float, 256> shades{};
+  for (size_t i = 0; i < shades.size(); ++i) shades[i] = static_cast<float>(i) / 255.0f;
+  return shades;
+}
+
+constexpr std::array<float, 256> shades = make_shades();
+constexpr uint64_t shuffle_stream = 0x5u;
+
+}  // namespace
+
+void copy_pixels(const Dataset& dataset, int64_t image, std::span<float> x) {
+  const uint8_t* pixels = dataset.pixels.data() + image * dataset.features();
+  for (size_t i = 0; i < x.size(); ++i) x[i] = shades[pixels[i]];
+}
+
+Batches::Batches(const Dataset& dataset, int64_t batch, uint64_t seed)
+    : dataset_(dataset),
+      batch_(batch),
+      seed_(seed),
+      order_(static_cast<size_t>(dataset.size())) {
+  require<ArgumentError>(batch >= 1 && batch <= dataset.size(),
+                         "batch must be in 1..{}, the number of training images, got {}",
+                         dataset.size(), batch);
+}
+
+/// Fisher and Yates.
+void Batches::shuffle(int64_t epoch) {
+  const Random random(seed_, (static_cast<uint64_t>(epoch) << 8) | shuffle_stream);
+  std::iota(order_.begin(), order_.end(), int64_t{0});
+  for (size_t i = order_.size(); i > 1; --i) {
+    std::swap(order_[i - 1], order_[random.below(i, i)]);
+  }
+  epoch_ = epoch;
+}
+
+void Batches::fill(int64_t step, std::span<float> x, std::span<int32_t> labels) {
+  const int64_t epoch = step / per_epoch();
+  if (epoch != epoch_) shuffle(epoch);
+  const auto features = static_cast<size_t>(dataset_.features());
+  const auto first = static_cast<size_t>(step % per_epoch() * batch_);
+  for (size_t row = 0; row < labels.size(); ++row) {
+    const int64_t image = order_[first + row];
+    copy_pixels(dataset_, image, x.subspan(row * features, features));
+    labels[row] = dataset_.labels[static_cast<size_t>(image)];
+  }
+}
+
+}  // namespace qtape::data

@@ -1,0 +1,72 @@
+#include "qtape/examples/data/evaluate.h"
+
+#include <algorithm>
+
+#include "qtape/engine/sha256.h"
+#include "qtape/examples/data/batches.h"
+
+namespace qtape::data {
+namespace {
+
+NodeId output_of(const Graph& graph) {
+  check(!graph.outputs().empty(), "the graph names no outputs");
+  const NodeId output = graph.outputs()[0];
+  const TensorType& type = graph[output].type;
+  check(type.dtype == DType::F32 && type.shape.rank() == 2,
+        "{}: expected f32 [batch, classes] as first output, got {}", graph.describe(output),
+        to_string(type));
+  return output;
+}
+
+NodeId input_of(const Tape& tape, const Graph& graph) {
+  NodeId input;
+  for (int32_t i = 0; i < graph.size(); ++i) {
+    const auto* op = std::get_if<Input>(&graph[NodeId{i}].op);
+    if (op == nullptr || !tape.memory().nodes[static_cast<size_t>(i)].needed) continue;
+    check(input.index < 0 && op->batch && op->dtype == DType::F32 && op->shape.rank() == 2,
+          "{}: expected one batched f32 input [batch, features]", graph.describe(NodeId{i}));
+    input = NodeId{i};
+  }
+  check(input.index >= 0, "the output depends on no input");
+  return input;
+}
+
+}  // namespace
+
+Evaluator::Evaluator(const Graph& graph, Parameters& parameters, int threads)
+    : tape_(graph.with_batch(batch), parameters, {.outputs = {output_of(graph)}, .threads = threads}),
+      input_(input_of(tape_, tape_.graph())),
+      output_(output_of(graph)) {}
+
+Evaluation Evaluator::run(const Dataset& dataset, Mode mode) {
+  const int64_t features = tape_.graph()[input_].type.shape[1];
+  const int64_t classes = tape_.graph()[output_].type.shape[1];
+  require<ArgumentError>(dataset.features() == features,
+                         "images have {} pixels, the model takes {}", dataset.features(),
+                         features);
+  require<ArgumentError>(dataset.classes <= classes, "the data has {} classes, the model {}",
+                         dataset.classes, classes);
+  Sha256 hash;
+  int64_t right = 0;
+  const std::span<float> x = tape_.input<float>(input_);
+  for (int64_t first = 0; first < dataset.size(); first += batch) {
+    const int64_t count = std::min(batch, dataset.size() - first);
+    std::ranges::fill(x, 0.0f);
+    for (int64_t row = 0; row < count; ++row) {
+      copy_pixels(dataset, first + row,
+                  x.subspan(static_cast<size_t>(row * features), static_cast<size_t>(features)));
+    }
+    tape_.forward(mode);
+    const auto y = tape_.value<float>(output_).first(static_cast<size_t>(count * classes));
+    hash.update(std::as_bytes(y));
+    for (int64_t row = 0; row < count; ++row) {
+      const auto scores = y.subspan(static_cast<size_t>(row * classes), static_cast<size_t>(classes));
+      const auto best = std::ranges::max_element(scores) - scores.begin();
+      right += best == dataset.labels[static_cast<size_t>(first + row)] ? 1 : 0;
+    }
+  }
+  const auto images = static_cast<double>(std::max<int64_t>(1, dataset.size()));
+  return {100.0 * static_cast<double>(right) / images, hex(hash.digest())};
+}
+
+}  // namespace qtape::data

@@ -1,0 +1,36 @@
+// Evaluation: a classifier's accuracy on a data set and the exact bits of what it answered.
+#pragma once
+
+#include <string>
+
+#include "qtape/engine/tape.h"
+#include "qtape/examples/data/dataset.h"
+
+namespace qtape::data {
+
+struct Evaluation {
+  double accuracy = 0;         ///< percent of the images whose largest output is their label
+  std::string outputs_sha256;  ///< of all outputs, f32 little-endian, image after image
+  bool operator==(const Evaluation&) const = default;
+};
+
+/// Runs the first output of a graph, f32 [batch, classes], over data sets. The graph needs just
+/// one batched f32 input for it, [batch, features]. Allocates once.
+class Evaluator {
+ public:
+  /// Images per step: results do not depend on how many the caller trains with.
+  static constexpr int64_t batch = 250;
+
+  /// Throws GraphError when the graph has no such output or input.
+  Evaluator(const Graph& graph, Parameters& parameters, int threads);
+  /// Throws ArgumentError when images have another number of pixels than the graph's input, or
+  /// the set more classes than the output.
+  Evaluation run(const Dataset& dataset, Mode mode = mode::eval);
+
+ private:
+  Tape tape_;
+  NodeId input_;
+  NodeId output_;
+};
+
+}  // namespace qtape::data

@@ -1,0 +1,50 @@
+// The network that train_mlp trains, and the settings that define a run.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "qtape/engine/graph.h"
+#include "qtape/examples/data/dataset.h"
+
+namespace qtape::examples {
+
+/// Which scales activations are quantized with.
+enum class ActivationScale : uint8_t { EMA, PerBatch };
+
+/// Everything that the result of a run depends on.
+struct Settings {
+  std::string data;  ///< directory with MNIST-format files; empty: generated digits
+  int64_t samples = 7000;  ///< generated training digits
+  std::vector<int64_t> layers = {256, 128};
+  int64_t weight_bits = 8;      ///< 0: float
+  int64_t activation_bits = 8;  ///< 0: float
+  Ste ste = Ste::ClippedIdentity;
+  ActivationScale scale_mode = ActivationScale::EMA;
+  int64_t epochs = 15;
+  int64_t batch = 64;
+  double learning_rate = 1e-3;
+  int64_t seed = 1;
+  bool operator==(const Settings&) const = default;
+};
+
+struct Network {
+  Graph graph;  ///< outputs: logits, loss
+  NodeId x;
+  NodeId labels;
+  NodeId logits;
+  NodeId loss;
+};
+
+/// A ReLU network of the settings' layers on images of `dataset`'s size. Weights are quantized
+/// narrow, per output channel and PerBatch; each layer's input unsigned and per tensor.
+Network make_network(const Settings& settings, const data::Dataset& dataset);
+
+}  // namespace qtape::examples
+
+namespace qtape {
+template <>
+inline constexpr auto enum_names<examples::ActivationScale> =
+    std::array<std::string_view, 2>{"EMA", "PerBatch"};
+}  // namespace qtape

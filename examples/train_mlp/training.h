@@ -1,0 +1,86 @@
+// One training run: epochs, checkpoints and what is reported of them.
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "qtape/engine/serialize.h"
+#include "qtape/examples/data/evaluate.h"
+#include "qtape/examples/train_mlp/network.h"
+
+namespace qtape::examples {
+
+struct EpochResult {
+  int64_t epoch = 0;  ///< from 1
+  double loss = 0;    ///< mean over the epoch's finite batches
+  double test_accuracy = 0;  ///< percent
+};
+
+/// Where a run stands, after every step.
+struct Progress {
+  int64_t step = 0;   ///< finished steps
+  int64_t steps = 0;  ///< of the whole run
+  int64_t epoch = 0;  ///< from 1
+  double loss = 0;    ///< of the last step
+};
+
+struct RunOptions {
+  int threads = 1;
+  std::string checkpoint;  ///< file written after every epoch; empty: none
+  int64_t checkpoint_every = 0;  ///< and after every so many steps; 0: epochs only
+  std::function<void(const Progress&)> on_step;
+  std::function<void(const EpochResult&)> on_epoch;
+};
+
+struct RunResult {
+  std::vector<EpochResult> epochs;
+  double step_us = 0;  ///< median time of a step: batch, forward, backward and optimizer
+  data::Evaluation test;
+  std::string parameters_sha256;
+  int64_t skipped_batches = 0;      ///< batches whose loss was not finite: no update
+  int64_t non_finite_elements = 0;  ///< that observers skipped
+};
+
+/// The data that `settings` name. Throws IoError or FormatError.
+data::Split load_data(const Settings& settings);
+
+/// The settings that a checkpoint was made with. Throws FormatError for files of other programs.
+Settings settings_of(const Model& checkpoint);
+
+/// A training run in memory: made new or from a checkpoint, then `run` to its end.
+class Training {
+ public:
+  Training(const Settings& settings, const data::Split& data);
+  /// Goes on from a checkpoint. Throws FormatError when it does not fit.
+  Training(Model checkpoint, const data::Split& data);
+
+  RunResult run(const RunOptions& options);
+  void save(const std::string& path) const;
+
+  const Settings& settings() const { return settings_; }
+  const Network& network() const { return network_; }
+  Parameters& parameters() { return parameters_; }
+
+ private:
+  struct Totals {
+    double loss = 0;
+    int64_t batches = 0;
+  };
+
+  void save_checkpoint(const std::string& path, const Section& optimizer) const;
+  Section progress() const;
+  void restore(const Section& progress);
+  EpochResult finish_epoch(data::Evaluator& evaluator);
+
+  Settings settings_;
+  const data::Split& data_;
+  Network network_;
+  Parameters parameters_;
+  std::optional<Section> optimizer_;
+  int64_t step_ = 0;
+  Totals totals_;
+  std::vector<EpochResult> epochs_;
+  int64_t skipped_ = 0;
+};
+
+}  // namespace qtape::examples
