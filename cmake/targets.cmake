@@ -12,6 +12,7 @@ add_library(qtape_options INTERFACE)
 target_compile_options(qtape_options INTERFACE
   -ffp-contract=off -fno-math-errno -fno-trapping-math
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow>  # false alarms inside fmt 9
   $<$<BOOL:${QTAPE_WARNINGS_AS_ERRORS}>:-Werror>)
 
 # qtape_library(<name> SOURCES ... LINK ... PRIVATE_LINK ...): a static library qtape::<name>.

@@ -9,9 +9,12 @@
 
 #include "qtape/engine/plan.h"
 #include "qtape/ops/core/aligned.h"
+#include "qtape/ops/core/error.h"
 
 namespace qtape {
 namespace {
+
+constexpr int64_t largest_arena = int64_t{1} << 60;
 
 /// Free space of a block that grows at its end.
 class FreeSpace {
@@ -57,6 +60,9 @@ class FreeSpace {
         offset = start;
       }
     }
+    require<Error>(bytes <= largest_arena - offset,
+                   "cannot allocate {} bytes behind {} others: the arena would pass 2^60", bytes,
+                   offset);
     size_ = offset + bytes;
     return offset;
   }

@@ -10,6 +10,8 @@
 namespace qtape {
 namespace {
 
+constexpr int64_t largest_total = int64_t{1} << 60;
+
 bool is_kept(const Node& node) {
   return std::holds_alternative<Parameter>(node.op) || std::holds_alternative<State>(node.op);
 }
@@ -30,7 +32,11 @@ Parameters::Parameters(const Graph& graph, uint64_t seed) {
   for (const Node& node : graph.nodes()) {
     if (!is_kept(node)) continue;
     const bool trainable = std::holds_alternative<Parameter>(node.op);
-    bytes += aligned_size(node.type.bytes()) * (trainable ? 2 : 1);
+    const int64_t size = aligned_size(node.type.bytes()) * (trainable ? 2 : 1);
+    require<Error>(size <= largest_total - bytes,
+                   "cannot allocate {} bytes for '{}': all parameters would pass 2^60", size,
+                   node.label);
+    bytes += size;
   }
   memory_ = AlignedBuffer(bytes);
   std::byte* next = memory_.data();

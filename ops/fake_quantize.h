@@ -55,7 +55,7 @@ struct FakeQuantize {
       "dx = dy.";
 
   int bits = 8;
-  std::optional<int> axis;
+  std::optional<int> axis = std::nullopt;
   CodeRange range = CodeRange::Narrow;
   Rounding rounding = Rounding::HalfEven;
   Division division = Division::Exact;

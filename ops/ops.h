@@ -3,27 +3,52 @@
 
 #include <variant>
 
+#include "qtape/ops/add.h"
+#include "qtape/ops/add_bias.h"
+#include "qtape/ops/cast.h"
 #include "qtape/ops/clamp.h"
+#include "qtape/ops/div.h"
+#include "qtape/ops/dropout.h"
 #include "qtape/ops/exp.h"
 #include "qtape/ops/fake_quantize.h"
+#include "qtape/ops/flatten.h"
 #include "qtape/ops/gelu.h"
 #include "qtape/ops/leaky_relu.h"
 #include "qtape/ops/leaves.h"
 #include "qtape/ops/log.h"
+#include "qtape/ops/log_softmax.h"
 #include "qtape/ops/matmul.h"
+#include "qtape/ops/max.h"
+#include "qtape/ops/mean.h"
+#include "qtape/ops/mean_squared_error.h"
+#include "qtape/ops/mul.h"
 #include "qtape/ops/neg.h"
 #include "qtape/ops/relu.h"
+#include "qtape/ops/reshape.h"
 #include "qtape/ops/sigmoid.h"
+#include "qtape/ops/softmax.h"
+#include "qtape/ops/softmax_cross_entropy.h"
 #include "qtape/ops/sqrt.h"
+#include "qtape/ops/stop_gradient.h"
+#include "qtape/ops/sub.h"
+#include "qtape/ops/sum.h"
 #include "qtape/ops/tanh.h"
+#include "qtape/ops/transpose.h"
 
 namespace qtape {
 
-using Op = std::variant<Input, Parameter, State, Constant,               //
-                        MatMul,                                          //
-                        Neg, Relu, LeakyRelu, Sigmoid, Tanh, Gelu, Exp,  //
-                        Log, Sqrt, Clamp,                                //
-                        FakeQuantize>;
+// clang-format off
+using Op = std::variant<
+    Input, Parameter, State, Constant,
+    MatMul, AddBias,
+    Add, Sub, Mul, Div,
+    Neg, Relu, LeakyRelu, Sigmoid, Tanh, Gelu, Exp, Log, Sqrt, Clamp,
+    Reshape, Flatten, Transpose,
+    Sum, Mean, Max,
+    Softmax, LogSoftmax, SoftmaxCrossEntropy, MeanSquaredError,
+    Dropout, StopGradient, Cast,
+    FakeQuantize>;
+// clang-format on
 
 /// The op's name, as in files and messages.
 inline std::string_view name_of(const Op& op) {

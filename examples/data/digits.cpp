@@ -362,4 +362,6 @@ Split generate_digits(uint64_t seed, int64_t train_count, int64_t test_count) {
   return {draw_set(seed, 0, train_count), draw_set(seed, 1, test_count)};
 }
 
+Split example_digits(int64_t train_count) { return generate_digits(1, train_count, 1000); }
+
 }  // namespace qtape::data

@@ -21,4 +21,8 @@ namespace qtape::data {
 /// Throws ArgumentError unless both counts are within 0..10000000.
 Split generate_digits(uint64_t seed, int64_t train_count, int64_t test_count);
 
+/// The digits that the programs use where no data is given: one fixed data set with 1,000 test
+/// images. Throws as generate_digits does.
+Split example_digits(int64_t train_count);
+
 }  // namespace qtape::data

@@ -14,9 +14,6 @@
 namespace qtape::examples {
 namespace {
 
-// Generated digits are one fixed data set: --seed varies the training, not the task.
-constexpr uint64_t digits_seed = 1;
-constexpr int64_t test_digits = 1000;
 constexpr std::string_view settings_kind = "train_mlp";
 
 template <class T>
@@ -39,7 +36,10 @@ E enum_setting(const Section& section, const std::string& name) {
 }
 
 std::vector<int64_t> layers_setting(const Section& section) {
-  std::vector<int64_t> layers(static_cast<size_t>(setting<int64_t>(section, "layers") & 0xff));
+  const int64_t count = setting<int64_t>(section, "layers");
+  require<FormatError>(count >= 0 && count <= 64,
+                       "/sections/settings/settings/layers: must be in 0..64, got {}", count);
+  std::vector<int64_t> layers(static_cast<size_t>(count));
   for (size_t i = 0; i < layers.size(); ++i) {
     layers[i] = setting<int64_t>(section, fmt::format("layer {}", i + 1));
   }
@@ -100,7 +100,7 @@ double median(std::vector<double>& times) {
 
 data::Split load_data(const Settings& settings) {
   if (!settings.data.empty()) return data::read_idx_directory(settings.data);
-  return data::generate_digits(digits_seed, settings.samples, test_digits);
+  return data::example_digits(settings.samples);
 }
 
 Settings settings_of(const Model& checkpoint) {
@@ -134,6 +134,7 @@ Section Training::progress() const {
                    {"loss", totals_.loss},
                    {"batches", totals_.batches},
                    {"skipped", skipped_},
+                   {"non_finite", non_finite_},
                    {"epochs", static_cast<int64_t>(epochs_.size())}},
                   {}};
   for (const EpochResult& each : epochs_) {
@@ -147,6 +148,7 @@ void Training::restore(const Section& section) {
   step_ = setting<int64_t>(section, "step");
   totals_ = {setting<double>(section, "loss"), setting<int64_t>(section, "batches")};
   skipped_ = setting<int64_t>(section, "skipped");
+  non_finite_ = setting<int64_t>(section, "non_finite");
   const int64_t finished = setting<int64_t>(section, "epochs");
   require<FormatError>(step_ >= 0 && finished >= 0 && finished <= settings_.epochs,
                        "/sections/progress: step {} and {} epochs are out of range", step_,
@@ -177,54 +179,86 @@ EpochResult Training::finish_epoch(data::Evaluator& evaluator) {
   return result;
 }
 
+/// The objects that live as long as a run.
+struct Training::Run {
+  Run(Training& training, const RunOptions& run_options)
+      : options(run_options),
+        tape(training.network_.graph, training.parameters_,
+             {.roots = {training.network_.loss},
+              .threads = options.threads,
+              .seed = static_cast<uint64_t>(training.settings_.seed)}),
+        evaluator(training.network_.graph, training.parameters_, options.threads),
+        batches(training.data_.train, training.settings_.batch,
+                static_cast<uint64_t>(training.settings_.seed)),
+        optimizer(training.parameters_, Adam{}, {}, options.threads),
+        schedule{.base = training.settings_.learning_rate,
+                 .shape = Cosine{.total = training.settings_.epochs * batches.per_epoch()}},
+        x(tape.input<float>(training.network_.x)),
+        labels(tape.input<int32_t>(training.network_.labels)) {}
+
+  const RunOptions& options;
+  Tape tape;
+  data::Evaluator evaluator;
+  data::Batches batches;
+  Optimizer optimizer;
+  Schedule schedule;
+  std::span<float> x;
+  std::span<int32_t> labels;
+};
+
+/// One step; the loss. A batch whose loss is not finite leaves the parameters alone.
+double Training::take_step(Run& run) {
+  run.batches.fill(step_, run.x, run.labels);
+  run.tape.forward(mode::qat);
+  const double loss = run.tape.scalar(network_.loss);
+  if (std::isfinite(loss)) {
+    run.tape.backward();
+    run.optimizer.step(run.schedule.learning_rate(step_));
+    totals_.loss += loss;
+    ++totals_.batches;
+  } else {
+    ++skipped_;
+  }
+  ++step_;
+  return loss;
+}
+
+void Training::after_step(Run& run, double loss) {
+  const int64_t per_epoch = run.batches.per_epoch();
+  const RunOptions& options = run.options;
+  if (options.on_step) {
+    options.on_step({step_, settings_.epochs * per_epoch, (step_ - 1) / per_epoch + 1, loss});
+  }
+  const bool epoch_ends = step_ % per_epoch == 0;
+  if (epoch_ends) {
+    const EpochResult result = finish_epoch(run.evaluator);
+    if (options.on_epoch) options.on_epoch(result);
+  }
+  const bool due = options.checkpoint_every > 0 && step_ % options.checkpoint_every == 0;
+  if (!options.checkpoint.empty() && (epoch_ends || due)) {
+    save_checkpoint(options.checkpoint, run.optimizer.save());
+  }
+}
+
 RunResult Training::run(const RunOptions& options) {
-  Tape tape(network_.graph, parameters_,
-            {.roots = {network_.loss},
-             .threads = options.threads,
-             .seed = static_cast<uint64_t>(settings_.seed)});
-  tape.set_step(step_);
-  data::Evaluator evaluator(network_.graph, parameters_, options.threads);
-  data::Batches batches(data_.train, settings_.batch, static_cast<uint64_t>(settings_.seed));
-  const int64_t steps = settings_.epochs * batches.per_epoch();
-  Optimizer optimizer(parameters_, Adam{}, {}, options.threads);
-  if (optimizer_) optimizer.load(*optimizer_);
-  const Schedule schedule{.base = settings_.learning_rate, .shape = Cosine{.total = steps}};
-  const auto x = tape.input<float>(network_.x);
-  const auto labels = tape.input<int32_t>(network_.labels);
+  Run run(*this, options);
+  run.tape.set_step(step_);
+  if (optimizer_) run.optimizer.load(*optimizer_);
+  const int64_t steps = settings_.epochs * run.batches.per_epoch();
   std::vector<double> times;
   times.reserve(static_cast<size_t>(std::max<int64_t>(0, steps - step_)));
+  const int64_t skipped_elements = non_finite_;
   while (step_ < steps) {
     const auto start = std::chrono::steady_clock::now();
-    batches.fill(step_, x, labels);
-    tape.forward(mode::qat);
-    const double loss = tape.scalar(network_.loss);
-    if (std::isfinite(loss)) {
-      tape.backward();
-      optimizer.step(schedule.learning_rate(step_));
-      totals_.loss += loss;
-      ++totals_.batches;
-    } else {
-      ++skipped_;
-    }
-    ++step_;
+    const double loss = take_step(run);
     const std::chrono::duration<double, std::micro> time =
         std::chrono::steady_clock::now() - start;
     times.push_back(time.count());
-    if (options.on_step) {
-      options.on_step({step_, steps, (step_ - 1) / batches.per_epoch() + 1, loss});
-    }
-    const bool epoch_ends = step_ % batches.per_epoch() == 0;
-    if (epoch_ends) {
-      const EpochResult result = finish_epoch(evaluator);
-      if (options.on_epoch) options.on_epoch(result);
-    }
-    const bool due = options.checkpoint_every > 0 && step_ % options.checkpoint_every == 0;
-    if (!options.checkpoint.empty() && (epoch_ends || due)) {
-      save_checkpoint(options.checkpoint, optimizer.save());
-    }
+    non_finite_ = skipped_elements + run.tape.non_finite();
+    after_step(run, loss);
   }
-  return {epochs_,  median(times), evaluator.run(data_.test), parameters_.sha256(),
-          skipped_, tape.non_finite()};
+  return {epochs_,  median(times), run.evaluator.run(data_.test), parameters_.sha256(),
+          skipped_, non_finite_};
 }
 
 }  // namespace qtape::examples

@@ -59,6 +59,7 @@ class Training {
 
   const Settings& settings() const { return settings_; }
   const Network& network() const { return network_; }
+  int64_t step() const { return step_; }
   Parameters& parameters() { return parameters_; }
 
  private:
@@ -67,6 +68,10 @@ class Training {
     int64_t batches = 0;
   };
 
+  struct Run;
+
+  double take_step(Run& run);
+  void after_step(Run& run, double loss);
   void save_checkpoint(const std::string& path, const Section& optimizer) const;
   Section progress() const;
   void restore(const Section& progress);
@@ -81,6 +86,7 @@ class Training {
   Totals totals_;
   std::vector<EpochResult> epochs_;
   int64_t skipped_ = 0;
+  int64_t non_finite_ = 0;
 };
 
 }  // namespace qtape::examples

@@ -1,5 +1,6 @@
 #include "qtape/ops/core/quantize_kernels.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <type_traits>
@@ -10,47 +11,47 @@
 namespace qtape {
 namespace {
 
-/// Eight bytes of 0 or 1 as eight bits: the product moves byte i to bit 56 + i.
-inline uint64_t pack_bytes(const uint8_t* bytes) {
-  uint64_t eight = 0;
-  std::memcpy(&eight, bytes, 8);
-  if constexpr (std::endian::native == std::endian::big) eight = __builtin_bswap64(eight);
-  return (eight * 0x0102040810204080ULL) >> 56;
-}
+// Mask bits of a full block lie across it: bit k of 32-bit lane j is element 16 k + j. So a vector
+// of lanes takes 32 vectors of elements without moving a bit sideways. The rest of a run, shorter
+// than a block, has its bits in order.
+constexpr int64_t lanes = 16;
+constexpr int64_t block = 32 * lanes;
 
-inline uint64_t pack_word(const uint8_t* bytes) {
-  uint64_t word = 0;
-  for (int i = 0; i < 8; ++i) word |= pack_bytes(bytes + 8 * i) << (8 * i);
-  return word;
-}
-
-/// Quantizes n elements from `begin` on; `inside` gets a byte per element when masked.
-template <class S, bool half_even, bool exact, bool masked, bool per_element>
-inline void quantize_some(const S* x, S* y, uint8_t* inside, int64_t begin, int64_t n,
-                          const QuantizeRun<typename Storage<S>::Compute>& run) {
+/// One element quantized; `inside` is 1 where it counts as inside the range, else 0.
+template <class S, bool half_even, bool exact, bool masked>
+inline S quantize_element(S x, typename Storage<S>::Compute scale,
+                          typename Storage<S>::Compute inverse,
+                          const QuantizeRun<typename Storage<S>::Compute>& r, uint32_t& inside) {
   using T = typename Storage<S>::Compute;
-  const T* scales = run.scale + (per_element ? begin : 0);
-  const T* inverses = run.inverse + (per_element ? begin : 0);
-  const S* from = x + begin;
-  S* to = y + begin;
-  const QuantizeRun<T> r = run;
-  QTAPE_INDEPENDENT
-  for (int64_t i = 0; i < n; ++i) {
-    const T scale = scales[per_element ? i : 0];
-    const T value = Storage<S>::load(from[i]);
-    const T v = exact ? value / scale : value * inverses[per_element ? i : 0];
-    const T lifted = v < r.q_min - T(1) ? r.q_min - T(1) : v;
-    const T bounded = lifted > r.q_max + T(1) ? r.q_max + T(1) : lifted;
-    const T rounded = half_even ? round_half_even(bounded) : round_half(bounded, r.away);
-    const T code = clamp_code(rounded, r.q_min, r.q_max);
-    if constexpr (masked) {
-      const T unit = r.mask_by_value ? scale : T(1);
-      const T judged = r.mask_by_value ? value : rounded;
-      inside[i] = static_cast<uint8_t>((judged >= r.mask_low * unit) &
-                                       (judged <= r.mask_high * unit));
-    }
-    to[i] = Storage<S>::store(code * scale);
+  const T value = Storage<S>::load(x);
+  const T v = exact ? value / scale : value * inverse;
+  const T lifted = v < r.q_min - T(1) ? r.q_min - T(1) : v;
+  const T bounded = lifted > r.q_max + T(1) ? r.q_max + T(1) : lifted;
+  const T rounded = half_even ? round_half_even(bounded) : round_half(bounded, r.away);
+  if constexpr (masked) {
+    const T unit = r.mask_by_value ? scale : T(1);
+    const T judged = r.mask_by_value ? value : rounded;
+    inside = static_cast<uint32_t>(judged >= r.mask_low * unit) &
+             static_cast<uint32_t>(judged <= r.mask_high * unit);
   }
+  return Storage<S>::store(clamp_code(rounded, r.q_min, r.q_max) * scale);
+}
+
+template <class S, bool half_even, bool exact, bool per_element>
+inline void quantize_block(const S* x, S* y, uint32_t* mask, int64_t begin,
+                           const QuantizeRun<typename Storage<S>::Compute>& r) {
+  alignas(64) uint32_t bits[lanes] = {};
+  for (int64_t k = 0; k < 32; ++k) {
+    QTAPE_INDEPENDENT
+    for (int64_t j = 0; j < lanes; ++j) {
+      const int64_t i = begin + k * lanes + j;
+      const int64_t c = per_element ? i : 0;
+      uint32_t inside = 0;
+      y[i] = quantize_element<S, half_even, exact, true>(x[i], r.scale[c], r.inverse[c], r, inside);
+      bits[j] |= inside << k;
+    }
+  }
+  std::memcpy(mask, bits, sizeof bits);
 }
 
 template <class S, bool half_even, bool exact, bool masked, bool per_element>
@@ -58,19 +59,28 @@ auto quantize_loop() {
   using T = typename Storage<S>::Compute;
   return simd::best<const S*, S*, uint64_t*, int64_t, const QuantizeRun<T>*>(
       [](const S* x, S* y, uint64_t* mask, int64_t n, const QuantizeRun<T>* run) {
+        const QuantizeRun<T> r = *run;
+        uint32_t inside = 0;
         if constexpr (!masked) {
-          quantize_some<S, half_even, exact, false, per_element>(x, y, nullptr, 0, n, *run);
-        } else {
-          alignas(64) uint8_t inside[64];
-          int64_t i = 0;
-          for (; i + 64 <= n; i += 64) {
-            quantize_some<S, half_even, exact, true, per_element>(x, y, inside, i, 64, *run);
-            mask[i / 64] = pack_word(inside);
+          QTAPE_INDEPENDENT
+          for (int64_t i = 0; i < n; ++i) {
+            const int64_t c = per_element ? i : 0;
+            y[i] = quantize_element<S, half_even, exact, false>(x[i], r.scale[c], r.inverse[c], r,
+                                                                inside);
           }
-          if (i == n) return;
-          std::memset(inside, 0, sizeof inside);
-          quantize_some<S, half_even, exact, true, per_element>(x, y, inside, i, n - i, *run);
-          mask[i / 64] = pack_word(inside);
+        } else {
+          auto* words = reinterpret_cast<uint32_t*>(mask);
+          int64_t i = 0;
+          for (; i + block <= n; i += block) {
+            quantize_block<S, half_even, exact, per_element>(x, y, words + i / 32, i, r);
+          }
+          for (; i < n; ++i) {
+            if (i % 64 == 0) mask[i / 64] = 0;
+            const int64_t c = per_element ? i : 0;
+            y[i] = quantize_element<S, half_even, exact, true>(x[i], r.scale[c], r.inverse[c], r,
+                                                               inside);
+            mask[i / 64] |= uint64_t{inside} << (i % 64);
+          }
         }
       });
 }
@@ -114,21 +124,39 @@ struct Bits<BHalf> {
 };
 
 template <class S>
+typename Bits<S>::Word magnitude_bits(S x) {
+  using Word = typename Bits<S>::Word;
+  return static_cast<Word>(std::bit_cast<Word>(x) & Bits<S>::magnitude);
+}
+
+/// The slow way, for runs that hold something not finite.
+template <class S>
+Extremes<typename Storage<S>::Compute> measure_finite(const S* x, int64_t n) {
+  typename Bits<S>::Word largest = 0;
+  int64_t bad = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const auto bits = magnitude_bits(x[i]);
+    if (bits >= Bits<S>::infinity) {
+      ++bad;
+    } else {
+      largest = std::max(largest, bits);
+    }
+  }
+  return {Storage<S>::load(std::bit_cast<S>(largest)), bad};
+}
+
+template <class S>
 auto measure_loop() {
   using T = typename Storage<S>::Compute;
   return simd::best<const S*, int64_t, Extremes<T>*>(
       [](const S* x, int64_t n, Extremes<T>* result) {
-        using Word = typename Bits<S>::Word;
-        Word largest = 0;
-        Word bad = 0;
-        for (int64_t i = 0; i < n; ++i) {
-          const auto bits = static_cast<Word>(std::bit_cast<Word>(x[i]) & Bits<S>::magnitude);
-          const bool finite = bits < Bits<S>::infinity;
-          const Word candidate = finite ? bits : Word{0};
-          largest = candidate > largest ? candidate : largest;
-          bad = static_cast<Word>(bad + (finite ? 0 : 1));
+        typename Bits<S>::Word largest = 0;
+        for (int64_t i = 0; i < n; ++i) largest = std::max(largest, magnitude_bits(x[i]));
+        if (largest < Bits<S>::infinity) {
+          *result = {Storage<S>::load(std::bit_cast<S>(largest)), 0};
+        } else {
+          *result = measure_finite(x, n);
         }
-        *result = {Storage<S>::load(std::bit_cast<S>(largest)), bad};
       });
 }
 
@@ -140,7 +168,7 @@ auto measure_columns_loop() {
         QTAPE_INDEPENDENT
         for (int64_t i = 0; i < n; ++i) {
           using Word = typename Bits<S>::Word;
-          const auto bits = static_cast<Word>(std::bit_cast<Word>(x[i]) & Bits<S>::magnitude);
+          const Word bits = magnitude_bits(x[i]);
           const bool finite = bits < Bits<S>::infinity;
           const T magnitude = finite ? Storage<S>::load(std::bit_cast<S>(bits)) : T(0);
           max_abs[i] = magnitude > max_abs[i] ? magnitude : max_abs[i];
@@ -150,19 +178,10 @@ auto measure_columns_loop() {
 }
 
 template <class S, bool accumulate>
-inline void select_some(const S* dy, S* dx, uint64_t word, int64_t n) {
+inline void select_element(const S* dy, S* dx, int64_t i, bool inside) {
   using T = typename Storage<S>::Compute;
-  alignas(64) static constexpr uint32_t bit[32] = {
-      1u << 0,  1u << 1,  1u << 2,  1u << 3,  1u << 4,  1u << 5,  1u << 6,  1u << 7,
-      1u << 8,  1u << 9,  1u << 10, 1u << 11, 1u << 12, 1u << 13, 1u << 14, 1u << 15,
-      1u << 16, 1u << 17, 1u << 18, 1u << 19, 1u << 20, 1u << 21, 1u << 22, 1u << 23,
-      1u << 24, 1u << 25, 1u << 26, 1u << 27, 1u << 28, 1u << 29, 1u << 30, 1u << 31};
-  const auto half = static_cast<uint32_t>(word);
-  QTAPE_INDEPENDENT
-  for (int64_t i = 0; i < n; ++i) {
-    const T gradient = (half & bit[i]) != 0 ? Storage<S>::load(dy[i]) : T(0);
-    dx[i] = Storage<S>::store(accumulate ? Storage<S>::load(dx[i]) + gradient : gradient);
-  }
+  const T gradient = inside ? Storage<S>::load(dy[i]) : T(0);
+  dx[i] = Storage<S>::store(accumulate ? Storage<S>::load(dx[i]) + gradient : gradient);
 }
 
 template <class S, bool accumulate>
@@ -170,14 +189,20 @@ auto select_loop() {
   return simd::best<const S*, S*, const uint64_t*, int64_t>(
       [](const S* dy, S* dx, const uint64_t* mask, int64_t n) {
         int64_t i = 0;
-        for (; i + 64 <= n; i += 64) {
-          select_some<S, accumulate>(dy + i, dx + i, mask[i / 64], 32);
-          select_some<S, accumulate>(dy + i + 32, dx + i + 32, mask[i / 64] >> 32, 32);
+        for (; i + block <= n; i += block) {
+          alignas(64) uint32_t bits[lanes];
+          std::memcpy(bits, mask + i / 64, sizeof bits);
+          for (int64_t k = 0; k < 32; ++k) {
+            QTAPE_INDEPENDENT
+            for (int64_t j = 0; j < lanes; ++j) {
+              const bool inside = (bits[j] & (uint32_t{1} << k)) != 0;
+              select_element<S, accumulate>(dy, dx, i + k * lanes + j, inside);
+            }
+          }
         }
-        if (i == n) return;
-        const int64_t low = n - i < 32 ? n - i : 32;
-        select_some<S, accumulate>(dy + i, dx + i, mask[i / 64], low);
-        select_some<S, accumulate>(dy + i + 32, dx + i + 32, mask[i / 64] >> 32, n - i - low);
+        for (; i < n; ++i) {
+          select_element<S, accumulate>(dy, dx, i, (mask[i / 64] >> (i % 64) & 1u) != 0);
+        }
       });
 }
 

@@ -1,0 +1,193 @@
+// train_mlp: trains a quantization-aware network on digits, saves it, reports what it reached.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "qtape/engine/files.h"
+#include "qtape/examples/train_mlp/progress.h"
+#include "qtape/examples/train_mlp/report.h"
+
+namespace {
+
+using namespace qtape;
+using examples::ActivationScale;
+using examples::Settings;
+
+struct Arguments {
+  Settings settings;
+  std::string ste = "ClippedIdentity";
+  std::string scale_mode = "EMA";
+  int threads = default_threads();
+  std::string save;
+  std::string checkpoint;
+  int64_t checkpoint_every = 0;
+  std::string resume;
+  std::string report;
+};
+
+template <class E>
+CLI::IsMember spelling_of() {
+  return CLI::IsMember(std::vector<std::string>(enum_names<E>.begin(), enum_names<E>.end()),
+                       CLI::ignore_case);
+}
+
+/// 0 for float, else the bits that a quantizer takes.
+const CLI::Validator bits_validator(
+    [](std::string& text) -> std::string {
+      const bool one_digit = text.size() == 1 && text[0] >= '0' && text[0] <= '9' && text != "1";
+      const bool teens = text.size() == 2 && text[0] == '1' && text[1] >= '0' && text[1] <= '6';
+      return one_digit || teens ? "" : "must be 0 (float) or in 2..16, got " + text;
+    },
+    "0|2..16");
+
+void add_settings(CLI::App& app, Arguments& arguments) {
+  Settings& s = arguments.settings;
+  app.add_option("--data", s.data,
+                 "directory with MNIST-format IDX files, plain or .gz; without it, digits are "
+                 "generated");
+  app.add_option("--samples", s.samples, "training digits to generate")
+      ->check(CLI::Range(int64_t{1}, int64_t{1000000}))
+      ->capture_default_str();
+  app.add_option("--layers", s.layers, "widths of the hidden layers")
+      ->delimiter(',')
+      ->check(CLI::Range(int64_t{1}, int64_t{65536}))
+      ->capture_default_str();
+  app.add_option("--weight-bits", s.weight_bits, "bits of weights, 0 = float")
+      ->check(bits_validator)
+      ->capture_default_str();
+  app.add_option("--activation-bits", s.activation_bits, "bits of activations, 0 = float")
+      ->check(bits_validator)
+      ->capture_default_str();
+  app.add_option("--ste", arguments.ste, "straight-through estimator")
+      ->check(spelling_of<Ste>())
+      ->capture_default_str();
+  app.add_option("--scale-mode", arguments.scale_mode, "scales of activations")
+      ->check(spelling_of<ActivationScale>())
+      ->capture_default_str();
+  app.add_option("--epochs", s.epochs, "passes over the training data")
+      ->check(CLI::Range(int64_t{1}, int64_t{100000}))
+      ->capture_default_str();
+  app.add_option("--batch", s.batch, "images per step")
+      ->check(CLI::Range(int64_t{1}, int64_t{1000000}))
+      ->capture_default_str();
+  app.add_option("--lr", s.learning_rate, "learning rate at the start; decays to 0 by cosine")
+      ->check(CLI::Range(0.0, 10.0))
+      ->capture_default_str();
+  app.add_option("--seed", s.seed, "seed of weights and order")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+}
+
+void add_files(CLI::App& app, Arguments& arguments) {
+  app.add_option("--threads", arguments.threads, "threads; the result does not depend on them")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  app.add_option("--save", arguments.save, "write the trained model here");
+  app.add_option("--checkpoint", arguments.checkpoint, "write a checkpoint here every epoch");
+  app.add_option("--checkpoint-every", arguments.checkpoint_every,
+                 "and also every so many steps; 0: epochs only")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--resume", arguments.resume, "go on from this checkpoint, with its settings");
+  app.add_option("--report", arguments.report, "write settings and results here as JSON");
+}
+
+/// A setting given beside --resume must be the checkpoint's own.
+void check_given(const CLI::App& app, const Settings& given, const Settings& resumed) {
+  const auto same = [&](const char* name, const auto& a, const auto& b) {
+    require<ArgumentError>(app.count(name) == 0 || a == b,
+                           "{}: the checkpoint was made with another value", name);
+  };
+  same("--data", given.data, resumed.data);
+  same("--samples", given.samples, resumed.samples);
+  same("--layers", given.layers, resumed.layers);
+  same("--weight-bits", given.weight_bits, resumed.weight_bits);
+  same("--activation-bits", given.activation_bits, resumed.activation_bits);
+  same("--ste", given.ste, resumed.ste);
+  same("--scale-mode", given.scale_mode, resumed.scale_mode);
+  same("--epochs", given.epochs, resumed.epochs);
+  same("--batch", given.batch, resumed.batch);
+  same("--lr", given.learning_rate, resumed.learning_rate);
+  same("--seed", given.seed, resumed.seed);
+}
+
+std::string describe(const Settings& s, const data::Split& data) {
+  const auto bits = [](int64_t b) { return b == 0 ? std::string("float") : fmt::format("{} bits", b); };
+  return fmt::format("{} training and {} test images of {}, weights {}, activations {}",
+                     data.train.size(), data.test.size(),
+                     s.data.empty() ? "generated digits" : s.data, bits(s.weight_bits),
+                     bits(s.activation_bits));
+}
+
+void finish(const Arguments& arguments, const examples::Training& training,
+            const examples::RunResult& result) {
+  fmt::print("test accuracy {:.2f} %, median step {:.0f} us\n", result.test.accuracy,
+             result.step_us);
+  if (result.skipped_batches + result.non_finite_elements > 0) {
+    fmt::print("skipped {} batches without a finite loss, {} NaN or infinite elements\n",
+               result.skipped_batches, result.non_finite_elements);
+  }
+  fmt::print("parameters sha256 {}\noutputs sha256 {}\n", result.parameters_sha256,
+             result.test.outputs_sha256);
+  if (!arguments.save.empty()) {
+    training.save(arguments.save);
+    fmt::print("saved {}\n", arguments.save);
+  }
+  if (!arguments.report.empty()) {
+    write_file(arguments.report,
+               report_json(training.settings(), arguments.threads, result));
+  }
+}
+
+void run(const CLI::App& app, Arguments& arguments) {
+  std::optional<Model> checkpoint;
+  if (!arguments.resume.empty()) {
+    checkpoint = load_model(arguments.resume);
+    const Settings resumed = examples::settings_of(*checkpoint);
+    check_given(app, arguments.settings, resumed);
+    arguments.settings = resumed;
+  }
+  const data::Split data = examples::load_data(arguments.settings);
+  fmt::print("{}\n", describe(arguments.settings, data));
+  examples::Training training = checkpoint
+                                    ? examples::Training(std::move(*checkpoint), data)
+                                    : examples::Training(arguments.settings, data);
+  examples::ProgressDisplay display(training.step());
+  const examples::RunResult result = training.run(
+      {.threads = arguments.threads,
+       .checkpoint = arguments.checkpoint,
+       .checkpoint_every = arguments.checkpoint_every,
+       .on_step = [&](const examples::Progress& progress) { display.step(progress); },
+       .on_epoch = [&](const examples::EpochResult& epoch) { display.epoch(epoch); }});
+  finish(arguments, training, result);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Trains a quantization-aware ReLU network on digits.", "train_mlp");
+  Arguments arguments;
+  add_settings(app, arguments);
+  add_files(app, arguments);
+  try {
+    app.parse(argc, argv);
+    arguments.settings.ste = *from_string<Ste>(arguments.ste);
+    arguments.settings.scale_mode = *from_string<ActivationScale>(arguments.scale_mode);
+  } catch (const CLI::CallForHelp& help) {
+    return app.exit(help);
+  } catch (const CLI::ParseError& error) {
+    fmt::print(stderr, "train_mlp: {}\n", error.what());
+    return 2;
+  }
+  try {
+    run(app, arguments);
+  } catch (const ArgumentError& error) {
+    fmt::print(stderr, "train_mlp: {}\n", error.what());
+    return 2;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "train_mlp: {}\n", error.what());
+    return 1;
+  }
+  return 0;
+}

@@ -1,0 +1,10 @@
+#include "qtape/ops/add.h"
+
+#include "qtape/ops/core/broadcast_kernels.h"
+
+namespace qtape {
+
+template struct Broadcast<Add>;
+static_assert(Compute<Add>);
+
+}  // namespace qtape

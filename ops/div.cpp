@@ -1,0 +1,10 @@
+#include "qtape/ops/div.h"
+
+#include "qtape/ops/core/broadcast_kernels.h"
+
+namespace qtape {
+
+template struct Broadcast<Div>;
+static_assert(Compute<Div>);
+
+}  // namespace qtape

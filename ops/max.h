@@ -1,0 +1,34 @@
+// Max: the largest elements along axes.
+#pragma once
+
+#include "qtape/ops/core/op.h"
+
+namespace qtape {
+
+struct Max {
+  static constexpr std::string_view name = "Max";
+  static constexpr std::string_view doc =
+      "y = the largest element of x over `axes`, or over all of them when none are given. x "
+      "f32 or f64; y lacks those axes, or has extent 1 there with keep_dims. Maxima over no "
+      "elements are refused. NaN is above everything. Gradient: dy goes to the first element, "
+      "in index order, that is the maximum. Saves the number of that element as 8 bytes per "
+      "element of y.";
+
+  std::vector<int> axes;
+  bool keep_dims = false;
+
+  static constexpr auto fields() {
+    return std::tuple{
+        field("axes", &Max::axes, "each in [-rank, rank), none twice; empty: all"),
+        field("keep_dims", &Max::keep_dims, "keep the axes with extent 1")};
+  }
+  std::vector<Slot> slots() const { return {{.name = "x"}}; }
+  TensorType infer(Inputs inputs) const;
+  Keep keep() const { return {}; }
+  Footprint footprint(Inputs inputs) const;
+  Kernel forward(const Binding& binding) const;
+  Kernel backward(const Binding& binding) const;
+  bool operator==(const Max&) const = default;
+};
+
+}  // namespace qtape

@@ -1,0 +1,10 @@
+#include "qtape/ops/mul.h"
+
+#include "qtape/ops/core/broadcast_kernels.h"
+
+namespace qtape {
+
+template struct Broadcast<Mul>;
+static_assert(Compute<Mul>);
+
+}  // namespace qtape

@@ -1,0 +1,10 @@
+#include "qtape/ops/sub.h"
+
+#include "qtape/ops/core/broadcast_kernels.h"
+
+namespace qtape {
+
+template struct Broadcast<Sub>;
+static_assert(Compute<Sub>);
+
+}  // namespace qtape

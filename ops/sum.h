@@ -1,0 +1,33 @@
+// Sum: adds up elements along axes.
+#pragma once
+
+#include "qtape/ops/core/op.h"
+
+namespace qtape {
+
+struct Sum {
+  static constexpr std::string_view name = "Sum";
+  static constexpr std::string_view doc =
+      "y = the sum of x over `axes`, or over all of them when none are given. x f32 or f64 of "
+      "any shape; y lacks those axes, or has extent 1 there with keep_dims; an empty sum is "
+      "0. Added in double: in index order where the last axis stays, else in 16 interleaved "
+      "partial sums. Gradient: dx = dy, repeated. Keeps nothing.";
+
+  std::vector<int> axes;
+  bool keep_dims = false;
+
+  static constexpr auto fields() {
+    return std::tuple{
+        field("axes", &Sum::axes, "each in [-rank, rank), none twice; empty: all"),
+        field("keep_dims", &Sum::keep_dims, "keep the axes with extent 1")};
+  }
+  std::vector<Slot> slots() const { return {{.name = "x"}}; }
+  TensorType infer(Inputs inputs) const;
+  Keep keep() const { return {}; }
+  Footprint footprint(Inputs) const { return {}; }
+  Kernel forward(const Binding& binding) const;
+  Kernel backward(const Binding& binding) const;
+  bool operator==(const Sum&) const = default;
+};
+
+}  // namespace qtape

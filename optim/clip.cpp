@@ -1,0 +1,162 @@
+#include "qtape/optim/clip.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string_view>
+
+#include "qtape/ops/core/isa.h"
+#include "qtape/ops/core/threads.h"
+#include "qtape/ops/core/vectorize.h"
+#include "qtape/optim/settings.h"
+
+namespace qtape {
+namespace {
+
+constexpr int64_t block_size = 4096;
+constexpr int64_t blocks_per_region = 512;  // whose sums live on the stack: nothing allocates
+constexpr int64_t grain = pointwise_grain / block_size;
+constexpr int64_t lanes = 16;
+
+/// At most `block_size` consecutive gradients of one entry.
+struct Block {
+  DType dtype;
+  std::byte* gradient;
+  int64_t n;
+};
+
+int64_t blocks_of(const ParameterEntry& entry) {
+  return entry.trainable() ? (entry.elements() + block_size - 1) / block_size : 0;
+}
+
+int64_t count_blocks(const Parameters& parameters) {
+  int64_t count = 0;
+  for (const ParameterEntry& entry : parameters.entries()) count += blocks_of(entry);
+  return count;
+}
+
+/// Calls `visit(index, block)` for the blocks in [begin, end), in entry order.
+template <class Visit>
+void visit_blocks(const Parameters& parameters, int64_t begin, int64_t end,
+                  const Visit& visit) {
+  int64_t before = 0;
+  for (const ParameterEntry& entry : parameters.entries()) {
+    const int64_t count = blocks_of(entry);
+    const int64_t size = size_of(entry.type.dtype);
+    for (int64_t i = std::max(begin, before); i < std::min(end, before + count); ++i) {
+      const int64_t start = (i - before) * block_size;
+      visit(i, Block{entry.type.dtype, entry.gradient + start * size,
+                     std::min(block_size, entry.elements() - start)});
+    }
+    before += count;
+    if (before >= end) return;
+  }
+}
+
+/// A loop over the gradients of a block, one version per dtype. `x` is what the loop writes to or
+/// scales by.
+using Loop = void (*)(const Block*, double* x);
+
+struct Loops {
+  Loop f32;
+  Loop f64;
+  void operator()(const Block& block, double* x) const {
+    (block.dtype == DType::F64 ? f64 : f32)(&block, x);
+  }
+};
+
+/// *sum = the sum of squares: element i goes to lane i mod 16, then halves are added.
+template <class T>
+Loop square_loop() {
+  return simd::best<const Block*, double*>([](const Block* block, double* sum) {
+    const T* g = reinterpret_cast<const T*>(block->gradient);
+    const int64_t n = block->n;
+    const int64_t even = n / lanes * lanes;
+    double lane[lanes] = {};
+    for (int64_t i = 0; i < even; i += lanes) {
+      for (int64_t l = 0; l < lanes; ++l) {
+        const auto x = static_cast<double>(g[i + l]);
+        lane[l] += x * x;
+      }
+    }
+    for (int64_t l = 0; l < n - even; ++l) {
+      const auto x = static_cast<double>(g[even + l]);
+      lane[l] += x * x;
+    }
+    for (int64_t width = lanes / 2; width > 0; width /= 2) {
+      for (int64_t l = 0; l < width; ++l) lane[l] += lane[l + width];
+    }
+    *sum = lane[0];
+  });
+}
+
+/// The product in double: a small factor may not be a normal number in f32.
+template <class T>
+Loop scale_loop() {
+  return simd::best<const Block*, double*>([](const Block* block, double* factor) {
+    T* g = reinterpret_cast<T*>(block->gradient);
+    const double scale = *factor;
+    const int64_t n = block->n;
+    QTAPE_INDEPENDENT
+    for (int64_t i = 0; i < n; ++i) g[i] = static_cast<T>(static_cast<double>(g[i]) * scale);
+  });
+}
+
+template <class T>
+Loop clamp_loop() {
+  return simd::best<const Block*, double*>([](const Block* block, double* bound) {
+    T* g = reinterpret_cast<T*>(block->gradient);
+    const T limit = static_cast<T>(*bound);
+    const int64_t n = block->n;
+    QTAPE_INDEPENDENT
+    for (int64_t i = 0; i < n; ++i) {
+      const T above = g[i] < -limit ? -limit : g[i];
+      g[i] = above > limit ? limit : above;
+    }
+  });
+}
+
+void run(const Parameters& parameters, const Loops& loops, double x, int threads) {
+  parallel_for(threads, count_blocks(parameters), 1, grain, [&](int64_t begin, int64_t end) {
+    double argument = x;
+    visit_blocks(parameters, begin, end,
+                 [&](int64_t, const Block& block) { loops(block, &argument); });
+  });
+}
+
+}  // namespace
+
+double gradient_norm(const Parameters& parameters, int threads) {
+  detail::require_at_least("gradient_norm", "threads", 1, threads);
+  const Loops loops{square_loop<float>(), square_loop<double>()};
+  const int64_t blocks = count_blocks(parameters);
+  std::array<double, blocks_per_region> sums;
+  double total = 0;
+  for (int64_t first = 0; first < blocks; first += blocks_per_region) {
+    const int64_t count = std::min(blocks_per_region, blocks - first);
+    parallel_for(threads, count, 1, grain, [&](int64_t begin, int64_t end) {
+      visit_blocks(parameters, first + begin, first + end, [&](int64_t i, const Block& block) {
+        loops(block, &sums[static_cast<size_t>(i - first)]);
+      });
+    });
+    for (int64_t i = 0; i < count; ++i) total += sums[static_cast<size_t>(i)];
+  }
+  return std::sqrt(total);
+}
+
+double clip_by_norm(Parameters& parameters, double max_norm, int threads) {
+  detail::require_positive("clip_by_norm", "max_norm", max_norm);
+  detail::require_at_least("clip_by_norm", "threads", 1, threads);
+  const double norm = gradient_norm(parameters, threads);
+  if (!std::isfinite(norm) || norm <= max_norm) return norm;
+  run(parameters, {scale_loop<float>(), scale_loop<double>()}, max_norm / norm, threads);
+  return norm;
+}
+
+void clip_by_value(Parameters& parameters, double limit, int threads) {
+  detail::require_positive("clip_by_value", "limit", limit);
+  detail::require_at_least("clip_by_value", "threads", 1, threads);
+  run(parameters, {clamp_loop<float>(), clamp_loop<double>()}, limit, threads);
+}
+
+}  // namespace qtape

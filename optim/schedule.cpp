@@ -1,0 +1,150 @@
+#include "qtape/optim/schedule.h"
+
+#include <string>
+#include <utility>
+
+#include "qtape/optim/arithmetic.h"
+#include "qtape/optim/settings.h"
+
+namespace qtape {
+namespace {
+
+double ratio(int64_t part, int64_t whole) {
+  return static_cast<double>(part) / static_cast<double>(whole);
+}
+
+/// From `start` at u = 0 to `end` at u = 1 along half a cosine.
+double anneal(double start, double end, double u) {
+  return end + (start - end) * (1.0 + math::cos_pi(u)) / 2.0;
+}
+
+void require_fraction(std::string_view owner, std::string_view name, double value) {
+  require<ArgumentError>(value >= 0 && value <= 1, "{}: {} must be in [0, 1], got {}", owner,
+                         name, value);
+}
+
+void require_divisor(std::string_view owner, std::string_view name, double value) {
+  require<ArgumentError>(std::isfinite(value) && value >= 1,
+                         "{}: {} must be finite and >= 1, got {}", owner, name, value);
+}
+
+void validate(const Constant&, const WarmUp&) {}
+
+void validate(const StepDecay& shape, const WarmUp&) {
+  detail::require_at_least(shape.name, "every", 1, shape.every);
+  require<ArgumentError>(shape.factor > 0 && shape.factor <= 1,
+                         "{}: factor must be in (0, 1], got {}", shape.name, shape.factor);
+}
+
+void validate(const Cosine& shape, const WarmUp& warm_up) {
+  detail::require_at_least(shape.name, "total", 1, shape.total);
+  require_fraction(shape.name, "final_fraction", shape.final_fraction);
+  require<ArgumentError>(shape.total > warm_up.steps,
+                         "{}: total must be above the {} steps of the warm-up, got {}",
+                         shape.name, warm_up.steps, shape.total);
+}
+
+void validate(const OneCycle& shape, const WarmUp& warm_up) {
+  detail::require_at_least(shape.name, "total", 1, shape.total);
+  require_fraction(shape.name, "warm_fraction", shape.warm_fraction);
+  require_divisor(shape.name, "initial_divisor", shape.initial_divisor);
+  require_divisor(shape.name, "final_divisor", shape.final_divisor);
+  require<ArgumentError>(warm_up.steps == 0,
+                         "{}: warms up by itself; steps of the warm-up must be 0, got {}",
+                         shape.name, warm_up.steps);
+}
+
+/// Rate at `step` as a fraction of the base rate, without the warm-up.
+double fraction(const Constant&, int64_t, int64_t) { return 1.0; }
+
+double fraction(const StepDecay& shape, int64_t step, int64_t) {
+  return math::power(shape.factor, step / shape.every);
+}
+
+double fraction(const Cosine& shape, int64_t step, int64_t warm_up) {
+  if (step <= warm_up) return 1.0;
+  if (step >= shape.total) return shape.final_fraction;
+  return anneal(1.0, shape.final_fraction, ratio(step - warm_up, shape.total - warm_up));
+}
+
+double fraction(const OneCycle& shape, int64_t step, int64_t) {
+  const double first = 1.0 / shape.initial_divisor;
+  const double last = first / shape.final_divisor;
+  const double peak = shape.warm_fraction * static_cast<double>(shape.total) - 1.0;
+  const auto t = static_cast<double>(step);
+  if (peak > 0 && t <= peak) return anneal(first, 1.0, t / peak);
+  if (step >= shape.total - 1) return last;
+  return anneal(1.0, last, (t - peak) / (static_cast<double>(shape.total - 1) - peak));
+}
+
+void check_known(const Section& section, const Section& known) {
+  for (const auto& [key, value] : section.settings) {
+    require<FormatError>(known.settings.contains(key),
+                         "Schedule: setting '{}': expected nothing, got {}", key,
+                         detail::shown(value));
+  }
+  for (const auto& [key, tensor] : section.tensors) {
+    fail<FormatError>("Schedule: tensor '{}': expected nothing, got {}", key,
+                      to_string(tensor.type));
+  }
+}
+
+}  // namespace
+
+double Schedule::learning_rate(int64_t step) const {
+  validate();
+  detail::require_at_least("Schedule", "step", 0, step);
+  const double rate =
+      base * std::visit([&](const auto& each) { return fraction(each, step, warm_up.steps); },
+                        shape);
+  if (step >= warm_up.steps) return rate;
+  const double start = warm_up.start_fraction;
+  return rate * (start + (1.0 - start) * ratio(step, warm_up.steps));
+}
+
+void Schedule::validate() const {
+  detail::require_non_negative("Schedule", "base", base);
+  detail::require_at_least("WarmUp", "steps", 0, warm_up.steps);
+  require_fraction("WarmUp", "start_fraction", warm_up.start_fraction);
+  std::visit([&](const auto& each) { qtape::validate(each, warm_up); }, shape);
+}
+
+Section to_section(const Schedule& schedule) {
+  Section section;
+  section.settings["base"] = schedule.base;
+  detail::put_fields(schedule.warm_up, "warm_up_", section);
+  std::visit(
+      [&]<class Shape>(const Shape& shape) {
+        section.kind = Shape::name;
+        detail::put_fields(shape, "", section);
+      },
+      schedule.shape);
+  return section;
+}
+
+Schedule schedule_from(const Section& section) {
+  Schedule schedule;
+  bool known = false;
+  std::string names;
+  for_each_alternative<Schedule::Shape>([&]<class Shape>() {
+    names += (names.empty() ? "" : ", ") + std::string(Shape::name);
+    if (section.kind != Shape::name) return;
+    known = true;
+    Shape shape;
+    detail::take_fields("Schedule", section, "", shape);
+    schedule.shape = shape;
+  });
+  require<FormatError>(known, "Schedule: unknown kind \"{}\"; expected one of {}", section.kind,
+                       names);
+  schedule.base = detail::take<double>("Schedule", section, "base");
+  detail::take_fields("Schedule", section, "warm_up_", schedule.warm_up);
+  check_known(section, to_section(schedule));
+  try {
+    schedule.validate();
+  } catch (const ArgumentError& error) {
+    throw FormatError(error.what());
+  }
+  return schedule;
+}
+
+}  // namespace qtape

@@ -1,0 +1,108 @@
+// Learning-rate schedules: the rate of each step as a pure function of the steps already taken.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <tuple>
+#include <variant>
+
+#include "qtape/engine/parameters.h"
+#include "qtape/ops/core/fields.h"
+
+namespace qtape {
+
+/// The same rate at every step.
+struct Constant {
+  static constexpr std::string_view name = "Constant";
+  static constexpr auto fields() { return std::tuple<>{}; }
+  bool operator==(const Constant&) const = default;
+};
+
+/// factor^floor(t / every) of the base rate.
+struct StepDecay {
+  static constexpr std::string_view name = "StepDecay";
+  int64_t every = 1;
+  double factor = 0.1;
+  static constexpr auto fields() {
+    return std::tuple{
+        field("every", &StepDecay::every, "steps between two decays, >= 1"),
+        field("factor", &StepDecay::factor, "what one decay leaves of the rate, in (0, 1]")};
+  }
+  bool operator==(const StepDecay&) const = default;
+};
+
+/// Half a cosine from the base rate down to `final_fraction` of it, which stays from step `total`
+/// on. Loshchilov and Hutter, arXiv 1608.03983, equation 5, without restarts.
+struct Cosine {
+  static constexpr std::string_view name = "Cosine";
+  int64_t total = 1;
+  double final_fraction = 0;
+  static constexpr auto fields() {
+    return std::tuple{
+        field("total", &Cosine::total, "steps of the run, those of a warm-up included, >= 1"),
+        field("final_fraction", &Cosine::final_fraction,
+              "rate at the end as a fraction of the base rate, in [0, 1]")};
+  }
+  bool operator==(const Cosine&) const = default;
+};
+
+/// Half a cosine from base / initial_divisor up to base and another one down to
+/// base / initial_divisor / final_divisor. Smith and Topin, arXiv 1708.07120. The peak is at step
+/// warm_fraction total - 1 and the end at total - 1, as in PyTorch's OneCycleLR.
+struct OneCycle {
+  static constexpr std::string_view name = "OneCycle";
+  int64_t total = 1;
+  double warm_fraction = 0.3;
+  double initial_divisor = 25;
+  double final_divisor = 1e4;
+  static constexpr auto fields() {
+    return std::tuple{
+        field("total", &OneCycle::total, "steps of the run, >= 1"),
+        field("warm_fraction", &OneCycle::warm_fraction, "part of them that rises, in [0, 1]"),
+        field("initial_divisor", &OneCycle::initial_divisor,
+              "base rate over the rate at step 0, >= 1"),
+        field("final_divisor", &OneCycle::final_divisor,
+              "rate at step 0 over the rate at the end, >= 1")};
+  }
+  bool operator==(const OneCycle&) const = default;
+};
+
+/// A straight line from `start_fraction` of the rate at step 0 to all of it at step `steps`.
+struct WarmUp {
+  int64_t steps = 0;
+  double start_fraction = 0;
+  static constexpr auto fields() {
+    return std::tuple{field("steps", &WarmUp::steps, "steps that it takes, 0 for none"),
+                      field("start_fraction", &WarmUp::start_fraction,
+                            "fraction of the rate at step 0, in [0, 1]")};
+  }
+  bool operator==(const WarmUp&) const = default;
+};
+
+/// The learning rate of a run: `Schedule{.base = 1e-3, .shape = Cosine{.total = 5000},
+/// .warm_up = {.steps = 200}}`. Steps count from the start of the run: a StepDecay decays at the
+/// same steps with and without a warm-up, and a Cosine falls from the end of the warm-up to
+/// `total`. A OneCycle warms up by itself and allows no other warm-up.
+struct Schedule {
+  using Shape = std::variant<Constant, StepDecay, Cosine, OneCycle>;
+
+  double base = 1e-3;  ///< highest rate, finite and >= 0
+  Shape shape;
+  WarmUp warm_up;
+
+  /// The rate for the step after `step` >= 0 taken ones. Throws ArgumentError for a negative step
+  /// and as `validate` does.
+  double learning_rate(int64_t step) const;
+  /// Throws ArgumentError, which names it, for a setting out of its range.
+  void validate() const;
+
+  bool operator==(const Schedule&) const = default;
+};
+
+/// `schedule` for a checkpoint: the kind is the name of its shape.
+Section to_section(const Schedule& schedule);
+/// The schedule that `to_section` wrote. Throws FormatError for an unknown kind, a missing or
+/// unknown setting, one out of its range and for any tensor.
+Schedule schedule_from(const Section& section);
+
+}  // namespace qtape

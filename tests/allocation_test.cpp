@@ -1,0 +1,83 @@
+// Counts allocations in a training step: none of ours. Its own program, as it replaces operator new.
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include <dlfcn.h>
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "qtape/optim/optimizer.h"
+#include "qtape/tests/support/models.h"
+
+namespace {
+
+std::atomic<bool> counting{false};
+std::atomic<int> ours{0};
+std::atomic<int> theirs{0};
+
+/// oneDNN allocates within `execute`; those blocks are counted apart.
+void count(const void* caller) {
+  if (!counting) return;
+  Dl_info info{};
+  const bool found = ::dladdr(caller, &info) != 0 && info.dli_fname != nullptr;
+  const bool foreign = found && (std::strstr(info.dli_fname, "libdnnl") != nullptr ||
+                                 std::strstr(info.dli_fname, "libgomp") != nullptr);
+  ++(foreign ? theirs : ours);
+}
+
+void* allocate(size_t size, size_t alignment, const void* caller) {
+  count(caller);
+  void* data = alignment <= alignof(std::max_align_t)
+                   ? std::malloc(size)
+                   : std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+  if (data == nullptr) throw std::bad_alloc();
+  return data;
+}
+
+}  // namespace
+
+void* operator new(size_t size) { return allocate(size, 1, __builtin_return_address(0)); }
+void* operator new[](size_t size) { return allocate(size, 1, __builtin_return_address(0)); }
+void* operator new(size_t size, std::align_val_t alignment) {
+  return allocate(size, static_cast<size_t>(alignment), __builtin_return_address(0));
+}
+void* operator new(size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+  return allocate(size, static_cast<size_t>(alignment), __builtin_return_address(0));
+}
+void operator delete(void* data) noexcept { std::free(data); }
+void operator delete[](void* data) noexcept { std::free(data); }
+void operator delete(void* data, size_t) noexcept { std::free(data); }
+void operator delete[](void* data, size_t) noexcept { std::free(data); }
+void operator delete(void* data, std::align_val_t) noexcept { std::free(data); }
+void operator delete(void* data, size_t, std::align_val_t) noexcept { std::free(data); }
+
+TEST_CASE("allocation: the counter sees what it should") {
+  counting = true;
+  int* volatile kept = new int(1);
+  counting = false;
+  delete kept;
+  CHECK(ours == 1);
+  ours = 0;
+}
+
+TEST_CASE("allocation: a training step of a quantized network allocates nothing of ours") {
+  using namespace qtape;
+  const test::Classifier c = test::make_classifier({.batch = 64, .inputs = 784, .dropout = 0.2});
+  Parameters parameters(c.graph, 1);
+  Tape tape(c.graph, parameters, {.roots = {c.loss}, .threads = 2});
+  Optimizer optimizer(parameters, Adam{}, {}, 2);
+  test::feed(tape, c, 0);
+  const auto step = [&] {
+    tape.forward(mode::qat);
+    tape.backward();
+    optimizer.step(1e-3);
+  };
+  step();
+  counting = true;
+  for (int i = 0; i < 10; ++i) step();
+  counting = false;
+  MESSAGE("blocks allocated inside oneDNN and libgomp per step: " << theirs / 10);
+  CHECK(ours == 0);
+}

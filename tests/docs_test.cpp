@@ -1,0 +1,25 @@
+// Documentation that must agree with the code.
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "qtape/engine/files.h"
+#include "qtape/engine/reference.h"
+
+namespace {
+
+std::string source(const std::string& path) {
+  return qtape::read_file(std::string(QTAPE_SOURCE) + "/" + path, 1 << 20);
+}
+
+}  // namespace
+
+TEST_CASE("docs: ops.md is what the ops declare; rewrite it with ops_reference") {
+  CHECK(source("docs/ops.md") == qtape::ops_reference());
+}
+
+TEST_CASE("docs: the README shows the program that is compiled and run") {
+  const std::string program = source("examples/xor.cpp");
+  const std::string shown = program.substr(program.find("#include \"qtape/qtape.h\""));
+  CHECK(source("README.md").find("```cpp\n" + shown + "```") != std::string::npos);
+}

@@ -1,0 +1,94 @@
+#include "qtape/engine/files.h"
+
+#include <doctest/doctest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "qtape/ops/core/error.h"
+#include "qtape/tests/support/errors.h"
+#include "qtape/tests/support/folder.h"
+
+using namespace qtape;
+using test::error_text;
+
+namespace {
+
+/// Limits the size of files that this process writes, as a full disk would.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    handler_ = ::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{bytes, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FileSizeLimit() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    ::signal(SIGXFSZ, handler_);
+  }
+
+ private:
+  rlimit before_{};
+  void (*handler_)(int) = nullptr;
+};
+
+}  // namespace
+
+TEST_CASE("files: what is written is read back, and no partial file stays") {
+  const test::Folder folder;
+  const std::string path = folder.file("a");
+  write_file(path, "first");
+  write_file(path, std::string("second\0!", 8));
+  CHECK(read_file(path, 100) == std::string("second\0!", 8));
+  CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
+}
+
+TEST_CASE("files: missing, too large and unwritable paths are errors that name them") {
+  const test::Folder folder;
+  const std::string path = folder.file("a");
+  CHECK(error_text<IoError>([&] { (void)read_file(path, 9); }) ==
+        path + ": cannot open: No such file or directory");
+  write_file(path, "0123456789");
+  CHECK(error_text<IoError>([&] { (void)read_file(path, 9); }) ==
+        path + ": has 10 bytes, more than the limit of 9");
+  const std::string nowhere = folder.file("no/such/file");
+  CHECK(error_text<IoError>([&] { write_file(nowhere, "x"); }) ==
+        nowhere + ": cannot write: No such file or directory");
+  CHECK(error_text<IoError>([&] { write_file(folder.path(), "x"); }) ==
+        folder.path() + ": cannot replace: Is a directory");
+}
+
+TEST_CASE("files: a full disk leaves the old file as it was") {
+  const test::Folder folder;
+  const std::string path = folder.file("a");
+  write_file(path, "old");
+  {
+    const FileSizeLimit limit(4096);
+    CHECK(error_text<IoError>([&] { write_file(path, std::string(100000, 'n')); }) ==
+          path + ": cannot write: File too large");
+  }
+  CHECK(read_file(path, 100) == "old");
+  CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
+}
+
+TEST_CASE("files: a kill at any moment leaves the old or the new content whole") {
+  const test::Folder folder;
+  const std::string path = folder.file("a");
+  const std::string contents[2] = {std::string(300000, 'a'), std::string(500000, 'b')};
+  write_file(path, contents[0]);
+  for (int delay = 0; delay < 40; ++delay) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      for (int i = 1;; ++i) write_file(path, contents[i % 2]);
+    }
+    ::usleep(static_cast<useconds_t>(200 + 150 * delay));
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    const std::string left = read_file(path, 1 << 20);
+    CHECK((left == contents[0] || left == contents[1]));
+  }
+}

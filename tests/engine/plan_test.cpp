@@ -1,0 +1,136 @@
+#include "qtape/engine/plan.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "qtape/ops/core/random.h"
+#include "qtape/tests/support/errors.h"
+#include "qtape/tests/support/models.h"
+
+using namespace qtape;
+
+namespace {
+
+/// A random graph of matrices [6, 6] with every kind of sharing: in place, views, kept operands.
+Graph random_graph(uint64_t seed, int count) {
+  const Random random(seed, 1);
+  uint64_t next = 0;
+  Graph graph;
+  std::vector<NodeId> nodes = {graph.add(Input{.shape = {6, 6}}, {}, "x"),
+                               graph.add(Parameter{.shape = {6, 6}}, {}, "w")};
+  const auto any = [&] {
+    const uint64_t back = std::min<uint64_t>(nodes.size(), 1 + random.below(next++, 6));
+    return nodes[nodes.size() - back];
+  };
+  for (int i = 0; i < count; ++i) {
+    switch (random.below(next++, 8)) {
+      case 0: nodes.push_back(graph.add(MatMul{}, {any(), any()})); break;
+      case 1: nodes.push_back(graph.add(Add{}, {any(), any()})); break;
+      case 2: nodes.push_back(graph.add(Mul{}, {any(), any()})); break;
+      case 3: nodes.push_back(graph.add(Tanh{}, {any()})); break;
+      case 4: nodes.push_back(graph.add(Reshape{.shape = {6, 6}}, {any()})); break;
+      case 5: nodes.push_back(graph.add(Softmax{}, {any()})); break;
+      case 6: nodes.push_back(graph.add(Dropout{.rate = 0.1}, {any()})); break;
+      default:
+        nodes.push_back(graph.add(FakeQuantize{.ste = Ste::HardTanh}, {any()}));
+    }
+  }
+  const NodeId w = nodes[1];
+  nodes.push_back(graph.add(MatMul{}, {nodes.back(), w}));
+  graph.add(Mean{}, {nodes.back()}, "loss");
+  graph.set_outputs({graph.at("loss"), nodes[nodes.size() / 2]});
+  return graph;
+}
+
+PlanOptions options_of(const Graph& graph) {
+  return {.outputs = {graph.outputs().begin(), graph.outputs().end()},
+          .roots = {graph.at("loss")}};
+}
+
+bool overlap(const Lifetime& a, const Lifetime& b) {
+  const bool in_time = a.begin <= b.end && b.begin <= a.end;
+  const bool in_space = a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
+  return in_time && in_space;
+}
+
+}  // namespace
+
+TEST_CASE("plan: no two live buffers overlap on random graphs") {
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    const Graph graph = random_graph(seed, 60);
+    const Plan memory = plan(graph, options_of(graph));
+    int overlaps = 0;
+    for (size_t i = 0; i < memory.buffers.size(); ++i) {
+      CHECK(memory.buffers[i].offset + memory.buffers[i].bytes <= memory.arena_bytes);
+      for (size_t j = 0; j < i; ++j) {
+        overlaps += overlap(memory.buffers[i], memory.buffers[j]) ? 1 : 0;
+      }
+    }
+    CAPTURE(seed);
+    CHECK(overlaps == 0);
+  }
+}
+
+TEST_CASE("plan: sharing memory changes no bit of values and gradients") {
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    const Graph graph = random_graph(seed, 60);
+    std::vector<std::vector<float>> results;
+    for (bool share : {false, true}) {
+      Parameters parameters(graph, 3);
+      for (float& w : parameters.at("w").values<float>()) w = 0.3f;
+      const auto w = parameters.at("w").values<float>();
+      for (size_t i = 0; i < w.size(); ++i) w[i] = 0.01f * static_cast<float>(i) - 0.15f;
+      Tape tape(graph, parameters, {.roots = {graph.at("loss")}, .threads = 1,
+                                    .share_memory = share, .guard_bytes = share ? 0 : 64});
+      const auto x = tape.input<float>("x");
+      for (size_t i = 0; i < x.size(); ++i) x[i] = 0.02f * static_cast<float>(i) - 0.3f;
+      tape.forward(mode::qat);
+      tape.backward();
+      const auto output = tape.value<float>(graph.outputs()[1]);
+      std::vector<float> all(output.begin(), output.end());
+      const auto gradients = parameters.at("w").gradients<float>();
+      all.insert(all.end(), gradients.begin(), gradients.end());
+      CHECK((share || tape.guards_intact()));
+      results.push_back(all);
+    }
+    CAPTURE(seed);
+    const bool same = std::ranges::equal(results[0], results[1], [](float a, float b) {
+      return a == b || (a != a && b != b);
+    });
+    CHECK(same);
+  }
+}
+
+TEST_CASE("plan: a weight's gradient is written where the optimizer reads it") {
+  const test::Classifier c = test::make_classifier();
+  const Plan memory = plan(c.graph, {.outputs = {c.logits}, .roots = {c.loss}});
+  const NodeId quantized = c.graph.at("fc1.weight.quantized");
+  const Place& place = memory.nodes[static_cast<size_t>(quantized.index)].gradient;
+  CHECK(place.kind == Place::Kind::Leaf);
+  CHECK(place.leaf == c.graph.at("fc1.weight"));
+}
+
+TEST_CASE("plan: nodes that no output needs do not run") {
+  const test::Classifier c = test::make_classifier();
+  const Plan memory = plan(c.graph, {.outputs = {c.logits}, .roots = {}});
+  CHECK_FALSE(memory.nodes[static_cast<size_t>(c.loss.index)].needed);
+  CHECK_FALSE(memory.nodes[static_cast<size_t>(c.labels.index)].needed);
+  CHECK_FALSE(memory.nodes[static_cast<size_t>(c.logits.index)].active);
+}
+
+TEST_CASE("plan: a long chain shares two buffers") {
+  Graph graph;
+  NodeId y = graph.add(Input{.shape = {100}, .batch = false}, {}, "x");
+  for (int i = 0; i < 10000; ++i) y = graph.add(Transpose{}, {y});
+  const Plan memory = plan(graph, {.outputs = {y}, .roots = {}});
+  CHECK(memory.arena_bytes <= 3 * 448);
+}
+
+TEST_CASE("plan: roots and outputs that cannot be are refused") {
+  const test::Classifier c = test::make_classifier();
+  CHECK(test::error_text<PlanError>([&] { (void)plan(c.graph, {.outputs = {NodeId{99}}, .roots = {}}); }) ==
+        "output %99 does not exist; the graph has " + std::to_string(c.graph.size()) + " nodes");
+  CHECK(test::error_text<PlanError>([&] { (void)plan(c.graph, {.outputs = {}, .roots = {c.x}}); }) ==
+        "Input %0 'x': no gradient path leads from a parameter to this root");
+}

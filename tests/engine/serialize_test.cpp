@@ -1,0 +1,199 @@
+#include "qtape/engine/serialize.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "qtape/engine/files.h"
+#include "qtape/ops/core/random.h"
+#include "qtape/optim/optimizer.h"
+#include "qtape/tests/support/errors.h"
+#include "qtape/tests/support/folder.h"
+#include "qtape/tests/support/models.h"
+
+using namespace qtape;
+
+namespace {
+
+std::string error_of(const std::string& text) {
+  return test::error_text<FormatError>([&] { (void)model_from_json(text); });
+}
+
+/// A file with the given nodes, values and further top-level members.
+std::string file_with(const std::string& nodes, const std::string& values = "",
+                      const std::string& more = "") {
+  return fmt::format(R"({{"format": "qtape", "version": 1, "nodes": [{}], "values": {{{}}}{}}})",
+                     nodes, values, more);
+}
+
+const std::string input = R"({"label": "x", "op": {"Input": {"shape": [2, 3]}}})";
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const size_t at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, from.size(), to);
+}
+
+std::string golden_path() { return std::string(QTAPE_TEST_DATA) + "/golden.json"; }
+
+}  // namespace
+
+TEST_CASE("format: the golden file holds every feature and comes back letter by letter") {
+  const std::string text = read_file(golden_path(), 1 << 20);
+  const Model model = model_from_json(text);
+  CHECK(to_json(model.graph, model.parameters, model.sections) == text);
+  // Every op and every kind of attribute is in it, so a change of the format shows here.
+  std::vector<bool> found(std::variant_size_v<Op>);
+  for (const Node& node : model.graph.nodes()) found[node.op.index()] = true;
+  CHECK(std::ranges::count(found, false) == 0);
+  CHECK(model.sections.at("optimizer").settings.size() >= 4);
+  CHECK(model.graph.outputs().size() == 2);
+}
+
+TEST_CASE("format: save, load and replay give the same bits") {
+  const test::Folder folder;
+  const test::Classifier c = test::make_classifier();
+  Parameters parameters(c.graph, 1);
+  Tape tape(c.graph, parameters, {.roots = {c.loss}});
+  Optimizer optimizer(parameters, Adam{});
+  for (int step = 0; step < 3; ++step) {
+    test::feed(tape, c, step);
+    tape.forward(mode::qat);
+    tape.backward();
+    optimizer.step(1e-3);
+  }
+  save_model(folder.file("m.json"), c.graph, parameters, {{"optimizer", optimizer.save()}});
+  Model model = load_model(folder.file("m.json"));
+  CHECK(model.graph == c.graph);
+  CHECK(model.parameters.sha256() == parameters.sha256());
+  CHECK(model.sections.at("optimizer") == optimizer.save());
+  Tape replay(model.graph, model.parameters, {});
+  test::feed(tape, c, 9);
+  test::feed(replay, c, 9);
+  tape.forward(mode::eval);
+  replay.forward(mode::eval);
+  const auto a = tape.value<float>(c.logits);
+  const auto b = replay.value<float>(c.logits);
+  CHECK(std::ranges::equal(a, b));
+}
+
+TEST_CASE("format: faults in the text are named by a JSON pointer") {
+  CHECK(error_of("") == "/: is not JSON: wrong or missing text at byte 1");
+  CHECK(error_of("{\"format\": NaN}") == "/: is not JSON: wrong or missing text at byte 13");
+  CHECK(error_of("[]") == "/: expected an object, got an array");
+  CHECK(error_of("{}") == "/: \"format\" is missing");
+  CHECK(error_of(R"({"format": "onnx"})") == "/format: expected \"qtape\", got \"onnx\"");
+  CHECK(error_of(R"({"format": "qtape", "version": 2})") == "/version: expected 1, got 2");
+  CHECK(error_of(file_with("", "", R"(, "a/b": 1)")) ==
+        "/a~1b: unknown key; expected one of format, nodes, outputs, sections, values, version");
+  CHECK(error_of(file_with(R"({"op": "Rleu"})")).starts_with(
+      "/nodes/0/op: unknown value \"Rleu\"; expected one of Input, Parameter, State, Constant"));
+  CHECK(error_of(file_with(input + R"(, {"op": {"FakeQuantize": {"ste": "Tahn"}}, "operands": [0]})")) ==
+        "/nodes/1/op/FakeQuantize/ste: unknown value \"Tahn\"; expected one of Identity, "
+        "ClippedIdentity, Tanh, HardTanh, TanhRange");
+  CHECK(error_of(file_with(R"({"op": {"FakeQuantize": {"bit": 4}}})")).starts_with(
+      "/nodes/0/op/FakeQuantize/bit: unknown attribute; expected one of bits, axis, range"));
+  CHECK(error_of(file_with(R"({"op": {"Relu": {"bit": 4}}})")) ==
+        "/nodes/0/op/Relu/bit: unknown attribute; Relu has none");
+  CHECK(error_of(file_with(R"({"op": {"FakeQuantize": {"bits": "4"}}})")) ==
+        "/nodes/0/op/FakeQuantize/bits: expected an integer, got \"4\"");
+  CHECK(error_of(file_with(R"({"op": {"FakeQuantize": {"bits": 4.5}}})")) ==
+        "/nodes/0/op/FakeQuantize/bits: expected an integer, got 4.5");
+  CHECK(error_of(file_with(R"({"op": {"FakeQuantize": {"bits": 4294967300}}})")) ==
+        "/nodes/0/op/FakeQuantize/bits: expected an integer of 32 bits, got 4294967300");
+  CHECK(error_of(file_with(R"({"op": {"FakeQuantize": {"scale_mode": {"EMA": {"decay": "x"}}}}})")) ==
+        "/nodes/0/op/FakeQuantize/scale_mode/EMA/decay: expected a number, got \"x\"");
+  CHECK(error_of(file_with(R"({"label": 5, "op": "Relu"})")) ==
+        "/nodes/0/label: expected a text, got 5");
+}
+
+TEST_CASE("format: graphs that the builder would refuse are refused at their node") {
+  CHECK(error_of(file_with(input + R"(, {"op": "Relu", "operands": [2]})")) ==
+        "/nodes/1: Relu %1 (%2): operand %2 does not exist; the graph has 1 nodes");
+  CHECK(error_of(file_with(input + R"(, {"op": "Relu", "operands": [1]})")) ==
+        "/nodes/1: Relu %1 (%1): operand %1 does not exist; the graph has 1 nodes");
+  CHECK(error_of(file_with(input + R"(, {"op": "Relu", "operands": [-1]})")) ==
+        "/nodes/1: Relu %1 (%-1): operand %-1 does not exist; the graph has 1 nodes");
+  CHECK(error_of(file_with(input + R"(, {"op": "MatMul", "operands": [0, 0]})")) ==
+        "/nodes/1: MatMul %1 (%0 'x' f32[2, 3], %0 'x' f32[2, 3]): inner extents differ: 3 and 2");
+  CHECK(error_of(file_with(input, "", R"(, "outputs": [3])")) ==
+        "/outputs: node %3 does not exist; the graph has 1 nodes");
+  CHECK(error_of(file_with(R"({"label": "x", "op": {"Input": {"shape": [-1]}}})")) ==
+        "/nodes/0/op/Input/shape: extent -1 of shape [-1] is negative");
+}
+
+TEST_CASE("format: huge numbers, depths and shapes cost no memory and no crash") {
+  CHECK(error_of(file_with(R"({"label": "x", "op": {"Input": {"shape": [1e300]}}})")) ==
+        "/nodes/0/op/Input/shape/0: expected an integer, got 1e+300");
+  CHECK(error_of(file_with(R"({"label": "x", "op": {"Input": {"shape": [99999999999999999999]}}})")) ==
+        "/nodes/0/op/Input/shape/0: expected an integer, got 1e+20");
+  CHECK(error_of(file_with(R"({"op": {"Clamp": {"high": 1e999}}})")).starts_with("/: is not JSON: "));
+  CHECK(error_of(std::string(100000, '[')) == "/: nested deeper than 64 levels");
+  const std::string parameter =
+      R"({"label": "w", "op": {"Parameter": {"shape": [1099511627776, 256]}}})";
+  CHECK(error_of(file_with(parameter)) ==
+        "/values: the value of 'w' f32[1099511627776, 256] is missing");
+  CHECK(error_of(file_with(parameter,
+                           R"("w": {"dtype": "f32", "shape": [1099511627776, 256], "data": "AAAA"})")) ==
+        "/values/w/data: expected 1125899906842624 bytes for f32[1099511627776, 256], got 3");
+}
+
+TEST_CASE("format: a network whose activations do not fit is an error, not a crash") {
+  Model model = model_from_json(file_with(
+      R"({"label": "x", "op": {"Input": {"shape": [1099511627776, 256]}}}, {"op": "Relu", "operands": [0]})",
+      "", R"(, "outputs": [1])"));
+  CHECK(test::error_text<Error>([&] { Tape tape(model.graph, model.parameters, {}); })
+            .starts_with("cannot allocate "));
+}
+
+TEST_CASE("format: values that do not fit the graph are refused") {
+  const std::string w = R"({"label": "w", "op": {"Parameter": {"shape": [1]}}})";
+  CHECK(error_of(file_with(w, R"("v": {})")) ==
+        "/values/v: the graph has no parameter or state of this name");
+  CHECK(error_of(file_with(w, R"("w": {"dtype": "f32", "shape": [2], "data": "AAAAAAAAAAA="})")) ==
+        "/values/w: expected f32[1], got f32[2]");
+  CHECK(error_of(file_with(w, R"("w": {"dtype": "f64", "shape": [1], "data": "AAAAAAAAAAA="})")) ==
+        "/values/w: expected f32[1], got f64[1]");
+  CHECK(error_of(file_with(w, R"("w": {"dtype": "f32", "shape": [1], "data": "AAA*"})")) ==
+        "/values/w/data: expected base64 text, got \"AAA*\"");
+  CHECK(error_of(file_with(w, R"("w": {"dtype": "f32", "shape": [1], "data": 7})")) ==
+        "/values/w/data: expected base64 text, got 7");
+  CHECK(error_of(file_with(w, R"("w": {"dtype": "f32", "shape": [1]})")) ==
+        "/values/w: \"data\" is missing");
+  CHECK(error_of(file_with(w, R"("w": {"dtype": "q7", "shape": [1], "data": ""})")) ==
+        "/values/w/dtype: unknown value \"q7\"; expected one of f32, f64, f16, bf16, s32, s16, "
+        "u16, s8, u8");
+}
+
+TEST_CASE("format: every truncation and every damaged byte of a file is refused or harmless") {
+  const std::string text = read_file(golden_path(), 1 << 20);
+  for (size_t size = 0; size + 2 < text.size(); size += 7) {
+    CHECK(error_of(text.substr(0, size)).starts_with("/"));
+  }
+  const Random random(1, 1);
+  for (uint64_t i = 0; i < 3000; ++i) {
+    std::string damaged = text;
+    damaged[random.below(2 * i, text.size())] = static_cast<char>(random.below(2 * i + 1, 256));
+    try {
+      const Model model = model_from_json(damaged);
+      (void)to_json(model.graph, model.parameters, model.sections);
+    } catch (const Error&) {
+    }
+  }
+}
+
+TEST_CASE("format: duplicated and surplus members are refused") {
+  const std::string text = read_file(golden_path(), 1 << 20);
+  CHECK(error_of(replaced(text, "\"outputs\":", "\"output\":")).starts_with("/output: unknown key"));
+  CHECK(error_of(file_with(R"({"op": {"Relu": {}, "Tanh": {}}})")) ==
+        "/nodes/0/op: expected a name or an object with one name, got an object");
+}
+
+TEST_CASE("format: labels that are no text cannot be saved") {
+  Graph graph;
+  graph.add(Input{.shape = {1}}, {}, "\xff");
+  const Parameters parameters(graph, 1);
+  CHECK(test::error_text<FormatError>([&] { (void)to_json(graph, parameters); }) ==
+        "/: a label, a name or a text setting is not UTF-8");
+}

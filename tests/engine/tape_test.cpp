@@ -1,0 +1,233 @@
+#include "qtape/engine/tape.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+
+#include "qtape/engine/quantizers.h"
+#include "qtape/optim/optimizer.h"
+#include "qtape/tests/support/errors.h"
+#include "qtape/tests/support/models.h"
+
+using namespace qtape;
+using test::error_text;
+
+namespace {
+
+/// SHA-256 of all parameters and states after some training steps.
+std::string train(const test::Classifier& c, int threads, int steps) {
+  Parameters parameters(c.graph, 7);
+  Tape tape(c.graph, parameters, {.roots = {c.loss}, .threads = threads, .seed = 3});
+  Optimizer optimizer(parameters, Adam{}, {}, threads);
+  for (int step = 0; step < steps; ++step) {
+    test::feed(tape, c, step);
+    tape.forward(mode::qat);
+    tape.backward();
+    optimizer.step(1e-3);
+  }
+  return parameters.sha256();
+}
+
+}  // namespace
+
+TEST_CASE("tape: the same seed gives the same bits with 1, 2 and 4 threads") {
+  for (const test::ClassifierOptions& options :
+       {test::ClassifierOptions{.dropout = 0.3},
+        test::ClassifierOptions{.batch = 64, .inputs = 784, .hidden = 256},
+        test::ClassifierOptions{.batch = 3000, .inputs = 1500, .hidden = 33, .dropout = 0.1}}) {
+    const test::Classifier c = test::make_classifier(options);
+    const std::string one = train(c, 1, 4);
+    CHECK(train(c, 2, 4) == one);
+    CHECK(train(c, 4, 4) == one);
+  }
+}
+
+TEST_CASE("tape: the same bits with kernels of every instruction set") {
+  const test::Classifier c = test::make_classifier({.dropout = 0.3});
+  ::setenv("QTAPE_ISA", "baseline", 1);
+  const std::string baseline = train(c, 2, 5);
+  ::setenv("QTAPE_ISA", "avx2", 1);
+  CHECK(train(c, 2, 5) == baseline);
+  ::unsetenv("QTAPE_ISA");
+  CHECK(train(c, 2, 5) == baseline);
+  ::setenv("QTAPE_ISA", "sse9", 1);
+  CHECK(error_text<ArgumentError>([&] { train(c, 2, 1); }) ==
+        "QTAPE_ISA: unknown value \"sse9\"; expected one of baseline, avx2, avx512");
+  ::unsetenv("QTAPE_ISA");
+}
+
+TEST_CASE("tape: modes switch dropout, observers and quantizers on their own") {
+  const test::Classifier c = test::make_classifier({.dropout = 0.5});
+  Parameters parameters(c.graph, 1);
+  Tape tape(c.graph, parameters, {});
+  test::feed(tape, c, 0);
+  const auto logits = [&](Mode mode) {
+    tape.forward(mode);
+    const auto y = tape.value<float>(c.logits);
+    return std::vector<float>(y.begin(), y.end());
+  };
+  const auto scale = [&] { return qparams(parameters, "fc1.input.scale")[0]; };
+  const auto plain = logits(mode::float_eval);
+  CHECK(scale() == 0);
+  CHECK(logits(mode::float_train) != plain);
+  CHECK(scale() == 0);
+  CHECK(logits(mode::calibrate) == plain);
+  CHECK(scale() > 0);
+  const double seen = scale();
+  CHECK(logits(mode::eval) != plain);
+  CHECK(logits(mode::eval) == logits(mode::eval));
+  CHECK(scale() == seen);
+  CHECK(tape.step() == 1);
+}
+
+TEST_CASE("tape: each quantizer can be switched off on its own") {
+  const test::Classifier c = test::make_classifier();
+  Parameters parameters(c.graph, 1);
+  Tape tape(c.graph, parameters, {});
+  test::feed(tape, c, 0);
+  tape.forward(mode::calibrate);
+  const auto plain = tape.scalar(c.loss);
+  for (NodeId id : quantizers(c.graph)) tape.status(id).enabled = false;
+  tape.forward(mode::eval);
+  CHECK(tape.scalar(c.loss) == plain);
+  tape.status(c.graph.at("fc2.weight.quantized")).enabled = true;
+  tape.forward(mode::eval);
+  CHECK(tape.scalar(c.loss) != plain);
+}
+
+TEST_CASE("tape: scales and quantization noise can be read back") {
+  const test::Classifier c = test::make_classifier();
+  Parameters parameters(c.graph, 1);
+  Tape tape(c.graph, parameters, {});
+  const NodeId input = c.graph.at("fc1.input.quantized");
+  const NodeId weight = c.graph.at("fc1.weight.quantized");
+  tape.status(input).measure_noise = true;
+  test::feed(tape, c, 0);
+  tape.forward(mode::qat);
+  CHECK(tape.scales(input) == qparams(parameters, "fc1.input.scale"));
+  CHECK(tape.scales(weight).size() == 70);
+  const double step = tape.scales(input)[0];
+  CHECK(tape.status(input).noise > 0.5 * step * step / 12);
+  CHECK(tape.status(input).noise < 2.0 * step * step / 12);
+  CHECK(error_text<GraphError>([&] { (void)tape.scales(c.loss); }).ends_with(
+      ": is not a quantizer of this tape"));
+}
+
+TEST_CASE("tape: set_qparams takes a number, a list or a tensor and refuses what cannot be") {
+  Graph graph;
+  const NodeId x = graph.add(Input{.shape = {1, 3}}, {}, "x");
+  const NodeId state = graph.add(State{.shape = {3}}, {}, "s");
+  const NodeId y = graph.add(FakeQuantize{.axis = 1, .scale_mode = Fixed{}}, {x, state}, "y");
+  graph.set_outputs({y});
+  Parameters parameters(graph, 1);
+  Tape tape(graph, parameters, {});
+  std::ranges::fill(tape.input<float>(x), 0.6f);
+  CHECK(error_text<GraphError>([&] { tape.forward(mode::eval); }) ==
+        "FakeQuantize %2 'y' (%0 'x' f32[1, 3], %1 's' f32[3]): scale of channel 0 is 0; set it "
+        "with set_qparams or observe");
+  set_qparams(parameters, "s", 0.5);
+  tape.forward(mode::eval);
+  CHECK(tape.value<float>(y)[2] == 0.5f);
+  set_qparams(parameters, "s", std::vector<double>{1, 0.5, 0.25});
+  CHECK(qparams(parameters, "s") == std::vector<double>{1, 0.5, 0.25});
+  set_qparams(parameters, "s", Tensor::of<float>({3}, std::vector<float>{2, 2, 2}));
+  CHECK(error_text<GraphError>([&] { set_qparams(parameters, "s", std::vector<double>{1, 2}); }) ==
+        "'s' has 3 scales, got 2");
+  CHECK(error_text<GraphError>([&] { set_qparams(parameters, "s", 0.0); }) ==
+        "'s': scale 0 must be positive and a normal f32, got 0");
+  CHECK(error_text<GraphError>([&] { set_qparams(parameters, "s", -1.0); }) ==
+        "'s': scale 0 must be positive and a normal f32, got -1");
+  CHECK(error_text<GraphError>([&] {
+          set_qparams(parameters, "s", std::numeric_limits<double>::infinity());
+        }) == "'s': scale 0 must be positive and a normal f32, got inf");
+  const auto bad = Tensor::of<float>({3}, std::vector<float>{1, -1, 1});
+  CHECK(error_text<GraphError>([&] { set_qparams(parameters, "s", bad); }) ==
+        "'s': scale 1 must be positive and a normal f32, got -1");
+  CHECK(qparams(parameters, "s") == std::vector<double>{2, 2, 2});
+  CHECK(error_text<GraphError>([&] { set_qparams(parameters, "t", 1.0); }) ==
+        "no parameter or state is called 't'");
+}
+
+TEST_CASE("tape: a label out of range is an error that names it, and training can go on") {
+  const test::Classifier c = test::make_classifier();
+  Parameters parameters(c.graph, 1);
+  Tape tape(c.graph, parameters, {.roots = {c.loss}});
+  test::feed(tape, c, 0);
+  tape.input<int32_t>(c.labels)[3] = 10;
+  CHECK(error_text<GraphError>([&] { tape.forward(mode::qat); })
+            .ends_with(": label 10 at row 3 is outside the classes"));
+  CHECK(error_text<GraphError>([&] { tape.backward(); }) == "backward needs a forward before it");
+  tape.input<int32_t>(c.labels)[3] = -1;
+  CHECK(error_text<GraphError>([&] { tape.forward(mode::qat); })
+            .ends_with(": label -1 at row 3 is outside the classes"));
+  test::feed(tape, c, 1);
+  tape.forward(mode::qat);
+  tape.backward();
+  CHECK(std::isfinite(tape.scalar(c.loss)));
+}
+
+TEST_CASE("tape: NaN and infinity in a batch leave the states sound and are counted") {
+  const test::Classifier c = test::make_classifier();
+  Parameters parameters(c.graph, 1);
+  Tape tape(c.graph, parameters, {.roots = {c.loss}});
+  test::feed(tape, c, 0);
+  tape.forward(mode::qat);
+  test::feed(tape, c, 1);
+  tape.input<float>(c.x)[5] = std::numeric_limits<float>::quiet_NaN();
+  tape.input<float>(c.x)[9] = std::numeric_limits<float>::infinity();
+  tape.forward(mode::qat);
+  CHECK(tape.status(c.graph.at("fc1.input.quantized")).non_finite == 2);
+  CHECK(tape.non_finite() >= 2);
+  for (const ParameterEntry& entry : parameters.entries()) {
+    for (float value : entry.values<float>()) CHECK(std::isfinite(value));
+  }
+  test::feed(tape, c, 2);
+  tape.forward(mode::qat);
+  CHECK(std::isfinite(tape.scalar(c.loss)));
+}
+
+TEST_CASE("tape: gradients of several steps add up on request") {
+  const test::Classifier c = test::make_classifier();
+  Parameters parameters(c.graph, 1);
+  Tape once(c.graph, parameters, {.roots = {c.loss}});
+  Tape summing(c.graph, parameters, {.roots = {c.loss}, .accumulate_gradients = true});
+  test::feed(once, c, 0);
+  once.forward(mode::eval);
+  once.backward();
+  const auto entry = parameters.at("fc2.bias");
+  const std::vector<float> first(entry.gradients<float>().begin(), entry.gradients<float>().end());
+  parameters.zero_gradients();
+  test::feed(summing, c, 0);
+  for (int i = 0; i < 2; ++i) {
+    summing.forward(mode::eval);
+    summing.backward();
+  }
+  for (size_t i = 0; i < first.size(); ++i) {
+    CHECK(entry.gradients<float>()[i] == first[i] + first[i]);
+  }
+}
+
+TEST_CASE("tape: what it cannot give or bind is an error that says so") {
+  const test::Classifier c = test::make_classifier();
+  Parameters parameters(c.graph, 1);
+  Tape tape(c.graph, parameters, {.outputs = {c.logits}});
+  CHECK(error_text<GraphError>([&] { (void)tape.input<float>(c.labels); }) ==
+        "Input %1 'labels': no output of this tape needs it");
+  CHECK(error_text<GraphError>([&] { (void)tape.input<double>(c.x); }) ==
+        "Input %0 'x': is f32[32, 40], accessed as f64");
+  CHECK(error_text<GraphError>([&] { (void)tape.input<float>(c.logits); }).ends_with(
+      ": is not an input"));
+  CHECK(error_text<GraphError>([&] { (void)tape.value<float>(NodeId{4}); }).ends_with(
+      ": is not an output of this tape"));
+  CHECK(error_text<GraphError>([&] { tape.backward(); }) ==
+        "this tape has no roots to start gradients from");
+  CHECK(error_text<ArgumentError>([&] { Tape bad(c.graph, parameters, {.threads = 0}); }) ==
+        "threads must be at least 1, got 0");
+  Graph other;
+  const NodeId w = other.add(Parameter{.shape = {2}}, {}, "fc1.weight");
+  other.set_outputs({w});
+  CHECK(error_text<GraphError>([&] { Tape bad(other, parameters, {}); }) ==
+        "Parameter %0 'fc1.weight': the parameters hold f32[70, 40], the graph needs f32[2]");
+}

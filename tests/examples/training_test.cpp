@@ -1,0 +1,96 @@
+#include "qtape/examples/train_mlp/training.h"
+
+#include <doctest/doctest.h>
+
+#include "qtape/examples/data/batches.h"
+#include "qtape/examples/data/digits.h"
+#include "qtape/examples/train_mlp/report.h"
+#include "qtape/tests/support/errors.h"
+
+using namespace qtape;
+using examples::Settings;
+using examples::Training;
+
+namespace {
+
+/// The smallest network whose training can be told from guessing: no hidden layer, float.
+Settings linear_settings() {
+  return {.samples = 3000, .layers = {}, .weight_bits = 0, .activation_bits = 0, .epochs = 12};
+}
+
+double accuracy_of(const Settings& settings, const data::Split& data) {
+  return Training(settings, data).run({.threads = 2}).test.accuracy;
+}
+
+}  // namespace
+
+TEST_CASE("train_mlp: generated digits are too hard for a linear model and not for a network") {
+  const data::Split data = data::example_digits(3000);
+  Settings settings = linear_settings();
+  const double linear = accuracy_of(settings, data);
+  CHECK(linear > 70);
+  CHECK(linear < 92);
+  settings.layers = {128};
+  settings.weight_bits = 4;
+  settings.activation_bits = 4;
+  CHECK(accuracy_of(settings, data) > linear + 2);
+}
+
+TEST_CASE("batches: each epoch has every image once, in an order of its own") {
+  data::Dataset set{.rows = 1, .cols = 1, .classes = 10, .pixels = {}, .labels = {}};
+  for (int i = 0; i < 30; ++i) {
+    set.pixels.push_back(static_cast<uint8_t>(i));
+    set.labels.push_back(i % 10);
+  }
+  data::Batches batches(set, 10, 3);
+  CHECK(batches.per_epoch() == 3);
+  std::vector<float> x(10);
+  std::vector<int32_t> labels(10);
+  const auto epoch = [&](int64_t first) {
+    std::vector<float> all;
+    for (int64_t step = first; step < first + 3; ++step) {
+      batches.fill(step, x, labels);
+      for (size_t i = 0; i < 10; ++i) CHECK(static_cast<int>(x[i] * 255 + 0.5f) % 10 == labels[i]);
+      all.insert(all.end(), x.begin(), x.end());
+    }
+    return all;
+  };
+  auto one = epoch(0);
+  auto two = epoch(3);
+  CHECK(one != two);
+  CHECK(epoch(0) == one);
+  std::ranges::sort(one);
+  std::ranges::sort(two);
+  CHECK(one == two);
+}
+
+TEST_CASE("evaluate: the last partial batch counts, and only its own images") {
+  const data::Split data = data::generate_digits(2, 64, 130);
+  Training training({.samples = 64, .layers = {16}, .epochs = 1}, data);
+  (void)training.run({.threads = 1});
+  data::Evaluator evaluator(training.network().graph, training.parameters(), 1);
+  const data::Evaluation whole = evaluator.run(data.test);
+  data::Dataset part = data.test;
+  part.labels.resize(129);
+  part.pixels.resize(static_cast<size_t>(129 * part.features()));
+  CHECK(evaluator.run(part).outputs_sha256 != whole.outputs_sha256);
+  CHECK(evaluator.run(data.test) == whole);
+  data::Dataset other = data.test;
+  other.rows = 14;
+  CHECK(test::error_text<ArgumentError>([&] { (void)evaluator.run(other); }) ==
+        "images have 392 pixels, the model takes 784");
+}
+
+TEST_CASE("train_mlp: the report holds settings, epochs and results") {
+  const data::Split data = data::generate_digits(2, 64, 50);
+  const Settings settings{.samples = 64, .layers = {16}, .epochs = 2};
+  Training training(settings, data);
+  const examples::RunResult result = training.run({.threads = 1});
+  CHECK(result.epochs.size() == 2);
+  CHECK(result.skipped_batches == 0);
+  const std::string report = examples::report_json(settings, 1, result);
+  for (const char* key : {"\"settings\"", "\"epochs\"", "\"step_us\"", "\"test_accuracy\"",
+                          "\"parameters_sha256\"", "\"skipped_batches\""}) {
+    CHECK(report.find(key) != std::string::npos);
+  }
+}

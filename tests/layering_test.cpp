@@ -1,0 +1,101 @@
+// The layers of docs/architecture.md, read from the #include lines of the sources.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Include {
+  std::string file;  // relative to the source tree
+  std::string target;
+};
+
+std::vector<Include> includes_of(const std::vector<std::string>& folders) {
+  static const std::regex line_pattern("^#include [<\"]([^>\"]+)[>\"]");
+  std::vector<Include> found;
+  for (const std::string& folder : folders) {
+    for (const auto& entry : fs::recursive_directory_iterator(fs::path(QTAPE_SOURCE) / folder)) {
+      const std::string extension = entry.path().extension().string();
+      if (extension != ".h" && extension != ".cpp") continue;
+      std::ifstream file(entry.path());
+      const std::string name = fs::relative(entry.path(), QTAPE_SOURCE).string();
+      for (std::string line; std::getline(file, line);) {
+        std::smatch match;
+        if (std::regex_search(line, match, line_pattern)) found.push_back({name, match[1]});
+      }
+    }
+  }
+  return found;
+}
+
+bool starts_with_any(const std::string& text, const std::vector<std::string>& prefixes) {
+  return std::ranges::any_of(prefixes, [&](const std::string& p) { return text.starts_with(p); });
+}
+
+const std::vector<std::string> library = {"ops", "engine", "optim"};
+
+}  // namespace
+
+TEST_CASE("layers: each folder includes only those below it") {
+  const std::map<std::string, std::vector<std::string>> allowed = {
+      {"ops", {"qtape/ops/"}},
+      {"engine", {"qtape/ops/", "qtape/engine/"}},
+      {"optim", {"qtape/optim/", "qtape/engine/parameters.h", "qtape/ops/core/"}},
+      {"examples", {"qtape/"}},
+      {"tools", {"qtape/"}}};
+  for (const auto& [folder, targets] : allowed) {
+    const auto found = includes_of({folder});
+    CHECK(!found.empty());
+    for (const Include& include : found) {
+      CAPTURE(include.file);
+      CAPTURE(include.target);
+      const bool ours = include.target.starts_with("qtape/");
+      CHECK((!ours || starts_with_any(include.target, targets)));
+      CHECK((!ours || !include.target.starts_with("qtape/tests/")));
+    }
+  }
+}
+
+TEST_CASE("layers: ops/core knows no op") {
+  for (const Include& include : includes_of({"ops/core"})) {
+    CAPTURE(include.file);
+    CAPTURE(include.target);
+    const bool ours = include.target.starts_with("qtape/");
+    CHECK((!ours || include.target.starts_with("qtape/ops/core/")));
+  }
+}
+
+TEST_CASE("layers: oneDNN, OpenMP and JSON each stay behind few files") {
+  const std::map<std::string, std::set<std::string>> owners = {
+      {"oneapi/dnnl", {"ops/core/gemm.cpp"}},
+      {"dnnl", {}},
+      {"omp.h", {"ops/core/threads.h"}},
+      {"nlohmann/", {"engine/json_fields.h"}},
+      {"xtensor/", {"engine/views.h"}}};
+  for (const Include& include : includes_of(library)) {
+    for (const auto& [prefix, files] : owners) {
+      if (!include.target.starts_with(prefix)) continue;
+      CAPTURE(include.file);
+      CAPTURE(include.target);
+      CHECK(files.contains(include.file));
+    }
+  }
+}
+
+TEST_CASE("layers: files that must not be seen by users are included by sources only") {
+  for (const Include& include : includes_of(library)) {
+    const bool heavy = include.target == "qtape/engine/json_fields.h" ||
+                       include.target == "qtape/ops/core/elementwise_kernels.h";
+    CAPTURE(include.file);
+    CHECK((!heavy || include.file.ends_with(".cpp")));
+  }
+}

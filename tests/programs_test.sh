@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# The programs as a user runs them: programs_test.sh BUILD_FOLDER
+set -uo pipefail
+build=$1
+train=$build/examples/train_mlp
+tool=$build/tools/qtape
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+passed=0 failed=0
+
+check() { # check NAME CONDITION...
+  if "${@:2}"; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED: $1"; fi
+}
+exits() { # exits CODE TEXT COMMAND...: exit code and one line on standard error that holds TEXT
+  local code=0
+  "${@:3}" >"$work/out" 2>"$work/err" || code=$?
+  [ "$code" = "$1" ] && [ "$(wc -l <"$work/err")" -le 1 ] && grep -qF -- "$2" "$work/err" && return
+  echo "expected exit $1 with: $2; got exit $code with: $(cat "$work/err")"
+  return 1
+}
+field() { sed -n "s/^ *\"$2\": \"\{0,1\}\([^\",]*\).*/\1/p" "$1" | tail -n 1; }
+same() { [ -n "$1" ] && [ "$1" = "$2" ]; }
+short=(--samples 640 --layers 32 --epochs 2 --weight-bits 4 --activation-bits 4)
+
+(cd "$work" && "$build/examples/xor" >xor.txt)
+check "xor learns" awk 'NR==1||NR==4{ok+=($1<0.2)} NR==2||NR==3{ok+=($1>0.8)} END{exit ok!=4}' "$work/xor.txt"
+
+"$train" "${short[@]}" --threads 1 --save "$work/m.json" --report "$work/one.json" >"$work/log"
+check "one line per epoch" test "$(grep -c '^epoch' "$work/log")" = 2
+"$train" "${short[@]}" --threads 2 --report "$work/two.json" >/dev/null
+check "threads change no bit" same "$(field "$work/one.json" parameters_sha256)" "$(field "$work/two.json" parameters_sha256)"
+# oneDNN's own float sums differ between instruction sets; capped alike, ours must not.
+export DNNL_MAX_CPU_ISA=SSE41
+for isa in baseline avx2 avx512; do
+  QTAPE_ISA=$isa "$train" "${short[@]}" --report "$work/$isa.json" >/dev/null
+done
+unset DNNL_MAX_CPU_ISA
+check "avx2 equals baseline" same "$(field "$work/baseline.json" parameters_sha256)" "$(field "$work/avx2.json" parameters_sha256)"
+check "avx512 equals baseline" same "$(field "$work/baseline.json" parameters_sha256)" "$(field "$work/avx512.json" parameters_sha256)"
+
+"$tool" replay "$work/m.json" >"$work/replay.txt"
+check "replay gives the same bits" same "$(field "$work/one.json" outputs_sha256)" "$(sed -n 's/^outputs sha256 //p' "$work/replay.txt")"
+"$tool" inspect "$work/m.json" >"$work/inspect.txt"
+check "inspect shows quantizers" grep -q 'fc1.input.quantized .*4 bits, codes 0..15, EMA' "$work/inspect.txt"
+
+# Killed in the middle of an epoch, then resumed from the last checkpoint.
+"$train" "${short[@]}" --epochs 60 --checkpoint "$work/c.json" --checkpoint-every 3 >/dev/null &
+pid=$!
+while [ ! -s "$work/c.json" ] && kill -0 $pid 2>/dev/null; do sleep 0.02; done
+sleep 0.2
+kill -9 $pid 2>/dev/null
+wait $pid 2>/dev/null
+check "a kill leaves a checkpoint" test -s "$work/c.json"
+"$train" --resume "$work/c.json" --report "$work/resumed.json" >/dev/null
+"$train" "${short[@]}" --epochs 60 --report "$work/whole.json" >/dev/null
+check "resume gives the same parameters" same "$(field "$work/whole.json" parameters_sha256)" "$(field "$work/resumed.json" parameters_sha256)"
+check "resume gives the same history" diff <(grep -A 300 '"epochs": \[' "$work/whole.json" | sed '/step_us/,$d') <(grep -A 300 '"epochs": \[' "$work/resumed.json" | sed '/step_us/,$d')
+
+check "--help exits 0" "$train" --help >/dev/null
+check "qtape --help exits 0" "$tool" --help >/dev/null
+check "unknown option" exits 2 'not expected: --frobnicate' "$train" --frobnicate
+check "bits out of range" exits 2 'must be 0 (float) or in 2..16, got 17' "$train" --weight-bits 17
+check "one bit" exits 2 'must be 0 (float) or in 2..16, got 1' "$train" --activation-bits 1
+check "text for a number" exits 2 '--epochs' "$train" --epochs many
+check "unknown estimator" exits 2 '--ste' "$train" --ste Tahn
+check "batch above the data" exits 2 'batch must be in 1..100, the number of training images, got 101' "$train" --samples 100 --batch 101
+check "missing data" exits 1 "$work/none/" "$train" --data "$work/none"
+check "missing checkpoint" exits 1 "$work/none.json: cannot open: No such file or directory" "$train" --resume "$work/none.json"
+check "setting beside resume" exits 2 '--lr: the checkpoint was made with another value' "$train" --resume "$work/c.json" --lr 0.5
+check "a model is no checkpoint" exits 1 'the file is not a checkpoint of train_mlp' "$train" --resume "$work/m.json"
+check "unwritable save" exits 1 'cannot write: No such file or directory' "$train" "${short[@]}" --epochs 1 --save "$work/no/m.json"
+check "no command" exits 2 'subcommand' "$tool"
+head -c 2000 "$work/m.json" >"$work/cut.json"
+check "truncated model" exits 1 'is not JSON' "$tool" inspect "$work/cut.json"
+cp "$work/m.json" "$work/labels.json"
+sed -i 's/"shape":\[64,784\]/"shape":[64,100]/' "$work/labels.json"
+check "wrong shape" exits 1 'inner extents differ' "$tool" replay "$work/labels.json"
+
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]

@@ -1,0 +1,22 @@
+// The exact text of an error, for tests that assert it word for word.
+#pragma once
+
+#include <exception>
+#include <string>
+
+namespace qtape::test {
+
+/// What `body` throws as an E, or what it does instead.
+template <class E, class Body>
+std::string error_text(Body&& body) {
+  try {
+    body();
+  } catch (const E& error) {
+    return error.what();
+  } catch (const std::exception& error) {
+    return std::string("another kind of error: ") + error.what();
+  }
+  return "no error";
+}
+
+}  // namespace qtape::test

@@ -1,0 +1,28 @@
+// Small models that several tests train or save.
+#pragma once
+
+#include "qtape/engine/layers.h"
+#include "qtape/engine/tape.h"
+
+namespace qtape::test {
+
+/// A quantized ReLU classifier with every node that training needs.
+struct Classifier {
+  Graph graph;
+  NodeId x, labels, logits, loss;
+};
+
+struct ClassifierOptions {
+  int64_t batch = 32;
+  int64_t inputs = 40;
+  int64_t hidden = 70;
+  int64_t classes = 10;
+  double dropout = 0;
+};
+
+Classifier make_classifier(const ClassifierOptions& options = {});
+
+/// Fills the inputs with the pseudo-random batch number `step`.
+void feed(Tape& tape, const Classifier& classifier, int64_t step);
+
+}  // namespace qtape::test

@@ -1,0 +1,72 @@
+// One FakeQuantize node with its buffers, run without a graph: any dtype, forward and backward.
+#pragma once
+
+#include <vector>
+
+#include "qtape/ops/core/aligned.h"
+#include "qtape/ops/fake_quantize.h"
+
+namespace qtape::test {
+
+template <class S, class T>
+class QuantizerBench {
+ public:
+  QuantizerBench(const FakeQuantize& op, const Shape& shape, int threads = 1)
+      : op_(op), types_{{dtype_of<S>, shape}}, threads_(threads) {
+    const auto n = static_cast<size_t>(shape.elements());
+    x.resize(n);
+    y.resize(n);
+    dy.resize(n);
+    dx.resize(n);
+    state.resize(static_cast<size_t>(op.channels(shape)));
+    if (op.slots().size() > 1) {
+      types_.push_back({dtype_of<T>, Shape{static_cast<int64_t>(state.size())}});
+    }
+    const TensorType inferred = op.infer(types_);
+    (void)inferred;
+    const Footprint f = op.footprint(types_);
+    saved_ = AlignedBuffer(f.saved);
+    scratch_ = AlignedBuffer(f.scratch);
+    record_ = AlignedBuffer(f.record);
+  }
+
+  void forward(Mode mode) { op_.forward(binding(false))({.mode = mode}); }
+  void backward(bool accumulate = false) { op_.backward(binding(accumulate))({}); }
+  /// The scales that the last forward used.
+  std::vector<T> scales() const {
+    const T* first = reinterpret_cast<const T*>(record_.data());
+    return {first, first + state.size()};
+  }
+
+  std::vector<S> x, y, dy, dx;
+  std::vector<T> state;
+  NodeStatus status;
+
+ private:
+  Binding binding(bool accumulate) {
+    operands_ = {reinterpret_cast<std::byte*>(x.data()), reinterpret_cast<std::byte*>(state.data())};
+    operands_.resize(types_.size());
+    gradients_ = {{reinterpret_cast<std::byte*>(dx.data()), accumulate}, {}};
+    gradients_.resize(types_.size());
+    return {.inputs = types_,
+            .output = types_[0],
+            .operands = operands_,
+            .result = reinterpret_cast<std::byte*>(y.data()),
+            .dy = reinterpret_cast<std::byte*>(dy.data()),
+            .gradients = gradients_,
+            .saved = saved_.data(),
+            .scratch = scratch_.data(),
+            .record = record_.data(),
+            .status = &status,
+            .threads = threads_};
+  }
+
+  FakeQuantize op_;
+  std::vector<TensorType> types_;
+  std::vector<std::byte*> operands_;
+  std::vector<Gradient> gradients_;
+  AlignedBuffer saved_, scratch_, record_;
+  int threads_;
+};
+
+}  // namespace qtape::test
