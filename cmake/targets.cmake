@@ -11,7 +11,7 @@ file(CREATE_LINK ${PROJECT_SOURCE_DIR} ${QTAPE_INCLUDE}/qtape SYMBOLIC)
 add_library(qtape_options INTERFACE)
 target_compile_options(qtape_options INTERFACE
   -ffp-contract=off -fno-math-errno -fno-trapping-math
-  -Wall -Wextra -Wpedantic -Wshadow -Wconversion
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-missing-field-initializers
   $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow>  # false alarms inside fmt 9
   $<$<BOOL:${QTAPE_WARNINGS_AS_ERRORS}>:-Werror>)
 

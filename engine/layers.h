@@ -12,8 +12,8 @@ namespace qtape {
 /// those of `fake_quantize` for `<label>.weight` and `<label>.input`.
 struct LinearOptions {
   int64_t out = 0;                               ///< output features, at least 1
-  std::optional<FakeQuantize> weight_quantizer;  ///< applied to the weight [out, in]
-  std::optional<FakeQuantize> input_quantizer;   ///< applied to x
+  std::optional<FakeQuantize> weight_quantizer = std::nullopt;  ///< of the weight [out, in]
+  std::optional<FakeQuantize> input_quantizer = std::nullopt;   ///< of x
   bool bias = true;
   std::string label = "linear";
   Initializer weight_initializer = init::KaimingNormal{};

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "qtape/ops/core/threads.h"
+#include "qtape/ops/core/thread_count.h"
 
 namespace qtape {
 namespace {

@@ -14,9 +14,9 @@ namespace qtape {
 
 struct TapeOptions {
   /// Values that stay readable after a step; empty: the graph's own outputs.
-  std::vector<NodeId> outputs;
+  std::vector<NodeId> outputs = {};
   /// Where gradients start, usually the loss; empty: the tape has no backward.
-  std::vector<NodeId> roots;
+  std::vector<NodeId> roots = {};
   /// Threads of kernels and of oneDNN, at least 1. Results do not depend on it.
   int threads = default_threads();
   /// Seed of dropout.

@@ -32,7 +32,7 @@ using MaxLoop = void (*)(const T*, int64_t, Best<T>*, const WalkAxis*, int64_t);
 
 /// A maximum for each of n <= max_columns columns from `offset` on.
 template <class T>
-MaxLoop<T> columns_loop() {
+MaxLoop<T> max_loop() {
   return simd::best<const T*, int64_t, Best<T>*, const WalkAxis*, int64_t>(
       [](const T* x, int64_t offset, Best<T>* best, const WalkAxis* row, int64_t n) {
         T* values = best->value.data();
@@ -50,24 +50,18 @@ MaxLoop<T> columns_loop() {
       });
 }
 
-/// One maximum over n columns.
+/// Moves the maximum of n columns, and of equals the first in x, to column 0.
 template <class T>
-MaxLoop<T> rows_loop() {
-  return simd::best<const T*, int64_t, Best<T>*, const WalkAxis*, int64_t>(
-      [](const T* x, int64_t offset, Best<T>* best, const WalkAxis* row, int64_t n) {
-        T value = best->value[0];
-        int64_t at = best->offset[0];
-        for (int64_t r = 0; r < row->extent; ++r) {
-          const int64_t first = offset + r * row->x;
-          for (int64_t i = first; i < first + n; ++i) {
-            if (!beats(x[i], value)) continue;
-            value = x[i];
-            at = i;
-          }
-        }
-        best->value[0] = value;
-        best->offset[0] = at;
-      });
+void fold(Best<T>& best, int64_t n) {
+  T& value = best.value[0];
+  int64_t& offset = best.offset[0];
+  for (int64_t c = 1; c < n; ++c) {
+    const T other = best.value[static_cast<size_t>(c)];
+    const int64_t at = best.offset[static_cast<size_t>(c)];
+    if (!beats(other, value) && (beats(value, other) || at > offset)) continue;
+    value = other;
+    offset = at;
+  }
 }
 
 template <class T>
@@ -86,17 +80,31 @@ struct MaxRun {
       const int64_t column = o % columns;
       const int64_t n = std::min({end - o, columns - column, max_columns});
       const int64_t start = offsets_at(walk.kept, o / columns).along(walk.columns, column).x;
-      for (int64_t i = 0; i < n; ++i) {
+      const int64_t width = walk.columns_kept ? n : std::min(walk.columns.extent, max_columns);
+      for (int64_t i = 0; i < width; ++i) {
         best.value[static_cast<size_t>(i)] = x[start + i];
         best.offset[static_cast<size_t>(i)] = start + i;
       }
       for (int64_t i = 0; i < walk.repeats; ++i) {
-        const int64_t part = start + offsets_at(walk.reduced, i).x;
-        loop(x, part, &best, &walk.rows, walk.columns_kept ? n : walk.columns.extent);
+        search(start + offsets_at(walk.reduced, i).x, width, best);
       }
+      if (!walk.columns_kept) fold(best, width);
       std::copy_n(best.value.begin(), n, y + o);
       std::copy_n(best.offset.begin(), n, saved + o);
       o += n;
+    }
+  }
+
+  /// Goes through one matrix at `offset`; a row longer than `width` is itself cut into rows.
+  void search(int64_t offset, int64_t width, Best<T>& best) const {
+    const int64_t columns = walk.columns.extent;
+    if (walk.columns_kept || columns == width) return loop(x, offset, &best, &walk.rows, width);
+    const WalkAxis whole{columns / width, width, 0, 0};
+    const WalkAxis rest{1, 0, 0, 0};
+    for (int64_t r = 0; r < walk.rows.extent; ++r) {
+      const int64_t row = offset + r * walk.rows.x;
+      loop(x, row, &best, &whole, width);
+      loop(x, row + whole.extent * width, &best, &rest, columns % width);
     }
   }
 };
@@ -126,9 +134,8 @@ Kernel Max::forward(const Binding& b) const {
     const SumWalk walk(x, reduced_shape(x, axes), x);
     const int64_t block = walk.columns_kept ? max_columns : 1;
     const int64_t grain = std::max<int64_t>(1, pointwise_grain / walk.terms);
-    const auto loop = walk.columns_kept ? columns_loop<T>() : rows_loop<T>();
     const MaxRun<T> run{walk, b.operand<const T>(0), b.y<T>(),
-                        reinterpret_cast<int64_t*>(b.saved), loop};
+                        reinterpret_cast<int64_t*>(b.saved), max_loop<T>()};
     return [run, block, grain, threads = b.threads](const Step&) {
       parallel_for(threads, run.walk.outputs, block, grain, run);
     };

@@ -12,7 +12,7 @@ struct Mean {
       "of any shape; y lacks those axes, or has extent 1 there with keep_dims. Means over no "
       "elements are refused. Added in double: in index order where the last axis stays, else "
       "in 16 interleaved partial sums; divided by the number of elements n in double. "
-      "Gradient: dx = dy / n, repeated. Keeps nothing.";
+      "Gradient: dx = dy * (1 / n) in double, repeated. Keeps nothing.";
 
   std::vector<int> axes;
   bool keep_dims = false;

@@ -34,8 +34,8 @@ inline double alternating_series(double x, int first) {
 
 }  // namespace detail
 
-/// cos(pi u) for u in [0, 1], within 2^-52; exact at 0, 1/2 and 1. Folding `u` itself instead of
-/// pi u costs no bits: both differences below are exact.
+/// cos(pi u) for u in [0, 1], within 2^-52; exact at 0, 1/2 and 1. Folding `u` itself instead
+/// of pi u costs no bits: both differences below are exact.
 inline double cos_pi(double u) {
   constexpr double pi = 0x1.921fb54442d18p1;
   const double folded = u > 0.5 ? 1.0 - u : u;

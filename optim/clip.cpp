@@ -53,8 +53,8 @@ void visit_blocks(const Parameters& parameters, int64_t begin, int64_t end,
   }
 }
 
-/// A loop over the gradients of a block, one version per dtype. `x` is what the loop writes to or
-/// scales by.
+/// A loop over the gradients of a block, one version per dtype. `x` is what the loop writes to
+/// or scales by.
 using Loop = void (*)(const Block*, double* x);
 
 struct Loops {

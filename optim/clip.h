@@ -6,13 +6,14 @@
 
 namespace qtape {
 
-/// The L2 norm of all gradients of `parameters` as one vector. Summed in double over fixed blocks
-/// in entry order, so the bits do not depend on `threads` >= 1 or the processor. NaN if a gradient
-/// is NaN, Infinity if one is infinite (or an f64 one beyond 1e154). Throws ArgumentError.
+/// The L2 norm of all gradients of `parameters` as one vector. Summed in double over fixed
+/// blocks in entry order, so the bits do not depend on `threads` >= 1 or the processor. NaN if
+/// a gradient is NaN, Infinity if one is infinite (or an f64 one beyond 1e154). Throws
+/// ArgumentError.
 double gradient_norm(const Parameters& parameters, int threads = default_threads());
 
-/// Scales all gradients by max_norm / norm where their norm is above `max_norm`, finite and > 0;
-/// a norm that is not finite scales nothing. Returns the norm before. Pascanu, Mikolov and
+/// Scales all gradients by max_norm / norm where their norm is above `max_norm`, finite and >
+/// 0; a norm that is not finite scales nothing. Returns the norm before. Pascanu, Mikolov and
 /// Bengio, arXiv 1211.5063, algorithm 1. Throws ArgumentError.
 double clip_by_norm(Parameters& parameters, double max_norm, int threads = default_threads());
 

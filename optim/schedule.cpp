@@ -28,7 +28,7 @@ void require_divisor(std::string_view owner, std::string_view name, double value
                          "{}: {} must be finite and >= 1, got {}", owner, name, value);
 }
 
-void validate(const Constant&, const WarmUp&) {}
+void validate(const ConstantRate&, const WarmUp&) {}
 
 void validate(const StepDecay& shape, const WarmUp&) {
   detail::require_at_least(shape.name, "every", 1, shape.every);
@@ -55,7 +55,7 @@ void validate(const OneCycle& shape, const WarmUp& warm_up) {
 }
 
 /// Rate at `step` as a fraction of the base rate, without the warm-up.
-double fraction(const Constant&, int64_t, int64_t) { return 1.0; }
+double fraction(const ConstantRate&, int64_t, int64_t) { return 1.0; }
 
 double fraction(const StepDecay& shape, int64_t step, int64_t) {
   return math::power(shape.factor, step / shape.every);
@@ -95,8 +95,8 @@ double Schedule::learning_rate(int64_t step) const {
   validate();
   detail::require_at_least("Schedule", "step", 0, step);
   const double rate =
-      base * std::visit([&](const auto& each) { return fraction(each, step, warm_up.steps); },
-                        shape);
+      base *
+      std::visit([&](const auto& each) { return fraction(each, step, warm_up.steps); }, shape);
   if (step >= warm_up.steps) return rate;
   const double start = warm_up.start_fraction;
   return rate * (start + (1.0 - start) * ratio(step, warm_up.steps));

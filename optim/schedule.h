@@ -12,10 +12,10 @@
 namespace qtape {
 
 /// The same rate at every step.
-struct Constant {
-  static constexpr std::string_view name = "Constant";
+struct ConstantRate {
+  static constexpr std::string_view name = "ConstantRate";
   static constexpr auto fields() { return std::tuple<>{}; }
-  bool operator==(const Constant&) const = default;
+  bool operator==(const ConstantRate&) const = default;
 };
 
 /// factor^floor(t / every) of the base rate.
@@ -31,8 +31,8 @@ struct StepDecay {
   bool operator==(const StepDecay&) const = default;
 };
 
-/// Half a cosine from the base rate down to `final_fraction` of it, which stays from step `total`
-/// on. Loshchilov and Hutter, arXiv 1608.03983, equation 5, without restarts.
+/// Half a cosine from the base rate down to `final_fraction` of it, which stays from step
+/// `total` on. Loshchilov and Hutter, arXiv 1608.03983, equation 5, without restarts.
 struct Cosine {
   static constexpr std::string_view name = "Cosine";
   int64_t total = 1;
@@ -47,8 +47,8 @@ struct Cosine {
 };
 
 /// Half a cosine from base / initial_divisor up to base and another one down to
-/// base / initial_divisor / final_divisor. Smith and Topin, arXiv 1708.07120. The peak is at step
-/// warm_fraction total - 1 and the end at total - 1, as in PyTorch's OneCycleLR.
+/// base / initial_divisor / final_divisor. Smith and Topin, arXiv 1708.07120. The peak is at
+/// step warm_fraction total - 1 and the end at total - 1, as in PyTorch's OneCycleLR.
 struct OneCycle {
   static constexpr std::string_view name = "OneCycle";
   int64_t total = 1;
@@ -80,18 +80,18 @@ struct WarmUp {
 };
 
 /// The learning rate of a run: `Schedule{.base = 1e-3, .shape = Cosine{.total = 5000},
-/// .warm_up = {.steps = 200}}`. Steps count from the start of the run: a StepDecay decays at the
-/// same steps with and without a warm-up, and a Cosine falls from the end of the warm-up to
+/// .warm_up = {.steps = 200}}`. Steps count from the start of the run: a StepDecay decays at
+/// the same steps with and without a warm-up, and a Cosine falls from the end of the warm-up to
 /// `total`. A OneCycle warms up by itself and allows no other warm-up.
 struct Schedule {
-  using Shape = std::variant<Constant, StepDecay, Cosine, OneCycle>;
+  using Shape = std::variant<ConstantRate, StepDecay, Cosine, OneCycle>;
 
   double base = 1e-3;  ///< highest rate, finite and >= 0
-  Shape shape;
-  WarmUp warm_up;
+  Shape shape = ConstantRate{};
+  WarmUp warm_up = {};
 
-  /// The rate for the step after `step` >= 0 taken ones. Throws ArgumentError for a negative step
-  /// and as `validate` does.
+  /// The rate for the step after `step` >= 0 taken ones. Throws ArgumentError for a negative
+  /// step and as `validate` does.
   double learning_rate(int64_t step) const;
   /// Throws ArgumentError, which names it, for a setting out of its range.
   void validate() const;

@@ -14,7 +14,8 @@
 
 namespace qtape::detail {
 
-/// Throws ArgumentError unless `value` is finite and >= 0. `owner` and `name` start the message.
+/// Throws ArgumentError unless `value` is finite and >= 0. `owner` and `name` start the
+/// message.
 inline void require_non_negative(std::string_view owner, std::string_view name, double value) {
   require<ArgumentError>(std::isfinite(value) && value >= 0,
                          "{}: {} must be finite and >= 0, got {}", owner, name, value);
@@ -35,7 +36,8 @@ inline void require_at_least(std::string_view owner, std::string_view name, int6
 
 /// A setting as messages show it: texts in double quotes.
 inline std::string shown(const Section::Setting& setting) {
-  if (const auto* text = std::get_if<std::string>(&setting)) return fmt::format("\"{}\"", *text);
+  const auto* text = std::get_if<std::string>(&setting);
+  if (text != nullptr) return fmt::format("\"{}\"", *text);
   return std::visit([](const auto& value) { return fmt::format("{}", value); }, setting);
 }
 
@@ -61,8 +63,8 @@ void put_fields(const T& from, std::string_view prefix, Section& to) {
   });
 }
 
-/// The setting `key` of `section` as a `T`. Throws FormatError, which starts with `owner`, when it
-/// is missing or of another type.
+/// The setting `key` of `section` as a `T`. Throws FormatError, which starts with `owner`, when
+/// it is missing or of another type.
 template <class T>
 T take(std::string_view owner, const Section& section, const std::string& key) {
   const auto found = section.settings.find(key);

@@ -14,12 +14,12 @@ struct FirstOperand {
   }
 };
 
-/// a / divisor, in double.
+/// a * factor, in double.
 struct Share {
-  double divisor;
+  double factor;
   template <class T>
   T operator()(T, T a, T) const {
-    return static_cast<T>(double{a} / divisor);
+    return static_cast<T>(double{a} * factor);
   }
 };
 
@@ -35,15 +35,15 @@ inline Kernel average_forward(const Binding& b, std::span<const int> axes, doubl
   });
 }
 
-/// dx (+)= dy / divisor, repeated along `axes`.
+/// dx (+)= dy * (1 / divisor), repeated along `axes`.
 inline Kernel average_backward(const Binding& b, std::span<const int> axes, double divisor) {
   if (!b.wanted(0)) return {};
   return dispatch_compute(b.output.dtype, [&]<class T>() {
     const Shape& shape = b.inputs[0].shape;
     const T* dx = b.dx<const T>(0);
-    return bind_map(detail::Share{divisor}, MapWalk(shape, reduced_shape(shape, axes), shape),
-                    Tensors<T>{dx, b.dy_as<const T>(), dx}, b.dx<T>(0), b.accumulate(0),
-                    b.threads);
+    return bind_map(
+        detail::Share{1.0 / divisor}, MapWalk(shape, reduced_shape(shape, axes), shape),
+        Tensors<T>{dx, b.dy_as<const T>(), dx}, b.dx<T>(0), b.accumulate(0), b.threads);
   });
 }
 

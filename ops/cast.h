@@ -1,0 +1,30 @@
+// Cast: the same values in another dtype.
+#pragma once
+
+#include "qtape/ops/core/op.h"
+
+namespace qtape {
+
+struct Cast {
+  static constexpr std::string_view name = "Cast";
+  static constexpr std::string_view doc =
+      "y = x as `dtype`. x of any dtype and shape. To integers: rounded half to even and "
+      "clamped to the range, NaN becomes 0. To f16 and bf16: rounded to f32 first, then to "
+      "the dtype, each half to even. Gradient: dx = dy as the dtype of x when both are "
+      "floats, else none. Keeps nothing.";
+
+  DType dtype = DType::F32;
+
+  static constexpr auto fields() {
+    return std::tuple{field("dtype", &Cast::dtype, "dtype of y, any")};
+  }
+  std::vector<Slot> slots() const { return {{.name = "x"}}; }
+  TensorType infer(Inputs inputs) const { return {dtype, inputs[0].shape}; }
+  Keep keep() const { return {}; }
+  Footprint footprint(Inputs) const { return {}; }
+  Kernel forward(const Binding& binding) const;
+  Kernel backward(const Binding& binding) const;
+  bool operator==(const Cast&) const = default;
+};
+
+}  // namespace qtape

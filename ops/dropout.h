@@ -1,0 +1,35 @@
+// Dropout: sets random elements to 0 while training.
+#pragma once
+
+#include "qtape/ops/core/op.h"
+
+namespace qtape {
+
+struct Dropout {
+  static constexpr std::string_view name = "Dropout";
+  static constexpr std::string_view doc =
+      "In modes that train, y = x / (1 - rate) with probability 1 - rate and 0 otherwise, "
+      "else y = x. x f32 or f64 of any shape. The draws depend on nothing but the seeds of "
+      "tape and op, the node, the step and the element. Gradient: dx = dy / (1 - rate) where "
+      "x was let through, else 0. Saves one bit per element. Source: Srivastava et al., JMLR "
+      "15 (2014).";
+
+  double rate = 0.5;
+  int64_t seed = 0;
+
+  static constexpr auto fields() {
+    return std::tuple{field("rate", &Dropout::rate, "probability of a 0, in [0, 1)"),
+                      field("seed", &Dropout::seed, "mixed into the seed of the tape")};
+  }
+  std::vector<Slot> slots() const { return {{.name = "x"}}; }
+  TensorType infer(Inputs inputs) const;
+  Keep keep() const { return {.forward_in_place = true, .backward_in_place = true}; }
+  Footprint footprint(Inputs inputs) const {
+    return {.saved = (inputs[0].elements() + 63) / 64 * static_cast<int64_t>(sizeof(uint64_t))};
+  }
+  Kernel forward(const Binding& binding) const;
+  Kernel backward(const Binding& binding) const;
+  bool operator==(const Dropout&) const = default;
+};
+
+}  // namespace qtape

@@ -1,0 +1,31 @@
+// LogSoftmax: the logarithm of Softmax.
+#pragma once
+
+#include "qtape/ops/core/op.h"
+
+namespace qtape {
+
+struct LogSoftmax {
+  static constexpr std::string_view name = "LogSoftmax";
+  static constexpr std::string_view doc =
+      "y = x - m - log(sum(exp(x - m))) along `axis`, m being the largest x of the line. x "
+      "f32 or f64 of rank >= 1; y has its shape. Computed in double, in a fixed order; NaN "
+      "makes its line NaN. Gradient: dx = dy - exp(y) sum(dy). Keeps y.";
+
+  int axis = -1;
+
+  static constexpr auto fields() {
+    return std::tuple{field("axis", &LogSoftmax::axis, "in [-rank, rank)")};
+  }
+  std::vector<Slot> slots() const { return {{.name = "x"}}; }
+  TensorType infer(Inputs inputs) const;
+  Keep keep() const {
+    return {.output = true, .forward_in_place = true, .backward_in_place = true};
+  }
+  Footprint footprint(Inputs) const { return {}; }
+  Kernel forward(const Binding& binding) const;
+  Kernel backward(const Binding& binding) const;
+  bool operator==(const LogSoftmax&) const = default;
+};
+
+}  // namespace qtape

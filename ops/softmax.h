@@ -1,0 +1,31 @@
+// Softmax: exponentials that sum to 1 along an axis.
+#pragma once
+
+#include "qtape/ops/core/op.h"
+
+namespace qtape {
+
+struct Softmax {
+  static constexpr std::string_view name = "Softmax";
+  static constexpr std::string_view doc =
+      "y = exp(x - m) / sum(exp(x - m)) along `axis`, m being the largest x of the line. x "
+      "f32 or f64 of rank >= 1; y has its shape. Computed in double, in a fixed order; NaN "
+      "makes its line NaN. Gradient: dx = y (dy - sum(dy y)). Keeps y.";
+
+  int axis = -1;
+
+  static constexpr auto fields() {
+    return std::tuple{field("axis", &Softmax::axis, "in [-rank, rank)")};
+  }
+  std::vector<Slot> slots() const { return {{.name = "x"}}; }
+  TensorType infer(Inputs inputs) const;
+  Keep keep() const {
+    return {.output = true, .forward_in_place = true, .backward_in_place = true};
+  }
+  Footprint footprint(Inputs) const { return {}; }
+  Kernel forward(const Binding& binding) const;
+  Kernel backward(const Binding& binding) const;
+  bool operator==(const Softmax&) const = default;
+};
+
+}  // namespace qtape

@@ -1,0 +1,319 @@
+#include "qtape/optim/optimizer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "qtape/ops/core/threads.h"
+#include "qtape/optim/arithmetic.h"
+#include "qtape/optim/settings.h"
+#include "qtape/optim/update_loops.h"
+
+namespace qtape {
+namespace {
+
+/// Elements per thread at least: an update costs a few times what a pointwise op does.
+constexpr int64_t grain = 8192;
+constexpr int64_t block_size = 1024;
+/// f32 elements of a cache line: ranges start aligned.
+constexpr int64_t line = 16;
+constexpr int64_t most_steps = int64_t{1} << 62;
+
+void require_decay(std::string_view rule, std::string_view name, double value) {
+  require<ArgumentError>(value >= 0 && value < 1, "{}: {} must be in [0, 1), got {}", rule,
+                         name, value);
+}
+
+/// Above 0 so that a gradient of 0 changes nothing, and still so as an f32.
+void require_epsilon(std::string_view rule, double value) {
+  require<ArgumentError>(value >= 1e-30 && value <= 1,
+                         "{}: epsilon must be in [1e-30, 1], got {}", rule, value);
+}
+
+void validate(const Sgd& rule) {
+  require_decay(rule.name, "momentum", rule.momentum);
+  detail::require_non_negative(rule.name, "weight_decay", rule.weight_decay);
+  require<ArgumentError>(!rule.nesterov || rule.momentum > 0,
+                         "{}: nesterov needs momentum in (0, 1), got {}", rule.name,
+                         rule.momentum);
+}
+
+template <class AnyAdam>
+void validate(const AnyAdam& rule) {
+  require_decay(rule.name, "beta1", rule.beta1);
+  require_decay(rule.name, "beta2", rule.beta2);
+  require_epsilon(rule.name, rule.epsilon);
+  detail::require_non_negative(rule.name, "weight_decay", rule.weight_decay);
+}
+
+void validate(const RmsProp& rule) {
+  require_decay(rule.name, "alpha", rule.alpha);
+  require_epsilon(rule.name, rule.epsilon);
+  require_decay(rule.name, "momentum", rule.momentum);
+  detail::require_non_negative(rule.name, "weight_decay", rule.weight_decay);
+}
+
+void validate(const ParameterGroup& group) {
+  const std::string owner = fmt::format("ParameterGroup '{}'", group.pattern);
+  detail::require_non_negative(owner, "learning_rate_scale", group.learning_rate_scale);
+  if (group.weight_decay) {
+    detail::require_non_negative(owner, "weight_decay", *group.weight_decay);
+  }
+}
+
+/// Whether all of `name` matches `pattern`. A mismatch lets the last `*` take one byte more.
+bool matches(std::string_view pattern, std::string_view name) {
+  size_t p = 0;
+  size_t star = std::string_view::npos;
+  size_t retry = 0;
+  for (size_t i = 0; i < name.size();) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      retry = i;
+    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == name[i])) {
+      ++p;
+      ++i;
+    } else if (star != std::string_view::npos) {
+      p = star + 1;
+      i = ++retry;
+    } else {
+      return false;
+    }
+  }
+  return pattern.find_first_not_of('*', p) == std::string_view::npos;
+}
+
+void require_used(const ParameterGroup& group, const Parameters& parameters) {
+  const bool used = std::ranges::any_of(parameters.entries(), [&](const ParameterEntry& entry) {
+    return entry.trainable() && matches(group.pattern, entry.name);
+  });
+  require<ArgumentError>(used, "ParameterGroup: pattern '{}' matches no parameter",
+                         group.pattern);
+}
+
+bool has_first(const Rule& rule) {
+  return std::visit(
+      [](const auto& each) {
+        if constexpr (requires { each.momentum; }) return each.momentum > 0;
+        return true;
+      },
+      rule);
+}
+
+bool has_second(const Rule& rule) { return !std::holds_alternative<Sgd>(rule); }
+
+template <class T>
+detail::UpdateLoop loop_for(const Rule& rule) {
+  if (const auto* sgd = std::get_if<Sgd>(&rule)) {
+    if (sgd->momentum == 0) return detail::sgd_loop<T>();
+    return sgd->nesterov ? detail::momentum_loop<T, true>() : detail::momentum_loop<T, false>();
+  }
+  if (const auto* rms_prop = std::get_if<RmsProp>(&rule)) {
+    return rms_prop->momentum > 0 ? detail::rms_prop_loop<T, true>()
+                                  : detail::rms_prop_loop<T, false>();
+  }
+  return detail::adam_loop<T>();
+}
+
+detail::UpdateFactors factors_for(const Sgd& rule, double rate, double decay, int64_t) {
+  return {.rate = rate, .decay = decay, .momentum = rule.momentum};
+}
+
+detail::UpdateFactors factors_for(const RmsProp& rule, double rate, double decay, int64_t) {
+  return {.rate = rate,
+          .decay = decay,
+          .momentum = rule.momentum,
+          .second_keep = rule.alpha,
+          .second_weight = 1.0 - rule.alpha,
+          .epsilon = rule.epsilon};
+}
+
+/// For Adam and AdamW. The corrections move from the moments to scalars, so that an element
+/// costs one root and one division.
+template <class AnyAdam>
+detail::UpdateFactors factors_for(const AnyAdam& rule, double rate, double decay,
+                                  int64_t step) {
+  constexpr bool decoupled = std::is_same_v<AnyAdam, AdamW>;
+  return {.rate = rate / (1.0 - math::power(rule.beta1, step)),
+          .keep = decoupled ? 1.0 - rate * decay : 1.0,
+          .decay = decoupled ? 0.0 : decay,
+          .momentum = rule.beta1,
+          .first_weight = 1.0 - rule.beta1,
+          .second_keep = rule.beta2,
+          .second_weight = 1.0 - rule.beta2,
+          .root_scale = 1.0 / std::sqrt(1.0 - math::power(rule.beta2, step)),
+          .epsilon = rule.epsilon};
+}
+
+/// `fc1.*: learning_rate_scale 0.5, weight_decay 0; *.bias: frozen`, without the last group.
+std::string describe(std::span<const ParameterGroup> groups) {
+  std::string text;
+  for (const ParameterGroup& group : groups.first(groups.size() - 1)) {
+    if (!text.empty()) text += "; ";
+    text += fmt::format("{}: learning_rate_scale {}", group.pattern, group.learning_rate_scale);
+    if (group.weight_decay) text += fmt::format(", weight_decay {}", *group.weight_decay);
+    if (group.frozen) text += ", frozen";
+  }
+  return text;
+}
+
+void check_settings(const Section& expected, const Section& section) {
+  for (const auto& [key, value] : expected.settings) {
+    const auto found = section.settings.find(key);
+    const bool same =
+        found != section.settings.end() && detail::same_setting(value, found->second);
+    require<FormatError>(same || key == "steps", "Optimizer: setting '{}': expected {}, got {}",
+                         key, detail::shown(value), detail::shown(section.settings, key));
+  }
+  for (const auto& [key, value] : section.settings) {
+    require<FormatError>(expected.settings.contains(key),
+                         "Optimizer: setting '{}': expected nothing, got {}", key,
+                         detail::shown(value));
+  }
+}
+
+void check_tensors(const Section& expected, const Section& section) {
+  for (const auto& [key, tensor] : expected.tensors) {
+    const auto found = section.tensors.find(key);
+    const bool missing = found == section.tensors.end();
+    require<FormatError>(!missing && found->second.type == tensor.type,
+                         "Optimizer: tensor '{}': expected {}, got {}", key,
+                         to_string(tensor.type),
+                         missing ? "nothing" : to_string(found->second.type));
+    require<FormatError>(found->second.data.size() == tensor.data.size(),
+                         "Optimizer: tensor '{}': expected {} bytes, got {}", key,
+                         tensor.data.size(), found->second.data.size());
+  }
+  for (const auto& [key, tensor] : section.tensors) {
+    require<FormatError>(expected.tensors.contains(key),
+                         "Optimizer: tensor '{}': expected nothing, got {}", key,
+                         to_string(tensor.type));
+  }
+}
+
+}  // namespace
+
+Optimizer::Optimizer(Parameters& parameters, Rule rule, std::vector<ParameterGroup> groups,
+                     int threads)
+    : rule_(std::move(rule)), groups_(std::move(groups)), threads_(threads) {
+  std::visit([](const auto& each) { validate(each); }, rule_);
+  detail::require_at_least("Optimizer", "threads", 1, threads);
+  for (const ParameterGroup& group : groups_) {
+    validate(group);
+    require_used(group, parameters);
+  }
+  groups_.push_back({.pattern = "*"});
+  factors_.resize(groups_.size());
+  add_parts(parameters);
+  place_moments();
+}
+
+void Optimizer::add_parts(const Parameters& parameters) {
+  for (const ParameterEntry& entry : parameters.entries()) {
+    if (!entry.trainable()) continue;
+    const auto group = std::ranges::find_if(
+        groups_, [&](const ParameterGroup& each) { return matches(each.pattern, entry.name); });
+    if (group->frozen || entry.elements() == 0) continue;
+    Part part{.name = entry.name,
+              .type = entry.type,
+              .group = static_cast<size_t>(group - groups_.begin()),
+              .start = elements_,
+              .span = {.value = entry.value, .gradient = entry.gradient}};
+    part.loop =
+        entry.type.dtype == DType::F64 ? loop_for<double>(rule_) : loop_for<float>(rule_);
+    elements_ += (entry.elements() + line - 1) / line * line;
+    parts_.push_back(std::move(part));
+  }
+}
+
+void Optimizer::place_moments() {
+  const int64_t count = int64_t{has_first(rule_)} + int64_t{has_second(rule_)};
+  int64_t bytes = 0;
+  for (const Part& part : parts_) bytes += count * aligned_size(part.type.bytes());
+  moments_ = AlignedBuffer(bytes);
+  std::byte* next = moments_.data();
+  for (Part& part : parts_) {
+    for (std::byte** moment : {&part.span.first, &part.span.second}) {
+      const bool kept = moment == &part.span.first ? has_first(rule_) : has_second(rule_);
+      if (!kept) continue;
+      *moment = next;
+      next += aligned_size(part.type.bytes());
+    }
+  }
+}
+
+void Optimizer::step(double learning_rate) {
+  detail::require_non_negative("Optimizer", "learning rate", learning_rate);
+  for (size_t i = 0; i < groups_.size(); ++i) {
+    const double rate = learning_rate * groups_[i].learning_rate_scale;
+    factors_[i] = std::visit(
+        [&](const auto& rule) {
+          const double decay = groups_[i].weight_decay.value_or(rule.weight_decay);
+          return factors_for(rule, rate, decay, steps_ + 1);
+        },
+        rule_);
+  }
+  parallel_for(threads_, elements_, block_size, grain,
+               [&](int64_t begin, int64_t end) { update(begin, end); });
+  ++steps_;
+}
+
+void Optimizer::update(int64_t begin, int64_t end) const {
+  const auto after = std::ranges::upper_bound(parts_, begin, {}, &Part::start);
+  for (auto part = after - 1; part != parts_.end() && part->start < end; ++part) {
+    const int64_t first = std::max<int64_t>(begin - part->start, 0);
+    const int64_t last = std::min(end - part->start, part->type.elements());
+    if (first >= last) continue;
+    const int64_t offset = first * size_of(part->type.dtype);
+    const auto at = [&](auto* data) { return data == nullptr ? data : data + offset; };
+    const detail::UpdateSpan& whole = part->span;
+    const detail::UpdateSpan span{at(whole.value), at(whole.gradient), at(whole.first),
+                                  at(whole.second), last - first};
+    part->loop(&factors_[part->group], &span);
+  }
+}
+
+template <class Visit>
+void Optimizer::visit_moments(const Visit& visit) const {
+  for (const Part& part : parts_) {
+    if (part.span.first != nullptr) visit("first/" + part.name, part.type, part.span.first);
+    if (part.span.second != nullptr) visit("second/" + part.name, part.type, part.span.second);
+  }
+}
+
+Section Optimizer::save() const {
+  Section section;
+  std::visit(
+      [&](const auto& rule) {
+        section.kind = rule.name;
+        detail::put_fields(rule, "", section);
+      },
+      rule_);
+  section.settings["groups"] = describe(groups_);
+  section.settings["steps"] = steps_;
+  visit_moments([&](const std::string& name, const TensorType& type, const std::byte* data) {
+    section.tensors[name] = {type, {data, data + type.bytes()}};
+  });
+  return section;
+}
+
+void Optimizer::load(const Section& section) {
+  const Section expected = save();
+  require<FormatError>(section.kind == expected.kind,
+                       "Optimizer: kind: expected \"{}\", got \"{}\"", expected.kind,
+                       section.kind);
+  check_settings(expected, section);
+  check_tensors(expected, section);
+  const auto steps = detail::take<int64_t>("Optimizer", section, "steps");
+  require<FormatError>(steps >= 0 && steps <= most_steps,
+                       "Optimizer: setting 'steps': expected 0 to 2^62, got {}", steps);
+  visit_moments([&](const std::string& name, const TensorType& type, std::byte* data) {
+    std::memcpy(data, section.tensors.at(name).data.data(), static_cast<size_t>(type.bytes()));
+  });
+  steps_ = steps;
+}
+
+}  // namespace qtape
