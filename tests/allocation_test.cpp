@@ -38,20 +38,20 @@ void* allocate(size_t size, size_t alignment, const void* caller) {
 
 }  // namespace
 
-void* operator new(size_t size) { return allocate(size, 1, __builtin_return_address(0)); }
-void* operator new[](size_t size) { return allocate(size, 1, __builtin_return_address(0)); }
-void* operator new(size_t size, std::align_val_t alignment) {
+[[gnu::noinline]] void* operator new(size_t size) { return allocate(size, 1, __builtin_return_address(0)); }
+[[gnu::noinline]] void* operator new[](size_t size) { return allocate(size, 1, __builtin_return_address(0)); }
+[[gnu::noinline]] void* operator new(size_t size, std::align_val_t alignment) {
   return allocate(size, static_cast<size_t>(alignment), __builtin_return_address(0));
 }
-void* operator new(size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+[[gnu::noinline]] void* operator new(size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept {
   return allocate(size, static_cast<size_t>(alignment), __builtin_return_address(0));
 }
-void operator delete(void* data) noexcept { std::free(data); }
-void operator delete[](void* data) noexcept { std::free(data); }
-void operator delete(void* data, size_t) noexcept { std::free(data); }
-void operator delete[](void* data, size_t) noexcept { std::free(data); }
-void operator delete(void* data, std::align_val_t) noexcept { std::free(data); }
-void operator delete(void* data, size_t, std::align_val_t) noexcept { std::free(data); }
+[[gnu::noinline]] void operator delete(void* data) noexcept { std::free(data); }
+[[gnu::noinline]] void operator delete[](void* data) noexcept { std::free(data); }
+[[gnu::noinline]] void operator delete(void* data, size_t) noexcept { std::free(data); }
+[[gnu::noinline]] void operator delete[](void* data, size_t) noexcept { std::free(data); }
+[[gnu::noinline]] void operator delete(void* data, std::align_val_t) noexcept { std::free(data); }
+[[gnu::noinline]] void operator delete(void* data, size_t, std::align_val_t) noexcept { std::free(data); }
 
 TEST_CASE("allocation: the counter sees what it should") {
   counting = true;

@@ -54,8 +54,8 @@ ForwardLoop<T> rows_forward() {
             const double sum = exponentials(x, peak, y, n);
             scale(y, 1.0 / sum, n);
           } else {
-            const auto skip = [](int64_t, const double*, int64_t) {};
-            const double log_sum = math::log(sum_of_exponentials(x, peak, n, skip));
+            const auto term = [&](int64_t i) { return math::exp(double{x[i]} - peak); };
+            const double log_sum = math::log(sum_of(n, term));
             QTAPE_INDEPENDENT
             for (int64_t i = 0; i < n; ++i)
               y[i] = static_cast<T>((double{x[i]} - peak) - log_sum);

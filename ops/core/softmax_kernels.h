@@ -52,47 +52,35 @@ inline T largest(const T* x, int64_t n) {
   return result;
 }
 
-/// The sum of values(i) for i in [0, n).
-template <class F>
-inline double sum_of(int64_t n, const F& values) {
-  alignas(64) double held[block];
+/// The sum of f(i) for i in [0, n); calls `take(i, values, width)` with f(i .. i + width).
+template <class F, class Take>
+inline double sum_of(int64_t n, const F& f, const Take& take) {
+  alignas(64) double values[block];
   Lanes lanes;
   for (int64_t i = 0; i < n; i += block) {
     const int64_t width = std::min(block, n - i);
     QTAPE_INDEPENDENT
-    for (int64_t k = 0; k < width; ++k) held[k] = values(i + k);
-    lanes.add(held, width);
+    for (int64_t k = 0; k < width; ++k) values[k] = f(i + k);
+    take(i, values, width);
+    lanes.add(values, width);
   }
   return lanes.sum();
 }
 
-/// The sum of exp(x - peak); calls `take(i, values, width)` with its terms i .. i + width - 1.
-template <class T, class Take>
-inline double sum_of_exponentials(const T* x, double peak, int64_t n, const Take& take) {
-  alignas(64) double held[block];
-  Lanes lanes;
-  for (int64_t i = 0; i < n; i += block) {
-    const int64_t width = std::min(block, n - i);
-    for (int64_t k = 0; k < width; ++k) held[k] = double{x[i + k]} - peak;
-    // Whole vectors of exponentials cost less than a remainder one by one.
-    const int64_t padded = (width + 7) / 8 * 8;
-    for (int64_t k = width; k < padded; ++k) held[k] = 0.0;
-    for (int64_t first = 0; first < padded; first += 8) {
-      QTAPE_INDEPENDENT
-      for (int64_t k = first; k < first + 8; ++k) held[k] = math::exp(held[k]);
-    }
-    take(i, held, width);
-    lanes.add(held, width);
-  }
-  return lanes.sum();
+template <class F>
+inline double sum_of(int64_t n, const F& f) {
+  return sum_of(n, f, [](int64_t, const double*, int64_t) {});
 }
 
 /// y = exp(x - peak), which may be x itself; returns the sum before rounding to T.
 template <class T>
 inline double exponentials(const T* x, double peak, T* y, int64_t n) {
-  return sum_of_exponentials(x, peak, n, [&](int64_t i, const double* values, int64_t width) {
-    for (int64_t k = 0; k < width; ++k) y[i + k] = static_cast<T>(values[k]);
-  });
+  return sum_of(
+      n, [&](int64_t i) { return math::exp(double{x[i]} - peak); },
+      [&](int64_t i, const double* values, int64_t width) {
+        QTAPE_INDEPENDENT
+        for (int64_t k = 0; k < width; ++k) y[i + k] = static_cast<T>(values[k]);
+      });
 }
 
 /// y *= factor, rounded once.

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "qtape/examples/data/batches.h"
 #include "qtape/examples/data/digits.h"
 #include "qtape/examples/train_mlp/report.h"

@@ -17,8 +17,8 @@ using test::QuantizerBench;
 
 namespace {
 
-constexpr float inf = std::numeric_limits<float>::infinity();
-constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+constexpr float infinity = std::numeric_limits<float>::infinity();
+constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
 
 uint32_t bits_of(float x) { return std::bit_cast<uint32_t>(x); }
 uint64_t bits_of(double x) { return std::bit_cast<uint64_t>(x); }
@@ -153,7 +153,7 @@ TEST_CASE("fake_quantize: golden vector of a narrow 3-bit range, ties to even") 
                 {-0.25f, 0.0f, true}, {0.75f, 1.0f, true}, {1.25f, 1.0f, true},
                 {1.5f, 1.5f, true}, {1.74f, 1.5f, true}, {1.75f, 1.5f, false},
                 {-1.5f, -1.5f, true}, {-1.75f, -1.5f, false}, {100.0f, 1.5f, false},
-                {inf, 1.5f, false}, {-inf, -1.5f, false}, {nan, nan, false},
+                {infinity, 1.5f, false}, {-infinity, -1.5f, false}, {not_a_number, not_a_number, false},
                 {1e-45f, 0.0f, true}, {-0.2f, 0.0f, true}});
 }
 
@@ -174,7 +174,7 @@ TEST_CASE("fake_quantize: golden vector of an unsigned 2-bit range, ties up") {
 TEST_CASE("fake_quantize: golden vector of the value mask") {
   check_golden({.bits = 3, .mask = MaskRule::Value}, 0.5f,
                {{1.5f, 1.5f, true}, {1.5000001f, 1.5f, false}, {-1.5f, -1.5f, true},
-                {-1.6f, -1.5f, false}, {nan, nan, false}, {0.0f, 0.0f, true}});
+                {-1.6f, -1.5f, false}, {not_a_number, not_a_number, false}, {0.0f, 0.0f, true}});
 }
 
 TEST_CASE("fake_quantize: f32 and f64 equal the formulas for every combination of attributes") {
@@ -318,7 +318,7 @@ TEST_CASE("fake_quantize: NaN and infinities never reach a state and are counted
   const FakeQuantize op{.axis = 0, .scale_mode = EMA{.decay = 0.5}};
   QuantizerBench<float, float> bench(op, {2, 3});
   bench.state = {1.0f, 1.0f};
-  bench.x = {nan, inf, -inf, 254.0f, nan, 1.0f};
+  bench.x = {not_a_number, infinity, -infinity, 254.0f, not_a_number, 1.0f};
   bench.forward(mode::qat);
   CHECK(bench.state == std::vector<float>{1.0f, 1.5f});
   CHECK(bench.status.non_finite == 4);

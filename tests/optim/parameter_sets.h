@@ -22,9 +22,13 @@ using Types = std::vector<std::pair<std::string, TensorType>>;
 inline Parameters make_parameters(const Types& types) {
   Graph graph;
   for (const auto& [name, type] : types) {
-    Op leaf = Parameter{.dtype = type.dtype, .shape = type.shape};
-    if (name.starts_with("state")) leaf = State{.dtype = type.dtype, .shape = type.shape};
-    graph.add(std::move(leaf), {}, name);
+    Parameter parameter;
+    parameter.dtype = type.dtype;
+    parameter.shape = type.shape;
+    State state;
+    state.dtype = type.dtype;
+    state.shape = type.shape;
+    graph.add(name.starts_with("state") ? Op(state) : Op(parameter), {}, name);
   }
   Parameters parameters(graph, 1);
   uint64_t stream = 0;
