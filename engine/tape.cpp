@@ -42,7 +42,6 @@ Tape::Tape(const Graph& graph, Parameters& parameters, TapeOptions options)
   step_.seed = options_.seed;
   check_leaves();
   paint_guards();
-  use_threads(options_.threads);
   bind();
 }
 
@@ -51,12 +50,12 @@ void Tape::check_leaves() const {
     const NodeId id{i};
     if (!plan_.nodes[static_cast<size_t>(i)].needed || !is_persistent(graph_[id].op)) continue;
     const ParameterEntry* entry = parameters_->find(graph_[id].label);
-    check(entry != nullptr, "{}: the parameters hold nothing of this name", graph_.describe(id));
-    check(entry->type == graph_[id].type, "{}: the parameters hold {}, the graph needs {}",
-          graph_.describe(id), to_string(entry->type), to_string(graph_[id].type));
-    check(entry->trainable() == std::holds_alternative<Parameter>(graph_[id].op),
-          "{}: the parameters hold a {} of this name", graph_.describe(id),
-          entry->trainable() ? "parameter" : "state");
+    check_node(id, entry != nullptr, "the parameters hold nothing of this name");
+    check_node(id, entry->type == graph_[id].type, "the parameters hold {}, the graph needs {}",
+               entry->type, graph_[id].type);
+    check_node(id, entry->trainable() == std::holds_alternative<Parameter>(graph_[id].op),
+               "the parameters hold a {} of this name",
+               entry->trainable() ? "parameter" : "state");
   }
 }
 
@@ -114,7 +113,7 @@ void Tape::bind_node(size_t i) {
 }
 
 void Tape::forward(Mode mode) {
-  use_threads(options_.threads);
+  const SerialLibraries serial;
   step_.mode = mode;
   for (const Bound& bound : forward_) bound.kernel(step_);
   ran_forward_ = true;
@@ -139,8 +138,8 @@ void Tape::report_faults() {
 void Tape::backward() {
   for (NodeId root : options_.roots) {
     const Node& node = graph_[root];
-    check(node.type.elements() == 1, "{}: backward without dy needs a scalar root, got {}",
-          graph_.describe(root), to_string(node.type));
+    check_node(root, node.type.elements() == 1,
+               "backward without dy needs a scalar root, got {}", node.type);
     dispatch_compute(node.type.dtype, [&]<class T>() {
       const T one = 1;
       seed_gradient(root, std::as_bytes(std::span(&one, 1)), dtype_of<T>);
@@ -150,12 +149,13 @@ void Tape::backward() {
 }
 
 void Tape::seed_gradient(NodeId root, std::span<const std::byte> dy, DType dtype) {
-  check(std::ranges::find(options_.roots, root) != options_.roots.end(),
-        "{}: is not a root of this tape", graph_.describe(root));
+  check_node(root, std::ranges::find(options_.roots, root) != options_.roots.end(),
+             "is not a root of this tape");
   check_dtype(root, dtype);
   const TensorType& type = graph_[root].type;
-  check(static_cast<int64_t>(dy.size()) == type.bytes(), "{}: dy has {} elements, expected {}",
-        graph_.describe(root), static_cast<int64_t>(dy.size()) / size_of(dtype), type.elements());
+  check_node(root, static_cast<int64_t>(dy.size()) == type.bytes(),
+             "dy has {} elements, expected {}",
+             static_cast<int64_t>(dy.size()) / size_of(dtype), type.elements());
   if (dy.empty()) return;
   std::memcpy(address(plan_.nodes[index_of(root)].gradient, true), dy.data(), dy.size());
 }
@@ -163,7 +163,7 @@ void Tape::seed_gradient(NodeId root, std::span<const std::byte> dy, DType dtype
 void Tape::run_backward() {
   check(!options_.roots.empty(), "this tape has no roots to start gradients from");
   check(ran_forward_, "backward needs a forward before it");
-  use_threads(options_.threads);
+  const SerialLibraries serial;
   for (const Bound& bound : backward_) bound.kernel(step_);
   ran_forward_ = false;
 }
@@ -174,14 +174,13 @@ size_t Tape::index_of(NodeId id) const {
 }
 
 void Tape::check_dtype(NodeId id, DType dtype) const {
-  check(graph_[id].type.dtype == dtype, "{}: is {}, accessed as {}", graph_.describe(id),
-        to_string(graph_[id].type), to_string_view(dtype));
+  check(graph_[id].type.dtype == dtype, "is {}, accessed as {}", graph_[id].type,
+        to_string_view(dtype));
 }
 
 std::byte* Tape::input_data(NodeId id, DType dtype) {
-  check(std::holds_alternative<Input>(graph_[id].op), "{}: is not an input", graph_.describe(id));
-  check(plan_.nodes[index_of(id)].needed, "{}: no output of this tape needs it",
-        graph_.describe(id));
+  check_node(id, std::holds_alternative<Input>(graph_[id].op), "is not an input");
+  check_node(id, plan_.nodes[index_of(id)].needed, "no output of this tape needs it");
   check_dtype(id, dtype);
   return address(plan_.nodes[index_of(id)].value, false);
 }
@@ -192,24 +191,23 @@ const std::byte* Tape::value_data(NodeId id, DType dtype) const {
                     plan_.nodes[index_of(id)].value.kind == Place::Kind::Leaf ||
                     std::ranges::find(lasting, id) != lasting.end() ||
                     std::ranges::find(options_.roots, id) != options_.roots.end();
-  check(kept && plan_.nodes[index_of(id)].needed, "{}: is not an output of this tape",
-        graph_.describe(id));
+  check_node(id, kept && plan_.nodes[index_of(id)].needed, "is not an output of this tape");
   check_dtype(id, dtype);
   return address(plan_.nodes[index_of(id)].value, false);
 }
 
 double Tape::scalar(NodeId id) const {
   const TensorType& type = graph_[id].type;
-  check(type.elements() == 1 && is_compute(type.dtype), "{}: is not a scalar of f32 or f64",
-        graph_.describe(id));
+  check_node(id, type.elements() == 1 && is_compute(type.dtype),
+             "is not a scalar of f32 or f64");
   return dispatch_compute(type.dtype, [&]<class T>() { return double{value<T>(id)[0]}; });
 }
 
 std::vector<double> Tape::scales(NodeId id) const {
   const Node& node = graph_[id];
   const auto* op = std::get_if<FakeQuantize>(&node.op);
-  check(op != nullptr && plan_.nodes[index_of(id)].needed, "{}: is not a quantizer of this tape",
-        graph_.describe(id));
+  check_node(id, op != nullptr && plan_.nodes[index_of(id)].needed,
+             "is not a quantizer of this tape");
   const std::byte* record = records_.data() + plan_.nodes[index_of(id)].record;
   const int64_t channels = op->channels(node.type.shape);
   return dispatch_compute(scale_dtype(node.type.dtype), [&]<class T>() {

@@ -28,8 +28,8 @@ struct TapeOptions {
 };
 
 /// Everything that can fail or allocate happens in the constructor; a step allocates nothing.
-/// Several tapes may share one Parameters, which must outlive them. Not for use by two threads at
-/// once. Movable, not copyable.
+/// Several tapes may share one Parameters, which must outlive them. Not for use by two threads
+/// at once. Movable, not copyable.
 class Tape {
  public:
   /// Plans and binds `graph`, of which it keeps a copy. Throws GraphError for leaves that
@@ -51,8 +51,8 @@ class Tape {
   /// Runs the graph. Throws GraphError when a kernel reported a fault (a label out of range, a
   /// Fixed scale never set); parameters and states are intact and the next step may follow.
   void forward(Mode mode);
-  /// Runs all gradients back from the roots, which must be scalars, with dy = 1. Needs a forward
-  /// before it.
+  /// Runs all gradients back from the roots, which must be scalars, with dy = 1. Needs a
+  /// forward before it.
   void backward();
   /// The same from one root with the upstream gradient `dy` of the root's shape.
   template <class T>
@@ -74,8 +74,8 @@ class Tape {
   /// A scalar output of any float dtype but f16 and bf16, as a double.
   double scalar(NodeId id) const;
 
-  /// Switches and reports of one node: `enabled`, `observing` and `measure_noise` may be changed
-  /// between steps.
+  /// Switches and reports of one node: `enabled`, `observing` and `measure_noise` may be
+  /// changed between steps.
   NodeStatus& status(NodeId id) { return statuses_[index_of(id)]; }
   const NodeStatus& status(NodeId id) const { return statuses_[index_of(id)]; }
   /// The scales that a FakeQuantize node used in the last forward, one per channel. Throws
@@ -101,8 +101,14 @@ class Tape {
   };
 
   size_t index_of(NodeId id) const;
-  size_t elements(NodeId id) const {
-    return static_cast<size_t>(graph_[id].type.elements());
+  size_t elements(NodeId id) const { return static_cast<size_t>(graph_[id].type.elements()); }
+  /// Nothing is formatted, and so nothing allocated, while `condition` holds.
+  template <class... Args>
+  void check_node(NodeId id, bool condition, fmt::format_string<Args...> text,
+                  Args&&... args) const {
+    if (condition) return;
+    fail<GraphError>("{}: {}", graph_.describe(id),
+                     fmt::format(text, std::forward<Args>(args)...));
   }
   void check_dtype(NodeId id, DType dtype) const;
   std::byte* input_data(NodeId id, DType dtype);

@@ -38,8 +38,8 @@ void check_extents(const MatMul& op, const Shape& a, const Shape& b) {
 }
 
 template <class T>
-Kernel run(const Gemm& g, const T* a, const T* b, T* c) {
-  return [product = prepare_gemm(g, a, b, c)](const Step&) { product(); };
+Kernel run(const Gemm& g, int threads, const T* a, const T* b, T* c) {
+  return [product = prepare_gemm(g, a, b, c, threads)](const Step&) { product(); };
 }
 
 /// da: dy op(b)^T, or its transpose when a is stored transposed.
@@ -47,10 +47,11 @@ template <class T>
 Kernel gradient_a(const Gemm& g, const Binding& b) {
   const bool accumulate = b.accumulate(0);
   if (g.transpose_a) {
-    return run<T>({g.batch, g.k, g.m, g.n, g.transpose_b, true, accumulate},
+    return run<T>({g.batch, g.k, g.m, g.n, g.transpose_b, true, accumulate}, b.threads,
                   b.operand<const T>(1), b.dy_as<const T>(), b.dx<T>(0));
   }
-  return run<T>({g.batch, g.m, g.k, g.n, false, !g.transpose_b, accumulate}, b.dy_as<const T>(),
+  return run<T>({g.batch, g.m, g.k, g.n, false, !g.transpose_b, accumulate}, b.threads,
+                b.dy_as<const T>(),
                 b.operand<const T>(1), b.dx<T>(0));
 }
 
@@ -59,10 +60,11 @@ template <class T>
 Kernel gradient_b(const Gemm& g, const Binding& b) {
   const bool accumulate = b.accumulate(1);
   if (g.transpose_b) {
-    return run<T>({g.batch, g.n, g.k, g.m, true, g.transpose_a, accumulate}, b.dy_as<const T>(),
+    return run<T>({g.batch, g.n, g.k, g.m, true, g.transpose_a, accumulate}, b.threads,
+                  b.dy_as<const T>(),
                   b.operand<const T>(0), b.dx<T>(1));
   }
-  return run<T>({g.batch, g.k, g.n, g.m, !g.transpose_a, false, accumulate},
+  return run<T>({g.batch, g.k, g.n, g.m, !g.transpose_a, false, accumulate}, b.threads,
                 b.operand<const T>(0), b.dy_as<const T>(), b.dx<T>(1));
 }
 
@@ -82,7 +84,7 @@ TensorType MatMul::infer(Inputs inputs) const {
 Kernel MatMul::forward(const Binding& b) const {
   const Gemm g = product_of(*this, b.inputs[0].shape, b.inputs[1].shape);
   return dispatch_compute(b.output.dtype, [&]<class T>() {
-    return run<T>(g, b.operand<const T>(0), b.operand<const T>(1), b.y<T>());
+    return run<T>(g, b.threads, b.operand<const T>(0), b.operand<const T>(1), b.y<T>());
   });
 }
 

@@ -10,8 +10,8 @@ struct MatMul {
   static constexpr std::string_view doc =
       "y = op(a) op(b), op transposing the last two axes on request. a [..., m, k], "
       "b [k, n] or [..., k, n] with the leading extents of a; y [..., m, n]. Gradients: "
-      "da = dy op(b)^T, db = op(a)^T dy. Keeps both operands. f32 runs on oneDNN with the sum "
-      "over k cut in fixed blocks, f64 in a plain loop.";
+      "da = dy op(b)^T, db = op(a)^T dy. Keeps both operands. f32 runs on oneDNN in tiles "
+      "that do not depend on the thread count, f64 in a plain loop.";
 
   bool transpose_a = false;
   bool transpose_b = false;

@@ -51,6 +51,7 @@ void add_settings(CLI::App& app, Arguments& arguments) {
       ->capture_default_str();
   app.add_option("--layers", s.layers, "widths of the hidden layers")
       ->delimiter(',')
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->check(CLI::Range(int64_t{1}, int64_t{65536}))
       ->capture_default_str();
   app.add_option("--weight-bits", s.weight_bits, "bits of weights, 0 = float")
@@ -167,6 +168,7 @@ void run(const CLI::App& app, Arguments& arguments) {
 
 int main(int argc, char** argv) {
   CLI::App app("Trains a quantization-aware ReLU network on digits.", "train_mlp");
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   Arguments arguments;
   add_settings(app, arguments);
   add_files(app, arguments);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "qtape/ops/core/error.h"
+#include "qtape/ops/core/threads.h"
 
 namespace qtape {
 namespace {
@@ -42,26 +43,35 @@ dnnl::primitive_attr make_attributes(bool accumulate) {
   return attributes;
 }
 
-/// One primitive with its memories and its argument list.
+/// A part of the result: ranges of its batch, rows and columns.
+struct Tile {
+  int64_t batch_begin, batch_end;
+  int64_t m_begin, m_end;
+  int64_t n_begin, n_end;
+};
+
+/// One tile's primitive with its memories and its argument list.
 class Product {
  public:
-  Product(const dnnl::engine& engine, const Gemm& g, int64_t k_begin, int64_t k_end,
-          const float* a, const float* b, float* c)
+  Product(const dnnl::engine& engine, const Gemm& g, const Tile& t, const float* a,
+          const float* b, float* c)
       : stream_(engine) {
-    const int64_t k = k_end - k_begin;
-    const auto a_desc = g.transpose_a ? describe(g.batch, g.m, k, g.m * g.k, 1, g.m)
-                                      : describe(g.batch, g.m, k, g.m * g.k, g.k, 1);
-    const auto b_desc = g.transpose_b ? describe(g.batch, k, g.n, g.n * g.k, 1, g.k)
-                                      : describe(g.batch, k, g.n, g.n * g.k, g.n, 1);
-    const auto c_desc = describe(g.batch, g.m, g.n, g.m * g.n, g.n, 1);
-    const bool accumulate = g.accumulate || k_begin > 0;
+    const int64_t batch = t.batch_end - t.batch_begin;
+    const int64_t m = t.m_end - t.m_begin;
+    const int64_t n = t.n_end - t.n_begin;
+    const auto a_desc = g.transpose_a ? describe(batch, m, g.k, g.m * g.k, 1, g.m)
+                                      : describe(batch, m, g.k, g.m * g.k, g.k, 1);
+    const auto b_desc = g.transpose_b ? describe(batch, g.k, n, g.n * g.k, 1, g.k)
+                                      : describe(batch, g.k, n, g.n * g.k, g.n, 1);
+    const auto c_desc = describe(batch, m, n, g.m * g.n, g.n, 1);
     const auto pd =
-        describe_matmul(engine, a_desc, b_desc, c_desc, make_attributes(accumulate));
+        describe_matmul(engine, a_desc, b_desc, c_desc, make_attributes(g.accumulate));
     primitive_ = dnnl::matmul(pd);
-    const float* a_block = a + k_begin * (g.transpose_a ? g.m : 1);
-    const float* b_block = b + k_begin * (g.transpose_b ? 1 : g.n);
-    memories_ = {memory(a_desc, engine, const_cast<float*>(a_block)),
-                 memory(b_desc, engine, const_cast<float*>(b_block)), memory(c_desc, engine, c),
+    a += t.batch_begin * g.m * g.k + t.m_begin * (g.transpose_a ? 1 : g.k);
+    b += t.batch_begin * g.n * g.k + t.n_begin * (g.transpose_b ? g.k : 1);
+    c += t.batch_begin * g.m * g.n + t.m_begin * g.n + t.n_begin;
+    memories_ = {memory(a_desc, engine, const_cast<float*>(a)),
+                 memory(b_desc, engine, const_cast<float*>(b)), memory(c_desc, engine, c),
                  memory(pd.scratchpad_desc(), engine)};
     arguments_ = {{{DNNL_ARG_SRC, memories_[0].get()},
                    {DNNL_ARG_WEIGHTS, memories_[1].get()},
@@ -82,12 +92,51 @@ class Product {
   std::array<dnnl_exec_arg_t, 4> arguments_{};
 };
 
+// A tile below this many multiplications (10 us) is not worth a thread of its own.
+constexpr int64_t tile_work = int64_t{1} << 20;
+constexpr int64_t most_tiles = 64;
+// Narrower slices of a matrix waste vectors and registers.
+constexpr int64_t narrowest_slice = 32;
+
+/// Cuts [0, extent) into `count` slices of whole multiples of `unit`.
+template <class Add>
+void slice(int64_t extent, int64_t count, int64_t unit, const Add& add) {
+  const int64_t units = (extent + unit - 1) / unit;
+  for (int64_t i = 0; i < count; ++i) {
+    add(units * i / count * unit, std::min(extent, units * (i + 1) / count * unit));
+  }
+}
+
+/// Tiles by the extents alone: along the batch where there is one, else along rows or columns,
+/// whichever are more.
+std::vector<Tile> make_tiles(const Gemm& g) {
+  const int64_t work = g.batch * g.m * g.n * std::max<int64_t>(1, g.k);
+  int64_t wanted = 1;
+  while (wanted < most_tiles && work / (2 * wanted) >= tile_work) wanted *= 2;
+  std::vector<Tile> tiles;
+  if (g.batch > 1) {
+    slice(g.batch, std::min(wanted, g.batch), 1, [&](int64_t begin, int64_t end) {
+      tiles.push_back({begin, end, 0, g.m, 0, g.n});
+    });
+  } else if (g.n >= g.m) {
+    const int64_t count = std::clamp<int64_t>(g.n / narrowest_slice, 1, wanted);
+    slice(g.n, count, narrowest_slice, [&](int64_t begin, int64_t end) {
+      tiles.push_back({0, 1, 0, g.m, begin, end});
+    });
+  } else {
+    const int64_t count = std::clamp<int64_t>(g.m / narrowest_slice, 1, wanted);
+    slice(g.m, count, narrowest_slice, [&](int64_t begin, int64_t end) {
+      tiles.push_back({0, 1, begin, end, 0, g.n});
+    });
+  }
+  return tiles;
+}
+
 std::vector<Product> make_products(const Gemm& g, const float* a, const float* b, float* c) {
+  const SerialLibraries serial;
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   std::vector<Product> products;
-  for (int64_t k = 0; k < g.k; k += gemm_k_block) {
-    products.emplace_back(engine, g, k, std::min(k + gemm_k_block, g.k), a, b, c);
-  }
+  for (const Tile& tile : make_tiles(g)) products.emplace_back(engine, g, tile, a, b, c);
   return products;
 }
 
@@ -114,12 +163,16 @@ void plain_product(const Gemm& g, const double* a, const double* b, double* c) {
 
 }  // namespace
 
-std::function<void()> prepare_gemm(const Gemm& gemm, const float* a, const float* b, float* c) {
+std::function<void()> prepare_gemm(const Gemm& gemm, const float* a, const float* b, float* c,
+                                   int threads) {
   if (gemm.batch * gemm.m * gemm.n == 0) return [] {};
   if (gemm.k == 0) return [gemm, c] { fill_zero(gemm, c); };
   try {
-    return [products = make_products(gemm, a, b, c)] {
-      for (const Product& product : products) product.run();
+    return [products = make_products(gemm, a, b, c), threads] {
+      const auto count = static_cast<int64_t>(products.size());
+      parallel_for(threads, count, 1, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) products[static_cast<size_t>(i)].run();
+      });
     };
   } catch (const dnnl::error& error) {
     fail<GraphError>("oneDNN refuses the product [{}, {}, {}] x [{}, {}, {}]: {}", gemm.batch,
@@ -127,8 +180,8 @@ std::function<void()> prepare_gemm(const Gemm& gemm, const float* a, const float
   }
 }
 
-std::function<void()> prepare_gemm(const Gemm& gemm, const double* a, const double* b,
-                                   double* c) {
+std::function<void()> prepare_gemm(const Gemm& gemm, const double* a, const double* b, double* c,
+                                   int) {
   return [gemm, a, b, c] {
     for (int64_t i = 0; i < gemm.batch; ++i) {
       plain_product(gemm, a + i * gemm.m * gemm.k, b + i * gemm.k * gemm.n,

@@ -19,14 +19,14 @@ struct Gemm {
   bool accumulate = false;   ///< add to c
 };
 
-/// Longest sum over k that is left to one oneDNN primitive: with more, oneDNN may split k between
-/// threads and the bits would depend on their number.
-inline constexpr int64_t gemm_k_block = 1024;
-
-/// Prepares an f32 product on oneDNN. The result has equal bits at any thread count.
-std::function<void()> prepare_gemm(const Gemm& gemm, const float* a, const float* b, float* c);
+/// Prepares an f32 product on oneDNN, run by up to `threads` threads. The result is cut into tiles
+/// by its extents alone and oneDNN computes each tile in one thread, so it has equal bits at any
+/// thread count. Call the result within a SerialLibraries (thread_count.h).
+std::function<void()> prepare_gemm(const Gemm& gemm, const float* a, const float* b, float* c,
+                                   int threads);
 
 /// Prepares an f64 product: plain loops, sums in order of k.
-std::function<void()> prepare_gemm(const Gemm& gemm, const double* a, const double* b, double* c);
+std::function<void()> prepare_gemm(const Gemm& gemm, const double* a, const double* b, double* c,
+                                   int threads);
 
 }  // namespace qtape

@@ -32,8 +32,12 @@ namespace simd {
 #if defined(__x86_64__) && defined(__GNUC__) && defined(__OPTIMIZE__)
 #define QTAPE_HAS_ISA_VERSIONS 1
 #define QTAPE_AVX2 __attribute__((target("avx2"), flatten, noinline))
-#define QTAPE_AVX512 \
-  __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512"), flatten, noinline))
+#if defined(__clang__)
+#define QTAPE_AVX512_TARGET "avx512f,avx512bw,avx512dq,avx512vl"
+#else
+#define QTAPE_AVX512_TARGET "avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512"
+#endif
+#define QTAPE_AVX512 __attribute__((target(QTAPE_AVX512_TARGET), flatten, noinline))
 #else
 #define QTAPE_HAS_ISA_VERSIONS 0
 #define QTAPE_AVX2

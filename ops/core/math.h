@@ -124,7 +124,8 @@ inline double erf(double x) {
     term *= square * (2.0 / (2.0 * n + 1.0));
     sum += term;
   }
-  const double result = std::copysign(two_over_sqrt_pi * exp(-square) * sum, x);
+  const double share = magnitude < 6.0 ? two_over_sqrt_pi * exp(-square) * sum : 1.0;
+  const double result = std::copysign(share, x);
   return x == x ? result : x;
 }
 

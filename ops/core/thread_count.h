@@ -6,7 +6,18 @@ namespace qtape {
 /// Processors that a program may use unless told otherwise.
 int default_threads();
 
-/// Makes parallel regions that the calling thread opens, oneDNN's included, use `threads`.
-void use_threads(int threads);
+/// While it lives, libraries that the calling thread calls (oneDNN) run in that thread alone. Their
+/// own ways to share work would make bits depend on the number of threads; ours do not, and give
+/// each of our threads a part. Restores what was set before.
+class SerialLibraries {
+ public:
+  SerialLibraries();
+  SerialLibraries(const SerialLibraries&) = delete;
+  SerialLibraries& operator=(const SerialLibraries&) = delete;
+  ~SerialLibraries();
+
+ private:
+  int before_;
+};
 
 }  // namespace qtape

@@ -4,8 +4,12 @@ namespace qtape {
 
 int default_threads() { return omp_get_num_procs(); }
 
-void use_threads(int threads) {
-  if (omp_get_max_threads() != threads) omp_set_num_threads(threads);
+SerialLibraries::SerialLibraries() : before_(omp_get_max_threads()) {
+  if (before_ != 1) omp_set_num_threads(1);
+}
+
+SerialLibraries::~SerialLibraries() {
+  if (before_ != 1) omp_set_num_threads(before_);
 }
 
 }  // namespace qtape

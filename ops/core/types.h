@@ -1,6 +1,8 @@
 // Element types, shapes and tensor types: what a tensor is, apart from its memory.
 #pragma once
 
+#include <fmt/core.h>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -128,3 +130,11 @@ struct AxisView {
 AxisView axis_view(const Shape& shape, int axis);
 
 }  // namespace qtape
+
+template <>
+struct fmt::formatter<qtape::TensorType> : fmt::formatter<std::string_view> {
+  template <class Context>
+  auto format(const qtape::TensorType& type, Context& context) const {
+    return fmt::formatter<std::string_view>::format(qtape::to_string(type), context);
+  }
+};

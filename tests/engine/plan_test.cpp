@@ -36,8 +36,9 @@ Graph random_graph(uint64_t seed, int count) {
         nodes.push_back(graph.add(FakeQuantize{.ste = Ste::HardTanh}, {any()}));
     }
   }
-  const NodeId w = nodes[1];
-  nodes.push_back(graph.add(MatMul{}, {nodes.back(), w}));
+  // Whatever was drawn, the input and the parameter are needed.
+  nodes.push_back(graph.add(MatMul{}, {nodes.back(), nodes[1]}));
+  nodes.push_back(graph.add(Add{}, {nodes.back(), nodes[0]}));
   graph.add(Mean{}, {nodes.back()}, "loss");
   graph.set_outputs({graph.at("loss"), nodes[nodes.size() / 2]});
   return graph;

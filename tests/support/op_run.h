@@ -2,10 +2,9 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <cstring>
-#include <string>
+#include <new>
+#include <utility>
 #include <vector>
 
 #include "qtape/ops/core/half.h"
@@ -28,13 +27,14 @@ inline Values random_values(int64_t n, uint64_t seed, double low = -1, double hi
 class Memory {
  public:
   explicit Memory(int64_t bytes) : size_(static_cast<size_t>(bytes)) {
-    data_ = static_cast<std::byte*>(::operator new(size_, std::align_val_t{64}));
+    data_ = static_cast<std::byte*>(::operator new (size_, std::align_val_t{64}));
     std::memset(data_, 0xcd, size_);
   }
-  Memory(Memory&& other) noexcept : data_(std::exchange(other.data_, nullptr)), size_(other.size_) {}
+  Memory(Memory&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), size_(other.size_) {}
   Memory(const Memory&) = delete;
   Memory& operator=(Memory&&) = delete;
-  ~Memory() { ::operator delete(data_, std::align_val_t{64}); }
+  ~Memory() { ::operator delete (data_, std::align_val_t{64}); }
 
   std::byte* data() const { return data_; }
 
@@ -42,15 +42,24 @@ class Memory {
   template <class Body>
   void each(DType dtype, const Body& body) const {
     switch (dtype) {
-      case DType::F32: return each<float>(body);
-      case DType::F64: return each<double>(body);
-      case DType::F16: return each<Half>(body);
-      case DType::BF16: return each<BHalf>(body);
-      case DType::S32: return each<int32_t>(body);
-      case DType::S16: return each<int16_t>(body);
-      case DType::U16: return each<uint16_t>(body);
-      case DType::S8: return each<int8_t>(body);
-      case DType::U8: return each<uint8_t>(body);
+      case DType::F32:
+        return each<float>(body);
+      case DType::F64:
+        return each<double>(body);
+      case DType::F16:
+        return each<Half>(body);
+      case DType::BF16:
+        return each<BHalf>(body);
+      case DType::S32:
+        return each<int32_t>(body);
+      case DType::S16:
+        return each<int16_t>(body);
+      case DType::U16:
+        return each<uint16_t>(body);
+      case DType::S8:
+        return each<int8_t>(body);
+      case DType::U8:
+        return each<uint8_t>(body);
     }
   }
   void store(DType dtype, const Values& values) const {
@@ -62,7 +71,8 @@ class Memory {
   }
   Values load(DType dtype) const {
     Values values;
-    each(dtype, [&]<class T>(T& x) { values.push_back(static_cast<double>(Storage<T>::load(x))); });
+    each(dtype,
+         [&]<class T>(T& x) { values.push_back(static_cast<double>(Storage<T>::load(x))); });
     return values;
   }
 
@@ -85,7 +95,8 @@ struct RunOptions {
   int unwanted = -1;        ///< an operand whose gradient nobody wants
 };
 
-/// An op with operands of `types` that hold `operands`. Backward gets exactly what keep() names.
+/// An op with operands of `types` that hold `operands`. Backward gets exactly what keep()
+/// names.
 template <class X>
 class OpRun {
  public:
@@ -116,7 +127,6 @@ class OpRun {
     Binding b = binding();
     b.operands = addresses_;
     b.result = value().data();
-    b.scratch = scratch_.data();
     run(op_.forward(b));
     addresses_.clear();
     return result();
@@ -144,7 +154,6 @@ class OpRun {
     b.result = keep.output ? value().data() : nullptr;
     b.dy = upstream.data();
     b.gradients = gradients;
-    b.scratch = scratch_.data();
     run(op_.backward(b));
     addresses_.clear();
     std::vector<Values> result;
@@ -164,12 +173,15 @@ class OpRun {
     return shared ? operands_[0] : y_;
   }
   Binding binding() {
-    return {.inputs = types_,
-            .output = output_,
-            .saved = saved_.data(),
-            .status = &status_,
-            .stream = 3,
-            .threads = options_.threads};
+    Binding b;
+    b.inputs = types_;
+    b.output = output_;
+    b.saved = saved_.data();
+    b.scratch = scratch_.data();
+    b.status = &status_;
+    b.stream = 3;
+    b.threads = options_.threads;
+    return b;
   }
   void run(const Kernel& kernel) const {
     if (kernel) kernel(step_);

@@ -1,6 +1,7 @@
 // One FakeQuantize node with its buffers, run without a graph: any dtype, forward and backward.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "qtape/ops/core/aligned.h"
@@ -13,7 +14,8 @@ class QuantizerBench {
  public:
   QuantizerBench(const FakeQuantize& op, const Shape& shape, int threads = 1)
       : op_(op), types_{{dtype_of<S>, shape}}, threads_(threads) {
-    const auto n = static_cast<size_t>(shape.elements());
+    // Never without memory: an empty tensor of a tape has an address, too.
+    const auto n = static_cast<size_t>(std::max<int64_t>(1, shape.elements()));
     x.resize(n);
     y.resize(n);
     dy.resize(n);
