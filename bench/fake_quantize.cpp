@@ -1,5 +1,7 @@
-// FakeQuantize on 16 M floats beside a memory copy of the same size by the same threads. Bytes per
-// second count each element once read and once written, so the rows compare directly.
+// FakeQuantize on 16 M floats beside a memory copy of the same size by the same threads. Bytes
+// per second count each element once read and once written, so the rows compare directly.
+#include "qtape/ops/fake_quantize.h"
+
 #include <benchmark/benchmark.h>
 
 #include <cstring>
@@ -8,7 +10,6 @@
 #include "qtape/ops/core/aligned.h"
 #include "qtape/ops/core/random.h"
 #include "qtape/ops/core/threads.h"
-#include "qtape/ops/fake_quantize.h"
 
 namespace {
 
@@ -51,9 +52,16 @@ struct Bench {
   }
 
   Binding binding(int threads) {
-    return {.inputs = inputs, .output = inputs[0], .operands = operands, .result = y.data(),
-            .dy = x.data(), .gradients = gradients, .saved = saved.data(),
-            .scratch = scratch.data(), .record = record.data(), .status = &status,
+    return {.inputs = inputs,
+            .output = inputs[0],
+            .operands = operands,
+            .result = y.data(),
+            .dy = x.data(),
+            .gradients = gradients,
+            .saved = saved.data(),
+            .scratch = scratch.data(),
+            .record = record.data(),
+            .status = &status,
             .threads = threads};
   }
 };
@@ -95,7 +103,8 @@ const FakeQuantize tensor_ema{.ste = Ste::ClippedIdentity, .scale_mode = EMA{}};
 const FakeQuantize tensor_fixed{.ste = Ste::ClippedIdentity, .scale_mode = Fixed{}};
 const FakeQuantize channel_batch{.axis = 0, .ste = Ste::ClippedIdentity};
 const FakeQuantize channel_ema{.axis = 0, .ste = Ste::ClippedIdentity, .scale_mode = EMA{}};
-const FakeQuantize last_axis_fixed{.axis = 1, .ste = Ste::ClippedIdentity, .scale_mode = Fixed{}};
+const FakeQuantize last_axis_fixed{
+    .axis = 1, .ste = Ste::ClippedIdentity, .scale_mode = Fixed{}};
 
 BENCHMARK(memory_copy)->UseRealTime();
 BENCHMARK_CAPTURE(forward, tensor_fixed, tensor_fixed, mode::qat)->UseRealTime();

@@ -1,4 +1,5 @@
-// Large graphs and models: building, planning and binding 10,000 nodes, loading 10^6 parameters.
+// Large graphs and models: building, planning and binding 10,000 nodes, loading 10^6
+// parameters.
 #include <benchmark/benchmark.h>
 
 #include "qtape/engine/layers.h"
@@ -44,7 +45,8 @@ void build_plan_bind_chain(benchmark::State& state) {
 void load_and_bind_million(benchmark::State& state) {
   Graph graph;
   const NodeId x = graph.add(Input{.shape = {64, 1000}}, {}, "x");
-  graph.set_outputs({linear(graph, x, {.out = 1000, .weight_quantizer = FakeQuantize{.axis = 0}})});
+  graph.set_outputs(
+      {linear(graph, x, {.out = 1000, .weight_quantizer = FakeQuantize{.axis = 0}})});
   const std::string text = to_json(graph, Parameters(graph, 1));
   for (auto _ : state) {
     Model model = model_from_json(text);

@@ -61,8 +61,8 @@ class FreeSpace {
       }
     }
     require<Error>(bytes <= largest_arena - offset,
-                   "cannot allocate {} bytes behind {} others: the arena would pass 2^60", bytes,
-                   offset);
+                   "cannot allocate {} bytes behind {} others: the arena would pass 2^60",
+                   bytes, offset);
     size_ = offset + bytes;
     return offset;
   }

@@ -42,7 +42,8 @@ std::string base64_encode(std::span<const std::byte> data) {
 std::optional<std::vector<std::byte>> base64_decode(std::string_view text) {
   if (text.size() % 4 != 0) return std::nullopt;
   size_t padding = 0;
-  while (padding < 2 && padding < text.size() && text[text.size() - 1 - padding] == '=') ++padding;
+  while (padding < 2 && padding < text.size() && text[text.size() - 1 - padding] == '=')
+    ++padding;
   std::vector<std::byte> data;
   data.reserve(text.size() / 4 * 3);
   for (size_t i = 0; i < text.size(); i += 4) {

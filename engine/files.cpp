@@ -56,7 +56,8 @@ void write_and_rename(const std::string& path, const std::string& partial,
   if (::rename(partial.c_str(), path.c_str()) != 0) fail_io(path, "replace", errno);
 }
 
-/// The rename itself must survive a power cut; a file system that cannot sync folders is left be.
+/// The rename itself must survive a power cut; a file system that cannot sync folders is left
+/// be.
 void sync_folder(const std::string& path) {
   const std::string folder = std::filesystem::path(path).parent_path().string();
   const Descriptor descriptor(

@@ -9,7 +9,8 @@ namespace {
 
 std::string reference(const Graph& graph, NodeId id) {
   const std::string& label = graph[id].label;
-  return label.empty() ? fmt::format("%{}", id.index) : fmt::format("%{} '{}'", id.index, label);
+  return label.empty() ? fmt::format("%{}", id.index)
+                       : fmt::format("%{} '{}'", id.index, label);
 }
 
 bool is_stored(const Op& op) {
@@ -42,10 +43,11 @@ std::string Graph::describe(NodeId id) const {
   return describe(node.op, node.operands, node.label, id.index);
 }
 
-void Graph::check_operands(std::span<const Slot> slots, std::span<const NodeId> operands) const {
+void Graph::check_operands(std::span<const Slot> slots,
+                           std::span<const NodeId> operands) const {
   for (NodeId id : operands) {
-    check(id.index >= 0 && id.index < size(), "operand %{} does not exist; the graph has {} nodes",
-          id.index, size());
+    check(id.index >= 0 && id.index < size(),
+          "operand %{} does not exist; the graph has {} nodes", id.index, size());
   }
   if (operands.size() < slots.size()) {
     check(false, "operand '{}' is missing: expected {} operands, got {}",
@@ -91,8 +93,8 @@ TensorType Graph::infer(const Op& op, std::span<const NodeId> operands) const {
   for (NodeId id : operands) inputs.push_back((*this)[id].type);
   const TensorType type = std::visit([&](const auto& each) { return each.infer(inputs); }, op);
   if (const auto* input = std::get_if<Input>(&op); input != nullptr && input->batch && batch_) {
-    check(type.shape[0] == *batch_, "batch extent is {}, but other inputs have {}", type.shape[0],
-          *batch_);
+    check(type.shape[0] == *batch_, "batch extent is {}, but other inputs have {}",
+          type.shape[0], *batch_);
   }
   return type;
 }
@@ -110,7 +112,8 @@ NodeId Graph::add(Op op, std::span<const NodeId> operands, std::string label) {
     if (input != nullptr && input->batch) batch_ = type.shape[0];
     note_states(slots, operands, id);
     if (!label.empty()) labels_.emplace(label, id);
-    nodes_.push_back({std::move(op), {operands.begin(), operands.end()}, std::move(label), type});
+    nodes_.push_back(
+        {std::move(op), {operands.begin(), operands.end()}, std::move(label), type});
   } catch (const GraphError& error) {
     throw GraphError(describe(op, operands, label, id.index) + ": " + error.what());
   }

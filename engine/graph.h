@@ -31,9 +31,9 @@ struct Node {
 class Graph {
  public:
   /// Appends a node. The only way to make one: files are loaded through it. Throws GraphError,
-  /// leaving the graph as it was, for a missing or surplus operand, attributes, shapes or dtypes
-  /// that the op refuses, a label in use, a leaf to be stored without a label, a state with two
-  /// writers or read before its writer, and inputs that disagree on the batch extent.
+  /// leaving the graph as it was, for a missing or surplus operand, attributes, shapes or
+  /// dtypes that the op refuses, a label in use, a leaf to be stored without a label, a state
+  /// with two writers or read before its writer, and inputs that disagree on the batch extent.
   NodeId add(Op op, std::span<const NodeId> operands, std::string label = {});
   NodeId add(Op op, std::initializer_list<NodeId> operands, std::string label = {}) {
     return add(std::move(op), std::span(operands.begin(), operands.size()), std::move(label));
@@ -47,7 +47,8 @@ class Graph {
   /// The node called `label`; throws GraphError when there is none.
   NodeId at(std::string_view label) const;
 
-  /// Names the nodes that a user of the graph wants: what `replay` reports, the first one first.
+  /// Names the nodes that a user of the graph wants: what `replay` reports, the first one
+  /// first.
   void set_outputs(std::vector<NodeId> outputs);
   std::span<const NodeId> outputs() const { return outputs_; }
 
@@ -84,7 +85,8 @@ class Graph {
   std::optional<int64_t> batch_;
 };
 
-/// All nodes, one a line: `%2 'fc1' f32[8, 3] = MatMul {transpose_b: true} (%0 'x', %1 'fc1.w')`.
+/// All nodes, one a line: `%2 'fc1' f32[8, 3] = MatMul {transpose_b: true} (%0 'x', %1
+/// 'fc1.w')`.
 std::string to_string(const Graph& graph);
 
 }  // namespace qtape

@@ -70,9 +70,8 @@ inline constexpr bool is_vector<std::vector<T>> = true;
 template <Described T>
 Json write_fields(const T& value) {
   Json json = Json::object();
-  for_each_field<T>([&](const auto& each) {
-    json[std::string(each.key)] = write_json(value.*each.member);
-  });
+  for_each_field<T>(
+      [&](const auto& each) { json[std::string(each.key)] = write_json(value.*each.member); });
   return json;
 }
 
@@ -127,9 +126,9 @@ void read_variant(const JsonPlace& place, T& value) {
     known = true;
     Alternative alternative;
     if (tagged) {
-      read_fields(JsonPlace{place.json.begin().value(),
-                            place.path + "/" + JsonPlace::escaped(name)},
-                  alternative);
+      read_fields(
+          JsonPlace{place.json.begin().value(), place.path + "/" + JsonPlace::escaped(name)},
+          alternative);
     }
     value = std::move(alternative);
   });

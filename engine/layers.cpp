@@ -9,7 +9,8 @@ NodeId fake_quantize(Graph& graph, NodeId x, const FakeQuantize& quantizer,
   }
   const TensorType& type = graph[x].type;
   if (quantizer.axis) resolve_axis(*quantizer.axis, type.shape);
-  const State scale{.dtype = scale_dtype(type.dtype), .shape = {quantizer.channels(type.shape)}};
+  const State scale{.dtype = scale_dtype(type.dtype),
+                    .shape = {quantizer.channels(type.shape)}};
   const NodeId state = graph.add(scale, {}, label + ".scale");
   return graph.add(quantizer, {x, state}, label + ".quantized");
 }
@@ -32,8 +33,8 @@ NodeId linear(Graph& graph, NodeId x, const LinearOptions& options) {
   }
   if (!options.bias) return graph.add(MatMul{.transpose_b = true}, {x, w}, options.label);
   const NodeId product = graph.add(MatMul{.transpose_b = true}, {x, w});
-  const NodeId bias =
-      graph.add(Parameter{.dtype = type.dtype, .shape = {options.out}}, {}, options.label + ".bias");
+  const NodeId bias = graph.add(Parameter{.dtype = type.dtype, .shape = {options.out}}, {},
+                                options.label + ".bias");
   return graph.add(AddBias{}, {product, bias}, options.label);
 }
 

@@ -8,10 +8,10 @@
 
 namespace qtape {
 
-/// What `linear` builds. Labels are `<label>.weight`, `<label>.bias`, `<label>` for the result, and
-/// those of `fake_quantize` for `<label>.weight` and `<label>.input`.
+/// What `linear` builds. Labels are `<label>.weight`, `<label>.bias`, `<label>` for the result,
+/// and those of `fake_quantize` for `<label>.weight` and `<label>.input`.
 struct LinearOptions {
-  int64_t out = 0;                               ///< output features, at least 1
+  int64_t out = 0;                                              ///< output features, at least 1
   std::optional<FakeQuantize> weight_quantizer = std::nullopt;  ///< of the weight [out, in]
   std::optional<FakeQuantize> input_quantizer = std::nullopt;   ///< of x
   bool bias = true;
@@ -22,8 +22,8 @@ struct LinearOptions {
 /// y = x w^T + b. x f32 or f64 [..., in], y [..., out]. Throws GraphError.
 NodeId linear(Graph& graph, NodeId x, const LinearOptions& options);
 
-/// Adds `quantizer` behind `x` as the node `<label>.quantized`, with a state `<label>.scale` where
-/// its mode needs one. Throws GraphError.
+/// Adds `quantizer` behind `x` as the node `<label>.quantized`, with a state `<label>.scale`
+/// where its mode needs one. Throws GraphError.
 NodeId fake_quantize(Graph& graph, NodeId x, const FakeQuantize& quantizer,
                      const std::string& label);
 

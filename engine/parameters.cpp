@@ -100,7 +100,8 @@ std::string Parameters::sha256() const {
 
 int64_t Parameters::trainable_elements() const {
   int64_t count = 0;
-  for (const ParameterEntry& entry : entries_) count += entry.trainable() ? entry.elements() : 0;
+  for (const ParameterEntry& entry : entries_)
+    count += entry.trainable() ? entry.elements() : 0;
   return count;
 }
 

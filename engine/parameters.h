@@ -36,8 +36,8 @@ struct ParameterEntry {
   }
 };
 
-/// Values and gradients of a graph's Parameter leaves, and values of its State leaves, persistent
-/// and 64-byte aligned. Several tapes share one Parameters. Movable, not copyable.
+/// Values and gradients of a graph's Parameter leaves, and values of its State leaves,
+/// persistent and 64-byte aligned. Several tapes share one Parameters. Movable, not copyable.
 class Parameters {
  public:
   /// Allocates every Parameter and State leaf of `graph` and fills it by its initialiser. The

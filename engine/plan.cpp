@@ -56,7 +56,8 @@ class Planner {
   void check_ids(std::span<const NodeId> ids, std::string_view what) const {
     for (NodeId id : ids) {
       require<PlanError>(id.index >= 0 && id.index < count_,
-                         "{} %{} does not exist; the graph has {} nodes", what, id.index, count_);
+                         "{} %{} does not exist; the graph has {} nodes", what, id.index,
+                         count_);
     }
   }
 
@@ -102,7 +103,8 @@ class Planner {
       }
     }
     for (NodeId id : options_.roots) {
-      require<PlanError>(trains[at(id)], "{}: no gradient path leads from a parameter to this root",
+      require<PlanError>(trains[at(id)],
+                         "{}: no gradient path leads from a parameter to this root",
                          graph_.describe(id));
       plan_.nodes[at(id)].active = true;
     }
@@ -170,8 +172,8 @@ class Planner {
       } else {
         // Inputs are written before the step begins.
         const bool input = std::holds_alternative<Input>(op);
-        values_[i].buffer = new_buffer(node(i).type.bytes(), input ? 0 : static_cast<int64_t>(i),
-                                       last_use_[i]);
+        values_[i].buffer =
+            new_buffer(node(i).type.bytes(), input ? 0 : static_cast<int64_t>(i), last_use_[i]);
       }
     }
   }

@@ -10,11 +10,11 @@
 namespace qtape {
 
 struct PlanOptions {
-  std::vector<NodeId> outputs = {};  ///< values that stay readable after the step
-  std::vector<NodeId> roots = {};    ///< where gradients start; none: no backward
-  bool share_memory = true;     ///< false: every buffer is its own (for tests)
+  std::vector<NodeId> outputs = {};   ///< values that stay readable after the step
+  std::vector<NodeId> roots = {};     ///< where gradients start; none: no backward
+  bool share_memory = true;           ///< false: every buffer is its own (for tests)
   bool accumulate_gradients = false;  ///< parameters' gradients add up from step to step
-  int64_t guard_bytes = 0;      ///< space after every buffer (for tests)
+  int64_t guard_bytes = 0;            ///< space after every buffer (for tests)
 };
 
 /// Where a tensor lies.

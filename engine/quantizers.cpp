@@ -19,10 +19,11 @@ void set_qparams(Parameters& parameters, std::string_view name, double scale) {
   set_qparams(parameters, name, scales);
 }
 
-void set_qparams(Parameters& parameters, std::string_view name, std::span<const double> scales) {
+void set_qparams(Parameters& parameters, std::string_view name,
+                 std::span<const double> scales) {
   const ParameterEntry& entry = state_at(parameters, name);
-  check(static_cast<int64_t>(scales.size()) == entry.elements(),
-        "'{}' has {} scales, got {}", name, entry.elements(), scales.size());
+  check(static_cast<int64_t>(scales.size()) == entry.elements(), "'{}' has {} scales, got {}",
+        name, entry.elements(), scales.size());
   dispatch_compute(entry.type.dtype, [&]<class T>() {
     for (size_t i = 0; i < scales.size(); ++i) {
       const T scale = static_cast<T>(scales[i]);

@@ -59,7 +59,8 @@ std::string op_text() {
 
 std::string ops_reference() {
   std::string text =
-      "# Ops\n\nWritten by `ops_reference` from what the ops declare; a test compares. x and dx are "
+      "# Ops\n\nWritten by `ops_reference` from what the ops declare; a test compares. x and "
+      "dx are "
       "an operand and its gradient, y and dy the output's.\n";
   for_each_alternative<Op>([&]<class T>() { text += op_text<T>(); });
   return text;

@@ -27,7 +27,8 @@ Json parse(std::string_view text) {
   } catch (const Json::exception& error) {
     // Numbers out of range: the message names the number, after nlohmann's own "[id] " prefix.
     const std::string_view what = error.what();
-    fail<FormatError>("/: is not JSON: {}", what.substr(std::min(what.find("] ") + 2, what.size())));
+    fail<FormatError>("/: is not JSON: {}",
+                      what.substr(std::min(what.find("] ") + 2, what.size())));
   }
 }
 
@@ -172,7 +173,8 @@ Section read_section(const JsonPlace& place) {
 void append_lines(std::string& text, std::string_view name, char open, char close,
                   const std::vector<std::string>& lines) {
   text += fmt::format(",\n\"{}\": {}\n", name, open);
-  for (size_t i = 0; i < lines.size(); ++i) text += lines[i] + (i + 1 < lines.size() ? ",\n" : "\n");
+  for (size_t i = 0; i < lines.size(); ++i)
+    text += lines[i] + (i + 1 < lines.size() ? ",\n" : "\n");
   text += close;
 }
 

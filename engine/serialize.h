@@ -21,8 +21,8 @@ struct Model {
 /// The text of a model file. Equal models give equal text.
 std::string to_json(const Graph& graph, const Parameters& parameters,
                     const std::map<std::string, Section>& sections = {});
-/// Reads a model. Throws FormatError that begins with a JSON pointer to the fault; nothing that a
-/// text holds can make it allocate more than a small multiple of the text's size.
+/// Reads a model. Throws FormatError that begins with a JSON pointer to the fault; nothing that
+/// a text holds can make it allocate more than a small multiple of the text's size.
 Model model_from_json(std::string_view text);
 
 /// One op as `"Relu"` or `{"FakeQuantize": {...}}`.

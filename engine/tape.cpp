@@ -174,8 +174,8 @@ size_t Tape::index_of(NodeId id) const {
 }
 
 void Tape::check_dtype(NodeId id, DType dtype) const {
-  check(graph_[id].type.dtype == dtype, "is {}, accessed as {}", graph_[id].type,
-        to_string_view(dtype));
+  check_node(id, graph_[id].type.dtype == dtype, "is {}, accessed as {}", graph_[id].type,
+             to_string_view(dtype));
 }
 
 std::byte* Tape::input_data(NodeId id, DType dtype) {

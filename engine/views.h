@@ -9,8 +9,8 @@
 
 namespace qtape {
 
-/// A view with the node's shape on an output, an input or a leaf; errors as Tape::value. It stays
-/// valid as long as the tape, and its content until the next forward.
+/// A view with the node's shape on an output, an input or a leaf; errors as Tape::value. It
+/// stays valid as long as the tape, and its content until the next forward.
 template <class T>
 auto view(const Tape& tape, NodeId id) {
   const auto values = tape.value<T>(id);

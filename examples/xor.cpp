@@ -12,16 +12,17 @@ int main() {
   const FakeQuantize inputs{.bits = 8, .ste = Ste::ClippedIdentity, .scale_mode = EMA{0.9}};
   const NodeId hidden = graph.add(
       Tanh{}, {linear(graph, x, {.out = 8, .weight_quantizer = weights, .label = "fc1"})});
-  const NodeId y = linear(graph, hidden,
-                          {.out = 1, .weight_quantizer = weights, .input_quantizer = inputs,
-                           .label = "fc2"});
+  const NodeId y = linear(
+      graph, hidden,
+      {.out = 1, .weight_quantizer = weights, .input_quantizer = inputs, .label = "fc2"});
   const NodeId loss = graph.add(MeanSquaredError{}, {y, target}, "loss");
   graph.set_outputs({y, loss});
 
   Parameters parameters(graph, 1);
   Tape tape(graph, parameters, {.roots = {loss}});
   Optimizer optimizer(parameters, Adam{});
-  std::ranges::copy(std::array{0.f, 0.f, 0.f, 1.f, 1.f, 0.f, 1.f, 1.f}, tape.input<float>(x).begin());
+  std::ranges::copy(std::array{0.f, 0.f, 0.f, 1.f, 1.f, 0.f, 1.f, 1.f},
+                    tape.input<float>(x).begin());
   std::ranges::copy(std::array{0.f, 1.f, 1.f, 0.f}, tape.input<float>(target).begin());
   for (int step = 0; step < 500; ++step) {
     tape.forward(mode::qat);

@@ -22,8 +22,8 @@ struct Clamp : Elementwise<Clamp> {
                       field("high", &Clamp::high, "largest output, finite, at least low")};
   }
   void validate() const {
-    check(std::isfinite(low) && std::isfinite(high), "low and high must be finite, got {} and {}",
-          low, high);
+    check(std::isfinite(low) && std::isfinite(high),
+          "low and high must be finite, got {} and {}", low, high);
     check(low <= high, "low must be at most high, got {} and {}", low, high);
   }
   template <class T>

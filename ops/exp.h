@@ -8,13 +8,10 @@ namespace qtape {
 
 struct Exp : Elementwise<Exp> {
   static constexpr std::string_view name = "Exp";
-  static constexpr std::string_view doc =
-      "y = e^x. Gradient: dx = dy y. Keeps y.";
+  static constexpr std::string_view doc = "y = e^x. Gradient: dx = dy y. Keeps y.";
   static constexpr SlopeOf slope_of = SlopeOf::Output;
 
-  static constexpr auto fields() {
-    return std::tuple<>{};
-  }
+  static constexpr auto fields() { return std::tuple<>{}; }
   template <class T>
   T value(T x) const {
     return static_cast<T>(math::exp(x));

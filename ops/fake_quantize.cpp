@@ -38,7 +38,7 @@ auto dispatch_storage(DType dtype, const Body& body) {
 /// The scales of one node: where they come from and where the ones in use are recorded.
 template <class T>
 struct Scales {
-  T* state = nullptr;     // null with PerBatch
+  T* state = nullptr;  // null with PerBatch
   T* used = nullptr;
   T* inverses = nullptr;
   int64_t channels = 1;
@@ -51,8 +51,8 @@ struct Scales {
     inverses[channel] = T(1) / scale;
   }
 
-  /// Turns what was measured of a channel into its scale, and moves the state while observing. A
-  /// channel in which nothing usable was seen keeps its state.
+  /// Turns what was measured of a channel into its scale, and moves the state while observing.
+  /// A channel in which nothing usable was seen keeps its state.
   void settle(int64_t channel, const Extremes<T>& seen, bool observe, bool empty) const {
     const T current = scale_of(seen.max_abs, denominator, floor);
     if (state == nullptr) return use(channel, current);
@@ -151,8 +151,9 @@ class Forward {
   void run_fixed() const {
     const int64_t bad = scales_.first_unusable();
     if (bad >= 0) {
-      status_->fault = {"scale of channel {index} is {value}; set it with set_qparams or observe",
-                        bad, static_cast<double>(scales_.state[bad])};
+      status_->fault = {
+          "scale of channel {index} is {value}; set it with set_qparams or observe", bad,
+          static_cast<double>(scales_.state[bad])};
       status_->applied = false;
       return copy();
     }

@@ -44,14 +44,19 @@ using ScaleMode = std::variant<PerBatch, EMA, Fixed>;
 struct FakeQuantize {
   static constexpr std::string_view name = "FakeQuantize";
   static constexpr std::string_view doc =
-      "y = s clamp(round(x / s), q_min, q_max), symmetric. x f32, f64, f16 or bf16 of any shape; "
+      "y = s clamp(round(x / s), q_min, q_max), symmetric. x f32, f64, f16 or bf16 of any "
+      "shape; "
       "EMA and Fixed take a State scale [channels] (f64 for f64 x, else f32; [1] per tensor). "
-      "PerBatch: s = max(max|x| / q_max, floor) over finite x. Gradient by ste, s being the scale "
+      "PerBatch: s = max(max|x| / q_max, floor) over finite x. Gradient by ste, s being the "
+      "scale "
       "that forward used: Identity dy; ClippedIdentity dy inside the range, else 0 (PerBatch "
       "never clips the side that set the scale); Tanh dy (1 - tanh^2(x / s)); HardTanh "
-      "dy max(0, 1 - |x / (q_max s)|); TanhRange dy (1 - tanh^2(x / (q_max s))). NaN stays NaN, "
-      "infinities go to their end, -0 becomes +0. Saves one bit per element for ClippedIdentity, "
-      "x for the last three, and the scales. Disabled or in a mode that does not quantize: y = x, "
+      "dy max(0, 1 - |x / (q_max s)|); TanhRange dy (1 - tanh^2(x / (q_max s))). NaN stays "
+      "NaN, "
+      "infinities go to their end, -0 becomes +0. Saves one bit per element for "
+      "ClippedIdentity, "
+      "x for the last three, and the scales. Disabled or in a mode that does not quantize: y = "
+      "x, "
       "dx = dy.";
 
   int bits = 8;

@@ -15,7 +15,8 @@ struct Gelu : Elementwise<Gelu> {
   static constexpr std::string_view name = "Gelu";
   static constexpr std::string_view doc =
       "y = x (1 + erf(x / sqrt 2)) / 2, or with form Tanh the approximation "
-      "x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2. Gradient: dy times the exact derivative "
+      "x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2. Gradient: dy times the exact "
+      "derivative "
       "of the chosen form. Keeps x. Source: Hendrycks and Gimpel, arXiv 1606.08415.";
   static constexpr SlopeOf slope_of = SlopeOf::Operand;
 

@@ -17,10 +17,12 @@ struct LeakyRelu : Elementwise<LeakyRelu> {
   double negative_slope = 0.01;
 
   static constexpr auto fields() {
-    return std::tuple{field("negative_slope", &LeakyRelu::negative_slope, "factor below zero, finite")};
+    return std::tuple{
+        field("negative_slope", &LeakyRelu::negative_slope, "factor below zero, finite")};
   }
   void validate() const {
-    check(std::isfinite(negative_slope), "negative_slope must be finite, got {}", negative_slope);
+    check(std::isfinite(negative_slope), "negative_slope must be finite, got {}",
+          negative_slope);
   }
   template <class T>
   T value(T x) const {

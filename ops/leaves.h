@@ -81,7 +81,8 @@ struct State : Leaf {
 
 struct Constant : Leaf {
   static constexpr std::string_view name = "Constant";
-  static constexpr std::string_view doc = "A fixed tensor that is part of the graph. No gradient.";
+  static constexpr std::string_view doc =
+      "A fixed tensor that is part of the graph. No gradient.";
 
   Tensor value{{DType::F32, Shape{0}}, {}};
 

@@ -12,9 +12,7 @@ struct Log : Elementwise<Log> {
       "y = ln x; -infinity at 0, NaN below. Gradient: dx = dy / x. Keeps x.";
   static constexpr SlopeOf slope_of = SlopeOf::Operand;
 
-  static constexpr auto fields() {
-    return std::tuple<>{};
-  }
+  static constexpr auto fields() { return std::tuple<>{}; }
   template <class T>
   T value(T x) const {
     return static_cast<T>(math::log(x));

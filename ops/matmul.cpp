@@ -5,8 +5,8 @@
 namespace qtape {
 namespace {
 
-/// The product of the operands as matrices: leading extents either become a batch or, when b has
-/// none and a is not transposed, join the rows of a.
+/// The product of the operands as matrices: leading extents either become a batch or, when b
+/// has none and a is not transposed, join the rows of a.
 Gemm product_of(const MatMul& op, const Shape& a, const Shape& b) {
   Gemm g;
   g.m = op.transpose_a ? a[-1] : a[-2];
@@ -25,10 +25,11 @@ Gemm product_of(const MatMul& op, const Shape& a, const Shape& b) {
 void check_extents(const MatMul& op, const Shape& a, const Shape& b) {
   check(a.rank() >= 2 && b.rank() >= 2, "operands need rank >= 2, got {} and {}", a.rank(),
         b.rank());
-  check(b.rank() == 2 || b.rank() == a.rank(), "rank of b must be 2 or that of a, got {} and {}",
-        a.rank(), b.rank());
+  check(b.rank() == 2 || b.rank() == a.rank(),
+        "rank of b must be 2 or that of a, got {} and {}", a.rank(), b.rank());
   check(b.rank() == a.rank() || !op.transpose_a,
-        "transpose_a with a of rank {} needs b of the same rank, got rank {}", a.rank(), b.rank());
+        "transpose_a with a of rank {} needs b of the same rank, got rank {}", a.rank(),
+        b.rank());
   for (int i = 0; b.rank() > 2 && i < a.rank() - 2; ++i) {
     check(a[i] == b[i], "batch extents of axis {} differ: {} and {}", i, a[i], b[i]);
   }
@@ -51,8 +52,7 @@ Kernel gradient_a(const Gemm& g, const Binding& b) {
                   b.operand<const T>(1), b.dy_as<const T>(), b.dx<T>(0));
   }
   return run<T>({g.batch, g.m, g.k, g.n, false, !g.transpose_b, accumulate}, b.threads,
-                b.dy_as<const T>(),
-                b.operand<const T>(1), b.dx<T>(0));
+                b.dy_as<const T>(), b.operand<const T>(1), b.dx<T>(0));
 }
 
 /// db: op(a)^T dy, or its transpose when b is stored transposed.
@@ -61,8 +61,7 @@ Kernel gradient_b(const Gemm& g, const Binding& b) {
   const bool accumulate = b.accumulate(1);
   if (g.transpose_b) {
     return run<T>({g.batch, g.n, g.k, g.m, true, g.transpose_a, accumulate}, b.threads,
-                  b.dy_as<const T>(),
-                  b.operand<const T>(0), b.dx<T>(1));
+                  b.dy_as<const T>(), b.operand<const T>(0), b.dx<T>(1));
   }
   return run<T>({g.batch, g.k, g.n, g.m, !g.transpose_a, false, accumulate}, b.threads,
                 b.operand<const T>(0), b.dy_as<const T>(), b.dx<T>(1));

@@ -7,13 +7,10 @@ namespace qtape {
 
 struct Neg : Elementwise<Neg> {
   static constexpr std::string_view name = "Neg";
-  static constexpr std::string_view doc =
-      "y = -x. Gradient: dx = -dy. Saves nothing.";
+  static constexpr std::string_view doc = "y = -x. Gradient: dx = -dy. Saves nothing.";
   static constexpr SlopeOf slope_of = SlopeOf::Nothing;
 
-  static constexpr auto fields() {
-    return std::tuple<>{};
-  }
+  static constexpr auto fields() { return std::tuple<>{}; }
   template <class T>
   T value(T x) const {
     return -x;

@@ -11,9 +11,7 @@ struct Relu : Elementwise<Relu> {
       "y = max(x, 0); NaN stays NaN. Gradient: dx = dy where y > 0. Keeps y.";
   static constexpr SlopeOf slope_of = SlopeOf::Output;
 
-  static constexpr auto fields() {
-    return std::tuple<>{};
-  }
+  static constexpr auto fields() { return std::tuple<>{}; }
   template <class T>
   T value(T x) const {
     return x < T(0) ? T(0) : x;

@@ -12,9 +12,7 @@ struct Sigmoid : Elementwise<Sigmoid> {
       "y = 1 / (1 + e^-x). Gradient: dx = dy y (1 - y). Keeps y.";
   static constexpr SlopeOf slope_of = SlopeOf::Output;
 
-  static constexpr auto fields() {
-    return std::tuple<>{};
-  }
+  static constexpr auto fields() { return std::tuple<>{}; }
   template <class T>
   T value(T x) const {
     return static_cast<T>(math::sigmoid(x));

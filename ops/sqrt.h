@@ -13,9 +13,7 @@ struct Sqrt : Elementwise<Sqrt> {
       "y = sqrt(x); NaN below 0. Gradient: dx = dy / (2 y). Keeps y.";
   static constexpr SlopeOf slope_of = SlopeOf::Output;
 
-  static constexpr auto fields() {
-    return std::tuple<>{};
-  }
+  static constexpr auto fields() { return std::tuple<>{}; }
   template <class T>
   T value(T x) const {
     return std::sqrt(x);

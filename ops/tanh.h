@@ -8,13 +8,10 @@ namespace qtape {
 
 struct Tanh : Elementwise<Tanh> {
   static constexpr std::string_view name = "Tanh";
-  static constexpr std::string_view doc =
-      "y = tanh(x). Gradient: dx = dy (1 - y^2). Keeps y.";
+  static constexpr std::string_view doc = "y = tanh(x). Gradient: dx = dy (1 - y^2). Keeps y.";
   static constexpr SlopeOf slope_of = SlopeOf::Output;
 
-  static constexpr auto fields() {
-    return std::tuple<>{};
-  }
+  static constexpr auto fields() { return std::tuple<>{}; }
   template <class T>
   T value(T x) const {
     return static_cast<T>(math::tanh(x));

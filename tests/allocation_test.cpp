@@ -1,4 +1,5 @@
-// Counts allocations in a training step: none of ours. Its own program, as it replaces operator new.
+// Counts allocations in a training step: none of ours. Its own program, as it replaces operator
+// new.
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <dlfcn.h>
 #include <doctest/doctest.h>
@@ -29,29 +30,39 @@ void count(const void* caller) {
 
 void* allocate(size_t size, size_t alignment, const void* caller) {
   count(caller);
-  void* data = alignment <= alignof(std::max_align_t)
-                   ? std::malloc(size)
-                   : std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+  void* data =
+      alignment <= alignof(std::max_align_t)
+          ? std::malloc(size)
+          : std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
   if (data == nullptr) throw std::bad_alloc();
   return data;
 }
 
 }  // namespace
 
-[[gnu::noinline]] void* operator new(size_t size) { return allocate(size, 1, __builtin_return_address(0)); }
-[[gnu::noinline]] void* operator new[](size_t size) { return allocate(size, 1, __builtin_return_address(0)); }
+[[gnu::noinline]] void* operator new(size_t size) {
+  return allocate(size, 1, __builtin_return_address(0));
+}
+[[gnu::noinline]] void* operator new[](size_t size) {
+  return allocate(size, 1, __builtin_return_address(0));
+}
 [[gnu::noinline]] void* operator new(size_t size, std::align_val_t alignment) {
   return allocate(size, static_cast<size_t>(alignment), __builtin_return_address(0));
 }
-[[gnu::noinline]] void* operator new(size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+[[gnu::noinline]] void* operator new(size_t size, std::align_val_t alignment,
+                                     const std::nothrow_t&) noexcept {
   return allocate(size, static_cast<size_t>(alignment), __builtin_return_address(0));
 }
 [[gnu::noinline]] void operator delete(void* data) noexcept { std::free(data); }
 [[gnu::noinline]] void operator delete[](void* data) noexcept { std::free(data); }
 [[gnu::noinline]] void operator delete(void* data, size_t) noexcept { std::free(data); }
 [[gnu::noinline]] void operator delete[](void* data, size_t) noexcept { std::free(data); }
-[[gnu::noinline]] void operator delete(void* data, std::align_val_t) noexcept { std::free(data); }
-[[gnu::noinline]] void operator delete(void* data, size_t, std::align_val_t) noexcept { std::free(data); }
+[[gnu::noinline]] void operator delete(void* data, std::align_val_t) noexcept {
+  std::free(data);
+}
+[[gnu::noinline]] void operator delete(void* data, size_t, std::align_val_t) noexcept {
+  std::free(data);
+}
 
 TEST_CASE("allocation: the counter sees what it should") {
   counting = true;
@@ -64,7 +75,8 @@ TEST_CASE("allocation: the counter sees what it should") {
 
 TEST_CASE("allocation: a training step of a quantized network allocates nothing of ours") {
   using namespace qtape;
-  const test::Classifier c = test::make_classifier({.batch = 64, .inputs = 784, .dropout = 0.2});
+  const test::Classifier c =
+      test::make_classifier({.batch = 64, .inputs = 784, .dropout = 0.2});
   Parameters parameters(c.graph, 1);
   Tape tape(c.graph, parameters, {.roots = {c.loss}, .threads = 2});
   Optimizer optimizer(parameters, Adam{}, {}, 2);

@@ -23,7 +23,8 @@ std::vector<Include> includes_of(const std::vector<std::string>& folders) {
   static const std::regex line_pattern("^#include [<\"]([^>\"]+)[>\"]");
   std::vector<Include> found;
   for (const std::string& folder : folders) {
-    for (const auto& entry : fs::recursive_directory_iterator(fs::path(QTAPE_SOURCE) / folder)) {
+    for (const auto& entry :
+         fs::recursive_directory_iterator(fs::path(QTAPE_SOURCE) / folder)) {
       const std::string extension = entry.path().extension().string();
       if (extension != ".h" && extension != ".cpp") continue;
       std::ifstream file(entry.path());
@@ -38,7 +39,8 @@ std::vector<Include> includes_of(const std::vector<std::string>& folders) {
 }
 
 bool starts_with_any(const std::string& text, const std::vector<std::string>& prefixes) {
-  return std::ranges::any_of(prefixes, [&](const std::string& p) { return text.starts_with(p); });
+  return std::ranges::any_of(prefixes,
+                             [&](const std::string& p) { return text.starts_with(p); });
 }
 
 const std::vector<std::string> library = {"ops", "engine", "optim"};

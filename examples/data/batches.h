@@ -16,7 +16,8 @@ void copy_pixels(const Dataset& dataset, int64_t image, std::span<float> x);
 /// is a pure function of the seed and the epoch, so a resumed run sees what it would have seen.
 class Batches {
  public:
-  /// Throws ArgumentError when the set has fewer than `batch` images. `dataset` must outlive it.
+  /// Throws ArgumentError when the set has fewer than `batch` images. `dataset` must outlive
+  /// it.
   Batches(const Dataset& dataset, int64_t batch, uint64_t seed);
 
   int64_t per_epoch() const { return dataset_.size() / batch_; }

@@ -34,7 +34,8 @@ NodeId input_of(const Tape& tape, const Graph& graph) {
 }  // namespace
 
 Evaluator::Evaluator(const Graph& graph, Parameters& parameters, int threads)
-    : tape_(graph.with_batch(batch), parameters, {.outputs = {output_of(graph)}, .threads = threads}),
+    : tape_(graph.with_batch(batch), parameters,
+            {.outputs = {output_of(graph)}, .threads = threads}),
       input_(input_of(tape_, tape_.graph())),
       output_(output_of(graph)) {}
 
@@ -53,14 +54,16 @@ Evaluation Evaluator::run(const Dataset& dataset, Mode mode) {
     const int64_t count = std::min(batch, dataset.size() - first);
     std::ranges::fill(x, 0.0f);
     for (int64_t row = 0; row < count; ++row) {
-      copy_pixels(dataset, first + row,
-                  x.subspan(static_cast<size_t>(row * features), static_cast<size_t>(features)));
+      copy_pixels(
+          dataset, first + row,
+          x.subspan(static_cast<size_t>(row * features), static_cast<size_t>(features)));
     }
     tape_.forward(mode);
     const auto y = tape_.value<float>(output_).first(static_cast<size_t>(count * classes));
     hash.update(std::as_bytes(y));
     for (int64_t row = 0; row < count; ++row) {
-      const auto scores = y.subspan(static_cast<size_t>(row * classes), static_cast<size_t>(classes));
+      const auto scores =
+          y.subspan(static_cast<size_t>(row * classes), static_cast<size_t>(classes));
       const auto best = std::ranges::max_element(scores) - scores.begin();
       right += best == dataset.labels[static_cast<size_t>(first + row)] ? 1 : 0;
     }

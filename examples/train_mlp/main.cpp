@@ -35,7 +35,8 @@ CLI::IsMember spelling_of() {
 /// 0 for float, else the bits that a quantizer takes.
 const CLI::Validator bits_validator(
     [](std::string& text) -> std::string {
-      const bool one_digit = text.size() == 1 && text[0] >= '0' && text[0] <= '9' && text != "1";
+      const bool one_digit =
+          text.size() == 1 && text[0] >= '0' && text[0] <= '9' && text != "1";
       const bool teens = text.size() == 2 && text[0] == '1' && text[1] >= '0' && text[1] <= '6';
       return one_digit || teens ? "" : "must be 0 (float) or in 2..16, got " + text;
     },
@@ -114,7 +115,9 @@ void check_given(const CLI::App& app, const Settings& given, const Settings& res
 }
 
 std::string describe(const Settings& s, const data::Split& data) {
-  const auto bits = [](int64_t b) { return b == 0 ? std::string("float") : fmt::format("{} bits", b); };
+  const auto bits = [](int64_t b) {
+    return b == 0 ? std::string("float") : fmt::format("{} bits", b);
+  };
   return fmt::format("{} training and {} test images of {}, weights {}, activations {}",
                      data.train.size(), data.test.size(),
                      s.data.empty() ? "generated digits" : s.data, bits(s.weight_bits),
@@ -136,8 +139,7 @@ void finish(const Arguments& arguments, const examples::Training& training,
     fmt::print("saved {}\n", arguments.save);
   }
   if (!arguments.report.empty()) {
-    write_file(arguments.report,
-               report_json(training.settings(), arguments.threads, result));
+    write_file(arguments.report, report_json(training.settings(), arguments.threads, result));
   }
 }
 
@@ -151,9 +153,8 @@ void run(const CLI::App& app, Arguments& arguments) {
   }
   const data::Split data = examples::load_data(arguments.settings);
   fmt::print("{}\n", describe(arguments.settings, data));
-  examples::Training training = checkpoint
-                                    ? examples::Training(std::move(*checkpoint), data)
-                                    : examples::Training(arguments.settings, data);
+  examples::Training training = checkpoint ? examples::Training(std::move(*checkpoint), data)
+                                           : examples::Training(arguments.settings, data);
   examples::ProgressDisplay display(training.step());
   const examples::RunResult result = training.run(
       {.threads = arguments.threads,

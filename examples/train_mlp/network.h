@@ -15,7 +15,7 @@ enum class ActivationScale : uint8_t { EMA, PerBatch };
 
 /// Everything that the result of a run depends on.
 struct Settings {
-  std::string data;  ///< directory with MNIST-format files; empty: generated digits
+  std::string data;        ///< directory with MNIST-format files; empty: generated digits
   int64_t samples = 7000;  ///< generated training digits
   std::vector<int64_t> layers = {256, 128};
   int64_t weight_bits = 8;      ///< 0: float

@@ -20,8 +20,8 @@ template <class T>
 T setting(const Section& section, const std::string& name) {
   const auto found = section.settings.find(name);
   const T* value = found == section.settings.end() ? nullptr : std::get_if<T>(&found->second);
-  require<FormatError>(value != nullptr, "/sections/settings/settings/{}: missing or of wrong type",
-                       name);
+  require<FormatError>(value != nullptr,
+                       "/sections/settings/settings/{}: missing or of wrong type", name);
   return *value;
 }
 
@@ -29,9 +29,10 @@ template <class E>
 E enum_setting(const Section& section, const std::string& name) {
   const auto text = setting<std::string>(section, name);
   const auto value = from_string<E>(text);
-  require<FormatError>(value.has_value(),
-                       "/sections/settings/settings/{}: unknown value \"{}\"; expected one of {}",
-                       name, text, spellings<E>());
+  require<FormatError>(
+      value.has_value(),
+      "/sections/settings/settings/{}: unknown value \"{}\"; expected one of {}", name, text,
+      spellings<E>());
   return *value;
 }
 
@@ -69,7 +70,8 @@ Section to_section(const Settings& s) {
 const Section& section_of(const Model& model, const std::string& name) {
   const auto found = model.sections.find(name);
   require<FormatError>(found != model.sections.end(),
-                       "/sections/{}: missing; the file is not a checkpoint of train_mlp", name);
+                       "/sections/{}: missing; the file is not a checkpoint of train_mlp",
+                       name);
   return found->second;
 }
 

@@ -11,8 +11,8 @@
 namespace qtape::examples {
 
 struct EpochResult {
-  int64_t epoch = 0;  ///< from 1
-  double loss = 0;    ///< mean over the epoch's finite batches
+  int64_t epoch = 0;         ///< from 1
+  double loss = 0;           ///< mean over the epoch's finite batches
   double test_accuracy = 0;  ///< percent
 };
 
@@ -26,7 +26,7 @@ struct Progress {
 
 struct RunOptions {
   int threads = 1;
-  std::string checkpoint;  ///< file written after every epoch; empty: none
+  std::string checkpoint;        ///< file written after every epoch; empty: none
   int64_t checkpoint_every = 0;  ///< and after every so many steps; 0: epochs only
   std::function<void(const Progress&)> on_step;
   std::function<void(const EpochResult&)> on_epoch;
@@ -44,7 +44,8 @@ struct RunResult {
 /// The data that `settings` name. Throws IoError or FormatError.
 data::Split load_data(const Settings& settings);
 
-/// The settings that a checkpoint was made with. Throws FormatError for files of other programs.
+/// The settings that a checkpoint was made with. Throws FormatError for files of other
+/// programs.
 Settings settings_of(const Model& checkpoint);
 
 /// A training run in memory: made new or from a checkpoint, then `run` to its end.

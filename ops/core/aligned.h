@@ -14,7 +14,8 @@ constexpr int64_t aligned_size(int64_t bytes) {
   return (bytes + alignment - 1) / alignment * alignment;
 }
 
-/// A zeroed block of bytes. Movable, not copyable. Throws Error when the machine has less memory.
+/// A zeroed block of bytes. Movable, not copyable. Throws Error when the machine has less
+/// memory.
 class AlignedBuffer {
  public:
   AlignedBuffer() = default;

@@ -1,4 +1,5 @@
-// Base of ops that map each element by itself: supplies everything but the function and its slope.
+// Base of ops that map each element by itself: supplies everything but the function and its
+// slope.
 #pragma once
 
 #include "qtape/ops/core/op.h"

@@ -1,4 +1,5 @@
-// Text spelling of enumerations: one table per enum, indexed by value, used by files and messages.
+// Text spelling of enumerations: one table per enum, indexed by value, used by files and
+// messages.
 #pragma once
 
 #include <array>
@@ -18,8 +19,7 @@ template <class E>
 concept NamedEnum = std::is_enum_v<E> && !std::is_null_pointer_v<decltype(enum_names<E>)>;
 
 template <class E>
-  requires std::is_enum_v<E>
-std::string_view to_string_view(E value) {
+requires std::is_enum_v<E> std::string_view to_string_view(E value) {
   static_assert(!std::is_null_pointer_v<std::remove_const_t<decltype(enum_names<E>)>>,
                 "enum_names has no specialisation for this enum");
   return enum_names<E>[static_cast<size_t>(value)];

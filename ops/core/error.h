@@ -16,25 +16,29 @@ class Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// A graph that cannot be built, bound or run: wrong attributes, shapes, dtypes, operands or data.
+/// A graph that cannot be built, bound or run: wrong attributes, shapes, dtypes, operands or
+/// data.
 class GraphError : public Error {
  public:
   using Error::Error;
 };
 
-/// A graph that cannot be planned: roots or outputs that do not exist or cannot be differentiated.
+/// A graph that cannot be planned: roots or outputs that do not exist or cannot be
+/// differentiated.
 class PlanError : public Error {
  public:
   using Error::Error;
 };
 
-/// A file whose content is not what the format allows. Starts with a JSON pointer where one exists.
+/// A file whose content is not what the format allows. Starts with a JSON pointer where one
+/// exists.
 class FormatError : public Error {
  public:
   using Error::Error;
 };
 
-/// The operating system refused: missing file, unwritable path, full disk. Starts with the path.
+/// The operating system refused: missing file, unwritable path, full disk. Starts with the
+/// path.
 class IoError : public Error {
  public:
   using Error::Error;

@@ -24,7 +24,9 @@ constexpr Field<Owner, Value> field(std::string_view key, Value Owner::*member,
 
 /// A struct with a static `fields()` that returns a tuple of Field.
 template <class T>
-concept Described = requires { T::fields(); };
+concept Described = requires {
+  T::fields();
+};
 
 /// Calls `visit(field)` for each attribute of `T` in order.
 template <Described T, class Visit>

@@ -180,8 +180,8 @@ std::function<void()> prepare_gemm(const Gemm& gemm, const float* a, const float
   }
 }
 
-std::function<void()> prepare_gemm(const Gemm& gemm, const double* a, const double* b, double* c,
-                                   int) {
+std::function<void()> prepare_gemm(const Gemm& gemm, const double* a, const double* b,
+                                   double* c, int) {
   return [gemm, a, b, c] {
     for (int64_t i = 0; i < gemm.batch; ++i) {
       plain_product(gemm, a + i * gemm.m * gemm.k, b + i * gemm.k * gemm.n,

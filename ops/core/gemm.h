@@ -19,14 +19,14 @@ struct Gemm {
   bool accumulate = false;   ///< add to c
 };
 
-/// Prepares an f32 product on oneDNN, run by up to `threads` threads. The result is cut into tiles
-/// by its extents alone and oneDNN computes each tile in one thread, so it has equal bits at any
-/// thread count. Call the result within a SerialLibraries (thread_count.h).
+/// Prepares an f32 product on oneDNN, run by up to `threads` threads. The result is cut into
+/// tiles by its extents alone and oneDNN computes each tile in one thread, so it has equal bits
+/// at any thread count. Call the result within a SerialLibraries (thread_count.h).
 std::function<void()> prepare_gemm(const Gemm& gemm, const float* a, const float* b, float* c,
                                    int threads);
 
 /// Prepares an f64 product: plain loops, sums in order of k.
-std::function<void()> prepare_gemm(const Gemm& gemm, const double* a, const double* b, double* c,
-                                   int threads);
+std::function<void()> prepare_gemm(const Gemm& gemm, const double* a, const double* b,
+                                   double* c, int threads);
 
 }  // namespace qtape

@@ -1,4 +1,5 @@
-// f16 and bf16 <-> f32, round to nearest even, in branch-light integer arithmetic that vectorises.
+// f16 and bf16 <-> f32, round to nearest even, in branch-light integer arithmetic that
+// vectorises.
 #pragma once
 
 #include <bit>

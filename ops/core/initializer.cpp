@@ -42,8 +42,8 @@ struct DistributionOf {
   }
 };
 
-/// A standard normal number by Marsaglia's polar method; each element owns 2^16 indices, far more
-/// than rejection ever uses.
+/// A standard normal number by Marsaglia's polar method; each element owns 2^16 indices, far
+/// more than rejection ever uses.
 double normal(const Random& random, uint64_t element) {
   for (uint64_t index = element << 16;; index += 2) {
     const double u = 2.0 * random.uniform(index) - 1.0;
@@ -66,8 +66,10 @@ void validate(const Initializer& initializer, const Shape& shape) {
   std::visit(
       [&]<class I>(const I& each) {
         if constexpr (requires { each.gain; }) {
-          check(std::isfinite(each.gain), "gain of {} must be finite, got {}", I::name, each.gain);
-          check(shape.rank() >= 2, "{} needs rank >= 2, got shape {}", I::name, to_string(shape));
+          check(std::isfinite(each.gain), "gain of {} must be finite, got {}", I::name,
+                each.gain);
+          check(shape.rank() >= 2, "{} needs rank >= 2, got shape {}", I::name,
+                to_string(shape));
         }
         if constexpr (requires { each.value; }) {
           check(std::isfinite(each.value), "value of {} must be finite, got {}", I::name,
@@ -87,7 +89,8 @@ void initialize(const Initializer& initializer, uint64_t seed, std::string_view 
     for (int64_t i = 0; i < type.elements(); ++i) {
       const auto index = static_cast<uint64_t>(i);
       double unit = 0;
-      if (d.scale != 0) unit = d.normal ? normal(random, index) : 2.0 * random.uniform(index) - 1.0;
+      if (d.scale != 0)
+        unit = d.normal ? normal(random, index) : 2.0 * random.uniform(index) - 1.0;
       out[i] = static_cast<T>(d.offset + d.scale * unit);
     }
   });

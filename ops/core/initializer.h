@@ -9,8 +9,9 @@
 
 namespace qtape {
 
-/// For weights [out, in, ...]: fan_in is the product of all extents but the first, fan_out that of
-/// all but the second. Kaiming: He et al., arXiv 1502.01852; Xavier: Glorot and Bengio, 2010.
+/// For weights [out, in, ...]: fan_in is the product of all extents but the first, fan_out that
+/// of all but the second. Kaiming: He et al., arXiv 1502.01852; Xavier: Glorot and Bengio,
+/// 2010.
 namespace init {
 
 struct Zeros {
@@ -73,8 +74,8 @@ struct XavierUniform {
 using Initializer = std::variant<init::Zeros, init::Fill, init::KaimingNormal,
                                  init::KaimingUniform, init::XavierNormal, init::XavierUniform>;
 
-/// Throws GraphError unless `initializer` suits a parameter of `shape`: gains and values must be
-/// finite, Kaiming and Xavier need rank >= 2.
+/// Throws GraphError unless `initializer` suits a parameter of `shape`: gains and values must
+/// be finite, Kaiming and Xavier need rank >= 2.
 void validate(const Initializer& initializer, const Shape& shape);
 
 /// Fills `value`, a tensor of `type` (f32 or f64), from `seed` and the parameter's `name`.

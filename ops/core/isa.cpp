@@ -25,8 +25,9 @@ Isa isa() {
   const char* cap = std::getenv("QTAPE_ISA");
   if (cap == nullptr || *cap == '\0') return detected;
   const auto limit = from_string<Isa>(cap);
-  require<ArgumentError>(limit.has_value(), "QTAPE_ISA: unknown value \"{}\"; expected one of {}",
-                         cap, spellings<Isa>());
+  require<ArgumentError>(limit.has_value(),
+                         "QTAPE_ISA: unknown value \"{}\"; expected one of {}", cap,
+                         spellings<Isa>());
   return std::min(detected, *limit);
 }
 

@@ -2,9 +2,9 @@
 //
 // A kernel body is a captureless lambda over pointers and extents. `simd::best` compiles it for
 // the baseline, AVX2 and AVX-512 by `target` attributes inside one translation unit, so nothing
-// compiled for a newer machine can leak into code that an older one runs. The versions give equal
-// bits because every body is plain IEEE arithmetic, compiled without contraction, and every
-// reduction states its own order through a fixed number of lanes.
+// compiled for a newer machine can leak into code that an older one runs. The versions give
+// equal bits because every body is plain IEEE arithmetic, compiled without contraction, and
+// every reduction states its own order through a fixed number of lanes.
 #pragma once
 
 #include <array>

@@ -1,4 +1,5 @@
-// exp, log, tanh and erf in plain IEEE arithmetic: the same bits on every machine, vectorisable.
+// exp, log, tanh and erf in plain IEEE arithmetic: the same bits on every machine,
+// vectorisable.
 //
 // A libm picks different code by processor and so different last bits. These compute in double,
 // exp and log within 1 unit in the last place, tanh within 3 and erf within 27, so f32 results
@@ -60,8 +61,7 @@ inline double exp(double x) {
   bounded = bounded > 710.0 ? 710.0 : bounded;
   const auto [n, r] = detail::reduce_by_ln2(bounded);
   // Two factors: 2^n alone would leave the range of normal numbers at both ends.
-  const double half =
-      (n * 0.5 + detail::round_magic) - detail::round_magic;
+  const double half = (n * 0.5 + detail::round_magic) - detail::round_magic;
   return (1.0 + detail::expm1_reduced(r)) * detail::power_of_two(half) *
          detail::power_of_two(n - half);
 }
@@ -72,7 +72,8 @@ inline double log(double x) {
   const auto bits = std::bit_cast<uint64_t>(scaled);
   // The exponent that leaves a mantissa within [sqrt(1/2), sqrt(2)).
   const uint64_t offset = bits - 0x3fe6a09e667f3bcdULL;
-  const auto exponent = static_cast<double>(static_cast<int32_t>(static_cast<int64_t>(offset) >> 52));
+  const auto exponent =
+      static_cast<double>(static_cast<int32_t>(static_cast<int64_t>(offset) >> 52));
   const double m = std::bit_cast<double>(bits - (offset & 0xfff0000000000000ULL));
   const double n = exponent - (x < 0x1p-1022 ? 54.0 : 0.0);
   const double f = m - 1.0;

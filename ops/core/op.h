@@ -130,20 +130,20 @@ struct Binding {
   bool accumulate(int i) const { return gradients[static_cast<size_t>(i)].accumulate; }
 };
 
-/// The contract. `infer` is the only place that validates attributes, shapes and dtypes; it throws
-/// GraphError with what is wrong, and the graph adds where.
+/// The contract. `infer` is the only place that validates attributes, shapes and dtypes; it
+/// throws GraphError with what is wrong, and the graph adds where.
 template <class X>
-concept Compute = std::equality_comparable<X> && std::default_initializable<X> && Described<X> &&
-    requires(const X& op, Inputs inputs, const Binding& binding) {
-      { X::name } -> std::convertible_to<std::string_view>;
-      { X::doc } -> std::convertible_to<std::string_view>;
-      { op.slots() } -> std::same_as<std::vector<Slot>>;
-      { op.infer(inputs) } -> std::same_as<TensorType>;
-      { op.keep() } -> std::same_as<Keep>;
-      { op.footprint(inputs) } -> std::same_as<Footprint>;
-      { op.forward(binding) } -> std::same_as<Kernel>;
-      { op.backward(binding) } -> std::same_as<Kernel>;
-    };
+concept Compute = std::equality_comparable<X> && std::default_initializable<X> &&
+    Described<X> && requires(const X& op, Inputs inputs, const Binding& binding) {
+  { X::name } -> std::convertible_to<std::string_view>;
+  { X::doc } -> std::convertible_to<std::string_view>;
+  { op.slots() } -> std::same_as<std::vector<Slot>>;
+  { op.infer(inputs) } -> std::same_as<TensorType>;
+  { op.keep() } -> std::same_as<Keep>;
+  { op.footprint(inputs) } -> std::same_as<Footprint>;
+  { op.forward(binding) } -> std::same_as<Kernel>;
+  { op.backward(binding) } -> std::same_as<Kernel>;
+};
 
 /// Throws GraphError unless `condition` holds. Texts are lower case and end with what came.
 template <class... Args>
@@ -165,8 +165,8 @@ inline void check_same_compute(const TensorType& a, const TensorType& b) {
 
 /// `axis` as an index from the front; throws unless -rank <= axis < rank.
 inline int resolve_axis(int axis, const Shape& shape) {
-  check(axis >= -shape.rank() && axis < shape.rank(), "axis {} is out of range for rank {}", axis,
-        shape.rank());
+  check(axis >= -shape.rank() && axis < shape.rank(), "axis {} is out of range for rank {}",
+        axis, shape.rank());
   return axis < 0 ? axis + shape.rank() : axis;
 }
 

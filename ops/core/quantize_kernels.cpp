@@ -11,9 +11,9 @@
 namespace qtape {
 namespace {
 
-// Mask bits of a full block lie across it: bit k of 32-bit lane j is element 16 k + j. So a vector
-// of lanes takes 32 vectors of elements without moving a bit sideways. The rest of a run, shorter
-// than a block, has its bits in order.
+// Mask bits of a full block lie across it: bit k of 32-bit lane j is element 16 k + j. So a
+// vector of lanes takes 32 vectors of elements without moving a bit sideways. The rest of a
+// run, shorter than a block, has its bits in order.
 constexpr int64_t lanes = 16;
 constexpr int64_t block = 32 * lanes;
 
@@ -21,7 +21,8 @@ constexpr int64_t block = 32 * lanes;
 template <class S, bool half_even, bool exact, bool masked>
 inline S quantize_element(S x, typename Storage<S>::Compute scale,
                           typename Storage<S>::Compute inverse,
-                          const QuantizeRun<typename Storage<S>::Compute>& r, uint32_t& inside) {
+                          const QuantizeRun<typename Storage<S>::Compute>& r,
+                          uint32_t& inside) {
   using T = typename Storage<S>::Compute;
   const T value = Storage<S>::load(x);
   const T v = exact ? value / scale : value * inverse;
@@ -37,19 +38,24 @@ inline S quantize_element(S x, typename Storage<S>::Compute scale,
   return Storage<S>::store(clamp_code(rounded, r.q_min, r.q_max) * scale);
 }
 
+// Results of block loops go through a local vector, so that the compiler sees that nothing
+// overlaps, also in place. The hint QTAPE_INDEPENDENT must not stand here: GCC 12 applies it to
+// the mask bits that the outer loop carries, too, and loses some.
 template <class S, bool half_even, bool exact, bool per_element>
 inline void quantize_block(const S* x, S* y, uint32_t* mask, int64_t begin,
                            const QuantizeRun<typename Storage<S>::Compute>& r) {
   alignas(64) uint32_t bits[lanes] = {};
   for (int64_t k = 0; k < 32; ++k) {
-    QTAPE_INDEPENDENT
+    const int64_t first = begin + k * lanes;
+    alignas(64) S to[lanes];
+    alignas(64) uint32_t inside[lanes];
     for (int64_t j = 0; j < lanes; ++j) {
-      const int64_t i = begin + k * lanes + j;
-      const int64_t c = per_element ? i : 0;
-      uint32_t inside = 0;
-      y[i] = quantize_element<S, half_even, exact, true>(x[i], r.scale[c], r.inverse[c], r, inside);
-      bits[j] |= inside << k;
+      const int64_t c = per_element ? first + j : 0;
+      to[j] = quantize_element<S, half_even, exact, true>(x[first + j], r.scale[c],
+                                                          r.inverse[c], r, inside[j]);
     }
+    for (int64_t j = 0; j < lanes; ++j) bits[j] |= inside[j] << k;
+    std::memcpy(y + first, to, sizeof to);
   }
   std::memcpy(mask, bits, sizeof bits);
 }
@@ -65,8 +71,8 @@ auto quantize_loop() {
           QTAPE_INDEPENDENT
           for (int64_t i = 0; i < n; ++i) {
             const int64_t c = per_element ? i : 0;
-            y[i] = quantize_element<S, half_even, exact, false>(x[i], r.scale[c], r.inverse[c], r,
-                                                                inside);
+            y[i] = quantize_element<S, half_even, exact, false>(x[i], r.scale[c], r.inverse[c],
+                                                                r, inside);
           }
         } else {
           auto* words = reinterpret_cast<uint32_t*>(mask);
@@ -77,8 +83,8 @@ auto quantize_loop() {
           for (; i < n; ++i) {
             if (i % 64 == 0) mask[i / 64] = 0;
             const int64_t c = per_element ? i : 0;
-            y[i] = quantize_element<S, half_even, exact, true>(x[i], r.scale[c], r.inverse[c], r,
-                                                               inside);
+            y[i] = quantize_element<S, half_even, exact, true>(x[i], r.scale[c], r.inverse[c],
+                                                               r, inside);
             mask[i / 64] |= uint64_t{inside} << (i % 64);
           }
         }
@@ -178,10 +184,10 @@ auto measure_columns_loop() {
 }
 
 template <class S, bool accumulate>
-inline void select_element(const S* dy, S* dx, int64_t i, bool inside) {
+inline S select_element(S dy, S dx, bool inside) {
   using T = typename Storage<S>::Compute;
-  const T gradient = inside ? Storage<S>::load(dy[i]) : T(0);
-  dx[i] = Storage<S>::store(accumulate ? Storage<S>::load(dx[i]) + gradient : gradient);
+  const T gradient = inside ? Storage<S>::load(dy) : T(0);
+  return Storage<S>::store(accumulate ? Storage<S>::load(dx) + gradient : gradient);
 }
 
 template <class S, bool accumulate>
@@ -193,15 +199,18 @@ auto select_loop() {
           alignas(64) uint32_t bits[lanes];
           std::memcpy(bits, mask + i / 64, sizeof bits);
           for (int64_t k = 0; k < 32; ++k) {
-            QTAPE_INDEPENDENT
+            const int64_t first = i + k * lanes;
+            alignas(64) S to[lanes];
             for (int64_t j = 0; j < lanes; ++j) {
               const bool inside = (bits[j] & (uint32_t{1} << k)) != 0;
-              select_element<S, accumulate>(dy, dx, i + k * lanes + j, inside);
+              to[j] = select_element<S, accumulate>(dy[first + j], dx[first + j], inside);
             }
+            std::memcpy(dx + first, to, sizeof to);
           }
         }
         for (; i < n; ++i) {
-          select_element<S, accumulate>(dy, dx, i, (mask[i / 64] >> (i % 64) & 1u) != 0);
+          const bool inside = (mask[i / 64] >> (i % 64) & 1u) != 0;
+          dx[i] = select_element<S, accumulate>(dy[i], dx[i], inside);
         }
       });
 }

@@ -32,7 +32,8 @@ struct Extremes {
 };
 
 /// The loops for storage type S, chosen once when an op is bound. All run on n <= quantize_run
-/// elements. A mask has one bit per element, 64 to a word, in an order that is these loops' own.
+/// elements. A mask has one bit per element, 64 to a word, in an order that is these loops'
+/// own.
 template <class S>
 struct QuantizeLoops {
   using T = typename Storage<S>::Compute;

@@ -41,7 +41,8 @@ Measurement<S>::Measurement(const QuantizeLayout& layout, const QuantizeLoops<S>
       threads_(threads) {}
 
 template <class S>
-std::span<const Extremes<typename Storage<S>::Compute>> Measurement<S>::measure(const S* x) const {
+std::span<const Extremes<typename Storage<S>::Compute>> Measurement<S>::measure(
+    const S* x) const {
   std::fill_n(totals_, layout_.channels, Extremes<T>{});
   if (layout_.per_element) {
     measure_columns(x);

@@ -12,14 +12,15 @@ namespace qtape {
 
 /// One run of contiguous elements, at most quantize_run of them.
 struct Run {
-  int64_t offset = 0;   ///< first element within the tensor
+  int64_t offset = 0;  ///< first element within the tensor
   int64_t length = 0;
   int64_t word = 0;     ///< first mask word
   int64_t channel = 0;  ///< channel of the first element
 };
 
-/// Rows of contiguous elements. A row belongs to one channel, or (`per_element`) holds one element
-/// of every channel. Each row starts on a mask word of its own, so no two runs share a word.
+/// Rows of contiguous elements. A row belongs to one channel, or (`per_element`) holds one
+/// element of every channel. Each row starts on a mask word of its own, so no two runs share a
+/// word.
 struct QuantizeLayout {
   int64_t channels = 1;
   int64_t rows = 1;

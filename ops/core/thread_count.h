@@ -6,9 +6,9 @@ namespace qtape {
 /// Processors that a program may use unless told otherwise.
 int default_threads();
 
-/// While it lives, libraries that the calling thread calls (oneDNN) run in that thread alone. Their
-/// own ways to share work would make bits depend on the number of threads; ours do not, and give
-/// each of our threads a part. Restores what was set before.
+/// While it lives, libraries that the calling thread calls (oneDNN) run in that thread alone.
+/// Their own ways to share work would make bits depend on the number of threads; ours do not,
+/// and give each of our threads a part. Restores what was set before.
 class SerialLibraries {
  public:
   SerialLibraries();

@@ -1,7 +1,7 @@
 // Threads: the only file that speaks OpenMP.
 //
-// Work is always cut by size and never by thread count, so the same block computes the same bits
-// whichever thread runs it.
+// Work is always cut by size and never by thread count, so the same block computes the same
+// bits whichever thread runs it.
 #pragma once
 
 #include <omp.h>
@@ -19,8 +19,8 @@ inline constexpr int64_t pointwise_grain = 16384;
 
 /// Calls `body(begin, end)` on consecutive ranges of [0, n) that are multiples of `block`
 /// (but for the last), in parallel when there is work of at least two `grain`s. `body` must not
-/// throw. The ranges may depend on the thread count: the result of `body` on an element must not
-/// depend on the range it came in.
+/// throw. The ranges may depend on the thread count: the result of `body` on an element must
+/// not depend on the range it came in.
 template <class Body>
 void parallel_for(int threads, int64_t n, int64_t block, int64_t grain, const Body& body) {
   const int64_t blocks = (n + block - 1) / block;
@@ -29,7 +29,7 @@ void parallel_for(int threads, int64_t n, int64_t block, int64_t grain, const Bo
     if (n > 0) body(int64_t{0}, n);
     return;
   }
-#pragma omp parallel for num_threads(static_cast<int>(useful)) schedule(static)
+#pragma omp parallel for num_threads(static_cast <int>(useful)) schedule(static)
   for (int64_t t = 0; t < useful; ++t) {
     const int64_t begin = blocks * t / useful * block;
     const int64_t end = std::min(n, blocks * (t + 1) / useful * block);

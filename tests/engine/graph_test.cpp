@@ -25,7 +25,8 @@ TEST_CASE("graph: an error names the op, the node, the operands and what is wron
   const NodeId x = graph.add(Input{.shape = {8, 4}}, {}, "x");
   const NodeId w = graph.add(Parameter{.shape = {5, 3}}, {}, "fc1.w");
   CHECK(add_error(graph, MatMul{}, {x, w}, "fc1") ==
-        "MatMul %2 'fc1' (%0 'x' f32[8, 4], %1 'fc1.w' f32[5, 3]): inner extents differ: 4 and 5");
+        "MatMul %2 'fc1' (%0 'x' f32[8, 4], %1 'fc1.w' f32[5, 3]): inner extents differ: 4 and "
+        "5");
   CHECK(add_error(graph, MatMul{}, {x}) ==
         "MatMul %2 (%0 'x' f32[8, 4]): operand 'b' is missing: expected 2 operands, got 1");
   CHECK(add_error(graph, Relu{}, {x, w}) ==
@@ -49,9 +50,10 @@ TEST_CASE("graph: a state has one writer, and its readers come after it") {
   const NodeId parameter = graph.add(Parameter{.shape = {1}}, {}, "p");
   const FakeQuantize ema{.scale_mode = EMA{}};
   const FakeQuantize fixed{.scale_mode = Fixed{}};
-  CHECK(add_error(graph, ema, {x, parameter}) ==
-        "FakeQuantize %3 (%0 'x' f32[8, 4], %2 'p' f32[1]): operand 'scale' is written and must "
-        "be a State, got Parameter");
+  CHECK(
+      add_error(graph, ema, {x, parameter}) ==
+      "FakeQuantize %3 (%0 'x' f32[8, 4], %2 'p' f32[1]): operand 'scale' is written and must "
+      "be a State, got Parameter");
   const NodeId y = graph.add(ema, {x, state});
   CHECK(add_error(graph, ema, {y, state}) ==
         "FakeQuantize %4 (%3 f32[8, 4], %1 'scale' f32[1]): state %1 'scale' already has a "
@@ -90,10 +92,12 @@ TEST_CASE("graph: prints one node a line with the attributes that differ from th
 
 TEST_CASE("graph: shapes that are too large or negative are refused") {
   Graph graph;
-  CHECK(test::error_text<GraphError>([] { (void)Shape{1, -2}; }) ==
-        "extent -2 of shape [1, -2] is negative");
-  CHECK(test::error_text<GraphError>([] { (void)Shape{int64_t{1} << 40, int64_t{1} << 40}; }) ==
-        "shape [1099511627776, 1099511627776] has more than 2^48 elements");
+  CHECK(test::error_text<GraphError>([] {
+          (void)Shape{1, -2};
+        }) == "extent -2 of shape [1, -2] is negative");
+  CHECK(test::error_text<GraphError>([] {
+          (void)Shape{int64_t{1} << 40, int64_t{1} << 40};
+        }) == "shape [1099511627776, 1099511627776] has more than 2^48 elements");
   CHECK(test::error_text<GraphError>([] { (void)Shape{1, 1, 1, 1, 1, 1, 1, 1, 1}; }) ==
         "rank 9 is above the largest rank 8");
 }

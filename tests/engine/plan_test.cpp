@@ -12,7 +12,8 @@ using namespace qtape;
 
 namespace {
 
-/// A random graph of matrices [6, 6] with every kind of sharing: in place, views, kept operands.
+/// A random graph of matrices [6, 6] with every kind of sharing: in place, views, kept
+/// operands.
 Graph random_graph(uint64_t seed, int count) {
   const Random random(seed, 1);
   uint64_t next = 0;
@@ -25,13 +26,27 @@ Graph random_graph(uint64_t seed, int count) {
   };
   for (int i = 0; i < count; ++i) {
     switch (random.below(next++, 8)) {
-      case 0: nodes.push_back(graph.add(MatMul{}, {any(), any()})); break;
-      case 1: nodes.push_back(graph.add(Add{}, {any(), any()})); break;
-      case 2: nodes.push_back(graph.add(Mul{}, {any(), any()})); break;
-      case 3: nodes.push_back(graph.add(Tanh{}, {any()})); break;
-      case 4: nodes.push_back(graph.add(Reshape{.shape = {6, 6}}, {any()})); break;
-      case 5: nodes.push_back(graph.add(Softmax{}, {any()})); break;
-      case 6: nodes.push_back(graph.add(Dropout{.rate = 0.1}, {any()})); break;
+      case 0:
+        nodes.push_back(graph.add(MatMul{}, {any(), any()}));
+        break;
+      case 1:
+        nodes.push_back(graph.add(Add{}, {any(), any()}));
+        break;
+      case 2:
+        nodes.push_back(graph.add(Mul{}, {any(), any()}));
+        break;
+      case 3:
+        nodes.push_back(graph.add(Tanh{}, {any()}));
+        break;
+      case 4:
+        nodes.push_back(graph.add(Reshape{.shape = {6, 6}}, {any()}));
+        break;
+      case 5:
+        nodes.push_back(graph.add(Softmax{}, {any()}));
+        break;
+      case 6:
+        nodes.push_back(graph.add(Dropout{.rate = 0.1}, {any()}));
+        break;
       default:
         nodes.push_back(graph.add(FakeQuantize{.ste = Ste::HardTanh}, {any()}));
     }
@@ -82,8 +97,11 @@ TEST_CASE("plan: sharing memory changes no bit of values and gradients") {
       for (float& w : parameters.at("w").values<float>()) w = 0.3f;
       const auto w = parameters.at("w").values<float>();
       for (size_t i = 0; i < w.size(); ++i) w[i] = 0.01f * static_cast<float>(i) - 0.15f;
-      Tape tape(graph, parameters, {.roots = {graph.at("loss")}, .threads = 1,
-                                    .share_memory = share, .guard_bytes = share ? 0 : 64});
+      Tape tape(graph, parameters,
+                {.roots = {graph.at("loss")},
+                 .threads = 1,
+                 .share_memory = share,
+                 .guard_bytes = share ? 0 : 64});
       const auto x = tape.input<float>("x");
       for (size_t i = 0; i < x.size(); ++i) x[i] = 0.02f * static_cast<float>(i) - 0.3f;
       tape.forward(mode::qat);
@@ -96,9 +114,8 @@ TEST_CASE("plan: sharing memory changes no bit of values and gradients") {
       results.push_back(all);
     }
     CAPTURE(seed);
-    const bool same = std::ranges::equal(results[0], results[1], [](float a, float b) {
-      return a == b || (a != a && b != b);
-    });
+    const bool same = std::ranges::equal(
+        results[0], results[1], [](float a, float b) { return a == b || (a != a && b != b); });
     CHECK(same);
   }
 }
@@ -130,8 +147,11 @@ TEST_CASE("plan: a long chain shares two buffers") {
 
 TEST_CASE("plan: roots and outputs that cannot be are refused") {
   const test::Classifier c = test::make_classifier();
-  CHECK(test::error_text<PlanError>([&] { (void)plan(c.graph, {.outputs = {NodeId{99}}, .roots = {}}); }) ==
-        "output %99 does not exist; the graph has " + std::to_string(c.graph.size()) + " nodes");
-  CHECK(test::error_text<PlanError>([&] { (void)plan(c.graph, {.outputs = {}, .roots = {c.x}}); }) ==
-        "Input %0 'x': no gradient path leads from a parameter to this root");
+  CHECK(test::error_text<PlanError>([&] {
+          (void)plan(c.graph, {.outputs = {NodeId{99}}, .roots = {}});
+        }) == "output %99 does not exist; the graph has " + std::to_string(c.graph.size()) +
+                  " nodes");
+  CHECK(test::error_text<PlanError>([&] {
+          (void)plan(c.graph, {.outputs = {}, .roots = {c.x}});
+        }) == "Input %0 'x': no gradient path leads from a parameter to this root");
 }

@@ -23,8 +23,9 @@ std::string error_of(const std::string& text) {
 /// A file with the given nodes, values and further top-level members.
 std::string file_with(const std::string& nodes, const std::string& values = "",
                       const std::string& more = "") {
-  return fmt::format(R"({{"format": "qtape", "version": 1, "nodes": [{}], "values": {{{}}}{}}})",
-                     nodes, values, more);
+  return fmt::format(
+      R"({{"format": "qtape", "version": 1, "nodes": [{}], "values": {{{}}}{}}})", nodes,
+      values, more);
 }
 
 const std::string input = R"({"label": "x", "op": {"Input": {"shape": [2, 3]}}})";
@@ -85,15 +86,19 @@ TEST_CASE("format: faults in the text are named by a JSON pointer") {
   CHECK(error_of("{}") == "/: \"format\" is missing");
   CHECK(error_of(R"({"format": "onnx"})") == "/format: expected \"qtape\", got \"onnx\"");
   CHECK(error_of(R"({"format": "qtape", "version": 2})") == "/version: expected 1, got 2");
-  CHECK(error_of(file_with("", "", R"(, "a/b": 1)")) ==
-        "/a~1b: unknown key; expected one of format, nodes, outputs, sections, values, version");
-  CHECK(error_of(file_with(R"({"op": "Rleu"})")).starts_with(
-      "/nodes/0/op: unknown value \"Rleu\"; expected one of Input, Parameter, State, Constant"));
-  CHECK(error_of(file_with(input + R"(, {"op": {"FakeQuantize": {"ste": "Tahn"}}, "operands": [0]})")) ==
+  CHECK(
+      error_of(file_with("", "", R"(, "a/b": 1)")) ==
+      "/a~1b: unknown key; expected one of format, nodes, outputs, sections, values, version");
+  CHECK(error_of(file_with(R"({"op": "Rleu"})"))
+            .starts_with("/nodes/0/op: unknown value \"Rleu\"; expected one of Input, "
+                         "Parameter, State, Constant"));
+  CHECK(error_of(file_with(
+            input + R"(, {"op": {"FakeQuantize": {"ste": "Tahn"}}, "operands": [0]})")) ==
         "/nodes/1/op/FakeQuantize/ste: unknown value \"Tahn\"; expected one of Identity, "
         "ClippedIdentity, Tanh, HardTanh, TanhRange");
-  CHECK(error_of(file_with(R"({"op": {"FakeQuantize": {"bit": 4}}})")).starts_with(
-      "/nodes/0/op/FakeQuantize/bit: unknown attribute; expected one of bits, axis, range"));
+  CHECK(error_of(file_with(R"({"op": {"FakeQuantize": {"bit": 4}}})"))
+            .starts_with("/nodes/0/op/FakeQuantize/bit: unknown attribute; expected one of "
+                         "bits, axis, range"));
   CHECK(error_of(file_with(R"({"op": {"Relu": {"bit": 4}}})")) ==
         "/nodes/0/op/Relu/bit: unknown attribute; Relu has none");
   CHECK(error_of(file_with(R"({"op": {"FakeQuantize": {"bits": "4"}}})")) ==
@@ -102,7 +107,8 @@ TEST_CASE("format: faults in the text are named by a JSON pointer") {
         "/nodes/0/op/FakeQuantize/bits: expected an integer, got 4.5");
   CHECK(error_of(file_with(R"({"op": {"FakeQuantize": {"bits": 4294967300}}})")) ==
         "/nodes/0/op/FakeQuantize/bits: expected an integer of 32 bits, got 4294967300");
-  CHECK(error_of(file_with(R"({"op": {"FakeQuantize": {"scale_mode": {"EMA": {"decay": "x"}}}}})")) ==
+  CHECK(error_of(file_with(
+            R"({"op": {"FakeQuantize": {"scale_mode": {"EMA": {"decay": "x"}}}}})")) ==
         "/nodes/0/op/FakeQuantize/scale_mode/EMA/decay: expected a number, got \"x\"");
   CHECK(error_of(file_with(R"({"label": 5, "op": "Relu"})")) ==
         "/nodes/0/label: expected a text, got 5");
@@ -116,7 +122,8 @@ TEST_CASE("format: graphs that the builder would refuse are refused at their nod
   CHECK(error_of(file_with(input + R"(, {"op": "Relu", "operands": [-1]})")) ==
         "/nodes/1: Relu %1 (%-1): operand %-1 does not exist; the graph has 1 nodes");
   CHECK(error_of(file_with(input + R"(, {"op": "MatMul", "operands": [0, 0]})")) ==
-        "/nodes/1: MatMul %1 (%0 'x' f32[2, 3], %0 'x' f32[2, 3]): inner extents differ: 3 and 2");
+        "/nodes/1: MatMul %1 (%0 'x' f32[2, 3], %0 'x' f32[2, 3]): inner extents differ: 3 and "
+        "2");
   CHECK(error_of(file_with(input, "", R"(, "outputs": [3])")) ==
         "/outputs: node %3 does not exist; the graph has 1 nodes");
   CHECK(error_of(file_with(R"({"label": "x", "op": {"Input": {"shape": [-1]}}})")) ==
@@ -126,16 +133,19 @@ TEST_CASE("format: graphs that the builder would refuse are refused at their nod
 TEST_CASE("format: huge numbers, depths and shapes cost no memory and no crash") {
   CHECK(error_of(file_with(R"({"label": "x", "op": {"Input": {"shape": [1e300]}}})")) ==
         "/nodes/0/op/Input/shape/0: expected an integer, got 1e+300");
-  CHECK(error_of(file_with(R"({"label": "x", "op": {"Input": {"shape": [99999999999999999999]}}})")) ==
+  CHECK(error_of(file_with(
+            R"({"label": "x", "op": {"Input": {"shape": [99999999999999999999]}}})")) ==
         "/nodes/0/op/Input/shape/0: expected an integer, got 1e+20");
-  CHECK(error_of(file_with(R"({"op": {"Clamp": {"high": 1e999}}})")).starts_with("/: is not JSON: "));
+  CHECK(error_of(file_with(R"({"op": {"Clamp": {"high": 1e999}}})"))
+            .starts_with("/: is not JSON: "));
   CHECK(error_of(std::string(100000, '[')) == "/: nested deeper than 64 levels");
   const std::string parameter =
       R"({"label": "w", "op": {"Parameter": {"shape": [1099511627776, 256]}}})";
   CHECK(error_of(file_with(parameter)) ==
         "/values: the value of 'w' f32[1099511627776, 256] is missing");
-  CHECK(error_of(file_with(parameter,
-                           R"("w": {"dtype": "f32", "shape": [1099511627776, 256], "data": "AAAA"})")) ==
+  CHECK(error_of(file_with(
+            parameter,
+            R"("w": {"dtype": "f32", "shape": [1099511627776, 256], "data": "AAAA"})")) ==
         "/values/w/data: expected 1125899906842624 bytes for f32[1099511627776, 256], got 3");
 }
 
@@ -143,17 +153,20 @@ TEST_CASE("format: a network whose activations do not fit is an error, not a cra
   Model model = model_from_json(file_with(
       R"({"label": "x", "op": {"Input": {"shape": [1099511627776, 256]}}}, {"op": "Relu", "operands": [0]})",
       "", R"(, "outputs": [1])"));
-  CHECK(test::error_text<Error>([&] { Tape tape(model.graph, model.parameters, {}); })
-            .starts_with("cannot allocate "));
+  CHECK(test::error_text<Error>([&] {
+          Tape tape(model.graph, model.parameters, {});
+        }).starts_with("cannot allocate "));
 }
 
 TEST_CASE("format: values that do not fit the graph are refused") {
   const std::string w = R"({"label": "w", "op": {"Parameter": {"shape": [1]}}})";
   CHECK(error_of(file_with(w, R"("v": {})")) ==
         "/values/v: the graph has no parameter or state of this name");
-  CHECK(error_of(file_with(w, R"("w": {"dtype": "f32", "shape": [2], "data": "AAAAAAAAAAA="})")) ==
+  CHECK(error_of(
+            file_with(w, R"("w": {"dtype": "f32", "shape": [2], "data": "AAAAAAAAAAA="})")) ==
         "/values/w: expected f32[1], got f32[2]");
-  CHECK(error_of(file_with(w, R"("w": {"dtype": "f64", "shape": [1], "data": "AAAAAAAAAAA="})")) ==
+  CHECK(error_of(
+            file_with(w, R"("w": {"dtype": "f64", "shape": [1], "data": "AAAAAAAAAAA="})")) ==
         "/values/w: expected f32[1], got f64[1]");
   CHECK(error_of(file_with(w, R"("w": {"dtype": "f32", "shape": [1], "data": "AAA*"})")) ==
         "/values/w/data: expected base64 text, got \"AAA*\"");
@@ -185,7 +198,8 @@ TEST_CASE("format: every truncation and every damaged byte of a file is refused 
 
 TEST_CASE("format: duplicated and surplus members are refused") {
   const std::string text = read_file(golden_path(), 1 << 20);
-  CHECK(error_of(replaced(text, "\"outputs\":", "\"output\":")).starts_with("/output: unknown key"));
+  CHECK(error_of(replaced(text, "\"outputs\":", "\"output\":"))
+            .starts_with("/output: unknown key"));
   CHECK(error_of(file_with(R"({"op": {"Relu": {}, "Tanh": {}}})")) ==
         "/nodes/0/op: expected a name or an object with one name, got an object");
 }

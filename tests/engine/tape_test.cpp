@@ -111,8 +111,9 @@ TEST_CASE("tape: scales and quantization noise can be read back") {
   const double step = tape.scales(input)[0];
   CHECK(tape.status(input).noise > 0.5 * step * step / 12);
   CHECK(tape.status(input).noise < 2.0 * step * step / 12);
-  CHECK(error_text<GraphError>([&] { (void)tape.scales(c.loss); }).ends_with(
-      ": is not a quantizer of this tape"));
+  CHECK(error_text<GraphError>([&] {
+          (void)tape.scales(c.loss);
+        }).ends_with(": is not a quantizer of this tape"));
 }
 
 TEST_CASE("tape: set_qparams takes a number, a list or a tensor and refuses what cannot be") {
@@ -124,17 +125,19 @@ TEST_CASE("tape: set_qparams takes a number, a list or a tensor and refuses what
   Parameters parameters(graph, 1);
   Tape tape(graph, parameters, {});
   std::ranges::fill(tape.input<float>(x), 0.6f);
-  CHECK(error_text<GraphError>([&] { tape.forward(mode::eval); }) ==
-        "FakeQuantize %2 'y' (%0 'x' f32[1, 3], %1 's' f32[3]): scale of channel 0 is 0; set it "
-        "with set_qparams or observe");
+  CHECK(
+      error_text<GraphError>([&] { tape.forward(mode::eval); }) ==
+      "FakeQuantize %2 'y' (%0 'x' f32[1, 3], %1 's' f32[3]): scale of channel 0 is 0; set it "
+      "with set_qparams or observe");
   set_qparams(parameters, "s", 0.5);
   tape.forward(mode::eval);
   CHECK(tape.value<float>(y)[2] == 0.5f);
   set_qparams(parameters, "s", std::vector<double>{1, 0.5, 0.25});
   CHECK(qparams(parameters, "s") == std::vector<double>{1, 0.5, 0.25});
   set_qparams(parameters, "s", Tensor::of<float>({3}, std::vector<float>{2, 2, 2}));
-  CHECK(error_text<GraphError>([&] { set_qparams(parameters, "s", std::vector<double>{1, 2}); }) ==
-        "'s' has 3 scales, got 2");
+  CHECK(error_text<GraphError>([&] {
+          set_qparams(parameters, "s", std::vector<double>{1, 2});
+        }) == "'s' has 3 scales, got 2");
   CHECK(error_text<GraphError>([&] { set_qparams(parameters, "s", 0.0); }) ==
         "'s': scale 0 must be positive and a normal f32, got 0");
   CHECK(error_text<GraphError>([&] { set_qparams(parameters, "s", -1.0); }) ==
@@ -156,12 +159,15 @@ TEST_CASE("tape: a label out of range is an error that names it, and training ca
   Tape tape(c.graph, parameters, {.roots = {c.loss}});
   test::feed(tape, c, 0);
   tape.input<int32_t>(c.labels)[3] = 10;
-  CHECK(error_text<GraphError>([&] { tape.forward(mode::qat); })
-            .ends_with(": label 10 at row 3 is outside the classes"));
-  CHECK(error_text<GraphError>([&] { tape.backward(); }) == "backward needs a forward before it");
+  CHECK(error_text<GraphError>([&] {
+          tape.forward(mode::qat);
+        }).ends_with(": label 10 at row 3 is outside the classes"));
+  CHECK(error_text<GraphError>([&] { tape.backward(); }) ==
+        "backward needs a forward before it");
   tape.input<int32_t>(c.labels)[3] = -1;
-  CHECK(error_text<GraphError>([&] { tape.forward(mode::qat); })
-            .ends_with(": label -1 at row 3 is outside the classes"));
+  CHECK(error_text<GraphError>([&] {
+          tape.forward(mode::qat);
+        }).ends_with(": label -1 at row 3 is outside the classes"));
   test::feed(tape, c, 1);
   tape.forward(mode::qat);
   tape.backward();
@@ -197,7 +203,8 @@ TEST_CASE("tape: gradients of several steps add up on request") {
   once.forward(mode::eval);
   once.backward();
   const auto entry = parameters.at("fc2.bias");
-  const std::vector<float> first(entry.gradients<float>().begin(), entry.gradients<float>().end());
+  const std::vector<float> first(entry.gradients<float>().begin(),
+                                 entry.gradients<float>().end());
   parameters.zero_gradients();
   test::feed(summing, c, 0);
   for (int i = 0; i < 2; ++i) {
@@ -217,10 +224,12 @@ TEST_CASE("tape: what it cannot give or bind is an error that says so") {
         "Input %1 'labels': no output of this tape needs it");
   CHECK(error_text<GraphError>([&] { (void)tape.input<double>(c.x); }) ==
         "Input %0 'x': is f32[32, 40], accessed as f64");
-  CHECK(error_text<GraphError>([&] { (void)tape.input<float>(c.logits); }).ends_with(
-      ": is not an input"));
-  CHECK(error_text<GraphError>([&] { (void)tape.value<float>(NodeId{4}); }).ends_with(
-      ": is not an output of this tape"));
+  CHECK(error_text<GraphError>([&] {
+          (void)tape.input<float>(c.logits);
+        }).ends_with(": is not an input"));
+  CHECK(error_text<GraphError>([&] {
+          (void)tape.value<float>(NodeId{4});
+        }).ends_with(": is not an output of this tape"));
   CHECK(error_text<GraphError>([&] { tape.backward(); }) ==
         "this tape has no roots to start gradients from");
   CHECK(error_text<ArgumentError>([&] { Tape bad(c.graph, parameters, {.threads = 0}); }) ==

@@ -22,6 +22,7 @@ TEST_CASE("views: inputs are written and outputs read as xtensor expressions") {
   const auto logits = view<float>(tape, c.logits);
   CHECK(logits(3, 2) == tape.value<float>(c.logits)[3 * 10 + 2]);
   CHECK(view<float>(tape, "fc1.weight").shape(0) == 70);
-  CHECK(test::error_text<GraphError>([&] { (void)view<double>(tape, c.logits); })
-            .ends_with("accessed as f64"));
+  CHECK(test::error_text<GraphError>([&] {
+          (void)view<double>(tape, c.logits);
+        }).ends_with("accessed as f64"));
 }

@@ -115,8 +115,8 @@ TEST_CASE("ops: missing attributes take their defaults") {
 TEST_CASE("ops: every op that passes a gradient has a case in the gradient table") {
   for_each_op([&]<class T>(const T& op) {
     const auto slots = op.slots();
-    const bool passes = std::is_same_v<T, Parameter> ||
-                        std::ranges::any_of(slots, &Slot::differentiable);
+    const bool passes =
+        std::is_same_v<T, Parameter> || std::ranges::any_of(slots, &Slot::differentiable);
     const bool tested = std::ranges::any_of(test::grad_cases(), [](const test::GradCase& c) {
       return std::holds_alternative<T>(c.op);
     });

@@ -64,8 +64,12 @@ void for_each_attribute(F f) {
       for (auto rounding : {Rounding::HalfEven, Rounding::HalfAway, Rounding::HalfUp}) {
         for (auto division : {Division::Exact, Division::Reciprocal}) {
           for (auto mask : {MaskRule::Code, MaskRule::Value}) {
-            f(FakeQuantize{.bits = bits, .range = range, .rounding = rounding,
-                           .division = division, .ste = Ste::ClippedIdentity, .mask = mask});
+            f(FakeQuantize{.bits = bits,
+                           .range = range,
+                           .rounding = rounding,
+                           .division = division,
+                           .ste = Ste::ClippedIdentity,
+                           .mask = mask});
           }
         }
       }
@@ -76,13 +80,18 @@ void for_each_attribute(F f) {
 /// Values on, next to and between half-grid points, and all the odd ones.
 template <class T>
 std::vector<T> probes(T scale, CodeLimits limits) {
-  std::vector<T> x = {T(0), T(-0.0), std::numeric_limits<T>::infinity(),
-                      -std::numeric_limits<T>::infinity(), std::numeric_limits<T>::quiet_NaN(),
-                      std::numeric_limits<T>::denorm_min(), std::numeric_limits<T>::max()};
+  std::vector<T> x = {T(0),
+                      T(-0.0),
+                      std::numeric_limits<T>::infinity(),
+                      -std::numeric_limits<T>::infinity(),
+                      std::numeric_limits<T>::quiet_NaN(),
+                      std::numeric_limits<T>::denorm_min(),
+                      std::numeric_limits<T>::max()};
   const int32_t span = std::min(limits.q_max + 2, 40);
   for (int32_t q = -span; q <= span; ++q) {
     const T tie = (static_cast<T>(q) + T(0.5)) * scale;
-    for (T v : {tie, std::nextafter(tie, T(1e30)), std::nextafter(tie, T(-1e30)), tie * T(1.3)}) {
+    for (T v :
+         {tie, std::nextafter(tie, T(1e30)), std::nextafter(tie, T(-1e30)), tie * T(1.3)}) {
       x.push_back(v);
     }
   }
@@ -149,32 +158,57 @@ std::string error_of(const FakeQuantize& op, const std::vector<TensorType>& inpu
 
 TEST_CASE("fake_quantize: golden vector of a narrow 3-bit range, ties to even") {
   check_golden({.bits = 3}, 0.5f,
-               {{0.0f, 0.0f, true}, {-0.0f, 0.0f, true}, {0.25f, 0.0f, true},
-                {-0.25f, 0.0f, true}, {0.75f, 1.0f, true}, {1.25f, 1.0f, true},
-                {1.5f, 1.5f, true}, {1.74f, 1.5f, true}, {1.75f, 1.5f, false},
-                {-1.5f, -1.5f, true}, {-1.75f, -1.5f, false}, {100.0f, 1.5f, false},
-                {infinity, 1.5f, false}, {-infinity, -1.5f, false}, {not_a_number, not_a_number, false},
-                {1e-45f, 0.0f, true}, {-0.2f, 0.0f, true}});
+               {{0.0f, 0.0f, true},
+                {-0.0f, 0.0f, true},
+                {0.25f, 0.0f, true},
+                {-0.25f, 0.0f, true},
+                {0.75f, 1.0f, true},
+                {1.25f, 1.0f, true},
+                {1.5f, 1.5f, true},
+                {1.74f, 1.5f, true},
+                {1.75f, 1.5f, false},
+                {-1.5f, -1.5f, true},
+                {-1.75f, -1.5f, false},
+                {100.0f, 1.5f, false},
+                {infinity, 1.5f, false},
+                {-infinity, -1.5f, false},
+                {not_a_number, not_a_number, false},
+                {1e-45f, 0.0f, true},
+                {-0.2f, 0.0f, true}});
 }
 
 TEST_CASE("fake_quantize: golden vector of a full 3-bit range, ties away from zero") {
   check_golden({.bits = 3, .range = CodeRange::Full, .rounding = Rounding::HalfAway}, 1.0f,
-               {{0.5f, 1.0f, true}, {-0.5f, -1.0f, true}, {0.49999997f, 0.0f, true},
-                {2.5f, 3.0f, true}, {3.49f, 3.0f, true}, {3.5f, 3.0f, false},
-                {-3.5f, -4.0f, true}, {-4.4f, -4.0f, true}, {-4.5f, -4.0f, false}});
+               {{0.5f, 1.0f, true},
+                {-0.5f, -1.0f, true},
+                {0.49999997f, 0.0f, true},
+                {2.5f, 3.0f, true},
+                {3.49f, 3.0f, true},
+                {3.5f, 3.0f, false},
+                {-3.5f, -4.0f, true},
+                {-4.4f, -4.0f, true},
+                {-4.5f, -4.0f, false}});
 }
 
 TEST_CASE("fake_quantize: golden vector of an unsigned 2-bit range, ties up") {
   check_golden({.bits = 2, .range = CodeRange::Unsigned, .rounding = Rounding::HalfUp}, 1.0f,
-               {{0.5f, 1.0f, true}, {1.5f, 2.0f, true}, {-0.5f, 0.0f, true},
-                {-0.51f, 0.0f, false}, {3.4f, 3.0f, true}, {3.5f, 3.0f, false},
+               {{0.5f, 1.0f, true},
+                {1.5f, 2.0f, true},
+                {-0.5f, 0.0f, true},
+                {-0.51f, 0.0f, false},
+                {3.4f, 3.0f, true},
+                {3.5f, 3.0f, false},
                 {0.49999997f, 0.0f, true}});
 }
 
 TEST_CASE("fake_quantize: golden vector of the value mask") {
   check_golden({.bits = 3, .mask = MaskRule::Value}, 0.5f,
-               {{1.5f, 1.5f, true}, {1.5000001f, 1.5f, false}, {-1.5f, -1.5f, true},
-                {-1.6f, -1.5f, false}, {not_a_number, not_a_number, false}, {0.0f, 0.0f, true}});
+               {{1.5f, 1.5f, true},
+                {1.5000001f, 1.5f, false},
+                {-1.5f, -1.5f, true},
+                {-1.6f, -1.5f, false},
+                {not_a_number, not_a_number, false},
+                {0.0f, 0.0f, true}});
 }
 
 TEST_CASE("fake_quantize: f32 and f64 equal the formulas for every combination of attributes") {
@@ -208,8 +242,11 @@ TEST_CASE("fake_quantize: per-batch scales of every axis equal the formula") {
   const Shape shape{3, 70, 5};
   for (auto denominator : {Denominator::QMax, Denominator::HalfSpan}) {
     for (int axis : {0, 1, 2, -1}) {
-      const FakeQuantize op{.bits = 4, .axis = axis, .range = CodeRange::Full,
-                            .denominator = denominator, .ste = Ste::ClippedIdentity};
+      const FakeQuantize op{.bits = 4,
+                            .axis = axis,
+                            .range = CodeRange::Full,
+                            .denominator = denominator,
+                            .ste = Ste::ClippedIdentity};
       QuantizerBench<float, float> bench(op, shape);
       bench.x = random_values(bench.x.size(), 4);
       std::ranges::fill(bench.dy, 1.0f);
@@ -240,8 +277,8 @@ TEST_CASE("fake_quantize: per-batch never clips the element that set the scale")
       op.denominator = seed % 2 == 0 ? Denominator::QMax : Denominator::HalfSpan;
       QuantizerBench<float, float> bench(op, {97});
       bench.x = random_values(97, seed);
-      const auto largest = std::ranges::max_element(
-          bench.x, {}, [](float v) { return std::fabs(v); });
+      const auto largest =
+          std::ranges::max_element(bench.x, {}, [](float v) { return std::fabs(v); });
       if (op.range == CodeRange::Unsigned) *largest = std::fabs(*largest);
       std::ranges::fill(bench.dy, 1.0f);
       bench.forward(mode::qat);
@@ -261,7 +298,8 @@ TEST_CASE("fake_quantize: all-zero channels take the floor and stay zero") {
 
 TEST_CASE("fake_quantize: empty tensors pass and leave the state alone") {
   for (const ScaleMode& scale_mode : {ScaleMode{PerBatch{}}, ScaleMode{EMA{}}}) {
-    QuantizerBench<float, float> bench(FakeQuantize{.axis = 1, .scale_mode = scale_mode}, {0, 3});
+    QuantizerBench<float, float> bench(FakeQuantize{.axis = 1, .scale_mode = scale_mode},
+                                       {0, 3});
     bench.state = {0.5f, 0.0f, 2.0f};
     bench.forward(mode::qat);
     bench.backward();

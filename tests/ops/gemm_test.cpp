@@ -33,8 +33,9 @@ std::vector<float> product(const Gemm& g, int threads) {
 
 TEST_CASE("gemm: f32 agrees with the f64 loop for all transposes, batches and accumulation") {
   for (int kind = 0; kind < 16; ++kind) {
-    const Gemm g{1 + 2 * (kind >> 3), 17, 9, kind == 0 ? 2500 : 33, (kind & 1) != 0,
-                 (kind & 2) != 0, (kind & 4) != 0};
+    const Gemm g{
+        1 + 2 * (kind >> 3), 17, 9, kind == 0 ? 2500 : 33, (kind & 1) != 0, (kind & 2) != 0,
+        (kind & 4) != 0};
     const auto a = values(g.batch * g.m * g.k, 1);
     const auto b = values(g.batch * g.k * g.n, 2);
     const auto c = values(g.batch * g.m * g.n, 3);
@@ -50,16 +51,26 @@ TEST_CASE("gemm: f32 agrees with the f64 loop for all transposes, batches and ac
 
 TEST_CASE("gemm: an empty sum is zero, or what was there") {
   std::vector<float> c = {1, 2};
-  prepare_gemm(Gemm{.m = 1, .n = 2, .k = 0, .accumulate = true}, c.data(), c.data(), c.data(), 1)();
+  prepare_gemm(Gemm{.m = 1, .n = 2, .k = 0, .accumulate = true}, c.data(), c.data(), c.data(),
+               1)();
   CHECK(c == std::vector<float>{1, 2});
   prepare_gemm(Gemm{.m = 1, .n = 2, .k = 0}, c.data(), c.data(), c.data(), 1)();
   CHECK(c == std::vector<float>{0, 0});
 }
 
 TEST_CASE("gemm: equal bits at 1, 2, 4 and 8 threads, long sums and narrow results included") {
-  for (const auto& [m, n, k] : std::vector<std::array<int64_t, 3>>{
-           {64, 256, 784}, {64, 10, 128}, {256, 784, 64}, {10, 128, 8192}, {10, 10, 60000},
-           {1, 10, 1024}, {1, 1, 5000}, {33, 1000, 70}, {1000, 31, 70}, {2, 3, 1024}, {3000, 33, 1500}, {128, 10, 1000}}) {
+  for (const auto& [m, n, k] : std::vector<std::array<int64_t, 3>>{{64, 256, 784},
+                                                                   {64, 10, 128},
+                                                                   {256, 784, 64},
+                                                                   {10, 128, 8192},
+                                                                   {10, 10, 60000},
+                                                                   {1, 10, 1024},
+                                                                   {1, 1, 5000},
+                                                                   {33, 1000, 70},
+                                                                   {1000, 31, 70},
+                                                                   {2, 3, 1024},
+                                                                   {3000, 33, 1500},
+                                                                   {128, 10, 1000}}) {
     for (int kind = 0; kind < 4; ++kind) {
       const Gemm g{1, m, n, k, (kind & 1) != 0, (kind & 2) != 0, false};
       const auto one = product(g, 1);

@@ -29,10 +29,14 @@ double worst_ulp(F ours, G exact, double low, double high) {
 }  // namespace
 
 TEST_CASE("math: errors stay within the documented units in the last place") {
-  CHECK(worst_ulp(math::exp, [](long double x) { return std::exp(x); }, -700, 700) <= 1);
-  CHECK(worst_ulp(math::log, [](long double x) { return std::log(x); }, 1e-3, 10) <= 1);
-  CHECK(worst_ulp(math::tanh, [](long double x) { return std::tanh(x); }, -20, 20) <= 3);
-  CHECK(worst_ulp(math::erf, [](long double x) { return std::erf(x); }, -7, 7) <= 27);
+  CHECK(worst_ulp(
+            math::exp, [](long double x) { return std::exp(x); }, -700, 700) <= 1);
+  CHECK(worst_ulp(
+            math::log, [](long double x) { return std::log(x); }, 1e-3, 10) <= 1);
+  CHECK(worst_ulp(
+            math::tanh, [](long double x) { return std::tanh(x); }, -20, 20) <= 3);
+  CHECK(worst_ulp(
+            math::erf, [](long double x) { return std::erf(x); }, -7, 7) <= 27);
 }
 
 TEST_CASE("math: ends, infinities and NaN") {
@@ -46,7 +50,8 @@ TEST_CASE("math: ends, infinities and NaN") {
   CHECK(math::log(1) == 0);
   CHECK(math::log(inf) == inf);
   CHECK(std::isnan(math::log(-1)));
-  CHECK(math::log(std::numeric_limits<double>::denorm_min()) == doctest::Approx(-744.44007192138122));
+  CHECK(math::log(std::numeric_limits<double>::denorm_min()) ==
+        doctest::Approx(-744.44007192138122));
   CHECK(math::tanh(inf) == 1);
   CHECK(math::tanh(-inf) == -1);
   CHECK(std::signbit(math::tanh(-0.0)));

@@ -12,7 +12,8 @@
 namespace qtape::test {
 namespace {
 
-/// A graph around one op whose differentiable operands are parameters, but for `fixed`, an input.
+/// A graph around one op whose differentiable operands are parameters, but for `fixed`, an
+/// input.
 struct Bench {
   const GradCase& grad_case;
   int fixed;
@@ -138,7 +139,8 @@ void check_against_differences(Bench& bench, size_t i) {
 
 void check_accumulation(const GradCase& c, size_t i, const std::vector<double>& expected) {
   Bench bench(c, -1, false, true);
-  for (double& each : bench.parameters.at("x" + std::to_string(i)).gradients<double>()) each = 0.5;
+  for (double& each : bench.parameters.at("x" + std::to_string(i)).gradients<double>())
+    each = 0.5;
   bench.run();
   const std::vector<double> got = bench.gradient(i);
   for (size_t k = 0; k < got.size(); ++k) {
@@ -146,7 +148,8 @@ void check_accumulation(const GradCase& c, size_t i, const std::vector<double>& 
   }
 }
 
-/// Another operand's missing gradient changes no bit of this one's, and nothing is written outside.
+/// Another operand's missing gradient changes no bit of this one's, and nothing is written
+/// outside.
 void check_unwanted(const GradCase& c, size_t i, size_t other,
                     const std::vector<double>& expected) {
   Bench bench(c, static_cast<int>(other), false, false);

@@ -26,8 +26,9 @@ struct GradCase {
 /// The table: at least one case for every differentiable op.
 const std::vector<GradCase>& grad_cases();
 
-/// Reports through doctest: f64 central differences with a random upstream vector, accumulation,
-/// operands without gradient, guards around every buffer, memory sharing on and off.
+/// Reports through doctest: f64 central differences with a random upstream vector,
+/// accumulation, operands without gradient, guards around every buffer, memory sharing on and
+/// off.
 void check_grad_case(const GradCase& grad_case);
 
 }  // namespace qtape::test

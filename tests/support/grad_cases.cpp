@@ -59,7 +59,8 @@ const std::vector<GradCase>& grad_cases() {
       {Dropout{.rate = 0.4}, {{{67}}}},
       {Dropout{}, {{{67}}}, mode::eval},
       {Cast{.dtype = DType::F64}, {{{7}}}},
-      // With quantizers off, FakeQuantize is the identity; its surrogates have tests of their own.
+      // With quantizers off, FakeQuantize is the identity; its surrogates have tests of their
+      // own.
       {FakeQuantize{.ste = Ste::ClippedIdentity}, {{{67}}}},
       {FakeQuantize{.axis = 0, .ste = Ste::Tanh, .scale_mode = EMA{}},
        {{{3, 5}}, {{3}, 0.1, 0.1, DType::F64, true}}},

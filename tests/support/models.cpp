@@ -13,14 +13,14 @@ Classifier make_classifier(const ClassifierOptions& o) {
                            .range = CodeRange::Unsigned,
                            .ste = Ste::ClippedIdentity,
                            .scale_mode = EMA{.decay = 0.9}};
-  NodeId y = linear(c.graph, c.x,
-                    {.out = o.hidden, .weight_quantizer = weight, .input_quantizer = input,
-                     .label = "fc1"});
+  NodeId y = linear(
+      c.graph, c.x,
+      {.out = o.hidden, .weight_quantizer = weight, .input_quantizer = input, .label = "fc1"});
   y = c.graph.add(Relu{}, {y});
   if (o.dropout > 0) y = c.graph.add(Dropout{.rate = o.dropout}, {y});
-  c.logits = linear(c.graph, y,
-                    {.out = o.classes, .weight_quantizer = weight, .input_quantizer = input,
-                     .label = "fc2"});
+  c.logits = linear(
+      c.graph, y,
+      {.out = o.classes, .weight_quantizer = weight, .input_quantizer = input, .label = "fc2"});
   c.loss = c.graph.add(SoftmaxCrossEntropy{}, {c.logits, c.labels}, "loss");
   c.graph.set_outputs({c.logits, c.loss});
   return c;

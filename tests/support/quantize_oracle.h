@@ -1,5 +1,5 @@
-// The formulas of docs/quantization.md written out once more, in long double and without any code
-// of the library: what FakeQuantize must equal.
+// The formulas of docs/quantization.md written out once more, in long double and without any
+// code of the library: what FakeQuantize must equal.
 #pragma once
 
 #include <cmath>
@@ -18,7 +18,8 @@ inline long double oracle_round(long double v, Rounding rounding) {
   return std::fmod(low, 2.0L) == 0 ? low : low + 1;
 }
 
-/// x / s as T computes it: one exactly rounded division, or a product with the rounded reciprocal.
+/// x / s as T computes it: one exactly rounded division, or a product with the rounded
+/// reciprocal.
 template <class T>
 T oracle_quotient(T x, T scale, Division division) {
   if (division == Division::Exact) return static_cast<T>(x / scale);
@@ -45,7 +46,8 @@ bool oracle_inside(T x, T scale, const FakeQuantize& op) {
   const auto [q_min, q_max] = op.limits();
   const bool open_above = std::holds_alternative<PerBatch>(op.scale_mode);
   if (op.mask == MaskRule::Value) {
-    return x >= static_cast<T>(q_min) * scale && (open_above || x <= static_cast<T>(q_max) * scale);
+    return x >= static_cast<T>(q_min) * scale &&
+           (open_above || x <= static_cast<T>(q_max) * scale);
   }
   const T v = oracle_quotient(x, scale, op.division);
   if (std::isinf(v)) return v > 0 && open_above;

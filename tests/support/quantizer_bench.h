@@ -46,7 +46,8 @@ class QuantizerBench {
 
  private:
   Binding binding(bool accumulate) {
-    operands_ = {reinterpret_cast<std::byte*>(x.data()), reinterpret_cast<std::byte*>(state.data())};
+    operands_ = {reinterpret_cast<std::byte*>(x.data()),
+                 reinterpret_cast<std::byte*>(state.data())};
     operands_.resize(types_.size());
     gradients_ = {{reinterpret_cast<std::byte*>(dx.data()), accumulate}, {}};
     gradients_.resize(types_.size());

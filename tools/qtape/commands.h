@@ -15,7 +15,8 @@ struct ReplayOptions {
   bool quantize = true;  ///< false: quantizers are off
 };
 
-/// Runs a saved model over a data set's test images; prints accuracy and a SHA-256 of the outputs.
+/// Runs a saved model over a data set's test images; prints accuracy and a SHA-256 of the
+/// outputs.
 void replay(const ReplayOptions& options);
 
 }  // namespace qtape::tool

@@ -20,9 +20,10 @@ void print_quantizer(const Model& model, NodeId id) {
   if (node.operands.size() > 1) {
     const auto values = qparams(model.parameters, model.graph[node.operands[1]].label);
     const auto [low, high] = std::ranges::minmax(values);
-    scales = high == 0            ? "not observed yet"
-             : values.size() == 1 ? fmt::format("{}", values[0])
-                                  : fmt::format("{} to {}, {} channels", low, high, values.size());
+    scales = high == 0 ? "not observed yet"
+             : values.size() == 1
+                 ? fmt::format("{}", values[0])
+                 : fmt::format("{} to {}, {} channels", low, high, values.size());
   }
   fmt::print("  {:<24} {} bits, codes {}..{}, {}, {}, scale {}\n",
              node.label.empty() ? fmt::format("%{}", id.index) : node.label, op.bits,

@@ -21,8 +21,8 @@ void replay(const ReplayOptions& options) {
   data::Evaluator evaluator(model.graph, model.parameters, options.threads);
   const data::Evaluation result =
       evaluator.run(images, options.quantize ? mode::eval : mode::float_eval);
-  fmt::print("{} images, accuracy {:.2f} %\noutputs sha256 {}\n", images.size(), result.accuracy,
-             result.outputs_sha256);
+  fmt::print("{} images, accuracy {:.2f} %\noutputs sha256 {}\n", images.size(),
+             result.accuracy, result.outputs_sha256);
 }
 
 }  // namespace qtape::tool
