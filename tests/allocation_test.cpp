@@ -53,6 +53,9 @@ void* allocate(size_t size, size_t alignment, const void* caller) {
                                      const std::nothrow_t&) noexcept {
   return allocate(size, static_cast<size_t>(alignment), __builtin_return_address(0));
 }
+[[gnu::noinline]] void* operator new(size_t size, const std::nothrow_t&) noexcept {
+  return allocate(size, 1, __builtin_return_address(0));
+}
 [[gnu::noinline]] void operator delete(void* data) noexcept { std::free(data); }
 [[gnu::noinline]] void operator delete[](void* data) noexcept { std::free(data); }
 [[gnu::noinline]] void operator delete(void* data, size_t) noexcept { std::free(data); }

@@ -5,9 +5,9 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <regex>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace {
@@ -19,8 +19,16 @@ struct Include {
   std::string target;
 };
 
+/// The target of an #include line, or nothing.
+std::string target_of(const std::string& line) {
+  constexpr std::string_view directive = "#include ";
+  if (!line.starts_with(directive)) return {};
+  const size_t begin = line.find_first_of("<\"", directive.size());
+  const size_t end = line.find_first_of(">\"", begin + 1);
+  return begin == std::string::npos ? "" : line.substr(begin + 1, end - begin - 1);
+}
+
 std::vector<Include> includes_of(const std::vector<std::string>& folders) {
-  static const std::regex line_pattern("^#include [<\"]([^>\"]+)[>\"]");
   std::vector<Include> found;
   for (const std::string& folder : folders) {
     for (const auto& entry :
@@ -30,8 +38,8 @@ std::vector<Include> includes_of(const std::vector<std::string>& folders) {
       std::ifstream file(entry.path());
       const std::string name = fs::relative(entry.path(), QTAPE_SOURCE).string();
       for (std::string line; std::getline(file, line);) {
-        std::smatch match;
-        if (std::regex_search(line, match, line_pattern)) found.push_back({name, match[1]});
+        const std::string target = target_of(line);
+        if (!target.empty()) found.push_back({name, target});
       }
     }
   }
