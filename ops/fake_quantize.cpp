@@ -2,9 +2,9 @@
 
 #include <atomic>
 #include <cmath>
-#include <cstring>
 #include <limits>
 
+#include "qtape/ops/core/copy.h"
 #include "qtape/ops/core/math.h"
 #include "qtape/ops/core/quantize_layout.h"
 
@@ -19,20 +19,6 @@ QuantizeLayout layout_of(const FakeQuantize& op, const Shape& shape) {
   std::optional<int> axis;
   if (op.axis) axis = resolve_axis(*op.axis, shape);
   return {shape, axis};
-}
-
-template <class Body>
-auto dispatch_storage(DType dtype, const Body& body) {
-  switch (dtype) {
-    case DType::F64:
-      return body.template operator()<double>();
-    case DType::F16:
-      return body.template operator()<Half>();
-    case DType::BF16:
-      return body.template operator()<BHalf>();
-    default:
-      return body.template operator()<float>();
-  }
 }
 
 /// The scales of one node: where they come from and where the ones in use are recorded.
@@ -125,6 +111,7 @@ class Forward {
         x_(b.operand<const S>(0)),
         y_(b.y<S>()),
         mask_(reinterpret_cast<uint64_t*>(b.saved)),
+        copy_(view_forward(b)),
         status_(b.status),
         threads_(b.threads) {}
 
@@ -133,8 +120,8 @@ class Forward {
     const bool ema = std::holds_alternative<EMA>(op_.scale_mode);
     const bool observe = ema && step.mode.observe && status_->observing;
     status_->applied = quantize;
-    if (!quantize && !observe) return copy();
-    if (std::holds_alternative<Fixed>(op_.scale_mode)) return run_fixed();
+    if (!quantize && !observe) return copy(step);
+    if (std::holds_alternative<Fixed>(op_.scale_mode)) return run_fixed(step);
     if (ema && !observe && scales_.first_unusable() < 0) {
       scales_.use_state();
       return quantize_all();
@@ -144,18 +131,18 @@ class Forward {
     }
     measure_all(observe);
     if (quantize) return quantize_all();
-    copy();
+    copy(step);
   }
 
  private:
-  void run_fixed() const {
+  void run_fixed(const Step& step) const {
     const int64_t bad = scales_.first_unusable();
     if (bad >= 0) {
       status_->fault = {
           "scale of channel {index} is {value}; set it with set_qparams or observe", bad,
           static_cast<double>(scales_.state[bad])};
       status_->applied = false;
-      return copy();
+      return copy(step);
     }
     scales_.use_state();
     quantize_all();
@@ -195,13 +182,8 @@ class Forward {
     layout_.for_each_run(threads_, [&](int64_t, const Run& run) { quantize(run); });
   }
 
-  void copy() const {
-    if (x_ == y_) return;
-    parallel_for(threads_, layout_.elements(), 1024, pointwise_grain,
-                 [&](int64_t begin, int64_t end) {
-                   std::memcpy(static_cast<void*>(y_ + begin), x_ + begin,
-                               static_cast<size_t>(end - begin) * sizeof(S));
-                 });
+  void copy(const Step& step) const {
+    if (copy_) copy_(step);
   }
 
   /// Mean of (fake(x) - x)^2 over finite x. Before quantizing: the output may overwrite x.
@@ -234,6 +216,7 @@ class Forward {
   const S* x_;
   S* y_;
   uint64_t* mask_;
+  Kernel copy_;  // empty in place
   NodeStatus* status_;
   int threads_;
 };
@@ -255,31 +238,24 @@ class Backward {
         dy_(b.dy_as<const S>()),
         dx_(b.dx<S>(0)),
         mask_(reinterpret_cast<const uint64_t*>(b.saved)),
+        pass_(view_backward(b)),
         status_(b.status),
         threads_(b.threads),
         accumulate_(b.accumulate(0)) {}
 
-  void operator()(const Step&) const {
+  void operator()(const Step& step) const {
     if (status_->applied && op_.masked()) {
       layout_.for_each_run(threads_, [&](int64_t, const Run& run) {
         select_(dy_ + run.offset, dx_ + run.offset, mask_ + run.word, run.length);
       });
     } else if (status_->applied && keeps_operand(op_.ste)) {
       layout_.for_each_run(threads_, [&](int64_t, const Run& run) { surrogate(run); });
-    } else {
-      pass_through();
+    } else if (pass_) {
+      pass_(step);
     }
   }
 
  private:
-  void pass_through() const {
-    if (dx_ == dy_) return;
-    const int64_t n = layout_.elements();
-    parallel_for(threads_, n, 1024, pointwise_grain, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) put(i, Storage<S>::load(dy_[i]));
-    });
-  }
-
   void put(int64_t i, T gradient) const {
     dx_[i] = Storage<S>::store(accumulate_ ? Storage<S>::load(dx_[i]) + gradient : gradient);
   }
@@ -315,6 +291,7 @@ class Backward {
   const S* dy_;
   S* dx_;
   const uint64_t* mask_;
+  Kernel pass_;  // empty in place
   NodeStatus* status_;
   int threads_;
   bool accumulate_;
@@ -367,7 +344,7 @@ bool FakeQuantize::masked() const {
 }
 
 Footprint FakeQuantize::footprint(Inputs inputs) const {
-  return dispatch_storage(inputs[0].dtype, [&]<class S>() -> Footprint {
+  return dispatch_float(inputs[0].dtype, [&]<class S>() -> Footprint {
     const QuantizeLayout layout = layout_of(*this, inputs[0].shape);
     const auto scale = static_cast<int64_t>(sizeof(typename Storage<S>::Compute));
     return {.saved = masked() ? 8 * layout.mask_words() : 0,
@@ -377,14 +354,14 @@ Footprint FakeQuantize::footprint(Inputs inputs) const {
 }
 
 Kernel FakeQuantize::forward(const Binding& b) const {
-  return dispatch_storage(b.output.dtype,
-                          [&]<class S>() -> Kernel { return Forward<S>(*this, b); });
+  return dispatch_float(b.output.dtype,
+                        [&]<class S>() -> Kernel { return Forward<S>(*this, b); });
 }
 
 Kernel FakeQuantize::backward(const Binding& b) const {
   if (!b.wanted(0)) return {};
-  return dispatch_storage(b.output.dtype,
-                          [&]<class S>() -> Kernel { return Backward<S>(*this, b); });
+  return dispatch_float(b.output.dtype,
+                        [&]<class S>() -> Kernel { return Backward<S>(*this, b); });
 }
 
 }  // namespace qtape

@@ -124,7 +124,8 @@ Training::Training(Model checkpoint, const data::Split& data)
       data_(data),
       network_(make_network(settings_, data.train)),
       parameters_(std::move(checkpoint.parameters)),
-      optimizer_(section_of(checkpoint, "optimizer")) {
+      optimizer_(section_of(checkpoint, "optimizer")),
+      schedule_(schedule_from(section_of(checkpoint, "schedule"))) {
   require<FormatError>(network_.graph == checkpoint.graph,
                        "/nodes: the graph is not the one that the settings describe");
   restore(section_of(checkpoint, "progress"));
@@ -159,13 +160,6 @@ void Training::restore(const Section& section) {
     epochs_.push_back({epoch, setting<double>(section, fmt::format("loss {}", epoch)),
                        setting<double>(section, fmt::format("test_accuracy {}", epoch))});
   }
-}
-
-void Training::save_checkpoint(const std::string& path, const Section& optimizer) const {
-  save_model(path, network_.graph, parameters_,
-             {{"optimizer", optimizer},
-              {"progress", progress()},
-              {"settings", to_section(settings_)}});
 }
 
 void Training::save(const std::string& path) const {
@@ -208,6 +202,14 @@ struct Training::Run {
   std::span<int32_t> labels;
 };
 
+void Training::save_checkpoint(const std::string& path, const Run& run) const {
+  save_model(path, network_.graph, parameters_,
+             {{"optimizer", run.optimizer.save()},
+              {"schedule", to_section(run.schedule)},
+              {"progress", progress()},
+              {"settings", to_section(settings_)}});
+}
+
 /// One step; the loss. A batch whose loss is not finite leaves the parameters alone.
 double Training::take_step(Run& run) {
   run.batches.fill(step_, run.x, run.labels);
@@ -238,7 +240,7 @@ void Training::after_step(Run& run, double loss) {
   }
   const bool due = options.checkpoint_every > 0 && step_ % options.checkpoint_every == 0;
   if (!options.checkpoint.empty() && (epoch_ends || due)) {
-    save_checkpoint(options.checkpoint, run.optimizer.save());
+    save_checkpoint(options.checkpoint, run);
   }
 }
 
@@ -246,6 +248,7 @@ RunResult Training::run(const RunOptions& options) {
   Run run(*this, options);
   run.tape.set_step(step_);
   if (optimizer_) run.optimizer.load(*optimizer_);
+  if (schedule_) run.schedule = *schedule_;
   const int64_t steps = settings_.epochs * run.batches.per_epoch();
   std::vector<double> times;
   times.reserve(static_cast<size_t>(std::max<int64_t>(0, steps - step_)));

@@ -7,6 +7,7 @@
 #include "qtape/engine/serialize.h"
 #include "qtape/examples/data/evaluate.h"
 #include "qtape/examples/train_mlp/network.h"
+#include "qtape/optim/schedule.h"
 
 namespace qtape::examples {
 
@@ -73,7 +74,7 @@ class Training {
 
   double take_step(Run& run);
   void after_step(Run& run, double loss);
-  void save_checkpoint(const std::string& path, const Section& optimizer) const;
+  void save_checkpoint(const std::string& path, const Run& run) const;
   Section progress() const;
   void restore(const Section& progress);
   EpochResult finish_epoch(data::Evaluator& evaluator);
@@ -82,7 +83,8 @@ class Training {
   const data::Split& data_;
   Network network_;
   Parameters parameters_;
-  std::optional<Section> optimizer_;
+  std::optional<Section> optimizer_;  // of the checkpoint, until the run restores it
+  std::optional<Schedule> schedule_;
   int64_t step_ = 0;
   Totals totals_;
   std::vector<EpochResult> epochs_;

@@ -12,22 +12,6 @@
 
 namespace qtape {
 
-/// Calls `body.template operator()<T>()` with the storage type of a float dtype: float, double,
-/// Half or BHalf.
-template <class Body>
-auto dispatch_float(DType dtype, const Body& body) {
-  switch (dtype) {
-    case DType::F64:
-      return body.template operator()<double>();
-    case DType::F16:
-      return body.template operator()<Half>();
-    case DType::BF16:
-      return body.template operator()<BHalf>();
-    default:
-      return body.template operator()<float>();
-  }
-}
-
 /// to = from, `bytes` long; nothing when both are one buffer.
 inline Kernel bind_copy(const std::byte* from, std::byte* to, int64_t bytes, int threads) {
   if (from == to || bytes == 0) return {};

@@ -64,4 +64,20 @@ struct Storage<BHalf> {
   static BHalf store(float x) { return to_bhalf(x); }
 };
 
+/// Calls `body.template operator()<T>()` with the storage type of a float dtype: float, double,
+/// Half or BHalf.
+template <class Body>
+auto dispatch_float(DType dtype, const Body& body) {
+  switch (dtype) {
+    case DType::F64:
+      return body.template operator()<double>();
+    case DType::F16:
+      return body.template operator()<Half>();
+    case DType::BF16:
+      return body.template operator()<BHalf>();
+    default:
+      return body.template operator()<float>();
+  }
+}
+
 }  // namespace qtape

@@ -194,6 +194,27 @@ TEST_CASE("tape: NaN and infinity in a batch leave the states sound and are coun
   CHECK(std::isfinite(tape.scalar(c.loss)));
 }
 
+TEST_CASE("tape: gradients reach an f32 weight through f16 and bf16 quantizers") {
+  for (DType dtype : {DType::F16, DType::BF16}) {
+    Graph graph;
+    const NodeId w = graph.add(Parameter{.shape = {4}}, {}, "w");
+    const NodeId half = graph.add(Cast{.dtype = dtype}, {w});
+    const NodeId state = graph.add(State{.shape = {1}, .value = 0.25}, {}, "s");
+    const FakeQuantize quantizer{.bits = 3, .ste = Ste::ClippedIdentity, .scale_mode = Fixed{}};
+    const NodeId q = graph.add(quantizer, {half, state});
+    const NodeId y = graph.add(Sum{}, {graph.add(Cast{.dtype = DType::F32}, {q})}, "y");
+    graph.set_outputs({y});
+    Parameters parameters(graph, 1);
+    parameters.set("w", Tensor::of<float>({4}, std::vector<float>{0.3f, -0.6f, 2, -0.1f}));
+    Tape tape(graph, parameters, {.roots = {y}});
+    tape.forward(mode::qat);
+    tape.backward();
+    CHECK(tape.scalar(y) == 0.25 - 0.5 + 0.75);
+    const auto g = parameters.at("w").gradients<float>();
+    CHECK(std::vector<float>(g.begin(), g.end()) == std::vector<float>{1, 1, 0, 1});
+  }
+}
+
 TEST_CASE("tape: gradients of several steps add up on request") {
   const test::Classifier c = test::make_classifier();
   Parameters parameters(c.graph, 1);

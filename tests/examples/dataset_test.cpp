@@ -1,4 +1,4 @@
-// IDX files, sound and broken in every way the reader names, and the generated digits.
+// IDX files, sound and broken in every way the reader names.
 #include "qtape/examples/data/dataset.h"
 
 #include <doctest/doctest.h>
@@ -14,9 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "qtape/engine/sha256.h"
-#include "qtape/examples/data/digits.h"
 #include "qtape/ops/core/error.h"
+#include "qtape/tests/support/folder.h"
 
 namespace {
 
@@ -24,35 +23,13 @@ using qtape::ArgumentError;
 using qtape::FormatError;
 using qtape::IoError;
 using qtape::data::Dataset;
-using qtape::data::generate_digits;
 using qtape::data::read_idx;
 using qtape::data::read_idx_directory;
 using qtape::data::Split;
+using qtape::test::Folder;
 
 constexpr int64_t gzip_header_size = 10;
 constexpr int64_t stored_block_header_size = 5;
-
-/// An own directory that vanishes with the test.
-class TemporaryDirectory {
- public:
-  TemporaryDirectory() {
-    std::string name = (std::filesystem::temp_directory_path() / "dataset_XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    path_ = name;
-  }
-  ~TemporaryDirectory() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-
-  std::string file(const std::string& name) const { return (path_ / name).string(); }
-  std::string path() const { return path_.string(); }
-
- private:
-  std::filesystem::path path_;
-};
 
 void append_word(std::string& bytes, uint32_t word) {
   for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(word >> shift & 255);
@@ -113,7 +90,7 @@ void flip_byte(const std::string& path, int64_t position) {
 
 /// A sound pair of files, of which a test then breaks one.
 struct Pair {
-  TemporaryDirectory directory;
+  Folder directory;
   std::string images = directory.file("images");
   std::string labels = directory.file("labels");
 
@@ -144,7 +121,7 @@ void check_six(const Dataset& set) {
   CHECK(set.labels == std::vector<int32_t>{3, 1, 4, 1, 5, 9});
 }
 
-void write_directory(const TemporaryDirectory& directory) {
+void write_directory(const Folder& directory) {
   write_plain(directory.file("train-images-idx3-ubyte"), images_bytes());
   write_gzip(directory.file("train-labels-idx1-ubyte.gz"), labels_bytes());
   write_gzip(directory.file("t10k-images-idx3-ubyte.gz"),
@@ -161,10 +138,6 @@ std::string directory_error(const std::string& path) {
   return "no error";
 }
 
-std::string pixel_digest(const Dataset& set) {
-  return qtape::sha256_hex(std::as_bytes(std::span(set.pixels)));
-}
-
 }  // namespace
 
 TEST_CASE("dataset: plain files round trip") {
@@ -173,7 +146,7 @@ TEST_CASE("dataset: plain files round trip") {
 }
 
 TEST_CASE("dataset: gzip files round trip, whatever their names") {
-  const TemporaryDirectory directory;
+  const Folder directory;
   for (const std::string suffix : {"", ".gz"}) {
     CAPTURE(suffix);
     write_gzip(directory.file("images" + suffix), images_bytes());
@@ -354,7 +327,7 @@ TEST_CASE("dataset: a tiny file that claims petabytes is truncated, not allocate
 }
 
 TEST_CASE("dataset: a directory is read by the four standard names, plain or gzip") {
-  const TemporaryDirectory directory;
+  const Folder directory;
   write_directory(directory);
   const Split split = read_idx_directory(directory.path());
   check_six(split.train);
@@ -365,7 +338,7 @@ TEST_CASE("dataset: a directory is read by the four standard names, plain or gzi
 TEST_CASE("dataset: a directory that lacks a file is an error that names it") {
   for (const std::string name : {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
                                  "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"}) {
-    const TemporaryDirectory directory;
+    const Folder directory;
     write_directory(directory);
     std::filesystem::remove(directory.file(name));
     std::filesystem::remove(directory.file(name + ".gz"));
@@ -375,82 +348,9 @@ TEST_CASE("dataset: a directory that lacks a file is an error that names it") {
 }
 
 TEST_CASE("dataset: training and test images of different size are an error") {
-  const TemporaryDirectory directory;
+  const Folder directory;
   write_directory(directory);
   write_gzip(directory.file("t10k-images-idx3-ubyte.gz"), idx(0x803, {1, 1, 2}, {5, 6}));
   CHECK(directory_error(directory.path()) ==
         directory.path() + ": expected t10k images of 4x5 as in train, got 1x2");
-}
-
-TEST_CASE("digits: a seed gives the recorded bytes") {
-  const Split split = generate_digits(1, 100, 50);
-  CHECK(pixel_digest(split.train) ==
-        "45f734a305b6036d947aada88b5a139758febf05993aa72dc57e303b819934f6");
-  CHECK(pixel_digest(split.test) ==
-        "3ee7312491d9b042d6beeace0be86e480addeade257f9ff5e677df146635d711");
-  CHECK(std::vector<int32_t>(split.train.labels.begin(), split.train.labels.begin() + 10) ==
-        std::vector<int32_t>{5, 2, 1, 0, 7, 9, 4, 6, 3, 8});
-}
-
-TEST_CASE("digits: shapes are those of MNIST") {
-  const Split split = generate_digits(7, 30, 20);
-  for (const Dataset& set : {split.train, split.test}) {
-    CHECK(set.rows == 28);
-    CHECK(set.cols == 28);
-    CHECK(set.classes == 10);
-    CHECK(set.pixels.size() == static_cast<size_t>(set.size() * set.features()));
-  }
-  CHECK(split.train.size() == 30);
-  CHECK(split.test.size() == 20);
-}
-
-TEST_CASE("digits: another seed and another part are other images") {
-  const Split one = generate_digits(1, 20, 20);
-  const Split two = generate_digits(2, 20, 20);
-  CHECK(one.train.pixels != two.train.pixels);
-  CHECK(one.train.labels != two.train.labels);
-  CHECK(one.test.pixels != two.test.pixels);
-  CHECK(one.train.pixels != one.test.pixels);
-  CHECK(one.train.labels != one.test.labels);
-}
-
-TEST_CASE("digits: a smaller set is a prefix of a larger one") {
-  const Dataset large = generate_digits(3, 57, 0).train;
-  const Dataset small = generate_digits(3, 23, 9).train;
-  CHECK(std::equal(small.pixels.begin(), small.pixels.end(), large.pixels.begin()));
-  CHECK(std::equal(small.labels.begin(), small.labels.end(), large.labels.begin()));
-}
-
-TEST_CASE("digits: every ten labels are a permutation, not always the same") {
-  const std::vector<int32_t> labels = generate_digits(4, 200, 0).train.labels;
-  std::vector<std::vector<int32_t>> orders;
-  for (auto at = labels.begin(); at != labels.end(); at += 10) {
-    std::vector<int32_t> ten(at, at + 10);
-    orders.push_back(ten);
-    std::sort(ten.begin(), ten.end());
-    CHECK(ten == std::vector<int32_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9});
-  }
-  std::sort(orders.begin(), orders.end());
-  CHECK(std::unique(orders.begin(), orders.end()) == orders.end());
-}
-
-TEST_CASE("digits: every image has bright ink and a darker background") {
-  const Dataset set = generate_digits(5, 500, 0).train;
-  for (int64_t i = 0; i < set.size(); ++i) {
-    CAPTURE(i);
-    const auto first = set.pixels.begin() + i * set.features();
-    const auto last = first + set.features();
-    CHECK(std::count_if(first, last, [](uint8_t pixel) { return pixel >= 100; }) >= 8);
-    CHECK(std::count_if(first, last, [](uint8_t pixel) { return pixel < 100; }) >= 392);
-  }
-}
-
-TEST_CASE("digits: no images are allowed, a negative count is an error") {
-  CHECK(generate_digits(1, 0, 0).train.size() == 0);
-  CHECK_THROWS_WITH_AS(generate_digits(1, -1, 0),
-                       "generate_digits: expected a count within 0..10000000, got -1",
-                       ArgumentError);
-  CHECK_THROWS_WITH_AS(generate_digits(1, 0, 10000001),
-                       "generate_digits: expected a count within 0..10000000, got 10000001",
-                       ArgumentError);
 }

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "qtape/examples/data/batches.h"
 #include "qtape/examples/data/digits.h"
@@ -82,6 +83,19 @@ TEST_CASE("evaluate: the last partial batch counts, and only its own images") {
   other.rows = 14;
   CHECK(test::error_text<ArgumentError>([&] { (void)evaluator.run(other); }) ==
         "images have 392 pixels, the model takes 784");
+}
+
+TEST_CASE("train_mlp: batches without a finite loss are skipped, counted and change nothing") {
+  const data::Split data = data::generate_digits(2, 128, 50);
+  Training training({.samples = 128, .layers = {16}, .epochs = 1}, data);
+  const Tensor before = training.parameters().get("fc1.weight");
+  std::vector<float> bias(10, std::numeric_limits<float>::quiet_NaN());
+  training.parameters().set("fc2.bias", Tensor::of<float>({10}, bias));
+  const examples::RunResult result = training.run({.threads = 1});
+  CHECK(result.skipped_batches == 2);
+  CHECK(training.parameters().get("fc1.weight") == before);
+  const std::string report = examples::report_json(training.settings(), 1, result);
+  CHECK(report.find("\"skipped_batches\": 2") != std::string::npos);
 }
 
 TEST_CASE("train_mlp: the report holds settings, epochs and results") {

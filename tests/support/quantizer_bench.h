@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "qtape/ops/core/aligned.h"
+#include "qtape/ops/core/random.h"
 #include "qtape/ops/fake_quantize.h"
 
 namespace qtape::test {
@@ -71,5 +72,34 @@ class QuantizerBench {
   AlignedBuffer saved_, scratch_, record_;
   int threads_;
 };
+
+/// Every combination of the attributes that decide codes and masks.
+template <class F>
+void for_each_attribute(F f) {
+  for (int bits : {2, 3, 4, 8, 16}) {
+    for (auto range : {CodeRange::Narrow, CodeRange::Full, CodeRange::Unsigned}) {
+      for (auto rounding : {Rounding::HalfEven, Rounding::HalfAway, Rounding::HalfUp}) {
+        for (auto division : {Division::Exact, Division::Reciprocal}) {
+          for (auto mask : {MaskRule::Code, MaskRule::Value}) {
+            f(FakeQuantize{.bits = bits,
+                           .range = range,
+                           .rounding = rounding,
+                           .division = division,
+                           .ste = Ste::ClippedIdentity,
+                           .mask = mask});
+          }
+        }
+      }
+    }
+  }
+}
+
+/// Uniform in [-1, 1).
+inline std::vector<float> random_values(size_t n, uint64_t seed) {
+  const Random random(seed, 0);
+  std::vector<float> x(n);
+  for (size_t i = 0; i < n; ++i) x[i] = static_cast<float>(2 * random.uniform(i) - 1);
+  return x;
+}
 
 }  // namespace qtape::test

@@ -1,0 +1,98 @@
+// The generated digits: the same bytes everywhere, of the promised kind.
+#include "qtape/examples/data/digits.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "qtape/engine/sha256.h"
+#include "qtape/ops/core/error.h"
+
+namespace {
+
+using qtape::ArgumentError;
+using qtape::data::Dataset;
+using qtape::data::generate_digits;
+using qtape::data::Split;
+
+std::string pixel_digest(const Dataset& set) {
+  return qtape::sha256_hex(std::as_bytes(std::span(set.pixels)));
+}
+
+}  // namespace
+
+TEST_CASE("digits: a seed gives the recorded bytes") {
+  const Split split = generate_digits(1, 100, 50);
+  CHECK(pixel_digest(split.train) ==
+        "45f734a305b6036d947aada88b5a139758febf05993aa72dc57e303b819934f6");
+  CHECK(pixel_digest(split.test) ==
+        "3ee7312491d9b042d6beeace0be86e480addeade257f9ff5e677df146635d711");
+  CHECK(std::vector<int32_t>(split.train.labels.begin(), split.train.labels.begin() + 10) ==
+        std::vector<int32_t>{5, 2, 1, 0, 7, 9, 4, 6, 3, 8});
+}
+
+TEST_CASE("digits: shapes are those of MNIST") {
+  const Split split = generate_digits(7, 30, 20);
+  for (const Dataset& set : {split.train, split.test}) {
+    CHECK(set.rows == 28);
+    CHECK(set.cols == 28);
+    CHECK(set.classes == 10);
+    CHECK(set.pixels.size() == static_cast<size_t>(set.size() * set.features()));
+  }
+  CHECK(split.train.size() == 30);
+  CHECK(split.test.size() == 20);
+}
+
+TEST_CASE("digits: another seed and another part are other images") {
+  const Split one = generate_digits(1, 20, 20);
+  const Split two = generate_digits(2, 20, 20);
+  CHECK(one.train.pixels != two.train.pixels);
+  CHECK(one.train.labels != two.train.labels);
+  CHECK(one.test.pixels != two.test.pixels);
+  CHECK(one.train.pixels != one.test.pixels);
+  CHECK(one.train.labels != one.test.labels);
+}
+
+TEST_CASE("digits: a smaller set is a prefix of a larger one") {
+  const Dataset large = generate_digits(3, 57, 0).train;
+  const Dataset small = generate_digits(3, 23, 9).train;
+  CHECK(std::equal(small.pixels.begin(), small.pixels.end(), large.pixels.begin()));
+  CHECK(std::equal(small.labels.begin(), small.labels.end(), large.labels.begin()));
+}
+
+TEST_CASE("digits: every ten labels are a permutation, not always the same") {
+  const std::vector<int32_t> labels = generate_digits(4, 200, 0).train.labels;
+  std::vector<std::vector<int32_t>> orders;
+  for (auto at = labels.begin(); at != labels.end(); at += 10) {
+    std::vector<int32_t> ten(at, at + 10);
+    orders.push_back(ten);
+    std::sort(ten.begin(), ten.end());
+    CHECK(ten == std::vector<int32_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9});
+  }
+  std::sort(orders.begin(), orders.end());
+  CHECK(std::unique(orders.begin(), orders.end()) == orders.end());
+}
+
+TEST_CASE("digits: every image has bright ink and a darker background") {
+  const Dataset set = generate_digits(5, 500, 0).train;
+  for (int64_t i = 0; i < set.size(); ++i) {
+    CAPTURE(i);
+    const auto first = set.pixels.begin() + i * set.features();
+    const auto last = first + set.features();
+    CHECK(std::count_if(first, last, [](uint8_t pixel) { return pixel >= 100; }) >= 8);
+    CHECK(std::count_if(first, last, [](uint8_t pixel) { return pixel < 100; }) >= 392);
+  }
+}
+
+TEST_CASE("digits: no images are allowed, a negative count is an error") {
+  CHECK(generate_digits(1, 0, 0).train.size() == 0);
+  CHECK_THROWS_WITH_AS(generate_digits(1, -1, 0),
+                       "generate_digits: expected a count within 0..10000000, got -1",
+                       ArgumentError);
+  CHECK_THROWS_WITH_AS(generate_digits(1, 0, 10000001),
+                       "generate_digits: expected a count within 0..10000000, got 10000001",
+                       ArgumentError);
+}
