@@ -66,8 +66,10 @@ struct Bench {
   }
 };
 
-void report(benchmark::State& state) {
-  state.SetBytesProcessed(state.iterations() * 8 * elements);
+void report(benchmark::State& state, int64_t moves) {
+  state.SetBytesProcessed(state.iterations() * 4 * moves * elements);
+  state.counters["elements"] = benchmark::Counter(
+      static_cast<double>(state.iterations() * elements), benchmark::Counter::kIsRate);
 }
 
 void memory_copy(benchmark::State& state) {
@@ -80,14 +82,15 @@ void memory_copy(benchmark::State& state) {
     });
     benchmark::ClobberMemory();
   }
-  report(state);
+  report(state, 2);
 }
 
 void forward(benchmark::State& state, const FakeQuantize& op, Mode mode) {
   Bench bench(op);
   const Kernel kernel = op.forward(bench.binding(default_threads()));
   for (auto _ : state) kernel({.mode = mode});
-  report(state);
+  const bool measures = !std::holds_alternative<Fixed>(op.scale_mode) && mode == mode::qat;
+  report(state, measures && !op.axis ? 3 : 2);
 }
 
 void backward(benchmark::State& state, const FakeQuantize& op) {
@@ -95,7 +98,7 @@ void backward(benchmark::State& state, const FakeQuantize& op) {
   op.forward(bench.binding(default_threads()))({.mode = mode::qat});
   const Kernel kernel = op.backward(bench.binding(default_threads()));
   for (auto _ : state) kernel({.mode = mode::qat});
-  report(state);
+  report(state, 2);
 }
 
 const FakeQuantize tensor_batch{.ste = Ste::ClippedIdentity};

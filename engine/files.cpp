@@ -46,6 +46,27 @@ void write_all(const Descriptor& file, const std::string& path, std::string_view
   }
 }
 
+/// Devices and pipes take bytes, but must not be replaced by a file.
+bool is_special(const std::string& path) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode) &&
+         !S_ISDIR(status.st_mode);
+}
+
+/// What a symbolic link points to is replaced, not the link.
+std::string resolved(const std::string& path) {
+  std::error_code failed;
+  const auto target = std::filesystem::canonical(path, failed);
+  return failed ? path : target.string();
+}
+
+void write_special(const std::string& path, std::string_view content) {
+  Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  if (file.get() < 0) fail_io(path, "write", errno);
+  write_all(file, path, content);
+  if (!file.close()) fail_io(path, "write", errno);
+}
+
 void write_and_rename(const std::string& path, const std::string& partial,
                       std::string_view content) {
   Descriptor file(::open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
@@ -89,14 +110,16 @@ std::string read_file(const std::string& path, int64_t limit) {
 }
 
 void write_file(const std::string& path, std::string_view content) {
-  const std::string partial = path + ".partial";
+  if (is_special(path)) return write_special(path, content);
+  const std::string target = resolved(path);
+  const std::string partial = target + ".partial";
   try {
-    write_and_rename(path, partial, content);
+    write_and_rename(target, partial, content);
   } catch (...) {
     ::unlink(partial.c_str());
     throw;
   }
-  sync_folder(path);
+  sync_folder(target);
 }
 
 }  // namespace qtape

@@ -1,4 +1,6 @@
 // xor: the smallest quantization-aware training run, saved and replayed.
+#include <algorithm>
+#include <array>
 #include <cstdio>
 
 #include "qtape/qtape.h"
@@ -8,21 +10,19 @@ int main() {
   Graph graph;
   const NodeId x = graph.add(Input{.shape = {4, 2}}, {}, "x");
   const NodeId target = graph.add(Input{.shape = {4, 1}}, {}, "target");
-  const FakeQuantize weights{.bits = 4, .axis = 0};
-  const FakeQuantize inputs{.bits = 8, .ste = Ste::ClippedIdentity, .scale_mode = EMA{0.9}};
-  const NodeId hidden = graph.add(
-      Tanh{}, {linear(graph, x, {.out = 8, .weight_quantizer = weights, .label = "fc1"})});
-  const NodeId y = linear(
-      graph, hidden,
-      {.out = 1, .weight_quantizer = weights, .input_quantizer = inputs, .label = "fc2"});
+  const FakeQuantize four{.bits = 4, .axis = 0}, eight{.scale_mode = EMA{.decay = 0.9}};
+  NodeId y = linear(graph, x, {.out = 8, .weight_quantizer = four, .label = "fc1"});
+  y = graph.add(Tanh{}, {y});
+  y = linear(graph, y,
+             {.out = 1, .weight_quantizer = four, .input_quantizer = eight, .label = "fc2"});
   const NodeId loss = graph.add(MeanSquaredError{}, {y, target}, "loss");
   graph.set_outputs({y, loss});
 
   Parameters parameters(graph, 1);
   Tape tape(graph, parameters, {.roots = {loss}});
   Optimizer optimizer(parameters, Adam{});
-  std::ranges::copy(std::array{0.f, 0.f, 0.f, 1.f, 1.f, 0.f, 1.f, 1.f},
-                    tape.input<float>(x).begin());
+  const std::array corners = {0.f, 0.f, 0.f, 1.f, 1.f, 0.f, 1.f, 1.f};
+  std::ranges::copy(corners, tape.input<float>(x).begin());
   std::ranges::copy(std::array{0.f, 1.f, 1.f, 0.f}, tape.input<float>(target).begin());
   for (int step = 0; step < 500; ++step) {
     tape.forward(mode::qat);
@@ -33,7 +33,7 @@ int main() {
 
   Model model = load_model("xor.json");
   Tape replay(model.graph, model.parameters, {});
-  std::ranges::copy(tape.input<float>(x), replay.input<float>("x").begin());
+  std::ranges::copy(corners, replay.input<float>("x").begin());
   replay.forward(mode::eval);
-  for (float value : replay.value<float>(y)) std::printf("%.3f\n", static_cast<double>(value));
+  for (double value : replay.value<float>(y)) std::printf("%.3f\n", value);
 }

@@ -62,6 +62,21 @@ TEST_CASE("files: missing, too large and unwritable paths are errors that name t
         folder.path() + ": cannot replace: Is a directory");
 }
 
+TEST_CASE("files: links stay links and devices stay devices") {
+  const test::Folder folder;
+  const std::string path = folder.file("a");
+  const std::string link = folder.file("link");
+  write_file(path, "old");
+  std::filesystem::create_symlink(path, link);
+  write_file(link, "new");
+  CHECK(std::filesystem::is_symlink(link));
+  CHECK(read_file(path, 100) == "new");
+  write_file("/dev/null", "x");
+  CHECK(std::filesystem::is_character_file("/dev/null"));
+  CHECK(error_text<IoError>([&] { write_file("/dev/full", "x"); }) ==
+        "/dev/full: cannot write: No space left on device");
+}
+
 TEST_CASE("files: a full disk leaves the old file as it was") {
   const test::Folder folder;
   const std::string path = folder.file("a");
