@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -132,9 +133,10 @@ AxisView axis_view(const Shape& shape, int axis);
 }  // namespace qtape
 
 template <>
-struct fmt::formatter<qtape::TensorType> : fmt::formatter<std::string_view> {
+struct fmt::formatter<qtape::TensorType> {
+  constexpr auto parse(fmt::format_parse_context& context) { return context.begin(); }
   template <class Context>
   auto format(const qtape::TensorType& type, Context& context) const {
-    return fmt::formatter<std::string_view>::format(qtape::to_string(type), context);
+    return std::ranges::copy(qtape::to_string(type), context.out()).out;
   }
 };

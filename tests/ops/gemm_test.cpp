@@ -59,24 +59,25 @@ TEST_CASE("gemm: an empty sum is zero, or what was there") {
 }
 
 TEST_CASE("gemm: equal bits at 1, 2, 4 and 8 threads, long sums and narrow results included") {
-  for (const auto& [m, n, k] : std::vector<std::array<int64_t, 3>>{{64, 256, 784},
-                                                                   {64, 10, 128},
-                                                                   {256, 784, 64},
-                                                                   {10, 128, 8192},
-                                                                   {10, 10, 60000},
-                                                                   {1, 10, 1024},
-                                                                   {1, 1, 5000},
-                                                                   {33, 1000, 70},
-                                                                   {1000, 31, 70},
-                                                                   {2, 3, 1024},
-                                                                   {3000, 33, 1500},
-                                                                   {128, 10, 1000}}) {
+  for (const auto& extents : std::vector<std::array<int64_t, 3>>{{64, 256, 784},
+                                                                 {64, 10, 128},
+                                                                 {256, 784, 64},
+                                                                 {10, 128, 8192},
+                                                                 {10, 10, 60000},
+                                                                 {1, 10, 1024},
+                                                                 {1, 1, 5000},
+                                                                 {33, 1000, 70},
+                                                                 {1000, 31, 70},
+                                                                 {2, 3, 1024},
+                                                                 {3000, 33, 1500},
+                                                                 {128, 10, 1000}}) {
     for (int kind = 0; kind < 4; ++kind) {
-      const Gemm g{1, m, n, k, (kind & 1) != 0, (kind & 2) != 0, false};
+      const Gemm g{1,    extents[0], extents[1], extents[2], (kind & 1) != 0, (kind & 2) != 0,
+                   false};
       const auto one = product(g, 1);
-      CAPTURE(m);
-      CAPTURE(n);
-      CAPTURE(k);
+      CAPTURE(g.m);
+      CAPTURE(g.n);
+      CAPTURE(g.k);
       CAPTURE(kind);
       for (int threads : {2, 4, 8}) {
         const auto many = product(g, threads);
