@@ -67,8 +67,8 @@ Section to_section(const Settings& s) {
   return section;
 }
 
-const Section& section_of(const Model& model, const std::string& name) {
-  const auto found = model.sections.find(name);
+const Section& section_of(const Model& model, std::string_view name) {
+  const auto found = model.sections.find(std::string(name));
   require<FormatError>(found != model.sections.end(),
                        "/sections/{}: missing; the file is not a checkpoint of train_mlp",
                        name);

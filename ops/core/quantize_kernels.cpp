@@ -14,8 +14,8 @@ namespace {
 // Mask bits of a full block lie across it: bit k of 32-bit lane j is element 16 k + j. So a
 // vector of lanes takes 32 vectors of elements without moving a bit sideways. The rest of a
 // run, shorter than a block, has its bits in order.
-constexpr int64_t lanes = 16;
-constexpr int64_t block = 32 * lanes;
+constexpr int lanes = 16;
+constexpr int64_t block = int64_t{32} * lanes;
 
 /// One element quantized; `inside` is 1 where it counts as inside the range, else 0.
 template <class S, bool half_even, bool exact, bool masked>
@@ -38,24 +38,22 @@ inline S quantize_element(S x, typename Storage<S>::Compute scale,
   return Storage<S>::store(clamp_code(rounded, r.q_min, r.q_max) * scale);
 }
 
-// Results of block loops go through a local vector, so that the compiler sees that nothing
-// overlaps, also in place. The hint QTAPE_INDEPENDENT must not stand here: GCC 12 applies it to
-// the mask bits that the outer loop carries, too, and loses some.
+// The counter k is 32 bits wide on purpose: GCC 12 vectorises the loop over k wrongly where a
+// 64-bit counter is the distance of a 32-bit shift.
 template <class S, bool half_even, bool exact, bool per_element>
 inline void quantize_block(const S* x, S* y, uint32_t* mask, int64_t begin,
                            const QuantizeRun<typename Storage<S>::Compute>& r) {
   alignas(64) uint32_t bits[lanes] = {};
-  for (int64_t k = 0; k < 32; ++k) {
-    const int64_t first = begin + k * lanes;
-    alignas(64) S to[lanes];
-    alignas(64) uint32_t inside[lanes];
-    for (int64_t j = 0; j < lanes; ++j) {
-      const int64_t c = per_element ? first + j : 0;
-      to[j] = quantize_element<S, half_even, exact, true>(x[first + j], r.scale[c],
-                                                          r.inverse[c], r, inside[j]);
+  for (int k = 0; k < 32; ++k) {
+    QTAPE_INDEPENDENT
+    for (int j = 0; j < lanes; ++j) {
+      const int64_t i = begin + k * lanes + j;
+      const int64_t c = per_element ? i : 0;
+      uint32_t inside = 0;
+      y[i] = quantize_element<S, half_even, exact, true>(x[i], r.scale[c], r.inverse[c], r,
+                                                         inside);
+      bits[j] |= inside << k;
     }
-    for (int64_t j = 0; j < lanes; ++j) bits[j] |= inside[j] << k;
-    std::memcpy(y + first, to, sizeof to);
   }
   std::memcpy(mask, bits, sizeof bits);
 }
@@ -198,14 +196,13 @@ auto select_loop() {
         for (; i + block <= n; i += block) {
           alignas(64) uint32_t bits[lanes];
           std::memcpy(bits, mask + i / 64, sizeof bits);
-          for (int64_t k = 0; k < 32; ++k) {
-            const int64_t first = i + k * lanes;
-            alignas(64) S to[lanes];
-            for (int64_t j = 0; j < lanes; ++j) {
+          for (int k = 0; k < 32; ++k) {
+            QTAPE_INDEPENDENT
+            for (int j = 0; j < lanes; ++j) {
               const bool inside = (bits[j] & (uint32_t{1} << k)) != 0;
-              to[j] = select_element<S, accumulate>(dy[first + j], dx[first + j], inside);
+              const int64_t at = i + k * lanes + j;
+              dx[at] = select_element<S, accumulate>(dy[at], dx[at], inside);
             }
-            std::memcpy(dx + first, to, sizeof to);
           }
         }
         for (; i < n; ++i) {

@@ -1,7 +1,4 @@
 // A loop hint for kernel bodies: iterations are independent although an output may be an input.
-//
-// Not for a loop of constant length inside another one: GCC 12 unrolls it and then takes the
-// hint for granted about what the outer loop carries, too.
 #pragma once
 
 #if defined(__clang__)
