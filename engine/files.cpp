@@ -46,6 +46,8 @@ void write_all(const Descriptor& file, const std::string& path, std::string_view
   }
 }
 
+constexpr int most_links = 40;  // as Linux follows
+
 /// Devices and pipes take bytes, but must not be replaced by a file.
 bool is_special(const std::string& path) {
   struct stat status {};
@@ -55,9 +57,13 @@ bool is_special(const std::string& path) {
 
 /// What a symbolic link points to is replaced, not the link.
 std::string resolved(const std::string& path) {
-  std::error_code failed;
-  const auto target = std::filesystem::canonical(path, failed);
-  return failed ? path : target.string();
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  fs::path target = path;
+  for (int links = 0; links < most_links && fs::is_symlink(target, ignored); ++links) {
+    target = target.parent_path() / fs::read_symlink(target, ignored);
+  }
+  return target.string();
 }
 
 void write_special(const std::string& path, std::string_view content) {
@@ -95,15 +101,18 @@ std::string read_file(const std::string& path, int64_t limit) {
   if (::fstat(file.get(), &status) != 0) fail_io(path, "read", errno);
   require<IoError>(status.st_size <= limit, "{}: has {} bytes, more than the limit of {}", path,
                    status.st_size, limit);
-  std::string content;
-  content.resize(static_cast<size_t>(status.st_size));
+  // To the end rather than by the size that was told: pipes have none.
+  std::string content(static_cast<size_t>(status.st_size) + 1, '\0');
   size_t size = 0;
-  while (size < content.size()) {
+  for (;;) {
+    if (size == content.size()) content.resize(2 * size);
     const ssize_t got = ::read(file.get(), content.data() + size, content.size() - size);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) fail_io(path, "read", errno);
     if (got == 0) break;
     size += static_cast<size_t>(got);
+    require<IoError>(static_cast<int64_t>(size) <= limit,
+                     "{}: has more than the limit of {} bytes", path, limit);
   }
   content.resize(size);
   return content;

@@ -10,9 +10,9 @@ namespace qtape {
 /// The content of `path`. Throws IoError when it cannot be read or has more than `limit` bytes.
 std::string read_file(const std::string& path, int64_t limit);
 
-/// Replaces `path` by `content`: writes `<path>.partial`, syncs it and renames it over `path`. A
-/// symbolic link stays, its target is replaced; a device or a pipe is written to. Throws IoError;
-/// then a file at `path` is what it was and the partial file is removed.
+/// Replaces `path` by `content`: writes `<path>.partial`, syncs it and renames it over `path`.
+/// A symbolic link stays, its target is replaced; a device or a pipe is written to. Throws
+/// IoError; then a file at `path` is what it was and the partial file is removed.
 void write_file(const std::string& path, std::string_view content);
 
 }  // namespace qtape

@@ -16,6 +16,9 @@ struct Home {
   bool operator==(const Home&) const = default;
 };
 
+constexpr int64_t largest_guard = int64_t{1} << 20;
+constexpr int64_t largest_records = int64_t{1} << 60;
+
 class Planner {
  public:
   Planner(const Graph& graph, const PlanOptions& options)
@@ -62,6 +65,9 @@ class Planner {
   }
 
   void read_ops() {
+    require<PlanError>(options_.guard_bytes >= 0 && options_.guard_bytes <= largest_guard,
+                       "guard_bytes must be in 0..{}, got {}", largest_guard,
+                       options_.guard_bytes);
     check_ids(options_.outputs, "output");
     check_ids(options_.roots, "root");
     std::vector<TensorType> inputs;
@@ -103,6 +109,9 @@ class Planner {
       }
     }
     for (NodeId id : options_.roots) {
+      require<PlanError>(
+          !options_.accumulate_gradients || !std::holds_alternative<Parameter>(node(at(id)).op),
+          "{}: a parameter cannot be a root where gradients accumulate", graph_.describe(id));
       require<PlanError>(trains[at(id)],
                          "{}: no gradient path leads from a parameter to this root",
                          graph_.describe(id));
@@ -247,6 +256,9 @@ class Planner {
       if (f.scratch > 0 && active) {
         backward_scratch_[i].buffer = new_buffer(f.scratch, backward_time(i), backward_time(i));
       }
+      require<Error>(f.record <= largest_records - plan_.record_bytes,
+                     "cannot allocate {} bytes for the scales of {}", f.record,
+                     graph_.describe(NodeId{static_cast<int32_t>(i)}));
       plan_.nodes[i].record = plan_.record_bytes;
       plan_.record_bytes += aligned_size(f.record);
     }

@@ -252,7 +252,11 @@ Op op_from_json(std::string_view text) {
 
 void save_model(const std::string& path, const Graph& graph, const Parameters& parameters,
                 const std::map<std::string, Section>& sections) {
-  write_file(path, to_json(graph, parameters, sections));
+  const std::string text = to_json(graph, parameters, sections);
+  require<IoError>(static_cast<int64_t>(text.size()) <= largest_file,
+                   "{}: the model takes {} bytes as text, more than the limit of {}", path,
+                   text.size(), largest_file);
+  write_file(path, text);
 }
 
 Model load_model(const std::string& path) {

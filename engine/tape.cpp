@@ -148,6 +148,13 @@ void Tape::backward() {
   run_backward();
 }
 
+void Tape::clear_seeds() {
+  for (NodeId root : options_.roots) {
+    const auto bytes = static_cast<size_t>(graph_[root].type.bytes());
+    std::memset(address(plan_.nodes[index_of(root)].gradient, true), 0, bytes);
+  }
+}
+
 void Tape::seed_gradient(NodeId root, std::span<const std::byte> dy, DType dtype) {
   check_node(root, std::ranges::find(options_.roots, root) != options_.roots.end(),
              "is not a root of this tape");

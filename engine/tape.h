@@ -49,14 +49,16 @@ class Tape {
   }
 
   /// Runs the graph. Throws GraphError when a kernel reported a fault (a label out of range, a
-  /// Fixed scale never set); parameters and states are intact and the next step may follow.
+  /// Fixed scale never set); parameters and gradients are intact and the next step may follow.
+  /// What observers saw of the batch stays seen.
   void forward(Mode mode);
   /// Runs all gradients back from the roots, which must be scalars, with dy = 1. Needs a
   /// forward before it.
   void backward();
-  /// The same from one root with the upstream gradient `dy` of the root's shape.
+  /// The same from one root alone, with the upstream gradient `dy` of the root's shape.
   template <class T>
   void backward(NodeId root, std::span<const T> dy) {
+    clear_seeds();
     seed_gradient(root, std::as_bytes(dy), dtype_of<T>);
     run_backward();
   }
@@ -113,6 +115,7 @@ class Tape {
   void check_dtype(NodeId id, DType dtype) const;
   std::byte* input_data(NodeId id, DType dtype);
   const std::byte* value_data(NodeId id, DType dtype) const;
+  void clear_seeds();
   void seed_gradient(NodeId root, std::span<const std::byte> dy, DType dtype);
   void run_backward();
   void check_leaves() const;

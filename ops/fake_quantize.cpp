@@ -32,6 +32,11 @@ struct Scales {
   T floor = 0;
   T decay = 0;
 
+  /// A state that is not (0, or damaged in a file) counts as not observed yet.
+  static bool is_usable(T scale) {
+    return scale > T(0) && std::isfinite(scale) && std::isfinite(T(1) / scale);
+  }
+
   void use(int64_t channel, T scale) const {
     used[channel] = scale;
     inverses[channel] = T(1) / scale;
@@ -43,7 +48,7 @@ struct Scales {
     const T current = scale_of(seen.max_abs, denominator, floor);
     if (state == nullptr) return use(channel, current);
     const T old = state[channel];
-    const bool cold = !(old > T(0));
+    const bool cold = !is_usable(old);
     T scale = cold ? current : old;
     const bool usable = !empty && (seen.non_finite == 0 || seen.max_abs > T(0));
     if (observe && usable) {
@@ -56,8 +61,7 @@ struct Scales {
   /// The first channel whose state is not a usable scale, or -1.
   int64_t first_unusable() const {
     for (int64_t c = 0; c < channels; ++c) {
-      const T scale = state[c];
-      if (!(scale > T(0)) || !std::isfinite(scale) || !std::isfinite(T(1) / scale)) return c;
+      if (!is_usable(state[c])) return c;
     }
     return -1;
   }
@@ -174,7 +178,8 @@ class Forward {
     QuantizeRun<T> grid = grid_;
     grid.scale = scales_.used + run.channel;
     grid.inverse = scales_.inverses + run.channel;
-    loops_.quantize(x_ + run.offset, y_ + run.offset, mask_ + run.word, run.length, &grid);
+    uint64_t* mask = mask_ == nullptr ? nullptr : mask_ + run.word;
+    loops_.quantize(x_ + run.offset, y_ + run.offset, mask, run.length, &grid);
   }
 
   void quantize_all() const {

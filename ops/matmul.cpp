@@ -77,7 +77,10 @@ TensorType MatMul::infer(Inputs inputs) const {
   const Shape& b = inputs[1].shape;
   check_extents(*this, a, b);
   const int64_t rows = transpose_a ? a[-1] : a[-2];
-  return {inputs[0].dtype, a.with(-2, rows).with(-1, transpose_b ? b[-2] : b[-1])};
+  std::vector<int64_t> extents(a.extents().begin(), a.extents().end());
+  extents[extents.size() - 2] = rows;
+  extents[extents.size() - 1] = transpose_b ? b[-2] : b[-1];
+  return {inputs[0].dtype, Shape(extents)};
 }
 
 Kernel MatMul::forward(const Binding& b) const {

@@ -69,6 +69,11 @@ check "missing checkpoint" exits 1 "$work/none.json: cannot open: No such file o
 check "setting beside resume" exits 2 '--lr: the checkpoint was made with another value' "$train" --resume "$work/c.json" --lr 0.5
 check "a model is no checkpoint" exits 1 'the file is not a checkpoint of train_mlp' "$train" --resume "$work/m.json"
 check "unwritable save" exits 1 'cannot write: No such file or directory' "$train" "${short[@]}" --epochs 1 --save "$work/no/m.json"
+sed 's/"epochs":60/"epochs":9223372036854775807/' "$work/c.json" >"$work/epochs.json"
+check "absurd checkpoint" exits 1 'epochs must be in 1..100000, got 9223372036854775807' "$train" --resume "$work/epochs.json"
+sed 's/"step":[0-9]*/"step":123456789/' "$work/c.json" >"$work/step.json"
+check "checkpoint beyond the end" exits 1 '/sections/progress: step 123456789 of' "$train" --resume "$work/step.json"
+check "too many layers" exits 2 'the number of layers must be in 0..64, got 65' "$train" --layers "$(printf '8,%.0s' $(seq 64))8"
 check "no command" exits 2 'subcommand' "$tool"
 head -c 2000 "$work/m.json" >"$work/cut.json"
 check "truncated model" exits 1 'is not JSON' "$tool" inspect "$work/cut.json"

@@ -37,7 +37,12 @@ Evaluator::Evaluator(const Graph& graph, Parameters& parameters, int threads)
     : tape_(graph.with_batch(batch), parameters,
             {.outputs = {output_of(graph)}, .threads = threads}),
       input_(input_of(tape_, tape_.graph())),
-      output_(output_of(graph)) {}
+      output_(output_of(graph)) {
+  const TensorType& type = tape_.graph()[output_].type;
+  check(type.shape[0] == batch,
+        "{}: expected one row of outputs per image, got {} for {} images",
+        tape_.graph().describe(output_), to_string(type), batch);
+}
 
 Evaluation Evaluator::run(const Dataset& dataset, Mode mode) {
   const int64_t features = tape_.graph()[input_].type.shape[1];

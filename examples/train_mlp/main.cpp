@@ -151,6 +151,7 @@ void run(const CLI::App& app, Arguments& arguments) {
     check_given(app, arguments.settings, resumed);
     arguments.settings = resumed;
   }
+  validate(arguments.settings);
   const data::Split data = examples::load_data(arguments.settings);
   fmt::print("{}\n", describe(arguments.settings, data));
   examples::Training training = checkpoint ? examples::Training(std::move(*checkpoint), data)

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <limits>
+
 #include "qtape/engine/layers.h"
 
 namespace qtape::examples {
@@ -25,7 +27,25 @@ std::optional<FakeQuantize> input_quantizer(const Settings& settings) {
   return quantizer;
 }
 
+void require_in(std::string_view name, int64_t value, int64_t low, int64_t high) {
+  require<ArgumentError>(value >= low && value <= high, "{} must be in {}..{}, got {}", name,
+                         low, high, value);
+}
+
 }  // namespace
+
+void validate(const Settings& s) {
+  require_in("samples", s.samples, 1, 1000000);
+  require_in("the number of layers", static_cast<int64_t>(s.layers.size()), 0, 64);
+  for (int64_t width : s.layers) require_in("layer width", width, 1, 65536);
+  require_in("weight bits", s.weight_bits, 0, 16);
+  require_in("activation bits", s.activation_bits, 0, 16);
+  require_in("epochs", s.epochs, 1, 100000);
+  require_in("batch", s.batch, 1, 1000000);
+  require_in("seed", s.seed, 0, std::numeric_limits<int64_t>::max());
+  require<ArgumentError>(s.learning_rate >= 0 && s.learning_rate <= 10,
+                         "learning rate must be in [0, 10], got {}", s.learning_rate);
+}
 
 Network make_network(const Settings& settings, const data::Dataset& dataset) {
   Network network;

@@ -29,6 +29,9 @@ struct Settings {
   bool operator==(const Settings&) const = default;
 };
 
+/// Throws ArgumentError, which names it, for a setting out of its range.
+void validate(const Settings& settings);
+
 struct Network {
   Graph graph;  ///< outputs: logits, loss
   NodeId x;

@@ -14,6 +14,9 @@
 namespace qtape::examples {
 namespace {
 
+constexpr int64_t largest_count = int64_t{1} << 60;
+// Step times that the median is taken of: those of the last steps where there are more.
+constexpr int64_t most_times = 1 << 20;
 constexpr std::string_view settings_kind = "train_mlp";
 
 template <class T>
@@ -110,7 +113,13 @@ Settings settings_of(const Model& checkpoint) {
   require<FormatError>(section.kind == settings_kind,
                        "/sections/settings/kind: expected \"{}\", got \"{}\"", settings_kind,
                        section.kind);
-  return read_settings(section);
+  const Settings settings = read_settings(section);
+  try {
+    validate(settings);
+  } catch (const ArgumentError& error) {
+    fail<FormatError>("/sections/settings: {}", error.what());
+  }
+  return settings;
 }
 
 Training::Training(const Settings& settings, const data::Split& data)
@@ -153,9 +162,12 @@ void Training::restore(const Section& section) {
   skipped_ = setting<int64_t>(section, "skipped");
   non_finite_ = setting<int64_t>(section, "non_finite");
   const int64_t finished = setting<int64_t>(section, "epochs");
-  require<FormatError>(step_ >= 0 && finished >= 0 && finished <= settings_.epochs,
-                       "/sections/progress: step {} and {} epochs are out of range", step_,
-                       finished);
+  const int64_t steps = settings_.epochs * (data_.train.size() / settings_.batch);
+  require<FormatError>(
+      step_ >= 0 && step_ <= steps && finished >= 0 && finished <= settings_.epochs &&
+          totals_.batches >= 0 && totals_.batches <= step_ && skipped_ >= 0 &&
+          skipped_ <= step_ && non_finite_ >= 0 && non_finite_ <= largest_count,
+      "/sections/progress: step {} of {} or a count is out of range", step_, steps);
   for (int64_t epoch = 1; epoch <= finished; ++epoch) {
     epochs_.push_back({epoch, setting<double>(section, fmt::format("loss {}", epoch)),
                        setting<double>(section, fmt::format("test_accuracy {}", epoch))});
@@ -251,14 +263,15 @@ RunResult Training::run(const RunOptions& options) {
   if (schedule_) run.schedule = *schedule_;
   const int64_t steps = settings_.epochs * run.batches.per_epoch();
   std::vector<double> times;
-  times.reserve(static_cast<size_t>(std::max<int64_t>(0, steps - step_)));
+  times.resize(static_cast<size_t>(std::clamp<int64_t>(steps - step_, 0, most_times)));
+  size_t taken = 0;
   const int64_t skipped_elements = non_finite_;
   while (step_ < steps) {
     const auto start = std::chrono::steady_clock::now();
     const double loss = take_step(run);
     const std::chrono::duration<double, std::micro> time =
         std::chrono::steady_clock::now() - start;
-    times.push_back(time.count());
+    times[taken++ % times.size()] = time.count();
     non_finite_ = skipped_elements + run.tape.non_finite();
     after_step(run, loss);
   }

@@ -71,6 +71,10 @@ TEST_CASE("files: links stay links and devices stay devices") {
   write_file(link, "new");
   CHECK(std::filesystem::is_symlink(link));
   CHECK(read_file(path, 100) == "new");
+  std::filesystem::remove(path);
+  write_file(link, "again");
+  CHECK(std::filesystem::is_symlink(link));
+  CHECK(read_file(path, 100) == "again");
   write_file("/dev/null", "x");
   CHECK(std::filesystem::is_character_file("/dev/null"));
   CHECK(error_text<IoError>([&] { write_file("/dev/full", "x"); }) ==

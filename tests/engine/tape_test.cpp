@@ -215,6 +215,26 @@ TEST_CASE("tape: gradients reach an f32 weight through f16 and bf16 quantizers")
   }
 }
 
+TEST_CASE("tape: backward from one of two roots is that root's gradient alone") {
+  Graph graph;
+  const NodeId w =
+      graph.add(Parameter{.shape = {3}, .initializer = init::Fill{.value = 2}}, {}, "w");
+  const NodeId a = graph.add(Exp{}, {w}, "a");
+  const NodeId b = graph.add(Mul{}, {w, w}, "b");
+  graph.set_outputs({a, b});
+  Parameters parameters(graph, 1);
+  Tape tape(graph, parameters, {.roots = {a, b}});
+  const std::vector<float> dy = {1, 10, 100};
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    tape.forward(mode::eval);
+    tape.backward(b, std::span<const float>(dy));
+    const auto g = parameters.at("w").gradients<float>();
+    CHECK(std::vector<float>(g.begin(), g.end()) == std::vector<float>{4, 40, 400});
+    tape.forward(mode::eval);
+    tape.backward(a, std::span<const float>(dy));
+  }
+}
+
 TEST_CASE("tape: gradients of several steps add up on request") {
   const test::Classifier c = test::make_classifier();
   Parameters parameters(c.graph, 1);

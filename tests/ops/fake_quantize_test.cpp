@@ -122,6 +122,17 @@ TEST_CASE("fake_quantize: an unobserved EMA in evaluation uses the data and writ
   CHECK(bench.state[0] == 0.0f);
 }
 
+TEST_CASE("fake_quantize: a damaged state counts as not observed") {
+  const FakeQuantize op{.scale_mode = EMA{}};
+  for (float damaged : {infinity, not_a_number, -1.0f, 1e-45f}) {
+    QuantizerBench<float, float> bench(op, {2});
+    bench.state = {damaged};
+    bench.x = {1.0f, 2.0f};
+    bench.forward(mode::qat);
+    CHECK(bench.state[0] == test::oracle_scale(2.0f, op));
+  }
+}
+
 TEST_CASE("fake_quantize: NaN and infinities never reach a state and are counted") {
   const FakeQuantize op{.axis = 0, .scale_mode = EMA{.decay = 0.5}};
   QuantizerBench<float, float> bench(op, {2, 3});
