@@ -85,6 +85,16 @@ TEST_CASE("evaluate: the last partial batch counts, and only its own images") {
         "images have 392 pixels, the model takes 784");
 }
 
+TEST_CASE("evaluate: a model without one row of outputs per image is refused") {
+  Graph graph;
+  const NodeId x = graph.add(Input{.shape = {8, 784}}, {}, "x");
+  graph.set_outputs({graph.add(Mean{.axes = {0}, .keep_dims = true}, {x}, "mean")});
+  Parameters parameters(graph, 1);
+  CHECK(test::error_text<GraphError>([&] { data::Evaluator bad(graph, parameters, 1); }) ==
+        "Mean %1 'mean' (%0 'x' f32[250, 784]): expected one row of outputs per image, got "
+        "f32[1, 784] for 250 images");
+}
+
 TEST_CASE("train_mlp: batches without a finite loss are skipped, counted and change nothing") {
   const data::Split data = data::generate_digits(2, 128, 50);
   Training training({.samples = 128, .layers = {16}, .epochs = 1}, data);
