@@ -112,12 +112,18 @@ T round_half(T v, bool away) {
   return (mirror ? -rounded : rounded) + T(0);
 }
 
-/// round(v) clamped to [low - 1, high + 1]: enough to tell what lies outside, small enough that
+/// v clamped to [low - 1, high + 1]: enough to tell what lies outside, small enough that
 /// rounding is exact whatever v is. Infinities go to their own end, NaN stays NaN.
 template <class T>
-T round_near(T v, T low, T high, Rounding rounding) {
+T clamp_near(T v, T low, T high) {
   const T lifted = v < low - T(1) ? low - T(1) : v;
-  const T bounded = lifted > high + T(1) ? high + T(1) : lifted;
+  return lifted > high + T(1) ? high + T(1) : lifted;
+}
+
+/// round(v), limited by clamp_near.
+template <class T>
+T round_near(T v, T low, T high, Rounding rounding) {
+  const T bounded = clamp_near(v, low, high);
   return rounding == Rounding::HalfEven ? round_half_even(bounded)
                                         : round_half(bounded, rounding == Rounding::HalfAway);
 }

@@ -26,8 +26,7 @@ inline S quantize_element(S x, typename Storage<S>::Compute scale,
   using T = typename Storage<S>::Compute;
   const T value = Storage<S>::load(x);
   const T v = exact ? value / scale : value * inverse;
-  const T lifted = v < r.q_min - T(1) ? r.q_min - T(1) : v;
-  const T bounded = lifted > r.q_max + T(1) ? r.q_max + T(1) : lifted;
+  const T bounded = clamp_near(v, r.q_min, r.q_max);
   const T rounded = half_even ? round_half_even(bounded) : round_half(bounded, r.away);
   if constexpr (masked) {
     const T unit = r.mask_by_value ? scale : T(1);
