@@ -13,9 +13,8 @@ std::string reference(const Graph& graph, NodeId id) {
                        : fmt::format("%{} '{}'", id.index, label);
 }
 
-bool is_stored(const Op& op) {
-  return std::holds_alternative<Input>(op) || std::holds_alternative<Parameter>(op) ||
-         std::holds_alternative<State>(op);
+bool needs_label(const Op& op) {
+  return std::holds_alternative<Input>(op) || is_persistent(op);
 }
 
 }  // namespace
@@ -58,9 +57,10 @@ void Graph::check_operands(std::span<const Slot> slots,
 }
 
 void Graph::check_label(const Op& op, const std::string& label) const {
-  check(!label.empty() || !is_stored(op), "a label is needed to find it by");
-  check(!labels_.contains(label), "label '{}' is already used by %{}", label,
-        label.empty() || !labels_.contains(label) ? -1 : labels_.find(label)->second.index);
+  check(!label.empty() || !needs_label(op), "a label is needed to find it by");
+  const auto used = labels_.find(label);
+  if (used == labels_.end()) return;
+  check(false, "label '{}' is already used by %{}", label, used->second.index);
 }
 
 void Graph::check_states(std::span<const Slot> slots, std::span<const NodeId> operands) const {

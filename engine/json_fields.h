@@ -37,10 +37,14 @@ struct JsonPlace {
   void expect(bool right, std::string_view what) const {
     if (!right) fail("expected {}, got {}", what, shown());
   }
+  /// The place of `value`, which is the member `key` of this object.
+  JsonPlace child(const std::string& key, const Json& value) const {
+    return {value, path + "/" + escaped(key)};
+  }
   JsonPlace member(const std::string& key) const {
     const auto found = json.find(key);
     if (found == json.end()) fail("\"{}\" is missing", key);
-    return {*found, path + "/" + escaped(key)};
+    return child(key, *found);
   }
   JsonPlace element(size_t i) const { return {json[i], fmt::format("{}/{}", path, i)}; }
 
@@ -85,11 +89,10 @@ void read_fields(const JsonPlace& place, T& value) {
       keys += (keys.empty() ? "" : ", ") + std::string(each.key);
       if (each.key != name) return;
       known = true;
-      read_json(JsonPlace{child, place.path + "/" + JsonPlace::escaped(name)},
-                value.*each.member);
+      read_json(place.child(name, child), value.*each.member);
     });
     if (!known) {
-      const JsonPlace child{json, place.path + "/" + JsonPlace::escaped(key)};
+      const JsonPlace child = place.child(key, json);
       if (keys.empty()) child.fail("unknown attribute; {} has none", T::name);
       child.fail("unknown attribute; expected one of {}", keys);
     }
@@ -126,9 +129,7 @@ void read_variant(const JsonPlace& place, T& value) {
     known = true;
     Alternative alternative;
     if (tagged) {
-      read_fields(
-          JsonPlace{place.json.begin().value(), place.path + "/" + JsonPlace::escaped(name)},
-          alternative);
+      read_fields(place.child(name, place.json.begin().value()), alternative);
     }
     value = std::move(alternative);
   });
@@ -187,8 +188,7 @@ inline void read_tensor(const JsonPlace& place, Tensor& tensor) {
   place.expect(place.json.is_object(), "an object with dtype, shape and data");
   for (const auto& [key, json] : place.json.items()) {
     if (key == "dtype" || key == "shape" || key == "data") continue;
-    JsonPlace{json, place.path + "/" + JsonPlace::escaped(key)}.fail(
-        "unknown key; expected one of dtype, shape, data");
+    place.child(key, json).fail("unknown key; expected one of dtype, shape, data");
   }
   read_json(place.member("dtype"), tensor.type.dtype);
   read_json(place.member("shape"), tensor.type.shape);

@@ -12,10 +12,6 @@ namespace {
 
 constexpr int64_t largest_total = int64_t{1} << 60;
 
-bool is_kept(const Node& node) {
-  return std::holds_alternative<Parameter>(node.op) || std::holds_alternative<State>(node.op);
-}
-
 void fill(const Node& node, uint64_t seed, std::byte* value) {
   if (const auto* parameter = std::get_if<Parameter>(&node.op)) {
     initialize(parameter->initializer, seed, node.label, node.type, value);
@@ -30,7 +26,7 @@ void fill(const Node& node, uint64_t seed, std::byte* value) {
 Parameters::Parameters(const Graph& graph, uint64_t seed) {
   int64_t bytes = 0;
   for (const Node& node : graph.nodes()) {
-    if (!is_kept(node)) continue;
+    if (!is_persistent(node.op)) continue;
     const bool trainable = std::holds_alternative<Parameter>(node.op);
     const int64_t size = aligned_size(node.type.bytes()) * (trainable ? 2 : 1);
     require<Error>(size <= largest_total - bytes,
@@ -46,7 +42,7 @@ Parameters::Parameters(const Graph& graph, uint64_t seed) {
     return start;
   };
   for (const Node& node : graph.nodes()) {
-    if (!is_kept(node)) continue;
+    if (!is_persistent(node.op)) continue;
     ParameterEntry entry{node.label, node.type, take(node.type), nullptr};
     if (std::holds_alternative<Parameter>(node.op)) entry.gradient = take(node.type);
     fill(node, seed, entry.value);

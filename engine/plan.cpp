@@ -256,9 +256,10 @@ class Planner {
       if (f.scratch > 0 && active) {
         backward_scratch_[i].buffer = new_buffer(f.scratch, backward_time(i), backward_time(i));
       }
-      require<Error>(f.record <= largest_records - plan_.record_bytes,
-                     "cannot allocate {} bytes for the scales of {}", f.record,
-                     graph_.describe(NodeId{static_cast<int32_t>(i)}));
+      if (f.record > largest_records - plan_.record_bytes) {
+        fail<Error>("cannot allocate {} bytes for the scales of {}", f.record,
+                    graph_.describe(NodeId{static_cast<int32_t>(i)}));
+      }
       plan_.nodes[i].record = plan_.record_bytes;
       plan_.record_bytes += aligned_size(f.record);
     }

@@ -38,8 +38,7 @@ void check_keys(const JsonPlace& place, const std::set<std::string>& known) {
     if (known.contains(key)) continue;
     std::string expected;
     for (const std::string& each : known) expected += (expected.empty() ? "" : ", ") + each;
-    JsonPlace{json, place.path + "/" + JsonPlace::escaped(key)}.fail(
-        "unknown key; expected one of {}", expected);
+    place.child(key, json).fail("unknown key; expected one of {}", expected);
   }
 }
 
@@ -99,11 +98,10 @@ std::map<std::string, Tensor> read_values(const JsonPlace& root, const Graph& gr
   place.expect(place.json.is_object(), "an object");
   std::map<std::string, Tensor> values;
   for (const auto& [key, json] : place.json.items()) {
-    const JsonPlace value{json, place.path + "/" + JsonPlace::escaped(key)};
+    const JsonPlace value = place.child(key, json);
     const auto id = graph.find(key);
-    const bool stored = id && (std::holds_alternative<Parameter>(graph[*id].op) ||
-                               std::holds_alternative<State>(graph[*id].op));
-    if (!stored) value.fail("the graph has no parameter or state of this name");
+    if (!id || !is_persistent(graph[*id].op))
+      value.fail("the graph has no parameter or state of this name");
     Tensor tensor;
     read_json(value, tensor);
     if (tensor.type != graph[*id].type) {
@@ -112,9 +110,7 @@ std::map<std::string, Tensor> read_values(const JsonPlace& root, const Graph& gr
     values.emplace(key, std::move(tensor));
   }
   for (const Node& node : graph.nodes()) {
-    const bool stored =
-        std::holds_alternative<Parameter>(node.op) || std::holds_alternative<State>(node.op);
-    if (stored && !values.contains(node.label)) {
+    if (is_persistent(node.op) && !values.contains(node.label)) {
       place.fail("the value of '{}' {} is missing", node.label, to_string(node.type));
     }
   }
@@ -158,13 +154,12 @@ Section read_section(const JsonPlace& place) {
   const JsonPlace settings = place.member("settings");
   settings.expect(settings.json.is_object(), "an object");
   for (const auto& [key, json] : settings.json.items()) {
-    section.settings[key] = read_setting({json, settings.path + "/" + JsonPlace::escaped(key)});
+    section.settings[key] = read_setting(settings.child(key, json));
   }
   const JsonPlace tensors = place.member("tensors");
   tensors.expect(tensors.json.is_object(), "an object");
   for (const auto& [key, json] : tensors.json.items()) {
-    read_json(JsonPlace{json, tensors.path + "/" + JsonPlace::escaped(key)},
-              section.tensors[key]);
+    read_json(tensors.child(key, json), section.tensors[key]);
   }
   return section;
 }
@@ -235,7 +230,7 @@ Model model_from_json(std::string_view text) {
     const JsonPlace place = root.member("sections");
     place.expect(place.json.is_object(), "an object");
     for (const auto& [name, section] : place.json.items()) {
-      sections[name] = read_section({section, place.path + "/" + JsonPlace::escaped(name)});
+      sections[name] = read_section(place.child(name, section));
     }
   }
   return {std::move(graph), std::move(parameters), std::move(sections)};

@@ -21,10 +21,6 @@ TapeOptions with_defaults(TapeOptions options, const Graph& graph) {
   return options;
 }
 
-bool is_persistent(const Op& op) {
-  return std::holds_alternative<Parameter>(op) || std::holds_alternative<State>(op);
-}
-
 }  // namespace
 
 Tape::Tape(const Graph& graph, Parameters& parameters, TapeOptions options)

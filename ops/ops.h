@@ -55,4 +55,9 @@ inline std::string_view name_of(const Op& op) {
   return std::visit([](const auto& each) { return std::decay_t<decltype(each)>::name; }, op);
 }
 
+/// Parameter or State: a leaf whose memory belongs to a Parameters, under its label.
+inline bool is_persistent(const Op& op) {
+  return std::holds_alternative<Parameter>(op) || std::holds_alternative<State>(op);
+}
+
 }  // namespace qtape

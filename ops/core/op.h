@@ -82,8 +82,9 @@ struct NodeStatus {
 /// What differs from step to step.
 struct Step {
   Mode mode;
-  uint64_t seed = 0;    ///< seed of the tape
-  uint64_t number = 0;  ///< training steps so far: the counter of random ops
+  uint64_t seed = 0;  ///< seed of the tape
+  /// Training steps so far: the counter of random ops. Forward's: it has moved on in backward.
+  uint64_t number = 0;
 };
 
 /// What an op's `forward` and `backward` return: runs one step, without allocating or throwing.
