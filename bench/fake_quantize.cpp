@@ -23,7 +23,8 @@ constexpr int64_t elements = rows * columns;
 struct Bench {
   FakeQuantize op;
   std::vector<TensorType> inputs;
-  AlignedBuffer x{4 * elements}, y{4 * elements}, state{4 * rows}, saved, scratch, record;
+  AlignedBuffer x{4 * elements}, y{4 * elements}, state{elements}, zero_points{elements}, saved,
+      scratch, record;
   std::vector<std::byte*> operands;
   std::vector<Gradient> gradients;
   NodeStatus status;
@@ -33,9 +34,9 @@ struct Bench {
     inputs = {type};
     operands = {x.data()};
     gradients = {{y.data(), false}};
-    if (op.slots().size() > 1) {
-      inputs.push_back({DType::F32, Shape{op.channels(type.shape)}});
-      operands.push_back(state.data());
+    for (const QuantizerOperand& operand : op.operands(type)) {
+      inputs.push_back(operand.type);
+      operands.push_back(operands.size() == 1 ? state.data() : zero_points.data());
       gradients.push_back({});
     }
     const Footprint f = op.footprint(inputs);
@@ -48,7 +49,8 @@ struct Bench {
       values[i] = static_cast<float>(random.uniform(static_cast<uint64_t>(i)) - 0.5);
     }
     auto* scales = reinterpret_cast<float*>(state.data());
-    for (int64_t i = 0; i < rows; ++i) scales[i] = 0.003f;
+    for (int64_t i = 0; i < elements / 4; ++i) scales[i] = 0.003f;
+    std::memset(zero_points.data(), 0, static_cast<size_t>(elements));
   }
 
   Binding binding(int threads) {
@@ -108,6 +110,17 @@ const FakeQuantize channel_batch{.axis = 0, .ste = Ste::ClippedIdentity};
 const FakeQuantize channel_ema{.axis = 0, .ste = Ste::ClippedIdentity, .scale_mode = EMA{}};
 const FakeQuantize last_axis_fixed{
     .axis = 1, .ste = Ste::ClippedIdentity, .scale_mode = Fixed{}};
+const FakeQuantize group_batch{.axis = 1, .group_size = 128, .ste = Ste::ClippedIdentity};
+const FakeQuantize group_ema =
+    group_batch.with(&FakeQuantize::group_size, 64).with(&FakeQuantize::scale_mode, EMA{});
+const FakeQuantize small_group_ema = group_ema.with(&FakeQuantize::group_size, 32);
+const FakeQuantize affine_batch = tensor_batch.with(&FakeQuantize::scheme, Scheme::Affine);
+const FakeQuantize affine_ema =
+    affine_batch.with(&FakeQuantize::scale_mode, EMA{.track = Track::Range});
+const FakeQuantize affine_fixed = affine_batch.with(&FakeQuantize::scale_mode, Fixed{});
+const FakeQuantize affine_channel_ema = affine_ema.with(&FakeQuantize::axis, 0);
+const FakeQuantize affine_group_ema =
+    affine_ema.with(&FakeQuantize::axis, 1).with(&FakeQuantize::group_size, 128);
 
 BENCHMARK(memory_copy)->UseRealTime();
 BENCHMARK_CAPTURE(forward, tensor_fixed, tensor_fixed, mode::qat)->UseRealTime();
@@ -117,7 +130,17 @@ BENCHMARK_CAPTURE(forward, tensor_per_batch, tensor_batch, mode::qat)->UseRealTi
 BENCHMARK_CAPTURE(forward, channel_per_batch, channel_batch, mode::qat)->UseRealTime();
 BENCHMARK_CAPTURE(forward, channel_ema, channel_ema, mode::qat)->UseRealTime();
 BENCHMARK_CAPTURE(forward, last_axis_fixed, last_axis_fixed, mode::qat)->UseRealTime();
+BENCHMARK_CAPTURE(forward, group_128_per_batch, group_batch, mode::qat)->UseRealTime();
+BENCHMARK_CAPTURE(forward, group_64_ema, group_ema, mode::qat)->UseRealTime();
+BENCHMARK_CAPTURE(forward, group_32_ema, small_group_ema, mode::qat)->UseRealTime();
+BENCHMARK_CAPTURE(forward, affine_fixed, affine_fixed, mode::qat)->UseRealTime();
+BENCHMARK_CAPTURE(forward, affine_ema, affine_ema, mode::qat)->UseRealTime();
+BENCHMARK_CAPTURE(forward, affine_channel_ema, affine_channel_ema, mode::qat)->UseRealTime();
+BENCHMARK_CAPTURE(forward, affine_group_128_ema, affine_group_ema, mode::qat)->UseRealTime();
 BENCHMARK_CAPTURE(backward, tensor_fixed, tensor_fixed)->UseRealTime();
 BENCHMARK_CAPTURE(backward, channel_ema, channel_ema)->UseRealTime();
+BENCHMARK_CAPTURE(backward, group_64_ema, group_ema)->UseRealTime();
+BENCHMARK_CAPTURE(backward, affine_ema, affine_ema)->UseRealTime();
+BENCHMARK_CAPTURE(backward, affine_group_128_ema, affine_group_ema)->UseRealTime();
 
 }  // namespace

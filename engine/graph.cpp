@@ -66,9 +66,12 @@ void Graph::check_label(const Op& op, const std::string& label) const {
 void Graph::check_states(std::span<const Slot> slots, std::span<const NodeId> operands) const {
   for (size_t i = 0; i < slots.size(); ++i) {
     if (slots[i].access != Access::ReadWrite) continue;
-    check(std::holds_alternative<State>((*this)[operands[i]].op),
-          "operand '{}' is written and must be a State, got {}", slots[i].name,
-          name_of((*this)[operands[i]].op));
+    check(
+        is_persistent((*this)[operands[i]].op) &&
+            (slots[i].differentiable || std::holds_alternative<State>((*this)[operands[i]].op)),
+        "operand '{}' is written and must be a {}, got {}", slots[i].name,
+        slots[i].differentiable ? "Parameter or a State" : "State",
+        name_of((*this)[operands[i]].op));
     const auto use = states_.find(operands[i]);
     if (use == states_.end()) continue;
     check(!use->second.writer, "state {} already has a writer: %{}",
@@ -81,7 +84,7 @@ void Graph::check_states(std::span<const Slot> slots, std::span<const NodeId> op
 void Graph::note_states(std::span<const Slot> slots, std::span<const NodeId> operands,
                         NodeId id) {
   for (size_t i = 0; i < slots.size(); ++i) {
-    if (!std::holds_alternative<State>((*this)[operands[i]].op)) continue;
+    if (!is_persistent((*this)[operands[i]].op)) continue;
     StateUse& use = states_[operands[i]];
     (slots[i].access == Access::ReadWrite ? use.writer : use.reader) = id;
   }

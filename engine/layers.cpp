@@ -1,19 +1,8 @@
 #include "qtape/engine/layers.h"
 
-namespace qtape {
+#include "qtape/engine/quantizers.h"
 
-NodeId fake_quantize(Graph& graph, NodeId x, const FakeQuantize& quantizer,
-                     const std::string& label) {
-  if (std::holds_alternative<PerBatch>(quantizer.scale_mode)) {
-    return graph.add(quantizer, {x}, label + ".quantized");
-  }
-  const TensorType& type = graph[x].type;
-  if (quantizer.axis) resolve_axis(*quantizer.axis, type.shape);
-  const State scale{.dtype = scale_dtype(type.dtype),
-                    .shape = {quantizer.channels(type.shape)}};
-  const NodeId state = graph.add(scale, {}, label + ".scale");
-  return graph.add(quantizer, {x, state}, label + ".quantized");
-}
+namespace qtape {
 
 NodeId linear(Graph& graph, NodeId x, const LinearOptions& options) {
   const TensorType type = graph[x].type;
@@ -26,10 +15,10 @@ NodeId linear(Graph& graph, NodeId x, const LinearOptions& options) {
                          .initializer = options.weight_initializer};
   NodeId w = graph.add(weight, {}, options.label + ".weight");
   if (options.input_quantizer) {
-    x = fake_quantize(graph, x, *options.input_quantizer, options.label + ".input");
+    x = add_quantizer(graph, x, *options.input_quantizer, options.label + ".input");
   }
   if (options.weight_quantizer) {
-    w = fake_quantize(graph, w, *options.weight_quantizer, options.label + ".weight");
+    w = add_quantizer(graph, w, *options.weight_quantizer, options.label + ".weight");
   }
   if (!options.bias) return graph.add(MatMul{.transpose_b = true}, {x, w}, options.label);
   const NodeId product = graph.add(MatMul{.transpose_b = true}, {x, w});

@@ -9,11 +9,11 @@
 namespace qtape {
 
 /// What `linear` builds. Labels are `<label>.weight`, `<label>.bias`, `<label>` for the result,
-/// and those of `fake_quantize` for `<label>.weight` and `<label>.input`.
+/// and those of `add_quantizer` for `<label>.weight` and `<label>.input`.
 struct LinearOptions {
-  int64_t out = 0;                                              ///< output features, at least 1
-  std::optional<FakeQuantize> weight_quantizer = std::nullopt;  ///< of the weight [out, in]
-  std::optional<FakeQuantize> input_quantizer = std::nullopt;   ///< of x
+  int64_t out = 0;                                    ///< output features, at least 1
+  std::optional<Op> weight_quantizer = std::nullopt;  ///< of the weight [out, in]
+  std::optional<Op> input_quantizer = std::nullopt;   ///< of x
   bool bias = true;
   std::string label = "linear";
   Initializer weight_initializer = init::KaimingNormal{};
@@ -21,10 +21,5 @@ struct LinearOptions {
 
 /// y = x w^T + b. x f32 or f64 [..., in], y [..., out]. Throws GraphError.
 NodeId linear(Graph& graph, NodeId x, const LinearOptions& options);
-
-/// Adds `quantizer` behind `x` as the node `<label>.quantized`, with a state `<label>.scale`
-/// where its mode needs one. Throws GraphError.
-NodeId fake_quantize(Graph& graph, NodeId x, const FakeQuantize& quantizer,
-                     const std::string& label);
 
 }  // namespace qtape

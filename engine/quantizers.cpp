@@ -5,66 +5,169 @@
 namespace qtape {
 namespace {
 
-const ParameterEntry& state_at(const Parameters& parameters, std::string_view name) {
-  const ParameterEntry& entry = parameters.at(name);
-  check(!entry.trainable(), "'{}' is a parameter, not a quantizer's state", name);
-  return entry;
+template <class T>
+constexpr bool is_quantizer_op = Quantizer<T>;
+
+/// Calls `body(op)` with the quantizer at `id`; throws for other nodes.
+template <class Body>
+auto visit_quantizer(const Graph& graph, NodeId id, const Body& body) {
+  using Result = decltype(body(FakeQuantize{}));
+  return std::visit(
+      [&](const auto& op) -> Result {
+        if constexpr (is_quantizer_op<std::decay_t<decltype(op)>>) return body(op);
+        fail<GraphError>("{}: is not a quantizer", graph.describe(id));
+      },
+      graph[id].op);
+}
+
+const TensorType& type_of_x(const Graph& graph, NodeId id) {
+  return graph[graph[id].operands[0]].type;
+}
+
+/// Memory of the operands behind x, in slot order.
+std::vector<std::byte*> values_of(const Graph& graph, const Parameters& parameters, NodeId id) {
+  std::vector<std::byte*> values;
+  const std::vector<NodeId>& operands = graph[id].operands;
+  for (size_t i = 1; i < operands.size(); ++i) {
+    const Node& leaf = graph[operands[i]];
+    if (!is_persistent(leaf.op)) {
+      fail<GraphError>("{}: operand {} is neither a State nor a Parameter", graph.describe(id),
+                       i);
+    }
+    values.push_back(parameters.at(leaf.label).value);
+  }
+  return values;
+}
+
+void check_count(const Graph& graph, NodeId id, size_t given) {
+  const int64_t channels = channel_map(graph, id).channels;
+  if (graph[id].operands.size() < 2) {
+    fail<GraphError>("{}: has no states to set", graph.describe(id));
+  }
+  if (static_cast<int64_t>(given) != channels) {
+    fail<GraphError>("{}: has {} channels, got {}", graph.describe(id), channels, given);
+  }
+}
+
+void check_qparams(const Graph& graph, NodeId id, std::span<const QParams<double>> qparams) {
+  const DType dtype = scale_dtype(type_of_x(graph, id).dtype);
+  const Grid grid = grid_of(graph, id);
+  const bool affine = grid.scheme == Scheme::Affine;
+  const int32_t low = affine ? grid.limits.q_min : 0;
+  const int32_t high = affine ? grid.limits.q_max : 0;
+  for (size_t c = 0; c < qparams.size(); ++c) {
+    const auto& [scale, zero_point] = qparams[c];
+    const bool normal =
+        dtype == DType::F64 ? std::isnormal(scale) : std::isnormal(static_cast<float>(scale));
+    if (!normal || scale <= 0) {
+      fail<GraphError>("{}: scale {} must be positive and a normal {}, got {}",
+                       graph.describe(id), c, to_string_view(dtype), scale);
+    }
+    if (!(zero_point >= low && zero_point <= high && std::trunc(zero_point) == zero_point)) {
+      fail<GraphError>("{}: zero point {} must be an integer in {}..{}, got {}",
+                       graph.describe(id), c, low, high, zero_point);
+    }
+  }
 }
 
 }  // namespace
 
-void set_qparams(Parameters& parameters, std::string_view name, double scale) {
-  const ParameterEntry& entry = state_at(parameters, name);
-  const std::vector<double> scales(static_cast<size_t>(entry.elements()), scale);
-  set_qparams(parameters, name, scales);
-}
-
-void set_qparams(Parameters& parameters, std::string_view name,
-                 std::span<const double> scales) {
-  const ParameterEntry& entry = state_at(parameters, name);
-  check(static_cast<int64_t>(scales.size()) == entry.elements(), "'{}' has {} scales, got {}",
-        name, entry.elements(), scales.size());
-  dispatch_compute(entry.type.dtype, [&]<class T>() {
-    for (size_t i = 0; i < scales.size(); ++i) {
-      const T scale = static_cast<T>(scales[i]);
-      check(scale > T(0) && std::isnormal(scale),
-            "'{}': scale {} must be positive and a normal {}, got {}", name, i,
-            to_string_view(entry.type.dtype), scales[i]);
-    }
-    for (size_t i = 0; i < scales.size(); ++i) {
-      entry.values<T>()[i] = static_cast<T>(scales[i]);
-    }
-  });
-}
-
-void set_qparams(Parameters& parameters, std::string_view name, const Tensor& scales) {
-  const ParameterEntry& entry = state_at(parameters, name);
-  check(scales.type == entry.type, "'{}' is {}, got {}", name, to_string(entry.type),
-        to_string(scales.type));
-  const Tensor before = parameters.get(name);
-  parameters.set(name, scales);
-  try {
-    set_qparams(parameters, name, qparams(parameters, name));
-  } catch (const GraphError&) {
-    parameters.set(name, before);
-    throw;
-  }
-}
-
-std::vector<double> qparams(const Parameters& parameters, std::string_view name) {
-  const ParameterEntry& entry = state_at(parameters, name);
-  return dispatch_compute(entry.type.dtype, [&]<class T>() {
-    const auto values = entry.values<T>();
-    return std::vector<double>(values.begin(), values.end());
-  });
+bool is_quantizer(const Op& op) {
+  return std::visit(
+      [](const auto& each) { return is_quantizer_op<std::decay_t<decltype(each)>>; }, op);
 }
 
 std::vector<NodeId> quantizers(const Graph& graph) {
   std::vector<NodeId> found;
   for (int32_t i = 0; i < graph.size(); ++i) {
-    if (std::holds_alternative<FakeQuantize>(graph[NodeId{i}].op)) found.push_back(NodeId{i});
+    if (is_quantizer(graph[NodeId{i}].op)) found.push_back(NodeId{i});
   }
   return found;
+}
+
+Grid grid_of(const Graph& graph, NodeId id) {
+  return visit_quantizer(graph, id, [](const auto& op) { return op.grid(); });
+}
+
+ChannelMap channel_map(const Graph& graph, NodeId id) {
+  return visit_quantizer(graph, id, [&](const auto& op) {
+    return ChannelMap(type_of_x(graph, id).shape, op.granularity());
+  });
+}
+
+NodeId add_quantizer(Graph& graph, NodeId x, const Op& quantizer, const std::string& label) {
+  check(is_quantizer(quantizer), "'{}': expected a quantizer, got {}", label,
+        name_of(quantizer));
+  const TensorType type = graph[x].type;
+  const auto operands = std::visit(
+      [&](const auto& op) -> std::vector<QuantizerOperand> {
+        if constexpr (is_quantizer_op<std::decay_t<decltype(op)>>) return op.operands(type);
+        return {};
+      },
+      quantizer);
+  std::vector<NodeId> ids = {x};
+  for (const QuantizerOperand& operand : operands) {
+    const auto& [dtype, shape] = operand.type;
+    const Op leaf = operand.trained ? Op{Parameter{.dtype = dtype, .shape = shape}}
+                                    : Op{State{.dtype = dtype, .shape = shape}};
+    ids.push_back(graph.add(leaf, {}, fmt::format("{}.{}", label, operand.name)));
+  }
+  return graph.add(quantizer, ids, label + ".quantized");
+}
+
+void set_qparams(const Graph& graph, Parameters& parameters, NodeId id,
+                 std::span<const QParams<double>> qparams) {
+  check_count(graph, id, qparams.size());
+  check_qparams(graph, id, qparams);
+  const auto values = values_of(graph, parameters, id);
+  visit_quantizer(graph, id,
+                  [&](const auto& op) { op.store(type_of_x(graph, id), qparams, values); });
+}
+
+void set_qparams(const Graph& graph, Parameters& parameters, NodeId id, double scale,
+                 double zero_point) {
+  const auto channels = static_cast<size_t>(channel_map(graph, id).channels);
+  const std::vector<QParams<double>> all(channels, {scale, zero_point});
+  set_qparams(graph, parameters, id, all);
+}
+
+void set_qparams(const Graph& graph, Parameters& parameters, NodeId id, const Tensor& scales) {
+  const TensorType& x = type_of_x(graph, id);
+  const Shape shape = visit_quantizer(
+      graph, id, [&](const auto& op) { return op.granularity().scales_shape(x.shape); });
+  const TensorType expected{scale_dtype(x.dtype), shape};
+  if (scales.type != expected) {
+    fail<GraphError>("{}: scales must be {}, got {}", graph.describe(id), expected,
+                     scales.type);
+  }
+  std::vector<QParams<double>> all;
+  dispatch_compute(expected.dtype, [&]<class T>() {
+    const T* first = reinterpret_cast<const T*>(scales.data.data());
+    for (int64_t c = 0; c < shape.elements(); ++c) all.push_back({double{first[c]}, 0.0});
+  });
+  set_qparams(graph, parameters, id, all);
+}
+
+std::vector<QParams<double>> qparams(const Graph& graph, const Parameters& parameters,
+                                     NodeId id) {
+  const auto values = values_of(graph, parameters, id);
+  if (values.empty()) return {};
+  return visit_quantizer(graph, id,
+                         [&](const auto& op) { return op.load(type_of_x(graph, id), values); });
+}
+
+void set_ranges(const Graph& graph, Parameters& parameters, NodeId id,
+                std::span<const ValueRange<double>> ranges) {
+  check_count(graph, id, ranges.size());
+  for (size_t c = 0; c < ranges.size(); ++c) {
+    if (!(std::isfinite(ranges[c].min) && std::isfinite(ranges[c].max)) || ranges[c].empty()) {
+      fail<GraphError>("{}: range {} must be finite and not empty, got {} to {}",
+                       graph.describe(id), c, ranges[c].min, ranges[c].max);
+    }
+  }
+  const auto values = values_of(graph, parameters, id);
+  visit_quantizer(graph, id,
+                  [&](const auto& op) { op.store(type_of_x(graph, id), ranges, values); });
 }
 
 }  // namespace qtape

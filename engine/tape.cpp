@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "qtape/engine/quantizers.h"
 #include "qtape/ops/core/thread_count.h"
 
 namespace qtape {
@@ -206,16 +207,19 @@ double Tape::scalar(NodeId id) const {
   return dispatch_compute(type.dtype, [&]<class T>() { return double{value<T>(id)[0]}; });
 }
 
-std::vector<double> Tape::scales(NodeId id) const {
-  const Node& node = graph_[id];
-  const auto* op = std::get_if<FakeQuantize>(&node.op);
-  check_node(id, op != nullptr && plan_.nodes[index_of(id)].needed,
+std::vector<QParams<double>> Tape::qparams(NodeId id) const {
+  check_node(id, is_quantizer(graph_[id].op) && plan_.nodes[index_of(id)].needed,
              "is not a quantizer of this tape");
   const std::byte* record = records_.data() + plan_.nodes[index_of(id)].record;
-  const int64_t channels = op->channels(node.type.shape);
-  return dispatch_compute(scale_dtype(node.type.dtype), [&]<class T>() {
+  const auto channels = static_cast<size_t>(channel_map(graph_, id).channels);
+  const DType x = graph_[graph_[id].operands[0]].type.dtype;
+  return dispatch_compute(scale_dtype(x), [&]<class T>() {
     const T* scales = reinterpret_cast<const T*>(record);
-    return std::vector<double>(scales, scales + channels);
+    std::vector<QParams<double>> result(channels);
+    for (size_t c = 0; c < channels; ++c) {
+      result[c] = {double{scales[c]}, double{scales[channels + c]}};
+    }
+    return result;
   });
 }
 

@@ -80,9 +80,9 @@ class Tape {
   /// changed between steps.
   NodeStatus& status(NodeId id) { return statuses_[index_of(id)]; }
   const NodeStatus& status(NodeId id) const { return statuses_[index_of(id)]; }
-  /// The scales that a FakeQuantize node used in the last forward, one per channel. Throws
-  /// GraphError for other nodes.
-  std::vector<double> scales(NodeId id) const;
+  /// The scales and zero points that a quantizer node used in the last forward, one per
+  /// channel. Throws GraphError for other nodes.
+  std::vector<QParams<double>> qparams(NodeId id) const;
   /// NaN and infinite elements that all observers of this tape skipped so far.
   int64_t non_finite() const;
 

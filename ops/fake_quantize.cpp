@@ -1,12 +1,13 @@
 #include "qtape/ops/fake_quantize.h"
 
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <limits>
 
 #include "qtape/ops/core/copy.h"
 #include "qtape/ops/core/math.h"
-#include "qtape/ops/core/quantize_layout.h"
+#include "qtape/ops/fake_quantize_states.h"
 
 namespace qtape {
 namespace {
@@ -15,87 +16,15 @@ bool keeps_operand(Ste ste) {
   return ste == Ste::Tanh || ste == Ste::HardTanh || ste == Ste::TanhRange;
 }
 
-QuantizeLayout layout_of(const FakeQuantize& op, const Shape& shape) {
-  std::optional<int> axis;
-  if (op.axis) axis = resolve_axis(*op.axis, shape);
-  return {shape, axis};
-}
-
-/// The scales of one node: where they come from and where the ones in use are recorded.
+/// Grid and mask of one node. PerBatch sets its scale by the largest magnitude, or by both ends
+/// when affine, so what lies there cannot count as outside.
 template <class T>
-struct Scales {
-  T* state = nullptr;  // null with PerBatch
-  T* used = nullptr;
-  T* inverses = nullptr;
-  int64_t channels = 1;
-  T denominator = 1;
-  T floor = 0;
-  T decay = 0;
-
-  /// A state that is not (0, or damaged in a file) counts as not observed yet.
-  static bool is_usable(T scale) {
-    return scale > T(0) && std::isfinite(scale) && std::isfinite(T(1) / scale);
+QuantizeRun<T> run_of(const FakeQuantize& op, const QuantizeLayout& layout) {
+  QuantizeRun<T> run = quantize_run_of<T>(op.grid(), layout, op.mask);
+  if (std::holds_alternative<PerBatch>(op.scale_mode)) {
+    run.slack_high = std::numeric_limits<T>::infinity();
+    if (op.scheme == Scheme::Affine) run.slack_low = run.slack_high;
   }
-
-  void use(int64_t channel, T scale) const {
-    used[channel] = scale;
-    inverses[channel] = T(1) / scale;
-  }
-
-  /// Turns what was measured of a channel into its scale, and moves the state while observing.
-  /// A channel in which nothing usable was seen keeps its state.
-  void settle(int64_t channel, const Extremes<T>& seen, bool observe, bool empty) const {
-    const T current = scale_of(seen.max_abs, denominator, floor);
-    if (state == nullptr) return use(channel, current);
-    const T old = state[channel];
-    const bool cold = !is_usable(old);
-    T scale = cold ? current : old;
-    const bool usable = !empty && (seen.non_finite == 0 || seen.max_abs > T(0));
-    if (observe && usable) {
-      if (!cold) scale = decay * old + (T(1) - decay) * current;
-      state[channel] = scale;
-    }
-    use(channel, scale);
-  }
-
-  /// The first channel whose state is not a usable scale, or -1.
-  int64_t first_unusable() const {
-    for (int64_t c = 0; c < channels; ++c) {
-      if (!is_usable(state[c])) return c;
-    }
-    return -1;
-  }
-
-  void use_state() const {
-    for (int64_t c = 0; c < channels; ++c) use(c, state[c]);
-  }
-};
-
-template <class T>
-Scales<T> scales_of(const FakeQuantize& op, const Binding& b) {
-  Scales<T> s;
-  s.channels = op.channels(b.inputs[0].shape);
-  if (!std::holds_alternative<PerBatch>(op.scale_mode)) s.state = b.operand<T>(1);
-  s.used = reinterpret_cast<T*>(b.record);
-  s.inverses = s.used + s.channels;
-  s.denominator = static_cast<T>(scale_denominator(op.limits(), op.denominator));
-  s.floor = static_cast<T>(op.floor);
-  if (const auto* ema = std::get_if<EMA>(&op.scale_mode)) s.decay = static_cast<T>(ema->decay);
-  return s;
-}
-
-/// PerBatch sets its scale by the largest magnitude, so only the other side can lie outside.
-template <class T>
-QuantizeRun<T> grid_of(const FakeQuantize& op) {
-  QuantizeRun<T> run;
-  run.q_min = static_cast<T>(op.limits().q_min);
-  run.q_max = static_cast<T>(op.limits().q_max);
-  run.mask_low = run.q_min;
-  run.mask_high = std::holds_alternative<PerBatch>(op.scale_mode)
-                      ? std::numeric_limits<T>::infinity()
-                      : run.q_max;
-  run.mask_by_value = op.mask == MaskRule::Value;
-  run.away = op.rounding == Rounding::HalfAway;
   return run;
 }
 
@@ -106,18 +35,15 @@ class Forward {
 
   Forward(const FakeQuantize& op, const Binding& b)
       : op_(op),
-        layout_(layout_of(op, b.inputs[0].shape)),
-        loops_(quantize_loops<S>(op.rounding, op.division, op.masked(), layout_.per_element,
-                                 false)),
-        measurement_(layout_, loops_, b.scratch, b.threads),
-        scales_(scales_of<T>(op, b)),
-        grid_(grid_of<T>(op)),
-        x_(b.operand<const S>(0)),
-        y_(b.y<S>()),
-        mask_(reinterpret_cast<uint64_t*>(b.saved)),
+        layout_(b.inputs[0].shape, op.granularity()),
+        quantizer_(op.grid(), layout_, run_of<T>(op, layout_), op.masked(), b),
+        measurement_(layout_, quantizer_.loops(), b.scratch, b.threads),
+        states_(op, layout_.channels(), b.operands.subspan(1)),
         copy_(view_forward(b)),
         status_(b.status),
-        threads_(b.threads) {}
+        threads_(b.threads) {
+    if (const auto* ema = std::get_if<EMA>(&op.scale_mode)) decay_ = ema->decay;
+  }
 
   void operator()(const Step& step) const {
     const bool quantize = step.mode.quantize && status_->enabled;
@@ -126,101 +52,142 @@ class Forward {
     status_->applied = quantize;
     if (!quantize && !observe) return copy(step);
     if (std::holds_alternative<Fixed>(op_.scale_mode)) return run_fixed(step);
-    if (ema && !observe && scales_.first_unusable() < 0) {
-      scales_.use_state();
-      return quantize_all();
+    if (ema && !observe && all_observed()) {
+      use_states();
+      return quantizer_.quantize_all();
     }
-    if (quantize && layout_.run_is_channel() && !status_->measure_noise) {
-      return measure_and_quantize(observe);
-    }
-    measure_all(observe);
-    if (quantize) return quantize_all();
-    copy(step);
+    const Settling settling{observe, decay_at(step)};
+    if (layout_.runs_are_channels()) return settle_runs(step, settling, quantize);
+    settle_all(settling);
+    finish(step, quantize);
   }
 
  private:
-  void run_fixed(const Step& step) const {
-    const int64_t bad = scales_.first_unusable();
-    if (bad >= 0) {
-      status_->fault = {
-          "scale of channel {index} is {value}; set it with set_qparams or observe", bad,
-          static_cast<double>(scales_.state[bad])};
-      status_->applied = false;
-      return copy(step);
-    }
-    scales_.use_state();
-    quantize_all();
+  /// How measurements move states.
+  struct Settling {
+    bool observe = false;
+    T decay = 0;
+  };
+
+  /// In the warm-up step n of training weighs 1 / (n + 1): the plain mean of all steps.
+  T decay_at(const Step& step) const {
+    if (!step.mode.train || step.number >= step.warm_up) return static_cast<T>(decay_);
+    const auto n = static_cast<double>(step.number);
+    return static_cast<T>(n / (n + 1));
   }
 
-  void measure_all(bool observe) const {
-    const auto seen = measurement_.measure(x_);
-    for (int64_t c = 0; c < layout_.channels; ++c) {
+  bool all_observed() const {
+    for (int64_t c = 0; c < states_.channels; ++c) {
+      if (!states_.observed(c)) return false;
+    }
+    return true;
+  }
+
+  void use_states() const {
+    for (int64_t c = 0; c < states_.channels; ++c) quantizer_.record().use(c, states_.at(c));
+  }
+
+  void run_fixed(const Step& step) const {
+    for (int64_t c = 0; c < states_.channels; ++c) {
+      if (!states_.observed(c)) {
+        return fail(step, {"scale of channel {index} is {value}; set it with set_qparams or "
+                           "calibrate",
+                           c, static_cast<double>(states_.first[c])});
+      }
+      if (!states_.has_zero_point_in_codes(c)) {
+        return fail(step, {"zero point of channel {index} is {value}; it must be one of the "
+                           "codes",
+                           c, static_cast<double>(states_.second[c])});
+      }
+    }
+    use_states();
+    quantizer_.quantize_all();
+  }
+
+  void fail(const Step& step, const Fault& fault) const {
+    status_->fault = fault;
+    status_->applied = false;
+    copy(step);
+  }
+
+  /// Turns what was measured of a channel into its scale, and moves the state while observing.
+  /// A channel in which nothing usable was seen keeps its state.
+  void settle(int64_t c, const Extremes<T>& seen, const Settling& how) const {
+    const QuantizerRecord<T>& record = quantizer_.record();
+    if (states_.first == nullptr) return record.use(c, qparams_of(seen.range, op_.grid()));
+    const bool cold = !states_.observed(c);
+    const bool usable =
+        !seen.range.empty() && (seen.non_finite == 0 || seen.range.max_abs() > T(0));
+    const T decay = cold ? T(0) : how.decay;
+    if (states_.tracks_range) {
+      ValueRange<T> range = cold ? seen.range : states_.range(c);
+      if (how.observe && usable) {
+        range = {blend(decay, range.min, seen.range.min),
+                 blend(decay, range.max, seen.range.max)};
+        states_.set_range(c, range);
+      }
+      return record.use(c, qparams_of(range, op_.grid()));
+    }
+    const T current = qparams_of(seen.range, op_.grid()).scale;
+    T scale = cold ? current : states_.first[c];
+    if (how.observe && usable) {
+      scale = blend(decay, scale, current);
+      states_.first[c] = scale;
+    }
+    record.use(c, {scale, T(0)});
+  }
+
+  /// With decay 0 exactly the new one.
+  static T blend(T decay, T old, T current) {
+    return decay == T(0) ? current : decay * old + (T(1) - decay) * current;
+  }
+
+  void settle_all(const Settling& how) const {
+    const auto seen = measurement_.measure(quantizer_.x());
+    for (int64_t c = 0; c < layout_.channels(); ++c) {
       const auto& channel = seen[static_cast<size_t>(c)];
-      scales_.settle(c, channel, observe, layout_.elements() == 0);
+      settle(c, channel, how);
       status_->non_finite += channel.non_finite;
     }
   }
 
-  /// One pass over memory: each run is quantized right after it was measured.
-  void measure_and_quantize(bool observe) const {
+  /// One pass over memory: each run is quantized right after its channels were measured.
+  void settle_runs(const Step& step, const Settling& how, bool quantize) const {
     int64_t non_finite = 0;
+    const bool at_once = quantize && !status_->measure_noise;
     layout_.for_each_run(threads_, [&](int64_t, const Run& run) {
-      Extremes<T> seen;
-      loops_.measure(x_ + run.offset, run.length, &seen);
-      scales_.settle(run.channel, seen, observe, run.length == 0);
-      quantize(run);
-      if (seen.non_finite > 0) std::atomic_ref(non_finite).fetch_add(seen.non_finite);
+      std::array<Extremes<T>, quantize_run / mask_lanes> seen;
+      quantizer_.loops().measure(quantizer_.x() + run.offset, run.length, layout_.segment(),
+                                 seen.data());
+      const int64_t channels = run.length / layout_.segment();
+      int64_t bad = 0;
+      for (int64_t k = 0; k < channels; ++k) {
+        const auto& channel = seen[static_cast<size_t>(k)];
+        settle(run.channel + k, channel, how);
+        bad += channel.non_finite;
+      }
+      if (bad > 0) std::atomic_ref(non_finite).fetch_add(bad);
+      if (at_once) quantizer_.quantize(run);
     });
     status_->non_finite += non_finite;
+    if (!at_once) finish(step, quantize);
   }
 
-  void quantize(const Run& run) const {
-    QuantizeRun<T> grid = grid_;
-    grid.scale = scales_.used + run.channel;
-    grid.inverse = scales_.inverses + run.channel;
-    uint64_t* mask = mask_ == nullptr ? nullptr : mask_ + run.word;
-    loops_.quantize(x_ + run.offset, y_ + run.offset, mask, run.length, &grid);
-  }
-
-  void quantize_all() const {
-    if (status_->measure_noise) status_->noise = noise();
-    layout_.for_each_run(threads_, [&](int64_t, const Run& run) { quantize(run); });
+  void finish(const Step& step, bool quantize) const {
+    if (quantize) return quantizer_.quantize_all();
+    copy(step);
   }
 
   void copy(const Step& step) const {
     if (copy_) copy_(step);
   }
 
-  /// Mean of (fake(x) - x)^2 over finite x. Before quantizing: the output may overwrite x.
-  double noise() const {
-    double sum = 0;
-    int64_t count = 0;
-    for (int64_t i = 0; i < layout_.runs(); ++i) {
-      const Run run = layout_.run(i);
-      for (int64_t j = 0; j < run.length; ++j) {
-        const T x = Storage<S>::load(x_[run.offset + j]);
-        if (!std::isfinite(x)) continue;
-        const int64_t c = run.channel + (layout_.per_element ? j : 0);
-        const T code = code_of(x, scales_.used[c], scales_.inverses[c], op_.limits(),
-                               op_.rounding, op_.division);
-        const double error =
-            double{Storage<S>::load(Storage<S>::store(code * scales_.used[c]))} - double{x};
-        sum += error * error;
-        ++count;
-      }
-    }
-    return count > 0 ? sum / static_cast<double>(count) : 0.0;
-  }
-
   FakeQuantize op_;
   QuantizeLayout layout_;
-  QuantizeLoops<S> loops_;
+  GridQuantizer<S> quantizer_;
   Measurement<S> measurement_;
-  Scales<T> scales_;
-  QuantizeRun<T> grid_;
-  const S* x_;
-  S* y_;
-  uint64_t* mask_;
+  FakeQuantizeStates<T> states_;
+  double decay_ = 0;
   Kernel copy_;  // empty in place
   NodeStatus* status_;
   int threads_;
@@ -233,12 +200,9 @@ class Backward {
 
   Backward(const FakeQuantize& op, const Binding& b)
       : op_(op),
-        layout_(layout_of(op, b.inputs[0].shape)),
-        select_(quantize_loops<S>(op.rounding, op.division, op.masked(), layout_.per_element,
-                                  b.accumulate(0))
-                    .select),
-        q_max_(static_cast<T>(op.limits().q_max)),
-        scales_(reinterpret_cast<const T*>(b.record)),
+        layout_(b.inputs[0].shape, op.granularity()),
+        select_(select_loop<S>(b.accumulate(0))),
+        record_(b.record, layout_.channels()),
         x_(b.operand<const S>(0)),
         dy_(b.dy_as<const S>()),
         dx_(b.dx<S>(0)),
@@ -266,20 +230,27 @@ class Backward {
   }
 
   void surrogate(const Run& run) const {
-    for (int64_t j = 0; j < run.length; ++j) {
-      const int64_t i = run.offset + j;
-      const T scale = scales_[run.channel + (layout_.per_element ? j : 0)];
-      put(i, Storage<S>::load(dy_[i]) * slope(Storage<S>::load(x_[i]), scale));
+    for (int64_t i = run.offset; i < run.offset + run.length; ++i) {
+      const QParams<T> q = record_.at(layout_.channel_of(i));
+      put(i, Storage<S>::load(dy_[i]) * slope(Storage<S>::load(x_[i]), q));
     }
   }
 
   /// The surrogate derivative, at x and the scale that forward used.
-  T slope(T x, T scale) const {
-    if (op_.ste == Ste::Tanh) return tanh_slope(x / scale);
-    const T share = x / (q_max_ * scale);
+  T slope(T x, const QParams<T>& q) const {
+    if (op_.ste == Ste::Tanh) return tanh_slope(x / q.scale);
+    const T share = share_of_range(x, q);
     if (op_.ste == Ste::TanhRange) return tanh_slope(share);
     const T left = T(1) - std::fabs(share);
     return left < T(0) ? T(0) : left;
+  }
+
+  /// x over the end of the range; when affine, over the end on its side of 0.
+  T share_of_range(T x, const QParams<T>& q) const {
+    const auto [q_min, q_max] = op_.grid().limits;
+    if (op_.scheme == Scheme::Symmetric) return x / (static_cast<T>(q_max) * q.scale);
+    const T end = value_of(static_cast<T>(x < T(0) ? q_min : q_max), q);
+    return x == T(0) ? T(0) : x / end;
   }
 
   static T tanh_slope(T v) {
@@ -289,9 +260,8 @@ class Backward {
 
   FakeQuantize op_;
   QuantizeLayout layout_;
-  typename QuantizeLoops<S>::Select select_;
-  T q_max_;
-  const T* scales_;
+  SelectLoop<S> select_;
+  QuantizerRecord<T> record_;
   const S* x_;
   const S* dy_;
   S* dx_;
@@ -304,35 +274,36 @@ class Backward {
 
 }  // namespace
 
-static_assert(Compute<FakeQuantize>);
+static_assert(Quantizer<FakeQuantize>);
 
 std::vector<Slot> FakeQuantize::slots() const {
   std::vector<Slot> slots = {{.name = "x"}};
   if (std::holds_alternative<PerBatch>(scale_mode)) return slots;
   const bool writes = std::holds_alternative<EMA>(scale_mode);
-  slots.push_back({.name = "scale",
+  slots.push_back({.name = tracks_range() ? "range" : "scale",
                    .differentiable = false,
                    .access = writes ? Access::ReadWrite : Access::Read});
+  if (!writes && scheme == Scheme::Affine) {
+    slots.push_back({.name = "zero_point", .differentiable = false});
+  }
   return slots;
 }
 
 TensorType FakeQuantize::infer(Inputs inputs) const {
   const TensorType& x = inputs[0];
   check(is_float(x.dtype), "expected f32, f64, f16 or bf16, got {}", to_string_view(x.dtype));
-  const int fewest = range == CodeRange::Unsigned ? 1 : 2;
-  check(bits >= fewest && bits <= 16, "bits must be in {}..16 for range {}, got {}", fewest,
-        to_string_view(range), bits);
-  if (axis) resolve_axis(*axis, x.shape);
-  check(std::isfinite(floor) && floor >= double{std::numeric_limits<float>::min()} &&
-            floor <= double{std::numeric_limits<float>::max()},
-        "floor must be a normal f32 above 0, got {}", floor);
+  check_grid(bits, range, floor);
+  (void)granularity().scales_shape(x.shape);
   if (const auto* ema = std::get_if<EMA>(&scale_mode)) {
     check(ema->decay >= 0 && ema->decay < 1, "decay must be in [0, 1), got {}", ema->decay);
+    check(scheme == Scheme::Symmetric || ema->track == Track::Range,
+          "scheme Affine needs EMA with track Range, got track Scale");
   }
-  if (inputs.size() > 1) {
-    const TensorType expected{scale_dtype(x.dtype), Shape{channels(x.shape)}};
-    check(inputs[1] == expected, "scale must be {}, got {}", to_string(expected),
-          to_string(inputs[1]));
+  size_t i = 1;
+  for (const QuantizerOperand& operand : operands(x)) {
+    check(inputs[i] == operand.type, "{} must be {}, got {}", operand.name,
+          to_string(operand.type), to_string(inputs[i]));
+    ++i;
   }
   return x;
 }
@@ -345,16 +316,23 @@ Keep FakeQuantize::keep() const {
 
 bool FakeQuantize::masked() const {
   if (ste != Ste::ClippedIdentity) return false;
-  return !std::holds_alternative<PerBatch>(scale_mode) || range == CodeRange::Unsigned;
+  if (!std::holds_alternative<PerBatch>(scale_mode)) return true;
+  return scheme == Scheme::Symmetric && range == CodeRange::Unsigned;
+}
+
+bool FakeQuantize::tracks_range() const {
+  const auto* ema = std::get_if<EMA>(&scale_mode);
+  return ema != nullptr && ema->track == Track::Range;
 }
 
 Footprint FakeQuantize::footprint(Inputs inputs) const {
   return dispatch_float(inputs[0].dtype, [&]<class S>() -> Footprint {
-    const QuantizeLayout layout = layout_of(*this, inputs[0].shape);
-    const auto scale = static_cast<int64_t>(sizeof(typename Storage<S>::Compute));
+    const QuantizeLayout layout(inputs[0].shape, granularity());
+    const bool measures =
+        !std::holds_alternative<Fixed>(scale_mode) && !layout.runs_are_channels();
     return {.saved = masked() ? 8 * layout.mask_words() : 0,
-            .scratch = Measurement<S>::scratch_bytes(layout),
-            .record = 2 * scale * layout.channels};
+            .scratch = measures ? Measurement<S>::scratch_bytes(layout) : 0,
+            .record = QuantizerRecord<typename Storage<S>::Compute>::bytes(layout.channels())};
   });
 }
 

@@ -5,6 +5,7 @@
 
 #include "qtape/ops/core/op.h"
 #include "qtape/ops/core/quantize.h"
+#include "qtape/ops/core/quantizer_op.h"
 
 namespace qtape {
 
@@ -21,18 +22,29 @@ struct PerBatch {
   bool operator==(const PerBatch&) const = default;
 };
 
+/// What a running average is taken of.
+enum class Track : uint8_t {
+  Scale,  ///< the scale
+  Range   ///< smallest and largest value: affine always; symmetric as PyTorch does
+};
+template <>
+inline constexpr auto enum_names<Track> = std::array<std::string_view, 2>{"Scale", "Range"};
+
 /// The scale is a running average in a state: s = decay s + (1 - decay) current, and the first
-/// observation itself while the state is 0. The same call uses the new scale.
+/// observation itself while the state is 0. The same call uses the new scale. With Track::Range
+/// the averages are those of min and max, and scale and zero point follow from them.
 struct EMA {
   static constexpr std::string_view name = "EMA";
   double decay = 0.99;
+  Track track = Track::Scale;
   static constexpr auto fields() {
-    return std::tuple{field("decay", &EMA::decay, "weight of the old scale, in [0, 1)")};
+    return std::tuple{field("decay", &EMA::decay, "weight of the old state, in [0, 1)"),
+                      field("track", &EMA::track, "Scale, or Range: min and max")};
   }
   bool operator==(const EMA&) const = default;
 };
 
-/// The scale is a state that the op never writes: set by set_qparams or by calibration.
+/// Scale and zero point are states that the op never writes: set by set_qparams or calibration.
 struct Fixed {
   static constexpr std::string_view name = "Fixed";
   static constexpr auto fields() { return std::tuple<>{}; }
@@ -44,27 +56,37 @@ using ScaleMode = std::variant<PerBatch, EMA, Fixed>;
 struct FakeQuantize {
   static constexpr std::string_view name = "FakeQuantize";
   static constexpr std::string_view doc =
-      "y = s clamp(round(x / s), q_min, q_max), symmetric. x f32, f64, f16 or bf16 of any "
-      "shape; "
-      "EMA and Fixed take a State scale [channels] (f64 for f64 x, else f32; [1] per tensor). "
-      "PerBatch: s = max(max|x| / q_max, floor) over finite x. Gradient by ste, s being the "
-      "scale "
-      "that forward used: Identity dy; ClippedIdentity dy inside the range, else 0 (PerBatch "
-      "never clips the side that set the scale); Tanh dy (1 - tanh^2(x / s)); HardTanh "
-      "dy max(0, 1 - |x / (q_max s)|); TanhRange dy (1 - tanh^2(x / (q_max s))). NaN stays "
-      "NaN, "
-      "infinities go to their end, -0 becomes +0. Saves one bit per element for "
-      "ClippedIdentity, "
-      "x for the last three, and the scales. Disabled or in a mode that does not quantize: y = "
-      "x, "
-      "dx = dy.";
+      "y = s (clamp(round(x / s) + zp, q_min, q_max) - zp), with a scale s and a zero point zp "
+      "per tensor, per index of axis (channel, token) or per group of group_size along it. x "
+      "f32, f64, f16 or bf16. Symmetric: zp = 0, s = max(max|x| / denominator, floor). Affine: "
+      "s "
+      "= max((max - min) / (q_max - q_min), floor) over a range that contains 0, zp = q_min - "
+      "round(min / s). Over finite x: PerBatch of this call; EMA of a running average in a "
+      "State "
+      "scale [channels], or range [2, channels] with track Range; Fixed takes a State scale "
+      "and, "
+      "when affine, a State zero_point. States are f64 for f64 x, else f32. Gradient by ste, s "
+      "being the scale that forward used: Identity dy; ClippedIdentity dy inside the range, "
+      "else "
+      "0 (PerBatch never clips a side that set the scale); Tanh dy (1 - tanh^2(x / s)); "
+      "HardTanh "
+      "dy max(0, 1 - |u|); TanhRange dy (1 - tanh^2(u)), u = x / (q_max s), or x over the end "
+      "of "
+      "the range on its side when affine. NaN stays NaN, infinities go to their end, -0 "
+      "becomes "
+      "+0. Saves one bit per element for ClippedIdentity, x for the last three, and the "
+      "scales. "
+      "Disabled or in a mode that does not quantize: y = x, dx = dy.";
 
   int bits = 8;
   std::optional<int> axis = std::nullopt;
+  std::optional<int64_t> group_size = std::nullopt;
   CodeRange range = CodeRange::Narrow;
+  Scheme scheme = Scheme::Symmetric;
   Rounding rounding = Rounding::HalfEven;
   Division division = Division::Exact;
   Denominator denominator = Denominator::QMax;
+  ZeroPoint zero_point = ZeroPoint::AfterRounding;
   double floor = 1e-12;
   Ste ste = Ste::Identity;
   MaskRule mask = MaskRule::Code;
@@ -74,15 +96,22 @@ struct FakeQuantize {
     using F = FakeQuantize;
     return std::tuple{
         field("bits", &F::bits, "2..16; 1 only with range Unsigned"),
-        field("axis", &F::axis, "channel axis with a scale each; null: one scale per tensor"),
+        field("axis", &F::axis, "axis with a scale per index; null: one scale per tensor"),
+        field("group_size", &F::group_size,
+              "indices of the axis that share a scale, all other places having their own; "
+              "divides the axis; null: a scale per index"),
         field("range", &F::range, "Narrow [-q, q], Full [-q-1, q], Unsigned [0, 2^bits - 1]"),
+        field("scheme", &F::scheme, "Symmetric or Affine"),
         field("rounding", &F::rounding, "HalfEven, HalfAway or HalfUp"),
         field("division", &F::division, "Exact x / s or Reciprocal x (1 / s)"),
-        field("denominator", &F::denominator, "QMax or HalfSpan (q_max - q_min) / 2"),
+        field("denominator", &F::denominator,
+              "of a symmetric scale: QMax or HalfSpan (q_max - q_min) / 2"),
+        field("zero_point", &F::zero_point,
+              "AfterRounding or BeforeRounding round(x / s + zp)"),
         field("floor", &F::floor, "smallest scale, a normal f32 above 0"),
         field("ste", &F::ste, "Identity, ClippedIdentity, Tanh, HardTanh or TanhRange"),
         field("mask", &F::mask, "inside judged by Code or by Value"),
-        field("scale_mode", &F::scale_mode, "PerBatch, EMA {decay} or Fixed")};
+        field("scale_mode", &F::scale_mode, "PerBatch, EMA {decay, track} or Fixed")};
   }
   std::vector<Slot> slots() const;
   TensorType infer(Inputs inputs) const;
@@ -92,14 +121,29 @@ struct FakeQuantize {
   Kernel backward(const Binding& binding) const;
   bool operator==(const FakeQuantize&) const = default;
 
-  CodeLimits limits() const { return code_limits(bits, range); }
-  /// Scales that x of `shape` has: the extent of `axis`, or 1.
-  int64_t channels(const Shape& shape) const { return axis ? shape[*axis] : 1; }
+  /// A copy with one attribute changed: `q.with(&FakeQuantize::bits, 4)`.
+  template <class V>
+  FakeQuantize with(V FakeQuantize::*attribute, std::type_identity_t<V> value) const {
+    FakeQuantize copy = *this;
+    copy.*attribute = std::move(value);
+    return copy;
+  }
+
+  Grid grid() const {
+    return {
+        code_limits(bits, range), scheme, rounding, division, zero_point, denominator, floor};
+  }
+  Granularity granularity() const { return {axis, group_size}; }
+  std::vector<QuantizerOperand> operands(const TensorType& x) const;
+  void store(const TensorType& x, std::span<const ValueRange<double>> ranges,
+             QuantizerValues values) const;
+  void store(const TensorType& x, std::span<const QParams<double>> qparams,
+             QuantizerValues values) const;
+  std::vector<QParams<double>> load(const TensorType& x, QuantizerValues values) const;
   /// Whether backward needs to know which elements lay outside the range.
   bool masked() const;
+  /// Whether the state holds ranges instead of scales.
+  bool tracks_range() const;
 };
-
-/// The element type of the scales that go with x of type `x`.
-constexpr DType scale_dtype(DType x) { return x == DType::F64 ? DType::F64 : DType::F32; }
 
 }  // namespace qtape

@@ -41,7 +41,7 @@ check "avx512 equals baseline" same "$(field "$work/baseline.json" parameters_sh
 "$tool" replay "$work/m.json" >"$work/replay.txt"
 check "replay gives the same bits" same "$(field "$work/one.json" outputs_sha256)" "$(sed -n 's/^outputs sha256 //p' "$work/replay.txt")"
 "$tool" inspect "$work/m.json" >"$work/inspect.txt"
-check "inspect shows quantizers" grep -q 'fc1.input.quantized .*4 bits, codes 0..15, EMA' "$work/inspect.txt"
+check "inspect shows quantizers" grep -q 'fc1.input.quantized .*FakeQuantize, codes 0..15, Symmetric' "$work/inspect.txt"
 
 # Killed in the middle of an epoch, then resumed from the last checkpoint.
 "$train" "${short[@]}" --epochs 60 --checkpoint "$work/c.json" --checkpoint-every 3 >/dev/null &

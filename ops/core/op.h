@@ -85,6 +85,8 @@ struct Step {
   uint64_t seed = 0;  ///< seed of the tape
   /// Training steps so far: the counter of random ops. Forward's: it has moved on in backward.
   uint64_t number = 0;
+  /// Training steps in which running averages weigh all steps evenly instead of decaying.
+  uint64_t warm_up = 0;
 };
 
 /// What an op's `forward` and `backward` return: runs one step, without allocating or throwing.

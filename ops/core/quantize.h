@@ -1,14 +1,16 @@
-// The numeric core of quantization: scale -> code -> value. Training, conversion and tests all
-// call it, so they cannot drift apart.
+// The numeric core of quantization: range -> scale and zero point -> code -> value. Training,
+// conversion and tests all call it, so they cannot drift apart.
 //
-//   code(x)  = clamp(round(x / s), q_min, q_max)
-//   value(q) = q * s
+//   code(x)  = clamp(round(x / s) + zp, q_min, q_max)
+//   value(q) = (q - zp) * s
 //   fake(x)  = value(code(x))
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <string_view>
 
 #include "qtape/ops/core/enum_names.h"
@@ -43,6 +45,24 @@ enum class Division : uint8_t {
 template <>
 inline constexpr auto enum_names<Division> =
     std::array<std::string_view, 2>{"Exact", "Reciprocal"};
+
+/// Where code 0 may lie.
+enum class Scheme : uint8_t {
+  Symmetric,  ///< at the value 0: zp = 0
+  Affine      ///< so that the codes span [min, max], which always contains 0
+};
+template <>
+inline constexpr auto enum_names<Scheme> =
+    std::array<std::string_view, 2>{"Symmetric", "Affine"};
+
+/// When the zero point is added.
+enum class ZeroPoint : uint8_t {
+  AfterRounding,  ///< round(x / s) + zp
+  BeforeRounding  ///< round(x / s + zp): the sum rounds as well
+};
+template <>
+inline constexpr auto enum_names<ZeroPoint> =
+    std::array<std::string_view, 2>{"AfterRounding", "BeforeRounding"};
 
 /// What max|x| is divided by to give the scale.
 enum class Denominator : uint8_t {
@@ -84,13 +104,6 @@ constexpr CodeLimits code_limits(int bits, CodeRange range) {
 /// The divisor that turns max|x| into a scale.
 constexpr double scale_denominator(CodeLimits limits, Denominator denominator) {
   return denominator == Denominator::QMax ? limits.q_max : 0.5 * (limits.q_max - limits.q_min);
-}
-
-/// s = max(max|x| / denominator, floor), computed in T.
-template <class T>
-T scale_of(T max_abs, T denominator, T floor) {
-  const T scale = max_abs / denominator;
-  return scale > floor ? scale : floor;
 }
 
 /// Nearest integer of |v| <= 2^17; ties to even. Never gives -0. NaN stays NaN.
@@ -135,13 +148,89 @@ T clamp_code(T r, T q_min, T q_max) {
   return lifted > q_max ? q_max : lifted;
 }
 
-/// The code of x as a floating-point integer; `inverse` is 1 / scale and used with Reciprocal.
+/// What fixes codes and values apart from scale and zero point.
+struct Grid {
+  CodeLimits limits = code_limits(8, CodeRange::Narrow);
+  Scheme scheme = Scheme::Symmetric;
+  Rounding rounding = Rounding::HalfEven;
+  Division division = Division::Exact;
+  ZeroPoint zero_point = ZeroPoint::AfterRounding;
+  Denominator denominator = Denominator::QMax;
+  double floor = 1e-12;  ///< smallest scale
+  bool operator==(const Grid&) const = default;
+};
+
+/// Scale, above 0, and zero point, an integer within the code limits (0 when symmetric).
 template <class T>
-T code_of(T x, T scale, T inverse, CodeLimits limits, Rounding rounding, Division division) {
-  const T q_min = static_cast<T>(limits.q_min);
-  const T q_max = static_cast<T>(limits.q_max);
-  const T v = division == Division::Exact ? x / scale : x * inverse;
-  return clamp_code(round_near(v, q_min, q_max, rounding), q_min, q_max);
+struct QParams {
+  T scale = 1;
+  T zero_point = 0;
+  bool operator==(const QParams&) const = default;
+};
+
+/// Smallest and largest value of some data; min > max where there is none.
+template <class T>
+struct ValueRange {
+  T min = std::numeric_limits<T>::infinity();
+  T max = -std::numeric_limits<T>::infinity();
+
+  bool empty() const { return !(min <= max); }
+  /// max|x|; 0 when empty.
+  T max_abs() const { return empty() ? T(0) : std::max(std::fabs(min), std::fabs(max)); }
+  void merge(const ValueRange& other) {
+    min = std::min(min, other.min);
+    max = std::max(max, other.max);
+  }
+  bool operator==(const ValueRange&) const = default;
+};
+
+/// Scale and zero point for data in `range`, in T.
+/// Symmetric: s = max(max|x| / denominator, floor).
+/// Affine, range widened to contain 0: s = max((max - min) / (q_max - q_min), floor),
+/// zp = q_min - round(min / s), within the codes.
+template <class T>
+QParams<T> qparams_of(const ValueRange<T>& range, const Grid& grid) {
+  const auto [q_min, q_max] = grid.limits;
+  const T floor = static_cast<T>(grid.floor);
+  if (grid.scheme == Scheme::Symmetric) {
+    const T denominator = static_cast<T>(scale_denominator(grid.limits, grid.denominator));
+    return {std::max(range.max_abs() / denominator, floor), T(0)};
+  }
+  const T min = range.empty() ? T(0) : std::min(range.min, T(0));
+  const T max = range.empty() ? T(0) : std::max(range.max, T(0));
+  const T span = static_cast<T>(q_max - q_min);
+  T scale = (max - min) / span;
+  if (!std::isfinite(scale)) scale = max / span - min / span;
+  scale = std::max(scale, floor);
+  const T steps = round_near(min / scale, -span, T(0), grid.rounding);
+  return {scale, clamp_code(static_cast<T>(q_min) - steps, static_cast<T>(q_min),
+                            static_cast<T>(q_max))};
+}
+
+/// The code of x before it is limited to [q_min, q_max], as a floating-point integer; limited
+/// to [q_min - 1, q_max + 1], which tells whether x lies outside.
+template <class T>
+T nearest_code(T x, const QParams<T>& q, const Grid& grid) {
+  const T quotient = grid.division == Division::Exact ? x / q.scale : x * (T(1) / q.scale);
+  const bool before = grid.zero_point == ZeroPoint::BeforeRounding;
+  const T shift = before ? q.zero_point : T(0);
+  const T offset = before ? T(0) : q.zero_point;
+  const T low = static_cast<T>(grid.limits.q_min) - offset;
+  const T high = static_cast<T>(grid.limits.q_max) - offset;
+  return round_near(quotient + shift, low, high, grid.rounding) + offset;
+}
+
+/// The code of x as a floating-point integer; NaN for NaN.
+template <class T>
+T code_of(T x, const QParams<T>& q, const Grid& grid) {
+  return clamp_code(nearest_code(x, q, grid), static_cast<T>(grid.limits.q_min),
+                    static_cast<T>(grid.limits.q_max));
+}
+
+/// The value of a code, exact but for one rounding of the product.
+template <class T>
+T value_of(T code, const QParams<T>& q) {
+  return (code - q.zero_point) * q.scale;
 }
 
 }  // namespace qtape

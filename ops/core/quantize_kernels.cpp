@@ -3,162 +3,287 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <limits>
 #include <type_traits>
 
 #include "qtape/ops/core/isa.h"
+#include "qtape/ops/core/prefetch.h"
 #include "qtape/ops/core/vectorize.h"
 
 namespace qtape {
 namespace {
 
-// Mask bits of a full block lie across it: bit k of 32-bit lane j is element 16 k + j. So a
-// vector of lanes takes 32 vectors of elements without moving a bit sideways. The rest of a
-// run, shorter than a block, has its bits in order.
-constexpr int lanes = 16;
-constexpr int64_t block = int64_t{32} * lanes;
+// Mask bits lie across a block: bit k of 32-bit lane j is element 16 k + j. So a vector of
+// lanes takes 32 vectors of elements without moving a bit sideways. A cut block has fewer rows.
+constexpr int lanes = static_cast<int>(mask_lanes);
+constexpr int block_rows = 32;
+constexpr int64_t block = int64_t{block_rows} * lanes;
+
+/// What one element is quantized with. Limits are in steps from the point that rounding sees
+/// as 0, which is the zero point or, where that is added before rounding, code 0.
+template <class T>
+struct ElementGrid {
+  T scale, inverse, low, high;
+  T mask_low, mask_high;          // of the rounded step, or of x with MaskRule::Value
+  T shift, out_shift, out_scale;  // of loops that are not plain
+};
+
+/// What a loop is compiled for. `plain`: values out, zero point after rounding.
+template <class S, bool HalfEven, bool Exact, bool Masked, bool Columns, bool Plain>
+struct Version {
+  using Element = S;
+  using T = typename Storage<S>::Compute;
+  static constexpr bool half_even = HalfEven;
+  static constexpr bool exact = Exact;
+  static constexpr bool masked = Masked;
+  static constexpr bool columns = Columns;
+  static constexpr bool plain = Plain;
+};
+
+template <class V>
+inline ElementGrid<typename V::T> element_grid(const QuantizeRun<typename V::T>& r, int64_t c) {
+  using T = typename V::T;
+  const T zero_point = r.zero_point[c];
+  ElementGrid<T> e = {};
+  e.scale = r.scale[c];
+  e.inverse = V::exact ? T(0) : r.inverse[c];
+  if constexpr (V::plain) {
+    e.low = r.q_min - zero_point;
+    e.high = r.q_max - zero_point;
+  } else {
+    const T offset = r.before ? T(0) : zero_point;
+    e.shift = r.before ? zero_point : T(0);
+    e.low = r.q_min - offset;
+    e.high = r.q_max - offset;
+    e.out_shift = r.codes ? -offset : e.shift;
+    e.out_scale = r.codes ? T(1) : e.scale;
+  }
+  if constexpr (V::masked) {
+    const T unit = r.mask_by_value ? e.scale : T(1);
+    const T shift = V::plain || !r.mask_by_value ? T(0) : e.shift;
+    e.mask_low = (e.low - shift - r.slack_low) * unit;
+    e.mask_high = (e.high - shift + r.slack_high) * unit;
+  }
+  return e;
+}
 
 /// One element quantized; `inside` is 1 where it counts as inside the range, else 0.
-template <class S, bool half_even, bool exact, bool masked>
-inline S quantize_element(S x, typename Storage<S>::Compute scale,
-                          typename Storage<S>::Compute inverse,
-                          const QuantizeRun<typename Storage<S>::Compute>& r,
-                          uint32_t& inside) {
-  using T = typename Storage<S>::Compute;
-  const T value = Storage<S>::load(x);
-  const T v = exact ? value / scale : value * inverse;
-  const T bounded = clamp_near(v, r.q_min, r.q_max);
-  const T rounded = half_even ? round_half_even(bounded) : round_half(bounded, r.away);
-  if constexpr (masked) {
-    const T unit = r.mask_by_value ? scale : T(1);
+template <class V>
+inline typename V::Element quantize_element(typename V::Element x,
+                                            const ElementGrid<typename V::T>& e,
+                                            const QuantizeRun<typename V::T>& r,
+                                            uint32_t& inside) {
+  using T = typename V::T;
+  const T value = Storage<typename V::Element>::load(x);
+  T v = V::exact ? value / e.scale : value * e.inverse;
+  if constexpr (!V::plain) v += e.shift;
+  const T bounded = clamp_near(v, e.low, e.high);
+  const T rounded = V::half_even ? round_half_even(bounded) : round_half(bounded, r.away);
+  if constexpr (V::masked) {
     const T judged = r.mask_by_value ? value : rounded;
-    inside = static_cast<uint32_t>(judged >= r.mask_low * unit) &
-             static_cast<uint32_t>(judged <= r.mask_high * unit);
+    inside = static_cast<uint32_t>(judged >= e.mask_low) &
+             static_cast<uint32_t>(judged <= e.mask_high);
   }
-  return Storage<S>::store(clamp_code(rounded, r.q_min, r.q_max) * scale);
+  const T code = clamp_code(rounded, e.low, e.high);
+  if constexpr (V::plain) return Storage<typename V::Element>::store(code * e.scale);
+  return Storage<typename V::Element>::store((code - e.out_shift) * e.out_scale);
 }
 
-// The counter k is 32 bits wide on purpose: GCC 12 vectorises the loop over k wrongly where a
-// 64-bit counter is the distance of a 32-bit shift.
-template <class S, bool half_even, bool exact, bool per_element>
-inline void quantize_block(const S* x, S* y, uint32_t* mask, int64_t begin,
-                           const QuantizeRun<typename Storage<S>::Compute>& r) {
-  alignas(64) uint32_t bits[lanes] = {};
-  for (int k = 0; k < 32; ++k) {
-    QTAPE_INDEPENDENT
-    for (int j = 0; j < lanes; ++j) {
-      const int64_t i = begin + k * lanes + j;
-      const int64_t c = per_element ? i : 0;
-      uint32_t inside = 0;
-      y[i] = quantize_element<S, half_even, exact, true>(x[i], r.scale[c], r.inverse[c], r,
-                                                         inside);
-      bits[j] |= inside << k;
+/// Row k of a block, of `count` elements. The counter k is 32 bits wide on purpose: GCC 12
+/// vectorises a loop over k wrongly where a 64-bit counter is the distance of a 32-bit shift.
+template <class V, class GridAt>
+inline void quantize_row(const typename V::Element* x, typename V::Element* y, uint32_t* bits,
+                         int k, int count, const QuantizeRun<typename V::T>& r,
+                         const GridAt& grid_at) {
+  QTAPE_INDEPENDENT
+  for (int j = 0; j < count; ++j) {
+    uint32_t inside = 0;
+    y[j] = quantize_element<V>(x[j], grid_at(j), r, inside);
+    if constexpr (V::masked) bits[j] |= inside << k;
+  }
+}
+
+/// One at a time: in bursts they wait for each other.
+template <class S>
+inline void prefetch_row(const S* x, const S* y) {
+  prefetch_reads(x, lanes * static_cast<int64_t>(sizeof(S)));
+  prefetch_writes(y, lanes * static_cast<int64_t>(sizeof(S)));
+}
+
+/// Where a walk over segments stands.
+template <class T>
+struct Cursor {
+  int64_t channel = 0;
+  int64_t left = 0;  // elements of the segment
+  ElementGrid<T> grid;
+};
+
+/// n <= block elements of segments, which end at rows.
+template <class V>
+inline void quantize_block(const typename V::Element* x, typename V::Element* y, uint32_t* bits,
+                           int n, const QuantizeRun<typename V::T>& r,
+                           Cursor<typename V::T>& cursor) {
+  for (int k = 0; k * lanes < n;) {
+    if (cursor.left <= 0) {
+      cursor.channel = cursor.channel + 1 == r.channels ? 0 : cursor.channel + 1;
+      cursor.left = r.segment;
+      cursor.grid = element_grid<V>(r, cursor.channel);
+    }
+    const ElementGrid<typename V::T> grid = cursor.grid;
+    const auto grid_at = [&](int) { return grid; };
+    const int64_t end = std::min<int64_t>(n, k * lanes + cursor.left);
+    cursor.left -= end - k * lanes;
+    for (; (k + 1) * lanes <= end; ++k) {
+      prefetch_row(x + k * lanes, y + k * lanes);
+      quantize_row<V>(x + k * lanes, y + k * lanes, bits, k, lanes, r, grid_at);
+    }
+    const int rest = static_cast<int>(end) - k * lanes;
+    if (rest > 0) {
+      quantize_row<V>(x + k * lanes, y + k * lanes, bits, k, rest, r, grid_at);
+      ++k;
     }
   }
-  std::memcpy(mask, bits, sizeof bits);
 }
 
-template <class S, bool half_even, bool exact, bool masked, bool per_element>
+/// n <= block elements, `first` being the channel of the first.
+template <class V>
+inline void quantize_column_block(const typename V::Element* x, typename V::Element* y,
+                                  uint32_t* bits, int64_t first, int n,
+                                  const QuantizeRun<typename V::T>& r) {
+  const auto row = [&](int k, int count) {
+    const int at = k * lanes;
+    quantize_row<V>(x + at, y + at, bits, k, count, r,
+                    [&](int j) { return element_grid<V>(r, first + at + j); });
+  };
+  const int rows = n / lanes;
+  for (int k = 0; k < rows; ++k) {
+    prefetch_row(x + k * lanes, y + k * lanes);
+    row(k, lanes);
+  }
+  if (n % lanes > 0) row(rows, n % lanes);
+}
+
+template <class V>
+inline void quantize(const typename V::Element* x, typename V::Element* y, uint64_t* mask,
+                     int64_t n, const QuantizeRun<typename V::T>& r) {
+  Cursor<typename V::T> cursor{r.channel, r.segment,
+                               element_grid<V>(r, V::columns ? 0 : r.channel)};
+  for (int64_t i = 0; i < n; i += block) {
+    const int count = static_cast<int>(std::min(block, n - i));
+    alignas(64) uint32_t bits[lanes] = {};
+    if constexpr (V::columns) {
+      quantize_column_block<V>(x + i, y + i, bits, i, count, r);
+    } else {
+      quantize_block<V>(x + i, y + i, bits, count, r, cursor);
+    }
+    if constexpr (V::masked) {
+      std::memcpy(mask + i / block * mask_block_words, bits, sizeof bits);
+    }
+  }
+}
+
+template <class V>
 auto quantize_loop() {
-  using T = typename Storage<S>::Compute;
+  using S = typename V::Element;
+  using T = typename V::T;
   return simd::best<const S*, S*, uint64_t*, int64_t, const QuantizeRun<T>*>(
       [](const S* x, S* y, uint64_t* mask, int64_t n, const QuantizeRun<T>* run) {
         const QuantizeRun<T> r = *run;
-        uint32_t inside = 0;
-        if constexpr (!masked) {
-          QTAPE_INDEPENDENT
-          for (int64_t i = 0; i < n; ++i) {
-            const int64_t c = per_element ? i : 0;
-            y[i] = quantize_element<S, half_even, exact, false>(x[i], r.scale[c], r.inverse[c],
-                                                                r, inside);
-          }
-        } else {
-          auto* words = reinterpret_cast<uint32_t*>(mask);
-          int64_t i = 0;
-          for (; i + block <= n; i += block) {
-            quantize_block<S, half_even, exact, per_element>(x, y, words + i / 32, i, r);
-          }
-          for (; i < n; ++i) {
-            if (i % 64 == 0) mask[i / 64] = 0;
-            const int64_t c = per_element ? i : 0;
-            y[i] = quantize_element<S, half_even, exact, true>(x[i], r.scale[c], r.inverse[c],
-                                                               r, inside);
-            mask[i / 64] |= uint64_t{inside} << (i % 64);
-          }
-        }
+        quantize<V>(x, y, mask, n, r);
       });
 }
 
-template <class S, bool half_even, bool exact>
-auto quantize_loop(bool masked, bool per_element) {
-  if (masked) {
-    return per_element ? quantize_loop<S, half_even, exact, true, true>()
-                       : quantize_loop<S, half_even, exact, true, false>();
-  }
-  return per_element ? quantize_loop<S, half_even, exact, false, true>()
-                     : quantize_loop<S, half_even, exact, false, false>();
+/// The loop for the flags that follow, chosen one by one.
+template <class S, bool... Chosen>
+auto choose_loop() {
+  return quantize_loop<Version<S, Chosen...>>();
+}
+template <class S, bool... Chosen, class... Flags>
+auto choose_loop(bool flag, Flags... flags) {
+  return flag ? choose_loop<S, Chosen..., true>(flags...)
+              : choose_loop<S, Chosen..., false>(flags...);
 }
 
-/// Magnitudes of non-negative floats order like their bits, and integer maxima vectorise.
+/// Integers that order like the floats whose bits they come from: ... -0 < +0 ... < inf < NaN.
+/// Integer maxima vectorise, and NaN ends up beyond an infinity, where one test finds it.
 template <class S>
-struct Bits;
+struct Key;
 template <>
-struct Bits<float> {
+struct Key<float> {
   using Word = int32_t;
   static constexpr Word infinity = 0x7f800000;
-  static constexpr Word magnitude = 0x7fffffff;
 };
 template <>
-struct Bits<double> {
+struct Key<double> {
   using Word = int64_t;
   static constexpr Word infinity = 0x7ff0000000000000;
-  static constexpr Word magnitude = 0x7fffffffffffffff;
 };
 template <>
-struct Bits<Half> {
+struct Key<Half> {
   using Word = int16_t;
   static constexpr Word infinity = 0x7c00;
-  static constexpr Word magnitude = 0x7fff;
 };
 template <>
-struct Bits<BHalf> {
+struct Key<BHalf> {
   using Word = int16_t;
   static constexpr Word infinity = 0x7f80;
-  static constexpr Word magnitude = 0x7fff;
 };
 
-template <class S>
-typename Bits<S>::Word magnitude_bits(S x) {
-  using Word = typename Bits<S>::Word;
-  return static_cast<Word>(std::bit_cast<Word>(x) & Bits<S>::magnitude);
+/// Turns bits into a key, and a key back into bits.
+template <class Word>
+inline Word ordered(Word bits) {
+  constexpr Word magnitude = std::numeric_limits<Word>::max();
+  return static_cast<Word>(bits < 0 ? bits ^ magnitude : bits);
 }
 
-/// The slow way, for runs that hold something not finite.
+template <class S>
+inline bool is_finite(typename Key<S>::Word key) {
+  // The key of -inf is the complement of infinity's.
+  return key < Key<S>::infinity && key > ~Key<S>::infinity;
+}
+
+/// The value of a key, with zero always positive.
+template <class S>
+inline typename Storage<S>::Compute value_of_key(typename Key<S>::Word key) {
+  using T = typename Storage<S>::Compute;
+  return Storage<S>::load(std::bit_cast<S>(ordered(key))) + T(0);
+}
+
+/// The slow way, for segments that hold something not finite.
 template <class S>
 Extremes<typename Storage<S>::Compute> measure_finite(const S* x, int64_t n) {
-  typename Bits<S>::Word largest = 0;
-  int64_t bad = 0;
+  Extremes<typename Storage<S>::Compute> seen;
   for (int64_t i = 0; i < n; ++i) {
-    const auto bits = magnitude_bits(x[i]);
-    if (bits >= Bits<S>::infinity) {
-      ++bad;
+    const auto key = ordered(std::bit_cast<typename Key<S>::Word>(x[i]));
+    if (is_finite<S>(key)) {
+      seen.range.merge({value_of_key<S>(key), value_of_key<S>(key)});
     } else {
-      largest = std::max(largest, bits);
+      ++seen.non_finite;
     }
   }
-  return {Storage<S>::load(std::bit_cast<S>(largest)), bad};
+  return seen;
 }
 
 template <class S>
 auto measure_loop() {
   using T = typename Storage<S>::Compute;
-  return simd::best<const S*, int64_t, Extremes<T>*>(
-      [](const S* x, int64_t n, Extremes<T>* result) {
-        typename Bits<S>::Word largest = 0;
-        for (int64_t i = 0; i < n; ++i) largest = std::max(largest, magnitude_bits(x[i]));
-        if (largest < Bits<S>::infinity) {
-          *result = {Storage<S>::load(std::bit_cast<S>(largest)), 0};
-        } else {
-          *result = measure_finite(x, n);
+  using Word = typename Key<S>::Word;
+  return simd::best<const S*, int64_t, int64_t, Extremes<T>*>(
+      [](const S* x, int64_t n, int64_t segment, Extremes<T>* each) {
+        for (int64_t begin = 0; begin < n; begin += segment) {
+          const int64_t end = std::min(n, begin + segment);
+          Word low = std::numeric_limits<Word>::max();
+          Word high = std::numeric_limits<Word>::min();
+          for (int64_t i = begin; i < end; ++i) {
+            const Word key = ordered(std::bit_cast<Word>(x[i]));
+            low = std::min(low, key);
+            high = std::max(high, key);
+          }
+          if (is_finite<S>(low) && is_finite<S>(high)) {
+            *each++ = {{value_of_key<S>(low), value_of_key<S>(high)}, 0};
+          } else {
+            *each++ = measure_finite(x + begin, end - begin);
+          }
         }
       });
 }
@@ -166,15 +291,15 @@ auto measure_loop() {
 template <class S>
 auto measure_columns_loop() {
   using T = typename Storage<S>::Compute;
-  return simd::best<const S*, int64_t, T*, int64_t*>(
-      [](const S* x, int64_t n, T* max_abs, int64_t* non_finite) {
+  using Word = typename Key<S>::Word;
+  return simd::best<const S*, int64_t, T*, T*, int64_t*>(
+      [](const S* x, int64_t n, T* min, T* max, int64_t* non_finite) {
         QTAPE_INDEPENDENT
         for (int64_t i = 0; i < n; ++i) {
-          using Word = typename Bits<S>::Word;
-          const Word bits = magnitude_bits(x[i]);
-          const bool finite = bits < Bits<S>::infinity;
-          const T magnitude = finite ? Storage<S>::load(std::bit_cast<S>(bits)) : T(0);
-          max_abs[i] = magnitude > max_abs[i] ? magnitude : max_abs[i];
+          const bool finite = is_finite<S>(ordered(std::bit_cast<Word>(x[i])));
+          const T value = Storage<S>::load(x[i]) + T(0);
+          min[i] = finite && value < min[i] ? value : min[i];
+          max[i] = finite && value > max[i] ? value : max[i];
           non_finite[i] += finite ? 0 : 1;
         }
       });
@@ -188,25 +313,33 @@ inline S select_element(S dy, S dx, bool inside) {
 }
 
 template <class S, bool accumulate>
-auto select_loop() {
+inline void select_row(const S* dy, S* dx, const uint32_t* bits, int k, int count) {
+  QTAPE_INDEPENDENT
+  for (int j = 0; j < count; ++j) {
+    const bool inside = (bits[j] & (uint32_t{1} << k)) != 0;
+    dx[j] = select_element<S, accumulate>(dy[j], dx[j], inside);
+  }
+}
+
+template <class S, bool accumulate>
+auto select_version() {
   return simd::best<const S*, S*, const uint64_t*, int64_t>(
       [](const S* dy, S* dx, const uint64_t* mask, int64_t n) {
-        int64_t i = 0;
-        for (; i + block <= n; i += block) {
+        for (int64_t i = 0; i < n; i += block, mask += mask_block_words) {
           alignas(64) uint32_t bits[lanes];
-          std::memcpy(bits, mask + i / 64, sizeof bits);
-          for (int k = 0; k < 32; ++k) {
-            QTAPE_INDEPENDENT
-            for (int j = 0; j < lanes; ++j) {
-              const bool inside = (bits[j] & (uint32_t{1} << k)) != 0;
-              const int64_t at = i + k * lanes + j;
-              dx[at] = select_element<S, accumulate>(dy[at], dx[at], inside);
-            }
+          std::memcpy(bits, mask, sizeof bits);
+          const int64_t bytes = std::min(block, n - i) * static_cast<int64_t>(sizeof(S));
+          prefetch_reads(dy + i, bytes);
+          prefetch_writes(dx + i, bytes);
+          const int64_t rows = std::min<int64_t>(block_rows, (n - i) / lanes);
+          int k = 0;
+          for (; k < rows; ++k) {
+            const int64_t at = i + k * lanes;
+            select_row<S, accumulate>(dy + at, dx + at, bits, k, lanes);
           }
-        }
-        for (; i < n; ++i) {
-          const bool inside = (mask[i / 64] >> (i % 64) & 1u) != 0;
-          dx[i] = select_element<S, accumulate>(dy[i], dx[i], inside);
+          const int64_t at = i + k * lanes;
+          const int rest = static_cast<int>(std::min<int64_t>(block, n - i)) - k * lanes;
+          if (rest > 0) select_row<S, accumulate>(dy + at, dx + at, bits, k, rest);
         }
       });
 }
@@ -214,26 +347,26 @@ auto select_loop() {
 }  // namespace
 
 template <class S>
-QuantizeLoops<S> quantize_loops(Rounding rounding, Division division, bool masked,
-                                bool per_element, bool accumulate) {
-  QuantizeLoops<S> loops;
-  const bool exact = division == Division::Exact;
-  if (rounding == Rounding::HalfEven) {
-    loops.quantize = exact ? quantize_loop<S, true, true>(masked, per_element)
-                           : quantize_loop<S, true, false>(masked, per_element);
-  } else {
-    loops.quantize = exact ? quantize_loop<S, false, true>(masked, per_element)
-                           : quantize_loop<S, false, false>(masked, per_element);
-  }
-  loops.measure = measure_loop<S>();
-  loops.measure_columns = measure_columns_loop<S>();
-  loops.select = accumulate ? select_loop<S, true>() : select_loop<S, false>();
-  return loops;
+QuantizeLoops<S> quantize_loops(const QuantizeVersion& v) {
+  const bool half_even = v.rounding == Rounding::HalfEven;
+  const bool exact = v.division == Division::Exact;
+  return {choose_loop<S>(half_even, exact, v.masked, v.columns, v.plain), measure_loop<S>(),
+          measure_columns_loop<S>()};
 }
 
-template QuantizeLoops<float> quantize_loops(Rounding, Division, bool, bool, bool);
-template QuantizeLoops<double> quantize_loops(Rounding, Division, bool, bool, bool);
-template QuantizeLoops<Half> quantize_loops(Rounding, Division, bool, bool, bool);
-template QuantizeLoops<BHalf> quantize_loops(Rounding, Division, bool, bool, bool);
+template <class S>
+SelectLoop<S> select_loop(bool accumulate) {
+  return accumulate ? select_version<S, true>() : select_version<S, false>();
+}
+
+template QuantizeLoops<float> quantize_loops(const QuantizeVersion&);
+template QuantizeLoops<double> quantize_loops(const QuantizeVersion&);
+template QuantizeLoops<Half> quantize_loops(const QuantizeVersion&);
+template QuantizeLoops<BHalf> quantize_loops(const QuantizeVersion&);
+
+template SelectLoop<float> select_loop(bool);
+template SelectLoop<double> select_loop(bool);
+template SelectLoop<Half> select_loop(bool);
+template SelectLoop<BHalf> select_loop(bool);
 
 }  // namespace qtape

@@ -1,4 +1,4 @@
-// Vector loops of quantization over one run of elements. Kernels of ops/fake_quantize.cpp.
+// Vector loops of quantization over one run of elements, for ops/core/quantizer.h.
 #pragma once
 
 #include <cstdint>
@@ -10,47 +10,72 @@ namespace qtape {
 
 /// Elements that a run given to these loops may have at most.
 inline constexpr int64_t quantize_run = 16384;
+/// Mask words are written in blocks of so many for each 512 elements begun.
+inline constexpr int64_t mask_block_words = 8;
+/// Several segments may share a masked run if their length is a multiple of this.
+inline constexpr int64_t mask_lanes = 16;
 
-/// What a run is quantized with. T is float or double.
+/// What a run is quantized with. T is float or double. With scales by segment, `scale`,
+/// `inverse` and `zero_point` begin at channel 0; with scales by column, at the run's first.
 template <class T>
 struct QuantizeRun {
-  const T* scale = nullptr;    ///< one, or one per element
-  const T* inverse = nullptr;  ///< 1 / scale, laid out alike
+  const T* scale = nullptr;
+  const T* inverse = nullptr;  ///< 1 / scale
+  const T* zero_point = nullptr;
+  int64_t segment = quantize_run;  ///< consecutive elements of one channel
+  int64_t channel = 0;             ///< of the first segment
+  int64_t channels = 1;            ///< after which segments begin at channel 0 again
   T q_min = 0;
   T q_max = 0;
-  T mask_low = 0;   ///< lowest rounded code, or value in units of the scale, inside the range
-  T mask_high = 0;  ///< highest
-  bool mask_by_value = false;
-  bool away = false;  ///< rounding other than half-even: ties away from zero instead of up
+  T slack_low = 0;             ///< infinity: nothing counts as below the range
+  T slack_high = 0;            ///< infinity: nothing counts as above
+  bool before = false;         ///< ZeroPoint::BeforeRounding
+  bool mask_by_value = false;  ///< MaskRule::Value
+  bool away = false;   ///< rounding other than half-even: ties away from zero instead of up
+  bool codes = false;  ///< y = code(x) instead of fake(x)
 };
 
-/// Largest finite |x| and the number of elements that are not finite.
+/// Range of the finite elements, and how many are not finite.
 template <class T>
 struct Extremes {
-  T max_abs = 0;
+  ValueRange<T> range;
   int64_t non_finite = 0;
+
+  void merge(const Extremes& other) {
+    range.merge(other.range);
+    non_finite += other.non_finite;
+  }
 };
 
 /// The loops for storage type S, chosen once when an op is bound. All run on n <= quantize_run
-/// elements. A mask has one bit per element, 64 to a word, in an order that is these loops'
-/// own.
+/// elements. A mask has one bit per element, in an order that is these loops' own.
 template <class S>
 struct QuantizeLoops {
   using T = typename Storage<S>::Compute;
   using Quantize = void (*)(const S* x, S* y, uint64_t* mask, int64_t n, const QuantizeRun<T>*);
-  using Measure = void (*)(const S* x, int64_t n, Extremes<T>*);
-  using MeasureColumns = void (*)(const S* x, int64_t n, T* max_abs, int64_t* non_finite);
-  using Select = void (*)(const S* dy, S* dx, const uint64_t* mask, int64_t n);
+  using Measure = void (*)(const S* x, int64_t n, int64_t segment, Extremes<T>* each);
+  using MeasureColumns = void (*)(const S* x, int64_t n, T* min, T* max, int64_t* non_finite);
 
-  Quantize quantize = nullptr;  ///< y = fake(x), and the mask when asked for
-  Measure measure = nullptr;
+  Quantize quantize = nullptr;  ///< y = fake(x) or code(x), and the mask when asked for
+  Measure measure = nullptr;    ///< per segment, the last of which may be cut
   MeasureColumns measure_columns = nullptr;  ///< per element, merged into what is there
-  Select select = nullptr;                   ///< dx (+)= dy where the mask holds, else 0
 };
 
-/// `masked`: quantize writes the mask. `per_element`: scales are one per element.
+/// What the loops of quantize are chosen by.
+struct QuantizeVersion {
+  Rounding rounding = Rounding::HalfEven;
+  Division division = Division::Exact;
+  bool masked = false;   ///< the mask is written
+  bool columns = false;  ///< scales are one per element
+  bool plain = true;     ///< zero point after rounding, and values, not codes
+};
 template <class S>
-QuantizeLoops<S> quantize_loops(Rounding rounding, Division division, bool masked,
-                                bool per_element, bool accumulate);
+QuantizeLoops<S> quantize_loops(const QuantizeVersion& version);
+
+/// dx (+)= dy where the mask holds, else 0.
+template <class S>
+using SelectLoop = void (*)(const S* dy, S* dx, const uint64_t* mask, int64_t n);
+template <class S>
+SelectLoop<S> select_loop(bool accumulate);
 
 }  // namespace qtape

@@ -1,34 +1,43 @@
 #include "qtape/ops/core/quantize_layout.h"
 
 namespace qtape {
-namespace {
 
-/// Groups of rows measured side by side when channels lie within a row.
-constexpr int64_t column_groups = 16;
-
-}  // namespace
-
-QuantizeLayout::QuantizeLayout(const Shape& shape, std::optional<int> axis) {
-  const AxisView view = axis ? axis_view(shape, *axis) : AxisView{1, 1, shape.elements()};
-  channels = view.channels;
-  per_element = view.inner == 1 && view.channels > 1;
-  rows = per_element ? view.outer : view.outer * view.channels;
-  columns = per_element ? view.channels : view.inner;
-  runs_per_row = std::max<int64_t>(1, (columns + quantize_run - 1) / quantize_run);
+QuantizeLayout::QuantizeLayout(const Shape& shape, const Granularity& granularity)
+    : map_(shape, granularity), elements_(shape.elements()) {
+  columns_ = map_.segment == 1 && map_.wrap > 1;
+  segment_ = columns_ ? map_.wrap : map_.channels == 1 ? elements_ : map_.segment;
+  segment_ = std::max<int64_t>(1, segment_);
+  segments_ = elements_ / segment_;
+  const bool shares_runs = !columns_ && segment_ % mask_lanes == 0;
+  per_run_ = segment_ > quantize_run ? 0 : shares_runs ? quantize_run / segment_ : 1;
+  pieces_ = (segment_ + quantize_run - 1) / quantize_run;
+  runs_ = per_run_ > 0 ? (segments_ + per_run_ - 1) / per_run_ : segments_ * pieces_;
+  const int64_t longest =
+      per_run_ > 0 ? std::min(per_run_, segments_) * segment_ : quantize_run;
+  words_ = (longest + 511) / 512 * mask_block_words;
 }
 
 Run QuantizeLayout::run(int64_t index) const {
-  const int64_t row = index / runs_per_row;
-  const int64_t begin = index % runs_per_row * quantize_run;
-  return {row * columns + begin, std::min(quantize_run, columns - begin),
-          row * ((columns + 63) / 64) + begin / 64, per_element ? begin : row % channels};
+  Run run;
+  run.word = index * words_;
+  if (per_run_ > 0) {
+    const int64_t first = index * per_run_;
+    run.offset = first * segment_;
+    run.length = std::min(per_run_, segments_ - first) * segment_;
+  } else {
+    const int64_t begin = index % pieces_ * quantize_run;
+    run.offset = index / pieces_ * segment_ + begin;
+    run.length = std::min(quantize_run, segment_ - begin);
+  }
+  run.channel = map_(run.offset);
+  return run;
 }
 
 template <class S>
 int64_t Measurement<S>::scratch_bytes(const QuantizeLayout& l) {
   const auto each = static_cast<int64_t>(sizeof(Extremes<T>));
-  const int64_t partials = l.per_element ? column_groups * l.columns : l.runs();
-  return each * (l.channels + partials);
+  if (l.columns()) return each * (l.channels() + column_groups * l.channels());
+  return each * (l.channels() + std::max(l.runs(), l.segments()));
 }
 
 template <class S>
@@ -37,56 +46,53 @@ Measurement<S>::Measurement(const QuantizeLayout& layout, const QuantizeLoops<S>
     : layout_(layout),
       loops_(loops),
       totals_(reinterpret_cast<Extremes<T>*>(scratch)),
-      partial_(scratch + layout.channels * static_cast<int64_t>(sizeof(Extremes<T>))),
+      partial_(scratch + layout.channels() * static_cast<int64_t>(sizeof(Extremes<T>))),
       threads_(threads) {}
 
 template <class S>
 std::span<const Extremes<typename Storage<S>::Compute>> Measurement<S>::measure(
     const S* x) const {
-  std::fill_n(totals_, layout_.channels, Extremes<T>{});
-  if (layout_.per_element) {
+  std::fill_n(totals_, layout_.channels(), Extremes<T>{});
+  if (layout_.columns()) {
     measure_columns(x);
   } else {
-    measure_runs(x);
+    measure_segments(x);
   }
-  return {totals_, static_cast<size_t>(layout_.channels)};
+  return {totals_, static_cast<size_t>(layout_.channels())};
 }
 
 template <class S>
-void Measurement<S>::measure_runs(const S* x) const {
+void Measurement<S>::measure_segments(const S* x) const {
   auto* partial = reinterpret_cast<Extremes<T>*>(partial_);
+  const int64_t each = std::max<int64_t>(1, layout_.segments_per_run());
   layout_.for_each_run(threads_, [&](int64_t i, const Run& run) {
-    loops_.measure(x + run.offset, run.length, partial + i);
+    loops_.measure(x + run.offset, run.length, layout_.segment(), partial + i * each);
   });
-  for (int64_t i = 0; i < layout_.runs(); ++i) {
-    Extremes<T>& total = totals_[i / layout_.runs_per_row % layout_.channels];
-    total.max_abs = std::max(total.max_abs, partial[i].max_abs);
-    total.non_finite += partial[i].non_finite;
+  const int64_t partials = layout_.segments_per_run() > 0 ? layout_.segments() : layout_.runs();
+  const int64_t pieces = partials / std::max<int64_t>(1, layout_.segments());
+  for (int64_t i = 0; i < partials; ++i) {
+    totals_[i / pieces % layout_.channels()].merge(partial[i]);
   }
 }
 
 template <class S>
 void Measurement<S>::measure_columns(const S* x) const {
-  const int64_t columns = layout_.columns;
+  const int64_t row = layout_.segment();
+  const int64_t channels = layout_.channels();
   auto* bad = reinterpret_cast<int64_t*>(partial_);
-  auto* largest = reinterpret_cast<T*>(bad + column_groups * columns);
-  std::fill_n(bad, column_groups * columns, int64_t{0});
-  std::fill_n(largest, column_groups * columns, T(0));
-  const int64_t grain = std::max<int64_t>(
-      1, column_groups * pointwise_grain / std::max<int64_t>(1, layout_.elements()));
-  parallel_for(threads_, column_groups, 1, grain, [&](int64_t begin, int64_t end) {
-    for (int64_t g = begin; g < end; ++g) {
-      const int64_t last = layout_.rows * (g + 1) / column_groups;
-      for (int64_t row = layout_.rows * g / column_groups; row < last; ++row) {
-        loops_.measure_columns(x + row * columns, columns, largest + g * columns,
-                               bad + g * columns);
-      }
+  auto* min = reinterpret_cast<T*>(bad + column_groups * channels);
+  auto* max = min + column_groups * channels;
+  std::fill_n(bad, column_groups * channels, int64_t{0});
+  std::fill_n(min, column_groups * channels, ValueRange<T>{}.min);
+  std::fill_n(max, column_groups * channels, ValueRange<T>{}.max);
+  for_each_column_group(layout_, threads_, [&](int64_t g, int64_t first, int64_t last) {
+    for (int64_t r = first; r < last; ++r) {
+      const int64_t c = g * channels + layout_.channel_of(r * row);
+      loops_.measure_columns(x + r * row, row, min + c, max + c, bad + c);
     }
   });
-  for (int64_t i = 0; i < column_groups * columns; ++i) {
-    Extremes<T>& total = totals_[i % columns];
-    total.max_abs = std::max(total.max_abs, largest[i]);
-    total.non_finite += bad[i];
+  for (int64_t i = 0; i < column_groups * channels; ++i) {
+    totals_[i % channels].merge({{min[i], max[i]}, bad[i]});
   }
 }
 

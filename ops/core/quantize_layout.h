@@ -2,11 +2,10 @@
 #pragma once
 
 #include <algorithm>
-#include <optional>
 
+#include "qtape/ops/core/granularity.h"
 #include "qtape/ops/core/quantize_kernels.h"
 #include "qtape/ops/core/threads.h"
-#include "qtape/ops/core/types.h"
 
 namespace qtape {
 
@@ -18,39 +17,75 @@ struct Run {
   int64_t channel = 0;  ///< channel of the first element
 };
 
-/// Rows of contiguous elements. A row belongs to one channel, or (`per_element`) holds one
-/// element of every channel. Each row starts on a mask word of its own, so no two runs share a
-/// word.
-struct QuantizeLayout {
-  int64_t channels = 1;
-  int64_t rows = 1;
-  int64_t columns = 0;
-  bool per_element = false;
-  int64_t runs_per_row = 1;
+/// A tensor is either consecutive segments of elements, each of one channel, or rows that hold
+/// one element of every channel (columns). No two runs share a mask word.
+class QuantizeLayout {
+ public:
+  /// Throws GraphError as Granularity::scales_shape.
+  QuantizeLayout(const Shape& shape, const Granularity& granularity);
 
-  /// `axis`: the channel axis, resolved, or nothing for one channel.
-  QuantizeLayout(const Shape& shape, std::optional<int> axis);
-
-  int64_t elements() const { return rows * columns; }
-  int64_t runs() const { return rows * runs_per_row; }
-  int64_t mask_words() const { return rows * ((columns + 63) / 64); }
-  /// Each run is a whole channel: it can be measured and quantized while it is in cache.
-  bool run_is_channel() const { return !per_element && runs_per_row == 1 && rows == channels; }
+  int64_t channels() const { return map_.channels; }
+  int64_t elements() const { return elements_; }
+  int64_t runs() const { return runs_; }
+  int64_t mask_words() const { return runs_ * words_; }
+  /// Whether every row holds one element of every channel.
+  bool columns() const { return columns_; }
+  /// Elements of a segment or of a row.
+  int64_t segment() const { return segment_; }
+  /// Segments or rows of the whole tensor.
+  int64_t segments() const { return segments_; }
+  /// Segments that each run has, all of them whole; 0 when a segment takes several runs.
+  int64_t segments_per_run() const { return per_run_; }
+  /// Each run is made of whole channels, which can be measured and quantized while in cache.
+  bool runs_are_channels() const {
+    return !columns_ && per_run_ > 0 && segments_ == channels();
+  }
   Run run(int64_t index) const;
+  /// The channel of element i.
+  int64_t channel_of(int64_t i) const { return map_(i); }
 
   /// Calls `body(index, run)` on all runs, in parallel where there is enough work.
   template <class Body>
   void for_each_run(int threads, const Body& body) const {
-    const int64_t length = std::max<int64_t>(1, elements() / std::max<int64_t>(1, runs()));
+    const int64_t length = std::max<int64_t>(1, elements_ / std::max<int64_t>(1, runs_));
     const int64_t grain = std::max<int64_t>(1, pointwise_grain / length);
-    parallel_for(threads, runs(), 1, grain, [&](int64_t begin, int64_t end) {
+    parallel_for(threads, runs_, 1, grain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) body(i, run(i));
     });
   }
+
+ private:
+  ChannelMap map_;
+  int64_t elements_ = 0;
+  bool columns_ = false;
+  int64_t segment_ = 1;
+  int64_t segments_ = 0;
+  int64_t per_run_ = 1;  // segments in a run, or 0
+  int64_t pieces_ = 1;   // runs in a segment
+  int64_t runs_ = 0;
+  int64_t words_ = 0;  // mask words of a run
 };
 
-/// Measures the largest finite magnitude of each channel of x [layout] and counts what is not
-/// finite. Maxima and counts do not depend on order, so threads cannot change them.
+/// Rows that are cut into this many ranges when each channel is a column: fixed, so that sums
+/// over them do not depend on threads.
+inline constexpr int64_t column_groups = 16;
+
+/// Calls `body(group, first row, last row)` for each of the column groups, in parallel where
+/// there is enough work.
+template <class Body>
+void for_each_column_group(const QuantizeLayout& layout, int threads, const Body& body) {
+  const int64_t grain = std::max<int64_t>(
+      1, column_groups * pointwise_grain / std::max<int64_t>(1, layout.elements()));
+  parallel_for(threads, column_groups, 1, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t g = begin; g < end; ++g) {
+      body(g, layout.segments() * g / column_groups,
+           layout.segments() * (g + 1) / column_groups);
+    }
+  });
+}
+
+/// Measures the range of each channel of x [layout] and counts what is not finite. Extremes and
+/// counts do not depend on order, so threads cannot change them.
 template <class S>
 class Measurement {
  public:
@@ -64,7 +99,7 @@ class Measurement {
   std::span<const Extremes<T>> measure(const S* x) const;
 
  private:
-  void measure_runs(const S* x) const;
+  void measure_segments(const S* x) const;
   void measure_columns(const S* x) const;
 
   QuantizeLayout layout_;

@@ -98,7 +98,7 @@ TEST_CASE("format: faults in the text are named by a JSON pointer") {
         "ClippedIdentity, Tanh, HardTanh, TanhRange");
   CHECK(error_of(file_with(R"({"op": {"FakeQuantize": {"bit": 4}}})"))
             .starts_with("/nodes/0/op/FakeQuantize/bit: unknown attribute; expected one of "
-                         "bits, axis, range"));
+                         "bits, axis, group_size, range"));
   CHECK(error_of(file_with(R"({"op": {"Relu": {"bit": 4}}})")) ==
         "/nodes/0/op/Relu/bit: unknown attribute; Relu has none");
   CHECK(error_of(file_with(R"({"op": {"FakeQuantize": {"bits": "4"}}})")) ==

@@ -68,7 +68,8 @@ TEST_CASE("tape: modes switch dropout, observers and quantizers on their own") {
     const auto y = tape.value<float>(c.logits);
     return std::vector<float>(y.begin(), y.end());
   };
-  const auto scale = [&] { return qparams(parameters, "fc1.input.scale")[0]; };
+  const NodeId input = c.graph.at("fc1.input.quantized");
+  const auto scale = [&] { return qparams(c.graph, parameters, input)[0].scale; };
   const auto plain = logits(mode::float_eval);
   CHECK(scale() == 0);
   CHECK(logits(mode::float_train) != plain);
@@ -106,13 +107,14 @@ TEST_CASE("tape: scales and quantization noise can be read back") {
   tape.status(input).measure_noise = true;
   test::feed(tape, c, 0);
   tape.forward(mode::qat);
-  CHECK(tape.scales(input) == qparams(parameters, "fc1.input.scale"));
-  CHECK(tape.scales(weight).size() == 70);
-  const double step = tape.scales(input)[0];
+  CHECK(tape.qparams(input) == qparams(c.graph, parameters, input));
+  CHECK(tape.qparams(weight).size() == 70);
+  CHECK(qparams(c.graph, parameters, weight).empty());
+  const double step = tape.qparams(input)[0].scale;
   CHECK(tape.status(input).noise > 0.5 * step * step / 12);
   CHECK(tape.status(input).noise < 2.0 * step * step / 12);
   CHECK(error_text<GraphError>([&] {
-          (void)tape.scales(c.loss);
+          (void)tape.qparams(c.loss);
         }).ends_with(": is not a quantizer of this tape"));
 }
 
@@ -128,29 +130,72 @@ TEST_CASE("tape: set_qparams takes a number, a list or a tensor and refuses what
   CHECK(
       error_text<GraphError>([&] { tape.forward(mode::eval); }) ==
       "FakeQuantize %2 'y' (%0 'x' f32[1, 3], %1 's' f32[3]): scale of channel 0 is 0; set it "
-      "with set_qparams or observe");
-  set_qparams(parameters, "s", 0.5);
+      "with set_qparams or calibrate");
+  set_qparams(graph, parameters, y, 0.5);
   tape.forward(mode::eval);
   CHECK(tape.value<float>(y)[2] == 0.5f);
-  set_qparams(parameters, "s", std::vector<double>{1, 0.5, 0.25});
-  CHECK(qparams(parameters, "s") == std::vector<double>{1, 0.5, 0.25});
-  set_qparams(parameters, "s", Tensor::of<float>({3}, std::vector<float>{2, 2, 2}));
+  using List = std::vector<QParams<double>>;
+  const auto scales = [&] { return qparams(graph, parameters, y); };
+  set_qparams(graph, parameters, y, List{{1, 0}, {0.5, 0}, {0.25, 0}});
+  CHECK(scales() == List{{1, 0}, {0.5, 0}, {0.25, 0}});
+  set_qparams(graph, parameters, y, Tensor::of<float>({3}, std::vector<float>{2, 2, 2}));
+  const auto refused = [&](const List& list) {
+    const std::string text =
+        error_text<GraphError>([&] { set_qparams(graph, parameters, y, list); });
+    return text.substr(text.find("): ") + 3);
+  };
+  CHECK(refused({{1, 0}, {2, 0}}) == "has 3 channels, got 2");
+  CHECK(refused({{0, 0}, {1, 0}, {1, 0}}) ==
+        "scale 0 must be positive and a normal f32, got 0");
+  CHECK(refused({{1, 0}, {-1, 0}, {1, 0}}) ==
+        "scale 1 must be positive and a normal f32, got -1");
+  CHECK(refused({{1, 0}, {1, 0}, {std::numeric_limits<double>::infinity(), 0}}) ==
+        "scale 2 must be positive and a normal f32, got inf");
+  CHECK(refused({{1, 0}, {1, 0}, {1, 5}}) == "zero point 2 must be an integer in 0..0, got 5");
+  CHECK(scales() == List(3, {2, 0}));
+  CHECK(error_text<GraphError>([&] { set_qparams(graph, parameters, x, 1.0); }) ==
+        "Input %0 'x': is not a quantizer");
+}
+
+TEST_CASE("tape: affine states hold scale and zero point, or the range that gives them") {
+  for (const ScaleMode& mode : {ScaleMode{Fixed{}}, ScaleMode{EMA{.track = Track::Range}}}) {
+    Graph graph;
+    const NodeId x = graph.add(Input{.shape = {2, 2}}, {}, "x");
+    const FakeQuantize affine{
+        .axis = 1, .range = CodeRange::Unsigned, .scheme = Scheme::Affine, .scale_mode = mode};
+    const NodeId y = add_quantizer(graph, x, affine, "x");
+    Parameters parameters(graph, 1);
+    CHECK(qparams(graph, parameters, y)[0].scale == 0);
+    const std::vector<QParams<double>> given = {{0.5, 3}, {0.25, 255}};
+    set_qparams(graph, parameters, y, given);
+    CHECK(qparams(graph, parameters, y) == given);
+    set_ranges(graph, parameters, y, std::vector<ValueRange<double>>{{-1, 254}, {0.5, 51}});
+    CHECK(qparams(graph, parameters, y) ==
+          std::vector<QParams<double>>{{1, 1}, {double{51.0f / 255}, 0}});
+    const std::string text =
+        error_text<GraphError>([&] { set_qparams(graph, parameters, y, 0.5, 256); });
+    CHECK(text.ends_with("zero point 0 must be an integer in 0..255, got 256"));
+    CHECK(error_text<GraphError>([&] {
+            set_ranges(graph, parameters, y, std::vector<ValueRange<double>>(2));
+          }).ends_with("range 0 must be finite and not empty, got inf to -inf"));
+    CHECK(qparams(graph, parameters, y)[0] == QParams<double>{1, 1});
+  }
+}
+
+TEST_CASE("tape: a zero point outside the codes is a fault") {
+  Graph graph;
+  const NodeId x = graph.add(Input{.shape = {1, 1}}, {}, "x");
+  const NodeId y = add_quantizer(
+      graph, x, FakeQuantize{.scheme = Scheme::Affine, .scale_mode = Fixed{}}, "x");
+  graph.set_outputs({y});
+  Parameters parameters(graph, 1);
+  set_qparams(graph, parameters, y, 1, 127);
+  parameters.at("x.zero_point").values<float>()[0] = 127.5f;
+  Tape tape(graph, parameters, {});
+  tape.input<float>(x)[0] = 0;
   CHECK(error_text<GraphError>([&] {
-          set_qparams(parameters, "s", std::vector<double>{1, 2});
-        }) == "'s' has 3 scales, got 2");
-  CHECK(error_text<GraphError>([&] { set_qparams(parameters, "s", 0.0); }) ==
-        "'s': scale 0 must be positive and a normal f32, got 0");
-  CHECK(error_text<GraphError>([&] { set_qparams(parameters, "s", -1.0); }) ==
-        "'s': scale 0 must be positive and a normal f32, got -1");
-  CHECK(error_text<GraphError>([&] {
-          set_qparams(parameters, "s", std::numeric_limits<double>::infinity());
-        }) == "'s': scale 0 must be positive and a normal f32, got inf");
-  const auto bad = Tensor::of<float>({3}, std::vector<float>{1, -1, 1});
-  CHECK(error_text<GraphError>([&] { set_qparams(parameters, "s", bad); }) ==
-        "'s': scale 1 must be positive and a normal f32, got -1");
-  CHECK(qparams(parameters, "s") == std::vector<double>{2, 2, 2});
-  CHECK(error_text<GraphError>([&] { set_qparams(parameters, "t", 1.0); }) ==
-        "no parameter or state is called 't'");
+          tape.forward(mode::eval);
+        }).ends_with("zero point of channel 0 is 127.5; it must be one of the codes"));
 }
 
 TEST_CASE("tape: a label out of range is an error that names it, and training can go on") {

@@ -93,7 +93,7 @@ std::vector<T> probes(T scale, CodeLimits limits) {
 
 template <class T>
 void check_against_oracle(const FakeQuantize& op, T scale) {
-  const auto x = probes(scale, op.limits());
+  const auto x = probes(scale, code_limits(op.bits, op.range));
   QuantizerBench<T, T> bench(fixed(op), {static_cast<int64_t>(x.size())});
   bench.state = {scale};
   bench.x = x;
@@ -103,11 +103,12 @@ void check_against_oracle(const FakeQuantize& op, T scale) {
   int wrong_values = 0;
   int wrong_masks = 0;
   for (size_t i = 0; i < x.size(); ++i) {
-    const T expected = test::oracle_fake(x[i], scale, op);
+    const T expected = test::oracle_fake(x[i], {scale, T(0)}, op);
     const bool same = std::isnan(expected) ? std::isnan(bench.y[i])
                                            : bits_of(bench.y[i]) == bits_of(expected);
     wrong_values += same ? 0 : 1;
-    wrong_masks += (bench.dx[i] == T(1)) == test::oracle_inside(x[i], scale, fixed(op)) ? 0 : 1;
+    wrong_masks +=
+        (bench.dx[i] == T(1)) == test::oracle_inside(x[i], {scale, T(0)}, fixed(op)) ? 0 : 1;
   }
   CAPTURE(op.bits);
   CAPTURE(static_cast<int>(op.range));
@@ -198,8 +199,8 @@ TEST_CASE("fake_quantize: f16 and bf16 compute in f32 and round once at the end"
   half.forward(mode::qat);
   bhalf.forward(mode::qat);
   for (size_t i = 0; i < x.size(); ++i) {
-    CHECK(half.y[i] == to_half(test::oracle_fake(to_float(half.x[i]), 0.1f, op)));
-    CHECK(bhalf.y[i] == to_bhalf(test::oracle_fake(to_float(bhalf.x[i]), 0.1f, op)));
+    CHECK(half.y[i] == to_half(test::oracle_fake(to_float(half.x[i]), {0.1f, 0.0f}, op)));
+    CHECK(bhalf.y[i] == to_bhalf(test::oracle_fake(to_float(bhalf.x[i]), {0.1f, 0.0f}, op)));
   }
 }
 
@@ -229,7 +230,8 @@ TEST_CASE("fake_quantize: per-batch scales of every axis equal the formula") {
       }
       for (size_t i = 0; i < bench.x.size(); ++i) {
         const size_t c = i / static_cast<size_t>(view.inner) % largest.size();
-        CHECK(bits_of(bench.y[i]) == bits_of(test::oracle_fake(bench.x[i], scales[c], op)));
+        CHECK(bits_of(bench.y[i]) ==
+              bits_of(test::oracle_fake(bench.x[i], {scales[c], 0.0f}, op)));
       }
       CHECK(bench.dx == bench.dy);
     }

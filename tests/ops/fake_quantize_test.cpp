@@ -90,7 +90,7 @@ TEST_CASE("fake_quantize: EMA blends scales, starts with the first one and uses 
   const float second = 0.75f * first + 0.25f * test::oracle_scale(5.0f, op);
   CHECK(bench.state[0] == second);
   CHECK(bench.scales()[0] == second);
-  CHECK(bench.y[1] == test::oracle_fake(5.0f, second, op));
+  CHECK(bench.y[1] == test::oracle_fake(5.0f, {second, 0.0f}, op));
 }
 
 TEST_CASE("fake_quantize: states move only while observing") {

@@ -27,41 +27,74 @@ T oracle_quotient(T x, T scale, Division division) {
   return static_cast<T>(x * inverse);
 }
 
-/// clamp(round(x / s), q_min, q_max) s, for one element.
+/// The code of x without the clamp. The one operation on the quotient that rounds is the sum
+/// of ZeroPoint::BeforeRounding.
 template <class T>
-T oracle_fake(T x, T scale, const FakeQuantize& op) {
+long double oracle_nearest(T x, QParams<T> q, const FakeQuantize& op) {
+  const T v = oracle_quotient(x, q.scale, op.division);
+  if (std::isinf(v)) return static_cast<long double>(v);
+  if (op.zero_point == ZeroPoint::BeforeRounding) {
+    return oracle_round(static_cast<T>(v + q.zero_point), op.rounding);
+  }
+  return oracle_round(v, op.rounding) + q.zero_point;
+}
+
+/// clamp(round(x / s) + zp, q_min, q_max), for one element that is not NaN.
+template <class T>
+long double oracle_code(T x, QParams<T> q, const FakeQuantize& op) {
+  const auto [q_min, q_max] = code_limits(op.bits, op.range);
+  const long double code = oracle_nearest(x, q, op);
+  if (code < q_min) return q_min;
+  return code > q_max ? static_cast<long double>(q_max) : code;
+}
+
+/// (code(x) - zp) s, for one element.
+template <class T>
+T oracle_fake(T x, QParams<T> q, const FakeQuantize& op) {
   if (std::isnan(x)) return x;
-  const auto [q_min, q_max] = op.limits();
-  const T v = oracle_quotient(x, scale, op.division);
-  long double code = std::isinf(v) ? static_cast<long double>(v) : oracle_round(v, op.rounding);
-  if (code < q_min) code = q_min;
-  if (code > q_max) code = q_max;
-  return static_cast<T>(static_cast<T>(code) * scale) + T(0);
+  return static_cast<T>(static_cast<T>(oracle_code(x, q, op) - q.zero_point) * q.scale) + T(0);
 }
 
 /// Whether x counts as inside the range.
 template <class T>
-bool oracle_inside(T x, T scale, const FakeQuantize& op) {
+bool oracle_inside(T x, QParams<T> q, const FakeQuantize& op) {
   if (std::isnan(x)) return false;
-  const auto [q_min, q_max] = op.limits();
-  const bool open_above = std::holds_alternative<PerBatch>(op.scale_mode);
+  const auto [q_min, q_max] = code_limits(op.bits, op.range);
+  const bool batch = std::holds_alternative<PerBatch>(op.scale_mode);
+  const bool open_below = batch && op.scheme == Scheme::Affine;
   if (op.mask == MaskRule::Value) {
-    return x >= static_cast<T>(q_min) * scale &&
-           (open_above || x <= static_cast<T>(q_max) * scale);
+    const T low = static_cast<T>(static_cast<T>(q_min) - q.zero_point) * q.scale;
+    const T high = static_cast<T>(static_cast<T>(q_max) - q.zero_point) * q.scale;
+    return (open_below || x >= low) && (batch || x <= high);
   }
-  const T v = oracle_quotient(x, scale, op.division);
-  if (std::isinf(v)) return v > 0 && open_above;
-  const long double code = oracle_round(v, op.rounding);
-  return code >= q_min && (open_above || code <= q_max);
+  const long double code = oracle_nearest(x, q, op);
+  return (open_below || code >= q_min) && (batch || code <= q_max);
 }
 
-/// max(max|x| / denominator, floor) over finite x, in T.
+/// Scale and zero point of data in [min, max], in T.
+template <class T>
+QParams<T> oracle_qparams(T min, T max, const FakeQuantize& op) {
+  const auto [q_min, q_max] = code_limits(op.bits, op.range);
+  const T floor = static_cast<T>(op.floor);
+  if (op.scheme == Scheme::Symmetric) {
+    const T divisor = op.denominator == Denominator::QMax
+                          ? static_cast<T>(q_max)
+                          : static_cast<T>((q_max - q_min) / 2.0);
+    const T largest = std::max(std::fabs(min), std::fabs(max));
+    return {std::max(static_cast<T>(largest / divisor), floor), T(0)};
+  }
+  const T low = min < 0 ? min : T(0);
+  const T high = max > 0 ? max : T(0);
+  const T scale = std::max(
+      static_cast<T>(static_cast<T>(high - low) / static_cast<T>(q_max - q_min)), floor);
+  const long double zero = q_min - oracle_round(static_cast<T>(low / scale), op.rounding);
+  return {scale, static_cast<T>(zero < q_min ? q_min : zero > q_max ? q_max : zero)};
+}
+
+/// max(max|x| / denominator, floor) over finite x, in T, for a symmetric op.
 template <class T>
 T oracle_scale(T max_abs, const FakeQuantize& op) {
-  const auto [q_min, q_max] = op.limits();
-  const T divisor = op.denominator == Denominator::QMax ? static_cast<T>(q_max)
-                                                        : static_cast<T>((q_max - q_min) / 2.0);
-  return std::max(static_cast<T>(max_abs / divisor), static_cast<T>(op.floor));
+  return oracle_qparams(max_abs, max_abs, op).scale;
 }
 
 }  // namespace qtape::test

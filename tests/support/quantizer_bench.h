@@ -21,10 +21,12 @@ class QuantizerBench {
     y.resize(n);
     dy.resize(n);
     dx.resize(n);
-    state.resize(static_cast<size_t>(op.channels(shape)));
-    if (op.slots().size() > 1) {
-      types_.push_back({dtype_of<T>, Shape{static_cast<int64_t>(state.size())}});
-    }
+    channels_ = ChannelMap(shape, op.granularity()).channels;
+    for (const QuantizerOperand& operand : op.operands(types_[0]))
+      types_.push_back(operand.type);
+    const int64_t states = types_.size() > 1 ? types_[1].elements() : channels_;
+    state.resize(static_cast<size_t>(states));
+    zero_point.resize(state.size());
     const TensorType inferred = op.infer(types_);
     (void)inferred;
     const Footprint f = op.footprint(types_);
@@ -38,19 +40,25 @@ class QuantizerBench {
   /// The scales that the last forward used.
   std::vector<T> scales() const {
     const T* first = reinterpret_cast<const T*>(record_.data());
-    return {first, first + state.size()};
+    return {first, first + channels_};
+  }
+  /// Scale and zero point that the last forward used for a channel.
+  QParams<T> qparams(int64_t c) const {
+    const T* first = reinterpret_cast<const T*>(record_.data());
+    return {first[c], first[channels_ + c]};
   }
 
   std::vector<S> x, y, dy, dx;
-  std::vector<T> state;
+  std::vector<T> state, zero_point;
   NodeStatus status;
 
  private:
   Binding binding(bool accumulate) {
     operands_ = {reinterpret_cast<std::byte*>(x.data()),
-                 reinterpret_cast<std::byte*>(state.data())};
+                 reinterpret_cast<std::byte*>(state.data()),
+                 reinterpret_cast<std::byte*>(zero_point.data())};
     operands_.resize(types_.size());
-    gradients_ = {{reinterpret_cast<std::byte*>(dx.data()), accumulate}, {}};
+    gradients_ = {{reinterpret_cast<std::byte*>(dx.data()), accumulate}, {}, {}};
     gradients_.resize(types_.size());
     return {.inputs = types_,
             .output = types_[0],
@@ -71,6 +79,7 @@ class QuantizerBench {
   std::vector<Gradient> gradients_;
   AlignedBuffer saved_, scratch_, record_;
   int threads_;
+  int64_t channels_ = 1;
 };
 
 /// Every combination of the attributes that decide codes and masks.

@@ -10,24 +10,24 @@
 namespace qtape::tool {
 namespace {
 
+std::string scales_text(const std::vector<QParams<double>>& qparams) {
+  if (qparams.empty()) return "from each batch";
+  const auto [low, high] = std::ranges::minmax(qparams, {}, &QParams<double>::scale);
+  if (high.scale == 0) return "not observed yet";
+  if (qparams.size() > 1) {
+    return fmt::format("{} to {}, {} channels", low.scale, high.scale, qparams.size());
+  }
+  if (low.zero_point == 0) return fmt::format("{}", low.scale);
+  return fmt::format("{}, zero point {}", low.scale, low.zero_point);
+}
+
 void print_quantizer(const Model& model, NodeId id) {
   const Node& node = model.graph[id];
-  const auto& op = std::get<FakeQuantize>(node.op);
-  const CodeLimits limits = op.limits();
-  const std::string mode =
-      std::visit([](const auto& each) { return std::string(each.name); }, op.scale_mode);
-  std::string scales = "from each batch";
-  if (node.operands.size() > 1) {
-    const auto values = qparams(model.parameters, model.graph[node.operands[1]].label);
-    const auto [low, high] = std::ranges::minmax(values);
-    scales = high == 0 ? "not observed yet"
-             : values.size() == 1
-                 ? fmt::format("{}", values[0])
-                 : fmt::format("{} to {}, {} channels", low, high, values.size());
-  }
-  fmt::print("  {:<24} {} bits, codes {}..{}, {}, {}, scale {}\n",
-             node.label.empty() ? fmt::format("%{}", id.index) : node.label, op.bits,
-             limits.q_min, limits.q_max, mode, to_string_view(op.ste), scales);
+  const Grid grid = grid_of(model.graph, id);
+  fmt::print("  {:<24} {}, codes {}..{}, {}, scale {}\n",
+             node.label.empty() ? fmt::format("%{}", id.index) : node.label, name_of(node.op),
+             grid.limits.q_min, grid.limits.q_max, to_string_view(grid.scheme),
+             scales_text(qparams(model.graph, model.parameters, id)));
 }
 
 void print_memory(const Model& model) {

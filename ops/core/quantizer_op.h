@@ -1,0 +1,45 @@
+// What every quantizer op tells tools beside the contract of op.h: its grid, its granularity
+// and how its states hold scales.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "qtape/ops/core/granularity.h"
+#include "qtape/ops/core/quantize.h"
+
+namespace qtape {
+
+/// The element type of the scales and zero points that go with x of type `x`.
+constexpr DType scale_dtype(DType x) { return x == DType::F64 ? DType::F64 : DType::F32; }
+
+/// An operand that a quantizer needs behind x: a Parameter when `trained`, else a State.
+struct QuantizerOperand {
+  std::string_view name;  ///< its slot's
+  TensorType type;
+  bool trained = false;
+};
+
+/// Values of a quantizer's operands behind x, in slot order.
+using QuantizerValues = std::span<std::byte* const>;
+
+/// An op that quantizes operand 0. Its Binding::record begins with the scales and then the zero
+/// points that the last forward used, [channels] each, of type scale_dtype.
+///
+/// `store` writes what the operands must hold for data in `ranges` or for given scales and zero
+/// points, one per channel; ranges that are empty and zero points outside the codes are the
+/// caller's to refuse. `load` gives the scales and zero points that the operands stand for;
+/// those of a channel that was never observed have scale 0.
+template <class X>
+concept Quantizer = Compute<X> &&
+    requires(const X& op, const TensorType& x, std::span<const ValueRange<double>> ranges,
+             std::span<const QParams<double>> qparams, QuantizerValues values) {
+  { op.grid() } -> std::same_as<Grid>;
+  { op.granularity() } -> std::same_as<Granularity>;
+  { op.operands(x) } -> std::same_as<std::vector<QuantizerOperand>>;
+  { op.store(x, ranges, values) } -> std::same_as<void>;
+  { op.store(x, qparams, values) } -> std::same_as<void>;
+  { op.load(x, values) } -> std::same_as<std::vector<QParams<double>>>;
+};
+
+}  // namespace qtape

@@ -1,0 +1,82 @@
+// What the states of a FakeQuantize hold, for tools and for its kernels.
+#include "qtape/ops/fake_quantize_states.h"
+
+namespace qtape {
+namespace {
+
+template <class T>
+FakeQuantizeStates<T> states_at(const FakeQuantize& op, const TensorType& x,
+                                QuantizerValues values) {
+  return {op, ChannelMap(x.shape, op.granularity()).channels, values};
+}
+
+template <class T, class U>
+ValueRange<T> converted(const ValueRange<U>& range) {
+  return {static_cast<T>(range.min), static_cast<T>(range.max)};
+}
+
+}  // namespace
+
+std::vector<QuantizerOperand> FakeQuantize::operands(const TensorType& x) const {
+  if (std::holds_alternative<PerBatch>(scale_mode)) return {};
+  const TensorType scales{scale_dtype(x.dtype), granularity().scales_shape(x.shape)};
+  if (tracks_range()) {
+    std::vector<int64_t> extents = {2};
+    extents.insert(extents.end(), scales.shape.extents().begin(), scales.shape.extents().end());
+    return {{.name = "range", .type = {scales.dtype, Shape(extents)}}};
+  }
+  if (scheme == Scheme::Symmetric) return {{.name = "scale", .type = scales}};
+  return {{.name = "scale", .type = scales}, {.name = "zero_point", .type = scales}};
+}
+
+void FakeQuantize::store(const TensorType& x, std::span<const ValueRange<double>> ranges,
+                         QuantizerValues values) const {
+  dispatch_compute(scale_dtype(x.dtype), [&]<class T>() {
+    const auto states = states_at<T>(*this, x, values);
+    for (int64_t c = 0; c < states.channels; ++c) {
+      const ValueRange<T> seen = converted<T>(ranges[static_cast<size_t>(c)]);
+      if (tracks_range()) {
+        states.set_range(c, seen);
+      } else if (states.first != nullptr) {
+        states.set(c, qparams_of(seen, grid()));
+      }
+    }
+  });
+}
+
+void FakeQuantize::store(const TensorType& x, std::span<const QParams<double>> qparams,
+                         QuantizerValues values) const {
+  dispatch_compute(scale_dtype(x.dtype), [&]<class T>() {
+    const auto states = states_at<T>(*this, x, values);
+    for (int64_t c = 0; c < states.channels && states.first != nullptr; ++c) {
+      const auto& given = qparams[static_cast<size_t>(c)];
+      const QParams<T> q{static_cast<T>(given.scale), static_cast<T>(given.zero_point)};
+      if (!tracks_range()) {
+        states.set(c, q);
+      } else if (scheme == Scheme::Affine) {
+        const auto [q_min, q_max] = grid().limits;
+        states.set_range(
+            c, {value_of(static_cast<T>(q_min), q), value_of(static_cast<T>(q_max), q)});
+      } else {
+        const T end = q.scale * static_cast<T>(scale_denominator(grid().limits, denominator));
+        states.set_range(c, {-end, end});
+      }
+    }
+  });
+}
+
+std::vector<QParams<double>> FakeQuantize::load(const TensorType& x,
+                                                QuantizerValues values) const {
+  return dispatch_compute(scale_dtype(x.dtype), [&]<class T>() {
+    const auto states = states_at<T>(*this, x, values);
+    std::vector<QParams<double>> result(static_cast<size_t>(states.channels), {0, 0});
+    for (int64_t c = 0; c < states.channels && states.first != nullptr; ++c) {
+      if (!states.observed(c)) continue;
+      const QParams<T> q = states.at(c);
+      result[static_cast<size_t>(c)] = {double{q.scale}, double{q.zero_point}};
+    }
+    return result;
+  });
+}
+
+}  // namespace qtape

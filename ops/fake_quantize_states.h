@@ -1,0 +1,60 @@
+// The states of a FakeQuantize as its kernels and its tools read them. Included by .cpp files.
+#pragma once
+
+#include "qtape/ops/core/quantizer.h"
+#include "qtape/ops/fake_quantize.h"
+
+namespace qtape {
+
+/// Views of a node's states: scales (and zero points), or minima and then maxima. T is float or
+/// double.
+template <class T>
+struct FakeQuantizeStates {
+  T* first = nullptr;   ///< scales or minima; null with PerBatch
+  T* second = nullptr;  ///< zero points or maxima; null where there are none
+  int64_t channels = 1;
+  Grid grid;
+  bool tracks_range = false;
+
+  FakeQuantizeStates(const FakeQuantize& op, int64_t channel_count, QuantizerValues values)
+      : channels(channel_count), grid(op.grid()), tracks_range(op.tracks_range()) {
+    if (values.empty()) return;
+    first = reinterpret_cast<T*>(values[0]);
+    if (tracks_range) {
+      second = first + channels;
+    } else if (values.size() > 1) {
+      second = reinterpret_cast<T*>(values[1]);
+    }
+  }
+
+  ValueRange<T> range(int64_t c) const { return {first[c], second[c]}; }
+  void set_range(int64_t c, const ValueRange<T>& range) const {
+    first[c] = range.min;
+    second[c] = range.max;
+  }
+  void set(int64_t c, const QParams<T>& q) const {
+    first[c] = q.scale;
+    if (second != nullptr) second[c] = q.zero_point;
+  }
+  /// Scale and zero point of an observed channel.
+  QParams<T> at(int64_t c) const {
+    if (tracks_range) return qparams_of(range(c), grid);
+    return {first[c], second == nullptr ? T(0) : second[c]};
+  }
+  /// A state that no observation can have left (0, or damaged in a file) was never observed.
+  bool observed(int64_t c) const {
+    if (!tracks_range) return is_usable_scale(first[c]);
+    const bool some = std::isfinite(first[c]) && std::isfinite(second[c]) &&
+                      (first[c] != T(0) || second[c] != T(0));
+    return some && first[c] <= second[c];
+  }
+  bool has_zero_point_in_codes(int64_t c) const {
+    if (tracks_range || second == nullptr) return true;
+    const T zero_point = second[c];
+    return zero_point >= static_cast<T>(grid.limits.q_min) &&
+           zero_point <= static_cast<T>(grid.limits.q_max) &&
+           std::trunc(zero_point) == zero_point;
+  }
+};
+
+}  // namespace qtape
