@@ -92,10 +92,12 @@ std::vector<T> probes(T scale, CodeLimits limits) {
 }
 
 template <class T>
-void check_against_oracle(const FakeQuantize& op, T scale) {
+void check_against_oracle(const FakeQuantize& op, T scale, T zero_point) {
   const auto x = probes(scale, code_limits(op.bits, op.range));
   QuantizerBench<T, T> bench(fixed(op), {static_cast<int64_t>(x.size())});
   bench.state = {scale};
+  bench.zero_point = {zero_point};
+  const QParams<T> q{scale, zero_point};
   bench.x = x;
   std::ranges::fill(bench.dy, T(1));
   bench.forward(mode::qat);
@@ -103,21 +105,74 @@ void check_against_oracle(const FakeQuantize& op, T scale) {
   int wrong_values = 0;
   int wrong_masks = 0;
   for (size_t i = 0; i < x.size(); ++i) {
-    const T expected = test::oracle_fake(x[i], {scale, T(0)}, op);
+    const T expected = test::oracle_fake(x[i], q, op);
     const bool same = std::isnan(expected) ? std::isnan(bench.y[i])
                                            : bits_of(bench.y[i]) == bits_of(expected);
     wrong_values += same ? 0 : 1;
-    wrong_masks +=
-        (bench.dx[i] == T(1)) == test::oracle_inside(x[i], {scale, T(0)}, fixed(op)) ? 0 : 1;
+    wrong_masks += (bench.dx[i] == T(1)) == test::oracle_inside(x[i], q, fixed(op)) ? 0 : 1;
   }
   CAPTURE(op.bits);
   CAPTURE(static_cast<int>(op.range));
   CAPTURE(static_cast<int>(op.rounding));
   CAPTURE(static_cast<int>(op.division));
   CAPTURE(static_cast<int>(op.mask));
+  CAPTURE(static_cast<int>(op.zero_point));
   CAPTURE(scale);
+  CAPTURE(zero_point);
   CHECK(wrong_values == 0);
   CHECK(wrong_masks == 0);
+}
+
+/// The channel of an element from its coordinates.
+size_t channel_of(size_t i, const Shape& shape, const FakeQuantize& op) {
+  if (!op.axis) return 0;
+  std::vector<size_t> at(static_cast<size_t>(shape.rank()));
+  for (int a = shape.rank() - 1; a >= 0; --a) {
+    at[static_cast<size_t>(a)] = i % static_cast<size_t>(shape[a]);
+    i /= static_cast<size_t>(shape[a]);
+  }
+  const int axis = *op.axis < 0 ? *op.axis + shape.rank() : *op.axis;
+  if (!op.group_size) return at[static_cast<size_t>(axis)];
+  const auto group = static_cast<size_t>(*op.group_size);
+  size_t channel = 0;
+  for (int a = 0; a < shape.rank(); ++a) {
+    const bool grouped = a == axis;
+    const auto extent = static_cast<size_t>(shape[a]) / (grouped ? group : 1);
+    channel = channel * extent + at[static_cast<size_t>(a)] / (grouped ? group : 1);
+  }
+  return channel;
+}
+
+/// One observed call of a quantizer whose scales come from the data.
+void check_granularity(const FakeQuantize& op, const Shape& shape) {
+  CAPTURE(to_string(shape));
+  CAPTURE(op.axis.value_or(99));
+  CAPTURE(op.group_size.value_or(0));
+  for (int threads : {1, 3}) {
+    QuantizerBench<float, float> bench(op, shape, threads);
+    bench.x = random_values(bench.x.size(), 4);
+    for (size_t i = 0; i < bench.x.size(); i += 3) bench.x[i] *= 0.1f;
+    std::ranges::fill(bench.dy, 1.0f);
+    bench.forward(mode::qat);
+    bench.backward();
+    std::vector<ValueRange<float>> ranges(bench.scales().size());
+    for (size_t i = 0; i < bench.x.size(); ++i) {
+      ranges[channel_of(i, shape, op)].merge({bench.x[i], bench.x[i]});
+    }
+    size_t wrong = 0;
+    for (size_t c = 0; c < ranges.size(); ++c) {
+      const auto expected = test::oracle_qparams(ranges[c].min, ranges[c].max, op);
+      wrong += bench.qparams(static_cast<int64_t>(c)) == expected ? 0 : 1;
+    }
+    CHECK(wrong == 0);
+    for (size_t i = 0; i < bench.x.size(); ++i) {
+      const auto q = bench.qparams(static_cast<int64_t>(channel_of(i, shape, op)));
+      wrong += bits_of(bench.y[i]) == bits_of(test::oracle_fake(bench.x[i], q, op)) ? 0 : 1;
+      const bool inside = op.ste == Ste::Identity || test::oracle_inside(bench.x[i], q, op);
+      wrong += (bench.dx[i] == 1.0f) == inside ? 0 : 1;
+    }
+    CHECK(wrong == 0);
+  }
 }
 
 }  // namespace
@@ -180,10 +235,87 @@ TEST_CASE("fake_quantize: golden vector of the value mask") {
 TEST_CASE("fake_quantize: f32 and f64 equal the formulas for every combination of attributes") {
   for_each_attribute([](const FakeQuantize& op) {
     for (double scale : {1.0, 0.1, 0.003, 17.0}) {
-      check_against_oracle<float>(op, static_cast<float>(scale));
-      check_against_oracle<double>(op, scale);
+      check_against_oracle<float>(op, static_cast<float>(scale), 0);
+      check_against_oracle<double>(op, scale, 0);
     }
   });
+}
+
+TEST_CASE("fake_quantize: affine f32 and f64 equal the formulas for every combination") {
+  for_each_attribute([](FakeQuantize op) {
+    op.scheme = Scheme::Affine;
+    const auto [q_min, q_max] = code_limits(op.bits, op.range);
+    for (auto placement : {ZeroPoint::AfterRounding, ZeroPoint::BeforeRounding}) {
+      op.zero_point = placement;
+      for (int32_t zero_point : {q_min, q_min + (q_max - q_min) / 3, q_max}) {
+        check_against_oracle<float>(op, 0.1f, static_cast<float>(zero_point));
+        check_against_oracle<double>(op, 0.003, zero_point);
+      }
+    }
+  });
+}
+
+TEST_CASE("fake_quantize: golden vector of an affine unsigned 2-bit range") {
+  const FakeQuantize op{.bits = 2,
+                        .range = CodeRange::Unsigned,
+                        .scheme = Scheme::Affine,
+                        .ste = Ste::ClippedIdentity,
+                        .scale_mode = EMA{.decay = 0.5, .track = Track::Range}};
+  QuantizerBench<float, float> bench(op, {6});
+  bench.x = {-1.0f, 2.0f, 0.49f, 0.5f, 1.51f, -0.0f};
+  bench.dy = {1, 1, 1, 1, 1, 1};
+  bench.forward(mode::qat);
+  bench.backward();
+  CHECK(bench.state == std::vector<float>{-1, 2});
+  CHECK(bench.qparams(0) == QParams<float>{1, 1});
+  CHECK(bench.y == std::vector<float>{-1, 2, 0, 0, 2, 0});
+  CHECK(bench.dx == bench.dy);
+  // Half way to [-3, 2]: [-2, 2] has steps of 4/3 and 0 at code 2 (1.5 rounded to even).
+  bench.x = {-3.0f, 2.0f, 0, 0, 0, 0};
+  bench.forward(mode::qat);
+  bench.x = {-3.0f, 2.0f, 2.1f, 0.0f, 1.9f, 1e9f};
+  bench.forward(mode::eval);
+  bench.backward();
+  CHECK(bench.state == std::vector<float>{-2, 2});
+  CHECK(bench.qparams(0) == QParams<float>{4.0f / 3, 2});
+  const float step = 4.0f / 3;
+  CHECK(bench.y == std::vector<float>{-2 * step, step, step, 0, step, step});
+  CHECK(bench.dx == std::vector<float>{1, 0, 0, 1, 1, 0});
+}
+
+TEST_CASE("fake_quantize: scales and zero points of every granularity equal the formula") {
+  const Shape shape{4, 70, 6};
+  struct Case {
+    std::optional<int> axis;
+    std::optional<int64_t> group_size;
+  };
+  for (const Case& c : {Case{}, Case{0, {}}, Case{1, {}}, Case{2, {}}, Case{-2, 7}, Case{1, 1},
+                        Case{2, 3}, Case{0, 2}, Case{2, 6}, Case{1, 70}, Case{2, 1}}) {
+    for (auto scheme : {Scheme::Symmetric, Scheme::Affine}) {
+      for (const ScaleMode& mode :
+           {ScaleMode{PerBatch{}}, ScaleMode{EMA{.track = Track::Range}}}) {
+        check_granularity({.bits = 4,
+                           .axis = c.axis,
+                           .group_size = c.group_size,
+                           .scheme = scheme,
+                           .ste = Ste::ClippedIdentity,
+                           .scale_mode = mode},
+                          shape);
+      }
+    }
+  }
+  // Long and short segments, whole and cut runs, and columns beyond one run.
+  for (const Shape& large : {Shape{3, 40000}, Shape{64, 48}, Shape{2, 20000, 3}, Shape{70, 10},
+                             Shape{5, 7, 16}, Shape{2, 40000}}) {
+    for (int axis : {0, 1, -1}) {
+      check_granularity({.axis = axis, .scheme = Scheme::Affine}, large);
+      check_granularity({.axis = axis, .ste = Ste::ClippedIdentity, .scale_mode = EMA{}},
+                        large);
+    }
+  }
+  check_granularity({.axis = 1, .group_size = 16, .scale_mode = EMA{}}, {64, 48});
+  check_granularity({.axis = 1, .group_size = 20000, .scale_mode = EMA{}}, {2, 40000});
+  check_granularity({.axis = 1, .group_size = 32, .scheme = Scheme::Affine}, {300, 96});
 }
 
 TEST_CASE("fake_quantize: f16 and bf16 compute in f32 and round once at the end") {
@@ -201,39 +333,5 @@ TEST_CASE("fake_quantize: f16 and bf16 compute in f32 and round once at the end"
   for (size_t i = 0; i < x.size(); ++i) {
     CHECK(half.y[i] == to_half(test::oracle_fake(to_float(half.x[i]), {0.1f, 0.0f}, op)));
     CHECK(bhalf.y[i] == to_bhalf(test::oracle_fake(to_float(bhalf.x[i]), {0.1f, 0.0f}, op)));
-  }
-}
-
-TEST_CASE("fake_quantize: per-batch scales of every axis equal the formula") {
-  const Shape shape{3, 70, 5};
-  for (auto denominator : {Denominator::QMax, Denominator::HalfSpan}) {
-    for (int axis : {0, 1, 2, -1}) {
-      const FakeQuantize op{.bits = 4,
-                            .axis = axis,
-                            .range = CodeRange::Full,
-                            .denominator = denominator,
-                            .ste = Ste::ClippedIdentity};
-      QuantizerBench<float, float> bench(op, shape);
-      bench.x = random_values(bench.x.size(), 4);
-      std::ranges::fill(bench.dy, 1.0f);
-      bench.forward(mode::qat);
-      bench.backward();
-      const AxisView view = axis_view(shape, axis < 0 ? axis + 3 : axis);
-      std::vector<float> largest(static_cast<size_t>(view.channels));
-      for (size_t i = 0; i < bench.x.size(); ++i) {
-        const size_t c = i / static_cast<size_t>(view.inner) % largest.size();
-        largest[c] = std::max(largest[c], std::fabs(bench.x[i]));
-      }
-      const auto scales = bench.scales();
-      for (size_t c = 0; c < largest.size(); ++c) {
-        CHECK(scales[c] == test::oracle_scale(largest[c], op));
-      }
-      for (size_t i = 0; i < bench.x.size(); ++i) {
-        const size_t c = i / static_cast<size_t>(view.inner) % largest.size();
-        CHECK(bits_of(bench.y[i]) ==
-              bits_of(test::oracle_fake(bench.x[i], {scales[c], 0.0f}, op)));
-      }
-      CHECK(bench.dx == bench.dy);
-    }
   }
 }

@@ -58,6 +58,55 @@ TEST_CASE("fake_quantize: per-batch never clips the element that set the scale")
   });
 }
 
+TEST_CASE("fake_quantize: an affine per-batch range keeps every gradient, at any bits") {
+  for_each_attribute([](FakeQuantize op) {
+    op.scheme = Scheme::Affine;
+    for (uint64_t seed = 0; seed < 20; ++seed) {
+      QuantizerBench<float, float> bench(op, {97});
+      bench.x = random_values(97, seed);
+      std::ranges::fill(bench.dy, 1.0f);
+      bench.forward(mode::qat);
+      bench.backward();
+      CHECK(bench.dx == bench.dy);
+    }
+  });
+}
+
+TEST_CASE("fake_quantize: a constant, and a range as wide as the type, give usable scales") {
+  for (float c : {0.0f, 1e-30f, -5.0f, 3e38f}) {
+    const FakeQuantize op{.range = CodeRange::Full, .scheme = Scheme::Affine};
+    QuantizerBench<float, float> bench(op, {4});
+    std::ranges::fill(bench.x, c);
+    bench.forward(mode::qat);
+    CHECK(std::fabs(bench.y[0] - c) <= 1.01f * bench.scales()[0]);
+    CHECK(std::isfinite(bench.y[0]));
+    bench.x = {c, -c, 1.0f, 3e38f};
+    bench.forward(mode::qat);
+    CHECK(std::isfinite(bench.scales()[0]));
+    CHECK(std::isfinite(bench.y[3]));
+    CHECK(bench.qparams(0).zero_point >= -128);
+    CHECK(bench.qparams(0).zero_point <= 127);
+  }
+}
+
+TEST_CASE("fake_quantize: in the warm-up all steps weigh the same") {
+  for (auto track : {Track::Scale, Track::Range}) {
+    const FakeQuantize op{.bits = 2, .scale_mode = EMA{.decay = 0.5, .track = track}};
+    QuantizerBench<float, float> bench(op, {2});
+    float expected = 0;
+    for (uint64_t n = 0; n < 4; ++n) {
+      bench.x = {static_cast<float>(n + 1), -0.5f};
+      bench.forward_step({.mode = mode::qat, .number = n, .warm_up = 3});
+      const float decay =
+          n < 3 ? static_cast<float>(static_cast<double>(n) / static_cast<double>(n + 1))
+                : 0.5f;
+      expected = n == 0 ? 1.0f : decay * expected + (1 - decay) * static_cast<float>(n + 1);
+      CHECK(bench.scales()[0] == expected);
+    }
+    CHECK(expected == doctest::Approx(0.5 * 2 + 0.5 * 4));
+  }
+}
+
 TEST_CASE("fake_quantize: all-zero channels take the floor and stay zero") {
   QuantizerBench<float, float> bench(FakeQuantize{.axis = 0, .floor = 1e-5}, {2, 3});
   bench.x = {0, -0.0f, 0, 1, 2, 3};
@@ -239,5 +288,19 @@ TEST_CASE("fake_quantize: attributes and operands that cannot be are refused") {
         "decay must be in [0, 1), got nan");
   CHECK(error_of({.axis = 1, .scale_mode = Fixed{}}, {x, {DType::F32, {4}}}) ==
         "scale must be f32[6], got f32[4]");
+  CHECK(error_of({.axis = 1, .group_size = 4}, {x}) ==
+        "group_size 4 must be at least 1 and divide axis 1, which has 6");
+  CHECK(error_of({.axis = 1, .group_size = 0}, {x}) ==
+        "group_size 0 must be at least 1 and divide axis 1, which has 6");
+  CHECK(error_of({.group_size = 2}, {x}) == "group_size needs an axis");
+  CHECK(error_of({.axis = 1, .group_size = 3, .scale_mode = Fixed{}}, {x, {DType::F32, {2}}}) ==
+        "scale must be f32[4, 2], got f32[2]");
+  CHECK(error_of({.scheme = Scheme::Affine, .scale_mode = EMA{}}, {x, {DType::F32, {1}}}) ==
+        "scheme Affine needs EMA with track Range, got track Scale");
+  CHECK(error_of({.scale_mode = EMA{.track = Track::Range}}, {x, {DType::F32, {1}}}) ==
+        "range must be f32[2, 1], got f32[1]");
+  CHECK(error_of({.scheme = Scheme::Affine, .scale_mode = Fixed{}},
+                 {x, {DType::F32, {1}}, {DType::F32, {2}}}) ==
+        "zero_point must be f32[1], got f32[2]");
   CHECK(error_of({}, {{DType::S32, {4}}}) == "expected f32, f64, f16 or bf16, got s32");
 }

@@ -35,7 +35,8 @@ class QuantizerBench {
     record_ = AlignedBuffer(f.record);
   }
 
-  void forward(Mode mode) { op_.forward(binding(false))({.mode = mode}); }
+  void forward(Mode mode) { forward_step({.mode = mode}); }
+  void forward_step(const Step& step) { op_.forward(binding(false))(step); }
   void backward(bool accumulate = false) { op_.backward(binding(accumulate))({}); }
   /// The scales that the last forward used.
   std::vector<T> scales() const {
