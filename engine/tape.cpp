@@ -16,6 +16,7 @@ constexpr auto guard_pattern = std::byte{0xa5};
 TapeOptions with_defaults(TapeOptions options, const Graph& graph) {
   require<ArgumentError>(options.threads >= 1, "threads must be at least 1, got {}",
                          options.threads);
+  validate(options.schedule);
   if (options.outputs.empty()) {
     options.outputs.assign(graph.outputs().begin(), graph.outputs().end());
   }
@@ -37,6 +38,7 @@ Tape::Tape(const Graph& graph, Parameters& parameters, TapeOptions options)
       records_(plan_.record_bytes),
       statuses_(static_cast<size_t>(graph_.size())) {
   step_.seed = options_.seed;
+  step_.warm_up = static_cast<uint64_t>(options_.schedule.warm_up);
   check_leaves();
   paint_guards();
   bind();
@@ -111,7 +113,7 @@ void Tape::bind_node(size_t i) {
 
 void Tape::forward(Mode mode) {
   const SerialLibraries serial;
-  step_.mode = mode;
+  step_.mode = options_.schedule.mode_at(mode, step_.number);
   for (const Bound& bound : forward_) bound.kernel(step_);
   ran_forward_ = true;
   report_faults();

@@ -8,6 +8,7 @@
 #include "qtape/engine/graph.h"
 #include "qtape/engine/parameters.h"
 #include "qtape/engine/plan.h"
+#include "qtape/engine/quantization_schedule.h"
 #include "qtape/ops/core/thread_count.h"
 
 namespace qtape {
@@ -23,6 +24,8 @@ struct TapeOptions {
   uint64_t seed = 0;
   /// Parameters' gradients add up from step to step until Parameters::zero_gradients.
   bool accumulate_gradients = false;
+  /// When training steps quantize and observe.
+  QuantizationSchedule schedule = {};
   bool share_memory = true;  ///< see PlanOptions
   int64_t guard_bytes = 0;   ///< see PlanOptions
 };
@@ -34,7 +37,7 @@ class Tape {
  public:
   /// Plans and binds `graph`, of which it keeps a copy. Throws GraphError for leaves that
   /// `parameters` lacks or holds with another type, PlanError as `plan` does, ArgumentError for
-  /// fewer than one thread.
+  /// fewer than one thread and a schedule that cannot be.
   Tape(const Graph& graph, Parameters& parameters, TapeOptions options);
 
   /// The memory of an input, for the caller to fill before `forward`.
@@ -48,9 +51,9 @@ class Tape {
     return input<T>(graph_.at(label));
   }
 
-  /// Runs the graph. Throws GraphError when a kernel reported a fault (a label out of range, a
-  /// Fixed scale never set); parameters and gradients are intact and the next step may follow.
-  /// What observers saw of the batch stays seen.
+  /// Runs the graph in `mode`, within what the schedule allows. Throws GraphError when a kernel
+  /// reported a fault (a label out of range, a Fixed scale never set); parameters and gradients
+  /// are intact and the next step may follow. What observers saw of the batch stays seen.
   void forward(Mode mode);
   /// Runs all gradients back from the roots, which must be scalars, with dy = 1. Needs a
   /// forward before it.

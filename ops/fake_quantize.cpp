@@ -290,22 +290,13 @@ std::vector<Slot> FakeQuantize::slots() const {
 }
 
 TensorType FakeQuantize::infer(Inputs inputs) const {
-  const TensorType& x = inputs[0];
-  check(is_float(x.dtype), "expected f32, f64, f16 or bf16, got {}", to_string_view(x.dtype));
   check_grid(bits, range, floor);
-  (void)granularity().scales_shape(x.shape);
   if (const auto* ema = std::get_if<EMA>(&scale_mode)) {
     check(ema->decay >= 0 && ema->decay < 1, "decay must be in [0, 1), got {}", ema->decay);
     check(scheme == Scheme::Symmetric || ema->track == Track::Range,
           "scheme Affine needs EMA with track Range, got track Scale");
   }
-  size_t i = 1;
-  for (const QuantizerOperand& operand : operands(x)) {
-    check(inputs[i] == operand.type, "{} must be {}, got {}", operand.name,
-          to_string(operand.type), to_string(inputs[i]));
-    ++i;
-  }
-  return x;
+  return infer_quantizer(*this, inputs);
 }
 
 Keep FakeQuantize::keep() const {

@@ -11,6 +11,8 @@
 #include "qtape/ops/dropout.h"
 #include "qtape/ops/exp.h"
 #include "qtape/ops/fake_quantize.h"
+#include "qtape/ops/fake_quantize_lsq.h"
+#include "qtape/ops/fake_quantize_pact.h"
 #include "qtape/ops/flatten.h"
 #include "qtape/ops/gelu.h"
 #include "qtape/ops/leaky_relu.h"
@@ -47,7 +49,7 @@ using Op = std::variant<
     Sum, Mean, Max,
     Softmax, LogSoftmax, SoftmaxCrossEntropy, MeanSquaredError,
     Dropout, StopGradient, Cast,
-    FakeQuantize>;
+    FakeQuantize, FakeQuantizeLSQ, FakeQuantizePACT>;
 // clang-format on
 
 /// The op's name, as in files and messages.

@@ -11,7 +11,7 @@
 namespace {
 
 using namespace qtape;
-using examples::ActivationScale;
+using examples::Quantization;
 using examples::Settings;
 
 struct Arguments {
@@ -64,8 +64,16 @@ void add_settings(CLI::App& app, Arguments& arguments) {
   app.add_option("--ste", arguments.ste, "straight-through estimator")
       ->check(spelling_of<Ste>())
       ->capture_default_str();
-  app.add_option("--scale-mode", arguments.scale_mode, "scales of activations")
-      ->check(spelling_of<ActivationScale>())
+  app.add_option("--scale-mode", arguments.scale_mode, "how scales are come by")
+      ->check(spelling_of<Quantization>())
+      ->capture_default_str();
+  app.add_option("--quantize-after", s.schedule.delay, "steps in float before quantizers apply")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--freeze-after", s.schedule.freeze, "step from which observers stand still")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--warm-up", s.schedule.warm_up, "steps that scales are averaged over evenly")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("--epochs", s.epochs, "passes over the training data")
       ->check(CLI::Range(int64_t{1}, int64_t{100000}))
@@ -108,6 +116,9 @@ void check_given(const CLI::App& app, const Settings& given, const Settings& res
   same("--activation-bits", given.activation_bits, resumed.activation_bits);
   same("--ste", given.ste, resumed.ste);
   same("--scale-mode", given.scale_mode, resumed.scale_mode);
+  same("--quantize-after", given.schedule.delay, resumed.schedule.delay);
+  same("--freeze-after", given.schedule.freeze, resumed.schedule.freeze);
+  same("--warm-up", given.schedule.warm_up, resumed.schedule.warm_up);
   same("--epochs", given.epochs, resumed.epochs);
   same("--batch", given.batch, resumed.batch);
   same("--lr", given.learning_rate, resumed.learning_rate);
@@ -177,7 +188,7 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
     arguments.settings.ste = *from_string<Ste>(arguments.ste);
-    arguments.settings.scale_mode = *from_string<ActivationScale>(arguments.scale_mode);
+    arguments.settings.scale_mode = *from_string<Quantization>(arguments.scale_mode);
   } catch (const CLI::CallForHelp& help) {
     return app.exit(help);
   } catch (const CLI::ParseError& error) {

@@ -9,22 +9,28 @@
 namespace qtape::examples {
 namespace {
 
-std::optional<FakeQuantize> weight_quantizer(const Settings& settings) {
+std::optional<Op> weight_quantizer(const Settings& settings) {
   if (settings.weight_bits == 0) return std::nullopt;
-  return FakeQuantize{.bits = static_cast<int>(settings.weight_bits),
-                      .axis = 0,
-                      .ste = settings.ste,
-                      .scale_mode = PerBatch{}};
+  const int bits = static_cast<int>(settings.weight_bits);
+  if (settings.scale_mode == Quantization::LSQ) return FakeQuantizeLSQ{.bits = bits, .axis = 0};
+  return FakeQuantize{.bits = bits, .axis = 0, .ste = settings.ste, .scale_mode = PerBatch{}};
 }
 
-std::optional<FakeQuantize> input_quantizer(const Settings& settings) {
+std::optional<Op> input_quantizer(const Settings& settings) {
   if (settings.activation_bits == 0) return std::nullopt;
-  FakeQuantize quantizer{.bits = static_cast<int>(settings.activation_bits),
-                         .range = CodeRange::Unsigned,
-                         .ste = settings.ste,
-                         .scale_mode = EMA{.decay = 0.99}};
-  if (settings.scale_mode == ActivationScale::PerBatch) quantizer.scale_mode = PerBatch{};
-  return quantizer;
+  const int bits = static_cast<int>(settings.activation_bits);
+  FakeQuantize quantizer{.bits = bits, .range = CodeRange::Unsigned, .ste = settings.ste};
+  switch (settings.scale_mode) {
+    case Quantization::LSQ:
+      return FakeQuantizeLSQ{.bits = bits, .range = CodeRange::Unsigned};
+    case Quantization::PACT:
+      return FakeQuantizePACT{.bits = bits};
+    case Quantization::PerBatch:
+      return quantizer;
+    case Quantization::EMA:
+      break;
+  }
+  return quantizer.with(&FakeQuantize::scale_mode, EMA{.decay = 0.99});
 }
 
 void require_in(std::string_view name, int64_t value, int64_t low, int64_t high) {
@@ -40,6 +46,7 @@ void validate(const Settings& s) {
   for (int64_t width : s.layers) require_in("layer width", width, 1, 65536);
   require_in("weight bits", s.weight_bits, 0, 16);
   require_in("activation bits", s.activation_bits, 0, 16);
+  validate(s.schedule);
   require_in("epochs", s.epochs, 1, 100000);
   require_in("batch", s.batch, 1, 1000000);
   require_in("seed", s.seed, 0, std::numeric_limits<int64_t>::max());

@@ -6,12 +6,18 @@
 #include <vector>
 
 #include "qtape/engine/graph.h"
+#include "qtape/engine/quantization_schedule.h"
 #include "qtape/examples/data/dataset.h"
 
 namespace qtape::examples {
 
-/// Which scales activations are quantized with.
-enum class ActivationScale : uint8_t { EMA, PerBatch };
+/// How scales are come by.
+enum class Quantization : uint8_t {
+  EMA,       ///< weights from each batch, activations by running averages
+  PerBatch,  ///< both from each batch
+  LSQ,       ///< both learned
+  PACT       ///< weights from each batch, activations by learned clipping
+};
 
 /// Everything that the result of a run depends on.
 struct Settings {
@@ -21,7 +27,8 @@ struct Settings {
   int64_t weight_bits = 8;      ///< 0: float
   int64_t activation_bits = 8;  ///< 0: float
   Ste ste = Ste::ClippedIdentity;
-  ActivationScale scale_mode = ActivationScale::EMA;
+  Quantization scale_mode = Quantization::EMA;
+  QuantizationSchedule schedule = {};
   int64_t epochs = 15;
   int64_t batch = 64;
   double learning_rate = 1e-3;
@@ -41,13 +48,13 @@ struct Network {
 };
 
 /// A ReLU network of the settings' layers on images of `dataset`'s size. Weights are quantized
-/// narrow, per output channel and PerBatch; each layer's input unsigned and per tensor.
+/// narrow and per output channel; each layer's input unsigned and per tensor.
 Network make_network(const Settings& settings, const data::Dataset& dataset);
 
 }  // namespace qtape::examples
 
 namespace qtape {
 template <>
-inline constexpr auto enum_names<examples::ActivationScale> =
-    std::array<std::string_view, 2>{"EMA", "PerBatch"};
+inline constexpr auto enum_names<examples::Quantization> =
+    std::array<std::string_view, 4>{"EMA", "PerBatch", "LSQ", "PACT"};
 }  // namespace qtape

@@ -86,7 +86,7 @@ Settings read_settings(const Section& section) {
   s.weight_bits = setting<int64_t>(section, "weight_bits");
   s.activation_bits = setting<int64_t>(section, "activation_bits");
   s.ste = enum_setting<Ste>(section, "ste");
-  s.scale_mode = enum_setting<ActivationScale>(section, "scale_mode");
+  s.scale_mode = enum_setting<Quantization>(section, "scale_mode");
   s.epochs = setting<int64_t>(section, "epochs");
   s.batch = setting<int64_t>(section, "batch");
   s.learning_rate = setting<double>(section, "learning_rate");
@@ -113,7 +113,8 @@ Settings settings_of(const Model& checkpoint) {
   require<FormatError>(section.kind == settings_kind,
                        "/sections/settings/kind: expected \"{}\", got \"{}\"", settings_kind,
                        section.kind);
-  const Settings settings = read_settings(section);
+  Settings settings = read_settings(section);
+  settings.schedule = quantization_schedule_from(section_of(checkpoint, "quantization"));
   try {
     validate(settings);
   } catch (const ArgumentError& error) {
@@ -194,7 +195,8 @@ struct Training::Run {
         tape(training.network_.graph, training.parameters_,
              {.roots = {training.network_.loss},
               .threads = options.threads,
-              .seed = static_cast<uint64_t>(training.settings_.seed)}),
+              .seed = static_cast<uint64_t>(training.settings_.seed),
+              .schedule = training.settings_.schedule}),
         evaluator(training.network_.graph, training.parameters_, options.threads),
         batches(training.data_.train, training.settings_.batch,
                 static_cast<uint64_t>(training.settings_.seed)),
@@ -218,6 +220,7 @@ void Training::save_checkpoint(const std::string& path, const Run& run) const {
   save_model(path, network_.graph, parameters_,
              {{"optimizer", run.optimizer.save()},
               {"schedule", to_section(run.schedule)},
+              {"quantization", to_section(settings_.schedule)},
               {"progress", progress()},
               {"settings", to_section(settings_)}});
 }

@@ -27,21 +27,24 @@ inline void check_grid(int bits, CodeRange range, double floor) {
         "floor must be a normal f32 above 0, got {}", floor);
 }
 
-/// A quantizer's Binding::record: for each channel the scale in use, the zero point in use and
-/// 1 / scale. Tools read the first two after a step.
+/// A quantizer's Binding::record: for each channel the scale in use, the zero point in use, 1 /
+/// scale and a number of the op's own that backward reads. Tools read the first two after a
+/// step.
 template <class T>
 struct QuantizerRecord {
   T* scale = nullptr;
   T* zero_point = nullptr;
   T* inverse = nullptr;
+  T* extra = nullptr;
 
   static int64_t bytes(int64_t channels) {
-    return 3 * static_cast<int64_t>(sizeof(T)) * channels;
+    return 4 * static_cast<int64_t>(sizeof(T)) * channels;
   }
   QuantizerRecord(std::byte* record, int64_t channels)
       : scale(reinterpret_cast<T*>(record)),
         zero_point(scale + channels),
-        inverse(zero_point + channels) {}
+        inverse(zero_point + channels),
+        extra(inverse + channels) {}
 
   void use(int64_t channel, const QParams<T>& q) const {
     scale[channel] = q.scale;
@@ -74,6 +77,7 @@ QuantizeRun<T> at_run(QuantizeRun<T> base, const QuantizerRecord<T>& record,
   base.scale = record.scale + first;
   base.zero_point = record.zero_point + first;
   base.inverse = record.inverse + first;
+  base.clip = record.extra + first;
   return base;
 }
 

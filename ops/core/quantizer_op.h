@@ -42,4 +42,20 @@ concept Quantizer = Compute<X> &&
   { op.load(x, values) } -> std::same_as<std::vector<QParams<double>>>;
 };
 
+/// The type of y; throws GraphError for an x that is not of a float dtype or does not fit the
+/// granularity, and for operands of another type than `op.operands` gives.
+template <class X>
+TensorType infer_quantizer(const X& op, Inputs inputs) {
+  const TensorType& x = inputs[0];
+  check(is_float(x.dtype), "expected f32, f64, f16 or bf16, got {}", to_string_view(x.dtype));
+  size_t i = 1;
+  (void)op.granularity().scales_shape(x.shape);
+  for (const QuantizerOperand& operand : op.operands(x)) {
+    check(inputs[i] == operand.type, "{} must be {}, got {}", operand.name,
+          to_string(operand.type), to_string(inputs[i]));
+    ++i;
+  }
+  return x;
+}
+
 }  // namespace qtape

@@ -83,6 +83,52 @@ TEST_CASE("tape: modes switch dropout, observers and quantizers on their own") {
   CHECK(tape.step() == 1);
 }
 
+TEST_CASE("tape: a schedule delays quantizers and freezes observers, in training alone") {
+  const test::Classifier c = test::make_classifier();
+  Parameters parameters(c.graph, 1);
+  Tape tape(c.graph, parameters, {.schedule = {.delay = 2, .freeze = 3, .warm_up = 1}});
+  const NodeId input = c.graph.at("fc1.input.quantized");
+  std::vector<double> scales;
+  std::vector<bool> applied;
+  for (int step = 0; step < 5; ++step) {
+    test::feed(tape, c, step);
+    tape.forward(mode::qat);
+    applied.push_back(tape.status(input).applied);
+    scales.push_back(qparams(c.graph, parameters, input)[0].scale);
+    tape.forward(mode::eval);
+    CHECK(tape.status(input).applied);
+  }
+  CHECK(applied == std::vector<bool>{false, false, true, true, true});
+  CHECK(scales[0] != scales[1]);
+  CHECK(scales[1] != scales[2]);
+  CHECK(scales[2] == scales[3]);
+  CHECK(scales[3] == scales[4]);
+  CHECK(error_text<ArgumentError>([&] {
+          Tape(c.graph, parameters, {.schedule = {.freeze = -1}});
+        }) == "QuantizationSchedule: freeze must be at least 0, got -1");
+}
+
+TEST_CASE("tape: a schedule survives a file, and damaged ones are refused") {
+  for (const QuantizationSchedule& s :
+       {QuantizationSchedule{}, {.delay = 5, .freeze = 7, .warm_up = 3}}) {
+    CHECK(quantization_schedule_from(to_section(s)) == s);
+  }
+  Section section = to_section({});
+  section.settings["delay"] = int64_t{-4};
+  const auto error = [&] {
+    return error_text<FormatError>([&] { (void)quantization_schedule_from(section); });
+  };
+  CHECK(error() == "QuantizationSchedule: delay must be at least 0, got -4");
+  section.settings["delay"] = 0.5;
+  CHECK(error() == "QuantizationSchedule: setting 'delay': expected an integer");
+  section.settings["delay"] = int64_t{4};
+  section.settings["more"] = true;
+  CHECK(error() ==
+        "QuantizationSchedule: unknown setting 'more'; expected delay, freeze or warm_up");
+  section.kind = "Adam";
+  CHECK(error() == "kind: expected \"QuantizationSchedule\", got \"Adam\"");
+}
+
 TEST_CASE("tape: each quantizer can be switched off on its own") {
   const test::Classifier c = test::make_classifier();
   Parameters parameters(c.graph, 1);

@@ -26,12 +26,16 @@ struct Bench {
   static Graph build(const GradCase& c, int fixed) {
     Graph graph;
     std::vector<NodeId> ids;
+    const auto slots = std::visit([](const auto& op) { return op.slots(); }, c.op);
     for (size_t i = 0; i < c.operands.size(); ++i) {
       const Operand& o = c.operands[i];
       const std::string label = "x" + std::to_string(i);
       Op leaf = Parameter{.dtype = o.dtype, .shape = o.shape};
       if (o.state) leaf = State{.dtype = o.dtype, .shape = o.shape};
-      if (o.dtype == DType::S32 || static_cast<int>(i) == fixed) {
+      const bool is_fixed = static_cast<int>(i) == fixed;
+      if (is_fixed && slots[i].access == Access::ReadWrite) {
+        leaf = State{.dtype = o.dtype, .shape = o.shape};
+      } else if (o.dtype == DType::S32 || is_fixed) {
         leaf = Input{.dtype = o.dtype, .shape = o.shape, .batch = false};
       }
       ids.push_back(graph.add(leaf, {}, label));
@@ -39,10 +43,6 @@ struct Bench {
     const NodeId y = graph.add(c.op, ids, "y");
     graph.set_outputs({y});
     return graph;
-  }
-
-  static bool trains(const Graph& graph, NodeId id) {
-    return std::holds_alternative<Parameter>(graph[id].op);
   }
 
   Bench(const GradCase& c, int fixed_operand, bool share, bool accumulate)
@@ -67,7 +67,7 @@ struct Bench {
 
   std::span<double> values(size_t i) {
     const NodeId id = operands[i];
-    if (trains(graph, id)) return parameters.at(graph[id].label).values<double>();
+    if (is_persistent(graph[id].op)) return parameters.at(graph[id].label).values<double>();
     return tape.input<double>(id);
   }
 

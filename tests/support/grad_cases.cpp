@@ -64,6 +64,8 @@ const std::vector<GradCase>& grad_cases() {
       {FakeQuantize{.ste = Ste::ClippedIdentity}, {{{67}}}},
       {FakeQuantize{.axis = 0, .ste = Ste::Tanh, .scale_mode = EMA{}},
        {{{3, 5}}, {{3}, 0.1, 0.1, DType::F64, true}}},
+      {FakeQuantizeLSQ{.axis = 0, .scheme = Scheme::Affine}, {{{3, 5}}, {{3}, 1, 2}, {{3}}}},
+      {FakeQuantizePACT{}, {{{67}}, {{1}, 1, 2}}},
       {Parameter{.dtype = DType::F64, .shape = {3}}, {}},
   };
   return cases;

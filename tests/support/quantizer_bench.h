@@ -1,4 +1,4 @@
-// One FakeQuantize node with its buffers, run without a graph: any dtype, forward and backward.
+// One quantizer node with its buffers, run without a graph: any dtype, forward and backward.
 #pragma once
 
 #include <algorithm>
@@ -10,10 +10,10 @@
 
 namespace qtape::test {
 
-template <class S, class T>
+template <class S, class T, class X = FakeQuantize>
 class QuantizerBench {
  public:
-  QuantizerBench(const FakeQuantize& op, const Shape& shape, int threads = 1)
+  QuantizerBench(const X& op, const Shape& shape, int threads = 1)
       : op_(op), types_{{dtype_of<S>, shape}}, threads_(threads) {
     // Never without memory: an empty tensor of a tape has an address, too.
     const auto n = static_cast<size_t>(std::max<int64_t>(1, shape.elements()));
@@ -27,6 +27,8 @@ class QuantizerBench {
     const int64_t states = types_.size() > 1 ? types_[1].elements() : channels_;
     state.resize(static_cast<size_t>(states));
     zero_point.resize(state.size());
+    dstate.resize(state.size());
+    dzero_point.resize(state.size());
     const TensorType inferred = op.infer(types_);
     (void)inferred;
     const Footprint f = op.footprint(types_);
@@ -50,7 +52,8 @@ class QuantizerBench {
   }
 
   std::vector<S> x, y, dy, dx;
-  std::vector<T> state, zero_point;
+  std::vector<T> state, zero_point, dstate, dzero_point;
+  bool x_wanted = true;
   NodeStatus status;
 
  private:
@@ -59,7 +62,13 @@ class QuantizerBench {
                  reinterpret_cast<std::byte*>(state.data()),
                  reinterpret_cast<std::byte*>(zero_point.data())};
     operands_.resize(types_.size());
-    gradients_ = {{reinterpret_cast<std::byte*>(dx.data()), accumulate}, {}, {}};
+    const auto slots = op_.slots();
+    const auto target = [&](size_t i, void* data) {
+      const bool wanted = i < slots.size() && slots[i].differentiable && (i > 0 || x_wanted);
+      return Gradient{wanted ? static_cast<std::byte*>(data) : nullptr, accumulate};
+    };
+    gradients_ = {target(0, dx.data()), target(1, dstate.data()),
+                  target(2, dzero_point.data())};
     gradients_.resize(types_.size());
     return {.inputs = types_,
             .output = types_[0],
@@ -74,7 +83,7 @@ class QuantizerBench {
             .threads = threads_};
   }
 
-  FakeQuantize op_;
+  X op_;
   std::vector<TensorType> types_;
   std::vector<std::byte*> operands_;
   std::vector<Gradient> gradients_;

@@ -1,0 +1,299 @@
+#include "qtape/ops/fake_quantize_lsq.h"
+
+#include <cmath>
+
+#include "qtape/ops/core/copy.h"
+#include "qtape/ops/core/scale_gradients.h"
+
+namespace qtape {
+namespace {
+
+/// The learned numbers of one node. T is float or double.
+template <class T>
+struct Learned {
+  T* scale = nullptr;
+  T* zero_point = nullptr;  // null when symmetric
+  Grid grid;
+
+  Learned(const FakeQuantizeLSQ& op, QuantizerValues values)
+      : scale(reinterpret_cast<T*>(values[0])),
+        zero_point(values.size() > 1 ? reinterpret_cast<T*>(values[1]) : nullptr),
+        grid(op.grid()) {}
+
+  void set(int64_t c, const QParams<T>& q) const {
+    scale[c] = q.scale;
+    if (zero_point != nullptr) zero_point[c] = q.zero_point;
+  }
+  QParams<T> at(int64_t c) const {
+    const T magnitude = std::max(std::fabs(scale[c]), static_cast<T>(grid.floor));
+    if (zero_point == nullptr) return {magnitude, T(0)};
+    const auto low = static_cast<T>(grid.limits.q_min);
+    const auto high = static_cast<T>(grid.limits.q_max);
+    return {magnitude,
+            clamp_code(round_near(zero_point[c], low, high, Rounding::HalfEven), low, high)};
+  }
+  bool initialised(int64_t c) const { return scale[c] != T(0); }
+  bool broken(int64_t c) const {
+    return !std::isfinite(scale[c]) || (zero_point != nullptr && !std::isfinite(zero_point[c]));
+  }
+};
+
+/// What initialisation needs to know of a channel.
+struct Seen {
+  double magnitudes = 0;
+  double count = 0;
+  ValueRange<double> range;
+  double non_finite = 0;
+};
+
+template <class S>
+class Forward {
+ public:
+  using T = typename Storage<S>::Compute;
+
+  Forward(const FakeQuantizeLSQ& op, const Binding& b)
+      : layout_(b.inputs[0].shape, op.granularity()),
+        quantizer_(op.grid(), layout_, quantize_run_of<T>(op.grid(), layout_, op.mask), false,
+                   b),
+        learned_(op, b.operands.subspan(1)),
+        seen_(reinterpret_cast<Seen*>(b.scratch)),
+        copy_(view_forward(b)),
+        status_(b.status) {}
+
+  void operator()(const Step& step) const {
+    const bool quantize = step.mode.quantize && status_->enabled;
+    const bool observe = step.mode.observe && status_->observing;
+    const bool warming = observe && step.mode.train && step.number < step.warm_up;
+    status_->applied = quantize;
+    if (!quantize && !observe) return copy(step);
+    if (const int64_t bad = first_broken(); bad >= 0) {
+      status_->fault = {"scale or zero point of channel {index} is not finite (scale {value})",
+                        bad, static_cast<double>(learned_.scale[bad])};
+      status_->applied = false;
+      return copy(step);
+    }
+    if (warming || !all_initialised()) {
+      follow_data(observe, warming ? static_cast<double>(step.number) : 0.0, warming);
+    } else {
+      for (int64_t c = 0; c < layout_.channels(); ++c) use(c, learned_.at(c), false);
+    }
+    if (quantize) return quantizer_.quantize_all();
+    copy(step);
+  }
+
+ private:
+  int64_t first_broken() const {
+    for (int64_t c = 0; c < layout_.channels(); ++c) {
+      if (learned_.broken(c)) return c;
+    }
+    return -1;
+  }
+
+  bool all_initialised() const {
+    for (int64_t c = 0; c < layout_.channels(); ++c) {
+      if (!learned_.initialised(c)) return false;
+    }
+    return true;
+  }
+
+  /// The factor on the scale's gradient goes with it: backward is for these numbers.
+  void use(int64_t c, const QParams<T>& q, bool fixed) const {
+    quantizer_.record().use(c, q);
+    const T sign = std::signbit(learned_.scale[c]) ? T(-1) : T(1);
+    quantizer_.record().extra[c] = fixed ? T(0) : sign;
+  }
+
+  /// Sets what is not initialised; in the warm-up everything to the mean over its steps.
+  void follow_data(bool write, double steps_before, bool warming) const {
+    measure();
+    const T decay = static_cast<T>(steps_before / (steps_before + 1));
+    for (int64_t c = 0; c < layout_.channels(); ++c) {
+      const bool cold = !learned_.initialised(c);
+      if ((!cold && !warming) || seen_[c].magnitudes == 0) {
+        use(c, learned_.at(c), warming);
+        continue;
+      }
+      QParams<T> q = initial(seen_[c]);
+      if (!cold) {
+        const QParams<T> old = learned_.at(c);
+        q.scale = decay * old.scale + (T(1) - decay) * q.scale;
+        q.zero_point = decay * old.zero_point + (T(1) - decay) * q.zero_point;
+      }
+      const QParams<T> before{learned_.scale[c],
+                              learned_.zero_point == nullptr ? T(0) : learned_.zero_point[c]};
+      learned_.set(c, q);
+      use(c, learned_.at(c), warming);
+      if (!write) learned_.set(c, before);
+    }
+  }
+
+  QParams<T> initial(const Seen& seen) const {
+    if (learned_.grid.scheme == Scheme::Affine) {
+      return qparams_of<T>({static_cast<T>(seen.range.min), static_cast<T>(seen.range.max)},
+                           learned_.grid);
+    }
+    const double scale =
+        2 * seen.magnitudes / seen.count / std::sqrt(double(learned_.grid.limits.q_max));
+    return {std::max(static_cast<T>(scale), static_cast<T>(learned_.grid.floor)), T(0)};
+  }
+
+  /// Rare, so in order: the sums are the same on every machine.
+  void measure() const {
+    std::fill_n(seen_, layout_.channels(), Seen{});
+    for (int64_t i = 0; i < layout_.elements(); ++i) {
+      Seen& seen = seen_[layout_.channel_of(i)];
+      const double x{Storage<S>::load(quantizer_.x()[i])};
+      if (!std::isfinite(x)) {
+        ++status_->non_finite;
+        continue;
+      }
+      seen.magnitudes += std::fabs(x);
+      seen.count += 1;
+      seen.range.merge({x, x});
+    }
+  }
+
+  void copy(const Step& step) const {
+    if (copy_) copy_(step);
+  }
+
+  QuantizeLayout layout_;
+  GridQuantizer<S> quantizer_;
+  Learned<T> learned_;
+  Seen* seen_;
+  Kernel copy_;
+  NodeStatus* status_;
+};
+
+template <class S>
+class Backward {
+ public:
+  using T = typename Storage<S>::Compute;
+
+  Backward(const FakeQuantizeLSQ& op, const Binding& b)
+      : layout_(b.inputs[0].shape, op.granularity()),
+        gradients_(
+            layout_, quantize_run_of<T>(op.grid(), layout_, op.mask),
+            step_size_loop<S>(op.rounding, op.division, layout_.columns(), target_of(b, 0)), b),
+        record_(b.record, layout_.channels()),
+        scale_(b, 1),
+        zero_point_(b, 2),
+        pass_(b.wanted(0) ? view_backward(b) : Kernel{}),
+        status_(b.status) {
+    const double per_scale = static_cast<double>(layout_.elements()) /
+                             static_cast<double>(std::max<int64_t>(1, layout_.channels()));
+    factor_ = 1 / std::sqrt(std::max(1.0, per_scale) * op.grid().limits.q_max);
+  }
+
+  void operator()(const Step& step) const {
+    if (!status_->applied) {
+      for (int64_t c = 0; c < layout_.channels(); ++c) {
+        scale_.put(c, 0);
+        zero_point_.put(c, 0);
+      }
+      if (pass_) pass_(step);
+      return;
+    }
+    gradients_.run([&](int64_t c, double steps, double outside) {
+      const double factor = factor_ * double{record_.extra[c]};
+      scale_.put(c, factor * steps);
+      const double sign_free = factor_ * std::fabs(double{record_.extra[c]});
+      zero_point_.put(c, -sign_free * double{record_.scale[c]} * outside);
+    });
+  }
+
+ private:
+  QuantizeLayout layout_;
+  ScaleGradients<S> gradients_;
+  QuantizerRecord<T> record_;
+  GradientSink<T> scale_;
+  GradientSink<T> zero_point_;
+  Kernel pass_;  // empty in place
+  NodeStatus* status_;
+  double factor_ = 1;
+};
+
+template <class T>
+Learned<T> learned_at(const FakeQuantizeLSQ& op, QuantizerValues values) {
+  return Learned<T>(op, values);
+}
+
+}  // namespace
+
+static_assert(Quantizer<FakeQuantizeLSQ>);
+
+std::vector<Slot> FakeQuantizeLSQ::slots() const {
+  std::vector<Slot> slots = {{.name = "x"}, {.name = "scale", .access = Access::ReadWrite}};
+  if (scheme == Scheme::Affine) {
+    slots.push_back({.name = "zero_point", .access = Access::ReadWrite});
+  }
+  return slots;
+}
+
+TensorType FakeQuantizeLSQ::infer(Inputs inputs) const {
+  check_grid(bits, range, floor);
+  return infer_quantizer(*this, inputs);
+}
+
+std::vector<QuantizerOperand> FakeQuantizeLSQ::operands(const TensorType& x) const {
+  const TensorType type{scale_dtype(x.dtype), granularity().scales_shape(x.shape)};
+  if (scheme == Scheme::Symmetric) return {{"scale", type, true}};
+  return {{"scale", type, true}, {"zero_point", type, true}};
+}
+
+void FakeQuantizeLSQ::store(const TensorType& x, std::span<const ValueRange<double>> ranges,
+                            QuantizerValues values) const {
+  dispatch_compute(scale_dtype(x.dtype), [&]<class T>() {
+    for (size_t c = 0; c < ranges.size(); ++c) {
+      const ValueRange<T> seen{static_cast<T>(ranges[c].min), static_cast<T>(ranges[c].max)};
+      learned_at<T>(*this, values).set(static_cast<int64_t>(c), qparams_of(seen, grid()));
+    }
+  });
+}
+
+void FakeQuantizeLSQ::store(const TensorType& x, std::span<const QParams<double>> qparams,
+                            QuantizerValues values) const {
+  dispatch_compute(scale_dtype(x.dtype), [&]<class T>() {
+    for (size_t c = 0; c < qparams.size(); ++c) {
+      learned_at<T>(*this, values)
+          .set(static_cast<int64_t>(c),
+               {static_cast<T>(qparams[c].scale), static_cast<T>(qparams[c].zero_point)});
+    }
+  });
+}
+
+std::vector<QParams<double>> FakeQuantizeLSQ::load(const TensorType& x,
+                                                   QuantizerValues values) const {
+  return dispatch_compute(scale_dtype(x.dtype), [&]<class T>() {
+    const Learned<T> learned(*this, values);
+    const int64_t channels = granularity().scales_shape(x.shape).elements();
+    std::vector<QParams<double>> result(static_cast<size_t>(channels), {0, 0});
+    for (int64_t c = 0; c < channels; ++c) {
+      if (!learned.initialised(c) || learned.broken(c)) continue;
+      const QParams<T> q = learned.at(c);
+      result[static_cast<size_t>(c)] = {double{q.scale}, double{q.zero_point}};
+    }
+    return result;
+  });
+}
+
+Footprint FakeQuantizeLSQ::footprint(Inputs inputs) const {
+  return dispatch_float(inputs[0].dtype, [&]<class S>() -> Footprint {
+    const QuantizeLayout layout(inputs[0].shape, granularity());
+    const int64_t seen = layout.channels() * static_cast<int64_t>(sizeof(Seen));
+    return {.scratch = std::max(seen, ScaleGradients<S>::scratch_bytes(layout)),
+            .record = QuantizerRecord<typename Storage<S>::Compute>::bytes(layout.channels())};
+  });
+}
+
+Kernel FakeQuantizeLSQ::forward(const Binding& b) const {
+  return dispatch_float(b.output.dtype,
+                        [&]<class S>() -> Kernel { return Forward<S>(*this, b); });
+}
+
+Kernel FakeQuantizeLSQ::backward(const Binding& b) const {
+  return dispatch_float(b.output.dtype,
+                        [&]<class S>() -> Kernel { return Backward<S>(*this, b); });
+}
+
+}  // namespace qtape

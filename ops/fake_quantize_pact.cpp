@@ -1,0 +1,204 @@
+#include "qtape/ops/fake_quantize_pact.h"
+
+#include <cmath>
+
+#include "qtape/ops/core/copy.h"
+#include "qtape/ops/core/scale_gradients.h"
+
+namespace qtape {
+namespace {
+
+/// The largest value that counts for alpha.
+template <class T>
+T largest(const ValueRange<T>& range, const Grid& grid) {
+  if (range.empty()) return T(0);
+  return grid.limits.q_min < 0 ? range.max_abs() : std::max(range.max, T(0));
+}
+
+template <class T>
+QParams<T> qparams_at(T alpha, const Grid& grid) {
+  return {std::max(alpha / static_cast<T>(grid.limits.q_max), static_cast<T>(grid.floor)),
+          T(0)};
+}
+
+template <class S>
+class Forward {
+ public:
+  using T = typename Storage<S>::Compute;
+
+  Forward(const FakeQuantizePACT& op, const Binding& b)
+      : grid_(op.grid()),
+        layout_(b.inputs[0].shape, op.granularity()),
+        quantizer_(grid_, layout_, quantize_run_of<T>(grid_, layout_, MaskRule::Code), false,
+                   b),
+        measurement_(layout_, quantizer_.loops(), b.scratch, b.threads),
+        alpha_(b.operand<T>(1)),
+        copy_(view_forward(b)),
+        status_(b.status) {}
+
+  void operator()(const Step& step) const {
+    const bool quantize = step.mode.quantize && status_->enabled;
+    const bool observe = step.mode.observe && status_->observing;
+    const bool warming = observe && step.mode.train && step.number < step.warm_up;
+    status_->applied = quantize;
+    if (!quantize && !observe) return copy(step);
+    bool cold = false;
+    for (int64_t c = 0; c < layout_.channels(); ++c) {
+      cold = cold || alpha_[c] == T(0);
+      if (alpha_[c] >= T(0) && std::isfinite(alpha_[c])) continue;
+      status_->fault = {"alpha of channel {index} is {value}; it must be above 0", c,
+                        static_cast<double>(alpha_[c])};
+      status_->applied = false;
+      return copy(step);
+    }
+    if (cold || warming) {
+      follow_data(observe, static_cast<double>(step.number), warming);
+    } else {
+      for (int64_t c = 0; c < layout_.channels(); ++c) use(c, alpha_[c]);
+    }
+    if (quantize) return quantizer_.quantize_all();
+    copy(step);
+  }
+
+ private:
+  /// Backward clips at the alpha that forward used; at infinity in the warm-up, where alpha
+  /// gets no gradient and follows the largest value.
+  void use(int64_t c, T alpha) const {
+    quantizer_.record().use(c, qparams_at(alpha, grid_));
+    quantizer_.record().extra[c] = alpha;
+  }
+
+  void follow_data(bool write, double steps_before, bool warming) const {
+    const auto seen = measurement_.measure(quantizer_.x());
+    const T decay = static_cast<T>(steps_before / (steps_before + 1));
+    for (int64_t c = 0; c < layout_.channels(); ++c) {
+      const Extremes<T>& channel = seen[static_cast<size_t>(c)];
+      const T current = largest(channel.range, grid_);
+      status_->non_finite += channel.non_finite;
+      T alpha = alpha_[c];
+      if (alpha == T(0)) {
+        alpha = current;
+      } else if (warming && current > T(0)) {
+        alpha = decay * alpha + (T(1) - decay) * current;
+      }
+      if (write) alpha_[c] = alpha;
+      use(c, alpha);
+      if (warming) quantizer_.record().extra[c] = std::numeric_limits<T>::infinity();
+    }
+  }
+
+  void copy(const Step& step) const {
+    if (copy_) copy_(step);
+  }
+
+  Grid grid_;
+  QuantizeLayout layout_;
+  GridQuantizer<S> quantizer_;
+  Measurement<S> measurement_;
+  T* alpha_;
+  Kernel copy_;
+  NodeStatus* status_;
+};
+
+template <class S>
+class Backward {
+ public:
+  using T = typename Storage<S>::Compute;
+
+  Backward(const FakeQuantizePACT& op, const Binding& b)
+      : layout_(b.inputs[0].shape, op.granularity()),
+        gradients_(layout_, quantize_run_of<T>(op.grid(), layout_, MaskRule::Code),
+                   clipping_loop<S>(layout_.columns(), target_of(b, 0)), b),
+        alpha_(b, 1),
+        pass_(b.wanted(0) ? view_backward(b) : Kernel{}),
+        status_(b.status) {}
+
+  void operator()(const Step& step) const {
+    if (status_->applied) {
+      gradients_.run([&](int64_t c, double sum, double) { alpha_.put(c, sum); });
+      return;
+    }
+    for (int64_t c = 0; c < layout_.channels(); ++c) alpha_.put(c, 0);
+    if (pass_) pass_(step);
+  }
+
+ private:
+  QuantizeLayout layout_;
+  ScaleGradients<S> gradients_;
+  GradientSink<T> alpha_;
+  Kernel pass_;  // empty in place
+  NodeStatus* status_;
+};
+
+}  // namespace
+
+static_assert(Quantizer<FakeQuantizePACT>);
+
+std::vector<Slot> FakeQuantizePACT::slots() const {
+  return {{.name = "x"}, {.name = "alpha", .access = Access::ReadWrite}};
+}
+
+TensorType FakeQuantizePACT::infer(Inputs inputs) const {
+  check_grid(bits, range, floor);
+  check(range != CodeRange::Full, "range must be Unsigned or Narrow, got Full");
+  return infer_quantizer(*this, inputs);
+}
+
+std::vector<QuantizerOperand> FakeQuantizePACT::operands(const TensorType& x) const {
+  return {{"alpha", {scale_dtype(x.dtype), granularity().scales_shape(x.shape)}, true}};
+}
+
+void FakeQuantizePACT::store(const TensorType& x, std::span<const ValueRange<double>> ranges,
+                             QuantizerValues values) const {
+  dispatch_compute(scale_dtype(x.dtype), [&]<class T>() {
+    T* alpha = reinterpret_cast<T*>(values[0]);
+    for (size_t c = 0; c < ranges.size(); ++c) {
+      alpha[c] = static_cast<T>(largest(ranges[c], grid()));
+    }
+  });
+}
+
+void FakeQuantizePACT::store(const TensorType& x, std::span<const QParams<double>> qparams,
+                             QuantizerValues values) const {
+  dispatch_compute(scale_dtype(x.dtype), [&]<class T>() {
+    T* alpha = reinterpret_cast<T*>(values[0]);
+    for (size_t c = 0; c < qparams.size(); ++c) {
+      alpha[c] = static_cast<T>(qparams[c].scale) * static_cast<T>(grid().limits.q_max);
+    }
+  });
+}
+
+std::vector<QParams<double>> FakeQuantizePACT::load(const TensorType& x,
+                                                    QuantizerValues values) const {
+  return dispatch_compute(scale_dtype(x.dtype), [&]<class T>() {
+    const T* alpha = reinterpret_cast<const T*>(values[0]);
+    const int64_t channels = granularity().scales_shape(x.shape).elements();
+    std::vector<QParams<double>> result(static_cast<size_t>(channels), {0, 0});
+    for (int64_t c = 0; c < channels; ++c) {
+      if (alpha[c] > T(0))
+        result[static_cast<size_t>(c)].scale = qparams_at(alpha[c], grid()).scale;
+    }
+    return result;
+  });
+}
+
+Footprint FakeQuantizePACT::footprint(Inputs inputs) const {
+  return dispatch_float(inputs[0].dtype, [&]<class S>() -> Footprint {
+    const QuantizeLayout layout(inputs[0].shape, granularity());
+    return {.scratch = std::max(Measurement<S>::scratch_bytes(layout),
+                                ScaleGradients<S>::scratch_bytes(layout)),
+            .record = QuantizerRecord<typename Storage<S>::Compute>::bytes(layout.channels())};
+  });
+}
+
+Kernel FakeQuantizePACT::forward(const Binding& b) const {
+  return dispatch_float(b.output.dtype,
+                        [&]<class S>() -> Kernel { return Forward<S>(*this, b); });
+}
+
+Kernel FakeQuantizePACT::backward(const Binding& b) const {
+  return dispatch_float(b.output.dtype,
+                        [&]<class S>() -> Kernel { return Backward<S>(*this, b); });
+}
+
+}  // namespace qtape

@@ -1,0 +1,341 @@
+// FakeQuantizeLSQ and FakeQuantizePACT: values, gradients against differences, initialisation.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "qtape/ops/core/half.h"
+#include "qtape/ops/ops.h"
+#include "qtape/tests/support/errors.h"
+#include "qtape/tests/support/quantize_oracle.h"
+#include "qtape/tests/support/quantizer_bench.h"
+
+using namespace qtape;
+using test::QuantizerBench;
+using test::random_values;
+
+namespace {
+
+using Lsq = QuantizerBench<double, double, FakeQuantizeLSQ>;
+using Pact = QuantizerBench<double, double, FakeQuantizePACT>;
+
+/// x in [-low, high], not within 1e-3 steps of a tie or an end at `scale`.
+std::vector<double> away_from_ties(size_t n, double scale, double spread, uint64_t seed) {
+  const Random random(seed, 5);
+  std::vector<double> x(n);
+  for (size_t i = 0; i < n; ++i) {
+    const double v = (2 * random.uniform(i) - 1) * spread / scale;
+    const double part = v - std::floor(v);
+    x[i] = (std::fabs(part - 0.5) < 1e-2 ? v + 0.05 : v) * scale;
+  }
+  return x;
+}
+
+template <class Bench>
+double objective(Bench& bench) {
+  bench.forward(mode::eval);
+  return std::inner_product(bench.y.begin(), bench.y.end(), bench.dy.begin(), 0.0);
+}
+
+/// Central difference of the forward in one number.
+template <class Bench>
+double difference(Bench& bench, double& at, double step) {
+  const double center = at;
+  at = center + step;
+  const double above = objective(bench);
+  at = center - step;
+  const double below = objective(bench);
+  at = center;
+  return (above - below) / (2 * step);
+}
+
+FakeQuantize as_fixed(const FakeQuantizeLSQ& op) {
+  return {.bits = op.bits,
+          .axis = op.axis,
+          .group_size = op.group_size,
+          .range = op.range,
+          .scheme = op.scheme,
+          .rounding = op.rounding,
+          .division = op.division,
+          .floor = op.floor,
+          .ste = Ste::ClippedIdentity,
+          .mask = op.mask,
+          .scale_mode = Fixed{}};
+}
+
+}  // namespace
+
+TEST_CASE("lsq: values and dx are those of a fixed quantizer, at every granularity") {
+  test::for_each_attribute([](const FakeQuantize& base) {
+    for (auto scheme : {Scheme::Symmetric, Scheme::Affine}) {
+      const FakeQuantizeLSQ op{.bits = base.bits,
+                               .axis = 1,
+                               .range = base.range,
+                               .scheme = scheme,
+                               .rounding = base.rounding,
+                               .division = base.division,
+                               .mask = base.mask};
+      for (auto axis : {std::optional<int>{}, std::optional<int>{0}, std::optional<int>{1}}) {
+        FakeQuantizeLSQ each = op;
+        each.axis = axis;
+        QuantizerBench<float, float, FakeQuantizeLSQ> learned(each, {6, 35});
+        QuantizerBench<float, float> fixed(as_fixed(each), {6, 35});
+        learned.x = fixed.x = random_values(210, 3);
+        learned.dy = fixed.dy = random_values(210, 4);
+        const float scale = 1.5f / static_cast<float>(each.grid().limits.q_max);
+        for (size_t c = 0; c < learned.state.size(); ++c) {
+          fixed.state[c] = scale * static_cast<float>(c + 1);
+          learned.state[c] = c % 2 == 0 ? fixed.state[c] : -fixed.state[c];
+          learned.zero_point[c] = 0.6f;
+          fixed.zero_point[c] = 1.0f;
+        }
+        learned.forward(mode::qat);
+        fixed.forward(mode::qat);
+        CHECK(learned.y == fixed.y);
+        learned.backward();
+        fixed.backward();
+        CHECK(learned.dx == fixed.dx);
+      }
+    }
+  });
+}
+
+TEST_CASE("lsq: the scale's gradient is that of differences and the straight-through part") {
+  for (auto range : {CodeRange::Narrow, CodeRange::Full, CodeRange::Unsigned}) {
+    for (double sign : {1.0, -1.0}) {
+      const FakeQuantizeLSQ op{.bits = 3, .range = range};
+      Lsq bench(op, {301});
+      bench.state = {sign * 0.21};
+      bench.x = away_from_ties(301, 0.21, 1.5, 8);
+      for (size_t i = 0; i < 301; ++i) bench.dy[i] = std::sin(static_cast<double>(i));
+      bench.forward(mode::qat);
+      bench.backward();
+      const double ds = bench.dstate[0];
+      // With rounding frozen y = s (clamp(z) + r): the straight-through part removes what dx
+      // times x / s counts twice.
+      const double through =
+          std::inner_product(bench.x.begin(), bench.x.end(), bench.dx.begin(), 0.0) / 0.21;
+      const double numeric = difference(bench, bench.state[0], 1e-7) - sign * through;
+      const double factor = 1 / std::sqrt(301.0 * op.grid().limits.q_max);
+      CHECK(ds == doctest::Approx(factor * numeric).epsilon(1e-7));
+      CHECK(std::fabs(ds) > 1e-4);
+    }
+  }
+}
+
+TEST_CASE("lsq: the zero point's gradient is that of differences") {
+  const FakeQuantizeLSQ op{.bits = 3, .range = CodeRange::Unsigned, .scheme = Scheme::Affine};
+  Lsq bench(op, {301});
+  bench.state = {0.2};
+  bench.zero_point = {3.2};
+  // Inside, or outside at every zero point that the difference visits.
+  for (size_t i = 0; i < 301; ++i) {
+    bench.x[i] = i % 3 == 0 ? 0.01 * static_cast<double>(i % 7) : i % 3 == 1 ? 2.5 : -2.5;
+    bench.dy[i] = std::cos(static_cast<double>(i));
+  }
+  bench.forward(mode::qat);
+  bench.backward();
+  const double factor = 1 / std::sqrt(301.0 * 7);
+  // Steps of one code: between them the rounded zero point does not move.
+  CHECK(bench.dzero_point[0] ==
+        doctest::Approx(factor * difference(bench, bench.zero_point[0], 1.0)).epsilon(1e-12));
+  CHECK(std::fabs(bench.dzero_point[0]) > 1e-5);
+}
+
+TEST_CASE("lsq: gradients are per channel and group, equal at any thread count, and add up") {
+  for (auto [axis, group] : {std::pair<int, int64_t>{0, 0}, {1, 0}, {1, 16}, {0, 5}}) {
+    FakeQuantizeLSQ op{.bits = 4, .axis = axis, .scheme = Scheme::Affine};
+    if (group > 0) op.group_size = group;
+    const auto run = [&](int threads) {
+      QuantizerBench<float, float, FakeQuantizeLSQ> bench(op, {50, 1600}, threads);
+      bench.x = random_values(80000, 1);
+      bench.dy = random_values(80000, 2);
+      std::ranges::fill(bench.state, 0.05f);
+      bench.forward(mode::qat);
+      bench.backward();
+      return bench;
+    };
+    auto one = run(1);
+    const auto three = run(3);
+    CHECK(one.dstate == three.dstate);
+    CHECK(one.dzero_point == three.dzero_point);
+    CHECK(one.dx == three.dx);
+    // The sums of one channel, in double.
+    const ChannelMap map({50, 1600}, op.granularity());
+    double sum = 0;
+    for (size_t i = 0; i < one.x.size(); ++i) {
+      if (map(static_cast<int64_t>(i)) != map.channels - 1) continue;
+      const double z = double{one.x[i] / 0.05f};
+      const double inside = std::nearbyint(z) - z;
+      sum += double{one.dy[i]} * (std::nearbyint(z) > 7    ? 7
+                                  : std::nearbyint(z) < -7 ? -7
+                                                           : inside);
+    }
+    const double n = 80000.0 / static_cast<double>(map.channels);
+    CHECK(one.dstate.back() == doctest::Approx(sum / std::sqrt(n * 7)).epsilon(1e-4));
+    const auto once = one.dstate;
+    one.x_wanted = false;
+    one.backward(true);
+    for (size_t c = 0; c < once.size(); ++c) CHECK(one.dstate[c] == once[c] + once[c]);
+    CHECK(one.dx == three.dx);
+  }
+}
+
+TEST_CASE("lsq: the first observed batch initialises, others only read") {
+  const FakeQuantizeLSQ op{.bits = 3, .axis = 0};
+  Lsq bench(op, {3, 4});
+  bench.x = {1, -1, 2, 4, 0, 0, 0, 0, 1, std::nan(""), -3, INFINITY};
+  bench.forward(mode::eval);
+  CHECK(bench.state == std::vector<double>{0, 0, 0});
+  CHECK(bench.scales()[0] == 2 * 2.0 / std::sqrt(3.0));
+  bench.forward(mode::qat);
+  CHECK(bench.state == std::vector<double>{4 / std::sqrt(3.0), 0, 4 / std::sqrt(3.0)});
+  CHECK(bench.status.non_finite == 4);
+  CHECK(bench.scales()[1] == 1e-12);
+  CHECK(bench.y[4] == 0);
+  bench.x = {9, 9, 9, 9, 3, -3, 3, -3, 9, 9, 9, 9};
+  bench.forward(mode::calibrate);
+  CHECK(bench.state ==
+        std::vector<double>{4 / std::sqrt(3.0), 6 / std::sqrt(3.0), 4 / std::sqrt(3.0)});
+  CHECK(bench.y == bench.x);
+}
+
+TEST_CASE("lsq: an affine quantizer starts from the range") {
+  const FakeQuantizeLSQ op{.bits = 2, .range = CodeRange::Unsigned, .scheme = Scheme::Affine};
+  Lsq bench(op, {3});
+  bench.x = {-1, 0.5, 2};
+  bench.forward(mode::qat);
+  CHECK(bench.state[0] == 1);
+  CHECK(bench.zero_point[0] == 1);
+  CHECK(bench.y == std::vector<double>{-1, 0, 2});
+}
+
+TEST_CASE("lsq: a scale that the optimizer drives to zero or below recovers") {
+  const FakeQuantizeLSQ op{.bits = 4};
+  const auto x = random_values(400, 5);
+  for (float start : {0.0f, 1e-20f, -1e-20f, -0.02f, 0.3f}) {
+    QuantizerBench<float, float, FakeQuantizeLSQ> bench(op, {400});
+    bench.x = x;
+    bench.state = {start};
+    float scale = 0;
+    for (int step = 0; step < 400; ++step) {
+      bench.forward(mode::qat);
+      CHECK(bench.scales()[0] >= 1e-12f);
+      CHECK(std::isfinite(bench.scales()[0]));
+      // The loss is the squared error of the values; a step of fixed length, as Adam's.
+      for (size_t i = 0; i < 400; ++i) bench.dy[i] = bench.y[i] - bench.x[i];
+      bench.backward();
+      bench.state[0] -=
+          0.002f * static_cast<float>((bench.dstate[0] > 0) - (bench.dstate[0] < 0));
+      scale = std::fabs(bench.state[0]);
+    }
+    CAPTURE(start);
+    CHECK(scale > 0.08f);
+    CHECK(scale < 0.2f);
+  }
+}
+
+TEST_CASE(
+    "lsq: in the warm-up the scale is the mean of what the data gives, without gradient") {
+  const FakeQuantizeLSQ op{.bits = 2};
+  Lsq bench(op, {2});
+  bench.dy = {1, 2};
+  for (uint64_t n = 0; n < 3; ++n) {
+    const double v = static_cast<double>(n + 1);
+    bench.x = {v, -v};
+    bench.forward_step({.mode = mode::qat, .number = n, .warm_up = 3});
+    bench.backward();
+    CHECK(bench.dstate[0] == 0);
+    CHECK(bench.state[0] == doctest::Approx(1 + v).epsilon(1e-15));
+  }
+  bench.forward_step({.mode = mode::qat, .number = 3, .warm_up = 3});
+  bench.backward();
+  CHECK(bench.dstate[0] != 0);
+  CHECK(bench.state[0] == doctest::Approx(4.0));
+}
+
+TEST_CASE("lsq: a scale that is not finite is a fault; switched off it is the identity") {
+  Lsq bench(FakeQuantizeLSQ{}, {2});
+  bench.x = {0.3, 1.7};
+  bench.dy = {1, 2};
+  bench.state = {std::nan("")};
+  bench.forward(mode::qat);
+  CHECK(bench.status.fault.text != nullptr);
+  CHECK(bench.y == bench.x);
+  bench.state = {1.0};
+  bench.status.enabled = false;
+  bench.dstate = {5};
+  bench.forward(mode::eval);
+  bench.backward();
+  CHECK(bench.y == bench.x);
+  CHECK(bench.dx == bench.dy);
+  CHECK(bench.dstate[0] == 0);
+}
+
+TEST_CASE("pact: values, dx and dalpha") {
+  for (auto range : {CodeRange::Unsigned, CodeRange::Narrow}) {
+    const FakeQuantizePACT op{.bits = 3, .range = range};
+    Pact bench(op, {7});
+    bench.state = {2.1};
+    bench.x = {-3, -2.1, -0.5, 0, 1.04, 2.1, 5};
+    bench.dy = {1, 2, 4, 8, 16, 32, 64};
+    bench.forward(mode::qat);
+    bench.backward();
+    const bool is_signed = range == CodeRange::Narrow;
+    const double s = 2.1 / op.grid().limits.q_max;
+    for (size_t i = 0; i < 7; ++i) {
+      const double low = is_signed ? -2.1 : 0.0;
+      const double expected = std::nearbyint(std::clamp(bench.x[i], low, 2.1) / s) * s;
+      CHECK(bench.y[i] == doctest::Approx(expected).epsilon(1e-15));
+    }
+    CHECK(bench.dx == std::vector<double>{0, 0, is_signed ? 4.0 : 0.0, 8, 16, 0, 0});
+    CHECK(bench.dstate[0] == (is_signed ? 96 - 3 : 96));
+    // Differences, on the elements beyond alpha alone.
+    bench.x = {-3, -4, -9, 2.5, 3, 4, 5};
+    bench.forward(mode::qat);
+    bench.backward();
+    CHECK(bench.dstate[0] ==
+          doctest::Approx(difference(bench, bench.state[0], 1e-6)).epsilon(1e-8));
+  }
+}
+
+TEST_CASE("pact: alpha starts from the data, and below 0 it is a fault") {
+  QuantizerBench<float, float, FakeQuantizePACT> bench(FakeQuantizePACT{.axis = 1}, {2, 3});
+  bench.x = {1, -2, 3, 0.5f, -1, 7};
+  bench.forward(mode::eval);
+  CHECK(bench.state == std::vector<float>{0, 0, 0});
+  bench.forward(mode::qat);
+  CHECK(bench.state == std::vector<float>{1, 0, 7});
+  for (float bad : {-1.0f, std::numeric_limits<float>::quiet_NaN(),
+                    std::numeric_limits<float>::infinity()}) {
+    bench.state = {1, bad, 7};
+    bench.status.fault = {};
+    bench.forward(mode::eval);
+    REQUIRE(bench.status.fault.text != nullptr);
+    CHECK(std::string(bench.status.fault.text) ==
+          "alpha of channel {index} is {value}; it must be above 0");
+    CHECK(bench.status.fault.index == 1);
+    CHECK(bench.y == bench.x);
+  }
+}
+
+TEST_CASE("learned quantizers: attributes and operands that cannot be are refused") {
+  const TensorType x{DType::F32, {4, 6}};
+  const TensorType one{DType::F32, {1}};
+  const auto error = [](const auto& op, std::vector<TensorType> inputs) {
+    return test::error_text<GraphError>([&] { (void)op.infer(inputs); });
+  };
+  CHECK(error(FakeQuantizeLSQ{.bits = 1}, {x, one}) ==
+        "bits must be in 2..16 for range Narrow, got 1");
+  CHECK(error(FakeQuantizeLSQ{.axis = 0}, {x, one}) == "scale must be f32[4], got f32[1]");
+  CHECK(error(FakeQuantizeLSQ{.scheme = Scheme::Affine}, {x, one, x}) ==
+        "zero_point must be f32[1], got f32[4, 6]");
+  CHECK(error(FakeQuantizePACT{.range = CodeRange::Full}, {x, one}) ==
+        "range must be Unsigned or Narrow, got Full");
+  CHECK(error(FakeQuantizePACT{.group_size = 2}, {x, one}) == "group_size needs an axis");
+  CHECK(error(FakeQuantizePACT{.floor = -1}, {x, one}) ==
+        "floor must be a normal f32 above 0, got -1");
+}
