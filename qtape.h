@@ -1,9 +1,14 @@
-// Everything: graphs, tapes, files and optimizers.
+// Everything: graphs, tapes, files, optimizers and calibration.
 #pragma once
 
+#include "qtape/calibrate/calibration.h"
+#include "qtape/calibrate/report.h"
+#include "qtape/calibrate/sensitivity.h"
 #include "qtape/engine/graph.h"
+#include "qtape/engine/insert_quantizers.h"
 #include "qtape/engine/layers.h"
 #include "qtape/engine/parameters.h"
+#include "qtape/engine/presets.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/engine/serialize.h"
 #include "qtape/engine/tape.h"

@@ -1,28 +1,13 @@
 #include "qtape/engine/quantization_schedule.h"
 
+#include "qtape/engine/settings.h"
+
 namespace qtape {
-namespace {
-
-/// The setting `key`; throws FormatError for one that is missing or no integer.
-int64_t take(const Section& section, const std::string& key) {
-  const auto found = section.settings.find(key);
-  const int64_t* value =
-      found == section.settings.end() ? nullptr : std::get_if<int64_t>(&found->second);
-  require<FormatError>(value != nullptr, "{}: setting '{}': expected an integer",
-                       QuantizationSchedule::name, key);
-  return *value;
-}
-
-}  // namespace
-
 void validate(const QuantizationSchedule& s) {
-  const auto check_steps = [](std::string_view what, int64_t steps) {
-    require<ArgumentError>(steps >= 0, "{}: {} must be at least 0, got {}",
-                           QuantizationSchedule::name, what, steps);
-  };
-  check_steps("delay", s.delay);
-  check_steps("freeze", s.freeze.value_or(0));
-  check_steps("warm_up", s.warm_up);
+  constexpr std::string_view owner = QuantizationSchedule::name;
+  detail::require_at_least(owner, "delay", 0, s.delay);
+  detail::require_at_least(owner, "freeze", 0, s.freeze.value_or(0));
+  detail::require_at_least(owner, "warm_up", 0, s.warm_up);
 }
 
 Section to_section(const QuantizationSchedule& schedule) {
@@ -38,9 +23,11 @@ QuantizationSchedule quantization_schedule_from(const Section& section) {
                        "kind: expected \"{}\", got \"{}\"", QuantizationSchedule::name,
                        section.kind);
   QuantizationSchedule schedule;
-  schedule.delay = take(section, "delay");
-  schedule.warm_up = take(section, "warm_up");
-  if (section.settings.contains("freeze")) schedule.freeze = take(section, "freeze");
+  constexpr std::string_view name = QuantizationSchedule::name;
+  schedule.delay = detail::take<int64_t>(name, section, "delay");
+  schedule.warm_up = detail::take<int64_t>(name, section, "warm_up");
+  if (section.settings.contains("freeze"))
+    schedule.freeze = detail::take<int64_t>(name, section, "freeze");
   for (const auto& [key, value] : section.settings) {
     require<FormatError>(key == "delay" || key == "warm_up" || key == "freeze",
                          "{}: unknown setting '{}'; expected delay, freeze or warm_up",

@@ -95,6 +95,8 @@ class Tape {
 
   const Graph& graph() const { return graph_; }
   const Plan& memory() const { return plan_; }
+  /// What the tape was bound to.
+  Parameters& parameters() const { return *parameters_; }
   int threads() const { return options_.threads; }
   /// Whether every guard of PlanOptions::guard_bytes still holds its pattern.
   bool guards_intact() const;

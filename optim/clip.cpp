@@ -5,10 +5,10 @@
 #include <cmath>
 #include <string_view>
 
+#include "qtape/engine/settings.h"
 #include "qtape/ops/core/isa.h"
 #include "qtape/ops/core/threads.h"
 #include "qtape/ops/core/vectorize.h"
-#include "qtape/optim/settings.h"
 
 namespace qtape {
 namespace {

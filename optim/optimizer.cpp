@@ -7,9 +7,10 @@
 #include <cstring>
 #include <utility>
 
+#include "qtape/engine/settings.h"
+#include "qtape/ops/core/pattern.h"
 #include "qtape/ops/core/threads.h"
 #include "qtape/optim/arithmetic.h"
-#include "qtape/optim/settings.h"
 #include "qtape/optim/update_loops.h"
 
 namespace qtape {
@@ -62,28 +63,6 @@ void validate(const ParameterGroup& group) {
   if (group.weight_decay) {
     detail::require_non_negative(owner, "weight_decay", *group.weight_decay);
   }
-}
-
-/// Whether all of `name` matches `pattern`. A mismatch lets the last `*` take one byte more.
-bool matches(std::string_view pattern, std::string_view name) {
-  size_t p = 0;
-  size_t star = std::string_view::npos;
-  size_t retry = 0;
-  for (size_t i = 0; i < name.size();) {
-    if (p < pattern.size() && pattern[p] == '*') {
-      star = p++;
-      retry = i;
-    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == name[i])) {
-      ++p;
-      ++i;
-    } else if (star != std::string_view::npos) {
-      p = star + 1;
-      i = ++retry;
-    } else {
-      return false;
-    }
-  }
-  return pattern.find_first_not_of('*', p) == std::string_view::npos;
 }
 
 void require_used(const ParameterGroup& group, const Parameters& parameters) {

@@ -3,8 +3,8 @@
 #include <string>
 #include <utility>
 
+#include "qtape/engine/settings.h"
 #include "qtape/optim/arithmetic.h"
-#include "qtape/optim/settings.h"
 
 namespace qtape {
 namespace {

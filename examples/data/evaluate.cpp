@@ -77,4 +77,35 @@ Evaluation Evaluator::run(const Dataset& dataset, Mode mode) {
   return {100.0 * static_cast<double>(right) / images, hex(hash.digest())};
 }
 
+BatchSource batch_source(const Dataset& dataset, int64_t images) {
+  return [&dataset, images](Tape& tape, int64_t index) {
+    const Graph& graph = tape.graph();
+    bool filled = false;
+    for (int32_t i = 0; i < graph.size(); ++i) {
+      const auto* op = std::get_if<Input>(&graph[NodeId{i}].op);
+      if (op == nullptr || !tape.memory().nodes[static_cast<size_t>(i)].needed) continue;
+      const int64_t count = op->shape.rank() > 0 ? op->shape[0] : 0;
+      const int64_t first = index * count;
+      if (first + count > std::min(images, dataset.size())) return false;
+      filled = true;
+      if (op->batch && op->dtype == DType::S32 && op->shape.rank() == 1) {
+        std::ranges::copy_n(dataset.labels.begin() + first, count,
+                            tape.input<int32_t>(NodeId{i}).begin());
+        continue;
+      }
+      require<ArgumentError>(op->batch && op->dtype == DType::F32 && op->shape.rank() == 2 &&
+                                 op->shape[1] == dataset.features(),
+                             "{}: expected images f32 [batch, {}] or labels s32 [batch]",
+                             graph.describe(NodeId{i}), dataset.features());
+      const auto features = static_cast<size_t>(dataset.features());
+      for (int64_t row = 0; row < count; ++row) {
+        copy_pixels(dataset, first + row,
+                    tape.input<float>(NodeId{i}).subspan(static_cast<size_t>(row) * features,
+                                                         features));
+      }
+    }
+    return filled;
+  };
+}
+
 }  // namespace qtape::data

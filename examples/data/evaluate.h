@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "qtape/calibrate/calibration.h"
 #include "qtape/engine/tape.h"
 #include "qtape/examples/data/dataset.h"
 
@@ -26,11 +27,19 @@ class Evaluator {
   /// Throws ArgumentError when images have another number of pixels than the graph's input, or
   /// the set more classes than the output.
   Evaluation run(const Dataset& dataset, Mode mode = mode::eval);
+  /// What it runs: quantizers can be switched off here.
+  Tape& tape() { return tape_; }
 
  private:
   Tape tape_;
   NodeId input_;
   NodeId output_;
 };
+
+/// The first `images` of a data set in order, at least one batch, as full batches for
+/// calibration and reports: images for the f32 inputs [batch, features] that a tape needs,
+/// labels for its s32 inputs [batch]. `dataset` must outlive it. The function throws
+/// ArgumentError for other inputs and images of another size.
+BatchSource batch_source(const Dataset& dataset, int64_t images);
 
 }  // namespace qtape::data

@@ -105,7 +105,7 @@ TEST_CASE("tape: a schedule delays quantizers and freezes observers, in training
   CHECK(scales[3] == scales[4]);
   CHECK(error_text<ArgumentError>([&] {
           Tape(c.graph, parameters, {.schedule = {.freeze = -1}});
-        }) == "QuantizationSchedule: freeze must be at least 0, got -1");
+        }) == "QuantizationSchedule: freeze must be >= 0, got -1");
 }
 
 TEST_CASE("tape: a schedule survives a file, and damaged ones are refused") {
@@ -118,9 +118,9 @@ TEST_CASE("tape: a schedule survives a file, and damaged ones are refused") {
   const auto error = [&] {
     return error_text<FormatError>([&] { (void)quantization_schedule_from(section); });
   };
-  CHECK(error() == "QuantizationSchedule: delay must be at least 0, got -4");
+  CHECK(error() == "QuantizationSchedule: delay must be >= 0, got -4");
   section.settings["delay"] = 0.5;
-  CHECK(error() == "QuantizationSchedule: setting 'delay': expected an integer");
+  CHECK(error() == "QuantizationSchedule: setting 'delay': expected an integer, got 0.5");
   section.settings["delay"] = int64_t{4};
   section.settings["more"] = true;
   CHECK(error() ==

@@ -1,6 +1,7 @@
 // The commands of the qtape tool.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 namespace qtape::tool {
@@ -18,5 +19,35 @@ struct ReplayOptions {
 /// Runs a saved model over a data set's test images; prints accuracy and a SHA-256 of the
 /// outputs.
 void replay(const ReplayOptions& options);
+
+struct CalibrateOptions {
+  std::string model;
+  std::string data;       ///< directory with MNIST-format files; empty: generated digits
+  std::string save;       ///< file to write the calibrated model to; empty: none
+  int64_t images = 1000;  ///< training images to calibrate with
+  int weight_bits = 8;    ///< of quantizers added to a model without any
+  int activation_bits = 8;
+  /// A method's name, `search` for the best by the outputs' error for each quantizer, or `all`
+  /// for a table of all of them.
+  std::string observer = "MinMax";
+  std::string weight_observer = "MinMax";
+  int threads = 1;
+};
+
+/// Calibrates a model's quantizers, adding them where there are none, and prints what accuracy
+/// is left on the test images.
+void calibrate(const CalibrateOptions& options);
+
+struct QuantizersOptions {
+  std::string model;
+  std::string data;         ///< directory with MNIST-format files; empty: generated digits
+  std::string json;         ///< file to write the same as JSON to; empty: none
+  int64_t images = 1000;    ///< test images to report on
+  bool sensitivity = true;  ///< also score each quantizer alone
+  int threads = 1;
+};
+
+/// Reports what each quantizer does to the test images and what it costs alone.
+void report_quantizers(const QuantizersOptions& options);
 
 }  // namespace qtape::tool

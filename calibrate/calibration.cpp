@@ -1,0 +1,265 @@
+#include "qtape/calibrate/calibration.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "qtape/engine/quantizers.h"
+#include "qtape/ops/core/half.h"
+#include "qtape/ops/core/pattern.h"
+
+namespace qtape {
+namespace {
+
+/// A quantizer under calibration, with one observer per method that is tried.
+struct Observed {
+  NodeId id;
+  NodeId x;
+  ChannelMap map;
+  bool constant = false;  // x is the same in every batch
+  std::vector<Observer> observers;
+};
+
+std::string name_of_node(const Graph& graph, NodeId id) {
+  const std::string& label = graph[id].label;
+  return label.empty() ? fmt::format("%{}", id.index) : label;
+}
+
+std::vector<NodeId> calibratable(const Graph& graph) {
+  std::vector<NodeId> found;
+  for (NodeId id : quantizers(graph)) {
+    if (graph[id].operands.size() > 1) found.push_back(id);
+  }
+  check(!found.empty(), "the graph has no quantizers with states to calibrate");
+  return found;
+}
+
+/// Observers of several methods on every calibratable quantizer of a graph.
+class Observation {
+ public:
+  /// `methods_of(label)`: the methods to try.
+  template <class MethodsOf>
+  Observation(const Tape& tape, const MethodsOf& methods_of) : graph_(tape.graph()) {
+    for (NodeId id : calibratable(graph_)) {
+      Observed each{.id = id,
+                    .x = graph_[id].operands[0],
+                    .map = channel_map(graph_, id),
+                    .observers = {}};
+      const Op& source = graph_[each.x].op;
+      each.constant = is_persistent(source) || std::holds_alternative<Constant>(source);
+      for (const ObserverMethod& method : methods_of(name_of_node(graph_, id))) {
+        each.observers.emplace_back(method, grid_of(graph_, id), each.map.channels);
+      }
+      observed_.push_back(std::move(each));
+    }
+  }
+
+  std::vector<Observed>& nodes() { return observed_; }
+
+  /// One float pass over all batches.
+  void run(Tape& tape, const BatchSource& batches,
+           const std::function<void(const CalibrationProgress&)>& on_batch, int64_t stages) {
+    TapeOptions options{.threads = tape.threads()};
+    for (const Observed& each : observed_) options.outputs.push_back(each.x);
+    Tape values(graph_, tape.parameters(), std::move(options));
+    int64_t index = 0;
+    for (; batches(values, index); ++index) {
+      values.forward(mode::float_eval);
+      for (Observed& each : observed_) {
+        if (index == 0 || !each.constant) observe(values, each);
+      }
+      if (on_batch) on_batch({"observe", index + 1, 0, stages});
+    }
+    require<ArgumentError>(index > 0, "calibration needs at least one batch, got none");
+    require_calibrated();
+  }
+
+ private:
+  void observe(const Tape& values, Observed& each) {
+    dispatch_float(graph_[each.x].type.dtype, [&]<class S>() {
+      const std::span<const S> x = values.value<S>(each.x);
+      if constexpr (std::is_same_v<S, float> || std::is_same_v<S, double>) {
+        for (Observer& observer : each.observers) observer.observe(x, each.map);
+      } else {
+        widened_.resize(x.size());
+        std::ranges::transform(x, widened_.begin(), [](S v) { return Storage<S>::load(v); });
+        const std::span<const float> wide = widened_;
+        for (Observer& observer : each.observers) observer.observe(wide, each.map);
+      }
+    });
+  }
+
+  void require_calibrated() const {
+    for (const Observed& each : observed_) {
+      for (const Observer& observer : each.observers) {
+        try {
+          (void)observer.qparams();
+        } catch (const GraphError& error) {
+          fail<GraphError>("{}: {}", graph_.describe(each.id), error.what());
+        }
+      }
+    }
+  }
+
+  const Graph& graph_;
+  std::vector<Observed> observed_;
+  std::vector<float> widened_;
+};
+
+/// Fills the states of one quantizer from an observer.
+void apply(Tape& tape, NodeId id, const Observer& observer) {
+  if (std::holds_alternative<FixedScale>(observer.method())) {
+    set_qparams(tape.graph(), tape.parameters(), id, observer.qparams());
+  } else {
+    set_ranges(tape.graph(), tape.parameters(), id, observer.ranges());
+  }
+}
+
+NodeCalibration result_of(Tape& tape, NodeId id, const Observer& observer) {
+  return {id, name_of_node(tape.graph(), id), observer.method(),
+          qparams(tape.graph(), tape.parameters(), id), observer.non_finite()};
+}
+
+void check_patterns(const Graph& graph, const CalibrationOptions& options) {
+  for (const MethodChoice& choice : options.by_name) {
+    const bool used = std::ranges::any_of(calibratable(graph), [&](NodeId id) {
+      return matches(choice.pattern, name_of_node(graph, id));
+    });
+    require<ArgumentError>(used, "pattern '{}' matches no quantizer with states",
+                           choice.pattern);
+  }
+}
+
+ObserverMethod method_for(const CalibrationOptions& options, const std::string& label) {
+  for (const MethodChoice& choice : options.by_name) {
+    if (matches(choice.pattern, label)) return choice.method;
+  }
+  return options.method;
+}
+
+/// The float outputs of a graph without quantizers, and how far quantized ones are from them.
+class OutputError {
+ public:
+  OutputError(Tape& tape, const BatchSource& batches)
+      : batches_(batches), tape_(tape.graph(), tape.parameters(), {.threads = tape.threads()}) {
+    for (NodeId id : tape_.graph().outputs()) {
+      const TensorType& type = tape_.graph()[id].type;
+      if (is_compute(type.dtype)) outputs_.push_back(id);
+    }
+    check(!outputs_.empty(), "the graph has no f32 or f64 outputs to compare");
+    for (int64_t i = 0; batches_(tape_, i); ++i) {
+      tape_.forward(mode::float_eval);
+      each_value([&](double value) { expected_.push_back(value); });
+    }
+  }
+
+  /// Sum of squared differences over all batches.
+  double measure(const std::function<void(int64_t batch)>& on_batch) {
+    double sum = 0;
+    size_t next = 0;
+    for (int64_t i = 0; batches_(tape_, i); ++i) {
+      tape_.forward(mode::eval);
+      each_value([&](double value) {
+        const double difference = value - expected_[next++];
+        sum += difference * difference;
+      });
+      on_batch(i + 1);
+    }
+    return std::isnan(sum) ? std::numeric_limits<double>::infinity() : sum;
+  }
+
+ private:
+  template <class Visit>
+  void each_value(const Visit& visit) const {
+    for (NodeId id : outputs_) {
+      dispatch_compute(tape_.graph()[id].type.dtype, [&]<class T>() {
+        for (T value : tape_.value<T>(id)) visit(double{value});
+      });
+    }
+  }
+
+  const BatchSource& batches_;
+  Tape tape_;
+  std::vector<NodeId> outputs_;
+  std::vector<double> expected_;
+};
+
+/// The values of all states, put back if something fails on the way.
+class SavedStates {
+ public:
+  SavedStates(Tape& tape, const std::vector<Observed>& nodes) : parameters_(tape.parameters()) {
+    for (const Observed& each : nodes) {
+      const std::vector<NodeId>& operands = tape.graph()[each.id].operands;
+      for (size_t i = 1; i < operands.size(); ++i) {
+        const std::string& label = tape.graph()[operands[i]].label;
+        saved_.emplace_back(label, parameters_.get(label));
+      }
+    }
+  }
+  SavedStates(const SavedStates&) = delete;
+  SavedStates& operator=(const SavedStates&) = delete;
+  ~SavedStates() {
+    for (const auto& [label, tensor] : saved_) {
+      std::ranges::copy(tensor.data, parameters_.at(label).value);
+    }
+  }
+  void keep_new() { saved_.clear(); }
+
+ private:
+  Parameters& parameters_;
+  std::vector<std::pair<std::string, Tensor>> saved_;
+};
+
+}  // namespace
+
+std::vector<NodeCalibration> calibrate(Tape& tape, const BatchSource& batches,
+                                       const CalibrationOptions& options) {
+  check_patterns(tape.graph(), options);
+  Observation observation(tape, [&](const std::string& label) {
+    return std::vector<ObserverMethod>{method_for(options, label)};
+  });
+  observation.run(tape, batches, options.on_batch, 1);
+  SavedStates saved(tape, observation.nodes());
+  std::vector<NodeCalibration> results;
+  for (const Observed& each : observation.nodes()) {
+    apply(tape, each.id, each.observers[0]);
+    results.push_back(result_of(tape, each.id, each.observers[0]));
+  }
+  saved.keep_new();
+  return results;
+}
+
+std::vector<NodeCalibration> search_calibration(
+    Tape& tape, const BatchSource& batches, const std::vector<ObserverMethod>& candidates,
+    const std::function<void(const CalibrationProgress&)>& on_batch) {
+  require<ArgumentError>(!candidates.empty(), "the search needs candidates, got none");
+  Observation observation(tape, [&](const std::string&) { return candidates; });
+  const auto stages = static_cast<int64_t>(observation.nodes().size()) + 1;
+  observation.run(tape, batches, on_batch, stages);
+  SavedStates saved(tape, observation.nodes());
+  for (const Observed& each : observation.nodes()) apply(tape, each.id, each.observers[0]);
+  OutputError error(tape, batches);
+  std::vector<NodeCalibration> results;
+  for (const Observed& each : observation.nodes()) {
+    const std::string label = name_of_node(tape.graph(), each.id);
+    const int64_t stage = static_cast<int64_t>(results.size()) + 1;
+    size_t best = 0;
+    double least = std::numeric_limits<double>::infinity();
+    int64_t done = 0;
+    for (size_t i = 0; i < each.observers.size(); ++i) {
+      apply(tape, each.id, each.observers[i]);
+      const double sum = error.measure([&](int64_t) {
+        if (on_batch) on_batch({label, ++done, stage, stages});
+      });
+      if (sum < least) {
+        least = sum;
+        best = i;
+      }
+    }
+    apply(tape, each.id, each.observers[best]);
+    results.push_back(result_of(tape, each.id, each.observers[best]));
+  }
+  saved.keep_new();
+  return results;
+}
+
+}  // namespace qtape

@@ -1,0 +1,77 @@
+// Counts of values in bins of equal width: what calibration remembers of the data.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "qtape/ops/core/quantize.h"
+
+namespace qtape::detail {
+
+/// `weight` values within [low, high].
+struct Bin {
+  double low = 0;
+  double high = 0;
+  double weight = 0;
+};
+
+/// What was seen of one channel, in units of a power of two above max|x|: nothing that is
+/// computed from it can overflow.
+struct UnitData {
+  std::vector<Bin> bins;  ///< ascending, none empty, cut at min and max; zeros are [0, 0]
+  ValueRange<double> range;
+  double width = 0;  ///< of a bin that is not cut
+  int exponent = 0;  ///< the unit is 2^exponent
+};
+
+/// For each channel the counts of nonzero values in `bins` bins of equal width for each sign.
+/// They reach to the smallest power of two above max|x|: where it doubles, neighbouring bins
+/// become one, so neither order nor batches nor merging show in the counts. Widths are at least
+/// 2^-1022, where x / width is still exact.
+class BinCounts {
+ public:
+  /// `bins` must be a power of two; 0 keeps nothing.
+  BinCounts(int64_t channels, int64_t bins);
+
+  bool empty() const { return bins_ == 0; }
+  /// 2^exponent is the smallest power of two above max|x| of all channels.
+  int largest_exponent() const;
+  /// Makes room for values up to `max_abs`.
+  void widen(int64_t channel, double max_abs);
+  /// Counts the finite values of `x`; `widen` must have made room for them.
+  template <class T>
+  void add(int64_t channel, std::span<const T> x);
+  /// Adds the counts of `other`, which has the same channels and bins.
+  void merge(const BinCounts& other);
+
+  /// The channel's data; `range` is its smallest and largest value, `count` the finite values.
+  /// No bins where none are kept.
+  UnitData unit_data(int64_t channel, const ValueRange<double>& range, int64_t count) const;
+  /// The values that are counted: all finite ones but zeros.
+  int64_t total(int64_t channel) const;
+
+  /// A channel's counts by bin, from 0 outwards.
+  std::span<const int64_t> negative(int64_t channel) const { return row(negative_, channel); }
+  std::span<const int64_t> positive(int64_t channel) const { return row(positive_, channel); }
+  /// Replaces all counts of a channel whose largest |x| is `max_abs`.
+  void set(int64_t channel, double max_abs, std::span<const int64_t> negative,
+           std::span<const int64_t> positive);
+  /// The bin of x = +-`magnitude` in a channel that has room for it.
+  int64_t bin_of(int64_t channel, double magnitude) const {
+    return static_cast<int64_t>(magnitude * per_width_[static_cast<size_t>(channel)]);
+  }
+
+ private:
+  int exponent(int64_t channel) const;
+  std::span<int64_t> row(std::vector<int64_t>& counts, int64_t channel) const;
+  std::span<const int64_t> row(const std::vector<int64_t>& counts, int64_t channel) const;
+
+  int64_t bins_ = 0;
+  int bits_ = 0;                   // bins_ = 2^bits_
+  std::vector<double> per_width_;  // bins in a unit of x: a power of two
+  std::vector<int64_t> negative_;
+  std::vector<int64_t> positive_;
+};
+
+}  // namespace qtape::detail

@@ -1,0 +1,139 @@
+// How an observer turns the data of a calibration into a range: methods and their settings.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <variant>
+#include <vector>
+
+#include "qtape/ops/core/fields.h"
+
+namespace qtape {
+
+/// From the smallest to the largest value.
+struct MinMax {
+  static constexpr std::string_view name = "MinMax";
+  static constexpr auto fields() { return std::tuple<>{}; }
+  bool operator==(const MinMax&) const = default;
+};
+
+/// Running means of the smallest and of the largest value of each batch:
+/// mean = (1 - weight) mean + weight new, from the first batch on. Batches in which a channel
+/// has no finite value leave its means alone.
+struct MovingAverage {
+  static constexpr std::string_view name = "MovingAverage";
+  double weight = 0.01;
+  static constexpr auto fields() {
+    return std::tuple{
+        field("weight", &MovingAverage::weight, "weight of the new batch, in (0, 1]")};
+  }
+  bool operator==(const MovingAverage&) const = default;
+};
+
+/// The least squared quantization error, each end of the range searched by itself (symmetric
+/// grids have one end, max|x|). The purpose of PyTorch's HistogramObserver.
+struct Histogram {
+  static constexpr std::string_view name = "Histogram";
+  int64_t bins = 2048;
+  static constexpr auto fields() {
+    return std::tuple{
+        field("bins", &Histogram::bins, "bins for each sign, a power of two in 16..65536")};
+  }
+  bool operator==(const Histogram&) const = default;
+};
+
+/// A range that holds `percent` of the data. Symmetric: the rest is cut from the top of |x|;
+/// affine: half of it from each tail, as ONNX Runtime does. Exact within one bin.
+struct Percentile {
+  static constexpr std::string_view name = "Percentile";
+  double percent = 99.99;
+  int64_t bins = 2048;
+  static constexpr auto fields() {
+    return std::tuple{
+        field("percent", &Percentile::percent, "part of the data in the range, in (0, 100]"),
+        field("bins", &Percentile::bins, "bins for each sign, a power of two in 16..65536")};
+  }
+  bool operator==(const Percentile&) const = default;
+};
+
+/// The least squared quantization error of the whole range shrunk to k / steps of itself,
+/// k = 1..steps.
+struct Mse {
+  static constexpr std::string_view name = "Mse";
+  int64_t steps = 100;
+  int64_t bins = 2048;
+  static constexpr auto fields() {
+    return std::tuple{
+        field("steps", &Mse::steps, "ranges that are tried, in 1..65536"),
+        field("bins", &Mse::bins, "bins for each sign, a power of two in 16..65536")};
+  }
+  bool operator==(const Mse&) const = default;
+};
+
+/// The least Kullback-Leibler divergence between the clipped data and what a grid of so many
+/// codes keeps of its distribution: the entropy calibration of TensorRT (Migacz, GTC 2017), for
+/// any grid. Exact zeros do not count, and at least 128 bins with data stay, or half of them.
+/// Codes closer than bins lose nothing, so where all codes lie so close the range is that of
+/// MinMax.
+struct Kl {
+  static constexpr std::string_view name = "Kl";
+  int64_t bins = 2048;
+  static constexpr auto fields() {
+    return std::tuple{
+        field("bins", &Kl::bins, "bins for each sign, a power of two in 16..65536")};
+  }
+  bool operator==(const Kl&) const = default;
+};
+
+/// Mean -+ `deviations` standard deviations, cut at the smallest and the largest value. With
+/// values beyond 2^480 it is MinMax.
+struct ClipStd {
+  static constexpr std::string_view name = "ClipStd";
+  double deviations = 3;
+  static constexpr auto fields() {
+    return std::tuple{field("deviations", &ClipStd::deviations,
+                            "standard deviations to each side, finite and > 0")};
+  }
+  bool operator==(const ClipStd&) const = default;
+};
+
+/// A scale and a zero point that are known already; needs no data.
+struct FixedScale {
+  static constexpr std::string_view name = "FixedScale";
+  double scale = 1;
+  double zero_point = 0;
+  static constexpr auto fields() {
+    return std::tuple{
+        field("scale", &FixedScale::scale, "finite and > 0"),
+        field("zero_point", &FixedScale::zero_point, "a code of the grid; 0 when symmetric")};
+  }
+  bool operator==(const FixedScale&) const = default;
+};
+
+/// The candidate with the least squared quantization error, summed over all channels and
+/// measured on a histogram; of equals the first. Candidates have their default settings.
+struct Mix {
+  static constexpr std::string_view name = "Mix";
+  std::vector<std::string> candidates = {"MinMax", "Percentile", "Mse", "Kl", "ClipStd"};
+  static constexpr auto fields() {
+    return std::tuple{field("candidates", &Mix::candidates,
+                            "names of other methods than Mix and FixedScale, at least one")};
+  }
+  bool operator==(const Mix&) const = default;
+};
+
+/// Every way to choose a range.
+using ObserverMethod = std::variant<MinMax, MovingAverage, Histogram, Percentile, Mse, Kl,
+                                    ClipStd, FixedScale, Mix>;
+
+/// Throws ArgumentError, which names it, for a setting out of its range.
+void validate(const ObserverMethod& method);
+/// The method called `name`, in any case of letters, with its default settings. Throws
+/// ArgumentError, which lists the names.
+ObserverMethod observer_method(std::string_view name);
+/// The name of a method.
+std::string_view name_of(const ObserverMethod& method);
+
+}  // namespace qtape

@@ -1,0 +1,27 @@
+// Quantizers for graphs that were built without: the first step of post-training quantization.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "qtape/engine/graph.h"
+
+namespace qtape {
+
+struct InsertOptions {
+  /// For weights, as of a weight [out, in]: axis 0 is the output channel whatever the layout.
+  std::optional<Op> weight = std::nullopt;
+  std::optional<Op> input = std::nullopt;  ///< for the other operand
+  /// Weights whose labels match, `*` being any text and `?` any one byte.
+  std::string pattern = "*";
+};
+
+/// A copy of `graph` with quantizers before each MatMul whose operand 1 is a Parameter of a
+/// matching label: `fc1.weight` is quantized by `fc1.weight.quantized`, the other operand by
+/// `fc1.input.quantized`, as `linear` labels them, and their states follow. What several
+/// MatMuls share is quantized once; operands that are quantized already are left alone. Values
+/// of parameters fit the copy: labels stay. Throws GraphError when nothing matches, for ops
+/// that are no quantizers, and for labels that exist.
+Graph insert_quantizers(const Graph& graph, const InsertOptions& options);
+
+}  // namespace qtape

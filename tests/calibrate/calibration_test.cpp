@@ -1,0 +1,232 @@
+// Calibration of whole graphs: observers filled from float passes, states filled from
+// observers.
+#include "qtape/calibrate/calibration.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "qtape/engine/insert_quantizers.h"
+#include "qtape/engine/layers.h"
+#include "qtape/engine/quantizers.h"
+#include "qtape/tests/support/errors.h"
+#include "qtape/tests/support/models.h"
+
+using namespace qtape;
+using test::error_text;
+
+namespace {
+
+const FakeQuantize weight{.bits = 4, .axis = 0, .scale_mode = Fixed{}};
+const FakeQuantize input{
+    .bits = 4, .range = CodeRange::Unsigned, .scheme = Scheme::Affine, .scale_mode = Fixed{}};
+
+/// Two linear layers on x [8, 6], with Fixed quantizers.
+Graph make_graph() {
+  Graph graph;
+  NodeId y = graph.add(Input{.shape = {8, 6}}, {}, "x");
+  y = linear(graph, y,
+             {.out = 5, .weight_quantizer = weight, .input_quantizer = input, .label = "fc1"});
+  y = graph.add(Relu{}, {y});
+  y = linear(graph, y,
+             {.out = 3, .weight_quantizer = weight, .input_quantizer = input, .label = "fc2"});
+  graph.set_outputs({y});
+  return graph;
+}
+
+float value_at(int64_t batch, size_t i) {
+  return std::sin(static_cast<float>(i) * 0.7f + static_cast<float>(batch));
+}
+
+/// `count` batches of a known wave, of which `spoiled` elements are NaN.
+BatchSource wave(int64_t count, size_t spoiled = 0) {
+  return [count, spoiled](Tape& tape, int64_t index) {
+    const auto x = tape.input<float>("x");
+    for (size_t i = 0; i < x.size(); ++i) {
+      x[i] = i < spoiled ? std::numeric_limits<float>::quiet_NaN() : value_at(index, i);
+    }
+    return index < count;
+  };
+}
+
+}  // namespace
+
+TEST_CASE("calibrate: states hold what the data's range gives, weights included") {
+  const Graph graph = make_graph();
+  Parameters parameters(graph, 3);
+  Tape tape(graph, parameters, {.threads = 1});
+  int64_t heard = 0;
+  const auto results = calibrate(tape, wave(5), {.on_batch = [&](const CalibrationProgress& p) {
+                                   CHECK(p.batch == ++heard);
+                                   CHECK(p.stage == "observe");
+                                 }});
+  CHECK(heard == 5);
+  REQUIRE(results.size() == 4);
+  CHECK(results[0].label == "fc1.input.quantized");
+  ValueRange<float> range;
+  for (int64_t b = 0; b < 5; ++b) {
+    for (size_t i = 0; i < 48; ++i) range.merge({value_at(b, i), value_at(b, i)});
+  }
+  const QParams<float> expected = qparams_of(range, input.grid());
+  CHECK(results[0].qparams ==
+        std::vector<QParams<double>>{{double{expected.scale}, double{expected.zero_point}}});
+  const auto weights = parameters.at("fc1.weight").values<float>();
+  const NodeId node = graph.at("fc1.weight.quantized");
+  for (size_t row = 0; row < 5; ++row) {
+    float largest = 0;
+    for (float v : weights.subspan(row * 6, 6)) largest = std::max(largest, std::fabs(v));
+    CHECK(qparams(graph, parameters, node)[row].scale == double{largest / 7});
+  }
+  tape.input<float>("x")[0] = 1;
+  tape.forward(mode::eval);
+}
+
+TEST_CASE("calibrate: running averages and learned scales are filled as well") {
+  Graph graph;
+  const NodeId x = graph.add(Input{.shape = {8, 6}}, {}, "x");
+  NodeId y = add_quantizer(graph, x, FakeQuantize{.scale_mode = EMA{}}, "ema");
+  y = add_quantizer(
+      graph, y,
+      FakeQuantize{.scheme = Scheme::Affine, .scale_mode = EMA{.track = Track::Range}},
+      "range");
+  y = add_quantizer(graph, y, FakeQuantizeLSQ{}, "lsq");
+  y = add_quantizer(graph, y, FakeQuantizePACT{.range = CodeRange::Narrow}, "pact");
+  y = add_quantizer(graph, y, FakeQuantize{}, "batch");
+  graph.set_outputs({y});
+  Parameters parameters(graph, 3);
+  Tape tape(graph, parameters, {.threads = 1});
+  const auto results = calibrate(tape, wave(3));
+  CHECK(results.size() == 4);
+  float largest = 0;
+  for (int64_t b = 0; b < 3; ++b) {
+    for (size_t i = 0; i < 48; ++i) largest = std::max(largest, std::fabs(value_at(b, i)));
+  }
+  CHECK(parameters.at("ema.scale").values<float>()[0] == largest / 127);
+  CHECK(parameters.at("range.range").values<float>()[1] <= largest);
+  CHECK(parameters.at("lsq.scale").values<float>()[0] == largest / 127);
+  CHECK(parameters.at("pact.alpha").values<float>()[0] == largest);
+}
+
+TEST_CASE("calibrate: names choose methods, the first match wins") {
+  const Graph graph = make_graph();
+  Parameters parameters(graph, 3);
+  Tape tape(graph, parameters, {.threads = 1});
+  const auto results =
+      calibrate(tape, wave(2),
+                {.method = Percentile{.percent = 50},
+                 .by_name = {{"fc1.input*", FixedScale{.scale = 0.5, .zero_point = 7}},
+                             {"*.weight.*", MinMax{}}}});
+  CHECK(results[0].qparams == std::vector<QParams<double>>{{0.5, 7}});
+  CHECK(std::holds_alternative<MinMax>(results[1].method));
+  CHECK(std::holds_alternative<Percentile>(results[2].method));
+  CHECK(error_text<ArgumentError>([&] {
+          (void)calibrate(tape, wave(2), {.by_name = {{"fc9*", MinMax{}}}});
+        }) == "pattern 'fc9*' matches no quantizer with states");
+}
+
+TEST_CASE("calibrate: what cannot be calibrated is refused and changes nothing") {
+  const Graph graph = make_graph();
+  Parameters parameters(graph, 3);
+  Tape tape(graph, parameters, {.threads = 1});
+  (void)calibrate(tape, wave(1));
+  const std::string before = parameters.sha256();
+  CHECK(error_text<ArgumentError>([&] { (void)calibrate(tape, wave(0)); }) ==
+        "calibration needs at least one batch, got none");
+  const std::string text = error_text<GraphError>([&] { (void)calibrate(tape, wave(2, 48)); });
+  CHECK(text.starts_with("FakeQuantize %4 'fc1.input.quantized' "));
+  CHECK(text.find("not calibrated") != std::string::npos);
+  CHECK(text.find("96") != std::string::npos);
+  CHECK(error_text<ArgumentError>([&] {
+          (void)calibrate(tape, wave(2), {.method = Percentile{.percent = 0}});
+        }) != "no error");
+  CHECK(parameters.sha256() == before);
+  const auto some = calibrate(tape, wave(2, 4));
+  CHECK(some[0].non_finite == 8);
+  const Graph plain = test::make_classifier().graph;
+  Graph none;
+  none.set_outputs({none.add(Input{.shape = {1, 2}}, {}, "x")});
+  Parameters nothing(none, 1);
+  Tape bare(none, nothing, {.threads = 1});
+  CHECK(error_text<GraphError>([&] { (void)calibrate(bare, wave(1)); }) ==
+        "the graph has no quantizers with states to calibrate");
+}
+
+TEST_CASE("calibrate: the search is never worse at the outputs than any one method") {
+  const Graph graph = make_graph();
+  Parameters parameters(graph, 3);
+  Tape tape(graph, parameters, {.threads = 1});
+  // Outliers, so that methods differ.
+  const BatchSource data = [](Tape& t, int64_t index) {
+    const auto x = t.input<float>("x");
+    for (size_t i = 0; i < x.size(); ++i)
+      x[i] = value_at(index, i) * (i % 17 == 0 ? 8.0f : 1.0f);
+    return index < 4;
+  };
+  const auto error = [&] {
+    double sum = 0;
+    for (int64_t b = 0; data(tape, b); ++b) {
+      tape.forward(mode::float_eval);
+      const auto y = tape.value<float>(graph.outputs()[0]);
+      const std::vector<float> plain(y.begin(), y.end());
+      tape.forward(mode::eval);
+      for (size_t i = 0; i < plain.size(); ++i)
+        sum += std::pow(double{y[i]} - double{plain[i]}, 2);
+    }
+    return sum;
+  };
+  const std::vector<ObserverMethod> candidates = {MinMax{}, Mse{}, Percentile{.percent = 90},
+                                                  ClipStd{}};
+  (void)calibrate(tape, data, {.method = candidates[0]});
+  const double first = error();
+  int64_t stages = 0;
+  const auto chosen = search_calibration(
+      tape, data, candidates, [&](const CalibrationProgress& p) { stages = p.stages; });
+  CHECK(stages == 5);
+  CHECK(chosen.size() == 4);
+  CHECK(error() < first);
+  CHECK(error_text<ArgumentError>([&] { (void)search_calibration(tape, data, {}); }) ==
+        "the search needs candidates, got none");
+}
+
+TEST_CASE("insert: a float graph gets the quantizers that linear would have made") {
+  Graph plain;
+  NodeId y = plain.add(Input{.shape = {8, 6}}, {}, "x");
+  y = linear(plain, y, {.out = 5, .label = "fc1"});
+  y = plain.add(Relu{}, {y});
+  y = linear(plain, y, {.out = 3, .label = "fc2"});
+  plain.set_outputs({y});
+  const Graph quantized = insert_quantizers(plain, {.weight = weight, .input = input});
+  const Graph expected = make_graph();
+  CHECK(quantizers(quantized).size() == 4);
+  for (NodeId id : quantizers(expected)) {
+    const Node& node = expected[id];
+    const Node& made = quantized[quantized.at(node.label)];
+    CHECK(made.op == node.op);
+    CHECK(quantized[made.operands[0]].label == expected[node.operands[0]].label);
+  }
+  Parameters parameters(quantized, 3);
+  Tape tape(quantized, parameters, {.threads = 1});
+  (void)calibrate(tape, wave(1));
+  const Graph half = insert_quantizers(plain, {.weight = weight, .pattern = "fc2.*"});
+  CHECK(quantizers(half).size() == 1);
+  CHECK(error_text<GraphError>([&] {
+          (void)insert_quantizers(plain, {.weight = weight, .pattern = "y"});
+        }) == "no MatMul has an unquantized Parameter that matches 'y' as operand 1");
+  CHECK(error_text<GraphError>([&] { (void)insert_quantizers(plain, {.weight = Relu{}}); }) ==
+        "'fc1.weight': expected a quantizer, got Relu");
+}
+
+TEST_CASE("insert: shared inputs are quantized once, and channels follow the weight's layout") {
+  Graph graph;
+  const NodeId x = graph.add(Input{.shape = {4, 6}}, {}, "x");
+  const NodeId a = graph.add(Parameter{.shape = {6, 5}}, {}, "a");
+  const NodeId b = graph.add(Parameter{.shape = {5, 6}}, {}, "b.weight");
+  const NodeId y = graph.add(MatMul{}, {x, a});
+  const NodeId z = graph.add(MatMul{.transpose_b = true}, {x, b});
+  graph.set_outputs({y, z});
+  const Graph quantized = insert_quantizers(graph, {.weight = weight, .input = input});
+  CHECK(quantizers(quantized).size() == 3);
+  CHECK(quantized[quantized.at("a.scale")].type.shape == Shape{5});
+  CHECK(quantized[quantized.at("b.weight.scale")].type.shape == Shape{5});
+}

@@ -1,0 +1,113 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "qtape/calibrate/calibration.h"
+#include "qtape/engine/insert_quantizers.h"
+#include "qtape/engine/quantizers.h"
+#include "qtape/engine/serialize.h"
+#include "qtape/examples/data/evaluate.h"
+#include "qtape/tools/qtape/commands.h"
+#include "qtape/tools/qtape/data.h"
+
+namespace qtape::tool {
+namespace {
+
+constexpr int64_t batch = 250;
+const std::vector<std::string> all_observers = {
+    "MinMax", "MovingAverage", "Histogram", "Percentile", "Mse", "Kl", "ClipStd", "Mix"};
+
+/// The model with quantizers: its own, or new ones whose states calibration fills.
+Model with_quantizers(Model model, const CalibrateOptions& options) {
+  if (!quantizers(model.graph).empty()) return model;
+  const FakeQuantize weight{.bits = options.weight_bits, .axis = 0, .scale_mode = Fixed{}};
+  const FakeQuantize input{.bits = options.activation_bits,
+                           .range = CodeRange::Unsigned,
+                           .scheme = Scheme::Affine,
+                           .scale_mode = Fixed{}};
+  Graph graph = insert_quantizers(model.graph, {.weight = weight, .input = input});
+  Parameters parameters(graph, 0);
+  for (const ParameterEntry& entry : model.parameters.entries()) {
+    parameters.set(entry.name, model.parameters.get(entry.name));
+  }
+  return {std::move(graph), std::move(parameters), std::move(model.sections)};
+}
+
+void show(const CalibrationProgress& progress) {
+  if (isatty(STDOUT_FILENO) == 0) return;
+  fmt::print("\r{} of {}: {}, batch {}\033[K", progress.stage_index + 1, progress.stages,
+             progress.stage, progress.batch);
+  std::fflush(stdout);
+}
+
+void clear_line() {
+  if (isatty(STDOUT_FILENO) != 0) fmt::print("\r\033[K");
+}
+
+std::vector<MethodChoice> weight_choices(const Graph& graph, const std::string& method) {
+  std::vector<MethodChoice> choices;
+  for (NodeId id : quantizers(graph)) {
+    const Op& source = graph[graph[id].operands[0]].op;
+    if (graph[id].operands.size() > 1 && is_persistent(source)) {
+      choices.push_back({graph[id].label, observer_method(method)});
+    }
+  }
+  return choices;
+}
+
+std::vector<NodeCalibration> run(Tape& tape, const BatchSource& batches,
+                                 const CalibrateOptions& options, const std::string& observer) {
+  const auto by_name = weight_choices(tape.graph(), options.weight_observer);
+  if (observer != "search") {
+    return calibrate(tape, batches, {observer_method(observer), by_name, show});
+  }
+  std::vector<ObserverMethod> candidates;
+  for (const std::string& name : all_observers) candidates.push_back(observer_method(name));
+  return search_calibration(tape, batches, candidates, show);
+}
+
+void print_nodes(const std::vector<NodeCalibration>& nodes) {
+  for (const NodeCalibration& node : nodes) {
+    const auto [low, high] = std::ranges::minmax(node.qparams, {}, &QParams<double>::scale);
+    const std::string method =
+        std::visit([](const auto& each) { return std::string(each.name); }, node.method);
+    fmt::print("  {:<28} {:<14} scale {:.4g}", node.label, method, low.scale);
+    if (node.qparams.size() > 1) fmt::print(" to {:.4g}", high.scale);
+    if (node.qparams.size() == 1) fmt::print(", zero point {}", low.zero_point);
+    if (node.non_finite > 0) fmt::print(", {} NaN or infinite skipped", node.non_finite);
+    fmt::print("\n");
+  }
+}
+
+}  // namespace
+
+void calibrate(const CalibrateOptions& options) {
+  require<ArgumentError>(options.observer != "all" || options.save.empty(),
+                         "--save needs one observer, got all");
+  Model model = with_quantizers(load_model(options.model), options);
+  const data::Split data = load_data(options.data, options.images);
+  const int64_t extent = std::min({batch, data.train.size(), options.images});
+  require<ArgumentError>(extent >= 1, "there are no training images to calibrate with");
+  Tape tape(model.graph.with_batch(extent), model.parameters, {.threads = options.threads});
+  data::Evaluator evaluator(model.graph, model.parameters, options.threads);
+  const BatchSource batches = data::batch_source(data.train, options.images);
+  fmt::print("{} test images, without quantizers {:.2f} %\n", data.test.size(),
+             evaluator.run(data.test, mode::float_eval).accuracy);
+  std::vector<std::string> observers = {options.observer};
+  if (options.observer == "all") {
+    observers = all_observers;
+    observers.emplace_back("search");
+  }
+  for (const std::string& observer : observers) {
+    const auto nodes = run(tape, batches, options, observer);
+    clear_line();
+    fmt::print("{:<14} {:.2f} %\n", observer, evaluator.run(data.test).accuracy);
+    if (observers.size() == 1) print_nodes(nodes);
+  }
+  if (options.save.empty()) return;
+  save_model(options.save, model.graph, model.parameters, model.sections);
+  fmt::print("saved {}\n", options.save);
+}
+
+}  // namespace qtape::tool

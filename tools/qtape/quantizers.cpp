@@ -1,0 +1,67 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "qtape/calibrate/report.h"
+#include "qtape/calibrate/sensitivity.h"
+#include "qtape/engine/files.h"
+#include "qtape/engine/serialize.h"
+#include "qtape/examples/data/evaluate.h"
+#include "qtape/tools/qtape/commands.h"
+#include "qtape/tools/qtape/data.h"
+
+namespace qtape::tool {
+namespace {
+
+void show(int64_t done, int64_t all) {
+  if (isatty(STDOUT_FILENO) == 0) return;
+  fmt::print("\rsensitivity: {} of {} runs\033[K{}", done, all, done == all ? "\r\033[K" : "");
+  std::fflush(stdout);
+}
+
+void print_sensitivity(const Sensitivity& s) {
+  fmt::print("\naccuracy: all on {:.2f} %, all off {:.2f} %\n{:<28} {:>10} {:>11}\n", s.all_on,
+             s.all_off, "quantizer", "only it on", "only it off");
+  for (const NodeSensitivity& node : s.nodes) {
+    fmt::print("{:<28} {:>8.2f} % {:>9.2f} %\n", node.label, node.only_on, node.only_off);
+  }
+}
+
+nlohmann::ordered_json to_json_value(const Sensitivity& s) {
+  nlohmann::ordered_json nodes = nlohmann::ordered_json::array();
+  for (const NodeSensitivity& node : s.nodes) {
+    nodes.push_back(
+        {{"label", node.label}, {"only_on", node.only_on}, {"only_off", node.only_off}});
+  }
+  return {{"all_on", s.all_on}, {"all_off", s.all_off}, {"nodes", std::move(nodes)}};
+}
+
+}  // namespace
+
+void report_quantizers(const QuantizersOptions& options) {
+  Model model = load_model(options.model);
+  data::Dataset images = load_data(options.data).test;
+  const int64_t count = std::min(images.size(), options.images);
+  require<ArgumentError>(count >= 1, "there are no test images to report on");
+  data::Evaluator evaluator(model.graph, model.parameters, options.threads);
+  const int64_t extent = std::min(data::Evaluator::batch, count);
+  Tape tape(model.graph.with_batch(extent), model.parameters, {.threads = options.threads});
+  const auto reports = qtape::report_quantizers(tape, data::batch_source(images, count));
+  fmt::print("{} of {} test images\n{}", count / extent * extent, images.size(),
+             to_table(reports));
+  nlohmann::ordered_json json = {
+      {"images", count / extent * extent},
+      {"quantizers", nlohmann::ordered_json::parse(to_json(reports))}};
+  if (options.sensitivity) {
+    const Sensitivity result = sensitivity(
+        evaluator.tape(), [&](Tape&) { return evaluator.run(images).accuracy; }, show);
+    print_sensitivity(result);
+    json["sensitivity"] = to_json_value(result);
+  }
+  if (!options.json.empty()) write_file(options.json, json.dump(1) + "\n");
+}
+
+}  // namespace qtape::tool
