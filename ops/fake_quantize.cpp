@@ -35,10 +35,12 @@ class Forward {
 
   Forward(const FakeQuantize& op, const Binding& b)
       : op_(op),
+        grid_(op.grid()),
         layout_(b.inputs[0].shape, op.granularity()),
         quantizer_(op.grid(), layout_, run_of<T>(op, layout_), op.masked(), b),
         measurement_(layout_, quantizer_.loops(), b.scratch, b.threads),
         states_(op, layout_.channels(), b.operands.subspan(1)),
+        settle_(settle_loop<T>(states_.kind(), op.scheme, op.rounding)),
         copy_(view_forward(b)),
         status_(b.status),
         threads_(b.threads) {
@@ -56,19 +58,13 @@ class Forward {
       use_states();
       return quantizer_.quantize_all();
     }
-    const Settling settling{observe, decay_at(step)};
-    if (layout_.runs_are_channels()) return settle_runs(step, settling, quantize);
-    settle_all(settling);
+    const T decay = decay_at(step);
+    if (layout_.runs_are_channels()) return settle_runs(step, observe, decay, quantize);
+    settle_all(observe, decay);
     finish(step, quantize);
   }
 
  private:
-  /// How measurements move states.
-  struct Settling {
-    bool observe = false;
-    T decay = 0;
-  };
-
   /// In the warm-up step n of training weighs 1 / (n + 1): the plain mean of all steps.
   T decay_at(const Step& step) const {
     if (!step.mode.train || step.number >= step.warm_up) return static_cast<T>(decay_);
@@ -110,67 +106,72 @@ class Forward {
     copy(step);
   }
 
-  /// Turns what was measured of a channel into its scale, and moves the state while observing.
-  /// A channel in which nothing usable was seen keeps its state.
-  void settle(int64_t c, const Extremes<T>& seen, const Settling& how) const {
+  /// Turns what was measured of `count` channels into their scales, and moves the states while
+  /// observing. A channel in which nothing usable was seen keeps its state.
+  void settle(int64_t first, int64_t count, const T* min, const T* max, bool observe,
+              T decay) const {
     const QuantizerRecord<T>& record = quantizer_.record();
-    if (states_.first == nullptr) return record.use(c, qparams_of(seen.range, op_.grid()));
-    const bool cold = !states_.observed(c);
+    const bool states = states_.first != nullptr;
+    const Settling<T> settling{.grid = grid_,
+                               .min = min,
+                               .max = max,
+                               .first = states ? states_.first + first : nullptr,
+                               .second = states_.second ? states_.second + first : nullptr,
+                               .scale = record.scale + first,
+                               .zero_point = record.zero_point + first,
+                               .inverse = record.inverse + first,
+                               .decay = decay,
+                               .observe = observe};
+    settle_(&settling, count);
+  }
+
+  void settle_one(int64_t c, const Extremes<T>& seen, bool observe, T decay) const {
     const bool usable =
         !seen.range.empty() && (seen.non_finite == 0 || seen.range.max_abs() > T(0));
-    const T decay = cold ? T(0) : how.decay;
-    if (states_.tracks_range) {
-      ValueRange<T> range = cold ? seen.range : states_.range(c);
-      if (how.observe && usable) {
-        range = {blend(decay, range.min, seen.range.min),
-                 blend(decay, range.max, seen.range.max)};
-        states_.set_range(c, range);
-      }
-      return record.use(c, qparams_of(range, op_.grid()));
-    }
-    const T current = qparams_of(seen.range, op_.grid()).scale;
-    T scale = cold ? current : states_.first[c];
-    if (how.observe && usable) {
-      scale = blend(decay, scale, current);
-      states_.first[c] = scale;
-    }
-    record.use(c, {scale, T(0)});
+    settle(c, 1, &seen.range.min, &seen.range.max, observe && usable, decay);
   }
 
-  /// With decay 0 exactly the new one.
-  static T blend(T decay, T old, T current) {
-    return decay == T(0) ? current : decay * old + (T(1) - decay) * current;
-  }
-
-  void settle_all(const Settling& how) const {
+  void settle_all(bool observe, T decay) const {
     const auto seen = measurement_.measure(quantizer_.x());
     for (int64_t c = 0; c < layout_.channels(); ++c) {
-      const auto& channel = seen[static_cast<size_t>(c)];
-      settle(c, channel, how);
-      status_->non_finite += channel.non_finite;
+      settle_one(c, seen[static_cast<size_t>(c)], observe, decay);
+      status_->non_finite += seen[static_cast<size_t>(c)].non_finite;
     }
   }
 
   /// One pass over memory: each run is quantized right after its channels were measured.
-  void settle_runs(const Step& step, const Settling& how, bool quantize) const {
+  void settle_runs(const Step& step, bool observe, T decay, bool quantize) const {
     int64_t non_finite = 0;
     const bool at_once = quantize && !status_->measure_noise;
     layout_.for_each_run(threads_, [&](int64_t, const Run& run) {
-      std::array<Extremes<T>, quantize_run / mask_lanes> seen;
-      quantizer_.loops().measure(quantizer_.x() + run.offset, run.length, layout_.segment(),
-                                 seen.data());
-      const int64_t channels = run.length / layout_.segment();
-      int64_t bad = 0;
-      for (int64_t k = 0; k < channels; ++k) {
-        const auto& channel = seen[static_cast<size_t>(k)];
-        settle(run.channel + k, channel, how);
-        bad += channel.non_finite;
-      }
+      const int64_t bad = settle_run(run, observe, decay);
       if (bad > 0) std::atomic_ref(non_finite).fetch_add(bad);
       if (at_once) quantizer_.quantize(run);
     });
     status_->non_finite += non_finite;
     if (!at_once) finish(step, quantize);
+  }
+
+  /// The number of elements that are not finite.
+  int64_t settle_run(const Run& run, bool observe, T decay) const {
+    constexpr size_t most = quantize_run / mask_lanes;
+    std::array<T, most> min;
+    std::array<T, most> max;
+    std::array<int64_t, most> non_finite;
+    quantizer_.loops().measure(quantizer_.x() + run.offset, run.length, layout_.segment(),
+                               min.data(), max.data(), non_finite.data());
+    const int64_t channels = run.length / layout_.segment();
+    int64_t bad = 0;
+    for (int64_t k = 0; k < channels; ++k) bad += non_finite[static_cast<size_t>(k)];
+    if (bad == 0) {
+      settle(run.channel, channels, min.data(), max.data(), observe, decay);
+      return 0;
+    }
+    for (int64_t k = 0; k < channels; ++k) {
+      const auto at = static_cast<size_t>(k);
+      settle_one(run.channel + k, {{min[at], max[at]}, non_finite[at]}, observe, decay);
+    }
+    return bad;
   }
 
   void finish(const Step& step, bool quantize) const {
@@ -183,10 +184,12 @@ class Forward {
   }
 
   FakeQuantize op_;
+  Grid grid_;
   QuantizeLayout layout_;
   GridQuantizer<S> quantizer_;
   Measurement<S> measurement_;
   FakeQuantizeStates<T> states_;
+  SettleLoop<T> settle_;
   double decay_ = 0;
   Kernel copy_;  // empty in place
   NodeStatus* status_;

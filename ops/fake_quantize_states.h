@@ -27,6 +27,10 @@ struct FakeQuantizeStates {
     }
   }
 
+  StateKind kind() const {
+    if (first == nullptr) return StateKind::None;
+    return tracks_range ? StateKind::Range : StateKind::Scale;
+  }
   ValueRange<T> range(int64_t c) const { return {first[c], second[c]}; }
   void set_range(int64_t c, const ValueRange<T>& range) const {
     first[c] = range.min;
@@ -43,10 +47,7 @@ struct FakeQuantizeStates {
   }
   /// A state that no observation can have left (0, or damaged in a file) was never observed.
   bool observed(int64_t c) const {
-    if (!tracks_range) return is_usable_scale(first[c]);
-    const bool some = std::isfinite(first[c]) && std::isfinite(second[c]) &&
-                      (first[c] != T(0) || second[c] != T(0));
-    return some && first[c] <= second[c];
+    return tracks_range ? is_usable_range(first[c], second[c]) : is_usable_scale(first[c]);
   }
   bool has_zero_point_in_codes(int64_t c) const {
     if (tracks_range || second == nullptr) return true;

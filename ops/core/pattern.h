@@ -5,8 +5,8 @@
 
 namespace qtape {
 
-/// Whether all of `name` matches `pattern`, in which `*` is any text, also none, and `?` any one
-/// byte. A mismatch lets the last `*` take one byte more.
+/// Whether all of `name` matches `pattern`, in which `*` is any text, also none, and `?` any
+/// one byte. A mismatch lets the last `*` take one byte more.
 inline bool matches(std::string_view pattern, std::string_view name) {
   size_t p = 0;
   size_t star = std::string_view::npos;

@@ -176,7 +176,12 @@ struct ValueRange {
 
   bool empty() const { return !(min <= max); }
   /// max|x|; 0 when empty.
-  T max_abs() const { return empty() ? T(0) : std::max(std::fabs(min), std::fabs(max)); }
+  T max_abs() const {
+    const T low = std::fabs(min);
+    const T high = std::fabs(max);
+    const T larger = low > high ? low : high;
+    return min <= max ? larger : T(0);
+  }
   void merge(const ValueRange& other) {
     min = std::min(min, other.min);
     max = std::max(max, other.max);
@@ -194,14 +199,18 @@ QParams<T> qparams_of(const ValueRange<T>& range, const Grid& grid) {
   const T floor = static_cast<T>(grid.floor);
   if (grid.scheme == Scheme::Symmetric) {
     const T denominator = static_cast<T>(scale_denominator(grid.limits, grid.denominator));
-    return {std::max(range.max_abs() / denominator, floor), T(0)};
+    const T scale = range.max_abs() / denominator;
+    return {scale > floor ? scale : floor, T(0)};
   }
-  const T min = range.empty() ? T(0) : std::min(range.min, T(0));
-  const T max = range.empty() ? T(0) : std::max(range.max, T(0));
+  // Without branches: this is vectorised.
+  const bool some = range.min <= range.max;
+  const T min = some & (range.min < T(0)) ? range.min : T(0);
+  const T max = some & (range.max > T(0)) ? range.max : T(0);
   const T span = static_cast<T>(q_max - q_min);
-  T scale = (max - min) / span;
-  if (!std::isfinite(scale)) scale = max / span - min / span;
-  scale = std::max(scale, floor);
+  const T whole = (max - min) / span;
+  const T halves = max / span - min / span;
+  const T fitting = whole <= std::numeric_limits<T>::max() ? whole : halves;
+  const T scale = fitting > floor ? fitting : floor;
   const T steps = round_near(min / scale, -span, T(0), grid.rounding);
   return {scale, clamp_code(static_cast<T>(q_min) - steps, static_cast<T>(q_min),
                             static_cast<T>(q_max))};

@@ -268,8 +268,8 @@ template <class S>
 auto measure_loop() {
   using T = typename Storage<S>::Compute;
   using Word = typename Key<S>::Word;
-  return simd::best<const S*, int64_t, int64_t, Extremes<T>*>(
-      [](const S* x, int64_t n, int64_t segment, Extremes<T>* each) {
+  return simd::best<const S*, int64_t, int64_t, T*, T*, int64_t*>(
+      [](const S* x, int64_t n, int64_t segment, T* min, T* max, int64_t* non_finite) {
         for (int64_t begin = 0; begin < n; begin += segment) {
           const int64_t end = std::min(n, begin + segment);
           Word low = std::numeric_limits<Word>::max();
@@ -279,11 +279,13 @@ auto measure_loop() {
             low = std::min(low, key);
             high = std::max(high, key);
           }
-          if (is_finite<S>(low) && is_finite<S>(high)) {
-            *each++ = {{value_of_key<S>(low), value_of_key<S>(high)}, 0};
-          } else {
-            *each++ = measure_finite(x + begin, end - begin);
+          Extremes<T> seen{{value_of_key<S>(low), value_of_key<S>(high)}, 0};
+          if (!is_finite<S>(low) || !is_finite<S>(high)) {
+            seen = measure_finite(x + begin, end - begin);
           }
+          *min++ = seen.range.min;
+          *max++ = seen.range.max;
+          *non_finite++ = seen.non_finite;
         }
       });
 }

@@ -54,11 +54,13 @@ template <class S>
 struct QuantizeLoops {
   using T = typename Storage<S>::Compute;
   using Quantize = void (*)(const S* x, S* y, uint64_t* mask, int64_t n, const QuantizeRun<T>*);
-  using Measure = void (*)(const S* x, int64_t n, int64_t segment, Extremes<T>* each);
+  using Measure = void (*)(const S* x, int64_t n, int64_t segment, T* min, T* max,
+                           int64_t* non_finite);
   using MeasureColumns = void (*)(const S* x, int64_t n, T* min, T* max, int64_t* non_finite);
 
   Quantize quantize = nullptr;  ///< y = fake(x) or code(x), and the mask when asked for
-  Measure measure = nullptr;    ///< per segment, the last of which may be cut
+  /// Per segment, the last of which may be cut; min > max where nothing is finite.
+  Measure measure = nullptr;
   MeasureColumns measure_columns = nullptr;  ///< per element, merged into what is there
 };
 

@@ -34,10 +34,15 @@ Run QuantizeLayout::run(int64_t index) const {
 }
 
 template <class S>
+int64_t Measurement<S>::partials(const QuantizeLayout& l) {
+  if (l.columns()) return column_groups * l.channels();
+  return l.segments_per_run() > 0 ? l.segments() : l.runs();
+}
+
+template <class S>
 int64_t Measurement<S>::scratch_bytes(const QuantizeLayout& l) {
-  const auto each = static_cast<int64_t>(sizeof(Extremes<T>));
-  if (l.columns()) return each * (l.channels() + column_groups * l.channels());
-  return each * (l.channels() + std::max(l.runs(), l.segments()));
+  const auto each = static_cast<int64_t>(sizeof(int64_t) + 2 * sizeof(T));
+  return static_cast<int64_t>(sizeof(Extremes<T>)) * l.channels() + each * partials(l);
 }
 
 template <class S>
@@ -46,7 +51,9 @@ Measurement<S>::Measurement(const QuantizeLayout& layout, const QuantizeLoops<S>
     : layout_(layout),
       loops_(loops),
       totals_(reinterpret_cast<Extremes<T>*>(scratch)),
-      partial_(scratch + layout.channels() * static_cast<int64_t>(sizeof(Extremes<T>))),
+      non_finite_(reinterpret_cast<int64_t*>(totals_ + layout.channels())),
+      min_(reinterpret_cast<T*>(non_finite_ + partials(layout))),
+      max_(min_ + partials(layout)),
       threads_(threads) {}
 
 template <class S>
@@ -58,42 +65,36 @@ std::span<const Extremes<typename Storage<S>::Compute>> Measurement<S>::measure(
   } else {
     measure_segments(x);
   }
+  const int64_t count = partials(layout_);
+  const int64_t pieces =
+      layout_.columns() ? 1 : count / std::max<int64_t>(1, layout_.segments());
+  for (int64_t i = 0; i < count; ++i) {
+    totals_[i / pieces % layout_.channels()].merge({{min_[i], max_[i]}, non_finite_[i]});
+  }
   return {totals_, static_cast<size_t>(layout_.channels())};
 }
 
 template <class S>
 void Measurement<S>::measure_segments(const S* x) const {
-  auto* partial = reinterpret_cast<Extremes<T>*>(partial_);
   const int64_t each = std::max<int64_t>(1, layout_.segments_per_run());
   layout_.for_each_run(threads_, [&](int64_t i, const Run& run) {
-    loops_.measure(x + run.offset, run.length, layout_.segment(), partial + i * each);
+    loops_.measure(x + run.offset, run.length, layout_.segment(), min_ + i * each,
+                   max_ + i * each, non_finite_ + i * each);
   });
-  const int64_t partials = layout_.segments_per_run() > 0 ? layout_.segments() : layout_.runs();
-  const int64_t pieces = partials / std::max<int64_t>(1, layout_.segments());
-  for (int64_t i = 0; i < partials; ++i) {
-    totals_[i / pieces % layout_.channels()].merge(partial[i]);
-  }
 }
 
 template <class S>
 void Measurement<S>::measure_columns(const S* x) const {
   const int64_t row = layout_.segment();
-  const int64_t channels = layout_.channels();
-  auto* bad = reinterpret_cast<int64_t*>(partial_);
-  auto* min = reinterpret_cast<T*>(bad + column_groups * channels);
-  auto* max = min + column_groups * channels;
-  std::fill_n(bad, column_groups * channels, int64_t{0});
-  std::fill_n(min, column_groups * channels, ValueRange<T>{}.min);
-  std::fill_n(max, column_groups * channels, ValueRange<T>{}.max);
+  std::fill_n(non_finite_, partials(layout_), int64_t{0});
+  std::fill_n(min_, partials(layout_), ValueRange<T>{}.min);
+  std::fill_n(max_, partials(layout_), ValueRange<T>{}.max);
   for_each_column_group(layout_, threads_, [&](int64_t g, int64_t first, int64_t last) {
     for (int64_t r = first; r < last; ++r) {
-      const int64_t c = g * channels + layout_.channel_of(r * row);
-      loops_.measure_columns(x + r * row, row, min + c, max + c, bad + c);
+      const int64_t c = g * layout_.channels() + layout_.channel_of(r * row);
+      loops_.measure_columns(x + r * row, row, min_ + c, max_ + c, non_finite_ + c);
     }
   });
-  for (int64_t i = 0; i < column_groups * channels; ++i) {
-    totals_[i % channels].merge({{min[i], max[i]}, bad[i]});
-  }
 }
 
 template class Measurement<float>;

@@ -101,11 +101,14 @@ class Measurement {
  private:
   void measure_segments(const S* x) const;
   void measure_columns(const S* x) const;
+  static int64_t partials(const QuantizeLayout& layout);
 
   QuantizeLayout layout_;
   QuantizeLoops<S> loops_;
   Extremes<T>* totals_;
-  std::byte* partial_;
+  int64_t* non_finite_;  // of each partial measurement, as are the next two
+  T* min_;
+  T* max_;
   int threads_;
 };
 

@@ -8,14 +8,9 @@
 #include "qtape/ops/core/half.h"
 #include "qtape/ops/core/quantize_layout.h"
 #include "qtape/ops/core/quantizer_op.h"
+#include "qtape/ops/core/settle_kernels.h"
 
 namespace qtape {
-
-/// Whether `scale` can be divided by: positive, finite and so is its reciprocal.
-template <class T>
-bool is_usable_scale(T scale) {
-  return scale > T(0) && std::isfinite(scale) && std::isfinite(T(1) / scale);
-}
 
 /// Throws GraphError unless `bits` codes exist in `range` and `floor` is a normal f32 above 0.
 inline void check_grid(int bits, CodeRange range, double floor) {

@@ -1,0 +1,53 @@
+// Vector loops that turn measured ranges into scales and zero points, many channels at a time:
+// groups are small, and settling them one by one would cost more than quantizing them.
+#pragma once
+
+#include <cstdint>
+
+#include "qtape/ops/core/quantize.h"
+
+namespace qtape {
+
+/// What a quantizer's states hold.
+enum class StateKind : uint8_t {
+  None,   ///< nothing: scales come from the data
+  Scale,  ///< `first`: scales
+  Range   ///< `first`: minima, `second`: maxima
+};
+
+/// Whether `scale` can be divided by: positive and normal, and so not a state's 0.
+template <class T>
+bool is_usable_scale(T scale) {
+  return (scale >= std::numeric_limits<T>::min()) & (scale <= std::numeric_limits<T>::max());
+}
+
+/// Whether an observation can have left this range: finite, in order and not the 0 of a state.
+template <class T>
+bool is_usable_range(T min, T max) {
+  const T larger = std::fabs(min) > std::fabs(max) ? std::fabs(min) : std::fabs(max);
+  const T judged = min <= max ? larger : T(0);
+  return (judged > T(0)) & (judged <= std::numeric_limits<T>::max());
+}
+
+/// Channels to settle. Pointers begin at the first of them.
+template <class T>
+struct Settling {
+  Grid grid;
+  const T* min = nullptr;  ///< of this call's data; above `max` where there are none
+  const T* max = nullptr;
+  T* first = nullptr;  ///< states, moved when `observe`
+  T* second = nullptr;
+  T* scale = nullptr;  ///< what is to be used
+  T* zero_point = nullptr;
+  T* inverse = nullptr;
+  T decay = 0;  ///< weight of the old state; a state never observed has none
+  bool observe = false;
+};
+
+/// Settles n channels: new = decay old + (1 - decay) current, then scale and zero point.
+template <class T>
+using SettleLoop = void (*)(const Settling<T>*, int64_t n);
+template <class T>
+SettleLoop<T> settle_loop(StateKind kind, Scheme scheme, Rounding rounding);
+
+}  // namespace qtape
