@@ -7,6 +7,8 @@ namespace qtape {
 
 struct MatMul {
   static constexpr std::string_view name = "MatMul";
+  /// oneDNN sums in another order on each instruction set.
+  static constexpr Guarantee guarantee{.instruction_sets = false};
   static constexpr std::string_view doc =
       "y = op(a) op(b), op transposing the last two axes on request. a [..., m, k], "
       "b [k, n] or [..., k, n] with the leading extents of a; y [..., m, n]. Gradients: "

@@ -59,7 +59,9 @@ TEST_CASE("layers: each folder includes only those below it") {
   const std::map<std::string, std::vector<std::string>> allowed = {
       {"ops", {"qtape/ops/"}},
       {"engine", {"qtape/ops/", "qtape/engine/"}},
-      {"optim", {"qtape/optim/", "qtape/engine/parameters.h", "qtape/engine/settings.h", "qtape/ops/core/"}},
+      {"optim",
+       {"qtape/optim/", "qtape/engine/parameters.h", "qtape/engine/settings.h",
+        "qtape/ops/core/"}},
       {"calibrate", {"qtape/ops/", "qtape/engine/", "qtape/calibrate/"}},
       {"examples", {"qtape/"}},
       {"tools", {"qtape/"}}};

@@ -56,6 +56,48 @@ check "a kill leaves a checkpoint" test -s "$work/c.json"
 check "resume gives the same parameters" same "$(field "$work/whole.json" parameters_sha256)" "$(field "$work/resumed.json" parameters_sha256)"
 check "resume gives the same history" diff <(grep -A 300 '"epochs": \[' "$work/whole.json" | sed '/step_us/,$d') <(grep -A 300 '"epochs": \[' "$work/resumed.json" | sed '/step_us/,$d')
 
+# Learned quantizers, on a schedule: threads, instruction sets, a stop in the middle.
+for mode in LSQ PACT; do
+  learned=("${short[@]}" --scale-mode $mode --quantize-after 4 --warm-up 7 --freeze-after 12)
+  "$train" "${learned[@]}" --threads 1 --report "$work/one.json" >/dev/null
+  "$train" "${learned[@]}" --threads 2 --report "$work/two.json" --checkpoint "$work/l.json" --checkpoint-every 3 >/dev/null
+  check "$mode: threads change no bit" same "$(field "$work/one.json" parameters_sha256)" "$(field "$work/two.json" parameters_sha256)"
+  "$train" --resume "$work/l.json" --report "$work/resumed.json" >/dev/null
+  check "$mode: a finished run resumes to itself" same "$(field "$work/one.json" outputs_sha256)" "$(field "$work/resumed.json" outputs_sha256)"
+  export DNNL_MAX_CPU_ISA=SSE41
+  for isa in baseline avx512; do
+    QTAPE_ISA=$isa "$train" "${learned[@]}" --report "$work/$isa.json" >/dev/null
+  done
+  unset DNNL_MAX_CPU_ISA
+  check "$mode: avx512 equals baseline" same "$(field "$work/baseline.json" parameters_sha256)" "$(field "$work/avx512.json" parameters_sha256)"
+done
+# Killed while the schedule is under way.
+scheduled=("${short[@]}" --epochs 60 --scale-mode LSQ --quantize-after 150 --warm-up 200)
+rm -f "$work/s.json"
+"$train" "${scheduled[@]}" --checkpoint "$work/s.json" --checkpoint-every 1 >/dev/null &
+pid=$!
+while [ ! -s "$work/s.json" ] && kill -0 $pid 2>/dev/null; do sleep 0.01; done
+kill -9 $pid 2>/dev/null
+wait $pid 2>/dev/null
+"$train" --resume "$work/s.json" --report "$work/resumed.json" >/dev/null
+"$train" "${scheduled[@]}" --report "$work/whole.json" >/dev/null
+check "resume honours the schedule" same "$(field "$work/whole.json" parameters_sha256)" "$(field "$work/resumed.json" parameters_sha256)"
+
+# Post-training quantization of a float model.
+"$train" "${short[@]}" --weight-bits 0 --activation-bits 0 --save "$work/f.json" >/dev/null
+"$tool" calibrate "$work/f.json" --images 500 --observer all >"$work/all.txt"
+check "calibrate tries every observer" test "$(grep -c ' %$' "$work/all.txt")" = 10
+"$tool" calibrate "$work/f.json" --images 500 --observer Mse --save "$work/q.json" >"$work/mse.txt"
+check "calibrate says what each quantizer got" grep -q 'fc1.input.quantized .*Mse .*zero point' "$work/mse.txt"
+accuracy=$(sed -n 's/^Mse *\(.*\) %$/\1/p' "$work/mse.txt")
+check "the saved model replays to the accuracy" grep -q "accuracy $accuracy %" <("$tool" replay "$work/q.json")
+"$tool" quantizers "$work/q.json" --json "$work/q.txt" >"$work/quantizers.txt"
+check "quantizers prints a row for each, twice" test "$(grep -c '^fc2.weight.quantized' "$work/quantizers.txt")" = 2
+check "quantizers writes JSON" grep -q '"only_off"' "$work/q.txt"
+check "an unknown observer" exits 2 'MovingAverage' "$tool" calibrate "$work/f.json" --observer Mean
+check "--save needs one observer" exits 2 '--save needs one observer' "$tool" calibrate "$work/f.json" --observer all --save "$work/x.json"
+check "negative delay" exits 2 '--quantize-after' "$train" --quantize-after -1
+
 check "--help exits 0" "$train" --help >/dev/null
 check "qtape --help exits 0" "$tool" --help >/dev/null
 check "unknown option" exits 2 'not expected: --frobnicate' "$train" --frobnicate

@@ -133,6 +133,20 @@ struct Binding {
   bool accumulate(int i) const { return gradients[static_cast<size_t>(i)].accumulate; }
 };
 
+/// What the bits of an op's results never depend on, given equal operands, attributes and seed.
+/// The default is the promise of every op that does not state another as `guarantee`.
+struct Guarantee {
+  bool runs = true;              ///< the same bits from run to run
+  bool threads = true;           ///< the same bits at any number of threads
+  bool instruction_sets = true;  ///< the same bits on any processor
+  bool operator==(const Guarantee&) const = default;
+};
+template <class X>
+constexpr Guarantee guarantee_of() {
+  if constexpr (requires { X::guarantee; }) return X::guarantee;
+  return {};
+}
+
 /// The contract. `infer` is the only place that validates attributes, shapes and dtypes; it
 /// throws GraphError with what is wrong, and the graph adds where.
 template <class X>

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "qtape/engine/contract.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/models.h"
 
@@ -100,4 +101,21 @@ TEST_CASE("graph: shapes that are too large or negative are refused") {
         }) == "shape [1099511627776, 1099511627776] has more than 2^48 elements");
   CHECK(test::error_text<GraphError>([] { (void)Shape{1, 1, 1, 1, 1, 1, 1, 1, 1}; }) ==
         "rank 9 is above the largest rank 8");
+}
+
+TEST_CASE("contract: output, bytes and guarantee, or why the operands do not fit") {
+  const FakeQuantize op{.axis = 0, .ste = Ste::ClippedIdentity, .scale_mode = Fixed{}};
+  const std::vector<TensorType> operands = {{DType::F32, {4, 1000}}, {DType::F32, {4}}};
+  const OpContract found = contract(op, operands);
+  CHECK(found.output == operands[0]);
+  CHECK(found.footprint.saved == op.footprint(operands).saved);
+  CHECK(found.footprint.saved >= 4 * 1000 / 8);
+  CHECK(found.guarantee == Guarantee{});
+  const std::vector<TensorType> matrices(2, TensorType{DType::F32, {8, 8}});
+  CHECK(!contract(MatMul{}, matrices).guarantee.instruction_sets);
+  CHECK(contract(MatMul{}, matrices).guarantee.threads);
+  CHECK(test::error_text<GraphError>([&] { (void)contract(op, matrices); }) ==
+        "scale must be f32[8], got f32[8, 8]");
+  CHECK(test::error_text<GraphError>([&] { (void)contract(Relu{}, matrices); }) ==
+        "expected 1 operands, got 2");
 }

@@ -8,19 +8,18 @@ Classifier make_classifier(const ClassifierOptions& o) {
   Classifier c;
   c.x = c.graph.add(Input{.shape = {o.batch, o.inputs}}, {}, "x");
   c.labels = c.graph.add(Input{.dtype = DType::S32, .shape = {o.batch}}, {}, "labels");
-  const FakeQuantize weight{.bits = 4, .axis = 0};
-  const FakeQuantize input{.bits = 4,
-                           .range = CodeRange::Unsigned,
-                           .ste = Ste::ClippedIdentity,
-                           .scale_mode = EMA{.decay = 0.9}};
-  NodeId y = linear(
-      c.graph, c.x,
-      {.out = o.hidden, .weight_quantizer = weight, .input_quantizer = input, .label = "fc1"});
+  NodeId y = linear(c.graph, c.x,
+                    {.out = o.hidden,
+                     .weight_quantizer = o.weight,
+                     .input_quantizer = o.input,
+                     .label = "fc1"});
   y = c.graph.add(Relu{}, {y});
   if (o.dropout > 0) y = c.graph.add(Dropout{.rate = o.dropout}, {y});
-  c.logits = linear(
-      c.graph, y,
-      {.out = o.classes, .weight_quantizer = weight, .input_quantizer = input, .label = "fc2"});
+  c.logits = linear(c.graph, y,
+                    {.out = o.classes,
+                     .weight_quantizer = o.weight,
+                     .input_quantizer = o.input,
+                     .label = "fc2"});
   c.loss = c.graph.add(SoftmaxCrossEntropy{}, {c.logits, c.labels}, "loss");
   c.graph.set_outputs({c.logits, c.loss});
   return c;

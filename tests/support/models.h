@@ -18,6 +18,11 @@ struct ClassifierOptions {
   int64_t hidden = 70;
   int64_t classes = 10;
   double dropout = 0;
+  Op weight = FakeQuantize{.bits = 4, .axis = 0};
+  Op input = FakeQuantize{.bits = 4,
+                          .range = CodeRange::Unsigned,
+                          .ste = Ste::ClippedIdentity,
+                          .scale_mode = EMA{.decay = 0.9}};
 };
 
 Classifier make_classifier(const ClassifierOptions& options = {});
