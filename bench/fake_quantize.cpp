@@ -1,5 +1,6 @@
-// FakeQuantize on 16 M floats beside a memory copy of the same size by the same threads. Bytes
-// per second count each element once read and once written, so the rows compare directly.
+// FakeQuantize and its learned forms on 16 M floats beside a memory copy of the same size by
+// the same threads. Bytes per second count each element once read and once written, so the rows
+// compare directly.
 #include "qtape/ops/fake_quantize.h"
 
 #include <benchmark/benchmark.h>
@@ -10,6 +11,8 @@
 #include "qtape/ops/core/aligned.h"
 #include "qtape/ops/core/random.h"
 #include "qtape/ops/core/threads.h"
+#include "qtape/ops/fake_quantize_lsq.h"
+#include "qtape/ops/fake_quantize_pact.h"
 
 namespace {
 
@@ -19,17 +22,18 @@ constexpr int64_t rows = 4096;
 constexpr int64_t columns = 4096;
 constexpr int64_t elements = rows * columns;
 
-/// Operands and buffers of one FakeQuantize node.
+/// Operands and buffers of one quantizer node.
+template <class X>
 struct Bench {
-  FakeQuantize op;
+  X op;
   std::vector<TensorType> inputs;
-  AlignedBuffer x{4 * elements}, y{4 * elements}, state{elements}, zero_points{elements}, saved,
-      scratch, record;
+  AlignedBuffer x{4 * elements}, y{4 * elements}, dy{4 * elements}, state{elements},
+      zero_points{elements}, dstate{elements}, saved, scratch, record;
   std::vector<std::byte*> operands;
   std::vector<Gradient> gradients;
   NodeStatus status;
 
-  explicit Bench(const FakeQuantize& fake) : op(fake) {
+  explicit Bench(const X& quantizer) : op(quantizer) {
     const TensorType type{DType::F32, {rows, columns}};
     inputs = {type};
     operands = {x.data()};
@@ -37,7 +41,7 @@ struct Bench {
     for (const QuantizerOperand& operand : op.operands(type)) {
       inputs.push_back(operand.type);
       operands.push_back(operands.size() == 1 ? state.data() : zero_points.data());
-      gradients.push_back({});
+      gradients.push_back({operand.trained ? dstate.data() : nullptr, false});
     }
     const Footprint f = op.footprint(inputs);
     saved = AlignedBuffer(f.saved);
@@ -48,6 +52,7 @@ struct Bench {
     for (int64_t i = 0; i < elements; ++i) {
       values[i] = static_cast<float>(random.uniform(static_cast<uint64_t>(i)) - 0.5);
     }
+    std::memcpy(dy.data(), x.data(), static_cast<size_t>(4 * elements));
     auto* scales = reinterpret_cast<float*>(state.data());
     for (int64_t i = 0; i < elements / 4; ++i) scales[i] = 0.003f;
     std::memset(zero_points.data(), 0, static_cast<size_t>(elements));
@@ -58,7 +63,7 @@ struct Bench {
             .output = inputs[0],
             .operands = operands,
             .result = y.data(),
-            .dy = x.data(),
+            .dy = dy.data(),
             .gradients = gradients,
             .saved = saved.data(),
             .scratch = scratch.data(),
@@ -87,20 +92,26 @@ void memory_copy(benchmark::State& state) {
   report(state, 2);
 }
 
-void forward(benchmark::State& state, const FakeQuantize& op, Mode mode) {
+template <class X>
+void forward(benchmark::State& state, const X& op, Mode mode) {
   Bench bench(op);
   const Kernel kernel = op.forward(bench.binding(default_threads()));
   for (auto _ : state) kernel({.mode = mode});
-  const bool measures = !std::holds_alternative<Fixed>(op.scale_mode) && mode == mode::qat;
-  report(state, measures && !op.axis ? 3 : 2);
+  bool reads_twice = false;
+  if constexpr (std::is_same_v<X, FakeQuantize>) {
+    reads_twice =
+        !std::holds_alternative<Fixed>(op.scale_mode) && mode == mode::qat && !op.axis;
+  }
+  report(state, reads_twice ? 3 : 2);
 }
 
-void backward(benchmark::State& state, const FakeQuantize& op) {
+template <class X>
+void backward(benchmark::State& state, const X& op) {
   Bench bench(op);
   op.forward(bench.binding(default_threads()))({.mode = mode::qat});
   const Kernel kernel = op.backward(bench.binding(default_threads()));
   for (auto _ : state) kernel({.mode = mode::qat});
-  report(state, 2);
+  report(state, std::is_same_v<X, FakeQuantize> ? 2 : 3);
 }
 
 const FakeQuantize tensor_batch{.ste = Ste::ClippedIdentity};
@@ -142,5 +153,12 @@ BENCHMARK_CAPTURE(backward, channel_ema, channel_ema)->UseRealTime();
 BENCHMARK_CAPTURE(backward, group_64_ema, group_ema)->UseRealTime();
 BENCHMARK_CAPTURE(backward, affine_ema, affine_ema)->UseRealTime();
 BENCHMARK_CAPTURE(backward, affine_group_128_ema, affine_group_ema)->UseRealTime();
+const FakeQuantizeLSQ lsq_tensor{};
+const FakeQuantizeLSQ lsq_channel{.axis = 0};
+const FakeQuantizePACT pact_tensor{};
+BENCHMARK_CAPTURE(forward, lsq_tensor, lsq_tensor, mode::qat)->UseRealTime();
+BENCHMARK_CAPTURE(backward, lsq_tensor, lsq_tensor)->UseRealTime();
+BENCHMARK_CAPTURE(backward, lsq_channel, lsq_channel)->UseRealTime();
+BENCHMARK_CAPTURE(backward, pact_tensor, pact_tensor)->UseRealTime();
 
 }  // namespace

@@ -1,78 +1,130 @@
 #include "qtape/ops/core/learned_kernels.h"
 
 #include <algorithm>
+#include <bit>
+#include <type_traits>
 
 #include "qtape/ops/core/isa.h"
+#include "qtape/ops/core/prefetch.h"
 #include "qtape/ops/core/vectorize.h"
 
 namespace qtape {
 namespace {
 
-constexpr int lanes = 16;
+// More than a vector has, so that GCC sees a loop in a row and not so many scalars.
+constexpr int lanes = 64;
+
+/// Choices are made by bit masks: written as conditions they become branches, and then GCC does
+/// not vectorise the loop.
+template <class T>
+using Mask = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+template <class T>
+inline Mask<T> mask_of(bool condition) {
+  return Mask<T>{0} - static_cast<Mask<T>>(condition);
+}
+/// `value` where the mask is set, else +0.
+template <class T>
+inline T where(Mask<T> mask, T value) {
+  return std::bit_cast<T>(std::bit_cast<Mask<T>>(value) & mask);
+}
+
+/// `a` where the mask is set, else `b`.
+template <class T>
+inline T either(Mask<T> mask, T a, T b) {
+  return std::bit_cast<T>((std::bit_cast<Mask<T>>(a) & mask) |
+                          (std::bit_cast<Mask<T>>(b) & ~mask));
+}
 
 /// What one element gives.
 template <class T>
 struct Terms {
-  bool inside = false;
+  Mask<T> inside = 0;
   T first = 0;
   T second = 0;
 };
 
 template <bool HalfEven, bool Exact>
 struct StepSize {
+  /// What elements of one channel share.
   template <class T>
-  static Terms<T> terms(T x, T dy, const QuantizeRun<T>& r, int64_t c) {
+  struct Channel {
+    T scale, inverse, low, high, mask_low, mask_high;
+    Mask<T> by_value;
+    bool away;
+  };
+  template <class T>
+  static Channel<T> channel(const QuantizeRun<T>& r, int64_t c) {
     const T scale = r.scale[c];
     const T low = r.q_min - r.zero_point[c];
     const T high = r.q_max - r.zero_point[c];
-    const T v = Exact ? x / scale : x * r.inverse[c];
-    const T bounded = clamp_near(v, low, high);
-    const T rounded = HalfEven ? round_half_even(bounded) : round_half(bounded, r.away);
-    const T judged = r.mask_by_value ? x : rounded;
-    const T unit = r.mask_by_value ? scale : T(1);
-    const bool inside = (judged >= low * unit) & (judged <= high * unit);
-    const bool number = x == x;
-    const T clamped = clamp_code(rounded, low, high);
-    const T first = dy * (inside ? clamped - v : clamped);
-    return {inside, number ? first : T(0), number && !inside ? dy : T(0)};
+    const Mask<T> by_value = mask_of<T>(r.mask_by_value);
+    const T unit = either(by_value, scale, T(1));
+    return {scale, r.inverse[c], low, high, low * unit, high * unit, by_value, r.away};
+  }
+  template <class T>
+  static Terms<T> terms(T x, T dy, const Channel<T>& c) {
+    const T v = Exact ? x / c.scale : x * c.inverse;
+    const T bounded = clamp_near(v, c.low, c.high);
+    const T rounded = HalfEven ? round_half_even(bounded) : round_half(bounded, c.away);
+    const T judged = either(c.by_value, x, rounded);
+    const Mask<T> inside = mask_of<T>(judged >= c.mask_low) & mask_of<T>(judged <= c.mask_high);
+    const Mask<T> counts = mask_of<T>(x == x);
+    const T step = clamp_code(rounded, c.low, c.high) - where(inside, v);
+    return {inside, where(counts, dy * step), where(counts & ~inside, dy)};
   }
 };
 
 struct Clipping {
   template <class T>
-  static Terms<T> terms(T x, T dy, const QuantizeRun<T>& r, int64_t c) {
-    const T a = r.clip[c];
-    const bool is_signed = r.q_min < T(0);
-    const T low = is_signed ? -a : T(0);
-    const bool above = x >= a;
-    const bool below = is_signed & (x <= low);
-    const bool inside = (x >= low) & !above & !below;
-    const T first = above ? dy : below ? -dy : T(0);
-    return {inside, first, T(0)};
+  struct Channel {
+    T alpha;
+    Mask<T> is_signed;
+  };
+  template <class T>
+  static Channel<T> channel(const QuantizeRun<T>& r, int64_t c) {
+    return {r.clip[c], mask_of<T>(r.q_min < T(0))};
+  }
+  /// The lower end is outside for signed ranges, as the upper is; 0 is inside for others.
+  template <class T>
+  static Terms<T> terms(T x, T dy, const Channel<T>& c) {
+    const Mask<T> above = mask_of<T>(x >= c.alpha);
+    const Mask<T> below = mask_of<T>(x <= -c.alpha) & c.is_signed;
+    const Mask<T> negative = mask_of<T>(x < T(0)) & ~c.is_signed;
+    const Mask<T> number = mask_of<T>(x == x);
+    return {number & ~(above | below | negative), where(above, dy) - where(below, dy), T(0)};
   }
 };
 
-template <class Rule, Target target, class S, class T>
-inline Terms<T> learn_element(const S* x, const S* dy, S* dx, int64_t i,
-                              const QuantizeRun<T>& r, int64_t c) {
-  const T upstream = Storage<S>::load(dy[i]);
-  const Terms<T> t = Rule::template terms<T>(Storage<S>::load(x[i]), upstream, r, c);
-  if constexpr (target == Target::Unwanted) return t;
-  const T gradient = t.inside ? upstream : T(0);
-  const T old = target == Target::Add ? Storage<S>::load(dx[i]) : T(0);
-  dx[i] = Storage<S>::store(target == Target::Add ? old + gradient : gradient);
-  return t;
+template <Target target, class S, class T>
+inline void put(S* dx, T upstream, Mask<T> inside) {
+  if constexpr (target == Target::Unwanted) return;
+  const T gradient = where(inside, upstream);
+  const T old = target == Target::Add ? Storage<S>::load(*dx) : T(0);
+  *dx = Storage<S>::store(target == Target::Add ? old + gradient : gradient);
 }
 
 template <class Rule, Target target, class S, class T>
-inline void learn_row(const S* x, const S* dy, S* dx, int count, const QuantizeRun<T>& r,
-                      int64_t c, T* first, T* second) {
+inline void learn_row(const S* x, const S* dy, S* dx, int count,
+                      const typename Rule::template Channel<T>& c, T* first, T* second) {
   QTAPE_INDEPENDENT
   for (int j = 0; j < count; ++j) {
-    const Terms<T> t = learn_element<Rule, target>(x, dy, dx, int64_t{j}, r, c);
+    const T upstream = Storage<S>::load(dy[j]);
+    const Terms<T> t = Rule::template terms<T>(Storage<S>::load(x[j]), upstream, c);
+    put<target>(dx + j, upstream, t.inside);
     first[j] += t.first;
     second[j] += t.second;
   }
+}
+
+/// The sum of all lanes, halves first.
+template <class T>
+inline T sum(T* a) {
+  for (int width = lanes / 2; width >= 16; width /= 2) {
+    for (int j = 0; j < width; ++j) a[j] += a[j + width];
+  }
+  T total = 0;
+  for (int j = 0; j < 16; ++j) total += a[j];
+  return total;
 }
 
 template <class Rule, Target target, class S, class T>
@@ -81,22 +133,34 @@ inline void learn_segments(const S* x, const S* dy, S* dx, int64_t n, const Quan
   int64_t c = r.channel;
   for (int64_t begin = 0; begin < n; begin += r.segment) {
     const int64_t end = std::min(n, begin + r.segment);
+    const auto channel = Rule::template channel<T>(r, c);
     alignas(64) T a[lanes] = {};
     alignas(64) T b[lanes] = {};
     int64_t i = begin;
     for (; i + lanes <= end; i += lanes) {
-      learn_row<Rule, target>(x + i, dy + i, dx + i, lanes, r, c, a, b);
+      prefetch_reads(x + i, lanes * static_cast<int64_t>(sizeof(S)));
+      prefetch_reads(dy + i, lanes * static_cast<int64_t>(sizeof(S)));
+      learn_row<Rule, target, S, T>(x + i, dy + i, dx + i, lanes, channel, a, b);
     }
-    learn_row<Rule, target>(x + i, dy + i, dx + i, static_cast<int>(end - i), r, c, a, b);
-    T sum_a = 0;
-    T sum_b = 0;
-    for (int j = 0; j < lanes; ++j) {
-      sum_a += a[j];
-      sum_b += b[j];
-    }
-    *first++ = sum_a;
-    *second++ = sum_b;
+    learn_row<Rule, target, S, T>(x + i, dy + i, dx + i, static_cast<int>(end - i), channel, a,
+                                  b);
+    *first++ = sum(a);
+    *second++ = sum(b);
     c = c + 1 == r.channels ? 0 : c + 1;
+  }
+}
+
+template <class Rule, Target target, class S, class T>
+inline void learn_columns(const S* x, const S* dy, S* dx, int64_t n, const QuantizeRun<T>& r,
+                          T* first, T* second) {
+  QTAPE_INDEPENDENT
+  for (int64_t i = 0; i < n; ++i) {
+    const T upstream = Storage<S>::load(dy[i]);
+    const Terms<T> t = Rule::template terms<T>(Storage<S>::load(x[i]), upstream,
+                                               Rule::template channel<T>(r, i));
+    put<target>(dx + i, upstream, t.inside);
+    first[i] += t.first;
+    second[i] += t.second;
   }
 }
 
@@ -108,12 +172,7 @@ auto learned_loop() {
          T* second) {
         const QuantizeRun<T> r = *run;
         if constexpr (columns) {
-          QTAPE_INDEPENDENT
-          for (int64_t i = 0; i < n; ++i) {
-            const Terms<T> t = learn_element<Rule, target>(x, dy, dx, i, r, i);
-            first[i] += t.first;
-            second[i] += t.second;
-          }
+          learn_columns<Rule, target>(x, dy, dx, n, r, first, second);
         } else {
           learn_segments<Rule, target>(x, dy, dx, n, r, first, second);
         }

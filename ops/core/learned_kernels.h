@@ -10,7 +10,7 @@ namespace qtape {
 enum class Target : uint8_t { Unwanted, Write, Add };
 
 /// With scales by segment `first` and `second` are written, one number per segment begun; with
-/// scales by column they are added to, one number per element. Sums run over 16 lanes whatever
+/// scales by column they are added to, one number per element. Sums run over 64 lanes whatever
 /// the instruction set. n <= quantize_run. dx may be dy, and
 /// null when unwanted.
 template <class S>
