@@ -175,7 +175,7 @@ inline void quantize_column_block(const typename V::Element* x, typename V::Elem
 template <class V>
 inline void quantize(const typename V::Element* x, typename V::Element* y, uint64_t* mask,
                      int64_t n, const QuantizeRun<typename V::T>& r) {
-  Cursor<typename V::T> cursor{r.channel, r.segment,
+  Cursor<typename V::T> cursor{r.channel, r.left > 0 ? r.left : r.segment,
                                element_grid<V>(r, V::columns ? 0 : r.channel)};
   for (int64_t i = 0; i < n; i += block) {
     const int count = static_cast<int>(std::min(block, n - i));
