@@ -95,8 +95,13 @@ class Planner {
     }
   }
 
+  TensorType gradient(size_t i) const { return gradient_type(node(i).type, keeps_[i]); }
+
   bool flows(size_t i, size_t k) const {
-    return slots_[i][k].differentiable && is_float(graph_[node(i).operands[k]].type.dtype);
+    const size_t operand = at(node(i).operands[k]);
+    const bool taken =
+        keeps_[operand].codes ? slots_[i][k].codes : is_float(node(operand).type.dtype);
+    return slots_[i][k].differentiable && taken;
   }
 
   /// A gradient flows through what depends on a parameter and leads to a root.
@@ -104,7 +109,7 @@ class Planner {
     std::vector<bool> trains(values_.size());
     for (size_t i = 0; i < values_.size(); ++i) {
       trains[i] = std::holds_alternative<Parameter>(node(i).op);
-      for (size_t k = 0; k < node(i).operands.size() && is_float(node(i).type.dtype); ++k) {
+      for (size_t k = 0; k < node(i).operands.size() && is_float(gradient(i).dtype); ++k) {
         if (flows(i, k) && trains[at(node(i).operands[k])]) trains[i] = true;
       }
     }
@@ -196,7 +201,7 @@ class Planner {
         options_.accumulate_gradients && std::holds_alternative<Parameter>(graph_[operand].op);
     return contributions_[at(operand)] == 1 && !accumulates &&
            std::ranges::find(options_.roots, operand) == options_.roots.end() &&
-           graph_[operand].type.bytes() == node(i).type.bytes();
+           gradient(at(operand)).bytes() == gradient(i).bytes();
   }
 
   /// A new home for the gradient of node i, first written at `begin`: a parameter's own memory
@@ -207,7 +212,7 @@ class Planner {
     if (std::holds_alternative<Parameter>(node(last).op)) {
       return {-1, NodeId{static_cast<int32_t>(last)}};
     }
-    return {new_buffer(node(i).type.bytes(), begin, backward_time(i)), NodeId{}};
+    return {new_buffer(gradient(i).bytes(), begin, backward_time(i)), NodeId{}};
   }
 
   void place_gradients() {

@@ -139,7 +139,7 @@ void Tape::backward() {
     const Node& node = graph_[root];
     check_node(root, node.type.elements() == 1,
                "backward without dy needs a scalar root, got {}", node.type);
-    dispatch_compute(node.type.dtype, [&]<class T>() {
+    dispatch_compute(seed_type(root).dtype, [&]<class T>() {
       const T one = 1;
       seed_gradient(root, std::as_bytes(std::span(&one, 1)), dtype_of<T>);
     });
@@ -149,7 +149,7 @@ void Tape::backward() {
 
 void Tape::clear_seeds() {
   for (NodeId root : options_.roots) {
-    const auto bytes = static_cast<size_t>(graph_[root].type.bytes());
+    const auto bytes = static_cast<size_t>(seed_type(root).bytes());
     std::memset(address(plan_.nodes[index_of(root)].gradient, true), 0, bytes);
   }
 }
@@ -157,13 +157,20 @@ void Tape::clear_seeds() {
 void Tape::seed_gradient(NodeId root, std::span<const std::byte> dy, DType dtype) {
   check_node(root, std::ranges::find(options_.roots, root) != options_.roots.end(),
              "is not a root of this tape");
-  check_dtype(root, dtype);
-  const TensorType& type = graph_[root].type;
+  const TensorType type = seed_type(root);
+  check_node(root, type.dtype == dtype, "has a gradient of {}, accessed as {}", type,
+             to_string_view(dtype));
   check_node(root, static_cast<int64_t>(dy.size()) == type.bytes(),
              "dy has {} elements, expected {}",
              static_cast<int64_t>(dy.size()) / size_of(dtype), type.elements());
   if (dy.empty()) return;
   std::memcpy(address(plan_.nodes[index_of(root)].gradient, true), dy.data(), dy.size());
+}
+
+TensorType Tape::seed_type(NodeId root) const {
+  const Node& node = graph_[root];
+  return std::visit([&](const auto& op) { return gradient_type(node.type, op.keep()); },
+                    node.op);
 }
 
 void Tape::run_backward() {

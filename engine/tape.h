@@ -58,7 +58,8 @@ class Tape {
   /// Runs all gradients back from the roots, which must be scalars, with dy = 1. Needs a
   /// forward before it.
   void backward();
-  /// The same from one root alone, with the upstream gradient `dy` of the root's shape.
+  /// The same from one root alone, with the upstream gradient `dy` of the root's shape; T is
+  /// the root's dtype, float where the root is integer codes.
   template <class T>
   void backward(NodeId root, std::span<const T> dy) {
     clear_seeds();
@@ -108,6 +109,8 @@ class Tape {
   };
 
   size_t index_of(NodeId id) const;
+  /// The type of the gradient of `root`.
+  TensorType seed_type(NodeId root) const;
   size_t elements(NodeId id) const { return static_cast<size_t>(graph_[id].type.elements()); }
   /// Nothing is formatted, and so nothing allocated, while `condition` holds.
   template <class... Args>

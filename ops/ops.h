@@ -7,6 +7,7 @@
 #include "qtape/ops/add_bias.h"
 #include "qtape/ops/cast.h"
 #include "qtape/ops/clamp.h"
+#include "qtape/ops/dequantize.h"
 #include "qtape/ops/div.h"
 #include "qtape/ops/dropout.h"
 #include "qtape/ops/exp.h"
@@ -25,6 +26,7 @@
 #include "qtape/ops/mean_squared_error.h"
 #include "qtape/ops/mul.h"
 #include "qtape/ops/neg.h"
+#include "qtape/ops/quantize.h"
 #include "qtape/ops/relu.h"
 #include "qtape/ops/reshape.h"
 #include "qtape/ops/sigmoid.h"
@@ -49,7 +51,7 @@ using Op = std::variant<
     Sum, Mean, Max,
     Softmax, LogSoftmax, SoftmaxCrossEntropy, MeanSquaredError,
     Dropout, StopGradient, Cast,
-    FakeQuantize, FakeQuantizeLSQ, FakeQuantizePACT>;
+    FakeQuantize, FakeQuantizeLSQ, FakeQuantizePACT, Quantize, Dequantize>;
 // clang-format on
 
 /// The op's name, as in files and messages.

@@ -125,3 +125,29 @@ TEST_CASE("allocation: nor do steps with affine, grouped and learned quantizers"
     CHECK(allocated_by_steps(test::make_classifier({.weight = weight, .input = input})) == 0);
   }
 }
+
+TEST_CASE("allocation: a training step through integer codes allocates nothing") {
+  using namespace qtape;
+  Graph graph;
+  const NodeId x =
+      graph.add(Parameter{.shape = {300, 401}, .initializer = init::Fill{0.3}}, {}, "x");
+  const NodeId scale = graph.add(State{.shape = {401}, .value = 0.1}, {}, "scale");
+  const NodeId zero_point = graph.add(State{.shape = {401}, .value = 2}, {}, "zero_point");
+  const NodeId q = graph.add(Quantize{.bits = 4, .axis = 1, .scheme = Scheme::Affine},
+                             {x, scale, zero_point});
+  const NodeId y =
+      graph.add(Dequantize{.axis = 1, .scheme = Scheme::Affine}, {q, scale, zero_point});
+  graph.add(Mean{}, {y}, "loss");
+  Parameters parameters(graph, 1);
+  Tape tape(graph, parameters, {.roots = {graph.at("loss")}, .threads = 2});
+  const auto step = [&] {
+    tape.forward(mode::qat);
+    tape.backward();
+  };
+  step();
+  ours = 0;
+  counting = true;
+  for (int i = 0; i < 10; ++i) step();
+  counting = false;
+  CHECK(ours.load() == 0);
+}

@@ -39,6 +39,7 @@ struct Slot {
   std::string_view name;
   bool differentiable = true;
   Access access = Access::Read;
+  bool codes = false;  ///< takes integer codes and gives them a gradient, see Keep::codes
 };
 
 /// Operand types in slot order.
@@ -51,7 +52,16 @@ struct Keep {
   bool forward_in_place = false;   ///< the output may overwrite operand 0
   bool backward_in_place = false;  ///< the gradient of operand 0 may overwrite dy
   bool view = false;               ///< the output is operand 0, bit for bit
+  /// The output is integer codes whose gradient is f32. It comes through slots with
+  /// Slot::codes only; to all others integers are constant.
+  bool codes = false;
 };
+
+/// The type of an output's gradient: the output's own, and f32 for codes. Where it is no float
+/// there is no gradient.
+inline TensorType gradient_type(const TensorType& output, const Keep& keep) {
+  return keep.codes ? TensorType{DType::F32, output.shape} : output;
+}
 
 /// Bytes that an op needs beside its operands and its output.
 struct Footprint {
@@ -92,7 +102,7 @@ struct Step {
 /// What an op's `forward` and `backward` return: runs one step, without allocating or throwing.
 using Kernel = std::function<void(const Step&)>;
 
-/// Where a gradient goes. `data` is null when nobody wants it.
+/// Where a gradient, of type gradient_type, goes. `data` is null when nobody wants it.
 struct Gradient {
   std::byte* data = nullptr;
   bool accumulate = false;  ///< add to what is there instead of overwriting it
@@ -104,7 +114,7 @@ struct Binding {
   TensorType output;                     ///< output type
   std::span<std::byte* const> operands;  ///< operand values; in backward only the kept ones
   std::byte* result = nullptr;           ///< output value; in backward only when kept
-  std::byte* dy = nullptr;               ///< backward: gradient of the output
+  std::byte* dy = nullptr;               ///< backward: gradient of the output, gradient_type
   std::span<const Gradient> gradients;   ///< backward: where each operand's gradient goes
   std::byte* saved = nullptr;            ///< Footprint::saved bytes
   std::byte* scratch = nullptr;          ///< Footprint::scratch bytes

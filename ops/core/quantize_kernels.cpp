@@ -40,6 +40,15 @@ struct Version {
   static constexpr bool plain = Plain;
 };
 
+/// `first` ? a : b, in bits: where several choices are the same for all elements, GCC 12 does
+/// not vectorise over columns if they are written as choices.
+template <class T>
+inline T either(bool first, T a, T b) {
+  using Word = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+  const Word mask = first ? ~Word{0} : Word{0};
+  return std::bit_cast<T>((std::bit_cast<Word>(a) & mask) | (std::bit_cast<Word>(b) & ~mask));
+}
+
 template <class V>
 inline ElementGrid<typename V::T> element_grid(const QuantizeRun<typename V::T>& r, int64_t c) {
   using T = typename V::T;
@@ -51,16 +60,16 @@ inline ElementGrid<typename V::T> element_grid(const QuantizeRun<typename V::T>&
     e.low = r.q_min - zero_point;
     e.high = r.q_max - zero_point;
   } else {
-    const T offset = r.before ? T(0) : zero_point;
-    e.shift = r.before ? zero_point : T(0);
+    const T offset = either(r.before, T(0), zero_point);
+    e.shift = either(r.before, zero_point, T(0));
     e.low = r.q_min - offset;
     e.high = r.q_max - offset;
-    e.out_shift = r.codes ? -offset : e.shift;
-    e.out_scale = r.codes ? T(1) : e.scale;
+    e.out_shift = either(r.codes, -offset, e.shift);
+    e.out_scale = either(r.codes, T(1), e.scale);
   }
   if constexpr (V::masked) {
-    const T unit = r.mask_by_value ? e.scale : T(1);
-    const T shift = V::plain || !r.mask_by_value ? T(0) : e.shift;
+    const T unit = either(r.mask_by_value, e.scale, T(1));
+    const T shift = V::plain ? T(0) : either(r.mask_by_value, e.shift, T(0));
     e.mask_low = (e.low - shift - r.slack_low) * unit;
     e.mask_high = (e.high - shift + r.slack_high) * unit;
   }
@@ -80,7 +89,7 @@ inline typename V::Element quantize_element(typename V::Element x,
   const T bounded = clamp_near(v, e.low, e.high);
   const T rounded = V::half_even ? round_half_even(bounded) : round_half(bounded, r.away);
   if constexpr (V::masked) {
-    const T judged = r.mask_by_value ? value : rounded;
+    const T judged = either(r.mask_by_value, value, rounded);
     inside = static_cast<uint32_t>(judged >= e.mask_low) &
              static_cast<uint32_t>(judged <= e.mask_high);
   }
@@ -166,7 +175,7 @@ inline void quantize_column_block(const typename V::Element* x, typename V::Elem
 template <class V>
 inline void quantize(const typename V::Element* x, typename V::Element* y, uint64_t* mask,
                      int64_t n, const QuantizeRun<typename V::T>& r) {
-  Cursor<typename V::T> cursor{r.channel, r.segment,
+  Cursor<typename V::T> cursor{r.channel, r.left > 0 ? r.left : r.segment,
                                element_grid<V>(r, V::columns ? 0 : r.channel)};
   for (int64_t i = 0; i < n; i += block) {
     const int count = static_cast<int>(std::min(block, n - i));
@@ -335,6 +344,7 @@ auto select_version() {
           prefetch_writes(dx + i, bytes);
           const int64_t rows = std::min<int64_t>(block_rows, (n - i) / lanes);
           int k = 0;
+          QTAPE_INDEPENDENT
           for (; k < rows; ++k) {
             const int64_t at = i + k * lanes;
             select_row<S, accumulate>(dy + at, dx + at, bits, k, lanes);

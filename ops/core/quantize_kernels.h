@@ -24,6 +24,7 @@ struct QuantizeRun {
   const T* zero_point = nullptr;
   const T* clip = nullptr;         ///< clipping values, for clipping_loop alone
   int64_t segment = quantize_run;  ///< consecutive elements of one channel
+  int64_t left = 0;                ///< elements of the first segment; 0: all of them
   int64_t channel = 0;             ///< of the first segment
   int64_t channels = 1;            ///< after which segments begin at channel 0 again
   T q_min = 0;

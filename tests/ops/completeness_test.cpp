@@ -112,7 +112,9 @@ TEST_CASE("ops: missing attributes take their defaults") {
   });
 }
 
-TEST_CASE("ops: every op that passes a gradient has a case in the gradient table") {
+// A gradient of codes is a straight-through estimate, of which differences know nothing:
+// quantize_test.cpp has its formulas.
+TEST_CASE("ops: every op that passes a gradient of floats has a case in the gradient table") {
   for_each_op([&]<class T>(const T& op) {
     const auto slots = op.slots();
     const bool passes =
@@ -120,8 +122,9 @@ TEST_CASE("ops: every op that passes a gradient has a case in the gradient table
     const bool tested = std::ranges::any_of(test::grad_cases(), [](const test::GradCase& c) {
       return std::holds_alternative<T>(c.op);
     });
+    const bool codes = op.keep().codes || std::ranges::any_of(slots, &Slot::codes);
     const std::string name(T::name);
     CAPTURE(name);
-    CHECK(passes == tested);
+    CHECK((passes && !codes) == tested);
   });
 }

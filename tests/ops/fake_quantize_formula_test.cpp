@@ -123,26 +123,6 @@ void check_against_oracle(const FakeQuantize& op, T scale, T zero_point) {
   CHECK(wrong_masks == 0);
 }
 
-/// The channel of an element from its coordinates.
-size_t channel_of(size_t i, const Shape& shape, const FakeQuantize& op) {
-  if (!op.axis) return 0;
-  std::vector<size_t> at(static_cast<size_t>(shape.rank()));
-  for (int a = shape.rank() - 1; a >= 0; --a) {
-    at[static_cast<size_t>(a)] = i % static_cast<size_t>(shape[a]);
-    i /= static_cast<size_t>(shape[a]);
-  }
-  const int axis = *op.axis < 0 ? *op.axis + shape.rank() : *op.axis;
-  if (!op.group_size) return at[static_cast<size_t>(axis)];
-  const auto group = static_cast<size_t>(*op.group_size);
-  size_t channel = 0;
-  for (int a = 0; a < shape.rank(); ++a) {
-    const bool grouped = a == axis;
-    const auto extent = static_cast<size_t>(shape[a]) / (grouped ? group : 1);
-    channel = channel * extent + at[static_cast<size_t>(a)] / (grouped ? group : 1);
-  }
-  return channel;
-}
-
 /// One observed call of a quantizer whose scales come from the data.
 void check_granularity(const FakeQuantize& op, const Shape& shape) {
   CAPTURE(to_string(shape));
@@ -157,7 +137,7 @@ void check_granularity(const FakeQuantize& op, const Shape& shape) {
     bench.backward();
     std::vector<ValueRange<float>> ranges(bench.scales().size());
     for (size_t i = 0; i < bench.x.size(); ++i) {
-      ranges[channel_of(i, shape, op)].merge({bench.x[i], bench.x[i]});
+      ranges[test::oracle_channel(i, shape, op)].merge({bench.x[i], bench.x[i]});
     }
     size_t wrong = 0;
     for (size_t c = 0; c < ranges.size(); ++c) {
@@ -166,7 +146,7 @@ void check_granularity(const FakeQuantize& op, const Shape& shape) {
     }
     CHECK(wrong == 0);
     for (size_t i = 0; i < bench.x.size(); ++i) {
-      const auto q = bench.qparams(static_cast<int64_t>(channel_of(i, shape, op)));
+      const auto q = bench.qparams(static_cast<int64_t>(test::oracle_channel(i, shape, op)));
       wrong += bits_of(bench.y[i]) == bits_of(test::oracle_fake(bench.x[i], q, op)) ? 0 : 1;
       const bool inside = op.ste == Ste::Identity || test::oracle_inside(bench.x[i], q, op);
       wrong += (bench.dx[i] == 1.0f) == inside ? 0 : 1;

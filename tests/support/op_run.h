@@ -106,14 +106,18 @@ class OpRun {
         options_(options),
         types_(std::move(types)),
         output_(op_.infer(types_)),
+        upstream_(gradient_type(output_, op_.keep())),
         y_(output_.bytes()),
-        dy_(output_.bytes()),
+        dy_(upstream_.bytes()),
         saved_(op_.footprint(types_).saved),
-        scratch_(op_.footprint(types_).scratch) {
+        scratch_(op_.footprint(types_).scratch),
+        record_(op_.footprint(types_).record) {
+    const std::vector<Slot> slots = op_.slots();
     for (size_t i = 0; i < types_.size(); ++i) {
       operands_.emplace_back(types_[i].bytes());
       operands_[i].store(types_[i].dtype, operands[i]);
-      gradients_.emplace_back(types_[i].bytes());
+      downstream_.push_back(gradient_type(types_[i], {.codes = slots[i].codes}));
+      gradients_.emplace_back(downstream_[i].bytes());
     }
   }
 
@@ -142,13 +146,14 @@ class OpRun {
       const bool wanted = slots[i].differentiable && static_cast<int>(i) != options_.unwanted;
       gradients.push_back({wanted ? gradients_[i].data() : nullptr, options_.accumulate});
       if (options_.accumulate) {
-        gradients_[i].store(types_[i].dtype,
+        gradients_[i].store(downstream_[i].dtype,
                             Values(static_cast<size_t>(types_[i].elements()), 0.5));
       }
     }
-    const bool shared = options_.in_place && keep.backward_in_place && same_size();
+    const bool shared = options_.in_place && keep.backward_in_place &&
+                        downstream_[0].bytes() == upstream_.bytes();
     const Memory& upstream = shared ? gradients_[0] : dy_;
-    upstream.store(output_.dtype, dy);
+    upstream.store(upstream_.dtype, dy);
     Binding b = binding();
     b.operands = addresses_;
     b.result = keep.output ? value().data() : nullptr;
@@ -158,7 +163,7 @@ class OpRun {
     addresses_.clear();
     std::vector<Values> result;
     for (size_t i = 0; i < types_.size(); ++i) {
-      result.push_back(gradients[i].data ? gradients_[i].load(types_[i].dtype) : Values{});
+      result.push_back(gradients[i].data ? gradients_[i].load(downstream_[i].dtype) : Values{});
     }
     return result;
   }
@@ -178,6 +183,7 @@ class OpRun {
     b.output = output_;
     b.saved = saved_.data();
     b.scratch = scratch_.data();
+    b.record = record_.data();
     b.status = &status_;
     b.stream = 3;
     b.threads = options_.threads;
@@ -191,7 +197,9 @@ class OpRun {
   RunOptions options_;
   std::vector<TensorType> types_;
   TensorType output_;
-  Memory y_, dy_, saved_, scratch_;
+  TensorType upstream_;                 // of dy
+  std::vector<TensorType> downstream_;  // of the operands' gradients
+  Memory y_, dy_, saved_, scratch_, record_;
   std::vector<Memory> operands_, gradients_;
   std::vector<std::byte*> addresses_;
   NodeStatus status_;

@@ -91,6 +91,26 @@ QParams<T> oracle_qparams(T min, T max, const FakeQuantize& op) {
   return {scale, static_cast<T>(zero < q_min ? q_min : zero > q_max ? q_max : zero)};
 }
 
+/// The channel of element i from its coordinates.
+inline size_t oracle_channel(size_t i, const Shape& shape, const FakeQuantize& op) {
+  if (!op.axis) return 0;
+  std::vector<size_t> at(static_cast<size_t>(shape.rank()));
+  for (int a = shape.rank() - 1; a >= 0; --a) {
+    at[static_cast<size_t>(a)] = i % static_cast<size_t>(shape[a]);
+    i /= static_cast<size_t>(shape[a]);
+  }
+  const int axis = *op.axis < 0 ? *op.axis + shape.rank() : *op.axis;
+  if (!op.group_size) return at[static_cast<size_t>(axis)];
+  const auto group = static_cast<size_t>(*op.group_size);
+  size_t channel = 0;
+  for (int a = 0; a < shape.rank(); ++a) {
+    const bool grouped = a == axis;
+    const auto extent = static_cast<size_t>(shape[a]) / (grouped ? group : 1);
+    channel = channel * extent + at[static_cast<size_t>(a)] / (grouped ? group : 1);
+  }
+  return channel;
+}
+
 /// max(max|x| / denominator, floor) over finite x, in T, for a symmetric op.
 template <class T>
 T oracle_scale(T max_abs, const FakeQuantize& op) {

@@ -1,0 +1,296 @@
+// Quantize and Dequantize against FakeQuantize and the independent formulas.
+#include "qtape/ops/quantize.h"
+
+#include <doctest/doctest.h>
+
+#include <bit>
+#include <limits>
+
+#include "qtape/tests/support/quantize_trial.h"
+
+using namespace qtape;
+using test::OpRun;
+using test::Trial;
+using test::Values;
+
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
+
+size_t differences(const Values& got, const Values& expected) {
+  REQUIRE(got.size() == expected.size());
+  size_t count = 0;
+  for (size_t i = 0; i < got.size(); ++i) {
+    const bool same = std::bit_cast<uint64_t>(got[i]) == std::bit_cast<uint64_t>(expected[i]);
+    count += same ? 0 : 1;
+  }
+  return count;
+}
+
+/// Codes, values and gradients of one quantizer.
+template <class S>
+void check_trial(const Quantize& op, const Shape& shape, size_t turn,
+                 test::RunOptions options = {}) {
+  using T = typename Storage<S>::Compute;
+  const Trial<S> trial(op, shape, turn);
+  const T base = options.accumulate ? T(0.5) : T(0);
+  const Values dy = test::random_values(shape.elements(), turn);
+  auto quantize = trial.quantize(options);
+  auto dequantize = trial.dequantize(options);
+  const size_t wrong_codes = differences(quantize.forward(), trial.codes());
+  const size_t wrong_values = differences(dequantize.forward(), trial.faked());
+  const size_t wrong_dx = differences(quantize.backward(dy)[0], trial.dx(dy, base));
+  const size_t wrong_dq = differences(dequantize.backward(dy)[0], trial.dq(dy, base));
+  const bool fault =
+      quantize.status().fault.text != nullptr || dequantize.status().fault.text != nullptr;
+  if (wrong_codes + wrong_values + wrong_dx + wrong_dq == 0 && !fault) return;
+  CAPTURE(to_string(TensorType{dtype_of<S>, shape}));
+  CAPTURE(op.bits);
+  CAPTURE(op.axis.value_or(99));
+  CAPTURE(op.group_size.value_or(0));
+  CAPTURE(to_string_view(op.range));
+  CAPTURE(to_string_view(op.scheme));
+  CAPTURE(to_string_view(op.rounding));
+  CAPTURE(to_string_view(op.division));
+  CAPTURE(to_string_view(op.zero_point));
+  CAPTURE(to_string_view(op.mask));
+  CHECK_FALSE(fault);
+  CHECK(wrong_codes == 0);
+  CHECK(wrong_values == 0);
+  CHECK(wrong_dx == 0);
+  CHECK(wrong_dq == 0);
+}
+
+/// Calls `f(op)` with every combination of the attributes that decide codes and masks.
+template <class F>
+void for_each_quantize(F f) {
+  for (auto scheme : {Scheme::Symmetric, Scheme::Affine}) {
+    for (auto placement : {ZeroPoint::AfterRounding, ZeroPoint::BeforeRounding}) {
+      for (auto mask : {MaskRule::Code, MaskRule::Value}) {
+        for (auto rounding : {Rounding::HalfEven, Rounding::HalfAway, Rounding::HalfUp}) {
+          for (auto division : {Division::Exact, Division::Reciprocal}) {
+            for (auto range : {CodeRange::Narrow, CodeRange::Full, CodeRange::Unsigned}) {
+              for (int bits : {1, 2, 3, 4, 8, 9, 16}) {
+                if (bits == 1 && range != CodeRange::Unsigned) continue;
+                f(Quantize{bits, {}, {}, range, scheme, rounding, division, placement, mask});
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+const std::vector<Granularity> granularities = {{},     {0, {}}, {1, {}}, {2, {}}, {-2, 7},
+                                                {2, 5}, {1, 1},  {0, 3},  {-1, 1}};
+
+template <class S>
+void check_every_combination() {
+  size_t turn = 0;
+  for_each_quantize([&](Quantize op) {
+    for (const Granularity& granularity : granularities) {
+      op.axis = granularity.axis;
+      op.group_size = granularity.group_size;
+      const bool accumulate = ++turn % 3 == 0;
+      check_trial<S>(op, {3, 35, 5}, turn, {.accumulate = accumulate});
+    }
+  });
+}
+
+/// Text of the fault of one forward, and what came out.
+template <class X>
+std::string fault_of(OpRun<X>& run) {
+  const Values y = run.forward();
+  const Fault& fault = run.status().fault;
+  if (fault.text == nullptr) return "no fault";
+  CHECK(y == Values(y.size(), 0.0));
+  return fmt::format(fmt::runtime(fault.text), fmt::arg("index", fault.index),
+                     fmt::arg("value", fault.value));
+}
+
+template <class X>
+std::string error_of(const X& op, const std::vector<TensorType>& inputs) {
+  try {
+    op.infer(inputs);
+  } catch (const GraphError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+}  // namespace
+
+TEST_CASE("quantize: f32, every combination: codes, values and gradients, bit for bit") {
+  check_every_combination<float>();
+}
+TEST_CASE("quantize: f64, every combination: codes, values and gradients, bit for bit") {
+  check_every_combination<double>();
+}
+TEST_CASE("quantize: f16, every combination: codes, values and gradients, bit for bit") {
+  check_every_combination<Half>();
+}
+TEST_CASE("quantize: bf16, every combination: codes, values and gradients, bit for bit") {
+  check_every_combination<BHalf>();
+}
+
+TEST_CASE("quantize: large tensors are cut anywhere, by any number of threads") {
+  struct Case {
+    Shape shape;
+    Granularity granularity;
+  };
+  const std::vector<Case> cases = {{{0}, {}},
+                                   {{0, 3}, {1, {}}},
+                                   {{}, {}},
+                                   {{5001}, {}},
+                                   {{70003}, {}},
+                                   {{3, 20000}, {0, {}}},
+                                   {{64, 768}, {0, {}}},
+                                   {{700, 100}, {0, {}}},
+                                   {{130, 16}, {0, {}}},
+                                   {{4, 40000}, {1, {}}},
+                                   {{1400, 48}, {1, {}}},
+                                   {{300, 224}, {1, 32}},
+                                   {{64, 48}, {1, 16}},
+                                   {{2, 40000}, {1, 20000}},
+                                   {{2, 300, 7}, {1, 3}},
+                                   {{3, 21000, 2}, {1, {}}}};
+  for (const Case& c : cases) {
+    for (int threads : {1, 3}) {
+      for (auto mask : {MaskRule::Code, MaskRule::Value}) {
+        const Quantize op{.bits = 4,
+                          .axis = c.granularity.axis,
+                          .group_size = c.granularity.group_size,
+                          .scheme = Scheme::Affine,
+                          .mask = mask};
+        check_trial<float>(op, c.shape, 1, {.threads = threads});
+        check_trial<float>(op, c.shape, 2, {.threads = threads, .in_place = true});
+        check_trial<double>(op, c.shape, 3, {.threads = threads});
+        check_trial<Half>(op, c.shape, 4, {.threads = threads, .accumulate = true});
+      }
+    }
+  }
+}
+
+TEST_CASE("quantize: golden codes and gradients") {
+  const std::vector<TensorType> types = {{DType::F32, {8}}, {DType::F32, {1}}};
+  const Values x = {0.25, 0.75, -0.75, 3.5, 3.8, 1e30, -4.0, -infinity};
+  OpRun<Quantize> run({.bits = 4, .range = CodeRange::Full}, types, {x, {0.5}});
+  CHECK(run.forward() == Values{0, 2, -2, 7, 7, 7, -8, -8});
+  CHECK(run.output() == TensorType{DType::S8, {8}});
+  CHECK(run.status().applied);
+  // 1 / s is part of the gradient: a code moves by 2 where x moves by 1.
+  CHECK(run.backward(Values(8, 3.0))[0] == Values{6, 6, 6, 6, 0, 0, 6, 0});
+  OpRun<Dequantize> back({}, {{DType::S8, {3}}, {DType::F32, {1}}}, {{-128, 3, 127}, {0.5}});
+  CHECK(back.forward() == Values{-64, 1.5, 63.5});
+  CHECK(back.backward({3, 4, -1})[0] == Values{1.5, 2, -0.5});
+}
+
+TEST_CASE("quantize: the codes' dtype follows bits and range") {
+  const std::vector<TensorType> types = {{DType::F16, {2, 3}}, {DType::F32, {1}}};
+  for (int bits = 2; bits <= 16; ++bits) {
+    CAPTURE(bits);
+    const DType is_signed = bits <= 8 ? DType::S8 : DType::S16;
+    const DType is_unsigned = bits <= 8 ? DType::U8 : DType::U16;
+    CHECK(Quantize{.bits = bits}.infer(types) == TensorType{is_signed, {2, 3}});
+    CHECK(Quantize{.bits = bits, .range = CodeRange::Unsigned}.infer(types) ==
+          TensorType{is_unsigned, {2, 3}});
+  }
+}
+
+TEST_CASE("quantize: NaN has no code: a fault at the first one, and the zero point's code") {
+  for (DType dtype : {DType::F32, DType::F64, DType::F16}) {
+    for (int threads : {1, 3}) {
+      const DType scales = scale_dtype(dtype);
+      Values x(70000, 1.0);
+      for (size_t i : {69999u, 41000u, 40000u}) x[i] = not_a_number;
+      const Quantize op{.axis = 0, .range = CodeRange::Unsigned, .scheme = Scheme::Affine};
+      OpRun<Quantize> run(op, {{dtype, {2, 35000}}, {scales, {2}}, {scales, {2}}},
+                          {x, {0.5, 0.25}, {3, 7}}, {.threads = threads});
+      const Values codes = run.forward();
+      CHECK(std::string(run.status().fault.text) ==
+            "x of element {index} is NaN: it has no code");
+      CHECK(run.status().fault.index == 40000);
+      Values expected(35000, 5.0);
+      expected.resize(70000, 11.0);
+      for (size_t i : {69999u, 41000u, 40000u}) expected[i] = 7;
+      CHECK(codes == expected);
+      const Values dx = run.backward(Values(70000, 1.0))[0];
+      CHECK(dx[40000] == 0);
+      CHECK(dx[40001] == 4);
+    }
+  }
+}
+
+TEST_CASE("quantize: scales and zero points that cannot be used are faults") {
+  const TensorType two{DType::F32, {2}};
+  const std::string needs = "; it and its inverse must be positive and finite";
+  const std::string needs_code = "; it must be one of the codes";
+  const auto quantized = [&](double scale, double zero_point) {
+    const Quantize op{.bits = 4, .axis = 0, .scheme = Scheme::Affine};
+    OpRun<Quantize> run(op, {two, two, two}, {{1, 2}, {1, scale}, {0, zero_point}});
+    return fault_of(run);
+  };
+  const auto dequantized = [&](double scale, double zero_point) {
+    const Dequantize op{.axis = 0, .scheme = Scheme::Affine};
+    OpRun<Dequantize> run(op, {{DType::U8, {2}}, two, two},
+                          {{1, 2}, {1, scale}, {0, zero_point}});
+    return fault_of(run);
+  };
+  CHECK(quantized(1, 7) == "no fault");
+  CHECK(dequantized(1, 255) == "no fault");
+  for (const auto& [scale, text] :
+       std::vector<std::pair<double, std::string>>{{0, "0"},
+                                                   {-1, "-1"},
+                                                   {infinity, "inf"},
+                                                   {not_a_number, "nan"},
+                                                   {0x1p-149, "1.401298464324817e-45"}}) {
+    CHECK(quantized(scale, 0) == "scale of channel 1 is " + text + needs);
+    CHECK(dequantized(scale, 0) == "scale of channel 1 is " + text + needs);
+  }
+  CHECK(quantized(1, 8) == "zero point of channel 1 is 8" + needs_code);
+  CHECK(quantized(1, -8) == "zero point of channel 1 is -8" + needs_code);
+  CHECK(quantized(1, 0.5) == "zero point of channel 1 is 0.5" + needs_code);
+  CHECK(quantized(1, not_a_number) == "zero point of channel 1 is nan" + needs_code);
+  CHECK(dequantized(1, 256) == "zero point of channel 1 is 256" + needs_code);
+  CHECK(dequantized(1, -1) == "zero point of channel 1 is -1" + needs_code);
+  CHECK(dequantized(1, 1.5) == "zero point of channel 1 is 1.5" + needs_code);
+}
+
+TEST_CASE("quantize: attributes and operands that cannot be are refused") {
+  const TensorType x{DType::F32, {4, 6}};
+  const TensorType one{DType::F32, {1}};
+  const TensorType six{DType::F32, {6}};
+  CHECK(error_of(Quantize{}, {x, one}) == "no error");
+  CHECK(error_of(Quantize{}, {{DType::S8, {4}}, one}) ==
+        "expected f32, f64, f16 or bf16, got s8");
+  CHECK(error_of(Quantize{.bits = 1}, {x, one}) ==
+        "bits must be in 2..16 for range Narrow, got 1");
+  CHECK(error_of(Quantize{.bits = 17, .range = CodeRange::Unsigned}, {x, one}) ==
+        "bits must be in 1..16 for range Unsigned, got 17");
+  CHECK(error_of(Quantize{.axis = 2}, {x, one}) == "axis 2 is out of range for rank 2");
+  CHECK(error_of(Quantize{.axis = 1, .group_size = 4}, {x, one}) ==
+        "group_size 4 must be at least 1 and divide axis 1, which has 6");
+  CHECK(error_of(Quantize{.group_size = 2}, {x, one}) == "group_size needs an axis");
+  CHECK(error_of(Quantize{.axis = 1}, {x, one}) == "scale must be f32[6], got f32[1]");
+  CHECK(error_of(Quantize{}, {{DType::F64, {4}}, one}) == "scale must be f64[1], got f32[1]");
+  CHECK(error_of(Quantize{.axis = 1, .scheme = Scheme::Affine}, {x, six, one}) ==
+        "zero_point must be f32[6], got f32[1]");
+  const TensorType q{DType::S8, {4, 6}};
+  CHECK(error_of(Dequantize{}, {q, one}) == "no error");
+  for (DType dtype : {DType::F32, DType::S32}) {
+    CHECK(error_of(Dequantize{}, {{dtype, {4}}, one}) ==
+          "expected s8, u8, s16 or u16, got " + std::string(to_string_view(dtype)));
+  }
+  CHECK(error_of(Dequantize{.dtype = DType::S8}, {q, one}) ==
+        "dtype must be f32, f64, f16 or bf16, got s8");
+  CHECK(error_of(Dequantize{.dtype = DType::F64}, {q, one}) ==
+        "scale must be f64[1], got f32[1]");
+  CHECK(error_of(Dequantize{.dtype = DType::BF16}, {q, one}) == "no error");
+  CHECK(error_of(Dequantize{.axis = -3}, {q, one}) == "axis -3 is out of range for rank 2");
+  CHECK(error_of(Dequantize{.axis = 1, .group_size = 5}, {q, one}) ==
+        "group_size 5 must be at least 1 and divide axis 1, which has 6");
+  CHECK(error_of(Dequantize{.scheme = Scheme::Affine}, {q, one, six}) ==
+        "zero_point must be f32[1], got f32[6]");
+}
