@@ -64,10 +64,8 @@ class ScaleOperands {
     for (int64_t c = 0; c < channels_; ++c) {
       const QParams<T> q{scale_[c], zero_point_ == nullptr ? T(0) : zero_point_[c]};
       if (!is_usable_scale(q.scale)) {
-        return {
-            "scale of channel {index} is {value}; it and its inverse must be positive and "
-            "finite",
-            c, static_cast<double>(q.scale)};
+        return {"scale of channel {index} is {value}; it must be a positive normal number", c,
+                static_cast<double>(q.scale)};
       }
       if (!is_code(q.zero_point)) {
         return {"zero point of channel {index} is {value}; it must be one of the codes", c,

@@ -1,11 +1,10 @@
 #include "qtape/ops/core/learned_kernels.h"
 
 #include <algorithm>
-#include <bit>
-#include <type_traits>
 
 #include "qtape/ops/core/isa.h"
 #include "qtape/ops/core/prefetch.h"
+#include "qtape/ops/core/select.h"
 #include "qtape/ops/core/vectorize.h"
 
 namespace qtape {
@@ -13,27 +12,6 @@ namespace {
 
 // More than a vector has, so that GCC sees a loop in a row and not so many scalars.
 constexpr int lanes = 64;
-
-/// Choices are made by bit masks: written as conditions they become branches, and then GCC does
-/// not vectorise the loop.
-template <class T>
-using Mask = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
-template <class T>
-inline Mask<T> mask_of(bool condition) {
-  return Mask<T>{0} - static_cast<Mask<T>>(condition);
-}
-/// `value` where the mask is set, else +0.
-template <class T>
-inline T where(Mask<T> mask, T value) {
-  return std::bit_cast<T>(std::bit_cast<Mask<T>>(value) & mask);
-}
-
-/// `a` where the mask is set, else `b`.
-template <class T>
-inline T either(Mask<T> mask, T a, T b) {
-  return std::bit_cast<T>((std::bit_cast<Mask<T>>(a) & mask) |
-                          (std::bit_cast<Mask<T>>(b) & ~mask));
-}
 
 /// What one element gives.
 template <class T>

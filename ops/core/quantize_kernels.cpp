@@ -4,10 +4,10 @@
 #include <bit>
 #include <cstring>
 #include <limits>
-#include <type_traits>
 
 #include "qtape/ops/core/isa.h"
 #include "qtape/ops/core/prefetch.h"
+#include "qtape/ops/core/select.h"
 #include "qtape/ops/core/vectorize.h"
 
 namespace qtape {
@@ -40,19 +40,13 @@ struct Version {
   static constexpr bool plain = Plain;
 };
 
-/// `first` ? a : b, in bits: where several choices are the same for all elements, GCC 12 does
-/// not vectorise over columns if they are written as choices.
-template <class T>
-inline T either(bool first, T a, T b) {
-  using Word = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
-  const Word mask = first ? ~Word{0} : Word{0};
-  return std::bit_cast<T>((std::bit_cast<Word>(a) & mask) | (std::bit_cast<Word>(b) & ~mask));
-}
-
 template <class V>
 inline ElementGrid<typename V::T> element_grid(const QuantizeRun<typename V::T>& r, int64_t c) {
   using T = typename V::T;
   const T zero_point = r.zero_point[c];
+  [[maybe_unused]] const Mask<T> before = mask_of<T>(r.before);
+  [[maybe_unused]] const Mask<T> codes = mask_of<T>(r.codes);
+  [[maybe_unused]] const Mask<T> by_value = mask_of<T>(r.mask_by_value);
   ElementGrid<T> e = {};
   e.scale = r.scale[c];
   e.inverse = V::exact ? T(0) : r.inverse[c];
@@ -60,16 +54,16 @@ inline ElementGrid<typename V::T> element_grid(const QuantizeRun<typename V::T>&
     e.low = r.q_min - zero_point;
     e.high = r.q_max - zero_point;
   } else {
-    const T offset = either(r.before, T(0), zero_point);
-    e.shift = either(r.before, zero_point, T(0));
+    const T offset = where(~before, zero_point);
+    e.shift = where(before, zero_point);
     e.low = r.q_min - offset;
     e.high = r.q_max - offset;
-    e.out_shift = either(r.codes, -offset, e.shift);
-    e.out_scale = either(r.codes, T(1), e.scale);
+    e.out_shift = either(codes, -offset, e.shift);
+    e.out_scale = either(codes, T(1), e.scale);
   }
   if constexpr (V::masked) {
-    const T unit = either(r.mask_by_value, e.scale, T(1));
-    const T shift = V::plain ? T(0) : either(r.mask_by_value, e.shift, T(0));
+    const T unit = either(by_value, e.scale, T(1));
+    const T shift = V::plain ? T(0) : where(by_value, e.shift);
     e.mask_low = (e.low - shift - r.slack_low) * unit;
     e.mask_high = (e.high - shift + r.slack_high) * unit;
   }
@@ -89,7 +83,7 @@ inline typename V::Element quantize_element(typename V::Element x,
   const T bounded = clamp_near(v, e.low, e.high);
   const T rounded = V::half_even ? round_half_even(bounded) : round_half(bounded, r.away);
   if constexpr (V::masked) {
-    const T judged = either(r.mask_by_value, value, rounded);
+    const T judged = either(mask_of<T>(r.mask_by_value), value, rounded);
     inside = static_cast<uint32_t>(judged >= e.mask_low) &
              static_cast<uint32_t>(judged <= e.mask_high);
   }

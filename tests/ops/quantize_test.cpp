@@ -225,7 +225,7 @@ TEST_CASE("quantize: NaN has no code: a fault at the first one, and the zero poi
 
 TEST_CASE("quantize: scales and zero points that cannot be used are faults") {
   const TensorType two{DType::F32, {2}};
-  const std::string needs = "; it and its inverse must be positive and finite";
+  const std::string needs = "; it must be a positive normal number";
   const std::string needs_code = "; it must be one of the codes";
   const auto quantized = [&](double scale, double zero_point) {
     const Quantize op{.bits = 4, .axis = 0, .scheme = Scheme::Affine};
