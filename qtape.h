@@ -1,9 +1,10 @@
-// Everything: graphs, tapes, files, optimizers and calibration.
+// Everything: graphs, tapes, files, optimizers, calibration and integer arithmetic.
 #pragma once
 
 #include "qtape/calibrate/calibration.h"
 #include "qtape/calibrate/report.h"
 #include "qtape/calibrate/sensitivity.h"
+#include "qtape/deploy/requantize.h"
 #include "qtape/engine/graph.h"
 #include "qtape/engine/insert_quantizers.h"
 #include "qtape/engine/layers.h"

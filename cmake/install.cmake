@@ -1,8 +1,8 @@
 include(CMakePackageConfigHelpers)
-install(TARGETS qtape_ops qtape_engine qtape_optim qtape_calibrate qtape_all EXPORT qtape_targets
+install(TARGETS qtape_ops qtape_engine qtape_optim qtape_calibrate qtape_deploy qtape_all EXPORT qtape_targets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT qtape_targets NAMESPACE qtape:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/qtape)
-foreach(directory ops engine optim calibrate)
+foreach(directory ops engine optim calibrate deploy)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/${directory}
     DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/qtape FILES_MATCHING PATTERN "*.h")
 endforeach()

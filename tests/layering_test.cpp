@@ -51,7 +51,7 @@ bool starts_with_any(const std::string& text, const std::vector<std::string>& pr
                              [&](const std::string& p) { return text.starts_with(p); });
 }
 
-const std::vector<std::string> library = {"ops", "engine", "optim", "calibrate"};
+const std::vector<std::string> library = {"ops", "engine", "optim", "calibrate", "deploy"};
 
 }  // namespace
 
@@ -63,6 +63,7 @@ TEST_CASE("layers: each folder includes only those below it") {
        {"qtape/optim/", "qtape/engine/parameters.h", "qtape/engine/settings.h",
         "qtape/ops/core/"}},
       {"calibrate", {"qtape/ops/", "qtape/engine/", "qtape/calibrate/"}},
+      {"deploy", {"qtape/ops/", "qtape/engine/", "qtape/deploy/"}},
       {"examples", {"qtape/"}},
       {"tools", {"qtape/"}}};
   for (const auto& [folder, targets] : allowed) {

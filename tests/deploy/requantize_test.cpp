@@ -1,0 +1,160 @@
+// Requantization of every profile against exact rational arithmetic.
+#include "qtape/deploy/requantize.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+#include <tuple>
+#include <vector>
+
+#include "qtape/ops/core/error.h"
+#include "qtape/ops/core/random.h"
+#include "qtape/tests/support/errors.h"
+
+using namespace qtape;
+
+namespace {
+
+__extension__ using Wide = __int128;
+
+constexpr int64_t s32_min = std::numeric_limits<int32_t>::min();
+constexpr int64_t s32_max = std::numeric_limits<int32_t>::max();
+
+int32_t limited(Wide v) {
+  return static_cast<int32_t>(v < s32_min ? Wide{s32_min} : v > s32_max ? Wide{s32_max} : v);
+}
+
+Wide floor_shift(Wide v, int shift) { return v >> shift; }
+
+/// v / 2^shift to nearest, ties away from zero.
+Wide away(Wide v, int shift) {
+  if (shift == 0) return v;
+  const Wide half = Wide{1} << (shift - 1);
+  return v >= 0 ? (v + half) >> shift : -((-v + half) >> shift);
+}
+
+int32_t oracle_single(int64_t acc, const Multiplier& m) {
+  const int shift = 31 - m.exponent;
+  return limited(floor_shift(Wide{acc} * m.mantissa + (Wide{1} << (shift - 1)), shift));
+}
+
+int32_t oracle_double(int64_t acc, const Multiplier& m) {
+  const int left = m.exponent > 0 ? m.exponent : 0;
+  const int right = m.exponent < 0 ? -m.exponent : 0;
+  const int32_t first = limited(Wide{acc} << left);
+  const Wide high = floor_shift(Wide{first} * m.mantissa + (Wide{1} << 30), 31);
+  return limited(away(high, right));
+}
+
+double half_even(double v) { return std::nearbyint(v); }
+
+int32_t oracle_float(int64_t acc, const Multiplier& m) {
+  return limited(static_cast<Wide>(half_even(double{static_cast<float>(acc) * m.ratio})));
+}
+
+std::vector<int64_t> sums() {
+  std::vector<int64_t> all = {0, 1, -1, 2, -2, 127, -128, s32_max, s32_min, s32_max - 1, 3};
+  const Random random(3, 3);
+  for (uint64_t i = 0; i < 3000; ++i) {
+    const int bits = 1 + static_cast<int>(i % 31);
+    const auto magnitude = static_cast<int64_t>(random.below(i, uint64_t{1} << bits));
+    all.push_back(i % 2 == 0 ? magnitude : -magnitude);
+  }
+  return all;
+}
+
+const std::vector<double> ratios = {
+    1.0,    0.5,  0.25,   0.75,    1.0 / 3, 0.0123,        1e-4, 3.7e-9, 0x1.8p-2,
+    1.9999, 7.25, 1000.5, 0x1p-31, 0.99999, 0x1.fffffep-1, 2.0,  0x1p-8, 0.00390625001};
+
+}  // namespace
+
+TEST_CASE("requantize: Single and Double equal exact arithmetic") {
+  for (double ratio : ratios) {
+    const Multiplier m = multiplier_of(ratio, 1.0);
+    CAPTURE(ratio);
+    int wrong = 0;
+    for (int64_t acc : sums()) {
+      wrong += requantize(acc, m, Profile::Single) == oracle_single(acc, m) ? 0 : 1;
+      wrong += requantize(acc, m, Profile::Double) == oracle_double(acc, m) ? 0 : 1;
+    }
+    CHECK(wrong == 0);
+  }
+}
+
+TEST_CASE("requantize: wide sums, as 16-bit activations give, equal exact arithmetic") {
+  const Random random(5, 5);
+  for (double ratio : ratios) {
+    const Multiplier m = multiplier_of(ratio, 1.0);
+    int wrong = 0;
+    for (uint64_t i = 0; i < 1000; ++i) {
+      const auto magnitude = static_cast<int64_t>(random.below(i, uint64_t{1} << 47));
+      const int64_t acc = i % 2 == 0 ? magnitude : -magnitude;
+      wrong += requantize(acc, m, Profile::Single) == oracle_single(acc, m) ? 0 : 1;
+      wrong += requantize(acc, m, Profile::Double) == oracle_double(acc, m) ? 0 : 1;
+    }
+    CHECK(wrong == 0);
+  }
+}
+
+TEST_CASE("requantize: Float rounds one product to even, Onnx a quotient of a product") {
+  const double sum_scale = 0.1 * 0.003;
+  const Multiplier m = multiplier_of(sum_scale, 0.07);
+  int wrong = 0;
+  for (int64_t acc : sums()) {
+    wrong += requantize(acc, m, Profile::Float) == oracle_float(acc, m) ? 0 : 1;
+    const float x = static_cast<float>(acc) * static_cast<float>(sum_scale);
+    const auto expected = limited(static_cast<Wide>(half_even(double{x / 0.07f})));
+    wrong += requantize(acc, m, Profile::Onnx) == expected ? 0 : 1;
+  }
+  CHECK(wrong == 0);
+  const Multiplier half = multiplier_of(0.5, 1.0);
+  for (auto [acc, even, single, twice] :
+       std::vector<std::tuple<int64_t, int32_t, int32_t, int32_t>>{
+           {1, 0, 1, 1}, {3, 2, 2, 2}, {-1, 0, 0, 0}, {-3, -2, -1, -1}, {5, 2, 3, 3}}) {
+    CHECK(requantize(acc, half, Profile::Float) == even);
+    CHECK(requantize(acc, half, Profile::Onnx) == even);
+    CHECK(requantize(acc, half, Profile::Single) == single);
+    CHECK(requantize(acc, half, Profile::Double) == twice);
+  }
+}
+
+TEST_CASE("requantize: results beyond s32 are limited") {
+  const Multiplier m = multiplier_of(100.0, 1.0);
+  for (auto profile : {Profile::Float, Profile::Single, Profile::Onnx}) {
+    CHECK(requantize(s32_max, m, profile) >= s32_max - 128);
+    CHECK(requantize(-(largest_sum - 1), m, profile) <= s32_min + 128);
+  }
+  // 100 = 0.78125 2^7: Double limits the shifted sum and only then multiplies.
+  CHECK(requantize(s32_max, m, Profile::Double) == 1677721599);
+  CHECK(requantize(-(largest_sum - 1), m, Profile::Double) == -1677721600);
+}
+
+TEST_CASE("requantize: a mantissa represents its ratio to 31 bits") {
+  for (double ratio : ratios) {
+    const Multiplier m = multiplier_of(ratio, 1.0);
+    CHECK(m.mantissa >= int32_t{1} << 30);
+    const double represented = std::ldexp(static_cast<double>(m.mantissa), m.exponent - 31);
+    CHECK(std::fabs(represented - ratio) <= std::ldexp(ratio, -31));
+  }
+  // The ratio just below 1 rounds up to the next power of two.
+  const Multiplier m = multiplier_of(1.0 - 0x1p-40, 1.0);
+  CHECK(m.mantissa == int32_t{1} << 30);
+  CHECK(m.exponent == 1);
+}
+
+TEST_CASE("requantize: scales and ratios that cannot be are refused") {
+  const auto error = [](double sum_scale, double output_scale) {
+    return test::error_text<ArgumentError>(
+        [&] { (void)multiplier_of(sum_scale, output_scale); });
+  };
+  CHECK(error(0, 1) ==
+        "scales must be positive and normal f32, got 0 for the sums and 1 for the output");
+  CHECK(error(1, -2).find("got 1 for the sums and -2") != std::string::npos);
+  CHECK(error(1, std::nan("")) != "no error");
+  CHECK(error(1e-45, 1) != "no error");
+  CHECK(error(1e10, 1) ==
+        "the ratio of the scales 10000000000 and 1 must be in [2^-32, 2^15), got 10000000000");
+  CHECK(error(1e-12, 1e3) != "no error");
+}
