@@ -19,15 +19,14 @@ struct Observed {
   std::vector<Observer> observers;
 };
 
-std::string name_of_node(const Graph& graph, NodeId id) {
-  const std::string& label = graph[id].label;
-  return label.empty() ? fmt::format("%{}", id.index) : label;
-}
-
 std::vector<NodeId> calibratable(const Graph& graph) {
   std::vector<NodeId> found;
   for (NodeId id : quantizers(graph)) {
-    if (graph[id].operands.size() > 1) found.push_back(id);
+    const std::vector<NodeId>& operands = graph[id].operands;
+    const bool settable = std::all_of(operands.begin() + 1, operands.end(), [&](NodeId each) {
+      return is_persistent(graph[each].op);
+    });
+    if (operands.size() > 1 && settable) found.push_back(id);
   }
   check(!found.empty(), "the graph has no quantizers with states to calibrate");
   return found;
@@ -46,7 +45,7 @@ class Observation {
                     .observers = {}};
       const Op& source = graph_[each.x].op;
       each.constant = is_persistent(source) || std::holds_alternative<Constant>(source);
-      for (const ObserverMethod& method : methods_of(name_of_node(graph_, id))) {
+      for (const ObserverMethod& method : methods_of(graph_.name(id))) {
         each.observers.emplace_back(method, grid_of(graph_, id), each.map.channels);
       }
       observed_.push_back(std::move(each));
@@ -54,6 +53,7 @@ class Observation {
   }
 
   std::vector<Observed>& nodes() { return observed_; }
+  int64_t batch_count() const { return batch_count_; }
 
   /// One float pass over all batches.
   void run(Tape& tape, const BatchSource& batches,
@@ -70,6 +70,7 @@ class Observation {
       if (on_batch) on_batch({"observe", index + 1, 0, stages});
     }
     require<ArgumentError>(index > 0, "calibration needs at least one batch, got none");
+    batch_count_ = index;
     require_calibrated();
   }
 
@@ -103,6 +104,7 @@ class Observation {
   const Graph& graph_;
   std::vector<Observed> observed_;
   std::vector<float> widened_;
+  int64_t batch_count_ = 0;
 };
 
 /// Fills the states of one quantizer from an observer.
@@ -115,14 +117,14 @@ void apply(Tape& tape, NodeId id, const Observer& observer) {
 }
 
 NodeCalibration result_of(Tape& tape, NodeId id, const Observer& observer) {
-  return {id, name_of_node(tape.graph(), id), observer.method(),
+  return {id, tape.graph().name(id), observer.method(),
           qparams(tape.graph(), tape.parameters(), id), observer.non_finite()};
 }
 
 void check_patterns(const Graph& graph, const CalibrationOptions& options) {
   for (const MethodChoice& choice : options.by_name) {
     const bool used = std::ranges::any_of(calibratable(graph), [&](NodeId id) {
-      return matches(choice.pattern, name_of_node(graph, id));
+      return matches(choice.pattern, graph.name(id));
     });
     require<ArgumentError>(used, "pattern '{}' matches no quantizer with states",
                            choice.pattern);
@@ -139,35 +141,48 @@ ObserverMethod method_for(const CalibrationOptions& options, const std::string& 
 /// The float outputs of a graph without quantizers, and how far quantized ones are from them.
 class OutputError {
  public:
-  OutputError(Tape& tape, const BatchSource& batches)
-      : batches_(batches), tape_(tape.graph(), tape.parameters(), {.threads = tape.threads()}) {
+  OutputError(Tape& tape, const BatchSource& batches, int64_t batch_count)
+      : batches_(batches),
+        batch_count_(batch_count),
+        tape_(tape.graph(), tape.parameters(), {.threads = tape.threads()}) {
     for (NodeId id : tape_.graph().outputs()) {
       const TensorType& type = tape_.graph()[id].type;
       if (is_compute(type.dtype)) outputs_.push_back(id);
     }
     check(!outputs_.empty(), "the graph has no f32 or f64 outputs to compare");
-    for (int64_t i = 0; batches_(tape_, i); ++i) {
+    int64_t count = 0;
+    for (; count < batch_count_ && batches_(tape_, count); ++count) {
       tape_.forward(mode::float_eval);
       each_value([&](double value) { expected_.push_back(value); });
     }
+    require_same_batches(count);
   }
 
   /// Sum of squared differences over all batches.
   double measure(const std::function<void(int64_t batch)>& on_batch) {
     double sum = 0;
     size_t next = 0;
-    for (int64_t i = 0; batches_(tape_, i); ++i) {
+    int64_t count = 0;
+    for (; count < batch_count_ && batches_(tape_, count); ++count) {
       tape_.forward(mode::eval);
       each_value([&](double value) {
         const double difference = value - expected_[next++];
         sum += difference * difference;
       });
-      on_batch(i + 1);
+      on_batch(count + 1);
     }
+    require_same_batches(count);
     return std::isnan(sum) ? std::numeric_limits<double>::infinity() : sum;
   }
 
  private:
+  void require_same_batches(int64_t count) const {
+    require<ArgumentError>(
+        count == batch_count_,
+        "every pass needs the same batches: the first had {}, a later one {}", batch_count_,
+        count);
+  }
+
   template <class Visit>
   void each_value(const Visit& visit) const {
     for (NodeId id : outputs_) {
@@ -178,6 +193,7 @@ class OutputError {
   }
 
   const BatchSource& batches_;
+  int64_t batch_count_;
   Tape tape_;
   std::vector<NodeId> outputs_;
   std::vector<double> expected_;
@@ -237,10 +253,10 @@ std::vector<NodeCalibration> search_calibration(
   observation.run(tape, batches, on_batch, stages);
   SavedStates saved(tape, observation.nodes());
   for (const Observed& each : observation.nodes()) apply(tape, each.id, each.observers[0]);
-  OutputError error(tape, batches);
+  OutputError error(tape, batches, observation.batch_count());
   std::vector<NodeCalibration> results;
   for (const Observed& each : observation.nodes()) {
-    const std::string label = name_of_node(tape.graph(), each.id);
+    const std::string label = tape.graph().name(each.id);
     const int64_t stage = static_cast<int64_t>(results.size()) + 1;
     size_t best = 0;
     double least = std::numeric_limits<double>::infinity();

@@ -13,7 +13,8 @@
 namespace qtape {
 
 /// Writes batch `index` (0, 1, ...) to the inputs of `tape`, found by label; false where there
-/// is none, which ends a pass. Passes repeat the same batches.
+/// is none, which ends a pass. Passes repeat the same batches. The tape may need only some
+/// of the graph's inputs, which `Tape::memory` tells; the others have no memory.
 using BatchSource = std::function<bool(Tape& tape, int64_t index)>;
 
 /// A method for the quantizers whose labels match `pattern`.

@@ -26,7 +26,7 @@ class Sums {
         first_code_(static_cast<size_t>(map_.channels)),
         state_(first_code_.size(), Channel::Empty) {
     report_.id = id;
-    report_.label = graph[id].label.empty() ? fmt::format("%{}", id.index) : graph[id].label;
+    report_.label = graph.name(id);
     report_.op = name_of(graph[id].op);
     report_.limits = grid_.limits;
     report_.channels = map_.channels;

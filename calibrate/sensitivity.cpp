@@ -1,7 +1,5 @@
 #include "qtape/calibrate/sensitivity.h"
 
-#include <fmt/format.h>
-
 #include "qtape/engine/quantizers.h"
 
 namespace qtape {
@@ -47,9 +45,7 @@ Sensitivity sensitivity(Tape& tape, const Score& score,
   switches.set_all(false);
   result.all_off = scored();
   for (NodeId id : switches.ids()) {
-    const std::string& label = tape.graph()[id].label;
-    NodeSensitivity each{.id = id,
-                         .label = label.empty() ? fmt::format("%{}", id.index) : label};
+    NodeSensitivity each{.id = id, .label = tape.graph().name(id)};
     switches.set_all(false);
     tape.status(id).enabled = true;
     each.only_on = scored();

@@ -37,6 +37,11 @@ std::string Graph::describe(const Op& op, std::span<const NodeId> operands,
   return text + ")";
 }
 
+std::string Graph::name(NodeId id) const {
+  const std::string& label = (*this)[id].label;
+  return label.empty() ? fmt::format("%{}", id.index) : label;
+}
+
 std::string Graph::describe(NodeId id) const {
   const Node& node = (*this)[id];
   return describe(node.op, node.operands, node.label, id.index);

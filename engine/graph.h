@@ -57,6 +57,8 @@ class Graph {
   /// This graph with another batch extent, every node inferred anew. Throws GraphError.
   Graph with_batch(int64_t batch) const;
 
+  /// /// The label of a node, or `%7` where it has none.
+  std::string name(NodeId id) const;
   /// One line that locates a node: `MatMul %2 'fc1' (%0 'x' f32[8, 4], %1 'fc1.w' f32[5, 3])`.
   std::string describe(NodeId id) const;
 

@@ -1,6 +1,9 @@
 #include "qtape/engine/insert_quantizers.h"
 
+#include <fmt/format.h>
+
 #include <map>
+#include <utility>
 
 #include "qtape/engine/quantizers.h"
 #include "qtape/ops/core/pattern.h"
@@ -11,12 +14,13 @@ namespace {
 template <class T>
 constexpr bool is_quantizer_op = Quantizer<T>;
 
-/// `quantizer` for a weight whose output channels are its last axis.
-Op along_columns(Op quantizer) {
+/// `quantizer` for a matrix whose output channels are its last axis. Throws GraphError for an
+/// axis that the matrix does not have.
+Op along_columns(Op quantizer, const Shape& shape) {
   std::visit(
-      [](auto& op) {
+      [&](auto& op) {
         if constexpr (is_quantizer_op<std::decay_t<decltype(op)>>) {
-          if (op.axis) op.axis = *op.axis == 0 ? -1 : -2;
+          if (op.axis) op.axis = 1 - resolve_axis(*op.axis, shape);
         }
       },
       quantizer);
@@ -59,27 +63,32 @@ class Inserter {
     const std::string stem =
         usual ? weight.label.substr(0, weight.label.size() - suffix.size()) : weight.label;
     if (options_.weight) {
-      const Op op = matmul.transpose_b ? *options_.weight : along_columns(*options_.weight);
-      operands[1] = quantized(node.operands[1], op, weight.label);
+      const bool columns = !matmul.transpose_b && weight.type.shape.rank() == 2;
+      const Op op =
+          columns ? along_columns(*options_.weight, weight.type.shape) : *options_.weight;
+      operands[1] = quantized(node.operands[1], columns, op, weight.label);
     }
     if (options_.input && !is_quantizer(graph_[node.operands[0]].op)) {
-      operands[0] = quantized(node.operands[0], *options_.input, stem + ".input");
+      operands[0] = quantized(node.operands[0], false, *options_.input, stem + ".input");
     }
   }
 
   /// The quantizer behind the copy of x, made where there is none yet.
-  NodeId quantized(NodeId x, const Op& quantizer, const std::string& label) {
-    const auto found = quantized_.find(x);
+  NodeId quantized(NodeId x, bool columns, const Op& quantizer, const std::string& label) {
+    const auto found = quantized_.find({x, columns});
     if (found != quantized_.end()) return found->second;
     ++inserted_;
-    return quantized_[x] = add_quantizer(result_, at(x), quantizer, label);
+    std::string free = label;
+    for (int n = 2; result_.find(free + ".quantized"); ++n)
+      free = fmt::format("{}{}", label, n);
+    return quantized_[{x, columns}] = add_quantizer(result_, at(x), quantizer, free);
   }
 
   const Graph& graph_;
   const InsertOptions& options_;
   Graph result_;
   std::vector<NodeId> copies_;
-  std::map<NodeId, NodeId> quantized_;
+  std::map<std::pair<NodeId, bool>, NodeId> quantized_;
   int inserted_ = 0;
 };
 

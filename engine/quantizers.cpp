@@ -1,6 +1,9 @@
 #include "qtape/engine/quantizers.h"
 
 #include <cmath>
+#include <limits>
+
+#include "qtape/engine/contract.h"
 
 namespace qtape {
 namespace {
@@ -49,6 +52,18 @@ void check_count(const Graph& graph, NodeId id, size_t given) {
   }
 }
 
+double smallest_normal(DType dtype) {
+  return dtype == DType::F64 ? std::numeric_limits<double>::min()
+                             : double{std::numeric_limits<float>::min()};
+}
+
+/// Whether `v` is a finite number of `dtype`.
+bool fits(double v, DType dtype) {
+  const double largest = dtype == DType::F64 ? std::numeric_limits<double>::max()
+                                             : double{std::numeric_limits<float>::max()};
+  return std::fabs(v) <= largest;
+}
+
 void check_qparams(const Graph& graph, NodeId id, std::span<const QParams<double>> qparams) {
   const DType dtype = scale_dtype(type_of_x(graph, id).dtype);
   const Grid grid = grid_of(graph, id);
@@ -57,11 +72,14 @@ void check_qparams(const Graph& graph, NodeId id, std::span<const QParams<double
   const int32_t high = affine ? grid.limits.q_max : 0;
   for (size_t c = 0; c < qparams.size(); ++c) {
     const auto& [scale, zero_point] = qparams[c];
-    const bool normal =
-        dtype == DType::F64 ? std::isnormal(scale) : std::isnormal(static_cast<float>(scale));
-    if (!normal || scale <= 0) {
+    const double span = grid.limits.q_max - grid.limits.q_min;
+    if (!(scale >= smallest_normal(dtype)) || !fits(scale, dtype)) {
       fail<GraphError>("{}: scale {} must be positive and a normal {}, got {}",
                        graph.describe(id), c, to_string_view(dtype), scale);
+    }
+    if (!fits(scale * span, dtype)) {
+      fail<GraphError>("{}: scale {} is too large: {} steps of {} are no {}",
+                       graph.describe(id), c, span, scale, to_string_view(dtype));
     }
     if (!(zero_point >= low && zero_point <= high && std::trunc(zero_point) == zero_point)) {
       fail<GraphError>("{}: zero point {} must be an integer in {}..{}, got {}",
@@ -105,6 +123,11 @@ NodeId add_quantizer(Graph& graph, NodeId x, const Op& quantizer, const std::str
         return {};
       },
       quantizer);
+  check(!graph.find(label + ".quantized"), "label '{}.quantized' is already used", label);
+  std::vector<TensorType> types = {type};
+  for (const QuantizerOperand& operand : operands) types.push_back(operand.type);
+  // Before anything is added: a failure leaves no stray states.
+  (void)contract(quantizer, types);
   std::vector<NodeId> ids = {x};
   for (const QuantizerOperand& operand : operands) {
     const auto& [dtype, shape] = operand.type;
@@ -140,6 +163,14 @@ void set_qparams(const Graph& graph, Parameters& parameters, NodeId id, const Te
     fail<GraphError>("{}: scales must be {}, got {}", graph.describe(id), expected,
                      scales.type);
   }
+  if (static_cast<int64_t>(scales.data.size()) != expected.bytes()) {
+    fail<GraphError>("{}: scales hold {} bytes, {} needs {}", graph.describe(id),
+                     scales.data.size(), expected, expected.bytes());
+  }
+  if (grid_of(graph, id).scheme == Scheme::Affine) {
+    fail<GraphError>("{}: is affine, and a tensor of scales has no zero points",
+                     graph.describe(id));
+  }
   std::vector<QParams<double>> all;
   dispatch_compute(expected.dtype, [&]<class T>() {
     const T* first = reinterpret_cast<const T*>(scales.data.data());
@@ -150,6 +181,9 @@ void set_qparams(const Graph& graph, Parameters& parameters, NodeId id, const Te
 
 std::vector<QParams<double>> qparams(const Graph& graph, const Parameters& parameters,
                                      NodeId id) {
+  if (!is_quantizer(graph[id].op)) {
+    fail<GraphError>("{}: is not a quantizer", graph.describe(id));
+  }
   const auto values = values_of(graph, parameters, id);
   if (values.empty()) return {};
   return visit_quantizer(graph, id,
@@ -159,10 +193,12 @@ std::vector<QParams<double>> qparams(const Graph& graph, const Parameters& param
 void set_ranges(const Graph& graph, Parameters& parameters, NodeId id,
                 std::span<const ValueRange<double>> ranges) {
   check_count(graph, id, ranges.size());
+  const DType dtype = scale_dtype(type_of_x(graph, id).dtype);
   for (size_t c = 0; c < ranges.size(); ++c) {
-    if (!(std::isfinite(ranges[c].min) && std::isfinite(ranges[c].max)) || ranges[c].empty()) {
-      fail<GraphError>("{}: range {} must be finite and not empty, got {} to {}",
-                       graph.describe(id), c, ranges[c].min, ranges[c].max);
+    if (!fits(ranges[c].min, dtype) || !fits(ranges[c].max, dtype) || ranges[c].empty()) {
+      fail<GraphError>("{}: range {} must be finite in {} and not empty, got {} to {}",
+                       graph.describe(id), c, to_string_view(dtype), ranges[c].min,
+                       ranges[c].max);
     }
   }
   const auto values = values_of(graph, parameters, id);

@@ -28,7 +28,8 @@ NodeId add_quantizer(Graph& graph, NodeId x, const Op& quantizer, const std::str
 
 /// Sets the scales, and where the quantizer is affine the zero points, of the node `id`: one
 /// per channel, in channel order. What the node tracks instead (a range, a clipping value) is
-/// set to what gives them. Throws GraphError, having changed nothing, unless every scale is a
+/// set to what gives them, to within a unit in the last place; a scale below the floor acts as
+/// the floor. Throws GraphError, having changed nothing, unless every scale is a
 /// positive normal number of the states' dtype and every zero point is one of the codes; and
 /// for nodes that have no states.
 void set_qparams(const Graph& graph, Parameters& parameters, NodeId id,
@@ -43,7 +44,8 @@ void set_qparams(const Graph& graph, Parameters& parameters, NodeId id, const Te
 std::vector<QParams<double>> qparams(const Graph& graph, const Parameters& parameters,
                                      NodeId id);
 /// Makes the states of the node `id` fit data in `ranges`, one per channel. Throws GraphError,
-/// having changed nothing, for another count and for a range that is empty or not finite.
+/// having changed nothing, for another count and for a range that is empty or not finite in the
+/// states' dtype. After 0 to 0 a running range and an alpha count as not observed.
 void set_ranges(const Graph& graph, Parameters& parameters, NodeId id,
                 std::span<const ValueRange<double>> ranges);
 

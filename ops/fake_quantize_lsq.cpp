@@ -24,6 +24,10 @@ struct Learned {
     scale[c] = q.scale;
     if (zero_point != nullptr) zero_point[c] = q.zero_point;
   }
+  /// As they are, before the floor and rounding.
+  QParams<T> stored(int64_t c) const {
+    return {scale[c], zero_point == nullptr ? T(0) : zero_point[c]};
+  }
   QParams<T> at(int64_t c) const {
     const T magnitude = std::max(std::fabs(scale[c]), static_cast<T>(grid.floor));
     if (zero_point == nullptr) return {magnitude, T(0)};
@@ -113,14 +117,12 @@ class Forward {
         use(c, learned_.at(c), warming);
         continue;
       }
+      const QParams<T> before = learned_.stored(c);
       QParams<T> q = initial(seen_[c]);
       if (!cold) {
-        const QParams<T> old = learned_.at(c);
-        q.scale = decay * old.scale + (T(1) - decay) * q.scale;
-        q.zero_point = decay * old.zero_point + (T(1) - decay) * q.zero_point;
+        q.scale = decay * std::fabs(before.scale) + (T(1) - decay) * q.scale;
+        q.zero_point = decay * before.zero_point + (T(1) - decay) * q.zero_point;
       }
-      const QParams<T> before{learned_.scale[c],
-                              learned_.zero_point == nullptr ? T(0) : learned_.zero_point[c]};
       learned_.set(c, q);
       use(c, learned_.at(c), warming);
       if (!write) learned_.set(c, before);

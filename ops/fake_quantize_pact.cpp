@@ -1,6 +1,7 @@
 #include "qtape/ops/fake_quantize_pact.h"
 
 #include <cmath>
+#include <limits>
 
 #include "qtape/ops/core/copy.h"
 #include "qtape/ops/core/scale_gradients.h"
@@ -61,11 +62,12 @@ class Forward {
   }
 
  private:
-  /// Backward clips at the alpha that forward used; at infinity in the warm-up, where alpha
-  /// gets no gradient and follows the largest value.
-  void use(int64_t c, T alpha) const {
+  /// /// Backward clips at the alpha that forward used. NaN clips nothing: an alpha that is not
+  /// initialised, or follows the data in the warm-up, gets no gradient.
+  void use(int64_t c, T alpha, bool follows = false) const {
     quantizer_.record().use(c, qparams_at(alpha, grid_));
-    quantizer_.record().extra[c] = alpha;
+    const bool trained = alpha > T(0) && !follows;
+    quantizer_.record().extra[c] = trained ? alpha : std::numeric_limits<T>::quiet_NaN();
   }
 
   void follow_data(bool write, double steps_before, bool warming) const {
@@ -82,8 +84,7 @@ class Forward {
         alpha = decay * alpha + (T(1) - decay) * current;
       }
       if (write) alpha_[c] = alpha;
-      use(c, alpha);
-      if (warming) quantizer_.record().extra[c] = std::numeric_limits<T>::infinity();
+      use(c, alpha, warming);
     }
   }
 

@@ -73,6 +73,13 @@ struct Clipping {
   }
 };
 
+/// dx + i, where there is a dx.
+template <Target target, class S>
+inline S* moved(S* dx, int64_t i) {
+  if constexpr (target == Target::Unwanted) return dx;
+  return dx + i;
+}
+
 template <Target target, class S, class T>
 inline void put(S* dx, T upstream, Mask<T> inside) {
   if constexpr (target == Target::Unwanted) return;
@@ -88,7 +95,7 @@ inline void learn_row(const S* x, const S* dy, S* dx, int count,
   for (int j = 0; j < count; ++j) {
     const T upstream = Storage<S>::load(dy[j]);
     const Terms<T> t = Rule::template terms<T>(Storage<S>::load(x[j]), upstream, c);
-    put<target>(dx + j, upstream, t.inside);
+    put<target>(moved<target>(dx, j), upstream, t.inside);
     first[j] += t.first;
     second[j] += t.second;
   }
@@ -118,10 +125,10 @@ inline void learn_segments(const S* x, const S* dy, S* dx, int64_t n, const Quan
     for (; i + lanes <= end; i += lanes) {
       prefetch_reads(x + i, lanes * static_cast<int64_t>(sizeof(S)));
       prefetch_reads(dy + i, lanes * static_cast<int64_t>(sizeof(S)));
-      learn_row<Rule, target, S, T>(x + i, dy + i, dx + i, lanes, channel, a, b);
+      learn_row<Rule, target, S, T>(x + i, dy + i, moved<target>(dx, i), lanes, channel, a, b);
     }
-    learn_row<Rule, target, S, T>(x + i, dy + i, dx + i, static_cast<int>(end - i), channel, a,
-                                  b);
+    learn_row<Rule, target, S, T>(x + i, dy + i, moved<target>(dx, i),
+                                  static_cast<int>(end - i), channel, a, b);
     *first++ = sum(a);
     *second++ = sum(b);
     c = c + 1 == r.channels ? 0 : c + 1;
@@ -136,7 +143,7 @@ inline void learn_columns(const S* x, const S* dy, S* dx, int64_t n, const Quant
     const T upstream = Storage<S>::load(dy[i]);
     const Terms<T> t = Rule::template terms<T>(Storage<S>::load(x[i]), upstream,
                                                Rule::template channel<T>(r, i));
-    put<target>(dx + i, upstream, t.inside);
+    put<target>(moved<target>(dx, i), upstream, t.inside);
     first[i] += t.first;
     second[i] += t.second;
   }

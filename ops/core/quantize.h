@@ -75,8 +75,8 @@ inline constexpr auto enum_names<Denominator> =
 
 /// When an element counts as inside the range.
 enum class MaskRule : uint8_t {
-  Code,  ///< q_min <= round(x / s) <= q_max, both ends in
-  Value  ///< q_min s <= x <= q_max s
+  Code,  ///< q_min <= round(x / s) + zp <= q_max, both ends in
+  Value  ///< (q_min - zp) s <= x <= (q_max - zp) s
 };
 template <>
 inline constexpr auto enum_names<MaskRule> = std::array<std::string_view, 2>{"Code", "Value"};

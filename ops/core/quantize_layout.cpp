@@ -51,10 +51,12 @@ Measurement<S>::Measurement(const QuantizeLayout& layout, const QuantizeLoops<S>
     : layout_(layout),
       loops_(loops),
       totals_(reinterpret_cast<Extremes<T>*>(scratch)),
-      non_finite_(reinterpret_cast<int64_t*>(totals_ + layout.channels())),
-      min_(reinterpret_cast<T*>(non_finite_ + partials(layout))),
-      max_(min_ + partials(layout)),
-      threads_(threads) {}
+      threads_(threads) {
+  if (scratch == nullptr) return;  // of ops that never measure in this way
+  non_finite_ = reinterpret_cast<int64_t*>(totals_ + layout.channels());
+  min_ = reinterpret_cast<T*>(non_finite_ + partials(layout));
+  max_ = min_ + partials(layout);
+}
 
 template <class S>
 std::span<const Extremes<typename Storage<S>::Compute>> Measurement<S>::measure(

@@ -106,9 +106,9 @@ class Measurement {
   QuantizeLayout layout_;
   QuantizeLoops<S> loops_;
   Extremes<T>* totals_;
-  int64_t* non_finite_;  // of each partial measurement, as are the next two
-  T* min_;
-  T* max_;
+  int64_t* non_finite_ = nullptr;  // of each partial measurement, as are the next two
+  T* min_ = nullptr;
+  T* max_ = nullptr;
   int threads_;
 };
 

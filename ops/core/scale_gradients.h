@@ -89,11 +89,13 @@ class ScaleGradients {
     return layout.segments_per_run() > 0 ? layout.segments() : layout.runs();
   }
 
+  S* dx_at(int64_t offset) const { return dx_ == nullptr ? nullptr : dx_ + offset; }
+
   void run_segments() const {
     const int64_t each = std::max<int64_t>(1, layout_.segments_per_run());
     layout_.for_each_run(threads_, [&](int64_t i, const Run& run) {
       const QuantizeRun<T> r = at_run(base_, record_, layout_, run);
-      loop_(x_ + run.offset, dy_ + run.offset, dx_ + run.offset, run.length, &r,
+      loop_(x_ + run.offset, dy_ + run.offset, dx_at(run.offset), run.length, &r,
             first_ + i * each, second_ + i * each);
     });
   }
@@ -106,7 +108,7 @@ class ScaleGradients {
         const int64_t c = layout_.channel_of(offset);
         const QuantizeRun<T> r = at_run(base_, record_, layout_, {.channel = c});
         const int64_t at = g * layout_.channels() + c;
-        loop_(x_ + offset, dy_ + offset, dx_ + offset, row, &r, first_ + at, second_ + at);
+        loop_(x_ + offset, dy_ + offset, dx_at(offset), row, &r, first_ + at, second_ + at);
       }
     });
   }

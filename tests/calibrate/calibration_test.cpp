@@ -189,6 +189,37 @@ TEST_CASE("calibrate: the search is never worse at the outputs than any one meth
         "the search needs candidates, got none");
 }
 
+TEST_CASE("calibrate: a source that ends early in a later pass is refused") {
+  const Graph graph = make_graph();
+  Parameters parameters(graph, 3);
+  Tape tape(graph, parameters, {.threads = 1});
+  (void)calibrate(tape, wave(2));
+  const std::string before = parameters.sha256();
+  int64_t left = 3;
+  const BatchSource once = [&](Tape& t, int64_t index) {
+    return left-- > 0 && wave(2)(t, index);
+  };
+  CHECK(error_text<ArgumentError>([&] {
+          (void)search_calibration(tape, once, {MinMax{}, Mse{}});
+        }) == "every pass needs the same batches: the first had 2, a later one 0");
+  CHECK(parameters.sha256() == before);
+}
+
+TEST_CASE("calibrate: quantizers with constant scales are left out") {
+  Graph graph;
+  const NodeId x = graph.add(Input{.shape = {8, 6}}, {}, "x");
+  const NodeId scale =
+      graph.add(Constant{.value = Tensor::of<float>({1}, std::vector<float>{0.5f})}, {});
+  const NodeId a = graph.add(FakeQuantize{.scale_mode = Fixed{}}, {x, scale});
+  const NodeId b = add_quantizer(graph, a, FakeQuantize{.scale_mode = Fixed{}}, "b");
+  graph.set_outputs({b});
+  Parameters parameters(graph, 3);
+  Tape tape(graph, parameters, {.threads = 1});
+  const auto results = calibrate(tape, wave(2));
+  REQUIRE(results.size() == 1);
+  CHECK(results[0].label == "b.quantized");
+}
+
 TEST_CASE("insert: a float graph gets the quantizers that linear would have made") {
   Graph plain;
   NodeId y = plain.add(Input{.shape = {8, 6}}, {}, "x");
@@ -229,4 +260,50 @@ TEST_CASE("insert: shared inputs are quantized once, and channels follow the wei
   CHECK(quantizers(quantized).size() == 3);
   CHECK(quantized[quantized.at("a.scale")].type.shape == Shape{5});
   CHECK(quantized[quantized.at("b.weight.scale")].type.shape == Shape{5});
+}
+
+TEST_CASE("insert: axes count from either end, and cannot be others") {
+  Graph graph;
+  const NodeId x = graph.add(Input{.shape = {4, 6}}, {}, "x");
+  const NodeId w = graph.add(Parameter{.shape = {6, 5}}, {}, "w");
+  graph.set_outputs({graph.add(MatMul{}, {x, w})});
+  const auto scales = [&](int axis) {
+    const Graph made =
+        insert_quantizers(graph, {.weight = weight.with(&FakeQuantize::axis, axis)});
+    return made[made.at("w.scale")].type.shape[0];
+  };
+  CHECK(scales(0) == 5);
+  CHECK(scales(-2) == 5);
+  CHECK(scales(1) == 6);
+  CHECK(scales(-1) == 6);
+  CHECK(error_text<GraphError>([&] { (void)scales(5); }) ==
+        "axis 5 is out of range for rank 2");
+}
+
+TEST_CASE("insert: one weight with two inputs is quantized once, the inputs each") {
+  Graph graph;
+  const NodeId x = graph.add(Input{.shape = {4, 6}}, {}, "x");
+  const NodeId y = graph.add(Input{.shape = {4, 6}}, {}, "y");
+  const NodeId w = graph.add(Parameter{.shape = {6, 6}}, {}, "fc.weight");
+  const NodeId a = graph.add(MatMul{}, {x, w});
+  const NodeId b = graph.add(MatMul{}, {y, w});
+  const NodeId c = graph.add(MatMul{.transpose_b = true}, {x, w});
+  graph.set_outputs({a, b, c});
+  const Graph made = insert_quantizers(graph, {.weight = weight, .input = input});
+  CHECK(quantizers(made).size() == 4);
+  CHECK(made.find("fc.input2.quantized"));
+  CHECK(made.find("fc.weight2.quantized"));
+}
+
+TEST_CASE("quantizers: a failing add leaves the graph as it was") {
+  Graph graph;
+  const NodeId x = graph.add(Input{.shape = {4, 6}}, {}, "x");
+  const Graph before = graph;
+  CHECK(error_text<GraphError>([&] {
+          (void)add_quantizer(graph, x, FakeQuantize{.bits = 1, .scale_mode = Fixed{}}, "q");
+        }) == "bits must be in 2..16 for range Narrow, got 1");
+  CHECK(graph == before);
+  (void)add_quantizer(graph, x, FakeQuantize{.scale_mode = Fixed{}}, "q");
+  CHECK(error_text<GraphError>([&] { (void)add_quantizer(graph, x, FakeQuantize{}, "q"); }) ==
+        "label 'q.quantized' is already used");
 }

@@ -223,7 +223,22 @@ TEST_CASE("tape: affine states hold scale and zero point, or the range that give
     CHECK(text.ends_with("zero point 0 must be an integer in 0..255, got 256"));
     CHECK(error_text<GraphError>([&] {
             set_ranges(graph, parameters, y, std::vector<ValueRange<double>>(2));
-          }).ends_with("range 0 must be finite and not empty, got inf to -inf"));
+          }).ends_with("range 0 must be finite in f32 and not empty, got inf to -inf"));
+    CHECK(error_text<GraphError>([&] {
+            set_ranges(graph, parameters, y, std::vector<ValueRange<double>>(2, {0, 1e300}));
+          }).ends_with("range 0 must be finite in f32 and not empty, got 0 to 1e+300"));
+    CHECK(error_text<GraphError>([&] {
+            set_qparams(graph, parameters, y, 1e37);
+          }).ends_with("scale 0 is too large: 255 steps of 1e+37 are no f32"));
+    const auto scales = Tensor::of<float>({2}, std::vector<float>{1, 1});
+    CHECK(error_text<GraphError>([&] {
+            set_qparams(graph, parameters, y, scales);
+          }).ends_with("is affine, and a tensor of scales has no zero points"));
+    CHECK(error_text<GraphError>([&] {
+            set_qparams(graph, parameters, y, Tensor{scales.type, {}});
+          }).ends_with("scales hold 0 bytes, f32[2] needs 8"));
+    CHECK(error_text<GraphError>([&] { (void)qparams(graph, parameters, x); }) ==
+          "Input %0 'x': is not a quantizer");
     CHECK(qparams(graph, parameters, y)[0] == QParams<double>{1, 1});
   }
 }

@@ -257,6 +257,17 @@ TEST_CASE(
   CHECK(bench.state[0] == doctest::Approx(4.0));
 }
 
+TEST_CASE("lsq: in the warm-up zero points are averaged before they are rounded") {
+  const FakeQuantizeLSQ op{.range = CodeRange::Unsigned, .scheme = Scheme::Affine};
+  Lsq bench(op, {2});
+  for (uint64_t n = 0; n < 100; ++n) {
+    bench.x = n < 10 ? std::vector<double>{0, 255} : std::vector<double>{-10, 245};
+    bench.forward_step({.mode = mode::qat, .number = n, .warm_up = 100});
+  }
+  CHECK(bench.zero_point[0] == doctest::Approx(9).epsilon(1e-12));
+  CHECK(bench.qparams(0).zero_point == 9);
+}
+
 TEST_CASE("lsq: a scale that is not finite is a fault; switched off it is the identity") {
   Lsq bench(FakeQuantizeLSQ{}, {2});
   bench.x = {0.3, 1.7};
@@ -320,6 +331,22 @@ TEST_CASE("pact: alpha starts from the data, and below 0 it is a fault") {
     CHECK(bench.status.fault.index == 1);
     CHECK(bench.y == bench.x);
   }
+}
+
+TEST_CASE("pact: a channel without data stays as it is until it has some") {
+  Pact bench(FakeQuantizePACT{.axis = 0}, {2, 2});
+  bench.x = {0, 0, 1, 2};
+  bench.dy = {3, 4, 5, 6};
+  bench.forward(mode::qat);
+  bench.backward();
+  CHECK(bench.state == std::vector<double>{0, 2});
+  CHECK(bench.dstate == std::vector<double>{0, 6});
+  CHECK(bench.dx == std::vector<double>{3, 4, 5, 0});
+  bench.x = {0, 9, 1, INFINITY};
+  bench.forward_step({.mode = mode::qat, .number = 1, .warm_up = 5});
+  bench.backward();
+  CHECK(bench.state[0] == 9);
+  CHECK(bench.dstate == std::vector<double>{0, 0});
 }
 
 TEST_CASE("learned quantizers: attributes and operands that cannot be are refused") {

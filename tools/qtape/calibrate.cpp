@@ -50,7 +50,7 @@ std::vector<MethodChoice> weight_choices(const Graph& graph, const std::string& 
   for (NodeId id : quantizers(graph)) {
     const Op& source = graph[graph[id].operands[0]].op;
     if (graph[id].operands.size() > 1 && is_persistent(source)) {
-      choices.push_back({graph[id].label, observer_method(method)});
+      choices.push_back({graph.name(id), observer_method(method)});
     }
   }
   return choices;

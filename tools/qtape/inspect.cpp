@@ -24,9 +24,9 @@ std::string scales_text(const std::vector<QParams<double>>& qparams) {
 void print_quantizer(const Model& model, NodeId id) {
   const Node& node = model.graph[id];
   const Grid grid = grid_of(model.graph, id);
-  fmt::print("  {:<24} {}, codes {}..{}, {}, scale {}\n",
-             node.label.empty() ? fmt::format("%{}", id.index) : node.label, name_of(node.op),
-             grid.limits.q_min, grid.limits.q_max, to_string_view(grid.scheme),
+  fmt::print("  {:<24} {}, codes {}..{}, {}, scale {}\n", model.graph.name(id),
+             name_of(node.op), grid.limits.q_min, grid.limits.q_max,
+             to_string_view(grid.scheme),
              scales_text(qparams(model.graph, model.parameters, id)));
 }
 

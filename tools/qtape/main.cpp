@@ -53,7 +53,9 @@ void add_calibrate(CLI::App& app, tool::CalibrateOptions& o) {
           "MinMax, MovingAverage, Histogram, Percentile, Mse, Kl, ClipStd, Mix; search: "
           "the best for each quantizer; all: a table")
       ->capture_default_str();
-  calibrate.add_option("--weight-observer", o.weight_observer, "the same for weights")
+  calibrate
+      .add_option("--weight-observer", o.weight_observer,
+                  "the same for weights; a search tries all for them, too")
       ->capture_default_str();
   calibrate.add_option("--images", o.images, "training images to calibrate with")
       ->check(CLI::Range(int64_t{1}, int64_t{1000000}))
