@@ -25,7 +25,7 @@ std::string kept_text(const Keep& keep, const std::vector<Slot>& slots) {
     text += fmt::format("{}`{}`", text.empty() ? "" : ", ", name);
   };
   for (size_t i = 0; i < slots.size(); ++i) {
-    if (((keep.operands >> i) & 1u) != 0) add(slots[i].name);
+    if (keep.operand(i)) add(slots[i].name);
   }
   if (keep.output) add("y");
   if (text.empty()) text = "nothing";

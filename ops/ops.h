@@ -7,6 +7,7 @@
 #include "qtape/ops/add_bias.h"
 #include "qtape/ops/cast.h"
 #include "qtape/ops/clamp.h"
+#include "qtape/ops/concat.h"
 #include "qtape/ops/dequantize.h"
 #include "qtape/ops/div.h"
 #include "qtape/ops/dropout.h"
@@ -30,6 +31,7 @@
 #include "qtape/ops/relu.h"
 #include "qtape/ops/reshape.h"
 #include "qtape/ops/sigmoid.h"
+#include "qtape/ops/slice.h"
 #include "qtape/ops/softmax.h"
 #include "qtape/ops/softmax_cross_entropy.h"
 #include "qtape/ops/sqrt.h"
@@ -47,7 +49,7 @@ using Op = std::variant<
     MatMul, AddBias,
     Add, Sub, Mul, Div,
     Neg, Relu, LeakyRelu, Sigmoid, Tanh, Gelu, Exp, Log, Sqrt, Clamp,
-    Reshape, Flatten, Transpose,
+    Reshape, Flatten, Transpose, Concat, Slice,
     Sum, Mean, Max,
     Softmax, LogSoftmax, SoftmaxCrossEntropy, MeanSquaredError,
     Dropout, StopGradient, Cast,

@@ -151,3 +151,26 @@ TEST_CASE("allocation: a training step through integer codes allocates nothing")
   counting = false;
   CHECK(ours.load() == 0);
 }
+
+TEST_CASE("allocation: a training step through slices that are joined allocates nothing") {
+  using namespace qtape;
+  Graph graph;
+  const NodeId x =
+      graph.add(Parameter{.shape = {600, 401}, .initializer = init::Fill{0.3}}, {}, "x");
+  const NodeId left = graph.add(Slice{.axis = 1, .end = 200}, {x});
+  const NodeId right = graph.add(Slice{.axis = 1, .begin = 100}, {x});
+  const NodeId y = graph.add(Concat{.axis = 1, .count = 3}, {right, left, x});
+  graph.add(Mean{}, {y}, "loss");
+  Parameters parameters(graph, 1);
+  Tape tape(graph, parameters, {.roots = {graph.at("loss")}, .threads = 2});
+  const auto step = [&] {
+    tape.forward(mode::qat);
+    tape.backward();
+  };
+  step();
+  ours = 0;
+  counting = true;
+  for (int i = 0; i < 10; ++i) step();
+  counting = false;
+  CHECK(ours.load() == 0);
+}

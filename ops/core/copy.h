@@ -16,23 +16,27 @@ namespace qtape {
 inline Kernel bind_copy(const std::byte* from, std::byte* to, int64_t bytes, int threads) {
   if (from == to || bytes == 0) return {};
   return [from, to, bytes, threads](const Step&) {
-    // Copies are bound by memory: a thread pays from 256 KiB on.
-    parallel_for(threads, bytes, 4096, int64_t{1} << 18, [&](int64_t begin, int64_t end) {
+    parallel_for(threads, bytes, 4096, copy_grain, [&](int64_t begin, int64_t end) {
       std::memcpy(to + begin, from + begin, static_cast<size_t>(end - begin));
     });
   };
+}
+
+/// The loop y += x over n elements, in float for f16 and bf16.
+template <class T>
+auto add_loop() -> void (*)(const T* x, T* y, int64_t n) {
+  return simd::best<const T*, T*, int64_t>([](const T* x, T* y, int64_t n) {
+    using S = Storage<T>;
+    QTAPE_INDEPENDENT
+    for (int64_t i = 0; i < n; ++i) y[i] = S::store(S::load(y[i]) + S::load(x[i]));
+  });
 }
 
 /// to += from, in float for f16 and bf16.
 template <class T>
 Kernel bind_add(const T* from, T* to, int64_t n, int threads) {
   if (n == 0) return {};
-  const auto loop = simd::best<const T*, T*, int64_t>([](const T* x, T* y, int64_t count) {
-    using S = Storage<T>;
-    QTAPE_INDEPENDENT
-    for (int64_t i = 0; i < count; ++i) y[i] = S::store(S::load(y[i]) + S::load(x[i]));
-  });
-  return [from, to, n, threads, loop](const Step&) {
+  return [from, to, n, threads, loop = add_loop<T>()](const Step&) {
     parallel_for(threads, n, 1024, pointwise_grain, [&](int64_t begin, int64_t end) {
       loop(from + begin, to + begin, end - begin);
     });

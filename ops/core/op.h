@@ -47,7 +47,7 @@ using Inputs = std::span<const TensorType>;
 
 /// What backward reads and which buffers an op can share. The planner frees what is not kept.
 struct Keep {
-  uint32_t operands = 0;           ///< bit i: backward reads the value of operand i
+  uint32_t operands = 0;           ///< bit i: backward reads the value of operand i < 32
   bool output = false;             ///< backward reads the output
   bool forward_in_place = false;   ///< the output may overwrite operand 0
   bool backward_in_place = false;  ///< the gradient of operand 0 may overwrite dy
@@ -55,6 +55,9 @@ struct Keep {
   /// The output is integer codes whose gradient is f32. It comes through slots with
   /// Slot::codes only; to all others integers are constant.
   bool codes = false;
+
+  /// Whether backward reads the value of operand `i`.
+  bool operand(size_t i) const { return i < 32 && ((operands >> i) & 1u) != 0; }
 };
 
 /// The type of an output's gradient: the output's own, and f32 for codes. Where it is no float
@@ -158,7 +161,8 @@ constexpr Guarantee guarantee_of() {
 }
 
 /// The contract. `infer` is the only place that validates attributes, shapes and dtypes; it
-/// throws GraphError with what is wrong, and the graph adds where.
+/// throws GraphError with what is wrong, and the graph adds where. Where an attribute gives the
+/// number of operands, `slots` refuses it in the same way.
 template <class X>
 concept Compute = std::equality_comparable<X> && std::default_initializable<X> &&
     Described<X> && requires(const X& op, Inputs inputs, const Binding& binding) {

@@ -17,6 +17,9 @@ namespace qtape {
 /// (0.5 us) costs more than it saves for pointwise work.
 inline constexpr int64_t pointwise_grain = 16384;
 
+/// Bytes that one thread should at least have to copy: copies are bound by memory.
+inline constexpr int64_t copy_grain = int64_t{1} << 18;
+
 /// Calls `body(begin, end)` on consecutive ranges of [0, n) that are multiples of `block`
 /// (but for the last), in parallel when there is work of at least two `grain`s. `body` must not
 /// throw. The ranges may depend on the thread count: the result of `body` on an element must

@@ -142,7 +142,7 @@ class OpRun {
     const std::vector<Slot> slots = op_.slots();
     std::vector<Gradient> gradients;
     for (size_t i = 0; i < types_.size(); ++i) {
-      addresses_.push_back(((keep.operands >> i) & 1u) != 0 ? operands_[i].data() : nullptr);
+      addresses_.push_back(keep.operand(i) ? operands_[i].data() : nullptr);
       const bool wanted = slots[i].differentiable && static_cast<int>(i) != options_.unwanted;
       gradients.push_back({wanted ? gradients_[i].data() : nullptr, options_.accumulate});
       if (options_.accumulate) {
@@ -173,7 +173,7 @@ class OpRun {
   /// The output's memory, which may be operand 0.
   const Memory& value() const {
     const Keep keep = op_.keep();
-    const bool free = (keep.operands & 1u) == 0 && keep.forward_in_place;
+    const bool free = !keep.operand(0) && keep.forward_in_place;
     const bool shared = options_.in_place && same_size() && (free || keep.view);
     return shared ? operands_[0] : y_;
   }
