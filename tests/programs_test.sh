@@ -71,6 +71,26 @@ for mode in LSQ PACT; do
   unset DNNL_MAX_CPU_ISA
   check "$mode: avx512 equals baseline" same "$(field "$work/baseline.json" parameters_sha256)" "$(field "$work/avx512.json" parameters_sha256)"
 done
+# The other models: threads, a checkpoint, replay.
+for model in residual concat; do
+  other=("${short[@]}" --layers 24 --model $model)
+  "$train" "${other[@]}" --threads 1 --save "$work/o.json" --report "$work/one.json" >"$work/log"
+  check "$model: the model is named" grep -qi "model $model, weights 4 bits" "$work/log"
+  check "$model: the report names it" grep -qi "\"model\": \"$model\"" "$work/one.json"
+  "$train" "${other[@]}" --threads 2 --checkpoint "$work/oc.json" --report "$work/two.json" >/dev/null
+  check "$model: threads change no bit" same "$(field "$work/one.json" parameters_sha256)" "$(field "$work/two.json" parameters_sha256)"
+  "$train" --resume "$work/oc.json" --model $model --report "$work/resumed.json" >/dev/null
+  check "$model: a finished run resumes to itself" same "$(field "$work/one.json" outputs_sha256)" "$(field "$work/resumed.json" outputs_sha256)"
+  check "$model: replay gives the same bits" same "$(field "$work/one.json" outputs_sha256)" "$("$tool" replay "$work/o.json" | sed -n 's/^outputs sha256 //p')"
+  check "$model: another model beside resume" exits 2 '--model: the checkpoint was made with another value' "$train" --resume "$work/oc.json" --model MLP
+done
+check "residual needs layers" exits 2 'model Residual needs at least 2 hidden layers, got 1' "$train" "${short[@]}" --model residual
+"$train" "${short[@]}" --scale-mode lsq --report "$work/lower.json" >/dev/null
+check "enumerations in any case" same LSQ "$(field "$work/lower.json" scale_mode)"
+check "unknown model" exits 2 '--model' "$train" --model transformer
+sed 's/"model":"Concat"/"model":"Concord"/' "$work/oc.json" >"$work/concord.json"
+check "unknown model in a checkpoint" exits 1 '/sections/settings/settings/model: unknown value "Concord"; expected one of MLP, Residual, Concat' "$train" --resume "$work/concord.json"
+
 # Killed while the schedule is under way.
 scheduled=("${short[@]}" --epochs 60 --scale-mode LSQ --quantize-after 150 --warm-up 200)
 rm -f "$work/s.json"

@@ -11,11 +11,13 @@
 namespace {
 
 using namespace qtape;
+using examples::Architecture;
 using examples::Quantization;
 using examples::Settings;
 
 struct Arguments {
   Settings settings;
+  std::string model = "MLP";
   std::string ste = "ClippedIdentity";
   std::string scale_mode = "EMA";
   int threads = default_threads();
@@ -50,6 +52,11 @@ void add_settings(CLI::App& app, Arguments& arguments) {
   app.add_option("--samples", s.samples, "training digits to generate")
       ->check(CLI::Range(int64_t{1}, int64_t{1000000}))
       ->capture_default_str();
+  app.add_option("--model", arguments.model,
+                 "how the layers are put together: one after another, with skip connections, "
+                 "the first one cut in two")
+      ->transform(spelling_of<Architecture>())
+      ->capture_default_str();
   app.add_option("--layers", s.layers, "widths of the hidden layers")
       ->delimiter(',')
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
@@ -62,10 +69,10 @@ void add_settings(CLI::App& app, Arguments& arguments) {
       ->check(bits_validator)
       ->capture_default_str();
   app.add_option("--ste", arguments.ste, "straight-through estimator")
-      ->check(spelling_of<Ste>())
+      ->transform(spelling_of<Ste>())
       ->capture_default_str();
   app.add_option("--scale-mode", arguments.scale_mode, "how scales are come by")
-      ->check(spelling_of<Quantization>())
+      ->transform(spelling_of<Quantization>())
       ->capture_default_str();
   app.add_option("--quantize-after", s.schedule.delay, "steps in float before quantizers apply")
       ->check(CLI::NonNegativeNumber)
@@ -111,6 +118,7 @@ void check_given(const CLI::App& app, const Settings& given, const Settings& res
   };
   same("--data", given.data, resumed.data);
   same("--samples", given.samples, resumed.samples);
+  same("--model", given.model, resumed.model);
   same("--layers", given.layers, resumed.layers);
   same("--weight-bits", given.weight_bits, resumed.weight_bits);
   same("--activation-bits", given.activation_bits, resumed.activation_bits);
@@ -129,10 +137,10 @@ std::string describe(const Settings& s, const data::Split& data) {
   const auto bits = [](int64_t b) {
     return b == 0 ? std::string("float") : fmt::format("{} bits", b);
   };
-  return fmt::format("{} training and {} test images of {}, weights {}, activations {}",
-                     data.train.size(), data.test.size(),
-                     s.data.empty() ? "generated digits" : s.data, bits(s.weight_bits),
-                     bits(s.activation_bits));
+  return fmt::format(
+      "{} training and {} test images of {}, model {}, weights {}, activations {}",
+      data.train.size(), data.test.size(), s.data.empty() ? "generated digits" : s.data,
+      to_string_view(s.model), bits(s.weight_bits), bits(s.activation_bits));
 }
 
 void finish(const Arguments& arguments, const examples::Training& training,
@@ -187,6 +195,7 @@ int main(int argc, char** argv) {
   add_files(app, arguments);
   try {
     app.parse(argc, argv);
+    arguments.settings.model = *from_string<Architecture>(arguments.model);
     arguments.settings.ste = *from_string<Ste>(arguments.ste);
     arguments.settings.scale_mode = *from_string<Quantization>(arguments.scale_mode);
   } catch (const CLI::CallForHelp& help) {

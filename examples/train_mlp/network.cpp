@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "qtape/engine/layers.h"
+#include "qtape/engine/quantizers.h"
 
 namespace qtape::examples {
 namespace {
@@ -16,15 +17,16 @@ std::optional<Op> weight_quantizer(const Settings& settings) {
   return FakeQuantize{.bits = bits, .axis = 0, .ste = settings.ste, .scale_mode = PerBatch{}};
 }
 
-std::optional<Op> input_quantizer(const Settings& settings) {
+std::optional<Op> activation_quantizer(const Settings& settings, CodeRange range) {
   if (settings.activation_bits == 0) return std::nullopt;
   const int bits = static_cast<int>(settings.activation_bits);
-  FakeQuantize quantizer{.bits = bits, .range = CodeRange::Unsigned, .ste = settings.ste};
+  FakeQuantize quantizer{.bits = bits, .range = range, .ste = settings.ste};
   switch (settings.scale_mode) {
     case Quantization::LSQ:
-      return FakeQuantizeLSQ{.bits = bits, .range = CodeRange::Unsigned};
+      return FakeQuantizeLSQ{.bits = bits, .range = range};
     case Quantization::PACT:
-      return FakeQuantizePACT{.bits = bits};
+      if (range == CodeRange::Unsigned) return FakeQuantizePACT{.bits = bits};
+      break;
     case Quantization::PerBatch:
       return quantizer;
     case Quantization::EMA:
@@ -33,9 +35,94 @@ std::optional<Op> input_quantizer(const Settings& settings) {
   return quantizer.with(&FakeQuantize::scale_mode, EMA{.decay = 0.99});
 }
 
+/// x behind a quantizer of its `range`; x itself where activations are float.
+NodeId quantized(Graph& graph, const Settings& settings, NodeId x, CodeRange range,
+                 const std::string& label) {
+  const auto quantizer = activation_quantizer(settings, range);
+  return quantizer ? add_quantizer(graph, x, *quantizer, label) : x;
+}
+
+/// A layer whose input gets a quantizer.
+NodeId usual_linear(Graph& graph, const Settings& settings, NodeId x, int64_t out,
+                    const std::string& label) {
+  return linear(graph, x,
+                {.out = out,
+                 .weight_quantizer = weight_quantizer(settings),
+                 .input_quantizer = activation_quantizer(settings, CodeRange::Unsigned),
+                 .label = label});
+}
+
+/// A layer whose input is quantized already.
+NodeId inner_linear(Graph& graph, const Settings& settings, NodeId x, int64_t out,
+                    const std::string& label) {
+  return linear(graph, x,
+                {.out = out, .weight_quantizer = weight_quantizer(settings), .label = label});
+}
+
+/// Relu(Qa(fc(h)) + Qb(skip)) of h >= 0. The skip is h where the widths agree.
+NodeId residual_layer(Graph& graph, const Settings& settings, NodeId h, int64_t width,
+                      const std::string& label) {
+  const bool direct = graph[h].type.shape[-1] == width;
+  const NodeId x = quantized(graph, settings, h, CodeRange::Unsigned, label + ".input");
+  NodeId branch = inner_linear(graph, settings, x, width, label);
+  NodeId skip = direct ? h : inner_linear(graph, settings, x, width, label + ".skip");
+  branch = quantized(graph, settings, branch, CodeRange::Full, label + ".branch");
+  skip = quantized(graph, settings, skip, direct ? CodeRange::Unsigned : CodeRange::Full,
+                   label + ".skip");
+  return graph.add(Relu{}, {graph.add(Add{}, {branch, skip})});
+}
+
+/// A layer of its own for each half of the features of x, and their results side by side.
+NodeId split_layer(Graph& graph, const Settings& settings, NodeId x, int64_t width,
+                   const std::string& label) {
+  const int64_t features = graph[x].type.shape[-1];
+  require<ArgumentError>(features >= 2,
+                         "model Concat needs images of at least 2 pixels, got {}", features);
+  x = quantized(graph, settings, x, CodeRange::Unsigned, label + ".input");
+  const auto half = [&](const Slice& slice, int64_t out, const std::string& name) {
+    const NodeId part = graph.add(slice, {x});
+    const NodeId y = graph.add(Relu{}, {inner_linear(graph, settings, part, out, name)});
+    return quantized(graph, settings, y, CodeRange::Unsigned, name + ".output");
+  };
+  const NodeId upper = half({.axis = -1, .end = features / 2}, width / 2, label + ".upper");
+  const NodeId lower =
+      half({.axis = -1, .begin = features / 2}, width - width / 2, label + ".lower");
+  return graph.add(Concat{.axis = -1}, {upper, lower});
+}
+
+std::string layer_label(size_t i) { return fmt::format("fc{}", i + 1); }
+
+/// Hidden layer i, its activation included.
+NodeId hidden_layer(Graph& graph, const Settings& settings, NodeId x, size_t i) {
+  const int64_t width = settings.layers[i];
+  const std::string label = layer_label(i);
+  if (settings.model == Architecture::Residual && i > 0) {
+    return residual_layer(graph, settings, x, width, label);
+  }
+  if (settings.model == Architecture::Concat && i == 0) {
+    return split_layer(graph, settings, x, width, label);
+  }
+  return graph.add(Relu{}, {usual_linear(graph, settings, x, width, label)});
+}
+
 void require_in(std::string_view name, int64_t value, int64_t low, int64_t high) {
   require<ArgumentError>(value >= low && value <= high, "{} must be in {}..{}, got {}", name,
                          low, high, value);
+}
+
+void validate_model(const Settings& s) {
+  if (s.model == Architecture::Residual) {
+    require<ArgumentError>(s.layers.size() >= 2,
+                           "model Residual needs at least 2 hidden layers, got {}",
+                           s.layers.size());
+  }
+  if (s.model == Architecture::Concat) {
+    require<ArgumentError>(!s.layers.empty(),
+                           "model Concat needs at least 1 hidden layer, got 0");
+    require<ArgumentError>(s.layers[0] >= 2,
+                           "model Concat needs a first hidden layer of width 2 or more, got {}",
+                           s.layers[0]);
+  }
 }
 
 }  // namespace
@@ -46,6 +133,7 @@ void validate(const Settings& s) {
   for (int64_t width : s.layers) require_in("layer width", width, 1, 65536);
   require_in("weight bits", s.weight_bits, 0, 16);
   require_in("activation bits", s.activation_bits, 0, 16);
+  validate_model(s);
   validate(s.schedule);
   require_in("epochs", s.epochs, 1, 100000);
   require_in("batch", s.batch, 1, 1000000);
@@ -61,15 +149,10 @@ Network make_network(const Settings& settings, const data::Dataset& dataset) {
   network.labels =
       graph.add(Input{.dtype = DType::S32, .shape = {settings.batch}}, {}, "labels");
   NodeId y = network.x;
-  for (size_t i = 0; i <= settings.layers.size(); ++i) {
-    const bool last = i == settings.layers.size();
-    y = linear(graph, y,
-               {.out = last ? dataset.classes : settings.layers[i],
-                .weight_quantizer = weight_quantizer(settings),
-                .input_quantizer = input_quantizer(settings),
-                .label = fmt::format("fc{}", i + 1)});
-    if (!last) y = graph.add(Relu{}, {y});
+  for (size_t i = 0; i < settings.layers.size(); ++i) {
+    y = hidden_layer(graph, settings, y, i);
   }
+  y = usual_linear(graph, settings, y, dataset.classes, layer_label(settings.layers.size()));
   network.logits = y;
   network.loss = graph.add(SoftmaxCrossEntropy{}, {y, network.labels}, "loss");
   graph.set_outputs({network.logits, network.loss});

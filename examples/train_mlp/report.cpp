@@ -15,6 +15,7 @@ std::string report_json(const Settings& settings, int threads, const RunResult& 
   }
   const Json report = {{"settings",
                         {{"data", settings.data.empty() ? "generated digits" : settings.data},
+                         {"model", std::string(to_string_view(settings.model))},
                          {"layers", settings.layers},
                          {"weight_bits", settings.weight_bits},
                          {"activation_bits", settings.activation_bits},

@@ -54,6 +54,7 @@ Section to_section(const Settings& s) {
   Section section{std::string(settings_kind),
                   {{"data", s.data},
                    {"samples", s.samples},
+                   {"model", std::string(to_string_view(s.model))},
                    {"layers", static_cast<int64_t>(s.layers.size())},
                    {"weight_bits", s.weight_bits},
                    {"activation_bits", s.activation_bits},
@@ -82,6 +83,7 @@ Settings read_settings(const Section& section) {
   Settings s;
   s.data = setting<std::string>(section, "data");
   s.samples = setting<int64_t>(section, "samples");
+  s.model = enum_setting<Architecture>(section, "model");
   s.layers = layers_setting(section);
   s.weight_bits = setting<int64_t>(section, "weight_bits");
   s.activation_bits = setting<int64_t>(section, "activation_bits");

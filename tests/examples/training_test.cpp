@@ -5,12 +5,15 @@
 #include <algorithm>
 #include <limits>
 
+#include "qtape/engine/quantizers.h"
 #include "qtape/examples/data/batches.h"
 #include "qtape/examples/data/digits.h"
 #include "qtape/examples/train_mlp/report.h"
 #include "qtape/tests/support/errors.h"
+#include "qtape/tests/support/folder.h"
 
 using namespace qtape;
+using examples::Architecture;
 using examples::Settings;
 using examples::Training;
 
@@ -19,6 +22,27 @@ namespace {
 /// The smallest network whose training can be told from guessing: no hidden layer, float.
 Settings linear_settings() {
   return {.samples = 3000, .layers = {}, .weight_bits = 0, .activation_bits = 0, .epochs = 12};
+}
+
+/// A network of few narrow layers, which learns a little within a moment.
+Settings small_settings(Architecture model) {
+  return {.samples = 1280,
+          .model = model,
+          .layers = {24, 24, 17},
+          .weight_bits = 4,
+          .activation_bits = 4,
+          .epochs = 8,
+          .learning_rate = 4e-3};
+}
+
+/// Labels of the quantizers, in the order of their nodes.
+std::vector<std::string> quantizer_labels(const Graph& graph) {
+  std::vector<std::string> labels;
+  for (NodeId id : quantizers(graph)) {
+    const std::string& label = graph[id].label;
+    labels.push_back(label.substr(0, label.size() - std::string(".quantized").size()));
+  }
+  return labels;
 }
 
 double accuracy_of(const Settings& settings, const data::Split& data) {
@@ -120,4 +144,75 @@ TEST_CASE("train_mlp: the report holds settings, epochs and results") {
                           "\"parameters_sha256\"", "\"skipped_batches\""}) {
     CHECK(report.find(key) != std::string::npos);
   }
+}
+
+TEST_CASE("train_mlp: every model learns in every scale mode and replays to the same bits") {
+  const data::Split data = data::example_digits(1280);
+  for (Architecture model : {Architecture::MLP, Architecture::Residual, Architecture::Concat}) {
+    for (auto mode : {examples::Quantization::EMA, examples::Quantization::PerBatch,
+                      examples::Quantization::LSQ, examples::Quantization::PACT}) {
+      CAPTURE(to_string_view(model));
+      CAPTURE(to_string_view(mode));
+      Settings settings = small_settings(model);
+      settings.scale_mode = mode;
+      Training training(settings, data);
+      const examples::RunResult result = training.run({.threads = 1});
+      CHECK(result.test.accuracy > 60);  // 10 by guessing
+      const test::Folder folder;
+      training.save(folder.file("m.json"));
+      Model saved = load_model(folder.file("m.json"));
+      CHECK(saved.graph == training.network().graph);
+      CHECK(data::Evaluator(saved.graph, saved.parameters, 1).run(data.test) == result.test);
+    }
+  }
+}
+
+TEST_CASE("train_mlp: what each model quantizes") {
+  const data::Split data = data::generate_digits(2, 64, 50);
+  const auto labels = [&](Architecture model) {
+    return quantizer_labels(make_network(small_settings(model), data.train).graph);
+  };
+  using Labels = std::vector<std::string>;
+  CHECK(labels(Architecture::MLP) == Labels{"fc1.input", "fc1.weight", "fc2.input",
+                                            "fc2.weight", "fc3.input", "fc3.weight",
+                                            "fc4.input", "fc4.weight"});
+  CHECK(labels(Architecture::Residual) ==
+        Labels{"fc1.input", "fc1.weight", "fc2.input", "fc2.weight", "fc2.branch", "fc2.skip",
+               "fc3.input", "fc3.weight", "fc3.skip.weight", "fc3.branch", "fc3.skip",
+               "fc4.input", "fc4.weight"});
+  CHECK(labels(Architecture::Concat) ==
+        Labels{"fc1.input", "fc1.upper.weight", "fc1.upper.output", "fc1.lower.weight",
+               "fc1.lower.output", "fc2.input", "fc2.weight", "fc3.input", "fc3.weight",
+               "fc4.input", "fc4.weight"});
+  const Graph residual = make_network(small_settings(Architecture::Residual), data.train).graph;
+  const auto low = [&](const char* label) {
+    return grid_of(residual, residual.at(label)).limits.q_min;
+  };
+  CHECK(low("fc2.branch.quantized") == -8);
+  CHECK(low("fc2.skip.quantized") == 0);
+  CHECK(low("fc3.skip.quantized") == -8);
+  Settings plain = small_settings(Architecture::Concat);
+  plain.weight_bits = plain.activation_bits = 0;
+  plain.layers = {25};
+  const Graph concat = make_network(plain, data.train).graph;
+  CHECK(quantizers(concat).empty());
+  CHECK(concat[concat.at("fc1.upper")].type.shape == Shape{64, 12});
+  CHECK(concat[concat.at("fc1.lower")].type.shape == Shape{64, 13});
+}
+
+TEST_CASE("train_mlp: models refuse layers and images that they cannot be made of") {
+  const auto refusal = [](Architecture model, std::vector<int64_t> layers) {
+    return test::error_text<ArgumentError>(
+        [&] { validate(Settings{.model = model, .layers = std::move(layers)}); });
+  };
+  CHECK(refusal(Architecture::Residual, {8}) ==
+        "model Residual needs at least 2 hidden layers, got 1");
+  CHECK(refusal(Architecture::Concat, {}) ==
+        "model Concat needs at least 1 hidden layer, got 0");
+  CHECK(refusal(Architecture::Concat, {1, 8}) ==
+        "model Concat needs a first hidden layer of width 2 or more, got 1");
+  const data::Dataset pixel{.rows = 1, .cols = 1, .classes = 10, .pixels = {0}, .labels = {1}};
+  CHECK(test::error_text<ArgumentError>([&] {
+          (void)make_network(small_settings(Architecture::Concat), pixel);
+        }) == "model Concat needs images of at least 2 pixels, got 1");
 }
