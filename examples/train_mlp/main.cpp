@@ -28,6 +28,7 @@ struct Arguments {
   std::string report;
 };
 
+/// A transform to the exact spelling: as a check it would let any case pass and leave it.
 template <class E>
 CLI::IsMember spelling_of() {
   return CLI::IsMember(std::vector<std::string>(enum_names<E>.begin(), enum_names<E>.end()),
@@ -44,7 +45,7 @@ const CLI::Validator bits_validator(
     },
     "0|2..16");
 
-void add_settings(CLI::App& app, Arguments& arguments) {
+void add_network(CLI::App& app, Arguments& arguments) {
   Settings& s = arguments.settings;
   app.add_option("--data", s.data,
                  "directory with MNIST-format IDX files, plain or .gz; without it, digits are "
@@ -74,6 +75,9 @@ void add_settings(CLI::App& app, Arguments& arguments) {
   app.add_option("--scale-mode", arguments.scale_mode, "how scales are come by")
       ->transform(spelling_of<Quantization>())
       ->capture_default_str();
+}
+
+void add_training(CLI::App& app, Settings& s) {
   app.add_option("--quantize-after", s.schedule.delay, "steps in float before quantizers apply")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
@@ -191,7 +195,8 @@ int main(int argc, char** argv) {
   CLI::App app("Trains a quantization-aware ReLU network on digits.", "train_mlp");
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   Arguments arguments;
-  add_settings(app, arguments);
+  add_network(app, arguments);
+  add_training(app, arguments.settings);
   add_files(app, arguments);
   try {
     app.parse(argc, argv);
