@@ -1,10 +1,12 @@
-// Everything: graphs, tapes, files, optimizers, calibration and integer arithmetic.
+// Everything: graphs, tapes, files, optimizers, calibration and integer programs.
 #pragma once
 
 #include "qtape/calibrate/calibration.h"
 #include "qtape/calibrate/report.h"
 #include "qtape/calibrate/sensitivity.h"
-#include "qtape/deploy/requantize.h"
+#include "qtape/deploy/convert.h"
+#include "qtape/deploy/session.h"
+#include "qtape/deploy/verify.h"
 #include "qtape/engine/graph.h"
 #include "qtape/engine/insert_quantizers.h"
 #include "qtape/engine/layers.h"
@@ -13,6 +15,7 @@
 #include "qtape/engine/quantizers.h"
 #include "qtape/engine/serialize.h"
 #include "qtape/engine/tape.h"
+#include "qtape/ops/core/requantize.h"
 #include "qtape/optim/clip.h"
 #include "qtape/optim/optimizer.h"
 #include "qtape/optim/schedule.h"

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "qtape/engine/print.h"
+#include "qtape/engine/quantizers.h"
 
 namespace qtape {
 namespace {
@@ -107,6 +108,24 @@ TensorType Graph::infer(const Op& op, std::span<const NodeId> operands) const {
   return type;
 }
 
+void Graph::check_scales(std::span<const Slot> slots, std::span<const NodeId> operands) const {
+  for (size_t i = 0; i < slots.size(); ++i) {
+    if (slots[i].scales == Scales::None) continue;
+    const Op& op = (*this)[operands[i]].op;
+    check(is_quantizer(op), "operand '{}' must be a quantizer, got {}", slots[i].name,
+          name_of(op));
+    const int64_t scales = channel_map(*this, operands[i]).channels;
+    if (slots[i].scales == Scales::One) {
+      check(scales == 1, "operand '{}' must have one scale, got {}", slots[i].name, scales);
+      continue;
+    }
+    const int64_t each = (*this)[operands[0]].type.elements();
+    check(scales == 1 || scales == each,
+          "operand '{}' must have one scale or {}, one for each element of '{}', got {}",
+          slots[i].name, each, slots[0].name, scales);
+  }
+}
+
 NodeId Graph::add(Op op, std::span<const NodeId> operands, std::string label) {
   const NodeId id{static_cast<int32_t>(size())};
   try {
@@ -116,6 +135,7 @@ NodeId Graph::add(Op op, std::span<const NodeId> operands, std::string label) {
     check_label(op, label);
     check_states(slots, operands);
     const TensorType type = infer(op, operands);
+    check_scales(slots, operands);
     const auto* input = std::get_if<Input>(&op);
     if (input != nullptr && input->batch) batch_ = type.shape[0];
     note_states(slots, operands, id);

@@ -32,8 +32,9 @@ class Graph {
  public:
   /// Appends a node. The only way to make one: files are loaded through it. Throws GraphError,
   /// leaving the graph as it was, for a missing or surplus operand, attributes, shapes or
-  /// dtypes that the op refuses, a label in use, a leaf to be stored without a label, a state
-  /// with two writers or read before its writer, and inputs that disagree on the batch extent.
+  /// dtypes that the op refuses, an operand without the scales that its slot reads, a label in
+  /// use, a leaf to be stored without a label, a state with two writers or read before its
+  /// writer, and inputs that disagree on the batch extent.
   NodeId add(Op op, std::span<const NodeId> operands, std::string label = {});
   NodeId add(Op op, std::initializer_list<NodeId> operands, std::string label = {}) {
     return add(std::move(op), std::span(operands.begin(), operands.size()), std::move(label));
@@ -57,7 +58,7 @@ class Graph {
   /// This graph with another batch extent, every node inferred anew. Throws GraphError.
   Graph with_batch(int64_t batch) const;
 
-  /// /// The label of a node, or `%7` where it has none.
+  /// The label of a node, or `%7` where it has none.
   std::string name(NodeId id) const;
   /// One line that locates a node: `MatMul %2 'fc1' (%0 'x' f32[8, 4], %1 'fc1.w' f32[5, 3])`.
   std::string describe(NodeId id) const;
@@ -79,6 +80,7 @@ class Graph {
   void check_states(std::span<const Slot> slots, std::span<const NodeId> operands) const;
   void note_states(std::span<const Slot> slots, std::span<const NodeId> operands, NodeId id);
   TensorType infer(const Op& op, std::span<const NodeId> operands) const;
+  void check_scales(std::span<const Slot> slots, std::span<const NodeId> operands) const;
 
   std::vector<Node> nodes_;
   std::vector<NodeId> outputs_;

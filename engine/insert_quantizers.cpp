@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <set>
 #include <utility>
 
 #include "qtape/engine/quantizers.h"
@@ -50,7 +51,14 @@ class Inserter {
     const Node& node = graph_[id];
     std::vector<NodeId> operands;
     for (NodeId operand : node.operands) operands.push_back(at(operand));
-    if (const auto* matmul = std::get_if<MatMul>(&node.op)) quantize(node, *matmul, operands);
+    if (const auto* matmul = std::get_if<MatMul>(&node.op)) {
+      const std::vector<NodeId> before = operands;
+      quantize(node, *matmul, operands);
+      if (operands != before) gained_.insert(id);
+    }
+    if (std::holds_alternative<AddBias>(node.op) && options_.bias_on_grid) {
+      put_on_grid(node, operands);
+    }
     at(id) = result_.add(node.op, operands, node.label);
   }
 
@@ -73,15 +81,34 @@ class Inserter {
     }
   }
 
+  void put_on_grid(const Node& node, std::vector<NodeId>& operands) {
+    const Node& bias = graph_[node.operands[1]];
+    if (!gained_.contains(node.operands[0])) return;
+    if (!std::holds_alternative<Parameter>(bias.op)) return;
+    const Node& product = result_[operands[0]];
+    const NodeId x = product.operands[0];
+    const NodeId w = product.operands[1];
+    const int axis = std::get<MatMul>(product.op).transpose_b ? 0 : 1;
+    if (!sums_have_grid(result_, x, w, axis)) return;
+    operands[1] = result_.add(FakeQuantizeBias{}, {operands[1], x, w},
+                              free_label(bias.label) + ".quantized");
+  }
+
+  /// `label`, with a number where a quantizer of this name exists.
+  std::string free_label(const std::string& label) const {
+    std::string free = label;
+    for (int n = 2; result_.find(free + ".quantized"); ++n)
+      free = fmt::format("{}{}", label, n);
+    return free;
+  }
+
   /// The quantizer behind the copy of x, made where there is none yet.
   NodeId quantized(NodeId x, bool columns, const Op& quantizer, const std::string& label) {
     const auto found = quantized_.find({x, columns});
     if (found != quantized_.end()) return found->second;
     ++inserted_;
-    std::string free = label;
-    for (int n = 2; result_.find(free + ".quantized"); ++n)
-      free = fmt::format("{}{}", label, n);
-    return quantized_[{x, columns}] = add_quantizer(result_, at(x), quantizer, free);
+    return quantized_[{x, columns}] =
+               add_quantizer(result_, at(x), quantizer, free_label(label));
   }
 
   const Graph& graph_;
@@ -89,6 +116,7 @@ class Inserter {
   Graph result_;
   std::vector<NodeId> copies_;
   std::map<std::pair<NodeId, bool>, NodeId> quantized_;
+  std::set<NodeId> gained_;  // MatMuls of graph_
   int inserted_ = 0;
 };
 

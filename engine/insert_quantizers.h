@@ -9,19 +9,23 @@
 namespace qtape {
 
 struct InsertOptions {
-  /// /// For weights, as of a weight [out, in]: axis 0 is the output channel of a matrix
+  /// For weights, as of a weight [out, in]: axis 0 is the output channel of a matrix
   /// whatever its layout. Weights of other ranks take the axis as it is.
   std::optional<Op> weight = std::nullopt;
   std::optional<Op> input = std::nullopt;  ///< for the other operand
   /// Weights whose labels match, `*` being any text and `?` any one byte.
   std::string pattern = "*";
+  /// Round biases as `linear` does.
+  bool bias_on_grid = true;
 };
 
 /// A copy of `graph` with quantizers before each MatMul whose operand 1 is a Parameter of a
 /// matching label: `fc1.weight` is quantized by `fc1.weight.quantized`, the other operand by
 /// `fc1.input.quantized`, as `linear` labels them, and their states follow. What several
 /// MatMuls share is quantized once, a weight once for each layout, and where a label is taken a
-/// number follows it; operands that are quantized already are left alone. Values of parameters
+/// number follows it; operands that are quantized already are left alone. Where a MatMul that
+/// gained a quantizer feeds an AddBias with a Parameter and its sums have a grid
+/// (`sums_have_grid`), the bias is rounded to it by `fc1.bias.quantized`. Values of parameters
 /// fit the copy: labels stay. Throws GraphError when nothing matches and for ops that are no
 /// quantizers.
 Graph insert_quantizers(const Graph& graph, const InsertOptions& options);

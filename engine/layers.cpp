@@ -22,8 +22,11 @@ NodeId linear(Graph& graph, NodeId x, const LinearOptions& options) {
   }
   if (!options.bias) return graph.add(MatMul{.transpose_b = true}, {x, w}, options.label);
   const NodeId product = graph.add(MatMul{.transpose_b = true}, {x, w});
-  const NodeId bias = graph.add(Parameter{.dtype = type.dtype, .shape = {options.out}}, {},
-                                options.label + ".bias");
+  NodeId bias = graph.add(Parameter{.dtype = type.dtype, .shape = {options.out}}, {},
+                          options.label + ".bias");
+  if (options.bias_on_grid && sums_have_grid(graph, x, w, 0)) {
+    bias = graph.add(FakeQuantizeBias{}, {bias, x, w}, options.label + ".bias.quantized");
+  }
   return graph.add(AddBias{}, {product, bias}, options.label);
 }
 

@@ -9,12 +9,16 @@
 namespace qtape {
 
 /// What `linear` builds. Labels are `<label>.weight`, `<label>.bias`, `<label>` for the result,
-/// and those of `add_quantizer` for `<label>.weight` and `<label>.input`.
+/// those of `add_quantizer` for `<label>.weight` and `<label>.input`, and
+/// `<label>.bias.quantized`.
 struct LinearOptions {
   int64_t out = 0;                                    ///< output features, at least 1
   std::optional<Op> weight_quantizer = std::nullopt;  ///< of the weight [out, in]
   std::optional<Op> input_quantizer = std::nullopt;   ///< of x
   bool bias = true;
+  /// Round the bias to the grid of the sums that it is added to, where they have one: see
+  /// `sums_have_grid`. A quantizer that is x itself counts as well.
+  bool bias_on_grid = true;
   std::string label = "linear";
   Initializer weight_initializer = init::KaimingNormal{};
 };

@@ -140,6 +140,7 @@ class Planner {
       if (std::holds_alternative<Input>(node(i).op)) last_use_[i] = end_time();
       if (!plan_.nodes[i].needed) continue;
       for (size_t k = 0; k < node(i).operands.size(); ++k) {
+        if (slots_[i][k].scales != Scales::None) continue;  // reads records, not values
         const bool kept = plan_.nodes[i].active && keeps_[i].operand(k);
         use(at(node(i).operands[k]), kept ? backward_time(i) : static_cast<int64_t>(i));
       }

@@ -138,6 +138,17 @@ NodeId add_quantizer(Graph& graph, NodeId x, const Op& quantizer, const std::str
   return graph.add(quantizer, ids, label + ".quantized");
 }
 
+bool sums_have_grid(const Graph& graph, NodeId x, NodeId w, int axis) {
+  if (!is_quantizer(graph[x].op) || channel_map(graph, x).channels != 1) return false;
+  const Shape& shape = graph[w].type.shape;
+  if (!is_quantizer(graph[w].op) || shape.rank() != 2) return false;
+  const Granularity granularity =
+      visit_quantizer(graph, w, [](const auto& op) { return op.granularity(); });
+  if (channel_map(graph, w).channels == 1) return true;
+  return granularity.axis && !granularity.group_size &&
+         resolve_axis(*granularity.axis, shape) == axis;
+}
+
 void set_qparams(const Graph& graph, Parameters& parameters, NodeId id,
                  std::span<const QParams<double>> qparams) {
   check_count(graph, id, qparams.size());

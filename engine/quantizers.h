@@ -26,6 +26,11 @@ ChannelMap channel_map(const Graph& graph, NodeId id);
 /// GraphError.
 NodeId add_quantizer(Graph& graph, NodeId x, const Op& quantizer, const std::string& label);
 
+/// Whether the sums of x times the matrix w lie on one grid per output channel, which are the
+/// indices of `axis` of w: x is a quantizer with one scale, and w one with one scale or one for
+/// each output channel.
+bool sums_have_grid(const Graph& graph, NodeId x, NodeId w, int axis);
+
 /// Sets the scales, and where the quantizer is affine the zero points, of the node `id`: one
 /// per channel, in channel order. What the node tracks instead (a range, a clipping value) is
 /// set to what gives them, to within a unit in the last place; a scale below the floor acts as

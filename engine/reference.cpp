@@ -14,7 +14,11 @@ std::string operands_text(const T& op) {
   for (const Slot& slot : op.slots()) {
     text += fmt::format("{}`{}`", text.empty() ? "" : ", ", slot.name);
     if (slot.access == Access::ReadWrite) text += " (state, written)";
-    if (slot.access == Access::Read && !slot.differentiable) text += " (no gradient)";
+    if (slot.scales != Scales::None) {
+      text += " (a quantizer, for its scales)";
+    } else if (slot.access == Access::Read && !slot.differentiable) {
+      text += " (no gradient)";
+    }
   }
   return text.empty() ? "none" : text;
 }

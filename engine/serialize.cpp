@@ -1,96 +1,9 @@
 #include "qtape/engine/serialize.h"
 
-#include <set>
-
-#include "qtape/engine/files.h"
-#include "qtape/engine/json_fields.h"
+#include "qtape/engine/json_file.h"
 
 namespace qtape {
 namespace {
-
-constexpr int64_t format_version = 1;
-constexpr int64_t largest_file = int64_t{4} << 30;
-constexpr int deepest_nesting = 64;
-
-/// Refuses nesting that no file of ours has before it is built.
-bool check_depth(int depth, Json::parse_event_t, Json&) {
-  require<FormatError>(depth <= deepest_nesting, "/: nested deeper than {} levels",
-                       deepest_nesting);
-  return true;
-}
-
-Json parse(std::string_view text) {
-  try {
-    return Json::parse(text, check_depth);
-  } catch (const Json::parse_error& error) {
-    fail<FormatError>("/: is not JSON: wrong or missing text at byte {}", error.byte);
-  } catch (const Json::exception& error) {
-    // Numbers out of range: the message names the number, after nlohmann's own "[id] " prefix.
-    const std::string_view what = error.what();
-    fail<FormatError>("/: is not JSON: {}",
-                      what.substr(std::min(what.find("] ") + 2, what.size())));
-  }
-}
-
-void check_keys(const JsonPlace& place, const std::set<std::string>& known) {
-  place.expect(place.json.is_object(), "an object");
-  for (const auto& [key, json] : place.json.items()) {
-    if (known.contains(key)) continue;
-    std::string expected;
-    for (const std::string& each : known) expected += (expected.empty() ? "" : ", ") + each;
-    place.child(key, json).fail("unknown key; expected one of {}", expected);
-  }
-}
-
-Json write_node(const Node& node) {
-  Json json = Json::object();
-  if (!node.label.empty()) json["label"] = node.label;
-  json["op"] = write_json(node.op);
-  if (!node.operands.empty()) {
-    Json operands = Json::array();
-    for (NodeId id : node.operands) operands.push_back(id.index);
-    json["operands"] = std::move(operands);
-  }
-  return json;
-}
-
-std::vector<NodeId> read_ids(const JsonPlace& place) {
-  std::vector<int32_t> indices;
-  read_json(place, indices);
-  std::vector<NodeId> ids;
-  for (int32_t index : indices) ids.push_back(NodeId{index});
-  return ids;
-}
-
-void read_node(const JsonPlace& place, Graph& graph) {
-  check_keys(place, {"label", "op", "operands"});
-  Op op;
-  read_json(place.member("op"), op);
-  std::string label;
-  if (place.json.contains("label")) read_json(place.member("label"), label);
-  std::vector<NodeId> operands;
-  if (place.json.contains("operands")) operands = read_ids(place.member("operands"));
-  try {
-    graph.add(std::move(op), operands, std::move(label));
-  } catch (const GraphError& error) {
-    place.fail("{}", error.what());
-  }
-}
-
-Graph read_graph(const JsonPlace& root) {
-  Graph graph;
-  const JsonPlace nodes = root.member("nodes");
-  nodes.expect(nodes.json.is_array(), "an array");
-  for (size_t i = 0; i < nodes.json.size(); ++i) read_node(nodes.element(i), graph);
-  if (!root.json.contains("outputs")) return graph;
-  const JsonPlace outputs = root.member("outputs");
-  try {
-    graph.set_outputs(read_ids(outputs));
-  } catch (const GraphError& error) {
-    outputs.fail("{}", error.what());
-  }
-  return graph;
-}
 
 /// Reads the values that the graph's leaves need, before anything of their size is allocated.
 std::map<std::string, Tensor> read_values(const JsonPlace& root, const Graph& graph) {
@@ -164,28 +77,17 @@ Section read_section(const JsonPlace& place) {
   return section;
 }
 
-/// `"name": {` lines, one entry a line, `}`: readable and friendly to line-based tools.
-void append_lines(std::string& text, std::string_view name, char open, char close,
-                  const std::vector<std::string>& lines) {
-  text += fmt::format(",\n\"{}\": {}\n", name, open);
-  for (size_t i = 0; i < lines.size(); ++i)
-    text += lines[i] + (i + 1 < lines.size() ? ",\n" : "\n");
-  text += close;
-}
-
 std::string entry(const std::string& key, const Json& value) {
   return Json(key).dump() + ": " + value.dump();
 }
 
 std::string model_text(const Graph& graph, const Parameters& parameters,
                        const std::map<std::string, Section>& sections) {
-  std::string text = fmt::format("{{\n\"format\": \"qtape\",\n\"version\": {}", format_version);
+  std::string text = begin_file();
   std::vector<std::string> lines;
   for (const Node& node : graph.nodes()) lines.push_back(write_node(node).dump());
   append_lines(text, "nodes", '[', ']', lines);
-  Json outputs = Json::array();
-  for (NodeId id : graph.outputs()) outputs.push_back(id.index);
-  text += ",\n\"outputs\": " + outputs.dump();
+  text += ",\n\"outputs\": " + write_ids(graph.outputs());
   lines.clear();
   for (const ParameterEntry& each : parameters.entries()) {
     lines.push_back(entry(each.name, write_json(parameters.get(each.name))));
@@ -211,17 +113,14 @@ std::string to_json(const Graph& graph, const Parameters& parameters,
 }
 
 Model model_from_json(std::string_view text) {
-  const Json json = parse(text);
+  const Json json = parse_file(text);
   const JsonPlace root{json, ""};
-  check_keys(root, {"format", "version", "nodes", "outputs", "values", "sections"});
-  const JsonPlace format = root.member("format");
-  format.expect(format.json == "qtape", "\"qtape\"");
-  int64_t version = 0;
-  read_json(root.member("version"), version);
-  if (version != format_version) {
-    root.member("version").fail("expected {}, got {}", format_version, version);
+  if (json.is_object() && json.contains("program")) {
+    root.member("program").fail("the file holds an integer program, not a model");
   }
-  Graph graph = read_graph(root);
+  check_header(root, {"nodes", "outputs", "values", "sections"});
+  Graph graph;
+  read_nodes<Op>(root, "nodes", graph);
   const std::map<std::string, Tensor> values = read_values(root, graph);
   Parameters parameters(graph, 0);
   for (const auto& [name, tensor] : values) parameters.set(name, tensor);
@@ -239,7 +138,7 @@ Model model_from_json(std::string_view text) {
 std::string to_json(const Op& op) { return write_json(op).dump(); }
 
 Op op_from_json(std::string_view text) {
-  const Json json = parse(text);
+  const Json json = parse_file(text);
   Op op;
   read_json(JsonPlace{json, ""}, op);
   return op;
@@ -247,20 +146,9 @@ Op op_from_json(std::string_view text) {
 
 void save_model(const std::string& path, const Graph& graph, const Parameters& parameters,
                 const std::map<std::string, Section>& sections) {
-  const std::string text = to_json(graph, parameters, sections);
-  require<IoError>(static_cast<int64_t>(text.size()) <= largest_file,
-                   "{}: the model takes {} bytes as text, more than the limit of {}", path,
-                   text.size(), largest_file);
-  write_file(path, text);
+  write_text(path, to_json(graph, parameters, sections));
 }
 
-Model load_model(const std::string& path) {
-  const std::string text = read_file(path, largest_file);
-  try {
-    return model_from_json(text);
-  } catch (const FormatError& error) {
-    throw FormatError(path + ": " + error.what());
-  }
-}
+Model load_model(const std::string& path) { return read_text(path, model_from_json); }
 
 }  // namespace qtape

@@ -69,29 +69,59 @@ std::byte* Tape::address(const Place& place, bool gradient) const {
   return gradient ? entry.gradient : entry.value;
 }
 
+ExactForward::Lookup Tape::exact_lookup() const {
+  return {
+      .value = [this](NodeId id) { return address(plan_.nodes[index_of(id)].value, false); },
+      .scales = [this](NodeId id) { return scale_source(id); },
+      .status = [this](NodeId id) { return &statuses_[index_of(id)]; }};
+}
+
+const ExactValue* Tape::integers(NodeId id) const {
+  (void)index_of(id);
+  return exact_ ? exact_->find(id) : nullptr;
+}
+
 void Tape::bind() {
+  if (options_.arithmetic.profile) {
+    exact_ =
+        std::make_unique<ExactForward>(graph_, *options_.arithmetic.profile, options_.threads);
+  }
   for (size_t i = 0; i < plan_.nodes.size(); ++i) {
     if (plan_.nodes[i].needed) bind_node(i);
   }
   std::ranges::reverse(backward_);
 }
 
+ScaleSource Tape::scale_source(NodeId id) const {
+  const size_t i = index_of(id);
+  return {.record = records_.data() + plan_.nodes[i].record,
+          .channels = channel_map(graph_, id).channels,
+          .dtype = scale_dtype(graph_[graph_[id].operands[0]].type.dtype),
+          .status = &statuses_[i]};
+}
+
 void Tape::bind_node(size_t i) {
-  const Node& node = graph_.nodes()[i];
+  const NodeId id{static_cast<int32_t>(i)};
+  const Node& node = graph_[id];
+  const auto slots = std::visit([](const auto& op) { return op.slots(); }, node.op);
   const NodePlan& place = plan_.nodes[i];
   std::vector<TensorType> inputs;
   std::vector<std::byte*> operands;
+  std::vector<ScaleSource> sources;
   std::vector<Gradient> gradients;
   for (size_t k = 0; k < node.operands.size(); ++k) {
     const NodePlan& operand = plan_.nodes[static_cast<size_t>(node.operands[k].index)];
     inputs.push_back(graph_[node.operands[k]].type);
-    operands.push_back(address(operand.value, false));
+    const bool scales = slots[k].scales != Scales::None;
+    operands.push_back(scales ? nullptr : address(operand.value, false));
+    sources.push_back(scales ? scale_source(node.operands[k]) : ScaleSource{});
     gradients.push_back(
         {place.wanted[k] ? address(operand.gradient, true) : nullptr, place.accumulate[k]});
   }
   Binding binding{.inputs = inputs,
                   .output = node.type,
                   .operands = operands,
+                  .sources = sources,
                   .result = address(place.value, false),
                   .dy = address(place.gradient, true),
                   .gradients = gradients,
@@ -103,7 +133,9 @@ void Tape::bind_node(size_t i) {
                   .threads = options_.threads};
   std::visit(
       [&](const auto& op) {
-        if (Kernel kernel = op.forward(binding)) forward_.push_back({std::move(kernel), i});
+        Kernel forward = op.forward(binding);
+        if (exact_) forward = exact_->around(id, std::move(forward), binding, exact_lookup());
+        if (forward) forward_.push_back({std::move(forward), i});
         if (!place.active) return;
         binding.scratch = address(place.backward_scratch, false);
         if (Kernel kernel = op.backward(binding)) backward_.push_back({std::move(kernel), i});
@@ -219,11 +251,10 @@ double Tape::scalar(NodeId id) const {
 std::vector<QParams<double>> Tape::qparams(NodeId id) const {
   check_node(id, is_quantizer(graph_[id].op) && plan_.nodes[index_of(id)].needed,
              "is not a quantizer of this tape");
-  const std::byte* record = records_.data() + plan_.nodes[index_of(id)].record;
-  const auto channels = static_cast<size_t>(channel_map(graph_, id).channels);
-  const DType x = graph_[graph_[id].operands[0]].type.dtype;
-  return dispatch_compute(scale_dtype(x), [&]<class T>() {
-    const T* scales = reinterpret_cast<const T*>(record);
+  const ScaleSource source = scale_source(id);
+  const auto channels = static_cast<size_t>(source.channels);
+  return dispatch_compute(source.dtype, [&]<class T>() {
+    const T* scales = source.scales<T>();
     std::vector<QParams<double>> result(channels);
     for (size_t c = 0; c < channels; ++c) {
       result[c] = {double{scales[c]}, double{scales[channels + c]}};

@@ -1,10 +1,12 @@
 // Tape: a graph bound to memory. Runs forward kernels in order and backward kernels in reverse.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
 
+#include "qtape/engine/exact_forward.h"
 #include "qtape/engine/graph.h"
 #include "qtape/engine/parameters.h"
 #include "qtape/engine/plan.h"
@@ -24,6 +26,8 @@ struct TapeOptions {
   uint64_t seed = 0;
   /// Parameters' gradients add up from step to step until Parameters::zero_gradients.
   bool accumulate_gradients = false;
+  /// How forward computes between quantized operands: `exact(Profile::Single)`.
+  Arithmetic arithmetic = {};
   /// When training steps quantize and observe.
   QuantizationSchedule schedule = {};
   bool share_memory = true;  ///< see PlanOptions
@@ -87,6 +91,9 @@ class Tape {
   /// The scales and zero points that a quantizer node used in the last forward, one per
   /// channel. Throws GraphError for other nodes.
   std::vector<QParams<double>> qparams(NodeId id) const;
+  /// The integers of a node in the last forward of a tape with exact arithmetic; null for nodes
+  /// without integers of their own and where arithmetic is not exact.
+  const ExactValue* integers(NodeId id) const;
   /// NaN and infinite elements that all observers of this tape skipped so far.
   int64_t non_finite() const;
 
@@ -127,8 +134,10 @@ class Tape {
   void seed_gradient(NodeId root, std::span<const std::byte> dy, DType dtype);
   void run_backward();
   void check_leaves() const;
+  ExactForward::Lookup exact_lookup() const;
   void bind();
   void bind_node(size_t i);
+  ScaleSource scale_source(NodeId id) const;
   std::byte* address(const Place& place, bool gradient) const;
   void report_faults();
   void paint_guards();
@@ -140,6 +149,7 @@ class Tape {
   AlignedBuffer arena_;
   AlignedBuffer records_;
   std::vector<NodeStatus> statuses_;
+  std::unique_ptr<ExactForward> exact_;  // its values are what kernels point to
   std::vector<Bound> forward_;
   std::vector<Bound> backward_;
   Step step_;

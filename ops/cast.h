@@ -8,7 +8,7 @@ namespace qtape {
 struct Cast {
   static constexpr std::string_view name = "Cast";
   static constexpr std::string_view doc =
-      "y = x as `dtype`. x of any dtype and shape. To integers: rounded half to even and "
+      "y = x as `dtype`. x of any shape and any dtype but s64. To integers: rounded half to even and "
       "clamped to the range, NaN becomes 0. To f16 and bf16: rounded to f32 first, then to "
       "the dtype, each half to even. Gradient: dx = dy as the dtype of x when both are "
       "floats, else none. Keeps nothing.";
@@ -16,10 +16,13 @@ struct Cast {
   DType dtype = DType::F32;
 
   static constexpr auto fields() {
-    return std::tuple{field("dtype", &Cast::dtype, "dtype of y, any")};
+    return std::tuple{field("dtype", &Cast::dtype, "dtype of y, any but s64")};
   }
   std::vector<Slot> slots() const { return {{.name = "x"}}; }
-  TensorType infer(Inputs inputs) const { return {dtype, inputs[0].shape}; }
+  TensorType infer(Inputs inputs) const {
+    check(dtype != DType::S64 && inputs[0].dtype != DType::S64, "s64 cannot be cast");
+    return {dtype, inputs[0].shape};
+  }
   Keep keep() const { return {}; }
   Footprint footprint(Inputs) const { return {}; }
   Kernel forward(const Binding& binding) const;

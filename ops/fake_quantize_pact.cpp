@@ -62,7 +62,7 @@ class Forward {
   }
 
  private:
-  /// /// Backward clips at the alpha that forward used. NaN clips nothing: an alpha that is not
+  /// Backward clips at the alpha that forward used. NaN clips nothing: an alpha that is not
   /// initialised, or follows the data in the warm-up, gets no gradient.
   void use(int64_t c, T alpha, bool follows = false) const {
     quantizer_.record().use(c, qparams_at(alpha, grid_));

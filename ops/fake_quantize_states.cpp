@@ -25,7 +25,10 @@ std::vector<QuantizerOperand> FakeQuantize::operands(const TensorType& x) const 
     extents.insert(extents.end(), scales.shape.extents().begin(), scales.shape.extents().end());
     return {{.name = "range", .type = {scales.dtype, Shape(extents)}}};
   }
-  if (scheme == Scheme::Symmetric) return {{.name = "scale", .type = scales}};
+  const bool symmetric = scheme == Scheme::Symmetric;
+  if (symmetric || std::holds_alternative<EMA>(scale_mode)) {
+    return {{.name = "scale", .type = scales}};
+  }
   return {{.name = "scale", .type = scales}, {.name = "zero_point", .type = scales}};
 }
 

@@ -13,6 +13,7 @@
 #include "qtape/ops/dropout.h"
 #include "qtape/ops/exp.h"
 #include "qtape/ops/fake_quantize.h"
+#include "qtape/ops/fake_quantize_bias.h"
 #include "qtape/ops/fake_quantize_lsq.h"
 #include "qtape/ops/fake_quantize_pact.h"
 #include "qtape/ops/flatten.h"
@@ -53,7 +54,8 @@ using Op = std::variant<
     Sum, Mean, Max,
     Softmax, LogSoftmax, SoftmaxCrossEntropy, MeanSquaredError,
     Dropout, StopGradient, Cast,
-    FakeQuantize, FakeQuantizeLSQ, FakeQuantizePACT, Quantize, Dequantize>;
+    FakeQuantize, FakeQuantizeLSQ, FakeQuantizePACT, Quantize, Dequantize,
+    FakeQuantizeBias>;
 // clang-format on
 
 /// The op's name, as in files and messages.

@@ -1,5 +1,5 @@
-// Counts allocations in a training step: none of ours. Its own program, as it replaces operator
-// new.
+// Counts allocations in a training step and in a run of a program: none of ours. Its own
+// program, as it replaces operator new.
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <dlfcn.h>
 #include <doctest/doctest.h>
@@ -10,6 +10,7 @@
 #include <new>
 
 #include "qtape/optim/optimizer.h"
+#include "qtape/tests/support/integer_nets.h"
 #include "qtape/tests/support/models.h"
 
 namespace {
@@ -80,17 +81,9 @@ namespace {
 
 using namespace qtape;
 
-/// Blocks of ours that ten steps of training allocate.
-int64_t allocated_by_steps(const test::Classifier& c) {
-  Parameters parameters(c.graph, 1);
-  Tape tape(c.graph, parameters, {.roots = {c.loss}, .threads = 2});
-  Optimizer optimizer(parameters, Adam{}, {}, 2);
-  test::feed(tape, c, 0);
-  const auto step = [&] {
-    tape.forward(mode::qat);
-    tape.backward();
-    optimizer.step(1e-3);
-  };
+/// Blocks of ours that ten calls of `step` allocate after a first one.
+template <class Step>
+int64_t allocated_by(const Step& step) {
   step();
   ours = 0;
   theirs = 0;
@@ -98,6 +91,19 @@ int64_t allocated_by_steps(const test::Classifier& c) {
   for (int i = 0; i < 10; ++i) step();
   counting = false;
   return ours.load();
+}
+
+/// The same for steps of training.
+int64_t allocated_by_steps(const test::Classifier& c, Arithmetic arithmetic = {}) {
+  Parameters parameters(c.graph, 1);
+  Tape tape(c.graph, parameters, {.roots = {c.loss}, .threads = 2, .arithmetic = arithmetic});
+  Optimizer optimizer(parameters, Adam{}, {}, 2);
+  test::feed(tape, c, 0);
+  return allocated_by([&] {
+    tape.forward(mode::qat);
+    tape.backward();
+    optimizer.step(1e-3);
+  });
 }
 
 }  // namespace
@@ -140,16 +146,10 @@ TEST_CASE("allocation: a training step through integer codes allocates nothing")
   graph.add(Mean{}, {y}, "loss");
   Parameters parameters(graph, 1);
   Tape tape(graph, parameters, {.roots = {graph.at("loss")}, .threads = 2});
-  const auto step = [&] {
-    tape.forward(mode::qat);
-    tape.backward();
-  };
-  step();
-  ours = 0;
-  counting = true;
-  for (int i = 0; i < 10; ++i) step();
-  counting = false;
-  CHECK(ours.load() == 0);
+  CHECK(allocated_by([&] {
+          tape.forward(mode::qat);
+          tape.backward();
+        }) == 0);
 }
 
 TEST_CASE("allocation: a training step through slices that are joined allocates nothing") {
@@ -163,14 +163,47 @@ TEST_CASE("allocation: a training step through slices that are joined allocates 
   graph.add(Mean{}, {y}, "loss");
   Parameters parameters(graph, 1);
   Tape tape(graph, parameters, {.roots = {graph.at("loss")}, .threads = 2});
-  const auto step = [&] {
-    tape.forward(mode::qat);
-    tape.backward();
-  };
-  step();
-  ours = 0;
-  counting = true;
-  for (int i = 0; i < 10; ++i) step();
-  counting = false;
-  CHECK(ours.load() == 0);
+  CHECK(allocated_by([&] {
+          tape.forward(mode::qat);
+          tape.backward();
+        }) == 0);
+}
+
+TEST_CASE("allocation: nor does a training step in exact arithmetic") {
+  const FakeQuantize wide{.bits = 16, .scale_mode = EMA{}};
+  for (Profile profile : {Profile::Float, Profile::Single}) {
+    CHECK(
+        allocated_by_steps(test::make_classifier({.batch = 64, .inputs = 784, .dropout = 0.2}),
+                           exact(profile)) == 0);
+    CHECK(allocated_by_steps(test::make_classifier({.inputs = 2000, .input = wide}),
+                             exact(profile)) == 0);
+  }
+}
+
+TEST_CASE("allocation: a run of an integer program allocates nothing of ours") {
+  for (uint64_t seed = 0; seed < 30; ++seed) {
+    const Graph graph = test::random_net(seed).with_batch(64);
+    Parameters parameters(graph, seed);
+    test::settle(graph, parameters, seed);
+    const IntegerProgram program = convert(graph, parameters, Profile::Single);
+    for (const auto& path : {std::optional<ProductPath>(), std::optional(ProductPath::F32),
+                             std::optional(ProductPath::Plain)}) {
+      IntegerSession session(program, {.threads = 2, .keep_sums = seed % 2 == 0, .path = path});
+      CAPTURE(seed);
+      CHECK(allocated_by([&] { session.run(); }) == 0);
+    }
+    IntegerSession reference(program, {.reference = true});
+    CHECK(allocated_by([&] { reference.run(); }) == 0);
+  }
+}
+
+TEST_CASE("allocation: nor does a run that two threads share") {
+  const test::Classifier c =
+      test::make_classifier({.batch = 256, .inputs = 784, .hidden = 256});
+  Parameters parameters(c.graph, 1);
+  Tape tape(c.graph, parameters, {});
+  test::feed(tape, c, 0);
+  tape.forward(mode::calibrate);
+  IntegerSession session(convert(c.graph, parameters, Profile::Float), {.threads = 2});
+  CHECK(allocated_by([&] { session.run(); }) == 0);
 }

@@ -18,8 +18,11 @@ TEST_CASE("docs: ops.md is what the ops declare; rewrite it with ops_reference")
   CHECK(source("docs/ops.md") == qtape::ops_reference());
 }
 
-TEST_CASE("docs: the README shows the program that is compiled and run") {
-  const std::string program = source("examples/xor.cpp");
-  const std::string shown = program.substr(program.find("#include"));
-  CHECK(source("README.md").find("```cpp\n" + shown + "```") != std::string::npos);
+TEST_CASE("docs: the README shows the programs that are compiled and run") {
+  for (const char* path : {"examples/xor.cpp", "examples/deploy.cpp"}) {
+    const std::string program = source(path);
+    const std::string shown = program.substr(program.find("#include"));
+    CHECK_MESSAGE(source("README.md").find("```cpp\n" + shown + "```") != std::string::npos,
+                  path);
+  }
 }

@@ -28,6 +28,16 @@ std::string target_of(const std::string& line) {
   return begin == std::string::npos ? "" : line.substr(begin + 1, end - begin - 1);
 }
 
+std::vector<std::string> targets_in(const fs::path& path) {
+  std::vector<std::string> found;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    const std::string target = target_of(line);
+    if (!target.empty()) found.push_back(target);
+  }
+  return found;
+}
+
 std::vector<Include> includes_of(const std::vector<std::string>& folders) {
   std::vector<Include> found;
   for (const std::string& folder : folders) {
@@ -35,11 +45,9 @@ std::vector<Include> includes_of(const std::vector<std::string>& folders) {
          fs::recursive_directory_iterator(fs::path(QTAPE_SOURCE) / folder)) {
       const std::string extension = entry.path().extension().string();
       if (extension != ".h" && extension != ".cpp") continue;
-      std::ifstream file(entry.path());
       const std::string name = fs::relative(entry.path(), QTAPE_SOURCE).string();
-      for (std::string line; std::getline(file, line);) {
-        const std::string target = target_of(line);
-        if (!target.empty()) found.push_back({name, target});
+      for (const std::string& target : targets_in(entry.path())) {
+        found.push_back({name, target});
       }
     }
   }
@@ -90,7 +98,8 @@ TEST_CASE("layers: ops/core knows no op") {
 
 TEST_CASE("layers: oneDNN, OpenMP and JSON each stay behind few files") {
   const std::map<std::string, std::set<std::string>> owners = {
-      {"oneapi/dnnl", {"ops/core/gemm.cpp"}},
+      {"oneapi/dnnl", {"ops/core/onednn.h"}},
+      {"qtape/ops/core/onednn.h", {"ops/core/gemm.cpp", "ops/core/integer_gemm.cpp"}},
       {"dnnl", {}},
       {"omp.h", {"ops/core/threads.h"}},
       {"nlohmann/", {"engine/json_fields.h"}},
@@ -106,10 +115,40 @@ TEST_CASE("layers: oneDNN, OpenMP and JSON each stay behind few files") {
 }
 
 TEST_CASE("layers: files that must not be seen by users are included by sources only") {
+  const std::set<std::string> hidden = {
+      "engine/json_fields.h",      "engine/json_file.h",   "engine/print_fields.h",
+      "engine/settings.h",         "optim/update_loops.h", "ops/core/elementwise_kernels.h",
+      "ops/core/onednn.h",         "ops/core/gemm.h",      "ops/core/integer_gemm.h",
+      "ops/fake_quantize_states.h"};
+  std::set<std::string> seen;
   for (const Include& include : includes_of(library)) {
-    const bool heavy = include.target == "qtape/engine/json_fields.h" ||
-                       include.target == "qtape/ops/core/elementwise_kernels.h";
+    const std::string target =
+        include.target.substr(std::min<size_t>(6, include.target.size()));
+    if (!include.target.starts_with("qtape/") || !hidden.contains(target)) continue;
+    seen.insert(target);
     CAPTURE(include.file);
-    CHECK((!heavy || include.file.ends_with(".cpp")));
+    CAPTURE(include.target);
+    CHECK((include.file.ends_with(".cpp") || hidden.contains(include.file)));
   }
+  CHECK(seen == hidden);
+}
+
+TEST_CASE("layers: headers for users show fmt's core header and nothing else of others") {
+  std::set<std::string> reached = {"qtape.h", "deploy/convert.h", "deploy/session.h",
+                                   "deploy/verify.h"};
+  std::vector<std::string> todo(reached.begin(), reached.end());
+  while (!todo.empty()) {
+    const std::string name = todo.back();
+    todo.pop_back();
+    for (const std::string& target : targets_in(fs::path(QTAPE_SOURCE) / name)) {
+      CAPTURE(name);
+      CAPTURE(target);
+      const bool ours = target.starts_with("qtape/");
+      const bool standard = target.find_first_of("./") == std::string::npos;
+      CHECK((ours || standard || target == "fmt/core.h"));
+      if (ours && reached.insert(target.substr(6)).second) todo.push_back(target.substr(6));
+    }
+  }
+  CHECK(reached.contains("deploy/integer_program.h"));
+  CHECK(reached.contains("ops/fake_quantize.h"));
 }

@@ -3,6 +3,7 @@
 set -uo pipefail
 build=$1
 train=$build/examples/train_mlp
+autoencoder=$build/examples/train_autoencoder
 tool=$build/tools/qtape
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -114,9 +115,61 @@ check "the saved model replays to the accuracy" grep -q "accuracy $accuracy %" <
 "$tool" quantizers "$work/q.json" --json "$work/q.txt" >"$work/quantizers.txt"
 check "quantizers prints a row for each, twice" test "$(grep -c '^fc2.weight.quantized' "$work/quantizers.txt")" = 2
 check "quantizers writes JSON" grep -q '"only_off"' "$work/q.txt"
+check "lint finds nothing in a calibrated model" grep -qx ok <("$tool" lint "$work/q.json")
+check "lint refuses a float model" same 'error: model: has no quantizers; train it with them, or insert and calibrate them, exit 1' "$("$tool" lint "$work/f.json"), exit $("$tool" lint "$work/f.json" >/dev/null; echo $?)"
 check "an unknown observer" exits 2 'MovingAverage' "$tool" calibrate "$work/f.json" --observer Mean
 check "--save needs one observer" exits 2 '--save needs one observer' "$tool" calibrate "$work/f.json" --observer all --save "$work/x.json"
 check "negative delay" exits 2 '--quantize-after' "$train" --quantize-after -1
+
+# Integer programs: each model converts, and every level of arithmetic agrees.
+for model in mlp residual concat; do
+  "$train" --samples 320 --layers 16,16 --epochs 1 --weight-bits 4 --activation-bits 4 --model $model --save "$work/i-$model.json" >/dev/null
+  check "$model: converts" "$tool" convert "$work/i-$model.json" -o "$work/$model.int.json" >"$work/convert.txt"
+  check "$model: convert prints certificates" grep -q 'proven: sums [0-9]* of 2147483647' "$work/convert.txt"
+  check "$model: verify exits 0" "$tool" verify "$work/i-$model.json" --profile Float --program "$work/$model.int.json" --random 100 >"$work/verify.txt"
+  check "$model: nothing differs" grep -qF '1000 images and 100 random inputs: 0 mismatches between L1, L2 and L3' "$work/verify.txt"
+done
+"$train" --samples 320 --layers 16,16 --epochs 1 --weight-bits 2 --activation-bits 2 --exact double --save "$work/exact.json" --checkpoint "$work/exact-c.json" --report "$work/exact-r.json" >/dev/null
+check "training in exact arithmetic" grep -q '"exact": "Double"' "$work/exact-r.json"
+check "what it trained is what ships" "$tool" verify "$work/exact.json" --profile double --random 100 >/dev/null
+check "resuming in another arithmetic" exits 2 '--exact: the checkpoint was made with another value' "$train" --resume "$work/exact-c.json" --exact single
+"$tool" verify "$work/i-mlp.json" >"$work/verify.txt"
+check "verify takes every profile" test "$(grep -c ': 0 mismatches between' "$work/verify.txt")" = 4
+verify_mlp=("$tool" verify "$work/i-mlp.json" --profile Float --program)
+check "a program of another model" exits 1 "residual.int.json: is not what the model converts to: " "${verify_mlp[@]}" "$work/residual.int.json"
+check "a program of another profile" exits 1 'is of profile Float, verified is Onnx' "$tool" verify "$work/i-mlp.json" --profile Onnx --program "$work/mlp.int.json"
+tamper() { # tamper OUTPUT SED-COMMAND: the program with one change
+  sed "$2" "$work/mlp.int.json" >"$work/$1"
+  ! cmp -s "$work/$1" "$work/mlp.int.json"
+}
+check "one character of the weights" tamper weights.json '/"label":"fc1"/s/\("weight":{[^}]*"data":"..\)[^A]/\1A/'
+check "changed weights are refused" exits 1 'weight' "${verify_mlp[@]}" "$work/weights.json"
+check "one bound of a certificate" tamper bound.json '/"label":"fc1"/s/"sum_bound":/"sum_bound":1/'
+check "a false certificate is refused" exits 1 'the certificate does not hold: it says' "${verify_mlp[@]}" "$work/bound.json"
+check "a float model does not convert" exits 1 'the model has no quantizers: train it with them' "$tool" convert "$work/f.json" -o "$work/x.json"
+check "nothing is written then" test ! -e "$work/x.json"
+check "a program is no model" exits 1 'mlp.int.json' "$tool" convert "$work/mlp.int.json" -o "$work/x.json"
+check "convert to an unknown profile" exits 2 '--profile: Half not in {Float,Single,Double,Onnx}' "$tool" convert "$work/i-mlp.json" -o "$work/x.json" --profile Half
+check "verify an unknown profile" exits 2 '--profile: Half not in {Float,Single,Double,Onnx,all}' "$tool" verify "$work/i-mlp.json" --profile Half
+check "a program needs one profile" exits 2 '--program needs one --profile' "$tool" verify "$work/i-mlp.json" --program "$work/mlp.int.json"
+"$build/examples/deploy" "$work/i-mlp.json" "$work/d.json" >"$work/deploy.txt"
+check "the deploy example runs its program" test "$(grep -cE '^-?[0-9.]+' "$work/deploy.txt")" = 10
+check "it writes what convert writes" cmp "$work/d.json" "$work/mlp.int.json"
+check "it names errors" exits 1 "$work/none.json: cannot open" "$build/examples/deploy" "$work/none.json" "$work/d.json"
+
+# The autoencoder: three models in one run, two of them also as integers.
+tiny=(--samples 320 --test-samples 50 --epochs 2 --qat-epochs 2)
+"$autoencoder" "${tiny[@]}" --threads 2 --save "$work/a.json" --save-float "$work/af.json" --save-calibrated "$work/ac.json" --save-program "$work/ap.json" --profile onnx --report "$work/ar.json" >"$work/auto.txt"
+check "the autoencoder's table has three models" test "$(grep -cE '^(float|calibrated W8A8|trained W8A8) +0\.' "$work/auto.txt")" = 3
+check "the autoencoder deploys both" test "$(grep -cE '^(calibrated|trained), deployed +0\.' "$work/auto.txt")" = 2
+check "training, reference and backend agree" test "$(grep -c ': 100 samples, 0 mismatches' "$work/auto.txt")" = 2
+check "the autoencoder's program is what convert writes" cmp "$work/ap.json" <("$tool" convert "$work/a.json" -o "$work/ap2.json" --profile Onnx >/dev/null; cat "$work/ap2.json")
+"$tool" inspect "$work/a.json" >"$work/ai.txt"
+check "the trained reconstruction is quantized" grep -q 'reconstruction.quantized .*FakeQuantizeLSQ, codes 0..255, Affine' "$work/ai.txt"
+check "the autoencoder saves all models" test -s "$work/af.json" -a -s "$work/ac.json" -a -s "$work/ar.json"
+check "integer programs have weights of 8 bits at most" exits 2 '--weight-bits' "$autoencoder" --weight-bits 9
+check "one bit is too few" exits 2 '--weight-bits' "$autoencoder" --weight-bits 1
+check "batch above the samples" exits 2 'batch must be in 1..32, got 64' "$autoencoder" --samples 32
 
 check "--help exits 0" "$train" --help >/dev/null
 check "qtape --help exits 0" "$tool" --help >/dev/null

@@ -25,18 +25,11 @@ void copy_pixels(const Dataset& dataset, int64_t image, std::span<float> x) {
   for (size_t i = 0; i < x.size(); ++i) x[i] = shades[pixels[i]];
 }
 
-Batches::Batches(const Dataset& dataset, int64_t batch, uint64_t seed)
-    : dataset_(dataset),
-      batch_(batch),
-      seed_(seed),
-      order_(static_cast<size_t>(dataset.size())) {
-  require<ArgumentError>(batch >= 1 && batch <= dataset.size(),
-                         "batch must be in 1..{}, the number of training images, got {}",
-                         dataset.size(), batch);
-}
+EpochOrder::EpochOrder(int64_t samples, int64_t batch, uint64_t seed)
+    : batch_(batch), seed_(seed), order_(static_cast<size_t>(samples)) {}
 
 /// Fisher and Yates.
-void Batches::shuffle(int64_t epoch) {
+void EpochOrder::shuffle(int64_t epoch) {
   const Random random(seed_, (static_cast<uint64_t>(epoch) << 8) | shuffle_stream);
   std::iota(order_.begin(), order_.end(), int64_t{0});
   for (size_t i = order_.size(); i > 1; --i) {
@@ -45,15 +38,26 @@ void Batches::shuffle(int64_t epoch) {
   epoch_ = epoch;
 }
 
-void Batches::fill(int64_t step, std::span<float> x, std::span<int32_t> labels) {
+std::span<const int64_t> EpochOrder::at(int64_t step) {
   const int64_t epoch = step / per_epoch();
   if (epoch != epoch_) shuffle(epoch);
+  return std::span(order_).subspan(static_cast<size_t>(step % per_epoch() * batch_),
+                                   static_cast<size_t>(batch_));
+}
+
+Batches::Batches(const Dataset& dataset, int64_t batch, uint64_t seed)
+    : dataset_(dataset), order_(dataset.size(), batch, seed) {
+  require<ArgumentError>(batch >= 1 && batch <= dataset.size(),
+                         "batch must be in 1..{}, the number of training images, got {}",
+                         dataset.size(), batch);
+}
+
+void Batches::fill(int64_t step, std::span<float> x, std::span<int32_t> labels) {
   const auto features = static_cast<size_t>(dataset_.features());
-  const auto first = static_cast<size_t>(step % per_epoch() * batch_);
-  for (size_t row = 0; row < labels.size(); ++row) {
-    const int64_t image = order_[first + row];
+  size_t row = 0;
+  for (const int64_t image : order_.at(step)) {
     copy_pixels(dataset_, image, x.subspan(row * features, features));
-    labels[row] = dataset_.labels[static_cast<size_t>(image)];
+    labels[row++] = dataset_.labels[static_cast<size_t>(image)];
   }
 }
 

@@ -12,26 +12,41 @@ namespace qtape::data {
 /// Writes pixels / 255 of one image to `x`.
 void copy_pixels(const Dataset& dataset, int64_t image, std::span<float> x);
 
-/// Full batches of a shuffled data set; the last partial one of an epoch is left out. The order
-/// is a pure function of the seed and the epoch, so a resumed run sees what it would have seen.
+/// Which samples each training step takes: full batches in an order that is a pure function of
+/// the seed and the epoch, so a resumed run sees what it would have seen. The last partial
+/// batch of an epoch is left out.
+class EpochOrder {
+ public:
+  /// `samples` and `batch` at least 1.
+  EpochOrder(int64_t samples, int64_t batch, uint64_t seed);
+
+  int64_t per_epoch() const { return static_cast<int64_t>(order_.size()) / batch_; }
+  /// The samples of training step `step`, `batch` of them.
+  std::span<const int64_t> at(int64_t step);
+
+ private:
+  void shuffle(int64_t epoch);
+
+  int64_t batch_;
+  uint64_t seed_;
+  int64_t epoch_ = -1;
+  std::vector<int64_t> order_;
+};
+
+/// Full batches of a shuffled data set, in the order of EpochOrder.
 class Batches {
  public:
   /// Throws ArgumentError when the set has fewer than `batch` images. `dataset` must outlive
   /// it.
   Batches(const Dataset& dataset, int64_t batch, uint64_t seed);
 
-  int64_t per_epoch() const { return dataset_.size() / batch_; }
+  int64_t per_epoch() const { return order_.per_epoch(); }
   /// Fills x [batch, features] and labels [batch] with the batch of training step `step`.
   void fill(int64_t step, std::span<float> x, std::span<int32_t> labels);
 
  private:
-  void shuffle(int64_t epoch);
-
   const Dataset& dataset_;
-  int64_t batch_;
-  uint64_t seed_;
-  int64_t epoch_ = -1;
-  std::vector<int64_t> order_;
+  EpochOrder order_;
 };
 
 }  // namespace qtape::data

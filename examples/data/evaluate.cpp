@@ -33,9 +33,10 @@ NodeId input_of(const Tape& tape, const Graph& graph) {
 
 }  // namespace
 
-Evaluator::Evaluator(const Graph& graph, Parameters& parameters, int threads)
+Evaluator::Evaluator(const Graph& graph, Parameters& parameters, int threads,
+                     Arithmetic arithmetic)
     : tape_(graph.with_batch(batch), parameters,
-            {.outputs = {output_of(graph)}, .threads = threads}),
+            {.outputs = {output_of(graph)}, .threads = threads, .arithmetic = arithmetic}),
       input_(input_of(tape_, tape_.graph())),
       output_(output_of(graph)) {
   const TensorType& type = tape_.graph()[output_].type;

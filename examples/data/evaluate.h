@@ -23,7 +23,8 @@ class Evaluator {
   static constexpr int64_t batch = 250;
 
   /// Throws GraphError when the graph has no such output or input.
-  Evaluator(const Graph& graph, Parameters& parameters, int threads);
+  Evaluator(const Graph& graph, Parameters& parameters, int threads,
+            Arithmetic arithmetic = {});
   /// Throws ArgumentError when images have another number of pixels than the graph's input, or
   /// the set more classes than the output.
   Evaluation run(const Dataset& dataset, Mode mode = mode::eval);

@@ -1,11 +1,9 @@
 // train_mlp: trains a quantization-aware network on digits, saves it, reports what it reached.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
-#include <cstdio>
-
 #include "qtape/engine/files.h"
-#include "qtape/examples/train_mlp/progress.h"
+#include "qtape/examples/shared/command_line.h"
+#include "qtape/examples/shared/progress.h"
 #include "qtape/examples/train_mlp/report.h"
 
 namespace {
@@ -14,12 +12,14 @@ using namespace qtape;
 using examples::Architecture;
 using examples::Quantization;
 using examples::Settings;
+using examples::spelling_of;
 
 struct Arguments {
   Settings settings;
   std::string model = "MLP";
   std::string ste = "ClippedIdentity";
   std::string scale_mode = "EMA";
+  std::string exact;
   int threads = default_threads();
   std::string save;
   std::string checkpoint;
@@ -27,13 +27,6 @@ struct Arguments {
   std::string resume;
   std::string report;
 };
-
-/// A transform to the exact spelling: as a check it would let any case pass and leave it.
-template <class E>
-CLI::IsMember spelling_of() {
-  return CLI::IsMember(std::vector<std::string>(enum_names<E>.begin(), enum_names<E>.end()),
-                       CLI::ignore_case);
-}
 
 /// 0 for float, else the bits that a quantizer takes.
 const CLI::Validator bits_validator(
@@ -77,7 +70,12 @@ void add_network(CLI::App& app, Arguments& arguments) {
       ->capture_default_str();
 }
 
-void add_training(CLI::App& app, Settings& s) {
+void add_training(CLI::App& app, Arguments& arguments) {
+  Settings& s = arguments.settings;
+  app.add_option("--exact", arguments.exact,
+                 "compute on integer codes between quantizers, requantized by this profile; "
+                 "without it, in floats")
+      ->transform(spelling_of<Profile>());
   app.add_option("--quantize-after", s.schedule.delay, "steps in float before quantizers apply")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
@@ -128,6 +126,7 @@ void check_given(const CLI::App& app, const Settings& given, const Settings& res
   same("--activation-bits", given.activation_bits, resumed.activation_bits);
   same("--ste", given.ste, resumed.ste);
   same("--scale-mode", given.scale_mode, resumed.scale_mode);
+  same("--exact", given.exact, resumed.exact);
   same("--quantize-after", given.schedule.delay, resumed.schedule.delay);
   same("--freeze-after", given.schedule.freeze, resumed.schedule.freeze);
   same("--warm-up", given.schedule.warm_up, resumed.schedule.warm_up);
@@ -167,6 +166,11 @@ void finish(const Arguments& arguments, const examples::Training& training,
 }
 
 void run(const CLI::App& app, Arguments& arguments) {
+  arguments.settings.model = *from_string<Architecture>(arguments.model);
+  if (!arguments.exact.empty())
+    arguments.settings.exact = from_string<Profile>(arguments.exact);
+  arguments.settings.ste = *from_string<Ste>(arguments.ste);
+  arguments.settings.scale_mode = *from_string<Quantization>(arguments.scale_mode);
   std::optional<Model> checkpoint;
   if (!arguments.resume.empty()) {
     checkpoint = load_model(arguments.resume);
@@ -185,7 +189,11 @@ void run(const CLI::App& app, Arguments& arguments) {
        .checkpoint = arguments.checkpoint,
        .checkpoint_every = arguments.checkpoint_every,
        .on_step = [&](const examples::Progress& progress) { display.step(progress); },
-       .on_epoch = [&](const examples::EpochResult& epoch) { display.epoch(epoch); }});
+       .on_epoch =
+           [&](const examples::EpochResult& epoch) {
+             display.epoch(epoch.epoch, epoch.loss,
+                           fmt::format("test accuracy {:.2f} %", epoch.test_accuracy));
+           }});
   finish(arguments, training, result);
 }
 
@@ -196,27 +204,7 @@ int main(int argc, char** argv) {
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   Arguments arguments;
   add_network(app, arguments);
-  add_training(app, arguments.settings);
+  add_training(app, arguments);
   add_files(app, arguments);
-  try {
-    app.parse(argc, argv);
-    arguments.settings.model = *from_string<Architecture>(arguments.model);
-    arguments.settings.ste = *from_string<Ste>(arguments.ste);
-    arguments.settings.scale_mode = *from_string<Quantization>(arguments.scale_mode);
-  } catch (const CLI::CallForHelp& help) {
-    return app.exit(help);
-  } catch (const CLI::ParseError& error) {
-    fmt::print(stderr, "train_mlp: {}\n", error.what());
-    return 2;
-  }
-  try {
-    run(app, arguments);
-  } catch (const ArgumentError& error) {
-    fmt::print(stderr, "train_mlp: {}\n", error.what());
-    return 2;
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "train_mlp: {}\n", error.what());
-    return 1;
-  }
-  return 0;
+  return examples::run_program(app, argc, argv, [&] { run(app, arguments); });
 }

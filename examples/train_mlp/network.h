@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "qtape/engine/graph.h"
 #include "qtape/engine/quantization_schedule.h"
 #include "qtape/examples/data/dataset.h"
+#include "qtape/ops/core/requantize.h"
 
 namespace qtape::examples {
 
@@ -44,6 +46,8 @@ struct Settings {
   int64_t activation_bits = 8;  ///< 0: float
   Ste ste = Ste::ClippedIdentity;
   Quantization scale_mode = Quantization::EMA;
+  /// Profile of exact arithmetic between quantizers; empty: floats.
+  std::optional<Profile> exact = std::nullopt;
   QuantizationSchedule schedule = {};
   int64_t epochs = 15;
   int64_t batch = 64;

@@ -13,27 +13,29 @@ std::string report_json(const Settings& settings, int threads, const RunResult& 
     epochs.push_back(
         {{"epoch", each.epoch}, {"loss", each.loss}, {"test_accuracy", each.test_accuracy}});
   }
-  const Json report = {{"settings",
-                        {{"data", settings.data.empty() ? "generated digits" : settings.data},
-                         {"model", std::string(to_string_view(settings.model))},
-                         {"layers", settings.layers},
-                         {"weight_bits", settings.weight_bits},
-                         {"activation_bits", settings.activation_bits},
-                         {"ste", std::string(to_string_view(settings.ste))},
-                         {"scale_mode", std::string(to_string_view(settings.scale_mode))},
-                         {"epochs", settings.epochs},
-                         {"batch", settings.batch},
-                         {"lr", settings.learning_rate},
-                         {"seed", settings.seed},
-                         {"threads", threads},
-                         {"isa", std::string(to_string_view(isa()))}}},
-                       {"epochs", std::move(epochs)},
-                       {"step_us", result.step_us},
-                       {"test_accuracy", result.test.accuracy},
-                       {"outputs_sha256", result.test.outputs_sha256},
-                       {"parameters_sha256", result.parameters_sha256},
-                       {"skipped_batches", result.skipped_batches},
-                       {"non_finite_elements", result.non_finite_elements}};
+  const Json report = {
+      {"settings",
+       {{"data", settings.data.empty() ? "generated digits" : settings.data},
+        {"model", std::string(to_string_view(settings.model))},
+        {"layers", settings.layers},
+        {"weight_bits", settings.weight_bits},
+        {"activation_bits", settings.activation_bits},
+        {"ste", std::string(to_string_view(settings.ste))},
+        {"scale_mode", std::string(to_string_view(settings.scale_mode))},
+        {"exact", settings.exact ? std::string(to_string_view(*settings.exact)) : ""},
+        {"epochs", settings.epochs},
+        {"batch", settings.batch},
+        {"lr", settings.learning_rate},
+        {"seed", settings.seed},
+        {"threads", threads},
+        {"isa", std::string(to_string_view(isa()))}}},
+      {"epochs", std::move(epochs)},
+      {"step_us", result.step_us},
+      {"test_accuracy", result.test.accuracy},
+      {"outputs_sha256", result.test.outputs_sha256},
+      {"parameters_sha256", result.parameters_sha256},
+      {"skipped_batches", result.skipped_batches},
+      {"non_finite_elements", result.non_finite_elements}};
   return report.dump(2) + "\n";
 }
 

@@ -8,6 +8,7 @@
 
 #include "qtape/examples/data/batches.h"
 #include "qtape/examples/data/digits.h"
+#include "qtape/examples/shared/median.h"
 #include "qtape/optim/optimizer.h"
 #include "qtape/optim/schedule.h"
 
@@ -60,6 +61,7 @@ Section to_section(const Settings& s) {
                    {"activation_bits", s.activation_bits},
                    {"ste", std::string(to_string_view(s.ste))},
                    {"scale_mode", std::string(to_string_view(s.scale_mode))},
+                   {"exact", std::string(s.exact ? to_string_view(*s.exact) : "")},
                    {"epochs", s.epochs},
                    {"batch", s.batch},
                    {"learning_rate", s.learning_rate},
@@ -89,18 +91,14 @@ Settings read_settings(const Section& section) {
   s.activation_bits = setting<int64_t>(section, "activation_bits");
   s.ste = enum_setting<Ste>(section, "ste");
   s.scale_mode = enum_setting<Quantization>(section, "scale_mode");
+  if (!setting<std::string>(section, "exact").empty()) {
+    s.exact = enum_setting<Profile>(section, "exact");
+  }
   s.epochs = setting<int64_t>(section, "epochs");
   s.batch = setting<int64_t>(section, "batch");
   s.learning_rate = setting<double>(section, "learning_rate");
   s.seed = setting<int64_t>(section, "seed");
   return s;
-}
-
-double median(std::vector<double>& times) {
-  if (times.empty()) return 0;
-  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
-  std::nth_element(times.begin(), middle, times.end());
-  return *middle;
 }
 
 }  // namespace
@@ -198,8 +196,10 @@ struct Training::Run {
              {.roots = {training.network_.loss},
               .threads = options.threads,
               .seed = static_cast<uint64_t>(training.settings_.seed),
+              .arithmetic = {training.settings_.exact},
               .schedule = training.settings_.schedule}),
-        evaluator(training.network_.graph, training.parameters_, options.threads),
+        evaluator(training.network_.graph, training.parameters_, options.threads,
+                  {training.settings_.exact}),
         batches(training.data_.train, training.settings_.batch,
                 static_cast<uint64_t>(training.settings_.seed)),
         optimizer(training.parameters_, Adam{}, {}, options.threads),

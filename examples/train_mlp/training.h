@@ -6,6 +6,7 @@
 
 #include "qtape/engine/serialize.h"
 #include "qtape/examples/data/evaluate.h"
+#include "qtape/examples/shared/progress.h"
 #include "qtape/examples/train_mlp/network.h"
 #include "qtape/optim/schedule.h"
 
@@ -15,14 +16,6 @@ struct EpochResult {
   int64_t epoch = 0;         ///< from 1
   double loss = 0;           ///< mean over the epoch's finite batches
   double test_accuracy = 0;  ///< percent
-};
-
-/// Where a run stands, after every step.
-struct Progress {
-  int64_t step = 0;   ///< finished steps
-  int64_t steps = 0;  ///< of the whole run
-  int64_t epoch = 0;  ///< from 1
-  double loss = 0;    ///< of the last step
 };
 
 struct RunOptions {

@@ -1,37 +1,16 @@
-// What the ops between values and integer codes share: dtypes of codes, scales that come as
-// operands, and the walk over elements with their scales.
+// What the ops between values and integer codes share: scales that come as operands, and the
+// walk over elements with their scales.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
+#include "qtape/ops/core/code_types.h"
 #include "qtape/ops/core/quantizer.h"
 #include "qtape/ops/core/vectorize.h"
 
 namespace qtape {
-
-/// The dtype that holds the codes of `bits` in `range`.
-constexpr DType code_dtype(int bits, CodeRange range) {
-  const bool is_unsigned = range == CodeRange::Unsigned;
-  if (bits <= 8) return is_unsigned ? DType::U8 : DType::S8;
-  return is_unsigned ? DType::U16 : DType::S16;
-}
-
-/// Calls `body.template operator()<T>()` with the storage type of s8, u8, s16 or u16.
-template <class Body>
-auto dispatch_codes(DType dtype, const Body& body) {
-  switch (dtype) {
-    case DType::U8:
-      return body.template operator()<uint8_t>();
-    case DType::S16:
-      return body.template operator()<int16_t>();
-    case DType::U16:
-      return body.template operator()<uint16_t>();
-    default:
-      return body.template operator()<int8_t>();
-  }
-}
 
 /// Throws GraphError unless the operands behind the first, scale and with `affine` zero_point,
 /// have the type of the scales of a tensor of `shape`.

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <memory>
-#include <oneapi/dnnl/dnnl.hpp>
 #include <vector>
 
 #include "qtape/ops/core/error.h"
+#include "qtape/ops/core/onednn.h"
 #include "qtape/ops/core/threads.h"
 
 namespace qtape {
@@ -21,20 +21,11 @@ memory::desc describe(int64_t batch, int64_t rows, int64_t columns, int64_t batc
           memory::dims{batch_stride, row_stride, column_stride}};
 }
 
-/// The C++ interface of oneDNN 2 and 3 differs here and nowhere else.
-dnnl::matmul::primitive_desc describe_matmul(const dnnl::engine& engine, const memory::desc& a,
-                                             const memory::desc& b, const memory::desc& c,
-                                             const dnnl::primitive_attr& attributes) {
-#if DNNL_VERSION_MAJOR >= 3
-  return {engine, a, b, c, attributes};
-#else
-  return {dnnl::matmul::desc(a, b, c), attributes, engine};
-#endif
-}
-
 dnnl::primitive_attr make_attributes(bool accumulate) {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  // Whatever the environment says: integers in f32 are exact and replays have equal bits.
+  attributes.set_fpmath_mode(dnnl::fpmath_mode::strict);
   if (accumulate) {
     dnnl::post_ops operations;
     operations.append_sum(1.0f);

@@ -66,6 +66,7 @@ struct ChannelMap {
   }
 
   int64_t operator()(int64_t i) const { return i / block * stride + i / segment % wrap; }
+  bool operator==(const ChannelMap&) const = default;
 };
 
 }  // namespace qtape

@@ -34,12 +34,21 @@ inline constexpr Mode float_eval{false, false, false};
 /// How a kernel touches an operand: only a State leaf may be given to a ReadWrite slot.
 enum class Access : uint8_t { Read, ReadWrite };
 
+/// Whether a slot takes the output of a quantizer to read, instead of its values, the scales in
+/// use; and how many of them there may be.
+enum class Scales : uint8_t {
+  None,      ///< the slot reads values
+  One,       ///< one scale
+  OneOrEach  ///< one scale, or one for each element of operand 0
+};
+
 /// Declaration of one operand.
 struct Slot {
   std::string_view name;
   bool differentiable = true;
   Access access = Access::Read;
   bool codes = false;  ///< takes integer codes and gives them a gradient, see Keep::codes
+  Scales scales = Scales::None;  ///< takes a quantizer's output and reads only its scales
 };
 
 /// Operand types in slot order.
@@ -92,6 +101,19 @@ struct NodeStatus {
   Fault fault;
 };
 
+/// The scales of a quantizer's last forward, for a slot that reads them.
+struct ScaleSource {
+  const std::byte* record = nullptr;   ///< the quantizer's record; begins with its scales
+  int64_t channels = 0;                ///< how many there are
+  DType dtype = DType::F32;            ///< of the scales, f32 or f64
+  const NodeStatus* status = nullptr;  ///< the scales are in use where it has `applied`
+
+  template <class T>
+  const T* scales() const {
+    return reinterpret_cast<const T*>(record);
+  }
+};
+
 /// What differs from step to step.
 struct Step {
   Mode mode;
@@ -113,9 +135,11 @@ struct Gradient {
 
 /// Memory and context that an op's kernels are bound to. All buffers are 64-byte aligned.
 struct Binding {
-  Inputs inputs;                         ///< operand types
-  TensorType output;                     ///< output type
-  std::span<std::byte* const> operands;  ///< operand values; in backward only the kept ones
+  Inputs inputs;      ///< operand types
+  TensorType output;  ///< output type
+  /// Operand values; in backward only the kept ones, and never those of slots with scales.
+  std::span<std::byte* const> operands;
+  std::span<const ScaleSource> sources;  ///< by operand: what slots with scales read
   std::byte* result = nullptr;           ///< output value; in backward only when kept
   std::byte* dy = nullptr;               ///< backward: gradient of the output, gradient_type
   std::span<const Gradient> gradients;   ///< backward: where each operand's gradient goes

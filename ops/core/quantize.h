@@ -106,7 +106,8 @@ constexpr double scale_denominator(CodeLimits limits, Denominator denominator) {
   return denominator == Denominator::QMax ? limits.q_max : 0.5 * (limits.q_max - limits.q_min);
 }
 
-/// Nearest integer of |v| <= 2^17; ties to even. Never gives -0. NaN stays NaN.
+/// Nearest integer of |v| <= 2^17, in double of |v| <= 2^51; ties to even. Never gives -0. NaN
+/// stays NaN.
 template <class T>
 T round_half_even(T v) {
   // Adding 1.5 * 2^23 (2^52) leaves no bits for a fraction, so the addition itself rounds.
@@ -236,10 +237,43 @@ T code_of(T x, const QParams<T>& q, const Grid& grid) {
                     static_cast<T>(grid.limits.q_max));
 }
 
+/// The codes that values limited to [low, high] have, infinite where there is no limit.
+template <class T>
+CodeLimits clamped_limits(double low, double high, const QParams<T>& q, const Grid& grid) {
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  CodeLimits limits = grid.limits;
+  if (low > -inf) limits.q_min = static_cast<int32_t>(code_of(static_cast<T>(low), q, grid));
+  if (high < inf) limits.q_max = static_cast<int32_t>(code_of(static_cast<T>(high), q, grid));
+  return limits;
+}
+
 /// The value of a code, exact but for one rounding of the product.
 template <class T>
 T value_of(T code, const QParams<T>& q) {
   return (code - q.zero_point) * q.scale;
+}
+
+/// The largest magnitude of a bias's code: a bias is stored as s32.
+inline constexpr double largest_bias_code = 2147483647.0;
+
+/// The code of a bias b on the grid of the sums that it is added to, of products of codes with
+/// scales s_x and s_w, both above 0: half_even(b / (s_x s_w)) in double, limited to
+/// +-largest_bias_code. Infinities go to their own end, NaN stays NaN. Training and conversion
+/// alike take biases from here.
+template <class T>
+double bias_code(T b, T s_x, T s_w) {
+  // 0 is code 0 even where the product of two scales in f64 underflows.
+  if (b == T(0)) return 0;
+  const double quotient = double(b) / (double(s_x) * double(s_w));
+  return round_half_even(clamp_code(quotient, -largest_bias_code, largest_bias_code));
+}
+
+/// The value of a bias's code: code s_x s_w in double, rounded to T.
+template <class T>
+T bias_value(double code, T s_x, T s_w) {
+  // 0 is the value 0 even where the product of two scales in f64 overflows.
+  if (code == 0) return T(0);
+  return static_cast<T>(code * (double(s_x) * double(s_w)));
 }
 
 }  // namespace qtape

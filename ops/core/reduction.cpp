@@ -117,4 +117,13 @@ Shape reduced_shape(const Shape& x, std::span<const int> axes, bool keep_dims) {
   return Shape(extents);
 }
 
+int64_t reduced_terms(const Shape& x, std::span<const int> axes) {
+  const Shape y = reduced_shape(x, axes);
+  int64_t terms = 1;
+  for (int axis = 0; axis < x.rank(); ++axis) {
+    if (x[axis] != y[axis]) terms *= x[axis];
+  }
+  return terms;
+}
+
 }  // namespace qtape

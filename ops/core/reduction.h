@@ -91,4 +91,7 @@ Shape reduced_shape(const Shape& x, std::span<const int> axes);
 /// The same without those axes unless `keep_dims`.
 Shape reduced_shape(const Shape& x, std::span<const int> axes, bool keep_dims);
 
+/// How many elements of x one element of reduced_shape(x, axes) stands for.
+int64_t reduced_terms(const Shape& x, std::span<const int> axes);
+
 }  // namespace qtape

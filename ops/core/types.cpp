@@ -10,7 +10,7 @@
 namespace qtape {
 
 int64_t size_of(DType dtype) {
-  static constexpr std::array<int64_t, 9> sizes = {4, 8, 2, 2, 4, 2, 2, 1, 1};
+  static constexpr std::array<int64_t, 10> sizes = {4, 8, 2, 2, 4, 2, 2, 1, 1, 8};
   static_assert(sizes.size() == enum_names<DType>.size());
   return sizes[static_cast<size_t>(dtype)];
 }

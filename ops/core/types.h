@@ -18,11 +18,12 @@
 namespace qtape {
 
 /// Element type. Spelled in lower case (`f32`, `u8`) wherever text is read or written.
-enum class DType : uint8_t { F32, F64, F16, BF16, S32, S16, U16, S8, U8 };
+/// s64 holds sums of integer programs; no op of a graph computes in it.
+enum class DType : uint8_t { F32, F64, F16, BF16, S32, S16, U16, S8, U8, S64 };
 
 template <>
-inline constexpr auto enum_names<DType> = std::array<std::string_view, 9>{
-    "f32", "f64", "f16", "bf16", "s32", "s16", "u16", "s8", "u8"};
+inline constexpr auto enum_names<DType> = std::array<std::string_view, 10>{
+    "f32", "f64", "f16", "bf16", "s32", "s16", "u16", "s8", "u8", "s64"};
 
 /// IEEE binary16, stored as its bits.
 struct Half {
@@ -53,6 +54,8 @@ template <>
 inline constexpr DType dtype_of<BHalf> = DType::BF16;
 template <>
 inline constexpr DType dtype_of<int32_t> = DType::S32;
+template <>
+inline constexpr DType dtype_of<int64_t> = DType::S64;
 template <>
 inline constexpr DType dtype_of<int16_t> = DType::S16;
 template <>

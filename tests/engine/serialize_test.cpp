@@ -176,7 +176,7 @@ TEST_CASE("format: values that do not fit the graph are refused") {
         "/values/w: \"data\" is missing");
   CHECK(error_of(file_with(w, R"("w": {"dtype": "q7", "shape": [1], "data": ""})")) ==
         "/values/w/dtype: unknown value \"q7\"; expected one of f32, f64, f16, bf16, s32, s16, "
-        "u16, s8, u8");
+        "u16, s8, u8, s64");
 }
 
 TEST_CASE("format: every truncation and every damaged byte of a file is refused or harmless") {

@@ -358,8 +358,9 @@ TEST_CASE("cast: to integers rounds half to even and saturates") {
 }
 
 TEST_CASE("cast: every pair of dtypes keeps small integers") {
-  for (size_t from = 0; from < enum_names<DType>.size(); ++from) {
-    for (size_t to = 0; to < enum_names<DType>.size(); ++to) {
+  const auto count = static_cast<size_t>(DType::S64);
+  for (size_t from = 0; from < count; ++from) {
+    for (size_t to = 0; to < count; ++to) {
       for (int64_t n : lengths) {
         const TensorType type{static_cast<DType>(from), Shape{n}};
         Values x(static_cast<size_t>(n));
@@ -370,6 +371,7 @@ TEST_CASE("cast: every pair of dtypes keeps small integers") {
       }
     }
   }
+  refuses(Cast{.dtype = DType::S64}, {f32({1})}, "s64 cannot be cast");
 }
 
 TEST_CASE("cast: gradients go back between floats only") {

@@ -39,6 +39,10 @@ struct Bench {
         leaf = Input{.dtype = o.dtype, .shape = o.shape, .batch = false};
       }
       ids.push_back(graph.add(leaf, {}, label));
+      if (slots[i].scales == Scales::One) ids[i] = graph.add(FakeQuantize{}, {ids[i]});
+      if (slots[i].scales == Scales::OneOrEach) {
+        ids[i] = graph.add(FakeQuantize{.axis = 0}, {ids[i]});
+      }
     }
     const NodeId y = graph.add(c.op, ids, "y");
     graph.set_outputs({y});

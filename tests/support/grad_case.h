@@ -8,7 +8,8 @@
 
 namespace qtape::test {
 
-/// One operand: uniform random values of `shape` in [low, high]; integers for s32.
+/// One operand: uniform random values of `shape` in [low, high]; integers for s32. Where the
+/// slot reads scales, a quantizer of them: of the whole tensor, or of each index of axis 0.
 struct Operand {
   Shape shape;
   double low = -1;

@@ -74,6 +74,7 @@ const std::vector<GradCase>& grad_cases() {
        {{{3, 5}}, {{3}, 0.1, 0.1, DType::F64, true}}},
       {FakeQuantizeLSQ{.axis = 0, .scheme = Scheme::Affine}, {{{3, 5}}, {{3}, 1, 2}, {{3}}}},
       {FakeQuantizePACT{}, {{{67}}, {{1}, 1, 2}}},
+      {FakeQuantizeBias{}, {{{4}}, {{3, 5}}, {{4, 5}}}},
       {Parameter{.dtype = DType::F64, .shape = {3}}, {}},
   };
   return cases;

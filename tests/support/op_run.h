@@ -50,6 +50,8 @@ class Memory {
         return each<Half>(body);
       case DType::BF16:
         return each<BHalf>(body);
+      case DType::S64:
+        return each<int64_t>(body);
       case DType::S32:
         return each<int32_t>(body);
       case DType::S16:

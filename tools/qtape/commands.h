@@ -3,6 +3,9 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
+
+#include "qtape/ops/core/requantize.h"
 
 namespace qtape::tool {
 
@@ -49,5 +52,34 @@ struct QuantizersOptions {
 
 /// Reports what each quantizer does to the test images and what it costs alone.
 void report_quantizers(const QuantizersOptions& options);
+
+struct ConvertCommand {
+  std::string model;
+  std::string output;  ///< file to write the integer program to
+  Profile profile = Profile::Float;
+  bool integer_outputs = false;
+};
+
+/// Writes a model's integer program; prints its nodes, certificates and how much smaller the
+/// file is.
+void convert(const ConvertCommand& command);
+
+struct VerifyCommand {
+  std::string model;
+  std::string data;     ///< directory with MNIST-format files; empty: generated digits
+  std::string program;  ///< integer program that the model must give; empty: not compared
+  std::vector<Profile> profiles = {Profile::Float};
+  int64_t random = 0;  ///< random inputs to compare as well
+  uint64_t seed = 1;   ///< of these
+  int threads = 1;
+};
+
+/// Runs every level of arithmetic on all test images, and on random inputs, and prints what
+/// differs. False when anything does that must not.
+bool verify(const VerifyCommand& command);
+
+/// Prints what may go wrong with a model in integers, a finding and its remedy a line, or `ok`.
+/// The number of errors and warnings; notes, printed if wanted, do not count.
+int64_t lint(const std::string& model, bool notes);
 
 }  // namespace qtape::tool

@@ -17,8 +17,13 @@ struct Commands {
   tool::ReplayOptions replay{.threads = default_threads()};
   tool::CalibrateOptions calibrate{.threads = default_threads()};
   tool::QuantizersOptions quantizers{.threads = default_threads()};
+  tool::ConvertCommand convert;
+  tool::VerifyCommand verify{.threads = default_threads()};
+  std::string profile = "Float";
+  std::string verified = "all";
   bool quantizers_off = false;
   bool no_sensitivity = false;
+  bool no_notes = false;
 };
 
 void add_model(CLI::App& command, std::string& model) {
@@ -82,13 +87,66 @@ void add_quantizers(CLI::App& app, Commands& c) {
   quantizers.add_flag("--no-sensitivity", c.no_sensitivity, "do not score quantizers alone");
 }
 
-void run(const CLI::App& app, Commands& c) {
+/// Accepts the names of profiles, and `more`, in any case of letters.
+CLI::IsMember profile_names(const std::vector<std::string>& more) {
+  std::vector<std::string> names(enum_names<Profile>.begin(), enum_names<Profile>.end());
+  names.insert(names.end(), more.begin(), more.end());
+  return CLI::IsMember(names, CLI::ignore_case);
+}
+
+std::vector<Profile> profiles_of(const std::string& name) {
+  if (const auto profile = from_string<Profile>(name)) return {*profile};
+  return {Profile::Float, Profile::Single, Profile::Double, Profile::Onnx};
+}
+
+void add_integers(CLI::App& app, Commands& c) {
+  CLI::App& convert = *app.add_subcommand("convert", "Write a model as an integer program");
+  add_model(convert, c.convert.model);
+  convert.add_option("-o,--output", c.convert.output, "file to write")->required();
+  convert.add_option("--profile", c.profile, "requantization: Float, Single, Double or Onnx")
+      ->transform(profile_names({}))
+      ->capture_default_str();
+  convert.add_flag("--integer-outputs", c.convert.integer_outputs,
+                   "yield codes and sums instead of floats");
+  CLI::App& verify = *app.add_subcommand(
+      "verify", "Prove that training, reference and int8 agree in every bit");
+  add_model(verify, c.verify.model);
+  add_data(verify, c.verify.data, c.verify.threads);
+  verify.add_option("--profile", c.verified, "Float, Single, Double, Onnx or all")
+      ->transform(profile_names({"all"}))
+      ->capture_default_str();
+  verify.add_option("--program", c.verify.program,
+                    "integer program that the model must convert to; needs one --profile");
+  verify.add_option("--random", c.verify.random, "random inputs to compare as well")
+      ->check(CLI::Range(int64_t{0}, int64_t{1000000000}))
+      ->capture_default_str();
+  verify.add_option("--seed", c.verify.seed, "seed of the random inputs")
+      ->capture_default_str();
+  CLI::App& lint = *app.add_subcommand("lint", "Find what may go wrong in integers");
+  add_model(lint, c.model);
+  lint.add_flag("--no-notes", c.no_notes, "print errors and warnings only");
+}
+
+/// The exit code: 1 where verification found a mismatch, or lint an error or a warning.
+int run(const CLI::App& app, Commands& c) {
   c.replay.quantize = !c.quantizers_off;
   c.quantizers.sensitivity = !c.no_sensitivity;
   if (app.got_subcommand("inspect")) tool::inspect(c.model);
   if (app.got_subcommand("replay")) tool::replay(c.replay);
   if (app.got_subcommand("calibrate")) tool::calibrate(c.calibrate);
   if (app.got_subcommand("quantizers")) tool::report_quantizers(c.quantizers);
+  if (app.got_subcommand("convert")) {
+    c.convert.profile = profiles_of(c.profile)[0];
+    tool::convert(c.convert);
+  }
+  if (app.got_subcommand("verify")) {
+    c.verify.profiles = profiles_of(c.verified);
+    require<ArgumentError>(c.verify.program.empty() || c.verify.profiles.size() == 1,
+                           "--program needs one --profile, got all");
+    return tool::verify(c.verify) ? 0 : 1;
+  }
+  if (app.got_subcommand("lint")) return tool::lint(c.model, !c.no_notes) == 0 ? 0 : 1;
+  return 0;
 }
 
 }  // namespace
@@ -100,6 +158,7 @@ int main(int argc, char** argv) {
   add_commands(app, commands);
   add_calibrate(app, commands.calibrate);
   add_quantizers(app, commands);
+  add_integers(app, commands);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& help) {
@@ -109,7 +168,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   try {
-    run(app, commands);
+    return run(app, commands);
   } catch (const ArgumentError& error) {
     fmt::print(stderr, "qtape: {}\n", error.what());
     return 2;
@@ -117,5 +176,4 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "qtape: {}\n", error.what());
     return 1;
   }
-  return 0;
 }

@@ -1,0 +1,75 @@
+// Certificates: what the actual weights of a layer prove about every sum that can occur in it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "qtape/deploy/integer_value.h"
+
+namespace qtape {
+
+/// Bounds over all inputs within the range of their codes. Codes of 16 bits are taken in two
+/// parts of 8 bits, x = 256 high + low.
+struct Certificate {
+  static constexpr std::string_view name = "Certificate";
+  int64_t sum_bound = 0;
+  int64_t part_bound = 0;
+  int64_t pair_bound = 0;
+
+  static constexpr int64_t s32_limit = 2147483647;
+  static constexpr int64_t f32_limit = (int64_t{1} << 24) - 1;
+  static constexpr int64_t s16_limit = 32767;
+
+  static constexpr auto fields() {
+    using C = Certificate;
+    return std::tuple{
+        field("sum_bound", &C::sum_bound,
+              "no sum, with bias and zero point or in part, is further from 0; up to 2^31 - 1 "
+              "it fits s32"),
+        field(
+            "part_bound", &C::part_bound,
+            "the same for the products of one 8-bit part of the codes; below 2^24 it is exact "
+            "in f32"),
+        field("pair_bound", &C::pair_bound,
+              "the same for two products of 8-bit parts, whichever they are; up to 2^15 - 1 "
+              "int8 products are exact on processors that add pairs in 16 bits")};
+  }
+
+  bool fits_s32() const { return sum_bound <= s32_limit; }
+  bool exact_in_f32() const { return part_bound <= f32_limit; }
+  bool exact_in_pairs() const { return pair_bound <= s16_limit; }
+  bool operator==(const Certificate&) const = default;
+};
+
+/// Ways to compute products of codes.
+enum class ProductPath : uint8_t {
+  Int8,  ///< oneDNN in int8
+  F32,   ///< oneDNN in f32 on the codes
+  Plain  ///< loops in integers
+};
+template <>
+inline constexpr auto enum_names<ProductPath> =
+    std::array<std::string_view, 3>{"int8", "f32", "plain"};
+
+/// The fastest path that is exact on this processor: Int8 where it adds in 32 bits or the
+/// certificate proves that pairs fit 16, F32 where the certificate proves 24 bits, else Plain.
+ProductPath exact_path(const Certificate& certificate);
+/// Why that is: `int8, added in 32 bits by avx512_core_vnni`.
+std::string explain_path(const Certificate& certificate);
+
+/// `sums 1000 of 2147483647 (x2147483.6)` for each of the three, the factor being the margin.
+std::string to_string(const Certificate& certificate);
+
+/// What weights [n, k] and biases [n] (or none) on codes `x` prove.
+Certificate certify(std::span<const int8_t> weights, int64_t n, int64_t k,
+                    std::span<const int32_t> bias, const IntegerValue& x);
+
+/// Range of the sums of output c alone, with bias and zero point: some input gives each end.
+struct SumRange {
+  int64_t low = 0;
+  int64_t high = 0;
+};
+SumRange sum_range(std::span<const int8_t> weights_of_c, int64_t bias, const IntegerValue& x);
+
+}  // namespace qtape

@@ -1,0 +1,45 @@
+// Conversion: a trained graph as an integer program.
+#pragma once
+
+#include <vector>
+
+#include "qtape/deploy/integer_program.h"
+#include "qtape/engine/parameters.h"
+
+namespace qtape {
+
+struct ConvertOptions {
+  Profile profile = Profile::Float;
+  /// Nodes that the program yields; empty: the graph's first output.
+  std::vector<NodeId> outputs = {};
+  /// Yield codes and sums instead of floats.
+  bool integer_outputs = false;
+};
+
+/// What `graph` computes between its quantizers, in integers: what a tape with exact(profile)
+/// arithmetic computes, bit for bit. Nodes of codes and of Linear have the labels of the nodes
+/// that they come from. `parameters` are read only.
+///
+/// Throws GraphError for a graph without quantizers, and one that lists every node that cannot
+/// be converted, with the reason: operations without integers, operands that are not quantized,
+/// scales that were never observed or come from each batch, weights and biases with NaN.
+IntegerProgram convert(const Graph& graph, Parameters& parameters,
+                       const ConvertOptions& options);
+inline IntegerProgram convert(const Graph& graph, Parameters& parameters, Profile profile) {
+  return convert(graph, parameters, ConvertOptions{.profile = profile});
+}
+
+/// A program, and which integers of the graph its nodes hold.
+struct Conversion {
+  struct Pair {
+    NodeId graph;    ///< a node that is the source of its integers, see IntegerForm
+    NodeId program;  ///< its codes or sums
+  };
+  IntegerProgram program;
+  std::vector<Pair> pairs;  ///< in the order of the program
+};
+/// The same, for tools that compare the two.
+Conversion convert_traced(const Graph& graph, Parameters& parameters,
+                          const ConvertOptions& options);
+
+}  // namespace qtape

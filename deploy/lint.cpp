@@ -1,0 +1,317 @@
+#include "qtape/deploy/lint.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <set>
+
+#include "qtape/deploy/lint_text.h"
+#include "qtape/engine/lowering.h"
+#include "qtape/engine/quantizers.h"
+#include "qtape/engine/tape.h"
+
+namespace qtape {
+namespace {
+
+std::string_view float_remedy(const Op& op) {
+  if (std::holds_alternative<MatMul>(op)) {
+    return "quantize the weights symmetrically to 2..8 bits, with one scale or one per output";
+  }
+  if (std::holds_alternative<AddBias>(op)) {
+    return "add a Parameter directly behind the MatMul";
+  }
+  if (is_quantizer(op)) return "build the graph in f32";
+  return "replace it by what has integers, or take an output before it";
+}
+
+/// Splits a reason of `lower` where it ends in its own remedy.
+Finding float_finding(std::string name, const Op& op, const std::string& reason) {
+  for (std::string_view remedy : {"put a quantizer behind it", "quantize them per tensor"}) {
+    const std::string end = fmt::format(": {}", remedy);
+    if (reason.ends_with(end)) {
+      return {Severity::Error, std::move(name), reason.substr(0, reason.size() - end.size()),
+              std::string(remedy)};
+    }
+  }
+  return {Severity::Error, std::move(name), reason, std::string(float_remedy(op))};
+}
+
+bool at_floor(double scale, const Grid& grid) {
+  return static_cast<float>(scale) <= static_cast<float>(grid.floor);
+}
+
+/// Weights [n, k] of a layer in any order of memory, and the scales that evaluation uses.
+struct WeightValues {
+  std::span<const float> values;
+  std::vector<QParams<double>> qparams;
+  int64_t n = 0;
+  int64_t k = 0;
+  bool rows = true;  ///< whether an output channel is a row
+
+  float at(int64_t c, int64_t i) const {
+    return values[static_cast<size_t>(rows ? c * k + i : i * n + c)];
+  }
+  double scale(int64_t c) const {
+    return qparams[qparams.size() == 1 ? 0 : static_cast<size_t>(c)].scale;
+  }
+};
+
+/// What one output channel is made of.
+struct WeightChannel {
+  int64_t nans = 0;
+  int64_t nonzero = 0;  ///< codes
+  int64_t clamped = 0;  ///< a step or more beyond the end of the grid
+};
+
+WeightChannel look_at(const WeightValues& w, int64_t c, const Grid& grid) {
+  WeightChannel channel;
+  const QParams<float> q{static_cast<float>(w.scale(c)), 0.0f};
+  for (int64_t i = 0; i < w.k; ++i) {
+    const float value = w.at(c, i);
+    const float steps = value / q.scale;
+    channel.nans += std::isnan(value) ? 1 : 0;
+    channel.nonzero += code_of(value, q, grid) != 0.0f ? 1 : 0;
+    const bool beyond = steps >= static_cast<float>(grid.limits.q_max) + 1 ||
+                        steps <= static_cast<float>(grid.limits.q_min) - 1;
+    channel.clamped += beyond ? 1 : 0;
+  }
+  return channel;
+}
+
+class Linter {
+ public:
+  Linter(const Graph& graph, Parameters& parameters, const LintOptions& options)
+      : graph_(graph), parameters_(parameters), options_(options), lowering_(lower(graph)) {
+    if (options_.outputs.empty()) {
+      check(!graph.outputs().empty(), "the graph names no outputs");
+      options_.outputs = {graph.outputs()[0]};
+    }
+    for (NodeId id : options_.outputs) (void)graph[id];
+  }
+
+  std::vector<Finding> run() {
+    if (quantizers(graph_).empty()) {
+      return {{Severity::Error, "model", "has no quantizers",
+               "train it with them, or insert and calibrate them"}};
+    }
+    const std::vector<bool> needed = needed_for(graph_, options_.outputs);
+    for (int32_t i = 0; i < graph_.size(); ++i) {
+      if (needed[static_cast<size_t>(i)]) node(NodeId{i});
+    }
+    if (!any_error()) outputs();
+    if (!any_error()) integers();
+    std::ranges::stable_sort(findings_, {}, &Finding::severity);
+    return std::move(findings_);
+  }
+
+ private:
+  const IntegerForm& form(NodeId id) const { return lowering_[id]; }
+  bool any_error() const {
+    return std::ranges::count(findings_, Severity::Error, &Finding::severity) > 0;
+  }
+  std::string name(NodeId id) const {
+    return graph_[id].label.empty() ? graph_.describe(id) : graph_[id].label;
+  }
+  void add(Severity severity, NodeId id, std::string what, std::string remedy) {
+    findings_.push_back({severity, name(id), std::move(what), std::move(remedy)});
+  }
+
+  void node(NodeId id) {
+    const std::string& reason = lowering_.reasons[static_cast<size_t>(id.index)];
+    const Op& op = graph_[id].op;
+    if (!reason.empty()) {
+      findings_.push_back(float_finding(name(id), op, reason));
+    } else if (is_quantizer(op) && form(id).kind == IntegerKind::Codes) {
+      activation(id);
+    } else if (std::holds_alternative<AddBias>(op) && form(id).kind == IntegerKind::Sums) {
+      bias(id);
+    } else if (std::holds_alternative<MatMul>(op) && form(id).kind == IntegerKind::Sums) {
+      weights(id);
+    }
+  }
+
+  void activation(NodeId id) {
+    const auto found = qparams(graph_, parameters_, id);
+    if (found.empty()) {
+      return add(Severity::Error, id, "takes its scale from each batch",
+                 "use EMA or Fixed, and calibrate");
+    }
+    const double scale = found[0].scale;
+    if (scale == 0) {
+      return add(Severity::Error, id, "never observed anything", "train or calibrate first");
+    }
+    if (!are_scales(scale, 1)) {
+      return add(Severity::Error, id,
+                 fmt::format("scale must be a positive normal f32, got {}", scale),
+                 "calibrate it again");
+    }
+    if (at_floor(scale, grid_of(graph_, id))) {
+      add(Severity::Warning, id,
+          fmt::format(
+              "scale {:.3g} is not above its floor {:.3g}: it saw next to nothing but 0", scale,
+              grid_of(graph_, id).floor),
+          "find out why, then calibrate it again");
+    }
+  }
+
+  void bias(NodeId id) {
+    const auto values = bias_values(graph_, parameters_, bias_leaf(graph_, id));
+    const auto nan = std::ranges::find_if(values, [](float v) { return std::isnan(v); });
+    if (nan == values.end()) return;
+    add(Severity::Error, bias_leaf(graph_, id),
+        fmt::format("bias {} is NaN", nan - values.begin()),
+        "train again from before it became NaN");
+  }
+
+  /// Whether the scales of weights can be had.
+  bool weight_scales(NodeId quantizer) {
+    const auto found = qparams(graph_, parameters_, quantizer);
+    const auto unseen = std::ranges::count(found, 0.0, &QParams<double>::scale);
+    const auto* op = std::get_if<FakeQuantize>(&graph_[quantizer].op);
+    const bool fixed = op != nullptr && std::holds_alternative<Fixed>(op->scale_mode);
+    const auto all = static_cast<int64_t>(found.size());
+    // Other quantizers leave the scale of a channel of zeros at 0.
+    if (unseen > 0 && (fixed || unseen == all)) {
+      add(Severity::Error, quantizer,
+          fmt::format("{} of {} scales were never set", unseen, all),
+          "train or calibrate first");
+      return false;
+    }
+    for (const QParams<double>& q : found) {
+      if (q.scale == 0 || are_scales(q.scale, 1)) continue;
+      add(Severity::Error, quantizer,
+          fmt::format("scales must be positive normal f32, got {}", q.scale),
+          "calibrate it again");
+      return false;
+    }
+    return true;
+  }
+
+  void weights(NodeId product) {
+    const NodeId quantizer = form(graph_[product].operands[1]).source;
+    if (!looked_at_.insert(quantizer).second || !weight_scales(quantizer)) return;
+    const NodeId raw = graph_[quantizer].operands[0];
+    Tape tape(graph_, parameters_, {.outputs = {quantizer, raw}, .threads = 1});
+    try {
+      tape.forward(mode::eval);
+    } catch (const GraphError& error) {
+      return add(Severity::Error, quantizer, error.what(), "train or calibrate first");
+    }
+    const Shape& shape = graph_[quantizer].type.shape;
+    const bool rows = std::get<MatMul>(graph_[product].op).transpose_b;
+    weights(quantizer, {.values = tape.value<float>(raw),
+                        .qparams = tape.qparams(quantizer),
+                        .n = rows ? shape[0] : shape[1],
+                        .k = rows ? shape[1] : shape[0],
+                        .rows = rows});
+  }
+
+  void weights(NodeId quantizer, const WeightValues& w) {
+    const Grid grid = grid_of(graph_, quantizer);
+    std::vector<int64_t> nan, dead, low, clamped;
+    int64_t most = 0;
+    for (int64_t c = 0; c < w.n; ++c) {
+      const WeightChannel channel = look_at(w, c, grid);
+      if (channel.nans > 0)
+        nan.push_back(c);
+      else if (channel.nonzero == 0)
+        dead.push_back(c);
+      else if (at_floor(w.scale(c), grid))
+        low.push_back(c);
+      if (static_cast<double>(channel.clamped) > options_.clamped_share * double(w.k)) {
+        clamped.push_back(c);
+        most = std::max(most, channel.clamped);
+      }
+    }
+    const auto report = [&](Severity severity, const std::vector<int64_t>& channels,
+                            const std::string& what, std::string remedy) {
+      if (channels.empty()) return;
+      add(severity, quantizer, channels_text(channels, w.n) + what, std::move(remedy));
+    };
+    const auto verb = [](const auto& some) { return some.size() == 1 ? "has" : "have"; };
+    report(Severity::Error, nan, fmt::format(" {} weights that are NaN", verb(nan)),
+           "train again from before they became NaN");
+    report(Severity::Warning, dead, fmt::format(" {} only codes 0", verb(dead)),
+           "remove them, or give each channel its own scale");
+    report(Severity::Warning, low,
+           fmt::format(" {} a scale at its floor of {}", verb(low), grid.floor),
+           "lower the floor, or remove them");
+    const double share = w.k == 0 ? 0 : 100 * static_cast<double>(most) / double(w.k);
+    report(Severity::Warning, clamped,
+           fmt::format(" {} up to {:.3g} % of the weights beyond the codes {}..{}",
+                       verb(clamped), share, grid.limits.q_min, grid.limits.q_max),
+           "calibrate the scale again, or train it longer");
+  }
+
+  void outputs() {
+    for (NodeId id : options_.outputs) {
+      if (form(id).is_integer() && form(id).kind != IntegerKind::Blend) continue;
+      add(Severity::Error, id, "is an output without integers of its own",
+          "put a quantizer behind it");
+    }
+  }
+
+  /// What the integer program shows, of which there must be one.
+  void integers() {
+    try {
+      const Conversion made =
+          convert_traced(graph_, parameters_, {.outputs = options_.outputs});
+      for (const Conversion::Pair& pair : made.pairs) rounded_bias(made.program, pair);
+      const std::vector<Finding> more = lint(made.program);
+      findings_.insert(findings_.end(), more.begin(), more.end());
+    } catch (const Error& error) {
+      findings_.push_back({Severity::Error, "model", error.what(), "change the graph there"});
+    }
+  }
+
+  void rounded_bias(const IntegerProgram& program, const Conversion::Pair& pair) {
+    const Node& node = graph_[pair.graph];
+    if (!std::holds_alternative<AddBias>(node.op)) return;
+    if (std::holds_alternative<FakeQuantizeBias>(graph_[node.operands[1]].op)) return;
+    const IntegerNode& layer = program[pair.program];
+    const auto* codes =
+        reinterpret_cast<const int32_t*>(std::get<integer::Linear>(layer.op).bias.data.data());
+    const auto values = bias_values(graph_, parameters_, node.operands[1]);
+    int64_t changed = 0;
+    double change = 0;
+    double largest = 0;
+    for (size_t c = 0; c < values.size(); ++c) {
+      const double scale = layer.value.scales[layer.value.scales.size() == 1 ? 0 : c];
+      if (std::abs(int64_t{codes[c]}) >= Certificate::s32_limit) continue;
+      const double distance = std::abs(codes[c] * scale - double{values[c]});
+      largest = std::max(largest, std::abs(double{values[c]}));
+      change = std::max(change, distance);
+      changed += distance > 0 ? 1 : 0;
+    }
+    if (changed == 0) return;
+    add(change > options_.bias_change * largest ? Severity::Warning : Severity::Note,
+        node.operands[1],
+        fmt::format("{} of {} biases change when they are rounded to the grid of the sums, by "
+                    "up to {:.2g} % of the largest one",
+                    changed, values.size(), 100 * change / largest),
+        "train with FakeQuantizeBias on it, or in exact arithmetic");
+  }
+
+  const Graph& graph_;
+  Parameters& parameters_;
+  LintOptions options_;
+  Lowering lowering_;
+  std::set<NodeId> looked_at_;
+  std::vector<Finding> findings_;
+};
+
+}  // namespace
+
+std::string to_string(const Finding& finding) {
+  return fmt::format("{}: {}: {}; {}", to_string_view(finding.severity), finding.node,
+                     finding.what, finding.remedy);
+}
+
+std::vector<Finding> lint(const Graph& graph, Parameters& parameters,
+                          const LintOptions& options) {
+  return Linter(graph, parameters, options).run();
+}
+
+}  // namespace qtape

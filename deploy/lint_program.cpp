@@ -1,0 +1,217 @@
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <numeric>
+
+#include "qtape/deploy/lint.h"
+#include "qtape/deploy/lint_text.h"
+
+namespace qtape {
+namespace {
+
+constexpr int64_t largest_denominator = 1024;
+
+/// q where `ratio` is p / q in lowest terms to within the rounding of f32, up to 64, powers of
+/// two up to 1024; else 0. Sums of the grid come at all multiples of 1 / q, so that with an
+/// even q one of q is a tie.
+int64_t denominator_of(double ratio) {
+  const auto matches = [ratio](int64_t q) {
+    const double scaled = ratio * static_cast<double>(q);
+    const double p = std::nearbyint(scaled);
+    return p >= 1 && std::abs(scaled - p) <= 0x1p-24 * p;
+  };
+  for (int64_t q = 1; q <= 64; ++q) {
+    if (matches(q)) return q;
+  }
+  for (int64_t q = 128; q <= largest_denominator; q *= 2) {
+    if (matches(q)) return q;
+  }
+  return 0;
+}
+
+std::string tie_text(int64_t q, std::string_view noun) {
+  return fmt::format(
+      "1 of {} {} lies halfway between two codes, where Float and Onnx round to even but "
+      "Single and Double do not",
+      q, noun);
+}
+
+constexpr std::string_view tie_remedy =
+    "train in exact arithmetic with the target's profile, or move a scale a little";
+
+/// Largest magnitude of what requantization multiplies.
+int64_t reach_of(const IntegerValue& x) {
+  return x.is_codes() ? x.limit() : std::max(std::abs(x.low), std::abs(x.high));
+}
+
+class ProgramLinter {
+ public:
+  explicit ProgramLinter(const IntegerProgram& program) : program_(program) {}
+
+  std::vector<Finding> run() {
+    for (int32_t i = 0; i < program_.size(); ++i) {
+      id_ = NodeId{i};
+      std::visit([&](const auto& op) { look(op); }, program_[id_].op);
+    }
+    std::ranges::stable_sort(findings_, {}, &Finding::severity);
+    return std::move(findings_);
+  }
+
+ private:
+  std::string name(NodeId id) const {
+    return program_[id].label.empty() ? program_.describe(id) : program_[id].label;
+  }
+  void add(Severity severity, std::string what, std::string_view remedy) {
+    findings_.push_back({severity, name(id_), std::move(what), std::string(remedy)});
+  }
+  NodeId operand_id(size_t k) const { return program_[id_].operands[k]; }
+  const IntegerValue& operand(size_t k) const { return program_[operand_id(k)].value; }
+
+  void look(const auto&) {}
+
+  void look(const integer::Linear& op) {
+    const std::vector<int8_t> weights = op.codes();
+    const auto* first = reinterpret_cast<const int32_t*>(op.bias.data.data());
+    biases(op, weights, {first, op.bias.data.size() / sizeof(int32_t)});
+    sums(op.certificate);
+    storage(op, weights);
+  }
+
+  void biases(const integer::Linear& op, std::span<const int8_t> weights,
+              std::span<const int32_t> biases) {
+    const auto k = static_cast<size_t>(op.shape[1]);
+    std::vector<int64_t> limited, large;
+    for (size_t c = 0; c < biases.size(); ++c) {
+      const int64_t bias = std::abs(int64_t{biases[c]});
+      const auto row = weights.subspan(c * k, k);
+      const SumRange range = sum_range(row, 0, operand(0));
+      const int64_t products = std::max(std::abs(range.low), std::abs(range.high));
+      if (bias >= Certificate::s32_limit)
+        limited.push_back(static_cast<int64_t>(c));
+      else if (products > 0 && bias > products)
+        large.push_back(static_cast<int64_t>(c));
+    }
+    if (!limited.empty()) {
+      add(Severity::Warning,
+          fmt::format("bias of {} is limited to the end of s32",
+                      channels_text(limited, op.shape[0])),
+          "give input or weights a larger scale: their product is the step of the bias");
+    }
+    if (!large.empty()) {
+      add(Severity::Warning,
+          fmt::format("bias of {} is larger than all that the products can sum to",
+                      channels_text(large, op.shape[0])),
+          "no input changes the sign there: train again, or remove it");
+    }
+  }
+
+  void sums(const Certificate& c) {
+    if (!c.fits_s32()) {
+      add(Severity::Warning,
+          fmt::format("sums can reach {}, beyond s32, and are taken in s64", c.sum_bound),
+          "targets that sum in 32 bits overflow: use fewer bits or a shorter sum");
+    }
+    if (c.exact_in_f32() || c.exact_in_pairs()) return;
+    const bool int8 = c.part_bound <= Certificate::s32_limit;
+    add(Severity::Note,
+        fmt::format("sums of products can reach {}, beyond f32's 2^24, and pairs {}, beyond "
+                    "2^15: {}plain loops on all other processors",
+                    c.part_bound, c.pair_bound,
+                    int8 ? "int8 where it is added in 32 bits (AVX-512 VNNI), " : ""),
+        "weights of fewer bits are fast everywhere");
+  }
+
+  void storage(const integer::Linear& op, const std::vector<int8_t>& weights) {
+    if (size_of(operand(0).type.dtype) == 2) {
+      add(Severity::Note, "input has more than 8 bits: every product is taken twice",
+          "quantize it to 8 bits where accuracy allows");
+    }
+    if (weights.empty()) return;
+    const auto [low, high] = std::ranges::minmax(weights);
+    const int most = std::max(-low - 1, int{high});
+    const int fitting = most <= 1 ? 2 : most <= 7 ? 4 : 8;
+    if (fitting >= op.bits) return;
+    add(Severity::Note,
+        fmt::format("weights have the codes {}..{}, which fit {} bits, and are stored in {}",
+                    low, high, fitting, op.bits),
+        "give their quantizer so many bits, with the same scale");
+  }
+
+  void look(const integer::Requantize& op) {
+    const IntegerValue& x = operand(0);
+    const auto reach = static_cast<double>(reach_of(x));
+    // Between codes of nearly the same grid a few are always left out.
+    const double finest = x.is_codes() ? 2 : 1;
+    std::vector<int64_t> vanish, coarse, ties;
+    double least = 1;
+    double most = 1;
+    int64_t tie = 0;
+    for (size_t c = 0; c < x.scales.size(); ++c) {
+      const double ratio = x.scales[c] / op.grid.scale;
+      // In Q31 nothing is left of ratios below 2^-32.
+      if (ratio * reach < 0.5 || ratio < 0x1p-32) vanish.push_back(static_cast<int64_t>(c));
+      if (ratio > finest) coarse.push_back(static_cast<int64_t>(c));
+      least = std::min(least, ratio);
+      most = std::max(most, ratio);
+      const int64_t q = denominator_of(ratio);
+      if (q == 0 || q % 2 != 0) continue;
+      ties.push_back(static_cast<int64_t>(c));
+      tie = tie == 0 ? q : std::min(tie, q);
+    }
+    report_vanishing(vanish, least, reach);
+    if (!coarse.empty()) {
+      const bool leaps = most >= op.grid.high - op.grid.low;
+      add(leaps ? Severity::Warning : Severity::Note,
+          fmt::format("{}{} are up to {:.3g} steps apart: not every code can occur",
+                      of_channels(coarse), noun(), most),
+          "give it fewer bits or a larger scale");
+    }
+    if (!ties.empty())
+      add(Severity::Warning, of_channels(ties) + tie_text(tie, noun()), tie_remedy);
+  }
+
+  void report_vanishing(const std::vector<int64_t>& channels, double ratio, double reach) {
+    if (channels.empty()) return;
+    add(Severity::Warning,
+        fmt::format("{}{} up to {}, times {:.3g}, round to 0: every code is the zero point",
+                    of_channels(channels), noun(), reach, ratio),
+        "calibrate it again: its scale is too large");
+  }
+
+  /// What a Requantize takes.
+  std::string_view noun() const { return operand(0).is_sums() ? "sums" : "codes"; }
+  /// `in channel 3 of 8, `, or nothing where one scale is all there is.
+  std::string of_channels(const std::vector<int64_t>& channels) const {
+    const auto all = static_cast<int64_t>(operand(0).scales.size());
+    return all == 1 ? "" : fmt::format("in {}, ", channels_text(channels, all));
+  }
+
+  void look(const integer::Add& op) {
+    int64_t q = 1;
+    for (size_t k = 0; k < 2; ++k) {
+      const double ratio = operand(k).scales[0] / op.grid.scale;
+      const double steps = ratio * static_cast<double>(operand(k).limit());
+      if (steps < 1) {
+        add(Severity::Warning,
+            fmt::format("summand {} is at most {:.2g} of a step of the sum",
+                        name(operand_id(k)), steps),
+            "calibrate both summands and the sum together: their scales are far apart");
+      }
+      q = std::lcm(q, denominator_of(ratio));
+    }
+    if (q > 0 && q <= largest_denominator && q % 2 == 0)
+      add(Severity::Warning, tie_text(q, "sums"), tie_remedy);
+  }
+
+  const IntegerProgram& program_;
+  NodeId id_;
+  std::vector<Finding> findings_;
+};
+
+}  // namespace
+
+std::vector<Finding> lint(const IntegerProgram& program) {
+  return ProgramLinter(program).run();
+}
+
+}  // namespace qtape

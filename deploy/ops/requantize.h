@@ -1,0 +1,28 @@
+// Requantize: sums or codes to codes of another grid.
+#pragma once
+
+#include "qtape/deploy/integer_op.h"
+
+namespace qtape::integer {
+
+struct Requantize {
+  static constexpr std::string_view name = "Requantize";
+  static constexpr std::string_view doc =
+      "y = clamp(requant(x) + zp, low, high), requant being that of the program's profile. x "
+      "sums, with a scale each or one for all, or codes, less their zero point.";
+
+  CodeGrid grid;
+
+  static constexpr auto fields() {
+    return std::tuple{field("grid", &Requantize::grid, "of y")};
+  }
+  IntegerValue infer(IntegerInputs inputs) const;
+  IntegerKernel reference(const IntegerBinding& binding) const;
+  IntegerKernel kernel(const IntegerBinding& binding) const;
+  bool operator==(const Requantize&) const = default;
+};
+
+/// From the scales of `x` to `scale`. Throws GraphError for scales that cannot be.
+std::vector<Multiplier> multipliers_of(const IntegerValue& x, double scale);
+
+}  // namespace qtape::integer

@@ -1,0 +1,192 @@
+#include "qtape/deploy/verify.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "qtape/engine/lowering.h"
+#include "qtape/engine/quantizers.h"
+
+namespace qtape {
+namespace {
+
+NodeId only_input(const IntegerProgram& program) {
+  NodeId found;
+  for (int32_t i = 0; i < program.size(); ++i) {
+    if (!std::holds_alternative<integer::Input>(program[NodeId{i}].op)) continue;
+    require<ArgumentError>(found.index < 0, "{}: verification takes models of one input",
+                           program.describe(NodeId{i}));
+    found = NodeId{i};
+  }
+  require<ArgumentError>(found.index >= 0, "the program has no input");
+  return found;
+}
+
+/// Outputs in floats: they are compared as well.
+ConvertOptions with_floats(ConvertOptions options) {
+  options.integer_outputs = false;
+  return options;
+}
+
+}  // namespace
+
+std::string to_string(const Mismatch& m) {
+  const std::string sum =
+      m.accumulator ? fmt::format(", accumulator {}", *m.accumulator) : std::string();
+  return fmt::format("{} sample {} index {}: {} has {}, {} has {}{}", m.label, m.sample,
+                     m.index, to_string_view(m.first), m.first_code, to_string_view(m.second),
+                     m.second_code, sum);
+}
+
+Verifier::Verifier(const Graph& graph, Parameters& parameters, const VerifyOptions& options)
+    : batch_(options.batch) {
+  require<ArgumentError>(options.batch >= 1, "batch must be at least 1, got {}", options.batch);
+  const Conversion conversion =
+      convert_traced(graph.with_batch(batch_), parameters, with_floats(options.convert));
+  const IntegerProgram& program = conversion.program;
+  pairs_ = conversion.pairs;
+  const Graph batched = graph.with_batch(batch_);
+  outputs_ = options.convert.outputs;
+  if (outputs_.empty()) outputs_ = {graph.outputs()[0]};
+  std::vector<NodeId> outputs = outputs_;
+  for (const auto& pair : pairs_) {
+    if (is_quantizer(batched[pair.graph].op)) outputs.push_back(pair.graph);
+    layers_.push_back({batched.name(pair.graph), program[pair.program].value.is_sums()});
+  }
+  float_ = std::make_unique<Tape>(batched, parameters,
+                                  TapeOptions{.outputs = outputs, .threads = options.threads});
+  exact_ = std::make_unique<Tape>(batched, parameters,
+                                  TapeOptions{.outputs = outputs_,
+                                              .threads = options.threads,
+                                              .arithmetic = exact(program.profile())});
+  reference_ = std::make_unique<IntegerSession>(program, SessionOptions{.reference = true});
+  backend_ = std::make_unique<IntegerSession>(
+      program, SessionOptions{.threads = options.threads, .path = options.path});
+  const NodeId fed = only_input(program);
+  input_ = batched.at(program[fed].label);
+  sample_.resize(reference_->input(fed).size());
+}
+
+void Verifier::run(int64_t rows) {
+  require<ArgumentError>(rows >= 0 && rows <= batch_, "rows must be in 0..{}, got {}", batch_,
+                         rows);
+  const NodeId fed = only_input(program());
+  std::ranges::copy(sample_, reference_->input(fed).begin());
+  std::ranges::copy(sample_, backend_->input(fed).begin());
+  std::ranges::copy(sample_, float_->input<float>(input_).begin());
+  std::ranges::copy(sample_, exact_->input<float>(input_).begin());
+  reference_->run();
+  backend_->run();
+  float_->forward(mode::eval);
+  exact_->forward(mode::eval);
+  for (size_t i = 0; i < pairs_.size(); ++i) compare(i, rows);
+  for (size_t k = 0; k < outputs_.size(); ++k) compare_output(k, rows);
+  samples_ += rows;
+}
+
+int64_t Verifier::exact_integer(size_t i, int64_t k) const {
+  const ExactValue* value = exact_->integers(pairs_[i].graph);
+  if (layers_[i].sums) return value->sums[static_cast<size_t>(k)];
+  return static_cast<int64_t>(value->code()[k]) + program()[pairs_[i].program].value.zero_point;
+}
+
+/// The code that L0 has, where a quantizer made it.
+std::optional<int64_t> Verifier::float_code(size_t i, int64_t k) const {
+  const NodeId id = pairs_[i].graph;
+  if (!is_quantizer(float_->graph()[id].op)) return std::nullopt;
+  const IntegerValue& value = program()[pairs_[i].program].value;
+  const float y = float_->value<float>(id)[static_cast<size_t>(k)];
+  return std::llrint(y / static_cast<float>(value.scales[0])) + value.zero_point;
+}
+
+void Verifier::note(Level first, Level second, size_t i, int64_t k, int64_t a, int64_t b) {
+  if (first_) return;
+  const NodeId id = pairs_[i].program;
+  const TensorType& type = program()[id].value.type;
+  const int64_t width = std::max<int64_t>(1, compared(type, 1));
+  first_ = Mismatch{first, second, layers_[i].label, samples_ + k / width, k % width,
+                    a,     b,      std::nullopt};
+  const IntegerNode& node = program()[id];
+  if (node.operands.empty()) return;
+  const NodeId from = node.operands[0];
+  const bool requantized = std::holds_alternative<integer::Requantize>(node.op);
+  if (requantized && program()[from].value.is_sums())
+    first_->accumulator = reference_->integer(from, k);
+}
+
+/// Elements of `rows` samples, or all where they do not lie sample after sample.
+int64_t Verifier::compared(const TensorType& type, int64_t rows) const {
+  const bool by_sample = type.shape.rank() > 0 && type.shape[0] == batch_;
+  return by_sample ? type.elements() / batch_ * rows : type.elements();
+}
+
+void Verifier::compare(size_t i, int64_t rows) {
+  const NodeId id = pairs_[i].program;
+  LayerComparison& layer = layers_[i];
+  const int64_t elements = compared(program()[id].value.type, rows);
+  const ExactValue* value = exact_->integers(pairs_[i].graph);
+  if (value == nullptr || !value->exact) {
+    fail<GraphError>("{}: has no integers in the exact forward",
+                     exact_->graph().describe(pairs_[i].graph));
+  }
+  layer.compared += elements;
+  for (int64_t k = 0; k < elements; ++k) {
+    const int64_t reference = reference_->integer(id, k);
+    const int64_t exact = exact_integer(i, k);
+    if (exact != reference) {
+      ++layer.exact_reference;
+      note(Level::Exact, Level::Reference, i, k, exact, reference);
+    }
+    if (backend_->has_value(id) && backend_->integer(id, k) != reference) {
+      ++layer.reference_backend;
+      note(Level::Reference, Level::Backend, i, k, reference, backend_->integer(id, k));
+    }
+    const auto code = layer.sums ? std::nullopt : float_code(i, k);
+    if (code && *code != exact) ++layer.float_exact;
+  }
+}
+
+std::span<const float> Verifier::output(Level level) const { return output(level, 0); }
+
+std::span<const float> Verifier::output(Level level, size_t which) const {
+  const NodeId id = program().outputs()[which];
+  switch (level) {
+    case Level::Float:
+      return float_->value<float>(outputs_[which]);
+    case Level::Exact:
+      return exact_->value<float>(outputs_[which]);
+    case Level::Reference:
+      return reference_->value<float>(id);
+    case Level::Backend:
+      break;
+  }
+  return backend_->value<float>(id);
+}
+
+void Verifier::compare_output(size_t which, int64_t rows) {
+  const auto exact = output(Level::Exact, which);
+  const auto floats = output(Level::Float, which);
+  const auto reference = output(Level::Reference, which);
+  const auto backend = output(Level::Backend, which);
+  const auto same = [](float a, float b) {
+    return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b);
+  };
+  const auto elements =
+      static_cast<size_t>(compared(program()[program().outputs()[which]].value.type, rows));
+  for (size_t k = 0; k < elements; ++k) {
+    if (!same(exact[k], reference[k]) || !same(reference[k], backend[k])) ++output_mismatches_;
+    if (!same(floats[k], exact[k])) ++float_output_mismatches_;
+  }
+}
+
+int64_t Verifier::mismatches() const {
+  int64_t all = output_mismatches_;
+  for (const LayerComparison& layer : layers_) {
+    all += layer.exact_reference + layer.reference_backend;
+  }
+  return all;
+}
+
+}  // namespace qtape

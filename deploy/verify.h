@@ -1,0 +1,112 @@
+// Verification: the same samples through every level of arithmetic, compared integer by
+// integer.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "qtape/deploy/convert.h"
+#include "qtape/deploy/session.h"
+#include "qtape/engine/tape.h"
+
+namespace qtape {
+
+/// From training to the machine. L1 to L3 are equal in every bit; L0 differs by the rounding of
+/// float sums.
+enum class Level : uint8_t {
+  Float,      ///< L0: the float forward with fake quantization
+  Exact,      ///< L1: the training forward in exact arithmetic
+  Reference,  ///< L2: plain loops over the program's integers
+  Backend     ///< L3: the program on oneDNN
+};
+template <>
+inline constexpr auto enum_names<Level> =
+    std::array<std::string_view, 4>{"L0 float", "L1 exact", "L2 reference", "L3 backend"};
+
+struct VerifyOptions {
+  ConvertOptions convert = {};
+  int64_t batch = 250;  ///< samples at once, at least 1
+  int threads = default_threads();
+  /// See SessionOptions::path.
+  std::optional<ProductPath> path = std::nullopt;
+};
+
+/// What was compared of one node.
+struct LayerComparison {
+  std::string label;
+  bool sums = false;              ///< sums instead of codes; L0 and L3 do not tell theirs
+  int64_t compared = 0;           ///< integers
+  int64_t float_exact = 0;        ///< of them, that differ between L0 and L1
+  int64_t exact_reference = 0;    ///< between L1 and L2
+  int64_t reference_backend = 0;  ///< between L2 and L3
+};
+
+/// The first pair of integers that differ although they must not.
+struct Mismatch {
+  Level first = Level::Exact;
+  Level second = Level::Reference;
+  std::string label;
+  int64_t sample = 0;  ///< from 0, over all runs
+  int64_t index = 0;   ///< within the sample
+  int64_t first_code = 0;
+  int64_t second_code = 0;
+  /// The sum that the reference made the code of, where it was made of one.
+  std::optional<int64_t> accumulator;
+};
+std::string to_string(const Mismatch& mismatch);
+
+/// Runs samples through all levels. `parameters` are read only and must outlive it.
+class Verifier {
+ public:
+  /// Throws as convert does, and ArgumentError for options out of range and for graphs with
+  /// other than one input.
+  Verifier(const Graph& graph, Parameters& parameters, const VerifyOptions& options);
+
+  /// Where the samples go, f32 [batch, ...].
+  std::span<float> input() { return sample_; }
+  /// Runs them and compares the first `rows`. Throws GraphError for NaN.
+  void run(int64_t rows);
+
+  /// The first output's values of the last run, f32 of the program's output type.
+  std::span<const float> output(Level level) const;
+  const std::vector<LayerComparison>& layers() const { return layers_; }
+  /// f32 values of outputs whose bits differ between L1 and L2 or L2 and L3, and between L0 and
+  /// L1.
+  int64_t output_mismatches() const { return output_mismatches_; }
+  int64_t float_output_mismatches() const { return float_output_mismatches_; }
+  /// Integers and outputs that must be equal and are not.
+  int64_t mismatches() const;
+  const std::optional<Mismatch>& first_mismatch() const { return first_; }
+  const IntegerProgram& program() const { return reference_->program(); }
+  /// How L3 multiplies, a line for each Linear.
+  std::string report() const { return backend_->report(); }
+
+ private:
+  int64_t compared(const TensorType& type, int64_t rows) const;
+  void compare(size_t i, int64_t rows);
+  void compare_output(size_t which, int64_t rows);
+  std::span<const float> output(Level level, size_t which) const;
+  int64_t exact_integer(size_t i, int64_t k) const;
+  std::optional<int64_t> float_code(size_t i, int64_t k) const;
+  void note(Level first, Level second, size_t i, int64_t k, int64_t a, int64_t b);
+
+  int64_t batch_ = 0;
+  int64_t samples_ = 0;
+  std::vector<float> sample_;
+  NodeId input_;
+  std::vector<NodeId> outputs_;  // of the graph
+  std::vector<Conversion::Pair> pairs_;
+  std::unique_ptr<Tape> float_;
+  std::unique_ptr<Tape> exact_;
+  std::unique_ptr<IntegerSession> reference_;
+  std::unique_ptr<IntegerSession> backend_;
+  std::vector<LayerComparison> layers_;
+  int64_t output_mismatches_ = 0;
+  int64_t float_output_mismatches_ = 0;
+  std::optional<Mismatch> first_;
+};
+
+}  // namespace qtape

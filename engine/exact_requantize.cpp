@@ -1,0 +1,137 @@
+#include "qtape/engine/exact_requantize.h"
+
+#include <algorithm>
+
+#include "qtape/engine/quantizers.h"
+#include "qtape/ops/core/threads.h"
+
+namespace qtape {
+namespace {
+
+constexpr int64_t requantize_grain = 2048;
+
+}  // namespace
+
+ExactRequantization::ExactRequantization(const Graph& graph, const Lowering& lowering, NodeId x,
+                                         const Grid& grid, Profile profile, int threads,
+                                         const Find& find)
+    : grid_(grid), profile_(profile), threads_(threads) {
+  const IntegerForm& form = lowering[x];
+  const Node& source = graph[form.source];
+  const auto* concat = std::get_if<Concat>(&source.op);
+  if (concat == nullptr) {
+    add_part(graph, x, form, find);
+    parts_[0].elements = parts_[0].width = parts_[0].stride = source.type.elements();
+    return;
+  }
+  whole_ = find(x);
+  const int axis = resolve_axis(concat->axis, source.type.shape);
+  const AxisView whole = axis_view(source.type.shape, axis);
+  int64_t offset = 0;
+  for (NodeId operand : source.operands) {
+    const IntegerForm piece = lowering[operand].limited(form.low, form.high);
+    add_part(graph, operand, piece, find);
+    const AxisView view = axis_view(graph[operand].type.shape, axis);
+    Part& part = parts_.back();
+    part.elements = graph[operand].type.elements();
+    part.width = std::max<int64_t>(1, view.channels * view.inner);
+    part.stride = whole.channels * whole.inner;
+    part.offset = offset;
+    offset += view.channels * view.inner;
+  }
+}
+
+void ExactRequantization::add_part(const Graph& graph, NodeId x, const IntegerForm& form,
+                                   const Find& find) {
+  Part part{.kind = form.kind, .low = form.low, .high = form.high, .operands = {find(x)}};
+  if (form.kind == IntegerKind::Blend) {
+    const std::vector<NodeId>& operands = graph[form.source].operands;
+    for (NodeId operand : operands) part.operands.push_back(find(operand));
+    part.a = part.operands[1].value;
+    part.b = part.operands[2].value;
+  } else {
+    part.a = part.operands[0].value;
+    part.multipliers.resize(part.a->scales.size());
+  }
+  parts_.push_back(std::move(part));
+}
+
+bool ExactRequantization::is_exact() const {
+  return whole_.is_exact() && std::ranges::all_of(parts_, [](const Part& part) {
+           return std::ranges::all_of(part.operands, &ExactOperand::is_exact);
+         });
+}
+
+bool ExactRequantization::load(Part& part, const QParams<float>& q, NodeStatus& status) const {
+  const double s_y = q.scale;
+  for (size_t c = 0; c < part.multipliers.size(); ++c) {
+    if (!are_scales(part.a->scales[c], s_y)) {
+      status.fault = {
+          "integers need sums of a normal f32 scale; that of channel {index} is "
+          "{value}",
+          static_cast<int64_t>(c), part.a->scales[c]};
+      return false;
+    }
+    part.multipliers[c] = multiplier_of(part.a->scales[c], s_y);
+  }
+  if (part.kind != IntegerKind::Blend) return true;
+  const double a = part.a->scales[0];
+  const double b = part.b->scales[0];
+  if (!are_addable(a, b, s_y)) {
+    status.fault = {
+        "the scales of the summands and of what they make are too far apart; the summands' are "
+        "by {value}",
+        0, a / b};
+    return false;
+  }
+  part.sum = add_multiplier_of(a, b, s_y, part.a->wide || part.b->wide);
+  return true;
+}
+
+int32_t ExactRequantization::steps(const Part& part, int64_t i, size_t channel) const {
+  switch (part.kind) {
+    case IntegerKind::Sums:
+      return requantize(part.a->sums[static_cast<size_t>(i)], part.multipliers[channel],
+                        profile_);
+    case IntegerKind::Blend:
+      return requantize_sum(static_cast<int32_t>(part.a->code()[i]),
+                            static_cast<int32_t>(part.b->code()[i]), part.sum, profile_);
+    default:
+      return requantize(static_cast<int64_t>(part.a->code()[i]), part.multipliers[0], profile_);
+  }
+}
+
+void ExactRequantization::run_part(const Part& part, const QParams<float>& q, float* codes,
+                                   float* y) const {
+  const auto [low, high] = clamped_limits(part.low, part.high, q, grid_);
+  const auto zero_point = static_cast<int64_t>(q.zero_point);
+  parallel_for(threads_, part.elements, 16, requantize_grain, [&](int64_t begin, int64_t end) {
+    const size_t channels = std::max<size_t>(1, part.multipliers.size());
+    size_t channel = static_cast<size_t>(begin) % channels;
+    int64_t column = begin % part.width;
+    int64_t to = begin / part.width * part.stride + part.offset + column;
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t code = std::clamp<int64_t>(steps(part, i, channel) + zero_point, low, high);
+      const auto centered = static_cast<float>(code - zero_point);
+      codes[to] = centered;
+      y[to] = centered * q.scale;
+      channel = channel + 1 == channels ? 0 : channel + 1;
+      ++to;
+      if (++column == part.width) {
+        column = 0;
+        to += part.stride - part.width;
+      }
+    }
+  });
+}
+
+bool ExactRequantization::run(const QParams<float>& q, float* codes, float* y,
+                              NodeStatus& status) {
+  for (Part& part : parts_) {
+    if (!load(part, q, status)) return false;
+  }
+  for (const Part& part : parts_) run_part(part, q, codes, y);
+  return true;
+}
+
+}  // namespace qtape

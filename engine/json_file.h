@@ -1,0 +1,93 @@
+// What all files of the format share: limits, parsing and the layout of their text. Included by
+// .cpp files only.
+#pragma once
+
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "qtape/engine/files.h"
+#include "qtape/engine/graph.h"
+#include "qtape/engine/json_fields.h"
+
+namespace qtape {
+
+inline constexpr int64_t format_version = 1;
+inline constexpr int64_t largest_file = int64_t{4} << 30;
+
+/// Parses a file's text. Throws FormatError for what is not JSON or nested too deeply.
+Json parse_file(std::string_view text);
+/// Throws FormatError unless `root` is an object of format "qtape", of this version, and has no
+/// keys but `known` and those two.
+void check_header(const JsonPlace& root, std::set<std::string> known);
+/// Throws FormatError for a key that is not `known`, and unless `place` is an object.
+void check_keys(const JsonPlace& place, const std::set<std::string>& known);
+
+/// `{`, the format and its version.
+std::string begin_file();
+/// `"name": {`, one entry a line, `}`: readable and friendly to line-based tools.
+void append_lines(std::string& text, std::string_view name, char open, char close,
+                  const std::vector<std::string>& lines);
+/// Writes the text of a file. Throws IoError, also where it would be larger than can be read.
+void write_text(const std::string& path, const std::string& text);
+/// What `read` makes of the text of a file. Throws IoError, and FormatError with the path.
+template <class Read>
+auto read_text(const std::string& path, const Read& read) {
+  const std::string text = read_file(path, largest_file);
+  try {
+    return read(std::string_view(text));
+  } catch (const FormatError& error) {
+    throw FormatError(path + ": " + error.what());
+  }
+}
+
+/// `{"label", "op", "operands"}` of a node.
+template <class Node>
+Json write_node(const Node& node) {
+  Json json = Json::object();
+  if (!node.label.empty()) json["label"] = node.label;
+  json["op"] = write_json(node.op);
+  if (node.operands.empty()) return json;
+  Json operands = Json::array();
+  for (NodeId id : node.operands) operands.push_back(id.index);
+  json["operands"] = std::move(operands);
+  return json;
+}
+
+std::vector<NodeId> read_ids(const JsonPlace& place);
+std::string write_ids(std::span<const NodeId> ids);
+
+/// Reads a node as write_node wrote it and adds it to `nodes`, a Graph or an IntegerProgram.
+template <class Op, class Nodes>
+void read_node(const JsonPlace& place, Nodes& nodes) {
+  check_keys(place, {"label", "op", "operands"});
+  Op op;
+  read_json(place.member("op"), op);
+  std::string label;
+  if (place.json.contains("label")) read_json(place.member("label"), label);
+  std::vector<NodeId> operands;
+  if (place.json.contains("operands")) operands = read_ids(place.member("operands"));
+  try {
+    nodes.add(std::move(op), operands, std::move(label));
+  } catch (const GraphError& error) {
+    place.fail("{}", error.what());
+  }
+}
+
+/// Reads the nodes under `key` and the outputs into `nodes`.
+template <class Op, class Nodes>
+void read_nodes(const JsonPlace& root, const std::string& key, Nodes& nodes) {
+  const JsonPlace list = root.member(key);
+  list.expect(list.json.is_array(), "an array");
+  for (size_t i = 0; i < list.json.size(); ++i) read_node<Op>(list.element(i), nodes);
+  if (!root.json.contains("outputs")) return;
+  const JsonPlace outputs = root.member("outputs");
+  try {
+    nodes.set_outputs(read_ids(outputs));
+  } catch (const GraphError& error) {
+    outputs.fail("{}", error.what());
+  }
+}
+
+}  // namespace qtape

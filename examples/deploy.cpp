@@ -1,0 +1,21 @@
+// deploy: a trained model becomes an integer program, which runs without the model.
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+
+#include "qtape/qtape.h"
+
+int main(int argc, char** argv) try {
+  using namespace qtape;
+  require<ArgumentError>(argc == 3, "usage: deploy MODEL PROGRAM");
+  Model model = load_model(argv[1]);
+  save_program(argv[2], convert(model.graph, model.parameters, Profile::Float));
+
+  IntegerSession session(load_program(argv[2]).with_batch(1), {});
+  std::ranges::fill(session.input("x"), 0.5f);
+  session.run();
+  for (double y : session.value<float>(session.program().outputs()[0])) std::printf("%g\n", y);
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "deploy: %s\n", error.what());
+  return 1;
+}

@@ -1,0 +1,40 @@
+// Progress of a training run: a bar on a terminal, a line per epoch elsewhere.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace qtape::examples {
+
+/// Where a run stands, after every step.
+struct Progress {
+  int64_t step = 0;   ///< finished steps
+  int64_t steps = 0;  ///< of the whole run
+  int64_t epoch = 0;  ///< from 1
+  double loss = 0;    ///< of the last step
+};
+
+class ProgressDisplay {
+ public:
+  /// `first_step`: steps that were done before this run; `digits` of the loss behind the point.
+  /// Draws on standard output.
+  explicit ProgressDisplay(int64_t first_step, int digits = 4);
+
+  void step(const Progress& progress);
+  /// After epoch `number`, from 1: its mean loss and what a test of it gave, as
+  /// "test accuracy 93.10 %".
+  void epoch(int64_t number, double loss, const std::string& result);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  bool terminal_;
+  int64_t first_step_;
+  int digits_;
+  Clock::time_point start_ = Clock::now();
+  Clock::time_point drawn_{};
+  std::string result_;
+};
+
+}  // namespace qtape::examples

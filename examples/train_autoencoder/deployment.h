@@ -1,0 +1,27 @@
+// A trained network as an integer program: what it detects, and that training said the same.
+#pragma once
+
+#include <optional>
+
+#include "qtape/deploy/verify.h"
+#include "qtape/examples/train_autoencoder/training.h"
+
+namespace qtape::examples::autoencoder {
+
+struct Deployed {
+  IntegerProgram program{};
+  Detection test;  ///< of the program's reconstructions, its codes as floats
+  int64_t samples = 0;
+  /// Integers and outputs that differ between exact training arithmetic, the reference and the
+  /// backend, on the test samples; must be 0.
+  int64_t mismatches = 0;
+  std::optional<Mismatch> first;
+  int64_t float_codes = 0;  ///< codes that rounding of float sums made others in training
+};
+
+/// Converts the model and runs its program over the test samples. Throws GraphError for a model
+/// that cannot be converted.
+Deployed deploy(TrainedModel& model, const data::SpectraSplit& data, Profile profile,
+                int threads);
+
+}  // namespace qtape::examples::autoencoder

@@ -1,0 +1,75 @@
+#include "qtape/examples/train_autoencoder/initialize.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "qtape/engine/tape.h"
+
+namespace qtape::examples::autoencoder {
+namespace {
+
+constexpr int64_t most_samples = 500;
+constexpr double least_deviation = 1e-3;
+
+struct Moments {
+  double mean = 0;
+  double deviation = 0;
+};
+
+/// The moments of each column of `values` [rows, columns].
+std::vector<Moments> moments_of(std::span<const float> values, size_t columns) {
+  const auto rows = static_cast<double>(values.size() / columns);
+  std::vector<Moments> moments(columns);
+  for (size_t i = 0; i < values.size(); ++i) {
+    moments[i % columns].mean += static_cast<double>(values[i]) / rows;
+  }
+  for (size_t i = 0; i < values.size(); ++i) {
+    const double difference = static_cast<double>(values[i]) - moments[i % columns].mean;
+    moments[i % columns].deviation += difference * difference / rows;
+  }
+  for (Moments& each : moments) each.deviation = std::sqrt(each.deviation);
+  return moments;
+}
+
+/// Scales and shifts each unit of a layer from what it has to what it should have.
+void adjust(Parameters& parameters, const std::string& layer, std::span<const Moments> has,
+            std::span<const Moments> wanted) {
+  const std::span<float> weight = parameters.at(layer + ".weight").values<float>();
+  const std::span<float> bias = parameters.at(layer + ".bias").values<float>();
+  const size_t inputs = weight.size() / bias.size();
+  for (size_t unit = 0; unit < bias.size(); ++unit) {
+    // Too few or equal samples say nothing about the scale.
+    const bool known = has[unit].deviation > least_deviation;
+    const double factor = known ? wanted[unit].deviation / has[unit].deviation : 1.0;
+    for (float& each : weight.subspan(unit * inputs, inputs)) {
+      each = static_cast<float>(static_cast<double>(each) * factor);
+    }
+    const double shifted = static_cast<double>(bias[unit]) - has[unit].mean;
+    bias[unit] = static_cast<float>(shifted * factor + wanted[unit].mean);
+  }
+}
+
+}  // namespace
+
+void initialize_by_data(const Network& network, Parameters& parameters,
+                        const data::Spectra& spectra, int threads) {
+  const int64_t rows = std::min(most_samples, spectra.size());
+  Tape tape(network.graph.with_batch(rows), parameters,
+            {.outputs = network.layers, .threads = threads});
+  const std::span<float> x = tape.input<float>(network.x);
+  std::ranges::copy_n(spectra.features.begin(), rows * data::spectrum_features, x.begin());
+  for (const NodeId layer : network.layers) {
+    tape.forward(mode::float_eval);
+    const auto units = static_cast<size_t>(network.graph[layer].type.shape[1]);
+    const bool last = layer == network.layers.back();
+    const std::vector<Moments> wanted =
+        last ? moments_of(x, units)
+             : std::vector<Moments>(
+                   units, {units == static_cast<size_t>(bottleneck) ? 1.0 : 0.0, 1.0});
+    adjust(parameters, network.graph[layer].label, moments_of(tape.value<float>(layer), units),
+           wanted);
+  }
+}
+
+}  // namespace qtape::examples::autoencoder

@@ -1,0 +1,18 @@
+// Weights and biases to start from, fitted to the data.
+#pragma once
+
+#include "qtape/engine/parameters.h"
+#include "qtape/examples/data/spectra.h"
+#include "qtape/examples/train_autoencoder/network.h"
+
+namespace qtape::examples::autoencoder {
+
+/// Scales and shifts each layer, one after the other, so that over the first samples each of
+/// its units has mean 0 and deviation 1 (Salimans and Kingma, arXiv 1602.07868, section 3); the
+/// bottleneck mean 1, so that its ReLU passes most; the last layer mean and deviation of the
+/// feature. Without it samples look ever more alike from layer to layer, and some of the eight
+/// units of the bottleneck are 0 for all of them from the start.
+void initialize_by_data(const Network& network, Parameters& parameters,
+                        const data::Spectra& spectra, int threads);
+
+}  // namespace qtape::examples::autoencoder

@@ -1,0 +1,176 @@
+// train_autoencoder: finds faults of a machine in its sound by an autoencoder, in float, with
+// quantizers calibrated afterwards, and trained with quantizers; both also as integers.
+#include <fmt/format.h>
+
+#include "qtape/engine/files.h"
+#include "qtape/engine/serialize.h"
+#include "qtape/examples/shared/command_line.h"
+#include "qtape/examples/shared/progress.h"
+#include "qtape/examples/train_autoencoder/report.h"
+
+namespace {
+
+using namespace qtape;
+using namespace qtape::examples::autoencoder;
+
+struct Arguments {
+  Settings settings;
+  std::string scale_mode = "LSQ";
+  std::string profile = "Float";
+  int threads = default_threads();
+  std::string save;
+  std::string save_float;
+  std::string save_calibrated;
+  std::string save_program;
+  std::string report;
+};
+
+template <class T>
+void add(CLI::App& app, const char* name, T& value, T low, T high, const char* text) {
+  app.add_option(name, value, text)->check(CLI::Range(low, high))->capture_default_str();
+}
+
+void add_data(CLI::App& app, Settings& s) {
+  constexpr int64_t most = 1000000;
+  add<int64_t>(app, "--samples", s.samples, 1, most, "training samples to generate");
+  add<int64_t>(app, "--test-samples", s.test_samples, 1, most,
+               "normal test samples to generate, and as many anomalous ones");
+  add<int64_t>(app, "--data-seed", s.data_seed, 0, INT64_MAX, "seed of the samples");
+}
+
+void add_quantization(CLI::App& app, Arguments& arguments) {
+  Settings& s = arguments.settings;
+  add<int64_t>(app, "--weight-bits", s.weight_bits, 2, 8, "bits of weights");
+  add<int64_t>(app, "--activation-bits", s.activation_bits, 2, 16,
+               "bits of each layer's input and of the reconstruction");
+  app.add_option("--scale-mode", arguments.scale_mode, "how trained quantizers get scales")
+      ->transform(examples::spelling_of<ScaleOrigin>())
+      ->capture_default_str();
+  app.add_option("--observer", s.observer,
+                 "calibration by MinMax, MovingAverage, Histogram, Percentile, Mse, Kl, "
+                 "ClipStd, Mix; search: the best for each quantizer")
+      ->capture_default_str();
+  add<int64_t>(app, "--calibration-samples", s.calibration_samples, 1, 1000000,
+               "training samples to calibrate with, at most all");
+  app.add_option("--profile", arguments.profile, "how integer programs requantize")
+      ->transform(examples::spelling_of<Profile>())
+      ->capture_default_str();
+}
+
+void add_training(CLI::App& app, Settings& s) {
+  add<int64_t>(app, "--epochs", s.epochs, 1, 100000, "passes over the training data in float");
+  add<int64_t>(app, "--qat-epochs", s.qat_epochs, 1, 100000,
+               "further passes with quantizers, from the float weights");
+  add<int64_t>(app, "--batch", s.batch, 1, 1000000, "samples per step");
+  add(app, "--lr", s.learning_rate, 0.0, 10.0,
+      "learning rate in float at the start; decays to 0 by cosine");
+  add(app, "--qat-lr", s.qat_learning_rate, 0.0, 10.0, "the same with quantizers");
+  add<int64_t>(app, "--seed", s.seed, 0, INT64_MAX, "seed of weights and order");
+}
+
+void add_files(CLI::App& app, Arguments& arguments) {
+  add(app, "--threads", arguments.threads, 1, 1024,
+      "threads; the result does not depend on them");
+  app.add_option("--save", arguments.save, "write the model trained with quantizers here");
+  app.add_option("--save-float", arguments.save_float, "write the float model here");
+  app.add_option("--save-calibrated", arguments.save_calibrated,
+                 "write the calibrated model here");
+  app.add_option("--save-program", arguments.save_program,
+                 "write the integer program of the model trained with quantizers here");
+  app.add_option("--report", arguments.report, "write settings and results here as JSON");
+}
+
+void save(const std::string& path, const TrainedModel& model) {
+  if (path.empty()) return;
+  save_model(path, model.network.graph, model.parameters);
+  fmt::print("saved {}\n", path);
+}
+
+/// Calls `train` with options that draw its progress under a heading.
+template <class Train>
+TrainedModel with_display(const std::string& heading, int threads, const Train& train) {
+  fmt::print("{}\n", heading);
+  examples::ProgressDisplay display(0, 6);
+  return train({.threads = threads,
+                .on_step = [&](const examples::Progress& each) { display.step(each); },
+                .on_epoch =
+                    [&](const EpochResult& each) {
+                      display.epoch(each.epoch, each.loss,
+                                    fmt::format("test AUC {:.4f}", each.auc));
+                    }});
+}
+
+Results train_all(const Arguments& arguments, const data::SpectraSplit& data) {
+  const Settings& s = arguments.settings;
+  TrainedModel trained =
+      with_display("float", arguments.threads,
+                   [&](const RunOptions& options) { return train_float(s, data, options); });
+  TrainedModel calibrated = calibrate_float(s, data, trained, arguments.threads);
+  fmt::print("calibrated by {}: test AUC {:.4f}\n", s.observer, calibrated.test.auc);
+  const std::string heading =
+      fmt::format("training with {} bits of weights and {} of activations", s.weight_bits,
+                  s.activation_bits);
+  TrainedModel quantized = with_display(
+      heading, arguments.threads,
+      [&](const RunOptions& options) { return train_quantized(s, data, trained, options); });
+  return {std::move(trained), std::move(calibrated), std::move(quantized), {}, {}};
+}
+
+void save_models(const Arguments& arguments, const Results& results) {
+  save(arguments.save, results.quantized);
+  save(arguments.save_float, results.float_model);
+  save(arguments.save_calibrated, results.calibrated);
+}
+
+void deploy_all(const Arguments& arguments, const data::SpectraSplit& data, Results& results) {
+  const Profile profile = arguments.settings.profile;
+  results.calibrated_integers = deploy(results.calibrated, data, profile, arguments.threads);
+  results.quantized_integers = deploy(results.quantized, data, profile, arguments.threads);
+  if (arguments.save_program.empty()) return;
+  save_program(arguments.save_program, results.quantized_integers.program);
+  fmt::print("saved {}\n", arguments.save_program);
+}
+
+/// Throws GraphError where levels of arithmetic disagree.
+void require_equal(const Deployed& integers, std::string_view model) {
+  if (integers.mismatches == 0) return;
+  fail<GraphError>("the {} model has {} mismatches between levels of arithmetic{}", model,
+                   integers.mismatches,
+                   integers.first ? "; the first: " + to_string(*integers.first) : "");
+}
+
+void run(Arguments& arguments) {
+  Settings& s = arguments.settings;
+  s.scale_mode = *from_string<ScaleOrigin>(arguments.scale_mode);
+  s.profile = *from_string<Profile>(arguments.profile);
+  validate(s);
+  const data::SpectraSplit data = load_data(s);
+  fmt::print("{} training samples, {} normal and {} anomalous test samples\n",
+             data.train.size(), data.normal.size(), data.anomalous.size());
+  Results results = train_all(arguments, data);
+  save_models(arguments, results);
+  deploy_all(arguments, data, results);
+  fmt::print("\n{}", report_table(s, results));
+  const int64_t skipped =
+      results.float_model.skipped_batches + results.quantized.skipped_batches;
+  if (skipped > 0) fmt::print("skipped {} batches without a finite loss\n", skipped);
+  if (!arguments.report.empty()) {
+    write_file(arguments.report, report_json(s, arguments.threads, results));
+  }
+  require_equal(results.calibrated_integers, "calibrated");
+  require_equal(results.quantized_integers, "trained");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Finds faults in generated machine sound by a quantized autoencoder.",
+               "train_autoencoder");
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  Arguments arguments;
+  add_data(app, arguments.settings);
+  add_quantization(app, arguments);
+  add_training(app, arguments.settings);
+  add_files(app, arguments);
+  return examples::run_program(app, argc, argv, [&] { run(arguments); });
+}

@@ -1,0 +1,110 @@
+#include "qtape/examples/train_autoencoder/report.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "qtape/ops/core/isa.h"
+
+namespace qtape::examples::autoencoder {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string row(std::string_view name, const Detection& test) {
+  std::string text = fmt::format("{:<22} {:.4f} ", name, test.auc);
+  for (const double auc : test.auc_by_fault) text += fmt::format(" {:>15.4f}", auc);
+  return text + fmt::format("  {:>8.6f} {:>9.6f}\n", test.normal, test.anomalous);
+}
+
+Json settings_json(const Settings& s, int threads) {
+  return {{"samples", s.samples},
+          {"test_samples", s.test_samples},
+          {"data_seed", s.data_seed},
+          {"weight_bits", s.weight_bits},
+          {"activation_bits", s.activation_bits},
+          {"scale_mode", std::string(to_string_view(s.scale_mode))},
+          {"observer", s.observer},
+          {"calibration_samples", s.calibration_samples},
+          {"epochs", s.epochs},
+          {"qat_epochs", s.qat_epochs},
+          {"batch", s.batch},
+          {"lr", s.learning_rate},
+          {"qat_lr", s.qat_learning_rate},
+          {"seed", s.seed},
+          {"profile", std::string(to_string_view(s.profile))},
+          {"threads", threads},
+          {"isa", std::string(to_string_view(isa()))}};
+}
+
+Json detection_json(const Detection& test) {
+  Json faults;
+  for (size_t kind = 0; kind < test.auc_by_fault.size(); ++kind) {
+    faults[std::string(enum_names<data::Fault>[kind + 1])] = test.auc_by_fault[kind];
+  }
+  return {{"auc", test.auc},
+          {"auc_by_fault", std::move(faults)},
+          {"mean_score_normal", test.normal},
+          {"mean_score_anomalous", test.anomalous}};
+}
+
+Json model_json(const TrainedModel& model) {
+  Json json = detection_json(model.test);
+  json["parameters_sha256"] = model.parameters.sha256();
+  if (model.epochs.empty()) return json;
+  Json epochs = Json::array();
+  for (const EpochResult& each : model.epochs) {
+    epochs.push_back({{"epoch", each.epoch}, {"loss", each.loss}, {"test_auc", each.auc}});
+  }
+  json["epochs"] = std::move(epochs);
+  json["step_us"] = model.step_us;
+  json["skipped_batches"] = model.skipped_batches;
+  return json;
+}
+
+Json model_json(const TrainedModel& model, const Deployed& integers) {
+  Json json = model_json(model);
+  json["deployed"] = detection_json(integers.test);
+  json["deployed"]["verified_samples"] = integers.samples;
+  json["deployed"]["mismatches"] = integers.mismatches;
+  json["deployed"]["codes_rounded_otherwise_in_float"] = integers.float_codes;
+  return json;
+}
+
+std::string verified(std::string_view name, const Deployed& integers) {
+  return fmt::format(
+      "{}: {} samples, {} mismatches between exact training, reference and backend; {} codes "
+      "differ from float training\n",
+      name, integers.samples, integers.mismatches, integers.float_codes);
+}
+
+}  // namespace
+
+std::string report_table(const Settings& settings, const Results& results) {
+  std::string text = fmt::format("{:<22} {:<7}", "", "AUC");
+  for (size_t kind = 1; kind < enum_names<data::Fault>.size(); ++kind) {
+    text += fmt::format(" {:>15}", enum_names<data::Fault>[kind]);
+  }
+  text += "  mean score: normal, anomalous\n";
+  const std::string bits =
+      fmt::format("W{}A{}", settings.weight_bits, settings.activation_bits);
+  text += row("float", results.float_model.test);
+  text += row("calibrated " + bits, results.calibrated.test);
+  text += row("calibrated, deployed", results.calibrated_integers.test);
+  text += row("trained " + bits, results.quantized.test);
+  text += row("trained, deployed", results.quantized_integers.test);
+  text += fmt::format("integer programs of profile {}\n", to_string_view(settings.profile));
+  return text + verified("calibrated", results.calibrated_integers) +
+         verified("trained", results.quantized_integers);
+}
+
+std::string report_json(const Settings& settings, int threads, const Results& results) {
+  const Json report = {
+      {"settings", settings_json(settings, threads)},
+      {"float", model_json(results.float_model)},
+      {"calibrated", model_json(results.calibrated, results.calibrated_integers)},
+      {"trained", model_json(results.quantized, results.quantized_integers)}};
+  return report.dump(2) + "\n";
+}
+
+}  // namespace qtape::examples::autoencoder

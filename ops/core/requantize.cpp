@@ -1,0 +1,169 @@
+#include "qtape/ops/core/requantize.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "qtape/ops/core/error.h"
+
+namespace qtape {
+namespace {
+
+// Exponents that every profile can shift by.
+constexpr int32_t least_exponent = -31;
+constexpr int32_t most_exponent = 30;
+constexpr int64_t s32_min = std::numeric_limits<int32_t>::min();
+constexpr int64_t s32_max = std::numeric_limits<int32_t>::max();
+
+int32_t saturated(int64_t v) { return static_cast<int32_t>(std::clamp(v, s32_min, s32_max)); }
+
+/// Half to even, limited before it becomes an integer. The sum came from codes: never NaN.
+int32_t rounded(float v) {
+  const double limited =
+      std::clamp(double{v}, static_cast<double>(s32_min), static_cast<double>(s32_max));
+  const double floor = std::floor(limited);
+  const double part = limited - floor;
+  const auto low = static_cast<int64_t>(floor);
+  const bool up = part > 0.5 || (part == 0.5 && (low & 1) != 0);
+  return static_cast<int32_t>(up ? low + 1 : low);
+}
+
+/// (acc m + 2^(shift - 1)) >> shift without a wider type: acc in two parts, so that each
+/// product fits. 1 <= shift <= 62.
+int64_t multiply_shift(int64_t acc, int32_t mantissa, int32_t shift) {
+  // acc m = high 2^31 + low, 0 <= low < 2^31.
+  const int64_t upper = (acc >> 31) * mantissa;
+  const int64_t product = (acc & s32_max) * mantissa;
+  const int64_t high = upper + (product >> 31);
+  const int64_t low = product & s32_max;
+  if (shift <= 31) {
+    const int64_t half = int64_t{1} << (shift - 1);
+    return (high << (31 - shift)) + ((low + half) >> shift);
+  }
+  const int64_t half = int64_t{1} << (shift - 32);
+  return (high + half) >> (shift - 31);
+}
+
+int32_t single(int64_t acc, const Multiplier& m) {
+  // M >= 2^15 takes what lies outside of s32 there again.
+  const int64_t fitting = m.exponent > 15 ? saturated(acc) : acc;
+  return saturated(multiply_shift(fitting, m.mantissa, 31 - m.exponent));
+}
+
+/// The high half of 2 a m, rounded to nearest, ties up: gemmlowp, and ARM's VQRDMULH.
+int64_t doubling_high(int64_t a, int32_t mantissa) {
+  const int64_t product = a * mantissa;
+  const int64_t nudge = product >= 0 ? int64_t{1} << 30 : 1 - (int64_t{1} << 30);
+  return (product + nudge) / (int64_t{1} << 31);
+}
+
+/// v / 2^shift, ties away from zero.
+int64_t rounding_shift(int64_t v, int32_t shift) {
+  const int64_t mask = (int64_t{1} << shift) - 1;
+  const int64_t threshold = (mask >> 1) + (v < 0 ? 1 : 0);
+  return (v >> shift) + ((v & mask) > threshold ? 1 : 0);
+}
+
+int32_t twice(int64_t acc, const Multiplier& m) {
+  const int32_t left = std::max(m.exponent, 0);
+  const int32_t right = std::max(-m.exponent, 0);
+  const int64_t limited = saturated(int64_t{saturated(acc)} * (int64_t{1} << left));
+  return saturated(rounding_shift(doubling_high(limited, m.mantissa), right));
+}
+
+bool is_normal_f32(double v) {
+  const auto narrow = static_cast<float>(v);
+  return v > 0 && std::isnormal(narrow);
+}
+
+float limited_f32(double v) {
+  return static_cast<float>(std::min(v, double{std::numeric_limits<float>::max()}));
+}
+
+}  // namespace
+
+bool are_scales(double sum_scale, double output_scale) {
+  return is_normal_f32(sum_scale) && is_normal_f32(output_scale);
+}
+
+Multiplier multiplier_of(double sum_scale, double output_scale) {
+  require<ArgumentError>(are_scales(sum_scale, output_scale),
+                         "scales must be positive and normal f32, got {} for the sums and {} "
+                         "for the output",
+                         sum_scale, output_scale);
+  Multiplier m{.sum_scale = static_cast<float>(sum_scale),
+               .output_scale = static_cast<float>(output_scale),
+               .ratio = limited_f32(sum_scale / output_scale)};
+  const double fraction = std::frexp(sum_scale / output_scale, &m.exponent);
+  auto mantissa = static_cast<int64_t>(std::nearbyint(std::ldexp(fraction, 31)));
+  if (mantissa > s32_max) {
+    mantissa /= 2;
+    ++m.exponent;
+  }
+  m.mantissa = static_cast<int32_t>(mantissa);
+  if (m.exponent < least_exponent) m.mantissa = m.exponent = 0;
+  if (m.exponent > most_exponent) {
+    m.mantissa = static_cast<int32_t>(s32_max);
+    m.exponent = most_exponent;
+  }
+  return m;
+}
+
+int32_t requantize(int64_t acc, const Multiplier& m, Profile profile) {
+  switch (profile) {
+    case Profile::Single:
+      return single(acc, m);
+    case Profile::Double:
+      return twice(acc, m);
+    case Profile::Onnx:
+      return rounded(static_cast<float>(acc) * m.sum_scale / m.output_scale);
+    case Profile::Float:
+      break;
+  }
+  return rounded(static_cast<float>(acc) * m.ratio);
+}
+
+bool are_addable(double a_scale, double b_scale, double output_scale) {
+  const auto [smallest, largest] = std::minmax({a_scale, b_scale, output_scale});
+  // So that no product or quotient with a code leaves f32.
+  return is_normal_f32(a_scale) && is_normal_f32(b_scale) && is_normal_f32(output_scale) &&
+         largest < 0x1p100 && largest / smallest < 0x1p64;
+}
+
+AddMultiplier add_multiplier_of(double a_scale, double b_scale, double output_scale,
+                                bool wide) {
+  require<ArgumentError>(
+      are_addable(a_scale, b_scale, output_scale),
+      "scales must be positive, normal f32 below 2^100 and not 2^64 apart, got {} and {} "
+      "for the summands and {} for the output",
+      a_scale, b_scale, output_scale);
+  const int32_t left_shift = wide ? 15 : 20;
+  const double twice_larger = 2 * std::max(a_scale, b_scale);
+  // As ratios to 1, so that no scale leaves f32.
+  return {
+      .a_scale = static_cast<float>(a_scale),
+      .b_scale = static_cast<float>(b_scale),
+      .output_scale = static_cast<float>(output_scale),
+      .a_ratio = limited_f32(a_scale / output_scale),
+      .b_ratio = limited_f32(b_scale / output_scale),
+      .left_shift = left_shift,
+      .a = multiplier_of(a_scale / twice_larger, 1),
+      .b = multiplier_of(b_scale / twice_larger, 1),
+      .output = multiplier_of(
+          std::clamp(twice_larger / std::ldexp(output_scale, left_shift), 0x1p-120, 0x1p120),
+          1)};
+}
+
+int32_t requantize_sum(int32_t a, int32_t b, const AddMultiplier& m, Profile profile) {
+  const auto x = static_cast<float>(a);
+  const auto y = static_cast<float>(b);
+  if (profile == Profile::Float) return rounded(x * m.a_ratio + y * m.b_ratio);
+  if (profile == Profile::Onnx)
+    return rounded((x * m.a_scale + y * m.b_scale) / m.output_scale);
+  const int64_t unit = int64_t{1} << m.left_shift;
+  const int64_t sum =
+      int64_t{requantize(a * unit, m.a, profile)} + requantize(b * unit, m.b, profile);
+  return requantize(sum, m.output, profile);
+}
+
+}  // namespace qtape

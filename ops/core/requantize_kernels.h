@@ -1,0 +1,61 @@
+// Vector loops of requantization, equal to requantize (ops/core/requantize.h) bit for bit.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "qtape/ops/core/requantize.h"
+
+namespace qtape {
+
+/// Multipliers and bias of n channels, one array for each part, as the loops read them.
+struct RequantizeTable {
+  RequantizeTable() = default;
+  /// `multipliers` has n elements or one for all channels; `bias`, in steps of the sums, n or
+  /// none. Throws ArgumentError otherwise.
+  RequantizeTable(std::span<const Multiplier> multipliers, std::span<const int32_t> bias,
+                  int64_t n);
+
+  int64_t n = 0;
+  std::vector<int32_t> bias;
+  std::vector<float> sum_scale;
+  std::vector<float> output_scale;
+  std::vector<float> ratio;
+  std::vector<int32_t> mantissa;
+  std::vector<uint32_t> left;   ///< max(exponent, 0)
+  std::vector<uint32_t> right;  ///< max(-exponent, 0)
+  std::vector<int32_t> nudge;   ///< 2^30 where right is 0, else 0
+};
+
+/// The grid of the codes that are written: three codes, low <= high.
+struct RequantizeCodes {
+  int32_t zero_point = 0;
+  int32_t low = 0;   ///< least code to write: above the type's least where a ReLU is fused
+  int32_t high = 0;  ///< greatest code to write
+};
+
+/// y [rows, n] = clamp(requantize(acc [rows, n] + bias [n]) + zero_point, low, high).
+/// acc + bias must fit s32. acc and y must not overlap.
+template <class Code>
+using RequantizeLoop = void (*)(const int32_t* acc, Code* y, int64_t rows,
+                                const RequantizeTable*, const RequantizeCodes*);
+
+/// The loop of `profile` for u8, s8, u16 or s16 codes.
+template <class Code>
+RequantizeLoop<Code> requantize_loop(Profile profile);
+
+/// The same for sums beyond s32, one at a time. |acc + bias| < largest_sum; `bias` s64 [n], or
+/// null for none, replaces the table's.
+template <class Code>
+void requantize_wide(const int64_t* acc, const int64_t* bias, Code* y, int64_t rows,
+                     const RequantizeTable& table, const RequantizeCodes& codes,
+                     Profile profile);
+
+/// y [rows, n] = float(acc [rows, n] + bias [n]) sum_scale [n]. acc + bias must fit s32. acc
+/// and y must not overlap.
+using DequantizeLoop = void (*)(const int32_t* acc, float* y, int64_t rows,
+                                const RequantizeTable*);
+DequantizeLoop dequantize_sums_loop();
+
+}  // namespace qtape

@@ -1,0 +1,35 @@
+// FakeQuantizeBias: a bias rounded to the grid of the sums that it is added to.
+#pragma once
+
+#include "qtape/ops/core/op.h"
+
+namespace qtape {
+
+struct FakeQuantizeBias {
+  static constexpr std::string_view name = "FakeQuantizeBias";
+  static constexpr std::string_view doc =
+      "y[c] = q s_x s_w[c] with q = half_even(b[c] / (s_x s_w[c])) in double, limited to "
+      "+-(2^31 "
+      "- 1): a bias on the integer grid of the sums of x times w. b f32 or f64 [n]; x a "
+      "quantizer with one scale s_x, w one with n scales or one for all; only the scales that "
+      "their last forward used are read, which must have b's dtype (those of f16 and bf16 are "
+      "f32). Gradient: db = dy; x and w get none. Infinities go to their own end, NaN stays "
+      "NaN. "
+      "Keeps nothing. Disabled, in a mode that does not quantize, or where x or w was not "
+      "quantized: y = b.";
+
+  static constexpr auto fields() { return std::tuple<>{}; }
+  std::vector<Slot> slots() const {
+    return {{.name = "b"},
+            {.name = "x", .differentiable = false, .scales = Scales::One},
+            {.name = "w", .differentiable = false, .scales = Scales::OneOrEach}};
+  }
+  TensorType infer(Inputs inputs) const;
+  Keep keep() const { return {.forward_in_place = true, .backward_in_place = true}; }
+  Footprint footprint(Inputs) const { return {}; }
+  Kernel forward(const Binding& binding) const;
+  Kernel backward(const Binding& binding) const;
+  bool operator==(const FakeQuantizeBias&) const = default;
+};
+
+}  // namespace qtape

@@ -1,0 +1,252 @@
+// What cannot be converted, word for word.
+#include <doctest/doctest.h>
+
+#include <functional>
+#include <limits>
+
+#include "qtape/deploy/session.h"
+#include "qtape/engine/layers.h"
+#include "qtape/engine/lowering.h"
+#include "qtape/engine/quantizers.h"
+#include "qtape/tests/support/errors.h"
+#include "qtape/tests/support/integer_nets.h"
+
+using namespace qtape;
+using test::error_text;
+
+namespace {
+
+const FakeQuantize ema{.scale_mode = EMA{}};
+const FakeQuantize each{.axis = 0};
+constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
+
+struct Net {
+  Graph graph;
+  NodeId x = graph.add(Input{.shape = {2, 3}}, {}, "x");
+
+  NodeId add(Op op, std::initializer_list<NodeId> operands, std::string label = "") {
+    return graph.add(std::move(op), operands, std::move(label));
+  }
+  NodeId codes(const Op& op = ema) { return add_quantizer(graph, x, op, "a"); }
+  NodeId layer(NodeId id, const std::string& label = "fc", const Op& weight = each) {
+    return linear(graph, id, {.out = 3, .weight_quantizer = weight, .label = label});
+  }
+};
+
+using Change = std::function<void(const Graph&, Parameters&)>;
+
+/// Why the net whose output `build` gives is refused, settled and then changed.
+std::string refusal(const std::function<NodeId(Net&)>& build, const Change& change = {}) {
+  Net net;
+  net.graph.set_outputs({build(net)});
+  Parameters parameters(net.graph, 1);
+  test::settle(net.graph, parameters, 1);
+  if (change) change(net.graph, parameters);
+  return error_text<GraphError>([&] { (void)convert(net.graph, parameters, Profile::Float); });
+}
+
+}  // namespace
+
+TEST_CASE("convert: graphs without outputs, quantizers or integers are refused") {
+  Graph none;
+  Parameters empty(none, 1);
+  CHECK(error_text<GraphError>([&] { (void)convert(none, empty, Profile::Float); }) ==
+        "the graph names no outputs");
+  CHECK(refusal([](Net& n) { return n.add(Relu{}, {n.x}); }) ==
+        "the model has no quantizers: train it with them, or insert and calibrate them");
+  CHECK(refusal([](Net& n) {
+          n.codes();
+          return n.x;
+        }) == "cannot convert 1 node: Input %0 'x': has no integers that could be an output");
+  CHECK(refusal([](Net& n) {
+          const NodeId a = n.codes();
+          return n.add(Add{}, {a, a}, "sum");
+        }) ==
+        "cannot convert 1 node: Add %3 'sum' (%2 'a.quantized' f32[2, 3], %2 'a.quantized' "
+        "f32[2, 3]): is not quantized: put a quantizer behind it");
+}
+
+TEST_CASE("convert: operands without a grid are refused") {
+  CHECK(refusal([](Net& n) { return n.layer(n.x); }) ==
+        "cannot convert 1 node: MatMul %3 (%0 'x' f32[2, 3], %2 'fc.weight.quantized' f32[3, "
+        "3]): Input %0 'x' is not quantized: put a quantizer behind it");
+  CHECK(refusal([](Net& n) {
+          const NodeId w = n.add(Parameter{.shape = {3, 3}}, {}, "w");
+          return n.add(MatMul{}, {n.codes(), w}, "y");
+        }) ==
+        "cannot convert 1 node: MatMul %4 'y' (%3 'a.quantized' f32[2, 3], %1 'w' f32[3, 3]): "
+        "Parameter %1 'w' is not quantized: put a quantizer behind it");
+  CHECK(
+      refusal([](Net& n) {
+        const NodeId y =
+            n.add(Add{}, {n.layer(n.codes(), "one"), n.layer(n.graph.at("a.quantized"), "two")},
+                  "sum");
+        return add_quantizer(n.graph, y, ema, "y");
+      }) ==
+      "cannot convert 1 node: Add %15 'sum' (%8 'one' f32[2, 3], %14 'two' f32[2, 3]): AddBias "
+      "%8 'one' (%5 f32[2, 3], %7 'one.bias.quantized' f32[3]) is not quantized: put a "
+      "quantizer behind it");
+  CHECK(refusal([](Net& n) {
+          const NodeId y = n.add(Softmax{.axis = 1}, {n.layer(n.codes())}, "p");
+          return add_quantizer(n.graph, y, ema, "y");
+        }) == "cannot convert 1 node: Softmax %9 'p' (%8 'fc' f32[2, 3]): has no integer form");
+}
+
+TEST_CASE("convert: shapes and grids that have no integers are refused") {
+  CHECK(refusal([](Net& n) {
+          const NodeId a = n.codes();
+          const NodeId b =
+              add_quantizer(n.graph, n.add(Slice{.axis = 1, .end = 1}, {a}), ema, "b");
+          return add_quantizer(n.graph, n.add(Add{}, {a, b}, "sum"), ema, "y");
+        }) ==
+        "cannot convert 1 node: Add %6 'sum' (%2 'a.quantized' f32[2, 3], %5 'b.quantized' "
+        "f32[2, 1]): summands must have one shape, got [2, 3] and [2, 1]");
+  CHECK(refusal([](Net& n) { return n.layer(n.codes(ema.with(&FakeQuantize::axis, 1))); }) ==
+        "cannot convert 1 node: FakeQuantize %2 'a.quantized' (%0 'x' f32[2, 3], %1 'a.scale' "
+        "f32[3]): has 3 scales; activations need one: quantize them per tensor");
+  const FakeQuantize zero_points{.scheme = Scheme::Affine};
+  CHECK(refusal([&](Net& n) { return n.layer(n.codes(), "fc", zero_points); })
+            .ends_with(": weights must be symmetric: their zero point would multiply every "
+                       "input"));
+  const FakeQuantize wide{.bits = 9, .axis = 0};
+  CHECK(refusal([&](Net& n) {
+          return n.layer(n.codes(), "fc", wide);
+        }).ends_with(": weights need codes within s8, got -255..255"));
+  const FakeQuantize inner{.axis = 1};
+  CHECK(refusal([&](Net& n) {
+          return n.layer(n.codes(), "fc", inner);
+        }).ends_with(": weights need one scale or one per output, axis 0, got 3 scales"));
+  const auto other_dtype = [] {
+    Graph graph;
+    const NodeId x = graph.add(Input{.dtype = DType::F64, .shape = {2, 3}}, {}, "x");
+    graph.set_outputs({add_quantizer(graph, x, FakeQuantize{.scale_mode = Fixed{}}, "a")});
+    Parameters parameters(graph, 1);
+    (void)convert(graph, parameters, Profile::Float);
+  };
+  CHECK(error_text<GraphError>(other_dtype) ==
+        "cannot convert 1 node: FakeQuantize %2 'a.quantized' (%0 'x' f64[2, 3], %1 'a.scale' "
+        "f64[1]): integers stand for f32, got f64");
+}
+
+TEST_CASE("convert: sums have a limit of terms, slices have none") {
+  Graph graph;
+  const NodeId x = graph.add(Input{.shape = {1, (1 << 23) + 1}}, {}, "x");
+  const NodeId a = add_quantizer(graph, x, ema, "a");
+  const NodeId slice = graph.add(Slice{.axis = 1, .end = 1}, {a});
+  const NodeId max = graph.add(Max{}, {a});
+  const NodeId sum = graph.add(Sum{}, {a});
+  const NodeId half = graph.add(Mean{}, {graph.add(Slice{.axis = 1, .begin = 1}, {a})});
+  const Lowering lowering = lower(graph);
+  const auto reason = [&](NodeId id) {
+    return lowering.reasons[static_cast<size_t>(id.index)];
+  };
+  CHECK(reason(slice) == "");
+  CHECK(reason(max) == "");
+  CHECK(reason(sum) == "sums may have 2^23 terms, got 8388609");
+  CHECK(reason(half) == "");
+  CHECK(lowering[half].kind == IntegerKind::Sums);
+}
+
+TEST_CASE("convert: numbers that are not there are refused") {
+  const auto layer = [](Net& n) { return n.layer(n.codes()); };
+  CHECK(refusal([](Net& n) { return n.layer(n.codes(FakeQuantize{})); }) ==
+        "cannot convert 1 node: FakeQuantize %1 'a.quantized' (%0 'x' f32[2, 3]): takes its "
+        "scale from each batch: use EMA or Fixed, and calibrate");
+  CHECK(refusal(layer,
+                [](const Graph&, Parameters& p) {
+                  p.set("a.scale", Tensor::of<float>({1}, std::vector<float>{0}));
+                }) ==
+        "cannot convert 1 node: FakeQuantize %2 'a.quantized' (%0 'x' f32[2, 3], %1 'a.scale' "
+        "f32[1]): never observed anything: train or calibrate first");
+  CHECK(refusal(layer,
+                [](const Graph&, Parameters& p) {
+                  p.at("fc.weight").values<float>()[4] = not_a_number;
+                }) ==
+        "cannot convert 1 node: FakeQuantize %4 'fc.weight.quantized' (%3 'fc.weight' f32[3, "
+        "3]): weight 4 is NaN");
+  CHECK(refusal(layer,
+                [](const Graph&, Parameters& p) {
+                  p.at("fc.bias").values<float>()[2] = not_a_number;
+                }) ==
+        "cannot convert 1 node: AddBias %8 'fc' (%5 f32[2, 3], %7 'fc.bias.quantized' f32[3]): "
+        "bias 2 is NaN");
+  const FakeQuantize fixed{.scale_mode = Fixed{}};
+  CHECK(
+      refusal([&](Net& n) { return n.layer(n.codes(), "fc", fixed); },
+              [](const Graph&, Parameters& p) {
+                p.set("fc.weight.scale", Tensor::of<float>({1}, std::vector<float>{0}));
+              }) ==
+      "cannot convert 1 node: FakeQuantize %5 'fc.weight.quantized' (%3 'fc.weight' f32[3, 3], "
+      "%4 'fc.weight.scale' f32[1]): scale of channel 0 is 0; set it with set_qparams or "
+      "calibrate");
+}
+
+TEST_CASE("convert: all that is wrong comes in one message") {
+  const std::string text = refusal(
+      [](Net& n) {
+        const NodeId a = n.codes();
+        const NodeId one = add_quantizer(n.graph, n.layer(a, "one"), FakeQuantize{}, "b");
+        const NodeId two = n.add(Tanh{}, {n.layer(one, "two")}, "tanh");
+        return add_quantizer(n.graph, two, ema, "c");
+      },
+      [](const Graph&, Parameters& p) {
+        p.at("one.weight").values<float>()[0] = not_a_number;
+        p.at("two.bias").values<float>()[1] = not_a_number;
+      });
+  CHECK(
+      text ==
+      "cannot convert 4 nodes: FakeQuantize %4 'one.weight.quantized' (%3 'one.weight' f32[3, "
+      "3]): weight 0 is NaN; FakeQuantize %9 'b.quantized' (%8 'one' f32[2, 3]): takes its "
+      "scale from each batch: use EMA or Fixed, and calibrate; AddBias %15 'two' (%12 f32[2, "
+      "3], %14 'two.bias.quantized' f32[3]): bias 1 is NaN; Tanh %16 'tanh' (%15 'two' f32[2, "
+      "3]): has no integer form");
+}
+
+TEST_CASE("convert: sums with another shape are no output") {
+  CHECK(refusal([](Net& n) {
+          return n.add(Reshape{.shape = {-1, 1, 3}}, {n.layer(n.codes())}, "y");
+        }) == "Reshape %9 'y' (%8 'fc' f32[2, 3]): an output must not be reshaped");
+}
+
+TEST_CASE("convert: NaN stops a run and names its element, infinities go to the ends") {
+  Net n;
+  const NodeId y = n.layer(n.codes());
+  n.graph.set_outputs({y});
+  Parameters parameters(n.graph, 1);
+  test::settle(n.graph, parameters, 1);
+  const IntegerProgram program = convert(n.graph, parameters, Profile::Float);
+  const std::string expected =
+      "Quantize %1 'a.quantized' (%0 'x' f32[2, 3]): element 4 of the input is NaN, which has "
+      "no code";
+  for (bool reference : {true, false}) {
+    IntegerSession session(program, {.reference = reference});
+    const auto x = session.input("x");
+    std::ranges::fill(x, 0.0f);
+    x[4] = not_a_number;
+    CHECK(error_text<GraphError>([&] { session.run(); }) == expected);
+    x[4] = std::numeric_limits<float>::infinity();
+    x[5] = -x[4];
+    session.run();
+    CHECK(session.integer(program.at("a.quantized"), 4) == 127);
+    CHECK(session.integer(program.at("a.quantized"), 5) == -127);
+  }
+  Verifier verifier(n.graph, parameters, {.batch = 2});
+  std::ranges::fill(verifier.input(), 0.0f);
+  verifier.input()[4] = not_a_number;
+  CHECK(error_text<GraphError>([&] { verifier.run(2); }) == expected);
+}
+
+TEST_CASE("convert: a verifier takes models of one input, and sound options") {
+  Net n;
+  const NodeId z = n.graph.add(Input{.shape = {2, 3}}, {}, "z");
+  const NodeId b = add_quantizer(n.graph, z, ema, "b");
+  const NodeId y = add_quantizer(n.graph, n.add(Add{}, {n.codes(), b}), ema, "y");
+  n.graph.set_outputs({y});
+  Parameters parameters(n.graph, 1);
+  test::settle(n.graph, parameters, 1);
+  const auto error = [&](const VerifyOptions& options) {
+    return error_text<ArgumentError>([&] { Verifier(n.graph, parameters, options); });
+  };
+  CHECK(error({.batch = 2}) == "Input %2 'z': verification takes models of one input");
+  CHECK(error({.batch = 0}) == "batch must be at least 1, got 0");
+}

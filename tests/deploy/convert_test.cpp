@@ -1,0 +1,304 @@
+// Each piece that has integers, through all levels of arithmetic, and two layers by hand.
+#include "qtape/deploy/convert.h"
+
+#include <doctest/doctest.h>
+
+#include <functional>
+#include <limits>
+
+#include "qtape/engine/layers.h"
+#include "qtape/engine/quantizers.h"
+#include "qtape/tests/support/integer_nets.h"
+
+using namespace qtape;
+
+namespace {
+
+const EMA range{.track = Track::Range};
+const FakeQuantize affine{
+    .range = CodeRange::Unsigned, .scheme = Scheme::Affine, .scale_mode = range};
+const FakeQuantize symmetric{.range = CodeRange::Full, .scale_mode = EMA{}};
+const FakeQuantize each{.axis = 0};
+
+/// A net under construction.
+struct Net {
+  Graph graph;
+  NodeId x = graph.add(Input{.shape = {3, 6}}, {}, "x");
+
+  NodeId add(Op op, std::initializer_list<NodeId> operands) {
+    return graph.add(std::move(op), operands);
+  }
+  NodeId quantized(NodeId id, const Op& op, const std::string& label) {
+    return add_quantizer(graph, id, op, label);
+  }
+  NodeId layer(NodeId id, const std::string& label, const Op& weight = each, bool bias = true) {
+    return linear(graph, id,
+                  {.out = 6, .weight_quantizer = weight, .bias = bias, .label = label});
+  }
+};
+
+using Build = std::function<std::vector<NodeId>(Net&)>;
+
+void check_piece(const char* name, const Build& build) {
+  Net net;
+  const std::vector<NodeId> outputs = build(net);
+  Parameters parameters(net.graph, 3);
+  test::settle(net.graph, parameters, 3);
+  CAPTURE(name);
+  CHECK(test::disagreement(net.graph, parameters, 9, test::Effort::All, outputs) == "");
+}
+
+/// The input quantized by `op`, a layer and codes of its sums.
+Build layer_with(const Op& activation, const Op& weight, bool bias = true) {
+  return [=](Net& n) -> std::vector<NodeId> {
+    const NodeId y = n.layer(n.quantized(n.x, activation, "a"), "fc", weight, bias);
+    return {n.quantized(y, activation, "b"), y};
+  };
+}
+
+}  // namespace
+
+TEST_CASE("convert: layers with every kind of quantizer") {
+  check_piece("affine, per channel", layer_with(affine, each));
+  check_piece("affine, no bias", layer_with(affine, each, false));
+  check_piece("symmetric, per tensor", layer_with(symmetric, FakeQuantize{}));
+  check_piece("LSQ", layer_with(FakeQuantizeLSQ{.scheme = Scheme::Affine},
+                                FakeQuantizeLSQ{.bits = 4, .axis = 0}));
+  check_piece("PACT", layer_with(FakeQuantizePACT{},
+                                 FakeQuantizePACT{.bits = 8, .range = CodeRange::Narrow}));
+  check_piece("Fixed", layer_with(affine.with(&FakeQuantize::scale_mode, Fixed{}),
+                                  each.with(&FakeQuantize::scale_mode, Fixed{})));
+  check_piece("16 bits", layer_with(affine.with(&FakeQuantize::bits, 16), each));
+  check_piece("16 bits, signed", layer_with(symmetric.with(&FakeQuantize::bits, 16), each));
+  check_piece("2 bits", layer_with(affine, each.with(&FakeQuantize::bits, 2)));
+}
+
+TEST_CASE("convert: weights in columns, and limits behind a layer") {
+  check_piece("columns", [](Net& n) -> std::vector<NodeId> {
+    const NodeId w =
+        n.graph.add(Parameter{.shape = {6, 5}, .initializer = init::KaimingNormal{}}, {}, "w");
+    const NodeId product = n.add(MatMul{}, {n.quantized(n.x, affine, "a"),
+                                            n.quantized(w, FakeQuantize{.axis = 1}, "w")});
+    return {n.quantized(n.add(Relu{}, {product}), affine, "b")};
+  });
+  check_piece("limits", [](Net& n) -> std::vector<NodeId> {
+    const NodeId a = n.quantized(n.x, affine, "a");
+    const NodeId relu = n.add(Relu{}, {n.layer(a, "one")});
+    const NodeId clamp = n.add(Clamp{.low = 0, .high = 0.7}, {n.layer(a, "two")});
+    const NodeId both =
+        n.add(Relu{}, {n.add(Clamp{.low = -1, .high = 0.5}, {n.layer(a, "three")})});
+    return {n.quantized(relu, symmetric, "b"),
+            n.quantized(clamp, affine, "c"),
+            n.quantized(both, affine, "d"),
+            relu,
+            clamp,
+            both};
+  });
+  check_piece("codes", [](Net& n) -> std::vector<NodeId> {
+    const NodeId a = n.quantized(n.x, affine, "a");
+    const NodeId s = n.quantized(n.x, symmetric, "s");
+    const NodeId clamp = n.add(Clamp{.low = -0.3, .high = 0.7}, {a});
+    return {n.layer(n.add(Relu{}, {a}), "one"), n.layer(n.add(Relu{}, {s}), "two"), clamp,
+            n.quantized(clamp, symmetric, "c"), n.quantized(a, symmetric, "d")};
+  });
+}
+
+TEST_CASE("convert: sums of codes of grids alike and far apart, in 8 and 16 bits") {
+  for (int bits : {8, 9, 16}) {
+    const FakeQuantize op = affine.with(&FakeQuantize::bits, bits);
+    check_piece("residual", [&](Net& n) -> std::vector<NodeId> {
+      const NodeId a = n.quantized(n.x, op, "a");
+      const NodeId b = n.quantized(n.layer(a, "fc"), op, "b");
+      const NodeId sum = n.add(Add{}, {a, b});
+      return {n.quantized(sum, op, "c"), n.quantized(n.add(Relu{}, {sum}), affine, "d")};
+    });
+    check_piece("twice, and of no negative codes", [&](Net& n) -> std::vector<NodeId> {
+      const NodeId a = n.quantized(n.x, op, "a");
+      const NodeId b = n.add(Relu{}, {a});
+      return {n.quantized(n.add(Add{}, {a, a}), op, "b"),
+              n.quantized(n.add(Add{}, {b, b}), op, "c")};
+    });
+  }
+  Net n;
+  const FakeQuantize fixed{.scale_mode = Fixed{}};
+  const NodeId a = n.quantized(n.x, fixed, "a");
+  const NodeId b = n.quantized(n.x, fixed, "b");
+  const NodeId c = n.quantized(n.add(Add{}, {a, b}), fixed, "c");
+  for (auto [s_a, s_b] : {std::pair(1e-6, 0.04), std::pair(0.05, 1e-9), std::pair(1.0, 1e-3)}) {
+    Parameters parameters(n.graph, 1);
+    set_qparams(n.graph, parameters, a, s_a);
+    set_qparams(n.graph, parameters, b, s_b);
+    set_qparams(n.graph, parameters, c, 0.03);
+    CHECK(test::disagreement(n.graph, parameters, 4, test::Effort::All, {c}) == "");
+  }
+}
+
+TEST_CASE("convert: sums of 9-bit codes are shifted alike whatever range a Relu leaves") {
+  Net n;
+  const FakeQuantize nine{
+      .bits = 9, .range = CodeRange::Unsigned, .scheme = Scheme::Affine, .scale_mode = Fixed{}};
+  const NodeId a = n.quantized(n.x, nine, "a");
+  const NodeId b = n.quantized(n.x, nine, "b");
+  const NodeId sum = n.add(Add{}, {n.add(Relu{}, {a}), n.add(Relu{}, {b})});
+  const NodeId c = n.quantized(sum, nine, "c");
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    Parameters parameters(n.graph, 1);
+    set_qparams(n.graph, parameters, a, 0.011, 300);
+    set_qparams(n.graph, parameters, b, 0.017, 290);
+    set_qparams(n.graph, parameters, c, 0.014, 0);
+    CHECK(test::disagreement(n.graph, parameters, seed, test::Effort::All, {c}) == "");
+  }
+}
+
+TEST_CASE("convert: a layer of no inputs gives its biases, and one of no outputs nothing") {
+  for (const auto& [k, n] : {std::pair(0, 4), std::pair(4, 0)}) {
+    Graph graph;
+    const FakeQuantize fixed{.scale_mode = Fixed{}};
+    const NodeId x = graph.add(Input{.shape = {3, k}}, {}, "x");
+    const NodeId w = graph.add(Parameter{.shape = {n, k}}, {}, "w");
+    const NodeId bias = graph.add(Parameter{.shape = {n}}, {}, "fc.bias");
+    NodeId y = graph.add(MatMul{.transpose_b = true}, {add_quantizer(graph, x, fixed, "a"),
+                                                       add_quantizer(graph, w, fixed, "w")});
+    y = graph.add(AddBias{}, {y, bias}, "fc");
+    const NodeId b = add_quantizer(graph, y, fixed, "b");
+    Parameters parameters(graph, 1);
+    for (NodeId id : {graph.at("a.quantized"), graph.at("w.quantized"), b}) {
+      set_qparams(graph, parameters, id, 0.125);
+    }
+    std::ranges::fill(parameters.at("fc.bias").values<float>(), 0.5f);
+    CAPTURE(k);
+    CHECK(test::disagreement(graph, parameters, 1, test::Effort::All, {b, y}) == "");
+  }
+}
+
+TEST_CASE("convert: joins, slices, views and reductions") {
+  check_piece("joins", [](Net& n) -> std::vector<NodeId> {
+    const NodeId a = n.quantized(n.x, affine, "a");
+    const NodeId b = n.quantized(n.x, symmetric, "b");
+    const NodeId sum = n.add(Relu{}, {n.add(Add{}, {a, b})});
+    const NodeId sums = n.layer(a, "fc");
+    const NodeId all = n.add(Concat{.axis = 1, .count = 4}, {a, sums, sum, b});
+    const NodeId rows = n.add(Concat{.axis = 0, .count = 2}, {sums, b});
+    return {n.quantized(n.add(Clamp{.low = -0.5, .high = 2}, {all}), affine, "c"),
+            n.quantized(rows, symmetric, "d")};
+  });
+  check_piece("views", [](Net& n) -> std::vector<NodeId> {
+    const NodeId a = n.quantized(n.add(Reshape{.shape = {-1, 2, 3}}, {n.x}), affine, "a");
+    const NodeId flat = n.add(Dropout{.rate = 0.5}, {n.add(Flatten{}, {a})});
+    const NodeId sums = n.add(Reshape{.shape = {-1, 3, 2}}, {n.layer(flat, "fc")});
+    const NodeId b = n.quantized(n.add(StopGradient{}, {sums}), affine, "b");
+    return {b, n.layer(n.add(Flatten{}, {b}), "last"), n.add(Flatten{}, {b})};
+  });
+  check_piece("slices and reductions", [](Net& n) -> std::vector<NodeId> {
+    const NodeId a = n.quantized(n.x, affine, "a");
+    const NodeId part = n.add(Slice{.axis = 1, .begin = -4, .end = 5}, {a});
+    const NodeId cube = n.add(Reshape{.shape = {-1, 3, 2}}, {a});
+    const NodeId max = n.add(Max{.axes = {1}}, {cube});
+    const NodeId mean = n.add(Mean{.axes = {-1}, .keep_dims = true}, {cube});
+    const NodeId sum = n.add(Sum{.axes = {1, 2}}, {cube});
+    return {part,
+            max,
+            mean,
+            sum,
+            n.quantized(mean, affine, "b"),
+            n.quantized(n.add(Relu{}, {sum}), symmetric, "c")};
+  });
+}
+
+TEST_CASE("convert: integer outputs, and several inputs") {
+  Net n;
+  const NodeId z = n.graph.add(Input{.shape = {3, 6}}, {}, "z");
+  const NodeId a = n.quantized(n.x, affine, "a");
+  const NodeId b = n.quantized(z, symmetric, "b");
+  const NodeId sum = n.quantized(n.add(Add{}, {a, b}), affine, "sum");
+  const NodeId y = n.layer(sum, "fc");
+  Parameters parameters(n.graph, 3);
+  test::settle(n.graph, parameters, 3);
+  const IntegerProgram program =
+      convert(n.graph, parameters,
+              {.profile = Profile::Double, .outputs = {y, sum, y}, .integer_outputs = true});
+  CHECK(program[program.outputs()[0]].value.type == TensorType{DType::S32, {3, 6}});
+  CHECK(program[program.outputs()[1]].value.type == TensorType{DType::U8, {3, 6}});
+  CHECK(program.outputs()[2] == program.outputs()[0]);
+  CHECK(program.outputs()[1] == program.at("sum.quantized"));
+  CHECK((program.find("x") && program.find("z") && program.find("fc")));
+  const IntegerProgram floats =
+      convert(n.graph, parameters, {.profile = Profile::Double, .outputs = {sum, sum, y}});
+  CHECK(floats.outputs()[0] == floats.at("sum.quantized.value"));
+  CHECK(floats[floats.outputs()[1]].label.empty());
+  CHECK(floats.outputs()[2] == floats.at("fc.value"));
+}
+
+namespace {
+
+/// x [3, 2] through weights {1, 2; -1, 3} of scale 1.
+struct ByHand {
+  Net net{.x = net.graph.add(Input{.shape = {3, 2}}, {}, "v")};
+  FakeQuantize fixed{.scale_mode = Fixed{}};
+  NodeId a, w, y;
+
+  ByHand(const FakeQuantize& input, const FakeQuantize& output, bool limited) {
+    a = net.quantized(net.x, input.with(&FakeQuantize::scale_mode, Fixed{}), "a");
+    y = linear(net.graph, a, {.out = 2, .weight_quantizer = fixed, .label = "fc"});
+    if (limited) y = net.add(Relu{}, {y});
+    y = net.quantized(y, output.with(&FakeQuantize::scale_mode, Fixed{}), "y");
+    w = net.graph.at("fc.weight.quantized");
+  }
+
+  std::vector<int64_t> run(Parameters& parameters, Profile profile, std::vector<float> x,
+                           bool reference) {
+    const IntegerProgram program = convert(
+        net.graph, parameters, {.profile = profile, .outputs = {y}, .integer_outputs = true});
+    IntegerSession session(program, {.reference = reference, .threads = 1});
+    std::ranges::copy(x, session.input("v").begin());
+    session.run();
+    std::vector<int64_t> codes;
+    for (int64_t i = 0; i < 6; ++i) codes.push_back(session.integer(program.outputs()[0], i));
+    return codes;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("convert: ties of a layer by hand, in each profile") {
+  ByHand hand(symmetric, symmetric, false);
+  Parameters parameters(hand.net.graph, 1);
+  parameters.set("fc.weight", Tensor::of<float>({2, 2}, std::vector<float>{1, 2, -1, 3}));
+  set_qparams(hand.net.graph, parameters, hand.a, 0.5);
+  set_qparams(hand.net.graph, parameters, hand.w, 1);
+  set_qparams(hand.net.graph, parameters, hand.y, 2);
+  // Codes {2, 0}, {6, 0} and {0, 1} give the sums {2, -2}, {6, -6} and {2, 3}, a quarter of
+  // which are the results: 0.5 and -0.5, 1.5 and -1.5, 0.5 and 0.75.
+  const std::vector<float> x = {1, 0, 3, 0, 0, 0.5};
+  const std::vector<int64_t> even = {0, 0, 2, -2, 0, 1};
+  const std::vector<int64_t> up = {1, 0, 2, -1, 1, 1};
+  const std::vector<int64_t> away = {1, -1, 2, -2, 1, 1};
+  for (bool reference : {true, false}) {
+    CHECK(hand.run(parameters, Profile::Float, x, reference) == even);
+    CHECK(hand.run(parameters, Profile::Onnx, x, reference) == even);
+    CHECK(hand.run(parameters, Profile::Single, x, reference) == up);
+    CHECK(hand.run(parameters, Profile::Double, x, reference) == away);
+  }
+}
+
+TEST_CASE(
+    "convert: zero points, biases, infinities and a Relu by hand, alike in each profile") {
+  ByHand hand(affine, affine, true);
+  Parameters parameters(hand.net.graph, 1);
+  parameters.set("fc.weight", Tensor::of<float>({2, 2}, std::vector<float>{1, 2, -1, 3}));
+  // Codes 6 and -8 on the grid of sums, 0.5.
+  parameters.set("fc.bias", Tensor::of<float>({2}, std::vector<float>{3, -4}));
+  set_qparams(hand.net.graph, parameters, hand.a, 0.5, 10);
+  set_qparams(hand.net.graph, parameters, hand.w, 1);
+  set_qparams(hand.net.graph, parameters, hand.y, 3, 100);
+  constexpr float inf = std::numeric_limits<float>::infinity();
+  // Less the zero point {-6, 8}, {-10, 200} and {245, -3}: sums {16, 22}, {396, 602} and
+  // {245, -262}, a sixth of which are 2.67, 3.67, 66, 100.33, 40.83 and less than 0.
+  const std::vector<float> x = {-3, 4, -inf, 100, inf, -1.5};
+  const std::vector<int64_t> expected = {103, 104, 166, 200, 141, 100};
+  for (auto profile : {Profile::Float, Profile::Single, Profile::Double, Profile::Onnx}) {
+    for (bool reference : {true, false}) {
+      CHECK(hand.run(parameters, profile, x, reference) == expected);
+    }
+  }
+}

@@ -1,0 +1,243 @@
+// What lint finds, word for word, each provoked by a small graph.
+#include "qtape/deploy/lint.h"
+
+#include <doctest/doctest.h>
+
+#include <limits>
+
+#include "qtape/engine/layers.h"
+#include "qtape/engine/quantizers.h"
+#include "qtape/tests/support/errors.h"
+
+using namespace qtape;
+using test::error_text;
+
+namespace {
+
+constexpr float nan_value = std::numeric_limits<float>::quiet_NaN();
+
+std::string text_of(const std::vector<Finding>& findings) {
+  std::string text;
+  for (const Finding& finding : findings) text += to_string(finding) + "\n";
+  return text;
+}
+
+std::string lint_text(const Graph& graph, Parameters& parameters) {
+  return text_of(lint(graph, parameters));
+}
+
+/// x [1, inputs] -> fc [1, 3] -> y.quantized with scales of its own. As it is, nothing is
+/// wrong.
+struct Layer {
+  double x_scale = 0.013;  // 0: not set
+  double w_scale = 0.01;
+  double y_scale = 0.0371;
+  int64_t inputs = 2;
+  std::vector<float> weights = {1.27f, 0.6f, -0.5f, 1.27f, 0.8f, -1.27f};
+  std::vector<float> biases = {0.1f, -0.2f, 0.3f};
+  bool bias_on_grid = true;
+  FakeQuantize input = {.scale_mode = Fixed{}};
+  FakeQuantize weight = {.axis = 0, .scale_mode = Fixed{}};
+};
+
+void set_scale(const Graph& graph, Parameters& parameters, NodeId id, double scale) {
+  const size_t channels = qparams(graph, parameters, id).size();
+  if (channels == 0 || scale == 0) return;
+  const std::vector<QParams<double>> all(channels, {scale, 0});
+  set_qparams(graph, parameters, id, all);
+}
+
+std::string lint_text(const Layer& layer) {
+  Graph graph;
+  const NodeId x = graph.add(Input{.shape = {1, layer.inputs}}, {}, "x");
+  const NodeId fc = linear(graph, x,
+                           {.out = 3,
+                            .weight_quantizer = layer.weight,
+                            .input_quantizer = layer.input,
+                            .bias_on_grid = layer.bias_on_grid,
+                            .label = "fc"});
+  const NodeId y = add_quantizer(graph, fc, FakeQuantize{.scale_mode = Fixed{}}, "y");
+  graph.set_outputs({y});
+  Parameters parameters(graph, 1);
+  parameters.set("fc.weight", Tensor::of<float>({3, layer.inputs}, layer.weights));
+  parameters.set("fc.bias", Tensor::of<float>({3}, layer.biases));
+  set_scale(graph, parameters, graph.at("fc.input.quantized"), layer.x_scale);
+  set_scale(graph, parameters, graph.at("fc.weight.quantized"), layer.w_scale);
+  set_scale(graph, parameters, y, layer.y_scale);
+  return lint_text(graph, parameters);
+}
+
+/// a + b [1, 4] -> y.quantized.
+std::string lint_sum(double a_scale, double b_scale, double y_scale, bool quantized = true) {
+  const FakeQuantize fixed{.scale_mode = Fixed{}};
+  Graph graph;
+  const NodeId x = graph.add(Input{.shape = {1, 4}}, {}, "x");
+  const NodeId a = add_quantizer(graph, x, fixed, "a");
+  const NodeId b = add_quantizer(graph, x, fixed, "b");
+  NodeId y = graph.add(Add{}, {a, b}, "sum");
+  if (quantized) y = add_quantizer(graph, y, fixed, "y");
+  graph.set_outputs({y});
+  Parameters parameters(graph, 1);
+  set_qparams(graph, parameters, a, a_scale);
+  set_qparams(graph, parameters, b, b_scale);
+  if (quantized) set_qparams(graph, parameters, y, y_scale);
+  return lint_text(graph, parameters);
+}
+
+}  // namespace
+
+TEST_CASE("lint: a healthy layer and a healthy sum are quiet") {
+  CHECK(lint_text(Layer{}) == "");
+  CHECK(lint_sum(0.0113, 0.0131, 0.0243) == "");
+}
+
+TEST_CASE("lint: what has no integers") {
+  Graph graph;
+  const NodeId x = graph.add(Input{.shape = {1, 2}}, {}, "x");
+  const NodeId fc = linear(graph, x, {.out = 3, .bias = false, .label = "fc"});
+  graph.set_outputs({fc});
+  Parameters plain(graph, 1);
+  CHECK(lint_text(graph, plain) ==
+        "error: model: has no quantizers; train it with them, or insert and calibrate them\n");
+
+  const NodeId weight =
+      add_quantizer(graph, graph.at("fc.weight"), FakeQuantize{.axis = 0}, "w");
+  const NodeId product = graph.add(MatMul{.transpose_b = true}, {x, weight}, "product");
+  graph.set_outputs({product});
+  Parameters unquantized(graph, 1);
+  CHECK(lint_text(graph, unquantized) ==
+        "error: product: Input %0 'x' is not quantized; put a quantizer behind it\n");
+
+  const NodeId codes = add_quantizer(graph, x, FakeQuantize{.scale_mode = Fixed{}}, "codes");
+  graph.set_outputs({graph.add(Tanh{}, {codes}, "tanh")});
+  Parameters tanh(graph, 1);
+  CHECK(lint_text(graph, tanh) ==
+        "error: codes.quantized: never observed anything; train or calibrate first\n"
+        "error: tanh: has no integer form; replace it by what has integers, or take an output "
+        "before it\n");
+  CHECK(lint_sum(0.0113, 0.0131, 0, false) ==
+        "error: sum: is an output without integers of its own; put a quantizer behind it\n");
+}
+
+TEST_CASE("lint: a graph without outputs") {
+  Graph graph;
+  graph.add(Input{.shape = {1, 2}}, {}, "x");
+  Parameters parameters(graph, 1);
+  CHECK(error_text<GraphError>([&] { lint(graph, parameters); }) ==
+        "the graph names no outputs");
+  CHECK(error_text<GraphError>([&] { lint(graph, parameters, {.outputs = {NodeId{7}}}); }) ==
+        error_text<GraphError>([&] { (void)graph[NodeId{7}]; }));
+}
+
+TEST_CASE("lint: scales") {
+  CHECK(lint_text(Layer{.x_scale = 0}) ==
+        "error: fc.input.quantized: never observed anything; train or calibrate first\n");
+  CHECK(lint_text(Layer{.input = {}}) ==
+        "error: fc.input.quantized: takes its scale from each batch; use EMA or Fixed, and "
+        "calibrate\n");
+  CHECK(lint_text(Layer{.w_scale = 0}) ==
+        "error: fc.weight.quantized: 3 of 3 scales were never set; train or calibrate first\n");
+  CHECK(lint_text(Layer{.input = {.floor = 0.02, .scale_mode = Fixed{}}}) ==
+        "warning: fc.input.quantized: scale 0.013 is not above its floor 0.02: it saw next to "
+        "nothing but 0; find out why, then calibrate it again\n");
+  CHECK(lint_text(Layer{.weight = {.axis = 0, .floor = 0.1}}) ==
+        "warning: fc.weight.quantized: all 3 channels have a scale at its floor of 0.1; lower "
+        "the floor, or remove them\n");
+}
+
+TEST_CASE("lint: weights") {
+  CHECK(lint_text(Layer{.weights = {1.27f, 0.6f, 0, 0, 0.8f, -1.27f}}) ==
+        "warning: fc.weight.quantized: channel 1 of 3 has only codes 0; remove them, or give "
+        "each channel its own scale\n");
+  CHECK(lint_text(Layer{.weights = {1.275f, 0.6f, 1.2f, 12.7f, -1.3f, -2}}) ==
+        "warning: fc.weight.quantized: 2 of 3 channels (1, 2) have up to 100 % of the weights "
+        "beyond the codes -127..127; calibrate the scale again, or train it longer\n");
+  CHECK(lint_text(Layer{.weights = {1.27f, nan_value, 1, 1, nan_value, 1}}) ==
+        "error: fc.weight.quantized: 2 of 3 channels (0, 2) have weights that are NaN; train "
+        "again from before they became NaN\n");
+}
+
+TEST_CASE("lint: biases") {
+  CHECK(lint_text(Layer{.biases = {0, nan_value, 1}}) ==
+        "error: fc.bias: bias 1 is NaN; train again from before it became NaN\n");
+  CHECK(lint_text(Layer{.biases = {0, 1, 1000}}) ==
+        "warning: fc: bias of channel 2 of 3 is larger than all that the products can sum to; "
+        "no input changes the sign there: train again, or remove it\n");
+  CHECK(lint_text(Layer{.biases = {0, 1e9f, 1}}) ==
+        "warning: fc: bias of channel 1 of 3 is limited to the end of s32; give input or "
+        "weights a larger scale: their product is the step of the bias\n"
+        "warning: fc: sums can reach 2147506126, beyond s32, and are taken in s64; targets "
+        "that sum in 32 bits overflow: use fewer bits or a shorter sum\n");
+  CHECK(lint_text(Layer{.biases = {0.01f, 0.0001f, 0}, .bias_on_grid = false}) ==
+        "note: fc.bias: 2 of 3 biases change when they are rounded to the grid of the sums, by "
+        "up to 0.3 % of the largest one; train with FakeQuantizeBias on it, or in exact "
+        "arithmetic\n");
+  CHECK(lint_text(Layer{.biases = {0.001f, 0.0001f, 0}, .bias_on_grid = false}) ==
+        "warning: fc.bias: 2 of 3 biases change when they are rounded to the grid of the sums, "
+        "by up to 4 % of the largest one; train with FakeQuantizeBias on it, or in exact "
+        "arithmetic\n");
+}
+
+TEST_CASE("lint: sums and storage") {
+  Layer wide{.x_scale = 0.0001, .inputs = 600, .input = {.bits = 16, .scale_mode = Fixed{}}};
+  wide.weights.assign(1800, 1.27f);
+  CHECK(lint_text(wide) ==
+        "warning: fc: sums can reach 2497145400, beyond s32, and are taken in s64; targets "
+        "that sum in 32 bits overflow: use fewer bits or a shorter sum\n"
+        "note: fc: sums of products can reach 19431000, beyond f32's 2^24, and pairs 64770, "
+        "beyond 2^15: int8 where it is added in 32 bits (AVX-512 VNNI), plain loops on all "
+        "other processors; weights of fewer bits are fast everywhere\n"
+        "note: fc: input has more than 8 bits: every product is taken twice; quantize it to 8 "
+        "bits where accuracy allows\n");
+  CHECK(lint_text(Layer{.weights = {0.07f, 0.03f, -0.05f, 0.06f, 0.01f, -0.08f},
+                        .biases = {0, 0, 0}}) ==
+        "note: fc: weights have the codes -8..7, which fit 4 bits, and are stored in 8; give "
+        "their quantizer so many bits, with the same scale\n");
+}
+
+TEST_CASE("lint: ratios between grids") {
+  CHECK(lint_text(Layer{.y_scale = 1e6}) ==
+        "warning: y.quantized: in all 3 channels, sums up to 28597, times 1.3e-10, round to 0: "
+        "every code is the zero point; calibrate it again: its scale is too large\n");
+  CHECK(lint_text(Layer{.y_scale = 0.0000521}) ==
+        "note: y.quantized: in all 3 channels, sums are up to 2.5 steps apart: not every code "
+        "can occur; give it fewer bits or a larger scale\n");
+  CHECK(lint_text(Layer{.y_scale = 0.0000001}) ==
+        "warning: y.quantized: in all 3 channels, sums are up to 1.3e+03 steps apart: not "
+        "every code can occur; give it fewer bits or a larger scale\n");
+  CHECK(lint_sum(0.00001, 0.0131, 0.0243) ==
+        "warning: y.quantized: summand a.quantized is at most 0.052 of a step of the sum; "
+        "calibrate both summands and the sum together: their scales are far apart\n");
+}
+
+TEST_CASE("lint: ties between codes") {
+  const std::string end =
+      ", where Float and Onnx round to even but Single and Double do not; train in exact "
+      "arithmetic with the target's profile, or move a scale a little\n";
+  const std::vector<float> weights = {31.75f, 15, -12.5f, 31.75f, 20, -31.75f};
+  CHECK(lint_text(Layer{.x_scale = 0.5, .w_scale = 0.25, .y_scale = 8, .weights = weights}) ==
+        "warning: y.quantized: in all 3 channels, 1 of 64 sums lies halfway between two codes" +
+            end);
+  CHECK(lint_sum(0.01, 0.01, 0.03) == "");
+  CHECK(lint_sum(0.01, 0.01, 0.06) ==
+        "warning: y.quantized: 1 of 6 sums lies halfway between two codes" + end);
+  IntegerProgram program;
+  const NodeId x = program.add(integer::Input{{1, 2}}, {}, "x");
+  const NodeId codes = program.add(integer::Quantize{.grid = {.scale = 0.5}}, {x});
+  program.set_outputs({program.add(integer::Requantize{{.scale = 1}}, {codes}, "y")});
+  CHECK(text_of(lint(program)) ==
+        "warning: y: 1 of 2 codes lies halfway between two codes" + end);
+}
+
+TEST_CASE("lint: profiles of one rounding differ at ties, and nowhere else") {
+  const Multiplier m = multiplier_of(0.125, 8);
+  int64_t different = 0;
+  for (int64_t sum = -6400; sum < 6400; ++sum) {
+    const int32_t even = requantize(sum, m, Profile::Float);
+    CHECK(even == requantize(sum, m, Profile::Onnx));
+    const bool same = even == requantize(sum, m, Profile::Single);
+    CHECK((same || (sum & 63) == 32));
+    different += same ? 0 : 1;
+  }
+  CHECK(different == 100);
+}

@@ -1,0 +1,160 @@
+#include "qtape/deploy/session.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "qtape/deploy/convert.h"
+#include "qtape/engine/layers.h"
+#include "qtape/engine/quantizers.h"
+#include "qtape/ops/core/integer_gemm.h"
+#include "qtape/ops/core/random.h"
+#include "qtape/tests/support/errors.h"
+#include "qtape/tests/support/integer_nets.h"
+
+using namespace qtape;
+using test::error_text;
+
+namespace {
+
+const FakeQuantize fixed{.range = CodeRange::Full, .scale_mode = Fixed{}};
+
+/// A layer of weights at the upper end, on codes of `input`, behind a Relu where `positive`.
+struct FullRange {
+  Graph graph;
+  NodeId y;
+
+  FullRange(const FakeQuantize& input, bool positive) {
+    NodeId x = graph.add(Input{.shape = {16, 256}}, {}, "x");
+    x = add_quantizer(graph, x, input, "a");
+    if (positive) x = graph.add(Relu{}, {x});
+    y = linear(graph, x, {.out = 32, .weight_quantizer = fixed, .bias = false, .label = "fc"});
+    graph.set_outputs({y});
+  }
+
+  Parameters parameters() const {
+    Parameters p(graph, 1);
+    const Random random(1, 1);
+    const auto w = p.at("fc.weight").values<float>();
+    for (size_t i = 0; i < w.size(); ++i) w[i] = static_cast<float>(127 - random.below(i, 3));
+    set_qparams(graph, p, graph.at("a.quantized"), 1);
+    set_qparams(graph, p, graph.at("fc.weight.quantized"), 1);
+    return p;
+  }
+
+  int64_t mismatches(std::optional<ProductPath> path) const {
+    Parameters p = parameters();
+    Verifier verifier(graph, p, {.batch = 16, .threads = 2, .path = path});
+    const Random random(2, 2);
+    for (size_t i = 0; i < verifier.input().size(); ++i) {
+      verifier.input()[i] = static_cast<float>(255 - random.below(i, 40));
+    }
+    verifier.run(16);
+    return verifier.mismatches();
+  }
+};
+
+const FakeQuantize u8{.range = CodeRange::Unsigned, .scale_mode = Fixed{}};
+
+bool saturates() { return int8_isa() == "avx2" || int8_isa() == "avx512_core"; }
+
+}  // namespace
+
+TEST_CASE("session: the automatic choice is exact where int8 in 16-bit pairs is not") {
+  for (bool positive : {false, true}) {
+    for (const FakeQuantize& input : {u8, fixed, u8.with(&FakeQuantize::bits, 16)}) {
+      const FullRange net(input, positive);
+      CAPTURE(positive);
+      CAPTURE(int8_isa());
+      CHECK(net.mismatches(std::nullopt) == 0);
+      CHECK(net.mismatches(ProductPath::Plain) == 0);
+      CHECK(net.mismatches(ProductPath::F32) == 0);
+      if (has_exact_int8()) CHECK(net.mismatches(ProductPath::Int8) == 0);
+      if (saturates()) CHECK(net.mismatches(ProductPath::Int8) > 0);
+    }
+  }
+}
+
+TEST_CASE("session: a report tells how each layer multiplies") {
+  const FullRange net(u8, false);
+  Parameters p = net.parameters();
+  const IntegerProgram program = convert(net.graph, p, Profile::Float);
+  const auto report = [&](const SessionOptions& options) {
+    return IntegerSession(program, options).report();
+  };
+  const auto& certificate = std::get<integer::Linear>(program[program.at("fc")].op).certificate;
+  CHECK(report({}) == "fc: " + explain_path(certificate) + "\n");
+  CHECK(report({.reference = true}) == "fc: reference loops\n");
+  CHECK(report({.path = ProductPath::Plain}) == "fc: plain\n");
+}
+
+TEST_CASE("session: kept sums, fused sums and the reference are the same, run after run") {
+  for (uint64_t seed = 200; seed < 210; ++seed) {
+    const Graph graph = test::random_net(seed);
+    Parameters parameters(graph, seed);
+    test::settle(graph, parameters, seed);
+    const IntegerProgram program = convert(graph, parameters, Profile::Double);
+    IntegerSession reference(program, {.reference = true});
+    IntegerSession kept(program, {.threads = 2, .keep_sums = true});
+    IntegerSession fused(program, {.threads = 2});
+    for (uint64_t run = 0; run < 3; ++run) {
+      for (IntegerSession* session : {&reference, &kept, &fused}) {
+        test::fill_wild(session->input("x"), run);
+        session->run();
+      }
+      int64_t wrong = 0;
+      for (int32_t i = 0; i < program.size(); ++i) {
+        const NodeId id{i};
+        if (program[id].value.type.dtype == DType::F32) continue;
+        for (int64_t k = 0; k < program[id].value.type.elements(); ++k) {
+          const int64_t expected = reference.integer(id, k);
+          wrong += kept.integer(id, k) == expected ? 0 : 1;
+          wrong += !fused.has_value(id) || fused.integer(id, k) == expected ? 0 : 1;
+        }
+      }
+      CAPTURE(seed);
+      CHECK(wrong == 0);
+      CHECK(std::ranges::equal(kept.value<float>(program.outputs()[0]),
+                               fused.value<float>(program.outputs()[0])));
+    }
+  }
+}
+
+TEST_CASE("session: works after it was moved") {
+  const FullRange net(u8, false);
+  Parameters p = net.parameters();
+  const IntegerProgram program = convert(net.graph, p, Profile::Float);
+  IntegerSession first(program, {});
+  IntegerSession second(std::move(first));
+  std::ranges::fill(second.input("x"), 3.0f);
+  second.run();
+  IntegerSession reference(program, {.reference = true});
+  std::ranges::fill(reference.input("x"), 3.0f);
+  reference.run();
+  const NodeId y = program.outputs()[0];
+  CHECK(std::ranges::equal(second.value<float>(y), reference.value<float>(y)));
+}
+
+TEST_CASE("session: what is not there is refused") {
+  const FullRange net(u8, false);
+  Parameters p = net.parameters();
+  const IntegerProgram program = convert(net.graph, p, Profile::Float);
+  CHECK(error_text<ArgumentError>([&] { IntegerSession(program, {.threads = 0}); }) ==
+        "threads must be at least 1, got 0");
+  IntegerSession session(program, {});
+  CHECK(error_text<GraphError>([&] { (void)session.input("fc"); }) ==
+        "Linear %2 'fc' (%1 'a.quantized' u8[16, 256]): is not an input");
+  CHECK(error_text<GraphError>([&] { (void)session.input("y"); }) == "no node is called 'y'");
+  CHECK(error_text<GraphError>([&] { (void)session.value<int8_t>("a.quantized"); }) ==
+        "Quantize %1 'a.quantized' (%0 'x' f32[16, 256]): is u8[16, 256], accessed as s8");
+  CHECK(
+      error_text<GraphError>([&] { (void)session.integer(program.at("fc"), 0); }) ==
+      "Linear %2 'fc' (%1 'a.quantized' u8[16, 256]): its sums became codes at once; keep_sums "
+      "keeps them");
+  CHECK(error_text<GraphError>([&] { (void)session.integer(program.at("x"), 0); }) ==
+        "Input %0 'x': has no integers");
+  CHECK(error_text<GraphError>([&] { (void)session.has_value(NodeId{9}); }) ==
+        "node %9 does not exist; the program has 4 nodes");
+  CHECK(!session.has_value(program.at("fc")));
+  CHECK(IntegerSession(program, {.keep_sums = true}).has_value(program.at("fc")));
+}

@@ -1,0 +1,155 @@
+// train_autoencoder: what its networks are, and short runs.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "qtape/engine/quantizers.h"
+#include "qtape/examples/train_autoencoder/initialize.h"
+#include "qtape/examples/train_autoencoder/report.h"
+#include "qtape/tests/support/errors.h"
+
+using namespace qtape;
+using namespace qtape::examples::autoencoder;
+
+namespace {
+
+Settings short_settings() {
+  return {.samples = 320, .test_samples = 50, .epochs = 6, .qat_epochs = 3, .batch = 32};
+}
+
+Results run(const Settings& settings, int threads) {
+  const data::SpectraSplit data = load_data(settings);
+  TrainedModel trained = train_float(settings, data, {.threads = threads});
+  TrainedModel calibrated = calibrate_float(settings, data, trained, threads);
+  TrainedModel quantized = train_quantized(settings, data, trained, {.threads = threads});
+  Deployed calibrated_integers = deploy(calibrated, data, settings.profile, threads);
+  Deployed quantized_integers = deploy(quantized, data, settings.profile, threads);
+  return {std::move(trained), std::move(calibrated), std::move(quantized),
+          std::move(calibrated_integers), std::move(quantized_integers)};
+}
+
+/// Of the trained model and of the calibrated one.
+void check_integers(const Settings& settings, const Results& results) {
+  CHECK(results.calibrated_integers.mismatches == 0);
+  const Deployed& integers = results.quantized_integers;
+  CHECK(integers.program.profile() == settings.profile);
+  CHECK(integers.program.batch() == settings.batch);
+  CHECK(integers.samples == 100);
+  CHECK(integers.mismatches == 0);
+  CHECK(std::abs(integers.test.auc - results.quantized.test.auc) < 0.01);
+}
+
+}  // namespace
+
+TEST_CASE("train_autoencoder: both kinds of quantizers stand at the same places") {
+  for (const ScaleOrigin mode : {ScaleOrigin::EMA, ScaleOrigin::LSQ}) {
+    const Settings settings{.weight_bits = 4, .activation_bits = 6, .scale_mode = mode};
+    const Network fixed = fixed_network(settings);
+    const Network trained = trained_network(settings);
+    const std::vector<NodeId> ids = quantizers(fixed.graph);
+    CHECK(ids.size() == 21);
+    CHECK(quantizers(trained.graph).size() == 21);
+    for (const NodeId id : ids) {
+      const NodeId other = trained.graph.at(fixed.graph[id].label);
+      CHECK(grid_of(fixed.graph, id) == grid_of(trained.graph, other));
+    }
+    CHECK(fixed.graph[fixed.reconstruction].label == "reconstruction.quantized");
+    CHECK(trained.graph.outputs()[0] == trained.reconstruction);
+  }
+  CHECK(quantizers(float_network({}).graph).empty());
+}
+
+TEST_CASE("train_autoencoder: the reconstruction needs x alone") {
+  const Network network = trained_network({});
+  Parameters parameters(network.graph, 1);
+  Tape tape(network.graph, parameters, {.outputs = {network.reconstruction}, .threads = 1});
+  CHECK(!tape.memory().nodes[static_cast<size_t>(network.loss.index)].needed);
+}
+
+TEST_CASE("train_autoencoder: units of fresh layers have the moments that were asked for") {
+  const Settings settings = short_settings();
+  const data::Spectra samples = load_data(settings).train;
+  const Network network = float_network(settings);
+  Parameters parameters(network.graph, 3);
+  initialize_by_data(network, parameters, samples, 1);
+  Tape tape(network.graph.with_batch(settings.samples), parameters,
+            {.outputs = network.layers, .threads = 1});
+  std::ranges::copy(samples.features, tape.input<float>(network.x).begin());
+  tape.forward(mode::float_eval);
+  for (const size_t layer : {0u, 3u, 4u, 8u}) {
+    const auto y = tape.value<float>(network.layers[layer]);
+    double sum = 0, squares = 0;
+    for (const float each : y) {
+      sum += static_cast<double>(each);
+      squares += static_cast<double>(each) * static_cast<double>(each);
+    }
+    const auto count = static_cast<double>(y.size());
+    const double mean = layer == 4 ? 1.0 : 0.0;
+    CHECK(sum / count == doctest::Approx(mean).epsilon(1e-3));
+    CHECK(squares / count == doctest::Approx(1.0 + mean).epsilon(1e-3));
+  }
+}
+
+TEST_CASE("train_autoencoder: short runs learn and become integers, whatever the threads") {
+  for (const ScaleOrigin mode : {ScaleOrigin::EMA, ScaleOrigin::LSQ}) {
+    Settings settings = short_settings();
+    settings.scale_mode = mode;
+    settings.profile = mode == ScaleOrigin::EMA ? Profile::Float : Profile::Onnx;
+    const Results results = run(settings, 1);
+    check_integers(settings, results);
+    for (const TrainedModel* model : {&results.float_model, &results.quantized}) {
+      CHECK(model->epochs.back().loss < model->epochs.front().loss);
+      CHECK(model->skipped_batches == 0);
+      CHECK(model->test.normal < model->test.anomalous);
+      CHECK(model->test.auc > 0.6);
+    }
+    CHECK(std::abs(results.calibrated.test.auc - results.float_model.test.auc) < 0.05);
+    CHECK(run(settings, 2).quantized.parameters.sha256() ==
+          results.quantized.parameters.sha256());
+  }
+}
+
+TEST_CASE("train_autoencoder: table and report hold all three models") {
+  Settings settings = short_settings();
+  settings.epochs = 1;
+  settings.qat_epochs = 1;
+  settings.observer = "search";
+  const Results results = run(settings, 2);
+  const std::string table = report_table(settings, results);
+  const std::string report = report_json(settings, 1, results);
+  for (const char* name : {"float", "calibrated W8A8", "calibrated, deployed", "trained W8A8",
+                           "trained, deployed", "RaisedNoise", "100 samples, 0 mismatches"}) {
+    CHECK(table.find(name) != std::string::npos);
+  }
+  for (const char* key :
+       {"\"settings\"", "\"float\"", "\"calibrated\"", "\"trained\"", "\"auc\"",
+        "\"auc_by_fault\"", "\"parameters_sha256\"", "\"deployed\"", "\"mismatches\": 0"}) {
+    CHECK(report.find(key) != std::string::npos);
+  }
+}
+
+TEST_CASE("train_autoencoder: a model that diverged is an error, not an AUC") {
+  const Settings settings = short_settings();
+  const data::SpectraSplit data = load_data(settings);
+  const Network network = float_network(settings);
+  Parameters parameters(network.graph, 1);
+  std::vector<float> bias(640, std::numeric_limits<float>::quiet_NaN());
+  parameters.set("fc10.bias", Tensor::of<float>({640}, bias));
+  CHECK(test::error_text<GraphError>([&] {
+          (void)Detector(network, parameters, 1).run(data);
+        }) == "the reconstruction of sample 0 is not finite: the training diverged");
+}
+
+TEST_CASE("train_autoencoder: settings out of their range are named") {
+  const auto error = [](const Settings& settings) {
+    return test::error_text<ArgumentError>([&] { validate(settings); });
+  };
+  CHECK(error({.weight_bits = 1}) == "weight bits must be in 2..8, got 1");
+  CHECK(error({.activation_bits = 17}) == "activation bits must be in 2..16, got 17");
+  CHECK(error({.calibration_samples = 0}) ==
+        "calibration samples must be in 1..1000000, got 0");
+  CHECK(error({.batch = 4001}) == "batch must be in 1..4000, got 4001");
+  CHECK(error({.learning_rate = -1}) == "learning rate must be in [0, 10], got -1");
+  CHECK(error({.observer = "Mean"}).find("MovingAverage") != std::string::npos);
+}

@@ -1,0 +1,311 @@
+#include "qtape/tests/support/integer_nets.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "qtape/engine/layers.h"
+#include "qtape/engine/quantizers.h"
+#include "qtape/ops/core/random.h"
+
+namespace qtape::test {
+namespace {
+
+constexpr auto profiles = {Profile::Float, Profile::Single, Profile::Double, Profile::Onnx};
+
+bool is_fixed(const Op& op) {
+  const auto* quantize = std::get_if<FakeQuantize>(&op);
+  return quantize != nullptr && std::holds_alternative<Fixed>(quantize->scale_mode);
+}
+
+void set_fixed(const Graph& graph, Parameters& parameters, NodeId id, const Random& random) {
+  const Grid grid = grid_of(graph, id);
+  const auto at = static_cast<uint64_t>(id.index);
+  const auto span = static_cast<uint64_t>(grid.limits.q_max - grid.limits.q_min + 1);
+  const double zero_point =
+      grid.scheme == Scheme::Affine
+          ? static_cast<double>(grid.limits.q_min) + static_cast<double>(random.below(at, span))
+          : 0;
+  set_qparams(graph, parameters, id, (0.5 + random.uniform(at)) * 8 / static_cast<double>(span),
+              zero_point);
+}
+
+/// What differs first, when a batch goes through all levels.
+std::string difference(const Graph& graph, Parameters& parameters, const VerifyOptions& options,
+                       uint64_t seed) {
+  Verifier verifier(graph, parameters, options);
+  fill_wild(verifier.input(), seed);
+  verifier.run(options.batch);
+  if (verifier.mismatches() == 0) return "";
+  const std::string where = verifier.first_mismatch() ? to_string(*verifier.first_mismatch())
+                                                      : std::string("an output");
+  return fmt::format("{} mismatches, {}: {}\n{}{}", verifier.mismatches(),
+                     to_string_view(options.convert.profile), where,
+                     to_string(verifier.program()), verifier.report());
+}
+
+}  // namespace
+
+void settle(const Graph& graph, Parameters& parameters, uint64_t seed) {
+  const Random random(seed, 5);
+  for (const ParameterEntry& entry : parameters.entries()) {
+    if (!entry.name.ends_with(".bias")) continue;
+    const auto values = entry.values<float>();
+    for (size_t i = 0; i < values.size(); ++i) {
+      values[i] = static_cast<float>(random.uniform(i) - 0.5);
+    }
+  }
+  for (NodeId id : quantizers(graph)) {
+    if (is_fixed(graph[id].op)) set_fixed(graph, parameters, id, random);
+  }
+  std::vector<NodeId> all;
+  for (int32_t i = 0; i < graph.size(); ++i) {
+    if (!graph[NodeId{i}].operands.empty()) all.push_back(NodeId{i});
+  }
+  Tape tape(graph, parameters, {.outputs = all, .threads = 1});
+  for (const Node& node : graph.nodes()) {
+    if (!std::holds_alternative<Input>(node.op)) continue;
+    const auto x = tape.input<float>(node.label);
+    for (size_t i = 0; i < x.size(); ++i) {
+      x[i] = static_cast<float>(random.uniform(1000 + i) * 5 - 2);
+    }
+  }
+  tape.forward(mode::calibrate);
+  // Where nothing but zeros was seen.
+  for (NodeId id : quantizers(graph)) {
+    const auto found = qparams(graph, parameters, id);
+    if (!found.empty() && found[0].scale == 0) set_qparams(graph, parameters, id, 0.05);
+  }
+}
+
+void fill_wild(std::span<float> x, uint64_t seed) {
+  constexpr float inf = std::numeric_limits<float>::infinity();
+  const Random random(seed, 6);
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double u = random.uniform(2 * i) - 0.5;
+    switch (random.below(2 * i + 1, 16)) {
+      case 0:
+        x[i] = u < 0 ? -inf : inf;
+        break;
+      case 1:
+        x[i] = static_cast<float>(u * 1e30);
+        break;
+      case 2:
+        x[i] = u < 0 ? -0.0f : 0.0f;
+        break;
+      case 3:
+        x[i] = static_cast<float>(u * 60);
+        break;
+      default:
+        x[i] = static_cast<float>(u * 6);
+    }
+  }
+}
+
+bool all_exact_in_f32(const IntegerProgram& program) {
+  return std::ranges::all_of(program.nodes(), [](const IntegerNode& node) {
+    const auto* linear = std::get_if<integer::Linear>(&node.op);
+    return linear == nullptr || linear->certificate.exact_in_f32();
+  });
+}
+
+std::string disagreement(const Graph& graph, Parameters& parameters, uint64_t seed,
+                         Effort effort, const std::vector<NodeId>& outputs) {
+  const bool some = effort == Effort::Some;
+  for (Profile profile : profiles) {
+    VerifyOptions options{.convert = {.profile = profile, .outputs = outputs}, .batch = 9};
+    const bool f32 = all_exact_in_f32(convert(graph, parameters, options.convert));
+    const auto at = static_cast<uint64_t>(profile);
+    for (int threads : {1, 2}) {
+      if (some && (seed + at) % 2 != static_cast<uint64_t>(threads - 1)) continue;
+      for (const auto& path : {std::optional<ProductPath>(), std::optional(ProductPath::F32),
+                               std::optional(ProductPath::Plain)}) {
+        if (path == ProductPath::F32 && !f32) continue;
+        if (some && path && (seed + at) % 4 != static_cast<uint64_t>(*path)) continue;
+        options.threads = threads;
+        options.path = path;
+        const std::string text = difference(graph, parameters, options, seed + at);
+        if (!text.empty()) return text;
+      }
+    }
+  }
+  return "";
+}
+
+namespace {
+
+class RandomNet {
+ public:
+  explicit RandomNet(uint64_t seed) : random_(seed, 11) {
+    const int64_t width = 2 + below(9);
+    const NodeId x = graph_.add(Input{.shape = {3, width}}, {}, "x");
+    codes_ = {quantized(x)};
+  }
+
+  Graph run() {
+    for (int64_t i = 3 + below(6); i > 0; --i) codes_.push_back(piece());
+    NodeId last = codes_.back();
+    const int64_t end = below(4);
+    if (end > 0) last = layer(last);
+    if (end > 1) last = limited(last);
+    graph_.set_outputs({last, codes_.back()});
+    return std::move(graph_);
+  }
+
+ private:
+  int64_t below(int64_t n) {
+    return static_cast<int64_t>(random_.below(draws_++, static_cast<uint64_t>(n)));
+  }
+  int64_t width(NodeId id) const { return graph_[id].type.shape[1]; }
+  NodeId any() { return codes_[static_cast<size_t>(below(std::ssize(codes_)))]; }
+
+  Op activation() {
+    const EMA range{.track = Track::Range};
+    const FakeQuantize affine{
+        .range = CodeRange::Unsigned, .scheme = Scheme::Affine, .scale_mode = range};
+    const std::vector<Op> kinds = {
+        affine,
+        affine.with(&FakeQuantize::range, CodeRange::Full),
+        affine.with(&FakeQuantize::bits, 4),
+        affine.with(&FakeQuantize::bits, 9),
+        affine.with(&FakeQuantize::bits, 16),
+        affine.with(&FakeQuantize::scale_mode, Fixed{}),
+        affine.with(&FakeQuantize::zero_point, ZeroPoint::BeforeRounding),
+        FakeQuantize{.scale_mode = EMA{}},
+        FakeQuantize{.range = CodeRange::Full,
+                     .rounding = Rounding::HalfAway,
+                     .division = Division::Reciprocal,
+                     .scale_mode = EMA{}},
+        FakeQuantize{.bits = 3, .rounding = Rounding::HalfUp, .scale_mode = range},
+        FakeQuantize{.bits = 16, .scale_mode = EMA{}},
+        FakeQuantize{.range = CodeRange::Unsigned, .scale_mode = Fixed{}},
+        FakeQuantizeLSQ{},
+        FakeQuantizeLSQ{.range = CodeRange::Unsigned, .scheme = Scheme::Affine},
+        FakeQuantizeLSQ{.bits = 12, .scheme = Scheme::Affine},
+        FakeQuantizePACT{},
+        FakeQuantizePACT{.bits = 6, .range = CodeRange::Narrow}};
+    return kinds[static_cast<size_t>(below(std::ssize(kinds)))];
+  }
+
+  /// For weights whose outputs are the indices of `axis`.
+  Op weight(int axis) {
+    const std::vector<Op> kinds = {FakeQuantize{},
+                                   FakeQuantize{.axis = axis},
+                                   FakeQuantize{.axis = axis, .range = CodeRange::Full},
+                                   FakeQuantize{.bits = 4, .axis = axis},
+                                   FakeQuantize{.bits = 2, .scale_mode = EMA{}},
+                                   FakeQuantizeLSQ{.bits = 5, .axis = axis},
+                                   FakeQuantizePACT{.bits = 8, .range = CodeRange::Narrow}};
+    return kinds[static_cast<size_t>(below(std::ssize(kinds)))];
+  }
+
+  std::string label(const char* kind) { return fmt::format("{}{}", kind, names_++); }
+  NodeId quantized(NodeId x) { return add_quantizer(graph_, x, activation(), label("q")); }
+
+  NodeId layer(NodeId x) {
+    const int64_t out = 1 + below(12);
+    const bool bias = below(2) == 0;
+    if (below(3) > 0) {
+      return linear(
+          graph_, x,
+          {.out = out, .weight_quantizer = weight(0), .bias = bias, .label = label("fc")});
+    }
+    const std::string name = label("columns");
+    const NodeId w = graph_.add(
+        Parameter{.shape = {width(x), out}, .initializer = init::KaimingNormal{}}, {}, name);
+    return graph_.add(MatMul{}, {x, add_quantizer(graph_, w, weight(1), name)});
+  }
+
+  NodeId limited(NodeId x) {
+    switch (below(3)) {
+      case 0:
+        return graph_.add(Relu{}, {x});
+      case 1:
+        return graph_.add(Clamp{.low = 0.01, .high = 1.5}, {x});
+      default:
+        return graph_.add(Clamp{.low = -0.4, .high = 6},
+                          {graph_.add(Dropout{.rate = 0.2}, {x})});
+    }
+  }
+
+  NodeId maybe_limited(NodeId x) { return below(2) == 0 ? limited(x) : x; }
+
+  NodeId sum() {
+    const NodeId a = any();
+    std::vector<NodeId> fitting;
+    for (NodeId id : codes_) {
+      if (width(id) == width(a)) fitting.push_back(id);
+    }
+    return graph_.add(Add{}, {a, fitting[static_cast<size_t>(below(std::ssize(fitting)))]});
+  }
+
+  NodeId join() {
+    std::vector<NodeId> parts;
+    for (int64_t i = 1 + below(3); i >= 0; --i) {
+      const int64_t kind = below(3);
+      const NodeId part = kind == 0 ? any() : kind == 1 ? layer(any()) : sum();
+      parts.push_back(maybe_limited(part));
+    }
+    return graph_.add(Concat{.axis = 1, .count = static_cast<int>(parts.size())}, parts);
+  }
+
+  /// x [batch, width] as [batch, a, b].
+  NodeId folded(NodeId x) {
+    const int64_t n = width(x);
+    const int64_t a = n % 3 == 0 ? 3 : n % 2 == 0 ? 2 : 1;
+    return graph_.add(Reshape{.shape = {-1, a, n / a}}, {x});
+  }
+
+  NodeId reduced() {
+    const NodeId x = folded(any());
+    const int axis = below(2) == 0 ? 1 : -1;
+    switch (below(3)) {
+      case 0:
+        return graph_.add(Max{.axes = {axis}}, {x});
+      case 1:
+        return quantized(maybe_limited(graph_.add(Mean{.axes = {axis}}, {x})));
+      default:
+        return quantized(graph_.add(Sum{.axes = {axis}}, {x}));
+    }
+  }
+
+  NodeId slice() {
+    const NodeId x = any();
+    const int64_t begin = below(width(x));
+    return graph_.add(Slice{.axis = 1, .begin = begin}, {x});
+  }
+
+  NodeId piece() {
+    switch (below(9)) {
+      case 0:
+        return quantized(maybe_limited(sum()));
+      case 1:
+        return quantized(maybe_limited(join()));
+      case 2:
+        return slice();
+      case 3:
+        return reduced();
+      case 4:
+        return graph_.add(Relu{}, {any()});
+      case 5:
+        return quantized(maybe_limited(any()));
+      case 6:
+        return graph_.add(Flatten{}, {graph_.add(StopGradient{}, {folded(any())})});
+      default:
+        return quantized(maybe_limited(layer(any())));
+    }
+  }
+
+  Random random_;
+  uint64_t draws_ = 0;
+  int names_ = 0;
+  Graph graph_;
+  std::vector<NodeId> codes_;
+};
+
+}  // namespace
+
+Graph random_net(uint64_t seed) { return RandomNet(seed).run(); }
+
+}  // namespace qtape::test
