@@ -18,13 +18,6 @@ namespace {
 // More than any code is from its zero point: values stay finite.
 constexpr double most_steps = 0x1p17;
 
-/// The narrowest storage for weights within `limits`.
-int storage_bits(CodeLimits limits) {
-  const int32_t most = std::max(-limits.q_min - 1, limits.q_max);
-  if (most <= 1) return 2;
-  return most <= 7 ? 4 : 8;
-}
-
 class Converter {
  public:
   Converter(const Graph& graph, Parameters& parameters, const ConvertOptions& options)
@@ -188,14 +181,13 @@ class Converter {
   }
 
   /// `x` under the shape of the graph's node `id`.
-  NodeId shaped(NodeId x, NodeId id, std::string name = {}) {
+  NodeId shaped(NodeId x, NodeId id) {
     const Shape& shape = graph_[id].type.shape;
     if (program_[x].value.type.shape == shape) return x;
     std::vector<int64_t> extents(shape.extents().begin(), shape.extents().end());
     const auto axis = batch_axis(id);
     if (axis && shape.elements() > 0) extents[static_cast<size_t>(*axis)] = -1;
-    return program_.add(integer::Reshape{qtape::Reshape{.shape = extents}}, {x},
-                        std::move(name));
+    return program_.add(integer::Reshape{qtape::Reshape{.shape = extents}}, {x});
   }
 
   /// The codes of a node whose form is Codes, in its shape.
@@ -297,7 +289,8 @@ class Converter {
     const int64_t n = op.transpose_b ? stored[0] : stored[1];
     const int64_t k = op.transpose_b ? stored[1] : stored[0];
     result.shape = {n, k};
-    result.bits = storage_bits(grid_of(graph_, quantizer).limits);
+    const CodeLimits limits = grid_of(graph_, quantizer).limits;
+    result.bits = storage_bits(limits.q_min, limits.q_max);
     const std::vector<int8_t> weights = weight_codes(quantizer, n, k, op.transpose_b);
     const auto packed = pack_codes(std::span(weights), result.bits);
     result.weight = {{DType::U8, {static_cast<int64_t>(packed.size())}}, packed};

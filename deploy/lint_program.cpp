@@ -5,6 +5,7 @@
 
 #include "qtape/deploy/lint.h"
 #include "qtape/deploy/lint_text.h"
+#include "qtape/ops/core/pack.h"
 
 namespace qtape {
 namespace {
@@ -128,8 +129,7 @@ class ProgramLinter {
     }
     if (weights.empty()) return;
     const auto [low, high] = std::ranges::minmax(weights);
-    const int most = std::max(-low - 1, int{high});
-    const int fitting = most <= 1 ? 2 : most <= 7 ? 4 : 8;
+    const int fitting = storage_bits(low, high);
     if (fitting >= op.bits) return;
     add(Severity::Note,
         fmt::format("weights have the codes {}..{}, which fit {} bits, and are stored in {}",

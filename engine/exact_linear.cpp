@@ -22,8 +22,8 @@ AlignedBuffer floats(int64_t n) {
   return AlignedBuffer(n * static_cast<int64_t>(sizeof(float)));
 }
 
-/// The codes of n weights of one output, and the sum of their magnitudes; -1 where there is
-/// NaN.
+/// The codes of n weights of one output, and the sum of their magnitudes; -1 where one has
+/// no code: NaN and infinities.
 auto row_loop() {
   return simd::best<const float*, float*, int64_t, float, int64_t*>(
       [](const float* weights, float* codes, int64_t n, float inverse, int64_t* magnitude) {
@@ -42,7 +42,7 @@ auto row_loop() {
 }
 
 /// The same of one weight of each of n outputs, added to their magnitudes; `clean` becomes
-/// false where there are.
+/// false where one has no code.
 auto column_loop() {
   return simd::best<const float*, float*, int64_t, const float*, int32_t*, bool*>(
       [](const float* weights, float* codes, int64_t n, const float* inverses,

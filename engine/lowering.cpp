@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <variant>
 
 #include "qtape/engine/quantizers.h"
+#include "qtape/ops/core/requantize.h"
 
 namespace qtape {
 namespace {
@@ -22,8 +22,6 @@ bool is_view_op(const Op& op) {
 bool is_leaf(const Op& op) { return is_persistent(op) || std::holds_alternative<Constant>(op); }
 
 constexpr int most_weight_bits = 8;
-// Sums of so many products of codes stay within what requantize takes.
-constexpr int64_t most_terms = int64_t{1} << 23;
 
 class Lowerer {
  public:

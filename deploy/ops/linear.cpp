@@ -2,15 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "qtape/deploy/linear_kernel.h"
 #include "qtape/ops/core/pack.h"
 
 namespace qtape::integer {
 namespace {
-
-constexpr int64_t most_terms = int64_t{1} << 23;
 
 template <class T>
 std::span<const T> elements(const Tensor& tensor) {

@@ -53,7 +53,7 @@ IntegerValue Sum::infer(IntegerInputs inputs) const {
   check_codes(x, "x");
   const Shape shape = reduced_shape(x.type.shape, axes, keep_dims);
   const int64_t terms = reduced_terms(x.type.shape, axes);
-  check(terms <= int64_t{1} << 23, "sums may have 2^23 terms, got {}", terms);
+  check(terms <= most_terms, "sums may have 2^23 terms, got {}", terms);
   check(terms > 0 || shape.elements() == 0 || !mean, "the mean of no elements, x is {}",
         to_string(x.type));
   const int64_t low = terms * (x.low - x.zero_point);

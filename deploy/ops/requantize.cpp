@@ -11,18 +11,34 @@ namespace {
 
 constexpr int64_t grain = 4096;
 
+/// What makes a code of one sum or code.
+struct Terms {
+  std::vector<Multiplier> multipliers;  // by channel
+  Profile profile;
+  int32_t zero;  // of x
+  CodeGrid grid;
+
+  Terms(const Requantize& op, const IntegerBinding& b)
+      : multipliers(multipliers_of(b.inputs[0], op.grid.scale)),
+        profile(b.profile),
+        zero(b.inputs[0].zero_point),
+        grid(op.grid) {}
+
+  int64_t code(int64_t x, size_t channel) const {
+    const int64_t steps = requantize(x - zero, multipliers[channel], profile);
+    return std::clamp<int64_t>(steps + grid.zero_point, grid.low, grid.high);
+  }
+};
+
 /// One sum or code after the other, as requantize has it.
 template <class X, class Code>
 IntegerKernel plain(const Requantize& op, const IntegerBinding& b, int threads) {
-  return [multipliers = multipliers_of(b.inputs[0], op.grid.scale), profile = b.profile,
-          zero = b.inputs[0].zero_point, grid = op.grid, x = b.operand<X>(0), y = b.y<Code>(),
+  return [terms = Terms(op, b), x = b.operand<X>(0), y = b.y<Code>(),
           n = b.output.type.elements(), threads] {
+    const size_t channels = terms.multipliers.size();
     parallel_for(threads, n, 64, grain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        const Multiplier& m = multipliers[static_cast<size_t>(i) % multipliers.size()];
-        const int64_t steps = requantize(int64_t{x[i]} - zero, m, profile);
-        y[i] = static_cast<Code>(
-            std::clamp<int64_t>(steps + grid.zero_point, grid.low, grid.high));
+        y[i] = static_cast<Code>(terms.code(x[i], static_cast<size_t>(i) % channels));
       }
     });
   };
@@ -33,13 +49,9 @@ template <class X, class Code>
 IntegerKernel looked_up(const Requantize& op, const IntegerBinding& b) {
   constexpr int32_t least = std::numeric_limits<X>::lowest();
   constexpr int32_t most = std::numeric_limits<X>::max();
-  const Multiplier m = multipliers_of(b.inputs[0], op.grid.scale)[0];
+  const Terms terms(op, b);
   std::vector<Code> table;
-  for (int32_t x = least; x <= most; ++x) {
-    const int64_t steps = requantize(int64_t{x} - b.inputs[0].zero_point, m, b.profile);
-    table.push_back(static_cast<Code>(
-        std::clamp<int64_t>(steps + op.grid.zero_point, op.grid.low, op.grid.high)));
-  }
+  for (int32_t x = least; x <= most; ++x) table.push_back(static_cast<Code>(terms.code(x, 0)));
   return [table = std::move(table), x = b.operand<X>(0), y = b.y<Code>(),
           n = b.output.type.elements(), threads = b.threads] {
     parallel_for(threads, n, 64, pointwise_grain, [&](int64_t begin, int64_t end) {

@@ -1,5 +1,6 @@
 #include "qtape/ops/core/pack.h"
 
+#include <algorithm>
 #include <limits>
 #include <type_traits>
 
@@ -35,6 +36,12 @@ std::vector<std::byte> pack(std::span<const Code> codes, int bits) {
 }
 
 }  // namespace
+
+int storage_bits(int32_t low, int32_t high) {
+  const int32_t most = std::max(-low - 1, high);
+  if (most <= 1) return 2;
+  return most <= 7 ? 4 : 8;
+}
 
 int64_t packed_bytes(int64_t count, int bits) {
   check_bits(bits);

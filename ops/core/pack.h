@@ -8,6 +8,9 @@
 
 namespace qtape {
 
+/// The fewest bits, 2, 4 or 8, that hold the codes low..high within s8 in two's complement.
+int storage_bits(int32_t low, int32_t high);
+
 /// Bytes of `count` codes of `bits` 2, 4 or 8. Throws ArgumentError for other bits and for a
 /// negative count.
 int64_t packed_bytes(int64_t count, int bits);

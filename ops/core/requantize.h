@@ -32,6 +32,8 @@ struct Multiplier {
 
 /// Sums must be closer to 0 than this.
 inline constexpr int64_t largest_sum = int64_t{1} << 47;
+/// With a bias of s32, sums of so many products of 16-bit codes and 8-bit weights are.
+inline constexpr int64_t most_terms = int64_t{1} << 23;
 
 /// Whether both scales are positive and normal f32: what multipliers are made of.
 bool are_scales(double sum_scale, double output_scale);
