@@ -3,6 +3,7 @@ find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(dnnl REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
+find_package(TBB REQUIRED)
 find_package(xtensor REQUIRED)
 if(QTAPE_BUILD_PROGRAMS OR QTAPE_BUILD_TESTS)
   find_package(CLI11 REQUIRED)
@@ -17,5 +18,7 @@ endif()
 
 find_program(QTAPE_CCACHE ccache)
 if(QTAPE_CCACHE AND PROJECT_IS_TOP_LEVEL)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${QTAPE_CCACHE})
+  # What ccache asks for where headers are precompiled.
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+    ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${QTAPE_CCACHE})
 endif()

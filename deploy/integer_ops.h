@@ -15,14 +15,24 @@
 
 namespace qtape {
 
-using IntegerOp =
+using IntegerOpAlternatives =
     std::variant<integer::Input, integer::Quantize, integer::Linear, integer::Requantize,
                  integer::Add, integer::Concat, integer::Slice, integer::Reshape, integer::Max,
                  integer::Sum, integer::Dequantize>;
 
+/// One of the integer ops, compiled once as Op is.
+struct IntegerOp : IntegerOpAlternatives {
+  using IntegerOpAlternatives::IntegerOpAlternatives;
+  IntegerOp();
+  IntegerOp(const IntegerOp&);
+  IntegerOp(IntegerOp&&) noexcept;
+  IntegerOp& operator=(const IntegerOp&);
+  IntegerOp& operator=(IntegerOp&&) noexcept;
+  ~IntegerOp();
+  bool operator==(const IntegerOp& other) const;
+};
+
 /// The op's name, as in files and messages.
-inline std::string_view name_of(const IntegerOp& op) {
-  return std::visit([](const auto& each) { return std::decay_t<decltype(each)>::name; }, op);
-}
+std::string_view name_of(const IntegerOp& op);
 
 }  // namespace qtape

@@ -45,7 +45,7 @@
 namespace qtape {
 
 // clang-format off
-using Op = std::variant<
+using OpAlternatives = std::variant<
     Input, Parameter, State, Constant,
     MatMul, AddBias,
     Add, Sub, Mul, Div,
@@ -58,10 +58,21 @@ using Op = std::variant<
     FakeQuantizeBias>;
 // clang-format on
 
+/// One of the ops: a std::variant whose copies, moves and comparisons are compiled once, in
+/// ops.cpp, instead of in every source that touches a graph.
+struct Op : OpAlternatives {
+  using OpAlternatives::OpAlternatives;
+  Op();
+  Op(const Op&);
+  Op(Op&&) noexcept;
+  Op& operator=(const Op&);
+  Op& operator=(Op&&) noexcept;
+  ~Op();
+  bool operator==(const Op& other) const;
+};
+
 /// The op's name, as in files and messages.
-inline std::string_view name_of(const Op& op) {
-  return std::visit([](const auto& each) { return std::decay_t<decltype(each)>::name; }, op);
-}
+std::string_view name_of(const Op& op);
 
 /// Parameter or State: a leaf whose memory belongs to a Parameters, under its label.
 inline bool is_persistent(const Op& op) {

@@ -101,7 +101,8 @@ TEST_CASE("layers: oneDNN, OpenMP and JSON each stay behind few files") {
       {"oneapi/dnnl", {"ops/core/onednn.h"}},
       {"qtape/ops/core/onednn.h", {"ops/core/gemm.cpp", "ops/core/integer_gemm.cpp"}},
       {"dnnl", {}},
-      {"omp.h", {"ops/core/threads.h"}},
+      {"omp.h", {"ops/core/threads.cpp"}},
+      {"oneapi/tbb", {"ops/core/threads.cpp"}},
       {"nlohmann/", {"engine/json_fields.h"}},
       {"xtensor/", {"engine/views.h"}}};
   for (const Include& include : includes_of(library)) {

@@ -2,6 +2,7 @@
 // the documentation walk that list.
 #pragma once
 
+#include <cstddef>
 #include <string_view>
 #include <tuple>
 #include <variant>
@@ -34,17 +35,26 @@ constexpr void for_each_field(Visit&& visit) {
   std::apply([&](const auto&... each) { (visit(each), ...); }, T::fields());
 }
 
+/// A std::variant, or a class derived from one: a closed list of alternatives.
 template <class T>
-inline constexpr bool is_variant = false;
-template <class... Ts>
-inline constexpr bool is_variant<std::variant<Ts...>> = true;
+inline constexpr bool is_variant = requires(const T* value) {
+  []<class... Ts>(const std::variant<Ts...>*) {}(value);
+};
 
 /// Calls `visit.template operator()<Alternative>()` for each alternative of a variant type.
 template <class Variant, class Visit>
 constexpr void for_each_alternative(Visit&& visit) {
-  []<class... Ts>(std::type_identity<std::variant<Ts...>>, Visit& each) {
+  []<class... Ts>(const std::variant<Ts...>*, Visit& each) {
     (each.template operator()<Ts>(), ...);
-  }(std::type_identity<Variant>{}, visit);
+  }(static_cast<const Variant*>(nullptr), visit);
+}
+
+/// How many alternatives a variant type has.
+template <class Variant>
+constexpr size_t alternatives() {
+  size_t count = 0;
+  for_each_alternative<Variant>([&]<class>() { ++count; });
+  return count;
 }
 
 }  // namespace qtape

@@ -21,14 +21,37 @@ struct Terms {
   T second = 0;
 };
 
+/// How a step-size loop rounds and divides: as its run says, or as it was compiled to.
+struct AnyGrid {
+  template <class T>
+  static T quotient(T x, T scale, T inverse, const QuantizeRun<T>& r) {
+    return either(mask_of<T>(r.exact), x / scale, x * inverse);
+  }
+  template <class T>
+  static T rounded(T v, const QuantizeRun<T>& r) {
+    return either(mask_of<T>(r.half_even), round_half_even(v), round_half(v, r.away));
+  }
+};
 template <bool HalfEven, bool Exact>
+struct OneGrid {
+  template <class T>
+  static T quotient(T x, T scale, T inverse, const QuantizeRun<T>&) {
+    return Exact ? x / scale : x * inverse;
+  }
+  template <class T>
+  static T rounded(T v, const QuantizeRun<T>& r) {
+    return HalfEven ? round_half_even(v) : round_half(v, r.away);
+  }
+};
+
+template <class How>
 struct StepSize {
   /// What elements of one channel share.
   template <class T>
   struct Channel {
     T scale, inverse, low, high, mask_low, mask_high;
     Mask<T> by_value;
-    bool away;
+    const QuantizeRun<T>* run;
   };
   template <class T>
   static Channel<T> channel(const QuantizeRun<T>& r, int64_t c) {
@@ -37,13 +60,12 @@ struct StepSize {
     const T high = r.q_max - r.zero_point[c];
     const Mask<T> by_value = mask_of<T>(r.mask_by_value);
     const T unit = either(by_value, scale, T(1));
-    return {scale, r.inverse[c], low, high, low * unit, high * unit, by_value, r.away};
+    return {scale, r.inverse[c], low, high, low * unit, high * unit, by_value, &r};
   }
   template <class T>
   static Terms<T> terms(T x, T dy, const Channel<T>& c) {
-    const T v = Exact ? x / c.scale : x * c.inverse;
-    const T bounded = clamp_near(v, c.low, c.high);
-    const T rounded = HalfEven ? round_half_even(bounded) : round_half(bounded, c.away);
+    const T v = How::quotient(x, c.scale, c.inverse, *c.run);
+    const T rounded = How::rounded(clamp_near(v, c.low, c.high), *c.run);
     const T judged = either(c.by_value, x, rounded);
     const Mask<T> inside = mask_of<T>(judged >= c.mask_low) & mask_of<T>(judged <= c.mask_high);
     const Mask<T> counts = mask_of<T>(x == x);
@@ -187,13 +209,18 @@ LearnedLoop<S> learned_loop(bool columns, Target target) {
 template <class S>
 LearnedLoop<S> step_size_loop(Rounding rounding, Division division, bool columns,
                               Target target) {
-  const bool exact = division == Division::Exact;
-  if (rounding == Rounding::HalfEven) {
-    return exact ? learned_loop<S, StepSize<true, true>>(columns, target)
-                 : learned_loop<S, StepSize<true, false>>(columns, target);
+  // Each version is compiled for every instruction set: only f32 has one for each grid.
+  if constexpr (!std::is_same_v<S, float>) {
+    return learned_loop<S, StepSize<AnyGrid>>(columns, target);
+  } else {
+    const bool exact = division == Division::Exact;
+    if (rounding == Rounding::HalfEven) {
+      return exact ? learned_loop<S, StepSize<OneGrid<true, true>>>(columns, target)
+                   : learned_loop<S, StepSize<OneGrid<true, false>>>(columns, target);
+    }
+    return exact ? learned_loop<S, StepSize<OneGrid<false, true>>>(columns, target)
+                 : learned_loop<S, StepSize<OneGrid<false, false>>>(columns, target);
   }
-  return exact ? learned_loop<S, StepSize<false, true>>(columns, target)
-               : learned_loop<S, StepSize<false, false>>(columns, target);
 }
 
 template <class S>

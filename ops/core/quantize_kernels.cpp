@@ -180,6 +180,7 @@ inline void quantize(const typename V::Element* x, typename V::Element* y, uint6
       quantize_block<V>(x + i, y + i, bits, count, r, cursor);
     }
     if constexpr (V::masked) {
+      if (mask == nullptr) continue;
       std::memcpy(mask + i / block * mask_block_words, bits, sizeof bits);
     }
   }
@@ -196,15 +197,33 @@ auto quantize_loop() {
       });
 }
 
-/// The loop for the flags that follow, chosen one by one.
-template <class S, bool... Chosen>
-auto choose_loop() {
-  return quantize_loop<Version<S, Chosen...>>();
+/// `make` called with the flags that follow as template arguments.
+template <bool... Chosen, class Make>
+auto choose(const Make& make) {
+  return make.template operator()<Chosen...>();
 }
-template <class S, bool... Chosen, class... Flags>
-auto choose_loop(bool flag, Flags... flags) {
-  return flag ? choose_loop<S, Chosen..., true>(flags...)
-              : choose_loop<S, Chosen..., false>(flags...);
+template <bool... Chosen, class Make, class... Flags>
+auto choose(const Make& make, bool flag, Flags... flags) {
+  return flag ? choose<Chosen..., true>(make, flags...)
+              : choose<Chosen..., false>(make, flags...);
+}
+
+/// The version for `v`. Only the usual one, f32 without codes and shifts, has loops without a
+/// mask: each version is compiled for every instruction set, and that takes its time.
+template <class S>
+auto chosen_loop(const QuantizeVersion& v) {
+  const bool half_even = v.rounding == Rounding::HalfEven;
+  const bool exact = v.division == Division::Exact;
+  if constexpr (std::is_same_v<S, float>) {
+    const auto plain = []<bool even, bool divide, bool columns, bool masked>() {
+      return quantize_loop<Version<S, even, divide, masked, columns, true>>();
+    };
+    if (v.plain) return choose(plain, half_even, exact, v.columns, v.masked);
+  }
+  const auto general = []<bool even, bool divide, bool columns>() {
+    return quantize_loop<Version<S, even, divide, true, columns, false>>();
+  };
+  return choose(general, half_even, exact, v.columns);
 }
 
 /// Integers that order like the floats whose bits they come from: ... -0 < +0 ... < inf < NaN.
@@ -354,10 +373,7 @@ auto select_version() {
 
 template <class S>
 QuantizeLoops<S> quantize_loops(const QuantizeVersion& v) {
-  const bool half_even = v.rounding == Rounding::HalfEven;
-  const bool exact = v.division == Division::Exact;
-  return {choose_loop<S>(half_even, exact, v.masked, v.columns, v.plain), measure_loop<S>(),
-          measure_columns_loop<S>()};
+  return {chosen_loop<S>(v), measure_loop<S>(), measure_columns_loop<S>()};
 }
 
 template <class S>

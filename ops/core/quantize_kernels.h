@@ -33,7 +33,9 @@ struct QuantizeRun {
   T slack_high = 0;            ///< infinity: nothing counts as above
   bool before = false;         ///< ZeroPoint::BeforeRounding
   bool mask_by_value = false;  ///< MaskRule::Value
+  bool half_even = true;  ///< Rounding::HalfEven
   bool away = false;   ///< rounding other than half-even: ties away from zero instead of up
+  bool exact = true;   ///< Division::Exact
   bool codes = false;  ///< y = code(x) instead of fake(x)
 };
 
@@ -59,7 +61,7 @@ struct QuantizeLoops {
                            int64_t* non_finite);
   using MeasureColumns = void (*)(const S* x, int64_t n, T* min, T* max, int64_t* non_finite);
 
-  Quantize quantize = nullptr;  ///< y = fake(x) or code(x), and the mask when asked for
+  Quantize quantize = nullptr;  ///< y = fake(x) or code(x), and the mask unless it is null
   /// Per segment, the last of which may be cut; min > max where nothing is finite.
   Measure measure = nullptr;
   MeasureColumns measure_columns = nullptr;  ///< per element, merged into what is there

@@ -59,7 +59,9 @@ QuantizeRun<T> quantize_run_of(const Grid& grid, const QuantizeLayout& layout, M
   run.q_max = static_cast<T>(grid.limits.q_max);
   run.before = grid.zero_point == ZeroPoint::BeforeRounding;
   run.mask_by_value = mask == MaskRule::Value;
+  run.half_even = grid.rounding == Rounding::HalfEven;
   run.away = grid.rounding == Rounding::HalfAway;
+  run.exact = grid.division == Division::Exact;
   return run;
 }
 

@@ -15,7 +15,7 @@ using test::error_text;
 
 namespace {
 
-struct Model {
+struct SmallNet {
   Graph graph;
   NodeId first, second;
   Parameters parameters;
@@ -32,7 +32,7 @@ struct Model {
     graph.set_outputs({b});
     return graph;
   }
-  Model()
+  SmallNet()
       : graph(build()),
         first(graph.at("a.quantized")),
         second(graph.at("b.quantized")),
@@ -55,7 +55,7 @@ bool numbers(Tape& tape, int64_t index) {
 }  // namespace
 
 TEST_CASE("report: noise, saturation, histogram and dead channels of known numbers") {
-  Model m;
+  SmallNet m;
   Tape tape(m.graph, m.parameters, {.threads = 1});
   const auto reports = report_quantizers(tape, numbers);
   REQUIRE(reports.size() == 2);
@@ -82,7 +82,7 @@ TEST_CASE("report: noise, saturation, histogram and dead channels of known numbe
 }
 
 TEST_CASE("report: table and JSON hold the numbers; switched-off quantizers say so") {
-  Model m;
+  SmallNet m;
   Tape tape(m.graph, m.parameters, {.threads = 1});
   tape.status(m.first).enabled = false;
   const auto reports = report_quantizers(tape, numbers);
@@ -98,7 +98,7 @@ TEST_CASE("report: table and JSON hold the numbers; switched-off quantizers say 
 }
 
 TEST_CASE("sensitivity: scores each quantizer on and off, and puts the switches back") {
-  Model m;
+  SmallNet m;
   Tape tape(m.graph, m.parameters, {.threads = 1});
   tape.status(m.second).enabled = false;
   // 1 for the first, 10 for the second.

@@ -45,7 +45,7 @@ TEST_CASE("format: the golden file holds every feature and comes back letter by 
   const Model model = model_from_json(text);
   CHECK(to_json(model.graph, model.parameters, model.sections) == text);
   // Every op and every kind of attribute is in it, so a change of the format shows here.
-  std::vector<bool> found(std::variant_size_v<Op>);
+  std::vector<bool> found(alternatives<Op>());
   for (const Node& node : model.graph.nodes()) found[node.op.index()] = true;
   CHECK(std::ranges::count(found, false) == 0);
   CHECK(model.sections.at("optimizer").settings.size() >= 4);

@@ -113,7 +113,7 @@ TEST_CASE("tape: a schedule survives a file, and damaged ones are refused") {
        {QuantizationSchedule{}, {.delay = 5, .freeze = 7, .warm_up = 3}}) {
     CHECK(quantization_schedule_from(to_section(s)) == s);
   }
-  Section section = to_section({});
+  Section section = to_section(QuantizationSchedule{});
   section.settings["delay"] = int64_t{-4};
   const auto error = [&] {
     return error_text<FormatError>([&] { (void)quantization_schedule_from(section); });

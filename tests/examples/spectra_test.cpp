@@ -18,7 +18,6 @@
 
 using namespace qtape;
 using data::area_under_curve;
-using data::Fault;
 using data::generate_spectra;
 using data::Spectra;
 using data::SpectraSplit;
@@ -30,7 +29,7 @@ std::string digest(const Spectra& spectra) {
 }
 
 /// The mean of feature `index` over the samples with `fault`.
-double mean_of(const Spectra& spectra, Fault fault, int64_t index) {
+double mean_of(const Spectra& spectra, data::Fault fault, int64_t index) {
   double sum = 0;
   int64_t count = 0;
   for (int64_t i = 0; i < spectra.size(); ++i) {
@@ -92,32 +91,35 @@ TEST_CASE("spectra: values are in [0, 1], few at the ends, and samples differ") 
 TEST_CASE("spectra: every five anomalous samples hold each kind of fault once") {
   const SpectraSplit split = generate_spectra(5, 10, 10, 50);
   for (const Spectra& spectra : {split.train, split.normal}) {
-    CHECK(std::ranges::count(spectra.faults, Fault::None) == 10);
+    CHECK(std::ranges::count(spectra.faults, data::Fault::None) == 10);
   }
   for (size_t first = 0; first < 50; first += 5) {
-    std::vector<Fault> five(split.anomalous.faults.begin() + static_cast<int64_t>(first),
-                            split.anomalous.faults.begin() + static_cast<int64_t>(first) + 5);
+    std::vector<data::Fault> five(
+        split.anomalous.faults.begin() + static_cast<int64_t>(first),
+        split.anomalous.faults.begin() + static_cast<int64_t>(first) + 5);
     std::ranges::sort(five);
-    CHECK(five == std::vector{Fault::ExtraTone, Fault::MissingHarmonic, Fault::ShiftedHarmonic,
-                              Fault::Click, Fault::RaisedNoise});
+    CHECK(five == std::vector{data::Fault::ExtraTone, data::Fault::MissingHarmonic,
+                              data::Fault::ShiftedHarmonic, data::Fault::Click,
+                              data::Fault::RaisedNoise});
   }
 }
 
 TEST_CASE("spectra: each kind of fault shows where it should") {
   const SpectraSplit split = generate_spectra(6, 0, 1000, 5000);
   // The first harmonic, 330 Hz, lies in band 19 or 20; above band 90 there is noise alone.
-  const auto change = [&](Fault fault, int64_t first, int64_t last) {
+  const auto change = [&](data::Fault fault, int64_t first, int64_t last) {
     double sum = 0;
     for (int64_t band = first; band <= last; ++band) {
-      sum += mean_of(split.anomalous, fault, band) - mean_of(split.normal, Fault::None, band);
+      sum += mean_of(split.anomalous, fault, band) -
+             mean_of(split.normal, data::Fault::None, band);
     }
     return sum / static_cast<double>(last - first + 1);
   };
-  CHECK(change(Fault::MissingHarmonic, 18, 21) < -0.01);
-  CHECK(change(Fault::ExtraTone, 24, 27) > 0.005);
-  CHECK(change(Fault::Click, 100, 127) > 0.005);
-  CHECK(change(Fault::RaisedNoise, 95, 110) > 0.005);
-  CHECK(std::abs(change(Fault::ExtraTone, 100, 127)) < 0.003);
+  CHECK(change(data::Fault::MissingHarmonic, 18, 21) < -0.01);
+  CHECK(change(data::Fault::ExtraTone, 24, 27) > 0.005);
+  CHECK(change(data::Fault::Click, 100, 127) > 0.005);
+  CHECK(change(data::Fault::RaisedNoise, 95, 110) > 0.005);
+  CHECK(std::abs(change(data::Fault::ExtraTone, 100, 127)) < 0.003);
 }
 
 TEST_CASE("spectra: no samples are allowed, a negative count is an error") {

@@ -53,7 +53,7 @@ class Draw {
  private:
   template <class T>
   void variant(T& value) {
-    const uint64_t chosen = below(std::variant_size_v<T>);
+    const uint64_t chosen = below(alternatives<T>());
     uint64_t index = 0;
     for_each_alternative<T>([&]<class Alternative>() {
       if (index++ != chosen) return;
