@@ -20,7 +20,7 @@ inline constexpr int64_t copy_grain = int64_t{1} << 18;
 
 /// Shares that each thread has on average: a thread that the system takes away keeps back no
 /// more than one of them.
-inline constexpr int64_t shares_per_thread = 4;
+inline constexpr int64_t shares_per_thread = 2;
 
 /// Calls `share(context, i)` for each i in [0, count), in up to `threads` threads, the calling
 /// one among them. The others sleep when there is nothing to do, and whatever they have not
