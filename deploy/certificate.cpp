@@ -4,8 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
-
-#include "qtape/ops/core/integer_gemm.h"
+#include <limits>
 
 namespace qtape {
 namespace {
@@ -70,18 +69,45 @@ std::string margin(std::string_view what, int64_t bound, int64_t limit) {
 
 }  // namespace
 
-ProductPath exact_path(const Certificate& c) {
-  if (c.part_bound <= Certificate::s32_limit && (has_exact_int8() || c.exact_in_pairs())) {
-    return ProductPath::Int8;
+int64_t int8_sum_bound(const Certificate& c, const IntegerValue& x) {
+  int64_t bound = c.part_bound;
+  for (const Factors& part : parts_of(x)) {
+    if (!part.stored_signed) continue;
+    const int64_t most = std::max(part.high, -part.low);
+    if (most == 0) return std::numeric_limits<int64_t>::max();
+    // Neither the positive weights of an output nor the negative ones sum to more.
+    const int64_t weights = c.part_bound / most;
+    bound = std::max(bound, weights * (part.high + 128));
   }
+  return bound;
+}
+
+ProductPath exact_path(const Certificate& c, const IntegerValue& x, Int8Exactness int8) {
+  const auto is_exact_in_int8 = [&] {
+    switch (int8) {
+      case Int8Exactness::Always:
+        return true;
+      case Int8Exactness::Pairs:
+        return c.exact_in_pairs();
+      case Int8Exactness::PairsAnd24Bits:
+        return c.exact_in_pairs() && int8_sum_bound(c, x) <= Certificate::f32_limit;
+      case Int8Exactness::Never:
+        break;
+    }
+    return false;
+  };
+  if (c.part_bound <= Certificate::s32_limit && is_exact_in_int8()) return ProductPath::Int8;
   return c.exact_in_f32() ? ProductPath::F32 : ProductPath::Plain;
 }
 
-std::string explain_path(const Certificate& c) {
-  switch (exact_path(c)) {
+std::string explain_path(const Certificate& c, const IntegerValue& x, Int8Exactness int8) {
+  switch (exact_path(c, x, int8)) {
     case ProductPath::Int8:
-      if (has_exact_int8()) return fmt::format("int8, added in 32 bits by {}", int8_isa());
-      return fmt::format("int8 on {}, whose pairs in 16 bits are proven to fit", int8_isa());
+      if (int8 == Int8Exactness::Always) {
+        return fmt::format("int8, added in 32 bits by {}", int8_isa());
+      }
+      return fmt::format("int8 on {}, whose pairs in 16 bits{} are proven to fit", int8_isa(),
+                         int8 == Int8Exactness::Pairs ? "" : " and sums in 24");
     case ProductPath::F32:
       return fmt::format("f32 on codes, proven to fit 24 bits; int8 on {} would not be exact",
                          int8_isa());

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "qtape/deploy/integer_value.h"
+#include "qtape/ops/core/int8_exactness.h"
 
 namespace qtape {
 
@@ -52,11 +53,19 @@ template <>
 inline constexpr auto enum_names<ProductPath> =
     std::array<std::string_view, 3>{"int8", "f32", "plain"};
 
-/// The fastest path that is exact on this processor: Int8 where it adds in 32 bits or the
-/// certificate proves that pairs fit 16, F32 where the certificate proves 24 bits, else Plain.
-ProductPath exact_path(const Certificate& certificate);
+/// The fastest path that is exact for codes `x`, where `int8` tells how exact int8 is: Int8
+/// where it always is or the certificate proves what it needs, F32 where the certificate proves
+/// 24 bits, else Plain.
+ProductPath exact_path(const Certificate& certificate, const IntegerValue& x,
+                       Int8Exactness int8 = int8_exactness());
 /// Why that is: `int8, added in 32 bits by avx512_core_vnni`.
-std::string explain_path(const Certificate& certificate);
+std::string explain_path(const Certificate& certificate, const IntegerValue& x,
+                         Int8Exactness int8 = int8_exactness());
+
+/// What no sum of products, as int8 multiplies them, is further from 0 than: signed codes, or
+/// the signed part of 16-bit ones, with 128 added. Follows from `part_bound`; 2^63 - 1 where
+/// nothing does, for signed codes that are all 0.
+int64_t int8_sum_bound(const Certificate& certificate, const IntegerValue& x);
 
 /// `sums 1000 of 2147483647 (x2147483.6)` for each of the three, the factor being the margin.
 std::string to_string(const Certificate& certificate);

@@ -37,6 +37,7 @@ class Converter {
           "the model has no quantizers: train it with them, or insert and calibrate them");
     check_all(outputs);
     std::vector<NodeId> results;
+    results.reserve(outputs.size());
     for (NodeId id : outputs) results.push_back(output(id));
     program_.set_outputs(results);
     Conversion result{std::move(program_), {}};

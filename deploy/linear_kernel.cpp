@@ -63,7 +63,7 @@ class TiledProducts {
         n_(op.shape[0]),
         k_(op.shape[1]),
         rows_(n_ == 0 ? 0 : b.output.type.elements() / n_),
-        path_(b.path.value_or(exact_path(op.certificate))),
+        path_(b.path.value_or(exact_path(op.certificate, b.inputs[0]))),
         narrow_(sizeof(X) == 1 && b.output.type.dtype == DType::S32),
         threads_(b.threads),
         codes_(op.codes()) {

@@ -112,13 +112,17 @@ class ProgramLinter {
           fmt::format("sums can reach {}, beyond s32, and are taken in s64", c.sum_bound),
           "targets that sum in 32 bits overflow: use fewer bits or a shorter sum");
     }
-    if (c.exact_in_f32() || c.exact_in_pairs()) return;
+    if (c.exact_in_f32()) return;
     const bool int8 = c.part_bound <= Certificate::s32_limit;
+    const bool pairs = c.exact_in_pairs();
     add(Severity::Note,
-        fmt::format("sums of products can reach {}, beyond f32's 2^24, and pairs {}, beyond "
-                    "2^15: {}plain loops on all other processors",
-                    c.part_bound, c.pair_bound,
-                    int8 ? "int8 where it is added in 32 bits (AVX-512 VNNI), " : ""),
+        fmt::format("sums of products can reach {}, beyond f32's 2^24{}: {}plain loops on all "
+                    "other processors",
+                    c.part_bound,
+                    pairs ? "" : fmt::format(", and pairs {}, beyond 2^15", c.pair_bound),
+                    !int8   ? ""
+                    : pairs ? "int8 with VNNI, AVX-512 or oneDNN 2, "
+                            : "int8 where it is added in 32 bits (VNNI), "),
         "weights of fewer bits are fast everywhere");
   }
 

@@ -149,12 +149,14 @@ int64_t IntegerSession::integer(NodeId id, int64_t i) const {
 std::string IntegerSession::report() const {
   std::string text;
   for (int32_t i = 0; i < program_.size(); ++i) {
-    const auto* linear = std::get_if<integer::Linear>(&program_[NodeId{i}].op);
+    const IntegerNode& node = program_[NodeId{i}];
+    const auto* linear = std::get_if<integer::Linear>(&node.op);
     if (linear == nullptr) continue;
+    const IntegerValue& x = program_[node.operands[0]].value;
     text += fmt::format("{}: {}\n", program_.name(NodeId{i}),
                         options_.reference ? "reference loops"
                         : options_.path    ? std::string(to_string_view(*options_.path))
-                                           : explain_path(linear->certificate));
+                                           : explain_path(linear->certificate, x));
   }
   return text;
 }

@@ -103,7 +103,7 @@ int32_t ExactRequantization::steps(const Part& part, int64_t i, size_t channel) 
 
 void ExactRequantization::run_part(const Part& part, const QParams<float>& q, float* codes,
                                    float* y) const {
-  const auto [low, high] = clamped_limits(part.low, part.high, q, grid_);
+  const CodeLimits limits = clamped_limits(part.low, part.high, q, grid_);
   const auto zero_point = static_cast<int64_t>(q.zero_point);
   parallel_for(threads_, part.elements, 16, requantize_grain, [&](int64_t begin, int64_t end) {
     const size_t channels = std::max<size_t>(1, part.multipliers.size());
@@ -111,7 +111,8 @@ void ExactRequantization::run_part(const Part& part, const QParams<float>& q, fl
     int64_t column = begin % part.width;
     int64_t to = begin / part.width * part.stride + part.offset + column;
     for (int64_t i = begin; i < end; ++i) {
-      const int64_t code = std::clamp<int64_t>(steps(part, i, channel) + zero_point, low, high);
+      const int64_t code =
+          std::clamp<int64_t>(steps(part, i, channel) + zero_point, limits.q_min, limits.q_max);
       const auto centered = static_cast<float>(code - zero_point);
       codes[to] = centered;
       y[to] = centered * q.scale;

@@ -72,6 +72,7 @@ std::vector<NodeId> read_ids(const JsonPlace& place) {
   std::vector<int32_t> indices;
   read_json(place, indices);
   std::vector<NodeId> ids;
+  ids.reserve(indices.size());
   for (int32_t index : indices) ids.push_back(NodeId{index});
   return ids;
 }

@@ -23,7 +23,7 @@ double area_under_curve(std::span<const double> normal, std::span<const double> 
   // Twice the count of pairs: integers, so that no order of summation shows.
   uint64_t twice = 0;
   for (const double score : anomalous) {
-    const auto [first, last] = std::ranges::equal_range(sorted, score);
+    const auto [first, last] = std::equal_range(sorted.begin(), sorted.end(), score);
     twice += static_cast<uint64_t>((first - sorted.begin()) + (last - sorted.begin()));
   }
   return static_cast<double>(twice) / 2.0 /

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <ranges>
+#include <numeric>
 
 #include "qtape/calibrate/calibration.h"
 #include "qtape/examples/data/batches.h"
@@ -145,8 +145,9 @@ TrainedModel calibrate_float(const Settings& settings, const data::SpectraSplit&
             {.outputs = {model.network.reconstruction}, .threads = threads});
   const BatchSource batches = [&](Tape& filled, int64_t index) {
     if ((index + 1) * rows > samples) return false;
-    fill(data.train, std::views::iota(index * rows, (index + 1) * rows),
-         filled.input<float>(model.network.x));
+    std::vector<int64_t> batch(static_cast<size_t>(rows));
+    std::iota(batch.begin(), batch.end(), index * rows);
+    fill(data.train, batch, filled.input<float>(model.network.x));
     return true;
   };
   if (settings.observer == "search") {

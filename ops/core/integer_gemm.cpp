@@ -62,41 +62,7 @@ memory::desc matrix(int64_t rows, int64_t columns, memory::data_type type, int64
   return {{rows, columns}, type, memory::dims{row_stride, column_stride}};
 }
 
-dnnl_cpu_isa_t effective_isa() { return dnnl_get_effective_cpu_isa(); }
-
 }  // namespace
-
-bool has_exact_int8() {
-  // Each instruction set's value has the bits of those that it contains.
-  return (effective_isa() & dnnl_cpu_isa_avx512_core_vnni) == dnnl_cpu_isa_avx512_core_vnni;
-}
-
-std::string_view int8_isa() {
-  switch (effective_isa()) {
-    case dnnl_cpu_isa_sse41:
-      return "sse41";
-    case dnnl_cpu_isa_avx:
-      return "avx";
-    case dnnl_cpu_isa_avx2:
-      return "avx2";
-    case dnnl_cpu_isa_avx2_vnni:
-      return "avx2_vnni";
-    case dnnl_cpu_isa_avx512_core:
-      return "avx512_core";
-    case dnnl_cpu_isa_avx512_core_vnni:
-      return "avx512_core_vnni";
-    case dnnl_cpu_isa_avx512_core_bf16:
-      return "avx512_core_bf16";
-#if DNNL_VERSION_MAJOR >= 3
-    case dnnl_cpu_isa_avx512_core_fp16:
-      return "avx512_core_fp16";
-#endif
-    case dnnl_cpu_isa_avx512_core_amx:
-      return "avx512_core_amx";
-    default:
-      return "unknown";
-  }
-}
 
 struct Int8Run::State {
   int64_t rows = 0;

@@ -3,23 +3,11 @@
 
 #include <cstdint>
 #include <memory>
-#include <string_view>
 #include <utility>
 
 #include "qtape/ops/core/types.h"
 
 namespace qtape {
-
-/// Whether oneDNN's int8 products on this processor, as capped by DNNL_MAX_CPU_ISA or
-/// ONEDNN_MAX_CPU_ISA, sum in s32 throughout: AVX-512 VNNI and later. Anything else counts as
-/// no, AVX2 with VNNI too, which is untested. AVX2 and AVX-512 without VNNI first sum pairs of
-/// products in 16 bits, with saturation: exact only while 255 (|w[2i]| + |w[2i + 1]|) < 2^15
-/// for any two weights of a row, so for |w| <= 64.
-bool has_exact_int8();
-
-/// The instruction set of oneDNN's int8 products, for reports: "avx512_core_vnni". "unknown"
-/// for one without a name here.
-std::string_view int8_isa();
 
 /// A product bound to its operands by Int8Product::bind. Copies share buffers: one that runs in
 /// two threads at a time must have been bound twice. Outlives its product.
@@ -41,7 +29,9 @@ class Int8Run {
 };
 
 /// acc [rows, n] = x [rows, k] w^T, all dense row-major; x u8 or s8, w s8 [n, k], acc s32. Sums
-/// are exact where has_exact_int8() and they fit s32, whatever the order of their terms.
+/// are exact where they fit s32 and int8_exactness() says so, whatever the order of their
+/// terms. Codes in s8 are multiplied as u8, 128 added, and this is what pairs and 24 bits are
+/// about.
 class Int8Product {
  public:
   /// `w` is read by bind and must stay as it is until the last one. Throws GraphError for a

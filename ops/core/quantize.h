@@ -205,8 +205,8 @@ QParams<T> qparams_of(const ValueRange<T>& range, const Grid& grid) {
   }
   // Without branches: this is vectorised.
   const bool some = range.min <= range.max;
-  const T min = some & (range.min < T(0)) ? range.min : T(0);
-  const T max = some & (range.max > T(0)) ? range.max : T(0);
+  const T min = (some & (range.min < T(0))) ? range.min : T(0);
+  const T max = (some & (range.max > T(0))) ? range.max : T(0);
   const T span = static_cast<T>(q_max - q_min);
   const T whole = (max - min) / span;
   const T halves = max / span - min / span;

@@ -135,8 +135,8 @@ inline void quantize_block(const typename V::Element* x, typename V::Element* y,
     const ElementGrid<typename V::T> grid = cursor.grid;
     const auto grid_at = [&](int) { return grid; };
     const int64_t end = std::min<int64_t>(n, k * lanes + cursor.left);
-    cursor.left -= end - k * lanes;
-    for (; (k + 1) * lanes <= end; ++k) {
+    cursor.left -= end - int64_t{k} * lanes;
+    for (; (k + int64_t{1}) * lanes <= end; ++k) {
       prefetch_row(x + k * lanes, y + k * lanes);
       quantize_row<V>(x + k * lanes, y + k * lanes, bits, k, lanes, r, grid_at);
     }
@@ -359,10 +359,10 @@ auto select_version() {
           int k = 0;
           QTAPE_INDEPENDENT
           for (; k < rows; ++k) {
-            const int64_t at = i + k * lanes;
+            const int64_t at = i + int64_t{k} * lanes;
             select_row<S, accumulate>(dy + at, dx + at, bits, k, lanes);
           }
-          const int64_t at = i + k * lanes;
+          const int64_t at = i + int64_t{k} * lanes;
           const int rest = static_cast<int>(std::min<int64_t>(block, n - i)) - k * lanes;
           if (rest > 0) select_row<S, accumulate>(dy + at, dx + at, bits, k, rest);
         }

@@ -10,7 +10,7 @@ namespace {
 template <class T>
 inline T blend(bool cold, T decay, T old, T current) {
   const T mixed = decay * old + (T(1) - decay) * current;
-  return cold | (decay == T(0)) ? current : mixed;
+  return (cold | (decay == T(0))) ? current : mixed;
 }
 
 template <class T, StateKind kind, Scheme scheme, bool half_even>
@@ -30,14 +30,14 @@ SettleLoop<T> settle_version() {
         const T max = blend(cold, s.decay, old_max, range.max);
         s.first[c] = s.observe ? min : old_min;
         s.second[c] = s.observe ? max : old_max;
-        range.min = cold | s.observe ? min : old_min;
-        range.max = cold | s.observe ? max : old_max;
+        range.min = (cold | s.observe) ? min : old_min;
+        range.max = (cold | s.observe) ? max : old_max;
       }
       QParams<T> q = qparams_of(range, s.grid);
       if constexpr (kind == StateKind::Scale) {
         const bool cold = !is_usable_scale(s.first[c]);
         const T blended = blend(cold, s.decay, s.first[c], q.scale);
-        q.scale = cold | s.observe ? blended : s.first[c];
+        q.scale = (cold | s.observe) ? blended : s.first[c];
         s.first[c] = s.observe ? blended : s.first[c];
       }
       s.scale[c] = q.scale;

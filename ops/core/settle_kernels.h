@@ -18,7 +18,9 @@ enum class StateKind : uint8_t {
 /// Whether `scale` can be divided by: positive and normal, and so not a state's 0.
 template <class T>
 bool is_usable_scale(T scale) {
-  return (scale >= std::numeric_limits<T>::min()) & (scale <= std::numeric_limits<T>::max());
+  constexpr T least = std::numeric_limits<T>::min();
+  constexpr T most = std::numeric_limits<T>::max();
+  return (scale >= least) & (scale <= most);
 }
 
 /// Whether an observation can have left this range: finite, in order and not the 0 of a state.
@@ -26,7 +28,8 @@ template <class T>
 bool is_usable_range(T min, T max) {
   const T larger = std::fabs(min) > std::fabs(max) ? std::fabs(min) : std::fabs(max);
   const T judged = min <= max ? larger : T(0);
-  return (judged > T(0)) & (judged <= std::numeric_limits<T>::max());
+  constexpr T most = std::numeric_limits<T>::max();
+  return (judged > T(0)) & (judged <= most);
 }
 
 /// Channels to settle. Pointers begin at the first of them.

@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <vector>
 
-#include "qtape/ops/core/integer_gemm.h"
 #include "qtape/ops/core/random.h"
 
 using namespace qtape;
@@ -65,6 +64,7 @@ struct Found {
   int64_t sum = 0;
   int64_t part = 0;
   int64_t pair = 0;
+  int64_t int8 = 0;  // of products as a processor multiplies them
 };
 
 void grow(int64_t& most, int64_t v) { most = std::max(most, std::abs(v)); }
@@ -87,6 +87,20 @@ void note_sums(const Layer& l, const std::vector<int64_t>& x, size_t c, Found& f
   }
   grow(found.sum, offset);
   grow(found.sum, sum + offset);
+}
+
+/// Sums of those products that are above 0, and of those below.
+void note_int8_sums(const Layer& l, const std::vector<int64_t>& x, size_t c, Found& found) {
+  std::vector<int64_t> above(2), below(2);  // by part
+  for (size_t i = 0; i < x.size(); ++i) {
+    const int64_t w = l.weights[c * x.size() + i];
+    const auto parts = factors(x[i], l.x.type.dtype);
+    for (size_t p = 0; p < parts.size(); ++p) (w > 0 ? above : below)[p] += w * parts[p];
+  }
+  for (size_t p = 0; p < 2; ++p) {
+    grow(found.int8, above[p]);
+    grow(found.int8, below[p]);
+  }
 }
 
 void note_pairs(const Layer& l, const std::vector<int64_t>& x, size_t c, Found& found) {
@@ -118,6 +132,7 @@ void check_layer(const Layer& l) {
       high = std::max(high, sum);
       note_sums(l, x, at, found);
       note_pairs(l, x, at, found);
+      note_int8_sums(l, x, at, found);
     });
     const SumRange range = sum_range(w, b, l.x);
     CHECK(range.low == low);
@@ -126,6 +141,7 @@ void check_layer(const Layer& l) {
   CHECK(found.sum <= c.sum_bound);
   CHECK(found.part <= c.part_bound);
   CHECK(found.pair <= c.pair_bound);
+  CHECK(found.int8 <= int8_sum_bound(c, l.x));
 }
 
 }  // namespace
@@ -191,15 +207,40 @@ TEST_CASE("certificate: bounds of full ranges") {
   CHECK(with(DType::U8, 0, 255, 255).sum_bound == 255 * 255 + 255 * 1 - 255 * 1);
 }
 
+TEST_CASE("certificate: bounds of sums as int8 multiplies") {
+  const Certificate c{1 << 20, 1000, 1000};
+  CHECK(int8_sum_bound(c, codes(DType::U8, 0, 255, 7)) == 1000);
+  CHECK(int8_sum_bound(c, codes(DType::U16, 0, 65535, 0)) == 1000);
+  CHECK(int8_sum_bound(c, codes(DType::S8, -128, 127, 0)) == 1000 / 128 * 255);
+  CHECK(int8_sum_bound(c, codes(DType::S8, -7, 5, 0)) == 1000 / 7 * 133);
+  CHECK(int8_sum_bound(c, codes(DType::S8, 3, 5, 0)) == 1000 / 5 * 133);
+  CHECK(int8_sum_bound(c, codes(DType::S16, -256, 256, 0)) == 1000 * 129);
+  CHECK(int8_sum_bound(c, codes(DType::S8, 0, 0, 0)) == INT64_MAX);
+}
+
 TEST_CASE("certificate: the fastest path that is exact") {
-  const Certificate small{1000, 1000, 1000};
-  CHECK(exact_path(small) == ProductPath::Int8);
-  const Certificate pairs{100000, 100000, 40000};
-  CHECK(exact_path(pairs) == (has_exact_int8() ? ProductPath::Int8 : ProductPath::F32));
-  const Certificate large{int64_t{1} << 25, int64_t{1} << 25, 40000};
-  CHECK(exact_path(large) == (has_exact_int8() ? ProductPath::Int8 : ProductPath::Plain));
+  using enum ProductPath;
+  const IntegerValue u8 = codes(DType::U8, 0, 255, 0);
+  const IntegerValue s8 = codes(DType::S8, -127, 127, 0);
+  // Always, Pairs, PairsAnd24Bits, Never.
+  const auto paths = [&](const Certificate& c, const IntegerValue& x) {
+    std::vector<ProductPath> found;
+    for (int i = 0; i < 4; ++i) found.push_back(exact_path(c, x, Int8Exactness(i)));
+    CHECK(exact_path(c, x) == found[static_cast<size_t>(int8_exactness())]);
+    return found;
+  };
+  using Paths = std::vector<ProductPath>;
+  CHECK(paths({1000, 1000, 1000}, u8) == Paths{Int8, Int8, Int8, F32});
+  CHECK(paths({100000, 100000, 40000}, u8) == Paths{Int8, F32, F32, F32});
+  const int64_t f32 = Certificate::f32_limit;
+  CHECK(paths({f32, f32, 32767}, u8) == Paths{Int8, Int8, Int8, F32});
+  CHECK(paths({f32, f32 + 1, 32767}, u8) == Paths{Int8, Int8, Plain, Plain});
+  CHECK(paths({f32, f32 + 1, 32768}, u8) == Paths{Int8, Plain, Plain, Plain});
+  // 128 is added to signed codes, and their sums reach 2^24 earlier.
+  CHECK(paths({f32, f32 / 255 * 127, 32767}, s8) == Paths{Int8, Int8, Int8, F32});
+  CHECK(paths({f32, f32 / 255 * 127 + 127, 32767}, s8) == Paths{Int8, Int8, F32, F32});
   const Certificate huge{int64_t{1} << 40, int64_t{1} << 31, 100};
-  CHECK(exact_path(huge) == ProductPath::Plain);
+  CHECK(paths(huge, u8) == Paths{Plain, Plain, Plain, Plain});
   CHECK(!huge.fits_s32());
   const Certificate last{Certificate::s32_limit, Certificate::f32_limit,
                          Certificate::s16_limit};
@@ -212,16 +253,20 @@ TEST_CASE("certificate: texts") {
   CHECK(to_string(Certificate{1000, 500, 0}) ==
         "sums 1000 of 2147483647 (x2.15e+06), parts 500 of 16777215 (x3.36e+04), pairs 0 of "
         "32767");
+  const IntegerValue x = codes(DType::U8, 0, 255, 0);
   const std::string isa(int8_isa());
-  const bool exact = has_exact_int8();
-  CHECK(explain_path({1, 1, 1}) ==
-        (exact ? "int8, added in 32 bits by " + isa
-               : "int8 on " + isa + ", whose pairs in 16 bits are proven to fit"));
-  CHECK(explain_path({1, 1, 40000}) ==
-        (exact
-             ? "int8, added in 32 bits by " + isa
-             : "f32 on codes, proven to fit 24 bits; int8 on " + isa + " would not be exact"));
+  const auto text = [&](int64_t bound, Int8Exactness int8) {
+    return explain_path({bound, bound, bound}, x, int8);
+  };
+  CHECK(text(1, Int8Exactness::Always) == "int8, added in 32 bits by " + isa);
+  CHECK(text(1, Int8Exactness::Pairs) ==
+        "int8 on " + isa + ", whose pairs in 16 bits are proven to fit");
+  CHECK(text(1, Int8Exactness::PairsAnd24Bits) ==
+        "int8 on " + isa + ", whose pairs in 16 bits and sums in 24 are proven to fit");
+  CHECK(text(40000, Int8Exactness::Pairs) ==
+        "f32 on codes, proven to fit 24 bits; int8 on " + isa + " would not be exact");
   const int64_t huge = int64_t{1} << 40;
-  CHECK(explain_path({huge, huge, huge}) ==
+  CHECK(text(huge, Int8Exactness::Always) ==
         "plain loops; neither int8 on " + isa + " nor f32 would be exact");
+  CHECK(explain_path({1, 1, 1}, x) == text(1, int8_exactness()));
 }

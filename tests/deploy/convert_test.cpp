@@ -23,8 +23,10 @@ const FakeQuantize each{.axis = 0};
 /// A net under construction.
 struct Net {
   Graph graph;
-  NodeId x = graph.add(Input{.shape = {3, 6}}, {}, "x");
+  NodeId x;
 
+  explicit Net(const Shape& shape = {3, 6}, const std::string& label = "x")
+      : x(graph.add(Input{.shape = shape}, {}, label)) {}
   NodeId add(Op op, std::initializer_list<NodeId> operands) {
     return graph.add(std::move(op), operands);
   }
@@ -151,7 +153,9 @@ TEST_CASE("convert: sums of 9-bit codes are shifted alike whatever range a Relu 
 }
 
 TEST_CASE("convert: a layer of no inputs gives its biases, and one of no outputs nothing") {
-  for (const auto& [k, n] : {std::pair(0, 4), std::pair(4, 0)}) {
+  for (const auto& extents : {std::pair(0, 4), std::pair(4, 0)}) {
+    const int k = extents.first;
+    const int n = extents.second;
     Graph graph;
     const FakeQuantize fixed{.scale_mode = Fixed{}};
     const NodeId x = graph.add(Input{.shape = {3, k}}, {}, "x");
@@ -233,7 +237,7 @@ namespace {
 
 /// x [3, 2] through weights {1, 2; -1, 3} of scale 1.
 struct ByHand {
-  Net net{.x = net.graph.add(Input{.shape = {3, 2}}, {}, "v")};
+  Net net{{3, 2}, "v"};
   FakeQuantize fixed{.scale_mode = Fixed{}};
   NodeId a, w, y;
 

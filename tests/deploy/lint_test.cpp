@@ -185,10 +185,16 @@ TEST_CASE("lint: sums and storage") {
         "warning: fc: sums can reach 2497145400, beyond s32, and are taken in s64; targets "
         "that sum in 32 bits overflow: use fewer bits or a shorter sum\n"
         "note: fc: sums of products can reach 19431000, beyond f32's 2^24, and pairs 64770, "
-        "beyond 2^15: int8 where it is added in 32 bits (AVX-512 VNNI), plain loops on all "
-        "other processors; weights of fewer bits are fast everywhere\n"
+        "beyond 2^15: int8 where it is added in 32 bits (VNNI), plain loops on all other "
+        "processors; weights of fewer bits are fast everywhere\n"
         "note: fc: input has more than 8 bits: every product is taken twice; quantize it to 8 "
         "bits where accuracy allows\n");
+  Layer long_sums{.x_scale = 0.0142, .inputs = 2200};
+  long_sums.weights.assign(6600, 0.63f);
+  CHECK(lint_text(long_sums) ==
+        "note: fc: sums of products can reach 17602200, beyond f32's 2^24: int8 with VNNI, "
+        "AVX-512 or oneDNN 2, plain loops on all other processors; weights of fewer bits are "
+        "fast everywhere\n");
   CHECK(lint_text(Layer{.weights = {0.07f, 0.03f, -0.05f, 0.06f, 0.01f, -0.08f},
                         .biases = {0, 0, 0}}) ==
         "note: fc: weights have the codes -8..7, which fit 4 bits, and are stored in 8; give "

@@ -7,7 +7,7 @@
 #include "qtape/deploy/convert.h"
 #include "qtape/engine/layers.h"
 #include "qtape/engine/quantizers.h"
-#include "qtape/ops/core/integer_gemm.h"
+#include "qtape/ops/core/int8_exactness.h"
 #include "qtape/ops/core/random.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/integer_nets.h"
@@ -19,13 +19,16 @@ namespace {
 
 const FakeQuantize fixed{.range = CodeRange::Full, .scale_mode = Fixed{}};
 
-/// A layer of weights at the upper end, on codes of `input`, behind a Relu where `positive`.
+/// A layer of weights from `most` down, on codes of `input`, behind a Relu where `positive`.
 struct FullRange {
   Graph graph;
   NodeId y;
+  int most;
 
-  FullRange(const FakeQuantize& input, bool positive) {
-    NodeId x = graph.add(Input{.shape = {16, 256}}, {}, "x");
+  FullRange(const FakeQuantize& input, bool positive, int64_t terms = 256,
+            int most_weight = 127)
+      : most(most_weight) {
+    NodeId x = graph.add(Input{.shape = {16, terms}}, {}, "x");
     x = add_quantizer(graph, x, input, "a");
     if (positive) x = graph.add(Relu{}, {x});
     y = linear(graph, x, {.out = 32, .weight_quantizer = fixed, .bias = false, .label = "fc"});
@@ -36,7 +39,8 @@ struct FullRange {
     Parameters p(graph, 1);
     const Random random(1, 1);
     const auto w = p.at("fc.weight").values<float>();
-    for (size_t i = 0; i < w.size(); ++i) w[i] = static_cast<float>(127 - random.below(i, 3));
+    for (size_t i = 0; i < w.size(); ++i)
+      w[i] = static_cast<float>(most - static_cast<int>(random.below(i, 3)));
     set_qparams(graph, p, graph.at("a.quantized"), 1);
     set_qparams(graph, p, graph.at("fc.weight.quantized"), 1);
     return p;
@@ -56,8 +60,6 @@ struct FullRange {
 
 const FakeQuantize u8{.range = CodeRange::Unsigned, .scale_mode = Fixed{}};
 
-bool saturates() { return int8_isa() == "avx2" || int8_isa() == "avx512_core"; }
-
 }  // namespace
 
 TEST_CASE("session: the automatic choice is exact where int8 in 16-bit pairs is not") {
@@ -66,12 +68,23 @@ TEST_CASE("session: the automatic choice is exact where int8 in 16-bit pairs is 
       const FullRange net(input, positive);
       CAPTURE(positive);
       CAPTURE(int8_isa());
+      const bool exact = int8_exactness() == Int8Exactness::Always;
       CHECK(net.mismatches(std::nullopt) == 0);
       CHECK(net.mismatches(ProductPath::Plain) == 0);
       CHECK(net.mismatches(ProductPath::F32) == 0);
-      if (has_exact_int8()) CHECK(net.mismatches(ProductPath::Int8) == 0);
-      if (saturates()) CHECK(net.mismatches(ProductPath::Int8) > 0);
+      CHECK((net.mismatches(ProductPath::Int8) == 0) == exact);
     }
+  }
+}
+
+TEST_CASE("session: the automatic choice is exact where int8 sums go through f32") {
+  // No pairs leave 16 bits; all sums reach 2^24, those of s8 codes with 128 added to each.
+  for (const FakeQuantize& input : {u8, fixed, u8.with(&FakeQuantize::bits, 16)}) {
+    const FullRange net(input, false, 1200, 64);
+    CAPTURE(int8_isa());
+    const bool exact = int8_exactness() <= Int8Exactness::Pairs;
+    CHECK(net.mismatches(std::nullopt) == 0);
+    CHECK((net.mismatches(ProductPath::Int8) == 0) == exact);
   }
 }
 
@@ -83,7 +96,8 @@ TEST_CASE("session: a report tells how each layer multiplies") {
     return IntegerSession(program, options).report();
   };
   const auto& certificate = std::get<integer::Linear>(program[program.at("fc")].op).certificate;
-  CHECK(report({}) == "fc: " + explain_path(certificate) + "\n");
+  CHECK(report({}) ==
+        "fc: " + explain_path(certificate, program[program.at("a.quantized")].value) + "\n");
   CHECK(report({.reference = true}) == "fc: reference loops\n");
   CHECK(report({.path = ProductPath::Plain}) == "fc: plain\n");
 }

@@ -189,7 +189,9 @@ TEST_CASE("slice: values and gradients") {
       {{}, {0, 3}},
       {{.axis = 1, .begin = 1}, {0, 3}},
       {{.begin = 1}, {3, 0}}};
-  for (const auto& [op, shape] : table) {
+  for (const auto& entry : table) {
+    const Slice& op = entry.first;
+    const Shape& shape = entry.second;
     CAPTURE(to_string(shape));
     CAPTURE(op.begin);
     check_case<Slice>({op, {shape}, slice_reference});

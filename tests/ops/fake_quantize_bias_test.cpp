@@ -173,8 +173,10 @@ TEST_CASE("bias: ties, huge and tiny numbers in the op itself") {
                                       -0.1875,  0.3,       1e30,         -3e8,   1e-30,
                                       infinity, -infinity, not_a_number, 5e-324};
   const auto check = [&]<class T>(T) {
-    for (const auto& [s_x, s_w] : std::vector<std::pair<double, double>>{
+    for (const auto& scales : std::vector<std::pair<double, double>>{
              {0.5, 0.25}, {0.1, 0.3}, {1e-12, 1e-12}, {2e-38, 2e-38}, {1e30, 1e4}}) {
+      const double s_x = scales.first;
+      const double s_w = scales.second;
       const std::vector<T> y = rounded<T>(biases, s_x, s_w);
       for (size_t i = 0; i < y.size(); ++i) {
         const T expected =

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <cmath>
 #include <limits>
 #include <tuple>
@@ -190,8 +191,11 @@ TEST_CASE("requantize: the sum of two codes, as TFLite adds, and to within a ste
   const Random random(7, 7);
   for (bool wide : {false, true}) {
     const int64_t most = wide ? 65535 : 255;
-    for (auto [s_a, s_b, s_y] : std::vector<std::tuple<double, double, double>>{
+    for (const std::array<double, 3>& scales : std::vector<std::array<double, 3>>{
              {0.01, 0.01, 0.02}, {0.003, 0.9, 0.7}, {1.0, 0x1p-9, 1.5}, {1e-12, 1, 1}}) {
+      const double s_a = scales[0];
+      const double s_b = scales[1];
+      const double s_y = scales[2];
       const AddMultiplier m = add_multiplier_of(s_a, s_b, s_y, wide);
       int wrong = 0;
       for (uint64_t i = 0; i < 2000; ++i) {

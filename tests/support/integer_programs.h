@@ -21,7 +21,9 @@ inline IntegerProgram small_program() {
   linear.bias = Tensor::of<int32_t>({2}, bias);
   linear.certificate = certify(weights, 2, 3, bias, program[q].value);
   const NodeId fc = program.add(linear, {q}, "fc");
-  const NodeId y = program.add(integer::Dequantize{.low = 0}, {fc}, "y");
+  integer::Dequantize relu;
+  relu.low = 0;
+  const NodeId y = program.add(relu, {fc}, "y");
   program.set_outputs({y});
   return program;
 }
