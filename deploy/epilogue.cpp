@@ -66,10 +66,10 @@ Epilogue epilogue(const integer::Linear& op, const IntegerBinding& linear,
                 int64_t row, int64_t rows, const int32_t* products) {
               loop(products, y + row * n, rows, &table.narrow, &codes);
             },
-            [table, codes, n, y, profile = b.profile](int64_t row, int64_t rows,
-                                                      const int64_t* products) {
+            [table, codes, n, y, profile = b.profile, accumulator = linear.output.accumulator](
+                int64_t row, int64_t rows, const int64_t* products) {
               requantize_wide(products, table.offsets.data(), y + row * n, rows, table.narrow,
-                              codes, profile);
+                              codes, profile, accumulator);
             }};
   });
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "qtape/ops/core/fields.h"
+#include "qtape/ops/core/requantize.h"
 #include "qtape/ops/core/types.h"
 
 namespace qtape {
@@ -20,6 +21,8 @@ struct IntegerValue {
   /// Codes and sums: the range that no value leaves.
   int64_t low = 0;
   int64_t high = 0;
+  /// Sums: as what Single and Double requantize them.
+  Accumulator accumulator = Accumulator::S32;
 
   bool is_codes() const;
   bool is_sums() const { return type.dtype == DType::S32 || type.dtype == DType::S64; }

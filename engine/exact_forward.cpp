@@ -179,6 +179,7 @@ Kernel ExactForward::linear(NodeId id, const MatMul& op, Kernel kernel, const Bi
   const int64_t n = op.transpose_b ? stored[0] : stored[1];
   const int64_t k = op.transpose_b ? stored[1] : stored[0];
   value.scales.resize(static_cast<size_t>(n));
+  value.wide = x.value->wide;
   auto product = std::make_shared<ExactProduct>(
       ExactProduct::Extents{n == 0 ? 0 : b.output.elements() / n, n, k, op.transpose_b},
       x.value->code(), x.value->limit, scales, b.operand<const float>(1), threads_);
@@ -215,6 +216,7 @@ Kernel ExactForward::bias(NodeId id, Kernel kernel, const Binding& b, const Look
   const ExactValue& input = *operand(graph_[product].operands[0], lookup).value;
   const int64_t n = b.output.shape[-1];
   value.scales.resize(static_cast<size_t>(n));
+  value.wide = x.value->wide;
   const auto* bias = reinterpret_cast<const float*>(lookup.value(bias_leaf(graph_, id)));
   auto codes = std::make_shared<std::vector<int64_t>>(static_cast<size_t>(n));
   return [x, &value, &input, weight, bias, codes, n, kernel = std::move(kernel),

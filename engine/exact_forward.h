@@ -32,7 +32,8 @@ struct ExactValue {
       scales;  ///< Codes: one; Sums: one, or one for each index of the last axis
   /// Largest |q - zp| that the grid allows.
   int64_t limit = 0;
-  bool wide = false;  ///< Codes: stored in 16 bits
+  /// Codes: stored in 16 bits; Sums: of products of such codes, which targets take in s64.
+  bool wide = false;
 
   float* code() const { return reinterpret_cast<float*>(codes.data()); }
 };

@@ -92,7 +92,7 @@ int32_t ExactRequantization::steps(const Part& part, int64_t i, size_t channel) 
   switch (part.kind) {
     case IntegerKind::Sums:
       return requantize(part.a->sums[static_cast<size_t>(i)], part.multipliers[channel],
-                        profile_);
+                        profile_, part.a->wide ? Accumulator::S64 : Accumulator::S32);
     case IntegerKind::Blend:
       return requantize_sum(static_cast<int32_t>(part.a->code()[i]),
                             static_cast<int32_t>(part.b->code()[i]), part.sum, profile_);

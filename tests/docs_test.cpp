@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "qtape/deploy/reference.h"
 #include "qtape/engine/files.h"
 #include "qtape/engine/reference.h"
 
@@ -16,6 +17,11 @@ std::string source(const std::string& path) {
 
 TEST_CASE("docs: ops.md is what the ops declare; rewrite it with ops_reference") {
   CHECK(source("docs/ops.md") == qtape::ops_reference());
+}
+
+TEST_CASE("docs: integer-program.md has the tables that program_reference writes") {
+  const std::string page = source("docs/integer-program.md");
+  CHECK(page == qtape::with_program_reference(page));
 }
 
 TEST_CASE("docs: the README shows the programs that are compiled and run") {

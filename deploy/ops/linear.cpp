@@ -87,7 +87,10 @@ IntegerValue Linear::infer(IntegerInputs inputs) const {
   check(proven == certificate,
         "the certificate does not hold: it says {}, the weights prove {}",
         to_string(certificate), to_string(proven));
-  IntegerValue y{{certificate.fits_s32() ? DType::S32 : DType::S64, outer.with(-1, n)}};
+  const bool wide = size_of(x.type.dtype) > 1;
+  const DType dtype = certificate.fits_s32() && !wide ? DType::S32 : DType::S64;
+  IntegerValue y{{dtype, outer.with(-1, n)}};
+  y.accumulator = wide ? Accumulator::S64 : Accumulator::S32;
   for (float s : elements<float>(scales)) {
     y.scales.push_back(x.scales[0] * double{s});
     check(are_scales(y.scales.back(), 1), "sums need scales that are normal f32, got {}",

@@ -12,9 +12,10 @@ namespace qtape::integer {
 struct Linear {
   static constexpr std::string_view name = "Linear";
   static constexpr std::string_view doc =
-      "y[..., c] = sum over i of (x[..., i] - zp) w[c, i] + b[c], in s32 where the certificate "
-      "proves that it fits, else in s64. x codes [..., k], w [n, k]; y sums with scales s_x "
-      "s_w[c].";
+      "y[..., c] = sum over i of (x[..., i] - zp) w[c, i] + b[c], in s32 where x has 8 bits "
+      "and "
+      "the certificate proves that it fits, else in s64. x codes [..., k], w [n, k]; y sums "
+      "with scales s_x s_w[c].";
 
   Shape shape;  ///< [n, k]
   int bits = 8;

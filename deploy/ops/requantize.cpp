@@ -15,17 +15,19 @@ constexpr int64_t grain = 4096;
 struct Terms {
   std::vector<Multiplier> multipliers;  // by channel
   Profile profile;
+  Accumulator accumulator;
   int32_t zero;  // of x
   CodeGrid grid;
 
   Terms(const Requantize& op, const IntegerBinding& b)
       : multipliers(multipliers_of(b.inputs[0], op.grid.scale)),
         profile(b.profile),
+        accumulator(b.inputs[0].accumulator),
         zero(b.inputs[0].zero_point),
         grid(op.grid) {}
 
   int64_t code(int64_t x, size_t channel) const {
-    const int64_t steps = requantize(x - zero, multipliers[channel], profile);
+    const int64_t steps = requantize(x - zero, multipliers[channel], profile, accumulator);
     return std::clamp<int64_t>(steps + grid.zero_point, grid.low, grid.high);
   }
 };

@@ -44,17 +44,11 @@ int64_t multiply_shift(int64_t acc, int32_t mantissa, int32_t shift) {
   return (high + half) >> (shift - 31);
 }
 
-int32_t single(int64_t acc, const Multiplier& m) {
+/// floor(acc m 2^(exponent - 31) + 1/2).
+int64_t scaled(int64_t acc, int32_t mantissa, int32_t exponent) {
   // M >= 2^15 takes what lies outside of s32 there again.
-  const int64_t fitting = m.exponent > 15 ? saturated(acc) : acc;
-  return saturated(multiply_shift(fitting, m.mantissa, 31 - m.exponent));
-}
-
-/// The high half of 2 a m, rounded to nearest, ties up: gemmlowp, and ARM's VQRDMULH.
-int64_t doubling_high(int64_t a, int32_t mantissa) {
-  const int64_t product = a * mantissa;
-  const int64_t nudge = product >= 0 ? int64_t{1} << 30 : 1 - (int64_t{1} << 30);
-  return (product + nudge) / (int64_t{1} << 31);
+  const int64_t fitting = exponent > 15 ? saturated(acc) : acc;
+  return multiply_shift(fitting, mantissa, 31 - exponent);
 }
 
 /// v / 2^shift, ties away from zero.
@@ -64,11 +58,20 @@ int64_t rounding_shift(int64_t v, int32_t shift) {
   return (v >> shift) + ((v & mask) > threshold ? 1 : 0);
 }
 
-int32_t twice(int64_t acc, const Multiplier& m) {
+/// The high half of 2 acc 2^left m, ties up, as gemmlowp and ARM's VQRDMULH have it; then a
+/// shift right.
+int64_t twice(int64_t acc, const Multiplier& m) {
   const int32_t left = std::max(m.exponent, 0);
   const int32_t right = std::max(-m.exponent, 0);
-  const int64_t limited = saturated(int64_t{saturated(acc)} * (int64_t{1} << left));
-  return saturated(rounding_shift(doubling_high(limited, m.mantissa), right));
+  return rounding_shift(scaled(acc, m.mantissa, left), right);
+}
+
+/// floor(acc r 2^(exponent - 15) + 1/2): |acc r| < 2^62. Targets have exponents up to 7.
+int64_t reduced(int64_t acc, const Multiplier& m) {
+  const int64_t product = acc * reduced_mantissa(m);
+  const int32_t shift = 15 - m.exponent;
+  if (shift > 0) return (product + (int64_t{1} << (shift - 1))) >> shift;
+  return int64_t{saturated(product)} * (int64_t{1} << -shift);
 }
 
 bool is_normal_f32(double v) {
@@ -95,7 +98,7 @@ Multiplier multiplier_of(double sum_scale, double output_scale) {
                .output_scale = static_cast<float>(output_scale),
                .ratio = limited_f32(sum_scale / output_scale)};
   const double fraction = std::frexp(sum_scale / output_scale, &m.exponent);
-  auto mantissa = static_cast<int64_t>(std::nearbyint(std::ldexp(fraction, 31)));
+  auto mantissa = static_cast<int64_t>(std::round(std::ldexp(fraction, 31)));
   if (mantissa > s32_max) {
     mantissa /= 2;
     ++m.exponent;
@@ -109,12 +112,18 @@ Multiplier multiplier_of(double sum_scale, double output_scale) {
   return m;
 }
 
-int32_t requantize(int64_t acc, const Multiplier& m, Profile profile) {
+int32_t reduced_mantissa(const Multiplier& m) {
+  constexpr int32_t largest = (int32_t{1} << 15) - 1;
+  return m.mantissa < largest << 16 ? (m.mantissa + (1 << 15)) >> 16 : largest;
+}
+
+int32_t requantize(int64_t acc, const Multiplier& m, Profile profile, Accumulator accumulator) {
+  const bool wide = accumulator == Accumulator::S64;
   switch (profile) {
     case Profile::Single:
-      return single(acc, m);
+      return saturated(wide ? reduced(acc, m) : scaled(acc, m.mantissa, m.exponent));
     case Profile::Double:
-      return twice(acc, m);
+      return saturated(wide ? reduced(acc, m) : twice(acc, m));
     case Profile::Onnx:
       return rounded(static_cast<float>(acc) * m.sum_scale / m.output_scale);
     case Profile::Float:

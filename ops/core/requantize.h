@@ -8,17 +8,26 @@
 
 namespace qtape {
 
-/// How M acc is rounded to an integer, M = s_x s_w / s_y being the ratio of the grids.
+/// How M acc is rounded to an integer, M = s_x s_w / s_y being the ratio of the grids. Single
+/// and Double differ for sums that targets take in s32; see Accumulator for the others.
 enum class Profile : uint8_t {
   Float,   ///< half_even(float(acc) M): oneDNN, XNNPACK
   Single,  ///< (acc m + 2^(30 - sh)) >> (31 - sh) with M = m 2^(sh - 31): CMSIS-NN, one
            ///< rounding
-  Double,  ///< saturating doubling high product, then a rounding shift: TFLite Micro
+  Double,  ///< doubling high product, then a rounding shift: TFLite Micro
   Onnx     ///< half_even(float(acc) (s_x s_w) / s_y): QuantizeLinear behind DequantizeLinear
 };
 template <>
 inline constexpr auto enum_names<Profile> =
     std::array<std::string_view, 4>{"Float", "Single", "Double", "Onnx"};
+
+/// The type in which TFLite and CMSIS-NN accumulate, which follows from the type of the
+/// activations and not from how large a sum is.
+enum class Accumulator : uint8_t {
+  S32,  ///< products of codes stored in 8 bits, and codes themselves
+  S64   ///< products of codes stored in 16 bits, with biases of 64 bits. Single and Double are
+        ///< both (acc r + 2^(14 - sh)) >> (15 - sh), r being the mantissa in 16 bits
+};
 
 /// Two grids and their ratio M in the forms that profiles need.
 struct Multiplier {
@@ -43,9 +52,14 @@ bool are_scales(double sum_scale, double output_scale);
 /// sum but 0 to the end of its codes. Throws ArgumentError, naming both, unless are_scales.
 Multiplier multiplier_of(double sum_scale, double output_scale);
 
-/// round(M acc), limited to s32, as `profile` computes it; |acc| < largest_sum. With Double, as
-/// on its targets, a sum that leaves s32 when shifted left is limited before the product.
-int32_t requantize(int64_t acc, const Multiplier& multiplier, Profile profile);
+/// m in 16 bits, as the S64 accumulators of targets are multiplied: (m + 2^15) >> 16, at most
+/// 2^15 - 1.
+int32_t reduced_mantissa(const Multiplier& multiplier);
+
+/// round(M acc), limited to s32, as `profile` computes it; |acc| < largest_sum. Nothing else is
+/// limited on the way, however large `acc` is.
+int32_t requantize(int64_t acc, const Multiplier& multiplier, Profile profile,
+                   Accumulator accumulator = Accumulator::S32);
 
 /// From two codes of their own grids to their sum on a third. In integers, as TFLite and
 /// CMSIS-NN: both codes are shifted left, brought to a scale of twice the larger one of theirs,

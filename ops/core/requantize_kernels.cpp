@@ -162,13 +162,13 @@ RequantizeLoop<Code> requantize_loop(Profile profile) {
 template <class Code>
 void requantize_wide(const int64_t* acc, const int64_t* bias, Code* y, int64_t rows,
                      const RequantizeTable& table, const RequantizeCodes& codes,
-                     Profile profile) {
+                     Profile profile, Accumulator accumulator) {
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t c = 0; c < table.n; ++c) {
       const auto channel = static_cast<size_t>(c);
       const int64_t added = bias == nullptr ? 0 : bias[c];
-      const int64_t v =
-          requantize(acc[r * table.n + c] + added, multiplier_at(table, channel), profile);
+      const int64_t v = requantize(acc[r * table.n + c] + added, multiplier_at(table, channel),
+                                   profile, accumulator);
       y[r * table.n + c] =
           static_cast<Code>(std::clamp<int64_t>(v + codes.zero_point, codes.low, codes.high));
     }
@@ -196,12 +196,16 @@ template RequantizeLoop<uint16_t> requantize_loop<uint16_t>(Profile);
 template RequantizeLoop<int16_t> requantize_loop<int16_t>(Profile);
 
 template void requantize_wide(const int64_t*, const int64_t*, uint8_t*, int64_t,
-                              const RequantizeTable&, const RequantizeCodes&, Profile);
+                              const RequantizeTable&, const RequantizeCodes&, Profile,
+                              Accumulator);
 template void requantize_wide(const int64_t*, const int64_t*, int8_t*, int64_t,
-                              const RequantizeTable&, const RequantizeCodes&, Profile);
+                              const RequantizeTable&, const RequantizeCodes&, Profile,
+                              Accumulator);
 template void requantize_wide(const int64_t*, const int64_t*, uint16_t*, int64_t,
-                              const RequantizeTable&, const RequantizeCodes&, Profile);
+                              const RequantizeTable&, const RequantizeCodes&, Profile,
+                              Accumulator);
 template void requantize_wide(const int64_t*, const int64_t*, int16_t*, int64_t,
-                              const RequantizeTable&, const RequantizeCodes&, Profile);
+                              const RequantizeTable&, const RequantizeCodes&, Profile,
+                              Accumulator);
 
 }  // namespace qtape

@@ -36,7 +36,7 @@ struct RequantizeCodes {
 };
 
 /// y [rows, n] = clamp(requantize(acc [rows, n] + bias [n]) + zero_point, low, high).
-/// acc + bias must fit s32. acc and y must not overlap.
+/// acc + bias must fit s32, which is the accumulator. acc and y must not overlap.
 template <class Code>
 using RequantizeLoop = void (*)(const int32_t* acc, Code* y, int64_t rows,
                                 const RequantizeTable*, const RequantizeCodes*);
@@ -45,12 +45,12 @@ using RequantizeLoop = void (*)(const int32_t* acc, Code* y, int64_t rows,
 template <class Code>
 RequantizeLoop<Code> requantize_loop(Profile profile);
 
-/// The same for sums beyond s32, one at a time. |acc + bias| < largest_sum; `bias` s64 [n], or
-/// null for none, replaces the table's.
+/// The same for sums of s64, one at a time. |acc + bias| < largest_sum; `bias` s64 [n], or null
+/// for none, replaces the table's.
 template <class Code>
 void requantize_wide(const int64_t* acc, const int64_t* bias, Code* y, int64_t rows,
                      const RequantizeTable& table, const RequantizeCodes& codes,
-                     Profile profile);
+                     Profile profile, Accumulator accumulator);
 
 /// y [rows, n] = float(acc [rows, n] + bias [n]) sum_scale [n]. acc + bias must fit s32. acc
 /// and y must not overlap.

@@ -122,7 +122,9 @@ struct Plain {
     for (size_t i = 0; i < sums.size(); ++i) {
       const QParams<float> q_w = q_of(tape, net.w, i % static_cast<size_t>(net.n));
       const Multiplier m = multiplier_of(q_a.scale * double{q_w.scale}, q_b.scale);
-      const int64_t steps = requantize(sums[i], m, profile);
+      const bool wide = grid_of(net.graph, net.a).limits.q_max > 255;
+      const int64_t steps =
+          requantize(sums[i], m, profile, wide ? Accumulator::S64 : Accumulator::S32);
       b.push_back(std::max<int64_t>(0, limited(steps, q_b, grid_of(net.graph, net.b).limits)));
     }
   }

@@ -156,14 +156,16 @@ TEST_CASE("requantize_kernels: wide sums equal the scalar function") {
   }
   for (uint64_t i = 0; i < n; ++i) bias.push_back(static_cast<int64_t>(i) * 1000 - 7);
   for (Profile profile : profiles) {
-    for (bool biased : {false, true}) {
+    for (int kind = 0; kind < 4; ++kind) {
+      const bool biased = kind % 2 == 1;
+      const auto accumulator = kind < 2 ? Accumulator::S32 : Accumulator::S64;
       const int64_t* added = biased ? bias.data() : nullptr;
       std::vector<int16_t> y(acc.size());
-      requantize_wide(acc.data(), added, y.data(), 5, table, codes, profile);
+      requantize_wide(acc.data(), added, y.data(), 5, table, codes, profile, accumulator);
       for (size_t i = 0; i < acc.size(); ++i) {
         const size_t c = i % n;
         const int64_t sum = acc[i] + (biased ? bias[c] : 0);
-        const int64_t v = requantize(sum, wanted[c], profile);
+        const int64_t v = requantize(sum, wanted[c], profile, accumulator);
         CHECK(y[i] == std::clamp<int64_t>(v + 11, -30000, 32767));
       }
     }

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "qtape/ops/core/error.h"
@@ -43,9 +44,16 @@ int32_t oracle_single(int64_t acc, const Multiplier& m) {
 int32_t oracle_double(int64_t acc, const Multiplier& m) {
   const int left = m.exponent > 0 ? m.exponent : 0;
   const int right = m.exponent < 0 ? -m.exponent : 0;
-  const int32_t first = limited(Wide{acc} << left);
-  const Wide high = floor_shift(Wide{first} * m.mantissa + (Wide{1} << 30), 31);
+  const Wide high = floor_shift((Wide{acc} << left) * m.mantissa + (Wide{1} << 30), 31);
   return limited(away(high, right));
+}
+
+/// floor(acc r 2^(exponent - 15) + 1/2) with the mantissa in 16 bits, r.
+int32_t oracle_s64(int64_t acc, const Multiplier& m) {
+  const Wide reduced = (m.mantissa + (Wide{1} << 15)) / 65536;
+  const Wide product = Wide{acc} * (reduced > 32767 ? Wide{32767} : reduced);
+  // In steps of 2^-47.
+  return limited(floor_shift((product << (m.exponent + 32)) + (Wide{1} << 46), 47));
 }
 
 double half_even(double v) { return std::nearbyint(v); }
@@ -94,9 +102,53 @@ TEST_CASE("requantize: wide sums, as 16-bit activations give, equal exact arithm
       const int64_t acc = i % 2 == 0 ? magnitude : -magnitude;
       wrong += requantize(acc, m, Profile::Single) == oracle_single(acc, m) ? 0 : 1;
       wrong += requantize(acc, m, Profile::Double) == oracle_double(acc, m) ? 0 : 1;
+      for (auto profile : {Profile::Single, Profile::Double}) {
+        const int32_t y = requantize(acc, m, profile, Accumulator::S64);
+        wrong += y == oracle_s64(acc, m) ? 0 : 1;
+      }
+      for (auto profile : {Profile::Float, Profile::Onnx}) {
+        const int32_t y = requantize(acc, m, profile, Accumulator::S64);
+        wrong += y == requantize(acc, m, profile) ? 0 : 1;
+      }
     }
     CHECK(wrong == 0);
   }
+}
+
+TEST_CASE("requantize: sums beyond s32 reach the codes that they stand for") {
+  const Multiplier m = multiplier_of(2.870e-7, 1.0);
+  const int64_t acc = 249'848'654'099;
+  CHECK(requantize(acc, m, Profile::Double) == 71707);
+  CHECK(requantize(acc, m, Profile::Single) == 71707);
+  CHECK(requantize(-acc, m, Profile::Double) == -71707);
+  // 0.601882624 2^-21, in 16 bits 19722 2^-36.
+  CHECK(requantize(acc, m, Profile::Double, Accumulator::S64) == 71705);
+  CHECK(requantize(-acc, m, Profile::Single, Accumulator::S64) == -71705);
+}
+
+TEST_CASE("requantize: S64 accumulators are multiplied by 16 bits of the mantissa") {
+  const auto reduced = [](int32_t mantissa) {
+    return reduced_mantissa(Multiplier{.mantissa = mantissa});
+  };
+  CHECK(reduced(0) == 0);
+  CHECK(reduced(0x40000000) == 0x4000);
+  CHECK(reduced(0x40007fff) == 0x4000);
+  CHECK(reduced(0x40008000) == 0x4001);
+  CHECK(reduced(0x7ffeffff) == 0x7fff);
+  CHECK(reduced(0x7fff0000) == 0x7fff);
+  CHECK(reduced(0x7fffffff) == 0x7fff);
+  // Ties go up, in both profiles.
+  const Multiplier half = multiplier_of(0.5, 1.0);
+  for (auto [acc, expected] : std::vector<std::pair<int64_t, int32_t>>{
+           {1, 1}, {3, 2}, {-1, 0}, {-3, -1}, {-5, -2}, {5, 3}}) {
+    for (auto profile : {Profile::Single, Profile::Double}) {
+      CHECK(requantize(acc, half, profile, Accumulator::S64) == expected);
+    }
+  }
+  // Just below 1 the 16 bits end at 1 - 2^-15.
+  const Multiplier one = multiplier_of(0x1.fffffep-1, 1.0);
+  CHECK(requantize(65535, one, Profile::Single, Accumulator::S64) == 65533);
+  CHECK(requantize(65535, one, Profile::Single) == 65535);
 }
 
 TEST_CASE("requantize: Float rounds one product to even, Onnx a quotient of a product") {
@@ -123,13 +175,14 @@ TEST_CASE("requantize: Float rounds one product to even, Onnx a quotient of a pr
 
 TEST_CASE("requantize: results beyond s32 are limited") {
   const Multiplier m = multiplier_of(100.0, 1.0);
-  for (auto profile : {Profile::Float, Profile::Single, Profile::Onnx}) {
-    CHECK(requantize(s32_max, m, profile) >= s32_max - 128);
-    CHECK(requantize(-(largest_sum - 1), m, profile) <= s32_min + 128);
+  for (auto profile : {Profile::Float, Profile::Single, Profile::Double, Profile::Onnx}) {
+    for (auto accumulator : {Accumulator::S32, Accumulator::S64}) {
+      CHECK(requantize(s32_max, m, profile, accumulator) >= s32_max - 128);
+      CHECK(requantize(-(largest_sum - 1), m, profile, accumulator) <= s32_min + 128);
+    }
   }
-  // 100 = 0.78125 2^7: Double limits the shifted sum and only then multiplies.
-  CHECK(requantize(s32_max, m, Profile::Double) == 1677721599);
-  CHECK(requantize(-(largest_sum - 1), m, Profile::Double) == -1677721600);
+  CHECK(requantize(s32_max, m, Profile::Double) == s32_max);
+  CHECK(requantize(-(largest_sum - 1), m, Profile::Double) == s32_min);
 }
 
 TEST_CASE("requantize: a mantissa represents its ratio to 31 bits") {
@@ -139,6 +192,12 @@ TEST_CASE("requantize: a mantissa represents its ratio to 31 bits") {
     const double represented = std::ldexp(static_cast<double>(m.mantissa), m.exponent - 31);
     CHECK(std::fabs(represented - ratio) <= std::ldexp(ratio, -31));
   }
+  // 2^30 + 2^15 + 2^14 + 1/2: halves go away from zero.
+  const Multiplier tie = multiplier_of((1 + 0x1p-16) * ((1 + 0x1p-15) * 0x1p-15), 1.0);
+  CHECK(tie.mantissa == 1073790977);
+  CHECK(tie.exponent == -14);
+  CHECK(multiplier_of(0.5 + 0x1p-32, 1.0).mantissa == (int32_t{1} << 30) + 1);
+  CHECK(multiplier_of(0.5 + 0x1p-32 - 0x1p-53, 1.0).mantissa == int32_t{1} << 30);
   // The ratio just below 1 rounds up to the next power of two.
   const Multiplier m = multiplier_of(1.0 - 0x1p-40, 1.0);
   CHECK(m.mantissa == int32_t{1} << 30);
@@ -170,6 +229,10 @@ TEST_CASE("requantize: ratios beyond what targets shift by are 0 or saturate") {
       CHECK(requantize(-1, most, profile) <= -999999);
       CHECK(requantize(largest_sum - 1, most, profile) >= int32_t{1} << 30);
       CHECK(requantize(1 - largest_sum, most, profile) <= -(int32_t{1} << 30));
+      CHECK(requantize(0, most, profile, Accumulator::S64) == 0);
+      CHECK(requantize(1, most, profile, Accumulator::S64) >= 999960);
+      CHECK(requantize(-1, most, profile, Accumulator::S64) <= -999960);
+      CHECK(requantize(1 - largest_sum, most, profile, Accumulator::S64) <= s32_min + 128);
     }
   }
 }

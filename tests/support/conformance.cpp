@@ -1,0 +1,68 @@
+#include "qtape/tests/support/conformance.h"
+
+#include <algorithm>
+
+#include "qtape/engine/json_file.h"
+
+namespace qtape::test {
+namespace {
+
+constexpr std::string_view kind = "qtape-conformance";
+constexpr int64_t version = 1;
+
+template <class T>
+Tensor typed_value(const IntegerSession& session, NodeId id) {
+  return Tensor::of<T>(session.program()[id].value.type.shape, session.value<T>(id));
+}
+
+}  // namespace
+
+void feed_inputs(IntegerSession& session, const std::vector<Tensor>& inputs) {
+  size_t next = 0;
+  for (int32_t i = 0; i < session.program().size(); ++i) {
+    if (!std::holds_alternative<integer::Input>(session.program()[NodeId{i}].op)) continue;
+    const auto bytes = std::as_writable_bytes(session.input(NodeId{i}));
+    std::ranges::copy(inputs.at(next++).data, bytes.begin());
+  }
+}
+
+Tensor value_of(const IntegerSession& session, NodeId id) {
+  const DType dtype = session.program()[id].value.type.dtype;
+  if (dtype == DType::F32) return typed_value<float>(session, id);
+  return dispatch_integers(dtype, [&]<class T>() { return typed_value<T>(session, id); });
+}
+
+std::string to_text(const ConformanceCase& each) {
+  IntegerSession session(each.program, {.reference = true, .threads = 1});
+  feed_inputs(session, each.inputs);
+  session.run();
+  std::string program = to_json(each.program);
+  program.pop_back();
+  std::string text = fmt::format("{{\n\"format\": \"{}\",\n\"version\": {},\n\"about\": {},\n",
+                                 kind, version, Json(each.about).dump());
+  text += "\"program\": " + program;
+  std::vector<std::string> lines;
+  for (int32_t i = 0; i < each.program.size(); ++i) {
+    const bool omitted = each.omitted.contains(i);
+    lines.push_back(omitted ? "null" : write_json(value_of(session, NodeId{i})).dump());
+  }
+  append_lines(text, "values", '[', ']', lines);
+  return text + "\n}\n";
+}
+
+ConformanceFile read_conformance(std::string_view text) {
+  const Json json = parse_file(text);
+  const JsonPlace root{json, ""};
+  check_keys(root, {"format", "version", "about", "program", "values"});
+  root.member("format").expect(root.member("format").json == kind, std::string(kind));
+  root.member("version").expect(root.member("version").json == version, "1");
+  ConformanceFile file{program_from_json(root.member("program").json.dump()), {}};
+  const JsonPlace values = root.member("values");
+  values.expect(
+      values.json.is_array() && static_cast<int64_t>(values.json.size()) == file.program.size(),
+      "one value for each node");
+  read_json(values, file.values);
+  return file;
+}
+
+}  // namespace qtape::test

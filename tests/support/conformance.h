@@ -1,0 +1,41 @@
+// Conformance vectors: small integer programs with their inputs and the values of all nodes,
+// for other runtimes to reproduce. See docs/conformance.md.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "qtape/deploy/session.h"
+
+namespace qtape::test {
+
+struct ConformanceCase {
+  std::string name;   ///< of the file, without its ending
+  std::string about;  ///< one sentence
+  IntegerProgram program;
+  std::vector<Tensor> inputs;  ///< of the program's Input nodes, in their order
+  std::set<int> omitted = {};  ///< nodes whose values are not given, for their size
+};
+
+/// All cases, made anew: equal in every bit each time.
+std::vector<ConformanceCase> conformance_cases();
+
+/// Writes `inputs` to the session's Input nodes, in their order.
+void feed_inputs(IntegerSession& session, const std::vector<Tensor>& inputs);
+/// The value of a node after a run.
+Tensor value_of(const IntegerSession& session, NodeId id);
+
+/// The text of a case's file, with the values of the reference session.
+std::string to_text(const ConformanceCase& each);
+
+/// What a file holds.
+struct ConformanceFile {
+  IntegerProgram program;
+  std::vector<std::optional<Tensor>> values;  ///< by node; empty where omitted
+};
+/// Throws FormatError.
+ConformanceFile read_conformance(std::string_view text);
+
+}  // namespace qtape::test

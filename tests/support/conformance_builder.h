@@ -1,0 +1,101 @@
+// Integer programs built for conformance vectors.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "qtape/deploy/integer_program.h"
+#include "qtape/ops/core/pack.h"
+#include "qtape/ops/core/random.h"
+#include "qtape/tests/support/conformance.h"
+
+namespace qtape::test {
+
+/// Codes of a whole dtype.
+inline CodeGrid whole_grid(DType dtype, double scale, int32_t zero_point) {
+  switch (dtype) {
+    case DType::U8:
+      return {dtype, scale, zero_point, 0, 255};
+    case DType::S16:
+      return {dtype, scale, zero_point, -32768, 32767};
+    case DType::U16:
+      return {dtype, scale, zero_point, 0, 65535};
+    default:
+      return {DType::S8, scale, zero_point, -128, 127};
+  }
+}
+
+/// Random numbers one after another, the same each time.
+class Draws {
+ public:
+  explicit Draws(uint64_t seed) : random_(seed, 77) {}
+  int64_t integer(int64_t low, int64_t high) {
+    return low +
+           static_cast<int64_t>(random_.below(next_++, static_cast<uint64_t>(high - low + 1)));
+  }
+  float uniform(double low, double high) {
+    return static_cast<float>(low + random_.uniform(next_++) * (high - low));
+  }
+
+ private:
+  Random random_;
+  uint64_t next_ = 0;
+};
+
+class ConformanceBuilder {
+ public:
+  ConformanceBuilder(std::string name, std::string about, Profile profile)
+      : made_{std::move(name), std::move(about), IntegerProgram(profile), {}, {}} {}
+
+  ConformanceCase done() { return std::move(made_); }
+
+  NodeId input(const std::string& label, Shape shape, const std::vector<float>& data,
+               bool batch = false) {
+    made_.inputs.push_back(Tensor::of<float>(shape, data));
+    return made_.program.add(integer::Input{shape, batch}, {}, label);
+  }
+  /// An input whose elements give `codes` on `grid` in every rounding.
+  NodeId codes(const std::string& label, Shape shape, const CodeGrid& grid,
+               const std::vector<int64_t>& codes) {
+    std::vector<float> data;
+    for (int64_t code : codes) {
+      const auto steps = static_cast<double>(code - grid.zero_point);
+      data.push_back(static_cast<float>(steps * grid.scale));
+    }
+    return add(integer::Quantize{.grid = grid}, {input(label, shape, data)});
+  }
+  NodeId add(IntegerOp op, std::initializer_list<NodeId> operands) {
+    const NodeId id = made_.program.add(std::move(op), operands);
+    outputs_.push_back(id);
+    made_.program.set_outputs(outputs_);
+    return id;
+  }
+  NodeId add(IntegerOp op, const std::vector<NodeId>& operands) {
+    return made_.program.add(std::move(op), operands);
+  }
+  void omit(NodeId id) { made_.omitted.insert(id.index); }
+
+  /// Sums of `x`, with as many outputs as `weights` has rows of x's last extent.
+  NodeId linear(NodeId x, int bits, const std::vector<int8_t>& weights,
+                const std::vector<float>& scales, const std::vector<int32_t>& bias) {
+    const IntegerValue& value = made_.program[x].value;
+    const int64_t k = value.type.shape[-1];
+    const int64_t n = std::ssize(weights) / k;
+    integer::Linear op{.shape = {n, k}, .bits = bits};
+    const auto packed = pack_codes(std::span(weights), bits);
+    op.weight = {{DType::U8, {std::ssize(packed)}}, packed};
+    op.scales = Tensor::of<float>({std::ssize(scales)}, scales);
+    op.bias = Tensor::of<int32_t>({std::ssize(bias)}, bias);
+    op.certificate = certify(weights, n, k, bias, value);
+    return add(std::move(op), {x});
+  }
+  void requantize(NodeId x, std::initializer_list<CodeGrid> grids) {
+    for (const CodeGrid& grid : grids) add(integer::Requantize{grid}, {x});
+  }
+
+ private:
+  ConformanceCase made_;
+  std::vector<NodeId> outputs_;
+};
+
+}  // namespace qtape::test

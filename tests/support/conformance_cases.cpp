@@ -1,0 +1,369 @@
+#include <array>
+#include <cctype>
+#include <cmath>
+#include <limits>
+
+#include "qtape/tests/support/conformance_builder.h"
+
+namespace qtape::test {
+namespace {
+
+constexpr double inf = std::numeric_limits<double>::infinity();
+
+std::string named(const char* name, Profile profile) {
+  std::string text = std::string(name) + "-" + std::string(to_string_view(profile));
+  for (char& c : text) c = static_cast<char>(std::tolower(c));
+  return text;
+}
+
+std::vector<int8_t> random_weights(Draws& draws, int64_t count, int64_t least, int64_t most) {
+  std::vector<int8_t> weights;
+  for (int64_t i = 0; i < count; ++i) {
+    weights.push_back(static_cast<int8_t>(draws.integer(least, most)));
+  }
+  // Both ends occur.
+  weights[0] = static_cast<int8_t>(least);
+  weights[1] = static_cast<int8_t>(most);
+  return weights;
+}
+
+/// Halves of steps and their neighbours, zeros, infinities, and the ends of f32.
+std::vector<float> quantize_inputs(float scale, int32_t steps) {
+  const float most = std::numeric_limits<float>::max();
+  const float least = std::numeric_limits<float>::denorm_min();
+  std::vector<float> x = {
+      0.0f,  -0.0f, static_cast<float>(inf), static_cast<float>(-inf), most, -most,
+      least, -least};
+  for (int32_t step = -steps; step <= steps; ++step) {
+    const float half = (static_cast<float>(step) + 0.5f) * scale;
+    x.push_back(half);
+    x.push_back(std::nextafter(half, most));
+    x.push_back(std::nextafter(half, -most));
+  }
+  return x;
+}
+
+void add_quantizers(ConformanceBuilder& b, NodeId x, const CodeGrid& grid) {
+  for (Rounding rounding : {Rounding::HalfEven, Rounding::HalfAway, Rounding::HalfUp}) {
+    for (Division division : {Division::Exact, Division::Reciprocal}) {
+      for (ZeroPoint zero_point : {ZeroPoint::AfterRounding, ZeroPoint::BeforeRounding}) {
+        b.add(integer::Quantize{grid, rounding, division, zero_point}, {x});
+      }
+    }
+  }
+}
+
+ConformanceCase quantize_rounding() {
+  ConformanceBuilder b("quantize-rounding",
+                       "Quantize in all roundings, divisions and orders, at ties and beside",
+                       Profile::Float);
+  const std::vector<float> exact = quantize_inputs(0.5f, 9);
+  const std::vector<float> inexact = quantize_inputs(0.1f, 9);
+  const auto n = std::ssize(exact);
+  const NodeId x = b.input("halves", {1, n}, exact);
+  add_quantizers(b, x, whole_grid(DType::S8, 0.5, 3));
+  add_quantizers(b, b.input("tenths", {1, n}, inexact), whole_grid(DType::U8, double{0.1f}, 9));
+  // The sum with a large zero point rounds in f32.
+  add_quantizers(b, x, whole_grid(DType::U16, double{0.3f}, 40001));
+  return b.done();
+}
+
+ConformanceCase quantize_grids() {
+  ConformanceBuilder b("quantize-grids",
+                       "Quantize to grids of all dtypes, clamped ones and extreme scales",
+                       Profile::Float);
+  Draws draws(2);
+  std::vector<float> data = quantize_inputs(1.0f, 3);
+  while (data.size() < 96) {
+    const int exponent = static_cast<int>(draws.integer(-8, 18));
+    data.push_back(std::ldexp(draws.uniform(-1, 1), exponent));
+  }
+  const NodeId x = b.input("x", {4, 24}, data);
+  for (DType dtype : {DType::S8, DType::U8, DType::S16, DType::U16}) {
+    for (double scale : {1.0, double{0.037f}, double{5.7f}}) {
+      b.add(integer::Quantize{whole_grid(dtype, scale, 77)}, {x});
+    }
+  }
+  b.add(integer::Quantize{{DType::S8, 0.25, -3, -20, 90}}, {x});
+  b.add(integer::Quantize{{DType::U8, 0.25, 200, 10, 50}}, {x});
+  b.add(integer::Quantize{{DType::S16, 0.25, 5, 5, 5}}, {x});
+  for (Division division : {Division::Exact, Division::Reciprocal}) {
+    for (double scale : {0x1p-126, 0x1.fffffep110}) {
+      b.add(integer::Quantize{.grid = whole_grid(DType::S8, scale, 1), .division = division},
+            {x});
+    }
+  }
+  return b.done();
+}
+
+ConformanceCase structure() {
+  ConformanceBuilder b("structure", "Concat, Slice, Reshape and Max of codes of all dtypes",
+                       Profile::Float);
+  Draws draws(3);
+  for (DType dtype : {DType::S8, DType::U8, DType::S16, DType::U16}) {
+    const CodeGrid grid = whole_grid(dtype, 0.5, 17);
+    std::vector<int64_t> codes;
+    for (int i = 0; i < 24; ++i) codes.push_back(draws.integer(grid.low, grid.high));
+    const std::string label = std::string(to_string_view(dtype));
+    const NodeId x = b.codes(label, {2, 3, 4}, grid, codes);
+    const NodeId part = b.add(integer::Slice{{.axis = 1, .begin = -2}}, {x});
+    b.add(integer::Slice{{.axis = -1, .begin = 1, .end = -1}}, {x});
+    b.add(integer::Slice{{.axis = 2, .begin = 2, .end = 2}}, {x});
+    b.add(integer::Concat{{.axis = 1, .count = 3}}, {x, part, x});
+    b.add(integer::Concat{{.axis = -3, .count = 2}}, {x, x});
+    b.add(integer::Reshape{{.shape = {-1, 6}}}, {x});
+    b.add(integer::Reshape{{.shape = {24}}}, {x});
+    b.add(integer::Max{}, {x});
+    b.add(integer::Max{.axes = {-1}}, {x});
+    b.add(integer::Max{.axes = {0, 2}, .keep_dims = true}, {x});
+  }
+  return b.done();
+}
+
+/// Scales that bring the sums of `span` steps to a few hundred steps of 1, more or less.
+std::vector<float> spread_scales(Draws& draws, int64_t n, double span) {
+  std::vector<float> scales;
+  for (int64_t c = 0; c < n; ++c) {
+    const int exponent = static_cast<int>(c % 8) - 4;
+    scales.push_back(static_cast<float>(std::ldexp(draws.uniform(100, 200) / span, exponent)));
+  }
+  return scales;
+}
+
+std::vector<int32_t> random_biases(Draws& draws, int64_t n, int64_t most) {
+  std::vector<int32_t> biases;
+  for (int64_t c = 0; c < n; ++c) {
+    biases.push_back(static_cast<int32_t>(draws.integer(-most, most)));
+  }
+  return biases;
+}
+
+/// Three layers of 8, 4 and 2 bits on codes of `dtypes`, k being no multiple of the weights in
+/// a byte.
+ConformanceCase sums(const char* name, const char* about, Profile profile,
+                     std::array<DType, 3> dtypes) {
+  ConformanceBuilder b(named(name, profile), about, profile);
+  Draws draws(4);
+  const int64_t rows = 6, k = 7, n = 9;
+  std::vector<float> data;
+  for (int64_t i = 0; i < rows * k; ++i) data.push_back(draws.uniform(-4, 4));
+  const NodeId x = b.input("x", {2, rows / 2, k}, data, true);
+  for (size_t layer = 0; layer < 3; ++layer) {
+    const bool wide = size_of(dtypes[layer]) > 1;
+    const int32_t zero_point = layer == 1 ? 0 : wide ? 30000 : 101;
+    const double scale = double{wide ? 0.00013f : 0.033f};
+    const NodeId codes =
+        b.add(integer::Quantize{.grid = whole_grid(dtypes[layer], scale, zero_point)}, {x});
+    const int bits = 8 >> layer;
+    const int64_t most = (int64_t{1} << (bits - 1)) - 1;
+    const auto weights = random_weights(draws, n * k, -most - 1, most);
+    const double span = static_cast<double>(most + 1) * (wide ? 60000 : 240) * scale;
+    std::vector<float> scales = spread_scales(draws, layer == 1 ? 1 : n, span);
+    const auto bias = random_biases(draws, layer == 1 ? 0 : n, wide ? 3'000'000 : 9000);
+    const NodeId y = b.linear(codes, bits, weights, scales, bias);
+    b.requantize(y, {whole_grid(DType::U8, 1, 100), CodeGrid{DType::S8, 1, -7, -20, 90},
+                     whole_grid(DType::S16, double{0.011f}, -300),
+                     whole_grid(DType::U16, double{0.009f}, 25000)});
+    if (layer == 0) b.add(integer::Dequantize{}, {y});
+    b.add(integer::Dequantize{.low = -0.3, .high = 99.9}, {y});
+  }
+  return b.done();
+}
+
+/// Sums that are consecutive integers around 0 and around multiples of a step, by ratios with
+/// ties.
+ConformanceCase ties(Profile profile) {
+  ConformanceBuilder b(named("ties", profile),
+                       "Sums halfway between codes, and beside, from 8 and 16 bits", profile);
+  std::vector<int8_t> weights;
+  std::vector<float> scales;
+  std::vector<int32_t> bias;
+  for (int exponent = 0; exponent <= 7; ++exponent) {
+    for (float fraction : {1.0f, 0.75f}) {
+      weights.push_back(exponent % 2 == 0 ? 1 : -1);
+      scales.push_back(std::ldexp(fraction, -exponent));
+      bias.push_back(exponent % 3 == 0 ? -10 : exponent % 3 == 1 ? 9 : -(64 << exponent) - 8);
+    }
+  }
+  std::vector<int64_t> steps;
+  for (int64_t i = 0; i < 18; ++i) steps.push_back(i);
+  for (DType dtype : {DType::U8, DType::S16}) {
+    const std::string label = std::string(to_string_view(dtype));
+    const NodeId x = b.codes(label, {18, 1}, whole_grid(dtype, 1, 0), steps);
+    const NodeId y = b.linear(x, 8, weights, scales, bias);
+    b.requantize(y, {whole_grid(DType::S16, 1, 0)});
+  }
+  // Halves but for the rounding of scales, which profiles see at different places.
+  const NodeId x = b.codes("thirds", {18, 1}, whole_grid(DType::U8, double{0.33f}, 0), steps);
+  const NodeId y = b.linear(x, 8, {1, -1, 3, 5, -7, 9, 11, 127},
+                            {1, 1, 1, 0.5f, 0.7f, 0.1f, 0.3f, 0.9f}, {});
+  b.requantize(y, {whole_grid(DType::S16, double{0.22f}, 0)});
+  return b.done();
+}
+
+/// Ratios from far below 2^-32 to far above 2^30, sums up to the ends of s32 and beyond.
+ConformanceCase extremes(Profile profile) {
+  ConformanceBuilder b(named("extremes", profile),
+                       "Ratios and sums at and beyond the ends of their ranges", profile);
+  const std::vector<int> exponents = {-60, -38, -33, -32, -31, -24, -16, -7,
+                                      -1,  0,   1,   7,   15,  16,  29,  40};
+  constexpr int32_t most = std::numeric_limits<int32_t>::max();
+  for (DType dtype : {DType::U8, DType::U16}) {
+    for (int32_t end : {0, most}) {
+      std::vector<int8_t> weights;
+      std::vector<float> scales;
+      std::vector<int32_t> bias;
+      for (size_t c = 0; c < exponents.size(); ++c) {
+        weights.push_back(c % 2 == 0 ? 127 : -128);
+        scales.push_back(std::ldexp(c % 3 == 0 ? 0x1.fffffep-1f : 0.6f, exponents[c]));
+        bias.push_back(end == 0 ? static_cast<int32_t>(c) - 8 : c % 2 == 0 ? most : -most);
+      }
+      const std::string label =
+          std::string(to_string_view(dtype)) + (end == 0 ? "" : " and large biases");
+      const NodeId x = b.codes(label, {5, 1}, whole_grid(dtype, 1, 0),
+                               {0, 1, 2, 100, dtype == DType::U8 ? 255 : 65535});
+      const NodeId y = b.linear(x, 8, weights, scales, bias);
+      b.requantize(y, {whole_grid(DType::S16, 1, 0), whole_grid(DType::U16, 1, 65535)});
+    }
+  }
+  return b.done();
+}
+
+ConformanceCase codes_to_codes(Profile profile) {
+  ConformanceBuilder b(named("codes", profile), "Requantize from codes to codes", profile);
+  std::vector<int64_t> all;
+  for (int64_t code = 0; code < 256; code += 2) all.push_back(code);
+  const NodeId x = b.codes("u8", {1, 128}, whole_grid(DType::U8, double{0.33f}, 111), all);
+  b.requantize(
+      x,
+      {whole_grid(DType::U8, double{0.66f}, 111), whole_grid(DType::S8, double{0.77f}, 5),
+       whole_grid(DType::U8, double{0.11f}, 0), CodeGrid{DType::U8, double{0.33f}, 9, 9, 255},
+       whole_grid(DType::S16, double{0.22f}, -100)});
+  Draws draws(5);
+  std::vector<int64_t> some = {-32768, 32767, 0, 1, -1, 2, -2, 3, -3, 5, -5};
+  while (some.size() < 64) some.push_back(draws.integer(-32768, 32767));
+  const NodeId z = b.codes("s16", {1, 64}, whole_grid(DType::S16, 0x1p-12, 0), some);
+  b.requantize(z, {whole_grid(DType::S16, 0x1p-11, 0), whole_grid(DType::S8, 0.0625, 0),
+                   whole_grid(DType::U16, double{0.00021f}, 32768),
+                   whole_grid(DType::U8, double{0.031f}, 128)});
+  return b.done();
+}
+
+ConformanceCase additions(Profile profile) {
+  ConformanceBuilder b(named("add", profile), "Add of codes of 8 and 16 bits", profile);
+  const auto codes = [&](const char* label, const CodeGrid& grid, uint64_t seed) {
+    Draws draws(seed);
+    std::vector<int64_t> all = {grid.low, grid.high, grid.low, grid.high, grid.zero_point};
+    while (all.size() < 48) all.push_back(draws.integer(grid.low, grid.high));
+    return b.codes(label, {3, 16}, grid, all);
+  };
+  const NodeId u8 = codes("u8", whole_grid(DType::U8, double{0.021f}, 120), 1);
+  const NodeId s8 = codes("s8", whole_grid(DType::S8, double{0.035f}, -5), 2);
+  const NodeId even = codes("even", whole_grid(DType::S8, 0.25, 0), 3);
+  const NodeId fine = codes("fine", whole_grid(DType::U8, 0x1p-12, 7), 4);
+  const NodeId s16 = codes("s16", whole_grid(DType::S16, double{0.00012f}, 0), 5);
+  const NodeId u16 = codes("u16", whole_grid(DType::U16, double{0.00007f}, 40000), 6);
+  const auto add = [&](NodeId x, NodeId y, const CodeGrid& grid) {
+    b.add(integer::Add{grid}, {x, y});
+  };
+  add(u8, s8, whole_grid(DType::S8, double{0.05f}, 3));
+  add(u8, s8, {DType::U8, double{0.04f}, 90, 90, 200});
+  add(s8, u8, whole_grid(DType::S16, double{0.014f}, 0));
+  add(even, even, whole_grid(DType::S8, 0.5, 0));
+  add(even, even, whole_grid(DType::S8, 1, 1));
+  add(even, fine, whole_grid(DType::U8, 0.25, 128));
+  add(fine, even, whole_grid(DType::S8, 0x1p40, 0));
+  add(s16, u16, whole_grid(DType::S16, double{0.00019f}, 0));
+  add(s16, s16, whole_grid(DType::S16, double{0.00024f}, 0));
+  add(s16, u8, whole_grid(DType::U16, double{0.00015f}, 30000));
+  add(u8, u16, whole_grid(DType::S8, double{0.061f}, 2));
+  return b.done();
+}
+
+ConformanceCase totals(Profile profile) {
+  ConformanceBuilder b(named("sum", profile), "Sum of codes over axes, and as a mean", profile);
+  Draws draws(6);
+  const auto codes = [&](const char* label, Shape shape, const CodeGrid& grid) {
+    std::vector<int64_t> all;
+    while (std::ssize(all) < shape.elements()) {
+      all.push_back(draws.integer(grid.low, grid.high));
+    }
+    return b.codes(label, shape, grid, all);
+  };
+  const auto sum = [&](NodeId x, std::vector<int> axes, bool keep_dims, bool mean) {
+    return b.add(integer::Sum{std::move(axes), keep_dims, mean}, {x});
+  };
+  const NodeId u8 = codes("u8", {4, 3, 5}, whole_grid(DType::U8, double{0.02f}, 100));
+  const NodeId s16 = codes("s16", {4, 6}, whole_grid(DType::S16, 0x1p-12, 0));
+  for (NodeId x :
+       {sum(u8, {1}, false, false), sum(u8, {-1}, true, true), sum(u8, {}, false, true),
+        sum(u8, {0, 2}, false, true), sum(s16, {1}, false, false), sum(s16, {1}, false, true),
+        sum(s16, {}, true, false)}) {
+    b.requantize(
+        x, {whole_grid(DType::S8, double{0.021f}, 3), whole_grid(DType::S16, 0x1p-10, 0)});
+    b.add(integer::Dequantize{}, {x});
+  }
+  // Sums beyond s32.
+  const NodeId u16 = codes("u16", {1, 65}, whole_grid(DType::U16, 0x1p-6, 0));
+  const NodeId some = b.add(integer::Concat{{.axis = 1, .count = 8}}, std::vector(8, u16));
+  const NodeId many = b.add(integer::Concat{{.axis = 1, .count = 64}}, std::vector(64, some));
+  b.omit(many);
+  for (bool mean : {false, true}) {
+    const NodeId x = sum(many, {1}, false, mean);
+    b.requantize(x, {whole_grid(DType::U16, 0x1p12, 0), whole_grid(DType::S16, 0x1.8p-5, 0)});
+  }
+  return b.done();
+}
+
+/// Two layers with a residual sum, a cut and a join.
+ConformanceCase network(Profile profile) {
+  ConformanceBuilder b(named("network", profile), "A network of all ops", profile);
+  Draws draws(7);
+  std::vector<float> data;
+  for (int i = 0; i < 8 * 10; ++i) data.push_back(draws.uniform(-1, 3));
+  const NodeId x =
+      b.add(integer::Quantize{.grid = whole_grid(DType::U8, double{4.0f / 255}, 64)},
+            {b.input("x", {8, 10}, data, true)});
+  const CodeGrid hidden = {DType::S8, double{0.043f}, -30, -30, 127};
+  const auto layer = [&](NodeId from, int64_t k, int64_t n, const CodeGrid& grid, int bits) {
+    const int64_t most = (int64_t{1} << (bits - 1)) - 1;
+    const auto weights = random_weights(draws, n * k, -most, most);
+    const NodeId y = b.linear(from, bits, weights,
+                              spread_scales(draws, n, 12'000.0 * static_cast<double>(most)),
+                              random_biases(draws, n, 40 * most));
+    return b.add(integer::Requantize{grid}, {y});
+  };
+  const NodeId one = layer(x, 10, 10, hidden, 4);
+  const NodeId both = b.add(integer::Add{{DType::U8, double{0.05f}, 20, 20, 255}}, {x, one});
+  const NodeId half = b.add(integer::Slice{{.axis = 1, .begin = 0, .end = 5}}, {one});
+  const NodeId two = layer(both, 10, 6, hidden, 8);
+  const NodeId joined = b.add(integer::Concat{{.axis = 1, .count = 2}}, {half, two});
+  const NodeId folded = b.add(integer::Reshape{{.shape = {-1, 11, 1}}}, {joined});
+  const NodeId top = b.add(integer::Max{.axes = {1}}, {folded});
+  b.add(integer::Dequantize{.low = 0}, {top});
+  const NodeId mean = b.add(integer::Sum{.axes = {1}, .mean = true}, {joined});
+  b.add(integer::Dequantize{}, {b.add(integer::Requantize{hidden}, {mean})});
+  b.add(integer::Dequantize{}, {layer(joined, 11, 4, whole_grid(DType::S16, 0x1p-11, 0), 2)});
+  return b.done();
+}
+
+}  // namespace
+
+std::vector<ConformanceCase> conformance_cases() {
+  std::vector<ConformanceCase> all = {quantize_rounding(), quantize_grids(), structure()};
+  for (Profile profile : {Profile::Float, Profile::Single, Profile::Double, Profile::Onnx}) {
+    all.push_back(sums("sums-of-8-bits", "Sums of 8-bit codes, by weights of 8, 4 and 2 bits",
+                       profile, {DType::U8, DType::S8, DType::U8}));
+    all.push_back(sums("sums-of-16-bits", "Sums of 16-bit codes, by weights of 8, 4 and 2 bits",
+                       profile, {DType::U16, DType::S16, DType::S16}));
+    all.push_back(ties(profile));
+    all.push_back(extremes(profile));
+    all.push_back(codes_to_codes(profile));
+    all.push_back(additions(profile));
+    all.push_back(totals(profile));
+    all.push_back(network(profile));
+  }
+  return all;
+}
+
+}  // namespace qtape::test
