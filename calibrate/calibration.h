@@ -19,8 +19,8 @@ using BatchSource = std::function<bool(Tape& tape, int64_t index)>;
 
 /// A method for the quantizers whose labels match `pattern`.
 struct MethodChoice {
-  std::string pattern;  ///< `*` is any text, also none, `?` any one byte
-  ObserverMethod method;
+  std::string pattern = {};  ///< `*` is any text, also none, `?` any one byte
+  ObserverMethod method = {};
 };
 
 /// How far a long run is: batches of all its passes.

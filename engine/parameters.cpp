@@ -23,6 +23,15 @@ void fill(const Node& node, uint64_t seed, std::byte* value) {
 
 }  // namespace
 
+void ParameterEntry::check_dtype(DType dtype) const {
+  require<GraphError>(type.dtype == dtype, "'{}' is {}, accessed as {}", name, type,
+                      to_string_view(dtype));
+}
+
+void ParameterEntry::check_trainable() const {
+  require<GraphError>(trainable(), "'{}' is a state, which has no gradient", name);
+}
+
 Parameters::Parameters(const Graph& graph, uint64_t seed) {
   int64_t bytes = 0;
   for (const Node& node : graph.nodes()) {
@@ -49,11 +58,59 @@ Parameters::Parameters(const Graph& graph, uint64_t seed) {
     index_.emplace(node.label, entries_.size());
     entries_.push_back(std::move(entry));
   }
+  self_ = std::make_shared<Parameters*>(this);
+}
+
+Parameters::Parameters(Parameters&& other) noexcept
+    : memory_(std::move(other.memory_)),
+      entries_(std::move(other.entries_)),
+      index_(std::move(other.index_)),
+      self_(std::move(other.self_)) {
+  if (self_) *self_ = this;
+}
+
+Parameters& Parameters::operator=(Parameters&& other) noexcept {
+  if (this == &other) return *this;
+  let_go();
+  memory_ = std::move(other.memory_);
+  entries_ = std::move(other.entries_);
+  index_ = std::move(other.index_);
+  self_ = std::move(other.self_);
+  if (self_) *self_ = this;
+  return *this;
+}
+
+Parameters::~Parameters() { let_go(); }
+
+/// Tells links that what they were made for is gone.
+void Parameters::let_go() {
+  if (self_) *self_ = nullptr;
+}
+
+ParametersLink::ParametersLink(Parameters& parameters) : parameters_(parameters.self_) {
+  (void)parameters.entries();
+}
+
+Parameters& ParametersLink::get(std::string_view holder) const {
+  require<GraphError>(parameters_ != nullptr,
+                      "this {0} was moved from; use the {0} that it became", holder);
+  require<GraphError>(*parameters_ != nullptr,
+                      "the parameters of this {} are gone: destroyed, or others were assigned "
+                      "to them",
+                      holder);
+  return **parameters_;
+}
+
+std::span<const ParameterEntry> Parameters::entries() const {
+  require<GraphError>(self_ != nullptr,
+                      "these parameters were moved from; use those that they became");
+  return entries_;
 }
 
 const ParameterEntry* Parameters::find(std::string_view name) const {
+  const std::span<const ParameterEntry> all = entries();
   const auto found = index_.find(name);
-  return found == index_.end() ? nullptr : &entries_[found->second];
+  return found == index_.end() ? nullptr : &all[found->second];
 }
 
 const ParameterEntry& Parameters::at(std::string_view name) const {
@@ -78,7 +135,7 @@ void Parameters::set(std::string_view name, const Tensor& tensor) {
 }
 
 void Parameters::zero_gradients() {
-  for (const ParameterEntry& entry : entries_) {
+  for (const ParameterEntry& entry : entries()) {
     if (!entry.trainable()) continue;
     std::memset(entry.gradient, 0, static_cast<size_t>(entry.type.bytes()));
   }
@@ -86,7 +143,7 @@ void Parameters::zero_gradients() {
 
 std::string Parameters::sha256() const {
   Sha256 hash;
-  for (const ParameterEntry& entry : entries_) {
+  for (const ParameterEntry& entry : entries()) {
     const std::string header = fmt::format("{} {}\n", entry.name, to_string(entry.type));
     hash.update(std::as_bytes(std::span(header)));
     hash.update({entry.value, static_cast<size_t>(entry.type.bytes())});
@@ -96,7 +153,7 @@ std::string Parameters::sha256() const {
 
 int64_t Parameters::trainable_elements() const {
   int64_t count = 0;
-  for (const ParameterEntry& entry : entries_)
+  for (const ParameterEntry& entry : entries())
     count += entry.trainable() ? entry.elements() : 0;
   return count;
 }

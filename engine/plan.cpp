@@ -34,13 +34,15 @@ class Planner {
         keeps_(values_.size()),
         footprints_(values_.size()),
         last_use_(values_.size()),
-        contributions_(values_.size()) {
+        contributions_(values_.size()),
+        asked_(values_.size()) {
     plan_.nodes.resize(values_.size());
   }
 
   Plan run() {
     read_ops();
     mark_needed();
+    mark_asked();
     mark_active();
     find_last_uses();
     place_values();
@@ -70,6 +72,7 @@ class Planner {
                        options_.guard_bytes);
     check_ids(options_.outputs, "output");
     check_ids(options_.roots, "root");
+    check_ids(options_.input_gradients, "input");
     std::vector<TensorType> inputs;
     for (size_t i = 0; i < values_.size(); ++i) {
       inputs.clear();
@@ -104,22 +107,41 @@ class Planner {
     return slots_[i][k].differentiable && taken;
   }
 
-  /// A gradient flows through what depends on a parameter and leads to a root.
-  void mark_active() {
+  void mark_asked() {
+    for (NodeId id : options_.input_gradients) {
+      require<PlanError>(std::holds_alternative<Input>(node(at(id)).op),
+                         "{}: only inputs can be asked for their gradient",
+                         graph_.describe(id));
+      require<PlanError>(is_float(node(at(id)).type.dtype),
+                         "{}: is {}, and only floats have a gradient", graph_.describe(id),
+                         node(at(id)).type);
+      asked_[at(id)] = true;
+    }
+  }
+
+  /// Whether a gradient flows from the node to a parameter or an input that was asked for its.
+  std::vector<bool> find_trained() const {
     std::vector<bool> trains(values_.size());
     for (size_t i = 0; i < values_.size(); ++i) {
-      trains[i] = std::holds_alternative<Parameter>(node(i).op);
+      trains[i] = std::holds_alternative<Parameter>(node(i).op) || asked_[i];
       for (size_t k = 0; k < node(i).operands.size() && is_float(gradient(i).dtype); ++k) {
         if (flows(i, k) && trains[at(node(i).operands[k])]) trains[i] = true;
       }
     }
+    return trains;
+  }
+
+  /// A gradient flows through what trains something and leads to a root.
+  void mark_active() {
+    const std::vector<bool> trains = find_trained();
     for (NodeId id : options_.roots) {
       require<PlanError>(
           !options_.accumulate_gradients || !std::holds_alternative<Parameter>(node(at(id)).op),
           "{}: a parameter cannot be a root where gradients accumulate", graph_.describe(id));
       require<PlanError>(trains[at(id)],
-                         "{}: no gradient path leads from a parameter to this root",
-                         graph_.describe(id));
+                         "{}: no gradient path leads from a parameter{} to this root",
+                         graph_.describe(id),
+                         options_.input_gradients.empty() ? "" : " or an input asked for");
       plan_.nodes[at(id)].active = true;
     }
     for (size_t i = values_.size(); i-- > 0;) {
@@ -131,6 +153,11 @@ class Planner {
         plan_.nodes[operand].active = true;
         ++contributions_[operand];
       }
+    }
+    for (NodeId id : options_.input_gradients) {
+      require<PlanError>(plan_.nodes[at(id)].active,
+                         "{}: no gradient path leads from this input to a root",
+                         graph_.describe(id));
     }
   }
 
@@ -229,6 +256,9 @@ class Planner {
         if (plan_.nodes[i].wanted[k]) place_gradient(i, k, written);
       }
     }
+    for (NodeId id : options_.input_gradients) {
+      buffer(gradients_[at(id)].buffer).end = end_time();
+    }
   }
 
   void place_gradient(size_t i, size_t k, std::vector<bool>& written) {
@@ -299,6 +329,7 @@ class Planner {
   std::vector<Footprint> footprints_;
   std::vector<int64_t> last_use_;
   std::vector<int> contributions_;
+  std::vector<bool> asked_;  // inputs whose gradient is wanted
 };
 
 }  // namespace

@@ -10,8 +10,10 @@
 namespace qtape {
 
 struct PlanOptions {
-  std::vector<NodeId> outputs = {};   ///< values that stay readable after the step
-  std::vector<NodeId> roots = {};     ///< where gradients start; none: no backward
+  std::vector<NodeId> outputs = {};  ///< values that stay readable after the step
+  std::vector<NodeId> roots = {};    ///< where gradients start; none: no backward
+  /// Inputs of a float dtype whose gradients stay readable after the step.
+  std::vector<NodeId> input_gradients = {};
   bool share_memory = true;           ///< false: every buffer is its own (for tests)
   bool accumulate_gradients = false;  ///< parameters' gradients add up from step to step
   int64_t guard_bytes = 0;            ///< space after every buffer (for tests)
@@ -55,7 +57,9 @@ struct Plan {
   int64_t record_bytes = 0;
 };
 
-/// Throws PlanError for ids outside of the graph and for roots without a path to a parameter.
+/// Throws PlanError for ids outside of the graph, for `input_gradients` that are not inputs of
+/// a float dtype or lead to no root, and for roots without a path to a parameter or one of
+/// these inputs.
 Plan plan(const Graph& graph, const PlanOptions& options);
 
 }  // namespace qtape

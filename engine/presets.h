@@ -9,8 +9,8 @@ namespace qtape {
 /// value to be copied with changes, `presets::torch().weight.with(&FakeQuantize::bits, 4)`, and
 /// given to any number of layers.
 struct QuantizerPreset {
-  FakeQuantize weight;
-  FakeQuantize input;
+  FakeQuantize weight = {};
+  FakeQuantize input = {};
 };
 
 namespace presets {

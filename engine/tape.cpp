@@ -27,10 +27,11 @@ TapeOptions with_defaults(TapeOptions options, const Graph& graph) {
 
 Tape::Tape(const Graph& graph, Parameters& parameters, TapeOptions options)
     : graph_(graph),
-      parameters_(&parameters),
+      parameters_(parameters),
       options_(with_defaults(std::move(options), graph)),
       plan_(plan(graph_, {.outputs = options_.outputs,
                           .roots = options_.roots,
+                          .input_gradients = options_.input_gradients,
                           .share_memory = options_.share_memory,
                           .accumulate_gradients = options_.accumulate_gradients,
                           .guard_bytes = options_.guard_bytes})),
@@ -48,7 +49,7 @@ void Tape::check_leaves() const {
   for (int32_t i = 0; i < graph_.size(); ++i) {
     const NodeId id{i};
     if (!plan_.nodes[static_cast<size_t>(i)].needed || !is_persistent(graph_[id].op)) continue;
-    const ParameterEntry* entry = parameters_->find(graph_[id].label);
+    const ParameterEntry* entry = parameters().find(graph_[id].label);
     check_node(id, entry != nullptr, "the parameters hold nothing of this name");
     check_node(id, entry->type == graph_[id].type, "the parameters hold {}, the graph needs {}",
                entry->type, graph_[id].type);
@@ -65,7 +66,7 @@ std::byte* Tape::address(const Place& place, bool gradient) const {
   if (const auto* constant = std::get_if<Constant>(&leaf.op)) {
     return const_cast<std::byte*>(constant->value.data.data());
   }
-  const ParameterEntry& entry = parameters_->at(leaf.label);
+  const ParameterEntry& entry = parameters().at(leaf.label);
   return gradient ? entry.gradient : entry.value;
 }
 
@@ -144,10 +145,11 @@ void Tape::bind_node(size_t i) {
 }
 
 void Tape::forward(Mode mode) {
+  (void)parameters();
   const SerialLibraries serial;
   step_.mode = options_.schedule.mode_at(mode, step_.number);
   for (const Bound& bound : forward_) bound.kernel(step_);
-  ran_forward_ = true;
+  ran_ = Ran::Forward;
   report_faults();
   if (mode.train) ++step_.number;
 }
@@ -158,7 +160,7 @@ void Tape::report_faults() {
     if (fault.text == nullptr) continue;
     const Fault first = fault;
     for (NodeStatus& status : statuses_) status.fault = {};
-    ran_forward_ = false;
+    ran_ = Ran::Nothing;
     const NodeId id{static_cast<int32_t>(bound.node)};
     fail<GraphError>("{}: {}", graph_.describe(id),
                      fmt::format(fmt::runtime(first.text), fmt::arg("index", first.index),
@@ -207,10 +209,11 @@ TensorType Tape::seed_type(NodeId root) const {
 
 void Tape::run_backward() {
   check(!options_.roots.empty(), "this tape has no roots to start gradients from");
-  check(ran_forward_, "backward needs a forward before it");
+  check(ran_ == Ran::Forward, "backward needs a forward before it");
+  (void)parameters();
   const SerialLibraries serial;
   for (const Bound& bound : backward_) bound.kernel(step_);
-  ran_forward_ = false;
+  ran_ = Ran::Backward;
 }
 
 size_t Tape::index_of(NodeId id) const {
@@ -241,6 +244,17 @@ const std::byte* Tape::value_data(NodeId id, DType dtype) const {
   return address(plan_.nodes[index_of(id)].value, false);
 }
 
+const std::byte* Tape::input_gradient_data(NodeId id, DType dtype) const {
+  check_node(id, std::holds_alternative<Input>(graph_[id].op), "is not an input");
+  const auto& asked = options_.input_gradients;
+  check_node(id, std::ranges::find(asked, id) != asked.end(),
+             "has no gradient; ask for it in TapeOptions::input_gradients");
+  check_dtype(id, dtype);
+  check_node(id, ran_ == Ran::Backward,
+             "its gradient is there after a backward, until the next forward");
+  return address(plan_.nodes[index_of(id)].gradient, true);
+}
+
 double Tape::scalar(NodeId id) const {
   const TensorType& type = graph_[id].type;
   check_node(id, type.elements() == 1 && is_compute(type.dtype),
@@ -251,6 +265,12 @@ double Tape::scalar(NodeId id) const {
 std::vector<QParams<double>> Tape::qparams(NodeId id) const {
   check_node(id, is_quantizer(graph_[id].op) && plan_.nodes[index_of(id)].needed,
              "is not a quantizer of this tape");
+  check_node(id, ran_ != Ran::Nothing,
+             "no scales are in use: no forward has run, or the last one failed");
+  check_node(id, statuses_[index_of(id)].applied,
+             "no scales were in use in the last forward: {}",
+             step_.mode.quantize ? "its status had enabled = false"
+                                 : "the mode, or the schedule, did not quantize");
   const ScaleSource source = scale_source(id);
   const auto channels = static_cast<size_t>(source.channels);
   return dispatch_compute(source.dtype, [&]<class T>() {

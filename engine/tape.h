@@ -20,11 +20,15 @@ struct TapeOptions {
   std::vector<NodeId> outputs = {};
   /// Where gradients start, usually the loss; empty: the tape has no backward.
   std::vector<NodeId> roots = {};
+  /// Inputs of f32, f64, f16 or bf16 whose gradients backward computes, see
+  /// Tape::input_gradient.
+  std::vector<NodeId> input_gradients = {};
   /// Threads of kernels and of oneDNN, at least 1. Results do not depend on it.
   int threads = default_threads();
   /// Seed of dropout.
   uint64_t seed = 0;
-  /// Parameters' gradients add up from step to step until Parameters::zero_gradients.
+  /// Parameters' gradients add up from step to step until Parameters::zero_gradients. Those of
+  /// inputs do not.
   bool accumulate_gradients = false;
   /// How forward computes between quantized operands: `exact(Profile::Single)`.
   Arithmetic arithmetic = {};
@@ -35,22 +39,23 @@ struct TapeOptions {
 };
 
 /// Everything that can fail or allocate happens in the constructor; a step allocates nothing.
-/// Several tapes may share one Parameters, which must outlive them. Not for use by two threads
-/// at once. Movable, not copyable.
+/// Several tapes may share one Parameters, which must outlive them and may move. Not for use by
+/// two threads at once. Movable, not copyable.
 class Tape {
  public:
   /// Plans and binds `graph`, of which it keeps a copy. Throws GraphError for leaves that
-  /// `parameters` lacks or holds with another type, PlanError as `plan` does, ArgumentError for
-  /// fewer than one thread and a schedule that cannot be.
+  /// `parameters` lacks or holds with another type and for `parameters` that were moved from,
+  /// PlanError as `plan` does, ArgumentError for fewer than one thread and a schedule that
+  /// cannot be.
   Tape(const Graph& graph, Parameters& parameters, TapeOptions options);
 
   /// The memory of an input, for the caller to fill before `forward`.
   /// Throws GraphError when `id` is not an input that this tape uses or T is not its dtype.
-  template <class T>
+  template <Element T>
   std::span<T> input(NodeId id) {
     return {reinterpret_cast<T*>(input_data(id, dtype_of<T>)), elements(id)};
   }
-  template <class T>
+  template <Element T>
   std::span<T> input(std::string_view label) {
     return input<T>(graph_.at(label));
   }
@@ -58,26 +63,40 @@ class Tape {
   /// Runs the graph in `mode`, within what the schedule allows. Throws GraphError when a kernel
   /// reported a fault (a label out of range, a Fixed scale never set); parameters and gradients
   /// are intact and the next step may follow. What observers saw of the batch stays seen.
+  /// Throws GraphError, having changed nothing, once the parameters are gone.
   void forward(Mode mode);
   /// Runs all gradients back from the roots, which must be scalars, with dy = 1. Needs a
-  /// forward before it.
+  /// forward before it. Throws GraphError.
   void backward();
   /// The same from one root alone, with the upstream gradient `dy` of the root's shape; T is
   /// the root's dtype, float where the root is integer codes.
-  template <class T>
+  template <Element T>
   void backward(NodeId root, std::span<const T> dy) {
     clear_seeds();
     seed_gradient(root, std::as_bytes(dy), dtype_of<T>);
     run_backward();
   }
 
+  /// The gradient of an input named in TapeOptions::input_gradients, in its shape: what the
+  /// last backward gave, until the next forward. Quantizers on the way count as their
+  /// straight-through estimators say. Throws GraphError for other nodes, for another T than the
+  /// input's dtype and while there is none.
+  template <Element T>
+  std::span<const T> input_gradient(NodeId id) const {
+    return {reinterpret_cast<const T*>(input_gradient_data(id, dtype_of<T>)), elements(id)};
+  }
+  template <Element T>
+  std::span<const T> input_gradient(std::string_view label) const {
+    return input_gradient<T>(graph_.at(label));
+  }
+
   /// The value of an output, an input or a leaf. Throws GraphError for any other node, whose
   /// memory may have been used again, and for another T than its dtype.
-  template <class T>
+  template <Element T>
   std::span<const T> value(NodeId id) const {
     return {reinterpret_cast<const T*>(value_data(id, dtype_of<T>)), elements(id)};
   }
-  template <class T>
+  template <Element T>
   std::span<const T> value(std::string_view label) const {
     return value<T>(graph_.at(label));
   }
@@ -89,7 +108,8 @@ class Tape {
   NodeStatus& status(NodeId id) { return statuses_[index_of(id)]; }
   const NodeStatus& status(NodeId id) const { return statuses_[index_of(id)]; }
   /// The scales and zero points that a quantizer node used in the last forward, one per
-  /// channel. Throws GraphError for other nodes.
+  /// channel. Throws GraphError for other nodes, before the first forward, after one that
+  /// failed, and where the last one did not quantize.
   std::vector<QParams<double>> qparams(NodeId id) const;
   /// The integers of a node in the last forward of a tape with exact arithmetic; null for nodes
   /// without integers of their own and where arithmetic is not exact.
@@ -103,8 +123,8 @@ class Tape {
 
   const Graph& graph() const { return graph_; }
   const Plan& memory() const { return plan_; }
-  /// What the tape was bound to.
-  Parameters& parameters() const { return *parameters_; }
+  /// What the tape was bound to, where it is now. Throws GraphError once it is gone.
+  Parameters& parameters() const { return parameters_.get("tape"); }
   int threads() const { return options_.threads; }
   /// Whether every guard of PlanOptions::guard_bytes still holds its pattern.
   bool guards_intact() const;
@@ -114,6 +134,8 @@ class Tape {
     Kernel kernel;
     size_t node = 0;
   };
+  /// What ran last. A forward that failed counts as nothing.
+  enum class Ran : uint8_t { Nothing, Forward, Backward };
 
   size_t index_of(NodeId id) const;
   /// The type of the gradient of `root`.
@@ -130,6 +152,7 @@ class Tape {
   void check_dtype(NodeId id, DType dtype) const;
   std::byte* input_data(NodeId id, DType dtype);
   const std::byte* value_data(NodeId id, DType dtype) const;
+  const std::byte* input_gradient_data(NodeId id, DType dtype) const;
   void clear_seeds();
   void seed_gradient(NodeId root, std::span<const std::byte> dy, DType dtype);
   void run_backward();
@@ -143,7 +166,7 @@ class Tape {
   void paint_guards();
 
   Graph graph_;
-  Parameters* parameters_;
+  ParametersLink parameters_;
   TapeOptions options_;
   Plan plan_;
   AlignedBuffer arena_;
@@ -153,7 +176,7 @@ class Tape {
   std::vector<Bound> forward_;
   std::vector<Bound> backward_;
   Step step_;
-  bool ran_forward_ = false;
+  Ran ran_ = Ran::Nothing;
 };
 
 }  // namespace qtape

@@ -1,13 +1,11 @@
 // Clamp: y = min(max(x, low), high).
 #pragma once
 
-#include <cmath>
-
 #include "qtape/ops/core/elementwise.h"
 
 namespace qtape {
 
-struct Clamp : Elementwise<Clamp> {
+struct Clamp {
   static constexpr std::string_view name = "Clamp";
   static constexpr std::string_view doc =
       "y = min(max(x, low), high); NaN stays NaN. Gradient: dx = dy where low <= x <= "
@@ -21,11 +19,12 @@ struct Clamp : Elementwise<Clamp> {
     return std::tuple{field("low", &Clamp::low, "smallest output, finite"),
                       field("high", &Clamp::high, "largest output, finite, at least low")};
   }
-  void validate() const {
-    check(std::isfinite(low) && std::isfinite(high),
-          "low and high must be finite, got {} and {}", low, high);
-    check(low <= high, "low must be at most high, got {} and {}", low, high);
-  }
+  std::vector<Slot> slots() const { return {{.name = "x"}}; }
+  TensorType infer(Inputs inputs) const;
+  Keep keep() const { return elementwise::keep(slope_of); }
+  Footprint footprint(Inputs) const { return {}; }
+  Kernel forward(const Binding& binding) const;
+  Kernel backward(const Binding& binding) const;
   template <class T>
   T value(T x) const {
     const T lifted = x < static_cast<T>(low) ? static_cast<T>(low) : x;

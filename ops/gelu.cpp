@@ -4,6 +4,12 @@
 
 namespace qtape {
 
-template struct Elementwise<Gelu>;
+TensorType Gelu::infer(Inputs inputs) const { return elementwise::infer(inputs); }
+Kernel Gelu::forward(const Binding& binding) const {
+  return elementwise::forward(*this, binding);
+}
+Kernel Gelu::backward(const Binding& binding) const {
+  return elementwise::backward(*this, binding);
+}
 
 }  // namespace qtape

@@ -11,7 +11,7 @@ enum class GeluForm : uint8_t { Erf, Tanh };
 template <>
 inline constexpr auto enum_names<GeluForm> = std::array<std::string_view, 2>{"Erf", "Tanh"};
 
-struct Gelu : Elementwise<Gelu> {
+struct Gelu {
   static constexpr std::string_view name = "Gelu";
   static constexpr std::string_view doc =
       "y = x (1 + erf(x / sqrt 2)) / 2, or with form Tanh the approximation "
@@ -25,6 +25,12 @@ struct Gelu : Elementwise<Gelu> {
   static constexpr auto fields() {
     return std::tuple{field("form", &Gelu::form, "Erf (exact) or Tanh (approximation)")};
   }
+  std::vector<Slot> slots() const { return {{.name = "x"}}; }
+  TensorType infer(Inputs inputs) const;
+  Keep keep() const { return elementwise::keep(slope_of); }
+  Footprint footprint(Inputs) const { return {}; }
+  Kernel forward(const Binding& binding) const;
+  Kernel backward(const Binding& binding) const;
   template <class T>
   T value(T operand) const {
     const double x = operand;

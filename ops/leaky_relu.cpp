@@ -1,9 +1,21 @@
 #include "qtape/ops/leaky_relu.h"
 
+#include <cmath>
+
 #include "qtape/ops/core/elementwise_kernels.h"
 
 namespace qtape {
 
-template struct Elementwise<LeakyRelu>;
+TensorType LeakyRelu::infer(Inputs inputs) const {
+  const TensorType y = elementwise::infer(inputs);
+  check(std::isfinite(negative_slope), "negative_slope must be finite, got {}", negative_slope);
+  return y;
+}
+Kernel LeakyRelu::forward(const Binding& binding) const {
+  return elementwise::forward(*this, binding);
+}
+Kernel LeakyRelu::backward(const Binding& binding) const {
+  return elementwise::backward(*this, binding);
+}
 
 }  // namespace qtape

@@ -1,13 +1,11 @@
 // LeakyRelu: y = x where x >= 0, else slope x.
 #pragma once
 
-#include <cmath>
-
 #include "qtape/ops/core/elementwise.h"
 
 namespace qtape {
 
-struct LeakyRelu : Elementwise<LeakyRelu> {
+struct LeakyRelu {
   static constexpr std::string_view name = "LeakyRelu";
   static constexpr std::string_view doc =
       "y = x where x >= 0, else slope x. Gradient: dx = dy, or slope dy where x < 0. "
@@ -20,10 +18,12 @@ struct LeakyRelu : Elementwise<LeakyRelu> {
     return std::tuple{
         field("negative_slope", &LeakyRelu::negative_slope, "factor below zero, finite")};
   }
-  void validate() const {
-    check(std::isfinite(negative_slope), "negative_slope must be finite, got {}",
-          negative_slope);
-  }
+  std::vector<Slot> slots() const { return {{.name = "x"}}; }
+  TensorType infer(Inputs inputs) const;
+  Keep keep() const { return elementwise::keep(slope_of); }
+  Footprint footprint(Inputs) const { return {}; }
+  Kernel forward(const Binding& binding) const;
+  Kernel backward(const Binding& binding) const;
   template <class T>
   T value(T x) const {
     return x < T(0) ? x * static_cast<T>(negative_slope) : x;

@@ -6,24 +6,18 @@
 
 namespace qtape {
 
-/// What all leaves share: no operands, no kernels. The engine owns their memory.
-struct Leaf {
-  std::vector<Slot> slots() const { return {}; }
-  Keep keep() const { return {}; }
-  Footprint footprint(Inputs) const { return {}; }
-  Kernel forward(const Binding&) const { return {}; }
-  Kernel backward(const Binding&) const { return {}; }
-  bool operator==(const Leaf&) const = default;
-};
+// Leaves have no operands and no kernels: the engine owns their memory. They say so one by one,
+// as an aggregate with a base class cannot be initialised by names without a warning.
 
-struct Input : Leaf {
+struct Input {
   static constexpr std::string_view name = "Input";
   static constexpr std::string_view doc =
       "Data that the user writes before each step. With batch, the first extent is the batch "
-      "extent, which all batched inputs share and Graph::with_batch replaces. No gradient.";
+      "extent, which all batched inputs share and Graph::with_batch replaces. A gradient only "
+      "where a tape is asked for it.";
 
   DType dtype = DType::F32;
-  Shape shape;
+  Shape shape = {};
   bool batch = true;
 
   static constexpr auto fields() {
@@ -35,16 +29,21 @@ struct Input : Leaf {
     check(!batch || shape.rank() >= 1, "a batched input needs rank >= 1, got a scalar");
     return {dtype, shape};
   }
+  std::vector<Slot> slots() const { return {}; }
+  Keep keep() const { return {}; }
+  Footprint footprint(Inputs) const { return {}; }
+  Kernel forward(const Binding&) const { return {}; }
+  Kernel backward(const Binding&) const { return {}; }
   bool operator==(const Input&) const = default;
 };
 
-struct Parameter : Leaf {
+struct Parameter {
   static constexpr std::string_view name = "Parameter";
   static constexpr std::string_view doc =
       "A trained tensor, found by its label, with a value and a gradient in Parameters.";
 
   DType dtype = DType::F32;
-  Shape shape;
+  Shape shape = {};
   Initializer initializer = init::Zeros{};
 
   static constexpr auto fields() {
@@ -57,17 +56,22 @@ struct Parameter : Leaf {
     validate(initializer, shape);
     return {dtype, shape};
   }
+  std::vector<Slot> slots() const { return {}; }
+  Keep keep() const { return {}; }
+  Footprint footprint(Inputs) const { return {}; }
+  Kernel forward(const Binding&) const { return {}; }
+  Kernel backward(const Binding&) const { return {}; }
   bool operator==(const Parameter&) const = default;
 };
 
-struct State : Leaf {
+struct State {
   static constexpr std::string_view name = "State";
   static constexpr std::string_view doc =
       "A persistent tensor without gradient, found by its label: a quantizer's scale. Only the "
       "one op that has it in a read-write slot changes it, and only while observing.";
 
   DType dtype = DType::F32;
-  Shape shape;
+  Shape shape = {};
   double value = 0;
 
   static constexpr auto fields() {
@@ -76,10 +80,15 @@ struct State : Leaf {
                       field("value", &State::value, "initial value of every element, finite")};
   }
   TensorType infer(Inputs) const;
+  std::vector<Slot> slots() const { return {}; }
+  Keep keep() const { return {}; }
+  Footprint footprint(Inputs) const { return {}; }
+  Kernel forward(const Binding&) const { return {}; }
+  Kernel backward(const Binding&) const { return {}; }
   bool operator==(const State&) const = default;
 };
 
-struct Constant : Leaf {
+struct Constant {
   static constexpr std::string_view name = "Constant";
   static constexpr std::string_view doc =
       "A fixed tensor that is part of the graph. No gradient.";
@@ -95,6 +104,11 @@ struct Constant : Leaf {
           value.type.bytes());
     return value.type;
   }
+  std::vector<Slot> slots() const { return {}; }
+  Keep keep() const { return {}; }
+  Footprint footprint(Inputs) const { return {}; }
+  Kernel forward(const Binding&) const { return {}; }
+  Kernel backward(const Binding&) const { return {}; }
   bool operator==(const Constant&) const = default;
 };
 

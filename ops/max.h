@@ -14,7 +14,7 @@ struct Max {
       "in index order, that is the maximum. Saves the number of that element as 8 bytes per "
       "element of y.";
 
-  std::vector<int> axes;
+  std::vector<int> axes = {};
   bool keep_dims = false;
 
   static constexpr auto fields() {

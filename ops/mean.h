@@ -14,7 +14,7 @@ struct Mean {
       "in 16 interleaved partial sums; divided by the number of elements n in double. "
       "Gradient: dx = dy * (1 / n) in double, repeated. Keeps nothing.";
 
-  std::vector<int> axes;
+  std::vector<int> axes = {};
   bool keep_dims = false;
 
   static constexpr auto fields() {

@@ -12,7 +12,7 @@ struct Reshape {
       "shape; one extent of `shape` may be -1 and is what the others leave. Gradient: dx = "
       "dy. Keeps nothing; y shares the memory of x.";
 
-  std::vector<int64_t> shape;
+  std::vector<int64_t> shape = {};
 
   static constexpr auto fields() {
     return std::tuple{field("shape", &Reshape::shape, "extents of y, >= 0; at most one is -1")};

@@ -13,7 +13,7 @@ struct Sum {
       "0. Added in double: in index order where the last axis stays, else in 16 interleaved "
       "partial sums. Gradient: dx = dy, repeated. Keeps nothing.";
 
-  std::vector<int> axes;
+  std::vector<int> axes = {};
   bool keep_dims = false;
 
   static constexpr auto fields() {

@@ -12,7 +12,7 @@ struct Transpose {
       "without a permutation the axes are reversed. x of any dtype and shape. Gradient: dy "
       "permuted back. Keeps nothing.";
 
-  std::vector<int> permutation;
+  std::vector<int> permutation = {};
 
   static constexpr auto fields() {
     return std::tuple{

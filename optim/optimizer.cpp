@@ -177,7 +177,10 @@ void check_tensors(const Section& expected, const Section& section) {
 
 Optimizer::Optimizer(Parameters& parameters, Rule rule, std::vector<ParameterGroup> groups,
                      int threads)
-    : rule_(std::move(rule)), groups_(std::move(groups)), threads_(threads) {
+    : parameters_(parameters),
+      rule_(std::move(rule)),
+      groups_(std::move(groups)),
+      threads_(threads) {
   std::visit([](const auto& each) { validate(each); }, rule_);
   detail::require_at_least("Optimizer", "threads", 1, threads);
   for (const ParameterGroup& group : groups_) {
@@ -226,6 +229,7 @@ void Optimizer::place_moments() {
 
 void Optimizer::step(double learning_rate) {
   detail::require_non_negative("Optimizer", "learning rate", learning_rate);
+  (void)parameters_.get("optimizer");
   for (size_t i = 0; i < groups_.size(); ++i) {
     const double rate = learning_rate * groups_[i].learning_rate_scale;
     factors_[i] = std::visit(

@@ -93,7 +93,7 @@ using Rule = std::variant<Sgd, Adam, AdamW, RmsProp>;
 
 /// Settings of its own for the parameters whose names match `pattern`.
 struct ParameterGroup {
-  std::string pattern;             ///< `*` is any text, also none, `?` any one byte
+  std::string pattern = {};        ///< `*` is any text, also none, `?` any one byte
   double learning_rate_scale = 1;  ///< factor on the learning rate, finite and >= 0
   /// Replaces the rule's, finite and >= 0.
   std::optional<double> weight_decay = std::nullopt;
@@ -107,15 +107,15 @@ struct ParameterGroup {
 /// processor. Movable, not copyable. One thread at a time.
 class Optimizer {
  public:
-  /// `parameters` must outlive the optimizer; moving it is fine. The first group whose pattern
-  /// matches a name wins; other names follow the rule alone. Throws ArgumentError for a setting
-  /// out of its range, a pattern that matches no trainable entry and `threads` < 1.
+  /// `parameters` must outlive the optimizer; moving them is fine. The first group whose
+  /// pattern matches a name wins; other names follow the rule alone. Throws ArgumentError for a
+  /// setting out of its range, a pattern that matches no trainable entry and `threads` < 1.
   Optimizer(Parameters& parameters, Rule rule, std::vector<ParameterGroup> groups = {},
             int threads = default_threads());
 
   /// Updates the values from the gradients, which it leaves alone: one that is not finite makes
   /// its value and moments so. Allocates nothing. Throws ArgumentError, having changed nothing,
-  /// unless `learning_rate` is finite and >= 0.
+  /// unless `learning_rate` is finite and >= 0, and GraphError once the parameters are gone.
   void step(double learning_rate);
 
   /// Steps taken, those before a load included.
@@ -146,6 +146,7 @@ class Optimizer {
   template <class Visit>
   void visit_moments(const Visit& visit) const;
 
+  ParametersLink parameters_;
   Rule rule_;
   std::vector<ParameterGroup> groups_;  // the given ones and one for all other names
   int threads_ = 1;

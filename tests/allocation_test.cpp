@@ -96,7 +96,9 @@ int64_t allocated_by(const Step& step) {
 /// The same for steps of training.
 int64_t allocated_by_steps(const test::Classifier& c, Arithmetic arithmetic = {}) {
   Parameters parameters(c.graph, 1);
-  Tape tape(c.graph, parameters, {.roots = {c.loss}, .threads = 2, .arithmetic = arithmetic});
+  Tape tape(
+      c.graph, parameters,
+      {.roots = {c.loss}, .input_gradients = {c.x}, .threads = 2, .arithmetic = arithmetic});
   Optimizer optimizer(parameters, Adam{}, {}, 2);
   test::feed(tape, c, 0);
   return allocated_by([&] {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# An installed qtape and one added as a subdirectory both build a user's program:
-# install_test.sh SOURCE_FOLDER BUILD_FOLDER
+# An installed qtape and one added as a subdirectory both build users' programs, and those of the
+# README without a warning: install_test.sh SOURCE_FOLDER BUILD_FOLDER
 set -euo pipefail
 source=$1 build=$2
 work=$(mktemp -d)
@@ -15,6 +15,31 @@ int main() {
   return qtape::Schedule{}.learning_rate(0) > 0 && graph.size() == 2 ? 0 : 1;
 }
 CPP
+# Each public aggregate with one of its members named and the others left out.
+cat >"$work/user/members.cpp" <<'CPP'
+#include "qtape/deploy/lint.h"
+#include "qtape/qtape.h"
+using namespace qtape;
+const auto ops = std::tuple{
+    Input{.batch = false}, Parameter{.dtype = DType::F64}, State{.value = 1}, Clamp{.high = 6},
+    LeakyRelu{.negative_slope = 0.2}, Gelu{.form = GeluForm::Tanh}, Dropout{.rate = 0.1},
+    MatMul{.transpose_b = true}, Sum{.keep_dims = true}, Mean{.keep_dims = true},
+    Max{.keep_dims = true}, Cast{.dtype = DType::F64}, Concat{.axis = 1}, Slice{.axis = 1},
+    Softmax{.axis = 0}, LogSoftmax{.axis = 0}, SoftmaxCrossEntropy{}, FakeQuantize{.bits = 4},
+    FakeQuantizeLSQ{.bits = 4}, FakeQuantizePACT{.bits = 4}, Quantize{.bits = 4},
+    Dequantize{.axis = 0}};
+const auto options = std::tuple{
+    TensorType{.dtype = DType::U8}, TapeOptions{.threads = 1}, LinearOptions{.out = 1},
+    InsertOptions{.bias_on_grid = false}, CalibrationOptions{.method = MinMax{}},
+    MethodChoice{.method = MinMax{}}, ParameterGroup{.frozen = true}, ConvertOptions{},
+    LintOptions{.bias_change = 1}, VerifyOptions{.batch = 1}, SessionOptions{.threads = 1},
+    QuantizationSchedule{.delay = 1}, WarmUp{.steps = 1}, Section{.kind = "a"},
+    QuantizerPreset{.weight = FakeQuantize{}}};
+const auto integers = std::tuple{
+    integer::Linear{.shape = {1, 1}}, integer::Sum{.mean = true}, CodeGrid{.low = 0}};
+int main() {}
+CPP
+cp "$source"/examples/*.cpp "$work/user"
 cat >"$work/user/CMakeLists.txt" <<'CMAKE'
 cmake_minimum_required(VERSION 3.25)
 project(user CXX)
@@ -25,12 +50,21 @@ else()
 endif()
 add_executable(user main.cpp)
 target_link_libraries(user PRIVATE qtape::qtape)
+file(GLOB programs ${CMAKE_SOURCE_DIR}/*.cpp)
+list(REMOVE_ITEM programs ${CMAKE_SOURCE_DIR}/main.cpp)
+foreach(program IN LISTS programs)
+  cmake_path(GET program STEM name)
+  add_executable(user_${name} ${program})
+  target_link_libraries(user_${name} PRIVATE qtape::qtape)
+  target_compile_options(user_${name} PRIVATE -Wall -Wextra -Werror)
+endforeach()
 CMAKE
 cmake --install "$build" --prefix "$work/prefix" >/dev/null
 cmake -S "$work/user" -B "$work/installed" -G Ninja -DCMAKE_PREFIX_PATH="$work/prefix" >/dev/null
-cmake --build "$work/installed" >/dev/null
+cmake --build "$work/installed" >"$work/log" || { cat "$work/log"; exit 1; }
 "$work/installed/user"
+(cd "$work" && [ "$(installed/user_xor | wc -l)" = 4 ])
 # Building the library again would take minutes: that it configures and names its targets is enough.
 cmake -S "$work/user" -B "$work/added" -G Ninja -DQTAPE_SOURCE="$source" >/dev/null
 cmake --build "$work/added" -- -n user | grep -q 'Linking CXX executable user'
-echo "2 passed, 0 failed"
+echo "3 passed, 0 failed"

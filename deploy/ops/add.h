@@ -12,7 +12,7 @@ struct Add {
       "the "
       "program's profile adds. a and b codes of one shape.";
 
-  CodeGrid grid;
+  CodeGrid grid = {};
 
   static constexpr auto fields() { return std::tuple{field("grid", &Add::grid, "of y")}; }
   IntegerValue infer(IntegerInputs inputs) const;

@@ -10,7 +10,7 @@ struct Input {
   static constexpr std::string_view doc =
       "f32 that the caller writes before a run. With `batch` its first extent is the batch.";
 
-  Shape shape;
+  Shape shape = {};
   bool batch = true;
 
   static constexpr auto fields() {

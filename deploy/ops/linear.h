@@ -17,12 +17,12 @@ struct Linear {
       "the certificate proves that it fits, else in s64. x codes [..., k], w [n, k]; y sums "
       "with scales s_x s_w[c].";
 
-  Shape shape;  ///< [n, k]
+  Shape shape = {};  ///< [n, k]
   int bits = 8;
-  Tensor weight;  ///< u8, packed rows of codes
-  Tensor scales;  ///< f32 [n] or [1]
-  Tensor bias;    ///< s32 [n], or [0]
-  Certificate certificate;
+  Tensor weight = {};  ///< u8, packed rows of codes
+  Tensor scales = {};  ///< f32 [n] or [1]
+  Tensor bias = {};    ///< s32 [n], or [0]
+  Certificate certificate = {};
 
   static constexpr auto fields() {
     using L = Linear;

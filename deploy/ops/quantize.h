@@ -12,7 +12,7 @@ struct Quantize {
       "y = clamp(round(x / s) + zp, low, high). x f32. What lies outside, infinities too, goes "
       "to the end of the codes; NaN is refused.";
 
-  CodeGrid grid;
+  CodeGrid grid = {};
   Rounding rounding = Rounding::HalfEven;
   Division division = Division::Exact;
   ZeroPoint zero_point = ZeroPoint::AfterRounding;

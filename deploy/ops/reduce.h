@@ -12,7 +12,7 @@ struct Max {
       "of "
       "the same grid.";
 
-  std::vector<int> axes;
+  std::vector<int> axes = {};
   bool keep_dims = false;
 
   static constexpr auto fields() {
@@ -34,7 +34,7 @@ struct Sum {
       "it always fits, else in s64. With `mean`, y stands for the mean: its scale is that of x "
       "divided by the number of terms.";
 
-  std::vector<int> axes;
+  std::vector<int> axes = {};
   bool keep_dims = false;
   bool mean = false;
 

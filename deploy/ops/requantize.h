@@ -11,7 +11,7 @@ struct Requantize {
       "y = clamp(requant(x) + zp, low, high), requant being that of the program's profile. x "
       "sums, with a scale each or one for all, or codes, less their zero point.";
 
-  CodeGrid grid;
+  CodeGrid grid = {};
 
   static constexpr auto fields() {
     return std::tuple{field("grid", &Requantize::grid, "of y")};

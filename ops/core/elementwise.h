@@ -1,5 +1,4 @@
-// Base of ops that map each element by itself: supplies everything but the function and its
-// slope.
+// Ops that map each element by itself: everything but the function and its slope.
 #pragma once
 
 #include "qtape/ops/core/op.h"
@@ -9,19 +8,28 @@ namespace qtape {
 /// What the slope of an elementwise function is computed from; the planner keeps just that.
 enum class SlopeOf : uint8_t { Operand, Output, Nothing };
 
-/// `Op` provides `slope_of`, `value(double or float x)` and `slope(v)`, v being x or y as
-/// `slope_of` says, and may provide `validate()`. `<op>.cpp` includes elementwise_kernels.h and
-/// instantiates this base once.
+namespace elementwise {
+
+/// What an op with a slope of `slope_of` keeps.
+constexpr Keep keep(SlopeOf slope_of) {
+  return {.operands = slope_of == SlopeOf::Operand ? 1u : 0u,
+          .output = slope_of == SlopeOf::Output,
+          .forward_in_place = true,
+          .backward_in_place = true};
+}
+
+}  // namespace elementwise
+
+/// Base of elementwise ops without attributes. `Op` provides `slope_of`, `value(double or float
+/// x)` and `slope(v)`, v being x or y as `slope_of` says. `<op>.cpp` includes
+/// elementwise_kernels.h and instantiates this base once. An op with attributes has no base, as
+/// it could not be initialised by names without a warning: it declares these functions itself
+/// and defines them by those of elementwise_kernels.h (`leaky_relu.h`).
 template <class Op>
 struct Elementwise {
   std::vector<Slot> slots() const { return {{.name = "x"}}; }
   TensorType infer(Inputs inputs) const;
-  Keep keep() const {
-    return {.operands = Op::slope_of == SlopeOf::Operand ? 1u : 0u,
-            .output = Op::slope_of == SlopeOf::Output,
-            .forward_in_place = true,
-            .backward_in_place = true};
-  }
+  Keep keep() const { return elementwise::keep(Op::slope_of); }
   Footprint footprint(Inputs) const { return {}; }
   Kernel forward(const Binding& binding) const;
   Kernel backward(const Binding& binding) const;

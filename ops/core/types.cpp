@@ -61,6 +61,11 @@ std::string to_string(const TensorType& type) {
   return fmt::format("{}{}", to_string_view(type.dtype), to_string(type.shape));
 }
 
+void Tensor::check_count(const TensorType& type, size_t values) {
+  require<GraphError>(static_cast<int64_t>(values) == type.elements(),
+                      "{} has {} elements, got {} values", type, type.elements(), values);
+}
+
 AxisView axis_view(const Shape& shape, int axis) {
   AxisView view;
   for (int i = 0; i < shape.rank(); ++i) {

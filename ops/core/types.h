@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "qtape/ops/core/enum_names.h"
@@ -44,26 +45,33 @@ bool is_float(DType dtype);
 /// f32 or f64: the dtypes that arithmetic ops compute in.
 bool is_compute(DType dtype);
 
+/// The dtype whose elements are a T; nothing for types that no tensor is made of.
 template <class T>
-inline constexpr DType dtype_of = DType::F32;
+inline constexpr auto dtype_of = nullptr;
 template <>
-inline constexpr DType dtype_of<double> = DType::F64;
+inline constexpr auto dtype_of<float> = DType::F32;
 template <>
-inline constexpr DType dtype_of<Half> = DType::F16;
+inline constexpr auto dtype_of<double> = DType::F64;
 template <>
-inline constexpr DType dtype_of<BHalf> = DType::BF16;
+inline constexpr auto dtype_of<Half> = DType::F16;
 template <>
-inline constexpr DType dtype_of<int32_t> = DType::S32;
+inline constexpr auto dtype_of<BHalf> = DType::BF16;
 template <>
-inline constexpr DType dtype_of<int64_t> = DType::S64;
+inline constexpr auto dtype_of<int32_t> = DType::S32;
 template <>
-inline constexpr DType dtype_of<int16_t> = DType::S16;
+inline constexpr auto dtype_of<int64_t> = DType::S64;
 template <>
-inline constexpr DType dtype_of<uint16_t> = DType::U16;
+inline constexpr auto dtype_of<int16_t> = DType::S16;
 template <>
-inline constexpr DType dtype_of<int8_t> = DType::S8;
+inline constexpr auto dtype_of<uint16_t> = DType::U16;
 template <>
-inline constexpr DType dtype_of<uint8_t> = DType::U8;
+inline constexpr auto dtype_of<int8_t> = DType::S8;
+template <>
+inline constexpr auto dtype_of<uint8_t> = DType::U8;
+
+/// A type that tensors are made of: exactly the ones above, so neither `char` nor `bool`.
+template <class T>
+concept Element = std::is_same_v<decltype(dtype_of<T>), const DType>;
 
 /// Extents of a dense row-major tensor, outermost first. A value type without allocation.
 /// Rank 0 is a scalar. Extents may be 0.
@@ -101,7 +109,7 @@ class Shape {
 /// Element type and shape. Prints as `f32[8, 4]`.
 struct TensorType {
   DType dtype = DType::F32;
-  Shape shape;
+  Shape shape = {};
 
   int64_t elements() const { return shape.elements(); }
   int64_t bytes() const { return elements() * size_of(dtype); }
@@ -113,15 +121,22 @@ std::string to_string(const TensorType& type);
 
 /// A tensor in host memory: type and dense little-endian bytes. What files and constants hold.
 struct Tensor {
-  TensorType type;
-  std::vector<std::byte> data;
+  TensorType type = {};
+  std::vector<std::byte> data = {};
 
-  template <class T>
+  /// A tensor of `values` in row-major order. Throws GraphError unless `shape` has as many
+  /// elements.
+  template <Element T>
   static Tensor of(Shape shape, std::span<const T> values) {
+    const TensorType type{dtype_of<T>, shape};
+    check_count(type, values.size());
     const auto bytes = std::as_bytes(values);
-    return {{dtype_of<T>, shape}, {bytes.begin(), bytes.end()}};
+    return {type, {bytes.begin(), bytes.end()}};
   }
   bool operator==(const Tensor&) const = default;
+
+ private:
+  static void check_count(const TensorType& type, size_t values);
 };
 
 /// Outer, middle and inner extents of a shape seen from `axis`: element (o, c, i) is at

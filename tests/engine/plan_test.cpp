@@ -61,7 +61,8 @@ Graph random_graph(uint64_t seed, int count) {
 
 PlanOptions options_of(const Graph& graph) {
   return {.outputs = {graph.outputs().begin(), graph.outputs().end()},
-          .roots = {graph.at("loss")}};
+          .roots = {graph.at("loss")},
+          .input_gradients = {graph.at("x")}};
 }
 
 bool overlap(const Lifetime& a, const Lifetime& b) {
@@ -99,6 +100,7 @@ TEST_CASE("plan: sharing memory changes no bit of values and gradients") {
       for (size_t i = 0; i < w.size(); ++i) w[i] = 0.01f * static_cast<float>(i) - 0.15f;
       Tape tape(graph, parameters,
                 {.roots = {graph.at("loss")},
+                 .input_gradients = {graph.at("x")},
                  .threads = 1,
                  .share_memory = share,
                  .guard_bytes = share ? 0 : 64});
@@ -110,6 +112,8 @@ TEST_CASE("plan: sharing memory changes no bit of values and gradients") {
       std::vector<float> all(output.begin(), output.end());
       const auto gradients = parameters.at("w").gradients<float>();
       all.insert(all.end(), gradients.begin(), gradients.end());
+      const auto dx = tape.input_gradient<float>("x");
+      all.insert(all.end(), dx.begin(), dx.end());
       CHECK((share || tape.guards_intact()));
       results.push_back(all);
     }
@@ -143,6 +147,28 @@ TEST_CASE("plan: a long chain shares two buffers") {
   for (int i = 0; i < 10000; ++i) y = graph.add(Transpose{}, {y});
   const Plan memory = plan(graph, {.outputs = {y}, .roots = {}});
   CHECK(memory.arena_bytes <= 3 * 448);
+}
+
+TEST_CASE("plan: inputs that have no gradient to give are refused") {
+  const test::Classifier c = test::make_classifier();
+  const NodeId weight = c.graph.at("fc1.weight");
+  const auto error = [&](NodeId id, std::vector<NodeId> roots) {
+    return test::error_text<PlanError>([&] {
+      (void)plan(c.graph,
+                 {.outputs = {c.logits}, .roots = std::move(roots), .input_gradients = {id}});
+    });
+  };
+  CHECK(error(c.x, {c.loss}) == "no error");
+  CHECK(error(NodeId{99}, {c.loss}) ==
+        "input %99 does not exist; the graph has " + std::to_string(c.graph.size()) + " nodes");
+  CHECK(error(weight, {c.loss}) ==
+        c.graph.describe(weight) + ": only inputs can be asked for their gradient");
+  CHECK(error(c.labels, {c.loss}) ==
+        "Input %1 'labels': is s32[32], and only floats have a gradient");
+  CHECK(error(c.x, {}) == "Input %0 'x': no gradient path leads from this input to a root");
+  CHECK(error(c.x, {c.labels}) ==
+        "Input %1 'labels': no gradient path leads from a parameter or an input asked for to "
+        "this root");
 }
 
 TEST_CASE("plan: roots and outputs that cannot be are refused") {

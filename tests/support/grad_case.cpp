@@ -13,7 +13,7 @@ namespace qtape::test {
 namespace {
 
 /// A graph around one op whose differentiable operands are parameters, but for `fixed`, an
-/// input.
+/// input: without a gradient, or asked for it.
 struct Bench {
   const GradCase& grad_case;
   int fixed;
@@ -49,7 +49,12 @@ struct Bench {
     return graph;
   }
 
-  Bench(const GradCase& c, int fixed_operand, bool share, bool accumulate)
+  static std::vector<NodeId> asked(const Graph& graph, int fixed, bool ask) {
+    if (!ask) return {};
+    return {graph.at("x" + std::to_string(fixed))};
+  }
+
+  Bench(const GradCase& c, int fixed_operand, bool share, bool accumulate, bool ask = false)
       : grad_case(c),
         fixed(fixed_operand),
         graph(build(c, fixed_operand)),
@@ -58,6 +63,7 @@ struct Bench {
         tape(graph, parameters,
              {.outputs = {y},
               .roots = {y},
+              .input_gradients = asked(graph, fixed, ask),
               .threads = 1,
               .seed = 5,
               .accumulate_gradients = accumulate,
@@ -117,6 +123,10 @@ struct Bench {
   }
 
   std::vector<double> gradient(size_t i) const {
+    if (static_cast<int>(i) == fixed) {
+      const auto g = tape.input_gradient<double>(operands[i]);
+      return {g.begin(), g.end()};
+    }
     const auto g = parameters.at(graph[operands[i]].label).gradients<double>();
     return {g.begin(), g.end()};
   }
@@ -162,9 +172,25 @@ void check_unwanted(const GradCase& c, size_t i, size_t other,
   CHECK(bench.tape.guards_intact());
 }
 
+/// An input that is asked for its gradient gets the bits that a parameter gets, also where
+/// parameters accumulate.
+void check_input(const GradCase& c, size_t i, const std::vector<double>& expected) {
+  for (const bool accumulate : {false, true}) {
+    Bench bench(c, static_cast<int>(i), accumulate, accumulate, true);
+    for (int repeat = 0; repeat < 2; ++repeat) bench.run();
+    CHECK(bench.gradient(i) == expected);
+    CHECK(bench.tape.guards_intact());
+  }
+}
+
 bool is_trained(const GradCase& c, size_t i) {
   const auto slots = std::visit([](const auto& op) { return op.slots(); }, c.op);
   return slots[i].differentiable && c.operands[i].dtype != DType::S32 && !c.operands[i].state;
+}
+
+bool is_written(const GradCase& c, size_t i) {
+  const auto slots = std::visit([](const auto& op) { return op.slots(); }, c.op);
+  return slots[i].access == Access::ReadWrite;
 }
 
 }  // namespace
@@ -183,6 +209,7 @@ void check_grad_case(const GradCase& c) {
     shared.run();
     CHECK(shared.gradient(i) == expected);
     check_accumulation(c, i, expected);
+    if (!is_written(c, i)) check_input(c, i, expected);
     for (size_t other = 0; other < c.operands.size(); ++other) {
       if (other != i && is_trained(c, other)) check_unwanted(c, i, other, expected);
     }
