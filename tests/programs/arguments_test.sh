@@ -5,11 +5,11 @@ source "$(dirname "$0")/common.sh"
 check "--help exits 0" "$train" --help >/dev/null
 check "qtape --help exits 0" "$tool" --help >/dev/null
 check "unknown option" exits 2 'not expected: --frobnicate' "$train" --frobnicate
-check "bits out of range" exits 2 'must be 0 (float) or in 2..16, got 17' "$train" --weight-bits 17
-check "one bit" exits 2 'must be 0 (float) or in 2..16, got 1' "$train" --activation-bits 1
-check "text for a number" exits 2 '--epochs' "$train" --epochs many
+check "bits out of range" exits 2 '--weight-bits: expected 0 (float) or 2 to 16, got 17' "$train" --weight-bits 17
+check "one bit" exits 2 '--activation-bits: expected 0 (float) or 2 to 16, got 1' "$train" --activation-bits 1
+check "text for a number" exits 2 '--epochs: expected 1 to 100000, got many' "$train" --epochs many
 check "unknown estimator" exits 2 '--ste' "$train" --ste Tahn
-check "negative delay" exits 2 '--quantize-after' "$train" --quantize-after -1
+check "negative delay" exits 2 '--quantize-after: expected 0 or more, got -1' "$train" --quantize-after -1
 check "batch above the data" exits 2 'batch must be in 1..100, the number of training images, got 101' "$train" --samples 100 --batch 101
 check "missing data" exits 1 "$work/none/" "$train" --data "$work/none"
 check "unwritable save" exits 1 'cannot write: No such file or directory' "$train" "${short[@]}" --epochs 1 --save "$work/no/m.json"
