@@ -12,15 +12,14 @@
 namespace qtape {
 namespace {
 
-NodeId only_input(const IntegerProgram& program) {
-  NodeId found;
+std::vector<NodeId> inputs_of(const IntegerProgram& program) {
+  std::vector<NodeId> found;
   for (int32_t i = 0; i < program.size(); ++i) {
-    if (!std::holds_alternative<integer::Input>(program[NodeId{i}].op)) continue;
-    require<ArgumentError>(found.index < 0, "{}: verification takes models of one input",
-                           program.describe(NodeId{i}));
-    found = NodeId{i};
+    if (std::holds_alternative<integer::Input>(program[NodeId{i}].op)) {
+      found.push_back(NodeId{i});
+    }
   }
-  require<ArgumentError>(found.index >= 0, "the program has no input");
+  require<ArgumentError>(!found.empty(), "the program has no input");
   return found;
 }
 
@@ -64,19 +63,31 @@ Verifier::Verifier(const Graph& graph, Parameters& parameters, const VerifyOptio
   reference_ = std::make_unique<IntegerSession>(program, SessionOptions{.reference = true});
   backend_ = std::make_unique<IntegerSession>(
       program, SessionOptions{.threads = options.threads, .path = options.path});
-  const NodeId fed = only_input(program);
-  input_ = batched.at(program[fed].label);
-  sample_.resize(reference_->input(fed).size());
+  fed_ = inputs_of(program);
+  for (const NodeId id : fed_) fed_values_.emplace_back(reference_->input(id).size());
+}
+
+std::span<float> Verifier::input(size_t which) {
+  require<ArgumentError>(which < fed_.size(), "the program has {} inputs, not input {}",
+                         fed_.size(), which);
+  return fed_values_[which];
+}
+
+/// Hands the samples to all levels.
+void Verifier::feed() {
+  for (size_t i = 0; i < fed_.size(); ++i) {
+    const std::string& label = program()[fed_[i]].label;
+    std::ranges::copy(fed_values_[i], reference_->input(fed_[i]).begin());
+    std::ranges::copy(fed_values_[i], backend_->input(fed_[i]).begin());
+    std::ranges::copy(fed_values_[i], float_->input<float>(label).begin());
+    std::ranges::copy(fed_values_[i], exact_->input<float>(label).begin());
+  }
 }
 
 void Verifier::run(int64_t rows) {
   require<ArgumentError>(rows >= 0 && rows <= batch_, "rows must be in 0..{}, got {}", batch_,
                          rows);
-  const NodeId fed = only_input(program());
-  std::ranges::copy(sample_, reference_->input(fed).begin());
-  std::ranges::copy(sample_, backend_->input(fed).begin());
-  std::ranges::copy(sample_, float_->input<float>(input_).begin());
-  std::ranges::copy(sample_, exact_->input<float>(input_).begin());
+  feed();
   reference_->run();
   backend_->run();
   float_->forward(mode::eval);

@@ -61,12 +61,15 @@ std::string to_string(const Mismatch& mismatch);
 /// Runs samples through all levels. `parameters` are read only and must outlive it.
 class Verifier {
  public:
-  /// Throws as convert does, and ArgumentError for options out of range and for graphs with
-  /// other than one input.
+  /// Throws as convert does, and ArgumentError for options out of range and for a program
+  /// without inputs.
   Verifier(const Graph& graph, Parameters& parameters, const VerifyOptions& options);
 
-  /// Where the samples go, f32 [batch, ...].
-  std::span<float> input() { return sample_; }
+  /// The inputs of program(), in its order.
+  std::span<const NodeId> inputs() const { return fed_; }
+  /// Where the samples of one of them go, f32 [batch, ...]. Throws ArgumentError for one that
+  /// does not exist.
+  std::span<float> input(size_t which = 0);
   /// Runs them and compares the first `rows`. Throws GraphError for NaN.
   void run(int64_t rows);
 
@@ -85,6 +88,7 @@ class Verifier {
   std::string report() const { return backend_->report(); }
 
  private:
+  void feed();
   int64_t compared(const TensorType& type, int64_t rows) const;
   void compare(size_t i, int64_t rows);
   void compare_output(size_t which, int64_t rows);
@@ -95,9 +99,9 @@ class Verifier {
 
   int64_t batch_ = 0;
   int64_t samples_ = 0;
-  std::vector<float> sample_;
-  NodeId input_;
-  std::vector<NodeId> outputs_;  // of the graph
+  std::vector<NodeId> fed_;
+  std::vector<std::vector<float>> fed_values_;  // by input
+  std::vector<NodeId> outputs_;                 // of the graph
   std::vector<Conversion::Pair> pairs_;
   std::unique_ptr<Tape> float_;
   std::unique_ptr<Tape> exact_;

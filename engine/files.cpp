@@ -1,6 +1,7 @@
 #include "qtape/engine/files.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,8 +23,8 @@ namespace {
 class Descriptor {
  public:
   explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&&) = delete;
   ~Descriptor() { close(); }
 
   int get() const { return fd_; }
@@ -47,6 +48,7 @@ void write_all(const Descriptor& file, const std::string& path, std::string_view
 }
 
 constexpr int most_links = 40;  // as Linux follows
+constexpr int most_attempts = 1000;
 
 /// Devices and pipes take bytes, but must not be replaced by a file.
 bool is_special(const std::string& path) {
@@ -66,6 +68,8 @@ std::string resolved(const std::string& path) {
   return target.string();
 }
 
+std::string partial_of(const std::string& target) { return target + ".partial"; }
+
 void write_special(const std::string& path, std::string_view content) {
   Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
   if (file.get() < 0) fail_io(path, "write", errno);
@@ -73,14 +77,39 @@ void write_special(const std::string& path, std::string_view content) {
   if (!file.close()) fail_io(path, "write", errno);
 }
 
-void write_and_rename(const std::string& path, const std::string& partial,
+/// Whether the file that is open is the one at `path`.
+bool is_at(const Descriptor& file, const std::string& path) {
+  struct stat opened {};
+  struct stat named {};
+  return ::fstat(file.get(), &opened) == 0 && ::stat(path.c_str(), &named) == 0 &&
+         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+}
+
+/// The empty file `partial`, in which `path` is written. It is locked, so that several writers
+/// of one path take turns; a file system without locks lets them go on.
+Descriptor open_partial(const std::string& path, const std::string& partial) {
+  for (int attempt = 0;; ++attempt) {
+    Descriptor file(::open(partial.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
+    if (file.get() < 0) fail_io(path, "write", errno);
+    while (::flock(file.get(), LOCK_EX) != 0 && errno == EINTR) {
+    }
+    // Who had the lock before renamed or removed what is open here.
+    if (!is_at(file, partial) && attempt < most_attempts) continue;
+    if (::ftruncate(file.get(), 0) != 0) fail_io(path, "write", errno);
+    return file;
+  }
+}
+
+void write_and_rename(Descriptor file, const std::string& path, const std::string& partial,
                       std::string_view content) {
-  Descriptor file(::open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-  if (file.get() < 0) fail_io(path, "write", errno);
-  write_all(file, path, content);
-  if (::fsync(file.get()) != 0) fail_io(path, "write", errno);
-  if (!file.close()) fail_io(path, "write", errno);
-  if (::rename(partial.c_str(), path.c_str()) != 0) fail_io(path, "replace", errno);
+  try {
+    write_all(file, path, content);
+    if (::fsync(file.get()) != 0) fail_io(path, "write", errno);
+    if (::rename(partial.c_str(), path.c_str()) != 0) fail_io(path, "replace", errno);
+  } catch (...) {
+    ::unlink(partial.c_str());
+    throw;
+  }
 }
 
 /// The rename itself must survive a power cut; a file system that cannot sync folders is left
@@ -121,14 +150,21 @@ std::string read_file(const std::string& path, int64_t limit) {
 void write_file(const std::string& path, std::string_view content) {
   if (is_special(path)) return write_special(path, content);
   const std::string target = resolved(path);
-  const std::string partial = target + ".partial";
-  try {
-    write_and_rename(target, partial, content);
-  } catch (...) {
-    ::unlink(partial.c_str());
-    throw;
-  }
+  const std::string partial = partial_of(target);
+  write_and_rename(open_partial(target, partial), target, partial, content);
   sync_folder(target);
+}
+
+void require_writable(const std::string& path) {
+  if (is_special(path)) {
+    if (::access(path.c_str(), W_OK) != 0) fail_io(path, "write", errno);
+    return;
+  }
+  const std::string target = resolved(path);
+  if (std::filesystem::is_directory(target)) fail_io(target, "write", EISDIR);
+  const std::string partial = partial_of(target);
+  const Descriptor file = open_partial(target, partial);
+  ::unlink(partial.c_str());
 }
 
 }  // namespace qtape

@@ -12,7 +12,12 @@ std::string read_file(const std::string& path, int64_t limit);
 
 /// Replaces `path` by `content`: writes `<path>.partial`, syncs it and renames it over `path`.
 /// A symbolic link stays, its target is replaced; a device or a pipe is written to. Throws
-/// IoError; then a file at `path` is what it was and the partial file is removed.
+/// IoError; then a file at `path` is what it was and the partial file is removed. Of several
+/// writers of one path each waits for the one before it.
 void write_file(const std::string& path, std::string_view content);
+
+/// Throws the IoError that write_file would throw at once: for a folder that is missing or not
+/// writable, and for a path that is a folder. Leaves nothing behind.
+void require_writable(const std::string& path);
 
 }  // namespace qtape

@@ -1,12 +1,15 @@
 // xor: the smallest quantization-aware training run, saved and replayed.
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <cstdio>
+#include <exception>
 
 #include "qtape/qtape.h"
 
-int main() {
+int main() try {
   using namespace qtape;
+  std::signal(SIGPIPE, SIG_IGN);  // a reader that is gone is an error, not a kill
   Graph graph;
   const NodeId x = graph.add(Input{.shape = {4, 2}}, {}, "x");
   const NodeId target = graph.add(Input{.shape = {4, 1}}, {}, "target");
@@ -36,4 +39,8 @@ int main() {
   std::ranges::copy(corners, replay.input<float>("x").begin());
   replay.forward(mode::eval);
   for (double value : replay.value<float>(y)) std::printf("%.3f\n", value);
+  require<IoError>(std::fflush(stdout) == 0, "standard output: cannot write");
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "xor: %s\n", error.what());
+  return 1;
 }

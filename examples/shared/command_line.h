@@ -1,17 +1,14 @@
-// Command lines of programs that train: spellings of options, and how errors become exit codes.
+// Command lines of programs: spellings and ranges of options, and how errors become exit codes.
 #pragma once
 
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
-#include <exception>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "qtape/ops/core/enum_names.h"
-#include "qtape/ops/core/error.h"
 
 namespace qtape::examples {
 
@@ -23,27 +20,27 @@ CLI::IsMember spelling_of() {
                        CLI::ignore_case);
 }
 
-/// Parses, then calls `run`. The exit code: 0; 2 after wrong arguments (CLI11's errors and
-/// ArgumentError); 1 after any other exception. Errors are one line on standard error.
-inline int run_program(CLI::App& app, int argc, char** argv, const std::function<void()>& run) {
-  const std::string name = app.get_name();
-  const auto report = [&](const std::exception& error, int code) {
-    fmt::print(stderr, "{}: {}\n", name, error.what());
-    return code;
-  };
-  try {
-    app.parse(argc, argv);
-    run();
-  } catch (const CLI::CallForHelp& help) {
-    return app.exit(help);
-  } catch (const CLI::ParseError& error) {
-    return report(error, 2);
-  } catch (const ArgumentError& error) {
-    return report(error, 2);
-  } catch (const std::exception& error) {
-    return report(error, 1);
-  }
-  return 0;
+/// Accepts `low` to `high`: "--threads: expected 1 to 1024, got 0".
+template <class T>
+CLI::Validator range(T low, T high) {
+  const std::string expected = fmt::format("{} to {}", low, high);
+  return CLI::Validator(
+      [=](std::string& text) -> std::string {
+        T value{};
+        const bool inside =
+            CLI::detail::lexical_cast(text, value) && value >= low && value <= high;
+        return inside ? "" : fmt::format("expected {}, got {}", expected, text);
+      },
+      expected);
 }
+
+/// Accepts integers from `low`: "--seed: expected 0 or more, got -1".
+CLI::Validator at_least(int64_t low);
+
+/// Prepares the standard streams, adds --version, parses, then calls `run`, which gives the
+/// exit code. After wrong arguments (CLI11's errors and ArgumentError) that is 2, after an
+/// Interrupted 128 + its signal, after any other exception and when standard output could not
+/// be written 1. Errors are one line on standard error.
+int run_program(CLI::App& app, int argc, char** argv, const std::function<int()>& run);
 
 }  // namespace qtape::examples

@@ -15,10 +15,21 @@ struct Progress {
   double loss = 0;    ///< of the last step
 };
 
+/// What stands behind a bar.
+struct ProgressText {
+  std::string loss;    ///< "0.1234"
+  std::string result;  ///< of the last epoch, as "test accuracy 93.10 %"; may be empty
+  std::string left;    ///< "12 s"
+};
+
+/// One line with less than `columns` characters: what does not fit goes, first the bar, then
+/// the result, the time left and the loss.
+std::string progress_line(const Progress& progress, const ProgressText& text, int columns);
+
 class ProgressDisplay {
  public:
   /// `first_step`: steps that were done before this run; `digits` of the loss behind the point.
-  /// Draws on standard output.
+  /// Draws on standard output; never throws.
   explicit ProgressDisplay(int64_t first_step, int digits = 4);
 
   void step(const Progress& progress);

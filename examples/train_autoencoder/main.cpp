@@ -2,16 +2,20 @@
 // quantizers calibrated afterwards, and trained with quantizers; both also as integers.
 #include <fmt/format.h>
 
-#include "qtape/engine/files.h"
 #include "qtape/engine/serialize.h"
 #include "qtape/examples/shared/command_line.h"
+#include "qtape/examples/shared/interruption.h"
+#include "qtape/examples/shared/output_files.h"
 #include "qtape/examples/shared/progress.h"
+#include "qtape/examples/shared/standard_output.h"
 #include "qtape/examples/train_autoencoder/report.h"
 
 namespace {
 
 using namespace qtape;
 using namespace qtape::examples::autoencoder;
+using examples::OutputFiles;
+using examples::print;
 
 struct Arguments {
   Settings settings;
@@ -27,7 +31,7 @@ struct Arguments {
 
 template <class T>
 void add(CLI::App& app, const char* name, T& value, T low, T high, const char* text) {
-  app.add_option(name, value, text)->check(CLI::Range(low, high))->capture_default_str();
+  app.add_option(name, value, text)->check(examples::range(low, high))->capture_default_str();
 }
 
 void add_data(CLI::App& app, Settings& s) {
@@ -58,13 +62,14 @@ void add_quantization(CLI::App& app, Arguments& arguments) {
 }
 
 void add_training(CLI::App& app, Settings& s) {
-  add<int64_t>(app, "--epochs", s.epochs, 1, 100000, "passes over the training data in float");
+  add<int64_t>(app, "--epochs", s.epochs, 1, 100000,
+               "passes over the training data in float, before the models part");
   add<int64_t>(app, "--qat-epochs", s.qat_epochs, 1, 100000,
-               "further passes with quantizers, from the float weights");
+               "further passes from there, one model in float, one with quantizers");
   add<int64_t>(app, "--batch", s.batch, 1, 1000000, "samples per step");
   add(app, "--lr", s.learning_rate, 0.0, 10.0,
-      "learning rate in float at the start; decays to 0 by cosine");
-  add(app, "--qat-lr", s.qat_learning_rate, 0.0, 10.0, "the same with quantizers");
+      "learning rate at the start; decays to 0 by cosine");
+  add(app, "--qat-lr", s.qat_learning_rate, 0.0, 10.0, "the same in the further passes");
   add<int64_t>(app, "--seed", s.seed, 0, INT64_MAX, "seed of weights and order");
 }
 
@@ -77,58 +82,83 @@ void add_files(CLI::App& app, Arguments& arguments) {
                  "write the calibrated model here");
   app.add_option("--save-program", arguments.save_program,
                  "write the integer program of the model trained with quantizers here");
-  app.add_option("--report", arguments.report, "write settings and results here as JSON");
+  app.add_option("--report", arguments.report,
+                 "write settings and results here as JSON; - is standard output");
 }
 
-void save(const std::string& path, const TrainedModel& model) {
-  if (path.empty()) return;
-  save_model(path, model.network.graph, model.parameters);
-  fmt::print("saved {}\n", path);
+/// Throws IoError or ArgumentError for a path that cannot be written.
+void expect_files(const Arguments& arguments, OutputFiles& files) {
+  files.expect("--save", arguments.save);
+  files.expect("--save-float", arguments.save_float);
+  files.expect("--save-calibrated", arguments.save_calibrated);
+  files.expect("--save-program", arguments.save_program);
+  files.expect_text("--report", arguments.report);
 }
 
-/// Calls `train` with options that draw its progress under a heading.
+/// Calls `train` with options that draw its progress under a heading. Throws Interrupted.
 template <class Train>
 TrainedModel with_display(const std::string& heading, int threads, const Train& train) {
-  fmt::print("{}\n", heading);
+  print("{}\n", heading);
   examples::ProgressDisplay display(0, 6);
-  return train({.threads = threads,
-                .on_step = [&](const examples::Progress& each) { display.step(each); },
-                .on_epoch =
-                    [&](const EpochResult& each) {
-                      display.epoch(each.epoch, each.loss,
-                                    fmt::format("test AUC {:.4f}", each.auc));
-                    }});
+  const examples::Interruption interruption;
+  return train(
+      {.threads = threads,
+       .on_step =
+           [&](const examples::Progress& each) {
+             display.step(each);
+             const int signal = interruption.signal();
+             if (signal == 0) return;
+             throw examples::Interrupted(
+                 signal, fmt::format("stopped by {} after step {} of {} of this part; "
+                                     "nothing is kept",
+                                     examples::signal_name(signal), each.step, each.steps));
+           },
+       .on_epoch =
+           [&](const EpochResult& each) {
+             display.epoch(each.epoch, each.loss, fmt::format("test AUC {:.4f}", each.auc));
+           }});
 }
 
 Results train_all(const Arguments& arguments, const data::SpectraSplit& data) {
   const Settings& s = arguments.settings;
-  TrainedModel trained =
-      with_display("float", arguments.threads,
-                   [&](const RunOptions& options) { return train_float(s, data, options); });
+  const auto stage = [&](const std::string& heading, const auto& train) {
+    return with_display(heading, arguments.threads, train);
+  };
+  const TrainedModel start =
+      stage("float", [&](const RunOptions& options) { return train_float(s, data, options); });
+  TrainedModel trained = stage("going on in float", [&](const RunOptions& options) {
+    return continue_float(s, data, start, options);
+  });
   TrainedModel calibrated = calibrate_float(s, data, trained, arguments.threads);
-  fmt::print("calibrated by {}: test AUC {:.4f}\n", s.observer, calibrated.test.auc);
+  print("calibrated by {}: test AUC {:.4f}\n", s.observer, calibrated.test.auc);
   const std::string heading =
-      fmt::format("training with {} bits of weights and {} of activations", s.weight_bits,
+      fmt::format("going on with {} bits of weights and {} of activations", s.weight_bits,
                   s.activation_bits);
-  TrainedModel quantized = with_display(
-      heading, arguments.threads,
-      [&](const RunOptions& options) { return train_quantized(s, data, trained, options); });
+  TrainedModel quantized = stage(heading, [&](const RunOptions& options) {
+    return train_quantized(s, data, start, options);
+  });
   return {std::move(trained), std::move(calibrated), std::move(quantized), {}, {}};
 }
 
-void save_models(const Arguments& arguments, const Results& results) {
+void save_models(const Arguments& arguments, const Results& results, OutputFiles& files) {
+  const auto save = [&](const std::string& path, const TrainedModel& model) {
+    files.save(path, [&](const std::string& name) {
+      save_model(name, model.network.graph, model.parameters);
+    });
+  };
   save(arguments.save, results.quantized);
   save(arguments.save_float, results.float_model);
   save(arguments.save_calibrated, results.calibrated);
 }
 
-void deploy_all(const Arguments& arguments, const data::SpectraSplit& data, Results& results) {
+void deploy_all(const Arguments& arguments, const data::SpectraSplit& data, Results& results,
+                OutputFiles& files) {
   const Profile profile = arguments.settings.profile;
   results.calibrated_integers = deploy(results.calibrated, data, profile, arguments.threads);
   results.quantized_integers = deploy(results.quantized, data, profile, arguments.threads);
-  if (arguments.save_program.empty()) return;
-  save_program(arguments.save_program, results.quantized_integers.program);
-  fmt::print("saved {}\n", arguments.save_program);
+  files.save(arguments.save_program, [&](const std::string& name) {
+    save_program(name, results.quantized_integers.program);
+  });
 }
 
 /// Throws GraphError where levels of arithmetic disagree.
@@ -144,19 +174,22 @@ void run(Arguments& arguments) {
   s.scale_mode = *from_string<ScaleOrigin>(arguments.scale_mode);
   s.profile = *from_string<Profile>(arguments.profile);
   validate(s);
+  OutputFiles files;
+  expect_files(arguments, files);
   const data::SpectraSplit data = load_data(s);
-  fmt::print("{} training samples, {} normal and {} anomalous test samples\n",
-             data.train.size(), data.normal.size(), data.anomalous.size());
+  print("{} training samples, {} normal and {} anomalous test samples\n", data.train.size(),
+        data.normal.size(), data.anomalous.size());
   Results results = train_all(arguments, data);
-  save_models(arguments, results);
-  deploy_all(arguments, data, results);
-  fmt::print("\n{}", report_table(s, results));
-  const int64_t skipped =
-      results.float_model.skipped_batches + results.quantized.skipped_batches;
-  if (skipped > 0) fmt::print("skipped {} batches without a finite loss\n", skipped);
-  if (!arguments.report.empty()) {
-    write_file(arguments.report, report_json(s, arguments.threads, results));
+  save_models(arguments, results, files);
+  deploy_all(arguments, data, results, files);
+  print("\n{}", report_table(s, results));
+  const int64_t in_float = results.float_model.skipped_batches;
+  const int64_t trained = results.quantized.skipped_batches;
+  if (in_float + trained > 0) {
+    print("batches skipped without a finite loss: float {}, trained {}\n", in_float, trained);
   }
+  files.write(arguments.report, report_json(s, arguments.threads, results));
+  files.require_written();
   require_equal(results.calibrated_integers, "calibrated");
   require_equal(results.quantized_integers, "trained");
 }
@@ -172,5 +205,8 @@ int main(int argc, char** argv) {
   add_quantization(app, arguments);
   add_training(app, arguments.settings);
   add_files(app, arguments);
-  return examples::run_program(app, argc, argv, [&] { run(arguments); });
+  return examples::run_program(app, argc, argv, [&] {
+    run(arguments);
+    return 0;
+  });
 }

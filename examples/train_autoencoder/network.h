@@ -27,11 +27,11 @@ struct Settings {
   ScaleOrigin scale_mode = ScaleOrigin::LSQ;
   std::string observer = "MinMax";     ///< of calibration; "search": the best for each
   int64_t calibration_samples = 1000;  ///< the first of the training samples, at most all
-  int64_t epochs = 80;                 ///< in float
-  int64_t qat_epochs = 80;             ///< with quantizers, from the float weights
+  int64_t epochs = 80;                 ///< in float, before the models part
+  int64_t qat_epochs = 80;             ///< from there, in float and with quantizers
   int64_t batch = 64;
   double learning_rate = 1e-3;
-  double qat_learning_rate = 1e-3;
+  double qat_learning_rate = 1e-3;   ///< of the epochs behind the first ones
   int64_t seed = 1;                  ///< of weights and order
   Profile profile = Profile::Float;  ///< how integer programs requantize
   bool operator==(const Settings&) const = default;

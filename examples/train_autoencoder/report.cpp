@@ -11,8 +11,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string row(std::string_view name, const Detection& test) {
-  std::string text = fmt::format("{:<22} {:.4f} ", name, test.auc);
+std::string row(std::string_view name, const TrainedModel& model, const Detection& test) {
+  std::string text = fmt::format("{:<22} {:>6} {:.4f} ", name, model.epochs.size(), test.auc);
   for (const double auc : test.auc_by_fault) text += fmt::format(" {:>15.4f}", auc);
   return text + fmt::format("  {:>8.6f} {:>9.6f}\n", test.normal, test.anomalous);
 }
@@ -51,7 +51,6 @@ Json detection_json(const Detection& test) {
 Json model_json(const TrainedModel& model) {
   Json json = detection_json(model.test);
   json["parameters_sha256"] = model.parameters.sha256();
-  if (model.epochs.empty()) return json;
   Json epochs = Json::array();
   for (const EpochResult& each : model.epochs) {
     epochs.push_back({{"epoch", each.epoch}, {"loss", each.loss}, {"test_auc", each.auc}});
@@ -81,18 +80,21 @@ std::string verified(std::string_view name, const Deployed& integers) {
 }  // namespace
 
 std::string report_table(const Settings& settings, const Results& results) {
-  std::string text = fmt::format("{:<22} {:<7}", "", "AUC");
+  std::string text = fmt::format("{:<22} {:>6} {:<7}", "", "epochs", "AUC");
   for (size_t kind = 1; kind < enum_names<data::Fault>.size(); ++kind) {
     text += fmt::format(" {:>15}", enum_names<data::Fault>[kind]);
   }
   text += "  mean score: normal, anomalous\n";
   const std::string bits =
       fmt::format("W{}A{}", settings.weight_bits, settings.activation_bits);
-  text += row("float", results.float_model.test);
-  text += row("calibrated " + bits, results.calibrated.test);
-  text += row("calibrated, deployed", results.calibrated_integers.test);
-  text += row("trained " + bits, results.quantized.test);
-  text += row("trained, deployed", results.quantized_integers.test);
+  const auto& [floats, calibrated, trained, calibrated_integers, trained_integers] = results;
+  text += row("float", floats, floats.test);
+  text += row("calibrated " + bits, calibrated, calibrated.test);
+  text += row("calibrated, deployed", calibrated, calibrated_integers.test);
+  text += row("trained " + bits, trained, trained.test);
+  text += row("trained, deployed", trained, trained_integers.test);
+  text += fmt::format("the last {} epochs of the trained model with quantizers\n",
+                      settings.qat_epochs);
   text += fmt::format("integer programs of profile {}\n", to_string_view(settings.profile));
   return text + verified("calibrated", results.calibrated_integers) +
          verified("trained", results.quantized_integers);

@@ -27,13 +27,13 @@ void fill(const data::Spectra& spectra, const Indices& samples, std::span<float>
   }
 }
 
-/// The values of `from` for all parameters that both have.
-TrainedModel with_values(Network network, const Settings& settings, const Parameters& from) {
+/// A network with the values of `from` for all parameters that both have, and its history.
+TrainedModel with_values(Network network, const Settings& settings, const TrainedModel& from) {
   Parameters parameters(network.graph, static_cast<uint64_t>(settings.seed));
-  for (const ParameterEntry& entry : from.entries()) {
-    parameters.set(entry.name, from.get(entry.name));
+  for (const ParameterEntry& entry : from.parameters.entries()) {
+    parameters.set(entry.name, from.parameters.get(entry.name));
   }
-  return {std::move(network), std::move(parameters), {}, 0, 0, {}};
+  return {std::move(network), std::move(parameters), from.epochs, 0, from.skipped_batches, {}};
 }
 
 struct Stage {
@@ -57,6 +57,7 @@ class Training {
         optimizer_(model.parameters, Adam{}, {}, options.threads),
         schedule_{.base = stage.learning_rate,
                   .shape = Cosine{.total = stage.epochs * order_.per_epoch()}},
+        first_epoch_(static_cast<int64_t>(model.epochs.size()) + 1),
         x_(tape_.input<float>(model.network.x)) {}
 
   void run() {
@@ -68,7 +69,7 @@ class Training {
       const std::chrono::duration<double, std::micro> time =
           std::chrono::steady_clock::now() - start;
       times.push_back(time.count());
-      const int64_t epoch = step / order_.per_epoch() + 1;
+      const int64_t epoch = first_epoch_ + step / order_.per_epoch();
       if (options_.on_step) options_.on_step({step + 1, steps, epoch, loss});
       if ((step + 1) % order_.per_epoch() == 0) finish_epoch(epoch);
     }
@@ -110,10 +111,20 @@ class Training {
   data::EpochOrder order_;
   Optimizer optimizer_;
   Schedule schedule_;
+  int64_t first_epoch_;
   std::span<float> x_;
   double loss_ = 0;
   int64_t batches_ = 0;
 };
+
+TrainedModel train_further(Network network, const Settings& settings,
+                           const data::SpectraSplit& data, const TrainedModel& trained,
+                           const RunOptions& options) {
+  TrainedModel model = with_values(std::move(network), settings, trained);
+  Training(model, settings, data, {settings.qat_epochs, settings.qat_learning_rate}, options)
+      .run();
+  return model;
+}
 
 std::vector<ObserverMethod> search_candidates() {
   return {MinMax{}, MovingAverage{}, Histogram{}, Percentile{}, Mse{}, Kl{}, ClipStd{}};
@@ -138,7 +149,7 @@ TrainedModel train_float(const Settings& settings, const data::SpectraSplit& dat
 
 TrainedModel calibrate_float(const Settings& settings, const data::SpectraSplit& data,
                              const TrainedModel& trained, int threads) {
-  TrainedModel model = with_values(fixed_network(settings), settings, trained.parameters);
+  TrainedModel model = with_values(fixed_network(settings), settings, trained);
   const int64_t samples = std::min(settings.calibration_samples, data.train.size());
   const int64_t rows = std::min(calibration_batch, samples);
   Tape tape(model.network.graph.with_batch(rows), model.parameters,
@@ -159,12 +170,14 @@ TrainedModel calibrate_float(const Settings& settings, const data::SpectraSplit&
   return model;
 }
 
+TrainedModel continue_float(const Settings& settings, const data::SpectraSplit& data,
+                            const TrainedModel& trained, const RunOptions& options) {
+  return train_further(float_network(settings), settings, data, trained, options);
+}
+
 TrainedModel train_quantized(const Settings& settings, const data::SpectraSplit& data,
                              const TrainedModel& trained, const RunOptions& options) {
-  TrainedModel model = with_values(trained_network(settings), settings, trained.parameters);
-  Training(model, settings, data, {settings.qat_epochs, settings.qat_learning_rate}, options)
-      .run();
-  return model;
+  return train_further(trained_network(settings), settings, data, trained, options);
 }
 
 }  // namespace qtape::examples::autoencoder

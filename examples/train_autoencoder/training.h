@@ -29,8 +29,8 @@ struct RunOptions {
 struct TrainedModel {
   Network network;
   Parameters parameters;
-  std::vector<EpochResult> epochs;  ///< none for the calibrated one
-  double step_us = 0;               ///< median time of a training step
+  std::vector<EpochResult> epochs;  ///< all that its values have seen
+  double step_us = 0;               ///< median time of a step of its last training
   int64_t skipped_batches = 0;      ///< batches whose loss was not finite: no update
   Detection test;
 };
@@ -38,15 +38,20 @@ struct TrainedModel {
 /// The generated samples of a run.
 data::SpectraSplit load_data(const Settings& settings);
 
-/// Trains the float network by Adam, the learning rate falling to 0 by half a cosine.
+/// Trains the float network for `epochs` by Adam, the learning rate falling to 0 by half a
+/// cosine.
 TrainedModel train_float(const Settings& settings, const data::SpectraSplit& data,
                          const RunOptions& options);
+/// Goes on from the float model in float just as train_quantized does with quantizers, so that
+/// both have seen the same number of epochs.
+TrainedModel continue_float(const Settings& settings, const data::SpectraSplit& data,
+                            const TrainedModel& trained, const RunOptions& options);
 /// Post-training quantization of the float model.
 TrainedModel calibrate_float(const Settings& settings, const data::SpectraSplit& data,
                              const TrainedModel& trained, int threads);
-/// Quantization-aware training, from the weights of the float model: with 4 bits and 60 epochs
-/// in all, 30 in float and 30 with quantizers reach an AUC of 0.916, 60 with quantizers from
-/// fresh weights 0.843.
+/// Quantization-aware training for `qat_epochs`, from the weights of the float model: with 4
+/// bits and 60 epochs in all, 30 in float and 30 with quantizers reach an AUC of 0.916, 60 with
+/// quantizers from fresh weights 0.843.
 TrainedModel train_quantized(const Settings& settings, const data::SpectraSplit& data,
                              const TrainedModel& trained, const RunOptions& options);
 

@@ -1,16 +1,24 @@
 // train_mlp: trains a quantization-aware network on digits, saves it, reports what it reached.
 #include <fmt/format.h>
 
-#include "qtape/engine/files.h"
+#include <filesystem>
+
 #include "qtape/examples/shared/command_line.h"
+#include "qtape/examples/shared/file_lock.h"
+#include "qtape/examples/shared/interruption.h"
+#include "qtape/examples/shared/output_files.h"
 #include "qtape/examples/shared/progress.h"
+#include "qtape/examples/shared/standard_output.h"
 #include "qtape/examples/train_mlp/report.h"
 
 namespace {
 
 using namespace qtape;
 using examples::Architecture;
+using examples::at_least;
+using examples::print;
 using examples::Quantization;
+using examples::range;
 using examples::Settings;
 using examples::spelling_of;
 
@@ -34,9 +42,9 @@ const CLI::Validator bits_validator(
       const bool one_digit =
           text.size() == 1 && text[0] >= '0' && text[0] <= '9' && text != "1";
       const bool teens = text.size() == 2 && text[0] == '1' && text[1] >= '0' && text[1] <= '6';
-      return one_digit || teens ? "" : "must be 0 (float) or in 2..16, got " + text;
+      return one_digit || teens ? "" : "expected 0 (float) or 2 to 16, got " + text;
     },
-    "0|2..16");
+    "0 or 2 to 16");
 
 void add_network(CLI::App& app, Arguments& arguments) {
   Settings& s = arguments.settings;
@@ -44,7 +52,7 @@ void add_network(CLI::App& app, Arguments& arguments) {
                  "directory with MNIST-format IDX files, plain or .gz; without it, digits are "
                  "generated");
   app.add_option("--samples", s.samples, "training digits to generate")
-      ->check(CLI::Range(int64_t{1}, int64_t{1000000}))
+      ->check(range<int64_t>(1, 1000000))
       ->capture_default_str();
   app.add_option("--model", arguments.model,
                  "how the layers are put together: one after another, with skip connections, "
@@ -54,7 +62,7 @@ void add_network(CLI::App& app, Arguments& arguments) {
   app.add_option("--layers", s.layers, "widths of the hidden layers")
       ->delimiter(',')
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->check(CLI::Range(int64_t{1}, int64_t{65536}))
+      ->check(range<int64_t>(1, 65536))
       ->capture_default_str();
   app.add_option("--weight-bits", s.weight_bits, "bits of weights, 0 = float")
       ->check(bits_validator)
@@ -77,39 +85,42 @@ void add_training(CLI::App& app, Arguments& arguments) {
                  "without it, in floats")
       ->transform(spelling_of<Profile>());
   app.add_option("--quantize-after", s.schedule.delay, "steps in float before quantizers apply")
-      ->check(CLI::NonNegativeNumber)
+      ->check(at_least(0))
       ->capture_default_str();
   app.add_option("--freeze-after", s.schedule.freeze, "step from which observers stand still")
-      ->check(CLI::NonNegativeNumber);
+      ->check(at_least(0));
   app.add_option("--warm-up", s.schedule.warm_up, "steps that scales are averaged over evenly")
-      ->check(CLI::NonNegativeNumber)
+      ->check(at_least(0))
       ->capture_default_str();
   app.add_option("--epochs", s.epochs, "passes over the training data")
-      ->check(CLI::Range(int64_t{1}, int64_t{100000}))
+      ->check(range<int64_t>(1, 100000))
       ->capture_default_str();
   app.add_option("--batch", s.batch, "images per step")
-      ->check(CLI::Range(int64_t{1}, int64_t{1000000}))
+      ->check(range<int64_t>(1, 1000000))
       ->capture_default_str();
   app.add_option("--lr", s.learning_rate, "learning rate at the start; decays to 0 by cosine")
-      ->check(CLI::Range(0.0, 10.0))
+      ->check(range(0.0, 10.0))
       ->capture_default_str();
   app.add_option("--seed", s.seed, "seed of weights and order")
-      ->check(CLI::NonNegativeNumber)
+      ->check(at_least(0))
       ->capture_default_str();
 }
 
 void add_files(CLI::App& app, Arguments& arguments) {
   app.add_option("--threads", arguments.threads, "threads; the result does not depend on them")
-      ->check(CLI::Range(1, 1024))
+      ->check(range(1, 1024))
       ->capture_default_str();
   app.add_option("--save", arguments.save, "write the trained model here");
   app.add_option("--checkpoint", arguments.checkpoint, "write a checkpoint here every epoch");
   app.add_option("--checkpoint-every", arguments.checkpoint_every,
                  "and also every so many steps; 0: epochs only")
-      ->check(CLI::NonNegativeNumber)
+      ->check(at_least(0))
       ->capture_default_str();
-  app.add_option("--resume", arguments.resume, "go on from this checkpoint, with its settings");
-  app.add_option("--report", arguments.report, "write settings and results here as JSON");
+  app.add_option("--resume", arguments.resume,
+                 "go on from this checkpoint, with its settings; checkpoints go there as well "
+                 "unless --checkpoint names another file");
+  app.add_option("--report", arguments.report,
+                 "write settings and results here as JSON; - is standard output");
 }
 
 /// A setting given beside --resume must be the checkpoint's own.
@@ -147,43 +158,35 @@ std::string describe(const Settings& s, const data::Split& data) {
 }
 
 void finish(const Arguments& arguments, const examples::Training& training,
-            const examples::RunResult& result) {
-  fmt::print("test accuracy {:.2f} %, median step {:.0f} us\n", result.test.accuracy,
-             result.step_us);
+            const examples::RunResult& result, examples::OutputFiles& files) {
+  print("test accuracy {:.2f} %, median step {:.0f} us\n", result.test.accuracy,
+        result.step_us);
   if (result.skipped_batches + result.non_finite_elements > 0) {
-    fmt::print("skipped {} batches without a finite loss, {} NaN or infinite elements\n",
-               result.skipped_batches, result.non_finite_elements);
+    print("skipped {} batches without a finite loss, {} NaN or infinite elements\n",
+          result.skipped_batches, result.non_finite_elements);
   }
-  fmt::print("parameters sha256 {}\noutputs sha256 {}\n", result.parameters_sha256,
-             result.test.outputs_sha256);
-  if (!arguments.save.empty()) {
-    training.save(arguments.save);
-    fmt::print("saved {}\n", arguments.save);
-  }
-  if (!arguments.report.empty()) {
-    write_file(arguments.report, report_json(training.settings(), arguments.threads, result));
-  }
+  print("parameters sha256 {}\noutputs sha256 {}\n", result.parameters_sha256,
+        result.test.outputs_sha256);
+  files.save(arguments.save, [&](const std::string& path) { training.save(path); });
+  files.write(arguments.report, report_json(training.settings(), arguments.threads, result));
+  files.require_written();
 }
 
-void run(const CLI::App& app, Arguments& arguments) {
-  arguments.settings.model = *from_string<Architecture>(arguments.model);
-  if (!arguments.exact.empty())
-    arguments.settings.exact = from_string<Profile>(arguments.exact);
-  arguments.settings.ste = *from_string<Ste>(arguments.ste);
-  arguments.settings.scale_mode = *from_string<Quantization>(arguments.scale_mode);
-  std::optional<Model> checkpoint;
-  if (!arguments.resume.empty()) {
-    checkpoint = load_model(arguments.resume);
-    const Settings resumed = examples::settings_of(*checkpoint);
-    check_given(app, arguments.settings, resumed);
-    arguments.settings = resumed;
-  }
-  validate(arguments.settings);
-  const data::Split data = examples::load_data(arguments.settings);
-  fmt::print("{}\n", describe(arguments.settings, data));
-  examples::Training training = checkpoint ? examples::Training(std::move(*checkpoint), data)
-                                           : examples::Training(arguments.settings, data);
+/// Throws Interrupted, which says what is left of the run.
+[[noreturn]] void fail_interrupted(int signal, const examples::Training& training,
+                                   const std::string& checkpoint) {
+  const std::string left = checkpoint.empty()
+                               ? "nothing is kept without --checkpoint"
+                               : fmt::format("go on with --resume {}", checkpoint);
+  throw examples::Interrupted(signal, fmt::format("stopped by {} after step {} of {}; {}",
+                                                  examples::signal_name(signal),
+                                                  training.step(), training.steps(), left));
+}
+
+void train(const Arguments& arguments, examples::Training& training,
+           examples::OutputFiles& files) {
   examples::ProgressDisplay display(training.step());
+  const examples::Interruption interruption;
   const examples::RunResult result = training.run(
       {.threads = arguments.threads,
        .checkpoint = arguments.checkpoint,
@@ -193,8 +196,46 @@ void run(const CLI::App& app, Arguments& arguments) {
            [&](const examples::EpochResult& epoch) {
              display.epoch(epoch.epoch, epoch.loss,
                            fmt::format("test accuracy {:.2f} %", epoch.test_accuracy));
-           }});
-  finish(arguments, training, result);
+           },
+       .stop = [&] { return interruption.signal() != 0; }});
+  if (result.stopped) {
+    fail_interrupted(interruption.signal(), training, arguments.checkpoint);
+  }
+  finish(arguments, training, result, files);
+}
+
+/// Takes the checkpoint to go on from, if there is one, and its settings.
+std::optional<Model> resume(const CLI::App& app, Arguments& arguments) {
+  if (arguments.resume.empty()) return std::nullopt;
+  Model checkpoint = load_model(arguments.resume);
+  const Settings resumed = examples::settings_of(checkpoint);
+  check_given(app, arguments.settings, resumed);
+  arguments.settings = resumed;
+  // What is read from a pipe cannot be written again.
+  if (arguments.checkpoint.empty() && std::filesystem::is_regular_file(arguments.resume)) {
+    arguments.checkpoint = arguments.resume;
+  }
+  return checkpoint;
+}
+
+void run(const CLI::App& app, Arguments& arguments) {
+  arguments.settings.model = *from_string<Architecture>(arguments.model);
+  if (!arguments.exact.empty())
+    arguments.settings.exact = from_string<Profile>(arguments.exact);
+  arguments.settings.ste = *from_string<Ste>(arguments.ste);
+  arguments.settings.scale_mode = *from_string<Quantization>(arguments.scale_mode);
+  std::optional<Model> checkpoint = resume(app, arguments);
+  validate(arguments.settings);
+  examples::OutputFiles files;
+  files.expect("--save", arguments.save);
+  files.expect("--checkpoint", arguments.checkpoint);
+  files.expect_text("--report", arguments.report);
+  const examples::FileLock lock(arguments.checkpoint);
+  const data::Split data = examples::load_data(arguments.settings);
+  print("{}\n", describe(arguments.settings, data));
+  examples::Training training = checkpoint ? examples::Training(std::move(*checkpoint), data)
+                                           : examples::Training(arguments.settings, data);
+  train(arguments, training, files);
 }
 
 }  // namespace
@@ -206,5 +247,8 @@ int main(int argc, char** argv) {
   add_network(app, arguments);
   add_training(app, arguments);
   add_files(app, arguments);
-  return examples::run_program(app, argc, argv, [&] { run(app, arguments); });
+  return examples::run_program(app, argc, argv, [&] {
+    run(app, arguments);
+    return 0;
+  });
 }

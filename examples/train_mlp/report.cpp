@@ -5,9 +5,15 @@
 #include "qtape/ops/core/isa.h"
 
 namespace qtape::examples {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json or_null(const std::optional<int64_t>& value) { return value ? Json(*value) : Json(); }
+
+}  // namespace
 
 std::string report_json(const Settings& settings, int threads, const RunResult& result) {
-  using Json = nlohmann::ordered_json;
   Json epochs = Json::array();
   for (const EpochResult& each : result.epochs) {
     epochs.push_back(
@@ -16,6 +22,7 @@ std::string report_json(const Settings& settings, int threads, const RunResult& 
   const Json report = {
       {"settings",
        {{"data", settings.data.empty() ? "generated digits" : settings.data},
+        {"samples", settings.samples},
         {"model", std::string(to_string_view(settings.model))},
         {"layers", settings.layers},
         {"weight_bits", settings.weight_bits},
@@ -23,6 +30,9 @@ std::string report_json(const Settings& settings, int threads, const RunResult& 
         {"ste", std::string(to_string_view(settings.ste))},
         {"scale_mode", std::string(to_string_view(settings.scale_mode))},
         {"exact", settings.exact ? std::string(to_string_view(*settings.exact)) : ""},
+        {"quantize_after", settings.schedule.delay},
+        {"freeze_after", or_null(settings.schedule.freeze)},
+        {"warm_up", settings.schedule.warm_up},
         {"epochs", settings.epochs},
         {"batch", settings.batch},
         {"lr", settings.learning_rate},

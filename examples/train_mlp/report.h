@@ -7,7 +7,7 @@
 
 namespace qtape::examples {
 
-/// Settings, per-epoch loss and accuracy, median step time and final results.
+/// All settings, per-epoch loss and accuracy, median step time and final results.
 std::string report_json(const Settings& settings, int threads, const RunResult& result);
 
 }  // namespace qtape::examples

@@ -163,12 +163,11 @@ void Training::restore(const Section& section) {
   skipped_ = setting<int64_t>(section, "skipped");
   non_finite_ = setting<int64_t>(section, "non_finite");
   const int64_t finished = setting<int64_t>(section, "epochs");
-  const int64_t steps = settings_.epochs * (data_.train.size() / settings_.batch);
   require<FormatError>(
-      step_ >= 0 && step_ <= steps && finished >= 0 && finished <= settings_.epochs &&
+      step_ >= 0 && step_ <= steps() && finished >= 0 && finished <= settings_.epochs &&
           totals_.batches >= 0 && totals_.batches <= step_ && skipped_ >= 0 &&
           skipped_ <= step_ && non_finite_ >= 0 && non_finite_ <= largest_count,
-      "/sections/progress: step {} of {} or a count is out of range", step_, steps);
+      "/sections/progress: step {} of {} or a count is out of range", step_, steps());
   for (int64_t epoch = 1; epoch <= finished; ++epoch) {
     epochs_.push_back({epoch, setting<double>(section, fmt::format("loss {}", epoch)),
                        setting<double>(section, fmt::format("test_accuracy {}", epoch))});
@@ -244,11 +243,12 @@ double Training::take_step(Run& run) {
   return loss;
 }
 
-void Training::after_step(Run& run, double loss) {
+/// False when the run is to stop here.
+bool Training::after_step(Run& run, double loss) {
   const int64_t per_epoch = run.batches.per_epoch();
   const RunOptions& options = run.options;
   if (options.on_step) {
-    options.on_step({step_, settings_.epochs * per_epoch, (step_ - 1) / per_epoch + 1, loss});
+    options.on_step({step_, steps(), (step_ - 1) / per_epoch + 1, loss});
   }
   const bool epoch_ends = step_ % per_epoch == 0;
   if (epoch_ends) {
@@ -256,9 +256,11 @@ void Training::after_step(Run& run, double loss) {
     if (options.on_epoch) options.on_epoch(result);
   }
   const bool due = options.checkpoint_every > 0 && step_ % options.checkpoint_every == 0;
-  if (!options.checkpoint.empty() && (epoch_ends || due)) {
+  const bool stops = options.stop && options.stop();
+  if (!options.checkpoint.empty() && (epoch_ends || due || stops)) {
     save_checkpoint(options.checkpoint, run);
   }
+  return !stops;
 }
 
 RunResult Training::run(const RunOptions& options) {
@@ -266,19 +268,18 @@ RunResult Training::run(const RunOptions& options) {
   run.tape.set_step(step_);
   if (optimizer_) run.optimizer.load(*optimizer_);
   if (schedule_) run.schedule = *schedule_;
-  const int64_t steps = settings_.epochs * run.batches.per_epoch();
   std::vector<double> times;
-  times.resize(static_cast<size_t>(std::clamp<int64_t>(steps - step_, 0, most_times)));
+  times.resize(static_cast<size_t>(std::clamp<int64_t>(steps() - step_, 0, most_times)));
   size_t taken = 0;
   const int64_t skipped_elements = non_finite_;
-  while (step_ < steps) {
+  while (step_ < steps()) {
     const auto start = std::chrono::steady_clock::now();
     const double loss = take_step(run);
     const std::chrono::duration<double, std::micro> time =
         std::chrono::steady_clock::now() - start;
     times[taken++ % times.size()] = time.count();
     non_finite_ = skipped_elements + run.tape.non_finite();
-    after_step(run, loss);
+    if (!after_step(run, loss)) return {.epochs = epochs_, .stopped = true};
   }
   return {epochs_,  median(times), run.evaluator.run(data_.test), parameters_.sha256(),
           skipped_, non_finite_};

@@ -24,6 +24,7 @@ struct RunOptions {
   int64_t checkpoint_every = 0;  ///< and after every so many steps; 0: epochs only
   std::function<void(const Progress&)> on_step;
   std::function<void(const EpochResult&)> on_epoch;
+  std::function<bool()> stop;  ///< asked after every step; true: a checkpoint, then the end
 };
 
 struct RunResult {
@@ -33,6 +34,7 @@ struct RunResult {
   std::string parameters_sha256;
   int64_t skipped_batches = 0;      ///< batches whose loss was not finite: no update
   int64_t non_finite_elements = 0;  ///< that observers skipped
+  bool stopped = false;             ///< by RunOptions::stop; then nothing was tested
 };
 
 /// The data that `settings` name. Throws IoError or FormatError.
@@ -54,7 +56,9 @@ class Training {
 
   const Settings& settings() const { return settings_; }
   const Network& network() const { return network_; }
+  /// Finished steps, and those of the whole run.
   int64_t step() const { return step_; }
+  int64_t steps() const { return settings_.epochs * (data_.train.size() / settings_.batch); }
   Parameters& parameters() { return parameters_; }
 
  private:
@@ -66,7 +70,7 @@ class Training {
   struct Run;
 
   double take_step(Run& run);
-  void after_step(Run& run, double loss);
+  bool after_step(Run& run, double loss);
   void save_checkpoint(const std::string& path, const Run& run) const;
   Section progress() const;
   void restore(const Section& progress);

@@ -3,7 +3,7 @@
 
 namespace qtape {
 
-/// Processors that a program may use unless told otherwise.
+/// OMP_NUM_THREADS where it is set, else what affinity and CPU quotas leave us; 1 to 1024.
 int default_threads();
 
 /// While it lives, libraries that the calling thread calls (oneDNN) run in that thread alone.

@@ -7,8 +7,6 @@
 
 namespace qtape {
 
-int default_threads() { return omp_get_num_procs(); }
-
 SerialLibraries::SerialLibraries() : before_(omp_get_max_threads()) {
   if (before_ != 1) omp_set_num_threads(1);
 }

@@ -236,7 +236,7 @@ TEST_CASE("convert: NaN stops a run and names its element, infinities go to the 
   CHECK(error_text<GraphError>([&] { verifier.run(2); }) == expected);
 }
 
-TEST_CASE("convert: a verifier takes models of one input, and sound options") {
+TEST_CASE("convert: a verifier takes models of several inputs, and sound options") {
   Net n;
   const NodeId z = n.graph.add(Input{.shape = {2, 3}}, {}, "z");
   const NodeId b = add_quantizer(n.graph, z, ema, "b");
@@ -247,6 +247,24 @@ TEST_CASE("convert: a verifier takes models of one input, and sound options") {
   const auto error = [&](const VerifyOptions& options) {
     return error_text<ArgumentError>([&] { Verifier(n.graph, parameters, options); });
   };
-  CHECK(error({.batch = 2}) == "Input %2 'z': verification takes models of one input");
   CHECK(error({.batch = 0}) == "batch must be at least 1, got 0");
+  Verifier verifier(n.graph, parameters, {.batch = 2});
+  REQUIRE(verifier.inputs().size() == 2);
+  CHECK(error_text<ArgumentError>([&] { (void)verifier.input(2); }) ==
+        "the program has 2 inputs, not input 2");
+  for (size_t i = 0; i < 2; ++i) test::fill_wild(verifier.input(i), i + 1);
+  verifier.run(2);
+  const auto first = std::vector(verifier.output(Level::Backend).begin(),
+                                 verifier.output(Level::Backend).end());
+  CHECK(verifier.mismatches() == 0);
+  // Each input arrives at every level.
+  for (size_t i = 0; i < 2; ++i) {
+    CAPTURE(i);
+    const std::vector<float> before(verifier.input(i).begin(), verifier.input(i).end());
+    test::fill_wild(verifier.input(i), i + 11);
+    verifier.run(2);
+    CHECK(!std::ranges::equal(verifier.output(Level::Backend), first));
+    CHECK(verifier.mismatches() == 0);
+    std::ranges::copy(before, verifier.input(i).begin());
+  }
 }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <vector>
 
 #include "qtape/ops/core/error.h"
 #include "qtape/tests/support/errors.h"
@@ -60,6 +61,50 @@ TEST_CASE("files: missing, too large and unwritable paths are errors that name t
         nowhere + ": cannot write: No such file or directory");
   CHECK(error_text<IoError>([&] { write_file(folder.path(), "x"); }) ==
         folder.path() + ": cannot replace: Is a directory");
+}
+
+TEST_CASE("files: a path is tried as it will be written, and nothing is left") {
+  const test::Folder folder;
+  const std::string path = folder.file("a");
+  require_writable(path);
+  CHECK(std::filesystem::is_empty(folder.path()));
+  write_file(path, "old");
+  require_writable(path);
+  CHECK(read_file(path, 100) == "old");
+  CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
+  require_writable("/dev/null");
+  const std::string nowhere = folder.file("no/such/file");
+  CHECK(error_text<IoError>([&] { require_writable(nowhere); }) ==
+        nowhere + ": cannot write: No such file or directory");
+  CHECK(error_text<IoError>([&] { require_writable(folder.path()); }) ==
+        folder.path() + ": cannot write: Is a directory");
+}
+
+TEST_CASE("files: of several writers of one path each writes it whole") {
+  const test::Folder folder;
+  const std::string path = folder.file("a");
+  std::vector<pid_t> writers;
+  for (int i = 0; i < 4; ++i) {
+    const auto size = static_cast<size_t>(100000 + 1000 * i);
+    const std::string content(size, static_cast<char>('a' + i));
+    writers.push_back(::fork());
+    if (writers.back() != 0) continue;
+    try {
+      for (int k = 0; k < 30; ++k) write_file(path, content);
+    } catch (const Error&) {
+      ::_exit(1);
+    }
+    ::_exit(0);
+  }
+  for (pid_t writer : writers) {
+    int status = 1;
+    ::waitpid(writer, &status, 0);
+    CHECK(status == 0);
+    const std::string content = read_file(path, 1 << 20);
+    CHECK(content.find_first_not_of(content.substr(0, 1)) == std::string::npos);
+    CHECK(content.size() == 100000 + 1000 * static_cast<size_t>(content[0] - 'a'));
+  }
+  CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
 }
 
 TEST_CASE("files: links stay links and devices stay devices") {

@@ -20,13 +20,30 @@ Settings short_settings() {
 
 Results run(const Settings& settings, int threads) {
   const data::SpectraSplit data = load_data(settings);
-  TrainedModel trained = train_float(settings, data, {.threads = threads});
+  const TrainedModel start = train_float(settings, data, {.threads = threads});
+  TrainedModel trained = continue_float(settings, data, start, {.threads = threads});
   TrainedModel calibrated = calibrate_float(settings, data, trained, threads);
-  TrainedModel quantized = train_quantized(settings, data, trained, {.threads = threads});
+  TrainedModel quantized = train_quantized(settings, data, start, {.threads = threads});
   Deployed calibrated_integers = deploy(calibrated, data, settings.profile, threads);
   Deployed quantized_integers = deploy(quantized, data, settings.profile, threads);
   return {std::move(trained), std::move(calibrated), std::move(quantized),
           std::move(calibrated_integers), std::move(quantized_integers)};
+}
+
+/// All have seen the same number of epochs, the first ones together.
+void check_epochs(const Settings& settings, const Results& results) {
+  const auto first = static_cast<size_t>(settings.epochs);
+  const size_t all = first + static_cast<size_t>(settings.qat_epochs);
+  const auto& floats = results.float_model.epochs;
+  const auto& trained = results.quantized.epochs;
+  CHECK(floats.size() == all);
+  CHECK(trained.size() == all);
+  CHECK(results.calibrated.epochs.size() == all);
+  for (size_t i = 0; i < all; ++i) {
+    CHECK(floats[i].epoch == static_cast<int64_t>(i) + 1);
+    CHECK(trained[i].epoch == floats[i].epoch);
+    CHECK((trained[i].loss == floats[i].loss) == (i < first));
+  }
 }
 
 /// Of the trained model and of the calibrated one.
@@ -98,6 +115,7 @@ TEST_CASE("train_autoencoder: short runs learn and become integers, whatever the
     settings.profile = mode == ScaleOrigin::EMA ? Profile::Float : Profile::Onnx;
     const Results results = run(settings, 1);
     check_integers(settings, results);
+    check_epochs(settings, results);
     for (const TrainedModel* model : {&results.float_model, &results.quantized}) {
       CHECK(model->epochs.back().loss < model->epochs.front().loss);
       CHECK(model->skipped_batches == 0);

@@ -146,6 +146,55 @@ TEST_CASE("train_mlp: the report holds settings, epochs and results") {
   }
 }
 
+TEST_CASE("train_mlp: the report holds every setting") {
+  const auto report = [](const Settings& settings) {
+    return examples::report_json(settings, 1, {});
+  };
+  const Settings usual;
+  const std::vector<Settings> others = {{.data = "digits"},
+                                        {.samples = 9},
+                                        {.model = Architecture::Concat},
+                                        {.layers = {9}},
+                                        {.weight_bits = 3},
+                                        {.activation_bits = 3},
+                                        {.ste = Ste::Tanh},
+                                        {.scale_mode = examples::Quantization::LSQ},
+                                        {.exact = Profile::Single},
+                                        {.schedule = {.delay = 9}},
+                                        {.schedule = {.freeze = 9}},
+                                        {.schedule = {.warm_up = 9}},
+                                        {.epochs = 9},
+                                        {.batch = 9},
+                                        {.learning_rate = 9},
+                                        {.seed = 9}};
+  for (size_t i = 0; i < others.size(); ++i) {
+    CAPTURE(i);
+    CHECK(others[i] != usual);
+    CHECK(report(others[i]) != report(usual));
+  }
+  CHECK(report(usual).find("\"freeze_after\": null") != std::string::npos);
+}
+
+TEST_CASE("train_mlp: a run that is stopped leaves a checkpoint of that step") {
+  const data::Split data = data::generate_digits(2, 128, 50);
+  const Settings settings{.samples = 128, .layers = {16}, .epochs = 3};
+  const test::Folder folder;
+  const std::string path = folder.file("c.json");
+  int64_t steps = 0;
+  Training stopped(settings, data);
+  const examples::RunResult part =
+      stopped.run({.threads = 1, .checkpoint = path, .stop = [&] { return ++steps == 3; }});
+  CHECK(part.stopped);
+  CHECK(part.epochs.size() == 1);
+  CHECK(stopped.step() == 3);
+  CHECK(stopped.steps() == 6);
+  Training resumed(load_model(path), data);
+  CHECK(resumed.step() == 3);
+  const examples::RunResult rest = resumed.run({.threads = 1});
+  CHECK(!rest.stopped);
+  CHECK(rest.parameters_sha256 == Training(settings, data).run({}).parameters_sha256);
+}
+
 TEST_CASE("train_mlp: every model learns in every scale mode and replays to the same bits") {
   const data::Split data = data::example_digits(1280);
   for (Architecture model : {Architecture::MLP, Architecture::Residual, Architecture::Concat}) {

@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 
@@ -8,6 +7,8 @@
 #include "qtape/engine/quantizers.h"
 #include "qtape/engine/serialize.h"
 #include "qtape/examples/data/evaluate.h"
+#include "qtape/examples/shared/output_files.h"
+#include "qtape/examples/shared/terminal.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/data.h"
 
@@ -35,14 +36,8 @@ Model with_quantizers(Model model, const CalibrateOptions& options) {
 }
 
 void show(const CalibrationProgress& progress) {
-  if (isatty(STDOUT_FILENO) == 0) return;
-  fmt::print("\r{} of {}: {}, batch {}\033[K", progress.stage_index + 1, progress.stages,
-             progress.stage, progress.batch);
-  std::fflush(stdout);
-}
-
-void clear_line() {
-  if (isatty(STDOUT_FILENO) != 0) fmt::print("\r\033[K");
+  examples::redraw(fmt::format("{} of {}: {}, batch {}", progress.stage_index + 1,
+                               progress.stages, progress.stage, progress.batch));
 }
 
 std::vector<MethodChoice> weight_choices(const Graph& graph, const std::string& method) {
@@ -85,6 +80,8 @@ void print_nodes(const std::vector<NodeCalibration>& nodes) {
 void calibrate(const CalibrateOptions& options) {
   require<ArgumentError>(options.observer != "all" || options.save.empty(),
                          "--save needs one observer, got all");
+  examples::OutputFiles files;
+  files.expect("--save", options.save);
   Model model = with_quantizers(load_model(options.model), options);
   const data::Split data = load_data(options.data, options.images);
   const int64_t extent = std::min({batch, data.train.size(), options.images});
@@ -101,13 +98,14 @@ void calibrate(const CalibrateOptions& options) {
   }
   for (const std::string& observer : observers) {
     const auto nodes = run(tape, batches, options, observer);
-    clear_line();
+    examples::clear_line();
     fmt::print("{:<14} {:.2f} %\n", observer, evaluator.run(data.test).accuracy);
     if (observers.size() == 1) print_nodes(nodes);
   }
-  if (options.save.empty()) return;
-  save_model(options.save, model.graph, model.parameters, model.sections);
-  fmt::print("saved {}\n", options.save);
+  files.save(options.save, [&](const std::string& path) {
+    save_model(path, model.graph, model.parameters, model.sections);
+  });
+  files.require_written();
 }
 
 }  // namespace qtape::tool

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,7 +45,7 @@ void calibrate(const CalibrateOptions& options);
 struct QuantizersOptions {
   std::string model;
   std::string data;         ///< directory with MNIST-format files; empty: generated digits
-  std::string json;         ///< file to write the same as JSON to; empty: none
+  std::string json;         ///< file to write the same as JSON to, "-": standard output
   int64_t images = 1000;    ///< test images to report on
   bool sensitivity = true;  ///< also score each quantizer alone
   int threads = 1;
@@ -55,13 +56,13 @@ void report_quantizers(const QuantizersOptions& options);
 
 struct ConvertCommand {
   std::string model;
-  std::string output;  ///< file to write the integer program to
+  std::string output;  ///< file to write the integer program to; "-": standard output
   Profile profile = Profile::Float;
   bool integer_outputs = false;
 };
 
-/// Writes a model's integer program; prints its nodes, certificates and how much smaller the
-/// file is.
+/// Writes a model's integer program; prints its nodes, certificates and how much smaller its
+/// text is.
 void convert(const ConvertCommand& command);
 
 struct VerifyCommand {
@@ -69,13 +70,14 @@ struct VerifyCommand {
   std::string data;     ///< directory with MNIST-format files; empty: generated digits
   std::string program;  ///< integer program that the model must give; empty: not compared
   std::vector<Profile> profiles = {Profile::Float};
-  int64_t random = 0;  ///< random inputs to compare as well
-  uint64_t seed = 1;   ///< of these
+  /// Random inputs to compare as well; empty: none beside images, else 1000.
+  std::optional<int64_t> random = std::nullopt;
+  uint64_t seed = 1;  ///< of these
   int threads = 1;
 };
 
-/// Runs every level of arithmetic on all test images, and on random inputs, and prints what
-/// differs. False when anything does that must not.
+/// Runs every level of arithmetic on all test images, where the model takes such, and on random
+/// inputs, and prints what differs. False when anything does that must not.
 bool verify(const VerifyCommand& command);
 
 /// Prints what may go wrong with a model in integers, a finding and its remedy a line, or `ok`.

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "qtape/engine/serialize.h"
+#include "qtape/examples/shared/output_files.h"
 #include "qtape/tools/qtape/commands.h"
 
 namespace qtape::tool {
@@ -12,16 +13,23 @@ namespace qtape::tool {
 void convert(const ConvertCommand& command) {
   Model model = load_model(command.model);
   const auto before = static_cast<double>(std::filesystem::file_size(command.model));
+  examples::OutputFiles files;
+  files.expect_text("--output", command.output);
   std::error_code missing;
   require<ArgumentError>(!std::filesystem::equivalent(command.model, command.output, missing),
                          "--output: {} is the model itself", command.output);
   const IntegerProgram program =
       qtape::convert(model.graph, model.parameters,
                      {.profile = command.profile, .integer_outputs = command.integer_outputs});
-  save_program(command.output, program);
+  fmt::print("{}\n", to_string(program));
+  if (command.output == "-") {
+    files.write(command.output, to_json(program));
+    return files.require_written();
+  }
+  files.save(command.output, [&](const std::string& path) { save_program(path, program); });
+  files.require_written();
   const auto after = static_cast<double>(std::filesystem::file_size(command.output));
-  fmt::print("{}\nsaved {}: {:.0f} bytes, {:.1f} % of {}\n", to_string(program), command.output,
-             after, 100 * after / before, command.model);
+  fmt::print("{:.0f} bytes, {:.1f} % of {}\n", after, 100 * after / before, command.model);
 }
 
 }  // namespace qtape::tool

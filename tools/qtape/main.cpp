@@ -1,9 +1,5 @@
 // qtape: looks into saved models and runs them.
-#include <fmt/format.h>
-
-#include <CLI/CLI.hpp>
-#include <cstdio>
-
+#include "qtape/examples/shared/command_line.h"
 #include "qtape/ops/core/error.h"
 #include "qtape/ops/core/thread_count.h"
 #include "qtape/tools/qtape/commands.h"
@@ -11,6 +7,7 @@
 namespace {
 
 using namespace qtape;
+using examples::range;
 
 struct Commands {
   std::string model;
@@ -34,7 +31,7 @@ void add_data(CLI::App& command, std::string& data, int& threads) {
   command.add_option("--data", data,
                      "directory with MNIST-format IDX files; without it, generated digits");
   command.add_option("--threads", threads, "threads")
-      ->check(CLI::Range(1, 1024))
+      ->check(range(1, 1024))
       ->capture_default_str();
 }
 
@@ -63,14 +60,14 @@ void add_calibrate(CLI::App& app, tool::CalibrateOptions& o) {
                   "the same for weights; a search tries all for them, too")
       ->capture_default_str();
   calibrate.add_option("--images", o.images, "training images to calibrate with")
-      ->check(CLI::Range(int64_t{1}, int64_t{1000000}))
+      ->check(range<int64_t>(1, 1000000))
       ->capture_default_str();
   calibrate.add_option("--weight-bits", o.weight_bits, "bits of weights, where added")
-      ->check(CLI::Range(2, 16))
+      ->check(range(2, 16))
       ->capture_default_str();
   calibrate
       .add_option("--activation-bits", o.activation_bits, "bits of activations, where added")
-      ->check(CLI::Range(1, 16))
+      ->check(range(1, 16))
       ->capture_default_str();
 }
 
@@ -80,9 +77,10 @@ void add_quantizers(CLI::App& app, Commands& c) {
       *app.add_subcommand("quantizers", "Report what each quantizer does and costs");
   add_model(quantizers, o.model);
   add_data(quantizers, o.data, o.threads);
-  quantizers.add_option("--json", o.json, "write the report here as JSON");
+  quantizers.add_option("--json", o.json,
+                        "write the report here as JSON; - is standard output");
   quantizers.add_option("--images", o.images, "test images to report on")
-      ->check(CLI::Range(int64_t{1}, int64_t{1000000}))
+      ->check(range<int64_t>(1, 1000000))
       ->capture_default_str();
   quantizers.add_flag("--no-sensitivity", c.no_sensitivity, "do not score quantizers alone");
 }
@@ -102,7 +100,8 @@ std::vector<Profile> profiles_of(const std::string& name) {
 void add_integers(CLI::App& app, Commands& c) {
   CLI::App& convert = *app.add_subcommand("convert", "Write a model as an integer program");
   add_model(convert, c.convert.model);
-  convert.add_option("-o,--output", c.convert.output, "file to write")->required();
+  convert.add_option("-o,--output", c.convert.output, "file to write; - is standard output")
+      ->required();
   convert.add_option("--profile", c.profile, "requantization: Float, Single, Double or Onnx")
       ->transform(profile_names({}))
       ->capture_default_str();
@@ -117,10 +116,13 @@ void add_integers(CLI::App& app, Commands& c) {
       ->capture_default_str();
   verify.add_option("--program", c.verify.program,
                     "integer program that the model must convert to; needs one --profile");
-  verify.add_option("--random", c.verify.random, "random inputs to compare as well")
-      ->check(CLI::Range(int64_t{0}, int64_t{1000000000}))
-      ->capture_default_str();
+  verify
+      .add_option("--random", c.verify.random,
+                  "random inputs to compare as well; 1000 unless given for a model that takes "
+                  "no images")
+      ->check(range<int64_t>(0, 1000000000));
   verify.add_option("--seed", c.verify.seed, "seed of the random inputs")
+      ->check(range<uint64_t>(0, UINT64_MAX))
       ->capture_default_str();
   CLI::App& lint = *app.add_subcommand("lint", "Find what may go wrong in integers");
   add_model(lint, c.model);
@@ -159,21 +161,5 @@ int main(int argc, char** argv) {
   add_calibrate(app, commands.calibrate);
   add_quantizers(app, commands);
   add_integers(app, commands);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp& help) {
-    return app.exit(help);
-  } catch (const CLI::ParseError& error) {
-    fmt::print(stderr, "qtape: {}\n", error.what());
-    return 2;
-  }
-  try {
-    return run(app, commands);
-  } catch (const ArgumentError& error) {
-    fmt::print(stderr, "qtape: {}\n", error.what());
-    return 2;
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "qtape: {}\n", error.what());
-    return 1;
-  }
+  return examples::run_program(app, argc, argv, [&] { return run(app, commands); });
 }

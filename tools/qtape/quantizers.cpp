@@ -1,15 +1,14 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "qtape/calibrate/report.h"
 #include "qtape/calibrate/sensitivity.h"
-#include "qtape/engine/files.h"
 #include "qtape/engine/serialize.h"
 #include "qtape/examples/data/evaluate.h"
+#include "qtape/examples/shared/output_files.h"
+#include "qtape/examples/shared/terminal.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/data.h"
 
@@ -17,9 +16,7 @@ namespace qtape::tool {
 namespace {
 
 void show(int64_t done, int64_t all) {
-  if (isatty(STDOUT_FILENO) == 0) return;
-  fmt::print("\rsensitivity: {} of {} runs\033[K{}", done, all, done == all ? "\r\033[K" : "");
-  std::fflush(stdout);
+  examples::redraw(done == all ? "" : fmt::format("sensitivity: {} of {} runs", done, all));
 }
 
 void print_sensitivity(const Sensitivity& s) {
@@ -42,6 +39,8 @@ nlohmann::ordered_json to_json_value(const Sensitivity& s) {
 }  // namespace
 
 void report_quantizers(const QuantizersOptions& options) {
+  examples::OutputFiles files;
+  files.expect_text("--json", options.json);
   Model model = load_model(options.model);
   data::Dataset images = load_data(options.data).test;
   const int64_t count = std::min(images.size(), options.images);
@@ -61,7 +60,8 @@ void report_quantizers(const QuantizersOptions& options) {
     print_sensitivity(result);
     json["sensitivity"] = to_json_value(result);
   }
-  if (!options.json.empty()) write_file(options.json, json.dump(1) + "\n");
+  files.write(options.json, json.dump(1) + "\n");
+  files.require_written();
 }
 
 }  // namespace qtape::tool

@@ -1,96 +1,20 @@
 #include "qtape/deploy/verify.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 
 #include "qtape/engine/serialize.h"
-#include "qtape/examples/data/batches.h"
-#include "qtape/ops/core/random.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/data.h"
+#include "qtape/tools/qtape/verify_samples.h"
 
 namespace qtape::tool {
 namespace {
 
-constexpr int64_t batch = 250;
 constexpr auto levels = {Level::Float, Level::Exact, Level::Reference, Level::Backend};
-
-void show(std::string_view what, int64_t done, int64_t all) {
-  if (isatty(STDOUT_FILENO) == 0) return;
-  fmt::print("\r{}: {} of {}\033[K{}", what, done, all, done == all ? "\r\033[K" : "");
-  std::fflush(stdout);
-}
-
-int64_t predicted(std::span<const float> scores) {
-  return std::ranges::max_element(scores) - scores.begin();
-}
-
-/// Images whose label each level finds.
-struct Right {
-  std::array<int64_t, 4> images{};
-  int64_t float_differs = 0;  ///< images that L0 and L1 see differently
-};
-
-void count_right(const Verifier& verifier, const data::Dataset& images, int64_t first,
-                 int64_t count, Right& right) {
-  const auto classes = verifier.output(Level::Float).size() / static_cast<size_t>(batch);
-  for (int64_t row = 0; row < count; ++row) {
-    std::array<int64_t, 4> found{};
-    for (Level level : levels) {
-      const auto scores =
-          verifier.output(level).subspan(static_cast<size_t>(row) * classes, classes);
-      const auto at = static_cast<size_t>(level);
-      found[at] = predicted(scores);
-      right.images[at] += found[at] == images.labels[static_cast<size_t>(first + row)] ? 1 : 0;
-    }
-    right.float_differs += found[0] != found[1] ? 1 : 0;
-  }
-}
-
-Right run_images(Verifier& verifier, const data::Dataset& images) {
-  const auto features = static_cast<size_t>(images.features());
-  require<ArgumentError>(verifier.input().size() == features * static_cast<size_t>(batch),
-                         "images have {} pixels, the model takes {}", features,
-                         verifier.input().size() / static_cast<size_t>(batch));
-  Right right;
-  for (int64_t first = 0; first < images.size(); first += batch) {
-    const int64_t count = std::min(batch, images.size() - first);
-    std::ranges::fill(verifier.input(), 0.0f);
-    for (int64_t row = 0; row < count; ++row) {
-      data::copy_pixels(
-          images, first + row,
-          verifier.input().subspan(static_cast<size_t>(row) * features, features));
-    }
-    verifier.run(count);
-    count_right(verifier, images, first, count, right);
-    show("images", first + count, images.size());
-  }
-  return right;
-}
-
-/// Inputs from -0.5 to 1.5, so that some lie outside of what pixels are, each in its own
-/// density: from nearly black to nearly full.
-void run_random(Verifier& verifier, int64_t samples, uint64_t seed) {
-  const auto width = verifier.input().size() / static_cast<size_t>(batch);
-  for (int64_t first = 0; first < samples; first += batch) {
-    const int64_t count = std::min(batch, samples - first);
-    for (int64_t row = 0; row < count; ++row) {
-      const Random random(seed, static_cast<uint64_t>(first + row));
-      const double density = random.uniform(0);
-      for (size_t i = 0; i < width; ++i) {
-        const double value = 2 * random.uniform(2 * i + 1) - 0.5;
-        const bool drawn = random.uniform(2 * i + 2) < density;
-        verifier.input()[static_cast<size_t>(row) * width + i] =
-            drawn ? static_cast<float>(value) : 0.0f;
-      }
-    }
-    verifier.run(count);
-    show("random inputs", first + count, samples);
-  }
-}
+constexpr int64_t usual_random = 1000;
 
 void print_layers(const Verifier& verifier) {
   fmt::print("{:<28} {:>12} {:>12} {:>12} {:>12}\n", "mismatching integers", "compared",
@@ -140,7 +64,7 @@ std::string difference(const IntegerProgram& saved, const IntegerProgram& conver
   return fmt::format("{} nodes and their outputs, expected {}", saved.size(), converted.size());
 }
 
-void compare_program(const Verifier& verifier, const std::string& path) {
+void compare_program(const Verifier& verifier, int64_t batch, const std::string& path) {
   const IntegerProgram saved = load_program(path);
   if (saved.profile() != verifier.program().profile()) {
     fail<GraphError>("{}: is of profile {}, verified is {}", path,
@@ -155,27 +79,48 @@ void compare_program(const Verifier& verifier, const std::string& path) {
   fmt::print("{} is what the model converts to\n", path);
 }
 
+void print_accuracies(const Right& right, int64_t images) {
+  for (Level level : levels) {
+    fmt::print("{}: accuracy {:.2f} %\n", to_string_view(level),
+               100.0 * static_cast<double>(right.images[static_cast<size_t>(level)]) /
+                   static_cast<double>(std::max<int64_t>(1, images)));
+  }
+}
+
+/// Runs what the model takes and prints what came of it. Throws ArgumentError for images that
+/// the command names and the model does not take.
+void run_samples(Samples samples, const data::Dataset& images, const VerifyCommand& command) {
+  Verifier& verifier = samples.verifier;
+  const bool seen = samples.take(images);
+  require<ArgumentError>(
+      seen || command.data.empty(), "images have {} pixels, the model takes {}",
+      images.features(),
+      verifier.inputs().size() == 1
+          ? fmt::format("{}", verifier.input().size() / static_cast<size_t>(samples.batch))
+          : fmt::format("{} inputs", verifier.inputs().size()));
+  const int64_t random = command.random.value_or(seen ? 0 : usual_random);
+  const std::optional<Right> right = seen ? samples.run_images(images) : std::nullopt;
+  samples.run_random(random, command.seed);
+  print_layers(verifier);
+  if (right) print_accuracies(*right, images.size());
+  const std::string what = seen ? fmt::format("{} images and ", images.size()) : "";
+  fmt::print(
+      "{}{} random inputs: {} mismatches between L1, L2 and L3{}\n\n", what, random,
+      verifier.mismatches(),
+      right ? fmt::format("; L0 and L1 see {} images differently", right->float_differs) : "");
+}
+
 bool verify_profile(Model& model, const data::Dataset& images, const VerifyCommand& command,
                     Profile profile) {
+  const int64_t batch = verification_batch(model.graph);
   Verifier verifier(
       model.graph, model.parameters,
       {.convert = {.profile = profile}, .batch = batch, .threads = command.threads});
   fmt::print("profile {}, {} thread{}\n", to_string_view(profile), command.threads,
              command.threads == 1 ? "" : "s");
-  if (!command.program.empty()) compare_program(verifier, command.program);
+  if (!command.program.empty()) compare_program(verifier, batch, command.program);
   print_certificates(verifier);
-  const Right right = run_images(verifier, images);
-  run_random(verifier, command.random, command.seed);
-  print_layers(verifier);
-  for (Level level : levels) {
-    fmt::print("{}: accuracy {:.2f} %\n", to_string_view(level),
-               100.0 * static_cast<double>(right.images[static_cast<size_t>(level)]) /
-                   static_cast<double>(std::max<int64_t>(1, images.size())));
-  }
-  fmt::print(
-      "{} images and {} random inputs: {} mismatches between L1, L2 and L3; L0 and L1 "
-      "see {} images differently\n\n",
-      images.size(), command.random, verifier.mismatches(), right.float_differs);
+  run_samples({verifier, batch}, images, command);
   if (verifier.mismatches() == 0) return true;
   if (verifier.first_mismatch()) {
     fmt::print(stderr, "qtape: mismatch: {}\n", to_string(*verifier.first_mismatch()));

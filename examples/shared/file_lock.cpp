@@ -1,0 +1,90 @@
+#include "qtape/examples/shared/file_lock.h"
+
+#include <fcntl.h>
+#include <fmt/chrono.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cerrno>
+#include <ctime>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "qtape/ops/core/error.h"
+
+namespace qtape::examples {
+namespace {
+
+constexpr int most_attempts = 1000;
+
+bool is_at(int file, const std::string& path) {
+  struct stat opened {};
+  struct stat named {};
+  return ::fstat(file, &opened) == 0 && ::stat(path.c_str(), &named) == 0 &&
+         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+}
+
+/// What a run writes in its lock.
+std::string this_run() {
+  std::array<char, 256> host{};
+  (void)::gethostname(host.data(), host.size() - 1);
+  return fmt::format("process {} on {}, since {:%Y-%m-%d %H:%M:%S}", ::getpid(), host.data(),
+                     fmt::localtime(std::time(nullptr)));
+}
+
+/// What the run that holds the lock wrote, fit for a message.
+std::string other_run(int file) {
+  std::array<char, 200> text{};
+  const ssize_t size = ::pread(file, text.data(), text.size(), 0);
+  std::string run(text.data(), static_cast<size_t>(std::max<ssize_t>(size, 0)));
+  std::erase_if(run, [](unsigned char c) { return c < 32 || c > 126; });
+  return run.empty() ? "another run" : run;
+}
+
+}  // namespace
+
+FileLock::FileLock(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const fs::path whole = fs::weakly_canonical(path, ignored);
+  if (path.empty() || (fs::exists(whole, ignored) && !fs::is_regular_file(whole, ignored))) {
+    return;
+  }
+  name_ = whole.string() + ".lock";
+  for (int attempt = 0; attempt < most_attempts && !lock(path); ++attempt) {
+  }
+}
+
+/// False when the file that is now locked was removed by the run that had it.
+bool FileLock::lock(const std::string& path) {
+  file_ = ::open(name_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (file_ < 0) {
+    fail<IoError>("{}: cannot lock: {}", name_, std::generic_category().message(errno));
+  }
+  if (::flock(file_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    const std::string other = other_run(file_);
+    ::close(std::exchange(file_, -1));
+    fail<IoError>("{}: {} writes checkpoints there", path, other);
+  }
+  if (!is_at(file_, name_)) {
+    ::close(std::exchange(file_, -1));
+    return false;
+  }
+  const std::string text = this_run();
+  (void)::ftruncate(file_, 0);
+  (void)!::pwrite(file_, text.data(), text.size(), 0);
+  return true;
+}
+
+FileLock::~FileLock() {
+  if (file_ < 0) return;
+  ::unlink(name_.c_str());
+  ::close(file_);
+}
+
+}  // namespace qtape::examples

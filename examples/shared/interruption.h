@@ -1,0 +1,40 @@
+// Ctrl-C and SIGTERM: a run ends behind the step that it is in.
+#pragma once
+
+#include <csignal>
+
+#include "qtape/ops/core/error.h"
+
+namespace qtape::examples {
+
+/// A run that a signal ended. `what()` says what is left of it.
+class Interrupted : public Error {
+ public:
+  Interrupted(int signal, const std::string& text) : Error(text), signal_(signal) {}
+  int signal() const { return signal_; }
+
+ private:
+  int signal_;
+};
+
+/// While it lives, SIGINT and SIGTERM are only kept; a second one of the same kind ends the
+/// program at once. Signals that were ignored before, as under nohup, stay so. One at a time.
+class Interruption {
+ public:
+  Interruption();
+  Interruption(const Interruption&) = delete;
+  Interruption& operator=(const Interruption&) = delete;
+  ~Interruption();
+
+  /// SIGINT or SIGTERM, or 0 while none has come.
+  int signal() const;
+
+ private:
+  struct sigaction interrupt_ {};
+  struct sigaction terminate_ {};
+};
+
+/// "SIGINT" or "SIGTERM".
+const char* signal_name(int signal);
+
+}  // namespace qtape::examples

@@ -1,0 +1,117 @@
+#include "qtape/examples/shared/output_files.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+
+#include "qtape/engine/files.h"
+#include "qtape/examples/shared/standard_output.h"
+#include "qtape/ops/core/error.h"
+
+namespace qtape::examples {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A new empty file for what cannot be written to `path`. Throws IoError.
+std::string temporary_file(const std::string& path) {
+  const std::string ending = fs::path(path).extension().string();
+  std::string name = (fs::temp_directory_path() / ("qtape-XXXXXX" + ending)).string();
+  const int file = ::mkstemps(name.data(), static_cast<int>(ending.size()));
+  if (file < 0) {
+    fail<IoError>("{}: cannot write: {}", name, std::generic_category().message(errno));
+  }
+  ::close(file);
+  return name;
+}
+
+/// Saves elsewhere after `error`; what to say of both.
+std::string rescue(const std::string& path, const OutputFiles::Save& content,
+                   const std::string& error) {
+  std::string name;
+  try {
+    name = temporary_file(path);
+    content(name);
+    return fmt::format("{}; saved as {} instead", error, name);
+  } catch (const std::exception& second) {
+    if (!name.empty()) ::unlink(name.c_str());
+    return fmt::format("{}; and {}", error, second.what());
+  }
+}
+
+}  // namespace
+
+OutputFiles::~OutputFiles() {
+  if (standard_output_ >= 0) ::close(standard_output_);
+}
+
+void OutputFiles::expect(std::string_view option, const std::string& path) {
+  if (path.empty()) return;
+  try {
+    require_writable(path);
+  } catch (const IoError& error) {
+    fail<IoError>("{}: {}", option, error.what());
+  }
+  std::error_code ignored;
+  const fs::path whole = fs::weakly_canonical(path, ignored);
+  if (fs::exists(whole, ignored) && !fs::is_regular_file(whole, ignored)) return;
+  const auto [known, added] = options_.emplace(whole.string(), option);
+  require<ArgumentError>(added, "{}: {} is the file of {}", option, path, known->second);
+}
+
+void OutputFiles::expect_text(std::string_view option, const std::string& path) {
+  if (path != "-") return expect(option, path);
+  const auto [known, added] = options_.emplace(path, option);
+  require<ArgumentError>(added, "{}: standard output takes {} already", option, known->second);
+  std::fflush(stdout);
+  standard_output_ = ::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+  if (standard_output_ < 0 || ::dup2(STDERR_FILENO, STDOUT_FILENO) < 0) {
+    fail_standard_output(errno);
+  }
+}
+
+void OutputFiles::save(const std::string& path, const Save& content) {
+  if (path.empty()) return;
+  const size_t failures = failures_.size();
+  attempt(path, content);
+  if (failures_.size() == failures) print("saved {}\n", path);
+}
+
+void OutputFiles::write(const std::string& path, std::string_view text) {
+  if (path.empty()) return;
+  attempt(path, [&](const std::string& name) {
+    if (name == "-") return write_standard_output(text);
+    write_file(name, text);
+  });
+}
+
+void OutputFiles::attempt(const std::string& path, const Save& content) {
+  try {
+    content(path);
+  } catch (const IoError& error) {
+    failures_.push_back(rescue(path, content, error.what()));
+  } catch (const Error& error) {
+    failures_.emplace_back(error.what());
+  }
+}
+
+void OutputFiles::write_standard_output(std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(standard_output_, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail_standard_output(errno);
+    text.remove_prefix(static_cast<size_t>(written));
+  }
+}
+
+void OutputFiles::require_written() const {
+  if (!failures_.empty()) throw IoError(fmt::format("{}", fmt::join(failures_, "; ")));
+}
+
+}  // namespace qtape::examples

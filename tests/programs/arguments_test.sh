@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Wrong arguments and wrong files, each an exit code and one line: arguments_test.sh BUILD_FOLDER
+source "$(dirname "$0")/common.sh"
+
+check "--help exits 0" "$train" --help >/dev/null
+check "qtape --help exits 0" "$tool" --help >/dev/null
+check "unknown option" exits 2 'not expected: --frobnicate' "$train" --frobnicate
+check "bits out of range" exits 2 '--weight-bits: expected 0 (float) or 2 to 16, got 17' "$train" --weight-bits 17
+check "one bit" exits 2 '--activation-bits: expected 0 (float) or 2 to 16, got 1' "$train" --activation-bits 1
+check "text for a number" exits 2 '--epochs: expected 1 to 100000, got many' "$train" --epochs many
+check "unknown estimator" exits 2 '--ste' "$train" --ste Tahn
+check "negative delay" exits 2 '--quantize-after: expected 0 or more, got -1' "$train" --quantize-after -1
+check "batch above the data" exits 2 'batch must be in 1..100, the number of training images, got 101' "$train" --samples 100 --batch 101
+check "missing data" exits 1 "$work/none/" "$train" --data "$work/none"
+check "unwritable save" exits 1 'cannot write: No such file or directory' "$train" "${short[@]}" --epochs 1 --save "$work/no/m.json"
+check "too many layers" exits 2 'the number of layers must be in 0..64, got 65' "$train" --layers "$(printf '8,%.0s' $(seq 64))8"
+check "no command" exits 2 'subcommand' "$tool"
+
+"$train" "${short[@]}" --epochs 1 --save "$work/m.json" >/dev/null
+head -c 2000 "$work/m.json" >"$work/cut.json"
+check "truncated model" exits 1 'is not JSON' "$tool" inspect "$work/cut.json"
+sed 's/"shape":\[64,784\]/"shape":[64,100]/' "$work/m.json" >"$work/labels.json"
+check "wrong shape" exits 1 'inner extents differ' "$tool" replay "$work/labels.json"
+
+finish

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# qtape on models of any kind, and its command line: tool_test.sh BUILD_FOLDER
+source "$(dirname "$0")/common.sh"
+data=$(dirname "$0")/../data
+
+version=$(sed -n 's/^project(qtape VERSION \([0-9.]*\).*/\1/p' "$(dirname "$0")/../../CMakeLists.txt")
+for program in train_mlp train_autoencoder; do
+  check "$program --version" same "$program $version" "$("$build/examples/$program" --version)"
+done
+check "qtape --version" same "qtape $version" "$("$tool" --version)"
+check "an unknown command" exits 2 'qtape: unknown command inspct; the nearest is inspect' "$tool" inspct m.json
+check "another one" exits 2 'qtape: unknown command verfy; the nearest is verify' "$tool" verfy
+check "a command far from all" exits 2 'qtape: unknown command frobnicate; expected one of inspect, replay, calibrate,' "$tool" frobnicate m.json
+check "an integer out of range" exits 2 'train_mlp: --threads: expected 1 to 1024, got 0' "$train" --threads 0
+check "a number out of range" exits 2 'train_mlp: --lr: expected 0 to 10, got 11' "$train" --lr 11
+check "no number" exits 2 'train_mlp: --lr: expected 0 to 10, got nan' "$train" --lr nan
+check "below 0" exits 2 'train_mlp: --seed: expected 0 or more, got -1' "$train" --seed -1
+check "out of the tool's range" exits 2 'qtape: --random: expected 0 to 1000000000, got -5' "$tool" verify m.json --random -5
+check "ranges in the help" grep -q -- '--threads .*1 to 1024' <("$train" --help)
+
+# 640 features instead of pixels, and outputs that are no scores.
+"$autoencoder" --samples 320 --test-samples 10 --epochs 1 --qat-epochs 1 --save "$work/a.json" >/dev/null
+check "verify a model of other inputs" "$tool" verify "$work/a.json" --profile Float --random 300 >"$work/verify.txt"
+check "nothing differs" grep -qx '300 random inputs: 0 mismatches between L1, L2 and L3' "$work/verify.txt"
+check "no accuracies" test "$(grep -c 'accuracy' "$work/verify.txt")" = 0
+"$tool" verify "$work/a.json" --profile Onnx >"$work/verify.txt"
+check "a thousand random inputs without --random" grep -q '^1000 random inputs: 0 mismatches' "$work/verify.txt"
+check "inspect it" grep -q "^%0 'x' f32\[64, 640\]" <("$tool" inspect "$work/a.json")
+check "lint it" test "$("$tool" lint "$work/a.json" | grep -c '^error')" = 0
+
+# Two inputs, and one that is no batch.
+for model in two_inputs unbatched; do
+  check "$model: verify" "$tool" verify "$data/$model.json" --random 300 >"$work/verify.txt"
+  check "$model: nothing differs" test "$(grep -c '^300 random inputs: 0 mismatches' "$work/verify.txt")" = 4
+  check "$model: inspect" "$tool" inspect "$data/$model.json" >/dev/null
+  check "$model: lint finds no error" test "$("$tool" lint "$data/$model.json" | cut -c 1-7 | sort -u)" = warning
+done
+for set in train t10k; do  # one image of one pixel
+  printf '\0\0\10\3\0\0\0\1\0\0\0\1\0\0\0\1\7' >"$work/$set-images-idx3-ubyte"
+  printf '\0\0\10\1\0\0\0\1\7' >"$work/$set-labels-idx1-ubyte"
+done
+check "images for two inputs" exits 2 'qtape: images have 1 pixels, the model takes 2 inputs' "$tool" verify "$data/two_inputs.json" --data "$work"
+check "images of another size" exits 2 'qtape: images have 1 pixels, the model takes 640' "$tool" verify "$work/a.json" --data "$work"
+
+# Threads: what the environment says.
+threads_of() { env "$@" "$train" --samples 64 --layers 8 --epochs 1 --report - 2>/dev/null | sed -n 's/^ *"threads": \([0-9]*\).*/\1/p'; }
+check "OMP_NUM_THREADS is the default of threads" same 3 "$(threads_of OMP_NUM_THREADS=3,2)"
+check "affinity is, without it" same 1 "$(threads_of -u OMP_NUM_THREADS taskset -c "$(taskset -cp $$ | sed 's/.*: \([0-9]*\).*/\1/')")"
+
+finish

@@ -1,0 +1,130 @@
+#include "qtape/tools/qtape/verify_samples.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "qtape/examples/data/batches.h"
+#include "qtape/examples/shared/terminal.h"
+#include "qtape/ops/core/random.h"
+
+namespace qtape::tool {
+namespace {
+
+constexpr int64_t usual_batch = 250;
+constexpr auto levels = {Level::Float, Level::Exact, Level::Reference, Level::Backend};
+
+struct Range {
+  double low;
+  double high;
+};
+
+void show(std::string_view what, int64_t done, int64_t all) {
+  examples::redraw(done == all ? "" : fmt::format("{}: {} of {}", what, done, all));
+}
+
+int64_t predicted(std::span<const float> scores) {
+  return std::ranges::max_element(scores) - scores.begin();
+}
+
+void count_right(const Verifier& verifier, const data::Dataset& images, int64_t first,
+                 int64_t count, Right& right) {
+  const auto classes = static_cast<size_t>(images.classes);
+  for (int64_t row = 0; row < count; ++row) {
+    std::array<int64_t, 4> found{};
+    for (Level level : levels) {
+      const auto scores =
+          verifier.output(level).subspan(static_cast<size_t>(row) * classes, classes);
+      const auto at = static_cast<size_t>(level);
+      found[at] = predicted(scores);
+      right.images[at] += found[at] == images.labels[static_cast<size_t>(first + row)] ? 1 : 0;
+    }
+    right.float_differs += found[0] != found[1] ? 1 : 0;
+  }
+}
+
+/// What the quantizers that read an input tell apart, and half of it more on either side.
+Range range_of(const IntegerProgram& program, NodeId input) {
+  std::optional<Range> found;
+  for (const IntegerNode& node : program.nodes()) {
+    const auto* op = std::get_if<integer::Quantize>(&node.op);
+    if (op == nullptr || node.operands[0] != input) continue;
+    const CodeGrid& grid = op->grid;
+    const double low = grid.scale * (grid.low - grid.zero_point);
+    const double high = grid.scale * (grid.high - grid.zero_point);
+    found = found ? Range{std::min(low, found->low), std::max(high, found->high)}
+                  : Range{low, high};
+  }
+  const Range range = found.value_or(Range{0, 1});
+  const double more = (range.high - range.low) / 2;
+  return {range.low - more, range.high + more};
+}
+
+}  // namespace
+
+int64_t verification_batch(const Graph& graph) {
+  try {
+    (void)graph.with_batch(usual_batch);
+    return graph.batch() ? usual_batch : 1;
+  } catch (const GraphError&) {
+    return graph.batch().value_or(1);
+  }
+}
+
+size_t Samples::width(size_t input) const {
+  return verifier.input(input).size() / static_cast<size_t>(batch);
+}
+
+bool Samples::take(const data::Dataset& images) const {
+  if (verifier.inputs().size() != 1) return false;
+  const Shape& shape = verifier.program()[verifier.inputs()[0]].value.type.shape;
+  return shape.rank() >= 1 && shape[0] == batch &&
+         width(0) == static_cast<size_t>(images.features());
+}
+
+std::optional<Right> Samples::run_images(const data::Dataset& images) {
+  const Shape& scores = verifier.program()[verifier.program().outputs()[0]].value.type.shape;
+  const bool labelled = scores == Shape{batch, images.classes};
+  const size_t features = width(0);
+  Right right;
+  for (int64_t first = 0; first < images.size(); first += batch) {
+    const int64_t count = std::min(batch, images.size() - first);
+    std::ranges::fill(verifier.input(), 0.0f);
+    for (int64_t row = 0; row < count; ++row) {
+      data::copy_pixels(
+          images, first + row,
+          verifier.input().subspan(static_cast<size_t>(row) * features, features));
+    }
+    verifier.run(count);
+    if (labelled) count_right(verifier, images, first, count, right);
+    show("images", first + count, images.size());
+  }
+  return labelled ? std::optional(right) : std::nullopt;
+}
+
+void Samples::fill_random(int64_t row, int64_t sample, uint64_t seed) {
+  const Random random(seed, static_cast<uint64_t>(sample));
+  const double density = random.uniform(0);
+  uint64_t drawn = 0;
+  for (size_t input = 0; input < verifier.inputs().size(); ++input) {
+    const Range range = range_of(verifier.program(), verifier.inputs()[input]);
+    const auto x =
+        verifier.input(input).subspan(static_cast<size_t>(row) * width(input), width(input));
+    for (float& each : x) {
+      const double value = range.low + (range.high - range.low) * random.uniform(++drawn);
+      const bool kept = random.uniform(++drawn) < density;
+      each = kept ? static_cast<float>(value) : 0.0f;
+    }
+  }
+}
+
+void Samples::run_random(int64_t samples, uint64_t seed) {
+  for (int64_t first = 0; first < samples; first += batch) {
+    const int64_t count = std::min(batch, samples - first);
+    for (int64_t row = 0; row < count; ++row) fill_random(row, first + row, seed);
+    verifier.run(count);
+    show("random inputs", first + count, samples);
+  }
+}
+
+}  // namespace qtape::tool
