@@ -56,12 +56,19 @@ ConformanceFile read_conformance(std::string_view text) {
   check_keys(root, {"format", "version", "about", "program", "values"});
   root.member("format").expect(root.member("format").json == kind, std::string(kind));
   root.member("version").expect(root.member("version").json == version, "1");
-  ConformanceFile file{program_from_json(root.member("program").json.dump()), {}};
+  ConformanceFile file{program_from_json(root.member("program").json.dump()), {}, {}};
   const JsonPlace values = root.member("values");
   values.expect(
       values.json.is_array() && static_cast<int64_t>(values.json.size()) == file.program.size(),
       "one value for each node");
-  read_json(values, file.values);
+  for (size_t i = 0; i < values.json.size(); ++i) {
+    Tensor& value = file.values.emplace_back();
+    if (values.json[i].is_null()) {
+      file.omitted.insert(static_cast<int>(i));
+    } else {
+      read_json(values.element(i), value);
+    }
+  }
   return file;
 }
 

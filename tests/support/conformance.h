@@ -2,7 +2,6 @@
 // for other runtimes to reproduce. See docs/conformance.md.
 #pragma once
 
-#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -33,7 +32,10 @@ std::string to_text(const ConformanceCase& each);
 /// What a file holds.
 struct ConformanceFile {
   IntegerProgram program;
-  std::vector<std::optional<Tensor>> values;  ///< by node; empty where omitted
+  std::vector<Tensor> values;  ///< by node
+  std::set<int> omitted = {};  ///< nodes without a value
+
+  bool operator==(const ConformanceFile&) const = default;
 };
 /// Throws FormatError.
 ConformanceFile read_conformance(std::string_view text);
