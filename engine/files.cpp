@@ -57,17 +57,6 @@ bool is_special(const std::string& path) {
          !S_ISDIR(status.st_mode);
 }
 
-/// What a symbolic link points to is replaced, not the link.
-std::string resolved(const std::string& path) {
-  namespace fs = std::filesystem;
-  std::error_code ignored;
-  fs::path target = path;
-  for (int links = 0; links < most_links && fs::is_symlink(target, ignored); ++links) {
-    target = target.parent_path() / fs::read_symlink(target, ignored);
-  }
-  return target.string();
-}
-
 std::string partial_of(const std::string& target) { return target + ".partial"; }
 
 void write_special(const std::string& path, std::string_view content) {
@@ -88,16 +77,17 @@ bool is_at(const Descriptor& file, const std::string& path) {
 /// The empty file `partial`, in which `path` is written. It is locked, so that several writers
 /// of one path take turns; a file system without locks lets them go on.
 Descriptor open_partial(const std::string& path, const std::string& partial) {
-  for (int attempt = 0;; ++attempt) {
+  for (int attempt = 0; attempt < most_attempts; ++attempt) {
     Descriptor file(::open(partial.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
     if (file.get() < 0) fail_io(path, "write", errno);
     while (::flock(file.get(), LOCK_EX) != 0 && errno == EINTR) {
     }
     // Who had the lock before renamed or removed what is open here.
-    if (!is_at(file, partial) && attempt < most_attempts) continue;
+    if (!is_at(file, partial)) continue;
     if (::ftruncate(file.get(), 0) != 0) fail_io(path, "write", errno);
     return file;
   }
+  fail_io(path, "write", EBUSY);
 }
 
 void write_and_rename(Descriptor file, const std::string& path, const std::string& partial,
@@ -147,9 +137,19 @@ std::string read_file(const std::string& path, int64_t limit) {
   return content;
 }
 
+std::string written_path(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  fs::path target = path;
+  for (int links = 0; links < most_links && fs::is_symlink(target, ignored); ++links) {
+    target = target.parent_path() / fs::read_symlink(target, ignored);
+  }
+  return target.string();
+}
+
 void write_file(const std::string& path, std::string_view content) {
   if (is_special(path)) return write_special(path, content);
-  const std::string target = resolved(path);
+  const std::string target = written_path(path);
   const std::string partial = partial_of(target);
   write_and_rename(open_partial(target, partial), target, partial, content);
   sync_folder(target);
@@ -160,7 +160,7 @@ void require_writable(const std::string& path) {
     if (::access(path.c_str(), W_OK) != 0) fail_io(path, "write", errno);
     return;
   }
-  const std::string target = resolved(path);
+  const std::string target = written_path(path);
   if (std::filesystem::is_directory(target)) fail_io(target, "write", EISDIR);
   const std::string partial = partial_of(target);
   const Descriptor file = open_partial(target, partial);

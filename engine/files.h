@@ -16,6 +16,9 @@ std::string read_file(const std::string& path, int64_t limit);
 /// writers of one path each waits for the one before it.
 void write_file(const std::string& path, std::string_view content);
 
+/// The file that write_file replaces: where symbolic links at `path` lead, also to nothing yet.
+std::string written_path(const std::string& path);
+
 /// Throws the IoError that write_file would throw at once: for a folder that is missing or not
 /// writable, and for a path that is a folder. Leaves nothing behind.
 void require_writable(const std::string& path);

@@ -1,6 +1,16 @@
 // ops_reference: prints docs/ops.md.
-#include <fmt/core.h>
+#include <cstdio>
+#include <exception>
 
 #include "qtape/engine/reference.h"
+#include "qtape/examples/shared/standard_output.h"
 
-int main() { fmt::print("{}", qtape::ops_reference()); }
+int main() try {
+  using namespace qtape;
+  examples::prepare_standard_streams();
+  examples::print_text(ops_reference());
+  examples::require_standard_output();
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "ops_reference: %s\n", error.what());
+  return 1;
+}

@@ -15,6 +15,7 @@
 #include <system_error>
 #include <utility>
 
+#include "qtape/engine/files.h"
 #include "qtape/ops/core/error.h"
 
 namespace qtape::examples {
@@ -51,7 +52,7 @@ std::string other_run(int file) {
 FileLock::FileLock(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code ignored;
-  const fs::path whole = fs::weakly_canonical(path, ignored);
+  const fs::path whole = fs::weakly_canonical(written_path(path), ignored);
   if (path.empty() || (fs::exists(whole, ignored) && !fs::is_regular_file(whole, ignored))) {
     return;
   }

@@ -1,10 +1,13 @@
 #include "qtape/examples/shared/interruption.h"
 
+#include <atomic>
+
 namespace qtape::examples {
 namespace {
 
-// A handler can reach nothing else.
-volatile std::sig_atomic_t received = 0;
+// A handler can reach nothing else; any thread may run it.
+std::atomic<int> received = 0;
+static_assert(std::atomic<int>::is_always_lock_free);
 
 void keep(int signal) { received = signal; }
 

@@ -34,9 +34,9 @@ TEST_CASE("progress: what does not fit a line goes, the bar first") {
         "epoch  7 [############------------]  50 %  loss 0.5000  test accuracy 93.10 %  12 s "
         "left");
   CHECK(line(80) ==
-        "epoch  7 [#######-------]  50 %  loss 0.5000  test accuracy 93.10 %  12 s left");
+        "epoch  7 [#######--------]  50 %  loss 0.5000  test accuracy 93.10 %  12 s left");
   CHECK(line(64) == "epoch  7  50 %  loss 0.5000  test accuracy 93.10 %  12 s left");
-  CHECK(line(60) == "epoch  7 [########--------]  50 %  loss 0.5000  12 s left");
+  CHECK(line(60) == "epoch  7 [#########---------]  50 %  loss 0.5000  12 s left");
   CHECK(line(30) == "epoch  7  50 %  loss 0.5000");
   CHECK(line(10) == "epoch  7 ");
   CHECK(line(1).empty());

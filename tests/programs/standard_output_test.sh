@@ -20,6 +20,7 @@ none() { "$@" >&-; }
 programs=(
   "$build/examples/xor"
   "$build/examples/deploy m.json d.json"
+  "$build/tools/ops_reference"
   "$train --help"
   "$train --version"
   "$train --samples 64 --layers 8 --epochs 1 --threads 1"
