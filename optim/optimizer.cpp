@@ -177,7 +177,7 @@ void check_tensors(const Section& expected, const Section& section) {
 
 Optimizer::Optimizer(Parameters& parameters, Rule rule, std::vector<ParameterGroup> groups,
                      int threads)
-    : rule_(std::move(rule)), groups_(std::move(groups)), threads_(threads) {
+    : rule_(rule), groups_(std::move(groups)), threads_(threads) {
   std::visit([](const auto& each) { validate(each); }, rule_);
   detail::require_at_least("Optimizer", "threads", 1, threads);
   for (const ParameterGroup& group : groups_) {

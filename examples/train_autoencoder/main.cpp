@@ -2,6 +2,9 @@
 // quantizers calibrated afterwards, and trained with quantizers; both also as integers.
 #include <fmt/format.h>
 
+#include <cstdio>
+#include <exception>
+
 #include "qtape/engine/files.h"
 #include "qtape/engine/serialize.h"
 #include "qtape/examples/shared/command_line.h"
@@ -163,7 +166,7 @@ void run(Arguments& arguments) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   CLI::App app("Finds faults in generated machine sound by a quantized autoencoder.",
                "train_autoencoder");
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
@@ -173,4 +176,7 @@ int main(int argc, char** argv) {
   add_training(app, arguments.settings);
   add_files(app, arguments);
   return examples::run_program(app, argc, argv, [&] { run(arguments); });
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "train_autoencoder: %s\n", error.what());
+  return 1;
 }

@@ -1,6 +1,9 @@
 // train_mlp: trains a quantization-aware network on digits, saves it, reports what it reached.
 #include <fmt/format.h>
 
+#include <cstdio>
+#include <exception>
+
 #include "qtape/engine/files.h"
 #include "qtape/examples/shared/command_line.h"
 #include "qtape/examples/shared/progress.h"
@@ -199,7 +202,7 @@ void run(const CLI::App& app, Arguments& arguments) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   CLI::App app("Trains a quantization-aware ReLU network on digits.", "train_mlp");
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   Arguments arguments;
@@ -207,4 +210,7 @@ int main(int argc, char** argv) {
   add_training(app, arguments);
   add_files(app, arguments);
   return examples::run_program(app, argc, argv, [&] { run(app, arguments); });
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "train_mlp: %s\n", error.what());
+  return 1;
 }

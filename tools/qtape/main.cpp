@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <exception>
 
 #include "qtape/ops/core/error.h"
 #include "qtape/ops/core/thread_count.h"
@@ -151,7 +152,7 @@ int run(const CLI::App& app, Commands& c) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   CLI::App app("Looks into saved qtape models, runs and calibrates them.", "qtape");
   app.require_subcommand(1);
   Commands commands;
@@ -176,4 +177,7 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "qtape: {}\n", error.what());
     return 1;
   }
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "qtape: %s\n", error.what());
+  return 1;
 }
