@@ -148,6 +148,7 @@ std::vector<QuantizerReport> report_quantizers(
   }
   require<ArgumentError>(index > 0, "a report needs at least one batch, got none");
   std::vector<QuantizerReport> reports;
+  reports.reserve(sums.size());
   for (Sums& each : sums) reports.push_back(each.finish());
   return reports;
 }

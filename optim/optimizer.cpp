@@ -178,7 +178,7 @@ void check_tensors(const Section& expected, const Section& section) {
 Optimizer::Optimizer(Parameters& parameters, Rule rule, std::vector<ParameterGroup> groups,
                      int threads)
     : parameters_(parameters),
-      rule_(std::move(rule)),
+      rule_(rule),
       groups_(std::move(groups)),
       threads_(threads) {
   std::visit([](const auto& each) { validate(each); }, rule_);

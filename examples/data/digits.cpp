@@ -16,6 +16,7 @@ namespace qtape::data {
 namespace {
 
 constexpr int side = 28;
+constexpr size_t pixel_count = size_t{side} * side;
 constexpr int classes = 10;
 constexpr int64_t max_count = 10'000'000;
 
@@ -137,7 +138,7 @@ class Warp {
   Point apply(Point p) const {
     const Cell x = cell(p.x);
     const Cell y = cell(p.y);
-    const Point* c = corners_.data() + 3 * y.index + x.index;
+    const Point* c = corners_.data() + ptrdiff_t{3} * y.index + x.index;
     const Point top = blend(c[0], c[1], x.weight);
     const Point bottom = blend(c[3], c[4], x.weight);
     const Point shift = blend(top, bottom, y.weight);
@@ -228,7 +229,7 @@ class Canvas {
     for (int row = top; row <= bottom; ++row) {
       for (int column = left; column <= right; ++column) {
         const double d = distance_to_segment({column + 0.5, row + 0.5}, a, b);
-        double& value = ink_[static_cast<size_t>(row * side + column)];
+        double& value = ink_[static_cast<size_t>(int64_t{row} * side + column)];
         value = std::max(value, ink * std::clamp(reach - d, 0.0, 1.0));
       }
     }
@@ -238,7 +239,7 @@ class Canvas {
   void develop(Random& random, double noise, std::span<uint8_t> pixels) const {
     for (size_t i = 0; i < pixels.size(); ++i) {
       const double value = ink_[i] + random.bell(noise);
-      pixels[i] = static_cast<uint8_t>(255.0 * std::clamp(value, 0.0, 1.0) + 0.5);
+      pixels[i] = static_cast<uint8_t>(std::floor(255.0 * std::clamp(value, 0.0, 1.0) + 0.5));
     }
   }
 
@@ -247,7 +248,7 @@ class Canvas {
     return static_cast<int>(std::clamp(coordinate, 0.0, side - 1.0));
   }
 
-  std::array<double, side* side> ink_ = {};
+  std::array<double, pixel_count> ink_ = {};
 };
 
 /// Point of the Catmull-Rom curve between p1 (t = 0) and p2 (t = 1).

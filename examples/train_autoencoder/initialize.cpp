@@ -19,7 +19,8 @@ struct Moments {
 
 /// The moments of each column of `values` [rows, columns].
 std::vector<Moments> moments_of(std::span<const float> values, size_t columns) {
-  const auto rows = static_cast<double>(values.size() / columns);
+  const size_t count = values.size() / columns;
+  const auto rows = static_cast<double>(count);
   std::vector<Moments> moments(columns);
   for (size_t i = 0; i < values.size(); ++i) {
     moments[i % columns].mean += static_cast<double>(values[i]) / rows;

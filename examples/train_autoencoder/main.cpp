@@ -2,6 +2,9 @@
 // quantizers calibrated afterwards, and trained with quantizers; both also as integers.
 #include <fmt/format.h>
 
+#include <cstdio>
+#include <exception>
+
 #include "qtape/engine/serialize.h"
 #include "qtape/examples/shared/command_line.h"
 #include "qtape/examples/shared/interruption.h"
@@ -196,7 +199,7 @@ void run(Arguments& arguments) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   CLI::App app("Finds faults in generated machine sound by a quantized autoencoder.",
                "train_autoencoder");
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
@@ -209,4 +212,7 @@ int main(int argc, char** argv) {
     run(arguments);
     return 0;
   });
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "train_autoencoder: %s\n", error.what());
+  return 1;
 }

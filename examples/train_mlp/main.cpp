@@ -1,6 +1,8 @@
 // train_mlp: trains a quantization-aware network on digits, saves it, reports what it reached.
 #include <fmt/format.h>
 
+#include <cstdio>
+#include <exception>
 #include <filesystem>
 
 #include "qtape/examples/shared/command_line.h"
@@ -240,7 +242,7 @@ void run(const CLI::App& app, Arguments& arguments) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   CLI::App app("Trains a quantization-aware ReLU network on digits.", "train_mlp");
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   Arguments arguments;
@@ -251,4 +253,7 @@ int main(int argc, char** argv) {
     run(app, arguments);
     return 0;
   });
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "train_mlp: %s\n", error.what());
+  return 1;
 }

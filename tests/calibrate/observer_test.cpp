@@ -144,7 +144,10 @@ TEST_CASE("observer: merge refuses observers of another kind and changes nothing
 TEST_CASE("observer: channels are apart, whatever map leads to them") {
   const Shape shape{4, 6, 5};
   Values x = gaussian(120);
-  for (size_t i = 0; i < x.size(); ++i) x[i] *= 1 + static_cast<double>(i % 30 / 5) * 1e3;
+  for (size_t i = 0; i < x.size(); ++i) {
+    const size_t row = i % 30 / 5;
+    x[i] *= 1 + static_cast<double>(row) * 1e3;
+  }
   const std::vector<Granularity> granularities = {{},
                                                   {.axis = 0},
                                                   {.axis = 1},

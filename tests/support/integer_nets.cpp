@@ -22,7 +22,7 @@ bool is_fixed(const Op& op) {
 void set_fixed(const Graph& graph, Parameters& parameters, NodeId id, const Random& random) {
   const Grid grid = grid_of(graph, id);
   const auto at = static_cast<uint64_t>(id.index);
-  const auto span = static_cast<uint64_t>(grid.limits.q_max - grid.limits.q_min + 1);
+  const auto span = static_cast<uint64_t>(int64_t{grid.limits.q_max} - grid.limits.q_min + 1);
   const double zero_point =
       grid.scheme == Scheme::Affine
           ? static_cast<double>(grid.limits.q_min) + static_cast<double>(random.below(at, span))
@@ -125,7 +125,7 @@ std::string disagreement(const Graph& graph, Parameters& parameters, uint64_t se
         if (some && path && (seed + at) % 4 != static_cast<uint64_t>(*path)) continue;
         options.threads = threads;
         options.path = path;
-        const std::string text = difference(graph, parameters, options, seed + at);
+        std::string text = difference(graph, parameters, options, seed + at);
         if (!text.empty()) return text;
       }
     }

@@ -58,6 +58,7 @@ std::vector<NodeCalibration> run(Tape& tape, const BatchSource& batches,
     return calibrate(tape, batches, {observer_method(observer), by_name, show});
   }
   std::vector<ObserverMethod> candidates;
+  candidates.reserve(all_observers.size());
   for (const std::string& name : all_observers) candidates.push_back(observer_method(name));
   return search_calibration(tape, batches, candidates, show);
 }

@@ -1,4 +1,7 @@
 // qtape: looks into saved models and runs them.
+#include <cstdio>
+#include <exception>
+
 #include "qtape/examples/shared/command_line.h"
 #include "qtape/ops/core/error.h"
 #include "qtape/ops/core/thread_count.h"
@@ -153,7 +156,7 @@ int run(const CLI::App& app, Commands& c) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   CLI::App app("Looks into saved qtape models, runs and calibrates them.", "qtape");
   app.require_subcommand(1);
   Commands commands;
@@ -162,4 +165,7 @@ int main(int argc, char** argv) {
   add_quantizers(app, commands);
   add_integers(app, commands);
   return examples::run_program(app, argc, argv, [&] { return run(app, commands); });
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "qtape: %s\n", error.what());
+  return 1;
 }
