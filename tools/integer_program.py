@@ -1,0 +1,477 @@
+#!/usr/bin/env python3
+"""Runs integer programs as docs/integer-program.md has them, sharing no code with the library.
+
+integer_program.py check CASE.json...
+    Conformance cases: every node's value, bit for bit. Prints a line for each case; exit 1
+    on a mismatch.
+integer_program.py run PROGRAM.json --input x.npy [--output y.npy]
+    A program over float32 inputs: one --input for each Input, one --output for each output,
+    in order. Prints dtype, shape and SHA-256 of each output's little-endian elements.
+
+Needs Python 3.11 and NumPy.
+"""
+
+import argparse
+import base64
+import hashlib
+import json
+import math
+import sys
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import numpy as np
+
+STORED = {"f32": "<f4", "s8": "<i1", "u8": "<u1", "s16": "<i2", "u16": "<u2", "s32": "<i4",
+          "s64": "<i8"}
+CODES = {"s8": (-128, 127), "u8": (0, 255), "s16": (-32768, 32767), "u16": (0, 65535)}
+LARGEST_F32 = float(np.finfo(np.float32).max)
+
+# Attributes with their defaults. A tuple has all that is allowed, the default first; a set
+# has the dtypes of a tensor and a type has none; the default of a union of types is null.
+GRID = {"dtype": tuple(CODES), "scale": 1.0, "zero_point": 0, "low": -128, "high": 127}
+REDUCTION = {"axes": [], "keep_dims": False}
+OPS = {
+    "Input": {"shape": [], "batch": True},
+    "Quantize": {"grid": GRID, "rounding": ("HalfEven", "HalfAway", "HalfUp"),
+                 "division": ("Exact", "Reciprocal"),
+                 "zero_point": ("AfterRounding", "BeforeRounding")},
+    "Linear": {"shape": [], "bits": (8, 4, 2), "weight": {"u8"}, "scales": {"f32"},
+               "bias": {"s32"},
+               "certificate": {"sum_bound": 0, "part_bound": 0, "pair_bound": 0}},
+    "Requantize": {"grid": GRID},
+    "Add": {"grid": GRID},
+    "Concat": {"axis": 0, "count": 2},
+    "Slice": {"axis": 0, "begin": 0, "end": int | None},
+    "Reshape": {"shape": []},
+    "Max": REDUCTION,
+    "Sum": REDUCTION | {"mean": False},
+    "Dequantize": {"low": float | None, "high": float | None},
+}
+NODE = {"label": "", "op": object, "operands": []}
+PROGRAM = {"format": ("qtape",), "version": (1,), "program": list, "outputs": [],
+           "profile": ("Float", "Single", "Double", "Onnx")}
+CASE = {"format": ("qtape-conformance",), "version": (1,), "about": "", "program": dict,
+        "values": list}
+
+
+def require(condition, message):
+    if not condition:
+        raise ValueError(message)
+
+
+def read_json(path):
+    def members(pairs):
+        require(len(dict(pairs)) == len(pairs), "a key twice in one object")
+        return dict(pairs)
+
+    with open(path, encoding="utf-8") as file:
+        return json.load(file, object_pairs_hook=members)
+
+
+def default(spec):
+    if isinstance(spec, (dict, tuple)):
+        return {} if isinstance(spec, dict) else spec[0]
+    return spec if isinstance(spec, (bool, int, float, str, list)) else None
+
+
+def read(spec, value, place):
+    if isinstance(spec, dict):
+        require(type(value) is dict, f"{place}: expected an object of {', '.join(spec)}")
+        for name in value:
+            require(name in spec, f"{place}/{name}: expected one of {', '.join(spec)}")
+        members = ((name, one, value.get(name, default(one))) for name, one in spec.items())
+        return SimpleNamespace(**{n: read(one, v, f"{place}/{n}") for n, one, v in members})
+    if isinstance(spec, set):
+        return read_tensor(spec, value, place)
+    if isinstance(spec, tuple):
+        expected = any(type(value) is type(one) and value == one for one in spec)
+        require(expected, f"{place}: {value!r}, expected one of {spec}")
+        return value
+    if isinstance(spec, list):
+        items = enumerate(read(list, value, place))
+        return [read(0, item, f"{place}/{i}") for i, item in items]
+    kind = type(spec) if isinstance(spec, (bool, int, float, str)) else spec
+    value = float(value) if type(value) is int and kind in (float, float | None) else value
+    fits = isinstance(value, kind) and (type(value) is not bool or kind is bool)
+    require(fits, f"{place}: {value!r}, expected {getattr(kind, '__name__', kind)}")
+    return value
+
+
+def read_tensor(dtypes, value, place):
+    t = read({"dtype": tuple(dtypes), "shape": [], "data": ""}, value, place)
+    raw, elements = base64.b64decode(t.data, validate=True), np.dtype(STORED[t.dtype])
+    expected = math.prod(t.shape) * elements.itemsize
+    require(min(t.shape, default=0) >= 0, f"{place}/shape: {t.shape}")
+    require(len(raw) == expected, f"{place}/data: {len(raw)} bytes, expected {expected}")
+    return SimpleNamespace(dtype=t.dtype, data=np.frombuffer(raw, elements).reshape(t.shape))
+
+
+def check_grid(g, place):
+    f32 = 2.0**-126 <= g.scale < 2.0**111 and float(np.float32(g.scale)) == g.scale
+    require(f32, f"{place}/scale: {g.scale!r}, expected a positive normal f32 below 2^111")
+    low, high = CODES[g.dtype]
+    require(low <= g.low <= g.high <= high, f"{place}: {g.low}..{g.high} of {g.dtype}")
+    require(low <= g.zero_point <= high, f"{place}/zero_point: {g.zero_point} of {g.dtype}")
+
+
+def read_node(value, index, place):
+    node = read(NODE, value, place)
+    op = {node.op: {}} if type(node.op) is str else node.op
+    require(type(op) is dict and len(op) == 1, f"{place}/op: expected one op")
+    ((node.name, attributes),) = op.items()
+    require(node.name in OPS, f"{place}/op: unknown op {node.name!r}")
+    node.a = read(OPS[node.name], attributes, f"{place}/op/{node.name}")
+    if hasattr(node.a, "grid"):
+        check_grid(node.a.grid, f"{place}/op/{node.name}/grid")
+    node.place = f"{place} ({node.label or node.name})"
+    count = RULES[node.name][1] if node.name in RULES else 0
+    count = node.a.count if count is None else count
+    require(len(node.operands) == count, f"{node.place}: expected {count} operands")
+    earlier = all(0 <= operand < index for operand in node.operands)
+    require(earlier, f"{node.place}: operands {node.operands}, expected earlier nodes")
+    return node
+
+
+def read_program(value, place=""):
+    require(type(value) is dict and "version" in value, f"{place}/version: missing")
+    program = read(PROGRAM, value, place)
+    program.nodes = [read_node(node, i, f"{place}/program/{i}")
+                     for i, node in enumerate(program.program)]
+    return program
+
+
+@dataclass
+class Value:
+    """Floats (f32, no scale), codes (int64, with a grid) or sums (int64)."""
+
+    data: np.ndarray
+    dtype: str
+    scale: np.ndarray = None  # f64, one or one for each index of the last axis
+    grid: SimpleNamespace = None
+    wide: bool = False  # stored in 16 bits, or a Linear's sums of such codes
+
+    @property
+    def kind(self):
+        return "floats" if self.scale is None else "codes" if self.grid else "sums"
+
+    @property
+    def acc(self):
+        return self.data - self.grid.zero_point if self.grid else self.data
+
+    def stored(self):
+        return np.asarray(self.data, STORED[self.dtype], "C")
+
+
+def codes(data, g):
+    """Codes of g with data limited to its range; data int64, or f64 without fractions."""
+    limited = np.clip(data, g.low, g.high).astype(np.int64)
+    return Value(limited, g.dtype, np.array([g.scale]), g, g.dtype in ("s16", "u16"))
+
+
+def multiplier(scale, s_y):
+    M = float(scale) / float(s_y)
+    ratio = np.float32(min(M, LARGEST_F32))
+    f, sh = math.frexp(M)
+    m = (int(f * 2.0**53) + 2**21) >> 22
+    if m == 2**31:
+        m, sh = 2**30, sh + 1
+    if sh < -31:
+        m, sh = 0, 0
+    if sh > 30:
+        m, sh = 2**31 - 1, 30
+    return ratio, m, sh, min((m + 2**15) >> 16, 2**15 - 1)
+
+
+def clamp32(v):
+    return np.minimum(np.maximum(v, -(2**31)), 2**31 - 1).astype(np.int64)
+
+
+def nearest(v):
+    """clamp32(half_even(v)) of f32."""
+    return clamp32(np.rint(v).astype(np.float64))
+
+
+def scaled(acc, m, shift):
+    """floor(acc * m * 2^shift + 1/2)."""
+    left, right = np.maximum(shift, 0), np.maximum(-shift, 0)
+    return (((acc * m) << left) + ((1 << right) >> 1)) >> right
+
+
+def away(v, n):
+    magnitude = (abs(v) + ((1 << n) >> 1)) >> n
+    return np.where(v < 0, -magnitude, magnitude)
+
+
+def fixed_point(acc, multipliers, profile, wide):
+    # Within 32 bits all products and shifts fit int64; beyond, Python's integers do them.
+    dtype = np.int64 if np.all(abs(acc) < 2**31) else object
+    _, m, sh, r = (np.array(column, dtype) for column in zip(*multipliers))
+    acc = acc.astype(dtype)
+    if wide:
+        return clamp32(scaled(acc, r, sh - 15))
+    if profile == "Single":
+        return clamp32(scaled(acc, m, sh - 31))
+    return clamp32(away(scaled(acc, m, np.maximum(sh, 0) - 31), np.maximum(-sh, 0)))
+
+
+def requant(acc, scale, s_y, profile, wide=False):
+    """acc int64 [..., n], scale f64 [1] or [n]."""
+    if acc.size == 0:
+        return acc
+    values = np.atleast_1d(acc)
+    multipliers = [multiplier(one, s_y) for one in scale]
+    if profile == "Onnx":
+        y = nearest(values.astype(np.float32) * scale.astype(np.float32) / np.float32(s_y))
+    elif profile == "Float":
+        ratios = np.array([ratio for ratio, *_ in multipliers])
+        y = nearest(values.astype(np.float32) * ratios)
+    else:
+        y = fixed_point(values, multipliers, profile, wide)
+    return y.reshape(acc.shape)
+
+
+# Ops, from attributes, profile and operands. NumPy refuses axes and shapes that do not fit.
+
+
+def quantize(a, profile, x):
+    require(not np.isnan(x.data).any(), "NaN has no code")
+    s, z = np.float32(a.grid.scale), np.float32(a.grid.zero_point)
+    t = x.data / s if a.division == "Exact" else x.data * (np.float32(1) / s)
+    if a.zero_point == "BeforeRounding":
+        t = t + z
+    t = t.astype(np.float64)  # t + 1/2 may round there, but never past an integer
+    if a.rounding == "HalfEven":
+        q = np.rint(t)
+    elif a.rounding == "HalfUp":
+        q = np.floor(t + 0.5)
+    else:
+        q = np.copysign(np.floor(abs(t) + 0.5), t)
+    return codes(q + a.grid.zero_point if a.zero_point == "AfterRounding" else q, a.grid)
+
+
+def unpack(packed, bits, n, k):
+    fields = packed.astype(np.int64)[:, None] >> np.arange(0, 8, bits) & (2**bits - 1)
+    w = np.where(fields < 2 ** (bits - 1), fields, fields - 2**bits)
+    return w.reshape(-1)[:n * k].reshape(n, k)
+
+
+def certificate(w, bias, g):
+    low, high = min(g.low, 0), max(g.high, 0)
+    parts = [(low, high, g.dtype == "s8")]
+    if g.dtype in ("s16", "u16"):
+        parts = [(low >> 8, high >> 8, g.dtype == "s16"), (0, 255, False)]
+
+    def largest(*terms):
+        return max(int(abs(term).max(initial=0)) for term in terms)
+
+    def reach(lo, hi):
+        return (np.minimum(np.minimum(w * lo, w * hi), 0).sum(1),
+                np.maximum(np.maximum(w * lo, w * hi), 0).sum(1))
+
+    shift = bias - g.zero_point * w.sum(1)
+    least, most = reach(low, high)
+    ordered = np.sort(np.pad(w, ((0, 0), (0, 2))), axis=1)
+    pair = np.maximum(ordered[:, -2:].sum(1), -ordered[:, :2].sum(1))
+    return SimpleNamespace(
+        sum_bound=largest(shift, least, most, least + shift, most + shift),
+        part_bound=max(largest(*reach(lo, hi)) for lo, hi, _ in parts),
+        pair_bound=max(largest(pair * (hi + 128 * signed)) for _, hi, signed in parts))
+
+
+def linear(a, profile, x):
+    n, k = a.shape
+    w = unpack(a.weight.data, a.bits, n, k)
+    bias = a.bias.data.astype(np.int64) if a.bias.data.size else np.zeros(n, np.int64)
+    proven = certificate(w, bias, x.grid)
+    require(a.certificate == proven, f"{a.certificate}, expected {proven}")
+    dtype = "s64" if x.wide or proven.sum_bound > 2**31 - 1 else "s32"
+    scale = x.scale * a.scales.data.astype(np.float64)
+    return Value(x.acc @ w.T + bias, dtype, scale, wide=x.wide)
+
+
+def requantize(a, profile, x):
+    wide = x.wide and x.kind == "sums"
+    y = requant(x.acc, x.scale, a.grid.scale, profile, wide)
+    return codes(y + a.grid.zero_point, a.grid)
+
+
+def add(a, profile, x, y):
+    require(x.data.shape == y.data.shape, f"codes {x.data.shape} and {y.data.shape}")
+    p, q, s_a, s_b, s_y = x.acc, y.acc, x.scale, y.scale, np.array([a.grid.scale])
+    if profile in ("Single", "Double"):
+        L = 15 if x.wide or y.wide else 20
+        T = 2 * np.maximum(s_a, s_b)
+        u = requant(p << L, s_a / T, 1, profile)
+        v = requant(q << L, s_b / T, 1, profile)
+        total = requant(u + v, T / (s_y * 2.0**L), 1, profile)
+        return codes(total + a.grid.zero_point, a.grid)
+    p, q = p.astype(np.float32), q.astype(np.float32)
+    if profile == "Float":
+        total = p * multiplier(s_a[0], s_y[0])[0] + q * multiplier(s_b[0], s_y[0])[0]
+    else:
+        s_a, s_b, s_y = (np.float32(s[0]) for s in (s_a, s_b, s_y))
+        total = (p * s_a + q * s_b) / s_y
+    return codes(nearest(total) + a.grid.zero_point, a.grid)
+
+
+def concat(a, profile, *operands):
+    grids = [x.grid for x in operands]
+    require(len({(g.dtype, g.scale, g.zero_point) for g in grids}) == 1, "grids differ")
+    g = SimpleNamespace(**vars(grids[0]))
+    g.low, g.high = min(one.low for one in grids), max(one.high for one in grids)
+    return codes(np.concatenate([x.data for x in operands], a.axis), g)
+
+
+def slice_codes(a, profile, x):
+    along = np.moveaxis(x.data, a.axis, 0)
+    n = len(along)
+    begin, end = a.begin, n if a.end is None else a.end
+    begin, end = (i + n if i < 0 else i for i in (begin, end))
+    require(0 <= begin <= end <= n, f"indices {a.begin}..{a.end} of {n}")
+    return codes(np.moveaxis(along[begin:end], 0, a.axis), x.grid)
+
+
+def reshape(a, profile, x):
+    require(min(a.shape, default=0) >= -1, f"shape {a.shape}")
+    return codes(x.data.reshape(a.shape), x.grid)
+
+
+def max_codes(a, profile, x):
+    y = np.max(x.data, tuple(a.axes) or None, keepdims=a.keep_dims)
+    return codes(np.asarray(y), x.grid)
+
+
+def sum_codes(a, profile, x):
+    y = np.sum(x.acc, tuple(a.axes) or None, keepdims=a.keep_dims)
+    n = math.prod(x.data.shape[axis] for axis in a.axes or range(x.data.ndim))
+    require(n or not a.mean or not np.size(y), "the mean of no elements")
+    bound = n * max(abs(code - x.grid.zero_point) for code in (x.grid.low, x.grid.high))
+    dtype = "s32" if bound <= 2**31 - 1 else "s64"
+    return Value(np.asarray(y), dtype, x.scale / n if a.mean else x.scale)
+
+
+def dequantize(a, profile, x):
+    v = np.atleast_1d(x.acc).astype(np.float32) * x.scale.astype(np.float32)
+    if a.low is not None:
+        v = np.where(v < np.float32(a.low), np.float32(a.low), v)
+    if a.high is not None:
+        v = np.where(v > np.float32(a.high), np.float32(a.high), v)
+    return Value((v + np.float32(0)).reshape(x.data.shape), "f32")  # + 0 leaves no -0
+
+
+# What each op takes, how many operands (None: `count`), and what it does.
+RULES = {
+    "Quantize": ("floats", 1, quantize),
+    "Linear": ("codes", 1, linear),
+    "Requantize": ("codes sums", 1, requantize),
+    "Add": ("codes", 2, add),
+    "Concat": ("codes", None, concat),
+    "Slice": ("codes", 1, slice_codes),
+    "Reshape": ("codes", 1, reshape),
+    "Max": ("codes", 1, max_codes),
+    "Sum": ("codes", 1, sum_codes),
+    "Dequantize": ("codes sums", 1, dequantize),
+}
+
+
+def run_program(program, inputs):
+    """Values of all nodes; inputs are arrays, one for each Input."""
+    wanted = [node for node in program.nodes if node.name == "Input"]
+    require(len(inputs) == len(wanted), f"{len(inputs)} inputs, expected {len(wanted)}")
+    values, batch, inputs = [], None, iter(inputs)
+    for node in program.nodes:
+        if node.name == "Input":
+            x, shape = next(inputs), list(node.a.shape)
+            if node.a.batch and shape and x.ndim:
+                shape[0] = batch = x.shape[0] if batch is None else batch
+            came, expected = f"{x.dtype} {list(x.shape)}", f"float32 {shape}"
+            require(came == expected, f"{node.place}: {came}, expected {expected}")
+            values.append(Value(x, "f32"))
+        else:
+            values.append(run_node(node, program.profile, [values[j] for j in node.operands]))
+    return values
+
+
+def run_node(node, profile, operands):
+    kinds, _, rule = RULES[node.name]
+    try:
+        for x in operands:
+            require(x.kind in kinds.split(), f"{node.name} of {x.kind}")
+        with np.errstate(all="ignore"):
+            return rule(node.a, profile, *operands)
+    except ValueError as error:
+        raise ValueError(f"{node.place}: {error}") from None
+
+
+def difference(value, expected):
+    """Where value is not the tensor expected; "" where all bits are alike."""
+    y, t = value.stored(), expected.data
+    if (value.dtype, y.shape) != (expected.dtype, t.shape):
+        return f"{value.dtype} {list(y.shape)}, expected {expected.dtype} {list(t.shape)}"
+    bits = f"<u{y.itemsize}"
+    differs = np.flatnonzero(y.reshape(-1).view(bits) != t.reshape(-1).view(bits))
+    if not differs.size:
+        return ""
+    at = [int(i) for i in np.unravel_index(differs[0], y.shape)]
+    return f"element {at} is {y.flat[differs[0]]}, expected {t.flat[differs[0]]}"
+
+
+def check_case(path):
+    case = read(CASE, read_json(path), "")
+    nodes = (program := read_program(case.program, "/program")).nodes
+    require(len(case.values) == len(nodes), f"/values: expected {len(nodes)}")
+    tensors = [value and read_tensor(STORED, value, f"/values/{i}")
+               for i, value in enumerate(case.values)]
+    cases = list(zip(nodes, tensors))
+    given = [tensor for node, tensor in cases if node.name == "Input"]
+    require(all(given), "/values: an Input without a value")
+    values, elements = run_program(program, [tensor.data for tensor in given]), 0
+    for (node, expected), value in zip(cases, values):
+        if node.name != "Input" and expected:
+            differs = difference(value, expected)
+            require(not differs, f"{node.place}: {differs}")
+            elements += expected.data.size
+    require(elements, "/values: nothing to compare")
+    print(f"{path}: {elements} elements of {len(nodes)} nodes equal")
+
+
+def run(path, inputs, outputs):
+    program = read_program(read_json(path))
+    results = program.outputs or [len(program.nodes) - 1]
+    require(len(outputs) <= len(results), f"{len(outputs)} outputs, expected {len(results)}")
+    values = run_program(program, [np.load(name, allow_pickle=False) for name in inputs])
+    for i in results:
+        y = values[i].stored()
+        digest = hashlib.sha256(y.tobytes()).hexdigest()
+        print(f"{program.nodes[i].place}: {values[i].dtype} {list(y.shape)} sha256 {digest}")
+    for name, i in zip(outputs, results):
+        np.save(name, values[i].stored())
+
+
+def succeeds(action, path, *arguments):
+    try:
+        action(path, *arguments)
+    except (OSError, ValueError, LookupError, RecursionError) as error:
+        print(f"{path}: {error}")
+        return False
+    return True
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("check").add_argument("cases", nargs="+")
+    running = commands.add_parser("run")
+    running.add_argument("program")
+    running.add_argument("--input", action="append", default=[])
+    running.add_argument("--output", action="append", default=[])
+    args = parser.parse_args()
+    if args.command == "check":
+        return 0 if all([succeeds(check_case, path) for path in args.cases]) else 1
+    return 0 if succeeds(run, args.program, args.input, args.output) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
