@@ -47,7 +47,7 @@ std::string idx(uint32_t magic, const std::vector<uint32_t>& extents,
 
 /// Six images of 4x5 whose pixels count upwards.
 std::vector<uint8_t> six_images() {
-  std::vector<uint8_t> pixels(6 * 4 * 5);
+  std::vector<uint8_t> pixels(size_t{6} * 4 * 5);
   for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<uint8_t>(2 * i);
   return pixels;
 }
@@ -157,7 +157,7 @@ TEST_CASE("dataset: gzip files round trip, whatever their names") {
 
 TEST_CASE("dataset: content of several read chunks round trips") {
   const Pair pair;
-  std::vector<uint8_t> pixels(3 * 1000 * 1000);
+  std::vector<uint8_t> pixels(size_t{3} * 1000 * 1000);
   for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<uint8_t>(i * i >> 7);
   const std::string bytes = idx(0x803, {3, 1000, 1000}, pixels);
   write_plain(pair.labels, idx(0x801, {3}, {0, 1, 2}));

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "qtape/engine/quantizers.h"
@@ -77,8 +78,7 @@ TEST_CASE("batches: each epoch has every image once, in an order of its own") {
     std::vector<float> all;
     for (int64_t step = first; step < first + 3; ++step) {
       batches.fill(step, x, labels);
-      for (size_t i = 0; i < 10; ++i)
-        CHECK(static_cast<int>(x[i] * 255 + 0.5f) % 10 == labels[i]);
+      for (size_t i = 0; i < 10; ++i) CHECK(std::lround(x[i] * 255) % 10 == labels[i]);
       all.insert(all.end(), x.begin(), x.end());
     }
     return all;

@@ -26,9 +26,9 @@ template <class T>
 std::vector<T> codes(int64_t n, uint64_t seed, int low, int high, bool ends, bool top) {
   const Random random(seed, 0);
   std::vector<T> all(static_cast<size_t>(n));
+  const auto count = static_cast<uint64_t>(int64_t{high} - low + 1);
   for (size_t i = 0; i < all.size(); ++i) {
-    const auto any =
-        low + static_cast<int>(random.below(i, static_cast<uint64_t>(high - low + 1)));
+    const auto any = low + static_cast<int>(random.below(i, count));
     const int low_end = random.below(i, 2) == 0 ? low : high;
     all[i] = static_cast<T>(top ? high - (any & 1) : ends ? low_end : any);
   }
@@ -121,7 +121,7 @@ void check_exact(Draw draw, int64_t most_terms = INT64_MAX) {
 TEST_CASE("integer_gemm: pairs in 16 bits and sums in 24 are exact on every processor") {
   REQUIRE(int8_exactness() != Int8Exactness::Never);
   check_exact(Draw::Tiny);
-  constexpr int64_t in_24_bits = (int64_t{1} << 24) / (255 * 64);
+  constexpr int64_t in_24_bits = (int64_t{1} << 24) / (int64_t{255} * 64);
   check_exact(Draw::Small, in_24_bits);
   check_exact(Draw::SmallTop, in_24_bits);
 }
