@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "qtape/deploy/linear_kernel.h"
+#include "qtape/ops/core/printable.h"
 
 namespace qtape {
 namespace {
@@ -151,7 +152,7 @@ std::string IntegerSession::report() const {
   for (int32_t i = 0; i < program_.size(); ++i) {
     const auto* linear = std::get_if<integer::Linear>(&program_[NodeId{i}].op);
     if (linear == nullptr) continue;
-    text += fmt::format("{}: {}\n", program_.name(NodeId{i}),
+    text += fmt::format("{}: {}\n", printable(program_.name(NodeId{i})),
                         options_.reference ? "reference loops"
                         : options_.path    ? std::string(to_string_view(*options_.path))
                                            : explain_path(linear->certificate));
