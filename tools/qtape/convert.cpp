@@ -6,6 +6,7 @@
 
 #include "qtape/engine/serialize.h"
 #include "qtape/tools/qtape/commands.h"
+#include "qtape/tools/qtape/naming.h"
 
 namespace qtape::tool {
 
@@ -15,9 +16,11 @@ void convert(const ConvertCommand& command) {
   std::error_code missing;
   require<ArgumentError>(!std::filesystem::equivalent(command.model, command.output, missing),
                          "--output: {} is the model itself", command.output);
-  const IntegerProgram program =
-      qtape::convert(model.graph, model.parameters,
-                     {.profile = command.profile, .integer_outputs = command.integer_outputs});
+  const IntegerProgram program = naming(command.model, [&] {
+    return qtape::convert(
+        model.graph, model.parameters,
+        {.profile = command.profile, .integer_outputs = command.integer_outputs});
+  });
   save_program(command.output, program);
   const auto after = static_cast<double>(std::filesystem::file_size(command.output));
   fmt::print("{}\nsaved {}: {:.0f} bytes, {:.1f} % of {}\n", to_string(program), command.output,
