@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "qtape/ops/core/error.h"
+#include "qtape/ops/core/printable.h"
 
 namespace qtape {
 namespace {
@@ -99,7 +100,7 @@ void check_settings(const Mix& method) {
     require<ArgumentError>(
         can_be_candidate(candidate),
         "{}: candidates must be of {} without Mix and FixedScale, got \"{}\"", method.name,
-        method_names(), candidate);
+        method_names(), printable(candidate));
   }
 }
 
@@ -112,7 +113,7 @@ void validate(const ObserverMethod& method) {
 ObserverMethod observer_method(std::string_view name) {
   std::optional<ObserverMethod> found = find_method(name);
   require<ArgumentError>(found.has_value(),
-                         "unknown observer method \"{}\"; expected one of {}", name,
+                         "unknown observer method \"{}\"; expected one of {}", printable(name),
                          method_names());
   return *std::move(found);
 }

@@ -85,7 +85,7 @@ void take_setting(const Section& section, const std::string& key, E& value) {
   const std::string text = take_text(section, key, expected);
   const auto found = from_string<E>(text);
   require<FormatError>(found.has_value(), "{}: setting '{}': expected {}, got \"{}\"", kind,
-                       key, expected, text);
+                       key, expected, printable(text));
   value = *found;
 }
 
@@ -161,7 +161,7 @@ int64_t channels_from(const Section& section, const detail::Needs& needs) {
   for (const auto& [key, shape] : shapes) check_tensor(section, key, shape);
   for (const auto& [key, tensor] : section.tensors) {
     require<FormatError>(shapes.contains(key), "{}: tensor '{}': expected nothing, got {}",
-                         kind, key, to_string(tensor.type));
+                         kind, printable(key), to_string(tensor.type));
   }
   return channels;
 }
@@ -277,7 +277,7 @@ void check_known(const Section& section, const Settings& known) {
   for (const auto& [key, value] : section.settings) {
     const auto found = known.find(key);
     require<FormatError>(found != known.end() && detail::same_setting(found->second, value),
-                         "{}: setting '{}': expected {}, got {}", kind, key,
+                         "{}: setting '{}': expected {}, got {}", kind, printable(key),
                          detail::shown(known, key), detail::shown(value));
   }
 }
@@ -324,7 +324,7 @@ Section Observer::save() const {
 
 Observer Observer::load(const Section& section) {
   require<FormatError>(section.kind == kind, "{}: kind: expected \"{}\", got \"{}\"", kind,
-                       kind, section.kind);
+                       kind, printable(section.kind));
   try {
     ObserverMethod method = method_from(section);
     validate(method);

@@ -161,10 +161,10 @@ std::string to_table(const std::vector<QuantizerReport>& reports) {
         r.smallest_scale == r.largest_scale
             ? fmt::format("{:.3g}", r.largest_scale)
             : fmt::format("{:.3g} to {:.3g}", r.smallest_scale, r.largest_scale);
-    text += fmt::format("{:<28} {:>12} {:>8} {:>22} {:>9.2f} {:>8.3f} % {:>6}\n", r.label,
-                        fmt::format("{}..{}", r.limits.q_min, r.limits.q_max), r.channels,
-                        r.elements == 0 ? "off" : scale, r.sqnr, 100 * r.saturated,
-                        r.dead_channels);
+    text += fmt::format(
+        "{:<28} {:>12} {:>8} {:>22} {:>9.2f} {:>8.3f} % {:>6}\n", printable(r.label),
+        fmt::format("{}..{}", r.limits.q_min, r.limits.q_max), r.channels,
+        r.elements == 0 ? "off" : scale, r.sqnr, 100 * r.saturated, r.dead_channels);
   }
   return text;
 }

@@ -6,9 +6,10 @@
 #include <cmath>
 #include <map>
 
-#include "qtape/engine/lowering.h"
+#include "qtape/deploy/convert_order.h"
+#include "qtape/deploy/missing_scale.h"
+#include "qtape/deploy/weights.h"
 #include "qtape/engine/quantizers.h"
-#include "qtape/engine/tape.h"
 #include "qtape/ops/core/code_types.h"
 #include "qtape/ops/core/pack.h"
 
@@ -36,6 +37,7 @@ class Converter {
     check(!quantizers(graph_).empty(),
           "the model has no quantizers: train it with them, or insert and calibrate them");
     check_all(outputs);
+    for (NodeId id : early_sources(graph_, lowering_, outputs)) source_integers(id);
     std::vector<NodeId> results;
     results.reserve(outputs.size());
     for (NodeId id : outputs) results.push_back(output(id));
@@ -55,6 +57,7 @@ class Converter {
   void check_all(std::span<const NodeId> outputs) {
     std::vector<std::string> reasons;
     const std::vector<bool> needed = needed_for(graph_, outputs);
+    load_weights(needed);
     for (int32_t i = 0; i < graph_.size(); ++i) {
       const NodeId id{i};
       if (!needed[static_cast<size_t>(i)]) continue;
@@ -79,7 +82,7 @@ class Converter {
   std::string wrong_numbers(NodeId id) {
     const Node& node = graph_[id];
     if (is_quantizer(node.op) && form(id).kind == IntegerKind::Codes) return wrong_scale(id);
-    if (is_quantizer(node.op) && form(id).kind == IntegerKind::Weight) return load_weight(id);
+    if (const auto w = weights_.find(id); w != weights_.end()) return w->second.wrong;
     if (!std::holds_alternative<AddBias>(node.op) || form(id).kind != IntegerKind::Sums) {
       return "";
     }
@@ -93,7 +96,9 @@ class Converter {
     if (found.empty()) {
       return "takes its scale from each batch: use EMA or Fixed, and calibrate";
     }
-    if (found[0].scale == 0) return "never observed anything: train or calibrate first";
+    if (found[0].scale == 0) {
+      return missing_scale(graph_, parameters_, id, 0) + ": train or calibrate first";
+    }
     const auto most = static_cast<float>(found[0].scale * most_steps);
     if (!are_scales(found[0].scale, 1) || !std::isfinite(most)) {
       return fmt::format("scale must be a normal f32 above 0 and below 2^111, got {}",
@@ -112,24 +117,22 @@ class Converter {
     return "";
   }
 
-  /// Takes the codes of a weight as a tape in evaluation has them; returns what is wrong.
-  std::string load_weight(NodeId id) {
-    try {
-      Tape tape(graph_, parameters_, {.outputs = {id}, .threads = 1});
-      tape.forward(mode::eval);
-      const auto values = tape.value<float>(id);
-      weights_[id] = {{values.begin(), values.end()}, tape.qparams(id)};
-      const auto wrong =
-          std::ranges::find_if_not(values, [](float v) { return std::isfinite(v); });
-      return wrong == values.end() ? ""
-                                   : fmt::format("weight {} is {}", wrong - values.begin(),
-                                                 std::isnan(*wrong) ? "NaN" : "infinite");
-    } catch (const GraphError& error) {
-      // A fault of the node itself names it already.
-      const std::string prefix = graph_.describe(id) + ": ";
-      const std::string text = error.what();
-      return text.starts_with(prefix) ? text.substr(prefix.size()) : text;
+  void load_weights(const std::vector<bool>& needed) {
+    std::vector<NodeId> ids;
+    for (int32_t i = 0; i < graph_.size(); ++i) {
+      const bool weight =
+          form(NodeId{i}).kind == IntegerKind::Weight && is_quantizer(graph_[NodeId{i}].op);
+      if (weight && needed[static_cast<size_t>(i)]) ids.push_back(NodeId{i});
     }
+    visit_weights(graph_, parameters_, ids, [this](NodeId id, const WeightView& view) {
+      Weights& w = weights_[id];
+      w = {{view.values.begin(), view.values.end()}, view.qparams, view.fault};
+      const auto wrong =
+          std::ranges::find_if_not(w.values, [](float v) { return std::isfinite(v); });
+      if (wrong == w.values.end()) return;
+      w.wrong = fmt::format("weight {} is {}", wrong - w.values.begin(),
+                            std::isnan(*wrong) ? "NaN" : "infinite");
+    });
   }
 
   QParams<float> qparams_of_node(NodeId quantizer) const {
@@ -192,13 +195,17 @@ class Converter {
   }
 
   /// The codes of a node whose form is Codes, in its shape.
-  NodeId codes(NodeId id) {
-    const NodeId source = form(id).source;
+  NodeId codes(NodeId id) { return shaped(source_codes(form(id).source), id); }
+
+  NodeId source_codes(NodeId source) {
     const auto known = codes_.find(source);
-    if (known != codes_.end()) return shaped(known->second, id);
+    if (known != codes_.end()) return known->second;
     const NodeId made = make_codes(source);
-    codes_[source] = made;
-    return shaped(made, id);
+    return codes_[source] = made;
+  }
+
+  NodeId source_integers(NodeId source) {
+    return form(source).kind == IntegerKind::Sums ? sums(source) : source_codes(source);
   }
 
   NodeId make_codes(NodeId source) {
@@ -222,7 +229,7 @@ class Converter {
   }
 
   NodeId quantized_input(NodeId quantizer) {
-    const NodeId x = behind_views(graph_, graph_[quantizer].operands[0]);
+    const NodeId x = lowering_.origin(graph_[quantizer].operands[0]);
     if (!inputs_.contains(x)) {
       const auto& input = std::get<Input>(graph_[x].op);
       inputs_[x] = program_.add(integer::Input{input.shape, input.batch}, {}, graph_[x].label);
@@ -336,14 +343,14 @@ class Converter {
 
   NodeId output(NodeId id) {
     const IntegerForm& x = form(id);
-    const NodeId integers = x.kind == IntegerKind::Sums ? sums(x.source) : codes(id);
-    if (options_.integer_outputs) return shaped_output(integers, id);
+    const NodeId made = x.kind == IntegerKind::Sums ? sums(x.source) : codes(id);
+    if (options_.integer_outputs) return shaped_output(made, id);
     const auto limit = [](double v) {
       return std::isfinite(v) ? std::optional<double>(v) : std::nullopt;
     };
     const NodeId floats =
-        program_.add(integer::Dequantize{.low = limit(x.low), .high = limit(x.high)},
-                     {integers}, value_label(id));
+        program_.add(integer::Dequantize{.low = limit(x.low), .high = limit(x.high)}, {made},
+                     value_label(id));
     check(program_[floats].value.type.shape == graph_[id].type.shape,
           "{}: an output must not be reshaped", graph_.describe(id));
     return floats;
@@ -359,6 +366,7 @@ class Converter {
   struct Weights {
     std::vector<float> values;
     std::vector<QParams<double>> qparams;
+    std::string wrong;  // what keeps them from being codes; else empty
   };
 
   const Graph& graph_;

@@ -4,9 +4,12 @@
 
 #include "qtape/engine/json_file.h"
 #include "qtape/engine/print_fields.h"
+#include "qtape/ops/core/printable.h"
 
 namespace qtape {
 namespace {
+
+constexpr size_t most_described = 16;  // operands
 
 std::string scales_text(const std::vector<double>& scales) {
   if (scales.size() == 1) return fmt::format("{:.6g}", scales[0]);
@@ -53,14 +56,15 @@ std::string program_text(const IntegerProgram& program) {
 std::string IntegerProgram::describe(const IntegerOp& op, std::span<const NodeId> operands,
                                      std::string_view label, int64_t index) const {
   std::string text = fmt::format("{} %{}", name_of(op), index);
-  if (!label.empty()) text += fmt::format(" '{}'", label);
+  if (!label.empty()) text += fmt::format(" '{}'", printable(label));
   for (size_t i = 0; i < operands.size(); ++i) {
     const NodeId id = operands[i];
     text += i == 0 ? " (" : ", ";
+    if (i == most_described) return text + fmt::format("... {} in all)", operands.size());
     text += fmt::format("%{}", id.index);
     if (id.index < 0 || id.index >= size()) continue;
     const IntegerNode& node = (*this)[id];
-    if (!node.label.empty()) text += fmt::format(" '{}'", node.label);
+    if (!node.label.empty()) text += fmt::format(" '{}'", printable(node.label));
     text += " " + to_string(node.value.type);
   }
   return operands.empty() ? text : text + ")";
@@ -95,7 +99,9 @@ NodeId IntegerProgram::add(IntegerOp op, std::span<const NodeId> operands, std::
     for (NodeId operand : operands) (void)(*this)[operand];
     const auto* input = std::get_if<integer::Input>(&op);
     check(input == nullptr || !label.empty(), "a label is needed to find it by");
-    check(!labels_.contains(label), "label '{}' is already used", label);
+    if (labels_.contains(label)) {
+      check(false, "label '{}' is already used", printable(label));
+    }
     IntegerValue value = infer(op, operands);
     if (input != nullptr && input->batch) batch_ = value.type.shape[0];
     if (!label.empty()) labels_.emplace(label, id);
@@ -123,7 +129,7 @@ std::optional<NodeId> IntegerProgram::find(std::string_view label) const {
 
 NodeId IntegerProgram::at(std::string_view label) const {
   const auto found = find(label);
-  check(found.has_value(), "no node is called '{}'", label);
+  if (!found) check(false, "no node is called '{}'", printable(label));
   return *found;
 }
 
@@ -151,7 +157,7 @@ std::string to_string(const IntegerProgram& program) {
   const auto reference = [&](NodeId id) {
     const std::string& label = program[id].label;
     return label.empty() ? fmt::format("%{}", id.index)
-                         : fmt::format("%{} '{}'", id.index, label);
+                         : fmt::format("%{} '{}'", id.index, printable(label));
   };
   for (int32_t i = 0; i < program.size(); ++i) {
     const IntegerNode& node = program[NodeId{i}];
@@ -177,8 +183,8 @@ std::string to_json(const IntegerProgram& program) {
 }
 
 IntegerProgram program_from_json(std::string_view text) {
-  const Json json = parse_file(text);
-  const JsonPlace root{json, ""};
+  const Json json = parse_document(text);
+  const JsonPlace root{json};
   if (json.is_object() && json.contains("nodes")) {
     root.member("nodes").fail("the file holds a model, not an integer program");
   }
@@ -191,7 +197,7 @@ IntegerProgram program_from_json(std::string_view text) {
 }
 
 void save_program(const std::string& path, const IntegerProgram& program) {
-  write_text(path, to_json(program));
+  write_text(path, naming(path, [&] { return to_json(program); }));
 }
 
 IntegerProgram load_program(const std::string& path) {

@@ -42,8 +42,10 @@ int64_t IntegerValue::limit() const {
 IntegerValue codes_of(const CodeGrid& grid, const Shape& shape) {
   const auto [least, most] = limits_of(grid.dtype);
   const auto narrow = static_cast<float>(grid.scale);
-  check(grid.scale > 0 && std::isnormal(narrow) && double{narrow} == grid.scale,
-        "scale must be a positive normal f32, got {}", grid.scale);
+  check(grid.scale > 0 && std::isnormal(narrow), "scale must be a positive normal f32, got {}",
+        grid.scale);
+  check(double{narrow} == grid.scale, "scale must be an f32, got {}; the nearest is {}",
+        grid.scale, double{narrow});
   check(grid.scale < 0x1p111, "scale must be below 2^111, got {}", grid.scale);
   check(grid.low >= least && grid.low <= grid.high && grid.high <= most,
         "codes must be within {}..{} for {}, got {}..{}", least, most,

@@ -5,12 +5,16 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <set>
+#include <iterator>
+#include <map>
+#include <utility>
 
 #include "qtape/deploy/lint_text.h"
+#include "qtape/deploy/missing_scale.h"
+#include "qtape/deploy/weights.h"
 #include "qtape/engine/lowering.h"
 #include "qtape/engine/quantizers.h"
-#include "qtape/engine/tape.h"
+#include "qtape/ops/core/printable.h"
 
 namespace qtape {
 namespace {
@@ -28,7 +32,9 @@ std::string_view float_remedy(const Op& op) {
 
 /// Splits a reason of `lower` where it ends in its own remedy.
 Finding float_finding(std::string name, const Op& op, const std::string& reason) {
-  for (std::string_view remedy : {"put a quantizer behind it", "quantize them per tensor"}) {
+  for (std::string_view remedy :
+       {"put a quantizer behind it", "quantize them per tensor", "take an output before it",
+        "exchange the operands", "quantize them in the shape of the product"}) {
     const std::string end = fmt::format(": {}", remedy);
     if (reason.ends_with(end)) {
       return {Severity::Error, std::move(name), reason.substr(0, reason.size() - end.size()),
@@ -97,6 +103,7 @@ class Linter {
                "train it with them, or insert and calibrate them"}};
     }
     const std::vector<bool> needed = needed_for(graph_, options_.outputs);
+    look_at_weights(needed);
     for (int32_t i = 0; i < graph_.size(); ++i) {
       if (needed[static_cast<size_t>(i)]) node(NodeId{i});
     }
@@ -112,7 +119,7 @@ class Linter {
     return std::ranges::count(findings_, Severity::Error, &Finding::severity) > 0;
   }
   std::string name(NodeId id) const {
-    return graph_[id].label.empty() ? graph_.describe(id) : graph_[id].label;
+    return graph_[id].label.empty() ? graph_.describe(id) : printable(graph_[id].label);
   }
   void add(Severity severity, NodeId id, std::string what, std::string remedy) {
     findings_.push_back({severity, name(id), std::move(what), std::move(remedy)});
@@ -140,7 +147,8 @@ class Linter {
     }
     const double scale = found[0].scale;
     if (scale == 0) {
-      return add(Severity::Error, id, "never observed anything", "train or calibrate first");
+      return add(Severity::Error, id, missing_scale(graph_, parameters_, id, 0),
+                 "train or calibrate first");
     }
     if (!are_scales(scale, 1)) {
       return add(Severity::Error, id,
@@ -170,6 +178,20 @@ class Linter {
         "train again from before it became NaN");
   }
 
+  /// `2 of 3 scales were never set`, or what the first state that holds something else holds.
+  std::string unset_text(NodeId quantizer, const std::vector<QParams<double>>& found) const {
+    const auto unset = std::ranges::count(found, 0.0, &QParams<double>::scale);
+    for (size_t c = 0; c < found.size(); ++c) {
+      if (found[c].scale != 0) continue;
+      const auto channel = static_cast<int64_t>(c);
+      const std::string text = missing_scale(graph_, parameters_, quantizer, channel);
+      if (text == never_observed) continue;
+      return fmt::format("{} of {} channels have no scale; in channel {}, {}", unset,
+                         found.size(), channel, text);
+    }
+    return fmt::format("{} of {} scales were never set", unset, found.size());
+  }
+
   /// Whether the scales of weights can be had.
   bool weight_scales(NodeId quantizer) {
     const auto found = qparams(graph_, parameters_, quantizer);
@@ -179,9 +201,7 @@ class Linter {
     const auto all = static_cast<int64_t>(found.size());
     // Other quantizers leave the scale of a channel of zeros at 0.
     if (unseen > 0 && (fixed || unseen == all)) {
-      add(Severity::Error, quantizer,
-          fmt::format("{} of {} scales were never set", unseen, all),
-          "train or calibrate first");
+      add(Severity::Error, quantizer, unset_text(quantizer, found), "train or calibrate first");
       return false;
     }
     for (const QParams<double>& q : found) {
@@ -194,23 +214,42 @@ class Linter {
     return true;
   }
 
-  void weights(NodeId product) {
-    const NodeId quantizer = form(graph_[product].operands[1]).source;
-    if (!looked_at_.insert(quantizer).second || !weight_scales(quantizer)) return;
-    const NodeId raw = graph_[quantizer].operands[0];
-    Tape tape(graph_, parameters_, {.outputs = {quantizer, raw}, .threads = 1});
-    try {
-      tape.forward(mode::eval);
-    } catch (const GraphError& error) {
-      return add(Severity::Error, quantizer, error.what(), "train or calibrate first");
+  /// Collects what is to be said of the weights of all products, for `node` to add in order.
+  void look_at_weights(const std::vector<bool>& needed) {
+    std::map<NodeId, NodeId> products;  // by quantizer
+    for (int32_t i = 0; i < graph_.size(); ++i) {
+      const NodeId id{i};
+      const bool product =
+          std::holds_alternative<MatMul>(graph_[id].op) && form(id).kind == IntegerKind::Sums;
+      if (needed[static_cast<size_t>(i)] && product)
+        products.emplace(form(graph_[id].operands[1]).source, id);
+    }
+    std::vector<NodeId> ids;
+    for (const auto& [quantizer, product] : products) ids.push_back(quantizer);
+    visit_weights(graph_, parameters_, ids, [&](NodeId quantizer, const WeightView& view) {
+      weights(quantizer, products.at(quantizer), view);
+      of_weights_[quantizer] = std::exchange(findings_, {});
+    });
+  }
+
+  void weights(NodeId quantizer, NodeId product, const WeightView& view) {
+    if (!view.fault.empty()) {
+      return add(Severity::Error, quantizer, view.fault, "train or calibrate first");
     }
     const Shape& shape = graph_[quantizer].type.shape;
     const bool rows = std::get<MatMul>(graph_[product].op).transpose_b;
-    weights(quantizer, {.values = tape.value<float>(raw),
-                        .qparams = tape.qparams(quantizer),
+    weights(quantizer, {.values = view.raw,
+                        .qparams = view.qparams,
                         .n = rows ? shape[0] : shape[1],
                         .k = rows ? shape[1] : shape[0],
                         .rows = rows});
+  }
+
+  void weights(NodeId product) {
+    const NodeId quantizer = form(graph_[product].operands[1]).source;
+    const auto found = of_weights_.extract(quantizer);
+    if (found.empty() || !weight_scales(quantizer)) return;
+    std::ranges::move(found.mapped(), std::back_inserter(findings_));
   }
 
   void weights(NodeId quantizer, const WeightValues& w) {
@@ -303,8 +342,8 @@ class Linter {
   Parameters& parameters_;
   LintOptions options_;
   Lowering lowering_;
-  std::set<NodeId> looked_at_;
   std::vector<Finding> findings_;
+  std::map<NodeId, std::vector<Finding>> of_weights_;  // by quantizer
 };
 
 }  // namespace

@@ -19,7 +19,7 @@ inline constexpr auto enum_names<Severity> =
 
 struct Finding {
   Severity severity = Severity::Note;
-  std::string node;    ///< label, or what describe says of a node without one
+  std::string node;    ///< printable label, or what describe says of a node without one
   std::string what;    ///< what is the case, with its numbers
   std::string remedy;  ///< what to do about it
   bool operator==(const Finding&) const = default;

@@ -6,6 +6,7 @@
 #include "qtape/deploy/lint.h"
 #include "qtape/deploy/lint_text.h"
 #include "qtape/ops/core/pack.h"
+#include "qtape/ops/core/printable.h"
 
 namespace qtape {
 namespace {
@@ -60,7 +61,7 @@ class ProgramLinter {
 
  private:
   std::string name(NodeId id) const {
-    return program_[id].label.empty() ? program_.describe(id) : program_[id].label;
+    return program_[id].label.empty() ? program_.describe(id) : printable(program_[id].label);
   }
   void add(Severity severity, std::string what, std::string_view remedy) {
     findings_.push_back({severity, name(id_), std::move(what), std::string(remedy)});

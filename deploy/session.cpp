@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "qtape/deploy/linear_kernel.h"
+#include "qtape/ops/core/printable.h"
 
 namespace qtape {
 namespace {
@@ -153,7 +154,7 @@ std::string IntegerSession::report() const {
     const auto* linear = std::get_if<integer::Linear>(&node.op);
     if (linear == nullptr) continue;
     const IntegerValue& x = program_[node.operands[0]].value;
-    text += fmt::format("{}: {}\n", program_.name(NodeId{i}),
+    text += fmt::format("{}: {}\n", printable(program_.name(NodeId{i})),
                         options_.reference ? "reference loops"
                         : options_.path    ? std::string(to_string_view(*options_.path))
                                            : explain_path(linear->certificate, x));

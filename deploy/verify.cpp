@@ -8,6 +8,7 @@
 
 #include "qtape/engine/lowering.h"
 #include "qtape/engine/quantizers.h"
+#include "qtape/ops/core/printable.h"
 
 namespace qtape {
 namespace {
@@ -34,9 +35,9 @@ ConvertOptions with_floats(ConvertOptions options) {
 std::string to_string(const Mismatch& m) {
   const std::string sum =
       m.accumulator ? fmt::format(", accumulator {}", *m.accumulator) : std::string();
-  return fmt::format("{} sample {} index {}: {} has {}, {} has {}{}", m.label, m.sample,
-                     m.index, to_string_view(m.first), m.first_code, to_string_view(m.second),
-                     m.second_code, sum);
+  return fmt::format("{} sample {} index {}: {} has {}, {} has {}{}", printable(m.label),
+                     m.sample, m.index, to_string_view(m.first), m.first_code,
+                     to_string_view(m.second), m.second_code, sum);
 }
 
 Verifier::Verifier(const Graph& graph, Parameters& parameters, const VerifyOptions& options)

@@ -10,6 +10,21 @@ namespace {
 
 constexpr int64_t requantize_grain = 2048;
 
+/// What keeps values of these scales from being added, see are_addable.
+Fault addition_fault(double a, double b, double output) {
+  for (double scale : {a, b, output}) {
+    if (!are_addable(scale, scale, scale)) {
+      return {"sums in integers need scales that are normal f32 below 2^100; one is {value}", 0,
+              scale};
+    }
+  }
+  const auto [smallest, largest] = std::minmax({a, b, output});
+  return {
+      "the scales of two summands and their sum must be less than 2^64 times apart; the "
+      "largest is {value} times the smallest",
+      0, largest / smallest};
+}
+
 }  // namespace
 
 ExactRequantization::ExactRequantization(const Graph& graph, const Lowering& lowering, NodeId x,
@@ -78,10 +93,7 @@ bool ExactRequantization::load(Part& part, const QParams<float>& q, NodeStatus& 
   const double a = part.a->scales[0];
   const double b = part.b->scales[0];
   if (!are_addable(a, b, s_y)) {
-    status.fault = {
-        "the scales of the summands and of what they make are too far apart; the summands' are "
-        "by {value}",
-        0, a / b};
+    status.fault = addition_fault(a, b, s_y);
     return false;
   }
   part.sum = add_multiplier_of(a, b, s_y, part.a->wide || part.b->wide);

@@ -4,6 +4,7 @@
 
 #include "qtape/engine/print.h"
 #include "qtape/engine/quantizers.h"
+#include "qtape/ops/core/printable.h"
 
 namespace qtape {
 namespace {
@@ -11,8 +12,10 @@ namespace {
 std::string reference(const Graph& graph, NodeId id) {
   const std::string& label = graph[id].label;
   return label.empty() ? fmt::format("%{}", id.index)
-                       : fmt::format("%{} '{}'", id.index, label);
+                       : fmt::format("%{} '{}'", id.index, printable(label));
 }
+
+constexpr size_t most_described = 16;  // operands
 
 bool needs_label(const Op& op) {
   return std::holds_alternative<Input>(op) || is_persistent(op);
@@ -23,12 +26,13 @@ bool needs_label(const Op& op) {
 std::string Graph::describe(const Op& op, std::span<const NodeId> operands,
                             std::string_view label, int64_t index) const {
   std::string text = fmt::format("{} %{}", name_of(op), index);
-  if (!label.empty()) text += fmt::format(" '{}'", label);
+  if (!label.empty()) text += fmt::format(" '{}'", printable(label));
   if (operands.empty()) return text;
   text += " (";
   for (size_t i = 0; i < operands.size(); ++i) {
     const NodeId id = operands[i];
     if (i > 0) text += ", ";
+    if (i == most_described) return text + fmt::format("... {} in all)", operands.size());
     if (id.index < 0 || id.index >= size()) {
       text += fmt::format("%{}", id.index);
     } else {
@@ -66,7 +70,7 @@ void Graph::check_label(const Op& op, const std::string& label) const {
   check(!label.empty() || !needs_label(op), "a label is needed to find it by");
   const auto used = labels_.find(label);
   if (used == labels_.end()) return;
-  check(false, "label '{}' is already used by %{}", label, used->second.index);
+  check(false, "label '{}' is already used by %{}", printable(label), used->second.index);
 }
 
 void Graph::check_states(std::span<const Slot> slots, std::span<const NodeId> operands) const {
@@ -162,7 +166,7 @@ std::optional<NodeId> Graph::find(std::string_view label) const {
 
 NodeId Graph::at(std::string_view label) const {
   const auto found = find(label);
-  check(found.has_value(), "no node is called '{}'", label);
+  if (!found) check(false, "no node is called '{}'", printable(label));
   return *found;
 }
 

@@ -60,7 +60,8 @@ class Graph {
 
   /// The label of a node, or `%7` where it has none.
   std::string name(NodeId id) const;
-  /// One line that locates a node: `MatMul %2 'fc1' (%0 'x' f32[8, 4], %1 'fc1.w' f32[5, 3])`.
+  /// One line that locates a node: `MatMul %2 'fc1' (%0 'x' f32[8, 4], %1 'fc1.w' f32[5, 3])`,
+  /// with the first 16 operands and labels as `printable` gives them.
   std::string describe(NodeId id) const;
 
   bool operator==(const Graph& other) const {

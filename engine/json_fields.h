@@ -6,53 +6,54 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "qtape/engine/base64.h"
 #include "qtape/ops/core/error.h"
 #include "qtape/ops/core/fields.h"
+#include "qtape/ops/core/printable.h"
 #include "qtape/ops/core/types.h"
 
 namespace qtape {
 
 using Json = nlohmann::ordered_json;
 
-/// A place in a document: its value and the JSON pointer to it.
+/// A key as JSON pointers in messages show it.
+std::string json_pointer_part(std::string_view key);
+
+/// A place in a document: its value, and how it was reached. The JSON pointer to it is made
+/// only where something fails. The place that it was reached from must outlive it.
 struct JsonPlace {
   const Json& json;
-  std::string path;
+  const JsonPlace* parent = nullptr;  ///< null for the root
+  std::string_view key = {};          ///< in the parent where that is an object
+  size_t index = 0;                   ///< in the parent where that is an array
 
   template <class... Args>
   [[noreturn]] void fail(fmt::format_string<Args...> text, Args&&... args) const {
-    throw FormatError((path.empty() ? "/" : path) + ": " +
-                      fmt::format(text, std::forward<Args>(args)...));
+    throw FormatError(path() + ": " + fmt::format(text, std::forward<Args>(args)...));
   }
+  /// The JSON pointer, its keys as `printable` gives them; `/` for the root.
+  std::string path() const;
   /// What is here, short enough for a message.
-  std::string shown() const {
-    if (json.is_object()) return "an object";
-    if (json.is_array()) return "an array";
-    const std::string text = json.dump(-1, ' ', true, Json::error_handler_t::replace);
-    return text.size() <= 60 ? text : text.substr(0, 60) + "...";
-  }
+  std::string shown() const;
   void expect(bool right, std::string_view what) const {
     if (!right) fail("expected {}, got {}", what, shown());
   }
-  /// The place of `value`, which is the member `key` of this object.
-  JsonPlace child(const std::string& key, const Json& value) const {
-    return {value, path + "/" + escaped(key)};
+  /// The place of `value`, which is the member `name` of this object.
+  JsonPlace child(std::string_view name, const Json& value) const& {
+    return {value, this, name, 0};
   }
-  JsonPlace member(const std::string& key) const {
-    const auto found = json.find(key);
-    if (found == json.end()) fail("\"{}\" is missing", key);
-    return child(key, *found);
+  JsonPlace member(std::string_view name) const& {
+    const auto found = json.find(name);
+    if (found == json.end()) fail("\"{}\" is missing", name);
+    return child(found.key(), *found);
   }
-  JsonPlace element(size_t i) const { return {json[i], fmt::format("{}/{}", path, i)}; }
-
-  static std::string escaped(const std::string& key) {
-    std::string text;
-    for (char c : key) text += c == '~' ? "~0" : c == '/' ? "~1" : std::string(1, c);
-    return text;
-  }
+  JsonPlace element(size_t i) const& { return {json[i], this, {}, i}; }
+  JsonPlace child(std::string_view, const Json&) const&& = delete;
+  JsonPlace member(std::string_view) const&& = delete;
+  JsonPlace element(size_t) const&& = delete;
 };
 
 template <class T>
@@ -80,22 +81,25 @@ Json write_fields(const T& value) {
 }
 
 template <Described T>
+[[noreturn]] void fail_unknown_attribute(const JsonPlace& place) {
+  std::string keys;
+  for_each_field<T>(
+      [&](const auto& each) { keys += (keys.empty() ? "" : ", ") + std::string(each.key); });
+  if (keys.empty()) place.fail("unknown attribute; {} has none", T::name);
+  place.fail("unknown attribute; expected one of {}", keys);
+}
+
+template <Described T>
 void read_fields(const JsonPlace& place, T& value) {
   place.expect(place.json.is_object(), "an object");
   for (const auto& [key, json] : place.json.items()) {
     bool known = false;
-    std::string keys;
     for_each_field<T>([&, &name = key, &child = json](const auto& each) {
-      keys += (keys.empty() ? "" : ", ") + std::string(each.key);
       if (each.key != name) return;
       known = true;
       read_json(place.child(name, child), value.*each.member);
     });
-    if (!known) {
-      const JsonPlace child = place.child(key, json);
-      if (keys.empty()) child.fail("unknown attribute; {} has none", T::name);
-      child.fail("unknown attribute; expected one of {}", keys);
-    }
+    if (!known) fail_unknown_attribute<T>(place.child(key, json));
   }
 }
 
@@ -119,12 +123,10 @@ template <class T>
 void read_variant(const JsonPlace& place, T& value) {
   const bool tagged = place.json.is_object() && place.json.size() == 1;
   place.expect(place.json.is_string() || tagged, "a name or an object with one name");
-  const std::string name =
-      tagged ? place.json.begin().key() : place.json.template get<std::string>();
+  const std::string& name =
+      tagged ? place.json.begin().key() : place.json.get_ref<const std::string&>();
   bool known = false;
-  std::string names;
   for_each_alternative<T>([&]<class Alternative>() {
-    names += (names.empty() ? "" : ", ") + std::string(Alternative::name);
     if (name != Alternative::name) return;
     known = true;
     Alternative alternative;
@@ -133,15 +135,22 @@ void read_variant(const JsonPlace& place, T& value) {
     }
     value = std::move(alternative);
   });
-  if (!known) place.fail("unknown value \"{}\"; expected one of {}", name, names);
+  if (known) return;
+  std::string names;
+  for_each_alternative<T>([&]<class Alternative>() {
+    names += (names.empty() ? "" : ", ") + std::string(Alternative::name);
+  });
+  place.fail("unknown value \"{}\"; expected one of {}", printable(name), names);
 }
 
 template <class T>
 void read_enum(const JsonPlace& place, T& value) {
-  place.expect(place.json.is_string(), "one of " + spellings<T>());
-  const auto text = place.json.template get<std::string>();
+  if (!place.json.is_string()) place.expect(false, "one of " + spellings<T>());
+  const auto& text = place.json.get_ref<const std::string&>();
   const auto found = from_string<T>(text);
-  if (!found) place.fail("unknown value \"{}\"; expected one of {}", text, spellings<T>());
+  if (!found) {
+    place.fail("unknown value \"{}\"; expected one of {}", printable(text), spellings<T>());
+  }
   value = *found;
 }
 
@@ -153,7 +162,7 @@ void read_integer(const JsonPlace& place, T& value) {
           ? place.json.template get<uint64_t>() <= uint64_t(std::numeric_limits<T>::max())
           : place.json.template get<int64_t>() >= int64_t{std::numeric_limits<T>::min()} &&
                 place.json.template get<int64_t>() <= int64_t{std::numeric_limits<T>::max()};
-  place.expect(fits, fmt::format("an integer of {} bits", 8 * sizeof(T)));
+  if (!fits) place.expect(false, fmt::format("an integer of {} bits", 8 * sizeof(T)));
   value = place.json.template get<T>();
 }
 

@@ -1,44 +1,34 @@
 #include "qtape/engine/json_file.h"
 
+#include <algorithm>
+
 namespace qtape {
 namespace {
 
-constexpr int deepest_nesting = 64;
-
-/// Refuses nesting that no file of ours has before it is built.
-bool check_depth(int depth, Json::parse_event_t, Json&) {
-  require<FormatError>(depth <= deepest_nesting, "/: nested deeper than {} levels",
-                       deepest_nesting);
-  return true;
+[[noreturn]] void fail_unknown_key(const JsonPlace& place,
+                                   std::vector<std::string_view> known) {
+  std::ranges::sort(known);
+  std::string expected;
+  for (std::string_view each : known) {
+    expected += expected.empty() ? "" : ", ";
+    expected += each;
+  }
+  place.fail("unknown key; expected one of {}", expected);
 }
 
 }  // namespace
 
-Json parse_file(std::string_view text) {
-  try {
-    return Json::parse(text, check_depth);
-  } catch (const Json::parse_error& error) {
-    fail<FormatError>("/: is not JSON: wrong or missing text at byte {}", error.byte);
-  } catch (const Json::exception& error) {
-    // Numbers out of range: the message names the number, after nlohmann's own "[id] " prefix.
-    const std::string_view what = error.what();
-    fail<FormatError>("/: is not JSON: {}",
-                      what.substr(std::min(what.find("] ") + 2, what.size())));
-  }
-}
-
-void check_keys(const JsonPlace& place, const std::set<std::string>& known) {
+void check_keys(const JsonPlace& place, std::span<const std::string_view> known) {
   place.expect(place.json.is_object(), "an object");
   for (const auto& [key, json] : place.json.items()) {
-    if (known.contains(key)) continue;
-    std::string expected;
-    for (const std::string& each : known) expected += (expected.empty() ? "" : ", ") + each;
-    place.child(key, json).fail("unknown key; expected one of {}", expected);
+    if (std::ranges::find(known, key) == known.end()) {
+      fail_unknown_key(place.child(key, json), {known.begin(), known.end()});
+    }
   }
 }
 
-void check_header(const JsonPlace& root, std::set<std::string> known) {
-  known.insert({"format", "version"});
+void check_header(const JsonPlace& root, std::vector<std::string_view> known) {
+  known.insert(known.end(), {"format", "version"});
   check_keys(root, known);
   const JsonPlace format = root.member("format");
   format.expect(format.json == "qtape", "\"qtape\"");

@@ -1,28 +1,30 @@
-// What all files of the format share: limits, parsing and the layout of their text. Included by
-// .cpp files only.
+// What all files of the format share: limits, header, nodes and the layout of their text.
+// Included by .cpp files only.
 #pragma once
 
-#include <set>
+#include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "qtape/engine/files.h"
 #include "qtape/engine/graph.h"
-#include "qtape/engine/json_fields.h"
+#include "qtape/engine/json_document.h"
 
 namespace qtape {
 
 inline constexpr int64_t format_version = 1;
 inline constexpr int64_t largest_file = int64_t{4} << 30;
 
-/// Parses a file's text. Throws FormatError for what is not JSON or nested too deeply.
-Json parse_file(std::string_view text);
 /// Throws FormatError unless `root` is an object of format "qtape", of this version, and has no
 /// keys but `known` and those two.
-void check_header(const JsonPlace& root, std::set<std::string> known);
+void check_header(const JsonPlace& root, std::vector<std::string_view> known);
 /// Throws FormatError for a key that is not `known`, and unless `place` is an object.
-void check_keys(const JsonPlace& place, const std::set<std::string>& known);
+void check_keys(const JsonPlace& place, std::span<const std::string_view> known);
+inline void check_keys(const JsonPlace& place, std::initializer_list<std::string_view> known) {
+  check_keys(place, std::span(known.begin(), known.size()));
+}
 
 /// `{`, the format and its version.
 std::string begin_file();
@@ -31,15 +33,20 @@ void append_lines(std::string& text, std::string_view name, char open, char clos
                   const std::vector<std::string>& lines);
 /// Writes the text of a file. Throws IoError, also where it would be larger than can be read.
 void write_text(const std::string& path, const std::string& text);
+/// What `body` returns; a FormatError gets the path in front.
+template <class Body>
+auto naming(const std::string& path, const Body& body) {
+  try {
+    return body();
+  } catch (const FormatError& error) {
+    throw FormatError(path + ": " + error.what());
+  }
+}
 /// What `read` makes of the text of a file. Throws IoError, and FormatError with the path.
 template <class Read>
 auto read_text(const std::string& path, const Read& read) {
   const std::string text = read_file(path, largest_file);
-  try {
-    return read(std::string_view(text));
-  } catch (const FormatError& error) {
-    throw FormatError(path + ": " + error.what());
-  }
+  return naming(path, [&] { return read(std::string_view(text)); });
 }
 
 /// `{"label", "op", "operands"}` of a node.

@@ -22,6 +22,7 @@ class Lowerer {
         constant_(static_cast<size_t>(graph.size())),
         blocked_(constant_.size()) {
     result_.forms.resize(constant_.size());
+    result_.origins.resize(constant_.size());
     result_.reasons.resize(constant_.size());
   }
 
@@ -32,6 +33,7 @@ class Lowerer {
       const auto known = [&](NodeId operand) {
         return static_cast<bool>(constant_[at(operand)]);
       };
+      result_.origins[at(id_)] = is_view(node.op) ? result_.origin(node.operands[0]) : id_;
       constant_[at(id_)] =
           !std::holds_alternative<Input>(node.op) && std::ranges::all_of(node.operands, known);
       form() = is_view(node.op)
@@ -64,8 +66,19 @@ class Lowerer {
 
   /// An operand without a grid where codes are needed.
   IntegerForm refuse_operand(size_t k) {
-    return refuse("{} is not quantized: put a quantizer behind it",
-                  graph_.describe(node().operands[k]));
+    const NodeId id = node().operands[k];
+    if (constant_[at(id)]) {
+      return refuse("{} depends on no input; only MatMul and AddBias take what does not",
+                    graph_.describe(id));
+    }
+    if (operand(k).kind == IntegerKind::Codes) {
+      return refuse("{} limits codes without a grid of its own: put a quantizer behind it",
+                    graph_.describe(id));
+    }
+    return refuse_unquantized(id);
+  }
+  IntegerForm refuse_unquantized(NodeId id) {
+    return refuse("{} is not quantized: put a quantizer behind it", graph_.describe(id));
   }
 
   template <class T>
@@ -96,7 +109,7 @@ class Lowerer {
       return refuse("has {} scales; activations need one: quantize them per tensor", scales);
     }
     if (x.kind == IntegerKind::Float && !blocked_before() &&
-        !std::holds_alternative<Input>(graph_[behind_views(graph_, node().operands[0])].op)) {
+        !std::holds_alternative<Input>(graph_[result_.origin(node().operands[0])].op)) {
       return refuse_operand(0);
     }
     return {.kind = IntegerKind::Codes, .source = id_, .quantizer = id_};
@@ -112,7 +125,18 @@ class Lowerer {
   IntegerForm other(const FakeQuantizeBias&) { return {}; }
 
   IntegerForm other(const MatMul& op) {
-    if (operand(1).kind != IntegerKind::Weight) return refuse_operand(1);
+    const auto [a, b] = std::pair(node().operands[0], node().operands[1]);
+    if (!constant_[at(b)] && constant_[at(a)]) {
+      return refuse(
+          "weights must be operand 'b' of a product, here operand 'a' depends on no input: "
+          "exchange the operands");
+    }
+    if (!constant_[at(b)]) {
+      return refuse(
+          "both operands depend on inputs, and integers have products with weights only: take "
+          "an output before it");
+    }
+    if (operand(1).kind != IntegerKind::Weight) return refuse_unquantized(b);
     if (!operand(0).is_plain_codes()) return refuse_operand(0);
     if (op.transpose_a) return refuse("transpose_a has no integer form");
     const std::string wrong = wrong_weight(op);
@@ -124,8 +148,12 @@ class Lowerer {
   std::string wrong_weight(const MatMul& op) const {
     const NodeId id = result_[node().operands[1]].quantizer;
     const Shape& shape = graph_[node().operands[1]].type.shape;
-    if (shape.rank() != 2 || graph_[id].type.shape != shape) {
-      return fmt::format("weights need rank 2, got {}", to_string(shape));
+    if (shape.rank() != 2) return fmt::format("weights need rank 2, got {}", to_string(shape));
+    if (graph_[id].type.shape != shape) {
+      return fmt::format(
+          "weights are quantized as {} and multiplied as {}: quantize them in the shape of the "
+          "product",
+          to_string(graph_[id].type.shape), to_string(shape));
     }
     const Grid grid = grid_of(graph_, id);
     if (grid.scheme != Scheme::Symmetric) {
@@ -252,11 +280,6 @@ NodeId bias_leaf(const Graph& graph, NodeId id) {
   const NodeId b = graph[id].operands[1];
   const bool rounded = std::holds_alternative<FakeQuantizeBias>(graph[b].op);
   return rounded ? graph[b].operands[0] : b;
-}
-
-NodeId behind_views(const Graph& graph, NodeId id) {
-  while (is_view(graph[id].op)) id = graph[id].operands[0];
-  return id;
 }
 
 std::vector<float> bias_values(const Graph& graph, const Parameters& parameters, NodeId leaf) {

@@ -53,12 +53,15 @@ struct IntegerForm {
 
 struct Lowering {
   std::vector<IntegerForm> forms;  ///< by node
+  /// By node: itself, or what the views there show.
+  std::vector<NodeId> origins;
   /// By node: why it has no integers although nothing before it stands in the way; else empty.
   std::vector<std::string> reasons;
 
   const IntegerForm& operator[](NodeId id) const {
     return forms[static_cast<size_t>(id.index)];
   }
+  NodeId origin(NodeId id) const { return origins[static_cast<size_t>(id.index)]; }
 };
 
 /// Never throws: what has no integers is told in `reasons`.
@@ -70,9 +73,6 @@ NodeId bias_leaf(const Graph& graph, NodeId id);
 
 /// The f32 numbers of that leaf.
 std::vector<float> bias_values(const Graph& graph, const Parameters& parameters, NodeId leaf);
-
-/// `id`, or what the views there show.
-NodeId behind_views(const Graph& graph, NodeId id);
 
 /// By node: whether `outputs` need it. Throws GraphError for ids that are not of the graph.
 std::vector<bool> needed_for(const Graph& graph, std::span<const NodeId> outputs);

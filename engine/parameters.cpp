@@ -6,6 +6,7 @@
 
 #include "qtape/engine/graph.h"
 #include "qtape/engine/sha256.h"
+#include "qtape/ops/core/printable.h"
 
 namespace qtape {
 namespace {
@@ -38,9 +39,10 @@ Parameters::Parameters(const Graph& graph, uint64_t seed) {
     if (!is_persistent(node.op)) continue;
     const bool trainable = std::holds_alternative<Parameter>(node.op);
     const int64_t size = aligned_size(node.type.bytes()) * (trainable ? 2 : 1);
-    require<Error>(size <= largest_total - bytes,
-                   "cannot allocate {} bytes for '{}': all parameters would pass 2^60", size,
-                   node.label);
+    if (size > largest_total - bytes) {
+      fail<Error>("cannot allocate {} bytes for '{}': all parameters would pass 2^60", size,
+                  printable(node.label));
+    }
     bytes += size;
   }
   memory_ = AlignedBuffer(bytes);
@@ -115,7 +117,9 @@ const ParameterEntry* Parameters::find(std::string_view name) const {
 
 const ParameterEntry& Parameters::at(std::string_view name) const {
   const ParameterEntry* entry = find(name);
-  require<GraphError>(entry != nullptr, "no parameter or state is called '{}'", name);
+  if (entry == nullptr) {
+    fail<GraphError>("no parameter or state is called '{}'", printable(name));
+  }
   return *entry;
 }
 
@@ -126,11 +130,14 @@ Tensor Parameters::get(std::string_view name) const {
 
 void Parameters::set(std::string_view name, const Tensor& tensor) {
   const ParameterEntry& entry = at(name);
-  require<GraphError>(tensor.type == entry.type, "'{}' is {}, got {}", name,
-                      to_string(entry.type), to_string(tensor.type));
-  require<GraphError>(static_cast<int64_t>(tensor.data.size()) == entry.type.bytes(),
-                      "'{}' needs {} bytes, got {}", name, entry.type.bytes(),
-                      tensor.data.size());
+  if (tensor.type != entry.type) {
+    fail<GraphError>("'{}' is {}, got {}", printable(name), to_string(entry.type),
+                     to_string(tensor.type));
+  }
+  if (static_cast<int64_t>(tensor.data.size()) != entry.type.bytes()) {
+    fail<GraphError>("'{}' needs {} bytes, got {}", printable(name), entry.type.bytes(),
+                     tensor.data.size());
+  }
   if (!tensor.data.empty()) std::memcpy(entry.value, tensor.data.data(), tensor.data.size());
 }
 

@@ -173,8 +173,12 @@ class Planner {
       }
       if (plan_.nodes[i].active && keeps_[i].output) use(i, backward_time(i));
     }
-    for (NodeId id : options_.outputs) use(at(id), end_time());
-    for (NodeId id : options_.roots) use(at(id), end_time());
+    for (const auto& lasting : {options_.outputs, options_.roots}) {
+      for (NodeId id : lasting) {
+        plan_.nodes[at(id)].kept = true;
+        use(at(id), end_time());
+      }
+    }
   }
 
   void use(size_t i, int64_t time) { last_use_[i] = std::max(last_use_[i], time); }

@@ -31,6 +31,7 @@ struct Place {
 struct NodePlan {
   bool needed = false;  ///< runs in forward
   bool active = false;  ///< runs in backward: a gradient flows through
+  bool kept = false;    ///< an output or a root: its value stays readable after the step
   Place value;
   Place gradient;
   Place saved;

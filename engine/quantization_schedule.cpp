@@ -21,7 +21,7 @@ Section to_section(const QuantizationSchedule& schedule) {
 QuantizationSchedule quantization_schedule_from(const Section& section) {
   require<FormatError>(section.kind == QuantizationSchedule::name,
                        "kind: expected \"{}\", got \"{}\"", QuantizationSchedule::name,
-                       section.kind);
+                       printable(section.kind));
   QuantizationSchedule schedule;
   constexpr std::string_view name = QuantizationSchedule::name;
   schedule.delay = detail::take<int64_t>(name, section, "delay");
@@ -31,7 +31,7 @@ QuantizationSchedule quantization_schedule_from(const Section& section) {
   for (const auto& [key, value] : section.settings) {
     require<FormatError>(key == "delay" || key == "warm_up" || key == "freeze",
                          "{}: unknown setting '{}'; expected delay, freeze or warm_up",
-                         QuantizationSchedule::name, key);
+                         QuantizationSchedule::name, printable(key));
   }
   try {
     validate(schedule);

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "qtape/engine/contract.h"
+#include "qtape/ops/core/printable.h"
 
 namespace qtape {
 namespace {
@@ -138,7 +139,9 @@ NodeId add_quantizer(Graph& graph, NodeId x, const Op& quantizer, const std::str
         return {};
       },
       quantizer);
-  check(!graph.find(label + ".quantized"), "label '{}.quantized' is already used", label);
+  if (graph.find(label + ".quantized")) {
+    check(false, "label '{}.quantized' is already used", printable(label));
+  }
   std::vector<TensorType> types = {type};
   for (const QuantizerOperand& operand : operands) types.push_back(operand.type);
   // Before anything is added: a failure leaves no stray states.

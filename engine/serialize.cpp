@@ -1,12 +1,29 @@
 #include "qtape/engine/serialize.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "qtape/engine/json_file.h"
 
 namespace qtape {
 namespace {
 
+/// The index of the first NaN in a parameter or a state, if there is any.
+std::optional<int64_t> first_nan(const TensorType& type, const std::byte* data) {
+  return dispatch_compute(type.dtype, [&]<class T>() -> std::optional<int64_t> {
+    const T* first = reinterpret_cast<const T*>(data);
+    const T* found =
+        std::find_if(first, first + type.elements(), [](T x) { return std::isnan(x); });
+    if (found == first + type.elements()) return std::nullopt;
+    return found - first;
+  });
+}
+
+constexpr std::string_view nan_text = "element {} is NaN, and NaN was not asked for";
+
 /// Reads the values that the graph's leaves need, before anything of their size is allocated.
-std::map<std::string, Tensor> read_values(const JsonPlace& root, const Graph& graph) {
+std::map<std::string, Tensor> read_values(const JsonPlace& root, const Graph& graph,
+                                          NanValues nan) {
   const JsonPlace place = root.member("values");
   place.expect(place.json.is_object(), "an object");
   std::map<std::string, Tensor> values;
@@ -20,11 +37,15 @@ std::map<std::string, Tensor> read_values(const JsonPlace& root, const Graph& gr
     if (tensor.type != graph[*id].type) {
       value.fail("expected {}, got {}", to_string(graph[*id].type), to_string(tensor.type));
     }
+    const auto wrong =
+        nan == NanValues::Refuse ? first_nan(tensor.type, tensor.data.data()) : std::nullopt;
+    if (wrong) value.fail(nan_text, *wrong);
     values.emplace(key, std::move(tensor));
   }
   for (const Node& node : graph.nodes()) {
     if (is_persistent(node.op) && !values.contains(node.label)) {
-      place.fail("the value of '{}' {} is missing", node.label, to_string(node.type));
+      place.fail("the value of '{}' {} is missing", printable(node.label),
+                 to_string(node.type));
     }
   }
   return values;
@@ -44,20 +65,26 @@ Section::Setting read_setting(const JsonPlace& place) {
   return integer;
 }
 
+/// An object of what `write` makes of each value. Json's own operator looks for each key in all
+/// that is there already.
+template <class Value, class Write>
+Json write_map(const std::map<std::string, Value>& map, const Write& write) {
+  Json::object_t object;
+  object.reserve(map.size());
+  for (const auto& [key, value] : map) object.emplace_back(key, write(value));
+  return object;
+}
+
 Json write_section(const std::string& name, const Section& section) {
-  Json settings = Json::object();
   for (const auto& [key, value] : section.settings) {
     const auto* number = std::get_if<double>(&value);
     require<FormatError>(number == nullptr || std::isfinite(*number),
-                         "/sections/{}/settings/{}: {} has no JSON", name, key,
-                         number == nullptr ? 0.0 : *number);
-    settings[key] = write_setting(value);
+                         "/sections/{}/settings/{}: {} has no JSON", json_pointer_part(name),
+                         json_pointer_part(key), number == nullptr ? 0.0 : *number);
   }
-  Json tensors = Json::object();
-  for (const auto& [key, value] : section.tensors) tensors[key] = write_json(value);
   return {{"kind", section.kind},
-          {"settings", std::move(settings)},
-          {"tensors", std::move(tensors)}};
+          {"settings", write_map(section.settings, write_setting)},
+          {"tensors", write_map(section.tensors, write_json<Tensor>)}};
 }
 
 Section read_section(const JsonPlace& place) {
@@ -79,6 +106,15 @@ Section read_section(const JsonPlace& place) {
 
 std::string entry(const std::string& key, const Json& value) {
   return Json(key).dump() + ": " + value.dump();
+}
+
+void refuse_nan(const Parameters& parameters) {
+  for (const ParameterEntry& each : parameters.entries()) {
+    const auto wrong = first_nan(each.type, each.value);
+    if (!wrong) continue;
+    fail<FormatError>("/values/{}: {}", json_pointer_part(each.name),
+                      fmt::format(nan_text, *wrong));
+  }
 }
 
 std::string model_text(const Graph& graph, const Parameters& parameters,
@@ -104,7 +140,8 @@ std::string model_text(const Graph& graph, const Parameters& parameters,
 }  // namespace
 
 std::string to_json(const Graph& graph, const Parameters& parameters,
-                    const std::map<std::string, Section>& sections) {
+                    const std::map<std::string, Section>& sections, NanValues nan) {
+  if (nan == NanValues::Refuse) refuse_nan(parameters);
   try {
     return model_text(graph, parameters, sections);
   } catch (const Json::exception&) {
@@ -112,16 +149,16 @@ std::string to_json(const Graph& graph, const Parameters& parameters,
   }
 }
 
-Model model_from_json(std::string_view text) {
-  const Json json = parse_file(text);
-  const JsonPlace root{json, ""};
+Model model_from_json(std::string_view text, NanValues nan) {
+  const Json json = parse_document(text);
+  const JsonPlace root{json};
   if (json.is_object() && json.contains("program")) {
     root.member("program").fail("the file holds an integer program, not a model");
   }
   check_header(root, {"nodes", "outputs", "values", "sections"});
   Graph graph;
   read_nodes<Op>(root, "nodes", graph);
-  const std::map<std::string, Tensor> values = read_values(root, graph);
+  const std::map<std::string, Tensor> values = read_values(root, graph, nan);
   Parameters parameters(graph, 0);
   for (const auto& [name, tensor] : values) parameters.set(name, tensor);
   std::map<std::string, Section> sections;
@@ -138,17 +175,19 @@ Model model_from_json(std::string_view text) {
 std::string to_json(const Op& op) { return write_json(op).dump(); }
 
 Op op_from_json(std::string_view text) {
-  const Json json = parse_file(text);
+  const Json json = parse_document(text);
   Op op;
-  read_json(JsonPlace{json, ""}, op);
+  read_json(JsonPlace{json}, op);
   return op;
 }
 
 void save_model(const std::string& path, const Graph& graph, const Parameters& parameters,
-                const std::map<std::string, Section>& sections) {
-  write_text(path, to_json(graph, parameters, sections));
+                const std::map<std::string, Section>& sections, NanValues nan) {
+  write_text(path, naming(path, [&] { return to_json(graph, parameters, sections, nan); }));
 }
 
-Model load_model(const std::string& path) { return read_text(path, model_from_json); }
+Model load_model(const std::string& path, NanValues nan) {
+  return read_text(path, [&](std::string_view text) { return model_from_json(text, nan); });
+}
 
 }  // namespace qtape

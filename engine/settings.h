@@ -11,6 +11,7 @@
 #include "qtape/engine/parameters.h"
 #include "qtape/ops/core/error.h"
 #include "qtape/ops/core/fields.h"
+#include "qtape/ops/core/printable.h"
 
 namespace qtape::detail {
 
@@ -37,7 +38,7 @@ inline void require_at_least(std::string_view owner, std::string_view name, int6
 /// A setting as messages show it: texts in double quotes.
 inline std::string shown(const Section::Setting& setting) {
   const auto* text = std::get_if<std::string>(&setting);
-  if (text != nullptr) return fmt::format("\"{}\"", *text);
+  if (text != nullptr) return fmt::format("\"{}\"", printable(*text));
   return std::visit([](const auto& value) { return fmt::format("{}", value); }, setting);
 }
 

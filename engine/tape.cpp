@@ -232,14 +232,12 @@ std::byte* Tape::input_data(NodeId id, DType dtype) {
 }
 
 const std::byte* Tape::value_data(NodeId id, DType dtype) const {
-  const auto& lasting = options_.outputs;
+  const NodePlan& place = plan_.nodes[index_of(id)];
   const bool kept = std::holds_alternative<Input>(graph_[id].op) ||
-                    plan_.nodes[index_of(id)].value.kind == Place::Kind::Leaf ||
-                    std::ranges::find(lasting, id) != lasting.end() ||
-                    std::ranges::find(options_.roots, id) != options_.roots.end();
-  check_node(id, kept && plan_.nodes[index_of(id)].needed, "is not an output of this tape");
+                    place.value.kind == Place::Kind::Leaf || place.kept;
+  check_node(id, kept && place.needed, "is not an output of this tape");
   check_dtype(id, dtype);
-  return address(plan_.nodes[index_of(id)].value, false);
+  return address(place.value, false);
 }
 
 const std::byte* Tape::input_gradient_data(NodeId id, DType dtype) const {

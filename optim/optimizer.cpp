@@ -149,7 +149,7 @@ void check_settings(const Section& expected, const Section& section) {
   }
   for (const auto& [key, value] : section.settings) {
     require<FormatError>(expected.settings.contains(key),
-                         "Optimizer: setting '{}': expected nothing, got {}", key,
+                         "Optimizer: setting '{}': expected nothing, got {}", printable(key),
                          detail::shown(value));
   }
 }
@@ -159,16 +159,16 @@ void check_tensors(const Section& expected, const Section& section) {
     const auto found = section.tensors.find(key);
     const bool missing = found == section.tensors.end();
     require<FormatError>(!missing && found->second.type == tensor.type,
-                         "Optimizer: tensor '{}': expected {}, got {}", key,
+                         "Optimizer: tensor '{}': expected {}, got {}", printable(key),
                          to_string(tensor.type),
                          missing ? "nothing" : to_string(found->second.type));
     require<FormatError>(found->second.data.size() == tensor.data.size(),
-                         "Optimizer: tensor '{}': expected {} bytes, got {}", key,
+                         "Optimizer: tensor '{}': expected {} bytes, got {}", printable(key),
                          tensor.data.size(), found->second.data.size());
   }
   for (const auto& [key, tensor] : section.tensors) {
     require<FormatError>(expected.tensors.contains(key),
-                         "Optimizer: tensor '{}': expected nothing, got {}", key,
+                         "Optimizer: tensor '{}': expected nothing, got {}", printable(key),
                          to_string(tensor.type));
   }
 }
@@ -287,7 +287,7 @@ void Optimizer::load(const Section& section) {
   const Section expected = save();
   require<FormatError>(section.kind == expected.kind,
                        "Optimizer: kind: expected \"{}\", got \"{}\"", expected.kind,
-                       section.kind);
+                       printable(section.kind));
   check_settings(expected, section);
   check_tensors(expected, section);
   const auto steps = detail::take<int64_t>("Optimizer", section, "steps");

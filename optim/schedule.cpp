@@ -80,11 +80,11 @@ double fraction(const OneCycle& shape, int64_t step, int64_t) {
 void check_known(const Section& section, const Section& known) {
   for (const auto& [key, value] : section.settings) {
     require<FormatError>(known.settings.contains(key),
-                         "Schedule: setting '{}': expected nothing, got {}", key,
+                         "Schedule: setting '{}': expected nothing, got {}", printable(key),
                          detail::shown(value));
   }
   for (const auto& [key, tensor] : section.tensors) {
-    fail<FormatError>("Schedule: tensor '{}': expected nothing, got {}", key,
+    fail<FormatError>("Schedule: tensor '{}': expected nothing, got {}", printable(key),
                       to_string(tensor.type));
   }
 }
@@ -134,8 +134,8 @@ Schedule schedule_from(const Section& section) {
     detail::take_fields("Schedule", section, "", shape);
     schedule.shape = shape;
   });
-  require<FormatError>(known, "Schedule: unknown kind \"{}\"; expected one of {}", section.kind,
-                       names);
+  require<FormatError>(known, "Schedule: unknown kind \"{}\"; expected one of {}",
+                       printable(section.kind), names);
   schedule.base = detail::take<double>("Schedule", section, "base");
   detail::take_fields("Schedule", section, "warm_up_", schedule.warm_up);
   check_known(section, to_section(schedule));

@@ -5,10 +5,14 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <new>
 
+#include "qtape/deploy/lint.h"
+#include "qtape/engine/quantizers.h"
+#include "qtape/engine/serialize.h"
 #include "qtape/optim/optimizer.h"
 #include "qtape/tests/support/integer_nets.h"
 #include "qtape/tests/support/models.h"
@@ -18,10 +22,12 @@ namespace {
 std::atomic<bool> counting{false};
 std::atomic<int> ours{0};
 std::atomic<int> theirs{0};
+std::atomic<int64_t> bytes{0};  // of both
 
 /// oneDNN allocates within `execute`; those blocks are counted apart.
-void count(const void* caller) {
+void count(size_t size, const void* caller) {
   if (!counting) return;
+  bytes += static_cast<int64_t>(size);
   Dl_info info{};
   const bool found = ::dladdr(caller, &info) != 0 && info.dli_fname != nullptr;
   const bool foreign = found && (std::strstr(info.dli_fname, "libdnnl") != nullptr ||
@@ -30,7 +36,7 @@ void count(const void* caller) {
 }
 
 void* allocate(size_t size, size_t alignment, const void* caller) {
-  count(caller);
+  count(size, caller);
   void* data =
       alignment <= alignof(std::max_align_t)
           ? std::malloc(size)
@@ -197,6 +203,60 @@ TEST_CASE("allocation: a run of an integer program allocates nothing of ours") {
     IntegerSession reference(program, {.reference = true});
     CHECK(allocated_by([&] { reference.run(); }) == 0);
   }
+}
+
+namespace {
+
+/// Bytes that `body` allocates, whether they are freed or not.
+template <class Body>
+int64_t bytes_of(const Body& body) {
+  bytes = 0;
+  counting = true;
+  body();
+  counting = false;
+  return bytes.load();
+}
+
+/// `count` layers of 4 units, one behind the other, that convert.
+Graph deep(int count) {
+  const FakeQuantize fixed{.scale_mode = Fixed{}};
+  Graph graph;
+  NodeId x = graph.add(Input{.shape = {1, 4}}, {}, "x");
+  for (int i = 0; i < count; ++i) {
+    x = linear(graph, x,
+               {.out = 4,
+                .weight_quantizer = FakeQuantize{.axis = 0},
+                .input_quantizer = fixed,
+                .label = fmt::format("fc{}", i)});
+  }
+  graph.set_outputs({x});
+  return graph;
+}
+
+struct Costs {
+  int64_t load, convert, lint;
+};
+
+Costs costs_of(int count) {
+  const Graph graph = deep(count);
+  Parameters parameters(graph, 1);
+  for (NodeId id : quantizers(graph)) {
+    if (!qparams(graph, parameters, id).empty()) set_qparams(graph, parameters, id, 0.013);
+  }
+  const std::string text = to_json(graph, parameters);
+  return {bytes_of([&] { (void)model_from_json(text); }),
+          bytes_of([&] { (void)convert(graph, parameters, Profile::Float); }),
+          bytes_of([&] { (void)lint(graph, parameters); })};
+}
+
+}  // namespace
+
+TEST_CASE("allocation: loading, converting and linting twice the layers take twice the bytes") {
+  const Costs one = costs_of(200);
+  const Costs two = costs_of(400);
+  CHECK(two.load < 2.2 * static_cast<double>(one.load));
+  CHECK(two.convert < 2.2 * static_cast<double>(one.convert));
+  CHECK(two.lint < 2.2 * static_cast<double>(one.lint));
 }
 
 TEST_CASE("allocation: nor does a run that two threads share") {

@@ -43,6 +43,20 @@ void check_attributes(const Linear& op) {
   }
 }
 
+[[noreturn]] void fail_certificate(const Certificate& stated, const Certificate& proven) {
+  check(stated != Certificate{}, "the certificate is missing or 0; the weights prove {}",
+        to_string(proven));
+  std::string text;
+  for_each_field<Certificate>([&](const auto& each) {
+    const int64_t bound = stated.*each.member;
+    if (bound == proven.*each.member) return;
+    text += fmt::format("{}{} is {}, the weights prove {}", text.empty() ? "" : "; ", each.key,
+                        bound == 0 ? "missing or 0" : fmt::format("{}", bound),
+                        proven.*each.member);
+  });
+  fail<GraphError>("the certificate does not hold: {}", text);
+}
+
 /// A row of products. Nothing overflows an Acc of 32 bits where the certificate says so.
 template <class X, class Acc>
 Acc dot(const X* x, const int8_t* w, int64_t k) {
@@ -84,9 +98,7 @@ IntegerValue Linear::infer(IntegerInputs inputs) const {
   const std::vector<int8_t> w = codes();
   const auto biases = elements<int32_t>(bias);
   const Certificate proven = certify(w, n, k, biases, x);
-  check(proven == certificate,
-        "the certificate does not hold: it says {}, the weights prove {}",
-        to_string(certificate), to_string(proven));
+  if (proven != certificate) fail_certificate(certificate, proven);
   const bool wide = size_of(x.type.dtype) > 1;
   const DType dtype = certificate.fits_s32() && !wide ? DType::S32 : DType::S64;
   IntegerValue y{{dtype, outer.with(-1, n)}};

@@ -9,6 +9,7 @@
 #include "qtape/examples/data/batches.h"
 #include "qtape/examples/data/digits.h"
 #include "qtape/examples/shared/median.h"
+#include "qtape/ops/core/printable.h"
 #include "qtape/optim/optimizer.h"
 #include "qtape/optim/schedule.h"
 
@@ -35,8 +36,8 @@ E enum_setting(const Section& section, const std::string& name) {
   const auto value = from_string<E>(text);
   require<FormatError>(
       value.has_value(),
-      "/sections/settings/settings/{}: unknown value \"{}\"; expected one of {}", name, text,
-      spellings<E>());
+      "/sections/settings/settings/{}: unknown value \"{}\"; expected one of {}", name,
+      printable(text), spellings<E>());
   return *value;
 }
 
@@ -112,7 +113,7 @@ Settings settings_of(const Model& checkpoint) {
   const Section& section = section_of(checkpoint, "settings");
   require<FormatError>(section.kind == settings_kind,
                        "/sections/settings/kind: expected \"{}\", got \"{}\"", settings_kind,
-                       section.kind);
+                       printable(section.kind));
   Settings settings = read_settings(section);
   settings.schedule = quantization_schedule_from(section_of(checkpoint, "quantization"));
   try {

@@ -129,6 +129,57 @@ TEST_CASE("convert: shapes and grids that have no integers are refused") {
         "f64[1]): integers stand for f32, got f64");
 }
 
+TEST_CASE("convert: products of what are no weights are refused for what they are") {
+  CHECK(refusal([](Net& n) {
+          const NodeId a = n.codes();
+          return n.add(MatMul{.transpose_b = true}, {a, a}, "y");
+        }) ==
+        "cannot convert 1 node: MatMul %3 'y' (%2 'a.quantized' f32[2, 3], %2 'a.quantized' "
+        "f32[2, 3]): both operands depend on inputs, and integers have products with weights "
+        "only: take an output before it");
+  CHECK(
+      refusal([](Net& n) {
+        const NodeId a = n.codes();
+        const NodeId w = n.add(Parameter{.shape = {3, 2}}, {}, "w");
+        return n.add(MatMul{}, {add_quantizer(n.graph, w, each, "w"), a}, "y");
+      })
+          .ends_with(": weights must be operand 'b' of a product, here operand 'a' depends on "
+                     "no input: exchange the operands"));
+  CHECK(refusal([](Net& n) {
+          const NodeId w = n.add(Parameter{.shape = {18}}, {}, "w");
+          const NodeId q = add_quantizer(n.graph, w, FakeQuantize{}, "w");
+          const NodeId shaped = n.add(Reshape{.shape = {3, 6}}, {q});
+          return n.add(MatMul{}, {n.codes(), shaped}, "y");
+        })
+            .ends_with(
+                ": weights are quantized as [18] and multiplied as [3, 6]: quantize them in "
+                "the shape of the product"));
+  CHECK(refusal([](Net& n) {
+          const NodeId w = n.add(Parameter{.shape = {2, 3, 6}}, {}, "w");
+          const NodeId q = add_quantizer(n.graph, w, FakeQuantize{}, "w");
+          const NodeId x = n.add(Reshape{.shape = {2, 1, 3}}, {n.codes()});
+          return n.add(MatMul{}, {x, q}, "y");
+        }).ends_with(": weights need rank 2, got [2, 3, 6]"));
+}
+
+TEST_CASE("convert: operands that are quantized are not called unquantized") {
+  CHECK(
+      refusal([](Net& n) {
+        const NodeId a = n.codes();
+        const NodeId w = n.add(Parameter{.shape = {2, 3}}, {}, "w");
+        return n.add(Add{}, {a, add_quantizer(n.graph, w, FakeQuantize{}, "w")}, "y");
+      }) ==
+      "cannot convert 1 node: Add %5 'y' (%2 'a.quantized' f32[2, 3], %4 'w.quantized' "
+      "f32[2, 3]): FakeQuantize %4 'w.quantized' (%3 'w' f32[2, 3]) depends on no input; only "
+      "MatMul and AddBias take what does not");
+  CHECK(
+      refusal([](Net& n) {
+        return n.layer(n.add(Clamp{.low = -1, .high = 1}, {n.codes()}, "limited"));
+      })
+          .ends_with(": Clamp %3 'limited' (%2 'a.quantized' f32[2, 3]) limits codes without a "
+                     "grid of its own: put a quantizer behind it"));
+}
+
 TEST_CASE("convert: sums have a limit of terms, slices have none") {
   Graph graph;
   const NodeId x = graph.add(Input{.shape = {1, (1 << 23) + 1}}, {}, "x");
@@ -159,6 +210,23 @@ TEST_CASE("convert: numbers that are not there are refused") {
                 }) ==
         "cannot convert 1 node: FakeQuantize %2 'a.quantized' (%0 'x' f32[2, 3], %1 'a.scale' "
         "f32[1]): never observed anything: train or calibrate first");
+  for (const auto& [value, text] : {std::pair(-0.05f, "-0.05"), {not_a_number, "nan"}}) {
+    const auto damage = [v = value](const Graph&, Parameters& p) {
+      p.at("a.scale").values<float>()[0] = v;
+    };
+    CHECK(refusal(layer, damage) ==
+          fmt::format("cannot convert 1 node: FakeQuantize %2 'a.quantized' (%0 'x' f32[2, 3], "
+                      "%1 'a.scale' f32[1]): no scale follows from its scale {}: train or "
+                      "calibrate first",
+                      text));
+  }
+  const FakeQuantize range{.scheme = Scheme::Affine, .scale_mode = EMA{.track = Track::Range}};
+  CHECK(refusal([&](Net& n) { return n.layer(n.codes(range)); },
+                [](const Graph&, Parameters& p) {
+                  p.at("a.range").values<float>()[0] = 3;
+                  p.at("a.range").values<float>()[1] = -1;
+                })
+            .ends_with(": no scale follows from its range 3 to -1: train or calibrate first"));
   CHECK(refusal(layer,
                 [](const Graph&, Parameters& p) {
                   p.at("fc.weight").values<float>()[4] = not_a_number;

@@ -49,7 +49,7 @@ TEST_CASE("integer program: text comes back as the program, and the program as t
 
 TEST_CASE("integer program: weights and biases that were touched break the certificate") {
   const std::string prefix =
-      "/program/2: Linear %2 'fc' (%1 'q' u8[2, 3]): the certificate does not hold: it says ";
+      "/program/2: Linear %2 'fc' (%1 'q' u8[2, 3]): the certificate does not hold: ";
   CHECK(damage("Bf0CBwD3", "Bf0CBwD0").starts_with(prefix));
   CHECK(damage("ZAAAAOz///8=", "ZAAAAOv///8=").starts_with(prefix));
   CHECK(damage("\"pair_bound\":", "\"pair_bound\":1").starts_with(prefix));

@@ -33,6 +33,8 @@ struct Layer {
   double x_scale = 0.013;  // 0: not set
   double w_scale = 0.01;
   double y_scale = 0.0371;
+  float x_state = 0;  // instead of a scale that is not set
+  float w_state = 0;  // the same, of channel 1
   int64_t inputs = 2;
   std::vector<float> weights = {1.27f, 0.6f, -0.5f, 1.27f, 0.8f, -1.27f};
   std::vector<float> biases = {0.1f, -0.2f, 0.3f};
@@ -65,6 +67,8 @@ std::string lint_text(const Layer& layer) {
   set_scale(graph, parameters, graph.at("fc.input.quantized"), layer.x_scale);
   set_scale(graph, parameters, graph.at("fc.weight.quantized"), layer.w_scale);
   set_scale(graph, parameters, y, layer.y_scale);
+  if (layer.x_state != 0) parameters.at("fc.input.scale").values<float>()[0] = layer.x_state;
+  if (layer.w_state != 0) parameters.at("fc.weight.scale").values<float>()[1] = layer.w_state;
   return lint_text(graph, parameters);
 }
 
@@ -120,6 +124,19 @@ TEST_CASE("lint: what has no integers") {
         "error: sum: is an output without integers of its own; put a quantizer behind it\n");
 }
 
+TEST_CASE("lint: remedies fit what is wrong with a product") {
+  const FakeQuantize fixed{.scale_mode = Fixed{}};
+  Graph graph;
+  const NodeId x = graph.add(Input{.shape = {2, 3}}, {}, "x\n");
+  const NodeId a = add_quantizer(graph, x, fixed, "a");
+  graph.set_outputs({graph.add(MatMul{.transpose_b = true}, {a, a}, "y\t")});
+  Parameters parameters(graph, 1);
+  set_qparams(graph, parameters, a, 0.5);
+  CHECK(lint_text(graph, parameters) ==
+        "error: y\\t: both operands depend on inputs, and integers have products with weights "
+        "only; take an output before it\n");
+}
+
 TEST_CASE("lint: a graph without outputs") {
   Graph graph;
   graph.add(Input{.shape = {1, 2}}, {}, "x");
@@ -133,6 +150,12 @@ TEST_CASE("lint: a graph without outputs") {
 TEST_CASE("lint: scales") {
   CHECK(lint_text(Layer{.x_scale = 0}) ==
         "error: fc.input.quantized: never observed anything; train or calibrate first\n");
+  CHECK(lint_text(Layer{.x_scale = 0, .x_state = -0.05f}) ==
+        "error: fc.input.quantized: no scale follows from its scale -0.05; train or calibrate "
+        "first\n");
+  CHECK(lint_text(Layer{.w_scale = 0, .w_state = nan_value}) ==
+        "error: fc.weight.quantized: 3 of 3 channels have no scale; in channel 1, no scale "
+        "follows from its scale nan; train or calibrate first\n");
   CHECK(lint_text(Layer{.input = {}}) ==
         "error: fc.input.quantized: takes its scale from each batch; use EMA or Fixed, and "
         "calibrate\n");

@@ -1,6 +1,7 @@
 #include "qtape/engine/graph.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "qtape/engine/contract.h"
 #include "qtape/tests/support/errors.h"
@@ -42,6 +43,20 @@ TEST_CASE("graph: an error names the op, the node, the operands and what is wron
         "FakeQuantize %2 (%0 'x' f32[8, 4]): bits must be in 2..16 for range Narrow, got 1");
   CHECK(add_error(graph, Input{.shape = {9, 1}}, {}, "z") ==
         "Input %2 'z': batch extent is 9, but other inputs have 8");
+}
+
+TEST_CASE("graph: a text locates a node in few characters, whatever its label and operands") {
+  Graph graph;
+  const NodeId x = graph.add(Input{.shape = {1, 1}}, {}, "x\x1b" + std::string(100, '-'));
+  const std::string name = "x\\u001b" + std::string(78, '-') + "...";
+  const std::vector<NodeId> many(64, x);
+  const NodeId y = graph.add(Concat{.axis = 1, .count = 64}, many);
+  const std::string one = fmt::format("%0 '{}' f32[1, 1], ", name);
+  std::string operands;
+  for (int i = 0; i < 16; ++i) operands += one;
+  CHECK(graph.describe(x) == fmt::format("Input %0 '{}'", name));
+  CHECK(graph.describe(y) == fmt::format("Concat %1 ({}... 64 in all)", operands));
+  CHECK(graph.name(x) == "x\x1b" + std::string(100, '-'));
 }
 
 TEST_CASE("graph: a state has one writer, and its readers come after it") {

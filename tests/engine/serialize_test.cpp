@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "qtape/engine/files.h"
 #include "qtape/ops/core/random.h"
@@ -202,6 +203,58 @@ TEST_CASE("format: duplicated and surplus members are refused") {
             .starts_with("/output: unknown key"));
   CHECK(error_of(file_with(R"({"op": {"Relu": {}, "Tanh": {}}})")) ==
         "/nodes/0/op: expected a name or an object with one name, got an object");
+}
+
+TEST_CASE("format: NaN is refused on save and on load unless it is asked for") {
+  const test::Folder folder;
+  const std::string path = folder.file("m.json");
+  Graph graph;
+  graph.add(Parameter{.shape = {2, 2}}, {}, "fc/w");
+  graph.add(State{.dtype = DType::F64, .shape = {3}}, {}, "state");
+  Parameters parameters(graph, 1);
+  save_model(path, graph, parameters);
+  const std::string before = read_file(path, 1 << 20);
+  const auto refused = [&](const std::string& where) {
+    const std::string text = where + " is NaN, and NaN was not asked for";
+    CHECK(test::error_text<FormatError>([&] { save_model(path, graph, parameters); }) ==
+          path + ": " + text);
+    CHECK(read_file(path, 1 << 20) == before);
+    CHECK(test::error_text<FormatError>([&] { (void)to_json(graph, parameters); }) == text);
+    const std::string kept = to_json(graph, parameters, {}, NanValues::Keep);
+    CHECK(test::error_text<FormatError>([&] { (void)model_from_json(kept); }) == text);
+    CHECK(model_from_json(kept, NanValues::Keep).parameters.sha256() == parameters.sha256());
+    write_file(folder.file("nan.json"), kept);
+    CHECK(test::error_text<FormatError>([&] { (void)load_model(folder.file("nan.json")); }) ==
+          folder.file("nan.json") + ": " + text);
+    CHECK(load_model(folder.file("nan.json"), NanValues::Keep).parameters.sha256() ==
+          parameters.sha256());
+  };
+  parameters.at("state").values<double>()[2] = std::numeric_limits<double>::quiet_NaN();
+  refused("/values/state: element 2");
+  parameters.at("fc/w").values<float>()[3] = -std::numeric_limits<float>::quiet_NaN();
+  refused("/values/fc~1w: element 3");
+  Parameters infinite(graph, 1);
+  infinite.at("fc/w").values<float>()[0] = std::numeric_limits<float>::infinity();
+  CHECK(model_from_json(to_json(graph, infinite)).parameters.sha256() == infinite.sha256());
+}
+
+TEST_CASE("format: names from files are cut and escaped where they are wrong") {
+  const std::string x(100, 'x');
+  const std::string shown = std::string(80, 'x') + "...";
+  const std::string w =
+      fmt::format(R"({{"label": "{}", "op": {{"Parameter": {{"shape": [1]}}}}}})", x);
+  CHECK(error_of(file_with(w)) ==
+        fmt::format("/values: the value of '{}' f32[1] is missing", shown));
+  CHECK(error_of(file_with(w + ", " + w)) ==
+        fmt::format("/nodes/1: Parameter %1 '{0}': label '{0}' is already used by %0", shown));
+  CHECK(error_of(file_with("", fmt::format(R"("\u0007{}": 1)", "w"))) ==
+        "/values/\\u0007w: the graph has no parameter or state of this name");
+  const std::string value =
+      fmt::format(R"("{}": {{"dtype": "f32", "shape": [1], "data": "AAAAAA=="}})", x);
+  const Model model = model_from_json(file_with(w, value));
+  CHECK(test::error_text<GraphError>([&] { (void)model.parameters.at("a\tb"); }) ==
+        "no parameter or state is called 'a\\tb'");
+  CHECK(to_string(model.graph).find("'" + shown + "'") != std::string::npos);
 }
 
 TEST_CASE("format: labels that are no text cannot be saved") {

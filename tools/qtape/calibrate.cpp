@@ -9,6 +9,7 @@
 #include "qtape/examples/data/evaluate.h"
 #include "qtape/examples/shared/output_files.h"
 #include "qtape/examples/shared/terminal.h"
+#include "qtape/ops/core/printable.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/data.h"
 
@@ -37,7 +38,7 @@ Model with_quantizers(Model model, const CalibrateOptions& options) {
 
 void show(const CalibrationProgress& progress) {
   examples::redraw(fmt::format("{} of {}: {}, batch {}", progress.stage_index + 1,
-                               progress.stages, progress.stage, progress.batch));
+                               progress.stages, printable(progress.stage), progress.batch));
 }
 
 std::vector<MethodChoice> weight_choices(const Graph& graph, const std::string& method) {
@@ -68,7 +69,7 @@ void print_nodes(const std::vector<NodeCalibration>& nodes) {
     const auto [low, high] = std::ranges::minmax(node.qparams, {}, &QParams<double>::scale);
     const std::string method =
         std::visit([](const auto& each) { return std::string(each.name); }, node.method);
-    fmt::print("  {:<28} {:<14} scale {:.4g}", node.label, method, low.scale);
+    fmt::print("  {:<28} {:<14} scale {:.4g}", printable(node.label), method, low.scale);
     if (node.qparams.size() > 1) fmt::print(" to {:.4g}", high.scale);
     if (node.qparams.size() == 1) fmt::print(", zero point {}", low.zero_point);
     if (node.non_finite > 0) fmt::print(", {} NaN or infinite skipped", node.non_finite);

@@ -10,18 +10,19 @@
 
 namespace qtape::tool {
 
-/// Prints nodes, shapes, quantizers with their scales, and parameter and activation bytes.
-void inspect(const std::string& model);
+/// Prints nodes, shapes, quantizers with their scales, and parameter and activation bytes; of
+/// an integer program its nodes, certificates and the bytes of its weights.
+void inspect(const std::string& path);
 
 struct ReplayOptions {
-  std::string model;
-  std::string data;  ///< directory with MNIST-format files; empty: generated digits
+  std::string model;  ///< or integer program
+  std::string data;   ///< directory with MNIST-format files; empty: generated digits
   int threads = 1;
-  bool quantize = true;  ///< false: quantizers are off
+  bool quantize = true;  ///< false: quantizers are off; only of models
 };
 
-/// Runs a saved model over a data set's test images; prints accuracy and a SHA-256 of the
-/// outputs.
+/// Runs a saved model or integer program over a data set's test images; prints accuracy and a
+/// SHA-256 of the first output in its dtype.
 void replay(const ReplayOptions& options);
 
 struct CalibrateOptions {
@@ -67,8 +68,10 @@ void convert(const ConvertCommand& command);
 
 struct VerifyCommand {
   std::string model;
-  std::string data;     ///< directory with MNIST-format files; empty: generated digits
-  std::string program;  ///< integer program that the model must give; empty: not compared
+  std::string data;  ///< directory with MNIST-format files; empty: generated digits
+  /// Integer program, with outputs in floats or integers, that the model must give; empty: not
+  /// compared.
+  std::string program;
   std::vector<Profile> profiles = {Profile::Float};
   /// Random inputs to compare as well; empty: none beside images, else 1000.
   std::optional<int64_t> random = std::nullopt;
@@ -80,8 +83,8 @@ struct VerifyCommand {
 /// inputs, and prints what differs. False when anything does that must not.
 bool verify(const VerifyCommand& command);
 
-/// Prints what may go wrong with a model in integers, a finding and its remedy a line, or `ok`.
-/// The number of errors and warnings; notes, printed if wanted, do not count.
-int64_t lint(const std::string& model, bool notes);
+/// Prints what may go wrong with a model or an integer program, a finding and its remedy a
+/// line, or `ok`. The number of errors and warnings; notes, printed if wanted, do not count.
+int64_t lint(const std::string& path, bool notes);
 
 }  // namespace qtape::tool

@@ -7,6 +7,7 @@
 #include "qtape/engine/serialize.h"
 #include "qtape/examples/shared/output_files.h"
 #include "qtape/tools/qtape/commands.h"
+#include "qtape/tools/qtape/naming.h"
 
 namespace qtape::tool {
 
@@ -18,9 +19,11 @@ void convert(const ConvertCommand& command) {
   std::error_code missing;
   require<ArgumentError>(!std::filesystem::equivalent(command.model, command.output, missing),
                          "--output: {} is the model itself", command.output);
-  const IntegerProgram program =
-      qtape::convert(model.graph, model.parameters,
-                     {.profile = command.profile, .integer_outputs = command.integer_outputs});
+  const IntegerProgram program = naming(command.model, [&] {
+    return qtape::convert(
+        model.graph, model.parameters,
+        {.profile = command.profile, .integer_outputs = command.integer_outputs});
+  });
   fmt::print("{}\n", to_string(program));
   if (command.output == "-") {
     files.write(command.output, to_json(program));

@@ -2,18 +2,18 @@
 
 #include <algorithm>
 
+#include "qtape/deploy/any_file.h"
+#include "qtape/deploy/missing_scale.h"
 #include "qtape/engine/plan.h"
 #include "qtape/engine/quantizers.h"
-#include "qtape/engine/serialize.h"
+#include "qtape/ops/core/printable.h"
 #include "qtape/tools/qtape/commands.h"
 
 namespace qtape::tool {
 namespace {
 
 std::string scales_text(const std::vector<QParams<double>>& qparams) {
-  if (qparams.empty()) return "from each batch";
   const auto [low, high] = std::ranges::minmax(qparams, {}, &QParams<double>::scale);
-  if (high.scale == 0) return "not observed yet";
   if (qparams.size() > 1) {
     return fmt::format("{} to {}, {} channels", low.scale, high.scale, qparams.size());
   }
@@ -21,13 +21,23 @@ std::string scales_text(const std::vector<QParams<double>>& qparams) {
   return fmt::format("{}, zero point {}", low.scale, low.zero_point);
 }
 
+std::string scales_text(const Model& model, NodeId id) {
+  const auto found = qparams(model.graph, model.parameters, id);
+  for (size_t c = 0; c < found.size(); ++c) {
+    if (found[c].scale > 0) return scales_text(found);
+    const std::string missing =
+        missing_scale(model.graph, model.parameters, id, static_cast<int64_t>(c));
+    if (missing != never_observed) return fmt::format("none in channel {}, {}", c, missing);
+  }
+  return found.empty() ? "from each batch" : "not observed yet";
+}
+
 void print_quantizer(const Model& model, NodeId id) {
   const Node& node = model.graph[id];
   const Grid grid = grid_of(model.graph, id);
-  fmt::print("  {:<24} {}, codes {}..{}, {}, scale {}\n", model.graph.name(id),
+  fmt::print("  {:<24} {}, codes {}..{}, {}, scale {}\n", printable(model.graph.name(id)),
              name_of(node.op), grid.limits.q_min, grid.limits.q_max,
-             to_string_view(grid.scheme),
-             scales_text(qparams(model.graph, model.parameters, id)));
+             to_string_view(grid.scheme), scales_text(model, id));
 }
 
 void print_memory(const Model& model) {
@@ -44,20 +54,37 @@ void print_memory(const Model& model) {
   fmt::print("activations {} bytes for inference at the stored batch extent\n",
              memory.arena_bytes);
   for (const auto& [name, section] : model.sections) {
-    fmt::print("section     {}: {}\n", name, section.kind);
+    fmt::print("section     {}: {}\n", printable(name), printable(section.kind));
   }
 }
 
-}  // namespace
-
-void inspect(const std::string& path) {
-  const Model model = load_model(path);
+void inspect(const Model& model) {
   fmt::print("{}", to_string(model.graph));
   const auto found = quantizers(model.graph);
   fmt::print("\nquantizers{}\n", found.empty() ? "  none" : "");
   for (NodeId id : found) print_quantizer(model, id);
   fmt::print("\n");
   print_memory(model);
+}
+
+void inspect(const IntegerProgram& program) {
+  int64_t weights = 0;
+  int64_t bytes = 0;
+  for (const IntegerNode& node : program.nodes()) {
+    const auto* linear = std::get_if<integer::Linear>(&node.op);
+    if (linear == nullptr) continue;
+    weights += linear->shape.elements();
+    for (const Tensor* each : {&linear->weight, &linear->scales, &linear->bias})
+      bytes += each->type.bytes();
+  }
+  fmt::print("{}\nweights     {}, with their scales and biases in {} bytes\n",
+             to_string(program), weights, bytes);
+}
+
+}  // namespace
+
+void inspect(const std::string& path) {
+  std::visit([](const auto& file) { inspect(file); }, load_any(path, NanValues::Keep));
 }
 
 }  // namespace qtape::tool

@@ -2,16 +2,29 @@
 
 #include <fmt/format.h>
 
-#include "qtape/engine/serialize.h"
+#include "qtape/deploy/any_file.h"
 #include "qtape/tools/qtape/commands.h"
+#include "qtape/tools/qtape/naming.h"
 
 namespace qtape::tool {
+namespace {
+
+/// NaN is one of the things to find.
+std::vector<Finding> findings_of(const std::string& path) {
+  AnyFile file = load_any(path, NanValues::Keep);
+  return naming(path, [&] {
+    if (const auto* program = std::get_if<IntegerProgram>(&file)) return qtape::lint(*program);
+    Model& model = std::get<Model>(file);
+    return qtape::lint(model.graph, model.parameters);
+  });
+}
+
+}  // namespace
 
 int64_t lint(const std::string& path, bool notes) {
-  Model model = load_model(path);
   int64_t printed = 0;
   int64_t serious = 0;
-  for (const Finding& finding : qtape::lint(model.graph, model.parameters)) {
+  for (const Finding& finding : findings_of(path)) {
     const bool note = finding.severity == Severity::Note;
     if (note && !notes) continue;
     fmt::print("{}\n", to_string(finding));

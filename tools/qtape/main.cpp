@@ -30,6 +30,10 @@ void add_model(CLI::App& command, std::string& model) {
   command.add_option("model", model, "model file")->required();
 }
 
+void add_file(CLI::App& command, std::string& file) {
+  command.add_option("file", file, "file of a model or an integer program")->required();
+}
+
 void add_data(CLI::App& command, std::string& data, int& threads) {
   command.add_option("--data", data,
                      "directory with MNIST-format IDX files; without it, generated digits");
@@ -39,9 +43,10 @@ void add_data(CLI::App& command, std::string& data, int& threads) {
 }
 
 void add_commands(CLI::App& app, Commands& c) {
-  add_model(*app.add_subcommand("inspect", "Print nodes, quantizers and sizes"), c.model);
-  CLI::App& replay = *app.add_subcommand("replay", "Run a model over test images");
-  add_model(replay, c.replay.model);
+  add_file(*app.add_subcommand("inspect", "Print nodes, quantizers and sizes"), c.model);
+  CLI::App& replay =
+      *app.add_subcommand("replay", "Run a model or an integer program over test images");
+  add_file(replay, c.replay.model);
   add_data(replay, c.replay.data, c.replay.threads);
   replay.add_flag("--float", c.quantizers_off, "switch the quantizers off");
 }
@@ -128,7 +133,7 @@ void add_integers(CLI::App& app, Commands& c) {
       ->check(range<uint64_t>(0, UINT64_MAX))
       ->capture_default_str();
   CLI::App& lint = *app.add_subcommand("lint", "Find what may go wrong in integers");
-  add_model(lint, c.model);
+  add_file(lint, c.model);
   lint.add_flag("--no-notes", c.no_notes, "print errors and warnings only");
 }
 

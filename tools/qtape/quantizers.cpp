@@ -9,6 +9,7 @@
 #include "qtape/examples/data/evaluate.h"
 #include "qtape/examples/shared/output_files.h"
 #include "qtape/examples/shared/terminal.h"
+#include "qtape/ops/core/printable.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/data.h"
 
@@ -23,7 +24,8 @@ void print_sensitivity(const Sensitivity& s) {
   fmt::print("\naccuracy: all on {:.2f} %, all off {:.2f} %\n{:<28} {:>10} {:>11}\n", s.all_on,
              s.all_off, "quantizer", "only it on", "only it off");
   for (const NodeSensitivity& node : s.nodes) {
-    fmt::print("{:<28} {:>8.2f} % {:>9.2f} %\n", node.label, node.only_on, node.only_off);
+    fmt::print("{:<28} {:>8.2f} % {:>9.2f} %\n", printable(node.label), node.only_on,
+               node.only_off);
   }
 }
 

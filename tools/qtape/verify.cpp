@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "qtape/engine/serialize.h"
+#include "qtape/ops/core/printable.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/data.h"
 #include "qtape/tools/qtape/verify_samples.h"
@@ -21,9 +22,10 @@ void print_layers(const Verifier& verifier) {
              "L0 and L1", "L1 and L2", "L2 and L3");
   for (const LayerComparison& layer : verifier.layers()) {
     const bool sums = layer.sums;
-    fmt::print("{:<28} {:>12} {:>12} {:>12} {:>12}\n", layer.label + (sums ? " (sums)" : ""),
-               layer.compared, sums ? "" : fmt::format("{}", layer.float_exact),
-               layer.exact_reference, sums ? "" : fmt::format("{}", layer.reference_backend));
+    fmt::print("{:<28} {:>12} {:>12} {:>12} {:>12}\n",
+               printable(layer.label) + (sums ? " (sums)" : ""), layer.compared,
+               sums ? "" : fmt::format("{}", layer.float_exact), layer.exact_reference,
+               sums ? "" : fmt::format("{}", layer.reference_backend));
   }
   fmt::print("{:<28} {:>12} {:>12} {:>12}\n", "outputs, f32", "",
              verifier.float_output_mismatches(), verifier.output_mismatches());
@@ -33,7 +35,8 @@ void print_certificates(const Verifier& verifier) {
   for (const IntegerNode& node : verifier.program().nodes()) {
     const auto* linear = std::get_if<integer::Linear>(&node.op);
     if (linear == nullptr) continue;
-    fmt::print("certificate of {}: {}\n", node.label, to_string(linear->certificate));
+    fmt::print("certificate of {}: {}\n", printable(node.label),
+               to_string(linear->certificate));
   }
   fmt::print("L3 runs\n{}", verifier.report());
 }
@@ -51,6 +54,16 @@ std::string differing(const T& a, const IntegerOp& other) {
   return names;
 }
 
+/// `%6 'fc3' and %2`, or `none`.
+std::string names_of(const IntegerProgram& program, std::span<const NodeId> ids) {
+  std::string text;
+  for (NodeId id : ids) {
+    text += fmt::format("{}%{}", text.empty() ? "" : " and ", id.index);
+    if (!program[id].label.empty()) text += fmt::format(" '{}'", printable(program[id].label));
+  }
+  return text.empty() ? "none" : text;
+}
+
 /// Where two programs differ first.
 std::string difference(const IntegerProgram& saved, const IntegerProgram& converted) {
   for (int32_t i = 0; i < std::min(saved.size(), converted.size()); ++i) {
@@ -61,10 +74,19 @@ std::string difference(const IntegerProgram& saved, const IntegerProgram& conver
     return fmt::format("{} differs in{}", saved.describe(id),
                        names.empty() ? " label or operands" : names);
   }
-  return fmt::format("{} nodes and their outputs, expected {}", saved.size(), converted.size());
+  if (saved.size() != converted.size())
+    return fmt::format("it has {} nodes, expected {}", saved.size(), converted.size());
+  return fmt::format("its outputs are {}, expected {}", names_of(saved, saved.outputs()),
+                     names_of(converted, converted.outputs()));
 }
 
-void compare_program(const Verifier& verifier, int64_t batch, const std::string& path) {
+bool has_integer_outputs(const IntegerProgram& program) {
+  return std::ranges::any_of(
+      program.outputs(), [&](NodeId id) { return program[id].value.type.dtype != DType::F32; });
+}
+
+void compare_program(const Verifier& verifier, Model& model, int64_t batch,
+                     const std::string& path) {
   const IntegerProgram saved = load_program(path);
   if (saved.profile() != verifier.program().profile()) {
     fail<GraphError>("{}: is of profile {}, verified is {}", path,
@@ -72,9 +94,14 @@ void compare_program(const Verifier& verifier, int64_t batch, const std::string&
                      to_string_view(verifier.program().profile()));
   }
   const IntegerProgram batched = saved.with_batch(batch);
-  if (batched != verifier.program()) {
+  const IntegerProgram converted =
+      has_integer_outputs(saved)
+          ? convert(model.graph.with_batch(batch), model.parameters,
+                    {.profile = saved.profile(), .integer_outputs = true})
+          : verifier.program();
+  if (batched != converted) {
     fail<GraphError>("{}: is not what the model converts to: {}", path,
-                     difference(batched, verifier.program()));
+                     difference(batched, converted));
   }
   fmt::print("{} is what the model converts to\n", path);
 }
@@ -118,7 +145,7 @@ bool verify_profile(Model& model, const data::Dataset& images, const VerifyComma
       {.convert = {.profile = profile}, .batch = batch, .threads = command.threads});
   fmt::print("profile {}, {} thread{}\n", to_string_view(profile), command.threads,
              command.threads == 1 ? "" : "s");
-  if (!command.program.empty()) compare_program(verifier, batch, command.program);
+  if (!command.program.empty()) compare_program(verifier, model, batch, command.program);
   print_certificates(verifier);
   run_samples({verifier, batch}, images, command);
   if (verifier.mismatches() == 0) return true;

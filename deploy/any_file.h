@@ -1,0 +1,23 @@
+// Files of either kind.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "qtape/deploy/integer_program.h"
+#include "qtape/engine/serialize.h"
+
+namespace qtape {
+
+using AnyFile = std::variant<Model, IntegerProgram>;
+
+/// Whether the first member of `text` that tells a model from an integer program is one of a
+/// program. Throws nothing: what is no JSON is no program.
+bool holds_program(std::string_view text);
+
+/// Reads a model or an integer program. Throws IoError or FormatError, both beginning with the
+/// path.
+AnyFile load_any(const std::string& path, NanValues nan = NanValues::Refuse);
+
+}  // namespace qtape

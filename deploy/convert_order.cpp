@@ -1,0 +1,91 @@
+#include "qtape/deploy/convert_order.h"
+
+#include <algorithm>
+
+namespace qtape {
+namespace {
+
+class Walk {
+ public:
+  Walk(const Graph& graph, const Lowering& lowering, int most_depth)
+      : graph_(graph),
+        lowering_(lowering),
+        most_depth_(most_depth),
+        depths_(static_cast<size_t>(graph.size()), unknown) {}
+
+  /// Visits `source` behind all that it is made of.
+  void run(NodeId source) {
+    open(source);
+    while (!open_.empty()) {
+      if (open_.back().next < open_.back().parts.size()) {
+        open(open_.back().parts[open_.back().next++]);
+      } else {
+        close();
+      }
+    }
+  }
+
+  std::vector<NodeId> take() { return std::move(early_); }
+
+ private:
+  static constexpr int unknown = -1;
+
+  struct Visit {
+    NodeId source;
+    std::vector<NodeId> parts;
+    size_t next = 0;
+  };
+
+  int& depth(NodeId id) { return depths_[static_cast<size_t>(id.index)]; }
+
+  void open(NodeId source) {
+    if (depth(source) != unknown) return;
+    depth(source) = 0;
+    open_.push_back({source, parts_of(source)});
+  }
+
+  void close() {
+    const auto& [source, parts, next] = open_.back();
+    int deepest = 0;
+    for (NodeId part : parts) deepest = std::max(deepest, depth(part));
+    depth(source) = deepest + 1;
+    if (depth(source) >= most_depth_) {
+      early_.push_back(source);
+      depth(source) = 0;
+    }
+    open_.pop_back();
+  }
+
+  /// The sources that one is converted from.
+  std::vector<NodeId> parts_of(NodeId source) const {
+    const Node& node = graph_[source];
+    const IntegerForm& x = lowering_[node.operands[0]];
+    if (std::holds_alternative<AddBias>(node.op)) return parts_of(x.source);
+    std::vector<NodeId> parts;
+    if (x.is_integer()) add(x, parts);
+    return parts;
+  }
+
+  void add(const IntegerForm& x, std::vector<NodeId>& parts) const {
+    if (x.kind != IntegerKind::Blend) return parts.push_back(x.source);
+    for (NodeId operand : graph_[x.source].operands) add(lowering_[operand], parts);
+  }
+
+  const Graph& graph_;
+  const Lowering& lowering_;
+  int most_depth_;
+  std::vector<int> depths_;  // to the next early source
+  std::vector<Visit> open_;
+  std::vector<NodeId> early_;
+};
+
+}  // namespace
+
+std::vector<NodeId> early_sources(const Graph& graph, const Lowering& lowering,
+                                  std::span<const NodeId> outputs, int most_depth) {
+  Walk walk(graph, lowering, most_depth);
+  for (NodeId id : outputs) walk.run(lowering[id].source);
+  return walk.take();
+}
+
+}  // namespace qtape

@@ -1,0 +1,120 @@
+#include "qtape/deploy/weights.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "qtape/engine/lowering.h"
+#include "qtape/engine/tape.h"
+
+namespace qtape {
+namespace {
+
+/// Nodes by what they are connected to, each part in the order of the graph. A tape of the
+/// whole graph for each weight would take quadratic time, one for all would stop at the first
+/// fault.
+std::vector<std::vector<NodeId>> parts_of(const Graph& graph, const std::vector<bool>& needed) {
+  std::vector<size_t> parent(needed.size());
+  std::iota(parent.begin(), parent.end(), size_t{0});
+  const auto root = [&](size_t i) {
+    for (; parent[i] != i; i = parent[i]) parent[i] = parent[parent[i]];
+    return i;
+  };
+  for (size_t i = 0; i < needed.size(); ++i) {
+    if (!needed[i]) continue;
+    for (NodeId operand : graph.nodes()[i].operands) {
+      parent[root(static_cast<size_t>(operand.index))] = root(i);
+    }
+  }
+  std::vector<std::vector<NodeId>> by_root(needed.size());
+  for (size_t i = 0; i < needed.size(); ++i) {
+    if (needed[i]) by_root[root(i)].push_back(NodeId{static_cast<int32_t>(i)});
+  }
+  std::erase_if(by_root, [](const auto& part) { return part.empty(); });
+  return by_root;
+}
+
+class Part {
+ public:
+  /// `copies` has room for every node of `graph`.
+  Part(const Graph& graph, std::span<const NodeId> nodes, std::vector<NodeId>& copies)
+      : graph_(graph), nodes_(nodes), copies_(copies) {
+    for (NodeId id : nodes) {
+      std::vector<NodeId> operands;
+      for (NodeId operand : graph[id].operands) operands.push_back(copy(operand));
+      copy(id) = part_.add(graph[id].op, operands, graph[id].label);
+    }
+  }
+
+  template <class Visit>
+  void run(Parameters& parameters, std::span<const NodeId> weights, const Visit& visit) const {
+    TapeOptions options{.threads = 1};
+    for (NodeId id : weights) {
+      options.outputs.push_back(copy(id));
+      options.outputs.push_back(copy(graph_[id].operands[0]));
+    }
+    try {
+      Tape tape(part_, parameters, std::move(options));
+      tape.forward(mode::eval);
+      for (NodeId id : weights) {
+        visit(id, {.raw = tape.value<float>(copy(graph_[id].operands[0])),
+                   .values = tape.value<float>(copy(id)),
+                   .qparams = tape.qparams(copy(id)),
+                   .fault = {}});
+      }
+    } catch (const GraphError& error) {
+      report(error.what(), weights, visit);
+    }
+  }
+
+ private:
+  NodeId& copy(NodeId id) const { return copies_[static_cast<size_t>(id.index)]; }
+
+  /// Tells the weights that depend on the node which the error names.
+  template <class Visit>
+  void report(const std::string& error, std::span<const NodeId> weights,
+              const Visit& visit) const {
+    const auto prefix = [&](NodeId id) { return part_.describe(copy(id)) + ": "; };
+    const auto named =
+        std::ranges::find_if(nodes_, [&](NodeId id) { return error.starts_with(prefix(id)); });
+    std::vector<bool> broken(static_cast<size_t>(part_.size()), named == nodes_.end());
+    for (size_t i = 0; i < broken.size(); ++i) {
+      const auto is_broken = [&](NodeId id) -> bool { return broken[size_t(id.index)]; };
+      const Node& node = part_.nodes()[i];
+      if (std::ranges::any_of(node.operands, is_broken)) broken[i] = true;
+      if (named != nodes_.end() && copy(*named).index == static_cast<int32_t>(i))
+        broken[i] = true;
+    }
+    const bool known = named != nodes_.end();
+    const std::string text = known ? error.substr(prefix(*named).size()) : error;
+    for (NodeId id : weights) {
+      if (!broken[static_cast<size_t>(copy(id).index)]) continue;
+      const bool other = known && *named != id;
+      visit(id, {.fault = other ? graph_.describe(*named) + ": " + text : text});
+    }
+  }
+
+  const Graph& graph_;
+  std::span<const NodeId> nodes_;
+  std::vector<NodeId>& copies_;
+  Graph part_;
+};
+
+}  // namespace
+
+void visit_weights(const Graph& graph, Parameters& parameters, std::span<const NodeId> ids,
+                   const std::function<void(NodeId, const WeightView&)>& visit) {
+  std::vector<bool> wanted(static_cast<size_t>(graph.size()));
+  for (NodeId id : ids) wanted[static_cast<size_t>(id.index)] = true;
+  std::vector<NodeId> copies(wanted.size());
+  for (const std::vector<NodeId>& nodes : parts_of(graph, needed_for(graph, ids))) {
+    std::vector<NodeId> weights;
+    std::ranges::copy_if(nodes, std::back_inserter(weights), [&](NodeId id) -> bool {
+      return wanted[static_cast<size_t>(id.index)];
+    });
+    Part(graph, nodes, copies).run(parameters, weights, visit);
+  }
+}
+
+}  // namespace qtape

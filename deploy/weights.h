@@ -1,0 +1,30 @@
+// The weights of a graph as a tape in evaluation has them.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "qtape/engine/graph.h"
+#include "qtape/engine/parameters.h"
+
+namespace qtape {
+
+/// What a quantizer of weights takes and gives. Spans are valid within the call that shows
+/// them.
+struct WeightView {
+  std::span<const float> raw;
+  std::span<const float> values;
+  std::vector<QParams<double>> qparams;  ///< one per channel
+  std::string fault;                     ///< why there are no values; else empty
+};
+
+/// Calls `visit` with each of `ids`, f32 quantizers of what depends on no input, in any order.
+/// Takes time linear in the graph and in what it computes. Weights that have nothing in common
+/// fail by themselves; those that share operands with one that fails, but do not depend on it,
+/// are left out. `parameters` are read only.
+void visit_weights(const Graph& graph, Parameters& parameters, std::span<const NodeId> ids,
+                   const std::function<void(NodeId, const WeightView&)>& visit);
+
+}  // namespace qtape

@@ -1,0 +1,30 @@
+#include "qtape/engine/json_fields.h"
+
+namespace qtape {
+namespace {
+
+constexpr size_t most_shown = 60;
+
+}  // namespace
+
+std::string json_pointer_part(std::string_view key) {
+  std::string text;
+  for (char c : printable(key)) text += c == '~' ? "~0" : c == '/' ? "~1" : std::string(1, c);
+  return text;
+}
+
+std::string JsonPlace::path() const {
+  if (parent == nullptr) return "/";
+  const std::string before = parent->parent == nullptr ? "" : parent->path();
+  return parent->json.is_array() ? fmt::format("{}/{}", before, index)
+                                 : fmt::format("{}/{}", before, json_pointer_part(key));
+}
+
+std::string JsonPlace::shown() const {
+  if (json.is_object()) return "an object";
+  if (json.is_array()) return "an array";
+  const std::string text = json.dump(-1, ' ', true, Json::error_handler_t::replace);
+  return text.size() <= most_shown ? text : text.substr(0, most_shown) + "...";
+}
+
+}  // namespace qtape
