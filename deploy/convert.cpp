@@ -98,7 +98,7 @@ class Converter {
       return fmt::format("scale must be a normal f32 above 0 and below 2^111, got {}",
                          found[0].scale);
     }
-    return "";
+    return to_string(zero_point_fault(found[0].zero_point, grid_of(graph_, id).limits, 0));
   }
 
   std::string wrong_output(NodeId id) const {

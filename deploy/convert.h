@@ -22,7 +22,8 @@ struct ConvertOptions {
 ///
 /// Throws GraphError for a graph without quantizers, and one that lists every node that cannot
 /// be converted, with the reason: operations without integers, operands that are not quantized,
-/// scales that were never observed or come from each batch, weights and biases with NaN.
+/// scales that were never observed or come from each batch, zero points that are no codes,
+/// weights and biases with NaN.
 IntegerProgram convert(const Graph& graph, Parameters& parameters,
                        const ConvertOptions& options);
 inline IntegerProgram convert(const Graph& graph, Parameters& parameters, Profile profile) {

@@ -147,11 +147,16 @@ class Linter {
                  fmt::format("scale must be a positive normal f32, got {}", scale),
                  "calibrate it again");
     }
-    if (at_floor(scale, grid_of(graph_, id))) {
+    const Grid grid = grid_of(graph_, id);
+    const std::string wrong = to_string(zero_point_fault(found[0].zero_point, grid.limits, 0));
+    if (!wrong.empty()) {
+      return add(Severity::Error, id, wrong, "set it with set_qparams or calibrate");
+    }
+    if (at_floor(scale, grid)) {
       add(Severity::Warning, id,
           fmt::format(
               "scale {:.3g} is not above its floor {:.3g}: it saw next to nothing but 0", scale,
-              grid_of(graph_, id).floor),
+              grid.floor),
           "find out why, then calibrate it again");
     }
   }

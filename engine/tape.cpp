@@ -160,9 +160,7 @@ void Tape::report_faults() {
     for (NodeStatus& status : statuses_) status.fault = {};
     ran_forward_ = false;
     const NodeId id{static_cast<int32_t>(bound.node)};
-    fail<GraphError>("{}: {}", graph_.describe(id),
-                     fmt::format(fmt::runtime(first.text), fmt::arg("index", first.index),
-                                 fmt::arg("value", first.value)));
+    fail<GraphError>("{}: {}", graph_.describe(id), to_string(first));
   }
 }
 

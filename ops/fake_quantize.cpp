@@ -12,6 +12,12 @@
 namespace qtape {
 namespace {
 
+/// The settings of the running average; those of no other mode are read.
+EMA ema_of(const FakeQuantize& op) {
+  const auto* ema = std::get_if<EMA>(&op.scale_mode);
+  return ema == nullptr ? EMA{} : *ema;
+}
+
 bool keeps_operand(Ste ste) {
   return ste == Ste::Tanh || ste == Ste::HardTanh || ste == Ste::TanhRange;
 }
@@ -40,12 +46,12 @@ class Forward {
         quantizer_(op.grid(), layout_, run_of<T>(op, layout_), op.masked(), b),
         measurement_(layout_, quantizer_.loops(), b.scratch, b.threads),
         states_(op, layout_.channels(), b.operands.subspan(1)),
-        settle_(settle_loop<T>(states_.kind(), op.scheme, op.rounding)),
+        settle_(settle_loop<T>(states_.kind(), op.scheme, op.rounding,
+                               ema_of(op).weight ? Blend::Difference : Blend::Sum)),
+        ema_(ema_of(op)),
         copy_(view_forward(b)),
         status_(b.status),
-        threads_(b.threads) {
-    if (const auto* ema = std::get_if<EMA>(&op.scale_mode)) decay_ = ema->decay;
-  }
+        threads_(b.threads) {}
 
   void operator()(const Step& step) const {
     const bool quantize = step.mode.quantize && status_->enabled;
@@ -58,18 +64,22 @@ class Forward {
       use_states();
       return quantizer_.quantize_all();
     }
-    const T decay = decay_at(step);
-    if (layout_.runs_are_channels()) return settle_runs(step, observe, decay, quantize);
-    settle_all(observe, decay);
+    const AverageWeights<T> weights = weights_at(step);
+    if (layout_.runs_are_channels()) return settle_runs(step, observe, weights, quantize);
+    settle_all(observe, weights);
     finish(step, quantize);
   }
 
  private:
   /// In the warm-up step n of training weighs 1 / (n + 1): the plain mean of all steps.
-  T decay_at(const Step& step) const {
-    if (!step.mode.train || step.number >= step.warm_up) return static_cast<T>(decay_);
+  AverageWeights<T> weights_at(const Step& step) const {
+    if (!step.mode.train || step.number >= step.warm_up) {
+      const T decay = static_cast<T>(ema_.decay);
+      return {decay, ema_.weight ? static_cast<T>(*ema_.weight) : T(1) - decay};
+    }
     const auto n = static_cast<double>(step.number);
-    return static_cast<T>(n / (n + 1));
+    const T decay = static_cast<T>(n / (n + 1));
+    return {decay, ema_.weight ? static_cast<T>(1 / (n + 1)) : T(1) - decay};
   }
 
   bool all_observed() const {
@@ -90,11 +100,8 @@ class Forward {
                            "calibrate",
                            c, static_cast<double>(states_.first[c])});
       }
-      if (!states_.has_zero_point_in_codes(c)) {
-        return fail(step, {"zero point of channel {index} is {value}; it must be one of the "
-                           "codes",
-                           c, static_cast<double>(states_.second[c])});
-      }
+      const Fault fault = states_.fault(c);
+      if (fault.text != nullptr) return fail(step, fault);
     }
     use_states();
     quantizer_.quantize_all();
@@ -109,7 +116,7 @@ class Forward {
   /// Turns what was measured of `count` channels into their scales, and moves the states while
   /// observing. A channel in which nothing usable was seen keeps its state.
   void settle(int64_t first, int64_t count, const T* min, const T* max, bool observe,
-              T decay) const {
+              const AverageWeights<T>& weights) const {
     const QuantizerRecord<T>& record = quantizer_.record();
     const bool states = states_.first != nullptr;
     const Settling<T> settling{.grid = grid_,
@@ -120,31 +127,33 @@ class Forward {
                                .scale = record.scale + first,
                                .zero_point = record.zero_point + first,
                                .inverse = record.inverse + first,
-                               .decay = decay,
+                               .weights = weights,
                                .observe = observe};
     settle_(&settling, count);
   }
 
-  void settle_one(int64_t c, const Extremes<T>& seen, bool observe, T decay) const {
+  void settle_one(int64_t c, const Extremes<T>& seen, bool observe,
+                  const AverageWeights<T>& weights) const {
     const bool usable =
         !seen.range.empty() && (seen.non_finite == 0 || seen.range.max_abs() > T(0));
-    settle(c, 1, &seen.range.min, &seen.range.max, observe && usable, decay);
+    settle(c, 1, &seen.range.min, &seen.range.max, observe && usable, weights);
   }
 
-  void settle_all(bool observe, T decay) const {
+  void settle_all(bool observe, const AverageWeights<T>& weights) const {
     const auto seen = measurement_.measure(quantizer_.x());
     for (int64_t c = 0; c < layout_.channels(); ++c) {
-      settle_one(c, seen[static_cast<size_t>(c)], observe, decay);
+      settle_one(c, seen[static_cast<size_t>(c)], observe, weights);
       status_->non_finite += seen[static_cast<size_t>(c)].non_finite;
     }
   }
 
   /// One pass over memory: each run is quantized right after its channels were measured.
-  void settle_runs(const Step& step, bool observe, T decay, bool quantize) const {
+  void settle_runs(const Step& step, bool observe, const AverageWeights<T>& weights,
+                   bool quantize) const {
     int64_t non_finite = 0;
     const bool at_once = quantize && !status_->measure_noise;
     layout_.for_each_run(threads_, [&](int64_t, const Run& run) {
-      const int64_t bad = settle_run(run, observe, decay);
+      const int64_t bad = settle_run(run, observe, weights);
       if (bad > 0) std::atomic_ref(non_finite).fetch_add(bad);
       if (at_once) quantizer_.quantize(run);
     });
@@ -153,7 +162,7 @@ class Forward {
   }
 
   /// The number of elements that are not finite.
-  int64_t settle_run(const Run& run, bool observe, T decay) const {
+  int64_t settle_run(const Run& run, bool observe, const AverageWeights<T>& weights) const {
     constexpr size_t most = quantize_run / mask_lanes;
     std::array<T, most> min;
     std::array<T, most> max;
@@ -164,12 +173,12 @@ class Forward {
     int64_t bad = 0;
     for (int64_t k = 0; k < channels; ++k) bad += non_finite[static_cast<size_t>(k)];
     if (bad == 0) {
-      settle(run.channel, channels, min.data(), max.data(), observe, decay);
+      settle(run.channel, channels, min.data(), max.data(), observe, weights);
       return 0;
     }
     for (int64_t k = 0; k < channels; ++k) {
       const auto at = static_cast<size_t>(k);
-      settle_one(run.channel + k, {{min[at], max[at]}, non_finite[at]}, observe, decay);
+      settle_one(run.channel + k, {{min[at], max[at]}, non_finite[at]}, observe, weights);
     }
     return bad;
   }
@@ -190,7 +199,7 @@ class Forward {
   Measurement<S> measurement_;
   FakeQuantizeStates<T> states_;
   SettleLoop<T> settle_;
-  double decay_ = 0;
+  EMA ema_;
   Kernel copy_;  // empty in place
   NodeStatus* status_;
   int threads_;
@@ -235,7 +244,9 @@ class Backward {
   void surrogate(const Run& run) const {
     for (int64_t i = run.offset; i < run.offset + run.length; ++i) {
       const QParams<T> q = record_.at(layout_.channel_of(i));
-      put(i, Storage<S>::load(dy_[i]) * slope(Storage<S>::load(x_[i]), q));
+      const T x = Storage<S>::load(x_[i]);
+      // NaN is outside, whatever dy is.
+      put(i, std::isnan(x) ? T(0) : Storage<S>::load(dy_[i]) * slope(x, q));
     }
   }
 
@@ -296,6 +307,9 @@ TensorType FakeQuantize::infer(Inputs inputs) const {
   check_grid(bits, range, floor);
   if (const auto* ema = std::get_if<EMA>(&scale_mode)) {
     check(ema->decay >= 0 && ema->decay < 1, "decay must be in [0, 1), got {}", ema->decay);
+    check(!ema->weight || ema->decay + *ema->weight == 1,
+          "decay and weight must add up to 1, got {} and {}", ema->decay,
+          ema->weight.value_or(0));
     check(scheme == Scheme::Symmetric || ema->track == Track::Range,
           "scheme Affine needs EMA with track Range, got track Scale");
   }

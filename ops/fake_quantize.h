@@ -30,21 +30,29 @@ enum class Track : uint8_t {
 template <>
 inline constexpr auto enum_names<Track> = std::array<std::string_view, 2>{"Scale", "Range"};
 
-/// The scale is a running average in a state: s = decay s + (1 - decay) current, and the first
-/// observation itself while the state is 0. The same call uses the new scale. With Track::Range
-/// the averages are those of min and max, and scale and zero point follow from them.
+/// The scale is a running average in a state, and the first observation itself while the state
+/// is 0: s = decay s + (1 - decay) current, or with a `weight` s = s + weight (current - s), as
+/// PyTorch's moving averages have it. The two differ in bits, and 1 - 0.99 is not 0.01, so both
+/// numbers are given: EMA{.decay = 0.99, .weight = 0.01}. The same call uses the new scale, or
+/// the floor where that is larger. With Track::Range the averages are those of min and max, and
+/// scale and zero point follow from them.
 struct EMA {
   static constexpr std::string_view name = "EMA";
   double decay = 0.99;
   Track track = Track::Scale;
+  std::optional<double> weight = std::nullopt;
   static constexpr auto fields() {
     return std::tuple{field("decay", &EMA::decay, "weight of the old state, in [0, 1)"),
-                      field("track", &EMA::track, "Scale, or Range: min and max")};
+                      field("track", &EMA::track, "Scale, or Range: min and max"),
+                      field("weight", &EMA::weight,
+                            "weight of the current value in old + weight (current - old), 1 "
+                            "less decay; null: decay old + (1 - decay) current")};
   }
   bool operator==(const EMA&) const = default;
 };
 
 /// Scale and zero point are states that the op never writes: set by set_qparams or calibration.
+/// The scale in use is at least the floor.
 struct Fixed {
   static constexpr std::string_view name = "Fixed";
   static constexpr auto fields() { return std::tuple<>{}; }
@@ -62,13 +70,15 @@ struct FakeQuantize {
       "s = max((max - min) / (q_max - q_min), floor) over a range that contains 0, zp = q_min "
       "- round(min / s). Over finite x: PerBatch of this call; EMA of a running average in a "
       "State scale, or range [2, ...] with track Range; Fixed takes a State scale and, when "
-      "affine, a State zero_point. States have the shape of the granularity ([1], [channels] "
+      "affine, a State zero_point; s = max(scale, floor) of a State scale. States have the "
+      "shape of the granularity ([1], [channels] "
       "or x's with the axis divided) and are f64 for f64 x, else f32. Gradient by ste, s being "
       "the scale that forward used: Identity dy; ClippedIdentity dy inside the range, else 0 "
       "(PerBatch never clips a side that set the scale); Tanh dy (1 - tanh^2(x / s)); HardTanh "
       "dy max(0, 1 - |u|); TanhRange dy (1 - tanh^2(u)), u = x / (q_max s), or x over the end "
-      "of the range on its side when affine. NaN stays NaN, infinities go to their end, -0 "
-      "becomes +0. Saves one bit per element for ClippedIdentity, x for the last three, and "
+      "of the range on its side when affine; 0 where x is NaN for these three. NaN stays NaN, "
+      "infinities go to their end, -0 becomes +0. Saves one bit per element for "
+      "ClippedIdentity, x for the last three, and "
       "the scales. Disabled or in a mode that does not quantize: y = x, dx = dy.";
 
   int bits = 8;
@@ -104,7 +114,7 @@ struct FakeQuantize {
         field("floor", &F::floor, "smallest scale, a normal f32 above 0"),
         field("ste", &F::ste, "Identity, ClippedIdentity, Tanh, HardTanh or TanhRange"),
         field("mask", &F::mask, "inside judged by Code or by Value"),
-        field("scale_mode", &F::scale_mode, "PerBatch, EMA {decay, track} or Fixed")};
+        field("scale_mode", &F::scale_mode, "PerBatch, EMA {decay, track, weight} or Fixed")};
   }
   std::vector<Slot> slots() const;
   TensorType infer(Inputs inputs) const;

@@ -53,10 +53,14 @@ void FakeQuantize::store(const TensorType& x, std::span<const QParams<double>> q
     const auto states = states_at<T>(*this, x, values);
     for (int64_t c = 0; c < states.channels && states.first != nullptr; ++c) {
       const auto& given = qparams[static_cast<size_t>(c)];
-      const QParams<T> q{static_cast<T>(given.scale), static_cast<T>(given.zero_point)};
+      QParams<T> q{static_cast<T>(given.scale), static_cast<T>(given.zero_point)};
       if (!tracks_range()) {
         states.set(c, q);
-      } else if (scheme == Scheme::Affine) {
+        continue;
+      }
+      // From a narrower range than the floor's the zero point would not come back.
+      q.scale = at_least_floor(q.scale, grid());
+      if (scheme == Scheme::Affine) {
         const auto [q_min, q_max] = grid().limits;
         states.set_range(
             c, {value_of(static_cast<T>(q_min), q), value_of(static_cast<T>(q_max), q)});

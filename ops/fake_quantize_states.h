@@ -40,21 +40,19 @@ struct FakeQuantizeStates {
     first[c] = q.scale;
     if (second != nullptr) second[c] = q.zero_point;
   }
-  /// Scale and zero point of an observed channel.
+  /// Scale, at least the floor, and zero point of an observed channel.
   QParams<T> at(int64_t c) const {
     if (tracks_range) return qparams_of(range(c), grid);
-    return {first[c], second == nullptr ? T(0) : second[c]};
+    return {at_least_floor(first[c], grid), second == nullptr ? T(0) : second[c]};
   }
   /// A state that no observation can have left (0, or damaged in a file) was never observed.
   bool observed(int64_t c) const {
     return tracks_range ? is_usable_range(first[c], second[c]) : is_usable_scale(first[c]);
   }
-  bool has_zero_point_in_codes(int64_t c) const {
-    if (tracks_range || second == nullptr) return true;
-    const T zero_point = second[c];
-    return zero_point >= static_cast<T>(grid.limits.q_min) &&
-           zero_point <= static_cast<T>(grid.limits.q_max) &&
-           std::trunc(zero_point) == zero_point;
+  /// What is wrong with the zero point of a channel, where it is a state.
+  Fault fault(int64_t c) const {
+    if (tracks_range || second == nullptr) return {};
+    return zero_point_fault(second[c], grid.limits, c);
   }
 };
 

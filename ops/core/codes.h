@@ -46,21 +46,14 @@ class ScaleOperands {
         return {"scale of channel {index} is {value}; it must be a positive normal number", c,
                 static_cast<double>(q.scale)};
       }
-      if (!is_code(q.zero_point)) {
-        return {"zero point of channel {index} is {value}; it must be one of the codes", c,
-                static_cast<double>(q.zero_point)};
-      }
+      const Fault fault = zero_point_fault(q.zero_point, limits_, c);
+      if (fault.text != nullptr) return fault;
       record_.use(c, q);
     }
     return {};
   }
 
  private:
-  bool is_code(T v) const {
-    return v >= static_cast<T>(limits_.q_min) && v <= static_cast<T>(limits_.q_max) &&
-           std::trunc(v) == v;
-  }
-
   QuantizerRecord<T> record_;
   const T* scale_;
   const T* zero_point_;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -89,6 +90,9 @@ struct Fault {
   int64_t index = 0;
   double value = 0;
 };
+
+/// The text with its numbers; empty where there is no fault.
+std::string to_string(const Fault& fault);
 
 /// Run-time record of one node: the user's switches and what its kernels report.
 struct NodeStatus {

@@ -149,6 +149,13 @@ T clamp_code(T r, T q_min, T q_max) {
   return lifted > q_max ? q_max : lifted;
 }
 
+/// Whether `v` is one of the codes: an integer within the limits. NaN is none.
+template <class T>
+bool is_code(T v, CodeLimits limits) {
+  return v >= static_cast<T>(limits.q_min) && v <= static_cast<T>(limits.q_max) &&
+         std::trunc(v) == v;
+}
+
 /// What fixes codes and values apart from scale and zero point.
 struct Grid {
   CodeLimits limits = code_limits(8, CodeRange::Narrow);
@@ -190,18 +197,24 @@ struct ValueRange {
   bool operator==(const ValueRange&) const = default;
 };
 
+/// max(scale, floor) in T: the scale in use.
+template <class T>
+T at_least_floor(T scale, const Grid& grid) {
+  const T floor = static_cast<T>(grid.floor);
+  return scale > floor ? scale : floor;
+}
+
 /// Scale and zero point for data in `range`, in T.
 /// Symmetric: s = max(max|x| / denominator, floor).
 /// Affine, range widened to contain 0: s = max((max - min) / (q_max - q_min), floor),
-/// zp = q_min - round(min / s), within the codes.
+/// zp = q_min - round(min / s), within the codes. Where max - min overflows, s = max / (q_max -
+/// q_min) - min / (q_max - q_min).
 template <class T>
 QParams<T> qparams_of(const ValueRange<T>& range, const Grid& grid) {
   const auto [q_min, q_max] = grid.limits;
-  const T floor = static_cast<T>(grid.floor);
   if (grid.scheme == Scheme::Symmetric) {
     const T denominator = static_cast<T>(scale_denominator(grid.limits, grid.denominator));
-    const T scale = range.max_abs() / denominator;
-    return {scale > floor ? scale : floor, T(0)};
+    return {at_least_floor(range.max_abs() / denominator, grid), T(0)};
   }
   // Without branches: this is vectorised.
   const bool some = range.min <= range.max;
@@ -211,7 +224,7 @@ QParams<T> qparams_of(const ValueRange<T>& range, const Grid& grid) {
   const T whole = (max - min) / span;
   const T halves = max / span - min / span;
   const T fitting = whole <= std::numeric_limits<T>::max() ? whole : halves;
-  const T scale = fitting > floor ? fitting : floor;
+  const T scale = at_least_floor(fitting, grid);
   const T steps = round_near(min / scale, -span, T(0), grid.rounding);
   return {scale, clamp_code(static_cast<T>(q_min) - steps, static_cast<T>(q_min),
                             static_cast<T>(q_max))};

@@ -20,6 +20,15 @@ struct QuantizerOperand {
   bool trained = false;
 };
 
+/// What is wrong with the zero point of a channel: it must be one of the codes. Tapes,
+/// conversion and lint all ask here.
+template <class T>
+Fault zero_point_fault(T zero_point, CodeLimits limits, int64_t channel) {
+  if (is_code(zero_point, limits)) return {};
+  return {"zero point of channel {index} is {value}; it must be one of the codes", channel,
+          static_cast<double>(zero_point)};
+}
+
 /// Values of a quantizer's operands behind x, in slot order.
 using QuantizerValues = std::span<std::byte* const>;
 

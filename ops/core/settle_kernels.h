@@ -29,6 +29,19 @@ bool is_usable_range(T min, T max) {
   return (judged > T(0)) & (judged <= std::numeric_limits<T>::max());
 }
 
+/// What a running average gives the old state and the current value; they add up to 1.
+template <class T>
+struct AverageWeights {
+  T old = 0;  ///< 0: the current value alone
+  T current = 1;
+};
+
+/// How a running average is computed.
+enum class Blend : uint8_t {
+  Sum,        ///< w.old old + w.current current
+  Difference  ///< old + w.current (current - old)
+};
+
 /// Channels to settle. Pointers begin at the first of them.
 template <class T>
 struct Settling {
@@ -40,14 +53,15 @@ struct Settling {
   T* scale = nullptr;  ///< what is to be used
   T* zero_point = nullptr;
   T* inverse = nullptr;
-  T decay = 0;  ///< weight of the old state; a state never observed has none
+  AverageWeights<T> weights;  ///< a state never observed has none
   bool observe = false;
 };
 
-/// Settles n channels: new = decay old + (1 - decay) current, then scale and zero point.
+/// Settles n channels: states, then scale and zero point. A scale in use is at least the floor,
+/// whatever its state is.
 template <class T>
 using SettleLoop = void (*)(const Settling<T>*, int64_t n);
 template <class T>
-SettleLoop<T> settle_loop(StateKind kind, Scheme scheme, Rounding rounding);
+SettleLoop<T> settle_loop(StateKind kind, Scheme scheme, Rounding rounding, Blend blend);
 
 }  // namespace qtape

@@ -1,5 +1,6 @@
 // What cannot be converted, word for word.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <functional>
 #include <limits>
@@ -171,6 +172,18 @@ TEST_CASE("convert: numbers that are not there are refused") {
         "cannot convert 1 node: AddBias %8 'fc' (%5 f32[2, 3], %7 'fc.bias.quantized' f32[3]): "
         "bias 2 is NaN");
   const FakeQuantize fixed{.scale_mode = Fixed{}};
+  const FakeQuantize affine = fixed.with(&FakeQuantize::scheme, Scheme::Affine);
+  for (float zero_point :
+       {3.5f, 128.0f, -128.0f, not_a_number, std::numeric_limits<float>::infinity()}) {
+    CHECK(refusal([&](Net& n) { return n.layer(n.codes(affine)); },
+                  [&](const Graph&, Parameters& p) {
+                    p.at("a.zero_point").values<float>()[0] = zero_point;
+                  }) ==
+          fmt::format("cannot convert 1 node: FakeQuantize %3 'a.quantized' (%0 'x' f32[2, 3], "
+                      "%1 'a.scale' f32[1], %2 'a.zero_point' f32[1]): zero point of channel 0 "
+                      "is {}; it must be one of the codes",
+                      zero_point));
+  }
   CHECK(
       refusal([&](Net& n) { return n.layer(n.codes(), "fc", fixed); },
               [](const Graph&, Parameters& p) {

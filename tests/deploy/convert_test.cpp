@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <functional>
 #include <limits>
 
@@ -301,4 +302,26 @@ TEST_CASE(
       CHECK(hand.run(parameters, profile, x, reference) == expected);
     }
   }
+}
+
+TEST_CASE("convert: scales below the floor are the floor at every level") {
+  Net n;
+  const FakeQuantize fixed{.floor = 0x1p-6, .scale_mode = Fixed{}};
+  const NodeId a = n.quantized(n.x, fixed, "a");
+  const NodeId fc = n.layer(a, "fc", fixed.with(&FakeQuantize::axis, 0));
+  const NodeId y = n.quantized(fc, symmetric.with(&FakeQuantize::floor, 0x1p-4), "y");
+  n.graph.set_outputs({y});
+  Parameters parameters(n.graph, 3);
+  test::settle(n.graph, parameters, 3);
+  for (const char* state : {"a.scale", "fc.weight.scale", "y.scale"}) {
+    std::ranges::fill(parameters.at(state).values<float>(), 1e-15f);
+  }
+  CHECK(test::disagreement(n.graph, parameters, 9, test::Effort::All) == "");
+  const IntegerProgram program = convert(n.graph, parameters, Profile::Float);
+  const auto scales = [&](const char* label) {
+    return program[program.at(label)].value.scales;
+  };
+  CHECK(scales("a.quantized") == std::vector<double>{0x1p-6});
+  CHECK(scales("fc") == std::vector<double>(6, 0x1p-12));
+  CHECK(scales("y.quantized") == std::vector<double>{0x1p-4});
 }

@@ -2,6 +2,7 @@
 #include "qtape/deploy/lint.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <limits>
 
@@ -138,11 +139,35 @@ TEST_CASE("lint: scales") {
   CHECK(lint_text(Layer{.w_scale = 0}) ==
         "error: fc.weight.quantized: 3 of 3 scales were never set; train or calibrate first\n");
   CHECK(lint_text(Layer{.input = {.floor = 0.02, .scale_mode = Fixed{}}}) ==
-        "warning: fc.input.quantized: scale 0.013 is not above its floor 0.02: it saw next to "
+        "warning: fc.input.quantized: scale 0.02 is not above its floor 0.02: it saw next to "
         "nothing but 0; find out why, then calibrate it again\n");
   CHECK(lint_text(Layer{.weight = {.axis = 0, .floor = 0.1}}) ==
         "warning: fc.weight.quantized: all 3 channels have a scale at its floor of 0.1; lower "
         "the floor, or remove them\n");
+}
+
+TEST_CASE("lint: zero points that are no codes") {
+  for (float zero_point : {3.5f, 256.0f, -1.0f, nan_value}) {
+    Graph graph;
+    const NodeId x = graph.add(Input{.shape = {1, 2}}, {}, "x");
+    const FakeQuantize affine{
+        .range = CodeRange::Unsigned, .scheme = Scheme::Affine, .scale_mode = Fixed{}};
+    const NodeId y = add_quantizer(graph, x, affine, "y");
+    graph.set_outputs({y});
+    Parameters parameters(graph, 1);
+    set_qparams(graph, parameters, y, 0.1, 3);
+    CHECK(lint_text(graph, parameters) == "");
+    parameters.at("y.zero_point").values<float>()[0] = zero_point;
+    CHECK(lint_text(graph, parameters) ==
+          fmt::format("error: y.quantized: zero point of channel 0 is {}; it must be one of "
+                      "the codes; set it with set_qparams or calibrate\n",
+                      zero_point));
+  }
+}
+
+TEST_CASE("lint: scales below the floor are judged as the floor that is used") {
+  CHECK(lint_text(Layer{.x_scale = 1e-15, .w_scale = 1e-15, .y_scale = 1e-15}) ==
+        lint_text(Layer{.x_scale = 1e-12, .w_scale = 1e-12, .y_scale = 1e-12}));
 }
 
 TEST_CASE("lint: weights") {

@@ -87,6 +87,12 @@ TEST_CASE("fake_quantize: a constant, and a range as wide as the type, give usab
     CHECK(bench.qparams(0).zero_point >= -128);
     CHECK(bench.qparams(0).zero_point <= 127);
   }
+  // Where max - min overflows, each end is divided.
+  QuantizerBench<float, float> bench({.range = CodeRange::Unsigned, .scheme = Scheme::Affine},
+                                     {2});
+  bench.x = {-2e38f, 3e38f};
+  bench.forward(mode::qat);
+  CHECK(bench.qparams(0) == QParams<float>{3e38f / 255 + 2e38f / 255, 102});
 }
 
 TEST_CASE("fake_quantize: in the warm-up all steps weigh the same") {
@@ -231,6 +237,38 @@ TEST_CASE("fake_quantize: surrogate gradients equal their formulas at the scale 
   }
 }
 
+TEST_CASE("fake_quantize: NaN has no gradient under the surrogates, whatever dy is") {
+  for (Ste ste : {Ste::Tanh, Ste::HardTanh, Ste::TanhRange}) {
+    for (auto scheme : {Scheme::Symmetric, Scheme::Affine}) {
+      for (const ScaleMode& scale_mode : {ScaleMode{PerBatch{}}, ScaleMode{Fixed{}}}) {
+        const FakeQuantize op{.scheme = scheme, .ste = ste, .scale_mode = scale_mode};
+        QuantizerBench<float, float> bench(op, {4});
+        QuantizerBench<Half, float> half(op, {4});
+        bench.state = half.state = {0.5f};
+        bench.x = {not_a_number, 0.0f, -not_a_number, 1.0f};
+        bench.dy = {1.0f, 2.0f, infinity, 3.0f};
+        for (size_t i = 0; i < 4; ++i) {
+          half.x[i] = to_half(bench.x[i]);
+          half.dy[i] = to_half(bench.dy[i]);
+        }
+        bench.forward(mode::qat);
+        half.forward(mode::qat);
+        bench.backward();
+        half.backward();
+        for (size_t i : {size_t{0}, size_t{2}}) {
+          CHECK(bits_of(bench.dx[i]) == 0);
+          CHECK(bits_of(to_float(half.dx[i])) == 0);
+        }
+        CHECK(bench.dx[1] == 2.0f);
+        bench.dx = {7.0f, 0.0f, -7.0f, 0.0f};
+        bench.backward(true);
+        CHECK(bench.dx[0] == 7.0f);
+        CHECK(bench.dx[2] == -7.0f);
+      }
+    }
+  }
+}
+
 TEST_CASE("fake_quantize: gradients accumulate, and pass through where nothing was quantized") {
   for (Ste ste : {Ste::Identity, Ste::ClippedIdentity, Ste::HardTanh}) {
     QuantizerBench<float, float> bench(fixed({.bits = 2, .ste = ste}), {700});
@@ -286,6 +324,12 @@ TEST_CASE("fake_quantize: attributes and operands that cannot be are refused") {
         "decay must be in [0, 1), got 1");
   CHECK(error_of({.scale_mode = EMA{.decay = std::nan("")}}, {x, {DType::F32, {1}}}) ==
         "decay must be in [0, 1), got nan");
+  const TensorType scale{DType::F32, {1}};
+  CHECK(error_of({.scale_mode = EMA{.weight = 0.01}}, {x, scale}) == "no error");
+  CHECK(error_of({.scale_mode = EMA{.decay = 0.9, .weight = 0.01}}, {x, scale}) ==
+        "decay and weight must add up to 1, got 0.9 and 0.01");
+  CHECK(error_of({.scale_mode = EMA{.weight = std::nan("")}}, {x, scale}) ==
+        "decay and weight must add up to 1, got 0.99 and nan");
   CHECK(error_of({.axis = 1, .scale_mode = Fixed{}}, {x, {DType::F32, {4}}}) ==
         "scale must be f32[6], got f32[4]");
   CHECK(error_of({.axis = 1, .group_size = 4}, {x}) ==

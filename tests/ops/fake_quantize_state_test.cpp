@@ -1,0 +1,111 @@
+// FakeQuantize: running averages and scales in states, against their formulas.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "qtape/ops/fake_quantize.h"
+#include "qtape/tests/support/quantize_oracle.h"
+#include "qtape/tests/support/quantizer_bench.h"
+
+using namespace qtape;
+using test::QuantizerBench;
+using test::random_values;
+
+TEST_CASE("fake_quantize: the two forms of an average equal their formulas for 1,000 steps") {
+  const auto check = []<class T>(T, double decay, std::optional<double> weight) {
+    const FakeQuantize op{.scale_mode =
+                              EMA{.decay = decay, .track = Track::Range, .weight = weight}};
+    QuantizerBench<T, T> bench(op, {3});
+    volatile T low = 0, high = 0;
+    int different = 0;
+    const T old_weight = static_cast<T>(decay);
+    const T one_less = T(1) - old_weight;
+    const auto average = [&](T old, T current) {
+      // volatile: each operation rounds by itself.
+      if (weight) {
+        volatile T step = current - old;
+        step = static_cast<T>(*weight) * step;
+        return old + step;
+      }
+      volatile T kept = old_weight * old;
+      volatile T added = one_less * current;
+      return kept + added;
+    };
+    for (uint64_t n = 0; n < 1000; ++n) {
+      const auto u = random_values(2, n);
+      bench.x = {static_cast<T>(u[0]) - T(1.3), T(0), static_cast<T>(u[1]) + T(1.1)};
+      bench.forward_step({.mode = mode::qat, .number = n});
+      low = n == 0 ? bench.x[0] : average(low, bench.x[0]);
+      high = n == 0 ? bench.x[2] : average(high, bench.x[2]);
+      different += bench.state[0] == low && bench.state[1] == high ? 0 : 1;
+    }
+    return different;
+  };
+  for (auto [decay, weight] : {std::pair{0.99, 0.01}, std::pair{0.7, 0.3}}) {
+    CHECK(check(0.0f, decay, weight) == 0);
+    CHECK(check(0.0, decay, weight) == 0);
+    CHECK(check(0.0f, decay, std::nullopt) == 0);
+    CHECK(check(0.0, decay, std::nullopt) == 0);
+  }
+}
+
+TEST_CASE("fake_quantize: an average by difference stays finite where the difference is not") {
+  const FakeQuantize op{.scale_mode = EMA{.track = Track::Range, .weight = 0.01}};
+  QuantizerBench<float, float> bench(op, {2});
+  bench.state = {-3e38f, 3e38f};
+  bench.x = {3e38f, 3e38f};
+  bench.forward(mode::qat);
+  CHECK(bench.state == std::vector<float>{0.99f * -3e38f + 0.01f * 3e38f, 3e38f});
+  for (float y : bench.y) CHECK(std::isfinite(y));
+}
+
+TEST_CASE("fake_quantize: in the warm-up an average by difference weighs all steps the same") {
+  const FakeQuantize op{.bits = 2, .scale_mode = EMA{.weight = 0.01}};
+  QuantizerBench<float, float> bench(op, {1});
+  float expected = 0;
+  for (uint64_t n = 0; n < 4; ++n) {
+    const auto current = static_cast<float>(n + 1);
+    bench.x = {current};
+    bench.forward_step({.mode = mode::qat, .number = n, .warm_up = 3});
+    const float weight = n < 3 ? 1.0f / static_cast<float>(n + 1) : 0.01f;
+    expected = n == 0 ? current : expected + weight * (current - expected);
+    CHECK(bench.scales()[0] == expected);
+  }
+}
+
+TEST_CASE("fake_quantize: a scale in a state acts as the floor where it is below") {
+  const auto scale_in_use = [](const FakeQuantize& op, float state, Mode mode) {
+    QuantizerBench<float, float> bench(op, {2, 40});
+    std::ranges::fill(bench.state, state);
+    bench.x = random_values(80, 4);
+    bench.forward(mode);
+    const TensorType x{DType::F32, {2, 40}};
+    std::byte* values[] = {reinterpret_cast<std::byte*>(bench.state.data())};
+    CHECK(op.load(x, values)[0].scale ==
+          std::max(bench.state[0], static_cast<float>(op.floor)));
+    const QParams<float> q{bench.scales()[0], 0};
+    for (size_t i = 0; i < 40; ++i) CHECK(bench.y[i] == test::oracle_fake(bench.x[i], q, op));
+    return bench.scales()[0];
+  };
+  for (std::optional<int> axis : {std::optional<int>(), std::optional(0), std::optional(1)}) {
+    for (double floor : {1e-12, 0x1p-7}) {
+      const auto least = static_cast<float>(floor);
+      const FakeQuantize op{.axis = axis, .floor = floor, .scale_mode = Fixed{}};
+      CHECK(scale_in_use(op, 1e-15f, mode::eval) == least);
+      CHECK(scale_in_use(op, std::nextafter(least, 1.0f), mode::qat) > least);
+      // Nothing moves it here but its own weight: the state stays below the floor.
+      FakeQuantize average = op;
+      average.scale_mode = EMA{.decay = 1 - 0x1p-40};
+      CHECK(scale_in_use(average, 1e-15f, mode::eval) == least);
+      CHECK(scale_in_use(average, 1e-15f, mode::qat) == least);
+    }
+  }
+  QuantizerBench<double, double> wide({.floor = 1e-12, .scale_mode = Fixed{}}, {1});
+  wide.state = {1e-15};
+  wide.x = {1.0};
+  wide.forward(mode::eval);
+  CHECK(wide.scales()[0] == 1e-12);
+}
