@@ -76,7 +76,7 @@ class Inserter {
           columns ? along_columns(*options_.weight, weight.type.shape) : *options_.weight;
       operands[1] = quantized(node.operands[1], columns, op, weight.label);
     }
-    if (options_.input && !is_quantizer(graph_[node.operands[0]].op)) {
+    if (options_.input && !quantizer_behind(graph_, node.operands[0])) {
       operands[0] = quantized(node.operands[0], false, *options_.input, stem + ".input");
     }
   }
@@ -90,8 +90,9 @@ class Inserter {
     const NodeId w = product.operands[1];
     const int axis = std::get<MatMul>(product.op).transpose_b ? 0 : 1;
     if (!sums_have_grid(result_, x, w, axis)) return;
-    operands[1] = result_.add(FakeQuantizeBias{}, {operands[1], x, w},
-                              free_label(bias.label) + ".quantized");
+    operands[1] =
+        result_.add(FakeQuantizeBias{}, {operands[1], *quantizer_behind(result_, x), w},
+                    free_label(bias.label) + ".quantized");
   }
 
   /// `label`, with a number where a quantizer of this name exists.

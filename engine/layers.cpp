@@ -25,7 +25,8 @@ NodeId linear(Graph& graph, NodeId x, const LinearOptions& options) {
   NodeId bias = graph.add(Parameter{.dtype = type.dtype, .shape = {options.out}}, {},
                           options.label + ".bias");
   if (options.bias_on_grid && sums_have_grid(graph, x, w, 0)) {
-    bias = graph.add(FakeQuantizeBias{}, {bias, x, w}, options.label + ".bias.quantized");
+    bias = graph.add(FakeQuantizeBias{}, {bias, *quantizer_behind(graph, x), w},
+                     options.label + ".bias.quantized");
   }
   return graph.add(AddBias{}, {product, bias}, options.label);
 }

@@ -17,7 +17,8 @@ struct LinearOptions {
   std::optional<Op> input_quantizer = std::nullopt;   ///< of x
   bool bias = true;
   /// Round the bias to the grid of the sums that it is added to, where they have one: see
-  /// `sums_have_grid`. A quantizer that is x itself counts as well.
+  /// `sums_have_grid`. A quantizer that x itself is or shows (`quantizer_behind`) counts as
+  /// well.
   bool bias_on_grid = true;
   std::string label = "linear";
   Initializer weight_initializer = init::KaimingNormal{};

@@ -11,14 +11,6 @@
 namespace qtape {
 namespace {
 
-template <class T>
-constexpr bool is_view = std::is_same_v<T, Reshape> || std::is_same_v<T, Flatten> ||
-                         std::is_same_v<T, StopGradient> || std::is_same_v<T, Dropout>;
-
-bool is_view_op(const Op& op) {
-  return std::visit([](const auto& each) { return is_view<std::decay_t<decltype(each)>>; }, op);
-}
-
 bool is_leaf(const Op& op) { return is_persistent(op) || std::holds_alternative<Constant>(op); }
 
 constexpr int most_weight_bits = 8;
@@ -42,7 +34,9 @@ class Lowerer {
       };
       constant_[at(id_)] =
           !std::holds_alternative<Input>(node.op) && std::ranges::all_of(node.operands, known);
-      form() = std::visit([&](const auto& op) { return lowered(op); }, node.op);
+      form() = is_view(node.op)
+                   ? view()
+                   : std::visit([&](const auto& op) { return lowered(op); }, node.op);
     }
     return std::move(result_);
   }
@@ -78,8 +72,6 @@ class Lowerer {
   IntegerForm lowered(const T& op) {
     if constexpr (Quantizer<T>) {
       return quantizer();
-    } else if constexpr (is_view<T>) {
-      return view();
     } else {
       if (constant_[at(id_)]) return {};
       return other(op);
@@ -263,7 +255,7 @@ NodeId bias_leaf(const Graph& graph, NodeId id) {
 }
 
 NodeId behind_views(const Graph& graph, NodeId id) {
-  while (is_view_op(graph[id].op)) id = graph[id].operands[0];
+  while (is_view(graph[id].op)) id = graph[id].operands[0];
   return id;
 }
 

@@ -21,8 +21,7 @@ enum class IntegerKind : uint8_t {
   Blend  ///< Add or Concat: integers once a quantizer gives them a grid
 };
 
-/// The integers of one node. Views (Reshape, Flatten, StopGradient, Dropout) share those of
-/// their operand, in the same order.
+/// The integers of one node. Views (`is_view`) share those of their operand, in the same order.
 struct IntegerForm {
   IntegerKind kind = IntegerKind::Float;
   /// The node whose integers they are. Codes: a quantizer, Relu, Slice or Max; Sums: MatMul,

@@ -81,7 +81,7 @@ void check_qparams(const Graph& graph, NodeId id, std::span<const QParams<double
       fail<GraphError>("{}: scale {} is too large: {} steps of {} are no {}",
                        graph.describe(id), c, span, scale, to_string_view(dtype));
     }
-    if (!(zero_point >= low && zero_point <= high && std::trunc(zero_point) == zero_point)) {
+    if (!is_code(zero_point, {low, high})) {
       fail<GraphError>("{}: zero point {} must be an integer in {}..{}, got {}",
                        graph.describe(id), c, low, high, zero_point);
     }
@@ -89,6 +89,21 @@ void check_qparams(const Graph& graph, NodeId id, std::span<const QParams<double
 }
 
 }  // namespace
+
+bool is_view(const Op& op) {
+  return std::holds_alternative<Reshape>(op) || std::holds_alternative<Flatten>(op) ||
+         std::holds_alternative<StopGradient>(op) || std::holds_alternative<Dropout>(op);
+}
+
+bool keeps_codes(const Op& op) {
+  return std::holds_alternative<Slice>(op) || std::holds_alternative<Max>(op) ||
+         std::holds_alternative<Relu>(op);
+}
+
+std::optional<NodeId> quantizer_behind(const Graph& graph, NodeId id) {
+  while (is_view(graph[id].op) || keeps_codes(graph[id].op)) id = graph[id].operands[0];
+  return is_quantizer(graph[id].op) ? std::optional(id) : std::nullopt;
+}
 
 bool is_quantizer(const Op& op) {
   return std::visit(
@@ -139,7 +154,8 @@ NodeId add_quantizer(Graph& graph, NodeId x, const Op& quantizer, const std::str
 }
 
 bool sums_have_grid(const Graph& graph, NodeId x, NodeId w, int axis) {
-  if (!is_quantizer(graph[x].op) || channel_map(graph, x).channels != 1) return false;
+  const std::optional<NodeId> quantizer = quantizer_behind(graph, x);
+  if (!quantizer || channel_map(graph, *quantizer).channels != 1) return false;
   const Shape& shape = graph[w].type.shape;
   if (!is_quantizer(graph[w].op) || shape.rank() != 2) return false;
   const Granularity granularity =

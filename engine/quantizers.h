@@ -2,6 +2,7 @@
 // read.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,9 +27,18 @@ ChannelMap channel_map(const Graph& graph, NodeId id);
 /// GraphError.
 NodeId add_quantizer(Graph& graph, NodeId x, const Op& quantizer, const std::string& label);
 
+/// Whether `op` shows the values of its operand under another shape, or as they are: Reshape,
+/// Flatten, StopGradient and, but for its scaling in training, Dropout.
+bool is_view(const Op& op);
+/// Whether `op` gives some codes of its operand, on the same grid: Slice, Max and Relu.
+bool keeps_codes(const Op& op);
+/// The quantizer on whose codes the values of `id` lie: `id` itself, or what views and ops that
+/// keep codes lead back to.
+std::optional<NodeId> quantizer_behind(const Graph& graph, NodeId id);
+
 /// Whether the sums of x times the matrix w lie on one grid per output channel, which are the
-/// indices of `axis` of w: x is a quantizer with one scale, and w one with one scale or one for
-/// each output channel.
+/// indices of `axis` of w: the quantizer behind x has one scale, and w is one with one scale or
+/// one for each output channel.
 bool sums_have_grid(const Graph& graph, NodeId x, NodeId w, int axis);
 
 /// Sets the scales, and where the quantizer is affine the zero points, of the node `id`: one
@@ -44,8 +54,8 @@ void set_qparams(const Graph& graph, Parameters& parameters, NodeId id, double s
                  double zero_point = 0);
 /// Scales as a tensor of their shape, symmetric quantizers only.
 void set_qparams(const Graph& graph, Parameters& parameters, NodeId id, const Tensor& scales);
-/// What the states stand for, one per channel; scale 0 where nothing was observed or set yet,
-/// and empty for quantizers without states.
+/// What the states stand for, one per channel, scales being at least the floor; scale 0 where
+/// nothing was observed or set yet, and empty for quantizers without states.
 std::vector<QParams<double>> qparams(const Graph& graph, const Parameters& parameters,
                                      NodeId id);
 /// Makes the states of the node `id` fit data in `ranges`, one per channel. Throws GraphError,

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "qtape/engine/insert_quantizers.h"
+#include "qtape/engine/lowering.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/engine/tape.h"
 
@@ -103,4 +104,56 @@ TEST_CASE("layers: inserted quantizers round a bias as linear does") {
   CHECK(count(plain, {.input = input}) == 0);
   CHECK(count(plain, {.weight = weight, .input = input, .bias_on_grid = false}) == 0);
   CHECK(count(plain, {.weight = weight.with(&FakeQuantize::axis, 1), .input = input}) == 0);
+}
+
+TEST_CASE("layers: a bias takes the grid of the quantizer that its layer's input shows") {
+  using Chain = std::vector<Op>;
+  const Slice slice{.axis = 1, .begin = 1};
+  const Reshape fold{.shape = {-1, 3, 2}};
+  const auto made = [](const Chain& chain, const FakeQuantize& input) {
+    Graph graph;
+    NodeId x = graph.add(Input{.shape = {2, 6}}, {}, "x");
+    const NodeId quantizer = add_quantizer(graph, x, input, "before");
+    x = quantizer;
+    for (const Op& op : chain) x = graph.add(op, {x});
+    const NodeId y = linear(graph, x, {.out = 4, .weight_quantizer = FakeQuantize{.axis = 0}});
+    graph.set_outputs({y});
+    const Lowering lowering = lower(graph);
+    const std::string& reason = lowering.reasons[static_cast<size_t>(y.index)];
+    const bool integer = lowering[y].kind == IntegerKind::Sums;
+    const auto bias = graph.find("linear.bias.quantized");
+    // Where sums are integers the bias is on their grid, and conversion takes the same one.
+    CHECK(integer == bias.has_value());
+    CHECK(reason == "");
+    if (bias) CHECK(graph[*bias].operands[1] == quantizer);
+    return bias.has_value();
+  };
+  const FakeQuantize four{.bits = 4};
+  for (const Chain& chain :
+       {Chain{slice}, Chain{fold}, Chain{Flatten{}}, Chain{StopGradient{}},
+        Chain{Dropout{.rate = 0.5}}, Chain{Relu{}}, Chain{fold, Max{.axes = {1}}},
+        Chain{slice, Relu{}, Dropout{.rate = 0.1}, slice}}) {
+    CHECK(made(chain, four));
+  }
+  for (const Chain& chain :
+       {Chain{Clamp{.low = -1, .high = 1}}, Chain{slice, Tanh{}},
+        Chain{Clamp{.low = -1, .high = 1}, Relu{}}, Chain{fold, Mean{.axes = {1}}}}) {
+    CHECK(!made(chain, four));
+  }
+  CHECK(!made(Chain{slice}, four.with(&FakeQuantize::axis, 1)));
+}
+
+TEST_CASE("layers: inserted quantizers leave what shows a quantizer alone, and use its grid") {
+  Graph plain;
+  const NodeId x = plain.add(Input{.shape = {2, 6}}, {}, "x");
+  const NodeId codes = add_quantizer(plain, x, FakeQuantize{}, "before");
+  const NodeId part = plain.add(Slice{.axis = 1, .end = 4}, {codes});
+  plain.set_outputs({linear(plain, part, {.out = 3, .label = "fc"})});
+  const Graph made =
+      insert_quantizers(plain, {.weight = FakeQuantize{.axis = 0}, .input = FakeQuantize{}});
+  CHECK(!made.find("fc.input.quantized"));
+  const Node& bias = made[made.at("fc.bias.quantized")];
+  CHECK(made.name(bias.operands[1]) == "before.quantized");
+  CHECK(made.name(bias.operands[2]) == "fc.weight.quantized");
+  CHECK(lower(made)[made.outputs()[0]].kind == IntegerKind::Sums);
 }

@@ -191,6 +191,10 @@ TEST_CASE("train_mlp: what each model quantizes") {
   CHECK(low("fc2.branch.quantized") == -8);
   CHECK(low("fc2.skip.quantized") == 0);
   CHECK(low("fc3.skip.quantized") == -8);
+  const Graph parts = make_network(small_settings(Architecture::Concat), data.train).graph;
+  for (const char* bias : {"fc1.upper.bias.quantized", "fc1.lower.bias.quantized"}) {
+    CHECK(parts.name(parts[parts.at(bias)].operands[1]) == "fc1.input.quantized");
+  }
   Settings plain = small_settings(Architecture::Concat);
   plain.weight_bits = plain.activation_bits = 0;
   plain.layers = {25};
