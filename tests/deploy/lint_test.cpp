@@ -162,7 +162,7 @@ TEST_CASE("lint: scales") {
   CHECK(lint_text(Layer{.w_scale = 0}) ==
         "error: fc.weight.quantized: 3 of 3 scales were never set; train or calibrate first\n");
   CHECK(lint_text(Layer{.input = {.floor = 0.02, .scale_mode = Fixed{}}}) ==
-        "warning: fc.input.quantized: scale 0.013 is not above its floor 0.02: it saw next to "
+        "warning: fc.input.quantized: scale 0.02 is not above its floor 0.02: it saw next to "
         "nothing but 0; find out why, then calibrate it again\n");
   CHECK(lint_text(Layer{.weight = {.axis = 0, .floor = 0.1}}) ==
         "warning: fc.weight.quantized: all 3 channels have a scale at its floor of 0.1; lower "

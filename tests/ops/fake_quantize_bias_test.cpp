@@ -108,7 +108,9 @@ const FakeQuantize fixed_each{.axis = 0, .scale_mode = Fixed{}};
 
 template <class T>
 std::vector<T> rounded(const std::vector<double>& biases, double s_x, double s_w) {
-  Bench<T> bench(fixed, fixed, static_cast<int64_t>(biases.size()));
+  const FakeQuantize fine =
+      fixed.with(&FakeQuantize::floor, double{std::numeric_limits<float>::min()});
+  Bench<T> bench(fine, fine, static_cast<int64_t>(biases.size()));
   set_qparams(bench.graph, bench.parameters, bench.x_source, s_x);
   set_qparams(bench.graph, bench.parameters, bench.w_source, s_w);
   bench.set_bias(biases);
