@@ -4,8 +4,8 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <vector>
 
@@ -57,7 +57,8 @@ RequantizeCodes grid(uint64_t seed) {
   constexpr int32_t most = std::numeric_limits<Code>::max();
   const Random random(seed, 3);
   const auto any = [&](uint64_t i, int32_t low, int32_t high) {
-    return low + static_cast<int32_t>(random.below(i, static_cast<uint64_t>(high - low + 1)));
+    const auto count = static_cast<uint64_t>(int64_t{high} - low + 1);
+    return low + static_cast<int32_t>(random.below(i, count));
   };
   const int32_t zero_point = seed % 4 == 0 ? least : seed % 4 == 1 ? most : any(0, least, most);
   const int32_t low = seed % 3 == 0 ? least : any(1, least, most);
@@ -184,7 +185,7 @@ TEST_CASE("requantize_kernels: sums become values by one conversion and one prod
   int64_t wrong = 0;
   for (size_t i = 0; i < acc.size(); ++i) {
     const float expected = static_cast<float>(acc[i] + 12345) * wanted[i % n].sum_scale;
-    wrong += std::memcmp(&expected, &y[i], sizeof(float)) == 0 ? 0 : 1;
+    wrong += std::bit_cast<uint32_t>(expected) == std::bit_cast<uint32_t>(y[i]) ? 0 : 1;
   }
   CHECK(wrong == 0);
 }
