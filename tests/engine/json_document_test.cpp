@@ -91,7 +91,7 @@ TEST_CASE("json document: keys and values of messages are short and printable") 
   CHECK(model_error(R"({"a\u001b[2J\nb":1})") ==
         "/nodes/0/a\\u001b[2J\\nb: unknown key; expected one of label, op, operands");
   const std::string x(100, 'x');
-  const std::string shown = std::string(80, 'x') + "...";
+  const std::string shown = fmt::format("{}...", x.substr(0, 80));
   CHECK(model_error(fmt::format("{{\"{}\":1}}", x)) ==
         "/nodes/0/" + shown + ": unknown key; expected one of label, op, operands");
   CHECK(model_error(fmt::format("{{\"op\":\"{}\"}}", x))

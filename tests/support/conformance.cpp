@@ -51,8 +51,8 @@ std::string to_text(const ConformanceCase& each) {
 }
 
 ConformanceFile read_conformance(std::string_view text) {
-  const Json json = parse_file(text);
-  const JsonPlace root{json, ""};
+  const Json json = parse_document(text);
+  const JsonPlace root{json};
   check_keys(root, {"format", "version", "about", "program", "values"});
   root.member("format").expect(root.member("format").json == kind, std::string(kind));
   root.member("version").expect(root.member("version").json == version, "1");
