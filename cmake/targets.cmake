@@ -43,13 +43,19 @@ function(qtape_program name)
   target_link_libraries(${name} PRIVATE qtape_program_options qtape::qtape ${ARG_LINK})
 endfunction()
 
-# What most sources of the rooms above ops, of programs and of tests include. The headers are
-# parsed once per set of compile options; CMAKE_DISABLE_PRECOMPILE_HEADERS switches that off, as
-# the developers' presets do, so that every source still names what it uses.
+# qtape_precompile(<target> HEADERS ...): what most sources of a target include is parsed once.
+# qtape_precompile(<target> FROM <owner>): the same for a target with the options of another one
+# that it is built after anyway. CMAKE_DISABLE_PRECOMPILE_HEADERS switches all of that off, as the
+# developers' presets do, so that every source still names what it uses.
 function(qtape_precompile target)
-  target_precompile_headers(${target} PRIVATE
-    <algorithm> <cmath> <functional> <map> <memory> <optional> <span> <string> <vector>
-    <fmt/format.h> ${ARGN})
+  cmake_parse_arguments(ARG "" "FROM" "HEADERS" ${ARGN})
+  if(ARG_FROM)
+    target_precompile_headers(${target} REUSE_FROM ${ARG_FROM})
+  else()
+    target_precompile_headers(${target} PRIVATE
+      <algorithm> <cmath> <functional> <map> <memory> <optional> <span> <string> <vector>
+      <fmt/format.h> ${ARG_HEADERS})
+  endif()
   # Lets ccache see through a precompiled header.
   target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
 endfunction()
