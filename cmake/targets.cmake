@@ -13,6 +13,7 @@ target_compile_options(qtape_options INTERFACE
   -ffp-contract=off -fno-math-errno -fno-trapping-math
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-missing-field-initializers
   $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow>  # false alarms inside fmt 9
+  $<$<CXX_COMPILER_ID:Clang>:-Wno-pass-failed>  # a loop that may be vectorised need not be
   $<$<BOOL:${QTAPE_WARNINGS_AS_ERRORS}>:-Werror>)
 
 # What programs and tests add: their time goes to the library, so fast compilation is worth more.

@@ -3,6 +3,8 @@
 # README without a warning: install_test.sh SOURCE_FOLDER BUILD_FOLDER
 set -euo pipefail
 source=$1 build=$2
+CXX=$(sed -n 's/^CMAKE_CXX_COMPILER:[A-Z]*=//p' "$build/CMakeCache.txt")
+export CXX
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/user"
