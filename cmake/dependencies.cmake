@@ -18,7 +18,8 @@ endif()
 
 find_program(QTAPE_CCACHE ccache)
 if(QTAPE_CCACHE AND PROJECT_IS_TOP_LEVEL)
-  # What ccache asks for where headers are precompiled.
-  set(CMAKE_CXX_COMPILER_LAUNCHER
-    ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${QTAPE_CCACHE})
+  # Dependencies as the compiler tells them, so that nothing is preprocessed twice; and what
+  # ccache asks for where headers are precompiled.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
+    CCACHE_DEPEND=1 CCACHE_SLOPPINESS=pch_defines,time_macros ${QTAPE_CCACHE})
 endif()
