@@ -16,6 +16,8 @@ if(QTAPE_BUILD_BENCHMARKS)
   find_package(benchmark REQUIRED)
 endif()
 
+# Where it is installed: it serves those who build the same sources again, and a first build takes
+# longer with it.
 find_program(QTAPE_CCACHE ccache)
 if(QTAPE_CCACHE AND PROJECT_IS_TOP_LEVEL)
   # Dependencies as the compiler tells them, so that nothing is preprocessed twice; and what
