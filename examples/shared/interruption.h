@@ -2,6 +2,8 @@
 #pragma once
 
 #include <csignal>
+#include <cstddef>
+#include <vector>
 
 #include "qtape/ops/core/error.h"
 
@@ -18,7 +20,11 @@ class Interrupted : public Error {
 };
 
 /// While it lives, SIGINT and SIGTERM are only kept; a second one of the same kind ends the
-/// program at once. Signals that were ignored before, as under nohup, stay so. One at a time.
+/// program at once. Signals that were ignored before, as under nohup, stay so. One at a time,
+/// in the main thread, which is the one that the system interrupts.
+///
+/// Handlers have a stack of their own: oneDNN's AVX-512 products use the stack pointer as a
+/// register like any other, and a handler's frame would land among their data.
 class Interruption {
  public:
   Interruption();
@@ -30,6 +36,8 @@ class Interruption {
   int signal() const;
 
  private:
+  std::vector<std::byte> stack_;
+  stack_t stack_before_{};
   struct sigaction interrupt_ {};
   struct sigaction terminate_ {};
 };

@@ -13,7 +13,7 @@ namespace elementwise {
 /// dx (+)= dy * slope; `v` is the kept operand or output, or dy itself when nothing is kept.
 template <class Op, class T, bool accumulate>
 auto slope_loop() {
-  return simd::best<const Op*, const T*, const T*, T*, int64_t>(
+  return simd::best_for<T, const Op*, const T*, const T*, T*, int64_t>(
       [](const Op* op, const T* v, const T* dy, T* dx, int64_t n) {
         const Op f = *op;
         QTAPE_INDEPENDENT
@@ -33,7 +33,7 @@ inline TensorType infer(Inputs inputs) {
 template <class Op>
 Kernel forward(const Op& op, const Binding& b) {
   return dispatch_compute(b.output.dtype, [&]<class T>() -> Kernel {
-    const auto loop = simd::best<const Op*, const T*, T*, int64_t>(
+    const auto loop = simd::best_for<T, const Op*, const T*, T*, int64_t>(
         [](const Op* function, const T* x, T* y, int64_t n) {
           const Op f = *function;
           QTAPE_INDEPENDENT

@@ -174,7 +174,7 @@ inline void learn_columns(const S* x, const S* dy, S* dx, int64_t n, const Quant
 template <class S, class Rule, bool columns, Target target>
 auto learned_loop() {
   using T = typename Storage<S>::Compute;
-  return simd::best<const S*, const S*, S*, int64_t, const QuantizeRun<T>*, T*, T*>(
+  return simd::best_for<S, const S*, const S*, S*, int64_t, const QuantizeRun<T>*, T*, T*>(
       [](const S* x, const S* dy, S* dx, int64_t n, const QuantizeRun<T>* run, T* first,
          T* second) {
         const QuantizeRun<T> r = *run;

@@ -190,7 +190,7 @@ template <class V>
 auto quantize_loop() {
   using S = typename V::Element;
   using T = typename V::T;
-  return simd::best<const S*, S*, uint64_t*, int64_t, const QuantizeRun<T>*>(
+  return simd::best_for<S, const S*, S*, uint64_t*, int64_t, const QuantizeRun<T>*>(
       [](const S* x, S* y, uint64_t* mask, int64_t n, const QuantizeRun<T>* run) {
         const QuantizeRun<T> r = *run;
         quantize<V>(x, y, mask, n, r);
@@ -290,7 +290,7 @@ template <class S>
 auto measure_loop() {
   using T = typename Storage<S>::Compute;
   using Word = typename Key<S>::Word;
-  return simd::best<const S*, int64_t, int64_t, T*, T*, int64_t*>(
+  return simd::best_for<S, const S*, int64_t, int64_t, T*, T*, int64_t*>(
       [](const S* x, int64_t n, int64_t segment, T* min, T* max, int64_t* non_finite) {
         for (int64_t begin = 0; begin < n; begin += segment) {
           const int64_t end = std::min(n, begin + segment);
@@ -316,7 +316,7 @@ template <class S>
 auto measure_columns_loop() {
   using T = typename Storage<S>::Compute;
   using Word = typename Key<S>::Word;
-  return simd::best<const S*, int64_t, T*, T*, int64_t*>(
+  return simd::best_for<S, const S*, int64_t, T*, T*, int64_t*>(
       [](const S* x, int64_t n, T* min, T* max, int64_t* non_finite) {
         QTAPE_INDEPENDENT
         for (int64_t i = 0; i < n; ++i) {
@@ -347,7 +347,7 @@ inline void select_row(const S* dy, S* dx, const uint32_t* bits, int k, int coun
 
 template <class S, bool accumulate>
 auto select_version() {
-  return simd::best<const S*, S*, const uint64_t*, int64_t>(
+  return simd::best_for<S, const S*, S*, const uint64_t*, int64_t>(
       [](const S* dy, S* dx, const uint64_t* mask, int64_t n) {
         for (int64_t i = 0; i < n; i += block, mask += mask_block_words) {
           alignas(64) uint32_t bits[lanes];

@@ -31,9 +31,10 @@ using MapLoop = void (*)(const F*, const T*, const T*, const T*, T*, const WalkA
 /// out[r, c] (+)= f(x[r, c], a[r, c], b[r, c]); out is dense like x and may be x or a.
 template <class F, class T, bool accumulate, bool a_steps, bool b_steps>
 MapLoop<F, T> map_loop() {
-  return simd::best<const F*, const T*, const T*, const T*, T*, const WalkAxis*, int64_t,
-                    int64_t>([](const F* function, const T* x, const T* a, const T* b, T* out,
-                                const WalkAxis* row, int64_t rows, int64_t columns) {
+  return simd::best_for<T, const F*, const T*, const T*, const T*, T*, const WalkAxis*, int64_t,
+                        int64_t>([](const F* function, const T* x, const T* a, const T* b,
+                                    T* out, const WalkAxis* row, int64_t rows,
+                                    int64_t columns) {
     const F f = *function;
     for (int64_t r = 0; r < rows; ++r) {
       const T* xr = x + r * row->x;
@@ -70,47 +71,47 @@ using SumLoop = void (*)(const F*, const T*, const T*, const T*, double*, const 
 /// sums[c] += f(x[r, c], a[c], b[r, c]), rows in order.
 template <class F, class T, bool b_steps>
 SumLoop<F, T> sum_rows_loop() {
-  return simd::best<const F*, const T*, const T*, const T*, double*, const WalkAxis*, int64_t>(
-      [](const F* function, const T* x, const T* a, const T* b, double* sums,
-         const WalkAxis* row, int64_t columns) {
-        const F f = *function;
-        for (int64_t r = 0; r < row->extent; ++r) {
-          const T* xr = x + r * row->x;
-          const T* br = b + r * row->b;
-          const double b0 = *br;
-          QTAPE_INDEPENDENT
-          for (int64_t c = 0; c < columns; ++c) {
-            sums[c] += f(double{xr[c]}, double{a[c]}, b_steps ? double{br[c]} : b0);
-          }
-        }
-      });
+  return simd::best_for<T, const F*, const T*, const T*, const T*, double*, const WalkAxis*,
+                        int64_t>([](const F* function, const T* x, const T* a, const T* b,
+                                    double* sums, const WalkAxis* row, int64_t columns) {
+    const F f = *function;
+    for (int64_t r = 0; r < row->extent; ++r) {
+      const T* xr = x + r * row->x;
+      const T* br = b + r * row->b;
+      const double b0 = *br;
+      QTAPE_INDEPENDENT
+      for (int64_t c = 0; c < columns; ++c) {
+        sums[c] += f(double{xr[c]}, double{a[c]}, b_steps ? double{br[c]} : b0);
+      }
+    }
+  });
 }
 
 /// sums[c % sum_lanes] += f(x[r, c], a[0], b[r, c]), rows and columns in order.
 template <class F, class T>
 SumLoop<F, T> sum_lanes_loop() {
-  return simd::best<const F*, const T*, const T*, const T*, double*, const WalkAxis*, int64_t>(
-      [](const F* function, const T* x, const T* a, const T* b, double* sums,
-         const WalkAxis* row, int64_t columns) {
-        const F f = *function;
-        const double a0 = *a;
-        std::array<double, sum_lanes> lanes;
-        for (size_t k = 0; k < sum_lanes; ++k) lanes[k] = sums[k];
-        for (int64_t r = 0; r < row->extent; ++r) {
-          const T* xr = x + r * row->x;
-          const T* br = b + r * row->b;
-          int64_t c = 0;
-          for (; c + sum_lanes <= columns; c += sum_lanes) {
-            for (int64_t k = 0; k < sum_lanes; ++k) {
-              lanes[static_cast<size_t>(k)] += f(double{xr[c + k]}, a0, double{br[c + k]});
-            }
-          }
-          for (int64_t k = 0; c + k < columns; ++k) {
-            lanes[static_cast<size_t>(k)] += f(double{xr[c + k]}, a0, double{br[c + k]});
-          }
+  return simd::best_for<T, const F*, const T*, const T*, const T*, double*, const WalkAxis*,
+                        int64_t>([](const F* function, const T* x, const T* a, const T* b,
+                                    double* sums, const WalkAxis* row, int64_t columns) {
+    const F f = *function;
+    const double a0 = *a;
+    std::array<double, sum_lanes> lanes;
+    for (size_t k = 0; k < sum_lanes; ++k) lanes[k] = sums[k];
+    for (int64_t r = 0; r < row->extent; ++r) {
+      const T* xr = x + r * row->x;
+      const T* br = b + r * row->b;
+      int64_t c = 0;
+      for (; c + sum_lanes <= columns; c += sum_lanes) {
+        for (int64_t k = 0; k < sum_lanes; ++k) {
+          lanes[static_cast<size_t>(k)] += f(double{xr[c + k]}, a0, double{br[c + k]});
         }
-        for (size_t k = 0; k < sum_lanes; ++k) sums[k] = lanes[k];
-      });
+      }
+      for (int64_t k = 0; c + k < columns; ++k) {
+        lanes[static_cast<size_t>(k)] += f(double{xr[c + k]}, a0, double{br[c + k]});
+      }
+    }
+    for (size_t k = 0; k < sum_lanes; ++k) sums[k] = lanes[k];
+  });
 }
 
 /// The sum of all lanes, halving their number each time.

@@ -43,7 +43,7 @@ using BackwardLoop = void (*)(const T*, const T*, T*, const Lines*, int64_t);
 
 template <class T, bool log>
 ForwardLoop<T> rows_forward() {
-  return simd::best<const T*, T*, const Lines*, int64_t>(
+  return simd::best_for<T, const T*, T*, const Lines*, int64_t>(
       [](const T* from, T* to, const Lines* lines, int64_t count) {
         const int64_t n = lines->channels;
         for (int64_t r = 0; r < count; ++r) {
@@ -66,7 +66,7 @@ ForwardLoop<T> rows_forward() {
 
 template <class T, bool log>
 ForwardLoop<T> columns_forward() {
-  return simd::best<const T*, T*, const Lines*, int64_t>(
+  return simd::best_for<T, const T*, T*, const Lines*, int64_t>(
       [](const T* x, T* y, const Lines* lines, int64_t width) {
         const int64_t end = lines->channels * lines->inner;
         const int64_t step = lines->inner;
@@ -112,7 +112,7 @@ inline double slope(double y, double dy, double sum) {
 
 template <class T, bool log, bool accumulate>
 BackwardLoop<T> rows_backward() {
-  return simd::best<const T*, const T*, T*, const Lines*, int64_t>(
+  return simd::best_for<T, const T*, const T*, T*, const Lines*, int64_t>(
       [](const T* values, const T* upstream, T* gradients, const Lines* lines, int64_t count) {
         const int64_t n = lines->channels;
         for (int64_t r = 0; r < count; ++r) {
@@ -131,7 +131,7 @@ BackwardLoop<T> rows_backward() {
 
 template <class T, bool log, bool accumulate>
 BackwardLoop<T> columns_backward() {
-  return simd::best<const T*, const T*, T*, const Lines*, int64_t>(
+  return simd::best_for<T, const T*, const T*, T*, const Lines*, int64_t>(
       [](const T* y, const T* dy, T* dx, const Lines* lines, int64_t width) {
         const int64_t end = lines->channels * lines->inner;
         const int64_t step = lines->inner;
