@@ -100,7 +100,7 @@ NodeId IntegerProgram::add(IntegerOp op, std::span<const NodeId> operands, std::
     const auto* input = std::get_if<integer::Input>(&op);
     check(input == nullptr || !label.empty(), "a label is needed to find it by");
     if (labels_.contains(label)) {
-      check(false, "label '{}' is already used", printable(label));
+      fail<GraphError>("label '{}' is already used", printable(label));
     }
     IntegerValue value = infer(op, operands);
     if (input != nullptr && input->batch) batch_ = value.type.shape[0];
@@ -129,7 +129,7 @@ std::optional<NodeId> IntegerProgram::find(std::string_view label) const {
 
 NodeId IntegerProgram::at(std::string_view label) const {
   const auto found = find(label);
-  if (!found) check(false, "no node is called '{}'", printable(label));
+  if (!found) fail<GraphError>("no node is called '{}'", printable(label));
   return *found;
 }
 
@@ -197,7 +197,7 @@ IntegerProgram program_from_json(std::string_view text) {
 }
 
 void save_program(const std::string& path, const IntegerProgram& program) {
-  write_text(path, naming(path, [&] { return to_json(program); }));
+  write_text(path, naming<FormatError>(path, [&] { return to_json(program); }));
 }
 
 IntegerProgram load_program(const std::string& path) {

@@ -15,7 +15,7 @@
 namespace qtape {
 namespace {
 
-[[noreturn]] void fail_io(const std::string& path, std::string_view action, int error) {
+[[noreturn]] void fail_io(std::string_view path, std::string_view action, int error) {
   fail<IoError>("{}: cannot {}: {}", path, action, std::generic_category().message(error));
 }
 
@@ -38,15 +38,6 @@ class Descriptor {
   int fd_;
 };
 
-void write_all(const Descriptor& file, const std::string& path, std::string_view content) {
-  while (!content.empty()) {
-    const ssize_t written = ::write(file.get(), content.data(), content.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail_io(path, "write", errno);
-    content.remove_prefix(static_cast<size_t>(written));
-  }
-}
-
 constexpr int most_links = 40;  // as Linux follows
 constexpr int most_attempts = 1000;
 
@@ -62,16 +53,8 @@ std::string partial_of(const std::string& target) { return target + ".partial"; 
 void write_special(const std::string& path, std::string_view content) {
   Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
   if (file.get() < 0) fail_io(path, "write", errno);
-  write_all(file, path, content);
+  write_all(file.get(), path, content);
   if (!file.close()) fail_io(path, "write", errno);
-}
-
-/// Whether the file that is open is the one at `path`.
-bool is_at(const Descriptor& file, const std::string& path) {
-  struct stat opened {};
-  struct stat named {};
-  return ::fstat(file.get(), &opened) == 0 && ::stat(path.c_str(), &named) == 0 &&
-         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
 }
 
 /// The empty file `partial`, in which `path` is written. It is locked, so that several writers
@@ -83,7 +66,7 @@ Descriptor open_partial(const std::string& path, const std::string& partial) {
     while (::flock(file.get(), LOCK_EX) != 0 && errno == EINTR) {
     }
     // Who had the lock before renamed or removed what is open here.
-    if (!is_at(file, partial)) continue;
+    if (!is_open_at(file.get(), partial)) continue;
     if (::ftruncate(file.get(), 0) != 0) fail_io(path, "write", errno);
     return file;
   }
@@ -93,7 +76,7 @@ Descriptor open_partial(const std::string& path, const std::string& partial) {
 void write_and_rename(Descriptor file, const std::string& path, const std::string& partial,
                       std::string_view content) {
   try {
-    write_all(file, path, content);
+    write_all(file.get(), path, content);
     if (::fsync(file.get()) != 0) fail_io(path, "write", errno);
     if (::rename(partial.c_str(), path.c_str()) != 0) fail_io(path, "replace", errno);
   } catch (...) {
@@ -135,6 +118,22 @@ std::string read_file(const std::string& path, int64_t limit) {
   }
   content.resize(size);
   return content;
+}
+
+void write_all(int file, std::string_view name, std::string_view content) {
+  while (!content.empty()) {
+    const ssize_t written = ::write(file, content.data(), content.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail_io(name, "write", errno);
+    content.remove_prefix(static_cast<size_t>(written));
+  }
+}
+
+bool is_open_at(int file, const std::string& path) {
+  struct stat opened {};
+  struct stat named {};
+  return ::fstat(file, &opened) == 0 && ::stat(path.c_str(), &named) == 0 &&
+         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
 }
 
 std::string written_path(const std::string& path) {

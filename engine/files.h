@@ -19,6 +19,12 @@ void write_file(const std::string& path, std::string_view content);
 /// The file that write_file replaces: where symbolic links at `path` lead, also to nothing yet.
 std::string written_path(const std::string& path);
 
+/// Writes all of `content` to a file descriptor. Throws IoError that begins with `name`.
+void write_all(int file, std::string_view name, std::string_view content);
+
+/// Whether the open `file` is what `path` names now.
+bool is_open_at(int file, const std::string& path);
+
 /// Throws the IoError that write_file would throw at once: for a folder that is missing or not
 /// writable, and for a path that is a folder. Leaves nothing behind.
 void require_writable(const std::string& path);

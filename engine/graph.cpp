@@ -59,8 +59,8 @@ void Graph::check_operands(std::span<const Slot> slots,
           "operand %{} does not exist; the graph has {} nodes", id.index, size());
   }
   if (operands.size() < slots.size()) {
-    check(false, "operand '{}' is missing: expected {} operands, got {}",
-          slots[operands.size()].name, slots.size(), operands.size());
+    fail<GraphError>("operand '{}' is missing: expected {} operands, got {}",
+                     slots[operands.size()].name, slots.size(), operands.size());
   }
   check(operands.size() == slots.size(), "expected {} operands, got {}", slots.size(),
         operands.size());
@@ -70,7 +70,7 @@ void Graph::check_label(const Op& op, const std::string& label) const {
   check(!label.empty() || !needs_label(op), "a label is needed to find it by");
   const auto used = labels_.find(label);
   if (used == labels_.end()) return;
-  check(false, "label '{}' is already used by %{}", printable(label), used->second.index);
+  fail<GraphError>("label '{}' is already used by %{}", printable(label), used->second.index);
 }
 
 void Graph::check_states(std::span<const Slot> slots, std::span<const NodeId> operands) const {
@@ -166,7 +166,7 @@ std::optional<NodeId> Graph::find(std::string_view label) const {
 
 NodeId Graph::at(std::string_view label) const {
   const auto found = find(label);
-  if (!found) check(false, "no node is called '{}'", printable(label));
+  if (!found) fail<GraphError>("no node is called '{}'", printable(label));
   return *found;
 }
 

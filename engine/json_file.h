@@ -33,20 +33,11 @@ void append_lines(std::string& text, std::string_view name, char open, char clos
                   const std::vector<std::string>& lines);
 /// Writes the text of a file. Throws IoError, also where it would be larger than can be read.
 void write_text(const std::string& path, const std::string& text);
-/// What `body` returns; a FormatError gets the path in front.
-template <class Body>
-auto naming(const std::string& path, const Body& body) {
-  try {
-    return body();
-  } catch (const FormatError& error) {
-    throw FormatError(path + ": " + error.what());
-  }
-}
 /// What `read` makes of the text of a file. Throws IoError, and FormatError with the path.
 template <class Read>
 auto read_text(const std::string& path, const Read& read) {
   const std::string text = read_file(path, largest_file);
-  return naming(path, [&] { return read(std::string_view(text)); });
+  return naming<FormatError>(path, [&] { return read(std::string_view(text)); });
 }
 
 /// `{"label", "op", "operands"}` of a node.

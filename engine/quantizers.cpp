@@ -140,7 +140,7 @@ NodeId add_quantizer(Graph& graph, NodeId x, const Op& quantizer, const std::str
       },
       quantizer);
   if (graph.find(label + ".quantized")) {
-    check(false, "label '{}.quantized' is already used", printable(label));
+    fail<GraphError>("label '{}.quantized' is already used", printable(label));
   }
   std::vector<TensorType> types = {type};
   for (const QuantizerOperand& operand : operands) types.push_back(operand.type);

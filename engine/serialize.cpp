@@ -183,7 +183,8 @@ Op op_from_json(std::string_view text) {
 
 void save_model(const std::string& path, const Graph& graph, const Parameters& parameters,
                 const std::map<std::string, Section>& sections, NanValues nan) {
-  write_text(path, naming(path, [&] { return to_json(graph, parameters, sections, nan); }));
+  write_text(path, naming<FormatError>(
+                       path, [&] { return to_json(graph, parameters, sections, nan); }));
 }
 
 Model load_model(const std::string& path, NanValues nan) {

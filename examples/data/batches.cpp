@@ -1,5 +1,6 @@
 #include "qtape/examples/data/batches.h"
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -23,6 +24,17 @@ constexpr uint64_t shuffle_stream = 0x5u;
 void copy_pixels(const Dataset& dataset, int64_t image, std::span<float> x) {
   const uint8_t* pixels = dataset.pixels.data() + image * dataset.features();
   for (size_t i = 0; i < x.size(); ++i) x[i] = shades[pixels[i]];
+}
+
+int64_t fill_images(const Dataset& dataset, int64_t first, std::span<float> x) {
+  const auto features = static_cast<size_t>(dataset.features());
+  const int64_t batch = static_cast<int64_t>(x.size() / features);
+  const int64_t count = std::min(batch, dataset.size() - first);
+  for (int64_t row = 0; row < count; ++row) {
+    copy_pixels(dataset, first + row, x.subspan(static_cast<size_t>(row) * features, features));
+  }
+  std::ranges::fill(x.subspan(static_cast<size_t>(count) * features), 0.0f);
+  return count;
 }
 
 EpochOrder::EpochOrder(int64_t samples, int64_t batch, uint64_t seed)

@@ -12,6 +12,10 @@ namespace qtape::data {
 /// Writes pixels / 255 of one image to `x`.
 void copy_pixels(const Dataset& dataset, int64_t image, std::span<float> x);
 
+/// Fills x [batch, features] with images from `first` on, and with 0 behind the last one of the
+/// set; how many there are.
+int64_t fill_images(const Dataset& dataset, int64_t first, std::span<float> x);
+
 /// Which samples each training step takes: full batches in an order that is a pure function of
 /// the seed and the epoch, so a resumed run sees what it would have seen. The last partial
 /// batch of an epoch is left out.

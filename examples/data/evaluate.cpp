@@ -33,6 +33,30 @@ NodeId input_of(const Tape& tape, const Graph& graph) {
 
 }  // namespace
 
+int64_t predicted(std::span<const float> scores) {
+  return std::ranges::max_element(scores) - scores.begin();
+}
+
+Evaluation evaluate(const Dataset& dataset, std::span<float> x,
+                    const std::function<Answers(int64_t count)>& run) {
+  Sha256 hash;
+  int64_t right = 0;
+  int64_t count = 0;
+  for (int64_t first = 0; first < dataset.size(); first += count) {
+    count = fill_images(dataset, first, x);
+    const Answers answers = run(count);
+    hash.update(answers.bytes);
+    const size_t classes = answers.scores.size() / static_cast<size_t>(count);
+    for (int64_t row = 0; row < count; ++row) {
+      const auto scores = answers.scores.subspan(static_cast<size_t>(row) * classes, classes);
+      const auto label = dataset.labels[static_cast<size_t>(first + row)];
+      right += predicted(scores) == label ? 1 : 0;
+    }
+  }
+  const auto images = static_cast<double>(std::max<int64_t>(1, dataset.size()));
+  return {100.0 * static_cast<double>(right) / images, hex(hash.digest())};
+}
+
 Evaluator::Evaluator(const Graph& graph, Parameters& parameters, int threads,
                      Arithmetic arithmetic)
     : tape_(graph.with_batch(batch), parameters,
@@ -53,29 +77,11 @@ Evaluation Evaluator::run(const Dataset& dataset, Mode mode) {
                          features);
   require<ArgumentError>(dataset.classes <= classes, "the data has {} classes, the model {}",
                          dataset.classes, classes);
-  Sha256 hash;
-  int64_t right = 0;
-  const std::span<float> x = tape_.input<float>(input_);
-  for (int64_t first = 0; first < dataset.size(); first += batch) {
-    const int64_t count = std::min(batch, dataset.size() - first);
-    std::ranges::fill(x, 0.0f);
-    for (int64_t row = 0; row < count; ++row) {
-      copy_pixels(
-          dataset, first + row,
-          x.subspan(static_cast<size_t>(row * features), static_cast<size_t>(features)));
-    }
+  return evaluate(dataset, tape_.input<float>(input_), [&](int64_t count) -> Answers {
     tape_.forward(mode);
     const auto y = tape_.value<float>(output_).first(static_cast<size_t>(count * classes));
-    hash.update(std::as_bytes(y));
-    for (int64_t row = 0; row < count; ++row) {
-      const auto scores =
-          y.subspan(static_cast<size_t>(row * classes), static_cast<size_t>(classes));
-      const auto best = std::ranges::max_element(scores) - scores.begin();
-      right += best == dataset.labels[static_cast<size_t>(first + row)] ? 1 : 0;
-    }
-  }
-  const auto images = static_cast<double>(std::max<int64_t>(1, dataset.size()));
-  return {100.0 * static_cast<double>(right) / images, hex(hash.digest())};
+    return {y, std::as_bytes(y)};
+  });
 }
 
 BatchSource batch_source(const Dataset& dataset, int64_t images) {
@@ -98,12 +104,7 @@ BatchSource batch_source(const Dataset& dataset, int64_t images) {
                                  op->shape[1] == dataset.features(),
                              "{}: expected images f32 [batch, {}] or labels s32 [batch]",
                              graph.describe(NodeId{i}), dataset.features());
-      const auto features = static_cast<size_t>(dataset.features());
-      for (int64_t row = 0; row < count; ++row) {
-        copy_pixels(dataset, first + row,
-                    tape.input<float>(NodeId{i}).subspan(static_cast<size_t>(row) * features,
-                                                         features));
-      }
+      (void)fill_images(dataset, first, tape.input<float>(NodeId{i}));
     }
     return filled;
   };

@@ -1,6 +1,9 @@
 // Evaluation: a classifier's accuracy on a data set and the exact bits of what it answered.
 #pragma once
 
+#include <cstddef>
+#include <functional>
+#include <span>
 #include <string>
 
 #include "qtape/calibrate/calibration.h"
@@ -14,6 +17,21 @@ struct Evaluation {
   std::string outputs_sha256;  ///< of all outputs, f32 little-endian, image after image
   bool operator==(const Evaluation&) const = default;
 };
+
+/// The class with the largest score.
+int64_t predicted(std::span<const float> scores);
+
+/// What was answered to some images: their scores, f32 [images, classes], and the bytes to
+/// hash.
+struct Answers {
+  std::span<const float> scores;
+  std::span<const std::byte> bytes;
+};
+
+/// Evaluates what `run` answers to the images that it finds in x [batch, features], `count` of
+/// them and zeros behind: all images of the set in order.
+Evaluation evaluate(const Dataset& dataset, std::span<float> x,
+                    const std::function<Answers(int64_t count)>& run);
 
 /// Runs the first output of a graph, f32 [batch, classes], over data sets. The graph needs just
 /// one batched f32 input for it, [batch, features]. Allocates once.

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/chrono.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,13 +21,6 @@ namespace qtape::examples {
 namespace {
 
 constexpr int most_attempts = 1000;
-
-bool is_at(int file, const std::string& path) {
-  struct stat opened {};
-  struct stat named {};
-  return ::fstat(file, &opened) == 0 && ::stat(path.c_str(), &named) == 0 &&
-         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
-}
 
 /// What a run writes in its lock.
 std::string this_run() {
@@ -72,7 +64,7 @@ bool FileLock::lock(const std::string& path) {
     ::close(std::exchange(file_, -1));
     fail<IoError>("{}: {} writes checkpoints there", path, other);
   }
-  if (!is_at(file_, name_)) {
+  if (!is_open_at(file_, name_)) {
     ::close(std::exchange(file_, -1));
     return false;
   }

@@ -86,7 +86,7 @@ void OutputFiles::save(const std::string& path, const Save& content) {
 void OutputFiles::write(const std::string& path, std::string_view text) {
   if (path.empty()) return;
   attempt(path, [&](const std::string& name) {
-    if (name == "-") return write_standard_output(text);
+    if (name == "-") return write_all(standard_output_, "standard output", text);
     write_file(name, text);
   });
 }
@@ -98,15 +98,6 @@ void OutputFiles::attempt(const std::string& path, const Save& content) {
     failures_.push_back(rescue(path, content, error.what()));
   } catch (const Error& error) {
     failures_.emplace_back(error.what());
-  }
-}
-
-void OutputFiles::write_standard_output(std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(standard_output_, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail_standard_output(errno);
-    text.remove_prefix(static_cast<size_t>(written));
   }
 }
 

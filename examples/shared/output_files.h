@@ -36,7 +36,6 @@ class OutputFiles {
   void require_written() const;
 
  private:
-  void write_standard_output(std::string_view text);
   void attempt(const std::string& path, const Save& content);
 
   std::map<std::string, std::string, std::less<>> options_;  // by the file they name

@@ -5,6 +5,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace qtape {
@@ -60,6 +61,16 @@ template <class E, class... Args>
 template <class E, class... Args>
 void require(bool condition, fmt::format_string<Args...> text, Args&&... args) {
   if (!condition) fail<E>(text, std::forward<Args>(args)...);
+}
+
+/// What `body` returns; an `E` that it throws gets `place`, a file's path, in front.
+template <class E, class Body>
+auto naming(std::string_view place, const Body& body) {
+  try {
+    return body();
+  } catch (const E& error) {
+    fail<E>("{}: {}", place, error.what());
+  }
 }
 
 }  // namespace qtape

@@ -7,7 +7,6 @@
 #include "qtape/engine/serialize.h"
 #include "qtape/examples/shared/output_files.h"
 #include "qtape/tools/qtape/commands.h"
-#include "qtape/tools/qtape/naming.h"
 
 namespace qtape::tool {
 
@@ -19,7 +18,7 @@ void convert(const ConvertCommand& command) {
   std::error_code missing;
   require<ArgumentError>(!std::filesystem::equivalent(command.model, command.output, missing),
                          "--output: {} is the model itself", command.output);
-  const IntegerProgram program = naming(command.model, [&] {
+  const IntegerProgram program = naming<GraphError>(command.model, [&] {
     return qtape::convert(
         model.graph, model.parameters,
         {.profile = command.profile, .integer_outputs = command.integer_outputs});

@@ -4,7 +4,6 @@
 
 #include "qtape/deploy/any_file.h"
 #include "qtape/tools/qtape/commands.h"
-#include "qtape/tools/qtape/naming.h"
 
 namespace qtape::tool {
 namespace {
@@ -12,7 +11,7 @@ namespace {
 /// NaN is one of the things to find.
 std::vector<Finding> findings_of(const std::string& path) {
   AnyFile file = load_any(path, NanValues::Keep);
-  return naming(path, [&] {
+  return naming<GraphError>(path, [&] {
     if (const auto* program = std::get_if<IntegerProgram>(&file)) return qtape::lint(*program);
     Model& model = std::get<Model>(file);
     return qtape::lint(model.graph, model.parameters);

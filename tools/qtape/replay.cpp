@@ -4,12 +4,9 @@
 
 #include "qtape/deploy/any_file.h"
 #include "qtape/deploy/session.h"
-#include "qtape/engine/sha256.h"
-#include "qtape/examples/data/batches.h"
 #include "qtape/examples/data/evaluate.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/data.h"
-#include "qtape/tools/qtape/naming.h"
 
 namespace qtape::tool {
 namespace {
@@ -54,7 +51,7 @@ NodeId add_scores(IntegerProgram& program, NodeId output) {
   return scores;
 }
 
-/// Runs a program over images and keeps what it answers.
+/// Runs a program over images.
 class ProgramEvaluator {
  public:
   ProgramEvaluator(IntegerProgram program, int threads)
@@ -73,41 +70,27 @@ class ProgramEvaluator {
     require<ArgumentError>(images.classes <= type.shape[1],
                            "the data has {} classes, the program {}", images.classes,
                            type.shape[1]);
-    for (int64_t first = 0; first < images.size(); first += batch) {
-      const int64_t count = std::min(batch, images.size() - first);
-      std::ranges::fill(x, 0.0f);
-      for (int64_t row = 0; row < count; ++row) {
-        data::copy_pixels(images, first + row,
-                          x.subspan(static_cast<size_t>(row) * features, features));
-      }
+    return data::evaluate(images, x, [&](int64_t count) -> data::Answers {
       session_.run();
+      data::Answers answers{rows<float>(scores_, count), {}};
       dispatch_output(type.dtype, [&]<class T>() {
-        hash_.update(std::as_bytes(rows<T>(output_, 0, count)));
+        answers.bytes = std::as_bytes(rows<T>(output_, count));
       });
-      for (int64_t row = 0; row < count; ++row) {
-        const auto scores = rows<float>(scores_, row, 1);
-        const auto best = std::ranges::max_element(scores) - scores.begin();
-        right_ += best == images.labels[static_cast<size_t>(first + row)] ? 1 : 0;
-      }
-    }
-    const auto all = static_cast<double>(std::max<int64_t>(1, images.size()));
-    return {100.0 * static_cast<double>(right_) / all, hex(hash_.digest())};
+      return answers;
+    });
   }
 
  private:
   template <class T>
-  std::span<const T> rows(NodeId id, int64_t first, int64_t count) const {
+  std::span<const T> rows(NodeId id, int64_t count) const {
     const int64_t classes = session_.program()[id].value.type.shape[1];
-    return session_.value<T>(id).subspan(static_cast<size_t>(first * classes),
-                                         static_cast<size_t>(count * classes));
+    return session_.value<T>(id).first(static_cast<size_t>(count * classes));
   }
 
   NodeId input_;
   NodeId output_;
   NodeId scores_;
   IntegerSession session_;
-  Sha256 hash_;
-  int64_t right_ = 0;
 };
 
 data::Evaluation replay_model(Model& model, const data::Dataset& images,
@@ -125,7 +108,7 @@ void replay(const ReplayOptions& options) {
                          "--float: {} is an integer program, which has no quantizers",
                          options.model);
   const data::Dataset images = load_data(options.data).test;
-  const data::Evaluation result = naming(options.model, [&] {
+  const data::Evaluation result = naming<GraphError>(options.model, [&] {
     return program != nullptr ? ProgramEvaluator(*program, options.threads).run(images)
                               : replay_model(std::get<Model>(file), images, options);
   });

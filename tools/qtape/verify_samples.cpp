@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "qtape/examples/data/batches.h"
+#include "qtape/examples/data/evaluate.h"
 #include "qtape/examples/shared/terminal.h"
 #include "qtape/ops/core/random.h"
 
@@ -23,10 +24,6 @@ void show(std::string_view what, int64_t done, int64_t all) {
   examples::redraw(done == all ? "" : fmt::format("{}: {} of {}", what, done, all));
 }
 
-int64_t predicted(std::span<const float> scores) {
-  return std::ranges::max_element(scores) - scores.begin();
-}
-
 void count_right(const Verifier& verifier, const data::Dataset& images, int64_t first,
                  int64_t count, Right& right) {
   const auto classes = static_cast<size_t>(images.classes);
@@ -36,7 +33,7 @@ void count_right(const Verifier& verifier, const data::Dataset& images, int64_t 
       const auto scores =
           verifier.output(level).subspan(static_cast<size_t>(row) * classes, classes);
       const auto at = static_cast<size_t>(level);
-      found[at] = predicted(scores);
+      found[at] = data::predicted(scores);
       right.images[at] += found[at] == images.labels[static_cast<size_t>(first + row)] ? 1 : 0;
     }
     right.float_differs += found[0] != found[1] ? 1 : 0;
@@ -59,6 +56,26 @@ Range range_of(const IntegerProgram& program, NodeId input) {
   const double more = (range.high - range.low) / 2;
   return {range.low - more, range.high + more};
 }
+
+/// One random sample, drawn for all inputs in turn.
+class RandomSample {
+ public:
+  RandomSample(uint64_t seed, int64_t sample)
+      : random_(seed, static_cast<uint64_t>(sample)), density_(random_.uniform(0)) {}
+
+  void fill(const Range& range, std::span<float> x) {
+    for (float& each : x) {
+      const double value = range.low + (range.high - range.low) * random_.uniform(++drawn_);
+      const bool kept = random_.uniform(++drawn_) < density_;
+      each = kept ? static_cast<float>(value) : 0.0f;
+    }
+  }
+
+ private:
+  Random random_;
+  double density_;
+  uint64_t drawn_ = 0;
+};
 
 }  // namespace
 
@@ -85,16 +102,9 @@ bool Samples::take(const data::Dataset& images) const {
 std::optional<Right> Samples::run_images(const data::Dataset& images) {
   const Shape& scores = verifier.program()[verifier.program().outputs()[0]].value.type.shape;
   const bool labelled = scores == Shape{batch, images.classes};
-  const size_t features = width(0);
   Right right;
   for (int64_t first = 0; first < images.size(); first += batch) {
-    const int64_t count = std::min(batch, images.size() - first);
-    std::ranges::fill(verifier.input(), 0.0f);
-    for (int64_t row = 0; row < count; ++row) {
-      data::copy_pixels(
-          images, first + row,
-          verifier.input().subspan(static_cast<size_t>(row) * features, features));
-    }
+    const int64_t count = data::fill_images(images, first, verifier.input());
     verifier.run(count);
     if (labelled) count_right(verifier, images, first, count, right);
     show("images", first + count, images.size());
@@ -102,26 +112,18 @@ std::optional<Right> Samples::run_images(const data::Dataset& images) {
   return labelled ? std::optional(right) : std::nullopt;
 }
 
-void Samples::fill_random(int64_t row, int64_t sample, uint64_t seed) {
-  const Random random(seed, static_cast<uint64_t>(sample));
-  const double density = random.uniform(0);
-  uint64_t drawn = 0;
-  for (size_t input = 0; input < verifier.inputs().size(); ++input) {
-    const Range range = range_of(verifier.program(), verifier.inputs()[input]);
-    const auto x =
-        verifier.input(input).subspan(static_cast<size_t>(row) * width(input), width(input));
-    for (float& each : x) {
-      const double value = range.low + (range.high - range.low) * random.uniform(++drawn);
-      const bool kept = random.uniform(++drawn) < density;
-      each = kept ? static_cast<float>(value) : 0.0f;
-    }
-  }
-}
-
 void Samples::run_random(int64_t samples, uint64_t seed) {
+  std::vector<Range> ranges;
+  for (NodeId input : verifier.inputs()) ranges.push_back(range_of(verifier.program(), input));
   for (int64_t first = 0; first < samples; first += batch) {
     const int64_t count = std::min(batch, samples - first);
-    for (int64_t row = 0; row < count; ++row) fill_random(row, first + row, seed);
+    for (int64_t row = 0; row < count; ++row) {
+      RandomSample sample(seed, first + row);
+      for (size_t input = 0; input < ranges.size(); ++input) {
+        sample.fill(ranges[input], verifier.input(input).subspan(
+                                       static_cast<size_t>(row) * width(input), width(input)));
+      }
+    }
     verifier.run(count);
     show("random inputs", first + count, samples);
   }

@@ -34,7 +34,6 @@ struct Samples {
 
  private:
   size_t width(size_t input) const;
-  void fill_random(int64_t row, int64_t sample, uint64_t seed);
 };
 
 }  // namespace qtape::tool
