@@ -23,18 +23,16 @@ struct Network {
     int layer = 0;
     for (int64_t width : {1024, 1024, 10}) {
       const std::string label = "fc" + std::to_string(++layer);
-      y = linear(graph, y,
-                 {.out = width,
-                  .weight_quantizer = weight,
-                  .input_quantizer = input,
-                  .label = label});
+      y = linear(
+          graph, y,
+          {.out = width, .weight_quantizer = weight, .input_quantizer = input, .label = label});
       if (width > 10) y = graph.add(Relu{}, {y});
     }
     graph.set_outputs({y});
     parameters = std::make_unique<Parameters>(graph, 1);
     Tape tape(graph, *parameters, {});
     fill(tape.input<float>("x"));
-    tape.forward(mode::calibrate);
+    tape.forward(mode::observe);
   }
 
   static void fill(std::span<float> x) {
@@ -58,17 +56,17 @@ void run_tape(benchmark::State& state, Mode mode, Arithmetic arithmetic) {
 void replay_f32(benchmark::State& state) { run_tape(state, mode::float_eval, {}); }
 void replay_fake_quantized(benchmark::State& state) { run_tape(state, mode::eval, {}); }
 void replay_exact(benchmark::State& state) {
-  run_tape(state, mode::eval, exact(Profile::Single));
+  run_tape(state, mode::eval, exact(Requantization::SingleRounding));
 }
 
 void replay_integers(benchmark::State& state) {
-  const auto profile = static_cast<Profile>(state.range(1));
-  IntegerSession session(convert(network().graph, *network().parameters, profile),
+  const auto requantization = static_cast<Requantization>(state.range(1));
+  IntegerSession session(convert(network().graph, *network().parameters, requantization),
                          {.threads = static_cast<int>(state.range(0))});
   Network::fill(session.input("x"));
   for (auto _ : state) session.run();
   state.SetItemsProcessed(state.iterations() * batch);
-  state.SetLabel(std::string(to_string_view(profile)));
+  state.SetLabel(std::string(to_string_view(requantization)));
 }
 
 }  // namespace

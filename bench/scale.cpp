@@ -85,7 +85,8 @@ struct Layers {
 void convert_layers(benchmark::State& state) {
   Layers layers;
   for (auto _ : state) {
-    benchmark::DoNotOptimize(convert(layers.graph, layers.parameters, Profile::Float));
+    benchmark::DoNotOptimize(
+        convert(layers.graph, layers.parameters, Requantization::FloatMultiply));
   }
 }
 

@@ -120,7 +120,7 @@ void Observer::check_fits(int64_t elements, const ChannelMap& map) const {
 }
 
 void Observer::require_room(int64_t more) const {
-  require<GraphError>(more <= detail::most_elements - count() - non_finite_,
+  require<GraphError>(more <= detail::max_elements - count() - non_finite_,
                       "an observer counts 2^53 elements at most");
 }
 

@@ -12,7 +12,7 @@
 namespace qtape {
 namespace {
 
-constexpr int64_t most_steps = 65536;
+constexpr int64_t max_steps = 65536;
 
 bool same_letters(std::string_view a, std::string_view b) {
   const auto lower = [](char c) {
@@ -54,8 +54,9 @@ void require_bins(const Method& method) {
 void check_settings(const MinMax&) {}
 
 void check_settings(const MovingAverage& method) {
-  require<ArgumentError>(method.weight > 0 && method.weight <= 1,
-                         "{}: weight must be in (0, 1], got {}", method.name, method.weight);
+  require<ArgumentError>(method.averaging_constant > 0 && method.averaging_constant <= 1,
+                         "{}: averaging_constant must be in (0, 1], got {}", method.name,
+                         method.averaging_constant);
 }
 
 void check_settings(const Histogram& method) { require_bins(method); }
@@ -68,8 +69,8 @@ void check_settings(const Percentile& method) {
 }
 
 void check_settings(const Mse& method) {
-  require<ArgumentError>(method.steps >= 1 && method.steps <= most_steps,
-                         "{}: steps must be in 1..{}, got {}", method.name, most_steps,
+  require<ArgumentError>(method.steps >= 1 && method.steps <= max_steps,
+                         "{}: steps must be in 1..{}, got {}", method.name, max_steps,
                          method.steps);
   require_bins(method);
 }

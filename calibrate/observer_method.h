@@ -20,14 +20,14 @@ struct MinMax {
 };
 
 /// Running means of the smallest and of the largest value of each batch:
-/// mean = (1 - weight) mean + weight new, from the first batch on. Batches in which a channel
-/// has no finite value leave its means alone.
+/// mean = (1 - c) mean + c new with c = averaging_constant, from the first batch on. Batches in
+/// which a channel has no finite value leave its means alone.
 struct MovingAverage {
   static constexpr std::string_view name = "MovingAverage";
-  double weight = 0.01;
+  double averaging_constant = 0.01;
   static constexpr auto fields() {
-    return std::tuple{
-        field("weight", &MovingAverage::weight, "weight of the new batch, in (0, 1]")};
+    return std::tuple{field("averaging_constant", &MovingAverage::averaging_constant,
+                            "weight of the new batch, in (0, 1]")};
   }
   bool operator==(const MovingAverage&) const = default;
 };

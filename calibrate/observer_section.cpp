@@ -19,7 +19,7 @@ using detail::ChannelRecord;
 using Settings = std::map<std::string, Section::Setting>;
 
 constexpr std::string_view kind = "Observer";
-constexpr auto most_elements = static_cast<double>(detail::most_elements);
+constexpr auto max_elements = static_cast<double>(detail::max_elements);
 
 /// Calls `visit(key, member)` for each member of a Grid.
 template <class AnyGrid, class Visit>
@@ -178,7 +178,7 @@ std::vector<double> numbers_from(const Section& section, const std::string& key)
 }
 
 int64_t count_from(std::string_view key, double value) {
-  require<FormatError>(value >= 0 && value <= most_elements && std::trunc(value) == value,
+  require<FormatError>(value >= 0 && value <= max_elements && std::trunc(value) == value,
                        "{}: tensor '{}': expected integers from 0 to 2^53, got {}", kind, key,
                        value);
   return static_cast<int64_t>(value);
@@ -191,7 +191,7 @@ std::vector<int64_t> counts_from(const Section& section, const std::string& key)
     counts.push_back(count_from(key, value));
     total += value;
   }
-  require<FormatError>(total <= most_elements,
+  require<FormatError>(total <= max_elements,
                        "{}: tensor '{}': expected 2^53 values at most, got {}", kind, key,
                        total);
   return counts;
@@ -217,7 +217,7 @@ void check_record(const detail::Needs& needs, const ChannelRecord& record, size_
   // Twice the limit, so that rounding never matters and nothing can overflow.
   const double farthest = 2 * detail::moment_limit;
   require_consistent(std::fabs(record.mean) <= farthest && record.squares >= 0 &&
-                         record.squares <= most_elements * farthest * farthest,
+                         record.squares <= max_elements * farthest * farthest,
                      channel, "mean {} and squares {} are out of range", record.mean,
                      record.squares);
   if (!needs.average_weight) return;
@@ -344,7 +344,7 @@ void Observer::load_data(const Section& section) {
   const detail::Needs needs = detail::needs_of(method_);
   records_ = records_from(section, needs, channels());
   const auto skipped = detail::take<int64_t>(kind, section, "non_finite");
-  require<FormatError>(skipped >= 0 && skipped <= detail::most_elements,
+  require<FormatError>(skipped >= 0 && skipped <= detail::max_elements,
                        "{}: setting 'non_finite': expected 0 to 2^53, got {}", kind, skipped);
   non_finite_ = skipped;
   if (needs.bins == 0) return;

@@ -33,7 +33,8 @@ Needs needs_of(const ObserverMethod& method) {
     std::visit(
         [&](const auto& each) {
           if constexpr (requires { each.bins; }) needs.bins = each.bins;
-          if constexpr (requires { each.weight; }) needs.average_weight = each.weight;
+          if constexpr (requires { each.averaging_constant; })
+            needs.average_weight = each.averaging_constant;
           if constexpr (requires { each.deviations; }) needs.moments = true;
         },
         candidate);

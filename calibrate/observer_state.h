@@ -15,7 +15,7 @@
 namespace qtape::detail {
 
 /// An observer counts no more: files keep counts as f64.
-inline constexpr int64_t most_elements = int64_t{1} << 53;
+inline constexpr int64_t max_elements = int64_t{1} << 53;
 
 /// Larger values are limited to it in moments: 2^53 squares of differences have a finite sum.
 inline constexpr double moment_limit = 0x1p480;

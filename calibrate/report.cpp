@@ -12,7 +12,7 @@
 namespace qtape {
 namespace {
 
-constexpr int64_t most_bins = 256;
+constexpr int64_t max_bins = 256;
 
 /// Sums over the batches of one quantizer.
 class Sums {
@@ -22,7 +22,7 @@ class Sums {
         grid_(grid_of(graph, id)),
         map_(channel_map(graph, id)),
         codes_(grid_.limits.q_max - grid_.limits.q_min + 1),
-        per_bin_((codes_ + most_bins - 1) / most_bins),
+        per_bin_((codes_ + max_bins - 1) / max_bins),
         first_code_(static_cast<size_t>(map_.channels)),
         state_(first_code_.size(), Channel::Empty) {
     report_.id = id;

@@ -20,7 +20,7 @@ class KindReader {
   bool start_object(size_t) { return open(); }
   bool key(std::string& name) {
     if (depth_ != 1) return true;
-    program_ = name == "profile" || name == "program";
+    program_ = name == "requantization" || name == "program";
     return !program_ && name != "nodes" && name != "values";
   }
   bool end_object() { return close(); }

@@ -9,17 +9,17 @@
 namespace qtape {
 namespace {
 
-/// Codes as multiplied, from `low` to `high`, with 0 among them: so sums in part are within the
-/// range of the whole.
+/// Codes as multiplied, from `low` to `high`, with 0 among them: so accumulators in part are
+/// within the range of the whole.
 struct Factors {
   int64_t low;
   int64_t high;
   bool stored_signed;
 };
 
-/// All sums of any of the products of one output's weights with codes in `x`.
-SumRange products_range(std::span<const int8_t> weights, Factors x) {
-  SumRange range;
+/// All accumulators of any of the products of one output's weights with codes in `x`.
+AccumulatorRange products_range(std::span<const int8_t> weights, Factors x) {
+  AccumulatorRange range;
   for (int64_t w : weights) {
     range.low += std::min({w * x.low, w * x.high, int64_t{0}});
     range.high += std::max({w * x.low, w * x.high, int64_t{0}});
@@ -27,7 +27,7 @@ SumRange products_range(std::span<const int8_t> weights, Factors x) {
   return range;
 }
 
-int64_t magnitude(SumRange range) {
+int64_t magnitude(AccumulatorRange range) {
   return std::max(std::abs(range.low), std::abs(range.high));
 }
 
@@ -49,7 +49,7 @@ std::vector<Factors> parts_of(const IntegerValue& x) {
 /// The largest sum of two products, of any two of the weights. Codes of a signed type are
 /// multiplied as unsigned ones, 128 added, whatever their range.
 int64_t pair_bound(std::span<const int8_t> weights, Factors x) {
-  const int64_t most_code = x.stored_signed ? x.high + 128 : x.high;
+  const int64_t max_code = x.stored_signed ? x.high + 128 : x.high;
   int64_t high[2] = {0, 0};
   int64_t low[2] = {0, 0};
   for (int64_t w : weights) {
@@ -58,7 +58,7 @@ int64_t pair_bound(std::span<const int8_t> weights, Factors x) {
     if (w < low[1]) low[1] = w;
     if (low[1] < low[0]) std::swap(low[0], low[1]);
   }
-  return most_code * std::max(high[0] + high[1], -(low[0] + low[1]));
+  return max_code * std::max(high[0] + high[1], -(low[0] + low[1]));
 }
 
 std::string margin(std::string_view what, int64_t bound, int64_t limit) {
@@ -69,7 +69,7 @@ std::string margin(std::string_view what, int64_t bound, int64_t limit) {
 
 }  // namespace
 
-int64_t int8_sum_bound(const Certificate& c, const IntegerValue& x) {
+int64_t int8_accumulator_bound(const Certificate& c, const IntegerValue& x) {
   int64_t bound = c.part_bound;
   for (const Factors& part : parts_of(x)) {
     if (!part.stored_signed) continue;
@@ -90,7 +90,7 @@ ProductPath exact_path(const Certificate& c, const IntegerValue& x, Int8Exactnes
       case Int8Exactness::Pairs:
         return c.exact_in_pairs();
       case Int8Exactness::PairsAnd24Bits:
-        return c.exact_in_pairs() && int8_sum_bound(c, x) <= Certificate::f32_limit;
+        return c.exact_in_pairs() && int8_accumulator_bound(c, x) <= Certificate::f32_limit;
       case Int8Exactness::Never:
         break;
     }
@@ -107,7 +107,7 @@ std::string explain_path(const Certificate& c, const IntegerValue& x, Int8Exactn
         return fmt::format("int8, added in 32 bits by {}", int8_isa());
       }
       return fmt::format("int8 on {}, whose pairs in 16 bits{} are proven to fit", int8_isa(),
-                         int8 == Int8Exactness::Pairs ? "" : " and sums in 24");
+                         int8 == Int8Exactness::Pairs ? "" : " and accumulators in 24");
     case ProductPath::F32:
       return fmt::format("f32 on codes, proven to fit 24 bits; int8 on {} would not be exact",
                          int8_isa());
@@ -118,13 +118,15 @@ std::string explain_path(const Certificate& c, const IntegerValue& x, Int8Exactn
 }
 
 std::string to_string(const Certificate& c) {
-  return fmt::format("{}, {}, {}", margin("sums", c.sum_bound, Certificate::s32_limit),
+  return fmt::format("{}, {}, {}",
+                     margin("accumulators", c.accumulator_bound, Certificate::s32_limit),
                      margin("parts", c.part_bound, Certificate::f32_limit),
                      margin("pairs", c.pair_bound, Certificate::s16_limit));
 }
 
-SumRange sum_range(std::span<const int8_t> weights, int64_t bias, const IntegerValue& x) {
-  SumRange range{bias, bias};
+AccumulatorRange accumulator_range(std::span<const int8_t> weights, int64_t bias,
+                                   const IntegerValue& x) {
+  AccumulatorRange range{bias, bias};
   for (int64_t w : weights) {
     const int64_t a = w * (x.low - x.zero_point);
     const int64_t b = w * (x.high - x.zero_point);
@@ -141,13 +143,13 @@ Certificate certify(std::span<const int8_t> weights, int64_t n, int64_t k,
   for (int64_t i = 0; i < n; ++i) {
     const auto row = weights.subspan(static_cast<size_t>(i * k), static_cast<size_t>(k));
     const int64_t b = bias.empty() ? 0 : bias[static_cast<size_t>(i)];
-    const SumRange products = products_range(row, whole_of(x));
+    const AccumulatorRange products = products_range(row, whole_of(x));
     // What is added to the products: bias and zero point.
     int64_t shift = b;
     for (int64_t w : row) shift -= w * x.zero_point;
-    const SumRange whole{products.low + shift, products.high + shift};
-    c.sum_bound =
-        std::max({c.sum_bound, magnitude(products), magnitude(whole), std::abs(shift)});
+    const AccumulatorRange whole{products.low + shift, products.high + shift};
+    c.accumulator_bound =
+        std::max({c.accumulator_bound, magnitude(products), magnitude(whole), std::abs(shift)});
     for (const Factors& part : parts) {
       c.part_bound = std::max(c.part_bound, magnitude(products_range(row, part)));
       c.pair_bound = std::max(c.pair_bound, pair_bound(row, part));

@@ -17,7 +17,7 @@ namespace qtape {
 namespace {
 
 // More than any code is from its zero point: values stay finite.
-constexpr double most_steps = 0x1p17;
+constexpr double max_distance = 0x1p17;
 
 class Converter {
  public:
@@ -25,8 +25,8 @@ class Converter {
       : graph_(graph),
         parameters_(parameters),
         options_(options),
-        lowering_(lower(graph)),
-        program_(options.profile) {}
+        analysis_(analyze_integers(graph)),
+        program_(options.requantization) {}
 
   Conversion run() {
     std::vector<NodeId> outputs = options_.outputs;
@@ -37,7 +37,7 @@ class Converter {
     check(!quantizers(graph_).empty(),
           "the model has no quantizers: train it with them, or insert and calibrate them");
     check_all(outputs);
-    for (NodeId id : early_sources(graph_, lowering_, outputs)) source_integers(id);
+    for (NodeId id : early_sources(graph_, analysis_, outputs)) source_integers(id);
     std::vector<NodeId> results;
     results.reserve(outputs.size());
     for (NodeId id : outputs) results.push_back(output(id));
@@ -51,7 +51,7 @@ class Converter {
   }
 
  private:
-  const IntegerForm& form(NodeId id) const { return lowering_[id]; }
+  const IntegerForm& form(NodeId id) const { return analysis_[id]; }
 
   /// Also loads the weights.
   void check_all(std::span<const NodeId> outputs) {
@@ -61,7 +61,7 @@ class Converter {
     for (int32_t i = 0; i < graph_.size(); ++i) {
       const NodeId id{i};
       if (!needed[static_cast<size_t>(i)]) continue;
-      const std::string& reason = lowering_.reasons[static_cast<size_t>(i)];
+      const std::string& reason = analysis_.reasons[static_cast<size_t>(i)];
       const std::string wrong = reason.empty() ? wrong_numbers(id) : reason;
       if (!wrong.empty()) reasons.push_back(fmt::format("{}: {}", graph_.describe(id), wrong));
     }
@@ -83,7 +83,8 @@ class Converter {
     const Node& node = graph_[id];
     if (is_quantizer(node.op) && form(id).kind == IntegerKind::Codes) return wrong_scale(id);
     if (const auto w = weights_.find(id); w != weights_.end()) return w->second.wrong;
-    if (!std::holds_alternative<AddBias>(node.op) || form(id).kind != IntegerKind::Sums) {
+    if (!std::holds_alternative<AddBias>(node.op) ||
+        form(id).kind != IntegerKind::Accumulators) {
       return "";
     }
     const auto values = bias_values(graph_, parameters_, bias_leaf(graph_, id));
@@ -99,7 +100,7 @@ class Converter {
     if (found[0].scale == 0) {
       return missing_scale(graph_, parameters_, id, 0) + ": train or calibrate first";
     }
-    const auto most = static_cast<float>(found[0].scale * most_steps);
+    const auto most = static_cast<float>(found[0].scale * max_distance);
     if (!are_scales(found[0].scale, 1) || !std::isfinite(most)) {
       return fmt::format("scale must be a normal f32 above 0 and below 2^111, got {}",
                          found[0].scale);
@@ -109,10 +110,10 @@ class Converter {
 
   std::string wrong_output(NodeId id) const {
     const IntegerForm& x = form(id);
-    if (x.kind == IntegerKind::Blend) return "is not quantized: put a quantizer behind it";
+    if (x.kind == IntegerKind::Blend) return "is not quantized: quantize its output";
     if (!x.is_integer()) return "has no integers that could be an output";
     if (options_.integer_outputs && x.is_clamped()) {
-      return "is limited without a grid: put a quantizer behind it";
+      return "is limited without a grid: quantize its output";
     }
     return "";
   }
@@ -205,7 +206,8 @@ class Converter {
   }
 
   NodeId source_integers(NodeId source) {
-    return form(source).kind == IntegerKind::Sums ? sums(source) : source_codes(source);
+    return form(source).kind == IntegerKind::Accumulators ? accumulators(source)
+                                                          : source_codes(source);
   }
 
   NodeId make_codes(NodeId source) {
@@ -229,7 +231,7 @@ class Converter {
   }
 
   NodeId quantized_input(NodeId quantizer) {
-    const NodeId x = lowering_.origin(graph_[quantizer].operands[0]);
+    const NodeId x = analysis_.origin(graph_[quantizer].operands[0]);
     if (!inputs_.contains(x)) {
       const auto& input = std::get<Input>(graph_[x].op);
       inputs_[x] = program_.add(integer::Input{input.shape, input.batch}, {}, graph_[x].label);
@@ -246,8 +248,9 @@ class Converter {
   /// Codes of the quantizer's grid from the integers of `x_form`.
   NodeId requantized(const IntegerForm& x_form, NodeId quantizer, std::string name) {
     const CodeGrid target = grid(quantizer, x_form.low, x_form.high);
-    if (x_form.kind == IntegerKind::Sums) {
-      return program_.add(integer::Requantize{target}, {sums(x_form.source)}, std::move(name));
+    if (x_form.kind == IntegerKind::Accumulators) {
+      return program_.add(integer::Requantize{target}, {accumulators(x_form.source)},
+                          std::move(name));
     }
     if (x_form.kind == IntegerKind::Codes) {
       return program_.add(integer::Requantize{target}, {codes(x_form.source)}, std::move(name));
@@ -267,8 +270,8 @@ class Converter {
     return program_.add(integer::Concat{*concat}, pieces, std::move(name));
   }
 
-  /// The sums of a MatMul, AddBias, Sum or Mean.
-  NodeId sums(NodeId source) {
+  /// The accumulators of a MatMul, AddBias, Sum or Mean.
+  NodeId accumulators(NodeId source) {
     const auto known = sums_.find(source);
     if (known != sums_.end()) return known->second;
     const Node& node = graph_[source];
@@ -298,9 +301,9 @@ class Converter {
     const int64_t k = op.transpose_b ? stored[1] : stored[0];
     result.shape = {n, k};
     const CodeLimits limits = grid_of(graph_, quantizer).limits;
-    result.bits = storage_bits(limits.q_min, limits.q_max);
+    result.storage_bits = storage_bits(limits.q_min, limits.q_max);
     const std::vector<int8_t> weights = weight_codes(quantizer, n, k, op.transpose_b);
-    const auto packed = pack_codes(std::span(weights), result.bits);
+    const auto packed = pack_codes(std::span(weights), result.storage_bits);
     result.weight = {{DType::U8, {static_cast<int64_t>(packed.size())}}, packed};
     std::vector<float> scales;
     for (const auto& q : weights_.at(quantizer).qparams) {
@@ -343,7 +346,8 @@ class Converter {
 
   NodeId output(NodeId id) {
     const IntegerForm& x = form(id);
-    const NodeId made = x.kind == IntegerKind::Sums ? sums(x.source) : codes(id);
+    const NodeId made =
+        x.kind == IntegerKind::Accumulators ? accumulators(x.source) : codes(id);
     if (options_.integer_outputs) return shaped_output(made, id);
     const auto limit = [](double v) {
       return std::isfinite(v) ? std::optional<double>(v) : std::nullopt;
@@ -359,7 +363,7 @@ class Converter {
   NodeId shaped_output(NodeId integers, NodeId id) {
     if (program_[integers].value.is_codes()) return shaped(integers, id);
     check(program_[integers].value.type.shape == graph_[id].type.shape,
-          "{}: sums must not be reshaped", graph_.describe(id));
+          "{}: accumulators must not be reshaped", graph_.describe(id));
     return integers;
   }
 
@@ -372,7 +376,7 @@ class Converter {
   const Graph& graph_;
   Parameters& parameters_;
   const ConvertOptions& options_;
-  Lowering lowering_;
+  IntegerAnalysis analysis_;
   IntegerProgram program_;
   std::optional<Graph> larger_;  // by one sample
   std::map<NodeId, NodeId> inputs_;

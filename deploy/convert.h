@@ -9,16 +9,16 @@
 namespace qtape {
 
 struct ConvertOptions {
-  Profile profile = Profile::Float;
+  Requantization requantization = Requantization::FloatMultiply;
   /// Nodes that the program yields; empty: the graph's first output.
   std::vector<NodeId> outputs = {};
-  /// Yield codes and sums instead of floats.
+  /// Yield codes and accumulators instead of floats.
   bool integer_outputs = false;
 };
 
-/// What `graph` computes between its quantizers, in integers: what a tape with exact(profile)
-/// arithmetic computes, bit for bit. Nodes of codes and of Linear have the labels of the nodes
-/// that they come from. `parameters` are read only.
+/// What `graph` computes between its quantizers, in integers: what a tape with
+/// exact(requantization) arithmetic computes, bit for bit. Nodes of codes and of Linear have
+/// the labels of the nodes that they come from. `parameters` are read only.
 ///
 /// Throws GraphError for a graph without quantizers, and one that lists every node that cannot
 /// be converted, with the reason: operations without integers, operands that are not quantized,
@@ -26,15 +26,16 @@ struct ConvertOptions {
 /// weights and biases with NaN.
 IntegerProgram convert(const Graph& graph, Parameters& parameters,
                        const ConvertOptions& options);
-inline IntegerProgram convert(const Graph& graph, Parameters& parameters, Profile profile) {
-  return convert(graph, parameters, ConvertOptions{.profile = profile});
+inline IntegerProgram convert(const Graph& graph, Parameters& parameters,
+                              Requantization requantization) {
+  return convert(graph, parameters, ConvertOptions{.requantization = requantization});
 }
 
 /// A program, and which integers of the graph its nodes hold.
 struct Conversion {
   struct Pair {
     NodeId graph;    ///< a node that is the source of its integers, see IntegerForm
-    NodeId program;  ///< its codes or sums
+    NodeId program;  ///< its codes or accumulators
   };
   IntegerProgram program;
   std::vector<Pair> pairs;  ///< in the order of the program

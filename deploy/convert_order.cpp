@@ -7,13 +7,13 @@ namespace {
 
 class Walk {
  public:
-  Walk(const Graph& graph, const Lowering& lowering, int most_depth)
+  Walk(const Graph& graph, const IntegerAnalysis& analysis, int max_depth)
       : graph_(graph),
-        lowering_(lowering),
-        most_depth_(most_depth),
+        analysis_(analysis),
+        max_depth_(max_depth),
         depths_(static_cast<size_t>(graph.size()), unknown) {}
 
-  /// Visits `source` behind all that it is made of.
+  /// Visits `source` after all that it is made of.
   void run(NodeId source) {
     open(source);
     while (!open_.empty()) {
@@ -49,7 +49,7 @@ class Walk {
     int deepest = 0;
     for (NodeId part : parts) deepest = std::max(deepest, depth(part));
     depth(source) = deepest + 1;
-    if (depth(source) >= most_depth_) {
+    if (depth(source) >= max_depth_) {
       early_.push_back(source);
       depth(source) = 0;
     }
@@ -59,7 +59,7 @@ class Walk {
   /// The sources that one is converted from.
   std::vector<NodeId> parts_of(NodeId source) const {
     const Node& node = graph_[source];
-    const IntegerForm& x = lowering_[node.operands[0]];
+    const IntegerForm& x = analysis_[node.operands[0]];
     if (std::holds_alternative<AddBias>(node.op)) return parts_of(x.source);
     std::vector<NodeId> parts;
     if (x.is_integer()) add(x, parts);
@@ -68,12 +68,12 @@ class Walk {
 
   void add(const IntegerForm& x, std::vector<NodeId>& parts) const {
     if (x.kind != IntegerKind::Blend) return parts.push_back(x.source);
-    for (NodeId operand : graph_[x.source].operands) add(lowering_[operand], parts);
+    for (NodeId operand : graph_[x.source].operands) add(analysis_[operand], parts);
   }
 
   const Graph& graph_;
-  const Lowering& lowering_;
-  int most_depth_;
+  const IntegerAnalysis& analysis_;
+  int max_depth_;
   std::vector<int> depths_;  // to the next early source
   std::vector<Visit> open_;
   std::vector<NodeId> early_;
@@ -81,10 +81,10 @@ class Walk {
 
 }  // namespace
 
-std::vector<NodeId> early_sources(const Graph& graph, const Lowering& lowering,
-                                  std::span<const NodeId> outputs, int most_depth) {
-  Walk walk(graph, lowering, most_depth);
-  for (NodeId id : outputs) walk.run(lowering[id].source);
+std::vector<NodeId> early_sources(const Graph& graph, const IntegerAnalysis& analysis,
+                                  std::span<const NodeId> outputs, int max_depth) {
+  Walk walk(graph, analysis, max_depth);
+  for (NodeId id : outputs) walk.run(analysis[id].source);
   return walk.take();
 }
 

@@ -10,8 +10,8 @@ namespace qtape {
 
 /// Conversion goes from the outputs to what they are made of. Of graphs deeper than a stack has
 /// room for, some sources (see IntegerForm) are to be converted before, in this order; none
-/// where `outputs` are at most `most_depth` sources deep. Needs a graph without reasons.
-std::vector<NodeId> early_sources(const Graph& graph, const Lowering& lowering,
-                                  std::span<const NodeId> outputs, int most_depth = 128);
+/// where `outputs` are at most `max_depth` sources deep. Needs a graph without reasons.
+std::vector<NodeId> early_sources(const Graph& graph, const IntegerAnalysis& analysis,
+                                  std::span<const NodeId> outputs, int max_depth = 128);
 
 }  // namespace qtape

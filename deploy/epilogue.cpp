@@ -24,10 +24,11 @@ struct Table {
   }
 };
 
-/// Multipliers of sums that are not requantized: their scales.
-std::vector<Multiplier> scales_only(const IntegerValue& sums) {
+/// Multipliers of accumulators that are not requantized: their scales.
+std::vector<Multiplier> scales_only(const IntegerValue& accumulators) {
   std::vector<Multiplier> all;
-  for (double scale : sums.scales) all.push_back({.sum_scale = static_cast<float>(scale)});
+  for (double scale : accumulators.scales)
+    all.push_back({.accumulator_scale = static_cast<float>(scale)});
   return all;
 }
 
@@ -45,7 +46,7 @@ void store(const Table& table, const auto* products, Acc* y, int64_t rows) {
 }  // namespace
 
 Epilogue epilogue(const integer::Linear& op, const IntegerBinding& linear) {
-  return dispatch_sums(linear.output.type.dtype, [&]<class Acc>() -> Epilogue {
+  return dispatch_accumulators(linear.output.type.dtype, [&]<class Acc>() -> Epilogue {
     const Table table(op, linear, scales_only(linear.output));
     const auto write = [table, n = op.shape[0], y = linear.y<Acc>()](int64_t row, int64_t rows,
                                                                      const auto* products) {
@@ -62,14 +63,15 @@ Epilogue epilogue(const integer::Linear& op, const IntegerBinding& linear,
     const RequantizeCodes codes{next.grid.zero_point, next.grid.low, next.grid.high};
     Code* y = b.y<Code>();
     const int64_t n = op.shape[0];
-    return {[table, codes, n, y, loop = requantize_loop<Code>(b.profile)](
+    return {[table, codes, n, y, loop = requantize_loop<Code>(b.requantization)](
                 int64_t row, int64_t rows, const int32_t* products) {
               loop(products, y + row * n, rows, &table.narrow, &codes);
             },
-            [table, codes, n, y, profile = b.profile, accumulator = linear.output.accumulator](
-                int64_t row, int64_t rows, const int64_t* products) {
-              requantize_wide(products, table.offsets.data(), y + row * n, rows, table.narrow,
-                              codes, profile, accumulator);
+            [table, codes, n, y, requantization = b.requantization,
+             accumulator = linear.output.accumulator](int64_t row, int64_t rows,
+                                                      const int64_t* products) {
+              requantize_s64(products, table.offsets.data(), y + row * n, rows, table.narrow,
+                             codes, requantization, accumulator);
             }};
   });
 }
@@ -86,8 +88,8 @@ Epilogue epilogue(const integer::Linear& op, const IntegerBinding& linear,
   };
   const int64_t n = op.shape[0];
   float* y = b.y<float>();
-  return {[table, n, y, next, limit, loop = dequantize_sums_loop()](int64_t row, int64_t rows,
-                                                                    const int32_t* products) {
+  return {[table, n, y, next, limit, loop = dequantize_accumulators_loop()](
+              int64_t row, int64_t rows, const int32_t* products) {
             loop(products, y + row * n, rows, &table.narrow);
             limit(y + row * n, rows * n, next);
           },
@@ -96,7 +98,7 @@ Epilogue epilogue(const integer::Linear& op, const IntegerBinding& linear,
             for (int64_t i = 0; i < rows * n; ++i) {
               const auto c = static_cast<size_t>(i % n);
               to[i] = static_cast<float>(products[i] + table.offsets[c]) *
-                      table.narrow.sum_scale[c];
+                      table.narrow.accumulator_scale[c];
             }
             limit(to, rows * n, next);
           }};

@@ -20,7 +20,7 @@ struct IntegerBinding {
   IntegerValue output;
   std::vector<std::byte*> operands;
   std::byte* result = nullptr;
-  Profile profile = Profile::Float;
+  Requantization requantization = Requantization::FloatMultiply;
   int threads = 1;
   /// How Linear multiplies; empty: by exact_path. Another one may be inexact: for tests.
   std::optional<ProductPath> path = std::nullopt;
@@ -59,16 +59,16 @@ inline void check_operands(IntegerInputs inputs, size_t count) {
 
 /// Calls `body.template operator()<T>()` with the storage type of s32 or s64.
 template <class Body>
-auto dispatch_sums(DType dtype, const Body& body) {
+auto dispatch_accumulators(DType dtype, const Body& body) {
   return dtype == DType::S64 ? body.template operator()<int64_t>()
                              : body.template operator()<int32_t>();
 }
 
-/// The same for codes or sums.
+/// The same for codes or accumulators.
 template <class Body>
 auto dispatch_integers(DType dtype, const Body& body) {
-  const bool sums = dtype == DType::S32 || dtype == DType::S64;
-  return sums ? dispatch_sums(dtype, body) : dispatch_codes(dtype, body);
+  const bool accumulators = dtype == DType::S32 || dtype == DType::S64;
+  return accumulators ? dispatch_accumulators(dtype, body) : dispatch_codes(dtype, body);
 }
 
 }  // namespace qtape

@@ -9,7 +9,7 @@
 namespace qtape {
 namespace {
 
-constexpr size_t most_described = 16;  // operands
+constexpr size_t max_described = 16;  // operands
 
 std::string scales_text(const std::vector<double>& scales) {
   if (scales.size() == 1) return fmt::format("{:.6g}", scales[0]);
@@ -28,7 +28,7 @@ std::string value_text_of(const IntegerValue& value) {
 /// An op in short: what its value does not tell already.
 std::string op_text(const IntegerOp& op) {
   if (const auto* linear = std::get_if<integer::Linear>(&op)) {
-    return fmt::format("Linear {} of {} bits", to_string(linear->shape), linear->bits);
+    return fmt::format("Linear {} of {} bits", to_string(linear->shape), linear->storage_bits);
   }
   if (std::holds_alternative<integer::Requantize>(op) ||
       std::holds_alternative<integer::Add>(op) || std::holds_alternative<integer::Input>(op)) {
@@ -44,7 +44,8 @@ std::string op_text(const IntegerOp& op) {
 
 std::string program_text(const IntegerProgram& program) {
   std::string text = begin_file();
-  text += fmt::format(",\n\"profile\": \"{}\"", to_string_view(program.profile()));
+  text +=
+      fmt::format(",\n\"requantization\": \"{}\"", to_string_view(program.requantization()));
   std::vector<std::string> lines;
   for (const IntegerNode& node : program.nodes()) lines.push_back(write_node(node).dump());
   append_lines(text, "program", '[', ']', lines);
@@ -60,7 +61,7 @@ std::string IntegerProgram::describe(const IntegerOp& op, std::span<const NodeId
   for (size_t i = 0; i < operands.size(); ++i) {
     const NodeId id = operands[i];
     text += i == 0 ? " (" : ", ";
-    if (i == most_described) return text + fmt::format("... {} in all)", operands.size());
+    if (i == max_described) return text + fmt::format("... {} in all)", operands.size());
     text += fmt::format("%{}", id.index);
     if (id.index < 0 || id.index >= size()) continue;
     const IntegerNode& node = (*this)[id];
@@ -140,7 +141,7 @@ void IntegerProgram::set_outputs(std::vector<NodeId> outputs) {
 
 IntegerProgram IntegerProgram::with_batch(int64_t batch) const {
   check(batch >= 1, "batch extent must be at least 1, got {}", batch);
-  IntegerProgram result(profile_);
+  IntegerProgram result(requantization_);
   for (const IntegerNode& node : nodes_) {
     IntegerOp op = node.op;
     if (auto* input = std::get_if<integer::Input>(&op); input != nullptr && input->batch) {
@@ -153,7 +154,8 @@ IntegerProgram IntegerProgram::with_batch(int64_t batch) const {
 }
 
 std::string to_string(const IntegerProgram& program) {
-  std::string text = fmt::format("profile {}\n", to_string_view(program.profile()));
+  std::string text =
+      fmt::format("requantization {}\n", to_string_view(program.requantization()));
   const auto reference = [&](NodeId id) {
     const std::string& label = program[id].label;
     return label.empty() ? fmt::format("%{}", id.index)
@@ -188,10 +190,10 @@ IntegerProgram program_from_json(std::string_view text) {
   if (json.is_object() && json.contains("nodes")) {
     root.member("nodes").fail("the file holds a model, not an integer program");
   }
-  check_header(root, {"profile", "program", "outputs"});
-  Profile profile = Profile::Float;
-  read_json(root.member("profile"), profile);
-  IntegerProgram program(profile);
+  check_header(root, {"requantization", "program", "outputs"});
+  Requantization requantization = Requantization::FloatMultiply;
+  read_json(root.member("requantization"), requantization);
+  IntegerProgram program(requantization);
   read_nodes<IntegerOp>(root, "program", program);
   return program;
 }

@@ -22,11 +22,12 @@ struct IntegerNode {
   bool operator==(const IntegerNode&) const = default;
 };
 
-/// Append-only nodes in topological order, for one profile of requantization. Comparable,
-/// printable, saved in the format of models.
+/// Append-only nodes in topological order, for one requantization of requantization.
+/// Comparable, printable, saved in the format of models.
 class IntegerProgram {
  public:
-  explicit IntegerProgram(Profile profile = Profile::Float) : profile_(profile) {}
+  explicit IntegerProgram(Requantization requantization = Requantization::FloatMultiply)
+      : requantization_(requantization) {}
 
   /// Appends a node; the only way to make one, also for files. Throws GraphError, leaving the
   /// program as it was, for operands that do not exist, what the op refuses, a certificate that
@@ -36,7 +37,7 @@ class IntegerProgram {
     return add(std::move(op), std::span(operands.begin(), operands.size()), std::move(label));
   }
 
-  Profile profile() const { return profile_; }
+  Requantization requantization() const { return requantization_; }
   int64_t size() const { return static_cast<int64_t>(nodes_.size()); }
   std::span<const IntegerNode> nodes() const { return nodes_; }
   /// Throws GraphError for an id that is not of this program.
@@ -58,7 +59,8 @@ class IntegerProgram {
   IntegerProgram with_batch(int64_t batch) const;
 
   bool operator==(const IntegerProgram& other) const {
-    return profile_ == other.profile_ && nodes_ == other.nodes_ && outputs_ == other.outputs_;
+    return requantization_ == other.requantization_ && nodes_ == other.nodes_ &&
+           outputs_ == other.outputs_;
   }
 
  private:
@@ -66,7 +68,7 @@ class IntegerProgram {
                        std::string_view label, int64_t index) const;
   IntegerValue infer(const IntegerOp& op, std::span<const NodeId> operands) const;
 
-  Profile profile_;
+  Requantization requantization_;
   std::vector<IntegerNode> nodes_;
   std::vector<NodeId> outputs_;
   std::map<std::string, NodeId, std::less<>> labels_;

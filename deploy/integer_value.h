@@ -1,5 +1,5 @@
-// What flows through an integer program: codes on a grid, sums on a finer one, floats at the
-// ends.
+// What flows through an integer program: codes on a grid, accumulators on a finer one, floats
+// at the ends.
 #pragma once
 
 #include <cstdint>
@@ -12,20 +12,20 @@
 namespace qtape {
 
 /// The type of one value of an integer program. Codes (s8, u8, s16, u16) stand for
-/// (q - zero_point) scale, sums (s32, s64) for acc scale.
+/// (q - zero_point) scale, accumulators (s32, s64) for acc scale.
 struct IntegerValue {
   TensorType type;
-  /// Codes: one, an f32. Sums: one, or one for each index of the last axis. f32: none.
+  /// Codes: one, an f32. Accumulators: one, or one for each index of the last axis. f32: none.
   std::vector<double> scales = {};
   int32_t zero_point = 0;
-  /// Codes and sums: the range that no value leaves.
+  /// Codes and accumulators: the range that no value leaves.
   int64_t low = 0;
   int64_t high = 0;
-  /// Sums: as what Single and Double requantize them.
+  /// Accumulators: as what SingleRounding and DoubleRounding requantize them.
   Accumulator accumulator = Accumulator::S32;
 
   bool is_codes() const;
-  bool is_sums() const { return type.dtype == DType::S32 || type.dtype == DType::S64; }
+  bool is_accumulators() const { return type.dtype == DType::S32 || type.dtype == DType::S64; }
   /// The largest distance of a code from its zero point.
   int64_t limit() const;
   bool operator==(const IntegerValue&) const = default;

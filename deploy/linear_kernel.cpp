@@ -16,8 +16,8 @@ namespace {
 
 // Products of a tile should stay in the second-level cache until they are codes.
 constexpr int64_t tile_products = 65536;
-constexpr int64_t fewest_rows = 16;
-constexpr int64_t most_rows = 256;
+constexpr int64_t min_rows = 16;
+constexpr int64_t max_rows = 256;
 // Below this many multiplications a second thread does not pay.
 constexpr int64_t worker_work = int64_t{1} << 19;
 
@@ -64,7 +64,7 @@ class TiledProducts {
         k_(op.shape[1]),
         rows_(n_ == 0 ? 0 : b.output.type.elements() / n_),
         path_(b.path.value_or(exact_path(op.certificate, b.inputs[0]))),
-        narrow_(sizeof(X) == 1 && b.output.type.dtype == DType::S32),
+        s32_(sizeof(X) == 1 && b.output.type.dtype == DType::S32),
         threads_(b.threads),
         codes_(op.codes()) {
     if constexpr (sizeof(X) == 1) {
@@ -99,14 +99,14 @@ class TiledProducts {
   struct Tile {
     int64_t row = 0;
     int64_t rows = 0;
-    std::vector<Int8Run> int8 = {};                  // by part
+    std::vector<BoundInt8Product> int8 = {};         // by part
     std::vector<std::function<void()>> floats = {};  // by part
   };
   struct Worker {
     std::vector<AlignedBuffer> inputs;    // by part: codes as the product reads them
     std::vector<AlignedBuffer> products;  // by part: s32
     AlignedBuffer floats;                 // products in f32
-    AlignedBuffer wide;                   // s64
+    AlignedBuffer s64;                    // s64
     std::vector<Tile> tiles;
   };
 
@@ -125,7 +125,7 @@ class TiledProducts {
       const int64_t begin = rows_ * w / count;
       const int64_t end = rows_ * (w + 1) / count;
       const int64_t fitting =
-          std::clamp(tile_products / std::max<int64_t>(1, n_), fewest_rows, most_rows);
+          std::clamp(tile_products / std::max<int64_t>(1, n_), min_rows, max_rows);
       workers_.push_back(std::make_unique<Worker>());
       Worker& worker = *workers_.back();
       allocate(worker, std::min(fitting, end - begin));
@@ -144,7 +144,7 @@ class TiledProducts {
       worker.products.emplace_back(rows * n_ * 4);
     }
     if (floats) worker.floats = AlignedBuffer(rows * n_ * 4);
-    if (!narrow_) worker.wide = AlignedBuffer(rows * n_ * 8);
+    if (!s32_) worker.s64 = AlignedBuffer(rows * n_ * 8);
   }
 
   void bind(Worker& worker, Tile& tile) {
@@ -168,17 +168,17 @@ class TiledProducts {
 
   bool run_tile(Worker& worker, Tile& tile) const {
     bool fine = true;
-    if (path_ == ProductPath::Plain && !narrow_) {
-      run_plain(tile, reinterpret_cast<int64_t*>(worker.wide.data()));
+    if (path_ == ProductPath::Plain && !s32_) {
+      run_plain(tile, reinterpret_cast<int64_t*>(worker.s64.data()));
     } else {
       for (size_t p = 0; p < parts_.size(); ++p) fine = run_part(worker, tile, p) && fine;
-      if (!narrow_) widen(worker, tile.rows * n_);
+      if (!s32_) widen(worker, tile.rows * n_);
     }
-    if (narrow_) {
-      epilogue_.narrow(tile.row, tile.rows,
-                       reinterpret_cast<const int32_t*>(worker.products[0].data()));
+    if (s32_) {
+      epilogue_.s32(tile.row, tile.rows,
+                    reinterpret_cast<const int32_t*>(worker.products[0].data()));
     } else {
-      epilogue_.wide(tile.row, tile.rows, reinterpret_cast<const int64_t*>(worker.wide.data()));
+      epilogue_.s64(tile.row, tile.rows, reinterpret_cast<const int64_t*>(worker.s64.data()));
     }
     return fine;
   }
@@ -196,9 +196,9 @@ class TiledProducts {
     if (path_ == ProductPath::F32) {
       float_loops_[p](x, reinterpret_cast<float*>(input), codes);
       tile.floats[p]();
-      const auto* sums = reinterpret_cast<const float*>(worker.floats.data());
+      const auto* accumulators = reinterpret_cast<const float*>(worker.floats.data());
       for (int64_t i = 0; i < tile.rows * n_; ++i) {
-        products[i] = static_cast<int32_t>(sums[i]);
+        products[i] = static_cast<int32_t>(accumulators[i]);
       }
       return true;
     }
@@ -209,14 +209,14 @@ class TiledProducts {
   }
 
   void widen(Worker& worker, int64_t count) const {
-    auto* wide = reinterpret_cast<int64_t*>(worker.wide.data());
+    auto* to = reinterpret_cast<int64_t*>(worker.s64.data());
     const auto* first = reinterpret_cast<const int32_t*>(worker.products[0].data());
     if (parts_.size() == 1) {
-      std::copy_n(first, count, wide);
+      std::copy_n(first, count, to);
       return;
     }
     const auto* second = reinterpret_cast<const int32_t*>(worker.products[1].data());
-    for (int64_t i = 0; i < count; ++i) wide[i] = 256 * int64_t{first[i]} + second[i];
+    for (int64_t i = 0; i < count; ++i) to[i] = 256 * int64_t{first[i]} + second[i];
   }
 
   template <class Acc>
@@ -236,7 +236,7 @@ class TiledProducts {
   const X* x_;
   int64_t n_, k_, rows_;
   ProductPath path_;
-  bool narrow_;
+  bool s32_;
   int threads_;
   std::vector<int8_t> codes_;
   std::vector<float> floats_;

@@ -1,4 +1,5 @@
-// How Linear runs fast: tile by tile, each followed at once by what makes codes of its sums.
+// How Linear runs fast: tile by tile, each followed at once by what makes codes of its
+// accumulators.
 #pragma once
 
 #include <functional>
@@ -10,15 +11,15 @@
 namespace qtape {
 
 /// What is done with rows of products [rows, n], which lack offsets, while they are in cache:
-/// `narrow` where codes have 8 bits and sums fit s32, else `wide`.
+/// `s32` where codes have 8 bits and accumulators fit s32, else `s64`.
 struct Epilogue {
-  std::function<void(int64_t row, int64_t rows, const int32_t* products)> narrow;
-  std::function<void(int64_t row, int64_t rows, const int64_t* products)> wide;
+  std::function<void(int64_t row, int64_t rows, const int32_t* products)> s32;
+  std::function<void(int64_t row, int64_t rows, const int64_t* products)> s64;
 };
 
-/// Writes sums: Linear's own result.
+/// Writes accumulators: Linear's own result.
 Epilogue epilogue(const integer::Linear& op, const IntegerBinding& linear);
-/// Writes what `next`, bound as given, makes of the sums; these are written nowhere.
+/// Writes what `next`, bound as given, makes of the accumulators; these are written nowhere.
 Epilogue epilogue(const integer::Linear& op, const IntegerBinding& linear,
                   const integer::Requantize& next, const IntegerBinding& binding);
 Epilogue epilogue(const integer::Linear& op, const IntegerBinding& linear,

@@ -24,7 +24,7 @@ std::string_view float_remedy(const Op& op) {
     return "quantize the weights symmetrically to 2..8 bits, with one scale or one per output";
   }
   if (std::holds_alternative<AddBias>(op)) {
-    return "add a Parameter directly behind the MatMul";
+    return "add a Parameter directly after the MatMul";
   }
   if (is_quantizer(op)) return "build the graph in f32";
   return "replace it by what has integers, or take an output before it";
@@ -33,7 +33,7 @@ std::string_view float_remedy(const Op& op) {
 /// Splits a reason of `lower` where it ends in its own remedy.
 Finding float_finding(std::string name, const Op& op, const std::string& reason) {
   for (std::string_view remedy :
-       {"put a quantizer behind it", "quantize them per tensor", "take an output before it",
+       {"quantize its output", "quantize them per tensor", "take an output before it",
         "exchange the operands", "quantize them in the shape of the product"}) {
     const std::string end = fmt::format(": {}", remedy);
     if (reason.ends_with(end)) {
@@ -89,7 +89,10 @@ WeightChannel look_at(const WeightValues& w, int64_t c, const Grid& grid) {
 class Linter {
  public:
   Linter(const Graph& graph, Parameters& parameters, const LintOptions& options)
-      : graph_(graph), parameters_(parameters), options_(options), lowering_(lower(graph)) {
+      : graph_(graph),
+        parameters_(parameters),
+        options_(options),
+        analysis_(analyze_integers(graph)) {
     if (options_.outputs.empty()) {
       check(!graph.outputs().empty(), "the graph names no outputs");
       options_.outputs = {graph.outputs()[0]};
@@ -114,7 +117,7 @@ class Linter {
   }
 
  private:
-  const IntegerForm& form(NodeId id) const { return lowering_[id]; }
+  const IntegerForm& form(NodeId id) const { return analysis_[id]; }
   bool any_error() const {
     return std::ranges::count(findings_, Severity::Error, &Finding::severity) > 0;
   }
@@ -126,15 +129,17 @@ class Linter {
   }
 
   void node(NodeId id) {
-    const std::string& reason = lowering_.reasons[static_cast<size_t>(id.index)];
+    const std::string& reason = analysis_.reasons[static_cast<size_t>(id.index)];
     const Op& op = graph_[id].op;
     if (!reason.empty()) {
       findings_.push_back(float_finding(name(id), op, reason));
     } else if (is_quantizer(op) && form(id).kind == IntegerKind::Codes) {
       activation(id);
-    } else if (std::holds_alternative<AddBias>(op) && form(id).kind == IntegerKind::Sums) {
+    } else if (std::holds_alternative<AddBias>(op) &&
+               form(id).kind == IntegerKind::Accumulators) {
       bias(id);
-    } else if (std::holds_alternative<MatMul>(op) && form(id).kind == IntegerKind::Sums) {
+    } else if (std::holds_alternative<MatMul>(op) &&
+               form(id).kind == IntegerKind::Accumulators) {
       weights(id);
     }
   }
@@ -219,8 +224,8 @@ class Linter {
     std::map<NodeId, NodeId> products;  // by quantizer
     for (int32_t i = 0; i < graph_.size(); ++i) {
       const NodeId id{i};
-      const bool product =
-          std::holds_alternative<MatMul>(graph_[id].op) && form(id).kind == IntegerKind::Sums;
+      const bool product = std::holds_alternative<MatMul>(graph_[id].op) &&
+                           form(id).kind == IntegerKind::Accumulators;
       if (needed[static_cast<size_t>(i)] && product)
         products.emplace(form(graph_[id].operands[1]).source, id);
     }
@@ -293,7 +298,7 @@ class Linter {
     for (NodeId id : options_.outputs) {
       if (form(id).is_integer() && form(id).kind != IntegerKind::Blend) continue;
       add(Severity::Error, id, "is an output without integers of its own",
-          "put a quantizer behind it");
+          "quantize its output");
     }
   }
 
@@ -332,16 +337,17 @@ class Linter {
     if (changed == 0) return;
     add(change > options_.bias_change * largest ? Severity::Warning : Severity::Note,
         node.operands[1],
-        fmt::format("{} of {} biases change when they are rounded to the grid of the sums, by "
-                    "up to {:.2g} % of the largest one",
-                    changed, values.size(), 100 * change / largest),
+        fmt::format(
+            "{} of {} biases change when they are rounded to the grid of the accumulators, by "
+            "up to {:.2g} % of the largest one",
+            changed, values.size(), 100 * change / largest),
         "train with FakeQuantizeBias on it, or in exact arithmetic");
   }
 
   const Graph& graph_;
   Parameters& parameters_;
   LintOptions options_;
-  Lowering lowering_;
+  IntegerAnalysis analysis_;
   std::vector<Finding> findings_;
   std::map<NodeId, std::vector<Finding>> of_weights_;  // by quantizer
 };

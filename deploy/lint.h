@@ -42,7 +42,7 @@ struct LintOptions {
 /// only. Throws GraphError for outputs that do not exist.
 std::vector<Finding> lint(const Graph& graph, Parameters& parameters,
                           const LintOptions& options = {});
-/// What the integers alone tell: sums, biases, ratios between grids, storage.
+/// What the integers alone tell: accumulators, biases, ratios between grids, storage.
 std::vector<Finding> lint(const IntegerProgram& program);
 
 }  // namespace qtape

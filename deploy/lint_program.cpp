@@ -14,8 +14,8 @@ namespace {
 constexpr int64_t largest_denominator = 1024;
 
 /// q where `ratio` is p / q in lowest terms to within the rounding of f32, up to 64, powers of
-/// two up to 1024; else 0. Sums of the grid come at all multiples of 1 / q, so that with an
-/// even q one of q is a tie.
+/// two up to 1024; else 0. Accumulators of the grid come at all multiples of 1 / q, so that
+/// with an even q one of q is a tie.
 int64_t denominator_of(double ratio) {
   const auto matches = [ratio](int64_t q) {
     const double scaled = ratio * static_cast<double>(q);
@@ -33,13 +33,14 @@ int64_t denominator_of(double ratio) {
 
 std::string tie_text(int64_t q, std::string_view noun) {
   return fmt::format(
-      "1 of {} {} lies halfway between two codes, where Float and Onnx round to even but "
-      "Single and Double do not",
+      "1 of {} {} lies halfway between two codes, where FloatMultiply and OnnxQdq round to "
+      "even but "
+      "SingleRounding and DoubleRounding do not",
       q, noun);
 }
 
 constexpr std::string_view tie_remedy =
-    "train in exact arithmetic with the target's profile, or move a scale a little";
+    "train in exact arithmetic with the target's requantization, or move a scale a little";
 
 /// Largest magnitude of what requantization multiplies.
 int64_t reach_of(const IntegerValue& x) {
@@ -75,7 +76,7 @@ class ProgramLinter {
     const std::vector<int8_t> weights = op.codes();
     const auto* first = reinterpret_cast<const int32_t*>(op.bias.data.data());
     biases(op, weights, {first, op.bias.data.size() / sizeof(int32_t)});
-    sums(op.certificate);
+    accumulators(op.certificate);
     storage(op, weights);
   }
 
@@ -86,7 +87,7 @@ class ProgramLinter {
     for (size_t c = 0; c < biases.size(); ++c) {
       const int64_t bias = std::abs(int64_t{biases[c]});
       const auto row = weights.subspan(c * k, k);
-      const SumRange range = sum_range(row, 0, operand(0));
+      const AccumulatorRange range = accumulator_range(row, 0, operand(0));
       const int64_t products = std::max(std::abs(range.low), std::abs(range.high));
       if (bias >= Certificate::s32_limit)
         limited.push_back(static_cast<int64_t>(c));
@@ -107,23 +108,24 @@ class ProgramLinter {
     }
   }
 
-  void sums(const Certificate& c) {
+  void accumulators(const Certificate& c) {
     if (!c.fits_s32()) {
       add(Severity::Warning,
-          fmt::format("sums can reach {}, beyond s32, and are taken in s64", c.sum_bound),
+          fmt::format("accumulators can reach {}, beyond s32, and are taken in s64",
+                      c.accumulator_bound),
           "targets that sum in 32 bits overflow: use fewer bits or a shorter sum");
     }
     if (c.exact_in_f32()) return;
     const bool int8 = c.part_bound <= Certificate::s32_limit;
     const bool pairs = c.exact_in_pairs();
     add(Severity::Note,
-        fmt::format("sums of products can reach {}, beyond f32's 2^24{}: {}plain loops on all "
-                    "other processors",
-                    c.part_bound,
-                    pairs ? "" : fmt::format(", and pairs {}, beyond 2^15", c.pair_bound),
-                    !int8   ? ""
-                    : pairs ? "int8 with VNNI, AVX-512 or oneDNN 2, "
-                            : "int8 where it is added in 32 bits (VNNI), "),
+        fmt::format(
+            "accumulators of products can reach {}, beyond f32's 2^24{}: {}plain loops on all "
+            "other processors",
+            c.part_bound, pairs ? "" : fmt::format(", and pairs {}, beyond 2^15", c.pair_bound),
+            !int8   ? ""
+            : pairs ? "int8 with VNNI, AVX-512 or oneDNN 2, "
+                    : "int8 where it is added in 32 bits (VNNI), "),
         "weights of fewer bits are fast everywhere");
   }
 
@@ -135,10 +137,10 @@ class ProgramLinter {
     if (weights.empty()) return;
     const auto [low, high] = std::ranges::minmax(weights);
     const int fitting = storage_bits(low, high);
-    if (fitting >= op.bits) return;
+    if (fitting >= op.storage_bits) return;
     add(Severity::Note,
         fmt::format("weights have the codes {}..{}, which fit {} bits, and are stored in {}",
-                    low, high, fitting, op.bits),
+                    low, high, fitting, op.storage_bits),
         "give their quantizer so many bits, with the same scale");
   }
 
@@ -184,7 +186,9 @@ class ProgramLinter {
   }
 
   /// What a Requantize takes.
-  std::string_view noun() const { return operand(0).is_sums() ? "sums" : "codes"; }
+  std::string_view noun() const {
+    return operand(0).is_accumulators() ? "accumulators" : "codes";
+  }
   /// `in channel 3 of 8, `, or nothing where one scale is all there is.
   std::string of_channels(const std::vector<int64_t>& channels) const {
     const auto all = static_cast<int64_t>(operand(0).scales.size());
@@ -205,7 +209,7 @@ class ProgramLinter {
       q = std::lcm(q, denominator_of(ratio));
     }
     if (q > 0 && q <= largest_denominator && q % 2 == 0)
-      add(Severity::Warning, tie_text(q, "sums"), tie_remedy);
+      add(Severity::Warning, tie_text(q, "accumulators"), tie_remedy);
   }
 
   const IntegerProgram& program_;

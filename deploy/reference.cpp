@@ -77,9 +77,9 @@ std::string limits_text() {
   };
   add("axes of a tensor", Shape::max_rank);
   add("elements of a tensor", Shape::max_elements);
-  add("inputs and outputs of a Linear (k, n), terms of a Sum", most_terms);
-  add("magnitude of sums that are requantized", largest_sum - 1);
-  add("bytes of a file", largest_file);
+  add("inputs and outputs of a Linear (k, n), terms of a Sum", max_terms);
+  add("magnitude of accumulators that are requantized", max_accumulator - 1);
+  add("bytes of a file", max_file_bytes);
   return text;
 }
 
@@ -87,7 +87,7 @@ uint32_t bits_of(float v) { return std::bit_cast<uint32_t>(v); }
 
 /// S and s_y of the examples: powers of two, a tie of the mantissa, both ends.
 struct Scales {
-  double sums;
+  double accumulators;
   double output;
 };
 const std::vector<Scales> examples = {{0.5, 1},
@@ -104,33 +104,36 @@ std::string multipliers_text() {
   std::string text =
       "\n### Examples of multipliers\n\nFloats are C's hexadecimal ones, `ratio` its 32 "
       "bits.\n\n| S | s_y | ratio | m | sh | r |\n| --- | --- | --- | --- | --- | --- |\n";
-  for (const auto& [sums, output] : examples) {
-    const Multiplier m = multiplier_of(sums, output);
-    text += fmt::format("| `{:a}` | `{:a}` | `{:#010x}` | {} | {} | {} |\n", sums, output,
-                        bits_of(m.ratio), m.mantissa, m.exponent, reduced_mantissa(m));
+  for (const auto& [accumulators, output] : examples) {
+    const Multiplier m = multiplier_of(accumulators, output);
+    text += fmt::format("| `{:a}` | `{:a}` | `{:#010x}` | {} | {} | {} |\n", accumulators,
+                        output, bits_of(m.ratio), m.mantissa, m.exponent, reduced_mantissa(m));
   }
   return text;
 }
 
 std::string requantized_text() {
   std::string text =
-      "\n### Examples of requant\n\nThe last column holds for 16-bit sums in `Single` and "
-      "`Double`.\n\n| S | s_y | acc |";
+      "\n### Examples of requant\n\nThe last column holds for accumulators of 16-bit codes in "
+      "`SingleRounding` and "
+      "`DoubleRounding`.\n\n| S | s_y | acc |";
   std::string rule = "\n| --- | --- | --- |";
-  for (std::string_view name : enum_names<Profile>) {
+  for (std::string_view name : enum_names<Requantization>) {
     text += fmt::format(" `{}` |", name);
     rule += " --- |";
   }
-  text += " 16-bit sums |" + rule + " --- |\n";
-  for (const auto& [sums, output] : examples) {
-    const Multiplier m = multiplier_of(sums, output);
+  text += " accumulators of 16-bit codes |" + rule + " --- |\n";
+  for (const auto& [accumulators, output] : examples) {
+    const Multiplier m = multiplier_of(accumulators, output);
     for (int64_t acc : {3LL, -2LL, -100001LL, 2147483647LL, -249848654099LL}) {
-      text += fmt::format("| `{:a}` | `{:a}` | {} |", sums, output, acc);
-      for (Profile profile :
-           {Profile::Float, Profile::Single, Profile::Double, Profile::Onnx}) {
-        text += fmt::format(" {} |", requantize(acc, m, profile));
+      text += fmt::format("| `{:a}` | `{:a}` | {} |", accumulators, output, acc);
+      for (Requantization requantization :
+           {Requantization::FloatMultiply, Requantization::SingleRounding,
+            Requantization::DoubleRounding, Requantization::OnnxQdq}) {
+        text += fmt::format(" {} |", requantize(acc, m, requantization));
       }
-      text += fmt::format(" {} |\n", requantize(acc, m, Profile::Single, Accumulator::S64));
+      text += fmt::format(" {} |\n",
+                          requantize(acc, m, Requantization::SingleRounding, Accumulator::S64));
     }
   }
   return text;

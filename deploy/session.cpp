@@ -29,7 +29,7 @@ IntegerSession::IntegerSession(const IntegerProgram& program, SessionOptions opt
 }
 
 std::optional<NodeId> IntegerSession::follower(NodeId id) const {
-  if (options_.reference || options_.keep_sums) return std::nullopt;
+  if (options_.reference || options_.keep_accumulators) return std::nullopt;
   if (!std::holds_alternative<integer::Linear>(program_[id].op)) return std::nullopt;
   if (std::ranges::find(program_.outputs(), id) != program_.outputs().end()) {
     return std::nullopt;
@@ -52,7 +52,7 @@ IntegerBinding IntegerSession::binding(NodeId id) const {
   const IntegerNode& node = program_[id];
   IntegerBinding b{.output = node.value,
                    .result = values_[at(id)].data(),
-                   .profile = program_.profile(),
+                   .requantization = program_.requantization(),
                    .threads = options_.threads,
                    .path = options_.path};
   for (NodeId operand : node.operands) {
@@ -124,7 +124,7 @@ bool IntegerSession::has_value(NodeId id) const {
 const std::byte* IntegerSession::data(NodeId id, DType dtype) const {
   const IntegerNode& node = program_[id];
   if (!has_value_[at(id)]) {
-    fail<GraphError>("{}: its sums became codes at once; keep_sums keeps them",
+    fail<GraphError>("{}: its accumulators became codes at once; keep_accumulators keeps them",
                      program_.describe(id));
   }
   if (node.value.type.dtype != dtype) {

@@ -17,8 +17,8 @@ struct SessionOptions {
   /// Plain loops over integers, in one thread: the oracle that everything else must equal.
   bool reference = false;
   int threads = default_threads();
-  /// Sums get memory of their own instead of becoming codes while they are in cache.
-  bool keep_sums = false;
+  /// Accumulators get memory of their own instead of becoming codes while they are in cache.
+  bool keep_accumulators = false;
   /// How products are computed; empty: as exact_path says. Any other may be inexact: for tests.
   std::optional<ProductPath> path = std::nullopt;
 };
@@ -39,8 +39,8 @@ class IntegerSession {
   /// next run may follow.
   void run();
 
-  /// The value of a node. Throws GraphError for another T than its dtype, and for sums that
-  /// became codes at once.
+  /// The value of a node. Throws GraphError for another T than its dtype, and for accumulators
+  /// that became codes at once.
   template <class T>
   std::span<const T> value(NodeId id) const {
     return {reinterpret_cast<const T*>(data(id, dtype_of<T>)),
@@ -50,7 +50,8 @@ class IntegerSession {
   std::span<const T> value(std::string_view label) const {
     return value<T>(program_.at(label));
   }
-  /// Element i of codes or sums, whatever their dtype. Throws GraphError for one out of range.
+  /// Element i of codes or accumulators, whatever their dtype. Throws GraphError for one out of
+  /// range.
   int64_t integer(NodeId id, int64_t i) const;
   /// Whether the value of the node is there after a run.
   bool has_value(NodeId id) const;

@@ -53,14 +53,15 @@ Verifier::Verifier(const Graph& graph, Parameters& parameters, const VerifyOptio
   std::vector<NodeId> outputs = outputs_;
   for (const auto& pair : pairs_) {
     if (is_quantizer(batched[pair.graph].op)) outputs.push_back(pair.graph);
-    layers_.push_back({batched.name(pair.graph), program[pair.program].value.is_sums()});
+    layers_.push_back(
+        {batched.name(pair.graph), program[pair.program].value.is_accumulators()});
   }
   float_ = std::make_unique<Tape>(batched, parameters,
                                   TapeOptions{.outputs = outputs, .threads = options.threads});
   exact_ = std::make_unique<Tape>(batched, parameters,
                                   TapeOptions{.outputs = outputs_,
                                               .threads = options.threads,
-                                              .arithmetic = exact(program.profile())});
+                                              .arithmetic = exact(program.requantization())});
   reference_ = std::make_unique<IntegerSession>(program, SessionOptions{.reference = true});
   backend_ = std::make_unique<IntegerSession>(
       program, SessionOptions{.threads = options.threads, .path = options.path});
@@ -100,7 +101,7 @@ void Verifier::run(int64_t rows) {
 
 int64_t Verifier::exact_integer(size_t i, int64_t k) const {
   const ExactValue* value = exact_->integers(pairs_[i].graph);
-  if (layers_[i].sums) return value->sums[static_cast<size_t>(k)];
+  if (layers_[i].accumulators) return value->accumulators[static_cast<size_t>(k)];
   return static_cast<int64_t>(value->code()[k]) + program()[pairs_[i].program].value.zero_point;
 }
 
@@ -124,7 +125,7 @@ void Verifier::note(Level first, Level second, size_t i, int64_t k, int64_t a, i
   if (node.operands.empty()) return;
   const NodeId from = node.operands[0];
   const bool requantized = std::holds_alternative<integer::Requantize>(node.op);
-  if (requantized && program()[from].value.is_sums())
+  if (requantized && program()[from].value.is_accumulators())
     first_->accumulator = reference_->integer(from, k);
 }
 
@@ -155,7 +156,7 @@ void Verifier::compare(size_t i, int64_t rows) {
       ++layer.reference_backend;
       note(Level::Reference, Level::Backend, i, k, reference, backend_->integer(id, k));
     }
-    const auto code = layer.sums ? std::nullopt : float_code(i, k);
+    const auto code = layer.accumulators ? std::nullopt : float_code(i, k);
     if (code && *code != exact) ++layer.float_exact;
   }
 }

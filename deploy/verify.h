@@ -15,7 +15,7 @@
 namespace qtape {
 
 /// From training to the machine. L1 to L3 are equal in every bit; L0 differs by the rounding of
-/// float sums.
+/// float accumulators.
 enum class Level : uint8_t {
   Float,      ///< L0: the float forward with fake quantization
   Exact,      ///< L1: the training forward in exact arithmetic
@@ -37,10 +37,10 @@ struct VerifyOptions {
 /// What was compared of one node.
 struct LayerComparison {
   std::string label;
-  bool sums = false;              ///< sums instead of codes; L0 and L3 do not tell theirs
-  int64_t compared = 0;           ///< integers
-  int64_t float_exact = 0;        ///< of them, that differ between L0 and L1
-  int64_t exact_reference = 0;    ///< between L1 and L2
+  bool accumulators = false;    ///< accumulators instead of codes; L0 and L3 do not tell theirs
+  int64_t compared = 0;         ///< integers
+  int64_t float_exact = 0;      ///< of them, that differ between L0 and L1
+  int64_t exact_reference = 0;  ///< between L1 and L2
   int64_t reference_backend = 0;  ///< between L2 and L3
 };
 

@@ -14,7 +14,7 @@
 namespace qtape {
 namespace {
 
-constexpr int64_t largest_arena = int64_t{1} << 60;
+constexpr int64_t max_arena_bytes = int64_t{1} << 60;
 
 /// Free space of a block that grows at its end.
 class FreeSpace {
@@ -60,7 +60,7 @@ class FreeSpace {
         offset = start;
       }
     }
-    require<Error>(bytes <= largest_arena - offset,
+    require<Error>(bytes <= max_arena_bytes - offset,
                    "cannot allocate {} bytes behind {} others: the arena would pass 2^60",
                    bytes, offset);
     size_ = offset + bytes;

@@ -9,7 +9,7 @@ namespace qtape {
 struct Lifetime;
 
 /// Fills in the offsets so that buffers in use at the same time never overlap, each 64-byte
-/// aligned with at least `guard` bytes behind it, and returns the bytes of the block. Without
+/// aligned with at least `guard` bytes after it, and returns the bytes of the block. Without
 /// `share` no two buffers overlap at all. Sweeps over time with best fit: O(n log n).
 int64_t assign_arena_offsets(std::vector<Lifetime>& buffers, bool share, int64_t guard);
 

@@ -50,33 +50,33 @@ void for_each_row(size_t elements, size_t width, int threads, const Body& body) 
   });
 }
 
-/// y = float(sums) times the scale of the last axis' index.
-void write_sums(const ExactValue& value, float* y, int threads) {
-  for_each_row(value.sums.size(), value.scales.size(), threads, [&](size_t row) {
+/// y = float(accumulators) times the scale of the last axis' index.
+void write_accumulators(const ExactValue& value, float* y, int threads) {
+  for_each_row(value.accumulators.size(), value.scales.size(), threads, [&](size_t row) {
     for (size_t c = 0; c < value.scales.size(); ++c) {
       y[row + c] =
-          static_cast<float>(value.sums[row + c]) * static_cast<float>(value.scales[c]);
+          static_cast<float>(value.accumulators[row + c]) * static_cast<float>(value.scales[c]);
     }
   });
 }
 
 }  // namespace
 
-ExactForward::ExactForward(const Graph& graph, Profile profile, int threads)
+ExactForward::ExactForward(const Graph& graph, Requantization requantization, int threads)
     : graph_(graph),
-      lowering_(lower(graph)),
-      profile_(profile),
+      analysis_(analyze_integers(graph)),
+      requantization_(requantization),
       threads_(threads),
       values_(static_cast<size_t>(graph.size())) {}
 
 const ExactValue* ExactForward::find(NodeId id) const {
-  const IntegerForm& form = lowering_[id];
-  if (form.kind != IntegerKind::Codes && form.kind != IntegerKind::Sums) return nullptr;
+  const IntegerForm& form = analysis_[id];
+  if (form.kind != IntegerKind::Codes && form.kind != IntegerKind::Accumulators) return nullptr;
   return values_[static_cast<size_t>(form.source.index)].get();
 }
 
 ExactValue& ExactForward::make(NodeId id) {
-  const IntegerForm& form = lowering_[id];
+  const IntegerForm& form = analysis_[id];
   auto& value = values_[static_cast<size_t>(id.index)];
   value = std::make_unique<ExactValue>();
   const int64_t elements = graph_[id].type.elements();
@@ -87,7 +87,7 @@ ExactValue& ExactForward::make(NodeId id) {
     value->wide = size_of(code_dtype(grid.limits)) > 1;
     value->scales.resize(1);
   } else {
-    value->sums.resize(static_cast<size_t>(elements));
+    value->accumulators.resize(static_cast<size_t>(elements));
   }
   return *value;
 }
@@ -98,7 +98,7 @@ bool ExactOperand::is_exact() const {
 }
 
 ExactOperand ExactForward::operand(NodeId id, const Lookup& lookup) const {
-  const NodeId source = lowering_[id].source;
+  const NodeId source = analysis_[id].source;
   ExactOperand result{values_[static_cast<size_t>(source.index)].get()};
   for (; id != source; id = graph_[id].operands[0]) {
     if (std::holds_alternative<Dropout>(graph_[id].op)) {
@@ -110,9 +110,9 @@ ExactOperand ExactForward::operand(NodeId id, const Lookup& lookup) const {
 
 Kernel ExactForward::around(NodeId id, Kernel kernel, const Binding& binding,
                             const Lookup& lookup) {
-  const IntegerForm& form = lowering_[id];
-  const bool owns =
-      form.source == id && (form.kind == IntegerKind::Codes || form.kind == IntegerKind::Sums);
+  const IntegerForm& form = analysis_[id];
+  const bool owns = form.source == id &&
+                    (form.kind == IntegerKind::Codes || form.kind == IntegerKind::Accumulators);
   if (!owns) return kernel;
   const Op& op = graph_[id].op;
   if (is_quantizer(op)) return quantizer(id, std::move(kernel), binding, lookup);
@@ -149,9 +149,9 @@ Kernel ExactForward::quantizer(NodeId id, Kernel kernel, const Binding& b,
   ExactValue& value = make(id);
   const NodeId x = graph_[id].operands[0];
   std::shared_ptr<ExactRequantization> requantization;
-  if (lowering_[x].is_integer()) {
+  if (analysis_[x].is_integer()) {
     requantization = std::make_shared<ExactRequantization>(
-        graph_, lowering_, x, grid_of(graph_, id), profile_, threads_,
+        graph_, analysis_, x, grid_of(graph_, id), requantization_, threads_,
         [&](NodeId each) { return operand(each, lookup); });
   }
   return [&value, requantization, kernel = std::move(kernel), y = b.y<float>(),
@@ -171,7 +171,7 @@ Kernel ExactForward::quantizer(NodeId id, Kernel kernel, const Binding& b,
 
 Kernel ExactForward::linear(NodeId id, const MatMul& op, Kernel kernel, const Binding& b,
                             const Lookup& lookup) {
-  const NodeId weight = lowering_[graph_[id].operands[1]].source;
+  const NodeId weight = analysis_[graph_[id].operands[1]].source;
   const ExactOperand x = operand(graph_[id].operands[0], lookup);
   ExactValue& value = make(id);
   const Shape& stored = b.inputs[1].shape;
@@ -198,21 +198,21 @@ Kernel ExactForward::linear(NodeId id, const MatMul& op, Kernel kernel, const Bi
       value.scales[static_cast<size_t>(c)] = scale;
       if (!are_scales(scale, 1)) {
         status->fault = {
-            "sums need scales that are normal f32; that of channel {index} is "
+            "accumulators need scales that are normal f32; that of channel {index} is "
             "{value}",
             c, scale};
       }
     }
-    product->run(value.sums);
-    write_sums(value, y, threads);
+    product->run(value.accumulators);
+    write_accumulators(value, y, threads);
   };
 }
 
 Kernel ExactForward::bias(NodeId id, Kernel kernel, const Binding& b, const Lookup& lookup) {
-  const NodeId product = lowering_[graph_[id].operands[0]].source;
+  const NodeId product = analysis_[graph_[id].operands[0]].source;
   const ExactOperand x = operand(graph_[id].operands[0], lookup);
   ExactValue& value = make(id);
-  const ScaleSource weight = lookup.scales(lowering_[graph_[product].operands[1]].source);
+  const ScaleSource weight = lookup.scales(analysis_[graph_[product].operands[1]].source);
   const ExactValue& input = *operand(graph_[product].operands[0], lookup).value;
   const int64_t n = b.output.shape[-1];
   value.scales.resize(static_cast<size_t>(n));
@@ -232,16 +232,16 @@ Kernel ExactForward::bias(NodeId id, Kernel kernel, const Binding& b, const Look
       const float s_w = weight.scales<float>()[weight.channels == 1 ? 0 : c];
       (*codes)[static_cast<size_t>(c)] = static_cast<int64_t>(bias_code(bias[c], s_x, s_w));
     }
-    for_each_row(value.sums.size(), codes->size(), threads, [&](size_t row) {
+    for_each_row(value.accumulators.size(), codes->size(), threads, [&](size_t row) {
       for (size_t c = 0; c < codes->size(); ++c) {
-        value.sums[row + c] = x.value->sums[row + c] + (*codes)[c];
+        value.accumulators[row + c] = x.value->accumulators[row + c] + (*codes)[c];
       }
     });
-    write_sums(value, y, threads);
+    write_accumulators(value, y, threads);
   };
 }
 
-/// Sum and Mean over axes. Sums of codes are exact in double.
+/// Sum and Mean over axes. Accumulators of codes are exact in double.
 Kernel ExactForward::total(NodeId id, std::span<const int> axes, bool mean, Kernel kernel,
                            const Binding& b, const Lookup& lookup) {
   const ExactOperand x = operand(graph_[id].operands[0], lookup);
@@ -249,7 +249,7 @@ Kernel ExactForward::total(NodeId id, std::span<const int> axes, bool mean, Kern
   value.scales.resize(1);
   const Shape& shape = b.inputs[0].shape;
   auto from = std::make_shared<std::vector<double>>(static_cast<size_t>(shape.elements()));
-  auto to = std::make_shared<std::vector<double>>(value.sums.size());
+  auto to = std::make_shared<std::vector<double>>(value.accumulators.size());
   const auto first = [](double v, double, double) { return v; };
   const auto terms = static_cast<double>(reduced_terms(shape, axes));
   Kernel sum = bind_sum(first, SumWalk(shape, reduced_shape(shape, axes), shape),
@@ -265,9 +265,9 @@ Kernel ExactForward::total(NodeId id, std::span<const int> axes, bool mean, Kern
     value.scales[0] = x.value->scales[0] / divisor;
     std::copy_n(x.value->code(), from->size(), from->begin());
     if (sum) sum(step);
-    std::ranges::transform(*to, value.sums.begin(),
+    std::ranges::transform(*to, value.accumulators.begin(),
                            [](double v) { return static_cast<int64_t>(v); });
-    write_sums(value, y, threads);
+    write_accumulators(value, y, threads);
   };
 }
 

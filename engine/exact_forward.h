@@ -1,5 +1,5 @@
 // Exact forward: between quantized operands the forward pass computes in integers, with the
-// requantization of a profile, so that training sees what deployment computes.
+// requantization of a requantization, so that training sees what deployment computes.
 #pragma once
 
 #include <functional>
@@ -16,23 +16,24 @@ namespace qtape {
 /// How a tape's forward computes between quantized operands.
 struct Arithmetic {
   /// Empty: in floats, as everywhere else.
-  std::optional<Profile> profile = std::nullopt;
+  std::optional<Requantization> requantization = std::nullopt;
   bool operator==(const Arithmetic&) const = default;
 };
-/// On codes, requantized as `profile` does. Every node still has its float value, (q - zp) s or
-/// S acc, for gradients and whoever reads it.
-constexpr Arithmetic exact(Profile profile) { return {profile}; }
+/// On codes, requantized as `requantization` does. Every node still has its float value, (q -
+/// zp) s or S acc, for gradients and whoever reads it.
+constexpr Arithmetic exact(Requantization requantization) { return {requantization}; }
 
 /// The integers of one node in the last step.
 struct ExactValue {
-  bool exact = false;         ///< they are there: quantizers applied, no NaN came in
-  AlignedBuffer codes;        ///< Codes: q - zp as f32 [elements]
-  std::vector<int64_t> sums;  ///< Sums: [elements]
+  bool exact = false;                 ///< they are there: quantizers applied, no NaN came in
+  AlignedBuffer codes;                ///< Codes: q - zp as f32 [elements]
+  std::vector<int64_t> accumulators;  ///< Accumulators: [elements]
   std::vector<double>
-      scales;  ///< Codes: one; Sums: one, or one for each index of the last axis
+      scales;  ///< Codes: one; Accumulators: one, or one for each index of the last axis
   /// Largest |q - zp| that the grid allows.
   int64_t limit = 0;
-  /// Codes: stored in 16 bits; Sums: of products of such codes, which targets take in s64.
+  /// Codes: stored in 16 bits; Accumulators: of products of such codes, which targets take in
+  /// s64.
   bool wide = false;
 
   float* code() const { return reinterpret_cast<float*>(codes.data()); }
@@ -57,7 +58,7 @@ class ExactForward {
     std::function<const NodeStatus*(NodeId)> status;
   };
 
-  ExactForward(const Graph& graph, Profile profile, int threads);
+  ExactForward(const Graph& graph, Requantization requantization, int threads);
 
   /// What node `id` runs in forward, `kernel` being its op's own. Nodes are to be given in
   /// order; those without integers keep their kernel.
@@ -67,7 +68,7 @@ class ExactForward {
 
  private:
   ExactValue& make(NodeId id);
-  /// What `id`, whose form is Codes, Sums, Blend or Weight, has of its source.
+  /// What `id`, whose form is Codes, Accumulators, Blend or Weight, has of its source.
   ExactOperand operand(NodeId id, const Lookup& lookup) const;
   Kernel codes_from_floats(NodeId id, Kernel kernel, const Binding& binding,
                            const Lookup& lookup);
@@ -79,8 +80,8 @@ class ExactForward {
                const Binding& binding, const Lookup& lookup);
 
   Graph graph_;
-  Lowering lowering_;
-  Profile profile_;
+  IntegerAnalysis analysis_;
+  Requantization requantization_;
   int threads_;
   std::vector<std::unique_ptr<ExactValue>> values_;  // by node; of sources only
 };

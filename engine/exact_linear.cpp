@@ -13,7 +13,7 @@
 namespace qtape {
 namespace {
 
-// Integers up to here are exact in f32, and so are sums that stay below, in any order.
+// Integers up to here are exact in f32, and so are accumulators that stay below, in any order.
 constexpr int64_t exact_f32 = int64_t{1} << 24;
 constexpr int64_t part = 256;
 constexpr float largest_weight = 128;
@@ -142,16 +142,16 @@ void ExactProduct::split_inputs() {
   });
 }
 
-void ExactProduct::run(std::vector<int64_t>& sums) {
-  const auto count = static_cast<int64_t>(sums.size());
+void ExactProduct::run(std::vector<int64_t>& accumulators) {
+  const auto count = static_cast<int64_t>(accumulators.size());
   const bool fits = largest_ * limit_ < exact_f32;
   const bool parts_fit = largest_ * part < exact_f32;
-  if (!fits && (limit_ < part || !parts_fit)) return run_plain(sums);
+  if (!fits && (limit_ < part || !parts_fit)) return run_plain(accumulators);
   const float* first = at(first_);
   if (fits) {
     whole_();
     for (int64_t i = 0; i < count; ++i) {
-      sums[static_cast<size_t>(i)] = static_cast<int32_t>(first[i]);
+      accumulators[static_cast<size_t>(i)] = static_cast<int32_t>(first[i]);
     }
     return;
   }
@@ -160,13 +160,13 @@ void ExactProduct::run(std::vector<int64_t>& sums) {
   lower_();
   const float* second = at(second_);
   for (int64_t i = 0; i < count; ++i) {
-    sums[static_cast<size_t>(i)] =
+    accumulators[static_cast<size_t>(i)] =
         part * static_cast<int32_t>(first[i]) + static_cast<int32_t>(second[i]);
   }
 }
 
 /// Products below 2^24, and at most 2^29 of them, are summed exactly in double.
-void ExactProduct::run_plain(std::vector<int64_t>& sums) const {
+void ExactProduct::run_plain(std::vector<int64_t>& accumulators) const {
   const auto [m, n, k, transpose] = extents_;
   const float* codes = at(codes_);
   const int64_t step = transpose ? 1 : n;
@@ -178,7 +178,7 @@ void ExactProduct::run_plain(std::vector<int64_t>& sums) const {
                      double sum = 0;
                      for (int64_t i = 0; i < k; ++i)
                        sum += double{x_[row * k + i]} * double{w[i * step]};
-                     sums[static_cast<size_t>(row * n + c)] = static_cast<int64_t>(sum);
+                     accumulators[static_cast<size_t>(row * n + c)] = static_cast<int64_t>(sum);
                    }
                  }
                });

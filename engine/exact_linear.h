@@ -10,8 +10,8 @@
 
 namespace qtape {
 
-/// sums [m, n] = x w^T with codes x [m, k] and codes of fake-quantized weights, which change
-/// from step to step.
+/// accumulators [m, n] = x w^T with codes x [m, k] and codes of fake-quantized weights, which
+/// change from step to step.
 class ExactProduct {
  public:
   struct Extents {
@@ -29,13 +29,13 @@ class ExactProduct {
   /// Takes over this step's weights; false where there is a NaN among them.
   bool load_weights();
   /// Within a SerialLibraries.
-  void run(std::vector<int64_t>& sums);
+  void run(std::vector<int64_t>& accumulators);
 
  private:
   bool load_rows(float* codes);
   bool load_columns(float* codes);
   void split_inputs();
-  void run_plain(std::vector<int64_t>& sums) const;
+  void run_plain(std::vector<int64_t>& accumulators) const;
 
   Extents extents_;
   const float* x_;

@@ -14,8 +14,10 @@ constexpr int64_t requantize_grain = 2048;
 Fault addition_fault(double a, double b, double output) {
   for (double scale : {a, b, output}) {
     if (!are_addable(scale, scale, scale)) {
-      return {"sums in integers need scales that are normal f32 below 2^100; one is {value}", 0,
-              scale};
+      return {
+          "accumulators in integers need scales that are normal f32 below 2^100; one is "
+          "{value}",
+          0, scale};
     }
   }
   const auto [smallest, largest] = std::minmax({a, b, output});
@@ -27,11 +29,12 @@ Fault addition_fault(double a, double b, double output) {
 
 }  // namespace
 
-ExactRequantization::ExactRequantization(const Graph& graph, const Lowering& lowering, NodeId x,
-                                         const Grid& grid, Profile profile, int threads,
+ExactRequantization::ExactRequantization(const Graph& graph, const IntegerAnalysis& analysis,
+                                         NodeId x, const Grid& grid,
+                                         Requantization requantization, int threads,
                                          const Find& find)
-    : grid_(grid), profile_(profile), threads_(threads) {
-  const IntegerForm& form = lowering[x];
+    : grid_(grid), requantization_(requantization), threads_(threads) {
+  const IntegerForm& form = analysis[x];
   const Node& source = graph[form.source];
   const auto* concat = std::get_if<Concat>(&source.op);
   if (concat == nullptr) {
@@ -44,7 +47,7 @@ ExactRequantization::ExactRequantization(const Graph& graph, const Lowering& low
   const AxisView whole = axis_view(source.type.shape, axis);
   int64_t offset = 0;
   for (NodeId operand : source.operands) {
-    const IntegerForm piece = lowering[operand].limited(form.low, form.high);
+    const IntegerForm piece = analysis[operand].limited(form.low, form.high);
     add_part(graph, operand, piece, find);
     const AxisView view = axis_view(graph[operand].type.shape, axis);
     Part& part = parts_.back();
@@ -82,7 +85,7 @@ bool ExactRequantization::load(Part& part, const QParams<float>& q, NodeStatus& 
   for (size_t c = 0; c < part.multipliers.size(); ++c) {
     if (!are_scales(part.a->scales[c], s_y)) {
       status.fault = {
-          "integers need sums of a normal f32 scale; that of channel {index} is "
+          "integers need accumulators of a normal f32 scale; that of channel {index} is "
           "{value}",
           static_cast<int64_t>(c), part.a->scales[c]};
       return false;
@@ -102,14 +105,15 @@ bool ExactRequantization::load(Part& part, const QParams<float>& q, NodeStatus& 
 
 int32_t ExactRequantization::steps(const Part& part, int64_t i, size_t channel) const {
   switch (part.kind) {
-    case IntegerKind::Sums:
-      return requantize(part.a->sums[static_cast<size_t>(i)], part.multipliers[channel],
-                        profile_, part.a->wide ? Accumulator::S64 : Accumulator::S32);
+    case IntegerKind::Accumulators:
+      return requantize(part.a->accumulators[static_cast<size_t>(i)], part.multipliers[channel],
+                        requantization_, part.a->wide ? Accumulator::S64 : Accumulator::S32);
     case IntegerKind::Blend:
-      return requantize_sum(static_cast<int32_t>(part.a->code()[i]),
-                            static_cast<int32_t>(part.b->code()[i]), part.sum, profile_);
+      return requantize_add(static_cast<int32_t>(part.a->code()[i]),
+                            static_cast<int32_t>(part.b->code()[i]), part.sum, requantization_);
     default:
-      return requantize(static_cast<int64_t>(part.a->code()[i]), part.multipliers[0], profile_);
+      return requantize(static_cast<int64_t>(part.a->code()[i]), part.multipliers[0],
+                        requantization_);
   }
 }
 

@@ -14,8 +14,9 @@ class ExactRequantization {
  public:
   using Find = std::function<ExactOperand(NodeId)>;
 
-  ExactRequantization(const Graph& graph, const Lowering& lowering, NodeId x, const Grid& grid,
-                      Profile profile, int threads, const Find& find);
+  ExactRequantization(const Graph& graph, const IntegerAnalysis& analysis, NodeId x,
+                      const Grid& grid, Requantization requantization, int threads,
+                      const Find& find);
 
   /// Whether this step's integers of x are there.
   bool is_exact() const;
@@ -46,7 +47,7 @@ class ExactRequantization {
   void run_part(const Part& part, const QParams<float>& q, float* codes, float* y) const;
 
   Grid grid_;
-  Profile profile_;
+  Requantization requantization_;
   int threads_;
   ExactOperand whole_;  // on the way from a Concat
   std::vector<Part> parts_;

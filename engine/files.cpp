@@ -38,8 +38,8 @@ class Descriptor {
   int fd_;
 };
 
-constexpr int most_links = 40;  // as Linux follows
-constexpr int most_attempts = 1000;
+constexpr int max_links = 40;  // as Linux follows
+constexpr int max_attempts = 1000;
 
 /// Devices and pipes take bytes, but must not be replaced by a file.
 bool is_special(const std::string& path) {
@@ -60,7 +60,7 @@ void write_special(const std::string& path, std::string_view content) {
 /// The empty file `partial`, in which `path` is written. It is locked, so that several writers
 /// of one path take turns; a file system without locks lets them go on.
 Descriptor open_partial(const std::string& path, const std::string& partial) {
-  for (int attempt = 0; attempt < most_attempts; ++attempt) {
+  for (int attempt = 0; attempt < max_attempts; ++attempt) {
     Descriptor file(::open(partial.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
     if (file.get() < 0) fail_io(path, "write", errno);
     while (::flock(file.get(), LOCK_EX) != 0 && errno == EINTR) {
@@ -140,7 +140,7 @@ std::string written_path(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code ignored;
   fs::path target = path;
-  for (int links = 0; links < most_links && fs::is_symlink(target, ignored); ++links) {
+  for (int links = 0; links < max_links && fs::is_symlink(target, ignored); ++links) {
     target = target.parent_path() / fs::read_symlink(target, ignored);
   }
   return target.string();

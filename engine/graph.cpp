@@ -15,7 +15,7 @@ std::string reference(const Graph& graph, NodeId id) {
                        : fmt::format("%{} '{}'", id.index, printable(label));
 }
 
-constexpr size_t most_described = 16;  // operands
+constexpr size_t max_described = 16;  // operands
 
 bool needs_label(const Op& op) {
   return std::holds_alternative<Input>(op) || is_persistent(op);
@@ -32,7 +32,7 @@ std::string Graph::describe(const Op& op, std::span<const NodeId> operands,
   for (size_t i = 0; i < operands.size(); ++i) {
     const NodeId id = operands[i];
     if (i > 0) text += ", ";
-    if (i == most_described) return text + fmt::format("... {} in all)", operands.size());
+    if (i == max_described) return text + fmt::format("... {} in all)", operands.size());
     if (id.index < 0 || id.index >= size()) {
       text += fmt::format("%{}", id.index);
     } else {

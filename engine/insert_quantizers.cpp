@@ -89,7 +89,7 @@ class Inserter {
     const NodeId x = product.operands[0];
     const NodeId w = product.operands[1];
     const int axis = std::get<MatMul>(product.op).transpose_b ? 0 : 1;
-    if (!sums_have_grid(result_, x, w, axis)) return;
+    if (!accumulators_have_grid(result_, x, w, axis)) return;
     operands[1] =
         result_.add(FakeQuantizeBias{}, {operands[1], *quantizer_behind(result_, x), w},
                     free_label(bias.label) + ".quantized");
@@ -103,7 +103,7 @@ class Inserter {
     return free;
   }
 
-  /// The quantizer behind the copy of x, made where there is none yet.
+  /// The quantizer after the copy of x, made where there is none yet.
   NodeId quantized(NodeId x, bool columns, const Op& quantizer, const std::string& label) {
     const auto found = quantized_.find({x, columns});
     if (found != quantized_.end()) return found->second;

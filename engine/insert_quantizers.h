@@ -24,10 +24,10 @@ struct InsertOptions {
 /// `fc1.input.quantized`, as `linear` labels them, and their states follow. What several
 /// MatMuls share is quantized once, a weight once for each layout, and where a label is taken a
 /// number follows it; operands that are quantized already, or show the codes of a quantizer
-/// (`quantizer_behind`), are left alone. Where a MatMul that gained a quantizer feeds an AddBias
-/// with a Parameter and its sums have a grid (`sums_have_grid`), the bias is rounded to it by
-/// `fc1.bias.quantized`. Values of parameters fit the copy: labels stay. Throws GraphError when
-/// nothing matches and for ops that are no quantizers.
+/// (`quantizer_behind`), are left alone. Where a MatMul that gained a quantizer feeds an
+/// AddBias with a Parameter and its accumulators have a grid (`accumulators_have_grid`), the
+/// bias is rounded to it by `fc1.bias.quantized`. Values of parameters fit the copy: labels
+/// stay. Throws GraphError when nothing matches and for ops that are no quantizers.
 Graph insert_quantizers(const Graph& graph, const InsertOptions& options);
 
 }  // namespace qtape

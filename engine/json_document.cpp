@@ -113,7 +113,7 @@ class Builder {
   }
 
   std::vector<Open> open_;      // from the outermost to the innermost
-  std::vector<Member> values_;  // of all open containers, one behind the other
+  std::vector<Member> values_;  // of all open containers, one after another
   std::string key_;             // of the next value
 };
 

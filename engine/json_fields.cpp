@@ -3,7 +3,7 @@
 namespace qtape {
 namespace {
 
-constexpr size_t most_shown = 60;
+constexpr size_t max_shown = 60;
 
 }  // namespace
 
@@ -24,7 +24,7 @@ std::string JsonPlace::shown() const {
   if (json.is_object()) return "an object";
   if (json.is_array()) return "an array";
   const std::string text = json.dump(-1, ' ', true, Json::error_handler_t::replace);
-  return text.size() <= most_shown ? text : text.substr(0, most_shown) + "...";
+  return text.size() <= max_shown ? text : text.substr(0, max_shown) + "...";
 }
 
 }  // namespace qtape

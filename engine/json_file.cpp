@@ -28,8 +28,8 @@ void check_keys(const JsonPlace& place, std::span<const std::string_view> known)
 }
 
 void check_header(const JsonPlace& root, std::vector<std::string_view> known) {
-  known.insert(known.end(), {"format", "version"});
-  check_keys(root, known);
+  root.expect(root.json.is_object(), "an object");
+  // A file of another version is refused for that, not for what its version spells otherwise.
   const JsonPlace format = root.member("format");
   format.expect(format.json == "qtape", "\"qtape\"");
   int64_t version = 0;
@@ -37,6 +37,8 @@ void check_header(const JsonPlace& root, std::vector<std::string_view> known) {
   if (version != format_version) {
     root.member("version").fail("expected {}, got {}", format_version, version);
   }
+  known.insert(known.end(), {"format", "version"});
+  check_keys(root, known);
 }
 
 std::string begin_file() {
@@ -52,9 +54,9 @@ void append_lines(std::string& text, std::string_view name, char open, char clos
 }
 
 void write_text(const std::string& path, const std::string& text) {
-  require<IoError>(static_cast<int64_t>(text.size()) <= largest_file,
+  require<IoError>(static_cast<int64_t>(text.size()) <= max_file_bytes,
                    "{}: it takes {} bytes as text, more than the limit of {}", path,
-                   text.size(), largest_file);
+                   text.size(), max_file_bytes);
   write_file(path, text);
 }
 

@@ -14,8 +14,8 @@
 
 namespace qtape {
 
-inline constexpr int64_t format_version = 1;
-inline constexpr int64_t largest_file = int64_t{4} << 30;
+inline constexpr int64_t format_version = 2;
+inline constexpr int64_t max_file_bytes = int64_t{4} << 30;
 
 /// Throws FormatError unless `root` is an object of format "qtape", of this version, and has no
 /// keys but `known` and those two.
@@ -36,7 +36,7 @@ void write_text(const std::string& path, const std::string& text);
 /// What `read` makes of the text of a file. Throws IoError, and FormatError with the path.
 template <class Read>
 auto read_text(const std::string& path, const Read& read) {
-  const std::string text = read_file(path, largest_file);
+  const std::string text = read_file(path, max_file_bytes);
   return naming<FormatError>(path, [&] { return read(std::string_view(text)); });
 }
 

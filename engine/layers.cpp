@@ -24,7 +24,7 @@ NodeId linear(Graph& graph, NodeId x, const LinearOptions& options) {
   const NodeId product = graph.add(MatMul{.transpose_b = true}, {x, w});
   NodeId bias = graph.add(Parameter{.dtype = type.dtype, .shape = {options.out}}, {},
                           options.label + ".bias");
-  if (options.bias_on_grid && sums_have_grid(graph, x, w, 0)) {
+  if (options.bias_on_grid && accumulators_have_grid(graph, x, w, 0)) {
     bias = graph.add(FakeQuantizeBias{}, {bias, *quantizer_behind(graph, x), w},
                      options.label + ".bias.quantized");
   }

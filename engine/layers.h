@@ -16,9 +16,9 @@ struct LinearOptions {
   std::optional<Op> weight_quantizer = std::nullopt;  ///< of the weight [out, in]
   std::optional<Op> input_quantizer = std::nullopt;   ///< of x
   bool bias = true;
-  /// Round the bias to the grid of the sums that it is added to, where they have one: see
-  /// `sums_have_grid`. A quantizer that x itself is or shows (`quantizer_behind`) counts as
-  /// well.
+  /// Round the bias to the grid of the accumulators that it is added to, where they have one:
+  /// see `accumulators_have_grid`. A quantizer that x itself is or shows (`quantizer_behind`)
+  /// counts as well.
   bool bias_on_grid = true;
   std::string label = "linear";
   Initializer weight_initializer = init::KaimingNormal{};

@@ -13,11 +13,11 @@ namespace {
 
 bool is_leaf(const Op& op) { return is_persistent(op) || std::holds_alternative<Constant>(op); }
 
-constexpr int most_weight_bits = 8;
+constexpr int max_weight_bits = 8;
 
-class Lowerer {
+class IntegerAnalyzer {
  public:
-  explicit Lowerer(const Graph& graph)
+  explicit IntegerAnalyzer(const Graph& graph)
       : graph_(graph),
         constant_(static_cast<size_t>(graph.size())),
         blocked_(constant_.size()) {
@@ -26,7 +26,7 @@ class Lowerer {
     result_.reasons.resize(constant_.size());
   }
 
-  Lowering run() {
+  IntegerAnalysis run() {
     for (int32_t i = 0; i < graph_.size(); ++i) {
       id_ = NodeId{i};
       const Node& node = graph_[id_];
@@ -72,13 +72,13 @@ class Lowerer {
                     graph_.describe(id));
     }
     if (operand(k).kind == IntegerKind::Codes) {
-      return refuse("{} limits codes without a grid of its own: put a quantizer behind it",
+      return refuse("{} limits codes without a grid of its own: quantize its output",
                     graph_.describe(id));
     }
     return refuse_unquantized(id);
   }
   IntegerForm refuse_unquantized(NodeId id) {
-    return refuse("{} is not quantized: put a quantizer behind it", graph_.describe(id));
+    return refuse("{} is not quantized: quantize its output", graph_.describe(id));
   }
 
   template <class T>
@@ -141,7 +141,7 @@ class Lowerer {
     if (op.transpose_a) return refuse("transpose_a has no integer form");
     const std::string wrong = wrong_weight(op);
     if (!wrong.empty()) return refuse("{}", wrong);
-    return {.kind = IntegerKind::Sums, .source = id_};
+    return {.kind = IntegerKind::Accumulators, .source = id_};
   }
 
   /// What keeps operand 1 from being weights of integer products.
@@ -159,15 +159,16 @@ class Lowerer {
     if (grid.scheme != Scheme::Symmetric) {
       return "weights must be symmetric: their zero point would multiply every input";
     }
-    const int32_t most = (int32_t{1} << (most_weight_bits - 1)) - 1;
+    const int32_t most = (int32_t{1} << (max_weight_bits - 1)) - 1;
     if (grid.limits.q_min < -most - 1 || grid.limits.q_max > most) {
       return fmt::format("weights need codes within s8, got {}..{}", grid.limits.q_min,
                          grid.limits.q_max);
     }
     const int64_t outputs = op.transpose_b ? shape[0] : shape[1];
     const int64_t terms = op.transpose_b ? shape[1] : shape[0];
-    if (terms > most_terms) return fmt::format("sums may have 2^23 terms, got {}", terms);
-    if (outputs > most_terms) return fmt::format("may have 2^23 outputs, got {}", outputs);
+    if (terms > max_terms)
+      return fmt::format("accumulators may have 2^23 terms, got {}", terms);
+    if (outputs > max_terms) return fmt::format("may have 2^23 outputs, got {}", outputs);
     const ChannelMap map = channel_map(graph_, id);
     const int axis = op.transpose_b ? 0 : 1;
     if (map.channels != 1 && !along(map, shape, axis)) {
@@ -184,9 +185,9 @@ class Lowerer {
   IntegerForm other(const AddBias&) {
     const IntegerForm& x = operand(0);
     const NodeId leaf = bias_leaf(graph_, id_);
-    if (x.kind != IntegerKind::Sums || x.is_clamped() ||
+    if (x.kind != IntegerKind::Accumulators || x.is_clamped() ||
         !std::holds_alternative<MatMul>(graph_[x.source].op)) {
-      return refuse("integers have a bias behind a MatMul of quantized operands only");
+      return refuse("integers have a bias after a MatMul of quantized operands only");
     }
     if (!is_leaf(graph_[leaf].op)) {
       return refuse("the bias {} must be a Parameter, a State or a Constant",
@@ -200,7 +201,7 @@ class Lowerer {
     if (graph_[x.source].type.shape != node().type.shape) {
       return refuse("the bias must follow the MatMul in its shape");
     }
-    return {.kind = IntegerKind::Sums, .source = id_};
+    return {.kind = IntegerKind::Accumulators, .source = id_};
   }
 
   /// Whether the FakeQuantizeBias `bias` takes the scales of the operands of `product`.
@@ -250,9 +251,9 @@ class Lowerer {
   IntegerForm from_codes(IntegerKind kind) {
     if (!operand(0).is_plain_codes()) return refuse_operand(0);
     const int64_t x = graph_[node().operands[0]].type.elements();
-    if (kind == IntegerKind::Sums &&
-        x > most_terms * std::max<int64_t>(1, node().type.elements())) {
-      return refuse("sums may have 2^23 terms, got {}",
+    if (kind == IntegerKind::Accumulators &&
+        x > max_terms * std::max<int64_t>(1, node().type.elements())) {
+      return refuse("accumulators may have 2^23 terms, got {}",
                     x / std::max<int64_t>(1, node().type.elements()));
     }
     IntegerForm result{.kind = kind, .source = id_};
@@ -262,11 +263,11 @@ class Lowerer {
 
   IntegerForm other(const Slice&) { return from_codes(IntegerKind::Codes); }
   IntegerForm other(const Max&) { return from_codes(IntegerKind::Codes); }
-  IntegerForm other(const Mean&) { return from_codes(IntegerKind::Sums); }
-  IntegerForm other(const Sum&) { return from_codes(IntegerKind::Sums); }
+  IntegerForm other(const Mean&) { return from_codes(IntegerKind::Accumulators); }
+  IntegerForm other(const Sum&) { return from_codes(IntegerKind::Accumulators); }
 
   const Graph& graph_;
-  Lowering result_;
+  IntegerAnalysis result_;
   NodeId id_;
   std::vector<bool> constant_;
   std::vector<bool> blocked_;
@@ -274,7 +275,7 @@ class Lowerer {
 
 }  // namespace
 
-Lowering lower(const Graph& graph) { return Lowerer(graph).run(); }
+IntegerAnalysis analyze_integers(const Graph& graph) { return IntegerAnalyzer(graph).run(); }
 
 NodeId bias_leaf(const Graph& graph, NodeId id) {
   const NodeId b = graph[id].operands[1];

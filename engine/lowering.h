@@ -1,5 +1,6 @@
-// Lowering: what each node of a graph means in integer arithmetic. Exact forward passes and the
-// conversion to integer programs read it alike, so they cannot disagree on what is integer.
+// IntegerAnalysis: what each node of a graph means in integer arithmetic. Exact forward passes
+// and the conversion to integer programs read it alike, so they cannot disagree on what is
+// integer.
 #pragma once
 
 #include <algorithm>
@@ -14,21 +15,22 @@
 namespace qtape {
 
 enum class IntegerKind : uint8_t {
-  Float,   ///< no integers
-  Weight,  ///< codes of what depends on no input
-  Codes,   ///< (q - zp) s with the codes q of a quantizer of one scale
-  Sums,  ///< S[c] times a sum of codes or of products of codes; c is the index of the last axis
-  Blend  ///< Add or Concat: integers once a quantizer gives them a grid
+  Float,         ///< no integers
+  Weight,        ///< codes of what depends on no input
+  Codes,         ///< (q - zp) s with the codes q of a quantizer of one scale
+  Accumulators,  ///< S[c] times a sum of codes or of products of codes; c is the index of the
+                 ///< last axis
+  Blend          ///< Add or Concat: integers once a quantizer gives them a grid
 };
 
 /// The integers of one node. Views (`is_view`) share those of their operand, in the same order.
 struct IntegerForm {
   IntegerKind kind = IntegerKind::Float;
-  /// The node whose integers they are. Codes: a quantizer, Relu, Slice or Max; Sums: MatMul,
-  /// AddBias, Sum or Mean; Blend: Add or Concat; Weight: a quantizer.
+  /// The node whose integers they are. Codes: a quantizer, Relu, Slice or Max; Accumulators:
+  /// MatMul, AddBias, Sum or Mean; Blend: Add or Concat; Weight: a quantizer.
   NodeId source;
   NodeId quantizer;  ///< Codes and Weight: whose scales they have
-  /// What Relu and Clamp behind the source left to be done: limits of the value.
+  /// What Relu and Clamp after the source left to be done: limits of the value.
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
 
@@ -36,7 +38,7 @@ struct IntegerForm {
     return low > -std::numeric_limits<double>::infinity() ||
            high < std::numeric_limits<double>::infinity();
   }
-  /// This form behind limits of the value.
+  /// This form within limits of the value.
   IntegerForm limited(double least, double most) const {
     IntegerForm result = *this;
     result.low = std::clamp(low, least, most);
@@ -46,12 +48,12 @@ struct IntegerForm {
   /// Codes as they are: what products, slices and maxima can be taken of.
   bool is_plain_codes() const { return kind == IntegerKind::Codes && !is_clamped(); }
   bool is_integer() const {
-    return kind == IntegerKind::Codes || kind == IntegerKind::Sums ||
+    return kind == IntegerKind::Codes || kind == IntegerKind::Accumulators ||
            kind == IntegerKind::Blend;
   }
 };
 
-struct Lowering {
+struct IntegerAnalysis {
   std::vector<IntegerForm> forms;  ///< by node
   /// By node: itself, or what the views there show.
   std::vector<NodeId> origins;
@@ -65,7 +67,7 @@ struct Lowering {
 };
 
 /// Never throws: what has no integers is told in `reasons`.
-Lowering lower(const Graph& graph);
+IntegerAnalysis analyze_integers(const Graph& graph);
 
 /// The leaf that holds the bias of the AddBias at `id`: its operand b, or what a
 /// FakeQuantizeBias there rounds.

@@ -28,7 +28,7 @@ const TensorType& type_of_x(const Graph& graph, NodeId id) {
   return graph[graph[id].operands[0]].type;
 }
 
-/// Memory of the operands behind x, in slot order.
+/// Memory of the operands after x, in slot order.
 std::vector<std::byte*> values_of(const Graph& graph, const Parameters& parameters, NodeId id) {
   std::vector<std::byte*> values;
   const std::vector<NodeId>& operands = graph[id].operands;
@@ -156,7 +156,7 @@ NodeId add_quantizer(Graph& graph, NodeId x, const Op& quantizer, const std::str
   return graph.add(quantizer, ids, label + ".quantized");
 }
 
-bool sums_have_grid(const Graph& graph, NodeId x, NodeId w, int axis) {
+bool accumulators_have_grid(const Graph& graph, NodeId x, NodeId w, int axis) {
   const std::optional<NodeId> quantizer = quantizer_behind(graph, x);
   if (!quantizer || channel_map(graph, *quantizer).channels != 1) return false;
   const Shape& shape = graph[w].type.shape;

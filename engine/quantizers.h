@@ -22,7 +22,7 @@ Grid grid_of(const Graph& graph, NodeId id);
 /// From elements to scales of the quantizer at `id`. Throws GraphError for other nodes.
 ChannelMap channel_map(const Graph& graph, NodeId id);
 
-/// Adds `quantizer`, any op that is one, behind `x` as the node `<label>.quantized`, with the
+/// Adds `quantizer`, any op that is one, after `x` as the node `<label>.quantized`, with the
 /// states and parameters that it needs as `<label>.<slot>`: `fc1.input.scale`. Throws
 /// GraphError.
 NodeId add_quantizer(Graph& graph, NodeId x, const Op& quantizer, const std::string& label);
@@ -36,10 +36,10 @@ bool keeps_codes(const Op& op);
 /// keep codes lead back to.
 std::optional<NodeId> quantizer_behind(const Graph& graph, NodeId id);
 
-/// Whether the sums of x times the matrix w lie on one grid per output channel, which are the
-/// indices of `axis` of w: the quantizer behind x has one scale, and w is one with one scale or
-/// one for each output channel.
-bool sums_have_grid(const Graph& graph, NodeId x, NodeId w, int axis);
+/// Whether the accumulators of x times the matrix w lie on one grid per output channel, which
+/// are the indices of `axis` of w: the quantizer behind x has one scale, and w is one with one
+/// scale or one for each output channel.
+bool accumulators_have_grid(const Graph& graph, NodeId x, NodeId w, int axis);
 
 /// Sets the scales, and where the quantizer is affine the zero points, of the node `id`: one
 /// per channel, in channel order. What the node tracks instead (a range, a clipping value) is

@@ -56,7 +56,7 @@ inline bool same_setting(const Section::Setting& a, const Section::Setting& b) {
   return std::get<double>(a) == static_cast<double>(*integer);
 }
 
-/// Adds each field of `from` to the settings of `to`, its key behind `prefix`.
+/// Adds each field of `from` to the settings of `to`, its key after `prefix`.
 template <Described T>
 void put_fields(const T& from, std::string_view prefix, Section& to) {
   for_each_field<T>([&](const auto& each) {

@@ -83,9 +83,9 @@ const ExactValue* Tape::integers(NodeId id) const {
 }
 
 void Tape::bind() {
-  if (options_.arithmetic.profile) {
-    exact_ =
-        std::make_unique<ExactForward>(graph_, *options_.arithmetic.profile, options_.threads);
+  if (options_.arithmetic.requantization) {
+    exact_ = std::make_unique<ExactForward>(graph_, *options_.arithmetic.requantization,
+                                            options_.threads);
   }
   for (size_t i = 0; i < plan_.nodes.size(); ++i) {
     if (plan_.nodes[i].needed) bind_node(i);

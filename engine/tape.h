@@ -30,7 +30,7 @@ struct TapeOptions {
   /// Parameters' gradients add up from step to step until Parameters::zero_gradients. Those of
   /// inputs do not.
   bool accumulate_gradients = false;
-  /// How forward computes between quantized operands: `exact(Profile::Single)`.
+  /// How forward computes between quantized operands: `exact(Requantization::SingleRounding)`.
   Arithmetic arithmetic = {};
   /// When training steps quantize and observe.
   QuantizationSchedule schedule = {};

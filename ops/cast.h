@@ -8,7 +8,8 @@ namespace qtape {
 struct Cast {
   static constexpr std::string_view name = "Cast";
   static constexpr std::string_view doc =
-      "y = x as `dtype`. x of any shape and any dtype but s64. To integers: rounded half to even and "
+      "y = x as `dtype`. x of any shape and any dtype but s64. To integers: rounded half to "
+      "even and "
       "clamped to the range, NaN becomes 0. To f16 and bf16: rounded to f32 first, then to "
       "the dtype, each half to even. Gradient: dx = dy as the dtype of x when both are "
       "floats, else none. Keeps nothing.";

@@ -7,12 +7,12 @@
 namespace qtape {
 namespace {
 
-constexpr int most_operands = 64;
+constexpr int max_operands = 64;
 
 /// "x0", "x1", ...: a slot's name must outlive the slot.
 constexpr auto texts = [] {
-  std::array<std::array<char, 3>, most_operands> all{};
-  for (int i = 0; i < most_operands; ++i) {
+  std::array<std::array<char, 3>, max_operands> all{};
+  for (int i = 0; i < max_operands; ++i) {
     const char last = static_cast<char>('0' + i % 10);
     const char tens = static_cast<char>('0' + i / 10);
     all[static_cast<size_t>(i)] =
@@ -24,7 +24,7 @@ constexpr auto texts = [] {
 std::string_view slot_name(size_t i) { return {texts[i].data(), i < 10 ? size_t{2} : 3}; }
 
 void check_count(int count) {
-  check(count >= 1 && count <= most_operands, "count must be in 1..{}, got {}", most_operands,
+  check(count >= 1 && count <= max_operands, "count must be in 1..{}, got {}", max_operands,
         count);
 }
 

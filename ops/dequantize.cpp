@@ -9,16 +9,16 @@ namespace {
 template <class S>
 using ComputeOf = typename Storage<S>::Compute;
 template <class S>
-using DecodeLoop = void (*)(const std::byte*, S*, int64_t, const QuantizeRun<ComputeOf<S>>*);
+using DecodeLoop = void (*)(const std::byte*, S*, int64_t, const QuantizeChunk<ComputeOf<S>>*);
 template <class S>
-using MultiplyLoop = void (*)(const S*, float*, int64_t, const QuantizeRun<ComputeOf<S>>*);
+using MultiplyLoop = void (*)(const S*, float*, int64_t, const QuantizeChunk<ComputeOf<S>>*);
 
 template <class S, class Code, bool columns>
 DecodeLoop<S> decode_loop() {
   using T = ComputeOf<S>;
-  return simd::best<const std::byte*, S*, int64_t, const QuantizeRun<T>*>(
-      [](const std::byte* codes, S* y, int64_t n, const QuantizeRun<T>* run) {
-        const QuantizeRun<T> r = *run;
+  return simd::best<const std::byte*, S*, int64_t, const QuantizeChunk<T>*>(
+      [](const std::byte* codes, S* y, int64_t n, const QuantizeChunk<T>* chunk) {
+        const QuantizeChunk<T> r = *chunk;
         const Code* q = reinterpret_cast<const Code*>(codes);
         for_each_scaled<columns>(n, r, [=](int64_t i, T scale, T zero_point) {
           y[i] = Storage<S>::store((static_cast<T>(q[i]) - zero_point) * scale);
@@ -29,9 +29,9 @@ DecodeLoop<S> decode_loop() {
 template <class S, bool columns, bool accumulate>
 MultiplyLoop<S> multiply_loop() {
   using T = ComputeOf<S>;
-  return simd::best<const S*, float*, int64_t, const QuantizeRun<T>*>(
-      [](const S* dy, float* dq, int64_t n, const QuantizeRun<T>* run) {
-        const QuantizeRun<T> r = *run;
+  return simd::best<const S*, float*, int64_t, const QuantizeChunk<T>*>(
+      [](const S* dy, float* dq, int64_t n, const QuantizeChunk<T>* chunk) {
+        const QuantizeChunk<T> r = *chunk;
         for_each_scaled<columns>(n, r, [=](int64_t i, T scale, T) {
           const T g = Storage<S>::load(dy[i]) * scale;
           dq[i] = static_cast<float>(accumulate ? static_cast<T>(dq[i]) + g : g);
@@ -41,11 +41,11 @@ MultiplyLoop<S> multiply_loop() {
 
 /// What scales of `layout` are walked with.
 template <class T>
-QuantizeRun<T> walk_of(const QuantizeLayout& layout) {
-  QuantizeRun<T> run;
-  run.segment = layout.segment();
-  run.channels = layout.channels();
-  return run;
+QuantizeChunk<T> walk_of(const QuantizeLayout& layout) {
+  QuantizeChunk<T> chunk;
+  chunk.segment = layout.segment();
+  chunk.channels = layout.channels();
+  return chunk;
 }
 
 template <class Code>
@@ -81,15 +81,15 @@ class Forward {
       std::fill_n(y_, layout_.elements(), S{});
       return;
     }
-    layout_.for_each_run(threads_, [&](int64_t, const Run& run) {
-      const QuantizeRun<T> r = at_run(base_, scales_.record(), layout_, run);
-      decode_(q_ + run.offset * code_size_, y_ + run.offset, run.length, &r);
+    layout_.for_each_chunk(threads_, [&](int64_t, const Chunk& chunk) {
+      const QuantizeChunk<T> r = at_chunk(base_, scales_.record(), layout_, chunk);
+      decode_(q_ + chunk.offset * code_size_, y_ + chunk.offset, chunk.length, &r);
     });
   }
 
  private:
   QuantizeLayout layout_;
-  QuantizeRun<T> base_;
+  QuantizeChunk<T> base_;
   DecodeLoop<S> decode_;
   ScaleOperands<T> scales_;
   const std::byte* q_;
@@ -114,9 +114,9 @@ class Backward {
         threads_(b.threads) {}
 
   void operator()(const Step&) const {
-    layout_.for_each_run(threads_, [&](int64_t, const Run& run) {
-      const QuantizeRun<T> r = at_run(base_, record_, layout_, run);
-      multiply_(dy_ + run.offset, dq_ + run.offset, run.length, &r);
+    layout_.for_each_chunk(threads_, [&](int64_t, const Chunk& chunk) {
+      const QuantizeChunk<T> r = at_chunk(base_, record_, layout_, chunk);
+      multiply_(dy_ + chunk.offset, dq_ + chunk.offset, chunk.length, &r);
     });
   }
 
@@ -129,7 +129,7 @@ class Backward {
   }
 
   QuantizeLayout layout_;
-  QuantizeRun<T> base_;
+  QuantizeChunk<T> base_;
   QuantizerRecord<T> record_;
   MultiplyLoop<S> multiply_;
   const S* dy_;

@@ -25,13 +25,13 @@ bool keeps_operand(Ste ste) {
 /// Grid and mask of one node. PerBatch sets its scale by the largest magnitude, or by both ends
 /// when affine, so what lies there cannot count as outside.
 template <class T>
-QuantizeRun<T> run_of(const FakeQuantize& op, const QuantizeLayout& layout) {
-  QuantizeRun<T> run = quantize_run_of<T>(op.grid(), layout, op.mask);
+QuantizeChunk<T> chunk_of(const FakeQuantize& op, const QuantizeLayout& layout) {
+  QuantizeChunk<T> chunk = quantize_chunk_of<T>(op.grid(), layout, op.mask);
   if (std::holds_alternative<PerBatch>(op.scale_mode)) {
-    run.slack_high = std::numeric_limits<T>::infinity();
-    if (op.scheme == Scheme::Affine) run.slack_low = run.slack_high;
+    chunk.slack_high = std::numeric_limits<T>::infinity();
+    if (op.scheme == Scheme::Affine) chunk.slack_low = chunk.slack_high;
   }
-  return run;
+  return chunk;
 }
 
 template <class S>
@@ -43,7 +43,7 @@ class Forward {
       : op_(op),
         grid_(op.grid()),
         layout_(b.inputs[0].shape, op.granularity()),
-        quantizer_(op.grid(), layout_, run_of<T>(op, layout_), op.masked(), b),
+        quantizer_(op.grid(), layout_, chunk_of<T>(op, layout_), op.masked(), b),
         measurement_(layout_, quantizer_.loops(), b.scratch, b.threads),
         states_(op, layout_.channels(), b.operands.subspan(1)),
         settle_(settle_loop<T>(states_.kind(), op.scheme, op.rounding,
@@ -65,7 +65,7 @@ class Forward {
       return quantizer_.quantize_all();
     }
     const AverageWeights<T> weights = weights_at(step);
-    if (layout_.runs_are_channels()) return settle_runs(step, observe, weights, quantize);
+    if (layout_.chunks_are_channels()) return settle_chunks(step, observe, weights, quantize);
     settle_all(observe, weights);
     finish(step, quantize);
   }
@@ -147,38 +147,39 @@ class Forward {
     }
   }
 
-  /// One pass over memory: each run is quantized right after its channels were measured.
-  void settle_runs(const Step& step, bool observe, const AverageWeights<T>& weights,
-                   bool quantize) const {
+  /// One pass over memory: each chunk is quantized right after its channels were measured.
+  void settle_chunks(const Step& step, bool observe, const AverageWeights<T>& weights,
+                     bool quantize) const {
     int64_t non_finite = 0;
     const bool at_once = quantize && !status_->measure_noise;
-    layout_.for_each_run(threads_, [&](int64_t, const Run& run) {
-      const int64_t bad = settle_run(run, observe, weights);
+    layout_.for_each_chunk(threads_, [&](int64_t, const Chunk& chunk) {
+      const int64_t bad = settle_chunk(chunk, observe, weights);
       if (bad > 0) std::atomic_ref(non_finite).fetch_add(bad);
-      if (at_once) quantizer_.quantize(run);
+      if (at_once) quantizer_.quantize(chunk);
     });
     status_->non_finite += non_finite;
     if (!at_once) finish(step, quantize);
   }
 
   /// The number of elements that are not finite.
-  int64_t settle_run(const Run& run, bool observe, const AverageWeights<T>& weights) const {
-    constexpr size_t most = quantize_run / mask_lanes;
+  int64_t settle_chunk(const Chunk& chunk, bool observe,
+                       const AverageWeights<T>& weights) const {
+    constexpr size_t most = quantize_chunk / mask_lanes;
     std::array<T, most> min;
     std::array<T, most> max;
     std::array<int64_t, most> non_finite;
-    quantizer_.loops().measure(quantizer_.x() + run.offset, run.length, layout_.segment(),
+    quantizer_.loops().measure(quantizer_.x() + chunk.offset, chunk.length, layout_.segment(),
                                min.data(), max.data(), non_finite.data());
-    const int64_t channels = run.length / layout_.segment();
+    const int64_t channels = chunk.length / layout_.segment();
     int64_t bad = 0;
     for (int64_t k = 0; k < channels; ++k) bad += non_finite[static_cast<size_t>(k)];
     if (bad == 0) {
-      settle(run.channel, channels, min.data(), max.data(), observe, weights);
+      settle(chunk.channel, channels, min.data(), max.data(), observe, weights);
       return 0;
     }
     for (int64_t k = 0; k < channels; ++k) {
       const auto at = static_cast<size_t>(k);
-      settle_one(run.channel + k, {{min[at], max[at]}, non_finite[at]}, observe, weights);
+      settle_one(chunk.channel + k, {{min[at], max[at]}, non_finite[at]}, observe, weights);
     }
     return bad;
   }
@@ -226,11 +227,11 @@ class Backward {
 
   void operator()(const Step& step) const {
     if (status_->applied && op_.masked()) {
-      layout_.for_each_run(threads_, [&](int64_t, const Run& run) {
-        select_(dy_ + run.offset, dx_ + run.offset, mask_ + run.word, run.length);
+      layout_.for_each_chunk(threads_, [&](int64_t, const Chunk& chunk) {
+        select_(dy_ + chunk.offset, dx_ + chunk.offset, mask_ + chunk.word, chunk.length);
       });
     } else if (status_->applied && keeps_operand(op_.ste)) {
-      layout_.for_each_run(threads_, [&](int64_t, const Run& run) { surrogate(run); });
+      layout_.for_each_chunk(threads_, [&](int64_t, const Chunk& chunk) { surrogate(chunk); });
     } else if (pass_) {
       pass_(step);
     }
@@ -241,8 +242,8 @@ class Backward {
     dx_[i] = Storage<S>::store(accumulate_ ? Storage<S>::load(dx_[i]) + gradient : gradient);
   }
 
-  void surrogate(const Run& run) const {
-    for (int64_t i = run.offset; i < run.offset + run.length; ++i) {
+  void surrogate(const Chunk& chunk) const {
+    for (int64_t i = chunk.offset; i < chunk.offset + chunk.length; ++i) {
       const QParams<T> q = record_.at(layout_.channel_of(i));
       const T x = Storage<S>::load(x_[i]);
       // NaN is outside, whatever dy is.
@@ -337,7 +338,7 @@ Footprint FakeQuantize::footprint(Inputs inputs) const {
   return dispatch_float(inputs[0].dtype, [&]<class S>() -> Footprint {
     const QuantizeLayout layout(inputs[0].shape, granularity());
     const bool measures =
-        !std::holds_alternative<Fixed>(scale_mode) && !layout.runs_are_channels();
+        !std::holds_alternative<Fixed>(scale_mode) && !layout.chunks_are_channels();
     return {.saved = masked() ? 8 * layout.mask_words() : 0,
             .scratch = measures ? Measurement<S>::scratch_bytes(layout) : 0,
             .record = QuantizerRecord<typename Storage<S>::Compute>::bytes(layout.channels())};

@@ -1,4 +1,4 @@
-// FakeQuantizeBias: a bias rounded to the grid of the sums that it is added to.
+// FakeQuantizeBias: a bias rounded to the grid of the accumulators that it is added to.
 #pragma once
 
 #include "qtape/ops/core/op.h"
@@ -10,7 +10,8 @@ struct FakeQuantizeBias {
   static constexpr std::string_view doc =
       "y[c] = q s_x s_w[c] with q = half_even(b[c] / (s_x s_w[c])) in double, limited to "
       "+-(2^31 "
-      "- 1): a bias on the integer grid of the sums of x times w. b f32 or f64 [n]; x a "
+      "- 1): a bias on the integer grid of the accumulators of x times w. b f32 or f64 [n]; x "
+      "a "
       "quantizer with one scale s_x, w one with n scales or one for all; only the scales that "
       "their last forward used are read, which must have b's dtype (those of f16 and bf16 are "
       "f32). Gradient: db = dy; x and w get none. Infinities go to their own end, NaN stays "

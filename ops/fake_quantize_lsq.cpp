@@ -57,7 +57,7 @@ class Forward {
 
   Forward(const FakeQuantizeLSQ& op, const Binding& b)
       : layout_(b.inputs[0].shape, op.granularity()),
-        quantizer_(op.grid(), layout_, quantize_run_of<T>(op.grid(), layout_, op.mask), false,
+        quantizer_(op.grid(), layout_, quantize_chunk_of<T>(op.grid(), layout_, op.mask), false,
                    b),
         learned_(op, b.operands.subspan(1)),
         seen_(reinterpret_cast<Seen*>(b.scratch)),
@@ -175,7 +175,7 @@ class Backward {
   Backward(const FakeQuantizeLSQ& op, const Binding& b)
       : layout_(b.inputs[0].shape, op.granularity()),
         gradients_(
-            layout_, quantize_run_of<T>(op.grid(), layout_, op.mask),
+            layout_, quantize_chunk_of<T>(op.grid(), layout_, op.mask),
             step_size_loop<S>(op.rounding, op.division, layout_.columns(), target_of(b, 0)), b),
         record_(b.record, layout_.channels()),
         scale_(b, 1),
@@ -196,7 +196,7 @@ class Backward {
       if (pass_) pass_(step);
       return;
     }
-    gradients_.run([&](int64_t c, double steps, double outside) {
+    gradients_.chunk([&](int64_t c, double steps, double outside) {
       const double factor = factor_ * double{record_.extra[c]};
       scale_.put(c, factor * steps);
       const double sign_free = factor_ * std::fabs(double{record_.extra[c]});

@@ -30,7 +30,7 @@ class Forward {
   Forward(const FakeQuantizePACT& op, const Binding& b)
       : grid_(op.grid()),
         layout_(b.inputs[0].shape, op.granularity()),
-        quantizer_(grid_, layout_, quantize_run_of<T>(grid_, layout_, MaskRule::Code), false,
+        quantizer_(grid_, layout_, quantize_chunk_of<T>(grid_, layout_, MaskRule::Code), false,
                    b),
         measurement_(layout_, quantizer_.loops(), b.scratch, b.threads),
         alpha_(b.operand<T>(1)),
@@ -108,7 +108,7 @@ class Backward {
 
   Backward(const FakeQuantizePACT& op, const Binding& b)
       : layout_(b.inputs[0].shape, op.granularity()),
-        gradients_(layout_, quantize_run_of<T>(op.grid(), layout_, MaskRule::Code),
+        gradients_(layout_, quantize_chunk_of<T>(op.grid(), layout_, MaskRule::Code),
                    clipping_loop<S>(layout_.columns(), target_of(b, 0)), b),
         alpha_(b, 1),
         pass_(b.wanted(0) ? view_backward(b) : Kernel{}),
@@ -116,7 +116,7 @@ class Backward {
 
   void operator()(const Step& step) const {
     if (status_->applied) {
-      gradients_.run([&](int64_t c, double sum, double) { alpha_.put(c, sum); });
+      gradients_.chunk([&](int64_t c, double sum, double) { alpha_.put(c, sum); });
       return;
     }
     for (int64_t c = 0; c < layout_.channels(); ++c) alpha_.put(c, 0);

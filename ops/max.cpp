@@ -65,7 +65,7 @@ void fold(Best<T>& best, int64_t n) {
 }
 
 template <class T>
-struct MaxRun {
+struct MaxTask {
   SumWalk walk;
   const T* x;
   T* y;
@@ -134,8 +134,8 @@ Kernel Max::forward(const Binding& b) const {
     const SumWalk walk(x, reduced_shape(x, axes), x);
     const int64_t block = walk.columns_kept ? max_columns : 1;
     const int64_t grain = std::max<int64_t>(1, pointwise_grain / walk.terms);
-    const MaxRun<T> run{walk, b.operand<const T>(0), b.y<T>(),
-                        reinterpret_cast<int64_t*>(b.saved), max_loop<T>()};
+    const MaxTask<T> run{walk, b.operand<const T>(0), b.y<T>(),
+                         reinterpret_cast<int64_t*>(b.saved), max_loop<T>()};
     return [run, block, grain, threads = b.threads](const Step&) {
       parallel_for(threads, run.walk.outputs, block, grain, run);
     };

@@ -10,8 +10,7 @@ Op& Op::operator=(Op&&) noexcept = default;
 Op::~Op() = default;
 
 bool Op::operator==(const Op& other) const {
-  return static_cast<const OpAlternatives&>(*this) ==
-         static_cast<const OpAlternatives&>(other);
+  return static_cast<const OpAlternatives&>(*this) == static_cast<const OpAlternatives&>(other);
 }
 
 std::string_view name_of(const Op& op) {

@@ -12,10 +12,10 @@ namespace qtape {
 namespace {
 
 /// Elements that pass through the first-level cache at once: whole blocks of the mask.
-constexpr int64_t chunk = 2048;
-static_assert(chunk % 512 == 0);
+constexpr int64_t block = 2048;
+static_assert(block % 512 == 0);
 
-/// Mask words in front of element i of a run, i a multiple of 512.
+/// Mask words in front of element i of a chunk, i a multiple of 512.
 constexpr int64_t mask_word(int64_t i) { return i / 512 * mask_block_words; }
 
 template <class S>
@@ -24,7 +24,7 @@ using LoadLoop = void (*)(const S*, typename Storage<S>::Compute*, int64_t);
 template <class T>
 using NarrowLoop = void (*)(const T*, std::byte*, int64_t, int32_t*);
 template <class T>
-using DivideLoop = void (*)(const float*, T*, int64_t, const QuantizeRun<T>*);
+using DivideLoop = void (*)(const float*, T*, int64_t, const QuantizeChunk<T>*);
 template <class S>
 using StoreLoop = void (*)(const typename Storage<S>::Compute*, S*, int64_t);
 
@@ -55,9 +55,9 @@ NarrowLoop<T> narrow_loop() {
 
 template <class T, bool columns>
 DivideLoop<T> divide_loop() {
-  return simd::best<const float*, T*, int64_t, const QuantizeRun<T>*>(
-      [](const float* dy, T* g, int64_t n, const QuantizeRun<T>* run) {
-        const QuantizeRun<T> r = *run;
+  return simd::best<const float*, T*, int64_t, const QuantizeChunk<T>*>(
+      [](const float* dy, T* g, int64_t n, const QuantizeChunk<T>* chunk) {
+        const QuantizeChunk<T> r = *chunk;
         for_each_scaled<columns>(
             n, r, [=](int64_t i, T scale, T) { g[i] = static_cast<T>(dy[i]) / scale; });
       });
@@ -89,7 +89,7 @@ class Forward {
 
   Forward(const Quantize& op, const Binding& b)
       : layout_(b.inputs[0].shape, op.granularity()),
-        base_(quantize_run_of<T>(op.grid(), layout_, op.mask)),
+        base_(quantize_chunk_of<T>(op.grid(), layout_, op.mask)),
         loop_(quantize_loops<T>({.rounding = op.rounding,
                                  .division = op.division,
                                  .masked = true,
@@ -118,21 +118,22 @@ class Forward {
       return;
     }
     int64_t first_nan = layout_.elements();
-    layout_.for_each_run(threads_, [&](int64_t, const Run& run) { quantize(run, first_nan); });
+    layout_.for_each_chunk(threads_,
+                           [&](int64_t, const Chunk& chunk) { quantize(chunk, first_nan); });
     if (first_nan < layout_.elements()) {
       status_->fault = {"x of element {index} is NaN: it has no code", first_nan, 0};
     }
   }
 
  private:
-  void quantize(const Run& run, int64_t& first_nan) const {
-    alignas(64) T codes[chunk];
-    const QuantizeRun<T> whole = at_run(base_, scales_.record(), layout_, run);
-    for (int64_t begin = 0; begin < run.length; begin += chunk) {
-      const int64_t n = std::min(chunk, run.length - begin);
-      const int64_t at = run.offset + begin;
-      const QuantizeRun<T> r = advanced(whole, layout_.columns(), begin);
-      loop_(loaded(x_ + at, codes, n), codes, mask_ + run.word + mask_word(begin), n, &r);
+  void quantize(const Chunk& chunk, int64_t& first_nan) const {
+    alignas(64) T codes[block];
+    const QuantizeChunk<T> whole = at_chunk(base_, scales_.record(), layout_, chunk);
+    for (int64_t begin = 0; begin < chunk.length; begin += block) {
+      const int64_t n = std::min(block, chunk.length - begin);
+      const int64_t at = chunk.offset + begin;
+      const QuantizeChunk<T> r = advanced(whole, layout_.columns(), begin);
+      loop_(loaded(x_ + at, codes, n), codes, mask_ + chunk.word + mask_word(begin), n, &r);
       int32_t nan = 0;
       narrow_(codes, y_ + at * code_size_, n, &nan);
       if (nan != 0) replace(codes, at, n, first_nan);
@@ -161,7 +162,7 @@ class Forward {
   }
 
   QuantizeLayout layout_;
-  QuantizeRun<T> base_;
+  QuantizeChunk<T> base_;
   typename QuantizeLoops<T>::Quantize loop_;
   LoadLoop<S> load_;
   NarrowLoop<T> narrow_;
@@ -184,7 +185,7 @@ class Backward {
 
   Backward(const Quantize& op, const Binding& b)
       : layout_(b.inputs[0].shape, op.granularity()),
-        base_(quantize_run_of<T>(op.grid(), layout_, op.mask)),
+        base_(quantize_chunk_of<T>(op.grid(), layout_, op.mask)),
         record_(b.record, layout_.channels()),
         divide_(layout_.columns() ? divide_loop<T, true>() : divide_loop<T, false>()),
         select_(select_loop<T>(direct && b.accumulate(0))),
@@ -195,19 +196,19 @@ class Backward {
         threads_(b.threads) {}
 
   void operator()(const Step&) const {
-    layout_.for_each_run(threads_, [&](int64_t, const Run& run) { pass(run); });
+    layout_.for_each_chunk(threads_, [&](int64_t, const Chunk& chunk) { pass(chunk); });
   }
 
  private:
-  void pass(const Run& run) const {
-    alignas(64) T g[chunk];
-    const QuantizeRun<T> whole = at_run(base_, record_, layout_, run);
-    for (int64_t begin = 0; begin < run.length; begin += chunk) {
-      const int64_t n = std::min(chunk, run.length - begin);
-      const int64_t at = run.offset + begin;
-      const QuantizeRun<T> r = advanced(whole, layout_.columns(), begin);
+  void pass(const Chunk& chunk) const {
+    alignas(64) T g[block];
+    const QuantizeChunk<T> whole = at_chunk(base_, record_, layout_, chunk);
+    for (int64_t begin = 0; begin < chunk.length; begin += block) {
+      const int64_t n = std::min(block, chunk.length - begin);
+      const int64_t at = chunk.offset + begin;
+      const QuantizeChunk<T> r = advanced(whole, layout_.columns(), begin);
       divide_(dy_ + at, g, n, &r);
-      const uint64_t* mask = mask_ + run.word + mask_word(begin);
+      const uint64_t* mask = mask_ + chunk.word + mask_word(begin);
       if constexpr (direct) {
         select_(g, dx_ + at, mask, n);
       } else {
@@ -218,7 +219,7 @@ class Backward {
   }
 
   QuantizeLayout layout_;
-  QuantizeRun<T> base_;
+  QuantizeChunk<T> base_;
   QuantizerRecord<T> record_;
   DivideLoop<T> divide_;
   SelectLoop<T> select_;

@@ -25,7 +25,7 @@ Cut cut_of(const Slice& op, const Shape& shape) {
   const int64_t extent = shape[axis];
   const int64_t begin = resolve_index("begin", op.begin, extent, axis);
   const int64_t end = resolve_index("end", op.end.value_or(extent), extent, axis);
-  check(begin <= end, "begin must not be behind end along axis {} of {}, got {} and {}", axis,
+  check(begin <= end, "begin must not be after end along axis {} of {}, got {} and {}", axis,
         to_string(shape), begin, end);
   const AxisView x = axis_view(shape, axis);
   return {x.outer, extent * x.inner, begin * x.inner, (end - begin) * x.inner, end - begin};
@@ -57,9 +57,9 @@ Kernel Slice::backward(const Binding& b) const {
     return bind_move_rows({cut.rows, cut.width, cut.width, cut.row}, b.output.dtype, b.dy,
                           b.dx<std::byte>(0) + cut.first * size, true, b.threads);
   }
-  const int64_t behind = cut.row - cut.first - cut.width;
+  const int64_t after = cut.row - cut.first - cut.width;
   return bind_join_rows(
-      {{nullptr, cut.first * size}, {b.dy, cut.width * size}, {nullptr, behind * size}},
+      {{nullptr, cut.first * size}, {b.dy, cut.width * size}, {nullptr, after * size}},
       cut.rows, b.dx<std::byte>(0), b.threads);
 }
 

@@ -22,7 +22,7 @@ struct Slice {
     return std::tuple{field("axis", &Slice::axis, "axis, negative from the back"),
                       field("begin", &Slice::begin, "first index, negative from the back"),
                       field("end", &Slice::end,
-                            "index behind the last, negative from the back; null: to the end")};
+                            "index after the last, negative from the back; null: to the end")};
   }
   std::vector<Slot> slots() const { return {{.name = "x"}}; }
   TensorType infer(Inputs inputs) const;

@@ -21,7 +21,7 @@ constexpr int64_t grain = 8192;
 constexpr int64_t block_size = 1024;
 /// f32 elements of a cache line: ranges start aligned.
 constexpr int64_t line = 16;
-constexpr int64_t most_steps = int64_t{1} << 62;
+constexpr int64_t max_steps = int64_t{1} << 62;
 
 void require_decay(std::string_view rule, std::string_view name, double value) {
   require<ArgumentError>(value >= 0 && value < 1, "{}: {} must be in [0, 1), got {}", rule,
@@ -177,10 +177,7 @@ void check_tensors(const Section& expected, const Section& section) {
 
 Optimizer::Optimizer(Parameters& parameters, Rule rule, std::vector<ParameterGroup> groups,
                      int threads)
-    : parameters_(parameters),
-      rule_(rule),
-      groups_(std::move(groups)),
-      threads_(threads) {
+    : parameters_(parameters), rule_(rule), groups_(std::move(groups)), threads_(threads) {
   std::visit([](const auto& each) { validate(each); }, rule_);
   detail::require_at_least("Optimizer", "threads", 1, threads);
   for (const ParameterGroup& group : groups_) {
@@ -291,7 +288,7 @@ void Optimizer::load(const Section& section) {
   check_settings(expected, section);
   check_tensors(expected, section);
   const auto steps = detail::take<int64_t>("Optimizer", section, "steps");
-  require<FormatError>(steps >= 0 && steps <= most_steps,
+  require<FormatError>(steps >= 0 && steps <= max_steps,
                        "Optimizer: setting 'steps': expected 0 to 2^62, got {}", steps);
   visit_moments([&](const std::string& name, const TensorType& type, std::byte* data) {
     std::memcpy(data, section.tensors.at(name).data.data(), static_cast<size_t>(type.bytes()));

@@ -185,12 +185,13 @@ TEST_CASE("allocation: a training step through slices that are joined allocates 
 
 TEST_CASE("allocation: nor does a training step in exact arithmetic") {
   const FakeQuantize wide{.bits = 16, .scale_mode = EMA{}};
-  for (Profile profile : {Profile::Float, Profile::Single}) {
+  for (Requantization requantization :
+       {Requantization::FloatMultiply, Requantization::SingleRounding}) {
     CHECK(
         allocated_by_steps(test::make_classifier({.batch = 64, .inputs = 784, .dropout = 0.2}),
-                           exact(profile)) == 0);
+                           exact(requantization)) == 0);
     CHECK(allocated_by_steps(test::make_classifier({.inputs = 2000, .input = wide}),
-                             exact(profile)) == 0);
+                             exact(requantization)) == 0);
   }
 }
 
@@ -199,10 +200,11 @@ TEST_CASE("allocation: a run of an integer program allocates nothing of ours") {
     const Graph graph = test::random_net(seed).with_batch(64);
     Parameters parameters(graph, seed);
     test::settle(graph, parameters, seed);
-    const IntegerProgram program = convert(graph, parameters, Profile::Single);
+    const IntegerProgram program = convert(graph, parameters, Requantization::SingleRounding);
     for (const auto& path : {std::optional<ProductPath>(), std::optional(ProductPath::F32),
                              std::optional(ProductPath::Plain)}) {
-      IntegerSession session(program, {.threads = 2, .keep_sums = seed % 2 == 0, .path = path});
+      IntegerSession session(program,
+                             {.threads = 2, .keep_accumulators = seed % 2 == 0, .path = path});
       CAPTURE(seed);
       CHECK(allocated_by([&] { session.run(); }) == 0);
     }
@@ -223,7 +225,7 @@ int64_t bytes_of(const Body& body) {
   return bytes.load();
 }
 
-/// `count` layers of 4 units, one behind the other, that convert.
+/// `count` layers of 4 units, one after another, that convert.
 Graph deep(int count) {
   const FakeQuantize fixed{.scale_mode = Fixed{}};
   Graph graph;
@@ -251,7 +253,7 @@ Costs costs_of(int count) {
   }
   const std::string text = to_json(graph, parameters);
   return {bytes_of([&] { (void)model_from_json(text); }),
-          bytes_of([&] { (void)convert(graph, parameters, Profile::Float); }),
+          bytes_of([&] { (void)convert(graph, parameters, Requantization::FloatMultiply); }),
           bytes_of([&] { (void)lint(graph, parameters); })};
 }
 
@@ -271,7 +273,8 @@ TEST_CASE("allocation: nor does a run that two threads share") {
   Parameters parameters(c.graph, 1);
   Tape tape(c.graph, parameters, {});
   test::feed(tape, c, 0);
-  tape.forward(mode::calibrate);
-  IntegerSession session(convert(c.graph, parameters, Profile::Float), {.threads = 2});
+  tape.forward(mode::observe);
+  IntegerSession session(convert(c.graph, parameters, Requantization::FloatMultiply),
+                         {.threads = 2});
   CHECK(allocated_by([&] { session.run(); }) == 0);
 }

@@ -128,14 +128,14 @@ class Document(unittest.TestCase):
             self.assertEqual((bits, *came[1:]), (int(ratio, 16), int(m), int(sh), int(r)), S)
 
     def test_requantized_sums(self):
-        columns = [(profile, False) for profile in ("Float", "Single", "Double", "Onnx")]
-        columns += [("Single", True)]
+        columns = [(requantization, False) for requantization in ("FloatMultiply", "SingleRounding", "DoubleRounding", "OnnxQdq")]
+        columns += [("SingleRounding", True)]
         for S, s_y, acc, *expected in self.rows("Examples of requant"):
-            for (profile, wide), y in zip(columns, expected, strict=True):
+            for (requantization, wide), y in zip(columns, expected, strict=True):
                 came = integer_program.requant(
                     np.array(int(acc)), np.array([float.fromhex(S)]), float.fromhex(s_y),
-                    profile, wide)
-                self.assertEqual(int(came), int(y), f"{S} / {s_y} of {acc}, {profile}")
+                    requantization, wide)
+                self.assertEqual(int(came), int(y), f"{S} / {s_y} of {acc}, {requantization}")
 
 
 class Errors(FileTest):
@@ -143,7 +143,7 @@ class Errors(FileTest):
         """The message of running x through a program of an Input and nodes."""
         entry = {"label": "x", "op": {"Input": {"shape": [1, 2]}}}
         path = self.write("program.json", {
-            "format": "qtape", "version": 1, "profile": "Float", "program": [entry, *nodes],
+            "format": "qtape", "version": 2, "requantization": "FloatMultiply", "program": [entry, *nodes],
         } | members)
         np.save(self.directory / "x.npy", x)
         code, lines = command("run", path, "--input", self.directory / "x.npy")
@@ -151,9 +151,9 @@ class Errors(FileTest):
         return lines[0].removeprefix(f"{path}: ")
 
     def test_files(self):
-        self.assertEqual(self.error(version=2), "/version: 2, expected one of (1,)")
-        self.assertEqual(self.error(profile="Half"), "/profile: 'Half', expected one of "
-                         "('Float', 'Single', 'Double', 'Onnx')")
+        self.assertEqual(self.error(version=1), "/version: 1, expected one of (2,)")
+        self.assertEqual(self.error(requantization="Half"), "/requantization: 'Half', expected one of "
+                         "('FloatMultiply', 'SingleRounding', 'DoubleRounding', 'OnnxQdq')")
         self.assertEqual(self.error({"op": "Conv"}), "/program/1/op: unknown op 'Conv'")
         self.assertEqual(
             self.error({"op": {"Max": {"axis": [1]}}, "operands": [0]}),

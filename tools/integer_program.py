@@ -36,9 +36,9 @@ OPS = {
     "Quantize": {"grid": GRID, "rounding": ("HalfEven", "HalfAway", "HalfUp"),
                  "division": ("Exact", "Reciprocal"),
                  "zero_point": ("AfterRounding", "BeforeRounding")},
-    "Linear": {"shape": [], "bits": (8, 4, 2), "weight": {"u8"}, "scales": {"f32"},
+    "Linear": {"shape": [], "storage_bits": (8, 4, 2), "weight": {"u8"}, "scales": {"f32"},
                "bias": {"s32"},
-               "certificate": {"sum_bound": 0, "part_bound": 0, "pair_bound": 0}},
+               "certificate": {"accumulator_bound": 0, "part_bound": 0, "pair_bound": 0}},
     "Requantize": {"grid": GRID},
     "Add": {"grid": GRID},
     "Concat": {"axis": 0, "count": 2},
@@ -49,8 +49,8 @@ OPS = {
     "Dequantize": {"low": float | None, "high": float | None},
 }
 NODE = {"label": "", "op": object, "operands": []}
-PROGRAM = {"format": ("qtape",), "version": (1,), "program": list, "outputs": [],
-           "profile": ("Float", "Single", "Double", "Onnx")}
+PROGRAM = {"format": ("qtape",), "version": (2,), "program": list, "outputs": [],
+           "requantization": ("FloatMultiply", "SingleRounding", "DoubleRounding", "OnnxQdq")}
 CASE = {"format": ("qtape-conformance",), "version": (1,), "about": "", "program": dict,
         "values": list}
 
@@ -143,17 +143,17 @@ def read_program(value, place=""):
 
 @dataclass
 class Value:
-    """Floats (f32, no scale), codes (int64, with a grid) or sums (int64)."""
+    """Floats (f32, no scale), codes (int64, with a grid) or accumulators (int64)."""
 
     data: np.ndarray
     dtype: str
     scale: np.ndarray = None  # f64, one or one for each index of the last axis
     grid: SimpleNamespace = None
-    wide: bool = False  # stored in 16 bits, or a Linear's sums of such codes
+    of_16_bits: bool = False  # stored in 16 bits, or a Linear's accumulators of such codes
 
     @property
     def kind(self):
-        return "floats" if self.scale is None else "codes" if self.grid else "sums"
+        return "floats" if self.scale is None else "codes" if self.grid else "accumulators"
 
     @property
     def acc(self):
@@ -203,38 +203,38 @@ def away(v, n):
     return np.where(v < 0, -magnitude, magnitude)
 
 
-def fixed_point(acc, multipliers, profile, wide):
+def fixed_point(acc, multipliers, requantization, of_16_bits):
     # Within 32 bits all products and shifts fit int64; beyond, Python's integers do them.
     dtype = np.int64 if np.all(abs(acc) < 2**31) else object
     _, m, sh, r = (np.array(column, dtype) for column in zip(*multipliers))
     acc = acc.astype(dtype)
-    if wide:
+    if of_16_bits:
         return clamp32(scaled(acc, r, sh - 15))
-    if profile == "Single":
+    if requantization == "SingleRounding":
         return clamp32(scaled(acc, m, sh - 31))
     return clamp32(away(scaled(acc, m, np.maximum(sh, 0) - 31), np.maximum(-sh, 0)))
 
 
-def requant(acc, scale, s_y, profile, wide=False):
+def requant(acc, scale, s_y, requantization, of_16_bits=False):
     """acc int64 [..., n], scale f64 [1] or [n]."""
     if acc.size == 0:
         return acc
     values = np.atleast_1d(acc)
     multipliers = [multiplier(one, s_y) for one in scale]
-    if profile == "Onnx":
+    if requantization == "OnnxQdq":
         y = nearest(values.astype(np.float32) * scale.astype(np.float32) / np.float32(s_y))
-    elif profile == "Float":
+    elif requantization == "FloatMultiply":
         ratios = np.array([ratio for ratio, *_ in multipliers])
         y = nearest(values.astype(np.float32) * ratios)
     else:
-        y = fixed_point(values, multipliers, profile, wide)
+        y = fixed_point(values, multipliers, requantization, of_16_bits)
     return y.reshape(acc.shape)
 
 
-# Ops, from attributes, profile and operands. NumPy refuses axes and shapes that do not fit.
+# Ops, from attributes, requantization and operands. NumPy refuses axes and shapes that do not fit.
 
 
-def quantize(a, profile, x):
+def quantize(a, requantization, x):
     require(not np.isnan(x.data).any(), "NaN has no code")
     s, z = np.float32(a.grid.scale), np.float32(a.grid.zero_point)
     t = x.data / s if a.division == "Exact" else x.data * (np.float32(1) / s)
@@ -274,40 +274,40 @@ def certificate(w, bias, g):
     ordered = np.sort(np.pad(w, ((0, 0), (0, 2))), axis=1)
     pair = np.maximum(ordered[:, -2:].sum(1), -ordered[:, :2].sum(1))
     return SimpleNamespace(
-        sum_bound=largest(shift, least, most, least + shift, most + shift),
+        accumulator_bound=largest(shift, least, most, least + shift, most + shift),
         part_bound=max(largest(*reach(lo, hi)) for lo, hi, _ in parts),
         pair_bound=max(largest(pair * (hi + 128 * signed)) for _, hi, signed in parts))
 
 
-def linear(a, profile, x):
+def linear(a, requantization, x):
     n, k = a.shape
-    w = unpack(a.weight.data, a.bits, n, k)
+    w = unpack(a.weight.data, a.storage_bits, n, k)
     bias = a.bias.data.astype(np.int64) if a.bias.data.size else np.zeros(n, np.int64)
     proven = certificate(w, bias, x.grid)
     require(a.certificate == proven, f"{a.certificate}, expected {proven}")
-    dtype = "s64" if x.wide or proven.sum_bound > 2**31 - 1 else "s32"
+    dtype = "s64" if x.of_16_bits or proven.accumulator_bound > 2**31 - 1 else "s32"
     scale = x.scale * a.scales.data.astype(np.float64)
-    return Value(x.acc @ w.T + bias, dtype, scale, wide=x.wide)
+    return Value(x.acc @ w.T + bias, dtype, scale, of_16_bits=x.of_16_bits)
 
 
-def requantize(a, profile, x):
-    wide = x.wide and x.kind == "sums"
-    y = requant(x.acc, x.scale, a.grid.scale, profile, wide)
+def requantize(a, requantization, x):
+    of_16_bits = x.of_16_bits and x.kind == "accumulators"
+    y = requant(x.acc, x.scale, a.grid.scale, requantization, of_16_bits)
     return codes(y + a.grid.zero_point, a.grid)
 
 
-def add(a, profile, x, y):
+def add(a, requantization, x, y):
     require(x.data.shape == y.data.shape, f"codes {x.data.shape} and {y.data.shape}")
     p, q, s_a, s_b, s_y = x.acc, y.acc, x.scale, y.scale, np.array([a.grid.scale])
-    if profile in ("Single", "Double"):
-        L = 15 if x.wide or y.wide else 20
+    if requantization in ("SingleRounding", "DoubleRounding"):
+        L = 15 if x.of_16_bits or y.of_16_bits else 20
         T = 2 * np.maximum(s_a, s_b)
-        u = requant(p << L, s_a / T, 1, profile)
-        v = requant(q << L, s_b / T, 1, profile)
-        total = requant(u + v, T / (s_y * 2.0**L), 1, profile)
+        u = requant(p << L, s_a / T, 1, requantization)
+        v = requant(q << L, s_b / T, 1, requantization)
+        total = requant(u + v, T / (s_y * 2.0**L), 1, requantization)
         return codes(total + a.grid.zero_point, a.grid)
     p, q = p.astype(np.float32), q.astype(np.float32)
-    if profile == "Float":
+    if requantization == "FloatMultiply":
         total = p * multiplier(s_a[0], s_y[0])[0] + q * multiplier(s_b[0], s_y[0])[0]
     else:
         s_a, s_b, s_y = (np.float32(s[0]) for s in (s_a, s_b, s_y))
@@ -315,7 +315,7 @@ def add(a, profile, x, y):
     return codes(nearest(total) + a.grid.zero_point, a.grid)
 
 
-def concat(a, profile, *operands):
+def concat(a, requantization, *operands):
     grids = [x.grid for x in operands]
     require(len({(g.dtype, g.scale, g.zero_point) for g in grids}) == 1, "grids differ")
     g = SimpleNamespace(**vars(grids[0]))
@@ -323,7 +323,7 @@ def concat(a, profile, *operands):
     return codes(np.concatenate([x.data for x in operands], a.axis), g)
 
 
-def slice_codes(a, profile, x):
+def slice_codes(a, requantization, x):
     along = np.moveaxis(x.data, a.axis, 0)
     n = len(along)
     begin, end = a.begin, n if a.end is None else a.end
@@ -332,17 +332,17 @@ def slice_codes(a, profile, x):
     return codes(np.moveaxis(along[begin:end], 0, a.axis), x.grid)
 
 
-def reshape(a, profile, x):
+def reshape(a, requantization, x):
     require(min(a.shape, default=0) >= -1, f"shape {a.shape}")
     return codes(x.data.reshape(a.shape), x.grid)
 
 
-def max_codes(a, profile, x):
+def max_codes(a, requantization, x):
     y = np.max(x.data, tuple(a.axes) or None, keepdims=a.keep_dims)
     return codes(np.asarray(y), x.grid)
 
 
-def sum_codes(a, profile, x):
+def sum_codes(a, requantization, x):
     y = np.sum(x.acc, tuple(a.axes) or None, keepdims=a.keep_dims)
     n = math.prod(x.data.shape[axis] for axis in a.axes or range(x.data.ndim))
     require(n or not a.mean or not np.size(y), "the mean of no elements")
@@ -351,7 +351,7 @@ def sum_codes(a, profile, x):
     return Value(np.asarray(y), dtype, x.scale / n if a.mean else x.scale)
 
 
-def dequantize(a, profile, x):
+def dequantize(a, requantization, x):
     v = np.atleast_1d(x.acc).astype(np.float32) * x.scale.astype(np.float32)
     if a.low is not None:
         v = np.where(v < np.float32(a.low), np.float32(a.low), v)
@@ -364,14 +364,14 @@ def dequantize(a, profile, x):
 RULES = {
     "Quantize": ("floats", 1, quantize),
     "Linear": ("codes", 1, linear),
-    "Requantize": ("codes sums", 1, requantize),
+    "Requantize": ("codes accumulators", 1, requantize),
     "Add": ("codes", 2, add),
     "Concat": ("codes", None, concat),
     "Slice": ("codes", 1, slice_codes),
     "Reshape": ("codes", 1, reshape),
     "Max": ("codes", 1, max_codes),
     "Sum": ("codes", 1, sum_codes),
-    "Dequantize": ("codes sums", 1, dequantize),
+    "Dequantize": ("codes accumulators", 1, dequantize),
 }
 
 
@@ -389,17 +389,17 @@ def run_program(program, inputs):
             require(came == expected, f"{node.place}: {came}, expected {expected}")
             values.append(Value(x, "f32"))
         else:
-            values.append(run_node(node, program.profile, [values[j] for j in node.operands]))
+            values.append(run_node(node, program.requantization, [values[j] for j in node.operands]))
     return values
 
 
-def run_node(node, profile, operands):
+def run_node(node, requantization, operands):
     kinds, _, rule = RULES[node.name]
     try:
         for x in operands:
             require(x.kind in kinds.split(), f"{node.name} of {x.kind}")
         with np.errstate(all="ignore"):
-            return rule(node.a, profile, *operands)
+            return rule(node.a, requantization, *operands)
     except ValueError as error:
         raise ValueError(f"{node.place}: {error}") from None
 

@@ -9,24 +9,24 @@ namespace {
 
 // A sum in integers takes three multiplications of 64 bits.
 constexpr int64_t grain = 4096;
-constexpr int64_t fewest_lookups = 4096;
+constexpr int64_t min_lookups = 4096;
 
 AddMultiplier multiplier_of(const Add& op, IntegerInputs inputs) {
-  const bool wide = std::ranges::any_of(
+  const bool of_16_bits = std::ranges::any_of(
       inputs, [](const IntegerValue& x) { return size_of(x.type.dtype) > 1; });
-  return add_multiplier_of(inputs[0].scales[0], inputs[1].scales[0], op.grid.scale, wide);
+  return add_multiplier_of(inputs[0].scales[0], inputs[1].scales[0], op.grid.scale, of_16_bits);
 }
 
 struct Terms {
   AddMultiplier multiplier;
-  Profile profile;
+  Requantization requantization;
   int32_t a_zero, b_zero;
   CodeGrid grid;
 
   int32_t code(int32_t a, int32_t b) const {
-    const int64_t steps = requantize_sum(a - a_zero, b - b_zero, multiplier, profile);
+    const int64_t rounded = requantize_add(a - a_zero, b - b_zero, multiplier, requantization);
     return static_cast<int32_t>(
-        std::clamp<int64_t>(steps + grid.zero_point, grid.low, grid.high));
+        std::clamp<int64_t>(rounded + grid.zero_point, grid.low, grid.high));
   }
 };
 
@@ -61,7 +61,7 @@ IntegerKernel looked_up(const Terms& terms, const IntegerBinding& b) {
 /// Calls `body` with the storage types of both operands and of the codes.
 template <class Body>
 IntegerKernel dispatch(const Add& op, const IntegerBinding& b, const Body& body) {
-  const Terms terms{multiplier_of(op, b.inputs), b.profile, b.inputs[0].zero_point,
+  const Terms terms{multiplier_of(op, b.inputs), b.requantization, b.inputs[0].zero_point,
                     b.inputs[1].zero_point, op.grid};
   return dispatch_codes(b.inputs[0].type.dtype, [&]<class A>() {
     return dispatch_codes(b.inputs[1].type.dtype, [&]<class B>() {
@@ -98,7 +98,7 @@ IntegerKernel Add::kernel(const IntegerBinding& b) const {
   return dispatch(*this, b, [&]<class A, class B, class Code>(const Terms& terms) {
     if constexpr (sizeof(A) == 1 && sizeof(B) == 1) {
       // Small tensors are sooner added than all pairs are.
-      if (b.output.type.elements() >= fewest_lookups) return looked_up<A, B, Code>(terms, b);
+      if (b.output.type.elements() >= min_lookups) return looked_up<A, B, Code>(terms, b);
     }
     return plain<A, B, Code>(terms, b, b.threads);
   });

@@ -10,7 +10,7 @@ struct Add {
   static constexpr std::string_view doc =
       "y = clamp(round(((a - zp_a) s_a + (b - zp_b) s_b) / s) + zp, low, high), computed as "
       "the "
-      "program's profile adds. a and b codes of one shape.";
+      "program's requantization adds. a and b codes of one shape.";
 
   CodeGrid grid = {};
 

@@ -35,8 +35,8 @@ static_assert(IntegerCompute<Dequantize>);
 
 IntegerValue Dequantize::infer(IntegerInputs inputs) const {
   check_operands(inputs, 1);
-  check(inputs[0].is_codes() || inputs[0].is_sums(), "x must be codes or sums, got {}",
-        to_string(inputs[0].type));
+  check(inputs[0].is_codes() || inputs[0].is_accumulators(),
+        "x must be codes or accumulators, got {}", to_string(inputs[0].type));
   const double least = low.value_or(-std::numeric_limits<double>::infinity());
   const double most = high.value_or(std::numeric_limits<double>::infinity());
   check(least <= most, "low must be at most high, got {} and {}", least, most);

@@ -1,4 +1,4 @@
-// Dequantize: codes or sums to floats, at the exit of a program.
+// Dequantize: codes or accumulators to floats, at the exit of a program.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,8 @@ namespace qtape::integer {
 struct Dequantize {
   static constexpr std::string_view name = "Dequantize";
   static constexpr std::string_view doc =
-      "y = (x - zp) s of codes, or float(x) s[c] of sums, in f32; limited to [low, high] where "
+      "y = (x - zp) s of codes, or float(x) s[c] of accumulators, in f32; limited to [low, "
+      "high] where "
       "they are given.";
 
   std::optional<double> low = std::nullopt;

@@ -22,17 +22,17 @@ void check_tensor(const Tensor& tensor, DType dtype, std::string_view what) {
 
 void check_attributes(const Linear& op) {
   check(op.shape.rank() == 2, "weights need a shape [n, k], got {}", to_string(op.shape));
-  check(op.bits == 2 || op.bits == 4 || op.bits == 8, "bits must be 2, 4 or 8, got {}",
-        op.bits);
+  check(op.storage_bits == 2 || op.storage_bits == 4 || op.storage_bits == 8,
+        "storage_bits must be 2, 4 or 8, got {}", op.storage_bits);
   const int64_t n = op.shape[0];
-  check(op.shape[1] <= most_terms, "sums may have 2^23 terms, got {}", op.shape[1]);
-  check(n <= most_terms, "weights may have 2^23 outputs, got {}", n);
+  check(op.shape[1] <= max_terms, "accumulators may have 2^23 terms, got {}", op.shape[1]);
+  check(n <= max_terms, "weights may have 2^23 outputs, got {}", n);
   check_tensor(op.weight, DType::U8, "weight");
   check_tensor(op.scales, DType::F32, "scales");
   check_tensor(op.bias, DType::S32, "bias");
-  const int64_t bytes = packed_bytes(op.shape.elements(), op.bits);
+  const int64_t bytes = packed_bytes(op.shape.elements(), op.storage_bits);
   check(op.weight.type.elements() == bytes, "{} weights of {} bits take {} bytes, got {}",
-        to_string(op.shape), op.bits, bytes, op.weight.type.elements());
+        to_string(op.shape), op.storage_bits, bytes, op.weight.type.elements());
   check(op.scales.type.elements() == n || op.scales.type.elements() == 1,
         "expected {} scales or one, got {}", n, op.scales.type.elements());
   check(op.bias.type.elements() == n || op.bias.type.elements() == 0,
@@ -70,7 +70,7 @@ Acc dot(const X* x, const int8_t* w, int64_t k) {
 static_assert(IntegerCompute<Linear>);
 
 std::vector<int8_t> Linear::codes() const {
-  return unpack_codes<int8_t>(weight.data, shape.elements(), bits);
+  return unpack_codes<int8_t>(weight.data, shape.elements(), storage_bits);
 }
 
 std::vector<int64_t> Linear::offsets(const IntegerValue& x) const {
@@ -99,19 +99,19 @@ IntegerValue Linear::infer(IntegerInputs inputs) const {
   const auto biases = elements<int32_t>(bias);
   const Certificate proven = certify(w, n, k, biases, x);
   if (proven != certificate) fail_certificate(certificate, proven);
-  const bool wide = size_of(x.type.dtype) > 1;
-  const DType dtype = certificate.fits_s32() && !wide ? DType::S32 : DType::S64;
+  const bool of_16_bits = size_of(x.type.dtype) > 1;
+  const DType dtype = certificate.fits_s32() && !of_16_bits ? DType::S32 : DType::S64;
   IntegerValue y{{dtype, outer.with(-1, n)}};
-  y.accumulator = wide ? Accumulator::S64 : Accumulator::S32;
+  y.accumulator = of_16_bits ? Accumulator::S64 : Accumulator::S32;
   for (float s : elements<float>(scales)) {
     y.scales.push_back(x.scales[0] * double{s});
-    check(are_scales(y.scales.back(), 1), "sums need scales that are normal f32, got {}",
-          y.scales.back());
+    check(are_scales(y.scales.back(), 1),
+          "accumulators need scales that are normal f32, got {}", y.scales.back());
   }
   for (int64_t c = 0; c < n; ++c) {
-    const SumRange range =
-        sum_range(std::span(w).subspan(static_cast<size_t>(c * k), static_cast<size_t>(k)),
-                  biases.empty() ? 0 : biases[static_cast<size_t>(c)], x);
+    const AccumulatorRange range = accumulator_range(
+        std::span(w).subspan(static_cast<size_t>(c * k), static_cast<size_t>(k)),
+        biases.empty() ? 0 : biases[static_cast<size_t>(c)], x);
     y.low = c == 0 ? range.low : std::min(y.low, range.low);
     y.high = c == 0 ? range.high : std::max(y.high, range.high);
   }
@@ -122,7 +122,7 @@ IntegerKernel Linear::reference(const IntegerBinding& b) const {
   const int64_t rows = shape[1] == 0 ? b.output.type.elements() / std::max<int64_t>(1, shape[0])
                                      : b.inputs[0].type.elements() / shape[1];
   return dispatch_codes(b.inputs[0].type.dtype, [&]<class X>() {
-    return dispatch_sums(b.output.type.dtype, [&]<class Acc>() -> IntegerKernel {
+    return dispatch_accumulators(b.output.type.dtype, [&]<class Acc>() -> IntegerKernel {
       return [w = codes(), offsets = offsets(b.inputs[0]), n = shape[0], k = shape[1], rows,
               x = b.operand<X>(0), y = b.y<Acc>()] {
         for (int64_t row = 0; row < rows; ++row) {

@@ -14,11 +14,12 @@ struct Linear {
   static constexpr std::string_view doc =
       "y[..., c] = sum over i of (x[..., i] - zp) w[c, i] + b[c], in s32 where x has 8 bits "
       "and "
-      "the certificate proves that it fits, else in s64. x codes [..., k], w [n, k]; y sums "
+      "the certificate proves that it fits, else in s64. x codes [..., k], w [n, k]; y "
+      "accumulators "
       "with scales s_x s_w[c].";
 
   Shape shape = {};  ///< [n, k]
-  int bits = 8;
+  int storage_bits = 8;
   Tensor weight = {};  ///< u8, packed rows of codes
   Tensor scales = {};  ///< f32 [n] or [1]
   Tensor bias = {};    ///< s32 [n], or [0]
@@ -28,7 +29,7 @@ struct Linear {
     using L = Linear;
     return std::tuple{
         field("shape", &L::shape, "of the weights, [n, k]"),
-        field("bits", &L::bits, "that a weight is stored in: 2, 4 or 8"),
+        field("storage_bits", &L::storage_bits, "that a weight is stored in: 2, 4 or 8"),
         field("weight", &L::weight, "codes in two's complement, the first in the lowest bits"),
         field("scales", &L::scales, "of the weights, f32 [n], or [1] for all"),
         field("bias", &L::bias, "s32 [n] on the grid s_x s_w[c], or [0] for none"),

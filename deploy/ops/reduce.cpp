@@ -53,7 +53,7 @@ IntegerValue Sum::infer(IntegerInputs inputs) const {
   check_codes(x, "x");
   const Shape shape = reduced_shape(x.type.shape, axes, keep_dims);
   const int64_t terms = reduced_terms(x.type.shape, axes);
-  check(terms <= most_terms, "sums may have 2^23 terms, got {}", terms);
+  check(terms <= max_terms, "accumulators may have 2^23 terms, got {}", terms);
   check(terms > 0 || shape.elements() == 0 || !mean, "the mean of no elements, x is {}",
         to_string(x.type));
   const int64_t low = terms * (x.low - x.zero_point);
@@ -65,7 +65,7 @@ IntegerValue Sum::infer(IntegerInputs inputs) const {
 
 IntegerKernel Sum::reference(const IntegerBinding& b) const {
   return dispatch_codes(b.inputs[0].type.dtype, [&]<class Code>() {
-    return dispatch_sums(b.output.type.dtype, [&]<class Acc>() -> IntegerKernel {
+    return dispatch_accumulators(b.output.type.dtype, [&]<class Acc>() -> IntegerKernel {
       return [to = targets(b.inputs[0].type.shape, axes), x = b.operand<Code>(0),
               y = b.y<Acc>(), n = b.output.type.elements(), zero = b.inputs[0].zero_point] {
         std::fill_n(y, n, Acc(0));

@@ -14,21 +14,22 @@ constexpr int64_t grain = 4096;
 /// What makes a code of one sum or code.
 struct Terms {
   std::vector<Multiplier> multipliers;  // by channel
-  Profile profile;
+  Requantization requantization;
   Accumulator accumulator;
   int32_t zero;  // of x
   CodeGrid grid;
 
   Terms(const Requantize& op, const IntegerBinding& b)
       : multipliers(multipliers_of(b.inputs[0], op.grid.scale)),
-        profile(b.profile),
+        requantization(b.requantization),
         accumulator(b.inputs[0].accumulator),
         zero(b.inputs[0].zero_point),
         grid(op.grid) {}
 
   int64_t code(int64_t x, size_t channel) const {
-    const int64_t steps = requantize(x - zero, multipliers[channel], profile, accumulator);
-    return std::clamp<int64_t>(steps + grid.zero_point, grid.low, grid.high);
+    const int64_t rounded =
+        requantize(x - zero, multipliers[channel], requantization, accumulator);
+    return std::clamp<int64_t>(rounded + grid.zero_point, grid.low, grid.high);
   }
 };
 
@@ -62,13 +63,13 @@ IntegerKernel looked_up(const Requantize& op, const IntegerBinding& b) {
   };
 }
 
-/// Sums of s32 by the vector loops.
+/// Accumulators of s32 by the vector loops.
 template <class Code>
 IntegerKernel vectorised(const Requantize& op, const IntegerBinding& b) {
   const int64_t n = static_cast<int64_t>(b.inputs[0].scales.size());
   RequantizeTable table(multipliers_of(b.inputs[0], op.grid.scale), {}, n);
   const RequantizeCodes codes{op.grid.zero_point, op.grid.low, op.grid.high};
-  return [table = std::move(table), codes, loop = requantize_loop<Code>(b.profile), n,
+  return [table = std::move(table), codes, loop = requantize_loop<Code>(b.requantization), n,
           rows = n == 0 ? 0 : b.output.type.elements() / n, x = b.operand<int32_t>(0),
           y = b.y<Code>(), threads = b.threads] {
     parallel_for(threads, rows, 1,
@@ -107,10 +108,10 @@ std::vector<Multiplier> multipliers_of(const IntegerValue& x, double scale) {
 
 IntegerValue Requantize::infer(IntegerInputs inputs) const {
   check_operands(inputs, 1);
-  check(inputs[0].is_codes() || inputs[0].is_sums(), "x must be codes or sums, got {}",
-        to_string(inputs[0].type));
-  check(std::max(std::abs(inputs[0].low), std::abs(inputs[0].high)) < largest_sum,
-        "sums must be within 2^47 of 0, got {}..{}", inputs[0].low, inputs[0].high);
+  check(inputs[0].is_codes() || inputs[0].is_accumulators(),
+        "x must be codes or accumulators, got {}", to_string(inputs[0].type));
+  check(std::max(std::abs(inputs[0].low), std::abs(inputs[0].high)) < max_accumulator,
+        "accumulators must be within 2^47 of 0, got {}..{}", inputs[0].low, inputs[0].high);
   (void)multipliers_of(inputs[0], grid.scale);
   return codes_of(grid, inputs[0].type.shape);
 }

@@ -1,4 +1,4 @@
-// Requantize: sums or codes to codes of another grid.
+// Requantize: accumulators or codes to codes of another grid.
 #pragma once
 
 #include "qtape/deploy/integer_op.h"
@@ -8,8 +8,9 @@ namespace qtape::integer {
 struct Requantize {
   static constexpr std::string_view name = "Requantize";
   static constexpr std::string_view doc =
-      "y = clamp(requant(x) + zp, low, high), requant being that of the program's profile. x "
-      "sums, with a scale each or one for all, or codes, less their zero point.";
+      "y = clamp(requant(x) + zp, low, high), requant being that of the program's "
+      "requantization. x "
+      "accumulators, with a scale each or one for all, or codes, less their zero point.";
 
   CodeGrid grid = {};
 

@@ -12,7 +12,7 @@ namespace qtape::data {
 /// Writes pixels / 255 of one image to `x`.
 void copy_pixels(const Dataset& dataset, int64_t image, std::span<float> x);
 
-/// Fills x [batch, features] with images from `first` on, and with 0 behind the last one of the
+/// Fills x [batch, features] with images from `first` on, and with 0 after the last one of the
 /// set; how many there are.
 int64_t fill_images(const Dataset& dataset, int64_t first, std::span<float> x);
 

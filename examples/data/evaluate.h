@@ -29,7 +29,7 @@ struct Answers {
 };
 
 /// Evaluates what `run` answers to the images that it finds in x [batch, features], `count` of
-/// them and zeros behind: all images of the set in order.
+/// them and zeros after them: all images of the set in order.
 Evaluation evaluate(const Dataset& dataset, std::span<float> x,
                     const std::function<Answers(int64_t count)>& run);
 

@@ -20,7 +20,7 @@ constexpr uint64_t fault_kinds = 5;
 constexpr std::array<double, harmonics> power_of = {1.0, 0.5, 0.7, 0.25, 0.4, 0.12, 0.2, 0.08};
 constexpr std::array<double, harmonics> load_of = {0.3, 0.5, 0.2, 0.8, 0.4, 0.9, 0.6, 1.0};
 
-/// Random numbers one after the other.
+/// Random numbers one after another.
 class Draw {
  public:
   Draw(uint64_t seed, uint64_t stream) : random_(seed, stream) {}

@@ -20,7 +20,7 @@
 namespace qtape::examples {
 namespace {
 
-constexpr int most_attempts = 1000;
+constexpr int max_attempts = 1000;
 
 /// What a run writes in its lock.
 std::string this_run() {
@@ -49,7 +49,7 @@ FileLock::FileLock(const std::string& path) {
     return;
   }
   name_ = whole.string() + ".lock";
-  for (int attempt = 0; attempt < most_attempts && !lock(path); ++attempt) {
+  for (int attempt = 0; attempt < max_attempts && !lock(path); ++attempt) {
   }
 }
 

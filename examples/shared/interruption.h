@@ -1,4 +1,4 @@
-// Ctrl-C and SIGTERM: a run ends behind the step that it is in.
+// Ctrl-C and SIGTERM: a run ends after the step that it is in.
 #pragma once
 
 #include <csignal>

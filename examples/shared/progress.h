@@ -15,7 +15,7 @@ struct Progress {
   double loss = 0;    ///< of the last step
 };
 
-/// What stands behind a bar.
+/// What stands after a bar.
 struct ProgressText {
   std::string loss;    ///< "0.1234"
   std::string result;  ///< of the last epoch, as "test accuracy 93.10 %"; may be empty
@@ -28,7 +28,7 @@ std::string progress_line(const Progress& progress, const ProgressText& text, in
 
 class ProgressDisplay {
  public:
-  /// `first_step`: steps that were done before this run; `digits` of the loss behind the point.
+  /// `first_step`: steps that were done before this run; `digits` of the loss after the point.
   /// Draws on standard output; never throws.
   explicit ProgressDisplay(int64_t first_step, int digits = 4);
 

@@ -15,7 +15,7 @@ namespace qtape::examples {
 namespace {
 
 constexpr int usual_columns = 80;
-constexpr int most_columns = 10000;
+constexpr int max_columns = 10000;
 
 }  // namespace
 
@@ -31,7 +31,7 @@ int terminal_columns() {
     const char* end = text + std::strlen(text);
     const auto [rest, error] = std::from_chars(text, end, columns);
     if (error == std::errc{} && rest == end && columns >= 1) {
-      return std::min(columns, most_columns);
+      return std::min(columns, max_columns);
     }
   }
   winsize size{};

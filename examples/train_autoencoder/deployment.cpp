@@ -26,14 +26,15 @@ void verify(Verifier& verifier, const data::Spectra& spectra) {
 
 }  // namespace
 
-Deployed deploy(TrainedModel& model, const data::SpectraSplit& data, Profile profile,
-                int threads) {
-  Deployed result{.program = convert(model.network.graph, model.parameters, profile),
+Deployed deploy(TrainedModel& model, const data::SpectraSplit& data,
+                Requantization requantization, int threads) {
+  Deployed result{.program = convert(model.network.graph, model.parameters, requantization),
                   .samples = data.normal.size() + data.anomalous.size()};
   result.test = run(result.program, data, threads);
-  Verifier verifier(
-      model.network.graph, model.parameters,
-      {.convert = {.profile = profile}, .batch = detector_batch, .threads = threads});
+  Verifier verifier(model.network.graph, model.parameters,
+                    {.convert = {.requantization = requantization},
+                     .batch = detector_batch,
+                     .threads = threads});
   verify(verifier, data.normal);
   verify(verifier, data.anomalous);
   result.mismatches = verifier.mismatches();

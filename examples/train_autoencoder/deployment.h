@@ -16,12 +16,13 @@ struct Deployed {
   /// backend, on the test samples; must be 0.
   int64_t mismatches = 0;
   std::optional<Mismatch> first;
-  int64_t float_codes = 0;  ///< codes that rounding of float sums made others in training
+  int64_t float_codes =
+      0;  ///< codes that rounding of float accumulators made others in training
 };
 
 /// Converts the model and runs its program over the test samples. Throws GraphError for a model
 /// that cannot be converted.
-Deployed deploy(TrainedModel& model, const data::SpectraSplit& data, Profile profile,
-                int threads);
+Deployed deploy(TrainedModel& model, const data::SpectraSplit& data,
+                Requantization requantization, int threads);
 
 }  // namespace qtape::examples::autoencoder

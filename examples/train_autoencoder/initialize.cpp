@@ -9,7 +9,7 @@
 namespace qtape::examples::autoencoder {
 namespace {
 
-constexpr int64_t most_samples = 500;
+constexpr int64_t max_samples = 500;
 constexpr double least_deviation = 1e-3;
 
 struct Moments {
@@ -55,7 +55,7 @@ void adjust(Parameters& parameters, const std::string& layer, std::span<const Mo
 
 void initialize_by_data(const Network& network, Parameters& parameters,
                         const data::Spectra& spectra, int threads) {
-  const int64_t rows = std::min(most_samples, spectra.size());
+  const int64_t rows = std::min(max_samples, spectra.size());
   Tape tape(network.graph.with_batch(rows), parameters,
             {.outputs = network.layers, .threads = threads});
   const std::span<float> x = tape.input<float>(network.x);

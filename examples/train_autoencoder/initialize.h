@@ -7,7 +7,7 @@
 
 namespace qtape::examples::autoencoder {
 
-/// Scales and shifts each layer, one after the other, so that over the first samples each of
+/// Scales and shifts each layer, one after another, so that over the first samples each of
 /// its units has mean 0 and deviation 1 (Salimans and Kingma, arXiv 1602.07868, section 3); the
 /// bottleneck mean 1, so that its ReLU passes most; the last layer mean and deviation of the
 /// feature. Without it samples look ever more alike from layer to layer, and some of the eight

@@ -23,7 +23,7 @@ using examples::print;
 struct Arguments {
   Settings settings;
   std::string scale_mode = "LSQ";
-  std::string profile = "Float";
+  std::string requantization = "FloatMultiply";
   int threads = default_threads();
   std::string save;
   std::string save_float;
@@ -59,8 +59,9 @@ void add_quantization(CLI::App& app, Arguments& arguments) {
       ->capture_default_str();
   add<int64_t>(app, "--calibration-samples", s.calibration_samples, 1, 1000000,
                "training samples to calibrate with, at most all");
-  app.add_option("--profile", arguments.profile, "how integer programs requantize")
-      ->transform(examples::spelling_of<Profile>())
+  app.add_option("--requantization", arguments.requantization,
+                 "how integer programs requantize")
+      ->transform(examples::spelling_of<Requantization>())
       ->capture_default_str();
 }
 
@@ -156,9 +157,11 @@ void save_models(const Arguments& arguments, const Results& results, OutputFiles
 
 void deploy_all(const Arguments& arguments, const data::SpectraSplit& data, Results& results,
                 OutputFiles& files) {
-  const Profile profile = arguments.settings.profile;
-  results.calibrated_integers = deploy(results.calibrated, data, profile, arguments.threads);
-  results.quantized_integers = deploy(results.quantized, data, profile, arguments.threads);
+  const Requantization requantization = arguments.settings.requantization;
+  results.calibrated_integers =
+      deploy(results.calibrated, data, requantization, arguments.threads);
+  results.quantized_integers =
+      deploy(results.quantized, data, requantization, arguments.threads);
   files.save(arguments.save_program, [&](const std::string& name) {
     save_program(name, results.quantized_integers.program);
   });
@@ -175,7 +178,7 @@ void require_equal(const Deployed& integers, std::string_view model) {
 void run(Arguments& arguments) {
   Settings& s = arguments.settings;
   s.scale_mode = *from_string<ScaleOrigin>(arguments.scale_mode);
-  s.profile = *from_string<Profile>(arguments.profile);
+  s.requantization = *from_string<Requantization>(arguments.requantization);
   validate(s);
   OutputFiles files;
   expect_files(arguments, files);

@@ -21,7 +21,7 @@ constexpr std::array<int64_t, 10> widths = {128, 128, 128, 128, bottleneck,
 struct Quantizers {
   std::optional<Op> weight;
   std::optional<Op> ends;    ///< x and reconstruction: any sign
-  std::optional<Op> hidden;  ///< behind a ReLU: never negative
+  std::optional<Op> hidden;  ///< after a ReLU: never negative
 };
 
 FakeQuantize weight_grid(const Settings& settings) {
@@ -70,7 +70,7 @@ Graph layers(const Settings& settings, const Quantizers& quantizers) {
   return graph;
 }
 
-/// Adds what comes behind the layers.
+/// Adds what comes after the layers.
 Network finish(Graph graph, const std::optional<Op>& quantizer) {
   Network network;
   network.x = graph.at("x");

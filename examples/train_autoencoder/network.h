@@ -31,9 +31,10 @@ struct Settings {
   int64_t qat_epochs = 80;             ///< from there, in float and with quantizers
   int64_t batch = 64;
   double learning_rate = 1e-3;
-  double qat_learning_rate = 1e-3;   ///< of the epochs behind the first ones
-  int64_t seed = 1;                  ///< of weights and order
-  Profile profile = Profile::Float;  ///< how integer programs requantize
+  double qat_learning_rate = 1e-3;  ///< of the epochs after the first ones
+  int64_t seed = 1;                 ///< of weights and order
+  Requantization requantization =
+      Requantization::FloatMultiply;  ///< how integer programs requantize
   bool operator==(const Settings&) const = default;
 };
 
@@ -43,13 +44,13 @@ void validate(const Settings& settings);
 /// Width of the narrowest layer.
 constexpr int64_t bottleneck = 8;
 
-/// Dense layers of 640-128-128-128-128-8-128-128-128-128-640, ReLU behind all but the last.
+/// Dense layers of 640-128-128-128-128-8-128-128-128-128-640, ReLU after all but the last.
 /// The reconstruction needs x alone.
 struct Network {
   Graph graph;  ///< outputs: reconstruction, loss
   NodeId x;
   std::vector<NodeId> layers;  ///< what each layer gives, before a ReLU
-  NodeId reconstruction;       ///< behind its quantizer, where there is one
+  NodeId reconstruction;       ///< after its quantizer, where there is one
   NodeId loss;                 ///< mean squared difference from x
 };
 

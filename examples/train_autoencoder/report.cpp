@@ -32,7 +32,7 @@ Json settings_json(const Settings& s, int threads) {
           {"lr", s.learning_rate},
           {"qat_lr", s.qat_learning_rate},
           {"seed", s.seed},
-          {"profile", std::string(to_string_view(s.profile))},
+          {"requantization", std::string(to_string_view(s.requantization))},
           {"threads", threads},
           {"isa", std::string(to_string_view(isa()))}};
 }
@@ -95,7 +95,8 @@ std::string report_table(const Settings& settings, const Results& results) {
   text += row("trained, deployed", trained, trained_integers.test);
   text += fmt::format("the last {} epochs of the trained model with quantizers\n",
                       settings.qat_epochs);
-  text += fmt::format("integer programs of profile {}\n", to_string_view(settings.profile));
+  text += fmt::format("integer programs of requantization {}\n",
+                      to_string_view(settings.requantization));
   return text + verified("calibrated", results.calibrated_integers) +
          verified("trained", results.quantized_integers);
 }

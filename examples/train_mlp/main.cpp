@@ -75,17 +75,18 @@ void add_network(CLI::App& app, Arguments& arguments) {
   app.add_option("--ste", arguments.ste, "straight-through estimator")
       ->transform(spelling_of<Ste>())
       ->capture_default_str();
-  app.add_option("--scale-mode", arguments.scale_mode, "how scales are come by")
+  app.add_option("--scale-mode", arguments.scale_mode, "where scales come from")
       ->transform(spelling_of<Quantization>())
       ->capture_default_str();
 }
 
 void add_training(CLI::App& app, Arguments& arguments) {
   Settings& s = arguments.settings;
-  app.add_option("--exact", arguments.exact,
-                 "compute on integer codes between quantizers, requantized by this profile; "
-                 "without it, in floats")
-      ->transform(spelling_of<Profile>());
+  app.add_option(
+         "--exact", arguments.exact,
+         "compute on integer codes between quantizers, requantized by this requantization; "
+         "without it, in floats")
+      ->transform(spelling_of<Requantization>());
   app.add_option("--quantize-after", s.schedule.delay, "steps in float before quantizers apply")
       ->check(at_least(0))
       ->capture_default_str();
@@ -223,7 +224,7 @@ std::optional<Model> resume(const CLI::App& app, Arguments& arguments) {
 void run(const CLI::App& app, Arguments& arguments) {
   arguments.settings.model = *from_string<Architecture>(arguments.model);
   if (!arguments.exact.empty())
-    arguments.settings.exact = from_string<Profile>(arguments.exact);
+    arguments.settings.exact = from_string<Requantization>(arguments.exact);
   arguments.settings.ste = *from_string<Ste>(arguments.ste);
   arguments.settings.scale_mode = *from_string<Quantization>(arguments.scale_mode);
   std::optional<Model> checkpoint = resume(app, arguments);

@@ -35,7 +35,7 @@ std::optional<Op> activation_quantizer(const Settings& settings, CodeRange range
   return quantizer.with(&FakeQuantize::scale_mode, EMA{.decay = 0.99});
 }
 
-/// x behind a quantizer of its `range`; x itself where activations are float.
+/// x after a quantizer of its `range`; x itself where activations are float.
 NodeId quantized(Graph& graph, const Settings& settings, NodeId x, CodeRange range,
                  const std::string& label) {
   const auto quantizer = activation_quantizer(settings, range);

@@ -26,7 +26,7 @@ enum class Quantization : uint8_t {
 enum class Architecture : uint8_t {
   /// Each hidden layer is Relu(fc(h)).
   MLP,
-  /// Hidden layers behind the first are Relu(Qa(fc(h)) + Qb(skip)): the skip is h, or a layer
+  /// Hidden layers after the first are Relu(Qa(fc(h)) + Qb(skip)): the skip is h, or a layer
   /// `fc2.skip` of the same quantized input where the widths differ; Qa is signed, and Qb is
   /// unless the skip is h. They are labelled `fc2.branch` and `fc2.skip`.
   Residual,
@@ -46,8 +46,8 @@ struct Settings {
   int64_t activation_bits = 8;  ///< 0: float
   Ste ste = Ste::ClippedIdentity;
   Quantization scale_mode = Quantization::EMA;
-  /// Profile of exact arithmetic between quantizers; empty: floats.
-  std::optional<Profile> exact = std::nullopt;
+  /// Requantization of exact arithmetic between quantizers; empty: floats.
+  std::optional<Requantization> exact = std::nullopt;
   QuantizationSchedule schedule = {};
   int64_t epochs = 15;
   int64_t batch = 64;

@@ -18,7 +18,7 @@ namespace {
 
 constexpr int64_t largest_count = int64_t{1} << 60;
 // Step times that the median is taken of: those of the last steps where there are more.
-constexpr int64_t most_times = 1 << 20;
+constexpr int64_t max_times = 1 << 20;
 constexpr std::string_view settings_kind = "train_mlp";
 
 template <class T>
@@ -93,7 +93,7 @@ Settings read_settings(const Section& section) {
   s.ste = enum_setting<Ste>(section, "ste");
   s.scale_mode = enum_setting<Quantization>(section, "scale_mode");
   if (!setting<std::string>(section, "exact").empty()) {
-    s.exact = enum_setting<Profile>(section, "exact");
+    s.exact = enum_setting<Requantization>(section, "exact");
   }
   s.epochs = setting<int64_t>(section, "epochs");
   s.batch = setting<int64_t>(section, "batch");
@@ -270,7 +270,7 @@ RunResult Training::run(const RunOptions& options) {
   if (optimizer_) run.optimizer.load(*optimizer_);
   if (schedule_) run.schedule = *schedule_;
   std::vector<double> times;
-  times.resize(static_cast<size_t>(std::clamp<int64_t>(steps() - step_, 0, most_times)));
+  times.resize(static_cast<size_t>(std::clamp<int64_t>(steps() - step_, 0, max_times)));
   size_t taken = 0;
   const int64_t skipped_elements = non_finite_;
   while (step_ < steps()) {

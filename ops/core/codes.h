@@ -12,7 +12,7 @@
 
 namespace qtape {
 
-/// Throws GraphError unless the operands behind the first, scale and with `affine` zero_point,
+/// Throws GraphError unless the operands after the first, scale and with `affine` zero_point,
 /// have the type of the scales of a tensor of `shape`.
 inline void check_scales(Inputs inputs, const Shape& shape, const Granularity& granularity,
                          DType dtype, bool affine) {
@@ -63,7 +63,7 @@ class ScaleOperands {
 
 /// `r` from its element `begin` on.
 template <class T>
-QuantizeRun<T> advanced(QuantizeRun<T> r, bool columns, int64_t begin) {
+QuantizeChunk<T> advanced(QuantizeChunk<T> r, bool columns, int64_t begin) {
   if (columns) {
     r.scale += begin;
     r.inverse += begin;
@@ -75,10 +75,10 @@ QuantizeRun<T> advanced(QuantizeRun<T> r, bool columns, int64_t begin) {
   return r;
 }
 
-/// Calls `body(i, scale, zero point)` for the elements 0 to n of a run. `body` must not carry
+/// Calls `body(i, scale, zero point)` for the elements 0 to n of a chunk. `body` must not carry
 /// anything from one to the next.
 template <bool columns, class T, class Body>
-inline void for_each_scaled(int64_t n, const QuantizeRun<T>& r, const Body& body) {
+inline void for_each_scaled(int64_t n, const QuantizeChunk<T>& r, const Body& body) {
   if constexpr (columns) {
     QTAPE_INDEPENDENT
     for (int64_t i = 0; i < n; ++i) body(i, r.scale[i], r.zero_point[i]);

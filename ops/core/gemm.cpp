@@ -85,7 +85,7 @@ class Product {
 
 // A tile below this many multiplications (10 us) is not worth a thread of its own.
 constexpr int64_t tile_work = int64_t{1} << 20;
-constexpr int64_t most_tiles = 64;
+constexpr int64_t max_tiles = 64;
 // Narrower slices of a matrix waste vectors and registers.
 constexpr int64_t narrowest_slice = 32;
 
@@ -103,7 +103,7 @@ void slice(int64_t extent, int64_t count, int64_t unit, const Add& add) {
 std::vector<Tile> make_tiles(const Gemm& g) {
   const int64_t work = g.batch * g.m * g.n * std::max<int64_t>(1, g.k);
   int64_t wanted = 1;
-  while (wanted < most_tiles && work / (2 * wanted) >= tile_work) wanted *= 2;
+  while (wanted < max_tiles && work / (2 * wanted) >= tile_work) wanted *= 2;
   std::vector<Tile> tiles;
   if (g.batch > 1) {
     slice(g.batch, std::min(wanted, g.batch), 1, [&](int64_t begin, int64_t end) {

@@ -21,7 +21,7 @@ Int8Exactness known_exactness() {
   if (has(dnnl_cpu_isa_avx512_core_vnni) || has(dnnl_cpu_isa_avx2_vnni)) {
     return Int8Exactness::Always;
   }
-  // Below AVX-512, oneDNN 3 brings sums through f32.
+  // Below AVX-512, oneDNN 3 brings accumulators through f32.
   if (dnnl_version()->major >= 3 && !has(dnnl_cpu_isa_avx512_core)) {
     return Int8Exactness::PairsAnd24Bits;
   }

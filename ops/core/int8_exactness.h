@@ -9,7 +9,8 @@
 
 namespace qtape {
 
-/// When sums of oneDNN's products of u8 and s8 that fit s32 are exact, weakest condition first.
+/// When accumulators of oneDNN's products of u8 and s8 that fit s32 are exact, weakest
+/// condition first.
 enum class Int8Exactness : uint8_t {
   Always,          ///< summed in s32 throughout
   Pairs,           ///< while no two products of a sum leave s16 together
@@ -25,7 +26,8 @@ inline constexpr auto enum_names<Int8Exactness> =
 /// The first call makes the trial, in a few milliseconds.
 Int8Exactness int8_exactness();
 
-/// The trial alone: small products with known sums, at the bounds of each condition and beyond.
+/// The trial alone: small products with known accumulators, at the bounds of each condition and
+/// beyond.
 Int8Exactness tried_int8_exactness();
 
 /// The instruction set of oneDNN's int8 products, for reports: "avx512_core_vnni". "unknown"

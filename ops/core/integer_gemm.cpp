@@ -16,10 +16,10 @@ namespace {
 
 using dnnl::memory;
 
-// oneDNN multiplies u8 by s8. It takes s8 times s8 as well, but brings the sums of shifted
-// codes back in f32, which is wrong beyond 2^24, and on AVX-512 without VNNI gives wrong sums
-// for n = 1 even where weights are small. So s8 codes are shifted here, and the sums brought
-// back in integers, modulo 2^32.
+// oneDNN multiplies u8 by s8. It takes s8 times s8 as well, but brings the accumulators of
+// shifted codes back in f32, which is wrong beyond 2^24, and on AVX-512 without VNNI gives
+// wrong accumulators for n = 1 even where weights are small. So s8 codes are shifted here, and
+// the accumulators brought back in integers, modulo 2^32.
 constexpr int32_t code_shift = 128;
 
 using ShiftLoop = void (*)(const int8_t*, uint8_t*, int64_t);
@@ -46,7 +46,7 @@ RestoreLoop restore_loop() {
       });
 }
 
-/// What shifted codes add to the sums of each channel, modulo 2^32.
+/// What shifted codes add to the accumulators of each channel, modulo 2^32.
 std::vector<int32_t> excess_of(int64_t n, int64_t k, const int8_t* w) {
   std::vector<int32_t> excess(static_cast<size_t>(n));
   for (int64_t c = 0; c < n; ++c) {
@@ -64,7 +64,7 @@ memory::desc matrix(int64_t rows, int64_t columns, memory::data_type type, int64
 
 }  // namespace
 
-struct Int8Run::State {
+struct BoundInt8Product::State {
   int64_t rows = 0;
   int64_t n = 0;
   int64_t k = 0;
@@ -83,9 +83,9 @@ struct Int8Run::State {
   std::array<memory, 4> memories;
   std::array<dnnl_exec_arg_t, 4> arguments{};
 
-  void set_memories(const memory& x, const memory& w, const memory& sums,
+  void set_memories(const memory& x, const memory& w, const memory& accumulators,
                     const memory& scratchpad) {
-    memories = {x, w, sums, scratchpad};
+    memories = {x, w, accumulators, scratchpad};
     arguments = {{{DNNL_ARG_SRC, memories[0].get()},
                   {DNNL_ARG_WEIGHTS, memories[1].get()},
                   {DNNL_ARG_DST, memories[2].get()},
@@ -108,7 +108,7 @@ struct Int8Run::State {
   }
 };
 
-bool Int8Run::operator()() const { return state_ == nullptr || state_->run(); }
+bool BoundInt8Product::operator()() const { return state_ == nullptr || state_->run(); }
 
 class Int8Product::Impl {
  public:
@@ -121,8 +121,9 @@ class Int8Product::Impl {
     }
   }
 
-  std::shared_ptr<const Int8Run::State> bind(int64_t rows, const void* x, int32_t* acc) {
-    auto state = std::make_shared<Int8Run::State>();
+  std::shared_ptr<const BoundInt8Product::State> bind(int64_t rows, const void* x,
+                                                      int32_t* acc) {
+    auto state = std::make_shared<BoundInt8Product::State>();
     state->rows = rows;
     state->n = n_;
     state->k = k_;
@@ -209,11 +210,11 @@ Int8Product::~Int8Product() = default;
 Int8Product::Int8Product(Int8Product&&) noexcept = default;
 Int8Product& Int8Product::operator=(Int8Product&&) noexcept = default;
 
-Int8Run Int8Product::bind(int64_t rows, const void* x, int32_t* acc) {
+BoundInt8Product Int8Product::bind(int64_t rows, const void* x, int32_t* acc) {
   require<GraphError>(rows >= 0, "an int8 product needs rows from 0, got {}", rows);
   const SerialLibraries serial;
   try {
-    return Int8Run(impl_->bind(rows, x, acc));
+    return BoundInt8Product(impl_->bind(rows, x, acc));
   } catch (const dnnl::error& error) {
     fail<GraphError>("oneDNN refuses the int8 product of {} rows: {}", rows, error.what());
   }

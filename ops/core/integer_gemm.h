@@ -11,10 +11,10 @@ namespace qtape {
 
 /// A product bound to its operands by Int8Product::bind. Copies share buffers: one that runs in
 /// two threads at a time must have been bound twice. Outlives its product.
-class Int8Run {
+class BoundInt8Product {
  public:
   /// Does nothing.
-  Int8Run() = default;
+  BoundInt8Product() = default;
 
   /// Computes acc in the calling thread, within a SerialLibraries (thread_count.h) of the
   /// caller. False where oneDNN fails (out of memory); acc is then undefined.
@@ -23,15 +23,15 @@ class Int8Run {
  private:
   friend class Int8Product;
   struct State;
-  explicit Int8Run(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+  explicit BoundInt8Product(std::shared_ptr<const State> state) : state_(std::move(state)) {}
 
   std::shared_ptr<const State> state_;
 };
 
-/// acc [rows, n] = x [rows, k] w^T, all dense row-major; x u8 or s8, w s8 [n, k], acc s32. Sums
-/// are exact where they fit s32 and int8_exactness() says so, whatever the order of their
-/// terms. Codes in s8 are multiplied as u8, 128 added, and this is what pairs and 24 bits are
-/// about.
+/// acc [rows, n] = x [rows, k] w^T, all dense row-major; x u8 or s8, w s8 [n, k], acc s32.
+/// Accumulators are exact where they fit s32 and int8_exactness() says so, whatever the order
+/// of their terms. Codes in s8 are multiplied as u8, 128 added, and this is what pairs and 24
+/// bits are about.
 class Int8Product {
  public:
   /// `w` is read by bind and must stay as it is until the last one. Throws GraphError for a
@@ -44,7 +44,7 @@ class Int8Product {
   /// Prepares the product for `rows` rows at `x` and `acc`. Weights are packed as oneDNN wants
   /// them, once for all runs that agree on that. Not to be called by two threads at a time.
   /// Throws GraphError when oneDNN refuses.
-  Int8Run bind(int64_t rows, const void* x, int32_t* acc);
+  BoundInt8Product bind(int64_t rows, const void* x, int32_t* acc);
 
  private:
   class Impl;

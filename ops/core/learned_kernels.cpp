@@ -21,25 +21,25 @@ struct Terms {
   T second = 0;
 };
 
-/// How a step-size loop rounds and divides: as its run says, or as it was compiled to.
+/// How a step-size loop rounds and divides: as its chunk says, or as it was compiled to.
 struct AnyGrid {
   template <class T>
-  static T quotient(T x, T scale, T inverse, const QuantizeRun<T>& r) {
+  static T quotient(T x, T scale, T inverse, const QuantizeChunk<T>& r) {
     return either(mask_of<T>(r.exact), x / scale, x * inverse);
   }
   template <class T>
-  static T rounded(T v, const QuantizeRun<T>& r) {
+  static T rounded(T v, const QuantizeChunk<T>& r) {
     return either(mask_of<T>(r.half_even), round_half_even(v), round_half(v, r.away));
   }
 };
 template <bool HalfEven, bool Exact>
 struct OneGrid {
   template <class T>
-  static T quotient(T x, T scale, T inverse, const QuantizeRun<T>&) {
+  static T quotient(T x, T scale, T inverse, const QuantizeChunk<T>&) {
     return Exact ? x / scale : x * inverse;
   }
   template <class T>
-  static T rounded(T v, const QuantizeRun<T>& r) {
+  static T rounded(T v, const QuantizeChunk<T>& r) {
     return HalfEven ? round_half_even(v) : round_half(v, r.away);
   }
 };
@@ -51,10 +51,10 @@ struct StepSize {
   struct Channel {
     T scale, inverse, low, high, mask_low, mask_high;
     Mask<T> by_value;
-    const QuantizeRun<T>* run;
+    const QuantizeChunk<T>* chunk;
   };
   template <class T>
-  static Channel<T> channel(const QuantizeRun<T>& r, int64_t c) {
+  static Channel<T> channel(const QuantizeChunk<T>& r, int64_t c) {
     const T scale = r.scale[c];
     const T low = r.q_min - r.zero_point[c];
     const T high = r.q_max - r.zero_point[c];
@@ -64,8 +64,8 @@ struct StepSize {
   }
   template <class T>
   static Terms<T> terms(T x, T dy, const Channel<T>& c) {
-    const T v = How::quotient(x, c.scale, c.inverse, *c.run);
-    const T rounded = How::rounded(clamp_near(v, c.low, c.high), *c.run);
+    const T v = How::quotient(x, c.scale, c.inverse, *c.chunk);
+    const T rounded = How::rounded(clamp_near(v, c.low, c.high), *c.chunk);
     const T judged = either(c.by_value, x, rounded);
     const Mask<T> inside = mask_of<T>(judged >= c.mask_low) & mask_of<T>(judged <= c.mask_high);
     const Mask<T> counts = mask_of<T>(x == x);
@@ -81,7 +81,7 @@ struct Clipping {
     Mask<T> is_signed;
   };
   template <class T>
-  static Channel<T> channel(const QuantizeRun<T>& r, int64_t c) {
+  static Channel<T> channel(const QuantizeChunk<T>& r, int64_t c) {
     return {r.clip[c], mask_of<T>(r.q_min < T(0))};
   }
   /// The lower end is outside for signed ranges, as the upper is; 0 is inside for others.
@@ -135,7 +135,7 @@ inline T sum(T* a) {
 }
 
 template <class Rule, Target target, class S, class T>
-inline void learn_segments(const S* x, const S* dy, S* dx, int64_t n, const QuantizeRun<T>& r,
+inline void learn_segments(const S* x, const S* dy, S* dx, int64_t n, const QuantizeChunk<T>& r,
                            T* first, T* second) {
   int64_t c = r.channel;
   for (int64_t begin = 0; begin < n; begin += r.segment) {
@@ -158,7 +158,7 @@ inline void learn_segments(const S* x, const S* dy, S* dx, int64_t n, const Quan
 }
 
 template <class Rule, Target target, class S, class T>
-inline void learn_columns(const S* x, const S* dy, S* dx, int64_t n, const QuantizeRun<T>& r,
+inline void learn_columns(const S* x, const S* dy, S* dx, int64_t n, const QuantizeChunk<T>& r,
                           T* first, T* second) {
   QTAPE_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) {
@@ -174,10 +174,10 @@ inline void learn_columns(const S* x, const S* dy, S* dx, int64_t n, const Quant
 template <class S, class Rule, bool columns, Target target>
 auto learned_loop() {
   using T = typename Storage<S>::Compute;
-  return simd::best_for<S, const S*, const S*, S*, int64_t, const QuantizeRun<T>*, T*, T*>(
-      [](const S* x, const S* dy, S* dx, int64_t n, const QuantizeRun<T>* run, T* first,
+  return simd::best_for<S, const S*, const S*, S*, int64_t, const QuantizeChunk<T>*, T*, T*>(
+      [](const S* x, const S* dy, S* dx, int64_t n, const QuantizeChunk<T>* chunk, T* first,
          T* second) {
-        const QuantizeRun<T> r = *run;
+        const QuantizeChunk<T> r = *chunk;
         if constexpr (columns) {
           learn_columns<Rule, target>(x, dy, dx, n, r, first, second);
         } else {

@@ -27,7 +27,7 @@ struct Mode {
 namespace mode {
 inline constexpr Mode float_train{true, false, false};
 inline constexpr Mode qat{true, true, true};
-inline constexpr Mode calibrate{false, true, false};
+inline constexpr Mode observe{false, true, false};
 inline constexpr Mode eval{false, false, true};
 inline constexpr Mode float_eval{false, false, false};
 }  // namespace mode

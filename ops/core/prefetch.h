@@ -10,7 +10,7 @@ namespace qtape {
 inline constexpr int64_t read_ahead = 65536;
 inline constexpr int64_t write_ahead = 4096;
 
-/// Fetches what lies `read_ahead` behind the `bytes` at `p`, to be read. Beyond the end of the
+/// Fetches what lies `read_ahead` after the `bytes` at `p`, to be read. Beyond the end of the
 /// data nothing happens.
 inline void prefetch_reads(const void* p, int64_t bytes) {
   const auto address = reinterpret_cast<uintptr_t>(p) + read_ahead;
@@ -19,7 +19,7 @@ inline void prefetch_reads(const void* p, int64_t bytes) {
   }
 }
 
-/// Fetches what lies `write_ahead` behind the `bytes` at `p`, to be written.
+/// Fetches what lies `write_ahead` after the `bytes` at `p`, to be written.
 inline void prefetch_writes(const void* p, int64_t bytes) {
   const auto address = reinterpret_cast<uintptr_t>(p) + write_ahead;
   for (int64_t i = 0; i < bytes; i += 64) {

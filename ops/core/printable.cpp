@@ -59,7 +59,7 @@ std::string escaped(uint32_t point) {
 std::string printable(std::string_view name) {
   std::string text;
   for (int shown = 0; !name.empty(); ++shown) {
-    if (shown == most_printed) return text + "...";
+    if (shown == max_printed) return text + "...";
     const Character next = first_of(name);
     if (!next.valid) {
       text += fmt::format("\\x{:02x}", static_cast<uint8_t>(name[0]));

@@ -7,7 +7,7 @@
 namespace qtape {
 
 /// Characters of a name that a message shows at most.
-inline constexpr int most_printed = 80;
+inline constexpr int max_printed = 80;
 
 /// A label, a name or a key of a file for a message of one line: control characters, and those
 /// that break lines or turn the direction of writing, as `\n` or `\u001b`, bytes that are not

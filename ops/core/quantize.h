@@ -269,8 +269,8 @@ T value_of(T code, const QParams<T>& q) {
 /// The largest magnitude of a bias's code: a bias is stored as s32.
 inline constexpr double largest_bias_code = 2147483647.0;
 
-/// The code of a bias b on the grid of the sums that it is added to, of products of codes with
-/// scales s_x and s_w, both above 0: half_even(b / (s_x s_w)) in double, limited to
+/// The code of a bias b on the grid of the accumulators that it is added to, of products of
+/// codes with scales s_x and s_w, both above 0: half_even(b / (s_x s_w)) in double, limited to
 /// +-largest_bias_code. Infinities go to their own end, NaN stays NaN. Training and conversion
 /// alike take biases from here.
 template <class T>

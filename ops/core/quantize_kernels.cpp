@@ -41,7 +41,8 @@ struct Version {
 };
 
 template <class V>
-inline ElementGrid<typename V::T> element_grid(const QuantizeRun<typename V::T>& r, int64_t c) {
+inline ElementGrid<typename V::T> element_grid(const QuantizeChunk<typename V::T>& r,
+                                               int64_t c) {
   using T = typename V::T;
   const T zero_point = r.zero_point[c];
   [[maybe_unused]] const Mask<T> before = mask_of<T>(r.before);
@@ -74,7 +75,7 @@ inline ElementGrid<typename V::T> element_grid(const QuantizeRun<typename V::T>&
 template <class V>
 inline typename V::Element quantize_element(typename V::Element x,
                                             const ElementGrid<typename V::T>& e,
-                                            const QuantizeRun<typename V::T>& r,
+                                            const QuantizeChunk<typename V::T>& r,
                                             uint32_t& inside) {
   using T = typename V::T;
   const T value = Storage<typename V::Element>::load(x);
@@ -96,7 +97,7 @@ inline typename V::Element quantize_element(typename V::Element x,
 /// vectorises a loop over k wrongly where a 64-bit counter is the distance of a 32-bit shift.
 template <class V, class GridAt>
 inline void quantize_row(const typename V::Element* x, typename V::Element* y, uint32_t* bits,
-                         int k, int count, const QuantizeRun<typename V::T>& r,
+                         int k, int count, const QuantizeChunk<typename V::T>& r,
                          const GridAt& grid_at) {
   QTAPE_INDEPENDENT
   for (int j = 0; j < count; ++j) {
@@ -124,7 +125,7 @@ struct Cursor {
 /// n <= block elements of segments, which end at rows.
 template <class V>
 inline void quantize_block(const typename V::Element* x, typename V::Element* y, uint32_t* bits,
-                           int n, const QuantizeRun<typename V::T>& r,
+                           int n, const QuantizeChunk<typename V::T>& r,
                            Cursor<typename V::T>& cursor) {
   for (int k = 0; k * lanes < n;) {
     if (cursor.left <= 0) {
@@ -152,7 +153,7 @@ inline void quantize_block(const typename V::Element* x, typename V::Element* y,
 template <class V>
 inline void quantize_column_block(const typename V::Element* x, typename V::Element* y,
                                   uint32_t* bits, int64_t first, int n,
-                                  const QuantizeRun<typename V::T>& r) {
+                                  const QuantizeChunk<typename V::T>& r) {
   const auto row = [&](int k, int count) {
     const int at = k * lanes;
     quantize_row<V>(x + at, y + at, bits, k, count, r,
@@ -168,7 +169,7 @@ inline void quantize_column_block(const typename V::Element* x, typename V::Elem
 
 template <class V>
 inline void quantize(const typename V::Element* x, typename V::Element* y, uint64_t* mask,
-                     int64_t n, const QuantizeRun<typename V::T>& r) {
+                     int64_t n, const QuantizeChunk<typename V::T>& r) {
   Cursor<typename V::T> cursor{r.channel, r.left > 0 ? r.left : r.segment,
                                element_grid<V>(r, V::columns ? 0 : r.channel)};
   for (int64_t i = 0; i < n; i += block) {
@@ -190,9 +191,9 @@ template <class V>
 auto quantize_loop() {
   using S = typename V::Element;
   using T = typename V::T;
-  return simd::best_for<S, const S*, S*, uint64_t*, int64_t, const QuantizeRun<T>*>(
-      [](const S* x, S* y, uint64_t* mask, int64_t n, const QuantizeRun<T>* run) {
-        const QuantizeRun<T> r = *run;
+  return simd::best_for<S, const S*, S*, uint64_t*, int64_t, const QuantizeChunk<T>*>(
+      [](const S* x, S* y, uint64_t* mask, int64_t n, const QuantizeChunk<T>* chunk) {
+        const QuantizeChunk<T> r = *chunk;
         quantize<V>(x, y, mask, n, r);
       });
 }

@@ -8,35 +8,35 @@ QuantizeLayout::QuantizeLayout(const Shape& shape, const Granularity& granularit
   segment_ = columns_ ? map_.wrap : map_.channels == 1 ? elements_ : map_.segment;
   segment_ = std::max<int64_t>(1, segment_);
   segments_ = elements_ / segment_;
-  const bool shares_runs = !columns_ && segment_ % mask_lanes == 0;
-  per_run_ = segment_ > quantize_run ? 0 : shares_runs ? quantize_run / segment_ : 1;
-  pieces_ = (segment_ + quantize_run - 1) / quantize_run;
-  runs_ = per_run_ > 0 ? (segments_ + per_run_ - 1) / per_run_ : segments_ * pieces_;
+  const bool shares_chunks = !columns_ && segment_ % mask_lanes == 0;
+  per_chunk_ = segment_ > quantize_chunk ? 0 : shares_chunks ? quantize_chunk / segment_ : 1;
+  pieces_ = (segment_ + quantize_chunk - 1) / quantize_chunk;
+  chunks_ = per_chunk_ > 0 ? (segments_ + per_chunk_ - 1) / per_chunk_ : segments_ * pieces_;
   const int64_t longest =
-      per_run_ > 0 ? std::min(per_run_, segments_) * segment_ : quantize_run;
+      per_chunk_ > 0 ? std::min(per_chunk_, segments_) * segment_ : quantize_chunk;
   words_ = (longest + 511) / 512 * mask_block_words;
 }
 
-Run QuantizeLayout::run(int64_t index) const {
-  Run run;
-  run.word = index * words_;
-  if (per_run_ > 0) {
-    const int64_t first = index * per_run_;
-    run.offset = first * segment_;
-    run.length = std::min(per_run_, segments_ - first) * segment_;
+Chunk QuantizeLayout::chunk(int64_t index) const {
+  Chunk chunk;
+  chunk.word = index * words_;
+  if (per_chunk_ > 0) {
+    const int64_t first = index * per_chunk_;
+    chunk.offset = first * segment_;
+    chunk.length = std::min(per_chunk_, segments_ - first) * segment_;
   } else {
-    const int64_t begin = index % pieces_ * quantize_run;
-    run.offset = index / pieces_ * segment_ + begin;
-    run.length = std::min(quantize_run, segment_ - begin);
+    const int64_t begin = index % pieces_ * quantize_chunk;
+    chunk.offset = index / pieces_ * segment_ + begin;
+    chunk.length = std::min(quantize_chunk, segment_ - begin);
   }
-  run.channel = map_(run.offset);
-  return run;
+  chunk.channel = map_(chunk.offset);
+  return chunk;
 }
 
 template <class S>
 int64_t Measurement<S>::partials(const QuantizeLayout& l) {
   if (l.columns()) return column_groups * l.channels();
-  return l.segments_per_run() > 0 ? l.segments() : l.runs();
+  return l.segments_per_chunk() > 0 ? l.segments() : l.chunks();
 }
 
 template <class S>
@@ -78,9 +78,9 @@ std::span<const Extremes<typename Storage<S>::Compute>> Measurement<S>::measure(
 
 template <class S>
 void Measurement<S>::measure_segments(const S* x) const {
-  const int64_t each = std::max<int64_t>(1, layout_.segments_per_run());
-  layout_.for_each_run(threads_, [&](int64_t i, const Run& run) {
-    loops_.measure(x + run.offset, run.length, layout_.segment(), min_ + i * each,
+  const int64_t each = std::max<int64_t>(1, layout_.segments_per_chunk());
+  layout_.for_each_chunk(threads_, [&](int64_t i, const Chunk& chunk) {
+    loops_.measure(x + chunk.offset, chunk.length, layout_.segment(), min_ + i * each,
                    max_ + i * each, non_finite_ + i * each);
   });
 }

@@ -1,4 +1,4 @@
-// How a tensor with channels is cut into runs that kernels measure and quantize.
+// How a tensor with channels is cut into chunks that kernels measure and quantize.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 
 namespace qtape {
 
-/// One run of contiguous elements, at most quantize_run of them.
-struct Run {
+/// One chunk of contiguous elements, at most quantize_chunk of them.
+struct Chunk {
   int64_t offset = 0;  ///< first element within the tensor
   int64_t length = 0;
   int64_t word = 0;     ///< first mask word
@@ -18,7 +18,7 @@ struct Run {
 };
 
 /// A tensor is either consecutive segments of elements, each of one channel, or rows that hold
-/// one element of every channel (columns). No two runs share a mask word.
+/// one element of every channel (columns). No two chunks share a mask word.
 class QuantizeLayout {
  public:
   /// Throws GraphError as Granularity::scales_shape.
@@ -26,31 +26,31 @@ class QuantizeLayout {
 
   int64_t channels() const { return map_.channels; }
   int64_t elements() const { return elements_; }
-  int64_t runs() const { return runs_; }
-  int64_t mask_words() const { return runs_ * words_; }
+  int64_t chunks() const { return chunks_; }
+  int64_t mask_words() const { return chunks_ * words_; }
   /// Whether every row holds one element of every channel.
   bool columns() const { return columns_; }
   /// Elements of a segment or of a row.
   int64_t segment() const { return segment_; }
   /// Segments or rows of the whole tensor.
   int64_t segments() const { return segments_; }
-  /// Segments that each run has, all of them whole; 0 when a segment takes several runs.
-  int64_t segments_per_run() const { return per_run_; }
-  /// Each run is made of whole channels, which can be measured and quantized while in cache.
-  bool runs_are_channels() const {
-    return !columns_ && per_run_ > 0 && segments_ == channels();
+  /// Segments that each chunk has, all of them whole; 0 when a segment takes several chunks.
+  int64_t segments_per_chunk() const { return per_chunk_; }
+  /// Each chunk is made of whole channels, which can be measured and quantized while in cache.
+  bool chunks_are_channels() const {
+    return !columns_ && per_chunk_ > 0 && segments_ == channels();
   }
-  Run run(int64_t index) const;
+  Chunk chunk(int64_t index) const;
   /// The channel of element i.
   int64_t channel_of(int64_t i) const { return map_(i); }
 
-  /// Calls `body(index, run)` on all runs, in parallel where there is enough work.
+  /// Calls `body(index, chunk)` on all chunks, in parallel where there is enough work.
   template <class Body>
-  void for_each_run(int threads, const Body& body) const {
-    const int64_t length = std::max<int64_t>(1, elements_ / std::max<int64_t>(1, runs_));
+  void for_each_chunk(int threads, const Body& body) const {
+    const int64_t length = std::max<int64_t>(1, elements_ / std::max<int64_t>(1, chunks_));
     const int64_t grain = std::max<int64_t>(1, pointwise_grain / length);
-    parallel_for(threads, runs_, 1, grain, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) body(i, run(i));
+    parallel_for(threads, chunks_, 1, grain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) body(i, chunk(i));
     });
   }
 
@@ -60,10 +60,10 @@ class QuantizeLayout {
   bool columns_ = false;
   int64_t segment_ = 1;
   int64_t segments_ = 0;
-  int64_t per_run_ = 1;  // segments in a run, or 0
-  int64_t pieces_ = 1;   // runs in a segment
-  int64_t runs_ = 0;
-  int64_t words_ = 0;  // mask words of a run
+  int64_t per_chunk_ = 1;  // segments in a chunk, or 0
+  int64_t pieces_ = 1;     // chunks in a segment
+  int64_t chunks_ = 0;
+  int64_t words_ = 0;  // mask words of a chunk
 };
 
 /// Rows that are cut into this many ranges when each channel is a column: fixed, so that sums

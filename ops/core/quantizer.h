@@ -49,28 +49,29 @@ struct QuantizerRecord {
   QParams<T> at(int64_t channel) const { return {scale[channel], zero_point[channel]}; }
 };
 
-/// What a QuantizeRun holds for every run of a tensor.
+/// What a QuantizeChunk holds for every chunk of a tensor.
 template <class T>
-QuantizeRun<T> quantize_run_of(const Grid& grid, const QuantizeLayout& layout, MaskRule mask) {
-  QuantizeRun<T> run;
-  run.segment = layout.segment();
-  run.channels = layout.channels();
-  run.q_min = static_cast<T>(grid.limits.q_min);
-  run.q_max = static_cast<T>(grid.limits.q_max);
-  run.before = grid.zero_point == ZeroPoint::BeforeRounding;
-  run.mask_by_value = mask == MaskRule::Value;
-  run.half_even = grid.rounding == Rounding::HalfEven;
-  run.away = grid.rounding == Rounding::HalfAway;
-  run.exact = grid.division == Division::Exact;
-  return run;
+QuantizeChunk<T> quantize_chunk_of(const Grid& grid, const QuantizeLayout& layout,
+                                   MaskRule mask) {
+  QuantizeChunk<T> chunk;
+  chunk.segment = layout.segment();
+  chunk.channels = layout.channels();
+  chunk.q_min = static_cast<T>(grid.limits.q_min);
+  chunk.q_max = static_cast<T>(grid.limits.q_max);
+  chunk.before = grid.zero_point == ZeroPoint::BeforeRounding;
+  chunk.mask_by_value = mask == MaskRule::Value;
+  chunk.half_even = grid.rounding == Rounding::HalfEven;
+  chunk.away = grid.rounding == Rounding::HalfAway;
+  chunk.exact = grid.division == Division::Exact;
+  return chunk;
 }
 
-/// `base` with the record's numbers for `run`.
+/// `base` with the record's numbers for `chunk`.
 template <class T>
-QuantizeRun<T> at_run(QuantizeRun<T> base, const QuantizerRecord<T>& record,
-                      const QuantizeLayout& layout, const Run& run) {
-  const int64_t first = layout.columns() ? run.channel : 0;
-  base.channel = run.channel;
+QuantizeChunk<T> at_chunk(QuantizeChunk<T> base, const QuantizerRecord<T>& record,
+                          const QuantizeLayout& layout, const Chunk& chunk) {
+  const int64_t first = layout.columns() ? chunk.channel : 0;
+  base.channel = chunk.channel;
   base.scale = record.scale + first;
   base.zero_point = record.zero_point + first;
   base.inverse = record.inverse + first;
@@ -85,7 +86,7 @@ class GridQuantizer {
   using T = typename Storage<S>::Compute;
 
   /// `mask`: where to write the mask, or null.
-  GridQuantizer(const Grid& grid, const QuantizeLayout& layout, const QuantizeRun<T>& base,
+  GridQuantizer(const Grid& grid, const QuantizeLayout& layout, const QuantizeChunk<T>& base,
                 bool masked, const Binding& b)
       : grid_(grid),
         layout_(layout),
@@ -107,16 +108,16 @@ class GridQuantizer {
   const QuantizerRecord<T>& record() const { return record_; }
   const S* x() const { return x_; }
 
-  void quantize(const Run& run) const {
-    const QuantizeRun<T> r = at_run(base_, record_, layout_, run);
-    uint64_t* mask = mask_ == nullptr ? nullptr : mask_ + run.word;
-    loops_.quantize(x_ + run.offset, y_ + run.offset, mask, run.length, &r);
+  void quantize(const Chunk& chunk) const {
+    const QuantizeChunk<T> r = at_chunk(base_, record_, layout_, chunk);
+    uint64_t* mask = mask_ == nullptr ? nullptr : mask_ + chunk.word;
+    loops_.quantize(x_ + chunk.offset, y_ + chunk.offset, mask, chunk.length, &r);
   }
 
   /// Quantizes everything, and measures the noise where it is asked for.
   void quantize_all() const {
     if (status_->measure_noise) status_->noise = noise();
-    layout_.for_each_run(threads_, [&](int64_t, const Run& run) { quantize(run); });
+    layout_.for_each_chunk(threads_, [&](int64_t, const Chunk& chunk) { quantize(chunk); });
   }
 
  private:
@@ -138,7 +139,7 @@ class GridQuantizer {
 
   Grid grid_;
   QuantizeLayout layout_;
-  QuantizeRun<T> base_;
+  QuantizeChunk<T> base_;
   QuantizeLoops<S> loops_;
   QuantizerRecord<T> record_;
   const S* x_;

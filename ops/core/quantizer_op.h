@@ -13,7 +13,7 @@ namespace qtape {
 /// The element type of the scales and zero points that go with x of type `x`.
 constexpr DType scale_dtype(DType x) { return x == DType::F64 ? DType::F64 : DType::F32; }
 
-/// An operand that a quantizer needs behind x: a Parameter when `trained`, else a State.
+/// An operand that a quantizer needs after x: a Parameter when `trained`, else a State.
 struct QuantizerOperand {
   std::string_view name;  ///< its slot's
   TensorType type;
@@ -29,7 +29,7 @@ Fault zero_point_fault(T zero_point, CodeLimits limits, int64_t channel) {
           static_cast<double>(zero_point)};
 }
 
-/// Values of a quantizer's operands behind x, in slot order.
+/// Values of a quantizer's operands after x, in slot order.
 using QuantizerValues = std::span<std::byte* const>;
 
 /// An op that quantizes operand 0. Its Binding::record begins with the scales and then the zero

@@ -123,7 +123,7 @@ inline void fold_lanes(double* sums) {
 
 /// Everything a sum needs at run time.
 template <class F, class T>
-struct SumRun {
+struct SumTask {
   F function;
   SumWalk walk;
   Tensors<T> from;
@@ -190,7 +190,7 @@ Kernel bind_sum(const F& f, SumWalk walk, Tensors<T> from, T* out, bool accumula
                                           : detail::sum_rows_loop<F, T, false>();
   const int64_t block = walk.columns_kept ? 64 : 1;
   const int64_t grain = std::max<int64_t>(1, 2 * pointwise_grain / walk.terms);
-  const detail::SumRun<F, T> run{f, std::move(walk), from, out, accumulate, divisor, loop};
+  const detail::SumTask<F, T> run{f, std::move(walk), from, out, accumulate, divisor, loop};
   return [run, outputs, block, grain, threads](const Step&) {
     parallel_for(threads, outputs, block, grain, run);
   };

@@ -9,9 +9,9 @@
 namespace qtape {
 namespace {
 
-// Exponents that every profile can shift by.
-constexpr int32_t least_exponent = -31;
-constexpr int32_t most_exponent = 30;
+// Exponents that every requantization can shift by.
+constexpr int32_t min_exponent = -31;
+constexpr int32_t max_exponent = 30;
 constexpr int64_t s32_min = std::numeric_limits<int32_t>::min();
 constexpr int64_t s32_max = std::numeric_limits<int32_t>::max();
 
@@ -85,29 +85,30 @@ float limited_f32(double v) {
 
 }  // namespace
 
-bool are_scales(double sum_scale, double output_scale) {
-  return is_normal_f32(sum_scale) && is_normal_f32(output_scale);
+bool are_scales(double accumulator_scale, double output_scale) {
+  return is_normal_f32(accumulator_scale) && is_normal_f32(output_scale);
 }
 
-Multiplier multiplier_of(double sum_scale, double output_scale) {
-  require<ArgumentError>(are_scales(sum_scale, output_scale),
-                         "scales must be positive and normal f32, got {} for the sums and {} "
-                         "for the output",
-                         sum_scale, output_scale);
-  Multiplier m{.sum_scale = static_cast<float>(sum_scale),
+Multiplier multiplier_of(double accumulator_scale, double output_scale) {
+  require<ArgumentError>(
+      are_scales(accumulator_scale, output_scale),
+      "scales must be positive and normal f32, got {} for the accumulators and {} "
+      "for the output",
+      accumulator_scale, output_scale);
+  Multiplier m{.accumulator_scale = static_cast<float>(accumulator_scale),
                .output_scale = static_cast<float>(output_scale),
-               .ratio = limited_f32(sum_scale / output_scale)};
-  const double fraction = std::frexp(sum_scale / output_scale, &m.exponent);
+               .ratio = limited_f32(accumulator_scale / output_scale)};
+  const double fraction = std::frexp(accumulator_scale / output_scale, &m.exponent);
   auto mantissa = static_cast<int64_t>(std::round(std::ldexp(fraction, 31)));
   if (mantissa > s32_max) {
     mantissa /= 2;
     ++m.exponent;
   }
   m.mantissa = static_cast<int32_t>(mantissa);
-  if (m.exponent < least_exponent) m.mantissa = m.exponent = 0;
-  if (m.exponent > most_exponent) {
+  if (m.exponent < min_exponent) m.mantissa = m.exponent = 0;
+  if (m.exponent > max_exponent) {
     m.mantissa = static_cast<int32_t>(s32_max);
-    m.exponent = most_exponent;
+    m.exponent = max_exponent;
   }
   return m;
 }
@@ -117,16 +118,17 @@ int32_t reduced_mantissa(const Multiplier& m) {
   return m.mantissa < largest << 16 ? (m.mantissa + (1 << 15)) >> 16 : largest;
 }
 
-int32_t requantize(int64_t acc, const Multiplier& m, Profile profile, Accumulator accumulator) {
-  const bool wide = accumulator == Accumulator::S64;
-  switch (profile) {
-    case Profile::Single:
-      return saturated(wide ? reduced(acc, m) : scaled(acc, m.mantissa, m.exponent));
-    case Profile::Double:
-      return saturated(wide ? reduced(acc, m) : twice(acc, m));
-    case Profile::Onnx:
-      return rounded(static_cast<float>(acc) * m.sum_scale / m.output_scale);
-    case Profile::Float:
+int32_t requantize(int64_t acc, const Multiplier& m, Requantization requantization,
+                   Accumulator accumulator) {
+  const bool of_16_bits = accumulator == Accumulator::S64;
+  switch (requantization) {
+    case Requantization::SingleRounding:
+      return saturated(of_16_bits ? reduced(acc, m) : scaled(acc, m.mantissa, m.exponent));
+    case Requantization::DoubleRounding:
+      return saturated(of_16_bits ? reduced(acc, m) : twice(acc, m));
+    case Requantization::OnnxQdq:
+      return rounded(static_cast<float>(acc) * m.accumulator_scale / m.output_scale);
+    case Requantization::FloatMultiply:
       break;
   }
   return rounded(static_cast<float>(acc) * m.ratio);
@@ -140,13 +142,13 @@ bool are_addable(double a_scale, double b_scale, double output_scale) {
 }
 
 AddMultiplier add_multiplier_of(double a_scale, double b_scale, double output_scale,
-                                bool wide) {
+                                bool of_16_bits) {
   require<ArgumentError>(
       are_addable(a_scale, b_scale, output_scale),
       "scales must be positive, normal f32 below 2^100 and not 2^64 apart, got {} and {} "
       "for the summands and {} for the output",
       a_scale, b_scale, output_scale);
-  const int32_t left_shift = wide ? 15 : 20;
+  const int32_t left_shift = of_16_bits ? 15 : 20;
   const double twice_larger = 2 * std::max(a_scale, b_scale);
   // As ratios to 1, so that no scale leaves f32.
   return {
@@ -163,16 +165,18 @@ AddMultiplier add_multiplier_of(double a_scale, double b_scale, double output_sc
           1)};
 }
 
-int32_t requantize_sum(int32_t a, int32_t b, const AddMultiplier& m, Profile profile) {
+int32_t requantize_add(int32_t a, int32_t b, const AddMultiplier& m,
+                       Requantization requantization) {
   const auto x = static_cast<float>(a);
   const auto y = static_cast<float>(b);
-  if (profile == Profile::Float) return rounded(x * m.a_ratio + y * m.b_ratio);
-  if (profile == Profile::Onnx)
+  if (requantization == Requantization::FloatMultiply)
+    return rounded(x * m.a_ratio + y * m.b_ratio);
+  if (requantization == Requantization::OnnxQdq)
     return rounded((x * m.a_scale + y * m.b_scale) / m.output_scale);
   const int64_t unit = int64_t{1} << m.left_shift;
-  const int64_t sum =
-      int64_t{requantize(a * unit, m.a, profile)} + requantize(b * unit, m.b, profile);
-  return requantize(sum, m.output, profile);
+  const int64_t sum = int64_t{requantize(a * unit, m.a, requantization)} +
+                      requantize(b * unit, m.b, requantization);
+  return requantize(sum, m.output, requantization);
 }
 
 }  // namespace qtape

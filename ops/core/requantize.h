@@ -8,57 +8,60 @@
 
 namespace qtape {
 
-/// How M acc is rounded to an integer, M = s_x s_w / s_y being the ratio of the grids. Single
-/// and Double differ for sums that targets take in s32; see Accumulator for the others.
-enum class Profile : uint8_t {
-  Float,   ///< half_even(float(acc) M): oneDNN, XNNPACK
-  Single,  ///< (acc m + 2^(30 - sh)) >> (31 - sh) with M = m 2^(sh - 31): CMSIS-NN, one
-           ///< rounding
-  Double,  ///< doubling high product, then a rounding shift: TFLite Micro
-  Onnx     ///< half_even(float(acc) (s_x s_w) / s_y): QuantizeLinear behind DequantizeLinear
+/// How M acc is rounded to an integer, M = s_x s_w / s_y being the ratio of the grids.
+/// SingleRounding and DoubleRounding differ for accumulators that targets take in s32; see
+/// Accumulator for the others.
+enum class Requantization : uint8_t {
+  FloatMultiply,   ///< half_even(float(acc) M): oneDNN, XNNPACK
+  SingleRounding,  ///< (acc m + 2^(30 - sh)) >> (31 - sh) with M = m 2^(sh - 31): CMSIS-NN, one
+                   ///< rounding
+  DoubleRounding,  ///< doubling high product, then a rounding shift: TFLite Micro
+  OnnxQdq  ///< half_even(float(acc) (s_x s_w) / s_y): QuantizeLinear after DequantizeLinear
 };
 template <>
-inline constexpr auto enum_names<Profile> =
-    std::array<std::string_view, 4>{"Float", "Single", "Double", "Onnx"};
+inline constexpr auto enum_names<Requantization> = std::array<std::string_view, 4>{
+    "FloatMultiply", "SingleRounding", "DoubleRounding", "OnnxQdq"};
 
 /// The type in which TFLite and CMSIS-NN accumulate, which follows from the type of the
 /// activations and not from how large a sum is.
 enum class Accumulator : uint8_t {
   S32,  ///< products of codes stored in 8 bits, and codes themselves
-  S64   ///< products of codes stored in 16 bits, with biases of 64 bits. Single and Double are
-        ///< both (acc r + 2^(14 - sh)) >> (15 - sh), r being the mantissa in 16 bits
+  S64   ///< products of codes stored in 16 bits, with biases of 64 bits. SingleRounding and
+        ///< DoubleRounding are both (acc r + 2^(14 - sh)) >> (15 - sh), r being the mantissa in
+        ///< 16 bits
 };
 
-/// Two grids and their ratio M in the forms that profiles need.
+/// Two grids and their ratio M in the forms that requantizations need.
 struct Multiplier {
-  float sum_scale = 1;     ///< s_x s_w, of the sums
-  float output_scale = 1;  ///< s_y
-  float ratio = 1;         ///< M, limited to f32
-  int32_t mantissa = 0;    ///< m in [2^30, 2^31), or 0
-  int32_t exponent = 0;    ///< sh in [-31, 30]: M is m 2^(sh - 31) to within 2^-31 of itself
+  float accumulator_scale = 1;  ///< s_x s_w, of the accumulators
+  float output_scale = 1;       ///< s_y
+  float ratio = 1;              ///< M, limited to f32
+  int32_t mantissa = 0;         ///< m in [2^30, 2^31), or 0
+  int32_t exponent = 0;  ///< sh in [-31, 30]: M is m 2^(sh - 31) to within 2^-31 of itself
   bool operator==(const Multiplier&) const = default;
 };
 
-/// Sums must be closer to 0 than this.
-inline constexpr int64_t largest_sum = int64_t{1} << 47;
-/// With a bias of s32, sums of so many products of 16-bit codes and 8-bit weights are.
-inline constexpr int64_t most_terms = int64_t{1} << 23;
+/// Accumulators must be closer to 0 than this.
+inline constexpr int64_t max_accumulator = int64_t{1} << 47;
+/// With a bias of s32, accumulators of so many products of 16-bit codes and 8-bit weights are.
+inline constexpr int64_t max_terms = int64_t{1} << 23;
 
 /// Whether both scales are positive and normal f32: what multipliers are made of.
-bool are_scales(double sum_scale, double output_scale);
+bool are_scales(double accumulator_scale, double output_scale);
 
-/// The multiplier from the grid `sum_scale` to the grid `output_scale`. In Q31 a ratio below
-/// 2^-32 is 0, as on the targets, and one from 2^30 on is 2^30 (1 - 2^-31), which takes every
-/// sum but 0 to the end of its codes. Throws ArgumentError, naming both, unless are_scales.
-Multiplier multiplier_of(double sum_scale, double output_scale);
+/// The multiplier from the grid `accumulator_scale` to the grid `output_scale`. In Q31 a ratio
+/// below 2^-32 is 0, as on the targets, and one from 2^30 on is 2^30 (1 - 2^-31), which takes
+/// every sum but 0 to the end of its codes. Throws ArgumentError, naming both, unless
+/// are_scales.
+Multiplier multiplier_of(double accumulator_scale, double output_scale);
 
 /// m in 16 bits, as the S64 accumulators of targets are multiplied: (m + 2^15) >> 16, at most
 /// 2^15 - 1.
 int32_t reduced_mantissa(const Multiplier& multiplier);
 
-/// round(M acc), limited to s32, as `profile` computes it; |acc| < largest_sum. Nothing else is
-/// limited on the way, however large `acc` is.
-int32_t requantize(int64_t acc, const Multiplier& multiplier, Profile profile,
+/// round(M acc), limited to s32, as `requantization` computes it; |acc| < max_accumulator.
+/// Nothing else is limited on the way, however large `acc` is.
+int32_t requantize(int64_t acc, const Multiplier& multiplier, Requantization requantization,
                    Accumulator accumulator = Accumulator::S32);
 
 /// From two codes of their own grids to their sum on a third. In integers, as TFLite and
@@ -78,13 +81,15 @@ struct AddMultiplier {
 /// Whether codes of such scales can be added: all positive and normal f32 below 2^100, and
 /// apart by less than 2^64.
 bool are_addable(double a_scale, double b_scale, double output_scale);
-/// `wide`: whether a summand's codes are stored in 16 bits; what they are is no matter. Throws
-/// ArgumentError, naming the scales, unless are_addable.
-AddMultiplier add_multiplier_of(double a_scale, double b_scale, double output_scale, bool wide);
+/// `of_16_bits`: whether a summand's codes are stored in 16 bits; what they are is no matter.
+/// Throws ArgumentError, naming the scales, unless are_addable.
+AddMultiplier add_multiplier_of(double a_scale, double b_scale, double output_scale,
+                                bool of_16_bits);
 
 /// round((a s_a + b s_b) / s_y), limited to s32; a and b are codes less their zero points,
-/// within +-65535. Float: half_even(a (s_a / s_y) + b (s_b / s_y)); Onnx: half_even((a s_a + b
-/// s_b) / s_y), each operation rounded to f32.
-int32_t requantize_sum(int32_t a, int32_t b, const AddMultiplier& multiplier, Profile profile);
+/// within +-65535. FloatMultiply: half_even(a (s_a / s_y) + b (s_b / s_y)); OnnxQdq:
+/// half_even((a s_a + b s_b) / s_y), each operation rounded to f32.
+int32_t requantize_add(int32_t a, int32_t b, const AddMultiplier& multiplier,
+                       Requantization requantization);
 
 }  // namespace qtape

@@ -19,7 +19,7 @@ constexpr int32_t s32_max = std::numeric_limits<int32_t>::max();
 struct Arrays {
   explicit Arrays(const RequantizeTable& t)
       : bias(t.bias.data()),
-        sum_scale(t.sum_scale.data()),
+        accumulator_scale(t.accumulator_scale.data()),
         output_scale(t.output_scale.data()),
         ratio(t.ratio.data()),
         mantissa(t.mantissa.data()),
@@ -28,7 +28,7 @@ struct Arrays {
         nudge(t.nudge.data()) {}
 
   const int32_t* bias;
-  const float* sum_scale;
+  const float* accumulator_scale;
   const float* output_scale;
   const float* ratio;
   const int32_t* mantissa;
@@ -37,7 +37,7 @@ struct Arrays {
   const int32_t* nudge;
 };
 
-/// Sums are certified to fit; adding without signs keeps a broken promise defined.
+/// Accumulators are certified to fit; adding without signs keeps a broken promise defined.
 inline int32_t biased(int32_t acc, int32_t bias) {
   return static_cast<int32_t>(static_cast<uint32_t>(acc) + static_cast<uint32_t>(bias));
 }
@@ -56,7 +56,8 @@ struct FloatStep {
 
 struct OnnxStep {
   static int32_t of(int32_t sum, const Arrays& t, int64_t c, int32_t low, int32_t high) {
-    return rounded(static_cast<float>(sum) * t.sum_scale[c] / t.output_scale[c], low, high);
+    return rounded(static_cast<float>(sum) * t.accumulator_scale[c] / t.output_scale[c], low,
+                   high);
   }
 };
 
@@ -116,7 +117,7 @@ RequantizeLoop<Code> loop_of() {
 }
 
 Multiplier multiplier_at(const RequantizeTable& t, size_t c) {
-  return {t.sum_scale[c], t.output_scale[c], t.ratio[c], t.mantissa[c],
+  return {t.accumulator_scale[c], t.output_scale[c], t.ratio[c], t.mantissa[c],
           static_cast<int32_t>(t.left[c]) - static_cast<int32_t>(t.right[c])};
 }
 
@@ -134,7 +135,7 @@ RequantizeTable::RequantizeTable(std::span<const Multiplier> multipliers,
   bias.resize(count, 0);
   for (size_t c = 0; c < count; ++c) {
     const Multiplier& m = multipliers[multipliers.size() == 1 ? 0 : c];
-    sum_scale.push_back(m.sum_scale);
+    accumulator_scale.push_back(m.accumulator_scale);
     output_scale.push_back(m.output_scale);
     ratio.push_back(m.ratio);
     mantissa.push_back(m.mantissa);
@@ -145,37 +146,37 @@ RequantizeTable::RequantizeTable(std::span<const Multiplier> multipliers,
 }
 
 template <class Code>
-RequantizeLoop<Code> requantize_loop(Profile profile) {
-  switch (profile) {
-    case Profile::Single:
+RequantizeLoop<Code> requantize_loop(Requantization requantization) {
+  switch (requantization) {
+    case Requantization::SingleRounding:
       return loop_of<SingleStep, Code>();
-    case Profile::Double:
+    case Requantization::DoubleRounding:
       return loop_of<DoubleStep, Code>();
-    case Profile::Onnx:
+    case Requantization::OnnxQdq:
       return loop_of<OnnxStep, Code>();
-    case Profile::Float:
+    case Requantization::FloatMultiply:
       break;
   }
   return loop_of<FloatStep, Code>();
 }
 
 template <class Code>
-void requantize_wide(const int64_t* acc, const int64_t* bias, Code* y, int64_t rows,
-                     const RequantizeTable& table, const RequantizeCodes& codes,
-                     Profile profile, Accumulator accumulator) {
+void requantize_s64(const int64_t* acc, const int64_t* bias, Code* y, int64_t rows,
+                    const RequantizeTable& table, const RequantizeCodes& codes,
+                    Requantization requantization, Accumulator accumulator) {
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t c = 0; c < table.n; ++c) {
       const auto channel = static_cast<size_t>(c);
       const int64_t added = bias == nullptr ? 0 : bias[c];
       const int64_t v = requantize(acc[r * table.n + c] + added, multiplier_at(table, channel),
-                                   profile, accumulator);
+                                   requantization, accumulator);
       y[r * table.n + c] =
           static_cast<Code>(std::clamp<int64_t>(v + codes.zero_point, codes.low, codes.high));
     }
   }
 }
 
-DequantizeLoop dequantize_sums_loop() {
+DequantizeLoop dequantize_accumulators_loop() {
   return simd::best<const int32_t*, float*, int64_t, const RequantizeTable*>(
       [](const int32_t* acc, float* y, int64_t rows, const RequantizeTable* table) {
         const Arrays t(*table);
@@ -184,28 +185,28 @@ DequantizeLoop dequantize_sums_loop() {
           QTAPE_INDEPENDENT
           for (int64_t c = 0; c < n; ++c) {
             y[r * n + c] =
-                static_cast<float>(biased(acc[r * n + c], t.bias[c])) * t.sum_scale[c];
+                static_cast<float>(biased(acc[r * n + c], t.bias[c])) * t.accumulator_scale[c];
           }
         }
       });
 }
 
-template RequantizeLoop<uint8_t> requantize_loop<uint8_t>(Profile);
-template RequantizeLoop<int8_t> requantize_loop<int8_t>(Profile);
-template RequantizeLoop<uint16_t> requantize_loop<uint16_t>(Profile);
-template RequantizeLoop<int16_t> requantize_loop<int16_t>(Profile);
+template RequantizeLoop<uint8_t> requantize_loop<uint8_t>(Requantization);
+template RequantizeLoop<int8_t> requantize_loop<int8_t>(Requantization);
+template RequantizeLoop<uint16_t> requantize_loop<uint16_t>(Requantization);
+template RequantizeLoop<int16_t> requantize_loop<int16_t>(Requantization);
 
-template void requantize_wide(const int64_t*, const int64_t*, uint8_t*, int64_t,
-                              const RequantizeTable&, const RequantizeCodes&, Profile,
-                              Accumulator);
-template void requantize_wide(const int64_t*, const int64_t*, int8_t*, int64_t,
-                              const RequantizeTable&, const RequantizeCodes&, Profile,
-                              Accumulator);
-template void requantize_wide(const int64_t*, const int64_t*, uint16_t*, int64_t,
-                              const RequantizeTable&, const RequantizeCodes&, Profile,
-                              Accumulator);
-template void requantize_wide(const int64_t*, const int64_t*, int16_t*, int64_t,
-                              const RequantizeTable&, const RequantizeCodes&, Profile,
-                              Accumulator);
+template void requantize_s64(const int64_t*, const int64_t*, uint8_t*, int64_t,
+                             const RequantizeTable&, const RequantizeCodes&, Requantization,
+                             Accumulator);
+template void requantize_s64(const int64_t*, const int64_t*, int8_t*, int64_t,
+                             const RequantizeTable&, const RequantizeCodes&, Requantization,
+                             Accumulator);
+template void requantize_s64(const int64_t*, const int64_t*, uint16_t*, int64_t,
+                             const RequantizeTable&, const RequantizeCodes&, Requantization,
+                             Accumulator);
+template void requantize_s64(const int64_t*, const int64_t*, int16_t*, int64_t,
+                             const RequantizeTable&, const RequantizeCodes&, Requantization,
+                             Accumulator);
 
 }  // namespace qtape

@@ -12,14 +12,14 @@ namespace qtape {
 /// Multipliers and bias of n channels, one array for each part, as the loops read them.
 struct RequantizeTable {
   RequantizeTable() = default;
-  /// `multipliers` has n elements or one for all channels; `bias`, in steps of the sums, n or
-  /// none. Throws ArgumentError otherwise.
+  /// `multipliers` has n elements or one for all channels; `bias`, in steps of the
+  /// accumulators, n or none. Throws ArgumentError otherwise.
   RequantizeTable(std::span<const Multiplier> multipliers, std::span<const int32_t> bias,
                   int64_t n);
 
   int64_t n = 0;
   std::vector<int32_t> bias;
-  std::vector<float> sum_scale;
+  std::vector<float> accumulator_scale;
   std::vector<float> output_scale;
   std::vector<float> ratio;
   std::vector<int32_t> mantissa;
@@ -41,21 +41,21 @@ template <class Code>
 using RequantizeLoop = void (*)(const int32_t* acc, Code* y, int64_t rows,
                                 const RequantizeTable*, const RequantizeCodes*);
 
-/// The loop of `profile` for u8, s8, u16 or s16 codes.
+/// The loop of `requantization` for u8, s8, u16 or s16 codes.
 template <class Code>
-RequantizeLoop<Code> requantize_loop(Profile profile);
+RequantizeLoop<Code> requantize_loop(Requantization requantization);
 
-/// The same for sums of s64, one at a time. |acc + bias| < largest_sum; `bias` s64 [n], or null
-/// for none, replaces the table's.
+/// The same for accumulators of s64, one at a time. |acc + bias| < max_accumulator; `bias` s64
+/// [n], or null for none, replaces the table's.
 template <class Code>
-void requantize_wide(const int64_t* acc, const int64_t* bias, Code* y, int64_t rows,
-                     const RequantizeTable& table, const RequantizeCodes& codes,
-                     Profile profile, Accumulator accumulator);
+void requantize_s64(const int64_t* acc, const int64_t* bias, Code* y, int64_t rows,
+                    const RequantizeTable& table, const RequantizeCodes& codes,
+                    Requantization requantization, Accumulator accumulator);
 
-/// y [rows, n] = float(acc [rows, n] + bias [n]) sum_scale [n]. acc + bias must fit s32. acc
-/// and y must not overlap.
+/// y [rows, n] = float(acc [rows, n] + bias [n]) accumulator_scale [n]. acc + bias must fit
+/// s32. acc and y must not overlap.
 using DequantizeLoop = void (*)(const int32_t* acc, float* y, int64_t rows,
                                 const RequantizeTable*);
-DequantizeLoop dequantize_sums_loop();
+DequantizeLoop dequantize_accumulators_loop();
 
 }  // namespace qtape

@@ -75,7 +75,7 @@ inline Kernel bind_move_rows(const Rows& rows, DType dtype, const std::byte* fro
   });
 }
 
-/// A source of `bind_join_rows`: `width` bytes of each row, one row behind the other; zeros
+/// A source of `bind_join_rows`: `width` bytes of each row, one row after the other; zeros
 /// where `data` is null.
 struct RowPart {
   const std::byte* data = nullptr;

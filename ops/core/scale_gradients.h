@@ -45,8 +45,8 @@ class ScaleGradients {
     return 2 * static_cast<int64_t>(sizeof(T)) * partials(layout);
   }
 
-  ScaleGradients(const QuantizeLayout& layout, const QuantizeRun<T>& base, LearnedLoop<S> loop,
-                 const Binding& b)
+  ScaleGradients(const QuantizeLayout& layout, const QuantizeChunk<T>& base,
+                 LearnedLoop<S> loop, const Binding& b)
       : layout_(layout),
         base_(base),
         loop_(loop),
@@ -60,7 +60,7 @@ class ScaleGradients {
 
   /// Runs the loop over x, writing dx, and calls `sink(channel, sum of first, sum of second)`.
   template <class Sink>
-  void run(const Sink& sink) const {
+  void chunk(const Sink& sink) const {
     if (layout_.columns()) {
       run_columns();
     } else {
@@ -86,16 +86,16 @@ class ScaleGradients {
  private:
   static int64_t partials(const QuantizeLayout& layout) {
     if (layout.columns()) return column_groups * layout.channels();
-    return layout.segments_per_run() > 0 ? layout.segments() : layout.runs();
+    return layout.segments_per_chunk() > 0 ? layout.segments() : layout.chunks();
   }
 
   S* dx_at(int64_t offset) const { return dx_ == nullptr ? nullptr : dx_ + offset; }
 
   void run_segments() const {
-    const int64_t each = std::max<int64_t>(1, layout_.segments_per_run());
-    layout_.for_each_run(threads_, [&](int64_t i, const Run& run) {
-      const QuantizeRun<T> r = at_run(base_, record_, layout_, run);
-      loop_(x_ + run.offset, dy_ + run.offset, dx_at(run.offset), run.length, &r,
+    const int64_t each = std::max<int64_t>(1, layout_.segments_per_chunk());
+    layout_.for_each_chunk(threads_, [&](int64_t i, const Chunk& chunk) {
+      const QuantizeChunk<T> r = at_chunk(base_, record_, layout_, chunk);
+      loop_(x_ + chunk.offset, dy_ + chunk.offset, dx_at(chunk.offset), chunk.length, &r,
             first_ + i * each, second_ + i * each);
     });
   }
@@ -106,7 +106,7 @@ class ScaleGradients {
     for_each_column_group(layout_, threads_, [&](int64_t g, int64_t begin, int64_t end) {
       for (int64_t offset = begin * row; offset < end * row; offset += row) {
         const int64_t c = layout_.channel_of(offset);
-        const QuantizeRun<T> r = at_run(base_, record_, layout_, {.channel = c});
+        const QuantizeChunk<T> r = at_chunk(base_, record_, layout_, {.channel = c});
         const int64_t at = g * layout_.channels() + c;
         loop_(x_ + offset, dy_ + offset, dx_at(offset), row, &r, first_ + at, second_ + at);
       }
@@ -114,7 +114,7 @@ class ScaleGradients {
   }
 
   QuantizeLayout layout_;
-  QuantizeRun<T> base_;
+  QuantizeChunk<T> base_;
   LearnedLoop<S> loop_;
   QuantizerRecord<T> record_;
   const S* x_;

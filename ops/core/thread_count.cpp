@@ -12,7 +12,7 @@
 namespace qtape {
 namespace {
 
-constexpr int most_threads = 1024;
+constexpr int max_threads = 1024;
 
 /// Processors that the scheduler may run this process on.
 int processors() {
@@ -24,12 +24,12 @@ int processors() {
 
 int find_default() {
   if (const auto asked = threads_asked(std::getenv("OMP_NUM_THREADS"))) {
-    return std::min(*asked, most_threads);
+    return std::min(*asked, max_threads);
   }
   // Part of a processor is worth a thread: 1.5 are used up by two.
-  const double quota = std::ceil(cpu_quota("").value_or(most_threads));
+  const double quota = std::ceil(cpu_quota("").value_or(max_threads));
   return static_cast<int>(
-      std::clamp(quota, 1.0, static_cast<double>(std::clamp(processors(), 1, most_threads))));
+      std::clamp(quota, 1.0, static_cast<double>(std::clamp(processors(), 1, max_threads))));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Threads: work cut into shares that idle threads take one after the other.
+// Threads: work cut into shares that idle threads take one after another.
 //
 // Work is always cut by size and never by who computes it, so the same block has the same bits
 // whichever thread runs it.

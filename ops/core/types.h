@@ -19,7 +19,7 @@
 namespace qtape {
 
 /// Element type. Spelled in lower case (`f32`, `u8`) wherever text is read or written.
-/// s64 holds sums of integer programs; no op of a graph computes in it.
+/// s64 holds accumulators of integer programs; no op of a graph computes in it.
 enum class DType : uint8_t { F32, F64, F16, BF16, S32, S16, U16, S8, U8, S64 };
 
 template <>

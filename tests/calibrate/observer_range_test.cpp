@@ -197,7 +197,8 @@ TEST_CASE("observer: ClipStd is cut at the smallest and largest value") {
 }
 
 TEST_CASE("observer: MovingAverage blends what each batch brings") {
-  Observer observer(MovingAverage{.weight = 0.25}, grid_of(8, CodeRange::Narrow), 1);
+  Observer observer(MovingAverage{.averaging_constant = 0.25}, grid_of(8, CodeRange::Narrow),
+                    1);
   double min = -1;
   double max = 1;
   for (int batch = 0; batch < 20; ++batch) {
@@ -212,7 +213,7 @@ TEST_CASE("observer: MovingAverage blends what each batch brings") {
     observer.observe<double>(Values{not_a_number}, {});
     observer.observe<double>(Values{}, {});
   }
-  Observer last(MovingAverage{.weight = 1}, grid_of(8, CodeRange::Narrow), 1);
+  Observer last(MovingAverage{.averaging_constant = 1}, grid_of(8, CodeRange::Narrow), 1);
   last.observe<double>(Values{-5, 5}, {});
   last.observe<double>(Values{-1, 2}, {});
   CHECK(last.ranges()[0] == ValueRange<double>{-1, 2});

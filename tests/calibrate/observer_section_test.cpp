@@ -64,7 +64,7 @@ void check_damage(const std::vector<Damage>& damages) {
 
 TEST_CASE("observer: every method comes back from a model file and goes on") {
   const std::vector<ObserverMethod> methods = {MinMax{},
-                                               MovingAverage{.weight = 1.0 / 3},
+                                               MovingAverage{.averaging_constant = 1.0 / 3},
                                                Histogram{.bins = 64},
                                                Percentile{.percent = 100, .bins = 32},
                                                Mse{.steps = 7, .bins = 16},
@@ -119,10 +119,10 @@ TEST_CASE("observer: methods out of their ranges") {
   CHECK(construction_error(Percentile{.bins = 8}) == "Percentile: " + bins + "8");
   CHECK(construction_error(Mse{.bins = 131072}) == "Mse: " + bins + "131072");
   CHECK(construction_error(Kl{.bins = -16}) == "Kl: " + bins + "-16");
-  CHECK(construction_error(MovingAverage{.weight = 0}) ==
-        "MovingAverage: weight must be in (0, 1], got 0");
-  CHECK(construction_error(MovingAverage{.weight = not_a_number}) ==
-        "MovingAverage: weight must be in (0, 1], got nan");
+  CHECK(construction_error(MovingAverage{.averaging_constant = 0}) ==
+        "MovingAverage: averaging_constant must be in (0, 1], got 0");
+  CHECK(construction_error(MovingAverage{.averaging_constant = not_a_number}) ==
+        "MovingAverage: averaging_constant must be in (0, 1], got nan");
   CHECK(construction_error(Percentile{.percent = 100.5}) ==
         "Percentile: percent must be in (0, 100], got 100.5");
   CHECK(construction_error(Percentile{.percent = 0}) ==

@@ -19,7 +19,7 @@ const Grid grid = grid_of(8, CodeRange::Narrow);
 
 /// Every method, with some settings that are not the defaults.
 const std::vector<ObserverMethod> methods = {MinMax{},
-                                             MovingAverage{.weight = 0.3},
+                                             MovingAverage{.averaging_constant = 0.3},
                                              Histogram{.bins = 64},
                                              Mse{.bins = 16},
                                              Percentile{.percent = 99, .bins = 128},
@@ -87,7 +87,7 @@ TEST_CASE("observer: neither order nor split move ClipStd but for rounding") {
 }
 
 TEST_CASE("observer: merged moving averages are weighted by their batches") {
-  const MovingAverage method{.weight = 0.5};
+  const MovingAverage method{.averaging_constant = 0.5};
   Observer a(method, grid, 1);
   for (const double top : {1.0, 2.0, 4.0}) observe(a, {-1, top});
   Observer b(method, grid, 1);

@@ -29,7 +29,7 @@ TEST_CASE("any file: what is loaded is what was saved, and errors name the file"
   save_program(folder.file("p.json"), test::small_program());
   CHECK(std::get<Model>(load_any(folder.file("m.json"))).graph == c.graph);
   CHECK(std::get<IntegerProgram>(load_any(folder.file("p.json"))) == test::small_program());
-  for (const std::string text : {"", "{", "[]", "{\"profile\":\"Float\"}"}) {
+  for (const std::string text : {"", "{", "[]", "{\"requantization\":\"FloatMultiply\"}"}) {
     write_file(folder.file("bad.json"), text);
     CHECK(error_text<FormatError>([&] {
             (void)load_any(folder.file("bad.json"));

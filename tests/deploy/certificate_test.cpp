@@ -69,7 +69,7 @@ struct Found {
 
 void grow(int64_t& most, int64_t v) { most = std::max(most, std::abs(v)); }
 
-/// Sums of part of the products, in order, and with the bias and the zero point.
+/// Accumulators of part of the products, in order, and with the bias and the zero point.
 void note_sums(const Layer& l, const std::vector<int64_t>& x, size_t c, Found& found) {
   const auto k = static_cast<size_t>(l.k);
   const bool wide = size_of(l.x.type.dtype) == 2;
@@ -89,7 +89,7 @@ void note_sums(const Layer& l, const std::vector<int64_t>& x, size_t c, Found& f
   grow(found.sum, sum + offset);
 }
 
-/// Sums of those products that are above 0, and of those below.
+/// Accumulators of those products that are above 0, and of those below.
 void note_int8_sums(const Layer& l, const std::vector<int64_t>& x, size_t c, Found& found) {
   std::vector<int64_t> above(2), below(2);  // by part
   for (size_t i = 0; i < x.size(); ++i) {
@@ -134,20 +134,21 @@ void check_layer(const Layer& l) {
       note_pairs(l, x, at, found);
       note_int8_sums(l, x, at, found);
     });
-    const SumRange range = sum_range(w, b, l.x);
+    const AccumulatorRange range = accumulator_range(w, b, l.x);
     CHECK(range.low == low);
     CHECK(range.high == high);
   }
-  CHECK(found.sum <= c.sum_bound);
+  CHECK(found.sum <= c.accumulator_bound);
   CHECK(found.part <= c.part_bound);
   CHECK(found.pair <= c.pair_bound);
-  CHECK(found.int8 <= int8_sum_bound(c, l.x));
+  CHECK(found.int8 <= int8_accumulator_bound(c, l.x));
 }
 
 }  // namespace
 
 TEST_CASE(
-    "certificate: nothing that occurs is beyond a bound, and the range of sums is attained") {
+    "certificate: nothing that occurs is beyond a bound, and the range of accumulators is "
+    "attained") {
   const Random random(3, 3);
   uint64_t at = 0;
   const auto below = [&](int64_t n) {
@@ -194,7 +195,7 @@ TEST_CASE("certificate: bounds of full ranges") {
     return certify(w, 1, 4, {}, codes(dtype, low, high, zero_point));
   };
   const Certificate u8 = with(DType::U8, 0, 255, 0);
-  CHECK(u8.sum_bound == 255 * 255);
+  CHECK(u8.accumulator_bound == 255 * 255);
   CHECK(u8.part_bound == 255 * 255);
   CHECK(u8.pair_bound == 255 * 254);
   // 128 is added to signed codes, also where none is negative.
@@ -202,20 +203,20 @@ TEST_CASE("certificate: bounds of full ranges") {
   CHECK(with(DType::S8, 0, 127, 0).pair_bound == 255 * 254);
   CHECK(with(DType::U16, 0, 65535, 0).part_bound == 255 * 255);
   CHECK(with(DType::S16, -32768, 32767, 0).pair_bound == 255 * 254);
-  CHECK(with(DType::S16, -32768, 32767, 0).sum_bound == 32768 * 255 + 32767 * 128);
+  CHECK(with(DType::S16, -32768, 32767, 0).accumulator_bound == 32768 * 255 + 32767 * 128);
   // A zero point takes its products away.
-  CHECK(with(DType::U8, 0, 255, 255).sum_bound == 255 * 255 + 255 * 1 - 255 * 1);
+  CHECK(with(DType::U8, 0, 255, 255).accumulator_bound == 255 * 255 + 255 * 1 - 255 * 1);
 }
 
-TEST_CASE("certificate: bounds of sums as int8 multiplies") {
+TEST_CASE("certificate: bounds of accumulators as int8 multiplies") {
   const Certificate c{1 << 20, 1000, 1000};
-  CHECK(int8_sum_bound(c, codes(DType::U8, 0, 255, 7)) == 1000);
-  CHECK(int8_sum_bound(c, codes(DType::U16, 0, 65535, 0)) == 1000);
-  CHECK(int8_sum_bound(c, codes(DType::S8, -128, 127, 0)) == 1000 / 128 * 255);
-  CHECK(int8_sum_bound(c, codes(DType::S8, -7, 5, 0)) == 1000 / 7 * 133);
-  CHECK(int8_sum_bound(c, codes(DType::S8, 3, 5, 0)) == 1000 / 5 * 133);
-  CHECK(int8_sum_bound(c, codes(DType::S16, -256, 256, 0)) == 1000 * 129);
-  CHECK(int8_sum_bound(c, codes(DType::S8, 0, 0, 0)) == INT64_MAX);
+  CHECK(int8_accumulator_bound(c, codes(DType::U8, 0, 255, 7)) == 1000);
+  CHECK(int8_accumulator_bound(c, codes(DType::U16, 0, 65535, 0)) == 1000);
+  CHECK(int8_accumulator_bound(c, codes(DType::S8, -128, 127, 0)) == 1000 / 128 * 255);
+  CHECK(int8_accumulator_bound(c, codes(DType::S8, -7, 5, 0)) == 1000 / 7 * 133);
+  CHECK(int8_accumulator_bound(c, codes(DType::S8, 3, 5, 0)) == 1000 / 5 * 133);
+  CHECK(int8_accumulator_bound(c, codes(DType::S16, -256, 256, 0)) == 1000 * 129);
+  CHECK(int8_accumulator_bound(c, codes(DType::S8, 0, 0, 0)) == INT64_MAX);
 }
 
 TEST_CASE("certificate: the fastest path that is exact") {
@@ -236,7 +237,7 @@ TEST_CASE("certificate: the fastest path that is exact") {
   CHECK(paths({f32, f32, 32767}, u8) == Paths{Int8, Int8, Int8, F32});
   CHECK(paths({f32, f32 + 1, 32767}, u8) == Paths{Int8, Int8, Plain, Plain});
   CHECK(paths({f32, f32 + 1, 32768}, u8) == Paths{Int8, Plain, Plain, Plain});
-  // 128 is added to signed codes, and their sums reach 2^24 earlier.
+  // 128 is added to signed codes, and their accumulators reach 2^24 earlier.
   CHECK(paths({f32, f32 / 255 * 127, 32767}, s8) == Paths{Int8, Int8, Int8, F32});
   CHECK(paths({f32, f32 / 255 * 127 + 127, 32767}, s8) == Paths{Int8, Int8, F32, F32});
   const Certificate huge{int64_t{1} << 40, int64_t{1} << 31, 100};
@@ -245,13 +246,15 @@ TEST_CASE("certificate: the fastest path that is exact") {
   const Certificate last{Certificate::s32_limit, Certificate::f32_limit,
                          Certificate::s16_limit};
   CHECK((last.fits_s32() && last.exact_in_f32() && last.exact_in_pairs()));
-  const Certificate beyond{last.sum_bound + 1, last.part_bound + 1, last.pair_bound + 1};
+  const Certificate beyond{last.accumulator_bound + 1, last.part_bound + 1,
+                           last.pair_bound + 1};
   CHECK((!beyond.fits_s32() && !beyond.exact_in_f32() && !beyond.exact_in_pairs()));
 }
 
 TEST_CASE("certificate: texts") {
   CHECK(to_string(Certificate{1000, 500, 0}) ==
-        "sums 1000 of 2147483647 (x2.15e+06), parts 500 of 16777215 (x3.36e+04), pairs 0 of "
+        "accumulators 1000 of 2147483647 (x2.15e+06), parts 500 of 16777215 (x3.36e+04), pairs "
+        "0 of "
         "32767");
   const IntegerValue x = codes(DType::U8, 0, 255, 0);
   const std::string isa(int8_isa());
@@ -262,7 +265,7 @@ TEST_CASE("certificate: texts") {
   CHECK(text(1, Int8Exactness::Pairs) ==
         "int8 on " + isa + ", whose pairs in 16 bits are proven to fit");
   CHECK(text(1, Int8Exactness::PairsAnd24Bits) ==
-        "int8 on " + isa + ", whose pairs in 16 bits and sums in 24 are proven to fit");
+        "int8 on " + isa + ", whose pairs in 16 bits and accumulators in 24 are proven to fit");
   CHECK(text(40000, Int8Exactness::Pairs) ==
         "f32 on codes, proven to fit 24 bits; int8 on " + isa + " would not be exact");
   const int64_t huge = int64_t{1} << 40;

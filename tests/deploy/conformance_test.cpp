@@ -55,7 +55,7 @@ std::string first_difference(const test::ConformanceFile& file, const SessionOpt
 
 TEST_CASE("conformance: the reference and the backend give every committed value") {
   const std::vector<SessionOptions> all = {{.reference = true, .threads = 1},
-                                           {.threads = 1, .keep_sums = true},
+                                           {.threads = 1, .keep_accumulators = true},
                                            {.threads = 2},
                                            {.threads = 2, .path = ProductPath::Plain}};
   for (const auto& [name, text] : committed_files()) {
@@ -68,7 +68,8 @@ TEST_CASE("conformance: the reference and the backend give every committed value
   }
 }
 
-TEST_CASE("conformance: outputs of sums alone become codes at once, to the same values") {
+TEST_CASE(
+    "conformance: outputs of accumulators alone become codes at once, to the same values") {
   for (const auto& [name, text] : committed_files()) {
     CAPTURE(name);
     test::ConformanceFile file = test::read_conformance(text);
@@ -77,16 +78,15 @@ TEST_CASE("conformance: outputs of sums alone become codes at once, to the same 
   }
 }
 
-TEST_CASE("conformance: any two profiles differ where they are said to") {
-  const auto values = [](const char* name, std::string_view profile) {
-    std::string file = std::string(name) + "-" + std::string(profile) + ".json";
-    for (char& c : file) c = static_cast<char>(std::tolower(c));
+TEST_CASE("conformance: any two requantizations differ where they are said to") {
+  const auto values = [](const char* name, std::string_view requantization) {
+    const std::string file = std::string(name) + "-" + std::string(requantization) + ".json";
     return test::read_conformance(read_file((folder / file).string(), 1 << 20)).values;
   };
   for (const char* name : {"ties", "codes", "add"}) {
     CAPTURE(name);
-    for (std::string_view one : enum_names<Profile>) {
-      for (std::string_view two : enum_names<Profile>) {
+    for (std::string_view one : enum_names<Requantization>) {
+      for (std::string_view two : enum_names<Requantization>) {
         CHECK((values(name, one) == values(name, two)) == (one == two));
       }
     }
@@ -106,21 +106,21 @@ TEST_CASE("conformance: the files are what write_conformance writes, and small")
   CHECK(files.empty());
 }
 
-TEST_CASE("conformance: every op, profile, dtype and width of weights occurs") {
+TEST_CASE("conformance: every op, requantization, dtype and width of weights occurs") {
   std::set<std::string> seen;
   for (const test::ConformanceCase& each : test::conformance_cases()) {
-    const std::string profile(to_string_view(each.program.profile()));
+    const std::string requantization(to_string_view(each.program.requantization()));
     for (const IntegerNode& node : each.program.nodes()) {
       const std::string op(name_of(node.op));
       seen.insert(op);
       seen.insert(op + " " + std::string(to_string_view(node.value.type.dtype)));
       const bool sums_in =
-          !node.operands.empty() && each.program[node.operands[0]].value.is_sums();
-      seen.insert(op + (sums_in ? " of sums " : " of codes ") + profile);
+          !node.operands.empty() && each.program[node.operands[0]].value.is_accumulators();
+      seen.insert(op + (sums_in ? " of accumulators " : " of codes ") + requantization);
       if (const auto* linear = std::get_if<integer::Linear>(&node.op)) {
         const auto& x = each.program[node.operands[0]].value;
-        seen.insert(fmt::format("{} weights of {} bits on {}", profile, linear->bits,
-                                to_string_view(x.type.dtype)));
+        seen.insert(fmt::format("{} weights of {} bits on {}", requantization,
+                                linear->storage_bits, to_string_view(x.type.dtype)));
       }
     }
   }
@@ -134,17 +134,18 @@ TEST_CASE("conformance: every op, profile, dtype and width of weights occurs") {
       CHECK(seen.contains(std::string(op) + dtype));
     }
   }
-  for (const char* sums : {"Linear s32", "Linear s64", "Sum s32", "Sum s64"}) {
-    CHECK(seen.contains(sums));
+  for (const char* accumulators : {"Linear s32", "Linear s64", "Sum s32", "Sum s64"}) {
+    CHECK(seen.contains(accumulators));
   }
-  for (std::string_view profile : enum_names<Profile>) {
-    for (const char* use : {"Requantize of sums ", "Requantize of codes ", "Add of codes ",
-                            "Dequantize of sums ", "Dequantize of codes "}) {
-      CHECK(seen.contains(use + std::string(profile)));
+  for (std::string_view requantization : enum_names<Requantization>) {
+    for (const char* use :
+         {"Requantize of accumulators ", "Requantize of codes ", "Add of codes ",
+          "Dequantize of accumulators ", "Dequantize of codes "}) {
+      CHECK(seen.contains(use + std::string(requantization)));
     }
     for (const char* weights : {"8 bits on u8", "4 bits on s8", "2 bits on u8", "8 bits on u16",
                                 "4 bits on s16", "2 bits on s16", "8 bits on s16"}) {
-      CHECK(seen.contains(std::string(profile) + " weights of " + weights));
+      CHECK(seen.contains(std::string(requantization) + " weights of " + weights));
     }
   }
 }

@@ -22,8 +22,9 @@ TEST_CASE("convert: a program of another batch extent is that of the graph with 
     Parameters parameters(graph, seed);
     test::settle(graph, parameters, seed);
     CAPTURE(seed);
-    const IntegerProgram small = convert(graph, parameters, Profile::Single);
-    CHECK(small.with_batch(8) == convert(graph.with_batch(8), parameters, Profile::Single));
+    const IntegerProgram small = convert(graph, parameters, Requantization::SingleRounding);
+    CHECK(small.with_batch(8) ==
+          convert(graph.with_batch(8), parameters, Requantization::SingleRounding));
     CHECK(program_from_json(to_json(small)) == small);
   }
 }

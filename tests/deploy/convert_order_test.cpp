@@ -26,8 +26,8 @@ struct Chain {
     }
     graph.set_outputs({x});
   }
-  std::vector<NodeId> early(int most_depth) const {
-    return early_sources(graph, lower(graph), graph.outputs(), most_depth);
+  std::vector<NodeId> early(int max_depth) const {
+    return early_sources(graph, analyze_integers(graph), graph.outputs(), max_depth);
   }
 };
 
@@ -43,7 +43,8 @@ TEST_CASE("convert order: every so many sources of a chain come early, the first
 TEST_CASE("convert order: usual nets keep the order of recursion") {
   for (uint64_t seed = 0; seed < 40; ++seed) {
     const Graph graph = test::random_net(seed);
-    CHECK(early_sources(graph, lower(graph), graph.outputs()) == std::vector<NodeId>{});
+    CHECK(early_sources(graph, analyze_integers(graph), graph.outputs()) ==
+          std::vector<NodeId>{});
   }
 }
 
@@ -56,8 +57,8 @@ TEST_CASE("convert order: branches count by the deepest, each source comes once"
   const NodeId join = graph.add(Concat{.axis = 1, .count = 2}, {graph.add(Add{}, {a, b}), a});
   const NodeId y = add_quantizer(graph, join, fixed, "y");
   const NodeId z = graph.add(Relu{}, {y});
-  const auto early = [&](int most_depth) {
-    return early_sources(graph, lower(graph), std::vector<NodeId>{z, y}, most_depth);
+  const auto early = [&](int max_depth) {
+    return early_sources(graph, analyze_integers(graph), std::vector<NodeId>{z, y}, max_depth);
   };
   CHECK(early(1) == std::vector<NodeId>{a, b, y, z});
   CHECK(early(2) == std::vector<NodeId>{b, y});
@@ -67,9 +68,10 @@ TEST_CASE("convert order: branches count by the deepest, each source comes once"
 TEST_CASE("convert order: a graph deeper than a stack is converted, and right") {
   const Chain chain(60000);
   Parameters parameters(chain.graph, 1);
-  const IntegerProgram program = convert(chain.graph, parameters, Profile::Single);
+  const IntegerProgram program =
+      convert(chain.graph, parameters, Requantization::SingleRounding);
   CHECK(program.size() == 60002);
-  Tape tape(chain.graph, parameters, {.arithmetic = exact(Profile::Single)});
+  Tape tape(chain.graph, parameters, {.arithmetic = exact(Requantization::SingleRounding)});
   IntegerSession session(program, {});
   for (const auto& x : {tape.input<float>("x"), session.input("x")}) {
     x[0] = 0.3f;

@@ -43,7 +43,8 @@ std::string refusal(const std::function<NodeId(Net&)>& build, const Change& chan
   Parameters parameters(net.graph, 1);
   test::settle(net.graph, parameters, 1);
   if (change) change(net.graph, parameters);
-  return error_text<GraphError>([&] { (void)convert(net.graph, parameters, Profile::Float); });
+  return error_text<GraphError>(
+      [&] { (void)convert(net.graph, parameters, Requantization::FloatMultiply); });
 }
 
 }  // namespace
@@ -51,8 +52,9 @@ std::string refusal(const std::function<NodeId(Net&)>& build, const Change& chan
 TEST_CASE("convert: graphs without outputs, quantizers or integers are refused") {
   Graph none;
   Parameters empty(none, 1);
-  CHECK(error_text<GraphError>([&] { (void)convert(none, empty, Profile::Float); }) ==
-        "the graph names no outputs");
+  CHECK(error_text<GraphError>([&] {
+          (void)convert(none, empty, Requantization::FloatMultiply);
+        }) == "the graph names no outputs");
   CHECK(refusal([](Net& n) { return n.add(Relu{}, {n.x}); }) ==
         "the model has no quantizers: train it with them, or insert and calibrate them");
   CHECK(refusal([](Net& n) {
@@ -64,19 +66,19 @@ TEST_CASE("convert: graphs without outputs, quantizers or integers are refused")
           return n.add(Add{}, {a, a}, "sum");
         }) ==
         "cannot convert 1 node: Add %3 'sum' (%2 'a.quantized' f32[2, 3], %2 'a.quantized' "
-        "f32[2, 3]): is not quantized: put a quantizer behind it");
+        "f32[2, 3]): is not quantized: quantize its output");
 }
 
 TEST_CASE("convert: operands without a grid are refused") {
   CHECK(refusal([](Net& n) { return n.layer(n.x); }) ==
         "cannot convert 1 node: MatMul %3 (%0 'x' f32[2, 3], %2 'fc.weight.quantized' f32[3, "
-        "3]): Input %0 'x' is not quantized: put a quantizer behind it");
+        "3]): Input %0 'x' is not quantized: quantize its output");
   CHECK(refusal([](Net& n) {
           const NodeId w = n.add(Parameter{.shape = {3, 3}}, {}, "w");
           return n.add(MatMul{}, {n.codes(), w}, "y");
         }) ==
         "cannot convert 1 node: MatMul %4 'y' (%3 'a.quantized' f32[2, 3], %1 'w' f32[3, 3]): "
-        "Parameter %1 'w' is not quantized: put a quantizer behind it");
+        "Parameter %1 'w' is not quantized: quantize its output");
   CHECK(
       refusal([](Net& n) {
         const NodeId y =
@@ -85,8 +87,8 @@ TEST_CASE("convert: operands without a grid are refused") {
         return add_quantizer(n.graph, y, ema, "y");
       }) ==
       "cannot convert 1 node: Add %15 'sum' (%8 'one' f32[2, 3], %14 'two' f32[2, 3]): AddBias "
-      "%8 'one' (%5 f32[2, 3], %7 'one.bias.quantized' f32[3]) is not quantized: put a "
-      "quantizer behind it");
+      "%8 'one' (%5 f32[2, 3], %7 'one.bias.quantized' f32[3]) is not quantized: quantize its "
+      "output");
   CHECK(refusal([](Net& n) {
           const NodeId y = n.add(Softmax{.axis = 1}, {n.layer(n.codes())}, "p");
           return add_quantizer(n.graph, y, ema, "y");
@@ -122,7 +124,7 @@ TEST_CASE("convert: shapes and grids that have no integers are refused") {
     const NodeId x = graph.add(Input{.dtype = DType::F64, .shape = {2, 3}}, {}, "x");
     graph.set_outputs({add_quantizer(graph, x, FakeQuantize{.scale_mode = Fixed{}}, "a")});
     Parameters parameters(graph, 1);
-    (void)convert(graph, parameters, Profile::Float);
+    (void)convert(graph, parameters, Requantization::FloatMultiply);
   };
   CHECK(error_text<GraphError>(other_dtype) ==
         "cannot convert 1 node: FakeQuantize %2 'a.quantized' (%0 'x' f64[2, 3], %1 'a.scale' "
@@ -177,10 +179,10 @@ TEST_CASE("convert: operands that are quantized are not called unquantized") {
         return n.layer(n.add(Clamp{.low = -1, .high = 1}, {n.codes()}, "limited"));
       })
           .ends_with(": Clamp %3 'limited' (%2 'a.quantized' f32[2, 3]) limits codes without a "
-                     "grid of its own: put a quantizer behind it"));
+                     "grid of its own: quantize its output"));
 }
 
-TEST_CASE("convert: sums have a limit of terms, slices have none") {
+TEST_CASE("convert: accumulators have a limit of terms, slices have none") {
   Graph graph;
   const NodeId x = graph.add(Input{.shape = {1, (1 << 23) + 1}}, {}, "x");
   const NodeId a = add_quantizer(graph, x, ema, "a");
@@ -188,15 +190,15 @@ TEST_CASE("convert: sums have a limit of terms, slices have none") {
   const NodeId max = graph.add(Max{}, {a});
   const NodeId sum = graph.add(Sum{}, {a});
   const NodeId half = graph.add(Mean{}, {graph.add(Slice{.axis = 1, .begin = 1}, {a})});
-  const Lowering lowering = lower(graph);
+  const IntegerAnalysis analysis = analyze_integers(graph);
   const auto reason = [&](NodeId id) {
-    return lowering.reasons[static_cast<size_t>(id.index)];
+    return analysis.reasons[static_cast<size_t>(id.index)];
   };
   CHECK(reason(slice) == "");
   CHECK(reason(max) == "");
-  CHECK(reason(sum) == "sums may have 2^23 terms, got 8388609");
+  CHECK(reason(sum) == "accumulators may have 2^23 terms, got 8388609");
   CHECK(reason(half) == "");
-  CHECK(lowering[half].kind == IntegerKind::Sums);
+  CHECK(analysis[half].kind == IntegerKind::Accumulators);
 }
 
 TEST_CASE("convert: numbers that are not there are refused") {
@@ -283,7 +285,7 @@ TEST_CASE("convert: all that is wrong comes in one message") {
       "3]): has no integer form");
 }
 
-TEST_CASE("convert: sums with another shape are no output") {
+TEST_CASE("convert: accumulators with another shape are no output") {
   CHECK(refusal([](Net& n) {
           return n.add(Reshape{.shape = {-1, 1, 3}}, {n.layer(n.codes())}, "y");
         }) == "Reshape %9 'y' (%8 'fc' f32[2, 3]): an output must not be reshaped");
@@ -295,7 +297,7 @@ TEST_CASE("convert: NaN stops a run and names its element, infinities go to the 
   n.graph.set_outputs({y});
   Parameters parameters(n.graph, 1);
   test::settle(n.graph, parameters, 1);
-  const IntegerProgram program = convert(n.graph, parameters, Profile::Float);
+  const IntegerProgram program = convert(n.graph, parameters, Requantization::FloatMultiply);
   const std::string expected =
       "Quantize %1 'a.quantized' (%0 'x' f32[2, 3]): element 4 of the input is NaN, which has "
       "no code";

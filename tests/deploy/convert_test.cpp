@@ -51,7 +51,7 @@ void check_piece(const char* name, const Build& build) {
   CHECK(test::disagreement(net.graph, parameters, 9, test::Effort::All, outputs) == "");
 }
 
-/// The input quantized by `op`, a layer and codes of its sums.
+/// The input quantized by `op`, a layer and codes of its accumulators.
 Build layer_with(const Op& activation, const Op& weight, bool bias = true) {
   return [=](Net& n) -> std::vector<NodeId> {
     const NodeId y = n.layer(n.quantized(n.x, activation, "a"), "fc", weight, bias);
@@ -76,7 +76,7 @@ TEST_CASE("convert: layers with every kind of quantizer") {
   check_piece("2 bits", layer_with(affine, each.with(&FakeQuantize::bits, 2)));
 }
 
-TEST_CASE("convert: weights in columns, and limits behind a layer") {
+TEST_CASE("convert: weights in columns, and limits after a layer") {
   check_piece("columns", [](Net& n) -> std::vector<NodeId> {
     const NodeId w =
         n.graph.add(Parameter{.shape = {6, 5}, .initializer = init::KaimingNormal{}}, {}, "w");
@@ -106,7 +106,7 @@ TEST_CASE("convert: weights in columns, and limits behind a layer") {
   });
 }
 
-TEST_CASE("convert: sums of codes of grids alike and far apart, in 8 and 16 bits") {
+TEST_CASE("convert: accumulators of codes of grids alike and far apart, in 8 and 16 bits") {
   for (int bits : {8, 9, 16}) {
     const FakeQuantize op = affine.with(&FakeQuantize::bits, bits);
     check_piece("residual", [&](Net& n) -> std::vector<NodeId> {
@@ -136,7 +136,8 @@ TEST_CASE("convert: sums of codes of grids alike and far apart, in 8 and 16 bits
   }
 }
 
-TEST_CASE("convert: sums of 9-bit codes are shifted alike whatever range a Relu leaves") {
+TEST_CASE(
+    "convert: accumulators of 9-bit codes are shifted alike whatever range a Relu leaves") {
   Net n;
   const FakeQuantize nine{
       .bits = 9, .range = CodeRange::Unsigned, .scheme = Scheme::Affine, .scale_mode = Fixed{}};
@@ -181,17 +182,17 @@ TEST_CASE("convert: joins, slices, views and reductions") {
     const NodeId a = n.quantized(n.x, affine, "a");
     const NodeId b = n.quantized(n.x, symmetric, "b");
     const NodeId sum = n.add(Relu{}, {n.add(Add{}, {a, b})});
-    const NodeId sums = n.layer(a, "fc");
-    const NodeId all = n.add(Concat{.axis = 1, .count = 4}, {a, sums, sum, b});
-    const NodeId rows = n.add(Concat{.axis = 0, .count = 2}, {sums, b});
+    const NodeId accumulators = n.layer(a, "fc");
+    const NodeId all = n.add(Concat{.axis = 1, .count = 4}, {a, accumulators, sum, b});
+    const NodeId rows = n.add(Concat{.axis = 0, .count = 2}, {accumulators, b});
     return {n.quantized(n.add(Clamp{.low = -0.5, .high = 2}, {all}), affine, "c"),
             n.quantized(rows, symmetric, "d")};
   });
   check_piece("views", [](Net& n) -> std::vector<NodeId> {
     const NodeId a = n.quantized(n.add(Reshape{.shape = {-1, 2, 3}}, {n.x}), affine, "a");
     const NodeId flat = n.add(Dropout{.rate = 0.5}, {n.add(Flatten{}, {a})});
-    const NodeId sums = n.add(Reshape{.shape = {-1, 3, 2}}, {n.layer(flat, "fc")});
-    const NodeId b = n.quantized(n.add(StopGradient{}, {sums}), affine, "b");
+    const NodeId accumulators = n.add(Reshape{.shape = {-1, 3, 2}}, {n.layer(flat, "fc")});
+    const NodeId b = n.quantized(n.add(StopGradient{}, {accumulators}), affine, "b");
     return {b, n.layer(n.add(Flatten{}, {b}), "last"), n.add(Flatten{}, {b})};
   });
   check_piece("slices and reductions", [](Net& n) -> std::vector<NodeId> {
@@ -219,16 +220,18 @@ TEST_CASE("convert: integer outputs, and several inputs") {
   const NodeId y = n.layer(sum, "fc");
   Parameters parameters(n.graph, 3);
   test::settle(n.graph, parameters, 3);
-  const IntegerProgram program =
-      convert(n.graph, parameters,
-              {.profile = Profile::Double, .outputs = {y, sum, y}, .integer_outputs = true});
+  const IntegerProgram program = convert(n.graph, parameters,
+                                         {.requantization = Requantization::DoubleRounding,
+                                          .outputs = {y, sum, y},
+                                          .integer_outputs = true});
   CHECK(program[program.outputs()[0]].value.type == TensorType{DType::S32, {3, 6}});
   CHECK(program[program.outputs()[1]].value.type == TensorType{DType::U8, {3, 6}});
   CHECK(program.outputs()[2] == program.outputs()[0]);
   CHECK(program.outputs()[1] == program.at("sum.quantized"));
   CHECK((program.find("x") && program.find("z") && program.find("fc")));
   const IntegerProgram floats =
-      convert(n.graph, parameters, {.profile = Profile::Double, .outputs = {sum, sum, y}});
+      convert(n.graph, parameters,
+              {.requantization = Requantization::DoubleRounding, .outputs = {sum, sum, y}});
   CHECK(floats.outputs()[0] == floats.at("sum.quantized.value"));
   CHECK(floats[floats.outputs()[1]].label.empty());
   CHECK(floats.outputs()[2] == floats.at("fc.value"));
@@ -250,10 +253,11 @@ struct ByHand {
     w = net.graph.at("fc.weight.quantized");
   }
 
-  std::vector<int64_t> run(Parameters& parameters, Profile profile, std::vector<float> x,
-                           bool reference) {
-    const IntegerProgram program = convert(
-        net.graph, parameters, {.profile = profile, .outputs = {y}, .integer_outputs = true});
+  std::vector<int64_t> run(Parameters& parameters, Requantization requantization,
+                           std::vector<float> x, bool reference) {
+    const IntegerProgram program =
+        convert(net.graph, parameters,
+                {.requantization = requantization, .outputs = {y}, .integer_outputs = true});
     IntegerSession session(program, {.reference = reference, .threads = 1});
     std::ranges::copy(x, session.input("v").begin());
     session.run();
@@ -265,45 +269,47 @@ struct ByHand {
 
 }  // namespace
 
-TEST_CASE("convert: ties of a layer by hand, in each profile") {
+TEST_CASE("convert: ties of a layer by hand, in each requantization") {
   ByHand hand(symmetric, symmetric, false);
   Parameters parameters(hand.net.graph, 1);
   parameters.set("fc.weight", Tensor::of<float>({2, 2}, std::vector<float>{1, 2, -1, 3}));
   set_qparams(hand.net.graph, parameters, hand.a, 0.5);
   set_qparams(hand.net.graph, parameters, hand.w, 1);
   set_qparams(hand.net.graph, parameters, hand.y, 2);
-  // Codes {2, 0}, {6, 0} and {0, 1} give the sums {2, -2}, {6, -6} and {2, 3}, a quarter of
-  // which are the results: 0.5 and -0.5, 1.5 and -1.5, 0.5 and 0.75.
+  // Codes {2, 0}, {6, 0} and {0, 1} give the accumulators {2, -2}, {6, -6} and {2, 3}, a
+  // quarter of which are the results: 0.5 and -0.5, 1.5 and -1.5, 0.5 and 0.75.
   const std::vector<float> x = {1, 0, 3, 0, 0, 0.5};
   const std::vector<int64_t> even = {0, 0, 2, -2, 0, 1};
   const std::vector<int64_t> up = {1, 0, 2, -1, 1, 1};
   const std::vector<int64_t> away = {1, -1, 2, -2, 1, 1};
   for (bool reference : {true, false}) {
-    CHECK(hand.run(parameters, Profile::Float, x, reference) == even);
-    CHECK(hand.run(parameters, Profile::Onnx, x, reference) == even);
-    CHECK(hand.run(parameters, Profile::Single, x, reference) == up);
-    CHECK(hand.run(parameters, Profile::Double, x, reference) == away);
+    CHECK(hand.run(parameters, Requantization::FloatMultiply, x, reference) == even);
+    CHECK(hand.run(parameters, Requantization::OnnxQdq, x, reference) == even);
+    CHECK(hand.run(parameters, Requantization::SingleRounding, x, reference) == up);
+    CHECK(hand.run(parameters, Requantization::DoubleRounding, x, reference) == away);
   }
 }
 
 TEST_CASE(
-    "convert: zero points, biases, infinities and a Relu by hand, alike in each profile") {
+    "convert: zero points, biases, infinities and a Relu by hand, alike in each "
+    "requantization") {
   ByHand hand(affine, affine, true);
   Parameters parameters(hand.net.graph, 1);
   parameters.set("fc.weight", Tensor::of<float>({2, 2}, std::vector<float>{1, 2, -1, 3}));
-  // Codes 6 and -8 on the grid of sums, 0.5.
+  // Codes 6 and -8 on the grid of accumulators, 0.5.
   parameters.set("fc.bias", Tensor::of<float>({2}, std::vector<float>{3, -4}));
   set_qparams(hand.net.graph, parameters, hand.a, 0.5, 10);
   set_qparams(hand.net.graph, parameters, hand.w, 1);
   set_qparams(hand.net.graph, parameters, hand.y, 3, 100);
   constexpr float inf = std::numeric_limits<float>::infinity();
-  // Less the zero point {-6, 8}, {-10, 200} and {245, -3}: sums {16, 22}, {396, 602} and
-  // {245, -262}, a sixth of which are 2.67, 3.67, 66, 100.33, 40.83 and less than 0.
+  // Less the zero point {-6, 8}, {-10, 200} and {245, -3}: accumulators {16, 22}, {396, 602}
+  // and {245, -262}, a sixth of which are 2.67, 3.67, 66, 100.33, 40.83 and less than 0.
   const std::vector<float> x = {-3, 4, -inf, 100, inf, -1.5};
   const std::vector<int64_t> expected = {103, 104, 166, 200, 141, 100};
-  for (auto profile : {Profile::Float, Profile::Single, Profile::Double, Profile::Onnx}) {
+  for (auto requantization : {Requantization::FloatMultiply, Requantization::SingleRounding,
+                              Requantization::DoubleRounding, Requantization::OnnxQdq}) {
     for (bool reference : {true, false}) {
-      CHECK(hand.run(parameters, profile, x, reference) == expected);
+      CHECK(hand.run(parameters, requantization, x, reference) == expected);
     }
   }
 }
@@ -321,7 +327,7 @@ TEST_CASE("convert: scales below the floor are the floor at every level") {
     std::ranges::fill(parameters.at(state).values<float>(), 1e-15f);
   }
   CHECK(test::disagreement(n.graph, parameters, 9, test::Effort::All) == "");
-  const IntegerProgram program = convert(n.graph, parameters, Profile::Float);
+  const IntegerProgram program = convert(n.graph, parameters, Requantization::FloatMultiply);
   const auto scales = [&](const char* label) {
     return program[program.at(label)].value.scales;
   };

@@ -38,7 +38,7 @@ TEST_CASE("integer program: text comes back as the program, and the program as t
     const Graph graph = test::random_net(seed);
     Parameters parameters(graph, seed);
     test::settle(graph, parameters, seed);
-    const IntegerProgram program = convert(graph, parameters, Profile::Onnx);
+    const IntegerProgram program = convert(graph, parameters, Requantization::OnnxQdq);
     const std::string text = to_json(program);
     const IntegerProgram again = program_from_json(text);
     CHECK(again == program);
@@ -60,12 +60,15 @@ TEST_CASE("integer program: faults in the text are named by a JSON pointer") {
   CHECK(error_of("[]") == "/: expected an object, got an array");
   CHECK(error_of("{}") == "/: \"format\" is missing");
   CHECK(damage("\"qtape\"", "\"onnx\"") == "/format: expected \"qtape\", got \"onnx\"");
-  CHECK(damage("\"version\": 1", "\"version\": 3") == "/version: expected 1, got 3");
-  CHECK(damage("\"profile\"", "\"profiles\"") ==
-        "/profiles: unknown key; expected one of format, outputs, profile, program, version");
-  CHECK(damage("\"profile\": \"Single\",", "") == "/: \"profile\" is missing");
-  CHECK(damage("\"Single\"", "\"Triple\"") ==
-        "/profile: unknown value \"Triple\"; expected one of Float, Single, Double, Onnx");
+  CHECK(damage("\"version\": 2", "\"version\": 1") == "/version: expected 2, got 1");
+  CHECK(damage("\"requantization\"", "\"requantizations\"") ==
+        "/requantizations: unknown key; expected one of format, outputs, program, "
+        "requantization, version");
+  CHECK(damage("\"requantization\": \"SingleRounding\",", "") ==
+        "/: \"requantization\" is missing");
+  CHECK(damage("\"SingleRounding\"", "\"Triple\"") ==
+        "/requantization: unknown value \"Triple\"; expected one of FloatMultiply, "
+        "SingleRounding, DoubleRounding, OnnxQdq");
   CHECK(damage("\"Dequantize\"", "\"Relu\"") ==
         "/program/3/op: unknown value \"Relu\"; expected one of Input, Quantize, Linear, "
         "Requantize, Add, Concat, Slice, Reshape, Max, Sum, Dequantize");
@@ -75,9 +78,9 @@ TEST_CASE("integer program: faults in the text are named by a JSON pointer") {
         "/outputs: node %4 does not exist; the program has 4 nodes");
   CHECK(damage("\"label\":\"x\"", "\"name\":\"x\"") ==
         "/program/0/name: unknown key; expected one of label, op, operands");
-  CHECK(damage("\"bits\":8", "\"bits\":16") ==
-        "/program/2: Linear %2 'fc' (%1 'q' u8[2, 3]): bits must be 2, 4 or 8, got 16");
-  CHECK(damage("[2,3],\"bits\"", "[2,-3],\"bits\"") ==
+  CHECK(damage("\"storage_bits\":8", "\"storage_bits\":16") ==
+        "/program/2: Linear %2 'fc' (%1 'q' u8[2, 3]): storage_bits must be 2, 4 or 8, got 16");
+  CHECK(damage("[2,3],\"storage_bits\"", "[2,-3],\"storage_bits\"") ==
         "/program/2/op/Linear/shape: extent -3 of shape [2, -3] is negative");
 }
 
@@ -114,7 +117,8 @@ TEST_CASE("integer program: every truncation and every damaged byte is refused o
   Parameters parameters(graph, 1);
   test::settle(graph, parameters, 1);
   for (const std::string& text :
-       {to_json(test::small_program()), to_json(convert(graph, parameters, Profile::Float))}) {
+       {to_json(test::small_program()),
+        to_json(convert(graph, parameters, Requantization::FloatMultiply))}) {
     for (size_t size = 0; size + 2 < text.size(); size += 5) {
       CHECK(error_of(text.substr(0, size)).starts_with("/"));
     }

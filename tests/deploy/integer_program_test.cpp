@@ -15,7 +15,8 @@ namespace {
 const CodeGrid s8{.scale = 0.5};
 const CodeGrid u8{.dtype = DType::U8, .scale = 0.25, .zero_point = 7, .low = 0, .high = 255};
 
-/// A program with an input `x` f32[2, 3], its codes `q`, sums `fc` [2, 2] and floats `y`.
+/// A program with an input `x` f32[2, 3], its codes `q`, accumulators `fc` [2, 2] and floats
+/// `y`.
 struct Fixture {
   IntegerProgram program = test::small_program();
   NodeId x = program.at("x"), q = program.at("q"), fc = program.at("fc"), y = program.at("y");
@@ -41,7 +42,7 @@ TEST_CASE("integer program: operands that do not fit are refused, and change not
   CHECK(f.refusal(integer::Quantize{s8}, {NodeId{9}}) ==
         "Quantize %4 (%9): node %9 does not exist; the program has 4 nodes");
   CHECK(f.refusal(integer::Requantize{s8}, {f.x}) ==
-        "Requantize %4 (%0 'x' f32[2, 3]): x must be codes or sums, got f32[2, 3]");
+        "Requantize %4 (%0 'x' f32[2, 3]): x must be codes or accumulators, got f32[2, 3]");
   CHECK(f.refusal(integer::Add{s8}, {f.q}) ==
         "Add %4 (%1 'q' u8[2, 3]): expected 2 operands, got 1");
   CHECK(f.refusal(integer::Add{s8}, {f.q, f.fc}) ==
@@ -50,7 +51,7 @@ TEST_CASE("integer program: operands that do not fit are refused, and change not
         "Max %4 (%2 'fc' s32[2, 2]): x must be codes, got s32[2, 2]");
   CHECK(f.refusal(integer::Sum{.axes = {2}}, {f.q}).starts_with("Sum %4 (%1 'q' u8[2, 3]): "));
   CHECK(f.refusal(integer::Dequantize{}, {f.x}) ==
-        "Dequantize %4 (%0 'x' f32[2, 3]): x must be codes or sums, got f32[2, 3]");
+        "Dequantize %4 (%0 'x' f32[2, 3]): x must be codes or accumulators, got f32[2, 3]");
   CHECK(f.refusal(integer::Dequantize{.low = 1, .high = 0}, {f.q}) ==
         "Dequantize %4 (%1 'q' u8[2, 3]): low must be at most high, got 1 and 0");
   CHECK(
@@ -117,15 +118,16 @@ TEST_CASE("integer program: a Linear that does not fit its weights is refused") 
   };
   using L = integer::Linear;
   CHECK(refused([](L& l) { l.shape = {6}; }) == "weights need a shape [n, k], got [6]");
-  CHECK(refused([](L& l) { l.bits = 3; }) == "bits must be 2, 4 or 8, got 3");
-  CHECK(refused([](L& l) { l.bits = 4; }) == "[2, 3] weights of 4 bits take 3 bytes, got 6");
+  CHECK(refused([](L& l) { l.storage_bits = 3; }) == "storage_bits must be 2, 4 or 8, got 3");
+  CHECK(refused([](L& l) { l.storage_bits = 4; }) ==
+        "[2, 3] weights of 4 bits take 3 bytes, got 6");
   CHECK(refused([](L& l) {
           l.shape = {2, 4};
         }) == "[2, 4] weights of 8 bits take 8 bytes, got 6");
   CHECK(refused([](L& l) { l.shape = {3, 2}; }) == "expected 3 scales or one, got 2");
   CHECK(refused([](L& l) {
           l.shape = {1, 16777216};
-        }) == "sums may have 2^23 terms, got 16777216");
+        }) == "accumulators may have 2^23 terms, got 16777216");
   CHECK(refused([](L& l) { l.bias = Tensor::of<int32_t>({1}, std::vector<int32_t>{1}); }) ==
         "expected 2 biases or none, got 1");
   CHECK(refused([](L& l) {
@@ -139,13 +141,14 @@ TEST_CASE("integer program: a Linear that does not fit its weights is refused") 
   CHECK(refused([](L& l) { l.certificate.pair_bound = 1; }) ==
         "the certificate does not hold: pair_bound is 1, the weights prove 2295");
   CHECK(refused([](L& l) {
-          l.certificate.sum_bound = 0;
+          l.certificate.accumulator_bound = 0;
           l.certificate.part_bound = 7;
         }) ==
-        "the certificate does not hold: sum_bound is missing or 0, the weights prove 2301; "
+        "the certificate does not hold: accumulator_bound is missing or 0, the weights prove "
+        "2301; "
         "part_bound is 7, the weights prove 2295");
   CHECK(refused([](L& l) { l.certificate = {}; }) ==
-        "the certificate is missing or 0; the weights prove sums 2301 of 2147483647 "
+        "the certificate is missing or 0; the weights prove accumulators 2301 of 2147483647 "
         "(x9.33e+05), parts 2295 of 16777215 (x7.31e+03), pairs 2295 of 32767 (x14.3)");
   CHECK(refused([](L& l) {
           l.weight.data[5] = std::byte{0};
@@ -203,12 +206,13 @@ TEST_CASE("integer program: names, outputs and another batch extent") {
 
 TEST_CASE("integer program: all nodes as text") {
   CHECK(to_string(test::small_program()) ==
-        "profile Single\n"
+        "requantization SingleRounding\n"
         "%0 'x' f32[2, 3] = Input\n"
         "%1 'q' u8[2, 3] = Quantize (%0 'x') scale 0.25, zero point 7, 0..255\n"
         "%2 'fc' s32[2, 2] = Linear [2, 3] of 8 bits (%1 'q') scale 0.125 to 0.5, "
         "-2301..1857\n"
-        "   proven: sums 2301 of 2147483647 (x9.33e+05), parts 2295 of 16777215 (x7.31e+03), "
+        "   proven: accumulators 2301 of 2147483647 (x9.33e+05), parts 2295 of 16777215 "
+        "(x7.31e+03), "
         "pairs 2295 of 32767 (x14.3)\n"
         "%3 'y' f32[2, 2] = Dequantize {low: 0} (%2 'fc')\n");
 }

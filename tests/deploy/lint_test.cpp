@@ -111,7 +111,7 @@ TEST_CASE("lint: what has no integers") {
   graph.set_outputs({product});
   Parameters unquantized(graph, 1);
   CHECK(lint_text(graph, unquantized) ==
-        "error: product: Input %0 'x' is not quantized; put a quantizer behind it\n");
+        "error: product: Input %0 'x' is not quantized; quantize its output\n");
 
   const NodeId codes = add_quantizer(graph, x, FakeQuantize{.scale_mode = Fixed{}}, "codes");
   graph.set_outputs({graph.add(Tanh{}, {codes}, "tanh")});
@@ -121,7 +121,7 @@ TEST_CASE("lint: what has no integers") {
         "error: tanh: has no integer form; replace it by what has integers, or take an output "
         "before it\n");
   CHECK(lint_sum(0.0113, 0.0131, 0, false) ==
-        "error: sum: is an output without integers of its own; put a quantizer behind it\n");
+        "error: sum: is an output without integers of its own; quantize its output\n");
 }
 
 TEST_CASE("lint: remedies fit what is wrong with a product") {
@@ -214,25 +214,30 @@ TEST_CASE("lint: biases") {
   CHECK(lint_text(Layer{.biases = {0, 1e9f, 1}}) ==
         "warning: fc: bias of channel 1 of 3 is limited to the end of s32; give input or "
         "weights a larger scale: their product is the step of the bias\n"
-        "warning: fc: sums can reach 2147506126, beyond s32, and are taken in s64; targets "
+        "warning: fc: accumulators can reach 2147506126, beyond s32, and are taken in s64; "
+        "targets "
         "that sum in 32 bits overflow: use fewer bits or a shorter sum\n");
   CHECK(lint_text(Layer{.biases = {0.01f, 0.0001f, 0}, .bias_on_grid = false}) ==
-        "note: fc.bias: 2 of 3 biases change when they are rounded to the grid of the sums, by "
+        "note: fc.bias: 2 of 3 biases change when they are rounded to the grid of the "
+        "accumulators, by "
         "up to 0.3 % of the largest one; train with FakeQuantizeBias on it, or in exact "
         "arithmetic\n");
   CHECK(lint_text(Layer{.biases = {0.001f, 0.0001f, 0}, .bias_on_grid = false}) ==
-        "warning: fc.bias: 2 of 3 biases change when they are rounded to the grid of the sums, "
+        "warning: fc.bias: 2 of 3 biases change when they are rounded to the grid of the "
+        "accumulators, "
         "by up to 4 % of the largest one; train with FakeQuantizeBias on it, or in exact "
         "arithmetic\n");
 }
 
-TEST_CASE("lint: sums and storage") {
+TEST_CASE("lint: accumulators and storage") {
   Layer wide{.x_scale = 0.0001, .inputs = 600, .input = {.bits = 16, .scale_mode = Fixed{}}};
   wide.weights.assign(1800, 1.27f);
   CHECK(lint_text(wide) ==
-        "warning: fc: sums can reach 2497145400, beyond s32, and are taken in s64; targets "
+        "warning: fc: accumulators can reach 2497145400, beyond s32, and are taken in s64; "
+        "targets "
         "that sum in 32 bits overflow: use fewer bits or a shorter sum\n"
-        "note: fc: sums of products can reach 19431000, beyond f32's 2^24, and pairs 64770, "
+        "note: fc: accumulators of products can reach 19431000, beyond f32's 2^24, and pairs "
+        "64770, "
         "beyond 2^15: int8 where it is added in 32 bits (VNNI), plain loops on all other "
         "processors; weights of fewer bits are fast everywhere\n"
         "note: fc: input has more than 8 bits: every product is taken twice; quantize it to 8 "
@@ -240,7 +245,8 @@ TEST_CASE("lint: sums and storage") {
   Layer long_sums{.x_scale = 0.0142, .inputs = 2200};
   long_sums.weights.assign(6600, 0.63f);
   CHECK(lint_text(long_sums) ==
-        "note: fc: sums of products can reach 17602200, beyond f32's 2^24: int8 with VNNI, "
+        "note: fc: accumulators of products can reach 17602200, beyond f32's 2^24: int8 with "
+        "VNNI, "
         "AVX-512 or oneDNN 2, plain loops on all other processors; weights of fewer bits are "
         "fast everywhere\n");
   CHECK(lint_text(Layer{.weights = {0.07f, 0.03f, -0.05f, 0.06f, 0.01f, -0.08f},
@@ -251,13 +257,16 @@ TEST_CASE("lint: sums and storage") {
 
 TEST_CASE("lint: ratios between grids") {
   CHECK(lint_text(Layer{.y_scale = 1e6}) ==
-        "warning: y.quantized: in all 3 channels, sums up to 28597, times 1.3e-10, round to 0: "
+        "warning: y.quantized: in all 3 channels, accumulators up to 28597, times 1.3e-10, "
+        "round to 0: "
         "every code is the zero point; calibrate it again: its scale is too large\n");
   CHECK(lint_text(Layer{.y_scale = 0.0000521}) ==
-        "note: y.quantized: in all 3 channels, sums are up to 2.5 steps apart: not every code "
+        "note: y.quantized: in all 3 channels, accumulators are up to 2.5 steps apart: not "
+        "every code "
         "can occur; give it fewer bits or a larger scale\n");
   CHECK(lint_text(Layer{.y_scale = 0.0000001}) ==
-        "warning: y.quantized: in all 3 channels, sums are up to 1.3e+03 steps apart: not "
+        "warning: y.quantized: in all 3 channels, accumulators are up to 1.3e+03 steps apart: "
+        "not "
         "every code can occur; give it fewer bits or a larger scale\n");
   CHECK(lint_sum(0.00001, 0.0131, 0.0243) ==
         "warning: y.quantized: summand a.quantized is at most 0.052 of a step of the sum; "
@@ -266,15 +275,17 @@ TEST_CASE("lint: ratios between grids") {
 
 TEST_CASE("lint: ties between codes") {
   const std::string end =
-      ", where Float and Onnx round to even but Single and Double do not; train in exact "
-      "arithmetic with the target's profile, or move a scale a little\n";
+      ", where FloatMultiply and OnnxQdq round to even but SingleRounding and DoubleRounding "
+      "do not; train in exact "
+      "arithmetic with the target's requantization, or move a scale a little\n";
   const std::vector<float> weights = {31.75f, 15, -12.5f, 31.75f, 20, -31.75f};
   CHECK(lint_text(Layer{.x_scale = 0.5, .w_scale = 0.25, .y_scale = 8, .weights = weights}) ==
-        "warning: y.quantized: in all 3 channels, 1 of 64 sums lies halfway between two codes" +
+        "warning: y.quantized: in all 3 channels, 1 of 64 accumulators lies halfway between "
+        "two codes" +
             end);
   CHECK(lint_sum(0.01, 0.01, 0.03) == "");
   CHECK(lint_sum(0.01, 0.01, 0.06) ==
-        "warning: y.quantized: 1 of 6 sums lies halfway between two codes" + end);
+        "warning: y.quantized: 1 of 6 accumulators lies halfway between two codes" + end);
   IntegerProgram program;
   const NodeId x = program.add(integer::Input{{1, 2}}, {}, "x");
   const NodeId codes = program.add(integer::Quantize{.grid = {.scale = 0.5}}, {x});
@@ -283,13 +294,13 @@ TEST_CASE("lint: ties between codes") {
         "warning: y: 1 of 2 codes lies halfway between two codes" + end);
 }
 
-TEST_CASE("lint: profiles of one rounding differ at ties, and nowhere else") {
+TEST_CASE("lint: requantizations of one rounding differ at ties, and nowhere else") {
   const Multiplier m = multiplier_of(0.125, 8);
   int64_t different = 0;
   for (int64_t sum = -6400; sum < 6400; ++sum) {
-    const int32_t even = requantize(sum, m, Profile::Float);
-    CHECK(even == requantize(sum, m, Profile::Onnx));
-    const bool same = even == requantize(sum, m, Profile::Single);
+    const int32_t even = requantize(sum, m, Requantization::FloatMultiply);
+    CHECK(even == requantize(sum, m, Requantization::OnnxQdq));
+    const bool same = even == requantize(sum, m, Requantization::SingleRounding);
     CHECK((same || (sum & 63) == 32));
     different += same ? 0 : 1;
   }

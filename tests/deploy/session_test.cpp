@@ -19,16 +19,15 @@ namespace {
 
 const FakeQuantize fixed{.range = CodeRange::Full, .scale_mode = Fixed{}};
 
-/// A layer of weights from `most` down, on codes of `input`, behind a Relu where `positive`.
-/// Its biases bring sums of 2^24 to where f32 shows every step.
+/// A layer of weights from `most` down, on codes of `input`, after a Relu where `positive`.
+/// Its biases bring accumulators of 2^24 to where f32 shows every step.
 struct FullRange {
   Graph graph;
   NodeId y;
   int most;
 
-  FullRange(const FakeQuantize& input, bool positive, int64_t terms = 256,
-            int most_weight = 127)
-      : most(most_weight) {
+  FullRange(const FakeQuantize& input, bool positive, int64_t terms = 256, int max_weight = 127)
+      : most(max_weight) {
     NodeId x = graph.add(Input{.shape = {16, terms}}, {}, "x");
     x = add_quantizer(graph, x, input, "a");
     if (positive) x = graph.add(Relu{}, {x});
@@ -80,8 +79,9 @@ TEST_CASE("session: the automatic choice is exact where int8 in 16-bit pairs is 
   }
 }
 
-TEST_CASE("session: the automatic choice is exact where int8 sums go through f32") {
-  // No pairs leave 16 bits; all sums reach 2^24, those of s8 codes with 128 added to each.
+TEST_CASE("session: the automatic choice is exact where int8 accumulators go through f32") {
+  // No pairs leave 16 bits; all accumulators reach 2^24, those of s8 codes with 128 added to
+  // each.
   for (const FakeQuantize& input : {u8, fixed, u8.with(&FakeQuantize::bits, 16)}) {
     const FullRange net(input, false, 1200, 64);
     CAPTURE(int8_isa());
@@ -94,7 +94,7 @@ TEST_CASE("session: the automatic choice is exact where int8 sums go through f32
 TEST_CASE("session: a report tells how each layer multiplies") {
   const FullRange net(u8, false);
   Parameters p = net.parameters();
-  const IntegerProgram program = convert(net.graph, p, Profile::Float);
+  const IntegerProgram program = convert(net.graph, p, Requantization::FloatMultiply);
   const auto report = [&](const SessionOptions& options) {
     return IntegerSession(program, options).report();
   };
@@ -105,14 +105,16 @@ TEST_CASE("session: a report tells how each layer multiplies") {
   CHECK(report({.path = ProductPath::Plain}) == "fc: plain\n");
 }
 
-TEST_CASE("session: kept sums, fused sums and the reference are the same, run after run") {
+TEST_CASE(
+    "session: kept accumulators, fused accumulators and the reference are the same, run after "
+    "run") {
   for (uint64_t seed = 200; seed < 210; ++seed) {
     const Graph graph = test::random_net(seed);
     Parameters parameters(graph, seed);
     test::settle(graph, parameters, seed);
-    const IntegerProgram program = convert(graph, parameters, Profile::Double);
+    const IntegerProgram program = convert(graph, parameters, Requantization::DoubleRounding);
     IntegerSession reference(program, {.reference = true});
-    IntegerSession kept(program, {.threads = 2, .keep_sums = true});
+    IntegerSession kept(program, {.threads = 2, .keep_accumulators = true});
     IntegerSession fused(program, {.threads = 2});
     for (uint64_t run = 0; run < 3; ++run) {
       for (IntegerSession* session : {&reference, &kept, &fused}) {
@@ -140,7 +142,7 @@ TEST_CASE("session: kept sums, fused sums and the reference are the same, run af
 TEST_CASE("session: works after it was moved") {
   const FullRange net(u8, false);
   Parameters p = net.parameters();
-  const IntegerProgram program = convert(net.graph, p, Profile::Float);
+  const IntegerProgram program = convert(net.graph, p, Requantization::FloatMultiply);
   IntegerSession first(program, {});
   IntegerSession second(std::move(first));
   std::ranges::fill(second.input("x"), 3.0f);
@@ -155,7 +157,7 @@ TEST_CASE("session: works after it was moved") {
 TEST_CASE("session: what is not there is refused") {
   const FullRange net(u8, false);
   Parameters p = net.parameters();
-  const IntegerProgram program = convert(net.graph, p, Profile::Float);
+  const IntegerProgram program = convert(net.graph, p, Requantization::FloatMultiply);
   CHECK(error_text<ArgumentError>([&] { IntegerSession(program, {.threads = 0}); }) ==
         "threads must be at least 1, got 0");
   IntegerSession session(program, {});
@@ -164,14 +166,14 @@ TEST_CASE("session: what is not there is refused") {
   CHECK(error_text<GraphError>([&] { (void)session.input("y"); }) == "no node is called 'y'");
   CHECK(error_text<GraphError>([&] { (void)session.value<int8_t>("a.quantized"); }) ==
         "Quantize %1 'a.quantized' (%0 'x' f32[16, 256]): is u8[16, 256], accessed as s8");
-  CHECK(
-      error_text<GraphError>([&] { (void)session.integer(program.at("fc"), 0); }) ==
-      "Linear %2 'fc' (%1 'a.quantized' u8[16, 256]): its sums became codes at once; keep_sums "
-      "keeps them");
+  CHECK(error_text<GraphError>([&] { (void)session.integer(program.at("fc"), 0); }) ==
+        "Linear %2 'fc' (%1 'a.quantized' u8[16, 256]): its accumulators became codes at once; "
+        "keep_accumulators "
+        "keeps them");
   CHECK(error_text<GraphError>([&] { (void)session.integer(program.at("x"), 0); }) ==
         "Input %0 'x': has no integers");
   CHECK(error_text<GraphError>([&] { (void)session.has_value(NodeId{9}); }) ==
         "node %9 does not exist; the program has 4 nodes");
   CHECK(!session.has_value(program.at("fc")));
-  CHECK(IntegerSession(program, {.keep_sums = true}).has_value(program.at("fc")));
+  CHECK(IntegerSession(program, {.keep_accumulators = true}).has_value(program.at("fc")));
 }

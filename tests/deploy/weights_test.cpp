@@ -38,10 +38,10 @@ std::map<NodeId, Seen> visited(const Graph& graph, Parameters& parameters,
 }
 
 std::vector<NodeId> weights_of(const Graph& graph) {
-  const Lowering lowering = lower(graph);
+  const IntegerAnalysis analysis = analyze_integers(graph);
   std::vector<NodeId> ids;
   for (NodeId id : quantizers(graph)) {
-    if (lowering[id].kind == IntegerKind::Weight) ids.push_back(id);
+    if (analysis[id].kind == IntegerKind::Weight) ids.push_back(id);
   }
   return ids;
 }

@@ -20,7 +20,8 @@ using namespace qtape;
 
 namespace {
 
-constexpr auto profiles = {Profile::Float, Profile::Single, Profile::Double, Profile::Onnx};
+constexpr auto requantizations = {Requantization::FloatMultiply, Requantization::SingleRounding,
+                                  Requantization::DoubleRounding, Requantization::OnnxQdq};
 constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
 
 const FakeQuantize affine{.range = CodeRange::Unsigned,
@@ -63,9 +64,10 @@ QParams<float> q_of(const Tape& tape, NodeId id, size_t c = 0) {
 
 /// What a plain loop makes of the values of the tape's input and parameters.
 struct Plain {
-  std::vector<int64_t> a, product, sums, b, c;  // less their zero points
+  std::vector<int64_t> a, product, accumulators, b, c;  // less their zero points
 
-  Plain(const Net& net, const Tape& tape, const Parameters& parameters, Profile profile) {
+  Plain(const Net& net, const Tape& tape, const Parameters& parameters,
+        Requantization requantization) {
     const auto x = tape.value<float>(net.x);
     const QParams<float> q_a = q_of(tape, net.a);
     const Grid grid = grid_of(net.graph, net.a);
@@ -73,7 +75,7 @@ struct Plain {
       a.push_back(static_cast<int64_t>(code_of(v, q_a, grid) - q_a.zero_point));
     }
     multiply(net, tape, parameters, q_a);
-    requantize_sums(net, tape, q_a, profile);
+    requantize_accumulators(net, tape, q_a, requantization);
     if (net.c == net.b) {
       c = b;
       return;
@@ -83,9 +85,9 @@ struct Plain {
     const AddMultiplier m =
         add_multiplier_of(q_a.scale, q_b.scale, q_c.scale, grid.limits.q_max > 255);
     for (size_t i = 0; i < a.size(); ++i) {
-      c.push_back(limited(
-          requantize_sum(static_cast<int32_t>(a[i]), static_cast<int32_t>(b[i]), m, profile),
-          q_c, grid.limits));
+      c.push_back(limited(requantize_add(static_cast<int32_t>(a[i]), static_cast<int32_t>(b[i]),
+                                         m, requantization),
+                          q_c, grid.limits));
     }
   }
 
@@ -111,20 +113,21 @@ struct Plain {
                  static_cast<int64_t>(code_of(v, q_w, grid));
         }
         product.push_back(sum);
-        sums.push_back(sum + static_cast<int64_t>(bias_code(bias[at], q_a.scale, q_w.scale)));
+        accumulators.push_back(sum +
+                               static_cast<int64_t>(bias_code(bias[at], q_a.scale, q_w.scale)));
       }
     }
   }
 
-  void requantize_sums(const Net& net, const Tape& tape, const QParams<float>& q_a,
-                       Profile profile) {
+  void requantize_accumulators(const Net& net, const Tape& tape, const QParams<float>& q_a,
+                               Requantization requantization) {
     const QParams<float> q_b = q_of(tape, net.b);
-    for (size_t i = 0; i < sums.size(); ++i) {
+    for (size_t i = 0; i < accumulators.size(); ++i) {
       const QParams<float> q_w = q_of(tape, net.w, i % static_cast<size_t>(net.n));
       const Multiplier m = multiplier_of(q_a.scale * double{q_w.scale}, q_b.scale);
       const bool wide = grid_of(net.graph, net.a).limits.q_max > 255;
-      const int64_t steps =
-          requantize(sums[i], m, profile, wide ? Accumulator::S64 : Accumulator::S32);
+      const int64_t steps = requantize(accumulators[i], m, requantization,
+                                       wide ? Accumulator::S64 : Accumulator::S32);
       b.push_back(std::max<int64_t>(0, limited(steps, q_b, grid_of(net.graph, net.b).limits)));
     }
   }
@@ -145,17 +148,17 @@ int64_t wrong_codes(const Tape& tape, NodeId id, const std::vector<int64_t>& cod
 }
 
 int64_t wrong_sums(const Tape& tape, const Net& net, NodeId id,
-                   const std::vector<int64_t>& sums) {
+                   const std::vector<int64_t>& accumulators) {
   const ExactValue* value = tape.integers(id);
   REQUIRE(value != nullptr);
   if (!value->exact) return -1;
   const float s_a = q_of(tape, net.a).scale;
   int64_t wrong = 0;
-  for (size_t i = 0; i < sums.size(); ++i) {
+  for (size_t i = 0; i < accumulators.size(); ++i) {
     const float s_w = q_of(tape, net.w, i % static_cast<size_t>(net.n)).scale;
     const auto scale = static_cast<float>(s_a * double{s_w});
-    wrong += value->sums[i] == sums[i] &&
-                     tape.value<float>(id)[i] == static_cast<float>(sums[i]) * scale
+    wrong += value->accumulators[i] == accumulators[i] &&
+                     tape.value<float>(id)[i] == static_cast<float>(accumulators[i]) * scale
                  ? 0
                  : 1;
   }
@@ -163,35 +166,35 @@ int64_t wrong_sums(const Tape& tape, const Net& net, NodeId id,
 }
 
 void check_against_loops(const Net& net, const Tape& tape, const Parameters& parameters,
-                         Profile profile) {
-  const Plain plain(net, tape, parameters, profile);
-  CAPTURE(to_string_view(profile));
+                         Requantization requantization) {
+  const Plain plain(net, tape, parameters, requantization);
+  CAPTURE(to_string_view(requantization));
   CHECK(wrong_codes(tape, net.a, plain.a) == 0);
   CHECK(wrong_sums(tape, net, net.product, plain.product) == 0);
-  CHECK(wrong_sums(tape, net, net.y, plain.sums) == 0);
+  CHECK(wrong_sums(tape, net, net.y, plain.accumulators) == 0);
   CHECK(wrong_codes(tape, net.b, plain.b) == 0);
   CHECK(wrong_codes(tape, net.c, plain.c) == 0);
 }
 
 void check_net(const Net& net, int threads,
                const std::function<void(Parameters&)>& change = {}) {
-  for (Profile profile : profiles) {
+  for (Requantization requantization : requantizations) {
     Parameters parameters(net.graph, 2);
     test::settle(net.graph, parameters, 2);
     if (change) change(parameters);
     Tape tape(net.graph, parameters,
-              {.outputs = net.all(), .threads = threads, .arithmetic = exact(profile)});
+              {.outputs = net.all(), .threads = threads, .arithmetic = exact(requantization)});
     for (Mode mode : {mode::eval, mode::qat, mode::eval}) {
-      fill(tape.input<float>(net.x), 5 + static_cast<uint64_t>(profile));
+      fill(tape.input<float>(net.x), 5 + static_cast<uint64_t>(requantization));
       tape.forward(mode);
-      check_against_loops(net, tape, parameters, profile);
+      check_against_loops(net, tape, parameters, requantization);
     }
   }
 }
 
 }  // namespace
 
-TEST_CASE("exact forward: values are codes and sums as plain loops compute them") {
+TEST_CASE("exact forward: values are codes and accumulators as plain loops compute them") {
   check_net({5, 7, 7}, 1);
   check_net({64, 33, 33}, 2);
   check_net({9, 20, 11, affine.with(&FakeQuantize::bits, 4)}, 1);
@@ -199,10 +202,10 @@ TEST_CASE("exact forward: values are codes and sums as plain loops compute them"
   check_net({9, 21, 21, affine.with(&FakeQuantize::bits, 16)}, 2);
 }
 
-TEST_CASE("exact forward: sums that leave 24 bits are exact, in 8 and in 16 bits") {
+TEST_CASE("exact forward: accumulators that leave 24 bits are exact, in 8 and in 16 bits") {
   const auto full = [](Parameters& p) {
     std::ranges::fill(p.at("fc.weight").values<float>(), 1.27f);
-    // One weight that is odd makes odd sums.
+    // One weight that is odd makes odd accumulators.
     p.at("fc.weight").values<float>()[0] = 1.26f;
   };
   check_net({4, 2000, 3}, 2, full);
@@ -213,10 +216,11 @@ TEST_CASE("exact forward: sums that leave 24 bits are exact, in 8 and in 16 bits
 
 TEST_CASE("exact forward: modes that do not quantize give the bits of a tape without it") {
   const test::Classifier c = test::make_classifier({.dropout = 0.3});
-  for (Mode mode : {mode::float_eval, mode::float_train, mode::calibrate}) {
+  for (Mode mode : {mode::float_eval, mode::float_train, mode::observe}) {
     Parameters one(c.graph, 3), two(c.graph, 3);
     Tape plain(c.graph, one, {.roots = {c.loss}});
-    Tape integer(c.graph, two, {.roots = {c.loss}, .arithmetic = exact(Profile::Single)});
+    Tape integer(c.graph, two,
+                 {.roots = {c.loss}, .arithmetic = exact(Requantization::SingleRounding)});
     for (int step = 0; step < 3; ++step) {
       for (Tape* tape : {&plain, &integer}) {
         test::feed(*tape, c, step);
@@ -231,7 +235,7 @@ TEST_CASE("exact forward: modes that do not quantize give the bits of a tape wit
   }
 }
 
-TEST_CASE("exact forward: Dropout applies in training, and what lies behind is no integers") {
+TEST_CASE("exact forward: Dropout applies in training, and what follows has no integers") {
   const test::Classifier c = test::make_classifier({.dropout = 0.5});
   Graph graph;
   const NodeId x = graph.add(Input{.shape = {8, 40}}, {}, "x");
@@ -244,7 +248,7 @@ TEST_CASE("exact forward: Dropout applies in training, and what lies behind is n
   graph.set_outputs({a, d, y, b});
   Parameters parameters(graph, 1), others(graph, 1);
   Tape plain(graph, parameters, {.seed = 4});
-  Tape integer(graph, others, {.seed = 4, .arithmetic = exact(Profile::Float)});
+  Tape integer(graph, others, {.seed = 4, .arithmetic = exact(Requantization::FloatMultiply)});
   for (int step = 0; step < 2; ++step) {
     for (Tape* tape : {&plain, &integer}) {
       fill(tape->input<float>(x), 1);
@@ -263,7 +267,7 @@ TEST_CASE("exact forward: Dropout applies in training, and what lies behind is n
   }
 }
 
-TEST_CASE("exact forward: training works in each profile, alike at 1, 2 and 4 threads") {
+TEST_CASE("exact forward: training works in each requantization, alike at 1, 2 and 4 threads") {
   const test::Classifier c = test::make_classifier();
   const auto train = [&](Arithmetic arithmetic, int threads, double& first, double& last) {
     Parameters parameters(c.graph, 7);
@@ -280,17 +284,17 @@ TEST_CASE("exact forward: training works in each profile, alike at 1, 2 and 4 th
     }
     return parameters.sha256();
   };
-  for (Profile profile : profiles) {
+  for (Requantization requantization : requantizations) {
     double first = 0, last = 0;
-    const std::string one = train(exact(profile), 1, first, last);
+    const std::string one = train(exact(requantization), 1, first, last);
     CHECK(last < 0.7 * first);
-    CHECK(train(exact(profile), 2, first, last) == one);
-    CHECK(train(exact(profile), 4, first, last) == one);
+    CHECK(train(exact(requantization), 2, first, last) == one);
+    CHECK(train(exact(requantization), 4, first, last) == one);
   }
 }
 
 TEST_CASE("exact forward: gradients are those of floats where values are") {
-  // Scales are powers of two and sums are small: floats are exact as well.
+  // Scales are powers of two and accumulators are small: floats are exact as well.
   Graph graph;
   const FakeQuantize fixed{.bits = 4, .ste = Ste::ClippedIdentity, .scale_mode = Fixed{}};
   const NodeId x = graph.add(Input{.shape = {6, 5}}, {}, "x");
@@ -306,7 +310,8 @@ TEST_CASE("exact forward: gradients are those of floats where values are") {
     for (NodeId id : quantizers(graph)) set_qparams(graph, *p, id, 0.25);
   }
   Tape plain(graph, one, {.roots = {loss}});
-  Tape integer(graph, two, {.roots = {loss}, .arithmetic = exact(Profile::Float)});
+  Tape integer(graph, two,
+               {.roots = {loss}, .arithmetic = exact(Requantization::FloatMultiply)});
   for (Tape* tape : {&plain, &integer}) {
     fill(tape->input<float>(x), 8);
     tape->forward(mode::qat);
@@ -320,13 +325,14 @@ TEST_CASE("exact forward: gradients are those of floats where values are") {
   }
 }
 
-TEST_CASE("exact forward: a quantizer that is off or delayed leaves floats behind it") {
+TEST_CASE("exact forward: a quantizer that is off or delayed leaves floats after it") {
   const Net net(5, 7, 7);
   Parameters parameters(net.graph, 2);
   test::settle(net.graph, parameters, 2);
-  Tape tape(
-      net.graph, parameters,
-      {.outputs = net.all(), .arithmetic = exact(Profile::Single), .schedule = {.delay = 2}});
+  Tape tape(net.graph, parameters,
+            {.outputs = net.all(),
+             .arithmetic = exact(Requantization::SingleRounding),
+             .schedule = {.delay = 2}});
   fill(tape.input<float>(net.x), 1);
   for (bool applied : {false, false, true}) {
     tape.forward(mode::qat);
@@ -346,7 +352,7 @@ TEST_CASE("exact forward: a quantizer that is off or delayed leaves floats behin
   CHECK(tape.integers(net.c)->exact);
   tape.status(net.w).enabled = true;
   tape.forward(mode::eval);
-  check_against_loops(net, tape, parameters, Profile::Single);
+  check_against_loops(net, tape, parameters, Requantization::SingleRounding);
 }
 
 TEST_CASE("exact forward: a batch with NaN is computed in floats and forgotten") {
@@ -354,7 +360,8 @@ TEST_CASE("exact forward: a batch with NaN is computed in floats and forgotten")
   Parameters one(net.graph, 2), two(net.graph, 2);
   test::settle(net.graph, one, 2);
   test::settle(net.graph, two, 2);
-  Tape tape(net.graph, one, {.outputs = net.all(), .arithmetic = exact(Profile::Double)});
+  Tape tape(net.graph, one,
+            {.outputs = net.all(), .arithmetic = exact(Requantization::DoubleRounding)});
   Tape plain(net.graph, two, {.outputs = net.all()});
   for (Tape* each : {&tape, &plain}) {
     fill(each->input<float>(net.x), 1);
@@ -371,18 +378,19 @@ TEST_CASE("exact forward: a batch with NaN is computed in floats and forgotten")
   }
   fill(tape.input<float>(net.x), 1);
   tape.forward(mode::eval);
-  check_against_loops(net, tape, one, Profile::Double);
+  check_against_loops(net, tape, one, Requantization::DoubleRounding);
 }
 
 TEST_CASE("exact forward: a tape works after it was moved") {
   const Net net(5, 7, 7);
   Parameters parameters(net.graph, 2);
   test::settle(net.graph, parameters, 2);
-  Tape first(net.graph, parameters, {.outputs = net.all(), .arithmetic = exact(Profile::Onnx)});
+  Tape first(net.graph, parameters,
+             {.outputs = net.all(), .arithmetic = exact(Requantization::OnnxQdq)});
   Tape second(std::move(first));
   fill(second.input<float>(net.x), 3);
   second.forward(mode::eval);
-  check_against_loops(net, second, parameters, Profile::Onnx);
+  check_against_loops(net, second, parameters, Requantization::OnnxQdq);
   CHECK(second.integers(net.x) == nullptr);
   CHECK(Tape(net.graph, parameters, {}).integers(net.a) == nullptr);
 }

@@ -25,7 +25,7 @@ std::string error_of(double a_scale, double b_scale, double y_scale) {
   set_qparams(graph, parameters, a, a_scale);
   set_qparams(graph, parameters, b, b_scale);
   set_qparams(graph, parameters, y, y_scale);
-  Tape tape(graph, parameters, {.arithmetic = exact(Profile::Float)});
+  Tape tape(graph, parameters, {.arithmetic = exact(Requantization::FloatMultiply)});
   return test::error_text<GraphError>([&] { tape.forward(mode::eval); });
 }
 
@@ -40,9 +40,9 @@ TEST_CASE("exact requantize: scales of a sum that are too far apart or too large
       ratio);
   CHECK(error_of(1e-10, 1, 1e10).ends_with(apart));
   CHECK(error_of(1, 1e10, 1e-10).ends_with(apart));
-  const std::string large =
-      fmt::format(": sums in integers need scales that are normal f32 below 2^100; one is {}",
-                  double{2e30f});
+  const std::string large = fmt::format(
+      ": accumulators in integers need scales that are normal f32 below 2^100; one is {}",
+      double{2e30f});
   CHECK(error_of(1, 2e30, 1).ends_with(large));
   CHECK(error_of(1, 1, 2e30).ends_with(large));
 }

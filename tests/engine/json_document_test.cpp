@@ -42,12 +42,12 @@ TEST_CASE("json document: a key that an object has twice is refused where it is"
   CHECK(error_of(many + "\"last\":0}") == "no error");
   CHECK(error_of(many + "\"k500\":0}") == "/k500: the object has this key twice");
   CHECK(test::error_text<FormatError>([] {
-          (void)model_from_json(R"({"format":"qtape","version":1,"nodes":[{"op":"Relu",)"
+          (void)model_from_json(R"({"format":"qtape","version":2,"nodes":[{"op":"Relu",)"
                                 R"("op":"Tanh"}],"values":{}})");
         }) == "/nodes/0/op: the object has this key twice");
 }
 
-TEST_CASE("json document: a NUL byte and what lies behind it are no JSON") {
+TEST_CASE("json document: a NUL byte and what lies after it are no JSON") {
   CHECK(error_of(std::string_view("[1]\0", 4)) ==
         "/: is not JSON: wrong or missing text at byte 4");
   CHECK(error_of(std::string_view("[1]\0{\"x\":2}", 11)) ==
@@ -77,14 +77,14 @@ TEST_CASE("json document: a file of a million small objects is refused at its fi
           (void)model_from_json("{\"nodes\":[" + many + "]}");
         }) == "/: \"format\" is missing");
   CHECK(test::error_text<FormatError>([&] {
-          (void)model_from_json(R"({"format":"qtape","version":1,"nodes":[)" + many + "]}");
+          (void)model_from_json(R"({"format":"qtape","version":2,"nodes":[)" + many + "]}");
         }) == "/nodes/0/a: unknown key; expected one of label, op, operands");
 }
 
 TEST_CASE("json document: keys and values of messages are short and printable") {
   const auto model_error = [](const std::string& node) {
     return test::error_text<FormatError>([&] {
-      (void)model_from_json(R"({"format":"qtape","version":1,"values":{},"nodes":[)" + node +
+      (void)model_from_json(R"({"format":"qtape","version":2,"values":{},"nodes":[)" + node +
                             "]}");
     });
   };

@@ -118,9 +118,9 @@ TEST_CASE("layers: a bias takes the grid of the quantizer that its layer's input
     for (const Op& op : chain) x = graph.add(op, {x});
     const NodeId y = linear(graph, x, {.out = 4, .weight_quantizer = FakeQuantize{.axis = 0}});
     graph.set_outputs({y});
-    const Lowering lowering = lower(graph);
-    const std::string& reason = lowering.reasons[static_cast<size_t>(y.index)];
-    const bool integer = lowering[y].kind == IntegerKind::Sums;
+    const IntegerAnalysis analysis = analyze_integers(graph);
+    const std::string& reason = analysis.reasons[static_cast<size_t>(y.index)];
+    const bool integer = analysis[y].kind == IntegerKind::Accumulators;
     const auto bias = graph.find("linear.bias.quantized");
     // Where sums are integers the bias is on their grid, and conversion takes the same one.
     CHECK(integer == bias.has_value());
@@ -155,5 +155,5 @@ TEST_CASE("layers: inserted quantizers leave what shows a quantizer alone, and u
   const Node& bias = made[made.at("fc.bias.quantized")];
   CHECK(made.name(bias.operands[1]) == "before.quantized");
   CHECK(made.name(bias.operands[2]) == "fc.weight.quantized");
-  CHECK(lower(made)[made.outputs()[0]].kind == IntegerKind::Sums);
+  CHECK(analyze_integers(made)[made.outputs()[0]].kind == IntegerKind::Accumulators);
 }

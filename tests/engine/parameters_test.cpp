@@ -128,7 +128,7 @@ TEST_CASE("parameters: scales are set and read through a tape after a move") {
   Tape tape(c.graph, parameters, {});
   test::feed(tape, c, 0);
   const Parameters moved = std::move(parameters);
-  tape.forward(mode::calibrate);
+  tape.forward(mode::observe);
   const NodeId input = c.graph.at("fc1.input.quantized");
   CHECK(qparams(c.graph, tape.parameters(), input)[0].scale > 0);
   CHECK(qparams(c.graph, moved, input) == qparams(c.graph, tape.parameters(), input));

@@ -25,7 +25,7 @@ std::string error_of(const std::string& text) {
 std::string file_with(const std::string& nodes, const std::string& values = "",
                       const std::string& more = "") {
   return fmt::format(
-      R"({{"format": "qtape", "version": 1, "nodes": [{}], "values": {{{}}}{}}})", nodes,
+      R"({{"format": "qtape", "version": 2, "nodes": [{}], "values": {{{}}}{}}})", nodes,
       values, more);
 }
 
@@ -86,7 +86,7 @@ TEST_CASE("format: faults in the text are named by a JSON pointer") {
   CHECK(error_of("[]") == "/: expected an object, got an array");
   CHECK(error_of("{}") == "/: \"format\" is missing");
   CHECK(error_of(R"({"format": "onnx"})") == "/format: expected \"qtape\", got \"onnx\"");
-  CHECK(error_of(R"({"format": "qtape", "version": 2})") == "/version: expected 1, got 2");
+  CHECK(error_of(R"({"format": "qtape", "version": 1})") == "/version: expected 2, got 1");
   CHECK(
       error_of(file_with("", "", R"(, "a/b": 1)")) ==
       "/a~1b: unknown key; expected one of format, nodes, outputs, sections, values, version");

@@ -209,7 +209,7 @@ TEST_CASE("tape: scales in use are told after forwards that quantize, and errors
       "no scales were in use in the last forward: the mode, or the schedule, did not quantize";
   CHECK(error() == place + "no scales are in use: no forward has run, or the last one failed");
   test::feed(tape, c, 0);
-  for (Mode mode : {mode::float_eval, mode::calibrate, mode::qat}) {
+  for (Mode mode : {mode::float_eval, mode::observe, mode::qat}) {
     tape.forward(mode);
     CHECK(error() == held);
   }

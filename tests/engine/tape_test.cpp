@@ -74,7 +74,7 @@ TEST_CASE("tape: modes switch dropout, observers and quantizers on their own") {
   CHECK(scale() == 0);
   CHECK(logits(mode::float_train) != plain);
   CHECK(scale() == 0);
-  CHECK(logits(mode::calibrate) == plain);
+  CHECK(logits(mode::observe) == plain);
   CHECK(scale() > 0);
   const double seen = scale();
   CHECK(logits(mode::eval) != plain);
@@ -134,7 +134,7 @@ TEST_CASE("tape: each quantizer can be switched off on its own") {
   Parameters parameters(c.graph, 1);
   Tape tape(c.graph, parameters, {});
   test::feed(tape, c, 0);
-  tape.forward(mode::calibrate);
+  tape.forward(mode::observe);
   const auto plain = tape.scalar(c.loss);
   for (NodeId id : quantizers(c.graph)) tape.status(id).enabled = false;
   tape.forward(mode::eval);

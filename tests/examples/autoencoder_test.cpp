@@ -24,8 +24,8 @@ Results run(const Settings& settings, int threads) {
   TrainedModel trained = continue_float(settings, data, start, {.threads = threads});
   TrainedModel calibrated = calibrate_float(settings, data, trained, threads);
   TrainedModel quantized = train_quantized(settings, data, start, {.threads = threads});
-  Deployed calibrated_integers = deploy(calibrated, data, settings.profile, threads);
-  Deployed quantized_integers = deploy(quantized, data, settings.profile, threads);
+  Deployed calibrated_integers = deploy(calibrated, data, settings.requantization, threads);
+  Deployed quantized_integers = deploy(quantized, data, settings.requantization, threads);
   return {std::move(trained), std::move(calibrated), std::move(quantized),
           std::move(calibrated_integers), std::move(quantized_integers)};
 }
@@ -50,7 +50,7 @@ void check_epochs(const Settings& settings, const Results& results) {
 void check_integers(const Settings& settings, const Results& results) {
   CHECK(results.calibrated_integers.mismatches == 0);
   const Deployed& integers = results.quantized_integers;
-  CHECK(integers.program.profile() == settings.profile);
+  CHECK(integers.program.requantization() == settings.requantization);
   CHECK(integers.program.batch() == settings.batch);
   CHECK(integers.samples == 100);
   CHECK(integers.mismatches == 0);
@@ -112,7 +112,8 @@ TEST_CASE("train_autoencoder: short runs learn and become integers, whatever the
   for (const ScaleOrigin mode : {ScaleOrigin::EMA, ScaleOrigin::LSQ}) {
     Settings settings = short_settings();
     settings.scale_mode = mode;
-    settings.profile = mode == ScaleOrigin::EMA ? Profile::Float : Profile::Onnx;
+    settings.requantization =
+        mode == ScaleOrigin::EMA ? Requantization::FloatMultiply : Requantization::OnnxQdq;
     const Results results = run(settings, 1);
     check_integers(settings, results);
     check_epochs(settings, results);

@@ -159,7 +159,7 @@ TEST_CASE("train_mlp: the report holds every setting") {
                                         {.activation_bits = 3},
                                         {.ste = Ste::Tanh},
                                         {.scale_mode = examples::Quantization::LSQ},
-                                        {.exact = Profile::Single},
+                                        {.exact = Requantization::SingleRounding},
                                         {.schedule = {.delay = 9}},
                                         {.schedule = {.freeze = 9}},
                                         {.schedule = {.warm_up = 9}},

@@ -218,9 +218,9 @@ TEST_CASE("slice: refusals") {
   refuses(Slice{.begin = std::numeric_limits<int64_t>::min()}, x,
           "begin must be in -4..4 along axis 0, got -9223372036854775808");
   refuses(Slice{.begin = 3, .end = 1}, x,
-          "begin must not be behind end along axis 0 of [4, 3], got 3 and 1");
+          "begin must not be after end along axis 0 of [4, 3], got 3 and 1");
   refuses(Slice{.begin = -1, .end = -2}, x,
-          "begin must not be behind end along axis 0 of [4, 3], got 3 and 2");
+          "begin must not be after end along axis 0 of [4, 3], got 3 and 2");
   refuses(Slice{.axis = 2}, x, "axis 2 is out of range for rank 2");
   refuses(Slice{}, {f32({})}, "axis 0 is out of range for rank 0");
 }

@@ -214,7 +214,7 @@ TEST_CASE("bias: each channel has its own grid") {
 TEST_CASE("bias: modes and switches that pass it through do so bit for bit") {
   Bench<float> bench(FakeQuantize{}, FakeQuantize{.axis = 0}, 5);
   bench.set_bias({0.1, -0.0, not_a_number, infinity, 1e-40});
-  for (const Mode& mode : {mode::float_train, mode::calibrate, mode::float_eval}) {
+  for (const Mode& mode : {mode::float_train, mode::observe, mode::float_eval}) {
     bench.tape.forward(mode);
     CHECK(bench.passes());
     CHECK(!bench.tape.status(bench.y).applied);

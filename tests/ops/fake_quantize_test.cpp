@@ -163,7 +163,7 @@ TEST_CASE("fake_quantize: states move only while observing") {
   bench.forward(mode::qat);
   CHECK(bench.state[0] == 0.25f);
   bench.status.observing = true;
-  bench.forward(mode::calibrate);
+  bench.forward(mode::observe);
   CHECK(bench.state[0] == 0.125f + 0.5f * (100.0f / 127.0f));
   CHECK(bench.y == bench.x);
 }

@@ -78,7 +78,7 @@ std::vector<X> sources(int64_t n, Draw draw) {
                   draw == Draw::Top || draw == Draw::SmallTop);
 }
 
-/// How many sums of a product are not what 64-bit integers give.
+/// How many accumulators of a product are not what 64-bit integers give.
 template <class X>
 int64_t wrong_sums(const Extents& e, Draw draw) {
   const SerialLibraries serial;
@@ -86,7 +86,7 @@ int64_t wrong_sums(const Extents& e, Draw draw) {
   const auto w = weights(e.n * e.k, draw);
   std::vector<int32_t> acc(static_cast<size_t>(e.rows * e.n), -7);
   Int8Product product(e.n, e.k, dtype_of<X>, w.data());
-  const Int8Run run = product.bind(e.rows, x.data(), acc.data());
+  const BoundInt8Product run = product.bind(e.rows, x.data(), acc.data());
   CHECK(run());
   return wrong_sums(e, x, w, acc);
 }
@@ -103,9 +103,9 @@ std::vector<Extents> all_extents() {
   return all;
 }
 
-void check_exact(Draw draw, int64_t most_terms = INT64_MAX) {
+void check_exact(Draw draw, int64_t max_terms = INT64_MAX) {
   for (const Extents& e : all_extents()) {
-    if (e.k > most_terms) continue;
+    if (e.k > max_terms) continue;
     CAPTURE(int8_isa());
     CAPTURE(e.rows);
     CAPTURE(e.k);
@@ -118,7 +118,8 @@ void check_exact(Draw draw, int64_t most_terms = INT64_MAX) {
 
 }  // namespace
 
-TEST_CASE("integer_gemm: pairs in 16 bits and sums in 24 are exact on every processor") {
+TEST_CASE(
+    "integer_gemm: pairs in 16 bits and accumulators in 24 are exact on every processor") {
   REQUIRE(int8_exactness() != Int8Exactness::Never);
   check_exact(Draw::Tiny);
   constexpr int64_t in_24_bits = (int64_t{1} << 24) / (int64_t{255} * 64);
@@ -126,18 +127,18 @@ TEST_CASE("integer_gemm: pairs in 16 bits and sums in 24 are exact on every proc
   check_exact(Draw::SmallTop, in_24_bits);
 }
 
-TEST_CASE("integer_gemm: pairs in 16 bits give exact sums where they are promised") {
+TEST_CASE("integer_gemm: pairs in 16 bits give exact accumulators where they are promised") {
   if (int8_exactness() > Int8Exactness::Pairs) return;
   check_exact(Draw::Small);
   check_exact(Draw::SmallTop);
 }
 
-TEST_CASE("integer_gemm: all codes give exact sums where they are promised") {
+TEST_CASE("integer_gemm: all codes give exact accumulators where they are promised") {
   if (int8_exactness() != Int8Exactness::Always) return;
   for (Draw draw : {Draw::Full, Draw::Ends, Draw::Top}) check_exact(draw);
 }
 
-TEST_CASE("integer_gemm: a trial finds where sums are wrong") {
+TEST_CASE("integer_gemm: a trial finds where accumulators are wrong") {
   for (Draw draw : {Draw::Full, Draw::Top}) {
     const bool wrong = tried_int8_exactness() != Int8Exactness::Always;
     CHECK((wrong_sums<uint8_t>({64, 784, 17}, draw) > 0) == wrong);
@@ -159,7 +160,7 @@ TEST_CASE("integer_gemm: empty products") {
   CHECK(no_channels.bind(2, nullptr, nullptr)());
   const int8_t w = 1;
   CHECK(Int8Product(1, 1, DType::U8, &w).bind(0, nullptr, nullptr)());
-  CHECK(Int8Run()());
+  CHECK(BoundInt8Product()());
 }
 
 TEST_CASE("integer_gemm: runs of a product share weights, outlive it and run side by side") {
@@ -167,7 +168,7 @@ TEST_CASE("integer_gemm: runs of a product share weights, outlive it and run sid
   const auto x = sources<int8_t>(e.rows * e.k, Draw::Small);
   const auto w = weights(e.n * e.k, Draw::Small);
   std::vector<int32_t> acc(static_cast<size_t>(e.rows * e.n), -7);
-  std::vector<Int8Run> runs;
+  std::vector<BoundInt8Product> runs;
   {
     Int8Product product(e.n, e.k, DType::S8, w.data());
     for (int64_t begin = 0; begin < e.rows; begin += 32) {
@@ -176,7 +177,7 @@ TEST_CASE("integer_gemm: runs of a product share weights, outlive it and run sid
     }
   }
   std::vector<std::thread> threads;
-  for (const Int8Run& run : runs) {
+  for (const BoundInt8Product& run : runs) {
     threads.emplace_back([&run] {
       const SerialLibraries serial;
       for (int i = 0; i < 50; ++i) run();

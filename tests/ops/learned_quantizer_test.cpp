@@ -197,7 +197,7 @@ TEST_CASE("lsq: the first observed batch initialises, others only read") {
   CHECK(bench.scales()[1] == 1e-12);
   CHECK(bench.y[4] == 0);
   bench.x = {9, 9, 9, 9, 3, -3, 3, -3, 9, 9, 9, 9};
-  bench.forward(mode::calibrate);
+  bench.forward(mode::observe);
   CHECK(bench.state ==
         std::vector<double>{4 / std::sqrt(3.0), 6 / std::sqrt(3.0), 4 / std::sqrt(3.0)});
   CHECK(bench.y == bench.x);

@@ -19,10 +19,11 @@ namespace {
 
 constexpr int32_t s32_min = std::numeric_limits<int32_t>::min();
 constexpr int32_t s32_max = std::numeric_limits<int32_t>::max();
-constexpr auto profiles = {Profile::Float, Profile::Single, Profile::Double, Profile::Onnx};
+constexpr auto requantizations = {Requantization::FloatMultiply, Requantization::SingleRounding,
+                                  Requantization::DoubleRounding, Requantization::OnnxQdq};
 
-/// Sums of every magnitude, with the ends of s32 among them.
-std::vector<int32_t> sums(int64_t n, uint64_t seed) {
+/// Accumulators of every magnitude, with the ends of s32 among them.
+std::vector<int32_t> accumulators(int64_t n, uint64_t seed) {
   const std::vector<int32_t> ends = {0, 1, -1, s32_max, s32_min, s32_max - 1, s32_min + 1};
   const Random random(seed, 1);
   std::vector<int32_t> all(static_cast<size_t>(n));
@@ -67,10 +68,11 @@ RequantizeCodes grid(uint64_t seed) {
 
 /// How many codes of [rows, n] are not those of the scalar function.
 template <class Code>
-int64_t wrong_codes(int64_t rows, int64_t n, uint64_t seed, Profile profile) {
+int64_t wrong_codes(int64_t rows, int64_t n, uint64_t seed, Requantization requantization) {
   const auto wanted = multipliers(seed % 2 == 0 ? n : 1, seed);
-  auto acc = sums(rows * n, seed);
-  std::vector<int32_t> bias = seed % 3 == 0 ? std::vector<int32_t>() : sums(n, seed + 1000);
+  auto acc = accumulators(rows * n, seed);
+  std::vector<int32_t> bias =
+      seed % 3 == 0 ? std::vector<int32_t>() : accumulators(n, seed + 1000);
   for (int32_t& b : bias) b /= 4;
   if (!bias.empty()) {
     for (int32_t& a : acc) a /= 4;
@@ -78,12 +80,12 @@ int64_t wrong_codes(int64_t rows, int64_t n, uint64_t seed, Profile profile) {
   const RequantizeTable table(wanted, bias, n);
   const RequantizeCodes codes = grid<Code>(seed);
   std::vector<Code> y(acc.size());
-  requantize_loop<Code>(profile)(acc.data(), y.data(), rows, &table, &codes);
+  requantize_loop<Code>(requantization)(acc.data(), y.data(), rows, &table, &codes);
   int64_t wrong = 0;
   for (size_t i = 0; i < acc.size(); ++i) {
     const size_t c = i % static_cast<size_t>(n);
     const int64_t sum = int64_t{acc[i]} + (bias.empty() ? 0 : bias[c]);
-    const int64_t v = requantize(sum, wanted[wanted.size() == 1 ? 0 : c], profile);
+    const int64_t v = requantize(sum, wanted[wanted.size() == 1 ? 0 : c], requantization);
     const auto expected = std::clamp<int64_t>(v + codes.zero_point, codes.low, codes.high);
     wrong += expected == y[i] ? 0 : 1;
   }
@@ -92,14 +94,14 @@ int64_t wrong_codes(int64_t rows, int64_t n, uint64_t seed, Profile profile) {
 
 template <class Code>
 void check_all() {
-  for (Profile profile : profiles) {
+  for (Requantization requantization : requantizations) {
     uint64_t seed = 1;
     for (int64_t n : {1, 3, 10, 16, 17, 64, 100, 129, 1000}) {
       for (int repeat = 0; repeat < 12; ++repeat) {
-        CAPTURE(to_string_view(profile));
+        CAPTURE(to_string_view(requantization));
         CAPTURE(n);
         CAPTURE(seed);
-        CHECK(wrong_codes<Code>(n < 20 ? 60 : 7, n, ++seed, profile) == 0);
+        CHECK(wrong_codes<Code>(n < 20 ? 60 : 7, n, ++seed, requantization) == 0);
       }
     }
   }
@@ -107,7 +109,8 @@ void check_all() {
 
 }  // namespace
 
-TEST_CASE("requantize_kernels: loops equal the scalar function for all codes and profiles") {
+TEST_CASE(
+    "requantize_kernels: loops equal the scalar function for all codes and requantizations") {
   check_all<uint8_t>();
   check_all<int8_t>();
   check_all<uint16_t>();
@@ -128,24 +131,24 @@ TEST_CASE("requantize_kernels: every exponent, at the ends of s32 and around eac
       }
       const RequantizeTable table({&m, 1}, {}, 1);
       const RequantizeCodes codes{.zero_point = 0, .low = -128, .high = 127};
-      for (Profile profile : profiles) {
+      for (Requantization requantization : requantizations) {
         std::vector<int8_t> y(acc.size());
-        requantize_loop<int8_t>(profile)(acc.data(), y.data(), static_cast<int64_t>(acc.size()),
-                                         &table, &codes);
+        requantize_loop<int8_t>(requantization)(
+            acc.data(), y.data(), static_cast<int64_t>(acc.size()), &table, &codes);
         int64_t wrong = 0;
         for (size_t i = 0; i < acc.size(); ++i) {
-          wrong += std::clamp(requantize(acc[i], m, profile), -128, 127) == y[i] ? 0 : 1;
+          wrong += std::clamp(requantize(acc[i], m, requantization), -128, 127) == y[i] ? 0 : 1;
         }
         CAPTURE(exponent);
         CAPTURE(fraction);
-        CAPTURE(to_string_view(profile));
+        CAPTURE(to_string_view(requantization));
         CHECK(wrong == 0);
       }
     }
   }
 }
 
-TEST_CASE("requantize_kernels: wide sums equal the scalar function") {
+TEST_CASE("requantize_kernels: s64 accumulators equal the scalar function") {
   const int64_t n = 37;
   const auto wanted = multipliers(n, 5);
   const RequantizeTable table(wanted, {}, n);
@@ -156,35 +159,35 @@ TEST_CASE("requantize_kernels: wide sums equal the scalar function") {
     acc.push_back((static_cast<int64_t>(random.bits(i)) >> 17) >> random.below(i, 40));
   }
   for (uint64_t i = 0; i < n; ++i) bias.push_back(static_cast<int64_t>(i) * 1000 - 7);
-  for (Profile profile : profiles) {
+  for (Requantization requantization : requantizations) {
     for (int kind = 0; kind < 4; ++kind) {
       const bool biased = kind % 2 == 1;
       const auto accumulator = kind < 2 ? Accumulator::S32 : Accumulator::S64;
       const int64_t* added = biased ? bias.data() : nullptr;
       std::vector<int16_t> y(acc.size());
-      requantize_wide(acc.data(), added, y.data(), 5, table, codes, profile, accumulator);
+      requantize_s64(acc.data(), added, y.data(), 5, table, codes, requantization, accumulator);
       for (size_t i = 0; i < acc.size(); ++i) {
         const size_t c = i % n;
         const int64_t sum = acc[i] + (biased ? bias[c] : 0);
-        const int64_t v = requantize(sum, wanted[c], profile, accumulator);
+        const int64_t v = requantize(sum, wanted[c], requantization, accumulator);
         CHECK(y[i] == std::clamp<int64_t>(v + 11, -30000, 32767));
       }
     }
   }
 }
 
-TEST_CASE("requantize_kernels: sums become values by one conversion and one product") {
+TEST_CASE("requantize_kernels: accumulators become values by one conversion and one product") {
   const int64_t n = 45;
   const auto wanted = multipliers(n, 7);
-  auto acc = sums(9 * n, 8);
+  auto acc = accumulators(9 * n, 8);
   for (int32_t& a : acc) a /= 2;
   const std::vector<int32_t> bias(static_cast<size_t>(n), 12345);
   const RequantizeTable table(wanted, bias, n);
   std::vector<float> y(acc.size());
-  dequantize_sums_loop()(acc.data(), y.data(), 9, &table);
+  dequantize_accumulators_loop()(acc.data(), y.data(), 9, &table);
   int64_t wrong = 0;
   for (size_t i = 0; i < acc.size(); ++i) {
-    const float expected = static_cast<float>(acc[i] + 12345) * wanted[i % n].sum_scale;
+    const float expected = static_cast<float>(acc[i] + 12345) * wanted[i % n].accumulator_scale;
     wrong += std::bit_cast<uint32_t>(expected) == std::bit_cast<uint32_t>(y[i]) ? 0 : 1;
   }
   CHECK(wrong == 0);

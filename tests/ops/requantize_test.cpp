@@ -1,4 +1,4 @@
-// Requantization of every profile against exact rational arithmetic.
+// Requantization of every requantization against exact rational arithmetic.
 #include "qtape/ops/core/requantize.h"
 
 #include <doctest/doctest.h>
@@ -62,7 +62,7 @@ int32_t oracle_float(int64_t acc, const Multiplier& m) {
   return limited(static_cast<Wide>(half_even(double{static_cast<float>(acc) * m.ratio})));
 }
 
-std::vector<int64_t> sums() {
+std::vector<int64_t> accumulators() {
   std::vector<int64_t> all = {0, 1, -1, 2, -2, 127, -128, s32_max, s32_min, s32_max - 1, 3};
   const Random random(3, 3);
   for (uint64_t i = 0; i < 3000; ++i) {
@@ -79,20 +79,22 @@ const std::vector<double> ratios = {
 
 }  // namespace
 
-TEST_CASE("requantize: Single and Double equal exact arithmetic") {
+TEST_CASE("requantize: SingleRounding and DoubleRounding equal exact arithmetic") {
   for (double ratio : ratios) {
     const Multiplier m = multiplier_of(ratio, 1.0);
     CAPTURE(ratio);
     int wrong = 0;
-    for (int64_t acc : sums()) {
-      wrong += requantize(acc, m, Profile::Single) == oracle_single(acc, m) ? 0 : 1;
-      wrong += requantize(acc, m, Profile::Double) == oracle_double(acc, m) ? 0 : 1;
+    for (int64_t acc : accumulators()) {
+      wrong +=
+          requantize(acc, m, Requantization::SingleRounding) == oracle_single(acc, m) ? 0 : 1;
+      wrong +=
+          requantize(acc, m, Requantization::DoubleRounding) == oracle_double(acc, m) ? 0 : 1;
     }
     CHECK(wrong == 0);
   }
 }
 
-TEST_CASE("requantize: wide sums, as 16-bit activations give, equal exact arithmetic") {
+TEST_CASE("requantize: s64 accumulators, as 16-bit activations give, equal exact arithmetic") {
   const Random random(5, 5);
   for (double ratio : ratios) {
     const Multiplier m = multiplier_of(ratio, 1.0);
@@ -100,30 +102,33 @@ TEST_CASE("requantize: wide sums, as 16-bit activations give, equal exact arithm
     for (uint64_t i = 0; i < 1000; ++i) {
       const auto magnitude = static_cast<int64_t>(random.below(i, uint64_t{1} << 47));
       const int64_t acc = i % 2 == 0 ? magnitude : -magnitude;
-      wrong += requantize(acc, m, Profile::Single) == oracle_single(acc, m) ? 0 : 1;
-      wrong += requantize(acc, m, Profile::Double) == oracle_double(acc, m) ? 0 : 1;
-      for (auto profile : {Profile::Single, Profile::Double}) {
-        const int32_t y = requantize(acc, m, profile, Accumulator::S64);
+      wrong +=
+          requantize(acc, m, Requantization::SingleRounding) == oracle_single(acc, m) ? 0 : 1;
+      wrong +=
+          requantize(acc, m, Requantization::DoubleRounding) == oracle_double(acc, m) ? 0 : 1;
+      for (auto requantization :
+           {Requantization::SingleRounding, Requantization::DoubleRounding}) {
+        const int32_t y = requantize(acc, m, requantization, Accumulator::S64);
         wrong += y == oracle_s64(acc, m) ? 0 : 1;
       }
-      for (auto profile : {Profile::Float, Profile::Onnx}) {
-        const int32_t y = requantize(acc, m, profile, Accumulator::S64);
-        wrong += y == requantize(acc, m, profile) ? 0 : 1;
+      for (auto requantization : {Requantization::FloatMultiply, Requantization::OnnxQdq}) {
+        const int32_t y = requantize(acc, m, requantization, Accumulator::S64);
+        wrong += y == requantize(acc, m, requantization) ? 0 : 1;
       }
     }
     CHECK(wrong == 0);
   }
 }
 
-TEST_CASE("requantize: sums beyond s32 reach the codes that they stand for") {
+TEST_CASE("requantize: accumulators beyond s32 reach the codes that they stand for") {
   const Multiplier m = multiplier_of(2.870e-7, 1.0);
   const int64_t acc = 249'848'654'099;
-  CHECK(requantize(acc, m, Profile::Double) == 71707);
-  CHECK(requantize(acc, m, Profile::Single) == 71707);
-  CHECK(requantize(-acc, m, Profile::Double) == -71707);
+  CHECK(requantize(acc, m, Requantization::DoubleRounding) == 71707);
+  CHECK(requantize(acc, m, Requantization::SingleRounding) == 71707);
+  CHECK(requantize(-acc, m, Requantization::DoubleRounding) == -71707);
   // 0.601882624 2^-21, in 16 bits 19722 2^-36.
-  CHECK(requantize(acc, m, Profile::Double, Accumulator::S64) == 71705);
-  CHECK(requantize(-acc, m, Profile::Single, Accumulator::S64) == -71705);
+  CHECK(requantize(acc, m, Requantization::DoubleRounding, Accumulator::S64) == 71705);
+  CHECK(requantize(-acc, m, Requantization::SingleRounding, Accumulator::S64) == -71705);
 }
 
 TEST_CASE("requantize: S64 accumulators are multiplied by 16 bits of the mantissa") {
@@ -137,52 +142,56 @@ TEST_CASE("requantize: S64 accumulators are multiplied by 16 bits of the mantiss
   CHECK(reduced(0x7ffeffff) == 0x7fff);
   CHECK(reduced(0x7fff0000) == 0x7fff);
   CHECK(reduced(0x7fffffff) == 0x7fff);
-  // Ties go up, in both profiles.
+  // Ties go up, in both requantizations.
   const Multiplier half = multiplier_of(0.5, 1.0);
   for (auto [acc, expected] : std::vector<std::pair<int64_t, int32_t>>{
            {1, 1}, {3, 2}, {-1, 0}, {-3, -1}, {-5, -2}, {5, 3}}) {
-    for (auto profile : {Profile::Single, Profile::Double}) {
-      CHECK(requantize(acc, half, profile, Accumulator::S64) == expected);
+    for (auto requantization :
+         {Requantization::SingleRounding, Requantization::DoubleRounding}) {
+      CHECK(requantize(acc, half, requantization, Accumulator::S64) == expected);
     }
   }
   // Just below 1 the 16 bits end at 1 - 2^-15.
   const Multiplier one = multiplier_of(0x1.fffffep-1, 1.0);
-  CHECK(requantize(65535, one, Profile::Single, Accumulator::S64) == 65533);
-  CHECK(requantize(65535, one, Profile::Single) == 65535);
+  CHECK(requantize(65535, one, Requantization::SingleRounding, Accumulator::S64) == 65533);
+  CHECK(requantize(65535, one, Requantization::SingleRounding) == 65535);
 }
 
-TEST_CASE("requantize: Float rounds one product to even, Onnx a quotient of a product") {
-  const double sum_scale = 0.1 * 0.003;
-  const Multiplier m = multiplier_of(sum_scale, 0.07);
+TEST_CASE(
+    "requantize: FloatMultiply rounds one product to even, OnnxQdq a quotient of a product") {
+  const double accumulator_scale = 0.1 * 0.003;
+  const Multiplier m = multiplier_of(accumulator_scale, 0.07);
   int wrong = 0;
-  for (int64_t acc : sums()) {
-    wrong += requantize(acc, m, Profile::Float) == oracle_float(acc, m) ? 0 : 1;
-    const float x = static_cast<float>(acc) * static_cast<float>(sum_scale);
+  for (int64_t acc : accumulators()) {
+    wrong += requantize(acc, m, Requantization::FloatMultiply) == oracle_float(acc, m) ? 0 : 1;
+    const float x = static_cast<float>(acc) * static_cast<float>(accumulator_scale);
     const auto expected = limited(static_cast<Wide>(half_even(double{x / 0.07f})));
-    wrong += requantize(acc, m, Profile::Onnx) == expected ? 0 : 1;
+    wrong += requantize(acc, m, Requantization::OnnxQdq) == expected ? 0 : 1;
   }
   CHECK(wrong == 0);
   const Multiplier half = multiplier_of(0.5, 1.0);
   for (auto [acc, even, single, twice] :
        std::vector<std::tuple<int64_t, int32_t, int32_t, int32_t>>{
            {1, 0, 1, 1}, {3, 2, 2, 2}, {-1, 0, 0, 0}, {-3, -2, -1, -1}, {5, 2, 3, 3}}) {
-    CHECK(requantize(acc, half, Profile::Float) == even);
-    CHECK(requantize(acc, half, Profile::Onnx) == even);
-    CHECK(requantize(acc, half, Profile::Single) == single);
-    CHECK(requantize(acc, half, Profile::Double) == twice);
+    CHECK(requantize(acc, half, Requantization::FloatMultiply) == even);
+    CHECK(requantize(acc, half, Requantization::OnnxQdq) == even);
+    CHECK(requantize(acc, half, Requantization::SingleRounding) == single);
+    CHECK(requantize(acc, half, Requantization::DoubleRounding) == twice);
   }
 }
 
 TEST_CASE("requantize: results beyond s32 are limited") {
   const Multiplier m = multiplier_of(100.0, 1.0);
-  for (auto profile : {Profile::Float, Profile::Single, Profile::Double, Profile::Onnx}) {
+  for (auto requantization : {Requantization::FloatMultiply, Requantization::SingleRounding,
+                              Requantization::DoubleRounding, Requantization::OnnxQdq}) {
     for (auto accumulator : {Accumulator::S32, Accumulator::S64}) {
-      CHECK(requantize(s32_max, m, profile, accumulator) >= s32_max - 128);
-      CHECK(requantize(-(largest_sum - 1), m, profile, accumulator) <= s32_min + 128);
+      CHECK(requantize(s32_max, m, requantization, accumulator) >= s32_max - 128);
+      CHECK(requantize(-(max_accumulator - 1), m, requantization, accumulator) <=
+            s32_min + 128);
     }
   }
-  CHECK(requantize(s32_max, m, Profile::Double) == s32_max);
-  CHECK(requantize(-(largest_sum - 1), m, Profile::Double) == s32_min);
+  CHECK(requantize(s32_max, m, Requantization::DoubleRounding) == s32_max);
+  CHECK(requantize(-(max_accumulator - 1), m, Requantization::DoubleRounding) == s32_min);
 }
 
 TEST_CASE("requantize: a mantissa represents its ratio to 31 bits") {
@@ -205,13 +214,14 @@ TEST_CASE("requantize: a mantissa represents its ratio to 31 bits") {
 }
 
 TEST_CASE("requantize: scales and ratios that cannot be are refused") {
-  const auto error = [](double sum_scale, double output_scale) {
+  const auto error = [](double accumulator_scale, double output_scale) {
     return test::error_text<ArgumentError>(
-        [&] { (void)multiplier_of(sum_scale, output_scale); });
+        [&] { (void)multiplier_of(accumulator_scale, output_scale); });
   };
   CHECK(error(0, 1) ==
-        "scales must be positive and normal f32, got 0 for the sums and 1 for the output");
-  CHECK(error(1, -2).find("got 1 for the sums and -2") != std::string::npos);
+        "scales must be positive and normal f32, got 0 for the accumulators and 1 for the "
+        "output");
+  CHECK(error(1, -2).find("got 1 for the accumulators and -2") != std::string::npos);
   CHECK(error(1, std::nan("")) != "no error");
   CHECK(error(1e-45, 1) != "no error");
 }
@@ -219,20 +229,22 @@ TEST_CASE("requantize: scales and ratios that cannot be are refused") {
 TEST_CASE("requantize: ratios beyond what targets shift by are 0 or saturate") {
   const Multiplier none = multiplier_of(1e-12, 1e3);
   CHECK(none.mantissa == 0);
-  CHECK(requantize(s32_max, none, Profile::Single) == 0);
-  CHECK(requantize(s32_min, none, Profile::Double) == 0);
+  CHECK(requantize(s32_max, none, Requantization::SingleRounding) == 0);
+  CHECK(requantize(s32_min, none, Requantization::DoubleRounding) == 0);
   for (double ratio : {1e6, 1e9, 3e9, 1e30}) {
     const Multiplier most = multiplier_of(ratio, 1);
-    for (auto profile : {Profile::Float, Profile::Single, Profile::Double, Profile::Onnx}) {
-      CHECK(requantize(0, most, profile) == 0);
-      CHECK(requantize(1, most, profile) >= 999999);
-      CHECK(requantize(-1, most, profile) <= -999999);
-      CHECK(requantize(largest_sum - 1, most, profile) >= int32_t{1} << 30);
-      CHECK(requantize(1 - largest_sum, most, profile) <= -(int32_t{1} << 30));
-      CHECK(requantize(0, most, profile, Accumulator::S64) == 0);
-      CHECK(requantize(1, most, profile, Accumulator::S64) >= 999960);
-      CHECK(requantize(-1, most, profile, Accumulator::S64) <= -999960);
-      CHECK(requantize(1 - largest_sum, most, profile, Accumulator::S64) <= s32_min + 128);
+    for (auto requantization : {Requantization::FloatMultiply, Requantization::SingleRounding,
+                                Requantization::DoubleRounding, Requantization::OnnxQdq}) {
+      CHECK(requantize(0, most, requantization) == 0);
+      CHECK(requantize(1, most, requantization) >= 999999);
+      CHECK(requantize(-1, most, requantization) <= -999999);
+      CHECK(requantize(max_accumulator - 1, most, requantization) >= int32_t{1} << 30);
+      CHECK(requantize(1 - max_accumulator, most, requantization) <= -(int32_t{1} << 30));
+      CHECK(requantize(0, most, requantization, Accumulator::S64) == 0);
+      CHECK(requantize(1, most, requantization, Accumulator::S64) >= 999960);
+      CHECK(requantize(-1, most, requantization, Accumulator::S64) <= -999960);
+      CHECK(requantize(1 - max_accumulator, most, requantization, Accumulator::S64) <=
+            s32_min + 128);
     }
   }
 }
@@ -269,13 +281,19 @@ TEST_CASE("requantize: the sum of two codes, as TFLite adds, and to within a ste
         const int32_t a = draw(0);
         const int32_t b = draw(1);
         const double exact = (a * double{m.a_scale} + b * double{m.b_scale}) / s_y;
-        for (auto profile : {Profile::Float, Profile::Single, Profile::Double, Profile::Onnx}) {
-          const int32_t y = requantize_sum(a, b, m, profile);
-          // Codes of 16 bits keep 15 bits behind the point, and f32 rounds their sums.
+        for (auto requantization :
+             {Requantization::FloatMultiply, Requantization::SingleRounding,
+              Requantization::DoubleRounding, Requantization::OnnxQdq}) {
+          const int32_t y = requantize_add(a, b, m, requantization);
+          // Codes of 16 bits keep 15 bits after the point, and f32 rounds their accumulators.
           if (std::fabs(y - exact) > (wide ? 0.53 : 0.501)) ++wrong;
         }
-        if (requantize_sum(a, b, m, Profile::Single) != oracle_sum(a, b, m, false)) ++wrong;
-        if (requantize_sum(a, b, m, Profile::Double) != oracle_sum(a, b, m, true)) ++wrong;
+        if (requantize_add(a, b, m, Requantization::SingleRounding) !=
+            oracle_sum(a, b, m, false))
+          ++wrong;
+        if (requantize_add(a, b, m, Requantization::DoubleRounding) !=
+            oracle_sum(a, b, m, true))
+          ++wrong;
       }
       CAPTURE(s_a);
       CAPTURE(wide);

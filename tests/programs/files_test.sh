@@ -3,14 +3,14 @@
 source "$(dirname "$0")/common.sh"
 
 # Training in exact arithmetic: the program's floats have the bits that training reported.
-"$train" --samples 320 --layers 16 --epochs 1 --weight-bits 4 --activation-bits 4 --exact single --save "$work/m.json" --report "$work/r.json" >/dev/null
+"$train" --samples 320 --layers 16 --epochs 1 --weight-bits 4 --activation-bits 4 --exact SingleRounding --save "$work/m.json" --report "$work/r.json" >/dev/null
 "$train" --samples 320 --layers 16 --epochs 1 --weight-bits 0 --activation-bits 0 --save "$work/f.json" >/dev/null
-"$tool" convert "$work/m.json" -o "$work/p.json" --profile Single >/dev/null
-"$tool" convert "$work/m.json" -o "$work/i.json" --profile Single --integer-outputs >/dev/null
+"$tool" convert "$work/m.json" -o "$work/p.json" --requantization SingleRounding >/dev/null
+"$tool" convert "$work/m.json" -o "$work/i.json" --requantization SingleRounding --integer-outputs >/dev/null
 
 # Programs where models are read.
 check "inspect prints the nodes of a program" grep -q '^%0 .*Input' <("$tool" inspect "$work/p.json")
-check "and its certificates and weights" test "$("$tool" inspect "$work/p.json" | grep -cE 'proven: sums|^weights +12704, with their scales and biases in [0-9]+ bytes')" = 3
+check "and its certificates and weights" test "$("$tool" inspect "$work/p.json" | grep -cE 'proven: accumulators|^weights +12704, with their scales and biases in [0-9]+ bytes')" = 3
 "$tool" replay "$work/p.json" --threads 1 >"$work/replay.txt"
 check "a program answers what training in exact arithmetic did" same "$(field "$work/r.json" outputs_sha256)" "$(sed -n 's/^outputs sha256 //p' "$work/replay.txt")"
 check "at any number of threads" diff "$work/replay.txt" <("$tool" replay "$work/p.json" --threads 2)
@@ -26,14 +26,14 @@ check "lint exits with 1 for a warning" test $? = 1
 check "and says what is wrong with a program" grep -q '^warning: .*round to 0: every code is the zero point' "$work/lint.txt"
 
 # Programs of either kind of output are what the model converts to.
-check "verify takes floats" "$tool" verify "$work/m.json" --profile Single --program "$work/p.json" >/dev/null
-check "verify takes integer outputs" "$tool" verify "$work/m.json" --profile Single --program "$work/i.json" >"$work/verify.txt"
+check "verify takes floats" "$tool" verify "$work/m.json" --requantization SingleRounding --program "$work/p.json" >/dev/null
+check "verify takes integer outputs" "$tool" verify "$work/m.json" --requantization SingleRounding --program "$work/i.json" >"$work/verify.txt"
 check "and says that they are right" grep -qF "$work/i.json is what the model converts to" "$work/verify.txt"
 last=$(sed -n 's/^"outputs": \[\([0-9]*\)\]/\1/p' "$work/p.json")
 sed "s/^\"outputs\": .*/\"outputs\": [$((last - 1))]/" "$work/p.json" >"$work/outputs.json"
-check "other outputs" exits 1 "outputs.json: is not what the model converts to: it has $((last + 1)) nodes, expected $last" "$tool" verify "$work/m.json" --profile Single --program "$work/outputs.json"
+check "other outputs" exits 1 "outputs.json: is not what the model converts to: it has $((last + 1)) nodes, expected $last" "$tool" verify "$work/m.json" --requantization SingleRounding --program "$work/outputs.json"
 sed "s/^\"outputs\": .*/\"outputs\": [$last, $last]/" "$work/p.json" >"$work/twice.json"
-check "outputs that differ alone" exits 1 "is not what the model converts to: its outputs are %$last 'fc2.value' and %$last 'fc2.value', expected %$last 'fc2.value'" "$tool" verify "$work/m.json" --profile Single --program "$work/twice.json"
+check "outputs that differ alone" exits 1 "is not what the model converts to: its outputs are %$last 'fc2.value' and %$last 'fc2.value', expected %$last 'fc2.value'" "$tool" verify "$work/m.json" --requantization SingleRounding --program "$work/twice.json"
 
 # Errors name the file.
 check "convert names the model" exits 1 "$work/f.json: the model has no quantizers" "$tool" convert "$work/f.json" -o "$work/x.json"
@@ -45,10 +45,10 @@ check "convert refuses a program by its name" exits 1 "$work/p.json: /program: t
 # What is no file of ours.
 cp "$work/m.json" "$work/nul.json"
 printf '\0{"more": 1}' >>"$work/nul.json"
-check "text behind a NUL byte" exits 1 'nul.json: /: is not JSON: wrong or missing text at byte' "$tool" inspect "$work/nul.json"
+check "text after a NUL byte" exits 1 'nul.json: /: is not JSON: wrong or missing text at byte' "$tool" inspect "$work/nul.json"
 sed 's/"label":"fc1"/"label":"fc1","label":"fc1"/' "$work/m.json" >"$work/key.json"
 check "a key twice" exits 1 '/label: the object has this key twice' "$tool" inspect "$work/key.json"
-printf '{"format":"qtape","version":1,"nodes":[],"values":{"\\u001b[2J%0100d":1}}' 0 >"$work/escape.json"
+printf '{"format":"qtape","version":2,"nodes":[],"values":{"\\u001b[2J%0100d":1}}' 0 >"$work/escape.json"
 check "no control character of a file reaches the terminal" exits 1 "/values/\\u001b[2J$(printf '%076d' 0)...: the graph has no parameter" "$tool" inspect "$work/escape.json"
 
 # NaN: refused where a model is used, shown where it is looked into.

@@ -6,15 +6,15 @@ source "$(dirname "$0")/common.sh"
 for model in mlp residual concat; do
   "$train" --samples 320 --layers 16,16 --epochs 1 --weight-bits 4 --activation-bits 4 --model $model --save "$work/i-$model.json" >/dev/null
   check "$model: converts" "$tool" convert "$work/i-$model.json" -o "$work/$model.int.json" >"$work/convert.txt"
-  check "$model: convert prints certificates" grep -q 'proven: sums [0-9]* of 2147483647' "$work/convert.txt"
-  check "$model: verify exits 0" "$tool" verify "$work/i-$model.json" --profile Float --program "$work/$model.int.json" --random 100 >"$work/verify.txt"
+  check "$model: convert prints certificates" grep -q 'proven: accumulators [0-9]* of 2147483647' "$work/convert.txt"
+  check "$model: verify exits 0" "$tool" verify "$work/i-$model.json" --requantization FloatMultiply --program "$work/$model.int.json" --random 100 >"$work/verify.txt"
   check "$model: nothing differs" grep -qF '1000 images and 100 random inputs: 0 mismatches between L1, L2 and L3' "$work/verify.txt"
 done
-"$train" --samples 320 --layers 16,16 --epochs 1 --weight-bits 2 --activation-bits 2 --exact double --save "$work/exact.json" --checkpoint "$work/exact-c.json" --report "$work/exact-r.json" >/dev/null
-check "training in exact arithmetic" grep -q '"exact": "Double"' "$work/exact-r.json"
-check "what it trained is what ships" "$tool" verify "$work/exact.json" --profile double --random 100 >/dev/null
-check "resuming in another arithmetic" exits 2 '--exact: the checkpoint was made with another value' "$train" --resume "$work/exact-c.json" --exact single
+"$train" --samples 320 --layers 16,16 --epochs 1 --weight-bits 2 --activation-bits 2 --exact DoubleRounding --save "$work/exact.json" --checkpoint "$work/exact-c.json" --report "$work/exact-r.json" >/dev/null
+check "training in exact arithmetic" grep -q '"exact": "DoubleRounding"' "$work/exact-r.json"
+check "what it trained is what ships" "$tool" verify "$work/exact.json" --requantization DoubleRounding --random 100 >/dev/null
+check "resuming in another arithmetic" exits 2 '--exact: the checkpoint was made with another value' "$train" --resume "$work/exact-c.json" --exact SingleRounding
 "$tool" verify "$work/i-mlp.json" >"$work/verify.txt"
-check "verify takes every profile" test "$(grep -c ': 0 mismatches between' "$work/verify.txt")" = 4
+check "verify takes every requantization" test "$(grep -c ': 0 mismatches between' "$work/verify.txt")" = 4
 
 finish

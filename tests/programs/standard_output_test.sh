@@ -30,7 +30,7 @@ programs=(
   "$tool lint m.json"
   "$tool replay m.json"
   "$tool convert m.json -o p2.json"
-  "$tool verify m.json --profile Float"
+  "$tool verify m.json --requantization FloatMultiply"
   "$tool quantizers m.json --images 250 --no-sensitivity"
   "$tool calibrate m.json --images 250"
 )

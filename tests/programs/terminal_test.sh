@@ -15,7 +15,7 @@ first_line() { # first_line COMMAND...
   wait $pid 2>/dev/null
   echo "$line"
 }
-check "the header of verify arrives at once" same 'profile Float, 1 thread' "$(first_line "$tool" verify "$work/m.json" --profile Float --random 1000000000)"
+check "the header of verify arrives at once" same 'requantization FloatMultiply, 1 thread' "$(first_line "$tool" verify "$work/m.json" --requantization FloatMultiply --random 1000000000)"
 check "the header of train_mlp arrives at once" grep -q '^7000 training' <(first_line "$train" --layers 1024,1024 --epochs 100000)
 
 on_terminal() { # on_terminal COLUMNS TERM COMMAND: what the command draws

@@ -20,10 +20,10 @@ check "ranges in the help" grep -q -- '--threads .*1 to 1024' <("$train" --help)
 
 # 640 features instead of pixels, and outputs that are no scores.
 "$autoencoder" --samples 320 --test-samples 10 --epochs 1 --qat-epochs 1 --save "$work/a.json" >/dev/null
-check "verify a model of other inputs" "$tool" verify "$work/a.json" --profile Float --random 300 >"$work/verify.txt"
+check "verify a model of other inputs" "$tool" verify "$work/a.json" --requantization FloatMultiply --random 300 >"$work/verify.txt"
 check "nothing differs" grep -qx '300 random inputs: 0 mismatches between L1, L2 and L3' "$work/verify.txt"
 check "no accuracies" test "$(grep -c 'accuracy' "$work/verify.txt")" = 0
-"$tool" verify "$work/a.json" --profile Onnx >"$work/verify.txt"
+"$tool" verify "$work/a.json" --requantization OnnxQdq >"$work/verify.txt"
 check "a thousand random inputs without --random" grep -q '^1000 random inputs: 0 mismatches' "$work/verify.txt"
 check "inspect it" grep -q "^%0 'x' f32\[64, 640\]" <("$tool" inspect "$work/a.json")
 check "lint it" test "$("$tool" lint "$work/a.json" | grep -c '^error')" = 0

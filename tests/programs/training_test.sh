@@ -7,7 +7,7 @@ source "$(dirname "$0")/common.sh"
 check "one line per epoch" test "$(grep -c '^epoch' "$work/log")" = 2
 "$train" "${short[@]}" --threads 2 --report "$work/two.json" >/dev/null
 check "threads change no bit" same_field parameters_sha256 "$work/one.json" "$work/two.json"
-# oneDNN's own float sums differ between instruction sets; capped alike, ours must not.
+# oneDNN's own float accumulators differ between instruction sets; capped alike, ours must not.
 for isa in baseline avx2 avx512; do
   DNNL_MAX_CPU_ISA=SSE41 QTAPE_ISA=$isa "$train" "${short[@]}" --report "$work/$isa.json" >/dev/null
 done

@@ -44,8 +44,8 @@ class Draws {
 
 class ConformanceBuilder {
  public:
-  ConformanceBuilder(std::string name, std::string about, Profile profile)
-      : made_{std::move(name), std::move(about), IntegerProgram(profile), {}, {}} {}
+  ConformanceBuilder(std::string name, std::string about, Requantization requantization)
+      : made_{std::move(name), std::move(about), IntegerProgram(requantization), {}, {}} {}
 
   ConformanceCase done() { return std::move(made_); }
 
@@ -75,13 +75,13 @@ class ConformanceBuilder {
   }
   void omit(NodeId id) { made_.omitted.insert(id.index); }
 
-  /// Sums of `x`, with as many outputs as `weights` has rows of x's last extent.
+  /// Accumulators of `x`, with as many outputs as `weights` has rows of x's last extent.
   NodeId linear(NodeId x, int bits, const std::vector<int8_t>& weights,
                 const std::vector<float>& scales, const std::vector<int32_t>& bias) {
     const IntegerValue& value = made_.program[x].value;
     const int64_t k = value.type.shape[-1];
     const int64_t n = std::ssize(weights) / k;
-    integer::Linear op{.shape = {n, k}, .bits = bits};
+    integer::Linear op{.shape = {n, k}, .storage_bits = bits};
     const auto packed = pack_codes(std::span(weights), bits);
     op.weight = {{DType::U8, {std::ssize(packed)}}, packed};
     op.scales = Tensor::of<float>({std::ssize(scales)}, scales);

@@ -10,10 +10,8 @@ namespace {
 
 constexpr double inf = std::numeric_limits<double>::infinity();
 
-std::string named(const char* name, Profile profile) {
-  std::string text = std::string(name) + "-" + std::string(to_string_view(profile));
-  for (char& c : text) c = static_cast<char>(std::tolower(c));
-  return text;
+std::string named(const char* name, Requantization requantization) {
+  return std::string(name) + "-" + std::string(to_string_view(requantization));
 }
 
 std::vector<int8_t> random_weights(Draws& draws, int64_t count, int64_t least, int64_t most) {
@@ -56,7 +54,7 @@ void add_quantizers(ConformanceBuilder& b, NodeId x, const CodeGrid& grid) {
 ConformanceCase quantize_rounding() {
   ConformanceBuilder b("quantize-rounding",
                        "Quantize in all roundings, divisions and orders, at ties and beside",
-                       Profile::Float);
+                       Requantization::FloatMultiply);
   const std::vector<float> exact = quantize_inputs(0.5f, 9);
   const std::vector<float> inexact = quantize_inputs(0.1f, 9);
   const auto n = std::ssize(exact);
@@ -71,7 +69,7 @@ ConformanceCase quantize_rounding() {
 ConformanceCase quantize_grids() {
   ConformanceBuilder b("quantize-grids",
                        "Quantize to grids of all dtypes, clamped ones and extreme scales",
-                       Profile::Float);
+                       Requantization::FloatMultiply);
   Draws draws(2);
   std::vector<float> data = quantize_inputs(1.0f, 3);
   while (data.size() < 96) {
@@ -98,7 +96,7 @@ ConformanceCase quantize_grids() {
 
 ConformanceCase structure() {
   ConformanceBuilder b("structure", "Concat, Slice, Reshape and Max of codes of all dtypes",
-                       Profile::Float);
+                       Requantization::FloatMultiply);
   Draws draws(3);
   for (DType dtype : {DType::S8, DType::U8, DType::S16, DType::U16}) {
     const CodeGrid grid = whole_grid(dtype, 0.5, 17);
@@ -120,7 +118,8 @@ ConformanceCase structure() {
   return b.done();
 }
 
-/// Scales that bring the sums of `span` steps to a few hundred steps of 1, more or less.
+/// Scales that bring the accumulators of `span` steps to a few hundred steps of 1, more or
+/// less.
 std::vector<float> spread_scales(Draws& draws, int64_t n, double span) {
   std::vector<float> scales;
   for (int64_t c = 0; c < n; ++c) {
@@ -140,9 +139,9 @@ std::vector<int32_t> random_biases(Draws& draws, int64_t n, int64_t most) {
 
 /// Three layers of 8, 4 and 2 bits on codes of `dtypes`, k being no multiple of the weights in
 /// a byte.
-ConformanceCase sums(const char* name, const char* about, Profile profile,
-                     std::array<DType, 3> dtypes) {
-  ConformanceBuilder b(named(name, profile), about, profile);
+ConformanceCase accumulators(const char* name, const char* about, Requantization requantization,
+                             std::array<DType, 3> dtypes) {
+  ConformanceBuilder b(named(name, requantization), about, requantization);
   Draws draws(4);
   const int64_t rows = 6, k = 7, n = 9;
   std::vector<float> data;
@@ -170,11 +169,12 @@ ConformanceCase sums(const char* name, const char* about, Profile profile,
   return b.done();
 }
 
-/// Sums that are consecutive integers around 0 and around multiples of a step, by ratios with
-/// ties.
-ConformanceCase ties(Profile profile) {
-  ConformanceBuilder b(named("ties", profile),
-                       "Sums halfway between codes, and beside, from 8 and 16 bits", profile);
+/// Accumulators that are consecutive integers around 0 and around multiples of a step, by
+/// ratios with ties.
+ConformanceCase ties(Requantization requantization) {
+  ConformanceBuilder b(named("ties", requantization),
+                       "Accumulators halfway between codes, and beside, from 8 and 16 bits",
+                       requantization);
   std::vector<int8_t> weights;
   std::vector<float> scales;
   std::vector<int32_t> bias;
@@ -193,7 +193,7 @@ ConformanceCase ties(Profile profile) {
     const NodeId y = b.linear(x, 8, weights, scales, bias);
     b.requantize(y, {whole_grid(DType::S16, 1, 0)});
   }
-  // Halves but for the rounding of scales, which profiles see at different places.
+  // Halves but for the rounding of scales, which requantizations see at different places.
   const NodeId x = b.codes("thirds", {18, 1}, whole_grid(DType::U8, double{0.33f}, 0), steps);
   const NodeId y = b.linear(x, 8, {1, -1, 3, 5, -7, 9, 11, 127},
                             {1, 1, 1, 0.5f, 0.7f, 0.1f, 0.3f, 0.9f}, {});
@@ -201,10 +201,12 @@ ConformanceCase ties(Profile profile) {
   return b.done();
 }
 
-/// Ratios from far below 2^-32 to far above 2^30, sums up to the ends of s32 and beyond.
-ConformanceCase extremes(Profile profile) {
-  ConformanceBuilder b(named("extremes", profile),
-                       "Ratios and sums at and beyond the ends of their ranges", profile);
+/// Ratios from far below 2^-32 to far above 2^30, accumulators up to the ends of s32 and
+/// beyond.
+ConformanceCase extremes(Requantization requantization) {
+  ConformanceBuilder b(named("extremes", requantization),
+                       "Ratios and accumulators at and beyond the ends of their ranges",
+                       requantization);
   const std::vector<int> exponents = {-60, -38, -33, -32, -31, -24, -16, -7,
                                       -1,  0,   1,   7,   15,  16,  29,  40};
   constexpr int32_t most = std::numeric_limits<int32_t>::max();
@@ -229,8 +231,9 @@ ConformanceCase extremes(Profile profile) {
   return b.done();
 }
 
-ConformanceCase codes_to_codes(Profile profile) {
-  ConformanceBuilder b(named("codes", profile), "Requantize from codes to codes", profile);
+ConformanceCase codes_to_codes(Requantization requantization) {
+  ConformanceBuilder b(named("codes", requantization), "Requantize from codes to codes",
+                       requantization);
   std::vector<int64_t> all;
   for (int64_t code = 0; code < 256; code += 2) all.push_back(code);
   const NodeId x = b.codes("u8", {1, 128}, whole_grid(DType::U8, double{0.33f}, 111), all);
@@ -249,8 +252,9 @@ ConformanceCase codes_to_codes(Profile profile) {
   return b.done();
 }
 
-ConformanceCase additions(Profile profile) {
-  ConformanceBuilder b(named("add", profile), "Add of codes of 8 and 16 bits", profile);
+ConformanceCase additions(Requantization requantization) {
+  ConformanceBuilder b(named("add", requantization), "Add of codes of 8 and 16 bits",
+                       requantization);
   const auto codes = [&](const char* label, const CodeGrid& grid, uint64_t seed) {
     Draws draws(seed);
     std::vector<int64_t> all = {grid.low, grid.high, grid.low, grid.high, grid.zero_point};
@@ -280,8 +284,9 @@ ConformanceCase additions(Profile profile) {
   return b.done();
 }
 
-ConformanceCase totals(Profile profile) {
-  ConformanceBuilder b(named("sum", profile), "Sum of codes over axes, and as a mean", profile);
+ConformanceCase totals(Requantization requantization) {
+  ConformanceBuilder b(named("sum", requantization), "Sum of codes over axes, and as a mean",
+                       requantization);
   Draws draws(6);
   const auto codes = [&](const char* label, Shape shape, const CodeGrid& grid) {
     std::vector<int64_t> all;
@@ -303,7 +308,7 @@ ConformanceCase totals(Profile profile) {
         x, {whole_grid(DType::S8, double{0.021f}, 3), whole_grid(DType::S16, 0x1p-10, 0)});
     b.add(integer::Dequantize{}, {x});
   }
-  // Sums beyond s32.
+  // Accumulators beyond s32.
   const NodeId u16 = codes("u16", {1, 65}, whole_grid(DType::U16, 0x1p-6, 0));
   const NodeId some = b.add(integer::Concat{{.axis = 1, .count = 8}}, std::vector(8, u16));
   const NodeId many = b.add(integer::Concat{{.axis = 1, .count = 64}}, std::vector(64, some));
@@ -316,8 +321,9 @@ ConformanceCase totals(Profile profile) {
 }
 
 /// Two layers with a residual sum, a cut and a join.
-ConformanceCase network(Profile profile) {
-  ConformanceBuilder b(named("network", profile), "A network of all ops", profile);
+ConformanceCase network(Requantization requantization) {
+  ConformanceBuilder b(named("network", requantization), "A network of all ops",
+                       requantization);
   Draws draws(7);
   std::vector<float> data;
   for (int i = 0; i < 8 * 10; ++i) data.push_back(draws.uniform(-1, 3));
@@ -351,17 +357,21 @@ ConformanceCase network(Profile profile) {
 
 std::vector<ConformanceCase> conformance_cases() {
   std::vector<ConformanceCase> all = {quantize_rounding(), quantize_grids(), structure()};
-  for (Profile profile : {Profile::Float, Profile::Single, Profile::Double, Profile::Onnx}) {
-    all.push_back(sums("sums-of-8-bits", "Sums of 8-bit codes, by weights of 8, 4 and 2 bits",
-                       profile, {DType::U8, DType::S8, DType::U8}));
-    all.push_back(sums("sums-of-16-bits", "Sums of 16-bit codes, by weights of 8, 4 and 2 bits",
-                       profile, {DType::U16, DType::S16, DType::S16}));
-    all.push_back(ties(profile));
-    all.push_back(extremes(profile));
-    all.push_back(codes_to_codes(profile));
-    all.push_back(additions(profile));
-    all.push_back(totals(profile));
-    all.push_back(network(profile));
+  for (Requantization requantization :
+       {Requantization::FloatMultiply, Requantization::SingleRounding,
+        Requantization::DoubleRounding, Requantization::OnnxQdq}) {
+    all.push_back(accumulators("accumulators-of-8-bits",
+                               "Accumulators of 8-bit codes, by weights of 8, 4 and 2 bits",
+                               requantization, {DType::U8, DType::S8, DType::U8}));
+    all.push_back(accumulators("accumulators-of-16-bits",
+                               "Accumulators of 16-bit codes, by weights of 8, 4 and 2 bits",
+                               requantization, {DType::U16, DType::S16, DType::S16}));
+    all.push_back(ties(requantization));
+    all.push_back(extremes(requantization));
+    all.push_back(codes_to_codes(requantization));
+    all.push_back(additions(requantization));
+    all.push_back(totals(requantization));
+    all.push_back(network(requantization));
   }
   return all;
 }

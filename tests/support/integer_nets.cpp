@@ -12,7 +12,8 @@
 namespace qtape::test {
 namespace {
 
-constexpr auto profiles = {Profile::Float, Profile::Single, Profile::Double, Profile::Onnx};
+constexpr auto requantizations = {Requantization::FloatMultiply, Requantization::SingleRounding,
+                                  Requantization::DoubleRounding, Requantization::OnnxQdq};
 
 bool is_fixed(const Op& op) {
   const auto* quantize = std::get_if<FakeQuantize>(&op);
@@ -41,7 +42,7 @@ std::string difference(const Graph& graph, Parameters& parameters, const VerifyO
   const std::string where = verifier.first_mismatch() ? to_string(*verifier.first_mismatch())
                                                       : std::string("an output");
   return fmt::format("{} mismatches, {}: {}\n{}{}", verifier.mismatches(),
-                     to_string_view(options.convert.profile), where,
+                     to_string_view(options.convert.requantization), where,
                      to_string(verifier.program()), verifier.report());
 }
 
@@ -71,7 +72,7 @@ void settle(const Graph& graph, Parameters& parameters, uint64_t seed) {
       x[i] = static_cast<float>(random.uniform(1000 + i) * 5 - 2);
     }
   }
-  tape.forward(mode::calibrate);
+  tape.forward(mode::observe);
   // Where nothing but zeros was seen.
   for (NodeId id : quantizers(graph)) {
     const auto found = qparams(graph, parameters, id);
@@ -113,10 +114,11 @@ bool all_exact_in_f32(const IntegerProgram& program) {
 std::string disagreement(const Graph& graph, Parameters& parameters, uint64_t seed,
                          Effort effort, const std::vector<NodeId>& outputs) {
   const bool some = effort == Effort::Some;
-  for (Profile profile : profiles) {
-    VerifyOptions options{.convert = {.profile = profile, .outputs = outputs}, .batch = 9};
+  for (Requantization requantization : requantizations) {
+    VerifyOptions options{.convert = {.requantization = requantization, .outputs = outputs},
+                          .batch = 9};
     const bool f32 = all_exact_in_f32(convert(graph, parameters, options.convert));
-    const auto at = static_cast<uint64_t>(profile);
+    const auto at = static_cast<uint64_t>(requantization);
     for (int threads : {1, 2}) {
       if (some && (seed + at) % 2 != static_cast<uint64_t>(threads - 1)) continue;
       for (const auto& path : {std::optional<ProductPath>(), std::optional(ProductPath::F32),

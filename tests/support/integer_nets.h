@@ -16,15 +16,15 @@ void fill_wild(std::span<float> x, uint64_t seed);
 /// Whether every Linear of the program is exact in f32.
 bool all_exact_in_f32(const IntegerProgram& program);
 
-/// How much is tried: profiles, threads and ways to multiply.
+/// How much is tried: requantizations, threads and ways to multiply.
 enum class Effort { Some, All };
 /// Nothing when all levels agree in every integer and every output, else where they do not.
 /// Verifies the graph's first output where `outputs` is empty.
 std::string disagreement(const Graph& graph, Parameters& parameters, uint64_t seed,
                          Effort effort, const std::vector<NodeId>& outputs = {});
 
-/// A net of random pieces: layers, sums, joins, slices, reductions, views and quantizers of all
-/// kinds.
+/// A net of random pieces: layers, accumulators, joins, slices, reductions, views and
+/// quantizers of all kinds.
 Graph random_net(uint64_t seed);
 
 }  // namespace qtape::test

@@ -5,10 +5,10 @@
 
 namespace qtape::test {
 
-/// `x` f32[2, 3], its codes `q`, their sums `fc` [2, 2] with weights {5, -3, 2; 7, 0, -9}, and
-/// the floats `y` of the sums.
+/// `x` f32[2, 3], its codes `q`, their accumulators `fc` [2, 2] with weights {5, -3, 2; 7, 0,
+/// -9}, and the floats `y` of the accumulators.
 inline IntegerProgram small_program() {
-  IntegerProgram program(Profile::Single);
+  IntegerProgram program(Requantization::SingleRounding);
   const CodeGrid grid{
       .dtype = DType::U8, .scale = 0.25, .zero_point = 7, .low = 0, .high = 255};
   const NodeId x = program.add(integer::Input{.shape = {2, 3}}, {}, "x");

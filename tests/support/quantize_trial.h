@@ -1,4 +1,4 @@
-// One Quantize node and the Dequantize behind it, with data at every edge of their grids and
+// One Quantize node and the Dequantize after it, with data at every edge of their grids and
 // what the independent formulas make of it.
 #pragma once
 

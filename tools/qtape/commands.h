@@ -58,7 +58,7 @@ void report_quantizers(const QuantizersOptions& options);
 struct ConvertCommand {
   std::string model;
   std::string output;  ///< file to write the integer program to; "-": standard output
-  Profile profile = Profile::Float;
+  Requantization requantization = Requantization::FloatMultiply;
   bool integer_outputs = false;
 };
 
@@ -72,7 +72,7 @@ struct VerifyCommand {
   /// Integer program, with outputs in floats or integers, that the model must give; empty: not
   /// compared.
   std::string program;
-  std::vector<Profile> profiles = {Profile::Float};
+  std::vector<Requantization> requantizations = {Requantization::FloatMultiply};
   /// Random inputs to compare as well; empty: none beside images, else 1000.
   std::optional<int64_t> random = std::nullopt;
   uint64_t seed = 1;  ///< of these

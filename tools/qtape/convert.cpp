@@ -21,7 +21,7 @@ void convert(const ConvertCommand& command) {
   const IntegerProgram program = naming<GraphError>(command.model, [&] {
     return qtape::convert(
         model.graph, model.parameters,
-        {.profile = command.profile, .integer_outputs = command.integer_outputs});
+        {.requantization = command.requantization, .integer_outputs = command.integer_outputs});
   });
   fmt::print("{}\n", to_string(program));
   if (command.output == "-") {

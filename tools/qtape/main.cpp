@@ -19,7 +19,7 @@ struct Commands {
   tool::QuantizersOptions quantizers{.threads = default_threads()};
   tool::ConvertCommand convert;
   tool::VerifyCommand verify{.threads = default_threads()};
-  std::string profile = "Float";
+  std::string requantization = "FloatMultiply";
   std::string verified = "all";
   bool quantizers_off = false;
   bool no_sensitivity = false;
@@ -93,16 +93,18 @@ void add_quantizers(CLI::App& app, Commands& c) {
   quantizers.add_flag("--no-sensitivity", c.no_sensitivity, "do not score quantizers alone");
 }
 
-/// Accepts the names of profiles, and `more`, in any case of letters.
-CLI::IsMember profile_names(const std::vector<std::string>& more) {
-  std::vector<std::string> names(enum_names<Profile>.begin(), enum_names<Profile>.end());
+/// Accepts the names of requantizations, and `more`, in any case of letters.
+CLI::IsMember requantization_names(const std::vector<std::string>& more) {
+  std::vector<std::string> names(enum_names<Requantization>.begin(),
+                                 enum_names<Requantization>.end());
   names.insert(names.end(), more.begin(), more.end());
   return CLI::IsMember(names, CLI::ignore_case);
 }
 
-std::vector<Profile> profiles_of(const std::string& name) {
-  if (const auto profile = from_string<Profile>(name)) return {*profile};
-  return {Profile::Float, Profile::Single, Profile::Double, Profile::Onnx};
+std::vector<Requantization> requantizations_of(const std::string& name) {
+  if (const auto requantization = from_string<Requantization>(name)) return {*requantization};
+  return {Requantization::FloatMultiply, Requantization::SingleRounding,
+          Requantization::DoubleRounding, Requantization::OnnxQdq};
 }
 
 void add_integers(CLI::App& app, Commands& c) {
@@ -110,20 +112,25 @@ void add_integers(CLI::App& app, Commands& c) {
   add_model(convert, c.convert.model);
   convert.add_option("-o,--output", c.convert.output, "file to write; - is standard output")
       ->required();
-  convert.add_option("--profile", c.profile, "requantization: Float, Single, Double or Onnx")
-      ->transform(profile_names({}))
+  convert
+      .add_option("--requantization", c.requantization,
+                  "requantization: FloatMultiply, SingleRounding, DoubleRounding or OnnxQdq")
+      ->transform(requantization_names({}))
       ->capture_default_str();
   convert.add_flag("--integer-outputs", c.convert.integer_outputs,
-                   "yield codes and sums instead of floats");
+                   "yield codes and accumulators instead of floats");
   CLI::App& verify = *app.add_subcommand(
       "verify", "Prove that training, reference and int8 agree in every bit");
   add_model(verify, c.verify.model);
   add_data(verify, c.verify.data, c.verify.threads);
-  verify.add_option("--profile", c.verified, "Float, Single, Double, Onnx or all")
-      ->transform(profile_names({"all"}))
+  verify
+      .add_option("--requantization", c.verified,
+                  "FloatMultiply, SingleRounding, DoubleRounding, OnnxQdq or all")
+      ->transform(requantization_names({"all"}))
       ->capture_default_str();
-  verify.add_option("--program", c.verify.program,
-                    "integer program that the model must convert to; needs one --profile");
+  verify.add_option(
+      "--program", c.verify.program,
+      "integer program that the model must convert to; needs one --requantization");
   verify
       .add_option("--random", c.verify.random,
                   "random inputs to compare as well; 1000 unless given for a model that takes "
@@ -146,13 +153,13 @@ int run(const CLI::App& app, Commands& c) {
   if (app.got_subcommand("calibrate")) tool::calibrate(c.calibrate);
   if (app.got_subcommand("quantizers")) tool::report_quantizers(c.quantizers);
   if (app.got_subcommand("convert")) {
-    c.convert.profile = profiles_of(c.profile)[0];
+    c.convert.requantization = requantizations_of(c.requantization)[0];
     tool::convert(c.convert);
   }
   if (app.got_subcommand("verify")) {
-    c.verify.profiles = profiles_of(c.verified);
-    require<ArgumentError>(c.verify.program.empty() || c.verify.profiles.size() == 1,
-                           "--program needs one --profile, got all");
+    c.verify.requantizations = requantizations_of(c.verified);
+    require<ArgumentError>(c.verify.program.empty() || c.verify.requantizations.size() == 1,
+                           "--program needs one --requantization, got all");
     return tool::verify(c.verify) ? 0 : 1;
   }
   if (app.got_subcommand("lint")) return tool::lint(c.model, !c.no_notes) == 0 ? 0 : 1;

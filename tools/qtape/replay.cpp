@@ -43,7 +43,8 @@ NodeId output_of(const IntegerProgram& program) {
   return output;
 }
 
-/// Adds what makes floats of an integer output: sums of different scales cannot be compared.
+/// Adds what makes floats of an integer output: accumulators of different scales cannot be
+/// compared.
 NodeId add_scores(IntegerProgram& program, NodeId output) {
   if (program[output].value.type.dtype == DType::F32) return output;
   const NodeId scores = program.add(integer::Dequantize{}, {output});

@@ -21,11 +21,11 @@ void print_layers(const Verifier& verifier) {
   fmt::print("{:<28} {:>12} {:>12} {:>12} {:>12}\n", "mismatching integers", "compared",
              "L0 and L1", "L1 and L2", "L2 and L3");
   for (const LayerComparison& layer : verifier.layers()) {
-    const bool sums = layer.sums;
+    const bool accumulators = layer.accumulators;
     fmt::print("{:<28} {:>12} {:>12} {:>12} {:>12}\n",
-               printable(layer.label) + (sums ? " (sums)" : ""), layer.compared,
-               sums ? "" : fmt::format("{}", layer.float_exact), layer.exact_reference,
-               sums ? "" : fmt::format("{}", layer.reference_backend));
+               printable(layer.label) + (accumulators ? " (accumulators)" : ""), layer.compared,
+               accumulators ? "" : fmt::format("{}", layer.float_exact), layer.exact_reference,
+               accumulators ? "" : fmt::format("{}", layer.reference_backend));
   }
   fmt::print("{:<28} {:>12} {:>12} {:>12}\n", "outputs, f32", "",
              verifier.float_output_mismatches(), verifier.output_mismatches());
@@ -88,16 +88,16 @@ bool has_integer_outputs(const IntegerProgram& program) {
 void compare_program(const Verifier& verifier, Model& model, int64_t batch,
                      const std::string& path) {
   const IntegerProgram saved = load_program(path);
-  if (saved.profile() != verifier.program().profile()) {
-    fail<GraphError>("{}: is of profile {}, verified is {}", path,
-                     to_string_view(saved.profile()),
-                     to_string_view(verifier.program().profile()));
+  if (saved.requantization() != verifier.program().requantization()) {
+    fail<GraphError>("{}: is of requantization {}, verified is {}", path,
+                     to_string_view(saved.requantization()),
+                     to_string_view(verifier.program().requantization()));
   }
   const IntegerProgram batched = saved.with_batch(batch);
   const IntegerProgram converted =
       has_integer_outputs(saved)
           ? convert(model.graph.with_batch(batch), model.parameters,
-                    {.profile = saved.profile(), .integer_outputs = true})
+                    {.requantization = saved.requantization(), .integer_outputs = true})
           : verifier.program();
   if (batched != converted) {
     fail<GraphError>("{}: is not what the model converts to: {}", path,
@@ -137,14 +137,15 @@ void run_samples(Samples samples, const data::Dataset& images, const VerifyComma
       right ? fmt::format("; L0 and L1 see {} images differently", right->float_differs) : "");
 }
 
-bool verify_profile(Model& model, const data::Dataset& images, const VerifyCommand& command,
-                    Profile profile) {
+bool verify_requantization(Model& model, const data::Dataset& images,
+                           const VerifyCommand& command, Requantization requantization) {
   const int64_t batch = verification_batch(model.graph);
-  Verifier verifier(
-      model.graph, model.parameters,
-      {.convert = {.profile = profile}, .batch = batch, .threads = command.threads});
-  fmt::print("profile {}, {} thread{}\n", to_string_view(profile), command.threads,
-             command.threads == 1 ? "" : "s");
+  Verifier verifier(model.graph, model.parameters,
+                    {.convert = {.requantization = requantization},
+                     .batch = batch,
+                     .threads = command.threads});
+  fmt::print("requantization {}, {} thread{}\n", to_string_view(requantization),
+             command.threads, command.threads == 1 ? "" : "s");
   if (!command.program.empty()) compare_program(verifier, model, batch, command.program);
   print_certificates(verifier);
   run_samples({verifier, batch}, images, command);
@@ -163,8 +164,8 @@ bool verify(const VerifyCommand& command) {
   Model model = load_model(command.model);
   const data::Dataset images = load_data(command.data).test;
   bool equal = true;
-  for (Profile profile : command.profiles) {
-    equal = verify_profile(model, images, command, profile) && equal;
+  for (Requantization requantization : command.requantizations) {
+    equal = verify_requantization(model, images, command, requantization) && equal;
   }
   return equal;
 }
