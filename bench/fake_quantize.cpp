@@ -8,15 +8,16 @@
 #include <cstring>
 #include <vector>
 
-#include "qtape/ops/core/aligned.h"
-#include "qtape/ops/core/random.h"
-#include "qtape/ops/core/threads.h"
+#include "qtape/core/aligned.h"
+#include "qtape/core/random.h"
+#include "qtape/kernels/simd/threads.h"
 #include "qtape/ops/fake_quantize_lsq.h"
 #include "qtape/ops/fake_quantize_pact.h"
 
 namespace {
 
 using namespace qtape;
+using namespace qtape::kernels;
 
 constexpr int64_t rows = 4096;
 constexpr int64_t columns = 4096;

@@ -3,10 +3,10 @@
 #include <benchmark/benchmark.h>
 
 #include "qtape/deploy/lint.h"
-#include "qtape/engine/layers.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/engine/serialize.h"
 #include "qtape/engine/tape.h"
+#include "qtape/model/layers.h"
 
 namespace {
 

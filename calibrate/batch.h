@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "qtape/calibrate/observer_state.h"
-#include "qtape/ops/core/granularity.h"
+#include "qtape/core/granularity.h"
 
 namespace qtape::detail {
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "qtape/core/half.h"
+#include "qtape/core/pattern.h"
 #include "qtape/engine/quantizers.h"
-#include "qtape/ops/core/half.h"
-#include "qtape/ops/core/pattern.h"
 
 namespace qtape {
 namespace {

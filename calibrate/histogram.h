@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "qtape/ops/core/quantize.h"
+#include "qtape/core/grid.h"
 
 namespace qtape::detail {
 

@@ -9,10 +9,13 @@
 
 #include "qtape/calibrate/batch.h"
 #include "qtape/calibrate/range_search.h"
-#include "qtape/engine/settings.h"
-#include "qtape/ops/core/error.h"
+#include "qtape/core/error.h"
+#include "qtape/core/settings.h"
+#include "qtape/kernels/quantize/quantize.h"
 
 namespace qtape {
+
+using namespace kernels;
 namespace {
 
 using detail::ChannelRecord;
@@ -183,7 +186,7 @@ void Observer::merge(const Observer& other) {
     const auto found = there.find(key);
     require<GraphError>(found != there.end() && found->second == value,
                         "cannot merge observers: {} is {} here and {} there", key,
-                        detail::shown(value), detail::shown(there, key));
+                        settings::shown(value), settings::shown(there, key));
   }
   require<GraphError>(channels() == other.channels(),
                       "cannot merge observers: channels are {} here and {} there", channels(),

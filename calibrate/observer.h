@@ -9,9 +9,9 @@
 #include "qtape/calibrate/histogram.h"
 #include "qtape/calibrate/observer_method.h"
 #include "qtape/calibrate/observer_state.h"
+#include "qtape/core/granularity.h"
+#include "qtape/core/grid.h"
 #include "qtape/engine/parameters.h"
-#include "qtape/ops/core/granularity.h"
-#include "qtape/ops/core/quantize.h"
 
 namespace qtape {
 

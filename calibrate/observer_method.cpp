@@ -6,8 +6,8 @@
 #include <optional>
 #include <utility>
 
-#include "qtape/ops/core/error.h"
-#include "qtape/ops/core/printable.h"
+#include "qtape/core/error.h"
+#include "qtape/core/printable.h"
 
 namespace qtape {
 namespace {

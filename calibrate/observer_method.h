@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "qtape/ops/core/fields.h"
+#include "qtape/core/fields.h"
 
 namespace qtape {
 

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "qtape/calibrate/observer.h"
-#include "qtape/engine/settings.h"
-#include "qtape/ops/core/error.h"
+#include "qtape/core/error.h"
+#include "qtape/core/settings.h"
 
 namespace qtape {
 namespace {
@@ -64,19 +64,19 @@ std::string take_text(const Section& section, const std::string& key,
   const bool is_text =
       found != section.settings.end() && std::holds_alternative<std::string>(found->second);
   require<FormatError>(is_text, "{}: setting '{}': expected {}, got {}", kind, key, expected,
-                       detail::shown(section.settings, key));
+                       settings::shown(section.settings, key));
   return std::get<std::string>(found->second);
 }
 
 void take_setting(const Section& section, const std::string& key, int32_t& value) {
-  const auto taken = detail::take<int64_t>(kind, section, key);
+  const auto taken = settings::take<int64_t>(kind, section, key);
   require<FormatError>(std::in_range<int32_t>(taken),
                        "{}: setting '{}': expected 32 bits, got {}", kind, key, taken);
   value = static_cast<int32_t>(taken);
 }
 
 void take_setting(const Section& section, const std::string& key, double& value) {
-  value = detail::take<double>(kind, section, key);
+  value = settings::take<double>(kind, section, key);
 }
 
 template <NamedEnum E>
@@ -110,7 +110,7 @@ ObserverMethod method_from(const Section& section) {
         if constexpr (std::is_same_v<Method, Mix>) {
           each.candidates = parted(take_text(section, "method_candidates", "a text"));
         } else {
-          detail::take_fields(kind, section, "method_", each);
+          settings::take_fields(kind, section, "method_", each);
         }
       },
       method);
@@ -276,9 +276,9 @@ void check_bins(const detail::BinCounts& bins, const ChannelRecord& record, size
 void check_known(const Section& section, const Settings& known) {
   for (const auto& [key, value] : section.settings) {
     const auto found = known.find(key);
-    require<FormatError>(found != known.end() && detail::same_setting(found->second, value),
+    require<FormatError>(found != known.end() && settings::same_setting(found->second, value),
                          "{}: setting '{}': expected {}, got {}", kind, printable(key),
-                         detail::shown(known, key), detail::shown(value));
+                         settings::shown(known, key), settings::shown(value));
   }
 }
 
@@ -292,7 +292,7 @@ Settings detail::settings_of(const ObserverMethod& method, const Grid& grid) {
         if constexpr (std::is_same_v<Method, Mix>) {
           section.settings["method_candidates"] = joined(each.candidates);
         } else {
-          put_fields(each, "method_", section);
+          settings::put_fields(each, "method_", section);
         }
       },
       method);
@@ -343,7 +343,7 @@ Observer Observer::load(const Section& section) {
 void Observer::load_data(const Section& section) {
   const detail::Needs needs = detail::needs_of(method_);
   records_ = records_from(section, needs, channels());
-  const auto skipped = detail::take<int64_t>(kind, section, "non_finite");
+  const auto skipped = settings::take<int64_t>(kind, section, "non_finite");
   require<FormatError>(skipped >= 0 && skipped <= detail::max_elements,
                        "{}: setting 'non_finite': expected 0 to 2^53, got {}", kind, skipped);
   non_finite_ = skipped;

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "qtape/calibrate/observer_method.h"
-#include "qtape/engine/parameters.h"
-#include "qtape/ops/core/quantize.h"
+#include "qtape/core/grid.h"
+#include "qtape/core/section.h"
 
 namespace qtape::detail {
 

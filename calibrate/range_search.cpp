@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-#include "qtape/ops/core/math.h"
+#include "qtape/core/math.h"
 
 namespace qtape::detail {
 namespace {

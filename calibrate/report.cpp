@@ -5,11 +5,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "qtape/core/half.h"
 #include "qtape/engine/json_fields.h"
 #include "qtape/engine/quantizers.h"
-#include "qtape/ops/core/half.h"
+#include "qtape/kernels/quantize/quantize.h"
 
 namespace qtape {
+
+using namespace kernels;
 namespace {
 
 constexpr int64_t max_bins = 256;

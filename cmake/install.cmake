@@ -1,12 +1,28 @@
 include(CMakePackageConfigHelpers)
-install(TARGETS qtape_ops qtape_engine qtape_optim qtape_calibrate qtape_deploy qtape_all EXPORT qtape_targets
-  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS
+    qtape_core qtape_kernels qtape_ops qtape_engine qtape_integer qtape_optim qtape_calibrate
+    qtape_model qtape_deploy qtape_all
+  EXPORT qtape_targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT qtape_targets NAMESPACE qtape:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/qtape)
-foreach(directory ops engine optim calibrate deploy)
-  install(DIRECTORY ${PROJECT_SOURCE_DIR}/${directory}
-    DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/qtape FILES_MATCHING PATTERN "*.h")
+# Public headers: the umbrella, the views, and what these include.
+set(unread qtape.h engine/views.h)
+set(public)
+while(unread)
+  list(POP_FRONT unread header)
+  list(APPEND public ${header})
+  file(STRINGS ${PROJECT_SOURCE_DIR}/${header} includes REGEX "^#include \"qtape/")
+  foreach(include IN LISTS includes)
+    string(REGEX REPLACE "^#include \"qtape/(.*)\"$" "\\1" include "${include}")
+    if(NOT include IN_LIST public AND NOT include IN_LIST unread)
+      list(APPEND unread ${include})
+    endif()
+  endforeach()
+endwhile()
+foreach(header IN LISTS public)
+  get_filename_component(folder ${header} DIRECTORY)
+  install(FILES ${PROJECT_SOURCE_DIR}/${header}
+    DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/qtape/${folder})
 endforeach()
-install(FILES ${PROJECT_SOURCE_DIR}/qtape.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/qtape)
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/qtape-config.cmake.in
   ${PROJECT_BINARY_DIR}/qtape-config.cmake
   INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/qtape)

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <variant>
 
-#include "qtape/deploy/integer_program.h"
 #include "qtape/engine/serialize.h"
+#include "qtape/integer/integer_program.h"
 
 namespace qtape {
 

@@ -6,14 +6,18 @@
 #include <cmath>
 #include <map>
 
+#include "qtape/core/code_types.h"
 #include "qtape/deploy/convert_order.h"
 #include "qtape/deploy/missing_scale.h"
 #include "qtape/deploy/weights.h"
 #include "qtape/engine/quantizers.h"
-#include "qtape/ops/core/code_types.h"
-#include "qtape/ops/core/pack.h"
+#include "qtape/kernels/quantize/pack.h"
+#include "qtape/kernels/quantize/quantize.h"
+#include "qtape/kernels/quantize/requantize.h"
 
 namespace qtape {
+
+using namespace kernels;
 namespace {
 
 // More than any code is from its zero point: values stay finite.

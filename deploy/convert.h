@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "qtape/deploy/integer_program.h"
 #include "qtape/engine/parameters.h"
+#include "qtape/integer/integer_program.h"
 
 namespace qtape {
 

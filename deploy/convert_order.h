@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "qtape/engine/lowering.h"
+#include "qtape/integer/analysis.h"
 
 namespace qtape {
 

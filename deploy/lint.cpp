@@ -9,14 +9,18 @@
 #include <map>
 #include <utility>
 
+#include "qtape/core/printable.h"
 #include "qtape/deploy/lint_text.h"
 #include "qtape/deploy/missing_scale.h"
 #include "qtape/deploy/weights.h"
-#include "qtape/engine/lowering.h"
 #include "qtape/engine/quantizers.h"
-#include "qtape/ops/core/printable.h"
+#include "qtape/integer/analysis.h"
+#include "qtape/kernels/quantize/quantize.h"
+#include "qtape/kernels/quantize/requantize.h"
 
 namespace qtape {
+
+using namespace kernels;
 namespace {
 
 std::string_view float_remedy(const Op& op) {

@@ -3,12 +3,14 @@
 #include <cstdlib>
 #include <numeric>
 
+#include "qtape/core/printable.h"
 #include "qtape/deploy/lint.h"
 #include "qtape/deploy/lint_text.h"
-#include "qtape/ops/core/pack.h"
-#include "qtape/ops/core/printable.h"
+#include "qtape/kernels/quantize/pack.h"
 
 namespace qtape {
+
+using namespace kernels;
 namespace {
 
 constexpr int64_t largest_denominator = 1024;

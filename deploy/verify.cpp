@@ -6,9 +6,11 @@
 #include <bit>
 #include <cmath>
 
-#include "qtape/engine/lowering.h"
+#include "qtape/core/printable.h"
 #include "qtape/engine/quantizers.h"
-#include "qtape/ops/core/printable.h"
+#include "qtape/integer/analysis.h"
+#include "qtape/integer/exact.h"
+#include "qtape/integer/session_hooks.h"
 
 namespace qtape {
 namespace {
@@ -41,6 +43,10 @@ std::string to_string(const Mismatch& m) {
 }
 
 Verifier::Verifier(const Graph& graph, Parameters& parameters, const VerifyOptions& options)
+    : Verifier(graph, parameters, options, SessionHooks{}) {}
+
+Verifier::Verifier(const Graph& graph, Parameters& parameters, const VerifyOptions& options,
+                   const SessionHooks& hooks)
     : batch_(options.batch) {
   require<ArgumentError>(options.batch >= 1, "batch must be at least 1, got {}", options.batch);
   const Conversion conversion =
@@ -64,7 +70,7 @@ Verifier::Verifier(const Graph& graph, Parameters& parameters, const VerifyOptio
                                               .arithmetic = exact(program.requantization())});
   reference_ = std::make_unique<IntegerSession>(program, SessionOptions{.reference = true});
   backend_ = std::make_unique<IntegerSession>(
-      program, SessionOptions{.threads = options.threads, .path = options.path});
+      program, SessionOptions{.threads = options.threads}, hooks);
   fed_ = inputs_of(program);
   for (const NodeId id : fed_) fed_values_.emplace_back(reference_->input(id).size());
 }

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "qtape/deploy/convert.h"
-#include "qtape/deploy/session.h"
 #include "qtape/engine/tape.h"
+#include "qtape/integer/session.h"
 
 namespace qtape {
 
@@ -30,8 +30,6 @@ struct VerifyOptions {
   ConvertOptions convert = {};
   int64_t batch = 250;  ///< samples at once, at least 1
   int threads = default_threads();
-  /// See SessionOptions::path.
-  std::optional<ProductPath> path = std::nullopt;
 };
 
 /// What was compared of one node.
@@ -64,6 +62,9 @@ class Verifier {
   /// Throws as convert does, and ArgumentError for options out of range and for a program
   /// without inputs.
   Verifier(const Graph& graph, Parameters& parameters, const VerifyOptions& options);
+  /// The same as tests ask for it, see integer/session_hooks.h.
+  Verifier(const Graph& graph, Parameters& parameters, const VerifyOptions& options,
+           const SessionHooks& hooks);
 
   /// The inputs of program(), in its order.
   std::span<const NodeId> inputs() const { return fed_; }

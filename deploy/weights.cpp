@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "qtape/engine/lowering.h"
 #include "qtape/engine/tape.h"
+#include "qtape/integer/analysis.h"
 
 namespace qtape {
 namespace {

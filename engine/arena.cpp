@@ -7,9 +7,9 @@
 #include <set>
 #include <utility>
 
+#include "qtape/core/aligned.h"
+#include "qtape/core/error.h"
 #include "qtape/engine/plan.h"
-#include "qtape/ops/core/aligned.h"
-#include "qtape/ops/core/error.h"
 
 namespace qtape {
 namespace {

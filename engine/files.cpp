@@ -10,7 +10,7 @@
 #include <system_error>
 #include <utility>
 
-#include "qtape/ops/core/error.h"
+#include "qtape/core/error.h"
 
 namespace qtape {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "qtape/core/printable.h"
 #include "qtape/engine/print.h"
-#include "qtape/engine/quantizers.h"
-#include "qtape/ops/core/printable.h"
+#include "qtape/ops/quantizer_ops.h"
 
 namespace qtape {
 namespace {
@@ -118,7 +118,8 @@ void Graph::check_scales(std::span<const Slot> slots, std::span<const NodeId> op
     const Op& op = (*this)[operands[i]].op;
     check(is_quantizer(op), "operand '{}' must be a quantizer, got {}", slots[i].name,
           name_of(op));
-    const int64_t scales = channel_map(*this, operands[i]).channels;
+    const TensorType& x = (*this)[(*this)[operands[i]].operands[0]].type;
+    const int64_t scales = granularity_of(op).scales_shape(x.shape).elements();
     if (slots[i].scales == Scales::One) {
       check(scales == 1, "operand '{}' must have one scale, got {}", slots[i].name, scales);
       continue;

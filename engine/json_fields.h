@@ -9,11 +9,11 @@
 #include <string_view>
 #include <vector>
 
-#include "qtape/engine/base64.h"
-#include "qtape/ops/core/error.h"
-#include "qtape/ops/core/fields.h"
-#include "qtape/ops/core/printable.h"
-#include "qtape/ops/core/types.h"
+#include "qtape/core/base64.h"
+#include "qtape/core/error.h"
+#include "qtape/core/fields.h"
+#include "qtape/core/printable.h"
+#include "qtape/core/types.h"
 
 namespace qtape {
 

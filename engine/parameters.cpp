@@ -4,9 +4,9 @@
 
 #include <cstring>
 
+#include "qtape/core/printable.h"
+#include "qtape/core/sha256.h"
 #include "qtape/engine/graph.h"
-#include "qtape/engine/sha256.h"
-#include "qtape/ops/core/printable.h"
 
 namespace qtape {
 namespace {

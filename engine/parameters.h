@@ -10,9 +10,9 @@
 #include <variant>
 #include <vector>
 
-#include "qtape/ops/core/aligned.h"
-#include "qtape/ops/core/error.h"
-#include "qtape/ops/core/types.h"
+#include "qtape/core/aligned.h"
+#include "qtape/core/error.h"
+#include "qtape/core/types.h"
 
 namespace qtape {
 
@@ -104,16 +104,6 @@ class ParametersLink {
 
  private:
   std::shared_ptr<Parameters* const> parameters_;
-};
-
-/// A named set of settings and tensors: how an optimizer or a schedule hands itself to a
-/// checkpoint without the file format knowing about it.
-struct Section {
-  using Setting = std::variant<bool, int64_t, double, std::string>;
-  std::string kind = {};
-  std::map<std::string, Setting> settings = {};
-  std::map<std::string, Tensor> tensors = {};
-  bool operator==(const Section&) const = default;
 };
 
 }  // namespace qtape

@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <optional>
 
+#include "qtape/core/aligned.h"
 #include "qtape/engine/arena.h"
-#include "qtape/ops/core/aligned.h"
+#include "qtape/engine/plan_hooks.h"
 
 namespace qtape {
 namespace {
@@ -21,9 +22,10 @@ constexpr int64_t largest_records = int64_t{1} << 60;
 
 class Planner {
  public:
-  Planner(const Graph& graph, const PlanOptions& options)
+  Planner(const Graph& graph, const PlanOptions& options, const PlanHooks& hooks)
       : graph_(graph),
         options_(options),
+        hooks_(hooks),
         count_(graph.size()),
         values_(static_cast<size_t>(count_)),
         gradients_(values_.size()),
@@ -67,9 +69,9 @@ class Planner {
   }
 
   void read_ops() {
-    require<PlanError>(options_.guard_bytes >= 0 && options_.guard_bytes <= largest_guard,
+    require<PlanError>(hooks_.guard_bytes >= 0 && hooks_.guard_bytes <= largest_guard,
                        "guard_bytes must be in 0..{}, got {}", largest_guard,
-                       options_.guard_bytes);
+                       hooks_.guard_bytes);
     check_ids(options_.outputs, "output");
     check_ids(options_.roots, "root");
     check_ids(options_.input_gradients, "input");
@@ -192,7 +194,7 @@ class Planner {
 
   /// The arena buffer of operand 0 when the output of node i may live there too.
   std::optional<int64_t> shared_value(size_t i) {
-    if (!options_.share_memory || node(i).operands.empty()) return std::nullopt;
+    if (!hooks_.share_memory || node(i).operands.empty()) return std::nullopt;
     const size_t operand = at(node(i).operands[0]);
     const int64_t index = values_[operand].buffer;
     if (index < 0 || graph_.nodes()[operand].type.bytes() != node(i).type.bytes()) {
@@ -226,7 +228,7 @@ class Planner {
 
   /// Operand 0 of node i takes over the buffer of i's gradient: i alone contributes to it.
   bool hands_gradient_on(size_t i) const {
-    if (!options_.share_memory || !keeps_[i].backward_in_place) return false;
+    if (!hooks_.share_memory || !keeps_[i].backward_in_place) return false;
     if (node(i).operands.empty() || !plan_.nodes[i].wanted[0]) return false;
     const NodeId operand = node(i).operands[0];
     const bool accumulates =
@@ -313,7 +315,7 @@ class Planner {
 
   void assign_offsets() {
     plan_.arena_bytes =
-        assign_arena_offsets(plan_.buffers, options_.share_memory, options_.guard_bytes);
+        assign_arena_offsets(plan_.buffers, hooks_.share_memory, hooks_.guard_bytes);
     for (size_t i = 0; i < values_.size(); ++i) {
       plan_.nodes[i].value = place(values_[i]);
       plan_.nodes[i].gradient = place(gradients_[i]);
@@ -325,6 +327,7 @@ class Planner {
 
   const Graph& graph_;
   const PlanOptions& options_;
+  const PlanHooks& hooks_;
   int64_t count_;
   Plan plan_;
   std::vector<Home> values_, gradients_, saved_, forward_scratch_, backward_scratch_;
@@ -339,7 +342,11 @@ class Planner {
 }  // namespace
 
 Plan plan(const Graph& graph, const PlanOptions& options) {
-  return Planner(graph, options).run();
+  return plan(graph, options, PlanHooks{});
+}
+
+Plan plan(const Graph& graph, const PlanOptions& options, const PlanHooks& hooks) {
+  return Planner(graph, options, hooks).run();
 }
 
 }  // namespace qtape

@@ -9,14 +9,14 @@
 
 namespace qtape {
 
+struct PlanHooks;
+
 struct PlanOptions {
   std::vector<NodeId> outputs = {};  ///< values that stay readable after the step
   std::vector<NodeId> roots = {};    ///< where gradients start; none: no backward
   /// Inputs of a float dtype whose gradients stay readable after the step.
   std::vector<NodeId> input_gradients = {};
-  bool share_memory = true;           ///< false: every buffer is its own (for tests)
   bool accumulate_gradients = false;  ///< parameters' gradients add up from step to step
-  int64_t guard_bytes = 0;            ///< space after every buffer (for tests)
 };
 
 /// Where a tensor lies.
@@ -62,5 +62,7 @@ struct Plan {
 /// a float dtype or lead to no root, and for roots without a path to a parameter or one of
 /// these inputs.
 Plan plan(const Graph& graph, const PlanOptions& options);
+/// The same as tests of memory ask for it, see engine/plan_hooks.h.
+Plan plan(const Graph& graph, const PlanOptions& options, const PlanHooks& hooks);
 
 }  // namespace qtape

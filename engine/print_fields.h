@@ -6,8 +6,8 @@
 
 #include <string>
 
-#include "qtape/ops/core/fields.h"
-#include "qtape/ops/core/types.h"
+#include "qtape/core/fields.h"
+#include "qtape/core/types.h"
 
 namespace qtape {
 

@@ -1,13 +1,13 @@
 #include "qtape/engine/quantization_schedule.h"
 
-#include "qtape/engine/settings.h"
+#include "qtape/core/settings.h"
 
 namespace qtape {
 void validate(const QuantizationSchedule& s) {
   constexpr std::string_view owner = QuantizationSchedule::name;
-  detail::require_at_least(owner, "delay", 0, s.delay);
-  detail::require_at_least(owner, "freeze", 0, s.freeze.value_or(0));
-  detail::require_at_least(owner, "warm_up", 0, s.warm_up);
+  settings::require_at_least(owner, "delay", 0, s.delay);
+  settings::require_at_least(owner, "freeze", 0, s.freeze.value_or(0));
+  settings::require_at_least(owner, "warm_up", 0, s.warm_up);
 }
 
 Section to_section(const QuantizationSchedule& schedule) {
@@ -24,10 +24,10 @@ QuantizationSchedule quantization_schedule_from(const Section& section) {
                        printable(section.kind));
   QuantizationSchedule schedule;
   constexpr std::string_view name = QuantizationSchedule::name;
-  schedule.delay = detail::take<int64_t>(name, section, "delay");
-  schedule.warm_up = detail::take<int64_t>(name, section, "warm_up");
+  schedule.delay = settings::take<int64_t>(name, section, "delay");
+  schedule.warm_up = settings::take<int64_t>(name, section, "warm_up");
   if (section.settings.contains("freeze"))
-    schedule.freeze = detail::take<int64_t>(name, section, "freeze");
+    schedule.freeze = settings::take<int64_t>(name, section, "freeze");
   for (const auto& [key, value] : section.settings) {
     require<FormatError>(key == "delay" || key == "warm_up" || key == "freeze",
                          "{}: unknown setting '{}'; expected delay, freeze or warm_up",

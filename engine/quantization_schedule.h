@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "qtape/engine/parameters.h"
-#include "qtape/ops/core/fields.h"
+#include "qtape/core/fields.h"
+#include "qtape/core/section.h"
 #include "qtape/ops/core/op.h"
 
 namespace qtape {

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <limits>
 
+#include "qtape/core/printable.h"
 #include "qtape/engine/contract.h"
-#include "qtape/ops/core/printable.h"
 
 namespace qtape {
 namespace {
@@ -91,26 +91,6 @@ void check_qparams(const Graph& graph, NodeId id, std::span<const QParams<double
 
 }  // namespace
 
-bool is_view(const Op& op) {
-  return std::holds_alternative<Reshape>(op) || std::holds_alternative<Flatten>(op) ||
-         std::holds_alternative<StopGradient>(op) || std::holds_alternative<Dropout>(op);
-}
-
-bool keeps_codes(const Op& op) {
-  return std::holds_alternative<Slice>(op) || std::holds_alternative<Max>(op) ||
-         std::holds_alternative<Relu>(op);
-}
-
-std::optional<NodeId> quantizer_behind(const Graph& graph, NodeId id) {
-  while (is_view(graph[id].op) || keeps_codes(graph[id].op)) id = graph[id].operands[0];
-  return is_quantizer(graph[id].op) ? std::optional(id) : std::nullopt;
-}
-
-bool is_quantizer(const Op& op) {
-  return std::visit(
-      [](const auto& each) { return is_quantizer_op<std::decay_t<decltype(each)>>; }, op);
-}
-
 std::vector<NodeId> quantizers(const Graph& graph) {
   std::vector<NodeId> found;
   for (int32_t i = 0; i < graph.size(); ++i) {
@@ -154,18 +134,6 @@ NodeId add_quantizer(Graph& graph, NodeId x, const Op& quantizer, const std::str
     ids.push_back(graph.add(leaf, {}, fmt::format("{}.{}", label, operand.name)));
   }
   return graph.add(quantizer, ids, label + ".quantized");
-}
-
-bool accumulators_have_grid(const Graph& graph, NodeId x, NodeId w, int axis) {
-  const std::optional<NodeId> quantizer = quantizer_behind(graph, x);
-  if (!quantizer || channel_map(graph, *quantizer).channels != 1) return false;
-  const Shape& shape = graph[w].type.shape;
-  if (!is_quantizer(graph[w].op) || shape.rank() != 2) return false;
-  const Granularity granularity =
-      visit_quantizer(graph, w, [](const auto& op) { return op.granularity(); });
-  if (channel_map(graph, w).channels == 1) return true;
-  return granularity.axis && !granularity.group_size &&
-         resolve_axis(*granularity.axis, shape) == axis;
 }
 
 void set_qparams(const Graph& graph, Parameters& parameters, NodeId id,

@@ -2,7 +2,6 @@
 // read.
 #pragma once
 
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,11 +9,10 @@
 
 #include "qtape/engine/graph.h"
 #include "qtape/engine/parameters.h"
+#include "qtape/ops/quantizer_ops.h"
 
 namespace qtape {
 
-/// Whether `op` satisfies the concept Quantizer.
-bool is_quantizer(const Op& op);
 /// The quantizer nodes of a graph, in order.
 std::vector<NodeId> quantizers(const Graph& graph);
 /// The grid of the quantizer at `id`. Throws GraphError for other nodes.
@@ -26,20 +24,6 @@ ChannelMap channel_map(const Graph& graph, NodeId id);
 /// states and parameters that it needs as `<label>.<slot>`: `fc1.input.scale`. Throws
 /// GraphError.
 NodeId add_quantizer(Graph& graph, NodeId x, const Op& quantizer, const std::string& label);
-
-/// Whether `op` shows the values of its operand under another shape, or as they are: Reshape,
-/// Flatten, StopGradient and, but for its scaling in training, Dropout.
-bool is_view(const Op& op);
-/// Whether `op` gives some codes of its operand, on the same grid: Slice, Max and Relu.
-bool keeps_codes(const Op& op);
-/// The quantizer on whose codes the values of `id` lie: `id` itself, or what views and ops that
-/// keep codes lead back to.
-std::optional<NodeId> quantizer_behind(const Graph& graph, NodeId id);
-
-/// Whether the accumulators of x times the matrix w lie on one grid per output channel, which
-/// are the indices of `axis` of w: the quantizer behind x has one scale, and w is one with one
-/// scale or one for each output channel.
-bool accumulators_have_grid(const Graph& graph, NodeId x, NodeId w, int axis);
 
 /// Sets the scales, and where the quantizer is affine the zero points, of the node `id`: one
 /// per channel, in channel order. What the node tracks instead (a range, a clipping value) is

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "qtape/core/section.h"
 #include "qtape/engine/graph.h"
 #include "qtape/engine/parameters.h"
 

@@ -5,10 +5,13 @@
 #include <algorithm>
 #include <cstring>
 
+#include "qtape/engine/plan_hooks.h"
 #include "qtape/engine/quantizers.h"
-#include "qtape/ops/core/thread_count.h"
+#include "qtape/kernels/simd/threads.h"
 
 namespace qtape {
+
+using namespace kernels;
 namespace {
 
 constexpr auto guard_pattern = std::byte{0xa5};
@@ -26,15 +29,20 @@ TapeOptions with_defaults(TapeOptions options, const Graph& graph) {
 }  // namespace
 
 Tape::Tape(const Graph& graph, Parameters& parameters, TapeOptions options)
+    : Tape(graph, parameters, std::move(options), PlanHooks{}) {}
+
+Tape::Tape(const Graph& graph, Parameters& parameters, TapeOptions options,
+           const PlanHooks& hooks)
     : graph_(graph),
       parameters_(parameters),
       options_(with_defaults(std::move(options), graph)),
-      plan_(plan(graph_, {.outputs = options_.outputs,
-                          .roots = options_.roots,
-                          .input_gradients = options_.input_gradients,
-                          .share_memory = options_.share_memory,
-                          .accumulate_gradients = options_.accumulate_gradients,
-                          .guard_bytes = options_.guard_bytes})),
+      guard_bytes_(hooks.guard_bytes),
+      plan_(plan(graph_,
+                 {.outputs = options_.outputs,
+                  .roots = options_.roots,
+                  .input_gradients = options_.input_gradients,
+                  .accumulate_gradients = options_.accumulate_gradients},
+                 hooks)),
       arena_(plan_.arena_bytes),
       records_(plan_.record_bytes),
       statuses_(static_cast<size_t>(graph_.size())) {
@@ -70,7 +78,7 @@ std::byte* Tape::address(const Place& place, bool gradient) const {
   return gradient ? entry.gradient : entry.value;
 }
 
-ExactForward::Lookup Tape::exact_lookup() const {
+ForwardArithmetic::Lookup Tape::exact_lookup() const {
   return {
       .value = [this](NodeId id) { return address(plan_.nodes[index_of(id)].value, false); },
       .scales = [this](NodeId id) { return scale_source(id); },
@@ -83,9 +91,8 @@ const ExactValue* Tape::integers(NodeId id) const {
 }
 
 void Tape::bind() {
-  if (options_.arithmetic.requantization) {
-    exact_ = std::make_unique<ExactForward>(graph_, *options_.arithmetic.requantization,
-                                            options_.threads);
+  if (options_.arithmetic.bind) {
+    exact_ = options_.arithmetic.bind(graph_, options_.threads);
   }
   for (size_t i = 0; i < plan_.nodes.size(); ++i) {
     if (plan_.nodes[i].needed) bind_node(i);
@@ -291,7 +298,7 @@ void Tape::set_step(int64_t step) {
 }
 
 void Tape::paint_guards() {
-  if (options_.guard_bytes <= 0) return;
+  if (guard_bytes_ <= 0) return;
   std::memset(arena_.data(), static_cast<int>(guard_pattern),
               static_cast<size_t>(arena_.size()));
 }
@@ -299,7 +306,7 @@ void Tape::paint_guards() {
 bool Tape::guards_intact() const {
   for (const Lifetime& buffer : plan_.buffers) {
     const std::byte* guard = arena_.data() + buffer.offset + buffer.bytes;
-    if (std::any_of(guard, guard + options_.guard_bytes,
+    if (std::any_of(guard, guard + guard_bytes_,
                     [](std::byte b) { return b != guard_pattern; })) {
       return false;
     }

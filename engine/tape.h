@@ -6,12 +6,12 @@
 #include <string_view>
 #include <vector>
 
-#include "qtape/engine/exact_forward.h"
+#include "qtape/core/thread_count.h"
+#include "qtape/engine/arithmetic.h"
 #include "qtape/engine/graph.h"
 #include "qtape/engine/parameters.h"
 #include "qtape/engine/plan.h"
 #include "qtape/engine/quantization_schedule.h"
-#include "qtape/ops/core/thread_count.h"
 
 namespace qtape {
 
@@ -34,9 +34,9 @@ struct TapeOptions {
   Arithmetic arithmetic = {};
   /// When training steps quantize and observe.
   QuantizationSchedule schedule = {};
-  bool share_memory = true;  ///< see PlanOptions
-  int64_t guard_bytes = 0;   ///< see PlanOptions
 };
+
+struct PlanHooks;
 
 /// Everything that can fail or allocate happens in the constructor; a step allocates nothing.
 /// Several tapes may share one Parameters, which must outlive them and may move. Not for use by
@@ -48,6 +48,8 @@ class Tape {
   /// PlanError as `plan` does, ArgumentError for fewer than one thread and a schedule that
   /// cannot be.
   Tape(const Graph& graph, Parameters& parameters, TapeOptions options);
+  /// The same as tests of memory ask for it, see engine/plan_hooks.h.
+  Tape(const Graph& graph, Parameters& parameters, TapeOptions options, const PlanHooks& hooks);
 
   /// The memory of an input, for the caller to fill before `forward`.
   /// Throws GraphError when `id` is not an input that this tape uses or T is not its dtype.
@@ -126,7 +128,7 @@ class Tape {
   /// What the tape was bound to, where it is now. Throws GraphError once it is gone.
   Parameters& parameters() const { return parameters_.get("tape"); }
   int threads() const { return options_.threads; }
-  /// Whether every guard of PlanOptions::guard_bytes still holds its pattern.
+  /// Whether every guard of PlanHooks::guard_bytes still holds its pattern.
   bool guards_intact() const;
 
  private:
@@ -157,7 +159,7 @@ class Tape {
   void seed_gradient(NodeId root, std::span<const std::byte> dy, DType dtype);
   void run_backward();
   void check_leaves() const;
-  ExactForward::Lookup exact_lookup() const;
+  ForwardArithmetic::Lookup exact_lookup() const;
   void bind();
   void bind_node(size_t i);
   ScaleSource scale_source(NodeId id) const;
@@ -168,11 +170,12 @@ class Tape {
   Graph graph_;
   ParametersLink parameters_;
   TapeOptions options_;
+  int64_t guard_bytes_;
   Plan plan_;
   AlignedBuffer arena_;
   AlignedBuffer records_;
   std::vector<NodeStatus> statuses_;
-  std::unique_ptr<ExactForward> exact_;  // its values are what kernels point to
+  std::unique_ptr<ForwardArithmetic> exact_;  // its values are what kernels point to
   std::vector<Bound> forward_;
   std::vector<Bound> backward_;
   Step step_;

@@ -1,7 +1,7 @@
 #include "qtape/ops/add_bias.h"
 
 #include "qtape/ops/add.h"
-#include "qtape/ops/core/broadcast_kernels.h"
+#include "qtape/ops/families/broadcast_kernels.h"
 
 namespace qtape {
 

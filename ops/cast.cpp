@@ -4,7 +4,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "qtape/ops/core/copy.h"
+#include "qtape/ops/families/copy.h"
 
 namespace qtape {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "qtape/ops/core/elementwise_kernels.h"
+#include "qtape/ops/families/elementwise_kernels.h"
 
 namespace qtape {
 

@@ -1,7 +1,7 @@
 // Clamp: y = min(max(x, low), high).
 #pragma once
 
-#include "qtape/ops/core/elementwise.h"
+#include "qtape/ops/families/elementwise.h"
 
 namespace qtape {
 

@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "qtape/ops/core/rows.h"
+#include "qtape/ops/families/rows.h"
 
 namespace qtape {
 namespace {

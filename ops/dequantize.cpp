@@ -1,9 +1,11 @@
 #include "qtape/ops/dequantize.h"
 
-#include "qtape/ops/core/codes.h"
-#include "qtape/ops/core/isa.h"
+#include "qtape/kernels/simd/versions.h"
+#include "qtape/ops/families/codes.h"
 
 namespace qtape {
+
+using namespace kernels;
 namespace {
 
 template <class S>

@@ -3,8 +3,8 @@
 
 #include <optional>
 
-#include "qtape/ops/core/granularity.h"
-#include "qtape/ops/core/quantize.h"
+#include "qtape/core/granularity.h"
+#include "qtape/core/grid.h"
 
 namespace qtape {
 

@@ -1,7 +1,7 @@
 // Div: y = a / b, broadcast.
 #pragma once
 
-#include "qtape/ops/core/broadcast.h"
+#include "qtape/ops/families/broadcast.h"
 
 namespace qtape {
 

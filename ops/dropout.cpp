@@ -3,13 +3,15 @@
 #include <algorithm>
 #include <cmath>
 
-#include "qtape/ops/core/copy.h"
-#include "qtape/ops/core/isa.h"
-#include "qtape/ops/core/random.h"
-#include "qtape/ops/core/threads.h"
-#include "qtape/ops/core/vectorize.h"
+#include "qtape/core/random.h"
+#include "qtape/kernels/simd/threads.h"
+#include "qtape/kernels/simd/vectorize.h"
+#include "qtape/kernels/simd/versions.h"
+#include "qtape/ops/families/copy.h"
 
 namespace qtape {
+
+using namespace kernels;
 namespace {
 
 /// Elements of one mask word.

@@ -1,8 +1,8 @@
 // Exp: y = e^x.
 #pragma once
 
-#include "qtape/ops/core/elementwise.h"
-#include "qtape/ops/core/math.h"
+#include "qtape/core/math.h"
+#include "qtape/ops/families/elementwise.h"
 
 namespace qtape {
 

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <limits>
 
-#include "qtape/ops/core/copy.h"
-#include "qtape/ops/core/math.h"
+#include "qtape/core/math.h"
 #include "qtape/ops/fake_quantize_states.h"
+#include "qtape/ops/families/copy.h"
 
 namespace qtape {
 namespace {

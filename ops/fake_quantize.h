@@ -3,8 +3,8 @@
 
 #include <optional>
 
+#include "qtape/core/grid.h"
 #include "qtape/ops/core/op.h"
-#include "qtape/ops/core/quantize.h"
 #include "qtape/ops/core/quantizer_op.h"
 
 namespace qtape {

@@ -1,10 +1,12 @@
 #include "qtape/ops/fake_quantize_bias.h"
 
-#include "qtape/ops/core/copy.h"
-#include "qtape/ops/core/quantize.h"
+#include "qtape/kernels/quantize/quantize.h"
 #include "qtape/ops/core/quantizer_op.h"
+#include "qtape/ops/families/copy.h"
 
 namespace qtape {
+
+using namespace kernels;
 namespace {
 
 void check_source(const TensorType& source, const TensorType& b, std::string_view slot) {

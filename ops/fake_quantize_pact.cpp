@@ -3,8 +3,8 @@
 #include <cmath>
 #include <limits>
 
-#include "qtape/ops/core/copy.h"
-#include "qtape/ops/core/scale_gradients.h"
+#include "qtape/ops/families/copy.h"
+#include "qtape/ops/families/scale_gradients.h"
 
 namespace qtape {
 namespace {

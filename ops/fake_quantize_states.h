@@ -1,8 +1,8 @@
 // The states of a FakeQuantize as its kernels and its tools read them. Included by .cpp files.
 #pragma once
 
-#include "qtape/ops/core/quantizer.h"
 #include "qtape/ops/fake_quantize.h"
+#include "qtape/ops/families/quantizer.h"
 
 namespace qtape {
 

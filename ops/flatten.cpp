@@ -1,6 +1,6 @@
 #include "qtape/ops/flatten.h"
 
-#include "qtape/ops/core/copy.h"
+#include "qtape/ops/families/copy.h"
 
 namespace qtape {
 

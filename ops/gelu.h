@@ -1,8 +1,8 @@
 // Gelu: x times the normal distribution function of x.
 #pragma once
 
-#include "qtape/ops/core/elementwise.h"
-#include "qtape/ops/core/math.h"
+#include "qtape/core/math.h"
+#include "qtape/ops/families/elementwise.h"
 
 namespace qtape {
 

@@ -1,7 +1,7 @@
 // LeakyRelu: y = x where x >= 0, else slope x.
 #pragma once
 
-#include "qtape/ops/core/elementwise.h"
+#include "qtape/ops/families/elementwise.h"
 
 namespace qtape {
 

@@ -1,7 +1,7 @@
 // Leaves: where values enter a graph. Input, Parameter, State and Constant.
 #pragma once
 
-#include "qtape/ops/core/initializer.h"
+#include "qtape/core/initializer.h"
 #include "qtape/ops/core/op.h"
 
 namespace qtape {

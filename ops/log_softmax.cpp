@@ -1,6 +1,6 @@
 #include "qtape/ops/log_softmax.h"
 
-#include "qtape/ops/core/softmax_axis.h"
+#include "qtape/ops/families/softmax_axis.h"
 
 namespace qtape {
 

@@ -1,8 +1,10 @@
 #include "qtape/ops/matmul.h"
 
-#include "qtape/ops/core/gemm.h"
+#include "qtape/kernels/onednn/gemm.h"
 
 namespace qtape {
+
+using namespace kernels;
 namespace {
 
 /// The product of the operands as matrices: leading extents either become a batch or, when b

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <array>
 
-#include "qtape/ops/core/isa.h"
-#include "qtape/ops/core/reduction.h"
-#include "qtape/ops/core/threads.h"
-#include "qtape/ops/core/vectorize.h"
+#include "qtape/kernels/simd/threads.h"
+#include "qtape/kernels/simd/vectorize.h"
+#include "qtape/kernels/simd/versions.h"
+#include "qtape/ops/families/reduction.h"
 
 namespace qtape {
+
+using namespace kernels;
 namespace {
 
 /// Columns whose maxima are collected at once.

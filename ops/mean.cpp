@@ -1,6 +1,6 @@
 #include "qtape/ops/mean.h"
 
-#include "qtape/ops/core/average.h"
+#include "qtape/ops/families/average.h"
 
 namespace qtape {
 namespace {

@@ -1,7 +1,7 @@
 #include "qtape/ops/mean_squared_error.h"
 
-#include "qtape/ops/core/reduction_kernels.h"
-#include "qtape/ops/core/sequence.h"
+#include "qtape/ops/families/reduction_kernels.h"
+#include "qtape/ops/families/sequence.h"
 
 namespace qtape {
 namespace {

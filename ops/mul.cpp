@@ -1,6 +1,6 @@
 #include "qtape/ops/mul.h"
 
-#include "qtape/ops/core/broadcast_kernels.h"
+#include "qtape/ops/families/broadcast_kernels.h"
 
 namespace qtape {
 

@@ -1,7 +1,7 @@
 // Neg: y = -x.
 #pragma once
 
-#include "qtape/ops/core/elementwise.h"
+#include "qtape/ops/families/elementwise.h"
 
 namespace qtape {
 

@@ -5,10 +5,12 @@
 #include <cmath>
 #include <type_traits>
 
-#include "qtape/ops/core/codes.h"
-#include "qtape/ops/core/isa.h"
+#include "qtape/kernels/simd/versions.h"
+#include "qtape/ops/families/codes.h"
 
 namespace qtape {
+
+using namespace kernels;
 namespace {
 
 /// Elements that pass through the first-level cache at once: whole blocks of the mask.

@@ -1,7 +1,7 @@
 // Relu: y = max(x, 0).
 #pragma once
 
-#include "qtape/ops/core/elementwise.h"
+#include "qtape/ops/families/elementwise.h"
 
 namespace qtape {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "qtape/ops/core/copy.h"
+#include "qtape/ops/families/copy.h"
 
 namespace qtape {
 namespace {

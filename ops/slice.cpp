@@ -1,6 +1,6 @@
 #include "qtape/ops/slice.h"
 
-#include "qtape/ops/core/rows.h"
+#include "qtape/ops/families/rows.h"
 
 namespace qtape {
 namespace {

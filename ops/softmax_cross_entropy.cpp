@@ -2,11 +2,13 @@
 
 #include <algorithm>
 
-#include "qtape/ops/core/isa.h"
-#include "qtape/ops/core/softmax_kernels.h"
-#include "qtape/ops/core/threads.h"
+#include "qtape/kernels/simd/threads.h"
+#include "qtape/kernels/simd/versions.h"
+#include "qtape/ops/families/softmax_kernels.h"
 
 namespace qtape {
+
+using namespace kernels;
 namespace {
 
 /// What both kernels know about the problem.

@@ -1,6 +1,6 @@
 #include "qtape/ops/sqrt.h"
 
-#include "qtape/ops/core/elementwise_kernels.h"
+#include "qtape/ops/families/elementwise_kernels.h"
 
 namespace qtape {
 

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "qtape/ops/core/elementwise.h"
+#include "qtape/ops/families/elementwise.h"
 
 namespace qtape {
 

@@ -1,6 +1,6 @@
 #include "qtape/ops/stop_gradient.h"
 
-#include "qtape/ops/core/copy.h"
+#include "qtape/ops/families/copy.h"
 
 namespace qtape {
 

@@ -1,6 +1,6 @@
 #include "qtape/ops/sum.h"
 
-#include "qtape/ops/core/average.h"
+#include "qtape/ops/families/average.h"
 
 namespace qtape {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "qtape/ops/core/copy.h"
+#include "qtape/ops/families/copy.h"
 
 namespace qtape {
 namespace {

@@ -5,12 +5,14 @@
 #include <cmath>
 #include <string_view>
 
-#include "qtape/engine/settings.h"
-#include "qtape/ops/core/isa.h"
-#include "qtape/ops/core/threads.h"
-#include "qtape/ops/core/vectorize.h"
+#include "qtape/core/settings.h"
+#include "qtape/kernels/simd/threads.h"
+#include "qtape/kernels/simd/vectorize.h"
+#include "qtape/kernels/simd/versions.h"
 
 namespace qtape {
+
+using namespace kernels;
 namespace {
 
 constexpr int64_t block_size = 4096;
@@ -127,7 +129,7 @@ void run(const Parameters& parameters, const Loops& loops, double x, int threads
 }  // namespace
 
 double gradient_norm(const Parameters& parameters, int threads) {
-  detail::require_at_least("gradient_norm", "threads", 1, threads);
+  settings::require_at_least("gradient_norm", "threads", 1, threads);
   const Loops loops{square_loop<float>(), square_loop<double>()};
   const int64_t blocks = count_blocks(parameters);
   std::array<double, blocks_per_region> sums;
@@ -145,8 +147,8 @@ double gradient_norm(const Parameters& parameters, int threads) {
 }
 
 double clip_by_norm(Parameters& parameters, double max_norm, int threads) {
-  detail::require_positive("clip_by_norm", "max_norm", max_norm);
-  detail::require_at_least("clip_by_norm", "threads", 1, threads);
+  settings::require_positive("clip_by_norm", "max_norm", max_norm);
+  settings::require_at_least("clip_by_norm", "threads", 1, threads);
   const double norm = gradient_norm(parameters, threads);
   if (!std::isfinite(norm) || norm <= max_norm) return norm;
   run(parameters, {scale_loop<float>(), scale_loop<double>()}, max_norm / norm, threads);
@@ -154,8 +156,8 @@ double clip_by_norm(Parameters& parameters, double max_norm, int threads) {
 }
 
 void clip_by_value(Parameters& parameters, double limit, int threads) {
-  detail::require_positive("clip_by_value", "limit", limit);
-  detail::require_at_least("clip_by_value", "threads", 1, threads);
+  settings::require_positive("clip_by_value", "limit", limit);
+  settings::require_at_least("clip_by_value", "threads", 1, threads);
   run(parameters, {clamp_loop<float>(), clamp_loop<double>()}, limit, threads);
 }
 

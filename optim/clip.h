@@ -1,8 +1,8 @@
 // Gradient clipping, between a backward pass and an optimizer's step.
 #pragma once
 
+#include "qtape/core/thread_count.h"
 #include "qtape/engine/parameters.h"
-#include "qtape/ops/core/thread_count.h"
 
 namespace qtape {
 

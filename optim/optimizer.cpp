@@ -7,13 +7,15 @@
 #include <cstring>
 #include <utility>
 
-#include "qtape/engine/settings.h"
-#include "qtape/ops/core/pattern.h"
-#include "qtape/ops/core/threads.h"
+#include "qtape/core/pattern.h"
+#include "qtape/core/settings.h"
+#include "qtape/kernels/simd/threads.h"
 #include "qtape/optim/arithmetic.h"
 #include "qtape/optim/update_loops.h"
 
 namespace qtape {
+
+using namespace kernels;
 namespace {
 
 /// Elements per thread at least: an update costs a few times what a pointwise op does.
@@ -36,7 +38,7 @@ void require_epsilon(std::string_view rule, double value) {
 
 void validate(const Sgd& rule) {
   require_decay(rule.name, "momentum", rule.momentum);
-  detail::require_non_negative(rule.name, "weight_decay", rule.weight_decay);
+  settings::require_non_negative(rule.name, "weight_decay", rule.weight_decay);
   require<ArgumentError>(!rule.nesterov || rule.momentum > 0,
                          "{}: nesterov needs momentum in (0, 1), got {}", rule.name,
                          rule.momentum);
@@ -47,21 +49,21 @@ void validate(const AnyAdam& rule) {
   require_decay(rule.name, "beta1", rule.beta1);
   require_decay(rule.name, "beta2", rule.beta2);
   require_epsilon(rule.name, rule.epsilon);
-  detail::require_non_negative(rule.name, "weight_decay", rule.weight_decay);
+  settings::require_non_negative(rule.name, "weight_decay", rule.weight_decay);
 }
 
 void validate(const RmsProp& rule) {
   require_decay(rule.name, "alpha", rule.alpha);
   require_epsilon(rule.name, rule.epsilon);
   require_decay(rule.name, "momentum", rule.momentum);
-  detail::require_non_negative(rule.name, "weight_decay", rule.weight_decay);
+  settings::require_non_negative(rule.name, "weight_decay", rule.weight_decay);
 }
 
 void validate(const ParameterGroup& group) {
   const std::string owner = fmt::format("ParameterGroup '{}'", group.pattern);
-  detail::require_non_negative(owner, "learning_rate_scale", group.learning_rate_scale);
+  settings::require_non_negative(owner, "learning_rate_scale", group.learning_rate_scale);
   if (group.weight_decay) {
-    detail::require_non_negative(owner, "weight_decay", *group.weight_decay);
+    settings::require_non_negative(owner, "weight_decay", *group.weight_decay);
   }
 }
 
@@ -143,14 +145,14 @@ void check_settings(const Section& expected, const Section& section) {
   for (const auto& [key, value] : expected.settings) {
     const auto found = section.settings.find(key);
     const bool same =
-        found != section.settings.end() && detail::same_setting(value, found->second);
+        found != section.settings.end() && settings::same_setting(value, found->second);
     require<FormatError>(same || key == "steps", "Optimizer: setting '{}': expected {}, got {}",
-                         key, detail::shown(value), detail::shown(section.settings, key));
+                         key, settings::shown(value), settings::shown(section.settings, key));
   }
   for (const auto& [key, value] : section.settings) {
     require<FormatError>(expected.settings.contains(key),
                          "Optimizer: setting '{}': expected nothing, got {}", printable(key),
-                         detail::shown(value));
+                         settings::shown(value));
   }
 }
 
@@ -179,7 +181,7 @@ Optimizer::Optimizer(Parameters& parameters, Rule rule, std::vector<ParameterGro
                      int threads)
     : parameters_(parameters), rule_(rule), groups_(std::move(groups)), threads_(threads) {
   std::visit([](const auto& each) { validate(each); }, rule_);
-  detail::require_at_least("Optimizer", "threads", 1, threads);
+  settings::require_at_least("Optimizer", "threads", 1, threads);
   for (const ParameterGroup& group : groups_) {
     validate(group);
     require_used(group, parameters);
@@ -225,7 +227,7 @@ void Optimizer::place_moments() {
 }
 
 void Optimizer::step(double learning_rate) {
-  detail::require_non_negative("Optimizer", "learning rate", learning_rate);
+  settings::require_non_negative("Optimizer", "learning rate", learning_rate);
   (void)parameters_.get("optimizer");
   for (size_t i = 0; i < groups_.size(); ++i) {
     const double rate = learning_rate * groups_[i].learning_rate_scale;
@@ -269,7 +271,7 @@ Section Optimizer::save() const {
   std::visit(
       [&](const auto& rule) {
         section.kind = rule.name;
-        detail::put_fields(rule, "", section);
+        settings::put_fields(rule, "", section);
       },
       rule_);
   section.settings["groups"] = describe(groups_);
@@ -287,7 +289,7 @@ void Optimizer::load(const Section& section) {
                        printable(section.kind));
   check_settings(expected, section);
   check_tensors(expected, section);
-  const auto steps = detail::take<int64_t>("Optimizer", section, "steps");
+  const auto steps = settings::take<int64_t>("Optimizer", section, "steps");
   require<FormatError>(steps >= 0 && steps <= max_steps,
                        "Optimizer: setting 'steps': expected 0 to 2^62, got {}", steps);
   visit_moments([&](const std::string& name, const TensorType& type, std::byte* data) {

@@ -9,10 +9,11 @@
 #include <variant>
 #include <vector>
 
+#include "qtape/core/aligned.h"
+#include "qtape/core/fields.h"
+#include "qtape/core/section.h"
+#include "qtape/core/thread_count.h"
 #include "qtape/engine/parameters.h"
-#include "qtape/ops/core/aligned.h"
-#include "qtape/ops/core/fields.h"
-#include "qtape/ops/core/thread_count.h"
 #include "qtape/optim/update.h"
 
 namespace qtape {

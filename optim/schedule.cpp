@@ -3,7 +3,7 @@
 #include <string>
 #include <utility>
 
-#include "qtape/engine/settings.h"
+#include "qtape/core/settings.h"
 #include "qtape/optim/arithmetic.h"
 
 namespace qtape {
@@ -31,13 +31,13 @@ void require_divisor(std::string_view owner, std::string_view name, double value
 void validate(const ConstantRate&, const WarmUp&) {}
 
 void validate(const StepDecay& shape, const WarmUp&) {
-  detail::require_at_least(shape.name, "every", 1, shape.every);
+  settings::require_at_least(shape.name, "every", 1, shape.every);
   require<ArgumentError>(shape.factor > 0 && shape.factor <= 1,
                          "{}: factor must be in (0, 1], got {}", shape.name, shape.factor);
 }
 
 void validate(const Cosine& shape, const WarmUp& warm_up) {
-  detail::require_at_least(shape.name, "total", 1, shape.total);
+  settings::require_at_least(shape.name, "total", 1, shape.total);
   require_fraction(shape.name, "final_fraction", shape.final_fraction);
   require<ArgumentError>(shape.total > warm_up.steps,
                          "{}: total must be above the {} steps of the warm-up, got {}",
@@ -45,7 +45,7 @@ void validate(const Cosine& shape, const WarmUp& warm_up) {
 }
 
 void validate(const OneCycle& shape, const WarmUp& warm_up) {
-  detail::require_at_least(shape.name, "total", 1, shape.total);
+  settings::require_at_least(shape.name, "total", 1, shape.total);
   require_fraction(shape.name, "warm_fraction", shape.warm_fraction);
   require_divisor(shape.name, "initial_divisor", shape.initial_divisor);
   require_divisor(shape.name, "final_divisor", shape.final_divisor);
@@ -81,7 +81,7 @@ void check_known(const Section& section, const Section& known) {
   for (const auto& [key, value] : section.settings) {
     require<FormatError>(known.settings.contains(key),
                          "Schedule: setting '{}': expected nothing, got {}", printable(key),
-                         detail::shown(value));
+                         settings::shown(value));
   }
   for (const auto& [key, tensor] : section.tensors) {
     fail<FormatError>("Schedule: tensor '{}': expected nothing, got {}", printable(key),
@@ -93,7 +93,7 @@ void check_known(const Section& section, const Section& known) {
 
 double Schedule::learning_rate(int64_t step) const {
   validate();
-  detail::require_at_least("Schedule", "step", 0, step);
+  settings::require_at_least("Schedule", "step", 0, step);
   const double rate =
       base *
       std::visit([&](const auto& each) { return fraction(each, step, warm_up.steps); }, shape);
@@ -103,8 +103,8 @@ double Schedule::learning_rate(int64_t step) const {
 }
 
 void Schedule::validate() const {
-  detail::require_non_negative("Schedule", "base", base);
-  detail::require_at_least("WarmUp", "steps", 0, warm_up.steps);
+  settings::require_non_negative("Schedule", "base", base);
+  settings::require_at_least("WarmUp", "steps", 0, warm_up.steps);
   require_fraction("WarmUp", "start_fraction", warm_up.start_fraction);
   std::visit([&](const auto& each) { qtape::validate(each, warm_up); }, shape);
 }
@@ -112,11 +112,11 @@ void Schedule::validate() const {
 Section to_section(const Schedule& schedule) {
   Section section;
   section.settings["base"] = schedule.base;
-  detail::put_fields(schedule.warm_up, "warm_up_", section);
+  settings::put_fields(schedule.warm_up, "warm_up_", section);
   std::visit(
       [&]<class Shape>(const Shape& shape) {
         section.kind = Shape::name;
-        detail::put_fields(shape, "", section);
+        settings::put_fields(shape, "", section);
       },
       schedule.shape);
   return section;
@@ -131,13 +131,13 @@ Schedule schedule_from(const Section& section) {
     if (section.kind != Shape::name) return;
     known = true;
     Shape shape;
-    detail::take_fields("Schedule", section, "", shape);
+    settings::take_fields("Schedule", section, "", shape);
     schedule.shape = shape;
   });
   require<FormatError>(known, "Schedule: unknown kind \"{}\"; expected one of {}",
                        printable(section.kind), names);
-  schedule.base = detail::take<double>("Schedule", section, "base");
-  detail::take_fields("Schedule", section, "warm_up_", schedule.warm_up);
+  schedule.base = settings::take<double>("Schedule", section, "base");
+  settings::take_fields("Schedule", section, "warm_up_", schedule.warm_up);
   check_known(section, to_section(schedule));
   try {
     schedule.validate();

@@ -6,8 +6,8 @@
 #include <tuple>
 #include <variant>
 
-#include "qtape/engine/parameters.h"
-#include "qtape/ops/core/fields.h"
+#include "qtape/core/fields.h"
+#include "qtape/core/section.h"
 
 namespace qtape {
 

@@ -5,11 +5,13 @@
 #include <cmath>
 #include <limits>
 
-#include "qtape/ops/core/isa.h"
-#include "qtape/ops/core/vectorize.h"
+#include "qtape/kernels/simd/vectorize.h"
+#include "qtape/kernels/simd/versions.h"
 #include "qtape/optim/update.h"
 
 namespace qtape::detail {
+
+using namespace kernels;
 
 /// A moment whose gradient stays 0 decays into denormal numbers and never leaves them, and each
 /// product with one costs about 150 cycles. They count as 0.

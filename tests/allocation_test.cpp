@@ -13,6 +13,8 @@
 #include "qtape/deploy/lint.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/engine/serialize.h"
+#include "qtape/integer/exact.h"
+#include "qtape/integer/session_hooks.h"
 #include "qtape/optim/optimizer.h"
 #include "qtape/tests/support/integer_nets.h"
 #include "qtape/tests/support/models.h"
@@ -203,8 +205,8 @@ TEST_CASE("allocation: a run of an integer program allocates nothing of ours") {
     const IntegerProgram program = convert(graph, parameters, Requantization::SingleRounding);
     for (const auto& path : {std::optional<ProductPath>(), std::optional(ProductPath::F32),
                              std::optional(ProductPath::Plain)}) {
-      IntegerSession session(program,
-                             {.threads = 2, .keep_accumulators = seed % 2 == 0, .path = path});
+      IntegerSession session(program, {.threads = 2, .keep_accumulators = seed % 2 == 0},
+                             {.path = path});
       CAPTURE(seed);
       CHECK(allocated_by([&] { session.run(); }) == 0);
     }

@@ -3,9 +3,9 @@
 
 #include <string>
 
-#include "qtape/deploy/reference.h"
 #include "qtape/engine/files.h"
-#include "qtape/engine/reference.h"
+#include "qtape/tools/docs/ops_page.h"
+#include "qtape/tools/docs/program_page.h"
 
 namespace {
 
@@ -15,13 +15,13 @@ std::string source(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("docs: ops.md is what the ops declare; rewrite it with ops_reference") {
-  CHECK(source("docs/ops.md") == qtape::ops_reference());
+TEST_CASE("docs: ops.md is what the ops declare; rewrite it with write_ops_page") {
+  CHECK(source("docs/ops.md") == qtape::ops_page());
 }
 
-TEST_CASE("docs: integer-program.md has the tables that program_reference writes") {
+TEST_CASE("docs: integer-program.md has the tables that write_program_page writes") {
   const std::string page = source("docs/integer-program.md");
-  CHECK(page == qtape::with_program_reference(page));
+  CHECK(page == qtape::with_program_tables(page));
 }
 
 TEST_CASE("docs: the README shows the programs that are compiled and run") {

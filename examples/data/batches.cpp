@@ -4,8 +4,8 @@
 #include <numeric>
 #include <utility>
 
-#include "qtape/ops/core/error.h"
-#include "qtape/ops/core/random.h"
+#include "qtape/core/error.h"
+#include "qtape/core/random.h"
 
 namespace qtape::data {
 namespace {

@@ -11,7 +11,7 @@
 #include <span>
 #include <system_error>
 
-#include "qtape/ops/core/error.h"
+#include "qtape/core/error.h"
 
 namespace qtape::data {
 namespace {

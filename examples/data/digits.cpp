@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "qtape/ops/core/error.h"
+#include "qtape/core/error.h"
 
 namespace qtape::data {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "qtape/engine/sha256.h"
+#include "qtape/core/sha256.h"
 #include "qtape/examples/data/batches.h"
 
 namespace qtape::data {

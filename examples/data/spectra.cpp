@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "qtape/ops/core/error.h"
-#include "qtape/ops/core/math.h"
-#include "qtape/ops/core/random.h"
+#include "qtape/core/error.h"
+#include "qtape/core/math.h"
+#include "qtape/core/random.h"
 
 namespace qtape::data {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "qtape/ops/core/enum_names.h"
+#include "qtape/core/enum_names.h"
 
 namespace qtape::data {
 

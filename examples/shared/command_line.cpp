@@ -8,10 +8,10 @@
 #include <system_error>
 #include <utility>
 
+#include "qtape/core/error.h"
 #include "qtape/examples/shared/interruption.h"
 #include "qtape/examples/shared/standard_output.h"
 #include "qtape/examples/shared/terminal.h"
-#include "qtape/ops/core/error.h"
 
 namespace qtape::examples {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "qtape/ops/core/enum_names.h"
+#include "qtape/core/enum_names.h"
 
 namespace qtape::examples {
 

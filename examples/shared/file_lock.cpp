@@ -14,8 +14,8 @@
 #include <system_error>
 #include <utility>
 
+#include "qtape/core/error.h"
 #include "qtape/engine/files.h"
-#include "qtape/ops/core/error.h"
 
 namespace qtape::examples {
 namespace {

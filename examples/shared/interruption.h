@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "qtape/ops/core/error.h"
+#include "qtape/core/error.h"
 
 namespace qtape::examples {
 

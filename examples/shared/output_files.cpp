@@ -10,9 +10,9 @@
 #include <filesystem>
 #include <system_error>
 
+#include "qtape/core/error.h"
 #include "qtape/engine/files.h"
 #include "qtape/examples/shared/standard_output.h"
-#include "qtape/ops/core/error.h"
 
 namespace qtape::examples {
 namespace {

@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <system_error>
 
-#include "qtape/ops/core/error.h"
+#include "qtape/core/error.h"
 
 namespace qtape::examples {
 namespace {

@@ -7,10 +7,10 @@
 #include <optional>
 
 #include "qtape/calibrate/observer_method.h"
-#include "qtape/engine/insert_quantizers.h"
-#include "qtape/engine/layers.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/examples/data/spectra.h"
+#include "qtape/model/insert_quantizers.h"
+#include "qtape/model/layers.h"
 
 namespace qtape::examples::autoencoder {
 namespace {

@@ -7,9 +7,11 @@
 #include <vector>
 
 #include "qtape/engine/graph.h"
-#include "qtape/ops/core/requantize.h"
+#include "qtape/kernels/quantize/requantize.h"
 
 namespace qtape::examples::autoencoder {
+
+using namespace kernels;
 
 /// How the scales of the trained quantizers are come by.
 enum class ScaleOrigin : uint8_t {

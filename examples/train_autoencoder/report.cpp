@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "qtape/ops/core/isa.h"
+#include "qtape/core/isa.h"
 
 namespace qtape::examples::autoencoder {
 namespace {

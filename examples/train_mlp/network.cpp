@@ -4,8 +4,8 @@
 
 #include <limits>
 
-#include "qtape/engine/layers.h"
 #include "qtape/engine/quantizers.h"
+#include "qtape/model/layers.h"
 
 namespace qtape::examples {
 namespace {

@@ -9,9 +9,11 @@
 #include "qtape/engine/graph.h"
 #include "qtape/engine/quantization_schedule.h"
 #include "qtape/examples/data/dataset.h"
-#include "qtape/ops/core/requantize.h"
+#include "qtape/kernels/quantize/requantize.h"
 
 namespace qtape::examples {
+
+using namespace kernels;
 
 /// How scales are come by.
 enum class Quantization : uint8_t {

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "qtape/ops/core/isa.h"
+#include "qtape/core/isa.h"
 
 namespace qtape::examples {
 namespace {

@@ -6,10 +6,11 @@
 #include <chrono>
 #include <cmath>
 
+#include "qtape/core/printable.h"
 #include "qtape/examples/data/batches.h"
 #include "qtape/examples/data/digits.h"
 #include "qtape/examples/shared/median.h"
-#include "qtape/ops/core/printable.h"
+#include "qtape/integer/exact.h"
 #include "qtape/optim/optimizer.h"
 #include "qtape/optim/schedule.h"
 
@@ -196,10 +197,10 @@ struct Training::Run {
              {.roots = {training.network_.loss},
               .threads = options.threads,
               .seed = static_cast<uint64_t>(training.settings_.seed),
-              .arithmetic = {training.settings_.exact},
+              .arithmetic = exact(training.settings_.exact),
               .schedule = training.settings_.schedule}),
         evaluator(training.network_.graph, training.parameters_, options.threads,
-                  {training.settings_.exact}),
+                  exact(training.settings_.exact)),
         batches(training.data_.train, training.settings_.batch,
                 static_cast<uint64_t>(training.settings_.seed)),
         optimizer(training.parameters_, Adam{}, {}, options.threads),

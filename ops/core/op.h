@@ -10,9 +10,9 @@
 #include <string_view>
 #include <vector>
 
-#include "qtape/ops/core/error.h"
-#include "qtape/ops/core/fields.h"
-#include "qtape/ops/core/types.h"
+#include "qtape/core/error.h"
+#include "qtape/core/fields.h"
+#include "qtape/core/types.h"
 
 namespace qtape {
 
@@ -204,12 +204,6 @@ concept Compute = std::equality_comparable<X> && std::default_initializable<X> &
   { op.backward(binding) } -> std::same_as<Kernel>;
 };
 
-/// Throws GraphError unless `condition` holds. Texts are lower case and end with what came.
-template <class... Args>
-void check(bool condition, fmt::format_string<Args...> text, Args&&... args) {
-  require<GraphError>(condition, text, std::forward<Args>(args)...);
-}
-
 /// Throws unless `type` is f32 or f64.
 inline void check_compute(const TensorType& type) {
   check(is_compute(type.dtype), "expected f32 or f64, got {}", to_string_view(type.dtype));
@@ -220,20 +214,6 @@ inline void check_same_compute(const TensorType& a, const TensorType& b) {
   check_compute(a);
   check(a.dtype == b.dtype, "dtypes differ: {} and {}", to_string_view(a.dtype),
         to_string_view(b.dtype));
-}
-
-/// `axis` as an index from the front; throws unless -rank <= axis < rank.
-inline int resolve_axis(int axis, const Shape& shape) {
-  check(axis >= -shape.rank() && axis < shape.rank(), "axis {} is out of range for rank {}",
-        axis, shape.rank());
-  return axis < 0 ? axis + shape.rank() : axis;
-}
-
-/// Calls `body.template operator()<T>()` with float or double.
-template <class Body>
-auto dispatch_compute(DType dtype, const Body& body) {
-  return dtype == DType::F64 ? body.template operator()<double>()
-                             : body.template operator()<float>();
 }
 
 }  // namespace qtape

@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "qtape/ops/core/granularity.h"
-#include "qtape/ops/core/quantize.h"
+#include "qtape/core/granularity.h"
+#include "qtape/core/grid.h"
 
 namespace qtape {
 

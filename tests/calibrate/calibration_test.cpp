@@ -7,13 +7,15 @@
 #include <cmath>
 #include <limits>
 
-#include "qtape/engine/insert_quantizers.h"
-#include "qtape/engine/layers.h"
 #include "qtape/engine/quantizers.h"
+#include "qtape/kernels/quantize/quantize.h"
+#include "qtape/model/insert_quantizers.h"
+#include "qtape/model/layers.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/models.h"
 
 using namespace qtape;
+using namespace qtape::kernels;
 using test::error_text;
 
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "qtape/calibrate/observer.h"
-#include "qtape/ops/core/random.h"
+#include "qtape/core/random.h"
 
 namespace qtape::test {
 

@@ -6,9 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "qtape/kernels/quantize/quantize.h"
 #include "qtape/tests/calibrate/observer_data.h"
 
 using namespace qtape;
+using namespace qtape::kernels;
 using namespace qtape::test;
 
 namespace {

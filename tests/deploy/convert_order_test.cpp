@@ -3,9 +3,10 @@
 #include <doctest/doctest.h>
 
 #include "qtape/deploy/convert.h"
-#include "qtape/deploy/session.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/engine/tape.h"
+#include "qtape/integer/exact.h"
+#include "qtape/integer/session.h"
 #include "qtape/tests/support/integer_nets.h"
 
 using namespace qtape;

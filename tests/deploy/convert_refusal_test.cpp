@@ -5,10 +5,10 @@
 #include <functional>
 #include <limits>
 
-#include "qtape/deploy/session.h"
-#include "qtape/engine/layers.h"
-#include "qtape/engine/lowering.h"
 #include "qtape/engine/quantizers.h"
+#include "qtape/integer/analysis.h"
+#include "qtape/integer/session.h"
+#include "qtape/model/layers.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/integer_nets.h"
 

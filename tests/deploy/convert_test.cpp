@@ -7,8 +7,8 @@
 #include <functional>
 #include <limits>
 
-#include "qtape/engine/layers.h"
 #include "qtape/engine/quantizers.h"
+#include "qtape/model/layers.h"
 #include "qtape/tests/support/integer_nets.h"
 
 using namespace qtape;

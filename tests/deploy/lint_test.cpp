@@ -6,11 +6,13 @@
 
 #include <limits>
 
-#include "qtape/engine/layers.h"
 #include "qtape/engine/quantizers.h"
+#include "qtape/kernels/quantize/requantize.h"
+#include "qtape/model/layers.h"
 #include "qtape/tests/support/errors.h"
 
 using namespace qtape;
+using namespace qtape::kernels;
 using test::error_text;
 
 namespace {

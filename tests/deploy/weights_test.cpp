@@ -6,9 +6,9 @@
 #include <limits>
 #include <map>
 
-#include "qtape/engine/lowering.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/engine/tape.h"
+#include "qtape/integer/analysis.h"
 #include "qtape/tests/support/integer_nets.h"
 
 using namespace qtape;

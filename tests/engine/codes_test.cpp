@@ -4,8 +4,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "qtape/core/random.h"
+#include "qtape/engine/plan_hooks.h"
 #include "qtape/engine/tape.h"
-#include "qtape/ops/core/random.h"
 #include "qtape/tests/support/errors.h"
 
 using namespace qtape;
@@ -42,13 +43,14 @@ double element(size_t i) { return 6 * Random(3, 3).uniform(i) - 3; }
 
 /// Runs `tape` on x and gives its gradient, all as double.
 template <class T>
-std::vector<double> gradient(const Graph& graph, TapeOptions options, double before = 0) {
+std::vector<double> gradient(const Graph& graph, TapeOptions options, double before = 0,
+                             const PlanHooks& hooks = {}) {
   options.threads = 1;
   Parameters parameters(graph, 1);
   const auto x = parameters.at("x").values<T>();
   for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<T>(element(i));
   for (T& each : parameters.at("x").gradients<T>()) each = static_cast<T>(before);
-  Tape tape(graph, parameters, std::move(options));
+  Tape tape(graph, parameters, std::move(options), hooks);
   tape.forward(mode::qat);
   tape.backward();
   CHECK(tape.guards_intact());
@@ -61,8 +63,8 @@ std::vector<double> gradient(const Graph& graph, TapeOptions options, double bef
 template <class T, class F>
 void check_gradients(const Graph& graph, const F& expected) {
   const NodeId loss = graph.at("loss");
-  const TapeOptions apart{.roots = {loss}, .share_memory = false, .guard_bytes = 64};
-  const auto plain = gradient<T>(graph, apart);
+  const TapeOptions apart{.roots = {loss}};
+  const auto plain = gradient<T>(graph, apart, 0, {.share_memory = false, .guard_bytes = 64});
   CHECK(gradient<T>(graph, {.roots = {loss}}) == plain);
   const auto added = gradient<T>(graph, {.roots = {loss}, .accumulate_gradients = true}, 0.5);
   size_t wrong = 0;
@@ -180,8 +182,8 @@ TEST_CASE("plan: sharing memory changes no bit of gradients through codes") {
     CAPTURE(seed);
     const Graph graph = random_graph(seed);
     const NodeId loss = graph.at("loss");
-    const auto apart =
-        gradient<float>(graph, {.roots = {loss}, .share_memory = false, .guard_bytes = 64});
+    const auto apart = gradient<float>(graph, {.roots = {loss}}, 0,
+                                       {.share_memory = false, .guard_bytes = 64});
     CHECK(gradient<float>(graph, {.roots = {loss}}) == apart);
     CHECK(std::ranges::any_of(apart, [](double dx) { return dx != 0; }));
   }
@@ -213,11 +215,8 @@ TEST_CASE("tape: codes can be a root: their gradient is given as f32") {
   const Chain c(DType::F64, DType::F32);
   Parameters parameters(c.graph, 1);
   for (bool share : {false, true}) {
-    Tape tape(c.graph, parameters,
-              {.roots = {c.codes, c.y},
-               .threads = 1,
-               .share_memory = share,
-               .guard_bytes = share ? 0 : 64});
+    Tape tape(c.graph, parameters, {.roots = {c.codes, c.y}, .threads = 1},
+              PlanHooks{.share_memory = share, .guard_bytes = share ? 0 : 64});
     const std::vector<float> dy(count, 3.0f);
     for (NodeId root : {c.codes, c.y}) {
       tape.forward(mode::qat);

@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "qtape/ops/core/error.h"
+#include "qtape/core/error.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/folder.h"
 

@@ -4,7 +4,8 @@
 
 #include <algorithm>
 
-#include "qtape/ops/core/random.h"
+#include "qtape/core/random.h"
+#include "qtape/engine/plan_hooks.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/models.h"
 
@@ -99,11 +100,8 @@ TEST_CASE("plan: sharing memory changes no bit of values and gradients") {
       const auto w = parameters.at("w").values<float>();
       for (size_t i = 0; i < w.size(); ++i) w[i] = 0.01f * static_cast<float>(i) - 0.15f;
       Tape tape(graph, parameters,
-                {.roots = {graph.at("loss")},
-                 .input_gradients = {graph.at("x")},
-                 .threads = 1,
-                 .share_memory = share,
-                 .guard_bytes = share ? 0 : 64});
+                {.roots = {graph.at("loss")}, .input_gradients = {graph.at("x")}, .threads = 1},
+                PlanHooks{.share_memory = share, .guard_bytes = share ? 0 : 64});
       const auto x = tape.input<float>("x");
       for (size_t i = 0; i < x.size(); ++i) x[i] = 0.02f * static_cast<float>(i) - 0.3f;
       tape.forward(mode::qat);

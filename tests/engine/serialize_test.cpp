@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "qtape/core/random.h"
 #include "qtape/engine/files.h"
-#include "qtape/ops/core/random.h"
 #include "qtape/optim/optimizer.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/folder.h"

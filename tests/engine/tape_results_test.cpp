@@ -4,9 +4,10 @@
 #include <cmath>
 #include <cstring>
 
+#include "qtape/core/random.h"
+#include "qtape/engine/plan_hooks.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/engine/tape.h"
-#include "qtape/ops/core/random.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/models.h"
 
@@ -80,9 +81,8 @@ void check_as_parameter() {
                 {.roots = {net.loss},
                  .input_gradients = {net.x},
                  .threads = share ? 2 : 1,
-                 .accumulate_gradients = accumulate,
-                 .share_memory = share,
-                 .guard_bytes = share ? 0 : 64});
+                 .accumulate_gradients = accumulate},
+                PlanHooks{.share_memory = share, .guard_bytes = share ? 0 : 64});
       for (uint64_t seed : {1, 2}) CHECK(step<T>(tape, seed) == parameter_gradient<T>(seed));
       CHECK(tape.guards_intact());
     }

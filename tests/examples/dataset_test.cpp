@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "qtape/ops/core/error.h"
+#include "qtape/core/error.h"
 #include "qtape/tests/support/folder.h"
 
 namespace {

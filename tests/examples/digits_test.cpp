@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "qtape/engine/sha256.h"
-#include "qtape/ops/core/error.h"
+#include "qtape/core/error.h"
+#include "qtape/core/sha256.h"
 
 namespace {
 

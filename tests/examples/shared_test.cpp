@@ -4,12 +4,12 @@
 
 #include <filesystem>
 
+#include "qtape/core/error.h"
 #include "qtape/engine/files.h"
 #include "qtape/examples/shared/command_line.h"
 #include "qtape/examples/shared/file_lock.h"
 #include "qtape/examples/shared/output_files.h"
 #include "qtape/examples/shared/progress.h"
-#include "qtape/ops/core/error.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/folder.h"
 

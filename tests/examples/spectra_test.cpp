@@ -10,10 +10,10 @@
 #include <span>
 #include <vector>
 
-#include "qtape/engine/sha256.h"
+#include "qtape/core/error.h"
+#include "qtape/core/random.h"
+#include "qtape/core/sha256.h"
 #include "qtape/examples/data/auc.h"
-#include "qtape/ops/core/error.h"
-#include "qtape/ops/core/random.h"
 #include "qtape/tests/support/errors.h"
 
 using namespace qtape;

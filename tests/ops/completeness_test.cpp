@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <set>
 
+#include "qtape/core/random.h"
 #include "qtape/engine/print.h"
 #include "qtape/engine/serialize.h"
-#include "qtape/ops/core/random.h"
 #include "qtape/tests/support/grad_case.h"
 
 using namespace qtape;

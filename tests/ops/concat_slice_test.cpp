@@ -3,6 +3,7 @@
 
 #include <numeric>
 
+#include "qtape/engine/plan_hooks.h"
 #include "qtape/engine/tape.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/op_checks.h"
@@ -228,7 +229,8 @@ TEST_CASE("slice: refusals") {
 namespace {
 
 /// y = w * (x2 x0 x1 x1 x2): slices of one parameter, one of them twice, joined again.
-std::vector<double> shuffled_gradient(const TapeOptions& tape_options) {
+std::vector<double> shuffled_gradient(const TapeOptions& tape_options,
+                                      const PlanHooks& hooks = {}) {
   Graph graph;
   const NodeId x = graph.add(Parameter{.dtype = DType::F64, .shape = {2, 6}}, {}, "x");
   const NodeId w = graph.add(Input{.dtype = DType::F64, .shape = {2, 10}}, {}, "w");
@@ -243,7 +245,7 @@ std::vector<double> shuffled_gradient(const TapeOptions& tape_options) {
   std::ranges::fill(parameters.at("x").gradients<double>(), 0.0);
   TapeOptions options = tape_options;
   options.roots = {loss};
-  Tape tape(graph, parameters, std::move(options));
+  Tape tape(graph, parameters, std::move(options), hooks);
   const auto weights = tape.input<double>(w);
   std::iota(weights.begin(), weights.end(), 1.0);
   tape.forward(mode::float_train);
@@ -258,7 +260,7 @@ std::vector<double> shuffled_gradient(const TapeOptions& tape_options) {
 TEST_CASE("concat and slice: gradients of parts that are used twice add up") {
   const std::vector<double> expected = {3, 4, 12, 14, 10, 12, 13, 14, 32, 34, 30, 32};
   CHECK(shuffled_gradient({}) == expected);
-  CHECK(shuffled_gradient({.share_memory = false, .guard_bytes = 64}) == expected);
+  CHECK(shuffled_gradient({}, {.share_memory = false, .guard_bytes = 64}) == expected);
   CHECK(shuffled_gradient({.accumulate_gradients = true}) == expected);
 }
 

@@ -7,13 +7,16 @@
 #include <limits>
 #include <string>
 
-#include "qtape/engine/layers.h"
+#include "qtape/engine/plan_hooks.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/engine/tape.h"
+#include "qtape/kernels/quantize/quantize.h"
+#include "qtape/model/layers.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/op_run.h"
 
 using namespace qtape;
+using namespace qtape::kernels;
 using test::error_text;
 using test::random_values;
 
@@ -254,11 +257,10 @@ TEST_CASE("bias: a quantizer's value is not kept for it, and memory can be share
                                    .input_quantizer = FakeQuantize{.bits = 3}})});
     Parameters parameters(graph, 2);
     std::ranges::fill(parameters.at("linear.bias").values<float>(), 0.3f);
-    Tape tape(graph, parameters,
-              {.outputs = {loss, graph.at("linear.bias.quantized")},
-               .roots = {loss},
-               .threads = 1,
-               .share_memory = share});
+    Tape tape(
+        graph, parameters,
+        {.outputs = {loss, graph.at("linear.bias.quantized")}, .roots = {loss}, .threads = 1},
+        PlanHooks{.share_memory = share});
     std::ranges::fill(tape.input<float>(x), 0.7f);
     tape.forward(mode::qat);
     tape.backward();

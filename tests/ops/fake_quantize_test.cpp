@@ -8,8 +8,8 @@
 #include <cmath>
 #include <limits>
 
-#include "qtape/ops/core/half.h"
-#include "qtape/ops/core/random.h"
+#include "qtape/core/half.h"
+#include "qtape/core/random.h"
 #include "qtape/tests/support/quantize_oracle.h"
 #include "qtape/tests/support/quantizer_bench.h"
 

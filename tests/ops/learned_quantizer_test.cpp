@@ -7,7 +7,7 @@
 #include <limits>
 #include <numeric>
 
-#include "qtape/ops/core/half.h"
+#include "qtape/core/half.h"
 #include "qtape/ops/ops.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/quantize_oracle.h"

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "qtape/core/random.h"
 #include "qtape/engine/graph.h"
 #include "qtape/engine/parameters.h"
-#include "qtape/ops/core/random.h"
 
 namespace qtape::test {
 

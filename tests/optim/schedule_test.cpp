@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "qtape/ops/core/error.h"
+#include "qtape/core/error.h"
 #include "qtape/optim/arithmetic.h"
 #include "qtape/tests/support/errors.h"
 

@@ -3,8 +3,11 @@
 #include <algorithm>
 
 #include "qtape/engine/json_file.h"
+#include "qtape/integer/integer_binding.h"
 
 namespace qtape::test {
+
+using namespace kernels;
 namespace {
 
 constexpr std::string_view kind = "qtape-conformance";

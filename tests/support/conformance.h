@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "qtape/deploy/session.h"
+#include "qtape/integer/session.h"
 
 namespace qtape::test {
 

@@ -4,12 +4,14 @@
 #include <string>
 #include <vector>
 
-#include "qtape/deploy/integer_program.h"
-#include "qtape/ops/core/pack.h"
-#include "qtape/ops/core/random.h"
+#include "qtape/core/random.h"
+#include "qtape/integer/integer_program.h"
+#include "qtape/kernels/quantize/pack.h"
 #include "qtape/tests/support/conformance.h"
 
 namespace qtape::test {
+
+using namespace kernels;
 
 /// Codes of a whole dtype.
 inline CodeGrid whole_grid(DType dtype, double scale, int32_t zero_point) {

@@ -6,8 +6,9 @@
 #include <cmath>
 #include <cstring>
 
+#include "qtape/core/random.h"
+#include "qtape/engine/plan_hooks.h"
 #include "qtape/engine/print.h"
-#include "qtape/ops/core/random.h"
 
 namespace qtape::test {
 namespace {
@@ -66,9 +67,8 @@ struct Bench {
               .input_gradients = asked(graph, fixed, ask),
               .threads = 1,
               .seed = 5,
-              .accumulate_gradients = accumulate,
-              .share_memory = share,
-              .guard_bytes = share ? 0 : 64}) {
+              .accumulate_gradients = accumulate},
+             PlanHooks{.share_memory = share, .guard_bytes = share ? 0 : 64}) {
     for (size_t i = 0; i < c.operands.size(); ++i) {
       operands.push_back(graph.at("x" + std::to_string(i)));
       fill(i);

@@ -5,9 +5,10 @@
 #include <algorithm>
 #include <limits>
 
-#include "qtape/engine/layers.h"
+#include "qtape/core/random.h"
 #include "qtape/engine/quantizers.h"
-#include "qtape/ops/core/random.h"
+#include "qtape/integer/session_hooks.h"
+#include "qtape/model/layers.h"
 
 namespace qtape::test {
 namespace {
@@ -34,8 +35,8 @@ void set_fixed(const Graph& graph, Parameters& parameters, NodeId id, const Rand
 
 /// What differs first, when a batch goes through all levels.
 std::string difference(const Graph& graph, Parameters& parameters, const VerifyOptions& options,
-                       uint64_t seed) {
-  Verifier verifier(graph, parameters, options);
+                       const SessionHooks& hooks, uint64_t seed) {
+  Verifier verifier(graph, parameters, options, hooks);
   fill_wild(verifier.input(), seed);
   verifier.run(options.batch);
   if (verifier.mismatches() == 0) return "";
@@ -126,8 +127,7 @@ std::string disagreement(const Graph& graph, Parameters& parameters, uint64_t se
         if (path == ProductPath::F32 && !f32) continue;
         if (some && path && (seed + at) % 4 != static_cast<uint64_t>(*path)) continue;
         options.threads = threads;
-        options.path = path;
-        std::string text = difference(graph, parameters, options, seed + at);
+        std::string text = difference(graph, parameters, options, {.path = path}, seed + at);
         if (!text.empty()) return text;
       }
     }

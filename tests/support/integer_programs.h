@@ -1,7 +1,7 @@
 // Integer programs made by hand.
 #pragma once
 
-#include "qtape/deploy/integer_program.h"
+#include "qtape/integer/integer_program.h"
 
 namespace qtape::test {
 

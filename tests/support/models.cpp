@@ -1,6 +1,6 @@
 #include "qtape/tests/support/models.h"
 
-#include "qtape/ops/core/random.h"
+#include "qtape/core/random.h"
 
 namespace qtape::test {
 

@@ -1,8 +1,8 @@
 // Small models that several tests train or save.
 #pragma once
 
-#include "qtape/engine/layers.h"
 #include "qtape/engine/tape.h"
+#include "qtape/model/layers.h"
 
 namespace qtape::test {
 

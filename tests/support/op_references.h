@@ -5,7 +5,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "qtape/ops/core/reduction.h"
+#include "qtape/ops/families/reduction.h"
 #include "qtape/ops/ops.h"
 #include "qtape/tests/support/op_run.h"
 

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "qtape/ops/core/half.h"
+#include "qtape/core/half.h"
+#include "qtape/core/random.h"
 #include "qtape/ops/core/op.h"
-#include "qtape/ops/core/random.h"
 
 namespace qtape::test {
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "qtape/ops/core/aligned.h"
-#include "qtape/ops/core/random.h"
+#include "qtape/core/aligned.h"
+#include "qtape/core/random.h"
 #include "qtape/ops/fake_quantize.h"
 
 namespace qtape::test {

@@ -3,13 +3,13 @@
 #include <algorithm>
 
 #include "qtape/calibrate/calibration.h"
-#include "qtape/engine/insert_quantizers.h"
+#include "qtape/core/printable.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/engine/serialize.h"
 #include "qtape/examples/data/evaluate.h"
 #include "qtape/examples/shared/output_files.h"
 #include "qtape/examples/shared/terminal.h"
-#include "qtape/ops/core/printable.h"
+#include "qtape/model/insert_quantizers.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/data.h"
 

@@ -6,9 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "qtape/ops/core/requantize.h"
+#include "qtape/kernels/quantize/requantize.h"
 
 namespace qtape::tool {
+
+using namespace kernels;
 
 /// Prints nodes, shapes, quantizers with their scales, and parameter and activation bytes; of
 /// an integer program its nodes, certificates and the bytes of its weights.

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
+#include "qtape/core/printable.h"
 #include "qtape/deploy/any_file.h"
 #include "qtape/deploy/missing_scale.h"
 #include "qtape/engine/plan.h"
 #include "qtape/engine/quantizers.h"
-#include "qtape/ops/core/printable.h"
 #include "qtape/tools/qtape/commands.h"
 
 namespace qtape::tool {

@@ -2,9 +2,9 @@
 #include <cstdio>
 #include <exception>
 
+#include "qtape/core/error.h"
+#include "qtape/core/thread_count.h"
 #include "qtape/examples/shared/command_line.h"
-#include "qtape/ops/core/error.h"
-#include "qtape/ops/core/thread_count.h"
 #include "qtape/tools/qtape/commands.h"
 
 namespace {

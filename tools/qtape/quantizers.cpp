@@ -5,11 +5,11 @@
 
 #include "qtape/calibrate/report.h"
 #include "qtape/calibrate/sensitivity.h"
+#include "qtape/core/printable.h"
 #include "qtape/engine/serialize.h"
 #include "qtape/examples/data/evaluate.h"
 #include "qtape/examples/shared/output_files.h"
 #include "qtape/examples/shared/terminal.h"
-#include "qtape/ops/core/printable.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/data.h"
 

@@ -3,12 +3,15 @@
 #include <algorithm>
 
 #include "qtape/deploy/any_file.h"
-#include "qtape/deploy/session.h"
 #include "qtape/examples/data/evaluate.h"
+#include "qtape/integer/integer_binding.h"
+#include "qtape/integer/session.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/data.h"
 
 namespace qtape::tool {
+
+using namespace kernels;
 namespace {
 
 constexpr int64_t batch = data::Evaluator::batch;

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "qtape/core/printable.h"
 #include "qtape/engine/serialize.h"
-#include "qtape/ops/core/printable.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/data.h"
 #include "qtape/tools/qtape/verify_samples.h"

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
+#include "qtape/core/random.h"
 #include "qtape/examples/data/batches.h"
 #include "qtape/examples/data/evaluate.h"
 #include "qtape/examples/shared/terminal.h"
-#include "qtape/ops/core/random.h"
 
 namespace qtape::tool {
 namespace {

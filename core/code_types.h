@@ -1,0 +1,37 @@
+// The dtypes of integer codes.
+#pragma once
+
+#include "qtape/core/grid.h"
+#include "qtape/core/types.h"
+
+namespace qtape {
+
+/// The dtype that holds the codes of `bits` in `range`.
+constexpr DType code_dtype(int bits, CodeRange range) {
+  const bool is_unsigned = range == CodeRange::Unsigned;
+  if (bits <= 8) return is_unsigned ? DType::U8 : DType::S8;
+  return is_unsigned ? DType::U16 : DType::S16;
+}
+
+/// What codes within `limits` are stored in: the narrowest of u8, s8, u16 and s16.
+constexpr DType code_dtype(CodeLimits limits) {
+  if (limits.q_min >= 0) return limits.q_max <= 255 ? DType::U8 : DType::U16;
+  return limits.q_min >= -128 && limits.q_max <= 127 ? DType::S8 : DType::S16;
+}
+
+/// Calls `body.template operator()<T>()` with the storage type of s8, u8, s16 or u16.
+template <class Body>
+auto dispatch_codes(DType dtype, const Body& body) {
+  switch (dtype) {
+    case DType::U8:
+      return body.template operator()<uint8_t>();
+    case DType::S16:
+      return body.template operator()<int16_t>();
+    case DType::U16:
+      return body.template operator()<uint16_t>();
+    default:
+      return body.template operator()<int8_t>();
+  }
+}
+
+}  // namespace qtape

@@ -1,0 +1,95 @@
+#include "qtape/core/cpu_quota.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <fstream>
+#include <sstream>
+#include <vector>
+
+namespace qtape {
+namespace {
+
+std::optional<double> smaller(std::optional<double> a, std::optional<double> b) {
+  if (!a || !b) return a ? a : b;
+  return std::min(*a, *b);
+}
+
+/// Microseconds in each period; "max" and -1 are no quota.
+std::optional<double> ratio(const std::string& quota, const std::string& period) {
+  const auto number = [](const std::string& text) {
+    int64_t value = 0;
+    std::from_chars(text.data(), text.data() + text.size(), value);
+    return static_cast<double>(value);
+  };
+  if (number(quota) <= 0 || number(period) <= 0) return std::nullopt;
+  return number(quota) / number(period);
+}
+
+std::string word(const std::string& path) {
+  std::string text;
+  std::ifstream(path) >> text;
+  return text;
+}
+
+/// The quota that one folder of either version holds.
+std::optional<double> quota_of(const std::string& folder) {
+  std::string quota;
+  std::string period;
+  if (std::ifstream(folder + "/cpu.max") >> quota >> period) return ratio(quota, period);
+  return ratio(word(folder + "/cpu.cfs_quota_us"), word(folder + "/cpu.cfs_period_us"));
+}
+
+/// The smallest quota of a group and those around it. In a container the path may be the
+/// host's, which is not there, and the group itself be what is mounted.
+std::optional<double> quota_along(const std::string& mount, std::string group) {
+  if (group.find("..") != std::string::npos) group.clear();
+  std::optional<double> found = quota_of(mount);
+  while (group.size() > 1) {
+    found = smaller(found, quota_of(mount + group));
+    group.resize(std::min(group.rfind('/'), group.size() - 1));
+  }
+  return found;
+}
+
+bool has_cpu(const std::string& controllers) {
+  std::stringstream names(controllers);
+  for (std::string name; std::getline(names, name, ',');) {
+    if (name == "cpu") return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::optional<int> threads_asked(const char* setting) {
+  if (setting == nullptr) return std::nullopt;
+  std::string text = setting;
+  text.erase(0, text.find_first_not_of(" \t"));
+  int threads = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, threads);
+  const bool whole = rest == end || *rest == ',' || *rest == ' ';
+  if (error != std::errc{} || !whole || threads < 1) return std::nullopt;
+  return threads;
+}
+
+std::optional<double> cpu_quota(const std::string& root) {
+  const std::string groups = root + "/sys/fs/cgroup";
+  std::optional<double> found;
+  std::ifstream file(root + "/proc/self/cgroup");
+  for (std::string line; std::getline(file, line);) {  // hierarchy:controllers:group
+    const size_t first = line.find(':');
+    const size_t second = line.find(':', first + 1);
+    if (first == std::string::npos || second == std::string::npos) continue;
+    const std::string controllers = line.substr(first + 1, second - first - 1);
+    const std::string group = line.substr(second + 1);
+    if (controllers.empty()) found = smaller(found, quota_along(groups, group));
+    if (!has_cpu(controllers)) continue;
+    found = smaller(found, quota_along(groups + "/" + controllers, group));
+    found = smaller(found, quota_along(groups + "/cpu", group));
+  }
+  return found;
+}
+
+}  // namespace qtape

@@ -1,0 +1,85 @@
+// Initialisers: what a parameter holds before training, as a pure function of seed and name.
+#pragma once
+
+#include <string_view>
+#include <variant>
+
+#include "qtape/core/fields.h"
+#include "qtape/core/types.h"
+
+namespace qtape {
+
+/// For weights [out, in, ...]: fan_in is the product of all extents but the first, fan_out that
+/// of all but the second. Kaiming: He et al., arXiv 1502.01852; Xavier: Glorot and Bengio,
+/// 2010.
+namespace init {
+
+struct Zeros {
+  static constexpr std::string_view name = "Zeros";
+  static constexpr auto fields() { return std::tuple<>{}; }
+  bool operator==(const Zeros&) const = default;
+};
+
+struct Fill {
+  static constexpr std::string_view name = "Fill";
+  double value = 0;
+  static constexpr auto fields() {
+    return std::tuple{field("value", &Fill::value, "value of every element, finite")};
+  }
+  bool operator==(const Fill&) const = default;
+};
+
+struct KaimingNormal {
+  static constexpr std::string_view name = "KaimingNormal";
+  double gain = 0x1.6a09e667f3bcdp0;
+  static constexpr auto fields() {
+    return std::tuple{field("gain", &KaimingNormal::gain,
+                            "standard deviation is gain / sqrt(fan_in); sqrt 2 suits ReLU")};
+  }
+  bool operator==(const KaimingNormal&) const = default;
+};
+
+struct KaimingUniform {
+  static constexpr std::string_view name = "KaimingUniform";
+  double gain = 0x1.6a09e667f3bcdp0;
+  static constexpr auto fields() {
+    return std::tuple{field("gain", &KaimingUniform::gain,
+                            "bound is gain sqrt(3 / fan_in); sqrt 2 suits ReLU")};
+  }
+  bool operator==(const KaimingUniform&) const = default;
+};
+
+struct XavierNormal {
+  static constexpr std::string_view name = "XavierNormal";
+  double gain = 1;
+  static constexpr auto fields() {
+    return std::tuple{field("gain", &XavierNormal::gain,
+                            "standard deviation is gain sqrt(2 / (fan_in + fan_out))")};
+  }
+  bool operator==(const XavierNormal&) const = default;
+};
+
+struct XavierUniform {
+  static constexpr std::string_view name = "XavierUniform";
+  double gain = 1;
+  static constexpr auto fields() {
+    return std::tuple{
+        field("gain", &XavierUniform::gain, "bound is gain sqrt(6 / (fan_in + fan_out))")};
+  }
+  bool operator==(const XavierUniform&) const = default;
+};
+
+}  // namespace init
+
+using Initializer = std::variant<init::Zeros, init::Fill, init::KaimingNormal,
+                                 init::KaimingUniform, init::XavierNormal, init::XavierUniform>;
+
+/// Throws GraphError unless `initializer` suits a parameter of `shape`: gains and values must
+/// be finite, Kaiming and Xavier need rank >= 2.
+void validate(const Initializer& initializer, const Shape& shape);
+
+/// Fills `value`, a tensor of `type` (f32 or f64), from `seed` and the parameter's `name`.
+void initialize(const Initializer& initializer, uint64_t seed, std::string_view name,
+                const TensorType& type, std::byte* value);
+
+}  // namespace qtape

@@ -1,0 +1,175 @@
+// Element types, shapes and tensor types: what a tensor is, apart from its memory.
+#pragma once
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "qtape/core/enum_names.h"
+#include "qtape/core/error.h"
+
+namespace qtape {
+
+/// Element type. Spelled in lower case (`f32`, `u8`) wherever text is read or written.
+/// s64 holds accumulators of integer programs; no op of a graph computes in it.
+enum class DType : uint8_t { F32, F64, F16, BF16, S32, S16, U16, S8, U8, S64 };
+
+template <>
+inline constexpr auto enum_names<DType> = std::array<std::string_view, 10>{
+    "f32", "f64", "f16", "bf16", "s32", "s16", "u16", "s8", "u8", "s64"};
+
+/// IEEE binary16, stored as its bits.
+struct Half {
+  uint16_t bits = 0;
+  bool operator==(const Half&) const = default;
+};
+
+/// bfloat16, stored as its bits: the upper half of an f32.
+struct BHalf {
+  uint16_t bits = 0;
+  bool operator==(const BHalf&) const = default;
+};
+
+/// Bytes of one element.
+int64_t size_of(DType dtype);
+/// f32, f64, f16 or bf16.
+bool is_float(DType dtype);
+/// f32 or f64: the dtypes that arithmetic ops compute in.
+bool is_compute(DType dtype);
+
+/// The dtype whose elements are a T; nothing for types that no tensor is made of.
+template <class T>
+inline constexpr auto dtype_of = nullptr;
+template <>
+inline constexpr auto dtype_of<float> = DType::F32;
+template <>
+inline constexpr auto dtype_of<double> = DType::F64;
+template <>
+inline constexpr auto dtype_of<Half> = DType::F16;
+template <>
+inline constexpr auto dtype_of<BHalf> = DType::BF16;
+template <>
+inline constexpr auto dtype_of<int32_t> = DType::S32;
+template <>
+inline constexpr auto dtype_of<int64_t> = DType::S64;
+template <>
+inline constexpr auto dtype_of<int16_t> = DType::S16;
+template <>
+inline constexpr auto dtype_of<uint16_t> = DType::U16;
+template <>
+inline constexpr auto dtype_of<int8_t> = DType::S8;
+template <>
+inline constexpr auto dtype_of<uint8_t> = DType::U8;
+
+/// A type that tensors are made of: exactly the ones above, so neither `char` nor `bool`.
+template <class T>
+concept Element = std::is_same_v<decltype(dtype_of<T>), const DType>;
+
+/// Extents of a dense row-major tensor, outermost first. A value type without allocation.
+/// Rank 0 is a scalar. Extents may be 0.
+class Shape {
+ public:
+  static constexpr int max_rank = 8;
+  /// Most elements that a tensor may have: every byte offset stays far inside int64_t.
+  static constexpr int64_t max_elements = int64_t{1} << 48;
+
+  Shape() = default;
+  /// Throws GraphError above `max_rank`, for a negative extent or above `max_elements`.
+  Shape(std::initializer_list<int64_t> extents);
+  explicit Shape(std::span<const int64_t> extents);
+
+  int rank() const { return rank_; }
+  /// Extent of `axis`; negative axes count from the back. `axis` must be within the rank.
+  int64_t operator[](int axis) const {
+    return extents_[static_cast<size_t>(axis < 0 ? axis + rank_ : axis)];
+  }
+  /// Product of the extents; 1 for a scalar.
+  int64_t elements() const;
+  std::span<const int64_t> extents() const {
+    return {extents_.data(), static_cast<size_t>(rank_)};
+  }
+  /// This shape with the extent of `axis` replaced.
+  Shape with(int axis, int64_t extent) const;
+
+  bool operator==(const Shape& other) const;
+
+ private:
+  std::array<int64_t, max_rank> extents_{};
+  int rank_ = 0;
+};
+
+/// Element type and shape. Prints as `f32[8, 4]`.
+struct TensorType {
+  DType dtype = DType::F32;
+  Shape shape = {};
+
+  int64_t elements() const { return shape.elements(); }
+  int64_t bytes() const { return elements() * size_of(dtype); }
+  bool operator==(const TensorType&) const = default;
+};
+
+std::string to_string(const Shape& shape);
+std::string to_string(const TensorType& type);
+
+/// A tensor in host memory: type and dense little-endian bytes. What files and constants hold.
+struct Tensor {
+  TensorType type = {};
+  std::vector<std::byte> data = {};
+
+  /// A tensor of `values` in row-major order. Throws GraphError unless `shape` has as many
+  /// elements.
+  template <Element T>
+  static Tensor of(Shape shape, std::span<const T> values) {
+    const TensorType type{dtype_of<T>, shape};
+    check_count(type, values.size());
+    const auto bytes = std::as_bytes(values);
+    return {type, {bytes.begin(), bytes.end()}};
+  }
+  bool operator==(const Tensor&) const = default;
+
+ private:
+  static void check_count(const TensorType& type, size_t values);
+};
+
+/// Outer, middle and inner extents of a shape seen from `axis`: element (o, c, i) is at
+/// `(o * channels + c) * inner + i`.
+struct AxisView {
+  int64_t outer = 1;
+  int64_t channels = 1;
+  int64_t inner = 1;
+};
+AxisView axis_view(const Shape& shape, int axis);
+
+/// `axis` as an index from the front; throws unless -rank <= axis < rank.
+inline int resolve_axis(int axis, const Shape& shape) {
+  check(axis >= -shape.rank() && axis < shape.rank(), "axis {} is out of range for rank {}",
+        axis, shape.rank());
+  return axis < 0 ? axis + shape.rank() : axis;
+}
+
+/// Calls `body.template operator()<T>()` with float or double.
+template <class Body>
+auto dispatch_compute(DType dtype, const Body& body) {
+  return dtype == DType::F64 ? body.template operator()<double>()
+                             : body.template operator()<float>();
+}
+
+}  // namespace qtape
+
+template <>
+struct fmt::formatter<qtape::TensorType> {
+  constexpr auto parse(fmt::format_parse_context& context) { return context.begin(); }
+  template <class Context>
+  auto format(const qtape::TensorType& type, Context& context) const {
+    return std::ranges::copy(qtape::to_string(type), context.out()).out;
+  }
+};

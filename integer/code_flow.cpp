@@ -1,0 +1,33 @@
+#include "qtape/integer/code_flow.h"
+
+#include "qtape/engine/quantizers.h"
+
+namespace qtape {
+
+bool is_view(const Op& op) {
+  return std::holds_alternative<Reshape>(op) || std::holds_alternative<Flatten>(op) ||
+         std::holds_alternative<StopGradient>(op) || std::holds_alternative<Dropout>(op);
+}
+
+bool keeps_codes(const Op& op) {
+  return std::holds_alternative<Slice>(op) || std::holds_alternative<Max>(op) ||
+         std::holds_alternative<Relu>(op);
+}
+
+std::optional<NodeId> quantizer_behind(const Graph& graph, NodeId id) {
+  while (is_view(graph[id].op) || keeps_codes(graph[id].op)) id = graph[id].operands[0];
+  return is_quantizer(graph[id].op) ? std::optional(id) : std::nullopt;
+}
+
+bool accumulators_have_grid(const Graph& graph, NodeId x, NodeId w, int axis) {
+  const std::optional<NodeId> quantizer = quantizer_behind(graph, x);
+  if (!quantizer || channel_map(graph, *quantizer).channels != 1) return false;
+  const Shape& shape = graph[w].type.shape;
+  if (!is_quantizer(graph[w].op) || shape.rank() != 2) return false;
+  const Granularity granularity = granularity_of(graph[w].op);
+  if (channel_map(graph, w).channels == 1) return true;
+  return granularity.axis && !granularity.group_size &&
+         resolve_axis(*granularity.axis, shape) == axis;
+}
+
+}  // namespace qtape

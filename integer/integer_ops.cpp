@@ -1,0 +1,21 @@
+#include "qtape/integer/integer_ops.h"
+
+namespace qtape {
+
+IntegerOp::IntegerOp() = default;
+IntegerOp::IntegerOp(const IntegerOp&) = default;
+IntegerOp::IntegerOp(IntegerOp&&) noexcept = default;
+IntegerOp& IntegerOp::operator=(const IntegerOp&) = default;
+IntegerOp& IntegerOp::operator=(IntegerOp&&) noexcept = default;
+IntegerOp::~IntegerOp() = default;
+
+bool IntegerOp::operator==(const IntegerOp& other) const {
+  return static_cast<const IntegerOpAlternatives&>(*this) ==
+         static_cast<const IntegerOpAlternatives&>(other);
+}
+
+std::string_view name_of(const IntegerOp& op) {
+  return std::visit([](const auto& each) { return std::decay_t<decltype(each)>::name; }, op);
+}
+
+}  // namespace qtape

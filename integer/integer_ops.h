@@ -1,0 +1,38 @@
+// The closed list of ops of integer programs. To add one: its include and its alternative,
+// here.
+#pragma once
+
+#include <variant>
+
+#include "qtape/integer/ops/add.h"
+#include "qtape/integer/ops/dequantize.h"
+#include "qtape/integer/ops/input.h"
+#include "qtape/integer/ops/linear.h"
+#include "qtape/integer/ops/quantize.h"
+#include "qtape/integer/ops/reduce.h"
+#include "qtape/integer/ops/requantize.h"
+#include "qtape/integer/ops/structure.h"
+
+namespace qtape {
+
+using IntegerOpAlternatives =
+    std::variant<integer::Input, integer::Quantize, integer::Linear, integer::Requantize,
+                 integer::Add, integer::Concat, integer::Slice, integer::Reshape, integer::Max,
+                 integer::Sum, integer::Dequantize>;
+
+/// One of the integer ops, compiled once as Op is.
+struct IntegerOp : IntegerOpAlternatives {
+  using IntegerOpAlternatives::IntegerOpAlternatives;
+  IntegerOp();
+  IntegerOp(const IntegerOp&);
+  IntegerOp(IntegerOp&&) noexcept;
+  IntegerOp& operator=(const IntegerOp&);
+  IntegerOp& operator=(IntegerOp&&) noexcept;
+  ~IntegerOp();
+  bool operator==(const IntegerOp& other) const;
+};
+
+/// The op's name, as in files and messages.
+std::string_view name_of(const IntegerOp& op);
+
+}  // namespace qtape

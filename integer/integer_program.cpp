@@ -1,0 +1,209 @@
+#include "qtape/integer/integer_program.h"
+
+#include <fmt/format.h>
+
+#include "qtape/core/printable.h"
+#include "qtape/engine/json_file.h"
+#include "qtape/engine/print_fields.h"
+
+namespace qtape {
+namespace {
+
+constexpr size_t max_described = 16;  // operands
+
+std::string scales_text(const std::vector<double>& scales) {
+  if (scales.size() == 1) return fmt::format("{:.6g}", scales[0]);
+  const auto [low, high] = std::ranges::minmax_element(scales);
+  return scales.empty() ? "none" : fmt::format("{:.6g} to {:.6g}", *low, *high);
+}
+
+/// What a value is beside its type: scale, zero point and range.
+std::string value_text_of(const IntegerValue& value) {
+  if (value.scales.empty()) return "";
+  std::string text = fmt::format(" scale {}", scales_text(value.scales));
+  if (value.zero_point != 0) text += fmt::format(", zero point {}", value.zero_point);
+  return text + fmt::format(", {}..{}", value.low, value.high);
+}
+
+/// An op in short: what its value does not tell already.
+std::string op_text(const IntegerOp& op) {
+  if (const auto* linear = std::get_if<integer::Linear>(&op)) {
+    return fmt::format("Linear {} of {} bits", to_string(linear->shape), linear->storage_bits);
+  }
+  if (std::holds_alternative<integer::Requantize>(op) ||
+      std::holds_alternative<integer::Add>(op) || std::holds_alternative<integer::Input>(op)) {
+    return std::string(name_of(op));
+  }
+  if (const auto* quantize = std::get_if<integer::Quantize>(&op)) {
+    integer::Quantize short_form = *quantize;
+    short_form.grid = {};
+    return value_text(short_form);
+  }
+  return value_text(op);
+}
+
+std::string program_text(const IntegerProgram& program) {
+  std::string text = begin_file();
+  text +=
+      fmt::format(",\n\"requantization\": \"{}\"", to_string_view(program.requantization()));
+  std::vector<std::string> lines;
+  for (const IntegerNode& node : program.nodes()) lines.push_back(write_node(node).dump());
+  append_lines(text, "program", '[', ']', lines);
+  return text + ",\n\"outputs\": " + write_ids(program.outputs()) + "\n}\n";
+}
+
+}  // namespace
+
+std::string IntegerProgram::describe(const IntegerOp& op, std::span<const NodeId> operands,
+                                     std::string_view label, int64_t index) const {
+  std::string text = fmt::format("{} %{}", name_of(op), index);
+  if (!label.empty()) text += fmt::format(" '{}'", printable(label));
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const NodeId id = operands[i];
+    text += i == 0 ? " (" : ", ";
+    if (i == max_described) return text + fmt::format("... {} in all)", operands.size());
+    text += fmt::format("%{}", id.index);
+    if (id.index < 0 || id.index >= size()) continue;
+    const IntegerNode& node = (*this)[id];
+    if (!node.label.empty()) text += fmt::format(" '{}'", printable(node.label));
+    text += " " + to_string(node.value.type);
+  }
+  return operands.empty() ? text : text + ")";
+}
+
+std::string IntegerProgram::describe(NodeId id) const {
+  const IntegerNode& node = (*this)[id];
+  return describe(node.op, node.operands, node.label, id.index);
+}
+
+std::string IntegerProgram::name(NodeId id) const {
+  const std::string& label = (*this)[id].label;
+  return label.empty() ? fmt::format("%{}", id.index) : label;
+}
+
+IntegerValue IntegerProgram::infer(const IntegerOp& op,
+                                   std::span<const NodeId> operands) const {
+  std::vector<IntegerValue> inputs;
+  for (NodeId id : operands) inputs.push_back((*this)[id].value);
+  IntegerValue value = std::visit([&](const auto& each) { return each.infer(inputs); }, op);
+  const auto* input = std::get_if<integer::Input>(&op);
+  if (input != nullptr && input->batch && batch_) {
+    check(value.type.shape[0] == *batch_, "batch extent is {}, but other inputs have {}",
+          value.type.shape[0], *batch_);
+  }
+  return value;
+}
+
+NodeId IntegerProgram::add(IntegerOp op, std::span<const NodeId> operands, std::string label) {
+  const NodeId id{static_cast<int32_t>(size())};
+  try {
+    for (NodeId operand : operands) (void)(*this)[operand];
+    const auto* input = std::get_if<integer::Input>(&op);
+    check(input == nullptr || !label.empty(), "a label is needed to find it by");
+    if (labels_.contains(label)) {
+      fail<GraphError>("label '{}' is already used", printable(label));
+    }
+    IntegerValue value = infer(op, operands);
+    if (input != nullptr && input->batch) batch_ = value.type.shape[0];
+    if (!label.empty()) labels_.emplace(label, id);
+    nodes_.push_back({std::move(op),
+                      {operands.begin(), operands.end()},
+                      std::move(label),
+                      std::move(value)});
+  } catch (const Error& error) {
+    throw GraphError(describe(op, operands, label, id.index) + ": " + error.what());
+  }
+  return id;
+}
+
+const IntegerNode& IntegerProgram::operator[](NodeId id) const {
+  check(id.index >= 0 && id.index < size(), "node %{} does not exist; the program has {} nodes",
+        id.index, size());
+  return nodes_[static_cast<size_t>(id.index)];
+}
+
+std::optional<NodeId> IntegerProgram::find(std::string_view label) const {
+  const auto found = labels_.find(label);
+  if (found == labels_.end()) return std::nullopt;
+  return found->second;
+}
+
+NodeId IntegerProgram::at(std::string_view label) const {
+  const auto found = find(label);
+  if (!found) fail<GraphError>("no node is called '{}'", printable(label));
+  return *found;
+}
+
+void IntegerProgram::set_outputs(std::vector<NodeId> outputs) {
+  for (NodeId id : outputs) (void)(*this)[id];
+  outputs_ = std::move(outputs);
+}
+
+IntegerProgram IntegerProgram::with_batch(int64_t batch) const {
+  check(batch >= 1, "batch extent must be at least 1, got {}", batch);
+  IntegerProgram result(requantization_);
+  for (const IntegerNode& node : nodes_) {
+    IntegerOp op = node.op;
+    if (auto* input = std::get_if<integer::Input>(&op); input != nullptr && input->batch) {
+      input->shape = input->shape.with(0, batch);
+    }
+    result.add(std::move(op), node.operands, node.label);
+  }
+  result.outputs_ = outputs_;
+  return result;
+}
+
+std::string to_string(const IntegerProgram& program) {
+  std::string text =
+      fmt::format("requantization {}\n", to_string_view(program.requantization()));
+  const auto reference = [&](NodeId id) {
+    const std::string& label = program[id].label;
+    return label.empty() ? fmt::format("%{}", id.index)
+                         : fmt::format("%{} '{}'", id.index, printable(label));
+  };
+  for (int32_t i = 0; i < program.size(); ++i) {
+    const IntegerNode& node = program[NodeId{i}];
+    text += fmt::format("{} {} = {}", reference(NodeId{i}), to_string(node.value.type),
+                        op_text(node.op));
+    for (size_t k = 0; k < node.operands.size(); ++k) {
+      text += (k == 0 ? " (" : ", ") + reference(node.operands[k]);
+    }
+    text += (node.operands.empty() ? "" : ")") + value_text_of(node.value) + "\n";
+    if (const auto* linear = std::get_if<integer::Linear>(&node.op)) {
+      text += fmt::format("   proven: {}\n", to_string(linear->certificate));
+    }
+  }
+  return text;
+}
+
+std::string to_json(const IntegerProgram& program) {
+  try {
+    return program_text(program);
+  } catch (const Json::exception&) {
+    fail<FormatError>("/: a label is not UTF-8");
+  }
+}
+
+IntegerProgram program_from_json(std::string_view text) {
+  const Json json = parse_document(text);
+  const JsonPlace root{json};
+  if (json.is_object() && json.contains("nodes")) {
+    root.member("nodes").fail("the file holds a model, not an integer program");
+  }
+  check_header(root, {"requantization", "program", "outputs"});
+  Requantization requantization = Requantization::FloatMultiply;
+  read_json(root.member("requantization"), requantization);
+  IntegerProgram program(requantization);
+  read_nodes<IntegerOp>(root, "program", program);
+  return program;
+}
+
+void save_program(const std::string& path, const IntegerProgram& program) {
+  write_text(path, naming<FormatError>(path, [&] { return to_json(program); }));
+}
+
+IntegerProgram load_program(const std::string& path) {
+  return read_text(path, program_from_json);
+}
+
+}  // namespace qtape

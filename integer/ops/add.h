@@ -1,0 +1,24 @@
+// Add: the sum of codes of two grids as codes of a third.
+#pragma once
+
+#include "qtape/integer/integer_op.h"
+
+namespace qtape::integer {
+
+struct Add {
+  static constexpr std::string_view name = "Add";
+  static constexpr std::string_view doc =
+      "y = clamp(round(((a - zp_a) s_a + (b - zp_b) s_b) / s) + zp, low, high), computed as "
+      "the "
+      "program's requantization adds. a and b codes of one shape.";
+
+  CodeGrid grid = {};
+
+  static constexpr auto fields() { return std::tuple{field("grid", &Add::grid, "of y")}; }
+  IntegerValue infer(IntegerInputs inputs) const;
+  IntegerKernel reference(const IntegerBinding& binding) const;
+  IntegerKernel kernel(const IntegerBinding& binding) const;
+  bool operator==(const Add&) const = default;
+};
+
+}  // namespace qtape::integer

@@ -1,0 +1,30 @@
+// Dequantize: codes or accumulators to floats, at the exit of a program.
+#pragma once
+
+#include <optional>
+
+#include "qtape/integer/integer_op.h"
+
+namespace qtape::integer {
+
+struct Dequantize {
+  static constexpr std::string_view name = "Dequantize";
+  static constexpr std::string_view doc =
+      "y = (x - zp) s of codes, or float(x) s[c] of accumulators, in f32; limited to [low, "
+      "high] where "
+      "they are given.";
+
+  std::optional<double> low = std::nullopt;
+  std::optional<double> high = std::nullopt;
+
+  static constexpr auto fields() {
+    return std::tuple{field("low", &Dequantize::low, "smallest y, or null"),
+                      field("high", &Dequantize::high, "largest y, or null")};
+  }
+  IntegerValue infer(IntegerInputs inputs) const;
+  IntegerKernel reference(const IntegerBinding& binding) const;
+  IntegerKernel kernel(const IntegerBinding& binding) const;
+  bool operator==(const Dequantize&) const = default;
+};
+
+}  // namespace qtape::integer

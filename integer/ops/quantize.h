@@ -1,0 +1,34 @@
+// Quantize: floats to codes, at the entrance of a program.
+#pragma once
+
+#include "qtape/core/grid.h"
+#include "qtape/integer/integer_op.h"
+
+namespace qtape::integer {
+
+struct Quantize {
+  static constexpr std::string_view name = "Quantize";
+  static constexpr std::string_view doc =
+      "y = clamp(round(x / s) + zp, low, high). x f32. What lies outside, infinities too, goes "
+      "to the end of the codes; NaN is refused.";
+
+  CodeGrid grid = {};
+  Rounding rounding = Rounding::HalfEven;
+  Division division = Division::Exact;
+  ZeroPoint zero_point = ZeroPoint::AfterRounding;
+
+  static constexpr auto fields() {
+    using Q = Quantize;
+    return std::tuple{field("grid", &Q::grid, "of y"),
+                      field("rounding", &Q::rounding, "HalfEven, HalfAway or HalfUp"),
+                      field("division", &Q::division, "Exact x / s or Reciprocal x (1 / s)"),
+                      field("zero_point", &Q::zero_point,
+                            "AfterRounding or BeforeRounding round(x / s + zp)")};
+  }
+  IntegerValue infer(IntegerInputs inputs) const;
+  IntegerKernel reference(const IntegerBinding& binding) const;
+  IntegerKernel kernel(const IntegerBinding& binding) const;
+  bool operator==(const Quantize&) const = default;
+};
+
+}  // namespace qtape::integer

@@ -1,0 +1,26 @@
+// Requantize: accumulators or codes to codes of another grid.
+#pragma once
+
+#include "qtape/integer/integer_op.h"
+
+namespace qtape::integer {
+
+struct Requantize {
+  static constexpr std::string_view name = "Requantize";
+  static constexpr std::string_view doc =
+      "y = clamp(requant(x) + zp, low, high), requant being that of the program's "
+      "requantization. x "
+      "accumulators, with a scale each or one for all, or codes, less their zero point.";
+
+  CodeGrid grid = {};
+
+  static constexpr auto fields() {
+    return std::tuple{field("grid", &Requantize::grid, "of y")};
+  }
+  IntegerValue infer(IntegerInputs inputs) const;
+  IntegerKernel reference(const IntegerBinding& binding) const;
+  IntegerKernel kernel(const IntegerBinding& binding) const;
+  bool operator==(const Requantize&) const = default;
+};
+
+}  // namespace qtape::integer

@@ -1,0 +1,117 @@
+#include "qtape/integer/ops/structure.h"
+
+#include <algorithm>
+#include <type_traits>
+
+#include "qtape/integer/integer_binding.h"
+
+namespace qtape::integer {
+namespace {
+
+std::vector<TensorType> types_of(IntegerInputs inputs) {
+  std::vector<TensorType> types;
+  for (const IntegerValue& input : inputs) types.push_back(input.type);
+  return types;
+}
+
+/// Codes of several operands have one meaning only on one grid.
+void check_one_grid(IntegerInputs inputs) {
+  for (const IntegerValue& input : inputs) {
+    check_codes(input, "each operand");
+    check(input.scales == inputs[0].scales && input.zero_point == inputs[0].zero_point,
+          "operands must be codes of one grid, got scale {} zero point {} and scale {} zero "
+          "point {}",
+          inputs[0].scales[0], inputs[0].zero_point, input.scales[0], input.zero_point);
+  }
+}
+
+/// Copies `count` rows of `width` elements between tensors whose rows lie apart.
+template <class Code>
+void copy_rows(const Code* from, int64_t from_row, Code* to, int64_t to_row, int64_t count,
+               int64_t width) {
+  for (int64_t row = 0; row < count; ++row) {
+    for (int64_t i = 0; i < width; ++i) to[row * to_row + i] = from[row * from_row + i];
+  }
+}
+
+template <class Code>
+IntegerKernel copy(const qtape::Reshape&, const IntegerBinding& b) {
+  return [x = b.operand<Code>(0), y = b.y<Code>(), n = b.output.type.elements()] {
+    copy_rows(x, n, y, n, 1, n);
+  };
+}
+
+template <class Code>
+IntegerKernel copy(const qtape::Slice& op, const IntegerBinding& b) {
+  const Shape& shape = b.inputs[0].type.shape;
+  const int axis = resolve_axis(op.axis, shape);
+  const AxisView x = axis_view(shape, axis);
+  const AxisView y = axis_view(b.output.type.shape, axis);
+  const int64_t begin = op.begin < 0 ? op.begin + x.channels : op.begin;
+  return [from = b.operand<Code>(0) + begin * x.inner, to = b.y<Code>(), x, y] {
+    copy_rows(from, x.channels * x.inner, to, y.channels * y.inner, y.outer,
+              y.channels * y.inner);
+  };
+}
+
+template <class Code>
+IntegerKernel copy(const qtape::Concat& op, const IntegerBinding& b) {
+  const int axis = resolve_axis(op.axis, b.output.type.shape);
+  const AxisView whole = axis_view(b.output.type.shape, axis);
+  std::vector<AxisView> parts;
+  for (const IntegerValue& input : b.inputs) {
+    parts.push_back(axis_view(input.type.shape, axis));
+  }
+  return [parts, operands = b.operands, to = b.y<Code>(), whole] {
+    int64_t offset = 0;
+    for (size_t i = 0; i < parts.size(); ++i) {
+      const int64_t width = parts[i].channels * parts[i].inner;
+      copy_rows(reinterpret_cast<const Code*>(operands[i]), width, to + offset,
+                whole.channels * whole.inner, whole.outer, width);
+      offset += width;
+    }
+  };
+}
+
+}  // namespace
+
+template <class Op>
+IntegerValue Structure<Op>::infer(IntegerInputs inputs) const {
+  check_operands(inputs, this->slots().size());
+  check_one_grid(inputs);
+  const auto types = types_of(inputs);
+  IntegerValue y = inputs[0];
+  y.type = Op::infer(types);
+  for (const IntegerValue& input : inputs) {
+    y.low = std::min(y.low, input.low);
+    y.high = std::max(y.high, input.high);
+  }
+  return y;
+}
+
+template <class Op>
+IntegerKernel Structure<Op>::reference(const IntegerBinding& b) const {
+  return dispatch_codes(b.output.type.dtype,
+                        [&]<class Code>() { return copy<Code>(*this, b); });
+}
+
+template <class Op>
+IntegerKernel Structure<Op>::kernel(const IntegerBinding& b) const {
+  std::vector<TensorType> types = types_of(b.inputs);
+  Binding binding;
+  binding.inputs = types;
+  binding.output = b.output.type;
+  binding.operands = b.operands;
+  binding.result = b.result;
+  binding.threads = b.threads;
+  Kernel kernel = this->forward(binding);
+  if (!kernel) return {};
+  return [kernel = std::move(kernel)] { kernel(Step{}); };
+}
+
+template struct Structure<qtape::Concat>;
+template struct Structure<qtape::Slice>;
+template struct Structure<qtape::Reshape>;
+static_assert(IntegerCompute<Concat> && IntegerCompute<Slice> && IntegerCompute<Reshape>);
+
+}  // namespace qtape::integer

@@ -1,0 +1,26 @@
+// Concat, Slice and Reshape of codes: the ops of graphs, which move elements of any dtype.
+#pragma once
+
+#include "qtape/integer/integer_op.h"
+#include "qtape/ops/concat.h"
+#include "qtape/ops/reshape.h"
+#include "qtape/ops/slice.h"
+
+namespace qtape::integer {
+
+/// An op of a graph, `Op`, on codes of one grid.
+template <class Op>
+struct Structure : Op {
+  static constexpr auto fields() { return Op::fields(); }
+
+  IntegerValue infer(IntegerInputs inputs) const;
+  IntegerKernel reference(const IntegerBinding& binding) const;
+  IntegerKernel kernel(const IntegerBinding& binding) const;
+  bool operator==(const Structure&) const = default;
+};
+
+using Concat = Structure<qtape::Concat>;
+using Slice = Structure<qtape::Slice>;
+using Reshape = Structure<qtape::Reshape>;
+
+}  // namespace qtape::integer

@@ -1,0 +1,35 @@
+// Which way of multiplying codes is the fastest that is exact.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "qtape/integer/certificate.h"
+#include "qtape/kernels/onednn/int8_exactness.h"
+
+namespace qtape {
+
+using namespace kernels;
+
+/// Ways to compute products of codes.
+enum class ProductPath : uint8_t {
+  Int8,  ///< oneDNN in int8
+  F32,   ///< oneDNN in f32 on the codes
+  Plain  ///< loops in integers
+};
+template <>
+inline constexpr auto enum_names<ProductPath> =
+    std::array<std::string_view, 3>{"int8", "f32", "plain"};
+
+/// The fastest path that is exact for codes `x`, where `int8` tells how exact int8 is: Int8
+/// where it always is or the certificate proves what it needs, F32 where the certificate proves
+/// 24 bits, else Plain.
+ProductPath exact_path(const Certificate& certificate, const IntegerValue& x,
+                       Int8Exactness int8 = int8_exactness());
+/// Why that is: `int8, added in 32 bits by avx512_core_vnni`.
+std::string explain_path(const Certificate& certificate, const IntegerValue& x,
+                         Int8Exactness int8 = int8_exactness());
+
+}  // namespace qtape

@@ -1,0 +1,184 @@
+#include "qtape/kernels/onednn/gemm.h"
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "qtape/core/error.h"
+#include "qtape/kernels/onednn/onednn.h"
+#include "qtape/kernels/simd/threads.h"
+
+namespace qtape::kernels {
+namespace {
+
+using dnnl::memory;
+
+memory::desc describe(int64_t batch, int64_t rows, int64_t columns, int64_t batch_stride,
+                      int64_t row_stride, int64_t column_stride) {
+  return {{batch, rows, columns},
+          memory::data_type::f32,
+          memory::dims{batch_stride, row_stride, column_stride}};
+}
+
+dnnl::primitive_attr make_attributes(bool accumulate) {
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  // Whatever the environment says: integers in f32 are exact and replays have equal bits.
+  attributes.set_fpmath_mode(dnnl::fpmath_mode::strict);
+  if (accumulate) {
+    dnnl::post_ops operations;
+    operations.append_sum(1.0f);
+    attributes.set_post_ops(operations);
+  }
+  return attributes;
+}
+
+/// A part of the result: ranges of its batch, rows and columns.
+struct Tile {
+  int64_t batch_begin, batch_end;
+  int64_t m_begin, m_end;
+  int64_t n_begin, n_end;
+};
+
+/// One tile's primitive with its memories and its argument list.
+class Product {
+ public:
+  Product(const dnnl::engine& engine, const Gemm& g, const Tile& t, const float* a,
+          const float* b, float* c)
+      : stream_(engine) {
+    const int64_t batch = t.batch_end - t.batch_begin;
+    const int64_t m = t.m_end - t.m_begin;
+    const int64_t n = t.n_end - t.n_begin;
+    const auto a_desc = g.transpose_a ? describe(batch, m, g.k, g.m * g.k, 1, g.m)
+                                      : describe(batch, m, g.k, g.m * g.k, g.k, 1);
+    const auto b_desc = g.transpose_b ? describe(batch, g.k, n, g.n * g.k, 1, g.k)
+                                      : describe(batch, g.k, n, g.n * g.k, g.n, 1);
+    const auto c_desc = describe(batch, m, n, g.m * g.n, g.n, 1);
+    const auto pd =
+        describe_matmul(engine, a_desc, b_desc, c_desc, make_attributes(g.accumulate));
+    primitive_ = dnnl::matmul(pd);
+    a += t.batch_begin * g.m * g.k + t.m_begin * (g.transpose_a ? 1 : g.k);
+    b += t.batch_begin * g.n * g.k + t.n_begin * (g.transpose_b ? g.k : 1);
+    c += t.batch_begin * g.m * g.n + t.m_begin * g.n + t.n_begin;
+    memories_ = {memory(a_desc, engine, const_cast<float*>(a)),
+                 memory(b_desc, engine, const_cast<float*>(b)), memory(c_desc, engine, c),
+                 memory(pd.scratchpad_desc(), engine)};
+    arguments_ = {{{DNNL_ARG_SRC, memories_[0].get()},
+                   {DNNL_ARG_WEIGHTS, memories_[1].get()},
+                   {DNNL_ARG_DST, memories_[2].get()},
+                   {DNNL_ARG_SCRATCHPAD, memories_[3].get()}}};
+  }
+
+  /// The C call takes a plain array: the C++ one would build a map in every step.
+  void run() const {
+    dnnl_primitive_execute(primitive_.get(), stream_.get(), static_cast<int>(arguments_.size()),
+                           arguments_.data());
+  }
+
+ private:
+  dnnl::stream stream_;
+  dnnl::matmul primitive_;
+  std::array<memory, 4> memories_;
+  std::array<dnnl_exec_arg_t, 4> arguments_{};
+};
+
+// A tile below this many multiplications (10 us) is not worth a thread of its own.
+constexpr int64_t tile_work = int64_t{1} << 20;
+constexpr int64_t max_tiles = 64;
+// Narrower slices of a matrix waste vectors and registers.
+constexpr int64_t narrowest_slice = 32;
+
+/// Cuts [0, extent) into `count` slices of whole multiples of `unit`.
+template <class Add>
+void slice(int64_t extent, int64_t count, int64_t unit, const Add& add) {
+  const int64_t units = (extent + unit - 1) / unit;
+  for (int64_t i = 0; i < count; ++i) {
+    add(units * i / count * unit, std::min(extent, units * (i + 1) / count * unit));
+  }
+}
+
+/// Tiles by the extents alone: along the batch where there is one, else along rows or columns,
+/// whichever are more.
+std::vector<Tile> make_tiles(const Gemm& g) {
+  const int64_t work = g.batch * g.m * g.n * std::max<int64_t>(1, g.k);
+  int64_t wanted = 1;
+  while (wanted < max_tiles && work / (2 * wanted) >= tile_work) wanted *= 2;
+  std::vector<Tile> tiles;
+  if (g.batch > 1) {
+    slice(g.batch, std::min(wanted, g.batch), 1, [&](int64_t begin, int64_t end) {
+      tiles.push_back({begin, end, 0, g.m, 0, g.n});
+    });
+  } else if (g.n >= g.m) {
+    const int64_t count = std::clamp<int64_t>(g.n / narrowest_slice, 1, wanted);
+    slice(g.n, count, narrowest_slice, [&](int64_t begin, int64_t end) {
+      tiles.push_back({0, 1, 0, g.m, begin, end});
+    });
+  } else {
+    const int64_t count = std::clamp<int64_t>(g.m / narrowest_slice, 1, wanted);
+    slice(g.m, count, narrowest_slice, [&](int64_t begin, int64_t end) {
+      tiles.push_back({0, 1, begin, end, 0, g.n});
+    });
+  }
+  return tiles;
+}
+
+std::vector<Product> make_products(const Gemm& g, const float* a, const float* b, float* c) {
+  const SerialLibraries serial;
+  const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  std::vector<Product> products;
+  for (const Tile& tile : make_tiles(g)) products.emplace_back(engine, g, tile, a, b, c);
+  return products;
+}
+
+template <class T>
+void fill_zero(const Gemm& g, T* c) {
+  if (!g.accumulate) std::fill_n(c, g.batch * g.m * g.n, T(0));
+}
+
+void plain_product(const Gemm& g, const double* a, const double* b, double* c) {
+  const int64_t a_row = g.transpose_a ? 1 : g.k;
+  const int64_t a_column = g.transpose_a ? g.m : 1;
+  const int64_t b_row = g.transpose_b ? 1 : g.n;
+  const int64_t b_column = g.transpose_b ? g.k : 1;
+  for (int64_t i = 0; i < g.m; ++i) {
+    for (int64_t j = 0; j < g.n; ++j) {
+      double sum = g.accumulate ? c[i * g.n + j] : 0.0;
+      for (int64_t k = 0; k < g.k; ++k) {
+        sum += a[i * a_row + k * a_column] * b[k * b_row + j * b_column];
+      }
+      c[i * g.n + j] = sum;
+    }
+  }
+}
+
+}  // namespace
+
+std::function<void()> prepare_gemm(const Gemm& gemm, const float* a, const float* b, float* c,
+                                   int threads) {
+  if (gemm.batch * gemm.m * gemm.n == 0) return [] {};
+  if (gemm.k == 0) return [gemm, c] { fill_zero(gemm, c); };
+  try {
+    return [products = make_products(gemm, a, b, c), threads] {
+      const auto count = static_cast<int64_t>(products.size());
+      parallel_for(threads, count, 1, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) products[static_cast<size_t>(i)].run();
+      });
+    };
+  } catch (const dnnl::error& error) {
+    fail<GraphError>("oneDNN refuses the product [{}, {}, {}] x [{}, {}, {}]: {}", gemm.batch,
+                     gemm.m, gemm.k, gemm.batch, gemm.k, gemm.n, error.what());
+  }
+}
+
+std::function<void()> prepare_gemm(const Gemm& gemm, const double* a, const double* b,
+                                   double* c, int) {
+  return [gemm, a, b, c] {
+    for (int64_t i = 0; i < gemm.batch; ++i) {
+      plain_product(gemm, a + i * gemm.m * gemm.k, b + i * gemm.k * gemm.n,
+                    c + i * gemm.m * gemm.n);
+    }
+  };
+}
+
+}  // namespace qtape::kernels

@@ -1,0 +1,32 @@
+// Matrix products, prepared once and run many times.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "qtape/core/types.h"
+
+namespace qtape::kernels {
+
+/// c [batch, m, n] (+)= a [batch, m, k] b [batch, k, n], all dense row-major.
+struct Gemm {
+  int64_t batch = 1;
+  int64_t m = 0;
+  int64_t n = 0;
+  int64_t k = 0;
+  bool transpose_a = false;  ///< a is stored [batch, k, m]
+  bool transpose_b = false;  ///< b is stored [batch, n, k]
+  bool accumulate = false;   ///< add to c
+};
+
+/// Prepares an f32 product on oneDNN, run by up to `threads` threads. The result is cut into
+/// tiles by its extents alone and oneDNN computes each tile in one thread, so it has equal bits
+/// at any thread count. Call the result within a SerialLibraries (thread_count.h).
+std::function<void()> prepare_gemm(const Gemm& gemm, const float* a, const float* b, float* c,
+                                   int threads);
+
+/// Prepares an f64 product: plain loops, sums in order of k.
+std::function<void()> prepare_gemm(const Gemm& gemm, const double* a, const double* b,
+                                   double* c, int threads);
+
+}  // namespace qtape::kernels

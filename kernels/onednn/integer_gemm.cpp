@@ -1,0 +1,223 @@
+#include "qtape/kernels/onednn/integer_gemm.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "qtape/core/aligned.h"
+#include "qtape/core/error.h"
+#include "qtape/kernels/onednn/onednn.h"
+#include "qtape/kernels/simd/threads.h"
+#include "qtape/kernels/simd/vectorize.h"
+#include "qtape/kernels/simd/versions.h"
+
+namespace qtape::kernels {
+namespace {
+
+using dnnl::memory;
+
+// oneDNN multiplies u8 by s8. It takes s8 times s8 as well, but brings the accumulators of
+// shifted codes back in f32, which is wrong beyond 2^24, and on AVX-512 without VNNI gives
+// wrong accumulators for n = 1 even where weights are small. So s8 codes are shifted here, and
+// the accumulators brought back in integers, modulo 2^32.
+constexpr int32_t code_shift = 128;
+
+using ShiftLoop = void (*)(const int8_t*, uint8_t*, int64_t);
+using RestoreLoop = void (*)(int32_t*, const int32_t*, int64_t, int64_t);
+
+ShiftLoop shift_loop() {
+  return simd::best<const int8_t*, uint8_t*, int64_t>(
+      [](const int8_t* x, uint8_t* y, int64_t n) {
+        for (int64_t i = 0; i < n; ++i) y[i] = static_cast<uint8_t>(x[i] ^ -code_shift);
+      });
+}
+
+/// acc [rows, n] -= excess [n].
+RestoreLoop restore_loop() {
+  return simd::best<int32_t*, const int32_t*, int64_t, int64_t>(
+      [](int32_t* acc, const int32_t* excess, int64_t rows, int64_t n) {
+        for (int64_t r = 0; r < rows; ++r) {
+          QTAPE_INDEPENDENT
+          for (int64_t c = 0; c < n; ++c) {
+            acc[r * n + c] = static_cast<int32_t>(static_cast<uint32_t>(acc[r * n + c]) -
+                                                  static_cast<uint32_t>(excess[c]));
+          }
+        }
+      });
+}
+
+/// What shifted codes add to the accumulators of each channel, modulo 2^32.
+std::vector<int32_t> excess_of(int64_t n, int64_t k, const int8_t* w) {
+  std::vector<int32_t> excess(static_cast<size_t>(n));
+  for (int64_t c = 0; c < n; ++c) {
+    int64_t sum = 0;
+    for (int64_t i = 0; i < k; ++i) sum += w[c * k + i];
+    excess[static_cast<size_t>(c)] = static_cast<int32_t>(code_shift * sum);
+  }
+  return excess;
+}
+
+memory::desc matrix(int64_t rows, int64_t columns, memory::data_type type, int64_t row_stride,
+                    int64_t column_stride) {
+  return {{rows, columns}, type, memory::dims{row_stride, column_stride}};
+}
+
+}  // namespace
+
+struct BoundInt8Product::State {
+  int64_t rows = 0;
+  int64_t n = 0;
+  int64_t k = 0;
+  int32_t* acc = nullptr;
+
+  // Where x is s8.
+  const int8_t* codes = nullptr;
+  AlignedBuffer shifted;  // [rows, k]
+  std::shared_ptr<const std::vector<int32_t>> excess;
+  ShiftLoop shift = nullptr;
+  RestoreLoop restore = nullptr;
+
+  // Unless the product is empty.
+  dnnl::stream stream;
+  dnnl::matmul primitive;
+  std::array<memory, 4> memories;
+  std::array<dnnl_exec_arg_t, 4> arguments{};
+
+  void set_memories(const memory& x, const memory& w, const memory& accumulators,
+                    const memory& scratchpad) {
+    memories = {x, w, accumulators, scratchpad};
+    arguments = {{{DNNL_ARG_SRC, memories[0].get()},
+                  {DNNL_ARG_WEIGHTS, memories[1].get()},
+                  {DNNL_ARG_DST, memories[2].get()},
+                  {DNNL_ARG_SCRATCHPAD, memories[3].get()}}};
+  }
+
+  bool run() const {
+    if (!primitive) {
+      std::fill_n(acc, rows * n, 0);
+      return true;
+    }
+    if (codes != nullptr) {
+      shift(codes, reinterpret_cast<uint8_t*>(shifted.data()), rows * k);
+    }
+    const bool good = dnnl_primitive_execute(primitive.get(), stream.get(),
+                                             static_cast<int>(arguments.size()),
+                                             arguments.data()) == dnnl_success;
+    if (codes != nullptr) restore(acc, excess->data(), rows, n);
+    return good;
+  }
+};
+
+bool BoundInt8Product::operator()() const { return state_ == nullptr || state_->run(); }
+
+class Int8Product::Impl {
+ public:
+  Impl(int64_t n, int64_t k, DType x, const int8_t* w)
+      : n_(n), k_(k), signed_(x == DType::S8), w_(w), engine_(dnnl::engine::kind::cpu, 0) {
+    if (signed_) {
+      excess_ = std::make_shared<const std::vector<int32_t>>(excess_of(n, k, w));
+      shift_ = shift_loop();
+      restore_ = restore_loop();
+    }
+  }
+
+  std::shared_ptr<const BoundInt8Product::State> bind(int64_t rows, const void* x,
+                                                      int32_t* acc) {
+    auto state = std::make_shared<BoundInt8Product::State>();
+    state->rows = rows;
+    state->n = n_;
+    state->k = k_;
+    state->acc = acc;
+    if (rows * n_ * k_ == 0) return state;
+    auto* source = const_cast<void*>(x);
+    if (signed_) {
+      state->codes = static_cast<const int8_t*>(x);
+      state->shifted = AlignedBuffer(rows * k_);
+      state->excess = excess_;
+      state->shift = shift_;
+      state->restore = restore_;
+      source = state->shifted.data();
+    }
+    const Version& version = version_of(rows);
+    state->stream = dnnl::stream(engine_);
+    state->primitive = version.primitive;
+    state->set_memories(memory(version.description.src_desc(), engine_, source),
+                        version.weights, memory(version.description.dst_desc(), engine_, acc),
+                        memory(version.description.scratchpad_desc(), engine_));
+    return state;
+  }
+
+ private:
+  /// What runs of as many rows share.
+  struct Version {
+    int64_t rows;
+    dnnl::matmul::primitive_desc description;
+    dnnl::matmul primitive;
+    memory weights;
+  };
+
+  const Version& version_of(int64_t rows) {
+    const auto known = std::ranges::find(versions_, rows, &Version::rows);
+    if (known != versions_.end()) return *known;
+    dnnl::primitive_attr attributes;
+    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    const auto description =
+        describe_matmul(engine_, matrix(rows, k_, memory::data_type::u8, k_, 1),
+                        {{k_, n_}, memory::data_type::s8, memory::format_tag::any},
+                        matrix(rows, n_, memory::data_type::s32, n_, 1), attributes);
+    versions_.push_back({rows, description, dnnl::matmul(description),
+                         packed_weights(description.weights_desc())});
+    return versions_.back();
+  }
+
+  memory packed_weights(const memory::desc& layout) const {
+    for (const Version& version : versions_) {
+      if (version.weights.get_desc() == layout) return version.weights;
+    }
+    memory plain(matrix(k_, n_, memory::data_type::s8, 1, k_), engine_,
+                 const_cast<int8_t*>(w_));
+    memory packed(layout, engine_);
+    dnnl::stream stream(engine_);
+    dnnl::reorder(plain, packed).execute(stream, plain, packed);
+    stream.wait();
+    return packed;
+  }
+
+  int64_t n_;
+  int64_t k_;
+  bool signed_;
+  const int8_t* w_;
+  dnnl::engine engine_;
+  std::shared_ptr<const std::vector<int32_t>> excess_;
+  ShiftLoop shift_ = nullptr;
+  RestoreLoop restore_ = nullptr;
+  std::vector<Version> versions_;
+};
+
+Int8Product::Int8Product(int64_t n, int64_t k, DType x, const int8_t* w) {
+  require<GraphError>(n >= 0 && k >= 0 && (x == DType::U8 || x == DType::S8),
+                      "an int8 product needs extents from 0 and x in u8 or s8, got n = {}, "
+                      "k = {} and {}",
+                      n, k, to_string_view(x));
+  try {
+    impl_ = std::make_unique<Impl>(n, k, x, w);
+  } catch (const dnnl::error& error) {
+    fail<GraphError>("oneDNN has no engine for int8 products: {}", error.what());
+  }
+}
+
+Int8Product::~Int8Product() = default;
+Int8Product::Int8Product(Int8Product&&) noexcept = default;
+Int8Product& Int8Product::operator=(Int8Product&&) noexcept = default;
+
+BoundInt8Product Int8Product::bind(int64_t rows, const void* x, int32_t* acc) {
+  require<GraphError>(rows >= 0, "an int8 product needs rows from 0, got {}", rows);
+  const SerialLibraries serial;
+  try {
+    return BoundInt8Product(impl_->bind(rows, x, acc));
+  } catch (const dnnl::error& error) {
+    fail<GraphError>("oneDNN refuses the int8 product of {} rows: {}", rows, error.what());
+  }
+}
+
+}  // namespace qtape::kernels

@@ -1,0 +1,158 @@
+// The numeric core of quantization: range -> scale and zero point -> code -> value. Training,
+// conversion and tests all call it, so they cannot drift apart.
+//
+//   code(x)  = clamp(round(x / s) + zp, q_min, q_max)
+//   value(q) = (q - zp) * s
+//   fake(x)  = value(code(x))
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "qtape/core/grid.h"
+
+namespace qtape::kernels {
+
+/// The divisor that turns max|x| into a scale.
+constexpr double scale_denominator(CodeLimits limits, Denominator denominator) {
+  return denominator == Denominator::QMax ? limits.q_max : 0.5 * (limits.q_max - limits.q_min);
+}
+
+/// Nearest integer of |v| <= 2^17, in double of |v| <= 2^51; ties to even. Never gives -0. NaN
+/// stays NaN.
+template <class T>
+T round_half_even(T v) {
+  // Adding 1.5 * 2^23 (2^52) leaves no bits for a fraction, so the addition itself rounds.
+  constexpr T magic = sizeof(T) == 4 ? T(0x1.8p23) : T(0x1.8p52);
+  return (v + magic) - magic;
+}
+
+/// Nearest integer of |v| <= 2^17; ties away from zero, or up. Never gives -0. NaN stays NaN.
+template <class T>
+T round_half(T v, bool away) {
+  const bool mirror = away && v < T(0);
+  const T w = mirror ? -v : v;
+  const T nearest = round_half_even(w);
+  const T floor = nearest > w ? nearest - T(1) : nearest;
+  const T rounded = w - floor >= T(0.5) ? floor + T(1) : floor;
+  return (mirror ? -rounded : rounded) + T(0);
+}
+
+/// v clamped to [low - 1, high + 1]: enough to tell what lies outside, small enough that
+/// rounding is exact whatever v is. Infinities go to their own end, NaN stays NaN.
+template <class T>
+T clamp_near(T v, T low, T high) {
+  const T lifted = v < low - T(1) ? low - T(1) : v;
+  return lifted > high + T(1) ? high + T(1) : lifted;
+}
+
+/// round(v), limited by clamp_near.
+template <class T>
+T round_near(T v, T low, T high, Rounding rounding) {
+  const T bounded = clamp_near(v, low, high);
+  return rounding == Rounding::HalfEven ? round_half_even(bounded)
+                                        : round_half(bounded, rounding == Rounding::HalfAway);
+}
+
+/// `r` limited to the codes.
+template <class T>
+T clamp_code(T r, T q_min, T q_max) {
+  const T lifted = r < q_min ? q_min : r;
+  return lifted > q_max ? q_max : lifted;
+}
+
+/// max(scale, floor) in T: the scale in use.
+template <class T>
+T at_least_floor(T scale, const Grid& grid) {
+  const T floor = static_cast<T>(grid.floor);
+  return scale > floor ? scale : floor;
+}
+
+/// Scale and zero point for data in `range`, in T.
+/// Symmetric: s = max(max|x| / denominator, floor).
+/// Affine, range widened to contain 0: s = max((max - min) / (q_max - q_min), floor),
+/// zp = q_min - round(min / s), within the codes. Where max - min overflows, s = max / (q_max -
+/// q_min) - min / (q_max - q_min).
+template <class T>
+QParams<T> qparams_of(const ValueRange<T>& range, const Grid& grid) {
+  const auto [q_min, q_max] = grid.limits;
+  if (grid.scheme == Scheme::Symmetric) {
+    const T denominator = static_cast<T>(scale_denominator(grid.limits, grid.denominator));
+    return {at_least_floor(range.max_abs() / denominator, grid), T(0)};
+  }
+  // Without branches: this is vectorised.
+  const bool some = range.min <= range.max;
+  const T min = (some & (range.min < T(0))) ? range.min : T(0);
+  const T max = (some & (range.max > T(0))) ? range.max : T(0);
+  const T span = static_cast<T>(q_max - q_min);
+  const T whole = (max - min) / span;
+  const T halves = max / span - min / span;
+  const T fitting = whole <= std::numeric_limits<T>::max() ? whole : halves;
+  const T scale = at_least_floor(fitting, grid);
+  const T steps = round_near(min / scale, -span, T(0), grid.rounding);
+  return {scale, clamp_code(static_cast<T>(q_min) - steps, static_cast<T>(q_min),
+                            static_cast<T>(q_max))};
+}
+
+/// The code of x before it is limited to [q_min, q_max], as a floating-point integer; limited
+/// to [q_min - 1, q_max + 1], which tells whether x lies outside.
+template <class T>
+T nearest_code(T x, const QParams<T>& q, const Grid& grid) {
+  const T quotient = grid.division == Division::Exact ? x / q.scale : x * (T(1) / q.scale);
+  const bool before = grid.zero_point == ZeroPoint::BeforeRounding;
+  const T shift = before ? q.zero_point : T(0);
+  const T offset = before ? T(0) : q.zero_point;
+  const T low = static_cast<T>(grid.limits.q_min) - offset;
+  const T high = static_cast<T>(grid.limits.q_max) - offset;
+  return round_near(quotient + shift, low, high, grid.rounding) + offset;
+}
+
+/// The code of x as a floating-point integer; NaN for NaN.
+template <class T>
+T code_of(T x, const QParams<T>& q, const Grid& grid) {
+  return clamp_code(nearest_code(x, q, grid), static_cast<T>(grid.limits.q_min),
+                    static_cast<T>(grid.limits.q_max));
+}
+
+/// The codes that values limited to [low, high] have, infinite where there is no limit.
+template <class T>
+CodeLimits clamped_limits(double low, double high, const QParams<T>& q, const Grid& grid) {
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  CodeLimits limits = grid.limits;
+  if (low > -inf) limits.q_min = static_cast<int32_t>(code_of(static_cast<T>(low), q, grid));
+  if (high < inf) limits.q_max = static_cast<int32_t>(code_of(static_cast<T>(high), q, grid));
+  return limits;
+}
+
+/// The value of a code, exact but for one rounding of the product.
+template <class T>
+T value_of(T code, const QParams<T>& q) {
+  return (code - q.zero_point) * q.scale;
+}
+
+/// The largest magnitude of a bias's code: a bias is stored as s32.
+inline constexpr double largest_bias_code = 2147483647.0;
+
+/// The code of a bias b on the grid of the accumulators that it is added to, of products of
+/// codes with scales s_x and s_w, both above 0: half_even(b / (s_x s_w)) in double, limited to
+/// +-largest_bias_code. Infinities go to their own end, NaN stays NaN. Training and conversion
+/// alike take biases from here.
+template <class T>
+double bias_code(T b, T s_x, T s_w) {
+  // 0 is code 0 even where the product of two scales in f64 underflows.
+  if (b == T(0)) return 0;
+  const double quotient = double(b) / (double(s_x) * double(s_w));
+  return round_half_even(clamp_code(quotient, -largest_bias_code, largest_bias_code));
+}
+
+/// The value of a bias's code: code s_x s_w in double, rounded to T.
+template <class T>
+T bias_value(double code, T s_x, T s_w) {
+  // 0 is the value 0 even where the product of two scales in f64 overflows.
+  if (code == 0) return T(0);
+  return static_cast<T>(code * (double(s_x) * double(s_w)));
+}
+
+}  // namespace qtape::kernels

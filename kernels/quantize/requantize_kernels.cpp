@@ -1,0 +1,212 @@
+#include "qtape/kernels/quantize/requantize_kernels.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "qtape/core/error.h"
+#include "qtape/kernels/quantize/quantize.h"
+#include "qtape/kernels/simd/select.h"
+#include "qtape/kernels/simd/vectorize.h"
+#include "qtape/kernels/simd/versions.h"
+
+namespace qtape::kernels {
+namespace {
+
+constexpr int32_t s32_min = std::numeric_limits<int32_t>::min();
+constexpr int32_t s32_max = std::numeric_limits<int32_t>::max();
+
+/// The arrays of a table, by value: a store of codes may alias a table's pointers.
+struct Arrays {
+  explicit Arrays(const RequantizeTable& t)
+      : bias(t.bias.data()),
+        accumulator_scale(t.accumulator_scale.data()),
+        output_scale(t.output_scale.data()),
+        ratio(t.ratio.data()),
+        mantissa(t.mantissa.data()),
+        left(t.left.data()),
+        right(t.right.data()),
+        nudge(t.nudge.data()) {}
+
+  const int32_t* bias;
+  const float* accumulator_scale;
+  const float* output_scale;
+  const float* ratio;
+  const int32_t* mantissa;
+  const uint32_t* left;
+  const uint32_t* right;
+  const int32_t* nudge;
+};
+
+/// Accumulators are certified to fit; adding without signs keeps a broken promise defined.
+inline int32_t biased(int32_t acc, int32_t bias) {
+  return static_cast<int32_t>(static_cast<uint32_t>(acc) + static_cast<uint32_t>(bias));
+}
+
+/// Limits are integers, so limiting first is limiting last, and small enough to round.
+inline int32_t rounded(float v, int32_t low, int32_t high) {
+  const float bounded = clamp_code(v, static_cast<float>(low), static_cast<float>(high));
+  return static_cast<int32_t>(round_half_even(bounded));
+}
+
+struct FloatStep {
+  static int32_t of(int32_t sum, const Arrays& t, int64_t c, int32_t low, int32_t high) {
+    return rounded(static_cast<float>(sum) * t.ratio[c], low, high);
+  }
+};
+
+struct OnnxStep {
+  static int32_t of(int32_t sum, const Arrays& t, int64_t c, int32_t low, int32_t high) {
+    return rounded(static_cast<float>(sum) * t.accumulator_scale[c] / t.output_scale[c], low,
+                   high);
+  }
+};
+
+inline int32_t limited(int32_t v, int32_t low, int32_t high) {
+  const int32_t lifted = v < low ? low : v;
+  return lifted > high ? high : lifted;
+}
+
+/// (sum 2^left mantissa + nudge) >> 31, which fits s32. A sum that would leave s32 is limited
+/// before its shift: what it gives, at least 2^29 in magnitude, is beyond all codes either way.
+inline int32_t scaled(int32_t sum, const Arrays& t, int64_t c, int64_t nudge) {
+  const int32_t fitting = limited(sum, s32_min >> t.left[c], s32_max >> t.left[c]);
+  const auto shifted = static_cast<int32_t>(static_cast<uint32_t>(fitting) << t.left[c]);
+  const auto product = static_cast<uint64_t>(int64_t{shifted} * t.mantissa[c] + nudge);
+  return static_cast<int32_t>(static_cast<uint32_t>(product >> 31));
+}
+
+/// One rounding, at bit 30 of the product or, where `right` takes that away, at the last bit
+/// that it takes.
+struct SingleStep {
+  static int32_t of(int32_t sum, const Arrays& t, int64_t c, int32_t low, int32_t high) {
+    const int32_t v = scaled(sum, t, c, t.nudge[c]);
+    const auto last = static_cast<int32_t>((uint32_t{1} << t.right[c]) >> 1);
+    return limited((v >> t.right[c]) + ((v & last) != 0 ? 1 : 0), low, high);
+  }
+};
+
+/// The high half of the doubled product, rounded; then a shift with ties away from zero.
+struct DoubleStep {
+  static int32_t of(int32_t sum, const Arrays& t, int64_t c, int32_t low, int32_t high) {
+    const int32_t v = scaled(sum, t, c, int64_t{1} << 30);
+    const auto mask = static_cast<int32_t>((uint32_t{1} << t.right[c]) - 1);
+    const int32_t threshold = (mask >> 1) + (v < 0 ? 1 : 0);
+    return limited((v >> t.right[c]) + ((v & mask) > threshold ? 1 : 0), low, high);
+  }
+};
+
+template <class Step, class Code>
+RequantizeLoop<Code> loop_of() {
+  return simd::best<const int32_t*, Code*, int64_t, const RequantizeTable*,
+                    const RequantizeCodes*>([](const int32_t* acc, Code* y, int64_t rows,
+                                               const RequantizeTable* table,
+                                               const RequantizeCodes* codes) {
+    const Arrays t(*table);
+    const int64_t n = table->n;
+    const int32_t zero_point = codes->zero_point;
+    const int32_t low = codes->low - zero_point;
+    const int32_t high = codes->high - zero_point;
+    for (int64_t r = 0; r < rows; ++r) {
+      QTAPE_INDEPENDENT
+      for (int64_t c = 0; c < n; ++c) {
+        const int32_t sum = biased(acc[r * n + c], t.bias[c]);
+        y[r * n + c] = static_cast<Code>(Step::of(sum, t, c, low, high) + zero_point);
+      }
+    }
+  });
+}
+
+Multiplier multiplier_at(const RequantizeTable& t, size_t c) {
+  return {t.accumulator_scale[c], t.output_scale[c], t.ratio[c], t.mantissa[c],
+          static_cast<int32_t>(t.left[c]) - static_cast<int32_t>(t.right[c])};
+}
+
+}  // namespace
+
+RequantizeTable::RequantizeTable(std::span<const Multiplier> multipliers,
+                                 std::span<const int32_t> biases, int64_t channels)
+    : n(channels), bias(biases.begin(), biases.end()) {
+  const auto count = static_cast<size_t>(n);
+  require<ArgumentError>(n >= 0 && (multipliers.size() == 1 || multipliers.size() == count) &&
+                             (bias.empty() || bias.size() == count),
+                         "{} channels need as many multipliers or 1, and as many biases or "
+                         "none, got {} and {}",
+                         n, multipliers.size(), bias.size());
+  bias.resize(count, 0);
+  for (size_t c = 0; c < count; ++c) {
+    const Multiplier& m = multipliers[multipliers.size() == 1 ? 0 : c];
+    accumulator_scale.push_back(m.accumulator_scale);
+    output_scale.push_back(m.output_scale);
+    ratio.push_back(m.ratio);
+    mantissa.push_back(m.mantissa);
+    left.push_back(static_cast<uint32_t>(std::max(m.exponent, 0)));
+    right.push_back(static_cast<uint32_t>(std::max(-m.exponent, 0)));
+    nudge.push_back(m.exponent < 0 ? 0 : int32_t{1} << 30);
+  }
+}
+
+template <class Code>
+RequantizeLoop<Code> requantize_loop(Requantization requantization) {
+  switch (requantization) {
+    case Requantization::SingleRounding:
+      return loop_of<SingleStep, Code>();
+    case Requantization::DoubleRounding:
+      return loop_of<DoubleStep, Code>();
+    case Requantization::OnnxQdq:
+      return loop_of<OnnxStep, Code>();
+    case Requantization::FloatMultiply:
+      break;
+  }
+  return loop_of<FloatStep, Code>();
+}
+
+template <class Code>
+void requantize_s64(const int64_t* acc, const int64_t* bias, Code* y, int64_t rows,
+                    const RequantizeTable& table, const RequantizeCodes& codes,
+                    Requantization requantization, Accumulator accumulator) {
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < table.n; ++c) {
+      const auto channel = static_cast<size_t>(c);
+      const int64_t added = bias == nullptr ? 0 : bias[c];
+      const int64_t v = requantize(acc[r * table.n + c] + added, multiplier_at(table, channel),
+                                   requantization, accumulator);
+      y[r * table.n + c] =
+          static_cast<Code>(std::clamp<int64_t>(v + codes.zero_point, codes.low, codes.high));
+    }
+  }
+}
+
+DequantizeLoop dequantize_accumulators_loop() {
+  return simd::best<const int32_t*, float*, int64_t, const RequantizeTable*>(
+      [](const int32_t* acc, float* y, int64_t rows, const RequantizeTable* table) {
+        const Arrays t(*table);
+        const int64_t n = table->n;
+        for (int64_t r = 0; r < rows; ++r) {
+          QTAPE_INDEPENDENT
+          for (int64_t c = 0; c < n; ++c) {
+            y[r * n + c] =
+                static_cast<float>(biased(acc[r * n + c], t.bias[c])) * t.accumulator_scale[c];
+          }
+        }
+      });
+}
+
+template RequantizeLoop<uint8_t> requantize_loop<uint8_t>(Requantization);
+template RequantizeLoop<int8_t> requantize_loop<int8_t>(Requantization);
+template RequantizeLoop<uint16_t> requantize_loop<uint16_t>(Requantization);
+template RequantizeLoop<int16_t> requantize_loop<int16_t>(Requantization);
+
+template void requantize_s64(const int64_t*, const int64_t*, uint8_t*, int64_t,
+                             const RequantizeTable&, const RequantizeCodes&, Requantization,
+                             Accumulator);
+template void requantize_s64(const int64_t*, const int64_t*, int8_t*, int64_t,
+                             const RequantizeTable&, const RequantizeCodes&, Requantization,
+                             Accumulator);
+template void requantize_s64(const int64_t*, const int64_t*, uint16_t*, int64_t,
+                             const RequantizeTable&, const RequantizeCodes&, Requantization,
+                             Accumulator);
+template void requantize_s64(const int64_t*, const int64_t*, int16_t*, int64_t,
+                             const RequantizeTable&, const RequantizeCodes&, Requantization,
+                             Accumulator);
+
+}  // namespace qtape::kernels

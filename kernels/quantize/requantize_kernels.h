@@ -1,0 +1,61 @@
+// Vector loops of requantization, equal to requantize (ops/core/requantize.h) bit for bit.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "qtape/kernels/quantize/requantize.h"
+
+namespace qtape::kernels {
+
+/// Multipliers and bias of n channels, one array for each part, as the loops read them.
+struct RequantizeTable {
+  RequantizeTable() = default;
+  /// `multipliers` has n elements or one for all channels; `bias`, in steps of the
+  /// accumulators, n or none. Throws ArgumentError otherwise.
+  RequantizeTable(std::span<const Multiplier> multipliers, std::span<const int32_t> bias,
+                  int64_t n);
+
+  int64_t n = 0;
+  std::vector<int32_t> bias;
+  std::vector<float> accumulator_scale;
+  std::vector<float> output_scale;
+  std::vector<float> ratio;
+  std::vector<int32_t> mantissa;
+  std::vector<uint32_t> left;   ///< max(exponent, 0)
+  std::vector<uint32_t> right;  ///< max(-exponent, 0)
+  std::vector<int32_t> nudge;   ///< 2^30 where right is 0, else 0
+};
+
+/// The grid of the codes that are written: three codes, low <= high.
+struct RequantizeCodes {
+  int32_t zero_point = 0;
+  int32_t low = 0;   ///< least code to write: above the type's least where a ReLU is fused
+  int32_t high = 0;  ///< greatest code to write
+};
+
+/// y [rows, n] = clamp(requantize(acc [rows, n] + bias [n]) + zero_point, low, high).
+/// acc + bias must fit s32, which is the accumulator. acc and y must not overlap.
+template <class Code>
+using RequantizeLoop = void (*)(const int32_t* acc, Code* y, int64_t rows,
+                                const RequantizeTable*, const RequantizeCodes*);
+
+/// The loop of `requantization` for u8, s8, u16 or s16 codes.
+template <class Code>
+RequantizeLoop<Code> requantize_loop(Requantization requantization);
+
+/// The same for accumulators of s64, one at a time. |acc + bias| < max_accumulator; `bias` s64
+/// [n], or null for none, replaces the table's.
+template <class Code>
+void requantize_s64(const int64_t* acc, const int64_t* bias, Code* y, int64_t rows,
+                    const RequantizeTable& table, const RequantizeCodes& codes,
+                    Requantization requantization, Accumulator accumulator);
+
+/// y [rows, n] = float(acc [rows, n] + bias [n]) accumulator_scale [n]. acc + bias must fit
+/// s32. acc and y must not overlap.
+using DequantizeLoop = void (*)(const int32_t* acc, float* y, int64_t rows,
+                                const RequantizeTable*);
+DequantizeLoop dequantize_accumulators_loop();
+
+}  // namespace qtape::kernels

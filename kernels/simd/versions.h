@@ -1,0 +1,68 @@
+// Instruction sets: one source, three compiled versions, the same bits from each.
+//
+// A kernel body is a captureless lambda over pointers and extents. `simd::best` compiles it for
+// the baseline, AVX2 and AVX-512 by `target` attributes inside one translation unit, so nothing
+// compiled for a newer machine can leak into code that an older one runs. The versions give
+// equal bits because every body is plain IEEE arithmetic, compiled without contraction, and
+// every reduction states its own order through a fixed number of lanes.
+#pragma once
+
+#include <type_traits>
+
+#include "qtape/core/isa.h"
+
+namespace qtape::kernels::simd {
+
+// Flattening is what lets a body be vectorised for its target; without optimisation it only
+// slows the sanitizer build down.
+#if defined(__x86_64__) && defined(__GNUC__) && defined(__OPTIMIZE__)
+#define QTAPE_HAS_ISA_VERSIONS 1
+#define QTAPE_AVX2 __attribute__((target("avx2"), flatten, noinline))
+#if defined(__clang__)
+#define QTAPE_AVX512_TARGET "avx512f,avx512bw,avx512dq,avx512vl"
+#else
+#define QTAPE_AVX512_TARGET "avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512"
+#endif
+#define QTAPE_AVX512 __attribute__((target(QTAPE_AVX512_TARGET), flatten, noinline))
+#else
+#define QTAPE_HAS_ISA_VERSIONS 0
+#define QTAPE_AVX2
+#define QTAPE_AVX512
+#endif
+
+template <class Body, class... Args>
+struct Versions {
+  static void baseline(Args... args) { Body{}(args...); }
+  QTAPE_AVX2 static void avx2(Args... args) { Body{}(args...); }
+  QTAPE_AVX512 static void avx512(Args... args) { Body{}(args...); }
+};
+
+/// The version of `body` for `isa()`, as a plain function pointer: `best<const float*, float*,
+/// int64_t>([](const float* x, float* y, int64_t n) { ... })`.
+template <class... Args, class Body>
+auto best(Body) -> void (*)(Args...) {
+#if QTAPE_HAS_ISA_VERSIONS
+  switch (isa()) {
+    case Isa::Avx512:
+      return &Versions<Body, Args...>::avx512;
+    case Isa::Avx2:
+      return &Versions<Body, Args...>::avx2;
+    case Isa::Baseline:
+      break;
+  }
+#endif
+  return &Versions<Body, Args...>::baseline;
+}
+
+/// The same for a body over tensors of T, of which f64 has the baseline alone: it is there to
+/// check gradients with, and its loops would take longer to compile than they ever run.
+template <class T, class... Args, class Body>
+auto best_for(Body body) -> void (*)(Args...) {
+  if constexpr (std::is_same_v<T, double>) {
+    return &Versions<Body, Args...>::baseline;
+  } else {
+    return best<Args...>(body);
+  }
+}
+
+}  // namespace qtape::kernels::simd

@@ -1,0 +1,131 @@
+#include "qtape/model/insert_quantizers.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <set>
+#include <utility>
+
+#include "qtape/core/pattern.h"
+#include "qtape/engine/quantizers.h"
+#include "qtape/integer/code_flow.h"
+
+namespace qtape {
+namespace {
+
+template <class T>
+constexpr bool is_quantizer_op = Quantizer<T>;
+
+/// `quantizer` for a matrix whose output channels are its last axis. Throws GraphError for an
+/// axis that the matrix does not have.
+Op along_columns(Op quantizer, const Shape& shape) {
+  std::visit(
+      [&](auto& op) {
+        if constexpr (is_quantizer_op<std::decay_t<decltype(op)>>) {
+          if (op.axis) op.axis = 1 - resolve_axis(*op.axis, shape);
+        }
+      },
+      quantizer);
+  return quantizer;
+}
+
+class Inserter {
+ public:
+  Inserter(const Graph& graph, const InsertOptions& options)
+      : graph_(graph), options_(options), copies_(static_cast<size_t>(graph.size())) {}
+
+  Graph run() {
+    for (int32_t i = 0; i < graph_.size(); ++i) copy(NodeId{i});
+    check(inserted_ > 0,
+          "no MatMul has an unquantized Parameter that matches '{}' as operand 1",
+          options_.pattern);
+    std::vector<NodeId> outputs;
+    for (NodeId id : graph_.outputs()) outputs.push_back(at(id));
+    result_.set_outputs(outputs);
+    return std::move(result_);
+  }
+
+ private:
+  NodeId& at(NodeId id) { return copies_[static_cast<size_t>(id.index)]; }
+
+  void copy(NodeId id) {
+    const Node& node = graph_[id];
+    std::vector<NodeId> operands;
+    for (NodeId operand : node.operands) operands.push_back(at(operand));
+    if (const auto* matmul = std::get_if<MatMul>(&node.op)) {
+      const std::vector<NodeId> before = operands;
+      quantize(node, *matmul, operands);
+      if (operands != before) gained_.insert(id);
+    }
+    if (std::holds_alternative<AddBias>(node.op) && options_.bias_on_grid) {
+      put_on_grid(node, operands);
+    }
+    at(id) = result_.add(node.op, operands, node.label);
+  }
+
+  void quantize(const Node& node, const MatMul& matmul, std::vector<NodeId>& operands) {
+    const Node& weight = graph_[node.operands[1]];
+    if (!std::holds_alternative<Parameter>(weight.op)) return;
+    if (!matches(options_.pattern, weight.label)) return;
+    const std::string suffix = ".weight";
+    const bool usual = weight.label.ends_with(suffix);
+    const std::string stem =
+        usual ? weight.label.substr(0, weight.label.size() - suffix.size()) : weight.label;
+    if (options_.weight) {
+      const bool columns = !matmul.transpose_b && weight.type.shape.rank() == 2;
+      const Op op =
+          columns ? along_columns(*options_.weight, weight.type.shape) : *options_.weight;
+      operands[1] = quantized(node.operands[1], columns, op, weight.label);
+    }
+    if (options_.input && !quantizer_behind(graph_, node.operands[0])) {
+      operands[0] = quantized(node.operands[0], false, *options_.input, stem + ".input");
+    }
+  }
+
+  void put_on_grid(const Node& node, std::vector<NodeId>& operands) {
+    const Node& bias = graph_[node.operands[1]];
+    if (!gained_.contains(node.operands[0])) return;
+    if (!std::holds_alternative<Parameter>(bias.op)) return;
+    const Node& product = result_[operands[0]];
+    const NodeId x = product.operands[0];
+    const NodeId w = product.operands[1];
+    const int axis = std::get<MatMul>(product.op).transpose_b ? 0 : 1;
+    if (!accumulators_have_grid(result_, x, w, axis)) return;
+    operands[1] =
+        result_.add(FakeQuantizeBias{}, {operands[1], *quantizer_behind(result_, x), w},
+                    free_label(bias.label) + ".quantized");
+  }
+
+  /// `label`, with a number where a quantizer of this name exists.
+  std::string free_label(const std::string& label) const {
+    std::string free = label;
+    for (int n = 2; result_.find(free + ".quantized"); ++n)
+      free = fmt::format("{}{}", label, n);
+    return free;
+  }
+
+  /// The quantizer after the copy of x, made where there is none yet.
+  NodeId quantized(NodeId x, bool columns, const Op& quantizer, const std::string& label) {
+    const auto found = quantized_.find({x, columns});
+    if (found != quantized_.end()) return found->second;
+    ++inserted_;
+    return quantized_[{x, columns}] =
+               add_quantizer(result_, at(x), quantizer, free_label(label));
+  }
+
+  const Graph& graph_;
+  const InsertOptions& options_;
+  Graph result_;
+  std::vector<NodeId> copies_;
+  std::map<std::pair<NodeId, bool>, NodeId> quantized_;
+  std::set<NodeId> gained_;  // MatMuls of graph_
+  int inserted_ = 0;
+};
+
+}  // namespace
+
+Graph insert_quantizers(const Graph& graph, const InsertOptions& options) {
+  return Inserter(graph, options).run();
+}
+
+}  // namespace qtape

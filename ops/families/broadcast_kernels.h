@@ -1,0 +1,84 @@
+// The kernels behind Broadcast: included by the .cpp of each op that broadcasts, nowhere else.
+#pragma once
+
+#include "qtape/ops/families/broadcast.h"
+#include "qtape/ops/families/reduction_kernels.h"
+#include "qtape/ops/families/sequence.h"
+
+namespace qtape {
+namespace detail {
+
+template <class Op>
+struct ValueOf {
+  template <class T>
+  T operator()(T, T a, T b) const {
+    return Op::value(a, b);
+  }
+};
+
+/// The gradient of operand `i`; its own value comes before the other's.
+template <class Op, int i>
+struct GradientOf {
+  template <class T>
+  T operator()(T dy, T own, T other) const {
+    return i == 0 ? Op::gradient_a(dy, own, other) : Op::gradient_b(dy, other, own);
+  }
+};
+
+template <class Op, class T, int i>
+Kernel broadcast_gradient(const Binding& b) {
+  if (!b.wanted(i)) return {};
+  const T* dy = b.dy_as<const T>();
+  const bool same = i == 0 && !Op::reads_operands && dy == b.dx<T>(i) && !b.accumulate(i);
+  if (same) return {};
+  const Shape& own = b.inputs[i].shape;
+  const Shape& other = b.inputs[1 - i].shape;
+  const Tensors<T> from{dy, Op::reads_operands ? b.operand<const T>(i) : dy,
+                        Op::reads_operands ? b.operand<const T>(1 - i) : dy};
+  const GradientOf<Op, i> gradient;
+  if (own.elements() == b.output.elements()) {
+    return bind_map(gradient, MapWalk(b.output.shape, own, other), from, b.dx<T>(i),
+                    b.accumulate(i), b.threads);
+  }
+  return bind_sum(gradient, SumWalk(b.output.shape, own, other), from, b.dx<T>(i),
+                  b.accumulate(i), b.threads);
+}
+
+}  // namespace detail
+
+/// y = Op::value(a, b).
+template <class Op>
+Kernel broadcast_forward(const Binding& b) {
+  return dispatch_compute(b.output.dtype, [&]<class T>() {
+    const MapWalk walk(b.output.shape, b.inputs[0].shape, b.inputs[1].shape);
+    const Tensors<T> from{b.y<const T>(), b.operand<const T>(0), b.operand<const T>(1)};
+    return bind_map(detail::ValueOf<Op>{}, walk, from, b.y<T>(), false, b.threads);
+  });
+}
+
+/// The wanted gradients, that of operand 0 first.
+template <class Op>
+Kernel broadcast_backward(const Binding& b) {
+  return dispatch_compute(b.output.dtype, [&]<class T>() {
+    return sequence(detail::broadcast_gradient<Op, T, 0>(b),
+                    detail::broadcast_gradient<Op, T, 1>(b));
+  });
+}
+
+template <class Op>
+TensorType Broadcast<Op>::infer(Inputs inputs) const {
+  check_same_compute(inputs[0], inputs[1]);
+  return {inputs[0].dtype, broadcast_shape(inputs[0].shape, inputs[1].shape)};
+}
+
+template <class Op>
+Kernel Broadcast<Op>::forward(const Binding& b) const {
+  return broadcast_forward<Op>(b);
+}
+
+template <class Op>
+Kernel Broadcast<Op>::backward(const Binding& b) const {
+  return broadcast_backward<Op>(b);
+}
+
+}  // namespace qtape

@@ -1,0 +1,64 @@
+// Kernels of ops whose output is an operand, bit for bit, whatever the dtype.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+
+#include "qtape/core/half.h"
+#include "qtape/kernels/simd/threads.h"
+#include "qtape/kernels/simd/vectorize.h"
+#include "qtape/kernels/simd/versions.h"
+#include "qtape/ops/core/op.h"
+
+namespace qtape {
+
+using namespace kernels;
+
+/// to = from, `bytes` long; nothing when both are one buffer.
+inline Kernel bind_copy(const std::byte* from, std::byte* to, int64_t bytes, int threads) {
+  if (from == to || bytes == 0) return {};
+  return [from, to, bytes, threads](const Step&) {
+    parallel_for(threads, bytes, 4096, copy_grain, [&](int64_t begin, int64_t end) {
+      std::memcpy(to + begin, from + begin, static_cast<size_t>(end - begin));
+    });
+  };
+}
+
+/// The loop y += x over n elements, in float for f16 and bf16.
+template <class T>
+auto add_loop() -> void (*)(const T* x, T* y, int64_t n) {
+  return simd::best<const T*, T*, int64_t>([](const T* x, T* y, int64_t n) {
+    using S = Storage<T>;
+    QTAPE_INDEPENDENT
+    for (int64_t i = 0; i < n; ++i) y[i] = S::store(S::load(y[i]) + S::load(x[i]));
+  });
+}
+
+/// to += from, in float for f16 and bf16.
+template <class T>
+Kernel bind_add(const T* from, T* to, int64_t n, int threads) {
+  if (n == 0) return {};
+  return [from, to, n, threads, loop = add_loop<T>()](const Step&) {
+    parallel_for(threads, n, 1024, pointwise_grain, [&](int64_t begin, int64_t end) {
+      loop(from + begin, to + begin, end - begin);
+    });
+  };
+}
+
+/// Forward of a view: y = operand 0.
+inline Kernel view_forward(const Binding& b) {
+  return bind_copy(b.operand<const std::byte>(0), b.result, b.output.bytes(), b.threads);
+}
+
+/// Backward of a view: the gradient of operand 0 is dy.
+inline Kernel view_backward(const Binding& b) {
+  if (!b.wanted(0) || !is_float(b.output.dtype)) return {};
+  if (!b.accumulate(0)) {
+    return bind_copy(b.dy, b.dx<std::byte>(0), b.output.bytes(), b.threads);
+  }
+  return dispatch_float(b.output.dtype, [&]<class T>() {
+    return bind_add(b.dy_as<const T>(), b.dx<T>(0), b.output.elements(), b.threads);
+  });
+}
+
+}  // namespace qtape

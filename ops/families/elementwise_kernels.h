@@ -1,0 +1,86 @@
+// The loops of elementwise ops: included by the .cpp of each of them, nowhere else.
+#pragma once
+
+#include "qtape/core/math.h"
+#include "qtape/kernels/simd/threads.h"
+#include "qtape/kernels/simd/vectorize.h"
+#include "qtape/kernels/simd/versions.h"
+#include "qtape/ops/families/elementwise.h"
+
+namespace qtape {
+
+using namespace kernels;
+namespace elementwise {
+
+/// dx (+)= dy * slope; `v` is the kept operand or output, or dy itself when nothing is kept.
+template <class Op, class T, bool accumulate>
+auto slope_loop() {
+  return simd::best_for<T, const Op*, const T*, const T*, T*, int64_t>(
+      [](const Op* op, const T* v, const T* dy, T* dx, int64_t n) {
+        const Op f = *op;
+        QTAPE_INDEPENDENT
+        for (int64_t i = 0; i < n; ++i) {
+          const T gradient = dy[i] * static_cast<T>(f.slope(v[i]));
+          dx[i] = accumulate ? dx[i] + gradient : gradient;
+        }
+      });
+}
+
+inline TensorType infer(Inputs inputs) {
+  check_compute(inputs[0]);
+  return inputs[0];
+}
+
+/// y = op.value(x).
+template <class Op>
+Kernel forward(const Op& op, const Binding& b) {
+  return dispatch_compute(b.output.dtype, [&]<class T>() -> Kernel {
+    const auto loop = simd::best_for<T, const Op*, const T*, T*, int64_t>(
+        [](const Op* function, const T* x, T* y, int64_t n) {
+          const Op f = *function;
+          QTAPE_INDEPENDENT
+          for (int64_t i = 0; i < n; ++i) y[i] = static_cast<T>(f.value(x[i]));
+        });
+    return [op, loop, x = b.operand<const T>(0), y = b.y<T>(), n = b.output.elements(),
+            threads = b.threads](const Step&) {
+      parallel_for(threads, n, 1024, pointwise_grain, [&](int64_t begin, int64_t end) {
+        loop(&op, x + begin, y + begin, end - begin);
+      });
+    };
+  });
+}
+
+/// dx (+)= dy op.slope(v).
+template <class Op>
+Kernel backward(const Op& op, const Binding& b) {
+  if (!b.wanted(0)) return {};
+  return dispatch_compute(b.output.dtype, [&]<class T>() -> Kernel {
+    const T* v = Op::slope_of == SlopeOf::Operand  ? b.operand<const T>(0)
+                 : Op::slope_of == SlopeOf::Output ? b.y<const T>()
+                                                   : b.dy_as<const T>();
+    const auto loop = b.accumulate(0) ? slope_loop<Op, T, true>() : slope_loop<Op, T, false>();
+    return [op, loop, v, dy = b.dy_as<const T>(), dx = b.dx<T>(0), n = b.output.elements(),
+            threads = b.threads](const Step&) {
+      parallel_for(threads, n, 1024, pointwise_grain, [&](int64_t begin, int64_t end) {
+        loop(&op, v + begin, dy + begin, dx + begin, end - begin);
+      });
+    };
+  });
+}
+
+}  // namespace elementwise
+
+template <class Op>
+TensorType Elementwise<Op>::infer(Inputs inputs) const {
+  return elementwise::infer(inputs);
+}
+template <class Op>
+Kernel Elementwise<Op>::forward(const Binding& binding) const {
+  return elementwise::forward(op(), binding);
+}
+template <class Op>
+Kernel Elementwise<Op>::backward(const Binding& binding) const {
+  return elementwise::backward(op(), binding);
+}
+
+}  // namespace qtape

@@ -1,0 +1,154 @@
+// What the kernels of all quantizer ops share: the record of scales and zero points in use, and
+// a grid applied with them to a tensor.
+#pragma once
+
+#include <cmath>
+#include <limits>
+
+#include "qtape/core/half.h"
+#include "qtape/kernels/quantize/quantize_layout.h"
+#include "qtape/kernels/quantize/settle_kernels.h"
+#include "qtape/ops/core/quantizer_op.h"
+
+namespace qtape {
+
+using namespace kernels;
+
+/// Throws GraphError unless `bits` codes exist in `range` and `floor` is a normal f32 above 0.
+inline void check_grid(int bits, CodeRange range, double floor) {
+  const int fewest = range == CodeRange::Unsigned ? 1 : 2;
+  check(bits >= fewest && bits <= 16, "bits must be in {}..16 for range {}, got {}", fewest,
+        to_string_view(range), bits);
+  check(std::isfinite(floor) && floor >= double{std::numeric_limits<float>::min()} &&
+            floor <= double{std::numeric_limits<float>::max()},
+        "floor must be a normal f32 above 0, got {}", floor);
+}
+
+/// A quantizer's Binding::record: for each channel the scale in use, the zero point in use, 1 /
+/// scale and a number of the op's own that backward reads. Tools read the first two after a
+/// step.
+template <class T>
+struct QuantizerRecord {
+  T* scale = nullptr;
+  T* zero_point = nullptr;
+  T* inverse = nullptr;
+  T* extra = nullptr;
+
+  static int64_t bytes(int64_t channels) {
+    return 4 * static_cast<int64_t>(sizeof(T)) * channels;
+  }
+  QuantizerRecord(std::byte* record, int64_t channels)
+      : scale(reinterpret_cast<T*>(record)),
+        zero_point(scale + channels),
+        inverse(zero_point + channels),
+        extra(inverse + channels) {}
+
+  void use(int64_t channel, const QParams<T>& q) const {
+    scale[channel] = q.scale;
+    zero_point[channel] = q.zero_point;
+    inverse[channel] = T(1) / q.scale;
+  }
+  QParams<T> at(int64_t channel) const { return {scale[channel], zero_point[channel]}; }
+};
+
+/// What a QuantizeChunk holds for every chunk of a tensor.
+template <class T>
+QuantizeChunk<T> quantize_chunk_of(const Grid& grid, const QuantizeLayout& layout,
+                                   MaskRule mask) {
+  QuantizeChunk<T> chunk;
+  chunk.segment = layout.segment();
+  chunk.channels = layout.channels();
+  chunk.q_min = static_cast<T>(grid.limits.q_min);
+  chunk.q_max = static_cast<T>(grid.limits.q_max);
+  chunk.before = grid.zero_point == ZeroPoint::BeforeRounding;
+  chunk.mask_by_value = mask == MaskRule::Value;
+  chunk.half_even = grid.rounding == Rounding::HalfEven;
+  chunk.away = grid.rounding == Rounding::HalfAway;
+  chunk.exact = grid.division == Division::Exact;
+  return chunk;
+}
+
+/// `base` with the record's numbers for `chunk`.
+template <class T>
+QuantizeChunk<T> at_chunk(QuantizeChunk<T> base, const QuantizerRecord<T>& record,
+                          const QuantizeLayout& layout, const Chunk& chunk) {
+  const int64_t first = layout.columns() ? chunk.channel : 0;
+  base.channel = chunk.channel;
+  base.scale = record.scale + first;
+  base.zero_point = record.zero_point + first;
+  base.inverse = record.inverse + first;
+  base.clip = record.extra + first;
+  return base;
+}
+
+/// y = fake(x) with the scales and zero points of the record.
+template <class S>
+class GridQuantizer {
+ public:
+  using T = typename Storage<S>::Compute;
+
+  /// `mask`: where to write the mask, or null.
+  GridQuantizer(const Grid& grid, const QuantizeLayout& layout, const QuantizeChunk<T>& base,
+                bool masked, const Binding& b)
+      : grid_(grid),
+        layout_(layout),
+        base_(base),
+        loops_(quantize_loops<S>({.rounding = grid.rounding,
+                                  .division = grid.division,
+                                  .masked = masked,
+                                  .columns = layout.columns(),
+                                  .plain = !base.before && !base.codes})),
+        record_(b.record, layout.channels()),
+        x_(b.operand<const S>(0)),
+        y_(b.y<S>()),
+        mask_(masked ? reinterpret_cast<uint64_t*>(b.saved) : nullptr),
+        status_(b.status),
+        threads_(b.threads) {}
+
+  const QuantizeLayout& layout() const { return layout_; }
+  const QuantizeLoops<S>& loops() const { return loops_; }
+  const QuantizerRecord<T>& record() const { return record_; }
+  const S* x() const { return x_; }
+
+  void quantize(const Chunk& chunk) const {
+    const QuantizeChunk<T> r = at_chunk(base_, record_, layout_, chunk);
+    uint64_t* mask = mask_ == nullptr ? nullptr : mask_ + chunk.word;
+    loops_.quantize(x_ + chunk.offset, y_ + chunk.offset, mask, chunk.length, &r);
+  }
+
+  /// Quantizes everything, and measures the noise where it is asked for.
+  void quantize_all() const {
+    if (status_->measure_noise) status_->noise = noise();
+    layout_.for_each_chunk(threads_, [&](int64_t, const Chunk& chunk) { quantize(chunk); });
+  }
+
+ private:
+  /// Mean of (fake(x) - x)^2 over finite x. Before quantizing: the output may overwrite x.
+  double noise() const {
+    double sum = 0;
+    int64_t count = 0;
+    for (int64_t i = 0; i < layout_.elements(); ++i) {
+      const T x = Storage<S>::load(x_[i]);
+      if (!std::isfinite(x)) continue;
+      const QParams<T> q = record_.at(layout_.channel_of(i));
+      const S fake = Storage<S>::store(value_of(code_of(x, q, grid_), q));
+      const double error = double{Storage<S>::load(fake)} - double{x};
+      sum += error * error;
+      ++count;
+    }
+    return count > 0 ? sum / static_cast<double>(count) : 0.0;
+  }
+
+  Grid grid_;
+  QuantizeLayout layout_;
+  QuantizeChunk<T> base_;
+  QuantizeLoops<S> loops_;
+  QuantizerRecord<T> record_;
+  const S* x_;
+  S* y_;
+  uint64_t* mask_;
+  NodeStatus* status_;
+  int threads_;
+};
+
+}  // namespace qtape

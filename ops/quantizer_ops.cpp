@@ -1,0 +1,31 @@
+#include "qtape/ops/quantizer_ops.h"
+
+namespace qtape {
+namespace {
+
+template <class Body>
+auto visit_quantizer(const Op& op, const Body& body) {
+  using Result = decltype(body(FakeQuantize{}));
+  return std::visit(
+      [&]<class T>(const T& each) -> Result {
+        if constexpr (Quantizer<T>) return body(each);
+        fail<GraphError>("{} is not a quantizer", T::name);
+      },
+      op);
+}
+
+}  // namespace
+
+bool is_quantizer(const Op& op) {
+  return std::visit([]<class T>(const T&) { return Quantizer<T>; }, op);
+}
+
+Granularity granularity_of(const Op& op) {
+  return visit_quantizer(op, [](const auto& each) { return each.granularity(); });
+}
+
+Grid grid_of(const Op& op) {
+  return visit_quantizer(op, [](const auto& each) { return each.grid(); });
+}
+
+}  // namespace qtape

@@ -1,0 +1,16 @@
+// What is asked of an op that may be a quantizer.
+#pragma once
+
+#include "qtape/ops/core/quantizer_op.h"
+#include "qtape/ops/ops.h"
+
+namespace qtape {
+
+/// Whether `op` satisfies the concept Quantizer.
+bool is_quantizer(const Op& op);
+/// How the quantizer `op` cuts x. Throws GraphError for other ops.
+Granularity granularity_of(const Op& op);
+/// The grid of the quantizer `op`. Throws GraphError for other ops.
+Grid grid_of(const Op& op);
+
+}  // namespace qtape

@@ -1,0 +1,79 @@
+#include "qtape/core/thread_count.h"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <map>
+#include <optional>
+
+#include "qtape/core/cpu_quota.h"
+#include "qtape/engine/files.h"
+#include "qtape/tests/support/folder.h"
+
+using namespace qtape;
+
+namespace {
+
+/// The quota in a file system of these files.
+std::optional<double> quota(const std::map<std::string, std::string>& files) {
+  const test::Folder folder;
+  for (const auto& [path, content] : files) {
+    const std::string whole = folder.path() + path;
+    std::filesystem::create_directories(std::filesystem::path(whole).parent_path());
+    write_file(whole, content);
+  }
+  return cpu_quota(folder.path());
+}
+
+}  // namespace
+
+TEST_CASE("threads: OMP_NUM_THREADS is its first number, and nothing where it is none") {
+  CHECK(threads_asked("3") == 3);
+  CHECK(threads_asked(" 4,2") == 4);
+  CHECK(threads_asked("1024") == 1024);
+  for (const char* text : {"", "0", "-2", "two", "4x", "99999999999"}) {
+    CAPTURE(text);
+    CHECK(threads_asked(text) == std::nullopt);
+  }
+  CHECK(threads_asked(nullptr) == std::nullopt);
+  CHECK(default_threads() >= 1);
+  CHECK(default_threads() <= 1024);
+}
+
+TEST_CASE("threads: quotas of control groups, version 2") {
+  const std::string self = "/proc/self/cgroup";
+  CHECK(quota({{self, "0::/a/b\n"}, {"/sys/fs/cgroup/a/b/cpu.max", "150000 100000\n"}}) == 1.5);
+  // The group around it has less.
+  CHECK(quota({{self, "0::/a/b\n"},
+               {"/sys/fs/cgroup/a/b/cpu.max", "400000 100000\n"},
+               {"/sys/fs/cgroup/a/cpu.max", "50000 100000\n"}}) == 0.5);
+  CHECK(quota({{self, "0::/a\n"}, {"/sys/fs/cgroup/a/cpu.max", "max 100000\n"}}) ==
+        std::nullopt);
+  // A container that sees its own group as the root of all.
+  CHECK(quota({{self, "0::/\n"}, {"/sys/fs/cgroup/cpu.max", "200000 100000\n"}}) == 2);
+  CHECK(quota({{self, "0::/../other\n"}, {"/sys/fs/cgroup/cpu.max", "200000 100000\n"}}) == 2);
+}
+
+TEST_CASE("threads: quotas of control groups, version 1") {
+  const std::string self = "/proc/self/cgroup";
+  const std::string groups = "4:memory:/a\n3:cpu,cpuacct:/a\n2:cpuset:/a\n";
+  const auto files = [&](const std::string& folder, const std::string& microseconds) {
+    return std::map<std::string, std::string>{
+        {self, groups},
+        {"/sys/fs/cgroup/" + folder + "/cpu.cfs_quota_us", microseconds + "\n"},
+        {"/sys/fs/cgroup/" + folder + "/cpu.cfs_period_us", "50000\n"}};
+  };
+  CHECK(quota(files("cpu,cpuacct/a", "150000")) == 3);
+  CHECK(quota(files("cpu/a", "25000")) == 0.5);
+  // The path is the host's, what is mounted is the container's.
+  CHECK(quota(files("cpu", "100000")) == 2);
+  CHECK(quota(files("cpu/a", "-1")) == std::nullopt);
+  CHECK(quota(files("memory/a", "100000")) == std::nullopt);
+}
+
+TEST_CASE("threads: no control groups, no quota") {
+  CHECK(quota({}) == std::nullopt);
+  CHECK(quota({{"/proc/self/cgroup", "nonsense\n:\n"}}) == std::nullopt);
+  CHECK(quota({{"/proc/self/cgroup", "0::/a\n"}, {"/sys/fs/cgroup/a/cpu.max", "many\n"}}) ==
+        std::nullopt);
+}

@@ -1,0 +1,28 @@
+#include "qtape/core/types.h"
+
+#include <doctest/doctest.h>
+
+#include "qtape/core/error.h"
+#include "qtape/tests/support/errors.h"
+
+using namespace qtape;
+using test::error_text;
+
+static_assert(Element<float> && Element<int64_t> && Element<Half>);
+// They would be taken for f32, were every unknown type one.
+static_assert(!Element<char> && !Element<bool> && !Element<unsigned> && !Element<std::byte>);
+static_assert(!Element<const float> && !Element<long double>);
+static_assert(dtype_of<float> == DType::F32 && dtype_of<BHalf> == DType::BF16);
+
+TEST_CASE("types: a tensor is made of as many values as its shape has elements") {
+  const std::vector<float> six(6);
+  CHECK(Tensor::of<float>({2, 3}, six).data.size() == 24);
+  CHECK(Tensor::of<float>({2, 0}, {}).data.empty());
+  CHECK(Tensor::of<int8_t>({}, std::vector<int8_t>{7}).data == std::vector{std::byte{7}});
+  const auto error = [&](Shape shape, std::span<const float> values) {
+    return error_text<GraphError>([&] { (void)Tensor::of<float>(shape, values); });
+  };
+  CHECK(error({2, 4}, six) == "f32[2, 4] has 8 elements, got 6 values");
+  CHECK(error({5}, six) == "f32[5] has 5 elements, got 6 values");
+  CHECK(error({}, {}) == "f32[] has 1 elements, got 0 values");
+}

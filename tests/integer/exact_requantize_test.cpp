@@ -1,0 +1,49 @@
+// Scales that integers cannot be added with, word for word.
+#include "qtape/integer/exact_requantize.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "qtape/engine/quantizers.h"
+#include "qtape/engine/tape.h"
+#include "qtape/integer/exact.h"
+#include "qtape/tests/support/errors.h"
+
+using namespace qtape;
+
+namespace {
+
+/// What an exact forward of quantized a + b says.
+std::string error_of(double a_scale, double b_scale, double y_scale) {
+  const FakeQuantize fixed{.scale_mode = Fixed{}};
+  Graph graph;
+  const NodeId x = graph.add(Input{.shape = {1, 4}}, {}, "x");
+  const NodeId a = add_quantizer(graph, x, fixed, "a");
+  const NodeId b = add_quantizer(graph, x, fixed, "b");
+  const NodeId y = add_quantizer(graph, graph.add(Add{}, {a, b}), fixed, "y");
+  graph.set_outputs({y});
+  Parameters parameters(graph, 1);
+  set_qparams(graph, parameters, a, a_scale);
+  set_qparams(graph, parameters, b, b_scale);
+  set_qparams(graph, parameters, y, y_scale);
+  Tape tape(graph, parameters, {.arithmetic = exact(Requantization::FloatMultiply)});
+  return test::error_text<GraphError>([&] { tape.forward(mode::eval); });
+}
+
+}  // namespace
+
+TEST_CASE("exact requantize: scales of a sum that are too far apart or too large are told") {
+  CHECK(error_of(0.5, 0.25, 1) == "no error");
+  const double ratio = double{1e10f} / double{1e-10f};
+  const std::string apart = fmt::format(
+      ": the scales of two summands and their sum must be less than 2^64 times apart; the "
+      "largest is {} times the smallest",
+      ratio);
+  CHECK(error_of(1e-10, 1, 1e10).ends_with(apart));
+  CHECK(error_of(1, 1e10, 1e-10).ends_with(apart));
+  const std::string large = fmt::format(
+      ": accumulators in integers need scales that are normal f32 below 2^100; one is {}",
+      double{2e30f});
+  CHECK(error_of(1, 2e30, 1).ends_with(large));
+  CHECK(error_of(1, 1, 2e30).ends_with(large));
+}

@@ -1,0 +1,181 @@
+#include "qtape/integer/session.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "qtape/core/random.h"
+#include "qtape/deploy/convert.h"
+#include "qtape/engine/quantizers.h"
+#include "qtape/integer/session_hooks.h"
+#include "qtape/kernels/onednn/int8_exactness.h"
+#include "qtape/model/layers.h"
+#include "qtape/tests/support/errors.h"
+#include "qtape/tests/support/integer_nets.h"
+
+using namespace qtape;
+using namespace qtape::kernels;
+using test::error_text;
+
+namespace {
+
+const FakeQuantize fixed{.range = CodeRange::Full, .scale_mode = Fixed{}};
+
+/// A layer of weights from `most` down, on codes of `input`, after a Relu where `positive`.
+/// Its biases bring accumulators of 2^24 to where f32 shows every step.
+struct FullRange {
+  Graph graph;
+  NodeId y;
+  int most;
+
+  FullRange(const FakeQuantize& input, bool positive, int64_t terms = 256, int max_weight = 127)
+      : most(max_weight) {
+    NodeId x = graph.add(Input{.shape = {16, terms}}, {}, "x");
+    x = add_quantizer(graph, x, input, "a");
+    if (positive) x = graph.add(Relu{}, {x});
+    y = linear(graph, x, {.out = 32, .weight_quantizer = fixed, .label = "fc"});
+    graph.set_outputs({y});
+  }
+
+  Parameters parameters() const {
+    Parameters p(graph, 1);
+    const Random random(1, 1);
+    const auto w = p.at("fc.weight").values<float>();
+    for (size_t i = 0; i < w.size(); ++i) {
+      w[i] = static_cast<float>(most - static_cast<int>(random.below(i, 3)));
+    }
+    std::ranges::fill(p.at("fc.bias").values<float>(), -0x1p24f);
+    set_qparams(graph, p, graph.at("a.quantized"), 1);
+    set_qparams(graph, p, graph.at("fc.weight.quantized"), 1);
+    return p;
+  }
+
+  int64_t mismatches(std::optional<ProductPath> path) const {
+    Parameters p = parameters();
+    Verifier verifier(graph, p, {.batch = 16, .threads = 2}, {.path = path});
+    const Random random(2, 2);
+    for (size_t i = 0; i < verifier.input().size(); ++i) {
+      verifier.input()[i] = static_cast<float>(255 - random.below(i, 40));
+    }
+    verifier.run(16);
+    return verifier.mismatches();
+  }
+};
+
+const FakeQuantize u8{.range = CodeRange::Unsigned, .scale_mode = Fixed{}};
+
+}  // namespace
+
+TEST_CASE("session: the automatic choice is exact where int8 in 16-bit pairs is not") {
+  for (bool positive : {false, true}) {
+    for (const FakeQuantize& input : {u8, fixed, u8.with(&FakeQuantize::bits, 16)}) {
+      const FullRange net(input, positive);
+      CAPTURE(positive);
+      CAPTURE(int8_isa());
+      const bool exact = int8_exactness() == Int8Exactness::Always;
+      CHECK(net.mismatches(std::nullopt) == 0);
+      CHECK(net.mismatches(ProductPath::Plain) == 0);
+      CHECK(net.mismatches(ProductPath::F32) == 0);
+      CHECK((net.mismatches(ProductPath::Int8) == 0) == exact);
+    }
+  }
+}
+
+TEST_CASE("session: the automatic choice is exact where int8 accumulators go through f32") {
+  // No pairs leave 16 bits; all accumulators reach 2^24, those of s8 codes with 128 added to
+  // each.
+  for (const FakeQuantize& input : {u8, fixed, u8.with(&FakeQuantize::bits, 16)}) {
+    const FullRange net(input, false, 1200, 64);
+    CAPTURE(int8_isa());
+    const bool exact = int8_exactness() <= Int8Exactness::Pairs;
+    CHECK(net.mismatches(std::nullopt) == 0);
+    CHECK((net.mismatches(ProductPath::Int8) == 0) == exact);
+  }
+}
+
+TEST_CASE("session: a report tells how each layer multiplies") {
+  const FullRange net(u8, false);
+  Parameters p = net.parameters();
+  const IntegerProgram program = convert(net.graph, p, Requantization::FloatMultiply);
+  const auto report = [&](const SessionOptions& options, const SessionHooks& hooks = {}) {
+    return IntegerSession(program, options, hooks).report();
+  };
+  const auto& certificate = std::get<integer::Linear>(program[program.at("fc")].op).certificate;
+  CHECK(report({}) ==
+        "fc: " + explain_path(certificate, program[program.at("a.quantized")].value) + "\n");
+  CHECK(report({.reference = true}) == "fc: reference loops\n");
+  CHECK(report({}, {.path = ProductPath::Plain}) == "fc: plain\n");
+}
+
+TEST_CASE(
+    "session: kept accumulators, fused accumulators and the reference are the same, run after "
+    "run") {
+  for (uint64_t seed = 200; seed < 210; ++seed) {
+    const Graph graph = test::random_net(seed);
+    Parameters parameters(graph, seed);
+    test::settle(graph, parameters, seed);
+    const IntegerProgram program = convert(graph, parameters, Requantization::DoubleRounding);
+    IntegerSession reference(program, {.reference = true});
+    IntegerSession kept(program, {.threads = 2, .keep_accumulators = true});
+    IntegerSession fused(program, {.threads = 2});
+    for (uint64_t run = 0; run < 3; ++run) {
+      for (IntegerSession* session : {&reference, &kept, &fused}) {
+        test::fill_wild(session->input("x"), run);
+        session->run();
+      }
+      int64_t wrong = 0;
+      for (int32_t i = 0; i < program.size(); ++i) {
+        const NodeId id{i};
+        if (program[id].value.type.dtype == DType::F32) continue;
+        for (int64_t k = 0; k < program[id].value.type.elements(); ++k) {
+          const int64_t expected = reference.integer(id, k);
+          wrong += kept.integer(id, k) == expected ? 0 : 1;
+          wrong += !fused.has_value(id) || fused.integer(id, k) == expected ? 0 : 1;
+        }
+      }
+      CAPTURE(seed);
+      CHECK(wrong == 0);
+      CHECK(std::ranges::equal(kept.value<float>(program.outputs()[0]),
+                               fused.value<float>(program.outputs()[0])));
+    }
+  }
+}
+
+TEST_CASE("session: works after it was moved") {
+  const FullRange net(u8, false);
+  Parameters p = net.parameters();
+  const IntegerProgram program = convert(net.graph, p, Requantization::FloatMultiply);
+  IntegerSession first(program, {});
+  IntegerSession second(std::move(first));
+  std::ranges::fill(second.input("x"), 3.0f);
+  second.run();
+  IntegerSession reference(program, {.reference = true});
+  std::ranges::fill(reference.input("x"), 3.0f);
+  reference.run();
+  const NodeId y = program.outputs()[0];
+  CHECK(std::ranges::equal(second.value<float>(y), reference.value<float>(y)));
+}
+
+TEST_CASE("session: what is not there is refused") {
+  const FullRange net(u8, false);
+  Parameters p = net.parameters();
+  const IntegerProgram program = convert(net.graph, p, Requantization::FloatMultiply);
+  CHECK(error_text<ArgumentError>([&] { IntegerSession(program, {.threads = 0}); }) ==
+        "threads must be at least 1, got 0");
+  IntegerSession session(program, {});
+  CHECK(error_text<GraphError>([&] { (void)session.input("fc"); }) ==
+        "Linear %2 'fc' (%1 'a.quantized' u8[16, 256]): is not an input");
+  CHECK(error_text<GraphError>([&] { (void)session.input("y"); }) == "no node is called 'y'");
+  CHECK(error_text<GraphError>([&] { (void)session.value<int8_t>("a.quantized"); }) ==
+        "Quantize %1 'a.quantized' (%0 'x' f32[16, 256]): is u8[16, 256], accessed as s8");
+  CHECK(error_text<GraphError>([&] { (void)session.integer(program.at("fc"), 0); }) ==
+        "Linear %2 'fc' (%1 'a.quantized' u8[16, 256]): its accumulators became codes at once; "
+        "keep_accumulators "
+        "keeps them");
+  CHECK(error_text<GraphError>([&] { (void)session.integer(program.at("x"), 0); }) ==
+        "Input %0 'x': has no integers");
+  CHECK(error_text<GraphError>([&] { (void)session.has_value(NodeId{9}); }) ==
+        "node %9 does not exist; the program has 4 nodes");
+  CHECK(!session.has_value(program.at("fc")));
+  CHECK(IntegerSession(program, {.keep_accumulators = true}).has_value(program.at("fc")));
+}

@@ -1,0 +1,90 @@
+#include "qtape/kernels/onednn/gemm.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "qtape/core/random.h"
+#include "qtape/core/thread_count.h"
+#include "qtape/kernels/simd/threads.h"
+
+using namespace qtape;
+using namespace qtape::kernels;
+
+namespace {
+
+std::vector<float> values(int64_t n, uint64_t seed) {
+  const Random random(seed, 0);
+  std::vector<float> x(static_cast<size_t>(n));
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(2 * random.uniform(i) - 1);
+  return x;
+}
+
+std::vector<float> product(const Gemm& g, int threads) {
+  const SerialLibraries serial;
+  const auto a = values(g.batch * g.m * g.k, 1);
+  const auto b = values(g.batch * g.k * g.n, 2);
+  auto c = values(g.batch * g.m * g.n, 3);
+  prepare_gemm(g, a.data(), b.data(), c.data(), threads)();
+  return c;
+}
+
+}  // namespace
+
+TEST_CASE("gemm: f32 agrees with the f64 loop for all transposes, batches and accumulation") {
+  for (int kind = 0; kind < 16; ++kind) {
+    const Gemm g{
+        1 + 2 * (kind >> 3), 17, 9, kind == 0 ? 2500 : 33, (kind & 1) != 0, (kind & 2) != 0,
+        (kind & 4) != 0};
+    const auto a = values(g.batch * g.m * g.k, 1);
+    const auto b = values(g.batch * g.k * g.n, 2);
+    const auto c = values(g.batch * g.m * g.n, 3);
+    const std::vector<double> a64(a.begin(), a.end()), b64(b.begin(), b.end());
+    std::vector<double> c64(c.begin(), c.end());
+    prepare_gemm(g, a64.data(), b64.data(), c64.data(), 1)();
+    const auto c32 = product(g, 2);
+    for (size_t i = 0; i < c32.size(); ++i) {
+      CHECK(std::fabs(c32[i] - c64[i]) <= 2e-7 * static_cast<double>(g.k));
+    }
+  }
+}
+
+TEST_CASE("gemm: an empty sum is zero, or what was there") {
+  std::vector<float> c = {1, 2};
+  prepare_gemm(Gemm{.m = 1, .n = 2, .k = 0, .accumulate = true}, c.data(), c.data(), c.data(),
+               1)();
+  CHECK(c == std::vector<float>{1, 2});
+  prepare_gemm(Gemm{.m = 1, .n = 2, .k = 0}, c.data(), c.data(), c.data(), 1)();
+  CHECK(c == std::vector<float>{0, 0});
+}
+
+TEST_CASE("gemm: equal bits at 1, 2, 4 and 8 threads, long sums and narrow results included") {
+  for (const auto& extents : std::vector<std::array<int64_t, 3>>{{64, 256, 784},
+                                                                 {64, 10, 128},
+                                                                 {256, 784, 64},
+                                                                 {10, 128, 8192},
+                                                                 {10, 10, 60000},
+                                                                 {1, 10, 1024},
+                                                                 {1, 1, 5000},
+                                                                 {33, 1000, 70},
+                                                                 {1000, 31, 70},
+                                                                 {2, 3, 1024},
+                                                                 {3000, 33, 1500},
+                                                                 {128, 10, 1000}}) {
+    for (int kind = 0; kind < 4; ++kind) {
+      const Gemm g{1,    extents[0], extents[1], extents[2], (kind & 1) != 0, (kind & 2) != 0,
+                   false};
+      const auto one = product(g, 1);
+      CAPTURE(g.m);
+      CAPTURE(g.n);
+      CAPTURE(g.k);
+      CAPTURE(kind);
+      for (int threads : {2, 4, 8}) {
+        const auto many = product(g, threads);
+        CHECK(std::memcmp(one.data(), many.data(), one.size() * sizeof(float)) == 0);
+      }
+    }
+  }
+}

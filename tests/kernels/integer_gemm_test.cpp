@@ -1,0 +1,200 @@
+// Products of codes against loops over 64-bit integers.
+#include "qtape/kernels/onednn/integer_gemm.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+#include "qtape/core/error.h"
+#include "qtape/core/random.h"
+#include "qtape/core/thread_count.h"
+#include "qtape/kernels/onednn/int8_exactness.h"
+#include "qtape/kernels/simd/threads.h"
+#include "qtape/tests/support/errors.h"
+
+using namespace qtape;
+using namespace qtape::kernels;
+
+namespace {
+
+/// Which codes are drawn.
+enum class Draw { Full, Ends, Top, Small, SmallTop, Tiny };
+
+/// Codes in [low, high]: any, those at the ends, or those at the upper end.
+template <class T>
+std::vector<T> codes(int64_t n, uint64_t seed, int low, int high, bool ends, bool top) {
+  const Random random(seed, 0);
+  std::vector<T> all(static_cast<size_t>(n));
+  const auto count = static_cast<uint64_t>(int64_t{high} - low + 1);
+  for (size_t i = 0; i < all.size(); ++i) {
+    const auto any = low + static_cast<int>(random.below(i, count));
+    const int low_end = random.below(i, 2) == 0 ? low : high;
+    all[i] = static_cast<T>(top ? high - (any & 1) : ends ? low_end : any);
+  }
+  return all;
+}
+
+/// Weights for x up to 255: with small ones no two products leave 16 bits together, and with
+/// tiny ones no sum of 20,000 reaches 2^24 either.
+std::vector<int8_t> weights(int64_t n, Draw draw) {
+  const bool small = draw == Draw::Small || draw == Draw::SmallTop;
+  const bool tiny = draw == Draw::Tiny;
+  return codes<int8_t>(n, 1,
+                       tiny    ? -3
+                       : small ? -64
+                               : -128,
+                       tiny    ? 3
+                       : small ? 64
+                               : 127,
+                       draw == Draw::Ends, draw == Draw::Top || draw == Draw::SmallTop);
+}
+
+struct Extents {
+  int64_t rows, k, n;
+};
+
+template <class X>
+int64_t wrong_sums(const Extents& e, const std::vector<X>& x, const std::vector<int8_t>& w,
+                   const std::vector<int32_t>& acc) {
+  int64_t wrong = 0;
+  for (int64_t r = 0; r < e.rows; ++r) {
+    for (int64_t c = 0; c < e.n; ++c) {
+      int64_t sum = 0;
+      for (int64_t i = 0; i < e.k; ++i) {
+        sum +=
+            int64_t{x[static_cast<size_t>(r * e.k + i)]} * w[static_cast<size_t>(c * e.k + i)];
+      }
+      wrong += sum == acc[static_cast<size_t>(r * e.n + c)] ? 0 : 1;
+    }
+  }
+  return wrong;
+}
+
+template <class X>
+std::vector<X> sources(int64_t n, Draw draw) {
+  constexpr bool is_signed = std::is_signed_v<X>;
+  return codes<X>(n, 2, is_signed ? -128 : 0, is_signed ? 127 : 255, draw == Draw::Ends,
+                  draw == Draw::Top || draw == Draw::SmallTop);
+}
+
+/// How many accumulators of a product are not what 64-bit integers give.
+template <class X>
+int64_t wrong_sums(const Extents& e, Draw draw) {
+  const SerialLibraries serial;
+  const auto x = sources<X>(e.rows * e.k, draw);
+  const auto w = weights(e.n * e.k, draw);
+  std::vector<int32_t> acc(static_cast<size_t>(e.rows * e.n), -7);
+  Int8Product product(e.n, e.k, dtype_of<X>, w.data());
+  const BoundInt8Product run = product.bind(e.rows, x.data(), acc.data());
+  CHECK(run());
+  return wrong_sums(e, x, w, acc);
+}
+
+std::vector<Extents> all_extents() {
+  std::vector<Extents> all = {{64, 1024, 1024}, {9, 5001, 33}, {64, 20000, 5}, {256, 27, 16}};
+  for (int64_t rows : {1, 7, 64}) {
+    for (int64_t k : {1, 2, 3, 5, 63, 784, 1024}) {
+      for (int64_t n : {1, 10, 17}) all.push_back({rows, k, n});
+    }
+    all.push_back({rows, 3, 1024});
+    all.push_back({rows, 130, 1024});
+  }
+  return all;
+}
+
+void check_exact(Draw draw, int64_t max_terms = INT64_MAX) {
+  for (const Extents& e : all_extents()) {
+    if (e.k > max_terms) continue;
+    CAPTURE(int8_isa());
+    CAPTURE(e.rows);
+    CAPTURE(e.k);
+    CAPTURE(e.n);
+    CAPTURE(static_cast<int>(draw));
+    CHECK(wrong_sums<uint8_t>(e, draw) == 0);
+    CHECK(wrong_sums<int8_t>(e, draw) == 0);
+  }
+}
+
+}  // namespace
+
+TEST_CASE(
+    "integer_gemm: pairs in 16 bits and accumulators in 24 are exact on every processor") {
+  REQUIRE(int8_exactness() != Int8Exactness::Never);
+  check_exact(Draw::Tiny);
+  constexpr int64_t in_24_bits = (int64_t{1} << 24) / (int64_t{255} * 64);
+  check_exact(Draw::Small, in_24_bits);
+  check_exact(Draw::SmallTop, in_24_bits);
+}
+
+TEST_CASE("integer_gemm: pairs in 16 bits give exact accumulators where they are promised") {
+  if (int8_exactness() > Int8Exactness::Pairs) return;
+  check_exact(Draw::Small);
+  check_exact(Draw::SmallTop);
+}
+
+TEST_CASE("integer_gemm: all codes give exact accumulators where they are promised") {
+  if (int8_exactness() != Int8Exactness::Always) return;
+  for (Draw draw : {Draw::Full, Draw::Ends, Draw::Top}) check_exact(draw);
+}
+
+TEST_CASE("integer_gemm: a trial finds where accumulators are wrong") {
+  for (Draw draw : {Draw::Full, Draw::Top}) {
+    const bool wrong = tried_int8_exactness() != Int8Exactness::Always;
+    CHECK((wrong_sums<uint8_t>({64, 784, 17}, draw) > 0) == wrong);
+    CHECK((wrong_sums<int8_t>({64, 784, 17}, draw) > 0) == wrong);
+  }
+  const bool wrong = tried_int8_exactness() >= Int8Exactness::PairsAnd24Bits;
+  CHECK((wrong_sums<uint8_t>({9, 5001, 33}, Draw::SmallTop) > 0) == wrong);
+  CHECK((wrong_sums<int8_t>({9, 5001, 33}, Draw::SmallTop) > 0) == wrong);
+  CHECK(int8_exactness() >= tried_int8_exactness());
+}
+
+TEST_CASE("integer_gemm: empty products") {
+  const SerialLibraries serial;
+  std::vector<int32_t> acc = {1, 2, 3, 4};
+  Int8Product no_terms(2, 0, DType::S8, nullptr);
+  CHECK(no_terms.bind(2, nullptr, acc.data())());
+  CHECK(acc == std::vector<int32_t>{0, 0, 0, 0});
+  Int8Product no_channels(0, 3, DType::U8, nullptr);
+  CHECK(no_channels.bind(2, nullptr, nullptr)());
+  const int8_t w = 1;
+  CHECK(Int8Product(1, 1, DType::U8, &w).bind(0, nullptr, nullptr)());
+  CHECK(BoundInt8Product()());
+}
+
+TEST_CASE("integer_gemm: runs of a product share weights, outlive it and run side by side") {
+  const Extents e{71, 100, 40};
+  const auto x = sources<int8_t>(e.rows * e.k, Draw::Small);
+  const auto w = weights(e.n * e.k, Draw::Small);
+  std::vector<int32_t> acc(static_cast<size_t>(e.rows * e.n), -7);
+  std::vector<BoundInt8Product> runs;
+  {
+    Int8Product product(e.n, e.k, DType::S8, w.data());
+    for (int64_t begin = 0; begin < e.rows; begin += 32) {
+      const int64_t rows = std::min<int64_t>(32, e.rows - begin);
+      runs.push_back(product.bind(rows, x.data() + begin * e.k, acc.data() + begin * e.n));
+    }
+  }
+  std::vector<std::thread> threads;
+  for (const BoundInt8Product& run : runs) {
+    threads.emplace_back([&run] {
+      const SerialLibraries serial;
+      for (int i = 0; i < 50; ++i) run();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(wrong_sums(e, x, w, acc) == 0);
+}
+
+TEST_CASE("integer_gemm: what cannot be a product of codes is refused") {
+  CHECK(test::error_text<GraphError>([] { Int8Product(-1, 2, DType::U8, nullptr); }) ==
+        "an int8 product needs extents from 0 and x in u8 or s8, got n = -1, k = 2 and u8");
+  CHECK(test::error_text<GraphError>([] { Int8Product(1, 2, DType::S16, nullptr); }) ==
+        "an int8 product needs extents from 0 and x in u8 or s8, got n = 1, k = 2 and s16");
+  CHECK(test::error_text<GraphError>([] {
+          Int8Product(1, 0, DType::U8, nullptr).bind(-1, nullptr, nullptr);
+        }) == "an int8 product needs rows from 0, got -1");
+}

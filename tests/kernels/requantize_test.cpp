@@ -1,0 +1,308 @@
+// Requantization of every requantization against exact rational arithmetic.
+#include "qtape/kernels/quantize/requantize.h"
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cmath>
+#include <limits>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "qtape/core/error.h"
+#include "qtape/core/random.h"
+#include "qtape/tests/support/errors.h"
+
+using namespace qtape;
+using namespace qtape::kernels;
+
+namespace {
+
+__extension__ using Wide = __int128;
+
+constexpr int64_t s32_min = std::numeric_limits<int32_t>::min();
+constexpr int64_t s32_max = std::numeric_limits<int32_t>::max();
+
+int32_t limited(Wide v) {
+  return static_cast<int32_t>(v < s32_min ? Wide{s32_min} : v > s32_max ? Wide{s32_max} : v);
+}
+
+Wide floor_shift(Wide v, int shift) { return v >> shift; }
+
+/// v / 2^shift to nearest, ties away from zero.
+Wide away(Wide v, int shift) {
+  if (shift == 0) return v;
+  const Wide half = Wide{1} << (shift - 1);
+  return v >= 0 ? (v + half) >> shift : -((-v + half) >> shift);
+}
+
+int32_t oracle_single(int64_t acc, const Multiplier& m) {
+  const int shift = 31 - m.exponent;
+  return limited(floor_shift(Wide{acc} * m.mantissa + (Wide{1} << (shift - 1)), shift));
+}
+
+int32_t oracle_double(int64_t acc, const Multiplier& m) {
+  const int left = m.exponent > 0 ? m.exponent : 0;
+  const int right = m.exponent < 0 ? -m.exponent : 0;
+  const Wide high = floor_shift((Wide{acc} << left) * m.mantissa + (Wide{1} << 30), 31);
+  return limited(away(high, right));
+}
+
+/// floor(acc r 2^(exponent - 15) + 1/2) with the mantissa in 16 bits, r.
+int32_t oracle_s64(int64_t acc, const Multiplier& m) {
+  const Wide reduced = (m.mantissa + (Wide{1} << 15)) / 65536;
+  const Wide product = Wide{acc} * (reduced > 32767 ? Wide{32767} : reduced);
+  // In steps of 2^-47.
+  return limited(floor_shift((product << (m.exponent + 32)) + (Wide{1} << 46), 47));
+}
+
+double half_even(double v) { return std::nearbyint(v); }
+
+int32_t oracle_float(int64_t acc, const Multiplier& m) {
+  return limited(static_cast<Wide>(half_even(double{static_cast<float>(acc) * m.ratio})));
+}
+
+std::vector<int64_t> accumulators() {
+  std::vector<int64_t> all = {0, 1, -1, 2, -2, 127, -128, s32_max, s32_min, s32_max - 1, 3};
+  const Random random(3, 3);
+  for (uint64_t i = 0; i < 3000; ++i) {
+    const int bits = 1 + static_cast<int>(i % 31);
+    const auto magnitude = static_cast<int64_t>(random.below(i, uint64_t{1} << bits));
+    all.push_back(i % 2 == 0 ? magnitude : -magnitude);
+  }
+  return all;
+}
+
+const std::vector<double> ratios = {
+    1.0,    0.5,  0.25,   0.75,    1.0 / 3, 0.0123,        1e-4, 3.7e-9, 0x1.8p-2,
+    1.9999, 7.25, 1000.5, 0x1p-31, 0.99999, 0x1.fffffep-1, 2.0,  0x1p-8, 0.00390625001};
+
+}  // namespace
+
+TEST_CASE("requantize: SingleRounding and DoubleRounding equal exact arithmetic") {
+  for (double ratio : ratios) {
+    const Multiplier m = multiplier_of(ratio, 1.0);
+    CAPTURE(ratio);
+    int wrong = 0;
+    for (int64_t acc : accumulators()) {
+      wrong +=
+          requantize(acc, m, Requantization::SingleRounding) == oracle_single(acc, m) ? 0 : 1;
+      wrong +=
+          requantize(acc, m, Requantization::DoubleRounding) == oracle_double(acc, m) ? 0 : 1;
+    }
+    CHECK(wrong == 0);
+  }
+}
+
+TEST_CASE("requantize: s64 accumulators, as 16-bit activations give, equal exact arithmetic") {
+  const Random random(5, 5);
+  for (double ratio : ratios) {
+    const Multiplier m = multiplier_of(ratio, 1.0);
+    int wrong = 0;
+    for (uint64_t i = 0; i < 1000; ++i) {
+      const auto magnitude = static_cast<int64_t>(random.below(i, uint64_t{1} << 47));
+      const int64_t acc = i % 2 == 0 ? magnitude : -magnitude;
+      wrong +=
+          requantize(acc, m, Requantization::SingleRounding) == oracle_single(acc, m) ? 0 : 1;
+      wrong +=
+          requantize(acc, m, Requantization::DoubleRounding) == oracle_double(acc, m) ? 0 : 1;
+      for (auto requantization :
+           {Requantization::SingleRounding, Requantization::DoubleRounding}) {
+        const int32_t y = requantize(acc, m, requantization, Accumulator::S64);
+        wrong += y == oracle_s64(acc, m) ? 0 : 1;
+      }
+      for (auto requantization : {Requantization::FloatMultiply, Requantization::OnnxQdq}) {
+        const int32_t y = requantize(acc, m, requantization, Accumulator::S64);
+        wrong += y == requantize(acc, m, requantization) ? 0 : 1;
+      }
+    }
+    CHECK(wrong == 0);
+  }
+}
+
+TEST_CASE("requantize: accumulators beyond s32 reach the codes that they stand for") {
+  const Multiplier m = multiplier_of(2.870e-7, 1.0);
+  const int64_t acc = 249'848'654'099;
+  CHECK(requantize(acc, m, Requantization::DoubleRounding) == 71707);
+  CHECK(requantize(acc, m, Requantization::SingleRounding) == 71707);
+  CHECK(requantize(-acc, m, Requantization::DoubleRounding) == -71707);
+  // 0.601882624 2^-21, in 16 bits 19722 2^-36.
+  CHECK(requantize(acc, m, Requantization::DoubleRounding, Accumulator::S64) == 71705);
+  CHECK(requantize(-acc, m, Requantization::SingleRounding, Accumulator::S64) == -71705);
+}
+
+TEST_CASE("requantize: S64 accumulators are multiplied by 16 bits of the mantissa") {
+  const auto reduced = [](int32_t mantissa) {
+    return reduced_mantissa(Multiplier{.mantissa = mantissa});
+  };
+  CHECK(reduced(0) == 0);
+  CHECK(reduced(0x40000000) == 0x4000);
+  CHECK(reduced(0x40007fff) == 0x4000);
+  CHECK(reduced(0x40008000) == 0x4001);
+  CHECK(reduced(0x7ffeffff) == 0x7fff);
+  CHECK(reduced(0x7fff0000) == 0x7fff);
+  CHECK(reduced(0x7fffffff) == 0x7fff);
+  // Ties go up, in both requantizations.
+  const Multiplier half = multiplier_of(0.5, 1.0);
+  for (auto [acc, expected] : std::vector<std::pair<int64_t, int32_t>>{
+           {1, 1}, {3, 2}, {-1, 0}, {-3, -1}, {-5, -2}, {5, 3}}) {
+    for (auto requantization :
+         {Requantization::SingleRounding, Requantization::DoubleRounding}) {
+      CHECK(requantize(acc, half, requantization, Accumulator::S64) == expected);
+    }
+  }
+  // Just below 1 the 16 bits end at 1 - 2^-15.
+  const Multiplier one = multiplier_of(0x1.fffffep-1, 1.0);
+  CHECK(requantize(65535, one, Requantization::SingleRounding, Accumulator::S64) == 65533);
+  CHECK(requantize(65535, one, Requantization::SingleRounding) == 65535);
+}
+
+TEST_CASE(
+    "requantize: FloatMultiply rounds one product to even, OnnxQdq a quotient of a product") {
+  const double accumulator_scale = 0.1 * 0.003;
+  const Multiplier m = multiplier_of(accumulator_scale, 0.07);
+  int wrong = 0;
+  for (int64_t acc : accumulators()) {
+    wrong += requantize(acc, m, Requantization::FloatMultiply) == oracle_float(acc, m) ? 0 : 1;
+    const float x = static_cast<float>(acc) * static_cast<float>(accumulator_scale);
+    const auto expected = limited(static_cast<Wide>(half_even(double{x / 0.07f})));
+    wrong += requantize(acc, m, Requantization::OnnxQdq) == expected ? 0 : 1;
+  }
+  CHECK(wrong == 0);
+  const Multiplier half = multiplier_of(0.5, 1.0);
+  for (auto [acc, even, single, twice] :
+       std::vector<std::tuple<int64_t, int32_t, int32_t, int32_t>>{
+           {1, 0, 1, 1}, {3, 2, 2, 2}, {-1, 0, 0, 0}, {-3, -2, -1, -1}, {5, 2, 3, 3}}) {
+    CHECK(requantize(acc, half, Requantization::FloatMultiply) == even);
+    CHECK(requantize(acc, half, Requantization::OnnxQdq) == even);
+    CHECK(requantize(acc, half, Requantization::SingleRounding) == single);
+    CHECK(requantize(acc, half, Requantization::DoubleRounding) == twice);
+  }
+}
+
+TEST_CASE("requantize: results beyond s32 are limited") {
+  const Multiplier m = multiplier_of(100.0, 1.0);
+  for (auto requantization : {Requantization::FloatMultiply, Requantization::SingleRounding,
+                              Requantization::DoubleRounding, Requantization::OnnxQdq}) {
+    for (auto accumulator : {Accumulator::S32, Accumulator::S64}) {
+      CHECK(requantize(s32_max, m, requantization, accumulator) >= s32_max - 128);
+      CHECK(requantize(-(max_accumulator - 1), m, requantization, accumulator) <=
+            s32_min + 128);
+    }
+  }
+  CHECK(requantize(s32_max, m, Requantization::DoubleRounding) == s32_max);
+  CHECK(requantize(-(max_accumulator - 1), m, Requantization::DoubleRounding) == s32_min);
+}
+
+TEST_CASE("requantize: a mantissa represents its ratio to 31 bits") {
+  for (double ratio : ratios) {
+    const Multiplier m = multiplier_of(ratio, 1.0);
+    CHECK(m.mantissa >= int32_t{1} << 30);
+    const double represented = std::ldexp(static_cast<double>(m.mantissa), m.exponent - 31);
+    CHECK(std::fabs(represented - ratio) <= std::ldexp(ratio, -31));
+  }
+  // 2^30 + 2^15 + 2^14 + 1/2: halves go away from zero.
+  const Multiplier tie = multiplier_of((1 + 0x1p-16) * ((1 + 0x1p-15) * 0x1p-15), 1.0);
+  CHECK(tie.mantissa == 1073790977);
+  CHECK(tie.exponent == -14);
+  CHECK(multiplier_of(0.5 + 0x1p-32, 1.0).mantissa == (int32_t{1} << 30) + 1);
+  CHECK(multiplier_of(0.5 + 0x1p-32 - 0x1p-53, 1.0).mantissa == int32_t{1} << 30);
+  // The ratio just below 1 rounds up to the next power of two.
+  const Multiplier m = multiplier_of(1.0 - 0x1p-40, 1.0);
+  CHECK(m.mantissa == int32_t{1} << 30);
+  CHECK(m.exponent == 1);
+}
+
+TEST_CASE("requantize: scales and ratios that cannot be are refused") {
+  const auto error = [](double accumulator_scale, double output_scale) {
+    return test::error_text<ArgumentError>(
+        [&] { (void)multiplier_of(accumulator_scale, output_scale); });
+  };
+  CHECK(error(0, 1) ==
+        "scales must be positive and normal f32, got 0 for the accumulators and 1 for the "
+        "output");
+  CHECK(error(1, -2).find("got 1 for the accumulators and -2") != std::string::npos);
+  CHECK(error(1, std::nan("")) != "no error");
+  CHECK(error(1e-45, 1) != "no error");
+}
+
+TEST_CASE("requantize: ratios beyond what targets shift by are 0 or saturate") {
+  const Multiplier none = multiplier_of(1e-12, 1e3);
+  CHECK(none.mantissa == 0);
+  CHECK(requantize(s32_max, none, Requantization::SingleRounding) == 0);
+  CHECK(requantize(s32_min, none, Requantization::DoubleRounding) == 0);
+  for (double ratio : {1e6, 1e9, 3e9, 1e30}) {
+    const Multiplier most = multiplier_of(ratio, 1);
+    for (auto requantization : {Requantization::FloatMultiply, Requantization::SingleRounding,
+                                Requantization::DoubleRounding, Requantization::OnnxQdq}) {
+      CHECK(requantize(0, most, requantization) == 0);
+      CHECK(requantize(1, most, requantization) >= 999999);
+      CHECK(requantize(-1, most, requantization) <= -999999);
+      CHECK(requantize(max_accumulator - 1, most, requantization) >= int32_t{1} << 30);
+      CHECK(requantize(1 - max_accumulator, most, requantization) <= -(int32_t{1} << 30));
+      CHECK(requantize(0, most, requantization, Accumulator::S64) == 0);
+      CHECK(requantize(1, most, requantization, Accumulator::S64) >= 999960);
+      CHECK(requantize(-1, most, requantization, Accumulator::S64) <= -999960);
+      CHECK(requantize(1 - max_accumulator, most, requantization, Accumulator::S64) <=
+            s32_min + 128);
+    }
+  }
+}
+
+namespace {
+
+int32_t oracle_sum(int32_t a, int32_t b, const AddMultiplier& m, bool twice) {
+  const auto step = [&](Wide v, const Multiplier& by) {
+    const auto acc = static_cast<int64_t>(v);
+    return Wide{twice ? oracle_double(acc, by) : oracle_single(acc, by)};
+  };
+  const Wide sum = step(Wide{a} << m.left_shift, m.a) + step(Wide{b} << m.left_shift, m.b);
+  return static_cast<int32_t>(step(sum, m.output));
+}
+
+}  // namespace
+
+TEST_CASE("requantize: the sum of two codes, as TFLite adds, and to within a step of the sum") {
+  const Random random(7, 7);
+  for (bool wide : {false, true}) {
+    const int64_t most = wide ? 65535 : 255;
+    for (const std::array<double, 3>& scales : std::vector<std::array<double, 3>>{
+             {0.01, 0.01, 0.02}, {0.003, 0.9, 0.7}, {1.0, 0x1p-9, 1.5}, {1e-12, 1, 1}}) {
+      const double s_a = scales[0];
+      const double s_b = scales[1];
+      const double s_y = scales[2];
+      const AddMultiplier m = add_multiplier_of(s_a, s_b, s_y, wide);
+      int wrong = 0;
+      for (uint64_t i = 0; i < 2000; ++i) {
+        const auto draw = [&](uint64_t k) {
+          const auto v = random.below(2 * i + k, static_cast<uint64_t>(2 * most + 1));
+          return static_cast<int32_t>(static_cast<int64_t>(v) - most);
+        };
+        const int32_t a = draw(0);
+        const int32_t b = draw(1);
+        const double exact = (a * double{m.a_scale} + b * double{m.b_scale}) / s_y;
+        for (auto requantization :
+             {Requantization::FloatMultiply, Requantization::SingleRounding,
+              Requantization::DoubleRounding, Requantization::OnnxQdq}) {
+          const int32_t y = requantize_add(a, b, m, requantization);
+          // Codes of 16 bits keep 15 bits after the point, and f32 rounds their accumulators.
+          if (std::fabs(y - exact) > (wide ? 0.53 : 0.501)) ++wrong;
+        }
+        if (requantize_add(a, b, m, Requantization::SingleRounding) !=
+            oracle_sum(a, b, m, false))
+          ++wrong;
+        if (requantize_add(a, b, m, Requantization::DoubleRounding) !=
+            oracle_sum(a, b, m, true))
+          ++wrong;
+      }
+      CAPTURE(s_a);
+      CAPTURE(wide);
+      CHECK(wrong == 0);
+    }
+  }
+  CHECK(test::error_text<ArgumentError>([] { (void)add_multiplier_of(1, 0, 2, false); }) ==
+        "scales must be positive, normal f32 below 2^100 and not 2^64 apart, got 1 and 0 for "
+        "the summands "
+        "and 2 for the output");
+}
