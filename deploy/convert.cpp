@@ -7,10 +7,11 @@
 #include <map>
 
 #include "qtape/core/code_types.h"
+#include "qtape/deploy/checks.h"
 #include "qtape/deploy/convert_order.h"
-#include "qtape/deploy/missing_scale.h"
 #include "qtape/deploy/weights.h"
 #include "qtape/engine/quantizers.h"
+#include "qtape/integer/op_rules.h"
 #include "qtape/kernels/quantize/pack.h"
 #include "qtape/kernels/quantize/quantize.h"
 #include "qtape/kernels/quantize/requantize.h"
@@ -19,9 +20,6 @@ namespace qtape {
 
 using namespace kernels;
 namespace {
-
-// More than any code is from its zero point: values stay finite.
-constexpr double max_distance = 0x1p17;
 
 class Converter {
  public:
@@ -62,18 +60,22 @@ class Converter {
     std::vector<std::string> reasons;
     const std::vector<bool> needed = needed_for(graph_, outputs);
     load_weights(needed);
+    const auto add = [&](NodeId id, const Verdict& wrong) {
+      if (wrong.reason.empty()) return;
+      reasons.push_back(
+          fmt::format("{}: {}: {}", graph_.describe(id), wrong.reason, wrong.remedy));
+    };
     for (int32_t i = 0; i < graph_.size(); ++i) {
       const NodeId id{i};
       if (!needed[static_cast<size_t>(i)]) continue;
-      const std::string& reason = analysis_.reasons[static_cast<size_t>(i)];
-      const std::string wrong = reason.empty() ? wrong_numbers(id) : reason;
-      if (!wrong.empty()) reasons.push_back(fmt::format("{}: {}", graph_.describe(id), wrong));
+      add(id, analysis_.refusal(id));
+      if (!analysis_.refusal(id).reason.empty()) continue;
+      const auto w = weights_.find(id);
+      add(id, w != weights_.end() ? w->second.wrong
+                                  : check_numbers(graph_, parameters_, analysis_, id));
     }
     for (NodeId id : outputs) {
-      const std::string wrong = wrong_output(id);
-      if (!wrong.empty() && reasons.empty()) {
-        reasons.push_back(fmt::format("{}: {}", graph_.describe(id), wrong));
-      }
+      if (reasons.empty()) add(id, check_output(form(id), options_.integer_outputs));
     }
     if (reasons.empty()) return;
     std::string text;
@@ -82,61 +84,21 @@ class Converter {
                      reasons.size() == 1 ? "" : "s", text);
   }
 
-  /// What is wrong with the numbers of an integer node: scales, weights, biases.
-  std::string wrong_numbers(NodeId id) {
-    const Node& node = graph_[id];
-    if (is_quantizer(node.op) && form(id).kind == IntegerKind::Codes) return wrong_scale(id);
-    if (const auto w = weights_.find(id); w != weights_.end()) return w->second.wrong;
-    if (!std::holds_alternative<AddBias>(node.op) ||
-        form(id).kind != IntegerKind::Accumulators) {
-      return "";
-    }
-    const auto values = bias_values(graph_, parameters_, bias_leaf(graph_, id));
-    const auto nan = std::ranges::find_if(values, [](float v) { return std::isnan(v); });
-    return nan == values.end() ? "" : fmt::format("bias {} is NaN", nan - values.begin());
-  }
-
-  std::string wrong_scale(NodeId id) const {
-    const auto found = qparams(graph_, parameters_, id);
-    if (found.empty()) {
-      return "takes its scale from each batch: use EMA or Fixed, and calibrate";
-    }
-    if (found[0].scale == 0) {
-      return missing_scale(graph_, parameters_, id, 0) + ": train or calibrate first";
-    }
-    const auto most = static_cast<float>(found[0].scale * max_distance);
-    if (!are_scales(found[0].scale, 1) || !std::isfinite(most)) {
-      return fmt::format("scale must be a normal f32 above 0 and below 2^111, got {}",
-                         found[0].scale);
-    }
-    return to_string(zero_point_fault(found[0].zero_point, grid_of(graph_, id).limits, 0));
-  }
-
-  std::string wrong_output(NodeId id) const {
-    const IntegerForm& x = form(id);
-    if (x.kind == IntegerKind::Blend) return "is not quantized: quantize its output";
-    if (!x.is_integer()) return "has no integers that could be an output";
-    if (options_.integer_outputs && x.is_clamped()) {
-      return "is limited without a grid: quantize its output";
-    }
-    return "";
-  }
-
   void load_weights(const std::vector<bool>& needed) {
     std::vector<NodeId> ids;
     for (int32_t i = 0; i < graph_.size(); ++i) {
-      const bool weight =
-          form(NodeId{i}).kind == IntegerKind::Weight && is_quantizer(graph_[NodeId{i}].op);
+      const IntegerForm& x = form(NodeId{i});
+      const bool weight = x.kind == IntegerKind::Weight && x.source == NodeId{i};
       if (weight && needed[static_cast<size_t>(i)]) ids.push_back(NodeId{i});
     }
     visit_weights(graph_, parameters_, ids, [this](NodeId id, const WeightView& view) {
       Weights& w = weights_[id];
-      w = {{view.values.begin(), view.values.end()}, view.qparams, view.fault};
-      const auto wrong =
-          std::ranges::find_if_not(w.values, [](float v) { return std::isfinite(v); });
-      if (wrong == w.values.end()) return;
-      w.wrong = fmt::format("weight {} is {}", wrong - w.values.begin(),
-                            std::isnan(*wrong) ? "NaN" : "infinite");
+      w = {{}, view.qparams, check_weights(view.values, view.fault)};
+      if (view.codes == nullptr || !w.wrong.reason.empty()) return;
+      w.codes.reserve(view.values.size());
+      for (int64_t i = 0; i < std::ssize(view.values); ++i) {
+        w.codes.push_back(static_cast<int8_t>(view.codes->at(i)));
+      }
     });
   }
 
@@ -215,18 +177,11 @@ class Converter {
   }
 
   NodeId make_codes(NodeId source) {
-    const Node& node = graph_[source];
-    const NodeId x = node.operands[0];
-    if (const auto* slice = std::get_if<Slice>(&node.op)) {
-      return program_.add(integer::Slice{*slice}, {codes(x)}, label(source));
-    }
-    if (const auto* max = std::get_if<Max>(&node.op)) {
-      return program_.add(integer::Max{max->axes, max->keep_dims}, {codes(x)}, label(source));
-    }
-    if (std::holds_alternative<Relu>(node.op)) {
-      CodeGrid positive =
-          grid(form(source).quantizer, 0, std::numeric_limits<double>::infinity());
-      return program_.add(integer::Requantize{positive}, {codes(x)}, label(source));
+    const NodeId x = graph_[source].operands[0];
+    if (!is_quantizer(graph_[source].op)) {
+      constexpr double inf = std::numeric_limits<double>::infinity();
+      const Numbers numbers{.grid = grid(form(source).quantizer, -inf, inf)};
+      return program_.add(emit(graph_[source].op, numbers), {codes(x)}, label(source));
     }
     if (form(x).is_integer()) {
       return shaped(requantized(form(x), source, label(source)), source);
@@ -260,86 +215,65 @@ class Converter {
       return program_.add(integer::Requantize{target}, {codes(x_form.source)}, std::move(name));
     }
     const Node& node = graph_[x_form.source];
-    const auto* concat = std::get_if<Concat>(&node.op);
-    if (concat == nullptr) {
-      const NodeId a = codes(node.operands[0]);
-      const NodeId b = codes(node.operands[1]);
-      return program_.add(integer::Add{target}, {a, b}, std::move(name));
-    }
-    std::vector<NodeId> pieces;
+    const IntegerOp op = emit(node.op, {.grid = target});
+    std::vector<NodeId> operands;
     for (NodeId operand : node.operands) {
       const IntegerForm piece = form(operand).limited(x_form.low, x_form.high);
-      pieces.push_back(shaped(requantized(piece, quantizer, ""), operand));
+      operands.push_back(joins(node.op) ? shaped(requantized(piece, quantizer, ""), operand)
+                                        : codes(operand));
     }
-    return program_.add(integer::Concat{*concat}, pieces, std::move(name));
+    return program_.add(op, operands, std::move(name));
   }
 
-  /// The accumulators of a MatMul, AddBias, Sum or Mean.
+  /// The accumulators of a product, its bias or a sum.
   NodeId accumulators(NodeId source) {
     const auto known = sums_.find(source);
     if (known != sums_.end()) return known->second;
-    const Node& node = graph_[source];
-    NodeId made;
-    if (const auto* sum = std::get_if<Sum>(&node.op)) {
-      made = program_.add(integer::Sum{sum->axes, sum->keep_dims, false},
-                          {codes(node.operands[0])}, label(source));
-    } else if (const auto* mean = std::get_if<Mean>(&node.op)) {
-      made = program_.add(integer::Sum{mean->axes, mean->keep_dims, true},
-                          {codes(node.operands[0])}, label(source));
-    } else {
-      made = linear(source);
-    }
+    const bool product = form(source).product.index >= 0;
+    const NodeId made = product
+                            ? multiplied(source)
+                            : program_.add(emit(graph_[source].op, Numbers{}),
+                                           {codes(graph_[source].operands[0])}, label(source));
     return sums_[source] = made;
   }
 
-  NodeId linear(NodeId source) {
-    const bool biased = std::holds_alternative<AddBias>(graph_[source].op);
-    const NodeId product = biased ? form(graph_[source].operands[0]).source : source;
-    const Node& matmul = graph_[product];
-    const NodeId x = codes(matmul.operands[0]);
-    const NodeId quantizer = form(matmul.operands[1]).source;
-    const auto& op = std::get<MatMul>(matmul.op);
-    const Shape& stored = graph_[quantizer].type.shape;
-    integer::Linear result;
-    const int64_t n = op.transpose_b ? stored[0] : stored[1];
-    const int64_t k = op.transpose_b ? stored[1] : stored[0];
-    result.shape = {n, k};
+  NodeId multiplied(NodeId source) {
+    const Node& product = graph_[form(source).product];
+    const NodeId x = codes(product.operands[0]);
+    const NodeId weights = product.operands[*weights_operand(product.op)];
+    const WeightLayout layout = weight_layout(product.op, graph_[weights].type.shape);
+    const NodeId quantizer = form(weights).source;
     const CodeLimits limits = grid_of(graph_, quantizer).limits;
-    result.storage_bits = storage_bits(limits.q_min, limits.q_max);
-    const std::vector<int8_t> weights = weight_codes(quantizer, n, k, op.transpose_b);
-    const auto packed = pack_codes(std::span(weights), result.storage_bits);
-    result.weight = {{DType::U8, {static_cast<int64_t>(packed.size())}}, packed};
     std::vector<float> scales;
     for (const auto& q : weights_.at(quantizer).qparams) {
       scales.push_back(static_cast<float>(q.scale));
     }
-    result.scales = Tensor::of<float>({static_cast<int64_t>(scales.size())}, scales);
-    const std::vector<int32_t> biases =
-        biased ? bias_codes(source, program_[x].value.scales[0], scales)
-               : std::vector<int32_t>();
-    result.bias = Tensor::of<int32_t>({static_cast<int64_t>(biases.size())}, biases);
-    result.certificate = certify(weights, n, k, biases, program_[x].value);
-    return program_.add(std::move(result), {x}, label(source));
+    const IntegerValue& value = program_[x].value;
+    const Numbers numbers{
+        .weights = pack_weights(in_rows(weights_.at(quantizer).codes, layout),
+                                {layout.outputs, layout.terms},
+                                storage_bits(limits.q_min, limits.q_max), scales,
+                                bias_codes(form(source).bias, value.scales[0], scales), value)};
+    return program_.add(emit(product.op, numbers), {x}, label(source));
   }
 
-  std::vector<int8_t> weight_codes(NodeId quantizer, int64_t n, int64_t k, bool rows) const {
-    const Weights& w = weights_.at(quantizer);
-    std::vector<int8_t> codes(static_cast<size_t>(n * k));
-    for (int64_t c = 0; c < n; ++c) {
-      const auto channel = static_cast<size_t>(w.qparams.size() == 1 ? 0 : c);
-      const auto inverse = 1.0f / static_cast<float>(w.qparams[channel].scale);
-      for (int64_t i = 0; i < k; ++i) {
-        const float value = w.values[static_cast<size_t>(rows ? c * k + i : i * n + c)];
-        codes[static_cast<size_t>(c * k + i)] =
-            static_cast<int8_t>(round_half_even(value * inverse));
+  static std::vector<int8_t> in_rows(const std::vector<int8_t>& codes,
+                                     const WeightLayout& layout) {
+    if (layout.rows) return codes;
+    std::vector<int8_t> turned(codes.size());
+    for (int64_t c = 0; c < layout.outputs; ++c) {
+      for (int64_t i = 0; i < layout.terms; ++i) {
+        turned[static_cast<size_t>(c * layout.terms + i)] =
+            codes[static_cast<size_t>(layout.at(c, i))];
       }
     }
-    return codes;
+    return turned;
   }
 
-  std::vector<int32_t> bias_codes(NodeId add_bias, double s_x,
+  std::vector<int32_t> bias_codes(NodeId bias, double s_x,
                                   const std::vector<float>& scales) const {
-    const auto values = bias_values(graph_, parameters_, bias_leaf(graph_, add_bias));
+    if (bias.index < 0) return {};
+    const auto values = leaf_values(graph_, parameters_, bias);
     std::vector<int32_t> codes;
     for (size_t c = 0; c < values.size(); ++c) {
       const float s_w = scales[scales.size() == 1 ? 0 : c];
@@ -372,9 +306,9 @@ class Converter {
   }
 
   struct Weights {
-    std::vector<float> values;
+    std::vector<int8_t> codes;  // as the quantizer has them
     std::vector<QParams<double>> qparams;
-    std::string wrong;  // what keeps them from being codes; else empty
+    Verdict wrong;  // what keeps them from being codes
   };
 
   const Graph& graph_;

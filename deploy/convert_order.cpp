@@ -58,16 +58,16 @@ class Walk {
 
   /// The sources that one is converted from.
   std::vector<NodeId> parts_of(NodeId source) const {
-    const Node& node = graph_[source];
+    const NodeId product = analysis_[source].product;
+    const Node& node = graph_[product.index >= 0 ? product : source];
     const IntegerForm& x = analysis_[node.operands[0]];
-    if (std::holds_alternative<AddBias>(node.op)) return parts_of(x.source);
     std::vector<NodeId> parts;
     if (x.is_integer()) add(x, parts);
     return parts;
   }
 
   void add(const IntegerForm& x, std::vector<NodeId>& parts) const {
-    if (x.kind != IntegerKind::Blend) return parts.push_back(x.source);
+    if (x.kind != IntegerKind::Pending) return parts.push_back(x.source);
     for (NodeId operand : graph_[x.source].operands) add(analysis_[operand], parts);
   }
 

@@ -7,14 +7,16 @@
 #include <cmath>
 #include <iterator>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "qtape/core/printable.h"
+#include "qtape/deploy/checks.h"
 #include "qtape/deploy/lint_text.h"
-#include "qtape/deploy/missing_scale.h"
 #include "qtape/deploy/weights.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/integer/analysis.h"
+#include "qtape/integer/op_rules.h"
 #include "qtape/kernels/quantize/quantize.h"
 #include "qtape/kernels/quantize/requantize.h"
 
@@ -23,46 +25,17 @@ namespace qtape {
 using namespace kernels;
 namespace {
 
-std::string_view float_remedy(const Op& op) {
-  if (std::holds_alternative<MatMul>(op)) {
-    return "quantize the weights symmetrically to 2..8 bits, with one scale or one per output";
-  }
-  if (std::holds_alternative<AddBias>(op)) {
-    return "add a Parameter directly after the MatMul";
-  }
-  if (is_quantizer(op)) return "build the graph in f32";
-  return "replace it by what has integers, or take an output before it";
-}
-
-/// Splits a reason of `lower` where it ends in its own remedy.
-Finding float_finding(std::string name, const Op& op, const std::string& reason) {
-  for (std::string_view remedy :
-       {"quantize its output", "quantize them per tensor", "take an output before it",
-        "exchange the operands", "quantize them in the shape of the product"}) {
-    const std::string end = fmt::format(": {}", remedy);
-    if (reason.ends_with(end)) {
-      return {Severity::Error, std::move(name), reason.substr(0, reason.size() - end.size()),
-              std::string(remedy)};
-    }
-  }
-  return {Severity::Error, std::move(name), reason, std::string(float_remedy(op))};
-}
-
 bool at_floor(double scale, const Grid& grid) {
   return static_cast<float>(scale) <= static_cast<float>(grid.floor);
 }
 
-/// Weights [n, k] of a layer in any order of memory, and the scales that evaluation uses.
+/// Weights of a layer, and the scales that evaluation uses.
 struct WeightValues {
   std::span<const float> values;
   std::vector<QParams<double>> qparams;
-  int64_t n = 0;
-  int64_t k = 0;
-  bool rows = true;  ///< whether an output channel is a row
+  WeightLayout layout;
 
-  float at(int64_t c, int64_t i) const {
-    return values[static_cast<size_t>(rows ? c * k + i : i * n + c)];
-  }
+  float at(int64_t c, int64_t i) const { return values[static_cast<size_t>(layout.at(c, i))]; }
   double scale(int64_t c) const {
     return qparams[qparams.size() == 1 ? 0 : static_cast<size_t>(c)].scale;
   }
@@ -78,7 +51,7 @@ struct WeightChannel {
 WeightChannel look_at(const WeightValues& w, int64_t c, const Grid& grid) {
   WeightChannel channel;
   const QParams<float> q{static_cast<float>(w.scale(c)), 0.0f};
-  for (int64_t i = 0; i < w.k; ++i) {
+  for (int64_t i = 0; i < w.layout.terms; ++i) {
     const float value = w.at(c, i);
     const float steps = value / q.scale;
     channel.nans += std::isnan(value) ? 1 : 0;
@@ -132,59 +105,29 @@ class Linter {
     findings_.push_back({severity, name(id), std::move(what), std::move(remedy)});
   }
 
+  void add(Severity severity, NodeId id, const Verdict& verdict) {
+    if (!verdict.reason.empty()) add(severity, id, verdict.reason, verdict.remedy);
+  }
+
   void node(NodeId id) {
-    const std::string& reason = analysis_.reasons[static_cast<size_t>(id.index)];
-    const Op& op = graph_[id].op;
-    if (!reason.empty()) {
-      findings_.push_back(float_finding(name(id), op, reason));
-    } else if (is_quantizer(op) && form(id).kind == IntegerKind::Codes) {
-      activation(id);
-    } else if (std::holds_alternative<AddBias>(op) &&
-               form(id).kind == IntegerKind::Accumulators) {
-      bias(id);
-    } else if (std::holds_alternative<MatMul>(op) &&
-               form(id).kind == IntegerKind::Accumulators) {
-      weights(id);
+    const IntegerForm& own = form(id);
+    if (!analysis_.refusal(id).reason.empty()) {
+      return add(Severity::Error, id, analysis_.refusal(id));
     }
+    add(Severity::Error, own.source == id && own.bias.index >= 0 ? own.bias : id,
+        check_numbers(graph_, parameters_, analysis_, id));
+    if (own.kind == IntegerKind::Codes && own.quantizer == id) floor_of(id);
+    if (own.product == id && own.kind == IntegerKind::Accumulators) weights(id);
   }
 
-  void activation(NodeId id) {
+  void floor_of(NodeId id) {
     const auto found = qparams(graph_, parameters_, id);
-    if (found.empty()) {
-      return add(Severity::Error, id, "takes its scale from each batch",
-                 "use EMA or Fixed, and calibrate");
-    }
-    const double scale = found[0].scale;
-    if (scale == 0) {
-      return add(Severity::Error, id, missing_scale(graph_, parameters_, id, 0),
-                 "train or calibrate first");
-    }
-    if (!are_scales(scale, 1)) {
-      return add(Severity::Error, id,
-                 fmt::format("scale must be a positive normal f32, got {}", scale),
-                 "calibrate it again");
-    }
     const Grid grid = grid_of(graph_, id);
-    const std::string wrong = to_string(zero_point_fault(found[0].zero_point, grid.limits, 0));
-    if (!wrong.empty()) {
-      return add(Severity::Error, id, wrong, "set it with set_qparams or calibrate");
-    }
-    if (at_floor(scale, grid)) {
-      add(Severity::Warning, id,
-          fmt::format(
-              "scale {:.3g} is not above its floor {:.3g}: it saw next to nothing but 0", scale,
-              grid.floor),
-          "find out why, then calibrate it again");
-    }
-  }
-
-  void bias(NodeId id) {
-    const auto values = bias_values(graph_, parameters_, bias_leaf(graph_, id));
-    const auto nan = std::ranges::find_if(values, [](float v) { return std::isnan(v); });
-    if (nan == values.end()) return;
-    add(Severity::Error, bias_leaf(graph_, id),
-        fmt::format("bias {} is NaN", nan - values.begin()),
-        "train again from before it became NaN");
+    if (found.empty() || found[0].scale == 0 || !at_floor(found[0].scale, grid)) return;
+    add(Severity::Warning, id,
+        fmt::format("scale {:.3g} is not above its floor {:.3g}: it saw next to nothing but 0",
+                    found[0].scale, grid.floor),
+        "find out why, then calibrate it again");
   }
 
   /// `2 of 3 scales were never set`, or what the first state that holds something else holds.
@@ -205,11 +148,9 @@ class Linter {
   bool weight_scales(NodeId quantizer) {
     const auto found = qparams(graph_, parameters_, quantizer);
     const auto unseen = std::ranges::count(found, 0.0, &QParams<double>::scale);
-    const auto* op = std::get_if<FakeQuantize>(&graph_[quantizer].op);
-    const bool fixed = op != nullptr && std::holds_alternative<Fixed>(op->scale_mode);
     const auto all = static_cast<int64_t>(found.size());
-    // Other quantizers leave the scale of a channel of zeros at 0.
-    if (unseen > 0 && (fixed || unseen == all)) {
+    // Running ranges leave the scale of a channel of zeros at 0, and that is no fault.
+    if (unseen > 0 && (faulted_.contains(quantizer) || unseen == all)) {
       add(Severity::Error, quantizer, unset_text(quantizer, found), "train or calibrate first");
       return false;
     }
@@ -228,10 +169,10 @@ class Linter {
     std::map<NodeId, NodeId> products;  // by quantizer
     for (int32_t i = 0; i < graph_.size(); ++i) {
       const NodeId id{i};
-      const bool product = std::holds_alternative<MatMul>(graph_[id].op) &&
-                           form(id).kind == IntegerKind::Accumulators;
-      if (needed[static_cast<size_t>(i)] && product)
-        products.emplace(form(graph_[id].operands[1]).source, id);
+      const bool product = form(id).kind == IntegerKind::Accumulators && form(id).product == id;
+      if (needed[static_cast<size_t>(i)] && product) {
+        products.emplace(form(weights_of(id)).source, id);
+      }
     }
     std::vector<NodeId> ids;
     for (const auto& [quantizer, product] : products) ids.push_back(quantizer);
@@ -243,19 +184,23 @@ class Linter {
 
   void weights(NodeId quantizer, NodeId product, const WeightView& view) {
     if (!view.fault.empty()) {
-      return add(Severity::Error, quantizer, view.fault, "train or calibrate first");
+      faulted_.insert(quantizer);
+      return add(Severity::Error, quantizer, check_weights({}, view.fault));
     }
-    const Shape& shape = graph_[quantizer].type.shape;
-    const bool rows = std::get<MatMul>(graph_[product].op).transpose_b;
-    weights(quantizer, {.values = view.raw,
-                        .qparams = view.qparams,
-                        .n = rows ? shape[0] : shape[1],
-                        .k = rows ? shape[1] : shape[0],
-                        .rows = rows});
+    weights(quantizer,
+            {.values = view.raw,
+             .qparams = view.qparams,
+             .layout = weight_layout(graph_[product].op, graph_[quantizer].type.shape)});
+  }
+
+  /// The operand of a product that is its weights.
+  NodeId weights_of(NodeId product) const {
+    const Node& node = graph_[product];
+    return node.operands[*weights_operand(node.op)];
   }
 
   void weights(NodeId product) {
-    const NodeId quantizer = form(graph_[product].operands[1]).source;
+    const NodeId quantizer = form(weights_of(product)).source;
     const auto found = of_weights_.extract(quantizer);
     if (found.empty() || !weight_scales(quantizer)) return;
     std::ranges::move(found.mapped(), std::back_inserter(findings_));
@@ -265,7 +210,7 @@ class Linter {
     const Grid grid = grid_of(graph_, quantizer);
     std::vector<int64_t> nan, dead, low, clamped;
     int64_t most = 0;
-    for (int64_t c = 0; c < w.n; ++c) {
+    for (int64_t c = 0; c < w.layout.outputs; ++c) {
       const WeightChannel channel = look_at(w, c, grid);
       if (channel.nans > 0)
         nan.push_back(c);
@@ -273,7 +218,8 @@ class Linter {
         dead.push_back(c);
       else if (at_floor(w.scale(c), grid))
         low.push_back(c);
-      if (static_cast<double>(channel.clamped) > options_.clamped_share * double(w.k)) {
+      if (static_cast<double>(channel.clamped) >
+          options_.clamped_share * double(w.layout.terms)) {
         clamped.push_back(c);
         most = std::max(most, channel.clamped);
       }
@@ -281,7 +227,8 @@ class Linter {
     const auto report = [&](Severity severity, const std::vector<int64_t>& channels,
                             const std::string& what, std::string remedy) {
       if (channels.empty()) return;
-      add(severity, quantizer, channels_text(channels, w.n) + what, std::move(remedy));
+      add(severity, quantizer, channels_text(channels, w.layout.outputs) + what,
+          std::move(remedy));
     };
     const auto verb = [](const auto& some) { return some.size() == 1 ? "has" : "have"; };
     report(Severity::Error, nan, fmt::format(" {} weights that are NaN", verb(nan)),
@@ -291,7 +238,8 @@ class Linter {
     report(Severity::Warning, low,
            fmt::format(" {} a scale at its floor of {}", verb(low), grid.floor),
            "lower the floor, or remove them");
-    const double share = w.k == 0 ? 0 : 100 * static_cast<double>(most) / double(w.k);
+    const double share =
+        w.layout.terms == 0 ? 0 : 100 * static_cast<double>(most) / double(w.layout.terms);
     report(Severity::Warning, clamped,
            fmt::format(" {} up to {:.3g} % of the weights beyond the codes {}..{}",
                        verb(clamped), share, grid.limits.q_min, grid.limits.q_max),
@@ -299,11 +247,7 @@ class Linter {
   }
 
   void outputs() {
-    for (NodeId id : options_.outputs) {
-      if (form(id).is_integer() && form(id).kind != IntegerKind::Blend) continue;
-      add(Severity::Error, id, "is an output without integers of its own",
-          "quantize its output");
-    }
+    for (NodeId id : options_.outputs) add(Severity::Error, id, check_output(form(id), false));
   }
 
   /// What the integer program shows, of which there must be one.
@@ -320,13 +264,13 @@ class Linter {
   }
 
   void rounded_bias(const IntegerProgram& program, const Conversion::Pair& pair) {
-    const Node& node = graph_[pair.graph];
-    if (!std::holds_alternative<AddBias>(node.op)) return;
-    if (std::holds_alternative<FakeQuantizeBias>(graph_[node.operands[1]].op)) return;
+    const NodeId leaf = form(pair.graph).bias;
+    // Rounded in training already, where it is not the leaf that is added.
+    if (leaf.index < 0 || graph_[pair.graph].operands[1] != leaf) return;
     const IntegerNode& layer = program[pair.program];
     const auto* codes =
-        reinterpret_cast<const int32_t*>(std::get<integer::Linear>(layer.op).bias.data.data());
-    const auto values = bias_values(graph_, parameters_, node.operands[1]);
+        reinterpret_cast<const int32_t*>(qtape::weights_of(layer.op)->bias.data.data());
+    const auto values = leaf_values(graph_, parameters_, leaf);
     int64_t changed = 0;
     double change = 0;
     double largest = 0;
@@ -339,8 +283,7 @@ class Linter {
       changed += distance > 0 ? 1 : 0;
     }
     if (changed == 0) return;
-    add(change > options_.bias_change * largest ? Severity::Warning : Severity::Note,
-        node.operands[1],
+    add(change > options_.bias_change * largest ? Severity::Warning : Severity::Note, leaf,
         fmt::format(
             "{} of {} biases change when they are rounded to the grid of the accumulators, by "
             "up to {:.2g} % of the largest one",
@@ -353,7 +296,8 @@ class Linter {
   LintOptions options_;
   IntegerAnalysis analysis_;
   std::vector<Finding> findings_;
-  std::map<NodeId, std::vector<Finding>> of_weights_;  // by quantizer
+  std::map<NodeId, std::vector<Finding>> of_weights_;
+  std::set<NodeId> faulted_;  // quantizers of weights that give none  // by quantizer
 };
 
 }  // namespace

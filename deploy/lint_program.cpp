@@ -56,7 +56,8 @@ class ProgramLinter {
   std::vector<Finding> run() {
     for (int32_t i = 0; i < program_.size(); ++i) {
       id_ = NodeId{i};
-      std::visit([&](const auto& op) { look(op); }, program_[id_].op);
+      if (const QuantizedWeights* w = weights_of(program_[id_].op)) look(*w);
+      std::visit([&](const auto& op) { look_at_grid(op); }, program_[id_].op);
     }
     std::ranges::stable_sort(findings_, {}, &Finding::severity);
     return std::move(findings_);
@@ -72,19 +73,17 @@ class ProgramLinter {
   NodeId operand_id(size_t k) const { return program_[id_].operands[k]; }
   const IntegerValue& operand(size_t k) const { return program_[operand_id(k)].value; }
 
-  void look(const auto&) {}
-
-  void look(const integer::Linear& op) {
-    const std::vector<int8_t> weights = op.codes();
-    const auto* first = reinterpret_cast<const int32_t*>(op.bias.data.data());
-    biases(op, weights, {first, op.bias.data.size() / sizeof(int32_t)});
-    accumulators(op.certificate);
-    storage(op, weights);
+  void look(const QuantizedWeights& w) {
+    const std::vector<int8_t> codes = w.unpacked();
+    const auto* first = reinterpret_cast<const int32_t*>(w.bias.data.data());
+    biases(w, codes, {first, w.bias.data.size() / sizeof(int32_t)});
+    accumulators(w.certificate);
+    storage(w, codes);
   }
 
-  void biases(const integer::Linear& op, std::span<const int8_t> weights,
+  void biases(const QuantizedWeights& op, std::span<const int8_t> weights,
               std::span<const int32_t> biases) {
-    const auto k = static_cast<size_t>(op.shape[1]);
+    const auto k = static_cast<size_t>(op.terms());
     std::vector<int64_t> limited, large;
     for (size_t c = 0; c < biases.size(); ++c) {
       const int64_t bias = std::abs(int64_t{biases[c]});
@@ -99,13 +98,13 @@ class ProgramLinter {
     if (!limited.empty()) {
       add(Severity::Warning,
           fmt::format("bias of {} is limited to the end of s32",
-                      channels_text(limited, op.shape[0])),
+                      channels_text(limited, op.outputs())),
           "give input or weights a larger scale: their product is the step of the bias");
     }
     if (!large.empty()) {
       add(Severity::Warning,
           fmt::format("bias of {} is larger than all that the products can sum to",
-                      channels_text(large, op.shape[0])),
+                      channels_text(large, op.outputs())),
           "no input changes the sign there: train again, or remove it");
     }
   }
@@ -131,7 +130,7 @@ class ProgramLinter {
         "weights of fewer bits are fast everywhere");
   }
 
-  void storage(const integer::Linear& op, const std::vector<int8_t>& weights) {
+  void storage(const QuantizedWeights& op, const std::vector<int8_t>& weights) {
     if (size_of(operand(0).type.dtype) == 2) {
       add(Severity::Note, "input has more than 8 bits: every product is taken twice",
           "quantize it to 8 bits where accuracy allows");
@@ -146,7 +145,18 @@ class ProgramLinter {
         "give their quantizer so many bits, with the same scale");
   }
 
-  void look(const integer::Requantize& op) {
+  /// Ops that requantize: one operand, or the sum of two.
+  template <class X>
+  void look_at_grid(const X& op) {
+    if constexpr (requires { op.grid; }) {
+      const size_t operands = program_[id_].operands.size();
+      const bool floats = operand(0).type.dtype == DType::F32;
+      if (operands == 1 && !floats) requantized(op.grid);
+      if (operands == 2) added(op.grid);
+    }
+  }
+
+  void requantized(const CodeGrid& grid) {
     const IntegerValue& x = operand(0);
     const auto reach = static_cast<double>(reach_of(x));
     // Between codes of nearly the same grid a few are always left out.
@@ -156,7 +166,7 @@ class ProgramLinter {
     double most = 1;
     int64_t tie = 0;
     for (size_t c = 0; c < x.scales.size(); ++c) {
-      const double ratio = x.scales[c] / op.grid.scale;
+      const double ratio = x.scales[c] / grid.scale;
       // In Q31 nothing is left of ratios below 2^-32.
       if (ratio * reach < 0.5 || ratio < 0x1p-32) vanish.push_back(static_cast<int64_t>(c));
       if (ratio > finest) coarse.push_back(static_cast<int64_t>(c));
@@ -169,7 +179,7 @@ class ProgramLinter {
     }
     report_vanishing(vanish, least, reach);
     if (!coarse.empty()) {
-      const bool leaps = most >= op.grid.high - op.grid.low;
+      const bool leaps = most >= grid.high - grid.low;
       add(leaps ? Severity::Warning : Severity::Note,
           fmt::format("{}{} are up to {:.3g} steps apart: not every code can occur",
                       of_channels(coarse), noun(), most),
@@ -197,10 +207,10 @@ class ProgramLinter {
     return all == 1 ? "" : fmt::format("in {}, ", channels_text(channels, all));
   }
 
-  void look(const integer::Add& op) {
+  void added(const CodeGrid& grid) {
     int64_t q = 1;
     for (size_t k = 0; k < 2; ++k) {
-      const double ratio = operand(k).scales[0] / op.grid.scale;
+      const double ratio = operand(k).scales[0] / grid.scale;
       const double steps = ratio * static_cast<double>(operand(k).limit());
       if (steps < 1) {
         add(Severity::Warning,

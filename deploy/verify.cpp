@@ -64,10 +64,11 @@ Verifier::Verifier(const Graph& graph, Parameters& parameters, const VerifyOptio
   }
   float_ = std::make_unique<Tape>(batched, parameters,
                                   TapeOptions{.outputs = outputs, .threads = options.threads});
-  exact_ = std::make_unique<Tape>(batched, parameters,
-                                  TapeOptions{.outputs = outputs_,
-                                              .threads = options.threads,
-                                              .arithmetic = exact(program.requantization())});
+  exact_ = std::make_unique<Tape>(
+      batched, parameters,
+      TapeOptions{.outputs = outputs_,
+                  .threads = options.threads,
+                  .arithmetic = exact(program.requantization(), {.keep = true})});
   reference_ = std::make_unique<IntegerSession>(program, SessionOptions{.reference = true});
   backend_ = std::make_unique<IntegerSession>(
       program, SessionOptions{.threads = options.threads}, hooks);
@@ -105,19 +106,14 @@ void Verifier::run(int64_t rows) {
   samples_ += rows;
 }
 
-int64_t Verifier::exact_integer(size_t i, int64_t k) const {
-  const ExactValue* value = exact_->integers(pairs_[i].graph);
-  if (layers_[i].accumulators) return value->accumulators[static_cast<size_t>(k)];
-  return static_cast<int64_t>(value->code()[k]) + program()[pairs_[i].program].value.zero_point;
-}
-
-/// The code that L0 has, where a quantizer made it.
-std::optional<int64_t> Verifier::float_code(size_t i, int64_t k) const {
+/// Whether L0 has another code than L1, where a quantizer made it.
+bool Verifier::float_differs(size_t i, int64_t k, int64_t code) const {
   const NodeId id = pairs_[i].graph;
-  if (!is_quantizer(float_->graph()[id].op)) return std::nullopt;
+  if (!is_quantizer(float_->graph()[id].op)) return false;
   const IntegerValue& value = program()[pairs_[i].program].value;
-  const float y = float_->value<float>(id)[static_cast<size_t>(k)];
-  return std::llrint(y / static_cast<float>(value.scales[0])) + value.zero_point;
+  const auto scale = static_cast<float>(value.scales[0]);
+  const float y = static_cast<float>(code - value.zero_point) * scale;
+  return float_->value<float>(id)[static_cast<size_t>(k)] != y;
 }
 
 void Verifier::note(Level first, Level second, size_t i, int64_t k, int64_t a, int64_t b) {
@@ -130,8 +126,7 @@ void Verifier::note(Level first, Level second, size_t i, int64_t k, int64_t a, i
   const IntegerNode& node = program()[id];
   if (node.operands.empty()) return;
   const NodeId from = node.operands[0];
-  const bool requantized = std::holds_alternative<integer::Requantize>(node.op);
-  if (requantized && program()[from].value.is_accumulators())
+  if (node.operands.size() == 1 && program()[from].value.is_accumulators())
     first_->accumulator = reference_->integer(from, k);
 }
 
@@ -153,7 +148,7 @@ void Verifier::compare(size_t i, int64_t rows) {
   layer.compared += elements;
   for (int64_t k = 0; k < elements; ++k) {
     const int64_t reference = reference_->integer(id, k);
-    const int64_t exact = exact_integer(i, k);
+    const int64_t exact = value->at(k);
     if (exact != reference) {
       ++layer.exact_reference;
       note(Level::Exact, Level::Reference, i, k, exact, reference);
@@ -162,8 +157,7 @@ void Verifier::compare(size_t i, int64_t rows) {
       ++layer.reference_backend;
       note(Level::Reference, Level::Backend, i, k, reference, backend_->integer(id, k));
     }
-    const auto code = layer.accumulators ? std::nullopt : float_code(i, k);
-    if (code && *code != exact) ++layer.float_exact;
+    if (!layer.accumulators && float_differs(i, k, exact)) ++layer.float_exact;
   }
 }
 

@@ -94,8 +94,7 @@ class Verifier {
   void compare(size_t i, int64_t rows);
   void compare_output(size_t which, int64_t rows);
   std::span<const float> output(Level level, size_t which) const;
-  int64_t exact_integer(size_t i, int64_t k) const;
-  std::optional<int64_t> float_code(size_t i, int64_t k) const;
+  bool float_differs(size_t i, int64_t k, int64_t code) const;
   void note(Level first, Level second, size_t i, int64_t k, int64_t a, int64_t b);
 
   int64_t batch_ = 0;

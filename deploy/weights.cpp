@@ -49,7 +49,8 @@ class Part {
 
   template <class Visit>
   void run(Parameters& parameters, std::span<const NodeId> weights, const Visit& visit) const {
-    TapeOptions options{.threads = 1};
+    TapeOptions options{.threads = 1,
+                        .arithmetic = exact(Requantization::FloatMultiply, {.keep = true})};
     for (NodeId id : weights) {
       options.outputs.push_back(copy(id));
       options.outputs.push_back(copy(graph_[id].operands[0]));
@@ -60,6 +61,7 @@ class Part {
       for (NodeId id : weights) {
         visit(id, {.raw = tape.value<float>(copy(graph_[id].operands[0])),
                    .values = tape.value<float>(copy(id)),
+                   .codes = tape.integers(copy(id)),
                    .qparams = tape.qparams(copy(id)),
                    .fault = {}});
       }

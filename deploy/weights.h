@@ -8,6 +8,7 @@
 
 #include "qtape/engine/graph.h"
 #include "qtape/engine/parameters.h"
+#include "qtape/integer/exact.h"
 
 namespace qtape {
 
@@ -16,6 +17,7 @@ namespace qtape {
 struct WeightView {
   std::span<const float> raw;
   std::span<const float> values;
+  const ExactValue* codes = nullptr;     ///< what the quantizer wrote beside the values
   std::vector<QParams<double>> qparams;  ///< one per channel
   std::string fault;                     ///< why there are no values; else empty
 };

@@ -32,6 +32,7 @@ class Planner {
         saved_(values_.size()),
         forward_scratch_(values_.size()),
         backward_scratch_(values_.size()),
+        companions_(values_.size()),
         slots_(values_.size()),
         keeps_(values_.size()),
         footprints_(values_.size()),
@@ -50,6 +51,7 @@ class Planner {
     place_values();
     place_gradients();
     place_extras();
+    place_companions();
     assign_offsets();
     return std::move(plan_);
   }
@@ -307,6 +309,18 @@ class Planner {
     }
   }
 
+  void place_companions() {
+    for (const Companion& companion : options_.companions) {
+      if (!plan_.nodes[at(companion.node)].needed) continue;
+      const int64_t begin = companion.node.index;
+      int64_t end = companion.kept ? end_time() : begin;
+      for (NodeId reader : companion.readers) {
+        if (plan_.nodes[at(reader)].needed) end = std::max<int64_t>(end, reader.index);
+      }
+      companions_[at(companion.node)].buffer = new_buffer(companion.bytes, begin, end);
+    }
+  }
+
   Place place(const Home& home) {
     if (home.buffer >= 0) return {Place::Kind::Arena, buffer(home.buffer).offset, NodeId{}};
     if (home.leaf.index >= 0) return {Place::Kind::Leaf, 0, home.leaf};
@@ -322,6 +336,7 @@ class Planner {
       plan_.nodes[i].saved = place(saved_[i]);
       plan_.nodes[i].forward_scratch = place(forward_scratch_[i]);
       plan_.nodes[i].backward_scratch = place(backward_scratch_[i]);
+      plan_.nodes[i].companion = place(companions_[i]);
     }
   }
 
@@ -330,7 +345,8 @@ class Planner {
   const PlanHooks& hooks_;
   int64_t count_;
   Plan plan_;
-  std::vector<Home> values_, gradients_, saved_, forward_scratch_, backward_scratch_;
+  std::vector<Home> values_, gradients_, saved_, forward_scratch_, backward_scratch_,
+      companions_;
   std::vector<std::vector<Slot>> slots_;
   std::vector<Keep> keeps_;
   std::vector<Footprint> footprints_;

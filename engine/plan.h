@@ -11,12 +11,22 @@ namespace qtape {
 
 struct PlanHooks;
 
+/// Memory beside a node's value: from its forward until that of the last of `readers`, or to
+/// the end of the step.
+struct Companion {
+  NodeId node;
+  int64_t bytes = 0;
+  std::vector<NodeId> readers = {};
+  bool kept = false;
+};
+
 struct PlanOptions {
   std::vector<NodeId> outputs = {};  ///< values that stay readable after the step
   std::vector<NodeId> roots = {};    ///< where gradients start; none: no backward
   /// Inputs of a float dtype whose gradients stay readable after the step.
   std::vector<NodeId> input_gradients = {};
-  bool accumulate_gradients = false;  ///< parameters' gradients add up from step to step
+  bool accumulate_gradients = false;       ///< parameters' gradients add up from step to step
+  std::vector<Companion> companions = {};  ///< at most one for each node
 };
 
 /// Where a tensor lies.
@@ -37,6 +47,7 @@ struct NodePlan {
   Place saved;
   Place forward_scratch;
   Place backward_scratch;
+  Place companion;
   int64_t record = 0;            ///< offset in the record memory
   std::vector<bool> wanted;      ///< per operand: its gradient is computed
   std::vector<bool> accumulate;  ///< per operand: and added to what other nodes wrote

@@ -37,11 +37,14 @@ Tape::Tape(const Graph& graph, Parameters& parameters, TapeOptions options,
       parameters_(parameters),
       options_(with_defaults(std::move(options), graph)),
       guard_bytes_(hooks.guard_bytes),
+      exact_(options_.arithmetic.make ? options_.arithmetic.make(graph_, options_.threads)
+                                      : nullptr),
       plan_(plan(graph_,
                  {.outputs = options_.outputs,
                   .roots = options_.roots,
                   .input_gradients = options_.input_gradients,
-                  .accumulate_gradients = options_.accumulate_gradients},
+                  .accumulate_gradients = options_.accumulate_gradients,
+                  .companions = companions()},
                  hooks)),
       arena_(plan_.arena_bytes),
       records_(plan_.record_bytes),
@@ -78,11 +81,21 @@ std::byte* Tape::address(const Place& place, bool gradient) const {
   return gradient ? entry.gradient : entry.value;
 }
 
-ForwardArithmetic::Lookup Tape::exact_lookup() const {
+std::vector<Companion> Tape::companions() const {
+  if (!exact_) return {};
+  std::vector<NodeId> kept = options_.outputs;
+  kept.insert(kept.end(), options_.roots.begin(), options_.roots.end());
+  return exact_->companions(kept);
+}
+
+ForwardArithmetic::Lookup Tape::exact_lookup() {
   return {
       .value = [this](NodeId id) { return address(plan_.nodes[index_of(id)].value, false); },
+      .companion =
+          [this](NodeId id) { return address(plan_.nodes[index_of(id)].companion, false); },
       .scales = [this](NodeId id) { return scale_source(id); },
-      .status = [this](NodeId id) { return &statuses_[index_of(id)]; }};
+      .status = [this](NodeId id) { return &statuses_[index_of(id)]; },
+      .backward = !options_.roots.empty()};
 }
 
 const ExactValue* Tape::integers(NodeId id) const {
@@ -91,9 +104,7 @@ const ExactValue* Tape::integers(NodeId id) const {
 }
 
 void Tape::bind() {
-  if (options_.arithmetic.bind) {
-    exact_ = options_.arithmetic.bind(graph_, options_.threads);
-  }
+  if (exact_) exact_->bind(exact_lookup());
   for (size_t i = 0; i < plan_.nodes.size(); ++i) {
     if (plan_.nodes[i].needed) bind_node(i);
   }
@@ -136,13 +147,14 @@ void Tape::bind_node(size_t i) {
                   .saved = address(place.saved, false),
                   .scratch = address(place.forward_scratch, false),
                   .record = records_.data() + place.record,
+                  .codes = exact_ ? exact_->codes(id) : nullptr,
                   .status = &statuses_[i],
                   .stream = i,
                   .threads = options_.threads};
   std::visit(
       [&](const auto& op) {
         Kernel forward = op.forward(binding);
-        if (exact_) forward = exact_->around(id, std::move(forward), binding, exact_lookup());
+        if (exact_) forward = exact_->around(id, std::move(forward), binding);
         if (forward) forward_.push_back({std::move(forward), i});
         if (!place.active) return;
         binding.scratch = address(place.backward_scratch, false);
@@ -155,10 +167,17 @@ void Tape::forward(Mode mode) {
   (void)parameters();
   const SerialLibraries serial;
   step_.mode = options_.schedule.mode_at(mode, step_.number);
-  for (const Bound& bound : forward_) bound.kernel(step_);
+  run_forward();
   ran_ = Ran::Forward;
   report_faults();
   if (mode.train) ++step_.number;
+}
+
+void Tape::run_forward() {
+  do {
+    if (exact_) exact_->begin(step_);
+    for (const Bound& bound : forward_) bound.kernel(step_);
+  } while (exact_ && exact_->repeats());
 }
 
 void Tape::report_faults() {

@@ -159,7 +159,9 @@ class Tape {
   void seed_gradient(NodeId root, std::span<const std::byte> dy, DType dtype);
   void run_backward();
   void check_leaves() const;
-  ForwardArithmetic::Lookup exact_lookup() const;
+  ForwardArithmetic::Lookup exact_lookup();
+  std::vector<Companion> companions() const;
+  void run_forward();
   void bind();
   void bind_node(size_t i);
   ScaleSource scale_source(NodeId id) const;
@@ -171,11 +173,11 @@ class Tape {
   ParametersLink parameters_;
   TapeOptions options_;
   int64_t guard_bytes_;
+  std::unique_ptr<ForwardArithmetic> exact_;  // its values are what kernels point to
   Plan plan_;
   AlignedBuffer arena_;
   AlignedBuffer records_;
   std::vector<NodeStatus> statuses_;
-  std::unique_ptr<ForwardArithmetic> exact_;  // its values are what kernels point to
   std::vector<Bound> forward_;
   std::vector<Bound> backward_;
   Step step_;

@@ -1,18 +1,9 @@
 #include "qtape/integer/code_flow.h"
 
 #include "qtape/engine/quantizers.h"
+#include "qtape/integer/op_rules.h"
 
 namespace qtape {
-
-bool is_view(const Op& op) {
-  return std::holds_alternative<Reshape>(op) || std::holds_alternative<Flatten>(op) ||
-         std::holds_alternative<StopGradient>(op) || std::holds_alternative<Dropout>(op);
-}
-
-bool keeps_codes(const Op& op) {
-  return std::holds_alternative<Slice>(op) || std::holds_alternative<Max>(op) ||
-         std::holds_alternative<Relu>(op);
-}
 
 std::optional<NodeId> quantizer_behind(const Graph& graph, NodeId id) {
   while (is_view(graph[id].op) || keeps_codes(graph[id].op)) id = graph[id].operands[0];

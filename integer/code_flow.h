@@ -7,11 +7,6 @@
 
 namespace qtape {
 
-/// Whether `op` shows the values of its operand under another shape, or as they are: Reshape,
-/// Flatten, StopGradient and, but for its scaling in training, Dropout.
-bool is_view(const Op& op);
-/// Whether `op` gives some codes of its operand, on the same grid: Slice, Max and Relu.
-bool keeps_codes(const Op& op);
 /// The quantizer on whose codes the values of `id` lie: `id` itself, or what views and ops that
 /// keep codes lead back to.
 std::optional<NodeId> quantizer_behind(const Graph& graph, NodeId id);

@@ -1,36 +1,34 @@
-// Exact arithmetic: a tape's forward computes between quantized operands in integers, so that
-// training sees what deployment computes.
+// Exact arithmetic: a tape's forward runs, between quantized operands, the integer ops that
+// ship.
 #pragma once
 
 #include <cstdint>
 #include <optional>
-#include <vector>
 
-#include "qtape/core/aligned.h"
 #include "qtape/core/requantization.h"
 #include "qtape/engine/arithmetic.h"
+#include "qtape/integer/integer_value.h"
 
 namespace qtape {
 
+struct ExactOptions {
+  /// Keep the integers of every node readable after a step, see Tape::integers; else their
+  /// memory is used again.
+  bool keep = false;
+};
+
 /// On codes, requantized as `requantization` does. Every node still has its float value, (q -
-/// zp) s or S acc, for gradients and whoever reads it.
-/// Empty: in floats.
-Arithmetic exact(std::optional<Requantization> requantization);
+/// zp) s or S acc, where gradients or anyone else reads it. Empty: in floats.
+Arithmetic exact(std::optional<Requantization> requantization, ExactOptions options = {});
 
 /// The integers of one node in the last step.
 struct ExactValue {
-  bool exact = false;                 ///< they are there: quantizers applied, no NaN came in
-  AlignedBuffer codes;                ///< Codes: q - zp as f32 [elements]
-  std::vector<int64_t> accumulators;  ///< Accumulators: [elements]
-  std::vector<double>
-      scales;  ///< Codes: one; Accumulators: one, or one for each index of the last axis
-  /// Largest |q - zp| that the grid allows.
-  int64_t limit = 0;
-  /// Codes: stored in 16 bits; Accumulators: of products of such codes, which targets take in
-  /// s64.
-  bool wide = false;
+  bool exact = false;  ///< they are there: quantizers applied, no NaN came in
+  IntegerValue value;
+  const std::byte* data = nullptr;
 
-  float* code() const { return reinterpret_cast<float*>(codes.data()); }
+  /// Element i: a code or an accumulator.
+  int64_t at(int64_t i) const;
 };
 
 }  // namespace qtape

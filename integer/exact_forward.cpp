@@ -1,280 +1,624 @@
 #include "qtape/integer/exact_forward.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 
 #include "qtape/core/code_types.h"
 #include "qtape/engine/quantizers.h"
-#include "qtape/integer/exact_linear.h"
-#include "qtape/integer/exact_requantize.h"
-#include "qtape/ops/families/reduction_kernels.h"
+#include "qtape/integer/op_rules.h"
+#include "qtape/kernels/quantize/quantize.h"
 
 namespace qtape {
+
+using namespace kernels;
 namespace {
 
-constexpr int64_t elements_grain = 4096;
+size_t at(NodeId id) { return static_cast<size_t>(id.index); }
 
-/// The largest |q - zp| of a grid.
-int64_t code_limit(const Grid& grid) {
-  const auto [low, high] = grid.limits;
-  if (grid.scheme == Scheme::Affine) return high - low;
-  return std::max(std::abs(low), std::abs(high));
+/// Codes of `grid` in `shape`, whose scale and zero point are not known yet.
+IntegerValue codes_within(const Grid& grid, const Shape& shape) {
+  return {{code_dtype(grid.limits), shape}, {1}, 0, grid.limits.q_min, grid.limits.q_max};
 }
 
-/// Codes of `value` from its floats, multiples of its scale; false where there is none, of NaN
-/// and infinities.
-bool read_codes(const float* y, ExactValue& value, int64_t n, int threads) {
-  const float inverse = 1.0f / static_cast<float>(value.scales[0]);
-  const auto limit = static_cast<float>(value.limit);
-  float* codes = value.code();
-  std::atomic<bool> clean = true;
-  parallel_for(threads, n, 1024, pointwise_grain, [&](int64_t begin, int64_t end) {
-    bool fine = true;
-    for (int64_t i = begin; i < end; ++i) {
-      codes[i] = round_half_even(y[i] * inverse);
-      fine &= std::fabs(codes[i]) <= limit;
-    }
-    if (!fine) clean = false;
-  });
-  return clean;
+void set_qparams(IntegerValue& value, const QParams<float>& q) {
+  value.scales[0] = double{q.scale};
+  value.zero_point = static_cast<int32_t>(q.zero_point);
 }
 
-/// Calls `body` with the first element of each row of `width` elements.
-template <class Body>
-void for_each_row(size_t elements, size_t width, int threads, const Body& body) {
-  const auto rows = static_cast<int64_t>(width == 0 ? 0 : elements / width);
-  const int64_t grain = std::max<int64_t>(1, elements_grain / static_cast<int64_t>(width + 1));
-  parallel_for(threads, rows, 1, grain, [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) body(static_cast<size_t>(row) * width);
-  });
-}
-
-/// y = float(accumulators) times the scale of the last axis' index.
-void write_accumulators(const ExactValue& value, float* y, int threads) {
-  for_each_row(value.accumulators.size(), value.scales.size(), threads, [&](size_t row) {
-    for (size_t c = 0; c < value.scales.size(); ++c) {
-      y[row + c] =
-          static_cast<float>(value.accumulators[row + c]) * static_cast<float>(value.scales[c]);
-    }
-  });
-}
+bool is_number(float v) { return v == v; }
 
 }  // namespace
 
-Arithmetic exact(std::optional<Requantization> requantization) {
+int64_t ExactValue::at(int64_t i) const {
+  return dispatch_integers(value.type.dtype, [&]<class T>() {
+    return static_cast<int64_t>(reinterpret_cast<const T*>(data)[i]);
+  });
+}
+
+Arithmetic exact(std::optional<Requantization> requantization, ExactOptions options) {
   if (!requantization) return {};
-  return {[requantization = *requantization](const Graph& graph, int threads) {
-    return std::make_unique<ExactForward>(graph, requantization, threads);
+  return {[requantization = *requantization, options](const Graph& graph, int threads) {
+    return std::make_unique<ExactForward>(graph, requantization, threads, options);
   }};
 }
 
-ExactForward::ExactForward(const Graph& graph, Requantization requantization, int threads)
+/// The integers of an operand. A Dropout on the way from their source takes them away while it
+/// drops.
+struct ExactForward::Operand {
+  ExactValue* source = nullptr;
+  IntegerValue* value = nullptr;  // of the source, in its shape
+  std::byte* memory = nullptr;
+  std::vector<const NodeStatus*> dropouts = {};
+
+  bool is_exact() const {
+    return source->exact &&
+           std::ranges::none_of(dropouts, [](const NodeStatus* s) { return s->applied; });
+  }
+};
+
+/// One integer op on a tape. Values and ops stay where they are while kernels point to them.
+class ExactForward::Operation {
+ public:
+  Operation(IntegerOp made, std::vector<const IntegerValue*> inputs, IntegerValue result,
+            std::vector<std::byte*> operands, std::byte* to, Requantization requantization,
+            int threads, const WeightNumbers* weights = nullptr)
+      : op_(std::move(made)), output_(std::move(result)) {
+    binding_ = {.inputs = std::move(inputs),
+                .output = &output_,
+                .operands = std::move(operands),
+                .result = to,
+                .requantization = requantization,
+                .threads = threads,
+                .weights = weights,
+                .refreshed = true};
+    std::visit([&](const auto& op) { kernel_ = op.kernel(binding_); }, op_);
+  }
+
+  IntegerValue& output() { return output_; }
+  /// The grid that the op writes, where it has one.
+  void set_grid(const CodeGrid& grid) {
+    std::visit(
+        [&]<class X>(X& op) {
+          if constexpr (requires { op.grid; }) op.grid = grid;
+        },
+        op_);
+  }
+  /// The same from what `op` emits for `numbers`.
+  void refresh(const Op& op, const Numbers& numbers) {
+    const bool has_grid = std::visit(
+        []<class X>(const X&) {
+          return requires(X x) { x.grid; };
+        },
+        op_);
+    if (!has_grid) return;
+    const IntegerOp fresh = emit(op, numbers);
+    std::visit(
+        [&]<class X>(const X& each) {
+          if constexpr (requires { each.grid; }) set_grid(each.grid);
+        },
+        fresh);
+  }
+  /// Takes over what changed, and runs unless that is at fault.
+  Fault run() {
+    std::visit([&](const auto& op) { op.update(binding_, output_); }, op_);
+    if (kernel_.load) {
+      const Fault fault = kernel_.load();
+      if (fault.text != nullptr) return fault;
+    }
+    if (kernel_.run) kernel_.run();
+    return {};
+  }
+
+ private:
+  IntegerOp op_;
+  IntegerValue output_;
+  IntegerBinding binding_;
+  IntegerKernel kernel_;
+};
+
+/// From the integers of x to codes of a grid: the ops that conversion would add.
+class ExactForward::Pending {
+ public:
+  Pending(ExactForward& owner, NodeId x, const IntegerForm& form, const Grid& grid,
+          std::byte* to)
+      : grid_(grid), low_(form.low), high_(form.high) {
+    const Shape& shape = owner.node(x).type.shape;
+    const Op& op = owner.node(form.source).op;
+    Numbers numbers{.grid = {.dtype = code_dtype(grid.limits)}};
+    std::vector<Operand> operands;
+    IntegerOp made = integer::Requantize{.grid = numbers.grid};
+    if (form.kind == IntegerKind::Pending) {
+      made = emit(op, numbers);
+      for (NodeId each : owner.node(form.source).operands) {
+        if (joins(op)) {
+          add_piece(owner, each, form);
+        } else {
+          operands.push_back(owner.operand(each));
+        }
+      }
+    } else {
+      operands.push_back(owner.operand(x));
+    }
+    add_variants(owner, made, operands, codes_within(grid, shape), to);
+  }
+
+  bool is_exact() const {
+    return std::ranges::all_of(operands_, &Operand::is_exact) &&
+           std::ranges::all_of(pieces_, [](const auto& piece) { return piece->is_exact(); });
+  }
+
+  Fault run(const QParams<float>& q) {
+    for (const auto& piece : pieces_) {
+      const Fault fault = piece->run(q);
+      if (fault.text != nullptr) return fault;
+    }
+    const CodeLimits limits = clamped_limits(low_, high_, q, grid_);
+    const CodeGrid grid{code_dtype(grid_.limits), double{q.scale},
+                        static_cast<int32_t>(q.zero_point), limits.q_min, limits.q_max};
+    Operation& operation = chosen();
+    operation.set_grid(grid);
+    return operation.run();
+  }
+
+ private:
+  void add_piece(ExactForward& owner, NodeId id, const IntegerForm& whole) {
+    const IntegerForm piece = owner.form(id).limited(whole.low, whole.high);
+    const IntegerValue codes = codes_within(grid_, owner.node(id).type.shape);
+    buffers_.emplace_back(codes.type.bytes());
+    pieces_.push_back(
+        std::make_unique<Pending>(owner, id, piece, grid_, buffers_.back().data()));
+  }
+
+  /// Accumulators of products may be s32 in one step and s64 in another.
+  void add_variants(ExactForward& owner, const IntegerOp& op, std::vector<Operand>& operands,
+                    const IntegerValue& result, std::byte* to) {
+    operands_ = std::move(operands);
+    std::vector<const IntegerValue*> inputs;
+    std::vector<std::byte*> memory;
+    for (const Operand& each : operands_) {
+      inputs.push_back(each.value);
+      memory.push_back(each.memory);
+    }
+    for (size_t i = 0; i < pieces_.size(); ++i) {
+      inputs.push_back(&pieces_[i]->chosen().output());
+      memory.push_back(buffers_[i].data());
+    }
+    const bool varies = operands_.size() == 1 && operands_[0].value->is_accumulators();
+    const DType now = varies ? operands_[0].value->type.dtype : DType::F32;
+    for (DType dtype : varies ? std::vector{DType::S32, DType::S64} : std::vector{now}) {
+      if (varies) operands_[0].value->type.dtype = dtype;
+      variants_.push_back(std::make_unique<Operation>(op, inputs, result, memory, to,
+                                                      owner.requantization_, owner.threads_));
+    }
+    if (varies) operands_[0].value->type.dtype = now;
+  }
+
+  Operation& chosen() const {
+    const bool second = variants_.size() > 1 && operands_[0].value->type.dtype == DType::S64;
+    return *variants_[second ? 1 : 0];
+  }
+
+  Grid grid_;
+  double low_;
+  double high_;
+  std::vector<Operand> operands_;
+  std::vector<AlignedBuffer> buffers_;  // of the pieces
+  std::vector<std::unique_ptr<Pending>> pieces_;
+  std::vector<std::unique_ptr<Operation>> variants_;
+};
+
+/// A product with constant weights, and the bias in its accumulators.
+struct ExactForward::Product {
+  Operand x;
+  ExactValue* weight = nullptr;
+  ScaleSource scales;           // of the weights
+  const float* bias = nullptr;  // [n], or null
+  int64_t outputs = 0;
+  int64_t bound = 0;  // no sum of products is further from 0
+  WeightNumbers numbers;
+  std::unique_ptr<Operation> operation;  // none where only the bias reads it
+
+  /// Whether this step has integers for it.
+  bool is_ready() const {
+    return x.is_exact() && weight->exact &&
+           (bias == nullptr || std::all_of(bias, bias + outputs, is_number));
+  }
+
+  /// Scales and biases of this step.
+  Fault load() {
+    const auto* s_w = scales.scales<float>();
+    numbers.scales.assign(s_w, s_w + scales.channels);
+    const auto s_x = static_cast<float>(x.value->scales[0]);
+    double largest = 0;
+    for (int64_t c = 0; c < outputs; ++c) {
+      const float scale = s_w[scales.channels == 1 ? 0 : c];
+      const double accumulator = x.value->scales[0] * double{scale};
+      if (!are_scales(accumulator, 1)) {
+        return {
+            "accumulators need scales that are normal f32; that of channel {index} is "
+            "{value}",
+            c, accumulator};
+      }
+      if (bias == nullptr) continue;
+      const double code = bias_code(bias[c], s_x, scale);
+      numbers.bias[static_cast<size_t>(c)] = static_cast<int32_t>(code);
+      largest = std::max(largest, std::fabs(code));
+    }
+    const bool fits = size_of(x.value->type.dtype) == 1 &&
+                      bound + static_cast<int64_t>(largest) <= Certificate::s32_limit;
+    operation->output().type.dtype = fits ? DType::S32 : DType::S64;
+    return {};
+  }
+};
+
+ExactForward::ExactForward(const Graph& graph, Requantization requantization, int threads,
+                           ExactOptions options)
     : graph_(graph),
       analysis_(analyze_integers(graph)),
       requantization_(requantization),
       threads_(threads),
-      values_(static_cast<size_t>(graph.size())) {}
+      keep_(options.keep),
+      kept_(static_cast<size_t>(graph.size())),
+      folded_(kept_.size()),
+      float_needed_(kept_.size()),
+      values_(kept_.size()) {}
+
+void ExactForward::find_folded() {
+  const auto adds_to = [&](NodeId id, NodeId product) {
+    return form(id).source == id && form(id).bias.index >= 0 && form(id).product == product;
+  };
+  std::vector<bool> read = kept_;
+  for (int32_t i = 0; i < graph_.size(); ++i) {
+    for (NodeId operand : node(NodeId{i}).operands) {
+      const bool folds = adds_to(NodeId{i}, operand);
+      folded_[at(operand)] = folded_[at(operand)] || folds;
+      if (!folds) read[at(operand)] = true;
+    }
+  }
+  for (size_t i = 0; i < folded_.size(); ++i) folded_[i] = folded_[i] && !read[i] && !keep_;
+}
+
+ExactForward::~ExactForward() = default;
+
+bool ExactForward::owns(NodeId id) const {
+  const IntegerKind kind = form(id).kind;
+  return form(id).source == id && !folded_[at(id)] &&
+         (kind == IntegerKind::Codes || kind == IntegerKind::Accumulators ||
+          kind == IntegerKind::Weight);
+}
+
+void ExactForward::add_sources(NodeId x, std::vector<NodeId>& to) const {
+  const IntegerForm& of_x = form(x);
+  if (of_x.kind != IntegerKind::Pending) return to.push_back(of_x.source);
+  for (NodeId operand : node(of_x.source).operands) add_sources(operand, to);
+}
+
+std::vector<NodeId> ExactForward::sources_read(NodeId id) const {
+  const IntegerForm& own = form(id);
+  std::vector<NodeId> found;
+  if (own.source != id || own.kind == IntegerKind::Float || own.kind == IntegerKind::Weight ||
+      own.kind == IntegerKind::Pending) {
+    return found;
+  }
+  const std::vector<NodeId>& operands = node(id).operands;
+  if (is_quantizer(node(id).op)) {
+    if (form(operands[0]).is_integer()) add_sources(operands[0], found);
+  } else if (own.product.index >= 0) {
+    const std::vector<NodeId>& factors = node(own.product).operands;
+    found.push_back(form(factors[0]).source);
+    found.push_back(form(factors[*weights_operand(node(own.product).op)]).source);
+  } else {
+    found.push_back(form(operands[0]).source);
+  }
+  return found;
+}
+
+std::vector<Companion> ExactForward::companions(std::span<const NodeId> kept) {
+  for (NodeId id : kept) kept_[at(id)] = true;
+  find_folded();
+  std::vector<std::vector<NodeId>> readers(values_.size());
+  for (int32_t i = 0; i < graph_.size(); ++i) {
+    for (NodeId source : sources_read(NodeId{i})) readers[at(source)].push_back(NodeId{i});
+  }
+  std::vector<Companion> found;
+  for (int32_t i = 0; i < graph_.size(); ++i) {
+    const NodeId id{i};
+    if (!owns(id)) continue;
+    const bool accumulators = form(id).kind == IntegerKind::Accumulators;
+    const int64_t size = accumulators
+                             ? size_of(DType::S64)
+                             : size_of(code_dtype(grid_of(graph_, form(id).quantizer).limits));
+    found.push_back({id, node(id).type.elements() * size, readers[at(id)], keep_});
+  }
+  return found;
+}
+
+/// Whether the float kernel of `id` runs in lean steps, given that its value is needed.
+bool ExactForward::reads_floats(NodeId id) const {
+  if (!owns(id)) return true;
+  return is_quantizer(node(id).op) && !form(node(id).operands[0]).is_integer();
+}
+
+void ExactForward::find_float_readers() {
+  for (int32_t i = static_cast<int32_t>(graph_.size()) - 1; i >= 0; --i) {
+    const NodeId id{i};
+    float_needed_[at(id)] = float_needed_[at(id)] || kept_[at(id)];
+    const bool entry = owns(id) && reads_floats(id);
+    if (!entry && !(float_needed_[at(id)] && reads_floats(id))) continue;
+    for (NodeId operand : node(id).operands) float_needed_[at(operand)] = true;
+  }
+}
+
+void ExactForward::bind(const Lookup& lookup) {
+  lookup_ = lookup;
+  find_float_readers();
+  for (int32_t i = 0; i < graph_.size(); ++i) {
+    const NodeId id{i};
+    if (!owns(id)) continue;
+    ExactValue& own = value(id);
+    own.data = lookup_.companion(id);
+    const Shape& shape = node(id).type.shape;
+    if (form(id).kind == IntegerKind::Accumulators) {
+      const bool product = form(id).product.index >= 0;
+      own.value.type = {DType::S32, shape};
+      own.value.scales.resize(product ? static_cast<size_t>(shape[-1]) : 1, 1.0);
+    } else {
+      own.value = codes_within(grid_of(graph_, form(id).quantizer), shape);
+      if (form(id).kind == IntegerKind::Weight) {
+        own.value.scales.resize(static_cast<size_t>(channel_map(graph_, id).channels), 1.0);
+      }
+    }
+    if (is_quantizer(node(id).op)) quantizers_.push_back(lookup_.status(id));
+  }
+}
+
+std::byte* ExactForward::codes(NodeId id) const {
+  if (!owns(id) || !is_quantizer(node(id).op)) return nullptr;
+  return memory(id);
+}
 
 const ExactValue* ExactForward::find(NodeId id) const {
-  const IntegerForm& form = analysis_[id];
-  if (form.kind != IntegerKind::Codes && form.kind != IntegerKind::Accumulators) return nullptr;
-  return values_[static_cast<size_t>(form.source.index)].get();
+  const NodeId source = form(id).source;
+  return source.index >= 0 && owns(source) ? &values_[at(source)] : nullptr;
 }
 
-ExactValue& ExactForward::make(NodeId id) {
-  const IntegerForm& form = analysis_[id];
-  auto& value = values_[static_cast<size_t>(id.index)];
-  value = std::make_unique<ExactValue>();
-  const int64_t elements = graph_[id].type.elements();
-  if (form.kind == IntegerKind::Codes) {
-    value->codes = AlignedBuffer(elements * static_cast<int64_t>(sizeof(float)));
-    const Grid grid = grid_of(graph_, form.quantizer);
-    value->limit = code_limit(grid);
-    value->wide = size_of(code_dtype(grid.limits)) > 1;
-    value->scales.resize(1);
-  } else {
-    value->accumulators.resize(static_cast<size_t>(elements));
-  }
-  return *value;
-}
-
-bool ExactOperand::is_exact() const {
-  const auto drops = [](const NodeStatus* status) { return status->applied; };
-  return (value == nullptr || value->exact) && std::ranges::none_of(dropouts, drops);
-}
-
-ExactOperand ExactForward::operand(NodeId id, const Lookup& lookup) const {
-  const NodeId source = analysis_[id].source;
-  ExactOperand result{values_[static_cast<size_t>(source.index)].get()};
-  for (; id != source; id = graph_[id].operands[0]) {
-    if (std::holds_alternative<Dropout>(graph_[id].op)) {
-      result.dropouts.push_back(lookup.status(id));
+ExactForward::Operand ExactForward::operand(NodeId id) const {
+  const NodeId source = form(id).source;
+  auto* own = const_cast<ExactValue*>(&values_[at(source)]);
+  Operand result{own, &own->value, memory(source), {}};
+  for (; id != source; id = node(id).operands[0]) {
+    if (lookup_.status(id) != nullptr && is_view(node(id).op)) {
+      result.dropouts.push_back(lookup_.status(id));
     }
   }
   return result;
 }
 
-Kernel ExactForward::around(NodeId id, Kernel kernel, const Binding& binding,
-                            const Lookup& lookup) {
-  const IntegerForm& form = analysis_[id];
-  const bool owns = form.source == id &&
-                    (form.kind == IntegerKind::Codes || form.kind == IntegerKind::Accumulators);
-  if (!owns) return kernel;
-  const Op& op = graph_[id].op;
-  if (is_quantizer(op)) return quantizer(id, std::move(kernel), binding, lookup);
-  if (const auto* matmul = std::get_if<MatMul>(&op)) {
-    return linear(id, *matmul, std::move(kernel), binding, lookup);
-  }
-  if (std::holds_alternative<AddBias>(op)) return bias(id, std::move(kernel), binding, lookup);
-  if (const auto* sum = std::get_if<Sum>(&op)) {
-    return total(id, sum->axes, false, std::move(kernel), binding, lookup);
-  }
-  if (const auto* mean = std::get_if<Mean>(&op)) {
-    return total(id, mean->axes, true, std::move(kernel), binding, lookup);
-  }
-  return codes_from_floats(id, std::move(kernel), binding, lookup);
+void ExactForward::begin(const Step& step) {
+  const auto reads_data = [&](const Requantizer& each) {
+    return std::visit(
+        [&]<class X>(const X& op) {
+          if constexpr (Quantizer<X>) {
+            const TensorType& x = node(node(each.id).operands[0]).type;
+            return op.reads_data(x, each.values, step.mode.observe);
+          }
+          return true;
+        },
+        node(each.id).op);
+  };
+  const auto enabled = [](const NodeStatus* status) { return status->enabled; };
+  lean_ = !repeats_ && !lookup_.backward && !step.mode.train && !step.mode.observe &&
+          step.mode.quantize && std::ranges::all_of(quantizers_, enabled) &&
+          std::ranges::none_of(requantizers_, reads_data);
+  repeats_ = false;
 }
 
-/// Relu, Slice and Max give codes of their operand's grid: its multiples, read back.
-Kernel ExactForward::codes_from_floats(NodeId id, Kernel kernel, const Binding& b,
-                                       const Lookup& lookup) {
-  ExactValue& value = make(id);
+/// A float kernel, which lean steps leave out where nobody reads what it gives.
+Kernel ExactForward::floats(NodeId id, Kernel kernel) const {
+  if (!kernel || lookup_.backward || float_needed_[at(id)]) return kernel;
+  return [this, kernel = std::move(kernel)](const Step& step) {
+    if (!lean_) kernel(step);
+  };
+}
+
+Kernel ExactForward::around(NodeId id, Kernel kernel, const Binding& binding) {
+  const IntegerForm& own = form(id);
+  if (is_quantizer(node(id).op) && owns(id)) {
+    const bool of_integers =
+        own.kind == IntegerKind::Codes && form(node(id).operands[0]).is_integer();
+    return of_integers ? requantizer(id, std::move(kernel), binding)
+                       : quantizer(id, std::move(kernel), binding);
+  }
+  if (own.source == id && own.product.index >= 0) {
+    return folded_[at(id)] ? folded(id, std::move(kernel))
+                           : product(id, std::move(kernel), binding);
+  }
+  if (owns(id)) return operation(id, std::move(kernel), binding);
+  return floats(id, std::move(kernel));
+}
+
+/// A quantizer of floats writes its codes itself.
+Kernel ExactForward::quantizer(NodeId id, Kernel kernel, const Binding& b) {
+  const bool codes = form(id).kind == IntegerKind::Codes;
+  return [this, codes, &own = value(id), kernel = std::move(kernel),
+          needed = float_needed_[at(id)], record = reinterpret_cast<const float*>(b.record),
+          status = b.status](const Step& step) {
+    status->nan = false;
+    status->output = lean_ && !needed ? QuantizerOutput::Codes : QuantizerOutput::Values;
+    if (kernel) kernel(step);
+    own.exact = status->applied && !status->nan;
+    if (lean_ && !own.exact) repeats_ = true;
+    if (own.exact && codes) set_qparams(own.value, {record[0], record[1]});
+  };
+}
+
+/// A quantizer of integers settles its scale as ever; then the integers are requantized.
+Kernel ExactForward::requantizer(NodeId id, Kernel kernel, const Binding& b) {
+  requantizers_.push_back({id, {}});
+  for (size_t i = 1; i < node(id).operands.size(); ++i) {
+    requantizers_.back().values.push_back(lookup_.value(node(id).operands[i]));
+  }
+  ExactValue& own = value(id);
+  const NodeId x = node(id).operands[0];
+  auto pending = std::make_shared<Pending>(*this, x, form(x), grid_of(graph_, id), memory(id));
+  auto decode = std::make_shared<Operation>(
+      integer::Dequantize{}, std::vector<const IntegerValue*>{&own.value},
+      IntegerValue{{DType::F32, own.value.type.shape}}, std::vector{memory(id)}, b.result,
+      requantization_, threads_);
   return
-      [x = operand(graph_[id].operands[0], lookup), &value, kernel = std::move(kernel),
-       y = b.y<const float>(), n = b.output.elements(), threads = threads_](const Step& step) {
+      [this, &own, pending, decode, kernel = std::move(kernel), needed = float_needed_[at(id)],
+       record = reinterpret_cast<const float*>(b.record), status = b.status](const Step& step) {
+        const bool integers = pending->is_exact();
+        if (lean_ && !integers) repeats_ = true;
+        status->nan = false;
+        status->output = lean_ ? QuantizerOutput::Nothing : QuantizerOutput::Values;
         if (kernel) kernel(step);
-        value.exact = false;
-        if (!x.is_exact()) return;
-        value.scales[0] = x.value->scales[0];
-        value.exact = read_codes(y, value, n, threads);
+        own.exact = false;
+        if (!status->applied) return;
+        const QParams<float> q{record[0], record[1]};
+        set_qparams(own.value, q);
+        if (!integers) {
+          own.exact = !lean_ && !status->nan;
+          return;
+        }
+        status->fault = pending->run(q);
+        own.exact = status->fault.text == nullptr;
+        if (own.exact && (!lean_ || needed)) decode->run();
       };
 }
 
-Kernel ExactForward::quantizer(NodeId id, Kernel kernel, const Binding& b,
-                               const Lookup& lookup) {
-  ExactValue& value = make(id);
-  const NodeId x = graph_[id].operands[0];
-  std::shared_ptr<ExactRequantization> requantization;
-  if (analysis_[x].is_integer()) {
-    requantization = std::make_shared<ExactRequantization>(
-        graph_, analysis_, x, grid_of(graph_, id), requantization_, threads_,
-        [&](NodeId each) { return operand(each, lookup); });
+/// Codes or sums of one operand's codes.
+Kernel ExactForward::operation(NodeId id, Kernel kernel, const Binding& b) {
+  ExactValue& own = value(id);
+  const Operand x = operand(node(id).operands[0]);
+  auto shaped = std::make_shared<IntegerValue>(*x.value);
+  shaped->type.shape = node(node(id).operands[0]).type.shape;
+  Numbers numbers;
+  if (own.value.is_codes()) numbers.grid.dtype = own.value.type.dtype;
+  const IntegerOp op = emit(node(id).op, numbers);
+  IntegerValue result = own.value;
+  if (own.value.is_accumulators()) {
+    const IntegerValue inputs[] = {*shaped};
+    result = std::visit([&](const auto& each) { return each.infer(inputs); }, op);
+    own.value = result;
   }
-  return [&value, requantization, kernel = std::move(kernel), y = b.y<float>(),
-          scales = reinterpret_cast<const float*>(b.record), status = b.status,
-          n = b.output.elements(), threads = threads_](const Step& step) {
-    if (kernel) kernel(step);
-    value.exact = false;
-    if (!status->applied) return;
-    value.scales[0] = double{scales[0]};
-    if (requantization && requantization->is_exact()) {
-      value.exact = requantization->run({scales[0], scales[1]}, value.code(), y, *status);
-    } else {
-      value.exact = read_codes(y, value, n, threads);
+  auto run =
+      std::make_shared<Operation>(op, std::vector<const IntegerValue*>{shaped.get()}, result,
+                                  std::vector{memory(form(node(id).operands[0]).source)},
+                                  memory(id), requantization_, threads_);
+  auto decode = std::make_shared<Operation>(
+      integer::Dequantize{}, std::vector<const IntegerValue*>{&own.value},
+      IntegerValue{{DType::F32, own.value.type.shape}}, std::vector{memory(id)}, b.result,
+      requantization_, threads_);
+  const bool codes = own.value.is_codes();
+  const CodeLimits limits = codes ? grid_of(graph_, form(id).quantizer).limits : CodeLimits{};
+  return [this, x, shaped, run, decode, &own, codes, limits, op = &node(id).op,
+          kernel = std::move(kernel), needed = float_needed_[at(id)],
+          status = b.status](const Step& step) {
+    own.exact = x.is_exact();
+    if (!own.exact) {
+      if (lean_) repeats_ = true;
+      if (kernel && !lean_) kernel(step);
+      return;
     }
+    // Gradients read what the op itself keeps.
+    if (codes && kernel && !lean_) kernel(step);
+    shaped->scales[0] = x.value->scales[0];
+    shaped->zero_point = x.value->zero_point;
+    if (codes) {
+      run->refresh(*op, {.grid = {own.value.type.dtype, x.value->scales[0], x.value->zero_point,
+                                  limits.q_min, limits.q_max}});
+    }
+    status->fault = run->run();
+    own.exact = status->fault.text == nullptr;
+    own.value.scales[0] = run->output().scales[0];
+    own.value.zero_point = run->output().zero_point;
+    if (own.exact && (lean_ ? needed : !codes)) decode->run();
   };
 }
 
-Kernel ExactForward::linear(NodeId id, const MatMul& op, Kernel kernel, const Binding& b,
-                            const Lookup& lookup) {
-  const NodeId weight = analysis_[graph_[id].operands[1]].source;
-  const ExactOperand x = operand(graph_[id].operands[0], lookup);
-  ExactValue& value = make(id);
-  const Shape& stored = b.inputs[1].shape;
-  const ScaleSource scales = lookup.scales(weight);
-  const int64_t n = op.transpose_b ? stored[0] : stored[1];
-  const int64_t k = op.transpose_b ? stored[1] : stored[0];
-  value.scales.resize(static_cast<size_t>(n));
-  value.wide = x.value->wide;
-  auto product = std::make_shared<ExactProduct>(
-      ExactProduct::Extents{n == 0 ? 0 : b.output.elements() / n, n, k, op.transpose_b},
-      x.value->code(), x.value->limit, scales, b.operand<const float>(1), threads_);
-  return [x, w = operand(graph_[id].operands[1], lookup), &value, product, scales, n,
-          kernel = std::move(kernel), y = b.y<float>(), status = b.status,
-          threads = threads_](const Step& step) {
-    value.exact =
-        x.is_exact() && w.is_exact() && scales.status->applied && product->load_weights();
-    if (!value.exact) {
-      if (kernel) kernel(step);
-      return;
+std::shared_ptr<ExactForward::Product> ExactForward::make_product(NodeId source) {
+  const NodeId product = form(source).product;
+  const Node& multiplies = node(product);
+  const size_t weights = *weights_operand(multiplies.op);
+  const NodeId quantizer = form(multiplies.operands[weights]).source;
+  const WeightLayout layout =
+      weight_layout(multiplies.op, node(multiplies.operands[weights]).type.shape);
+  auto made = std::make_shared<Product>();
+  made->x = operand(multiplies.operands[0]);
+  made->weight = &value(quantizer);
+  made->scales = lookup_.scales(quantizer);
+  made->outputs = layout.outputs;
+  const NodeId bias = form(source).bias;
+  if (bias.index >= 0) {
+    made->bias = reinterpret_cast<const float*>(lookup_.value(bias));
+    made->numbers.bias.resize(static_cast<size_t>(layout.outputs));
+  }
+  const IntegerValue& x = *made->x.value;
+  const int64_t farthest = std::max(std::abs(x.low), std::abs(x.high)) +
+                           (x.high - x.low);  // whatever the zero point is
+  made->bound = layout.terms * 128 * farthest;
+  made->numbers.codes = reinterpret_cast<const int8_t*>(made->weight->data);
+  made->numbers.rows = layout.rows;
+  made->numbers.scales.reserve(static_cast<size_t>(made->scales.channels));
+  ExactValue& own = value(source);
+  own.value.accumulator = size_of(x.type.dtype) > 1 ? Accumulator::S64 : Accumulator::S32;
+  Numbers numbers;
+  numbers.weights.shape = {layout.outputs, layout.terms};
+  made->operation = std::make_unique<Operation>(
+      emit(multiplies.op, numbers), std::vector<const IntegerValue*>{&x}, own.value,
+      std::vector{memory(form(multiplies.operands[0]).source)}, memory(source), requantization_,
+      threads_, &made->numbers);
+  return made;
+}
+
+/// A product that only biases read: its float value is for those that have no integers.
+Kernel ExactForward::folded(NodeId id, Kernel kernel) {
+  std::vector<std::shared_ptr<Product>> readers;
+  for (int32_t i = 0; i < graph_.size(); ++i) {
+    const NodeId reader{i};
+    if (form(reader).source == reader && form(reader).product == id && reader != id) {
+      readers.push_back(make_product(reader));
     }
-    for (int64_t c = 0; c < n; ++c) {
-      const float s_w = scales.scales<float>()[scales.channels == 1 ? 0 : c];
-      const double scale = x.value->scales[0] * double{s_w};
-      value.scales[static_cast<size_t>(c)] = scale;
-      if (!are_scales(scale, 1)) {
-        status->fault = {
-            "accumulators need scales that are normal f32; that of channel {index} is "
-            "{value}",
-            c, scale};
-      }
-    }
-    product->run(value.accumulators);
-    write_accumulators(value, y, threads);
+  }
+  return [this, readers, kernel = std::move(kernel)](const Step& step) {
+    const auto ready = [](const auto& product) { return product->is_ready(); };
+    if (std::ranges::all_of(readers, ready)) return;
+    if (lean_) repeats_ = true;
+    if (kernel && !lean_) kernel(step);
   };
 }
 
-Kernel ExactForward::bias(NodeId id, Kernel kernel, const Binding& b, const Lookup& lookup) {
-  const NodeId product = analysis_[graph_[id].operands[0]].source;
-  const ExactOperand x = operand(graph_[id].operands[0], lookup);
-  ExactValue& value = make(id);
-  const ScaleSource weight = lookup.scales(analysis_[graph_[product].operands[1]].source);
-  const ExactValue& input = *operand(graph_[product].operands[0], lookup).value;
-  const int64_t n = b.output.shape[-1];
-  value.scales.resize(static_cast<size_t>(n));
-  value.wide = x.value->wide;
-  const auto* bias = reinterpret_cast<const float*>(lookup.value(bias_leaf(graph_, id)));
-  auto codes = std::make_shared<std::vector<int64_t>>(static_cast<size_t>(n));
-  return [x, &value, &input, weight, bias, codes, n, kernel = std::move(kernel),
-          y = b.y<float>(), threads = threads_](const Step& step) {
-    value.exact = x.is_exact() && std::none_of(bias, bias + n, [](float v) { return v != v; });
-    if (!value.exact) {
-      if (kernel) kernel(step);
+/// A product alone, or the bias that goes into its accumulators.
+Kernel ExactForward::product(NodeId id, Kernel kernel, const Binding& b) {
+  std::shared_ptr<Product> product = make_product(id);
+  const bool needed = float_needed_[at(id)];
+  ExactValue& own = value(id);
+  std::vector<std::shared_ptr<Operation>> decode;
+  for (DType dtype : {DType::S32, DType::S64}) {
+    own.value.type.dtype = dtype;
+    decode.push_back(std::make_shared<Operation>(
+        integer::Dequantize{}, std::vector<const IntegerValue*>{&own.value},
+        IntegerValue{{DType::F32, own.value.type.shape}}, std::vector{memory(id)}, b.result,
+        requantization_, threads_));
+  }
+  own.value.type.dtype = DType::S32;
+  return [this, product, &own, decode, needed, kernel = std::move(kernel),
+          status = b.status](const Step& step) {
+    own.exact = product->is_ready();
+    if (!own.exact) {
+      if (lean_) repeats_ = true;
+      if (kernel && !lean_) kernel(step);
       return;
     }
-    std::ranges::copy(x.value->scales, value.scales.begin());
-    const auto s_x = static_cast<float>(input.scales[0]);
-    for (int64_t c = 0; c < n; ++c) {
-      const float s_w = weight.scales<float>()[weight.channels == 1 ? 0 : c];
-      (*codes)[static_cast<size_t>(c)] = static_cast<int64_t>(bias_code(bias[c], s_x, s_w));
-    }
-    for_each_row(value.accumulators.size(), codes->size(), threads, [&](size_t row) {
-      for (size_t c = 0; c < codes->size(); ++c) {
-        value.accumulators[row + c] = x.value->accumulators[row + c] + (*codes)[c];
-      }
-    });
-    write_accumulators(value, y, threads);
-  };
-}
-
-/// Sum and Mean over axes. Accumulators of codes are exact in double.
-Kernel ExactForward::total(NodeId id, std::span<const int> axes, bool mean, Kernel kernel,
-                           const Binding& b, const Lookup& lookup) {
-  const ExactOperand x = operand(graph_[id].operands[0], lookup);
-  ExactValue& value = make(id);
-  value.scales.resize(1);
-  const Shape& shape = b.inputs[0].shape;
-  auto from = std::make_shared<std::vector<double>>(static_cast<size_t>(shape.elements()));
-  auto to = std::make_shared<std::vector<double>>(value.accumulators.size());
-  const auto first = [](double v, double, double) { return v; };
-  const auto terms = static_cast<double>(reduced_terms(shape, axes));
-  Kernel sum = bind_sum(first, SumWalk(shape, reduced_shape(shape, axes), shape),
-                        Tensors<double>{from->data(), from->data(), from->data()}, to->data(),
-                        false, threads_, 1.0);
-  return [x, &value, from, to, sum = std::move(sum), divisor = mean ? terms : 1.0,
-          kernel = std::move(kernel), y = b.y<float>(), threads = threads_](const Step& step) {
-    value.exact = x.is_exact();
-    if (!value.exact) {
-      if (kernel) kernel(step);
-      return;
-    }
-    value.scales[0] = x.value->scales[0] / divisor;
-    std::copy_n(x.value->code(), from->size(), from->begin());
-    if (sum) sum(step);
-    std::ranges::transform(*to, value.accumulators.begin(),
-                           [](double v) { return static_cast<int64_t>(v); });
-    write_accumulators(value, y, threads);
+    status->fault = product->load();
+    if (status->fault.text == nullptr) status->fault = product->operation->run();
+    own.exact = status->fault.text == nullptr;
+    if (!own.exact) return;
+    const IntegerValue& result = product->operation->output();
+    own.value.type.dtype = result.type.dtype;
+    std::ranges::copy(result.scales, own.value.scales.begin());
+    if (!lean_ || needed) decode[result.type.dtype == DType::S32 ? 0 : 1]->run();
   };
 }
 

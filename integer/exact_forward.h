@@ -1,60 +1,81 @@
-// Exact forward: between quantized operands the forward pass computes in integers, with the
-// requantization of a requantization, so that training sees what deployment computes.
+// Exact forward: puts the integer ops of the program that a graph converts to in the place of
+// kernels of a tape, with numbers that each step refreshes.
 #pragma once
 
-#include <functional>
 #include <memory>
-#include <optional>
 #include <vector>
 
-#include "qtape/core/aligned.h"
 #include "qtape/integer/analysis.h"
 #include "qtape/integer/exact.h"
-#include "qtape/kernels/quantize/requantize.h"
+#include "qtape/integer/integer_binding.h"
 
 namespace qtape {
 
-using namespace kernels;
-
-/// The integers of an operand. A Dropout on the way from their source takes them away while it
-/// drops.
-struct ExactOperand {
-  const ExactValue* value = nullptr;
-  std::vector<const NodeStatus*> dropouts = {};
-
-  bool is_exact() const;
-};
-
-/// Puts integer arithmetic around the kernels of a tape's forward.
+/// Two kinds of steps. A full step computes the float value of every node: what gradients and
+/// observers read. A lean step, of a tape without gradients in a mode that neither trains nor
+/// observes, computes floats only where someone reads them; where a NaN takes integers away, it
+/// is run again as a full one.
 class ExactForward : public ForwardArithmetic {
  public:
-  ExactForward(const Graph& graph, Requantization requantization, int threads);
+  ExactForward(const Graph& graph, Requantization requantization, int threads,
+               ExactOptions options);
+  ~ExactForward() override;
 
-  /// What node `id` runs in forward, `kernel` being its op's own. Nodes are to be given in
-  /// order; those without integers keep their kernel.
-  Kernel around(NodeId id, Kernel kernel, const Binding& binding,
-                const Lookup& lookup) override;
-  /// The integers of the node, null where it has none.
+  std::vector<Companion> companions(std::span<const NodeId> kept) override;
+  void bind(const Lookup& lookup) override;
+  std::byte* codes(NodeId id) const override;
+  Kernel around(NodeId id, Kernel kernel, const Binding& binding) override;
+  void begin(const Step& step) override;
+  bool repeats() const override { return repeats_; }
   const ExactValue* find(NodeId id) const override;
 
  private:
-  ExactValue& make(NodeId id);
-  /// What `id`, whose form is Codes, Accumulators, Blend or Weight, has of its source.
-  ExactOperand operand(NodeId id, const Lookup& lookup) const;
-  Kernel codes_from_floats(NodeId id, Kernel kernel, const Binding& binding,
-                           const Lookup& lookup);
-  Kernel quantizer(NodeId id, Kernel kernel, const Binding& binding, const Lookup& lookup);
-  Kernel linear(NodeId id, const MatMul& op, Kernel kernel, const Binding& binding,
-                const Lookup& lookup);
-  Kernel bias(NodeId id, Kernel kernel, const Binding& binding, const Lookup& lookup);
-  Kernel total(NodeId id, std::span<const int> axes, bool mean, Kernel kernel,
-               const Binding& binding, const Lookup& lookup);
+  class Operation;
+  class Pending;
+  struct Operand;
+  /// A quantizer of integers and its operands behind x.
+  struct Requantizer {
+    NodeId id;
+    std::vector<std::byte*> values;
+  };
+  struct Product;
+
+  const IntegerForm& form(NodeId id) const { return analysis_[id]; }
+  const Node& node(NodeId id) const { return graph_[id]; }
+  /// Whether the node has integers of its own in memory.
+  bool owns(NodeId id) const;
+  /// The sources whose integers node `id` reads.
+  std::vector<NodeId> sources_read(NodeId id) const;
+  void add_sources(NodeId x, std::vector<NodeId>& to) const;
+  bool reads_floats(NodeId id) const;
+  void find_folded();
+  void find_float_readers();
+
+  ExactValue& value(NodeId source) { return values_[static_cast<size_t>(source.index)]; }
+  Operand operand(NodeId id) const;
+  Kernel floats(NodeId id, Kernel kernel) const;
+  Kernel quantizer(NodeId id, Kernel kernel, const Binding& binding);
+  Kernel requantizer(NodeId id, Kernel kernel, const Binding& binding);
+  Kernel operation(NodeId id, Kernel kernel, const Binding& binding);
+  Kernel product(NodeId id, Kernel kernel, const Binding& binding);
+  std::byte* memory(NodeId source) const { return lookup_.companion(source); }
+  Kernel folded(NodeId id, Kernel kernel);
+  std::shared_ptr<Product> make_product(NodeId source);
 
   Graph graph_;
   IntegerAnalysis analysis_;
   Requantization requantization_;
   int threads_;
-  std::vector<std::unique_ptr<ExactValue>> values_;  // by node; of sources only
+  bool keep_;
+  Lookup lookup_;
+  std::vector<bool> kept_;          // by node
+  std::vector<bool> folded_;        // by node: a product that only biases read
+  std::vector<bool> float_needed_;  // by node: in lean steps
+  std::vector<ExactValue> values_;  // by node, of sources
+  std::vector<Requantizer> requantizers_;
+  std::vector<const NodeStatus*> quantizers_;
+  bool lean_ = false;
+  bool repeats_ = false;
 };
 
 }  // namespace qtape

@@ -14,17 +14,31 @@ namespace qtape {
 
 using namespace kernels;
 
-/// Memory and context of one node. Operands and result are dense and 64-byte aligned.
+/// Numbers of constant weights that are not in the op: those of the step of a tape.
+struct WeightNumbers {
+  const int8_t* codes = nullptr;   ///< [n, k], or [k, n] where they lie in columns
+  bool rows = true;                ///< whether the weights of an output are consecutive
+  std::vector<float> scales = {};  ///< [n] or [1]
+  std::vector<int32_t> bias = {};  ///< [n], or none
+};
+
+/// Memory and context of one node. Operands and result are dense and 64-byte aligned. Values
+/// and numbers stay where they are.
 struct IntegerBinding {
-  std::vector<IntegerValue> inputs;
-  IntegerValue output;
-  std::vector<std::byte*> operands;
+  std::vector<const IntegerValue*> inputs = {};
+  const IntegerValue* output = nullptr;
+  std::vector<std::byte*> operands = {};
   std::byte* result = nullptr;
   Requantization requantization = Requantization::FloatMultiply;
   int threads = 1;
-  /// How Linear multiplies; empty: by exact_path. Another one may be inexact: for tests.
+  /// How products are computed; empty: by exact_path. Another one may be inexact: for tests.
   std::optional<ProductPath> path = std::nullopt;
+  const WeightNumbers* weights = nullptr;  ///< instead of the op's own
+  /// Whether numbers change from run to run: large tables do not pay then.
+  bool refreshed = false;
 
+  const IntegerValue& in(size_t i) const { return *inputs[i]; }
+  const IntegerValue& out() const { return *output; }
   template <class T>
   const T* operand(size_t i) const {
     return reinterpret_cast<const T*>(operands[i]);
@@ -51,8 +65,8 @@ auto dispatch_integers(DType dtype, const Body& body) {
 
 namespace integer {
 
-/// From the scales of `x` to `scale`. Throws GraphError for scales that cannot be.
-std::vector<Multiplier> multipliers_of(const IntegerValue& x, double scale);
+/// The multipliers from the scales of `x` to `scale`; a fault for scales that cannot be.
+Fault load_multipliers(const IntegerValue& x, double scale, std::vector<Multiplier>& to);
 
 }  // namespace integer
 }  // namespace qtape

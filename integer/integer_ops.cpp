@@ -18,4 +18,13 @@ std::string_view name_of(const IntegerOp& op) {
   return std::visit([](const auto& each) { return std::decay_t<decltype(each)>::name; }, op);
 }
 
+const QuantizedWeights* weights_of(const IntegerOp& op) {
+  return std::visit(
+      []<class X>(const X& each) -> const QuantizedWeights* {
+        if constexpr (requires { each.weights; }) return &each.weights;
+        return nullptr;
+      },
+      op);
+}
+
 }  // namespace qtape

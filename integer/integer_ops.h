@@ -35,4 +35,7 @@ struct IntegerOp : IntegerOpAlternatives {
 /// The op's name, as in files and messages.
 std::string_view name_of(const IntegerOp& op);
 
+/// The constant weights that the op multiplies by, or null.
+const QuantizedWeights* weights_of(const IntegerOp& op);
+
 }  // namespace qtape

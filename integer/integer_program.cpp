@@ -27,19 +27,19 @@ std::string value_text_of(const IntegerValue& value) {
 
 /// An op in short: what its value does not tell already.
 std::string op_text(const IntegerOp& op) {
-  if (const auto* linear = std::get_if<integer::Linear>(&op)) {
-    return fmt::format("Linear {} of {} bits", to_string(linear->shape), linear->storage_bits);
+  if (const QuantizedWeights* w = weights_of(op)) {
+    return fmt::format("{} {} of {} bits", name_of(op), to_string(w->shape), w->storage_bits);
   }
-  if (std::holds_alternative<integer::Requantize>(op) ||
-      std::holds_alternative<integer::Add>(op) || std::holds_alternative<integer::Input>(op)) {
-    return std::string(name_of(op));
-  }
-  if (const auto* quantize = std::get_if<integer::Quantize>(&op)) {
-    integer::Quantize short_form = *quantize;
-    short_form.grid = {};
-    return value_text(short_form);
-  }
-  return value_text(op);
+  return std::visit(
+      []<class X>(const X& each) {
+        X short_form = each;
+        if constexpr (requires { short_form.grid; }) short_form.grid = {};
+        if constexpr (requires { short_form.shape; }) {
+          if (!std::is_base_of_v<qtape::Reshape, X>) short_form.shape = {};
+        }
+        return value_text(IntegerOp(short_form));
+      },
+      op);
 }
 
 std::string program_text(const IntegerProgram& program) {
@@ -169,8 +169,8 @@ std::string to_string(const IntegerProgram& program) {
       text += (k == 0 ? " (" : ", ") + reference(node.operands[k]);
     }
     text += (node.operands.empty() ? "" : ")") + value_text_of(node.value) + "\n";
-    if (const auto* linear = std::get_if<integer::Linear>(&node.op)) {
-      text += fmt::format("   proven: {}\n", to_string(linear->certificate));
+    if (const QuantizedWeights* w = weights_of(node.op)) {
+      text += fmt::format("   proven: {}\n", to_string(w->certificate));
     }
   }
   return text;

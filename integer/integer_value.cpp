@@ -55,6 +55,13 @@ IntegerValue codes_of(const CodeGrid& grid, const Shape& shape) {
   return {{grid.dtype, shape}, {grid.scale}, grid.zero_point, grid.low, grid.high};
 }
 
+void set_grid(IntegerValue& value, const CodeGrid& grid) {
+  value.scales[0] = grid.scale;
+  value.zero_point = grid.zero_point;
+  value.low = grid.low;
+  value.high = grid.high;
+}
+
 void check_codes(const IntegerValue& value, std::string_view what) {
   check(value.is_codes(), "{} must be codes, got {}", what, to_string(value.type));
 }

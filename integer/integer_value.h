@@ -54,6 +54,9 @@ struct CodeGrid {
 /// The value of codes of `grid`. Throws GraphError, naming what is wrong with it.
 IntegerValue codes_of(const CodeGrid& grid, const Shape& shape);
 
+/// Makes codes `value` those of `grid`, whose dtype it has.
+void set_grid(IntegerValue& value, const CodeGrid& grid);
+
 /// Throws GraphError, which names the operand as `what`, unless `value` is codes.
 void check_codes(const IntegerValue& value, std::string_view what);
 

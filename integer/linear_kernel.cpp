@@ -55,6 +55,40 @@ ExtractLoop<X, To> extract_loop(Part part) {
       [](const X* x, To* to, int64_t n) { extract(Part::Whole, x, to, n); });
 }
 
+/// What one output's weights sum up to.
+struct WeightSums {
+  int64_t sum = 0;
+  int64_t magnitude = 0;
+};
+
+using RowSums = void (*)(const int8_t*, int64_t, WeightSums*);
+RowSums row_sums() {
+  return simd::best<const int8_t*, int64_t, WeightSums*>(
+      [](const int8_t* w, int64_t k, WeightSums* sums) {
+        int32_t sum = 0;
+        int32_t magnitude = 0;
+        for (int64_t i = 0; i < k; ++i) {
+          const int32_t v = w[i];
+          sum += v;
+          magnitude += v < 0 ? -v : v;
+        }
+        *sums = {sum, magnitude};
+      });
+}
+
+/// Adds one weight of each of n outputs to their sums.
+using ColumnSums = void (*)(const int8_t*, int64_t, WeightSums*);
+ColumnSums column_sums() {
+  return simd::best<const int8_t*, int64_t, WeightSums*>(
+      [](const int8_t* w, int64_t n, WeightSums* sums) {
+        for (int64_t c = 0; c < n; ++c) {
+          const int32_t v = w[c];
+          sums[c].sum += v;
+          sums[c].magnitude += v < 0 ? -v : v;
+        }
+      });
+}
+
 /// The products of all rows with codes X, cut into tiles for workers.
 template <class X>
 class TiledProducts {
@@ -62,13 +96,17 @@ class TiledProducts {
   TiledProducts(const integer::Linear& op, const IntegerBinding& b, Epilogue epilogue)
       : epilogue_(std::move(epilogue)),
         x_(b.operand<X>(0)),
-        n_(op.shape[0]),
-        k_(op.shape[1]),
-        rows_(n_ == 0 ? 0 : b.output.type.elements() / n_),
-        path_(b.path.value_or(exact_path(op.certificate, b.inputs[0]))),
-        s32_(sizeof(X) == 1 && b.output.type.dtype == DType::S32),
+        value_(b.inputs[0]),
+        output_(b.output),
+        numbers_(b.weights),
+        n_(op.weights.outputs()),
+        k_(op.weights.terms()),
+        rows_(n_ == 0 ? 0 : b.out().type.elements() / n_),
         threads_(b.threads),
-        codes_(op.codes()) {
+        by_row_(row_sums()),
+        by_column_(column_sums()),
+        sums_(static_cast<size_t>(n_)),
+        offsets_(static_cast<size_t>(n_)) {
     if constexpr (sizeof(X) == 1) {
       parts_ = {Part::Whole};
     } else {
@@ -78,9 +116,26 @@ class TiledProducts {
       float_loops_.push_back(extract_loop<X, float>(part));
       byte_loops_.push_back(extract_loop<X, uint8_t>(part));
     }
-    if (path_ == ProductPath::F32) floats_.assign(codes_.begin(), codes_.end());
+    if (numbers_ == nullptr) {
+      constant_ = op.weights.unpacked();
+      offsets_ = op.weights.offsets(*value_);
+      path_ = b.path.value_or(exact_path(op.weights.certificate, *value_));
+      paths_ = {path_};
+    } else {
+      forced_ = b.path;
+      choose_paths();
+    }
+    if (has(ProductPath::F32)) floats_.resize(static_cast<size_t>(n_ * k_));
+    if (has(ProductPath::F32) && numbers_ == nullptr) {
+      std::ranges::copy(constant_, floats_.begin());
+    }
     make_tiles();
-    if (path_ != ProductPath::Plain) codes_ = {};
+    if (numbers_ == nullptr && path_ != ProductPath::Plain) constant_ = {};
+  }
+
+  Fault load() {
+    if (numbers_ != nullptr) load_numbers();
+    return epilogue_.load(offsets_);
   }
 
   void run() {
@@ -112,6 +167,67 @@ class TiledProducts {
     std::vector<Tile> tiles;
   };
 
+  bool has(ProductPath path) const { return std::ranges::find(paths_, path) != paths_.end(); }
+  const int8_t* weights() const {
+    return numbers_ == nullptr ? constant_.data() : numbers_->codes;
+  }
+  bool in_rows() const { return numbers_ == nullptr || numbers_->rows; }
+  bool s32() const { return sizeof(X) == 1 && output_->type.dtype == DType::S32; }
+
+  /// What weights prove of which no more is known than the sum of their magnitudes.
+  Certificate certificate_of(int64_t magnitude, int64_t largest) const {
+    const auto most = sizeof(X) == 1 ? int64_t{255} : int64_t{256};
+    return {.part_bound = magnitude * most, .pair_bound = 2 * largest * 255};
+  }
+
+  /// One path where it is exact for any weights, else all, to choose from in each step.
+  void choose_paths() {
+    const Certificate any = certificate_of(k_ * 128, 128);
+    path_ = forced_.value_or(exact_path(any, *value_));
+    paths_ = {path_};
+    if (forced_ || path_ == ProductPath::Int8) return;
+    paths_ = {ProductPath::F32, ProductPath::Plain};
+    if (int8_exactness() != Int8Exactness::Never) paths_.push_back(ProductPath::Int8);
+  }
+
+  void load_numbers() {
+    const bool choose = paths_.size() > 1;
+    if (choose || value_->zero_point != 0) sum_weights();
+    if (choose) {
+      int64_t magnitude = 0;
+      for (const WeightSums& each : sums_) magnitude = std::max(magnitude, each.magnitude);
+      path_ = exact_path(certificate_of(magnitude, largest_weight()), *value_);
+    }
+    for (size_t c = 0; c < offsets_.size(); ++c) {
+      const int64_t bias = numbers_->bias.empty() ? 0 : numbers_->bias[c];
+      offsets_[c] = bias - (value_->zero_point == 0 ? 0 : value_->zero_point * sums_[c].sum);
+    }
+    if (path_ == ProductPath::F32) std::copy_n(numbers_->codes, n_ * k_, floats_.begin());
+    for (Int8Product& product : int8_) product.load();
+  }
+
+  void sum_weights() {
+    if (in_rows()) {
+      const int64_t grain = std::max<int64_t>(1, 4 * pointwise_grain / (k_ + 1));
+      parallel_for(threads_, n_, 1, grain, [&](int64_t begin, int64_t end) {
+        for (int64_t c = begin; c < end; ++c) {
+          by_row_(numbers_->codes + c * k_, k_, &sums_[static_cast<size_t>(c)]);
+        }
+      });
+      return;
+    }
+    std::ranges::fill(sums_, WeightSums{});
+    for (int64_t i = 0; i < k_; ++i) by_column_(numbers_->codes + i * n_, n_, sums_.data());
+  }
+
+  int64_t largest_weight() const {
+    int64_t largest = 0;
+    for (int64_t i = 0; i < n_ * k_; ++i) {
+      largest = std::max<int64_t>(largest, std::abs(int64_t{numbers_->codes[i]}));
+    }
+    return largest;
+  }
+
   static DType dtype_of_part(Part part) {
     if constexpr (std::is_same_v<X, int8_t>) return DType::S8;
     if constexpr (std::is_same_v<X, int16_t>)
@@ -126,8 +242,7 @@ class TiledProducts {
     for (int64_t w = 0; w < count; ++w) {
       const int64_t begin = rows_ * w / count;
       const int64_t end = rows_ * (w + 1) / count;
-      const int64_t fitting =
-          std::clamp(tile_products / std::max<int64_t>(1, n_), min_rows, max_rows);
+      const int64_t fitting = rows_of_tile();
       workers_.push_back(std::make_unique<Worker>());
       Worker& worker = *workers_.back();
       allocate(worker, std::min(fitting, end - begin));
@@ -138,30 +253,40 @@ class TiledProducts {
     }
   }
 
+  /// Weights of a step are packed by every tile: fewer of them.
+  int64_t rows_of_tile() const {
+    const int64_t products = numbers_ == nullptr ? tile_products : 4 * tile_products;
+    return std::clamp(products / std::max<int64_t>(1, n_), min_rows, max_rows);
+  }
+
   void allocate(Worker& worker, int64_t rows) const {
-    const bool floats = path_ == ProductPath::F32;
+    const bool floats = has(ProductPath::F32);
     for (size_t p = 0; p < parts_.size(); ++p) {
       const bool copied = floats || parts_[p] != Part::Whole;
       worker.inputs.emplace_back(copied ? rows * k_ * (floats ? 4 : 1) : 0);
       worker.products.emplace_back(rows * n_ * 4);
     }
     if (floats) worker.floats = AlignedBuffer(rows * n_ * 4);
-    if (!s32_) worker.s64 = AlignedBuffer(rows * n_ * 8);
+    if (!s32() || numbers_ != nullptr) worker.s64 = AlignedBuffer(rows * n_ * 8);
   }
 
   void bind(Worker& worker, Tile& tile) {
     for (size_t p = 0; p < parts_.size(); ++p) {
-      if (path_ == ProductPath::Int8) {
+      if (has(ProductPath::Int8)) {
         if (int8_.size() <= p) {
-          int8_.emplace_back(n_, k_, dtype_of_part(parts_[p]), codes_.data());
+          int8_.emplace_back(n_, k_, dtype_of_part(parts_[p]), weights(),
+                             numbers_ == nullptr ? Int8Weights::Constant
+                             : in_rows()         ? Int8Weights::Rows
+                                                 : Int8Weights::Columns);
         }
         const void* x = parts_[p] == Part::Whole ? static_cast<const void*>(x_ + tile.row * k_)
                                                  : worker.inputs[p].data();
         tile.int8.push_back(
             int8_[p].bind(tile.rows, x, reinterpret_cast<int32_t*>(worker.products[p].data())));
-      } else if (path_ == ProductPath::F32) {
+      }
+      if (has(ProductPath::F32)) {
         tile.floats.push_back(
-            prepare_gemm(Gemm{.m = tile.rows, .n = n_, .k = k_, .transpose_b = true},
+            prepare_gemm(Gemm{.m = tile.rows, .n = n_, .k = k_, .transpose_b = in_rows()},
                          reinterpret_cast<const float*>(worker.inputs[p].data()),
                          floats_.data(), reinterpret_cast<float*>(worker.floats.data()), 1));
       }
@@ -170,13 +295,13 @@ class TiledProducts {
 
   bool run_tile(Worker& worker, Tile& tile) const {
     bool fine = true;
-    if (path_ == ProductPath::Plain && !s32_) {
+    if (path_ == ProductPath::Plain && !s32()) {
       run_plain(tile, reinterpret_cast<int64_t*>(worker.s64.data()));
     } else {
       for (size_t p = 0; p < parts_.size(); ++p) fine = run_part(worker, tile, p) && fine;
-      if (!s32_) widen(worker, tile.rows * n_);
+      if (!s32()) widen(worker, tile.rows * n_);
     }
-    if (s32_) {
+    if (s32()) {
       epilogue_.s32(tile.row, tile.rows,
                     reinterpret_cast<const int32_t*>(worker.products[0].data()));
     } else {
@@ -198,9 +323,9 @@ class TiledProducts {
     if (path_ == ProductPath::F32) {
       float_loops_[p](x, reinterpret_cast<float*>(input), codes);
       tile.floats[p]();
-      const auto* accumulators = reinterpret_cast<const float*>(worker.floats.data());
+      const auto* sums = reinterpret_cast<const float*>(worker.floats.data());
       for (int64_t i = 0; i < tile.rows * n_; ++i) {
-        products[i] = static_cast<int32_t>(accumulators[i]);
+        products[i] = static_cast<int32_t>(sums[i]);
       }
       return true;
     }
@@ -223,12 +348,15 @@ class TiledProducts {
 
   template <class Acc>
   void run_plain(const Tile& tile, Acc* products) const {
+    const int64_t step = in_rows() ? 1 : n_;
     for (int64_t row = 0; row < tile.rows; ++row) {
       const X* x = x_ + (tile.row + row) * k_;
       for (int64_t c = 0; c < n_; ++c) {
-        const int8_t* w = codes_.data() + c * k_;
+        const int8_t* w = weights() + (in_rows() ? c * k_ : c);
         Acc sum = 0;
-        for (int64_t i = 0; i < k_; ++i) sum += static_cast<Acc>(x[i]) * static_cast<Acc>(w[i]);
+        for (int64_t i = 0; i < k_; ++i) {
+          sum += static_cast<Acc>(x[i]) * static_cast<Acc>(w[i * step]);
+        }
         products[row * n_ + c] = sum;
       }
     }
@@ -236,12 +364,20 @@ class TiledProducts {
 
   Epilogue epilogue_;
   const X* x_;
+  const IntegerValue* value_;
+  const IntegerValue* output_;
+  const WeightNumbers* numbers_;  // null: constant weights
   int64_t n_, k_, rows_;
-  ProductPath path_;
-  bool s32_;
   int threads_;
-  std::vector<int8_t> codes_;
-  std::vector<float> floats_;
+  RowSums by_row_;
+  ColumnSums by_column_;
+  std::vector<WeightSums> sums_;  // by output
+  std::vector<int64_t> offsets_;  // by output
+  std::optional<ProductPath> forced_;
+  ProductPath path_ = ProductPath::Plain;
+  std::vector<ProductPath> paths_;  // that may be taken
+  std::vector<int8_t> constant_;    // weights
+  std::vector<float> floats_;       // weights
   std::vector<Part> parts_;
   std::vector<ExtractLoop<X, float>> float_loops_;   // by part
   std::vector<ExtractLoop<X, uint8_t>> byte_loops_;  // by part
@@ -251,11 +387,34 @@ class TiledProducts {
 
 }  // namespace
 
+Epilogue store_accumulators(const IntegerBinding& b) {
+  auto offsets = std::make_shared<std::vector<int64_t>>();
+  const auto n = b.out().type.shape[-1];
+  const auto write = [offsets, n, output = b.output, y = b.result](int64_t row, int64_t rows,
+                                                                   const auto* products) {
+    dispatch_accumulators(output->type.dtype, [&]<class Acc>() {
+      Acc* to = reinterpret_cast<Acc*>(y) + row * n;
+      const int64_t* added = offsets->data();
+      for (int64_t r = 0; r < rows; ++r) {
+        QTAPE_INDEPENDENT
+        for (int64_t c = 0; c < n; ++c) {
+          to[r * n + c] = static_cast<Acc>(products[r * n + c] + added[c]);
+        }
+      }
+    });
+  };
+  return {[offsets](std::span<const int64_t> added) {
+            offsets->assign(added.begin(), added.end());
+            return Fault{};
+          },
+          write, write};
+}
+
 IntegerKernel linear_kernel(const integer::Linear& op, const IntegerBinding& b,
                             Epilogue epilogue) {
-  return dispatch_codes(b.inputs[0].type.dtype, [&]<class X>() -> IntegerKernel {
+  return dispatch_codes(b.in(0).type.dtype, [&]<class X>() -> IntegerKernel {
     auto products = std::make_shared<TiledProducts<X>>(op, b, std::move(epilogue));
-    return [products] { products->run(); };
+    return {[products] { return products->load(); }, [products] { products->run(); }};
   });
 }
 

@@ -5,7 +5,8 @@
 #include <algorithm>
 
 #include "qtape/core/printable.h"
-#include "qtape/integer/linear_kernel.h"
+#include "qtape/integer/epilogue.h"
+#include "qtape/integer/integer_binding.h"
 #include "qtape/integer/session_hooks.h"
 #include "qtape/kernels/simd/threads.h"
 
@@ -19,6 +20,32 @@ SessionOptions checked(const SessionOptions& options) {
 }
 
 size_t at(NodeId id) { return static_cast<size_t>(id.index); }
+
+/// An op of integer programs that can hand its products on while they are in cache.
+template <class X>
+concept TakesEpilogue = requires(const X& op, const IntegerBinding& b, Epilogue next) {
+  op.kernel(b, std::move(next));
+};
+/// One that can take them.
+template <class X>
+concept HasEpilogue = requires(const X& op, const IntegerBinding& b) {
+  op.epilogue(b);
+};
+
+bool takes_epilogue(const IntegerOp& op) {
+  return std::visit([]<class X>(const X&) { return TakesEpilogue<X>; }, op);
+}
+bool has_epilogue(const IntegerOp& op) {
+  return std::visit([]<class X>(const X&) { return HasEpilogue<X>; }, op);
+}
+Epilogue epilogue_of(const IntegerOp& op, const IntegerBinding& b) {
+  return std::visit(
+      [&]<class X>(const X& each) -> Epilogue {
+        if constexpr (HasEpilogue<X>) return each.epilogue(b);
+        fail<Error>("{} takes no products", X::name);
+      },
+      op);
+}
 
 }  // namespace
 
@@ -35,35 +62,32 @@ IntegerSession::IntegerSession(const IntegerProgram& program, SessionOptions opt
   bind();
 }
 
-std::optional<NodeId> IntegerSession::follower(NodeId id) const {
-  if (options_.reference || options_.keep_accumulators) return std::nullopt;
-  if (!std::holds_alternative<integer::Linear>(program_[id].op)) return std::nullopt;
-  if (std::ranges::find(program_.outputs(), id) != program_.outputs().end()) {
-    return std::nullopt;
+std::vector<std::optional<NodeId>> IntegerSession::followers() const {
+  std::vector<std::optional<NodeId>> found(values_.size());
+  if (options_.reference || options_.keep_accumulators) return found;
+  std::vector<int> readers(values_.size());
+  for (NodeId id : program_.outputs()) ++readers[at(id)];
+  for (const IntegerNode& node : program_.nodes()) {
+    for (NodeId operand : node.operands) ++readers[at(operand)];
   }
-  std::optional<NodeId> found;
   for (int32_t i = 0; i < program_.size(); ++i) {
-    const auto& operands = program_[NodeId{i}].operands;
-    if (std::ranges::find(operands, id) == operands.end()) continue;
-    if (found) return std::nullopt;
-    found = NodeId{i};
+    const IntegerNode& node = program_[NodeId{i}];
+    if (!has_epilogue(node.op)) continue;
+    const NodeId x = node.operands[0];
+    if (readers[at(x)] == 1 && takes_epilogue(program_[x].op)) found[at(x)] = NodeId{i};
   }
-  if (!found) return std::nullopt;
-  const IntegerOp& op = program_[*found].op;
-  const bool follows = std::holds_alternative<integer::Requantize>(op) ||
-                       std::holds_alternative<integer::Dequantize>(op);
-  return follows ? found : std::nullopt;
+  return found;
 }
 
 IntegerBinding IntegerSession::binding(NodeId id) const {
   const IntegerNode& node = program_[id];
-  IntegerBinding b{.output = node.value,
+  IntegerBinding b{.output = &node.value,
                    .result = values_[at(id)].data(),
                    .requantization = program_.requantization(),
                    .threads = options_.threads,
                    .path = path_};
   for (NodeId operand : node.operands) {
-    b.inputs.push_back(program_[operand].value);
+    b.inputs.push_back(&program_[operand].value);
     b.operands.push_back(values_[at(operand)].data());
   }
   return b;
@@ -71,37 +95,39 @@ IntegerBinding IntegerSession::binding(NodeId id) const {
 
 void IntegerSession::bind() {
   const SerialLibraries serial;
+  const std::vector<std::optional<NodeId>> next = followers();
   for (int32_t i = 0; i < program_.size(); ++i) {
     const NodeId id{i};
-    has_value_[at(id)] = !follower(id);
+    has_value_[at(id)] = !next[at(id)];
     if (has_value_[at(id)]) values_[at(id)] = AlignedBuffer(program_[id].value.type.bytes());
   }
   std::vector<bool> done(values_.size());
   for (int32_t i = 0; i < program_.size(); ++i) {
     const NodeId id{i};
     if (done[at(id)]) continue;
-    if (const auto next = follower(id)) {
-      done[at(*next)] = true;
-      kernels_.push_back({bind_fused(id, *next), id});
-      continue;
+    if (next[at(id)]) done[at(*next[at(id)])] = true;
+    IntegerKernel kernel = bind_node(id, next[at(id)]);
+    if (kernel.load) {
+      const Fault fault = kernel.load();
+      if (fault.text != nullptr) {
+        fail<GraphError>("{}: {}", program_.describe(id), to_string(fault));
+      }
     }
-    IntegerKernel kernel = std::visit(
-        [&](const auto& op) {
-          return options_.reference ? op.reference(binding(id)) : op.kernel(binding(id));
-        },
-        program_[id].op);
-    if (kernel) kernels_.push_back({std::move(kernel), id});
+    if (kernel.run) kernels_.push_back({std::move(kernel), id});
   }
 }
 
-IntegerKernel IntegerSession::bind_fused(NodeId linear, NodeId next) const {
-  const auto& op = std::get<integer::Linear>(program_[linear].op);
-  const IntegerBinding b = binding(linear);
-  if (const auto* codes = std::get_if<integer::Requantize>(&program_[next].op)) {
-    return linear_kernel(op, b, epilogue(op, b, *codes, binding(next)));
-  }
-  const auto& floats = std::get<integer::Dequantize>(program_[next].op);
-  return linear_kernel(op, b, epilogue(op, b, floats, binding(next)));
+IntegerKernel IntegerSession::bind_node(NodeId id, std::optional<NodeId> next) const {
+  return std::visit(
+      [&](const auto& op) -> IntegerKernel {
+        if (options_.reference) return op.reference(binding(id));
+        if constexpr (TakesEpilogue<std::decay_t<decltype(op)>>) {
+          if (next)
+            return op.kernel(binding(id), epilogue_of(program_[*next].op, binding(*next)));
+        }
+        return op.kernel(binding(id));
+      },
+      program_[id].op);
 }
 
 std::span<float> IntegerSession::input(NodeId id) {
@@ -116,7 +142,7 @@ void IntegerSession::run() {
   const SerialLibraries serial;
   for (const Bound& bound : kernels_) {
     try {
-      bound.kernel();
+      bound.kernel.run();
     } catch (const GraphError& error) {
       throw GraphError(program_.describe(bound.node) + ": " + error.what());
     }
@@ -158,13 +184,13 @@ std::string IntegerSession::report() const {
   std::string text;
   for (int32_t i = 0; i < program_.size(); ++i) {
     const IntegerNode& node = program_[NodeId{i}];
-    const auto* linear = std::get_if<integer::Linear>(&node.op);
-    if (linear == nullptr) continue;
+    const QuantizedWeights* weights = weights_of(node.op);
+    if (weights == nullptr) continue;
     const IntegerValue& x = program_[node.operands[0]].value;
     text += fmt::format("{}: {}\n", printable(program_.name(NodeId{i})),
                         options_.reference ? "reference loops"
                         : path_            ? std::string(to_string_view(*path_))
-                                           : explain_path(linear->certificate, x));
+                                           : explain_path(weights->certificate, x));
   }
   return text;
 }

@@ -71,11 +71,11 @@ class IntegerSession {
   };
 
   const std::byte* data(NodeId id, DType dtype) const;
-  /// The only node that reads `id`, when it can follow a Linear at once.
-  std::optional<NodeId> follower(NodeId id) const;
+  /// By node: the only one that reads it, where that takes its products at once.
+  std::vector<std::optional<NodeId>> followers() const;
   IntegerBinding binding(NodeId id) const;
   void bind();
-  IntegerKernel bind_fused(NodeId linear, NodeId next) const;
+  IntegerKernel bind_node(NodeId id, std::optional<NodeId> next) const;
 
   IntegerProgram program_;
   SessionOptions options_;

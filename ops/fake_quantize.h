@@ -143,6 +143,7 @@ struct FakeQuantize {
   void store(const TensorType& x, std::span<const QParams<double>> qparams,
              QuantizerValues values) const;
   std::vector<QParams<double>> load(const TensorType& x, QuantizerValues values) const;
+  bool reads_data(const TensorType& x, QuantizerValues values, bool observing) const;
   /// Whether backward needs to know which elements lay outside the range.
   bool masked() const;
   /// Whether the state holds ranges instead of scales.

@@ -298,4 +298,16 @@ Kernel FakeQuantizeLSQ::backward(const Binding& b) const {
                         [&]<class S>() -> Kernel { return Backward<S>(*this, b); });
 }
 
+bool FakeQuantizeLSQ::reads_data(const TensorType& x, QuantizerValues values,
+                                 bool observing) const {
+  return dispatch_compute(scale_dtype(x.dtype), [&]<class T>() {
+    const Learned<T> learned(*this, values);
+    const int64_t channels = granularity().scales_shape(x.shape).elements();
+    for (int64_t c = 0; c < channels; ++c) {
+      if (!learned.initialised(c)) return true;
+    }
+    return observing;  // in the warm-up scales follow the data
+  });
+}
+
 }  // namespace qtape

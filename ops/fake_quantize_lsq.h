@@ -75,6 +75,7 @@ struct FakeQuantizeLSQ {
   void store(const TensorType& x, std::span<const QParams<double>> qparams,
              QuantizerValues values) const;
   std::vector<QParams<double>> load(const TensorType& x, QuantizerValues values) const;
+  bool reads_data(const TensorType& x, QuantizerValues values, bool observing) const;
 };
 
 }  // namespace qtape

@@ -202,4 +202,16 @@ Kernel FakeQuantizePACT::backward(const Binding& b) const {
                         [&]<class S>() -> Kernel { return Backward<S>(*this, b); });
 }
 
+bool FakeQuantizePACT::reads_data(const TensorType& x, QuantizerValues values,
+                                  bool observing) const {
+  return dispatch_compute(scale_dtype(x.dtype), [&]<class T>() {
+    const T* alpha = reinterpret_cast<const T*>(values[0]);
+    const int64_t channels = granularity().scales_shape(x.shape).elements();
+    for (int64_t c = 0; c < channels; ++c) {
+      if (alpha[c] == T(0)) return true;
+    }
+    return observing;  // in the warm-up alpha follows the data
+  });
+}
+
 }  // namespace qtape

@@ -71,6 +71,7 @@ struct FakeQuantizePACT {
   void store(const TensorType& x, std::span<const QParams<double>> qparams,
              QuantizerValues values) const;
   std::vector<QParams<double>> load(const TensorType& x, QuantizerValues values) const;
+  bool reads_data(const TensorType& x, QuantizerValues values, bool observing) const;
 };
 
 }  // namespace qtape

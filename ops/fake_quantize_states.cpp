@@ -86,4 +86,18 @@ std::vector<QParams<double>> FakeQuantize::load(const TensorType& x,
   });
 }
 
+bool FakeQuantize::reads_data(const TensorType& x, QuantizerValues values,
+                              bool observing) const {
+  if (std::holds_alternative<PerBatch>(scale_mode)) return true;
+  if (std::holds_alternative<Fixed>(scale_mode)) return false;
+  if (observing) return true;
+  return dispatch_compute(scale_dtype(x.dtype), [&]<class T>() {
+    const auto states = states_at<T>(*this, x, values);
+    for (int64_t c = 0; c < states.channels; ++c) {
+      if (!states.observed(c)) return true;
+    }
+    return false;
+  });
+}
+
 }  // namespace qtape

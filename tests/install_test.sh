@@ -38,7 +38,7 @@ const auto options = std::tuple{
     QuantizationSchedule{.delay = 1}, WarmUp{.steps = 1}, Section{.kind = "a"},
     QuantizerPreset{.weight = FakeQuantize{}}};
 const auto integers = std::tuple{
-    integer::Linear{.shape = {1, 1}}, integer::Sum{.mean = true}, CodeGrid{.low = 0}};
+    integer::Linear{.weights = {.storage_bits = 4}}, integer::Sum{.mean = true}, CodeGrid{.low = 0}};
 int main() {}
 CPP
 cp "$source"/examples/*.cpp "$work/user"

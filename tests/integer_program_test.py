@@ -85,8 +85,8 @@ class Conformance(FileTest):
         for path in CASES:
             case = json.loads(path.read_text())
             for node in case["program"]["program"]:
-                linear = node["op"].get("Linear")
-                for name in ("weight", "bias") if linear else ():
+                linear = node["op"].get("Linear", {}).get("weights")
+                for name in ("codes", "bias") if linear else ():
                     if not linear[name]["data"]:
                         continue
                     kept, linear[name] = linear[name], with_flipped_bit(linear[name], 6)
@@ -169,8 +169,8 @@ class Errors(FileTest):
             "2^111")
         short = {"dtype": "u8", "shape": [2], "data": "AA=="}
         self.assertEqual(
-            self.error({"op": {"Linear": {"weight": short}}, "operands": [0]}),
-            "/program/1/op/Linear/weight/data: 1 bytes, expected 2")
+            self.error({"op": {"Linear": {"weights": {"codes": short}}}, "operands": [0]}),
+            "/program/1/op/Linear/weights/codes/data: 1 bytes, expected 2")
         path = self.directory / "twice.json"
         path.write_text('{"version": 1, "version": 1}')
         self.assertEqual(command("run", path), (1, [f"{path}: a key twice in one object"]))

@@ -30,15 +30,16 @@ LARGEST_F32 = float(np.finfo(np.float32).max)
 # Attributes with their defaults. A tuple has all that is allowed, the default first; a set
 # has the dtypes of a tensor and a type has none; the default of a union of types is null.
 GRID = {"dtype": tuple(CODES), "scale": 1.0, "zero_point": 0, "low": -128, "high": 127}
+WEIGHTS = {"shape": [], "storage_bits": (8, 4, 2), "codes": {"u8"}, "scales": {"f32"},
+           "bias": {"s32"},
+           "certificate": {"accumulator_bound": 0, "part_bound": 0, "pair_bound": 0}}
 REDUCTION = {"axes": [], "keep_dims": False}
 OPS = {
     "Input": {"shape": [], "batch": True},
     "Quantize": {"grid": GRID, "rounding": ("HalfEven", "HalfAway", "HalfUp"),
                  "division": ("Exact", "Reciprocal"),
                  "zero_point": ("AfterRounding", "BeforeRounding")},
-    "Linear": {"shape": [], "storage_bits": (8, 4, 2), "weight": {"u8"}, "scales": {"f32"},
-               "bias": {"s32"},
-               "certificate": {"accumulator_bound": 0, "part_bound": 0, "pair_bound": 0}},
+    "Linear": {"weights": WEIGHTS},
     "Requantize": {"grid": GRID},
     "Add": {"grid": GRID},
     "Concat": {"axis": 0, "count": 2},
@@ -280,8 +281,9 @@ def certificate(w, bias, g):
 
 
 def linear(a, requantization, x):
+    a = a.weights
     n, k = a.shape
-    w = unpack(a.weight.data, a.storage_bits, n, k)
+    w = unpack(a.codes.data, a.storage_bits, n, k)
     bias = a.bias.data.astype(np.int64) if a.bias.data.size else np.zeros(n, np.int64)
     proven = certificate(w, bias, x.grid)
     require(a.certificate == proven, f"{a.certificate}, expected {proven}")

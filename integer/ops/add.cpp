@@ -1,6 +1,7 @@
 #include "qtape/integer/ops/add.h"
 
 #include <algorithm>
+#include <memory>
 
 #include "qtape/integer/integer_binding.h"
 #include "qtape/kernels/simd/threads.h"
@@ -14,18 +15,34 @@ namespace {
 constexpr int64_t grain = 4096;
 constexpr int64_t min_lookups = 4096;
 
-AddMultiplier multiplier_of(const Add& op, IntegerInputs inputs) {
-  const bool of_16_bits = std::ranges::any_of(
-      inputs, [](const IntegerValue& x) { return size_of(x.type.dtype) > 1; });
-  return add_multiplier_of(inputs[0].scales[0], inputs[1].scales[0], op.grid.scale, of_16_bits);
-}
-
 struct Terms {
-  AddMultiplier multiplier;
   Requantization requantization;
-  int32_t a_zero, b_zero;
-  CodeGrid grid;
+  AddMultiplier multiplier = {};
+  int32_t a_zero = 0;
+  int32_t b_zero = 0;
+  CodeGrid grid = {};
 
+  Fault load(const IntegerValue& a, const IntegerValue& b, const CodeGrid& to) {
+    for (double scale : {a.scales[0], b.scales[0], to.scale}) {
+      if (!are_addable(scale, scale, scale)) {
+        return {"sums in integers need scales that are normal f32 below 2^100; one is {value}",
+                0, scale};
+      }
+    }
+    if (!are_addable(a.scales[0], b.scales[0], to.scale)) {
+      const auto [smallest, largest] = std::minmax(a.scales[0], b.scales[0]);
+      return {
+          "the scales of two summands and their sum must be less than 2^64 times apart; the "
+          "largest is {value} times the smallest",
+          0, std::max(largest, to.scale) / std::min(smallest, to.scale)};
+    }
+    const bool of_16_bits = size_of(a.type.dtype) > 1 || size_of(b.type.dtype) > 1;
+    multiplier = add_multiplier_of(a.scales[0], b.scales[0], to.scale, of_16_bits);
+    a_zero = a.zero_point;
+    b_zero = b.zero_point;
+    grid = to;
+    return {};
+  }
   int32_t code(int32_t a, int32_t b) const {
     const int64_t rounded = requantize_add(a - a_zero, b - b_zero, multiplier, requantization);
     return static_cast<int32_t>(
@@ -34,43 +51,53 @@ struct Terms {
 };
 
 template <class A, class B, class Code>
-IntegerKernel plain(const Terms& terms, const IntegerBinding& b, int threads) {
-  return [terms, x = b.operand<A>(0), z = b.operand<B>(1), y = b.y<Code>(),
-          n = b.output.type.elements(), threads] {
-    parallel_for(threads, n, 64, grain, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) y[i] = static_cast<Code>(terms.code(x[i], z[i]));
-    });
-  };
+IntegerKernel plain(const Add& op, const IntegerBinding& b, int threads) {
+  auto terms = std::make_shared<Terms>(Terms{b.requantization});
+  return {
+      [terms, &op, a = b.inputs[0], z = b.inputs[1]] { return terms->load(*a, *z, op.grid); },
+      [terms, x = b.operand<A>(0), z = b.operand<B>(1), y = b.y<Code>(),
+       n = b.out().type.elements(), threads] {
+        parallel_for(threads, n, 64, grain, [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i) {
+            y[i] = static_cast<Code>(terms->code(x[i], z[i]));
+          }
+        });
+      }};
 }
 
 /// Codes of 8 bits by a table of all pairs, which fits the second-level cache.
 template <class A, class B, class Code>
-IntegerKernel looked_up(const Terms& terms, const IntegerBinding& b) {
-  std::vector<Code> table;
-  for (int32_t first = 0; first < 256; ++first) {
-    for (int32_t second = 0; second < 256; ++second) {
-      table.push_back(
-          static_cast<Code>(terms.code(static_cast<A>(first), static_cast<B>(second))));
-    }
-  }
-  return [table = std::move(table), x = b.operand<uint8_t>(0), z = b.operand<uint8_t>(1),
-          y = b.y<Code>(), n = b.output.type.elements(), threads = b.threads] {
-    parallel_for(threads, n, 64, pointwise_grain, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) y[i] = table[size_t{x[i]} * 256 + z[i]];
-    });
-  };
+IntegerKernel looked_up(const Add& op, const IntegerBinding& b) {
+  auto table = std::make_shared<std::vector<Code>>();
+  return {[table, requantization = b.requantization, &op, a = b.inputs[0], z = b.inputs[1]] {
+            Terms terms{requantization};
+            const Fault fault = terms.load(*a, *z, op.grid);
+            if (fault.text != nullptr) return fault;
+            table->clear();
+            for (int32_t first = 0; first < 256; ++first) {
+              for (int32_t second = 0; second < 256; ++second) {
+                table->push_back(static_cast<Code>(
+                    terms.code(static_cast<A>(first), static_cast<B>(second))));
+              }
+            }
+            return Fault{};
+          },
+          [table, x = b.operand<uint8_t>(0), z = b.operand<uint8_t>(1), y = b.y<Code>(),
+           n = b.out().type.elements(), threads = b.threads] {
+            const Code* codes = table->data();
+            parallel_for(threads, n, 64, pointwise_grain, [&](int64_t begin, int64_t end) {
+              for (int64_t i = begin; i < end; ++i) y[i] = codes[size_t{x[i]} * 256 + z[i]];
+            });
+          }};
 }
 
 /// Calls `body` with the storage types of both operands and of the codes.
 template <class Body>
 IntegerKernel dispatch(const Add& op, const IntegerBinding& b, const Body& body) {
-  const Terms terms{multiplier_of(op, b.inputs), b.requantization, b.inputs[0].zero_point,
-                    b.inputs[1].zero_point, op.grid};
-  return dispatch_codes(b.inputs[0].type.dtype, [&]<class A>() {
-    return dispatch_codes(b.inputs[1].type.dtype, [&]<class B>() {
-      return dispatch_codes(op.grid.dtype, [&]<class Code>() {
-        return body.template operator()<A, B, Code>(terms);
-      });
+  return dispatch_codes(b.in(0).type.dtype, [&]<class A>() {
+    return dispatch_codes(b.in(1).type.dtype, [&]<class B>() {
+      return dispatch_codes(
+          op.grid.dtype, [&]<class Code>() { return body.template operator()<A, B, Code>(); });
     });
   });
 }
@@ -91,19 +118,22 @@ IntegerValue Add::infer(IntegerInputs inputs) const {
   return y;
 }
 
+void Add::update(const IntegerBinding&, IntegerValue& y) const { set_grid(y, grid); }
+
 IntegerKernel Add::reference(const IntegerBinding& b) const {
-  return dispatch(*this, b, [&]<class A, class B, class Code>(const Terms& terms) {
-    return plain<A, B, Code>(terms, b, 1);
-  });
+  return dispatch(
+      *this, b, [&]<class A, class B, class Code>() { return plain<A, B, Code>(*this, b, 1); });
 }
 
 IntegerKernel Add::kernel(const IntegerBinding& b) const {
-  return dispatch(*this, b, [&]<class A, class B, class Code>(const Terms& terms) {
+  return dispatch(*this, b, [&]<class A, class B, class Code>() {
     if constexpr (sizeof(A) == 1 && sizeof(B) == 1) {
-      // Small tensors are sooner added than all pairs are.
-      if (b.output.type.elements() >= min_lookups) return looked_up<A, B, Code>(terms, b);
+      // Small tensors are sooner added than all pairs are, and so are those of a step.
+      if (!b.refreshed && b.out().type.elements() >= min_lookups) {
+        return looked_up<A, B, Code>(*this, b);
+      }
     }
-    return plain<A, B, Code>(terms, b, b.threads);
+    return plain<A, B, Code>(*this, b, b.threads);
   });
 }
 

@@ -16,6 +16,7 @@ struct Add {
 
   static constexpr auto fields() { return std::tuple{field("grid", &Add::grid, "of y")}; }
   IntegerValue infer(IntegerInputs inputs) const;
+  void update(const IntegerBinding& binding, IntegerValue& y) const;
   IntegerKernel reference(const IntegerBinding& binding) const;
   IntegerKernel kernel(const IntegerBinding& binding) const;
   bool operator==(const Add&) const = default;

@@ -22,8 +22,11 @@ struct Dequantize {
                       field("high", &Dequantize::high, "largest y, or null")};
   }
   IntegerValue infer(IntegerInputs inputs) const;
+  void update(const IntegerBinding&, IntegerValue&) const {}
   IntegerKernel reference(const IntegerBinding& binding) const;
   IntegerKernel kernel(const IntegerBinding& binding) const;
+  /// What makes y of the products of the op whose result x is.
+  Epilogue epilogue(const IntegerBinding& binding) const;
   bool operator==(const Dequantize&) const = default;
 };
 

@@ -22,6 +22,7 @@ struct Input {
     check(!batch || shape.rank() >= 1, "a batched input needs rank >= 1");
     return {{DType::F32, shape}};
   }
+  void update(const IntegerBinding&, IntegerValue&) const {}
   IntegerKernel reference(const IntegerBinding&) const { return {}; }
   IntegerKernel kernel(const IntegerBinding&) const { return {}; }
   bool operator==(const Input&) const = default;

@@ -89,22 +89,26 @@ IntegerValue Quantize::infer(IntegerInputs inputs) const {
   return codes_of(grid, inputs[0].type.shape);
 }
 
+void Quantize::update(const IntegerBinding&, IntegerValue& y) const { set_grid(y, grid); }
+
 IntegerKernel Quantize::reference(const IntegerBinding& b) const {
   return dispatch_codes(grid.dtype, [&]<class Code>() -> IntegerKernel {
-    return [numbers = numbers_of(*this), x = b.operand<float>(0), y = b.y<Code>(),
-            n = b.output.type.elements()] {
-      for (int64_t i = 0; i < n; ++i) {
-        if (std::isnan(x[i])) refuse_nan(x, n);
-        y[i] = static_cast<Code>(code_of(x[i], numbers.q, numbers.grid));
-      }
-    };
+    return {
+        .run = [this, x = b.operand<float>(0), y = b.y<Code>(), n = b.out().type.elements()] {
+          const Numbers numbers = numbers_of(*this);
+          for (int64_t i = 0; i < n; ++i) {
+            if (std::isnan(x[i])) refuse_nan(x, n);
+            y[i] = static_cast<Code>(code_of(x[i], numbers.q, numbers.grid));
+          }
+        }};
   });
 }
 
 IntegerKernel Quantize::kernel(const IntegerBinding& b) const {
   return dispatch_codes(grid.dtype, [&]<class Code>() -> IntegerKernel {
-    return [numbers = numbers_of(*this), loop = loop_of<Code>(*this), x = b.operand<float>(0),
-            y = b.y<Code>(), n = b.output.type.elements(), threads = b.threads] {
+    return {.run = [this, loop = loop_of<Code>(*this), x = b.operand<float>(0), y = b.y<Code>(),
+                    n = b.out().type.elements(), threads = b.threads] {
+      const Numbers numbers = numbers_of(*this);
       std::atomic<bool> clean = true;
       parallel_for(threads, n, 1024, pointwise_grain, [&](int64_t begin, int64_t end) {
         bool fine = true;
@@ -112,7 +116,7 @@ IntegerKernel Quantize::kernel(const IntegerBinding& b) const {
         if (!fine) clean = false;
       });
       if (!clean) refuse_nan(x, n);
-    };
+    }};
   });
 }
 

@@ -26,6 +26,7 @@ struct Quantize {
                             "AfterRounding or BeforeRounding round(x / s + zp)")};
   }
   IntegerValue infer(IntegerInputs inputs) const;
+  void update(const IntegerBinding& binding, IntegerValue& y) const;
   IntegerKernel reference(const IntegerBinding& binding) const;
   IntegerKernel kernel(const IntegerBinding& binding) const;
   bool operator==(const Quantize&) const = default;

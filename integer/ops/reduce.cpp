@@ -38,13 +38,20 @@ IntegerValue Max::infer(IntegerInputs inputs) const {
   return y;
 }
 
+void Max::update(const IntegerBinding& b, IntegerValue& y) const {
+  y.scales[0] = b.in(0).scales[0];
+  y.zero_point = b.in(0).zero_point;
+  y.low = b.in(0).low;
+  y.high = b.in(0).high;
+}
+
 IntegerKernel Max::reference(const IntegerBinding& b) const {
-  return dispatch_codes(b.output.type.dtype, [&]<class Code>() -> IntegerKernel {
-    return [to = targets(b.inputs[0].type.shape, axes), x = b.operand<Code>(0), y = b.y<Code>(),
-            n = b.output.type.elements()] {
+  return dispatch_codes(b.out().type.dtype, [&]<class Code>() -> IntegerKernel {
+    return {.run = [to = targets(b.in(0).type.shape, axes), x = b.operand<Code>(0),
+                    y = b.y<Code>(), n = b.out().type.elements()] {
       std::fill_n(y, n, std::numeric_limits<Code>::lowest());
       for (size_t i = 0; i < to.size(); ++i) y[to[i]] = std::max(y[to[i]], x[i]);
-    };
+    }};
   });
 }
 
@@ -60,20 +67,29 @@ IntegerValue Sum::infer(IntegerInputs inputs) const {
   const int64_t low = terms * (x.low - x.zero_point);
   const int64_t high = terms * (x.high - x.zero_point);
   const bool narrow = std::max(std::abs(low), std::abs(high)) <= Certificate::s32_limit;
-  const double divisor = mean ? static_cast<double>(std::max<int64_t>(1, terms)) : 1.0;
-  return {{narrow ? DType::S32 : DType::S64, shape}, {x.scales[0] / divisor}, 0, low, high};
+  return {{narrow ? DType::S32 : DType::S64, shape}, {scale_of(x)}, 0, low, high};
+}
+
+double Sum::scale_of(const IntegerValue& x) const {
+  const int64_t terms = std::max<int64_t>(1, reduced_terms(x.type.shape, axes));
+  return mean ? x.scales[0] / static_cast<double>(terms) : x.scales[0];
+}
+
+void Sum::update(const IntegerBinding& b, IntegerValue& y) const {
+  y.scales[0] = scale_of(b.in(0));
 }
 
 IntegerKernel Sum::reference(const IntegerBinding& b) const {
-  return dispatch_codes(b.inputs[0].type.dtype, [&]<class Code>() {
-    return dispatch_accumulators(b.output.type.dtype, [&]<class Acc>() -> IntegerKernel {
-      return [to = targets(b.inputs[0].type.shape, axes), x = b.operand<Code>(0),
-              y = b.y<Acc>(), n = b.output.type.elements(), zero = b.inputs[0].zero_point] {
+  return dispatch_codes(b.in(0).type.dtype, [&]<class Code>() {
+    return dispatch_accumulators(b.out().type.dtype, [&]<class Acc>() -> IntegerKernel {
+      return {.run = [to = targets(b.in(0).type.shape, axes), x = b.operand<Code>(0),
+                      y = b.y<Acc>(), n = b.out().type.elements(), value = b.inputs[0]] {
+        const int32_t zero = value->zero_point;
         std::fill_n(y, n, Acc(0));
         for (size_t i = 0; i < to.size(); ++i) {
           y[to[i]] = static_cast<Acc>(y[to[i]] + (static_cast<Acc>(x[i]) - zero));
         }
-      };
+      }};
     });
   });
 }

@@ -21,6 +21,7 @@ struct Max {
         field("keep_dims", &Max::keep_dims, "keep the axes with extent 1")};
   }
   IntegerValue infer(IntegerInputs inputs) const;
+  void update(const IntegerBinding& binding, IntegerValue& y) const;
   IntegerKernel reference(const IntegerBinding& binding) const;
   IntegerKernel kernel(const IntegerBinding& binding) const { return reference(binding); }
   bool operator==(const Max&) const = default;
@@ -45,8 +46,11 @@ struct Sum {
         field("mean", &Sum::mean, "whether y stands for the mean")};
   }
   IntegerValue infer(IntegerInputs inputs) const;
+  void update(const IntegerBinding& binding, IntegerValue& y) const;
   IntegerKernel reference(const IntegerBinding& binding) const;
   IntegerKernel kernel(const IntegerBinding& binding) const { return reference(binding); }
+  /// The scale of y.
+  double scale_of(const IntegerValue& x) const;
   bool operator==(const Sum&) const = default;
 };
 

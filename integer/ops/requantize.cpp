@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <limits>
+#include <memory>
 
+#include "qtape/integer/epilogue.h"
 #include "qtape/integer/integer_binding.h"
 #include "qtape/kernels/quantize/requantize_kernels.h"
 #include "qtape/kernels/simd/threads.h"
@@ -14,21 +16,24 @@ namespace {
 
 constexpr int64_t grain = 4096;
 
-/// What makes a code of one sum or code.
+/// What makes a code of one accumulator or code, as requantize has it.
 struct Terms {
   std::vector<Multiplier> multipliers;  // by channel
   Requantization requantization;
   Accumulator accumulator;
-  int32_t zero;  // of x
-  CodeGrid grid;
+  int32_t zero = 0;  // of x
+  CodeGrid grid = {};
 
-  Terms(const Requantize& op, const IntegerBinding& b)
-      : multipliers(multipliers_of(b.inputs[0], op.grid.scale)),
-        requantization(b.requantization),
-        accumulator(b.inputs[0].accumulator),
-        zero(b.inputs[0].zero_point),
-        grid(op.grid) {}
+  explicit Terms(const IntegerBinding& b)
+      : requantization(b.requantization), accumulator(b.in(0).accumulator) {
+    multipliers.reserve(b.in(0).scales.size());
+  }
 
+  Fault load(const IntegerValue& x, const CodeGrid& to) {
+    zero = x.zero_point;
+    grid = to;
+    return load_multipliers(x, to.scale, multipliers);
+  }
   int64_t code(int64_t x, size_t channel) const {
     const int64_t rounded =
         requantize(x - zero, multipliers[channel], requantization, accumulator);
@@ -36,18 +41,19 @@ struct Terms {
   }
 };
 
-/// One sum or code after the other, as requantize has it.
+/// One accumulator or code after the other.
 template <class X, class Code>
 IntegerKernel plain(const Requantize& op, const IntegerBinding& b, int threads) {
-  return [terms = Terms(op, b), x = b.operand<X>(0), y = b.y<Code>(),
-          n = b.output.type.elements(), threads] {
-    const size_t channels = terms.multipliers.size();
-    parallel_for(threads, n, 64, grain, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        y[i] = static_cast<Code>(terms.code(x[i], static_cast<size_t>(i) % channels));
-      }
-    });
-  };
+  auto terms = std::make_shared<Terms>(b);
+  return {[terms, &op, x = b.inputs[0]] { return terms->load(*x, op.grid); },
+          [terms, x = b.operand<X>(0), y = b.y<Code>(), n = b.out().type.elements(), threads] {
+            const size_t channels = terms->multipliers.size();
+            parallel_for(threads, n, 64, grain, [&](int64_t begin, int64_t end) {
+              for (int64_t i = begin; i < end; ++i) {
+                y[i] = static_cast<Code>(terms->code(x[i], static_cast<size_t>(i) % channels));
+              }
+            });
+          }};
 }
 
 /// Codes by a table of all codes.
@@ -55,32 +61,61 @@ template <class X, class Code>
 IntegerKernel looked_up(const Requantize& op, const IntegerBinding& b) {
   constexpr int32_t least = std::numeric_limits<X>::lowest();
   constexpr int32_t most = std::numeric_limits<X>::max();
-  const Terms terms(op, b);
-  std::vector<Code> table;
-  for (int32_t x = least; x <= most; ++x) table.push_back(static_cast<Code>(terms.code(x, 0)));
-  return [table = std::move(table), x = b.operand<X>(0), y = b.y<Code>(),
-          n = b.output.type.elements(), threads = b.threads] {
-    parallel_for(threads, n, 64, pointwise_grain, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) y[i] = table[static_cast<size_t>(x[i] - least)];
-    });
+  struct State {
+    Terms terms;
+    std::vector<Code> table;
   };
+  auto state = std::make_shared<State>(State{Terms(b), {}});
+  state->table.resize(static_cast<size_t>(most - least + 1));
+  return {[state, &op, x = b.inputs[0]] {
+            const Fault fault = state->terms.load(*x, op.grid);
+            if (fault.text != nullptr) return fault;
+            for (int32_t q = least; q <= most; ++q) {
+              state->table[static_cast<size_t>(q - least)] =
+                  static_cast<Code>(state->terms.code(q, 0));
+            }
+            return Fault{};
+          },
+          [state, x = b.operand<X>(0), y = b.y<Code>(), n = b.out().type.elements(),
+           threads = b.threads] {
+            const Code* table = state->table.data();
+            parallel_for(threads, n, 64, pointwise_grain, [&](int64_t begin, int64_t end) {
+              for (int64_t i = begin; i < end; ++i) {
+                y[i] = table[static_cast<size_t>(x[i] - least)];
+              }
+            });
+          }};
 }
+
+struct Vectors {
+  RequantizeTable table;
+  RequantizeCodes codes;
+  std::vector<Multiplier> multipliers;
+};
 
 /// Accumulators of s32 by the vector loops.
 template <class Code>
 IntegerKernel vectorised(const Requantize& op, const IntegerBinding& b) {
-  const int64_t n = static_cast<int64_t>(b.inputs[0].scales.size());
-  RequantizeTable table(multipliers_of(b.inputs[0], op.grid.scale), {}, n);
-  const RequantizeCodes codes{op.grid.zero_point, op.grid.low, op.grid.high};
-  return [table = std::move(table), codes, loop = requantize_loop<Code>(b.requantization), n,
-          rows = n == 0 ? 0 : b.output.type.elements() / n, x = b.operand<int32_t>(0),
-          y = b.y<Code>(), threads = b.threads] {
-    parallel_for(threads, rows, 1,
-                 std::max<int64_t>(1, pointwise_grain / std::max<int64_t>(1, n)),
-                 [&](int64_t begin, int64_t end) {
-                   loop(x + begin * n, y + begin * n, end - begin, &table, &codes);
-                 });
-  };
+  const int64_t n = static_cast<int64_t>(b.in(0).scales.size());
+  auto state = std::make_shared<Vectors>();
+  state->multipliers.reserve(static_cast<size_t>(n));
+  return {[state, n, &op, x = b.inputs[0]] {
+            const Fault fault = load_multipliers(*x, op.grid.scale, state->multipliers);
+            if (fault.text != nullptr) return fault;
+            state->table.assign(state->multipliers, {}, n);
+            state->codes = {op.grid.zero_point, op.grid.low, op.grid.high};
+            return Fault{};
+          },
+          [state, loop = requantize_loop<Code>(b.requantization), n,
+           rows = n == 0 ? 0 : b.out().type.elements() / n, x = b.operand<int32_t>(0),
+           y = b.y<Code>(), threads = b.threads] {
+            parallel_for(threads, rows, 1,
+                         std::max<int64_t>(1, pointwise_grain / std::max<int64_t>(1, n)),
+                         [&](int64_t begin, int64_t end) {
+                           loop(x + begin * n, y + begin * n, end - begin, &state->table,
+                                &state->codes);
+                         });
+          }};
 }
 
 template <class X, class Code>
@@ -90,6 +125,8 @@ IntegerKernel fast(const Requantize& op, const IntegerBinding& b) {
   } else if constexpr (std::is_same_v<X, int64_t>) {
     return plain<X, Code>(op, b, b.threads);
   } else {
+    // A table of 16-bit codes takes longer than small tensors do.
+    if (b.refreshed && sizeof(X) > 1) return plain<X, Code>(op, b, b.threads);
     return looked_up<X, Code>(op, b);
   }
 }
@@ -98,37 +135,72 @@ IntegerKernel fast(const Requantize& op, const IntegerBinding& b) {
 
 static_assert(IntegerCompute<Requantize>);
 
-std::vector<Multiplier> multipliers_of(const IntegerValue& x, double scale) {
-  std::vector<Multiplier> all;
+Fault load_multipliers(const IntegerValue& x, double scale, std::vector<Multiplier>& to) {
+  to.clear();
   for (size_t c = 0; c < x.scales.size(); ++c) {
-    check(are_scales(x.scales[c], scale),
-          "scale {} of channel {} must be a positive normal f32, as must {}", x.scales[c], c,
-          scale);
-    all.push_back(multiplier_of(x.scales[c], scale));
+    if (!are_scales(x.scales[c], scale)) {
+      return {
+          "integers need accumulators of a normal f32 scale; that of channel {index} is "
+          "{value}",
+          static_cast<int64_t>(c), x.scales[c]};
+    }
+    to.push_back(multiplier_of(x.scales[c], scale));
   }
-  return all;
+  return {};
 }
 
 IntegerValue Requantize::infer(IntegerInputs inputs) const {
   check_operands(inputs, 1);
-  check(inputs[0].is_codes() || inputs[0].is_accumulators(),
-        "x must be codes or accumulators, got {}", to_string(inputs[0].type));
-  check(std::max(std::abs(inputs[0].low), std::abs(inputs[0].high)) < max_accumulator,
-        "accumulators must be within 2^47 of 0, got {}..{}", inputs[0].low, inputs[0].high);
-  (void)multipliers_of(inputs[0], grid.scale);
-  return codes_of(grid, inputs[0].type.shape);
+  const IntegerValue& x = inputs[0];
+  check(x.is_codes() || x.is_accumulators(), "x must be codes or accumulators, got {}",
+        to_string(x.type));
+  check(std::max(std::abs(x.low), std::abs(x.high)) < max_accumulator,
+        "accumulators must be within 2^47 of 0, got {}..{}", x.low, x.high);
+  for (size_t c = 0; c < x.scales.size(); ++c) {
+    check(are_scales(x.scales[c], grid.scale),
+          "scale {} of channel {} must be a positive normal f32, as must {}", x.scales[c], c,
+          grid.scale);
+  }
+  return codes_of(grid, x.type.shape);
 }
 
+void Requantize::update(const IntegerBinding&, IntegerValue& y) const { set_grid(y, grid); }
+
 IntegerKernel Requantize::reference(const IntegerBinding& b) const {
-  return dispatch_integers(b.inputs[0].type.dtype, [&]<class X>() {
+  return dispatch_integers(b.in(0).type.dtype, [&]<class X>() {
     return dispatch_codes(grid.dtype,
                           [&]<class Code>() { return plain<X, Code>(*this, b, 1); });
   });
 }
 
 IntegerKernel Requantize::kernel(const IntegerBinding& b) const {
-  return dispatch_integers(b.inputs[0].type.dtype, [&]<class X>() {
+  return dispatch_integers(b.in(0).type.dtype, [&]<class X>() {
     return dispatch_codes(grid.dtype, [&]<class Code>() { return fast<X, Code>(*this, b); });
+  });
+}
+
+Epilogue Requantize::epilogue(const IntegerBinding& b) const {
+  return dispatch_codes(grid.dtype, [&]<class Code>() -> Epilogue {
+    auto state = std::make_shared<Vectors>();
+    const auto n = b.in(0).type.shape[-1];
+    state->multipliers.reserve(static_cast<size_t>(n));
+    Code* y = b.y<Code>();
+    return {[this, state, n, x = b.inputs[0]](std::span<const int64_t> offsets) {
+              const Fault fault = load_multipliers(*x, grid.scale, state->multipliers);
+              if (fault.text != nullptr) return fault;
+              state->table.assign(state->multipliers, offsets, n);
+              state->codes = {grid.zero_point, grid.low, grid.high};
+              return Fault{};
+            },
+            [state, n, y, loop = requantize_loop<Code>(b.requantization)](
+                int64_t row, int64_t rows, const int32_t* products) {
+              loop(products, y + row * n, rows, &state->table, &state->codes);
+            },
+            [state, n, y, requantization = b.requantization, accumulator = b.in(0).accumulator](
+                int64_t row, int64_t rows, const int64_t* products) {
+              requantize_s64(products, y + row * n, rows, state->table, state->codes,
+                             requantization, accumulator);
+            }};
   });
 }
 

@@ -18,8 +18,11 @@ struct Requantize {
     return std::tuple{field("grid", &Requantize::grid, "of y")};
   }
   IntegerValue infer(IntegerInputs inputs) const;
+  void update(const IntegerBinding& binding, IntegerValue& y) const;
   IntegerKernel reference(const IntegerBinding& binding) const;
   IntegerKernel kernel(const IntegerBinding& binding) const;
+  /// What makes y of the products of the op whose result x is.
+  Epilogue epilogue(const IntegerBinding& binding) const;
   bool operator==(const Requantize&) const = default;
 };
 

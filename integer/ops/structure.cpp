@@ -36,33 +36,33 @@ void copy_rows(const Code* from, int64_t from_row, Code* to, int64_t to_row, int
 
 template <class Code>
 IntegerKernel copy(const qtape::Reshape&, const IntegerBinding& b) {
-  return [x = b.operand<Code>(0), y = b.y<Code>(), n = b.output.type.elements()] {
+  return {.run = [x = b.operand<Code>(0), y = b.y<Code>(), n = b.out().type.elements()] {
     copy_rows(x, n, y, n, 1, n);
-  };
+  }};
 }
 
 template <class Code>
 IntegerKernel copy(const qtape::Slice& op, const IntegerBinding& b) {
-  const Shape& shape = b.inputs[0].type.shape;
+  const Shape& shape = b.in(0).type.shape;
   const int axis = resolve_axis(op.axis, shape);
   const AxisView x = axis_view(shape, axis);
-  const AxisView y = axis_view(b.output.type.shape, axis);
+  const AxisView y = axis_view(b.out().type.shape, axis);
   const int64_t begin = op.begin < 0 ? op.begin + x.channels : op.begin;
-  return [from = b.operand<Code>(0) + begin * x.inner, to = b.y<Code>(), x, y] {
+  return {.run = [from = b.operand<Code>(0) + begin * x.inner, to = b.y<Code>(), x, y] {
     copy_rows(from, x.channels * x.inner, to, y.channels * y.inner, y.outer,
               y.channels * y.inner);
-  };
+  }};
 }
 
 template <class Code>
 IntegerKernel copy(const qtape::Concat& op, const IntegerBinding& b) {
-  const int axis = resolve_axis(op.axis, b.output.type.shape);
-  const AxisView whole = axis_view(b.output.type.shape, axis);
+  const int axis = resolve_axis(op.axis, b.out().type.shape);
+  const AxisView whole = axis_view(b.out().type.shape, axis);
   std::vector<AxisView> parts;
-  for (const IntegerValue& input : b.inputs) {
-    parts.push_back(axis_view(input.type.shape, axis));
+  for (const IntegerValue* input : b.inputs) {
+    parts.push_back(axis_view(input->type.shape, axis));
   }
-  return [parts, operands = b.operands, to = b.y<Code>(), whole] {
+  return {.run = [parts, operands = b.operands, to = b.y<Code>(), whole] {
     int64_t offset = 0;
     for (size_t i = 0; i < parts.size(); ++i) {
       const int64_t width = parts[i].channels * parts[i].inner;
@@ -70,7 +70,7 @@ IntegerKernel copy(const qtape::Concat& op, const IntegerBinding& b) {
                 whole.channels * whole.inner, whole.outer, width);
       offset += width;
     }
-  };
+  }};
 }
 
 }  // namespace
@@ -90,23 +90,35 @@ IntegerValue Structure<Op>::infer(IntegerInputs inputs) const {
 }
 
 template <class Op>
+void Structure<Op>::update(const IntegerBinding& b, IntegerValue& y) const {
+  y.scales[0] = b.in(0).scales[0];
+  y.zero_point = b.in(0).zero_point;
+  y.low = b.in(0).low;
+  y.high = b.in(0).high;
+  for (const IntegerValue* input : b.inputs) {
+    y.low = std::min(y.low, input->low);
+    y.high = std::max(y.high, input->high);
+  }
+}
+
+template <class Op>
 IntegerKernel Structure<Op>::reference(const IntegerBinding& b) const {
-  return dispatch_codes(b.output.type.dtype,
-                        [&]<class Code>() { return copy<Code>(*this, b); });
+  return dispatch_codes(b.out().type.dtype, [&]<class Code>() { return copy<Code>(*this, b); });
 }
 
 template <class Op>
 IntegerKernel Structure<Op>::kernel(const IntegerBinding& b) const {
-  std::vector<TensorType> types = types_of(b.inputs);
+  std::vector<TensorType> types;
+  for (const IntegerValue* input : b.inputs) types.push_back(input->type);
   Binding binding;
   binding.inputs = types;
-  binding.output = b.output.type;
+  binding.output = b.out().type;
   binding.operands = b.operands;
   binding.result = b.result;
   binding.threads = b.threads;
   Kernel kernel = this->forward(binding);
   if (!kernel) return {};
-  return [kernel = std::move(kernel)] { kernel(Step{}); };
+  return {.run = [kernel = std::move(kernel)] { kernel(Step{}); }};
 }
 
 template struct Structure<qtape::Concat>;

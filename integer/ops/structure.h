@@ -14,6 +14,7 @@ struct Structure : Op {
   static constexpr auto fields() { return Op::fields(); }
 
   IntegerValue infer(IntegerInputs inputs) const;
+  void update(const IntegerBinding& binding, IntegerValue& y) const;
   IntegerKernel reference(const IntegerBinding& binding) const;
   IntegerKernel kernel(const IntegerBinding& binding) const;
   bool operator==(const Structure&) const = default;

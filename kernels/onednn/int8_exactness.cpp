@@ -54,10 +54,11 @@ int32_t last_weight_of(const Trial& t, int64_t channel) {
 }
 int32_t last_code_of(int64_t row) { return static_cast<int32_t>(255 - 2 * (row % 32)); }
 
-bool is_exact(const Trial& t, const TrialExtents& e) {
+bool is_exact(const Trial& t, const TrialExtents& e, Int8Weights layout) {
   constexpr int64_t k = trial_terms;
   std::vector<uint8_t> x(static_cast<size_t>(e.rows * k), 255);
   std::vector<int8_t> w(static_cast<size_t>(e.n * k), 0);
+  std::vector<int8_t> turned(w.size());
   std::vector<int32_t> acc(static_cast<size_t>(e.rows * e.n), 0);
   for (int64_t r = 0; r < e.rows; ++r) {
     x[static_cast<size_t>(r * k + t.terms - 1)] = static_cast<uint8_t>(last_code_of(r));
@@ -65,9 +66,12 @@ bool is_exact(const Trial& t, const TrialExtents& e) {
   for (int64_t c = 0; c < e.n; ++c) {
     std::fill_n(w.begin() + c * k, t.terms - 1, static_cast<int8_t>(weight_of(t, c)));
     w[static_cast<size_t>(c * k + t.terms - 1)] = static_cast<int8_t>(last_weight_of(t, c));
+    for (int64_t i = 0; i < k; ++i)
+      turned[static_cast<size_t>(i * e.n + c)] = w[static_cast<size_t>(c * k + i)];
   }
   const SerialLibraries serial;
-  Int8Product product(e.n, k, DType::U8, w.data());
+  Int8Product product(e.n, k, DType::U8,
+                      layout == Int8Weights::Columns ? turned.data() : w.data(), layout);
   if (!product.bind(e.rows, x.data(), acc.data())()) return false;
   for (int64_t r = 0; r < e.rows; ++r) {
     for (int64_t c = 0; c < e.n; ++c) {
@@ -83,8 +87,10 @@ bool is_exact(const Trial& t, const TrialExtents& e) {
 
 Int8Exactness tried_int8_exactness() try {
   const auto all_exact = [](const Trial& t) {
-    return std::ranges::all_of(trial_extents,
-                               [&](const TrialExtents& e) { return is_exact(t, e); });
+    return std::ranges::all_of(trial_extents, [&](const TrialExtents& e) {
+      return is_exact(t, e, Int8Weights::Constant) && is_exact(t, e, Int8Weights::Rows) &&
+             is_exact(t, e, Int8Weights::Columns);
+    });
   };
   if (!all_exact(within_both)) return Int8Exactness::Never;
   if (!all_exact(within_pairs)) return Int8Exactness::PairsAnd24Bits;

@@ -47,14 +47,14 @@ RestoreLoop restore_loop() {
 }
 
 /// What shifted codes add to the accumulators of each channel, modulo 2^32.
-std::vector<int32_t> excess_of(int64_t n, int64_t k, const int8_t* w) {
-  std::vector<int32_t> excess(static_cast<size_t>(n));
+void load_excess(int64_t n, int64_t k, const int8_t* w, bool rows, std::vector<int32_t>& to) {
   for (int64_t c = 0; c < n; ++c) {
+    const int8_t* first = w + (rows ? c * k : c);
+    const int64_t step = rows ? 1 : n;
     int64_t sum = 0;
-    for (int64_t i = 0; i < k; ++i) sum += w[c * k + i];
-    excess[static_cast<size_t>(c)] = static_cast<int32_t>(code_shift * sum);
+    for (int64_t i = 0; i < k; ++i) sum += first[i * step];
+    to[static_cast<size_t>(c)] = static_cast<int32_t>(code_shift * sum);
   }
-  return excess;
 }
 
 memory::desc matrix(int64_t rows, int64_t columns, memory::data_type type, int64_t row_stride,
@@ -112,13 +112,23 @@ bool BoundInt8Product::operator()() const { return state_ == nullptr || state_->
 
 class Int8Product::Impl {
  public:
-  Impl(int64_t n, int64_t k, DType x, const int8_t* w)
-      : n_(n), k_(k), signed_(x == DType::S8), w_(w), engine_(dnnl::engine::kind::cpu, 0) {
+  Impl(int64_t n, int64_t k, DType x, const int8_t* w, Int8Weights weights)
+      : n_(n),
+        k_(k),
+        signed_(x == DType::S8),
+        w_(w),
+        kind_(weights),
+        engine_(dnnl::engine::kind::cpu, 0) {
     if (signed_) {
-      excess_ = std::make_shared<const std::vector<int32_t>>(excess_of(n, k, w));
+      excess_ = std::make_shared<std::vector<int32_t>>(static_cast<size_t>(n));
+      if (kind_ == Int8Weights::Constant) load();
       shift_ = shift_loop();
       restore_ = restore_loop();
     }
+  }
+
+  void load() {
+    if (signed_) load_excess(n_, k_, w_, kind_ != Int8Weights::Columns, *excess_);
   }
 
   std::shared_ptr<const BoundInt8Product::State> bind(int64_t rows, const void* x,
@@ -161,16 +171,30 @@ class Int8Product::Impl {
     if (known != versions_.end()) return *known;
     dnnl::primitive_attr attributes;
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    const auto description =
-        describe_matmul(engine_, matrix(rows, k_, memory::data_type::u8, k_, 1),
-                        {{k_, n_}, memory::data_type::s8, memory::format_tag::any},
-                        matrix(rows, n_, memory::data_type::s32, n_, 1), attributes);
+    const auto description = describe_matmul(
+        engine_, matrix(rows, k_, memory::data_type::u8, k_, 1), weights_layout(),
+        matrix(rows, n_, memory::data_type::s32, n_, 1), attributes);
     versions_.push_back({rows, description, dnnl::matmul(description),
                          packed_weights(description.weights_desc())});
     return versions_.back();
   }
 
+  memory::desc weights_layout() const {
+    switch (kind_) {
+      case Int8Weights::Rows:
+        return matrix(k_, n_, memory::data_type::s8, 1, k_);
+      case Int8Weights::Columns:
+        return matrix(k_, n_, memory::data_type::s8, n_, 1);
+      case Int8Weights::Constant:
+        break;
+    }
+    return {{k_, n_}, memory::data_type::s8, memory::format_tag::any};
+  }
+
   memory packed_weights(const memory::desc& layout) const {
+    if (kind_ != Int8Weights::Constant) {
+      return memory(layout, engine_, const_cast<int8_t*>(w_));
+    }
     for (const Version& version : versions_) {
       if (version.weights.get_desc() == layout) return version.weights;
     }
@@ -187,20 +211,21 @@ class Int8Product::Impl {
   int64_t k_;
   bool signed_;
   const int8_t* w_;
+  Int8Weights kind_;
   dnnl::engine engine_;
-  std::shared_ptr<const std::vector<int32_t>> excess_;
+  std::shared_ptr<std::vector<int32_t>> excess_;
   ShiftLoop shift_ = nullptr;
   RestoreLoop restore_ = nullptr;
   std::vector<Version> versions_;
 };
 
-Int8Product::Int8Product(int64_t n, int64_t k, DType x, const int8_t* w) {
+Int8Product::Int8Product(int64_t n, int64_t k, DType x, const int8_t* w, Int8Weights weights) {
   require<GraphError>(n >= 0 && k >= 0 && (x == DType::U8 || x == DType::S8),
                       "an int8 product needs extents from 0 and x in u8 or s8, got n = {}, "
                       "k = {} and {}",
                       n, k, to_string_view(x));
   try {
-    impl_ = std::make_unique<Impl>(n, k, x, w);
+    impl_ = std::make_unique<Impl>(n, k, x, w, weights);
   } catch (const dnnl::error& error) {
     fail<GraphError>("oneDNN has no engine for int8 products: {}", error.what());
   }
@@ -219,5 +244,7 @@ BoundInt8Product Int8Product::bind(int64_t rows, const void* x, int32_t* acc) {
     fail<GraphError>("oneDNN refuses the int8 product of {} rows: {}", rows, error.what());
   }
 }
+
+void Int8Product::load() { impl_->load(); }
 
 }  // namespace qtape::kernels

@@ -28,15 +28,24 @@ class BoundInt8Product {
   std::shared_ptr<const State> state_;
 };
 
-/// acc [rows, n] = x [rows, k] w^T, all dense row-major; x u8 or s8, w s8 [n, k], acc s32.
+/// How weights lie, and whether they change between runs.
+enum class Int8Weights : uint8_t {
+  Constant,  ///< [n, k], packed once
+  Rows,      ///< [n, k], read in each run
+  Columns    ///< [k, n], read in each run
+};
+
+/// acc [rows, n] = x [rows, k] w^T, all dense row-major; x u8 or s8, w s8, acc s32.
 /// Accumulators are exact where they fit s32 and int8_exactness() says so, whatever the order
 /// of their terms. Codes in s8 are multiplied as u8, 128 added, and this is what pairs and 24
 /// bits are about.
 class Int8Product {
  public:
-  /// `w` is read by bind and must stay as it is until the last one. Throws GraphError for a
-  /// negative extent or an `x` other than u8 or s8.
-  Int8Product(int64_t n, int64_t k, DType x, const int8_t* w);
+  /// Constant `w` is read by bind and must stay as it is until the last one; other weights stay
+  /// where they are, and `load` takes them over. Throws GraphError for a negative extent or an
+  /// `x` other than u8 or s8.
+  Int8Product(int64_t n, int64_t k, DType x, const int8_t* w,
+              Int8Weights weights = Int8Weights::Constant);
   ~Int8Product();
   Int8Product(Int8Product&&) noexcept;
   Int8Product& operator=(Int8Product&&) noexcept;
@@ -45,6 +54,8 @@ class Int8Product {
   /// them, once for all runs that agree on that. Not to be called by two threads at a time.
   /// Throws GraphError when oneDNN refuses.
   BoundInt8Product bind(int64_t rows, const void* x, int32_t* acc);
+  /// Takes over weights that changed, for all that was bound. Not during a run.
+  void load();
 
  private:
   class Impl;

@@ -123,25 +123,28 @@ Multiplier multiplier_at(const RequantizeTable& t, size_t c) {
 
 }  // namespace
 
-RequantizeTable::RequantizeTable(std::span<const Multiplier> multipliers,
-                                 std::span<const int32_t> biases, int64_t channels)
-    : n(channels), bias(biases.begin(), biases.end()) {
+void RequantizeTable::assign(std::span<const Multiplier> multipliers,
+                             std::span<const int64_t> added, int64_t channels) {
+  n = channels;
   const auto count = static_cast<size_t>(n);
   require<ArgumentError>(n >= 0 && (multipliers.size() == 1 || multipliers.size() == count) &&
-                             (bias.empty() || bias.size() == count),
-                         "{} channels need as many multipliers or 1, and as many biases or "
+                             (added.empty() || added.size() == count),
+                         "{} channels need as many multipliers or 1, and as many offsets or "
                          "none, got {} and {}",
-                         n, multipliers.size(), bias.size());
-  bias.resize(count, 0);
+                         n, multipliers.size(), added.size());
+  const auto resize = [&](auto&... arrays) { (arrays.resize(count), ...); };
+  resize(offsets, bias, accumulator_scale, output_scale, ratio, mantissa, left, right, nudge);
   for (size_t c = 0; c < count; ++c) {
     const Multiplier& m = multipliers[multipliers.size() == 1 ? 0 : c];
-    accumulator_scale.push_back(m.accumulator_scale);
-    output_scale.push_back(m.output_scale);
-    ratio.push_back(m.ratio);
-    mantissa.push_back(m.mantissa);
-    left.push_back(static_cast<uint32_t>(std::max(m.exponent, 0)));
-    right.push_back(static_cast<uint32_t>(std::max(-m.exponent, 0)));
-    nudge.push_back(m.exponent < 0 ? 0 : int32_t{1} << 30);
+    offsets[c] = added.empty() ? 0 : added[c];
+    bias[c] = static_cast<int32_t>(static_cast<uint32_t>(offsets[c]));
+    accumulator_scale[c] = m.accumulator_scale;
+    output_scale[c] = m.output_scale;
+    ratio[c] = m.ratio;
+    mantissa[c] = m.mantissa;
+    left[c] = static_cast<uint32_t>(std::max(m.exponent, 0));
+    right[c] = static_cast<uint32_t>(std::max(-m.exponent, 0));
+    nudge[c] = m.exponent < 0 ? 0 : int32_t{1} << 30;
   }
 }
 
@@ -161,15 +164,14 @@ RequantizeLoop<Code> requantize_loop(Requantization requantization) {
 }
 
 template <class Code>
-void requantize_s64(const int64_t* acc, const int64_t* bias, Code* y, int64_t rows,
-                    const RequantizeTable& table, const RequantizeCodes& codes,
-                    Requantization requantization, Accumulator accumulator) {
+void requantize_s64(const int64_t* acc, Code* y, int64_t rows, const RequantizeTable& table,
+                    const RequantizeCodes& codes, Requantization requantization,
+                    Accumulator accumulator) {
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t c = 0; c < table.n; ++c) {
       const auto channel = static_cast<size_t>(c);
-      const int64_t added = bias == nullptr ? 0 : bias[c];
-      const int64_t v = requantize(acc[r * table.n + c] + added, multiplier_at(table, channel),
-                                   requantization, accumulator);
+      const int64_t v = requantize(acc[r * table.n + c] + table.offsets[channel],
+                                   multiplier_at(table, channel), requantization, accumulator);
       y[r * table.n + c] =
           static_cast<Code>(std::clamp<int64_t>(v + codes.zero_point, codes.low, codes.high));
     }
@@ -196,17 +198,13 @@ template RequantizeLoop<int8_t> requantize_loop<int8_t>(Requantization);
 template RequantizeLoop<uint16_t> requantize_loop<uint16_t>(Requantization);
 template RequantizeLoop<int16_t> requantize_loop<int16_t>(Requantization);
 
-template void requantize_s64(const int64_t*, const int64_t*, uint8_t*, int64_t,
-                             const RequantizeTable&, const RequantizeCodes&, Requantization,
-                             Accumulator);
-template void requantize_s64(const int64_t*, const int64_t*, int8_t*, int64_t,
-                             const RequantizeTable&, const RequantizeCodes&, Requantization,
-                             Accumulator);
-template void requantize_s64(const int64_t*, const int64_t*, uint16_t*, int64_t,
-                             const RequantizeTable&, const RequantizeCodes&, Requantization,
-                             Accumulator);
-template void requantize_s64(const int64_t*, const int64_t*, int16_t*, int64_t,
-                             const RequantizeTable&, const RequantizeCodes&, Requantization,
-                             Accumulator);
+template void requantize_s64(const int64_t*, uint8_t*, int64_t, const RequantizeTable&,
+                             const RequantizeCodes&, Requantization, Accumulator);
+template void requantize_s64(const int64_t*, int8_t*, int64_t, const RequantizeTable&,
+                             const RequantizeCodes&, Requantization, Accumulator);
+template void requantize_s64(const int64_t*, uint16_t*, int64_t, const RequantizeTable&,
+                             const RequantizeCodes&, Requantization, Accumulator);
+template void requantize_s64(const int64_t*, int16_t*, int64_t, const RequantizeTable&,
+                             const RequantizeCodes&, Requantization, Accumulator);
 
 }  // namespace qtape::kernels

@@ -9,16 +9,22 @@
 
 namespace qtape::kernels {
 
-/// Multipliers and bias of n channels, one array for each part, as the loops read them.
+/// Multipliers and offsets of n channels, one array for each part, as the loops read them.
 struct RequantizeTable {
   RequantizeTable() = default;
-  /// `multipliers` has n elements or one for all channels; `bias`, in steps of the
-  /// accumulators, n or none. Throws ArgumentError otherwise.
-  RequantizeTable(std::span<const Multiplier> multipliers, std::span<const int32_t> bias,
-                  int64_t n);
+  RequantizeTable(std::span<const Multiplier> multipliers, std::span<const int64_t> added,
+                  int64_t channels) {
+    assign(multipliers, added, channels);
+  }
+  /// `multipliers` has one for each of the channels or one for all; `added`, in steps of the
+  /// accumulators, one each or none. Throws ArgumentError otherwise. Allocates nothing where
+  /// there are as many as before.
+  void assign(std::span<const Multiplier> multipliers, std::span<const int64_t> added,
+              int64_t channels);
 
   int64_t n = 0;
-  std::vector<int32_t> bias;
+  std::vector<int64_t> offsets;
+  std::vector<int32_t> bias;  ///< offsets modulo 2^32
   std::vector<float> accumulator_scale;
   std::vector<float> output_scale;
   std::vector<float> ratio;
@@ -35,8 +41,8 @@ struct RequantizeCodes {
   int32_t high = 0;  ///< greatest code to write
 };
 
-/// y [rows, n] = clamp(requantize(acc [rows, n] + bias [n]) + zero_point, low, high).
-/// acc + bias must fit s32, which is the accumulator. acc and y must not overlap.
+/// y [rows, n] = clamp(requantize(acc [rows, n] + offsets [n]) + zero_point, low, high).
+/// acc + offset must fit s32, which is the accumulator. acc and y must not overlap.
 template <class Code>
 using RequantizeLoop = void (*)(const int32_t* acc, Code* y, int64_t rows,
                                 const RequantizeTable*, const RequantizeCodes*);
@@ -45,15 +51,14 @@ using RequantizeLoop = void (*)(const int32_t* acc, Code* y, int64_t rows,
 template <class Code>
 RequantizeLoop<Code> requantize_loop(Requantization requantization);
 
-/// The same for accumulators of s64, one at a time. |acc + bias| < max_accumulator; `bias` s64
-/// [n], or null for none, replaces the table's.
+/// The same for accumulators of s64, one at a time. |acc + offset| < max_accumulator.
 template <class Code>
-void requantize_s64(const int64_t* acc, const int64_t* bias, Code* y, int64_t rows,
-                    const RequantizeTable& table, const RequantizeCodes& codes,
-                    Requantization requantization, Accumulator accumulator);
+void requantize_s64(const int64_t* acc, Code* y, int64_t rows, const RequantizeTable& table,
+                    const RequantizeCodes& codes, Requantization requantization,
+                    Accumulator accumulator);
 
-/// y [rows, n] = float(acc [rows, n] + bias [n]) accumulator_scale [n]. acc + bias must fit
-/// s32. acc and y must not overlap.
+/// y [rows, n] = float(acc [rows, n] + offsets [n]) accumulator_scale [n]. acc + offset must
+/// fit s32. acc and y must not overlap.
 using DequantizeLoop = void (*)(const int32_t* acc, float* y, int64_t rows,
                                 const RequantizeTable*);
 DequantizeLoop dequantize_accumulators_loop();

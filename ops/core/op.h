@@ -94,14 +94,23 @@ struct Fault {
 /// The text with its numbers; empty where there is no fault.
 std::string to_string(const Fault& fault);
 
+/// What a quantizer writes beside its record.
+enum class QuantizerOutput : uint8_t {
+  Values,  ///< values, and codes where there is a place for them
+  Codes,   ///< codes alone
+  Nothing
+};
+
 /// Run-time record of one node: the user's switches and what its kernels report.
 struct NodeStatus {
   bool enabled = true;         ///< quantizers: apply in modes that quantize
   bool observing = true;       ///< quantizers: observe in modes that observe
   bool measure_noise = false;  ///< quantizers: compute `noise` in each forward
   bool applied = false;        ///< the last forward changed values: quantized, dropped
-  int64_t non_finite = 0;      ///< NaN and infinite elements that observers skipped so far
-  double noise = 0;            ///< mean (y - x)^2 over finite x of the last measured forward
+  QuantizerOutput output = QuantizerOutput::Values;  ///< set by exact arithmetic
+  bool nan = false;        ///< quantizers with a place for codes: a NaN among x has no code
+  int64_t non_finite = 0;  ///< NaN and infinite elements that observers skipped so far
+  double noise = 0;        ///< mean (y - x)^2 over finite x of the last measured forward
   Fault fault;
 };
 
@@ -150,6 +159,7 @@ struct Binding {
   std::byte* saved = nullptr;            ///< Footprint::saved bytes
   std::byte* scratch = nullptr;          ///< Footprint::scratch bytes
   std::byte* record = nullptr;           ///< Footprint::record bytes
+  std::byte* codes = nullptr;  ///< quantizers of f32: where codes go, or null; see code_dtype
   NodeStatus* status = nullptr;
   uint64_t stream = 0;  ///< distinguishes the random numbers of nodes
   int threads = 1;

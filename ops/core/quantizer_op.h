@@ -38,7 +38,8 @@ using QuantizerValues = std::span<std::byte* const>;
 /// `store` writes what the operands must hold for data in `ranges` or for given scales and zero
 /// points, one per channel; ranges that are empty and zero points outside the codes are the
 /// caller's to refuse. `load` gives the scales and zero points that the operands stand for;
-/// those of a channel that was never observed have scale 0.
+/// those of a channel that was never observed have scale 0. `reads_data` tells whether a
+/// forward needs x to know its scales, with observers on or not.
 template <class X>
 concept Quantizer = Compute<X> &&
     requires(const X& op, const TensorType& x, std::span<const ValueRange<double>> ranges,
@@ -49,6 +50,7 @@ concept Quantizer = Compute<X> &&
   { op.store(x, ranges, values) } -> std::same_as<void>;
   { op.store(x, qparams, values) } -> std::same_as<void>;
   { op.load(x, values) } -> std::same_as<std::vector<QParams<double>>>;
+  { op.reads_data(x, values, true) } -> std::same_as<bool>;
 };
 
 /// The type of y; throws GraphError for an x that is not of a float dtype or does not fit the

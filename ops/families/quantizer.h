@@ -2,10 +2,14 @@
 // a grid applied with them to a tensor.
 #pragma once
 
+#include <atomic>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
+#include "qtape/core/code_types.h"
 #include "qtape/core/half.h"
+#include "qtape/kernels/quantize/code_kernels.h"
 #include "qtape/kernels/quantize/quantize_layout.h"
 #include "qtape/kernels/quantize/settle_kernels.h"
 #include "qtape/ops/core/quantizer_op.h"
@@ -93,17 +97,22 @@ class GridQuantizer {
       : grid_(grid),
         layout_(layout),
         base_(base),
-        loops_(quantize_loops<S>({.rounding = grid.rounding,
-                                  .division = grid.division,
-                                  .masked = masked,
-                                  .columns = layout.columns(),
-                                  .plain = !base.before && !base.codes})),
+        loops_(quantize_loops<S>(version_of(grid, base, layout, masked))),
         record_(b.record, layout.channels()),
         x_(b.operand<const S>(0)),
         y_(b.y<S>()),
         mask_(masked ? reinterpret_cast<uint64_t*>(b.saved) : nullptr),
+        codes_(b.codes),
+        code_bytes_(size_of(code_dtype(grid.limits))),
         status_(b.status),
-        threads_(b.threads) {}
+        threads_(b.threads) {
+    if constexpr (std::is_same_v<S, float>) {
+      if (codes_ == nullptr) return;
+      const QuantizeVersion version = version_of(grid, base, layout, masked);
+      with_values_ = quantize_codes_loop(version, code_dtype(grid.limits), true);
+      codes_alone_ = quantize_codes_loop(version, code_dtype(grid.limits), false);
+    }
+  }
 
   const QuantizeLayout& layout() const { return layout_; }
   const QuantizeLoops<S>& loops() const { return loops_; }
@@ -113,16 +122,37 @@ class GridQuantizer {
   void quantize(const Chunk& chunk) const {
     const QuantizeChunk<T> r = at_chunk(base_, record_, layout_, chunk);
     uint64_t* mask = mask_ == nullptr ? nullptr : mask_ + chunk.word;
+    if constexpr (std::is_same_v<S, float>) {
+      if (codes_ != nullptr) {
+        uint32_t nan = 0;
+        const bool values = status_->output == QuantizerOutput::Values;
+        (values ? with_values_ : codes_alone_)(
+            x_ + chunk.offset, values ? y_ + chunk.offset : nullptr,
+            codes_ + chunk.offset * code_bytes_, mask, chunk.length, &r, &nan);
+        if (nan != 0) std::atomic_ref(status_->nan).store(true, std::memory_order_relaxed);
+        return;
+      }
+    }
     loops_.quantize(x_ + chunk.offset, y_ + chunk.offset, mask, chunk.length, &r);
   }
 
   /// Quantizes everything, and measures the noise where it is asked for.
   void quantize_all() const {
     if (status_->measure_noise) status_->noise = noise();
+    if (status_->output == QuantizerOutput::Nothing) return;
     layout_.for_each_chunk(threads_, [&](int64_t, const Chunk& chunk) { quantize(chunk); });
   }
 
  private:
+  static QuantizeVersion version_of(const Grid& grid, const QuantizeChunk<T>& base,
+                                    const QuantizeLayout& layout, bool masked) {
+    return {.rounding = grid.rounding,
+            .division = grid.division,
+            .masked = masked,
+            .columns = layout.columns(),
+            .plain = !base.before && !base.codes};
+  }
+
   /// Mean of (fake(x) - x)^2 over finite x. Before quantizing: the output may overwrite x.
   double noise() const {
     double sum = 0;
@@ -147,6 +177,10 @@ class GridQuantizer {
   const S* x_;
   S* y_;
   uint64_t* mask_;
+  std::byte* codes_;
+  int64_t code_bytes_;
+  QuantizeCodesLoop with_values_ = nullptr;
+  QuantizeCodesLoop codes_alone_ = nullptr;
   NodeStatus* status_;
   int threads_;
 };

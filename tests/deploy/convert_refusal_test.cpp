@@ -60,13 +60,15 @@ TEST_CASE("convert: graphs without outputs, quantizers or integers are refused")
   CHECK(refusal([](Net& n) {
           n.codes();
           return n.x;
-        }) == "cannot convert 1 node: Input %0 'x': has no integers that could be an output");
+        }) ==
+        "cannot convert 1 node: Input %0 'x': has no integers that could be an output: take an "
+        "output that is quantized, or the accumulators of a product");
   CHECK(refusal([](Net& n) {
           const NodeId a = n.codes();
           return n.add(Add{}, {a, a}, "sum");
         }) ==
         "cannot convert 1 node: Add %3 'sum' (%2 'a.quantized' f32[2, 3], %2 'a.quantized' "
-        "f32[2, 3]): is not quantized: quantize its output");
+        "f32[2, 3]): is an output without integers of its own: quantize its output");
 }
 
 TEST_CASE("convert: operands without a grid are refused") {
@@ -92,7 +94,10 @@ TEST_CASE("convert: operands without a grid are refused") {
   CHECK(refusal([](Net& n) {
           const NodeId y = n.add(Softmax{.axis = 1}, {n.layer(n.codes())}, "p");
           return add_quantizer(n.graph, y, ema, "y");
-        }) == "cannot convert 1 node: Softmax %9 'p' (%8 'fc' f32[2, 3]): has no integer form");
+        }) ==
+        "cannot convert 1 node: Softmax %9 'p' (%8 'fc' f32[2, 3]): has no integer form: "
+        "replace it by what has "
+        "integers, or take an output before it");
 }
 
 TEST_CASE("convert: shapes and grids that have no integers are refused") {
@@ -103,22 +108,25 @@ TEST_CASE("convert: shapes and grids that have no integers are refused") {
           return add_quantizer(n.graph, n.add(Add{}, {a, b}, "sum"), ema, "y");
         }) ==
         "cannot convert 1 node: Add %6 'sum' (%2 'a.quantized' f32[2, 3], %5 'b.quantized' "
-        "f32[2, 1]): summands must have one shape, got [2, 3] and [2, 1]");
+        "f32[2, 1]): operands must have one shape, got [2, 3] and [2, 1]: repeat the "
+        "smaller one before it is quantized");
   CHECK(refusal([](Net& n) { return n.layer(n.codes(ema.with(&FakeQuantize::axis, 1))); }) ==
         "cannot convert 1 node: FakeQuantize %2 'a.quantized' (%0 'x' f32[2, 3], %1 'a.scale' "
         "f32[3]): has 3 scales; activations need one: quantize them per tensor");
   const FakeQuantize zero_points{.scheme = Scheme::Affine};
   CHECK(refusal([&](Net& n) { return n.layer(n.codes(), "fc", zero_points); })
             .ends_with(": weights must be symmetric: their zero point would multiply every "
-                       "input"));
+                       "input: quantize the weights symmetrically to 2..8 bits, with one scale "
+                       "or one per output"));
   const FakeQuantize wide{.bits = 9, .axis = 0};
-  CHECK(refusal([&](Net& n) {
-          return n.layer(n.codes(), "fc", wide);
-        }).ends_with(": weights need codes within s8, got -255..255"));
+  CHECK(refusal([&](Net& n) { return n.layer(n.codes(), "fc", wide); })
+            .ends_with(": weights need codes within s8, got -255..255: quantize the weights "
+                       "symmetrically to 2..8 bits, with one scale or one per output"));
   const FakeQuantize inner{.axis = 1};
-  CHECK(refusal([&](Net& n) {
-          return n.layer(n.codes(), "fc", inner);
-        }).ends_with(": weights need one scale or one per output, axis 0, got 3 scales"));
+  CHECK(refusal([&](Net& n) { return n.layer(n.codes(), "fc", inner); })
+            .ends_with(
+                ": weights need one scale or one per output, axis 0, got 3 scales: quantize "
+                "the weights symmetrically to 2..8 bits, with one scale or one per output"));
   const auto other_dtype = [] {
     Graph graph;
     const NodeId x = graph.add(Input{.dtype = DType::F64, .shape = {2, 3}}, {}, "x");
@@ -128,7 +136,7 @@ TEST_CASE("convert: shapes and grids that have no integers are refused") {
   };
   CHECK(error_text<GraphError>(other_dtype) ==
         "cannot convert 1 node: FakeQuantize %2 'a.quantized' (%0 'x' f64[2, 3], %1 'a.scale' "
-        "f64[1]): integers stand for f32, got f64");
+        "f64[1]): integers stand for f32, got f64: build the graph in f32");
 }
 
 TEST_CASE("convert: products of what are no weights are refused for what they are") {
@@ -156,12 +164,15 @@ TEST_CASE("convert: products of what are no weights are refused for what they ar
             .ends_with(
                 ": weights are quantized as [18] and multiplied as [3, 6]: quantize them in "
                 "the shape of the product"));
-  CHECK(refusal([](Net& n) {
-          const NodeId w = n.add(Parameter{.shape = {2, 3, 6}}, {}, "w");
-          const NodeId q = add_quantizer(n.graph, w, FakeQuantize{}, "w");
-          const NodeId x = n.add(Reshape{.shape = {2, 1, 3}}, {n.codes()});
-          return n.add(MatMul{}, {x, q}, "y");
-        }).ends_with(": weights need rank 2, got [2, 3, 6]"));
+  CHECK(
+      refusal([](Net& n) {
+        const NodeId w = n.add(Parameter{.shape = {2, 3, 6}}, {}, "w");
+        const NodeId q = add_quantizer(n.graph, w, FakeQuantize{}, "w");
+        const NodeId x = n.add(Reshape{.shape = {2, 1, 3}}, {n.codes()});
+        return n.add(MatMul{}, {x, q}, "y");
+      })
+          .ends_with(
+              ": weights need rank 2, got [2, 3, 6]: reshape them before they are quantized"));
 }
 
 TEST_CASE("convert: operands that are quantized are not called unquantized") {
@@ -173,7 +184,8 @@ TEST_CASE("convert: operands that are quantized are not called unquantized") {
       }) ==
       "cannot convert 1 node: Add %5 'y' (%2 'a.quantized' f32[2, 3], %4 'w.quantized' "
       "f32[2, 3]): FakeQuantize %4 'w.quantized' (%3 'w' f32[2, 3]) depends on no input; only "
-      "MatMul and AddBias take what does not");
+      "MatMul and AddBias take what does not: replace it by what has integers, or take an "
+      "output before it");
   CHECK(
       refusal([](Net& n) {
         return n.layer(n.add(Clamp{.low = -1, .high = 1}, {n.codes()}, "limited"));
@@ -191,9 +203,7 @@ TEST_CASE("convert: accumulators have a limit of terms, slices have none") {
   const NodeId sum = graph.add(Sum{}, {a});
   const NodeId half = graph.add(Mean{}, {graph.add(Slice{.axis = 1, .begin = 1}, {a})});
   const IntegerAnalysis analysis = analyze_integers(graph);
-  const auto reason = [&](NodeId id) {
-    return analysis.reasons[static_cast<size_t>(id.index)];
-  };
+  const auto reason = [&](NodeId id) { return analysis.refusal(id).reason; };
   CHECK(reason(slice) == "");
   CHECK(reason(max) == "");
   CHECK(reason(sum) == "accumulators may have 2^23 terms, got 8388609");
@@ -234,25 +244,26 @@ TEST_CASE("convert: numbers that are not there are refused") {
                   p.at("fc.weight").values<float>()[4] = not_a_number;
                 }) ==
         "cannot convert 1 node: FakeQuantize %4 'fc.weight.quantized' (%3 'fc.weight' f32[3, "
-        "3]): weight 4 is NaN");
+        "3]): weight 4 is NaN: train again from before they became so");
   CHECK(refusal(layer,
                 [](const Graph&, Parameters& p) {
                   p.at("fc.bias").values<float>()[2] = not_a_number;
                 }) ==
         "cannot convert 1 node: AddBias %8 'fc' (%5 f32[2, 3], %7 'fc.bias.quantized' f32[3]): "
-        "bias 2 is NaN");
+        "bias 2 is NaN: train again from before it became NaN");
   const FakeQuantize fixed{.scale_mode = Fixed{}};
   const FakeQuantize affine = fixed.with(&FakeQuantize::scheme, Scheme::Affine);
   for (float zero_point :
        {3.5f, 128.0f, -128.0f, not_a_number, std::numeric_limits<float>::infinity()}) {
-    CHECK(refusal([&](Net& n) { return n.layer(n.codes(affine)); },
-                  [&](const Graph&, Parameters& p) {
-                    p.at("a.zero_point").values<float>()[0] = zero_point;
-                  }) ==
-          fmt::format("cannot convert 1 node: FakeQuantize %3 'a.quantized' (%0 'x' f32[2, 3], "
-                      "%1 'a.scale' f32[1], %2 'a.zero_point' f32[1]): zero point of channel 0 "
-                      "is {}; it must be one of the codes",
-                      zero_point));
+    CHECK(
+        refusal([&](Net& n) { return n.layer(n.codes(affine)); },
+                [&](const Graph&, Parameters& p) {
+                  p.at("a.zero_point").values<float>()[0] = zero_point;
+                }) ==
+        fmt::format("cannot convert 1 node: FakeQuantize %3 'a.quantized' (%0 'x' f32[2, 3], "
+                    "%1 'a.scale' f32[1], %2 'a.zero_point' f32[1]): zero point of channel 0 "
+                    "is {}; it must be one of the codes: set it with set_qparams or calibrate",
+                    zero_point));
   }
   CHECK(
       refusal([&](Net& n) { return n.layer(n.codes(), "fc", fixed); },
@@ -261,7 +272,7 @@ TEST_CASE("convert: numbers that are not there are refused") {
               }) ==
       "cannot convert 1 node: FakeQuantize %5 'fc.weight.quantized' (%3 'fc.weight' f32[3, 3], "
       "%4 'fc.weight.scale' f32[1]): scale of channel 0 is 0; set it with set_qparams or "
-      "calibrate");
+      "calibrate: train or calibrate first");
 }
 
 TEST_CASE("convert: all that is wrong comes in one message") {
@@ -279,10 +290,13 @@ TEST_CASE("convert: all that is wrong comes in one message") {
   CHECK(
       text ==
       "cannot convert 4 nodes: FakeQuantize %4 'one.weight.quantized' (%3 'one.weight' f32[3, "
-      "3]): weight 0 is NaN; FakeQuantize %9 'b.quantized' (%8 'one' f32[2, 3]): takes its "
+      "3]): weight 0 is NaN: train again from before they became so; FakeQuantize %9 "
+      "'b.quantized' (%8 'one' f32[2, 3]): takes its "
       "scale from each batch: use EMA or Fixed, and calibrate; AddBias %15 'two' (%12 f32[2, "
-      "3], %14 'two.bias.quantized' f32[3]): bias 1 is NaN; Tanh %16 'tanh' (%15 'two' f32[2, "
-      "3]): has no integer form");
+      "3], %14 'two.bias.quantized' f32[3]): bias 1 is NaN: train again from before it became "
+      "NaN; Tanh %16 'tanh' (%15 'two' f32[2, "
+      "3]): has no integer form: replace it by what has "
+      "integers, or take an output before it");
 }
 
 TEST_CASE("convert: accumulators with another shape are no output") {

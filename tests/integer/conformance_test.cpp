@@ -120,10 +120,10 @@ TEST_CASE("conformance: every op, requantization, dtype and width of weights occ
       const bool sums_in =
           !node.operands.empty() && each.program[node.operands[0]].value.is_accumulators();
       seen.insert(op + (sums_in ? " of accumulators " : " of codes ") + requantization);
-      if (const auto* linear = std::get_if<integer::Linear>(&node.op)) {
+      if (const QuantizedWeights* weights = weights_of(node.op)) {
         const auto& x = each.program[node.operands[0]].value;
         seen.insert(fmt::format("{} weights of {} bits on {}", requantization,
-                                linear->storage_bits, to_string_view(x.type.dtype)));
+                                weights->storage_bits, to_string_view(x.type.dtype)));
       }
     }
   }

@@ -145,7 +145,8 @@ int64_t wrong_codes(const Tape& tape, NodeId id, const std::vector<int64_t>& cod
   int64_t wrong = 0;
   for (size_t i = 0; i < codes.size(); ++i) {
     const auto code = static_cast<float>(codes[i]);
-    wrong += value->code()[i] == code && tape.value<float>(id)[i] == code * scale ? 0 : 1;
+    const int64_t found = value->at(static_cast<int64_t>(i)) - value->value.zero_point;
+    wrong += found == codes[i] && tape.value<float>(id)[i] == code * scale ? 0 : 1;
   }
   return wrong;
 }
@@ -160,7 +161,7 @@ int64_t wrong_sums(const Tape& tape, const Net& net, NodeId id,
   for (size_t i = 0; i < accumulators.size(); ++i) {
     const float s_w = q_of(tape, net.w, i % static_cast<size_t>(net.n)).scale;
     const auto scale = static_cast<float>(s_a * double{s_w});
-    wrong += value->accumulators[i] == accumulators[i] &&
+    wrong += value->at(static_cast<int64_t>(i)) == accumulators[i] &&
                      tape.value<float>(id)[i] == static_cast<float>(accumulators[i]) * scale
                  ? 0
                  : 1;
@@ -186,7 +187,9 @@ void check_net(const Net& net, int threads,
     test::settle(net.graph, parameters, 2);
     if (change) change(parameters);
     Tape tape(net.graph, parameters,
-              {.outputs = net.all(), .threads = threads, .arithmetic = exact(requantization)});
+              {.outputs = net.all(),
+               .threads = threads,
+               .arithmetic = exact(requantization, {.keep = true})});
     for (Mode mode : {mode::eval, mode::qat, mode::eval}) {
       fill(tape.input<float>(net.x), 5 + static_cast<uint64_t>(requantization));
       tape.forward(mode);
@@ -223,7 +226,8 @@ TEST_CASE("exact forward: modes that do not quantize give the bits of a tape wit
     Parameters one(c.graph, 3), two(c.graph, 3);
     Tape plain(c.graph, one, {.roots = {c.loss}});
     Tape integer(c.graph, two,
-                 {.roots = {c.loss}, .arithmetic = exact(Requantization::SingleRounding)});
+                 {.roots = {c.loss},
+                  .arithmetic = exact(Requantization::SingleRounding, {.keep = true})});
     for (int step = 0; step < 3; ++step) {
       for (Tape* tape : {&plain, &integer}) {
         test::feed(*tape, c, step);
@@ -251,7 +255,8 @@ TEST_CASE("exact forward: Dropout applies in training, and what follows has no i
   graph.set_outputs({a, d, y, b});
   Parameters parameters(graph, 1), others(graph, 1);
   Tape plain(graph, parameters, {.seed = 4});
-  Tape integer(graph, others, {.seed = 4, .arithmetic = exact(Requantization::FloatMultiply)});
+  Tape integer(graph, others,
+               {.seed = 4, .arithmetic = exact(Requantization::FloatMultiply, {.keep = true})});
   for (int step = 0; step < 2; ++step) {
     for (Tape* tape : {&plain, &integer}) {
       fill(tape->input<float>(x), 1);
@@ -313,8 +318,9 @@ TEST_CASE("exact forward: gradients are those of floats where values are") {
     for (NodeId id : quantizers(graph)) set_qparams(graph, *p, id, 0.25);
   }
   Tape plain(graph, one, {.roots = {loss}});
-  Tape integer(graph, two,
-               {.roots = {loss}, .arithmetic = exact(Requantization::FloatMultiply)});
+  Tape integer(
+      graph, two,
+      {.roots = {loss}, .arithmetic = exact(Requantization::FloatMultiply, {.keep = true})});
   for (Tape* tape : {&plain, &integer}) {
     fill(tape->input<float>(x), 8);
     tape->forward(mode::qat);
@@ -334,7 +340,7 @@ TEST_CASE("exact forward: a quantizer that is off or delayed leaves floats after
   test::settle(net.graph, parameters, 2);
   Tape tape(net.graph, parameters,
             {.outputs = net.all(),
-             .arithmetic = exact(Requantization::SingleRounding),
+             .arithmetic = exact(Requantization::SingleRounding, {.keep = true}),
              .schedule = {.delay = 2}});
   fill(tape.input<float>(net.x), 1);
   for (bool applied : {false, false, true}) {
@@ -364,7 +370,8 @@ TEST_CASE("exact forward: a batch with NaN is computed in floats and forgotten")
   test::settle(net.graph, one, 2);
   test::settle(net.graph, two, 2);
   Tape tape(net.graph, one,
-            {.outputs = net.all(), .arithmetic = exact(Requantization::DoubleRounding)});
+            {.outputs = net.all(),
+             .arithmetic = exact(Requantization::DoubleRounding, {.keep = true})});
   Tape plain(net.graph, two, {.outputs = net.all()});
   for (Tape* each : {&tape, &plain}) {
     fill(each->input<float>(net.x), 1);
@@ -388,8 +395,9 @@ TEST_CASE("exact forward: a tape works after it was moved") {
   const Net net(5, 7, 7);
   Parameters parameters(net.graph, 2);
   test::settle(net.graph, parameters, 2);
-  Tape first(net.graph, parameters,
-             {.outputs = net.all(), .arithmetic = exact(Requantization::OnnxQdq)});
+  Tape first(
+      net.graph, parameters,
+      {.outputs = net.all(), .arithmetic = exact(Requantization::OnnxQdq, {.keep = true})});
   Tape second(std::move(first));
   fill(second.input<float>(net.x), 3);
   second.forward(mode::eval);

@@ -81,7 +81,7 @@ TEST_CASE("integer program: faults in the text are named by a JSON pointer") {
   CHECK(damage("\"storage_bits\":8", "\"storage_bits\":16") ==
         "/program/2: Linear %2 'fc' (%1 'q' u8[2, 3]): storage_bits must be 2, 4 or 8, got 16");
   CHECK(damage("[2,3],\"storage_bits\"", "[2,-3],\"storage_bits\"") ==
-        "/program/2/op/Linear/shape: extent -3 of shape [2, -3] is negative");
+        "/program/2/op/Linear/weights/shape: extent -3 of shape [2, -3] is negative");
 }
 
 TEST_CASE("integer program: a model is no program, and a program no model") {

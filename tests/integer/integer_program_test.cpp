@@ -117,41 +117,43 @@ TEST_CASE("integer program: a Linear that does not fit its weights is refused") 
     return text.substr(prefix.size());
   };
   using L = integer::Linear;
-  CHECK(refused([](L& l) { l.shape = {6}; }) == "weights need a shape [n, k], got [6]");
-  CHECK(refused([](L& l) { l.storage_bits = 3; }) == "storage_bits must be 2, 4 or 8, got 3");
-  CHECK(refused([](L& l) { l.storage_bits = 4; }) ==
+  CHECK(refused([](L& l) { l.weights.shape = {6}; }) == "weights need a shape [n, k], got [6]");
+  CHECK(refused([](L& l) { l.weights.storage_bits = 3; }) ==
+        "storage_bits must be 2, 4 or 8, got 3");
+  CHECK(refused([](L& l) { l.weights.storage_bits = 4; }) ==
         "[2, 3] weights of 4 bits take 3 bytes, got 6");
   CHECK(refused([](L& l) {
-          l.shape = {2, 4};
+          l.weights.shape = {2, 4};
         }) == "[2, 4] weights of 8 bits take 8 bytes, got 6");
-  CHECK(refused([](L& l) { l.shape = {3, 2}; }) == "expected 3 scales or one, got 2");
+  CHECK(refused([](L& l) { l.weights.shape = {3, 2}; }) == "expected 3 scales or one, got 2");
   CHECK(refused([](L& l) {
-          l.shape = {1, 16777216};
+          l.weights.shape = {1, 16777216};
         }) == "accumulators may have 2^23 terms, got 16777216");
-  CHECK(refused([](L& l) { l.bias = Tensor::of<int32_t>({1}, std::vector<int32_t>{1}); }) ==
-        "expected 2 biases or none, got 1");
   CHECK(refused([](L& l) {
-          l.bias = Tensor::of<float>({2}, std::vector<float>{1, 2});
+          l.weights.bias = Tensor::of<int32_t>({1}, std::vector<int32_t>{1});
+        }) == "expected 2 biases or none, got 1");
+  CHECK(refused([](L& l) {
+          l.weights.bias = Tensor::of<float>({2}, std::vector<float>{1, 2});
         }) == "bias must be s32 of rank 1, got f32[2]");
   CHECK(refused([](L& l) {
-          l.scales = Tensor::of<float>({2}, std::vector<float>{1, 0});
+          l.weights.scales = Tensor::of<float>({2}, std::vector<float>{1, 0});
         }) == "scales must be positive normal f32, got 0");
-  CHECK(refused([](L& l) { l.weight.data.pop_back(); }) ==
-        "weight must be u8 of rank 1, got u8[6]");
-  CHECK(refused([](L& l) { l.certificate.pair_bound = 1; }) ==
+  CHECK(refused([](L& l) { l.weights.codes.data.pop_back(); }) ==
+        "codes must be u8 of rank 1, got u8[6]");
+  CHECK(refused([](L& l) { l.weights.certificate.pair_bound = 1; }) ==
         "the certificate does not hold: pair_bound is 1, the weights prove 2295");
   CHECK(refused([](L& l) {
-          l.certificate.accumulator_bound = 0;
-          l.certificate.part_bound = 7;
+          l.weights.certificate.accumulator_bound = 0;
+          l.weights.certificate.part_bound = 7;
         }) ==
         "the certificate does not hold: accumulator_bound is missing or 0, the weights prove "
         "2301; "
         "part_bound is 7, the weights prove 2295");
-  CHECK(refused([](L& l) { l.certificate = {}; }) ==
+  CHECK(refused([](L& l) { l.weights.certificate = {}; }) ==
         "the certificate is missing or 0; the weights prove accumulators 2301 of 2147483647 "
         "(x9.33e+05), parts 2295 of 16777215 (x7.31e+03), pairs 2295 of 32767 (x14.3)");
   CHECK(refused([](L& l) {
-          l.weight.data[5] = std::byte{0};
+          l.weights.codes.data[5] = std::byte{0};
         }).starts_with("the certificate does not hold: "));
   CHECK(f.refusal(f.linear(), {f.fc}) ==
         "Linear %4 (%2 'fc' s32[2, 2]): x must be codes, got s32[2, 2]");

@@ -34,17 +34,13 @@ struct S64Layer {
     for (uint64_t i = 0; i < outputs * inputs; ++i) {
       weights.push_back(static_cast<int8_t>(static_cast<int64_t>(random.below(i, 255)) - 127));
     }
-    std::vector<uint8_t> packed(weights.begin(), weights.end());
     for (uint64_t c = 0; c < outputs; ++c) {
       biases.push_back(static_cast<int32_t>(c * 1'000'003) - 4'000'000);
       scales.push_back(std::ldexp(1.0f + static_cast<float>(random.uniform(1000 + c)),
                                   -10 - 2 * static_cast<int>(c)));
     }
-    integer::Linear linear{.shape = {outputs, inputs}};
-    linear.weight = Tensor::of<uint8_t>({outputs * inputs}, packed);
-    linear.scales = Tensor::of<float>({outputs}, scales);
-    linear.bias = Tensor::of<int32_t>({outputs}, biases);
-    linear.certificate = certify(weights, outputs, inputs, biases, program[x].value);
+    const integer::Linear linear{
+        pack_weights(weights, {outputs, inputs}, 8, scales, biases, program[x].value)};
     accumulators = program.add(linear, {x}, "fc");
     y = program.add(integer::Requantize{output}, {accumulators}, "y");
     program.set_outputs({y});

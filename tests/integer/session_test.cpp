@@ -100,7 +100,7 @@ TEST_CASE("session: a report tells how each layer multiplies") {
   const auto report = [&](const SessionOptions& options, const SessionHooks& hooks = {}) {
     return IntegerSession(program, options, hooks).report();
   };
-  const auto& certificate = std::get<integer::Linear>(program[program.at("fc")].op).certificate;
+  const auto& certificate = weights_of(program[program.at("fc")].op)->certificate;
   CHECK(report({}) ==
         "fc: " + explain_path(certificate, program[program.at("a.quantized")].value) + "\n");
   CHECK(report({.reference = true}) == "fc: reference loops\n");

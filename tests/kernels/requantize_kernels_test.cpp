@@ -72,9 +72,10 @@ template <class Code>
 int64_t wrong_codes(int64_t rows, int64_t n, uint64_t seed, Requantization requantization) {
   const auto wanted = multipliers(seed % 2 == 0 ? n : 1, seed);
   auto acc = accumulators(rows * n, seed);
-  std::vector<int32_t> bias =
-      seed % 3 == 0 ? std::vector<int32_t>() : accumulators(n, seed + 1000);
-  for (int32_t& b : bias) b /= 4;
+  std::vector<int64_t> bias;
+  if (seed % 3 != 0) {
+    for (int32_t b : accumulators(n, seed + 1000)) bias.push_back(b / 4);
+  }
   if (!bias.empty()) {
     for (int32_t& a : acc) a /= 4;
   }
@@ -152,7 +153,6 @@ TEST_CASE("requantize_kernels: every exponent, at the ends of s32 and around eac
 TEST_CASE("requantize_kernels: s64 accumulators equal the scalar function") {
   const int64_t n = 37;
   const auto wanted = multipliers(n, 5);
-  const RequantizeTable table(wanted, {}, n);
   const RequantizeCodes codes{.zero_point = 11, .low = -30000, .high = 32767};
   const Random random(6, 6);
   std::vector<int64_t> acc, bias;
@@ -164,9 +164,9 @@ TEST_CASE("requantize_kernels: s64 accumulators equal the scalar function") {
     for (int kind = 0; kind < 4; ++kind) {
       const bool biased = kind % 2 == 1;
       const auto accumulator = kind < 2 ? Accumulator::S32 : Accumulator::S64;
-      const int64_t* added = biased ? bias.data() : nullptr;
+      const RequantizeTable table(wanted, biased ? bias : std::vector<int64_t>(), n);
       std::vector<int16_t> y(acc.size());
-      requantize_s64(acc.data(), added, y.data(), 5, table, codes, requantization, accumulator);
+      requantize_s64(acc.data(), y.data(), 5, table, codes, requantization, accumulator);
       for (size_t i = 0; i < acc.size(); ++i) {
         const size_t c = i % n;
         const int64_t sum = acc[i] + (biased ? bias[c] : 0);
@@ -182,7 +182,7 @@ TEST_CASE("requantize_kernels: accumulators become values by one conversion and 
   const auto wanted = multipliers(n, 7);
   auto acc = accumulators(9 * n, 8);
   for (int32_t& a : acc) a /= 2;
-  const std::vector<int32_t> bias(static_cast<size_t>(n), 12345);
+  const std::vector<int64_t> bias(static_cast<size_t>(n), 12345);
   const RequantizeTable table(wanted, bias, n);
   std::vector<float> y(acc.size());
   dequantize_accumulators_loop()(acc.data(), y.data(), 9, &table);
@@ -196,8 +196,8 @@ TEST_CASE("requantize_kernels: accumulators become values by one conversion and 
 
 TEST_CASE("requantize_kernels: a table of other channels is refused") {
   const std::vector<Multiplier> two(2);
-  const std::vector<int32_t> bias(2);
+  const std::vector<int64_t> bias(2);
   CHECK(test::error_text<ArgumentError>([&] { RequantizeTable(two, bias, 3); }) ==
-        "3 channels need as many multipliers or 1, and as many biases or none, got 2 and 2");
+        "3 channels need as many multipliers or 1, and as many offsets or none, got 2 and 2");
   CHECK(RequantizeTable(two, {}, 2).bias == std::vector<int32_t>{0, 0});
 }

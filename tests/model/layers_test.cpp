@@ -123,7 +123,7 @@ TEST_CASE("layers: a bias takes the grid of the quantizer that its layer's input
     const NodeId y = linear(graph, x, {.out = 4, .weight_quantizer = FakeQuantize{.axis = 0}});
     graph.set_outputs({y});
     const IntegerAnalysis analysis = analyze_integers(graph);
-    const std::string& reason = analysis.reasons[static_cast<size_t>(y.index)];
+    const std::string& reason = analysis.refusal(y).reason;
     const bool integer = analysis[y].kind == IntegerKind::Accumulators;
     const auto bias = graph.find("linear.bias.quantized");
     // Where sums are integers the bias is on their grid, and conversion takes the same one.

@@ -14,7 +14,7 @@ tamper() { # tamper OUTPUT SED-COMMAND: the program with one change
   sed "$2" "$work/mlp.int.json" >"$work/$1"
   ! cmp -s "$work/$1" "$work/mlp.int.json"
 }
-check "one character of the weights" tamper weights.json '/"label":"fc1"/s/\("weight":{[^}]*"data":"..\)[^A]/\1A/'
+check "one character of the weights" tamper weights.json '/"label":"fc1"/s/\("codes":{[^}]*"data":"..\)[^A]/\1A/'
 check "changed weights are refused" exits 1 'weight' "${verify_mlp[@]}" "$work/weights.json"
 check "one bound of a certificate" tamper bound.json '/"label":"fc1"/s/"accumulator_bound":/"accumulator_bound":1/'
 check "a false certificate is refused" exits 1 'the certificate does not hold: accumulator_bound is 1' "${verify_mlp[@]}" "$work/bound.json"

@@ -83,13 +83,7 @@ class ConformanceBuilder {
     const IntegerValue& value = made_.program[x].value;
     const int64_t k = value.type.shape[-1];
     const int64_t n = std::ssize(weights) / k;
-    integer::Linear op{.shape = {n, k}, .storage_bits = bits};
-    const auto packed = pack_codes(std::span(weights), bits);
-    op.weight = {{DType::U8, {std::ssize(packed)}}, packed};
-    op.scales = Tensor::of<float>({std::ssize(scales)}, scales);
-    op.bias = Tensor::of<int32_t>({std::ssize(bias)}, bias);
-    op.certificate = certify(weights, n, k, bias, value);
-    return add(std::move(op), {x});
+    return add(integer::Linear{pack_weights(weights, {n, k}, bits, scales, bias, value)}, {x});
   }
   void requantize(NodeId x, std::initializer_list<CodeGrid> grids) {
     for (const CodeGrid& grid : grids) add(integer::Requantize{grid}, {x});

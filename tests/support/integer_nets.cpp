@@ -107,8 +107,8 @@ void fill_wild(std::span<float> x, uint64_t seed) {
 
 bool all_exact_in_f32(const IntegerProgram& program) {
   return std::ranges::all_of(program.nodes(), [](const IntegerNode& node) {
-    const auto* linear = std::get_if<integer::Linear>(&node.op);
-    return linear == nullptr || linear->certificate.exact_in_f32();
+    const QuantizedWeights* weights = weights_of(node.op);
+    return weights == nullptr || weights->certificate.exact_in_f32();
   });
 }
 

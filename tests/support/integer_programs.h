@@ -15,11 +15,9 @@ inline IntegerProgram small_program() {
   const NodeId q = program.add(integer::Quantize{grid}, {x}, "q");
   const std::vector<int8_t> weights = {5, -3, 2, 7, 0, -9};
   const std::vector<int32_t> bias = {100, -20};
-  integer::Linear linear{.shape = {2, 3}};
-  linear.weight = Tensor::of<uint8_t>({6}, std::vector<uint8_t>{5, 253, 2, 7, 0, 247});
-  linear.scales = Tensor::of<float>({2}, std::vector<float>{0.5f, 2.0f});
-  linear.bias = Tensor::of<int32_t>({2}, bias);
-  linear.certificate = certify(weights, 2, 3, bias, program[q].value);
+  const std::vector<float> scales = {0.5f, 2.0f};
+  const integer::Linear linear{
+      .weights = pack_weights(weights, {2, 3}, 8, scales, bias, program[q].value)};
   const NodeId fc = program.add(linear, {q}, "fc");
   integer::Dequantize relu;
   relu.low = 0;

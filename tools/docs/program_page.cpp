@@ -147,7 +147,8 @@ std::string requantized_text() {
 std::string program_tables() {
   std::string text;
   for_each_alternative<IntegerOp>([&]<class T>() { text += section_text<T>(); });
-  text += section_text<CodeGrid>() + section_text<Certificate>();
+  text +=
+      section_text<CodeGrid>() + section_text<QuantizedWeights>() + section_text<Certificate>();
   return text + limits_text() + multipliers_text() + requantized_text() + "\n";
 }
 

@@ -4,7 +4,7 @@
 
 #include "qtape/core/printable.h"
 #include "qtape/deploy/any_file.h"
-#include "qtape/deploy/missing_scale.h"
+#include "qtape/deploy/checks.h"
 #include "qtape/engine/plan.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/tools/qtape/commands.h"
@@ -71,10 +71,10 @@ void inspect(const IntegerProgram& program) {
   int64_t weights = 0;
   int64_t bytes = 0;
   for (const IntegerNode& node : program.nodes()) {
-    const auto* linear = std::get_if<integer::Linear>(&node.op);
-    if (linear == nullptr) continue;
-    weights += linear->shape.elements();
-    for (const Tensor* each : {&linear->weight, &linear->scales, &linear->bias})
+    const QuantizedWeights* own = weights_of(node.op);
+    if (own == nullptr) continue;
+    weights += own->shape.elements();
+    for (const Tensor* each : {&own->codes, &own->scales, &own->bias})
       bytes += each->type.bytes();
   }
   fmt::print("{}\nweights     {}, with their scales and biases in {} bytes\n",

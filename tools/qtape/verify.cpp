@@ -33,10 +33,10 @@ void print_layers(const Verifier& verifier) {
 
 void print_certificates(const Verifier& verifier) {
   for (const IntegerNode& node : verifier.program().nodes()) {
-    const auto* linear = std::get_if<integer::Linear>(&node.op);
-    if (linear == nullptr) continue;
+    const QuantizedWeights* weights = weights_of(node.op);
+    if (weights == nullptr) continue;
     fmt::print("certificate of {}: {}\n", printable(node.label),
-               to_string(linear->certificate));
+               to_string(weights->certificate));
   }
   fmt::print("L3 runs\n{}", verifier.report());
 }

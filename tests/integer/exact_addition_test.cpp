@@ -1,6 +1,4 @@
 // Scales that integers cannot be added with, word for word.
-#include "qtape/integer/exact_requantize.h"
-
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -32,7 +30,7 @@ std::string error_of(double a_scale, double b_scale, double y_scale) {
 
 }  // namespace
 
-TEST_CASE("exact requantize: scales of a sum that are too far apart or too large are told") {
+TEST_CASE("exact addition: scales of a sum that are too far apart or too large are told") {
   CHECK(error_of(0.5, 0.25, 1) == "no error");
   const double ratio = double{1e10f} / double{1e-10f};
   const std::string apart = fmt::format(
@@ -41,9 +39,9 @@ TEST_CASE("exact requantize: scales of a sum that are too far apart or too large
       ratio);
   CHECK(error_of(1e-10, 1, 1e10).ends_with(apart));
   CHECK(error_of(1, 1e10, 1e-10).ends_with(apart));
-  const std::string large = fmt::format(
-      ": accumulators in integers need scales that are normal f32 below 2^100; one is {}",
-      double{2e30f});
+  const std::string large =
+      fmt::format(": sums in integers need scales that are normal f32 below 2^100; one is {}",
+                  double{2e30f});
   CHECK(error_of(1, 2e30, 1).ends_with(large));
   CHECK(error_of(1, 1, 2e30).ends_with(large));
 }

@@ -1,0 +1,113 @@
+#include "qtape/deploy/checks.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "qtape/engine/quantizers.h"
+#include "qtape/kernels/quantize/requantize.h"
+
+namespace qtape {
+
+using namespace kernels;
+namespace {
+
+// More than any code is from its zero point: values stay finite.
+constexpr double max_distance = 0x1p17;
+
+/// What a state holds of channel `c`: one number, or both ends of a range; empty where they are
+/// 0.
+std::string state_text(const ParameterEntry& state, int64_t channels, int64_t c) {
+  return dispatch_compute(state.type.dtype, [&]<class T>() -> std::string {
+    std::vector<T> numbers;
+    const auto values = state.values<T>();
+    for (auto i = static_cast<size_t>(c); i < values.size(); i += static_cast<size_t>(channels))
+      numbers.push_back(values[i]);
+    const bool zero = std::ranges::all_of(numbers, [](T v) { return v == 0; });
+    return zero ? "" : fmt::format("{}", fmt::join(numbers, " to "));
+  });
+}
+
+}  // namespace
+
+std::string missing_scale(const Graph& graph, const Parameters& parameters, NodeId id,
+                          int64_t c) {
+  const Node& node = graph[id];
+  const auto slots = std::visit([](const auto& op) { return op.slots(); }, node.op);
+  const int64_t channels = channel_map(graph, id).channels;
+  std::string text;
+  for (size_t k = 1; k < node.operands.size(); ++k) {
+    const ParameterEntry& state = parameters.at(graph[node.operands[k]].label);
+    const std::string held = state_text(state, channels, c);
+    // The first state is the scale, or what it is computed from.
+    if (k == 1 && held.empty()) return std::string(never_observed);
+    text +=
+        fmt::format("{}{} {}", k == 1 ? "" : " and ", slots[k].name, held.empty() ? "0" : held);
+  }
+  return fmt::format("no scale follows from its {}", text);
+}
+
+Verdict check_scale(const Graph& graph, const Parameters& parameters, NodeId id) {
+  const auto found = qparams(graph, parameters, id);
+  if (found.empty()) {
+    return refusal("takes its scale from each batch", "use EMA or Fixed, and calibrate");
+  }
+  const double scale = found[0].scale;
+  if (scale == 0) {
+    return refusal(missing_scale(graph, parameters, id, 0), "train or calibrate first");
+  }
+  if (!are_scales(scale, 1) || !std::isfinite(static_cast<float>(scale * max_distance))) {
+    return refusal(
+        fmt::format("scale must be a normal f32 above 0 and below 2^111, got {}", scale),
+        "calibrate it again");
+  }
+  const Fault fault = zero_point_fault(found[0].zero_point, grid_of(graph, id).limits, 0);
+  if (fault.text == nullptr) return {};
+  return refusal(to_string(fault), "set it with set_qparams or calibrate");
+}
+
+Verdict check_bias(const Graph& graph, const Parameters& parameters, NodeId leaf) {
+  const auto values = leaf_values(graph, parameters, leaf);
+  const auto nan = std::ranges::find_if(values, [](float v) { return std::isnan(v); });
+  if (nan == values.end()) return {};
+  return refusal(fmt::format("bias {} is NaN", nan - values.begin()),
+                 "train again from before it became NaN");
+}
+
+Verdict check_weights(std::span<const float> values, const std::string& fault) {
+  if (!fault.empty()) return refusal(fault, "train or calibrate first");
+  const auto wrong = std::ranges::find_if_not(values, [](float v) { return std::isfinite(v); });
+  if (wrong == values.end()) return {};
+  return refusal(fmt::format("weight {} is {}", wrong - values.begin(),
+                             std::isnan(*wrong) ? "NaN" : "infinite"),
+                 "train again from before they became so");
+}
+
+Verdict check_output(const IntegerForm& form, bool integer_outputs) {
+  if (form.kind == IntegerKind::Pending) {
+    return refusal("is an output without integers of its own", "quantize its output");
+  }
+  if (!form.is_integer()) {
+    return refusal("has no integers that could be an output",
+                   "take an output that is quantized, or the accumulators of a product");
+  }
+  if (integer_outputs && form.is_limited()) {
+    return refusal("is limited without a grid", "quantize its output");
+  }
+  return {};
+}
+
+Verdict check_numbers(const Graph& graph, const Parameters& parameters,
+                      const IntegerAnalysis& analysis, NodeId id) {
+  const IntegerForm& form = analysis[id];
+  if (form.source != id) return {};
+  if (form.kind == IntegerKind::Codes && form.quantizer == id) {
+    return check_scale(graph, parameters, id);
+  }
+  if (form.bias.index >= 0) return check_bias(graph, parameters, form.bias);
+  return {};
+}
+
+}  // namespace qtape

@@ -1,0 +1,31 @@
+// Add: the sum of two code tensors on a third grid.
+#pragma once
+
+#include "qtape/integer/rules/rule.h"
+
+namespace qtape {
+
+/// Two operands of plain codes in one shape.
+inline Verdict classify_pair(const Operands& operands) {
+  for (size_t k = 0; k < 2; ++k) {
+    if (!operands.form(k).is_plain_codes()) return operands.refuse(k);
+  }
+  if (operands.shape(0) != operands.shape(1)) {
+    return refusal(fmt::format("operands must have one shape, got {} and {}",
+                               to_string(operands.shape(0)), to_string(operands.shape(1))),
+                   "repeat the smaller one before it is quantized");
+  }
+  return {.is = Verdict::Is::Pending};
+}
+
+template <>
+struct IntegerRule<Add> {
+  static Verdict classify(const Add&, const Operands& operands) {
+    return classify_pair(operands);
+  }
+  static IntegerOp emit(const Add&, const Numbers& numbers) {
+    return integer::Add{.grid = numbers.grid};
+  }
+};
+
+}  // namespace qtape

@@ -1,0 +1,53 @@
+// AddBias: the bias of a product, in its accumulators.
+#pragma once
+
+#include "qtape/integer/rules/rule.h"
+
+namespace qtape {
+
+template <>
+struct IntegerRule<AddBias> {
+  static constexpr bool adds_bias = true;
+
+  static Verdict classify(const AddBias&, const Operands& operands) {
+    constexpr const char* remedy = "add a Parameter directly after the MatMul";
+    const IntegerForm& x = operands.form(0);
+    const Graph& graph = operands.graph();
+    const bool bare = x.kind == IntegerKind::Accumulators && !x.is_limited() &&
+                      x.source == x.product && x.product.index >= 0;
+    if (!bare) {
+      return refusal("integers have a bias after a MatMul of quantized operands only", remedy);
+    }
+    const NodeId b = operands.id(1);
+    const bool rounded = std::holds_alternative<FakeQuantizeBias>(graph[b].op);
+    const NodeId leaf = rounded ? graph[b].operands[0] : b;
+    const Op& op = graph[leaf].op;
+    if (!is_persistent(op) && !std::holds_alternative<Constant>(op)) {
+      return refusal(fmt::format("the bias {} must be a Parameter, a State or a Constant",
+                                 graph.describe(leaf)),
+                     remedy);
+    }
+    if (rounded && !rounds_for(operands, b, x.product)) {
+      return refusal(fmt::format("{} rounds to the grid of other quantizers than those of the "
+                                 "product",
+                                 graph.describe(b)),
+                     "give it the quantizers of the product's operands");
+    }
+    if (graph[x.product].type.shape != operands.result().shape) {
+      return refusal("the bias must follow the MatMul in its shape",
+                     "add it before the shape changes");
+    }
+    return {.is = Verdict::Is::Accumulators};
+  }
+
+ private:
+  /// Whether the rounding of the bias takes the scales of the operands of `product`.
+  static bool rounds_for(const Operands& operands, NodeId bias, NodeId product) {
+    const Graph& graph = operands.graph();
+    const std::vector<NodeId>& factors = graph[product].operands;
+    return graph[bias].operands[1] == operands.form_of(factors[0]).quantizer &&
+           graph[bias].operands[2] == operands.form_of(factors[1]).quantizer;
+  }
+};
+
+}  // namespace qtape

@@ -1,0 +1,59 @@
+// Slice, Max and Relu give some codes of their operand; Relu and Clamp of what has no grid yet
+// limit what requantizes it.
+#pragma once
+
+#include <algorithm>
+
+#include "qtape/integer/rules/rule.h"
+
+namespace qtape {
+
+inline Verdict classify_codes(const Operands& operands) {
+  if (!operands.form(0).is_plain_codes()) return operands.refuse(0);
+  return {.is = Verdict::Is::Codes};
+}
+
+template <>
+struct IntegerRule<Slice> {
+  static constexpr bool keeps_codes = true;
+  static Verdict classify(const Slice&, const Operands& operands) {
+    return classify_codes(operands);
+  }
+  static IntegerOp emit(const Slice& op, const Numbers&) { return integer::Slice{op}; }
+};
+
+template <>
+struct IntegerRule<Max> {
+  static constexpr bool keeps_codes = true;
+  static Verdict classify(const Max&, const Operands& operands) {
+    return classify_codes(operands);
+  }
+  static IntegerOp emit(const Max& op, const Numbers&) {
+    return integer::Max{op.axes, op.keep_dims};
+  }
+};
+
+template <>
+struct IntegerRule<Relu> {
+  static constexpr bool keeps_codes = true;
+  static Verdict classify(const Relu&, const Operands& operands) {
+    if (!operands.form(0).is_integer()) return operands.refuse(0);
+    if (operands.form(0).is_plain_codes()) return {.is = Verdict::Is::Codes};
+    return {.is = Verdict::Is::Operand, .low = 0};
+  }
+  static IntegerOp emit(const Relu&, const Numbers& numbers) {
+    CodeGrid positive = numbers.grid;
+    positive.low = std::max(positive.low, positive.zero_point);
+    return integer::Requantize{.grid = positive};
+  }
+};
+
+template <>
+struct IntegerRule<Clamp> {
+  static Verdict classify(const Clamp& op, const Operands& operands) {
+    if (!operands.form(0).is_integer()) return operands.refuse(0);
+    return {.is = Verdict::Is::Operand, .low = op.low, .high = op.high};
+  }
+};
+
+}  // namespace qtape

@@ -1,0 +1,18 @@
+// Leaves have no integers of their own: inputs are quantized, weights are constants of a
+// product, and a rounded bias is what the leaf behind it stands for.
+#pragma once
+
+#include "qtape/integer/rules/rule.h"
+
+namespace qtape {
+
+template <>
+struct IntegerRule<Input> {
+  static Verdict classify(const Input&, const Operands&) { return {}; }
+};
+template <>
+struct IntegerRule<FakeQuantizeBias> {
+  static Verdict classify(const FakeQuantizeBias&, const Operands&) { return {}; }
+};
+
+}  // namespace qtape

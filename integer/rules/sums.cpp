@@ -1,0 +1,18 @@
+#include "qtape/integer/rules/sums.h"
+
+#include "qtape/kernels/quantize/requantize.h"
+
+namespace qtape {
+
+Verdict classify_sum(const Operands& operands) {
+  if (!operands.form(0).is_plain_codes()) return operands.refuse(0);
+  const int64_t x = operands.shape(0).elements();
+  const int64_t y = std::max<int64_t>(1, operands.result().elements());
+  if (x > kernels::max_terms * y) {
+    return refusal(fmt::format("accumulators may have 2^23 terms, got {}", x / y),
+                   "sum fewer elements at once");
+  }
+  return {.is = Verdict::Is::Accumulators};
+}
+
+}  // namespace qtape

@@ -1,0 +1,31 @@
+// Sum and Mean: sums of codes, whose scale is that of the codes or its n-th part.
+#pragma once
+
+#include "qtape/integer/rules/rule.h"
+
+namespace qtape {
+
+/// Accumulators of so many terms fit what requantizes them.
+Verdict classify_sum(const Operands& operands);
+
+template <>
+struct IntegerRule<Sum> {
+  static Verdict classify(const Sum&, const Operands& operands) {
+    return classify_sum(operands);
+  }
+  static IntegerOp emit(const Sum& op, const Numbers&) {
+    return integer::Sum{op.axes, op.keep_dims, false};
+  }
+};
+
+template <>
+struct IntegerRule<Mean> {
+  static Verdict classify(const Mean&, const Operands& operands) {
+    return classify_sum(operands);
+  }
+  static IntegerOp emit(const Mean& op, const Numbers&) {
+    return integer::Sum{op.axes, op.keep_dims, true};
+  }
+};
+
+}  // namespace qtape

@@ -1,0 +1,61 @@
+#include "qtape/kernels/quantize/code_kernels.h"
+
+#include "qtape/core/code_types.h"
+#include "qtape/kernels/quantize/quantize_rows.h"
+#include "qtape/kernels/simd/versions.h"
+
+namespace qtape::kernels {
+namespace {
+
+template <class V>
+QuantizeCodesLoop loop_of() {
+  return simd::best<const float*, float*, std::byte*, uint64_t*, int64_t,
+                    const QuantizeChunk<float>*, uint32_t*>(
+      [](const float* x, float* y, std::byte* codes, uint64_t* mask, int64_t n,
+         const QuantizeChunk<float>* chunk, uint32_t* nan) {
+        const QuantizeChunk<float> r = *chunk;
+        const Target<V> to{.y = y, .codes = reinterpret_cast<typename V::Code*>(codes)};
+        quantize<V>(x, to, mask, n, r, nan);
+      });
+}
+
+/// Two's complement and unsigned codes have the same bits, so there is one loop for both.
+template <class Code>
+QuantizeCodesLoop chosen(const QuantizeVersion& v, bool values) {
+  const bool exact = v.division == Division::Exact;
+  if (v.plain && v.rounding == Rounding::HalfEven) {
+    return choose(
+        []<bool divide, bool columns, bool wanted>() {
+          return loop_of<Version<float, true, divide, true, columns, true, Code, wanted>>();
+        },
+        exact, v.columns, values);
+  }
+  return choose(
+      []<bool half_even, bool divide, bool columns, bool wanted>() {
+        return loop_of<Version<float, half_even, divide, true, columns, false, Code, wanted>>();
+      },
+      v.rounding == Rounding::HalfEven, exact, v.columns, values);
+}
+
+}  // namespace
+
+QuantizeCodesLoop quantize_codes_loop(const QuantizeVersion& version, DType dtype,
+                                      bool values) {
+  return size_of(dtype) == 1 ? chosen<uint8_t>(version, values)
+                             : chosen<uint16_t>(version, values);
+}
+
+DecodeLoop decode_loop(DType dtype) {
+  return dispatch_codes(dtype, []<class Code>() -> DecodeLoop {
+    return simd::best<const std::byte*, float*, int64_t, float, int32_t>(
+        [](const std::byte* codes, float* y, int64_t n, float scale, int32_t zero_point) {
+          const auto* q = reinterpret_cast<const Code*>(codes);
+          QTAPE_INDEPENDENT
+          for (int64_t i = 0; i < n; ++i) {
+            y[i] = static_cast<float>(int32_t{q[i]} - zero_point) * scale;
+          }
+        });
+  });
+}
+
+}  // namespace qtape::kernels

@@ -1,0 +1,25 @@
+// Vector loops that write integer codes: quantization of f32, and values of codes.
+#pragma once
+
+#include <cstddef>
+
+#include "qtape/core/types.h"
+#include "qtape/kernels/quantize/quantize_kernels.h"
+
+namespace qtape::kernels {
+
+/// codes = code(x), stored in 8 or 16 bits, and y = fake(x) unless the version leaves it out;
+/// the mask unless it is null. n <= quantize_chunk. `nan` becomes 1 where there is a NaN in x,
+/// whose code is the lowest.
+using QuantizeCodesLoop = void (*)(const float* x, float* y, std::byte* codes, uint64_t* mask,
+                                   int64_t n, const QuantizeChunk<float>*, uint32_t* nan);
+
+/// The loop for codes of `dtype` (u8, s8, u16, s16); `values`: whether y is written.
+QuantizeCodesLoop quantize_codes_loop(const QuantizeVersion& version, DType dtype, bool values);
+
+/// y = (codes - zero_point) scale for n codes.
+using DecodeLoop = void (*)(const std::byte* codes, float* y, int64_t n, float scale,
+                            int32_t zero_point);
+DecodeLoop decode_loop(DType dtype);
+
+}  // namespace qtape::kernels
