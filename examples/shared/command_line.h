@@ -1,8 +1,10 @@
 // Command lines of programs: options, spellings and ranges, and how errors become exit codes.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -99,8 +101,8 @@ Option threads_option(int& threads);
 /// --report of programs that train.
 Option report_option(std::string& path);
 
-/// Accepts `low` to `high`: "--threads: expected 1 to 1024, got 0". T is int, int64_t, uint64_t
-/// or double.
+/// Accepts `low` to `high`: "--threads: expected 1 to 1024, got 0". T is int, int64_t or
+/// uint64_t.
 template <class T>
 CLI::Validator range(T low, T high);
 
