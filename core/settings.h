@@ -8,10 +8,12 @@
 #include <string_view>
 #include <type_traits>
 
+#include "qtape/core/enum_names.h"
 #include "qtape/core/error.h"
 #include "qtape/core/fields.h"
 #include "qtape/core/printable.h"
 #include "qtape/core/section.h"
+#include "qtape/core/value_kinds.h"
 
 namespace qtape::settings {
 
@@ -56,29 +58,82 @@ inline bool same_setting(const Section::Setting& a, const Section::Setting& b) {
   return std::get<double>(a) == static_cast<double>(*integer);
 }
 
+/// Adds `value` to the settings of `to` under `key`: of an enumeration its spelling, of an
+/// empty optional nothing, of a list its length, and its elements under "KEY 1", "KEY 2", ...
+template <class T>
+void put(const T& value, const std::string& key, Section& to) {
+  if constexpr (NamedEnum<T>) {
+    to.settings[key] = std::string(to_string_view(value));
+  } else if constexpr (is_optional<T>) {
+    if (value) put(*value, key, to);
+  } else if constexpr (is_vector<T>) {
+    to.settings[key] = static_cast<int64_t>(value.size());
+    for (size_t i = 0; i < value.size(); ++i) {
+      put(value[i], fmt::format("{} {}", key, i + 1), to);
+    }
+  } else {
+    to.settings[key] = value;
+  }
+}
+
 /// Adds each field of `from` to the settings of `to`, its key after `prefix`.
 template <Described T>
 void put_fields(const T& from, std::string_view prefix, Section& to) {
   for_each_field<T>([&](const auto& each) {
-    to.settings[fmt::format("{}{}", prefix, each.key)] = from.*each.member;
+    put(from.*each.member, fmt::format("{}{}", prefix, each.key), to);
   });
 }
 
-/// The setting `key` of `section` as a `T`. Throws FormatError, which starts with `owner`, when
-/// it is missing or of another type.
+/// How messages name the setting `key` of `owner`, which is what a section belongs to, as
+/// "Optimizer", or the JSON pointer to the section.
+inline std::string setting_name(std::string_view owner, std::string_view key) {
+  if (owner.starts_with('/')) return fmt::format("{}/settings/{}", owner, key);
+  return fmt::format("{}: setting '{}'", owner, key);
+}
+
+/// What messages expect of a setting.
+template <class T>
+constexpr std::string_view expected_value() {
+  if (std::is_same_v<T, bool>) return "true or false";
+  if (std::is_same_v<T, std::string>) return "a text";
+  return std::is_same_v<T, double> ? "a number" : "an integer";
+}
+
+/// The setting `key` of `section` that `put` wrote. Throws FormatError, which starts with
+/// `setting_name`, when it is missing, of another type or no spelling of the enumeration.
 template <class T>
 T take(std::string_view owner, const Section& section, const std::string& key) {
-  const auto found = section.settings.find(key);
-  if (found != section.settings.end()) {
-    if (const auto* value = std::get_if<T>(&found->second)) return *value;
-    if constexpr (std::is_same_v<T, double>) {
-      const auto* integer = std::get_if<int64_t>(&found->second);
-      if (integer != nullptr) return static_cast<double>(*integer);
+  if constexpr (NamedEnum<T>) {
+    const auto text = take<std::string>(owner, section, key);
+    const auto value = from_string<T>(text);
+    require<FormatError>(value.has_value(), "{}: unknown value \"{}\"; expected one of {}",
+                         setting_name(owner, key), printable(text), spellings<T>());
+    return *value;
+  } else if constexpr (is_optional<T>) {
+    if (!section.settings.contains(key)) return std::nullopt;
+    return take<typename T::value_type>(owner, section, key);
+  } else if constexpr (is_vector<T>) {
+    const auto length = take<int64_t>(owner, section, key);
+    require<FormatError>(length >= 0, "{}: expected a length, got {}", setting_name(owner, key),
+                         length);
+    T list;
+    for (int64_t i = 1; i <= length; ++i) {
+      list.push_back(
+          take<typename T::value_type>(owner, section, fmt::format("{} {}", key, i)));
     }
+    return list;
+  } else {
+    const auto found = section.settings.find(key);
+    if (found != section.settings.end()) {
+      if (const auto* value = std::get_if<T>(&found->second)) return *value;
+      if constexpr (std::is_same_v<T, double>) {
+        const auto* integer = std::get_if<int64_t>(&found->second);
+        if (integer != nullptr) return static_cast<double>(*integer);
+      }
+    }
+    fail<FormatError>("{}: expected {}, got {}", setting_name(owner, key), expected_value<T>(),
+                      shown(section.settings, key));
   }
-  fail<FormatError>("{}: setting '{}': expected {}, got {}", owner, key,
-                    std::is_same_v<T, double> ? "a number" : "an integer",
-                    shown(section.settings, key));
 }
 
 /// Reads each field of `to` that `put_fields` wrote. Throws FormatError as `take` does.

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "qtape/core/fields.h"
 #include "qtape/core/printable.h"
 #include "qtape/core/types.h"
+#include "qtape/core/value_kinds.h"
 
 namespace qtape {
 
@@ -62,15 +62,6 @@ template <class T>
 void read_json(const JsonPlace& place, T& value);
 
 namespace detail {
-
-template <class T>
-inline constexpr bool is_optional = false;
-template <class T>
-inline constexpr bool is_optional<std::optional<T>> = true;
-template <class T>
-inline constexpr bool is_vector = false;
-template <class T>
-inline constexpr bool is_vector<std::vector<T>> = true;
 
 template <Described T>
 Json write_fields(const T& value) {
@@ -220,7 +211,7 @@ Json write_json(const T& value) {
     return std::string(to_string_view(value));
   } else if constexpr (is_variant<T>) {
     return detail::write_variant(value);
-  } else if constexpr (detail::is_optional<T>) {
+  } else if constexpr (is_optional<T>) {
     return value ? write_json(*value) : Json(nullptr);
   } else if constexpr (std::is_same_v<T, Tensor>) {
     return detail::write_tensor(value);
@@ -239,7 +230,7 @@ void read_json(const JsonPlace& place, T& value) {
     detail::read_enum(place, value);
   } else if constexpr (is_variant<T>) {
     detail::read_variant(place, value);
-  } else if constexpr (detail::is_optional<T>) {
+  } else if constexpr (is_optional<T>) {
     value.reset();
     if (!place.json.is_null()) read_json(place, value.emplace());
   } else if constexpr (std::is_same_v<T, Tensor>) {
@@ -248,7 +239,7 @@ void read_json(const JsonPlace& place, T& value) {
     detail::read_shape(place, value);
   } else if constexpr (Described<T>) {
     detail::read_fields(place, value);
-  } else if constexpr (detail::is_vector<T>) {
+  } else if constexpr (is_vector<T>) {
     detail::read_vector(place, value);
   } else if constexpr (std::is_same_v<T, bool>) {
     place.expect(place.json.is_boolean(), "true or false");

@@ -1,12 +1,15 @@
 #include "qtape/examples/shared/command_line.h"
 
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <exception>
 #include <numeric>
-#include <string_view>
 #include <system_error>
-#include <utility>
+#include <type_traits>
 
 #include "qtape/core/error.h"
 #include "qtape/examples/shared/interruption.h"
@@ -29,6 +32,59 @@ size_t distance(std::string_view a, std::string_view b) {
     }
   }
   return row.back();
+}
+
+/// "1 to 100", "0 or more".
+template <class T>
+std::string span_of(const Limits<T>& limits) {
+  return limits.bounded() ? fmt::format("{} to {}", limits.low, limits.high)
+                          : fmt::format("{} or more", limits.low);
+}
+
+/// Whether all of `text` is a number, and not too large for its type. CLI11 leaves the latter
+/// to errno.
+template <class T>
+bool parse(const std::string& text, T& value) {
+  errno = 0;
+  return CLI::detail::lexical_cast(text, value) && (!std::is_integral_v<T> || errno != ERANGE);
+}
+
+/// Accepts what is in `limits`.
+template <class T>
+CLI::Validator inside(const Limits<T>& limits) {
+  const std::string span = span_of(limits);
+  const std::string zero = limits.zero.empty() ? "" : fmt::format("0 ({}) or ", limits.zero);
+  return CLI::Validator(
+      [=](std::string& text) -> std::string {
+        T value{};
+        if (parse(text, value) && limits.contain(value)) return "";
+        return fmt::format("expected {}{}, got {}", zero, span, text);
+      },
+      (zero.empty() ? "" : "0 or ") + span);
+}
+
+CLI::Option* add_option(CLI::App& app, const Option& option, bool* value) {
+  return app.add_flag(option.name, *value, std::string(option.doc));
+}
+
+template <class T>
+CLI::Option* add_option(CLI::App& app, const Option& option, T* value) {
+  CLI::Option* added = app.add_option(option.name, *value, std::string(option.doc));
+  if constexpr (is_optional<T>) {
+    if (*value) added->default_str(fmt::format("{}", **value));
+    return added;
+  } else if constexpr (is_vector<T>) {
+    added->delimiter(',')->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  }
+  return added->capture_default_str();
+}
+
+/// Accepts any case of letters. As a transform, not as a check: only so `set` gets a spelling
+/// that it knows.
+CLI::Option* add_option(CLI::App& app, const Option& option, const Spelling& value) {
+  return app.add_option_function<std::string>(option.name, value.set, std::string(option.doc))
+      ->transform(CLI::IsMember(value.names, CLI::ignore_case))
+      ->default_str(value.value);
 }
 
 /// CLI11 would only say that a subcommand is required. Throws ArgumentError.
@@ -70,15 +126,41 @@ int run_checked(CLI::App& app, int argc, char** argv, const std::function<int()>
 
 }  // namespace
 
-CLI::Validator at_least(int64_t low) {
-  return CLI::Validator(
-      [low](std::string& text) -> std::string {
-        int64_t value = 0;
-        const bool inside = CLI::detail::lexical_cast(text, value) && value >= low;
-        return inside ? "" : fmt::format("expected {} or more, got {}", low, text);
-      },
-      fmt::format("{} or more", low));
+CommandLine::CommandLine(const std::string& name, const std::string& description)
+    : app_(std::make_unique<CLI::App>(description, name)) {
+  app_->option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
 }
+
+CommandLine::~CommandLine() = default;
+
+void CommandLine::add(const Option& option) {
+  CLI::Option& added = *std::visit(
+      [&](const auto& value) { return add_option(*app_, option, value); }, option.value);
+  if (std::holds_alternative<Limits<int64_t>>(option.limits)) {
+    added.check(inside(std::get<Limits<int64_t>>(option.limits)));
+  } else if (std::holds_alternative<Limits<double>>(option.limits)) {
+    added.check(inside(std::get<Limits<double>>(option.limits)));
+  }
+}
+
+bool CommandLine::given(const std::string& option) const { return app_->count(option) > 0; }
+
+Option threads_option(int& threads) {
+  return {"--threads", &threads, "threads; the result does not depend on them",
+          Limits<int64_t>{1, 1024}};
+}
+
+Option report_option(std::string& path) {
+  return {"--report", &path, "write settings and results here as JSON; - is standard output"};
+}
+
+template <class T>
+CLI::Validator range(T low, T high) {
+  return inside(Limits<T>{low, high});
+}
+template CLI::Validator range(int, int);
+template CLI::Validator range(int64_t, int64_t);
+template CLI::Validator range(uint64_t, uint64_t);
 
 int run_program(CLI::App& app, int argc, char** argv, const std::function<int()>& run) {
   const std::string name = app.get_name();

@@ -1,41 +1,110 @@
-// Command lines of programs: spellings and ranges of options, and how errors become exit codes.
+// Command lines of programs: options, spellings and ranges, and how errors become exit codes.
 #pragma once
 
-#include <fmt/format.h>
-
-#include <CLI/CLI.hpp>
+#include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "qtape/core/enum_names.h"
+#include "qtape/core/error.h"
+#include "qtape/examples/shared/settings.h"
+
+namespace CLI {  // its header takes longer to compile than most programs
+class App;
+class Validator;
+}  // namespace CLI
 
 namespace qtape::examples {
 
-/// Accepts the spellings of the enumeration E in any case of letters. As a transform, not as a
-/// check: only so the value gets the spelling that from_string knows.
-template <class E>
-CLI::IsMember spelling_of() {
-  return CLI::IsMember(std::vector<std::string>(enum_names<E>.begin(), enum_names<E>.end()),
-                       CLI::ignore_case);
-}
+/// A value of an enumeration without its type.
+struct Spelling {
+  std::vector<std::string> names;
+  std::string value;                            ///< its default; empty: none
+  std::function<void(const std::string&)> set;  ///< called with one of `names`
+};
 
-/// Accepts `low` to `high`: "--threads: expected 1 to 1024, got 0".
+/// Where an option puts what it was given. A bool is a flag.
+using OptionValue =
+    std::variant<bool*, int*, int64_t*, double*, std::string*, std::optional<int64_t>*,
+                 std::optional<double>*, std::vector<int64_t>*, Spelling>;
+
+struct Option {
+  std::string name;  ///< "--save"
+  OptionValue value;
+  std::string_view doc;
+  std::variant<std::monostate, Limits<int64_t>, Limits<double>> limits = {};
+};
+
+/// The value of an option that sets `value`.
 template <class T>
-CLI::Validator range(T low, T high) {
-  const std::string expected = fmt::format("{} to {}", low, high);
-  return CLI::Validator(
-      [=](std::string& text) -> std::string {
-        T value{};
-        const bool inside =
-            CLI::detail::lexical_cast(text, value) && value >= low && value <= high;
-        return inside ? "" : fmt::format("expected {}, got {}", expected, text);
-      },
-      expected);
+OptionValue option_value(T& value) {
+  if constexpr (NamedEnum<typename detail::Single<T>::type> && !is_vector<T>) {
+    using E = typename detail::Single<T>::type;
+    std::string shown;
+    if constexpr (is_optional<T>) {
+      if (value) shown = to_string_view(*value);
+    } else {
+      shown = to_string_view(value);
+    }
+    return Spelling{
+        {enum_names<E>.begin(), enum_names<E>.end()},
+        std::move(shown),
+        [&value](const std::string& text) { value = from_string<E>(text).value(); }};
+  } else {
+    return &value;
+  }
 }
 
-/// Accepts integers from `low`: "--seed: expected 0 or more, got -1".
-CLI::Validator at_least(int64_t low);
+/// The options of a program. Where one is given several times the last one counts.
+class CommandLine {
+ public:
+  CommandLine(const std::string& name, const std::string& description);
+  ~CommandLine();
+
+  /// The value must outlive the command line; its help shows what it is now as the default.
+  void add(const Option& option);
+  /// One option for each field.
+  template <Described T>
+  void add_settings(T& settings) {
+    for_each_field<T>([&](const auto& each) {
+      add({option_name(each.key), option_value(settings.*each.member), each.doc, each.limits});
+    });
+  }
+
+  /// Whether an option was given.
+  bool given(const std::string& option) const;
+  /// Throws ArgumentError where an option gave another value than the run had that `resumed`
+  /// are the settings of.
+  template <Described T>
+  void require_same(const T& settings, const T& resumed) const {
+    for_each_field<T>([&](const auto& each) {
+      const std::string option = option_name(each.key);
+      require<ArgumentError>(!given(option) || settings.*each.member == resumed.*each.member,
+                             "{}: the checkpoint was made with another value", option);
+    });
+  }
+
+  CLI::App& app() { return *app_; }
+
+ private:
+  std::unique_ptr<CLI::App> app_;
+};
+
+/// --threads of programs that train.
+Option threads_option(int& threads);
+/// --report of programs that train.
+Option report_option(std::string& path);
+
+/// Accepts `low` to `high`: "--threads: expected 1 to 1024, got 0". T is int, int64_t or
+/// uint64_t.
+template <class T>
+CLI::Validator range(T low, T high);
 
 /// Prepares the standard streams, adds --version, parses, then calls `run`, which gives the
 /// exit code. After wrong arguments (CLI11's errors and ArgumentError) that is 2, after an

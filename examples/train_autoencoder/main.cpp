@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <exception>
 
+#include "qtape/core/thread_count.h"
 #include "qtape/engine/serialize.h"
 #include "qtape/examples/shared/command_line.h"
 #include "qtape/examples/shared/interruption.h"
@@ -22,8 +23,6 @@ using examples::print;
 
 struct Arguments {
   Settings settings;
-  std::string scale_mode = "LSQ";
-  std::string requantization = "FloatMultiply";
   int threads = default_threads();
   std::string save;
   std::string save_float;
@@ -32,62 +31,16 @@ struct Arguments {
   std::string report;
 };
 
-template <class T>
-void add(CLI::App& app, const char* name, T& value, T low, T high, const char* text) {
-  app.add_option(name, value, text)->check(examples::range(low, high))->capture_default_str();
-}
-
-void add_data(CLI::App& app, Settings& s) {
-  constexpr int64_t most = 1000000;
-  add<int64_t>(app, "--samples", s.samples, 1, most, "training samples to generate");
-  add<int64_t>(app, "--test-samples", s.test_samples, 1, most,
-               "normal test samples to generate, and as many anomalous ones");
-  add<int64_t>(app, "--data-seed", s.data_seed, 0, INT64_MAX, "seed of the samples");
-}
-
-void add_quantization(CLI::App& app, Arguments& arguments) {
-  Settings& s = arguments.settings;
-  add<int64_t>(app, "--weight-bits", s.weight_bits, 2, 8, "bits of weights");
-  add<int64_t>(app, "--activation-bits", s.activation_bits, 2, 16,
-               "bits of each layer's input and of the reconstruction");
-  app.add_option("--scale-mode", arguments.scale_mode, "how trained quantizers get scales")
-      ->transform(examples::spelling_of<ScaleOrigin>())
-      ->capture_default_str();
-  app.add_option("--observer", s.observer,
-                 "calibration by MinMax, MovingAverage, Histogram, Percentile, Mse, Kl, "
-                 "ClipStd, Mix; search: the best for each quantizer")
-      ->capture_default_str();
-  add<int64_t>(app, "--calibration-samples", s.calibration_samples, 1, 1000000,
-               "training samples to calibrate with, at most all");
-  app.add_option("--requantization", arguments.requantization,
-                 "how integer programs requantize")
-      ->transform(examples::spelling_of<Requantization>())
-      ->capture_default_str();
-}
-
-void add_training(CLI::App& app, Settings& s) {
-  add<int64_t>(app, "--epochs", s.epochs, 1, 100000,
-               "passes over the training data in float, before the models part");
-  add<int64_t>(app, "--qat-epochs", s.qat_epochs, 1, 100000,
-               "further passes from there, one model in float, one with quantizers");
-  add<int64_t>(app, "--batch", s.batch, 1, 1000000, "samples per step");
-  add(app, "--lr", s.learning_rate, 0.0, 10.0,
-      "learning rate at the start; decays to 0 by cosine");
-  add(app, "--qat-lr", s.qat_learning_rate, 0.0, 10.0, "the same in the further passes");
-  add<int64_t>(app, "--seed", s.seed, 0, INT64_MAX, "seed of weights and order");
-}
-
-void add_files(CLI::App& app, Arguments& arguments) {
-  add(app, "--threads", arguments.threads, 1, 1024,
-      "threads; the result does not depend on them");
-  app.add_option("--save", arguments.save, "write the model trained with quantizers here");
-  app.add_option("--save-float", arguments.save_float, "write the float model here");
-  app.add_option("--save-calibrated", arguments.save_calibrated,
-                 "write the calibrated model here");
-  app.add_option("--save-program", arguments.save_program,
-                 "write the integer program of the model trained with quantizers here");
-  app.add_option("--report", arguments.report,
-                 "write settings and results here as JSON; - is standard output");
+void add_options(examples::CommandLine& line, Arguments& arguments) {
+  line.add_settings(arguments.settings);
+  line.add(examples::threads_option(arguments.threads));
+  line.add({"--save", &arguments.save, "write the model trained with quantizers here"});
+  line.add({"--save-float", &arguments.save_float, "write the float model here"});
+  line.add(
+      {"--save-calibrated", &arguments.save_calibrated, "write the calibrated model here"});
+  line.add({"--save-program", &arguments.save_program,
+            "write the integer program of the model trained with quantizers here"});
+  line.add(examples::report_option(arguments.report));
 }
 
 /// Throws IoError or ArgumentError for a path that cannot be written.
@@ -175,10 +128,8 @@ void require_equal(const Deployed& integers, std::string_view model) {
                    integers.first ? "; the first: " + to_string(*integers.first) : "");
 }
 
-void run(Arguments& arguments) {
-  Settings& s = arguments.settings;
-  s.scale_mode = *from_string<ScaleOrigin>(arguments.scale_mode);
-  s.requantization = *from_string<Requantization>(arguments.requantization);
+void run(const Arguments& arguments) {
+  const Settings& s = arguments.settings;
   validate(s);
   OutputFiles files;
   expect_files(arguments, files);
@@ -203,15 +154,12 @@ void run(Arguments& arguments) {
 }  // namespace
 
 int main(int argc, char** argv) try {
-  CLI::App app("Finds faults in generated machine sound by a quantized autoencoder.",
-               "train_autoencoder");
-  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  examples::CommandLine line(
+      "train_autoencoder",
+      "Finds faults in generated machine sound by a quantized autoencoder.");
   Arguments arguments;
-  add_data(app, arguments.settings);
-  add_quantization(app, arguments);
-  add_training(app, arguments.settings);
-  add_files(app, arguments);
-  return examples::run_program(app, argc, argv, [&] {
+  add_options(line, arguments);
+  return examples::run_program(line.app(), argc, argv, [&] {
     run(arguments);
     return 0;
   });

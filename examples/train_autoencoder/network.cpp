@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <limits>
 #include <optional>
 
 #include "qtape/calibrate/observer_method.h"
@@ -88,33 +87,12 @@ Network finish(Graph graph, const std::optional<Op>& quantizer) {
   return network;
 }
 
-void require_in(std::string_view name, int64_t value, int64_t low, int64_t high) {
-  require<ArgumentError>(value >= low && value <= high, "{} must be in {}..{}, got {}", name,
-                         low, high, value);
-}
-
-void require_rate(std::string_view name, double value) {
-  require<ArgumentError>(value >= 0 && value <= 10, "{} must be in [0, 10], got {}", name,
-                         value);
-}
-
 }  // namespace
 
-void validate(const Settings& s) {
-  constexpr int64_t largest = std::numeric_limits<int64_t>::max();
-  require_in("samples", s.samples, 1, 1000000);
-  require_in("test samples", s.test_samples, 1, 1000000);
-  require_in("data seed", s.data_seed, 0, largest);
-  require_in("weight bits", s.weight_bits, 2, 8);
-  require_in("activation bits", s.activation_bits, 2, 16);
-  require_in("calibration samples", s.calibration_samples, 1, 1000000);
-  require_in("epochs", s.epochs, 1, 100000);
-  require_in("QAT epochs", s.qat_epochs, 1, 100000);
-  require_in("batch", s.batch, 1, s.samples);
-  require_in("seed", s.seed, 0, largest);
-  require_rate("learning rate", s.learning_rate);
-  require_rate("QAT learning rate", s.qat_learning_rate);
-  if (s.observer != "search") (void)observer_method(s.observer);
+void validate(const Settings& settings) {
+  require_limits(settings);
+  require_in("batch", Limits<int64_t>{1, settings.samples}, settings.batch);
+  if (settings.observer != "search") (void)observer_method(settings.observer);
 }
 
 Network float_network(const Settings& settings) {

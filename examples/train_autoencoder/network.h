@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "qtape/engine/graph.h"
+#include "qtape/examples/shared/settings.h"
 #include "qtape/kernels/quantize/requantize.h"
 
 namespace qtape::examples::autoencoder {
@@ -21,26 +23,58 @@ enum class ScaleOrigin : uint8_t {
 
 /// Everything that the result of a run depends on.
 struct Settings {
-  int64_t samples = 4000;       ///< generated training samples, all normal
-  int64_t test_samples = 1000;  ///< normal ones and as many anomalous ones
+  int64_t samples = 4000;
+  int64_t test_samples = 1000;
   int64_t data_seed = 1;
   int64_t weight_bits = 8;
-  int64_t activation_bits = 8;  ///< of the input and the reconstruction, too
+  int64_t activation_bits = 8;
   ScaleOrigin scale_mode = ScaleOrigin::LSQ;
-  std::string observer = "MinMax";     ///< of calibration; "search": the best for each
-  int64_t calibration_samples = 1000;  ///< the first of the training samples, at most all
-  int64_t epochs = 80;                 ///< in float, before the models part
-  int64_t qat_epochs = 80;             ///< from there, in float and with quantizers
+  std::string observer = "MinMax";
+  int64_t calibration_samples = 1000;
+  Requantization requantization = Requantization::FloatMultiply;
+  int64_t epochs = 80;
+  int64_t qat_epochs = 80;
   int64_t batch = 64;
   double learning_rate = 1e-3;
-  double qat_learning_rate = 1e-3;  ///< of the epochs after the first ones
-  int64_t seed = 1;                 ///< of weights and order
-  Requantization requantization =
-      Requantization::FloatMultiply;  ///< how integer programs requantize
+  double qat_learning_rate = 1e-3;
+  int64_t seed = 1;
+
+  static constexpr auto fields() {
+    using S = Settings;
+    return std::tuple{
+        setting("samples", &S::samples, "training samples to generate", {1, 1000000}),
+        setting("test_samples", &S::test_samples,
+                "normal test samples to generate, and as many anomalous ones", {1, 1000000}),
+        setting("data_seed", &S::data_seed, "seed of the samples", {.low = 0}),
+        setting("weight_bits", &S::weight_bits, "bits of weights", {2, 8}),
+        setting("activation_bits", &S::activation_bits,
+                "bits of each layer's input and of the reconstruction", {2, 16}),
+        setting("scale_mode", &S::scale_mode, "how trained quantizers get scales"),
+        setting("observer", &S::observer,
+                "calibration by MinMax, MovingAverage, Histogram, Percentile, Mse, Kl, "
+                "ClipStd, Mix; search: the best for each quantizer"),
+        setting("calibration_samples", &S::calibration_samples,
+                "training samples to calibrate with, at most all", {1, 1000000}),
+        setting("requantization", &S::requantization, "how integer programs requantize"),
+        setting("epochs", &S::epochs,
+                "passes over the training data in float, before the models part", {1, 100000}),
+        setting("qat_epochs", &S::qat_epochs,
+                "further passes from there, one model in float, one with quantizers",
+                {1, 100000})
+            .called("QAT epochs"),
+        setting("batch", &S::batch, "samples per step", {1, 1000000}),
+        setting("lr", &S::learning_rate, "learning rate at the start; decays to 0 by cosine",
+                {0, 10})
+            .called("learning rate"),
+        setting("qat_lr", &S::qat_learning_rate, "the same in the further passes", {0, 10})
+            .called("QAT learning rate"),
+        setting("seed", &S::seed, "seed of weights and order", {.low = 0})};
+  }
   bool operator==(const Settings&) const = default;
 };
 
-/// Throws ArgumentError, which names it, for a setting out of its range.
+/// Throws ArgumentError, which names it, for a setting out of its range: a batch has at most
+/// all training samples, and an observer is one of calibration or "search".
 void validate(const Settings& settings);
 
 /// Width of the narrowest layer.

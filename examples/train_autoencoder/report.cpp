@@ -2,39 +2,15 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
-#include "qtape/core/isa.h"
+#include "qtape/examples/shared/settings_json.h"
 
 namespace qtape::examples::autoencoder {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 std::string row(std::string_view name, const TrainedModel& model, const Detection& test) {
   std::string text = fmt::format("{:<22} {:>6} {:.4f} ", name, model.epochs.size(), test.auc);
   for (const double auc : test.auc_by_fault) text += fmt::format(" {:>15.4f}", auc);
   return text + fmt::format("  {:>8.6f} {:>9.6f}\n", test.normal, test.anomalous);
-}
-
-Json settings_json(const Settings& s, int threads) {
-  return {{"samples", s.samples},
-          {"test_samples", s.test_samples},
-          {"data_seed", s.data_seed},
-          {"weight_bits", s.weight_bits},
-          {"activation_bits", s.activation_bits},
-          {"scale_mode", std::string(to_string_view(s.scale_mode))},
-          {"observer", s.observer},
-          {"calibration_samples", s.calibration_samples},
-          {"epochs", s.epochs},
-          {"qat_epochs", s.qat_epochs},
-          {"batch", s.batch},
-          {"lr", s.learning_rate},
-          {"qat_lr", s.qat_learning_rate},
-          {"seed", s.seed},
-          {"requantization", std::string(to_string_view(s.requantization))},
-          {"threads", threads},
-          {"isa", std::string(to_string_view(isa()))}};
 }
 
 Json detection_json(const Detection& test) {

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <limits>
-
 #include "qtape/engine/quantizers.h"
 #include "qtape/model/layers.h"
 
@@ -105,11 +103,6 @@ NodeId hidden_layer(Graph& graph, const Settings& settings, NodeId x, size_t i) 
   return graph.add(Relu{}, {usual_linear(graph, settings, x, width, label)});
 }
 
-void require_in(std::string_view name, int64_t value, int64_t low, int64_t high) {
-  require<ArgumentError>(value >= low && value <= high, "{} must be in {}..{}, got {}", name,
-                         low, high, value);
-}
-
 void validate_model(const Settings& s) {
   if (s.model == Architecture::Residual) {
     require<ArgumentError>(s.layers.size() >= 2,
@@ -127,19 +120,15 @@ void validate_model(const Settings& s) {
 
 }  // namespace
 
-void validate(const Settings& s) {
-  require_in("samples", s.samples, 1, 1000000);
-  require_in("the number of layers", static_cast<int64_t>(s.layers.size()), 0, 64);
-  for (int64_t width : s.layers) require_in("layer width", width, 1, 65536);
-  require_in("weight bits", s.weight_bits, 0, 16);
-  require_in("activation bits", s.activation_bits, 0, 16);
-  validate_model(s);
-  validate(s.schedule);
-  require_in("epochs", s.epochs, 1, 100000);
-  require_in("batch", s.batch, 1, 1000000);
-  require_in("seed", s.seed, 0, std::numeric_limits<int64_t>::max());
-  require<ArgumentError>(s.learning_rate >= 0 && s.learning_rate <= 10,
-                         "learning rate must be in [0, 10], got {}", s.learning_rate);
+void validate(const Settings& settings) {
+  require_limits(settings);
+  validate_model(settings);
+}
+
+QuantizationSchedule schedule_of(const Settings& settings) {
+  return {.delay = settings.quantize_after,
+          .freeze = settings.freeze_after,
+          .warm_up = settings.warm_up};
 }
 
 Network make_network(const Settings& settings, const data::Dataset& dataset) {

@@ -4,11 +4,13 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "qtape/engine/graph.h"
 #include "qtape/engine/quantization_schedule.h"
 #include "qtape/examples/data/dataset.h"
+#include "qtape/examples/shared/settings.h"
 #include "qtape/kernels/quantize/requantize.h"
 
 namespace qtape::examples {
@@ -40,27 +42,66 @@ enum class Architecture : uint8_t {
 
 /// Everything that the result of a run depends on.
 struct Settings {
-  std::string data;        ///< directory with MNIST-format files; empty: generated digits
-  int64_t samples = 7000;  ///< generated training digits
+  std::string data;  ///< empty: generated digits
+  int64_t samples = 7000;
   Architecture model = Architecture::MLP;
   std::vector<int64_t> layers = {256, 128};
   int64_t weight_bits = 8;      ///< 0: float
   int64_t activation_bits = 8;  ///< 0: float
   Ste ste = Ste::ClippedIdentity;
   Quantization scale_mode = Quantization::EMA;
-  /// Requantization of exact arithmetic between quantizers; empty: floats.
   std::optional<Requantization> exact = std::nullopt;
-  QuantizationSchedule schedule = {};
+  int64_t quantize_after = 0;
+  std::optional<int64_t> freeze_after = std::nullopt;
+  int64_t warm_up = 0;
   int64_t epochs = 15;
   int64_t batch = 64;
   double learning_rate = 1e-3;
   int64_t seed = 1;
+
+  static constexpr auto fields() {
+    using S = Settings;
+    constexpr Limits<int64_t> bits{.low = 2, .high = 16, .zero = "float"};
+    return std::tuple{
+        setting("data", &S::data,
+                "directory with MNIST-format IDX files, plain or .gz; without it, digits are "
+                "generated"),
+        setting("samples", &S::samples, "training digits to generate", {1, 1000000}),
+        setting("model", &S::model,
+                "how the layers are put together: one after another, with skip connections, "
+                "the first one cut in two"),
+        setting("layers", &S::layers, "widths of the hidden layers", {1, 65536})
+            .called("layer width")
+            .at_most(64),
+        setting("weight_bits", &S::weight_bits, "bits of weights, 0 = float", bits),
+        setting("activation_bits", &S::activation_bits, "bits of activations, 0 = float", bits),
+        setting("ste", &S::ste, "straight-through estimator"),
+        setting("scale_mode", &S::scale_mode, "where scales come from"),
+        setting("exact", &S::exact,
+                "compute on integer codes between quantizers, requantized by this "
+                "requantization; without it, in floats"),
+        setting("quantize_after", &S::quantize_after, "steps in float before quantizers apply",
+                {.low = 0}),
+        setting("freeze_after", &S::freeze_after, "step from which observers stand still",
+                {.low = 0}),
+        setting("warm_up", &S::warm_up, "steps that scales are averaged over evenly",
+                {.low = 0}),
+        setting("epochs", &S::epochs, "passes over the training data", {1, 100000}),
+        setting("batch", &S::batch, "images per step", {1, 1000000}),
+        setting("lr", &S::learning_rate, "learning rate at the start; decays to 0 by cosine",
+                {0, 10})
+            .called("learning rate"),
+        setting("seed", &S::seed, "seed of weights and order", {.low = 0})};
+  }
   bool operator==(const Settings&) const = default;
 };
 
 /// Throws ArgumentError, which names it, for a setting out of its range: Residual needs 2
 /// hidden layers, Concat a first one of width 2 or more.
 void validate(const Settings& settings);
+
+/// When quantizers apply and observers stop.
+QuantizationSchedule schedule_of(const Settings& settings);
 
 struct Network {
   Graph graph;  ///< outputs: logits, loss

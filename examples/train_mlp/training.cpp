@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "qtape/core/printable.h"
+#include "qtape/core/settings.h"
 #include "qtape/examples/data/batches.h"
 #include "qtape/examples/data/digits.h"
 #include "qtape/examples/shared/median.h"
@@ -21,59 +22,9 @@ constexpr int64_t largest_count = int64_t{1} << 60;
 // Step times that the median is taken of: those of the last steps where there are more.
 constexpr int64_t max_times = 1 << 20;
 constexpr std::string_view settings_kind = "train_mlp";
-
-template <class T>
-T setting(const Section& section, const std::string& name) {
-  const auto found = section.settings.find(name);
-  const T* value = found == section.settings.end() ? nullptr : std::get_if<T>(&found->second);
-  require<FormatError>(value != nullptr,
-                       "/sections/settings/settings/{}: missing or of wrong type", name);
-  return *value;
-}
-
-template <class E>
-E enum_setting(const Section& section, const std::string& name) {
-  const auto text = setting<std::string>(section, name);
-  const auto value = from_string<E>(text);
-  require<FormatError>(
-      value.has_value(),
-      "/sections/settings/settings/{}: unknown value \"{}\"; expected one of {}", name,
-      printable(text), spellings<E>());
-  return *value;
-}
-
-std::vector<int64_t> layers_setting(const Section& section) {
-  const int64_t count = setting<int64_t>(section, "layers");
-  require<FormatError>(count >= 0 && count <= 64,
-                       "/sections/settings/settings/layers: must be in 0..64, got {}", count);
-  std::vector<int64_t> layers(static_cast<size_t>(count));
-  for (size_t i = 0; i < layers.size(); ++i) {
-    layers[i] = setting<int64_t>(section, fmt::format("layer {}", i + 1));
-  }
-  return layers;
-}
-
-Section to_section(const Settings& s) {
-  Section section{std::string(settings_kind),
-                  {{"data", s.data},
-                   {"samples", s.samples},
-                   {"model", std::string(to_string_view(s.model))},
-                   {"layers", static_cast<int64_t>(s.layers.size())},
-                   {"weight_bits", s.weight_bits},
-                   {"activation_bits", s.activation_bits},
-                   {"ste", std::string(to_string_view(s.ste))},
-                   {"scale_mode", std::string(to_string_view(s.scale_mode))},
-                   {"exact", std::string(s.exact ? to_string_view(*s.exact) : "")},
-                   {"epochs", s.epochs},
-                   {"batch", s.batch},
-                   {"learning_rate", s.learning_rate},
-                   {"seed", s.seed}},
-                  {}};
-  for (size_t i = 0; i < s.layers.size(); ++i) {
-    section.settings[fmt::format("layer {}", i + 1)] = s.layers[i];
-  }
-  return section;
-}
+// Where settings and progress stand in checkpoints, for messages.
+constexpr std::string_view settings_place = "/sections/settings";
+constexpr std::string_view progress_place = "/sections/progress";
 
 const Section& section_of(const Model& model, std::string_view name) {
   const auto found = model.sections.find(std::string(name));
@@ -83,27 +34,11 @@ const Section& section_of(const Model& model, std::string_view name) {
   return found->second;
 }
 
-Settings read_settings(const Section& section) {
-  Settings s;
-  s.data = setting<std::string>(section, "data");
-  s.samples = setting<int64_t>(section, "samples");
-  s.model = enum_setting<Architecture>(section, "model");
-  s.layers = layers_setting(section);
-  s.weight_bits = setting<int64_t>(section, "weight_bits");
-  s.activation_bits = setting<int64_t>(section, "activation_bits");
-  s.ste = enum_setting<Ste>(section, "ste");
-  s.scale_mode = enum_setting<Quantization>(section, "scale_mode");
-  if (!setting<std::string>(section, "exact").empty()) {
-    s.exact = enum_setting<Requantization>(section, "exact");
-  }
-  s.epochs = setting<int64_t>(section, "epochs");
-  s.batch = setting<int64_t>(section, "batch");
-  s.learning_rate = setting<double>(section, "learning_rate");
-  s.seed = setting<int64_t>(section, "seed");
-  return s;
-}
-
 }  // namespace
+
+std::string data_name(const Settings& settings) {
+  return settings.data.empty() ? "generated digits" : settings.data;
+}
 
 data::Split load_data(const Settings& settings) {
   if (!settings.data.empty()) return data::read_idx_directory(settings.data);
@@ -112,15 +47,14 @@ data::Split load_data(const Settings& settings) {
 
 Settings settings_of(const Model& checkpoint) {
   const Section& section = section_of(checkpoint, "settings");
-  require<FormatError>(section.kind == settings_kind,
-                       "/sections/settings/kind: expected \"{}\", got \"{}\"", settings_kind,
-                       printable(section.kind));
-  Settings settings = read_settings(section);
-  settings.schedule = quantization_schedule_from(section_of(checkpoint, "quantization"));
+  require<FormatError>(section.kind == settings_kind, "{}/kind: expected \"{}\", got \"{}\"",
+                       settings_place, settings_kind, printable(section.kind));
+  Settings settings;
+  settings::take_fields(settings_place, section, "", settings);
   try {
     validate(settings);
   } catch (const ArgumentError& error) {
-    fail<FormatError>("/sections/settings: {}", error.what());
+    fail<FormatError>("{}: {}", settings_place, error.what());
   }
   return settings;
 }
@@ -160,19 +94,25 @@ Section Training::progress() const {
 }
 
 void Training::restore(const Section& section) {
-  step_ = setting<int64_t>(section, "step");
-  totals_ = {setting<double>(section, "loss"), setting<int64_t>(section, "batches")};
-  skipped_ = setting<int64_t>(section, "skipped");
-  non_finite_ = setting<int64_t>(section, "non_finite");
-  const int64_t finished = setting<int64_t>(section, "epochs");
+  const auto count = [&](const char* key) {
+    return settings::take<int64_t>(progress_place, section, key);
+  };
+  const auto real = [&](const std::string& key) {
+    return settings::take<double>(progress_place, section, key);
+  };
+  step_ = count("step");
+  totals_ = {real("loss"), count("batches")};
+  skipped_ = count("skipped");
+  non_finite_ = count("non_finite");
+  const int64_t finished = count("epochs");
   require<FormatError>(
       step_ >= 0 && step_ <= steps() && finished >= 0 && finished <= settings_.epochs &&
           totals_.batches >= 0 && totals_.batches <= step_ && skipped_ >= 0 &&
           skipped_ <= step_ && non_finite_ >= 0 && non_finite_ <= largest_count,
-      "/sections/progress: step {} of {} or a count is out of range", step_, steps());
+      "{}: step {} of {} or a count is out of range", progress_place, step_, steps());
   for (int64_t epoch = 1; epoch <= finished; ++epoch) {
-    epochs_.push_back({epoch, setting<double>(section, fmt::format("loss {}", epoch)),
-                       setting<double>(section, fmt::format("test_accuracy {}", epoch))});
+    epochs_.push_back({epoch, real(fmt::format("loss {}", epoch)),
+                       real(fmt::format("test_accuracy {}", epoch))});
   }
 }
 
@@ -198,7 +138,7 @@ struct Training::Run {
               .threads = options.threads,
               .seed = static_cast<uint64_t>(training.settings_.seed),
               .arithmetic = exact(training.settings_.exact),
-              .schedule = training.settings_.schedule}),
+              .schedule = schedule_of(training.settings_)}),
         evaluator(training.network_.graph, training.parameters_, options.threads,
                   exact(training.settings_.exact)),
         batches(training.data_.train, training.settings_.batch,
@@ -220,12 +160,13 @@ struct Training::Run {
 };
 
 void Training::save_checkpoint(const std::string& path, const Run& run) const {
+  Section settings{std::string(settings_kind), {}, {}};
+  settings::put_fields(settings_, "", settings);
   save_model(path, network_.graph, parameters_,
              {{"optimizer", run.optimizer.save()},
               {"schedule", to_section(run.schedule)},
-              {"quantization", to_section(settings_.schedule)},
               {"progress", progress()},
-              {"settings", to_section(settings_)}});
+              {"settings", std::move(settings)}});
 }
 
 /// One step; the loss. A batch whose loss is not finite leaves the parameters alone.

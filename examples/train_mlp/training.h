@@ -37,6 +37,8 @@ struct RunResult {
   bool stopped = false;             ///< by RunOptions::stop; then nothing was tested
 };
 
+/// What reports call the data that `settings` name.
+std::string data_name(const Settings& settings);
 /// The data that `settings` name. Throws IoError or FormatError.
 data::Split load_data(const Settings& settings);
 

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <filesystem>
 
 #include "qtape/core/error.h"
@@ -51,10 +52,9 @@ TEST_CASE("command line: a range says what it takes and what came") {
   CHECK(complaint(range(1, 1024), "two") == "expected 1 to 1024, got two");
   CHECK(complaint(range(1, 1024), "99999999999999999999") ==
         "expected 1 to 1024, got 99999999999999999999");
-  CHECK(complaint(range(0.0, 10.0), "0.5").empty());
-  CHECK(complaint(range(0.0, 10.0), "nan") == "expected 0 to 10, got nan");
-  CHECK(complaint(at_least(0), "0").empty());
-  CHECK(complaint(at_least(0), "-1") == "expected 0 or more, got -1");
+  const CLI::Validator from_0 = range<int64_t>(0, INT64_MAX);
+  CHECK(complaint(from_0, "0").empty());
+  CHECK(complaint(from_0, "-1") == "expected 0 or more, got -1");
 }
 
 TEST_CASE("locks: one holder, whatever the path is called") {

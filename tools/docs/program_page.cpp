@@ -27,7 +27,7 @@ std::string type_text() {
       text += fmt::format("{}`\"{}\"`", text.empty() ? "" : ", ", name);
     }
     return text;
-  } else if constexpr (detail::is_optional<T>) {
+  } else if constexpr (is_optional<T>) {
     return type_text<typename T::value_type>() + " or null";
   } else if constexpr (std::is_same_v<T, bool>) {
     return "`true`, `false`";
@@ -37,7 +37,7 @@ std::string type_text() {
     return "number";
   } else if constexpr (std::is_same_v<T, Tensor>) {
     return "tensor";
-  } else if constexpr (std::is_same_v<T, Shape> || detail::is_vector<T>) {
+  } else if constexpr (std::is_same_v<T, Shape> || is_vector<T>) {
     return "list of integers";
   } else {
     return fmt::format("{}, below", T::name);

@@ -1,4 +1,5 @@
 // qtape: looks into saved models and runs them.
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
 

@@ -1,0 +1,19 @@
+// Which values may be missing and which are lists: for code that walks described fields.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+namespace qtape {
+
+template <class T>
+inline constexpr bool is_optional = false;
+template <class T>
+inline constexpr bool is_optional<std::optional<T>> = true;
+
+template <class T>
+inline constexpr bool is_vector = false;
+template <class T>
+inline constexpr bool is_vector<std::vector<T>> = true;
+
+}  // namespace qtape

@@ -1,0 +1,139 @@
+// Settings of a run as data. What a struct lists of a setting in `fields()`, one line each,
+// makes its option of the command line, the check of its range, its place in checkpoints and in
+// reports.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <variant>
+
+#include "qtape/core/fields.h"
+#include "qtape/core/value_kinds.h"
+
+namespace qtape::examples {
+
+/// The numbers that a setting takes: `low` to `high`, and 0 where that stands for something of
+/// its own.
+template <class T>
+struct Limits {
+  T low = 0;
+  T high = std::numeric_limits<T>::max();
+  std::string_view zero = {};  ///< what 0 stands for, as "float"; empty: nothing
+
+  constexpr bool bounded() const { return high != std::numeric_limits<T>::max(); }
+  constexpr bool contain(T value) const {
+    return (value >= low && value <= high) || (!zero.empty() && value == 0);
+  }
+};
+
+namespace detail {
+
+/// What a setting of type T holds one of, or several.
+template <class T>
+struct Single {
+  using type = T;
+};
+template <class T>
+requires(is_optional<T> || is_vector<T>) struct Single<T> {
+  using type = typename T::value_type;
+};
+
+template <class T>
+struct LimitsOf {
+  using type = std::monostate;
+};
+template <>
+struct LimitsOf<int64_t> {
+  using type = Limits<int64_t>;
+};
+template <>
+struct LimitsOf<double> {
+  using type = Limits<double>;
+};
+
+}  // namespace detail
+
+/// The limits of a setting of type Value: of numbers, and of an optional or a list of them.
+template <class Value>
+using LimitsOf = typename detail::LimitsOf<typename detail::Single<Value>::type>::type;
+
+/// One setting. Its key stands in checkpoints and reports; its option is the key with - for _.
+template <class Owner, class Value>
+struct Setting : Field<Owner, Value> {
+  LimitsOf<Value> limits = {};
+  int64_t most = std::numeric_limits<int64_t>::max();  ///< elements of a list
+  /// What messages call a value; empty: the key with spaces for _.
+  std::string_view name = {};
+
+  /// The same with a name, as "layer width" of one of `layers`.
+  constexpr Setting called(std::string_view other) const {
+    Setting copy = *this;
+    copy.name = other;
+    return copy;
+  }
+  /// The same with at most `count` elements.
+  constexpr Setting at_most(int64_t count) const requires is_vector<Value> {
+    Setting copy = *this;
+    copy.most = count;
+    return copy;
+  }
+};
+
+/// A number, or an optional or a list of them, in its limits; `doc` is what help says of it.
+template <class Owner, class Value>
+constexpr Setting<Owner, Value> setting(std::string_view key, Value Owner::*member,
+                                        std::string_view doc, LimitsOf<Value> limits) {
+  return {{key, member, doc}, limits};
+}
+
+/// A text, an enumeration, an optional one, or a flag.
+template <class Owner, class Value>
+requires std::is_same_v<LimitsOf<Value>, std::monostate>
+constexpr Setting<Owner, Value> setting(std::string_view key, Value Owner::*member,
+                                        std::string_view doc) {
+  return {{key, member, doc}};
+}
+
+/// "--weight-bits" of weight_bits.
+std::string option_name(std::string_view key);
+
+/// "weight bits" of weight_bits.
+std::string spaced(std::string_view key);
+
+/// Throws ArgumentError for a value outside its limits: "weight bits must be in 2..8, got 1",
+/// "learning rate must be in [0, 10], got 11".
+void require_in(std::string_view name, const Limits<int64_t>& limits, int64_t value);
+void require_in(std::string_view name, const Limits<double>& limits, double value);
+
+/// Throws ArgumentError for a list of more than `most` elements.
+void require_length(std::string_view key, size_t length, int64_t most);
+
+/// Throws ArgumentError, which names it, for a value outside the limits of its setting.
+template <class Owner, class Value>
+void require_limits(const Setting<Owner, Value>& setting, const Value& value) {
+  const auto require_one = [&](const auto& one) {
+    if constexpr (!std::is_same_v<LimitsOf<Value>, std::monostate>) {
+      require_in(setting.name.empty() ? spaced(setting.key) : std::string(setting.name),
+                 setting.limits, one);
+    }
+  };
+  if constexpr (is_vector<Value>) {
+    require_length(setting.key, value.size(), setting.most);
+    for (const auto& each : value) require_one(each);
+  } else if constexpr (is_optional<Value>) {
+    if (value) require_one(*value);
+  } else {
+    require_one(value);
+  }
+}
+
+/// The same for every setting.
+template <Described T>
+void require_limits(const T& settings) {
+  for_each_field<T>([&](const auto& each) { require_limits(each, settings.*each.member); });
+}
+
+}  // namespace qtape::examples
