@@ -10,15 +10,20 @@ namespace qtape {
 
 struct Dequantize {
   static constexpr std::string_view name = "Dequantize";
-  static constexpr std::string_view doc =
-      "y = (q - zp) s as `dtype`, rounded once: f64 computes in f64, all others in f32. q s8, "
-      "u8, s16 or u16; scale s and, when affine, zero point zp of the shape of the granularity "
-      "([1], [channels] or groups), f64 for dtype f64, else f32; zp is an integer that the "
-      "dtype "
-      "of q holds. Gradient, where q comes from an op that quantizes: dq = dy s as f32, s "
-      "being "
-      "the scale that forward used. Scales that FakeQuantize could not have used stop the step "
-      "with an error. Saves the scales.";
+  static constexpr OpDocs docs{
+      .summary = "Turns integer codes into values.",
+      .formula = {"y = (q - zp) s as `dtype`, rounded once.",
+                  "f64 computes in f64, all others in f32."},
+      .operands = {"q is s8, u8, s16 or u16.",
+                   "scale s and, when affine, zero_point zp have the shape of the granularity "
+                   "([1], [channels] or groups); f64 for dtype f64, else f32.",
+                   "zp is an integer that the dtype of q holds."},
+      .gradient =
+          "Where q comes from an op that quantizes: dq = dy s as f32, s being the scale that "
+          "forward used.",
+      .saves = "The scales.",
+      .edge_cases = "Scales that FakeQuantize could not have used stop the step with an error.",
+      .source = "ONNX, DequantizeLinear."};
 
   std::optional<int> axis = std::nullopt;
   std::optional<int64_t> group_size = std::nullopt;

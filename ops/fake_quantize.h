@@ -63,23 +63,41 @@ using ScaleMode = std::variant<PerBatch, EMA, Fixed>;
 
 struct FakeQuantize {
   static constexpr std::string_view name = "FakeQuantize";
-  static constexpr std::string_view doc =
-      "y = s (clamp(round(x / s) + zp, q_min, q_max) - zp), with a scale s and a zero point zp "
-      "per tensor, per index of axis (channel, token) or per group of group_size along it. x "
-      "f32, f64, f16 or bf16. Symmetric: zp = 0, s = max(max|x| / denominator, floor). Affine: "
-      "s = max((max - min) / (q_max - q_min), floor) over a range that contains 0, zp = q_min "
-      "- round(min / s). Over finite x: PerBatch of this call; EMA of a running average in a "
-      "State scale, or range [2, ...] with track Range; Fixed takes a State scale and, when "
-      "affine, a State zero_point; s = max(scale, floor) of a State scale. States have the "
-      "shape of the granularity ([1], [channels] "
-      "or x's with the axis divided) and are f64 for f64 x, else f32. Gradient by ste, s being "
-      "the scale that forward used: Identity dy; ClippedIdentity dy inside the range, else 0 "
-      "(PerBatch never clips a side that set the scale); Tanh dy (1 - tanh^2(x / s)); HardTanh "
-      "dy max(0, 1 - |u|); TanhRange dy (1 - tanh^2(u)), u = x / (q_max s), or x over the end "
-      "of the range on its side when affine; 0 where x is NaN for these three. NaN stays NaN, "
-      "infinities go to their end, -0 becomes +0. Saves one bit per element for "
-      "ClippedIdentity, x for the last three, and "
-      "the scales. Disabled or in a mode that does not quantize: y = x, dx = dy.";
+  static constexpr OpDocs docs{
+      .summary =
+          "Rounds values to a grid of integer codes and back, with a trainable gradient.",
+      .formula = {"y = s (clamp(round(x / s) + zp, q_min, q_max) - zp), with a scale s and a "
+                  "zero point zp per tensor, per index of axis (channel, token) or per group "
+                  "of group_size along it.",
+                  "Symmetric: zp = 0, s = max(max|x| / denominator, floor).",
+                  "Affine: s = max((max - min) / (q_max - q_min), floor) over a range that "
+                  "contains 0, zp = q_min - round(min / s).",
+                  "PerBatch: max and min are those of the finite x of this call.",
+                  "EMA: of a running average over finite x, in a State scale, or with track "
+                  "Range in a State range.",
+                  "Fixed: a State scale and, when affine, a State zero_point, which the op "
+                  "never writes.",
+                  "With a State scale, s = max(scale, floor)."},
+      .operands = {"x is f32, f64, f16 or bf16; y has its type.",
+                   "States have the shape of the granularity: [1], [channels] or x's with the "
+                   "axis divided; range is [2, ...] of it.",
+                   "States are f64 for f64 x, else f32."},
+      .gradient =
+          {"By ste, s being the scale that forward used.", "Identity: dx = dy.",
+           "ClippedIdentity: dx = dy inside the range, else 0; PerBatch never clips a "
+           "side that set the scale.",
+           "Tanh: dx = dy (1 - tanh^2(x / s)).", "HardTanh: dx = dy max(0, 1 - |u|).",
+           "TanhRange: dx = dy (1 - tanh^2(u)).",
+           "u = x / (q_max s), or x over the end of the range on its side when affine."},
+      .saves = {"The scales.", "One bit per element for ClippedIdentity.",
+                "x for Tanh, HardTanh and TanhRange."},
+      .edge_cases = {"NaN stays NaN, infinities go to their end, -0 becomes +0.",
+                     "Under Tanh, HardTanh and TanhRange dx = 0 where x is NaN.",
+                     "Disabled, or in a mode that does not quantize: y = x, dx = dy."},
+      .source = {"Jacob et al., arXiv 1712.05877: affine codes and running ranges.",
+                 "Bengio et al., arXiv 1308.3432: the straight-through estimator.",
+                 "PyTorch: EMA with a weight, symmetric with track Range.",
+                 "ONNX's blocked quantization: groups."}};
 
   int bits = 8;
   std::optional<int> axis = std::nullopt;

@@ -11,22 +11,28 @@ namespace qtape {
 
 struct FakeQuantizeLSQ {
   static constexpr std::string_view name = "FakeQuantizeLSQ";
-  static constexpr std::string_view doc =
-      "y = s (clamp(round(x / s) + zp, q_min, q_max) - zp) with a trained scale: s = "
-      "max(|scale|, "
-      "floor), so that no update can kill it; affine: zp = round(zero_point), within the codes "
-      "(LSQ+). x f32, f64, f16 or bf16; scale and zero_point Parameters or States as "
-      "FakeQuantize's. A scale of 0 is not initialised: the first observed batch with a finite "
-      "nonzero element sets it to 2 mean|x| / sqrt(q_max), or affine to what [min, max] gives. "
-      "Gradients, with g = 1 / sqrt(N q_max) for N elements per scale and z = x / s: dx = dy "
-      "inside the range, else 0; dscale = g sign(scale) sum dy t, t = round(z) - z inside, "
-      "q_min - "
-      "zp below, q_max - zp above; dzero_point = -g s sum dy over elements outside. While "
-      "scales "
-      "warm up they follow the data and get no gradient. Esser et al., arXiv 1902.08153; "
-      "Bhalgat "
-      "et al., arXiv 2004.09576. NaN stays NaN and counts nowhere. Keeps x and the scales. "
-      "Disabled or in a mode that does not quantize: y = x, dx = dy.";
+  static constexpr OpDocs docs{
+      .summary =
+          "Fake quantization with a learned scale, and a learned zero point when affine.",
+      .formula = {"y = s (clamp(round(x / s) + zp, q_min, q_max) - zp) with s = max(|scale|, "
+                  "floor), so that no update can kill it.",
+                  "Affine: zp = round(zero_point), within the codes (LSQ+).",
+                  "A scale of 0 is not initialised: the first observed batch with a finite "
+                  "nonzero element sets it to 2 mean|x| / sqrt(q_max), or affine to what "
+                  "[min, max] gives."},
+      .operands = {"x is f32, f64, f16 or bf16; y has its type.",
+                   "scale and, when affine, zero_point are Parameters or States with the "
+                   "shape and dtype of FakeQuantize's."},
+      .gradient = {"g = 1 / sqrt(N q_max) for N elements per scale, z = x / s.",
+                   "dx = dy inside the range, else 0.",
+                   "dscale = g sign(scale) sum dy t, t = round(z) - z inside, q_min - zp "
+                   "below, q_max - zp above.",
+                   "dzero_point = -g s sum dy over elements outside.",
+                   "While scales warm up they follow the data and get no gradient."},
+      .saves = "x and the scales.",
+      .edge_cases = {"NaN stays NaN and counts nowhere.",
+                     "Disabled, or in a mode that does not quantize: y = x, dx = dy."},
+      .source = {"Esser et al., arXiv 1902.08153.", "Bhalgat et al., arXiv 2004.09576."}};
 
   int bits = 8;
   std::optional<int> axis = std::nullopt;

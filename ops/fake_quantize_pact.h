@@ -10,24 +10,24 @@ namespace qtape {
 
 struct FakeQuantizePACT {
   static constexpr std::string_view name = "FakeQuantizePACT";
-  static constexpr std::string_view doc =
-      "y = s clamp(round(x / s), q_min, q_max) with s = max(alpha / q_max, floor) and a "
-      "trained "
-      "clipping value alpha. x f32, f64, f16 or bf16; alpha a Parameter or a State of the "
-      "shape "
-      "of FakeQuantize's scale. An alpha of 0 is not initialised: the first observed batch "
-      "sets it "
-      "to the largest x (|x| for signed ranges); an alpha below 0 or not finite stops the "
-      "step. "
-      "Gradients: dx = dy for 0 <= x < alpha (|x| < alpha for signed ranges), else 0; dalpha = "
-      "sum "
-      "dy over x >= alpha, less sum dy over x <= -alpha for signed ranges. While scales warm "
-      "up "
-      "alpha follows the data and gets no gradient. Choi et al., arXiv 1805.06085. NaN stays "
-      "NaN "
-      "and counts nowhere. Keeps x and the scales. Disabled or in a mode that does not "
-      "quantize: "
-      "y = x, dx = dy.";
+  static constexpr OpDocs docs{
+      .summary = "Fake quantization between learned clipping values.",
+      .formula = {"y = s clamp(round(x / s), q_min, q_max) with s = max(alpha / q_max, floor) "
+                  "and a trained clipping value alpha.",
+                  "An alpha of 0 is not initialised: the first observed batch sets it to the "
+                  "largest x (|x| for signed ranges)."},
+      .operands = {"x is f32, f64, f16 or bf16; y has its type.",
+                   "alpha is a Parameter or a State with the shape and dtype of "
+                   "FakeQuantize's scale."},
+      .gradient = {"dx = dy for 0 <= x < alpha (|x| < alpha for signed ranges), else 0.",
+                   "dalpha = sum dy over x >= alpha, less sum dy over x <= -alpha for signed "
+                   "ranges.",
+                   "While scales warm up alpha follows the data and gets no gradient."},
+      .saves = "x and the scales.",
+      .edge_cases = {"An alpha below 0 or not finite stops the step.",
+                     "NaN stays NaN and counts nowhere.",
+                     "Disabled, or in a mode that does not quantize: y = x, dx = dy."},
+      .source = "Choi et al., arXiv 1805.06085."};
 
   int bits = 8;
   std::optional<int> axis = std::nullopt;

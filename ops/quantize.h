@@ -10,18 +10,24 @@ namespace qtape {
 
 struct Quantize {
   static constexpr std::string_view name = "Quantize";
-  static constexpr std::string_view doc =
-      "y = clamp(round(x / s) + zp, q_min, q_max) as integer codes: s8 up to 8 bits, s16 "
-      "above, "
-      "u8 and u16 with range Unsigned. x f32, f64, f16 or bf16; scale s and, when affine, zero "
-      "point zp of the shape of the granularity ([1], [channels] or groups), f64 for f64 x, "
-      "else "
-      "f32; zp is an integer among the codes. Dequantize of y gives what FakeQuantize gives, "
-      "bit "
-      "for bit. Gradient, straight through: dy is f32, dx = dy / s inside the range, else 0, s "
-      "being the scale that forward used. Infinities go to their end; NaN, which has no code, "
-      "stops the step with an error, as do scales that cannot be divided by. The same in every "
-      "mode. Saves one bit per element and the scales.";
+  static constexpr OpDocs docs{
+      .summary = "Turns values into integer codes.",
+      .formula = {"y = clamp(round(x / s) + zp, q_min, q_max).",
+                  "Dequantize of y gives what FakeQuantize gives, bit for bit."},
+      .operands = {"x is f32, f64, f16 or bf16; y is s8 up to 8 bits, s16 above, u8 and u16 "
+                   "with range Unsigned.",
+                   "scale s and, when affine, zero_point zp have the shape of the granularity "
+                   "([1], [channels] or groups); f64 for f64 x, else f32.",
+                   "zp is an integer among the codes."},
+      .gradient =
+          "Straight through: dy is f32, dx = dy / s inside the range, else 0, s being the "
+          "scale that forward used.",
+      .saves = "One bit per element and the scales.",
+      .edge_cases = {"Infinities go to their end.",
+                     "NaN, which has no code, stops the step with an error, as do scales that "
+                     "cannot be divided by.",
+                     "The same in every mode."},
+      .source = "ONNX, QuantizeLinear."};
 
   int bits = 8;
   std::optional<int> axis = std::nullopt;
