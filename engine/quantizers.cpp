@@ -100,12 +100,12 @@ std::vector<NodeId> quantizers(const Graph& graph) {
 }
 
 Grid grid_of(const Graph& graph, NodeId id) {
-  return visit_quantizer(graph, id, [](const auto& op) { return op.grid(); });
+  return visit_quantizer(graph, id, [](const auto& op) { return grid_of(op); });
 }
 
 ChannelMap channel_map(const Graph& graph, NodeId id) {
   return visit_quantizer(graph, id, [&](const auto& op) {
-    return ChannelMap(type_of_x(graph, id).shape, op.granularity());
+    return ChannelMap(type_of_x(graph, id).shape, granularity_of(op));
   });
 }
 
@@ -155,7 +155,7 @@ void set_qparams(const Graph& graph, Parameters& parameters, NodeId id, double s
 void set_qparams(const Graph& graph, Parameters& parameters, NodeId id, const Tensor& scales) {
   const TensorType& x = type_of_x(graph, id);
   const Shape shape = visit_quantizer(
-      graph, id, [&](const auto& op) { return op.granularity().scales_shape(x.shape); });
+      graph, id, [&](const auto& op) { return granularity_of(op).scales_shape(x.shape); });
   const TensorType expected{scale_dtype(x.dtype), shape};
   if (scales.type != expected) {
     fail<GraphError>("{}: scales must be {}, got {}", graph.describe(id), expected,

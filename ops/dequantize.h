@@ -3,8 +3,8 @@
 
 #include <optional>
 
-#include "qtape/core/granularity.h"
-#include "qtape/core/grid.h"
+#include "qtape/ops/core/grid_attributes.h"
+#include "qtape/ops/core/op.h"
 
 namespace qtape {
 
@@ -27,18 +27,13 @@ struct Dequantize {
 
   std::optional<int> axis = std::nullopt;
   std::optional<int64_t> group_size = std::nullopt;
-  Scheme scheme = Scheme::Symmetric;
+  Scheme scheme = Grid{}.scheme;
   DType dtype = DType::F32;
 
   static constexpr auto fields() {
-    using D = Dequantize;
-    return std::tuple{
-        field("axis", &D::axis, "axis with a scale per index; null: one scale per tensor"),
-        field("group_size", &D::group_size,
-              "indices of the axis that share a scale, all other places having their own; "
-              "divides the axis; null: a scale per index"),
-        field("scheme", &D::scheme, "Symmetric, or Affine: with zero_point as an operand"),
-        field("dtype", &D::dtype, "dtype of y: f32, f64, f16 or bf16")};
+    return std::tuple_cat(
+        grid_fields<Dequantize>(),
+        std::tuple{field("dtype", &Dequantize::dtype, "dtype of y: f32, f64, f16 or bf16")});
   }
   std::vector<Slot> slots() const;
   TensorType infer(Inputs inputs) const;
@@ -47,8 +42,6 @@ struct Dequantize {
   Kernel forward(const Binding& binding) const;
   Kernel backward(const Binding& binding) const;
   bool operator==(const Dequantize&) const = default;
-
-  Granularity granularity() const { return {axis, group_size}; }
 };
 
 }  // namespace qtape

@@ -3,8 +3,6 @@
 
 #include <optional>
 
-#include "qtape/core/grid.h"
-#include "qtape/ops/core/op.h"
 #include "qtape/ops/core/quantizer_op.h"
 
 namespace qtape {
@@ -99,40 +97,29 @@ struct FakeQuantize {
                  "PyTorch: EMA with a weight, symmetric with track Range.",
                  "ONNX's blocked quantization: groups."}};
 
-  int bits = 8;
+  int bits = default_bits;
   std::optional<int> axis = std::nullopt;
   std::optional<int64_t> group_size = std::nullopt;
-  CodeRange range = CodeRange::Narrow;
-  Scheme scheme = Scheme::Symmetric;
-  Rounding rounding = Rounding::HalfEven;
-  Division division = Division::Exact;
-  Denominator denominator = Denominator::QMax;
-  ZeroPoint zero_point = ZeroPoint::AfterRounding;
-  double floor = 1e-12;
+  CodeRange range = default_range;
+  Scheme scheme = Grid{}.scheme;
+  Rounding rounding = Grid{}.rounding;
+  Division division = Grid{}.division;
+  Denominator denominator = Grid{}.denominator;
+  ZeroPoint zero_point = Grid{}.zero_point;
+  double floor = Grid{}.floor;
   Ste ste = Ste::Identity;
-  MaskRule mask = MaskRule::Code;
+  MaskRule mask = default_mask;
   ScaleMode scale_mode = PerBatch{};
 
   static constexpr auto fields() {
     using F = FakeQuantize;
-    return std::tuple{
-        field("bits", &F::bits, "2..16; 1 only with range Unsigned"),
-        field("axis", &F::axis, "axis with a scale per index; null: one scale per tensor"),
-        field("group_size", &F::group_size,
-              "indices of the axis that share a scale, all other places having their own; "
-              "divides the axis; null: a scale per index"),
-        field("range", &F::range, "Narrow [-q, q], Full [-q-1, q], Unsigned [0, 2^bits - 1]"),
-        field("scheme", &F::scheme, "Symmetric or Affine"),
-        field("rounding", &F::rounding, "HalfEven, HalfAway or HalfUp"),
-        field("division", &F::division, "Exact x / s or Reciprocal x (1 / s)"),
-        field("denominator", &F::denominator,
-              "of a symmetric scale: QMax or HalfSpan (q_max - q_min) / 2"),
-        field("zero_point", &F::zero_point,
-              "AfterRounding or BeforeRounding round(x / s + zp)"),
-        field("floor", &F::floor, "smallest scale, a normal f32 above 0"),
-        field("ste", &F::ste, "Identity, ClippedIdentity, Tanh, HardTanh or TanhRange"),
-        field("mask", &F::mask, "inside judged by Code or by Value"),
-        field("scale_mode", &F::scale_mode, "PerBatch, EMA {decay, track, weight} or Fixed")};
+    return std::tuple_cat(
+        grid_fields<F>(),
+        std::tuple{
+            field("ste", &F::ste, "Identity, ClippedIdentity, Tanh, HardTanh or TanhRange"),
+            mask_field<F>(),
+            field("scale_mode", &F::scale_mode,
+                  "PerBatch, EMA {decay, track, weight} or Fixed")});
   }
   std::vector<Slot> slots() const;
   TensorType infer(Inputs inputs) const;
@@ -150,11 +137,6 @@ struct FakeQuantize {
     return copy;
   }
 
-  Grid grid() const {
-    return {
-        code_limits(bits, range), scheme, rounding, division, zero_point, denominator, floor};
-  }
-  Granularity granularity() const { return {axis, group_size}; }
   std::vector<QuantizerOperand> operands(const TensorType& x) const;
   void store(const TensorType& x, std::span<const ValueRange<double>> ranges,
              QuantizerValues values) const;

@@ -4,7 +4,6 @@
 
 #include <optional>
 
-#include "qtape/ops/core/op.h"
 #include "qtape/ops/core/quantizer_op.h"
 
 namespace qtape {
@@ -34,30 +33,19 @@ struct FakeQuantizeLSQ {
                      "Disabled, or in a mode that does not quantize: y = x, dx = dy."},
       .source = {"Esser et al., arXiv 1902.08153.", "Bhalgat et al., arXiv 2004.09576."}};
 
-  int bits = 8;
+  int bits = default_bits;
   std::optional<int> axis = std::nullopt;
   std::optional<int64_t> group_size = std::nullopt;
-  CodeRange range = CodeRange::Narrow;
-  Scheme scheme = Scheme::Symmetric;
-  Rounding rounding = Rounding::HalfEven;
-  Division division = Division::Exact;
-  double floor = 1e-12;
-  MaskRule mask = MaskRule::Code;
+  CodeRange range = default_range;
+  Scheme scheme = Grid{}.scheme;
+  Rounding rounding = Grid{}.rounding;
+  Division division = Grid{}.division;
+  double floor = Grid{}.floor;
+  MaskRule mask = default_mask;
 
   static constexpr auto fields() {
     using F = FakeQuantizeLSQ;
-    return std::tuple{
-        field("bits", &F::bits, "2..16; 1 only with range Unsigned"),
-        field("axis", &F::axis, "axis with a scale per index; null: one scale per tensor"),
-        field("group_size", &F::group_size,
-              "indices of the axis that share a scale, all other places having their own; "
-              "divides the axis; null: a scale per index"),
-        field("range", &F::range, "Narrow [-q, q], Full [-q-1, q], Unsigned [0, 2^bits - 1]"),
-        field("scheme", &F::scheme, "Symmetric, or Affine: a zero point is learned as well"),
-        field("rounding", &F::rounding, "HalfEven, HalfAway or HalfUp"),
-        field("division", &F::division, "Exact x / s or Reciprocal x (1 / s)"),
-        field("floor", &F::floor, "smallest scale, a normal f32 above 0"),
-        field("mask", &F::mask, "inside judged by Code or by Value")};
+    return std::tuple_cat(grid_fields<F>(), std::tuple{mask_field<F>()});
   }
   std::vector<Slot> slots() const;
   TensorType infer(Inputs inputs) const;
@@ -67,14 +55,6 @@ struct FakeQuantizeLSQ {
   Kernel backward(const Binding& binding) const;
   bool operator==(const FakeQuantizeLSQ&) const = default;
 
-  Grid grid() const {
-    return {.limits = code_limits(bits, range),
-            .scheme = scheme,
-            .rounding = rounding,
-            .division = division,
-            .floor = floor};
-  }
-  Granularity granularity() const { return {axis, group_size}; }
   std::vector<QuantizerOperand> operands(const TensorType& x) const;
   void store(const TensorType& x, std::span<const ValueRange<double>> ranges,
              QuantizerValues values) const;

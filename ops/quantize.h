@@ -3,8 +3,8 @@
 
 #include <optional>
 
-#include "qtape/core/granularity.h"
-#include "qtape/core/grid.h"
+#include "qtape/ops/core/grid_attributes.h"
+#include "qtape/ops/core/op.h"
 
 namespace qtape {
 
@@ -29,31 +29,18 @@ struct Quantize {
                      "The same in every mode."},
       .source = "ONNX, QuantizeLinear."};
 
-  int bits = 8;
+  int bits = default_bits;
   std::optional<int> axis = std::nullopt;
   std::optional<int64_t> group_size = std::nullopt;
-  CodeRange range = CodeRange::Narrow;
-  Scheme scheme = Scheme::Symmetric;
-  Rounding rounding = Rounding::HalfEven;
-  Division division = Division::Exact;
-  ZeroPoint zero_point = ZeroPoint::AfterRounding;
-  MaskRule mask = MaskRule::Code;
+  CodeRange range = default_range;
+  Scheme scheme = Grid{}.scheme;
+  Rounding rounding = Grid{}.rounding;
+  Division division = Grid{}.division;
+  ZeroPoint zero_point = Grid{}.zero_point;
+  MaskRule mask = default_mask;
 
   static constexpr auto fields() {
-    using Q = Quantize;
-    return std::tuple{
-        field("bits", &Q::bits, "2..16; 1 only with range Unsigned"),
-        field("axis", &Q::axis, "axis with a scale per index; null: one scale per tensor"),
-        field("group_size", &Q::group_size,
-              "indices of the axis that share a scale, all other places having their own; "
-              "divides the axis; null: a scale per index"),
-        field("range", &Q::range, "Narrow [-q, q], Full [-q-1, q], Unsigned [0, 2^bits - 1]"),
-        field("scheme", &Q::scheme, "Symmetric, or Affine: with zero_point as an operand"),
-        field("rounding", &Q::rounding, "HalfEven, HalfAway or HalfUp"),
-        field("division", &Q::division, "Exact x / s or Reciprocal x (1 / s)"),
-        field("zero_point", &Q::zero_point,
-              "AfterRounding or BeforeRounding round(x / s + zp)"),
-        field("mask", &Q::mask, "inside judged by Code or by Value")};
+    return std::tuple_cat(grid_fields<Quantize>(), std::tuple{mask_field<Quantize>()});
   }
   std::vector<Slot> slots() const;
   TensorType infer(Inputs inputs) const;
@@ -62,11 +49,6 @@ struct Quantize {
   Kernel forward(const Binding& binding) const;
   Kernel backward(const Binding& binding) const;
   bool operator==(const Quantize&) const = default;
-
-  Grid grid() const {
-    return {code_limits(bits, range), scheme, rounding, division, zero_point};
-  }
-  Granularity granularity() const { return {axis, group_size}; }
 };
 
 }  // namespace qtape

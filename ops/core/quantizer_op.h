@@ -1,12 +1,12 @@
-// What every quantizer op tells tools beside the contract of op.h: its grid, its granularity
-// and how its states hold scales.
+// What every quantizer op tells tools beside the contract of op.h and the attributes of its
+// grid: how its states hold scales.
 #pragma once
 
 #include <span>
 #include <vector>
 
-#include "qtape/core/granularity.h"
-#include "qtape/core/grid.h"
+#include "qtape/ops/core/grid_attributes.h"
+#include "qtape/ops/core/op.h"
 
 namespace qtape {
 
@@ -40,25 +40,25 @@ using QuantizerValues = std::span<std::byte* const>;
 /// caller's to refuse. `load` gives the scales and zero points that the operands stand for;
 /// those of a channel that was never observed have scale 0.
 template <class X>
-concept Quantizer = Compute<X> &&
+concept Quantizer = Compute<X> && HasGrid<X> &&
     requires(const X& op, const TensorType& x, std::span<const ValueRange<double>> ranges,
              std::span<const QParams<double>> qparams, QuantizerValues values) {
-  { op.grid() } -> std::same_as<Grid>;
-  { op.granularity() } -> std::same_as<Granularity>;
   { op.operands(x) } -> std::same_as<std::vector<QuantizerOperand>>;
   { op.store(x, ranges, values) } -> std::same_as<void>;
   { op.store(x, qparams, values) } -> std::same_as<void>;
   { op.load(x, values) } -> std::same_as<std::vector<QParams<double>>>;
 };
 
-/// The type of y; throws GraphError for an x that is not of a float dtype or does not fit the
-/// granularity, and for operands of another type than `op.operands` gives.
+/// The type of y; throws GraphError for a grid that does not exist, for an x that is not of a
+/// float dtype or does not fit the granularity, and for operands of another type than
+/// `op.operands` gives.
 template <class X>
 TensorType infer_quantizer(const X& op, Inputs inputs) {
+  check_grid(op);
   const TensorType& x = inputs[0];
   check(is_float(x.dtype), "expected f32, f64, f16 or bf16, got {}", to_string_view(x.dtype));
   size_t i = 1;
-  (void)op.granularity().scales_shape(x.shape);
+  (void)granularity_of(op).scales_shape(x.shape);
   for (const QuantizerOperand& operand : op.operands(x)) {
     check(inputs[i] == operand.type, "{} must be {}, got {}", operand.name,
           to_string(operand.type), to_string(inputs[i]));

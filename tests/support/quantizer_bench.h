@@ -21,7 +21,7 @@ class QuantizerBench {
     y.resize(n);
     dy.resize(n);
     dx.resize(n);
-    channels_ = ChannelMap(shape, op.granularity()).channels;
+    channels_ = ChannelMap(shape, granularity_of(op)).channels;
     for (const QuantizerOperand& operand : op.operands(types_[0]))
       types_.push_back(operand.type);
     const int64_t states = types_.size() > 1 ? types_[1].elements() : channels_;
