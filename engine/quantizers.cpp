@@ -113,25 +113,23 @@ NodeId add_quantizer(Graph& graph, NodeId x, const Op& quantizer, const std::str
   check(is_quantizer(quantizer), "'{}': expected a quantizer, got {}", label,
         name_of(quantizer));
   const TensorType type = graph[x].type;
-  const auto operands = std::visit(
-      [&](const auto& op) -> std::vector<QuantizerOperand> {
-        if constexpr (is_quantizer_op<std::decay_t<decltype(op)>>) return op.operands(type);
-        return {};
-      },
-      quantizer);
+  const Granularity granularity = granularity_of(quantizer);
+  const std::vector<QuantizerOperand> operands = operands_of(quantizer);
   if (graph.find(label + ".quantized")) {
     fail<GraphError>("label '{}.quantized' is already used", printable(label));
   }
   std::vector<TensorType> types = {type};
-  for (const QuantizerOperand& operand : operands) types.push_back(operand.type);
+  for (const QuantizerOperand& operand : operands) {
+    types.push_back(operand_type(operand, granularity, type));
+  }
   // Before anything is added: a failure leaves no stray states.
   (void)contract(quantizer, types);
   std::vector<NodeId> ids = {x};
-  for (const QuantizerOperand& operand : operands) {
-    const auto& [dtype, shape] = operand.type;
-    const Op leaf = operand.trained ? Op{Parameter{.dtype = dtype, .shape = shape}}
-                                    : Op{State{.dtype = dtype, .shape = shape}};
-    ids.push_back(graph.add(leaf, {}, fmt::format("{}.{}", label, operand.name)));
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const auto& [dtype, shape] = types[i + 1];
+    const Op leaf = operands[i].trained ? Op{Parameter{.dtype = dtype, .shape = shape}}
+                                        : Op{State{.dtype = dtype, .shape = shape}};
+    ids.push_back(graph.add(leaf, {}, fmt::format("{}.{}", label, operands[i].name)));
   }
   return graph.add(quantizer, ids, label + ".quantized");
 }

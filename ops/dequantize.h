@@ -3,8 +3,7 @@
 
 #include <optional>
 
-#include "qtape/ops/core/grid_attributes.h"
-#include "qtape/ops/core/op.h"
+#include "qtape/ops/core/quantizer_op.h"
 
 namespace qtape {
 
@@ -35,13 +34,17 @@ struct Dequantize {
         grid_fields<Dequantize>(),
         std::tuple{field("dtype", &Dequantize::dtype, "dtype of y: f32, f64, f16 or bf16")});
   }
-  std::vector<Slot> slots() const;
+  std::vector<Slot> slots() const {
+    return quantizer_slots({.name = "q", .codes = true}, operands());
+  }
   TensorType infer(Inputs inputs) const;
   Keep keep() const { return {.backward_in_place = true}; }
   Footprint footprint(Inputs inputs) const;
   Kernel forward(const Binding& binding) const;
   Kernel backward(const Binding& binding) const;
   bool operator==(const Dequantize&) const = default;
+
+  std::vector<QuantizerOperand> operands() const { return scale_operands(scheme); }
 };
 
 }  // namespace qtape

@@ -291,19 +291,6 @@ class Backward {
 
 static_assert(Quantizer<FakeQuantize>);
 
-std::vector<Slot> FakeQuantize::slots() const {
-  std::vector<Slot> slots = {{.name = "x"}};
-  if (std::holds_alternative<PerBatch>(scale_mode)) return slots;
-  const bool writes = std::holds_alternative<EMA>(scale_mode);
-  slots.push_back({.name = tracks_range() ? "range" : "scale",
-                   .differentiable = false,
-                   .access = writes ? Access::ReadWrite : Access::Read});
-  if (!writes && scheme == Scheme::Affine) {
-    slots.push_back({.name = "zero_point", .differentiable = false});
-  }
-  return slots;
-}
-
 TensorType FakeQuantize::infer(Inputs inputs) const {
   if (const auto* ema = std::get_if<EMA>(&scale_mode)) {
     check(ema->decay >= 0 && ema->decay < 1, "decay must be in [0, 1), got {}", ema->decay);

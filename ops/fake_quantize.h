@@ -121,7 +121,7 @@ struct FakeQuantize {
             field("scale_mode", &F::scale_mode,
                   "PerBatch, EMA {decay, track, weight} or Fixed")});
   }
-  std::vector<Slot> slots() const;
+  std::vector<Slot> slots() const { return quantizer_slots({.name = "x"}, operands()); }
   TensorType infer(Inputs inputs) const;
   Keep keep() const;
   Footprint footprint(Inputs inputs) const;
@@ -137,7 +137,7 @@ struct FakeQuantize {
     return copy;
   }
 
-  std::vector<QuantizerOperand> operands(const TensorType& x) const;
+  std::vector<QuantizerOperand> operands() const;
   void store(const TensorType& x, std::span<const ValueRange<double>> ranges,
              QuantizerValues values) const;
   void store(const TensorType& x, std::span<const QParams<double>> qparams,

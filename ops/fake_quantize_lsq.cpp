@@ -224,22 +224,8 @@ Learned<T> learned_at(const FakeQuantizeLSQ& op, QuantizerValues values) {
 
 static_assert(Quantizer<FakeQuantizeLSQ>);
 
-std::vector<Slot> FakeQuantizeLSQ::slots() const {
-  std::vector<Slot> slots = {{.name = "x"}, {.name = "scale", .access = Access::ReadWrite}};
-  if (scheme == Scheme::Affine) {
-    slots.push_back({.name = "zero_point", .access = Access::ReadWrite});
-  }
-  return slots;
-}
-
 TensorType FakeQuantizeLSQ::infer(Inputs inputs) const {
   return infer_quantizer(*this, inputs);
-}
-
-std::vector<QuantizerOperand> FakeQuantizeLSQ::operands(const TensorType& x) const {
-  const TensorType type{scale_dtype(x.dtype), granularity_of(*this).scales_shape(x.shape)};
-  if (scheme == Scheme::Symmetric) return {{"scale", type, true}};
-  return {{"scale", type, true}, {"zero_point", type, true}};
 }
 
 void FakeQuantizeLSQ::store(const TensorType& x, std::span<const ValueRange<double>> ranges,

@@ -47,7 +47,7 @@ struct FakeQuantizeLSQ {
     using F = FakeQuantizeLSQ;
     return std::tuple_cat(grid_fields<F>(), std::tuple{mask_field<F>()});
   }
-  std::vector<Slot> slots() const;
+  std::vector<Slot> slots() const { return quantizer_slots({.name = "x"}, operands()); }
   TensorType infer(Inputs inputs) const;
   Keep keep() const { return {.operands = 1u, .backward_in_place = true}; }
   Footprint footprint(Inputs inputs) const;
@@ -55,7 +55,9 @@ struct FakeQuantizeLSQ {
   Kernel backward(const Binding& binding) const;
   bool operator==(const FakeQuantizeLSQ&) const = default;
 
-  std::vector<QuantizerOperand> operands(const TensorType& x) const;
+  std::vector<QuantizerOperand> operands() const {
+    return scale_operands(scheme, {.trained = true, .written = true});
+  }
   void store(const TensorType& x, std::span<const ValueRange<double>> ranges,
              QuantizerValues values) const;
   void store(const TensorType& x, std::span<const QParams<double>> qparams,

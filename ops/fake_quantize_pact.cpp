@@ -135,17 +135,9 @@ class Backward {
 
 static_assert(Quantizer<FakeQuantizePACT>);
 
-std::vector<Slot> FakeQuantizePACT::slots() const {
-  return {{.name = "x"}, {.name = "alpha", .access = Access::ReadWrite}};
-}
-
 TensorType FakeQuantizePACT::infer(Inputs inputs) const {
   check(range != CodeRange::Full, "range must be Unsigned or Narrow, got Full");
   return infer_quantizer(*this, inputs);
-}
-
-std::vector<QuantizerOperand> FakeQuantizePACT::operands(const TensorType& x) const {
-  return {{"alpha", {scale_dtype(x.dtype), granularity_of(*this).scales_shape(x.shape)}, true}};
 }
 
 void FakeQuantizePACT::store(const TensorType& x, std::span<const ValueRange<double>> ranges,

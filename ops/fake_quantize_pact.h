@@ -37,7 +37,7 @@ struct FakeQuantizePACT {
   double floor = Grid{}.floor;
 
   static constexpr auto fields() { return grid_fields<FakeQuantizePACT>(); }
-  std::vector<Slot> slots() const;
+  std::vector<Slot> slots() const { return quantizer_slots({.name = "x"}, operands()); }
   TensorType infer(Inputs inputs) const;
   Keep keep() const { return {.operands = 1u, .backward_in_place = true}; }
   Footprint footprint(Inputs inputs) const;
@@ -45,7 +45,9 @@ struct FakeQuantizePACT {
   Kernel backward(const Binding& binding) const;
   bool operator==(const FakeQuantizePACT&) const = default;
 
-  std::vector<QuantizerOperand> operands(const TensorType& x) const;
+  std::vector<QuantizerOperand> operands() const {
+    return {{.name = "alpha", .trained = true, .written = true}};
+  }
   void store(const TensorType& x, std::span<const ValueRange<double>> ranges,
              QuantizerValues values) const;
   void store(const TensorType& x, std::span<const QParams<double>> qparams,

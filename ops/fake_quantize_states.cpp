@@ -17,19 +17,11 @@ ValueRange<T> converted(const ValueRange<U>& range) {
 
 }  // namespace
 
-std::vector<QuantizerOperand> FakeQuantize::operands(const TensorType& x) const {
+std::vector<QuantizerOperand> FakeQuantize::operands() const {
   if (std::holds_alternative<PerBatch>(scale_mode)) return {};
-  const TensorType scales{scale_dtype(x.dtype), granularity_of(*this).scales_shape(x.shape)};
-  if (tracks_range()) {
-    std::vector<int64_t> extents = {2};
-    extents.insert(extents.end(), scales.shape.extents().begin(), scales.shape.extents().end());
-    return {{.name = "range", .type = {scales.dtype, Shape(extents)}}};
-  }
-  const bool symmetric = scheme == Scheme::Symmetric;
-  if (symmetric || std::holds_alternative<EMA>(scale_mode)) {
-    return {{.name = "scale", .type = scales}};
-  }
-  return {{.name = "scale", .type = scales}, {.name = "zero_point", .type = scales}};
+  if (std::holds_alternative<Fixed>(scale_mode)) return scale_operands(scheme);
+  if (tracks_range()) return {{.name = "range", .written = true, .range = true}};
+  return {{.name = "scale", .written = true}};
 }
 
 void FakeQuantize::store(const TensorType& x, std::span<const ValueRange<double>> ranges,

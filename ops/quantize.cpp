@@ -236,20 +236,11 @@ class Backward {
 
 static_assert(Compute<Quantize>);
 
-std::vector<Slot> Quantize::slots() const {
-  std::vector<Slot> slots = {{.name = "x"}, {.name = "scale", .differentiable = false}};
-  if (scheme == Scheme::Affine) {
-    slots.push_back({.name = "zero_point", .differentiable = false});
-  }
-  return slots;
-}
-
 TensorType Quantize::infer(Inputs inputs) const {
   const TensorType& x = inputs[0];
   check(is_float(x.dtype), "expected f32, f64, f16 or bf16, got {}", to_string_view(x.dtype));
   check_grid(*this);
-  check_scales(inputs, x.shape, granularity_of(*this), scale_dtype(x.dtype),
-               scheme == Scheme::Affine);
+  check_quantizer_operands(*this, x, inputs);
   return {code_dtype(bits, range), x.shape};
 }
 

@@ -3,8 +3,7 @@
 
 #include <optional>
 
-#include "qtape/ops/core/grid_attributes.h"
-#include "qtape/ops/core/op.h"
+#include "qtape/ops/core/quantizer_op.h"
 
 namespace qtape {
 
@@ -42,13 +41,15 @@ struct Quantize {
   static constexpr auto fields() {
     return std::tuple_cat(grid_fields<Quantize>(), std::tuple{mask_field<Quantize>()});
   }
-  std::vector<Slot> slots() const;
+  std::vector<Slot> slots() const { return quantizer_slots({.name = "x"}, operands()); }
   TensorType infer(Inputs inputs) const;
   Keep keep() const { return {.backward_in_place = true, .codes = true}; }
   Footprint footprint(Inputs inputs) const;
   Kernel forward(const Binding& binding) const;
   Kernel backward(const Binding& binding) const;
   bool operator==(const Quantize&) const = default;
+
+  std::vector<QuantizerOperand> operands() const { return scale_operands(scheme); }
 };
 
 }  // namespace qtape

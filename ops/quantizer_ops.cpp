@@ -28,4 +28,8 @@ Grid grid_of(const Op& op) {
   return visit_quantizer(op, [](const auto& each) { return grid_of(each); });
 }
 
+std::vector<QuantizerOperand> operands_of(const Op& op) {
+  return visit_quantizer(op, [](const auto& each) { return each.operands(); });
+}
+
 }  // namespace qtape

@@ -121,6 +121,24 @@ TEST_CASE("ops: missing attributes take their defaults") {
   });
 }
 
+TEST_CASE("ops: the slots of quantizers and of ops on codes are those of their operands") {
+  for_each_op([&]<class T>(T op) {
+    if constexpr (requires { op.operands(); }) {
+      for (uint64_t seed = 0; seed < 50; ++seed) {
+        Draw{seed}(op);
+        const std::vector<Slot> slots = op.slots();
+        const std::vector<QuantizerOperand> operands = op.operands();
+        REQUIRE(slots.size() == operands.size() + 1);
+        for (size_t i = 0; i < operands.size(); ++i) {
+          CHECK(slots[i + 1].name == operands[i].name);
+          CHECK(slots[i + 1].differentiable == operands[i].trained);
+          CHECK((slots[i + 1].access == Access::ReadWrite) == operands[i].written);
+        }
+      }
+    }
+  });
+}
+
 // A gradient of codes is a straight-through estimate, of which differences know nothing:
 // quantize_test.cpp has its formulas.
 TEST_CASE("ops: every op that passes a gradient of floats has a case in the gradient table") {
