@@ -39,8 +39,8 @@ struct Bench {
     inputs = {type};
     operands = {x.data()};
     gradients = {{y.data(), false}};
-    for (const QuantizerOperand& operand : op.operands(type)) {
-      inputs.push_back(operand.type);
+    for (const QuantizerOperand& operand : op.operands()) {
+      inputs.push_back(operand_type(operand, granularity_of(op), type));
       operands.push_back(operands.size() == 1 ? state.data() : zero_points.data());
       gradients.push_back({operand.trained ? dstate.data() : nullptr, false});
     }

@@ -100,12 +100,12 @@ std::vector<NodeId> quantizers(const Graph& graph) {
 }
 
 Grid grid_of(const Graph& graph, NodeId id) {
-  return visit_quantizer(graph, id, [](const auto& op) { return op.grid(); });
+  return visit_quantizer(graph, id, [](const auto& op) { return grid_of(op); });
 }
 
 ChannelMap channel_map(const Graph& graph, NodeId id) {
   return visit_quantizer(graph, id, [&](const auto& op) {
-    return ChannelMap(type_of_x(graph, id).shape, op.granularity());
+    return ChannelMap(type_of_x(graph, id).shape, granularity_of(op));
   });
 }
 
@@ -113,25 +113,23 @@ NodeId add_quantizer(Graph& graph, NodeId x, const Op& quantizer, const std::str
   check(is_quantizer(quantizer), "'{}': expected a quantizer, got {}", label,
         name_of(quantizer));
   const TensorType type = graph[x].type;
-  const auto operands = std::visit(
-      [&](const auto& op) -> std::vector<QuantizerOperand> {
-        if constexpr (is_quantizer_op<std::decay_t<decltype(op)>>) return op.operands(type);
-        return {};
-      },
-      quantizer);
+  const Granularity granularity = granularity_of(quantizer);
+  const std::vector<QuantizerOperand> operands = operands_of(quantizer);
   if (graph.find(label + ".quantized")) {
     fail<GraphError>("label '{}.quantized' is already used", printable(label));
   }
   std::vector<TensorType> types = {type};
-  for (const QuantizerOperand& operand : operands) types.push_back(operand.type);
+  for (const QuantizerOperand& operand : operands) {
+    types.push_back(operand_type(operand, granularity, type));
+  }
   // Before anything is added: a failure leaves no stray states.
   (void)contract(quantizer, types);
   std::vector<NodeId> ids = {x};
-  for (const QuantizerOperand& operand : operands) {
-    const auto& [dtype, shape] = operand.type;
-    const Op leaf = operand.trained ? Op{Parameter{.dtype = dtype, .shape = shape}}
-                                    : Op{State{.dtype = dtype, .shape = shape}};
-    ids.push_back(graph.add(leaf, {}, fmt::format("{}.{}", label, operand.name)));
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const auto& [dtype, shape] = types[i + 1];
+    const Op leaf = operands[i].trained ? Op{Parameter{.dtype = dtype, .shape = shape}}
+                                        : Op{State{.dtype = dtype, .shape = shape}};
+    ids.push_back(graph.add(leaf, {}, fmt::format("{}.{}", label, operands[i].name)));
   }
   return graph.add(quantizer, ids, label + ".quantized");
 }
@@ -155,7 +153,7 @@ void set_qparams(const Graph& graph, Parameters& parameters, NodeId id, double s
 void set_qparams(const Graph& graph, Parameters& parameters, NodeId id, const Tensor& scales) {
   const TensorType& x = type_of_x(graph, id);
   const Shape shape = visit_quantizer(
-      graph, id, [&](const auto& op) { return op.granularity().scales_shape(x.shape); });
+      graph, id, [&](const auto& op) { return granularity_of(op).scales_shape(x.shape); });
   const TensorType expected{scale_dtype(x.dtype), shape};
   if (scales.type != expected) {
     fail<GraphError>("{}: scales must be {}, got {}", graph.describe(id), expected,

@@ -7,11 +7,13 @@ namespace qtape {
 
 struct Add : Broadcast<Add> {
   static constexpr std::string_view name = "Add";
-  static constexpr std::string_view doc =
-      "y = a + b. a and b f32 or f64 of shapes that broadcast as in NumPy: aligned at the "
-      "last axis, an extent of 1 or a missing one is repeated; y the common shape. Gradients: "
-      "da = dy, db = dy, summed in double and in a fixed order over the axes along which the "
-      "operand is repeated. Keeps nothing.";
+  static constexpr OpDocs docs{.summary = "Adds two tensors element by element.",
+                               .formula = "y = a + b.",
+                               .operands = broadcast::operands,
+                               .gradient = {"da = dy, db = dy.", broadcast::summed},
+                               .saves = "Nothing.",
+                               .edge_cases = "None.",
+                               .source = "Elementary; broadcasting is NumPy's."};
   static constexpr bool reads_operands = false;
 
   static constexpr auto fields() { return std::tuple<>{}; }

@@ -7,10 +7,17 @@ namespace qtape {
 
 struct AddBias {
   static constexpr std::string_view name = "AddBias";
-  static constexpr std::string_view doc =
-      "y = x + b along the last axis. x f32 or f64 [..., n] of rank >= 1, b [n] of the same "
-      "dtype; y has the shape of x. Gradients: dx = dy, db = the sum of dy over all axes but "
-      "the last, in double and in index order. Keeps nothing.";
+  static constexpr OpDocs docs{
+      .summary = "Adds a bias along the last axis.",
+      .formula = "y = x + b along the last axis.",
+      .operands = {"x is f32 or f64 [..., n] of rank >= 1, b [n] of the same dtype.",
+                   "y has the shape of x."},
+      .gradient = {"dx = dy.",
+                   "db = the sum of dy over all axes but the last, in double and in index "
+                   "order."},
+      .saves = "Nothing.",
+      .edge_cases = "None.",
+      .source = "Elementary."};
 
   static constexpr auto fields() { return std::tuple<>{}; }
   std::vector<Slot> slots() const { return {{.name = "x"}, {.name = "b"}}; }

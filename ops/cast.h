@@ -7,12 +7,17 @@ namespace qtape {
 
 struct Cast {
   static constexpr std::string_view name = "Cast";
-  static constexpr std::string_view doc =
-      "y = x as `dtype`. x of any shape and any dtype but s64. To integers: rounded half to "
-      "even and "
-      "clamped to the range, NaN becomes 0. To f16 and bf16: rounded to f32 first, then to "
-      "the dtype, each half to even. Gradient: dx = dy as the dtype of x when both are "
-      "floats, else none. Keeps nothing.";
+  static constexpr OpDocs docs{
+      .summary = "Gives the same values in another dtype.",
+      .formula = {"y = x as `dtype`.",
+                  "To integers: rounded half to even and clamped to the range.",
+                  "To f16 and bf16: rounded to f32 first, then to the dtype, each half to "
+                  "even."},
+      .operands = {"x has any shape and any dtype but s64.", "y has the shape of x."},
+      .gradient = "dx = dy as the dtype of x when both are floats, else none.",
+      .saves = "Nothing.",
+      .edge_cases = "To integers, NaN becomes 0.",
+      .source = "Elementary."};
 
   DType dtype = DType::F32;
 

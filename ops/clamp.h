@@ -7,9 +7,13 @@ namespace qtape {
 
 struct Clamp {
   static constexpr std::string_view name = "Clamp";
-  static constexpr std::string_view doc =
-      "y = min(max(x, low), high); NaN stays NaN. Gradient: dx = dy where low <= x <= "
-      "high. Keeps x.";
+  static constexpr OpDocs docs{.summary = "Limits each element to a range.",
+                               .formula = "y = min(max(x, low), high).",
+                               .operands = elementwise::operands,
+                               .gradient = "dx = dy where low <= x <= high, else 0.",
+                               .saves = "x.",
+                               .edge_cases = "NaN stays NaN.",
+                               .source = "Elementary."};
   static constexpr SlopeOf slope_of = SlopeOf::Operand;
 
   double low = 0.0;

@@ -7,10 +7,15 @@ namespace qtape {
 
 struct Concat {
   static constexpr std::string_view name = "Concat";
-  static constexpr std::string_view doc =
-      "y = the operands x0, x1, ... one after another along axis: the extent of y there is the "
-      "sum of theirs, which may be 0. Operands of one dtype, any, and of equal shapes beside "
-      "the axis. Gradient: dx_i = the part of dy along axis that x_i became. Keeps nothing.";
+  static constexpr OpDocs docs{
+      .summary = "Puts tensors one after another along an axis.",
+      .formula = "y = the operands x0, x1, ... one after another along `axis`.",
+      .operands = {"Operands have one dtype, any, and equal shapes beside the axis.",
+                   "The extent of y along the axis is the sum of theirs."},
+      .gradient = "dx_i = the part of dy along the axis that x_i became.",
+      .saves = "Nothing.",
+      .edge_cases = "The extents along the axis may be 0.",
+      .source = "Elementary."};
 
   int axis = 0;
   int count = 2;

@@ -61,7 +61,7 @@ class Forward {
   using T = ComputeOf<S>;
 
   Forward(const Dequantize& op, const Binding& b)
-      : layout_(b.inputs[0].shape, op.granularity()),
+      : layout_(b.inputs[0].shape, granularity_of(op)),
         base_(walk_of<T>(layout_)),
         decode_(dispatch_codes(b.inputs[0].dtype,
                                [&]<class Code>() {
@@ -107,7 +107,7 @@ class Backward {
   using T = ComputeOf<S>;
 
   Backward(const Dequantize& op, const Binding& b)
-      : layout_(b.inputs[0].shape, op.granularity()),
+      : layout_(b.inputs[0].shape, granularity_of(op)),
         base_(walk_of<T>(layout_)),
         record_(b.record, layout_.channels()),
         multiply_(choose(layout_.columns(), b.accumulate(0))),
@@ -143,27 +143,19 @@ class Backward {
 
 static_assert(Compute<Dequantize>);
 
-std::vector<Slot> Dequantize::slots() const {
-  std::vector<Slot> slots = {{.name = "q", .codes = true},
-                             {.name = "scale", .differentiable = false}};
-  if (scheme == Scheme::Affine) {
-    slots.push_back({.name = "zero_point", .differentiable = false});
-  }
-  return slots;
-}
-
 TensorType Dequantize::infer(Inputs inputs) const {
   const TensorType& q = inputs[0];
   const bool codes = q.dtype == DType::S8 || q.dtype == DType::U8 || q.dtype == DType::S16 ||
                      q.dtype == DType::U16;
   check(codes, "expected s8, u8, s16 or u16, got {}", to_string_view(q.dtype));
   check(is_float(dtype), "dtype must be f32, f64, f16 or bf16, got {}", to_string_view(dtype));
-  check_scales(inputs, q.shape, granularity(), scale_dtype(dtype), scheme == Scheme::Affine);
-  return {dtype, q.shape};
+  const TensorType y{dtype, q.shape};
+  check_quantizer_operands(*this, y, inputs);
+  return y;
 }
 
 Footprint Dequantize::footprint(Inputs inputs) const {
-  const QuantizeLayout layout(inputs[0].shape, granularity());
+  const QuantizeLayout layout(inputs[0].shape, granularity_of(*this));
   return dispatch_compute(scale_dtype(dtype), [&]<class T>() -> Footprint {
     return {.record = QuantizerRecord<T>::bytes(layout.channels())};
   });

@@ -7,12 +7,14 @@ namespace qtape {
 
 struct Div : Broadcast<Div> {
   static constexpr std::string_view name = "Div";
-  static constexpr std::string_view doc =
-      "y = a / b; division by 0 gives infinities and NaN as in IEEE 754. a and b f32 or f64 "
-      "of shapes that broadcast as in NumPy: aligned at the last axis, an extent of 1 or a "
-      "missing one is repeated; y the common shape. Gradients: da = dy / b, db = -dy (a / b) "
-      "/ b, summed in double and in a fixed order over the axes along which the operand is "
-      "repeated. Keeps both operands.";
+  static constexpr OpDocs docs{
+      .summary = "Divides two tensors element by element.",
+      .formula = "y = a / b.",
+      .operands = broadcast::operands,
+      .gradient = {"da = dy / b, db = -dy (a / b) / b.", broadcast::summed},
+      .saves = "Both operands.",
+      .edge_cases = "Division by 0 gives infinities and NaN as in IEEE 754.",
+      .source = "Elementary; broadcasting is NumPy's."};
   static constexpr bool reads_operands = true;
 
   static constexpr auto fields() { return std::tuple<>{}; }

@@ -7,12 +7,17 @@ namespace qtape {
 
 struct Dropout {
   static constexpr std::string_view name = "Dropout";
-  static constexpr std::string_view doc =
-      "In modes that train, y = x / (1 - rate) with probability 1 - rate and 0 otherwise, "
-      "else y = x. x f32 or f64 of any shape. The draws depend on nothing but the seeds of "
-      "tape and op, the node, the step and the element. Gradient: dx = dy / (1 - rate) where "
-      "x was let through, else 0. Saves one bit per element. Source: Srivastava et al., JMLR "
-      "15 (2014).";
+  static constexpr OpDocs docs{
+      .summary = "Sets random elements to 0 while training.",
+      .formula = {"In modes that train, y = x / (1 - rate) with probability 1 - rate and 0 "
+                  "otherwise, else y = x.",
+                  "The draws depend on nothing but the seeds of tape and op, the node, the "
+                  "step and the element."},
+      .operands = "x is f32 or f64 of any shape; y has its type.",
+      .gradient = "dx = dy / (1 - rate) where x was let through, else 0.",
+      .saves = "One bit per element.",
+      .edge_cases = "In modes that do not train: dx = dy.",
+      .source = "Srivastava et al., JMLR 15 (2014)."};
 
   double rate = 0.5;
   int64_t seed = 0;

@@ -8,7 +8,13 @@ namespace qtape {
 
 struct Exp : Elementwise<Exp> {
   static constexpr std::string_view name = "Exp";
-  static constexpr std::string_view doc = "y = e^x. Gradient: dx = dy y. Keeps y.";
+  static constexpr OpDocs docs{.summary = "The exponential of each element.",
+                               .formula = "y = e^x.",
+                               .operands = elementwise::operands,
+                               .gradient = "dx = dy y.",
+                               .saves = "y.",
+                               .edge_cases = "NaN stays NaN.",
+                               .source = "Elementary."};
   static constexpr SlopeOf slope_of = SlopeOf::Output;
 
   static constexpr auto fields() { return std::tuple<>{}; }

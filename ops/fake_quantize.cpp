@@ -26,7 +26,7 @@ bool keeps_operand(Ste ste) {
 /// when affine, so what lies there cannot count as outside.
 template <class T>
 QuantizeChunk<T> chunk_of(const FakeQuantize& op, const QuantizeLayout& layout) {
-  QuantizeChunk<T> chunk = quantize_chunk_of<T>(op.grid(), layout, op.mask);
+  QuantizeChunk<T> chunk = quantize_chunk_of<T>(grid_of(op), layout, op.mask);
   if (std::holds_alternative<PerBatch>(op.scale_mode)) {
     chunk.slack_high = std::numeric_limits<T>::infinity();
     if (op.scheme == Scheme::Affine) chunk.slack_low = chunk.slack_high;
@@ -41,9 +41,9 @@ class Forward {
 
   Forward(const FakeQuantize& op, const Binding& b)
       : op_(op),
-        grid_(op.grid()),
-        layout_(b.inputs[0].shape, op.granularity()),
-        quantizer_(op.grid(), layout_, chunk_of<T>(op, layout_), op.masked(), b),
+        grid_(grid_of(op)),
+        layout_(b.inputs[0].shape, granularity_of(op)),
+        quantizer_(grid_of(op), layout_, chunk_of<T>(op, layout_), op.masked(), b),
         measurement_(layout_, quantizer_.loops(), b.scratch, b.threads),
         states_(op, layout_.channels(), b.operands.subspan(1)),
         settle_(settle_loop<T>(states_.kind(), op.scheme, op.rounding,
@@ -213,7 +213,7 @@ class Backward {
 
   Backward(const FakeQuantize& op, const Binding& b)
       : op_(op),
-        layout_(b.inputs[0].shape, op.granularity()),
+        layout_(b.inputs[0].shape, granularity_of(op)),
         select_(select_loop<S>(b.accumulate(0))),
         record_(b.record, layout_.channels()),
         x_(b.operand<const S>(0)),
@@ -262,7 +262,7 @@ class Backward {
 
   /// x over the end of the range; when affine, over the end on its side of 0.
   T share_of_range(T x, const QParams<T>& q) const {
-    const auto [q_min, q_max] = op_.grid().limits;
+    const auto [q_min, q_max] = grid_of(op_).limits;
     if (op_.scheme == Scheme::Symmetric) return x / (static_cast<T>(q_max) * q.scale);
     const T end = value_of(static_cast<T>(x < T(0) ? q_min : q_max), q);
     return x == T(0) ? T(0) : x / end;
@@ -291,21 +291,7 @@ class Backward {
 
 static_assert(Quantizer<FakeQuantize>);
 
-std::vector<Slot> FakeQuantize::slots() const {
-  std::vector<Slot> slots = {{.name = "x"}};
-  if (std::holds_alternative<PerBatch>(scale_mode)) return slots;
-  const bool writes = std::holds_alternative<EMA>(scale_mode);
-  slots.push_back({.name = tracks_range() ? "range" : "scale",
-                   .differentiable = false,
-                   .access = writes ? Access::ReadWrite : Access::Read});
-  if (!writes && scheme == Scheme::Affine) {
-    slots.push_back({.name = "zero_point", .differentiable = false});
-  }
-  return slots;
-}
-
 TensorType FakeQuantize::infer(Inputs inputs) const {
-  check_grid(bits, range, floor);
   if (const auto* ema = std::get_if<EMA>(&scale_mode)) {
     check(ema->decay >= 0 && ema->decay < 1, "decay must be in [0, 1), got {}", ema->decay);
     check(!ema->weight || ema->decay + *ema->weight == 1,
@@ -336,7 +322,7 @@ bool FakeQuantize::tracks_range() const {
 
 Footprint FakeQuantize::footprint(Inputs inputs) const {
   return dispatch_float(inputs[0].dtype, [&]<class S>() -> Footprint {
-    const QuantizeLayout layout(inputs[0].shape, granularity());
+    const QuantizeLayout layout(inputs[0].shape, granularity_of(*this));
     const bool measures =
         !std::holds_alternative<Fixed>(scale_mode) && !layout.chunks_are_channels();
     return {.saved = masked() ? 8 * layout.mask_words() : 0,

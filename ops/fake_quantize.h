@@ -3,8 +3,6 @@
 
 #include <optional>
 
-#include "qtape/core/grid.h"
-#include "qtape/ops/core/op.h"
 #include "qtape/ops/core/quantizer_op.h"
 
 namespace qtape {
@@ -63,60 +61,67 @@ using ScaleMode = std::variant<PerBatch, EMA, Fixed>;
 
 struct FakeQuantize {
   static constexpr std::string_view name = "FakeQuantize";
-  static constexpr std::string_view doc =
-      "y = s (clamp(round(x / s) + zp, q_min, q_max) - zp), with a scale s and a zero point zp "
-      "per tensor, per index of axis (channel, token) or per group of group_size along it. x "
-      "f32, f64, f16 or bf16. Symmetric: zp = 0, s = max(max|x| / denominator, floor). Affine: "
-      "s = max((max - min) / (q_max - q_min), floor) over a range that contains 0, zp = q_min "
-      "- round(min / s). Over finite x: PerBatch of this call; EMA of a running average in a "
-      "State scale, or range [2, ...] with track Range; Fixed takes a State scale and, when "
-      "affine, a State zero_point; s = max(scale, floor) of a State scale. States have the "
-      "shape of the granularity ([1], [channels] "
-      "or x's with the axis divided) and are f64 for f64 x, else f32. Gradient by ste, s being "
-      "the scale that forward used: Identity dy; ClippedIdentity dy inside the range, else 0 "
-      "(PerBatch never clips a side that set the scale); Tanh dy (1 - tanh^2(x / s)); HardTanh "
-      "dy max(0, 1 - |u|); TanhRange dy (1 - tanh^2(u)), u = x / (q_max s), or x over the end "
-      "of the range on its side when affine; 0 where x is NaN for these three. NaN stays NaN, "
-      "infinities go to their end, -0 becomes +0. Saves one bit per element for "
-      "ClippedIdentity, x for the last three, and "
-      "the scales. Disabled or in a mode that does not quantize: y = x, dx = dy.";
+  static constexpr OpDocs docs{
+      .summary =
+          "Rounds values to a grid of integer codes and back, with a trainable gradient.",
+      .formula = {"y = s (clamp(round(x / s) + zp, q_min, q_max) - zp), with a scale s and a "
+                  "zero point zp per tensor, per index of axis (channel, token) or per group "
+                  "of group_size along it.",
+                  "Symmetric: zp = 0, s = max(max|x| / denominator, floor).",
+                  "Affine: s = max((max - min) / (q_max - q_min), floor) over a range that "
+                  "contains 0, zp = q_min - round(min / s).",
+                  "PerBatch: max and min are those of the finite x of this call.",
+                  "EMA: of a running average over finite x, in a State scale, or with track "
+                  "Range in a State range.",
+                  "Fixed: a State scale and, when affine, a State zero_point, which the op "
+                  "never writes.",
+                  "With a State scale, s = max(scale, floor)."},
+      .operands = {"x is f32, f64, f16 or bf16; y has its type.",
+                   "States have the shape of the granularity: [1], [channels] or x's with the "
+                   "axis divided; range is [2, ...] of it.",
+                   "States are f64 for f64 x, else f32."},
+      .gradient =
+          {"By ste, s being the scale that forward used.", "Identity: dx = dy.",
+           "ClippedIdentity: dx = dy inside the range, else 0; PerBatch never clips a "
+           "side that set the scale.",
+           "Tanh: dx = dy (1 - tanh^2(x / s)).", "HardTanh: dx = dy max(0, 1 - |u|).",
+           "TanhRange: dx = dy (1 - tanh^2(u)).",
+           "u = x / (q_max s), or x over the end of the range on its side when affine."},
+      .saves = {"The scales.", "One bit per element for ClippedIdentity.",
+                "x for Tanh, HardTanh and TanhRange."},
+      .edge_cases = {"NaN stays NaN, infinities go to their end, -0 becomes +0.",
+                     "Under Tanh, HardTanh and TanhRange dx = 0 where x is NaN.",
+                     "Disabled, or in a mode that does not quantize: y = x, dx = dy."},
+      .source = {"Jacob et al., arXiv 1712.05877: affine codes and running ranges.",
+                 "Bengio et al., arXiv 1308.3432: the straight-through estimator.",
+                 "PyTorch: EMA with a weight, symmetric with track Range.",
+                 "ONNX's blocked quantization: groups."}};
 
-  int bits = 8;
+  int bits = default_bits;
   std::optional<int> axis = std::nullopt;
   std::optional<int64_t> group_size = std::nullopt;
-  CodeRange range = CodeRange::Narrow;
-  Scheme scheme = Scheme::Symmetric;
-  Rounding rounding = Rounding::HalfEven;
-  Division division = Division::Exact;
-  Denominator denominator = Denominator::QMax;
-  ZeroPoint zero_point = ZeroPoint::AfterRounding;
-  double floor = 1e-12;
+  CodeRange range = default_range;
+  Scheme scheme = Grid{}.scheme;
+  Rounding rounding = Grid{}.rounding;
+  Division division = Grid{}.division;
+  Denominator denominator = Grid{}.denominator;
+  ZeroPoint zero_point = Grid{}.zero_point;
+  double floor = Grid{}.floor;
   Ste ste = Ste::Identity;
-  MaskRule mask = MaskRule::Code;
+  MaskRule mask = default_mask;
   ScaleMode scale_mode = PerBatch{};
 
   static constexpr auto fields() {
     using F = FakeQuantize;
-    return std::tuple{
-        field("bits", &F::bits, "2..16; 1 only with range Unsigned"),
-        field("axis", &F::axis, "axis with a scale per index; null: one scale per tensor"),
-        field("group_size", &F::group_size,
-              "indices of the axis that share a scale, all other places having their own; "
-              "divides the axis; null: a scale per index"),
-        field("range", &F::range, "Narrow [-q, q], Full [-q-1, q], Unsigned [0, 2^bits - 1]"),
-        field("scheme", &F::scheme, "Symmetric or Affine"),
-        field("rounding", &F::rounding, "HalfEven, HalfAway or HalfUp"),
-        field("division", &F::division, "Exact x / s or Reciprocal x (1 / s)"),
-        field("denominator", &F::denominator,
-              "of a symmetric scale: QMax or HalfSpan (q_max - q_min) / 2"),
-        field("zero_point", &F::zero_point,
-              "AfterRounding or BeforeRounding round(x / s + zp)"),
-        field("floor", &F::floor, "smallest scale, a normal f32 above 0"),
-        field("ste", &F::ste, "Identity, ClippedIdentity, Tanh, HardTanh or TanhRange"),
-        field("mask", &F::mask, "inside judged by Code or by Value"),
-        field("scale_mode", &F::scale_mode, "PerBatch, EMA {decay, track, weight} or Fixed")};
+    return std::tuple_cat(
+        grid_fields<F>(),
+        std::tuple{
+            field("ste", &F::ste, "Identity, ClippedIdentity, Tanh, HardTanh or TanhRange"),
+            mask_field<F>(),
+            field("scale_mode", &F::scale_mode,
+                  "PerBatch, EMA {decay, track, weight} or Fixed")});
   }
-  std::vector<Slot> slots() const;
+  std::vector<Slot> slots() const { return quantizer_slots({.name = "x"}, operands()); }
   TensorType infer(Inputs inputs) const;
   Keep keep() const;
   Footprint footprint(Inputs inputs) const;
@@ -132,12 +137,7 @@ struct FakeQuantize {
     return copy;
   }
 
-  Grid grid() const {
-    return {
-        code_limits(bits, range), scheme, rounding, division, zero_point, denominator, floor};
-  }
-  Granularity granularity() const { return {axis, group_size}; }
-  std::vector<QuantizerOperand> operands(const TensorType& x) const;
+  std::vector<QuantizerOperand> operands() const;
   void store(const TensorType& x, std::span<const ValueRange<double>> ranges,
              QuantizerValues values) const;
   void store(const TensorType& x, std::span<const QParams<double>> qparams,

@@ -7,17 +7,21 @@ namespace qtape {
 
 struct FakeQuantizeBias {
   static constexpr std::string_view name = "FakeQuantizeBias";
-  static constexpr std::string_view doc =
-      "y[c] = q s_x s_w[c] with q = half_even(b[c] / (s_x s_w[c])) in double, limited to "
-      "+-(2^31 "
-      "- 1): a bias on the integer grid of the accumulators of x times w. b f32 or f64 [n]; x "
-      "a "
-      "quantizer with one scale s_x, w one with n scales or one for all; only the scales that "
-      "their last forward used are read, which must have b's dtype (those of f16 and bf16 are "
-      "f32). Gradient: db = dy; x and w get none. Infinities go to their own end, NaN stays "
-      "NaN. "
-      "Keeps nothing. Disabled, in a mode that does not quantize, or where x or w was not "
-      "quantized: y = b.";
+  static constexpr OpDocs docs{
+      .summary = "Rounds a bias to the integer grid of the accumulators of x times w.",
+      .formula =
+          "y[c] = q s_x s_w[c] with q = half_even(b[c] / (s_x s_w[c])) in double, limited to "
+          "+-(2^31 - 1).",
+      .operands = {"b is f32 or f64 [n]; y has its type.",
+                   "x is a quantizer with one scale s_x, w one with n scales or one for all.",
+                   "Only the scales that their last forward used are read, which must have "
+                   "b's dtype (those of f16 and bf16 are f32)."},
+      .gradient = {"db = dy.", "None for x and w."},
+      .saves = "Nothing.",
+      .edge_cases = {"Infinities go to their own end, NaN stays NaN.",
+                     "Disabled, in a mode that does not quantize, or where x or w was not "
+                     "quantized: y = b."},
+      .source = "Jacob et al., arXiv 1712.05877, section 2.4."};
 
   static constexpr auto fields() { return std::tuple<>{}; }
   std::vector<Slot> slots() const {

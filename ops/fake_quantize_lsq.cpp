@@ -18,7 +18,7 @@ struct Learned {
   Learned(const FakeQuantizeLSQ& op, QuantizerValues values)
       : scale(reinterpret_cast<T*>(values[0])),
         zero_point(values.size() > 1 ? reinterpret_cast<T*>(values[1]) : nullptr),
-        grid(op.grid()) {}
+        grid(grid_of(op)) {}
 
   void set(int64_t c, const QParams<T>& q) const {
     scale[c] = q.scale;
@@ -56,9 +56,9 @@ class Forward {
   using T = typename Storage<S>::Compute;
 
   Forward(const FakeQuantizeLSQ& op, const Binding& b)
-      : layout_(b.inputs[0].shape, op.granularity()),
-        quantizer_(op.grid(), layout_, quantize_chunk_of<T>(op.grid(), layout_, op.mask), false,
-                   b),
+      : layout_(b.inputs[0].shape, granularity_of(op)),
+        quantizer_(grid_of(op), layout_, quantize_chunk_of<T>(grid_of(op), layout_, op.mask),
+                   false, b),
         learned_(op, b.operands.subspan(1)),
         seen_(reinterpret_cast<Seen*>(b.scratch)),
         copy_(view_forward(b)),
@@ -173,9 +173,9 @@ class Backward {
   using T = typename Storage<S>::Compute;
 
   Backward(const FakeQuantizeLSQ& op, const Binding& b)
-      : layout_(b.inputs[0].shape, op.granularity()),
+      : layout_(b.inputs[0].shape, granularity_of(op)),
         gradients_(
-            layout_, quantize_chunk_of<T>(op.grid(), layout_, op.mask),
+            layout_, quantize_chunk_of<T>(grid_of(op), layout_, op.mask),
             step_size_loop<S>(op.rounding, op.division, layout_.columns(), target_of(b, 0)), b),
         record_(b.record, layout_.channels()),
         scale_(b, 1),
@@ -184,7 +184,7 @@ class Backward {
         status_(b.status) {
     const double per_scale = static_cast<double>(layout_.elements()) /
                              static_cast<double>(std::max<int64_t>(1, layout_.channels()));
-    factor_ = 1 / std::sqrt(std::max(1.0, per_scale) * op.grid().limits.q_max);
+    factor_ = 1 / std::sqrt(std::max(1.0, per_scale) * grid_of(op).limits.q_max);
   }
 
   void operator()(const Step& step) const {
@@ -224,23 +224,8 @@ Learned<T> learned_at(const FakeQuantizeLSQ& op, QuantizerValues values) {
 
 static_assert(Quantizer<FakeQuantizeLSQ>);
 
-std::vector<Slot> FakeQuantizeLSQ::slots() const {
-  std::vector<Slot> slots = {{.name = "x"}, {.name = "scale", .access = Access::ReadWrite}};
-  if (scheme == Scheme::Affine) {
-    slots.push_back({.name = "zero_point", .access = Access::ReadWrite});
-  }
-  return slots;
-}
-
 TensorType FakeQuantizeLSQ::infer(Inputs inputs) const {
-  check_grid(bits, range, floor);
   return infer_quantizer(*this, inputs);
-}
-
-std::vector<QuantizerOperand> FakeQuantizeLSQ::operands(const TensorType& x) const {
-  const TensorType type{scale_dtype(x.dtype), granularity().scales_shape(x.shape)};
-  if (scheme == Scheme::Symmetric) return {{"scale", type, true}};
-  return {{"scale", type, true}, {"zero_point", type, true}};
 }
 
 void FakeQuantizeLSQ::store(const TensorType& x, std::span<const ValueRange<double>> ranges,
@@ -248,7 +233,8 @@ void FakeQuantizeLSQ::store(const TensorType& x, std::span<const ValueRange<doub
   dispatch_compute(scale_dtype(x.dtype), [&]<class T>() {
     for (size_t c = 0; c < ranges.size(); ++c) {
       const ValueRange<T> seen{static_cast<T>(ranges[c].min), static_cast<T>(ranges[c].max)};
-      learned_at<T>(*this, values).set(static_cast<int64_t>(c), qparams_of(seen, grid()));
+      learned_at<T>(*this, values)
+          .set(static_cast<int64_t>(c), qparams_of(seen, grid_of(*this)));
     }
   });
 }
@@ -268,7 +254,7 @@ std::vector<QParams<double>> FakeQuantizeLSQ::load(const TensorType& x,
                                                    QuantizerValues values) const {
   return dispatch_compute(scale_dtype(x.dtype), [&]<class T>() {
     const Learned<T> learned(*this, values);
-    const int64_t channels = granularity().scales_shape(x.shape).elements();
+    const int64_t channels = granularity_of(*this).scales_shape(x.shape).elements();
     std::vector<QParams<double>> result(static_cast<size_t>(channels), {0, 0});
     for (int64_t c = 0; c < channels; ++c) {
       if (!learned.initialised(c) || learned.broken(c)) continue;
@@ -281,7 +267,7 @@ std::vector<QParams<double>> FakeQuantizeLSQ::load(const TensorType& x,
 
 Footprint FakeQuantizeLSQ::footprint(Inputs inputs) const {
   return dispatch_float(inputs[0].dtype, [&]<class S>() -> Footprint {
-    const QuantizeLayout layout(inputs[0].shape, granularity());
+    const QuantizeLayout layout(inputs[0].shape, granularity_of(*this));
     const int64_t seen = layout.channels() * static_cast<int64_t>(sizeof(Seen));
     return {.scratch = std::max(seen, ScaleGradients<S>::scratch_bytes(layout)),
             .record = QuantizerRecord<typename Storage<S>::Compute>::bytes(layout.channels())};
@@ -302,7 +288,7 @@ bool FakeQuantizeLSQ::reads_data(const TensorType& x, QuantizerValues values,
                                  bool observing) const {
   return dispatch_compute(scale_dtype(x.dtype), [&]<class T>() {
     const Learned<T> learned(*this, values);
-    const int64_t channels = granularity().scales_shape(x.shape).elements();
+    const int64_t channels = granularity_of(*this).scales_shape(x.shape).elements();
     for (int64_t c = 0; c < channels; ++c) {
       if (!learned.initialised(c)) return true;
     }

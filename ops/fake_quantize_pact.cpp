@@ -28,8 +28,8 @@ class Forward {
   using T = typename Storage<S>::Compute;
 
   Forward(const FakeQuantizePACT& op, const Binding& b)
-      : grid_(op.grid()),
-        layout_(b.inputs[0].shape, op.granularity()),
+      : grid_(grid_of(op)),
+        layout_(b.inputs[0].shape, granularity_of(op)),
         quantizer_(grid_, layout_, quantize_chunk_of<T>(grid_, layout_, MaskRule::Code), false,
                    b),
         measurement_(layout_, quantizer_.loops(), b.scratch, b.threads),
@@ -107,8 +107,8 @@ class Backward {
   using T = typename Storage<S>::Compute;
 
   Backward(const FakeQuantizePACT& op, const Binding& b)
-      : layout_(b.inputs[0].shape, op.granularity()),
-        gradients_(layout_, quantize_chunk_of<T>(op.grid(), layout_, MaskRule::Code),
+      : layout_(b.inputs[0].shape, granularity_of(op)),
+        gradients_(layout_, quantize_chunk_of<T>(grid_of(op), layout_, MaskRule::Code),
                    clipping_loop<S>(layout_.columns(), target_of(b, 0)), b),
         alpha_(b, 1),
         pass_(b.wanted(0) ? view_backward(b) : Kernel{}),
@@ -135,18 +135,9 @@ class Backward {
 
 static_assert(Quantizer<FakeQuantizePACT>);
 
-std::vector<Slot> FakeQuantizePACT::slots() const {
-  return {{.name = "x"}, {.name = "alpha", .access = Access::ReadWrite}};
-}
-
 TensorType FakeQuantizePACT::infer(Inputs inputs) const {
-  check_grid(bits, range, floor);
   check(range != CodeRange::Full, "range must be Unsigned or Narrow, got Full");
   return infer_quantizer(*this, inputs);
-}
-
-std::vector<QuantizerOperand> FakeQuantizePACT::operands(const TensorType& x) const {
-  return {{"alpha", {scale_dtype(x.dtype), granularity().scales_shape(x.shape)}, true}};
 }
 
 void FakeQuantizePACT::store(const TensorType& x, std::span<const ValueRange<double>> ranges,
@@ -154,7 +145,7 @@ void FakeQuantizePACT::store(const TensorType& x, std::span<const ValueRange<dou
   dispatch_compute(scale_dtype(x.dtype), [&]<class T>() {
     T* alpha = reinterpret_cast<T*>(values[0]);
     for (size_t c = 0; c < ranges.size(); ++c) {
-      alpha[c] = static_cast<T>(largest(ranges[c], grid()));
+      alpha[c] = static_cast<T>(largest(ranges[c], grid_of(*this)));
     }
   });
 }
@@ -164,7 +155,7 @@ void FakeQuantizePACT::store(const TensorType& x, std::span<const QParams<double
   dispatch_compute(scale_dtype(x.dtype), [&]<class T>() {
     T* alpha = reinterpret_cast<T*>(values[0]);
     for (size_t c = 0; c < qparams.size(); ++c) {
-      alpha[c] = static_cast<T>(qparams[c].scale) * static_cast<T>(grid().limits.q_max);
+      alpha[c] = static_cast<T>(qparams[c].scale) * static_cast<T>(grid_of(*this).limits.q_max);
     }
   });
 }
@@ -173,11 +164,11 @@ std::vector<QParams<double>> FakeQuantizePACT::load(const TensorType& x,
                                                     QuantizerValues values) const {
   return dispatch_compute(scale_dtype(x.dtype), [&]<class T>() {
     const T* alpha = reinterpret_cast<const T*>(values[0]);
-    const int64_t channels = granularity().scales_shape(x.shape).elements();
+    const int64_t channels = granularity_of(*this).scales_shape(x.shape).elements();
     std::vector<QParams<double>> result(static_cast<size_t>(channels), {0, 0});
     for (int64_t c = 0; c < channels; ++c) {
       if (alpha[c] > T(0))
-        result[static_cast<size_t>(c)].scale = qparams_at(alpha[c], grid()).scale;
+        result[static_cast<size_t>(c)].scale = qparams_at(alpha[c], grid_of(*this)).scale;
     }
     return result;
   });
@@ -185,7 +176,7 @@ std::vector<QParams<double>> FakeQuantizePACT::load(const TensorType& x,
 
 Footprint FakeQuantizePACT::footprint(Inputs inputs) const {
   return dispatch_float(inputs[0].dtype, [&]<class S>() -> Footprint {
-    const QuantizeLayout layout(inputs[0].shape, granularity());
+    const QuantizeLayout layout(inputs[0].shape, granularity_of(*this));
     return {.scratch = std::max(Measurement<S>::scratch_bytes(layout),
                                 ScaleGradients<S>::scratch_bytes(layout)),
             .record = QuantizerRecord<typename Storage<S>::Compute>::bytes(layout.channels())};
@@ -206,7 +197,7 @@ bool FakeQuantizePACT::reads_data(const TensorType& x, QuantizerValues values,
                                   bool observing) const {
   return dispatch_compute(scale_dtype(x.dtype), [&]<class T>() {
     const T* alpha = reinterpret_cast<const T*>(values[0]);
-    const int64_t channels = granularity().scales_shape(x.shape).elements();
+    const int64_t channels = granularity_of(*this).scales_shape(x.shape).elements();
     for (int64_t c = 0; c < channels; ++c) {
       if (alpha[c] == T(0)) return true;
     }

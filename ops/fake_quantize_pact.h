@@ -3,54 +3,41 @@
 
 #include <optional>
 
-#include "qtape/ops/core/op.h"
 #include "qtape/ops/core/quantizer_op.h"
 
 namespace qtape {
 
 struct FakeQuantizePACT {
   static constexpr std::string_view name = "FakeQuantizePACT";
-  static constexpr std::string_view doc =
-      "y = s clamp(round(x / s), q_min, q_max) with s = max(alpha / q_max, floor) and a "
-      "trained "
-      "clipping value alpha. x f32, f64, f16 or bf16; alpha a Parameter or a State of the "
-      "shape "
-      "of FakeQuantize's scale. An alpha of 0 is not initialised: the first observed batch "
-      "sets it "
-      "to the largest x (|x| for signed ranges); an alpha below 0 or not finite stops the "
-      "step. "
-      "Gradients: dx = dy for 0 <= x < alpha (|x| < alpha for signed ranges), else 0; dalpha = "
-      "sum "
-      "dy over x >= alpha, less sum dy over x <= -alpha for signed ranges. While scales warm "
-      "up "
-      "alpha follows the data and gets no gradient. Choi et al., arXiv 1805.06085. NaN stays "
-      "NaN "
-      "and counts nowhere. Keeps x and the scales. Disabled or in a mode that does not "
-      "quantize: "
-      "y = x, dx = dy.";
+  static constexpr OpDocs docs{
+      .summary = "Fake quantization between learned clipping values.",
+      .formula = {"y = s clamp(round(x / s), q_min, q_max) with s = max(alpha / q_max, floor) "
+                  "and a trained clipping value alpha.",
+                  "An alpha of 0 is not initialised: the first observed batch sets it to the "
+                  "largest x (|x| for signed ranges)."},
+      .operands = {"x is f32, f64, f16 or bf16; y has its type.",
+                   "alpha is a Parameter or a State with the shape and dtype of "
+                   "FakeQuantize's scale."},
+      .gradient = {"dx = dy for 0 <= x < alpha (|x| < alpha for signed ranges), else 0.",
+                   "dalpha = sum dy over x >= alpha, less sum dy over x <= -alpha for signed "
+                   "ranges.",
+                   "While scales warm up alpha follows the data and gets no gradient."},
+      .saves = "x and the scales.",
+      .edge_cases = {"An alpha below 0 or not finite stops the step.", "range Full is refused.",
+                     "NaN stays NaN and counts nowhere.",
+                     "Disabled, or in a mode that does not quantize: y = x, dx = dy."},
+      .source = "Choi et al., arXiv 1805.06085."};
 
-  int bits = 8;
+  int bits = default_bits;
   std::optional<int> axis = std::nullopt;
   std::optional<int64_t> group_size = std::nullopt;
   CodeRange range = CodeRange::Unsigned;
-  Rounding rounding = Rounding::HalfEven;
-  Division division = Division::Exact;
-  double floor = 1e-12;
+  Rounding rounding = Grid{}.rounding;
+  Division division = Grid{}.division;
+  double floor = Grid{}.floor;
 
-  static constexpr auto fields() {
-    using F = FakeQuantizePACT;
-    return std::tuple{
-        field("bits", &F::bits, "2..16; 1 only with range Unsigned"),
-        field("axis", &F::axis, "axis with an alpha per index; null: one per tensor"),
-        field("group_size", &F::group_size,
-              "indices of the axis that share an alpha, all other places having their own; "
-              "divides the axis; null: an alpha per index"),
-        field("range", &F::range, "Unsigned [0, 2^bits - 1] or Narrow [-q, q]"),
-        field("rounding", &F::rounding, "HalfEven, HalfAway or HalfUp"),
-        field("division", &F::division, "Exact x / s or Reciprocal x (1 / s)"),
-        field("floor", &F::floor, "smallest scale, a normal f32 above 0")};
-  }
-  std::vector<Slot> slots() const;
+  static constexpr auto fields() { return grid_fields<FakeQuantizePACT>(); }
+  std::vector<Slot> slots() const { return quantizer_slots({.name = "x"}, operands()); }
   TensorType infer(Inputs inputs) const;
   Keep keep() const { return {.operands = 1u, .backward_in_place = true}; }
   Footprint footprint(Inputs inputs) const;
@@ -58,14 +45,9 @@ struct FakeQuantizePACT {
   Kernel backward(const Binding& binding) const;
   bool operator==(const FakeQuantizePACT&) const = default;
 
-  Grid grid() const {
-    return {.limits = code_limits(bits, range),
-            .rounding = rounding,
-            .division = division,
-            .floor = floor};
+  std::vector<QuantizerOperand> operands() const {
+    return {{.name = "alpha", .trained = true, .written = true}};
   }
-  Granularity granularity() const { return {axis, group_size}; }
-  std::vector<QuantizerOperand> operands(const TensorType& x) const;
   void store(const TensorType& x, std::span<const ValueRange<double>> ranges,
              QuantizerValues values) const;
   void store(const TensorType& x, std::span<const QParams<double>> qparams,

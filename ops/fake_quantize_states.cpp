@@ -7,7 +7,7 @@ namespace {
 template <class T>
 FakeQuantizeStates<T> states_at(const FakeQuantize& op, const TensorType& x,
                                 QuantizerValues values) {
-  return {op, ChannelMap(x.shape, op.granularity()).channels, values};
+  return {op, ChannelMap(x.shape, granularity_of(op)).channels, values};
 }
 
 template <class T, class U>
@@ -17,19 +17,11 @@ ValueRange<T> converted(const ValueRange<U>& range) {
 
 }  // namespace
 
-std::vector<QuantizerOperand> FakeQuantize::operands(const TensorType& x) const {
+std::vector<QuantizerOperand> FakeQuantize::operands() const {
   if (std::holds_alternative<PerBatch>(scale_mode)) return {};
-  const TensorType scales{scale_dtype(x.dtype), granularity().scales_shape(x.shape)};
-  if (tracks_range()) {
-    std::vector<int64_t> extents = {2};
-    extents.insert(extents.end(), scales.shape.extents().begin(), scales.shape.extents().end());
-    return {{.name = "range", .type = {scales.dtype, Shape(extents)}}};
-  }
-  const bool symmetric = scheme == Scheme::Symmetric;
-  if (symmetric || std::holds_alternative<EMA>(scale_mode)) {
-    return {{.name = "scale", .type = scales}};
-  }
-  return {{.name = "scale", .type = scales}, {.name = "zero_point", .type = scales}};
+  if (std::holds_alternative<Fixed>(scale_mode)) return scale_operands(scheme);
+  if (tracks_range()) return {{.name = "range", .written = true, .range = true}};
+  return {{.name = "scale", .written = true}};
 }
 
 void FakeQuantize::store(const TensorType& x, std::span<const ValueRange<double>> ranges,
@@ -41,7 +33,7 @@ void FakeQuantize::store(const TensorType& x, std::span<const ValueRange<double>
       if (tracks_range()) {
         states.set_range(c, seen);
       } else if (states.first != nullptr) {
-        states.set(c, qparams_of(seen, grid()));
+        states.set(c, qparams_of(seen, grid_of(*this)));
       }
     }
   });
@@ -59,13 +51,14 @@ void FakeQuantize::store(const TensorType& x, std::span<const QParams<double>> q
         continue;
       }
       // From a narrower range than the floor's the zero point would not come back.
-      q.scale = at_least_floor(q.scale, grid());
+      q.scale = at_least_floor(q.scale, grid_of(*this));
       if (scheme == Scheme::Affine) {
-        const auto [q_min, q_max] = grid().limits;
+        const auto [q_min, q_max] = grid_of(*this).limits;
         states.set_range(
             c, {value_of(static_cast<T>(q_min), q), value_of(static_cast<T>(q_max), q)});
       } else {
-        const T end = q.scale * static_cast<T>(scale_denominator(grid().limits, denominator));
+        const T end =
+            q.scale * static_cast<T>(scale_denominator(grid_of(*this).limits, denominator));
         states.set_range(c, {-end, end});
       }
     }

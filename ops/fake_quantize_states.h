@@ -17,7 +17,7 @@ struct FakeQuantizeStates {
   bool tracks_range = false;
 
   FakeQuantizeStates(const FakeQuantize& op, int64_t channel_count, QuantizerValues values)
-      : channels(channel_count), grid(op.grid()), tracks_range(op.tracks_range()) {
+      : channels(channel_count), grid(grid_of(op)), tracks_range(op.tracks_range()) {
     if (values.empty()) return;
     first = reinterpret_cast<T*>(values[0]);
     if (tracks_range) {

@@ -7,10 +7,15 @@ namespace qtape {
 
 struct Flatten {
   static constexpr std::string_view name = "Flatten";
-  static constexpr std::string_view doc =
-      "y = x with the axes from start_axis on joined into one, in row-major order. x of any "
-      "dtype, [..., a, b, ...]; y [..., a b ...] of rank start_axis + 1. Gradient: dx = dy. "
-      "Keeps nothing; y shares the memory of x.";
+  static constexpr OpDocs docs{
+      .summary = "Joins the last axes into one.",
+      .formula = "y = x with the axes from start_axis on joined into one, in row-major order.",
+      .operands = {"x is of any dtype, [..., a, b, ...].",
+                   "y is [..., a b ...] of rank start_axis + 1."},
+      .gradient = "dx = dy.",
+      .saves = "Nothing; y shares the memory of x.",
+      .edge_cases = "With start_axis the rank of x, an extent of 1 is added.",
+      .source = "Elementary."};
 
   int start_axis = 1;
 

@@ -13,11 +13,16 @@ inline constexpr auto enum_names<GeluForm> = std::array<std::string_view, 2>{"Er
 
 struct Gelu {
   static constexpr std::string_view name = "Gelu";
-  static constexpr std::string_view doc =
-      "y = x (1 + erf(x / sqrt 2)) / 2, or with form Tanh the approximation "
-      "x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2. Gradient: dy times the exact "
-      "derivative "
-      "of the chosen form. Keeps x. Source: Hendrycks and Gimpel, arXiv 1606.08415.";
+  static constexpr OpDocs docs{
+      .summary = "x times the normal distribution function of x.",
+      .formula = {"y = x (1 + erf(x / sqrt 2)) / 2.",
+                  "With form Tanh the approximation y = x (1 + tanh(sqrt(2/pi) (x + 0.044715 "
+                  "x^3))) / 2."},
+      .operands = elementwise::operands,
+      .gradient = "dx = dy times the exact derivative of the chosen form.",
+      .saves = "x.",
+      .edge_cases = "NaN stays NaN.",
+      .source = "Hendrycks and Gimpel, arXiv 1606.08415."};
   static constexpr SlopeOf slope_of = SlopeOf::Operand;
 
   GeluForm form = GeluForm::Erf;

@@ -11,10 +11,16 @@ namespace qtape {
 
 struct Input {
   static constexpr std::string_view name = "Input";
-  static constexpr std::string_view doc =
-      "Data that the user writes before each step. With batch, the first extent is the batch "
-      "extent, which all batched inputs share and Graph::with_batch replaces. A gradient only "
-      "where a tape is asked for it.";
+  static constexpr OpDocs docs{
+      .summary = "Data that the user writes before each step.",
+      .formula = "y = what the user wrote.",
+      .operands = {"None; y has the dtype and the shape of the attributes.",
+                   "With batch, the first extent is the batch extent, which all batched "
+                   "inputs share and Graph::with_batch replaces."},
+      .gradient = "Only where a tape is asked for it.",
+      .saves = "Nothing.",
+      .edge_cases = "With batch, a scalar is refused.",
+      .source = "Elementary."};
 
   DType dtype = DType::F32;
   Shape shape = {};
@@ -39,8 +45,14 @@ struct Input {
 
 struct Parameter {
   static constexpr std::string_view name = "Parameter";
-  static constexpr std::string_view doc =
-      "A trained tensor, found by its label, with a value and a gradient in Parameters.";
+  static constexpr OpDocs docs{
+      .summary = "A trained tensor, found by its label.",
+      .formula = "y = the value in Parameters.",
+      .operands = "None; y has the dtype and the shape of the attributes.",
+      .gradient = "In Parameters, beside the value.",
+      .saves = "Nothing.",
+      .edge_cases = "None.",
+      .source = "Elementary."};
 
   DType dtype = DType::F32;
   Shape shape = {};
@@ -66,9 +78,17 @@ struct Parameter {
 
 struct State {
   static constexpr std::string_view name = "State";
-  static constexpr std::string_view doc =
-      "A persistent tensor without gradient, found by its label: a quantizer's scale. Only the "
-      "one op that has it in a read-write slot changes it, and only while observing.";
+  static constexpr OpDocs docs{
+      .summary =
+          "A persistent tensor without gradient, found by its label: a quantizer's scale.",
+      .formula = {"y = the value in Parameters.",
+                  "Only the one op that has it in a read-write slot changes it, and only "
+                  "while observing."},
+      .operands = "None; y has the dtype and the shape of the attributes.",
+      .gradient = "None.",
+      .saves = "Nothing.",
+      .edge_cases = "None.",
+      .source = "Elementary."};
 
   DType dtype = DType::F32;
   Shape shape = {};
@@ -90,8 +110,13 @@ struct State {
 
 struct Constant {
   static constexpr std::string_view name = "Constant";
-  static constexpr std::string_view doc =
-      "A fixed tensor that is part of the graph. No gradient.";
+  static constexpr OpDocs docs{.summary = "A fixed tensor that is part of the graph.",
+                               .formula = "y = value.",
+                               .operands = "None; y has the type of the tensor.",
+                               .gradient = "None.",
+                               .saves = "Nothing.",
+                               .edge_cases = "None.",
+                               .source = "Elementary."};
 
   Tensor value{{DType::F32, Shape{0}}, {}};
 

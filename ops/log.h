@@ -8,8 +8,13 @@ namespace qtape {
 
 struct Log : Elementwise<Log> {
   static constexpr std::string_view name = "Log";
-  static constexpr std::string_view doc =
-      "y = ln x; -infinity at 0, NaN below. Gradient: dx = dy / x. Keeps x.";
+  static constexpr OpDocs docs{.summary = "The natural logarithm of each element.",
+                               .formula = "y = ln x.",
+                               .operands = elementwise::operands,
+                               .gradient = "dx = dy / x.",
+                               .saves = "x.",
+                               .edge_cases = "-infinity at 0, NaN below.",
+                               .source = "Elementary."};
   static constexpr SlopeOf slope_of = SlopeOf::Operand;
 
   static constexpr auto fields() { return std::tuple<>{}; }

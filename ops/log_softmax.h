@@ -7,10 +7,16 @@ namespace qtape {
 
 struct LogSoftmax {
   static constexpr std::string_view name = "LogSoftmax";
-  static constexpr std::string_view doc =
-      "y = x - m - log(sum(exp(x - m))) along `axis`, m being the largest x of the line. x "
-      "f32 or f64 of rank >= 1; y has its shape. Computed in double, in a fixed order; NaN "
-      "makes its line NaN. Gradient: dx = dy - exp(y) sum(dy). Keeps y.";
+  static constexpr OpDocs docs{
+      .summary = "The logarithm of Softmax.",
+      .formula = {"y = x - m - log(sum(exp(x - m))) along `axis`, m being the largest x of "
+                  "the line.",
+                  "Computed in double, in a fixed order."},
+      .operands = "x is f32 or f64 of rank >= 1; y has its type.",
+      .gradient = "dx = dy - exp(y) sum(dy).",
+      .saves = "y.",
+      .edge_cases = "NaN makes its line NaN.",
+      .source = "Elementary."};
 
   int axis = -1;
 

@@ -9,11 +9,18 @@ struct MatMul {
   static constexpr std::string_view name = "MatMul";
   /// oneDNN sums in another order on each instruction set.
   static constexpr Guarantee guarantee{.instruction_sets = false};
-  static constexpr std::string_view doc =
-      "y = op(a) op(b), op transposing the last two axes on request. a [..., m, k], "
-      "b [k, n] or [..., k, n] with the leading extents of a; y [..., m, n]. Gradients: "
-      "da = dy op(b)^T, db = op(a)^T dy. Keeps both operands. f32 runs on oneDNN in tiles "
-      "that do not depend on the thread count, f64 in a plain loop.";
+  static constexpr OpDocs docs{
+      .summary = "The matrix product of the last two axes.",
+      .formula = {"y = op(a) op(b), op transposing the last two axes on request.",
+                  "f32 runs on oneDNN in tiles that do not depend on the thread count, f64 in "
+                  "a plain loop."},
+      .operands = {"a is f32 or f64 [..., m, k], b of the same dtype [k, n] or [..., k, n] "
+                   "with the leading extents of a.",
+                   "y is [..., m, n]."},
+      .gradient = "da = dy op(b)^T, db = op(a)^T dy.",
+      .saves = "Both operands.",
+      .edge_cases = "transpose_a with leading extents that b lacks is refused.",
+      .source = "Elementary."};
 
   bool transpose_a = false;
   bool transpose_b = false;

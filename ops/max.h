@@ -7,12 +7,16 @@ namespace qtape {
 
 struct Max {
   static constexpr std::string_view name = "Max";
-  static constexpr std::string_view doc =
-      "y = the largest element of x over `axes`, or over all of them when none are given. x "
-      "f32 or f64; y lacks those axes, or has extent 1 there with keep_dims. Maxima over no "
-      "elements are refused. NaN is above everything. Gradient: dy goes to the first element, "
-      "in index order, that is the maximum. Saves the number of that element as 8 bytes per "
-      "element of y.";
+  static constexpr OpDocs docs{
+      .summary = "The largest element over axes.",
+      .formula =
+          "y = the largest element of x over `axes`, or over all of them when none are given.",
+      .operands = {"x is f32 or f64.",
+                   "y lacks those axes, or has extent 1 there with keep_dims."},
+      .gradient = "dy goes to the first element, in index order, that is the maximum.",
+      .saves = "The number of that element, as 8 bytes per element of y.",
+      .edge_cases = {"NaN is above everything.", "Maxima over no elements are refused."},
+      .source = "Elementary."};
 
   std::vector<int> axes = {};
   bool keep_dims = false;

@@ -7,12 +7,18 @@ namespace qtape {
 
 struct Mean {
   static constexpr std::string_view name = "Mean";
-  static constexpr std::string_view doc =
-      "y = the mean of x over `axes`, or over all of them when none are given. x f32 or f64 "
-      "of any shape; y lacks those axes, or has extent 1 there with keep_dims. Means over no "
-      "elements are refused. Added in double: in index order where the last axis stays, else "
-      "in 16 interleaved partial sums; divided by the number of elements n in double. "
-      "Gradient: dx = dy * (1 / n) in double, repeated. Keeps nothing.";
+  static constexpr OpDocs docs{
+      .summary = "The mean over axes.",
+      .formula = {"y = the mean of x over `axes`, or over all of them when none are given.",
+                  "Added in double: in index order where the last axis stays, else in 16 "
+                  "interleaved partial sums.",
+                  "Divided by the number of elements n in double."},
+      .operands = {"x is f32 or f64 of any shape.",
+                   "y lacks those axes, or has extent 1 there with keep_dims."},
+      .gradient = "dx = dy * (1 / n) in double, repeated.",
+      .saves = "Nothing.",
+      .edge_cases = "Means over no elements are refused.",
+      .source = "Elementary."};
 
   std::vector<int> axes = {};
   bool keep_dims = false;

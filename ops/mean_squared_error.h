@@ -7,11 +7,15 @@ namespace qtape {
 
 struct MeanSquaredError {
   static constexpr std::string_view name = "MeanSquaredError";
-  static constexpr std::string_view doc =
-      "y = the mean of (prediction - target)^2 over all n elements, a scalar. prediction and "
-      "target f32 or f64 of one type, n >= 1. Added in double, in 16 interleaved partial "
-      "sums. Gradients: dprediction = 2 dy (prediction - target) / n, dtarget its negative. "
-      "Keeps both operands.";
+  static constexpr OpDocs docs{
+      .summary = "The loss of a regression.",
+      .formula = {"y = the mean of (prediction - target)^2 over all n elements.",
+                  "Added in double, in 16 interleaved partial sums."},
+      .operands = {"prediction and target are f32 or f64 of one type.", "y is a scalar."},
+      .gradient = {"dprediction = 2 dy (prediction - target) / n.", "dtarget is its negative."},
+      .saves = "Both operands.",
+      .edge_cases = "n = 0 is refused.",
+      .source = "Elementary."};
 
   static constexpr auto fields() { return std::tuple<>{}; }
   std::vector<Slot> slots() const { return {{.name = "prediction"}, {.name = "target"}}; }

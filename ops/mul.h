@@ -7,11 +7,13 @@ namespace qtape {
 
 struct Mul : Broadcast<Mul> {
   static constexpr std::string_view name = "Mul";
-  static constexpr std::string_view doc =
-      "y = a b, element by element. a and b f32 or f64 of shapes that broadcast as in NumPy: "
-      "aligned at the last axis, an extent of 1 or a missing one is repeated; y the common "
-      "shape. Gradients: da = dy b, db = dy a, summed in double and in a fixed order over the "
-      "axes along which the operand is repeated. Keeps both operands.";
+  static constexpr OpDocs docs{.summary = "Multiplies two tensors element by element.",
+                               .formula = "y = a b.",
+                               .operands = broadcast::operands,
+                               .gradient = {"da = dy b, db = dy a.", broadcast::summed},
+                               .saves = "Both operands.",
+                               .edge_cases = "None.",
+                               .source = "Elementary; broadcasting is NumPy's."};
   static constexpr bool reads_operands = true;
 
   static constexpr auto fields() { return std::tuple<>{}; }

@@ -7,7 +7,13 @@ namespace qtape {
 
 struct Neg : Elementwise<Neg> {
   static constexpr std::string_view name = "Neg";
-  static constexpr std::string_view doc = "y = -x. Gradient: dx = -dy. Saves nothing.";
+  static constexpr OpDocs docs{.summary = "Changes the sign of each element.",
+                               .formula = "y = -x.",
+                               .operands = elementwise::operands,
+                               .gradient = "dx = -dy.",
+                               .saves = "Nothing.",
+                               .edge_cases = "None.",
+                               .source = "Elementary."};
   static constexpr SlopeOf slope_of = SlopeOf::Nothing;
 
   static constexpr auto fields() { return std::tuple<>{}; }

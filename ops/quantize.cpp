@@ -90,8 +90,8 @@ class Forward {
   using T = typename Storage<S>::Compute;
 
   Forward(const Quantize& op, const Binding& b)
-      : layout_(b.inputs[0].shape, op.granularity()),
-        base_(quantize_chunk_of<T>(op.grid(), layout_, op.mask)),
+      : layout_(b.inputs[0].shape, granularity_of(op)),
+        base_(quantize_chunk_of<T>(grid_of(op), layout_, op.mask)),
         loop_(quantize_loops<T>({.rounding = op.rounding,
                                  .division = op.division,
                                  .masked = true,
@@ -101,7 +101,7 @@ class Forward {
         load_(load_loop<S>()),
         narrow_(dispatch_codes(b.output.dtype,
                                []<class Code>() { return narrow_loop<T, Code>(); })),
-        scales_(b, layout_.channels(), op.grid().limits),
+        scales_(b, layout_.channels(), grid_of(op).limits),
         x_(b.operand<const S>(0)),
         y_(b.result),
         bytes_(b.output.bytes()),
@@ -186,8 +186,8 @@ class Backward {
   static constexpr bool direct = std::is_same_v<S, T>;
 
   Backward(const Quantize& op, const Binding& b)
-      : layout_(b.inputs[0].shape, op.granularity()),
-        base_(quantize_chunk_of<T>(op.grid(), layout_, op.mask)),
+      : layout_(b.inputs[0].shape, granularity_of(op)),
+        base_(quantize_chunk_of<T>(grid_of(op), layout_, op.mask)),
         record_(b.record, layout_.channels()),
         divide_(layout_.columns() ? divide_loop<T, true>() : divide_loop<T, false>()),
         select_(select_loop<T>(direct && b.accumulate(0))),
@@ -236,24 +236,16 @@ class Backward {
 
 static_assert(Compute<Quantize>);
 
-std::vector<Slot> Quantize::slots() const {
-  std::vector<Slot> slots = {{.name = "x"}, {.name = "scale", .differentiable = false}};
-  if (scheme == Scheme::Affine) {
-    slots.push_back({.name = "zero_point", .differentiable = false});
-  }
-  return slots;
-}
-
 TensorType Quantize::infer(Inputs inputs) const {
   const TensorType& x = inputs[0];
   check(is_float(x.dtype), "expected f32, f64, f16 or bf16, got {}", to_string_view(x.dtype));
-  check_grid(bits, range, Grid{}.floor);
-  check_scales(inputs, x.shape, granularity(), scale_dtype(x.dtype), scheme == Scheme::Affine);
+  check_grid(*this);
+  check_quantizer_operands(*this, x, inputs);
   return {code_dtype(bits, range), x.shape};
 }
 
 Footprint Quantize::footprint(Inputs inputs) const {
-  const QuantizeLayout layout(inputs[0].shape, granularity());
+  const QuantizeLayout layout(inputs[0].shape, granularity_of(*this));
   return dispatch_compute(scale_dtype(inputs[0].dtype), [&]<class T>() -> Footprint {
     return {.saved = 8 * layout.mask_words(),
             .record = QuantizerRecord<T>::bytes(layout.channels())};

@@ -21,11 +21,15 @@ bool is_quantizer(const Op& op) {
 }
 
 Granularity granularity_of(const Op& op) {
-  return visit_quantizer(op, [](const auto& each) { return each.granularity(); });
+  return visit_quantizer(op, [](const auto& each) { return granularity_of(each); });
 }
 
 Grid grid_of(const Op& op) {
-  return visit_quantizer(op, [](const auto& each) { return each.grid(); });
+  return visit_quantizer(op, [](const auto& each) { return grid_of(each); });
+}
+
+std::vector<QuantizerOperand> operands_of(const Op& op) {
+  return visit_quantizer(op, [](const auto& each) { return each.operands(); });
 }
 
 }  // namespace qtape

@@ -12,5 +12,7 @@ bool is_quantizer(const Op& op);
 Granularity granularity_of(const Op& op);
 /// The grid of the quantizer `op`. Throws GraphError for other ops.
 Grid grid_of(const Op& op);
+/// What the quantizer `op` needs after x. Throws GraphError for other ops.
+std::vector<QuantizerOperand> operands_of(const Op& op);
 
 }  // namespace qtape

@@ -7,8 +7,13 @@ namespace qtape {
 
 struct Relu : Elementwise<Relu> {
   static constexpr std::string_view name = "Relu";
-  static constexpr std::string_view doc =
-      "y = max(x, 0); NaN stays NaN. Gradient: dx = dy where y > 0. Keeps y.";
+  static constexpr OpDocs docs{.summary = "Sets what is negative to 0.",
+                               .formula = "y = max(x, 0).",
+                               .operands = elementwise::operands,
+                               .gradient = "dx = dy where y > 0, else 0.",
+                               .saves = "y.",
+                               .edge_cases = "NaN stays NaN.",
+                               .source = "Elementary."};
   static constexpr SlopeOf slope_of = SlopeOf::Output;
 
   static constexpr auto fields() { return std::tuple<>{}; }

@@ -7,10 +7,15 @@ namespace qtape {
 
 struct Reshape {
   static constexpr std::string_view name = "Reshape";
-  static constexpr std::string_view doc =
-      "y = x with another shape of as many elements, in row-major order. x of any dtype and "
-      "shape; one extent of `shape` may be -1 and is what the others leave. Gradient: dx = "
-      "dy. Keeps nothing; y shares the memory of x.";
+  static constexpr OpDocs docs{
+      .summary = "Gives the same elements in another shape.",
+      .formula = "y = x with another shape of as many elements, in row-major order.",
+      .operands = {"x has any dtype and shape.",
+                   "One extent of `shape` may be -1 and is what the others leave."},
+      .gradient = "dx = dy.",
+      .saves = "Nothing; y shares the memory of x.",
+      .edge_cases = "-1 beside an extent of 0 is refused.",
+      .source = "Elementary."};
 
   std::vector<int64_t> shape = {};
 

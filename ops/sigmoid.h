@@ -8,8 +8,13 @@ namespace qtape {
 
 struct Sigmoid : Elementwise<Sigmoid> {
   static constexpr std::string_view name = "Sigmoid";
-  static constexpr std::string_view doc =
-      "y = 1 / (1 + e^-x). Gradient: dx = dy y (1 - y). Keeps y.";
+  static constexpr OpDocs docs{.summary = "The logistic function of each element.",
+                               .formula = "y = 1 / (1 + e^-x).",
+                               .operands = elementwise::operands,
+                               .gradient = "dx = dy y (1 - y).",
+                               .saves = "y.",
+                               .edge_cases = "NaN stays NaN.",
+                               .source = "Elementary."};
   static constexpr SlopeOf slope_of = SlopeOf::Output;
 
   static constexpr auto fields() { return std::tuple<>{}; }

@@ -9,10 +9,16 @@ namespace qtape {
 
 struct Slice {
   static constexpr std::string_view name = "Slice";
-  static constexpr std::string_view doc =
-      "y = x[begin:end] along axis, of extent end - begin >= 0 there. x of any dtype and shape "
-      "but a scalar. Negative begin and end count from the back; both must lie in -n..n for an "
-      "axis of extent n. Gradient: dx = dy in the range, else 0. Keeps nothing.";
+  static constexpr OpDocs docs{
+      .summary = "Takes a range of indices of an axis.",
+      .formula = "y = x[begin:end] along `axis`.",
+      .operands = {"x has any dtype and any shape but that of a scalar.",
+                   "y has extent end - begin >= 0 along the axis."},
+      .gradient = "dx = dy in the range, else 0.",
+      .saves = "Nothing.",
+      .edge_cases = {"Negative begin and end count from the back.",
+                     "Both must lie in -n..n for an axis of extent n."},
+      .source = "Elementary."};
 
   int axis = 0;
   int64_t begin = 0;

@@ -7,10 +7,16 @@ namespace qtape {
 
 struct Softmax {
   static constexpr std::string_view name = "Softmax";
-  static constexpr std::string_view doc =
-      "y = exp(x - m) / sum(exp(x - m)) along `axis`, m being the largest x of the line. x "
-      "f32 or f64 of rank >= 1; y has its shape. Computed in double, in a fixed order; NaN "
-      "makes its line NaN. Gradient: dx = y (dy - sum(dy y)). Keeps y.";
+  static constexpr OpDocs docs{
+      .summary = "Exponentials along an axis, divided by their sum.",
+      .formula = {"y = exp(x - m) / sum(exp(x - m)) along `axis`, m being the largest x of "
+                  "the line.",
+                  "Computed in double, in a fixed order."},
+      .operands = "x is f32 or f64 of rank >= 1; y has its type.",
+      .gradient = "dx = y (dy - sum(dy y)).",
+      .saves = "y.",
+      .edge_cases = "NaN makes its line NaN.",
+      .source = "Elementary."};
 
   int axis = -1;
 

@@ -9,8 +9,13 @@ namespace qtape {
 
 struct Sqrt : Elementwise<Sqrt> {
   static constexpr std::string_view name = "Sqrt";
-  static constexpr std::string_view doc =
-      "y = sqrt(x); NaN below 0. Gradient: dx = dy / (2 y). Keeps y.";
+  static constexpr OpDocs docs{.summary = "The square root of each element.",
+                               .formula = "y = sqrt(x).",
+                               .operands = elementwise::operands,
+                               .gradient = "dx = dy / (2 y).",
+                               .saves = "y.",
+                               .edge_cases = "NaN below 0.",
+                               .source = "Elementary."};
   static constexpr SlopeOf slope_of = SlopeOf::Output;
 
   static constexpr auto fields() { return std::tuple<>{}; }

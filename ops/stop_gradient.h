@@ -7,9 +7,14 @@ namespace qtape {
 
 struct StopGradient {
   static constexpr std::string_view name = "StopGradient";
-  static constexpr std::string_view doc =
-      "y = x. x of any dtype and shape. Gradient: none, what x depends on is not trained "
-      "through this node. Keeps nothing; y shares the memory of x.";
+  static constexpr OpDocs docs{
+      .summary = "Hands values on and no gradient back.",
+      .formula = "y = x.",
+      .operands = "x has any dtype and shape; y has its type.",
+      .gradient = "None: what x depends on is not trained through this node.",
+      .saves = "Nothing; y shares the memory of x.",
+      .edge_cases = "None.",
+      .source = "JAX and TensorFlow, stop_gradient."};
 
   static constexpr auto fields() { return std::tuple<>{}; }
   std::vector<Slot> slots() const { return {{.name = "x", .differentiable = false}}; }

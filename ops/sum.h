@@ -7,11 +7,17 @@ namespace qtape {
 
 struct Sum {
   static constexpr std::string_view name = "Sum";
-  static constexpr std::string_view doc =
-      "y = the sum of x over `axes`, or over all of them when none are given. x f32 or f64 of "
-      "any shape; y lacks those axes, or has extent 1 there with keep_dims; an empty sum is "
-      "0. Added in double: in index order where the last axis stays, else in 16 interleaved "
-      "partial sums. Gradient: dx = dy, repeated. Keeps nothing.";
+  static constexpr OpDocs docs{
+      .summary = "The sum over axes.",
+      .formula = {"y = the sum of x over `axes`, or over all of them when none are given.",
+                  "Added in double: in index order where the last axis stays, else in 16 "
+                  "interleaved partial sums."},
+      .operands = {"x is f32 or f64 of any shape.",
+                   "y lacks those axes, or has extent 1 there with keep_dims."},
+      .gradient = "dx = dy, repeated.",
+      .saves = "Nothing.",
+      .edge_cases = "An empty sum is 0.",
+      .source = "Elementary."};
 
   std::vector<int> axes = {};
   bool keep_dims = false;

@@ -8,7 +8,13 @@ namespace qtape {
 
 struct Tanh : Elementwise<Tanh> {
   static constexpr std::string_view name = "Tanh";
-  static constexpr std::string_view doc = "y = tanh(x). Gradient: dx = dy (1 - y^2). Keeps y.";
+  static constexpr OpDocs docs{.summary = "The hyperbolic tangent of each element.",
+                               .formula = "y = tanh(x).",
+                               .operands = elementwise::operands,
+                               .gradient = "dx = dy (1 - y^2).",
+                               .saves = "y.",
+                               .edge_cases = "NaN stays NaN.",
+                               .source = "Elementary."};
   static constexpr SlopeOf slope_of = SlopeOf::Output;
 
   static constexpr auto fields() { return std::tuple<>{}; }

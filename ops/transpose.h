@@ -7,10 +7,16 @@ namespace qtape {
 
 struct Transpose {
   static constexpr std::string_view name = "Transpose";
-  static constexpr std::string_view doc =
-      "y[i_p0, i_p1, ...] = x[i_0, i_1, ...]: axis k of y is axis permutation[k] of x; "
-      "without a permutation the axes are reversed. x of any dtype and shape. Gradient: dy "
-      "permuted back. Keeps nothing.";
+  static constexpr OpDocs docs{
+      .summary = "Changes the order of the axes.",
+      .formula = {"y[i_p0, i_p1, ...] = x[i_0, i_1, ...]: axis k of y is axis permutation[k] "
+                  "of x.",
+                  "Without a permutation the axes are reversed."},
+      .operands = "x has any dtype and shape.",
+      .gradient = "dx = dy permuted back.",
+      .saves = "Nothing.",
+      .edge_cases = "None.",
+      .source = "Elementary."};
 
   std::vector<int> permutation = {};
 

@@ -11,6 +11,7 @@ namespace qtape::integer {
 /// An op of a graph, `Op`, on codes of one grid.
 template <class Op>
 struct Structure : Op {
+  static constexpr std::string_view doc = *Op::docs.summary.begin();
   static constexpr auto fields() { return Op::fields(); }
 
   IntegerValue infer(IntegerInputs inputs) const;

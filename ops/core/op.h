@@ -13,6 +13,7 @@
 #include "qtape/core/error.h"
 #include "qtape/core/fields.h"
 #include "qtape/core/types.h"
+#include "qtape/ops/core/op_docs.h"
 
 namespace qtape {
 
@@ -205,7 +206,7 @@ template <class X>
 concept Compute = std::equality_comparable<X> && std::default_initializable<X> &&
     Described<X> && requires(const X& op, Inputs inputs, const Binding& binding) {
   { X::name } -> std::convertible_to<std::string_view>;
-  { X::doc } -> std::convertible_to<std::string_view>;
+  { X::docs } -> std::same_as<const OpDocs&>;
   { op.slots() } -> std::same_as<std::vector<Slot>>;
   { op.infer(inputs) } -> std::same_as<TensorType>;
   { op.keep() } -> std::same_as<Keep>;

@@ -1,24 +1,75 @@
-// What every quantizer op tells tools beside the contract of op.h: its grid, its granularity
-// and how its states hold scales.
+// What every quantizer op tells tools beside the contract of op.h and the attributes of its
+// grid: which operands it has after x, and how these hold scales.
 #pragma once
 
 #include <span>
+#include <string_view>
 #include <vector>
 
-#include "qtape/core/granularity.h"
-#include "qtape/core/grid.h"
+#include "qtape/ops/core/grid_attributes.h"
+#include "qtape/ops/core/op.h"
 
 namespace qtape {
 
 /// The element type of the scales and zero points that go with x of type `x`.
 constexpr DType scale_dtype(DType x) { return x == DType::F64 ? DType::F64 : DType::F32; }
 
-/// An operand that a quantizer needs after x: a Parameter when `trained`, else a State.
+/// An operand after the first that holds scales, zero points or what gives them. Slots, types
+/// and the leaves that tools add all follow from this.
 struct QuantizerOperand {
-  std::string_view name;  ///< its slot's
-  TensorType type;
-  bool trained = false;
+  std::string_view name = {};  ///< its slot's
+  bool trained = false;        ///< a Parameter, with a gradient; else a State
+  bool written = false;        ///< by forward, while observing
+  bool range = false;          ///< minima and then maxima instead of one number per scale
 };
+
+/// scale and, when affine, zero_point, which are otherwise as `each`.
+inline std::vector<QuantizerOperand> scale_operands(Scheme scheme, QuantizerOperand each = {}) {
+  each.name = "scale";
+  std::vector<QuantizerOperand> operands = {each};
+  each.name = "zero_point";
+  if (scheme == Scheme::Affine) operands.push_back(each);
+  return operands;
+}
+
+/// The slots of an op with operand 0 in `first` and `operands` after it.
+inline std::vector<Slot> quantizer_slots(const Slot& first,
+                                         std::span<const QuantizerOperand> operands) {
+  std::vector<Slot> slots = {first};
+  for (const QuantizerOperand& operand : operands) {
+    slots.push_back({.name = operand.name,
+                     .differentiable = operand.trained,
+                     .access = operand.written ? Access::ReadWrite : Access::Read});
+  }
+  return slots;
+}
+
+/// The type of `operand` beside values of type `values`. Throws GraphError for a granularity
+/// that does not fit them.
+inline TensorType operand_type(const QuantizerOperand& operand, const Granularity& granularity,
+                               const TensorType& values) {
+  const DType dtype = scale_dtype(values.dtype);
+  const Shape scales = granularity.scales_shape(values.shape);
+  if (!operand.range) return {dtype, scales};
+  std::vector<int64_t> extents = {2};
+  extents.insert(extents.end(), scales.extents().begin(), scales.extents().end());
+  return {dtype, Shape(extents)};
+}
+
+/// Throws GraphError unless the operands after the first have the types of `op.operands()`
+/// beside values of type `values`, and the granularity of `op` fits these.
+template <class X>
+void check_quantizer_operands(const X& op, const TensorType& values, Inputs inputs) {
+  const Granularity granularity = granularity_of(op);
+  (void)granularity.scales_shape(values.shape);
+  size_t i = 1;
+  for (const QuantizerOperand& operand : op.operands()) {
+    const TensorType type = operand_type(operand, granularity, values);
+    check(inputs[i] == type, "{} must be {}, got {}", operand.name, to_string(type),
+          to_string(inputs[i]));
+    ++i;
+  }
+}
 
 /// What is wrong with the zero point of a channel: it must be one of the codes. Tapes,
 /// conversion and lint all ask here.
@@ -32,8 +83,9 @@ Fault zero_point_fault(T zero_point, CodeLimits limits, int64_t channel) {
 /// Values of a quantizer's operands after x, in slot order.
 using QuantizerValues = std::span<std::byte* const>;
 
-/// An op that quantizes operand 0. Its Binding::record begins with the scales and then the zero
-/// points that the last forward used, [channels] each, of type scale_dtype.
+/// An op that quantizes operand 0 and has `operands` after it; its slots are quantizer_slots of
+/// these. Its Binding::record begins with the scales and then the zero points that the last
+/// forward used, [channels] each, of type scale_dtype.
 ///
 /// `store` writes what the operands must hold for data in `ranges` or for given scales and zero
 /// points, one per channel; ranges that are empty and zero points outside the codes are the
@@ -41,31 +93,24 @@ using QuantizerValues = std::span<std::byte* const>;
 /// those of a channel that was never observed have scale 0. `reads_data` tells whether a
 /// forward needs x to know its scales, with observers on or not.
 template <class X>
-concept Quantizer = Compute<X> &&
+concept Quantizer = Compute<X> && HasGrid<X> &&
     requires(const X& op, const TensorType& x, std::span<const ValueRange<double>> ranges,
              std::span<const QParams<double>> qparams, QuantizerValues values) {
-  { op.grid() } -> std::same_as<Grid>;
-  { op.granularity() } -> std::same_as<Granularity>;
-  { op.operands(x) } -> std::same_as<std::vector<QuantizerOperand>>;
+  { op.operands() } -> std::same_as<std::vector<QuantizerOperand>>;
   { op.store(x, ranges, values) } -> std::same_as<void>;
   { op.store(x, qparams, values) } -> std::same_as<void>;
   { op.load(x, values) } -> std::same_as<std::vector<QParams<double>>>;
   { op.reads_data(x, values, true) } -> std::same_as<bool>;
 };
 
-/// The type of y; throws GraphError for an x that is not of a float dtype or does not fit the
-/// granularity, and for operands of another type than `op.operands` gives.
+/// The type of y; throws GraphError for a grid that does not exist, for an x that is not of a
+/// float dtype or does not fit the granularity, and for operands of other types.
 template <class X>
 TensorType infer_quantizer(const X& op, Inputs inputs) {
+  check_grid(op);
   const TensorType& x = inputs[0];
   check(is_float(x.dtype), "expected f32, f64, f16 or bf16, got {}", to_string_view(x.dtype));
-  size_t i = 1;
-  (void)op.granularity().scales_shape(x.shape);
-  for (const QuantizerOperand& operand : op.operands(x)) {
-    check(inputs[i] == operand.type, "{} must be {}, got {}", operand.name,
-          to_string(operand.type), to_string(inputs[i]));
-    ++i;
-  }
+  check_quantizer_operands(op, x, inputs);
   return x;
 }
 

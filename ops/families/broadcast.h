@@ -5,6 +5,20 @@
 
 namespace qtape {
 
+namespace broadcast {
+
+/// For OpDocs.
+inline constexpr Facts operands = {
+    "a and b are f32 or f64, of one dtype.",
+    "Their shapes broadcast as in NumPy: aligned at the last axis, an extent of 1 or a missing "
+    "one is repeated.",
+    "y has the common shape."};
+inline constexpr const char* summed =
+    "Each is summed in double and in a fixed order over the axes along which the operand is "
+    "repeated.";
+
+}  // namespace broadcast
+
 /// `Op` provides `value(a, b)`, `gradient_a(dy, a, b)` and `gradient_b(dy, a, b)`, all static,
 /// and says in `reads_operands` whether the gradients read a and b; when not, `gradient_a` is
 /// dy.

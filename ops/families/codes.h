@@ -14,18 +14,6 @@ namespace qtape {
 
 using namespace kernels;
 
-/// Throws GraphError unless the operands after the first, scale and with `affine` zero_point,
-/// have the type of the scales of a tensor of `shape`.
-inline void check_scales(Inputs inputs, const Shape& shape, const Granularity& granularity,
-                         DType dtype, bool affine) {
-  const TensorType expected{dtype, granularity.scales_shape(shape)};
-  check(inputs[1] == expected, "scale must be {}, got {}", to_string(expected),
-        to_string(inputs[1]));
-  if (!affine) return;
-  check(inputs[2] == expected, "zero_point must be {}, got {}", to_string(expected),
-        to_string(inputs[2]));
-}
-
 /// Operands scale [channels] and zero_point [channels] of a node, copied into its record by
 /// each forward so that backward sees the same numbers.
 template <class T>

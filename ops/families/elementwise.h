@@ -10,6 +10,9 @@ enum class SlopeOf : uint8_t { Operand, Output, Nothing };
 
 namespace elementwise {
 
+/// For OpDocs.
+inline constexpr Facts operands = "x is f32 or f64 of any shape; y has its type.";
+
 /// What an op with a slope of `slope_of` keeps.
 constexpr Keep keep(SlopeOf slope_of) {
   return {.operands = slope_of == SlopeOf::Operand ? 1u : 0u,

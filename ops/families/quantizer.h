@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <cmath>
-#include <limits>
 #include <type_traits>
 
 #include "qtape/core/code_types.h"
@@ -17,16 +16,6 @@
 namespace qtape {
 
 using namespace kernels;
-
-/// Throws GraphError unless `bits` codes exist in `range` and `floor` is a normal f32 above 0.
-inline void check_grid(int bits, CodeRange range, double floor) {
-  const int fewest = range == CodeRange::Unsigned ? 1 : 2;
-  check(bits >= fewest && bits <= 16, "bits must be in {}..16 for range {}, got {}", fewest,
-        to_string_view(range), bits);
-  check(std::isfinite(floor) && floor >= double{std::numeric_limits<float>::min()} &&
-            floor <= double{std::numeric_limits<float>::max()},
-        "floor must be a normal f32 above 0, got {}", floor);
-}
 
 /// A quantizer's Binding::record: for each channel the scale in use, the zero point in use, 1 /
 /// scale and a number of the op's own that backward reads. Tools read the first two after a

@@ -70,7 +70,7 @@ TEST_CASE("calibrate: states hold what the data's range gives, weights included"
   for (int64_t b = 0; b < 5; ++b) {
     for (size_t i = 0; i < 48; ++i) range.merge({value_at(b, i), value_at(b, i)});
   }
-  const QParams<float> expected = qparams_of(range, input.grid());
+  const QParams<float> expected = qparams_of(range, grid_of(input));
   CHECK(results[0].qparams ==
         std::vector<QParams<double>>{{double{expected.scale}, double{expected.zero_point}}});
   const auto weights = parameters.at("fc1.weight").values<float>();

@@ -76,13 +76,22 @@ void for_each_op(F f) {
 
 }  // namespace
 
-TEST_CASE("ops: names are unique and every op and attribute is documented") {
+// So an op that leaves out a part of its documentation does not compile.
+static_assert(!std::default_initializable<Facts>);
+
+TEST_CASE("ops: names are unique and every op and attribute is documented in short") {
   std::set<std::string> names;
   for_each_op([&]<class T>(const T&) {
     const std::string name(T::name);
     CAPTURE(name);
     CHECK(names.insert(name).second);
-    CHECK(T::doc.size() >= 20);
+    for_each_field<OpDocs>([&](const auto& part) {
+      for (std::string_view fact : T::docs.*part.member) {
+        CAPTURE(fact);
+        CHECK(fact.ends_with('.'));
+        CHECK(fact.size() <= 200);
+      }
+    });
     std::set<std::string> keys;
     for_each_field<T>([&](const auto& each) {
       CHECK(keys.insert(std::string(each.key)).second);
@@ -109,6 +118,24 @@ TEST_CASE("ops: missing attributes take their defaults") {
   for_each_op([&]<class T>(const T& op) {
     CHECK(op_from_json("\"" + std::string(T::name) + "\"") == Op{op});
     CHECK(op_from_json("{\"" + std::string(T::name) + "\": {}}") == Op{op});
+  });
+}
+
+TEST_CASE("ops: the slots of quantizers and of ops on codes are those of their operands") {
+  for_each_op([&]<class T>(T op) {
+    if constexpr (requires { op.operands(); }) {
+      for (uint64_t seed = 0; seed < 50; ++seed) {
+        Draw{seed}(op);
+        const std::vector<Slot> slots = op.slots();
+        const std::vector<QuantizerOperand> operands = op.operands();
+        REQUIRE(slots.size() == operands.size() + 1);
+        for (size_t i = 0; i < operands.size(); ++i) {
+          CHECK(slots[i + 1].name == operands[i].name);
+          CHECK(slots[i + 1].differentiable == operands[i].trained);
+          CHECK((slots[i + 1].access == Access::ReadWrite) == operands[i].written);
+        }
+      }
+    }
   });
 }
 

@@ -85,7 +85,7 @@ TEST_CASE("lsq: values and dx are those of a fixed quantizer, at every granulari
         QuantizerBench<float, float> fixed(as_fixed(each), {6, 35});
         learned.x = fixed.x = random_values(210, 3);
         learned.dy = fixed.dy = random_values(210, 4);
-        const float scale = 1.5f / static_cast<float>(each.grid().limits.q_max);
+        const float scale = 1.5f / static_cast<float>(grid_of(each).limits.q_max);
         for (size_t c = 0; c < learned.state.size(); ++c) {
           fixed.state[c] = scale * static_cast<float>(c + 1);
           learned.state[c] = c % 2 == 0 ? fixed.state[c] : -fixed.state[c];
@@ -119,7 +119,7 @@ TEST_CASE("lsq: the scale's gradient is that of differences and the straight-thr
       const double through =
           std::inner_product(bench.x.begin(), bench.x.end(), bench.dx.begin(), 0.0) / 0.21;
       const double numeric = difference(bench, bench.state[0], 1e-7) - sign * through;
-      const double factor = 1 / std::sqrt(301.0 * op.grid().limits.q_max);
+      const double factor = 1 / std::sqrt(301.0 * grid_of(op).limits.q_max);
       CHECK(ds == doctest::Approx(factor * numeric).epsilon(1e-7));
       CHECK(std::fabs(ds) > 1e-4);
     }
@@ -164,7 +164,7 @@ TEST_CASE("lsq: gradients are per channel and group, equal at any thread count, 
     CHECK(one.dzero_point == three.dzero_point);
     CHECK(one.dx == three.dx);
     // The sums of one channel, in double.
-    const ChannelMap map({50, 1600}, op.granularity());
+    const ChannelMap map({50, 1600}, granularity_of(op));
     double sum = 0;
     for (size_t i = 0; i < one.x.size(); ++i) {
       if (map(static_cast<int64_t>(i)) != map.channels - 1) continue;
@@ -296,7 +296,7 @@ TEST_CASE("pact: values, dx and dalpha") {
     bench.forward(mode::qat);
     bench.backward();
     const bool is_signed = range == CodeRange::Narrow;
-    const double s = 2.1 / op.grid().limits.q_max;
+    const double s = 2.1 / grid_of(op).limits.q_max;
     for (size_t i = 0; i < 7; ++i) {
       const double low = is_signed ? -2.1 : 0.0;
       const double expected = std::nearbyint(std::clamp(bench.x[i], low, 2.1) / s) * s;

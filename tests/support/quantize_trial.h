@@ -50,7 +50,7 @@ struct Trial {
   Trial(const Quantize& quantize, const Shape& x_shape, size_t turn)
       : op(quantize), fake(fake_of(quantize)), shape(x_shape) {
     const DType scale_type = scale_dtype(dtype_of<S>);
-    const TensorType scales{scale_type, op.granularity().scales_shape(shape)};
+    const TensorType scales{scale_type, granularity_of(op).scales_shape(shape)};
     types = {{dtype_of<S>, shape}, scales};
     if (op.scheme == Scheme::Affine) types.push_back(scales);
     const auto [q_min, q_max] = code_limits(op.bits, op.range);

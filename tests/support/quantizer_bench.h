@@ -21,9 +21,10 @@ class QuantizerBench {
     y.resize(n);
     dy.resize(n);
     dx.resize(n);
-    channels_ = ChannelMap(shape, op.granularity()).channels;
-    for (const QuantizerOperand& operand : op.operands(types_[0]))
-      types_.push_back(operand.type);
+    channels_ = ChannelMap(shape, granularity_of(op)).channels;
+    for (const QuantizerOperand& operand : op.operands()) {
+      types_.push_back(operand_type(operand, granularity_of(op), types_[0]));
+    }
     const int64_t states = types_.size() > 1 ? types_[1].elements() : channels_;
     state.resize(static_cast<size_t>(states));
     zero_point.resize(state.size());

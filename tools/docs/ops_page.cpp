@@ -98,11 +98,30 @@ std::string workspace_text(const T& op) {
                      types, f.saved, f.scratch, f.record);
 }
 
+/// One fact beside its title, several below it.
+std::string facts_text(std::string_view title, const Facts& facts) {
+  if (facts.size() == 1) return fmt::format("- **{}**: {}\n", title, *facts.begin());
+  std::string text = fmt::format("- **{}**:\n", title);
+  for (std::string_view fact : facts) text += fmt::format("  - {}\n", fact);
+  return text;
+}
+
+/// The summary, then a list of the rest.
+std::string docs_text(const OpDocs& docs) {
+  std::string text;
+  for (std::string_view fact : docs.summary) text += fmt::format("{}\n", fact);
+  text += "\n";
+  for_each_field<OpDocs>([&](const auto& part) {
+    if (part.member != &OpDocs::summary) text += facts_text(part.key, docs.*part.member);
+  });
+  return text;
+}
+
 template <class T>
 std::string op_text() {
   const T op{};
-  std::string text = fmt::format("\n## {}\n\n{}\n\n", T::name, T::doc);
-  text += fmt::format("Operands: {}. With default attributes backward keeps {}.\n",
+  std::string text = fmt::format("\n## {}\n\n{}\n", T::name, docs_text(T::docs));
+  text += fmt::format("Slots: {}. With default attributes backward keeps {}.\n",
                       operands_text(op), kept_text(op.keep(), op.slots()));
   if (!op.slots().empty()) {
     text += guarantee_text(guarantee_of<T>()) + workspace_text(op) + "\n";

@@ -1,0 +1,60 @@
+// What an op says of itself in docs/ops.md.
+#pragma once
+
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <string_view>
+
+#include "qtape/core/fields.h"
+
+namespace qtape {
+
+/// Short facts, each a sentence or a formula. A list without facts and a fact without text do
+/// not compile.
+class Facts {
+ public:
+  template <std::same_as<const char*>... Rest>
+  constexpr Facts(const char* first, Rest... rest)
+      : facts_{written(first), written(rest)...}, count_(1 + sizeof...(rest)) {}
+
+  constexpr const std::string_view* begin() const { return facts_.data(); }
+  constexpr const std::string_view* end() const { return begin() + count_; }
+  constexpr size_t size() const { return count_; }
+
+ private:
+  static constexpr std::string_view written(std::string_view fact) {
+    if (fact.empty()) throw "a fact has no text";
+    return fact;
+  }
+
+  static constexpr size_t most = 10;
+  std::array<std::string_view, most> facts_;
+  size_t count_;
+};
+
+/// Every op gives all of these: one that is left out does not compile. Where there is nothing
+/// to say the op says so.
+struct OpDocs {
+  Facts summary;
+  Facts formula;
+  Facts operands;
+  Facts gradient;
+  Facts saves;
+  Facts edge_cases;
+  Facts source;
+
+  static constexpr auto fields() {
+    return std::tuple{
+        field("Summary", &OpDocs::summary, "what the op does, in one sentence"),
+        field("Formula", &OpDocs::formula, "y, and the order in which it is computed"),
+        field("Operands", &OpDocs::operands, "dtypes and shapes of the operands and of y"),
+        field("Gradient", &OpDocs::gradient, "gradients of the operands"),
+        field("Saves", &OpDocs::saves, "what backward needs of forward"),
+        field("Edge cases", &OpDocs::edge_cases,
+              "NaN, infinities, no elements, what is refused, when the op does nothing"),
+        field("Source", &OpDocs::source, "paper or system that the formula comes from")};
+  }
+};
+
+}  // namespace qtape
