@@ -1,13 +1,11 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <set>
 
 #include "qtape/core/random.h"
 #include "qtape/engine/print.h"
 #include "qtape/engine/serialize.h"
-#include "qtape/tests/support/grad_case.h"
 
 using namespace qtape;
 
@@ -109,22 +107,5 @@ TEST_CASE("ops: missing attributes take their defaults") {
   for_each_op([&]<class T>(const T& op) {
     CHECK(op_from_json("\"" + std::string(T::name) + "\"") == Op{op});
     CHECK(op_from_json("{\"" + std::string(T::name) + "\": {}}") == Op{op});
-  });
-}
-
-// A gradient of codes is a straight-through estimate, of which differences know nothing:
-// quantize_test.cpp has its formulas.
-TEST_CASE("ops: every op that passes a gradient of floats has a case in the gradient table") {
-  for_each_op([&]<class T>(const T& op) {
-    const auto slots = op.slots();
-    const bool passes =
-        std::is_same_v<T, Parameter> || std::ranges::any_of(slots, &Slot::differentiable);
-    const bool tested = std::ranges::any_of(test::grad_cases(), [](const test::GradCase& c) {
-      return std::holds_alternative<T>(c.op);
-    });
-    const bool codes = op.keep().codes || std::ranges::any_of(slots, &Slot::codes);
-    const std::string name(T::name);
-    CAPTURE(name);
-    CHECK((passes && !codes) == tested);
   });
 }

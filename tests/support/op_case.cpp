@@ -128,9 +128,8 @@ std::vector<TensorType> types_of(Arrays arrays) {
 OpRun make_run(const OpUse& use, Arrays operands, RunOptions options) {
   std::vector<Values> values;
   for (const Array& each : operands) values.push_back(each.values);
-  OpRun run(use.op, types_of(operands), values, options);
-  run.step().mode = use.mode;
-  return run;
+  options.mode = use.mode;
+  return {use.op, types_of(operands), values, options};
 }
 
 std::vector<int64_t> unravel(int64_t index, const Shape& shape) {

@@ -60,7 +60,7 @@ OpCase broadcast_case(const Op& op, ValueOracle value, Tolerance tolerance) {
   }
   OpCase c{
       .value = std::move(value),
-      .bench = {{op, {{{256, 1024}, 0.5, 2}, {{256, 1024}, 0.5, 2}}}},
+      .bench = {{op, {{{256, 512}, 0.5, 2}, {{256, 512}, 0.5, 2}}}},
       .tolerance = tolerance,
       .refusals = {{op, {f32({8, 4}), f32({3})}, "shapes do not broadcast: [8, 4] and [3]"},
                    {op, {f32({4}), f64({4})}, "dtypes differ: f32 and f64"},
@@ -86,7 +86,7 @@ OpCase add_bias() {
             }
             return y;
           },
-      .bench = {{AddBias{}, {{{256, 1024}}, {{1024}}}}},
+      .bench = {{AddBias{}, {{{256, 512}}, {{512}}}}},
       .integer = converts([](Graph& graph) {
         const NodeId x = graph.add(Input{.shape = {4, 6}}, {}, "x");
         const NodeId y = linear(graph, x,
@@ -146,24 +146,25 @@ Array product(const OpUse& use, Arrays x) {
 OpCase mat_mul() {
   const MatMul plain;
   const MatMul both{.transpose_a = true, .transpose_b = true};
-  OpCase c{.value = product,
-           .bench = {{MatMul{.transpose_b = true}, {{{128, 256}}, {{128, 256}}}}},
-           .tolerance = {.value = 8, .gradient = 8},
-           .integer = converts([](Graph& graph) {
-             const NodeId x = graph.add(Input{.shape = {4, 6}}, {}, "x");
-             const NodeId w = graph.add(
-                 Parameter{.shape = {6, 5}, .initializer = init::KaimingNormal{}}, {}, "w");
-             const FakeQuantize ema{.scale_mode = EMA{}};
-             const NodeId y =
-                 graph.add(MatMul{}, {add_quantizer(graph, x, ema, "x"),
-                                      add_quantizer(graph, w, FakeQuantize{.axis = 1}, "w")});
-             graph.set_outputs({y});
-             return y;
-           }),
-           .refusals = {
-               {plain, {f32({2}), f32({2, 3})}, "operands need rank >= 2, got [2] and [2, 3]"},
-               {plain, {f32({4, 2}), f32({3, 4})}, "inner extents differ: 2 and 3"},
-               {plain, {f32({4, 2}), f64({2, 4})}, "dtypes differ: f32 and f64"}}};
+  OpCase c{
+      .value = product,
+      .bench = {{MatMul{.transpose_b = true},
+                 {{{128, 256}, -3, 4, Fill::Integers}, {{128, 256}, -3, 4, Fill::Integers}}}},
+      .tolerance = {.value = 33, .gradient = 33},  // sums of up to so many terms
+      .integer = converts([](Graph& graph) {
+        const NodeId x = graph.add(Input{.shape = {4, 6}}, {}, "x");
+        const NodeId w = graph.add(
+            Parameter{.shape = {6, 5}, .initializer = init::KaimingNormal{}}, {}, "w");
+        const FakeQuantize ema{.scale_mode = EMA{}};
+        const NodeId y =
+            graph.add(MatMul{}, {add_quantizer(graph, x, ema, "x"),
+                                 add_quantizer(graph, w, FakeQuantize{.axis = 1}, "w")});
+        graph.set_outputs({y});
+        return y;
+      }),
+      .refusals = {{plain, {f32({2}), f32({2, 3})}, "operands need rank >= 2, got 1 and 2"},
+                   {plain, {f32({4, 2}), f32({3, 4})}, "inner extents differ: 2 and 3"},
+                   {plain, {f32({4, 2}), f64({2, 4})}, "dtypes differ: f32 and f64"}}};
   const std::vector<std::pair<MatMul, std::pair<Shape, Shape>>> table = {
       {plain, {{3, 5}, {5, 4}}},
       {{.transpose_a = true}, {{5, 3}, {5, 4}}},

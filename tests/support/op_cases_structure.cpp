@@ -63,7 +63,7 @@ OpCase reshape() {
   c.uses.push_back({Reshape{.shape = {4, -1}}, {{{2, 6}, -1, 1, Fill::Halves}}});
   c.uses.push_back({Reshape{}, {{{1, 1}}}});
   c.uses.push_back({Reshape{.shape = {0, 5}}, {{{0}}}});
-  c.bench = {{Reshape{.shape = {1024, 256}}, {{{256, 1024}}}}};
+  c.bench = {{Reshape{.shape = {512, 256}}, {{{256, 512}}}}};
   c.integer = converts({Reshape{.shape = {-1, 3, 2}}, {{{4, 6}}}});
   c.refusals = {
       {Reshape{.shape = {4, -1}}, {f32({2, 3})}, "cannot reshape [2, 3] to [4, -1]"},
@@ -92,7 +92,7 @@ OpCase flatten() {
             {Flatten{.start_axis = 0}, {{{}}}},
             {Flatten{.start_axis = -2}, {{{2, 3, 4}}}},
             {Flatten{.start_axis = 1}, {{{5}}}}};
-  c.bench = {{Flatten{}, {{{256, 32, 32}}}}};
+  c.bench = {{Flatten{}, {{{256, 16, 32}}}}};
   c.integer = converts({Flatten{}, {{{4, 3, 2}}}});
   c.refusals = {
       {Flatten{.start_axis = 3}, {f32({2, 3})}, "start_axis 3 is out of range for rank 2"}};
@@ -102,7 +102,7 @@ OpCase flatten() {
 OpCase stop_gradient() {
   return {.value = [](const OpUse&, Arrays x) { return x[0]; },
           .uses = {{StopGradient{}, {{{2, 3}}}}, {StopGradient{}, {{{0}}}}},
-          .bench = {{StopGradient{}, {{{256, 1024}}}}},
+          .bench = {{StopGradient{}, {{{256, 512}}}}},
           .dtypes = all_dtypes,
           .integer = converts({StopGradient{}, {{{4, 6}}}})};
 }
@@ -144,7 +144,7 @@ OpCase transpose() {
   }
   c.large = {{Transpose{}, {{{300, 301}}}},
              {Transpose{.permutation = {0, 3, 1, 2}}, {{{9, 20, 20, 30}}}}};
-  c.bench = {{Transpose{}, {{{256, 1024}}}}};
+  c.bench = {{Transpose{}, {{{256, 512}}}}};
   c.integer = refused("has no integer form", {Transpose{}, {{{4, 6}}}});
   c.refusals = {
       {Transpose{.permutation = {0}}, {f32({2, 3})}, "permutation names 1 axes, rank is 2"},
@@ -196,7 +196,7 @@ OpCase concat() {
   for (const auto& [op, shapes] : table) c.uses.push_back(joined(op, shapes));
   c.large = {joined({}, {{90000}, {170001}}), joined({.axis = 1}, {{70000, 3}, {70000, 4}}),
              joined({.axis = -1, .count = 3}, {{7, 9, 6001}, {7, 9, 1}, {7, 9, 4000}})};
-  c.bench = {joined({.axis = 1}, {{256, 512}, {256, 512}})};
+  c.bench = {joined({.axis = 1}, {{256, 256}, {256, 256}})};
   c.integer = converts({Concat{.axis = 1}, {{{4, 6}}, {{4, 6}}}});
   const int64_t half = Shape::max_elements / 2;
   c.refusals = {
@@ -259,7 +259,7 @@ OpCase slice() {
   c.large = {{Slice{.begin = 1001, .end = -7}, {{{300000}}}},
              {Slice{.axis = 1, .begin = 1, .end = 4}, {{{70000, 7}}}},
              {Slice{.axis = 1, .begin = 3}, {{{5, 9, 10001}}}}};
-  c.bench = {{Slice{.axis = 1, .begin = 256, .end = 768}, {{{256, 1024}}}}};
+  c.bench = {{Slice{.axis = 1, .begin = 128, .end = 384}, {{{256, 512}}}}};
   c.integer = converts({Slice{.axis = 1, .begin = 1, .end = 4}, {{{4, 6}}}});
   const std::vector<TensorType> x = {f32({4, 3})};
   c.refusals = {

@@ -48,7 +48,10 @@ Values Memory::load(DType dtype) const {
 
 OpRun::OpRun(Op op, std::vector<TensorType> types, const std::vector<Values>& operands,
              RunOptions options)
-    : op_(std::move(op)), options_(options), types_(std::move(types)) {
+    : op_(std::move(op)),
+      options_(options),
+      types_(std::move(types)),
+      step_{options.mode, seed, number} {
   std::visit(
       [&](const auto& each) {
         slots_ = each.slots();
@@ -71,8 +74,7 @@ OpRun::OpRun(Op op, std::vector<TensorType> types, const std::vector<Values>& op
     gradients_.emplace_back(downstream_[i].bytes());
     sources_.push_back({.record = operands_[i].data(),
                         .channels = static_cast<int64_t>(operands[i].size()),
-                        .dtype = stored_[i],
-                        .status = &source_status_});
+                        .dtype = stored_[i]});
   }
 }
 
@@ -91,7 +93,7 @@ bool OpRun::wanted(size_t i) const {
   return slots_[i].differentiable && static_cast<int>(i) != options_.unwanted;
 }
 
-Values OpRun::forward() {
+Kernel OpRun::bind_forward() {
   addresses_.clear();
   for (size_t i = 0; i < operands_.size(); ++i) {
     const bool scales = slots_[i].scales != Scales::None;
@@ -100,12 +102,10 @@ Values OpRun::forward() {
   Binding b = binding();
   b.operands = addresses_;
   b.result = value().data();
-  const Kernel kernel = std::visit([&](const auto& op) { return op.forward(b); }, op_);
-  if (kernel) kernel(step_);
-  return result();
+  return std::visit([&](const auto& op) { return op.forward(b); }, op_);
 }
 
-std::vector<Values> OpRun::backward(const Values& dy) {
+Kernel OpRun::bind_backward(const Values& dy) {
   addresses_.clear();
   std::vector<Gradient> gradients;
   for (size_t i = 0; i < types_.size(); ++i) {
@@ -126,11 +126,19 @@ std::vector<Values> OpRun::backward(const Values& dy) {
   b.result = keep_.output ? value().data() : nullptr;
   b.dy = upstream.data();
   b.gradients = gradients;
-  const Kernel kernel = std::visit([&](const auto& op) { return op.backward(b); }, op_);
-  if (kernel) kernel(step_);
+  return std::visit([&](const auto& op) { return op.backward(b); }, op_);
+}
+
+Values OpRun::forward() {
+  if (const Kernel kernel = bind_forward()) kernel(step_);
+  return result();
+}
+
+std::vector<Values> OpRun::backward(const Values& dy) {
+  if (const Kernel kernel = bind_backward(dy)) kernel(step_);
   std::vector<Values> result;
   for (size_t i = 0; i < types_.size(); ++i) {
-    result.push_back(gradients[i].data ? gradients_[i].load(downstream_[i].dtype) : Values{});
+    result.push_back(wanted(i) ? gradients_[i].load(downstream_[i].dtype) : Values{});
   }
   return result;
 }
@@ -139,6 +147,7 @@ Binding OpRun::binding() {
   Binding b;
   b.inputs = types_;
   b.output = output_;
+  for (ScaleSource& source : sources_) source.status = &source_status_;
   b.sources = sources_;
   b.saved = own_[Saved].data();
   b.scratch = own_[Scratch].data();

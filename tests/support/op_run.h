@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <new>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -55,7 +56,8 @@ class Memory {
   ~Memory() { ::operator delete (data_, std::align_val_t{64}); }
 
   std::byte* data() const { return data_; }
-  std::vector<std::byte> bytes() const { return {data_, data_ + size_}; }
+  /// The bytes as they are, to compare.
+  std::string_view bytes() const { return {reinterpret_cast<const char*>(data_), size_}; }
   void store(DType dtype, const Values& values) const;
   Values load(DType dtype) const;
 
@@ -70,6 +72,7 @@ struct RunOptions {
   bool in_place = false;    ///< share buffers where keep() allows it
   bool accumulate = false;  ///< onto gradients that hold 0.5
   int unwanted = -1;        ///< an operand whose gradient nobody wants
+  Mode mode = mode::qat;
 };
 
 /// An op with operands of `types` that hold `operands`; those of slots with scales are the
@@ -99,6 +102,11 @@ class OpRun {
   /// The type of dy.
   const TensorType& upstream() const { return upstream_; }
 
+  /// Kernels bound to the run's memory, to be called with step(); none where there is nothing
+  /// to do. Backward's reads `dy`, which is rounded to the type of the gradient.
+  Kernel bind_forward();
+  Kernel bind_backward(const Values& dy);
+
   Values forward();
   /// The gradients for the upstream gradient `dy`; empty for operands that get none.
   std::vector<Values> backward(const Values& dy);
@@ -122,7 +130,7 @@ class OpRun {
   std::vector<std::byte*> addresses_;
   NodeStatus source_status_{.applied = true};
   NodeStatus status_;
-  Step step_{mode::qat, seed, number};
+  Step step_;
 };
 
 }  // namespace qtape::test
