@@ -351,6 +351,7 @@ class Trial {
     };
     result.value = dispatch_element(graph[y].type.dtype,
                                     [&]<class T>() { return bytes_of(tape.value<T>(y)); });
+    CHECK(tape.guards_intact());
     if (!reached) return result;
     dispatch_float(dy_.type.dtype, [&]<class T>() {
       std::vector<T> dy;

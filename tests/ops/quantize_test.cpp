@@ -30,10 +30,10 @@ size_t differences(const Values& got, const Values& expected) {
 
 /// Codes, values and gradients of one quantizer.
 template <class S>
-void check_trial(const Quantize& op, const Shape& shape, size_t turn,
-                 test::RunOptions options = {}) {
+void check_trial(const Trial<S>& trial, size_t turn, test::RunOptions options = {}) {
   using T = typename Storage<S>::Compute;
-  const Trial<S> trial(op, shape, turn);
+  const Quantize& op = trial.op;
+  const Shape& shape = trial.shape;
   const T base = options.accumulate ? T(0.5) : T(0);
   const Values dy = test::random_values(shape.elements(), turn);
   auto quantize = trial.quantize(options);
@@ -94,7 +94,7 @@ void check_every_combination() {
       op.axis = granularity.axis;
       op.group_size = granularity.group_size;
       const bool accumulate = ++turn % 3 == 0;
-      check_trial<S>(op, {3, 35, 5}, turn, {.accumulate = accumulate});
+      check_trial(Trial<S>(op, {3, 35, 5}, turn), turn, {.accumulate = accumulate});
     }
   });
 }
@@ -156,17 +156,21 @@ TEST_CASE("quantize: large tensors are cut anywhere, by any number of threads") 
                                    {{2, 300, 7}, {1, 3}},
                                    {{3, 21000, 2}, {1, {}}}};
   for (const Case& c : cases) {
-    for (int threads : {1, 3}) {
-      for (auto mask : {MaskRule::Code, MaskRule::Value}) {
-        const Quantize op{.bits = 4,
-                          .axis = c.granularity.axis,
-                          .group_size = c.granularity.group_size,
-                          .scheme = Scheme::Affine,
-                          .mask = mask};
-        check_trial<float>(op, c.shape, 1, {.threads = threads});
-        check_trial<float>(op, c.shape, 2, {.threads = threads, .in_place = true});
-        check_trial<double>(op, c.shape, 3, {.threads = threads});
-        check_trial<Half>(op, c.shape, 4, {.threads = threads, .accumulate = true});
+    for (auto mask : {MaskRule::Code, MaskRule::Value}) {
+      const Quantize op{.bits = 4,
+                        .axis = c.granularity.axis,
+                        .group_size = c.granularity.group_size,
+                        .scheme = Scheme::Affine,
+                        .mask = mask};
+      const Trial<float> one(op, c.shape, 1);
+      const Trial<float> two(op, c.shape, 2);
+      const Trial<double> wide(op, c.shape, 3);
+      const Trial<Half> half(op, c.shape, 4);
+      for (int threads : {1, 3}) {
+        check_trial(one, 1, {.threads = threads});
+        check_trial(two, 2, {.threads = threads, .in_place = true});
+        check_trial(wide, 3, {.threads = threads});
+        check_trial(half, 4, {.threads = threads, .accumulate = true});
       }
     }
   }
