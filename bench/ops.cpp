@@ -1,6 +1,7 @@
 // Every op by itself, forward and backward, on the operands that the table of ops gives for it:
 // tests/support/op_case.h.
 #include <benchmark/benchmark.h>
+#include <fmt/format.h>
 
 #include "qtape/core/thread_count.h"
 #include "qtape/engine/print.h"
@@ -27,7 +28,7 @@ void run_op(benchmark::State& state, const test::OpUse& use, Pass pass) {
   std::string label = to_string(use.op);
   for (const test::Array& each : operands) {
     bytes += each.type.bytes();
-    label += " " + to_string(each.type);
+    label += fmt::format(" {}", to_string(each.type));
   }
   state.SetBytesProcessed(state.iterations() * bytes);
   state.SetLabel(label);
@@ -48,12 +49,14 @@ int main(int count, char** arguments) {
   benchmark::Initialize(&count, arguments);
   if (benchmark::ReportUnrecognizedArguments(count, arguments)) return 1;
   for (const test::OpCase& op_case : test::op_cases()) {
-    const std::string name(op_case.name());
+    const std::string_view name = op_case.name();
     for (const test::OpUse& use : op_case.bench) {
-      benchmark::RegisterBenchmark((name + "/forward").c_str(), run_op, use, Pass::Forward)
+      benchmark::RegisterBenchmark(fmt::format("{}/forward", name).c_str(), run_op, use,
+                                   Pass::Forward)
           ->UseRealTime();
       if (!has_gradient(use)) continue;
-      benchmark::RegisterBenchmark((name + "/backward").c_str(), run_op, use, Pass::Backward)
+      benchmark::RegisterBenchmark(fmt::format("{}/backward", name).c_str(), run_op, use,
+                                   Pass::Backward)
           ->UseRealTime();
     }
   }

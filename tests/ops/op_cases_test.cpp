@@ -85,6 +85,54 @@ void check_values(const Values& got, const Values& expected, DType dtype, double
   }
 }
 
+Bytes bytes_of(const void* data, int64_t size) {
+  return {static_cast<const char*>(data), static_cast<size_t>(size)};
+}
+
+/// Puts `values` into a leaf of the tape; a parameter's gradient becomes 0.5.
+void write_leaf(Tape& tape, NodeId id, const Values& values) {
+  const Node& leaf = tape.graph()[id];
+  const Memory memory(leaf.type.bytes());
+  memory.store(leaf.type.dtype, values);
+  const auto n = memory.bytes().size();
+  if (!is_persistent(leaf.op)) {
+    dispatch_element(leaf.type.dtype, [&]<class T>() {
+      std::memcpy(tape.input<T>(id).data(), memory.data(), n);
+    });
+    return;
+  }
+  const ParameterEntry& entry = tape.parameters().at(leaf.label);
+  std::memcpy(entry.value, memory.data(), n);
+  if (!entry.trainable()) return;
+  memory.store(leaf.type.dtype, Values(values.size(), 0.5));
+  std::memcpy(entry.gradient, memory.data(), n);
+}
+
+Bytes value_bytes(const Tape& tape, NodeId id) {
+  const TensorType& type = tape.graph()[id].type;
+  return dispatch_element(
+      type.dtype, [&]<class T>() { return bytes_of(tape.value<T>(id).data(), type.bytes()); });
+}
+
+/// The gradient of a parameter, or of an input that was asked for it.
+Bytes gradient_bytes(const Tape& tape, NodeId id) {
+  const Node& leaf = tape.graph()[id];
+  if (is_persistent(leaf.op)) {
+    return bytes_of(tape.parameters().at(leaf.label).gradient, leaf.type.bytes());
+  }
+  return dispatch_float(leaf.type.dtype, [&]<class T>() {
+    return bytes_of(tape.input_gradient<T>(id).data(), leaf.type.bytes());
+  });
+}
+
+void run_backward(Tape& tape, NodeId root, const Array& dy) {
+  const Memory memory(dy.type.bytes());
+  memory.store(dy.type.dtype, dy.values);
+  dispatch_float(dy.type.dtype, [&]<class T>() {
+    tape.backward(root, std::span(reinterpret_cast<const T*>(memory.data()), dy.values.size()));
+  });
+}
+
 /// One use of an op in one dtype.
 class Trial {
  public:
@@ -342,24 +390,17 @@ class Trial {
                         .accumulate_gradients = leaves.accumulate};
     if (reached) options.roots = {y};
     Tape tape(graph, parameters, options, hooks);
-    for (size_t i = 0; i < x_.size(); ++i) fill(graph, tape, parameters, sources[i], i);
+    for (size_t i = 0; i < x_.size(); ++i) {
+      const int64_t n = x_[i].type.elements();
+      const bool scales = slots_[i].scales != Scales::None;
+      write_leaf(tape, sources[i], scales ? random_values(n, 31) : x_[i].values);
+    }
     tape.set_step(static_cast<int64_t>(OpRun::number));
     tape.forward(use_.mode);
-    Outcome result;
-    const auto bytes_of = [](const auto& span) {
-      return Bytes(reinterpret_cast<const char*>(span.data()), span.size_bytes());
-    };
-    result.value = dispatch_element(graph[y].type.dtype,
-                                    [&]<class T>() { return bytes_of(tape.value<T>(y)); });
+    Outcome result{value_bytes(tape, y), {}};
     CHECK(tape.guards_intact());
     if (!reached) return result;
-    dispatch_float(dy_.type.dtype, [&]<class T>() {
-      std::vector<T> dy;
-      for (double each : dy_.values) {
-        dy.push_back(Storage<T>::store(static_cast<typename Storage<T>::Compute>(each)));
-      }
-      tape.backward(y, std::span<const T>(dy));
-    });
+    run_backward(tape, y, dy_);
     CHECK(tape.guards_intact());
     for (size_t i = 0; i < x_.size(); ++i) {
       if (!trains(i) || leaves.fixed == i) continue;
@@ -367,37 +408,9 @@ class Trial {
       // Inputs do not add up.
       if (leaves.accumulate && !leaves.inputs && !parameter) continue;
       if (leaves.accumulate && leaves.inputs && parameter) continue;
-      result.gradients[i] = dispatch_float(x_[i].type.dtype, [&]<class T>() {
-        if (!parameter) return bytes_of(tape.input_gradient<T>(sources[i]));
-        if constexpr (std::is_floating_point_v<T>) {
-          return bytes_of(parameters.at(graph[sources[i]].label).template gradients<T>());
-        }
-        return Bytes();
-      });
+      result.gradients[i] = gradient_bytes(tape, sources[i]);
     }
     return result;
-  }
-
-  void fill(const Graph& graph, Tape& tape, Parameters& parameters, NodeId id, size_t i) const {
-    const TensorType& type = x_[i].type;
-    Values values = x_[i].values;
-    if (slots_[i].scales != Scales::None) values = random_values(type.elements(), 31);
-    const Memory memory(type.bytes());
-    memory.store(type.dtype, values);
-    dispatch_element(type.dtype, [&]<class T>() {
-      const auto* first = reinterpret_cast<const T*>(memory.data());
-      if constexpr (std::is_floating_point_v<T>) {
-        if (is_persistent(graph[id].op)) {
-          const auto entry = parameters.at(graph[id].label);
-          std::copy_n(first, type.elements(), entry.template values<T>().begin());
-          if (std::holds_alternative<Parameter>(graph[id].op)) {
-            std::ranges::fill(entry.template gradients<T>(), T(0.5));
-          }
-          return;
-        }
-      }
-      std::copy_n(first, type.elements(), tape.input<T>(id).begin());
-    });
   }
 
   const OpCase& case_;
@@ -425,32 +438,19 @@ void check_leaf(const OpCase& c, const OpUse& use) {
   if (passes) options.roots = {y};
   if (passes && is_input) options.input_gradients = {y};
   Tape tape(graph, parameters, options);
-  dispatch_element(type.dtype, [&]<class T>() {
-    std::vector<T> written(static_cast<size_t>(type.elements()));
-    const Memory memory(type.bytes());
-    const Array numbers{type, random_values(type.elements(), 3, 0, 100)};
-    memory.store(type.dtype, numbers.values);
-    if (is_input) std::memcpy(tape.input<T>(y).data(), memory.data(), memory.bytes().size());
-    const Array x[] = {{type, memory.load(type.dtype)}};
-    const Array expected = c.value(use, x);
-    CHECK(expected.type == type);
-    tape.forward(use.mode);
-    const auto value = tape.value<T>(y);
-    const Memory exact(type.bytes());
-    exact.store(type.dtype, expected.values);
-    CHECK(std::memcmp(value.data(), exact.data(), value.size_bytes()) == 0);
-    if constexpr (!std::is_integral_v<T>) {
-      if (!passes) return;
-      std::vector<T> dy(reinterpret_cast<const T*>(memory.data()),
-                        reinterpret_cast<const T*>(memory.data()) + type.elements());
-      tape.backward(y, std::span<const T>(dy));
-      if (is_input) {
-        CHECK(std::ranges::equal(tape.input_gradient<T>(y), dy));
-      } else if constexpr (std::is_floating_point_v<T>) {
-        CHECK(std::ranges::equal(parameters.at("y").template gradients<T>(), dy));
-      }
-    }
-  });
+  Array written{type, random_values(type.elements(), 3, 0, 100)};
+  for (double& each : written.values) each = stored(each, type.dtype);
+  if (is_input) write_leaf(tape, y, written.values);
+  const Array expected = c.value(use, std::span(&written, 1));
+  CHECK(expected.type == type);
+  tape.forward(use.mode);
+  const Memory exact(type.bytes());
+  exact.store(type.dtype, expected.values);
+  CHECK(value_bytes(tape, y) == exact.bytes());
+  if (!passes) return;
+  run_backward(tape, y, written);
+  exact.store(type.dtype, c.gradient(use, {}, written)[0]);
+  CHECK(gradient_bytes(tape, y) == exact.bytes());
 }
 
 bool takes_run_dtype(const OpUse& use) {
