@@ -50,7 +50,7 @@ Array filled(const Operand& operand, DType run, size_t number) {
 
 /// x -> quantizer -> op -> quantizer; operands of one shape share an input.
 NodeId quantized_net(Graph& graph, const OpUse& use) {
-  const auto slots = std::visit([](const auto& op) { return op.slots(); }, use.op);
+  const auto slots = slots_of(use.op);
   const FakeQuantize ema{.scale_mode = EMA{}};
   std::vector<NodeId> operands;
   std::vector<std::pair<TensorType, NodeId>> inputs;

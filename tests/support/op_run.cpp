@@ -46,16 +46,24 @@ Values Memory::load(DType dtype) const {
   });
 }
 
+std::vector<Slot> slots_of(const Op& op) {
+  return std::visit([](const auto& each) { return each.slots(); }, op);
+}
+
+TensorType infer(const Op& op, Inputs operands) {
+  return std::visit([&](const auto& each) { return each.infer(operands); }, op);
+}
+
 OpRun::OpRun(Op op, std::vector<TensorType> types, const std::vector<Values>& operands,
              RunOptions options)
     : op_(std::move(op)),
       options_(options),
+      slots_(slots_of(op_)),
       types_(std::move(types)),
+      output_(infer(op_, types_)),
       step_{options.mode, seed, number} {
   std::visit(
       [&](const auto& each) {
-        slots_ = each.slots();
-        output_ = each.infer(types_);
         keep_ = each.keep();
         const Footprint footprint = each.footprint(types_);
         upstream_ = gradient_type(output_, keep_);

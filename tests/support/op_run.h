@@ -66,6 +66,10 @@ class Memory {
   size_t size_;
 };
 
+std::vector<Slot> slots_of(const Op& op);
+/// What the op's `infer` gives, or throws.
+TensorType infer(const Op& op, Inputs operands);
+
 /// How a run is bound.
 struct RunOptions {
   int threads = 1;
