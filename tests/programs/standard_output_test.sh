@@ -20,7 +20,7 @@ none() { "$@" >&-; }
 programs=(
   "$build/examples/xor"
   "$build/examples/deploy m.json d.json"
-  "$build/tools/ops_reference"
+  "$build/tools/write_ops_page"
   "$train --help"
   "$train --version"
   "$train --samples 64 --layers 8 --epochs 1 --threads 1"

@@ -173,6 +173,7 @@ OpCase dropout() {
   c.uses.push_back({Dropout{.rate = 0}, {{{17}}}});
   c.uses.push_back({Dropout{}, {{{67}}}, mode::eval});
   c.uses.push_back({Dropout{}, {{{67}, -1, 1, Fill::Special}}, mode::float_eval});
+  c.large = {{Dropout{}, {{{70001}}}}};
   c.refusals.push_back({Dropout{.rate = 1}, {f32({3})}, "rate must be in [0, 1), got 1"});
   c.refusals.push_back(
       {Dropout{.rate = std::nan("")}, {f32({3})}, "rate must be in [0, 1), got nan"});

@@ -92,7 +92,7 @@ OpCase reduction_case(double (*f)(const Values& terms), Tolerance tolerance) {
   for (const auto& [shape, axes] : table) {
     c.exact.push_back({X{.axes = axes}, {{shape, -2, 2, Fill::Halves}}});
   }
-  for (const auto& axes : std::vector<std::vector<int>>{{}, {0}, {2}, {0, 2}}) {
+  for (const auto& axes : std::vector<std::vector<int>>{{}, {0}, {1}, {2}, {0, 2}}) {
     c.large.push_back({X{.axes = axes}, {{{20, 70, 80}}}});
   }
   return c;

@@ -297,6 +297,7 @@ class OpTrial {
       CAPTURE(i);
       check_values(added[i], sums, run.gradient_type_of(i).dtype, roundings);
     }
+    CHECK(outcome({.threads = 4, .accumulate = true}).gradients == outcome(run).gradients);
   }
 
   /// A gradient that nobody wants changes no bit of the others.
