@@ -1,6 +1,4 @@
 // Quantize and Dequantize against FakeQuantize and the independent formulas.
-#include "qtape/ops/quantize.h"
-
 #include <doctest/doctest.h>
 
 #include <bit>

@@ -176,7 +176,7 @@ std::vector<Values> lsq_gradients(const OpUse& use, Arrays x, const Array& dy) {
   for (size_t k = 1; k < x.size(); ++k) gradients[k].resize(x[k].values.size());
   if (!use.mode.quantize) return gradients;
   const FakeQuantize op = grid_op(use.op);
-  const auto [q_min, q_max] = code_limits(op.bits, op.range);
+  const CodeLimits limits = code_limits(op.bits, op.range);
   const size_t n = dy.values.size();
   std::vector<double> counts(x[1].values.size());
   in_compute_type(x[0], [&]<class T>() {
@@ -190,9 +190,9 @@ std::vector<Values> lsq_gradients(const OpUse& use, Arrays x, const Array& dy) {
       const double z = double{oracle_quotient(v, qparams[i].scale, op.division)};
       const double zero = double{qparams[i].zero_point};
       const bool inside = oracle_inside(v, qparams[i], op);
-      const double t = inside         ? static_cast<double>(code) - zero - z
-                       : code < q_min ? q_min - zero
-                                      : q_max - zero;
+      const double t = inside                ? static_cast<double>(code) - zero - z
+                       : code < limits.q_min ? limits.q_min - zero
+                                             : limits.q_max - zero;
       gradients[1][c] += dy.values[i] * t * (x[1].values[c] < 0 ? -1 : 1);
       if (x.size() > 2 && !inside) {
         gradients[2][c] -= dy.values[i] * double{qparams[i].scale};
@@ -201,7 +201,7 @@ std::vector<Values> lsq_gradients(const OpUse& use, Arrays x, const Array& dy) {
   });
   for (size_t k = 1; k < x.size(); ++k) {
     for (size_t c = 0; c < counts.size(); ++c) {
-      gradients[k][c] /= std::sqrt(std::max(1.0, counts[c]) * q_max);
+      gradients[k][c] /= std::sqrt(std::max(1.0, counts[c]) * limits.q_max);
     }
   }
   return gradients;

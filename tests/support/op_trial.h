@@ -277,9 +277,9 @@ class OpTrial {
 
   static void check_outcome(const Outcome& got, const Outcome& expected) {
     CHECK(got.value == expected.value);
-    for (const auto& [i, bytes] : got.gradients) {
-      CAPTURE(i);
-      CHECK(bytes == expected.gradients.at(i));
+    for (const auto& gradient : got.gradients) {
+      CAPTURE(gradient.first);
+      CHECK(gradient.second == expected.gradients.at(gradient.first));
     }
   }
 

@@ -6,8 +6,6 @@
 #include <cmath>
 #include <limits>
 
-#include "qtape/ops/dequantize.h"
-#include "qtape/ops/quantize.h"
 #include "qtape/tests/support/op_run.h"
 #include "qtape/tests/support/quantize_oracle.h"
 
