@@ -115,7 +115,8 @@ struct OpCase {
   std::optional<IntegerVerdict> integer = {};
   std::vector<Refusal> refusals = {};
 
-  std::string_view name() const { return name_of(uses.front().op); }
+  /// The name of the op; nothing where there is no use.
+  std::string_view name() const { return uses.empty() ? "" : name_of(uses[0].op); }
 };
 
 /// The table: one entry for every op, from the functions below.
