@@ -1,6 +1,4 @@
 // Quantize and Dequantize against FakeQuantize and the independent formulas.
-#include "qtape/ops/quantize.h"
-
 #include <doctest/doctest.h>
 
 #include <bit>
@@ -30,15 +28,15 @@ size_t differences(const Values& got, const Values& expected) {
 
 /// Codes, values and gradients of one quantizer.
 template <class S>
-void check_trial(const Quantize& op, const Shape& shape, size_t turn,
-                 test::RunOptions options = {}) {
+void check_trial(const Trial<S>& trial, size_t turn, test::RunOptions options = {}) {
   using T = typename Storage<S>::Compute;
-  const Trial<S> trial(op, shape, turn);
+  const Quantize& op = trial.op;
+  const Shape& shape = trial.shape;
   const T base = options.accumulate ? T(0.5) : T(0);
   const Values dy = test::random_values(shape.elements(), turn);
   auto quantize = trial.quantize(options);
   auto dequantize = trial.dequantize(options);
-  const size_t wrong_codes = differences(quantize.forward(), trial.codes());
+  const size_t wrong_codes = differences(quantize.forward(), trial.codes);
   const size_t wrong_values = differences(dequantize.forward(), trial.faked());
   const size_t wrong_dx = differences(quantize.backward(dy)[0], trial.dx(dy, base));
   const size_t wrong_dq = differences(dequantize.backward(dy)[0], trial.dq(dy, base));
@@ -94,14 +92,13 @@ void check_every_combination() {
       op.axis = granularity.axis;
       op.group_size = granularity.group_size;
       const bool accumulate = ++turn % 3 == 0;
-      check_trial<S>(op, {3, 35, 5}, turn, {.accumulate = accumulate});
+      check_trial(Trial<S>(op, {3, 35, 5}, turn), turn, {.accumulate = accumulate});
     }
   });
 }
 
 /// Text of the fault of one forward, and what came out.
-template <class X>
-std::string fault_of(OpRun<X>& run) {
+std::string fault_of(OpRun& run) {
   const Values y = run.forward();
   const Fault& fault = run.status().fault;
   if (fault.text == nullptr) return "no fault";
@@ -157,17 +154,21 @@ TEST_CASE("quantize: large tensors are cut anywhere, by any number of threads") 
                                    {{2, 300, 7}, {1, 3}},
                                    {{3, 21000, 2}, {1, {}}}};
   for (const Case& c : cases) {
-    for (int threads : {1, 3}) {
-      for (auto mask : {MaskRule::Code, MaskRule::Value}) {
-        const Quantize op{.bits = 4,
-                          .axis = c.granularity.axis,
-                          .group_size = c.granularity.group_size,
-                          .scheme = Scheme::Affine,
-                          .mask = mask};
-        check_trial<float>(op, c.shape, 1, {.threads = threads});
-        check_trial<float>(op, c.shape, 2, {.threads = threads, .in_place = true});
-        check_trial<double>(op, c.shape, 3, {.threads = threads});
-        check_trial<Half>(op, c.shape, 4, {.threads = threads, .accumulate = true});
+    for (auto mask : {MaskRule::Code, MaskRule::Value}) {
+      const Quantize op{.bits = 4,
+                        .axis = c.granularity.axis,
+                        .group_size = c.granularity.group_size,
+                        .scheme = Scheme::Affine,
+                        .mask = mask};
+      const Trial<float> one(op, c.shape, 1);
+      const Trial<float> two(op, c.shape, 2);
+      const Trial<double> wide(op, c.shape, 3);
+      const Trial<Half> half(op, c.shape, 4);
+      for (int threads : {1, 3}) {
+        check_trial(one, 1, {.threads = threads});
+        check_trial(two, 2, {.threads = threads, .in_place = true});
+        check_trial(wide, 3, {.threads = threads});
+        check_trial(half, 4, {.threads = threads, .accumulate = true});
       }
     }
   }
@@ -176,13 +177,13 @@ TEST_CASE("quantize: large tensors are cut anywhere, by any number of threads") 
 TEST_CASE("quantize: golden codes and gradients") {
   const std::vector<TensorType> types = {{DType::F32, {8}}, {DType::F32, {1}}};
   const Values x = {0.25, 0.75, -0.75, 3.5, 3.8, 1e30, -4.0, -infinity};
-  OpRun<Quantize> run({.bits = 4, .range = CodeRange::Full}, types, {x, {0.5}});
+  OpRun run(Quantize{.bits = 4, .range = CodeRange::Full}, types, {x, {0.5}});
   CHECK(run.forward() == Values{0, 2, -2, 7, 7, 7, -8, -8});
   CHECK(run.output() == TensorType{DType::S8, {8}});
   CHECK(run.status().applied);
   // 1 / s is part of the gradient: a code moves by 2 where x moves by 1.
   CHECK(run.backward(Values(8, 3.0))[0] == Values{6, 6, 6, 6, 0, 0, 6, 0});
-  OpRun<Dequantize> back({}, {{DType::S8, {3}}, {DType::F32, {1}}}, {{-128, 3, 127}, {0.5}});
+  OpRun back(Dequantize{}, {{DType::S8, {3}}, {DType::F32, {1}}}, {{-128, 3, 127}, {0.5}});
   CHECK(back.forward() == Values{-64, 1.5, 63.5});
   CHECK(back.backward({3, 4, -1})[0] == Values{1.5, 2, -0.5});
 }
@@ -206,8 +207,8 @@ TEST_CASE("quantize: NaN has no code: a fault at the first one, and the zero poi
       Values x(70000, 1.0);
       for (size_t i : {69999u, 41000u, 40000u}) x[i] = not_a_number;
       const Quantize op{.axis = 0, .range = CodeRange::Unsigned, .scheme = Scheme::Affine};
-      OpRun<Quantize> run(op, {{dtype, {2, 35000}}, {scales, {2}}, {scales, {2}}},
-                          {x, {0.5, 0.25}, {3, 7}}, {.threads = threads});
+      OpRun run(op, {{dtype, {2, 35000}}, {scales, {2}}, {scales, {2}}},
+                {x, {0.5, 0.25}, {3, 7}}, {.threads = threads});
       const Values codes = run.forward();
       CHECK(std::string(run.status().fault.text) ==
             "x of element {index} is NaN: it has no code");
@@ -229,13 +230,12 @@ TEST_CASE("quantize: scales and zero points that cannot be used are faults") {
   const std::string needs_code = "; it must be one of the codes";
   const auto quantized = [&](double scale, double zero_point) {
     const Quantize op{.bits = 4, .axis = 0, .scheme = Scheme::Affine};
-    OpRun<Quantize> run(op, {two, two, two}, {{1, 2}, {1, scale}, {0, zero_point}});
+    OpRun run(op, {two, two, two}, {{1, 2}, {1, scale}, {0, zero_point}});
     return fault_of(run);
   };
   const auto dequantized = [&](double scale, double zero_point) {
     const Dequantize op{.axis = 0, .scheme = Scheme::Affine};
-    OpRun<Dequantize> run(op, {{DType::U8, {2}}, two, two},
-                          {{1, 2}, {1, scale}, {0, zero_point}});
+    OpRun run(op, {{DType::U8, {2}}, two, two}, {{1, 2}, {1, scale}, {0, zero_point}});
     return fault_of(run);
   };
   CHECK(quantized(1, 7) == "no fault");

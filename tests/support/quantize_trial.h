@@ -6,8 +6,6 @@
 #include <cmath>
 #include <limits>
 
-#include "qtape/ops/dequantize.h"
-#include "qtape/ops/quantize.h"
 #include "qtape/tests/support/op_run.h"
 #include "qtape/tests/support/quantize_oracle.h"
 
@@ -46,6 +44,7 @@ struct Trial {
   std::vector<QParams<T>> qparams;  // of each element
   std::vector<T> x;
   std::vector<Values> values;
+  Values codes;
 
   Trial(const Quantize& quantize, const Shape& x_shape, size_t turn)
       : op(quantize), fake(fake_of(quantize)), shape(x_shape) {
@@ -65,6 +64,7 @@ struct Trial {
       const size_t c = oracle_channel(i, shape, fake);
       qparams.push_back({static_cast<T>(scale[c]), static_cast<T>(zero_point[c])});
       x.push_back(stored<S>(edge(i + turn, random.uniform(i), qparams[i])));
+      codes.push_back(static_cast<double>(oracle_code(x[i], qparams[i], fake)));
     }
     values = {Values(x.begin(), x.end()), scale, zero_point};
     values.resize(types.size());
@@ -97,14 +97,6 @@ struct Trial {
     return edges[kind % 16];
   }
 
-  Values codes() const {
-    Values codes;
-    for (size_t i = 0; i < x.size(); ++i) {
-      codes.push_back(static_cast<double>(oracle_code(x[i], qparams[i], fake)));
-    }
-    return codes;
-  }
-
   /// (dy / s) mask, added to `base`.
   Values dx(const Values& dy, T base) const {
     Values dx;
@@ -126,19 +118,17 @@ struct Trial {
     return dq;
   }
 
-  OpRun<Quantize> quantize(RunOptions options = {}) const {
-    return {op, types, values, options};
-  }
-  OpRun<Dequantize> dequantize(RunOptions options = {}) const {
+  OpRun quantize(RunOptions options = {}) const { return {op, types, values, options}; }
+  OpRun dequantize(RunOptions options = {}) const {
     const Dequantize back{op.axis, op.group_size, op.scheme, dtype_of<S>};
     std::vector<TensorType> operands = types;
     operands[0].dtype = op.infer(types).dtype;
     std::vector<Values> numbers = values;
-    numbers[0] = codes();
+    numbers[0] = codes;
     return {back, operands, numbers, options};
   }
   Values faked() const {
-    OpRun<FakeQuantize> run(fake, types, values);
+    OpRun run(fake, types, values);
     run.step().mode = mode::eval;
     return run.forward();
   }

@@ -1,0 +1,209 @@
+// Cases of the ops of two operands: broadcasts, biases and products of matrices.
+#include <algorithm>
+#include <cmath>
+
+#include "qtape/engine/quantizers.h"
+#include "qtape/model/layers.h"
+#include "qtape/tests/support/op_case.h"
+
+namespace qtape::test {
+namespace {
+
+Shape common_shape(const Shape& a, const Shape& b) {
+  std::vector<int64_t> extents;
+  for (int i = -std::max(a.rank(), b.rank()); i < 0; ++i) {
+    const int64_t left = -i <= a.rank() ? a[i] : 1;
+    const int64_t right = -i <= b.rank() ? b[i] : 1;
+    extents.push_back(left == 1 ? right : left);
+  }
+  return Shape(extents);
+}
+
+ValueOracle broadcast(double (*f)(double, double)) {
+  return [f](const OpUse&, Arrays x) {
+    Array y{{x[0].type.dtype, common_shape(x[0].type.shape, x[1].type.shape)}, {}};
+    for (int64_t i = 0; i < y.type.elements(); ++i) {
+      const auto at = unravel(i, y.type.shape);
+      y.values.push_back(
+          f(x[0].values[ravel(at, x[0].type.shape)], x[1].values[ravel(at, x[1].type.shape)]));
+    }
+    return y;
+  };
+}
+
+OpCase broadcast_case(const Op& op, ValueOracle value, Tolerance tolerance) {
+  // Extents of 1, missing axes, remainders of vectors and empty tensors.
+  std::vector<std::pair<Shape, Shape>> pairs = {{{3, 4}, {3, 4}},
+                                                {{}, {}},
+                                                {{3, 4}, {}},
+                                                {{}, {5}},
+                                                {{3, 4}, {4}},
+                                                {{4}, {3, 4}},
+                                                {{3, 1}, {3, 4}},
+                                                {{3, 1}, {1, 4}},
+                                                {{1}, {3, 4}},
+                                                {{2, 3, 4}, {3, 4}},
+                                                {{2, 3, 4}, {2, 1, 4}},
+                                                {{2, 1, 4}, {3, 1}},
+                                                {{2, 1, 3, 1}, {5, 1, 4}},
+                                                {{1, 4}, {4}},
+                                                {{1}, {1, 1}},
+                                                {{2, 3, 2, 2}, {3, 1, 2}},
+                                                {{0, 3}, {3}},
+                                                {{1, 3}, {0, 3}},
+                                                {{2, 0}, {2, 1}},
+                                                {{40, 300}, {300}},
+                                                {{300, 40}, {300, 1}},
+                                                {{3, 2, 1}, {2, 5}}};
+  for (int64_t n : {1, 3, 17, 1025}) {
+    pairs.insert(pairs.end(), {{{n}, {n}}, {{n}, {1}}, {{2, n}, {n}}});
+  }
+  OpCase c{
+      .value = std::move(value),
+      .bench = {{op, {{{256, 512}, 0.5, 2}, {{256, 512}, 0.5, 2}}}},
+      .tolerance = tolerance,
+      .refusals = {{op, {f32({8, 4}), f32({3})}, "shapes do not broadcast: [8, 4] and [3]"},
+                   {op, {f32({4}), f64({4})}, "dtypes differ: f32 and f64"},
+                   {op, {s32({4}), s32({4})}, "expected f32 or f64, got s32"}}};
+  for (const auto& [a, b] : pairs) c.uses.push_back({op, {{a, 0.5, 2}, {b, 0.5, 2}}});
+  c.uses.push_back({op, {{{99}, -2, 2, Fill::Special}, {{99}, -2, 2, Fill::Halves}}});
+  c.uses.push_back({op, {{{9, 11}, -2, 2, Fill::Halves}, {{11}, -2, 2, Fill::Special}}});
+  // Worth several threads, with every way that one operand is repeated.
+  c.large = {{op, {{{70000}, 0.5, 2}, {{}, 0.5, 2}}},
+             {op, {{{300, 301}, 0.5, 2}, {{301}, 0.5, 2}}},
+             {op, {{{300, 301}, 0.5, 2}, {{300, 1}, 0.5, 2}}},
+             {op, {{{20, 70, 80}, 0.5, 2}, {{20, 1, 80}, 0.5, 2}}}};
+  return c;
+}
+
+OpCase add_bias() {
+  OpCase c{
+      .value =
+          [](const OpUse&, Arrays x) {
+            Array y = x[0];
+            for (size_t i = 0; i < y.values.size(); ++i) {
+              y.values[i] += x[1].values[i % x[1].values.size()];
+            }
+            return y;
+          },
+      .bench = {{AddBias{}, {{{256, 512}}, {{512}}}}},
+      .integer = converts([](Graph& graph) {
+        const NodeId x = graph.add(Input{.shape = {4, 6}}, {}, "x");
+        const NodeId y = linear(graph, x,
+                                {.out = 5,
+                                 .weight_quantizer = FakeQuantize{.axis = 0},
+                                 .input_quantizer = FakeQuantize{.scale_mode = EMA{}},
+                                 .bias_on_grid = false,
+                                 .label = "fc"});
+        graph.set_outputs({y});
+        return y;
+      }),
+      .refusals = {
+          {AddBias{}, {f32({8, 4}), f32({3})}, "b must be [4], the last extent of x, got [3]"},
+          {AddBias{},
+           {f32({8, 4}), f32({1, 4})},
+           "b must be [4], the last extent of x, got [1, 4]"},
+          {AddBias{}, {f32({}), f32({1})}, "x needs rank >= 1, got a scalar"},
+          {AddBias{}, {f32({4}), f64({4})}, "dtypes differ: f32 and f64"}}};
+  for (const Shape& x : std::vector<Shape>{
+           {5, 7}, {2, 3, 4}, {6}, {4, 1}, {64, 256}, {3, 1025}, {0, 3}, {3, 0}}) {
+    c.uses.push_back({AddBias{}, {{x}, {{x[-1]}}}});
+  }
+  c.uses.push_back(
+      {AddBias{}, {{{9, 11}, -2, 2, Fill::Special}, {{11}, -2, 2, Fill::Special}}});
+  c.large = {{AddBias{}, {{{300, 301}}, {{301}}}}};
+  return c;
+}
+
+/// One row of a and one column of b at a time, in index order.
+Array product(const OpUse& use, Arrays x) {
+  const auto& op = std::get<MatMul>(use.op);
+  const Shape& a = x[0].type.shape;
+  const Shape& b = x[1].type.shape;
+  const int64_t m = op.transpose_a ? a[-1] : a[-2];
+  const int64_t k = op.transpose_a ? a[-2] : a[-1];
+  const int64_t n = op.transpose_b ? b[-2] : b[-1];
+  Array y{{x[0].type.dtype, a.with(a.rank() - 2, m).with(a.rank() - 1, n)}, {}};
+  const auto element = [](const Array& from, bool transposed, int64_t batch, int64_t row,
+                          int64_t column) {
+    const Shape& shape = from.type.shape;
+    const auto [i, j] = transposed ? std::pair(column, row) : std::pair(row, column);
+    const int64_t matrix = shape.rank() == 2 ? 0 : batch;
+    return from.values[static_cast<size_t>((matrix * shape[-2] + i) * shape[-1] + j)];
+  };
+  for (int64_t i = 0; i < y.type.elements(); ++i) {
+    const int64_t batch = i / (m * n);
+    double sum = 0;
+    for (int64_t t = 0; t < k; ++t) {
+      sum += element(x[0], op.transpose_a, batch, i / n % m, t) *
+             element(x[1], op.transpose_b, batch, t, i % n);
+    }
+    y.values.push_back(sum);
+  }
+  return y;
+}
+
+OpCase mat_mul() {
+  const MatMul plain;
+  const MatMul both{.transpose_a = true, .transpose_b = true};
+  OpCase c{
+      .value = product,
+      .bench = {{MatMul{.transpose_b = true},
+                 {{{128, 256}, -3, 4, Fill::Integers}, {{128, 256}, -3, 4, Fill::Integers}}}},
+      .tolerance = {.value = 33, .gradient = 33},  // sums of up to so many terms
+      .integer = converts([](Graph& graph) {
+        const NodeId x = graph.add(Input{.shape = {4, 6}}, {}, "x");
+        const NodeId w = graph.add(
+            Parameter{.shape = {6, 5}, .initializer = init::KaimingNormal{}}, {}, "w");
+        const FakeQuantize ema{.scale_mode = EMA{}};
+        const NodeId y =
+            graph.add(MatMul{}, {add_quantizer(graph, x, ema, "x"),
+                                 add_quantizer(graph, w, FakeQuantize{.axis = 1}, "w")});
+        graph.set_outputs({y});
+        return y;
+      }),
+      .refusals = {{plain, {f32({2}), f32({2, 3})}, "operands need rank >= 2, got 1 and 2"},
+                   {plain, {f32({4, 2}), f32({3, 4})}, "inner extents differ: 2 and 3"},
+                   {plain, {f32({4, 2}), f64({2, 4})}, "dtypes differ: f32 and f64"}}};
+  const std::vector<std::pair<MatMul, std::pair<Shape, Shape>>> table = {
+      {plain, {{3, 5}, {5, 4}}},
+      {{.transpose_a = true}, {{5, 3}, {5, 4}}},
+      {{.transpose_b = true}, {{3, 5}, {4, 5}}},
+      {both, {{5, 3}, {4, 5}}},
+      {{.transpose_b = true}, {{2, 3, 5}, {4, 5}}},
+      {plain, {{2, 3, 5}, {2, 5, 4}}},
+      {both, {{2, 5, 3}, {2, 4, 5}}},
+      {plain, {{1, 1}, {1, 1}}},
+      {plain, {{0, 3}, {3, 4}}},
+      {plain, {{3, 0}, {0, 4}}},
+      {plain, {{3, 4}, {4, 0}}},
+      {{.transpose_b = true}, {{17, 33}, {31, 33}}}};
+  for (const auto& [op, shapes] : table) {
+    c.uses.push_back({op, {{shapes.first}, {shapes.second}}});
+  }
+  // Whole numbers: sums of products are exact in any order.
+  for (const auto& [op, shapes] : table) {
+    c.exact.push_back(
+        {op, {{shapes.first, -9, 9, Fill::Integers}, {shapes.second, -9, 9, Fill::Integers}}});
+  }
+  return c;
+}
+
+}  // namespace
+
+std::vector<OpCase> broadcast_cases() {
+  const std::string none = "has no integer form";
+  OpCase add = broadcast_case(Add{}, broadcast([](double a, double b) { return a + b; }), {});
+  OpCase sub = broadcast_case(Sub{}, broadcast([](double a, double b) { return a - b; }), {});
+  OpCase mul = broadcast_case(Mul{}, broadcast([](double a, double b) { return a * b; }), {});
+  OpCase div = broadcast_case(Div{}, broadcast([](double a, double b) { return a / b; }),
+                              {.gradient = 4});
+  const auto of = [](const Op& op) { return OpUse{op, {{{4, 6}}, {{4, 6}}}}; };
+  add.integer = converts(of(Add{}));
+  sub.integer = refused(none, of(Sub{}));
+  mul.integer = refused(none, of(Mul{}));
+  div.integer = refused(none, of(Div{}));
+  return {mat_mul(), add_bias(), add, sub, mul, div};
+}
+
+}  // namespace qtape::test

@@ -1,0 +1,259 @@
+// Cases of the ops that map each element by itself.
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+#include "qtape/tests/support/op_case.h"
+
+namespace qtape::test {
+namespace {
+
+/// f(op, x) for each element; attributes are rounded to the dtype as the op's numbers are.
+template <class X, class F>
+ValueOracle elementwise(F f) {
+  return [f](const OpUse& use, Arrays x) {
+    const X& op = std::get<X>(use.op);
+    const DType dtype = x[0].type.dtype;
+    return mapped(x[0], [&](double v) { return f(op, v, dtype); });
+  };
+}
+
+/// dy f(op, x), the factor rounded to the dtype first.
+template <class X, class F>
+GradientOracle slope(F f) {
+  return [f](const OpUse& use, Arrays x, const Array& dy) -> std::vector<Values> {
+    const X& op = std::get<X>(use.op);
+    Values dx = dy.values;
+    for (size_t i = 0; i < dx.size(); ++i) {
+      dx[i] *= stored(f(op, x[0].values[i]), x[0].type.dtype);
+    }
+    return {dx};
+  };
+}
+
+/// Extents that leave remainders of vectors, words and blocks, and odd numbers.
+std::vector<OpUse> each_length(const Op& op, double low, double high, bool special) {
+  std::vector<OpUse> uses;
+  for (int64_t n : {int64_t{17}, int64_t{1}, int64_t{0}, int64_t{65}, int64_t{1025}}) {
+    uses.push_back({op, {{{n}, low, high}}});
+  }
+  uses.push_back({op, {{{2, 3, 4}, low, high}}});
+  uses.push_back({op, {{{}, low, high}}});
+  if (special) uses.push_back({op, {{{99}, low, high, Fill::Special}}});
+  return uses;
+}
+
+OpUse realistic(const Op& op, double low, double high) {
+  return {op, {{{256, 512}, low, high}}};
+}
+
+const std::string none = "has no integer form";
+
+std::vector<Refusal> not_computed(const Op& op) {
+  return {{op, {s32({4})}, "expected f32 or f64, got s32"}};
+}
+
+/// An entry whose gradient differences decide.
+OpCase smooth(const Op& op, ValueOracle value, double low, double high, Tolerance tolerance) {
+  return {.value = std::move(value),
+          .uses = each_length(op, low, high, true),
+          .bench = {realistic(op, low, high)},
+          .tolerance = tolerance,
+          .integer = refused(none, {op, {{{4, 6}, low, high}}}),
+          .refusals = not_computed(op)};
+}
+
+double logistic(double x) {
+  return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x));
+}
+
+double gelu(const Gelu& op, double x) {
+  if (op.form == GeluForm::Erf) return x * std::erfc(-x / std::numbers::sqrt2) / 2;
+  const double inner = std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * std::pow(x, 3));
+  return x * (1 + std::tanh(inner)) / 2;
+}
+
+OpCase relu() {
+  OpCase c{
+      .value = elementwise<Relu>([](const Relu&, double x, DType) { return x < 0 ? 0.0 : x; }),
+      .uses = each_length(Relu{}, 0.1, 1, true),
+      .bench = {realistic(Relu{}, -1, 1)},
+      .gradient = slope<Relu>([](const Relu&, double x) { return x > 0 ? 1.0 : 0.0; }),
+      .integer = converts({Relu{}, {{{4, 6}}}}),
+      .refusals = not_computed(Relu{})};
+  c.uses.push_back({Relu{}, {{{5}, -1, -0.1}}});
+  c.uses.push_back({Relu{}, {{{99}, -2, 2, Fill::Halves}}});
+  return c;
+}
+
+OpCase leaky_relu() {
+  const LeakyRelu steep{.negative_slope = 0.2};
+  OpCase c{.value = elementwise<LeakyRelu>([](const LeakyRelu& op, double x, DType dtype) {
+             return x < 0 ? x * stored(op.negative_slope, dtype) : x;
+           }),
+           .uses = each_length(steep, -1, -0.1, true),
+           .bench = {realistic(steep, -1, 1)},
+           .gradient = slope<LeakyRelu>(
+               [](const LeakyRelu& op, double x) { return x < 0 ? op.negative_slope : 1.0; }),
+           .integer = refused(none, {steep, {{{4, 6}}}}),
+           .refusals = not_computed(steep)};
+  c.uses.push_back({LeakyRelu{}, {{{5}, 0.1, 1}}});
+  c.uses.push_back({LeakyRelu{}, {{{99}, -2, 2, Fill::Halves}}});
+  c.refusals.push_back({LeakyRelu{.negative_slope = std::numeric_limits<double>::infinity()},
+                        {f32({4})},
+                        "negative_slope must be finite, got inf"});
+  return c;
+}
+
+OpCase clamp() {
+  const Clamp op{.low = -1, .high = 1};
+  OpCase c{.value = elementwise<Clamp>([](const Clamp& each, double x, DType dtype) {
+             const double low = stored(each.low, dtype);
+             const double high = stored(each.high, dtype);
+             return x < low ? low : x > high ? high : x;
+           }),
+           .uses = each_length(op, -0.9, 0.9, true),
+           .bench = {realistic(Clamp{.low = -0.1, .high = 0.7}, -1, 1)},
+           .gradient = [](const OpUse& use, Arrays x, const Array& dy) -> std::vector<Values> {
+             const auto& each = std::get<Clamp>(use.op);
+             const DType dtype = x[0].type.dtype;
+             Values dx = dy.values;
+             for (size_t i = 0; i < dx.size(); ++i) {
+               const double v = x[0].values[i];
+               const bool inside =
+                   v >= stored(each.low, dtype) && v <= stored(each.high, dtype);
+               dx[i] *= inside ? 1.0 : 0.0;
+             }
+             return {dx};
+           },
+           .integer = converts({Clamp{.low = -0.5, .high = 1.25}, {{{4, 6}}}}),
+           .refusals = not_computed(op)};
+  c.uses.push_back({op, {{{5}, 1.1, 2}}});
+  c.uses.push_back({op, {{{99}, -2, 2, Fill::Halves}}});
+  c.uses.push_back({Clamp{.low = 0.1, .high = 0.1}, {{{99}, -2, 2, Fill::Halves}}});
+  c.refusals.push_back(
+      {Clamp{.low = 2, .high = 1}, {f32({4})}, "low must be at most high, got 2 and 1"});
+  c.refusals.push_back(
+      {Clamp{.low = std::nan("")}, {f32({4})}, "low and high must be finite, got nan and 1"});
+  return c;
+}
+
+OpCase dropout() {
+  // As random.h says numbers are drawn, by seed of tape and op, node, step and element.
+  const auto passed = [](const OpUse& use, Arrays x, size_t i) {
+    const auto& op = std::get<Dropout>(use.op);
+    const auto n = static_cast<uint64_t>(x[0].type.elements());
+    const uint64_t key = Random(static_cast<uint64_t>(op.seed), 0).bits(0);
+    const Random random(OpRun::seed ^ key, x.size());
+    return random.uniform(OpRun::number * n + i) >= op.rate;
+  };
+  const auto dropped = [passed](const OpUse& use, Arrays x, const Values& from) {
+    const auto& op = std::get<Dropout>(use.op);
+    if (!use.mode.train || op.rate == 0) return from;
+    Values to;
+    for (size_t i = 0; i < from.size(); ++i) {
+      const double scale = stored(1 / (1 - op.rate), x[0].type.dtype);
+      to.push_back(passed(use, x, i) ? from[i] * scale : 0.0);
+    }
+    return to;
+  };
+  OpCase c{.value =
+               [dropped](const OpUse& use, Arrays x) {
+                 return Array{x[0].type, dropped(use, x, x[0].values)};
+               },
+           .bench = {realistic(Dropout{.rate = 0.25}, -1, 1)},
+           .gradient = [dropped](const OpUse& use, Arrays x, const Array& dy)
+               -> std::vector<Values> { return {dropped(use, x, dy.values)}; },
+           .integer = converts({Dropout{.rate = 0.25}, {{{4, 6}}}}),
+           .refusals = not_computed(Dropout{})};
+  for (int64_t n : {67, 0, 1, 63, 64, 65, 1025}) {
+    c.uses.push_back({Dropout{.rate = 0.4, .seed = 4}, {{{n}}}, mode::float_train});
+  }
+  c.uses.push_back({Dropout{.rate = 0.4}, {{{2, 3, 67}}}});
+  c.uses.push_back({Dropout{.rate = 0}, {{{17}}}});
+  c.uses.push_back({Dropout{}, {{{67}}}, mode::eval});
+  c.uses.push_back({Dropout{}, {{{67}, -1, 1, Fill::Special}}, mode::float_eval});
+  c.large = {{Dropout{}, {{{70001}}}}};
+  c.refusals.push_back({Dropout{.rate = 1}, {f32({3})}, "rate must be in [0, 1), got 1"});
+  c.refusals.push_back(
+      {Dropout{.rate = std::nan("")}, {f32({3})}, "rate must be in [0, 1), got nan"});
+  return c;
+}
+
+OpCase cast() {
+  const auto value = [](const OpUse& use, Arrays x) {
+    const DType to = std::get<Cast>(use.op).dtype;
+    const int64_t bits = 8 * size_of(to);
+    const bool is_unsigned = to == DType::U8 || to == DType::U16;
+    const double low = is_unsigned ? 0 : -std::ldexp(1.0, static_cast<int>(bits) - 1);
+    const double high = std::ldexp(1.0, static_cast<int>(bits) - (is_unsigned ? 0 : 1)) - 1;
+    Array y = x[0];
+    y.type.dtype = to;
+    for (double& v : y.values) {
+      if (is_float(to)) continue;
+      // remainder takes the nearest multiple, the even one of two.
+      v = std::isnan(v) ? 0 : v <= low ? low : v >= high ? high : v - std::remainder(v, 1.0);
+    }
+    return y;
+  };
+  OpCase c{.value = value,
+           .bench = {{Cast{.dtype = DType::F16}, {{{256, 512}}}}},
+           .gradient = [](const OpUse&, Arrays, const Array& dy) -> std::vector<Values> {
+             return {dy.values};
+           },
+           .straight_through = true,
+           .dtypes = all_dtypes,
+           .integer = refused(none, {Cast{}, {{{4, 6}}}}),
+           .refusals = {{Cast{.dtype = DType::S64}, {f32({1})}, "s64 cannot be cast"},
+                        {Cast{}, {{DType::S64, {1}}}, "s64 cannot be cast"}}};
+  for (DType to : all_dtypes) {
+    const Cast op{.dtype = to};
+    for (int64_t n : {3, 1025}) {
+      c.uses.push_back({op, {{{n}, 0, 128, Fill::Integers}}});
+    }
+    c.uses.push_back({op, {{.shape = {3}, .dtype = DType::F64}}});
+    c.uses.push_back({op, {{{64}, -5, 5, Fill::Halves, DType::F64}}});
+    c.uses.push_back({op, {{{99}, -3e9, 3e9, Fill::Special, DType::F32}}});
+    c.uses.push_back({op, {{.shape = {4}, .dtype = DType::F64, .values = {1e300, 126.6}}}});
+  }
+  return c;
+}
+
+}  // namespace
+
+std::vector<OpCase> pointwise_cases() {
+  OpCase erf = smooth(
+      Gelu{}, elementwise<Gelu>([](const Gelu& op, double x, DType) { return gelu(op, x); }),
+      -3, 3, {.value = 8, .gradient = 8});
+  erf.uses.push_back({Gelu{.form = GeluForm::Tanh}, {{{17}, -3, 3}}});
+  erf.uses.push_back({Gelu{.form = GeluForm::Tanh}, {{{1025}, -3, 3}}});
+  return {
+      {.value = elementwise<Neg>([](const Neg&, double x, DType) { return -x; }),
+       .uses = each_length(Neg{}, -1, 1, true),
+       .bench = {realistic(Neg{}, -1, 1)},
+       .gradient = slope<Neg>([](const Neg&, double) { return -1.0; }),
+       .integer = refused(none, {Neg{}, {{{4, 6}}}}),
+       .refusals = not_computed(Neg{})},
+      relu(),
+      leaky_relu(),
+      smooth(Sigmoid{},
+             elementwise<Sigmoid>([](const Sigmoid&, double x, DType) { return logistic(x); }),
+             -4, 4, {.value = 2, .gradient = 2}),
+      smooth(Tanh{},
+             elementwise<Tanh>([](const Tanh&, double x, DType) { return std::tanh(x); }), -3,
+             3, {.value = 2, .gradient = 2}),
+      erf,
+      smooth(Exp{}, elementwise<Exp>([](const Exp&, double x, DType) { return std::exp(x); }),
+             -3, 3, {.value = 2, .gradient = 2}),
+      smooth(Log{}, elementwise<Log>([](const Log&, double x, DType) { return std::log(x); }),
+             0.5, 3, {.value = 2, .gradient = 2}),
+      smooth(Sqrt{},
+             elementwise<Sqrt>([](const Sqrt&, double x, DType) { return std::sqrt(x); }), 0.5,
+             3, {.gradient = 2}),
+      clamp(),
+      dropout(),
+      cast(),
+  };
+}
+
+}  // namespace qtape::test

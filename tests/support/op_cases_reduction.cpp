@@ -1,0 +1,266 @@
+// Cases of the ops that reduce axes: sums, maxima, softmax and losses.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "qtape/tests/support/op_case.h"
+
+namespace qtape::test {
+namespace {
+
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+const std::string none = "has no integer form";
+
+/// x with extent 1 along `axes`, or along all of them.
+Shape kept_shape(const Shape& x, const std::vector<int>& axes) {
+  Shape kept = x;
+  for (int i = 0; i < x.rank() && axes.empty(); ++i) kept = kept.with(i, 1);
+  for (int axis : axes) kept = kept.with(axis < 0 ? axis + x.rank() : axis, 1);
+  return kept;
+}
+
+/// For each element of y the elements of x that it stands for, in index order.
+std::vector<std::vector<size_t>> groups(const Shape& x, const Shape& kept) {
+  std::vector<std::vector<size_t>> result(static_cast<size_t>(kept.elements()));
+  for (int64_t i = 0; i < x.elements(); ++i) {
+    result[ravel(unravel(i, x), kept)].push_back(static_cast<size_t>(i));
+  }
+  return result;
+}
+
+/// `f` of the elements that each element of y stands for.
+template <class X>
+ValueOracle reduction(double (*f)(const Values& terms)) {
+  return [f](const OpUse& use, Arrays x) {
+    const X& op = std::get<X>(use.op);
+    const Shape& shape = x[0].type.shape;
+    const Shape kept = kept_shape(shape, op.axes);
+    std::vector<int64_t> extents;
+    for (int i = 0; i < shape.rank(); ++i) {
+      const bool reduced = op.axes.empty() || std::ranges::count(op.axes, i) > 0 ||
+                           std::ranges::count(op.axes, i - shape.rank()) > 0;
+      if (!reduced || op.keep_dims) extents.push_back(kept[i]);
+    }
+    Array y{{x[0].type.dtype, Shape(extents)}, {}};
+    for (const auto& group : groups(shape, kept)) {
+      Values terms;
+      for (size_t i : group) terms.push_back(x[0].values[i]);
+      y.values.push_back(f(terms));
+    }
+    return y;
+  };
+}
+
+double sum(const Values& terms) {
+  long double total = 0;
+  for (double each : terms) total += each;
+  return static_cast<double>(total);
+}
+
+/// The first of the largest; NaN is above everything.
+size_t peak(const Values& terms) {
+  for (size_t i = 0; i < terms.size(); ++i) {
+    if (std::isnan(terms[i])) return i;
+  }
+  return static_cast<size_t>(std::ranges::max_element(terms) - terms.begin());
+}
+
+template <class X>
+OpCase reduction_case(double (*f)(const Values& terms), Tolerance tolerance) {
+  OpCase c{.value = reduction<X>(f),
+           .bench = {{X{.axes = {1}}, {{{256, 512}}}}},
+           .tolerance = tolerance,
+           .integer = converts({X{.axes = {1}}, {{{4, 6}}}}),
+           .refusals = {{X{.axes = {3}}, {f32({2, 3, 4})}, "axis 3 is out of range for rank 3"},
+                        {X{.axes = {1, -2}}, {f32({2, 3, 4})}, "axis -2 is given twice"},
+                        {X{}, {s32({2})}, "expected f32 or f64, got s32"}}};
+  const std::vector<std::pair<Shape, std::vector<int>>> table = {
+      {{3, 4}, {}},           {{}, {}},
+      {{3, 4}, {0}},          {{3, 4}, {1}},
+      {{2, 3, 4}, {1}},       {{2, 3, 4}, {-1}},
+      {{2, 3, 4}, {0, 2}},    {{2, 3, 4}, {0, -1}},
+      {{2, 3, 4}, {-3, 1}},   {{2, 3, 2, 3}, {0, 2}},
+      {{2, 3, 2, 3}, {1, 3}}, {{5, 1, 3}, {1}},
+      {{3, 130}, {1}},        {{3, 2, 70}, {0, 2}},
+      {{70, 3}, {0}},         {{2, 300}, {0}},
+      {{0, 3}, {1}}};
+  for (const auto& [shape, axes] : table) {
+    c.uses.push_back({X{.axes = axes}, {{shape}}});
+    c.uses.push_back({X{.axes = axes, .keep_dims = true}, {{shape}}});
+  }
+  for (int64_t n : {1, 3, 17, 1025}) c.uses.push_back({X{}, {{{n}}}});
+  for (const auto& [shape, axes] : table) {
+    c.exact.push_back({X{.axes = axes}, {{shape, -2, 2, Fill::Halves}}});
+  }
+  for (const auto& axes : std::vector<std::vector<int>>{{}, {0}, {1}, {2}, {0, 2}}) {
+    c.large.push_back({X{.axes = axes}, {{{20, 70, 80}}}});
+  }
+  return c;
+}
+
+OpCase max() {
+  OpCase c = reduction_case<Max>([](const Values& terms) { return terms[peak(terms)]; }, {});
+  c.gradient = [](const OpUse& use, Arrays x, const Array& dy) -> std::vector<Values> {
+    const Shape& shape = x[0].type.shape;
+    const auto parts = groups(shape, kept_shape(shape, std::get<Max>(use.op).axes));
+    Values dx(x[0].values.size());
+    for (size_t o = 0; o < parts.size(); ++o) {
+      Values terms;
+      for (size_t i : parts[o]) terms.push_back(x[0].values[i]);
+      dx[parts[o][peak(terms)]] = dy.values[o];
+    }
+    return {dx};
+  };
+  for (const auto& axes : std::vector<std::vector<int>>{{}, {0}, {1}}) {
+    c.uses.push_back({Max{.axes = axes}, {{{9, 20}, -1, 1, Fill::Special}}});
+    c.uses.push_back({Max{.axes = axes}, {{{9, 200}, -1, 1, Fill::Halves}}});
+  }
+  // The maximum at every place where lanes and blocks begin and end.
+  for (size_t place : {0, 63, 64, 191, 192, 199}) {
+    Values alone(200, 1.0);
+    alone[place] = 2;
+    c.uses.push_back({Max{}, {{.shape = {200}, .values = alone}}});
+  }
+  const double inf = std::numeric_limits<double>::infinity();
+  c.uses.push_back(
+      {Max{.axes = {1}},
+       {{.shape = {4, 3}, .values = {1, 2, 2, nan, 9, nan, -inf, -inf, -inf, 0, -0.0, 0}}}});
+  c.refusals.push_back({Max{}, {f32({0, 3})}, "the maximum of no elements, x is [0, 3]"});
+  return c;
+}
+
+template <class X>
+OpCase softmax_case() {
+  OpCase c{.value =
+               [](const OpUse& use, Arrays x) {
+                 const Shape& shape = x[0].type.shape;
+                 const auto lines =
+                     groups(shape, kept_shape(shape, {std::get<X>(use.op).axis}));
+                 Array y = x[0];
+                 for (const auto& line : lines) {
+                   double most = -std::numeric_limits<double>::infinity();
+                   for (size_t i : line) most = std::max(most, x[0].values[i]);
+                   double total = 0;
+                   for (size_t i : line) total += std::exp(x[0].values[i] - most);
+                   for (size_t i : line) {
+                     const double v = x[0].values[i] - most;
+                     y.values[i] = std::is_same_v<X, LogSoftmax> ? v - std::log(total)
+                                                                 : std::exp(v) / total;
+                   }
+                 }
+                 return y;
+               },
+           .bench = {{X{}, {{{256, 512}, -3, 3}}}},
+           .tolerance = {.value = 4, .gradient = 8},
+           .integer = refused(none, {X{}, {{{4, 6}}}}),
+           .refusals = {{X{.axis = 2}, {f32({2, 3})}, "axis 2 is out of range for rank 2"},
+                        {X{}, {f32({})}, "axis -1 is out of range for rank 0"},
+                        {X{}, {s32({2})}, "expected f32 or f64, got s32"}}};
+  for (int64_t n : {1, 3, 17, 1025}) c.uses.push_back({X{}, {{{3, n}, -3, 3}}});
+  for (const Shape& shape :
+       std::vector<Shape>{{4}, {3, 5}, {2, 3, 4}, {3, 70}, {2, 5, 3, 2}, {0, 3}, {3, 0}}) {
+    for (int axis = -shape.rank(); axis < shape.rank(); ++axis) {
+      c.uses.push_back({X{.axis = axis}, {{shape, -3, 3}}});
+    }
+  }
+  // Large operands must not overflow, and NaN stays in its line.
+  c.exact = {{X{}, {{.shape = {3, 2}, .values = {1000, 0, -1000, -1000, nan, 1}}}}};
+  c.large = {{X{}, {{{300, 301}, -3, 3}}}, {X{.axis = 1}, {{{20, 70, 80}, -3, 3}}}};
+  return c;
+}
+
+OpCase cross_entropy() {
+  using X = SoftmaxCrossEntropy;
+  OpCase c{
+      .value =
+          [](const OpUse& use, Arrays x) {
+            const double e = std::get<X>(use.op).label_smoothing;
+            const auto n = static_cast<size_t>(x[0].type.shape[1]);
+            double loss = 0;
+            for (size_t row = 0; row < x[1].values.size(); ++row) {
+              const double* logits = x[0].values.data() + row * n;
+              double total = 0;
+              for (size_t j = 0; j < n; ++j) total += std::exp(logits[j]);
+              for (size_t j = 0; j < n; ++j) {
+                const bool hot = static_cast<double>(j) == x[1].values[row];
+                const double target = (hot ? 1 - e : 0.0) + e / static_cast<double>(n);
+                loss -= target * (logits[j] - std::log(total));
+              }
+            }
+            const auto rows = static_cast<double>(x[1].values.size());
+            return Array{{x[0].type.dtype, {}}, {loss / rows}};
+          },
+      .bench = {{X{}, {{{256, 512}, -3, 3}, integers(DType::S32, {256}, 0, 512)}}},
+      .tolerance = {.value = 8, .gradient = 8},
+      .integer = refused(none, {X{}, {{{4, 5}}, integers(DType::S32, {4}, 0, 5)}}),
+      .refusals = {
+          {X{}, {f32({4, 10}), f32({4})}, "labels must be s32, got f32"},
+          {X{}, {f32({4}), s32({4})}, "logits must be [n, classes], got [4]"},
+          {X{}, {f32({4, 10}), s32({3})}, "labels must be [4], one per row, got [3]"},
+          {X{}, {f32({4, 0}), s32({4})}, "n and classes must be at least 1, got logits [4, 0]"},
+          {X{.label_smoothing = 1},
+           {f32({4, 10}), s32({4})},
+           "label_smoothing must be in [0, 1), got 1"},
+          {X{.label_smoothing = nan},
+           {f32({4, 10}), s32({4})},
+           "label_smoothing must be in [0, 1), got nan"}}};
+  for (double e : {0.0, 0.1}) {
+    const auto use = [&](int64_t rows, int64_t classes) {
+      const auto most = static_cast<double>(classes);
+      return OpUse{X{.label_smoothing = e},
+                   {{{rows, classes}, -3, 3}, integers(DType::S32, {rows}, 0, most)}};
+    };
+    for (int64_t n : {1, 3, 17, 1025}) {
+      c.uses.push_back(use(3, n));
+      c.uses.push_back(use(n, 4));
+    }
+    c.uses.push_back(use(4, 5));
+    c.large.push_back(use(300, 301));
+  }
+  return c;
+}
+
+OpCase squared_error() {
+  using X = MeanSquaredError;
+  OpCase c{
+      .value =
+          [](const OpUse&, Arrays x) {
+            Values squares;
+            for (size_t i = 0; i < x[0].values.size(); ++i) {
+              const double distance = x[0].values[i] - x[1].values[i];
+              squares.push_back(distance * distance);
+            }
+            return Array{{x[0].type.dtype, {}},
+                         {sum(squares) / static_cast<double>(squares.size())}};
+          },
+      .bench = {{X{}, {{{256, 512}}, {{256, 512}}}}},
+      .tolerance = {.value = 4, .gradient = 4},
+      .integer = refused(none, {X{}, {{{4, 6}}, {{4, 6}}}}),
+      .refusals = {{X{}, {f32({3}), f32({1, 3})}, "shapes differ: [3] and [1, 3]"},
+                   {X{}, {f32({0}), f32({0})}, "the mean of no elements, prediction is [0]"},
+                   {X{}, {f32({3}), f64({3})}, "dtypes differ: f32 and f64"}}};
+  for (int64_t n : {1, 3, 17, 1025}) c.uses.push_back({X{}, {{{n}}, {{n}}}});
+  c.uses.push_back({X{}, {{{5, 3}}, {{5, 3}}}});
+  c.large = {{X{}, {{{300, 301}}, {{300, 301}}}}};
+  return c;
+}
+
+}  // namespace
+
+std::vector<OpCase> reduction_cases() {
+  OpCase sums = reduction_case<Sum>(sum, {.value = 4});
+  sums.uses.push_back({Sum{.axes = {0}}, {{{0, 3}}}});
+  OpCase means = reduction_case<Mean>(
+      [](const Values& terms) { return sum(terms) / static_cast<double>(terms.size()); },
+      {.value = 4});
+  means.refusals.push_back({Mean{}, {f32({0, 3})}, "the mean of no elements, x is [0, 3]"});
+  return {sums,
+          means,
+          max(),
+          softmax_case<Softmax>(),
+          softmax_case<LogSoftmax>(),
+          cross_entropy(),
+          squared_error()};
+}
+
+}  // namespace qtape::test

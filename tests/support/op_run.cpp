@@ -1,0 +1,169 @@
+#include "qtape/tests/support/op_run.h"
+
+#include "qtape/ops/core/quantizer_op.h"
+
+namespace qtape::test {
+namespace {
+
+template <class T>
+T to_element(double x) {
+  return Storage<T>::store(static_cast<typename Storage<T>::Compute>(x));
+}
+
+template <class T>
+double from_element(T x) {
+  return static_cast<double>(Storage<T>::load(x));
+}
+
+enum Own : size_t { Y, Upstream, Saved, Scratch, Record };
+
+}  // namespace
+
+Values random_values(int64_t n, uint64_t seed, double low, double high) {
+  Values values(static_cast<size_t>(n));
+  const Random random(seed, 77);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = low + (high - low) * random.uniform(i);
+  return values;
+}
+
+double stored(double x, DType dtype) {
+  return dispatch_element(dtype, [&]<class T>() { return from_element(to_element<T>(x)); });
+}
+
+void Memory::store(DType dtype, const Values& values) const {
+  dispatch_element(dtype, [&]<class T>() {
+    T* to = reinterpret_cast<T*>(data_);
+    for (size_t i = 0; i < size_ / sizeof(T); ++i) to[i] = to_element<T>(values[i]);
+  });
+}
+
+Values Memory::load(DType dtype) const {
+  return dispatch_element(dtype, [&]<class T>() {
+    const T* from = reinterpret_cast<const T*>(data_);
+    Values values(size_ / sizeof(T));
+    for (size_t i = 0; i < values.size(); ++i) values[i] = from_element(from[i]);
+    return values;
+  });
+}
+
+std::vector<Slot> slots_of(const Op& op) {
+  return std::visit([](const auto& each) { return each.slots(); }, op);
+}
+
+TensorType infer(const Op& op, Inputs operands) {
+  return std::visit([&](const auto& each) { return each.infer(operands); }, op);
+}
+
+OpRun::OpRun(Op op, std::vector<TensorType> types, const std::vector<Values>& operands,
+             RunOptions options)
+    : op_(std::move(op)),
+      options_(options),
+      slots_(slots_of(op_)),
+      types_(std::move(types)),
+      output_(infer(op_, types_)),
+      step_{options.mode, seed, number} {
+  std::visit(
+      [&](const auto& each) {
+        keep_ = each.keep();
+        const Footprint footprint = each.footprint(types_);
+        upstream_ = gradient_type(output_, keep_);
+        for (int64_t bytes : {output_.bytes(), upstream_.bytes(), footprint.saved,
+                              footprint.scratch, footprint.record}) {
+          own_.emplace_back(bytes);
+        }
+      },
+      op_);
+  for (size_t i = 0; i < types_.size(); ++i) {
+    const bool scales = slots_[i].scales != Scales::None;
+    stored_.push_back(scales ? scale_dtype(types_[i].dtype) : types_[i].dtype);
+    operands_.emplace_back(static_cast<int64_t>(operands[i].size()) * size_of(stored_[i]));
+    operands_[i].store(stored_[i], operands[i]);
+    downstream_.push_back(gradient_type(types_[i], {.codes = slots_[i].codes}));
+    gradients_.emplace_back(downstream_[i].bytes());
+    sources_.push_back({.record = operands_[i].data(),
+                        .channels = static_cast<int64_t>(operands[i].size()),
+                        .dtype = stored_[i]});
+  }
+}
+
+const Memory& OpRun::value() const {
+  const bool free = !types_.empty() && types_[0].bytes() == output_.bytes() &&
+                    ((!keep_.operand(0) && keep_.forward_in_place) || keep_.view);
+  return options_.in_place && free ? operands_[0] : own_[Y];
+}
+
+bool OpRun::has_gradient(size_t i) const {
+  return slots_[i].differentiable && is_float(downstream_[i].dtype) &&
+         is_float(upstream_.dtype);
+}
+
+bool OpRun::wanted(size_t i) const {
+  return slots_[i].differentiable && static_cast<int>(i) != options_.unwanted;
+}
+
+Kernel OpRun::bind_forward() {
+  addresses_.clear();
+  for (size_t i = 0; i < operands_.size(); ++i) {
+    const bool scales = slots_[i].scales != Scales::None;
+    addresses_.push_back(scales ? nullptr : operands_[i].data());
+  }
+  Binding b = binding();
+  b.operands = addresses_;
+  b.result = value().data();
+  return std::visit([&](const auto& op) { return op.forward(b); }, op_);
+}
+
+Kernel OpRun::bind_backward(const Values& dy) {
+  addresses_.clear();
+  std::vector<Gradient> gradients;
+  for (size_t i = 0; i < types_.size(); ++i) {
+    const bool kept = keep_.operand(i) && slots_[i].scales == Scales::None;
+    addresses_.push_back(kept ? operands_[i].data() : nullptr);
+    gradients.push_back({wanted(i) ? gradients_[i].data() : nullptr, options_.accumulate});
+    if (options_.accumulate) {
+      gradients_[i].store(downstream_[i].dtype,
+                          Values(static_cast<size_t>(types_[i].elements()), 0.5));
+    }
+  }
+  const bool shared = options_.in_place && keep_.backward_in_place && wanted(0) &&
+                      !options_.accumulate && downstream_[0].bytes() == upstream_.bytes();
+  const Memory& upstream = shared ? gradients_[0] : own_[Upstream];
+  upstream.store(upstream_.dtype, dy);
+  Binding b = binding();
+  b.operands = addresses_;
+  b.result = keep_.output ? value().data() : nullptr;
+  b.dy = upstream.data();
+  b.gradients = gradients;
+  return std::visit([&](const auto& op) { return op.backward(b); }, op_);
+}
+
+Values OpRun::forward() {
+  if (const Kernel kernel = bind_forward()) kernel(step_);
+  return result();
+}
+
+std::vector<Values> OpRun::backward(const Values& dy) {
+  if (const Kernel kernel = bind_backward(dy)) kernel(step_);
+  std::vector<Values> result;
+  for (size_t i = 0; i < types_.size(); ++i) {
+    result.push_back(wanted(i) ? gradients_[i].load(downstream_[i].dtype) : Values{});
+  }
+  return result;
+}
+
+Binding OpRun::binding() {
+  Binding b;
+  b.inputs = types_;
+  b.output = output_;
+  for (ScaleSource& source : sources_) source.status = &source_status_;
+  b.sources = sources_;
+  b.saved = own_[Saved].data();
+  b.scratch = own_[Scratch].data();
+  b.record = own_[Record].data();
+  b.status = &status_;
+  b.stream = types_.size();
+  b.threads = options_.threads;
+  return b;
+}
+
+}  // namespace qtape::test
