@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "qtape/engine/quantizers.h"
+#include "qtape/integer/op_rules.h"
 #include "qtape/kernels/quantize/requantize.h"
 
 namespace qtape {
@@ -99,12 +100,43 @@ Verdict check_output(const IntegerForm& form, bool integer_outputs) {
   return {};
 }
 
+CodeTable table_of(const Graph& graph, const Parameters& parameters,
+                   const IntegerAnalysis& analysis, NodeId quantizer) {
+  const auto settled = [&](NodeId id) -> QParams<float> {
+    const QParams<double> q = qparams(graph, parameters, id)[0];
+    return {static_cast<float>(q.scale), static_cast<float>(q.zero_point)};
+  };
+  const NodeId x = graph[quantizer].operands[0];
+  const NodeId input = analysis[mapped_codes(graph, analysis, x)].quantizer;
+  return code_table(graph, analysis, x, grid_of(graph, input), settled(input),
+                    grid_of(graph, quantizer), settled(quantizer));
+}
+
+namespace {
+
+/// The function before a quantizer, where it is one of codes.
+Verdict check_table(const Graph& graph, const Parameters& parameters,
+                    const IntegerAnalysis& analysis, NodeId id) {
+  const IntegerForm& x = analysis[graph[id].operands[0]];
+  if (x.kind != IntegerKind::Pending || !maps(graph[x.source].op)) return {};
+  const NodeId input = analysis[mapped_codes(graph, analysis, graph[id].operands[0])].quantizer;
+  if (!check_scale(graph, parameters, input).reason.empty()) return {};
+  const CodeTable table = table_of(graph, parameters, analysis, id);
+  if (!table.undefined) return {};
+  return refusal(fmt::format("{} is NaN for code {} of {}", graph.describe(x.source),
+                             *table.undefined, graph.name(input)),
+                 "limit the values before it to where it is defined");
+}
+
+}  // namespace
+
 Verdict check_numbers(const Graph& graph, const Parameters& parameters,
                       const IntegerAnalysis& analysis, NodeId id) {
   const IntegerForm& form = analysis[id];
   if (form.source != id) return {};
   if (form.kind == IntegerKind::Codes && form.quantizer == id) {
-    return check_scale(graph, parameters, id);
+    Verdict wrong = check_scale(graph, parameters, id);
+    return wrong.reason.empty() ? check_table(graph, parameters, analysis, id) : wrong;
   }
   if (form.bias.index >= 0) return check_bias(graph, parameters, form.bias);
   return {};

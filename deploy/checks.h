@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "qtape/integer/analysis.h"
+#include "qtape/integer/code_table.h"
 
 namespace qtape {
 
@@ -26,6 +27,10 @@ Verdict check_bias(const Graph& graph, const Parameters& parameters, NodeId leaf
 Verdict check_weights(std::span<const float> values, const std::string& fault);
 /// A node that a program is to yield, in floats or in integers.
 Verdict check_output(const IntegerForm& form, bool integer_outputs);
+
+/// The table of a quantizer of a function of codes, see code_table.
+CodeTable table_of(const Graph& graph, const Parameters& parameters,
+                   const IntegerAnalysis& analysis, NodeId quantizer);
 
 /// What is wrong with the numbers of a node, beside weights.
 Verdict check_numbers(const Graph& graph, const Parameters& parameters,

@@ -215,6 +215,7 @@ class Converter {
       return program_.add(integer::Requantize{target}, {codes(x_form.source)}, std::move(name));
     }
     const Node& node = graph_[x_form.source];
+    if (maps(node.op)) return looked_up(quantizer, target, std::move(name));
     const IntegerOp op = emit(node.op, {.grid = target});
     std::vector<NodeId> operands;
     for (NodeId operand : node.operands) {
@@ -223,6 +224,21 @@ class Converter {
                                         : codes(operand));
     }
     return program_.add(op, operands, std::move(name));
+  }
+
+  /// Codes of a quantizer that maps codes, through the ops between them.
+  NodeId looked_up(NodeId quantizer, CodeGrid target, std::string name) {
+    const NodeId x = graph_[quantizer].operands[0];
+    const CodeTable table = table_of(graph_, parameters_, analysis_, quantizer);
+    const CodeLimits limits = grid_of(graph_, quantizer).limits;
+    target.low = limits.q_min;
+    target.high = limits.q_max;
+    const NodeId codes_in = codes(table.codes);
+    Numbers numbers;
+    numbers.grid = target;
+    numbers.table = table.values;
+    return program_.add(emit(graph_[form(x).source].op, numbers), {codes_in},
+                        std::move(name));
   }
 
   /// The accumulators of a product, its bias or a sum.

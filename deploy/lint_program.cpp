@@ -151,7 +151,8 @@ class ProgramLinter {
     if constexpr (requires { op.grid; }) {
       const size_t operands = program_[id_].operands.size();
       const bool floats = operand(0).type.dtype == DType::F32;
-      if (operands == 1 && !floats) requantized(op.grid);
+      constexpr bool table = requires { op.table; };
+      if (operands == 1 && !floats && !table) requantized(op.grid);
       if (operands == 2) added(op.grid);
     }
   }

@@ -14,8 +14,9 @@ int main() try {
   const NodeId x = graph.add(Input{.shape = {4, 2}}, {}, "x");
   const NodeId target = graph.add(Input{.shape = {4, 1}}, {}, "target");
   const FakeQuantize four{.bits = 4, .axis = 0}, eight{.scale_mode = EMA{.decay = 0.9}};
-  NodeId y = linear(graph, x, {.out = 8, .weight_quantizer = four, .label = "fc1"});
-  y = graph.add(Tanh{}, {y});
+  NodeId y = linear(
+      graph, x, {.out = 8, .weight_quantizer = four, .input_quantizer = eight, .label = "fc1"});
+  y = graph.add(Tanh{}, {add_quantizer(graph, y, eight, "fc1.output")});
   y = linear(graph, y,
              {.out = 1, .weight_quantizer = four, .input_quantizer = eight, .label = "fc2"});
   const NodeId loss = graph.add(MeanSquaredError{}, {y, target}, "loss");

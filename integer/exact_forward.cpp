@@ -293,6 +293,12 @@ void ExactForward::add_sources(NodeId x, std::vector<NodeId>& to) const {
   for (NodeId operand : node(of_x.source).operands) add_sources(operand, to);
 }
 
+bool ExactForward::is_requantized(NodeId x) const {
+  const IntegerForm& of_x = form(x);
+  return of_x.is_integer() &&
+         !(of_x.kind == IntegerKind::Pending && maps(node(of_x.source).op));
+}
+
 std::vector<NodeId> ExactForward::sources_read(NodeId id) const {
   const IntegerForm& own = form(id);
   std::vector<NodeId> found;
@@ -302,7 +308,7 @@ std::vector<NodeId> ExactForward::sources_read(NodeId id) const {
   }
   const std::vector<NodeId>& operands = node(id).operands;
   if (is_quantizer(node(id).op)) {
-    if (form(operands[0]).is_integer()) add_sources(operands[0], found);
+    if (is_requantized(operands[0])) add_sources(operands[0], found);
   } else if (own.product.index >= 0) {
     const std::vector<NodeId>& factors = node(own.product).operands;
     found.push_back(form(factors[0]).source);
@@ -336,7 +342,7 @@ std::vector<Companion> ExactForward::companions(std::span<const NodeId> kept) {
 /// Whether the float kernel of `id` runs in lean steps, given that its value is needed.
 bool ExactForward::reads_floats(NodeId id) const {
   if (!owns(id)) return true;
-  return is_quantizer(node(id).op) && !form(node(id).operands[0]).is_integer();
+  return is_quantizer(node(id).op) && !is_requantized(node(id).operands[0]);
 }
 
 void ExactForward::find_float_readers() {
@@ -425,7 +431,7 @@ Kernel ExactForward::around(NodeId id, Kernel kernel, const Binding& binding) {
   const IntegerForm& own = form(id);
   if (is_quantizer(node(id).op) && owns(id)) {
     const bool of_integers =
-        own.kind == IntegerKind::Codes && form(node(id).operands[0]).is_integer();
+        own.kind == IntegerKind::Codes && is_requantized(node(id).operands[0]);
     return of_integers ? requantizer(id, std::move(kernel), binding)
                        : quantizer(id, std::move(kernel), binding);
   }

@@ -44,6 +44,9 @@ class ExactForward : public ForwardArithmetic {
   const Node& node(NodeId id) const { return graph_[id]; }
   /// Whether the node has integers of its own in memory.
   bool owns(NodeId id) const;
+  /// Whether a quantizer of `x` takes integers: of functions of codes it takes floats, as the
+  /// table of the program does.
+  bool is_requantized(NodeId x) const;
   /// The sources whose integers node `id` reads.
   std::vector<NodeId> sources_read(NodeId id) const;
   void add_sources(NodeId x, std::vector<NodeId>& to) const;

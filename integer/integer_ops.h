@@ -4,10 +4,11 @@
 
 #include <variant>
 
-#include "qtape/integer/ops/add.h"
 #include "qtape/integer/ops/dequantize.h"
 #include "qtape/integer/ops/input.h"
 #include "qtape/integer/ops/linear.h"
+#include "qtape/integer/ops/lookup.h"
+#include "qtape/integer/ops/pairs.h"
 #include "qtape/integer/ops/quantize.h"
 #include "qtape/integer/ops/reduce.h"
 #include "qtape/integer/ops/requantize.h"
@@ -17,8 +18,9 @@ namespace qtape {
 
 using IntegerOpAlternatives =
     std::variant<integer::Input, integer::Quantize, integer::Linear, integer::Requantize,
-                 integer::Add, integer::Concat, integer::Slice, integer::Reshape, integer::Max,
-                 integer::Sum, integer::Dequantize>;
+                 integer::Lookup, integer::Add, integer::Sub, integer::Mul, integer::Concat,
+                 integer::Slice, integer::Reshape, integer::Max, integer::Sum,
+                 integer::Dequantize>;
 
 /// One of the integer ops, compiled once as Op is.
 struct IntegerOp : IntegerOpAlternatives {

@@ -16,6 +16,21 @@ bool joins(const Op& op) {
   return std::visit([]<class X>(const X&) { return Joins<X>; }, op);
 }
 
+bool maps(const Op& op) {
+  return std::visit([]<class X>(const X&) { return Maps<X>; }, op);
+}
+
+float map_value(const Op& op, float x) {
+  return std::visit(
+      [x]<class X>(const X& each) -> float {
+        if constexpr (Pointwise<X>) return each.value(x);
+        fail<Error>("{} is no function of one element", X::name);
+      },
+      op);
+}
+
+bool Operands::maps(NodeId id) const { return qtape::maps(graph_[id].op); }
+
 bool adds_bias(const Op& op) {
   return std::visit([]<class X>(const X&) { return AddsBias<X>; }, op);
 }

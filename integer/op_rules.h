@@ -13,6 +13,10 @@ bool is_view(const Op& op);
 bool keeps_codes(const Op& op);
 /// Whether operands of a pending node get the grid that follows, each for itself.
 bool joins(const Op& op);
+/// Whether a node is a function of the codes of operand 0.
+bool maps(const Op& op);
+/// What `op`, one that maps each element by itself, makes of x. Throws Error for other ops.
+float map_value(const Op& op, float x);
 /// Whether a node adds operand 1 to the accumulators of a product.
 bool adds_bias(const Op& op);
 /// Which operand of a node is constant weights, if one is.

@@ -41,7 +41,10 @@ OPS = {
                  "zero_point": ("AfterRounding", "BeforeRounding")},
     "Linear": {"weights": WEIGHTS},
     "Requantize": {"grid": GRID},
+    "Lookup": {"grid": GRID, "table": {"u8", "s8", "u16", "s16"}},
     "Add": {"grid": GRID},
+    "Sub": {"grid": GRID},
+    "Mul": {"grid": GRID},
     "Concat": {"axis": 0, "count": 2},
     "Slice": {"axis": 0, "begin": 0, "end": int | None},
     "Reshape": {"shape": []},
@@ -298,9 +301,9 @@ def requantize(a, requantization, x):
     return codes(y + a.grid.zero_point, a.grid)
 
 
-def add(a, requantization, x, y):
+def add(a, requantization, x, y, sign=1):
     require(x.data.shape == y.data.shape, f"codes {x.data.shape} and {y.data.shape}")
-    p, q, s_a, s_b, s_y = x.acc, y.acc, x.scale, y.scale, np.array([a.grid.scale])
+    p, q, s_a, s_b, s_y = x.acc, sign * y.acc, x.scale, y.scale, np.array([a.grid.scale])
     if requantization in ("SingleRounding", "DoubleRounding"):
         L = 15 if x.of_16_bits or y.of_16_bits else 20
         T = 2 * np.maximum(s_a, s_b)
@@ -315,6 +318,25 @@ def add(a, requantization, x, y):
         s_a, s_b, s_y = (np.float32(s[0]) for s in (s_a, s_b, s_y))
         total = (p * s_a + q * s_b) / s_y
     return codes(nearest(total) + a.grid.zero_point, a.grid)
+
+
+def sub(a, requantization, x, y):
+    return add(a, requantization, x, y, sign=-1)
+
+
+def mul(a, requantization, x, y):
+    require(x.data.shape == y.data.shape, f"codes {x.data.shape} and {y.data.shape}")
+    total = requant(x.acc * y.acc, x.scale * y.scale, a.grid.scale, requantization)
+    return codes(total + a.grid.zero_point, a.grid)
+
+
+def lookup(a, requantization, x):
+    least, most = CODES[x.grid.dtype]
+    fits = a.table.dtype == a.grid.dtype and a.table.data.shape == (most - least + 1,)
+    require(fits, f"table {a.table.dtype} {a.table.data.shape} of {x.grid.dtype}")
+    y = codes(a.table.data.astype(np.int64)[x.data - least], a.grid)
+    require((y.data == a.table.data[x.data - least]).all(), "an entry outside of the grid")
+    return y
 
 
 def concat(a, requantization, *operands):
@@ -367,7 +389,10 @@ RULES = {
     "Quantize": ("floats", 1, quantize),
     "Linear": ("codes", 1, linear),
     "Requantize": ("codes accumulators", 1, requantize),
+    "Lookup": ("codes", 1, lookup),
     "Add": ("codes", 2, add),
+    "Sub": ("codes", 2, sub),
+    "Mul": ("codes", 2, mul),
     "Concat": ("codes", None, concat),
     "Slice": ("codes", 1, slice_codes),
     "Reshape": ("codes", 1, reshape),

@@ -13,7 +13,8 @@ struct IntegerRule<Concat> {
     for (size_t k = 0; k < operands.size(); ++k) {
       const IntegerForm& x = operands.form(k);
       const bool nested = x.kind == IntegerKind::Pending &&
-                          std::holds_alternative<Concat>(operands.graph()[x.source].op);
+                          (operands.maps(x.source) ||
+                           std::holds_alternative<Concat>(operands.graph()[x.source].op));
       if (!x.is_integer() || nested) return operands.refuse(k);
     }
     return {.is = Verdict::Is::Pending};

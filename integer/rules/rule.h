@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <concepts>
 #include <limits>
 #include <string>
 #include <utility>
@@ -13,6 +14,12 @@
 #include "qtape/integer/integer_ops.h"
 
 namespace qtape {
+
+/// An op that maps each element by itself.
+template <class X>
+concept Pointwise = requires(const X& op, float x) {
+  { op.value(x) } -> std::same_as<float>;
+};
 
 /// What a rule says of a node.
 struct Verdict {
@@ -50,6 +57,9 @@ class Operands {
   const Shape& shape(size_t k) const { return graph_[id(k)].type.shape; }
   const TensorType& result() const { return graph_[id_].type; }
   const Graph& graph() const { return graph_; }
+
+  /// Whether node `id` is a function of one code.
+  bool maps(NodeId id) const;
 
   /// Operand k is no codes where codes are needed.
   Verdict refuse(size_t k) const {
@@ -94,21 +104,25 @@ struct WeightLayout {
 struct Numbers {
   CodeGrid grid = {};             ///< of the codes that are written
   QuantizedWeights weights = {};  ///< of ops that multiply by constants
+  Tensor table = {};              ///< of functions of one code
 };
 
+// clang-format off
 /// The rule of op X. A specialisation says `classify` and what follows from it:
 ///
-/// static Verdict classify(const X&, const Operands&);
-/// static IntegerOp emit(const X&, const Numbers&);     of Codes, Accumulators, Pending
+///   static Verdict classify(const X&, const Operands&);
+///   static IntegerOp emit(const X&, const Numbers&);     of Codes, Accumulators, Pending
 ///
 /// and, where it holds,
 ///
-/// static constexpr bool view = true;         the integers of operand 0 under another shape
-/// static constexpr bool keeps_codes = true;  some codes of operand 0, on its grid
-/// static constexpr bool joins = true;        Pending: operands get the grid first, each for
-/// itself static constexpr size_t weights = 1;       the operand that is constant weights, laid
-/// out as static WeightLayout layout(const X&, const Shape&); static constexpr bool adds_bias =
-/// true;    adds operand 1 to the accumulators of a product
+///   static constexpr bool view = true;         the integers of operand 0 under another shape
+///   static constexpr bool keeps_codes = true;  some codes of operand 0, on its grid
+///   static constexpr bool joins = true;        Pending: each operand gets the grid first
+///   static constexpr size_t weights = 1;       the operand that is constant weights, laid out as
+///   static WeightLayout layout(const X&, const Shape&);
+///   static constexpr bool maps = true;         Pending: a function of the codes of operand 0
+///   static constexpr bool adds_bias = true;    adds operand 1 to the accumulators of a product
+// clang-format on
 template <class X>
 struct IntegerRule {
   static Verdict classify(const X&, const Operands&) {
@@ -127,6 +141,8 @@ template <class X>
 concept Multiplies = requires {
   IntegerRule<X>::weights;
 };
+template <class X>
+concept Maps = IntegerRule<X>::maps;
 template <class X>
 concept AddsBias = IntegerRule<X>::adds_bias;
 template <class X>

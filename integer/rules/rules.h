@@ -1,12 +1,13 @@
 // The rules of all ops that have integers, and what is asked of the rule of an op.
 #pragma once
 
-#include "qtape/integer/rules/add.h"
 #include "qtape/integer/rules/add_bias.h"
 #include "qtape/integer/rules/codes.h"
 #include "qtape/integer/rules/concat.h"
 #include "qtape/integer/rules/leaves.h"
 #include "qtape/integer/rules/matmul.h"
+#include "qtape/integer/rules/pairs.h"
+#include "qtape/integer/rules/pointwise.h"
 #include "qtape/integer/rules/rule.h"
 #include "qtape/integer/rules/sums.h"
 #include "qtape/integer/rules/views.h"

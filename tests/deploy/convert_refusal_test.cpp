@@ -280,7 +280,7 @@ TEST_CASE("convert: all that is wrong comes in one message") {
       [](Net& n) {
         const NodeId a = n.codes();
         const NodeId one = add_quantizer(n.graph, n.layer(a, "one"), FakeQuantize{}, "b");
-        const NodeId two = n.add(Tanh{}, {n.layer(one, "two")}, "tanh");
+        const NodeId two = n.add(Softmax{.axis = 1}, {n.layer(one, "two")}, "softmax");
         return add_quantizer(n.graph, two, ema, "c");
       },
       [](const Graph&, Parameters& p) {
@@ -294,7 +294,7 @@ TEST_CASE("convert: all that is wrong comes in one message") {
       "'b.quantized' (%8 'one' f32[2, 3]): takes its "
       "scale from each batch: use EMA or Fixed, and calibrate; AddBias %15 'two' (%12 f32[2, "
       "3], %14 'two.bias.quantized' f32[3]): bias 1 is NaN: train again from before it became "
-      "NaN; Tanh %16 'tanh' (%15 'two' f32[2, "
+      "NaN; Softmax %16 'softmax' (%15 'two' f32[2, "
       "3]): has no integer form: replace it by what has "
       "integers, or take an output before it");
 }

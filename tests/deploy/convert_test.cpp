@@ -9,6 +9,7 @@
 
 #include "qtape/engine/quantizers.h"
 #include "qtape/model/layers.h"
+#include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/integer_nets.h"
 
 using namespace qtape;
@@ -334,4 +335,62 @@ TEST_CASE("convert: scales below the floor are the floor at every level") {
   CHECK(scales("a.quantized") == std::vector<double>{0x1p-6});
   CHECK(scales("fc") == std::vector<double>(6, 0x1p-12));
   CHECK(scales("y.quantized") == std::vector<double>{0x1p-4});
+}
+
+TEST_CASE("convert: functions of codes between layers are tables, alike at all levels") {
+  const auto activation = [](Graph& graph, NodeId y, int kind) {
+    switch (kind) {
+      case 0:
+        return graph.add(Tanh{}, {y});
+      case 1:
+        return graph.add(Gelu{}, {y});
+      case 2:
+        return graph.add(Sigmoid{}, {y});
+      default:  // a chain, with limits and a view on the way
+        y = graph.add(Clamp{.low = -1.5, .high = 2}, {graph.add(LeakyRelu{}, {y})});
+        return graph.add(Neg{},
+                         {graph.add(Reshape{.shape = {-1, 8}}, {graph.add(Tanh{}, {y})})});
+    }
+  };
+  for (int bits : {8, 4, 12}) {
+    for (int kind = 0; kind < 4; ++kind) {
+      const FakeQuantize weight{.bits = std::min(bits, 8), .axis = 0};
+      const FakeQuantize input{.bits = bits, .scale_mode = EMA{}};
+      Graph graph;
+      NodeId y = graph.add(Input{.shape = {9, 6}}, {}, "x");
+      y = linear(
+          graph, y,
+          {.out = 8, .weight_quantizer = weight, .input_quantizer = input, .label = "a"});
+      y = activation(graph, add_quantizer(graph, y, input, "sum"), kind);
+      y = linear(
+          graph, y,
+          {.out = 5, .weight_quantizer = weight, .input_quantizer = input, .label = "b"});
+      graph.set_outputs({y});
+      Parameters parameters(graph, 3);
+      test::settle(graph, parameters, 3);
+      CAPTURE(bits);
+      CAPTURE(kind);
+      CHECK(test::disagreement(graph, parameters, 4, test::Effort::All) == "");
+      const IntegerProgram program = convert(graph, parameters, Requantization::OnnxQdq);
+      CHECK(std::ranges::count_if(program.nodes(), [](const IntegerNode& node) {
+              return std::holds_alternative<integer::Lookup>(node.op);
+            }) == 1);
+    }
+  }
+}
+
+TEST_CASE("convert: a function that has no value for a code is refused") {
+  const FakeQuantize input{.scale_mode = Fixed{}};
+  Graph graph;
+  const NodeId x = graph.add(Input{.shape = {2, 3}}, {}, "x");
+  const NodeId y = graph.add(Sqrt{}, {add_quantizer(graph, x, input, "a")}, "root");
+  graph.set_outputs({add_quantizer(graph, y, input, "b")});
+  Parameters parameters(graph, 1);
+  for (NodeId id : quantizers(graph)) set_qparams(graph, parameters, id, 0.5);
+  CHECK(
+      test::error_text<GraphError>(
+          [&] { (void)convert(graph, parameters, Requantization::FloatMultiply); }) ==
+      "cannot convert 1 node: FakeQuantize %5 'b.quantized' (%3 'root' f32[2, 3], %4 'b.scale' "
+      "f32[1]): Sqrt %3 'root' (%2 'a.quantized' f32[2, 3]) is NaN for code -127 of "
+      "a.quantized: limit the values before it to where it is defined");
 }

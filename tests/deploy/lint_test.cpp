@@ -116,12 +116,13 @@ TEST_CASE("lint: what has no integers") {
         "error: product: Input %0 'x' is not quantized; quantize its output\n");
 
   const NodeId codes = add_quantizer(graph, x, FakeQuantize{.scale_mode = Fixed{}}, "codes");
-  graph.set_outputs({graph.add(Tanh{}, {codes}, "tanh")});
-  Parameters tanh(graph, 1);
-  CHECK(lint_text(graph, tanh) ==
-        "error: codes.quantized: never observed anything; train or calibrate first\n"
-        "error: tanh: has no integer form; replace it by what has integers, or take an output "
-        "before it\n");
+  graph.set_outputs({graph.add(Softmax{.axis = 1}, {codes}, "softmax")});
+  Parameters softmax(graph, 1);
+  CHECK(
+      lint_text(graph, softmax) ==
+      "error: codes.quantized: never observed anything; train or calibrate first\n"
+      "error: softmax: has no integer form; replace it by what has integers, or take an output "
+      "before it\n");
   CHECK(lint_sum(0.0113, 0.0131, 0, false) ==
         "error: sum: is an output without integers of its own; quantize its output\n");
 }

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "qtape/core/code_types.h"
 #include "qtape/tests/support/conformance_builder.h"
 
 namespace qtape::test {
@@ -253,8 +254,8 @@ ConformanceCase codes_to_codes(Requantization requantization) {
 }
 
 ConformanceCase additions(Requantization requantization) {
-  ConformanceBuilder b(named("add", requantization), "Add of codes of 8 and 16 bits",
-                       requantization);
+  ConformanceBuilder b(named("add", requantization),
+                       "Add, Sub and Mul of codes of 8 and 16 bits", requantization);
   const auto codes = [&](const char* label, const CodeGrid& grid, uint64_t seed) {
     Draws draws(seed);
     std::vector<int64_t> all = {grid.low, grid.high, grid.low, grid.high, grid.zero_point};
@@ -269,6 +270,8 @@ ConformanceCase additions(Requantization requantization) {
   const NodeId u16 = codes("u16", whole_grid(DType::U16, double{0.00007f}, 40000), 6);
   const auto add = [&](NodeId x, NodeId y, const CodeGrid& grid) {
     b.add(integer::Add{grid}, {x, y});
+    b.add(integer::Sub{grid}, {x, y});
+    b.add(integer::Mul{grid}, {x, y});
   };
   add(u8, s8, whole_grid(DType::S8, double{0.05f}, 3));
   add(u8, s8, {DType::U8, double{0.04f}, 90, 90, 200});
@@ -281,6 +284,43 @@ ConformanceCase additions(Requantization requantization) {
   add(s16, s16, whole_grid(DType::S16, double{0.00024f}, 0));
   add(s16, u8, whole_grid(DType::U16, double{0.00015f}, 30000));
   add(u8, u16, whole_grid(DType::S8, double{0.061f}, 2));
+  const auto multiply = [&](NodeId x, NodeId y, const CodeGrid& grid) {
+    b.add(integer::Mul{grid}, {x, y});
+  };
+  multiply(u8, s8, whole_grid(DType::S8, double{0.11f}, -7));
+  multiply(even, even, whole_grid(DType::S8, 2, 0));
+  multiply(s16, u16, whole_grid(DType::S16, double{0.0002f}, 0));
+  multiply(s16, s16, whole_grid(DType::U8, 0x1p-8, 128));
+  return b.done();
+}
+
+/// Tables of 256 and 65536 entries: no function in particular.
+ConformanceCase lookups() {
+  ConformanceBuilder b("lookup", "Lookup of codes of 8 and 16 bits",
+                       Requantization::FloatMultiply);
+  Draws draws(8);
+  const auto codes = [&](const char* label, const CodeGrid& grid) {
+    std::vector<int64_t> all = {grid.low, grid.high, grid.zero_point};
+    while (all.size() < 40) all.push_back(draws.integer(grid.low, grid.high));
+    return b.codes(label, {4, 10}, grid, all);
+  };
+  const auto look_up = [&](NodeId x, DType dtype, int64_t entries, const CodeGrid& grid) {
+    dispatch_codes(dtype, [&]<class Code>() {
+      std::vector<Code> table;
+      for (int64_t i = 0; i < entries; ++i) {
+        table.push_back(static_cast<Code>(draws.integer(grid.low, grid.high)));
+      }
+      b.add(integer::Lookup{grid, Tensor::of<Code>({entries}, std::span<const Code>(table))},
+            {x});
+    });
+  };
+  const NodeId u8 = codes("u8", whole_grid(DType::U8, double{0.02f}, 100));
+  const NodeId s8 = codes("s8", whole_grid(DType::S8, 0.5, 0));
+  const NodeId s16 = codes("s16", whole_grid(DType::S16, 0x1p-12, 0));
+  look_up(u8, DType::U8, 256, whole_grid(DType::U8, 0.25, 3));
+  look_up(s8, DType::S8, 256, {DType::S8, 1, 0, -7, 7});
+  look_up(s8, DType::S16, 256, whole_grid(DType::S16, 0x1p-14, 0));
+  look_up(s16, DType::U8, 65536, whole_grid(DType::U8, 0.125, 0));
   return b.done();
 }
 
@@ -373,6 +413,7 @@ std::vector<ConformanceCase> conformance_cases() {
     all.push_back(totals(requantization));
     all.push_back(network(requantization));
   }
+  all.push_back(lookups());
   return all;
 }
 

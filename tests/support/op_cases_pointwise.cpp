@@ -3,6 +3,7 @@
 #include <limits>
 #include <numbers>
 
+#include "qtape/engine/quantizers.h"
 #include "qtape/tests/support/op_case.h"
 
 namespace qtape::test {
@@ -47,7 +48,8 @@ OpUse realistic(const Op& op, double low, double high) {
   return {op, {{{256, 512}, low, high}}};
 }
 
-const std::string none = "has no integer form";
+const std::string none =
+    "has no integer form: replace it by what has integers, or take an output before it";
 
 std::vector<Refusal> not_computed(const Op& op) {
   return {{op, {s32({4})}, "expected f32 or f64, got s32"}};
@@ -59,7 +61,7 @@ OpCase smooth(const Op& op, ValueOracle value, double low, double high, Toleranc
           .uses = each_length(op, low, high, true),
           .bench = {realistic(op, low, high)},
           .tolerance = tolerance,
-          .integer = refused(none, {op, {{{4, 6}, low, high}}}),
+          .integer = converts({op, {{{4, 6}, low, high}}}),
           .refusals = not_computed(op)};
 }
 
@@ -95,7 +97,7 @@ OpCase leaky_relu() {
            .bench = {realistic(steep, -1, 1)},
            .gradient = slope<LeakyRelu>(
                [](const LeakyRelu& op, double x) { return x < 0 ? op.negative_slope : 1.0; }),
-           .integer = refused(none, {steep, {{{4, 6}}}}),
+           .integer = converts({steep, {{{4, 6}}}}),
            .refusals = not_computed(steep)};
   c.uses.push_back({LeakyRelu{}, {{{5}, 0.1, 1}}});
   c.uses.push_back({LeakyRelu{}, {{{99}, -2, 2, Fill::Halves}}});
@@ -221,18 +223,37 @@ OpCase cast() {
 
 }  // namespace
 
+/// The op between a quantizer without negative codes and one that has them.
+IntegerVerdict converts_unsigned(const Op& op) {
+  return converts([op](Graph& graph) {
+    const FakeQuantize above{.range = CodeRange::Unsigned, .scale_mode = EMA{}};
+    const NodeId x = graph.add(Input{.shape = {4, 6}}, {}, "x");
+    const NodeId y = graph.add(op, {add_quantizer(graph, x, above, "xq")}, "y");
+    graph.set_outputs({add_quantizer(graph, y, FakeQuantize{.scale_mode = EMA{}}, "output")});
+    return y;
+  });
+}
+
 std::vector<OpCase> pointwise_cases() {
   OpCase erf = smooth(
       Gelu{}, elementwise<Gelu>([](const Gelu& op, double x, DType) { return gelu(op, x); }),
       -3, 3, {.value = 8, .gradient = 8});
   erf.uses.push_back({Gelu{.form = GeluForm::Tanh}, {{{17}, -3, 3}}});
   erf.uses.push_back({Gelu{.form = GeluForm::Tanh}, {{{1025}, -3, 3}}});
+  OpCase log =
+      smooth(Log{}, elementwise<Log>([](const Log&, double x, DType) { return std::log(x); }),
+             0.5, 3, {.value = 2, .gradient = 2});
+  log.integer = converts_unsigned(Log{});
+  OpCase sqrt = smooth(
+      Sqrt{}, elementwise<Sqrt>([](const Sqrt&, double x, DType) { return std::sqrt(x); }), 0.5,
+      3, {.gradient = 2});
+  sqrt.integer = converts_unsigned(Sqrt{});
   return {
       {.value = elementwise<Neg>([](const Neg&, double x, DType) { return -x; }),
        .uses = each_length(Neg{}, -1, 1, true),
        .bench = {realistic(Neg{}, -1, 1)},
        .gradient = slope<Neg>([](const Neg&, double) { return -1.0; }),
-       .integer = refused(none, {Neg{}, {{{4, 6}}}}),
+       .integer = converts({Neg{}, {{{4, 6}}}}),
        .refusals = not_computed(Neg{})},
       relu(),
       leaky_relu(),
@@ -245,11 +266,8 @@ std::vector<OpCase> pointwise_cases() {
       erf,
       smooth(Exp{}, elementwise<Exp>([](const Exp&, double x, DType) { return std::exp(x); }),
              -3, 3, {.value = 2, .gradient = 2}),
-      smooth(Log{}, elementwise<Log>([](const Log&, double x, DType) { return std::log(x); }),
-             0.5, 3, {.value = 2, .gradient = 2}),
-      smooth(Sqrt{},
-             elementwise<Sqrt>([](const Sqrt&, double x, DType) { return std::sqrt(x); }), 0.5,
-             3, {.gradient = 2}),
+      log,
+      sqrt,
       clamp(),
       dropout(),
       cast(),

@@ -9,7 +9,8 @@ namespace qtape::test {
 namespace {
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-const std::string none = "has no integer form";
+const std::string none =
+    "has no integer form: replace it by what has integers, or take an output before it";
 
 /// x with extent 1 along `axes`, or along all of them.
 Shape kept_shape(const Shape& x, const std::vector<int>& axes) {

@@ -146,7 +146,9 @@ OpCase transpose() {
   c.large = {{Transpose{}, {{{300, 301}}}},
              {Transpose{.permutation = {0, 3, 1, 2}}, {{{9, 20, 20, 30}}}}};
   c.bench = {{Transpose{}, {{{256, 512}}}}};
-  c.integer = refused("has no integer form", {Transpose{}, {{{4, 6}}}});
+  c.integer = refused(
+      "has no integer form: replace it by what has integers, or take an output before it",
+      {Transpose{}, {{{4, 6}}}});
   c.refusals = {
       {Transpose{.permutation = {0}}, {f32({2, 3})}, "permutation names 1 axes, rank is 2"},
       {Transpose{.permutation = {0, -2}}, {f32({2, 3})}, "axis 0 is given twice"},

@@ -1,4 +1,4 @@
-// Add: the sum of two code tensors on a third grid.
+// Add, Sub and Mul of two code tensors, on a third grid.
 #pragma once
 
 #include "qtape/integer/rules/rule.h"
@@ -25,6 +25,26 @@ struct IntegerRule<Add> {
   }
   static IntegerOp emit(const Add&, const Numbers& numbers) {
     return integer::Add{.grid = numbers.grid};
+  }
+};
+
+template <>
+struct IntegerRule<Sub> {
+  static Verdict classify(const Sub&, const Operands& operands) {
+    return classify_pair(operands);
+  }
+  static IntegerOp emit(const Sub&, const Numbers& numbers) {
+    return integer::Sub{.grid = numbers.grid};
+  }
+};
+
+template <>
+struct IntegerRule<Mul> {
+  static Verdict classify(const Mul&, const Operands& operands) {
+    return classify_pair(operands);
+  }
+  static IntegerOp emit(const Mul&, const Numbers& numbers) {
+    return integer::Mul{.grid = numbers.grid};
   }
 };
 

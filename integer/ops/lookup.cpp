@@ -1,0 +1,64 @@
+#include "qtape/integer/ops/lookup.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "qtape/integer/integer_binding.h"
+#include "qtape/kernels/simd/threads.h"
+
+namespace qtape::integer {
+
+using namespace kernels;
+namespace {
+
+template <class X, class Code>
+IntegerKernel bind(const Lookup& op, const IntegerBinding& b, int threads) {
+  constexpr int32_t least = std::numeric_limits<X>::lowest();
+  const auto* table = reinterpret_cast<const Code*>(op.table.data.data());
+  return {.run = [table, x = b.operand<X>(0), y = b.y<Code>(), n = b.out().type.elements(),
+                  threads] {
+    parallel_for(threads, n, 64, pointwise_grain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) y[i] = table[int32_t{x[i]} - least];
+    });
+  }};
+}
+
+IntegerKernel bind(const Lookup& op, const IntegerBinding& b, int threads) {
+  return dispatch_codes(b.in(0).type.dtype, [&]<class X>() {
+    return dispatch_codes(op.grid.dtype,
+                          [&]<class Code>() { return bind<X, Code>(op, b, threads); });
+  });
+}
+
+}  // namespace
+
+static_assert(IntegerCompute<Lookup>);
+
+IntegerValue Lookup::infer(IntegerInputs inputs) const {
+  check_operands(inputs, 1);
+  check_codes(inputs[0], "x");
+  const IntegerValue y = codes_of(grid, inputs[0].type.shape);
+  const TensorType expected{grid.dtype, {int64_t{1} << (8 * size_of(inputs[0].type.dtype))}};
+  check(table.type == expected && std::ssize(table.data) == expected.bytes(),
+        "the table of {} must be {}, got {}", to_string_view(inputs[0].type.dtype),
+        to_string(expected), to_string(table.type));
+  dispatch_codes(grid.dtype, [&]<class Code>() {
+    const auto* codes = reinterpret_cast<const Code*>(table.data.data());
+    for (int64_t i = 0; i < expected.elements(); ++i) {
+      check(codes[i] >= grid.low && codes[i] <= grid.high,
+            "entry {} of the table must be within {}..{}, got {}", i, grid.low, grid.high,
+            int32_t{codes[i]});
+    }
+  });
+  return y;
+}
+
+void Lookup::update(const IntegerBinding&, IntegerValue& y) const { set_grid(y, grid); }
+
+IntegerKernel Lookup::reference(const IntegerBinding& b) const { return bind(*this, b, 1); }
+
+IntegerKernel Lookup::kernel(const IntegerBinding& b) const {
+  return bind(*this, b, b.threads);
+}
+
+}  // namespace qtape::integer

@@ -1,0 +1,203 @@
+#include "qtape/integer/ops/pairs.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "qtape/integer/integer_binding.h"
+#include "qtape/kernels/simd/threads.h"
+
+namespace qtape::integer {
+
+using namespace kernels;
+namespace {
+
+// A sum in integers takes three multiplications of 64 bits.
+constexpr int64_t grain = 4096;
+constexpr int64_t min_lookups = 4096;
+
+/// What makes a code of a sum or a difference.
+template <int32_t sign>
+struct SumTerms {
+  Requantization requantization;
+  AddMultiplier multiplier = {};
+  int32_t a_zero = 0;
+  int32_t b_zero = 0;
+  CodeGrid grid = {};
+
+  Fault load(const IntegerValue& a, const IntegerValue& b, const CodeGrid& to) {
+    for (double scale : {a.scales[0], b.scales[0], to.scale}) {
+      if (!are_addable(scale, scale, scale)) {
+        return {"sums in integers need scales that are normal f32 below 2^100; one is {value}",
+                0, scale};
+      }
+    }
+    if (!are_addable(a.scales[0], b.scales[0], to.scale)) {
+      const auto [smallest, largest] = std::minmax({a.scales[0], b.scales[0], to.scale});
+      return {
+          "the scales of two summands and their sum must be less than 2^64 times apart; the "
+          "largest is {value} times the smallest",
+          0, largest / smallest};
+    }
+    const bool of_16_bits = size_of(a.type.dtype) > 1 || size_of(b.type.dtype) > 1;
+    multiplier = add_multiplier_of(a.scales[0], b.scales[0], to.scale, of_16_bits);
+    a_zero = a.zero_point;
+    b_zero = b.zero_point;
+    grid = to;
+    return {};
+  }
+  static bool fits(const IntegerValue& a, const IntegerValue& b, const CodeGrid& to) {
+    return are_addable(a.scales[0], b.scales[0], to.scale);
+  }
+  int32_t code(int32_t a, int32_t b) const {
+    const int64_t rounded =
+        requantize_add(a - a_zero, sign * (b - b_zero), multiplier, requantization);
+    return static_cast<int32_t>(
+        std::clamp<int64_t>(rounded + grid.zero_point, grid.low, grid.high));
+  }
+};
+
+/// What makes a code of a product.
+struct ProductTerms {
+  Requantization requantization;
+  Multiplier multiplier = {};
+  int32_t a_zero = 0;
+  int32_t b_zero = 0;
+  CodeGrid grid = {};
+
+  static bool fits(const IntegerValue& a, const IntegerValue& b, const CodeGrid& to) {
+    return are_scales(a.scales[0] * b.scales[0], to.scale);
+  }
+  Fault load(const IntegerValue& a, const IntegerValue& b, const CodeGrid& to) {
+    const double scale = a.scales[0] * b.scales[0];
+    if (!fits(a, b, to)) {
+      return {"products need a scale that is a normal f32; that of both operands is {value}", 0,
+              scale};
+    }
+    multiplier = multiplier_of(scale, to.scale);
+    a_zero = a.zero_point;
+    b_zero = b.zero_point;
+    grid = to;
+    return {};
+  }
+  int32_t code(int32_t a, int32_t b) const {
+    const int64_t product = int64_t{a - a_zero} * (b - b_zero);
+    const int64_t rounded = requantize(product, multiplier, requantization);
+    return static_cast<int32_t>(
+        std::clamp<int64_t>(rounded + grid.zero_point, grid.low, grid.high));
+  }
+};
+
+template <class Op>
+struct TermsOf;
+template <>
+struct TermsOf<Add> : SumTerms<1> {};
+template <>
+struct TermsOf<Sub> : SumTerms<-1> {};
+template <>
+struct TermsOf<Mul> : ProductTerms {};
+
+template <class A, class B, class Code, class Op>
+IntegerKernel plain(const Op& op, const IntegerBinding& b, int threads) {
+  auto terms = std::make_shared<TermsOf<Op>>(TermsOf<Op>{{b.requantization}});
+  return {
+      [terms, &op, a = b.inputs[0], z = b.inputs[1]] { return terms->load(*a, *z, op.grid); },
+      [terms, x = b.operand<A>(0), z = b.operand<B>(1), y = b.y<Code>(),
+       n = b.out().type.elements(), threads] {
+        parallel_for(threads, n, 64, grain, [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i) {
+            y[i] = static_cast<Code>(terms->code(x[i], z[i]));
+          }
+        });
+      }};
+}
+
+/// Codes of 8 bits by a table of all pairs, which fits the second-level cache.
+template <class A, class B, class Code, class Op>
+IntegerKernel looked_up(const Op& op, const IntegerBinding& b) {
+  auto table = std::make_shared<std::vector<Code>>();
+  return {[table, requantization = b.requantization, &op, a = b.inputs[0], z = b.inputs[1]] {
+            TermsOf<Op> terms{{requantization}};
+            const Fault fault = terms.load(*a, *z, op.grid);
+            if (fault.text != nullptr) return fault;
+            table->clear();
+            for (int32_t first = 0; first < 256; ++first) {
+              for (int32_t second = 0; second < 256; ++second) {
+                table->push_back(static_cast<Code>(
+                    terms.code(static_cast<A>(first), static_cast<B>(second))));
+              }
+            }
+            return Fault{};
+          },
+          [table, x = b.operand<uint8_t>(0), z = b.operand<uint8_t>(1), y = b.y<Code>(),
+           n = b.out().type.elements(), threads = b.threads] {
+            const Code* codes = table->data();
+            parallel_for(threads, n, 64, pointwise_grain, [&](int64_t begin, int64_t end) {
+              for (int64_t i = begin; i < end; ++i) y[i] = codes[size_t{x[i]} * 256 + z[i]];
+            });
+          }};
+}
+
+/// Calls `body` with the storage types of both operands and of the codes.
+template <class Body>
+IntegerKernel dispatch(DType y, const IntegerBinding& b, const Body& body) {
+  return dispatch_codes(b.in(0).type.dtype, [&]<class A>() {
+    return dispatch_codes(b.in(1).type.dtype, [&]<class B>() {
+      return dispatch_codes(
+          y, [&]<class Code>() { return body.template operator()<A, B, Code>(); });
+    });
+  });
+}
+
+template <class Op>
+IntegerValue infer_pair(const Op& op, IntegerInputs inputs) {
+  check_operands(inputs, 2);
+  check_codes(inputs[0], "a");
+  check_codes(inputs[1], "b");
+  check(inputs[0].type.shape == inputs[1].type.shape, "shapes differ: {} and {}",
+        to_string(inputs[0].type.shape), to_string(inputs[1].type.shape));
+  IntegerValue y = codes_of(op.grid, inputs[0].type.shape);
+  check(TermsOf<Op>::fits(inputs[0], inputs[1], op.grid),
+        "scales {} and {} have no {} on a grid of scale {}", inputs[0].scales[0],
+        inputs[1].scales[0], Op::name, op.grid.scale);
+  return y;
+}
+
+template <class Op>
+IntegerKernel reference_pair(const Op& op, const IntegerBinding& b) {
+  return dispatch(op.grid.dtype, b,
+                  [&]<class A, class B, class Code>() { return plain<A, B, Code>(op, b, 1); });
+}
+
+template <class Op>
+IntegerKernel kernel_pair(const Op& op, const IntegerBinding& b) {
+  return dispatch(op.grid.dtype, b, [&]<class A, class B, class Code>() {
+    if constexpr (sizeof(A) == 1 && sizeof(B) == 1) {
+      // Small tensors are sooner computed than all pairs are, and so are those of a step.
+      if (!b.refreshed && b.out().type.elements() >= min_lookups) {
+        return looked_up<A, B, Code>(op, b);
+      }
+    }
+    return plain<A, B, Code>(op, b, b.threads);
+  });
+}
+
+}  // namespace
+
+static_assert(IntegerCompute<Add> && IntegerCompute<Sub> && IntegerCompute<Mul>);
+
+IntegerValue Add::infer(IntegerInputs inputs) const { return infer_pair(*this, inputs); }
+void Add::update(const IntegerBinding&, IntegerValue& y) const { set_grid(y, grid); }
+IntegerKernel Add::reference(const IntegerBinding& b) const { return reference_pair(*this, b); }
+IntegerKernel Add::kernel(const IntegerBinding& b) const { return kernel_pair(*this, b); }
+
+IntegerValue Sub::infer(IntegerInputs inputs) const { return infer_pair(*this, inputs); }
+void Sub::update(const IntegerBinding&, IntegerValue& y) const { set_grid(y, grid); }
+IntegerKernel Sub::reference(const IntegerBinding& b) const { return reference_pair(*this, b); }
+IntegerKernel Sub::kernel(const IntegerBinding& b) const { return kernel_pair(*this, b); }
+
+IntegerValue Mul::infer(IntegerInputs inputs) const { return infer_pair(*this, inputs); }
+void Mul::update(const IntegerBinding&, IntegerValue& y) const { set_grid(y, grid); }
+IntegerKernel Mul::reference(const IntegerBinding& b) const { return reference_pair(*this, b); }
+IntegerKernel Mul::kernel(const IntegerBinding& b) const { return kernel_pair(*this, b); }
+
+}  // namespace qtape::integer

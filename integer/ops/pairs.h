@@ -1,0 +1,58 @@
+// Add, Sub and Mul: codes of two grids as codes of a third.
+#pragma once
+
+#include "qtape/integer/integer_op.h"
+
+namespace qtape::integer {
+
+struct Add {
+  static constexpr std::string_view name = "Add";
+  static constexpr std::string_view doc =
+      "y = clamp(round(((a - zp_a) s_a + (b - zp_b) s_b) / s) + zp, low, high), computed as "
+      "the "
+      "program's requantization adds. a and b codes of one shape.";
+
+  CodeGrid grid = {};
+
+  static constexpr auto fields() { return std::tuple{field("grid", &Add::grid, "of y")}; }
+  IntegerValue infer(IntegerInputs inputs) const;
+  void update(const IntegerBinding& binding, IntegerValue& y) const;
+  IntegerKernel reference(const IntegerBinding& binding) const;
+  IntegerKernel kernel(const IntegerBinding& binding) const;
+  bool operator==(const Add&) const = default;
+};
+
+struct Sub {
+  static constexpr std::string_view name = "Sub";
+  static constexpr std::string_view doc =
+      "y = clamp(round(((a - zp_a) s_a - (b - zp_b) s_b) / s) + zp, low, high), computed as "
+      "Add "
+      "with b - zp_b negated. a and b codes of one shape.";
+
+  CodeGrid grid = {};
+
+  static constexpr auto fields() { return std::tuple{field("grid", &Sub::grid, "of y")}; }
+  IntegerValue infer(IntegerInputs inputs) const;
+  void update(const IntegerBinding& binding, IntegerValue& y) const;
+  IntegerKernel reference(const IntegerBinding& binding) const;
+  IntegerKernel kernel(const IntegerBinding& binding) const;
+  bool operator==(const Sub&) const = default;
+};
+
+struct Mul {
+  static constexpr std::string_view name = "Mul";
+  static constexpr std::string_view doc =
+      "y = clamp(requant((a - zp_a) (b - zp_b)) + zp, low, high), requant being that of the "
+      "program's requantization from the scale s_a s_b. a and b codes of one shape.";
+
+  CodeGrid grid = {};
+
+  static constexpr auto fields() { return std::tuple{field("grid", &Mul::grid, "of y")}; }
+  IntegerValue infer(IntegerInputs inputs) const;
+  void update(const IntegerBinding& binding, IntegerValue& y) const;
+  IntegerKernel reference(const IntegerBinding& binding) const;
+  IntegerKernel kernel(const IntegerBinding& binding) const;
+  bool operator==(const Mul&) const = default;
+};
+
+}  // namespace qtape::integer
