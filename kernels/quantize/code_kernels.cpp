@@ -14,25 +14,26 @@ QuantizeCodesLoop loop_of() {
       [](const float* x, float* y, std::byte* codes, uint64_t* mask, int64_t n,
          const QuantizeChunk<float>* chunk, uint32_t* nan) {
         const QuantizeChunk<float> r = *chunk;
-        const Target<V> to{.y = y, .codes = reinterpret_cast<typename V::Code*>(codes)};
-        quantize<V>(x, to, mask, n, r, nan);
+        quantize<V>(x, y, mask, n, r, reinterpret_cast<typename V::Code*>(codes), nan);
       });
 }
 
-/// Two's complement and unsigned codes have the same bits, so there is one loop for both.
+/// Two's complement and unsigned codes have the same bits, so there is one loop for both. Where
+/// no values are wanted, no gradients are, and so no mask.
 template <class Code>
 QuantizeCodesLoop chosen(const QuantizeVersion& v, bool values) {
   const bool exact = v.division == Division::Exact;
   if (v.plain && v.rounding == Rounding::HalfEven) {
     return choose(
         []<bool divide, bool columns, bool wanted>() {
-          return loop_of<Version<float, true, divide, true, columns, true, Code, wanted>>();
+          return loop_of<Version<float, true, divide, wanted, columns, true, Code, wanted>>();
         },
         exact, v.columns, values);
   }
   return choose(
       []<bool half_even, bool divide, bool columns, bool wanted>() {
-        return loop_of<Version<float, half_even, divide, true, columns, false, Code, wanted>>();
+        return loop_of<
+            Version<float, half_even, divide, wanted, columns, false, Code, wanted>>();
       },
       v.rounding == Rounding::HalfEven, exact, v.columns, values);
 }

@@ -19,7 +19,7 @@ auto quantize_loop() {
   return simd::best_for<S, const S*, S*, uint64_t*, int64_t, const QuantizeChunk<T>*>(
       [](const S* x, S* y, uint64_t* mask, int64_t n, const QuantizeChunk<T>* chunk) {
         const QuantizeChunk<T> r = *chunk;
-        quantize<V>(x, Target<V>{.y = y}, mask, n, r);
+        quantize<V>(x, y, mask, n, r);
       });
 }
 

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <type_traits>
 
 #include "qtape/kernels/quantize/quantize_kernels.h"
@@ -46,11 +48,36 @@ struct Version {
   static constexpr bool values = Values;
 };
 
-/// Where a loop writes.
+/// V with a product instead of a quotient. The two round to the same integer unless they are
+/// close to a tie, which `doubtful` tells.
+template <class V>
+struct Guessing : V {
+  static constexpr bool exact = false;
+  static constexpr bool guesses = true;
+};
+template <class V>
+inline constexpr bool guesses = requires {
+  V::guesses;
+};
+
+/// What rows tell of their blocks, by lane.
+struct RowFlags {
+  alignas(64) uint32_t nan[lanes] = {};
+  alignas(64) uint32_t doubtful[lanes] = {};
+
+  static bool any(const uint32_t* flags) {
+    uint32_t all = 0;
+    for (int j = 0; j < lanes; ++j) all |= flags[j];
+    return all != 0;
+  }
+};
+
+/// Where a loop writes: codes go to a block in 32 bits first. Written as bytes at once, they
+/// would keep GCC 12 from vectorising rows of 16 elements.
 template <class V>
 struct Target {
   typename V::Element* y = nullptr;
-  typename V::Code* codes = nullptr;
+  int32_t* codes = nullptr;
 
   Target at(int64_t i) const {
     Target moved = *this;
@@ -71,6 +98,11 @@ inline ElementGrid<typename V::T> element_grid(const QuantizeChunk<typename V::T
   ElementGrid<T> e = {};
   e.scale = r.scale[c];
   e.inverse = V::exact ? T(0) : r.inverse[c];
+  if constexpr (guesses<V>) {
+    // Beyond, an inverse may be subnormal or infinite: every guess is doubtful then.
+    const bool usual = e.scale >= T(0x1p-100) && e.scale <= T(0x1p100);
+    e.inverse = usual ? e.inverse : std::numeric_limits<T>::quiet_NaN();
+  }
   if constexpr (V::plain) {
     e.low = r.q_min - zero_point;
     e.high = r.q_max - zero_point;
@@ -92,19 +124,35 @@ inline ElementGrid<typename V::T> element_grid(const QuantizeChunk<typename V::T
   return e;
 }
 
+/// clamp_near, but the lower end for NaN.
+template <class T>
+inline T bounded_number(T v, T low, T high) {
+  const T lifted = v > low - T(1) ? v : low - T(1);
+  return lifted > high + T(1) ? high + T(1) : lifted;
+}
+
 /// One element quantized; `inside` is 1 where it counts as inside the range, else 0. NaN has
 /// the lowest code, and sets `nan`.
 template <class V>
 inline void quantize_element(typename V::Element x, const Target<V>& to, int j,
                              const ElementGrid<typename V::T>& e,
                              const QuantizeChunk<typename V::T>& r, uint32_t& inside,
-                             [[maybe_unused]] uint32_t& nan) {
+                             [[maybe_unused]] uint32_t& nan,
+                             [[maybe_unused]] uint32_t& doubtful) {
   using T = typename V::T;
   const T value = Storage<typename V::Element>::load(x);
   T v = V::exact ? value / e.scale : value * e.inverse;
   if constexpr (!V::plain) v += e.shift;
-  const T bounded = clamp_near(v, e.low, e.high);
+  // A guess for NaN is a number: it is doubtful, and told by who divides.
+  const T bounded =
+      guesses<V> ? bounded_number(v, e.low, e.high) : clamp_near(v, e.low, e.high);
   const T rounded = V::half_even ? round_half_even(bounded) : round_half(bounded, r.away);
+  if constexpr (guesses<V>) {
+    // The inverse, the product and the quotient each round once: within 3 / 2 units in the last
+    // place of each other. NaN is doubtful.
+    const T from_tie = T(0.5) - std::fabs(bounded - rounded);
+    doubtful |= from_tie > std::fabs(v) * T(0x1p-22) ? 0u : 1u;
+  }
   if constexpr (V::masked) {
     const T judged = either(mask_of<T>(r.mask_by_value), value, rounded);
     inside = static_cast<uint32_t>(judged >= e.mask_low) &
@@ -112,10 +160,14 @@ inline void quantize_element(typename V::Element x, const Target<V>& to, int j,
   }
   const T code = clamp_code(rounded, e.low, e.high);
   if constexpr (V::coded) {
-    const bool number = code == code;
-    const T integer = (number ? code : e.low) + e.code_offset;
-    to.codes[j] = static_cast<typename V::Code>(static_cast<int32_t>(integer));
-    nan |= number ? 0u : 1u;
+    if constexpr (guesses<V>) {
+      to.codes[j] = static_cast<int32_t>(code + e.code_offset);
+    } else {
+      const bool number = code == code;
+      const T integer = (number ? code : e.low) + e.code_offset;
+      to.codes[j] = static_cast<int32_t>(integer);
+      nan |= number ? 0u : 1u;
+    }
   }
   if constexpr (V::values) {
     to.y[j] = Storage<typename V::Element>::store(
@@ -127,16 +179,18 @@ inline void quantize_element(typename V::Element x, const Target<V>& to, int j,
 /// vectorises a loop over k wrongly where a 64-bit counter is the distance of a 32-bit shift.
 template <class V, class GridAt>
 inline void quantize_row(const typename V::Element* x, const Target<V>& to, uint32_t* bits,
-                         int k, int count, const QuantizeChunk<typename V::T>& r, uint32_t* nan,
-                         const GridAt& grid_at) {
-  uint32_t bad = 0;
+                         int k, int count, const QuantizeChunk<typename V::T>& r,
+                         RowFlags& flags, const GridAt& grid_at) {
   QTAPE_INDEPENDENT
   for (int j = 0; j < count; ++j) {
     uint32_t inside = 0;
-    quantize_element<V>(x[j], to, j, grid_at(j), r, inside, bad);
+    uint32_t nan = 0;
+    uint32_t doubtful = 0;
+    quantize_element<V>(x[j], to, j, grid_at(j), r, inside, nan, doubtful);
     if constexpr (V::masked) bits[j] |= inside << k;
+    if constexpr (V::coded && !guesses<V>) flags.nan[j] |= nan;
+    if constexpr (guesses<V>) flags.doubtful[j] |= doubtful;
   }
-  if constexpr (V::coded) *nan |= bad;
 }
 
 /// One at a time: in bursts they wait for each other.
@@ -158,7 +212,7 @@ struct Cursor {
 /// n <= block elements of segments, which end at rows.
 template <class V>
 inline void quantize_block(const typename V::Element* x, const Target<V>& to, uint32_t* bits,
-                           int n, const QuantizeChunk<typename V::T>& r, uint32_t* nan,
+                           int n, const QuantizeChunk<typename V::T>& r, RowFlags& flags,
                            Cursor<typename V::T>& cursor) {
   for (int k = 0; k * lanes < n;) {
     if (cursor.left <= 0) {
@@ -173,11 +227,12 @@ inline void quantize_block(const typename V::Element* x, const Target<V>& to, ui
     for (; (k + int64_t{1}) * lanes <= end; ++k) {
       const Target<V> row = to.at(int64_t{k} * lanes);
       prefetch_row<V>(x + k * lanes, row);
-      quantize_row<V>(x + k * lanes, row, bits, k, lanes, r, nan, grid_at);
+      quantize_row<V>(x + k * lanes, row, bits, k, lanes, r, flags, grid_at);
     }
     const int rest = static_cast<int>(end) - k * lanes;
     if (rest > 0) {
-      quantize_row<V>(x + k * lanes, to.at(int64_t{k} * lanes), bits, k, rest, r, nan, grid_at);
+      quantize_row<V>(x + k * lanes, to.at(int64_t{k} * lanes), bits, k, rest, r, flags,
+                      grid_at);
       ++k;
     }
   }
@@ -187,10 +242,10 @@ inline void quantize_block(const typename V::Element* x, const Target<V>& to, ui
 template <class V>
 inline void quantize_column_block(const typename V::Element* x, const Target<V>& to,
                                   uint32_t* bits, int64_t first, int n,
-                                  const QuantizeChunk<typename V::T>& r, uint32_t* nan) {
+                                  const QuantizeChunk<typename V::T>& r, RowFlags& flags) {
   const auto row = [&](int k, int count) {
     const int at = k * lanes;
-    quantize_row<V>(x + at, to.at(at), bits, k, count, r, nan,
+    quantize_row<V>(x + at, to.at(at), bits, k, count, r, flags,
                     [&](int j) { return element_grid<V>(r, first + at + j); });
   };
   const int rows = n / lanes;
@@ -201,19 +256,68 @@ inline void quantize_column_block(const typename V::Element* x, const Target<V>&
   if (n % lanes > 0) row(rows, n % lanes);
 }
 
+/// The block of `count` elements at element i of a chunk.
 template <class V>
-inline void quantize(const typename V::Element* x, const Target<V>& to, uint64_t* mask,
+inline void quantize_any_block(const typename V::Element* x, const Target<V>& to,
+                               uint32_t* bits, int64_t i, int count,
+                               const QuantizeChunk<typename V::T>& r, RowFlags& flags,
+                               Cursor<typename V::T>& cursor) {
+  if constexpr (V::columns) {
+    quantize_column_block<V>(x + i, to, bits, i, count, r, flags);
+  } else {
+    quantize_block<V>(x + i, to, bits, count, r, flags, cursor);
+  }
+}
+
+template <class V>
+inline Cursor<typename V::T> cursor_of(const QuantizeChunk<typename V::T>& r) {
+  return {r.channel, r.left > 0 ? r.left : r.segment,
+          element_grid<V>(r, V::columns ? 0 : r.channel)};
+}
+
+/// n elements; `codes` and `nan` are written by versions that write codes. These guess where
+/// the output does not overwrite x, and divide where the guess is doubtful.
+template <class V>
+inline void quantize(const typename V::Element* x, typename V::Element* y, uint64_t* mask,
                      int64_t n, const QuantizeChunk<typename V::T>& r,
-                     uint32_t* nan = nullptr) {
-  Cursor<typename V::T> cursor{r.channel, r.left > 0 ? r.left : r.segment,
-                               element_grid<V>(r, V::columns ? 0 : r.channel)};
+                     [[maybe_unused]] typename V::Code* codes = nullptr,
+                     [[maybe_unused]] uint32_t* nan = nullptr) {
+  constexpr bool may_guess = V::coded && V::exact && V::half_even && V::plain;
+  using Guess = std::conditional_t<may_guess, Guessing<V>, V>;
+  [[maybe_unused]] const bool guess = may_guess && x != y;
+  auto cursor = cursor_of<V>(r);
+  [[maybe_unused]] auto guess_cursor = cursor_of<Guess>(r);
   for (int64_t i = 0; i < n; i += block) {
     const int count = static_cast<int>(std::min(block, n - i));
     alignas(64) uint32_t bits[lanes] = {};
-    if constexpr (V::columns) {
-      quantize_column_block<V>(x + i, to.at(i), bits, i, count, r, nan);
-    } else {
-      quantize_block<V>(x + i, to.at(i), bits, count, r, nan, cursor);
+    alignas(64) int32_t integers[V::coded ? block : 1];
+    RowFlags flags;
+    bool done = false;
+    if constexpr (may_guess) {
+      if (guess) {
+        const auto before = guess_cursor;
+        const Target<Guess> to{.y = V::values ? y + i : nullptr, .codes = integers};
+        quantize_any_block<Guess>(x, to, bits, i, count, r, flags, guess_cursor);
+        done = !RowFlags::any(flags.doubtful);
+        if (!done) {
+          flags = {};
+          for (uint32_t& lane : bits) lane = 0;
+          cursor.channel = before.channel;
+          cursor.left = before.left;
+          cursor.grid = element_grid<V>(r, V::columns ? 0 : before.channel);
+        }
+      }
+    }
+    if (!done) {
+      const Target<V> to{.y = V::values ? y + i : nullptr, .codes = integers};
+      quantize_any_block<V>(x, to, bits, i, count, r, flags, cursor);
+    }
+    if constexpr (V::coded) {
+      QTAPE_INDEPENDENT
+      for (int k = 0; k < count; ++k) {
+        codes[i + k] = static_cast<typename V::Code>(integers[k]);
+      }
+      if (RowFlags::any(flags.nan)) *nan = 1;
     }
     if constexpr (V::masked) {
       if (mask == nullptr) continue;
