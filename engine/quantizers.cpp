@@ -9,19 +9,13 @@
 namespace qtape {
 namespace {
 
-template <class T>
-constexpr bool is_quantizer_op = Quantizer<T>;
-
 /// Calls `body(op)` with the quantizer at `id`; throws for other nodes.
 template <class Body>
-auto visit_quantizer(const Graph& graph, NodeId id, const Body& body) {
-  using Result = decltype(body(FakeQuantize{}));
-  return std::visit(
-      [&](const auto& op) -> Result {
-        if constexpr (is_quantizer_op<std::decay_t<decltype(op)>>) return body(op);
-        fail<GraphError>("{}: is not a quantizer", graph.describe(id));
-      },
-      graph[id].op);
+auto visit_quantizer_at(const Graph& graph, NodeId id, const Body& body) {
+  if (!is_quantizer(graph[id].op)) {
+    fail<GraphError>("{}: is not a quantizer", graph.describe(id));
+  }
+  return visit_quantizer(graph[id].op, body);
 }
 
 const TensorType& type_of_x(const Graph& graph, NodeId id) {
@@ -100,11 +94,11 @@ std::vector<NodeId> quantizers(const Graph& graph) {
 }
 
 Grid grid_of(const Graph& graph, NodeId id) {
-  return visit_quantizer(graph, id, [](const auto& op) { return grid_of(op); });
+  return visit_quantizer_at(graph, id, [](const auto& op) { return grid_of(op); });
 }
 
 ChannelMap channel_map(const Graph& graph, NodeId id) {
-  return visit_quantizer(graph, id, [&](const auto& op) {
+  return visit_quantizer_at(graph, id, [&](const auto& op) {
     return ChannelMap(type_of_x(graph, id).shape, granularity_of(op));
   });
 }
@@ -139,8 +133,8 @@ void set_qparams(const Graph& graph, Parameters& parameters, NodeId id,
   check_count(graph, id, qparams.size());
   check_qparams(graph, id, qparams);
   const auto values = values_of(graph, parameters, id);
-  visit_quantizer(graph, id,
-                  [&](const auto& op) { op.store(type_of_x(graph, id), qparams, values); });
+  visit_quantizer_at(graph, id,
+                     [&](const auto& op) { op.store(type_of_x(graph, id), qparams, values); });
 }
 
 void set_qparams(const Graph& graph, Parameters& parameters, NodeId id, double scale,
@@ -152,7 +146,7 @@ void set_qparams(const Graph& graph, Parameters& parameters, NodeId id, double s
 
 void set_qparams(const Graph& graph, Parameters& parameters, NodeId id, const Tensor& scales) {
   const TensorType& x = type_of_x(graph, id);
-  const Shape shape = visit_quantizer(
+  const Shape shape = visit_quantizer_at(
       graph, id, [&](const auto& op) { return granularity_of(op).scales_shape(x.shape); });
   const TensorType expected{scale_dtype(x.dtype), shape};
   if (scales.type != expected) {
@@ -182,8 +176,8 @@ std::vector<QParams<double>> qparams(const Graph& graph, const Parameters& param
   }
   const auto values = values_of(graph, parameters, id);
   if (values.empty()) return {};
-  return visit_quantizer(graph, id,
-                         [&](const auto& op) { return op.load(type_of_x(graph, id), values); });
+  return visit_quantizer_at(
+      graph, id, [&](const auto& op) { return op.load(type_of_x(graph, id), values); });
 }
 
 void set_ranges(const Graph& graph, Parameters& parameters, NodeId id,
@@ -198,8 +192,8 @@ void set_ranges(const Graph& graph, Parameters& parameters, NodeId id,
     }
   }
   const auto values = values_of(graph, parameters, id);
-  visit_quantizer(graph, id,
-                  [&](const auto& op) { op.store(type_of_x(graph, id), ranges, values); });
+  visit_quantizer_at(graph, id,
+                     [&](const auto& op) { op.store(type_of_x(graph, id), ranges, values); });
 }
 
 }  // namespace qtape

@@ -105,7 +105,7 @@ class Tape {
   /// A scalar output of any float dtype but f16 and bf16, as a double.
   double scalar(NodeId id) const;
 
-  /// Switches and reports of one node: `enabled`, `observing` and `measure_noise` may be
+  /// Switches and reports of one node: `enabled` and `observing` may be
   /// changed between steps.
   NodeStatus& status(NodeId id) { return statuses_[index_of(id)]; }
   const NodeStatus& status(NodeId id) const { return statuses_[index_of(id)]; }

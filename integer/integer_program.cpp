@@ -34,9 +34,7 @@ std::string op_text(const IntegerOp& op) {
       []<class X>(const X& each) {
         X short_form = each;
         if constexpr (requires { short_form.grid; }) short_form.grid = {};
-        if constexpr (requires { short_form.shape; }) {
-          if (!std::is_base_of_v<qtape::Reshape, X>) short_form.shape = {};
-        }
+        if constexpr (requires { short_form.batch; }) short_form.shape = {};
         return value_text(IntegerOp(short_form));
       },
       op);

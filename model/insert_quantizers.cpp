@@ -128,4 +128,12 @@ Graph insert_quantizers(const Graph& graph, const InsertOptions& options) {
   return Inserter(graph, options).run();
 }
 
+InsertOptions calibrated_quantizers(int weight_bits, int activation_bits) {
+  return {.weight = FakeQuantize{.bits = weight_bits, .axis = 0, .scale_mode = Fixed{}},
+          .input = FakeQuantize{.bits = activation_bits,
+                                .range = CodeRange::Unsigned,
+                                .scheme = Scheme::Affine,
+                                .scale_mode = Fixed{}}};
+}
+
 }  // namespace qtape

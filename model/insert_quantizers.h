@@ -19,6 +19,10 @@ struct InsertOptions {
   bool bias_on_grid = true;
 };
 
+/// Quantizers whose states calibration fills, of so many bits: weights symmetric with a scale
+/// per output, inputs affine without a sign.
+InsertOptions calibrated_quantizers(int weight_bits, int activation_bits);
+
 /// A copy of `graph` with quantizers before each MatMul whose operand 1 is a Parameter of a
 /// matching label: `fc1.weight` is quantized by `fc1.weight.quantized`, the other operand by
 /// `fc1.input.quantized`, as `linear` labels them, and their states follow. What several

@@ -151,14 +151,13 @@ class Forward {
   void settle_chunks(const Step& step, bool observe, const AverageWeights<T>& weights,
                      bool quantize) const {
     int64_t non_finite = 0;
-    const bool at_once = quantize && !status_->measure_noise;
     layout_.for_each_chunk(threads_, [&](int64_t, const Chunk& chunk) {
       const int64_t bad = settle_chunk(chunk, observe, weights);
       if (bad > 0) std::atomic_ref(non_finite).fetch_add(bad);
-      if (at_once) quantizer_.quantize(chunk);
+      if (quantize) quantizer_.quantize(chunk);
     });
     status_->non_finite += non_finite;
-    if (!at_once) finish(step, quantize);
+    if (!quantize) finish(step, quantize);
   }
 
   /// The number of elements that are not finite.

@@ -1,21 +1,6 @@
 #include "qtape/ops/quantizer_ops.h"
 
 namespace qtape {
-namespace {
-
-template <class Body>
-auto visit_quantizer(const Op& op, const Body& body) {
-  using Result = decltype(body(FakeQuantize{}));
-  return std::visit(
-      [&]<class T>(const T& each) -> Result {
-        if constexpr (Quantizer<T>) return body(each);
-        fail<GraphError>("{} is not a quantizer", T::name);
-      },
-      op);
-}
-
-}  // namespace
-
 bool is_quantizer(const Op& op) {
   return std::visit([]<class T>(const T&) { return Quantizer<T>; }, op);
 }

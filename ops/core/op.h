@@ -104,14 +104,12 @@ enum class QuantizerOutput : uint8_t {
 
 /// Run-time record of one node: the user's switches and what its kernels report.
 struct NodeStatus {
-  bool enabled = true;         ///< quantizers: apply in modes that quantize
-  bool observing = true;       ///< quantizers: observe in modes that observe
-  bool measure_noise = false;  ///< quantizers: compute `noise` in each forward
-  bool applied = false;        ///< the last forward changed values: quantized, dropped
+  bool enabled = true;    ///< quantizers: apply in modes that quantize
+  bool observing = true;  ///< quantizers: observe in modes that observe
+  bool applied = false;   ///< the last forward changed values: quantized, dropped
   QuantizerOutput output = QuantizerOutput::Values;  ///< set by exact arithmetic
   bool nan = false;        ///< quantizers with a place for codes: a NaN among x has no code
   int64_t non_finite = 0;  ///< NaN and infinite elements that observers skipped so far
-  double noise = 0;        ///< mean (y - x)^2 over finite x of the last measured forward
   Fault fault;
 };
 

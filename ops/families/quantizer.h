@@ -83,8 +83,7 @@ class GridQuantizer {
   /// `mask`: where to write the mask, or null.
   GridQuantizer(const Grid& grid, const QuantizeLayout& layout, const QuantizeChunk<T>& base,
                 bool masked, const Binding& b)
-      : grid_(grid),
-        layout_(layout),
+      : layout_(layout),
         base_(base),
         loops_(quantize_loops<S>(version_of(grid, base, layout, masked))),
         record_(b.record, layout.channels()),
@@ -125,9 +124,8 @@ class GridQuantizer {
     loops_.quantize(x_ + chunk.offset, y_ + chunk.offset, mask, chunk.length, &r);
   }
 
-  /// Quantizes everything, and measures the noise where it is asked for.
+  /// Quantizes everything, unless the status says that codes come from elsewhere.
   void quantize_all() const {
-    if (status_->measure_noise) status_->noise = noise();
     if (status_->output == QuantizerOutput::Nothing) return;
     layout_.for_each_chunk(threads_, [&](int64_t, const Chunk& chunk) { quantize(chunk); });
   }
@@ -142,23 +140,6 @@ class GridQuantizer {
             .plain = !base.before && !base.codes};
   }
 
-  /// Mean of (fake(x) - x)^2 over finite x. Before quantizing: the output may overwrite x.
-  double noise() const {
-    double sum = 0;
-    int64_t count = 0;
-    for (int64_t i = 0; i < layout_.elements(); ++i) {
-      const T x = Storage<S>::load(x_[i]);
-      if (!std::isfinite(x)) continue;
-      const QParams<T> q = record_.at(layout_.channel_of(i));
-      const S fake = Storage<S>::store(value_of(code_of(x, q, grid_), q));
-      const double error = double{Storage<S>::load(fake)} - double{x};
-      sum += error * error;
-      ++count;
-    }
-    return count > 0 ? sum / static_cast<double>(count) : 0.0;
-  }
-
-  Grid grid_;
   QuantizeLayout layout_;
   QuantizeChunk<T> base_;
   QuantizeLoops<S> loops_;

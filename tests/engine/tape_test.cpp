@@ -144,21 +144,17 @@ TEST_CASE("tape: each quantizer can be switched off on its own") {
   CHECK(tape.scalar(c.loss) != plain);
 }
 
-TEST_CASE("tape: scales and quantization noise can be read back") {
+TEST_CASE("tape: scales can be read back") {
   const test::Classifier c = test::make_classifier();
   Parameters parameters(c.graph, 1);
   Tape tape(c.graph, parameters, {});
   const NodeId input = c.graph.at("fc1.input.quantized");
   const NodeId weight = c.graph.at("fc1.weight.quantized");
-  tape.status(input).measure_noise = true;
   test::feed(tape, c, 0);
   tape.forward(mode::qat);
   CHECK(tape.qparams(input) == qparams(c.graph, parameters, input));
   CHECK(tape.qparams(weight).size() == 70);
   CHECK(qparams(c.graph, parameters, weight).empty());
-  const double step = tape.qparams(input)[0].scale;
-  CHECK(tape.status(input).noise > 0.5 * step * step / 12);
-  CHECK(tape.status(input).noise < 2.0 * step * step / 12);
   CHECK(error_text<GraphError>([&] {
           (void)tape.qparams(c.loss);
         }).ends_with(": is not a quantizer of this tape"));

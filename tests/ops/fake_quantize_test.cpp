@@ -296,21 +296,6 @@ TEST_CASE("fake_quantize: a Fixed scale that was never set is a fault, and x pas
   CHECK(bench.y == bench.x);
 }
 
-TEST_CASE("fake_quantize: the noise report is the mean squared difference") {
-  const FakeQuantize op = fixed({.bits = 4, .axis = 1});
-  QuantizerBench<float, float> bench(op, {50, 3});
-  bench.state = {0.1f, 0.2f, 0.3f};
-  bench.x = random_values(150, 8);
-  bench.status.measure_noise = true;
-  bench.forward(mode::eval);
-  double sum = 0;
-  for (size_t i = 0; i < 150; ++i) {
-    const double error = double{bench.y[i]} - double{bench.x[i]};
-    sum += error * error;
-  }
-  CHECK(bench.status.noise == doctest::Approx(sum / 150).epsilon(1e-14));
-}
-
 TEST_CASE("fake_quantize: attributes and operands that cannot be are refused") {
   const TensorType x{DType::F32, {4, 6}};
   CHECK(error_of({.bits = 1}, {x}) == "bits must be in 2..16 for range Narrow, got 1");

@@ -23,12 +23,8 @@ const std::vector<std::string> all_observers = {
 /// The model with quantizers: its own, or new ones whose states calibration fills.
 Model with_quantizers(Model model, const CalibrateOptions& options) {
   if (!quantizers(model.graph).empty()) return model;
-  const FakeQuantize weight{.bits = options.weight_bits, .axis = 0, .scale_mode = Fixed{}};
-  const FakeQuantize input{.bits = options.activation_bits,
-                           .range = CodeRange::Unsigned,
-                           .scheme = Scheme::Affine,
-                           .scale_mode = Fixed{}};
-  Graph graph = insert_quantizers(model.graph, {.weight = weight, .input = input});
+  Graph graph = insert_quantizers(
+      model.graph, calibrated_quantizers(options.weight_bits, options.activation_bits));
   Parameters parameters(graph, 0);
   for (const ParameterEntry& entry : model.parameters.entries()) {
     parameters.set(entry.name, model.parameters.get(entry.name));
