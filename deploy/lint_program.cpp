@@ -33,12 +33,20 @@ int64_t denominator_of(double ratio) {
   return 0;
 }
 
+/// `A and B`: the requantizations that round ties to even, or the others.
+std::string names_of(bool ties_to_even) {
+  std::string text;
+  requantization::for_each([&]<class Each>() {
+    if (Each::ties_to_even != ties_to_even) return;
+    text += fmt::format("{}{}", text.empty() ? "" : " and ", Each::name);
+  });
+  return text;
+}
+
 std::string tie_text(int64_t q, std::string_view noun) {
   return fmt::format(
-      "1 of {} {} lies halfway between two codes, where FloatMultiply and OnnxQdq round to "
-      "even but "
-      "SingleRounding and DoubleRounding do not",
-      q, noun);
+      "1 of {} {} lies halfway between two codes, where {} round to even but {} do not", q,
+      noun, names_of(true), names_of(false));
 }
 
 constexpr std::string_view tie_remedy =

@@ -74,6 +74,60 @@ int64_t reduced(int64_t acc, const Multiplier& m) {
   return int64_t{saturated(product)} * (int64_t{1} << -shift);
 }
 
+/// The arithmetic of one requantization: `code` gives round(M acc), limited to s32, and `sum`
+/// the rounded sum of two codes, see requantize and requantize_add.
+template <class Each>
+struct Scalar;
+
+template <>
+struct Scalar<requantization::FloatMultiply> {
+  static int32_t code(int64_t acc, const Multiplier& m, Accumulator) {
+    return rounded(static_cast<float>(acc) * m.ratio);
+  }
+  static int32_t sum(int32_t a, int32_t b, const AddMultiplier& m) {
+    return rounded(static_cast<float>(a) * m.a_ratio + static_cast<float>(b) * m.b_ratio);
+  }
+};
+
+template <>
+struct Scalar<requantization::OnnxQdq> {
+  static int32_t code(int64_t acc, const Multiplier& m, Accumulator) {
+    return rounded(static_cast<float>(acc) * m.accumulator_scale / m.output_scale);
+  }
+  static int32_t sum(int32_t a, int32_t b, const AddMultiplier& m) {
+    const float total = static_cast<float>(a) * m.a_scale + static_cast<float>(b) * m.b_scale;
+    return rounded(total / m.output_scale);
+  }
+};
+
+/// Sums of those in integers: both summands shifted left and requantized to twice the larger
+/// scale, added, requantized.
+template <class Each>
+struct IntegerSum {
+  static int32_t sum(int32_t a, int32_t b, const AddMultiplier& m) {
+    const int64_t unit = int64_t{1} << m.left_shift;
+    const auto code = [](int64_t acc, const Multiplier& by) {
+      return Scalar<Each>::code(acc, by, Accumulator::S32);
+    };
+    return code(int64_t{code(a * unit, m.a)} + code(b * unit, m.b), m.output);
+  }
+};
+
+template <>
+struct Scalar<requantization::SingleRounding> : IntegerSum<requantization::SingleRounding> {
+  static int32_t code(int64_t acc, const Multiplier& m, Accumulator accumulator) {
+    const bool of_16_bits = accumulator == Accumulator::S64;
+    return saturated(of_16_bits ? reduced(acc, m) : scaled(acc, m.mantissa, m.exponent));
+  }
+};
+
+template <>
+struct Scalar<requantization::DoubleRounding> : IntegerSum<requantization::DoubleRounding> {
+  static int32_t code(int64_t acc, const Multiplier& m, Accumulator accumulator) {
+    return saturated(accumulator == Accumulator::S64 ? reduced(acc, m) : twice(acc, m));
+  }
+};
+
 bool is_normal_f32(double v) {
   const auto narrow = static_cast<float>(v);
   return v > 0 && std::isnormal(narrow);
@@ -120,18 +174,8 @@ int32_t reduced_mantissa(const Multiplier& m) {
 
 int32_t requantize(int64_t acc, const Multiplier& m, Requantization requantization,
                    Accumulator accumulator) {
-  const bool of_16_bits = accumulator == Accumulator::S64;
-  switch (requantization) {
-    case Requantization::SingleRounding:
-      return saturated(of_16_bits ? reduced(acc, m) : scaled(acc, m.mantissa, m.exponent));
-    case Requantization::DoubleRounding:
-      return saturated(of_16_bits ? reduced(acc, m) : twice(acc, m));
-    case Requantization::OnnxQdq:
-      return rounded(static_cast<float>(acc) * m.accumulator_scale / m.output_scale);
-    case Requantization::FloatMultiply:
-      break;
-  }
-  return rounded(static_cast<float>(acc) * m.ratio);
+  return requantization::dispatch(
+      requantization, [&]<class Each>() { return Scalar<Each>::code(acc, m, accumulator); });
 }
 
 bool are_addable(double a_scale, double b_scale, double output_scale) {
@@ -167,16 +211,8 @@ AddMultiplier add_multiplier_of(double a_scale, double b_scale, double output_sc
 
 int32_t requantize_add(int32_t a, int32_t b, const AddMultiplier& m,
                        Requantization requantization) {
-  const auto x = static_cast<float>(a);
-  const auto y = static_cast<float>(b);
-  if (requantization == Requantization::FloatMultiply)
-    return rounded(x * m.a_ratio + y * m.b_ratio);
-  if (requantization == Requantization::OnnxQdq)
-    return rounded((x * m.a_scale + y * m.b_scale) / m.output_scale);
-  const int64_t unit = int64_t{1} << m.left_shift;
-  const int64_t sum = int64_t{requantize(a * unit, m.a, requantization)} +
-                      requantize(b * unit, m.b, requantization);
-  return requantize(sum, m.output, requantization);
+  return requantization::dispatch(requantization,
+                                  [&]<class Each>() { return Scalar<Each>::sum(a, b, m); });
 }
 
 }  // namespace qtape::kernels

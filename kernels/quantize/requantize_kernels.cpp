@@ -48,13 +48,19 @@ inline int32_t rounded(float v, int32_t low, int32_t high) {
   return static_cast<int32_t>(round_half_even(bounded));
 }
 
-struct FloatStep {
+/// One accumulator in the vector loops of one requantization.
+template <class Each>
+struct Step;
+
+template <>
+struct Step<requantization::FloatMultiply> {
   static int32_t of(int32_t sum, const Arrays& t, int64_t c, int32_t low, int32_t high) {
     return rounded(static_cast<float>(sum) * t.ratio[c], low, high);
   }
 };
 
-struct OnnxStep {
+template <>
+struct Step<requantization::OnnxQdq> {
   static int32_t of(int32_t sum, const Arrays& t, int64_t c, int32_t low, int32_t high) {
     return rounded(static_cast<float>(sum) * t.accumulator_scale[c] / t.output_scale[c], low,
                    high);
@@ -77,7 +83,8 @@ inline int32_t scaled(int32_t sum, const Arrays& t, int64_t c, int64_t nudge) {
 
 /// One rounding, at bit 30 of the product or, where `right` takes that away, at the last bit
 /// that it takes.
-struct SingleStep {
+template <>
+struct Step<requantization::SingleRounding> {
   static int32_t of(int32_t sum, const Arrays& t, int64_t c, int32_t low, int32_t high) {
     const int32_t v = scaled(sum, t, c, t.nudge[c]);
     const auto last = static_cast<int32_t>((uint32_t{1} << t.right[c]) >> 1);
@@ -86,7 +93,8 @@ struct SingleStep {
 };
 
 /// The high half of the doubled product, rounded; then a shift with ties away from zero.
-struct DoubleStep {
+template <>
+struct Step<requantization::DoubleRounding> {
   static int32_t of(int32_t sum, const Arrays& t, int64_t c, int32_t low, int32_t high) {
     const int32_t v = scaled(sum, t, c, int64_t{1} << 30);
     const auto mask = static_cast<int32_t>((uint32_t{1} << t.right[c]) - 1);
@@ -95,7 +103,7 @@ struct DoubleStep {
   }
 };
 
-template <class Step, class Code>
+template <class OneStep, class Code>
 RequantizeLoop<Code> loop_of() {
   return simd::best<const int32_t*, Code*, int64_t, const RequantizeTable*,
                     const RequantizeCodes*>([](const int32_t* acc, Code* y, int64_t rows,
@@ -110,7 +118,7 @@ RequantizeLoop<Code> loop_of() {
       QTAPE_INDEPENDENT
       for (int64_t c = 0; c < n; ++c) {
         const int32_t sum = biased(acc[r * n + c], t.bias[c]);
-        y[r * n + c] = static_cast<Code>(Step::of(sum, t, c, low, high) + zero_point);
+        y[r * n + c] = static_cast<Code>(OneStep::of(sum, t, c, low, high) + zero_point);
       }
     }
   });
@@ -150,17 +158,8 @@ void RequantizeTable::assign(std::span<const Multiplier> multipliers,
 
 template <class Code>
 RequantizeLoop<Code> requantize_loop(Requantization requantization) {
-  switch (requantization) {
-    case Requantization::SingleRounding:
-      return loop_of<SingleStep, Code>();
-    case Requantization::DoubleRounding:
-      return loop_of<DoubleStep, Code>();
-    case Requantization::OnnxQdq:
-      return loop_of<OnnxStep, Code>();
-    case Requantization::FloatMultiply:
-      break;
-  }
-  return loop_of<FloatStep, Code>();
+  return requantization::dispatch(requantization,
+                                  []<class Each>() { return loop_of<Step<Each>, Code>(); });
 }
 
 template <class Code>

@@ -307,8 +307,7 @@ TEST_CASE(
   // and {245, -262}, a sixth of which are 2.67, 3.67, 66, 100.33, 40.83 and less than 0.
   const std::vector<float> x = {-3, 4, -inf, 100, inf, -1.5};
   const std::vector<int64_t> expected = {103, 104, 166, 200, 141, 100};
-  for (auto requantization : {Requantization::FloatMultiply, Requantization::SingleRounding,
-                              Requantization::DoubleRounding, Requantization::OnnxQdq}) {
+  for (auto requantization : requantization::values) {
     for (bool reference : {true, false}) {
       CHECK(hand.run(parameters, requantization, x, reference) == expected);
     }

@@ -23,8 +23,7 @@ using namespace qtape::kernels;
 
 namespace {
 
-constexpr auto requantizations = {Requantization::FloatMultiply, Requantization::SingleRounding,
-                                  Requantization::DoubleRounding, Requantization::OnnxQdq};
+constexpr auto requantizations = requantization::values;
 constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
 
 const FakeQuantize affine{.range = CodeRange::Unsigned,

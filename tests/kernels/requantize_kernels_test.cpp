@@ -20,8 +20,7 @@ namespace {
 
 constexpr int32_t s32_min = std::numeric_limits<int32_t>::min();
 constexpr int32_t s32_max = std::numeric_limits<int32_t>::max();
-constexpr auto requantizations = {Requantization::FloatMultiply, Requantization::SingleRounding,
-                                  Requantization::DoubleRounding, Requantization::OnnxQdq};
+constexpr auto requantizations = requantization::values;
 
 /// Accumulators of every magnitude, with the ends of s32 among them.
 std::vector<int32_t> accumulators(int64_t n, uint64_t seed) {

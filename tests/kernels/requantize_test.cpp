@@ -183,8 +183,7 @@ TEST_CASE(
 
 TEST_CASE("requantize: results beyond s32 are limited") {
   const Multiplier m = multiplier_of(100.0, 1.0);
-  for (auto requantization : {Requantization::FloatMultiply, Requantization::SingleRounding,
-                              Requantization::DoubleRounding, Requantization::OnnxQdq}) {
+  for (auto requantization : requantization::values) {
     for (auto accumulator : {Accumulator::S32, Accumulator::S64}) {
       CHECK(requantize(s32_max, m, requantization, accumulator) >= s32_max - 128);
       CHECK(requantize(-(max_accumulator - 1), m, requantization, accumulator) <=
@@ -234,8 +233,7 @@ TEST_CASE("requantize: ratios beyond what targets shift by are 0 or saturate") {
   CHECK(requantize(s32_min, none, Requantization::DoubleRounding) == 0);
   for (double ratio : {1e6, 1e9, 3e9, 1e30}) {
     const Multiplier most = multiplier_of(ratio, 1);
-    for (auto requantization : {Requantization::FloatMultiply, Requantization::SingleRounding,
-                                Requantization::DoubleRounding, Requantization::OnnxQdq}) {
+    for (auto requantization : requantization::values) {
       CHECK(requantize(0, most, requantization) == 0);
       CHECK(requantize(1, most, requantization) >= 999999);
       CHECK(requantize(-1, most, requantization) <= -999999);
@@ -282,9 +280,7 @@ TEST_CASE("requantize: the sum of two codes, as TFLite adds, and to within a ste
         const int32_t a = draw(0);
         const int32_t b = draw(1);
         const double exact = (a * double{m.a_scale} + b * double{m.b_scale}) / s_y;
-        for (auto requantization :
-             {Requantization::FloatMultiply, Requantization::SingleRounding,
-              Requantization::DoubleRounding, Requantization::OnnxQdq}) {
+        for (auto requantization : requantization::values) {
           const int32_t y = requantize_add(a, b, m, requantization);
           // Codes of 16 bits keep 15 bits after the point, and f32 rounds their accumulators.
           if (std::fabs(y - exact) > (wide ? 0.53 : 0.501)) ++wrong;

@@ -397,9 +397,7 @@ ConformanceCase network(Requantization requantization) {
 
 std::vector<ConformanceCase> conformance_cases() {
   std::vector<ConformanceCase> all = {quantize_rounding(), quantize_grids(), structure()};
-  for (Requantization requantization :
-       {Requantization::FloatMultiply, Requantization::SingleRounding,
-        Requantization::DoubleRounding, Requantization::OnnxQdq}) {
+  for (Requantization requantization : requantization::values) {
     all.push_back(accumulators("accumulators-of-8-bits",
                                "Accumulators of 8-bit codes, by weights of 8, 4 and 2 bits",
                                requantization, {DType::U8, DType::S8, DType::U8}));

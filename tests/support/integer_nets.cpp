@@ -13,8 +13,7 @@
 namespace qtape::test {
 namespace {
 
-constexpr auto requantizations = {Requantization::FloatMultiply, Requantization::SingleRounding,
-                                  Requantization::DoubleRounding, Requantization::OnnxQdq};
+constexpr auto requantizations = requantization::values;
 
 bool is_fixed(const Op& op) {
   const auto* quantize = std::get_if<FakeQuantize>(&op);

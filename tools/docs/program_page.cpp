@@ -130,9 +130,7 @@ std::string requantized_text() {
     const Multiplier m = multiplier_of(accumulators, output);
     for (int64_t acc : {3LL, -2LL, -100001LL, 2147483647LL, -249848654099LL}) {
       text += fmt::format("| `{:a}` | `{:a}` | {} |", accumulators, output, acc);
-      for (Requantization requantization :
-           {Requantization::FloatMultiply, Requantization::SingleRounding,
-            Requantization::DoubleRounding, Requantization::OnnxQdq}) {
+      for (Requantization requantization : requantization::values) {
         text += fmt::format(" {} |", requantize(acc, m, requantization));
       }
       text += fmt::format(" {} |\n",
