@@ -216,6 +216,8 @@ struct ExactForward::Product {
   int64_t outputs = 0;
   int64_t bound = 0;  // no sum of products is further from 0
   WeightNumbers numbers;
+  float loaded_input_scale = 0;
+  std::vector<float> loaded_bias = {};
   std::unique_ptr<Operation> operation;  // none where only the bias reads it
 
   /// Whether this step has integers for it.
@@ -227,8 +229,10 @@ struct ExactForward::Product {
   /// Scales and biases of this step.
   Fault load() {
     const auto* s_w = scales.scales<float>();
-    numbers.scales.assign(s_w, s_w + scales.channels);
     const auto s_x = static_cast<float>(x.value->scales[0]);
+    if (is_loaded(s_x)) return {};
+    loaded_input_scale = 0;
+    numbers.scales.assign(s_w, s_w + scales.channels);
     double largest = 0;
     for (int64_t c = 0; c < outputs; ++c) {
       const float scale = s_w[scales.channels == 1 ? 0 : c];
@@ -247,7 +251,18 @@ struct ExactForward::Product {
     const bool fits = size_of(x.value->type.dtype) == 1 &&
                       bound + static_cast<int64_t>(largest) <= Certificate::s32_limit;
     operation->output().type.dtype = fits ? DType::S32 : DType::S64;
+    loaded_input_scale = s_x;
+    if (bias != nullptr) loaded_bias.assign(bias, bias + outputs);
     return {};
+  }
+
+  /// Whether these scales and biases were taken over before.
+  bool is_loaded(float s_x) const {
+    const auto* s_w = scales.scales<float>();
+    const auto same = [](const std::vector<float>& a, const float* b) {
+      return std::equal(a.begin(), a.end(), b);
+    };
+    return loaded_input_scale == s_x && same(numbers.scales, s_w) && same(loaded_bias, bias);
   }
 };
 
@@ -559,6 +574,7 @@ std::shared_ptr<ExactForward::Product> ExactForward::make_product(NodeId source)
   if (bias.index >= 0) {
     made->bias = reinterpret_cast<const float*>(lookup_.value(bias));
     made->numbers.bias.resize(static_cast<size_t>(layout.outputs));
+    made->loaded_bias.reserve(static_cast<size_t>(layout.outputs));
   }
   const IntegerValue& x = *made->x.value;
   const int64_t farthest = std::max(std::abs(x.low), std::abs(x.high)) +
