@@ -1,4 +1,4 @@
-// Vector loops of quantization over one chunk of elements, for ops/core/quantizer.h.
+// Vector loops of quantization over one chunk of elements, for ops/families/quantizer.h.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Vector loops of requantization, equal to requantize (ops/core/requantize.h) bit for bit.
+// Vector loops of requantization, equal to requantize (requantize.h) bit for bit.
 #pragma once
 
 #include <cstdint>
