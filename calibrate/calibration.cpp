@@ -109,7 +109,7 @@ class Observation {
 
 /// Fills the states of one quantizer from an observer.
 void apply(Tape& tape, NodeId id, const Observer& observer) {
-  if (std::holds_alternative<FixedScale>(observer.method())) {
+  if (detail::given_by(observer.method())) {
     set_qparams(tape.graph(), tape.parameters(), id, observer.qparams());
   } else {
     set_ranges(tape.graph(), tape.parameters(), id, observer.ranges());

@@ -121,23 +121,12 @@ UnitData BinCounts::unit_data(int64_t channel, const ValueRange<double>& range,
     const double low = static_cast<double>(-k - 1) * data.width;
     push(low, low + data.width, negative[static_cast<size_t>(k)]);
   }
-  push(0, 0, count - total(channel));
+  push(0, 0, count - sum(negative) - sum(positive));
   for (int64_t k = 0; k < bins_; ++k) {
     const double low = static_cast<double>(k) * data.width;
     push(low, low + data.width, positive[static_cast<size_t>(k)]);
   }
   return data;
-}
-
-int64_t BinCounts::total(int64_t channel) const {
-  return sum(row(negative_, channel)) + sum(row(positive_, channel));
-}
-
-void BinCounts::set(int64_t channel, double max_abs, std::span<const int64_t> negative,
-                    std::span<const int64_t> positive) {
-  widen(channel, max_abs);
-  std::ranges::copy(negative, row(negative_, channel).begin());
-  std::ranges::copy(positive, row(positive_, channel).begin());
 }
 
 }  // namespace qtape::detail

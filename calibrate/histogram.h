@@ -33,6 +33,7 @@ class BinCounts {
  public:
   /// `bins` must be a power of two; 0 keeps nothing.
   BinCounts(int64_t channels, int64_t bins);
+  bool operator==(const BinCounts&) const = default;
 
   bool empty() const { return bins_ == 0; }
   /// 2^exponent is the smallest power of two above max|x| of all channels.
@@ -48,19 +49,6 @@ class BinCounts {
   /// The channel's data; `range` is its smallest and largest value, `count` the finite values.
   /// No bins where none are kept.
   UnitData unit_data(int64_t channel, const ValueRange<double>& range, int64_t count) const;
-  /// The values that are counted: all finite ones but zeros.
-  int64_t total(int64_t channel) const;
-
-  /// A channel's counts by bin, from 0 outwards.
-  std::span<const int64_t> negative(int64_t channel) const { return row(negative_, channel); }
-  std::span<const int64_t> positive(int64_t channel) const { return row(positive_, channel); }
-  /// Replaces all counts of a channel whose largest |x| is `max_abs`.
-  void set(int64_t channel, double max_abs, std::span<const int64_t> negative,
-           std::span<const int64_t> positive);
-  /// The bin of x = +-`magnitude` in a channel that has room for it.
-  int64_t bin_of(int64_t channel, double magnitude) const {
-    return static_cast<int64_t>(magnitude * per_width_[static_cast<size_t>(channel)]);
-  }
 
  private:
   int exponent(int64_t channel) const;

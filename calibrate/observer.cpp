@@ -10,7 +10,6 @@
 #include "qtape/calibrate/batch.h"
 #include "qtape/calibrate/range_search.h"
 #include "qtape/core/error.h"
-#include "qtape/core/settings.h"
 #include "qtape/kernels/quantize/quantize.h"
 
 namespace qtape {
@@ -20,37 +19,23 @@ namespace {
 
 using detail::ChannelRecord;
 
-/// The range that each method chooses for one channel.
-struct RangeOf {
-  const ChannelRecord& record;
-  const detail::RangeSearch& search;
-  const Grid& grid;
+/// The range that a method which needs data chooses.
+ValueRange<double> range_by(const ObserverMethod& method, const detail::ChannelData& data) {
+  return std::visit(
+      [&](const auto& each) -> ValueRange<double> {
+        if constexpr (requires { each.range(data); }) return each.range(data);
+        return {};
+      },
+      method);
+}
 
-  ValueRange<double> operator()(const MinMax&) const { return record.range; }
-  ValueRange<double> operator()(const MovingAverage&) const { return record.average; }
-  ValueRange<double> operator()(const Histogram&) const { return search.least_error_of_ends(); }
-  ValueRange<double> operator()(const Percentile& method) const {
-    return search.percentile(method.percent);
-  }
-  ValueRange<double> operator()(const Mse& method) const {
-    return search.least_error(method.steps);
-  }
-  ValueRange<double> operator()(const Kl&) const { return search.least_divergence(); }
-  ValueRange<double> operator()(const ClipStd& method) const {
-    const auto [min, max] = record.range;
-    if (record.range.max_abs() > detail::moment_limit) return record.range;
-    const double reach =
-        method.deviations * std::sqrt(record.squares / static_cast<double>(record.count));
-    return {std::clamp(record.mean - reach, min, max),
-            std::clamp(record.mean + reach, min, max)};
-  }
-  ValueRange<double> operator()(const FixedScale& method) const {
-    const QParams<double> q{method.scale, method.zero_point};
-    return {value_of<double>(grid.limits.q_min, q), value_of<double>(grid.limits.q_max, q)};
-  }
-  /// A Mix stands for its candidates, none of which is a Mix.
-  ValueRange<double> operator()(const Mix&) const { return {}; }
-};
+std::string to_string(const Grid& grid) {
+  return fmt::format("{} {}..{}, {}, {} division, zero point {}, scale by {}, floor {}",
+                     to_string_view(grid.scheme), grid.limits.q_min, grid.limits.q_max,
+                     to_string_view(grid.rounding), to_string_view(grid.division),
+                     to_string_view(grid.zero_point), to_string_view(grid.denominator),
+                     grid.floor);
+}
 
 void check_grid(const Grid& grid) {
   const auto [q_min, q_max] = grid.limits;
@@ -63,23 +48,18 @@ void check_grid(const Grid& grid) {
                          "Observer: floor must be a normal f32 above 0, got {}", grid.floor);
 }
 
-void check_zero_point(const FixedScale& method, const Grid& grid) {
-  const bool symmetric = grid.scheme == Scheme::Symmetric;
-  const int32_t least = symmetric ? 0 : grid.limits.q_min;
-  const int32_t most = symmetric ? 0 : grid.limits.q_max;
-  require<ArgumentError>(method.zero_point >= least && method.zero_point <= most,
-                         "FixedScale: zero_point must be in {}..{} on this grid, got {}", least,
-                         most, method.zero_point);
-}
-
 }  // namespace
 
 Observer::Observer(ObserverMethod method, const Grid& grid, int64_t channels)
     : method_(std::move(method)), grid_(grid), bins_(0, 0) {
   validate(method_);
   check_grid(grid);
-  if (const auto* fixed = std::get_if<FixedScale>(&method_)) check_zero_point(*fixed, grid);
-  const int64_t bins = detail::needs_of(method_).bins;
+  std::visit(
+      [&](const auto& each) {
+        if constexpr (requires { each.check_grid(grid); }) each.check_grid(grid);
+      },
+      method_);
+  const int64_t bins = detail::collected_by(method_).bins;
   const int64_t most = Shape::max_elements / std::max<int64_t>(1, bins);
   require<ArgumentError>(channels >= 1 && channels <= most,
                          "Observer: channels must be in 1..{}, got {}", most, channels);
@@ -90,15 +70,15 @@ Observer::Observer(ObserverMethod method, const Grid& grid, int64_t channels)
 template <class T>
 void Observer::observe(std::span<const T> x, const ChannelMap& map) {
   check_fits(static_cast<int64_t>(x.size()), map);
-  const detail::Needs needs = detail::needs_of(method_);
-  const std::vector<ChannelRecord> batch = detail::records_of(x, map, needs.moments);
+  const detail::Collected wanted = detail::collected_by(method_);
+  const std::vector<ChannelRecord> batch = detail::records_of(x, map, wanted.moments);
   non_finite_ += static_cast<int64_t>(x.size());
   for (size_t c = 0; c < batch.size(); ++c) {
     non_finite_ -= batch[c].count;
     if (batch[c].count == 0) continue;
     detail::join(records_[c], batch[c]);
-    if (needs.average_weight) {
-      detail::blend(records_[c], batch[c].range, *needs.average_weight, 1);
+    if (wanted.average_weight) {
+      detail::blend(records_[c], batch[c].range, *wanted.average_weight, 1);
     }
     if (!bins_.empty()) bins_.widen(static_cast<int64_t>(c), batch[c].range.max_abs());
   }
@@ -134,7 +114,7 @@ int64_t Observer::count() const {
 }
 
 bool Observer::calibrated() const {
-  return std::holds_alternative<FixedScale>(method_) ||
+  return detail::given_by(method_) ||
          std::ranges::all_of(records_,
                              [](const ChannelRecord& each) { return each.count > 0; });
 }
@@ -149,6 +129,11 @@ void Observer::require_calibrated() const {
 
 std::vector<ValueRange<double>> Observer::ranges() const {
   require_calibrated();
+  if (const auto given = detail::given_by(method_)) {
+    return std::vector<ValueRange<double>>(records_.size(),
+                                           {value_of<double>(grid_.limits.q_min, *given),
+                                            value_of<double>(grid_.limits.q_max, *given)});
+  }
   const std::vector<ObserverMethod> methods = detail::candidates_of(method_);
   std::vector<std::vector<ValueRange<double>>> ranges(methods.size());
   std::vector<double> errors(methods.size());
@@ -159,7 +144,7 @@ std::vector<ValueRange<double>> Observer::ranges() const {
         bins_.unit_data(static_cast<int64_t>(c), record.range, record.count), record.range,
         grid_);
     for (size_t m = 0; m < methods.size(); ++m) {
-      ranges[m].push_back(std::visit(RangeOf{record, search, grid_}, methods[m]));
+      ranges[m].push_back(range_by(methods[m], {record, search}));
       if (methods.size() > 1) errors[m] += search.squared_error(ranges[m].back(), unit);
     }
   }
@@ -167,8 +152,8 @@ std::vector<ValueRange<double>> Observer::ranges() const {
 }
 
 std::vector<QParams<double>> Observer::qparams() const {
-  if (const auto* fixed = std::get_if<FixedScale>(&method_)) {
-    return std::vector<QParams<double>>(records_.size(), {fixed->scale, fixed->zero_point});
+  if (const auto given = detail::given_by(method_)) {
+    return std::vector<QParams<double>>(records_.size(), *given);
   }
   std::vector<QParams<double>> qparams;
   for (const ValueRange<double>& range : ranges()) {
@@ -180,14 +165,12 @@ std::vector<QParams<double>> Observer::qparams() const {
 void Observer::reset() { *this = Observer(method_, grid_, channels()); }
 
 void Observer::merge(const Observer& other) {
-  const auto here = detail::settings_of(method_, grid_);
-  const auto there = detail::settings_of(other.method_, other.grid_);
-  for (const auto& [key, value] : here) {
-    const auto found = there.find(key);
-    require<GraphError>(found != there.end() && found->second == value,
-                        "cannot merge observers: {} is {} here and {} there", key,
-                        settings::shown(value), settings::shown(there, key));
-  }
+  require<GraphError>(method_ == other.method_,
+                      "cannot merge observers: methods are {} here and {} there",
+                      to_string(method_), to_string(other.method_));
+  require<GraphError>(grid_ == other.grid_,
+                      "cannot merge observers: grids are {} here and {} there",
+                      to_string(grid_), to_string(other.grid_));
   require<GraphError>(channels() == other.channels(),
                       "cannot merge observers: channels are {} here and {} there", channels(),
                       other.channels());

@@ -11,7 +11,6 @@
 #include "qtape/calibrate/observer_state.h"
 #include "qtape/core/granularity.h"
 #include "qtape/core/grid.h"
-#include "qtape/engine/parameters.h"
 
 namespace qtape {
 
@@ -58,17 +57,13 @@ class Observer {
   /// when method, grid or channels differ; nothing changes then.
   void merge(const Observer& other);
 
-  /// Everything, for a file. Counts up to 2^53 are exact.
-  Section save() const;
-  /// The observer that `save` wrote. Throws FormatError for anything that `save` would not
-  /// write.
-  static Observer load(const Section& section);
+  /// Whether method, grid and all that was collected are equal.
+  bool operator==(const Observer&) const = default;
 
  private:
   void check_fits(int64_t elements, const ChannelMap& map) const;
   void require_calibrated() const;
   void require_room(int64_t more) const;
-  void load_data(const Section& section);
 
   ObserverMethod method_;
   Grid grid_;

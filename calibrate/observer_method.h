@@ -1,21 +1,30 @@
-// How an observer turns the data of a calibration into a range: methods and their settings.
+// How an observer turns the data of a calibration into a range. A method is a struct here and
+// in the list at the end: its settings, what they may be, what it collects of the data and the
+// range that follows. Names, messages, tools and docs/quantization.md follow from the list.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <variant>
 #include <vector>
 
+#include "qtape/calibrate/observer_state.h"
 #include "qtape/core/fields.h"
+#include "qtape/core/grid.h"
 
 namespace qtape {
 
 /// From the smallest to the largest value.
 struct MinMax {
   static constexpr std::string_view name = "MinMax";
+  static constexpr std::string_view summary = "smallest and largest value";
   static constexpr auto fields() { return std::tuple<>{}; }
+  void check() const {}
+  detail::Collected collects() const { return {}; }
+  ValueRange<double> range(const detail::ChannelData& data) const;
   bool operator==(const MinMax&) const = default;
 };
 
@@ -24,11 +33,16 @@ struct MinMax {
 /// which a channel has no finite value leave its means alone.
 struct MovingAverage {
   static constexpr std::string_view name = "MovingAverage";
+  static constexpr std::string_view summary =
+      "running means of each batch's smallest and largest value";
   double averaging_constant = 0.01;
   static constexpr auto fields() {
     return std::tuple{field("averaging_constant", &MovingAverage::averaging_constant,
                             "weight of the new batch, in (0, 1]")};
   }
+  void check() const;
+  detail::Collected collects() const { return {.average_weight = averaging_constant}; }
+  ValueRange<double> range(const detail::ChannelData& data) const;
   bool operator==(const MovingAverage&) const = default;
 };
 
@@ -36,11 +50,16 @@ struct MovingAverage {
 /// grids have one end, max|x|). The purpose of PyTorch's HistogramObserver.
 struct Histogram {
   static constexpr std::string_view name = "Histogram";
+  static constexpr std::string_view summary =
+      "least squared quantization error, both ends searched";
   int64_t bins = 2048;
   static constexpr auto fields() {
     return std::tuple{
         field("bins", &Histogram::bins, "bins for each sign, a power of two in 16..65536")};
   }
+  void check() const;
+  detail::Collected collects() const { return {.bins = bins}; }
+  ValueRange<double> range(const detail::ChannelData& data) const;
   bool operator==(const Histogram&) const = default;
 };
 
@@ -48,6 +67,8 @@ struct Histogram {
 /// affine: half of it from each tail, as ONNX Runtime does. Exact within one bin.
 struct Percentile {
   static constexpr std::string_view name = "Percentile";
+  static constexpr std::string_view summary =
+      "so much of the data: of the magnitudes when symmetric, else from both tails";
   double percent = 99.99;
   int64_t bins = 2048;
   static constexpr auto fields() {
@@ -55,6 +76,9 @@ struct Percentile {
         field("percent", &Percentile::percent, "part of the data in the range, in (0, 100]"),
         field("bins", &Percentile::bins, "bins for each sign, a power of two in 16..65536")};
   }
+  void check() const;
+  detail::Collected collects() const { return {.bins = bins}; }
+  ValueRange<double> range(const detail::ChannelData& data) const;
   bool operator==(const Percentile&) const = default;
 };
 
@@ -62,6 +86,8 @@ struct Percentile {
 /// k = 1..steps.
 struct Mse {
   static constexpr std::string_view name = "Mse";
+  static constexpr std::string_view summary =
+      "least squared error of the range shrunk as a whole";
   int64_t steps = 100;
   int64_t bins = 2048;
   static constexpr auto fields() {
@@ -69,6 +95,9 @@ struct Mse {
         field("steps", &Mse::steps, "ranges that are tried, in 1..65536"),
         field("bins", &Mse::bins, "bins for each sign, a power of two in 16..65536")};
   }
+  void check() const;
+  detail::Collected collects() const { return {.bins = bins}; }
+  ValueRange<double> range(const detail::ChannelData& data) const;
   bool operator==(const Mse&) const = default;
 };
 
@@ -79,11 +108,16 @@ struct Mse {
 /// MinMax.
 struct Kl {
   static constexpr std::string_view name = "Kl";
+  static constexpr std::string_view summary =
+      "least Kullback-Leibler divergence of the clipped data from its codes";
   int64_t bins = 2048;
   static constexpr auto fields() {
     return std::tuple{
         field("bins", &Kl::bins, "bins for each sign, a power of two in 16..65536")};
   }
+  void check() const;
+  detail::Collected collects() const { return {.bins = bins}; }
+  ValueRange<double> range(const detail::ChannelData& data) const;
   bool operator==(const Kl&) const = default;
 };
 
@@ -91,17 +125,23 @@ struct Kl {
 /// values beyond 2^480 it is MinMax.
 struct ClipStd {
   static constexpr std::string_view name = "ClipStd";
+  static constexpr std::string_view summary =
+      "mean -+ so many standard deviations, within smallest and largest value";
   double deviations = 3;
   static constexpr auto fields() {
     return std::tuple{field("deviations", &ClipStd::deviations,
                             "standard deviations to each side, finite and > 0")};
   }
+  void check() const;
+  detail::Collected collects() const { return {.moments = true}; }
+  ValueRange<double> range(const detail::ChannelData& data) const;
   bool operator==(const ClipStd&) const = default;
 };
 
 /// A scale and a zero point that are known already; needs no data.
 struct FixedScale {
   static constexpr std::string_view name = "FixedScale";
+  static constexpr std::string_view summary = "that of a scale and a zero point that are known";
   double scale = 1;
   double zero_point = 0;
   static constexpr auto fields() {
@@ -109,6 +149,9 @@ struct FixedScale {
         field("scale", &FixedScale::scale, "finite and > 0"),
         field("zero_point", &FixedScale::zero_point, "a code of the grid; 0 when symmetric")};
   }
+  void check() const;
+  void check_grid(const Grid& grid) const;
+  QParams<double> given() const { return {scale, zero_point}; }
   bool operator==(const FixedScale&) const = default;
 };
 
@@ -116,11 +159,14 @@ struct FixedScale {
 /// measured on a histogram; of equals the first. Candidates have their default settings.
 struct Mix {
   static constexpr std::string_view name = "Mix";
+  static constexpr std::string_view summary =
+      "that of the candidate with the least squared error";
   std::vector<std::string> candidates = {"MinMax", "Percentile", "Mse", "Kl", "ClipStd"};
   static constexpr auto fields() {
     return std::tuple{field("candidates", &Mix::candidates,
                             "names of other methods than Mix and FixedScale, at least one")};
   }
+  void check() const;
   bool operator==(const Mix&) const = default;
 };
 
@@ -135,5 +181,21 @@ void validate(const ObserverMethod& method);
 ObserverMethod observer_method(std::string_view name);
 /// The name of a method.
 std::string_view name_of(const ObserverMethod& method);
+/// Name and settings, as "Mse {steps: 100, bins: 2048}".
+std::string to_string(const ObserverMethod& method);
+/// All methods that need data, with their default settings.
+std::vector<ObserverMethod> methods_from_data();
+/// Their names, as "MinMax, MovingAverage, ...".
+std::string names_from_data();
 
+namespace detail {
+
+/// The methods that a Mix chooses from; of all others the method itself.
+std::vector<ObserverMethod> candidates_of(const ObserverMethod& method);
+/// What an observer with this method collects.
+Collected collected_by(const ObserverMethod& method);
+/// What a method without data gives.
+std::optional<QParams<double>> given_by(const ObserverMethod& method);
+
+}  // namespace detail
 }  // namespace qtape

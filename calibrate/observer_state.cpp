@@ -26,28 +26,4 @@ void blend(ChannelRecord& record, const ValueRange<double>& other, double weight
   record.batches += batches;
 }
 
-Needs needs_of(const ObserverMethod& method) {
-  Needs needs;
-  if (std::holds_alternative<Mix>(method)) needs.bins = Histogram{}.bins;
-  for (const ObserverMethod& candidate : candidates_of(method)) {
-    std::visit(
-        [&](const auto& each) {
-          if constexpr (requires { each.bins; }) needs.bins = each.bins;
-          if constexpr (requires { each.averaging_constant; })
-            needs.average_weight = each.averaging_constant;
-          if constexpr (requires { each.deviations; }) needs.moments = true;
-        },
-        candidate);
-  }
-  return needs;
-}
-
-std::vector<ObserverMethod> candidates_of(const ObserverMethod& method) {
-  const auto* mix = std::get_if<Mix>(&method);
-  if (mix == nullptr) return {method};
-  std::vector<ObserverMethod> candidates;
-  for (const std::string& name : mix->candidates) candidates.push_back(observer_method(name));
-  return candidates;
-}
-
 }  // namespace qtape::detail

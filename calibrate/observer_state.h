@@ -1,20 +1,15 @@
-// What observers keep of each channel, and which methods need which part of it.
+// What observers keep of each channel, and what their methods see of it.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
-#include <map>
 #include <optional>
-#include <string>
-#include <vector>
 
-#include "qtape/calibrate/observer_method.h"
 #include "qtape/core/grid.h"
-#include "qtape/core/section.h"
 
 namespace qtape::detail {
 
-/// An observer counts no more: files keep counts as f64.
+/// An observer counts no more: shares of counts are exact in double.
 inline constexpr int64_t max_elements = int64_t{1} << 53;
 
 /// Larger values are limited to it in moments: 2^53 squares of differences have a finite sum.
@@ -29,6 +24,7 @@ struct ChannelRecord {
   ValueRange<double> average;  ///< running means of a batch's smallest and largest value
   double mean = 0;
   double squares = 0;  ///< sum of (x - mean)^2
+  bool operator==(const ChannelRecord&) const = default;
 };
 
 /// Adds count, range and moments of `other`: Chan, Golub and LeVeque, "Algorithms for computing
@@ -39,19 +35,20 @@ void join(ChannelRecord& record, const ChannelRecord& other);
 void blend(ChannelRecord& record, const ValueRange<double>& other, double weight,
            int64_t batches);
 
-/// The parts of the state that a method reads.
-struct Needs {
-  int64_t bins = 0;                      ///< of the histogram; 0 for none
-  std::optional<double> average_weight;  ///< of the new batch, where averages are kept
-  bool moments = false;                  ///< mean and squares
+/// What a method wants of each channel beside count, smallest and largest value.
+struct Collected {
+  int64_t bins = 0;  ///< of the histogram; 0 for none
+  std::optional<double> average_weight =
+      std::nullopt;      ///< of a new batch, where averages are kept
+  bool moments = false;  ///< mean and squares
 };
-Needs needs_of(const ObserverMethod& method);
 
-/// The methods that a Mix chooses from; of all others the method itself.
-std::vector<ObserverMethod> candidates_of(const ObserverMethod& method);
+class RangeSearch;
 
-/// Method and grid as the settings of a Section.
-std::map<std::string, Section::Setting> settings_of(const ObserverMethod& method,
-                                                    const Grid& grid);
+/// What a method chooses a channel's range from.
+struct ChannelData {
+  const ChannelRecord& record;
+  const RangeSearch& search;  ///< on the histogram; without one, on no data
+};
 
 }  // namespace qtape::detail

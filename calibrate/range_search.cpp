@@ -6,8 +6,11 @@
 #include <utility>
 
 #include "qtape/core/math.h"
+#include "qtape/kernels/quantize/quantize.h"
 
 namespace qtape::detail {
+
+using namespace kernels;
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();

@@ -5,11 +5,9 @@
 #include <vector>
 
 #include "qtape/calibrate/histogram.h"
-#include "qtape/kernels/quantize/quantize.h"
+#include "qtape/core/grid.h"
 
 namespace qtape::detail {
-
-using namespace kernels;
 
 /// Searches ranges for one channel. All results lie within the smallest and largest value of
 /// the data; where these are equal, they are the result.

@@ -5,7 +5,7 @@
 
 #include "qtape/engine/files.h"
 #include "qtape/tools/docs/ops_page.h"
-#include "qtape/tools/docs/program_page.h"
+#include "qtape/tools/docs/tables.h"
 
 namespace {
 
@@ -19,9 +19,11 @@ TEST_CASE("docs: ops.md is what the ops declare; rewrite it with write_ops_page"
   CHECK(source("docs/ops.md") == qtape::ops_page());
 }
 
-TEST_CASE("docs: integer-program.md has the tables that write_program_page writes") {
-  const std::string page = source("docs/integer-program.md");
-  CHECK(page == qtape::with_program_tables(page));
+TEST_CASE("docs: pages have the tables that write_tables writes") {
+  for (const char* path : {"docs/integer-program.md", "docs/quantization.md"}) {
+    const std::string page = source(path);
+    CHECK_MESSAGE(page == qtape::with_tables(page), path);
+  }
 }
 
 TEST_CASE("docs: the README shows the programs that are compiled and run") {

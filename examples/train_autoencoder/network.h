@@ -51,8 +51,8 @@ struct Settings {
                 "bits of each layer's input and of the reconstruction", {2, 16}),
         setting("scale_mode", &S::scale_mode, "how trained quantizers get scales"),
         setting("observer", &S::observer,
-                "calibration by MinMax, MovingAverage, Histogram, Percentile, Mse, Kl, "
-                "ClipStd, Mix; search: the best for each quantizer"),
+                "calibration's observer, as MinMax or Mse; search: the best for each "
+                "quantizer"),
         setting("calibration_samples", &S::calibration_samples,
                 "training samples to calibrate with, at most all", {1, 1000000}),
         setting("requantization", &S::requantization, "how integer programs requantize"),

@@ -126,10 +126,6 @@ TrainedModel train_further(Network network, const Settings& settings,
   return model;
 }
 
-std::vector<ObserverMethod> search_candidates() {
-  return {MinMax{}, MovingAverage{}, Histogram{}, Percentile{}, Mse{}, Kl{}, ClipStd{}};
-}
-
 }  // namespace
 
 data::SpectraSplit load_data(const Settings& s) {
@@ -162,7 +158,7 @@ TrainedModel calibrate_float(const Settings& settings, const data::SpectraSplit&
     return true;
   };
   if (settings.observer == "search") {
-    (void)search_calibration(tape, batches, search_candidates());
+    (void)search_calibration(tape, batches, methods_from_data());
   } else {
     (void)calibrate(tape, batches, {.method = observer_method(settings.observer)});
   }

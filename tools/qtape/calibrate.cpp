@@ -17,8 +17,6 @@ namespace qtape::tool {
 namespace {
 
 constexpr int64_t batch = 250;
-const std::vector<std::string> all_observers = {
-    "MinMax", "MovingAverage", "Histogram", "Percentile", "Mse", "Kl", "ClipStd", "Mix"};
 
 /// The model with quantizers: its own, or new ones whose states calibration fills.
 Model with_quantizers(Model model, const CalibrateOptions& options) {
@@ -54,10 +52,7 @@ std::vector<NodeCalibration> run(Tape& tape, const BatchSource& batches,
   if (observer != "search") {
     return calibrate(tape, batches, {observer_method(observer), by_name, show});
   }
-  std::vector<ObserverMethod> candidates;
-  candidates.reserve(all_observers.size());
-  for (const std::string& name : all_observers) candidates.push_back(observer_method(name));
-  return search_calibration(tape, batches, candidates, show);
+  return search_calibration(tape, batches, methods_from_data(), show);
 }
 
 void print_nodes(const std::vector<NodeCalibration>& nodes) {
@@ -91,7 +86,10 @@ void calibrate(const CalibrateOptions& options) {
              evaluator.run(data.test, mode::float_eval).accuracy);
   std::vector<std::string> observers = {options.observer};
   if (options.observer == "all") {
-    observers = all_observers;
+    observers.clear();
+    for (const ObserverMethod& method : methods_from_data()) {
+      observers.emplace_back(name_of(method));
+    }
     observers.emplace_back("search");
   }
   for (const std::string& observer : observers) {

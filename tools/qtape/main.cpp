@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <exception>
 
+#include "qtape/calibrate/observer_method.h"
 #include "qtape/core/error.h"
 #include "qtape/core/thread_count.h"
 #include "qtape/examples/shared/command_line.h"
@@ -59,10 +60,8 @@ void add_calibrate(CLI::App& app, tool::CalibrateOptions& o) {
   add_data(calibrate, o.data, o.threads);
   calibrate.add_option("--save", o.save, "write the calibrated model here");
   calibrate
-      .add_option(
-          "--observer", o.observer,
-          "MinMax, MovingAverage, Histogram, Percentile, Mse, Kl, ClipStd, Mix; search: "
-          "the best for each quantizer; all: a table")
+      .add_option("--observer", o.observer,
+                  names_from_data() + "; search: the best for each quantizer; all: a table")
       ->capture_default_str();
   calibrate
       .add_option("--weight-observer", o.weight_observer,

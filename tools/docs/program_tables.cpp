@@ -1,4 +1,4 @@
-#include "qtape/tools/docs/program_page.h"
+#include "qtape/tools/docs/program_tables.h"
 
 #include <fmt/format.h>
 
@@ -12,9 +12,6 @@ namespace qtape {
 
 using namespace kernels;
 namespace {
-
-constexpr std::string_view begin_mark = "<!-- written by write_program_page -->\n";
-constexpr std::string_view end_mark = "<!-- end -->\n";
 
 /// The type of an attribute, as its JSON is written.
 template <class T>
@@ -148,15 +145,6 @@ std::string program_tables() {
   text +=
       section_text<CodeGrid>() + section_text<QuantizedWeights>() + section_text<Certificate>();
   return text + limits_text() + multipliers_text() + requantized_text() + "\n";
-}
-
-std::string with_program_tables(std::string_view page) {
-  const size_t begin = page.find(begin_mark);
-  const size_t end = page.find(end_mark);
-  require<FormatError>(begin != page.npos && end != page.npos && begin < end,
-                       "the page has no marks {} and {}", begin_mark, end_mark);
-  return std::string(page.substr(0, begin + begin_mark.size())) + program_tables() +
-         std::string(page.substr(end));
 }
 
 }  // namespace qtape
