@@ -45,9 +45,11 @@ Network& network() {
   return one;
 }
 
-void run_tape(benchmark::State& state, Mode mode, Arithmetic arithmetic) {
+void run_tape(benchmark::State& state, Mode mode, Arithmetic arithmetic, bool constant = true) {
   Tape tape(network().graph, *network().parameters,
-            {.threads = static_cast<int>(state.range(0)), .arithmetic = arithmetic});
+            {.threads = static_cast<int>(state.range(0)),
+             .constant_parameters = constant,
+             .arithmetic = arithmetic});
   Network::fill(tape.input<float>("x"));
   for (auto _ : state) tape.forward(mode);
   state.SetItemsProcessed(state.iterations() * batch);
@@ -57,6 +59,10 @@ void replay_f32(benchmark::State& state) { run_tape(state, mode::float_eval, {})
 void replay_fake_quantized(benchmark::State& state) { run_tape(state, mode::eval, {}); }
 void replay_exact(benchmark::State& state) {
   run_tape(state, mode::eval, exact(Requantization::SingleRounding));
+}
+/// The same with parameters that may change between passes, as in training.
+void replay_exact_of_changing_parameters(benchmark::State& state) {
+  run_tape(state, mode::eval, exact(Requantization::SingleRounding), false);
 }
 
 void replay_integers(benchmark::State& state) {
@@ -74,4 +80,5 @@ void replay_integers(benchmark::State& state) {
 BENCHMARK(replay_f32)->Arg(1)->Arg(2)->UseRealTime();
 BENCHMARK(replay_fake_quantized)->Arg(1)->Arg(2)->UseRealTime();
 BENCHMARK(replay_exact)->Arg(1)->Arg(2)->UseRealTime();
+BENCHMARK(replay_exact_of_changing_parameters)->Arg(1)->Arg(2)->UseRealTime();
 BENCHMARK(replay_integers)->ArgsProduct({{1, 2}, {0, 1, 2, 3}})->UseRealTime();

@@ -62,12 +62,14 @@ Verifier::Verifier(const Graph& graph, Parameters& parameters, const VerifyOptio
     layers_.push_back(
         {batched.name(pair.graph), program[pair.program].value.is_accumulators()});
   }
-  float_ = std::make_unique<Tape>(batched, parameters,
-                                  TapeOptions{.outputs = outputs, .threads = options.threads});
+  float_ = std::make_unique<Tape>(
+      batched, parameters,
+      TapeOptions{.outputs = outputs, .threads = options.threads, .constant_parameters = true});
   exact_ = std::make_unique<Tape>(
       batched, parameters,
       TapeOptions{.outputs = outputs_,
                   .threads = options.threads,
+                  .constant_parameters = true,
                   .arithmetic = exact(program.requantization(), {.keep = true})});
   reference_ = std::make_unique<IntegerSession>(program, SessionOptions{.reference = true});
   backend_ = std::make_unique<IntegerSession>(

@@ -45,6 +45,7 @@ class Planner {
   Plan run() {
     read_ops();
     mark_needed();
+    mark_constant();
     mark_asked();
     mark_active();
     find_last_uses();
@@ -100,6 +101,25 @@ class Planner {
       if (!plan_.nodes[i].needed) continue;
       for (NodeId id : node(i).operands) plan_.nodes[at(id)].needed = true;
     }
+  }
+
+  void mark_constant() {
+    if (!options_.constant_parameters) return;
+    require<PlanError>(options_.roots.empty(),
+                       "parameters whose gradients are computed are not constant: a plan with "
+                       "constant_parameters has no roots, got {}",
+                       options_.roots.size());
+    for (size_t i = 0; i < values_.size(); ++i) {
+      const auto& operands = node(i).operands;
+      plan_.nodes[i].constant =
+          is_leaf(i) || (!operands.empty() && std::ranges::all_of(operands, [&](NodeId id) {
+            return plan_.nodes[at(id)].constant;
+          }));
+    }
+  }
+
+  bool is_leaf(size_t i) const {
+    return is_persistent(node(i).op) || std::holds_alternative<Constant>(node(i).op);
   }
 
   TensorType gradient(size_t i) const { return gradient_type(node(i).type, keeps_[i]); }
@@ -172,8 +192,10 @@ class Planner {
       if (!plan_.nodes[i].needed) continue;
       for (size_t k = 0; k < node(i).operands.size(); ++k) {
         if (slots_[i][k].scales != Scales::None) continue;  // reads records, not values
+        const size_t operand = at(node(i).operands[k]);
         const bool kept = plan_.nodes[i].active && keeps_[i].operand(k);
-        use(at(node(i).operands[k]), kept ? backward_time(i) : static_cast<int64_t>(i));
+        use(operand, kept ? backward_time(i) : static_cast<int64_t>(i));
+        if (plan_.nodes[operand].constant && !plan_.nodes[i].constant) use(operand, end_time());
       }
       if (plan_.nodes[i].active && keeps_[i].output) use(i, backward_time(i));
     }
@@ -213,18 +235,20 @@ class Planner {
     for (size_t i = 0; i < values_.size(); ++i) {
       if (!plan_.nodes[i].needed) continue;
       const Op& op = node(i).op;
-      if (std::holds_alternative<Parameter>(op) || std::holds_alternative<State>(op) ||
-          std::holds_alternative<Constant>(op)) {
+      if (is_leaf(i)) {
         values_[i].leaf = NodeId{static_cast<int32_t>(i)};
-      } else if (const auto shared = shared_value(i)) {
+        continue;
+      }
+      if (const auto shared = shared_value(i)) {
         values_[i].buffer = *shared;
         buffer(*shared).end = std::max(buffer(*shared).end, last_use_[i]);
       } else {
-        // Inputs are written before the step begins.
-        const bool input = std::holds_alternative<Input>(op);
         values_[i].buffer =
-            new_buffer(node(i).type.bytes(), input ? 0 : static_cast<int64_t>(i), last_use_[i]);
+            new_buffer(node(i).type.bytes(), static_cast<int64_t>(i), last_use_[i]);
       }
+      // What is written before the step begins.
+      const bool lasting = plan_.nodes[i].constant && last_use_[i] == end_time();
+      if (std::holds_alternative<Input>(op) || lasting) buffer(values_[i].buffer).begin = 0;
     }
   }
 
@@ -312,8 +336,9 @@ class Planner {
   void place_companions() {
     for (const Companion& companion : options_.companions) {
       if (!plan_.nodes[at(companion.node)].needed) continue;
-      const int64_t begin = companion.node.index;
-      int64_t end = companion.kept ? end_time() : begin;
+      const bool constant = plan_.nodes[at(companion.node)].constant;
+      const int64_t begin = constant ? 0 : companion.node.index;
+      int64_t end = companion.kept || constant ? end_time() : begin;
       for (NodeId reader : companion.readers) {
         if (plan_.nodes[at(reader)].needed) end = std::max<int64_t>(end, reader.index);
       }

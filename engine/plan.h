@@ -25,7 +25,9 @@ struct PlanOptions {
   std::vector<NodeId> roots = {};    ///< where gradients start; none: no backward
   /// Inputs of a float dtype whose gradients stay readable after the step.
   std::vector<NodeId> input_gradients = {};
-  bool accumulate_gradients = false;       ///< parameters' gradients add up from step to step
+  bool accumulate_gradients = false;  ///< parameters' gradients add up from step to step
+  /// What is computed of leaves alone keeps its memory from step to step; without roots only.
+  bool constant_parameters = false;
   std::vector<Companion> companions = {};  ///< at most one for each node
 };
 
@@ -42,6 +44,8 @@ struct NodePlan {
   bool needed = false;  ///< runs in forward
   bool active = false;  ///< runs in backward: a gradient flows through
   bool kept = false;    ///< an output or a root: its value stays readable after the step
+  /// With constant_parameters: neither an input nor computed of one, at any distance.
+  bool constant = false;
   Place value;
   Place gradient;
   Place saved;
@@ -69,9 +73,9 @@ struct Plan {
   int64_t record_bytes = 0;
 };
 
-/// Throws PlanError for ids outside of the graph, for `input_gradients` that are not inputs of
-/// a float dtype or lead to no root, and for roots without a path to a parameter or one of
-/// these inputs.
+/// Throws PlanError for ids outside of the graph, for roots with constant_parameters, for
+/// `input_gradients` that are not inputs of a float dtype or lead to no root, and for roots
+/// without a path to a parameter or one of these inputs.
 Plan plan(const Graph& graph, const PlanOptions& options);
 /// The same as tests of memory ask for it, see engine/plan_hooks.h.
 Plan plan(const Graph& graph, const PlanOptions& options, const PlanHooks& hooks);

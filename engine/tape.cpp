@@ -20,6 +20,9 @@ TapeOptions with_defaults(TapeOptions options, const Graph& graph) {
   require<ArgumentError>(options.threads >= 1, "threads must be at least 1, got {}",
                          options.threads);
   validate(options.schedule);
+  require<ArgumentError>(!options.constant_parameters || options.roots.empty(),
+                         "a tape with constant_parameters computes no gradients, got {} roots",
+                         options.roots.size());
   if (options.outputs.empty()) {
     options.outputs.assign(graph.outputs().begin(), graph.outputs().end());
   }
@@ -44,12 +47,14 @@ Tape::Tape(const Graph& graph, Parameters& parameters, TapeOptions options,
                   .roots = options_.roots,
                   .input_gradients = options_.input_gradients,
                   .accumulate_gradients = options_.accumulate_gradients,
+                  .constant_parameters = options_.constant_parameters,
                   .companions = companions()},
                  hooks)),
       arena_(plan_.arena_bytes),
       records_(plan_.record_bytes),
       statuses_(static_cast<size_t>(graph_.size())) {
   step_.seed = options_.seed;
+  constants_.enabled.resize(statuses_.size());
   step_.warm_up = static_cast<uint64_t>(options_.schedule.warm_up);
   check_leaves();
   paint_guards();
@@ -155,7 +160,7 @@ void Tape::bind_node(size_t i) {
       [&](const auto& op) {
         Kernel forward = op.forward(binding);
         if (exact_) forward = exact_->around(id, std::move(forward), binding);
-        if (forward) forward_.push_back({std::move(forward), i});
+        if (forward) forward_.push_back({std::move(forward), i, place.constant});
         if (!place.active) return;
         binding.scratch = address(place.backward_scratch, false);
         if (Kernel kernel = op.backward(binding)) backward_.push_back({std::move(kernel), i});
@@ -173,11 +178,27 @@ void Tape::forward(Mode mode) {
   if (mode.train) ++step_.number;
 }
 
+bool Tape::Constants::hold_in(const Step& step, std::span<const NodeStatus> statuses) const {
+  return valid && !step.mode.train && !step.mode.observe && step.mode == mode &&
+         std::ranges::equal(enabled, statuses, {}, {}, &NodeStatus::enabled);
+}
+
+void Tape::Constants::keep(const Step& step, std::span<const NodeStatus> statuses) {
+  valid = true;
+  mode = step.mode;
+  for (size_t i = 0; i < statuses.size(); ++i) enabled[i] = statuses[i].enabled;
+}
+
 void Tape::run_forward() {
+  bool skip = constants_.hold_in(step_, statuses_);
   do {
     if (exact_) exact_->begin(step_);
-    for (const Bound& bound : forward_) bound.kernel(step_);
+    for (const Bound& bound : forward_) {
+      if (!(skip && bound.constant)) bound.kernel(step_);
+    }
+    skip = false;
   } while (exact_ && exact_->repeats());
+  constants_.keep(step_, statuses_);
 }
 
 void Tape::report_faults() {
@@ -187,6 +208,7 @@ void Tape::report_faults() {
     const Fault first = fault;
     for (NodeStatus& status : statuses_) status.fault = {};
     ran_ = Ran::Nothing;
+    parameters_changed();
     const NodeId id{static_cast<int32_t>(bound.node)};
     fail<GraphError>("{}: {}", graph_.describe(id), to_string(first));
   }

@@ -30,6 +30,10 @@ struct TapeOptions {
   /// Parameters' gradients add up from step to step until Parameters::zero_gradients. Those of
   /// inputs do not.
   bool accumulate_gradients = false;
+  /// Parameters and states keep their values between forward passes, until
+  /// Tape::parameters_changed: passes that neither train nor observe compute what reads nothing
+  /// else, such as quantized weights, once. For tapes without roots.
+  bool constant_parameters = false;
   /// How forward computes between quantized operands: `exact(Requantization::SingleRounding)`.
   Arithmetic arithmetic = {};
   /// When training steps quantize and observe.
@@ -45,8 +49,8 @@ class Tape {
  public:
   /// Plans and binds `graph`, of which it keeps a copy. Throws GraphError for leaves that
   /// `parameters` lacks or holds with another type and for `parameters` that were moved from,
-  /// PlanError as `plan` does, ArgumentError for fewer than one thread and a schedule that
-  /// cannot be.
+  /// PlanError as `plan` does, ArgumentError for fewer than one thread, a schedule that cannot
+  /// be and constant_parameters with roots.
   Tape(const Graph& graph, Parameters& parameters, TapeOptions options);
   /// The same as tests of memory ask for it, see engine/plan_hooks.h.
   Tape(const Graph& graph, Parameters& parameters, TapeOptions options, const PlanHooks& hooks);
@@ -67,6 +71,9 @@ class Tape {
   /// are intact and the next step may follow. What observers saw of the batch stays seen.
   /// Throws GraphError, having changed nothing, once the parameters are gone.
   void forward(Mode mode);
+  /// Parameters or states were written since the last forward: by an optimizer, another tape or
+  /// a load. For tapes with constant_parameters; others read them in every pass.
+  void parameters_changed() { constants_.valid = false; }
   /// Runs all gradients back from the roots, which must be scalars, with dy = 1. Needs a
   /// forward before it. Throws GraphError.
   void backward();
@@ -135,6 +142,16 @@ class Tape {
   struct Bound {
     Kernel kernel;
     size_t node = 0;
+    bool constant = false;
+  };
+  /// In which mode and with which switches constant nodes were computed.
+  struct Constants {
+    bool valid = false;
+    Mode mode;
+    std::vector<bool> enabled;  // by node
+
+    bool hold_in(const Step& step, std::span<const NodeStatus> statuses) const;
+    void keep(const Step& step, std::span<const NodeStatus> statuses);
   };
   /// What ran last. A forward that failed counts as nothing.
   enum class Ran : uint8_t { Nothing, Forward, Backward };
@@ -180,6 +197,7 @@ class Tape {
   std::vector<NodeStatus> statuses_;
   std::vector<Bound> forward_;
   std::vector<Bound> backward_;
+  Constants constants_;
   Step step_;
   Ran ran_ = Ran::Nothing;
 };

@@ -60,7 +60,10 @@ Evaluation evaluate(const Dataset& dataset, std::span<float> x,
 Evaluator::Evaluator(const Graph& graph, Parameters& parameters, int threads,
                      Arithmetic arithmetic)
     : tape_(graph.with_batch(batch), parameters,
-            {.outputs = {output_of(graph)}, .threads = threads, .arithmetic = arithmetic}),
+            {.outputs = {output_of(graph)},
+             .threads = threads,
+             .constant_parameters = true,
+             .arithmetic = arithmetic}),
       input_(input_of(tape_, tape_.graph())),
       output_(output_of(graph)) {
   const TensorType& type = tape_.graph()[output_].type;
@@ -77,6 +80,7 @@ Evaluation Evaluator::run(const Dataset& dataset, Mode mode) {
                          features);
   require<ArgumentError>(dataset.classes <= classes, "the data has {} classes, the model {}",
                          dataset.classes, classes);
+  tape_.parameters_changed();
   return evaluate(dataset, tape_.input<float>(input_), [&](int64_t count) -> Answers {
     tape_.forward(mode);
     const auto y = tape_.value<float>(output_).first(static_cast<size_t>(count * classes));

@@ -74,11 +74,14 @@ Detection detect(const Reconstructor& reconstructor, const data::SpectraSplit& d
 
 Detector::Detector(const Network& network, Parameters& parameters, int threads)
     : tape_(network.graph.with_batch(detector_batch), parameters,
-            {.outputs = {network.reconstruction}, .threads = threads}),
+            {.outputs = {network.reconstruction},
+             .threads = threads,
+             .constant_parameters = true}),
       x_(network.x),
       reconstruction_(network.reconstruction) {}
 
 Detection Detector::run(const data::SpectraSplit& data) {
+  tape_.parameters_changed();
   return detect({.x = tape_.input<float>(x_),
                  .run = [this] { tape_.forward(mode::eval); },
                  .y = tape_.value<float>(reconstruction_)},

@@ -122,6 +122,75 @@ TEST_CASE("plan: sharing memory changes no bit of values and gradients") {
   }
 }
 
+TEST_CASE("plan: what is computed of parameters alone lasts and changes no bit") {
+  int64_t constants = 0;
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    const Graph graph = random_graph(seed, 60);
+    Parameters parameters(graph, 3);
+    Tape lasting(graph, parameters, {.threads = 1, .constant_parameters = true});
+    Tape plain(graph, parameters, {.threads = 1});
+    for (const NodePlan& node : lasting.memory().nodes) {
+      constants += node.constant && node.value.kind == Place::Kind::Arena ? 1 : 0;
+    }
+    const Random random(seed, 2);
+    for (uint64_t pass = 0; pass < 8; ++pass) {
+      if (pass % 3 == 0) {
+        const auto w = parameters.at("w").values<float>();
+        for (size_t i = 0; i < w.size(); ++i) {
+          w[i] = static_cast<float>(random.uniform(1000 * pass + i) - 0.5);
+        }
+        lasting.parameters_changed();
+      }
+      const Mode mode = pass % 4 == 1 ? mode::float_eval : mode::eval;
+      for (Tape* tape : {&lasting, &plain}) {
+        const auto x = tape->input<float>("x");
+        for (size_t i = 0; i < x.size(); ++i) {
+          x[i] = static_cast<float>(random.uniform(1000 * pass + 100 + i) - 0.5);
+        }
+        tape->forward(mode);
+      }
+      bool same = true;
+      for (NodeId id : graph.outputs()) {
+        same = same && std::ranges::equal(
+                           lasting.value<float>(id), plain.value<float>(id),
+                           [](float a, float b) { return a == b || (a != a && b != b); });
+      }
+      CAPTURE(seed);
+      CAPTURE(pass);
+      CHECK(same);
+    }
+  }
+  CHECK(constants > 200);
+}
+
+TEST_CASE("plan: parameters are constant until their tape is told, and never with roots") {
+  const test::Classifier c = test::make_classifier();
+  Parameters parameters(c.graph, 3);
+  Tape tape(c.graph, parameters, {.outputs = {c.logits}, .constant_parameters = true});
+  Tape plain(c.graph, parameters, {.outputs = {c.logits}});
+  const auto logits = [&](Tape& each) {
+    const auto x = each.input<float>(c.x);
+    for (size_t i = 0; i < x.size(); ++i) x[i] = 0.01f * static_cast<float>(i % 97);
+    each.forward(mode::eval);
+    const auto y = each.value<float>(c.logits);
+    return std::vector<float>(y.begin(), y.end());
+  };
+  const std::vector<float> before = logits(tape);
+  CHECK(before == logits(plain));
+  for (float& w : parameters.at("fc1.weight").values<float>()) w = -w;
+  const std::vector<float> after = logits(plain);
+  CHECK(after != before);
+  CHECK(logits(tape) == before);
+  tape.parameters_changed();
+  CHECK(logits(tape) == after);
+  tape.status(c.graph.at("fc1.weight.quantized")).enabled = false;
+  plain.status(c.graph.at("fc1.weight.quantized")).enabled = false;
+  CHECK(logits(tape) == logits(plain));
+  CHECK(test::error_text<ArgumentError>([&] {
+          Tape(c.graph, parameters, {.roots = {c.loss}, .constant_parameters = true});
+        }) == "a tape with constant_parameters computes no gradients, got 1 roots");
+}
+
 TEST_CASE("plan: a weight's gradient is written where the optimizer reads it") {
   const test::Classifier c = test::make_classifier();
   const Plan memory = plan(c.graph, {.outputs = {c.logits}, .roots = {c.loss}});

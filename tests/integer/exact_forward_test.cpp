@@ -390,6 +390,55 @@ TEST_CASE("exact forward: a batch with NaN is computed in floats and forgotten")
   check_against_loops(net, tape, one, Requantization::DoubleRounding);
 }
 
+TEST_CASE("exact forward: constant parameters change no bit, whatever the passes are") {
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    const Graph graph = test::random_net(seed);
+    Parameters one(graph, seed), two(graph, seed);
+    test::settle(graph, one, seed);
+    test::settle(graph, two, seed);
+    const Arithmetic arithmetic = exact(requantizations[seed % requantizations.size()]);
+    Tape lasting(graph, one, {.constant_parameters = true, .arithmetic = arithmetic});
+    Tape plain(graph, two, {.arithmetic = arithmetic});
+    std::vector<NodeId> quantizers;
+    for (int32_t i = 0; i < graph.size(); ++i) {
+      const bool needed = plain.memory().nodes[static_cast<size_t>(i)].needed;
+      if (needed && is_quantizer(graph[NodeId{i}].op)) quantizers.push_back(NodeId{i});
+    }
+    const Random random(seed, 7);
+    for (uint64_t pass = 0; pass < 12; ++pass) {
+      const NodeId switched = quantizers[random.below(100 + pass, quantizers.size())];
+      const Mode mode = pass == 4   ? mode::float_eval
+                        : pass == 7 ? mode::qat
+                        : pass == 9 ? mode::observe
+                                    : mode::eval;
+      for (Tape* tape : {&lasting, &plain}) {
+        if (pass % 5 == 3) {
+          tape->status(switched).enabled = !tape->status(switched).enabled;
+        }
+        for (int32_t i = 0; i < graph.size(); ++i) {
+          if (!std::holds_alternative<Input>(graph[NodeId{i}].op)) continue;
+          const auto x = tape->input<float>(NodeId{i});
+          if (mode.observe) {
+            fill(x, 31 * seed + pass);
+          } else {
+            test::fill_wild(x, 31 * seed + pass);
+          }
+          if (pass % 6 == 2) x[0] = not_a_number;
+        }
+        tape->forward(mode);
+      }
+      for (NodeId id : graph.outputs()) {
+        const auto a = lasting.value<float>(id);
+        const auto b = plain.value<float>(id);
+        CAPTURE(seed);
+        CAPTURE(pass);
+        CHECK(std::ranges::equal(
+            a, b, [](float v, float w) { return v == w || (std::isnan(v) && std::isnan(w)); }));
+      }
+    }
+  }
+}
+
 TEST_CASE("exact forward: a tape works after it was moved") {
   const Net net(5, 7, 7);
   Parameters parameters(net.graph, 2);
