@@ -93,18 +93,20 @@ void add_quantizers(CLI::App& app, Commands& c) {
   quantizers.add_flag("--no-sensitivity", c.no_sensitivity, "do not score quantizers alone");
 }
 
-/// Accepts the names of requantizations, and `more`, in any case of letters.
-CLI::IsMember requantization_names(const std::vector<std::string>& more) {
+/// `--requantization`: one by its name, in any case of letters, or one of `more`.
+void add_requantization(CLI::App& command, std::string& name,
+                        const std::vector<std::string>& more) {
   std::vector<std::string> names(enum_names<Requantization>.begin(),
                                  enum_names<Requantization>.end());
   names.insert(names.end(), more.begin(), more.end());
-  return CLI::IsMember(names, CLI::ignore_case);
+  command.add_option("--requantization", name, "how accumulators become codes")
+      ->transform(CLI::IsMember(names, CLI::ignore_case))
+      ->capture_default_str();
 }
 
 std::vector<Requantization> requantizations_of(const std::string& name) {
   if (const auto requantization = from_string<Requantization>(name)) return {*requantization};
-  return {Requantization::FloatMultiply, Requantization::SingleRounding,
-          Requantization::DoubleRounding, Requantization::OnnxQdq};
+  return {requantization::values.begin(), requantization::values.end()};
 }
 
 void add_integers(CLI::App& app, Commands& c) {
@@ -112,22 +114,14 @@ void add_integers(CLI::App& app, Commands& c) {
   add_model(convert, c.convert.model);
   convert.add_option("-o,--output", c.convert.output, "file to write; - is standard output")
       ->required();
-  convert
-      .add_option("--requantization", c.requantization,
-                  "requantization: FloatMultiply, SingleRounding, DoubleRounding or OnnxQdq")
-      ->transform(requantization_names({}))
-      ->capture_default_str();
+  add_requantization(convert, c.requantization, {});
   convert.add_flag("--integer-outputs", c.convert.integer_outputs,
                    "yield codes and accumulators instead of floats");
   CLI::App& verify = *app.add_subcommand(
       "verify", "Prove that training, reference and int8 agree in every bit");
   add_model(verify, c.verify.model);
   add_data(verify, c.verify.data, c.verify.threads);
-  verify
-      .add_option("--requantization", c.verified,
-                  "FloatMultiply, SingleRounding, DoubleRounding, OnnxQdq or all")
-      ->transform(requantization_names({"all"}))
-      ->capture_default_str();
+  add_requantization(verify, c.verified, {"all"});
   verify.add_option(
       "--program", c.verify.program,
       "integer program that the model must convert to; needs one --requantization");
