@@ -15,7 +15,7 @@ namespace qtape::examples::autoencoder {
 
 using namespace kernels;
 
-/// How the scales of the trained quantizers are come by.
+/// Where the scales of the trained quantizers come from.
 enum class ScaleOrigin : uint8_t {
   EMA,  ///< weights from each batch, activations by running averages
   LSQ   ///< both learned

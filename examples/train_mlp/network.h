@@ -17,7 +17,7 @@ namespace qtape::examples {
 
 using namespace kernels;
 
-/// How scales are come by.
+/// Where scales come from.
 enum class Quantization : uint8_t {
   EMA,       ///< weights from each batch, activations by running averages
   PerBatch,  ///< both from each batch
