@@ -1,11 +1,13 @@
 #include "qtape/examples/data/batches.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <utility>
 
 #include "qtape/core/error.h"
 #include "qtape/core/random.h"
+#include "qtape/examples/data/angles.h"
 
 namespace qtape::data {
 namespace {
@@ -18,6 +20,70 @@ constexpr std::array<float, 256> make_shades() {
 
 constexpr std::array<float, 256> shades = make_shades();
 constexpr uint64_t shuffle_stream = 0x5u;
+constexpr uint64_t augmentation_stream = 0xau;
+// Numbers that are drawn to move an image; its noise follows.
+constexpr uint64_t draws_of_movement = 3;
+
+/// The first number of image `row` of a batch.
+uint64_t first_draw(const Dataset& dataset, size_t row) {
+  return row * (draws_of_movement + static_cast<uint64_t>(dataset.features()));
+}
+
+/// The pixel at (row, col), 0 outside the image.
+float shade_at(const Dataset& dataset, const uint8_t* pixels, int64_t row, int64_t col) {
+  const bool inside = row >= 0 && row < dataset.rows && col >= 0 && col < dataset.cols;
+  return inside ? shades[pixels[row * dataset.cols + col]] : 0.0f;
+}
+
+/// An image turned and shifted: between pixels by bilinear interpolation.
+void move_image(const Dataset& dataset, int64_t image, const Augmentation& by,
+                const Random& random, size_t place, std::span<float> x) {
+  const uint64_t draw = first_draw(dataset, place);
+  const auto within = [&](uint64_t i, double bound) {
+    return (2 * random.uniform(draw + i) - 1) * bound;
+  };
+  const double turns = within(0, by.rotation) / 360;
+  const double down = within(1, by.shift);
+  const double right = within(2, by.shift);
+  const double cosine = cosine_of_turns(turns);
+  const double sine = sine_of_turns(turns);
+  const double middle_row = static_cast<double>(dataset.rows - 1) / 2;
+  const double middle_col = static_cast<double>(dataset.cols - 1) / 2;
+  const uint8_t* pixels = dataset.pixels.data() + image * dataset.features();
+  size_t i = 0;
+  for (int64_t r = 0; r < dataset.rows; ++r) {
+    for (int64_t c = 0; c < dataset.cols; ++c, ++i) {
+      const double v = static_cast<double>(r) - middle_row - down;
+      const double u = static_cast<double>(c) - middle_col - right;
+      const double row = cosine * v - sine * u + middle_row;
+      const double col = sine * v + cosine * u + middle_col;
+      const auto top = static_cast<int64_t>(std::floor(row));
+      const auto left = static_cast<int64_t>(std::floor(col));
+      const auto below = static_cast<float>(row - static_cast<double>(top));
+      const auto beside = static_cast<float>(col - static_cast<double>(left));
+      const auto along = [&](int64_t line) {
+        return shade_at(dataset, pixels, line, left) * (1 - beside) +
+               shade_at(dataset, pixels, line, left + 1) * beside;
+      };
+      x[i] = along(top) * (1 - below) + along(top + 1) * below;
+    }
+  }
+}
+
+/// A bell: the sum of four uniform numbers, of mean 0 and standard deviation 1.
+double bell(uint64_t bits) {
+  double sum = 0;
+  for (int part = 0; part < 4; ++part)
+    sum += static_cast<double>((bits >> (16 * part)) & 0xffff);
+  return (sum - 2 * 65535.0) * (1.7320508075688772 / 65536);
+}
+
+void add_noise(double deviation, const Random& random, size_t place, std::span<float> x) {
+  const uint64_t draw = place * (draws_of_movement + x.size()) + draws_of_movement;
+  for (size_t i = 0; i < x.size(); ++i) {
+    x[i] += static_cast<float>(deviation * bell(random.bits(draw + i)));
+  }
+}
 
 }  // namespace
 
@@ -57,8 +123,12 @@ std::span<const int64_t> EpochOrder::at(int64_t step) {
                                    static_cast<size_t>(batch_));
 }
 
-Batches::Batches(const Dataset& dataset, int64_t batch, uint64_t seed)
-    : dataset_(dataset), order_(dataset.size(), batch, seed) {
+Batches::Batches(const Dataset& dataset, int64_t batch, uint64_t seed,
+                 const Augmentation& augmentation)
+    : dataset_(dataset),
+      order_(dataset.size(), batch, seed),
+      seed_(seed),
+      augmentation_(augmentation) {
   require<ArgumentError>(batch >= 1 && batch <= dataset.size(),
                          "batch must be in 1..{}, the number of training images, got {}",
                          dataset.size(), batch);
@@ -66,9 +136,16 @@ Batches::Batches(const Dataset& dataset, int64_t batch, uint64_t seed)
 
 void Batches::fill(int64_t step, std::span<float> x, std::span<int32_t> labels) {
   const auto features = static_cast<size_t>(dataset_.features());
+  const Random random(seed_, (static_cast<uint64_t>(step) << 8) | augmentation_stream);
   size_t row = 0;
   for (const int64_t image : order_.at(step)) {
-    copy_pixels(dataset_, image, x.subspan(row * features, features));
+    const std::span<float> to = x.subspan(row * features, features);
+    if (augmentation_.moves()) {
+      move_image(dataset_, image, augmentation_, random, row, to);
+    } else {
+      copy_pixels(dataset_, image, to);
+    }
+    if (augmentation_.noise > 0) add_noise(augmentation_.noise, random, row, to);
     labels[row++] = dataset_.labels[static_cast<size_t>(image)];
   }
 }

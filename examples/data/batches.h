@@ -37,12 +37,23 @@ class EpochOrder {
   std::vector<int64_t> order_;
 };
 
+/// What is done to training images, drawn for each image and step: a pure function of seed,
+/// step and place in the batch.
+struct Augmentation {
+  double shift = 0;     ///< moved by up to so many pixels, in both directions alike
+  double rotation = 0;  ///< turned about the centre by up to so many degrees
+  double noise = 0;     ///< standard deviation of what is added to pixels within 0 to 1
+
+  bool moves() const { return shift > 0 || rotation > 0; }
+};
+
 /// Full batches of a shuffled data set, in the order of EpochOrder.
 class Batches {
  public:
   /// Throws ArgumentError when the set has fewer than `batch` images. `dataset` must outlive
   /// it.
-  Batches(const Dataset& dataset, int64_t batch, uint64_t seed);
+  Batches(const Dataset& dataset, int64_t batch, uint64_t seed,
+          const Augmentation& augmentation = {});
 
   int64_t per_epoch() const { return order_.per_epoch(); }
   /// Fills x [batch, features] and labels [batch] with the batch of training step `step`.
@@ -51,6 +62,8 @@ class Batches {
  private:
   const Dataset& dataset_;
   EpochOrder order_;
+  uint64_t seed_;
+  Augmentation augmentation_;
 };
 
 }  // namespace qtape::data

@@ -13,9 +13,9 @@ struct Dataset {
   int64_t cols = 0;
   int64_t classes = 0;
   /// u8[n, rows*cols], 0 to 255, image by image, row by row.
-  std::vector<uint8_t> pixels;
+  std::vector<uint8_t> pixels = {};
   /// i32[n], each within 0..classes-1.
-  std::vector<int32_t> labels;
+  std::vector<int32_t> labels = {};
 
   /// Number of images n.
   int64_t size() const { return static_cast<int64_t>(labels.size()); }

@@ -1,18 +1,14 @@
-#include "qtape/examples/train_mlp/report.h"
-
-#include "qtape/examples/shared/settings_json.h"
+#include "qtape/examples/classifier/report.h"
 
 namespace qtape::examples {
 
-std::string report_json(const Settings& settings, int threads, const RunResult& result) {
-  Json named = settings_json(settings, threads);
-  named["data"] = data_name(settings);
+std::string report_json(Json settings, const RunResult& result) {
   Json epochs = Json::array();
   for (const EpochResult& each : result.epochs) {
     epochs.push_back(
         {{"epoch", each.epoch}, {"loss", each.loss}, {"test_accuracy", each.test_accuracy}});
   }
-  const Json report = {{"settings", std::move(named)},
+  const Json report = {{"settings", std::move(settings)},
                        {"epochs", std::move(epochs)},
                        {"step_us", result.step_us},
                        {"test_accuracy", result.test.accuracy},

@@ -5,9 +5,9 @@
 #include <optional>
 
 #include "qtape/engine/serialize.h"
+#include "qtape/examples/classifier/task.h"
 #include "qtape/examples/data/evaluate.h"
 #include "qtape/examples/shared/progress.h"
-#include "qtape/examples/train_mlp/network.h"
 #include "qtape/optim/schedule.h"
 
 namespace qtape::examples {
@@ -20,47 +20,46 @@ struct EpochResult {
 
 struct RunOptions {
   int threads = 1;
-  std::string checkpoint;        ///< file written after every epoch; empty: none
+  std::string checkpoint = {};   ///< file written after every epoch; empty: none
   int64_t checkpoint_every = 0;  ///< and after every so many steps; 0: epochs only
-  std::function<void(const Progress&)> on_step;
-  std::function<void(const EpochResult&)> on_epoch;
-  std::function<bool()> stop;  ///< asked after every step; true: a checkpoint, then the end
+  std::function<void(const Progress&)> on_step = {};
+  std::function<void(const EpochResult&)> on_epoch = {};
+  std::function<bool()> stop =
+      {};  ///< asked after every step; true: a checkpoint, then the end
 };
 
 struct RunResult {
-  std::vector<EpochResult> epochs;
+  std::vector<EpochResult> epochs = {};
   double step_us = 0;  ///< median time of a step: batch, forward, backward and optimizer
-  data::Evaluation test;
-  std::string parameters_sha256;
+  data::Evaluation test = {};
+  std::string parameters_sha256 = {};
   int64_t skipped_batches = 0;      ///< batches whose loss was not finite: no update
   int64_t non_finite_elements = 0;  ///< that observers skipped
   bool stopped = false;             ///< by RunOptions::stop; then nothing was tested
 };
 
-/// What reports call the data that `settings` name.
-std::string data_name(const Settings& settings);
-/// The data that `settings` name. Throws IoError or FormatError.
-data::Split load_data(const Settings& settings);
-
-/// The settings that a checkpoint was made with. Throws FormatError for files of other
-/// programs.
-Settings settings_of(const Model& checkpoint);
-
 /// A training run in memory: made new or from a checkpoint, then `run` to its end.
 class Training {
  public:
-  Training(const Settings& settings, const data::Split& data);
-  /// Goes on from a checkpoint. Throws FormatError when it does not fit.
-  Training(Model checkpoint, const data::Split& data);
+  /// `data` must outlive it.
+  Training(Task task, const data::Split& data);
+  /// Goes on from a checkpoint of the same settings. Throws FormatError when it does not fit.
+  Training(Task task, Model checkpoint, const data::Split& data);
+
+  /// Takes over what `model` holds of the network's parameters and states, by name, and
+  /// calibrates the quantizers whose states it lacks on `batches` training batches. Returns how
+  /// many it took over. Throws GraphError for a parameter of the network that it lacks or has
+  /// in another shape.
+  int64_t start_from(const Model& model, int threads, int64_t batches = 32);
 
   RunResult run(const RunOptions& options);
   void save(const std::string& path) const;
 
-  const Settings& settings() const { return settings_; }
-  const Network& network() const { return network_; }
+  const Recipe& recipe() const { return task_.recipe; }
+  const Network& network() const { return task_.network; }
   /// Finished steps, and those of the whole run.
   int64_t step() const { return step_; }
-  int64_t steps() const { return settings_.epochs * (data_.train.size() / settings_.batch); }
+  int64_t steps() const { return recipe().epochs * (data_.train.size() / recipe().batch); }
   Parameters& parameters() { return parameters_; }
 
  private:
@@ -71,6 +70,7 @@ class Training {
 
   struct Run;
 
+  int64_t take_over(const Parameters& from);
   double take_step(Run& run);
   bool after_step(Run& run, double loss);
   void save_checkpoint(const std::string& path, const Run& run) const;
@@ -78,9 +78,8 @@ class Training {
   void restore(const Section& progress);
   EpochResult finish_epoch(data::Evaluator& evaluator);
 
-  Settings settings_;
+  Task task_;
   const data::Split& data_;
-  Network network_;
   Parameters parameters_;
   std::optional<Section> optimizer_;  // of the checkpoint, until the run restores it
   std::optional<Schedule> schedule_;

@@ -1,15 +1,19 @@
-#include "qtape/examples/train_mlp/training.h"
+#include "qtape/examples/classifier/training.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <functional>
+#include <set>
+#include <string>
 
+#include "qtape/calibrate/calibration.h"
 #include "qtape/core/printable.h"
 #include "qtape/core/settings.h"
+#include "qtape/engine/quantizers.h"
 #include "qtape/examples/data/batches.h"
-#include "qtape/examples/data/digits.h"
 #include "qtape/examples/shared/median.h"
 #include "qtape/integer/exact.h"
 #include "qtape/optim/optimizer.h"
@@ -21,60 +25,69 @@ namespace {
 constexpr int64_t largest_count = int64_t{1} << 60;
 // Step times that the median is taken of: those of the last steps where there are more.
 constexpr int64_t max_times = 1 << 20;
-constexpr std::string_view settings_kind = "train_mlp";
-// Where settings and progress stand in checkpoints, for messages.
-constexpr std::string_view settings_place = "/sections/settings";
+// Where progress stands in checkpoints, for messages.
 constexpr std::string_view progress_place = "/sections/progress";
 
-const Section& section_of(const Model& model, std::string_view name) {
-  const auto found = model.sections.find(std::string(name));
-  require<FormatError>(found != model.sections.end(),
-                       "/sections/{}: missing; the file is not a checkpoint of train_mlp",
-                       name);
-  return found->second;
+/// Labels of what quantizers hold their scales in.
+std::set<std::string, std::less<>> scale_labels(const Graph& graph) {
+  std::set<std::string, std::less<>> labels;
+  for (NodeId id : quantizers(graph)) {
+    const auto& operands = graph[id].operands;
+    for (size_t i = 1; i < operands.size(); ++i) {
+      if (is_persistent(graph[operands[i]].op)) labels.insert(graph[operands[i]].label);
+    }
+  }
+  return labels;
 }
 
 }  // namespace
 
-std::string data_name(const Settings& settings) {
-  return settings.data.empty() ? "generated digits" : settings.data;
-}
-
-data::Split load_data(const Settings& settings) {
-  if (!settings.data.empty()) return data::read_idx_directory(settings.data);
-  return data::example_digits(settings.samples);
-}
-
-Settings settings_of(const Model& checkpoint) {
-  const Section& section = section_of(checkpoint, "settings");
-  require<FormatError>(section.kind == settings_kind, "{}/kind: expected \"{}\", got \"{}\"",
-                       settings_place, settings_kind, printable(section.kind));
-  Settings settings;
-  settings::take_fields(settings_place, section, "", settings);
-  try {
-    validate(settings);
-  } catch (const ArgumentError& error) {
-    fail<FormatError>("{}: {}", settings_place, error.what());
-  }
-  return settings;
-}
-
-Training::Training(const Settings& settings, const data::Split& data)
-    : settings_(settings),
+Training::Training(Task task, const data::Split& data)
+    : task_(std::move(task)),
       data_(data),
-      network_(make_network(settings, data.train)),
-      parameters_(network_.graph, static_cast<uint64_t>(settings.seed)) {}
+      parameters_(network().graph, static_cast<uint64_t>(recipe().seed)) {}
 
-Training::Training(Model checkpoint, const data::Split& data)
-    : settings_(settings_of(checkpoint)),
+Training::Training(Task task, Model checkpoint, const data::Split& data)
+    : task_(std::move(task)),
       data_(data),
-      network_(make_network(settings_, data.train)),
       parameters_(std::move(checkpoint.parameters)),
       optimizer_(section_of(checkpoint, "optimizer")),
       schedule_(schedule_from(section_of(checkpoint, "schedule"))) {
-  require<FormatError>(network_.graph == checkpoint.graph,
+  require<FormatError>(network().graph == checkpoint.graph,
                        "/nodes: the graph is not the one that the settings describe");
   restore(section_of(checkpoint, "progress"));
+}
+
+int64_t Training::take_over(const Parameters& from) {
+  int64_t taken = 0;
+  for (const ParameterEntry& each : parameters_.entries()) {
+    if (from.find(each.name) == nullptr) continue;
+    parameters_.set(each.name, from.get(each.name));
+    ++taken;
+  }
+  return taken;
+}
+
+int64_t Training::start_from(const Model& model, int threads, int64_t batches) {
+  const auto scales = scale_labels(network().graph);
+  bool calibrates = false;
+  for (const ParameterEntry& each : parameters_.entries()) {
+    const ParameterEntry* found = model.parameters.find(each.name);
+    const bool of_quantizer = scales.contains(each.name);
+    require<GraphError>(found != nullptr || of_quantizer,
+                        "the saved model has no '{}', which the network needs as {}",
+                        printable(each.name), each.type);
+    require<GraphError>(found == nullptr || found->type == each.type,
+                        "'{}' of the saved model is {}, the network needs {}",
+                        printable(each.name), found == nullptr ? each.type : found->type,
+                        each.type);
+    calibrates = calibrates || found == nullptr;
+  }
+  const int64_t taken = take_over(model.parameters);
+  if (!calibrates) return taken;
+  Tape tape(network().graph, parameters_, {.outputs = {network().logits}, .threads = threads});
+  (void)calibrate(tape, data::batch_source(data_.train, batches * recipe().batch));
+  return take_over(model.parameters);
 }
 
 Section Training::progress() const {
@@ -106,7 +119,7 @@ void Training::restore(const Section& section) {
   non_finite_ = count("non_finite");
   const int64_t finished = count("epochs");
   require<FormatError>(
-      step_ >= 0 && step_ <= steps() && finished >= 0 && finished <= settings_.epochs &&
+      step_ >= 0 && step_ <= steps() && finished >= 0 && finished <= recipe().epochs &&
           totals_.batches >= 0 && totals_.batches <= step_ && skipped_ >= 0 &&
           skipped_ <= step_ && non_finite_ >= 0 && non_finite_ <= largest_count,
       "{}: step {} of {} or a count is out of range", progress_place, step_, steps());
@@ -117,7 +130,7 @@ void Training::restore(const Section& section) {
 }
 
 void Training::save(const std::string& path) const {
-  save_model(path, network_.graph, parameters_);
+  save_model(path, network().graph, parameters_);
 }
 
 EpochResult Training::finish_epoch(data::Evaluator& evaluator) {
@@ -133,21 +146,22 @@ EpochResult Training::finish_epoch(data::Evaluator& evaluator) {
 struct Training::Run {
   Run(Training& training, const RunOptions& run_options)
       : options(run_options),
-        tape(training.network_.graph, training.parameters_,
-             {.roots = {training.network_.loss},
+        tape(training.network().graph, training.parameters_,
+             {.roots = {training.network().loss},
               .threads = options.threads,
-              .seed = static_cast<uint64_t>(training.settings_.seed),
-              .arithmetic = exact(training.settings_.exact),
-              .schedule = schedule_of(training.settings_)}),
-        evaluator(training.network_.graph, training.parameters_, options.threads,
-                  exact(training.settings_.exact)),
-        batches(training.data_.train, training.settings_.batch,
-                static_cast<uint64_t>(training.settings_.seed)),
+              .seed = static_cast<uint64_t>(training.recipe().seed),
+              .arithmetic = exact(training.recipe().exact),
+              .schedule = schedule_of(training.recipe())}),
+        evaluator(training.network().graph, training.parameters_, options.threads,
+                  exact(training.recipe().exact)),
+        batches(training.data_.train, training.recipe().batch,
+                static_cast<uint64_t>(training.recipe().seed),
+                augmentation_of(training.recipe())),
         optimizer(training.parameters_, Adam{}, {}, options.threads),
-        schedule{.base = training.settings_.learning_rate,
-                 .shape = Cosine{.total = training.settings_.epochs * batches.per_epoch()}},
-        x(tape.input<float>(training.network_.x)),
-        labels(tape.input<int32_t>(training.network_.labels)) {}
+        schedule{.base = training.recipe().learning_rate,
+                 .shape = Cosine{.total = training.recipe().epochs * batches.per_epoch()}},
+        x(tape.input<float>(training.network().x)),
+        labels(tape.input<int32_t>(training.network().labels)) {}
 
   const RunOptions& options;
   Tape tape;
@@ -160,20 +174,18 @@ struct Training::Run {
 };
 
 void Training::save_checkpoint(const std::string& path, const Run& run) const {
-  Section settings{std::string(settings_kind), {}, {}};
-  settings::put_fields(settings_, "", settings);
-  save_model(path, network_.graph, parameters_,
+  save_model(path, network().graph, parameters_,
              {{"optimizer", run.optimizer.save()},
               {"schedule", to_section(run.schedule)},
               {"progress", progress()},
-              {"settings", std::move(settings)}});
+              {"settings", task_.settings}});
 }
 
 /// One step; the loss. A batch whose loss is not finite leaves the parameters alone.
 double Training::take_step(Run& run) {
   run.batches.fill(step_, run.x, run.labels);
   run.tape.forward(mode::qat);
-  const double loss = run.tape.scalar(network_.loss);
+  const double loss = run.tape.scalar(network().loss);
   if (std::isfinite(loss)) {
     run.tape.backward();
     run.optimizer.step(run.schedule.learning_rate(step_));

@@ -1,0 +1,47 @@
+#include "qtape/examples/classifier/recipe.h"
+
+#include "qtape/engine/quantizers.h"
+
+namespace qtape::examples {
+
+QuantizationSchedule schedule_of(const Recipe& recipe) {
+  return {
+      .delay = recipe.quantize_after, .freeze = recipe.freeze_after, .warm_up = recipe.warm_up};
+}
+
+data::Augmentation augmentation_of(const Recipe& recipe) {
+  return {.shift = recipe.shift, .rotation = recipe.rotation, .noise = recipe.noise};
+}
+
+std::optional<Op> weight_quantizer(const Recipe& recipe) {
+  if (recipe.weight_bits == 0) return std::nullopt;
+  const int bits = static_cast<int>(recipe.weight_bits);
+  if (recipe.scale_mode == Quantization::LSQ) return FakeQuantizeLSQ{.bits = bits, .axis = 0};
+  return FakeQuantize{.bits = bits, .axis = 0, .ste = recipe.ste, .scale_mode = PerBatch{}};
+}
+
+std::optional<Op> activation_quantizer(const Recipe& recipe, CodeRange range) {
+  if (recipe.activation_bits == 0) return std::nullopt;
+  const int bits = static_cast<int>(recipe.activation_bits);
+  FakeQuantize quantizer{.bits = bits, .range = range, .ste = recipe.ste};
+  switch (recipe.scale_mode) {
+    case Quantization::LSQ:
+      return FakeQuantizeLSQ{.bits = bits, .range = range};
+    case Quantization::PACT:
+      if (range == CodeRange::Unsigned) return FakeQuantizePACT{.bits = bits};
+      break;
+    case Quantization::PerBatch:
+      return quantizer;
+    case Quantization::EMA:
+      break;
+  }
+  return quantizer.with(&FakeQuantize::scale_mode, EMA{.decay = 0.99});
+}
+
+NodeId quantized(Graph& graph, const Recipe& recipe, NodeId x, CodeRange range,
+                 const std::string& label) {
+  const auto quantizer = activation_quantizer(recipe, range);
+  return quantizer ? add_quantizer(graph, x, *quantizer, label) : x;
+}
+
+}  // namespace qtape::examples

@@ -1,0 +1,109 @@
+// How a classifier is trained, whatever its network is: the settings that all programs share.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <tuple>
+
+#include "qtape/core/requantization.h"
+#include "qtape/engine/graph.h"
+#include "qtape/engine/quantization_schedule.h"
+#include "qtape/examples/data/batches.h"
+#include "qtape/examples/shared/settings.h"
+
+namespace qtape::examples {
+
+/// Where scales come from.
+enum class Quantization : uint8_t {
+  EMA,       ///< weights from each batch, activations by running averages
+  PerBatch,  ///< both from each batch
+  LSQ,       ///< both learned
+  PACT       ///< weights from each batch, activations by learned clipping
+};
+
+struct Recipe {
+  std::string data = {};  ///< directory; empty: generated
+  int64_t samples = 7000;
+  std::string from = {};        ///< saved model to begin with; empty: random weights
+  int64_t weight_bits = 8;      ///< 0: float
+  int64_t activation_bits = 8;  ///< 0: float
+  Ste ste = Ste::ClippedIdentity;
+  Quantization scale_mode = Quantization::EMA;
+  std::optional<Requantization> exact = std::nullopt;
+  int64_t quantize_after = 0;
+  std::optional<int64_t> freeze_after = std::nullopt;
+  int64_t warm_up = 0;
+  double shift = 0;     ///< pixels
+  double rotation = 0;  ///< degrees
+  double noise = 0;     ///< of the range of a pixel
+  int64_t epochs = 15;
+  int64_t batch = 64;
+  double learning_rate = 1e-3;
+  int64_t seed = 1;
+
+  static constexpr auto fields() {
+    using S = Recipe;
+    constexpr Limits<int64_t> bits{.low = 2, .high = 16, .zero = "float"};
+    return std::tuple{
+        setting("data", &S::data,
+                "directory with MNIST-format IDX files, plain or .gz; without it, data are "
+                "generated"),
+        setting("samples", &S::samples, "training samples to generate", {1, 1000000}),
+        setting("from", &S::from,
+                "begin with the parameters of this saved model of the same layers, float or "
+                "quantized, and calibrate what quantizers it lacks; without it, with random "
+                "weights"),
+        setting("weight_bits", &S::weight_bits, "bits of weights, 0 = float", bits),
+        setting("activation_bits", &S::activation_bits, "bits of activations, 0 = float", bits),
+        setting("ste", &S::ste, "straight-through estimator"),
+        setting("scale_mode", &S::scale_mode, "where scales come from"),
+        setting("exact", &S::exact,
+                "compute on integer codes between quantizers, requantized by this "
+                "requantization; without it, in floats"),
+        setting("quantize_after", &S::quantize_after, "steps in float before quantizers apply",
+                {.low = 0}),
+        setting("freeze_after", &S::freeze_after,
+                "step from which observers and running statistics stand still", {.low = 0}),
+        setting("warm_up", &S::warm_up, "steps that scales are averaged over evenly",
+                {.low = 0}),
+        setting("shift", &S::shift, "move training images by up to so many pixels", {0, 64}),
+        setting("rotation", &S::rotation, "turn training images by up to so many degrees",
+                {0, 180}),
+        setting("noise", &S::noise,
+                "add noise of this standard deviation to training images, whose pixels "
+                "are within 0 to 1",
+                {0, 10}),
+        setting("epochs", &S::epochs, "passes over the training data", {1, 100000}),
+        setting("batch", &S::batch, "samples per step", {1, 1000000}),
+        setting("lr", &S::learning_rate, "learning rate at the start; decays to 0 by cosine",
+                {0, 10})
+            .called("learning rate"),
+        setting("seed", &S::seed, "seed of weights, order and augmentation", {.low = 0})};
+  }
+  bool operator==(const Recipe&) const = default;
+};
+
+/// When quantizers apply and observers stop.
+QuantizationSchedule schedule_of(const Recipe& recipe);
+
+/// What is done to training images.
+data::Augmentation augmentation_of(const Recipe& recipe);
+
+/// What quantizes weights, per output channel on axis 0; none where they are float.
+std::optional<Op> weight_quantizer(const Recipe& recipe);
+
+/// What quantizes activations, per tensor; none where they are float.
+std::optional<Op> activation_quantizer(const Recipe& recipe, CodeRange range);
+
+/// x after a quantizer of its `range`; x itself where activations are float.
+NodeId quantized(Graph& graph, const Recipe& recipe, NodeId x, CodeRange range,
+                 const std::string& label);
+
+}  // namespace qtape::examples
+
+namespace qtape {
+template <>
+inline constexpr auto enum_names<examples::Quantization> =
+    std::array<std::string_view, 4>{"EMA", "PerBatch", "LSQ", "PACT"};
+}  // namespace qtape

@@ -1,0 +1,24 @@
+// The report of a training run, as JSON for other programs. Included by .cpp files only.
+#pragma once
+
+#include <string>
+
+#include "qtape/engine/json_fields.h"
+#include "qtape/examples/classifier/training.h"
+#include "qtape/examples/shared/settings_json.h"
+
+namespace qtape::examples {
+
+/// `settings`, then per-epoch loss and accuracy, median step time and final results.
+std::string report_json(Json settings, const RunResult& result);
+
+/// The same with all settings of a program.
+template <ClassifierSettings S>
+std::string report_json(const S& settings, int threads, const RunResult& result) {
+  Json named = write_json(settings);
+  named.update(settings_json(settings.recipe, threads));
+  named["data"] = data_name(settings);
+  return report_json(std::move(named), result);
+}
+
+}  // namespace qtape::examples

@@ -1,0 +1,74 @@
+// The generated keywords: the same bytes everywhere, and classes that melodies alone tell
+// apart.
+#include "qtape/examples/data/tones.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+
+#include "qtape/core/sha256.h"
+#include "qtape/examples/data/angles.h"
+#include "qtape/tests/support/errors.h"
+
+using namespace qtape;
+using data::Dataset;
+using data::generate_tones;
+
+TEST_CASE("tones: sine and cosine of turns") {
+  for (int i = -1000; i <= 1000; ++i) {
+    const double turns = i / 128.0;
+    CHECK(std::abs(data::sine_of_turns(turns) - std::sin(turns * 6.283185307179586)) < 1e-12);
+    CHECK(std::abs(data::cosine_of_turns(turns) - std::cos(turns * 6.283185307179586)) < 1e-12);
+  }
+  CHECK(data::sine_of_turns(0.25) == doctest::Approx(1).epsilon(1e-15));
+  CHECK(data::sine_of_turns(-3) == 0);
+}
+
+TEST_CASE("tones: a seed gives the recorded bytes, and a smaller set is a prefix") {
+  const data::Split split = generate_tones(1, 20, 5);
+  CHECK(sha256_hex(std::as_bytes(std::span(split.train.pixels))) ==
+        "6ce3456eda2eaf2f11bc86e1b7d1baa5c2a031d141574083159134b1d3a394df");
+  CHECK(split.train.rows == data::tone_frames);
+  CHECK(split.train.cols == data::tone_bands);
+  CHECK(split.train.pixels.size() == 20 * 980);
+  const Dataset small = generate_tones(1, 7, 0).train;
+  CHECK(std::ranges::equal(small.pixels, std::span(split.train.pixels).first(7 * 980)));
+  CHECK(std::ranges::equal(small.labels, std::span(split.train.labels).first(7)));
+  CHECK(generate_tones(2, 7, 0).train.pixels != small.pixels);
+  CHECK(generate_tones(1, 0, 7).test.pixels != small.pixels);
+  CHECK(test::error_text<ArgumentError>([] { (void)generate_tones(1, -1, 0); }) ==
+        "the number of generated tones must be in 0..10000000, got -1");
+}
+
+TEST_CASE("tones: the mean of a class tells little: melodies lie at any place and pitch") {
+  const data::Split split = generate_tones(3, 600, 200);
+  const auto features = static_cast<size_t>(split.train.features());
+  std::vector<std::vector<double>> means(10, std::vector<double>(features));
+  std::vector<int> counts(10);
+  for (size_t i = 0; i < 600; ++i) {
+    const auto label = static_cast<size_t>(split.train.labels[i]);
+    ++counts[label];
+    for (size_t f = 0; f < features; ++f) {
+      means[label][f] += split.train.pixels[i * features + f];
+    }
+  }
+  for (size_t c = 0; c < 10; ++c) {
+    CHECK(counts[c] > 30);
+    for (double& each : means[c]) each /= counts[c];
+  }
+  int right = 0;
+  for (size_t i = 0; i < 200; ++i) {
+    std::vector<double> distances(10);
+    for (size_t c = 0; c < 10; ++c) {
+      for (size_t f = 0; f < features; ++f) {
+        const double difference = split.test.pixels[i * features + f] - means[c][f];
+        distances[c] += difference * difference;
+      }
+    }
+    const auto nearest = std::ranges::min_element(distances) - distances.begin();
+    right += nearest == split.test.labels[i] ? 1 : 0;
+  }
+  CHECK(right < 100);
+}
