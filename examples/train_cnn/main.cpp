@@ -1,0 +1,7 @@
+// train_cnn: trains a quantization-aware convolutional network, saves it, reports what it reached.
+#include "qtape/examples/classifier/program.h"
+#include "qtape/examples/train_cnn/network.h"
+
+int main(int argc, char** argv) {
+  return qtape::examples::run_classifier_program<qtape::examples::CnnSettings>(argc, argv);
+}

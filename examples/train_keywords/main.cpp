@@ -1,0 +1,7 @@
+// train_keywords: trains a quantization-aware network on sounds, saves it, reports what it reached.
+#include "qtape/examples/classifier/program.h"
+#include "qtape/examples/train_keywords/network.h"
+
+int main(int argc, char** argv) {
+  return qtape::examples::run_classifier_program<qtape::examples::KeywordSettings>(argc, argv);
+}

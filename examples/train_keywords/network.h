@@ -1,0 +1,55 @@
+// The network that train_keywords trains, and its settings.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <tuple>
+
+#include "qtape/examples/classifier/task.h"
+#include "qtape/examples/data/tones.h"
+
+namespace qtape::examples {
+
+/// Networks over frames of log-mel bands.
+enum class KeywordModel : uint8_t {
+  /// A convolution of stride 2 over time, then depthwise separable ones, the mean over time and
+  /// a layer. Each has a batch norm that is folded into it.
+  DSCNN
+};
+
+struct KeywordSettings {
+  static constexpr std::string_view program = "train_keywords";
+  static constexpr std::string_view about =
+      "Trains a quantization-aware convolutional network over time on generated keywords.";
+  static constexpr std::string_view data_kind = "keywords";
+
+  KeywordModel model = KeywordModel::DSCNN;
+  int64_t channels = 64;
+  int64_t blocks = 4;
+  Recipe recipe = {.samples = 4000};
+
+  static constexpr auto fields() {
+    using S = KeywordSettings;
+    return std::tuple{
+        setting("model", &S::model, "the network"),
+        setting("channels", &S::channels, "channels of each layer", {1, 4096}),
+        setting("blocks", &S::blocks, "depthwise separable layers", {0, 64})};
+  }
+  static data::Split generate(const Recipe& recipe) {
+    return data::example_tones(recipe.samples);
+  }
+  bool operator==(const KeywordSettings&) const = default;
+};
+
+inline void validate_network(const KeywordSettings&) {}
+
+/// The network on features of `dataset`'s size: rows are frames, columns bands.
+Network make_network(const KeywordSettings& settings, const data::Dataset& dataset);
+
+}  // namespace qtape::examples
+
+namespace qtape {
+template <>
+inline constexpr auto enum_names<examples::KeywordModel> =
+    std::array<std::string_view, 1>{"DSCNN"};
+}  // namespace qtape
