@@ -33,14 +33,16 @@ int64_t denominator_of(double ratio) {
   return 0;
 }
 
-/// `A and B`: the requantizations that round ties to even, or the others.
+/// `A, B and C`: the requantizations that round ties to even, or the others.
 std::string names_of(bool ties_to_even) {
-  std::string text;
+  std::vector<std::string_view> names;
   requantization::for_each([&]<class Each>() {
-    if (Each::ties_to_even != ties_to_even) return;
-    text += fmt::format("{}{}", text.empty() ? "" : " and ", Each::name);
+    if (Each::ties_to_even == ties_to_even) names.push_back(Each::name);
   });
-  return text;
+  const std::string_view last = names.back();
+  names.pop_back();
+  return names.empty() ? std::string(last)
+                       : fmt::format("{} and {}", fmt::join(names, ", "), last);
 }
 
 std::string tie_text(int64_t q, std::string_view noun) {

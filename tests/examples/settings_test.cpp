@@ -136,14 +136,22 @@ TEST_CASE("settings: options say what they take and what came") {
 
 TEST_CASE("settings: help shows what options take, and defaults") {
   const std::string help = Parsed("").line.app().help();
-  for (const char* text :
-       {"--count INT:1 to 100=3", "how many", "--first-bits INT:0 or 2 to 8=8",
-        "--rate FLOAT:0 to 10=0.5", "--scale FLOAT:0 or more=2", "--folder TEXT ", "--fast ",
-        "--shade TEXT:{Light,Dark}=Dark", "--border TEXT:{Light,Dark} ",
-        "--stop INT:0 or more ", "--least FLOAT:0 to 1=0.25",
-        "--widths INT:1 to 64=[4,2] ..."}) {
+  for (const char* text : {"how many", "--folder TEXT ", "--fast ",
+                           "--border TEXT:{Light,Dark} ", "--stop INT:0 or more "}) {
     CAPTURE(text);
     CHECK(help.find(text) != std::string::npos);
+  }
+  using Shown = std::pair<std::string, std::string>;
+  for (const auto& [option, value] :
+       {Shown{"--count INT:1 to 100", "3"}, Shown{"--first-bits INT:0 or 2 to 8", "8"},
+        Shown{"--rate FLOAT:0 to 10", "0.5"}, Shown{"--scale FLOAT:0 or more", "2"},
+        Shown{"--shade TEXT:{Light,Dark}", "Dark"}, Shown{"--least FLOAT:0 to 1", "0.25"},
+        Shown{"--widths INT:1 to 64", "[4,2]"}}) {
+    CAPTURE(option);
+    // CLI11 2.4 shows defaults in brackets.
+    const bool shown = help.find(option + "=" + value) != std::string::npos ||
+                       help.find(option + " [" + value + "]") != std::string::npos;
+    CHECK(shown);
   }
 }
 

@@ -1,4 +1,5 @@
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "qtape/core/random.h"
 #include "qtape/engine/files.h"
@@ -67,8 +68,8 @@ TEST_CASE("integer program: faults in the text are named by a JSON pointer") {
   CHECK(damage("\"requantization\": \"SingleRounding\",", "") ==
         "/: \"requantization\" is missing");
   CHECK(damage("\"SingleRounding\"", "\"Triple\"") ==
-        "/requantization: unknown value \"Triple\"; expected one of FloatMultiply, "
-        "SingleRounding, DoubleRounding, OnnxQdq");
+        fmt::format("/requantization: unknown value \"Triple\"; expected one of {}",
+                    fmt::join(enum_names<Requantization>, ", ")));
   CHECK(damage("\"Dequantize\"", "\"Relu\"") ==
         "/program/3/op: unknown value \"Relu\"; expected one of Input, Quantize, Linear, "
         "Requantize, Lookup, Add, Sub, Mul, Concat, Slice, Reshape, Max, Sum, Dequantize");
