@@ -18,6 +18,8 @@
 #include "qtape/ops/fake_quantize_pact.h"
 #include "qtape/ops/flatten.h"
 #include "qtape/ops/gelu.h"
+#include "qtape/ops/hard_sigmoid.h"
+#include "qtape/ops/hard_swish.h"
 #include "qtape/ops/leaky_relu.h"
 #include "qtape/ops/leaves.h"
 #include "qtape/ops/log.h"
@@ -30,6 +32,7 @@
 #include "qtape/ops/neg.h"
 #include "qtape/ops/quantize.h"
 #include "qtape/ops/relu.h"
+#include "qtape/ops/relu6.h"
 #include "qtape/ops/reshape.h"
 #include "qtape/ops/sigmoid.h"
 #include "qtape/ops/slice.h"
@@ -50,6 +53,7 @@ using OpAlternatives = std::variant<
     MatMul, AddBias,
     Add, Sub, Mul, Div,
     Neg, Relu, LeakyRelu, Sigmoid, Tanh, Gelu, Exp, Log, Sqrt, Clamp,
+    Relu6, HardSigmoid, HardSwish,
     Reshape, Flatten, Transpose, Concat, Slice,
     Sum, Mean, Max,
     Softmax, LogSoftmax, SoftmaxCrossEntropy, MeanSquaredError,

@@ -48,11 +48,12 @@ struct IntegerRule<Relu> {
   }
 };
 
-template <>
-struct IntegerRule<Clamp> {
-  static Verdict classify(const Clamp& op, const Operands& operands) {
+template <Limiting X>
+struct IntegerRule<X> {
+  static Verdict classify(const X& op, const Operands& operands) {
     if (!operands.form(0).is_integer()) return operands.refuse(0);
-    return {.is = Verdict::Is::Operand, .low = op.low, .high = op.high};
+    const ValueLimits limits = op.limits();
+    return {.is = Verdict::Is::Operand, .low = limits.low, .high = limits.high};
   }
 };
 

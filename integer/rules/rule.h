@@ -21,6 +21,12 @@ concept Pointwise = requires(const X& op, float x) {
   { op.value(x) } -> std::same_as<float>;
 };
 
+/// One that limits it, and does nothing else.
+template <class X>
+concept Limiting = Pointwise<X> && requires(const X& op) {
+  { op.limits() } -> std::same_as<ValueLimits>;
+};
+
 /// What a rule says of a node.
 struct Verdict {
   enum class Is : uint8_t {
