@@ -13,14 +13,15 @@
 #include "qtape/integer/ops/reduce.h"
 #include "qtape/integer/ops/requantize.h"
 #include "qtape/integer/ops/structure.h"
+#include "qtape/ops/max_pool.h"
 
 namespace qtape {
 
 using IntegerOpAlternatives =
     std::variant<integer::Input, integer::Quantize, integer::Linear, integer::Requantize,
                  integer::Lookup, integer::Add, integer::Sub, integer::Mul, integer::Concat,
-                 integer::Slice, integer::Reshape, integer::Max, integer::Sum,
-                 integer::Dequantize>;
+                 integer::Slice, integer::Reshape, integer::Structure<MaxPool>, integer::Max,
+                 integer::Sum, integer::Dequantize>;
 
 /// One of the integer ops, compiled once as Op is.
 struct IntegerOp : IntegerOpAlternatives {

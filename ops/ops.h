@@ -26,6 +26,7 @@
 #include "qtape/ops/log_softmax.h"
 #include "qtape/ops/matmul.h"
 #include "qtape/ops/max.h"
+#include "qtape/ops/max_pool.h"
 #include "qtape/ops/mean.h"
 #include "qtape/ops/mean_squared_error.h"
 #include "qtape/ops/mul.h"
@@ -56,6 +57,7 @@ using OpAlternatives = std::variant<
     Relu6, HardSigmoid, HardSwish,
     Reshape, Flatten, Transpose, Concat, Slice,
     Sum, Mean, Max,
+    MaxPool,
     Softmax, LogSoftmax, SoftmaxCrossEntropy, MeanSquaredError,
     Dropout, StopGradient, Cast,
     FakeQuantize, FakeQuantizeLSQ, FakeQuantizePACT, Quantize, Dequantize,
