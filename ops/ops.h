@@ -5,6 +5,7 @@
 
 #include "qtape/ops/add.h"
 #include "qtape/ops/add_bias.h"
+#include "qtape/ops/avg_pool.h"
 #include "qtape/ops/cast.h"
 #include "qtape/ops/clamp.h"
 #include "qtape/ops/concat.h"
@@ -18,6 +19,7 @@
 #include "qtape/ops/fake_quantize_pact.h"
 #include "qtape/ops/flatten.h"
 #include "qtape/ops/gelu.h"
+#include "qtape/ops/global_avg_pool.h"
 #include "qtape/ops/hard_sigmoid.h"
 #include "qtape/ops/hard_swish.h"
 #include "qtape/ops/leaky_relu.h"
@@ -31,6 +33,7 @@
 #include "qtape/ops/mean_squared_error.h"
 #include "qtape/ops/mul.h"
 #include "qtape/ops/neg.h"
+#include "qtape/ops/pad.h"
 #include "qtape/ops/quantize.h"
 #include "qtape/ops/relu.h"
 #include "qtape/ops/relu6.h"
@@ -45,6 +48,7 @@
 #include "qtape/ops/sum.h"
 #include "qtape/ops/tanh.h"
 #include "qtape/ops/transpose.h"
+#include "qtape/ops/upsample.h"
 
 namespace qtape {
 
@@ -55,9 +59,9 @@ using OpAlternatives = std::variant<
     Add, Sub, Mul, Div,
     Neg, Relu, LeakyRelu, Sigmoid, Tanh, Gelu, Exp, Log, Sqrt, Clamp,
     Relu6, HardSigmoid, HardSwish,
-    Reshape, Flatten, Transpose, Concat, Slice,
+    Reshape, Flatten, Transpose, Concat, Slice, Pad, Upsample,
     Sum, Mean, Max,
-    MaxPool,
+    MaxPool, AvgPool, GlobalAvgPool,
     Softmax, LogSoftmax, SoftmaxCrossEntropy, MeanSquaredError,
     Dropout, StopGradient, Cast,
     FakeQuantize, FakeQuantizeLSQ, FakeQuantizePACT, Quantize, Dequantize,

@@ -52,8 +52,11 @@ OPS = {
     "Slice": {"axis": 0, "begin": 0, "end": int | None},
     "Reshape": {"shape": []},
     "MaxPool": WINDOWS | {"dilation": []},
+    "Upsample": {"factor": [2, 2]},
+    "Pad": {"begin": [], "end": [], "code": 0},
     "Max": REDUCTION,
     "Sum": REDUCTION | {"mean": False},
+    "AvgPool": WINDOWS | {"count_include_pad": True},
     "Dequantize": {"low": float | None, "high": float | None},
 }
 NODE = {"label": "", "op": object, "operands": []}
@@ -392,6 +395,30 @@ def max_pool(a, requantization, x):
     return codes(windows(a, x.data, CODES[x.grid.dtype][0]).max(0), x.grid)
 
 
+def avg_pool(a, requantization, x):
+    y = windows(a, x.acc, 0).sum(0)
+    inside = windows(a, np.ones((1, *x.data.shape[1:-1], 1), np.int64), 0)
+    m = np.full_like(inside[0], len(inside)) if a.count_include_pad else inside.sum(0)
+    L = math.lcm(*(int(one) for one in np.unique(m)))
+    bound = L * max(abs(code - x.grid.zero_point) for code in (x.grid.low, x.grid.high))
+    return Value(y * (L // m), "s32" if bound <= 2**31 - 1 else "s64", x.scale / L)
+
+
+def upsample(a, requantization, x):
+    require(x.data.ndim == len(a.factor) + 2, f"factor {a.factor} of {list(x.data.shape)}")
+    y = x.data
+    for i, factor in enumerate(a.factor):
+        y = np.repeat(y, factor, 1 + i)
+    return codes(y, x.grid)
+
+
+def pad(a, requantization, x):
+    g = SimpleNamespace(**vars(x.grid))
+    g.low, g.high = min(g.low, a.code), max(g.high, a.code)
+    require(len(a.begin) == len(a.end) == x.data.ndim, f"{a.begin} and {a.end}")
+    return codes(np.pad(x.data, list(zip(a.begin, a.end)), constant_values=a.code), g)
+
+
 def max_codes(a, requantization, x):
     y = np.max(x.data, tuple(a.axes) or None, keepdims=a.keep_dims)
     return codes(np.asarray(y), x.grid)
@@ -428,8 +455,11 @@ RULES = {
     "Slice": ("codes", 1, slice_codes),
     "Reshape": ("codes", 1, reshape),
     "MaxPool": ("codes", 1, max_pool),
+    "Upsample": ("codes", 1, upsample),
+    "Pad": ("codes", 1, pad),
     "Max": ("codes", 1, max_codes),
     "Sum": ("codes", 1, sum_codes),
+    "AvgPool": ("codes", 1, avg_pool),
     "Dequantize": ("codes accumulators", 1, dequantize),
 }
 

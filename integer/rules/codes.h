@@ -52,6 +52,19 @@ struct IntegerRule<Relu> {
   }
 };
 
+/// Its border has the code of its value.
+template <>
+struct IntegerRule<Pad> {
+  static constexpr bool keeps_codes = true;
+  static bool rounds(const Pad& op) { return op.value != 0; }
+  static Verdict classify(const Pad&, const Operands& operands) {
+    return classify_codes(operands);
+  }
+  static IntegerOp emit(const Pad& op, const Numbers& numbers) {
+    return integer::Pad{op.begin, op.end, integer::border_code(op.value, numbers.grid)};
+  }
+};
+
 template <Limiting X>
 struct IntegerRule<X> {
   static Verdict classify(const X& op, const Operands& operands) {

@@ -415,7 +415,7 @@ ConformanceCase of_op(const OpCase& op_case) {
         codes.push_back(draws.integer(grid.low, grid.high));
       }
       const NodeId x = b.codes(fmt::format("x{}.{}", i, k), shape, grid, codes);
-      const NodeId y = b.add(emit(use.op, {.grid = grid}), {x});
+      const NodeId y = b.add(emit(use.op, {.grid = grid, .x = shape}), {x});
       if (!b.value(y).is_codes()) b.requantize(y, {whole_grid(DType::S8, 0.25, 3)});
     }
   }

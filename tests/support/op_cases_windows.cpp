@@ -271,8 +271,111 @@ OpCase max_pool() {
   return c;
 }
 
+OpCase avg_pool() {
+  OpCase c;
+  const auto divisor = [](const AvgPool& op, const Windows& windows, size_t i) {
+    return op.count_include_pad ? static_cast<double>(windows.kernel)
+                                : static_cast<double>(windows.members[i].size());
+  };
+  c.value = [divisor](const OpUse& use, Arrays x) {
+    const auto& op = std::get<AvgPool>(use.op);
+    const Windows windows = windows_of(op, x[0].type.shape);
+    Array y{{x[0].type.dtype, windows.y}, {}};
+    for (size_t i = 0; i < windows.members.size(); ++i) {
+      double sum = 0;
+      for (size_t member : windows.members[i]) sum += x[0].values[member];
+      y.values.push_back(sum / divisor(op, windows, i));
+    }
+    return y;
+  };
+  c.gradient = [divisor](const OpUse& use, Arrays x, const Array& dy) -> std::vector<Values> {
+    const auto& op = std::get<AvgPool>(use.op);
+    const Windows windows = windows_of(op, x[0].type.shape);
+    Values dx(x[0].values.size());
+    for (size_t i = 0; i < windows.members.size(); ++i) {
+      for (size_t member : windows.members[i]) {
+        dx[member] += dy.values[i] / divisor(op, windows, i);
+      }
+    }
+    return {dx};
+  };
+  for (auto [op, shape] : pool_table<AvgPool>()) {
+    for (bool counted : {true, false}) {
+      op.count_include_pad = counted;
+      c.uses.push_back({op, {{shape}}});
+    }
+  }
+  const AvgPool overlapping{.kernel = {3, 3}, .stride = {1, 1}, .padding = Padding::Same};
+  AvgPool real = overlapping;
+  real.count_include_pad = false;
+  c.uses.push_back({real, {{{2, 5, 6, 3}, -1, 1, Fill::Special}}});
+  c.large = large_pools<AvgPool>();
+  c.bench = {{AvgPool{}, {{{16, 32, 32, 32}}}}};
+  const AvgPool uneven{.kernel = {2, 3},
+                       .stride = {1, 2},
+                       .padding = Padding::Explicit,
+                       .pads_begin = {1, 0},
+                       .pads_end = {0, 2},
+                       .count_include_pad = false};
+  c.integer = converts_images({4, 6, 5, 3}, {AvgPool{}, overlapping, real, uneven});
+  c.refusals = pool_refusals<AvgPool>();
+  c.refusals.push_back({AvgPool{}, {s32({1, 4, 4, 2})}, "expected f32 or f64, got s32"});
+  c.conformance = {{AvgPool{}, {{{1, 4, 5, 2}}}},
+                   {overlapping, {{{2, 3, 3, 2}}}},
+                   {real, {{{1, 4, 3, 2}}}},
+                   {uneven, {{{1, 3, 4, 2}}}},
+                   {AvgPool{.kernel = {3}, .padding = Padding::Same}, {{{1, 8, 2}}}}};
+  return c;
+}
+
+OpCase global_avg_pool() {
+  OpCase c;
+  c.value = [](const OpUse& use, Arrays x) {
+    const Shape& shape = x[0].type.shape;
+    const int64_t channels = shape[-1];
+    const int64_t positions = shape.rank() == 4 ? shape[1] * shape[2] : shape[1];
+    Shape kept = shape.with(1, 1);
+    if (shape.rank() == 4) kept = kept.with(2, 1);
+    const bool keeps = std::get<GlobalAvgPool>(use.op).keep_dims;
+    Array y{{x[0].type.dtype, keeps ? kept : Shape{shape[0], channels}}, {}};
+    for (int64_t k = 0; k < y.type.elements(); ++k) {
+      long double sum = 0;
+      for (int64_t p = 0; p < positions; ++p) {
+        sum += x[0].values[static_cast<size_t>((k / channels * positions + p) * channels +
+                                               k % channels)];
+      }
+      y.values.push_back(static_cast<double>(sum / static_cast<long double>(positions)));
+    }
+    return y;
+  };
+  for (const Shape& shape : std::vector<Shape>{{2, 3, 4, 5},
+                                               {1, 1, 1, 1},
+                                               {3, 7, 1, 2},
+                                               {2, 5, 6, 1},
+                                               {2, 9, 4},
+                                               {1, 1, 3},
+                                               {1, 40, 33, 3},
+                                               {0, 2, 2, 3},
+                                               {2, 2, 2, 0}}) {
+    for (bool keep : {false, true}) {
+      c.uses.push_back({GlobalAvgPool{.keep_dims = keep}, {{shape}}});
+    }
+  }
+  c.large = {{GlobalAvgPool{}, {{{7, 30, 31, 20}}}}};
+  c.bench = {{GlobalAvgPool{}, {{{64, 8, 8, 64}}}}};
+  c.tolerance = {.value = 4, .gradient = 2};
+  c.integer =
+      converts_images({4, 3, 5, 3}, {GlobalAvgPool{}, GlobalAvgPool{.keep_dims = true}});
+  c.refusals = {
+      {GlobalAvgPool{}, {f32({2, 3})}, "x must be [n, h, w, c] or [n, l, c], got [2, 3]"},
+      {GlobalAvgPool{}, {f32({2, 3, 0, 4})}, "the mean of no elements, x is [2, 3, 0, 4]"},
+      {GlobalAvgPool{}, {f32({2, 0, 4})}, "the mean of no elements, x is [2, 0, 4]"},
+      {GlobalAvgPool{}, {s32({1, 4, 4, 2})}, "expected f32 or f64, got s32"}};
+  return c;
+}
+
 }  // namespace
 
-std::vector<OpCase> window_cases() { return {max_pool()}; }
+std::vector<OpCase> window_cases() { return {max_pool(), avg_pool(), global_avg_pool()}; }
 
 }  // namespace qtape::test
