@@ -522,7 +522,12 @@ Kernel ExactForward::operation(NodeId id, Kernel kernel, const Binding& b) {
   const IntegerOp op = emit(node(id).op, numbers);
   IntegerValue result = own.value;
   if (own.value.is_accumulators()) {
-    const IntegerValue inputs[] = {*shaped};
+    // The zero point is not known yet: room for the sums with any.
+    IntegerValue widest = *shaped;
+    widest.zero_point = 0;
+    widest.high = shaped->high - shaped->low;
+    widest.low = -widest.high;
+    const IntegerValue inputs[] = {widest};
     result = std::visit([&](const auto& each) { return each.infer(inputs); }, op);
     own.value = result;
   }
