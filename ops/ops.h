@@ -12,6 +12,7 @@
 #include "qtape/ops/dequantize.h"
 #include "qtape/ops/div.h"
 #include "qtape/ops/dropout.h"
+#include "qtape/ops/embedding.h"
 #include "qtape/ops/exp.h"
 #include "qtape/ops/fake_quantize.h"
 #include "qtape/ops/fake_quantize_bias.h"
@@ -59,7 +60,7 @@ using OpAlternatives = std::variant<
     Add, Sub, Mul, Div,
     Neg, Relu, LeakyRelu, Sigmoid, Tanh, Gelu, Exp, Log, Sqrt, Clamp,
     Relu6, HardSigmoid, HardSwish,
-    Reshape, Flatten, Transpose, Concat, Slice, Pad, Upsample,
+    Reshape, Flatten, Transpose, Concat, Slice, Pad, Upsample, Embedding,
     Sum, Mean, Max,
     MaxPool, AvgPool, GlobalAvgPool,
     Softmax, LogSoftmax, SoftmaxCrossEntropy, MeanSquaredError,

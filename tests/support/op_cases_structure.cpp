@@ -434,6 +434,66 @@ OpCase upsample() {
   return c;
 }
 
+OpCase embedding() {
+  OpCase c{
+      .value =
+          [](const OpUse&, Arrays x) {
+            const int64_t width = x[0].type.shape[1];
+            const auto& of = x[1].type.shape.extents();
+            std::vector<int64_t> extents(of.begin(), of.end());
+            extents.push_back(width);
+            Array y{{x[0].type.dtype, Shape(extents)}, {}};
+            for (double index : x[1].values) {
+              for (int64_t j = 0; j < width; ++j) {
+                y.values.push_back(
+                    x[0].values[static_cast<size_t>(static_cast<int64_t>(index) * width + j)]);
+              }
+            }
+            return y;
+          },
+      .gradient = [](const OpUse&, Arrays x, const Array& dy) -> std::vector<Values> {
+        const auto width = static_cast<size_t>(x[0].type.shape[1]);
+        Values table(x[0].values.size());
+        for (size_t i = 0; i < x[1].values.size(); ++i) {
+          const size_t row = static_cast<size_t>(x[1].values[i]) * width;
+          for (size_t j = 0; j < width; ++j) table[row + j] += dy.values[i * width + j];
+        }
+        return {table, {}};
+      }};
+  const auto use = [](int64_t rows, int64_t width, const Shape& indices) {
+    return OpUse{
+        Embedding{},
+        {{{rows, width}}, integers(DType::S32, indices, 0, static_cast<double>(rows))}};
+  };
+  c.uses = {
+      use(5, 3, {7}),  use(1, 4, {3}), use(6, 1, {2, 3}), use(4, 131, {2, 2, 3}),
+      use(3, 2, {}),   use(3, 2, {0}), use(3, 2, {2, 0}), use(17, 3, {2, 1, 2, 1, 2, 1, 2}),
+      use(2, 3, {300})};
+  c.large = {use(1000, 64, {3000}), use(7, 9, {30, 1000})};
+  c.bench = {use(10000, 64, {64, 32})};
+  c.integer = refused(
+      "has no integer form: replace it by what has integers, or take an output before it",
+      {Embedding{}, {{{4, 3}}, integers(DType::S32, {4}, 0, 4)}});
+  c.refusals = {{Embedding{},
+                 {f32({4}), s32({2})},
+                 "table must be [vocabulary, width], both at least 1, got [4]"},
+                {Embedding{},
+                 {f32({0, 3}), s32({2})},
+                 "table must be [vocabulary, width], both at least 1, got [0, 3]"},
+                {Embedding{},
+                 {f32({3, 0}), s32({2})},
+                 "table must be [vocabulary, width], both at least 1, got [3, 0]"},
+                {Embedding{}, {f32({4, 3}), f32({2})}, "indices must be s32, got f32"},
+                {Embedding{},
+                 {f32({4, 3}), s32({1, 1, 1, 1, 1, 1, 1, 1})},
+                 "indices may have 7 axes, got [1, 1, 1, 1, 1, 1, 1, 1]"},
+                {Embedding{},
+                 {f32({1, int64_t{1} << 30}), s32({int64_t{1} << 20})},
+                 "shape [1048576, 1073741824] has more than 2^48 elements"},
+                {Embedding{}, {s32({4, 3}), s32({2})}, "expected f32 or f64, got s32"}};
+  return c;
+}
+
 /// Each element of the leaf holds `value`.
 Array filled_with(const TensorType& type, double value) {
   return {type, Values(static_cast<size_t>(type.elements()), value)};
@@ -460,8 +520,8 @@ IntegerVerdict converts_as_weight(const Op& leaf) {
 }  // namespace
 
 std::vector<OpCase> structure_cases() {
-  return {reshape(), flatten(), transpose(), concat(),
-          slice(),   pad(),     upsample(),  stop_gradient()};
+  return {reshape(), flatten(),  transpose(), concat(),       slice(),
+          pad(),     upsample(), embedding(), stop_gradient()};
 }
 
 // What an Input holds is x[0]: the driver writes it.
