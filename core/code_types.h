@@ -19,6 +19,11 @@ constexpr DType code_dtype(CodeLimits limits) {
   return limits.q_min >= -128 && limits.q_max <= 127 ? DType::S8 : DType::S16;
 }
 
+/// s8, u8, s16 or u16.
+constexpr bool is_code_dtype(DType dtype) {
+  return dtype == DType::S8 || dtype == DType::U8 || dtype == DType::S16 || dtype == DType::U16;
+}
+
 /// Calls `body.template operator()<T>()` with the storage type of s8, u8, s16 or u16.
 template <class Body>
 auto dispatch_codes(DType dtype, const Body& body) {

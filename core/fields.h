@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <string_view>
 #include <tuple>
+#include <type_traits>
 #include <variant>
 
 namespace qtape {
@@ -56,5 +57,11 @@ constexpr size_t alternatives() {
   for_each_alternative<Variant>([&]<class>() { ++count; });
   return count;
 }
+
+/// Whether T is an alternative of a std::variant.
+template <class T, class Variant>
+inline constexpr bool is_alternative = false;
+template <class T, class... Ts>
+inline constexpr bool is_alternative<T, std::variant<Ts...>> = (std::is_same_v<T, Ts> || ...);
 
 }  // namespace qtape

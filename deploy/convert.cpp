@@ -180,7 +180,8 @@ class Converter {
     const NodeId x = graph_[source].operands[0];
     if (!is_quantizer(graph_[source].op)) {
       constexpr double inf = std::numeric_limits<double>::infinity();
-      const Numbers numbers{.grid = grid(form(source).quantizer, -inf, inf)};
+      const Numbers numbers{.grid = grid(form(source).quantizer, -inf, inf),
+                            .x = graph_[x].type.shape};
       return program_.add(emit(graph_[source].op, numbers), {codes(x)}, label(source));
     }
     if (form(x).is_integer()) {
@@ -237,8 +238,7 @@ class Converter {
     Numbers numbers;
     numbers.grid = target;
     numbers.table = table.values;
-    return program_.add(emit(graph_[form(x).source].op, numbers), {codes_in},
-                        std::move(name));
+    return program_.add(emit(graph_[form(x).source].op, numbers), {codes_in}, std::move(name));
   }
 
   /// The accumulators of a product, its bias or a sum.
@@ -246,11 +246,13 @@ class Converter {
     const auto known = sums_.find(source);
     if (known != sums_.end()) return known->second;
     const bool product = form(source).product.index >= 0;
-    const NodeId made = product
-                            ? multiplied(source)
-                            : program_.add(emit(graph_[source].op, Numbers{}),
-                                           {codes(graph_[source].operands[0])}, label(source));
-    return sums_[source] = made;
+    return sums_[source] = product ? multiplied(source) : summed(source);
+  }
+
+  NodeId summed(NodeId source) {
+    const NodeId x = graph_[source].operands[0];
+    const Numbers numbers{.x = graph_[x].type.shape};
+    return program_.add(emit(graph_[source].op, numbers), {codes(x)}, label(source));
   }
 
   NodeId multiplied(NodeId source) {

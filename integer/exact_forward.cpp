@@ -83,18 +83,21 @@ class ExactForward::Operation {
         },
         op_);
   }
-  /// The same from what `op` emits for `numbers`.
+  /// The same from what `op` emits for `numbers`, and the code that it writes, where it has
+  /// one.
   void refresh(const Op& op, const Numbers& numbers) {
-    const bool has_grid = std::visit(
+    const bool follows = std::visit(
         []<class X>(const X&) {
-          return requires(X x) { x.grid; };
+          return requires(X x) { x.grid; }
+          || requires(X x) { x.code; };
         },
         op_);
-    if (!has_grid) return;
+    if (!follows) return;
     const IntegerOp fresh = emit(op, numbers);
     std::visit(
         [&]<class X>(const X& each) {
           if constexpr (requires { each.grid; }) set_grid(each.grid);
+          if constexpr (requires { each.code; }) std::get<X>(op_).code = each.code;
         },
         fresh);
   }
@@ -514,12 +517,17 @@ Kernel ExactForward::operation(NodeId id, Kernel kernel, const Binding& b) {
   const Operand x = operand(node(id).operands[0]);
   auto shaped = std::make_shared<IntegerValue>(*x.value);
   shaped->type.shape = node(node(id).operands[0]).type.shape;
-  Numbers numbers;
+  Numbers numbers{.x = shaped->type.shape};
   if (own.value.is_codes()) numbers.grid.dtype = own.value.type.dtype;
   const IntegerOp op = emit(node(id).op, numbers);
   IntegerValue result = own.value;
   if (own.value.is_accumulators()) {
-    const IntegerValue inputs[] = {*shaped};
+    // The zero point is not known yet: room for the sums with any.
+    IntegerValue widest = *shaped;
+    widest.zero_point = 0;
+    widest.high = shaped->high - shaped->low;
+    widest.low = -widest.high;
+    const IntegerValue inputs[] = {widest};
     result = std::visit([&](const auto& each) { return each.infer(inputs); }, op);
     own.value = result;
   }
@@ -533,7 +541,8 @@ Kernel ExactForward::operation(NodeId id, Kernel kernel, const Binding& b) {
       requantization_, threads_);
   const bool codes = own.value.is_codes();
   const CodeLimits limits = codes ? grid_of(graph_, form(id).quantizer).limits : CodeLimits{};
-  return [this, x, shaped, run, decode, &own, codes, limits, op = &node(id).op,
+  const bool decodes = !codes || rounds(node(id).op);
+  return [this, x, shaped, run, decode, &own, codes, decodes, limits, op = &node(id).op,
           kernel = std::move(kernel), needed = float_needed_[at(id)],
           status = b.status](const Step& step) {
     own.exact = x.is_exact();
@@ -548,13 +557,14 @@ Kernel ExactForward::operation(NodeId id, Kernel kernel, const Binding& b) {
     shaped->zero_point = x.value->zero_point;
     if (codes) {
       run->refresh(*op, {.grid = {own.value.type.dtype, x.value->scales[0], x.value->zero_point,
-                                  limits.q_min, limits.q_max}});
+                                  limits.q_min, limits.q_max},
+                         .x = shaped->type.shape});
     }
     status->fault = run->run();
     own.exact = status->fault.text == nullptr;
     own.value.scales[0] = run->output().scales[0];
     own.value.zero_point = run->output().zero_point;
-    if (own.exact && (lean_ ? needed : !codes)) decode->run();
+    if (own.exact && (lean_ ? needed : decodes)) decode->run();
   };
 }
 

@@ -4,23 +4,28 @@
 
 #include <variant>
 
+#include "qtape/integer/ops/avg_pool.h"
 #include "qtape/integer/ops/dequantize.h"
 #include "qtape/integer/ops/input.h"
 #include "qtape/integer/ops/linear.h"
 #include "qtape/integer/ops/lookup.h"
+#include "qtape/integer/ops/pad.h"
 #include "qtape/integer/ops/pairs.h"
 #include "qtape/integer/ops/quantize.h"
 #include "qtape/integer/ops/reduce.h"
 #include "qtape/integer/ops/requantize.h"
 #include "qtape/integer/ops/structure.h"
+#include "qtape/ops/max_pool.h"
+#include "qtape/ops/upsample.h"
 
 namespace qtape {
 
 using IntegerOpAlternatives =
     std::variant<integer::Input, integer::Quantize, integer::Linear, integer::Requantize,
                  integer::Lookup, integer::Add, integer::Sub, integer::Mul, integer::Concat,
-                 integer::Slice, integer::Reshape, integer::Max, integer::Sum,
-                 integer::Dequantize>;
+                 integer::Slice, integer::Reshape, integer::Structure<MaxPool>,
+                 integer::Structure<Upsample>, integer::Pad, integer::Max, integer::Sum,
+                 integer::AvgPool, integer::Dequantize>;
 
 /// One of the integer ops, compiled once as Op is.
 struct IntegerOp : IntegerOpAlternatives {

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "qtape/core/code_types.h"
 #include "qtape/ops/core/op.h"
 
 namespace qtape {
@@ -30,10 +31,7 @@ Limits limits_of(DType dtype) {
 
 }  // namespace
 
-bool IntegerValue::is_codes() const {
-  return type.dtype == DType::S8 || type.dtype == DType::U8 || type.dtype == DType::S16 ||
-         type.dtype == DType::U16;
-}
+bool IntegerValue::is_codes() const { return is_code_dtype(type.dtype); }
 
 int64_t IntegerValue::limit() const {
   return std::max(std::abs(low - zero_point), std::abs(high - zero_point));

@@ -12,6 +12,15 @@ bool keeps_codes(const Op& op) {
   return std::visit([]<class X>(const X&) { return KeepsCodes<X>; }, op);
 }
 
+bool rounds(const Op& op) {
+  return std::visit(
+      []<class X>(const X& each) {
+        if constexpr (Rounds<X>) return IntegerRule<X>::rounds(each);
+        return false;
+      },
+      op);
+}
+
 bool joins(const Op& op) {
   return std::visit([]<class X>(const X&) { return Joins<X>; }, op);
 }

@@ -11,6 +11,8 @@ namespace qtape {
 bool is_view(const Op& op);
 /// Whether a node gives some codes of operand 0, on its grid.
 bool keeps_codes(const Op& op);
+/// Whether a node with Codes has values beside them, which it rounds to their grid.
+bool rounds(const Op& op);
 /// Whether operands of a pending node get the grid that follows, each for itself.
 bool joins(const Op& op);
 /// Whether a node is a function of the codes of operand 0.

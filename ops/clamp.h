@@ -38,6 +38,7 @@ struct Clamp {
   T slope(T x) const {
     return x >= static_cast<T>(low) && x <= static_cast<T>(high) ? T(1) : T(0);
   }
+  ValueLimits limits() const { return {low, high}; }
   bool operator==(const Clamp&) const = default;
 };
 

@@ -5,12 +5,14 @@
 
 #include "qtape/ops/add.h"
 #include "qtape/ops/add_bias.h"
+#include "qtape/ops/avg_pool.h"
 #include "qtape/ops/cast.h"
 #include "qtape/ops/clamp.h"
 #include "qtape/ops/concat.h"
 #include "qtape/ops/dequantize.h"
 #include "qtape/ops/div.h"
 #include "qtape/ops/dropout.h"
+#include "qtape/ops/embedding.h"
 #include "qtape/ops/exp.h"
 #include "qtape/ops/fake_quantize.h"
 #include "qtape/ops/fake_quantize_bias.h"
@@ -18,18 +20,24 @@
 #include "qtape/ops/fake_quantize_pact.h"
 #include "qtape/ops/flatten.h"
 #include "qtape/ops/gelu.h"
+#include "qtape/ops/global_avg_pool.h"
+#include "qtape/ops/hard_sigmoid.h"
+#include "qtape/ops/hard_swish.h"
 #include "qtape/ops/leaky_relu.h"
 #include "qtape/ops/leaves.h"
 #include "qtape/ops/log.h"
 #include "qtape/ops/log_softmax.h"
 #include "qtape/ops/matmul.h"
 #include "qtape/ops/max.h"
+#include "qtape/ops/max_pool.h"
 #include "qtape/ops/mean.h"
 #include "qtape/ops/mean_squared_error.h"
 #include "qtape/ops/mul.h"
 #include "qtape/ops/neg.h"
+#include "qtape/ops/pad.h"
 #include "qtape/ops/quantize.h"
 #include "qtape/ops/relu.h"
+#include "qtape/ops/relu6.h"
 #include "qtape/ops/reshape.h"
 #include "qtape/ops/sigmoid.h"
 #include "qtape/ops/slice.h"
@@ -41,6 +49,7 @@
 #include "qtape/ops/sum.h"
 #include "qtape/ops/tanh.h"
 #include "qtape/ops/transpose.h"
+#include "qtape/ops/upsample.h"
 
 namespace qtape {
 
@@ -50,8 +59,10 @@ using OpAlternatives = std::variant<
     MatMul, AddBias,
     Add, Sub, Mul, Div,
     Neg, Relu, LeakyRelu, Sigmoid, Tanh, Gelu, Exp, Log, Sqrt, Clamp,
-    Reshape, Flatten, Transpose, Concat, Slice,
+    Relu6, HardSigmoid, HardSwish,
+    Reshape, Flatten, Transpose, Concat, Slice, Pad, Upsample, Embedding,
     Sum, Mean, Max,
+    MaxPool, AvgPool, GlobalAvgPool,
     Softmax, LogSoftmax, SoftmaxCrossEntropy, MeanSquaredError,
     Dropout, StopGradient, Cast,
     FakeQuantize, FakeQuantizeLSQ, FakeQuantizePACT, Quantize, Dequantize,

@@ -197,6 +197,41 @@ TEST_CASE("allocation: nor does a training step in exact arithmetic") {
   }
 }
 
+TEST_CASE("allocation: nor does one of images, in floats or in exact arithmetic") {
+  using namespace qtape;
+  const FakeQuantize ema{.scale_mode = EMA{}};
+  Graph graph;
+  const NodeId x = add_quantizer(graph, graph.add(Parameter{.shape = {4, 20, 20, 8}}, {}, "x"),
+                                 ema, "x.quantized");
+  const NodeId image = graph.add(Input{.shape = {4, 20, 20, 8}}, {}, "image");
+  const NodeId both = add_quantizer(
+      graph, graph.add(Add{}, {x, add_quantizer(graph, image, ema, "image.quantized")}), ema,
+      "both");
+  const AvgPool uneven{
+      .kernel = {3, 3}, .stride = {1, 1}, .padding = Padding::Same, .count_include_pad = false};
+  const NodeId padded =
+      graph.add(Pad{.begin = {0, 1, 1, 0}, .end = {0, 1, 1, 0}, .value = 0.3}, {both});
+  const NodeId mean = graph.add(uneven, {graph.add(MaxPool{}, {padded})});
+  const NodeId large =
+      graph.add(Upsample{}, {add_quantizer(graph, mean, ema, "mean.quantized")});
+  const NodeId pooled = graph.add(GlobalAvgPool{}, {large});
+  const NodeId table = graph.add(Parameter{.shape = {30, 8}}, {}, "table");
+  const NodeId words = graph.add(Input{.dtype = DType::S32, .shape = {4}}, {}, "words");
+  const NodeId vectors = graph.add(Embedding{}, {table, words});
+  graph.add(Mean{}, {graph.add(Mul{}, {pooled, vectors})}, "loss");
+  Parameters parameters(graph, 1);
+  for (const Arithmetic& arithmetic : {Arithmetic{}, exact(Requantization::FloatMultiply)}) {
+    Tape tape(graph, parameters,
+              {.roots = {graph.at("loss")}, .threads = 2, .arithmetic = arithmetic});
+    const auto step = [&] {
+      tape.forward(mode::qat);
+      tape.backward();
+    };
+    step();
+    CHECK(allocated_by(step) == 0);
+  }
+}
+
 TEST_CASE("allocation: a run of an integer program allocates nothing of ours") {
   for (uint64_t seed = 0; seed < 30; ++seed) {
     const Graph graph = test::random_net(seed).with_batch(64);

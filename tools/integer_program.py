@@ -14,6 +14,7 @@ Needs Python 3.11 and NumPy.
 import argparse
 import base64
 import hashlib
+import itertools
 import json
 import math
 import sys
@@ -34,6 +35,8 @@ WEIGHTS = {"shape": [], "storage_bits": (8, 4, 2), "codes": {"u8"}, "scales": {"
            "bias": {"s32"},
            "certificate": {"accumulator_bound": 0, "part_bound": 0, "pair_bound": 0}}
 REDUCTION = {"axes": [], "keep_dims": False}
+WINDOWS = {"kernel": [2, 2], "stride": [], "padding": ("Valid", "Same", "Explicit"),
+           "pads_begin": [], "pads_end": []}
 OPS = {
     "Input": {"shape": [], "batch": True},
     "Quantize": {"grid": GRID, "rounding": ("HalfEven", "HalfAway", "HalfUp"),
@@ -48,8 +51,12 @@ OPS = {
     "Concat": {"axis": 0, "count": 2},
     "Slice": {"axis": 0, "begin": 0, "end": int | None},
     "Reshape": {"shape": []},
+    "MaxPool": WINDOWS | {"dilation": []},
+    "Upsample": {"factor": [2, 2]},
+    "Pad": {"begin": [], "end": [], "code": 0},
     "Max": REDUCTION,
     "Sum": REDUCTION | {"mean": False},
+    "AvgPool": WINDOWS | {"count_include_pad": True},
     "Dequantize": {"low": float | None, "high": float | None},
 }
 NODE = {"label": "", "op": object, "operands": []}
@@ -361,6 +368,57 @@ def reshape(a, requantization, x):
     return codes(x.data.reshape(a.shape), x.grid)
 
 
+def windows(a, x, border):
+    """The elements of each window, [elements, n, ..., c]; padding is `border`."""
+    pads, places = [(0, 0)], []
+    require(x.ndim == len(a.kernel) + 2, f"windows {a.kernel} over {list(x.shape)}")
+    for i, (extent, k) in enumerate(zip(x.shape[1:-1], a.kernel)):
+        s = a.stride[i] if a.stride else k
+        d = a.dilation[i] if getattr(a, "dilation", []) else 1
+        b = a.pads_begin[i] if a.pads_begin else 0
+        e = a.pads_end[i] if a.pads_end else 0
+        require(min(extent, k, s, d) >= 1 and min(b, e) >= 0, f"windows {vars(a)}")
+        require(a.padding == "Explicit" or b == e == 0, f"padding {vars(a)}")
+        span = (k - 1) * d + 1
+        if a.padding == "Same":
+            total = max(0, (-(-extent // s) - 1) * s + span - extent)
+            b, e = total // 2, total - total // 2
+        out = (extent + b + e - span) // s + 1
+        require(out >= 1, f"windows of {span} over {extent} and padding {b}, {e}")
+        pads.append((b, e))
+        places.append([slice(j * d, j * d + (out - 1) * s + 1, s) for j in range(k)])
+    padded = np.pad(x, [*pads, (0, 0)], constant_values=border)
+    return np.stack([padded[:, *chosen] for chosen in itertools.product(*places)])
+
+
+def max_pool(a, requantization, x):
+    return codes(windows(a, x.data, CODES[x.grid.dtype][0]).max(0), x.grid)
+
+
+def avg_pool(a, requantization, x):
+    y = windows(a, x.acc, 0).sum(0)
+    inside = windows(a, np.ones((1, *x.data.shape[1:-1], 1), np.int64), 0)
+    m = np.full_like(inside[0], len(inside)) if a.count_include_pad else inside.sum(0)
+    L = math.lcm(*(int(one) for one in np.unique(m)))
+    bound = L * max(abs(code - x.grid.zero_point) for code in (x.grid.low, x.grid.high))
+    return Value(y * (L // m), "s32" if bound <= 2**31 - 1 else "s64", x.scale / L)
+
+
+def upsample(a, requantization, x):
+    require(x.data.ndim == len(a.factor) + 2, f"factor {a.factor} of {list(x.data.shape)}")
+    y = x.data
+    for i, factor in enumerate(a.factor):
+        y = np.repeat(y, factor, 1 + i)
+    return codes(y, x.grid)
+
+
+def pad(a, requantization, x):
+    g = SimpleNamespace(**vars(x.grid))
+    g.low, g.high = min(g.low, a.code), max(g.high, a.code)
+    require(len(a.begin) == len(a.end) == x.data.ndim, f"{a.begin} and {a.end}")
+    return codes(np.pad(x.data, list(zip(a.begin, a.end)), constant_values=a.code), g)
+
+
 def max_codes(a, requantization, x):
     y = np.max(x.data, tuple(a.axes) or None, keepdims=a.keep_dims)
     return codes(np.asarray(y), x.grid)
@@ -396,8 +454,12 @@ RULES = {
     "Concat": ("codes", None, concat),
     "Slice": ("codes", 1, slice_codes),
     "Reshape": ("codes", 1, reshape),
+    "MaxPool": ("codes", 1, max_pool),
+    "Upsample": ("codes", 1, upsample),
+    "Pad": ("codes", 1, pad),
     "Max": ("codes", 1, max_codes),
     "Sum": ("codes", 1, sum_codes),
+    "AvgPool": ("codes", 1, avg_pool),
     "Dequantize": ("codes accumulators", 1, dequantize),
 }
 

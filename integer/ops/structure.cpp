@@ -1,29 +1,7 @@
-#include "qtape/integer/ops/structure.h"
-
-#include <algorithm>
-#include <type_traits>
-
-#include "qtape/integer/integer_binding.h"
+#include "qtape/integer/ops/structure_kernels.h"
 
 namespace qtape::integer {
 namespace {
-
-std::vector<TensorType> types_of(IntegerInputs inputs) {
-  std::vector<TensorType> types;
-  for (const IntegerValue& input : inputs) types.push_back(input.type);
-  return types;
-}
-
-/// Codes of several operands have one meaning only on one grid.
-void check_one_grid(IntegerInputs inputs) {
-  for (const IntegerValue& input : inputs) {
-    check_codes(input, "each operand");
-    check(input.scales == inputs[0].scales && input.zero_point == inputs[0].zero_point,
-          "operands must be codes of one grid, got scale {} zero point {} and scale {} zero "
-          "point {}",
-          inputs[0].scales[0], inputs[0].zero_point, input.scales[0], input.zero_point);
-  }
-}
 
 /// Copies `count` rows of `width` elements between tensors whose rows lie apart.
 template <class Code>
@@ -76,49 +54,8 @@ IntegerKernel copy(const qtape::Concat& op, const IntegerBinding& b) {
 }  // namespace
 
 template <class Op>
-IntegerValue Structure<Op>::infer(IntegerInputs inputs) const {
-  check_operands(inputs, this->slots().size());
-  check_one_grid(inputs);
-  const auto types = types_of(inputs);
-  IntegerValue y = inputs[0];
-  y.type = Op::infer(types);
-  for (const IntegerValue& input : inputs) {
-    y.low = std::min(y.low, input.low);
-    y.high = std::max(y.high, input.high);
-  }
-  return y;
-}
-
-template <class Op>
-void Structure<Op>::update(const IntegerBinding& b, IntegerValue& y) const {
-  y.scales[0] = b.in(0).scales[0];
-  y.zero_point = b.in(0).zero_point;
-  y.low = b.in(0).low;
-  y.high = b.in(0).high;
-  for (const IntegerValue* input : b.inputs) {
-    y.low = std::min(y.low, input->low);
-    y.high = std::max(y.high, input->high);
-  }
-}
-
-template <class Op>
 IntegerKernel Structure<Op>::reference(const IntegerBinding& b) const {
   return dispatch_codes(b.out().type.dtype, [&]<class Code>() { return copy<Code>(*this, b); });
-}
-
-template <class Op>
-IntegerKernel Structure<Op>::kernel(const IntegerBinding& b) const {
-  std::vector<TensorType> types;
-  for (const IntegerValue* input : b.inputs) types.push_back(input->type);
-  Binding binding;
-  binding.inputs = types;
-  binding.output = b.out().type;
-  binding.operands = b.operands;
-  binding.result = b.result;
-  binding.threads = b.threads;
-  Kernel kernel = this->forward(binding);
-  if (!kernel) return {};
-  return {.run = [kernel = std::move(kernel)] { kernel(Step{}); }};
 }
 
 template struct Structure<qtape::Concat>;

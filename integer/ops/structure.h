@@ -1,4 +1,5 @@
-// Concat, Slice and Reshape of codes: the ops of graphs, which move elements of any dtype.
+// Ops of graphs that take codes as they are, as Concat, Slice and Reshape do: their elements
+// have any dtype.
 #pragma once
 
 #include "qtape/integer/integer_op.h"
@@ -8,7 +9,8 @@
 
 namespace qtape::integer {
 
-/// An op of a graph, `Op`, on codes of one grid.
+/// An op of a graph, `Op`, on codes of one grid: y has codes of it too. Attributes, shapes and
+/// the fast kernel are those of `Op`, the reference is a loop of its own.
 template <class Op>
 struct Structure : Op {
   static constexpr std::string_view doc = *Op::docs.summary.begin();

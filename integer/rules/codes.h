@@ -1,5 +1,5 @@
-// Slice, Max and Relu give some codes of their operand; Relu and Clamp of what has no grid yet
-// limit what requantizes it.
+// Ops that give codes of their operand's grid, as Slice, Max and Relu do; and ops that limit
+// what requantizes their operand, as Clamp does, and Relu where that has no grid yet.
 #pragma once
 
 #include <algorithm>
@@ -13,13 +13,17 @@ inline Verdict classify_codes(const Operands& operands) {
   return {.is = Verdict::Is::Codes};
 }
 
-template <>
-struct IntegerRule<Slice> {
+/// Ops of one operand that are integer ops as they are. Some have rules of their own.
+template <class X>
+concept TakesCodes = is_alternative<integer::Structure<X>, IntegerOpAlternatives>;
+
+template <TakesCodes X>
+struct IntegerRule<X> {
   static constexpr bool keeps_codes = true;
-  static Verdict classify(const Slice&, const Operands& operands) {
+  static Verdict classify(const X&, const Operands& operands) {
     return classify_codes(operands);
   }
-  static IntegerOp emit(const Slice& op, const Numbers&) { return integer::Slice{op}; }
+  static IntegerOp emit(const X& op, const Numbers&) { return integer::Structure<X>{op}; }
 };
 
 template <>
@@ -48,11 +52,25 @@ struct IntegerRule<Relu> {
   }
 };
 
+/// Its border has the code of its value.
 template <>
-struct IntegerRule<Clamp> {
-  static Verdict classify(const Clamp& op, const Operands& operands) {
+struct IntegerRule<Pad> {
+  static constexpr bool keeps_codes = true;
+  static bool rounds(const Pad& op) { return op.value != 0; }
+  static Verdict classify(const Pad&, const Operands& operands) {
+    return classify_codes(operands);
+  }
+  static IntegerOp emit(const Pad& op, const Numbers& numbers) {
+    return integer::Pad{op.begin, op.end, integer::border_code(op.value, numbers.grid)};
+  }
+};
+
+template <Limiting X>
+struct IntegerRule<X> {
+  static Verdict classify(const X& op, const Operands& operands) {
     if (!operands.form(0).is_integer()) return operands.refuse(0);
-    return {.is = Verdict::Is::Operand, .low = op.low, .high = op.high};
+    const ValueLimits limits = op.limits();
+    return {.is = Verdict::Is::Operand, .low = limits.low, .high = limits.high};
   }
 };
 

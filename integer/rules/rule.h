@@ -21,6 +21,12 @@ concept Pointwise = requires(const X& op, float x) {
   { op.value(x) } -> std::same_as<float>;
 };
 
+/// One that limits it, and does nothing else.
+template <class X>
+concept Limiting = Pointwise<X> && requires(const X& op) {
+  { op.limits() } -> std::same_as<ValueLimits>;
+};
+
 /// What a rule says of a node.
 struct Verdict {
   enum class Is : uint8_t {
@@ -105,6 +111,7 @@ struct Numbers {
   CodeGrid grid = {};             ///< of the codes that are written
   QuantizedWeights weights = {};  ///< of ops that multiply by constants
   Tensor table = {};              ///< of functions of one code
+  Shape x = {};                   ///< of operand 0, for Codes and Accumulators
 };
 
 // clang-format off
@@ -117,6 +124,7 @@ struct Numbers {
 ///
 ///   static constexpr bool view = true;         the integers of operand 0 under another shape
 ///   static constexpr bool keeps_codes = true;  some codes of operand 0, on its grid
+///   static bool rounds(const X&);              Codes: whether other values are rounded to it
 ///   static constexpr bool joins = true;        Pending: each operand gets the grid first
 ///   static constexpr size_t weights = 1;       the operand that is constant weights, laid out as
 ///   static WeightLayout layout(const X&, const Shape&);
@@ -135,6 +143,10 @@ template <class X>
 concept IsView = IntegerRule<X>::view;
 template <class X>
 concept KeepsCodes = IntegerRule<X>::keeps_codes;
+template <class X>
+concept Rounds = requires(const X& op) {
+  IntegerRule<X>::rounds(op);
+};
 template <class X>
 concept Joins = IntegerRule<X>::joins;
 template <class X>

@@ -15,4 +15,15 @@ Verdict classify_sum(const Operands& operands) {
   return {.is = Verdict::Is::Accumulators};
 }
 
+Verdict IntegerRule<AvgPool>::classify(const AvgPool& op, const Operands& operands) {
+  if (!operands.form(0).is_plain_codes()) return operands.refuse(0);
+  if (!op.common_divisor(op.pool(operands.shape(0)), kernels::max_terms)) {
+    return refusal(fmt::format("windows of {} need accumulators of more than 2^23 terms",
+                               to_string(op.kernel)),
+                   op.count_include_pad ? "take smaller windows"
+                                        : "take smaller windows, or count_include_pad");
+  }
+  return {.is = Verdict::Is::Accumulators};
+}
+
 }  // namespace qtape

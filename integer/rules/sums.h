@@ -1,4 +1,5 @@
-// Sum and Mean: sums of codes, whose scale is that of the codes or its n-th part.
+// Sum, Mean, GlobalAvgPool and AvgPool: sums of codes, whose scale is that of the codes or its
+// n-th part.
 #pragma once
 
 #include "qtape/integer/rules/rule.h"
@@ -26,6 +27,22 @@ struct IntegerRule<Mean> {
   static IntegerOp emit(const Mean& op, const Numbers&) {
     return integer::Sum{op.axes, op.keep_dims, true};
   }
+};
+
+template <>
+struct IntegerRule<GlobalAvgPool> {
+  static Verdict classify(const GlobalAvgPool&, const Operands& operands) {
+    return classify_sum(operands);
+  }
+  static IntegerOp emit(const GlobalAvgPool& op, const Numbers& numbers) {
+    return integer::Sum{GlobalAvgPool::axes(numbers.x), op.keep_dims, true};
+  }
+};
+
+template <>
+struct IntegerRule<AvgPool> {
+  static Verdict classify(const AvgPool& op, const Operands& operands);
+  static IntegerOp emit(const AvgPool& op, const Numbers&) { return integer::AvgPool{op}; }
 };
 
 }  // namespace qtape

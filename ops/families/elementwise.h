@@ -8,6 +8,12 @@ namespace qtape {
 /// What the slope of an elementwise function is computed from; the planner keeps just that.
 enum class SlopeOf : uint8_t { Operand, Output, Nothing };
 
+/// What `limits()` of an op says whose value is x limited to a range.
+struct ValueLimits {
+  double low = 0;
+  double high = 0;
+};
+
 namespace elementwise {
 
 /// For OpDocs.

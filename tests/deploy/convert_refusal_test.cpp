@@ -202,11 +202,20 @@ TEST_CASE("convert: accumulators have a limit of terms, slices have none") {
   const NodeId max = graph.add(Max{}, {a});
   const NodeId sum = graph.add(Sum{}, {a});
   const NodeId half = graph.add(Mean{}, {graph.add(Slice{.axis = 1, .begin = 1}, {a})});
+  const NodeId lines = graph.add(Reshape{.shape = {1, (1 << 23) + 1, 1}}, {a});
+  const NodeId windows = graph.add(AvgPool{.kernel = {(1 << 23) + 1}}, {lines});
+  // Windows of 20 up to 40 elements, whose means have no common divisor in range.
+  const NodeId uneven = graph.add(
+      AvgPool{
+          .kernel = {40}, .stride = {1}, .padding = Padding::Same, .count_include_pad = false},
+      {lines});
   const IntegerAnalysis analysis = analyze_integers(graph);
   const auto reason = [&](NodeId id) { return analysis.refusal(id).reason; };
   CHECK(reason(slice) == "");
   CHECK(reason(max) == "");
   CHECK(reason(sum) == "accumulators may have 2^23 terms, got 8388609");
+  CHECK(reason(windows) == "windows of [8388609] need accumulators of more than 2^23 terms");
+  CHECK(reason(uneven) == "windows of [40] need accumulators of more than 2^23 terms");
   CHECK(reason(half) == "");
   CHECK(analysis[half].kind == IntegerKind::Accumulators);
 }

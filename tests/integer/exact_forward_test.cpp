@@ -199,6 +199,24 @@ void check_net(const Net& net, int threads,
 
 }  // namespace
 
+TEST_CASE("exact: sums have room for codes at any distance from their zero point") {
+  constexpr int64_t terms = 65000;
+  Graph graph;
+  const NodeId x = graph.add(Input{.shape = {1, terms}}, {}, "x");
+  const FakeQuantize wide{
+      .bits = 16, .range = CodeRange::Full, .scheme = Scheme::Affine, .scale_mode = Fixed{}};
+  const NodeId q = add_quantizer(graph, x, wide, "q");
+  const NodeId sum = graph.add(Sum{.axes = {1}}, {q}, "sum");
+  graph.set_outputs({sum});
+  Parameters parameters(graph, 1);
+  set_qparams(graph, parameters, q, 1.0, -32768.0);
+  Tape tape(graph, parameters,
+            {.outputs = {sum}, .arithmetic = exact(Requantization::FloatMultiply)});
+  std::ranges::fill(tape.input<float>(x), 1e9f);
+  tape.forward(mode::eval);
+  CHECK(tape.value<float>(sum)[0] == static_cast<float>(terms * 65535));
+}
+
 TEST_CASE("exact forward: values are codes and accumulators as plain loops compute them") {
   check_net({5, 7, 7}, 1);
   check_net({64, 33, 33}, 2);

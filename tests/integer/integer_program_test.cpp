@@ -58,12 +58,30 @@ TEST_CASE("integer program: operands that do not fit are refused, and change not
       f.refusal(integer::Reshape{{.shape = {5}}}, {f.q}).starts_with("Reshape %4 (%1 'q' u8"));
   CHECK(f.refusal(integer::Slice{{.axis = 1, .begin = 4}}, {f.q})
             .starts_with("Slice %4 (%1 'q' u8[2, 3]): "));
+  CHECK(f.refusal(integer::Pad{.begin = {0, 1}, .end = {0}}, {f.q}) ==
+        "Pad %4 (%1 'q' u8[2, 3]): end must have 2 numbers, one for each axis of x [2, 3], got "
+        "[0]");
+  CHECK(f.refusal(integer::Pad{.begin = {0, 1}, .end = {0, 0}, .code = 256}, {f.q}) ==
+        "Pad %4 (%1 'q' u8[2, 3]): code must be within 0..255, got 256");
+  CHECK(f.refusal(integer::Pad{.begin = {0, 1}, .end = {0, 0}}, {f.fc}) ==
+        "Pad %4 (%2 'fc' s32[2, 2]): x must be codes, got s32[2, 2]");
   CHECK(f.refusal(integer::Input{.shape = {2}}, {}) ==
         "Input %4: a label is needed to find it by");
   CHECK(f.refusal(integer::Input{.shape = {5, 2}}, {}, "z") ==
         "Input %4 'z': batch extent is 5, but other inputs have 2");
   CHECK(f.refusal(integer::Quantize{s8}, {f.x}, "fc") ==
         "Quantize %4 'fc' (%0 'x' f32[2, 3]): label 'fc' is already used");
+  const NodeId lines = f.program.add(integer::Reshape{{.shape = {2, 3, 1}}}, {f.q});
+  CHECK(f.refusal(integer::AvgPool{{.kernel = {1 << 24},
+                                    .padding = Padding::Explicit,
+                                    .pads_begin = {(1 << 24) - 3}}},
+                  {lines}) ==
+        "AvgPool %5 (%4 u8[2, 3, 1]): accumulators may have 2^23 terms, windows of [16777216] "
+        "need more");
+  CHECK(
+      f.refusal(integer::AvgPool{{.kernel = {4}}}, {lines}) ==
+      "AvgPool %5 (%4 u8[2, 3, 1]): kernel of 4 with dilation 1 spans 4 along l, padded x has "
+      "3");
 }
 
 TEST_CASE("integer program: grids that do not fit are refused") {

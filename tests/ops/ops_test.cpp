@@ -1,6 +1,7 @@
 // What the table of ops cannot say: shared operands, faults, errors with their places and
 // graphs of several nodes.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -39,6 +40,17 @@ TEST_CASE("softmax_cross_entropy: the first label outside is the fault, its row 
   const Values dx = run.backward({3})[0];
   const Values expected = {0.5, -0.5, 0, 0, 0, 0};
   for (size_t i = 0; i < 6; ++i) CHECK(dx[i] == doctest::Approx(expected[i]).epsilon(1e-15));
+}
+
+TEST_CASE("embedding: the first index outside is the fault, its row is 0 without a gradient") {
+  for (double outside : {-1.0, 2.0, 2147483647.0, -2147483648.0}) {
+    OpRun run(Embedding{}, {f64({2, 2}), s32({4})}, {{1, 2, 3, 4}, {1, outside, 0, outside}});
+    CHECK(run.forward() == Values{3, 4, 0, 0, 1, 2, 0, 0});
+    REQUIRE(run.status().fault.text != nullptr);
+    CHECK(to_string(run.status().fault) ==
+          fmt::format("index {} at place 1 is outside the table", outside));
+    CHECK(run.backward({1, 2, 3, 4, 5, 6, 7, 8})[0] == Values{5, 6, 1, 2});
+  }
 }
 
 TEST_CASE("dropout: the rate, and draws that follow seed and step") {

@@ -75,6 +75,7 @@ class ConformanceBuilder {
   NodeId add(IntegerOp op, const std::vector<NodeId>& operands) {
     return made_.program.add(std::move(op), operands);
   }
+  const IntegerValue& value(NodeId id) const { return made_.program[id].value; }
   void omit(NodeId id) { made_.omitted.insert(id.index); }
 
   /// Accumulators of `x`, with as many outputs as `weights` has rows of x's last extent.

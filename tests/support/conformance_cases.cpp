@@ -4,7 +4,9 @@
 #include <limits>
 
 #include "qtape/core/code_types.h"
+#include "qtape/integer/op_rules.h"
 #include "qtape/tests/support/conformance_builder.h"
+#include "qtape/tests/support/op_case.h"
 
 namespace qtape::test {
 namespace {
@@ -393,6 +395,33 @@ ConformanceCase network(Requantization requantization) {
   return b.done();
 }
 
+/// An op as its entry in the table of ops says: the first use on codes u8 and u16, the second
+/// on s8 and s16, and so on.
+ConformanceCase of_op(const OpCase& op_case) {
+  const std::string name(op_case.name());
+  ConformanceBuilder b("op-" + name, name + " of codes of 8 and 16 bits",
+                       Requantization::FloatMultiply);
+  Draws draws(9);
+  const std::vector<CodeGrid> grids = {
+      whole_grid(DType::U8, double{0.02f}, 100), whole_grid(DType::S8, 0.5, -3),
+      whole_grid(DType::U16, 0x1p-13, 30000), whole_grid(DType::S16, 0x1p-12, 0)};
+  for (size_t i = 0; i < op_case.conformance.size(); ++i) {
+    const OpUse& use = op_case.conformance[i];
+    for (const size_t k : {i % 2, i % 2 + 2}) {
+      const CodeGrid& grid = grids[k];
+      const Shape& shape = use.operands.at(0).shape;
+      std::vector<int64_t> codes = {grid.low, grid.high};
+      while (std::ssize(codes) < shape.elements()) {
+        codes.push_back(draws.integer(grid.low, grid.high));
+      }
+      const NodeId x = b.codes(fmt::format("x{}.{}", i, k), shape, grid, codes);
+      const NodeId y = b.add(emit(use.op, {.grid = grid, .x = shape}), {x});
+      if (!b.value(y).is_codes()) b.requantize(y, {whole_grid(DType::S8, 0.25, 3)});
+    }
+  }
+  return b.done();
+}
+
 }  // namespace
 
 std::vector<ConformanceCase> conformance_cases() {
@@ -412,6 +441,9 @@ std::vector<ConformanceCase> conformance_cases() {
     all.push_back(network(requantization));
   }
   all.push_back(lookups());
+  for (const OpCase& each : op_cases()) {
+    if (!each.conformance.empty()) all.push_back(of_op(each));
+  }
   return all;
 }
 

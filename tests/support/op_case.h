@@ -114,6 +114,9 @@ struct OpCase {
   std::vector<DType> dtypes = computed;
   std::optional<IntegerVerdict> integer = {};
   std::vector<Refusal> refusals = {};
+  /// Uses of one operand whose integers are conformance vectors: of codes of 8 and 16 bits, as
+  /// the op's rule emits it. Operands give shapes alone.
+  std::vector<OpUse> conformance = {};
 
   /// The name of the op; nothing where there is no use.
   std::string_view name() const { return uses.empty() ? "" : name_of(uses[0].op); }
@@ -126,6 +129,7 @@ std::vector<OpCase> pointwise_cases();
 std::vector<OpCase> broadcast_cases();
 std::vector<OpCase> structure_cases();
 std::vector<OpCase> reduction_cases();
+std::vector<OpCase> window_cases();
 std::vector<OpCase> quantizer_cases();
 std::vector<OpCase> leaf_cases();
 

@@ -140,6 +140,75 @@ OpCase clamp() {
   return c;
 }
 
+/// The op where it can be: between two quantizers of 8 bits and of 16 bits, after another
+/// function, and, if it `limits` alone, between accumulators and their quantizer.
+IntegerVerdict converts_anywhere(const Op& op, bool limits) {
+  return converts([op, limits](Graph& graph) {
+    const FakeQuantize ema{.scale_mode = EMA{}};
+    const FakeQuantize wide = ema.with(&FakeQuantize::bits, 16);
+    const NodeId x = graph.add(Input{.shape = {4, 6}}, {}, "x");
+    const NodeId q = add_quantizer(graph, x, ema, "x8");
+    const NodeId w =
+        graph.add(Parameter{.shape = {6, 6}, .initializer = init::Fill{1.5}}, {}, "w");
+    const NodeId sums = graph.add(MatMul{}, {q, add_quantizer(graph, w, FakeQuantize{}, "w")});
+    const NodeId functions = graph.add(Exp{}, {q});
+    const NodeId y = graph.add(op, {q}, "y");
+    std::vector<NodeId> results = {
+        add_quantizer(graph, y, ema, "of 8 bits"),
+        add_quantizer(graph, graph.add(op, {add_quantizer(graph, x, wide, "x16")}), wide,
+                      "of 16 bits"),
+        add_quantizer(graph, graph.add(op, {functions}), ema, "of functions")};
+    if (limits) results.push_back(add_quantizer(graph, graph.add(op, {sums}), ema, "of sums"));
+    const Concat join{.axis = 1, .count = static_cast<int>(results.size())};
+    graph.set_outputs({add_quantizer(graph, graph.add(join, results), ema, "output")});
+    return y;
+  });
+}
+
+/// x limited to low .. high; NaN stays.
+double limited(double x, double low, double high) {
+  return x < low ? low : x > high ? high : x;
+}
+
+/// An entry of an op with corners: uniform numbers within (low, high) lie between two of them,
+/// the others on them and on both sides.
+template <class X, class F, class G>
+OpCase with_corners(F value, G gradient, double low, double high, Tolerance tolerance) {
+  OpCase c =
+      smooth(X{}, elementwise<X>([value](const X&, double x, DType) { return value(x); }), low,
+             high, tolerance);
+  c.gradient = slope<X>([gradient](const X&, double x) { return gradient(x); });
+  c.uses.push_back({X{}, {{{7}, -9, -6.1}}});
+  c.uses.push_back({X{}, {{{7}, 6.1, 9}}});
+  c.uses.push_back({X{}, {{{199}, -8, 8, Fill::Halves}}});
+  c.bench = {realistic(X{}, -8, 8)};
+  c.integer = converts_anywhere(X{}, false);
+  return c;
+}
+
+OpCase relu6() {
+  OpCase c =
+      with_corners<Relu6>([](double x) { return limited(x, 0, 6); },
+                          [](double x) { return x > 0 && x < 6 ? 1.0 : 0.0; }, 0.1, 5.9, {});
+  c.integer = converts_anywhere(Relu6{}, true);
+  return c;
+}
+
+OpCase hard_sigmoid() {
+  return with_corners<HardSigmoid>([](double x) { return limited(x + 3, 0, 6) / 6; },
+                                   [](double x) { return x > -3 && x < 3 ? 1.0 / 6 : 0.0; },
+                                   -2.9, 2.9, {.value = 2});
+}
+
+OpCase hard_swish() {
+  return with_corners<HardSwish>(
+      [](double x) { return x <= -3 ? 0 : x * limited(x + 3, 0, 6) / 6; },
+      [](double x) { return x < -3  ? 0
+                            : x > 3 ? 1
+                                    : x / 3 + 0.5; }, -2.9, 2.9,
+      {.value = 2, .gradient = 2});
+}
+
 OpCase dropout() {
   // As random.h says numbers are drawn, by seed of tape and op, node, step and element.
   const auto passed = [](const OpUse& use, Arrays x, size_t i) {
@@ -269,6 +338,9 @@ std::vector<OpCase> pointwise_cases() {
       log,
       sqrt,
       clamp(),
+      relu6(),
+      hard_sigmoid(),
+      hard_swish(),
       dropout(),
       cast(),
   };

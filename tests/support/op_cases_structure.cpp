@@ -281,6 +281,219 @@ OpCase slice() {
   return c;
 }
 
+OpCase pad() {
+  const auto padded = [](const OpUse& use, Arrays x) {
+    const auto& op = std::get<Pad>(use.op);
+    const Shape& shape = x[0].type.shape;
+    std::vector<int64_t> extents;
+    for (int i = 0; i < shape.rank(); ++i) {
+      extents.push_back(op.begin[i] + shape[i] + op.end[i]);
+    }
+    Array y{{x[0].type.dtype, Shape(extents)}, {}};
+    for (int64_t i = 0; i < y.type.elements(); ++i) {
+      auto at = unravel(i, y.type.shape);
+      bool inside = true;
+      for (int k = 0; k < shape.rank(); ++k) {
+        int64_t& place = at[static_cast<size_t>(k)];
+        place -= op.begin[k];
+        inside = inside && place >= 0 && place < shape[k];
+      }
+      y.values.push_back(inside ? x[0].values[exact_index(at, shape)] : op.value);
+    }
+    return y;
+  };
+  OpCase c{.value = padded};
+  c.gradient = [padded](const OpUse& use, Arrays x, const Array& dy) -> std::vector<Values> {
+    OpUse numbered = use;
+    std::get<Pad>(numbered.op).value = -1;
+    Array numbers = x[0];
+    for (size_t i = 0; i < numbers.values.size(); ++i) {
+      numbers.values[i] = static_cast<double>(i);
+    }
+    const Array places = padded(numbered, std::span(&numbers, 1));
+    Values dx(x[0].values.size());
+    for (size_t i = 0; i < places.values.size(); ++i) {
+      if (places.values[i] >= 0) dx[static_cast<size_t>(places.values[i])] = dy.values[i];
+    }
+    return {dx};
+  };
+  const std::vector<std::pair<Pad, Shape>> table = {
+      {{.begin = {0, 1, 2, 0}, .end = {0, 2, 1, 0}}, {2, 3, 4, 3}},
+      {{.begin = {0, 1, 0}, .end = {0, 0, 3}, .value = 0.1}, {2, 3, 4}},
+      {{.begin = {1, 2}, .end = {2, 1}, .value = -2.5}, {3, 4}},
+      {{.begin = {2, 0}, .end = {0, 0}}, {3, 4}},
+      {{.begin = {0, 0}, .end = {0, 0}, .value = 9}, {3, 4}},
+      {{.begin = {1025}, .end = {3}, .value = 7}, {17}},
+      {{}, {}},
+      {{.begin = {1, 0}, .end = {0, 0}, .value = 3}, {0, 3}},
+      {{.begin = {0, 1}, .end = {1, 1}, .value = 3}, {3, 0}},
+      {{.begin = {1, 1}, .end = {0, 1}, .value = 3}, {0, 2}},
+      {{.begin = {0, 1}, .end = {0, 0}}, {0, 2}},
+      {{.begin = {0, 1, 0}, .end = {0, 1, 0}}, {2, 3, 0}}};
+  for (const auto& [op, shape] : table) c.uses.push_back({op, {{shape, 0, 100}}});
+  c.large = {{Pad{.begin = {1, 2, 3, 0}, .end = {0, 1, 2, 0}, .value = 1}, {{{6, 40, 41, 9}}}},
+             {Pad{.begin = {1, 2}, .end = {3, 4}}, {{{50000, 3}}}}};
+  c.bench = {{Pad{.begin = {0, 1, 1, 0}, .end = {0, 1, 1, 0}}, {{{16, 32, 32, 32}}}}};
+  c.integer = converts([](Graph& graph) {
+    const FakeQuantize ema{.scale_mode = EMA{}};
+    const FakeQuantize affine{.range = CodeRange::Unsigned,
+                              .scheme = Scheme::Affine,
+                              .scale_mode = EMA{.track = Track::Range}};
+    const NodeId x = graph.add(Input{.shape = {4, 3, 2}}, {}, "x");
+    std::vector<NodeId> results;
+    for (const FakeQuantize& quantizer : {ema, affine, ema.with(&FakeQuantize::bits, 16)}) {
+      const NodeId codes =
+          add_quantizer(graph, x, quantizer, "q" + std::to_string(results.size()));
+      for (double value : {0.0, 0.3, -1e9, 1e30}) {
+        const Pad op{.begin = {0, 1, 0}, .end = {0, 0, 2}, .value = value};
+        const NodeId y = graph.add(op, {codes});
+        // Codes as they are, in a sum; and codes of another grid.
+        const NodeId sum =
+            add_quantizer(graph, graph.add(Sum{.axes = {2}, .keep_dims = true}, {y}), ema,
+                          "sum" + std::to_string(results.size()));
+        const NodeId other = add_quantizer(graph, y, ema, "y" + std::to_string(results.size()));
+        results.push_back(graph.add(Flatten{}, {sum}));
+        results.push_back(graph.add(Flatten{}, {other}));
+      }
+    }
+    const Concat join{.axis = 1, .count = static_cast<int>(results.size())};
+    graph.set_outputs({add_quantizer(graph, graph.add(join, results), ema, "output")});
+    return results[0];
+  });
+  const std::vector<TensorType> x = {f32({4, 3})};
+  constexpr int64_t most = Shape::max_elements;
+  c.refusals = {
+      {Pad{}, x, "begin must have 2 numbers, one for each axis of x [4, 3], got []"},
+      {Pad{.begin = {0, 0}, .end = {1}}, x,
+       "end must have 2 numbers, one for each axis of x [4, 3], got [1]"},
+      {Pad{.begin = {most, 0}, .end = {most, 0}}, x,
+       "shape [562949953421316, 3] has more than 2^48 elements"},
+      {Pad{.begin = {0, 0}, .end = {0, 0}, .value = 1e39}, x,
+       "value must be a finite f32, got 1e+39"},
+      {Pad{.begin = {0, 0}, .end = {0, 0}, .value = std::numeric_limits<double>::quiet_NaN()},
+       x, "value must be a finite f32, got nan"},
+      {Pad{.begin = {1}, .end = {1}}, {s32({2})}, "expected f32 or f64, got s32"}};
+  for (double value : {0.0, 0.3, -1e9}) {
+    c.conformance.push_back(
+        {Pad{.begin = {0, 1, 2, 0}, .end = {0, 1, 0, 0}, .value = value}, {{{1, 2, 3, 2}}}});
+    c.conformance.push_back(
+        {Pad{.begin = {1, 0, 1}, .end = {0, 0, 2}, .value = value}, {{{2, 3, 2}}}});
+  }
+  return c;
+}
+
+OpCase upsample() {
+  OpCase c;
+  c.value = [](const OpUse& use, Arrays x) {
+    const Shape& factor = std::get<Upsample>(use.op).factor;
+    const Shape& shape = x[0].type.shape;
+    Shape extents = shape;
+    for (int i = 0; i < factor.rank(); ++i)
+      extents = extents.with(1 + i, shape[1 + i] * factor[i]);
+    Array y{{x[0].type.dtype, extents}, {}};
+    for (int64_t i = 0; i < y.type.elements(); ++i) {
+      auto at = unravel(i, y.type.shape);
+      for (int k = 0; k < factor.rank(); ++k) at[static_cast<size_t>(1 + k)] /= factor[k];
+      y.values.push_back(x[0].values[exact_index(at, shape)]);
+    }
+    return y;
+  };
+  c.gradient = moved_back(c.value);
+  c.dtypes = {DType::F64, DType::F32, DType::S16, DType::U16, DType::S8, DType::U8};
+  const std::vector<std::pair<Upsample, Shape>> table = {{{}, {2, 3, 4, 3}},
+                                                         {{.factor = {1, 1}}, {2, 3, 4, 1}},
+                                                         {{.factor = {3, 1}}, {1, 2, 5, 2}},
+                                                         {{.factor = {1, 3}}, {2, 2, 3, 131}},
+                                                         {{.factor = {2}}, {2, 5, 3}},
+                                                         {{.factor = {5}}, {1, 1, 1}},
+                                                         {{}, {0, 3, 4, 3}},
+                                                         {{}, {2, 0, 4, 3}},
+                                                         {{}, {2, 3, 4, 0}}};
+  for (const auto& [op, shape] : table) c.uses.push_back({op, {{shape, 0, 100}}});
+  c.large = {{Upsample{.factor = {2, 3}}, {{{5, 31, 20, 9}}}},
+             {Upsample{.factor = {4}}, {{{300, 20, 9}}}}};
+  c.bench = {{Upsample{}, {{{16, 16, 16, 32}}}}};
+  c.integer = converts({Upsample{.factor = {3}}, {{{4, 5, 2}}}});
+  c.refusals = {
+      {Upsample{}, {f32({2, 3})}, "x must be [n, h, w, c] or [n, l, c], got [2, 3]"},
+      {Upsample{},
+       {f32({2, 3, 4})},
+       "factor must have 1 numbers, one for each spatial axis, got [2, 2]"},
+      {Upsample{.factor = {0, 2}},
+       {f32({1, 2, 2, 1})},
+       "factor must be at least 1 along axis 1, got 0"},
+      {Upsample{.factor = {1, Shape::max_elements}},
+       {f32({1, 2, 2, 1})},
+       "281474976710656 times 2 elements along axis 2 are more than 2^48"},
+      {Upsample{.factor = {int64_t{1} << 24, int64_t{1} << 24}},
+       {f32({1, 1, 1, 2})},
+       "shape [1, 16777216, 16777216, 2] has more than 2^48 elements"},
+      {Upsample{}, {s32({1, 2, 2, 1})}, "expected f32, f64, s8, u8, s16 or u16, got s32"}};
+  c.conformance = {{Upsample{.factor = {2, 3}}, {{{1, 2, 2, 2}}}},
+                   {Upsample{.factor = {3}}, {{{2, 2, 3}}}}};
+  return c;
+}
+
+OpCase embedding() {
+  OpCase c{
+      .value =
+          [](const OpUse&, Arrays x) {
+            const int64_t width = x[0].type.shape[1];
+            const auto& of = x[1].type.shape.extents();
+            std::vector<int64_t> extents(of.begin(), of.end());
+            extents.push_back(width);
+            Array y{{x[0].type.dtype, Shape(extents)}, {}};
+            for (double index : x[1].values) {
+              for (int64_t j = 0; j < width; ++j) {
+                y.values.push_back(
+                    x[0].values[static_cast<size_t>(static_cast<int64_t>(index) * width + j)]);
+              }
+            }
+            return y;
+          },
+      .gradient = [](const OpUse&, Arrays x, const Array& dy) -> std::vector<Values> {
+        const auto width = static_cast<size_t>(x[0].type.shape[1]);
+        Values table(x[0].values.size());
+        for (size_t i = 0; i < x[1].values.size(); ++i) {
+          const size_t row = static_cast<size_t>(x[1].values[i]) * width;
+          for (size_t j = 0; j < width; ++j) table[row + j] += dy.values[i * width + j];
+        }
+        return {table, {}};
+      }};
+  const auto use = [](int64_t rows, int64_t width, const Shape& indices) {
+    return OpUse{
+        Embedding{},
+        {{{rows, width}}, integers(DType::S32, indices, 0, static_cast<double>(rows))}};
+  };
+  c.uses = {
+      use(5, 3, {7}),  use(1, 4, {3}), use(6, 1, {2, 3}), use(4, 131, {2, 2, 3}),
+      use(3, 2, {}),   use(3, 2, {0}), use(3, 2, {2, 0}), use(17, 3, {2, 1, 2, 1, 2, 1, 2}),
+      use(2, 3, {300})};
+  c.large = {use(1000, 64, {3000}), use(7, 9, {30, 1000})};
+  c.bench = {use(10000, 64, {64, 32})};
+  c.integer = refused(
+      "has no integer form: replace it by what has integers, or take an output before it",
+      {Embedding{}, {{{4, 3}}, integers(DType::S32, {4}, 0, 4)}});
+  c.refusals = {{Embedding{},
+                 {f32({4}), s32({2})},
+                 "table must be [vocabulary, width], both at least 1, got [4]"},
+                {Embedding{},
+                 {f32({0, 3}), s32({2})},
+                 "table must be [vocabulary, width], both at least 1, got [0, 3]"},
+                {Embedding{},
+                 {f32({3, 0}), s32({2})},
+                 "table must be [vocabulary, width], both at least 1, got [3, 0]"},
+                {Embedding{}, {f32({4, 3}), f32({2})}, "indices must be s32, got f32"},
+                {Embedding{},
+                 {f32({4, 3}), s32({1, 1, 1, 1, 1, 1, 1, 1})},
+                 "indices may have 7 axes, got [1, 1, 1, 1, 1, 1, 1, 1]"},
+                {Embedding{},
+                 {f32({1, int64_t{1} << 30}), s32({int64_t{1} << 20})},
+                 "shape [1048576, 1073741824] has more than 2^48 elements"},
+                {Embedding{}, {s32({4, 3}), s32({2})}, "expected f32 or f64, got s32"}};
+  return c;
+}
+
 /// Each element of the leaf holds `value`.
 Array filled_with(const TensorType& type, double value) {
   return {type, Values(static_cast<size_t>(type.elements()), value)};
@@ -307,7 +520,8 @@ IntegerVerdict converts_as_weight(const Op& leaf) {
 }  // namespace
 
 std::vector<OpCase> structure_cases() {
-  return {reshape(), flatten(), transpose(), concat(), slice(), stop_gradient()};
+  return {reshape(), flatten(),  transpose(), concat(),       slice(),
+          pad(),     upsample(), embedding(), stop_gradient()};
 }
 
 // What an Input holds is x[0]: the driver writes it.

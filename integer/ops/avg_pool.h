@@ -1,0 +1,24 @@
+// AvgPool of codes: sums of windows.
+#pragma once
+
+#include "qtape/integer/integer_op.h"
+#include "qtape/ops/avg_pool.h"
+
+namespace qtape::integer {
+
+struct AvgPool : qtape::AvgPool {
+  static constexpr std::string_view doc =
+      "y = sums of x - zp over windows, in s32 where they always fit, else in s64; padding is "
+      "0. "
+      "y stands for means: each sum is taken L / m times, m being what it is divided by and L "
+      "the least common multiple of all m, and the scale is that of x divided by L.";
+
+  static constexpr auto fields() { return qtape::AvgPool::fields(); }
+  IntegerValue infer(IntegerInputs inputs) const;
+  void update(const IntegerBinding& binding, IntegerValue& y) const;
+  IntegerKernel reference(const IntegerBinding& binding) const;
+  IntegerKernel kernel(const IntegerBinding& binding) const;
+  bool operator==(const AvgPool&) const = default;
+};
+
+}  // namespace qtape::integer

@@ -1,0 +1,74 @@
+// What Structure<Op> does but for its reference: included by the .cpp of the ops alone, each of
+// which defines `reference` and instantiates Structure.
+#pragma once
+
+#include <algorithm>
+#include <utility>
+
+#include "qtape/integer/integer_binding.h"
+#include "qtape/integer/ops/structure.h"
+
+namespace qtape::integer {
+namespace detail {
+
+inline std::vector<TensorType> types_of(IntegerInputs inputs) {
+  std::vector<TensorType> types;
+  for (const IntegerValue& input : inputs) types.push_back(input.type);
+  return types;
+}
+
+/// Codes of several operands have one meaning only on one grid.
+inline void check_one_grid(IntegerInputs inputs) {
+  for (const IntegerValue& input : inputs) {
+    check_codes(input, "each operand");
+    check(input.scales == inputs[0].scales && input.zero_point == inputs[0].zero_point,
+          "operands must be codes of one grid, got scale {} zero point {} and scale {} zero "
+          "point {}",
+          inputs[0].scales[0], inputs[0].zero_point, input.scales[0], input.zero_point);
+  }
+}
+
+}  // namespace detail
+
+template <class Op>
+IntegerValue Structure<Op>::infer(IntegerInputs inputs) const {
+  check_operands(inputs, this->slots().size());
+  detail::check_one_grid(inputs);
+  const auto types = detail::types_of(inputs);
+  IntegerValue y = inputs[0];
+  y.type = Op::infer(types);
+  for (const IntegerValue& input : inputs) {
+    y.low = std::min(y.low, input.low);
+    y.high = std::max(y.high, input.high);
+  }
+  return y;
+}
+
+template <class Op>
+void Structure<Op>::update(const IntegerBinding& b, IntegerValue& y) const {
+  y.scales[0] = b.in(0).scales[0];
+  y.zero_point = b.in(0).zero_point;
+  y.low = b.in(0).low;
+  y.high = b.in(0).high;
+  for (const IntegerValue* input : b.inputs) {
+    y.low = std::min(y.low, input->low);
+    y.high = std::max(y.high, input->high);
+  }
+}
+
+template <class Op>
+IntegerKernel Structure<Op>::kernel(const IntegerBinding& b) const {
+  std::vector<TensorType> types;
+  for (const IntegerValue* input : b.inputs) types.push_back(input->type);
+  Binding binding;
+  binding.inputs = types;
+  binding.output = b.out().type;
+  binding.operands = b.operands;
+  binding.result = b.result;
+  binding.threads = b.threads;
+  Kernel kernel = this->forward(binding);
+  if (!kernel) return {};
+  return {.run = [kernel = std::move(kernel)] { kernel(Step{}); }};
+}
+
+}  // namespace qtape::integer

@@ -1,0 +1,17 @@
+// How work on images is cut, for the kernels of ops that step over their rows.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "qtape/kernels/simd/threads.h"
+
+namespace qtape {
+
+/// Rows that are worth a thread, of so many `elements` with so many `terms` each.
+inline int64_t row_grain(int64_t elements, int64_t terms) {
+  const int64_t row = kernels::pointwise_grain / std::max<int64_t>(1, elements);
+  return std::max<int64_t>(1, row / std::max<int64_t>(1, terms));
+}
+
+}  // namespace qtape
