@@ -5,6 +5,8 @@
 
 #include "qtape/ops/add.h"
 #include "qtape/ops/add_bias.h"
+#include "qtape/ops/batch_norm.h"
+#include "qtape/ops/batch_norm_correction.h"
 #include "qtape/ops/cast.h"
 #include "qtape/ops/clamp.h"
 #include "qtape/ops/concat.h"
@@ -17,7 +19,10 @@
 #include "qtape/ops/fake_quantize_lsq.h"
 #include "qtape/ops/fake_quantize_pact.h"
 #include "qtape/ops/flatten.h"
+#include "qtape/ops/fold_bias.h"
+#include "qtape/ops/fold_factor.h"
 #include "qtape/ops/gelu.h"
+#include "qtape/ops/layer_norm.h"
 #include "qtape/ops/leaky_relu.h"
 #include "qtape/ops/leaves.h"
 #include "qtape/ops/log.h"
@@ -53,6 +58,7 @@ using OpAlternatives = std::variant<
     Reshape, Flatten, Transpose, Concat, Slice,
     Sum, Mean, Max,
     Softmax, LogSoftmax, SoftmaxCrossEntropy, MeanSquaredError,
+    BatchNorm, LayerNorm, FoldFactor, FoldBias, BatchNormCorrection,
     Dropout, StopGradient, Cast,
     FakeQuantize, FakeQuantizeLSQ, FakeQuantizePACT, Quantize, Dequantize,
     FakeQuantizeBias>;
