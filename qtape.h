@@ -15,6 +15,7 @@
 #include "qtape/engine/tape.h"
 #include "qtape/integer/exact.h"
 #include "qtape/integer/session.h"
+#include "qtape/model/fold_batch_norm.h"
 #include "qtape/model/insert_quantizers.h"
 #include "qtape/model/layers.h"
 #include "qtape/model/presets.h"
