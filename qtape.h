@@ -19,6 +19,7 @@
 #include "qtape/model/insert_quantizers.h"
 #include "qtape/model/layers.h"
 #include "qtape/model/presets.h"
+#include "qtape/model/recurrent.h"
 #include "qtape/optim/clip.h"
 #include "qtape/optim/optimizer.h"
 #include "qtape/optim/schedule.h"
