@@ -176,6 +176,29 @@ TEST_CASE("fold: a frozen layer computes what its folded graph computes, bit for
         output_of(folded.graph, folded.parameters, mode::float_eval));
 }
 
+TEST_CASE("fold: random nets compute what their folded graphs compute") {
+  int folded_nets = 0;
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    CAPTURE(seed);
+    Graph graph = test::random_net(seed);
+    const bool norms = std::ranges::any_of(graph.nodes(), [](const Node& node) {
+      return std::holds_alternative<BatchNormCorrection>(node.op);
+    });
+    if (!norms) continue;
+    ++folded_nets;
+    Parameters parameters(graph, seed);
+    test::settle(graph, parameters, seed);
+    Model folded = fold_batch_norm(graph, parameters);
+    for (const Arithmetic& arithmetic : {Arithmetic{}, exact(Requantization::OnnxQdq)}) {
+      CHECK(output_of(graph, parameters, mode::eval, arithmetic) ==
+            output_of(folded.graph, folded.parameters, mode::eval, arithmetic));
+    }
+    CHECK(to_string(convert(graph, parameters, Requantization::OnnxQdq)) ==
+          to_string(convert(folded.graph, folded.parameters, Requantization::OnnxQdq)));
+  }
+  CHECK(folded_nets > 10);
+}
+
 TEST_CASE("fold: exact arithmetic trains folded layers while their statistics move") {
   // Codes of inputs and weights are those of the float forward, so what the correction sees
   // differs by roundings of sums.
