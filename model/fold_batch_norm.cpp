@@ -200,8 +200,8 @@ class Folder {
     }
     if (options.outputs.empty()) return;
     std::ranges::sort(options.outputs);
-    const auto [first, last] = std::ranges::unique(options.outputs);
-    options.outputs.erase(first, last);
+    options.outputs.erase(std::unique(options.outputs.begin(), options.outputs.end()),
+                          options.outputs.end());
     tape_ = std::make_unique<Tape>(graph_, parameters_, std::move(options));
     tape_->forward(mode::eval);
   }
