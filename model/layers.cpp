@@ -110,8 +110,8 @@ NodeId linear(Graph& graph, NodeId x, const LinearOptions& options) {
 
 NodeId batch_norm(Graph& graph, NodeId x, const BatchNormOptions& options) {
   const TensorType type = graph[x].type;
-  check(type.shape.rank() >= 2, "batch_norm '{}': x needs rank 2, 3 or 4, got {}",
-        options.label, to_string(type));
+  check(type.shape.rank() >= 2, "batch_norm '{}': x needs rank >= 2, got {}", options.label,
+        to_string(type));
   const NormLeaves leaves =
       add_norm_leaves(graph, {type.dtype, {type.shape[-1]}}, options.label);
   return graph.add(options.op, {x, leaves.gamma, leaves.beta, leaves.mean, leaves.variance},

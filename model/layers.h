@@ -25,7 +25,7 @@ struct LinearOptions {
   /// A batch norm after the layer that is folded into it: weights are quantized after they took
   /// the norm's factor by running statistics (FoldFactor), the bias is FoldBias whatever `bias`
   /// says, and BatchNormCorrection makes the result that of the batch norm while the statistics
-  /// are those of the batch. x needs rank 2, 3 or 4.
+  /// are those of the batch. x needs rank >= 2.
   std::optional<BatchNorm> folded_norm = std::nullopt;
 };
 
@@ -40,7 +40,7 @@ struct BatchNormOptions {
   std::string label = "batch_norm";
 };
 
-/// Normalizes the channels of x, f32 or f64 [n, c], [n, l, c] or [n, h, w, c], with gamma = 1,
+/// Normalizes the channels of x, f32 or f64 [..., c] of rank >= 2, with gamma = 1,
 /// beta = 0 and running statistics of mean 0 and variance 1 at first. Throws GraphError.
 NodeId batch_norm(Graph& graph, NodeId x, const BatchNormOptions& options = {});
 

@@ -17,7 +17,7 @@ struct BatchNorm {
            "momentum batch, with the unbiased variance v n / (n - 1).",
            "Sums of differences to the first row and of their squares are in double, in an "
            "order that follows from the extents."},
-      .operands = {"x is f32 or f64 [n, c], [n, l, c] or [n, h, w, c]; y has its type.",
+      .operands = {"x is f32 or f64 [..., c] of rank >= 2; y has its type.",
                    "All others are [c] of x's dtype."},
       .gradient = {"With h = (x - m) / sqrt(v + eps): dbeta = sum dy, dgamma = sum dy h.",
                    "dx = gamma / sqrt(v + eps) (dy - mean dy - h mean(dy h)) with batch "

@@ -18,7 +18,7 @@ struct BatchNormCorrection {
            "The running statistics move as BatchNorm's, by mean z = (mean v - bias) / r and "
            "var z = var v / r^2. Sums are BatchNorm's."},
       .operands =
-          {"v is f32 or f64 [n, c], [n, l, c] or [n, h, w, c]; y has its type.",
+          {"v is f32 or f64 [..., c] of rank >= 2; y has its type.",
            "All others are [c] of v's dtype: r is FoldFactor's, which scales the weights; bias "
            "is what was added to the product.",
            "Nodes before it may read the running statistics: as the step before left them."},

@@ -407,8 +407,7 @@ TensorType infer_channel_norm(const X& op, Inputs inputs) {
   const auto slots = op.slots();
   const TensorType& x = inputs[0];
   check_compute(x);
-  check(x.shape.rank() >= 2 && x.shape.rank() <= 4, "{} must have rank 2, 3 or 4, got {}",
-        slots[0].name, to_string(x.shape));
+  check(x.shape.rank() >= 2, "{} needs rank >= 2, got {}", slots[0].name, to_string(x.shape));
   for (size_t i = 1; i < slots.size(); ++i) check_channels(inputs, i, slots[i].name);
   check(op.momentum >= 0 && op.momentum <= 1, "momentum must be in [0, 1], got {}",
         op.momentum);
