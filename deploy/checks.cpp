@@ -69,8 +69,8 @@ Verdict check_scale(const Graph& graph, const Parameters& parameters, NodeId id)
   return refusal(to_string(fault), "set it with set_qparams or calibrate");
 }
 
-Verdict check_bias(const Graph& graph, const Parameters& parameters, NodeId leaf) {
-  const auto values = leaf_values(graph, parameters, leaf);
+Verdict check_bias(std::span<const float> values, const std::string& fault) {
+  if (!fault.empty()) return refusal(fault, "train or calibrate first");
   const auto nan = std::ranges::find_if(values, [](float v) { return std::isnan(v); });
   if (nan == values.end()) return {};
   return refusal(fmt::format("bias {} is NaN", nan - values.begin()),
@@ -138,7 +138,9 @@ Verdict check_numbers(const Graph& graph, const Parameters& parameters,
     Verdict wrong = check_scale(graph, parameters, id);
     return wrong.reason.empty() ? check_table(graph, parameters, analysis, id) : wrong;
   }
-  if (form.bias.index >= 0) return check_bias(graph, parameters, form.bias);
+  if (form.bias.index >= 0 && graph[form.bias].operands.empty()) {
+    return check_bias(leaf_values(graph, parameters, form.bias), "");
+  }
   return {};
 }
 

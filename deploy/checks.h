@@ -21,8 +21,8 @@ std::string missing_scale(const Graph& graph, const Parameters& parameters, Node
 ///
 /// Scale and zero point of a quantizer of activations.
 Verdict check_scale(const Graph& graph, const Parameters& parameters, NodeId id);
-/// The leaf that is added to accumulators.
-Verdict check_bias(const Graph& graph, const Parameters& parameters, NodeId leaf);
+/// What is added to accumulators, or why there is nothing.
+Verdict check_bias(std::span<const float> values, const std::string& fault);
 /// Quantized weights, or why there are none.
 Verdict check_weights(std::span<const float> values, const std::string& fault);
 /// A node that a program is to yield, in floats or in integers.
@@ -32,7 +32,7 @@ Verdict check_output(const IntegerForm& form, bool integer_outputs);
 CodeTable table_of(const Graph& graph, const Parameters& parameters,
                    const IntegerAnalysis& analysis, NodeId quantizer);
 
-/// What is wrong with the numbers of a node, beside weights.
+/// What is wrong with the numbers of a node, beside weights and biases that are no leaves.
 Verdict check_numbers(const Graph& graph, const Parameters& parameters,
                       const IntegerAnalysis& analysis, NodeId id);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "qtape/core/code_types.h"
 #include "qtape/deploy/checks.h"
@@ -28,7 +29,14 @@ class Converter {
         parameters_(parameters),
         options_(options),
         analysis_(analyze_integers(graph)),
-        program_(options.requantization) {}
+        program_(options.requantization) {
+    for (int32_t i = 0; i < graph_.size(); ++i) {
+      const Node& node = graph_[NodeId{i}];
+      if (node.label.empty() || !is_view(node.op)) continue;
+      const NodeId shown = analysis_.origin(node.operands[0]);
+      if (graph_[shown].label.empty()) shown_as_.try_emplace(shown, node.label);
+    }
+  }
 
   Conversion run() {
     std::vector<NodeId> outputs = options_.outputs;
@@ -70,6 +78,7 @@ class Converter {
       if (!needed[static_cast<size_t>(i)]) continue;
       add(id, analysis_.refusal(id));
       if (!analysis_.refusal(id).reason.empty()) continue;
+      if (const auto b = biases_.find(id); b != biases_.end()) add(id, b->second.wrong);
       const auto w = weights_.find(id);
       add(id, w != weights_.end() ? w->second.wrong
                                   : check_numbers(graph_, parameters_, analysis_, id));
@@ -85,13 +94,22 @@ class Converter {
   }
 
   void load_weights(const std::vector<bool>& needed) {
-    std::vector<NodeId> ids;
+    std::set<NodeId> biases;
+    std::set<NodeId> ids;
     for (int32_t i = 0; i < graph_.size(); ++i) {
+      if (!needed[static_cast<size_t>(i)]) continue;
       const IntegerForm& x = form(NodeId{i});
-      const bool weight = x.kind == IntegerKind::Weight && x.source == NodeId{i};
-      if (weight && needed[static_cast<size_t>(i)]) ids.push_back(NodeId{i});
+      if (x.kind == IntegerKind::Weight && x.source == NodeId{i}) ids.insert(NodeId{i});
+      if (x.bias.index >= 0 && !graph_[x.bias].operands.empty()) biases.insert(x.bias);
     }
-    visit_weights(graph_, parameters_, ids, [this](NodeId id, const WeightView& view) {
+    ids.insert(biases.begin(), biases.end());
+    const std::vector<NodeId> all(ids.begin(), ids.end());
+    visit_weights(graph_, parameters_, all, [&](NodeId id, const WeightView& view) {
+      if (biases.contains(id)) {
+        biases_[id] = {{view.values.begin(), view.values.end()},
+                       check_bias(view.values, view.fault)};
+      }
+      if (form(id).kind != IntegerKind::Weight) return;
       Weights& w = weights_[id];
       w = {{}, view.qparams, check_weights(view.values, view.fault)};
       if (view.codes == nullptr || !w.wrong.reason.empty()) return;
@@ -116,9 +134,11 @@ class Converter {
             limits.q_min, limits.q_max};
   }
 
-  /// The label of a graph node, where no node of the program has it yet.
+  /// The label of a graph node, or of the first view of one without, where no node of the
+  /// program has it yet.
   std::string label(NodeId id) const {
-    const std::string& text = graph_[id].label;
+    const auto shown = shown_as_.find(id);
+    const std::string& text = shown == shown_as_.end() ? graph_[id].label : shown->second;
     return program_.find(text) ? std::string() : text;
   }
 
@@ -291,7 +311,9 @@ class Converter {
   std::vector<int32_t> bias_codes(NodeId bias, double s_x,
                                   const std::vector<float>& scales) const {
     if (bias.index < 0) return {};
-    const auto values = leaf_values(graph_, parameters_, bias);
+    const auto computed = biases_.find(bias);
+    const auto values = computed != biases_.end() ? computed->second.values
+                                                  : leaf_values(graph_, parameters_, bias);
     std::vector<int32_t> codes;
     for (size_t c = 0; c < values.size(); ++c) {
       const float s_w = scales[scales.size() == 1 ? 0 : c];
@@ -329,6 +351,11 @@ class Converter {
     Verdict wrong;  // what keeps them from being codes
   };
 
+  struct Bias {
+    std::vector<float> values;
+    Verdict wrong;  // what keeps them from being codes
+  };
+
   const Graph& graph_;
   Parameters& parameters_;
   const ConvertOptions& options_;
@@ -339,6 +366,8 @@ class Converter {
   std::map<NodeId, NodeId> codes_;  // by source
   std::map<NodeId, NodeId> sums_;   // by source
   std::map<NodeId, Weights> weights_;
+  std::map<NodeId, std::string> shown_as_;  // labels of views, by source
+  std::map<NodeId, Bias> biases_;           // those that are no leaves
 };
 
 }  // namespace

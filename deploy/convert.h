@@ -18,7 +18,8 @@ struct ConvertOptions {
 
 /// What `graph` computes between its quantizers, in integers: what a tape with
 /// exact(requantization) arithmetic computes, bit for bit. Nodes of codes and of Linear have
-/// the labels of the nodes that they come from. `parameters` are read only.
+/// the labels of the nodes that they come from, or of views of them. `parameters` are read
+/// only.
 ///
 /// Throws GraphError for a graph without quantizers, and one that lists every node that cannot
 /// be converted, with the reason: operations without integers, operands that are not quantized,

@@ -116,6 +116,9 @@ class Linter {
     }
     add(Severity::Error, own.source == id && own.bias.index >= 0 ? own.bias : id,
         check_numbers(graph_, parameters_, analysis_, id));
+    if (const auto b = biases_.find(id); b != biases_.end()) {
+      add(Severity::Error, id, b->second.wrong);
+    }
     if (own.kind == IntegerKind::Codes && own.quantizer == id) floor_of(id);
     if (own.product == id && own.kind == IntegerKind::Accumulators) weights(id);
   }
@@ -174,11 +177,25 @@ class Linter {
         products.emplace(form(weights_of(id)).source, id);
       }
     }
-    std::vector<NodeId> ids;
-    for (const auto& [quantizer, product] : products) ids.push_back(quantizer);
-    visit_weights(graph_, parameters_, ids, [&](NodeId quantizer, const WeightView& view) {
-      weights(quantizer, products.at(quantizer), view);
-      of_weights_[quantizer] = std::exchange(findings_, {});
+    std::set<NodeId> ids;
+    for (const auto& [quantizer, product] : products) ids.insert(quantizer);
+    for (int32_t i = 0; i < graph_.size(); ++i) {
+      const NodeId bias = form(NodeId{i}).bias;
+      if (!needed[static_cast<size_t>(i)] || bias.index < 0) continue;
+      if (graph_[bias].operands.empty()) continue;
+      ids.insert(bias);
+      biases_[bias] = {};
+    }
+    const std::vector<NodeId> all(ids.begin(), ids.end());
+    visit_weights(graph_, parameters_, all, [&](NodeId id, const WeightView& view) {
+      if (const auto bias = biases_.find(id); bias != biases_.end()) {
+        bias->second.values.assign(view.values.begin(), view.values.end());
+        bias->second.wrong = check_bias(view.values, view.fault);
+      }
+      const auto product = products.find(id);
+      if (product == products.end()) return;
+      weights(id, product->second, view);
+      of_weights_[id] = std::exchange(findings_, {});
     });
   }
 
@@ -270,7 +287,9 @@ class Linter {
     const IntegerNode& layer = program[pair.program];
     const auto* codes =
         reinterpret_cast<const int32_t*>(qtape::weights_of(layer.op)->bias.data.data());
-    const auto values = leaf_values(graph_, parameters_, leaf);
+    const auto computed = biases_.find(leaf);
+    const auto values = computed != biases_.end() ? computed->second.values
+                                                  : leaf_values(graph_, parameters_, leaf);
     int64_t changed = 0;
     double change = 0;
     double largest = 0;
@@ -291,13 +310,20 @@ class Linter {
         "train with FakeQuantizeBias on it, or in exact arithmetic");
   }
 
+  /// A bias that is no leaf.
+  struct Bias {
+    std::vector<float> values;
+    Verdict wrong;
+  };
+
   const Graph& graph_;
   Parameters& parameters_;
   LintOptions options_;
   IntegerAnalysis analysis_;
   std::vector<Finding> findings_;
   std::map<NodeId, std::vector<Finding>> of_weights_;
-  std::set<NodeId> faulted_;  // quantizers of weights that give none  // by quantizer
+  std::set<NodeId> faulted_;  // quantizers of weights that give none
+  std::map<NodeId, Bias> biases_;
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "qtape/engine/tape.h"
 #include "qtape/integer/analysis.h"
+#include "qtape/ops/quantizer_ops.h"
 
 namespace qtape {
 namespace {
@@ -53,17 +54,21 @@ class Part {
                         .arithmetic = exact(Requantization::FloatMultiply, {.keep = true})};
     for (NodeId id : weights) {
       options.outputs.push_back(copy(id));
-      options.outputs.push_back(copy(graph_[id].operands[0]));
+      if (is_quantizer(graph_[id].op)) {
+        options.outputs.push_back(copy(graph_[id].operands[0]));
+      }
     }
     try {
       Tape tape(part_, parameters, std::move(options));
       tape.forward(mode::eval);
       for (NodeId id : weights) {
-        visit(id, {.raw = tape.value<float>(copy(graph_[id].operands[0])),
-                   .values = tape.value<float>(copy(id)),
-                   .codes = tape.integers(copy(id)),
-                   .qparams = tape.qparams(copy(id)),
-                   .fault = {}});
+        WeightView view{.values = tape.value<float>(copy(id))};
+        if (is_quantizer(graph_[id].op)) {
+          view.raw = tape.value<float>(copy(graph_[id].operands[0]));
+          view.codes = tape.integers(copy(id));
+          view.qparams = tape.qparams(copy(id));
+        }
+        visit(id, view);
       }
     } catch (const GraphError& error) {
       report(error.what(), weights, visit);

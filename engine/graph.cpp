@@ -86,17 +86,20 @@ void Graph::check_states(std::span<const Slot> slots, std::span<const NodeId> op
     if (use == states_.end()) continue;
     check(!use->second.writer, "state {} already has a writer: %{}",
           reference(*this, operands[i]), use->second.writer.value_or(NodeId{}).index);
-    check(!use->second.reader, "state {} is read by %{} before this node writes it",
-          reference(*this, operands[i]), use->second.reader.value_or(NodeId{}).index);
+    const auto& early = slots[i].after_readers ? use->second.keeper : use->second.reader;
+    check(!early, "state {} is read by %{}{} before this node writes it",
+          reference(*this, operands[i]), early.value_or(NodeId{}).index,
+          slots[i].after_readers ? " and kept" : "");
   }
 }
 
-void Graph::note_states(std::span<const Slot> slots, std::span<const NodeId> operands,
-                        NodeId id) {
+void Graph::note_states(std::span<const Slot> slots, const Keep& keep,
+                        std::span<const NodeId> operands, NodeId id) {
   for (size_t i = 0; i < slots.size(); ++i) {
     if (!is_persistent((*this)[operands[i]].op)) continue;
     StateUse& use = states_[operands[i]];
     (slots[i].access == Access::ReadWrite ? use.writer : use.reader) = id;
+    if (keep.operand(i) || keep.view) use.keeper = id;
   }
 }
 
@@ -143,7 +146,8 @@ NodeId Graph::add(Op op, std::span<const NodeId> operands, std::string label) {
     check_scales(slots, operands);
     const auto* input = std::get_if<Input>(&op);
     if (input != nullptr && input->batch) batch_ = type.shape[0];
-    note_states(slots, operands, id);
+    note_states(slots, std::visit([](const auto& each) { return each.keep(); }, op), operands,
+                id);
     if (!label.empty()) labels_.emplace(label, id);
     nodes_.push_back(
         {std::move(op), {operands.begin(), operands.end()}, std::move(label), type});

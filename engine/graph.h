@@ -34,7 +34,8 @@ class Graph {
   /// leaving the graph as it was, for a missing or surplus operand, attributes, shapes or
   /// dtypes that the op refuses, an operand without the scales that its slot reads, a label in
   /// use, a leaf to be stored without a label, a state with two writers or read before its
-  /// writer, and inputs that disagree on the batch extent.
+  /// writer (where Slot::after_readers allows that: in backward), and inputs that disagree on
+  /// the batch extent.
   NodeId add(Op op, std::span<const NodeId> operands, std::string label = {});
   NodeId add(Op op, std::initializer_list<NodeId> operands, std::string label = {}) {
     return add(std::move(op), std::span(operands.begin(), operands.size()), std::move(label));
@@ -72,6 +73,8 @@ class Graph {
   struct StateUse {
     std::optional<NodeId> writer;
     std::optional<NodeId> reader;
+    std::optional<NodeId>
+        keeper;  ///< one that may read it after forward: in backward, or a view
   };
 
   std::string describe(const Op& op, std::span<const NodeId> operands, std::string_view label,
@@ -79,7 +82,8 @@ class Graph {
   void check_operands(std::span<const Slot> slots, std::span<const NodeId> operands) const;
   void check_label(const Op& op, const std::string& label) const;
   void check_states(std::span<const Slot> slots, std::span<const NodeId> operands) const;
-  void note_states(std::span<const Slot> slots, std::span<const NodeId> operands, NodeId id);
+  void note_states(std::span<const Slot> slots, const Keep& keep,
+                   std::span<const NodeId> operands, NodeId id);
   TensorType infer(const Op& op, std::span<const NodeId> operands) const;
   void check_scales(std::span<const Slot> slots, std::span<const NodeId> operands) const;
 

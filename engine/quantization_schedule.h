@@ -1,4 +1,5 @@
-// When quantizers begin to apply, and when their observers stop.
+// When quantizers begin to apply, and when their observers and the statistics of batch norms
+// stop.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +17,8 @@ struct QuantizationSchedule {
   static constexpr std::string_view name = "QuantizationSchedule";
   int64_t delay = 0;                             ///< steps in float; observers run
   std::optional<int64_t> freeze = std::nullopt;  ///< step from which observers stop
+  /// Step from which batch norms use their running statistics, as in evaluation.
+  std::optional<int64_t> freeze_norms = std::nullopt;
   /// Steps whose scales are averaged evenly: by running averages instead of their decay, and by
   /// learned quantizers, which follow the data until it ends, instead of training.
   int64_t warm_up = 0;
@@ -25,6 +28,9 @@ struct QuantizationSchedule {
     if (!mode.train) return mode;
     if (number < static_cast<uint64_t>(delay)) mode.quantize = false;
     if (freeze && number >= static_cast<uint64_t>(*freeze)) mode.observe = false;
+    if (freeze_norms && number >= static_cast<uint64_t>(*freeze_norms)) {
+      mode.batch_statistics = false;
+    }
     return mode;
   }
   bool operator==(const QuantizationSchedule&) const = default;

@@ -104,14 +104,15 @@ class Analyzer {
     if (weights_operand(node().op)) result.product = id_;
     if (adds_bias(node().op)) {
       result.product = operand(0).product;
-      result.bias = leaf_of(node().operands[1]);
+      result.bias = added(node().operands[1]);
     }
     return result;
   }
 
-  /// The leaf that is added: what is rounded to the accumulators' grid stands for it.
-  NodeId leaf_of(NodeId id) const {
-    return graph_[id].operands.empty() ? id : graph_[id].operands[0];
+  /// What is added: what is rounded to the accumulators' grid stands for it.
+  NodeId added(NodeId id) const {
+    const bool rounded = std::holds_alternative<FakeQuantizeBias>(graph_[id].op);
+    return rounded ? graph_[id].operands[0] : id;
   }
 
   const Graph& graph_;

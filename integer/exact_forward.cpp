@@ -42,17 +42,17 @@ Arithmetic exact(std::optional<Requantization> requantization, ExactOptions opti
   }};
 }
 
-/// The integers of an operand. A Dropout on the way from their source takes them away while it
-/// drops.
+/// The integers of an operand. A view on the way from their source that changes values, as
+/// Dropout does in training, takes them away while it does.
 struct ExactForward::Operand {
   ExactValue* source = nullptr;
   IntegerValue* value = nullptr;  // of the source, in its shape
   std::byte* memory = nullptr;
-  std::vector<const NodeStatus*> dropouts = {};
+  std::vector<const NodeStatus*> views = {};
 
   bool is_exact() const {
     return source->exact &&
-           std::ranges::none_of(dropouts, [](const NodeStatus* s) { return s->applied; });
+           std::ranges::none_of(views, [](const NodeStatus* s) { return s->applied; });
   }
 };
 
@@ -283,7 +283,10 @@ ExactForward::ExactForward(const Graph& graph, Requantization requantization, in
 
 void ExactForward::find_folded() {
   const auto adds_to = [&](NodeId id, NodeId product) {
-    return form(id).source == id && form(id).bias.index >= 0 && form(id).product == product;
+    const NodeId bias = form(id).bias;
+    // What is computed must be there before the product.
+    return form(id).source == id && bias.index >= 0 && form(id).product == product &&
+           (node(bias).operands.empty() || bias < product);
   };
   std::vector<bool> read = kept_;
   for (int32_t i = 0; i < graph_.size(); ++i) {
@@ -367,6 +370,7 @@ void ExactForward::find_float_readers() {
   for (int32_t i = static_cast<int32_t>(graph_.size()) - 1; i >= 0; --i) {
     const NodeId id{i};
     float_needed_[at(id)] = float_needed_[at(id)] || kept_[at(id)];
+    if (owns(id) && form(id).bias.index >= 0) float_needed_[at(form(id).bias)] = true;
     const bool entry = owns(id) && reads_floats(id);
     if (!entry && !(float_needed_[at(id)] && reads_floats(id))) continue;
     for (NodeId operand : node(id).operands) float_needed_[at(operand)] = true;
@@ -376,6 +380,7 @@ void ExactForward::find_float_readers() {
 void ExactForward::bind(const Lookup& lookup) {
   lookup_ = lookup;
   find_float_readers();
+  find_computed_biases();
   for (int32_t i = 0; i < graph_.size(); ++i) {
     const NodeId id{i};
     if (!owns(id)) continue;
@@ -412,7 +417,7 @@ ExactForward::Operand ExactForward::operand(NodeId id) const {
   Operand result{own, &own->value, memory(source), {}};
   for (; id != source; id = node(id).operands[0]) {
     if (lookup_.status(id) != nullptr && is_view(node(id).op)) {
-      result.dropouts.push_back(lookup_.status(id));
+      result.views.push_back(lookup_.status(id));
     }
   }
   return result;
@@ -432,7 +437,8 @@ void ExactForward::begin(const Step& step) {
   };
   const auto enabled = [](const NodeStatus* status) { return status->enabled; };
   lean_ = !repeats_ && !lookup_.backward && !step.mode.train && !step.mode.observe &&
-          step.mode.quantize && std::ranges::all_of(quantizers_, enabled) &&
+          !step.mode.batch_statistics && step.mode.quantize &&
+          std::ranges::all_of(quantizers_, enabled) &&
           std::ranges::none_of(requantizers_, reads_data);
   repeats_ = false;
 }
@@ -445,7 +451,33 @@ Kernel ExactForward::floats(NodeId id, Kernel kernel) const {
   };
 }
 
+void ExactForward::find_computed_biases() {
+  for (int32_t i = 0; i < graph_.size(); ++i) {
+    const NodeId bias = form(NodeId{i}).bias;
+    if (bias.index < 0 || node(bias).operands.empty()) continue;
+    computed_biases_[bias].resize(static_cast<size_t>(node(bias).type.elements()));
+  }
+}
+
+const float* ExactForward::bias_values(NodeId bias) const {
+  const auto computed = computed_biases_.find(bias);
+  if (computed != computed_biases_.end()) return computed->second.data();
+  return reinterpret_cast<const float*>(lookup_.value(bias));
+}
+
 Kernel ExactForward::around(NodeId id, Kernel kernel, const Binding& binding) {
+  const auto computed = computed_biases_.find(id);
+  if (computed == computed_biases_.end()) return replaced(id, std::move(kernel), binding);
+  // What comes after may overwrite the value.
+  return [kernel = replaced(id, std::move(kernel), binding),
+          from = reinterpret_cast<const float*>(binding.result),
+          to = std::span(computed->second)](const Step& step) {
+    if (kernel) kernel(step);
+    std::copy_n(from, to.size(), to.begin());
+  };
+}
+
+Kernel ExactForward::replaced(NodeId id, Kernel kernel, const Binding& binding) {
   const IntegerForm& own = form(id);
   if (is_quantizer(node(id).op) && owns(id)) {
     const bool of_integers =
@@ -582,7 +614,7 @@ std::shared_ptr<ExactForward::Product> ExactForward::make_product(NodeId source)
   made->outputs = layout.outputs;
   const NodeId bias = form(source).bias;
   if (bias.index >= 0) {
-    made->bias = reinterpret_cast<const float*>(lookup_.value(bias));
+    made->bias = bias_values(bias);
     made->numbers.bias.resize(static_cast<size_t>(layout.outputs));
     made->loaded_bias.reserve(static_cast<size_t>(layout.outputs));
   }

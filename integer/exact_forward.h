@@ -2,6 +2,7 @@
 // kernels of a tape, with numbers that each step refreshes.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -53,9 +54,13 @@ class ExactForward : public ForwardArithmetic {
   bool reads_floats(NodeId id) const;
   void find_folded();
   void find_float_readers();
+  void find_computed_biases();
 
   ExactValue& value(NodeId source) { return values_[static_cast<size_t>(source.index)]; }
   Operand operand(NodeId id) const;
+  const float* bias_values(NodeId bias) const;
+  /// The kernel that takes the place of a node's.
+  Kernel replaced(NodeId id, Kernel kernel, const Binding& binding);
   Kernel floats(NodeId id, Kernel kernel) const;
   Kernel quantizer(NodeId id, Kernel kernel, const Binding& binding);
   Kernel requantizer(NodeId id, Kernel kernel, const Binding& binding);
@@ -75,6 +80,7 @@ class ExactForward : public ForwardArithmetic {
   std::vector<bool> folded_;        // by node: a product that only biases read
   std::vector<bool> float_needed_;  // by node: in lean steps
   std::vector<ExactValue> values_;  // by node, of sources
+  std::map<NodeId, std::vector<float>> computed_biases_;  // of this step, those of no leaf
   std::vector<Requantizer> requantizers_;
   std::vector<const NodeStatus*> quantizers_;
   bool lean_ = false;

@@ -26,7 +26,7 @@ struct IntegerForm {
   NodeId source;
   NodeId quantizer;  ///< Codes and Weight: whose scales they have
   NodeId product;    ///< Accumulators of products: the op that multiplies, which source may be
-  NodeId bias;       ///< of these: the leaf that holds what is added, if anything is
+  NodeId bias;       ///< of these: what is added, before it is rounded; depends on no input
   /// Limits of the value, which are left to what requantizes.
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();

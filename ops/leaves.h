@@ -82,8 +82,8 @@ struct State {
       .summary =
           "A persistent tensor without gradient, found by its label: a quantizer's scale.",
       .formula = {"y = the value in Parameters.",
-                  "Only the one op that has it in a read-write slot changes it, and only "
-                  "while observing."},
+                  "Only the one op that has it in a read-write slot changes it: a quantizer "
+                  "while observing, a norm with statistics of the batch."},
       .operands = "None; y has the dtype and the shape of the attributes.",
       .gradient = "None.",
       .saves = "Nothing.",

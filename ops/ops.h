@@ -6,6 +6,8 @@
 #include "qtape/ops/add.h"
 #include "qtape/ops/add_bias.h"
 #include "qtape/ops/avg_pool.h"
+#include "qtape/ops/batch_norm.h"
+#include "qtape/ops/batch_norm_correction.h"
 #include "qtape/ops/cast.h"
 #include "qtape/ops/clamp.h"
 #include "qtape/ops/concat.h"
@@ -19,10 +21,13 @@
 #include "qtape/ops/fake_quantize_lsq.h"
 #include "qtape/ops/fake_quantize_pact.h"
 #include "qtape/ops/flatten.h"
+#include "qtape/ops/fold_bias.h"
+#include "qtape/ops/fold_factor.h"
 #include "qtape/ops/gelu.h"
 #include "qtape/ops/global_avg_pool.h"
 #include "qtape/ops/hard_sigmoid.h"
 #include "qtape/ops/hard_swish.h"
+#include "qtape/ops/layer_norm.h"
 #include "qtape/ops/leaky_relu.h"
 #include "qtape/ops/leaves.h"
 #include "qtape/ops/log.h"
@@ -64,6 +69,7 @@ using OpAlternatives = std::variant<
     Sum, Mean, Max,
     MaxPool, AvgPool, GlobalAvgPool,
     Softmax, LogSoftmax, SoftmaxCrossEntropy, MeanSquaredError,
+    BatchNorm, LayerNorm, FoldFactor, FoldBias, BatchNormCorrection,
     Dropout, StopGradient, Cast,
     FakeQuantize, FakeQuantizeLSQ, FakeQuantizePACT, Quantize, Dequantize,
     FakeQuantizeBias>;

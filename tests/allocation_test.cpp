@@ -232,6 +232,32 @@ TEST_CASE("allocation: nor does one of images, in floats or in exact arithmetic"
   }
 }
 
+TEST_CASE("allocation: nor does a training step through norms, folded or not") {
+  const FakeQuantize ema{.scale_mode = EMA{}};
+  for (const Arithmetic& arithmetic : {Arithmetic{}, exact(Requantization::FloatMultiply)}) {
+    Graph graph;
+    const NodeId x = graph.add(Input{.shape = {600, 40}}, {}, "x");
+    NodeId y = linear(graph, x,
+                      {.out = 90,
+                       .weight_quantizer = FakeQuantize{.axis = 0},
+                       .input_quantizer = ema,
+                       .folded_norm = BatchNorm{}});
+    y = batch_norm(graph, add_quantizer(graph, y, ema, "y"));
+    const NodeId gamma = graph.add(Parameter{.shape = {90}}, {}, "gamma");
+    const NodeId beta = graph.add(Parameter{.shape = {90}}, {}, "beta");
+    graph.add(Mean{}, {graph.add(LayerNorm{}, {y, gamma, beta})}, "loss");
+    Parameters parameters(graph, 1);
+    Tape tape(graph, parameters,
+              {.roots = {graph.at("loss")}, .threads = 2, .arithmetic = arithmetic});
+    const auto values = tape.input<float>(x);
+    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 17);
+    CHECK(allocated_by([&] {
+            tape.forward(mode::qat);
+            tape.backward();
+          }) == 0);
+  }
+}
+
 TEST_CASE("allocation: a run of an integer program allocates nothing of ours") {
   for (uint64_t seed = 0; seed < 30; ++seed) {
     const Graph graph = test::random_net(seed).with_batch(64);

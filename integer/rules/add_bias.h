@@ -20,11 +20,9 @@ struct IntegerRule<AddBias> {
     }
     const NodeId b = operands.id(1);
     const bool rounded = std::holds_alternative<FakeQuantizeBias>(graph[b].op);
-    const NodeId leaf = rounded ? graph[b].operands[0] : b;
-    const Op& op = graph[leaf].op;
-    if (!is_persistent(op) && !std::holds_alternative<Constant>(op)) {
-      return refusal(fmt::format("the bias {} must be a Parameter, a State or a Constant",
-                                 graph.describe(leaf)),
+    const NodeId added = rounded ? graph[b].operands[0] : b;
+    if (!operands.is_constant(added)) {
+      return refusal(fmt::format("the bias {} depends on an input", graph.describe(added)),
                      remedy);
     }
     if (rounded && !rounds_for(operands, b, x.product)) {

@@ -59,7 +59,8 @@ class Operands {
   const IntegerForm& form(size_t k) const { return form_of(id(k)); }
   const IntegerForm& form_of(NodeId id) const { return forms_[static_cast<size_t>(id.index)]; }
   /// Whether it depends on no input.
-  bool constant(size_t k) const { return constant_[static_cast<size_t>(id(k).index)]; }
+  bool constant(size_t k) const { return is_constant(id(k)); }
+  bool is_constant(NodeId id) const { return constant_[static_cast<size_t>(id.index)]; }
   const Shape& shape(size_t k) const { return graph_[id(k)].type.shape; }
   const TensorType& result() const { return graph_[id_].type; }
   const Graph& graph() const { return graph_; }

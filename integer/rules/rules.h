@@ -6,6 +6,7 @@
 #include "qtape/integer/rules/concat.h"
 #include "qtape/integer/rules/leaves.h"
 #include "qtape/integer/rules/matmul.h"
+#include "qtape/integer/rules/norms.h"
 #include "qtape/integer/rules/pairs.h"
 #include "qtape/integer/rules/pointwise.h"
 #include "qtape/integer/rules/rule.h"

@@ -1,5 +1,6 @@
-// Reshape, Flatten, StopGradient and Dropout: the integers of the operand, as they are. Dropout
-// changes values in training alone, and takes their integers away while it does.
+// Reshape, Flatten, StopGradient, Dropout and BatchNormCorrection: the integers of the operand,
+// as they are. The last two change values in training alone, and take their integers away while
+// they do.
 #pragma once
 
 #include "qtape/integer/rules/rule.h"
@@ -20,5 +21,7 @@ template <>
 struct IntegerRule<StopGradient> : ViewRule<StopGradient> {};
 template <>
 struct IntegerRule<Dropout> : ViewRule<Dropout> {};
+template <>
+struct IntegerRule<BatchNormCorrection> : ViewRule<BatchNormCorrection> {};
 
 }  // namespace qtape

@@ -17,20 +17,23 @@
 
 namespace qtape {
 
-/// Three independent switches of a step.
+/// Independent switches of a step.
 struct Mode {
   bool train = false;     ///< dropout is active
   bool observe = false;   ///< observers write their states
   bool quantize = false;  ///< quantizers apply
+  /// Batch norms normalize by the statistics of the batch and move their running ones, else
+  /// they use the running ones.
+  bool batch_statistics = false;
   bool operator==(const Mode&) const = default;
 };
 
 namespace mode {
-inline constexpr Mode float_train{true, false, false};
-inline constexpr Mode qat{true, true, true};
-inline constexpr Mode observe{false, true, false};
-inline constexpr Mode eval{false, false, true};
-inline constexpr Mode float_eval{false, false, false};
+inline constexpr Mode float_train{true, false, false, true};
+inline constexpr Mode qat{true, true, true, true};
+inline constexpr Mode observe{false, true, false, false};
+inline constexpr Mode eval{false, false, true, false};
+inline constexpr Mode float_eval{false, false, false, false};
 }  // namespace mode
 
 /// How a kernel touches an operand: only a State leaf may be given to a ReadWrite slot.
@@ -51,6 +54,9 @@ struct Slot {
   Access access = Access::Read;
   bool codes = false;  ///< takes integer codes and gives them a gradient, see Keep::codes
   Scales scales = Scales::None;  ///< takes a quantizer's output and reads only its scales
+  /// Of a ReadWrite slot: earlier nodes may read the state too, but not in backward. They see
+  /// what the step before left.
+  bool after_readers = false;
 };
 
 /// Operand types in slot order.
@@ -104,9 +110,13 @@ enum class QuantizerOutput : uint8_t {
 
 /// Run-time record of one node: the user's switches and what its kernels report.
 struct NodeStatus {
-  bool enabled = true;    ///< quantizers: apply in modes that quantize
-  bool observing = true;  ///< quantizers: observe in modes that observe
-  bool applied = false;   ///< the last forward changed values: quantized, dropped
+  bool enabled = true;  ///< quantizers: apply in modes that quantize
+  /// Quantizers: observe in modes that observe. Batch norms: take the statistics of the batch
+  /// in modes that do.
+  bool observing = true;
+  /// The last forward changed values: quantized, dropped. Batch norms: by the statistics of the
+  /// batch.
+  bool applied = false;
   QuantizerOutput output = QuantizerOutput::Values;  ///< set by exact arithmetic
   bool nan = false;        ///< quantizers with a place for codes: a NaN among x has no code
   int64_t non_finite = 0;  ///< NaN and infinite elements that observers skipped so far

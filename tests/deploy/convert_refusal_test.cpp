@@ -260,6 +260,20 @@ TEST_CASE("convert: numbers that are not there are refused") {
                 }) ==
         "cannot convert 1 node: AddBias %8 'fc' (%5 f32[2, 3], %7 'fc.bias.quantized' f32[3]): "
         "bias 2 is NaN: train again from before it became NaN");
+  const auto folded = [](Net& n) {
+    return linear(
+        n.graph, n.codes(),
+        {.out = 3, .weight_quantizer = each, .label = "fc", .folded_norm = BatchNorm{}});
+  };
+  CHECK(refusal(folded) == "no error");
+  CHECK(
+      refusal(folded,
+              [](const Graph&, Parameters& p) {
+                p.at("fc.beta").values<float>()[1] = not_a_number;
+              }) ==
+      "cannot convert 1 node: FoldBias %11 'fc.bias' (%5 'fc.beta' f32[3], %6 "
+      "'fc.running_mean' f32[3], %8 f32[3]): bias 1 is NaN: train again from before it became "
+      "NaN");
   const FakeQuantize fixed{.scale_mode = Fixed{}};
   const FakeQuantize affine = fixed.with(&FakeQuantize::scheme, Scheme::Affine);
   for (float zero_point :

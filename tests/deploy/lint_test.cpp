@@ -43,6 +43,8 @@ struct Layer {
   bool bias_on_grid = true;
   FakeQuantize input = {.scale_mode = Fixed{}};
   FakeQuantize weight = {.axis = 0, .scale_mode = Fixed{}};
+  /// A batch norm that changes nothing but gives the biases.
+  bool folded = false;
 };
 
 void set_scale(const Graph& graph, Parameters& parameters, NodeId id, double scale) {
@@ -55,17 +57,19 @@ void set_scale(const Graph& graph, Parameters& parameters, NodeId id, double sca
 std::string lint_text(const Layer& layer) {
   Graph graph;
   const NodeId x = graph.add(Input{.shape = {1, layer.inputs}}, {}, "x");
-  const NodeId fc = linear(graph, x,
-                           {.out = 3,
-                            .weight_quantizer = layer.weight,
-                            .input_quantizer = layer.input,
-                            .bias_on_grid = layer.bias_on_grid,
-                            .label = "fc"});
+  const NodeId fc = linear(
+      graph, x,
+      {.out = 3,
+       .weight_quantizer = layer.weight,
+       .input_quantizer = layer.input,
+       .bias_on_grid = layer.bias_on_grid,
+       .label = "fc",
+       .folded_norm = layer.folded ? std::optional(BatchNorm{.eps = 1e-30}) : std::nullopt});
   const NodeId y = add_quantizer(graph, fc, FakeQuantize{.scale_mode = Fixed{}}, "y");
   graph.set_outputs({y});
   Parameters parameters(graph, 1);
   parameters.set("fc.weight", Tensor::of<float>({3, layer.inputs}, layer.weights));
-  parameters.set("fc.bias", Tensor::of<float>({3}, layer.biases));
+  parameters.set(layer.folded ? "fc.beta" : "fc.bias", Tensor::of<float>({3}, layer.biases));
   set_scale(graph, parameters, graph.at("fc.input.quantized"), layer.x_scale);
   set_scale(graph, parameters, graph.at("fc.weight.quantized"), layer.w_scale);
   set_scale(graph, parameters, y, layer.y_scale);
@@ -211,6 +215,9 @@ TEST_CASE("lint: weights") {
 TEST_CASE("lint: biases") {
   CHECK(lint_text(Layer{.biases = {0, nan_value, 1}}) ==
         "error: fc.bias: bias 1 is NaN; train again from before it became NaN\n");
+  CHECK(lint_text(Layer{.biases = {0, nan_value, 1}, .folded = true}) ==
+        "error: fc.bias: bias 1 is NaN; train again from before it became NaN\n");
+  CHECK(lint_text(Layer{.folded = true}) == "");
   CHECK(lint_text(Layer{.biases = {0, 1, 1000}}) ==
         "warning: fc: bias of channel 2 of 3 is larger than all that the products can sum to; "
         "no input changes the sign there: train again, or remove it\n");
@@ -225,6 +232,9 @@ TEST_CASE("lint: biases") {
         "accumulators, by "
         "up to 0.3 % of the largest one; train with FakeQuantizeBias on it, or in exact "
         "arithmetic\n");
+  CHECK(
+      lint_text(Layer{.biases = {0.01f, 0.0001f, 0}, .bias_on_grid = false, .folded = true}) ==
+      lint_text(Layer{.biases = {0.01f, 0.0001f, 0}, .bias_on_grid = false}));
   CHECK(lint_text(Layer{.biases = {0.001f, 0.0001f, 0}, .bias_on_grid = false}) ==
         "warning: fc.bias: 2 of 3 biases change when they are rounded to the grid of the "
         "accumulators, "

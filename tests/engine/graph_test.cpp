@@ -82,6 +82,32 @@ TEST_CASE("graph: a state has one writer, and its readers come after it") {
         "before this node writes it");
 }
 
+TEST_CASE("graph: a norm writes states that nodes before it read, but do not keep") {
+  const auto error = [](const Op& reader, bool alone) {
+    Graph graph;
+    const NodeId v = graph.add(Input{.shape = {8, 4}}, {}, "v");
+    const NodeId c = graph.add(Parameter{.shape = {4}}, {}, "c");
+    const NodeId mean = graph.add(State{.shape = {4}}, {}, "mean");
+    const NodeId variance = graph.add(State{.shape = {4}}, {}, "variance");
+    if (alone) {
+      graph.add(reader, {mean});
+    } else {
+      graph.add(reader, {c, mean});
+    }
+    return test::error_text<GraphError>([&] {
+      graph.add(BatchNormCorrection{}, {v, c, c, c, c, mean, variance});
+    });
+  };
+  const std::string refusal =
+      "BatchNormCorrection %5 (%0 'v' f32[8, 4], %1 'c' f32[4], %1 'c' f32[4], %1 'c' f32[4], "
+      "%1 'c' f32[4], %2 'mean' f32[4], %3 'variance' f32[4]): state %2 'mean' is read by %4 "
+      "and kept before this node writes it";
+  CHECK(error(FoldFactor{}, false) == "no error");
+  CHECK(error(Add{}, false) == "no error");
+  CHECK(error(Mul{}, false) == refusal);
+  CHECK(error(Reshape{.shape = {2, 2}}, true) == refusal);
+}
+
 TEST_CASE("graph: with_batch infers every node anew") {
   const test::Classifier c = test::make_classifier();
   CHECK(c.graph.batch() == 32);

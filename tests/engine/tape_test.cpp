@@ -106,11 +106,14 @@ TEST_CASE("tape: a schedule delays quantizers and freezes observers, in training
   CHECK(error_text<ArgumentError>([&] {
           Tape(c.graph, parameters, {.schedule = {.freeze = -1}});
         }) == "QuantizationSchedule: freeze must be >= 0, got -1");
+  CHECK(error_text<ArgumentError>([&] {
+          Tape(c.graph, parameters, {.schedule = {.freeze_norms = -2}});
+        }) == "QuantizationSchedule: freeze_norms must be >= 0, got -2");
 }
 
 TEST_CASE("tape: a schedule survives a file, and damaged ones are refused") {
   for (const QuantizationSchedule& s :
-       {QuantizationSchedule{}, {.delay = 5, .freeze = 7, .warm_up = 3}}) {
+       {QuantizationSchedule{}, {.delay = 5, .freeze = 7, .freeze_norms = 9, .warm_up = 3}}) {
     CHECK(quantization_schedule_from(to_section(s)) == s);
   }
   Section section = to_section(QuantizationSchedule{});
@@ -124,7 +127,8 @@ TEST_CASE("tape: a schedule survives a file, and damaged ones are refused") {
   section.settings["delay"] = int64_t{4};
   section.settings["more"] = true;
   CHECK(error() ==
-        "QuantizationSchedule: unknown setting 'more'; expected delay, freeze or warm_up");
+        "QuantizationSchedule: unknown setting 'more'; expected delay, freeze, freeze_norms or "
+        "warm_up");
   section.kind = "Adam";
   CHECK(error() == "kind: expected \"QuantizationSchedule\", got \"Adam\"");
 }

@@ -50,12 +50,18 @@ std::string difference(const Graph& graph, Parameters& parameters, const VerifyO
 
 void settle(const Graph& graph, Parameters& parameters, uint64_t seed) {
   const Random random(seed, 5);
-  for (const ParameterEntry& entry : parameters.entries()) {
-    if (!entry.name.ends_with(".bias")) continue;
+  const auto fill = [&](const ParameterEntry& entry, double low, double high) {
     const auto values = entry.values<float>();
     for (size_t i = 0; i < values.size(); ++i) {
-      values[i] = static_cast<float>(random.uniform(i) - 0.5);
+      values[i] = static_cast<float>(low + (high - low) * random.uniform(i));
     }
+  };
+  for (const ParameterEntry& entry : parameters.entries()) {
+    if (entry.name.ends_with(".bias")) fill(entry, -0.5, 0.5);
+    if (entry.name.ends_with(".gamma")) fill(entry, -1, 1);
+    if (entry.name.ends_with(".beta")) fill(entry, -0.5, 0.5);
+    if (entry.name.ends_with(".running_mean")) fill(entry, -1, 1);
+    if (entry.name.ends_with(".running_var")) fill(entry, 0.01, 2);
   }
   for (NodeId id : quantizers(graph)) {
     if (is_fixed(graph[id].op)) set_fixed(graph, parameters, id, random);
@@ -208,9 +214,10 @@ class RandomNet {
     const int64_t out = 1 + below(12);
     const bool bias = below(2) == 0;
     if (below(3) > 0) {
-      return linear(
-          graph_, x,
-          {.out = out, .weight_quantizer = weight(0), .bias = bias, .label = label("fc")});
+      LinearOptions options{
+          .out = out, .weight_quantizer = weight(0), .bias = bias, .label = label("fc")};
+      if (below(4) == 0) options.folded_norm = BatchNorm{};
+      return linear(graph_, x, options);
     }
     const std::string name = label("columns");
     const NodeId w = graph_.add(

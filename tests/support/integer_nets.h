@@ -9,7 +9,7 @@
 
 namespace qtape::test {
 
-/// Fills biases, sets Fixed scales and has the observers see a batch.
+/// Fills biases and batch norms, sets Fixed scales and has the observers see a batch.
 void settle(const Graph& graph, Parameters& parameters, uint64_t seed);
 /// Values of all magnitudes, infinities and zeros of both signs among them.
 void fill_wild(std::span<float> x, uint64_t seed);
@@ -23,8 +23,8 @@ enum class Effort { Some, All };
 std::string disagreement(const Graph& graph, Parameters& parameters, uint64_t seed,
                          Effort effort, const std::vector<NodeId>& outputs = {});
 
-/// A net of random pieces: layers, accumulators, joins, slices, reductions, views and
-/// quantizers of all kinds.
+/// A net of random pieces: layers, some with folded batch norms, accumulators, joins, slices,
+/// reductions, views and quantizers of all kinds.
 Graph random_net(uint64_t seed);
 
 }  // namespace qtape::test

@@ -131,6 +131,7 @@ std::vector<OpCase> structure_cases();
 std::vector<OpCase> reduction_cases();
 std::vector<OpCase> window_cases();
 std::vector<OpCase> quantizer_cases();
+std::vector<OpCase> norm_cases();
 std::vector<OpCase> leaf_cases();
 
 /// The operands of a use in a run of `dtype`, filled.

@@ -1,0 +1,16 @@
+// BatchNorm has no integers: it becomes part of the product before it.
+#pragma once
+
+#include "qtape/integer/rules/rule.h"
+
+namespace qtape {
+
+template <>
+struct IntegerRule<BatchNorm> {
+  static Verdict classify(const BatchNorm&, const Operands&) {
+    return refusal("has no integer form",
+                   "fold it into the product before it: fold_batch_norm");
+  }
+};
+
+}  // namespace qtape

@@ -1,0 +1,416 @@
+#include "qtape/model/fold_batch_norm.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <memory>
+#include <set>
+
+#include "qtape/engine/quantizers.h"
+#include "qtape/engine/tape.h"
+#include "qtape/integer/code_flow.h"
+#include "qtape/integer/op_rules.h"
+
+namespace qtape {
+namespace {
+
+/// A FakeQuantize with Fixed scales, one for each index of `axis`, and the codes of
+/// `quantizer`.
+FakeQuantize fixed_along(const Op& quantizer, int axis) {
+  return visit_quantizer(quantizer, [&](const auto& op) {
+    return FakeQuantize{.bits = op.bits,
+                        .axis = axis,
+                        .range = op.range,
+                        .rounding = op.rounding,
+                        .division = op.division,
+                        .scale_mode = Fixed{}};
+  });
+}
+
+class Folder {
+ public:
+  Folder(const Graph& graph, Parameters& parameters)
+      : graph_(graph),
+        parameters_(parameters),
+        constant_(static_cast<size_t>(graph.size())),
+        quantized_(constant_.size()),
+        made_(constant_.size()),
+        needed_(constant_.size()),
+        copies_(constant_.size()),
+        labels_(constant_.size()) {}
+
+  Model run() {
+    for (int32_t i = 0; i < graph_.size(); ++i) look_at(NodeId{i});
+    check(!norms_.empty() || corrections_ > 0,
+          "no BatchNorm follows a product with weights, and no BatchNormCorrection is there");
+    find_needed();
+    evaluate();
+    for (int32_t i = 0; i < graph_.size(); ++i) {
+      if (needed_[at(NodeId{i})]) copies_[at(NodeId{i})] = copy(NodeId{i});
+    }
+    std::vector<NodeId> outputs;
+    for (NodeId id : graph_.outputs()) outputs.push_back(copies_[at(id)]);
+    result_.set_outputs(std::move(outputs));
+    Parameters values = make_parameters();
+    return {std::move(result_), std::move(values), {}};
+  }
+
+ private:
+  /// What a BatchNorm is folded into.
+  struct Fold {
+    NodeId product;
+    NodeId weight;
+    NodeId bias;  // before it is rounded; index -1: none
+    bool rounded = false;
+    WeightLayout layout;
+  };
+  /// The numbers of a norm: y = r x + shift.
+  struct Factors {
+    std::vector<double> r;
+    std::vector<double> shift;
+  };
+  struct FoldedWeight {
+    Tensor values;
+    std::vector<QParams<double>> qparams = {};
+  };
+
+  static size_t at(NodeId id) { return static_cast<size_t>(id.index); }
+  const Node& node(NodeId id) const { return graph_[id]; }
+
+  void look_at(NodeId id) {
+    const Node& own = node(id);
+    const auto any = [&](const std::vector<bool>& what) {
+      return std::ranges::any_of(own.operands, [&](NodeId x) -> bool { return what[at(x)]; });
+    };
+    const bool quantizer = is_quantizer(own.op);
+    constant_[at(id)] =
+        !std::holds_alternative<Input>(own.op) &&
+        std::ranges::all_of(own.operands, [&](NodeId x) -> bool { return constant_[at(x)]; });
+    quantized_[at(id)] = quantizer || any(quantized_);
+    const bool starts =
+        std::holds_alternative<FoldFactor>(own.op) || std::holds_alternative<FoldBias>(own.op);
+    made_[at(id)] = constant_[at(id)] && !quantizer && (starts || any(made_));
+    labels_[at(id)] = own.label;
+    if (std::holds_alternative<BatchNormCorrection>(own.op)) {
+      ++corrections_;
+      std::string& label = labels_[at(own.operands[0])];
+      if (label.empty()) label = own.label;
+    }
+    if (std::holds_alternative<BatchNorm>(own.op)) look_at_norm(id);
+  }
+
+  void look_at_norm(NodeId id) {
+    const std::vector<NodeId>& operands = node(id).operands;
+    const auto known = [&](NodeId x) -> bool { return constant_[at(x)]; };
+    Fold fold{.product = operands[0]};
+    if (adds_bias(node(fold.product).op)) {
+      fold.bias = node(fold.product).operands[1];
+      fold.product = node(fold.product).operands[0];
+      fold.rounded = std::holds_alternative<FakeQuantizeBias>(node(fold.bias).op);
+      if (fold.rounded) fold.bias = node(fold.bias).operands[0];
+      if (!known(fold.bias)) return;
+    }
+    const Node& product = node(fold.product);
+    const std::optional<size_t> weights = weights_operand(product.op);
+    if (!weights || !known(product.operands[*weights]) || known(fold.product)) return;
+    if (!std::all_of(operands.begin() + 1, operands.end(), known)) return;
+    fold.weight = product.operands[*weights];
+    const Shape& shape = node(fold.weight).type.shape;
+    fold.layout = weight_layout(product.op, shape);
+    const Shape& x = node(operands[0]).type.shape;
+    if (fold.layout.outputs * fold.layout.terms != shape.elements()) return;
+    if (product.type.shape != x || fold.layout.outputs != x[-1]) return;
+    check_weights(id, fold);
+    norms_.emplace(id, fold);
+  }
+
+  void check_weights(NodeId id, const Fold& fold) const {
+    const Node& weight = node(fold.weight);
+    const auto refuse = [&](std::string_view expected, const std::string& got) {
+      fail<GraphError>("{}: {} to fold it into {}, got {}", graph_.describe(id), expected,
+                       graph_.describe(fold.product), got);
+    };
+    if (!is_quantizer(weight.op)) {
+      if (quantized_[at(fold.weight)]) {
+        refuse("weights must be quantized last or not at all", graph_.describe(fold.weight));
+      }
+      return;
+    }
+    const Granularity granularity = granularity_of(weight.op);
+    const bool along_outputs =
+        granularity.axis && !granularity.group_size &&
+        resolve_axis(*granularity.axis, weight.type.shape) == fold.layout.axis;
+    const bool one_scale = channel_map(graph_, fold.weight).channels == 1;
+    if (grid_of(weight.op).scheme != Scheme::Symmetric || !(along_outputs || one_scale)) {
+      refuse("weights must be symmetric with one scale or one for each output",
+             graph_.describe(fold.weight));
+    }
+  }
+
+  /// Calls `visit` with what the folded graph has a node for.
+  template <class Visit>
+  void visit_operands(NodeId id, const Visit& visit) const {
+    if (made_[at(id)]) return;
+    if (const auto norm = norms_.find(id); norm != norms_.end()) {
+      for (NodeId x : node(norm->second.product).operands) {
+        if (x != norm->second.weight) visit(x);
+      }
+      return;
+    }
+    if (std::holds_alternative<BatchNormCorrection>(node(id).op)) {
+      visit(node(id).operands[0]);
+      return;
+    }
+    for (NodeId x : node(id).operands) visit(x);
+  }
+
+  void find_needed() {
+    needed_.assign(needed_.size(), true);
+    for (const Node& each : graph_.nodes()) {
+      for (NodeId x : each.operands) needed_[at(x)] = false;
+    }
+    for (NodeId id : graph_.outputs()) needed_[at(id)] = true;
+    for (auto i = static_cast<int32_t>(graph_.size()) - 1; i >= 0; --i) {
+      if (needed_[at(NodeId{i})]) {
+        visit_operands(NodeId{i}, [&](NodeId x) { needed_[at(x)] = true; });
+      }
+    }
+    for (int32_t i = 0; i < graph_.size(); ++i) {
+      const NodeId id{i};
+      const bool keeps_label = needed_[at(id)] && !made_[at(id)] && !norms_.contains(id) &&
+                               !std::holds_alternative<BatchNormCorrection>(node(id).op);
+      if (keeps_label && !labels_[at(id)].empty()) reserved_.insert(labels_[at(id)]);
+    }
+  }
+
+  void evaluate() {
+    TapeOptions options{.threads = 1};
+    for (int32_t i = 0; i < graph_.size(); ++i) {
+      const NodeId id{i};
+      if (needed_[at(id)] && made_[at(id)]) options.outputs.push_back(id);
+    }
+    for (const auto& [id, fold] : norms_) {
+      const std::vector<NodeId>& norm = node(id).operands;
+      options.outputs.insert(options.outputs.end(), norm.begin() + 1, norm.end());
+      options.outputs.push_back(fold.weight);
+      if (fold.bias.index >= 0) options.outputs.push_back(fold.bias);
+    }
+    if (options.outputs.empty()) return;
+    std::ranges::sort(options.outputs);
+    options.outputs.erase(std::unique(options.outputs.begin(), options.outputs.end()),
+                          options.outputs.end());
+    tape_ = std::make_unique<Tape>(graph_, parameters_, std::move(options));
+    tape_->forward(mode::eval);
+  }
+
+  NodeId copy(NodeId id) {
+    const Node& own = node(id);
+    if (made_[at(id)]) return leaf(value_of(id), label_behind(id));
+    if (const auto norm = norms_.find(id); norm != norms_.end()) return fold(id, norm->second);
+    if (std::holds_alternative<BatchNormCorrection>(own.op)) {
+      return copies_[at(own.operands[0])];
+    }
+    std::vector<NodeId> operands;
+    for (NodeId x : own.operands) operands.push_back(copies_[at(x)]);
+    return result_.add(own.op, operands, labels_[at(id)]);
+  }
+
+  NodeId fold(NodeId id, const Fold& fold) {
+    const Factors factors = factors_of(id, fold);
+    const Node& weight = node(fold.weight);
+    FoldedWeight folded = fold_weight(fold, factors);
+    const bool quantized = is_quantizer(weight.op);
+    NodeId w = leaf(std::move(folded.values),
+                    label_behind(quantized ? weight.operands[0] : fold.weight));
+    if (quantized) {
+      FakeQuantize quantizer = fixed_along(weight.op, fold.layout.axis);
+      for (const QParams<double>& each : folded.qparams) {
+        quantizer.floor = std::min(quantizer.floor, each.scale);
+      }
+      const std::string stem = free_stem(result_[w].label);
+      w = add_quantizer(result_, w, quantizer, stem);
+      qparams_.emplace_back(w, std::move(folded.qparams));
+    }
+    std::vector<NodeId> operands;
+    for (NodeId x : node(fold.product).operands) {
+      operands.push_back(x == fold.weight ? w : copies_[at(x)]);
+    }
+    const NodeId product =
+        result_.add(node(fold.product).op, operands, label_once(fold.product));
+    const bool own_bias = fold.bias.index >= 0;
+    const NodeId beta = node(id).operands[2];
+    NodeId bias = leaf(to_tensor(node(beta).type, factors.shift),
+                       label_behind(own_bias ? fold.bias : beta));
+    const NodeId x = operands[0];
+    if ((fold.rounded || !own_bias) &&
+        accumulators_have_grid(result_, x, w, fold.layout.axis)) {
+      bias = result_.add(FakeQuantizeBias{}, {bias, *quantizer_behind(result_, x), w},
+                         free_label(result_[bias].label + ".quantized"));
+    }
+    const std::string label = node(id).label.empty() && own_bias
+                                  ? label_once(node(id).operands[0])
+                                  : free_label(node(id).label);
+    return result_.add(AddBias{}, {product, bias}, label);
+  }
+
+  Factors factors_of(NodeId id, const Fold& fold) const {
+    const std::vector<NodeId>& operands = node(id).operands;
+    const double eps = std::get<BatchNorm>(node(id).op).eps;
+    const std::vector<double> gamma = numbers_of(operands[1]);
+    const std::vector<double> beta = numbers_of(operands[2]);
+    const std::vector<double> mean = numbers_of(operands[3]);
+    const std::vector<double> variance = numbers_of(operands[4]);
+    const std::vector<double> bias =
+        fold.bias.index >= 0 ? numbers_of(fold.bias) : std::vector<double>(beta.size());
+    Factors factors;
+    for (size_t c = 0; c < gamma.size(); ++c) {
+      const double r = gamma[c] / std::sqrt(variance[c] + eps);
+      factors.r.push_back(r);
+      factors.shift.push_back(beta[c] + (bias[c] - mean[c]) * r);
+    }
+    return factors;
+  }
+
+  FoldedWeight fold_weight(const Fold& fold, const Factors& factors) const {
+    const Node& weight = node(fold.weight);
+    std::vector<double> values = numbers_of(fold.weight);
+    const auto for_each = [&](const auto& body) {
+      for (int64_t c = 0; c < fold.layout.outputs; ++c) {
+        for (int64_t k = 0; k < fold.layout.terms; ++k) {
+          body(static_cast<size_t>(c), values[static_cast<size_t>(fold.layout.at(c, k))]);
+        }
+      }
+    };
+    if (!is_quantizer(weight.op)) {
+      for_each([&](size_t c, double& w) { w *= factors.r[c]; });
+      return {to_tensor(weight.type, values)};
+    }
+    const std::vector<QParams<double>> before = tape_->qparams(fold.weight);
+    const CodeLimits limits = grid_of(weight.op).limits;
+    FoldedWeight folded;
+    for (size_t c = 0; c < factors.r.size(); ++c) {
+      const double scale = before[before.size() == 1 ? 0 : c].scale;
+      folded.qparams.push_back({scale_after(scale, factors.r[c], weight.type.dtype), 0});
+    }
+    for_each([&](size_t c, double& w) {
+      const double code = std::nearbyint(w / before[before.size() == 1 ? 0 : c].scale);
+      const double r = factors.r[c];
+      const double turned = r < 0 ? -code : r == 0 ? 0 : code;
+      check(!(turned > limits.q_max || turned < limits.q_min),
+            "{}: the factor of channel {} is {}, and no code of {} is the negative of {}; "
+            "weights with range Narrow can change their sign",
+            graph_.describe(fold.product), c, r, graph_.describe(fold.weight), code);
+      w = turned * folded.qparams[c].scale;
+    });
+    folded.values = to_tensor(weight.type, values);
+    return folded;
+  }
+
+  /// As the scale's dtype holds it.
+  static double scale_after(double scale, double r, DType dtype) {
+    if (r == 0) return scale;
+    const double exact = scale * std::fabs(r);
+    if (exact < double{std::numeric_limits<float>::min()}) {
+      return double{std::numeric_limits<float>::min()};
+    }
+    return dtype == DType::F64 ? exact : double{static_cast<float>(exact)};
+  }
+
+  Tensor value_of(NodeId id) const {
+    const TensorType& type = node(id).type;
+    return dispatch_compute(
+        type.dtype, [&]<class T>() { return Tensor::of<T>(type.shape, tape_->value<T>(id)); });
+  }
+
+  std::vector<double> numbers_of(NodeId id) const {
+    return dispatch_compute(node(id).type.dtype, [&]<class T>() {
+      const std::span<const T> values = tape_->value<T>(id);
+      return std::vector<double>(values.begin(), values.end());
+    });
+  }
+
+  static Tensor to_tensor(const TensorType& type, const std::vector<double>& values) {
+    return dispatch_compute(type.dtype, [&]<class T>() {
+      std::vector<T> rounded;
+      for (double each : values) rounded.push_back(static_cast<T>(each));
+      return Tensor::of<T>(type.shape, std::span<const T>(rounded));
+    });
+  }
+
+  NodeId leaf(Tensor value, const std::string& label) {
+    const TensorType type = value.type;
+    const std::string own = free_label(label);
+    values_[own] = std::move(value);
+    return result_.add(Parameter{.dtype = type.dtype, .shape = type.shape}, {}, own);
+  }
+
+  /// The label of a node, or of the first one with a label that operands 0 lead to.
+  std::string label_behind(NodeId id) const {
+    while (node(id).label.empty() && !node(id).operands.empty()) id = node(id).operands[0];
+    return node(id).label.empty() ? "folded" : node(id).label;
+  }
+
+  /// The label of a node that has no copy of its own.
+  std::string label_once(NodeId id) const {
+    return needed_[at(id)] ? "" : free_label(labels_[at(id)]);
+  }
+
+  bool is_free(const std::string& label) const {
+    return !reserved_.contains(label) && !result_.find(label);
+  }
+  /// `label`, with a number where it is taken; empty for an empty one.
+  std::string free_label(const std::string& label) const {
+    std::string free = label;
+    for (int n = 2; !label.empty() && !is_free(free); ++n) free = fmt::format("{}{}", label, n);
+    return free;
+  }
+  /// The same for what add_quantizer labels.
+  std::string free_stem(const std::string& label) const {
+    std::string free = label;
+    for (int n = 2; !is_free(free + ".quantized") || !is_free(free + ".scale"); ++n) {
+      free = fmt::format("{}{}", label, n);
+    }
+    return free;
+  }
+
+  Parameters make_parameters() {
+    Parameters made(result_, 0);
+    for (const ParameterEntry& entry : made.entries()) {
+      const auto own = values_.find(entry.name);
+      if (own != values_.end()) {
+        made.set(entry.name, own->second);
+      } else if (parameters_.find(entry.name) != nullptr) {
+        made.set(entry.name, parameters_.get(entry.name));
+      }
+    }
+    for (const auto& [id, qparams] : qparams_) set_qparams(result_, made, id, qparams);
+    return made;
+  }
+
+  const Graph& graph_;
+  Parameters& parameters_;
+  Graph result_;
+  std::vector<bool> constant_;   // depends on no input
+  std::vector<bool> quantized_;  // a quantizer is on the way to it
+  std::vector<bool> made_;       // of numbers of a folded norm alone
+  std::vector<bool> needed_;     // has a copy
+  std::vector<NodeId> copies_;
+  std::vector<std::string> labels_;  // of copies
+  std::set<std::string> reserved_;   // labels of copies
+  std::map<NodeId, Fold> norms_;
+  int corrections_ = 0;
+  std::unique_ptr<Tape> tape_;
+  std::map<std::string, Tensor> values_;  // by label in the result
+  std::vector<std::pair<NodeId, std::vector<QParams<double>>>> qparams_;
+};
+
+}  // namespace
+
+Model fold_batch_norm(const Graph& graph, Parameters& parameters) {
+  return Folder(graph, parameters).run();
+}
+
+}  // namespace qtape

@@ -1,0 +1,151 @@
+#include "qtape/model/recurrent.h"
+
+#include <fmt/format.h>
+
+#include "qtape/engine/quantizers.h"
+#include "qtape/integer/code_flow.h"
+#include "qtape/model/layers.h"
+
+namespace qtape {
+namespace {
+
+/// What both layers do in each step.
+class Cell {
+ public:
+  Cell(Graph& graph, NodeId x, int64_t gates, const RecurrentOptions& options)
+      : graph_(graph), options_(options), width_(gates * options.hidden) {
+    const TensorType type = graph[x].type;
+    check(options.hidden >= 1, "'{}': hidden must be at least 1, got {}", options.label,
+          options.hidden);
+    check(type.shape.rank() == 3, "'{}': x must be [n, steps, c], got {}", options.label,
+          to_string(type));
+    steps_ = type.shape[1];
+    const NodeId products = linear(graph, x,
+                                   {.out = width_,
+                                    .weight_quantizer = options.weight_quantizer,
+                                    .input_quantizer = options.activation_quantizer,
+                                    .bias_on_grid = options.bias_on_grid,
+                                    .label = options.label + ".input",
+                                    .weight_initializer = options.weight_initializer});
+    of_inputs_ = quantized(products, options.label + ".inputs");
+    weight_ = graph.add(Parameter{.dtype = type.dtype,
+                                  .shape = {width_, options.hidden},
+                                  .initializer = options.weight_initializer},
+                        {}, options.label + ".state.weight");
+    if (options.weight_quantizer) {
+      weight_ = add_quantizer(graph, weight_, *options.weight_quantizer,
+                              options.label + ".state.weight");
+    }
+    bias_ = graph.add(Parameter{.dtype = type.dtype, .shape = {width_}}, {},
+                      options.label + ".state.bias");
+  }
+
+  int64_t steps() const { return steps_; }
+
+  /// A state that is given, quantized.
+  NodeId start(NodeId state, const char* name) {
+    const TensorType& type = graph_[state].type;
+    check(type.shape.rank() == 2 && type.shape[1] == options_.hidden,
+          "'{}': {} must be [n, {}], got {}", options_.label, name, options_.hidden,
+          to_string(type));
+    return quantized(state, fmt::format("{}.{}", options_.label, name));
+  }
+  void begin(int64_t step) { step_ = step; }
+
+  /// x W + b of this step, of all gates.
+  NodeId of_input() {
+    const NodeId row =
+        graph_.add(Slice{.axis = 1, .begin = step_, .end = step_ + 1}, {of_inputs_});
+    return graph_.add(Reshape{.shape = {-1, width_}}, {row});
+  }
+  /// h U + b, of all gates.
+  NodeId of_state(NodeId h) {
+    const NodeId product = graph_.add(MatMul{.transpose_b = true}, {h, weight_});
+    NodeId bias = bias_;
+    if (options_.bias_on_grid && accumulators_have_grid(graph_, h, weight_, 0)) {
+      bias = graph_.add(FakeQuantizeBias{}, {bias, *quantizer_behind(graph_, h), weight_});
+    }
+    return quantized(graph_.add(AddBias{}, {product, bias}), name("products"));
+  }
+  /// Gates [first, last) of `all`.
+  NodeId gates(NodeId all, int64_t first, int64_t last) {
+    return graph_.add(
+        Slice{.axis = 1, .begin = first * options_.hidden, .end = last * options_.hidden},
+        {all});
+  }
+  /// The result of an op, quantized.
+  NodeId compute(Op op, std::initializer_list<NodeId> operands, const char* what) {
+    return quantized(graph_.add(std::move(op), operands), name(what));
+  }
+  /// The same for the state after this step, which has the label of the step.
+  NodeId finish(Op op, std::initializer_list<NodeId> operands) {
+    const std::string label = fmt::format("{}.{}", options_.label, step_);
+    return quantized(graph_.add(std::move(op), operands, label), label);
+  }
+
+ private:
+  std::string name(const char* what) const {
+    return fmt::format("{}.{}.{}", options_.label, step_, what);
+  }
+  NodeId quantized(NodeId id, const std::string& label) {
+    if (!options_.activation_quantizer) return id;
+    return add_quantizer(graph_, id, *options_.activation_quantizer, label);
+  }
+
+  Graph& graph_;
+  const RecurrentOptions& options_;
+  int64_t width_;
+  int64_t steps_ = 0;
+  int64_t step_ = 0;
+  NodeId of_inputs_;
+  NodeId weight_;
+  NodeId bias_;
+};
+
+}  // namespace
+
+std::vector<NodeId> gru(Graph& graph, NodeId x, NodeId h, const RecurrentOptions& options) {
+  Cell cell(graph, x, 3, options);
+  h = cell.start(h, "state");
+  std::vector<NodeId> states;
+  for (int64_t step = 0; step < cell.steps(); ++step) {
+    cell.begin(step);
+    const NodeId of_x = cell.of_input();
+    const NodeId of_h = cell.of_state(h);
+    const NodeId sums =
+        cell.compute(Add{}, {cell.gates(of_x, 0, 2), cell.gates(of_h, 0, 2)}, "sums");
+    const NodeId both = cell.compute(Sigmoid{}, {sums}, "gates");
+    const NodeId reset = cell.gates(both, 0, 1);
+    const NodeId update = cell.gates(both, 1, 2);
+    const NodeId kept = cell.compute(Mul{}, {reset, cell.gates(of_h, 2, 3)}, "reset");
+    const NodeId sum = cell.compute(Add{}, {cell.gates(of_x, 2, 3), kept}, "sum");
+    const NodeId made = cell.compute(Tanh{}, {sum}, "new");
+    const NodeId apart = cell.compute(Sub{}, {h, made}, "difference");
+    const NodeId part = cell.compute(Mul{}, {update, apart}, "update");
+    h = cell.finish(Add{}, {made, part});
+    states.push_back(h);
+  }
+  return states;
+}
+
+std::vector<LstmState> lstm(Graph& graph, NodeId x, const LstmState& state,
+                            const RecurrentOptions& options) {
+  Cell cell(graph, x, 4, options);
+  LstmState now{cell.start(state.h, "state"), cell.start(state.c, "cell")};
+  std::vector<LstmState> states;
+  for (int64_t step = 0; step < cell.steps(); ++step) {
+    cell.begin(step);
+    const NodeId sums = cell.compute(Add{}, {cell.of_input(), cell.of_state(now.h)}, "sums");
+    const NodeId before = cell.compute(Sigmoid{}, {cell.gates(sums, 0, 2)}, "gates");
+    const NodeId made = cell.compute(Tanh{}, {cell.gates(sums, 2, 3)}, "new");
+    const NodeId output = cell.compute(Sigmoid{}, {cell.gates(sums, 3, 4)}, "output");
+    const NodeId kept = cell.compute(Mul{}, {cell.gates(before, 1, 2), now.c}, "kept");
+    const NodeId added = cell.compute(Mul{}, {cell.gates(before, 0, 1), made}, "added");
+    now.c = cell.compute(Add{}, {kept, added}, "cell");
+    now.h = cell.finish(Mul{}, {output, cell.compute(Tanh{}, {now.c}, "limited")});
+    states.push_back(now);
+  }
+  return states;
+}
+
+}  // namespace qtape

@@ -1,0 +1,327 @@
+// Cases of the norms, and of the parts that they become when they are folded.
+#include <cmath>
+
+#include "qtape/engine/quantizers.h"
+#include "qtape/tests/support/op_case.h"
+
+namespace qtape::test {
+namespace {
+
+/// The numbers of channel c of x [..., channels].
+Values channel_of(const Array& x, size_t c) {
+  const auto channels = static_cast<size_t>(x.type.shape[-1]);
+  Values values;
+  for (size_t i = c; i < x.values.size(); i += channels) values.push_back(x.values[i]);
+  return values;
+}
+
+double mean_of(const Values& values) {
+  double sum = 0;
+  for (double each : values) sum += each;
+  return sum / static_cast<double>(values.size());
+}
+
+/// The mean square of the distance to the mean.
+double variance_of(const Values& values) {
+  const double mean = mean_of(values);
+  double sum = 0;
+  for (double each : values) sum += (each - mean) * (each - mean);
+  return sum / static_cast<double>(values.size());
+}
+
+/// f(x, c) for each element of x, c being its channel.
+Array by_channel(const Array& x, const std::function<double(double, size_t)>& f) {
+  Array y = x;
+  const auto channels = static_cast<size_t>(x.type.shape[-1]);
+  for (size_t i = 0; i < y.values.size(); ++i) y.values[i] = f(y.values[i], i % channels);
+  return y;
+}
+
+Array normalized(const OpUse& use, Arrays x) {
+  const double eps = std::get<BatchNorm>(use.op).eps;
+  Values mean = x[3].values;
+  Values variance = x[4].values;
+  for (size_t c = 0; c < mean.size() && use.mode.batch_statistics; ++c) {
+    mean[c] = mean_of(channel_of(x[0], c));
+    variance[c] = variance_of(channel_of(x[0], c));
+  }
+  return by_channel(x[0], [&](double v, size_t c) {
+    return x[1].values[c] * (v - mean[c]) / std::sqrt(variance[c] + eps) + x[2].values[c];
+  });
+}
+
+/// The batch norm of (v - bias) / r, which is what a layer without the norm would give.
+Array corrected(const OpUse& use, Arrays x) {
+  if (!use.mode.batch_statistics) return x[0];
+  const double eps = std::get<BatchNormCorrection>(use.op).eps;
+  const Array plain = by_channel(
+      x[0], [&](double v, size_t c) { return (v - x[4].values[c]) / x[3].values[c]; });
+  const auto channels = static_cast<size_t>(x[0].type.shape[-1]);
+  Values mean(channels);
+  Values variance(channels);
+  for (size_t c = 0; c < channels; ++c) {
+    mean[c] = mean_of(channel_of(plain, c));
+    variance[c] = variance_of(channel_of(plain, c));
+  }
+  return by_channel(plain, [&](double z, size_t c) {
+    if (x[3].values[c] == 0) return x[2].values[c];
+    return x[1].values[c] * (z - mean[c]) / std::sqrt(variance[c] + eps) + x[2].values[c];
+  });
+}
+
+/// x [..., c] and what goes with it: gamma, beta, running mean and variance.
+std::vector<Operand> batch_norm_operands(const Shape& x) {
+  const Shape c{x[-1]};
+  return {{x, -2, 3}, {c, -2, 2}, {c, -1, 1}, {c, -1, 1}, {c, 0.5, 2}};
+}
+
+std::vector<Operand> correction_operands(const Shape& v, double r_low, double r_high) {
+  const Shape c{v[-1]};
+  return {{v, -2, 3}, {c, -2, 2}, {c, -1, 1}, {c, r_low, r_high},
+          {c, -1, 1}, {c, -1, 1}, {c, 0.5, 2}};
+}
+
+/// A product with a batch norm folded into its weights; the node called `name`.
+std::function<NodeId(Graph&)> folded_net(const std::string& name) {
+  return [name](Graph& graph) {
+    const auto parameter = [&](const Shape& shape, double value, const std::string& label) {
+      return graph.add(Parameter{.shape = shape, .initializer = init::Fill{value}}, {}, label);
+    };
+    const FakeQuantize ema{.scale_mode = EMA{}};
+    const NodeId x = add_quantizer(graph, graph.add(Input{.shape = {4, 6}}, {}, "x"), ema, "x");
+    const NodeId w =
+        graph.add(Parameter{.shape = {5, 6}, .initializer = init::KaimingNormal{}}, {}, "w");
+    const NodeId gamma = parameter({5}, -0.75, "gamma");
+    const NodeId beta = parameter({5}, 0.3, "beta");
+    const NodeId mean = graph.add(State{.shape = {5}, .value = 0.2}, {}, "mean");
+    const NodeId variance = graph.add(State{.shape = {5}, .value = 1.7}, {}, "variance");
+    const NodeId r = graph.add(FoldFactor{}, {gamma, variance}, "factor");
+    const NodeId scaled = graph.add(Mul{}, {w, graph.add(Reshape{.shape = {5, 1}}, {r})});
+    const NodeId weight = add_quantizer(graph, scaled, FakeQuantize{.axis = 0}, "w");
+    const NodeId shift = graph.add(FoldBias{}, {beta, mean, r}, "shift");
+    const NodeId bias = graph.add(FakeQuantizeBias{}, {shift, x, weight}, "bias");
+    const NodeId product = graph.add(MatMul{.transpose_b = true}, {x, weight});
+    const NodeId v = graph.add(AddBias{}, {product, bias});
+    const NodeId y = graph.add(BatchNormCorrection{}, {v, gamma, beta, r, bias, mean, variance},
+                               "corrected");
+    graph.set_outputs({add_quantizer(graph, y, ema, "output")});
+    return graph.at(name);
+  };
+}
+
+OpCase batch_norm() {
+  const BatchNorm plain;
+  const BatchNorm other{.momentum = 0.5, .eps = 0.25};
+  const Mode frozen{.train = true, .observe = true, .quantize = true};
+  OpCase c{.value = normalized,
+           .tolerance = {.value = 8, .gradient = 4},
+           .integer = refused(
+               "has no integer form: fold it into the product before it: fold_batch_norm",
+               [](Graph& graph) {
+                 const FakeQuantize ema{.scale_mode = EMA{}};
+                 const NodeId x = graph.add(Input{.shape = {4, 6}}, {}, "x");
+                 const auto state = [&](double value, const std::string& label) {
+                   return graph.add(State{.shape = {6}, .value = value}, {}, label);
+                 };
+                 const NodeId y =
+                     graph.add(BatchNorm{},
+                               {add_quantizer(graph, x, ema, "x"), state(1, "gamma"),
+                                state(0, "beta"), state(0, "mean"), state(1, "variance")},
+                               "y");
+                 graph.set_outputs({add_quantizer(graph, y, ema, "output")});
+                 return y;
+               }),
+           .refusals = {{plain,
+                         {f32({4}), f32({4}), f32({4}), f32({4}), f32({4})},
+                         "x needs rank >= 2, got [4]"},
+                        {plain,
+                         {f32({2, 4}), f32({3}), f32({4}), f32({4}), f32({4})},
+                         "gamma must be f32[4], one for each channel, got f32[3]"},
+                        {plain,
+                         {f32({2, 4}), f32({4}), f32({4}), f32({4}), f64({4})},
+                         "running_var must be f32[4], one for each channel, got f64[4]"},
+                        {BatchNorm{.momentum = 1.5},
+                         {f32({2, 4}), f32({4}), f32({4}), f32({4}), f32({4})},
+                         "momentum must be in [0, 1], got 1.5"},
+                        {BatchNorm{.eps = 0},
+                         {f32({2, 4}), f32({4}), f32({4}), f32({4}), f32({4})},
+                         "eps must be above 0 and finite, got 0"},
+                        {plain,
+                         {s32({2, 4}), s32({4}), s32({4}), s32({4}), s32({4})},
+                         "expected f32 or f64, got s32"}}};
+  for (const Shape& x : std::vector<Shape>{{5, 3},
+                                           {2, 1},
+                                           {7, 17},
+                                           {3, 4, 5},
+                                           {2, 3, 4, 6},
+                                           {2, 1, 3, 2, 5},
+                                           {3, 65},
+                                           {130, 2},
+                                           {5, 200}}) {
+    for (const Mode& mode : {mode::qat, mode::float_train, mode::eval, frozen}) {
+      c.uses.push_back({plain, batch_norm_operands(x), mode});
+    }
+    c.uses.push_back({other, batch_norm_operands(x)});
+  }
+  for (const Shape& x : std::vector<Shape>{{0, 3}, {1, 3}, {4, 0}}) {
+    c.uses.push_back({plain, batch_norm_operands(x), mode::eval});
+  }
+  c.uses.push_back({plain,
+                    {{{9, 11}, -2, 2, Fill::Special},
+                     {{11}, -3, 3, Fill::Integers},
+                     {{11}, -3, 3, Fill::Integers},
+                     {{11}},
+                     {{11}, 0.5, 2}},
+                    mode::float_eval});
+  c.uses.push_back(
+      {plain, {{{9, 3}}, {{3}, 0, 0, Fill::Integers}, {{3}}, {{3}}, {{3}, 0.5, 2}}});
+  for (const Mode& mode : {mode::qat, mode::eval}) {
+    c.large.push_back({plain, batch_norm_operands({300, 301}), mode});
+    c.large.push_back({plain, batch_norm_operands({40, 40, 40, 3}), mode});
+  }
+  c.bench = {{plain, batch_norm_operands({32, 16, 16, 32})},
+             {plain, batch_norm_operands({32, 16, 16, 32}), mode::eval}};
+  return c;
+}
+
+OpCase correction() {
+  const BatchNormCorrection plain;
+  const BatchNormCorrection other{.momentum = 0.5, .eps = 0.25};
+  OpCase c{.value = corrected,
+           .tolerance = {.value = 32, .gradient = 4},
+           .integer = converts(folded_net("corrected")),
+           .refusals = {
+               {plain,
+                {f32({4}), f32({4}), f32({4}), f32({4}), f32({4}), f32({4}), f32({4})},
+                "v needs rank >= 2, got [4]"},
+               {plain,
+                {f32({2, 4}), f32({4}), f32({4}), f32({4, 1}), f32({4}), f32({4}), f32({4})},
+                "r must be f32[4], one for each channel, got f32[4, 1]"},
+               {BatchNormCorrection{.eps = -1},
+                {f32({2, 4}), f32({4}), f32({4}), f32({4}), f32({4}), f32({4}), f32({4})},
+                "eps must be above 0 and finite, got -1"}}};
+  for (const Shape& v :
+       std::vector<Shape>{{5, 3}, {7, 17}, {3, 4, 5}, {2, 3, 4, 6}, {130, 2}}) {
+    c.uses.push_back({plain, correction_operands(v, 0.5, 2)});
+    c.uses.push_back({plain, correction_operands(v, -2, -0.5), mode::float_train});
+    c.uses.push_back({other, correction_operands(v, 0.25, 1)});
+    c.uses.push_back({plain, correction_operands(v, -2, 2), mode::eval});
+  }
+  c.uses.push_back({plain, correction_operands({1, 3}, -2, 2), mode::eval});
+  c.uses.push_back({plain, correction_operands({0, 3}, -2, 2), mode::float_eval});
+  c.large = {{plain, correction_operands({300, 301}, 0.5, 2)}};
+  c.bench = {{plain, correction_operands({32, 16, 16, 32}, 0.5, 2)}};
+  return c;
+}
+
+OpCase layer_norm() {
+  const LayerNorm plain;
+  OpCase c{
+      .value =
+          [](const OpUse& use, Arrays x) {
+            const auto n = static_cast<size_t>(x[0].type.shape[-1]);
+            Array y = x[0];
+            for (size_t begin = 0; begin < y.values.size(); begin += n) {
+              const auto first = x[0].values.begin() + static_cast<std::ptrdiff_t>(begin);
+              const Values row(first, first + static_cast<std::ptrdiff_t>(n));
+              const double s = std::sqrt(variance_of(row) + std::get<LayerNorm>(use.op).eps);
+              for (size_t k = 0; k < n; ++k) {
+                const double h = (row[k] - mean_of(row)) / s;
+                y.values[begin + k] = x[1].values[k] * h + x[2].values[k];
+              }
+            }
+            return y;
+          },
+      .bench = {{plain, {{{512, 256}}, {{256}}, {{256}}}}},
+      .tolerance = {.value = 16, .gradient = 4},
+      .integer = refused(
+          "has no integer form: replace it by what has integers, or take an output before it",
+          [](Graph& graph) {
+            const FakeQuantize ema{.scale_mode = EMA{}};
+            const NodeId x = graph.add(Input{.shape = {4, 6}}, {}, "x");
+            const NodeId gamma = graph.add(Parameter{.shape = {6}}, {}, "gamma");
+            const NodeId beta = graph.add(Parameter{.shape = {6}}, {}, "beta");
+            const NodeId y =
+                graph.add(LayerNorm{}, {add_quantizer(graph, x, ema, "x"), gamma, beta}, "y");
+            graph.set_outputs({add_quantizer(graph, y, ema, "output")});
+            return y;
+          }),
+      .refusals = {{plain, {f32({}), f32({1}), f32({1})}, "x needs rank >= 1, got a scalar"},
+                   {plain,
+                    {f32({2, 4}), f32({4}), f32({3})},
+                    "beta must be f32[4], one for each channel, got f32[3]"},
+                   {LayerNorm{.eps = 0},
+                    {f32({2, 4}), f32({4}), f32({4})},
+                    "eps must be above 0 and finite, got 0"},
+                   {plain, {s32({2, 4}), s32({4}), s32({4})}, "expected f32 or f64, got s32"}}};
+  for (const Shape& x : std::vector<Shape>{
+           {5, 3}, {7, 17}, {3, 4, 5}, {2, 3, 2, 6}, {6}, {3, 65}, {70, 2}, {0, 3}, {3, 0}}) {
+    c.uses.push_back({plain, {{x, -2, 3}, {{x[-1]}}, {{x[-1]}}}});
+  }
+  c.uses.push_back({LayerNorm{.eps = 0.25}, {{{4, 9}, -2, 3}, {{9}}, {{9}}}});
+  c.uses.push_back({plain,
+                    {{{9, 11}, -2, 2, Fill::Special},
+                     {{11}, -3, 3, Fill::Integers},
+                     {{11}, -3, 3, Fill::Integers}}});
+  c.large = {{plain, {{{300, 301}, -2, 3}, {{301}}, {{301}}}},
+             {plain, {{{30000, 3}, -2, 3}, {{3}}, {{3}}}}};
+  return c;
+}
+
+OpCase fold_factor() {
+  const FoldFactor plain;
+  const auto use = [](const Op& op, int64_t n) {
+    return OpUse{op, {{{n}, -2, 2}, {{n}, 0.25, 2}}};
+  };
+  return {
+      .value =
+          [](const OpUse& each, Arrays x) {
+            Array r = x[0];
+            const double eps = std::get<FoldFactor>(each.op).eps;
+            for (size_t c = 0; c < r.values.size(); ++c) {
+              r.values[c] /= std::sqrt(x[1].values[c] + eps);
+            }
+            return r;
+          },
+      .uses = {use(plain, 1), use(plain, 37), use(FoldFactor{.eps = 0.5}, 5), use(plain, 0)},
+      .bench = {use(plain, 512)},
+      .tolerance = {.value = 2, .gradient = 2},
+      .integer = converts(folded_net("factor")),
+      .refusals = {{plain, {f32({2, 4}), f32({4})}, "gamma must be [c], got [2, 4]"},
+                   {plain,
+                    {f32({4}), f32({5})},
+                    "running_var must be f32[4], one for each channel, got f32[5]"},
+                   {FoldFactor{.eps = 0},
+                    {f32({4}), f32({4})},
+                    "eps must be above 0 and finite, got 0"}}};
+}
+
+OpCase fold_bias() {
+  const FoldBias plain;
+  const auto use = [&](int64_t n) { return OpUse{plain, {{{n}}, {{n}}, {{n}}}}; };
+  return {
+      .value =
+          [](const OpUse&, Arrays x) {
+            Array y = x[0];
+            for (size_t c = 0; c < y.values.size(); ++c) {
+              y.values[c] -= x[1].values[c] * x[2].values[c];
+            }
+            return y;
+          },
+      .uses = {use(1), use(37), use(0)},
+      .bench = {use(512)},
+      .tolerance = {.value = 1, .gradient = 1},
+      .integer = converts(folded_net("shift")),
+      .refusals = {{plain, {f32({2, 4}), f32({4}), f32({4})}, "beta must be [c], got [2, 4]"},
+                   {plain,
+                    {f32({4}), f32({4}), f32({3})},
+                    "r must be f32[4], one for each channel, got f32[3]"}}};
+}
+
+}  // namespace
+
+std::vector<OpCase> norm_cases() {
+  return {batch_norm(), layer_norm(), fold_factor(), fold_bias(), correction()};
+}
+
+}  // namespace qtape::test
