@@ -4,6 +4,7 @@
 
 #include <variant>
 
+#include "qtape/integer/ops/conv.h"
 #include "qtape/integer/ops/dequantize.h"
 #include "qtape/integer/ops/input.h"
 #include "qtape/integer/ops/linear.h"
@@ -17,9 +18,9 @@
 namespace qtape {
 
 using IntegerOpAlternatives =
-    std::variant<integer::Input, integer::Quantize, integer::Linear, integer::Requantize,
-                 integer::Lookup, integer::Add, integer::Sub, integer::Mul, integer::Concat,
-                 integer::Slice, integer::Reshape, integer::Max, integer::Sum,
+    std::variant<integer::Input, integer::Quantize, integer::Linear, integer::Conv,
+                 integer::Requantize, integer::Lookup, integer::Add, integer::Sub, integer::Mul,
+                 integer::Concat, integer::Slice, integer::Reshape, integer::Max, integer::Sum,
                  integer::Dequantize>;
 
 /// One of the integer ops, compiled once as Op is.
@@ -39,5 +40,7 @@ std::string_view name_of(const IntegerOp& op);
 
 /// The constant weights that the op multiplies by, or null.
 const QuantizedWeights* weights_of(const IntegerOp& op);
+/// What these multiply of the codes `x`: with padding, the zero point as well.
+IntegerValue factors_of(const IntegerOp& op, const IntegerValue& x);
 
 }  // namespace qtape

@@ -21,11 +21,12 @@ NodeId linear(Graph& graph, NodeId x, const LinearOptions& options) {
   if (options.weight_quantizer) {
     w = add_quantizer(graph, w, *options.weight_quantizer, options.label + ".weight");
   }
-  if (!options.bias) return graph.add(MatMul{.transpose_b = true}, {x, w}, options.label);
-  const NodeId product = graph.add(MatMul{.transpose_b = true}, {x, w});
+  const MatMul matmul{.transpose_b = true};
+  if (!options.bias) return graph.add(matmul, {x, w}, options.label);
+  const NodeId product = graph.add(matmul, {x, w});
   NodeId bias = graph.add(Parameter{.dtype = type.dtype, .shape = {options.out}}, {},
                           options.label + ".bias");
-  if (options.bias_on_grid && accumulators_have_grid(graph, x, w, 0)) {
+  if (options.bias_on_grid && accumulators_have_grid(graph, matmul, x, w)) {
     bias = graph.add(FakeQuantizeBias{}, {bias, *quantizer_behind(graph, x), w},
                      options.label + ".bias.quantized");
   }

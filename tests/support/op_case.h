@@ -124,6 +124,7 @@ std::vector<OpCase> op_cases();
 
 std::vector<OpCase> pointwise_cases();
 std::vector<OpCase> broadcast_cases();
+std::vector<OpCase> convolution_cases();
 std::vector<OpCase> structure_cases();
 std::vector<OpCase> reduction_cases();
 std::vector<OpCase> quantizer_cases();
