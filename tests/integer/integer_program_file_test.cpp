@@ -69,9 +69,10 @@ TEST_CASE("integer program: faults in the text are named by a JSON pointer") {
   CHECK(damage("\"SingleRounding\"", "\"Triple\"") ==
         "/requantization: unknown value \"Triple\"; expected one of FloatMultiply, "
         "SingleRounding, DoubleRounding, OnnxQdq");
-  CHECK(damage("\"Dequantize\"", "\"Relu\"") ==
-        "/program/3/op: unknown value \"Relu\"; expected one of Input, Quantize, Linear, "
-        "Requantize, Lookup, Add, Sub, Mul, Concat, Slice, Reshape, Max, Sum, Dequantize");
+  CHECK(
+      damage("\"Dequantize\"", "\"Relu\"") ==
+      "/program/3/op: unknown value \"Relu\"; expected one of Input, Quantize, Linear, "
+      "Conv, Requantize, Lookup, Add, Sub, Mul, Concat, Slice, Reshape, Max, Sum, Dequantize");
   CHECK(damage("\"zero_point\":7", "\"zero_point\":7.5") ==
         "/program/1/op/Quantize/grid/zero_point: expected an integer, got 7.5");
   CHECK(damage("\"outputs\": [3]", "\"outputs\": [4]") ==
