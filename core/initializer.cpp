@@ -20,8 +20,8 @@ double fan_in(const Shape& shape) {
   return static_cast<double>(shape.elements()) / static_cast<double>(shape[0]);
 }
 
-double fan_out(const Shape& shape) {
-  return static_cast<double>(shape.elements()) / static_cast<double>(shape[1]);
+double fan_out(const Shape& shape, int64_t groups) {
+  return static_cast<double>(shape.elements()) / static_cast<double>(shape[-1] * groups);
 }
 
 struct DistributionOf {
@@ -35,10 +35,10 @@ struct DistributionOf {
     return {false, 0, k.gain * std::sqrt(3.0 / fan_in(shape))};
   }
   Distribution operator()(const init::XavierNormal& x) const {
-    return {true, 0, x.gain * std::sqrt(2.0 / (fan_in(shape) + fan_out(shape)))};
+    return {true, 0, x.gain * std::sqrt(2.0 / (fan_in(shape) + fan_out(shape, x.groups)))};
   }
   Distribution operator()(const init::XavierUniform& x) const {
-    return {false, 0, x.gain * std::sqrt(6.0 / (fan_in(shape) + fan_out(shape)))};
+    return {false, 0, x.gain * std::sqrt(6.0 / (fan_in(shape) + fan_out(shape, x.groups)))};
   }
 };
 
@@ -70,6 +70,11 @@ void validate(const Initializer& initializer, const Shape& shape) {
                 each.gain);
           check(shape.rank() >= 2, "{} needs rank >= 2, got shape {}", I::name,
                 to_string(shape));
+        }
+        if constexpr (requires { each.groups; }) {
+          check(each.groups >= 1 && shape[0] % each.groups == 0,
+                "groups of {} must divide the first extent of {}, got {}", I::name,
+                to_string(shape), each.groups);
         }
         if constexpr (requires { each.value; }) {
           check(std::isfinite(each.value), "value of {} must be finite, got {}", I::name,

@@ -9,9 +9,9 @@
 
 namespace qtape {
 
-/// For weights [out, in, ...]: fan_in is the product of all extents but the first, fan_out that
-/// of all but the second. Kaiming: He et al., arXiv 1502.01852; Xavier: Glorot and Bengio,
-/// 2010.
+/// For weights [out, ..., in], filters in OHWI among them: fan_in, the terms of an output, is
+/// the product of all extents but the first, fan_out that of all but the last, over the groups
+/// of a convolution. Kaiming: He et al., arXiv 1502.01852; Xavier: Glorot and Bengio, 2010.
 namespace init {
 
 struct Zeros {
@@ -52,9 +52,12 @@ struct KaimingUniform {
 struct XavierNormal {
   static constexpr std::string_view name = "XavierNormal";
   double gain = 1;
+  int64_t groups = 1;
   static constexpr auto fields() {
-    return std::tuple{field("gain", &XavierNormal::gain,
-                            "standard deviation is gain sqrt(2 / (fan_in + fan_out))")};
+    return std::tuple{
+        field("gain", &XavierNormal::gain,
+              "standard deviation is gain sqrt(2 / (fan_in + fan_out))"),
+        field("groups", &XavierNormal::groups, "of the convolution: they divide fan_out")};
   }
   bool operator==(const XavierNormal&) const = default;
 };
@@ -62,9 +65,11 @@ struct XavierNormal {
 struct XavierUniform {
   static constexpr std::string_view name = "XavierUniform";
   double gain = 1;
+  int64_t groups = 1;
   static constexpr auto fields() {
     return std::tuple{
-        field("gain", &XavierUniform::gain, "bound is gain sqrt(6 / (fan_in + fan_out))")};
+        field("gain", &XavierUniform::gain, "bound is gain sqrt(6 / (fan_in + fan_out))"),
+        field("groups", &XavierUniform::groups, "of the convolution: they divide fan_out")};
   }
   bool operator==(const XavierUniform&) const = default;
 };
@@ -75,7 +80,7 @@ using Initializer = std::variant<init::Zeros, init::Fill, init::KaimingNormal,
                                  init::KaimingUniform, init::XavierNormal, init::XavierUniform>;
 
 /// Throws GraphError unless `initializer` suits a parameter of `shape`: gains and values must
-/// be finite, Kaiming and Xavier need rank >= 2.
+/// be finite, Kaiming and Xavier need rank >= 2 and groups that divide the first extent.
 void validate(const Initializer& initializer, const Shape& shape);
 
 /// Fills `value`, a tensor of `type` (f32 or f64), from `seed` and the parameter's `name`.

@@ -287,11 +287,15 @@ class Converter {
       scales.push_back(static_cast<float>(q.scale));
     }
     const IntegerValue& value = program_[x].value;
-    const Numbers numbers{
-        .weights = pack_weights(in_rows(weights_.at(quantizer).codes, layout),
-                                {layout.outputs, layout.terms},
-                                storage_bits(limits.q_min, limits.q_max), scales,
-                                bias_codes(form(source).bias, value.scales[0], scales), value)};
+    const Shape shape{layout.outputs, layout.terms};
+    Numbers numbers;
+    numbers.weights.shape = shape;
+    numbers.weights_shape = graph_[weights].type.shape;
+    const IntegerValue factors = factors_of(emit(product.op, numbers), value);
+    numbers.weights =
+        pack_weights(in_rows(weights_.at(quantizer).codes, layout), shape,
+                     storage_bits(limits.q_min, limits.q_max), scales,
+                     bias_codes(form(source).bias, value.scales[0], scales), factors);
     return program_.add(emit(product.op, numbers), {x}, label(source));
   }
 

@@ -94,11 +94,12 @@ class ProgramLinter {
   void biases(const QuantizedWeights& op, std::span<const int8_t> weights,
               std::span<const int32_t> biases) {
     const auto k = static_cast<size_t>(op.terms());
+    const IntegerValue factors = factors_of(program_[id_].op, operand(0));
     std::vector<int64_t> limited, large;
     for (size_t c = 0; c < biases.size(); ++c) {
       const int64_t bias = std::abs(int64_t{biases[c]});
       const auto row = weights.subspan(c * k, k);
-      const AccumulatorRange range = accumulator_range(row, 0, operand(0));
+      const AccumulatorRange range = accumulator_range(row, 0, factors);
       const int64_t products = std::max(std::abs(range.low), std::abs(range.high));
       if (bias >= Certificate::s32_limit)
         limited.push_back(static_cast<int64_t>(c));

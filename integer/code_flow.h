@@ -11,9 +11,9 @@ namespace qtape {
 /// keep codes lead back to.
 std::optional<NodeId> quantizer_behind(const Graph& graph, NodeId id);
 
-/// Whether the accumulators of x times the matrix w lie on one grid per output channel, which
-/// are the indices of `axis` of w: the quantizer behind x has one scale, and w is one with one
-/// scale or one for each output channel.
-bool accumulators_have_grid(const Graph& graph, NodeId x, NodeId w, int axis);
+/// Whether the accumulators of `product` of x and w lie on one grid per output channel: the
+/// quantizer behind x has one scale, and w is one with one scale or one for each output
+/// channel.
+bool accumulators_have_grid(const Graph& graph, const Op& product, NodeId x, NodeId w);
 
 }  // namespace qtape

@@ -213,6 +213,7 @@ class ExactForward::Pending {
 /// A product with constant weights, and the bias in its accumulators.
 struct ExactForward::Product {
   Operand x;
+  IntegerValue shaped;  // of x, in the shape that the product takes
   ExactValue* weight = nullptr;
   ScaleSource scales;           // of the weights
   const float* bias = nullptr;  // [n], or null
@@ -231,6 +232,8 @@ struct ExactForward::Product {
 
   /// Scales and biases of this step.
   Fault load() {
+    shaped.scales[0] = x.value->scales[0];
+    shaped.zero_point = x.value->zero_point;
     const auto* s_w = scales.scales<float>();
     const auto s_x = static_cast<float>(x.value->scales[0]);
     if (is_loaded(s_x)) return {};
@@ -629,8 +632,11 @@ std::shared_ptr<ExactForward::Product> ExactForward::make_product(NodeId source)
   own.value.accumulator = size_of(x.type.dtype) > 1 ? Accumulator::S64 : Accumulator::S32;
   Numbers numbers;
   numbers.weights.shape = {layout.outputs, layout.terms};
+  numbers.weights_shape = node(multiplies.operands[weights]).type.shape;
+  made->shaped = x;
+  made->shaped.type.shape = node(multiplies.operands[0]).type.shape;
   made->operation = std::make_unique<Operation>(
-      emit(multiplies.op, numbers), std::vector<const IntegerValue*>{&x}, own.value,
+      emit(multiplies.op, numbers), std::vector<const IntegerValue*>{&made->shaped}, own.value,
       std::vector{memory(form(multiplies.operands[0]).source)}, memory(source), requantization_,
       threads_, &made->numbers);
   return made;

@@ -27,4 +27,13 @@ const QuantizedWeights* weights_of(const IntegerOp& op) {
       op);
 }
 
+IntegerValue factors_of(const IntegerOp& op, const IntegerValue& x) {
+  return std::visit(
+      [&]<class X>(const X& each) {
+        if constexpr (requires { each.factors(x); }) return each.factors(x);
+        return x;
+      },
+      op);
+}
+
 }  // namespace qtape

@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "qtape/integer/ops/avg_pool.h"
+#include "qtape/integer/ops/conv.h"
 #include "qtape/integer/ops/dequantize.h"
 #include "qtape/integer/ops/input.h"
 #include "qtape/integer/ops/linear.h"
@@ -21,9 +22,9 @@
 namespace qtape {
 
 using IntegerOpAlternatives =
-    std::variant<integer::Input, integer::Quantize, integer::Linear, integer::Requantize,
-                 integer::Lookup, integer::Add, integer::Sub, integer::Mul, integer::Concat,
-                 integer::Slice, integer::Reshape, integer::Structure<MaxPool>,
+    std::variant<integer::Input, integer::Quantize, integer::Linear, integer::Conv,
+                 integer::Requantize, integer::Lookup, integer::Add, integer::Sub, integer::Mul,
+                 integer::Concat, integer::Slice, integer::Reshape, integer::Structure<MaxPool>,
                  integer::Structure<Upsample>, integer::Pad, integer::Max, integer::Sum,
                  integer::AvgPool, integer::Dequantize>;
 
@@ -44,5 +45,7 @@ std::string_view name_of(const IntegerOp& op);
 
 /// The constant weights that the op multiplies by, or null.
 const QuantizedWeights* weights_of(const IntegerOp& op);
+/// What these multiply of the codes `x`: with padding, the zero point as well.
+IntegerValue factors_of(const IntegerOp& op, const IntegerValue& x);
 
 }  // namespace qtape

@@ -1,5 +1,6 @@
 #include "qtape/integer/integer_value.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 
@@ -58,6 +59,12 @@ void set_grid(IntegerValue& value, const CodeGrid& grid) {
   value.zero_point = grid.zero_point;
   value.low = grid.low;
   value.high = grid.high;
+}
+
+IntegerValue with_zero_point(IntegerValue x) {
+  x.low = std::min<int64_t>(x.low, x.zero_point);
+  x.high = std::max<int64_t>(x.high, x.zero_point);
+  return x;
 }
 
 void check_codes(const IntegerValue& value, std::string_view what) {

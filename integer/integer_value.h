@@ -57,6 +57,9 @@ IntegerValue codes_of(const CodeGrid& grid, const Shape& shape);
 /// Makes codes `value` those of `grid`, whose dtype it has.
 void set_grid(IntegerValue& value, const CodeGrid& grid);
 
+/// The codes `x` with the zero point among them, which is what padding holds.
+IntegerValue with_zero_point(IntegerValue x);
+
 /// Throws GraphError, which names the operand as `what`, unless `value` is codes.
 void check_codes(const IntegerValue& value, std::string_view what);
 

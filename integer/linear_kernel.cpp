@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <optional>
 
 #include "qtape/core/aligned.h"
+#include "qtape/integer/windows.h"
 #include "qtape/kernels/onednn/gemm.h"
 #include "qtape/kernels/onednn/integer_gemm.h"
 #include "qtape/kernels/simd/threads.h"
@@ -89,24 +91,30 @@ ColumnSums column_sums() {
       });
 }
 
-/// The products of all rows with codes X, cut into tiles for workers.
+/// The products of all rows with codes X, cut into tiles for workers. Rows are those of x, or
+/// windows of it that each tile gathers.
 template <class X>
 class TiledProducts {
  public:
-  TiledProducts(const integer::Linear& op, const IntegerBinding& b, Epilogue epilogue)
+  TiledProducts(const QuantizedWeights& weights, const std::optional<Convolution>& windows,
+                const IntegerBinding& b, Epilogue epilogue)
       : epilogue_(std::move(epilogue)),
         x_(b.operand<X>(0)),
         value_(b.inputs[0]),
+        factors_(*value_),
         output_(b.output),
         numbers_(b.weights),
-        n_(op.weights.outputs()),
-        k_(op.weights.terms()),
+        n_(weights.outputs()),
+        k_(weights.terms()),
         rows_(n_ == 0 ? 0 : b.out().type.elements() / n_),
         threads_(b.threads),
         by_row_(row_sums()),
         by_column_(column_sums()),
         sums_(static_cast<size_t>(n_)),
         offsets_(static_cast<size_t>(n_)) {
+    if (windows) windows_.emplace(*windows);
+    padded_ = windows && windows->window.has_padding();
+    find_factors();
     if constexpr (sizeof(X) == 1) {
       parts_ = {Part::Whole};
     } else {
@@ -117,9 +125,9 @@ class TiledProducts {
       byte_loops_.push_back(extract_loop<X, uint8_t>(part));
     }
     if (numbers_ == nullptr) {
-      constant_ = op.weights.unpacked();
-      offsets_ = op.weights.offsets(*value_);
-      path_ = b.path.value_or(exact_path(op.weights.certificate, *value_));
+      constant_ = weights.unpacked();
+      offsets_ = weights.offsets(*value_);
+      path_ = b.path.value_or(exact_path(weights.certificate, factors_));
       paths_ = {path_};
     } else {
       forced_ = b.path;
@@ -160,6 +168,7 @@ class TiledProducts {
     std::vector<std::function<void()>> floats = {};  // by part
   };
   struct Worker {
+    AlignedBuffer windows;                // codes of a tile, where they are gathered
     std::vector<AlignedBuffer> inputs;    // by part: codes as the product reads them
     std::vector<AlignedBuffer> products;  // by part: s32
     AlignedBuffer floats;                 // products in f32
@@ -168,7 +177,7 @@ class TiledProducts {
   };
 
   bool has(ProductPath path) const { return std::ranges::find(paths_, path) != paths_.end(); }
-  const int8_t* weights() const {
+  const int8_t* codes_of_weights() const {
     return numbers_ == nullptr ? constant_.data() : numbers_->codes;
   }
   bool in_rows() const { return numbers_ == nullptr || numbers_->rows; }
@@ -183,20 +192,31 @@ class TiledProducts {
   /// One path where it is exact for any weights, else all, to choose from in each step.
   void choose_paths() {
     const Certificate any = certificate_of(k_ * 128, 128);
-    path_ = forced_.value_or(exact_path(any, *value_));
+    path_ = forced_.value_or(exact_path(any, factors_));
     paths_ = {path_};
     if (forced_ || path_ == ProductPath::Int8) return;
     paths_ = {ProductPath::F32, ProductPath::Plain};
     if (int8_exactness() != Int8Exactness::Never) paths_.push_back(ProductPath::Int8);
   }
 
+  /// The range of the codes that are multiplied.
+  void find_factors() {
+    factors_.zero_point = value_->zero_point;
+    factors_.low = value_->low;
+    factors_.high = value_->high;
+    if (!padded_) return;
+    factors_.low = std::min<int64_t>(factors_.low, factors_.zero_point);
+    factors_.high = std::max<int64_t>(factors_.high, factors_.zero_point);
+  }
+
   void load_numbers() {
+    find_factors();
     const bool choose = paths_.size() > 1;
     if (choose || value_->zero_point != 0) sum_weights();
     if (choose) {
       int64_t magnitude = 0;
       for (const WeightSums& each : sums_) magnitude = std::max(magnitude, each.magnitude);
-      path_ = exact_path(certificate_of(magnitude, largest_weight()), *value_);
+      path_ = exact_path(certificate_of(magnitude, largest_weight()), factors_);
     }
     for (size_t c = 0; c < offsets_.size(); ++c) {
       const int64_t bias = numbers_->bias.empty() ? 0 : numbers_->bias[c];
@@ -247,8 +267,17 @@ class TiledProducts {
       Worker& worker = *workers_.back();
       allocate(worker, std::min(fitting, end - begin));
       for (int64_t row = begin; row < end; row += fitting) {
-        worker.tiles.push_back({row, std::min(fitting, end - row)});
-        bind(worker, worker.tiles.back());
+        Tile tile{row, std::min(fitting, end - row)};
+        // What is gathered lies in one place, so tiles differ by their rows alone.
+        const bool bound =
+            windows_ && !worker.tiles.empty() && worker.tiles.back().rows == tile.rows;
+        if (bound) {
+          tile.int8 = worker.tiles.back().int8;
+          tile.floats = worker.tiles.back().floats;
+        } else {
+          bind(worker, tile);
+        }
+        worker.tiles.push_back(std::move(tile));
       }
     }
   }
@@ -260,6 +289,7 @@ class TiledProducts {
   }
 
   void allocate(Worker& worker, int64_t rows) const {
+    if (windows_) worker.windows = AlignedBuffer(rows * k_ * int64_t{sizeof(X)});
     const bool floats = has(ProductPath::F32);
     for (size_t p = 0; p < parts_.size(); ++p) {
       const bool copied = floats || parts_[p] != Part::Whole;
@@ -274,13 +304,14 @@ class TiledProducts {
     for (size_t p = 0; p < parts_.size(); ++p) {
       if (has(ProductPath::Int8)) {
         if (int8_.size() <= p) {
-          int8_.emplace_back(n_, k_, dtype_of_part(parts_[p]), weights(),
+          int8_.emplace_back(n_, k_, dtype_of_part(parts_[p]), codes_of_weights(),
                              numbers_ == nullptr ? Int8Weights::Constant
                              : in_rows()         ? Int8Weights::Rows
                                                  : Int8Weights::Columns);
         }
-        const void* x = parts_[p] == Part::Whole ? static_cast<const void*>(x_ + tile.row * k_)
-                                                 : worker.inputs[p].data();
+        const void* x = parts_[p] == Part::Whole
+                            ? static_cast<const void*>(rows_of(worker, tile))
+                            : worker.inputs[p].data();
         tile.int8.push_back(
             int8_[p].bind(tile.rows, x, reinterpret_cast<int32_t*>(worker.products[p].data())));
       }
@@ -293,10 +324,19 @@ class TiledProducts {
     }
   }
 
+  /// Where the codes of a tile are.
+  const X* rows_of(const Worker& worker, const Tile& tile) const {
+    return windows_ ? reinterpret_cast<const X*>(worker.windows.data()) : x_ + tile.row * k_;
+  }
+
   bool run_tile(Worker& worker, Tile& tile) const {
     bool fine = true;
+    if (windows_) {
+      windows_->gather(x_, static_cast<X>(value_->zero_point), tile.row, tile.rows,
+                       reinterpret_cast<X*>(worker.windows.data()));
+    }
     if (path_ == ProductPath::Plain && !s32()) {
-      run_plain(tile, reinterpret_cast<int64_t*>(worker.s64.data()));
+      run_plain(worker, tile, reinterpret_cast<int64_t*>(worker.s64.data()));
     } else {
       for (size_t p = 0; p < parts_.size(); ++p) fine = run_part(worker, tile, p) && fine;
       if (!s32()) widen(worker, tile.rows * n_);
@@ -312,12 +352,12 @@ class TiledProducts {
 
   /// Products of one part, in s32.
   bool run_part(Worker& worker, Tile& tile, size_t p) const {
-    const X* x = x_ + tile.row * k_;
+    const X* x = rows_of(worker, tile);
     const int64_t codes = tile.rows * k_;
     std::byte* input = worker.inputs[p].data();
     auto* products = reinterpret_cast<int32_t*>(worker.products[p].data());
     if (path_ == ProductPath::Plain) {
-      run_plain(tile, products);
+      run_plain(worker, tile, products);
       return true;
     }
     if (path_ == ProductPath::F32) {
@@ -347,12 +387,12 @@ class TiledProducts {
   }
 
   template <class Acc>
-  void run_plain(const Tile& tile, Acc* products) const {
+  void run_plain(const Worker& worker, const Tile& tile, Acc* products) const {
     const int64_t step = in_rows() ? 1 : n_;
     for (int64_t row = 0; row < tile.rows; ++row) {
-      const X* x = x_ + (tile.row + row) * k_;
+      const X* x = rows_of(worker, tile) + row * k_;
       for (int64_t c = 0; c < n_; ++c) {
-        const int8_t* w = weights() + (in_rows() ? c * k_ : c);
+        const int8_t* w = codes_of_weights() + (in_rows() ? c * k_ : c);
         Acc sum = 0;
         for (int64_t i = 0; i < k_; ++i) {
           sum += static_cast<Acc>(x[i]) * static_cast<Acc>(w[i * step]);
@@ -365,6 +405,7 @@ class TiledProducts {
   Epilogue epilogue_;
   const X* x_;
   const IntegerValue* value_;
+  IntegerValue factors_;  // the codes that are multiplied
   const IntegerValue* output_;
   const WeightNumbers* numbers_;  // null: constant weights
   int64_t n_, k_, rows_;
@@ -382,8 +423,20 @@ class TiledProducts {
   std::vector<ExtractLoop<X, float>> float_loops_;   // by part
   std::vector<ExtractLoop<X, uint8_t>> byte_loops_;  // by part
   std::vector<Int8Product> int8_;                    // by part
+  std::optional<CodeWindows<X>> windows_;
+  bool padded_ = false;
   std::vector<std::unique_ptr<Worker>> workers_;
 };
+
+IntegerKernel tiled_kernel(const QuantizedWeights& weights,
+                           const std::optional<Convolution>& windows, const IntegerBinding& b,
+                           Epilogue epilogue) {
+  return dispatch_codes(b.in(0).type.dtype, [&]<class X>() -> IntegerKernel {
+    auto products =
+        std::make_shared<TiledProducts<X>>(weights, windows, b, std::move(epilogue));
+    return {[products] { return products->load(); }, [products] { products->run(); }};
+  });
+}
 
 }  // namespace
 
@@ -410,12 +463,24 @@ Epilogue store_accumulators(const IntegerBinding& b) {
           write, write};
 }
 
-IntegerKernel linear_kernel(const integer::Linear& op, const IntegerBinding& b,
+void update_scales(const QuantizedWeights& weights, const IntegerBinding& b, IntegerValue& y) {
+  const auto* own = reinterpret_cast<const float*>(weights.scales.data.data());
+  const float* s_w = b.weights == nullptr ? own : b.weights->scales.data();
+  const int64_t count =
+      b.weights == nullptr ? weights.scales.type.elements() : std::ssize(b.weights->scales);
+  for (size_t c = 0; c < y.scales.size(); ++c) {
+    y.scales[c] = b.in(0).scales[0] * double{s_w[count == 1 ? 0 : c]};
+  }
+}
+
+IntegerKernel linear_kernel(const QuantizedWeights& weights, const IntegerBinding& b,
                             Epilogue epilogue) {
-  return dispatch_codes(b.in(0).type.dtype, [&]<class X>() -> IntegerKernel {
-    auto products = std::make_shared<TiledProducts<X>>(op, b, std::move(epilogue));
-    return {[products] { return products->load(); }, [products] { products->run(); }};
-  });
+  return tiled_kernel(weights, {}, b, std::move(epilogue));
+}
+
+IntegerKernel window_kernel(const QuantizedWeights& weights, const Convolution& windows,
+                            const IntegerBinding& b, Epilogue epilogue) {
+  return tiled_kernel(weights, windows, b, std::move(epilogue));
 }
 
 }  // namespace qtape

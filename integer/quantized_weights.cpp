@@ -67,6 +67,11 @@ std::vector<int8_t> QuantizedWeights::unpacked() const {
   return unpack_codes<int8_t>(codes.data, shape.elements(), storage_bits);
 }
 
+std::vector<int32_t> QuantizedWeights::biases() const {
+  const auto all = elements<int32_t>(bias);
+  return {all.begin(), all.end()};
+}
+
 void QuantizedWeights::check() const { check_attributes(*this); }
 
 std::vector<int64_t> QuantizedWeights::offsets(const IntegerValue& x) const {

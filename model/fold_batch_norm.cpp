@@ -246,7 +246,7 @@ class Folder {
                        label_behind(own_bias ? fold.bias : beta));
     const NodeId x = operands[0];
     if ((fold.rounded || !own_bias) &&
-        accumulators_have_grid(result_, x, w, fold.layout.axis)) {
+        accumulators_have_grid(result_, node(fold.product).op, x, w)) {
       bias = result_.add(FakeQuantizeBias{}, {bias, *quantizer_behind(result_, x), w},
                          free_label(result_[bias].label + ".quantized"));
     }

@@ -9,6 +9,7 @@
 #include "qtape/core/pattern.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/integer/code_flow.h"
+#include "qtape/integer/op_rules.h"
 
 namespace qtape {
 namespace {
@@ -37,7 +38,7 @@ class Inserter {
   Graph run() {
     for (int32_t i = 0; i < graph_.size(); ++i) copy(NodeId{i});
     check(inserted_ > 0,
-          "no MatMul has an unquantized Parameter that matches '{}' as operand 1",
+          "no product has an unquantized Parameter that matches '{}' as operand 1",
           options_.pattern);
     std::vector<NodeId> outputs;
     for (NodeId id : graph_.outputs()) outputs.push_back(at(id));
@@ -52,9 +53,9 @@ class Inserter {
     const Node& node = graph_[id];
     std::vector<NodeId> operands;
     for (NodeId operand : node.operands) operands.push_back(at(operand));
-    if (const auto* matmul = std::get_if<MatMul>(&node.op)) {
+    if (weights_operand(node.op)) {
       const std::vector<NodeId> before = operands;
-      quantize(node, *matmul, operands);
+      quantize(node, operands);
       if (operands != before) gained_.insert(id);
     }
     if (std::holds_alternative<AddBias>(node.op) && options_.bias_on_grid) {
@@ -63,7 +64,7 @@ class Inserter {
     at(id) = result_.add(node.op, operands, node.label);
   }
 
-  void quantize(const Node& node, const MatMul& matmul, std::vector<NodeId>& operands) {
+  void quantize(const Node& node, std::vector<NodeId>& operands) {
     const Node& weight = graph_[node.operands[1]];
     if (!std::holds_alternative<Parameter>(weight.op)) return;
     if (!matches(options_.pattern, weight.label)) return;
@@ -72,7 +73,8 @@ class Inserter {
     const std::string stem =
         usual ? weight.label.substr(0, weight.label.size() - suffix.size()) : weight.label;
     if (options_.weight) {
-      const bool columns = !matmul.transpose_b && weight.type.shape.rank() == 2;
+      const Shape& shape = weight.type.shape;
+      const bool columns = shape.rank() == 2 && !weight_layout(node.op, shape).rows;
       const Op op =
           columns ? along_columns(*options_.weight, weight.type.shape) : *options_.weight;
       operands[1] = quantized(node.operands[1], columns, op, weight.label);
@@ -89,8 +91,7 @@ class Inserter {
     const Node& product = result_[operands[0]];
     const NodeId x = product.operands[0];
     const NodeId w = product.operands[1];
-    const int axis = std::get<MatMul>(product.op).transpose_b ? 0 : 1;
-    if (!accumulators_have_grid(result_, x, w, axis)) return;
+    if (!accumulators_have_grid(result_, product.op, x, w)) return;
     operands[1] =
         result_.add(FakeQuantizeBias{}, {operands[1], *quantizer_behind(result_, x), w},
                     free_label(bias.label) + ".quantized");
@@ -118,7 +119,7 @@ class Inserter {
   Graph result_;
   std::vector<NodeId> copies_;
   std::map<std::pair<NodeId, bool>, NodeId> quantized_;
-  std::set<NodeId> gained_;  // MatMuls of graph_
+  std::set<NodeId> gained_;  // products of graph_
   int inserted_ = 0;
 };
 

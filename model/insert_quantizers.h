@@ -23,12 +23,13 @@ struct InsertOptions {
 /// per output, inputs affine without a sign.
 InsertOptions calibrated_quantizers(int weight_bits, int activation_bits);
 
-/// A copy of `graph` with quantizers before each MatMul whose operand 1 is a Parameter of a
-/// matching label: `fc1.weight` is quantized by `fc1.weight.quantized`, the other operand by
-/// `fc1.input.quantized`, as `linear` labels them, and their states follow. What several
-/// MatMuls share is quantized once, a weight once for each layout, and where a label is taken a
-/// number follows it; operands that are quantized already, or show the codes of a quantizer
-/// (`quantizer_behind`), are left alone. Where a MatMul that gained a quantizer feeds an
+/// A copy of `graph` with quantizers before each product with weights, MatMul, Conv1d or
+/// Conv2d, whose operand 1 is a Parameter of a matching label: `fc1.weight` is quantized by
+/// `fc1.weight.quantized`, the other operand by `fc1.input.quantized`, as `linear` labels them,
+/// and their states follow. What several products share is quantized once, a weight once for
+/// each layout, and where a label is taken a number follows it; operands that are quantized
+/// already, or show the codes of a quantizer
+/// (`quantizer_behind`), are left alone. Where a product that gained a quantizer feeds an
 /// AddBias with a Parameter and its accumulators have a grid (`accumulators_have_grid`), the
 /// bias is rounded to it by `fc1.bias.quantized`. Values of parameters fit the copy: labels
 /// stay. Throws GraphError when nothing matches and for ops that are no quantizers.

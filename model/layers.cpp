@@ -1,5 +1,7 @@
 #include "qtape/model/layers.h"
 
+#include <algorithm>
+
 #include "qtape/engine/quantizers.h"
 #include "qtape/integer/code_flow.h"
 
@@ -66,46 +68,124 @@ class FoldedNorm {
   NodeId factor_;
 };
 
-}  // namespace
-
-NodeId linear(Graph& graph, NodeId x, const LinearOptions& options) {
-  const TensorType type = graph[x].type;
-  check(type.shape.rank() >= 1, "linear '{}': x needs rank >= 1, got {}", options.label,
-        to_string(type));
-  check(options.out >= 1, "linear '{}': out must be at least 1, got {}", options.label,
-        options.out);
-  const Parameter weight{.dtype = type.dtype,
-                         .shape = {options.out, type.shape[-1]},
-                         .initializer = options.weight_initializer};
-  NodeId w = graph.add(weight, {}, options.label + ".weight");
-  const TensorType channels{type.dtype, {options.out}};
+/// The product `op` of x and weights `shape`, whose first axis is that of the outputs, and what
+/// `options` adds to it.
+NodeId layer(Graph& graph, NodeId x, const Op& op, const Shape& shape,
+             const LayerOptions& options) {
+  const DType dtype = graph[x].type.dtype;
+  const std::string& label = options.label;
+  NodeId w = graph.add(
+      Parameter{.dtype = dtype, .shape = shape, .initializer = options.weight_initializer}, {},
+      label + ".weight");
   std::optional<FoldedNorm> norm;
   NodeId bias;
   if (options.folded_norm) {
-    norm.emplace(graph, *options.folded_norm, channels, options.label);
+    norm.emplace(graph, *options.folded_norm, TensorType{dtype, {options.out}}, label);
     w = norm->weight(w, 0);
-    bias = norm->bias(options.label + ".bias");
+    bias = norm->bias(label + ".bias");
   }
   if (options.input_quantizer) {
-    x = add_quantizer(graph, x, *options.input_quantizer, options.label + ".input");
+    x = add_quantizer(graph, x, *options.input_quantizer, label + ".input");
   }
   if (options.weight_quantizer) {
-    w = add_quantizer(graph, w, *options.weight_quantizer, options.label + ".weight");
+    w = add_quantizer(graph, w, *options.weight_quantizer, label + ".weight");
   }
-  if (!norm && !options.bias) {
-    return graph.add(MatMul{.transpose_b = true}, {x, w}, options.label);
-  }
-  const NodeId product = graph.add(MatMul{.transpose_b = true}, {x, w});
+  if (!norm && !options.bias) return graph.add(op, {x, w}, label);
+  const NodeId product = graph.add(op, {x, w});
   if (!norm) {
-    bias = graph.add(Parameter{.dtype = type.dtype, .shape = {options.out}}, {},
-                     options.label + ".bias");
+    bias = graph.add(Parameter{.dtype = dtype, .shape = {options.out}}, {}, label + ".bias");
   }
-  if (options.bias_on_grid && accumulators_have_grid(graph, x, w, 0)) {
+  if (options.bias_on_grid && accumulators_have_grid(graph, op, x, w)) {
     bias = graph.add(FakeQuantizeBias{}, {bias, *quantizer_behind(graph, x), w},
-                     options.label + ".bias.quantized");
+                     label + ".bias.quantized");
   }
-  if (!norm) return graph.add(AddBias{}, {product, bias}, options.label);
-  return norm->correct(graph.add(AddBias{}, {product, bias}), bias, options.label);
+  if (!norm) return graph.add(AddBias{}, {product, bias}, label);
+  return norm->correct(graph.add(AddBias{}, {product, bias}), bias, label);
+}
+
+void check_layer(const char* name, const LayerOptions& options, const TensorType& x, bool suits,
+                 const char* expected) {
+  check(suits, "{} '{}': x must be {}, got {}", name, options.label, expected, to_string(x));
+  check(options.out >= 1, "{} '{}': out must be at least 1, got {}", name, options.label,
+        options.out);
+}
+
+/// Channels of a group. Ops refuse groups that do not divide; filters need an extent before.
+int64_t inputs_of_group(const Shape& x, int64_t groups) {
+  return groups >= 1 ? std::max<int64_t>(1, x[-1] / groups) : 1;
+}
+
+/// Options and op of a layer whose channels are convolved each by itself.
+template <class Conv>
+void make_depthwise(const Graph& graph, NodeId x, Conv& op, LayerOptions& options) {
+  const Shape& shape = graph[x].type.shape;
+  if (shape.rank() == 0) return;  // for the layer to refuse
+  op.groups = shape[-1];
+  if (options.out == 0) options.out = shape[-1];
+}
+
+}  // namespace
+
+NodeId linear(Graph& graph, NodeId x, const LayerOptions& options) {
+  const TensorType type = graph[x].type;
+  check_layer("linear", options, type, type.shape.rank() >= 1, "[..., in]");
+  return layer(graph, x, MatMul{.transpose_b = true}, {options.out, type.shape[-1]}, options);
+}
+
+NodeId conv2d(Graph& graph, NodeId x, const Conv2d& op, const Shape& kernel,
+              const LayerOptions& options) {
+  const TensorType type = graph[x].type;
+  check_layer("conv2d", options, type, type.shape.rank() == 4, "[n, h, w, c]");
+  check(kernel.rank() == 2, "conv2d '{}': kernel must be [h, w], got {}", options.label,
+        to_string(kernel));
+  return layer(graph, x, op,
+               {options.out, kernel[0], kernel[1], inputs_of_group(type.shape, op.groups)},
+               options);
+}
+
+NodeId conv1d(Graph& graph, NodeId x, const Conv1d& op, int64_t kernel,
+              const LayerOptions& options) {
+  const TensorType type = graph[x].type;
+  check_layer("conv1d", options, type, type.shape.rank() == 3, "[n, l, c]");
+  return layer(graph, x, op, {options.out, kernel, inputs_of_group(type.shape, op.groups)},
+               options);
+}
+
+NodeId depthwise_conv2d(Graph& graph, NodeId x, Conv2d op, const Shape& kernel,
+                        LayerOptions options) {
+  make_depthwise(graph, x, op, options);
+  return conv2d(graph, x, op, kernel, options);
+}
+
+NodeId depthwise_conv1d(Graph& graph, NodeId x, Conv1d op, int64_t kernel,
+                        LayerOptions options) {
+  make_depthwise(graph, x, op, options);
+  return conv1d(graph, x, op, kernel, options);
+}
+
+NodeId separable_conv2d(Graph& graph, NodeId x, const Conv2d& op, const Shape& kernel,
+                        const LayerOptions& options, const Op& activation) {
+  LayerOptions depthwise = options;
+  depthwise.out = 0;
+  depthwise.label = options.label + ".depthwise";
+  LayerOptions pointwise = options;
+  pointwise.label = options.label + ".pointwise";
+  const NodeId y = depthwise_conv2d(graph, x, op, kernel, std::move(depthwise));
+  return conv2d(graph, graph.add(activation, {y}), Conv2d{}, {1, 1}, pointwise);
+}
+
+NodeId residual(Graph& graph, NodeId branch, NodeId skip,
+                const std::optional<Op>& branch_quantizer,
+                const std::optional<Op>& skip_quantizer, const std::string& label) {
+  const TensorType& one = graph[branch].type;
+  const TensorType& two = graph[skip].type;
+  check(one == two, "residual '{}': branch and skip must agree, got {} and {}", label,
+        to_string(one), to_string(two));
+  if (branch_quantizer) {
+    branch = add_quantizer(graph, branch, *branch_quantizer, label + ".branch");
+  }
+  if (skip_quantizer) skip = add_quantizer(graph, skip, *skip_quantizer, label + ".skip");
+  return graph.add(Add{}, {branch, skip}, label);
 }
 
 NodeId batch_norm(Graph& graph, NodeId x, const BatchNormOptions& options) {

@@ -62,7 +62,8 @@ class Cell {
   NodeId of_state(NodeId h) {
     const NodeId product = graph_.add(MatMul{.transpose_b = true}, {h, weight_});
     NodeId bias = bias_;
-    if (options_.bias_on_grid && accumulators_have_grid(graph_, h, weight_, 0)) {
+    if (options_.bias_on_grid &&
+        accumulators_have_grid(graph_, graph_[product].op, h, weight_)) {
       bias = graph_.add(FakeQuantizeBias{}, {bias, *quantizer_behind(graph_, h), weight_});
     }
     return quantized(graph_.add(AddBias{}, {product, bias}), name("products"));

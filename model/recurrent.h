@@ -18,7 +18,7 @@ struct RecurrentOptions {
   /// Of x, of the states, and of whatever is computed from them: after each op of a step. So
   /// everything has integers.
   std::optional<Op> activation_quantizer = std::nullopt;
-  bool bias_on_grid = true;  ///< as in LinearOptions
+  bool bias_on_grid = true;  ///< as in LayerOptions
   std::string label = "recurrent";
   Initializer weight_initializer = init::XavierUniform{};
 };

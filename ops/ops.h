@@ -11,6 +11,9 @@
 #include "qtape/ops/cast.h"
 #include "qtape/ops/clamp.h"
 #include "qtape/ops/concat.h"
+#include "qtape/ops/conv1d.h"
+#include "qtape/ops/conv2d.h"
+#include "qtape/ops/conv_transpose2d.h"
 #include "qtape/ops/dequantize.h"
 #include "qtape/ops/div.h"
 #include "qtape/ops/dropout.h"
@@ -61,7 +64,7 @@ namespace qtape {
 // clang-format off
 using OpAlternatives = std::variant<
     Input, Parameter, State, Constant,
-    MatMul, AddBias,
+    MatMul, AddBias, Conv1d, Conv2d, ConvTranspose2d,
     Add, Sub, Mul, Div,
     Neg, Relu, LeakyRelu, Sigmoid, Tanh, Gelu, Exp, Log, Sqrt, Clamp,
     Relu6, HardSigmoid, HardSwish,

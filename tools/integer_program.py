@@ -43,6 +43,9 @@ OPS = {
                  "division": ("Exact", "Reciprocal"),
                  "zero_point": ("AfterRounding", "BeforeRounding")},
     "Linear": {"weights": WEIGHTS},
+    "Conv": {"weights": WEIGHTS, "taps": [1, 1], "stride": [1, 1], "dilation": [1, 1],
+             "padding": ("Valid", "Same", "Explicit"), "pads_begin": [0, 0], "pads_end": [0, 0],
+             "groups": 1},
     "Requantize": {"grid": GRID},
     "Lookup": {"grid": GRID, "table": {"u8", "s8", "u16", "s16"}},
     "Add": {"grid": GRID},
@@ -160,7 +163,7 @@ class Value:
     dtype: str
     scale: np.ndarray = None  # f64, one or one for each index of the last axis
     grid: SimpleNamespace = None
-    of_16_bits: bool = False  # stored in 16 bits, or a Linear's accumulators of such codes
+    of_16_bits: bool = False  # stored in 16 bits, or accumulators of products of such codes
 
     @property
     def kind(self):
@@ -290,16 +293,55 @@ def certificate(w, bias, g):
         pair_bound=max(largest(pair * (hi + 128 * signed)) for _, hi, signed in parts))
 
 
-def linear(a, requantization, x):
-    a = a.weights
+def products(a, x, grid, multiply):
+    """Accumulators multiply(w) with biases; a are weights, grid the codes that they multiply."""
     n, k = a.shape
     w = unpack(a.codes.data, a.storage_bits, n, k)
     bias = a.bias.data.astype(np.int64) if a.bias.data.size else np.zeros(n, np.int64)
-    proven = certificate(w, bias, x.grid)
+    proven = certificate(w, bias, grid)
     require(a.certificate == proven, f"{a.certificate}, expected {proven}")
     dtype = "s64" if x.of_16_bits or proven.accumulator_bound > 2**31 - 1 else "s32"
     scale = x.scale * a.scales.data.astype(np.float64)
-    return Value(x.acc @ w.T + bias, dtype, scale, of_16_bits=x.of_16_bits)
+    return Value(multiply(w) + bias, dtype, scale, of_16_bits=x.of_16_bits)
+
+
+def linear(a, requantization, x):
+    return products(a.weights, x, x.grid, lambda w: x.acc @ w.T)
+
+
+def conv(a, requantization, x):
+    axes, (n, k), (*_, channels) = len(a.taps), a.weights.shape, x.data.shape
+    require(x.data.ndim == axes + 2, f"codes {x.data.shape} under {axes} axes of taps")
+    lists = (a.taps, a.stride, a.dilation, a.pads_begin, a.pads_end)
+    require(all(len(one) == axes for one in lists), "lists of different lengths")
+    require(channels % a.groups == 0 and n % a.groups == 0, f"{a.groups} groups")
+    pads, windows = [], []
+    for size, taps, stride, dilation, *pad in zip(x.data.shape[1:-1], *lists):
+        span = (taps - 1) * dilation + 1
+        if a.padding == "Same":
+            missing = max(0, (-(-size // stride) - 1) * stride + span - size)
+            pad = [missing // 2, missing - missing // 2]
+        require(a.padding != "Valid" or pad == [0, 0], f"padding {pad} with Valid")
+        require(span <= size + sum(pad), f"{span} of {size + sum(pad)}")
+        pads.append(pad)
+        windows.append((size + sum(pad) - span) // stride + 1)
+    grid = SimpleNamespace(**vars(x.grid))
+    if np.any(pads):
+        grid.low, grid.high = min(grid.low, grid.zero_point), max(grid.high, grid.zero_point)
+    padded = np.pad(x.acc, [(0, 0), *pads, (0, 0)])
+
+    def multiply(w):
+        w = w.reshape(a.groups, n // a.groups, *a.taps, channels // a.groups)
+        y = np.zeros((len(x.data), *windows, a.groups, n // a.groups), np.int64)
+        for tap in np.ndindex(*a.taps):
+            at = [slice(t * d, t * d + (count - 1) * s + 1, s)
+                  for t, d, s, count in zip(tap, a.dilation, a.stride, windows)]
+            part = padded[(slice(None), *at)]
+            part = part.reshape(*part.shape[:-1], a.groups, channels // a.groups)
+            y += np.einsum("...gc,goc->...go", part, w[(slice(None), slice(None), *tap)])
+        return y.reshape(*y.shape[:-2], n)
+
+    return products(a.weights, x, grid, multiply)
 
 
 def requantize(a, requantization, x):
@@ -446,6 +488,7 @@ def dequantize(a, requantization, x):
 RULES = {
     "Quantize": ("floats", 1, quantize),
     "Linear": ("codes", 1, linear),
+    "Conv": ("codes", 1, conv),
     "Requantize": ("codes accumulators", 1, requantize),
     "Lookup": ("codes", 1, lookup),
     "Add": ("codes", 2, add),

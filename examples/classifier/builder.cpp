@@ -33,22 +33,24 @@ NodeId Builder::depthwise(NodeId x, int64_t kernel, int64_t stride, const std::s
 
 NodeId Builder::residual(NodeId branch, NodeId skip, CodeRange skip_range,
                          const std::string& label) {
-  branch = quantize(branch, CodeRange::Full, label + ".branch");
-  skip = quantize(skip, skip_range, label + ".skip");
-  return graph_.add(Add{}, {branch, skip}, label);
+  const auto missing = [&](NodeId x, CodeRange range) {
+    return quantizer_behind(graph_, x) ? std::nullopt : activation_quantizer(recipe_, range);
+  };
+  return qtape::residual(graph_, branch, skip, missing(branch, CodeRange::Full),
+                         missing(skip, skip_range), label);
 }
 
 NodeId Builder::head(NodeId x, int64_t classes, const std::string& label) {
   x = quantize(x, CodeRange::Unsigned, label + ".features");
   const NodeId mean = graph_.add(GlobalAvgPool{}, {x});
-  const NodeId features = quantized(graph_, recipe_, mean, CodeRange::Unsigned, label + ".input");
+  const NodeId features =
+      quantized(graph_, recipe_, mean, CodeRange::Unsigned, label + ".input");
   return linear(graph_, features, layer(classes, label, false));
 }
 
 Network start_network(const Recipe& recipe, const data::Dataset& dataset) {
   Network network;
-  network.x =
-      network.graph.add(Input{.shape = {recipe.batch, dataset.features()}}, {}, "x");
+  network.x = network.graph.add(Input{.shape = {recipe.batch, dataset.features()}}, {}, "x");
   network.labels =
       network.graph.add(Input{.dtype = DType::S32, .shape = {recipe.batch}}, {}, "labels");
   return network;

@@ -11,7 +11,10 @@ namespace {
 class Cnn {
  public:
   Cnn(Graph& graph, const CnnSettings& settings, int64_t classes)
-      : graph_(graph), build_(graph, settings.recipe), width_(settings.width), classes_(classes) {}
+      : graph_(graph),
+        build_(graph, settings.recipe),
+        width_(settings.width),
+        classes_(classes) {}
 
   NodeId lenet(NodeId x) {
     x = pooled_conv(x, 6, Padding::Same, "conv1");
@@ -116,8 +119,8 @@ class Cnn {
 Network make_network(const CnnSettings& settings, const data::Dataset& dataset) {
   Network network = start_network(settings.recipe, dataset);
   Cnn cnn(network.graph, settings, dataset.classes);
-  const NodeId x = network.graph.add(Reshape{.shape = {-1, dataset.rows, dataset.cols, 1}},
-                                     {network.x});
+  const NodeId x =
+      network.graph.add(Reshape{.shape = {-1, dataset.rows, dataset.cols, 1}}, {network.x});
   const auto logits = [&] {
     switch (settings.model) {
       case CnnModel::DSCNN:

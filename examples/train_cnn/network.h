@@ -10,13 +10,14 @@
 
 namespace qtape::examples {
 
-/// Convolutional networks that embedded users ship. Layers but LeNet's have a batch norm that is
-/// folded into them.
+/// Convolutional networks that embedded users ship. Layers but LeNet's have a batch norm that
+/// is folded into them.
 enum class CnnModel : uint8_t {
   /// LeNet-5: convolutions 5x5 of 6 and 16 channels, each with a maximum over 2x2, then layers
   /// of 120, 84 and the classes. LeCun et al. 1998 with ReLU and without gaps between channels.
   LeNet,
-  /// A convolution of stride 2, then four depthwise separable ones, all of 64 channels, the mean
+  /// A convolution of stride 2, then four depthwise separable ones, all of 64 channels, the
+  /// mean
   /// of the image and a layer. Zhang et al. 2017, as MLPerf Tiny has it.
   DSCNN,
   /// Three residual blocks of 16, 32 and 64 channels after a convolution, the mean of the image
@@ -40,10 +41,10 @@ struct CnnSettings {
 
   static constexpr auto fields() {
     using S = CnnSettings;
-    return std::tuple{setting("model", &S::model, "the network"),
-                      setting("width", &S::width,
-                              "percent of its usual channels, at least one for each",
-                              {1, 1000})};
+    return std::tuple{
+        setting("model", &S::model, "the network"),
+        setting("width", &S::width, "percent of its usual channels, at least one for each",
+                {1, 1000})};
   }
   static data::Split generate(const Recipe& recipe) {
     return data::example_digits(recipe.samples);

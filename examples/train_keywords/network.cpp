@@ -8,8 +8,7 @@ Network make_network(const KeywordSettings& settings, const data::Dataset& datas
   Network network = start_network(settings.recipe, dataset);
   Graph& graph = network.graph;
   Builder build(graph, settings.recipe);
-  NodeId x =
-      graph.add(Reshape{.shape = {-1, dataset.rows, dataset.cols}}, {network.x});
+  NodeId x = graph.add(Reshape{.shape = {-1, dataset.rows, dataset.cols}}, {network.x});
   const auto layer = [&](bool depthwise, int64_t kernel, int64_t stride,
                          const std::string& label) {
     x = build.quantize(x, CodeRange::Unsigned, label + ".input");

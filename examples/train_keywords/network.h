@@ -30,10 +30,9 @@ struct KeywordSettings {
 
   static constexpr auto fields() {
     using S = KeywordSettings;
-    return std::tuple{
-        setting("model", &S::model, "the network"),
-        setting("channels", &S::channels, "channels of each layer", {1, 4096}),
-        setting("blocks", &S::blocks, "depthwise separable layers", {0, 64})};
+    return std::tuple{setting("model", &S::model, "the network"),
+                      setting("channels", &S::channels, "channels of each layer", {1, 4096}),
+                      setting("blocks", &S::blocks, "depthwise separable layers", {0, 64})};
   }
   static data::Split generate(const Recipe& recipe) {
     return data::example_tones(recipe.samples);

@@ -34,13 +34,7 @@ IntegerValue Linear::infer(IntegerInputs inputs) const {
 }
 
 void Linear::update(const IntegerBinding& b, IntegerValue& y) const {
-  const auto* own = reinterpret_cast<const float*>(weights.scales.data.data());
-  const float* s_w = b.weights == nullptr ? own : b.weights->scales.data();
-  const int64_t count =
-      b.weights == nullptr ? weights.scales.type.elements() : std::ssize(b.weights->scales);
-  for (size_t c = 0; c < y.scales.size(); ++c) {
-    y.scales[c] = b.in(0).scales[0] * double{s_w[count == 1 ? 0 : c]};
-  }
+  update_scales(weights, b, y);
 }
 
 IntegerKernel Linear::reference(const IntegerBinding& b) const {
@@ -62,11 +56,11 @@ IntegerKernel Linear::reference(const IntegerBinding& b) const {
 }
 
 IntegerKernel Linear::kernel(const IntegerBinding& b) const {
-  return linear_kernel(*this, b, store_accumulators(b));
+  return linear_kernel(weights, b, store_accumulators(b));
 }
 
 IntegerKernel Linear::kernel(const IntegerBinding& b, Epilogue next) const {
-  return linear_kernel(*this, b, std::move(next));
+  return linear_kernel(weights, b, std::move(next));
 }
 
 }  // namespace qtape::integer

@@ -10,13 +10,13 @@ struct IntegerRule<AddBias> {
   static constexpr bool adds_bias = true;
 
   static Verdict classify(const AddBias&, const Operands& operands) {
-    constexpr const char* remedy = "add a Parameter directly after the MatMul";
+    constexpr const char* remedy = "add a Parameter directly after the product";
     const IntegerForm& x = operands.form(0);
     const Graph& graph = operands.graph();
     const bool bare = x.kind == IntegerKind::Accumulators && !x.is_limited() &&
                       x.source == x.product && x.product.index >= 0;
     if (!bare) {
-      return refusal("integers have a bias after a MatMul of quantized operands only", remedy);
+      return refusal("integers have a bias after a product of quantized operands only", remedy);
     }
     const NodeId b = operands.id(1);
     const bool rounded = std::holds_alternative<FakeQuantizeBias>(graph[b].op);
@@ -32,7 +32,7 @@ struct IntegerRule<AddBias> {
                      "give it the quantizers of the product's operands");
     }
     if (graph[x.product].type.shape != operands.result().shape) {
-      return refusal("the bias must follow the MatMul in its shape",
+      return refusal("the bias must follow the product in its shape",
                      "add it before the shape changes");
     }
     return {.is = Verdict::Is::Accumulators};

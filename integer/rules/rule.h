@@ -73,7 +73,7 @@ class Operands {
     const std::string text = graph_.describe(id(k));
     if (constant(k)) {
       return refusal(
-          fmt::format("{} depends on no input; only MatMul and AddBias take what does not",
+          fmt::format("{} depends on no input; only products and AddBias take what does not",
                       text),
           "replace it by what has integers, or take an output before it");
     }
@@ -111,6 +111,7 @@ struct WeightLayout {
 struct Numbers {
   CodeGrid grid = {};             ///< of the codes that are written
   QuantizedWeights weights = {};  ///< of ops that multiply by constants
+  Shape weights_shape = {};       ///< of the operand that these are in the graph
   Tensor table = {};              ///< of functions of one code
   Shape x = {};                   ///< of operand 0, for Codes and Accumulators
 };

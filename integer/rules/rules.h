@@ -4,6 +4,7 @@
 #include "qtape/integer/rules/add_bias.h"
 #include "qtape/integer/rules/codes.h"
 #include "qtape/integer/rules/concat.h"
+#include "qtape/integer/rules/conv.h"
 #include "qtape/integer/rules/leaves.h"
 #include "qtape/integer/rules/matmul.h"
 #include "qtape/integer/rules/norms.h"

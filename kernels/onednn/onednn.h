@@ -1,11 +1,12 @@
-// oneDNN as products see it. Included by sources that speak to oneDNN and by nothing else.
+// oneDNN as products and convolutions see it. Included by sources that speak to oneDNN and by
+// nothing else.
 #pragma once
 
 #include <oneapi/dnnl/dnnl.hpp>
 
 namespace qtape::kernels {
 
-/// The C++ interface of oneDNN 2 and 3 differs here and nowhere else.
+/// The C++ interfaces of oneDNN 2 and 3 differ in these functions and nowhere else.
 inline dnnl::matmul::primitive_desc describe_matmul(const dnnl::engine& engine,
                                                     const dnnl::memory::desc& a,
                                                     const dnnl::memory::desc& b,
@@ -15,6 +16,59 @@ inline dnnl::matmul::primitive_desc describe_matmul(const dnnl::engine& engine,
   return {engine, a, b, c, attributes};
 #else
   return {dnnl::matmul::desc(a, b, c), attributes, engine};
+#endif
+}
+
+/// What a convolution is described by; `w` may be of any layout.
+struct ConvolutionDescription {
+  dnnl::memory::desc x, w, y;
+  dnnl::memory::dims strides, dilates, begin, end;
+};
+
+inline dnnl::convolution_forward::primitive_desc describe_convolution(
+    const dnnl::engine& engine, const ConvolutionDescription& c,
+    const dnnl::primitive_attr& attributes) {
+  constexpr auto kind = dnnl::prop_kind::forward_training;
+  constexpr auto algorithm = dnnl::algorithm::convolution_direct;
+#if DNNL_VERSION_MAJOR >= 3
+  return {engine,    kind,      algorithm, c.x,   c.w,       c.y,
+          c.strides, c.dilates, c.begin,   c.end, attributes};
+#else
+  return {{kind, algorithm, c.x, c.w, c.y, c.strides, c.dilates, c.begin, c.end},
+          attributes,
+          engine};
+#endif
+}
+
+inline dnnl::convolution_backward_data::primitive_desc describe_convolution_data(
+    const dnnl::engine& engine, const ConvolutionDescription& c,
+    const dnnl::primitive_attr& attributes) {
+  constexpr auto algorithm = dnnl::algorithm::convolution_direct;
+  const auto forward = describe_convolution(engine, c, attributes);
+#if DNNL_VERSION_MAJOR >= 3
+  return {engine,    algorithm, c.x,   c.w,     c.y,       c.strides,
+          c.dilates, c.begin,   c.end, forward, attributes};
+#else
+  return {{algorithm, c.x, c.w, c.y, c.strides, c.dilates, c.begin, c.end},
+          attributes,
+          engine,
+          forward};
+#endif
+}
+
+inline dnnl::convolution_backward_weights::primitive_desc describe_convolution_weights(
+    const dnnl::engine& engine, const ConvolutionDescription& c,
+    const dnnl::primitive_attr& attributes) {
+  constexpr auto algorithm = dnnl::algorithm::convolution_direct;
+  const auto forward = describe_convolution(engine, c, attributes);
+#if DNNL_VERSION_MAJOR >= 3
+  return {engine,    algorithm, c.x,   c.w,     c.y,       c.strides,
+          c.dilates, c.begin,   c.end, forward, attributes};
+#else
+  return {{algorithm, c.x, c.w, c.y, c.strides, c.dilates, c.begin, c.end},
+          attributes,
+          engine,
+          forward};
 #endif
 }
 

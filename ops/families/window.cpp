@@ -49,6 +49,28 @@ WindowAxis window_axis(std::string_view axis, int64_t in, const WindowAttributes
   return w;
 }
 
+WindowAxis transposed_axis(std::string_view axis, int64_t out,
+                           const WindowAttributes& attributes, int64_t extra) {
+  check_attributes(axis, out, attributes);
+  const WindowAttributes& a = attributes;
+  check(extra >= 0 && extra < a.stride,
+        "output_padding must be at least 0 and below the stride along {}, got {} and {}", axis,
+        extra, a.stride);
+  constexpr int64_t limit = Shape::max_elements;
+  check(out <= limit / a.stride, "y has more than 2^48 elements along {}: extent {}, stride {}",
+        axis, out, a.stride);
+  const int64_t span = (a.kernel - 1) * a.dilation + 1;
+  int64_t in = (out - 1) * a.stride + span - a.pad_begin - a.pad_end + extra;
+  if (a.padding == Padding::Same) {
+    check(extra == 0, "output_padding of {} along {} needs padding Valid or Explicit", extra,
+          axis);
+    in = out * a.stride;
+  }
+  check(in >= 1, "padding of {} and {} leaves nothing of the {} elements along {}", a.pad_begin,
+        a.pad_end, in + a.pad_begin + a.pad_end, axis);
+  return window_axis(axis, in, a);
+}
+
 void check_pair(std::string_view name, const Shape& numbers) {
   check(numbers.rank() == 2, "{} must have 2 numbers, got {}", name, to_string(numbers));
 }

@@ -54,6 +54,13 @@ struct WindowAxis {
 /// and for what spans more than Shape::max_elements.
 WindowAxis window_axis(std::string_view axis, int64_t in, const WindowAttributes& attributes);
 
+/// The windows that turn what `extra` and `attributes` say into `out` of them: of the axis
+/// whose convolution a transposed convolution of `out` elements undoes. It has (out - 1) stride
+/// + span - padding + extra elements; with Padding::Same out stride, with Padding::Valid no
+/// less. Throws as `window_axis`, and for an extra outside of [0, stride).
+WindowAxis transposed_axis(std::string_view axis, int64_t out,
+                           const WindowAttributes& attributes, int64_t extra);
+
 /// The windows of [n, h, w, c], or with `h` of extent 1 those of [n, l, c].
 struct Window {
   WindowAxis h;
@@ -63,33 +70,39 @@ struct Window {
   int64_t kernel() const { return h.kernel * w.kernel; }
   /// Windows in one channel of one image.
   int64_t outputs() const { return h.out * w.out; }
+  bool has_padding() const { return h.begin > 0 || h.end > 0 || w.begin > 0 || w.end > 0; }
   bool operator==(const Window&) const = default;
 };
 
 /// Throws GraphError unless `numbers`, the attribute `name`, has two extents.
 void check_pair(std::string_view name, const Shape& numbers);
 
-/// The windows of an op over x [n, h, w, c], whose rank must be 4. The op has `padding` and, as
-/// Shape [h, w], `stride`, `pads_begin`, `pads_end` and perhaps `dilation`. Throws as
-/// `window_axis`.
+/// What an op's attributes say of the windows along axis `i` of h and w. The op has `padding`
+/// and, as Shape [h, w], `stride`, `pads_begin`, `pads_end` and perhaps `dilation`. Throws
+/// GraphError where these are no pairs.
 template <class X>
-Window window_2d(const X& op, const Shape& x, int64_t kernel_h, int64_t kernel_w) {
+WindowAttributes window_attributes_2d(const X& op, int i, int64_t kernel) {
   check_pair("stride", op.stride);
   check_pair("pads_begin", op.pads_begin);
   check_pair("pads_end", op.pads_end);
-  const auto axis = [&](int i, int64_t kernel) {
-    WindowAttributes a{.kernel = kernel,
-                       .stride = op.stride[i],
-                       .padding = op.padding,
-                       .pad_begin = op.pads_begin[i],
-                       .pad_end = op.pads_end[i]};
-    if constexpr (requires { op.dilation; }) {
-      check_pair("dilation", op.dilation);
-      a.dilation = op.dilation[i];
-    }
-    return window_axis(i == 0 ? "h" : "w", x[1 + i], a);
-  };
-  return {axis(0, kernel_h), axis(1, kernel_w)};
+  WindowAttributes a{.kernel = kernel,
+                     .stride = op.stride[i],
+                     .padding = op.padding,
+                     .pad_begin = op.pads_begin[i],
+                     .pad_end = op.pads_end[i]};
+  if constexpr (requires { op.dilation; }) {
+    check_pair("dilation", op.dilation);
+    a.dilation = op.dilation[i];
+  }
+  return a;
+}
+
+/// The windows of an op as above over x [n, h, w, c], whose rank must be 4. Throws as
+/// `window_axis`.
+template <class X>
+Window window_2d(const X& op, const Shape& x, int64_t kernel_h, int64_t kernel_w) {
+  return {window_axis("h", x[1], window_attributes_2d(op, 0, kernel_h)),
+          window_axis("w", x[2], window_attributes_2d(op, 1, kernel_w))};
 }
 
 /// The windows of an op over x [n, l, c], whose rank must be 3, along w. The op has the numbers

@@ -55,6 +55,19 @@ TEST_CASE("initializers: moments and bounds are those of the papers") {
         doctest::Approx(std::sqrt(6.0 / 700)).epsilon(0.001));
 }
 
+TEST_CASE("initializers: filters have the terms of a window, and groups their share") {
+  const Shape filters{60, 3, 3, 40};
+  CHECK(moments_of(init::KaimingNormal{}, filters).deviation ==
+        doctest::Approx(std::sqrt(2.0 / 360)).epsilon(0.02));
+  CHECK(moments_of(init::XavierUniform{}, filters).largest ==
+        doctest::Approx(std::sqrt(6.0 / (360 + 540))).epsilon(0.001));
+  const Shape depthwise{2000, 5, 1};
+  CHECK(moments_of(init::XavierUniform{.groups = 1000}, depthwise).largest ==
+        doctest::Approx(std::sqrt(6.0 / (5 + 10))).epsilon(0.001));
+  CHECK(moments_of(init::XavierNormal{.groups = 2000}, depthwise).deviation ==
+        doctest::Approx(std::sqrt(2.0 / (5 + 5))).epsilon(0.03));
+}
+
 TEST_CASE("initializers: values depend on seed and name alone") {
   const Shape shape{4, 4};
   const auto draw = [&](uint64_t seed, std::string_view name) {
@@ -73,6 +86,10 @@ TEST_CASE("initializers: what does not suit a parameter is refused") {
         "KaimingNormal needs rank >= 2, got shape [3]");
   CHECK(error_of({.shape = {3, 3}, .initializer = init::XavierUniform{.gain = NAN}}) ==
         "gain of XavierUniform must be finite, got nan");
+  CHECK(error_of({.shape = {4, 3, 1}, .initializer = init::XavierNormal{.groups = 3}}) ==
+        "groups of XavierNormal must divide the first extent of [4, 3, 1], got 3");
+  CHECK(error_of({.shape = {4, 3, 1}, .initializer = init::XavierUniform{.groups = 0}}) ==
+        "groups of XavierUniform must divide the first extent of [4, 3, 1], got 0");
   CHECK(error_of({.shape = {3}, .initializer = init::Fill{.value = INFINITY}}) ==
         "value of Fill must be finite, got inf");
   CHECK(error_of({.dtype = DType::S8, .shape = {3}}) == "expected f32 or f64, got s8");

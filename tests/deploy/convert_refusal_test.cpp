@@ -184,7 +184,7 @@ TEST_CASE("convert: operands that are quantized are not called unquantized") {
       }) ==
       "cannot convert 1 node: Add %5 'y' (%2 'a.quantized' f32[2, 3], %4 'w.quantized' "
       "f32[2, 3]): FakeQuantize %4 'w.quantized' (%3 'w' f32[2, 3]) depends on no input; only "
-      "MatMul and AddBias take what does not: replace it by what has integers, or take an "
+      "products and AddBias take what does not: replace it by what has integers, or take an "
       "output before it");
   CHECK(
       refusal([](Net& n) {

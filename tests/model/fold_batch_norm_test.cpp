@@ -67,7 +67,7 @@ struct Trained {
 Trained train(const Op& weight, bool quantized = true) {
   Graph graph;
   NodeId x = graph.add(Input{.shape = {12, 6}}, {}, "x");
-  LinearOptions options{.out = 7, .label = "fc1", .folded_norm = BatchNorm{}};
+  LayerOptions options{.out = 7, .label = "fc1", .folded_norm = BatchNorm{}};
   if (quantized) {
     options.weight_quantizer = weight;
     options.input_quantizer = ema;

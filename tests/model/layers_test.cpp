@@ -19,12 +19,12 @@ using namespace qtape::kernels;
 TEST_CASE("layers: linear puts its bias on the grid of its sums, where there is one") {
   const FakeQuantize four{.bits = 4};
   const FakeQuantize each{.bits = 4, .axis = 0};
-  const auto made = [](const LinearOptions& options, bool quantize_x = false) {
+  const auto made = [](const LayerOptions& options, bool quantize_x = false) {
     Graph graph;
     NodeId x = graph.add(Input{.shape = {2, 6}}, {}, "x");
     if (quantize_x) x = add_quantizer(graph, x, FakeQuantize{}, "before");
     const NodeId y = linear(graph, x, options);
-    const auto found = graph.find("linear.bias.quantized");
+    const auto found = graph.find("layer.bias.quantized");
     if (found) CHECK(graph[y].operands[1] == *found);
     return found.has_value();
   };
@@ -56,14 +56,14 @@ TEST_CASE("layers: the forward of linear adds what lies on the grid") {
                            .input_quantizer = FakeQuantize{.bits = 3}});
   Parameters parameters(graph, 5);
   const std::vector<float> bias = {0.11f, -0.22f, 0.33f, 5.5f};
-  std::ranges::copy(bias, parameters.at("linear.bias").values<float>().begin());
+  std::ranges::copy(bias, parameters.at("layer.bias").values<float>().begin());
   Tape tape(graph, parameters, {.outputs = {y, graph[y].operands[0]}},
             PlanHooks{.share_memory = false});
   std::iota(tape.input<float>(x).begin(), tape.input<float>(x).end(), -4.0f);
   tape.forward(mode::eval);
   const auto s_x =
-      static_cast<float>(tape.qparams(graph.at("linear.input.quantized"))[0].scale);
-  const auto s_w = tape.qparams(graph.at("linear.weight.quantized"));
+      static_cast<float>(tape.qparams(graph.at("layer.input.quantized"))[0].scale);
+  const auto s_w = tape.qparams(graph.at("layer.weight.quantized"));
   const auto sums = tape.value<float>(graph[y].operands[0]);
   for (size_t i = 0; i < 8; ++i) {
     const auto s = static_cast<float>(s_w[i % 4].scale);
@@ -125,7 +125,7 @@ TEST_CASE("layers: a bias takes the grid of the quantizer that its layer's input
     const IntegerAnalysis analysis = analyze_integers(graph);
     const std::string& reason = analysis.refusal(y).reason;
     const bool integer = analysis[y].kind == IntegerKind::Accumulators;
-    const auto bias = graph.find("linear.bias.quantized");
+    const auto bias = graph.find("layer.bias.quantized");
     // Where sums are integers the bias is on their grid, and conversion takes the same one.
     CHECK(integer == bias.has_value());
     CHECK(reason == "");

@@ -57,7 +57,7 @@ Net norm_net(DType dtype, const Shape& x, const BatchNorm& op = {}) {
 Net layer_net(bool folded, const BatchNorm& op, int64_t batch = 9) {
   Net net;
   const NodeId x = net.graph.add(Input{.dtype = DType::F64, .shape = {batch, 4}}, {}, "x");
-  LinearOptions options{.out = 3, .bias = false, .label = folded ? "norm" : "product"};
+  LayerOptions options{.out = 3, .bias = false, .label = folded ? "norm" : "product"};
   if (folded) options.folded_norm = op;
   net.y = linear(net.graph, x, options);
   if (!folded) net.y = batch_norm(net.graph, net.y, {.op = op, .label = "norm"});

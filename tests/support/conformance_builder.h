@@ -86,6 +86,15 @@ class ConformanceBuilder {
     const int64_t n = std::ssize(weights) / k;
     return add(integer::Linear{pack_weights(weights, {n, k}, bits, scales, bias, value)}, {x});
   }
+  /// The same of a convolution that lacks its weights, whose rows have `k` of them.
+  NodeId conv(NodeId x, integer::Conv op, int64_t k, int bits,
+              const std::vector<int8_t>& weights, const std::vector<float>& scales,
+              const std::vector<int32_t>& bias) {
+    op.weights.shape = {std::ssize(weights) / k, k};
+    const IntegerValue factors = op.factors(made_.program[x].value);
+    op.weights = pack_weights(weights, op.weights.shape, bits, scales, bias, factors);
+    return add(op, {x});
+  }
   void requantize(NodeId x, std::initializer_list<CodeGrid> grids) {
     for (const CodeGrid& grid : grids) add(integer::Requantize{grid}, {x});
   }

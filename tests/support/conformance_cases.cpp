@@ -362,6 +362,68 @@ ConformanceCase totals(Requantization requantization) {
   return b.done();
 }
 
+ConformanceCase convolutions() {
+  ConformanceBuilder b("convolutions",
+                       "Conv with strides, dilations, groups and padding, over codes of all "
+                       "dtypes",
+                       Requantization::SingleRounding);
+  Draws draws(9);
+  const auto codes = [&](const std::string& label, Shape shape, const CodeGrid& grid) {
+    std::vector<int64_t> all;
+    for (int64_t i = 0; i < shape.elements(); ++i) {
+      all.push_back(draws.integer(grid.low, grid.high));
+    }
+    return b.codes(label, shape, grid, all);
+  };
+  const auto add = [&](NodeId x, const integer::Conv& op, int64_t n, int64_t k, int bits) {
+    const int64_t most = (int64_t{1} << (bits - 1)) - 1;
+    const auto weights = random_weights(draws, n * k, -most, most);
+    return b.conv(x, op, k, bits, weights, spread_scales(draws, n, 8'000.0 * double(most)),
+                  random_biases(draws, n, 50 * most));
+  };
+  using C = integer::Conv;
+  const C same{.taps = {3, 3}, .padding = Padding::Same};
+  const C uneven{.taps = {2, 3},
+                 .stride = {2, 1},
+                 .dilation = {1, 2},
+                 .padding = Padding::Explicit,
+                 .pads_begin = {1, 0},
+                 .pads_end = {0, 3}};
+  const NodeId u8 = codes("u8", {2, 4, 5, 2}, whole_grid(DType::U8, 0.5, 77));
+  // The zero point is no code in use.
+  const NodeId s8 = codes("s8", {1, 5, 4, 4}, {DType::S8, 0.25, -100, 10, 120});
+  const NodeId s16 = codes("s16", {1, 4, 4, 2}, whole_grid(DType::S16, 0x1p-8, 300));
+  const NodeId u16 = codes("u16", {2, 9, 3}, whole_grid(DType::U16, 0x1p-8, 40000));
+  const CodeGrid hidden = whole_grid(DType::S8, double{0.4f}, -7);
+  C depthwise = uneven;
+  depthwise.groups = 4;
+  C grouped = same;
+  grouped.groups = 2;
+  for (NodeId y :
+       {add(u8, same, 3, 18, 8), add(u8, C{}, 3, 2, 4), add(u8, uneven, 2, 12, 2),
+        add(s8, same, 2, 36, 4), add(s8, depthwise, 4, 6, 8), add(s8, grouped, 6, 18, 8),
+        add(s16, same, 2, 18, 8), add(s16, grouped, 2, 9, 8)}) {
+    b.requantize(y, {hidden});
+  }
+  for (const C& op : {C{.taps = {4},
+                     .stride = {2},
+                     .dilation = {1},
+                     .padding = Padding::Same,
+                     .pads_begin = {0},
+                     .pads_end = {0}},
+                      C{.taps = {2},
+                      .stride = {1},
+                      .dilation = {3},
+                      .padding = Padding::Explicit,
+                      .pads_begin = {4},
+                      .pads_end = {1},
+                      .groups = 3}}) {
+    const int64_t channels = 3 / op.groups;
+    b.requantize(add(u16, op, 3, op.taps[0] * channels, 8), {hidden});
+  }
+  return b.done();
+}
+
 /// Two layers with a residual sum, a cut and a join.
 ConformanceCase network(Requantization requantization) {
   ConformanceBuilder b(named("network", requantization), "A network of all ops",
@@ -444,6 +506,7 @@ std::vector<ConformanceCase> conformance_cases() {
   for (const OpCase& each : op_cases()) {
     if (!each.conformance.empty()) all.push_back(of_op(each));
   }
+  all.push_back(convolutions());
   return all;
 }
 

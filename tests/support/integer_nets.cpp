@@ -214,7 +214,7 @@ class RandomNet {
     const int64_t out = 1 + below(12);
     const bool bias = below(2) == 0;
     if (below(3) > 0) {
-      LinearOptions options{
+      LayerOptions options{
           .out = out, .weight_quantizer = weight(0), .bias = bias, .label = label("fc")};
       if (below(4) == 0) options.folded_norm = BatchNorm{};
       return linear(graph_, x, options);

@@ -77,7 +77,7 @@ std::string limits_text() {
   };
   add("axes of a tensor", Shape::max_rank);
   add("elements of a tensor", Shape::max_elements);
-  add("inputs and outputs of a Linear (k, n), terms of a Sum", max_terms);
+  add("weights and outputs of a Linear or a Conv (k, n), terms of a Sum", max_terms);
   add("magnitude of accumulators that are requantized", max_accumulator - 1);
   add("bytes of a file", max_file_bytes);
   return text;

@@ -1,0 +1,78 @@
+// Windows of codes, as rows that products take.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "qtape/ops/families/convolution.h"
+
+namespace qtape {
+
+/// The windows of x [images, h.in, w.in, channels], counted over images, h.out and w.out.
+template <class X>
+class CodeWindows {
+ public:
+  explicit CodeWindows(const Convolution& c) : c_(c) {}
+
+  /// Writes the windows [first, first + count) to rows [kernel, channels]; `padding` is what
+  /// lies outside.
+  void gather(const X* x, X padding, int64_t first, int64_t count, X* to) const {
+    const auto& [h, w] = c_.window;
+    const int64_t channels = c_.in_channels;
+    for (int64_t r = first; r < first + count; ++r) {
+      const X* image = x + r / c_.window.outputs() * h.in * w.in * channels;
+      const int64_t top = h.start(r / w.out % h.out);
+      const int64_t left = w.start(r % w.out);
+      for (int64_t i = 0; i < h.kernel; ++i, to += w.kernel * channels) {
+        const int64_t row = top + i * h.dilation;
+        if (row < 0 || row >= h.in) {
+          std::fill_n(to, w.kernel * channels, padding);
+        } else {
+          gather_row(image + row * w.in * channels, padding, left, to);
+        }
+      }
+    }
+  }
+
+  /// Points `taps` at the channels of each element of window `r`, or at `padding`.
+  void point(const X* x, const X* padding, int64_t r, const X** taps) const {
+    const auto& [h, w] = c_.window;
+    const X* image = x + r / c_.window.outputs() * h.in * w.in * c_.in_channels;
+    const int64_t top = h.start(r / w.out % h.out);
+    const int64_t left = w.start(r % w.out);
+    for (int64_t i = 0; i < h.kernel; ++i) {
+      const int64_t row = top + i * h.dilation;
+      for (int64_t j = 0; j < w.kernel; ++j) {
+        const int64_t column = left + j * w.dilation;
+        const bool inside = row >= 0 && row < h.in && column >= 0 && column < w.in;
+        *taps++ = inside ? image + (row * w.in + column) * c_.in_channels : padding;
+      }
+    }
+  }
+
+ private:
+  void gather_row(const X* row, X padding, int64_t left, X* to) const {
+    const WindowAxis& w = c_.window.w;
+    const int64_t channels = c_.in_channels;
+    if (w.dilation > 1) {
+      for (int64_t j = 0; j < w.kernel; ++j, to += channels) {
+        const int64_t column = left + j * w.dilation;
+        if (column < 0 || column >= w.in) {
+          std::fill_n(to, channels, padding);
+        } else {
+          std::copy_n(row + column * channels, channels, to);
+        }
+      }
+      return;
+    }
+    const int64_t begin = std::clamp<int64_t>(-left, 0, w.kernel);
+    const int64_t end = std::clamp<int64_t>(w.in - left, begin, w.kernel);
+    to = std::fill_n(to, begin * channels, padding);
+    to = std::copy_n(row + (left + begin) * channels, (end - begin) * channels, to);
+    std::fill_n(to, (w.kernel - end) * channels, padding);
+  }
+
+  Convolution c_;
+};
+
+}  // namespace qtape

@@ -1,0 +1,419 @@
+#include "qtape/kernels/onednn/conv.h"
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "qtape/core/aligned.h"
+#include "qtape/core/error.h"
+#include "qtape/kernels/onednn/onednn.h"
+#include "qtape/kernels/simd/threads.h"
+#include "qtape/kernels/simd/versions.h"
+
+namespace qtape::kernels {
+namespace {
+
+using dnnl::memory;
+
+enum class Pass : uint8_t { Forward, Data, Filters };
+
+// A piece below this many multiplications is not worth a thread of its own.
+constexpr double piece_work = 0x1p20;
+constexpr int64_t max_pieces = 64;
+// Pieces of a gradient of filters each take a copy of it: no more than this, or this many
+// elements in all, where that is more than four.
+constexpr int64_t max_sums = 16;
+constexpr int64_t max_sum_elements = int64_t{1} << 22;
+
+memory::desc images_desc(int64_t images, int64_t channels, int64_t h, int64_t w) {
+  return {{images, channels, h, w}, memory::data_type::f32, memory::format_tag::nhwc};
+}
+
+memory::dims filter_dims(const Conv& c) {
+  const int64_t o = c.out_channels / c.groups;
+  const int64_t i = c.in_channels / c.groups;
+  if (c.groups == 1) return {o, i, c.h.kernel, c.w.kernel};
+  return {c.groups, o, i, c.h.kernel, c.w.kernel};
+}
+
+/// Filters as they are stored.
+memory::desc stored_filters(const Conv& c) {
+  const int64_t o = c.out_channels / c.groups;
+  const int64_t i = c.in_channels / c.groups;
+  const int64_t last = c.by_input ? o : i;
+  const int64_t first = c.h.kernel * c.w.kernel * last;
+  memory::dims strides = {c.by_input ? 1 : first, c.by_input ? first : 1, c.w.kernel * last,
+                          last};
+  if (c.groups > 1) strides.insert(strides.begin(), first * (c.by_input ? i : o));
+  return {filter_dims(c), memory::data_type::f32, strides};
+}
+
+/// One primitive for a piece of so many images, and the layouts that it wants.
+struct Primitive {
+  dnnl::primitive primitive;
+  memory::desc x, y, filters, scratchpad;
+};
+
+Primitive make_primitive(const dnnl::engine& engine, const Conv& c, int64_t images, Pass pass) {
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  // Whatever the environment says: replays have equal bits.
+  attributes.set_fpmath_mode(dnnl::fpmath_mode::strict);
+  const ConvolutionDescription d{
+      .x = images_desc(images, c.in_channels, c.h.in, c.w.in),
+      .w = memory::desc(filter_dims(c), memory::data_type::f32, memory::format_tag::any),
+      .y = images_desc(images, c.out_channels, c.h.out, c.w.out),
+      .strides = {c.h.stride, c.w.stride},
+      .dilates = {c.h.dilation - 1, c.w.dilation - 1},
+      .begin = {c.h.begin, c.w.begin},
+      .end = {c.h.end, c.w.end}};
+  switch (pass) {
+    case Pass::Data: {
+      const auto pd = describe_convolution_data(engine, d, attributes);
+      return {dnnl::convolution_backward_data(pd), d.x, d.y, pd.weights_desc(),
+              pd.scratchpad_desc()};
+    }
+    case Pass::Filters: {
+      const auto pd = describe_convolution_weights(engine, d, attributes);
+      return {dnnl::convolution_backward_weights(pd), d.x, d.y, pd.diff_weights_desc(),
+              pd.scratchpad_desc()};
+    }
+    case Pass::Forward:
+      break;
+  }
+  const auto pd = describe_convolution(engine, d, attributes);
+  return {dnnl::convolution_forward(pd), d.x, d.y, pd.weights_desc(), pd.scratchpad_desc()};
+}
+
+int64_t count_pieces(const Conv& c, Pass pass) {
+  const double work = static_cast<double>(c.images * c.h.out * c.w.out) *
+                      static_cast<double>(c.filter_elements());
+  int64_t wanted = 1;
+  while (wanted < max_pieces && work / static_cast<double>(2 * wanted) >= piece_work)
+    wanted *= 2;
+  if (pass == Pass::Filters) {
+    const int64_t fitting = std::max<int64_t>(4, max_sum_elements / c.filter_elements());
+    wanted = std::min({wanted, max_sums, fitting});
+  }
+  return std::min(wanted, c.images);
+}
+
+/// Some images, and where their part of the scratch lies.
+struct Piece {
+  int64_t begin = 0;
+  int64_t end = 0;
+  Primitive how;
+  int64_t scratchpad = 0;
+  int64_t filters = 0;  ///< in the layout of the primitive
+  int64_t sum = 0;      ///< of the gradient of filters: as they are stored
+};
+
+/// All pieces of a pass, and the layouts that filters are brought to for them.
+struct Layout {
+  struct Filters {
+    memory::desc desc;
+    int64_t at;
+  };
+  std::vector<Piece> pieces;
+  std::vector<Filters> packed;
+  int64_t bytes = 0;
+
+  Layout(const dnnl::engine& engine, const Conv& c, Pass pass) {
+    const int64_t count = count_pieces(c, pass);
+    const memory::desc stored = stored_filters(c);
+    for (int64_t i = 0; i < count; ++i) {
+      Piece piece{.begin = c.images * i / count, .end = c.images * (i + 1) / count};
+      piece.how = make_primitive(engine, c, piece.end - piece.begin, pass);
+      piece.scratchpad = take(piece.how.scratchpad);
+      if (pass == Pass::Filters) {
+        piece.sum = take(stored);
+        piece.filters = piece.how.filters == stored ? piece.sum : take(piece.how.filters);
+      } else if (piece.how.filters != stored) {
+        piece.filters = packed_at(piece.how.filters);
+      }
+      pieces.push_back(std::move(piece));
+    }
+  }
+
+ private:
+  int64_t take(const memory::desc& desc) {
+    const int64_t at = bytes;
+    bytes += aligned_size(static_cast<int64_t>(desc.get_size()));
+    return at;
+  }
+
+  int64_t packed_at(const memory::desc& desc) {
+    const auto known = std::ranges::find(packed, desc, &Filters::desc);
+    if (known != packed.end()) return known->at;
+    packed.push_back({desc, take(desc)});
+    return packed.back().at;
+  }
+};
+
+/// A primitive with its memories and its argument list.
+class Call {
+ public:
+  using Argument = std::pair<int, memory>;
+
+  Call(const dnnl::engine& engine, dnnl::primitive primitive, std::vector<Argument> arguments)
+      : stream_(engine), primitive_(std::move(primitive)), memories_(std::move(arguments)) {
+    for (const auto& [name, each] : memories_) arguments_.push_back({name, each.get()});
+  }
+
+  /// The C call takes a plain array: the C++ one would build a map in every step.
+  void run() const {
+    dnnl_primitive_execute(primitive_.get(), stream_.get(), static_cast<int>(arguments_.size()),
+                           arguments_.data());
+  }
+
+ private:
+  dnnl::stream stream_;
+  dnnl::primitive primitive_;
+  std::vector<Argument> memories_;
+  std::vector<dnnl_exec_arg_t> arguments_;
+};
+
+Call make_reorder(const dnnl::engine& engine, memory from, memory to) {
+  dnnl::reorder reorder(from, to);
+  return {engine, reorder, {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}}};
+}
+
+using AddLoop = void (*)(const float*, float*, int64_t);
+AddLoop add_loop() {
+  return simd::best<const float*, float*, int64_t>([](const float* x, float* y, int64_t n) {
+    for (int64_t i = 0; i < n; ++i) y[i] += x[i];
+  });
+}
+
+// Elements that are summed over all pieces at once.
+constexpr int64_t sum_block = 1024;
+
+/// A bound pass: filters are packed, pieces run, and their gradients of filters summed.
+class Convolution {
+ public:
+  Convolution(const Conv& c, Pass pass, const float* x, const float* w, const float* y,
+              const ConvRun& run)
+      : engine_(dnnl::engine::kind::cpu, 0), run_(run), pass_(pass) {
+    const Layout layout(engine_, c, pass);
+    for (const auto& filters : layout.packed) {
+      packing_.push_back(make_reorder(engine_, at(stored_filters(c), w),
+                                      at(filters.desc, run.scratch + filters.at)));
+    }
+    if (pass == Pass::Filters) {
+      set_result(w, c.filter_elements());
+    } else if (run.accumulate) {
+      const float*& result = pass == Pass::Forward ? y : x;
+      set_result(result, pass == Pass::Forward ? c.y_elements() : c.x_elements());
+      added_ = AlignedBuffer(elements_ * int64_t{sizeof(float)});
+      result = reinterpret_cast<const float*>(added_.data());
+      sums_.push_back(result);
+    }
+    for (const Piece& piece : layout.pieces) bind(c, piece, x, w, y);
+  }
+
+  void operator()() const {
+    for (const Call& call : packing_) call.run();
+    const auto count = static_cast<int64_t>(pieces_.size());
+    parallel_for(run_.threads, count, 1, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        for (const Call& call : pieces_[static_cast<size_t>(i)]) call.run();
+      }
+    });
+    if (!sums_.empty()) add_sums();
+  }
+
+ private:
+  memory at(const memory::desc& desc, const void* data) const {
+    return memory(desc, engine_, const_cast<void*>(data));
+  }
+
+  void bind(const Conv& c, const Piece& piece, const float* x, const float* w, const float* y) {
+    const Primitive& how = piece.how;
+    x += piece.begin * (c.x_elements() / c.images);
+    y += piece.begin * (c.y_elements() / c.images);
+    const memory::desc stored = stored_filters(c);
+    const bool own_filters = pass_ == Pass::Filters || how.filters != stored;
+    const void* filters =
+        own_filters ? static_cast<const void*>(run_.scratch + piece.filters) : w;
+    const memory of_filters = at(how.filters, filters);
+    const memory scratchpad = at(how.scratchpad, run_.scratch + piece.scratchpad);
+    std::vector<Call::Argument> arguments = {{DNNL_ARG_SCRATCHPAD, scratchpad}};
+    const auto add = [&](int name, const memory& each) { arguments.emplace_back(name, each); };
+    switch (pass_) {
+      case Pass::Forward:
+        add(DNNL_ARG_SRC, at(how.x, x));
+        add(DNNL_ARG_WEIGHTS, of_filters);
+        add(DNNL_ARG_DST, at(how.y, y));
+        break;
+      case Pass::Data:
+        add(DNNL_ARG_DIFF_SRC, at(how.x, x));
+        add(DNNL_ARG_WEIGHTS, of_filters);
+        add(DNNL_ARG_DIFF_DST, at(how.y, y));
+        break;
+      case Pass::Filters:
+        add(DNNL_ARG_SRC, at(how.x, x));
+        add(DNNL_ARG_DIFF_WEIGHTS, of_filters);
+        add(DNNL_ARG_DIFF_DST, at(how.y, y));
+        break;
+    }
+    std::vector<Call> calls;
+    calls.emplace_back(engine_, how.primitive, std::move(arguments));
+    if (pass_ == Pass::Filters) {
+      const auto* sum = run_.scratch + piece.sum;
+      if (piece.sum != piece.filters) {
+        calls.push_back(make_reorder(engine_, of_filters, at(stored, sum)));
+      }
+      sums_.push_back(reinterpret_cast<const float*>(sum));
+    }
+    pieces_.push_back(std::move(calls));
+  }
+
+  void set_result(const float* result, int64_t elements) {
+    result_ = const_cast<float*>(result);
+    elements_ = elements;
+  }
+
+  /// The sum of the gradients of all pieces in their order, or what is added to the result.
+  void add_sums() const {
+    parallel_for(run_.threads, elements_, sum_block, pointwise_grain,
+                 [&](int64_t begin, int64_t end) {
+                   size_t first = 0;
+                   if (!run_.accumulate) {
+                     std::copy(sums_[0] + begin, sums_[0] + end, result_ + begin);
+                     first = 1;
+                   }
+                   for (size_t i = first; i < sums_.size(); ++i) {
+                     add_(sums_[i] + begin, result_ + begin, end - begin);
+                   }
+                 });
+  }
+
+  dnnl::engine engine_;
+  ConvRun run_;
+  Pass pass_;
+  std::vector<Call> packing_;
+  std::vector<std::vector<Call>> pieces_;
+  AlignedBuffer added_;             // what is added to y or dx
+  std::vector<const float*> sums_;  // gradients of filters by piece, or what is added
+  float* result_ = nullptr;         // of the sums
+  int64_t elements_ = 0;
+  AddLoop add_ = add_loop();
+};
+
+[[noreturn]] void fail_refused(const Conv& c, const dnnl::error& error) {
+  fail<GraphError>(
+      "oneDNN refuses the convolution of [{}, {}, {}, {}] with {} filters of [{}, {}, {}]: {}",
+      c.images, c.h.in, c.w.in, c.in_channels, c.out_channels, c.h.kernel, c.w.kernel,
+      c.in_channels / c.groups, error.what());
+}
+
+std::function<void()> prepare(const Conv& c, Pass pass, const float* x, const float* w,
+                              const float* y, const ConvRun& run) {
+  if (c.images == 0) {
+    if (pass != Pass::Filters || run.accumulate) return [] {};
+    return [dw = const_cast<float*>(w), n = c.filter_elements()] { std::fill_n(dw, n, 0.0f); };
+  }
+  const SerialLibraries serial;
+  try {
+    return [convolution = std::make_shared<const Convolution>(c, pass, x, w, y, run)] {
+      (*convolution)();
+    };
+  } catch (const dnnl::error& error) {
+    fail_refused(c, error);
+  }
+}
+
+/// Calls `body(x, w, y)` with the indices of every product in y, in their order.
+template <class Body>
+void for_each_product(const Conv& c, const Body& body) {
+  const int64_t outputs = c.out_channels / c.groups;
+  const int64_t inputs = c.in_channels / c.groups;
+  const auto filter = [&](int64_t o, int64_t i, int64_t tap) {
+    const int64_t taps = c.h.kernel * c.w.kernel;
+    if (c.by_input) {
+      const int64_t channel = o / outputs * inputs + i;
+      return (channel * taps + tap) * outputs + o % outputs;
+    }
+    return (o * taps + tap) * inputs + i;
+  };
+  for (int64_t pixel = 0; pixel < c.images * c.h.out * c.w.out; ++pixel) {
+    const int64_t image = pixel / (c.h.out * c.w.out);
+    const int64_t top = pixel / c.w.out % c.h.out * c.h.stride - c.h.begin;
+    const int64_t left = pixel % c.w.out * c.w.stride - c.w.begin;
+    for (int64_t o = 0; o < c.out_channels; ++o) {
+      for (int64_t tap = 0; tap < c.h.kernel * c.w.kernel; ++tap) {
+        const int64_t row = top + tap / c.w.kernel * c.h.dilation;
+        const int64_t column = left + tap % c.w.kernel * c.w.dilation;
+        if (row < 0 || row >= c.h.in || column < 0 || column >= c.w.in) continue;
+        const int64_t first =
+            ((image * c.h.in + row) * c.w.in + column) * c.in_channels + o / outputs * inputs;
+        for (int64_t i = 0; i < inputs; ++i) {
+          body(first + i, filter(o, i, tap), pixel * c.out_channels + o);
+        }
+      }
+    }
+  }
+}
+
+void clear(const ConvRun& run, double* result, int64_t n) {
+  if (!run.accumulate) std::fill_n(result, n, 0.0);
+}
+
+}  // namespace
+
+int64_t conv_scratch(const Conv& conv) {
+  if (conv.images == 0) return 0;
+  const SerialLibraries serial;
+  try {
+    const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+    int64_t bytes = 0;
+    for (Pass pass : {Pass::Forward, Pass::Data, Pass::Filters}) {
+      bytes = std::max(bytes, Layout(engine, conv, pass).bytes);
+    }
+    return bytes;
+  } catch (const dnnl::error& error) {
+    fail_refused(conv, error);
+  }
+}
+
+std::function<void()> prepare_conv(const Conv& conv, const float* x, const float* w, float* y,
+                                   const ConvRun& run) {
+  return prepare(conv, Pass::Forward, x, w, y, run);
+}
+
+std::function<void()> prepare_conv_data(const Conv& conv, const float* dy, const float* w,
+                                        float* dx, const ConvRun& run) {
+  return prepare(conv, Pass::Data, dx, w, dy, run);
+}
+
+std::function<void()> prepare_conv_filters(const Conv& conv, const float* x, const float* dy,
+                                           float* dw, const ConvRun& run) {
+  return prepare(conv, Pass::Filters, x, dw, dy, run);
+}
+
+std::function<void()> prepare_conv(const Conv& conv, const double* x, const double* w,
+                                   double* y, const ConvRun& run) {
+  return [=] {
+    clear(run, y, conv.y_elements());
+    for_each_product(conv, [&](int64_t i, int64_t f, int64_t o) { y[o] += x[i] * w[f]; });
+  };
+}
+
+std::function<void()> prepare_conv_data(const Conv& conv, const double* dy, const double* w,
+                                        double* dx, const ConvRun& run) {
+  return [=] {
+    clear(run, dx, conv.x_elements());
+    for_each_product(conv, [&](int64_t i, int64_t f, int64_t o) { dx[i] += dy[o] * w[f]; });
+  };
+}
+
+std::function<void()> prepare_conv_filters(const Conv& conv, const double* x, const double* dy,
+                                           double* dw, const ConvRun& run) {
+  return [=] {
+    clear(run, dw, conv.filter_elements());
+    for_each_product(conv, [&](int64_t i, int64_t f, int64_t o) { dw[f] += x[i] * dy[o]; });
+  };
+}
+
+}  // namespace qtape::kernels

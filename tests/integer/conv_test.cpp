@@ -1,0 +1,288 @@
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "qtape/core/random.h"
+#include "qtape/deploy/convert.h"
+#include "qtape/deploy/lint.h"
+#include "qtape/engine/quantizers.h"
+#include "qtape/integer/code_flow.h"
+#include "qtape/integer/session.h"
+#include "qtape/model/insert_quantizers.h"
+#include "qtape/tests/support/errors.h"
+#include "qtape/tests/support/integer_nets.h"
+
+using namespace qtape;
+
+namespace {
+
+/// Nets of convolutions with all that they can have.
+class ConvNet {
+ public:
+  explicit ConvNet(uint64_t seed) : random_(seed, 21) {}
+
+  Graph run() {
+    const bool one = below(3) == 0;
+    const int64_t channels = 1 + below(4);
+    const Shape image =
+        one ? Shape{3, 5 + below(8), channels} : Shape{3, 4 + below(4), 4 + below(4), channels};
+    NodeId x = graph_.add(Input{.shape = image}, {}, "x");
+    x = quantized(x);
+    if (below(3) == 0) x = viewed(x, image);
+    for (int64_t i = 1 + below(2); i >= 0; --i) {
+      x = one ? conv1d(x) : conv2d(x);
+      x = quantized(below(2) == 0 ? graph_.add(Relu{}, {x}) : x);
+    }
+    graph_.set_outputs({x});
+    return std::move(graph_);
+  }
+
+ private:
+  int64_t below(int64_t n) {
+    return static_cast<int64_t>(random_.below(draws_++, static_cast<uint64_t>(n)));
+  }
+  std::string name(const char* kind) { return fmt::format("{}{}", kind, names_++); }
+
+  NodeId quantized(NodeId x) {
+    const FakeQuantize kinds[] = {
+        {.range = CodeRange::Unsigned,
+         .scheme = Scheme::Affine,
+         .scale_mode = EMA{.track = Track::Range}},
+        {.range = CodeRange::Full,
+         .scheme = Scheme::Affine,
+         .scale_mode = EMA{.track = Track::Range}},
+        {.range = CodeRange::Narrow, .scale_mode = EMA{}},
+        {.bits = 4,
+         .range = CodeRange::Unsigned,
+         .scheme = Scheme::Affine,
+         .scale_mode = Fixed{}},
+        {.bits = 16, .scheme = Scheme::Affine, .scale_mode = EMA{.track = Track::Range}}};
+    return add_quantizer(graph_, x, kinds[below(5)], name("q"));
+  }
+
+  /// The same shape, the codes being those of another one.
+  NodeId viewed(NodeId x, const Shape& shape) {
+    const NodeId flat = graph_.add(Flatten{}, {x});
+    std::vector<int64_t> extents(shape.extents().begin(), shape.extents().end());
+    extents[0] = -1;
+    // The first two axes of what follows are exchanged.
+    std::swap(extents[1], extents.back());
+    return graph_.add(Reshape{.shape = extents}, {flat});
+  }
+
+  NodeId filters(const Shape& shape) {
+    const std::string label = name("w");
+    const Parameter parameter{.shape = shape, .initializer = init::KaimingNormal{}};
+    const FakeQuantize kinds[] = {{.axis = 0},
+                                  {.range = CodeRange::Full},
+                                  {.bits = 4, .axis = 0},
+                                  {.bits = 2, .axis = 0}};
+    return add_quantizer(graph_, graph_.add(parameter, {}, label), kinds[below(4)], label);
+  }
+
+  int64_t groups_of(int64_t channels) {
+    const int64_t kind = below(3);
+    if (kind == 0) return channels;
+    return kind == 1 && channels % 2 == 0 ? 2 : 1;
+  }
+
+  NodeId biased(NodeId product) {
+    if (below(3) == 0) return product;
+    const Node node = graph_[product];
+    NodeId bias =
+        graph_.add(Parameter{.shape = {node.type.shape[-1]}}, {}, name("b") + ".bias");
+    CHECK(accumulators_have_grid(graph_, node.op, node.operands[0], node.operands[1]));
+    if (below(2) == 0) {
+      const NodeId x = *quantizer_behind(graph_, node.operands[0]);
+      bias = graph_.add(FakeQuantizeBias{}, {bias, x, node.operands[1]});
+    }
+    return graph_.add(AddBias{}, {product, bias});
+  }
+
+  struct Axis {
+    int64_t kernel, stride, dilation, begin, end;
+  };
+  /// Padding can be larger than the kernel.
+  Axis axis(int64_t in, Padding padding) {
+    Axis a{1 + below(std::min<int64_t>(3, in)), 1 + below(2), 1, 0, 0};
+    if (padding != Padding::Valid) a.dilation = 1 + below(2);
+    if (padding == Padding::Explicit) {
+      a.begin = below(4);
+      a.end = 4 - below(2);
+    }
+    return a;
+  }
+  Padding padding() {
+    const Padding all[] = {Padding::Valid, Padding::Same, Padding::Explicit};
+    return all[below(3)];
+  }
+
+  NodeId conv2d(NodeId x) {
+    const Shape shape = graph_[x].type.shape;
+    const Padding kind = padding();
+    const Axis h = axis(shape[1], kind);
+    const Axis w = axis(shape[2], kind);
+    const int64_t groups = groups_of(shape[3]);
+    const Conv2d op{.stride = {h.stride, w.stride},
+                    .padding = kind,
+                    .pads_begin = {h.begin, w.begin},
+                    .pads_end = {h.end, w.end},
+                    .dilation = {h.dilation, w.dilation},
+                    .groups = groups};
+    const Shape f{groups * (1 + below(3)), h.kernel, w.kernel, shape[3] / groups};
+    return biased(graph_.add(op, {x, filters(f)}, name("conv")));
+  }
+
+  NodeId conv1d(NodeId x) {
+    const Shape shape = graph_[x].type.shape;
+    const Padding kind = padding();
+    const Axis l = axis(shape[1], kind);
+    const int64_t groups = groups_of(shape[2]);
+    const Conv1d op{.stride = l.stride,
+                    .padding = kind,
+                    .pad_begin = l.begin,
+                    .pad_end = l.end,
+                    .dilation = l.dilation,
+                    .groups = groups};
+    const Shape f{groups * (1 + below(3)), l.kernel, shape[2] / groups};
+    return biased(graph_.add(op, {x, filters(f)}, name("conv")));
+  }
+
+  Random random_;
+  uint64_t draws_ = 0;
+  int names_ = 0;
+  Graph graph_;
+};
+
+IntegerValue codes(DType dtype, Shape shape, int32_t zero_point, int64_t low, int64_t high) {
+  return {{dtype, shape}, {0.5}, zero_point, low, high};
+}
+
+/// A convolution with weights 1 for all terms.
+integer::Conv ones(integer::Conv op, int64_t n, int64_t k, const IntegerValue& x) {
+  const std::vector<int8_t> weights(static_cast<size_t>(n * k), 1);
+  const std::vector<float> scales = {0.25f};
+  op.weights.shape = {n, k};
+  op.weights = pack_weights(weights, {n, k}, 8, scales, {}, op.factors(x));
+  return op;
+}
+
+}  // namespace
+
+TEST_CASE("integer conv: tape, program and its reference agree on random nets") {
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    CAPTURE(seed);
+    const Graph graph = ConvNet(seed).run();
+    Parameters parameters(graph, seed);
+    test::settle(graph, parameters, seed);
+    CHECK(test::disagreement(graph, parameters, seed, test::Effort::Some) == "");
+  }
+}
+
+TEST_CASE(
+    "integer conv: padding counts in certificates where no code in use is the zero point") {
+  const IntegerValue x = codes(DType::U8, {1, 3, 3, 1}, 5, 10, 20);
+  const integer::Conv inside = ones({.taps = {3, 3}}, 1, 9, x);
+  const integer::Conv padded = ones({.taps = {3, 3}, .padding = Padding::Same}, 1, 9, x);
+  const IntegerValue inputs[] = {x};
+  const IntegerValue narrow = inside.infer(inputs);
+  const IntegerValue wide = padded.infer(inputs);
+  CHECK(narrow.type.shape == Shape{1, 1, 1, 1});
+  CHECK(wide.type.shape == Shape{1, 3, 3, 1});
+  // 9 (10 - 5) to 9 (20 - 5); with padding some terms may be 0.
+  CHECK(narrow.low == 45);
+  CHECK(narrow.high == 135);
+  CHECK(wide.low == 0);
+  CHECK(wide.high == 135);
+  const IntegerValue signed_x = codes(DType::S8, {1, 3, 3, 1}, 100, -20, 10);
+  CHECK(ones({.taps = {3, 3}}, 1, 9, signed_x).weights.certificate.part_bound == 9 * 20);
+  CHECK(ones({.taps = {3, 3}, .padding = Padding::Same}, 1, 9, signed_x)
+            .weights.certificate.part_bound == 9 * 100);
+}
+
+TEST_CASE("integer conv: attributes that do not fit are refused") {
+  const IntegerValue x = codes(DType::U8, {2, 4, 5, 4}, 0, 0, 255);
+  const auto error = [&](auto change, const IntegerValue& of) {
+    integer::Conv op = ones({.taps = {3, 3}}, 2, 36, x);
+    change(op);
+    const IntegerValue inputs[] = {of};
+    return test::error_text<GraphError>([&] { (void)op.infer(inputs); });
+  };
+  using C = integer::Conv;
+  const auto none = [](C&) {};
+  const IntegerValue inputs[] = {x};
+  CHECK(ones({.taps = {3, 3}}, 2, 36, x).infer(inputs).type.shape == Shape{2, 2, 3, 2});
+  CHECK(error(none, codes(DType::U8, {4, 5, 4}, 0, 0, 255)) ==
+        "x must be [n, h, w, c], got [4, 5, 4]");
+  CHECK(error(none, codes(DType::U8, {2, 2, 5, 4}, 0, 0, 255)) ==
+        "kernel of 3 with dilation 1 spans 3 along h, padded x has 2");
+  CHECK(error(none, codes(DType::U8, {2, 4, 5, 3}, 0, 0, 255)) ==
+        "[3, 3] taps of 3 channels in 1 groups do not make 36 weights");
+  CHECK(error(
+            [](C& op) {
+              op.taps = {3, 3, 1};
+            },
+            x) == "taps must have 1 or 2 numbers, got [3, 3, 1]");
+  CHECK(error(
+            [](C& op) {
+              op.taps = {int64_t{1} << 24, int64_t{1} << 24};
+            },
+            x)
+            .ends_with("do not make 36 weights"));
+  CHECK(error([](C& op) { op.stride = {1}; }, x) == "stride must have 2 numbers, got [1]");
+  CHECK(error(
+            [](C& op) {
+              op.stride = {1, 0};
+            },
+            x) == "stride must be at least 1 along w, got 0");
+  CHECK(error([](C& op) { op.groups = 0; }, x) == "groups must be at least 1, got 0");
+  CHECK(error([](C& op) { op.groups = 3; }, x) ==
+        "groups must divide the channels: 3 groups of 4 channels and 2 outputs");
+  CHECK(error(
+            [](C& op) {
+              op.pads_begin = {1, 0};
+            },
+            x) == "padding of 1 and 0 along h needs padding Explicit, got Valid");
+  IntegerValue accumulators = x;
+  accumulators.type.dtype = DType::S32;
+  CHECK(error(none, accumulators) == "x must be codes, got s32[2, 4, 5, 4]");
+}
+
+TEST_CASE("integer conv: quantizers find filters, and biases their grid") {
+  Graph graph;
+  const NodeId x = graph.add(Input{.shape = {2, 6, 6, 3}}, {}, "x");
+  const NodeId w = graph.add(
+      Parameter{.shape = {4, 3, 3, 3}, .initializer = init::KaimingNormal{}}, {}, "c.weight");
+  const NodeId b = graph.add(Parameter{.shape = {4}}, {}, "c.bias");
+  const NodeId y =
+      graph.add(AddBias{}, {graph.add(Conv2d{.padding = Padding::Same}, {x, w}), b}, "c");
+  graph.set_outputs({y});
+  const Graph quantized = insert_quantizers(graph, calibrated_quantizers(8, 8));
+  CHECK(quantized.find("c.weight.quantized"));
+  CHECK(quantized.find("c.input.quantized"));
+  CHECK(quantized.find("c.bias.quantized"));
+  Parameters parameters(quantized, 1);
+  test::settle(quantized, parameters, 1);
+  CHECK(test::disagreement(quantized, parameters, 1, test::Effort::All) == "");
+}
+
+TEST_CASE("integer conv: what has no integers says so") {
+  Graph graph;
+  const FakeQuantize ema{.scale_mode = EMA{}};
+  const NodeId x = graph.add(Input{.shape = {2, 5, 5, 1}}, {}, "x");
+  const NodeId q = add_quantizer(graph, x, ema, "q");
+  const NodeId w = graph.add(Parameter{.shape = {3, 2, 2, 1}}, {}, "w");
+  const auto refused = [&](NodeId filters) {
+    Graph copy = graph;
+    const NodeId y = copy.add(Conv2d{}, {q, filters}, "y");
+    copy.set_outputs({y});
+    Parameters parameters(copy, 1);
+    set_qparams(copy, parameters, q, 0.05);
+    return test::error_text<GraphError>([&] { (void)convert(copy, parameters, {}); });
+  };
+  CHECK(refused(w).find("is not quantized: quantize its output") != std::string::npos);
+  CHECK(refused(q).find("the filters depend on inputs") != std::string::npos);
+  // One scale for each input channel.
+  CHECK(refused(add_quantizer(graph, w, FakeQuantize{.axis = 1}, "w"))
+            .find("weights need one scale or one per output, axis 0, got 2 scales") !=
+        std::string::npos);
+}

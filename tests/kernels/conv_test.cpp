@@ -1,0 +1,167 @@
+#include "qtape/kernels/onednn/conv.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "qtape/core/aligned.h"
+#include "qtape/core/random.h"
+#include "qtape/core/thread_count.h"
+#include "qtape/kernels/simd/threads.h"
+
+using namespace qtape;
+using namespace qtape::kernels;
+
+namespace {
+
+std::vector<double> values(int64_t n, uint64_t seed) {
+  const Random random(seed, 0);
+  std::vector<double> x(static_cast<size_t>(n));
+  for (size_t i = 0; i < x.size(); ++i) x[i] = float(2 * random.uniform(i) - 1);
+  return x;
+}
+
+/// Draws whole numbers.
+class Draw {
+ public:
+  explicit Draw(uint64_t seed) : random_(seed, 1) {}
+  int64_t operator()(int64_t low, int64_t high) {
+    return low + static_cast<int64_t>(random_.uniform(at_++) * double(high - low + 1));
+  }
+
+ private:
+  Random random_;
+  uint64_t at_ = 0;
+};
+
+ConvAxis random_axis(Draw& draw) {
+  ConvAxis a{.in = draw(1, 12), .kernel = draw(1, 5), .stride = draw(1, 3)};
+  a.dilation = a.kernel == 1 ? 1 : draw(1, 3);
+  const int64_t span = (a.kernel - 1) * a.dilation + 1;
+  a.begin = draw(0, 3);
+  a.end = draw(0, 3);
+  while (a.in + a.begin + a.end < span) ++a.in;
+  a.out = (a.in + a.begin + a.end - span) / a.stride + 1;
+  return a;
+}
+
+Conv random_conv(uint64_t seed) {
+  Draw draw(seed);
+  Conv c{.images = draw(1, 5), .groups = draw(0, 1) == 0 ? 1 : draw(1, 9)};
+  c.in_channels = c.groups * draw(1, c.groups > 2 ? 3 : 19);
+  c.out_channels = c.groups * draw(1, c.groups > 2 ? 3 : 19);
+  c.h = draw(0, 3) == 0 ? ConvAxis{} : random_axis(draw);
+  c.w = random_axis(draw);
+  c.by_input = draw(0, 1) == 1;
+  return c;
+}
+
+struct Results {
+  std::vector<float> y, dx, dw;
+  bool operator==(const Results& other) const {
+    const auto same = [](const std::vector<float>& a, const std::vector<float>& b) {
+      return std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+    };
+    return same(y, other.y) && same(dx, other.dx) && same(dw, other.dw);
+  }
+};
+
+std::vector<float> narrow(const std::vector<double>& x) { return {x.begin(), x.end()}; }
+
+Results run(const Conv& c, int threads, bool accumulate) {
+  const SerialLibraries serial;
+  const AlignedBuffer scratch(conv_scratch(c));
+  const ConvRun how{.scratch = scratch.data(), .threads = threads, .accumulate = accumulate};
+  const auto x = narrow(values(c.x_elements(), 1));
+  const auto w = narrow(values(c.filter_elements(), 2));
+  const auto dy = narrow(values(c.y_elements(), 3));
+  Results r{narrow(values(c.y_elements(), 4)), narrow(values(c.x_elements(), 5)),
+            narrow(values(c.filter_elements(), 6))};
+  prepare_conv(c, x.data(), w.data(), r.y.data(), how)();
+  prepare_conv_data(c, dy.data(), w.data(), r.dx.data(), how)();
+  prepare_conv_filters(c, x.data(), dy.data(), r.dw.data(), how)();
+  return r;
+}
+
+void check_close(const std::vector<float>& got, const std::vector<double>& expected,
+                 int64_t terms) {
+  double largest = 0;
+  for (size_t i = 0; i < got.size(); ++i) {
+    largest = std::max(largest, std::fabs(got[i] - expected[i]));
+  }
+  CHECK(largest <= 2e-7 * static_cast<double>(terms + 1));
+}
+
+void check_against_loops(const Conv& c, bool accumulate) {
+  CAPTURE(c.images);
+  CAPTURE(c.groups);
+  CAPTURE(c.in_channels);
+  CAPTURE(c.out_channels);
+  CAPTURE(c.h.in);
+  CAPTURE(c.h.kernel);
+  CAPTURE(c.w.in);
+  CAPTURE(c.w.kernel);
+  const Results got = run(c, 2, accumulate);
+  const auto x = values(c.x_elements(), 1);
+  const auto w = values(c.filter_elements(), 2);
+  const auto dy = values(c.y_elements(), 3);
+  auto y = values(c.y_elements(), 4);
+  auto dx = values(c.x_elements(), 5);
+  auto dw = values(c.filter_elements(), 6);
+  const ConvRun how{.accumulate = accumulate};
+  prepare_conv(c, x.data(), w.data(), y.data(), how)();
+  prepare_conv_data(c, dy.data(), w.data(), dx.data(), how)();
+  prepare_conv_filters(c, x.data(), dy.data(), dw.data(), how)();
+  const int64_t taps = c.h.kernel * c.w.kernel;
+  check_close(got.y, y, taps * c.in_channels / c.groups);
+  check_close(got.dx, dx, taps * c.out_channels / c.groups);
+  check_close(got.dw, dw, c.images * c.h.out * c.w.out);
+}
+
+}  // namespace
+
+TEST_CASE("conv: oneDNN agrees with plain loops on 200 random shapes") {
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    CAPTURE(seed);
+    check_against_loops(random_conv(seed), seed % 3 == 0);
+  }
+}
+
+TEST_CASE("conv: no images give no gradient") {
+  Conv c{.images = 0};
+  CHECK(conv_scratch(c) == 0);
+  std::vector<float> dw = {7};
+  prepare_conv_filters(c, nullptr, nullptr, dw.data(), {.accumulate = true})();
+  CHECK(dw[0] == 7);
+  prepare_conv_filters(c, nullptr, nullptr, dw.data(), {})();
+  CHECK(dw[0] == 0);
+}
+
+TEST_CASE("conv: equal bits at 1, 2, 4 and 8 threads") {
+  const ConvAxis same28{.in = 28, .out = 28, .kernel = 3, .begin = 1, .end = 1};
+  const ConvAxis same15{.in = 15, .out = 15, .kernel = 5, .begin = 2, .end = 2};
+  const ConvAxis half{.in = 28, .out = 14, .kernel = 3, .stride = 2, .begin = 0, .end = 1};
+  const std::vector<Conv> table = {
+      {.images = 64, .in_channels = 1, .out_channels = 16, .h = same28, .w = same28},
+      {.images = 33, .in_channels = 16, .out_channels = 20, .h = same15, .w = same15},
+      {.images = 7, .in_channels = 24, .out_channels = 48, .h = half, .w = half},
+      {.images = 1, .in_channels = 64, .out_channels = 64, .h = same28, .w = same28},
+      {.images = 20,
+       .groups = 32,
+       .in_channels = 32,
+       .out_channels = 32,
+       .h = half,
+       .w = same28},
+      {.images = 6, .groups = 4, .in_channels = 32, .out_channels = 64, .h = same15, .w = half},
+      {.images = 40, .in_channels = 3, .out_channels = 70, .w = {.in = 900, .out = 900}}};
+  for (const Conv& c : table) {
+    CAPTURE(c.images);
+    CAPTURE(c.out_channels);
+    for (bool accumulate : {false, true}) {
+      const Results one = run(c, 1, accumulate);
+      for (int threads : {2, 4, 8}) CHECK(run(c, threads, accumulate) == one);
+    }
+  }
+}
