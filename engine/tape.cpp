@@ -179,7 +179,9 @@ void Tape::forward(Mode mode) {
 }
 
 bool Tape::Constants::hold_in(const Step& step, std::span<const NodeStatus> statuses) const {
-  return valid && !step.mode.train && !step.mode.observe && step.mode == mode &&
+  const bool reads_alone =
+      !step.mode.train && !step.mode.observe && !step.mode.batch_statistics;
+  return valid && reads_alone && step.mode == mode &&
          std::ranges::equal(enabled, statuses, {}, {}, &NodeStatus::enabled);
 }
 

@@ -33,6 +33,7 @@ struct Recipe {
   std::optional<Requantization> exact = std::nullopt;
   int64_t quantize_after = 0;
   std::optional<int64_t> freeze_after = std::nullopt;
+  std::optional<int64_t> freeze_norms_after = std::nullopt;
   int64_t warm_up = 0;
   double shift = 0;     ///< pixels
   double rotation = 0;  ///< degrees
@@ -63,8 +64,12 @@ struct Recipe {
                 "requantization; without it, in floats"),
         setting("quantize_after", &S::quantize_after, "steps in float before quantizers apply",
                 {.low = 0}),
-        setting("freeze_after", &S::freeze_after,
-                "step from which observers and running statistics stand still", {.low = 0}),
+        setting("freeze_after", &S::freeze_after, "step from which observers stand still",
+                {.low = 0}),
+        setting("freeze_norms_after", &S::freeze_norms_after,
+                "step from which batch norms use their running statistics, so that training "
+                "computes what ships",
+                {.low = 0}),
         setting("warm_up", &S::warm_up, "steps that scales are averaged over evenly",
                 {.low = 0}),
         setting("shift", &S::shift, "move training images by up to so many pixels", {0, 64}),

@@ -22,6 +22,11 @@ using dnnl::memory;
 // the accumulators brought back in integers, modulo 2^32.
 constexpr int32_t code_shift = 128;
 
+/// The terms that oneDNN adds up, of which those beyond k are 0. On AMX its versions 2.6
+/// and 2.7 end the process by an illegal instruction where 125 to 127 terms are multiplied in
+/// two primitives of different numbers of rows, one after the other.
+constexpr int64_t padded_terms(int64_t k) { return k >= 125 && k <= 127 ? 128 : k; }
+
 using ShiftLoop = void (*)(const int8_t*, uint8_t*, int64_t);
 using RestoreLoop = void (*)(int32_t*, const int32_t*, int64_t, int64_t);
 
@@ -70,9 +75,11 @@ struct BoundInt8Product::State {
   int64_t k = 0;
   int32_t* acc = nullptr;
 
+  // Where x is not what oneDNN reads.
+  const std::byte* codes = nullptr;
+  AlignedBuffer copy;  // u8 [rows, padded_terms(k)]
+
   // Where x is s8.
-  const int8_t* codes = nullptr;
-  AlignedBuffer shifted;  // [rows, k]
   std::shared_ptr<const std::vector<int32_t>> excess;
   ShiftLoop shift = nullptr;
   RestoreLoop restore = nullptr;
@@ -92,18 +99,32 @@ struct BoundInt8Product::State {
                   {DNNL_ARG_SCRATCHPAD, memories[3].get()}}};
   }
 
+  /// Codes as u8, and zeros after each row.
+  void copy_codes() const {
+    const int64_t padded = padded_terms(k);
+    const int64_t lines = padded == k ? 1 : rows;
+    const int64_t length = padded == k ? rows * k : k;
+    for (int64_t line = 0; line < lines; ++line) {
+      const std::byte* from = codes + line * k;
+      std::byte* to = copy.data() + line * padded;
+      if (shift == nullptr) {
+        std::copy_n(from, length, to);
+      } else {
+        shift(reinterpret_cast<const int8_t*>(from), reinterpret_cast<uint8_t*>(to), length);
+      }
+    }
+  }
+
   bool run() const {
     if (!primitive) {
       std::fill_n(acc, rows * n, 0);
       return true;
     }
-    if (codes != nullptr) {
-      shift(codes, reinterpret_cast<uint8_t*>(shifted.data()), rows * k);
-    }
+    if (codes != nullptr) copy_codes();
     const bool good = dnnl_primitive_execute(primitive.get(), stream.get(),
                                              static_cast<int>(arguments.size()),
                                              arguments.data()) == dnnl_success;
-    if (codes != nullptr) restore(acc, excess->data(), rows, n);
+    if (restore != nullptr) restore(acc, excess->data(), rows, n);
     return good;
   }
 };
@@ -115,20 +136,29 @@ class Int8Product::Impl {
   Impl(int64_t n, int64_t k, DType x, const int8_t* w, Int8Weights weights)
       : n_(n),
         k_(k),
+        padded_(padded_terms(k)),
         signed_(x == DType::S8),
         w_(w),
         kind_(weights),
         engine_(dnnl::engine::kind::cpu, 0) {
     if (signed_) {
       excess_ = std::make_shared<std::vector<int32_t>>(static_cast<size_t>(n));
-      if (kind_ == Int8Weights::Constant) load();
       shift_ = shift_loop();
       restore_ = restore_loop();
     }
+    if (padded_ != k_) weights_ = AlignedBuffer(n * padded_);
+    if (kind_ == Int8Weights::Constant) load();
   }
 
   void load() {
     if (signed_) load_excess(n_, k_, w_, kind_ != Int8Weights::Columns, *excess_);
+    if (padded_ == k_) return;
+    const int64_t lines = kind_ == Int8Weights::Columns ? 1 : n_;
+    const int64_t length = n_ * k_ / std::max<int64_t>(1, lines);
+    for (int64_t line = 0; line < lines; ++line) {
+      std::copy_n(reinterpret_cast<const std::byte*>(w_) + line * length, length,
+                  weights_.data() + line * padded_);
+    }
   }
 
   std::shared_ptr<const BoundInt8Product::State> bind(int64_t rows, const void* x,
@@ -140,13 +170,15 @@ class Int8Product::Impl {
     state->acc = acc;
     if (rows * n_ * k_ == 0) return state;
     auto* source = const_cast<void*>(x);
+    if (signed_ || padded_ != k_) {
+      state->codes = static_cast<const std::byte*>(x);
+      state->copy = AlignedBuffer(rows * padded_);
+      source = state->copy.data();
+    }
     if (signed_) {
-      state->codes = static_cast<const int8_t*>(x);
-      state->shifted = AlignedBuffer(rows * k_);
       state->excess = excess_;
       state->shift = shift_;
       state->restore = restore_;
-      source = state->shifted.data();
     }
     const Version& version = version_of(rows);
     state->stream = dnnl::stream(engine_);
@@ -172,7 +204,7 @@ class Int8Product::Impl {
     dnnl::primitive_attr attributes;
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     const auto description = describe_matmul(
-        engine_, matrix(rows, k_, memory::data_type::u8, k_, 1), weights_layout(),
+        engine_, matrix(rows, padded_, memory::data_type::u8, padded_, 1), weights_layout(),
         matrix(rows, n_, memory::data_type::s32, n_, 1), attributes);
     versions_.push_back({rows, description, dnnl::matmul(description),
                          packed_weights(description.weights_desc())});
@@ -182,24 +214,29 @@ class Int8Product::Impl {
   memory::desc weights_layout() const {
     switch (kind_) {
       case Int8Weights::Rows:
-        return matrix(k_, n_, memory::data_type::s8, 1, k_);
+        return matrix(padded_, n_, memory::data_type::s8, 1, padded_);
       case Int8Weights::Columns:
-        return matrix(k_, n_, memory::data_type::s8, n_, 1);
+        return matrix(padded_, n_, memory::data_type::s8, n_, 1);
       case Int8Weights::Constant:
         break;
     }
-    return {{k_, n_}, memory::data_type::s8, memory::format_tag::any};
+    return {{padded_, n_}, memory::data_type::s8, memory::format_tag::any};
+  }
+
+  /// [n, padded] or, in columns, [padded, n].
+  void* plain_weights() const {
+    return padded_ == k_ ? const_cast<void*>(static_cast<const void*>(w_)) : weights_.data();
   }
 
   memory packed_weights(const memory::desc& layout) const {
     if (kind_ != Int8Weights::Constant) {
-      return memory(layout, engine_, const_cast<int8_t*>(w_));
+      return memory(layout, engine_, plain_weights());
     }
     for (const Version& version : versions_) {
       if (version.weights.get_desc() == layout) return version.weights;
     }
-    memory plain(matrix(k_, n_, memory::data_type::s8, 1, k_), engine_,
-                 const_cast<int8_t*>(w_));
+    memory plain(matrix(padded_, n_, memory::data_type::s8, 1, padded_), engine_,
+                 plain_weights());
     memory packed(layout, engine_);
     dnnl::stream stream(engine_);
     dnnl::reorder(plain, packed).execute(stream, plain, packed);
@@ -209,8 +246,10 @@ class Int8Product::Impl {
 
   int64_t n_;
   int64_t k_;
+  int64_t padded_;
   bool signed_;
   const int8_t* w_;
+  AlignedBuffer weights_;  // a copy of w with zeros after its terms, where there are some
   Int8Weights kind_;
   dnnl::engine engine_;
   std::shared_ptr<std::vector<int32_t>> excess_;
