@@ -5,8 +5,10 @@
 namespace qtape::examples {
 
 QuantizationSchedule schedule_of(const Recipe& recipe) {
-  return {
-      .delay = recipe.quantize_after, .freeze = recipe.freeze_after, .warm_up = recipe.warm_up};
+  return {.delay = recipe.quantize_after,
+          .freeze = recipe.freeze_after,
+          .freeze_norms = recipe.freeze_norms_after,
+          .warm_up = recipe.warm_up};
 }
 
 data::Augmentation augmentation_of(const Recipe& recipe) {
