@@ -196,12 +196,18 @@ class Converter {
                                                           : source_codes(source);
   }
 
+  Numbers numbers_of(NodeId x) const {
+    Numbers numbers;
+    numbers.x = graph_[x].type.shape;
+    return numbers;
+  }
+
   NodeId make_codes(NodeId source) {
     const NodeId x = graph_[source].operands[0];
     if (!is_quantizer(graph_[source].op)) {
       constexpr double inf = std::numeric_limits<double>::infinity();
-      const Numbers numbers{.grid = grid(form(source).quantizer, -inf, inf),
-                            .x = graph_[x].type.shape};
+      Numbers numbers = numbers_of(x);
+      numbers.grid = grid(form(source).quantizer, -inf, inf);
       return program_.add(emit(graph_[source].op, numbers), {codes(x)}, label(source));
     }
     if (form(x).is_integer()) {
@@ -271,8 +277,7 @@ class Converter {
 
   NodeId summed(NodeId source) {
     const NodeId x = graph_[source].operands[0];
-    const Numbers numbers{.x = graph_[x].type.shape};
-    return program_.add(emit(graph_[source].op, numbers), {codes(x)}, label(source));
+    return program_.add(emit(graph_[source].op, numbers_of(x)), {codes(x)}, label(source));
   }
 
   NodeId multiplied(NodeId source) {

@@ -189,6 +189,45 @@ TEST_CASE("integer_gemm: runs of a product share weights, outlive it and run sid
   CHECK(wrong_sums(e, x, w, acc) == 0);
 }
 
+TEST_CASE("integer_gemm: runs of different numbers of rows, one after the other") {
+  REQUIRE(int8_exactness() != Int8Exactness::Never);
+  const SerialLibraries serial;
+  for (const int64_t k : {61, 63, 64, 124, 125, 126, 127, 128, 129, 191, 255}) {
+    for (const int64_t n : {3, 16, 19, 40}) {
+      const auto w = weights(n * k, Draw::Tiny);
+      std::vector<int8_t> columns(w.size());
+      for (int64_t c = 0; c < n; ++c) {
+        for (int64_t i = 0; i < k; ++i) {
+          columns[static_cast<size_t>(i * n + c)] = w[static_cast<size_t>(c * k + i)];
+        }
+      }
+      const auto check_kind = [&]<class X>(Int8Weights kind, const X*) {
+        const auto x = sources<X>(256 * k, Draw::Tiny);
+        const auto* given = kind == Int8Weights::Columns ? columns.data() : w.data();
+        Int8Product product(n, k, std::is_same_v<X, int8_t> ? DType::S8 : DType::U8, given,
+                            kind);
+        std::vector<int32_t> acc(static_cast<size_t>(256 * n));
+        std::vector<std::pair<int64_t, BoundInt8Product>> runs;
+        for (const int64_t rows : {256, 72, 140, 7, 198, 1}) {
+          runs.emplace_back(rows, product.bind(rows, x.data(), acc.data()));
+        }
+        product.load();
+        CAPTURE(k);
+        CAPTURE(n);
+        for (const auto& [rows, run] : runs) {
+          std::ranges::fill(acc, -7);
+          CHECK(run());
+          CHECK(wrong_sums(Extents{rows, k, n}, x, w, acc) == 0);
+        }
+      };
+      for (const auto kind : {Int8Weights::Constant, Int8Weights::Rows, Int8Weights::Columns}) {
+        check_kind(kind, static_cast<const uint8_t*>(nullptr));
+        check_kind(kind, static_cast<const int8_t*>(nullptr));
+      }
+    }
+  }
+}
+
 TEST_CASE("integer_gemm: what cannot be a product of codes is refused") {
   CHECK(test::error_text<GraphError>([] { Int8Product(-1, 2, DType::U8, nullptr); }) ==
         "an int8 product needs extents from 0 and x in u8 or s8, got n = -1, k = 2 and u8");

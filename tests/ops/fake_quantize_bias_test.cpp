@@ -256,15 +256,15 @@ TEST_CASE("bias: a quantizer's value is not kept for it, and memory can be share
                                    .weight_quantizer = FakeQuantize{.bits = 3, .axis = 0},
                                    .input_quantizer = FakeQuantize{.bits = 3}})});
     Parameters parameters(graph, 2);
-    std::ranges::fill(parameters.at("linear.bias").values<float>(), 0.3f);
+    std::ranges::fill(parameters.at("layer.bias").values<float>(), 0.3f);
     Tape tape(
         graph, parameters,
-        {.outputs = {loss, graph.at("linear.bias.quantized")}, .roots = {loss}, .threads = 1},
+        {.outputs = {loss, graph.at("layer.bias.quantized")}, .roots = {loss}, .threads = 1},
         PlanHooks{.share_memory = share});
     std::ranges::fill(tape.input<float>(x), 0.7f);
     tape.forward(mode::qat);
     tape.backward();
-    const auto y = tape.value<float>("linear.bias.quantized");
+    const auto y = tape.value<float>("layer.bias.quantized");
     CHECK(std::ranges::count(y, 0.3f) < 5);
     return parameters.sha256();
   };
