@@ -142,6 +142,45 @@ SpreadLoop<T> spread_loop() {
       });
 }
 
+/// The same where no two windows overlap: an element gets the gradient of one, or none.
+template <class T, bool accumulate>
+SpreadLoop<T> hand_out_loop() {
+  return simd::best_for<T, const Pool*, const int32_t*, const T*, T*, int64_t, int64_t>(
+      [](const Pool* pool, const int32_t* places, const T* dy, T* dx, int64_t begin,
+         int64_t end) {
+        const Window& w = pool->window;
+        const int64_t n = pool->channels;
+        for (int64_t r = begin; r < end; ++r) {
+          const Range rows = windows_over(w.h, r % w.h.in);
+          const int64_t image = r / w.h.in * w.h.out;
+          for (int64_t k = 0; k < w.w.in; ++k) {
+            const Range columns = windows_over(w.w, k);
+            T* to = dx + (r * w.w.in + k) * n;
+            if (rows.begin >= rows.end || columns.begin >= columns.end) {
+              if (!accumulate) std::fill_n(to, n, T{0});
+              continue;
+            }
+            const auto place = static_cast<int32_t>(r % w.h.in * w.w.in + k);
+            const int64_t first = ((image + rows.begin) * w.w.out + columns.begin) * n;
+            const int32_t* at = places + first;
+            const T* from = dy + first;
+            QTAPE_INDEPENDENT
+            for (int64_t c = 0; c < n; ++c) {
+              const T won = at[c] == place ? from[c] : T{0};
+              to[c] = accumulate ? to[c] + won : won;
+            }
+          }
+        }
+      });
+}
+
+template <class T>
+SpreadLoop<T> gradient_loop(const Window& w, bool accumulate) {
+  const bool apart = w.h.stride >= w.h.span() && w.w.stride >= w.w.span();
+  if (apart) return accumulate ? hand_out_loop<T, true>() : hand_out_loop<T, false>();
+  return accumulate ? spread_loop<T, true>() : spread_loop<T, false>();
+}
+
 }  // namespace
 
 static_assert(Compute<MaxPool>);
@@ -187,7 +226,7 @@ Kernel MaxPool::backward(const Binding& b) const {
   const Pool p = pool(b.inputs[0].shape);
   const int64_t grain = row_grain(p.window.w.in * p.channels, 1);
   return dispatch_compute(b.output.dtype, [&]<class T>() -> Kernel {
-    const auto loop = b.accumulate(0) ? spread_loop<T, true>() : spread_loop<T, false>();
+    const auto loop = gradient_loop<T>(p.window, b.accumulate(0));
     return [p, grain, loop, places = reinterpret_cast<const int32_t*>(b.saved),
             dy = b.dy_as<const T>(), dx = b.dx<T>(0), threads = b.threads](const Step&) {
       parallel_for(threads, p.input_rows(), 1, grain,

@@ -13,7 +13,11 @@ NodeId Builder::quantize(NodeId x, CodeRange range, const std::string& label) {
 LayerOptions Builder::layer(int64_t out, const std::string& label, bool norm) const {
   LayerOptions options{
       .out = out, .weight_quantizer = weight_quantizer(recipe_), .label = label};
-  if (norm) options.folded_norm = BatchNorm{};
+  if (norm) {
+    options.folded_norm = BatchNorm{};
+  } else {
+    options.weight_initializer = init::XavierUniform{};
+  }
   return options;
 }
 

@@ -20,7 +20,8 @@ class Builder {
   /// activations are float.
   NodeId quantize(NodeId x, CodeRange range, const std::string& label);
 
-  /// The options of a layer: `out` outputs, with a folded batch norm if `norm`.
+  /// The options of a layer: `out` outputs, with a folded batch norm if `norm`, else with
+  /// Xavier's weights, of which LeNet learns more than of Kaiming's.
   LayerOptions layer(int64_t out, const std::string& label, bool norm) const;
 
   /// A convolution over images [n, h, w, c], padded to the size of the input. x >= 0 unless

@@ -1,0 +1,136 @@
+// Convolutional networks: training steps, and integers beside floats.
+#include <benchmark/benchmark.h>
+
+#include <map>
+#include <memory>
+
+#include "qtape/deploy/convert.h"
+#include "qtape/engine/tape.h"
+#include "qtape/examples/data/digits.h"
+#include "qtape/examples/train_cnn/network.h"
+#include "qtape/integer/exact.h"
+#include "qtape/integer/session.h"
+#include "qtape/model/layers.h"
+#include "qtape/optim/optimizer.h"
+
+using namespace qtape;
+
+namespace {
+
+constexpr int64_t batch = 64;
+
+/// Convolutions 3x3 of 16 and 32 channels, each with a Relu and a maximum over 2x2, then a
+/// layer.
+Graph small_network(bool quantized) {
+  Graph graph;
+  NodeId x = graph.add(Input{.shape = {batch, 28, 28, 1}}, {}, "x");
+  const NodeId labels = graph.add(Input{.dtype = DType::S32, .shape = {batch}}, {}, "labels");
+  LayerOptions options;
+  if (quantized) {
+    options.weight_quantizer = FakeQuantize{.axis = 0};
+    options.input_quantizer = FakeQuantize{.range = CodeRange::Unsigned,
+                                           .scheme = Scheme::Affine,
+                                           .scale_mode = EMA{.track = Track::Range}};
+  }
+  for (const int64_t channels : {16, 32}) {
+    options.out = channels;
+    options.label = "conv" + std::to_string(channels);
+    x = graph.add(Relu{}, {conv2d(graph, x, {.padding = Padding::Same}, {3, 3}, options)});
+    x = graph.add(MaxPool{.kernel = {2, 2}, .stride = {2, 2}}, {x});
+  }
+  options.out = 10;
+  options.label = "fc";
+  const NodeId logits = linear(graph, graph.add(Flatten{}, {x}), options);
+  graph.set_outputs({graph.add(SoftmaxCrossEntropy{}, {logits, labels}, "loss")});
+  return graph;
+}
+
+void fill(std::span<float> x) {
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * 37 % 256) / 255.0f;
+}
+
+void train_small(benchmark::State& state, bool quantized, Arithmetic arithmetic = {}) {
+  const int threads = static_cast<int>(state.range(0));
+  const Graph graph = small_network(quantized);
+  Parameters parameters(graph, 1);
+  Tape tape(graph, parameters,
+            {.roots = {graph.at("loss")}, .threads = threads, .arithmetic = arithmetic});
+  Optimizer optimizer(parameters, Adam{}, {}, threads);
+  fill(tape.input<float>("x"));
+  const auto labels = tape.input<int32_t>("labels");
+  for (size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<int32_t>(i % 10);
+  for (auto _ : state) {
+    tape.forward(mode::qat);
+    tape.backward();
+    optimizer.step(1e-3);
+  }
+  state.SetItemsProcessed(state.iterations() * batch);
+}
+
+void train_float(benchmark::State& state) { train_small(state, false); }
+void train_quantized(benchmark::State& state) { train_small(state, true); }
+void train_exact(benchmark::State& state) {
+  train_small(state, true, exact(Requantization::SingleRounding));
+}
+
+/// A network of train_cnn whose observers have seen a batch.
+struct Settled {
+  explicit Settled(examples::CnnModel model) {
+    const data::Dataset digits = data::generate_digits(1, batch, 0).train;
+    graph = examples::make_network({.model = model}, digits).graph;
+    graph.set_outputs({graph.outputs()[0]});
+    parameters = std::make_unique<Parameters>(graph, 1);
+    Tape tape(graph, *parameters, {});
+    fill(tape.input<float>("x"));
+    tape.forward(mode::observe);
+  }
+
+  Graph graph;
+  std::unique_ptr<Parameters> parameters;
+};
+
+Settled& settled(int64_t model) {
+  static std::map<int64_t, Settled> all;
+  return all.try_emplace(model, static_cast<examples::CnnModel>(model)).first->second;
+}
+
+/// Arguments: network, batch, threads.
+void replay(benchmark::State& state, Mode mode, Arithmetic arithmetic) {
+  Settled& network = settled(state.range(0));
+  Tape tape(network.graph.with_batch(state.range(1)), *network.parameters,
+            {.threads = static_cast<int>(state.range(2)),
+             .constant_parameters = true,
+             .arithmetic = arithmetic});
+  fill(tape.input<float>("x"));
+  for (auto _ : state) tape.forward(mode);
+  state.SetItemsProcessed(state.iterations() * state.range(1));
+  state.SetLabel(std::string(to_string_view(static_cast<examples::CnnModel>(state.range(0)))));
+}
+
+void replay_f32(benchmark::State& state) { replay(state, mode::float_eval, {}); }
+void replay_exact(benchmark::State& state) {
+  replay(state, mode::eval, exact(Requantization::SingleRounding));
+}
+void replay_integers(benchmark::State& state) {
+  Settled& network = settled(state.range(0));
+  IntegerSession session(convert(network.graph.with_batch(state.range(1)), *network.parameters,
+                                 Requantization::SingleRounding),
+                         {.threads = static_cast<int>(state.range(2))});
+  fill(session.input("x"));
+  for (auto _ : state) session.run();
+  state.SetItemsProcessed(state.iterations() * state.range(1));
+  state.SetLabel(std::string(to_string_view(static_cast<examples::CnnModel>(state.range(0)))));
+}
+
+void networks(benchmark::internal::Benchmark* each) {
+  each->ArgsProduct({{0, 1, 2, 3}, {1, batch}, {1, 2}})->UseRealTime();
+}
+
+}  // namespace
+
+BENCHMARK(train_float)->Arg(1)->Arg(2)->UseRealTime();
+BENCHMARK(train_quantized)->Arg(1)->Arg(2)->UseRealTime();
+BENCHMARK(train_exact)->Arg(1)->Arg(2)->UseRealTime();
+BENCHMARK(replay_f32)->Apply(networks);
+BENCHMARK(replay_exact)->Apply(networks);
+BENCHMARK(replay_integers)->Apply(networks);
