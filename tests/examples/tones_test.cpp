@@ -8,6 +8,7 @@
 #include <cmath>
 #include <span>
 
+#include "qtape/core/error.h"
 #include "qtape/core/sha256.h"
 #include "qtape/examples/data/angles.h"
 #include "qtape/tests/support/errors.h"
