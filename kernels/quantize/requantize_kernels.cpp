@@ -13,6 +13,8 @@ namespace qtape::kernels {
 namespace {
 
 constexpr int32_t s32_min = std::numeric_limits<int32_t>::min();
+// The loops take up to 64 codes at once; what is left over after the last channel is slow.
+constexpr int64_t min_period = 256;
 constexpr int32_t s32_max = std::numeric_limits<int32_t>::max();
 
 /// The arrays of a table, by value: a store of codes may alias a table's pointers.
@@ -110,15 +112,17 @@ RequantizeLoop<Code> loop_of() {
                                                const RequantizeTable* table,
                                                const RequantizeCodes* codes) {
     const Arrays t(*table);
-    const int64_t n = table->n;
+    const int64_t total = rows * table->n;
+    const int64_t period = table->period;
     const int32_t zero_point = codes->zero_point;
     const int32_t low = codes->low - zero_point;
     const int32_t high = codes->high - zero_point;
-    for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t i = 0; i < total; i += period) {
+      const int64_t count = period < total - i ? period : total - i;
       QTAPE_INDEPENDENT
-      for (int64_t c = 0; c < n; ++c) {
-        const int32_t sum = biased(acc[r * n + c], t.bias[c]);
-        y[r * n + c] = static_cast<Code>(OneStep::of(sum, t, c, low, high) + zero_point);
+      for (int64_t c = 0; c < count; ++c) {
+        const int32_t sum = biased(acc[i + c], t.bias[c]);
+        y[i + c] = static_cast<Code>(OneStep::of(sum, t, c, low, high) + zero_point);
       }
     }
   });
@@ -140,19 +144,25 @@ void RequantizeTable::assign(std::span<const Multiplier> multipliers,
                          "{} channels need as many multipliers or 1, and as many offsets or "
                          "none, got {} and {}",
                          n, multipliers.size(), added.size());
-  const auto resize = [&](auto&... arrays) { (arrays.resize(count), ...); };
-  resize(offsets, bias, accumulator_scale, output_scale, ratio, mantissa, left, right, nudge);
-  for (size_t c = 0; c < count; ++c) {
+  offsets.resize(count);
+  for (size_t c = 0; c < count; ++c) offsets[c] = added.empty() ? 0 : added[c];
+  const int64_t repeats = n == 0 ? 1 : (min_period + n - 1) / n;
+  period = n * repeats;
+  const auto resize = [&](auto&... arrays) {
+    (arrays.resize(static_cast<size_t>(period)), ...);
+  };
+  resize(bias, accumulator_scale, output_scale, ratio, mantissa, left, right, nudge);
+  for (size_t i = 0; i < static_cast<size_t>(period); ++i) {
+    const size_t c = i % count;
     const Multiplier& m = multipliers[multipliers.size() == 1 ? 0 : c];
-    offsets[c] = added.empty() ? 0 : added[c];
-    bias[c] = static_cast<int32_t>(static_cast<uint32_t>(offsets[c]));
-    accumulator_scale[c] = m.accumulator_scale;
-    output_scale[c] = m.output_scale;
-    ratio[c] = m.ratio;
-    mantissa[c] = m.mantissa;
-    left[c] = static_cast<uint32_t>(std::max(m.exponent, 0));
-    right[c] = static_cast<uint32_t>(std::max(-m.exponent, 0));
-    nudge[c] = m.exponent < 0 ? 0 : int32_t{1} << 30;
+    bias[i] = static_cast<int32_t>(static_cast<uint32_t>(offsets[c]));
+    accumulator_scale[i] = m.accumulator_scale;
+    output_scale[i] = m.output_scale;
+    ratio[i] = m.ratio;
+    mantissa[i] = m.mantissa;
+    left[i] = static_cast<uint32_t>(std::max(m.exponent, 0));
+    right[i] = static_cast<uint32_t>(std::max(-m.exponent, 0));
+    nudge[i] = m.exponent < 0 ? 0 : int32_t{1} << 30;
   }
 }
 
@@ -181,12 +191,14 @@ DequantizeLoop dequantize_accumulators_loop() {
   return simd::best<const int32_t*, float*, int64_t, const RequantizeTable*>(
       [](const int32_t* acc, float* y, int64_t rows, const RequantizeTable* table) {
         const Arrays t(*table);
-        const int64_t n = table->n;
-        for (int64_t r = 0; r < rows; ++r) {
+        const int64_t total = rows * table->n;
+        const int64_t period = table->period;
+        for (int64_t i = 0; i < total; i += period) {
+          const int64_t count = period < total - i ? period : total - i;
           QTAPE_INDEPENDENT
-          for (int64_t c = 0; c < n; ++c) {
-            y[r * n + c] =
-                static_cast<float>(biased(acc[r * n + c], t.bias[c])) * t.accumulator_scale[c];
+          for (int64_t c = 0; c < count; ++c) {
+            y[i + c] =
+                static_cast<float>(biased(acc[i + c], t.bias[c])) * t.accumulator_scale[c];
           }
         }
       });

@@ -9,7 +9,8 @@
 
 namespace qtape::kernels {
 
-/// Multipliers and offsets of n channels, one array for each part, as the loops read them.
+/// Multipliers and offsets of n channels, one array for each part, as the loops read them: all
+/// but `offsets` are repeated until they are long enough to be read in whole vectors.
 struct RequantizeTable {
   RequantizeTable() = default;
   RequantizeTable(std::span<const Multiplier> multipliers, std::span<const int64_t> added,
@@ -23,8 +24,9 @@ struct RequantizeTable {
               int64_t channels);
 
   int64_t n = 0;
-  std::vector<int64_t> offsets;
-  std::vector<int32_t> bias;  ///< offsets modulo 2^32
+  int64_t period = 0;            ///< length of the arrays: a multiple of n
+  std::vector<int64_t> offsets;  ///< [n]
+  std::vector<int32_t> bias;     ///< offsets modulo 2^32
   std::vector<float> accumulator_scale;
   std::vector<float> output_scale;
   std::vector<float> ratio;

@@ -198,5 +198,5 @@ TEST_CASE("requantize_kernels: a table of other channels is refused") {
   const std::vector<int64_t> bias(2);
   CHECK(test::error_text<ArgumentError>([&] { RequantizeTable(two, bias, 3); }) ==
         "3 channels need as many multipliers or 1, and as many offsets or none, got 2 and 2");
-  CHECK(RequantizeTable(two, {}, 2).bias == std::vector<int32_t>{0, 0});
+  CHECK(RequantizeTable(two, {}, 2).offsets == std::vector<int64_t>{0, 0});
 }
