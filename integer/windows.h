@@ -3,10 +3,24 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 
 #include "qtape/ops/families/convolution.h"
 
 namespace qtape {
+
+/// Copies codes that do not overlap, a few of them for the most part: in chunks of which the
+/// last may lie over the one before.
+template <class X>
+void copy_short(const X* from, X* to, int64_t n) {
+  constexpr int64_t chunk = 16 / sizeof(X);
+  if (n < chunk) {
+    for (int64_t i = 0; i < n; ++i) to[i] = from[i];
+    return;
+  }
+  for (int64_t i = 0; i + chunk <= n; i += chunk) std::memcpy(to + i, from + i, 16);
+  std::memcpy(to + n - chunk, from + n - chunk, 16);
+}
 
 /// The windows of x [images, h.in, w.in, channels], counted over images, h.out and w.out.
 template <class X>
@@ -19,18 +33,30 @@ class CodeWindows {
   void gather(const X* x, X padding, int64_t first, int64_t count, X* to) const {
     const auto& [h, w] = c_.window;
     const int64_t channels = c_.in_channels;
-    for (int64_t r = first; r < first + count; ++r) {
-      const X* image = x + r / c_.window.outputs() * h.in * w.in * channels;
-      const int64_t top = h.start(r / w.out % h.out);
-      const int64_t left = w.start(r % w.out);
-      for (int64_t i = 0; i < h.kernel; ++i, to += w.kernel * channels) {
-        const int64_t row = top + i * h.dilation;
-        if (row < 0 || row >= h.in) {
-          std::fill_n(to, w.kernel * channels, padding);
+    const int64_t line = w.kernel * channels;
+    int64_t column = first % w.out;
+    int64_t row = first / w.out % h.out;
+    const X* image = x + first / c_.window.outputs() * h.in * w.in * channels;
+    for (int64_t r = 0; r < count; ++r) {
+      const int64_t top = h.start(row);
+      const int64_t left = w.start(column);
+      const bool whole = w.dilation == 1 && left >= 0 && left + w.kernel <= w.in;
+      for (int64_t i = 0; i < h.kernel; ++i, to += line) {
+        const int64_t at = top + i * h.dilation;
+        const X* from = image + at * w.in * channels;
+        if (at < 0 || at >= h.in) {
+          std::fill_n(to, line, padding);
+        } else if (whole) {
+          copy_short(from + left * channels, to, line);
         } else {
-          gather_row(image + row * w.in * channels, padding, left, to);
+          gather_row(from, padding, left, to);
         }
       }
+      if (++column < w.out) continue;
+      column = 0;
+      if (++row < h.out) continue;
+      row = 0;
+      image += h.in * w.in * channels;
     }
   }
 

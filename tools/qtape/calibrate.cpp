@@ -76,7 +76,7 @@ void calibrate(const CalibrateOptions& options) {
   examples::OutputFiles files;
   files.expect("--save", options.save);
   Model model = with_quantizers(load_model(options.model), options);
-  const data::Split data = load_data(options.data, options.images);
+  const data::Split data = load_data(options.data, features_of(model.graph), options.images);
   const int64_t extent = std::min({batch, data.train.size(), options.images});
   require<ArgumentError>(extent >= 1, "there are no training images to calibrate with");
   Tape tape(model.graph.with_batch(extent), model.parameters, {.threads = options.threads});

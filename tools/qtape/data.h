@@ -3,15 +3,19 @@
 
 #include <string>
 
-#include "qtape/examples/data/digits.h"
+#include "qtape/engine/graph.h"
+#include "qtape/examples/data/dataset.h"
+#include "qtape/integer/integer_program.h"
 
 namespace qtape::tool {
 
-/// MNIST-format files of a directory, or the generated digits for an empty name, `samples` of
-/// them for training. Throws IoError or FormatError.
-inline data::Split load_data(const std::string& directory, int64_t samples = 0) {
-  if (!directory.empty()) return data::read_idx_directory(directory);
-  return data::example_digits(samples);
-}
+/// Features of the first input [batch, features]; 0 where there is none.
+int64_t features_of(const Graph& graph);
+int64_t features_of(const IntegerProgram& program);
+
+/// MNIST-format files of a directory or, for an empty name, what programs generate that train
+/// on `features`: keywords where these have as many, else digits; `samples` of them for
+/// training. Throws IoError or FormatError.
+data::Split load_data(const std::string& directory, int64_t features, int64_t samples = 0);
 
 }  // namespace qtape::tool

@@ -44,7 +44,7 @@ void report_quantizers(const QuantizersOptions& options) {
   examples::OutputFiles files;
   files.expect_text("--json", options.json);
   Model model = load_model(options.model);
-  data::Dataset images = load_data(options.data).test;
+  data::Dataset images = load_data(options.data, features_of(model.graph)).test;
   const int64_t count = std::min(images.size(), options.images);
   require<ArgumentError>(count >= 1, "there are no test images to report on");
   data::Evaluator evaluator(model.graph, model.parameters, options.threads);

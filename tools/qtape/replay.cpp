@@ -111,7 +111,9 @@ void replay(const ReplayOptions& options) {
   require<ArgumentError>(program == nullptr || options.quantize,
                          "--float: {} is an integer program, which has no quantizers",
                          options.model);
-  const data::Dataset images = load_data(options.data).test;
+  const int64_t features =
+      program != nullptr ? features_of(*program) : features_of(std::get<Model>(file).graph);
+  const data::Dataset images = load_data(options.data, features).test;
   const data::Evaluation result = naming<GraphError>(options.model, [&] {
     return program != nullptr ? ProgramEvaluator(*program, options.threads).run(images)
                               : replay_model(std::get<Model>(file), images, options);

@@ -162,7 +162,7 @@ bool verify_requantization(Model& model, const data::Dataset& images,
 
 bool verify(const VerifyCommand& command) {
   Model model = load_model(command.model);
-  const data::Dataset images = load_data(command.data).test;
+  const data::Dataset images = load_data(command.data, features_of(model.graph)).test;
   bool equal = true;
   for (Requantization requantization : command.requantizations) {
     equal = verify_requantization(model, images, command, requantization) && equal;
