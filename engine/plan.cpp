@@ -1,6 +1,7 @@
 #include "qtape/engine/plan.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 
 #include "qtape/core/aligned.h"
@@ -381,6 +382,21 @@ class Planner {
 };
 
 }  // namespace
+
+int64_t largest_live_set(const Plan& plan) {
+  std::map<int64_t, int64_t> changes;  // by time
+  for (const Lifetime& each : plan.buffers) {
+    changes[each.begin] += aligned_size(each.bytes);
+    changes[each.end + 1] -= aligned_size(each.bytes);
+  }
+  int64_t live = 0;
+  int64_t largest = 0;
+  for (const auto& [time, change] : changes) {
+    live += change;
+    largest = std::max(largest, live);
+  }
+  return largest;
+}
 
 Plan plan(const Graph& graph, const PlanOptions& options) {
   return plan(graph, options, PlanHooks{});

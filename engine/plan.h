@@ -73,6 +73,9 @@ struct Plan {
   int64_t record_bytes = 0;
 };
 
+/// The most bytes that are in use at one time: no arena can be smaller.
+int64_t largest_live_set(const Plan& plan);
+
 /// Throws PlanError for ids outside of the graph, for roots with constant_parameters, for
 /// `input_gradients` that are not inputs of a float dtype or lead to no root, and for roots
 /// without a path to a parameter or one of these inputs.

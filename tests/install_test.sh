@@ -31,7 +31,7 @@ const auto ops = std::tuple{
     FakeQuantizeLSQ{.bits = 4}, FakeQuantizePACT{.bits = 4}, Quantize{.bits = 4},
     Dequantize{.axis = 0}};
 const auto options = std::tuple{
-    TensorType{.dtype = DType::U8}, TapeOptions{.threads = 1}, LinearOptions{.out = 1},
+    TensorType{.dtype = DType::U8}, TapeOptions{.threads = 1}, LayerOptions{.out = 1},
     InsertOptions{.bias_on_grid = false}, CalibrationOptions{.method = MinMax{}},
     MethodChoice{.method = MinMax{}}, ParameterGroup{.frozen = true}, ConvertOptions{},
     LintOptions{.bias_change = 1}, VerifyOptions{.batch = 1}, SessionOptions{.threads = 1},

@@ -4,10 +4,10 @@
 
 namespace qtape::examples {
 
-QuantizationSchedule schedule_of(const Recipe& recipe) {
+QuantizationSchedule schedule_of(const Recipe& recipe, int64_t steps) {
   return {.delay = recipe.quantize_after,
           .freeze = recipe.freeze_after,
-          .freeze_norms = recipe.freeze_norms_after,
+          .freeze_norms = recipe.freeze_norms_after.value_or(steps - steps / 3),
           .warm_up = recipe.warm_up};
 }
 

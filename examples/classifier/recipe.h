@@ -68,7 +68,7 @@ struct Recipe {
                 {.low = 0}),
         setting("freeze_norms_after", &S::freeze_norms_after,
                 "step from which batch norms use their running statistics, so that training "
-                "computes what ships",
+                "computes what ships; without it, after two thirds of the run",
                 {.low = 0}),
         setting("warm_up", &S::warm_up, "steps that scales are averaged over evenly",
                 {.low = 0}),
@@ -89,8 +89,8 @@ struct Recipe {
   bool operator==(const Recipe&) const = default;
 };
 
-/// When quantizers apply and observers stop.
-QuantizationSchedule schedule_of(const Recipe& recipe);
+/// When quantizers apply, observers stop and norms freeze in a run of so many steps.
+QuantizationSchedule schedule_of(const Recipe& recipe, int64_t steps);
 
 /// What is done to training images.
 data::Augmentation augmentation_of(const Recipe& recipe);

@@ -151,7 +151,7 @@ struct Training::Run {
               .threads = options.threads,
               .seed = static_cast<uint64_t>(training.recipe().seed),
               .arithmetic = exact(training.recipe().exact),
-              .schedule = schedule_of(training.recipe())}),
+              .schedule = schedule_of(training.recipe(), training.steps())}),
         evaluator(training.network().graph, training.parameters_, options.threads,
                   exact(training.recipe().exact)),
         batches(training.data_.train, training.recipe().batch,

@@ -271,9 +271,10 @@ TEST_CASE("train_mlp: the report holds every setting") {
 
 TEST_CASE("train_mlp: the schedule of the tape is that of the settings") {
   const examples::Recipe recipe{.quantize_after = 3, .freeze_after = 9, .warm_up = 5};
-  CHECK(examples::schedule_of(recipe) ==
-        QuantizationSchedule{.delay = 3, .freeze = 9, .warm_up = 5});
-  CHECK(examples::schedule_of({}) == QuantizationSchedule{});
+  CHECK(examples::schedule_of(recipe, 90) ==
+        QuantizationSchedule{.delay = 3, .freeze = 9, .freeze_norms = 60, .warm_up = 5});
+  CHECK(examples::schedule_of({.freeze_norms_after = 7}, 90) ==
+        QuantizationSchedule{.freeze_norms = 7});
 }
 
 TEST_CASE("train_mlp: a run that is stopped leaves a checkpoint of that step") {

@@ -40,6 +40,26 @@ void print_quantizer(const Model& model, NodeId id) {
              to_string_view(grid.scheme), scales_text(model, id));
 }
 
+void print_arena(const Plan& memory, std::string_view what) {
+  fmt::print("activations {} bytes for {} at the stored batch extent; {} are in use at once\n",
+             memory.arena_bytes, what, largest_live_set(memory));
+}
+
+/// The outputs that training can start from: scalars that parameters lead to.
+std::vector<NodeId> losses(const Graph& graph) {
+  std::vector<NodeId> found;
+  for (NodeId id : graph.outputs()) {
+    const TensorType& type = graph[id].type;
+    if (type.elements() != 1 || !is_compute(type.dtype)) continue;
+    try {
+      (void)plan(graph, {.outputs = {id}, .roots = {id}});
+      found.push_back(id);
+    } catch (const PlanError&) {  // no gradient leads from it
+    }
+  }
+  return found;
+}
+
 void print_memory(const Model& model) {
   int64_t parameter_bytes = 0;
   int64_t state_bytes = 0;
@@ -47,12 +67,13 @@ void print_memory(const Model& model) {
     (entry.trainable() ? parameter_bytes : state_bytes) += entry.type.bytes();
   }
   const auto outputs = model.graph.outputs();
-  const Plan memory = plan(model.graph, {.outputs = {outputs.begin(), outputs.end()}});
   fmt::print("parameters  {} elements, {} bytes\n", model.parameters.trainable_elements(),
              parameter_bytes);
   fmt::print("states      {} bytes\n", state_bytes);
-  fmt::print("activations {} bytes for inference at the stored batch extent\n",
-             memory.arena_bytes);
+  PlanOptions options{.outputs = {outputs.begin(), outputs.end()}};
+  print_arena(plan(model.graph, options), "inference");
+  options.roots = losses(model.graph);
+  if (!options.roots.empty()) print_arena(plan(model.graph, options), "training");
   for (const auto& [name, section] : model.sections) {
     fmt::print("section     {}: {}\n", printable(name), printable(section.kind));
   }
