@@ -8,6 +8,7 @@
 #include "qtape/core/error.h"
 #include "qtape/core/random.h"
 #include "qtape/examples/data/angles.h"
+#include "qtape/examples/data/bell.h"
 
 namespace qtape::data {
 namespace {
@@ -68,14 +69,6 @@ void move_image(const Dataset& dataset, int64_t image, const Augmentation& by,
       x[i] = along(top) * (1 - below) + along(top + 1) * below;
     }
   }
-}
-
-/// A bell: the sum of four uniform numbers, of mean 0 and standard deviation 1.
-double bell(uint64_t bits) {
-  double sum = 0;
-  for (int part = 0; part < 4; ++part)
-    sum += static_cast<double>((bits >> (16 * part)) & 0xffff);
-  return (sum - 2 * 65535.0) * (1.7320508075688772 / 65536);
 }
 
 void add_noise(double deviation, const Random& random, size_t place, std::span<float> x) {

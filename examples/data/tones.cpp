@@ -11,6 +11,7 @@
 #include "qtape/core/math.h"
 #include "qtape/core/random.h"
 #include "qtape/examples/data/angles.h"
+#include "qtape/examples/data/bell.h"
 
 namespace qtape::data {
 namespace {
@@ -45,15 +46,7 @@ class Draw {
     return low + (high - low) * random_.uniform(count_++);
   }
   size_t below(size_t n) { return static_cast<size_t>(random_.below(count_++, n)); }
-  /// A bell of mean 0 and standard deviation 1: the sum of four uniform numbers.
-  double bell() {
-    const uint64_t bits = random_.bits(count_++);
-    double sum = 0;
-    for (int part = 0; part < 4; ++part) {
-      sum += static_cast<double>((bits >> (16 * part)) & 0xffff);
-    }
-    return (sum - 2 * 65535.0) * (std::numbers::sqrt3 / 65536);
-  }
+  double bell() { return data::bell(random_.bits(count_++)); }
 
  private:
   Random random_;
