@@ -37,11 +37,9 @@ NodeId Builder::depthwise(NodeId x, int64_t kernel, int64_t stride, const std::s
 
 NodeId Builder::residual(NodeId branch, NodeId skip, CodeRange skip_range,
                          const std::string& label) {
-  const auto missing = [&](NodeId x, CodeRange range) {
-    return quantizer_behind(graph_, x) ? std::nullopt : activation_quantizer(recipe_, range);
-  };
-  return qtape::residual(graph_, branch, skip, missing(branch, CodeRange::Full),
-                         missing(skip, skip_range), label);
+  branch = quantize(branch, CodeRange::Full, label + ".branch");
+  skip = quantize(skip, skip_range, label + ".skip");
+  return qtape::residual(graph_, branch, skip, std::nullopt, std::nullopt, label);
 }
 
 NodeId Builder::head(NodeId x, int64_t classes, const std::string& label) {

@@ -26,8 +26,8 @@ constexpr uint64_t augmentation_stream = 0xau;
 constexpr uint64_t draws_of_movement = 3;
 
 /// The first number of image `row` of a batch.
-uint64_t first_draw(const Dataset& dataset, size_t row) {
-  return row * (draws_of_movement + static_cast<uint64_t>(dataset.features()));
+uint64_t first_draw(size_t row, size_t features) {
+  return row * (draws_of_movement + features);
 }
 
 /// The pixel at (row, col), 0 outside the image.
@@ -39,7 +39,7 @@ float shade_at(const Dataset& dataset, const uint8_t* pixels, int64_t row, int64
 /// An image turned and shifted: between pixels by bilinear interpolation.
 void move_image(const Dataset& dataset, int64_t image, const Augmentation& by,
                 const Random& random, size_t place, std::span<float> x) {
-  const uint64_t draw = first_draw(dataset, place);
+  const uint64_t draw = first_draw(place, x.size());
   const auto within = [&](uint64_t i, double bound) {
     return (2 * random.uniform(draw + i) - 1) * bound;
   };
@@ -72,7 +72,7 @@ void move_image(const Dataset& dataset, int64_t image, const Augmentation& by,
 }
 
 void add_noise(double deviation, const Random& random, size_t place, std::span<float> x) {
-  const uint64_t draw = place * (draws_of_movement + x.size()) + draws_of_movement;
+  const uint64_t draw = first_draw(place, x.size()) + draws_of_movement;
   for (size_t i = 0; i < x.size(); ++i) {
     x[i] += static_cast<float>(deviation * bell(random.bits(draw + i)));
   }

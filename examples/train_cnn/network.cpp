@@ -22,8 +22,7 @@ class Cnn {
     x = graph_.add(Flatten{}, {x});
     x = build_.relu(linear(graph_, x, build_.layer(wide(120), "fc1", false)));
     x = dense(x, wide(84), "fc2");
-    return linear(graph_, build_.quantize(build_.relu(x), CodeRange::Unsigned, "fc3.input"),
-                  build_.layer(classes_, "fc3", false));
+    return dense(build_.relu(x), classes_, "fc3");
   }
 
   NodeId dscnn(NodeId x) {

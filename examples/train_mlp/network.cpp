@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "qtape/examples/classifier/builder.h"
 #include "qtape/model/layers.h"
 
 namespace qtape::examples {
@@ -89,20 +90,14 @@ void validate_network(const MlpSettings& s) {
 }
 
 Network make_network(const MlpSettings& settings, const data::Dataset& dataset) {
-  Network network;
+  Network network = start_network(settings.recipe, dataset);
   Graph& graph = network.graph;
-  network.x = graph.add(Input{.shape = {settings.recipe.batch, dataset.features()}}, {}, "x");
-  network.labels =
-      graph.add(Input{.dtype = DType::S32, .shape = {settings.recipe.batch}}, {}, "labels");
   NodeId y = network.x;
   for (size_t i = 0; i < settings.layers.size(); ++i) {
     y = hidden_layer(graph, settings, y, i);
   }
-  y = usual_linear(graph, settings.recipe, y, dataset.classes,
-                   layer_label(settings.layers.size()));
-  network.logits = y;
-  network.loss = graph.add(SoftmaxCrossEntropy{}, {y, network.labels}, "loss");
-  graph.set_outputs({network.logits, network.loss});
+  finish_network(network, usual_linear(graph, settings.recipe, y, dataset.classes,
+                                       layer_label(settings.layers.size())));
   return network;
 }
 

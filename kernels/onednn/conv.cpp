@@ -70,12 +70,14 @@ Primitive make_primitive(const dnnl::engine& engine, const Conv& c, int64_t imag
       .end = {c.h.end, c.w.end}};
   switch (pass) {
     case Pass::Data: {
-      const auto pd = describe_convolution_data(engine, d, attributes);
+      const auto pd =
+          describe_convolution_gradient<dnnl::convolution_backward_data>(engine, d, attributes);
       return {dnnl::convolution_backward_data(pd), d.x, d.y, pd.weights_desc(),
               pd.scratchpad_desc()};
     }
     case Pass::Filters: {
-      const auto pd = describe_convolution_weights(engine, d, attributes);
+      const auto pd = describe_convolution_gradient<dnnl::convolution_backward_weights>(
+          engine, d, attributes);
       return {dnnl::convolution_backward_weights(pd), d.x, d.y, pd.diff_weights_desc(),
               pd.scratchpad_desc()};
     }

@@ -40,23 +40,9 @@ inline dnnl::convolution_forward::primitive_desc describe_convolution(
 #endif
 }
 
-inline dnnl::convolution_backward_data::primitive_desc describe_convolution_data(
-    const dnnl::engine& engine, const ConvolutionDescription& c,
-    const dnnl::primitive_attr& attributes) {
-  constexpr auto algorithm = dnnl::algorithm::convolution_direct;
-  const auto forward = describe_convolution(engine, c, attributes);
-#if DNNL_VERSION_MAJOR >= 3
-  return {engine,    algorithm, c.x,   c.w,     c.y,       c.strides,
-          c.dilates, c.begin,   c.end, forward, attributes};
-#else
-  return {{algorithm, c.x, c.w, c.y, c.strides, c.dilates, c.begin, c.end},
-          attributes,
-          engine,
-          forward};
-#endif
-}
-
-inline dnnl::convolution_backward_weights::primitive_desc describe_convolution_weights(
+/// `Backward` is convolution_backward_data or convolution_backward_weights.
+template <class Backward>
+typename Backward::primitive_desc describe_convolution_gradient(
     const dnnl::engine& engine, const ConvolutionDescription& c,
     const dnnl::primitive_attr& attributes) {
   constexpr auto algorithm = dnnl::algorithm::convolution_direct;

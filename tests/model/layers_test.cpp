@@ -12,6 +12,7 @@
 #include "qtape/integer/analysis.h"
 #include "qtape/kernels/quantize/quantize.h"
 #include "qtape/model/insert_quantizers.h"
+#include "qtape/tests/support/errors.h"
 
 using namespace qtape;
 using namespace qtape::kernels;
@@ -61,8 +62,7 @@ TEST_CASE("layers: the forward of linear adds what lies on the grid") {
             PlanHooks{.share_memory = false});
   std::iota(tape.input<float>(x).begin(), tape.input<float>(x).end(), -4.0f);
   tape.forward(mode::eval);
-  const auto s_x =
-      static_cast<float>(tape.qparams(graph.at("layer.input.quantized"))[0].scale);
+  const auto s_x = static_cast<float>(tape.qparams(graph.at("layer.input.quantized"))[0].scale);
   const auto s_w = tape.qparams(graph.at("layer.weight.quantized"));
   const auto sums = tape.value<float>(graph[y].operands[0]);
   for (size_t i = 0; i < 8; ++i) {
@@ -160,4 +160,54 @@ TEST_CASE("layers: inserted quantizers leave what shows a quantizer alone, and u
   CHECK(made.name(bias.operands[1]) == "before.quantized");
   CHECK(made.name(bias.operands[2]) == "fc.weight.quantized");
   CHECK(analyze_integers(made)[made.outputs()[0]].kind == IntegerKind::Accumulators);
+}
+
+TEST_CASE("layers: a separable convolution is a depthwise one, an activation and one of 1x1") {
+  const LayerOptions options{.out = 7,
+                             .weight_quantizer = FakeQuantize{.axis = 0},
+                             .input_quantizer = FakeQuantize{.range = CodeRange::Unsigned},
+                             .label = "block"};
+  const Conv2d op{.stride = {2, 2}, .padding = Padding::Same};
+  Graph graph;
+  const NodeId x = graph.add(Input{.shape = {2, 9, 8, 5}}, {}, "x");
+  const NodeId y = separable_conv2d(graph, x, op, {3, 3}, options);
+  CHECK(graph[y].type.shape == Shape{2, 5, 4, 7});
+  const auto shape = [&](const char* label) { return graph[graph.at(label)].type.shape; };
+  CHECK(shape("block.depthwise.weight") == Shape{5, 3, 3, 1});
+  CHECK(shape("block.pointwise.weight") == Shape{7, 1, 1, 5});
+  Graph hand;
+  NodeId z = hand.add(Input{.shape = {2, 9, 8, 5}}, {}, "x");
+  LayerOptions each = options;
+  each.out = 0;
+  each.label = "block.depthwise";
+  z = hand.add(Relu{}, {depthwise_conv2d(hand, z, op, {3, 3}, each)});
+  each.out = 7;
+  each.label = "block.pointwise";
+  (void)conv2d(hand, z, {}, {1, 1}, each);
+  CHECK(graph == hand);
+}
+
+TEST_CASE("layers: convolutions and residual sums refuse what they cannot be made of") {
+  Graph graph;
+  const NodeId x = graph.add(Input{.shape = {2, 4, 4, 6}}, {}, "x");
+  const NodeId flat = graph.add(Input{.shape = {2, 6}}, {}, "flat");
+  const auto error = [](const auto& body) { return test::error_text<GraphError>(body); };
+  CHECK(error([&] {
+          (void)conv2d(graph, flat, {}, {3, 3}, {.out = 2});
+        }) == "conv2d 'layer': x must be [n, h, w, c], got f32[2, 6]");
+  CHECK(error([&] { (void)conv1d(graph, x, {}, 3, {.out = 2, .label = "a"}); }) ==
+        "conv1d 'a': x must be [n, l, c], got f32[2, 4, 4, 6]");
+  CHECK(error([&] { (void)conv2d(graph, x, {}, {3}, {.out = 2}); }) ==
+        "conv2d 'layer': kernel must be [h, w], got [3]");
+  CHECK(error([&] {
+          (void)conv2d(graph, x, {}, {3, 3}, {});
+        }) == "conv2d 'layer': out must be at least 1, got 0");
+  CHECK(error([&] {
+          (void)conv2d(graph, x, {.groups = 4}, {3, 3}, {.out = 4, .label = "g"});
+        }).find("groups") != std::string::npos);
+  CHECK(error([&] {
+          (void)conv2d(graph, x, {}, {5, 5}, {.out = 4, .label = "k"});
+        }).find("kernel") != std::string::npos);
+  CHECK(error([&] { (void)residual(graph, x, flat, {}, {}, "r"); }) ==
+        "residual 'r': branch and skip must agree, got f32[2, 4, 4, 6] and f32[2, 6]");
 }
