@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "qtape/core/aligned.h"
+#include "qtape/integer/weight_sums.h"
 #include "qtape/integer/windows.h"
 #include "qtape/kernels/onednn/gemm.h"
 #include "qtape/kernels/onednn/integer_gemm.h"
@@ -57,40 +58,6 @@ ExtractLoop<X, To> extract_loop(Part part) {
       [](const X* x, To* to, int64_t n) { extract(Part::Whole, x, to, n); });
 }
 
-/// What one output's weights sum up to.
-struct WeightSums {
-  int64_t sum = 0;
-  int64_t magnitude = 0;
-};
-
-using RowSums = void (*)(const int8_t*, int64_t, WeightSums*);
-RowSums row_sums() {
-  return simd::best<const int8_t*, int64_t, WeightSums*>(
-      [](const int8_t* w, int64_t k, WeightSums* sums) {
-        int32_t sum = 0;
-        int32_t magnitude = 0;
-        for (int64_t i = 0; i < k; ++i) {
-          const int32_t v = w[i];
-          sum += v;
-          magnitude += v < 0 ? -v : v;
-        }
-        *sums = {sum, magnitude};
-      });
-}
-
-/// Adds one weight of each of n outputs to their sums.
-using ColumnSums = void (*)(const int8_t*, int64_t, WeightSums*);
-ColumnSums column_sums() {
-  return simd::best<const int8_t*, int64_t, WeightSums*>(
-      [](const int8_t* w, int64_t n, WeightSums* sums) {
-        for (int64_t c = 0; c < n; ++c) {
-          const int32_t v = w[c];
-          sums[c].sum += v;
-          sums[c].magnitude += v < 0 ? -v : v;
-        }
-      });
-}
-
 /// The products of all rows with codes X, cut into tiles for workers. Rows are those of x, or
 /// windows of it that each tile gathers.
 template <class X>
@@ -108,8 +75,6 @@ class TiledProducts {
         k_(weights.terms()),
         rows_(n_ == 0 ? 0 : b.out().type.elements() / n_),
         threads_(b.threads),
-        by_row_(row_sums()),
-        by_column_(column_sums()),
         sums_(static_cast<size_t>(n_)),
         offsets_(static_cast<size_t>(n_)) {
     if (windows) windows_.emplace(*windows);
@@ -212,7 +177,9 @@ class TiledProducts {
   void load_numbers() {
     find_factors();
     const bool choose = paths_.size() > 1;
-    if (choose || value_->zero_point != 0) sum_weights();
+    if (choose || value_->zero_point != 0) {
+      sum_(numbers_->codes, k_, in_rows(), threads_, sums_);
+    }
     if (choose) {
       int64_t magnitude = 0;
       for (const WeightSums& each : sums_) magnitude = std::max(magnitude, each.magnitude);
@@ -224,20 +191,6 @@ class TiledProducts {
     }
     if (path_ == ProductPath::F32) std::copy_n(numbers_->codes, n_ * k_, floats_.begin());
     for (Int8Product& product : int8_) product.load();
-  }
-
-  void sum_weights() {
-    if (in_rows()) {
-      const int64_t grain = std::max<int64_t>(1, 4 * pointwise_grain / (k_ + 1));
-      parallel_for(threads_, n_, 1, grain, [&](int64_t begin, int64_t end) {
-        for (int64_t c = begin; c < end; ++c) {
-          by_row_(numbers_->codes + c * k_, k_, &sums_[static_cast<size_t>(c)]);
-        }
-      });
-      return;
-    }
-    std::ranges::fill(sums_, WeightSums{});
-    for (int64_t i = 0; i < k_; ++i) by_column_(numbers_->codes + i * n_, n_, sums_.data());
   }
 
   int64_t largest_weight() const {
@@ -410,8 +363,7 @@ class TiledProducts {
   const WeightNumbers* numbers_;  // null: constant weights
   int64_t n_, k_, rows_;
   int threads_;
-  RowSums by_row_;
-  ColumnSums by_column_;
+  WeightSummation sum_;
   std::vector<WeightSums> sums_;  // by output
   std::vector<int64_t> offsets_;  // by output
   std::optional<ProductPath> forced_;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "qtape/integer/conv_kernel.h"
+#include "qtape/integer/direct_kernel.h"
 #include "qtape/integer/linear_kernel.h"
 
 namespace qtape::integer {
@@ -147,8 +148,11 @@ IntegerKernel Conv::kernel(const IntegerBinding& b, Epilogue next) const {
   if (c.groups > 1) return grouped_kernel(weights, c, b, std::move(next));
   const bool rows = c.window.kernel() == 1 && !c.window.has_padding() &&
                     c.window.h.stride == 1 && c.window.w.stride == 1;
-  return rows ? linear_kernel(weights, b, std::move(next))
-              : window_kernel(weights, c, b, std::move(next));
+  if (rows) return linear_kernel(weights, b, std::move(next));
+  if (!b.path && is_direct(c, b.in(0).type.dtype)) {
+    return direct_kernel(weights, c, b, std::move(next));
+  }
+  return window_kernel(weights, c, b, std::move(next));
 }
 
 }  // namespace qtape::integer

@@ -1,0 +1,252 @@
+#include "qtape/integer/direct_kernel.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "qtape/core/aligned.h"
+#include "qtape/integer/weight_sums.h"
+#include "qtape/kernels/integer/window_products.h"
+#include "qtape/kernels/simd/threads.h"
+#include "qtape/kernels/simd/vectorize.h"
+#include "qtape/kernels/simd/versions.h"
+
+namespace qtape {
+
+using namespace kernels;
+namespace {
+
+constexpr int64_t max_terms_of_32_bits = 65'000;
+// Products of a tile should stay in the first-level cache until they are codes.
+constexpr int64_t tile_products = 4096;
+// Below this many multiplications a second thread does not pay.
+constexpr int64_t worker_work = int64_t{1} << 19;
+
+/// y = x - origin.
+template <class X, class Code>
+using CopyLoop = void (*)(const X* x, Code* y, int64_t n, int32_t origin);
+
+template <class X, class Code>
+CopyLoop<X, Code> copy_loop() {
+  return simd::best<const X*, Code*, int64_t, int32_t>(
+      [](const X* x, Code* y, int64_t n, int32_t origin) {
+        QTAPE_INDEPENDENT
+        for (int64_t i = 0; i < n; ++i) y[i] = static_cast<Code>(x[i] - origin);
+      });
+}
+
+/// An image as windows read it: the lines that they reach, padding included and nothing else.
+struct PaddedImage {
+  explicit PaddedImage(const Convolution& c)
+      : lines(reach(c.window.h)),
+        width(reach(c.window.w)),
+        channels(c.in_channels),
+        top(std::min(c.window.h.begin, lines)),
+        bottom(std::min(top + c.window.h.in, lines)),
+        left(std::min(c.window.w.begin, width)),
+        right(std::min(left + c.window.w.in, width)) {}
+
+  static int64_t reach(const WindowAxis& axis) {
+    return (axis.out - 1) * axis.stride + axis.span();
+  }
+  int64_t line() const { return width * channels; }
+  int64_t codes() const { return lines * line(); }
+
+  int64_t lines, width, channels;
+  int64_t top, bottom;  // lines that x gives: [top, bottom)
+  int64_t left, right;  // columns that x gives
+};
+
+/// Where the runs of a window begin: rows of its elements or, where elements lie apart, each.
+std::vector<int64_t> runs_of(const Convolution& c) {
+  const auto& [h, w] = c.window;
+  const PaddedImage image(c);
+  std::vector<int64_t> runs;
+  for (int64_t i = 0; i < h.kernel; ++i) {
+    for (int64_t j = 0; j < (w.dilation == 1 ? 1 : w.kernel); ++j) {
+      runs.push_back(i * h.dilation * image.line() + j * w.dilation * image.channels);
+    }
+  }
+  return runs;
+}
+
+int64_t run_length(const Convolution& c) {
+  return (c.window.w.dilation == 1 ? c.window.w.kernel : 1) * c.in_channels;
+}
+
+/// Products of codes X that are multiplied as Code.
+template <class X, class Code>
+class DirectProducts {
+ public:
+  DirectProducts(const QuantizedWeights& weights, const Convolution& c, const IntegerBinding& b,
+                 Epilogue epilogue)
+      : epilogue_(std::move(epilogue)),
+        c_(c),
+        image_(c),
+        products_(c.out_channels, runs_of(c), run_length(c)),
+        copy_(copy_loop<X, Code>()),
+        x_(b.operand<X>(0)),
+        value_(b.inputs[0]),
+        output_(b.output),
+        numbers_(b.weights),
+        n_(c.out_channels),
+        terms_(weights.terms()),
+        points_(c.images * c.window.outputs()),
+        threads_(b.threads),
+        tile_(std::clamp<int64_t>(tile_products / n_, 16, std::max<int64_t>(16, points_))),
+        sums_(static_cast<size_t>(n_)),
+        offsets_(static_cast<size_t>(n_)) {
+    if (numbers_ == nullptr) {
+      const std::vector<int8_t> codes = weights.unpacked();
+      biases_ = weights.biases();
+      take(codes.data(), true);
+    }
+    const int64_t work = points_ * n_ * terms_;
+    const int64_t useful = std::clamp<int64_t>(work / worker_work, 1, threads_);
+    const int64_t count = std::clamp<int64_t>(points_, 1, useful);
+    for (int64_t w = 0; w < count; ++w) {
+      workers_.push_back(
+          {points_ * w / count, points_ * (w + 1) / count,
+           AlignedBuffer((image_.codes() + products_.slack) * int64_t{sizeof(Code)}),
+           AlignedBuffer(tile_ * n_ * 4),
+           AlignedBuffer(numbers_ == nullptr && !is_wide() ? 0 : tile_ * n_ * 8)});
+    }
+  }
+
+  Fault load() {
+    if (numbers_ != nullptr) {
+      biases_ = numbers_->bias;
+      take(numbers_->codes, numbers_->rows);
+    }
+    const int64_t zero = value_->zero_point - origin;
+    for (size_t c = 0; c < offsets_.size(); ++c) {
+      offsets_[c] = (biases_.empty() ? 0 : biases_[c]) - zero * sums_[c].sum;
+    }
+    if (c_.window.has_padding()) {
+      for (Worker& worker : workers_) {
+        std::fill_n(codes_of(worker), image_.codes(), static_cast<Code>(zero));
+      }
+    }
+    return epilogue_.load(offsets_);
+  }
+
+  void run() {
+    parallel_for(threads_, std::ssize(workers_), 1, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t w = begin; w < end; ++w) run(workers_[static_cast<size_t>(w)]);
+    });
+  }
+
+ private:
+  /// What is subtracted from codes before they are multiplied.
+  static constexpr int32_t origin =
+      sizeof(Code) == 1 && std::is_signed_v<X> ? std::numeric_limits<int8_t>::min() : 0;
+
+  struct Worker {
+    int64_t begin;  // points
+    int64_t end;
+    AlignedBuffer image;
+    AlignedBuffer products;
+    AlignedBuffer wide;  // in 64 bits
+  };
+
+  static Code* codes_of(const Worker& worker) {
+    return reinterpret_cast<Code*>(worker.image.data());
+  }
+  bool is_wide() const { return output_->type.dtype == DType::S64; }
+
+  void take(const int8_t* w, bool rows) {
+    products_.load(w, rows);
+    sum_(w, terms_, rows, threads_, sums_);
+  }
+
+  /// Lines of x [begin, end) of the padded image.
+  void copy_lines(const Worker& worker, int64_t image, int64_t begin, int64_t end) const {
+    const WindowAxis& w = c_.window.w;
+    const int64_t length = (image_.right - image_.left) * image_.channels;
+    const X* x = x_ + image * c_.window.h.in * w.in * image_.channels;
+    Code* to = codes_of(worker) + image_.left * image_.channels;
+    for (int64_t line = std::max(begin, image_.top); line < std::min(end, image_.bottom);
+         ++line) {
+      copy_(x + (line - image_.top) * w.in * image_.channels, to + line * image_.line(), length,
+            origin);
+    }
+  }
+
+  void run(Worker& worker) const {
+    const auto& [h, w] = c_.window;
+    auto* to = reinterpret_cast<int32_t*>(worker.products.data());
+    int64_t filled = 0;
+    int64_t copied = 0;  // lines of this image
+    for (int64_t point = worker.begin; point < worker.end;) {
+      const int64_t column = point % w.out;
+      const int64_t row = point / w.out % h.out;
+      if (point == worker.begin || (row == 0 && column == 0)) copied = row * h.stride;
+      const int64_t reached = row * h.stride + h.span();
+      copy_lines(worker, point / c_.window.outputs(), copied, reached);
+      copied = reached;
+      const int64_t left = std::min(w.out - column, worker.end - point);
+      if (filled > 0 && filled + left > tile_) flush(worker, point, filled);
+      const int64_t count = std::min(left, tile_ - filled);
+      products_.run(codes_of(worker) + row * h.stride * image_.line() +
+                        column * w.stride * image_.channels,
+                    w.stride * image_.channels, count, to + filled * n_);
+      filled += count;
+      point += count;
+      if (filled == tile_ || point == worker.end) flush(worker, point, filled);
+    }
+  }
+
+  /// The products of the `filled` points in front of `end`.
+  void flush(const Worker& worker, int64_t end, int64_t& filled) const {
+    const auto* products = reinterpret_cast<const int32_t*>(worker.products.data());
+    if (is_wide()) {
+      auto* wide = reinterpret_cast<int64_t*>(worker.wide.data());
+      std::copy_n(products, filled * n_, wide);
+      epilogue_.s64(end - filled, filled, wide);
+    } else {
+      epilogue_.s32(end - filled, filled, products);
+    }
+    filled = 0;
+  }
+
+  Epilogue epilogue_;
+  Convolution c_;
+  PaddedImage image_;
+  WindowProducts<Code> products_;
+  CopyLoop<X, Code> copy_;
+  const X* x_;
+  const IntegerValue* value_;
+  const IntegerValue* output_;
+  const WeightNumbers* numbers_;  // null: constant weights
+  int64_t n_, terms_, points_;
+  int threads_;
+  int64_t tile_;  // points
+  std::vector<int32_t> biases_;
+  WeightSummation sum_;
+  std::vector<WeightSums> sums_;  // by output
+  std::vector<int64_t> offsets_;  // by output
+  std::vector<Worker> workers_;
+};
+
+}  // namespace
+
+bool is_direct(const Convolution& c, DType codes) {
+  return code_products() != CodeProducts::None && c.groups == 1 && size_of(codes) == 1 &&
+         c.window.kernel() <= max_terms_of_32_bits / c.in_channels;
+}
+
+IntegerKernel direct_kernel(const QuantizedWeights& weights, const Convolution& windows,
+                            const IntegerBinding& b, Epilogue epilogue) {
+  const auto kernel_of = [&]<class X, class Code>(X, Code) -> IntegerKernel {
+    auto products =
+        std::make_shared<DirectProducts<X, Code>>(weights, windows, b, std::move(epilogue));
+    return {[products] { return products->load(); }, [products] { products->run(); }};
+  };
+  const bool bytes = code_products() == CodeProducts::Bytes;
+  if (b.in(0).type.dtype == DType::S8) {
+    return bytes ? kernel_of(int8_t{}, uint8_t{}) : kernel_of(int8_t{}, int16_t{});
+  }
+  return bytes ? kernel_of(uint8_t{}, uint8_t{}) : kernel_of(uint8_t{}, int16_t{});
+}
+
+}  // namespace qtape
