@@ -111,11 +111,11 @@ void replay_f32(benchmark::State& state) { replay(state, mode::float_eval, {}); 
 void replay_exact(benchmark::State& state) {
   replay(state, mode::eval, exact(Requantization::SingleRounding));
 }
-void replay_integers(benchmark::State& state) {
+void replay_integers(benchmark::State& state, Requantization requantization) {
   Settled& network = settled(state.range(0));
-  IntegerSession session(convert(network.graph.with_batch(state.range(1)), *network.parameters,
-                                 Requantization::SingleRounding),
-                         {.threads = static_cast<int>(state.range(2))});
+  IntegerSession session(
+      convert(network.graph.with_batch(state.range(1)), *network.parameters, requantization),
+      {.threads = static_cast<int>(state.range(2))});
   fill(session.input("x"));
   for (auto _ : state) session.run();
   state.SetItemsProcessed(state.iterations() * state.range(1));
@@ -133,4 +133,7 @@ BENCHMARK(train_quantized)->Arg(1)->Arg(2)->UseRealTime();
 BENCHMARK(train_exact)->Arg(1)->Arg(2)->UseRealTime();
 BENCHMARK(replay_f32)->Apply(networks);
 BENCHMARK(replay_exact)->Apply(networks);
-BENCHMARK(replay_integers)->Apply(networks);
+BENCHMARK_CAPTURE(replay_integers, float_multiply, Requantization::FloatMultiply)
+    ->Apply(networks);
+BENCHMARK_CAPTURE(replay_integers, single_rounding, Requantization::SingleRounding)
+    ->Apply(networks);

@@ -16,6 +16,7 @@ namespace qtape {
 
 struct Epilogue;
 struct IntegerBinding;
+enum class ProductPath : uint8_t;
 
 /// What one bound node runs. Both allocate nothing once `load` has run.
 struct IntegerKernel {

@@ -27,6 +27,16 @@ const QuantizedWeights* weights_of(const IntegerOp& op) {
       op);
 }
 
+std::string explain(const IntegerOp& op, const IntegerValue& x,
+                    std::optional<ProductPath> path) {
+  return std::visit(
+      [&]<class X>(const X& each) -> std::string {
+        if constexpr (requires { each.explain(x, path); }) return each.explain(x, path);
+        return {};
+      },
+      op);
+}
+
 IntegerValue factors_of(const IntegerOp& op, const IntegerValue& x) {
   return std::visit(
       [&]<class X>(const X& each) {

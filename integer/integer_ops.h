@@ -2,6 +2,8 @@
 // here.
 #pragma once
 
+#include <optional>
+#include <string>
 #include <variant>
 
 #include "qtape/integer/ops/avg_pool.h"
@@ -45,7 +47,10 @@ std::string_view name_of(const IntegerOp& op);
 
 /// The constant weights that the op multiplies by, or null.
 const QuantizedWeights* weights_of(const IntegerOp& op);
-/// What these multiply of the codes `x`: with padding, the zero point as well.
+/// How it multiplies codes `x` and why, on `path` if it is given; empty where it does not.
+std::string explain(const IntegerOp& op, const IntegerValue& x,
+                    std::optional<ProductPath> path);
+/// What the weights multiply of the codes `x`: with padding, the zero point as well.
 IntegerValue factors_of(const IntegerOp& op, const IntegerValue& x);
 
 }  // namespace qtape

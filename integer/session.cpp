@@ -184,16 +184,10 @@ std::string IntegerSession::report() const {
   std::string text;
   for (int32_t i = 0; i < program_.size(); ++i) {
     const IntegerNode& node = program_[NodeId{i}];
-    const QuantizedWeights* weights = weights_of(node.op);
-    if (weights == nullptr) continue;
-    const IntegerValue x = factors_of(node.op, program_[node.operands[0]].value);
-    const auto* conv = std::get_if<integer::Conv>(&node.op);
-    const bool grouped = conv != nullptr && conv->groups > 1;
+    if (weights_of(node.op) == nullptr) continue;
+    const IntegerValue& x = program_[node.operands[0]].value;
     text += fmt::format("{}: {}\n", printable(program_.name(NodeId{i})),
-                        options_.reference ? "reference loops"
-                        : grouped          ? "loops over groups"
-                        : path_            ? std::string(to_string_view(*path_))
-                                           : explain_path(weights->certificate, x));
+                        options_.reference ? "reference loops" : explain(node.op, x, path_));
   }
   return text;
 }

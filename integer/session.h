@@ -21,7 +21,6 @@ struct SessionOptions {
   bool keep_accumulators = false;
 };
 
-enum class ProductPath : uint8_t;
 struct SessionHooks;
 
 /// Binds in the constructor; a run allocates nothing of ours. Not for use by two threads at
@@ -61,7 +60,7 @@ class IntegerSession {
   bool has_value(NodeId id) const;
 
   const IntegerProgram& program() const { return program_; }
-  /// How each Linear runs and why, one a line.
+  /// How each product with weights runs and why, one a line.
   std::string report() const;
 
  private:

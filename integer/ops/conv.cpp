@@ -1,11 +1,14 @@
 #include "qtape/integer/ops/conv.h"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <utility>
 
 #include "qtape/integer/conv_kernel.h"
 #include "qtape/integer/direct_kernel.h"
 #include "qtape/integer/linear_kernel.h"
+#include "qtape/kernels/integer/window_products.h"
 
 namespace qtape::integer {
 namespace {
@@ -68,6 +71,18 @@ struct Oracle {
     return total;
   }
 };
+
+/// How products run fast.
+enum class Kind : uint8_t { Groups, Rows, Direct, Windows };
+
+/// `path` is taken by products of rows alone.
+Kind kind_of(const Convolution& c, DType codes, std::optional<ProductPath> path) {
+  if (c.groups > 1) return Kind::Groups;
+  const bool rows = c.window.kernel() == 1 && !c.window.has_padding() &&
+                    c.window.h.stride == 1 && c.window.w.stride == 1;
+  if (rows) return Kind::Rows;
+  return !path && is_direct(c, codes) ? Kind::Direct : Kind::Windows;
+}
 
 }  // namespace
 
@@ -145,14 +160,31 @@ IntegerKernel Conv::kernel(const IntegerBinding& b) const {
 
 IntegerKernel Conv::kernel(const IntegerBinding& b, Epilogue next) const {
   const Convolution c = extents(b.in(0).type.shape);
-  if (c.groups > 1) return grouped_kernel(weights, c, b, std::move(next));
-  const bool rows = c.window.kernel() == 1 && !c.window.has_padding() &&
-                    c.window.h.stride == 1 && c.window.w.stride == 1;
-  if (rows) return linear_kernel(weights, b, std::move(next));
-  if (!b.path && is_direct(c, b.in(0).type.dtype)) {
-    return direct_kernel(weights, c, b, std::move(next));
+  switch (kind_of(c, b.in(0).type.dtype, b.path)) {
+    case Kind::Groups:
+      return grouped_kernel(weights, c, b, std::move(next));
+    case Kind::Rows:
+      return linear_kernel(weights, b, std::move(next));
+    case Kind::Direct:
+      return direct_kernel(weights, c, b, std::move(next));
+    case Kind::Windows:
+      break;
   }
   return window_kernel(weights, c, b, std::move(next));
+}
+
+std::string Conv::explain(const IntegerValue& x, std::optional<ProductPath> path) const {
+  switch (kind_of(extents(x.type.shape), x.type.dtype, path)) {
+    case Kind::Groups:
+      return "loops over groups";
+    case Kind::Direct:
+      return fmt::format("windows in place, added in 32 bits by {}", name_of(code_products()));
+    case Kind::Rows:
+    case Kind::Windows:
+      break;
+  }
+  return path ? std::string(to_string_view(*path))
+              : explain_path(weights.certificate, factors(x));
 }
 
 }  // namespace qtape::integer

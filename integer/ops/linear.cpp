@@ -63,4 +63,8 @@ IntegerKernel Linear::kernel(const IntegerBinding& b, Epilogue next) const {
   return linear_kernel(weights, b, std::move(next));
 }
 
+std::string Linear::explain(const IntegerValue& x, std::optional<ProductPath> path) const {
+  return path ? std::string(to_string_view(*path)) : explain_path(weights.certificate, x);
+}
+
 }  // namespace qtape::integer

@@ -25,6 +25,8 @@ struct Linear {
   IntegerKernel kernel(const IntegerBinding& binding) const;
   /// The same followed by `next` while products are in cache; y is written nowhere.
   IntegerKernel kernel(const IntegerBinding& binding, Epilogue next) const;
+  /// How codes `x` are multiplied and why, on `path` if it is given.
+  std::string explain(const IntegerValue& x, std::optional<ProductPath> path) const;
   bool operator==(const Linear&) const = default;
 };
 

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "qtape/integer/integer_binding.h"
+#include "qtape/kernels/quantize/requantize_kernels.h"
 #include "qtape/kernels/simd/threads.h"
 
 namespace qtape::integer {
@@ -13,7 +14,11 @@ namespace {
 
 // A sum in integers takes three multiplications of 64 bits.
 constexpr int64_t grain = 4096;
-constexpr int64_t min_lookups = 4096;
+constexpr int64_t vector_grain = 32768;
+
+CodeOfPair code_of_pair(const IntegerValue& x) {
+  return {x.type.dtype == DType::S8, x.zero_point};
+}
 
 /// What makes a code of a sum or a difference.
 template <int32_t sign>
@@ -48,6 +53,14 @@ struct SumTerms {
   static bool fits(const IntegerValue& a, const IntegerValue& b, const CodeGrid& to) {
     return are_addable(a.scales[0], b.scales[0], to.scale);
   }
+  static PairLoop loop(Requantization requantization) { return add_loop(requantization); }
+  PairTerms of_pair(const IntegerValue& a, const IntegerValue& b) const {
+    return {.a = code_of_pair(a),
+            .b = code_of_pair(b),
+            .y = {grid.zero_point, grid.low, grid.high},
+            .sum = multiplier,
+            .sign = sign};
+  }
   int32_t code(int32_t a, int32_t b) const {
     const int64_t rounded =
         requantize_add(a - a_zero, sign * (b - b_zero), multiplier, requantization);
@@ -78,6 +91,13 @@ struct ProductTerms {
     b_zero = b.zero_point;
     grid = to;
     return {};
+  }
+  static PairLoop loop(Requantization requantization) { return multiply_loop(requantization); }
+  PairTerms of_pair(const IntegerValue& a, const IntegerValue& b) const {
+    return {.a = code_of_pair(a),
+            .b = code_of_pair(b),
+            .y = {grid.zero_point, grid.low, grid.high},
+            .product = multiplier};
   }
   int32_t code(int32_t a, int32_t b) const {
     const int64_t product = int64_t{a - a_zero} * (b - b_zero);
@@ -111,28 +131,21 @@ IntegerKernel plain(const Op& op, const IntegerBinding& b, int threads) {
       }};
 }
 
-/// Codes of 8 bits by a table of all pairs, which fits the second-level cache.
-template <class A, class B, class Code, class Op>
-IntegerKernel looked_up(const Op& op, const IntegerBinding& b) {
-  auto table = std::make_shared<std::vector<Code>>();
-  return {[table, requantization = b.requantization, &op, a = b.inputs[0], z = b.inputs[1]] {
-            TermsOf<Op> terms{{requantization}};
-            const Fault fault = terms.load(*a, *z, op.grid);
-            if (fault.text != nullptr) return fault;
-            table->clear();
-            for (int32_t first = 0; first < 256; ++first) {
-              for (int32_t second = 0; second < 256; ++second) {
-                table->push_back(static_cast<Code>(
-                    terms.code(static_cast<A>(first), static_cast<B>(second))));
-              }
-            }
-            return Fault{};
+/// Codes of 8 bits by the vector loops.
+template <class Op>
+IntegerKernel vectorised(const Op& op, const IntegerBinding& b) {
+  auto terms = std::make_shared<PairTerms>();
+  return {[terms, requantization = b.requantization, &op, a = b.inputs[0], z = b.inputs[1]] {
+            TermsOf<Op> scalar{{requantization}};
+            const Fault fault = scalar.load(*a, *z, op.grid);
+            if (fault.text == nullptr) *terms = scalar.of_pair(*a, *z);
+            return fault;
           },
-          [table, x = b.operand<uint8_t>(0), z = b.operand<uint8_t>(1), y = b.y<Code>(),
-           n = b.out().type.elements(), threads = b.threads] {
-            const Code* codes = table->data();
-            parallel_for(threads, n, 64, pointwise_grain, [&](int64_t begin, int64_t end) {
-              for (int64_t i = begin; i < end; ++i) y[i] = codes[size_t{x[i]} * 256 + z[i]];
+          [terms, loop = TermsOf<Op>::loop(b.requantization), x = b.operand<uint8_t>(0),
+           z = b.operand<uint8_t>(1), y = b.y<uint8_t>(), n = b.out().type.elements(),
+           threads = b.threads] {
+            parallel_for(threads, n, 64, vector_grain, [&](int64_t begin, int64_t end) {
+              loop(x + begin, z + begin, y + begin, end - begin, terms.get());
             });
           }};
 }
@@ -171,13 +184,11 @@ IntegerKernel reference_pair(const Op& op, const IntegerBinding& b) {
 template <class Op>
 IntegerKernel kernel_pair(const Op& op, const IntegerBinding& b) {
   return dispatch(op.grid.dtype, b, [&]<class A, class B, class Code>() {
-    if constexpr (sizeof(A) == 1 && sizeof(B) == 1) {
-      // Small tensors are sooner computed than all pairs are, and so are those of a step.
-      if (!b.refreshed && b.out().type.elements() >= min_lookups) {
-        return looked_up<A, B, Code>(op, b);
-      }
+    if constexpr (sizeof(A) + sizeof(B) + sizeof(Code) == 3) {
+      return vectorised<Op>(op, b);
+    } else {
+      return plain<A, B, Code>(op, b, b.threads);
     }
-    return plain<A, B, Code>(op, b, b.threads);
   });
 }
 

@@ -3,6 +3,9 @@
 #include <algorithm>
 
 #include "qtape/integer/integer_binding.h"
+#include "qtape/kernels/simd/threads.h"
+#include "qtape/kernels/simd/vectorize.h"
+#include "qtape/kernels/simd/versions.h"
 #include "qtape/ops/families/reduction.h"
 
 namespace qtape::integer {
@@ -23,6 +26,61 @@ std::vector<int64_t> targets(const Shape& x, std::span<const int> axes) {
   }
   return result;
 }
+
+/// y += x - zero, of one element of y or as many as x has.
+template <class X, class Acc>
+using SumLoop = void (*)(const X* x, Acc* y, int64_t n, int32_t zero);
+
+template <class X, class Acc>
+SumLoop<X, Acc> sum_loop(bool kept) {
+  if (kept) {
+    return simd::best<const X*, Acc*, int64_t, int32_t>(
+        [](const X* x, Acc* y, int64_t n, int32_t zero) {
+          QTAPE_INDEPENDENT
+          for (int64_t i = 0; i < n; ++i) y[i] = static_cast<Acc>(y[i] + (x[i] - zero));
+        });
+  }
+  return simd::best<const X*, Acc*, int64_t, int32_t>(
+      [](const X* x, Acc* y, int64_t n, int32_t zero) {
+        Acc sum = 0;
+        for (int64_t i = 0; i < n; ++i) sum = static_cast<Acc>(sum + (x[i] - zero));
+        *y = static_cast<Acc>(*y + sum);
+      });
+}
+
+/// Adds up x along the axes that y lacks, row by row of its last axis.
+template <class X, class Acc>
+class Summation {
+ public:
+  Summation(const Shape& x, const Shape& y)
+      : axes_(walk_axes(x, y, y)), elements_(x.elements()) {
+    if (axes_.empty()) axes_.push_back({});
+    last_ = axes_.back();
+    axes_.pop_back();
+    if (axes_.empty()) axes_.push_back({});
+    loop_ = sum_loop<X, Acc>(last_.a != 0);
+  }
+
+  /// y begins at 0. Threads share the outermost axis where y has it.
+  void run(const X* x, Acc* y, int32_t zero, int threads) const {
+    if (elements_ == 0) return;
+    const int64_t rows = elements_ / last_.extent;
+    const int64_t pieces = axes_[0].a == 0 ? 1 : axes_[0].extent;
+    const int64_t grain = std::max<int64_t>(1, pointwise_grain * pieces / elements_);
+    parallel_for(threads, pieces, 1, grain, [&](int64_t begin, int64_t end) {
+      for (int64_t row = rows / pieces * begin; row < rows / pieces * end; ++row) {
+        const Offsets at = offsets_at(axes_, row);
+        loop_(x + at.x, y + at.a, last_.extent, zero);
+      }
+    });
+  }
+
+ private:
+  std::vector<WalkAxis> axes_;  // but the last one; at least 1
+  WalkAxis last_;
+  int64_t elements_;
+  SumLoop<X, Acc> loop_;
+};
 
 }  // namespace
 
@@ -89,6 +147,20 @@ IntegerKernel Sum::reference(const IntegerBinding& b) const {
         for (size_t i = 0; i < to.size(); ++i) {
           y[to[i]] = static_cast<Acc>(y[to[i]] + (static_cast<Acc>(x[i]) - zero));
         }
+      }};
+    });
+  });
+}
+
+IntegerKernel Sum::kernel(const IntegerBinding& b) const {
+  return dispatch_codes(b.in(0).type.dtype, [&]<class Code>() {
+    return dispatch_accumulators(b.out().type.dtype, [&]<class Acc>() -> IntegerKernel {
+      const Shape& shape = b.in(0).type.shape;
+      return {.run = [summation = Summation<Code, Acc>(shape, reduced_shape(shape, axes)),
+                      x = b.operand<Code>(0), y = b.y<Acc>(), n = b.out().type.elements(),
+                      value = b.inputs[0], threads = b.threads] {
+        std::fill_n(y, n, Acc(0));
+        summation.run(x, y, value->zero_point, threads);
       }};
     });
   });

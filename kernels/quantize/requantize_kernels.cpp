@@ -17,6 +17,27 @@ constexpr int32_t s32_min = std::numeric_limits<int32_t>::min();
 constexpr int64_t min_period = 256;
 constexpr int32_t s32_max = std::numeric_limits<int32_t>::max();
 
+/// A multiplier as the loops read it.
+struct Channel {
+  float accumulator_scale;
+  float output_scale;
+  float ratio;
+  int32_t mantissa;
+  uint32_t left;
+  uint32_t right;
+  int32_t nudge;
+};
+
+Channel channel_of(const Multiplier& m) {
+  return {m.accumulator_scale,
+          m.output_scale,
+          m.ratio,
+          m.mantissa,
+          static_cast<uint32_t>(std::max(m.exponent, 0)),
+          static_cast<uint32_t>(std::max(-m.exponent, 0)),
+          m.exponent < 0 ? 0 : int32_t{1} << 30};
+}
+
 /// The arrays of a table, by value: a store of codes may alias a table's pointers.
 struct Arrays {
   explicit Arrays(const RequantizeTable& t)
@@ -28,6 +49,16 @@ struct Arrays {
         left(t.left.data()),
         right(t.right.data()),
         nudge(t.nudge.data()) {}
+
+  Channel at(int64_t c) const {
+    return {accumulator_scale[c],
+            output_scale[c],
+            ratio[c],
+            mantissa[c],
+            left[c],
+            right[c],
+            nudge[c]};
+  }
 
   const int32_t* bias;
   const float* accumulator_scale;
@@ -50,22 +81,39 @@ inline int32_t rounded(float v, int32_t low, int32_t high) {
   return static_cast<int32_t>(round_half_even(bounded));
 }
 
-/// One accumulator in the vector loops of one requantization.
+/// The vector loops of one requantization: `code` of one accumulator, and `sum` of two codes
+/// less their zero points.
 template <class Each>
 struct Step;
 
 template <>
 struct Step<requantization::FloatMultiply> {
-  static int32_t of(int32_t sum, const Arrays& t, int64_t c, int32_t low, int32_t high) {
-    return rounded(static_cast<float>(sum) * t.ratio[c], low, high);
+  struct Summands {
+    explicit Summands(const AddMultiplier& m) : a_ratio(m.a_ratio), b_ratio(m.b_ratio) {}
+    float a_ratio, b_ratio;
+  };
+  static int32_t code(int32_t sum, const Channel& c, int32_t low, int32_t high) {
+    return rounded(static_cast<float>(sum) * c.ratio, low, high);
+  }
+  static int32_t sum(int32_t a, int32_t b, const Summands& s, int32_t low, int32_t high) {
+    return rounded(static_cast<float>(a) * s.a_ratio + static_cast<float>(b) * s.b_ratio, low,
+                   high);
   }
 };
 
 template <>
 struct Step<requantization::OnnxQdq> {
-  static int32_t of(int32_t sum, const Arrays& t, int64_t c, int32_t low, int32_t high) {
-    return rounded(static_cast<float>(sum) * t.accumulator_scale[c] / t.output_scale[c], low,
-                   high);
+  struct Summands {
+    explicit Summands(const AddMultiplier& m)
+        : a_scale(m.a_scale), b_scale(m.b_scale), output_scale(m.output_scale) {}
+    float a_scale, b_scale, output_scale;
+  };
+  static int32_t code(int32_t sum, const Channel& c, int32_t low, int32_t high) {
+    return rounded(static_cast<float>(sum) * c.accumulator_scale / c.output_scale, low, high);
+  }
+  static int32_t sum(int32_t a, int32_t b, const Summands& s, int32_t low, int32_t high) {
+    const float total = static_cast<float>(a) * s.a_scale + static_cast<float>(b) * s.b_scale;
+    return rounded(total / s.output_scale, low, high);
   }
 };
 
@@ -76,33 +124,99 @@ inline int32_t limited(int32_t v, int32_t low, int32_t high) {
 
 /// (sum 2^left mantissa + nudge) >> 31, which fits s32. A sum that would leave s32 is limited
 /// before its shift: what it gives, at least 2^29 in magnitude, is beyond all codes either way.
-inline int32_t scaled(int32_t sum, const Arrays& t, int64_t c, int64_t nudge) {
-  const int32_t fitting = limited(sum, s32_min >> t.left[c], s32_max >> t.left[c]);
-  const auto shifted = static_cast<int32_t>(static_cast<uint32_t>(fitting) << t.left[c]);
-  const auto product = static_cast<uint64_t>(int64_t{shifted} * t.mantissa[c] + nudge);
+inline int32_t scaled(int32_t sum, const Channel& c, int64_t nudge) {
+  const int32_t fitting = limited(sum, s32_min >> c.left, s32_max >> c.left);
+  const auto shifted = static_cast<int32_t>(static_cast<uint32_t>(fitting) << c.left);
+  const auto product = static_cast<uint64_t>(int64_t{shifted} * c.mantissa + nudge);
   return static_cast<int32_t>(static_cast<uint32_t>(product >> 31));
 }
+
+/// Sums of requantizations in integers, of codes in 8 bits: no summand leaves 2^28.
+template <class Each>
+struct IntegerSum {
+  struct Summands {
+    explicit Summands(const AddMultiplier& m)
+        : shift(m.left_shift),
+          a(channel_of(m.a)),
+          b(channel_of(m.b)),
+          output(channel_of(m.output)) {}
+    int32_t shift;
+    Channel a, b, output;
+  };
+  static int32_t sum(int32_t a, int32_t b, const Summands& s, int32_t low, int32_t high) {
+    const int32_t unit = int32_t{1} << s.shift;
+    const int32_t first = Step<Each>::code(a * unit, s.a, s32_min, s32_max);
+    const int32_t second = Step<Each>::code(b * unit, s.b, s32_min, s32_max);
+    return Step<Each>::code(first + second, s.output, low, high);
+  }
+};
 
 /// One rounding, at bit 30 of the product or, where `right` takes that away, at the last bit
 /// that it takes.
 template <>
-struct Step<requantization::SingleRounding> {
-  static int32_t of(int32_t sum, const Arrays& t, int64_t c, int32_t low, int32_t high) {
-    const int32_t v = scaled(sum, t, c, t.nudge[c]);
-    const auto last = static_cast<int32_t>((uint32_t{1} << t.right[c]) >> 1);
-    return limited((v >> t.right[c]) + ((v & last) != 0 ? 1 : 0), low, high);
+struct Step<requantization::SingleRounding> : IntegerSum<requantization::SingleRounding> {
+  static int32_t code(int32_t sum, const Channel& c, int32_t low, int32_t high) {
+    const int32_t v = scaled(sum, c, c.nudge);
+    const auto last = static_cast<int32_t>((uint32_t{1} << c.right) >> 1);
+    return limited((v >> c.right) + ((v & last) != 0 ? 1 : 0), low, high);
   }
 };
 
 /// The high half of the doubled product, rounded; then a shift with ties away from zero.
 template <>
-struct Step<requantization::DoubleRounding> {
-  static int32_t of(int32_t sum, const Arrays& t, int64_t c, int32_t low, int32_t high) {
-    const int32_t v = scaled(sum, t, c, int64_t{1} << 30);
-    const auto mask = static_cast<int32_t>((uint32_t{1} << t.right[c]) - 1);
+struct Step<requantization::DoubleRounding> : IntegerSum<requantization::DoubleRounding> {
+  static int32_t code(int32_t sum, const Channel& c, int32_t low, int32_t high) {
+    const int32_t v = scaled(sum, c, int64_t{1} << 30);
+    const auto mask = static_cast<int32_t>((uint32_t{1} << c.right) - 1);
     const int32_t threshold = (mask >> 1) + (v < 0 ? 1 : 0);
-    return limited((v >> t.right[c]) + ((v & mask) > threshold ? 1 : 0), low, high);
+    return limited((v >> c.right) + ((v & mask) > threshold ? 1 : 0), low, high);
   }
+};
+
+/// A code in one byte less its zero point, whether it has a sign or not: flipping the upper
+/// bit of s8 adds 128, as `zero` has it.
+struct Byte {
+  explicit Byte(const CodeOfPair& c) : flip(c.is_signed ? 128 : 0), zero(c.zero_point + flip) {}
+  int32_t operator()(uint8_t code) const { return (code ^ flip) - zero; }
+  int32_t flip, zero;
+};
+
+/// y = `pair`(a, b, terms, low, high) + zero point, of codes less their zero points.
+template <class Prepare>
+PairLoop pair_loop() {
+  return simd::best<const uint8_t*, const uint8_t*, uint8_t*, int64_t, const PairTerms*>(
+      [](const uint8_t* a, const uint8_t* b, uint8_t* y, int64_t n, const PairTerms* terms) {
+        const Prepare pair(*terms);
+        const Byte first(terms->a);
+        const Byte second(terms->b);
+        const int32_t zero_point = terms->y.zero_point;
+        const int32_t low = terms->y.low - zero_point;
+        const int32_t high = terms->y.high - zero_point;
+        QTAPE_INDEPENDENT
+        for (int64_t i = 0; i < n; ++i) {
+          y[i] = static_cast<uint8_t>(pair.code(first(a[i]), second(b[i]), low, high) +
+                                      zero_point);
+        }
+      });
+}
+
+template <class Each>
+struct SumOfPair {
+  explicit SumOfPair(const PairTerms& t) : summands(t.sum), sign(t.sign) {}
+  int32_t code(int32_t a, int32_t b, int32_t low, int32_t high) const {
+    return Step<Each>::sum(a, sign * b, summands, low, high);
+  }
+  typename Step<Each>::Summands summands;
+  int32_t sign;
+};
+
+template <class Each>
+struct ProductOfPair {
+  explicit ProductOfPair(const PairTerms& t) : channel(channel_of(t.product)) {}
+  int32_t code(int32_t a, int32_t b, int32_t low, int32_t high) const {
+    return Step<Each>::code(a * b, channel, low, high);
+  }
+  Channel channel;
 };
 
 template <class OneStep, class Code>
@@ -122,7 +236,7 @@ RequantizeLoop<Code> loop_of() {
       QTAPE_INDEPENDENT
       for (int64_t c = 0; c < count; ++c) {
         const int32_t sum = biased(acc[i + c], t.bias[c]);
-        y[i + c] = static_cast<Code>(OneStep::of(sum, t, c, low, high) + zero_point);
+        y[i + c] = static_cast<Code>(OneStep::code(sum, t.at(c), low, high) + zero_point);
       }
     }
   });
@@ -154,15 +268,15 @@ void RequantizeTable::assign(std::span<const Multiplier> multipliers,
   resize(bias, accumulator_scale, output_scale, ratio, mantissa, left, right, nudge);
   for (size_t i = 0; i < static_cast<size_t>(period); ++i) {
     const size_t c = i % count;
-    const Multiplier& m = multipliers[multipliers.size() == 1 ? 0 : c];
+    const Channel m = channel_of(multipliers[multipliers.size() == 1 ? 0 : c]);
     bias[i] = static_cast<int32_t>(static_cast<uint32_t>(offsets[c]));
     accumulator_scale[i] = m.accumulator_scale;
     output_scale[i] = m.output_scale;
     ratio[i] = m.ratio;
     mantissa[i] = m.mantissa;
-    left[i] = static_cast<uint32_t>(std::max(m.exponent, 0));
-    right[i] = static_cast<uint32_t>(std::max(-m.exponent, 0));
-    nudge[i] = m.exponent < 0 ? 0 : int32_t{1} << 30;
+    left[i] = m.left;
+    right[i] = m.right;
+    nudge[i] = m.nudge;
   }
 }
 
@@ -185,6 +299,16 @@ void requantize_s64(const int64_t* acc, Code* y, int64_t rows, const RequantizeT
           static_cast<Code>(std::clamp<int64_t>(v + codes.zero_point, codes.low, codes.high));
     }
   }
+}
+
+PairLoop add_loop(Requantization requantization) {
+  return requantization::dispatch(requantization,
+                                  []<class Each>() { return pair_loop<SumOfPair<Each>>(); });
+}
+
+PairLoop multiply_loop(Requantization requantization) {
+  return requantization::dispatch(
+      requantization, []<class Each>() { return pair_loop<ProductOfPair<Each>>(); });
 }
 
 DequantizeLoop dequantize_accumulators_loop() {

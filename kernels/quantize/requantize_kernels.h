@@ -59,6 +59,30 @@ void requantize_s64(const int64_t* acc, Code* y, int64_t rows, const RequantizeT
                     const RequantizeCodes& codes, Requantization requantization,
                     Accumulator accumulator);
 
+/// How a code of a pair lies in its byte.
+struct CodeOfPair {
+  bool is_signed = false;
+  int32_t zero_point = 0;
+};
+
+/// What makes a code of two: `sum` and `sign` are read by sums, `product` by products.
+struct PairTerms {
+  CodeOfPair a, b;
+  RequantizeCodes y = {};
+  AddMultiplier sum = {};
+  int32_t sign = 1;         ///< -1: b is subtracted
+  Multiplier product = {};  ///< from the scale of both
+};
+
+/// y [n] of codes a and b [n], all of 8 bits; y may be a or b and must not overlap them
+/// otherwise.
+using PairLoop = void (*)(const uint8_t* a, const uint8_t* b, uint8_t* y, int64_t n,
+                          const PairTerms*);
+/// clamp(requantize_add(a - zp_a, sign (b - zp_b)) + zp, low, high).
+PairLoop add_loop(Requantization requantization);
+/// clamp(requantize((a - zp_a) (b - zp_b)) + zp, low, high).
+PairLoop multiply_loop(Requantization requantization);
+
 /// y [rows, n] = float(acc [rows, n] + offsets [n]) accumulator_scale [n]. acc + offset must
 /// fit s32. acc and y must not overlap.
 using DequantizeLoop = void (*)(const int32_t* acc, float* y, int64_t rows,

@@ -79,6 +79,9 @@ class ConvNet {
     return add_quantizer(graph_, graph_.add(parameter, {}, label), kinds[below(4)], label);
   }
 
+  /// Outputs of a group; at times more than fit one vector.
+  int64_t outputs() { return below(5) == 0 ? 15 + below(40) : 1 + below(3); }
+
   int64_t groups_of(int64_t channels) {
     const int64_t kind = below(3);
     if (kind == 0) return channels;
@@ -128,7 +131,7 @@ class ConvNet {
                     .pads_end = {h.end, w.end},
                     .dilation = {h.dilation, w.dilation},
                     .groups = groups};
-    const Shape f{groups * (1 + below(3)), h.kernel, w.kernel, shape[3] / groups};
+    const Shape f{groups * outputs(), h.kernel, w.kernel, shape[3] / groups};
     return biased(graph_.add(op, {x, filters(f)}, name("conv")));
   }
 
@@ -143,7 +146,7 @@ class ConvNet {
                     .pad_end = l.end,
                     .dilation = l.dilation,
                     .groups = groups};
-    const Shape f{groups * (1 + below(3)), l.kernel, shape[2] / groups};
+    const Shape f{groups * outputs(), l.kernel, shape[2] / groups};
     return biased(graph_.add(op, {x, filters(f)}, name("conv")));
   }
 

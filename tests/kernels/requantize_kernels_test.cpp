@@ -108,7 +108,75 @@ void check_all() {
   }
 }
 
+/// A byte that holds a code, and the code.
+struct ByteOf {
+  bool is_signed;
+  int32_t operator()(int32_t byte) const {
+    return is_signed ? static_cast<int8_t>(byte) : byte;
+  }
+};
+
+/// How many of all pairs of codes have not the code that the scalar functions give, as sum,
+/// difference or product.
+int64_t wrong_pairs(uint64_t seed, Requantization requantization) {
+  const Random random(seed, 4);
+  const auto scale = [&](uint64_t i, int span) {
+    return std::ldexp(random.below(i, 3) == 0 ? 0.5 : random.uniform(i + 100) / 2 + 0.5,
+                      static_cast<int>(random.below(i + 200, static_cast<uint64_t>(span))));
+  };
+  const ByteOf a{random.below(1, 2) == 0};
+  const ByteOf b{random.below(2, 2) == 0};
+  const ByteOf y{random.below(3, 2) == 0};
+  const int span = seed % 3 == 0 ? 40 : 8;
+  const double a_scale = scale(10, span);
+  const double b_scale = scale(11, span);
+  const double y_scale = scale(12, span);
+  const auto any_zero = [&](uint64_t i, const ByteOf& code) {
+    return code(static_cast<int32_t>(random.below(i, 256)));
+  };
+  const RequantizeCodes codes = y.is_signed ? grid<int8_t>(seed) : grid<uint8_t>(seed);
+  const int32_t sign = random.below(4, 2) == 0 ? 1 : -1;
+  const PairTerms terms{.a = {a.is_signed, any_zero(5, a)},
+                        .b = {b.is_signed, any_zero(6, b)},
+                        .y = codes,
+                        .sum = add_multiplier_of(a_scale, b_scale, y_scale, false),
+                        .sign = sign,
+                        .product = multiplier_of(a_scale * b_scale, y_scale)};
+  std::vector<uint8_t> first, second;
+  for (int32_t i = 0; i < 1 << 16; ++i) {
+    first.push_back(static_cast<uint8_t>(i >> 8));
+    second.push_back(static_cast<uint8_t>(i));
+  }
+  std::vector<uint8_t> sums(first.size());
+  std::vector<uint8_t> products(first.size());
+  const int64_t n = std::ssize(first);
+  add_loop(requantization)(first.data(), second.data(), sums.data(), n, &terms);
+  multiply_loop(requantization)(first.data(), second.data(), products.data(), n, &terms);
+  int64_t wrong = 0;
+  const auto check = [&](int64_t rounded, uint8_t got) {
+    const int64_t code = std::clamp<int64_t>(rounded + codes.zero_point, codes.low, codes.high);
+    wrong += code == y(got) ? 0 : 1;
+  };
+  for (size_t i = 0; i < first.size(); ++i) {
+    const int32_t p = a(first[i]) - terms.a.zero_point;
+    const int32_t q = b(second[i]) - terms.b.zero_point;
+    check(requantize_add(p, sign * q, terms.sum, requantization), sums[i]);
+    check(requantize(int64_t{p} * q, terms.product, requantization), products[i]);
+  }
+  return wrong;
+}
+
 }  // namespace
+
+TEST_CASE("requantize_kernels: all pairs of codes equal the scalar functions") {
+  for (Requantization requantization : requantizations) {
+    for (uint64_t seed = 0; seed < 40; ++seed) {
+      CAPTURE(to_string_view(requantization));
+      CAPTURE(seed);
+      CHECK(wrong_pairs(seed, requantization) == 0);
+    }
+  }
+}
 
 TEST_CASE(
     "requantize_kernels: loops equal the scalar function for all codes and requantizations") {

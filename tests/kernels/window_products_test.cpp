@@ -1,0 +1,91 @@
+#include "qtape/kernels/integer/window_products.h"
+
+#include <doctest/doctest.h>
+
+#include "qtape/core/random.h"
+
+using namespace qtape;
+using namespace qtape::kernels;
+
+namespace {
+
+/// One convolution of random codes over lines, and its sums by plain loops.
+template <class Code>
+class Trial {
+ public:
+  explicit Trial(uint64_t seed, bool extremes) : random_(seed, 31), extremes_(extremes) {
+    n_ = 1 + below(70);
+    length_ = 1 + below(40);
+    step_ = below(3) == 0 ? 0 : below(50);
+    points_ = below(40);
+    for (int64_t i = below(5); i >= 0; --i) runs_.push_back(below(300));
+    rows_ = below(2) == 0;
+  }
+
+  int64_t mismatches() {
+    const int64_t reach = 300 + points_ * step_ + length_ + WindowProducts<Code>::slack;
+    std::vector<Code> x;
+    for (int64_t i = 0; i < reach; ++i) x.push_back(static_cast<Code>(code()));
+    const int64_t terms = std::ssize(runs_) * length_;
+    std::vector<int8_t> w;
+    for (int64_t i = 0; i < n_ * terms; ++i) w.push_back(weight());
+
+    WindowProducts<Code> products(n_, runs_, length_);
+    products.load(w.data(), rows_);
+    // What lies behind the result must stay.
+    std::vector<int32_t> y(static_cast<size_t>(points_ * n_ + 64), 77);
+    products.run(x.data(), step_, points_, y.data());
+
+    int64_t wrong = 0;
+    for (int64_t p = 0; p < points_; ++p) {
+      for (int64_t o = 0; o < n_; ++o) {
+        int64_t sum = 0;
+        for (int64_t t = 0; t < terms; ++t) {
+          const int64_t at = p * step_ + runs_[static_cast<size_t>(t / length_)] + t % length_;
+          sum += int64_t{x[static_cast<size_t>(at)]} *
+                 w[static_cast<size_t>(rows_ ? o * terms + t : t * n_ + o)];
+        }
+        wrong += y[static_cast<size_t>(p * n_ + o)] == sum ? 0 : 1;
+      }
+    }
+    for (int64_t i = points_ * n_; i < std::ssize(y); ++i) {
+      wrong += y[static_cast<size_t>(i)] == 77 ? 0 : 1;
+    }
+    return wrong;
+  }
+
+ private:
+  int64_t below(int64_t n) {
+    return static_cast<int64_t>(random_.below(draws_++, static_cast<uint64_t>(n)));
+  }
+  int64_t code() {
+    if (sizeof(Code) == 1) return extremes_ ? 255 * below(2) : below(256);
+    return extremes_ ? 255 - 510 * below(2) : below(511) - 255;
+  }
+  int8_t weight() {
+    return static_cast<int8_t>(extremes_ ? 127 - 255 * below(2) : below(256) - 128);
+  }
+
+  Random random_;
+  uint64_t draws_ = 0;
+  bool extremes_;
+  int64_t n_, length_, step_, points_;
+  std::vector<int64_t> runs_;
+  bool rows_;
+};
+
+template <class Code>
+void check_all() {
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    CAPTURE(seed);
+    CHECK(Trial<Code>(seed, seed % 4 == 0).mismatches() == 0);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("window_products: sums equal plain loops for all shapes, codes and weights") {
+  MESSAGE("products by ", name_of(code_products()));
+  if (code_products() == CodeProducts::Bytes) check_all<uint8_t>();
+  if (code_products() != CodeProducts::None) check_all<int16_t>();
+}
