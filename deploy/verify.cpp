@@ -73,7 +73,7 @@ Verifier::Verifier(const Graph& graph, Parameters& parameters, const VerifyOptio
                   .arithmetic = exact(program.requantization(), {.keep = true})});
   reference_ = std::make_unique<IntegerSession>(program, SessionOptions{.reference = true});
   backend_ = std::make_unique<IntegerSession>(
-      program, SessionOptions{.threads = options.threads}, hooks);
+      program, SessionOptions{.threads = options.threads, .kept = KeptValues::Codes}, hooks);
   fed_ = inputs_of(program);
   for (const NodeId id : fed_) fed_values_.emplace_back(reference_->input(id).size());
 }

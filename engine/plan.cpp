@@ -383,9 +383,9 @@ class Planner {
 
 }  // namespace
 
-int64_t largest_live_set(const Plan& plan) {
+int64_t largest_live_set(std::span<const Lifetime> buffers) {
   std::map<int64_t, int64_t> changes;  // by time
-  for (const Lifetime& each : plan.buffers) {
+  for (const Lifetime& each : buffers) {
     changes[each.begin] += aligned_size(each.bytes);
     changes[each.end + 1] -= aligned_size(each.bytes);
   }

@@ -74,7 +74,7 @@ struct Plan {
 };
 
 /// The most bytes that are in use at one time: no arena can be smaller.
-int64_t largest_live_set(const Plan& plan);
+int64_t largest_live_set(std::span<const Lifetime> buffers);
 
 /// Throws PlanError for ids outside of the graph, for roots with constant_parameters, for
 /// `input_gradients` that are not inputs of a float dtype or lead to no root, and for roots

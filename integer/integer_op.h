@@ -28,6 +28,13 @@ struct IntegerKernel {
   std::function<void()> run = {};
 };
 
+/// Where an op's result may lie; told by a function `placement`, Own where there is none.
+enum class Placement : uint8_t {
+  Own,      ///< in memory of its own
+  InPlace,  ///< over operand 0, if that has as many bytes
+  View      ///< it is operand 0, bit for bit; a kernel bound to it there does nothing
+};
+
 using IntegerInputs = std::span<const IntegerValue>;
 
 /// `infer` is the only place that validates; it throws GraphError. `update` gives scales, zero

@@ -1,5 +1,7 @@
 #include "qtape/integer/integer_ops.h"
 
+#include "qtape/integer/epilogue.h"
+
 namespace qtape {
 
 IntegerOp::IntegerOp() = default;
@@ -16,6 +18,22 @@ bool IntegerOp::operator==(const IntegerOp& other) const {
 
 std::string_view name_of(const IntegerOp& op) {
   return std::visit([](const auto& each) { return std::decay_t<decltype(each)>::name; }, op);
+}
+
+bool takes_epilogue(const IntegerOp& op) {
+  return std::visit([]<class X>(const X&) { return TakesEpilogue<X>; }, op);
+}
+bool has_epilogue(const IntegerOp& op) {
+  return std::visit([]<class X>(const X&) { return HasEpilogue<X>; }, op);
+}
+
+Placement placement_of(const IntegerOp& op) {
+  return std::visit(
+      []<class X>(const X& each) {
+        if constexpr (requires { each.placement(); }) return each.placement();
+        return Placement::Own;
+      },
+      op);
 }
 
 const QuantizedWeights* weights_of(const IntegerOp& op) {

@@ -45,6 +45,11 @@ struct IntegerOp : IntegerOpAlternatives {
 /// The op's name, as in files and messages.
 std::string_view name_of(const IntegerOp& op);
 
+/// Whether it can hand its products on while they are in cache, and whether it can take them.
+bool takes_epilogue(const IntegerOp& op);
+bool has_epilogue(const IntegerOp& op);
+Placement placement_of(const IntegerOp& op);
+
 /// The constant weights that the op multiplies by, or null.
 const QuantizedWeights* weights_of(const IntegerOp& op);
 /// How it multiplies codes `x` and why, on `path` if it is given; empty where it does not.

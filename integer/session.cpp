@@ -21,23 +21,6 @@ SessionOptions checked(const SessionOptions& options) {
 
 size_t at(NodeId id) { return static_cast<size_t>(id.index); }
 
-/// An op of integer programs that can hand its products on while they are in cache.
-template <class X>
-concept TakesEpilogue = requires(const X& op, const IntegerBinding& b, Epilogue next) {
-  op.kernel(b, std::move(next));
-};
-/// One that can take them.
-template <class X>
-concept HasEpilogue = requires(const X& op, const IntegerBinding& b) {
-  op.epilogue(b);
-};
-
-bool takes_epilogue(const IntegerOp& op) {
-  return std::visit([]<class X>(const X&) { return TakesEpilogue<X>; }, op);
-}
-bool has_epilogue(const IntegerOp& op) {
-  return std::visit([]<class X>(const X&) { return HasEpilogue<X>; }, op);
-}
 Epilogue epilogue_of(const IntegerOp& op, const IntegerBinding& b) {
   return std::visit(
       [&]<class X>(const X& each) -> Epilogue {
@@ -57,56 +40,39 @@ IntegerSession::IntegerSession(const IntegerProgram& program, SessionOptions opt
     : program_(program),
       options_(checked(options)),
       path_(hooks.path),
-      values_(static_cast<size_t>(program.size())),
-      has_value_(values_.size(), true) {
+      plan_(plan_program(program_, options.reference ? KeptValues::All : options.kept)),
+      arena_(plan_.arena_bytes) {
   bind();
 }
 
-std::vector<std::optional<NodeId>> IntegerSession::followers() const {
-  std::vector<std::optional<NodeId>> found(values_.size());
-  if (options_.reference || options_.keep_accumulators) return found;
-  std::vector<int> readers(values_.size());
-  for (NodeId id : program_.outputs()) ++readers[at(id)];
-  for (const IntegerNode& node : program_.nodes()) {
-    for (NodeId operand : node.operands) ++readers[at(operand)];
-  }
-  for (int32_t i = 0; i < program_.size(); ++i) {
-    const IntegerNode& node = program_[NodeId{i}];
-    if (!has_epilogue(node.op)) continue;
-    const NodeId x = node.operands[0];
-    if (readers[at(x)] == 1 && takes_epilogue(program_[x].op)) found[at(x)] = NodeId{i};
-  }
-  return found;
+std::byte* IntegerSession::memory(NodeId id) const {
+  const std::optional<int64_t> offset = plan_.values[at(id)].offset;
+  return offset ? arena_.data() + *offset : nullptr;
 }
 
 IntegerBinding IntegerSession::binding(NodeId id) const {
   const IntegerNode& node = program_[id];
   IntegerBinding b{.output = &node.value,
-                   .result = values_[at(id)].data(),
+                   .result = memory(id),
                    .requantization = program_.requantization(),
                    .threads = options_.threads,
                    .path = path_};
   for (NodeId operand : node.operands) {
     b.inputs.push_back(&program_[operand].value);
-    b.operands.push_back(values_[at(operand)].data());
+    b.operands.push_back(memory(operand));
   }
   return b;
 }
 
 void IntegerSession::bind() {
   const SerialLibraries serial;
-  const std::vector<std::optional<NodeId>> next = followers();
-  for (int32_t i = 0; i < program_.size(); ++i) {
-    const NodeId id{i};
-    has_value_[at(id)] = !next[at(id)];
-    if (has_value_[at(id)]) values_[at(id)] = AlignedBuffer(program_[id].value.type.bytes());
-  }
-  std::vector<bool> done(values_.size());
+  std::vector<bool> done(plan_.values.size());
   for (int32_t i = 0; i < program_.size(); ++i) {
     const NodeId id{i};
     if (done[at(id)]) continue;
-    if (next[at(id)]) done[at(*next[at(id)])] = true;
-    IntegerKernel kernel = bind_node(id, next[at(id)]);
+    const std::optional<NodeId> next = plan_.values[at(id)].next;
+    if (next) done[at(*next)] = true;
+    IntegerKernel kernel = bind_node(id, next);
     if (kernel.load) {
       const Fault fault = kernel.load();
       if (fault.text != nullptr) {
@@ -134,7 +100,7 @@ std::span<float> IntegerSession::input(NodeId id) {
   if (!std::holds_alternative<integer::Input>(program_[id].op)) {
     fail<GraphError>("{}: is not an input", program_.describe(id));
   }
-  return {reinterpret_cast<float*>(values_[at(id)].data()),
+  return {reinterpret_cast<float*>(memory(id)),
           static_cast<size_t>(program_[id].value.type.elements())};
 }
 
@@ -151,20 +117,20 @@ void IntegerSession::run() {
 
 bool IntegerSession::has_value(NodeId id) const {
   (void)program_[id];
-  return has_value_[at(id)];
+  return plan_.values[at(id)].kept;
 }
 
 const std::byte* IntegerSession::data(NodeId id, DType dtype) const {
   const IntegerNode& node = program_[id];
-  if (!has_value_[at(id)]) {
-    fail<GraphError>("{}: its accumulators became codes at once; keep_accumulators keeps them",
+  if (!plan_.values[at(id)].kept) {
+    fail<GraphError>("{}: its value is not kept; SessionOptions::kept tells which ones are",
                      program_.describe(id));
   }
   if (node.value.type.dtype != dtype) {
     fail<GraphError>("{}: is {}, accessed as {}", program_.describe(id),
                      to_string(node.value.type), to_string_view(dtype));
   }
-  return values_[at(id)].data();
+  return memory(id);
 }
 
 int64_t IntegerSession::integer(NodeId id, int64_t i) const {

@@ -9,7 +9,7 @@
 
 #include "qtape/core/aligned.h"
 #include "qtape/core/thread_count.h"
-#include "qtape/integer/integer_program.h"
+#include "qtape/integer/program_plan.h"
 
 namespace qtape {
 
@@ -17,8 +17,8 @@ struct SessionOptions {
   /// Plain loops over integers, in one thread: the oracle that everything else must equal.
   bool reference = false;
   int threads = default_threads();
-  /// Accumulators get memory of their own instead of becoming codes while they are in cache.
-  bool keep_accumulators = false;
+  /// The reference keeps all.
+  KeptValues kept = KeptValues::Outputs;
 };
 
 struct SessionHooks;
@@ -42,8 +42,8 @@ class IntegerSession {
   /// next run may follow.
   void run();
 
-  /// The value of a node. Throws GraphError for another T than its dtype, and for accumulators
-  /// that became codes at once.
+  /// The value of a node. Throws GraphError for another T than its dtype and for a value that
+  /// is not kept.
   template <class T>
   std::span<const T> value(NodeId id) const {
     return {reinterpret_cast<const T*>(data(id, dtype_of<T>)),
@@ -56,7 +56,7 @@ class IntegerSession {
   /// Element i of codes or accumulators, whatever their dtype. Throws GraphError for one out of
   /// range.
   int64_t integer(NodeId id, int64_t i) const;
-  /// Whether the value of the node is there after a run.
+  /// Whether the value of the node is kept.
   bool has_value(NodeId id) const;
 
   const IntegerProgram& program() const { return program_; }
@@ -70,8 +70,7 @@ class IntegerSession {
   };
 
   const std::byte* data(NodeId id, DType dtype) const;
-  /// By node: the only one that reads it, where that takes its products at once.
-  std::vector<std::optional<NodeId>> followers() const;
+  std::byte* memory(NodeId id) const;
   IntegerBinding binding(NodeId id) const;
   void bind();
   IntegerKernel bind_node(NodeId id, std::optional<NodeId> next) const;
@@ -79,8 +78,8 @@ class IntegerSession {
   IntegerProgram program_;
   SessionOptions options_;
   std::optional<ProductPath> path_;
-  std::vector<AlignedBuffer> values_;  // by node
-  std::vector<bool> has_value_;        // by node
+  ProgramPlan plan_;
+  AlignedBuffer arena_;
   std::vector<Bound> kernels_;
 };
 

@@ -266,8 +266,8 @@ TEST_CASE("allocation: a run of an integer program allocates nothing of ours") {
     const IntegerProgram program = convert(graph, parameters, Requantization::SingleRounding);
     for (const auto& path : {std::optional<ProductPath>(), std::optional(ProductPath::F32),
                              std::optional(ProductPath::Plain)}) {
-      IntegerSession session(program, {.threads = 2, .keep_accumulators = seed % 2 == 0},
-                             {.path = path});
+      const KeptValues kept = seed % 2 == 0 ? KeptValues::All : KeptValues::Outputs;
+      IntegerSession session(program, {.threads = 2, .kept = kept}, {.path = path});
       CAPTURE(seed);
       CHECK(allocated_by([&] { session.run(); }) == 0);
     }

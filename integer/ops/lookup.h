@@ -18,6 +18,7 @@ struct Lookup {
     return std::tuple{field("grid", &Lookup::grid, "of y"),
                       field("table", &Lookup::table, "a code of y for each code of x's dtype")};
   }
+  Placement placement() const { return Placement::InPlace; }
   IntegerValue infer(IntegerInputs inputs) const;
   void update(const IntegerBinding& binding, IntegerValue& y) const;
   IntegerKernel reference(const IntegerBinding& binding) const;

@@ -15,6 +15,7 @@ struct Add {
   CodeGrid grid = {};
 
   static constexpr auto fields() { return std::tuple{field("grid", &Add::grid, "of y")}; }
+  Placement placement() const { return Placement::InPlace; }
   IntegerValue infer(IntegerInputs inputs) const;
   void update(const IntegerBinding& binding, IntegerValue& y) const;
   IntegerKernel reference(const IntegerBinding& binding) const;
@@ -32,6 +33,7 @@ struct Sub {
   CodeGrid grid = {};
 
   static constexpr auto fields() { return std::tuple{field("grid", &Sub::grid, "of y")}; }
+  Placement placement() const { return Placement::InPlace; }
   IntegerValue infer(IntegerInputs inputs) const;
   void update(const IntegerBinding& binding, IntegerValue& y) const;
   IntegerKernel reference(const IntegerBinding& binding) const;
@@ -48,6 +50,7 @@ struct Mul {
   CodeGrid grid = {};
 
   static constexpr auto fields() { return std::tuple{field("grid", &Mul::grid, "of y")}; }
+  Placement placement() const { return Placement::InPlace; }
   IntegerValue infer(IntegerInputs inputs) const;
   void update(const IntegerBinding& binding, IntegerValue& y) const;
   IntegerKernel reference(const IntegerBinding& binding) const;

@@ -17,6 +17,7 @@ struct Requantize {
   static constexpr auto fields() {
     return std::tuple{field("grid", &Requantize::grid, "of y")};
   }
+  Placement placement() const { return Placement::InPlace; }
   IntegerValue infer(IntegerInputs inputs) const;
   void update(const IntegerBinding& binding, IntegerValue& y) const;
   IntegerKernel reference(const IntegerBinding& binding) const;

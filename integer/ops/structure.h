@@ -16,6 +16,7 @@ struct Structure : Op {
   static constexpr std::string_view doc = *Op::docs.summary.begin();
   static constexpr auto fields() { return Op::fields(); }
 
+  Placement placement() const { return this->keep().view ? Placement::View : Placement::Own; }
   IntegerValue infer(IntegerInputs inputs) const;
   void update(const IntegerBinding& binding, IntegerValue& y) const;
   IntegerKernel reference(const IntegerBinding& binding) const;

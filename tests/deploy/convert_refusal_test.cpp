@@ -339,7 +339,7 @@ TEST_CASE("convert: NaN stops a run and names its element, infinities go to the 
       "Quantize %1 'a.quantized' (%0 'x' f32[2, 3]): element 4 of the input is NaN, which has "
       "no code";
   for (bool reference : {true, false}) {
-    IntegerSession session(program, {.reference = reference});
+    IntegerSession session(program, {.reference = reference, .kept = KeptValues::Codes});
     const auto x = session.input("x");
     std::ranges::fill(x, 0.0f);
     x[4] = not_a_number;

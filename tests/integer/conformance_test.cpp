@@ -58,9 +58,10 @@ std::string first_difference(const test::ConformanceFile& file, const SessionOpt
 TEST_CASE("conformance: the reference and the backend give every committed value") {
   const std::vector<std::pair<SessionOptions, SessionHooks>> all = {
       {{.reference = true, .threads = 1}, {}},
-      {{.threads = 1, .keep_accumulators = true}, {}},
-      {{.threads = 2}, {}},
-      {{.threads = 2}, {.path = ProductPath::Plain}}};
+      {{.threads = 1, .kept = KeptValues::All}, {}},
+      {{.threads = 2, .kept = KeptValues::Codes}, {}},
+      {{.threads = 2, .kept = KeptValues::Codes}, {.path = ProductPath::Plain}},
+      {{.threads = 2}, {}}};
   for (const auto& [name, text] : committed_files()) {
     CAPTURE(name);
     const test::ConformanceFile file = test::read_conformance(text);

@@ -93,9 +93,9 @@ TEST_CASE("s64 accumulators: codes of 16 bits are requantized by 16 bits of the 
         const S64Layer layer(requantization, grid, output);
         CHECK(layer.program[layer.accumulators].value.type.dtype == DType::S64);
         for (int kind = 0; kind < 4; ++kind) {
+          const KeptValues kept = kind == 1 ? KeptValues::All : KeptValues::Codes;
           IntegerSession session(
-              layer.program,
-              {.reference = kind == 0, .threads = 2, .keep_accumulators = kind == 1},
+              layer.program, {.reference = kind == 0, .threads = 2, .kept = kept},
               {.path = kind == 2 ? std::optional(ProductPath::Plain) : std::nullopt});
           feed(session, 5);
           session.run();

@@ -10,6 +10,7 @@
 #include "qtape/integer/session_hooks.h"
 #include "qtape/kernels/onednn/int8_exactness.h"
 #include "qtape/model/layers.h"
+#include "qtape/tests/support/conformance.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/integer_nets.h"
 
@@ -62,6 +63,10 @@ struct FullRange {
   }
 };
 
+bool same_bytes(const IntegerSession& a, const IntegerSession& b, NodeId id) {
+  return test::value_of(a, id) == test::value_of(b, id);
+}
+
 const FakeQuantize u8{.range = CodeRange::Unsigned, .scale_mode = Fixed{}};
 
 }  // namespace
@@ -108,24 +113,26 @@ TEST_CASE("session: a report tells how each layer multiplies") {
 }
 
 TEST_CASE(
-    "session: kept accumulators, fused accumulators and the reference are the same, run after "
-    "run") {
+    "session: kept accumulators, fused ones, shared memory and the reference are the same, run "
+    "after run") {
   for (uint64_t seed = 200; seed < 210; ++seed) {
     const Graph graph = test::random_net(seed);
     Parameters parameters(graph, seed);
     test::settle(graph, parameters, seed);
     const IntegerProgram program = convert(graph, parameters, Requantization::DoubleRounding);
     IntegerSession reference(program, {.reference = true});
-    IntegerSession kept(program, {.threads = 2, .keep_accumulators = true});
-    IntegerSession fused(program, {.threads = 2});
+    IntegerSession kept(program, {.threads = 2, .kept = KeptValues::All});
+    IntegerSession fused(program, {.threads = 2, .kept = KeptValues::Codes});
+    IntegerSession lean(program, {.threads = 2});
     for (uint64_t run = 0; run < 3; ++run) {
-      for (IntegerSession* session : {&reference, &kept, &fused}) {
+      for (IntegerSession* session : {&reference, &kept, &fused, &lean}) {
         test::fill_wild(session->input("x"), run);
         session->run();
       }
       int64_t wrong = 0;
       for (int32_t i = 0; i < program.size(); ++i) {
         const NodeId id{i};
+        if (lean.has_value(id)) CHECK(same_bytes(lean, reference, id));
         if (program[id].value.type.dtype == DType::F32) continue;
         for (int64_t k = 0; k < program[id].value.type.elements(); ++k) {
           const int64_t expected = reference.integer(id, k);
@@ -162,20 +169,21 @@ TEST_CASE("session: what is not there is refused") {
   const IntegerProgram program = convert(net.graph, p, Requantization::FloatMultiply);
   CHECK(error_text<ArgumentError>([&] { IntegerSession(program, {.threads = 0}); }) ==
         "threads must be at least 1, got 0");
-  IntegerSession session(program, {});
+  IntegerSession session(program, {.kept = KeptValues::Codes});
   CHECK(error_text<GraphError>([&] { (void)session.input("fc"); }) ==
         "Linear %2 'fc' (%1 'a.quantized' u8[16, 256]): is not an input");
   CHECK(error_text<GraphError>([&] { (void)session.input("y"); }) == "no node is called 'y'");
   CHECK(error_text<GraphError>([&] { (void)session.value<int8_t>("a.quantized"); }) ==
         "Quantize %1 'a.quantized' (%0 'x' f32[16, 256]): is u8[16, 256], accessed as s8");
   CHECK(error_text<GraphError>([&] { (void)session.integer(program.at("fc"), 0); }) ==
-        "Linear %2 'fc' (%1 'a.quantized' u8[16, 256]): its accumulators became codes at once; "
-        "keep_accumulators "
-        "keeps them");
+        "Linear %2 'fc' (%1 'a.quantized' u8[16, 256]): its value is not kept; "
+        "SessionOptions::kept tells which ones are");
   CHECK(error_text<GraphError>([&] { (void)session.integer(program.at("x"), 0); }) ==
         "Input %0 'x': has no integers");
   CHECK(error_text<GraphError>([&] { (void)session.has_value(NodeId{9}); }) ==
         "node %9 does not exist; the program has 4 nodes");
   CHECK(!session.has_value(program.at("fc")));
-  CHECK(IntegerSession(program, {.keep_accumulators = true}).has_value(program.at("fc")));
+  CHECK(session.has_value(program.at("a.quantized")));
+  CHECK(!IntegerSession(program, {}).has_value(program.at("a.quantized")));
+  CHECK(IntegerSession(program, {.kept = KeptValues::All}).has_value(program.at("fc")));
 }

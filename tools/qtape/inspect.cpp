@@ -7,6 +7,7 @@
 #include "qtape/deploy/checks.h"
 #include "qtape/engine/plan.h"
 #include "qtape/engine/quantizers.h"
+#include "qtape/integer/program_plan.h"
 #include "qtape/tools/qtape/commands.h"
 
 namespace qtape::tool {
@@ -40,9 +41,13 @@ void print_quantizer(const Model& model, NodeId id) {
              to_string_view(grid.scheme), scales_text(model, id));
 }
 
-void print_arena(const Plan& memory, std::string_view what) {
+void print_arena(int64_t bytes, int64_t live, std::string_view what) {
   fmt::print("activations {} bytes for {} at the stored batch extent; {} are in use at once\n",
-             memory.arena_bytes, what, largest_live_set(memory));
+             bytes, what, live);
+}
+
+void print_arena(const Plan& memory, std::string_view what) {
+  print_arena(memory.arena_bytes, largest_live_set(memory.buffers), what);
 }
 
 /// The outputs that training can start from: scalars that parameters lead to.
@@ -100,6 +105,8 @@ void inspect(const IntegerProgram& program) {
   }
   fmt::print("{}\nweights     {}, with their scales and biases in {} bytes\n",
              to_string(program), weights, bytes);
+  const ProgramPlan memory = plan_program(program, KeptValues::Outputs);
+  print_arena(memory.arena_bytes, largest_live_set(memory.buffers), "inference");
 }
 
 }  // namespace

@@ -1,0 +1,113 @@
+#include "qtape/integer/program_plan.h"
+
+#include <algorithm>
+
+#include "qtape/engine/arena.h"
+#include "qtape/integer/epilogue.h"
+
+namespace qtape {
+namespace {
+
+size_t at(NodeId id) { return static_cast<size_t>(id.index); }
+
+class Planner {
+ public:
+  Planner(const IntegerProgram& program, KeptValues kept)
+      : program_(program),
+        kept_(kept),
+        readers_(static_cast<size_t>(program.size())),
+        last_(readers_.size()),
+        buffer_(readers_.size()),
+        joined_to_(readers_.size()) {
+    plan_.values.resize(readers_.size());
+  }
+
+  ProgramPlan run() {
+    for (const IntegerNode& node : program_.nodes()) {
+      for (NodeId operand : node.operands) ++readers_[at(operand)];
+    }
+    for (int32_t i = 0; i < program_.size(); ++i) value(NodeId{i}).kept = is_kept(NodeId{i});
+    for (NodeId id : program_.outputs()) value(id).kept = true;
+    join_products();
+    for (int32_t i = 0; i < program_.size(); ++i) {
+      for (NodeId operand : program_[NodeId{i}].operands) {
+        last_[at(operand)] = std::max(last_[at(operand)], time_of(NodeId{i}));
+      }
+    }
+    for (int32_t i = 0; i < program_.size(); ++i) place(NodeId{i});
+    plan_.arena_bytes = assign_arena_offsets(plan_.buffers, true, 0);
+    for (size_t i = 0; i < buffer_.size(); ++i) {
+      if (buffer_[i]) plan_.values[i].offset = plan_.buffers[*buffer_[i]].offset;
+    }
+    return std::move(plan_);
+  }
+
+ private:
+  ProgramPlan::Value& value(NodeId id) { return plan_.values[at(id)]; }
+  bool is_kept(NodeId id) const {
+    return kept_ != KeptValues::Outputs ||
+           std::holds_alternative<integer::Input>(program_[id].op);
+  }
+
+  /// Products that one node alone reads become its codes at once.
+  void join_products() {
+    if (kept_ == KeptValues::All) return;
+    for (int32_t i = 0; i < program_.size(); ++i) {
+      const IntegerNode& node = program_[NodeId{i}];
+      if (!has_epilogue(node.op)) continue;
+      const NodeId x = node.operands[0];
+      const bool is_output = std::ranges::count(program_.outputs(), x) > 0;
+      if (readers_[at(x)] > 1 || is_output || !takes_epilogue(program_[x].op)) continue;
+      value(x) = {.next = NodeId{i}};
+      joined_to_[static_cast<size_t>(i)] = x;
+    }
+  }
+
+  /// When a node runs.
+  int64_t time_of(NodeId id) const {
+    return joined_to_[at(id)] ? joined_to_[at(id)]->index : id.index;
+  }
+
+  void place(NodeId id) {
+    const IntegerNode& node = program_[id];
+    if (value(id).next) return;
+    const int64_t end = value(id).kept ? program_.size() : last_[at(id)];
+    const int64_t bytes = node.value.type.bytes();
+    const bool first = std::holds_alternative<integer::Input>(node.op);
+    const int64_t begin = first ? 0 : time_of(id);
+    if (shares_place(node, begin)) {
+      buffer_[at(id)] = buffer_[at(node.operands[0])];
+      Lifetime& buffer = plan_.buffers[*buffer_[at(id)]];
+      buffer.end = std::max({buffer.end, begin, end});
+      return;
+    }
+    buffer_[at(id)] = plan_.buffers.size();
+    plan_.buffers.push_back({.bytes = bytes, .begin = begin, .end = std::max(begin, end)});
+  }
+
+  /// Whether the node, which runs at `time`, lies where its operand 0 does.
+  bool shares_place(const IntegerNode& node, int64_t time) const {
+    const Placement placement = placement_of(node.op);
+    if (placement == Placement::Own || !buffer_[at(node.operands[0])]) return false;
+    if (placement == Placement::View) return true;
+    const IntegerValue& x = program_[node.operands[0]].value;
+    const Lifetime& buffer = plan_.buffers[*buffer_[at(node.operands[0])]];
+    return x.type.bytes() == node.value.type.bytes() && buffer.end <= time;
+  }
+
+  const IntegerProgram& program_;
+  KeptValues kept_;
+  std::vector<int> readers_;                      // by node
+  std::vector<int64_t> last_;                     // by node: when it is read last
+  std::vector<std::optional<size_t>> buffer_;     // by node
+  std::vector<std::optional<NodeId>> joined_to_;  // by node: whose products it takes
+  ProgramPlan plan_;
+};
+
+}  // namespace
+
+ProgramPlan plan_program(const IntegerProgram& program, KeptValues kept) {
+  return Planner(program, kept).run();
+}
+
+}  // namespace qtape

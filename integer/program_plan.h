@@ -1,0 +1,39 @@
+// Where the values of an integer program lie while it runs. A pure function.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "qtape/engine/plan.h"
+#include "qtape/integer/integer_program.h"
+
+namespace qtape {
+
+/// Which values stay readable after a run, beside inputs and outputs.
+enum class KeptValues : uint8_t {
+  Outputs,  ///< no others: their memory is used again
+  Codes,    ///< all but accumulators that become codes while they are in cache
+  All
+};
+
+struct ProgramPlan {
+  struct Value {
+    /// Bytes from the start of the arena; none where the value is written nowhere.
+    std::optional<int64_t> offset = std::nullopt;
+    bool kept = false;  ///< readable after a run
+    /// The node that takes its products while they are in cache: both run as one.
+    std::optional<NodeId> next = std::nullopt;
+    bool operator==(const Value&) const = default;
+  };
+  std::vector<Value> values;      ///< by node
+  std::vector<Lifetime> buffers;  ///< what the arena holds; times are numbers of nodes
+  int64_t arena_bytes = 0;
+};
+
+/// Node i runs at time i, with the one that takes its products. Inputs lie in the arena, for as
+/// long as the session. A view lies where its operand does, and what may run in place takes the
+/// memory of operand 0 where nothing else reads it later.
+ProgramPlan plan_program(const IntegerProgram& program, KeptValues kept);
+
+}  // namespace qtape

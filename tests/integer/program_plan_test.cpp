@@ -1,0 +1,88 @@
+#include "qtape/integer/program_plan.h"
+
+#include <doctest/doctest.h>
+
+#include "qtape/deploy/convert.h"
+#include "qtape/model/layers.h"
+#include "qtape/tests/support/integer_nets.h"
+
+using namespace qtape;
+
+namespace {
+
+IntegerProgram random_program(uint64_t seed) {
+  const Graph graph = test::random_net(seed);
+  Parameters parameters(graph, seed);
+  test::settle(graph, parameters, seed);
+  return convert(graph, parameters, Requantization::SingleRounding);
+}
+
+constexpr CodeGrid grid{DType::U8, 0.5, 3, 0, 255};
+
+}  // namespace
+
+TEST_CASE("program plan: what is in use at one time never overlaps") {
+  int64_t shared = 0;
+  for (uint64_t seed = 300; seed < 340; ++seed) {
+    const IntegerProgram program = random_program(seed);
+    for (KeptValues kept : {KeptValues::Outputs, KeptValues::Codes, KeptValues::All}) {
+      const ProgramPlan memory = plan_program(program, kept);
+      int64_t overlaps = 0;
+      int64_t bytes = 0;
+      for (const Lifetime& a : memory.buffers) {
+        bytes += a.bytes;
+        for (const Lifetime& b : memory.buffers) {
+          if (&a == &b || a.end < b.begin || b.end < a.begin) continue;
+          overlaps += a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes ? 1 : 0;
+        }
+      }
+      CAPTURE(seed);
+      CHECK(overlaps == 0);
+      CHECK(memory.arena_bytes >= largest_live_set(memory.buffers));
+      shared += memory.arena_bytes < bytes ? 1 : 0;
+    }
+  }
+  CHECK(shared > 0);
+}
+
+TEST_CASE("program plan: what runs in place or is a view lies where its operand does") {
+  IntegerProgram program;
+  const NodeId x = program.add(integer::Input{.shape = {2, 6}}, {}, "x");
+  const NodeId codes = program.add(integer::Quantize{.grid = grid}, {x});
+  const NodeId shape = program.add(integer::Reshape{{.shape = {3, 4}}}, {codes});
+  const NodeId sum = program.add(integer::Add{.grid = grid}, {shape, shape});
+  const NodeId other = program.add(integer::Requantize{.grid = grid}, {sum});
+  const NodeId y = program.add(integer::Mul{.grid = grid}, {other, sum});
+  program.set_outputs({y});
+
+  const ProgramPlan lean = plan_program(program, KeptValues::Outputs);
+  const auto offset = [](const ProgramPlan& memory, NodeId id) {
+    return memory.values[static_cast<size_t>(id.index)].offset;
+  };
+  CHECK(offset(lean, shape) == offset(lean, codes));
+  CHECK(offset(lean, sum) == offset(lean, codes));
+  // `sum` is read once more after `other` was computed.
+  CHECK(offset(lean, other) != offset(lean, sum));
+  CHECK(offset(lean, y) == offset(lean, other));
+  CHECK(lean.buffers.size() == 3);
+  CHECK(lean.arena_bytes == 3 * 64);
+  CHECK(largest_live_set(lean.buffers) == 3 * 64);
+
+  const ProgramPlan all = plan_program(program, KeptValues::All);
+  CHECK(offset(all, shape) == offset(all, codes));
+  CHECK(all.buffers.size() == 5);
+}
+
+TEST_CASE("program plan: products that become codes at once are written nowhere") {
+  const IntegerProgram program = random_program(301);
+  const ProgramPlan lean = plan_program(program, KeptValues::Outputs);
+  const ProgramPlan all = plan_program(program, KeptValues::All);
+  int64_t joined = 0;
+  for (size_t i = 0; i < lean.values.size(); ++i) {
+    joined += lean.values[i].next ? 1 : 0;
+    CHECK(lean.values[i].next.has_value() != lean.values[i].offset.has_value());
+    CHECK(all.values[i].offset.has_value());
+    CHECK(all.values[i].kept);
+  }
+  CHECK(joined > 0);
+}
