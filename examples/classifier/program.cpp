@@ -1,5 +1,7 @@
 #include "qtape/examples/classifier/program.h"
 
+#include "qtape/examples/classifier/folding.h"
+
 namespace qtape::examples {
 
 void add_options(CommandLine& line, ProgramOptions& options) {
@@ -44,6 +46,13 @@ RunResult train_with_progress(Training& training, const ProgramOptions& options)
   throw Interrupted(signal,
                     fmt::format("stopped by {} after step {} of {}; {}", signal_name(signal),
                                 training.step(), training.steps(), left));
+}
+
+void print_folding(Training& training, const data::Dataset& images, int threads) {
+  const auto found = compare_folded(training.network(), training.parameters(), images, threads);
+  if (!found) return;
+  print("folded graph: {} of {} outputs differ in any bit from training's with frozen norms\n",
+        found->different, found->compared);
 }
 
 void finish(const Training& training, const RunResult& result, const ProgramOptions& options,

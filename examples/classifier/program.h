@@ -38,6 +38,9 @@ std::string describe(const Recipe& recipe);
 /// Trains to the end, drawing progress. Throws Interrupted, which says what is left of the run.
 RunResult train_with_progress(Training& training, const ProgramOptions& options);
 
+/// Prints how many outputs the folded graph changes, if there is one.
+void print_folding(Training& training, const data::Dataset& images, int threads);
+
 /// Prints the result, saves the model and writes `report`.
 void finish(const Training& training, const RunResult& result, const ProgramOptions& options,
             const std::string& report, OutputFiles& files);
@@ -88,6 +91,7 @@ void run(const CommandLine& line, S& settings, ProgramOptions& options) {
   Training training = make_training(settings, std::move(checkpoint), data, options.threads);
   const RunResult result = train_with_progress(training, options);
   finish(training, result, options, report_json(settings, options.threads, result), files);
+  print_folding(training, data.test, options.threads);
 }
 
 /// The whole program; the exit code.

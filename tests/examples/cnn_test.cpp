@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "qtape/deploy/verify.h"
+#include "qtape/examples/classifier/folding.h"
 #include "qtape/examples/classifier/training.h"
 #include "qtape/examples/data/tones.h"
 #include "qtape/examples/train_cnn/network.h"
@@ -51,6 +52,10 @@ void check_alike(Training& training, const data::Dataset& test_set) {
     if (!normed) continue;
     Model folded = fold_batch_norm(graph, parameters);
     CHECK(outputs(folded.graph, folded.parameters, test_set, mode::eval, arithmetic) == wanted);
+  }
+  if (const auto found = compare_folded(training.network(), parameters, test_set, 2)) {
+    CHECK(found->compared == test_set.size() * test_set.classes);
+    CHECK(found->different == 0);
   }
   for (Requantization requantization : requantization::values) {
     VerifyOptions options;
