@@ -94,7 +94,7 @@ class Verifier {
   void compare(size_t i, int64_t rows);
   void compare_output(size_t which, int64_t rows);
   std::span<const float> output(Level level, size_t which) const;
-  bool float_differs(size_t i, int64_t k, int64_t code) const;
+  int64_t float_differences(size_t i, const ExactValue& exact, int64_t elements) const;
   void note(Level first, Level second, size_t i, int64_t k, int64_t a, int64_t b);
 
   int64_t batch_ = 0;

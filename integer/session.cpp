@@ -120,17 +120,23 @@ bool IntegerSession::has_value(NodeId id) const {
   return plan_.values[at(id)].kept;
 }
 
-const std::byte* IntegerSession::data(NodeId id, DType dtype) const {
+std::span<const std::byte> IntegerSession::bytes(NodeId id) const {
   const IntegerNode& node = program_[id];
   if (!plan_.values[at(id)].kept) {
     fail<GraphError>("{}: its value is not kept; SessionOptions::kept tells which ones are",
                      program_.describe(id));
   }
-  if (node.value.type.dtype != dtype) {
-    fail<GraphError>("{}: is {}, accessed as {}", program_.describe(id),
-                     to_string(node.value.type), to_string_view(dtype));
+  return {memory(id), static_cast<size_t>(node.value.type.bytes())};
+}
+
+const std::byte* IntegerSession::data(NodeId id, DType dtype) const {
+  const std::byte* found = bytes(id).data();
+  const TensorType& type = program_[id].value.type;
+  if (type.dtype != dtype) {
+    fail<GraphError>("{}: is {}, accessed as {}", program_.describe(id), to_string(type),
+                     to_string_view(dtype));
   }
-  return memory(id);
+  return found;
 }
 
 int64_t IntegerSession::integer(NodeId id, int64_t i) const {

@@ -56,6 +56,8 @@ class IntegerSession {
   /// Element i of codes or accumulators, whatever their dtype. Throws GraphError for one out of
   /// range.
   int64_t integer(NodeId id, int64_t i) const;
+  /// The value of a node as it lies in memory. Throws GraphError for one that is not kept.
+  std::span<const std::byte> bytes(NodeId id) const;
   /// Whether the value of the node is kept.
   bool has_value(NodeId id) const;
 

@@ -51,6 +51,24 @@ struct Oracle {
   std::vector<int8_t> w;
   int64_t zero_point;
 
+  /// Of one tap. Codes of 8 bits less their zero point fit 16 bits, and sums of fewer than 2^15
+  /// products 32.
+  template <class X>
+  int64_t dot(const X* x, const int8_t* filter, int64_t n) const {
+    if (sizeof(X) == 1 && n < int64_t{1} << 15) {
+      const auto zero = static_cast<int16_t>(zero_point);
+      int32_t sum = 0;
+      for (int64_t k = 0; k < n; ++k) {
+        const auto a = static_cast<int16_t>(x[k] - zero);
+        sum += a * int16_t{filter[k]};
+      }
+      return sum;
+    }
+    int64_t sum = 0;
+    for (int64_t k = 0; k < n; ++k) sum += (int64_t{x[k]} - zero_point) * filter[k];
+    return sum;
+  }
+
   template <class X>
   int64_t sum(const X* x, int64_t image, int64_t i, int64_t j, int64_t o) const {
     const auto& [h, v] = c.window;
@@ -60,12 +78,10 @@ struct Oracle {
       for (int64_t kj = 0; kj < v.kernel; ++kj) {
         const int64_t column = v.start(j) + kj * v.dilation;
         if (row < 0 || row >= h.in || column < 0 || column >= v.in) continue;
-        for (int64_t k = 0; k < c.inputs(); ++k) {
-          const int64_t channel = o / c.outputs() * c.inputs() + k;
-          const int64_t at = ((image * h.in + row) * v.in + column) * c.in_channels + channel;
-          const int64_t term = (o * c.window.kernel() + ki * v.kernel + kj) * c.inputs() + k;
-          total += (int64_t{x[at]} - zero_point) * w[static_cast<size_t>(term)];
-        }
+        const int64_t channel = o / c.outputs() * c.inputs();
+        const int64_t at = ((image * h.in + row) * v.in + column) * c.in_channels + channel;
+        const int64_t term = (o * c.window.kernel() + ki * v.kernel + kj) * c.inputs();
+        total += dot(x + at, w.data() + term, c.inputs());
       }
     }
     return total;
