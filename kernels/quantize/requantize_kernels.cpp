@@ -1,6 +1,8 @@
 #include "qtape/kernels/quantize/requantize_kernels.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <limits>
 
 #include "qtape/core/error.h"
@@ -81,13 +83,47 @@ inline int32_t rounded(float v, int32_t low, int32_t high) {
   return static_cast<int32_t>(round_half_even(bounded));
 }
 
+// Requantizations in integers take four times as long as a product in f32, which nearly always
+// rounds to the same code. So codes are guessed in f32, block by block, and a block with a
+// guess so close to a tie that rounding could go the other way is computed as it should be.
+constexpr int64_t guess_block = 64;
+// With wider windows around ties too many blocks are computed twice.
+constexpr float max_window = 0x1p-8f;
+/// How far a guess of 8 bits can be off: three roundings of f32 at up to 2^8.
+constexpr float guess_error = 0x1p-14f;
+
+/// A guess `v` of a code less its zero point.
+struct Guess {
+  Guess(float v, int32_t low, int32_t high)
+      : bounded(clamp_code(v, static_cast<float>(low), static_cast<float>(high))),
+        nearest(round_half_even(bounded)),
+        code(static_cast<int32_t>(nearest)) {}
+  /// Whether it is within `window` of a tie.
+  int32_t is_near_tie(float window) const {
+    const float distance = bounded - nearest;
+    const float magnitude = distance < 0 ? -distance : distance;
+    return magnitude > 0.5f - window ? 1 : 0;
+  }
+  float bounded, nearest;
+  int32_t code;
+};
+
+/// The bits that a multiplier shifts right by after it rounded once.
+int32_t shift_of(const Multiplier& m) { return std::max(-m.exponent, 0); }
+
+/// What is computed in f32 is not guessed.
+struct NoGuess {
+  static float window(int32_t) { return 0; }
+  static float window(const AddMultiplier&) { return 0; }
+};
+
 /// The vector loops of one requantization: `code` of one accumulator, and `sum` of two codes
 /// less their zero points.
 template <class Each>
 struct Step;
 
 template <>
-struct Step<requantization::FloatMultiply> {
+struct Step<requantization::FloatMultiply> : NoGuess {
   struct Summands {
     explicit Summands(const AddMultiplier& m) : a_ratio(m.a_ratio), b_ratio(m.b_ratio) {}
     float a_ratio, b_ratio;
@@ -102,7 +138,7 @@ struct Step<requantization::FloatMultiply> {
 };
 
 template <>
-struct Step<requantization::OnnxQdq> {
+struct Step<requantization::OnnxQdq> : NoGuess {
   struct Summands {
     explicit Summands(const AddMultiplier& m)
         : a_scale(m.a_scale), b_scale(m.b_scale), output_scale(m.output_scale) {}
@@ -134,6 +170,14 @@ inline int32_t scaled(int32_t sum, const Channel& c, int64_t nudge) {
 /// Sums of requantizations in integers, of codes in 8 bits: no summand leaves 2^28.
 template <class Each>
 struct IntegerSum {
+  /// Each summand is rounded up to twice, by a unit or less in all, and so is their sum.
+  static float window(const AddMultiplier& m) {
+    const double summands = 256.0 * (double{m.a_ratio} + double{m.b_ratio});
+    const double window = double{guess_error} * (1 + summands / 256) +
+                          2 * double{m.output.ratio} +
+                          double{Step<Each>::window(shift_of(m.output))};
+    return static_cast<float>(std::min(window, 1.0));
+  }
   struct Summands {
     explicit Summands(const AddMultiplier& m)
         : shift(m.left_shift),
@@ -155,6 +199,8 @@ struct IntegerSum {
 /// that it takes.
 template <>
 struct Step<requantization::SingleRounding> : IntegerSum<requantization::SingleRounding> {
+  using IntegerSum::window;
+  static float window(int32_t) { return guess_error; }
   static int32_t code(int32_t sum, const Channel& c, int32_t low, int32_t high) {
     const int32_t v = scaled(sum, c, c.nudge);
     const auto last = static_cast<int32_t>((uint32_t{1} << c.right) >> 1);
@@ -165,6 +211,11 @@ struct Step<requantization::SingleRounding> : IntegerSum<requantization::SingleR
 /// The high half of the doubled product, rounded; then a shift with ties away from zero.
 template <>
 struct Step<requantization::DoubleRounding> : IntegerSum<requantization::DoubleRounding> {
+  using IntegerSum::window;
+  /// The first rounding moves a product by half a unit, before the shift.
+  static float window(int32_t shift) {
+    return guess_error + (shift == 0 ? 0.0f : std::ldexp(0.5f, -shift));
+  }
   static int32_t code(int32_t sum, const Channel& c, int32_t low, int32_t high) {
     const int32_t v = scaled(sum, c, int64_t{1} << 30);
     const auto mask = static_cast<int32_t>((uint32_t{1} << c.right) - 1);
@@ -181,45 +232,78 @@ struct Byte {
   int32_t flip, zero;
 };
 
-/// y = `pair`(a, b, terms, low, high) + zero point, of codes less their zero points.
-template <class Prepare>
+/// y = `Pair` of codes less their zero points, which come in bytes, + zero point.
+template <class Pair>
 PairLoop pair_loop() {
   return simd::best<const uint8_t*, const uint8_t*, uint8_t*, int64_t, const PairTerms*>(
       [](const uint8_t* a, const uint8_t* b, uint8_t* y, int64_t n, const PairTerms* terms) {
-        const Prepare pair(*terms);
+        const Pair pair(*terms);
         const Byte first(terms->a);
         const Byte second(terms->b);
         const int32_t zero_point = terms->y.zero_point;
         const int32_t low = terms->y.low - zero_point;
         const int32_t high = terms->y.high - zero_point;
-        QTAPE_INDEPENDENT
-        for (int64_t i = 0; i < n; ++i) {
-          y[i] = static_cast<uint8_t>(pair.code(first(a[i]), second(b[i]), low, high) +
-                                      zero_point);
+        const auto exact = [&](int64_t i, int64_t count) {
+          QTAPE_INDEPENDENT
+          for (int64_t k = i; k < i + count; ++k) {
+            y[k] = static_cast<uint8_t>(pair.code(first(a[k]), second(b[k]), low, high) +
+                                        zero_point);
+          }
+        };
+        const bool guess = pair.window > 0 && pair.window <= max_window;
+        int64_t i = 0;
+        for (; guess && i + guess_block <= n; i += guess_block) {
+          // y may be an operand.
+          std::array<uint8_t, guess_block> codes;
+          int32_t near_tie = 0;
+          for (int64_t k = 0; k < guess_block; ++k) {
+            const Guess g(pair.guess(first(a[i + k]), second(b[i + k])), low, high);
+            near_tie |= g.is_near_tie(pair.window);
+            codes[static_cast<size_t>(k)] = static_cast<uint8_t>(g.code + zero_point);
+          }
+          if (near_tie == 0) {
+            std::copy_n(codes.data(), guess_block, y + i);
+          } else {
+            exact(i, guess_block);
+          }
         }
+        exact(i, n - i);
       });
 }
 
 template <class Each>
 struct SumOfPair {
-  explicit SumOfPair(const PairTerms& t) : summands(t.sum), sign(t.sign) {}
+  explicit SumOfPair(const PairTerms& t)
+      : summands(t.sum),
+        a_ratio(t.sum.a_ratio),
+        b_ratio(t.sum.b_ratio),
+        window(Step<Each>::window(t.sum)),
+        sign(t.sign) {}
+  float guess(int32_t a, int32_t b) const {
+    return static_cast<float>(a) * a_ratio + static_cast<float>(sign * b) * b_ratio;
+  }
   int32_t code(int32_t a, int32_t b, int32_t low, int32_t high) const {
     return Step<Each>::sum(a, sign * b, summands, low, high);
   }
   typename Step<Each>::Summands summands;
+  float a_ratio, b_ratio;
+  float window;
   int32_t sign;
 };
 
 template <class Each>
 struct ProductOfPair {
-  explicit ProductOfPair(const PairTerms& t) : channel(channel_of(t.product)) {}
+  explicit ProductOfPair(const PairTerms& t)
+      : channel(channel_of(t.product)), window(Step<Each>::window(shift_of(t.product))) {}
+  float guess(int32_t a, int32_t b) const { return static_cast<float>(a * b) * channel.ratio; }
   int32_t code(int32_t a, int32_t b, int32_t low, int32_t high) const {
     return Step<Each>::code(a * b, channel, low, high);
   }
   Channel channel;
+  float window;
 };
 
-template <class OneStep, class Code>
+template <class Each, class Code>
 RequantizeLoop<Code> loop_of() {
   return simd::best<const int32_t*, Code*, int64_t, const RequantizeTable*,
                     const RequantizeCodes*>([](const int32_t* acc, Code* y, int64_t rows,
@@ -231,13 +315,31 @@ RequantizeLoop<Code> loop_of() {
     const int32_t zero_point = codes->zero_point;
     const int32_t low = codes->low - zero_point;
     const int32_t high = codes->high - zero_point;
+    const auto exact = [&](int64_t i, int64_t c, int64_t n) {
+      QTAPE_INDEPENDENT
+      for (int64_t k = 0; k < n; ++k) {
+        const int32_t sum = biased(acc[i + k], t.bias[c + k]);
+        y[i + k] =
+            static_cast<Code>(Step<Each>::code(sum, t.at(c + k), low, high) + zero_point);
+      }
+    };
+    const float window = Step<Each>::window(table->least_shift);
+    const bool guess = sizeof(Code) == 1 && window > 0 && window <= max_window;
     for (int64_t i = 0; i < total; i += period) {
       const int64_t count = period < total - i ? period : total - i;
-      QTAPE_INDEPENDENT
-      for (int64_t c = 0; c < count; ++c) {
-        const int32_t sum = biased(acc[i + c], t.bias[c]);
-        y[i + c] = static_cast<Code>(OneStep::code(sum, t.at(c), low, high) + zero_point);
+      int64_t c = 0;
+      for (; guess && c + guess_block <= count; c += guess_block) {
+        int32_t near_tie = 0;
+        QTAPE_INDEPENDENT
+        for (int64_t k = 0; k < guess_block; ++k) {
+          const int32_t sum = biased(acc[i + c + k], t.bias[c + k]);
+          const Guess g(static_cast<float>(sum) * t.ratio[c + k], low, high);
+          near_tie |= g.is_near_tie(window);
+          y[i + c + k] = static_cast<Code>(g.code + zero_point);
+        }
+        if (near_tie != 0) exact(i + c, c, guess_block);
       }
+      exact(i + c, c, count - c);
     }
   });
 }
@@ -266,6 +368,11 @@ void RequantizeTable::assign(std::span<const Multiplier> multipliers,
     (arrays.resize(static_cast<size_t>(period)), ...);
   };
   resize(bias, accumulator_scale, output_scale, ratio, mantissa, left, right, nudge);
+  least_shift = 0;
+  for (const Multiplier& m : multipliers) {
+    const int32_t shift = shift_of(m);
+    if (shift > 0) least_shift = least_shift == 0 ? shift : std::min(least_shift, shift);
+  }
   for (size_t i = 0; i < static_cast<size_t>(period); ++i) {
     const size_t c = i % count;
     const Channel m = channel_of(multipliers[multipliers.size() == 1 ? 0 : c]);
@@ -283,7 +390,7 @@ void RequantizeTable::assign(std::span<const Multiplier> multipliers,
 template <class Code>
 RequantizeLoop<Code> requantize_loop(Requantization requantization) {
   return requantization::dispatch(requantization,
-                                  []<class Each>() { return loop_of<Step<Each>, Code>(); });
+                                  []<class Each>() { return loop_of<Each, Code>(); });
 }
 
 template <class Code>

@@ -24,7 +24,9 @@ struct RequantizeTable {
               int64_t channels);
 
   int64_t n = 0;
-  int64_t period = 0;            ///< length of the arrays: a multiple of n
+  int64_t period = 0;  ///< length of the arrays: a multiple of n
+  /// The least that any multiplier shifts right by, of those that do; else 0.
+  int32_t least_shift = 0;
   std::vector<int64_t> offsets;  ///< [n]
   std::vector<int32_t> bias;     ///< offsets modulo 2^32
   std::vector<float> accumulator_scale;
