@@ -6,6 +6,7 @@
 
 #include "qtape/core/aligned.h"
 #include "qtape/integer/weight_sums.h"
+#include "qtape/kernels/integer/channel_products.h"
 #include "qtape/kernels/integer/window_products.h"
 #include "qtape/kernels/simd/threads.h"
 #include "qtape/kernels/simd/vectorize.h"
@@ -57,33 +58,38 @@ struct PaddedImage {
   int64_t left, right;  // columns that x gives
 };
 
-/// Where the runs of a window begin: rows of its elements or, where elements lie apart, each.
-std::vector<int64_t> runs_of(const Convolution& c) {
-  const auto& [h, w] = c.window;
-  const PaddedImage image(c);
-  std::vector<int64_t> runs;
-  for (int64_t i = 0; i < h.kernel; ++i) {
-    for (int64_t j = 0; j < (w.dilation == 1 ? 1 : w.kernel); ++j) {
-      runs.push_back(i * h.dilation * image.line() + j * w.dilation * image.channels);
+bool is_depthwise(const Convolution& c) { return c.inputs() == 1 && c.outputs() == 1; }
+
+/// The codes of a window that lie one after the other: rows of its elements, elements where
+/// these lie apart, or single codes of each channel.
+struct Runs {
+  explicit Runs(const Convolution& c) {
+    const auto& [h, w] = c.window;
+    const PaddedImage image(c);
+    const bool rows = w.dilation == 1 && !is_depthwise(c);
+    length = c.inputs() * (rows ? w.kernel : 1);
+    for (int64_t i = 0; i < h.kernel; ++i) {
+      for (int64_t j = 0; j < (rows ? 1 : w.kernel); ++j) {
+        begins.push_back(i * h.dilation * image.line() + j * w.dilation * image.channels);
+      }
     }
   }
-  return runs;
-}
+  std::vector<int64_t> begins;
+  int64_t length;
+};
 
-int64_t run_length(const Convolution& c) {
-  return (c.window.w.dilation == 1 ? c.window.w.kernel : 1) * c.in_channels;
-}
-
-/// Products of codes X that are multiplied as Code.
-template <class X, class Code>
+/// Products of codes X by WindowProducts or ChannelProducts.
+template <class X, class Products>
 class DirectProducts {
+  using Code = typename Products::Code;
+
  public:
   DirectProducts(const QuantizedWeights& weights, const Convolution& c, const IntegerBinding& b,
                  Epilogue epilogue)
       : epilogue_(std::move(epilogue)),
         c_(c),
         image_(c),
-        products_(c.out_channels, runs_of(c), run_length(c)),
+        products_(c.out_channels, Runs(c).begins, Runs(c).length),
         copy_(copy_loop<X, Code>()),
         x_(b.operand<X>(0)),
         value_(b.inputs[0]),
@@ -212,7 +218,7 @@ class DirectProducts {
   Epilogue epilogue_;
   Convolution c_;
   PaddedImage image_;
-  WindowProducts<Code> products_;
+  Products products_;
   CopyLoop<X, Code> copy_;
   const X* x_;
   const IntegerValue* value_;
@@ -231,22 +237,25 @@ class DirectProducts {
 }  // namespace
 
 bool is_direct(const Convolution& c, DType codes) {
-  return code_products() != CodeProducts::None && c.groups == 1 && size_of(codes) == 1 &&
-         c.window.kernel() <= max_terms_of_32_bits / c.in_channels;
+  return code_products() != CodeProducts::None && (c.groups == 1 || is_depthwise(c)) &&
+         size_of(codes) == 1 && c.window.kernel() <= max_terms_of_32_bits / c.inputs();
 }
 
 IntegerKernel direct_kernel(const QuantizedWeights& weights, const Convolution& windows,
                             const IntegerBinding& b, Epilogue epilogue) {
-  const auto kernel_of = [&]<class X, class Code>(X, Code) -> IntegerKernel {
+  const auto kernel_of = [&]<class X, class Products>() -> IntegerKernel {
     auto products =
-        std::make_shared<DirectProducts<X, Code>>(weights, windows, b, std::move(epilogue));
+        std::make_shared<DirectProducts<X, Products>>(weights, windows, b, std::move(epilogue));
     return {[products] { return products->load(); }, [products] { products->run(); }};
   };
-  const bool bytes = code_products() == CodeProducts::Bytes;
-  if (b.in(0).type.dtype == DType::S8) {
-    return bytes ? kernel_of(int8_t{}, uint8_t{}) : kernel_of(int8_t{}, int16_t{});
-  }
-  return bytes ? kernel_of(uint8_t{}, uint8_t{}) : kernel_of(uint8_t{}, int16_t{});
+  const auto kernel = [&]<class X>() {
+    if (is_depthwise(windows)) return kernel_of.template operator()<X, ChannelProducts>();
+    return code_products() == CodeProducts::Bytes
+               ? kernel_of.template operator()<X, WindowProducts<uint8_t>>()
+               : kernel_of.template operator()<X, WindowProducts<int16_t>>();
+  };
+  return b.in(0).type.dtype == DType::S8 ? kernel.template operator()<int8_t>()
+                                         : kernel.template operator()<uint8_t>();
 }
 
 }  // namespace qtape

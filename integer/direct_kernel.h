@@ -1,5 +1,5 @@
-// How convolutions of one group run where the processor multiplies codes exactly: windows are
-// read where they lie in an image with its padding.
+// How convolutions of one group, and depthwise ones, run where the processor multiplies codes
+// exactly: windows are read where they lie in an image with its padding.
 #pragma once
 
 #include "qtape/integer/epilogue.h"
@@ -9,8 +9,8 @@
 
 namespace qtape {
 
-/// Whether `direct_kernel` takes the convolution of `codes`: in 8 bits and one group, of no
-/// more terms than sums of 32 bits take of any codes and weights.
+/// Whether `direct_kernel` takes the convolution of `codes`: in 8 bits and one group
+/// or depthwise, of no more terms than sums of 32 bits take of any codes and weights.
 bool is_direct(const Convolution& windows, DType codes);
 
 /// Exact for any codes and weights. `windows` must be direct.

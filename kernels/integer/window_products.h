@@ -26,9 +26,11 @@ std::string_view name_of(CodeProducts products);
 /// y [points, n] = x w^T of windows x, each of which is runs of consecutive codes in memory.
 /// Sums of more than 65,000 terms may leave 32 bits; they wrap around then. `Code` is uint8_t
 /// for CodeProducts::Bytes and int16_t for CodeProducts::Words; codes are in [-255, 255].
-template <class Code>
+template <class C>
 class WindowProducts {
  public:
+  using Code = C;
+
   /// Run i begins `runs[i]` codes behind the begin of its window; all have `length` codes, at
   /// least 1.
   WindowProducts(int64_t n, std::span<const int64_t> runs, int64_t length);

@@ -1,21 +1,27 @@
+// Products of windows and of channels against plain loops.
 #include "qtape/kernels/integer/window_products.h"
 
 #include <doctest/doctest.h>
 
 #include "qtape/core/random.h"
+#include "qtape/kernels/integer/channel_products.h"
 
 using namespace qtape;
 using namespace qtape::kernels;
 
 namespace {
 
-/// One convolution of random codes over lines, and its sums by plain loops.
-template <class Code>
+/// One convolution of random codes over lines, and its sums by plain loops. Each output of
+/// ChannelProducts has a code of a tap to itself; all others share those of a run.
+template <class Products>
 class Trial {
+  using Code = typename Products::Code;
+  static constexpr bool channels = std::is_same_v<Products, ChannelProducts>;
+
  public:
   explicit Trial(uint64_t seed, bool extremes) : random_(seed, 31), extremes_(extremes) {
     n_ = 1 + below(70);
-    length_ = 1 + below(40);
+    length_ = channels ? 1 : 1 + below(40);
     step_ = below(3) == 0 ? 0 : below(50);
     points_ = below(40);
     for (int64_t i = below(5); i >= 0; --i) runs_.push_back(below(300));
@@ -23,14 +29,14 @@ class Trial {
   }
 
   int64_t mismatches() {
-    const int64_t reach = 300 + points_ * step_ + length_ + WindowProducts<Code>::slack;
+    const int64_t reach = 300 + points_ * step_ + length_ + n_ + Products::slack;
     std::vector<Code> x;
     for (int64_t i = 0; i < reach; ++i) x.push_back(static_cast<Code>(code()));
     const int64_t terms = std::ssize(runs_) * length_;
     std::vector<int8_t> w;
     for (int64_t i = 0; i < n_ * terms; ++i) w.push_back(weight());
 
-    WindowProducts<Code> products(n_, runs_, length_);
+    Products products(n_, runs_, length_);
     products.load(w.data(), rows_);
     // What lies behind the result must stay.
     std::vector<int32_t> y(static_cast<size_t>(points_ * n_ + 64), 77);
@@ -41,7 +47,8 @@ class Trial {
       for (int64_t o = 0; o < n_; ++o) {
         int64_t sum = 0;
         for (int64_t t = 0; t < terms; ++t) {
-          const int64_t at = p * step_ + runs_[static_cast<size_t>(t / length_)] + t % length_;
+          const int64_t at = p * step_ + runs_[static_cast<size_t>(t / length_)] +
+                             (channels ? o : t % length_);
           sum += int64_t{x[static_cast<size_t>(at)]} *
                  w[static_cast<size_t>(rows_ ? o * terms + t : t * n_ + o)];
         }
@@ -74,11 +81,11 @@ class Trial {
   bool rows_;
 };
 
-template <class Code>
+template <class Products>
 void check_all() {
   for (uint64_t seed = 0; seed < 200; ++seed) {
     CAPTURE(seed);
-    CHECK(Trial<Code>(seed, seed % 4 == 0).mismatches() == 0);
+    CHECK(Trial<Products>(seed, seed % 4 == 0).mismatches() == 0);
   }
 }
 
@@ -86,6 +93,8 @@ void check_all() {
 
 TEST_CASE("window_products: sums equal plain loops for all shapes, codes and weights") {
   MESSAGE("products by ", name_of(code_products()));
-  if (code_products() == CodeProducts::Bytes) check_all<uint8_t>();
-  if (code_products() != CodeProducts::None) check_all<int16_t>();
+  if (code_products() == CodeProducts::Bytes) check_all<WindowProducts<uint8_t>>();
+  if (code_products() == CodeProducts::None) return;
+  check_all<WindowProducts<int16_t>>();
+  check_all<ChannelProducts>();
 }

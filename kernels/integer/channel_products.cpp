@@ -1,0 +1,132 @@
+#include "qtape/kernels/integer/channel_products.h"
+
+#include <algorithm>
+#include <array>
+
+#include "qtape/core/error.h"
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <immintrin.h>
+#define QTAPE_HAS_CODE_PRODUCTS 1
+#else
+#define QTAPE_HAS_CODE_PRODUCTS 0
+#endif
+
+namespace qtape::kernels {
+namespace {
+
+/// Channels that are summed at once.
+constexpr int64_t lanes = 16;
+
+/// Interleaving two taps exchanges the middle quarters of 16 channels: where channel i goes.
+constexpr int64_t interleaved(int64_t i) {
+  const int64_t quarter = i / 4;
+  return (quarter == 1 ? 2 : quarter == 2 ? 1 : quarter) * 4 + i % 4;
+}
+
+/// What the loop over a block of points reads.
+struct Block {
+  const int16_t* x;
+  int64_t step;
+  const int64_t* taps;
+  int64_t pairs;
+  const std::byte* weights;
+  int32_t* y;
+  int64_t n;     // from a row of y to the next
+  int64_t last;  // channels
+};
+
+#if QTAPE_HAS_CODE_PRODUCTS
+
+#define QTAPE_TARGET __attribute__((target("avx2")))
+
+constexpr int64_t max_points = 4;
+
+template <int points>
+QTAPE_TARGET void run_block(const Block& b) {
+  __m256i low[points];
+  __m256i high[points];
+  for (int p = 0; p < points; ++p) low[p] = high[p] = _mm256_setzero_si256();
+  const auto* weights = reinterpret_cast<const __m256i*>(b.weights);
+  for (int64_t pair = 0; pair < b.pairs; ++pair, weights += 2) {
+    const __m256i w_low = _mm256_load_si256(weights);
+    const __m256i w_high = _mm256_load_si256(weights + 1);
+    const int16_t* first = b.x + b.taps[2 * pair];
+    const int16_t* second = b.x + b.taps[2 * pair + 1];
+    for (int p = 0; p < points; ++p) {
+      const __m256i one = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(first));
+      const __m256i two = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(second));
+      first += b.step;
+      second += b.step;
+      low[p] =
+          _mm256_add_epi32(low[p], _mm256_madd_epi16(_mm256_unpacklo_epi16(one, two), w_low));
+      high[p] =
+          _mm256_add_epi32(high[p], _mm256_madd_epi16(_mm256_unpackhi_epi16(one, two), w_high));
+    }
+  }
+  alignas(32) std::array<int32_t, lanes> sums;
+  for (int p = 0; p < points; ++p) {
+    const __m256i front = _mm256_permute2x128_si256(low[p], high[p], 0x20);
+    const __m256i back = _mm256_permute2x128_si256(low[p], high[p], 0x31);
+    int32_t* y = b.last == lanes ? b.y + p * b.n : sums.data();
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(y), front);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(y + 8), back);
+    if (b.last < lanes) std::copy_n(sums.data(), b.last, b.y + p * b.n);
+  }
+}
+
+void run_points(Block b, int64_t points) {
+  int64_t p = 0;
+  const auto advance = [&](int64_t count) {
+    p += count;
+    b.x += count * b.step;
+    b.y += count * b.n;
+  };
+  for (; p + max_points <= points; advance(max_points)) run_block<max_points>(b);
+  for (; p < points; advance(1)) run_block<1>(b);
+}
+
+#else
+
+/// Never called: code_products() is None.
+void run_points(const Block&, int64_t) {}
+
+#endif
+
+}  // namespace
+
+ChannelProducts::ChannelProducts(int64_t n, std::span<const int64_t> taps, int64_t length)
+    : n_(n), taps_(taps.begin(), taps.end()), given_(std::ssize(taps)) {
+  require<ArgumentError>(length == 1, "a tap of a channel is one code, got {}", length);
+  // The weights of the second one stay 0.
+  if (taps_.size() % 2 != 0) taps_.push_back(taps_.back());
+  weights_ = AlignedBuffer((n + lanes - 1) / lanes * lanes * std::ssize(taps_) * 2);
+}
+
+void ChannelProducts::load(const int8_t* w, bool rows) {
+  const int64_t taps = std::ssize(taps_);
+  auto* to = reinterpret_cast<int16_t*>(weights_.data());
+  for (int64_t c = 0; c < n_; ++c) {
+    for (int64_t t = 0; t < given_; ++t) {
+      const int64_t at = (c / lanes * taps / 2 + t / 2) * lanes + interleaved(c % lanes);
+      to[2 * at + t % 2] = w[rows ? c * given_ + t : t * n_ + c];
+    }
+  }
+}
+
+void ChannelProducts::run(const Code* x, int64_t step, int64_t points, int32_t* y) const {
+  const int64_t taps = std::ssize(taps_);
+  for (int64_t c = 0; c < n_; c += lanes) {
+    run_points({.x = x + c,
+                .step = step,
+                .taps = taps_.data(),
+                .pairs = taps / 2,
+                .weights = weights_.data() + c * taps * 2,
+                .y = y + c,
+                .n = n_,
+                .last = std::min(lanes, n_ - c)},
+               points);
+  }
+}
+
+}  // namespace qtape::kernels
