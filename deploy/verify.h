@@ -85,7 +85,7 @@ class Verifier {
   int64_t mismatches() const;
   const std::optional<Mismatch>& first_mismatch() const { return first_; }
   const IntegerProgram& program() const { return reference_->program(); }
-  /// How L3 multiplies, a line for each Linear.
+  /// How L3 multiplies, a line for each product with weights.
   std::string report() const { return backend_->report(); }
 
  private:
