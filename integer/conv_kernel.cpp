@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "qtape/core/aligned.h"
+#include "qtape/integer/shares.h"
+#include "qtape/integer/weight_sums.h"
 #include "qtape/integer/windows.h"
 #include "qtape/kernels/simd/threads.h"
 #include "qtape/kernels/simd/vectorize.h"
@@ -81,6 +83,7 @@ class GroupedProducts {
         tile_(std::clamp<int64_t>(tile_products / n_, 1, std::max<int64_t>(1, rows_))),
         weights_(static_cast<size_t>(n_ * extents_.taps * extents_.inputs)),
         padding_(static_cast<size_t>(channels_)),
+        sums_(static_cast<size_t>(n_)),
         offsets_(static_cast<size_t>(n_)) {
     const bool depthwise = extents_.inputs == 1 && extents_.outputs == 1;
     narrow_ = depthwise ? depthwise_loop<X, int32_t>() : grouped_loop<X, int32_t>();
@@ -89,12 +92,9 @@ class GroupedProducts {
       arrange(weights.unpacked().data());
       offsets_ = weights.offsets(*value_);
     }
-    const int64_t work = rows_ * std::ssize(weights_);
-    const int64_t useful = std::clamp<int64_t>(work / worker_work, 1, threads_);
-    const int64_t count = std::clamp<int64_t>(rows_, 1, useful);
-    for (int64_t w = 0; w < count; ++w) {
-      workers_.push_back({rows_ * w / count, rows_ * (w + 1) / count,
-                          AlignedBuffer(tile_ * n_ * int64_t{sizeof(int64_t)}),
+    for (const RowShare& share :
+         shares_of(rows_, rows_ * std::ssize(weights_), worker_work, threads_)) {
+      workers_.push_back({share, AlignedBuffer(tile_ * n_ * int64_t{sizeof(int64_t)}),
                           std::vector<const X*>(static_cast<size_t>(extents_.taps))});
     }
   }
@@ -119,8 +119,7 @@ class GroupedProducts {
   static constexpr int64_t worker_work = int64_t{1} << 17;
 
   struct Worker {
-    int64_t begin;
-    int64_t end;
+    RowShare rows;
     AlignedBuffer products;
     std::vector<const X*> taps;
   };
@@ -140,20 +139,17 @@ class GroupedProducts {
   }
 
   void sum_offsets() {
-    const int64_t terms = extents_.taps * extents_.inputs;
-    for (int64_t c = 0; c < n_; ++c) {
-      int64_t sum = 0;
-      for (int64_t i = 0; i < terms; ++i) sum += numbers_->codes[c * terms + i];
-      const auto at = static_cast<size_t>(c);
-      offsets_[at] =
-          (numbers_->bias.empty() ? 0 : numbers_->bias[at]) - value_->zero_point * sum;
+    sum_(numbers_->codes, extents_.taps * extents_.inputs, true, threads_, sums_);
+    for (size_t c = 0; c < offsets_.size(); ++c) {
+      offsets_[c] =
+          (numbers_->bias.empty() ? 0 : numbers_->bias[c]) - value_->zero_point * sums_[c].sum;
     }
   }
 
   void run(Worker& worker) const {
     const bool narrow = sizeof(X) == 1 && output_->type.dtype == DType::S32;
-    for (int64_t row = worker.begin; row < worker.end; row += tile_) {
-      const int64_t rows = std::min(tile_, worker.end - row);
+    for (int64_t row = worker.rows.begin; row < worker.rows.end; row += tile_) {
+      const int64_t rows = std::min(tile_, worker.rows.end - row);
       if (narrow) {
         epilogue_.s32(row, rows, products(worker, row, rows, narrow_));
       } else {
@@ -183,7 +179,9 @@ class GroupedProducts {
   int threads_;
   int64_t tile_;  // rows
   std::vector<int32_t> weights_;
-  std::vector<X> padding_;        // a pixel of it
+  std::vector<X> padding_;  // a pixel of it
+  WeightSummation sum_;
+  std::vector<WeightSums> sums_;  // by output
   std::vector<int64_t> offsets_;  // by output
   PixelLoop<X, int32_t> narrow_;
   PixelLoop<X, int64_t> wide_;

@@ -5,8 +5,10 @@
 #include <utility>
 
 #include "qtape/core/aligned.h"
+#include "qtape/integer/shares.h"
 #include "qtape/integer/weight_sums.h"
 #include "qtape/kernels/integer/channel_products.h"
+#include "qtape/kernels/integer/code_products.h"
 #include "qtape/kernels/integer/window_products.h"
 #include "qtape/kernels/simd/threads.h"
 #include "qtape/kernels/simd/vectorize.h"
@@ -107,13 +109,10 @@ class DirectProducts {
       biases_ = weights.biases();
       take(codes.data(), true);
     }
-    const int64_t work = points_ * n_ * terms_;
-    const int64_t useful = std::clamp<int64_t>(work / worker_work, 1, threads_);
-    const int64_t count = std::clamp<int64_t>(points_, 1, useful);
-    for (int64_t w = 0; w < count; ++w) {
+    for (const RowShare& share :
+         shares_of(points_, points_ * n_ * terms_, worker_work, threads_)) {
       workers_.push_back(
-          {points_ * w / count, points_ * (w + 1) / count,
-           AlignedBuffer((image_.codes() + products_.slack) * int64_t{sizeof(Code)}),
+          {share, AlignedBuffer((image_.codes() + products_.slack) * int64_t{sizeof(Code)}),
            AlignedBuffer(tile_ * n_ * 4),
            AlignedBuffer(numbers_ == nullptr && !is_wide() ? 0 : tile_ * n_ * 8)});
     }
@@ -148,8 +147,7 @@ class DirectProducts {
       sizeof(Code) == 1 && std::is_signed_v<X> ? std::numeric_limits<int8_t>::min() : 0;
 
   struct Worker {
-    int64_t begin;  // points
-    int64_t end;
+    RowShare points;
     AlignedBuffer image;
     AlignedBuffer products;
     AlignedBuffer wide;  // in 64 bits
@@ -183,14 +181,14 @@ class DirectProducts {
     auto* to = reinterpret_cast<int32_t*>(worker.products.data());
     int64_t filled = 0;
     int64_t copied = 0;  // lines of this image
-    for (int64_t point = worker.begin; point < worker.end;) {
+    for (int64_t point = worker.points.begin; point < worker.points.end;) {
       const int64_t column = point % w.out;
       const int64_t row = point / w.out % h.out;
-      if (point == worker.begin || (row == 0 && column == 0)) copied = row * h.stride;
+      if (point == worker.points.begin || (row == 0 && column == 0)) copied = row * h.stride;
       const int64_t reached = row * h.stride + h.span();
       copy_lines(worker, point / c_.window.outputs(), copied, reached);
       copied = reached;
-      const int64_t left = std::min(w.out - column, worker.end - point);
+      const int64_t left = std::min(w.out - column, worker.points.end - point);
       if (filled > 0 && filled + left > tile_) flush(worker, point, filled);
       const int64_t count = std::min(left, tile_ - filled);
       products_.run(codes_of(worker) + row * h.stride * image_.line() +
@@ -198,7 +196,7 @@ class DirectProducts {
                     w.stride * image_.channels, count, to + filled * n_);
       filled += count;
       point += count;
-      if (filled == tile_ || point == worker.end) flush(worker, point, filled);
+      if (filled == tile_ || point == worker.points.end) flush(worker, point, filled);
     }
   }
 

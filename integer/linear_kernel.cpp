@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "qtape/core/aligned.h"
+#include "qtape/integer/shares.h"
 #include "qtape/integer/weight_sums.h"
 #include "qtape/integer/windows.h"
 #include "qtape/kernels/onednn/gemm.h"
@@ -210,11 +211,7 @@ class TiledProducts {
 
   void make_tiles() {
     const int64_t work = rows_ * n_ * std::max<int64_t>(1, k_);
-    const int64_t useful = std::clamp<int64_t>(work / worker_work, 1, threads_);
-    const int64_t count = std::clamp<int64_t>(rows_, 1, useful);
-    for (int64_t w = 0; w < count; ++w) {
-      const int64_t begin = rows_ * w / count;
-      const int64_t end = rows_ * (w + 1) / count;
+    for (const auto& [begin, end] : shares_of(rows_, work, worker_work, threads_)) {
       const int64_t fitting = rows_of_tile();
       workers_.push_back(std::make_unique<Worker>());
       Worker& worker = *workers_.back();

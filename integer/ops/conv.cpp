@@ -8,7 +8,7 @@
 #include "qtape/integer/conv_kernel.h"
 #include "qtape/integer/direct_kernel.h"
 #include "qtape/integer/linear_kernel.h"
-#include "qtape/kernels/integer/window_products.h"
+#include "qtape/kernels/integer/code_products.h"
 
 namespace qtape::integer {
 namespace {

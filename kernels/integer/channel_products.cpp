@@ -4,13 +4,7 @@
 #include <array>
 
 #include "qtape/core/error.h"
-
-#if defined(__x86_64__) && defined(__GNUC__)
-#include <immintrin.h>
-#define QTAPE_HAS_CODE_PRODUCTS 1
-#else
-#define QTAPE_HAS_CODE_PRODUCTS 0
-#endif
+#include "qtape/kernels/integer/code_products.h"
 
 namespace qtape::kernels {
 namespace {

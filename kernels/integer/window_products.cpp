@@ -5,14 +5,7 @@
 #include <cstring>
 #include <utility>
 
-#include "qtape/core/isa.h"
-
-#if defined(__x86_64__) && defined(__GNUC__)
-#include <immintrin.h>
-#define QTAPE_HAS_CODE_PRODUCTS 1
-#else
-#define QTAPE_HAS_CODE_PRODUCTS 0
-#endif
+#include "qtape/kernels/integer/code_products.h"
 
 namespace qtape::kernels {
 namespace {
@@ -186,33 +179,6 @@ int64_t vectors_at(int64_t first, int64_t n) {
 }
 
 }  // namespace
-
-CodeProducts code_products() {
-#if QTAPE_HAS_CODE_PRODUCTS
-  switch (isa()) {
-    case Isa::Avx512:
-      if (__builtin_cpu_supports("avx512vnni")) return CodeProducts::Bytes;
-      [[fallthrough]];
-    case Isa::Avx2:
-      return CodeProducts::Words;
-    case Isa::Baseline:
-      break;
-  }
-#endif
-  return CodeProducts::None;
-}
-
-std::string_view name_of(CodeProducts products) {
-  switch (products) {
-    case CodeProducts::Bytes:
-      return "avx512_vnni";
-    case CodeProducts::Words:
-      return "avx2";
-    case CodeProducts::None:
-      break;
-  }
-  return "none";
-}
 
 template <class Code>
 WindowProducts<Code>::WindowProducts(int64_t n, std::span<const int64_t> runs, int64_t length)

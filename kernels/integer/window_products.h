@@ -1,27 +1,14 @@
 // Sums of products of codes and weights over windows, in registers: exact in 32 bits for all
-// codes and weights, on processors that have the instructions.
+// codes and weights.
 #pragma once
 
 #include <cstdint>
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include "qtape/core/aligned.h"
 
 namespace qtape::kernels {
-
-/// What multiplies codes by weights of 8 bits and adds up in 32.
-enum class CodeProducts : uint8_t {
-  None,   ///< nothing that this processor has
-  Words,  ///< AVX2: codes of s16, two terms at a time
-  Bytes   ///< AVX-512 VNNI: codes of u8, four terms at a time
-};
-
-/// The best that this processor has, capped by isa().
-CodeProducts code_products();
-/// For reports: `avx512_vnni`.
-std::string_view name_of(CodeProducts products);
 
 /// y [points, n] = x w^T of windows x, each of which is runs of consecutive codes in memory.
 /// Sums of more than 65,000 terms may leave 32 bits; they wrap around then. `Code` is uint8_t

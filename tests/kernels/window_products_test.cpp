@@ -5,6 +5,7 @@
 
 #include "qtape/core/random.h"
 #include "qtape/kernels/integer/channel_products.h"
+#include "qtape/kernels/integer/code_products.h"
 
 using namespace qtape;
 using namespace qtape::kernels;
