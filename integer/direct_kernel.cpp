@@ -25,6 +25,8 @@ constexpr int64_t tile_products = 4096;
 // Below this many multiplications a second thread does not pay.
 constexpr int64_t worker_work = int64_t{1} << 19;
 
+constexpr int64_t min_padded_limit = int64_t{1} << 20;  // codes
+
 /// y = x - origin.
 template <class X, class Code>
 using CopyLoop = void (*)(const X* x, Code* y, int64_t n, int32_t origin);
@@ -235,6 +237,11 @@ class DirectProducts {
 }  // namespace
 
 bool is_direct(const Convolution& c, DType codes) {
+  // Padding may be far larger than an image; it is not worth the memory then.
+  const int64_t image = c.window.h.in * c.window.w.in * c.in_channels;
+  const PaddedImage padded(c);
+  const int64_t limit = std::max(min_padded_limit, 4 * image);
+  if (padded.lines > limit / padded.line()) return false;
   return code_products() != CodeProducts::None && (c.groups == 1 || is_depthwise(c)) &&
          size_of(codes) == 1 && c.window.kernel() <= max_terms_of_32_bits / c.inputs();
 }

@@ -10,7 +10,8 @@
 namespace qtape {
 
 /// Whether `direct_kernel` takes the convolution of `codes`: in 8 bits and one group
-/// or depthwise, of no more terms than sums of 32 bits take of any codes and weights.
+/// or depthwise, with little padding, of no more terms than sums of 32 bits take of any codes
+/// and weights.
 bool is_direct(const Convolution& windows, DType codes);
 
 /// Exact for any codes and weights. `windows` must be direct.

@@ -27,7 +27,10 @@ class Planner {
       for (NodeId operand : node.operands) ++readers_[at(operand)];
     }
     for (int32_t i = 0; i < program_.size(); ++i) value(NodeId{i}).kept = is_kept(NodeId{i});
-    for (NodeId id : program_.outputs()) value(id).kept = true;
+    for (NodeId id : program_.outputs()) {
+      value(id).kept = true;
+      ++readers_[at(id)];
+    }
     join_products();
     for (int32_t i = 0; i < program_.size(); ++i) {
       for (NodeId operand : program_[NodeId{i}].operands) {
@@ -56,8 +59,7 @@ class Planner {
       const IntegerNode& node = program_[NodeId{i}];
       if (!has_epilogue(node.op)) continue;
       const NodeId x = node.operands[0];
-      const bool is_output = std::ranges::count(program_.outputs(), x) > 0;
-      if (readers_[at(x)] > 1 || is_output || !takes_epilogue(program_[x].op)) continue;
+      if (readers_[at(x)] > 1 || !takes_epilogue(program_[x].op)) continue;
       value(x) = {.next = NodeId{i}};
       joined_to_[static_cast<size_t>(i)] = x;
     }
@@ -97,7 +99,7 @@ class Planner {
 
   const IntegerProgram& program_;
   KeptValues kept_;
-  std::vector<int> readers_;                      // by node
+  std::vector<int> readers_;                      // by node; an output is read once more
   std::vector<int64_t> last_;                     // by node: when it is read last
   std::vector<std::optional<size_t>> buffer_;     // by node
   std::vector<std::optional<NodeId>> joined_to_;  // by node: whose products it takes

@@ -202,6 +202,32 @@ TEST_CASE(
             .weights.certificate.part_bound == 9 * 100);
 }
 
+TEST_CASE("integer conv: padding may be far larger than an image") {
+  IntegerProgram program;
+  const NodeId x = program.add(integer::Input{.shape = {2, 5, 1}}, {}, "x");
+  const NodeId q = program.add(integer::Quantize{.grid = {DType::U8, 0.5, 3, 0, 255}}, {x});
+  const integer::Conv wide{.taps = {3},
+                           .stride = {700'000},
+                           .dilation = {1},
+                           .padding = Padding::Explicit,
+                           .pads_begin = {1'400'000},
+                           .pads_end = {1'400'000}};
+  const NodeId y = program.add(ones(wide, 1, 3, program[q].value), {q}, "y");
+  program.set_outputs({y});
+  IntegerSession reference(program, {.reference = true});
+  IntegerSession session(program, {});
+  for (IntegerSession* each : {&reference, &session}) {
+    std::ranges::fill(each->input("x"), 10.0f);
+    each->run();
+  }
+  REQUIRE(program[y].value.type.shape == Shape{2, 5, 1});
+  const auto wanted = reference.value<int32_t>(y);
+  CHECK(std::ranges::equal(session.value<int32_t>(y), wanted));
+  // Only the third window of each image lies in it: 3 (10 / 0.5).
+  CHECK(std::vector(wanted.begin(), wanted.end()) ==
+        std::vector<int32_t>{0, 0, 60, 0, 0, 0, 0, 60, 0, 0});
+}
+
 TEST_CASE("integer conv: attributes that do not fit are refused") {
   const IntegerValue x = codes(DType::U8, {2, 4, 5, 4}, 0, 0, 255);
   const auto error = [&](auto change, const IntegerValue& of) {
