@@ -82,6 +82,17 @@ struct Runs {
   int64_t length;
 };
 
+/// The same convolution with all elements of an image in one line, where windows are single
+/// elements: longer blocks.
+Convolution as_lines(Convolution c) {
+  const auto is_plain = [](const WindowAxis& axis) { return axis.in == axis.out; };
+  if (c.window.kernel() > 1 || c.window.has_padding()) return c;
+  if (!is_plain(c.window.h) || !is_plain(c.window.w)) return c;
+  const int64_t elements = c.window.outputs();
+  c.window = {{}, {.in = elements, .out = elements}};
+  return c;
+}
+
 /// Products of codes X by WindowProducts or ChannelProducts.
 template <class X, class Products>
 class DirectProducts {
@@ -249,8 +260,8 @@ bool is_direct(const Convolution& c, DType codes) {
 IntegerKernel direct_kernel(const QuantizedWeights& weights, const Convolution& windows,
                             const IntegerBinding& b, Epilogue epilogue) {
   const auto kernel_of = [&]<class X, class Products>() -> IntegerKernel {
-    auto products =
-        std::make_shared<DirectProducts<X, Products>>(weights, windows, b, std::move(epilogue));
+    auto products = std::make_shared<DirectProducts<X, Products>>(weights, as_lines(windows), b,
+                                                                  std::move(epilogue));
     return {[products] { return products->load(); }, [products] { products->run(); }};
   };
   const auto kernel = [&]<class X>() {

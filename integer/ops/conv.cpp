@@ -110,11 +110,11 @@ enum class Kind : uint8_t { Groups, Rows, Direct, Windows };
 
 /// `path` is taken by products of rows alone.
 Kind kind_of(const Convolution& c, DType codes, std::optional<ProductPath> path) {
-  const bool rows = c.groups == 1 && c.window.kernel() == 1 && !c.window.has_padding() &&
-                    c.window.h.stride == 1 && c.window.w.stride == 1;
-  if (rows) return Kind::Rows;
   if (!path && is_direct(c, codes)) return Kind::Direct;
-  return c.groups == 1 ? Kind::Windows : Kind::Groups;
+  if (c.groups > 1) return Kind::Groups;
+  const bool rows = c.window.kernel() == 1 && !c.window.has_padding() &&
+                    c.window.h.stride == 1 && c.window.w.stride == 1;
+  return rows ? Kind::Rows : Kind::Windows;
 }
 
 }  // namespace
