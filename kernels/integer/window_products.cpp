@@ -54,7 +54,7 @@ struct Registers<uint8_t> {
   /// Points of a block with one vector and with two: GCC 12 spills more than 16 accumulators.
   static constexpr std::array<int, 2> points = {14, 7};
 
-  /// GCC 12 makes a call for memory of a loop.
+  /// A loop would become a call that clears memory, with GCC 12, and keep accumulators there.
   template <int... i>
   QTAPE_TARGET_BYTES QTAPE_INLINE static void clear(__m512i* acc,
                                                     std::integer_sequence<int, i...>) {
