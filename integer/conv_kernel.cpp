@@ -140,10 +140,7 @@ class GroupedProducts {
 
   void sum_offsets() {
     sum_(numbers_->codes, extents_.taps * extents_.inputs, true, threads_, sums_);
-    for (size_t c = 0; c < offsets_.size(); ++c) {
-      offsets_[c] =
-          (numbers_->bias.empty() ? 0 : numbers_->bias[c]) - value_->zero_point * sums_[c].sum;
-    }
+    take_offsets(numbers_->bias, sums_, value_->zero_point, offsets_);
   }
 
   void run(Worker& worker) const {

@@ -104,7 +104,7 @@ class DirectProducts {
       : epilogue_(std::move(epilogue)),
         c_(c),
         image_(c),
-        products_(c.out_channels, Runs(c).begins, Runs(c).length),
+        products_(products_of(c, Runs(c))),
         copy_(copy_loop<X, Code>()),
         x_(b.operand<X>(0)),
         value_(b.inputs[0]),
@@ -137,9 +137,7 @@ class DirectProducts {
       take(numbers_->codes, numbers_->rows);
     }
     const int64_t zero = value_->zero_point - origin;
-    for (size_t c = 0; c < offsets_.size(); ++c) {
-      offsets_[c] = (biases_.empty() ? 0 : biases_[c]) - zero * sums_[c].sum;
-    }
+    take_offsets(biases_, sums_, zero, offsets_);
     if (c_.window.has_padding()) {
       for (Worker& worker : workers_) {
         std::fill_n(codes_of(worker), image_.codes(), static_cast<Code>(zero));
@@ -166,6 +164,9 @@ class DirectProducts {
     AlignedBuffer wide;  // in 64 bits
   };
 
+  static Products products_of(const Convolution& c, const Runs& runs) {
+    return {c.out_channels, runs.begins, runs.length};
+  }
   static Code* codes_of(const Worker& worker) {
     return reinterpret_cast<Code*>(worker.image.data());
   }

@@ -186,10 +186,7 @@ class TiledProducts {
       for (const WeightSums& each : sums_) magnitude = std::max(magnitude, each.magnitude);
       path_ = exact_path(certificate_of(magnitude, largest_weight()), factors_);
     }
-    for (size_t c = 0; c < offsets_.size(); ++c) {
-      const int64_t bias = numbers_->bias.empty() ? 0 : numbers_->bias[c];
-      offsets_[c] = bias - (value_->zero_point == 0 ? 0 : value_->zero_point * sums_[c].sum);
-    }
+    take_offsets(numbers_->bias, sums_, value_->zero_point, offsets_);
     if (path_ == ProductPath::F32) std::copy_n(numbers_->codes, n_ * k_, floats_.begin());
     for (Int8Product& product : int8_) product.load();
   }

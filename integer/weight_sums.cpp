@@ -46,4 +46,11 @@ void WeightSummation::operator()(const int8_t* w, int64_t k, bool rows, int thre
   for (int64_t i = 0; i < k; ++i) by_column_(w + i * n, n, sums.data());
 }
 
+void take_offsets(std::span<const int32_t> bias, std::span<const WeightSums> sums, int64_t zero,
+                  std::span<int64_t> offsets) {
+  for (size_t c = 0; c < offsets.size(); ++c) {
+    offsets[c] = (bias.empty() ? 0 : bias[c]) - zero * sums[c].sum;
+  }
+}
+
 }  // namespace qtape

@@ -26,4 +26,9 @@ class WeightSummation {
   Loop by_column_;
 };
 
+/// What is added to the products of each output: its bias, of which there may be none, less
+/// `zero` for each of its weights.
+void take_offsets(std::span<const int32_t> bias, std::span<const WeightSums> sums, int64_t zero,
+                  std::span<int64_t> offsets);
+
 }  // namespace qtape

@@ -16,8 +16,11 @@ namespace {
 constexpr int64_t grain = 4096;
 constexpr int64_t vector_grain = 32768;
 
-CodeOfPair code_of_pair(const IntegerValue& x) {
-  return {x.type.dtype == DType::S8, x.zero_point};
+/// What the vector loops read of three grids.
+PairTerms terms_on(const IntegerValue& a, const IntegerValue& b, const CodeGrid& y) {
+  return {.a = {a.type.dtype == DType::S8, a.zero_point},
+          .b = {b.type.dtype == DType::S8, b.zero_point},
+          .y = {y.zero_point, y.low, y.high}};
 }
 
 /// What makes a code of a sum or a difference.
@@ -55,11 +58,10 @@ struct SumTerms {
   }
   static PairLoop loop(Requantization requantization) { return add_loop(requantization); }
   PairTerms of_pair(const IntegerValue& a, const IntegerValue& b) const {
-    return {.a = code_of_pair(a),
-            .b = code_of_pair(b),
-            .y = {grid.zero_point, grid.low, grid.high},
-            .sum = multiplier,
-            .sign = sign};
+    PairTerms terms = terms_on(a, b, grid);
+    terms.sum = multiplier;
+    terms.sign = sign;
+    return terms;
   }
   int32_t code(int32_t a, int32_t b) const {
     const int64_t rounded =
@@ -94,10 +96,9 @@ struct ProductTerms {
   }
   static PairLoop loop(Requantization requantization) { return multiply_loop(requantization); }
   PairTerms of_pair(const IntegerValue& a, const IntegerValue& b) const {
-    return {.a = code_of_pair(a),
-            .b = code_of_pair(b),
-            .y = {grid.zero_point, grid.low, grid.high},
-            .product = multiplier};
+    PairTerms terms = terms_on(a, b, grid);
+    terms.product = multiplier;
+    return terms;
   }
   int32_t code(int32_t a, int32_t b) const {
     const int64_t product = int64_t{a - a_zero} * (b - b_zero);
