@@ -4,13 +4,13 @@
 #include <map>
 #include <memory>
 
+#include "qtape/bench/networks.h"
 #include "qtape/deploy/convert.h"
 #include "qtape/engine/tape.h"
 #include "qtape/examples/data/digits.h"
 #include "qtape/examples/train_cnn/network.h"
 #include "qtape/integer/exact.h"
 #include "qtape/integer/session.h"
-#include "qtape/model/layers.h"
 #include "qtape/optim/optimizer.h"
 
 using namespace qtape;
@@ -19,46 +19,18 @@ namespace {
 
 constexpr int64_t batch = 64;
 
-/// Convolutions 3x3 of 16 and 32 channels, each with a Relu and a maximum over 2x2, then a
-/// layer.
-Graph small_network(bool quantized) {
-  Graph graph;
-  NodeId x = graph.add(Input{.shape = {batch, 28, 28, 1}}, {}, "x");
-  const NodeId labels = graph.add(Input{.dtype = DType::S32, .shape = {batch}}, {}, "labels");
-  LayerOptions options;
-  if (quantized) {
-    options.weight_quantizer = FakeQuantize{.axis = 0};
-    options.input_quantizer = FakeQuantize{.range = CodeRange::Unsigned,
-                                           .scheme = Scheme::Affine,
-                                           .scale_mode = EMA{.track = Track::Range}};
-  }
-  for (const int64_t channels : {16, 32}) {
-    options.out = channels;
-    options.label = "conv" + std::to_string(channels);
-    x = graph.add(Relu{}, {conv2d(graph, x, {.padding = Padding::Same}, {3, 3}, options)});
-    x = graph.add(MaxPool{.kernel = {2, 2}, .stride = {2, 2}}, {x});
-  }
-  options.out = 10;
-  options.label = "fc";
-  const NodeId logits = linear(graph, graph.add(Flatten{}, {x}), options);
-  graph.set_outputs({graph.add(SoftmaxCrossEntropy{}, {logits, labels}, "loss")});
-  return graph;
-}
-
 void fill(std::span<float> x) {
   for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * 37 % 256) / 255.0f;
 }
 
 void train_small(benchmark::State& state, bool quantized, Arithmetic arithmetic = {}) {
   const int threads = static_cast<int>(state.range(0));
-  const Graph graph = small_network(quantized);
+  const Graph graph = bench::make_small_cnn(batch, quantized).graph;
   Parameters parameters(graph, 1);
   Tape tape(graph, parameters,
             {.roots = {graph.at("loss")}, .threads = threads, .arithmetic = arithmetic});
   Optimizer optimizer(parameters, Adam{}, {}, threads);
-  fill(tape.input<float>("x"));
-  const auto labels = tape.input<int32_t>("labels");
-  for (size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<int32_t>(i % 10);
+  bench::fill_batch(tape);
   for (auto _ : state) {
     tape.forward(mode::qat);
     tape.backward();

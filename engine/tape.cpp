@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 
 #include "qtape/engine/plan_hooks.h"
@@ -196,11 +197,24 @@ void Tape::run_forward() {
   do {
     if (exact_) exact_->begin(step_);
     for (const Bound& bound : forward_) {
-      if (!(skip && bound.constant)) bound.kernel(step_);
+      if (!(skip && bound.constant)) run(bound, &NodeTimes::forward);
     }
     skip = false;
   } while (exact_ && exact_->repeats());
   constants_.keep(step_, statuses_);
+}
+
+void Tape::run(const Bound& bound, int64_t NodeTimes::*time) {
+  if (!timing_) return bound.kernel(step_);
+  const auto begin = std::chrono::steady_clock::now();
+  bound.kernel(step_);
+  times_[bound.node].*time +=
+      std::chrono::nanoseconds(std::chrono::steady_clock::now() - begin).count();
+}
+
+void Tape::set_timing(bool on) {
+  if (on) times_.assign(plan_.nodes.size(), {});
+  timing_ = on;
 }
 
 void Tape::report_faults() {
@@ -260,7 +274,7 @@ void Tape::run_backward() {
   check(ran_ == Ran::Forward, "backward needs a forward before it");
   (void)parameters();
   const SerialLibraries serial;
-  for (const Bound& bound : backward_) bound.kernel(step_);
+  for (const Bound& bound : backward_) run(bound, &NodeTimes::backward);
   ran_ = Ran::Backward;
 }
 

@@ -40,6 +40,12 @@ struct TapeOptions {
   QuantizationSchedule schedule = {};
 };
 
+/// Nanoseconds that the kernels of one node took.
+struct NodeTimes {
+  int64_t forward = 0;
+  int64_t backward = 0;
+};
+
 struct PlanHooks;
 
 /// Everything that can fail or allocate happens in the constructor; a step allocates nothing.
@@ -130,6 +136,11 @@ class Tape {
   int64_t step() const { return static_cast<int64_t>(step_.number); }
   void set_step(int64_t step);
 
+  /// Begins to add up the times of nodes, from 0, or stops. Timing takes 50 ns a kernel.
+  void set_timing(bool on);
+  /// By node: what was added up since timing began; empty where it never did.
+  std::span<const NodeTimes> times() const { return times_; }
+
   const Graph& graph() const { return graph_; }
   const Plan& memory() const { return plan_; }
   /// What the tape was bound to, where it is now. Throws GraphError once it is gone.
@@ -179,6 +190,8 @@ class Tape {
   ForwardArithmetic::Lookup exact_lookup();
   std::vector<Companion> companions() const;
   void run_forward();
+  /// Runs the kernel of `bound`; with timing it counts as `time` of its node.
+  void run(const Bound& bound, int64_t NodeTimes::*time);
   void bind();
   void bind_node(size_t i);
   ScaleSource scale_source(NodeId id) const;
@@ -198,6 +211,8 @@ class Tape {
   std::vector<Bound> forward_;
   std::vector<Bound> backward_;
   Constants constants_;
+  std::vector<NodeTimes> times_;  // by node
+  bool timing_ = false;
   Step step_;
   Ran ran_ = Ran::Nothing;
 };

@@ -86,8 +86,6 @@ class Product {
 // A tile below this many multiplications (10 us) is not worth a thread of its own.
 constexpr int64_t tile_work = int64_t{1} << 20;
 constexpr int64_t max_tiles = 64;
-// Narrower slices of a matrix waste vectors and registers.
-constexpr int64_t narrowest_slice = 32;
 
 /// Cuts [0, extent) into `count` slices of whole multiples of `unit`.
 template <class Add>
@@ -98,8 +96,24 @@ void slice(int64_t extent, int64_t count, int64_t unit, const Add& add) {
   }
 }
 
-/// Tiles by the extents alone: along the batch where there is one, else along rows or columns,
-/// whichever are more.
+/// Below AVX-512 oneDNN 2.6 packs no operands where 1 / m + 1 / n is larger than this, and
+/// reads a transposed `a` at less than half the speed then.
+bool packs(int64_t m, int64_t n) {
+  return 1.0 / static_cast<double>(m) + 1.0 / static_cast<double>(n) < 0.0038;
+}
+
+/// The most row slices that oneDNN computes at full speed: it packs all of b for each, and
+/// whole rows of the result are what it is fastest at.
+int64_t row_slices(const Gemm& g) {
+  const int64_t count = g.m / (g.m < 256 ? 64 : 128);
+  if (!g.transpose_a || onednn_has(dnnl_cpu_isa_avx512_core) || !packs(g.m, g.n)) return count;
+  int64_t packed = 1;
+  while (packs(g.m / (packed + 1), g.n)) ++packed;
+  return std::min(count, packed);
+}
+
+/// Tiles by the extents alone: along the batch where there is one, else along rows, and along
+/// columns where rows are few.
 std::vector<Tile> make_tiles(const Gemm& g) {
   const int64_t work = g.batch * g.m * g.n * std::max<int64_t>(1, g.k);
   int64_t wanted = 1;
@@ -109,15 +123,15 @@ std::vector<Tile> make_tiles(const Gemm& g) {
     slice(g.batch, std::min(wanted, g.batch), 1, [&](int64_t begin, int64_t end) {
       tiles.push_back({begin, end, 0, g.m, 0, g.n});
     });
-  } else if (g.n >= g.m) {
-    const int64_t count = std::clamp<int64_t>(g.n / narrowest_slice, 1, wanted);
-    slice(g.n, count, narrowest_slice, [&](int64_t begin, int64_t end) {
-      tiles.push_back({0, 1, 0, g.m, begin, end});
+  } else if (g.m >= 128 || g.m >= g.n) {
+    const int64_t count = std::clamp<int64_t>(row_slices(g), 1, wanted);
+    slice(g.m, count, g.m >= 128 ? 16 : 1, [&](int64_t begin, int64_t end) {
+      tiles.push_back({0, 1, begin, end, 0, g.n});
     });
   } else {
-    const int64_t count = std::clamp<int64_t>(g.m / narrowest_slice, 1, wanted);
-    slice(g.m, count, narrowest_slice, [&](int64_t begin, int64_t end) {
-      tiles.push_back({0, 1, begin, end, 0, g.n});
+    const int64_t count = std::clamp<int64_t>(g.n / (g.n < 256 ? 64 : 128), 1, wanted);
+    slice(g.n, count, 32, [&](int64_t begin, int64_t end) {
+      tiles.push_back({0, 1, 0, g.m, begin, end});
     });
   }
   return tiles;

@@ -11,18 +11,13 @@
 namespace qtape::kernels {
 namespace {
 
-bool has(dnnl_cpu_isa_t wanted) {
-  // Each instruction set's value has the bits of those that it contains.
-  return (dnnl_get_effective_cpu_isa() & wanted) == wanted;
-}
-
 /// What was measured with oneDNN 2.6.3 and 3.7.2, and is expected of others.
 Int8Exactness known_exactness() {
-  if (has(dnnl_cpu_isa_avx512_core_vnni) || has(dnnl_cpu_isa_avx2_vnni)) {
+  if (onednn_has(dnnl_cpu_isa_avx512_core_vnni) || onednn_has(dnnl_cpu_isa_avx2_vnni)) {
     return Int8Exactness::Always;
   }
   // Below AVX-512, oneDNN 3 brings accumulators through f32.
-  if (dnnl_version()->major >= 3 && !has(dnnl_cpu_isa_avx512_core)) {
+  if (dnnl_version()->major >= 3 && !onednn_has(dnnl_cpu_isa_avx512_core)) {
     return Int8Exactness::PairsAnd24Bits;
   }
   return Int8Exactness::Pairs;

@@ -6,6 +6,12 @@
 
 namespace qtape::kernels {
 
+/// Whether oneDNN uses this instruction set here.
+inline bool onednn_has(dnnl_cpu_isa_t wanted) {
+  // Each instruction set's value has the bits of those that it contains.
+  return (dnnl_get_effective_cpu_isa() & wanted) == wanted;
+}
+
 /// The C++ interfaces of oneDNN 2 and 3 differ in these functions and nowhere else.
 inline dnnl::matmul::primitive_desc describe_matmul(const dnnl::engine& engine,
                                                     const dnnl::memory::desc& a,

@@ -1,0 +1,128 @@
+#include "qtape/bench/networks.h"
+
+#include <fmt/format.h>
+
+#include <functional>
+#include <map>
+
+#include "qtape/examples/data/digits.h"
+#include "qtape/examples/train_cnn/network.h"
+#include "qtape/model/layers.h"
+
+namespace qtape::bench {
+namespace {
+
+LayerOptions layer_options(bool quantized) {
+  LayerOptions options;
+  if (!quantized) return options;
+  options.weight_quantizer = FakeQuantize{.axis = 0, .ste = Ste::ClippedIdentity};
+  options.input_quantizer = FakeQuantize{
+      .range = CodeRange::Unsigned, .ste = Ste::ClippedIdentity, .scale_mode = EMA{}};
+  return options;
+}
+
+TrainedNetwork start(const std::string& name, const Shape& shape) {
+  TrainedNetwork network{.name = name, .batch = shape[0], .graph = {}};
+  network.graph.add(Input{.shape = shape}, {}, "x");
+  network.graph.add(Input{.dtype = DType::S32, .shape = {shape[0]}}, {}, "labels");
+  return network;
+}
+
+void finish(TrainedNetwork& network, NodeId logits) {
+  Graph& graph = network.graph;
+  const NodeId loss = graph.add(SoftmaxCrossEntropy{}, {logits, graph.at("labels")}, "loss");
+  graph.set_outputs({loss});
+}
+
+TrainedNetwork make_cnn(examples::CnnModel model, bool quantized) {
+  examples::CnnSettings settings{.model = model};
+  if (!quantized) settings.recipe.weight_bits = settings.recipe.activation_bits = 0;
+  const data::Dataset digits = data::generate_digits(1, 1, 0).train;
+  TrainedNetwork network{.name = std::string(to_string_view(model)),
+                         .batch = settings.recipe.batch,
+                         .graph = examples::make_network(settings, digits).graph};
+  network.graph.set_outputs({network.graph.at("loss")});
+  return network;
+}
+
+using Make = std::function<TrainedNetwork(bool quantized)>;
+
+const std::map<std::string, Make, std::less<>>& makers() {
+  using examples::CnnModel;
+  static const std::map<std::string, Make, std::less<>> all{
+      {"mlp784-256-128-10",
+       [](bool q) {
+         return make_mlp(std::vector<int64_t>{784, 256, 128, 10}, 64, q);
+       }},
+      {"mlp784-1024-1024-10",
+       [](bool q) {
+         return make_mlp(std::vector<int64_t>{784, 1024, 1024, 10}, 256, q);
+       }},
+      {"mlp784-8x256-10",
+       [](bool q) {
+         return make_mlp(std::vector<int64_t>{784, 256, 256, 256, 256, 256, 256, 256, 256, 10},
+                         1024, q);
+       }},
+      {"cnn", [](bool q) { return make_small_cnn(64, q); }},
+      {"lenet", [](bool q) { return make_cnn(CnnModel::LeNet, q); }},
+      {"resnet8", [](bool q) { return make_cnn(CnnModel::ResNet8, q); }}};
+  return all;
+}
+
+}  // namespace
+
+TrainedNetwork make_mlp(std::span<const int64_t> widths, int64_t batch, bool quantized) {
+  TrainedNetwork network =
+      start(fmt::format("mlp{}", fmt::join(widths, "-")), {batch, widths[0]});
+  NodeId x = network.graph.at("x");
+  LayerOptions options = layer_options(quantized);
+  for (size_t i = 1; i < widths.size(); ++i) {
+    options.out = widths[i];
+    options.label = fmt::format("fc{}", i);
+    x = linear(network.graph, x, options);
+    if (i + 1 < widths.size()) x = network.graph.add(Relu{}, {x});
+  }
+  finish(network, x);
+  return network;
+}
+
+TrainedNetwork make_small_cnn(int64_t batch, bool quantized) {
+  TrainedNetwork network = start("cnn", {batch, 28, 28, 1});
+  Graph& graph = network.graph;
+  NodeId x = graph.at("x");
+  LayerOptions options = layer_options(quantized);
+  for (const int64_t channels : {16, 32}) {
+    options.out = channels;
+    options.label = fmt::format("conv{}", channels);
+    x = graph.add(Relu{}, {conv2d(graph, x, {.padding = Padding::Same}, {3, 3}, options)});
+    x = graph.add(MaxPool{.kernel = {2, 2}, .stride = {2, 2}}, {x});
+  }
+  options.out = 10;
+  options.label = "fc";
+  finish(network, linear(graph, graph.add(Flatten{}, {x}), options));
+  return network;
+}
+
+std::vector<std::string> network_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, make] : makers()) names.push_back(name);
+  return names;
+}
+
+TrainedNetwork make_trained(std::string_view name, bool quantized) {
+  const auto found = makers().find(name);
+  require<ArgumentError>(found != makers().end(), "network '{}': expected one of {}", name,
+                         fmt::join(network_names(), ", "));
+  TrainedNetwork network = found->second(quantized);
+  network.name = name;
+  return network;
+}
+
+void fill_batch(Tape& tape) {
+  const auto x = tape.input<float>("x");
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * 37 % 256) / 255.0f;
+  const auto labels = tape.input<int32_t>("labels");
+  for (size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<int32_t>(i % 10);
+}
+
+}  // namespace qtape::bench

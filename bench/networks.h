@@ -1,0 +1,48 @@
+// The networks whose whole steps are measured.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "qtape/engine/tape.h"
+
+namespace qtape::bench {
+
+/// What a step of a network computes with.
+enum class Arithmetics : uint8_t {
+  Float,      ///< no quantizers
+  Quantized,  ///< fake quantization to 8 bits
+  Exact       ///< the same on the integers that ship
+};
+
+struct TrainedNetwork {
+  std::string name;
+  int64_t batch = 0;
+  Graph graph;  ///< inputs x and labels; the one root is `loss`
+};
+
+/// A ReLU network of these widths. Quantized: weights per output by their own ranges,
+/// activations unsigned by running averages.
+TrainedNetwork make_mlp(std::span<const int64_t> widths, int64_t batch, bool quantized);
+/// Convolutions 3x3 of 16 and 32 channels, each with a Relu and a maximum over 2x2, then a
+/// layer; the peer's convolutional network.
+TrainedNetwork make_small_cnn(int64_t batch, bool quantized);
+
+/// The networks that `make_trained` knows.
+std::vector<std::string> network_names();
+/// Throws ArgumentError for another name.
+TrainedNetwork make_trained(std::string_view name, bool quantized);
+
+/// Pixels between 0 and 1, and labels.
+void fill_batch(Tape& tape);
+
+}  // namespace qtape::bench
+
+namespace qtape {
+template <>
+inline constexpr auto enum_names<bench::Arithmetics> =
+    std::array<std::string_view, 3>{"float", "quantized", "exact"};
+}  // namespace qtape
