@@ -15,6 +15,7 @@ namespace qtape::bench {
 enum class Arithmetics : uint8_t {
   Float,      ///< no quantizers
   Quantized,  ///< fake quantization to 8 bits
+  Codes,      ///< the same, products of codes
   Exact       ///< the same on the integers that ship
 };
 
@@ -44,5 +45,5 @@ void fill_batch(Tape& tape);
 namespace qtape {
 template <>
 inline constexpr auto enum_names<bench::Arithmetics> =
-    std::array<std::string_view, 3>{"float", "quantized", "exact"};
+    std::array<std::string_view, 4>{"float", "quantized", "codes", "exact"};
 }  // namespace qtape

@@ -113,6 +113,7 @@ class Subject {
  private:
   TapeOptions options(int threads) const {
     TapeOptions options{.roots = {network_.graph.at("loss")}, .threads = threads};
+    if (arithmetics_ == Arithmetics::Codes) options.arithmetic = products_of_codes();
     if (arithmetics_ == Arithmetics::Exact) {
       options.arithmetic = exact(Requantization::SingleRounding);
     }

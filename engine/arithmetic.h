@@ -18,17 +18,29 @@ class ForwardArithmetic {
  public:
   /// Memory and records of a tape, asked for while kernels are bound.
   struct Lookup {
-    std::function<std::byte*(NodeId)> value;      ///< of a node's float value, or of a leaf
+    std::function<std::byte*(NodeId)>
+        value;  ///< of a node's value, codes or floats, or of a leaf
     std::function<std::byte*(NodeId)> companion;  ///< see companions()
     std::function<ScaleSource(NodeId)> scales;    ///< of a quantizer's last forward
     std::function<NodeStatus*(NodeId)> status;
-    bool backward = false;  ///< whether gradients flow
+    std::function<EncodedOperand(NodeId)> encoded;  ///< a value that is held as codes
+    bool backward = false;                          ///< whether gradients flow
   };
 
   virtual ~ForwardArithmetic() = default;
   /// Memory that is needed beside the nodes' values, of which those of `kept` are readable
   /// after a step.
   virtual std::vector<Companion> companions(std::span<const NodeId> kept) = 0;
+  /// Which values are to be held as codes, those of `kept` not among them.
+  virtual Encoding encoding(std::span<const NodeId> kept) {
+    (void)kept;
+    return {};
+  }
+  /// Whether node `id` reads codes in forward, as its encoding said.
+  virtual bool takes_codes(NodeId id) const {
+    (void)id;
+    return false;
+  }
   /// Before any node is given.
   virtual void bind(const Lookup& lookup) = 0;
   /// Where the quantizer `id` writes its codes, or null.
@@ -45,8 +57,11 @@ class ForwardArithmetic {
 
 /// How a tape's forward computes between quantized operands: see integer/exact.h.
 struct Arithmetic {
-  /// Makes what takes the place of kernels; empty: in floats.
-  std::function<std::unique_ptr<ForwardArithmetic>(const Graph& graph, int threads)> make = {};
+  /// Makes what takes the place of kernels; empty: in floats. `encodes`: values may be held as
+  /// codes, since all quantizers apply in the steps that it computes. May give null: in floats.
+  std::function<std::unique_ptr<ForwardArithmetic>(const Graph& graph, int threads,
+                                                   bool encodes)>
+      make = {};
 };
 
 }  // namespace qtape

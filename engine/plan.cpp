@@ -39,12 +39,14 @@ class Planner {
         footprints_(values_.size()),
         last_use_(values_.size()),
         contributions_(values_.size()),
-        asked_(values_.size()) {
+        asked_(values_.size()),
+        takes_codes_(values_.size()) {
     plan_.nodes.resize(values_.size());
   }
 
   Plan run() {
     read_ops();
+    mark_encoded();
     mark_needed();
     mark_constant();
     mark_asked();
@@ -53,6 +55,7 @@ class Planner {
     place_values();
     place_gradients();
     place_extras();
+    place_decoded();
     place_companions();
     assign_offsets();
     return std::move(plan_);
@@ -93,6 +96,38 @@ class Planner {
       plan_.nodes[i].wanted.assign(node(i).operands.size(), false);
       plan_.nodes[i].accumulate.assign(node(i).operands.size(), false);
     }
+  }
+
+  void mark_encoded() {
+    if (!hooks_.share_memory) return;
+    for (const EncodedValue& each : options_.encoding.values) {
+      plan_.nodes[at(each.node)].encoded = each.dtype;
+    }
+    for (NodeId id : options_.encoding.readers) takes_codes_[at(id)] = true;
+    for (size_t i = 0; i < values_.size(); ++i) {
+      if (keeps_[i].view) plan_.nodes[i].encoded = plan_.nodes[at(node(i).operands[0])].encoded;
+      if (plan_.nodes[i].encoded) read_encoded(i);
+    }
+    for (const auto& lasting : {options_.outputs, options_.roots}) {
+      for (NodeId id : lasting) {
+        require<PlanError>(!plan_.nodes[at(id)].encoded,
+                           "{}: an output or a root cannot be held as codes",
+                           graph_.describe(id));
+      }
+    }
+  }
+
+  /// What an op needs that runs on codes.
+  void read_encoded(size_t i) {
+    std::visit(
+        [&]<class X>(const X& op) {
+          if constexpr (OnCodes<X>) {
+            TensorType type = graph_[node(i).operands[0]].type;
+            type.dtype = *plan_.nodes[i].encoded;
+            footprints_[i] = op.footprint({&type, 1});
+          }
+        },
+        node(i).op);
   }
 
   void mark_needed() {
@@ -200,12 +235,22 @@ class Planner {
       }
       if (plan_.nodes[i].active && keeps_[i].output) use(i, backward_time(i));
     }
+    for (const Encoding::Use& each : options_.encoding.uses) {
+      if (plan_.nodes[at(each.reader)].needed) use(at(each.value), each.reader.index);
+    }
     for (const auto& lasting : {options_.outputs, options_.roots}) {
       for (NodeId id : lasting) {
         plan_.nodes[at(id)].kept = true;
         use(at(id), end_time());
       }
     }
+  }
+
+  /// Of the value of node i as it is held.
+  int64_t bytes(size_t i) const {
+    const TensorType& type = node(i).type;
+    const auto& codes = plan_.nodes[i].encoded;
+    return codes ? type.elements() * size_of(*codes) : type.bytes();
   }
 
   void use(size_t i, int64_t time) { last_use_[i] = std::max(last_use_[i], time); }
@@ -222,7 +267,8 @@ class Planner {
     if (!hooks_.share_memory || node(i).operands.empty()) return std::nullopt;
     const size_t operand = at(node(i).operands[0]);
     const int64_t index = values_[operand].buffer;
-    if (index < 0 || graph_.nodes()[operand].type.bytes() != node(i).type.bytes()) {
+    if (index < 0 || bytes(operand) != bytes(i) ||
+        plan_.nodes[operand].encoded != plan_.nodes[i].encoded) {
       return std::nullopt;
     }
     if (keeps_[i].view) return index;
@@ -244,8 +290,7 @@ class Planner {
         values_[i].buffer = *shared;
         buffer(*shared).end = std::max(buffer(*shared).end, last_use_[i]);
       } else {
-        values_[i].buffer =
-            new_buffer(node(i).type.bytes(), static_cast<int64_t>(i), last_use_[i]);
+        values_[i].buffer = new_buffer(bytes(i), static_cast<int64_t>(i), last_use_[i]);
       }
       // What is written before the step begins.
       const bool lasting = plan_.nodes[i].constant && last_use_[i] == end_time();
@@ -334,6 +379,29 @@ class Planner {
     }
   }
 
+  /// Values of operands that are held as codes, for nodes that take none.
+  void place_decoded() {
+    decoded_forward_.resize(values_.size());
+    decoded_backward_.resize(values_.size());
+    for (size_t i = 0; i < values_.size(); ++i) {
+      if (!plan_.nodes[i].needed || keeps_[i].view) continue;
+      const size_t count = node(i).operands.size();
+      decoded_forward_[i].resize(count);
+      decoded_backward_[i].resize(count);
+      for (size_t k = 0; k < count; ++k) {
+        const size_t operand = at(node(i).operands[k]);
+        if (!plan_.nodes[operand].encoded || slots_[i][k].scales != Scales::None) continue;
+        const int64_t bytes = node(operand).type.bytes();
+        const auto now = static_cast<int64_t>(i);
+        if (!takes_codes_[i]) decoded_forward_[i][k].buffer = new_buffer(bytes, now, now);
+        if (plan_.nodes[i].active && keeps_[i].operand(k) && !keeps_[i].takes_codes(k)) {
+          decoded_backward_[i][k].buffer =
+              new_buffer(bytes, backward_time(i), backward_time(i));
+        }
+      }
+    }
+  }
+
   void place_companions() {
     for (const Companion& companion : options_.companions) {
       if (!plan_.nodes[at(companion.node)].needed) continue;
@@ -363,6 +431,12 @@ class Planner {
       plan_.nodes[i].forward_scratch = place(forward_scratch_[i]);
       plan_.nodes[i].backward_scratch = place(backward_scratch_[i]);
       plan_.nodes[i].companion = place(companions_[i]);
+      for (const Home& home : decoded_forward_[i]) {
+        plan_.nodes[i].forward_values.push_back(place(home));
+      }
+      for (const Home& home : decoded_backward_[i]) {
+        plan_.nodes[i].backward_values.push_back(place(home));
+      }
     }
   }
 
@@ -378,7 +452,9 @@ class Planner {
   std::vector<Footprint> footprints_;
   std::vector<int64_t> last_use_;
   std::vector<int> contributions_;
-  std::vector<bool> asked_;  // inputs whose gradient is wanted
+  std::vector<bool> asked_;        // inputs whose gradient is wanted
+  std::vector<bool> takes_codes_;  // in forward
+  std::vector<std::vector<Home>> decoded_forward_, decoded_backward_;  // by node and operand
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -20,6 +21,26 @@ struct Companion {
   bool kept = false;
 };
 
+/// A value of f32 that is held as 8-bit codes: of a quantizer, or of an op that gives some of
+/// the codes of its operand 0. Its views are held so, too.
+struct EncodedValue {
+  NodeId node;
+  DType dtype = DType::U8;
+};
+
+/// Which values are held as codes, and which nodes read these in forward. For all other readers
+/// codes are turned into values beforehand, in memory that is theirs while they run.
+struct Encoding {
+  /// A value that `reader` needs, beside its operands.
+  struct Use {
+    NodeId value;
+    NodeId reader;
+  };
+  std::vector<EncodedValue> values = {};
+  std::vector<NodeId> readers = {};
+  std::vector<Use> uses = {};
+};
+
 struct PlanOptions {
   std::vector<NodeId> outputs = {};  ///< values that stay readable after the step
   std::vector<NodeId> roots = {};    ///< where gradients start; none: no backward
@@ -29,6 +50,7 @@ struct PlanOptions {
   /// What is computed of leaves alone keeps its memory from step to step; without roots only.
   bool constant_parameters = false;
   std::vector<Companion> companions = {};  ///< at most one for each node
+  Encoding encoding = {};                  ///< none of its values is an output or a root
 };
 
 /// Where a tensor lies.
@@ -52,6 +74,12 @@ struct NodePlan {
   Place forward_scratch;
   Place backward_scratch;
   Place companion;
+  /// The value is held as codes of this dtype.
+  std::optional<DType> encoded = std::nullopt;
+  /// Per operand that is held as codes: where its values are during forward and backward of
+  /// this node, unless it takes the codes.
+  std::vector<Place> forward_values;
+  std::vector<Place> backward_values;
   int64_t record = 0;            ///< offset in the record memory
   std::vector<bool> wanted;      ///< per operand: its gradient is computed
   std::vector<bool> accumulate;  ///< per operand: and added to what other nodes wrote
@@ -78,7 +106,8 @@ int64_t largest_live_set(std::span<const Lifetime> buffers);
 
 /// Throws PlanError for ids outside of the graph, for roots with constant_parameters, for
 /// `input_gradients` that are not inputs of a float dtype or lead to no root, and for roots
-/// without a path to a parameter or one of these inputs.
+/// without a path to a parameter or one of these inputs; and where an output or a root is to be
+/// held as codes.
 Plan plan(const Graph& graph, const PlanOptions& options);
 /// The same as tests of memory ask for it, see engine/plan_hooks.h.
 Plan plan(const Graph& graph, const PlanOptions& options, const PlanHooks& hooks);

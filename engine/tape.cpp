@@ -9,6 +9,8 @@
 #include "qtape/engine/plan_hooks.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/kernels/simd/threads.h"
+#include "qtape/ops/families/decode.h"
+#include "qtape/ops/families/sequence.h"
 
 namespace qtape {
 
@@ -41,31 +43,61 @@ Tape::Tape(const Graph& graph, Parameters& parameters, TapeOptions options,
       parameters_(parameters),
       options_(with_defaults(std::move(options), graph)),
       guard_bytes_(hooks.guard_bytes),
-      exact_(options_.arithmetic.make ? options_.arithmetic.make(graph_, options_.threads)
-                                      : nullptr),
-      plan_(plan(graph_,
-                 {.outputs = options_.outputs,
-                  .roots = options_.roots,
-                  .input_gradients = options_.input_gradients,
-                  .accumulate_gradients = options_.accumulate_gradients,
-                  .constant_parameters = options_.constant_parameters,
-                  .companions = companions()},
-                 hooks)),
-      arena_(plan_.arena_bytes),
-      records_(plan_.record_bytes),
+      share_memory_(hooks.share_memory),
       statuses_(static_cast<size_t>(graph_.size())) {
   step_.seed = options_.seed;
   constants_.enabled.resize(statuses_.size());
   step_.warm_up = static_cast<uint64_t>(options_.schedule.warm_up);
-  check_leaves();
-  paint_guards();
-  bind();
+  add_layout(true);
+  active_ = layouts_[0].get();
+  for (int32_t i = 0; i < graph_.size(); ++i) {
+    const bool encoded = main().plan.nodes[static_cast<size_t>(i)].encoded.has_value();
+    if (encoded && is_quantizer(graph_[NodeId{i}].op)) encoders_.push_back(NodeId{i});
+  }
+}
+
+/// The first layout is the one whose values may be held as codes.
+void Tape::add_layout(bool encodes) {
+  auto layout = std::make_unique<Layout>();
+  PlanOptions options{.outputs = options_.outputs,
+                      .roots = options_.roots,
+                      .input_gradients = options_.input_gradients,
+                      .accumulate_gradients = options_.accumulate_gradients,
+                      .constant_parameters = options_.constant_parameters};
+  if (options_.arithmetic.make) {
+    layout->arithmetic =
+        options_.arithmetic.make(graph_, options_.threads, encodes && share_memory_);
+  }
+  if (layout->arithmetic) {
+    std::vector<NodeId> kept = options_.outputs;
+    kept.insert(kept.end(), options_.roots.begin(), options_.roots.end());
+    options.companions = layout->arithmetic->companions(kept);
+    options.encoding = layout->arithmetic->encoding(kept);
+  }
+  layout->plan =
+      plan(graph_, options, {.share_memory = share_memory_, .guard_bytes = guard_bytes_});
+  layout->arena = AlignedBuffer(layout->plan.arena_bytes);
+  layouts_.push_back(std::move(layout));
+  if (layouts_.size() == 1) {
+    records_ = AlignedBuffer(main().plan.record_bytes);
+    check_leaves();
+  }
+  paint_guards(*layouts_.back());
+  bind(*layouts_.back());
+}
+
+Tape::Layout& Tape::layout_for(Mode mode) {
+  const auto applies = [&](NodeId id) { return mode.quantize && status(id).enabled; };
+  if (std::ranges::all_of(encoders_, applies)) return *layouts_[0];
+  if (layouts_.size() == 1) add_layout(false);
+  return *layouts_[1];
 }
 
 void Tape::check_leaves() const {
   for (int32_t i = 0; i < graph_.size(); ++i) {
     const NodeId id{i};
-    if (!plan_.nodes[static_cast<size_t>(i)].needed || !is_persistent(graph_[id].op)) continue;
+    if (!main().plan.nodes[static_cast<size_t>(i)].needed || !is_persistent(graph_[id].op))
+      continue;
     const ParameterEntry* entry = parameters().find(graph_[id].label);
     check_node(id, entry != nullptr, "the parameters hold nothing of this name");
     check_node(id, entry->type == graph_[id].type, "the parameters hold {}, the graph needs {}",
@@ -76,8 +108,8 @@ void Tape::check_leaves() const {
   }
 }
 
-std::byte* Tape::address(const Place& place, bool gradient) const {
-  if (place.kind == Place::Kind::Arena) return arena_.data() + place.offset;
+std::byte* Tape::address(const Layout& layout, const Place& place, bool gradient) const {
+  if (place.kind == Place::Kind::Arena) return layout.arena.data() + place.offset;
   if (place.kind == Place::Kind::None) return nullptr;
   const Node& leaf = graph_[place.leaf];
   if (const auto* constant = std::get_if<Constant>(&leaf.op)) {
@@ -87,92 +119,150 @@ std::byte* Tape::address(const Place& place, bool gradient) const {
   return gradient ? entry.gradient : entry.value;
 }
 
-std::vector<Companion> Tape::companions() const {
-  if (!exact_) return {};
-  std::vector<NodeId> kept = options_.outputs;
-  kept.insert(kept.end(), options_.roots.begin(), options_.roots.end());
-  return exact_->companions(kept);
+/// Inputs lie in one place, whatever computes with them.
+std::byte* Tape::value_address(const Layout& layout, NodeId id) const {
+  const bool input = std::holds_alternative<Input>(graph_[id].op);
+  const Layout& where = input ? main() : layout;
+  return address(where, where.plan.nodes[index_of(id)].value, false);
 }
 
-ForwardArithmetic::Lookup Tape::exact_lookup() {
-  return {
-      .value = [this](NodeId id) { return address(plan_.nodes[index_of(id)].value, false); },
-      .companion =
-          [this](NodeId id) { return address(plan_.nodes[index_of(id)].companion, false); },
-      .scales = [this](NodeId id) { return scale_source(id); },
-      .status = [this](NodeId id) { return &statuses_[index_of(id)]; },
-      .backward = !options_.roots.empty()};
+ForwardArithmetic::Lookup Tape::lookup(const Layout& layout) {
+  return {.value = [this, &layout](NodeId id) { return value_address(layout, id); },
+          .companion =
+              [this, &layout](NodeId id) {
+                return address(layout, layout.plan.nodes[index_of(id)].companion, false);
+              },
+          .scales = [this](NodeId id) { return scale_source(id); },
+          .status = [this](NodeId id) { return &statuses_[index_of(id)]; },
+          .encoded = [this, &layout](NodeId id) { return encoded_operand(layout, id); },
+          .backward = !options_.roots.empty()};
 }
 
 const ExactValue* Tape::integers(NodeId id) const {
   (void)index_of(id);
-  return exact_ ? exact_->find(id) : nullptr;
+  return active().arithmetic ? active().arithmetic->find(id) : nullptr;
 }
 
-void Tape::bind() {
-  if (exact_) exact_->bind(exact_lookup());
-  for (size_t i = 0; i < plan_.nodes.size(); ++i) {
-    if (plan_.nodes[i].needed) bind_node(i);
+void Tape::bind(Layout& layout) {
+  if (layout.arithmetic) layout.arithmetic->bind(lookup(layout));
+  for (size_t i = 0; i < layout.plan.nodes.size(); ++i) {
+    if (layout.plan.nodes[i].needed) bind_node(layout, i);
   }
-  std::ranges::reverse(backward_);
+  std::ranges::reverse(layout.backward);
 }
 
 ScaleSource Tape::scale_source(NodeId id) const {
   const size_t i = index_of(id);
-  return {.record = records_.data() + plan_.nodes[i].record,
+  return {.record = records_.data() + main().plan.nodes[i].record,
           .channels = channel_map(graph_, id).channels,
           .dtype = scale_dtype(graph_[graph_[id].operands[0]].type.dtype),
           .status = &statuses_[i]};
 }
 
-void Tape::bind_node(size_t i) {
+EncodedOperand Tape::encoded_operand(const Layout& layout, NodeId id) const {
+  EncodedOperand operand{.codes = value_address(layout, id),
+                         .dtype = *layout.plan.nodes[index_of(id)].encoded};
+  while (!is_quantizer(graph_[id].op)) id = graph_[id].operands[0];
+  operand.source = scale_source(id);
+  operand.channels = channel_map(graph_, id);
+  return operand;
+}
+
+/// What the kernels of a node are bound to.
+struct Tape::Operands {
+  std::vector<TensorType> types;
+  std::vector<std::byte*> values;
+  std::vector<ScaleSource> sources;
+  std::vector<EncodedOperand> encoded;
+  Kernel decode;  // before the kernel of the node runs
+};
+
+/// `places`: where operands that are held as codes are values for this node.
+Tape::Operands Tape::operands_of(const Layout& layout, const Node& node,
+                                 std::span<const Place> places, bool on_codes) const {
+  const auto slots = std::visit([](const auto& op) { return op.slots(); }, node.op);
+  Operands found;
+  for (size_t k = 0; k < node.operands.size(); ++k) {
+    const NodeId id = node.operands[k];
+    const auto& codes = layout.plan.nodes[index_of(id)].encoded;
+    const bool scales = slots[k].scales != Scales::None;
+    found.types.push_back(graph_[id].type);
+    found.sources.push_back(scales ? scale_source(id) : ScaleSource{});
+    found.values.push_back(scales ? nullptr : value_address(layout, id));
+    found.encoded.push_back({});
+    if (!codes || scales) continue;
+    if (k < places.size() && places[k].kind == Place::Kind::Arena) {
+      found.values[k] = address(layout, places[k], false);
+      found.decode =
+          sequence(std::move(found.decode),
+                   bind_decode(encoded_operand(layout, id), graph_[id].type.elements(),
+                               reinterpret_cast<float*>(found.values[k]), options_.threads));
+    } else {
+      found.encoded[k] = encoded_operand(layout, id);
+      if (on_codes) found.types[k].dtype = *codes;
+    }
+  }
+  return found;
+}
+
+void Tape::bind_node(Layout& layout, size_t i) {
   const NodeId id{static_cast<int32_t>(i)};
   const Node& node = graph_[id];
-  const auto slots = std::visit([](const auto& op) { return op.slots(); }, node.op);
-  const NodePlan& place = plan_.nodes[i];
-  std::vector<TensorType> inputs;
-  std::vector<std::byte*> operands;
-  std::vector<ScaleSource> sources;
+  const NodePlan& place = layout.plan.nodes[i];
+  ForwardArithmetic* arithmetic = layout.arithmetic.get();
+  const bool encoded = place.encoded.has_value();
+  const bool on_codes = encoded && !is_quantizer(node.op);
+  const bool takes_codes = arithmetic != nullptr && arithmetic->takes_codes(id);
   std::vector<Gradient> gradients;
   for (size_t k = 0; k < node.operands.size(); ++k) {
-    const NodePlan& operand = plan_.nodes[static_cast<size_t>(node.operands[k].index)];
-    inputs.push_back(graph_[node.operands[k]].type);
-    const bool scales = slots[k].scales != Scales::None;
-    operands.push_back(scales ? nullptr : address(operand.value, false));
-    sources.push_back(scales ? scale_source(node.operands[k]) : ScaleSource{});
-    gradients.push_back(
-        {place.wanted[k] ? address(operand.gradient, true) : nullptr, place.accumulate[k]});
+    const NodePlan& operand = layout.plan.nodes[index_of(node.operands[k])];
+    gradients.push_back({place.wanted[k] ? address(layout, operand.gradient, true) : nullptr,
+                         place.accumulate[k]});
   }
-  Binding binding{.inputs = inputs,
+  Operands operands = operands_of(layout, node, place.forward_values, on_codes);
+  Binding binding{.inputs = operands.types,
                   .output = node.type,
-                  .operands = operands,
-                  .sources = sources,
-                  .result = address(place.value, false),
-                  .dy = address(place.gradient, true),
+                  .operands = operands.values,
+                  .sources = operands.sources,
+                  .result = value_address(layout, id),
+                  .dy = address(layout, place.gradient, true),
                   .gradients = gradients,
-                  .saved = address(place.saved, false),
-                  .scratch = address(place.forward_scratch, false),
+                  .saved = address(layout, place.saved, false),
+                  .scratch = address(layout, place.forward_scratch, false),
                   .record = records_.data() + place.record,
-                  .codes = exact_ ? exact_->codes(id) : nullptr,
+                  .codes = arithmetic != nullptr ? arithmetic->codes(id) : nullptr,
                   .status = &statuses_[i],
                   .stream = i,
                   .threads = options_.threads};
-  std::visit(
-      [&](const auto& op) {
-        Kernel forward = op.forward(binding);
-        if (exact_) forward = exact_->around(id, std::move(forward), binding);
-        if (forward) forward_.push_back({std::move(forward), i, place.constant});
-        if (!place.active) return;
-        binding.scratch = address(place.backward_scratch, false);
-        if (Kernel kernel = op.backward(binding)) backward_.push_back({std::move(kernel), i});
-      },
-      node.op);
+  if (on_codes) binding.output.dtype = *place.encoded;
+  if (encoded && !on_codes) {
+    binding.codes = binding.result;
+    binding.result = nullptr;
+  }
+  Kernel forward;
+  if (!takes_codes || on_codes) {
+    forward = std::visit([&](const auto& op) { return op.forward(binding); }, node.op);
+  }
+  forward = sequence(std::move(operands.decode), std::move(forward));
+  if (arithmetic != nullptr) forward = arithmetic->around(id, std::move(forward), binding);
+  if (forward) layout.forward.push_back({std::move(forward), i, place.constant});
+  if (!place.active) return;
+  operands = operands_of(layout, node, place.backward_values, on_codes);
+  binding.inputs = operands.types;
+  binding.operands = operands.values;
+  binding.sources = operands.sources;
+  binding.encoded = operands.encoded;
+  binding.scratch = address(layout, place.backward_scratch, false);
+  Kernel backward = std::visit([&](const auto& op) { return op.backward(binding); }, node.op);
+  if (!backward) return;
+  layout.backward.push_back({sequence(std::move(operands.decode), std::move(backward)), i});
 }
 
 void Tape::forward(Mode mode) {
   (void)parameters();
   const SerialLibraries serial;
   step_.mode = options_.schedule.mode_at(mode, step_.number);
+  active_ = &layout_for(step_.mode);
   run_forward();
   ran_ = Ran::Forward;
   report_faults();
@@ -193,14 +283,16 @@ void Tape::Constants::keep(const Step& step, std::span<const NodeStatus> statuse
 }
 
 void Tape::run_forward() {
-  bool skip = constants_.hold_in(step_, statuses_);
+  bool skip = constants_.layout == active_ && constants_.hold_in(step_, statuses_);
+  ForwardArithmetic* arithmetic = active_->arithmetic.get();
   do {
-    if (exact_) exact_->begin(step_);
-    for (const Bound& bound : forward_) {
+    if (arithmetic != nullptr) arithmetic->begin(step_);
+    for (const Bound& bound : active_->forward) {
       if (!(skip && bound.constant)) run(bound, &NodeTimes::forward);
     }
     skip = false;
-  } while (exact_ && exact_->repeats());
+  } while (arithmetic != nullptr && arithmetic->repeats());
+  constants_.layout = active_;
   constants_.keep(step_, statuses_);
 }
 
@@ -213,12 +305,12 @@ void Tape::run(const Bound& bound, int64_t NodeTimes::*time) {
 }
 
 void Tape::set_timing(bool on) {
-  if (on) times_.assign(plan_.nodes.size(), {});
+  if (on) times_.assign(statuses_.size(), {});
   timing_ = on;
 }
 
 void Tape::report_faults() {
-  for (const Bound& bound : forward_) {
+  for (const Bound& bound : active_->forward) {
     Fault& fault = statuses_[bound.node].fault;
     if (fault.text == nullptr) continue;
     const Fault first = fault;
@@ -246,7 +338,8 @@ void Tape::backward() {
 void Tape::clear_seeds() {
   for (NodeId root : options_.roots) {
     const auto bytes = static_cast<size_t>(seed_type(root).bytes());
-    std::memset(address(plan_.nodes[index_of(root)].gradient, true), 0, bytes);
+    std::memset(address(active(), active().plan.nodes[index_of(root)].gradient, true), 0,
+                bytes);
   }
 }
 
@@ -260,7 +353,8 @@ void Tape::seed_gradient(NodeId root, std::span<const std::byte> dy, DType dtype
              "dy has {} elements, expected {}",
              static_cast<int64_t>(dy.size()) / size_of(dtype), type.elements());
   if (dy.empty()) return;
-  std::memcpy(address(plan_.nodes[index_of(root)].gradient, true), dy.data(), dy.size());
+  std::memcpy(address(active(), active().plan.nodes[index_of(root)].gradient, true), dy.data(),
+              dy.size());
 }
 
 TensorType Tape::seed_type(NodeId root) const {
@@ -274,7 +368,7 @@ void Tape::run_backward() {
   check(ran_ == Ran::Forward, "backward needs a forward before it");
   (void)parameters();
   const SerialLibraries serial;
-  for (const Bound& bound : backward_) run(bound, &NodeTimes::backward);
+  for (const Bound& bound : active_->backward) run(bound, &NodeTimes::backward);
   ran_ = Ran::Backward;
 }
 
@@ -290,18 +384,18 @@ void Tape::check_dtype(NodeId id, DType dtype) const {
 
 std::byte* Tape::input_data(NodeId id, DType dtype) {
   check_node(id, std::holds_alternative<Input>(graph_[id].op), "is not an input");
-  check_node(id, plan_.nodes[index_of(id)].needed, "no output of this tape needs it");
+  check_node(id, main().plan.nodes[index_of(id)].needed, "no output of this tape needs it");
   check_dtype(id, dtype);
-  return address(plan_.nodes[index_of(id)].value, false);
+  return value_address(main(), id);
 }
 
 const std::byte* Tape::value_data(NodeId id, DType dtype) const {
-  const NodePlan& place = plan_.nodes[index_of(id)];
+  const NodePlan& place = active().plan.nodes[index_of(id)];
   const bool kept = std::holds_alternative<Input>(graph_[id].op) ||
                     place.value.kind == Place::Kind::Leaf || place.kept;
   check_node(id, kept && place.needed, "is not an output of this tape");
   check_dtype(id, dtype);
-  return address(place.value, false);
+  return value_address(active(), id);
 }
 
 const std::byte* Tape::input_gradient_data(NodeId id, DType dtype) const {
@@ -312,7 +406,7 @@ const std::byte* Tape::input_gradient_data(NodeId id, DType dtype) const {
   check_dtype(id, dtype);
   check_node(id, ran_ == Ran::Backward,
              "its gradient is there after a backward, until the next forward");
-  return address(plan_.nodes[index_of(id)].gradient, true);
+  return address(active(), active().plan.nodes[index_of(id)].gradient, true);
 }
 
 double Tape::scalar(NodeId id) const {
@@ -323,7 +417,7 @@ double Tape::scalar(NodeId id) const {
 }
 
 std::vector<QParams<double>> Tape::qparams(NodeId id) const {
-  check_node(id, is_quantizer(graph_[id].op) && plan_.nodes[index_of(id)].needed,
+  check_node(id, is_quantizer(graph_[id].op) && main().plan.nodes[index_of(id)].needed,
              "is not a quantizer of this tape");
   check_node(id, ran_ != Ran::Nothing,
              "no scales are in use: no forward has run, or the last one failed");
@@ -354,18 +448,20 @@ void Tape::set_step(int64_t step) {
   step_.number = static_cast<uint64_t>(step);
 }
 
-void Tape::paint_guards() {
+void Tape::paint_guards(const Layout& layout) const {
   if (guard_bytes_ <= 0) return;
-  std::memset(arena_.data(), static_cast<int>(guard_pattern),
-              static_cast<size_t>(arena_.size()));
+  std::memset(layout.arena.data(), static_cast<int>(guard_pattern),
+              static_cast<size_t>(layout.arena.size()));
 }
 
 bool Tape::guards_intact() const {
-  for (const Lifetime& buffer : plan_.buffers) {
-    const std::byte* guard = arena_.data() + buffer.offset + buffer.bytes;
-    if (std::any_of(guard, guard + guard_bytes_,
-                    [](std::byte b) { return b != guard_pattern; })) {
-      return false;
+  for (const auto& layout : layouts_) {
+    for (const Lifetime& buffer : layout->plan.buffers) {
+      const std::byte* guard = layout->arena.data() + buffer.offset + buffer.bytes;
+      if (std::any_of(guard, guard + guard_bytes_,
+                      [](std::byte b) { return b != guard_pattern; })) {
+        return false;
+      }
     }
   }
   return true;

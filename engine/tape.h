@@ -40,15 +40,17 @@ struct TapeOptions {
   QuantizationSchedule schedule = {};
 };
 
+struct PlanHooks;
+
 /// Nanoseconds that the kernels of one node took.
 struct NodeTimes {
   int64_t forward = 0;
   int64_t backward = 0;
 };
 
-struct PlanHooks;
-
-/// Everything that can fail or allocate happens in the constructor; a step allocates nothing.
+/// Everything that can fail or allocate happens in the constructor; a step allocates nothing,
+/// but for the first one whose quantizers do not all apply where the arithmetic holds values as
+/// codes: it needs memory for floats.
 /// Several tapes may share one Parameters, which must outlive them and may move. Not for use by
 /// two threads at once. Movable, not copyable.
 class Tape {
@@ -142,7 +144,7 @@ class Tape {
   std::span<const NodeTimes> times() const { return times_; }
 
   const Graph& graph() const { return graph_; }
-  const Plan& memory() const { return plan_; }
+  const Plan& memory() const { return main().plan; }
   /// What the tape was bound to, where it is now. Throws GraphError once it is gone.
   Parameters& parameters() const { return parameters_.get("tape"); }
   int threads() const { return options_.threads; }
@@ -155,9 +157,18 @@ class Tape {
     size_t node = 0;
     bool constant = false;
   };
+  /// One way to run the graph: memory, and kernels bound to it.
+  struct Layout {
+    std::unique_ptr<ForwardArithmetic> arithmetic;  // its values are what kernels point to
+    Plan plan;
+    AlignedBuffer arena;
+    std::vector<Bound> forward;
+    std::vector<Bound> backward;
+  };
   /// In which mode and with which switches constant nodes were computed.
   struct Constants {
     bool valid = false;
+    const Layout* layout = nullptr;
     Mode mode;
     std::vector<bool> enabled;  // by node
 
@@ -187,29 +198,38 @@ class Tape {
   void seed_gradient(NodeId root, std::span<const std::byte> dy, DType dtype);
   void run_backward();
   void check_leaves() const;
-  ForwardArithmetic::Lookup exact_lookup();
-  std::vector<Companion> companions() const;
+  /// The layout that values are read from before the first step, and inputs always.
+  const Layout& main() const { return *layouts_[0]; }
+  const Layout& active() const { return *active_; }
+  void add_layout(bool encodes);
+  /// The layout for a step in `mode`, made where it is missing.
+  Layout& layout_for(Mode mode);
+  ForwardArithmetic::Lookup lookup(const Layout& layout);
   void run_forward();
   /// Runs the kernel of `bound`; with timing it counts as `time` of its node.
   void run(const Bound& bound, int64_t NodeTimes::*time);
-  void bind();
-  void bind_node(size_t i);
+  void bind(Layout& layout);
+  void bind_node(Layout& layout, size_t i);
+  struct Operands;
+  Operands operands_of(const Layout& layout, const Node& node, std::span<const Place> places,
+                       bool on_codes) const;
+  EncodedOperand encoded_operand(const Layout& layout, NodeId id) const;
   ScaleSource scale_source(NodeId id) const;
-  std::byte* address(const Place& place, bool gradient) const;
+  std::byte* address(const Layout& layout, const Place& place, bool gradient) const;
+  std::byte* value_address(const Layout& layout, NodeId id) const;
   void report_faults();
-  void paint_guards();
+  void paint_guards(const Layout& layout) const;
 
   Graph graph_;
   ParametersLink parameters_;
   TapeOptions options_;
   int64_t guard_bytes_;
-  std::unique_ptr<ForwardArithmetic> exact_;  // its values are what kernels point to
-  Plan plan_;
-  AlignedBuffer arena_;
+  bool share_memory_;
   AlignedBuffer records_;
   std::vector<NodeStatus> statuses_;
-  std::vector<Bound> forward_;
-  std::vector<Bound> backward_;
+  std::vector<std::unique_ptr<Layout>> layouts_;
+  Layout* active_ = nullptr;      // what ran last
+  std::vector<NodeId> encoders_;  // quantizers whose values are held as codes
   Constants constants_;
   std::vector<NodeTimes> times_;  // by node
   bool timing_ = false;

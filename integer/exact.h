@@ -21,6 +21,13 @@ struct ExactOptions {
 /// zp) s or S acc, where gradients or anyone else reads it. Empty: in floats.
 Arithmetic exact(std::optional<Requantization> requantization, ExactOptions options = {});
 
+/// Products of quantized operands on their 8-bit codes, everything else in floats: y =
+/// float(sum of codes) s_x s_w, which differs from fake quantization by the rounding of float
+/// sums alone, and not between processors. Where all quantizers of a step apply, their values
+/// are held as codes, which backward reads, too. A NaN that meets such a quantizer makes all of
+/// its products NaN. Backward, weights and states are those of floats.
+Arithmetic products_of_codes();
+
 /// The integers of one node in the last step.
 struct ExactValue {
   bool exact = false;  ///< they are there: quantizers applied, no NaN came in

@@ -37,7 +37,7 @@ int64_t ExactValue::at(int64_t i) const {
 
 Arithmetic exact(std::optional<Requantization> requantization, ExactOptions options) {
   if (!requantization) return {};
-  return {[requantization = *requantization, options](const Graph& graph, int threads) {
+  return {[requantization = *requantization, options](const Graph& graph, int threads, bool) {
     return std::make_unique<ExactForward>(graph, requantization, threads, options);
   }};
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <type_traits>
 
 #include "qtape/kernels/simd/vectorize.h"
 #include "qtape/kernels/simd/versions.h"
@@ -13,82 +14,71 @@ namespace qtape {
 using namespace kernels;
 namespace {
 
-constexpr int64_t most_places = std::numeric_limits<int32_t>::max();
+constexpr int64_t most_taps = std::numeric_limits<int32_t>::max();
 
 /// Whether `x` takes the place of `best`: NaN beats numbers, and the first wins.
 template <class T>
 inline bool beats(T x, T best) {
+  if constexpr (std::is_integral_v<T>) return x > best;
   return (x > best) | ((x != x) & (best == best));
 }
 
-/// Calls `body(place)` for the elements of window (i, j) that lie in x, in index order. Places
-/// are numbers of positions in an image.
+/// How the element of a window that won is told, in as many bits as vectors of T have lanes
+/// for.
+template <class T>
+using Tap = std::conditional_t<sizeof(T) == 1, uint8_t, int32_t>;
+
+/// Calls `body(place, tap)` for the elements of window (i, j) that lie in x, in index order:
+/// the number of the position in the image, and of the element in the window.
 template <class Body>
 inline void each_place(const Window& w, int64_t i, int64_t j, const Body& body) {
   const Range rows = real_elements(w.h, i);
   const Range columns = real_elements(w.w, j);
   for (int64_t p = rows.begin; p < rows.end; ++p) {
     const int64_t row = (w.h.start(i) + p * w.h.dilation) * w.w.in + w.w.start(j);
-    for (int64_t q = columns.begin; q < columns.end; ++q) body(row + q * w.w.dilation);
+    for (int64_t q = columns.begin; q < columns.end; ++q) {
+      body(row + q * w.w.dilation, p * w.w.kernel + q);
+    }
   }
 }
 
 template <class T>
-using MaximaLoop = void (*)(const Pool*, const T*, T*, int32_t*, int64_t, int64_t);
+using MaximaLoop = void (*)(const Pool*, const T*, T*, Tap<T>*, int64_t, int64_t);
 
-/// The rows [begin, end) of y, and the places of their elements.
+/// The rows [begin, end) of y, and which elements of their windows these are, unless `taps` is
+/// null.
 template <class T>
 MaximaLoop<T> maxima_loop() {
-  return simd::best_for<T, const Pool*, const T*, T*, int32_t*, int64_t, int64_t>(
-      [](const Pool* pool, const T* x, T* y, int32_t* places, int64_t begin, int64_t end) {
+  return simd::best_for<T, const Pool*, const T*, T*, Tap<T>*, int64_t, int64_t>(
+      [](const Pool* pool, const T* x, T* y, Tap<T>* taps, int64_t begin, int64_t end) {
         const Window& w = pool->window;
         const int64_t n = pool->channels;
         for (int64_t r = begin; r < end; ++r) {
           const T* image = x + r / w.h.out * w.h.in * w.w.in * n;
           for (int64_t j = 0; j < w.w.out; ++j) {
             T* best = y + (r * w.w.out + j) * n;
-            int32_t* at = places + (r * w.w.out + j) * n;
+            Tap<T>* at = taps == nullptr ? nullptr : taps + (r * w.w.out + j) * n;
             bool first = true;
-            each_place(w, r % w.h.out, j, [&](int64_t place) {
+            each_place(w, r % w.h.out, j, [&](int64_t place, int64_t tap) {
               const T* from = image + place * n;
-              const auto number = static_cast<int32_t>(place);
+              const auto number = static_cast<Tap<T>>(tap);
               if (first) {
                 std::copy_n(from, n, best);
-                std::fill_n(at, n, number);
-                first = false;
-                return;
+                if (at != nullptr) std::fill_n(at, n, number);
+              } else if (at != nullptr) {
+                QTAPE_INDEPENDENT
+                for (int64_t c = 0; c < n; ++c) {
+                  const bool better = beats(from[c], best[c]);
+                  best[c] = better ? from[c] : best[c];
+                  at[c] = better ? number : at[c];
+                }
+              } else {
+                QTAPE_INDEPENDENT
+                for (int64_t c = 0; c < n; ++c) {
+                  best[c] = beats(from[c], best[c]) ? from[c] : best[c];
+                }
               }
-              QTAPE_INDEPENDENT
-              for (int64_t c = 0; c < n; ++c) {
-                const bool better = beats(from[c], best[c]);
-                best[c] = better ? from[c] : best[c];
-                at[c] = better ? number : at[c];
-              }
-            });
-          }
-        }
-      });
-}
-
-template <class Code>
-using CodesLoop = void (*)(const Pool*, const Code*, Code*, int64_t, int64_t);
-
-/// The same of codes, without places.
-template <class Code>
-CodesLoop<Code> codes_loop() {
-  return simd::best<const Pool*, const Code*, Code*, int64_t, int64_t>(
-      [](const Pool* pool, const Code* x, Code* y, int64_t begin, int64_t end) {
-        const Window& w = pool->window;
-        const int64_t n = pool->channels;
-        for (int64_t r = begin; r < end; ++r) {
-          const Code* image = x + r / w.h.out * w.h.in * w.w.in * n;
-          for (int64_t j = 0; j < w.w.out; ++j) {
-            Code* best = y + (r * w.w.out + j) * n;
-            std::fill_n(best, n, std::numeric_limits<Code>::lowest());
-            each_place(w, r % w.h.out, j, [&](int64_t place) {
-              const Code* from = image + place * n;
-              QTAPE_INDEPENDENT
-              for (int64_t c = 0; c < n; ++c) best[c] = from[c] > best[c] ? from[c] : best[c];
+              first = false;
             });
           }
         }
@@ -98,15 +88,19 @@ CodesLoop<Code> codes_loop() {
 /// Channels whose gradients are summed at once.
 constexpr int64_t block = 128;
 
-template <class T>
-using SpreadLoop = void (*)(const Pool*, const int32_t*, const T*, T*, int64_t, int64_t);
+template <class T, class At>
+using SpreadLoop = void (*)(const Pool*, const At*, const T*, T*, int64_t, int64_t);
+
+/// The number of element `place` of an axis in window `i` over it.
+inline int64_t tap_of(const WindowAxis& axis, int64_t place, int64_t i) {
+  return (place - axis.start(i)) / axis.dilation;
+}
 
 /// The rows [begin, end) of dx: each element gets the gradients of the windows that it won.
-template <class T, bool accumulate>
-SpreadLoop<T> spread_loop() {
-  return simd::best_for<T, const Pool*, const int32_t*, const T*, T*, int64_t, int64_t>(
-      [](const Pool* pool, const int32_t* places, const T* dy, T* dx, int64_t begin,
-         int64_t end) {
+template <class T, class At, bool accumulate>
+SpreadLoop<T, At> spread_loop() {
+  return simd::best_for<T, const Pool*, const At*, const T*, T*, int64_t, int64_t>(
+      [](const Pool* pool, const At* taps, const T* dy, T* dx, int64_t begin, int64_t end) {
         const Window& w = pool->window;
         const int64_t n = pool->channels;
         std::array<double, block> sums;
@@ -115,19 +109,20 @@ SpreadLoop<T> spread_loop() {
           const int64_t image = r / w.h.in * w.h.out;
           for (int64_t k = 0; k < w.w.in; ++k) {
             const Range columns = windows_over(w.w, k);
-            const auto place = static_cast<int32_t>(r % w.h.in * w.w.in + k);
             T* to = dx + (r * w.w.in + k) * n;
             for (int64_t c0 = 0; c0 < n; c0 += block) {
               const int64_t width = std::min(block, n - c0);
               std::fill_n(sums.data(), width, 0.0);
               for (int64_t i = rows.begin; i < rows.end; ++i) {
                 for (int64_t j = columns.begin; j < columns.end; ++j) {
+                  const auto tap = static_cast<At>(tap_of(w.h, r % w.h.in, i) * w.w.kernel +
+                                                   tap_of(w.w, k, j));
                   const int64_t first = ((image + i) * w.w.out + j) * n + c0;
-                  const int32_t* at = places + first;
+                  const At* at = taps + first;
                   const T* from = dy + first;
                   QTAPE_INDEPENDENT
                   for (int64_t c = 0; c < width; ++c) {
-                    sums[static_cast<size_t>(c)] += at[c] == place ? double{from[c]} : 0.0;
+                    sums[static_cast<size_t>(c)] += at[c] == tap ? double{from[c]} : 0.0;
                   }
                 }
               }
@@ -143,11 +138,10 @@ SpreadLoop<T> spread_loop() {
 }
 
 /// The same where no two windows overlap: an element gets the gradient of one, or none.
-template <class T, bool accumulate>
-SpreadLoop<T> hand_out_loop() {
-  return simd::best_for<T, const Pool*, const int32_t*, const T*, T*, int64_t, int64_t>(
-      [](const Pool* pool, const int32_t* places, const T* dy, T* dx, int64_t begin,
-         int64_t end) {
+template <class T, class At, bool accumulate>
+SpreadLoop<T, At> hand_out_loop() {
+  return simd::best_for<T, const Pool*, const At*, const T*, T*, int64_t, int64_t>(
+      [](const Pool* pool, const At* taps, const T* dy, T* dx, int64_t begin, int64_t end) {
         const Window& w = pool->window;
         const int64_t n = pool->channels;
         for (int64_t r = begin; r < end; ++r) {
@@ -160,13 +154,14 @@ SpreadLoop<T> hand_out_loop() {
               if (!accumulate) std::fill_n(to, n, T{0});
               continue;
             }
-            const auto place = static_cast<int32_t>(r % w.h.in * w.w.in + k);
+            const auto tap = static_cast<At>(tap_of(w.h, r % w.h.in, rows.begin) * w.w.kernel +
+                                             tap_of(w.w, k, columns.begin));
             const int64_t first = ((image + rows.begin) * w.w.out + columns.begin) * n;
-            const int32_t* at = places + first;
+            const At* at = taps + first;
             const T* from = dy + first;
             QTAPE_INDEPENDENT
             for (int64_t c = 0; c < n; ++c) {
-              const T won = at[c] == place ? from[c] : T{0};
+              const T won = at[c] == tap ? from[c] : T{0};
               to[c] = accumulate ? to[c] + won : won;
             }
           }
@@ -174,11 +169,29 @@ SpreadLoop<T> hand_out_loop() {
       });
 }
 
-template <class T>
-SpreadLoop<T> gradient_loop(const Window& w, bool accumulate) {
+template <class T, class At>
+SpreadLoop<T, At> gradient_loop(const Window& w, bool accumulate) {
   const bool apart = w.h.stride >= w.h.span() && w.w.stride >= w.w.span();
-  if (apart) return accumulate ? hand_out_loop<T, true>() : hand_out_loop<T, false>();
-  return accumulate ? spread_loop<T, true>() : spread_loop<T, false>();
+  if (apart) return accumulate ? hand_out_loop<T, At, true>() : hand_out_loop<T, At, false>();
+  return accumulate ? spread_loop<T, At, true>() : spread_loop<T, At, false>();
+}
+
+/// With the storage type of values or codes.
+template <class Body>
+Kernel dispatch_elements(DType dtype, const Body& body) {
+  return is_compute(dtype) ? dispatch_compute(dtype, body) : dispatch_codes(dtype, body);
+}
+
+/// `T`: of gradients, `At` of what forward saved.
+template <class T, class At>
+Kernel bind_gradient(const Pool& p, const Binding& b) {
+  const int64_t grain = row_grain(p.window.w.in * p.channels, 1);
+  return [p, grain, loop = gradient_loop<T, At>(p.window, b.accumulate(0)),
+          taps = reinterpret_cast<const At*>(b.saved), dy = b.dy_as<const T>(), dx = b.dx<T>(0),
+          threads = b.threads](const Step&) {
+    parallel_for(threads, p.input_rows(), 1, grain,
+                 [&](int64_t begin, int64_t end) { loop(&p, taps, dy, dx, begin, end); });
+  };
 }
 
 }  // namespace
@@ -188,51 +201,39 @@ static_assert(Compute<MaxPool>);
 TensorType MaxPool::infer(Inputs inputs) const {
   check_compute_or_codes(inputs[0]);
   const Pool p = pool(inputs[0].shape);
-  const int64_t places = p.window.h.in * p.window.w.in;
-  check(places <= most_places, "images may have 2^31 - 1 positions, got {}", places);
+  check(p.window.kernel() <= most_taps, "windows may have 2^31 - 1 elements, got {}",
+        p.window.kernel());
   return {inputs[0].dtype, p.result};
 }
 
+bool MaxPool::on_codes() const {
+  return kernel[0] <= 16 && kernel[1] <= 16;  // numbers of their elements fit 8 bits
+}
+
 Footprint MaxPool::footprint(Inputs inputs) const {
-  if (!is_compute(inputs[0].dtype)) return {};
-  return {.saved =
-              static_cast<int64_t>(sizeof(int32_t)) * pool(inputs[0].shape).result.elements()};
+  const int64_t tap = is_compute(inputs[0].dtype) ? 4 : size_of(inputs[0].dtype) == 1 ? 1 : 0;
+  return {.saved = tap * pool(inputs[0].shape).result.elements()};
 }
 
 Kernel MaxPool::forward(const Binding& b) const {
   if (b.output.elements() == 0) return {};
   const Pool p = pool(b.inputs[0].shape);
   const int64_t grain = row_grain(p.window.w.out * p.channels, p.window.kernel());
-  if (!is_compute(b.output.dtype)) {
-    return dispatch_codes(b.output.dtype, [&]<class Code>() -> Kernel {
-      return [p, grain, loop = codes_loop<Code>(), x = b.operand<const Code>(0),
-              y = b.y<Code>(), threads = b.threads](const Step&) {
-        parallel_for(threads, p.output_rows(), 1, grain,
-                     [&](int64_t begin, int64_t end) { loop(&p, x, y, begin, end); });
-      };
-    });
-  }
-  return dispatch_compute(b.output.dtype, [&]<class T>() -> Kernel {
+  return dispatch_elements(b.output.dtype, [&]<class T>() -> Kernel {
     return [p, grain, loop = maxima_loop<T>(), x = b.operand<const T>(0), y = b.y<T>(),
-            places = reinterpret_cast<int32_t*>(b.saved), threads = b.threads](const Step&) {
+            taps = reinterpret_cast<Tap<T>*>(b.saved), threads = b.threads](const Step&) {
       parallel_for(threads, p.output_rows(), 1, grain,
-                   [&](int64_t begin, int64_t end) { loop(&p, x, y, places, begin, end); });
+                   [&](int64_t begin, int64_t end) { loop(&p, x, y, taps, begin, end); });
     };
   });
 }
 
 Kernel MaxPool::backward(const Binding& b) const {
-  if (!b.wanted(0) || !is_compute(b.output.dtype) || b.inputs[0].elements() == 0) return {};
+  if (!b.wanted(0) || b.inputs[0].elements() == 0) return {};
   const Pool p = pool(b.inputs[0].shape);
-  const int64_t grain = row_grain(p.window.w.in * p.channels, 1);
-  return dispatch_compute(b.output.dtype, [&]<class T>() -> Kernel {
-    const auto loop = gradient_loop<T>(p.window, b.accumulate(0));
-    return [p, grain, loop, places = reinterpret_cast<const int32_t*>(b.saved),
-            dy = b.dy_as<const T>(), dx = b.dx<T>(0), threads = b.threads](const Step&) {
-      parallel_for(threads, p.input_rows(), 1, grain,
-                   [&](int64_t begin, int64_t end) { loop(&p, places, dy, dx, begin, end); });
-    };
-  });
+  if (!is_compute(b.output.dtype)) return bind_gradient<float, Tap<uint8_t>>(p, b);
+  return dispatch_compute(b.output.dtype,
+                          [&]<class T>() { return bind_gradient<T, Tap<T>>(p, b); });
 }
 
 }  // namespace qtape

@@ -20,7 +20,8 @@ struct MaxPool {
       .gradient =
           "dy goes to the first element of the window, in index order, that is the "
           "maximum; added in double over windows, in index order.",
-      .saves = "The place of that element in its image, as 4 bytes per element of y.",
+      .saves =
+          "The number of that element in its window, as 4 bytes per element of y; 1 for codes.",
       .edge_cases =
           {"NaN is above everything.",
            "Refused: a kernel larger than the padded x, and a window that lies in the "
@@ -44,6 +45,8 @@ struct MaxPool {
   TensorType infer(Inputs inputs) const;
   Keep keep() const { return {}; }
   Footprint footprint(Inputs inputs) const;
+  /// Whether the kernels give codes of codes, with a gradient of f32: see OnCodes.
+  bool on_codes() const;
   Kernel forward(const Binding& binding) const;
   Kernel backward(const Binding& binding) const;
   /// The windows over x. Throws as `pool_of`.

@@ -1,6 +1,8 @@
 // Relu: y = max(x, 0).
 #pragma once
 
+#include <limits>
+
 #include "qtape/ops/families/elementwise.h"
 
 namespace qtape {
@@ -25,6 +27,7 @@ struct Relu : Elementwise<Relu> {
   T slope(T y) const {
     return y > T(0) ? T(1) : T(0);
   }
+  ValueLimits limits() const { return {0, std::numeric_limits<double>::infinity()}; }
   bool operator==(const Relu&) const = default;
 };
 

@@ -18,24 +18,26 @@ QuantizeCodesLoop loop_of() {
       });
 }
 
-/// Two's complement and unsigned codes have the same bits, so there is one loop for both. Where
-/// no values are wanted, no gradients are, and so no mask.
+/// Two's complement and unsigned codes have the same bits, so there is one loop for both. Loops
+/// that write values take a mask or none.
 template <class Code>
 QuantizeCodesLoop chosen(const QuantizeVersion& v, bool values) {
   const bool exact = v.division == Division::Exact;
+  const bool masked = values || v.masked;
   if (v.plain && v.rounding == Rounding::HalfEven) {
     return choose(
-        []<bool divide, bool columns, bool wanted>() {
-          return loop_of<Version<float, true, divide, wanted, columns, true, Code, wanted>>();
+        []<bool divide, bool columns, bool wanted, bool masks>() {
+          return loop_of<
+              Version<float, true, divide, masks || wanted, columns, true, Code, wanted>>();
         },
-        exact, v.columns, values);
+        exact, v.columns, values, masked);
   }
   return choose(
-      []<bool half_even, bool divide, bool columns, bool wanted>() {
+      []<bool half_even, bool divide, bool columns, bool wanted, bool masks>() {
         return loop_of<
-            Version<float, half_even, divide, wanted, columns, false, Code, wanted>>();
+            Version<float, half_even, divide, masks || wanted, columns, false, Code, wanted>>();
       },
-      v.rounding == Rounding::HalfEven, exact, v.columns, values);
+      v.rounding == Rounding::HalfEven, exact, v.columns, values, masked);
 }
 
 }  // namespace

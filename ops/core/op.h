@@ -12,6 +12,7 @@
 
 #include "qtape/core/error.h"
 #include "qtape/core/fields.h"
+#include "qtape/core/granularity.h"
 #include "qtape/core/types.h"
 #include "qtape/ops/core/op_docs.h"
 
@@ -64,7 +65,10 @@ using Inputs = std::span<const TensorType>;
 
 /// What backward reads and which buffers an op can share. The planner frees what is not kept.
 struct Keep {
-  uint32_t operands = 0;           ///< bit i: backward reads the value of operand i < 32
+  uint32_t operands = 0;  ///< bit i: backward reads the value of operand i < 32
+  /// Bit i: where operand i is held as codes, backward takes these instead of its value, see
+  /// Binding::encoded.
+  uint32_t encoded = 0;
   bool output = false;             ///< backward reads the output
   bool forward_in_place = false;   ///< the output may overwrite operand 0
   bool backward_in_place = false;  ///< the gradient of operand 0 may overwrite dy
@@ -75,6 +79,7 @@ struct Keep {
 
   /// Whether backward reads the value of operand `i`.
   bool operand(size_t i) const { return i < 32 && ((operands >> i) & 1u) != 0; }
+  bool takes_codes(size_t i) const { return i < 32 && ((encoded >> i) & 1u) != 0; }
 };
 
 /// The type of an output's gradient: the output's own, and f32 for codes. Where it is no float
@@ -136,6 +141,15 @@ struct ScaleSource {
   }
 };
 
+/// An f32 operand that is held as 8-bit codes of a quantizer: its elements are (code - zero
+/// point) scale, bit for bit.
+struct EncodedOperand {
+  const std::byte* codes = nullptr;  ///< null: it is held as values
+  DType dtype = DType::U8;
+  ScaleSource source;
+  ChannelMap channels;  ///< from elements to scales
+};
+
 /// What differs from step to step.
 struct Step {
   Mode mode;
@@ -162,13 +176,17 @@ struct Binding {
   /// Operand values; in backward only the kept ones, and never those of slots with scales.
   std::span<std::byte* const> operands;
   std::span<const ScaleSource> sources;  ///< by operand: what slots with scales read
-  std::byte* result = nullptr;           ///< output value; in backward only when kept
-  std::byte* dy = nullptr;               ///< backward: gradient of the output, gradient_type
-  std::span<const Gradient> gradients;   ///< backward: where each operand's gradient goes
-  std::byte* saved = nullptr;            ///< Footprint::saved bytes
-  std::byte* scratch = nullptr;          ///< Footprint::scratch bytes
-  std::byte* record = nullptr;           ///< Footprint::record bytes
-  std::byte* codes = nullptr;  ///< quantizers of f32: where codes go, or null; see code_dtype
+  /// By operand, in backward: the operands of Keep::encoded. May be empty.
+  std::span<const EncodedOperand> encoded = {};
+  std::byte* result = nullptr;          ///< output value; in backward only when kept
+  std::byte* dy = nullptr;              ///< backward: gradient of the output, gradient_type
+  std::span<const Gradient> gradients;  ///< backward: where each operand's gradient goes
+  std::byte* saved = nullptr;           ///< Footprint::saved bytes
+  std::byte* scratch = nullptr;         ///< Footprint::scratch bytes
+  std::byte* record = nullptr;          ///< Footprint::record bytes
+  /// Quantizers of f32: where codes go, or null; see code_dtype. Where `result` is null, too,
+  /// codes are all that is written.
+  std::byte* codes = nullptr;
   NodeStatus* status = nullptr;
   uint64_t stream = 0;  ///< distinguishes the random numbers of nodes
   int threads = 1;
@@ -191,6 +209,19 @@ struct Binding {
   }
   bool wanted(int i) const { return gradients[static_cast<size_t>(i)].data != nullptr; }
   bool accumulate(int i) const { return gradients[static_cast<size_t>(i)].accumulate; }
+  /// Operand i where it is held as codes and backward takes these, else null.
+  const EncodedOperand* encoded_operand(int i) const {
+    const auto at = static_cast<size_t>(i);
+    return at < encoded.size() && encoded[at].codes != nullptr ? &encoded[at] : nullptr;
+  }
+};
+
+/// An op whose kernels may be bound to codes of operand 0 instead of values, to give codes of
+/// the same quantizer: `on_codes()` says whether. Binding::inputs and output have the dtype of
+/// codes then, and gradients are f32.
+template <class X>
+concept OnCodes = requires(const X& op) {
+  { op.on_codes() } -> std::same_as<bool>;
 };
 
 /// What the bits of an op's results never depend on, given equal operands, attributes and seed.

@@ -14,9 +14,9 @@ namespace qtape {
 
 using namespace kernels;
 
-/// to = from, `bytes` long; nothing when both are one buffer.
+/// to = from, `bytes` long; nothing when both are one buffer or `to` is null.
 inline Kernel bind_copy(const std::byte* from, std::byte* to, int64_t bytes, int threads) {
-  if (from == to || bytes == 0) return {};
+  if (from == to || to == nullptr || bytes == 0) return {};
   return [from, to, bytes, threads](const Step&) {
     parallel_for(threads, bytes, 4096, copy_grain, [&](int64_t begin, int64_t end) {
       std::memcpy(to + begin, from + begin, static_cast<size_t>(end - begin));

@@ -113,7 +113,7 @@ class GridQuantizer {
     if constexpr (std::is_same_v<S, float>) {
       if (codes_ != nullptr) {
         uint32_t nan = 0;
-        const bool values = status_->output == QuantizerOutput::Values;
+        const bool values = y_ != nullptr && status_->output == QuantizerOutput::Values;
         (values ? with_values_ : codes_alone_)(
             x_ + chunk.offset, values ? y_ + chunk.offset : nullptr,
             codes_ + chunk.offset * code_bytes_, mask, chunk.length, &r, &nan);
