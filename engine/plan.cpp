@@ -51,6 +51,7 @@ class Planner {
     mark_constant();
     mark_asked();
     mark_active();
+    mark_gated();
     find_last_uses();
     place_values();
     place_gradients();
@@ -99,14 +100,13 @@ class Planner {
   }
 
   void mark_encoded() {
-    if (!hooks_.share_memory) return;
     for (const EncodedValue& each : options_.encoding.values) {
       plan_.nodes[at(each.node)].encoded = each.dtype;
     }
     for (NodeId id : options_.encoding.readers) takes_codes_[at(id)] = true;
     for (size_t i = 0; i < values_.size(); ++i) {
       if (keeps_[i].view) plan_.nodes[i].encoded = plan_.nodes[at(node(i).operands[0])].encoded;
-      if (plan_.nodes[i].encoded) read_encoded(i);
+      read_encoded(i);
     }
     for (const auto& lasting : {options_.outputs, options_.roots}) {
       for (NodeId id : lasting) {
@@ -117,17 +117,45 @@ class Planner {
     }
   }
 
-  /// What an op needs that runs on codes.
+  /// Whether a kernel of node i takes the codes of its operand k.
+  bool takes_codes(size_t i, size_t k) const {
+    const bool on_codes = std::visit([]<class X>(const X&) { return OnCodes<X>; }, node(i).op);
+    return on_codes ? k == 0 && plan_.nodes[i].encoded : keeps_[i].takes_codes(k);
+  }
+
+  /// What ops need that take codes.
   void read_encoded(size_t i) {
-    std::visit(
-        [&]<class X>(const X& op) {
-          if constexpr (OnCodes<X>) {
-            TensorType type = graph_[node(i).operands[0]].type;
-            type.dtype = *plan_.nodes[i].encoded;
-            footprints_[i] = op.footprint({&type, 1});
-          }
-        },
-        node(i).op);
+    std::vector<TensorType> inputs;
+    bool any = false;
+    for (size_t k = 0; k < node(i).operands.size(); ++k) {
+      const NodeId id = node(i).operands[k];
+      inputs.push_back(graph_[id].type);
+      if (!plan_.nodes[at(id)].encoded || !takes_codes(i, k)) continue;
+      inputs.back().dtype = *plan_.nodes[at(id)].encoded;
+      any = true;
+    }
+    if (!any) return;
+    std::visit([&](const auto& op) { footprints_[i] = op.footprint(inputs); }, node(i).op);
+  }
+
+  /// Quantizers that are held as codes apply in every step, so they can stand in for the gate
+  /// before them.
+  void mark_gated() {
+    for (size_t i = 0; i < values_.size(); ++i) {
+      NodePlan& own = plan_.nodes[i];
+      if (!own.encoded || !own.active || !own.wanted[0]) continue;
+      const size_t gate = at(node(i).operands[0]);
+      const bool fit = std::visit([]<class X>(const X&) { return Gate<X>; }, node(gate).op) &&
+                       std::visit(
+                           []<class X>(const X& op) {
+                             if constexpr (TakesGate<X>) return op.takes_gate();
+                             return false;
+                           },
+                           node(i).op);
+      own.gated = fit && contributions_[gate] == 1 && hands_gradient_on(gate);
+      plan_.nodes[gate].open = own.gated;
+      if (own.gated) keeps_[gate].output = false;
+    }
   }
 
   void mark_needed() {
@@ -367,8 +395,9 @@ class Planner {
         saved_[i].buffer = new_buffer(f.saved, now, active ? backward_time(i) : now);
       }
       if (f.scratch > 0) forward_scratch_[i].buffer = new_buffer(f.scratch, now, now);
-      if (f.scratch > 0 && active) {
-        backward_scratch_[i].buffer = new_buffer(f.scratch, backward_time(i), backward_time(i));
+      const int64_t backward = aligned_size(f.scratch) + options_.threads * f.thread_scratch;
+      if (backward > 0 && active) {
+        backward_scratch_[i].buffer = new_buffer(backward, backward_time(i), backward_time(i));
       }
       if (f.record > largest_records - plan_.record_bytes) {
         fail<Error>("cannot allocate {} bytes for the scales of {}", f.record,

@@ -49,6 +49,7 @@ struct PlanOptions {
   bool accumulate_gradients = false;  ///< parameters' gradients add up from step to step
   /// What is computed of leaves alone keeps its memory from step to step; without roots only.
   bool constant_parameters = false;
+  int threads = 1;  ///< that run backward: some kernels need memory for each
   std::vector<Companion> companions = {};  ///< at most one for each node
   Encoding encoding = {};                  ///< none of its values is an output or a root
 };
@@ -80,7 +81,10 @@ struct NodePlan {
   /// this node, unless it takes the codes.
   std::vector<Place> forward_values;
   std::vector<Place> backward_values;
-  int64_t record = 0;            ///< offset in the record memory
+  int64_t record = 0;  ///< offset in the record memory
+  /// A quantizer that leaves out gradients for the Gate before it, which has no backward then.
+  bool gated = false;
+  bool open = false;             ///< that Gate
   std::vector<bool> wanted;      ///< per operand: its gradient is computed
   std::vector<bool> accumulate;  ///< per operand: and added to what other nodes wrote
 };

@@ -63,10 +63,10 @@ void Tape::add_layout(bool encodes) {
                       .roots = options_.roots,
                       .input_gradients = options_.input_gradients,
                       .accumulate_gradients = options_.accumulate_gradients,
-                      .constant_parameters = options_.constant_parameters};
+                      .constant_parameters = options_.constant_parameters,
+                      .threads = options_.threads};
   if (options_.arithmetic.make) {
-    layout->arithmetic =
-        options_.arithmetic.make(graph_, options_.threads, encodes && share_memory_);
+    layout->arithmetic = options_.arithmetic.make(graph_, options_.threads, encodes);
   }
   if (layout->arithmetic) {
     std::vector<NodeId> kept = options_.outputs;
@@ -179,7 +179,7 @@ struct Tape::Operands {
 
 /// `places`: where operands that are held as codes are values for this node.
 Tape::Operands Tape::operands_of(const Layout& layout, const Node& node,
-                                 std::span<const Place> places, bool on_codes) const {
+                                 std::span<const Place> places) const {
   const auto slots = std::visit([](const auto& op) { return op.slots(); }, node.op);
   Operands found;
   for (size_t k = 0; k < node.operands.size(); ++k) {
@@ -199,7 +199,7 @@ Tape::Operands Tape::operands_of(const Layout& layout, const Node& node,
                                reinterpret_cast<float*>(found.values[k]), options_.threads));
     } else {
       found.encoded[k] = encoded_operand(layout, id);
-      if (on_codes) found.types[k].dtype = *codes;
+      found.types[k].dtype = *codes;
     }
   }
   return found;
@@ -212,6 +212,7 @@ void Tape::bind_node(Layout& layout, size_t i) {
   ForwardArithmetic* arithmetic = layout.arithmetic.get();
   const bool encoded = place.encoded.has_value();
   const bool on_codes = encoded && !is_quantizer(node.op);
+  const bool is_view = std::visit([](const auto& op) { return op.keep().view; }, node.op);
   const bool takes_codes = arithmetic != nullptr && arithmetic->takes_codes(id);
   std::vector<Gradient> gradients;
   for (size_t k = 0; k < node.operands.size(); ++k) {
@@ -219,7 +220,7 @@ void Tape::bind_node(Layout& layout, size_t i) {
     gradients.push_back({place.wanted[k] ? address(layout, operand.gradient, true) : nullptr,
                          place.accumulate[k]});
   }
-  Operands operands = operands_of(layout, node, place.forward_values, on_codes);
+  Operands operands = operands_of(layout, node, place.forward_values);
   Binding binding{.inputs = operands.types,
                   .output = node.type,
                   .operands = operands.values,
@@ -231,6 +232,7 @@ void Tape::bind_node(Layout& layout, size_t i) {
                   .scratch = address(layout, place.forward_scratch, false),
                   .record = records_.data() + place.record,
                   .codes = arithmetic != nullptr ? arithmetic->codes(id) : nullptr,
+                  .gated = place.gated,
                   .status = &statuses_[i],
                   .stream = i,
                   .threads = options_.threads};
@@ -246,8 +248,9 @@ void Tape::bind_node(Layout& layout, size_t i) {
   forward = sequence(std::move(operands.decode), std::move(forward));
   if (arithmetic != nullptr) forward = arithmetic->around(id, std::move(forward), binding);
   if (forward) layout.forward.push_back({std::move(forward), i, place.constant});
-  if (!place.active) return;
-  operands = operands_of(layout, node, place.backward_values, on_codes);
+  if (!place.active || place.open) return;
+  operands = operands_of(layout, node, place.backward_values);
+  if (is_view) binding.output = node.type;
   binding.inputs = operands.types;
   binding.operands = operands.values;
   binding.sources = operands.sources;

@@ -25,8 +25,9 @@ bool keeps_operand(Ste ste) {
 /// Grid and mask of one node. PerBatch sets its scale by the largest magnitude, or by both ends
 /// when affine, so what lies there cannot count as outside.
 template <class T>
-QuantizeChunk<T> chunk_of(const FakeQuantize& op, const QuantizeLayout& layout) {
+QuantizeChunk<T> chunk_of(const FakeQuantize& op, const QuantizeLayout& layout, bool gated) {
   QuantizeChunk<T> chunk = quantize_chunk_of<T>(grid_of(op), layout, op.mask);
+  if (gated) chunk.gate = std::numeric_limits<T>::denorm_min();
   if (std::holds_alternative<PerBatch>(op.scale_mode)) {
     chunk.slack_high = std::numeric_limits<T>::infinity();
     if (op.scheme == Scheme::Affine) chunk.slack_low = chunk.slack_high;
@@ -43,7 +44,7 @@ class Forward {
       : op_(op),
         grid_(grid_of(op)),
         layout_(b.inputs[0].shape, granularity_of(op)),
-        quantizer_(grid_of(op), layout_, chunk_of<T>(op, layout_), op.masked(), b),
+        quantizer_(grid_of(op), layout_, chunk_of<T>(op, layout_, b.gated), op.masked(), b),
         measurement_(layout_, quantizer_.loops(), b.scratch, b.threads),
         states_(op, layout_.channels(), b.operands.subspan(1)),
         settle_(settle_loop<T>(states_.kind(), op.scheme, op.rounding,

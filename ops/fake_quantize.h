@@ -146,6 +146,8 @@ struct FakeQuantize {
   bool reads_data(const TensorType& x, QuantizerValues values, bool observing) const;
   /// Whether backward needs to know which elements lay outside the range.
   bool masked() const;
+  /// Whether the mask can hold for a Relu before it, too.
+  bool takes_gate() const { return masked(); }
   /// Whether the state holds ranges instead of scales.
   bool tracks_range() const;
 };

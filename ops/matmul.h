@@ -31,8 +31,8 @@ struct MatMul {
   }
   std::vector<Slot> slots() const { return {{.name = "a"}, {.name = "b"}}; }
   TensorType infer(Inputs inputs) const;
-  Keep keep() const { return {.operands = 0b11}; }
-  Footprint footprint(Inputs) const { return {}; }
+  Keep keep() const;
+  Footprint footprint(Inputs inputs) const;
   Kernel forward(const Binding& binding) const;
   Kernel backward(const Binding& binding) const;
   bool operator==(const MatMul&) const = default;

@@ -91,9 +91,12 @@ constexpr int64_t block = 128;
 template <class T, class At>
 using SpreadLoop = void (*)(const Pool*, const At*, const T*, T*, int64_t, int64_t);
 
-/// The number of element `place` of an axis in window `i` over it.
-inline int64_t tap_of(const WindowAxis& axis, int64_t place, int64_t i) {
-  return (place - axis.start(i)) / axis.dilation;
+/// The number of an element of x in window (i, j) over it, -1 where dilation leaves it out.
+inline int64_t tap_of(const Window& w, int64_t row, int64_t column, int64_t i, int64_t j) {
+  const int64_t p = row - w.h.start(i);
+  const int64_t q = column - w.w.start(j);
+  if (p % w.h.dilation != 0 || q % w.w.dilation != 0) return -1;
+  return p / w.h.dilation * w.w.kernel + q / w.w.dilation;
 }
 
 /// The rows [begin, end) of dx: each element gets the gradients of the windows that it won.
@@ -115,8 +118,7 @@ SpreadLoop<T, At> spread_loop() {
               std::fill_n(sums.data(), width, 0.0);
               for (int64_t i = rows.begin; i < rows.end; ++i) {
                 for (int64_t j = columns.begin; j < columns.end; ++j) {
-                  const auto tap = static_cast<At>(tap_of(w.h, r % w.h.in, i) * w.w.kernel +
-                                                   tap_of(w.w, k, j));
+                  const auto tap = static_cast<At>(tap_of(w, r % w.h.in, k, i, j));
                   const int64_t first = ((image + i) * w.w.out + j) * n + c0;
                   const At* at = taps + first;
                   const T* from = dy + first;
@@ -154,8 +156,8 @@ SpreadLoop<T, At> hand_out_loop() {
               if (!accumulate) std::fill_n(to, n, T{0});
               continue;
             }
-            const auto tap = static_cast<At>(tap_of(w.h, r % w.h.in, rows.begin) * w.w.kernel +
-                                             tap_of(w.w, k, columns.begin));
+            const auto tap =
+                static_cast<At>(tap_of(w, r % w.h.in, k, rows.begin, columns.begin));
             const int64_t first = ((image + rows.begin) * w.w.out + columns.begin) * n;
             const At* at = taps + first;
             const T* from = dy + first;
@@ -207,7 +209,7 @@ TensorType MaxPool::infer(Inputs inputs) const {
 }
 
 bool MaxPool::on_codes() const {
-  return kernel[0] <= 16 && kernel[1] <= 16;  // numbers of their elements fit 8 bits
+  return kernel.elements() <= 255;  // numbers of elements fit 8 bits, and one is left over
 }
 
 Footprint MaxPool::footprint(Inputs inputs) const {
@@ -221,7 +223,8 @@ Kernel MaxPool::forward(const Binding& b) const {
   const int64_t grain = row_grain(p.window.w.out * p.channels, p.window.kernel());
   return dispatch_elements(b.output.dtype, [&]<class T>() -> Kernel {
     return [p, grain, loop = maxima_loop<T>(), x = b.operand<const T>(0), y = b.y<T>(),
-            taps = reinterpret_cast<Tap<T>*>(b.saved), threads = b.threads](const Step&) {
+            taps = sizeof(T) == 2 ? nullptr : reinterpret_cast<Tap<T>*>(b.saved),
+            threads = b.threads](const Step&) {
       parallel_for(threads, p.output_rows(), 1, grain,
                    [&](int64_t begin, int64_t end) { loop(&p, x, y, taps, begin, end); });
     };
@@ -231,7 +234,10 @@ Kernel MaxPool::forward(const Binding& b) const {
 Kernel MaxPool::backward(const Binding& b) const {
   if (!b.wanted(0) || b.inputs[0].elements() == 0) return {};
   const Pool p = pool(b.inputs[0].shape);
-  if (!is_compute(b.output.dtype)) return bind_gradient<float, Tap<uint8_t>>(p, b);
+  if (!is_compute(b.output.dtype)) {
+    if (b.encoded_operand(0) == nullptr) return {};  // codes that stand for no values
+    return bind_gradient<float, Tap<uint8_t>>(p, b);
+  }
   return dispatch_compute(b.output.dtype,
                           [&]<class T>() { return bind_gradient<T, Tap<T>>(p, b); });
 }

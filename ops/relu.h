@@ -17,6 +17,7 @@ struct Relu : Elementwise<Relu> {
                                .edge_cases = "NaN stays NaN.",
                                .source = "Elementary."};
   static constexpr SlopeOf slope_of = SlopeOf::Output;
+  static constexpr bool gate = true;
 
   static constexpr auto fields() { return std::tuple<>{}; }
   template <class T>

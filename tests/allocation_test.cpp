@@ -185,6 +185,12 @@ TEST_CASE("allocation: a training step through slices that are joined allocates 
         }) == 0);
 }
 
+TEST_CASE("allocation: nor does a training step whose products are of codes") {
+  CHECK(allocated_by_steps(
+            test::make_classifier({.batch = 64, .inputs = 784, .hidden = 600, .dropout = 0.2}),
+            products_of_codes()) == 0);
+}
+
 TEST_CASE("allocation: nor does a training step in exact arithmetic") {
   const FakeQuantize wide{.bits = 16, .scale_mode = EMA{}};
   for (Requantization requantization :

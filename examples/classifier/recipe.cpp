@@ -1,6 +1,7 @@
 #include "qtape/examples/classifier/recipe.h"
 
 #include "qtape/engine/quantizers.h"
+#include "qtape/integer/exact.h"
 
 namespace qtape::examples {
 
@@ -9,6 +10,11 @@ QuantizationSchedule schedule_of(const Recipe& recipe, int64_t steps) {
           .freeze = recipe.freeze_after,
           .freeze_norms = recipe.freeze_norms_after.value_or(steps - steps / 3),
           .warm_up = recipe.warm_up};
+}
+
+Arithmetic arithmetic_of(const Recipe& recipe) {
+  if (recipe.exact) return exact(recipe.exact);
+  return recipe.products == Products::Codes ? products_of_codes() : Arithmetic{};
 }
 
 data::Augmentation augmentation_of(const Recipe& recipe) {

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "qtape/core/requantization.h"
+#include "qtape/engine/arithmetic.h"
 #include "qtape/engine/graph.h"
 #include "qtape/engine/quantization_schedule.h"
 #include "qtape/examples/data/batches.h"
@@ -22,6 +23,12 @@ enum class Quantization : uint8_t {
   PACT       ///< weights from each batch, activations by learned clipping
 };
 
+/// What products of quantized operands are computed on.
+enum class Products : uint8_t {
+  Values,
+  Codes  ///< where both operands have 8-bit codes
+};
+
 struct Recipe {
   std::string data = {};  ///< directory; empty: generated
   int64_t samples = 7000;
@@ -31,6 +38,7 @@ struct Recipe {
   Ste ste = Ste::ClippedIdentity;
   Quantization scale_mode = Quantization::EMA;
   std::optional<Requantization> exact = std::nullopt;
+  Products products = Products::Codes;
   int64_t quantize_after = 0;
   std::optional<int64_t> freeze_after = std::nullopt;
   std::optional<int64_t> freeze_norms_after = std::nullopt;
@@ -62,6 +70,10 @@ struct Recipe {
         setting("exact", &S::exact,
                 "compute on integer codes between quantizers, requantized by this "
                 "requantization; without it, in floats"),
+        setting("products", &S::products,
+                "what products of quantized operands are computed on, unless exact says it: "
+                "8-bit codes "
+                "where both have them, or values"),
         setting("quantize_after", &S::quantize_after, "steps in float before quantizers apply",
                 {.low = 0}),
         setting("freeze_after", &S::freeze_after, "step from which observers stand still",
@@ -92,6 +104,9 @@ struct Recipe {
 /// When quantizers apply, observers stop and norms freeze in a run of so many steps.
 QuantizationSchedule schedule_of(const Recipe& recipe, int64_t steps);
 
+/// How training steps compute.
+Arithmetic arithmetic_of(const Recipe& recipe);
+
 /// What is done to training images.
 data::Augmentation augmentation_of(const Recipe& recipe);
 
@@ -111,4 +126,7 @@ namespace qtape {
 template <>
 inline constexpr auto enum_names<examples::Quantization> =
     std::array<std::string_view, 4>{"EMA", "PerBatch", "LSQ", "PACT"};
+template <>
+inline constexpr auto enum_names<examples::Products> =
+    std::array<std::string_view, 2>{"Values", "Codes"};
 }  // namespace qtape

@@ -150,7 +150,7 @@ struct Training::Run {
              {.roots = {training.network().loss},
               .threads = options.threads,
               .seed = static_cast<uint64_t>(training.recipe().seed),
-              .arithmetic = exact(training.recipe().exact),
+              .arithmetic = arithmetic_of(training.recipe()),
               .schedule = schedule_of(training.recipe(), training.steps())}),
         evaluator(training.network().graph, training.parameters_, options.threads,
                   exact(training.recipe().exact)),

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <memory>
+#include <utility>
 #include <vector>
 
+#include "qtape/core/aligned.h"
 #include "qtape/core/error.h"
 #include "qtape/kernels/onednn/onednn.h"
 #include "qtape/kernels/simd/threads.h"
@@ -44,22 +47,24 @@ struct Tile {
 /// One tile's primitive with its memories and its argument list.
 class Product {
  public:
+  /// `own_b`: b is the columns of the tile alone.
   Product(const dnnl::engine& engine, const Gemm& g, const Tile& t, const float* a,
-          const float* b, float* c)
+          const float* b, float* c, bool own_b = false)
       : stream_(engine) {
     const int64_t batch = t.batch_end - t.batch_begin;
     const int64_t m = t.m_end - t.m_begin;
     const int64_t n = t.n_end - t.n_begin;
     const auto a_desc = g.transpose_a ? describe(batch, m, g.k, g.m * g.k, 1, g.m)
                                       : describe(batch, m, g.k, g.m * g.k, g.k, 1);
+    const int64_t b_row = own_b ? n : g.n;
     const auto b_desc = g.transpose_b ? describe(batch, g.k, n, g.n * g.k, 1, g.k)
-                                      : describe(batch, g.k, n, g.n * g.k, g.n, 1);
+                                      : describe(batch, g.k, n, b_row * g.k, b_row, 1);
     const auto c_desc = describe(batch, m, n, g.m * g.n, g.n, 1);
     const auto pd =
         describe_matmul(engine, a_desc, b_desc, c_desc, make_attributes(g.accumulate));
     primitive_ = dnnl::matmul(pd);
     a += t.batch_begin * g.m * g.k + t.m_begin * (g.transpose_a ? 1 : g.k);
-    b += t.batch_begin * g.n * g.k + t.n_begin * (g.transpose_b ? g.k : 1);
+    if (!own_b) b += t.batch_begin * g.n * g.k + t.n_begin * (g.transpose_b ? g.k : 1);
     c += t.batch_begin * g.m * g.n + t.m_begin * g.n + t.n_begin;
     memories_ = {memory(a_desc, engine, const_cast<float*>(a)),
                  memory(b_desc, engine, const_cast<float*>(b)), memory(c_desc, engine, c),
@@ -137,6 +142,76 @@ std::vector<Tile> make_tiles(const Gemm& g) {
   return tiles;
 }
 
+// A thread's columns of b should stay in the second-level cache.
+constexpr int64_t column_bytes = int64_t{1} << 19;
+
+/// Columns that a thread takes at once.
+int64_t columns_at_once(const Gemm& g) {
+  const int64_t fitting = column_bytes / 4 / std::max<int64_t>(1, g.k);
+  const int64_t shared = std::max<int64_t>(64, g.n / 4);  // work for several threads
+  return std::min(std::max<int64_t>(std::min(fitting, shared) / 32 * 32, 32), g.n);
+}
+
+/// Products of columns of b, each in memory of a thread that is free.
+class ColumnProducts {
+ public:
+  ColumnProducts(const Gemm& g, const float* a, ColumnSource b, float* c, std::byte* scratch,
+                 int threads)
+      : k_(g.k),
+        source_(std::move(b)),
+        threads_(threads),
+        slots_(static_cast<size_t>(threads)) {
+    const SerialLibraries serial;
+    const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+    const int64_t width = columns_at_once(g);
+    for (Slot& slot : slots_) {
+      slot.columns = reinterpret_cast<float*>(scratch);
+      scratch += column_scratch(g);
+    }
+    slice(g.n, (g.n + width - 1) / width, 32, [&](int64_t begin, int64_t end) {
+      if (begin < end) ranges_.emplace_back(begin, end);
+    });
+    for (Slot& slot : slots_) {
+      for (const auto& [begin, end] : ranges_) {
+        slot.products.emplace_back(engine, g, Tile{0, 1, 0, g.m, begin, end}, a, slot.columns,
+                                   c, true);
+      }
+    }
+  }
+
+  void run() {
+    parallel_for(threads_, std::ssize(ranges_), 1, 1, [&](int64_t begin, int64_t end) {
+      Slot& slot = take();
+      for (int64_t i = begin; i < end; ++i) {
+        const auto& [first, last] = ranges_[static_cast<size_t>(i)];
+        source_(first, last, slot.columns);
+        slot.products[static_cast<size_t>(i)].run();
+      }
+      slot.taken.clear(std::memory_order_release);
+    });
+  }
+
+ private:
+  struct Slot {
+    float* columns = nullptr;
+    std::vector<Product> products;  // by range
+    std::atomic_flag taken;
+  };
+
+  /// No more threads run than there are slots.
+  Slot& take() {
+    for (size_t i = 0;; i = (i + 1) % slots_.size()) {
+      if (!slots_[i].taken.test_and_set(std::memory_order_acquire)) return slots_[i];
+    }
+  }
+
+  int64_t k_;
+  ColumnSource source_;
+  int threads_;
+  std::vector<std::pair<int64_t, int64_t>> ranges_;  // of columns
+  std::vector<Slot> slots_;
+};
+
 std::vector<Product> make_products(const Gemm& g, const float* a, const float* b, float* c) {
   const SerialLibraries serial;
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
@@ -166,23 +241,46 @@ void plain_product(const Gemm& g, const double* a, const double* b, double* c) {
   }
 }
 
+/// What `prepare` gives; what oneDNN throws meanwhile becomes a GraphError.
+template <class Prepare>
+std::function<void()> as_graph_error(const Gemm& gemm, const Prepare& prepare) {
+  try {
+    return prepare();
+  } catch (const dnnl::error& error) {
+    fail<GraphError>("oneDNN refuses the product [{}, {}, {}] x [{}, {}, {}]: {}", gemm.batch,
+                     gemm.m, gemm.k, gemm.batch, gemm.k, gemm.n, error.what());
+  }
+}
+
 }  // namespace
 
 std::function<void()> prepare_gemm(const Gemm& gemm, const float* a, const float* b, float* c,
                                    int threads) {
   if (gemm.batch * gemm.m * gemm.n == 0) return [] {};
   if (gemm.k == 0) return [gemm, c] { fill_zero(gemm, c); };
-  try {
+  return as_graph_error(gemm, [&] {
     return [products = make_products(gemm, a, b, c), threads] {
       const auto count = static_cast<int64_t>(products.size());
       parallel_for(threads, count, 1, 1, [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) products[static_cast<size_t>(i)].run();
       });
     };
-  } catch (const dnnl::error& error) {
-    fail<GraphError>("oneDNN refuses the product [{}, {}, {}] x [{}, {}, {}]: {}", gemm.batch,
-                     gemm.m, gemm.k, gemm.batch, gemm.k, gemm.n, error.what());
-  }
+  });
+}
+
+int64_t column_scratch(const Gemm& g) {
+  return aligned_size(columns_at_once(g) * std::max<int64_t>(1, g.k) * 4);
+}
+
+std::function<void()> prepare_gemm(const Gemm& gemm, const float* a, ColumnSource b, float* c,
+                                   std::byte* scratch, int threads) {
+  if (gemm.m * gemm.n == 0) return [] {};
+  if (gemm.k == 0) return [gemm, c] { fill_zero(gemm, c); };
+  return as_graph_error(gemm, [&] {
+    auto products =
+        std::make_shared<ColumnProducts>(gemm, a, std::move(b), c, scratch, threads);
+    return [products] { products->run(); };
+  });
 }
 
 std::function<void()> prepare_gemm(const Gemm& gemm, const double* a, const double* b,

@@ -1,6 +1,7 @@
 // Matrix products, prepared once and run many times.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 
@@ -24,6 +25,17 @@ struct Gemm {
 /// at any thread count. Call the result within a SerialLibraries (thread_count.h).
 std::function<void()> prepare_gemm(const Gemm& gemm, const float* a, const float* b, float* c,
                                    int threads);
+
+/// Gives b a few columns at a time: writes columns [begin, end) as [k, end - begin].
+using ColumnSource = std::function<void(int64_t begin, int64_t end, float* to)>;
+
+/// Bytes that each thread needs to run a product whose b is given by columns.
+int64_t column_scratch(const Gemm& gemm);
+
+/// The same as the f32 product, of a batch of 1 and with b as ColumnSource gives it, called by
+/// several threads at a time. `scratch`: column_scratch bytes for each thread, 64-byte aligned.
+std::function<void()> prepare_gemm(const Gemm& gemm, const float* a, ColumnSource b, float* c,
+                                   std::byte* scratch, int threads);
 
 /// Prepares an f64 product: plain loops, sums in order of k.
 std::function<void()> prepare_gemm(const Gemm& gemm, const double* a, const double* b,

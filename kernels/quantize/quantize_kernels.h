@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 
 #include "qtape/core/half.h"
 #include "qtape/kernels/quantize/quantize.h"
@@ -29,11 +30,12 @@ struct QuantizeChunk {
   int64_t channels = 1;              ///< after which segments begin at channel 0 again
   T q_min = 0;
   T q_max = 0;
-  T slack_low = 0;             ///< infinity: nothing counts as below the range
-  T slack_high = 0;            ///< infinity: nothing counts as above
-  bool before = false;         ///< ZeroPoint::BeforeRounding
-  bool mask_by_value = false;  ///< MaskRule::Value
-  bool half_even = true;       ///< Rounding::HalfEven
+  T slack_low = 0;   ///< infinity: nothing counts as below the range
+  T slack_high = 0;  ///< infinity: nothing counts as above
+  T gate = -std::numeric_limits<T>::infinity();  ///< what is below is masked
+  bool before = false;                           ///< ZeroPoint::BeforeRounding
+  bool mask_by_value = false;                    ///< MaskRule::Value
+  bool half_even = true;                         ///< Rounding::HalfEven
   bool away = false;   ///< rounding other than half-even: ties away from zero instead of up
   bool exact = true;   ///< Division::Exact
   bool codes = false;  ///< y = code(x) instead of fake(x)

@@ -156,7 +156,8 @@ inline void quantize_element(typename V::Element x, const Target<V>& to, int j,
   if constexpr (V::masked) {
     const T judged = either(mask_of<T>(r.mask_by_value), value, rounded);
     inside = static_cast<uint32_t>(judged >= e.mask_low) &
-             static_cast<uint32_t>(judged <= e.mask_high);
+             static_cast<uint32_t>(judged <= e.mask_high) &
+             static_cast<uint32_t>(value >= r.gate);
   }
   const T code = clamp_code(rounded, e.low, e.high);
   if constexpr (V::coded) {

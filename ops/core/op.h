@@ -90,9 +90,10 @@ inline TensorType gradient_type(const TensorType& output, const Keep& keep) {
 
 /// Bytes that an op needs beside its operands and its output.
 struct Footprint {
-  int64_t saved = 0;    ///< written by forward, read by backward
-  int64_t scratch = 0;  ///< free for use within one kernel
-  int64_t record = 0;   ///< stays until the next forward, for tools to read
+  int64_t saved = 0;           ///< written by forward, read by backward
+  int64_t scratch = 0;         ///< free for use within one kernel
+  int64_t thread_scratch = 0;  ///< the same in backward, for each thread, after the others
+  int64_t record = 0;          ///< stays until the next forward, for tools to read
 };
 
 /// What can go wrong inside a kernel. A kernel never throws: it records the first fault of the
@@ -182,11 +183,16 @@ struct Binding {
   std::byte* dy = nullptr;              ///< backward: gradient of the output, gradient_type
   std::span<const Gradient> gradients;  ///< backward: where each operand's gradient goes
   std::byte* saved = nullptr;           ///< Footprint::saved bytes
-  std::byte* scratch = nullptr;         ///< Footprint::scratch bytes
-  std::byte* record = nullptr;          ///< Footprint::record bytes
+  /// Footprint::scratch bytes; in backward, from the next multiple of 64 bytes on,
+  /// Footprint::thread_scratch bytes for each thread.
+  std::byte* scratch = nullptr;
+  std::byte* record = nullptr;  ///< Footprint::record bytes
   /// Quantizers of f32: where codes go, or null; see code_dtype. Where `result` is null, too,
   /// codes are all that is written.
   std::byte* codes = nullptr;
+  /// Quantizers that take gates: no gradient passes where x <= 0, for an op before it that is a
+  /// Gate and has no backward of its own.
+  bool gated = false;
   NodeStatus* status = nullptr;
   uint64_t stream = 0;  ///< distinguishes the random numbers of nodes
   int threads = 1;
@@ -216,9 +222,23 @@ struct Binding {
   }
 };
 
+/// An op of one operand whose gradient is dy where y > 0, else 0, and of nothing else:
+/// `static constexpr bool gate = true`.
+template <class X>
+concept Gate = X::gate;
+
+/// A quantizer that can leave out gradients for a Gate before it: `takes_gate()` says whether.
+template <class X>
+concept TakesGate = requires(const X& op) {
+  { op.takes_gate() } -> std::same_as<bool>;
+};
+
+/// Operands that kernels take as codes have the dtype of codes in Binding::inputs and in what
+/// footprint is asked with: those of OnCodes, and in backward those of Keep::encoded.
+///
 /// An op whose kernels may be bound to codes of operand 0 instead of values, to give codes of
-/// the same quantizer: `on_codes()` says whether. Binding::inputs and output have the dtype of
-/// codes then, and gradients are f32.
+/// the same quantizer: `on_codes()` says whether. Binding::output has the dtype of codes then,
+/// and gradients are f32.
 template <class X>
 concept OnCodes = requires(const X& op) {
   { op.on_codes() } -> std::same_as<bool>;

@@ -24,6 +24,13 @@ void decode(const EncodedOperand& operand, int64_t begin, int64_t end, float* to
   }
 }
 
+void decode(const EncodedOperand& operand, const Rectangle& part, float* to) {
+  for (int64_t row = 0; row < part.rows; ++row) {
+    const int64_t begin = part.begin + row * part.stride;
+    decode(operand, begin, begin + part.columns, to + row * part.columns);
+  }
+}
+
 Kernel bind_decode(const EncodedOperand& operand, int64_t elements, float* to, int threads) {
   return [operand, elements, to, threads](const Step&) {
     parallel_for(threads, elements, 1024, pointwise_grain,

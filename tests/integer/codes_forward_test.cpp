@@ -1,0 +1,280 @@
+// Products of codes in training against the same steps on values.
+#include "qtape/integer/codes_forward.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "qtape/core/random.h"
+#include "qtape/engine/plan_hooks.h"
+#include "qtape/engine/quantizers.h"
+#include "qtape/engine/tape.h"
+#include "qtape/integer/exact.h"
+#include "qtape/model/layers.h"
+#include "qtape/optim/optimizer.h"
+#include "qtape/tests/support/models.h"
+
+using namespace qtape;
+
+namespace {
+
+const FakeQuantize fixed_weight{.axis = 0, .ste = Ste::ClippedIdentity, .scale_mode = Fixed{}};
+const FakeQuantize fixed_input{
+    .range = CodeRange::Unsigned, .ste = Ste::ClippedIdentity, .scale_mode = Fixed{}};
+
+/// A network of small whole numbers times powers of two: sums of floats are exact, whatever
+/// their order is, so values and codes must agree in every bit.
+struct WholeNet {
+  Graph graph;
+  NodeId x, y;
+
+  LayerOptions layer(int64_t out, const std::string& label) const {
+    return {.out = out,
+            .weight_quantizer = fixed_weight,
+            .input_quantizer = fixed_input,
+            .bias_on_grid = false,
+            .label = label};
+  }
+  void dense(const Shape& shape, const std::vector<int64_t>& widths) {
+    x = graph.add(Input{.shape = shape}, {}, "x");
+    NodeId h = x;
+    for (size_t i = 0; i < widths.size(); ++i) {
+      h = linear(graph, h, layer(widths[i], "fc" + std::to_string(i)));
+      if (i + 1 < widths.size()) h = graph.add(Relu{}, {h});
+    }
+    finish(h);
+  }
+  void convolutional(int64_t batch) {
+    x = graph.add(Input{.shape = {batch, 9, 7, 3}}, {}, "x");
+    NodeId h = conv2d(graph, x, {.padding = Padding::Same}, {3, 3}, layer(8, "conv1"));
+    h = add_quantizer(graph, graph.add(Relu{}, {h}), fixed_input, "pooled");
+    h = graph.add(MaxPool{.kernel = {2, 2}, .stride = {2, 2}}, {h});
+    const NodeId skip = h;
+    LayerOptions options = layer(8, "conv2");
+    options.input_quantizer = std::nullopt;
+    h = conv2d(graph, h, {.padding = Padding::Same}, {3, 3}, options);
+    h = add_quantizer(graph, graph.add(Relu6{}, {h}), fixed_input, "branch");
+    h = graph.add(Add{}, {h, skip});
+    h = add_quantizer(graph, h, fixed_input, "sum");
+    h = graph.add(MaxPool{.kernel = {3, 2}, .stride = {1, 2}}, {h});
+    h = graph.add(Flatten{}, {h});
+    options = layer(5, "fc");
+    options.input_quantizer = std::nullopt;
+    finish(linear(graph, h, options));
+  }
+  void finish(NodeId last) {
+    y = last;
+    graph.set_outputs({y});
+  }
+
+  void fill(Parameters& parameters) const {
+    for (NodeId id : quantizers(graph)) {
+      set_qparams(graph, parameters, id, std::ldexp(1.0, -3));
+    }
+    const Random random(7, 1);
+    uint64_t at = 0;
+    for (const ParameterEntry& entry : parameters.entries()) {
+      if (!entry.trainable()) continue;
+      for (float& v : entry.values<float>()) {
+        v = std::ldexp(static_cast<float>(static_cast<int64_t>(random.below(at++, 9)) - 4), -3);
+      }
+    }
+  }
+};
+
+/// What one step gives: the outputs and every gradient.
+struct Step1 {
+  std::vector<float> y;
+  std::vector<float> dx;
+  std::vector<std::vector<float>> gradients;
+  bool operator==(const Step1&) const = default;
+};
+
+std::vector<float> copy_of(std::span<const float> x) { return {x.begin(), x.end()}; }
+
+void fill_input(std::span<float> x) {
+  const Random random(3, 2);
+  for (size_t i = 0; i < x.size(); ++i) {
+    x[i] = std::ldexp(static_cast<float>(static_cast<int64_t>(random.below(i, 24)) - 8), -3);
+  }
+}
+
+Step1 run_step(const WholeNet& net, const TapeOptions& options, Mode mode = mode::qat) {
+  Parameters parameters(net.graph, 1);
+  net.fill(parameters);
+  Tape tape(net.graph, parameters, options);
+  fill_input(tape.input<float>(net.x));
+  tape.forward(mode);
+  const auto y = tape.value<float>(net.y);
+  std::vector<float> dy(y.size());
+  for (size_t i = 0; i < dy.size(); ++i) dy[i] = static_cast<float>(i * 7 % 5) - 2;
+  Step1 step{.y = copy_of(y)};
+  tape.backward<float>(net.y, dy);
+  step.dx = copy_of(tape.input_gradient<float>(net.x));
+  for (const ParameterEntry& entry : parameters.entries()) {
+    if (!entry.trainable()) continue;
+    const auto* g = reinterpret_cast<const float*>(entry.gradient);
+    step.gradients.emplace_back(g, g + entry.elements());
+  }
+  return step;
+}
+
+TapeOptions options_of(const WholeNet& net, int threads, Arithmetic arithmetic) {
+  return {.roots = {net.y},
+          .input_gradients = {net.x},
+          .threads = threads,
+          .arithmetic = std::move(arithmetic)};
+}
+
+std::vector<WholeNet> nets() {
+  std::vector<WholeNet> all(4);
+  all[0].dense({5, 24}, {16, 12, 3});
+  all[1].dense({3, 4, 40}, {33, 7});
+  all[2].dense({130, 24}, {640, 520, 10});  // columns of weights, several tiles
+  all[3].convolutional(3);
+  return all;
+}
+
+bool holds_codes(const Tape& tape) {
+  return std::ranges::any_of(tape.memory().nodes,
+                             [](const NodePlan& each) { return each.encoded.has_value(); });
+}
+
+}  // namespace
+
+TEST_CASE("codes_forward: outputs and gradients are those of values where sums are exact") {
+  for (const WholeNet& net : nets()) {
+    const Step1 expected = run_step(net, options_of(net, 1, {}));
+    for (int threads : {1, 2, 4}) {
+      CHECK(run_step(net, options_of(net, threads, products_of_codes())) == expected);
+    }
+  }
+}
+
+TEST_CASE("codes_forward: values of quantizers are held as codes, in less memory") {
+  for (const WholeNet& net : nets()) {
+    Parameters parameters(net.graph, 1);
+    const Tape codes(net.graph, parameters, options_of(net, 1, products_of_codes()));
+    const Tape values(net.graph, parameters, options_of(net, 1, {}));
+    CHECK(holds_codes(codes));
+    CHECK(!holds_codes(values));
+    CHECK(codes.memory().arena_bytes < values.memory().arena_bytes);
+  }
+}
+
+TEST_CASE("codes_forward: memory that is not shared gives the same, and guards stay intact") {
+  for (const WholeNet& net : nets()) {
+    Parameters parameters(net.graph, 1);
+    net.fill(parameters);
+    Tape tape(net.graph, parameters, options_of(net, 2, products_of_codes()));
+    Tape apart(net.graph, parameters, options_of(net, 2, products_of_codes()),
+               {.share_memory = false, .guard_bytes = 64});
+    CHECK(holds_codes(apart));
+    for (Tape* each : {&tape, &apart}) {
+      fill_input(each->input<float>(net.x));
+      each->forward(mode::qat);
+      const std::vector<float> dy(each->value<float>(net.y).size(), 1.0f);
+      each->backward<float>(net.y, dy);
+    }
+    CHECK(copy_of(apart.value<float>(net.y)) == copy_of(tape.value<float>(net.y)));
+    CAPTURE(net.graph.size());
+    CHECK(copy_of(apart.input_gradient<float>(net.x)) ==
+          copy_of(tape.input_gradient<float>(net.x)));
+    CHECK(apart.guards_intact());
+  }
+}
+
+TEST_CASE("codes_forward: steps that do not quantize run in floats, and others go on") {
+  for (const WholeNet& net : nets()) {
+    Parameters parameters(net.graph, 1);
+    net.fill(parameters);
+    Tape codes(net.graph, parameters, options_of(net, 2, products_of_codes()));
+    Tape values(net.graph, parameters, options_of(net, 2, {}));
+    fill_input(codes.input<float>(net.x));
+    fill_input(values.input<float>(net.x));
+    const auto compare = [&](Mode mode) {
+      codes.forward(mode);
+      values.forward(mode);
+      CHECK(copy_of(codes.value<float>(net.y)) == copy_of(values.value<float>(net.y)));
+      const std::vector<float> dy(codes.value<float>(net.y).size(), 1.0f);
+      codes.backward<float>(net.y, dy);
+      const auto dx = copy_of(codes.input_gradient<float>(net.x));
+      values.backward<float>(net.y, dy);
+      CHECK(dx == copy_of(values.input_gradient<float>(net.x)));
+    };
+    for (Mode mode : {mode::qat, mode::float_train, mode::eval, mode::float_eval, mode::qat}) {
+      compare(mode);
+    }
+    const NodeId first = quantizers(net.graph).front();
+    for (bool enabled : {false, true}) {
+      codes.status(first).enabled = values.status(first).enabled = enabled;
+      compare(mode::qat);
+    }
+  }
+}
+
+TEST_CASE("codes_forward: a NaN makes what is computed of it NaN") {
+  const WholeNet net = nets()[0];
+  Parameters parameters(net.graph, 1);
+  net.fill(parameters);
+  Tape tape(net.graph, parameters, options_of(net, 2, products_of_codes()));
+  fill_input(tape.input<float>(net.x));
+  tape.forward(mode::qat);
+  const auto before = copy_of(tape.value<float>(net.y));
+  tape.input<float>(net.x)[3] = std::numeric_limits<float>::quiet_NaN();
+  tape.forward(mode::qat);
+  for (float v : tape.value<float>(net.y)) CHECK(v != v);
+  fill_input(tape.input<float>(net.x));
+  tape.forward(mode::qat);
+  CHECK(copy_of(tape.value<float>(net.y)) == before);
+}
+
+TEST_CASE("codes_forward: a scale that was never set is a fault, and training goes on") {
+  const WholeNet net = nets()[0];
+  Parameters parameters(net.graph, 1);
+  Tape tape(net.graph, parameters, options_of(net, 2, products_of_codes()));
+  fill_input(tape.input<float>(net.x));
+  CHECK_THROWS_AS(tape.forward(mode::qat), GraphError);
+  net.fill(parameters);
+  tape.forward(mode::qat);
+  for (float v : tape.value<float>(net.y)) CHECK(v == v);
+}
+
+TEST_CASE("codes_forward: 200 steps give the same parameters at any number of threads") {
+  const test::Classifier c = test::make_classifier({.hidden = 200});
+  const auto train = [&](int threads) {
+    Parameters parameters(c.graph, 1);
+    Tape tape(c.graph, parameters,
+              {.roots = {c.loss}, .threads = threads, .arithmetic = products_of_codes()});
+    Optimizer optimizer(parameters, Adam{}, {}, threads);
+    for (int64_t step = 0; step < 200; ++step) {
+      test::feed(tape, c, step);
+      tape.forward(mode::qat);
+      tape.backward();
+      optimizer.step(1e-3);
+    }
+    std::vector<std::byte> bytes;
+    for (const ParameterEntry& entry : parameters.entries()) {
+      bytes.insert(bytes.end(), entry.value, entry.value + entry.type.bytes());
+    }
+    return bytes;
+  };
+  const auto expected = train(1);
+  CHECK(train(2) == expected);
+  CHECK(train(4) == expected);
+}
+
+TEST_CASE("codes_forward: outputs that users ask for stay values") {
+  WholeNet net = nets()[0];
+  const NodeId quantizer = quantizers(net.graph).back();
+  net.graph.set_outputs({quantizer, net.y});
+  Parameters parameters(net.graph, 1);
+  net.fill(parameters);
+  Tape tape(net.graph, parameters, {.threads = 1, .arithmetic = products_of_codes()});
+  fill_input(tape.input<float>(net.x));
+  tape.forward(mode::eval);
+  CHECK(!tape.memory().nodes[static_cast<size_t>(quantizer.index)].encoded);
+  CHECK(!tape.value<float>(quantizer).empty());
+}
