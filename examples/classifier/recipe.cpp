@@ -1,5 +1,7 @@
 #include "qtape/examples/classifier/recipe.h"
 
+#include <algorithm>
+
 #include "qtape/engine/quantizers.h"
 #include "qtape/integer/exact.h"
 
@@ -14,7 +16,10 @@ QuantizationSchedule schedule_of(const Recipe& recipe, int64_t steps) {
 
 Arithmetic arithmetic_of(const Recipe& recipe) {
   if (recipe.exact) return exact(recipe.exact);
-  return recipe.products == Products::Codes ? products_of_codes() : Arithmetic{};
+  const bool few = std::min(recipe.weight_bits, recipe.activation_bits) < 4;
+  const Products usual = few ? Products::Values : Products::Codes;
+  return recipe.products.value_or(usual) == Products::Codes ? products_of_codes()
+                                                            : Arithmetic{};
 }
 
 data::Augmentation augmentation_of(const Recipe& recipe) {

@@ -38,7 +38,7 @@ struct Recipe {
   Ste ste = Ste::ClippedIdentity;
   Quantization scale_mode = Quantization::EMA;
   std::optional<Requantization> exact = std::nullopt;
-  Products products = Products::Codes;
+  std::optional<Products> products = std::nullopt;
   int64_t quantize_after = 0;
   std::optional<int64_t> freeze_after = std::nullopt;
   std::optional<int64_t> freeze_norms_after = std::nullopt;
@@ -71,9 +71,9 @@ struct Recipe {
                 "compute on integer codes between quantizers, requantized by this "
                 "requantization; without it, in floats"),
         setting("products", &S::products,
-                "what products of quantized operands are computed on, unless exact says it: "
-                "8-bit codes "
-                "where both have them, or values"),
+                "what products of quantized operands are computed on, unless exact says it; "
+                "without it, on codes from 4 bits on and on values below, where codes cost "
+                "accuracy"),
         setting("quantize_after", &S::quantize_after, "steps in float before quantizers apply",
                 {.low = 0}),
         setting("freeze_after", &S::freeze_after, "step from which observers stand still",
