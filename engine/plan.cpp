@@ -18,6 +18,8 @@ struct Home {
   bool operator==(const Home&) const = default;
 };
 
+// Values of fewer bytes are not worth quantizing them again.
+constexpr int64_t least_made_again = int64_t{1} << 20;
 constexpr int64_t largest_guard = int64_t{1} << 20;
 constexpr int64_t largest_records = int64_t{1} << 60;
 
@@ -249,16 +251,40 @@ class Planner {
     }
   }
 
+  /// Whether backward of node i reads the value of its operand k.
+  bool reads_in_backward(size_t i, size_t k) const {
+    if (!plan_.nodes[i].active || !keeps_[i].operand(k)) return false;
+    if (!keeps_[i].reads_for_others(k)) return true;
+    const auto& wanted = plan_.nodes[i].wanted;
+    for (size_t other = 0; other < wanted.size(); ++other) {
+      if (other != k && wanted[other]) return true;
+    }
+    return false;
+  }
+
+  /// Codes of a leaf, such as weights, can be made again of what is in Parameters, so they need
+  /// not last until backward.
+  bool is_made_again(size_t i, size_t k) const {
+    const size_t operand = at(node(i).operands[k]);
+    const auto& own = node(operand);
+    return plan_.nodes[operand].encoded && keeps_[i].takes_codes(k) &&
+           own.type.bytes() > least_made_again && !own.operands.empty() &&
+           is_leaf(at(own.operands[0]));
+  }
+
   void find_last_uses() {
     for (size_t i = 0; i < values_.size(); ++i) {
       last_use_[i] = static_cast<int64_t>(i);
       if (std::holds_alternative<Input>(node(i).op)) last_use_[i] = end_time();
       if (!plan_.nodes[i].needed) continue;
       for (size_t k = 0; k < node(i).operands.size(); ++k) {
+        plan_.nodes[i].made_again.push_back(false);
         if (slots_[i][k].scales != Scales::None) continue;  // reads records, not values
         const size_t operand = at(node(i).operands[k]);
-        const bool kept = plan_.nodes[i].active && keeps_[i].operand(k);
-        use(operand, kept ? backward_time(i) : static_cast<int64_t>(i));
+        const bool kept = reads_in_backward(i, k);
+        const bool lasts = kept && !is_made_again(i, k);
+        use(operand, lasts ? backward_time(i) : static_cast<int64_t>(i));
+        plan_.nodes[i].made_again.back() = kept && !lasts;
         if (plan_.nodes[operand].constant && !plan_.nodes[i].constant) use(operand, end_time());
       }
       if (plan_.nodes[i].active && keeps_[i].output) use(i, backward_time(i));
@@ -423,7 +449,7 @@ class Planner {
         const int64_t bytes = node(operand).type.bytes();
         const auto now = static_cast<int64_t>(i);
         if (!takes_codes_[i]) decoded_forward_[i][k].buffer = new_buffer(bytes, now, now);
-        if (plan_.nodes[i].active && keeps_[i].operand(k) && !keeps_[i].takes_codes(k)) {
+        if (reads_in_backward(i, k) && !keeps_[i].takes_codes(k)) {
           decoded_backward_[i][k].buffer =
               new_buffer(bytes, backward_time(i), backward_time(i));
         }

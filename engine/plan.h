@@ -81,6 +81,9 @@ struct NodePlan {
   /// this node, unless it takes the codes.
   std::vector<Place> forward_values;
   std::vector<Place> backward_values;
+  /// Per operand that is held as codes: backward quantizes what gave them once more, since they
+  /// are gone.
+  std::vector<bool> made_again;
   int64_t record = 0;  ///< offset in the record memory
   /// A quantizer that leaves out gradients for the Gate before it, which has no backward then.
   bool gated = false;

@@ -165,6 +165,16 @@ EncodedOperand Tape::encoded_operand(const Layout& layout, NodeId id) const {
   while (!is_quantizer(graph_[id].op)) id = graph_[id].operands[0];
   operand.source = scale_source(id);
   operand.channels = channel_map(graph_, id);
+  operand.grid = grid_of(graph_, id);
+  return operand;
+}
+
+/// The same where codes are made again of the leaf that the quantizer reads.
+EncodedOperand Tape::requantized_operand(const Layout& layout, NodeId id) const {
+  EncodedOperand operand = encoded_operand(layout, id);
+  operand.codes = nullptr;
+  operand.unquantized =
+      reinterpret_cast<const float*>(value_address(layout, graph_[id].operands[0]));
   return operand;
 }
 
@@ -177,9 +187,11 @@ struct Tape::Operands {
   Kernel decode;  // before the kernel of the node runs
 };
 
-/// `places`: where operands that are held as codes are values for this node.
+/// `places`: where operands that are held as codes are values for this node, `made_again`:
+/// which ones have their codes no more.
 Tape::Operands Tape::operands_of(const Layout& layout, const Node& node,
-                                 std::span<const Place> places) const {
+                                 std::span<const Place> places,
+                                 const std::vector<bool>& made_again) const {
   const auto slots = std::visit([](const auto& op) { return op.slots(); }, node.op);
   Operands found;
   for (size_t k = 0; k < node.operands.size(); ++k) {
@@ -198,7 +210,8 @@ Tape::Operands Tape::operands_of(const Layout& layout, const Node& node,
                    bind_decode(encoded_operand(layout, id), graph_[id].type.elements(),
                                reinterpret_cast<float*>(found.values[k]), options_.threads));
     } else {
-      found.encoded[k] = encoded_operand(layout, id);
+      const bool again = k < made_again.size() && made_again[k];
+      found.encoded[k] = again ? requantized_operand(layout, id) : encoded_operand(layout, id);
       found.types[k].dtype = *codes;
     }
   }
@@ -220,7 +233,7 @@ void Tape::bind_node(Layout& layout, size_t i) {
     gradients.push_back({place.wanted[k] ? address(layout, operand.gradient, true) : nullptr,
                          place.accumulate[k]});
   }
-  Operands operands = operands_of(layout, node, place.forward_values);
+  Operands operands = operands_of(layout, node, place.forward_values, {});
   Binding binding{.inputs = operands.types,
                   .output = node.type,
                   .operands = operands.values,
@@ -249,7 +262,7 @@ void Tape::bind_node(Layout& layout, size_t i) {
   if (arithmetic != nullptr) forward = arithmetic->around(id, std::move(forward), binding);
   if (forward) layout.forward.push_back({std::move(forward), i, place.constant});
   if (!place.active || place.open) return;
-  operands = operands_of(layout, node, place.backward_values);
+  operands = operands_of(layout, node, place.backward_values, place.made_again);
   if (is_view) binding.output = node.type;
   binding.inputs = operands.types;
   binding.operands = operands.values;

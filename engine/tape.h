@@ -211,8 +211,9 @@ class Tape {
   void bind(Layout& layout);
   void bind_node(Layout& layout, size_t i);
   struct Operands;
-  Operands operands_of(const Layout& layout, const Node& node,
-                       std::span<const Place> places) const;
+  Operands operands_of(const Layout& layout, const Node& node, std::span<const Place> places,
+                       const std::vector<bool>& made_again) const;
+  EncodedOperand requantized_operand(const Layout& layout, NodeId id) const;
   EncodedOperand encoded_operand(const Layout& layout, NodeId id) const;
   ScaleSource scale_source(NodeId id) const;
   std::byte* address(const Layout& layout, const Place& place, bool gradient) const;

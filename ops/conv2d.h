@@ -47,7 +47,7 @@ struct Conv2d {
   TensorType infer(Inputs inputs) const;
   /// The extents for operands that `infer` takes.
   Convolution extents(const Shape& x, const Shape& filters) const;
-  Keep keep() const { return {.operands = 0b11}; }
+  Keep keep() const { return {.operands = 0b11, .for_others = 0b11}; }
   Footprint footprint(Inputs inputs) const;
   Kernel forward(const Binding& binding) const;
   Kernel backward(const Binding& binding) const;

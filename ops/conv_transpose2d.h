@@ -55,7 +55,7 @@ struct ConvTranspose2d {
   TensorType infer(Inputs inputs) const;
   /// The extents of the convolution from y to x, for operands that `infer` takes.
   Convolution extents(const Shape& x, const Shape& filters) const;
-  Keep keep() const { return {.operands = 0b11}; }
+  Keep keep() const { return {.operands = 0b11, .for_others = 0b11}; }
   Footprint footprint(Inputs inputs) const;
   Kernel forward(const Binding& binding) const;
   Kernel backward(const Binding& binding) const;

@@ -66,6 +66,10 @@ class Forward {
       return quantizer_.quantize_all();
     }
     const AverageWeights<T> weights = weights_at(step);
+    if (ema_.delayed && ema && observe && quantize && all_observed()) {
+      use_states();
+      return observe_all(weights);
+    }
     if (layout_.chunks_are_channels()) return settle_chunks(step, observe, weights, quantize);
     settle_all(observe, weights);
     finish(step, quantize);
@@ -135,9 +139,7 @@ class Forward {
 
   void settle_one(int64_t c, const Extremes<T>& seen, bool observe,
                   const AverageWeights<T>& weights) const {
-    const bool usable =
-        !seen.range.empty() && (seen.non_finite == 0 || seen.range.max_abs() > T(0));
-    settle(c, 1, &seen.range.min, &seen.range.max, observe && usable, weights);
+    settle(c, 1, &seen.range.min, &seen.range.max, observe && usable(seen), weights);
   }
 
   void settle_all(bool observe, const AverageWeights<T>& weights) const {
@@ -146,6 +148,33 @@ class Forward {
       settle_one(c, seen[static_cast<size_t>(c)], observe, weights);
       status_->non_finite += seen[static_cast<size_t>(c)].non_finite;
     }
+  }
+
+  /// Moves the states while everything is quantized with what they were.
+  void observe_all(const AverageWeights<T>& weights) const {
+    const auto seen = measurement_.measure(
+        quantizer_.x(), [this](const Chunk& chunk) { quantizer_.quantize(chunk); });
+    for (int64_t c = 0; c < layout_.channels(); ++c) {
+      const Extremes<T>& each = seen[static_cast<size_t>(c)];
+      status_->non_finite += each.non_finite;
+      if (!usable(each)) continue;
+      std::array<T, 3> unused = {};  // what would be used in this call
+      const Settling<T> settling{.grid = grid_,
+                                 .min = &each.range.min,
+                                 .max = &each.range.max,
+                                 .first = states_.first + c,
+                                 .second = states_.second ? states_.second + c : nullptr,
+                                 .scale = &unused[0],
+                                 .zero_point = &unused[1],
+                                 .inverse = &unused[2],
+                                 .weights = weights,
+                                 .observe = true};
+      settle_(&settling, 1);
+    }
+  }
+
+  static bool usable(const Extremes<T>& seen) {
+    return !seen.range.empty() && (seen.non_finite == 0 || seen.range.max_abs() > T(0));
   }
 
   /// One pass over memory: each chunk is quantized right after its channels were measured.
@@ -323,8 +352,10 @@ bool FakeQuantize::tracks_range() const {
 Footprint FakeQuantize::footprint(Inputs inputs) const {
   return dispatch_float(inputs[0].dtype, [&]<class S>() -> Footprint {
     const QuantizeLayout layout(inputs[0].shape, granularity_of(*this));
-    const bool measures =
-        !std::holds_alternative<Fixed>(scale_mode) && !layout.chunks_are_channels();
+    const auto* ema = std::get_if<EMA>(&scale_mode);
+    const bool delayed = ema != nullptr && ema->delayed;
+    const bool measures = delayed || (!std::holds_alternative<Fixed>(scale_mode) &&
+                                      !layout.chunks_are_channels());
     return {.saved = masked() ? 8 * layout.mask_words() : 0,
             .scratch = measures ? Measurement<S>::scratch_bytes(layout) : 0,
             .record = QuantizerRecord<typename Storage<S>::Compute>::bytes(layout.channels())};

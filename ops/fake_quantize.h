@@ -34,17 +34,25 @@ inline constexpr auto enum_names<Track> = std::array<std::string_view, 2>{"Scale
 /// numbers are given: EMA{.decay = 0.99, .weight = 0.01}. The same call uses the new scale, or
 /// the floor where that is larger. With Track::Range the averages are those of min and max, and
 /// scale and zero point follow from them.
+///
+/// Delayed: a call uses the state as it was before, and what it observes is for the next one; a
+/// channel that was never observed follows the rule above. So data are quantized and observed
+/// in one pass. Micikevicius et al., arXiv 2209.05433, and the training of FP8 networks have it
+/// so.
 struct EMA {
   static constexpr std::string_view name = "EMA";
   double decay = 0.99;
   Track track = Track::Scale;
   std::optional<double> weight = std::nullopt;
+  bool delayed = false;
   static constexpr auto fields() {
     return std::tuple{field("decay", &EMA::decay, "weight of the old state, in [0, 1)"),
                       field("track", &EMA::track, "Scale, or Range: min and max"),
                       field("weight", &EMA::weight,
                             "weight of the current value in old + weight (current - old), 1 "
-                            "less decay; null: decay old + (1 - decay) current")};
+                            "less decay; null: decay old + (1 - decay) current"),
+                      field("delayed", &EMA::delayed,
+                            "use the average of the calls before")};
   }
   bool operator==(const EMA&) const = default;
 };
@@ -119,7 +127,7 @@ struct FakeQuantize {
             field("ste", &F::ste, "Identity, ClippedIdentity, Tanh, HardTanh or TanhRange"),
             mask_field<F>(),
             field("scale_mode", &F::scale_mode,
-                  "PerBatch, EMA {decay, track, weight} or Fixed")});
+                  "PerBatch, EMA {decay, track, weight, delayed} or Fixed")});
   }
   std::vector<Slot> slots() const { return quantizer_slots({.name = "x"}, operands()); }
   TensorType infer(Inputs inputs) const;

@@ -1,5 +1,7 @@
 #include "qtape/ops/matmul.h"
 
+#include <algorithm>
+
 #include "qtape/kernels/onednn/gemm.h"
 #include "qtape/ops/families/decode.h"
 #include "qtape/ops/families/sequence.h"
@@ -47,31 +49,25 @@ Kernel run(const Gemm& g, int threads, const T* a, const T* b, T* c) {
   return [product = prepare_gemm(g, a, b, c, threads)](const Step&) { product(); };
 }
 
-/// da = dy b where b is stored transposed and a is not.
+/// da = dy b, where b is stored transposed and a is not.
 Gemm gradient_a_of(const Gemm& g) { return {.batch = g.batch, .m = g.m, .n = g.k, .k = g.n}; }
 
-// Weights of so many bytes become values at once; of more, a few columns at a time.
-constexpr int64_t most_values = int64_t{1} << 20;
+/// db = dy^T a, likewise.
+Gemm gradient_b_of(const Gemm& g) {
+  return {.batch = g.batch, .m = g.n, .n = g.k, .k = g.m, .transpose_a = true};
+}
 
-bool decodes_at_once(const Gemm& g) { return 4 * g.n * g.k <= most_values; }
-
-/// The same with b [n, k] held as codes.
-Kernel gradient_a_of_codes(const Gemm& g, const Binding& b) {
-  Gemm product = gradient_a_of(g);
-  product.accumulate = b.accumulate(0);
-  const EncodedOperand weights = *b.encoded_operand(1);
-  if (decodes_at_once(g)) {
-    auto* values = reinterpret_cast<float*>(b.scratch);
-    return sequence(
-        bind_decode(weights, g.n * g.k, values, b.threads),
-        run<float>(product, b.threads, b.dy_as<const float>(), values, b.dx<float>(0)));
-  }
-  auto columns = [weights, rows = g.n, width = g.k](int64_t begin, int64_t end, float* to) {
-    decode(weights, {.begin = begin, .stride = width, .rows = rows, .columns = end - begin},
-           to);
+/// The gradient of operand `to`, the other one being rows of g.k that are held as codes.
+Kernel gradient_of_codes(Gemm product, const Binding& b, int to) {
+  product.accumulate = b.accumulate(to);
+  const EncodedOperand codes = *b.encoded_operand(1 - to);
+  auto columns = [codes, rows = product.k, width = product.n](int64_t begin, int64_t end,
+                                                              float* values) {
+    decode(codes, {.begin = begin, .stride = width, .rows = rows, .columns = end - begin},
+           values);
   };
   return [run = prepare_gemm(product, b.dy_as<const float>(), std::move(columns),
-                             b.dx<float>(0), b.scratch, b.threads)](const Step&) { run(); };
+                             b.dx<float>(to), b.scratch, b.threads)](const Step&) { run(); };
 }
 
 /// da: dy op(b)^T, or its transpose when a is stored transposed.
@@ -114,16 +110,22 @@ TensorType MatMul::infer(Inputs inputs) const {
   return {inputs[0].dtype, Shape(extents)};
 }
 
-/// Weights [n, k] that are held as codes become values a few columns at a time.
+/// What is held as codes becomes values a few columns at a time.
 Keep MatMul::keep() const {
-  return {.operands = 0b11, .encoded = transpose_b && !transpose_a ? 0b10u : 0u};
+  return {.operands = 0b11,
+          .encoded = transpose_b && !transpose_a ? 0b11u : 0u,
+          .for_others = 0b11};
 }
 
 Footprint MatMul::footprint(Inputs inputs) const {
-  if (is_compute(inputs[1].dtype)) return {};
   const Gemm g = product_of(*this, inputs[0].shape, inputs[1].shape);
-  if (decodes_at_once(g)) return {.scratch = 4 * g.n * g.k};
-  return {.thread_scratch = column_scratch(gradient_a_of(g))};
+  Footprint footprint;
+  if (!is_compute(inputs[0].dtype)) footprint.thread_scratch = column_scratch(gradient_b_of(g));
+  if (!is_compute(inputs[1].dtype)) {
+    footprint.thread_scratch =
+        std::max(footprint.thread_scratch, column_scratch(gradient_a_of(g)));
+  }
+  return footprint;
 }
 
 Kernel MatMul::forward(const Binding& b) const {
@@ -136,10 +138,15 @@ Kernel MatMul::forward(const Binding& b) const {
 Kernel MatMul::backward(const Binding& b) const {
   const Gemm g = product_of(*this, b.inputs[0].shape, b.inputs[1].shape);
   return dispatch_compute(b.output.dtype, [&]<class T>() -> Kernel {
-    const bool codes = b.encoded_operand(1) != nullptr;
     Kernel da, db;
-    if (b.wanted(0)) da = codes ? gradient_a_of_codes(g, b) : gradient_a<T>(g, b);
-    if (b.wanted(1)) db = gradient_b<T>(g, b);
+    if (b.wanted(0)) {
+      da = b.encoded_operand(1) ? gradient_of_codes(gradient_a_of(g), b, 0)
+                                : gradient_a<T>(g, b);
+    }
+    if (b.wanted(1)) {
+      db = b.encoded_operand(0) ? gradient_of_codes(gradient_b_of(g), b, 1)
+                                : gradient_b<T>(g, b);
+    }
     return sequence(std::move(da), std::move(db));
   });
 }

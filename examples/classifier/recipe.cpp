@@ -46,9 +46,11 @@ std::optional<Op> activation_quantizer(const Recipe& recipe, CodeRange range) {
     case Quantization::PerBatch:
       return quantizer;
     case Quantization::EMA:
+    case Quantization::Delayed:
       break;
   }
-  return quantizer.with(&FakeQuantize::scale_mode, EMA{.decay = 0.99});
+  const bool delayed = recipe.scale_mode == Quantization::Delayed;
+  return quantizer.with(&FakeQuantize::scale_mode, EMA{.decay = 0.99, .delayed = delayed});
 }
 
 NodeId quantized(Graph& graph, const Recipe& recipe, NodeId x, CodeRange range,

@@ -18,6 +18,7 @@ namespace qtape::examples {
 /// Where scales come from.
 enum class Quantization : uint8_t {
   EMA,       ///< weights from each batch, activations by running averages
+  Delayed,   ///< the same, by the averages of the steps before
   PerBatch,  ///< both from each batch
   LSQ,       ///< both learned
   PACT       ///< weights from each batch, activations by learned clipping
@@ -125,7 +126,7 @@ NodeId quantized(Graph& graph, const Recipe& recipe, NodeId x, CodeRange range,
 namespace qtape {
 template <>
 inline constexpr auto enum_names<examples::Quantization> =
-    std::array<std::string_view, 4>{"EMA", "PerBatch", "LSQ", "PACT"};
+    std::array<std::string_view, 5>{"EMA", "Delayed", "PerBatch", "LSQ", "PACT"};
 template <>
 inline constexpr auto enum_names<examples::Products> =
     std::array<std::string_view, 2>{"Values", "Codes"};

@@ -143,13 +143,21 @@ std::vector<Tile> make_tiles(const Gemm& g) {
 }
 
 // A thread's columns of b should stay in the second-level cache.
-constexpr int64_t column_bytes = int64_t{1} << 19;
+constexpr int64_t column_bytes = int64_t{1} << 18;
+constexpr int64_t column_unit = 16;
 
-/// Columns that a thread takes at once.
+/// Ranges of columns, a multiple of four of them where there is work for several threads.
+int64_t column_ranges(const Gemm& g) {
+  const int64_t widest = std::max<int64_t>(64, column_bytes / 4 / std::max<int64_t>(1, g.k));
+  const int64_t fitting = (g.n + widest - 1) / widest;
+  return std::clamp<int64_t>((fitting + 3) / 4 * 4, 1, std::max<int64_t>(1, g.n / 64));
+}
+
+/// The most columns that a range has.
 int64_t columns_at_once(const Gemm& g) {
-  const int64_t fitting = column_bytes / 4 / std::max<int64_t>(1, g.k);
-  const int64_t shared = std::max<int64_t>(64, g.n / 4);  // work for several threads
-  return std::min(std::max<int64_t>(std::min(fitting, shared) / 32 * 32, 32), g.n);
+  const int64_t units = (g.n + column_unit - 1) / column_unit;
+  const int64_t ranges = column_ranges(g);
+  return std::min((units + ranges - 1) / ranges * column_unit, g.n);
 }
 
 /// Products of columns of b, each in memory of a thread that is free.
@@ -163,12 +171,11 @@ class ColumnProducts {
         slots_(static_cast<size_t>(threads)) {
     const SerialLibraries serial;
     const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
-    const int64_t width = columns_at_once(g);
     for (Slot& slot : slots_) {
       slot.columns = reinterpret_cast<float*>(scratch);
       scratch += column_scratch(g);
     }
-    slice(g.n, (g.n + width - 1) / width, 32, [&](int64_t begin, int64_t end) {
+    slice(g.n, column_ranges(g), column_unit, [&](int64_t begin, int64_t end) {
       if (begin < end) ranges_.emplace_back(begin, end);
     });
     for (Slot& slot : slots_) {

@@ -40,7 +40,29 @@ QuantizeCodesLoop chosen(const QuantizeVersion& v, bool values) {
       v.rounding == Rounding::HalfEven, exact, v.columns, values, masked);
 }
 
+template <class V>
+RequantizeValuesLoop values_loop_of() {
+  return simd::best<const float*, float*, int64_t, const QuantizeChunk<float>*>(
+      [](const float* x, float* y, int64_t n, const QuantizeChunk<float>* chunk) {
+        const QuantizeChunk<float> r = *chunk;
+        const ElementGrid<float> grid = element_grid<V>(r, 0);
+        QTAPE_INDEPENDENT
+        for (int64_t i = 0; i < n; ++i) {
+          uint32_t unused = 0;
+          quantize_element<V>(x[i], Target<V>{.y = y + i}, 0, grid, r, unused, unused, unused);
+        }
+      });
+}
+
 }  // namespace
+
+RequantizeValuesLoop requantize_values_loop(const QuantizeVersion& v) {
+  return choose(
+      []<bool half_even, bool divide, bool plain>() {
+        return values_loop_of<Version<float, half_even, divide, false, false, plain>>();
+      },
+      v.rounding == Rounding::HalfEven, v.division == Division::Exact, v.plain);
+}
 
 QuantizeCodesLoop quantize_codes_loop(const QuantizeVersion& version, DType dtype,
                                       bool values) {

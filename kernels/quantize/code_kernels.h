@@ -17,6 +17,12 @@ using QuantizeCodesLoop = void (*)(const float* x, float* y, std::byte* codes, u
 /// The loop for codes of `dtype` (u8, s8, u16, s16); `values`: whether y is written.
 QuantizeCodesLoop quantize_codes_loop(const QuantizeVersion& version, DType dtype, bool values);
 
+/// y = fake(x) for n elements of one channel, whose numbers the chunk begins with: what the
+/// codes of x stand for, in short pieces.
+using RequantizeValuesLoop = void (*)(const float* x, float* y, int64_t n,
+                                      const QuantizeChunk<float>*);
+RequantizeValuesLoop requantize_values_loop(const QuantizeVersion& version);
+
 /// y = (codes - zero_point) scale for n codes.
 using DecodeLoop = void (*)(const std::byte* codes, float* y, int64_t n, float scale,
                             int32_t zero_point);

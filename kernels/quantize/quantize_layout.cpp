@@ -59,14 +59,8 @@ Measurement<S>::Measurement(const QuantizeLayout& layout, const QuantizeLoops<S>
 }
 
 template <class S>
-std::span<const Extremes<typename Storage<S>::Compute>> Measurement<S>::measure(
-    const S* x) const {
+std::span<const Extremes<typename Storage<S>::Compute>> Measurement<S>::merged() const {
   std::fill_n(totals_, layout_.channels(), Extremes<T>{});
-  if (layout_.columns()) {
-    measure_columns(x);
-  } else {
-    measure_segments(x);
-  }
   const int64_t count = partials(layout_);
   const int64_t pieces =
       layout_.columns() ? 1 : count / std::max<int64_t>(1, layout_.segments());
@@ -77,12 +71,10 @@ std::span<const Extremes<typename Storage<S>::Compute>> Measurement<S>::measure(
 }
 
 template <class S>
-void Measurement<S>::measure_segments(const S* x) const {
-  const int64_t each = std::max<int64_t>(1, layout_.segments_per_chunk());
-  layout_.for_each_chunk(threads_, [&](int64_t i, const Chunk& chunk) {
-    loops_.measure(x + chunk.offset, chunk.length, layout_.segment(), min_ + i * each,
-                   max_ + i * each, non_finite_ + i * each);
-  });
+void Measurement<S>::measure_chunk(const S* x, int64_t index, const Chunk& chunk) const {
+  const int64_t first = index * std::max<int64_t>(1, layout_.segments_per_chunk());
+  loops_.measure(x + chunk.offset, chunk.length, layout_.segment(), min_ + first, max_ + first,
+                 non_finite_ + first);
 }
 
 template <class S>

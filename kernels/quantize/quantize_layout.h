@@ -96,11 +96,29 @@ class Measurement {
 
   Measurement(const QuantizeLayout& layout, const QuantizeLoops<S>& loops, std::byte* scratch,
               int threads);
-  std::span<const Extremes<T>> measure(const S* x) const;
+  std::span<const Extremes<T>> measure(const S* x) const {
+    return measure(x, [](const Chunk&) {});
+  }
+  /// Calls `use(chunk)` for each chunk after it was measured, which may overwrite it: at
+  /// once, or after all of them where rows hold one element of every channel.
+  template <class Use>
+  std::span<const Extremes<T>> measure(const S* x, const Use& use) const {
+    if (layout_.columns()) {
+      measure_columns(x);
+      layout_.for_each_chunk(threads_, [&](int64_t, const Chunk& chunk) { use(chunk); });
+    } else {
+      layout_.for_each_chunk(threads_, [&](int64_t i, const Chunk& chunk) {
+        measure_chunk(x, i, chunk);
+        use(chunk);
+      });
+    }
+    return merged();
+  }
 
  private:
-  void measure_segments(const S* x) const;
+  void measure_chunk(const S* x, int64_t index, const Chunk& chunk) const;
   void measure_columns(const S* x) const;
+  std::span<const Extremes<T>> merged() const;
   static int64_t partials(const QuantizeLayout& layout);
 
   QuantizeLayout layout_;

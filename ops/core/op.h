@@ -13,6 +13,7 @@
 #include "qtape/core/error.h"
 #include "qtape/core/fields.h"
 #include "qtape/core/granularity.h"
+#include "qtape/core/grid.h"
 #include "qtape/core/types.h"
 #include "qtape/ops/core/op_docs.h"
 
@@ -69,6 +70,8 @@ struct Keep {
   /// Bit i: where operand i is held as codes, backward takes these instead of its value, see
   /// Binding::encoded.
   uint32_t encoded = 0;
+  /// Bit i: the value of operand i is read for the gradients of other operands alone.
+  uint32_t for_others = 0;
   bool output = false;             ///< backward reads the output
   bool forward_in_place = false;   ///< the output may overwrite operand 0
   bool backward_in_place = false;  ///< the gradient of operand 0 may overwrite dy
@@ -79,6 +82,7 @@ struct Keep {
 
   /// Whether backward reads the value of operand `i`.
   bool operand(size_t i) const { return i < 32 && ((operands >> i) & 1u) != 0; }
+  bool reads_for_others(size_t i) const { return i < 32 && ((for_others >> i) & 1u) != 0; }
   bool takes_codes(size_t i) const { return i < 32 && ((encoded >> i) & 1u) != 0; }
 };
 
@@ -145,10 +149,14 @@ struct ScaleSource {
 /// An f32 operand that is held as 8-bit codes of a quantizer: its elements are (code - zero
 /// point) scale, bit for bit.
 struct EncodedOperand {
-  const std::byte* codes = nullptr;  ///< null: it is held as values
+  const std::byte* codes = nullptr;    ///< null: they are gone, or it is held as values
+  const float* unquantized = nullptr;  ///< where codes are gone: what gives them again
+  Grid grid;
   DType dtype = DType::U8;
   ScaleSource source;
   ChannelMap channels;  ///< from elements to scales
+
+  bool is_encoded() const { return codes != nullptr || unquantized != nullptr; }
 };
 
 /// What differs from step to step.
@@ -218,7 +226,7 @@ struct Binding {
   /// Operand i where it is held as codes and backward takes these, else null.
   const EncodedOperand* encoded_operand(int i) const {
     const auto at = static_cast<size_t>(i);
-    return at < encoded.size() && encoded[at].codes != nullptr ? &encoded[at] : nullptr;
+    return at < encoded.size() && encoded[at].is_encoded() ? &encoded[at] : nullptr;
   }
 };
 

@@ -44,13 +44,13 @@ struct QuantizerRecord {
   QParams<T> at(int64_t channel) const { return {scale[channel], zero_point[channel]}; }
 };
 
-/// What a QuantizeChunk holds for every chunk of a tensor.
+/// What a QuantizeChunk holds for every chunk of a tensor with segments of so many elements.
 template <class T>
-QuantizeChunk<T> quantize_chunk_of(const Grid& grid, const QuantizeLayout& layout,
+QuantizeChunk<T> quantize_chunk_of(const Grid& grid, int64_t segment, int64_t channels,
                                    MaskRule mask) {
   QuantizeChunk<T> chunk;
-  chunk.segment = layout.segment();
-  chunk.channels = layout.channels();
+  chunk.segment = segment;
+  chunk.channels = channels;
   chunk.q_min = static_cast<T>(grid.limits.q_min);
   chunk.q_max = static_cast<T>(grid.limits.q_max);
   chunk.before = grid.zero_point == ZeroPoint::BeforeRounding;
@@ -59,6 +59,12 @@ QuantizeChunk<T> quantize_chunk_of(const Grid& grid, const QuantizeLayout& layou
   chunk.away = grid.rounding == Rounding::HalfAway;
   chunk.exact = grid.division == Division::Exact;
   return chunk;
+}
+
+template <class T>
+QuantizeChunk<T> quantize_chunk_of(const Grid& grid, const QuantizeLayout& layout,
+                                   MaskRule mask) {
+  return quantize_chunk_of<T>(grid, layout.segment(), layout.channels(), mask);
 }
 
 /// `base` with the record's numbers for `chunk`.

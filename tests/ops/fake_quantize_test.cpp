@@ -333,3 +333,52 @@ TEST_CASE("fake_quantize: attributes and operands that cannot be are refused") {
         "zero_point must be f32[1], got f32[2]");
   CHECK(error_of({}, {{DType::S32, {4}}}) == "expected f32, f64, f16 or bf16, got s32");
 }
+
+TEST_CASE("fake_quantize: delayed, a call quantizes by the state before it and moves it alike") {
+  std::vector<FakeQuantize> ops;
+  for (Track track : {Track::Scale, Track::Range}) {
+    for (Scheme scheme : {Scheme::Symmetric, Scheme::Affine}) {
+      if (scheme == Scheme::Affine && track == Track::Scale) continue;
+      FakeQuantize op{.scheme = scheme,
+                      .ste = Ste::ClippedIdentity,
+                      .scale_mode = EMA{.decay = 0.75, .track = track}};
+      ops.push_back(op);
+      for (int axis : {0, 1}) ops.push_back(op.with(&FakeQuantize::axis, axis));
+      ops.push_back(op.with(&FakeQuantize::axis, 1).with(&FakeQuantize::group_size, 4));
+    }
+  }
+  for (const FakeQuantize& usual : ops) {
+    EMA ema = std::get<EMA>(usual.scale_mode);
+    ema.delayed = true;
+    const FakeQuantize delayed = usual.with(&FakeQuantize::scale_mode, ema);
+    for (int threads : {1, 3}) {
+      const Shape shape = {70, 120};
+      QuantizerBench<float, float> a(delayed, shape, threads);
+      QuantizerBench<float, float> b(usual, shape, 1);
+      QuantizerBench<float, float> before(usual, shape, 1);
+      for (uint64_t step = 0; step < 4; ++step) {
+        a.x = b.x = before.x = random_values(static_cast<size_t>(shape.elements()), 20 + step);
+        for (float& v : a.x) v *= static_cast<float>(step + 1);
+        b.x = before.x = a.x;
+        std::ranges::fill(a.dy, 1.0f);
+        std::ranges::fill(before.dy, 1.0f);
+        before.state = a.state;
+        b.forward(mode::qat);
+        before.forward(step == 0 ? mode::qat : mode::eval);
+        before.backward();
+        a.forward(mode::qat);
+        a.backward();
+        CHECK(a.y == before.y);
+        CHECK(a.dx == before.dx);
+        CHECK(a.scales() == before.scales());
+        CHECK(a.state == b.state);
+      }
+      // What does not observe uses the state, and leaves it alone.
+      b.state = a.state;
+      a.forward(mode::eval);
+      b.forward(mode::eval);
+      CHECK(a.y == b.y);
+      CHECK(a.state == b.state);
+    }
+  }
+}
