@@ -31,9 +31,11 @@ class ForwardArithmetic {
   /// Memory that is needed beside the nodes' values, of which those of `kept` are readable
   /// after a step.
   virtual std::vector<Companion> companions(std::span<const NodeId> kept) = 0;
-  /// Which values are to be held as codes, those of `kept` not among them.
-  virtual Encoding encoding(std::span<const NodeId> kept) {
+  /// Which values are to be held as codes, those of `kept` not among them. `backward`: whether
+  /// gradients flow.
+  virtual Encoding encoding(std::span<const NodeId> kept, bool backward) {
     (void)kept;
+    (void)backward;
     return {};
   }
   /// Whether node `id` reads codes in forward, as its encoding said.

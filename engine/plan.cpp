@@ -290,7 +290,10 @@ class Planner {
       if (plan_.nodes[i].active && keeps_[i].output) use(i, backward_time(i));
     }
     for (const Encoding::Use& each : options_.encoding.uses) {
-      if (plan_.nodes[at(each.reader)].needed) use(at(each.value), each.reader.index);
+      if (!plan_.nodes[at(each.reader)].needed) continue;
+      const bool lasts =
+          plan_.nodes[at(each.value)].constant && !plan_.nodes[at(each.reader)].constant;
+      use(at(each.value), lasts ? end_time() : each.reader.index);
     }
     for (const auto& lasting : {options_.outputs, options_.roots}) {
       for (NodeId id : lasting) {

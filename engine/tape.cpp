@@ -71,8 +71,8 @@ void Tape::add_layout(bool encodes) {
   if (layout->arithmetic) {
     std::vector<NodeId> kept = options_.outputs;
     kept.insert(kept.end(), options_.roots.begin(), options_.roots.end());
+    options.encoding = layout->arithmetic->encoding(kept, !options_.roots.empty());
     options.companions = layout->arithmetic->companions(kept);
-    options.encoding = layout->arithmetic->encoding(kept);
   }
   layout->plan =
       plan(graph_, options, {.share_memory = share_memory_, .guard_bytes = guard_bytes_});

@@ -6,6 +6,7 @@
 #include "qtape/engine/quantizers.h"
 #include "qtape/integer/epilogue.h"
 #include "qtape/integer/float_epilogue.h"
+#include "qtape/integer/held_codes.h"
 #include "qtape/integer/integer_binding.h"
 #include "qtape/integer/op_rules.h"
 
@@ -13,16 +14,6 @@ namespace qtape {
 namespace {
 
 size_t at(NodeId id) { return static_cast<size_t>(id.index); }
-
-/// Whether the kernels of `op` may run on codes.
-bool runs_on_codes(const Op& op) {
-  return std::visit(
-      []<class X>(const X& each) {
-        if constexpr (OnCodes<X>) return each.on_codes();
-        return false;
-      },
-      op);
-}
 
 /// The limits of an op that does nothing but limit x, which its gradient does not read.
 std::optional<ValueLimits> limits_of(const Op& op) {
@@ -94,32 +85,19 @@ CodesForward::~CodesForward() = default;
 
 /// Whether the value of `id` can be held as codes, as far as its op is concerned.
 bool CodesForward::may_hold_codes(NodeId id) const {
-  const IntegerForm& form = analysis_[id];
-  const bool codes = form.kind == IntegerKind::Codes || form.kind == IntegerKind::Weight;
-  if (!codes || form.source != id || form.is_limited()) return false;
-  if (node(id).type.dtype != DType::F32) return false;
-  if (size_of(code_dtype(grid_of(graph_, form.quantizer).limits)) != 1) return false;
+  if (!has_byte_codes(graph_, analysis_, id)) return false;
   if (is_quantizer(node(id).op)) return true;
   return runs_on_codes(node(id).op) && code_source(node(id).operands[0]).has_value();
 }
 
 std::optional<NodeId> CodesForward::code_source(NodeId id) const {
-  const auto is_view_of_values = [](const Op& op) {
-    return std::visit([](const auto& each) { return each.keep().view; }, op);
-  };
-  while (!candidates_[at(id)] && is_view_of_values(node(id).op)) id = node(id).operands[0];
+  while (!candidates_[at(id)] && shows_operand(node(id).op)) id = node(id).operands[0];
   if (candidates_[at(id)]) return id;
   return std::nullopt;
 }
 
 void CodesForward::find_candidates(std::span<const NodeId> kept) {
-  std::vector<bool> shown(candidates_.size());  // by node: a kept node is it or a view of it
-  for (NodeId id : kept) shown[at(id)] = true;
-  for (size_t i = shown.size(); i-- > 0;) {
-    const Node& each = graph_.nodes()[i];
-    const bool view = std::visit([](const auto& op) { return op.keep().view; }, each.op);
-    if (shown[i] && view) shown[at(each.operands[0])] = true;
-  }
+  const std::vector<bool> shown = shown_by(graph_, kept);
   for (int32_t i = 0; i < graph_.size(); ++i) {
     const NodeId id{i};
     candidates_[at(id)] = !shown[at(id)] && may_hold_codes(id);
@@ -169,7 +147,7 @@ void CodesForward::find_chains(std::span<const NodeId> kept) {
   }
 }
 
-Encoding CodesForward::encoding(std::span<const NodeId> kept) {
+Encoding CodesForward::encoding(std::span<const NodeId> kept, bool) {
   find_candidates(kept);
   find_chains(kept);
   std::vector<bool> used(candidates_.size());

@@ -26,7 +26,7 @@ class CodesForward : public ForwardArithmetic {
   CodesForward(const Graph& graph, int threads);
   ~CodesForward() override;
 
-  Encoding encoding(std::span<const NodeId> kept) override;
+  Encoding encoding(std::span<const NodeId> kept, bool backward) override;
   bool takes_codes(NodeId id) const override;
   std::vector<Companion> companions(std::span<const NodeId>) override { return {}; }
   void bind(const Lookup& lookup) override { lookup_ = lookup; }

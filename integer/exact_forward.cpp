@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "qtape/core/code_types.h"
 #include "qtape/engine/quantizers.h"
+#include "qtape/integer/held_codes.h"
 #include "qtape/integer/op_rules.h"
 #include "qtape/kernels/quantize/quantize.h"
 
@@ -12,8 +14,6 @@ namespace qtape {
 
 using namespace kernels;
 namespace {
-
-size_t at(NodeId id) { return static_cast<size_t>(id.index); }
 
 /// Codes of `grid` in `shape`, whose scale and zero point are not known yet.
 IntegerValue codes_within(const Grid& grid, const Shape& shape) {
@@ -37,8 +37,9 @@ int64_t ExactValue::at(int64_t i) const {
 
 Arithmetic exact(std::optional<Requantization> requantization, ExactOptions options) {
   if (!requantization) return {};
-  return {[requantization = *requantization, options](const Graph& graph, int threads, bool) {
-    return std::make_unique<ExactForward>(graph, requantization, threads, options);
+  return {[requantization = *requantization, options](const Graph& graph, int threads,
+                                                      bool encodes) {
+    return std::make_unique<ExactForward>(graph, requantization, threads, options, encodes);
   }};
 }
 
@@ -273,7 +274,7 @@ struct ExactForward::Product {
 };
 
 ExactForward::ExactForward(const Graph& graph, Requantization requantization, int threads,
-                           ExactOptions options)
+                           ExactOptions options, bool encodes)
     : graph_(graph),
       analysis_(analyze_integers(graph)),
       requantization_(requantization),
@@ -282,7 +283,10 @@ ExactForward::ExactForward(const Graph& graph, Requantization requantization, in
       kept_(static_cast<size_t>(graph.size())),
       folded_(kept_.size()),
       float_needed_(kept_.size()),
-      values_(kept_.size()) {}
+      values_(kept_.size()),
+      encodes_(encodes && !options.keep),
+      encoded_(kept_.size()),
+      takes_codes_(kept_.size()) {}
 
 void ExactForward::find_folded() {
   const auto adds_to = [&](NodeId id, NodeId product) {
@@ -343,9 +347,77 @@ std::vector<NodeId> ExactForward::sources_read(NodeId id) const {
   return found;
 }
 
-std::vector<Companion> ExactForward::companions(std::span<const NodeId> kept) {
+bool ExactForward::multiplies_codes(NodeId product) const {
+  const auto weights = weights_operand(node(product).op);
+  if (!weights || form(product).product != product) return false;
+  const auto encoded = [&](size_t k) {
+    const NodeId source = form(node(product).operands[k]).source;
+    return source.index >= 0 && encoded_[at(source)];
+  };
+  return encoded(0) && encoded(*weights);
+}
+
+bool ExactForward::is_read_as_codes(NodeId id,
+                                    const std::vector<std::vector<NodeId>>& readers) const {
+  return std::ranges::all_of(readers[at(id)], [&](NodeId reader) {
+    const Node& each = node(reader);
+    const auto slots = std::visit([](const auto& op) { return op.slots(); }, each.op);
+    for (size_t k = 0; k < each.operands.size(); ++k) {
+      if (each.operands[k] != id || slots[k].scales != Scales::None) continue;
+      if (shows_operand(each.op) && is_read_as_codes(reader, readers)) continue;
+      if (!encoded_[at(reader)] && !multiplies_codes(reader)) return false;
+      if (is_quantizer(each.op)) return false;
+    }
+    return true;
+  });
+}
+
+Encoding ExactForward::encoding(std::span<const NodeId> kept, bool backward) {
   for (NodeId id : kept) kept_[at(id)] = true;
   find_folded();
+  // Without gradients, a NaN of one row is to leave others alone.
+  if (!encodes_ || !backward) return {};
+  const std::vector<bool> shown = shown_by(graph_, kept);
+  std::vector<std::vector<NodeId>> readers(values_.size());
+  for (int32_t i = 0; i < graph_.size(); ++i) {
+    const NodeId id{i};
+    for (NodeId operand : node(id).operands) readers[at(operand)].push_back(id);
+    const bool may =
+        is_quantizer(node(id).op) ||
+        (runs_on_codes(node(id).op) && encoded_[at(form(node(id).operands[0]).source)]);
+    encoded_[at(id)] =
+        !shown[at(id)] && owns(id) && has_byte_codes(graph_, analysis_, id) && may;
+  }
+  // What one node cannot take as codes, others before it cannot be held as.
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (auto i = static_cast<int32_t>(graph_.size()); i-- > 0;) {
+      const NodeId id{i};
+      const bool rests = !is_quantizer(node(id).op) && encoded_[at(id)] &&
+                         !encoded_[at(form(node(id).operands[0]).source)];
+      if (!encoded_[at(id)] || (!rests && is_read_as_codes(id, readers))) continue;
+      encoded_[at(id)] = false;
+      changed = true;
+    }
+  }
+  Encoding found;
+  for (int32_t i = 0; i < graph_.size(); ++i) {
+    const NodeId id{i};
+    if (encoded_[at(id)]) {
+      const Grid grid = grid_of(graph_, form(id).quantizer);
+      found.values.push_back({id, code_dtype(grid.limits)});
+    }
+    takes_codes_[at(id)] =
+        multiplies_codes(id) || (encoded_[at(id)] && !is_quantizer(node(id).op));
+    if (takes_codes_[at(id)]) found.readers.push_back(id);
+    for (NodeId source : sources_read(id)) {
+      if (encoded_[at(source)]) found.uses.push_back({source, id});
+    }
+  }
+  return found;
+}
+
+std::vector<Companion> ExactForward::companions(std::span<const NodeId>) {
   std::vector<std::vector<NodeId>> readers(values_.size());
   for (int32_t i = 0; i < graph_.size(); ++i) {
     for (NodeId source : sources_read(NodeId{i})) readers[at(source)].push_back(NodeId{i});
@@ -353,7 +425,7 @@ std::vector<Companion> ExactForward::companions(std::span<const NodeId> kept) {
   std::vector<Companion> found;
   for (int32_t i = 0; i < graph_.size(); ++i) {
     const NodeId id{i};
-    if (!owns(id)) continue;
+    if (!owns(id) || encoded_[at(id)]) continue;
     const bool accumulators = form(id).kind == IntegerKind::Accumulators;
     const int64_t size = accumulators
                              ? size_of(DType::S64)
@@ -388,7 +460,7 @@ void ExactForward::bind(const Lookup& lookup) {
     const NodeId id{i};
     if (!owns(id)) continue;
     ExactValue& own = value(id);
-    own.data = lookup_.companion(id);
+    own.data = memory(id);
     const Shape& shape = node(id).type.shape;
     if (form(id).kind == IntegerKind::Accumulators) {
       const bool product = form(id).product.index >= 0;
@@ -526,7 +598,8 @@ Kernel ExactForward::requantizer(NodeId id, Kernel kernel, const Binding& b) {
       requantization_, threads_);
   return
       [this, &own, pending, decode, kernel = std::move(kernel), needed = float_needed_[at(id)],
-       record = reinterpret_cast<const float*>(b.record), status = b.status](const Step& step) {
+       has_values = !encoded_[at(id)], record = reinterpret_cast<const float*>(b.record),
+       status = b.status](const Step& step) {
         const bool integers = pending->is_exact();
         if (lean_ && !integers) repeats_ = true;
         status->nan = false;
@@ -542,7 +615,7 @@ Kernel ExactForward::requantizer(NodeId id, Kernel kernel, const Binding& b) {
         }
         status->fault = pending->run(q);
         own.exact = status->fault.text == nullptr;
-        if (own.exact && (!lean_ || needed)) decode->run();
+        if (own.exact && has_values && (!lean_ || needed)) decode->run();
       };
 }
 
@@ -550,6 +623,7 @@ Kernel ExactForward::requantizer(NodeId id, Kernel kernel, const Binding& b) {
 Kernel ExactForward::operation(NodeId id, Kernel kernel, const Binding& b) {
   ExactValue& own = value(id);
   const Operand x = operand(node(id).operands[0]);
+  if (encoded_[at(id)]) return operation_on_codes(x, own, std::move(kernel));
   auto shaped = std::make_shared<IntegerValue>(*x.value);
   shaped->type.shape = node(node(id).operands[0]).type.shape;
   Numbers numbers{.x = shaped->type.shape};
@@ -600,6 +674,17 @@ Kernel ExactForward::operation(NodeId id, Kernel kernel, const Binding& b) {
     own.value.scales[0] = run->output().scales[0];
     own.value.zero_point = run->output().zero_point;
     if (own.exact && (lean_ ? needed : decodes)) decode->run();
+  };
+}
+
+/// The op's own kernel takes codes and gives codes.
+Kernel ExactForward::operation_on_codes(const Operand& x, ExactValue& own, Kernel kernel) {
+  return [this, x, &own, kernel = std::move(kernel)](const Step& step) {
+    if (kernel) kernel(step);
+    own.exact = x.is_exact();
+    if (lean_ && !own.exact) repeats_ = true;
+    own.value.scales[0] = x.value->scales[0];
+    own.value.zero_point = x.value->zero_point;
   };
 }
 
@@ -673,12 +758,18 @@ Kernel ExactForward::product(NodeId id, Kernel kernel, const Binding& b) {
         requantization_, threads_));
   }
   own.value.type.dtype = DType::S32;
-  return [this, product, &own, decode, needed, kernel = std::move(kernel),
-          status = b.status](const Step& step) {
+  const auto y = std::span(b.y<float>(), static_cast<size_t>(b.output.elements()));
+  return [this, product, &own, decode, needed, kernel = std::move(kernel), y,
+          encoded = multiplies_codes(form(id).product), status = b.status](const Step& step) {
     own.exact = product->is_ready();
     if (!own.exact) {
       if (lean_) repeats_ = true;
-      if (kernel && !lean_) kernel(step);
+      if (encoded) {
+        // A NaN has no code: it may have come from anywhere, and goes everywhere.
+        std::ranges::fill(y, std::numeric_limits<float>::quiet_NaN());
+      } else if (kernel && !lean_) {
+        kernel(step);
+      }
       return;
     }
     status->fault = product->load();

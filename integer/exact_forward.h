@@ -18,10 +18,13 @@ namespace qtape {
 /// is run again as a full one.
 class ExactForward : public ForwardArithmetic {
  public:
+  /// `encodes`: values of quantizers may be held as codes.
   ExactForward(const Graph& graph, Requantization requantization, int threads,
-               ExactOptions options);
+               ExactOptions options, bool encodes);
   ~ExactForward() override;
 
+  Encoding encoding(std::span<const NodeId> kept, bool backward) override;
+  bool takes_codes(NodeId id) const override { return takes_codes_[at(id)]; }
   std::vector<Companion> companions(std::span<const NodeId> kept) override;
   void bind(const Lookup& lookup) override;
   std::byte* codes(NodeId id) const override;
@@ -41,6 +44,7 @@ class ExactForward : public ForwardArithmetic {
   };
   struct Product;
 
+  static size_t at(NodeId id) { return static_cast<size_t>(id.index); }
   const IntegerForm& form(NodeId id) const { return analysis_[id]; }
   const Node& node(NodeId id) const { return graph_[id]; }
   /// Whether the node has integers of its own in memory.
@@ -65,8 +69,15 @@ class ExactForward : public ForwardArithmetic {
   Kernel quantizer(NodeId id, Kernel kernel, const Binding& binding);
   Kernel requantizer(NodeId id, Kernel kernel, const Binding& binding);
   Kernel operation(NodeId id, Kernel kernel, const Binding& binding);
+  Kernel operation_on_codes(const Operand& x, ExactValue& own, Kernel kernel);
   Kernel product(NodeId id, Kernel kernel, const Binding& binding);
-  std::byte* memory(NodeId source) const { return lookup_.companion(source); }
+  std::byte* memory(NodeId source) const {
+    return encoded_[at(source)] ? lookup_.value(source) : lookup_.companion(source);
+  }
+  /// Whether what reads `id`, or a view of it, reads codes alone.
+  bool is_read_as_codes(NodeId id, const std::vector<std::vector<NodeId>>& readers) const;
+  /// Whether both operands of a product are held as codes.
+  bool multiplies_codes(NodeId product) const;
   Kernel folded(NodeId id, Kernel kernel);
   std::shared_ptr<Product> make_product(NodeId source);
 
@@ -80,6 +91,9 @@ class ExactForward : public ForwardArithmetic {
   std::vector<bool> folded_;        // by node: a product that only biases read
   std::vector<bool> float_needed_;  // by node: in lean steps
   std::vector<ExactValue> values_;  // by node, of sources
+  bool encodes_;
+  std::vector<bool> encoded_;      // by node: sources whose value is held as codes
+  std::vector<bool> takes_codes_;  // by node: reads such values as codes
   std::map<NodeId, std::vector<float>> computed_biases_;  // of this step, those of no leaf
   std::vector<Requantizer> requantizers_;
   std::vector<const NodeStatus*> quantizers_;

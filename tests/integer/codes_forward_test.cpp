@@ -153,6 +153,22 @@ TEST_CASE("codes_forward: outputs and gradients are those of values where sums a
   }
 }
 
+TEST_CASE("codes_forward: exact steps that hold codes give what those give that hold values") {
+  for (const WholeNet& net : nets()) {
+    for (Requantization requantization : requantization::values) {
+      const Step1 expected =
+          run_step(net, options_of(net, 1, exact(requantization, {.keep = true})));
+      for (int threads : {1, 3}) {
+        CHECK(run_step(net, options_of(net, threads, exact(requantization))) == expected);
+      }
+    }
+    Parameters parameters(net.graph, 1);
+    const Requantization any = Requantization::SingleRounding;
+    CHECK(holds_codes(Tape(net.graph, parameters, options_of(net, 1, exact(any)))));
+    CHECK(!holds_codes(Tape(net.graph, parameters, {.arithmetic = exact(any)})));
+  }
+}
+
 TEST_CASE("codes_forward: values of quantizers are held as codes, in less memory") {
   for (const WholeNet& net : nets()) {
     Parameters parameters(net.graph, 1);
