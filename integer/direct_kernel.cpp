@@ -258,6 +258,13 @@ bool is_direct(const Convolution& c, DType codes) {
          size_of(codes) == 1 && c.window.kernel() <= max_terms_of_32_bits / c.inputs();
 }
 
+Convolution as_windows(int64_t rows, int64_t k, int64_t n) {
+  return {.images = 1,
+          .in_channels = k,
+          .out_channels = n,
+          .window = {{}, {.in = rows, .out = rows}}};
+}
+
 IntegerKernel direct_kernel(const QuantizedWeights& weights, const Convolution& windows,
                             const IntegerBinding& b, Epilogue epilogue) {
   const auto kernel_of = [&]<class X, class Products>() -> IntegerKernel {

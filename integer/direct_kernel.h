@@ -15,6 +15,9 @@ namespace qtape {
 bool is_direct(const Convolution& windows, DType codes);
 
 /// Exact for any codes and weights. `windows` must be direct.
+/// Rows [rows, k] as an image of one line whose windows are single elements.
+Convolution as_windows(int64_t rows, int64_t k, int64_t n);
+
 IntegerKernel direct_kernel(const QuantizedWeights& weights, const Convolution& windows,
                             const IntegerBinding& binding, Epilogue epilogue);
 

@@ -1,11 +1,15 @@
 #include "qtape/integer/ops/linear.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
+#include "qtape/integer/direct_kernel.h"
 #include "qtape/integer/epilogue.h"
 #include "qtape/integer/integer_binding.h"
 #include "qtape/integer/linear_kernel.h"
+#include "qtape/kernels/integer/code_products.h"
 
 namespace qtape::integer {
 namespace {
@@ -16,6 +20,24 @@ Acc dot(const X* x, const int8_t* w, int64_t k) {
   Acc sum = 0;
   for (int64_t i = 0; i < k; ++i) sum += static_cast<Acc>(x[i]) * static_cast<Acc>(w[i]);
   return sum;
+}
+
+/// What weights prove of which nothing is known.
+Certificate any_weights(int64_t terms) {
+  return {.part_bound = terms * 128 * 255, .pair_bound = 2 * 128 * 255};
+}
+
+/// Whether products of the rows of x run as those of windows: where our own products of words
+/// are exact and oneDNN's of bytes are not.
+bool runs_as_windows(const QuantizedWeights& weights, const IntegerValue& x, bool constant,
+                     std::optional<ProductPath> path) {
+  if (path || code_products() != CodeProducts::Words) return false;
+  const int64_t terms = weights.terms();
+  const int64_t rows = terms == 0 ? 0 : x.type.elements() / terms;
+  if (rows == 0 || weights.outputs() == 0) return false;
+  if (!is_direct(as_windows(rows, terms, weights.outputs()), x.type.dtype)) return false;
+  return exact_path(constant ? weights.certificate : any_weights(terms), x) !=
+         ProductPath::Int8;
 }
 
 }  // namespace
@@ -56,14 +78,22 @@ IntegerKernel Linear::reference(const IntegerBinding& b) const {
 }
 
 IntegerKernel Linear::kernel(const IntegerBinding& b) const {
-  return linear_kernel(weights, b, store_accumulators(b));
+  return kernel(b, store_accumulators(b));
 }
 
 IntegerKernel Linear::kernel(const IntegerBinding& b, Epilogue next) const {
+  if (runs_as_windows(weights, b.in(0), b.weights == nullptr, b.path)) {
+    const int64_t rows = b.in(0).type.elements() / weights.terms();
+    return direct_kernel(weights, as_windows(rows, weights.terms(), weights.outputs()), b,
+                         std::move(next));
+  }
   return linear_kernel(weights, b, std::move(next));
 }
 
 std::string Linear::explain(const IntegerValue& x, std::optional<ProductPath> path) const {
+  if (runs_as_windows(weights, x, true, path)) {
+    return fmt::format("rows in place, added in 32 bits by {}", name_of(code_products()));
+  }
   return path ? std::string(to_string_view(*path)) : explain_path(weights.certificate, x);
 }
 

@@ -390,3 +390,35 @@ TEST_CASE("tape: what it cannot give or bind is an error that says so") {
   CHECK(error_text<GraphError>([&] { Tape bad(other, parameters, {}); }) ==
         "Parameter %0 'fc1.weight': the parameters hold f32[70, 40], the graph needs f32[2]");
 }
+
+TEST_CASE("tape: timing adds up what kernels of nodes take, from when it begins") {
+  const test::Classifier c = test::make_classifier();
+  Parameters parameters(c.graph, 1);
+  Tape tape(c.graph, parameters, {.roots = {c.loss}});
+  test::feed(tape, c, 0);
+  const auto step = [&] {
+    tape.forward(mode::qat);
+    tape.backward();
+  };
+  step();
+  CHECK(tape.times().empty());
+  tape.set_timing(true);
+  step();
+  const auto sum = [&] {
+    int64_t total = 0;
+    for (const NodeTimes& each : tape.times()) total += each.forward + each.backward;
+    return total;
+  };
+  REQUIRE(static_cast<int64_t>(tape.times().size()) == c.graph.size());
+  const int64_t first = sum();
+  CHECK(first > 0);
+  CHECK(tape.times()[static_cast<size_t>(c.x.index)].forward == 0);
+  step();
+  const int64_t both = sum();
+  CHECK(both > first);
+  tape.set_timing(false);
+  step();
+  CHECK(sum() == both);
+  tape.set_timing(true);
+  CHECK(sum() == 0);
+}

@@ -25,6 +25,15 @@ sed '/"Requantize"/s/"scale":[0-9.e-]*,/"scale":1073741824,/' "$work/p.json" >"$
 check "lint exits with 1 for a warning" test $? = 1
 check "and says what is wrong with a program" grep -q '^warning: .*round to 0: every code is the zero point' "$work/lint.txt"
 
+# Where a step goes.
+for arithmetic in float values codes exact; do
+  "$tool" profile "$work/m.json" --arithmetic $arithmetic --steps 2 --threads 1 >"$work/profile.txt"
+  check "profile prints what nodes take, $arithmetic" grep -qE '^fc1.weight.quantized +FakeQuantize +[0-9.]+ +[0-9.]+ +[0-9.]+ % +[0-9]+$' "$work/profile.txt"
+  check "and the whole step" grep -qE '^forward and backward of 64 samples: median [0-9.]+ us of 2 steps, 1 threads, [0-9]+ bytes of arena$' "$work/profile.txt"
+done
+check "of another batch" grep -q 'of 3 samples' <("$tool" profile "$work/m.json" --batch 3 --steps 1)
+check "profile takes models alone" exits 1 'p.json' "$tool" profile "$work/p.json"
+
 # Programs of either kind of output are what the model converts to.
 check "verify takes floats" "$tool" verify "$work/m.json" --requantization SingleRounding --program "$work/p.json" >/dev/null
 check "verify takes integer outputs" "$tool" verify "$work/m.json" --requantization SingleRounding --program "$work/i.json" >"$work/verify.txt"

@@ -1,11 +1,14 @@
 // The commands of the qtape tool.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "qtape/core/enum_names.h"
 #include "qtape/kernels/quantize/requantize.h"
 
 namespace qtape::tool {
@@ -85,8 +88,35 @@ struct VerifyCommand {
 /// inputs, and prints what differs. False when anything does that must not.
 bool verify(const VerifyCommand& command);
 
+/// What a step computes with.
+enum class StepArithmetic : uint8_t {
+  Float,   ///< quantizers are off
+  Values,  ///< fake quantization
+  Codes,   ///< the same with products of codes
+  Exact    ///< the integers that ship
+};
+
+struct ProfileOptions {
+  std::string model;
+  std::optional<int64_t> batch = std::nullopt;  ///< empty: as stored
+  int64_t steps = 50;
+  StepArithmetic arithmetic = StepArithmetic::Codes;
+  Requantization requantization = Requantization::FloatMultiply;  ///< of Exact
+  int threads = 1;
+};
+
+/// Runs training steps of a saved model, inference where it has no loss, on made-up inputs, and
+/// prints what each node takes of time and memory. The file stays as it is.
+void profile(const ProfileOptions& options);
+
 /// Prints what may go wrong with a model or an integer program, a finding and its remedy a
 /// line, or `ok`. The number of errors and warnings; notes, printed if wanted, do not count.
 int64_t lint(const std::string& path, bool notes);
 
 }  // namespace qtape::tool
+
+namespace qtape {
+template <>
+inline constexpr auto enum_names<tool::StepArithmetic> =
+    std::array<std::string_view, 4>{"Float", "Values", "Codes", "Exact"};
+}  // namespace qtape

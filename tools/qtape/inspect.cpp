@@ -9,6 +9,7 @@
 #include "qtape/engine/quantizers.h"
 #include "qtape/integer/program_plan.h"
 #include "qtape/tools/qtape/commands.h"
+#include "qtape/tools/qtape/losses.h"
 
 namespace qtape::tool {
 namespace {
@@ -48,21 +49,6 @@ void print_arena(int64_t bytes, int64_t live, std::string_view what) {
 
 void print_arena(const Plan& memory, std::string_view what) {
   print_arena(memory.arena_bytes, largest_live_set(memory.buffers), what);
-}
-
-/// The outputs that training can start from: scalars that parameters lead to.
-std::vector<NodeId> losses(const Graph& graph) {
-  std::vector<NodeId> found;
-  for (NodeId id : graph.outputs()) {
-    const TensorType& type = graph[id].type;
-    if (type.elements() != 1 || !is_compute(type.dtype)) continue;
-    try {
-      (void)plan(graph, {.outputs = {id}, .roots = {id}});
-      found.push_back(id);
-    } catch (const PlanError&) {  // no gradient leads from it
-    }
-  }
-  return found;
 }
 
 void print_memory(const Model& model) {

@@ -21,6 +21,9 @@ struct Commands {
   tool::QuantizersOptions quantizers{.threads = default_threads()};
   tool::ConvertCommand convert;
   tool::VerifyCommand verify{.threads = default_threads()};
+  tool::ProfileOptions profile{.threads = default_threads()};
+  std::string arithmetic = "Codes";
+  std::string profiled = "FloatMultiply";
   std::string requantization = "FloatMultiply";
   std::string verified = "all";
   bool quantizers_off = false;
@@ -138,6 +141,27 @@ void add_integers(CLI::App& app, Commands& c) {
   lint.add_flag("--no-notes", c.no_notes, "print errors and warnings only");
 }
 
+void add_profile(CLI::App& app, Commands& c) {
+  tool::ProfileOptions& o = c.profile;
+  CLI::App& profile = *app.add_subcommand(
+      "profile", "Print where the time and the memory of a step go, by node");
+  add_model(profile, o.model);
+  profile.add_option("--batch", o.batch, "samples of a step; without it, as stored")
+      ->check(range<int64_t>(1, 1000000));
+  profile.add_option("--steps", o.steps, "steps to measure")
+      ->check(range<int64_t>(1, 1000000))
+      ->capture_default_str();
+  const std::vector<std::string> names(enum_names<tool::StepArithmetic>.begin(),
+                                       enum_names<tool::StepArithmetic>.end());
+  profile.add_option("--arithmetic", c.arithmetic, "what steps compute with")
+      ->transform(CLI::IsMember(names, CLI::ignore_case))
+      ->capture_default_str();
+  add_requantization(profile, c.profiled, {});
+  profile.add_option("--threads", o.threads, "threads")
+      ->check(range(1, 1024))
+      ->capture_default_str();
+}
+
 /// The exit code: 1 where verification found a mismatch, or lint an error or a warning.
 int run(const CLI::App& app, Commands& c) {
   c.replay.quantize = !c.quantizers_off;
@@ -156,6 +180,11 @@ int run(const CLI::App& app, Commands& c) {
                            "--program needs one --requantization, got all");
     return tool::verify(c.verify) ? 0 : 1;
   }
+  if (app.got_subcommand("profile")) {
+    c.profile.arithmetic = from_string<tool::StepArithmetic>(c.arithmetic).value();
+    c.profile.requantization = requantizations_of(c.profiled)[0];
+    tool::profile(c.profile);
+  }
   if (app.got_subcommand("lint")) return tool::lint(c.model, !c.no_notes) == 0 ? 0 : 1;
   return 0;
 }
@@ -170,6 +199,7 @@ int main(int argc, char** argv) try {
   add_calibrate(app, commands.calibrate);
   add_quantizers(app, commands);
   add_integers(app, commands);
+  add_profile(app, commands);
   return examples::run_program(app, argc, argv, [&] { return run(app, commands); });
 } catch (const std::exception& error) {
   std::fprintf(stderr, "qtape: %s\n", error.what());
