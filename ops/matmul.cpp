@@ -61,6 +61,12 @@ Gemm gradient_b_of(const Gemm& g) {
 Kernel gradient_of_codes(Gemm product, const Binding& b, int to) {
   product.accumulate = b.accumulate(to);
   const EncodedOperand codes = *b.encoded_operand(1 - to);
+  if (product.batch > 1) {
+    auto* values = reinterpret_cast<float*>(b.scratch);
+    return sequence(
+        bind_decode(codes, product.batch * product.k * product.n, values, b.threads),
+        run<float>(product, b.threads, b.dy_as<const float>(), values, b.dx<float>(to)));
+  }
   auto columns = [codes, rows = product.k, width = product.n](int64_t begin, int64_t end,
                                                               float* values) {
     decode(codes, {.begin = begin, .stride = width, .rows = rows, .columns = end - begin},
@@ -110,7 +116,8 @@ TensorType MatMul::infer(Inputs inputs) const {
   return {inputs[0].dtype, Shape(extents)};
 }
 
-/// What is held as codes becomes values a few columns at a time.
+/// What is held as codes becomes values a few columns at a time, matrices of a batch all at
+/// once.
 Keep MatMul::keep() const {
   return {.operands = 0b11,
           .encoded = transpose_b && !transpose_a ? 0b11u : 0u,
@@ -120,10 +127,14 @@ Keep MatMul::keep() const {
 Footprint MatMul::footprint(Inputs inputs) const {
   const Gemm g = product_of(*this, inputs[0].shape, inputs[1].shape);
   Footprint footprint;
-  if (!is_compute(inputs[0].dtype)) footprint.thread_scratch = column_scratch(gradient_b_of(g));
-  if (!is_compute(inputs[1].dtype)) {
-    footprint.thread_scratch =
-        std::max(footprint.thread_scratch, column_scratch(gradient_a_of(g)));
+  for (size_t i : {size_t{0}, size_t{1}}) {
+    if (is_compute(inputs[i].dtype)) continue;
+    if (g.batch > 1) {
+      footprint.scratch = std::max(footprint.scratch, 4 * inputs[i].elements());
+    } else {
+      const int64_t columns = column_scratch(i == 0 ? gradient_b_of(g) : gradient_a_of(g));
+      footprint.thread_scratch = std::max(footprint.thread_scratch, columns);
+    }
   }
   return footprint;
 }

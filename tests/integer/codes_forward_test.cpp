@@ -64,6 +64,16 @@ struct WholeNet {
     options.input_quantizer = std::nullopt;
     finish(linear(graph, h, options));
   }
+  /// A quantizer that a layer reads and a product of activations.
+  void products_of_activations() {
+    x = graph.add(Input{.shape = {2, 5, 8}}, {}, "x");
+    const NodeId q = add_quantizer(graph, x, fixed_input, "q");
+    const NodeId r = add_quantizer(graph, x, fixed_input, "r");
+    LayerOptions options = layer(5, "fc");
+    options.input_quantizer = std::nullopt;
+    const NodeId scores = graph.add(MatMul{.transpose_b = true}, {q, r});
+    finish(graph.add(Add{}, {linear(graph, q, options), scores}));
+  }
   void finish(NodeId last) {
     y = last;
     graph.set_outputs({y});
@@ -129,11 +139,19 @@ TapeOptions options_of(const WholeNet& net, int threads, Arithmetic arithmetic) 
 }
 
 std::vector<WholeNet> nets() {
-  std::vector<WholeNet> all(4);
+  std::vector<WholeNet> all(5);
   all[0].dense({5, 24}, {16, 12, 3});
   all[1].dense({3, 4, 40}, {33, 7});
   all[2].dense({130, 24}, {640, 520, 10});  // columns of weights, several tiles
   all[3].convolutional(3);
+  all[4].products_of_activations();
+  return all;
+}
+
+/// Those whose quantizers are read by products with weights alone.
+std::vector<WholeNet> nets_of_codes() {
+  std::vector<WholeNet> all = nets();
+  all.pop_back();
   return all;
 }
 
@@ -162,6 +180,8 @@ TEST_CASE("codes_forward: exact steps that hold codes give what those give that 
         CHECK(run_step(net, options_of(net, threads, exact(requantization))) == expected);
       }
     }
+  }
+  for (const WholeNet& net : nets_of_codes()) {
     Parameters parameters(net.graph, 1);
     const Requantization any = Requantization::SingleRounding;
     CHECK(holds_codes(Tape(net.graph, parameters, options_of(net, 1, exact(any)))));
@@ -170,7 +190,7 @@ TEST_CASE("codes_forward: exact steps that hold codes give what those give that 
 }
 
 TEST_CASE("codes_forward: values of quantizers are held as codes, in less memory") {
-  for (const WholeNet& net : nets()) {
+  for (const WholeNet& net : nets_of_codes()) {
     Parameters parameters(net.graph, 1);
     const Tape codes(net.graph, parameters, options_of(net, 1, products_of_codes()));
     const Tape values(net.graph, parameters, options_of(net, 1, {}));
