@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <tuple>
 
 #include "qtape/engine/plan_hooks.h"
 #include "qtape/engine/quantizers.h"
@@ -82,8 +83,13 @@ void Tape::add_layout(bool encodes) {
     records_ = AlignedBuffer(main().plan.record_bytes);
     check_leaves();
   }
-  paint_guards(*layouts_.back());
-  bind(*layouts_.back());
+  try {
+    paint_guards(*layouts_.back());
+    bind(*layouts_.back());
+  } catch (...) {
+    layouts_.pop_back();
+    throw;
+  }
 }
 
 Tape::Layout& Tape::layout_for(Mode mode) {
@@ -187,12 +193,15 @@ struct Tape::Operands {
   Kernel decode;  // before the kernel of the node runs
 };
 
-/// `places`: where operands that are held as codes are values for this node, `made_again`:
-/// which ones have their codes no more.
-Tape::Operands Tape::operands_of(const Layout& layout, const Node& node,
-                                 std::span<const Place> places,
-                                 const std::vector<bool>& made_again) const {
-  const auto slots = std::visit([](const auto& op) { return op.slots(); }, node.op);
+/// Operands that are held as codes are given as codes where the pass takes them, as values
+/// where the plan has a place for these, else not at all.
+Tape::Operands Tape::operands_of(const Layout& layout, size_t i, Pass pass) const {
+  const Node& node = graph_.nodes()[i];
+  const NodePlan& plan = layout.plan.nodes[i];
+  const auto [slots, keep, on_codes] = std::visit(
+      []<class X>(const X& op) { return std::tuple(op.slots(), op.keep(), OnCodes<X>); },
+      node.op);
+  const auto& places = pass == Pass::Forward ? plan.forward_values : plan.backward_values;
   Operands found;
   for (size_t k = 0; k < node.operands.size(); ++k) {
     const NodeId id = node.operands[k];
@@ -203,16 +212,20 @@ Tape::Operands Tape::operands_of(const Layout& layout, const Node& node,
     found.values.push_back(scales ? nullptr : value_address(layout, id));
     found.encoded.push_back({});
     if (!codes || scales) continue;
-    if (k < places.size() && places[k].kind == Place::Kind::Arena) {
+    const bool same_codes = k == 0 && plan.encoded && (on_codes || keep.view);
+    const bool takes_codes = same_codes || (pass == Pass::Backward && keep.takes_codes(k));
+    if (takes_codes) {
+      const bool again = pass == Pass::Backward && plan.made_again[k];
+      found.encoded[k] = again ? requantized_operand(layout, id) : encoded_operand(layout, id);
+      if (pass == Pass::Forward || !keep.view) found.types[k].dtype = *codes;
+    } else if (k < places.size() && places[k].kind == Place::Kind::Arena) {
       found.values[k] = address(layout, places[k], false);
       found.decode =
           sequence(std::move(found.decode),
                    bind_decode(encoded_operand(layout, id), graph_[id].type.elements(),
                                reinterpret_cast<float*>(found.values[k]), options_.threads));
     } else {
-      const bool again = k < made_again.size() && made_again[k];
-      found.encoded[k] = again ? requantized_operand(layout, id) : encoded_operand(layout, id);
-      found.types[k].dtype = *codes;
+      found.values[k] = nullptr;
     }
   }
   return found;
@@ -233,7 +246,7 @@ void Tape::bind_node(Layout& layout, size_t i) {
     gradients.push_back({place.wanted[k] ? address(layout, operand.gradient, true) : nullptr,
                          place.accumulate[k]});
   }
-  Operands operands = operands_of(layout, node, place.forward_values, {});
+  Operands operands = operands_of(layout, i, Pass::Forward);
   Binding binding{.inputs = operands.types,
                   .output = node.type,
                   .operands = operands.values,
@@ -262,7 +275,7 @@ void Tape::bind_node(Layout& layout, size_t i) {
   if (arithmetic != nullptr) forward = arithmetic->around(id, std::move(forward), binding);
   if (forward) layout.forward.push_back({std::move(forward), i, place.constant});
   if (!place.active || place.open) return;
-  operands = operands_of(layout, node, place.backward_values, place.made_again);
+  operands = operands_of(layout, i, Pass::Backward);
   if (is_view) binding.output = node.type;
   binding.inputs = operands.types;
   binding.operands = operands.values;

@@ -34,7 +34,8 @@ struct TapeOptions {
   /// Tape::parameters_changed: passes that neither train nor observe compute what reads nothing
   /// else, such as quantized weights, once. For tapes without roots.
   bool constant_parameters = false;
-  /// How forward computes between quantized operands: `exact(Requantization::SingleRounding)`.
+  /// How forward computes between quantized operands: `products_of_codes()` or
+  /// `exact(Requantization::SingleRounding)`; empty: in floats.
   Arithmetic arithmetic = {};
   /// When training steps quantize and observe.
   QuantizationSchedule schedule = {};
@@ -210,9 +211,9 @@ class Tape {
   void run(const Bound& bound, int64_t NodeTimes::*time);
   void bind(Layout& layout);
   void bind_node(Layout& layout, size_t i);
+  enum class Pass : uint8_t { Forward, Backward };
   struct Operands;
-  Operands operands_of(const Layout& layout, const Node& node, std::span<const Place> places,
-                       const std::vector<bool>& made_again) const;
+  Operands operands_of(const Layout& layout, size_t i, Pass pass) const;
   EncodedOperand requantized_operand(const Layout& layout, NodeId id) const;
   EncodedOperand encoded_operand(const Layout& layout, NodeId id) const;
   ScaleSource scale_source(NodeId id) const;
