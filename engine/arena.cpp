@@ -82,6 +82,14 @@ class FreeSpace {
   int64_t size_ = 0;
 };
 
+/// The same buffers with time running backwards.
+std::vector<Lifetime> mirrored(std::vector<Lifetime> buffers) {
+  for (Lifetime& each : buffers) {
+    each.begin = -std::exchange(each.end, -each.begin);
+  }
+  return buffers;
+}
+
 std::vector<size_t> order_of_begin(const std::vector<Lifetime>& buffers) {
   std::vector<size_t> order(buffers.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -92,9 +100,8 @@ std::vector<size_t> order_of_begin(const std::vector<Lifetime>& buffers) {
   return order;
 }
 
-}  // namespace
-
-int64_t assign_arena_offsets(std::vector<Lifetime>& buffers, bool share, int64_t guard) {
+/// One sweep over time; the bytes of the block.
+int64_t sweep(std::vector<Lifetime>& buffers, bool share, int64_t guard) {
   FreeSpace space;
   using Ending = std::pair<int64_t, size_t>;
   std::priority_queue<Ending, std::vector<Ending>, std::greater<>> live;
@@ -110,6 +117,18 @@ int64_t assign_arena_offsets(std::vector<Lifetime>& buffers, bool share, int64_t
     live.emplace(buffers[i].end, i);
   }
   return space.size();
+}
+
+}  // namespace
+
+int64_t assign_arena_offsets(std::vector<Lifetime>& buffers, bool share, int64_t guard) {
+  const int64_t forward = sweep(buffers, share, guard);
+  if (!share) return forward;
+  std::vector<Lifetime> backward = mirrored(buffers);
+  const int64_t bytes = sweep(backward, share, guard);
+  if (bytes >= forward) return forward;
+  for (size_t i = 0; i < buffers.size(); ++i) buffers[i].offset = backward[i].offset;
+  return bytes;
 }
 
 }  // namespace qtape

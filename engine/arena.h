@@ -10,7 +10,8 @@ struct Lifetime;
 
 /// Fills in the offsets so that buffers in use at the same time never overlap, each 64-byte
 /// aligned with at least `guard` bytes after it, and returns the bytes of the block. Without
-/// `share` no two buffers overlap at all. Sweeps over time with best fit: O(n log n).
+/// `share` no two buffers overlap at all. Sweeps over time with best fit, in both directions,
+/// and takes the smaller block: O(n log n).
 int64_t assign_arena_offsets(std::vector<Lifetime>& buffers, bool share, int64_t guard);
 
 }  // namespace qtape
