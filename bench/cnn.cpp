@@ -19,10 +19,6 @@ namespace {
 
 constexpr int64_t batch = 64;
 
-void fill(std::span<float> x) {
-  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * 37 % 256) / 255.0f;
-}
-
 void train_small(benchmark::State& state, bool quantized, Arithmetic arithmetic = {}) {
   const int threads = static_cast<int>(state.range(0));
   const Graph graph = bench::make_small_cnn(batch, quantized).graph;
@@ -53,7 +49,7 @@ struct Settled {
     graph.set_outputs({graph.outputs()[0]});
     parameters = std::make_unique<Parameters>(graph, 1);
     Tape tape(graph, *parameters, {});
-    fill(tape.input<float>("x"));
+    bench::fill_pixels(tape.input<float>("x"));
     tape.forward(mode::observe);
   }
 
@@ -73,7 +69,7 @@ void replay(benchmark::State& state, Mode mode, Arithmetic arithmetic) {
             {.threads = static_cast<int>(state.range(2)),
              .constant_parameters = true,
              .arithmetic = arithmetic});
-  fill(tape.input<float>("x"));
+  bench::fill_pixels(tape.input<float>("x"));
   for (auto _ : state) tape.forward(mode);
   state.SetItemsProcessed(state.iterations() * state.range(1));
   state.SetLabel(std::string(to_string_view(static_cast<examples::CnnModel>(state.range(0)))));
@@ -88,7 +84,7 @@ void replay_integers(benchmark::State& state, Requantization requantization) {
   IntegerSession session(
       convert(network.graph.with_batch(state.range(1)), *network.parameters, requantization),
       {.threads = static_cast<int>(state.range(2))});
-  fill(session.input("x"));
+  bench::fill_pixels(session.input("x"));
   for (auto _ : state) session.run();
   state.SetItemsProcessed(state.iterations() * state.range(1));
   state.SetLabel(std::string(to_string_view(static_cast<examples::CnnModel>(state.range(0)))));

@@ -5,12 +5,12 @@
 #include <cstring>
 #include <functional>
 #include <memory>
-#include <oneapi/dnnl/dnnl.hpp>
 #include <thread>
 #include <unordered_map>
 #include <vector>
 
 #include "qtape/core/aligned.h"
+#include "qtape/kernels/onednn/onednn.h"
 #include "qtape/kernels/simd/threads.h"
 
 namespace qtape::bench {
@@ -60,14 +60,8 @@ class PeakProduct {
     const memory::desc c_desc(shape, c, memory::format_tag::ab);
     dnnl::primitive_attr attributes;
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::library);
-#if DNNL_VERSION_MAJOR >= 3
-    const dnnl::matmul::primitive_desc pd(
+    const auto pd = kernels::describe_matmul(
         engine_, a_desc, memory::desc(shape, b, memory::format_tag::any), c_desc, attributes);
-#else
-    const dnnl::matmul::primitive_desc pd(
-        dnnl::matmul::desc(a_desc, memory::desc(shape, b, memory::format_tag::any), c_desc),
-        attributes, engine_);
-#endif
     primitive_ = dnnl::matmul(pd);
     arguments_ = {{DNNL_ARG_SRC, memory(pd.src_desc(), engine_)},
                   {DNNL_ARG_WEIGHTS, memory(pd.weights_desc(), engine_)},

@@ -118,9 +118,12 @@ TrainedNetwork make_trained(std::string_view name, bool quantized) {
   return network;
 }
 
-void fill_batch(Tape& tape) {
-  const auto x = tape.input<float>("x");
+void fill_pixels(std::span<float> x) {
   for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * 37 % 256) / 255.0f;
+}
+
+void fill_batch(Tape& tape) {
+  fill_pixels(tape.input<float>("x"));
   const auto labels = tape.input<int32_t>("labels");
   for (size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<int32_t>(i % 10);
 }

@@ -37,7 +37,9 @@ std::vector<std::string> network_names();
 /// Throws ArgumentError for another name.
 TrainedNetwork make_trained(std::string_view name, bool quantized);
 
-/// Pixels between 0 and 1, and labels.
+/// Pixels between 0 and 1.
+void fill_pixels(std::span<float> x);
+/// The same, and labels.
 void fill_batch(Tape& tape);
 
 }  // namespace qtape::bench

@@ -203,15 +203,8 @@ Kernel CodesForward::run_chain(const ProductChain& chain, const Binding& b) cons
   auto state = std::make_shared<ChainState>();
   state->encoded_x = lookup_.encoded(x);
   state->encoded_w = lookup_.encoded(w);
-  state->x = {{code_dtype(grid.limits), node(x).type.shape},
-              {1},
-              0,
-              grid.limits.q_min,
-              grid.limits.q_max};
-  // Whatever the zero point is.
-  const int64_t farthest = std::max(std::abs(grid.limits.q_min), std::abs(grid.limits.q_max)) +
-                           (grid.limits.q_max - grid.limits.q_min);
-  const bool fits = layout.terms * 128 * farthest <= Certificate::s32_limit;
+  state->x = codes_within(grid, node(x).type.shape);
+  const bool fits = bound_of_products(state->x, layout.terms) <= Certificate::s32_limit;
   state->accumulators.type = {fits ? DType::S32 : DType::S64, node(chain.product).type.shape};
   state->accumulators.scales.resize(static_cast<size_t>(layout.outputs), 1.0);
   state->scales.resize(static_cast<size_t>(layout.outputs));

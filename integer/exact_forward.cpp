@@ -15,11 +15,6 @@ namespace qtape {
 using namespace kernels;
 namespace {
 
-/// Codes of `grid` in `shape`, whose scale and zero point are not known yet.
-IntegerValue codes_within(const Grid& grid, const Shape& shape) {
-  return {{code_dtype(grid.limits), shape}, {1}, 0, grid.limits.q_min, grid.limits.q_max};
-}
-
 void set_qparams(IntegerValue& value, const QParams<float>& q) {
   value.scales[0] = double{q.scale};
   value.zero_point = static_cast<int32_t>(q.zero_point);
@@ -707,9 +702,7 @@ std::shared_ptr<ExactForward::Product> ExactForward::make_product(NodeId source)
     made->loaded_bias.reserve(static_cast<size_t>(layout.outputs));
   }
   const IntegerValue& x = *made->x.value;
-  const int64_t farthest = std::max(std::abs(x.low), std::abs(x.high)) +
-                           (x.high - x.low);  // whatever the zero point is
-  made->bound = layout.terms * 128 * farthest;
+  made->bound = bound_of_products(x, layout.terms);
   made->numbers.codes = reinterpret_cast<const int8_t*>(made->weight->data);
   made->numbers.rows = layout.rows;
   made->numbers.scales.reserve(static_cast<size_t>(made->scales.channels));

@@ -1,5 +1,8 @@
 #include "qtape/integer/held_codes.h"
 
+#include <algorithm>
+#include <cstdlib>
+
 #include "qtape/engine/quantizers.h"
 
 namespace qtape {
@@ -34,6 +37,15 @@ bool has_byte_codes(const Graph& graph, const IntegerAnalysis& analysis, NodeId 
   if (!codes || form.source != id || form.is_limited()) return false;
   if (graph[id].type.dtype != DType::F32) return false;
   return size_of(code_dtype(grid_of(graph, form.quantizer).limits)) == 1;
+}
+
+IntegerValue codes_within(const Grid& grid, const Shape& shape) {
+  return {{code_dtype(grid.limits), shape}, {1}, 0, grid.limits.q_min, grid.limits.q_max};
+}
+
+int64_t bound_of_products(const IntegerValue& x, int64_t terms) {
+  const int64_t farthest = std::max(std::abs(x.low), std::abs(x.high)) + (x.high - x.low);
+  return terms * 128 * farthest;
 }
 
 }  // namespace qtape

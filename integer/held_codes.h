@@ -19,4 +19,11 @@ std::vector<bool> shown_by(const Graph& graph, std::span<const NodeId> kept);
 /// Whether `id` has 8-bit codes of a quantizer of f32 that stand for its value.
 bool has_byte_codes(const Graph& graph, const IntegerAnalysis& analysis, NodeId id);
 
+/// Codes of `grid` in `shape`, whose scale and zero point are not known yet.
+IntegerValue codes_within(const Grid& grid, const Shape& shape);
+
+/// No sum of so many products of codes x with weights of 8 bits is further from 0, whatever the
+/// zero point is.
+int64_t bound_of_products(const IntegerValue& x, int64_t terms);
+
 }  // namespace qtape

@@ -118,22 +118,28 @@ class Forward {
     copy(step);
   }
 
+  /// The channels from `first` on, whose scales go to the record.
+  Settling<T> settling_at(int64_t first, const T* min, const T* max, bool observe,
+                          const AverageWeights<T>& weights) const {
+    const QuantizerRecord<T>& record = quantizer_.record();
+    const bool states = states_.first != nullptr;
+    return {.grid = grid_,
+            .min = min,
+            .max = max,
+            .first = states ? states_.first + first : nullptr,
+            .second = states_.second ? states_.second + first : nullptr,
+            .scale = record.scale + first,
+            .zero_point = record.zero_point + first,
+            .inverse = record.inverse + first,
+            .weights = weights,
+            .observe = observe};
+  }
+
   /// Turns what was measured of `count` channels into their scales, and moves the states while
   /// observing. A channel in which nothing usable was seen keeps its state.
   void settle(int64_t first, int64_t count, const T* min, const T* max, bool observe,
               const AverageWeights<T>& weights) const {
-    const QuantizerRecord<T>& record = quantizer_.record();
-    const bool states = states_.first != nullptr;
-    const Settling<T> settling{.grid = grid_,
-                               .min = min,
-                               .max = max,
-                               .first = states ? states_.first + first : nullptr,
-                               .second = states_.second ? states_.second + first : nullptr,
-                               .scale = record.scale + first,
-                               .zero_point = record.zero_point + first,
-                               .inverse = record.inverse + first,
-                               .weights = weights,
-                               .observe = observe};
+    const Settling<T> settling = settling_at(first, min, max, observe, weights);
     settle_(&settling, count);
   }
 
@@ -159,16 +165,10 @@ class Forward {
       status_->non_finite += each.non_finite;
       if (!usable(each)) continue;
       std::array<T, 3> unused = {};  // what would be used in this call
-      const Settling<T> settling{.grid = grid_,
-                                 .min = &each.range.min,
-                                 .max = &each.range.max,
-                                 .first = states_.first + c,
-                                 .second = states_.second ? states_.second + c : nullptr,
-                                 .scale = &unused[0],
-                                 .zero_point = &unused[1],
-                                 .inverse = &unused[2],
-                                 .weights = weights,
-                                 .observe = true};
+      Settling<T> settling = settling_at(c, &each.range.min, &each.range.max, true, weights);
+      settling.scale = &unused[0];
+      settling.zero_point = &unused[1];
+      settling.inverse = &unused[2];
       settle_(&settling, 1);
     }
   }

@@ -165,10 +165,7 @@ class ColumnProducts {
  public:
   ColumnProducts(const Gemm& g, const float* a, ColumnSource b, float* c, std::byte* scratch,
                  int threads)
-      : k_(g.k),
-        source_(std::move(b)),
-        threads_(threads),
-        slots_(static_cast<size_t>(threads)) {
+      : source_(std::move(b)), threads_(threads), slots_(static_cast<size_t>(threads)) {
     const SerialLibraries serial;
     const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
     for (Slot& slot : slots_) {
@@ -212,7 +209,6 @@ class ColumnProducts {
     }
   }
 
-  int64_t k_;
   ColumnSource source_;
   int threads_;
   std::vector<std::pair<int64_t, int64_t>> ranges_;  // of columns
