@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "qtape/core/aligned.h"
+#include "qtape/kernels/onednn/gemm.h"
 #include "qtape/kernels/onednn/onednn.h"
 #include "qtape/kernels/simd/threads.h"
 
@@ -108,6 +109,9 @@ Limits measure_limits(int threads, int rounds) {
   using Type = memory::data_type;
   Limits limits{.copy = measure_copy(threads, rounds),
                 .f32 = measure_products(threads, rounds, Type::f32, Type::f32, Type::f32)};
+  if (kernels::has_bf16_products()) {
+    limits.bf16 = measure_products(threads, rounds, Type::bf16, Type::bf16, Type::f32);
+  }
   limits.int8 = measure_products(threads, rounds, Type::u8, Type::s8, Type::s32);
   return limits;
 }

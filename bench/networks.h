@@ -16,6 +16,7 @@ enum class Arithmetics : uint8_t {
   Float,      ///< no quantizers
   Quantized,  ///< fake quantization to 8 bits
   Codes,      ///< the same, products of codes
+  Bf16,       ///< the same, products of gradients in bf16
   Exact       ///< the same on the integers that ship
 };
 
@@ -47,5 +48,5 @@ void fill_batch(Tape& tape);
 namespace qtape {
 template <>
 inline constexpr auto enum_names<bench::Arithmetics> =
-    std::array<std::string_view, 4>{"float", "quantized", "codes", "exact"};
+    std::array<std::string_view, 5>{"float", "quantized", "codes", "bf16", "exact"};
 }  // namespace qtape

@@ -17,6 +17,7 @@
 #include "qtape/engine/json_file.h"
 #include "qtape/examples/shared/command_line.h"
 #include "qtape/integer/exact.h"
+#include "qtape/kernels/onednn/gemm.h"
 #include "qtape/optim/optimizer.h"
 
 namespace {
@@ -94,8 +95,8 @@ class Subject {
                        to_string_view(arithmetics_));
   }
   double roofline(const bench::Limits& limits) const {
-    return bench::roofline(bench::work_of(network_.graph, tape_.memory()),
-                           arithmetics_ != Arithmetics::Float, limits);
+    return bench::roofline(bench::work_of(network_.graph, tape_.memory()), arithmetics_,
+                           limits);
   }
   Json report(const bench::Limits& limits) {
     Json json{{"network", network_.name},
@@ -113,9 +114,19 @@ class Subject {
  private:
   TapeOptions options(int threads) const {
     TapeOptions options{.roots = {network_.graph.at("loss")}, .threads = threads};
-    if (arithmetics_ == Arithmetics::Codes) options.arithmetic = products_of_codes();
-    if (arithmetics_ == Arithmetics::Exact) {
-      options.arithmetic = exact(Requantization::SingleRounding);
+    switch (arithmetics_) {
+      case Arithmetics::Float:
+      case Arithmetics::Quantized:
+        break;
+      case Arithmetics::Bf16:
+        options.gradient_precision = GradientPrecision::BF16;
+        [[fallthrough]];
+      case Arithmetics::Codes:
+        options.arithmetic = products_of_codes();
+        break;
+      case Arithmetics::Exact:
+        options.arithmetic = exact(Requantization::SingleRounding);
+        break;
     }
     return options;
   }
@@ -176,13 +187,17 @@ int main(int argc, char** argv) {
     return std::vector<std::string>(std::begin(all), std::end(all));
   };
   settings.networks = {"mlp784-256-128-10", "mlp784-1024-1024-10", "cnn", "lenet", "resnet8"};
-  settings.arithmetics = names(enum_names<Arithmetics>);
+  std::vector<std::string> arithmetics = names(enum_names<Arithmetics>);
+  if (!kernels::has_bf16_products()) {
+    std::erase(arithmetics, to_string_view(Arithmetics::Bf16));
+  }
+  settings.arithmetics = arithmetics;
   CLI::App app("Measures whole training steps.", "bench_step");
   app.add_option("--network", settings.networks, "networks")
       ->check(CLI::IsMember(bench::network_names()))
       ->capture_default_str();
   app.add_option("--arithmetics", settings.arithmetics, "what steps compute with")
-      ->check(CLI::IsMember(names(enum_names<Arithmetics>)))
+      ->check(CLI::IsMember(arithmetics))
       ->capture_default_str();
   app.add_option("--steps", settings.steps, "steps of each")
       ->check(examples::range<int64_t>(1, 1000000))

@@ -36,10 +36,12 @@ Work work_of(const Graph& graph, const Plan& plan) {
   return work;
 }
 
-double roofline(const Work& work, bool codes, const Limits& limits) {
-  const double forward = codes && limits.int8 > 0 ? limits.int8 : limits.f32;
+double roofline(const Work& work, Arithmetics arithmetics, const Limits& limits) {
+  const bool codes = arithmetics != Arithmetics::Float && limits.int8 > 0;
+  const double forward = codes ? limits.int8 : limits.f32;
+  const double backward = arithmetics == Arithmetics::Bf16 ? limits.bf16 : limits.f32;
   return 1e6 *
-         (work.forward / forward + work.backward / limits.f32 + work.optimizer / limits.copy);
+         (work.forward / forward + work.backward / backward + work.optimizer / limits.copy);
 }
 
 }  // namespace qtape::bench

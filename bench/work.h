@@ -2,6 +2,7 @@
 #pragma once
 
 #include "qtape/bench/limits.h"
+#include "qtape/bench/networks.h"
 #include "qtape/engine/graph.h"
 #include "qtape/engine/plan.h"
 
@@ -15,8 +16,7 @@ struct Work {
 
 Work work_of(const Graph& graph, const Plan& plan);
 
-/// Microseconds, all of it at the machine's limits and one after another. `codes`: products of
-/// the forward pass are of 8-bit codes.
-double roofline(const Work& work, bool codes, const Limits& limits);
+/// Microseconds, all of it at the machine's limits and one after another.
+double roofline(const Work& work, Arithmetics arithmetics, const Limits& limits);
 
 }  // namespace qtape::bench

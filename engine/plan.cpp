@@ -39,6 +39,7 @@ class Planner {
         slots_(values_.size()),
         keeps_(values_.size()),
         footprints_(values_.size()),
+        backward_bytes_(values_.size()),
         last_use_(values_.size()),
         contributions_(values_.size()),
         asked_(values_.size()),
@@ -93,7 +94,7 @@ class Planner {
           [&](const auto& op) {
             slots_[i] = op.slots();
             keeps_[i] = op.keep();
-            footprints_[i] = op.footprint(inputs);
+            set_footprint(i, op, inputs);
           },
           node(i).op);
       plan_.nodes[i].wanted.assign(node(i).operands.size(), false);
@@ -137,7 +138,18 @@ class Planner {
       any = true;
     }
     if (!any) return;
-    std::visit([&](const auto& op) { footprints_[i] = op.footprint(inputs); }, node(i).op);
+    std::visit([&](const auto& op) { set_footprint(i, op, inputs); }, node(i).op);
+  }
+
+  template <class X>
+  void set_footprint(size_t i, const X& op, Inputs inputs) {
+    footprints_[i] = op.footprint(inputs);
+    backward_bytes_[i] =
+        aligned_size(footprints_[i].scratch) + options_.threads * footprints_[i].thread_scratch;
+    if constexpr (RoundsGradients<X>) {
+      if (options_.gradient_precision == GradientPrecision::F32) return;
+      backward_bytes_[i] = std::max(backward_bytes_[i], op.rounded_scratch(inputs));
+    }
   }
 
   /// Quantizers that are held as codes apply in every step, so they can stand in for the gate
@@ -424,9 +436,9 @@ class Planner {
         saved_[i].buffer = new_buffer(f.saved, now, active ? backward_time(i) : now);
       }
       if (f.scratch > 0) forward_scratch_[i].buffer = new_buffer(f.scratch, now, now);
-      const int64_t backward = aligned_size(f.scratch) + options_.threads * f.thread_scratch;
-      if (backward > 0 && active) {
-        backward_scratch_[i].buffer = new_buffer(backward, backward_time(i), backward_time(i));
+      if (backward_bytes_[i] > 0 && active) {
+        backward_scratch_[i].buffer =
+            new_buffer(backward_bytes_[i], backward_time(i), backward_time(i));
       }
       if (f.record > largest_records - plan_.record_bytes) {
         fail<Error>("cannot allocate {} bytes for the scales of {}", f.record,
@@ -508,6 +520,7 @@ class Planner {
   std::vector<std::vector<Slot>> slots_;
   std::vector<Keep> keeps_;
   std::vector<Footprint> footprints_;
+  std::vector<int64_t> backward_bytes_;  // of scratch
   std::vector<int64_t> last_use_;
   std::vector<int> contributions_;
   std::vector<bool> asked_;        // inputs whose gradient is wanted

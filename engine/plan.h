@@ -49,6 +49,7 @@ struct PlanOptions {
   bool accumulate_gradients = false;  ///< parameters' gradients add up from step to step
   /// What is computed of leaves alone keeps its memory from step to step; without roots only.
   bool constant_parameters = false;
+  GradientPrecision gradient_precision = GradientPrecision::F32;
   int threads = 1;  ///< that run backward: some kernels need memory for each
   std::vector<Companion> companions = {};  ///< at most one for each node
   Encoding encoding = {};                  ///< none of its values is an output or a root

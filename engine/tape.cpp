@@ -9,6 +9,7 @@
 
 #include "qtape/engine/plan_hooks.h"
 #include "qtape/engine/quantizers.h"
+#include "qtape/kernels/onednn/gemm.h"
 #include "qtape/kernels/simd/threads.h"
 #include "qtape/ops/families/decode.h"
 #include "qtape/ops/families/sequence.h"
@@ -27,6 +28,10 @@ TapeOptions with_defaults(TapeOptions options, const Graph& graph) {
   require<ArgumentError>(!options.constant_parameters || options.roots.empty(),
                          "a tape with constant_parameters computes no gradients, got {} roots",
                          options.roots.size());
+  require<ArgumentError>(
+      options.gradient_precision == GradientPrecision::F32 || has_bf16_products(),
+      "gradient_precision BF16: expected a processor with AVX512_BF16 that oneDNN may use "
+      "(DNNL_MAX_CPU_ISA), this is not one; F32 runs everywhere");
   if (options.outputs.empty()) {
     options.outputs.assign(graph.outputs().begin(), graph.outputs().end());
   }
@@ -65,6 +70,7 @@ void Tape::add_layout(bool encodes) {
                       .input_gradients = options_.input_gradients,
                       .accumulate_gradients = options_.accumulate_gradients,
                       .constant_parameters = options_.constant_parameters,
+                      .gradient_precision = options_.gradient_precision,
                       .threads = options_.threads};
   if (options_.arithmetic.make) {
     layout->arithmetic = options_.arithmetic.make(graph_, options_.threads, encodes);
@@ -259,6 +265,7 @@ void Tape::bind_node(Layout& layout, size_t i) {
                   .record = records_.data() + place.record,
                   .codes = arithmetic != nullptr ? arithmetic->codes(id) : nullptr,
                   .gated = place.gated,
+                  .gradient_precision = options_.gradient_precision,
                   .status = &statuses_[i],
                   .stream = i,
                   .threads = options_.threads};

@@ -37,6 +37,8 @@ struct TapeOptions {
   /// How forward computes between quantized operands: `products_of_codes()` or
   /// `exact(Requantization::SingleRounding)`; empty: in floats.
   Arithmetic arithmetic = {};
+  /// What products of gradients are computed in. BF16 needs a processor that multiplies it.
+  GradientPrecision gradient_precision = GradientPrecision::F32;
   /// When training steps quantize and observe.
   QuantizationSchedule schedule = {};
 };
@@ -59,7 +61,7 @@ class Tape {
   /// Plans and binds `graph`, of which it keeps a copy. Throws GraphError for leaves that
   /// `parameters` lacks or holds with another type and for `parameters` that were moved from,
   /// PlanError as `plan` does, ArgumentError for fewer than one thread, a schedule that cannot
-  /// be and constant_parameters with roots.
+  /// be, constant_parameters with roots and a gradient precision that the machine lacks.
   Tape(const Graph& graph, Parameters& parameters, TapeOptions options);
   /// The same as tests of memory ask for it, see engine/plan_hooks.h.
   Tape(const Graph& graph, Parameters& parameters, TapeOptions options, const PlanHooks& hooks);

@@ -32,6 +32,10 @@ Footprint Conv1d::footprint(Inputs inputs) const {
   return convolution::footprint(kernel_extents(*this, inputs), inputs[0].dtype);
 }
 
+int64_t Conv1d::rounded_scratch(Inputs inputs) const {
+  return convolution::rounded_scratch(kernel_extents(*this, inputs), inputs[0].dtype);
+}
+
 Kernel Conv1d::forward(const Binding& b) const {
   return convolution::forward(kernel_extents(*this, b.inputs), b);
 }

@@ -32,6 +32,10 @@ Footprint Conv2d::footprint(Inputs inputs) const {
   return convolution::footprint(kernel_extents(*this, inputs), inputs[0].dtype);
 }
 
+int64_t Conv2d::rounded_scratch(Inputs inputs) const {
+  return convolution::rounded_scratch(kernel_extents(*this, inputs), inputs[0].dtype);
+}
+
 Kernel Conv2d::forward(const Binding& b) const {
   return convolution::forward(kernel_extents(*this, b.inputs), b);
 }

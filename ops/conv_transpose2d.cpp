@@ -37,6 +37,10 @@ Footprint ConvTranspose2d::footprint(Inputs inputs) const {
   return convolution::footprint(kernel_extents(*this, inputs), inputs[0].dtype);
 }
 
+int64_t ConvTranspose2d::rounded_scratch(Inputs inputs) const {
+  return convolution::rounded_scratch(kernel_extents(*this, inputs), inputs[0].dtype, true);
+}
+
 Kernel ConvTranspose2d::forward(const Binding& b) const {
   const kernels::Conv c = kernel_extents(*this, b.inputs);
   return dispatch_compute(b.output.dtype, [&]<class T>() {
@@ -47,21 +51,7 @@ Kernel ConvTranspose2d::forward(const Binding& b) const {
 }
 
 Kernel ConvTranspose2d::backward(const Binding& b) const {
-  const kernels::Conv c = kernel_extents(*this, b.inputs);
-  return dispatch_compute(b.output.dtype, [&]<class T>() {
-    Kernel dx, dw;
-    if (b.wanted(0)) {
-      dx = convolution::kernel_of(prepare_conv(c, b.dy_as<const T>(), b.operand<const T>(1),
-                                               b.dx<T>(0),
-                                               convolution::run_of(b, b.accumulate(0))));
-    }
-    if (b.wanted(1)) {
-      dw = convolution::kernel_of(
-          prepare_conv_filters(c, b.dy_as<const T>(), b.operand<const T>(0), b.dx<T>(1),
-                               convolution::run_of(b, b.accumulate(1))));
-    }
-    return sequence(std::move(dx), std::move(dw));
-  });
+  return convolution::backward(kernel_extents(*this, b.inputs), b, true);
 }
 
 }  // namespace qtape

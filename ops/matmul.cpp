@@ -4,6 +4,7 @@
 
 #include "qtape/kernels/onednn/gemm.h"
 #include "qtape/ops/families/decode.h"
+#include "qtape/ops/families/rounded.h"
 #include "qtape/ops/families/sequence.h"
 
 namespace qtape {
@@ -44,8 +45,8 @@ void check_extents(const MatMul& op, const Shape& a, const Shape& b) {
   check(a_inner == b_inner, "inner extents differ: {} and {}", a_inner, b_inner);
 }
 
-template <class T>
-Kernel run(const Gemm& g, int threads, const T* a, const T* b, T* c) {
+template <class T, class Result>
+Kernel run(const Gemm& g, int threads, const T* a, const T* b, Result* c) {
   return [product = prepare_gemm(g, a, b, c, threads)](const Step&) { product(); };
 }
 
@@ -76,28 +77,55 @@ Kernel gradient_of_codes(Gemm product, const Binding& b, int to) {
                              b.dx<float>(to), b.scratch, b.threads)](const Step&) { run(); };
 }
 
-/// da: dy op(b)^T, or its transpose when a is stored transposed.
+/// What a gradient is computed of, T being float, double or, rounded, BHalf.
 template <class T>
-Kernel gradient_a(const Gemm& g, const Binding& b) {
+struct Factors {
+  const T* other;  ///< the other operand
+  const T* dy;
+};
+
+/// da: dy op(b)^T, or its transpose when a is stored transposed.
+template <class T, class Result>
+Kernel gradient_a(const Gemm& g, const Factors<T>& of, const Binding& b) {
+  auto* da = b.dx<Result>(0);
   const bool accumulate = b.accumulate(0);
   if (g.transpose_a) {
-    return run<T>({g.batch, g.k, g.m, g.n, g.transpose_b, true, accumulate}, b.threads,
-                  b.operand<const T>(1), b.dy_as<const T>(), b.dx<T>(0));
+    return run({g.batch, g.k, g.m, g.n, g.transpose_b, true, accumulate}, b.threads, of.other,
+               of.dy, da);
   }
-  return run<T>({g.batch, g.m, g.k, g.n, false, !g.transpose_b, accumulate}, b.threads,
-                b.dy_as<const T>(), b.operand<const T>(1), b.dx<T>(0));
+  return run({g.batch, g.m, g.k, g.n, false, !g.transpose_b, accumulate}, b.threads, of.dy,
+             of.other, da);
 }
 
 /// db: op(a)^T dy, or its transpose when b is stored transposed.
-template <class T>
-Kernel gradient_b(const Gemm& g, const Binding& b) {
+template <class T, class Result>
+Kernel gradient_b(const Gemm& g, const Factors<T>& of, const Binding& b) {
+  auto* db = b.dx<Result>(1);
   const bool accumulate = b.accumulate(1);
   if (g.transpose_b) {
-    return run<T>({g.batch, g.n, g.k, g.m, true, g.transpose_a, accumulate}, b.threads,
-                  b.dy_as<const T>(), b.operand<const T>(0), b.dx<T>(1));
+    return run({g.batch, g.n, g.k, g.m, true, g.transpose_a, accumulate}, b.threads, of.dy,
+               of.other, db);
   }
-  return run<T>({g.batch, g.k, g.n, g.m, !g.transpose_a, false, accumulate}, b.threads,
-                b.operand<const T>(0), b.dy_as<const T>(), b.dx<T>(1));
+  return run({g.batch, g.k, g.n, g.m, !g.transpose_a, false, accumulate}, b.threads, of.other,
+             of.dy, db);
+}
+
+/// Both gradients, of operands that are rounded to bf16 one after another.
+Kernel rounded_gradients(const Gemm& g, const Binding& b) {
+  const int64_t elements = b.output.elements();
+  auto* dy = reinterpret_cast<BHalf*>(b.scratch);
+  auto* other = reinterpret_cast<BHalf*>(b.scratch + rounded_bytes(elements));
+  const Factors<BHalf> of{other, dy};
+  Kernel all = bind_rounding(b.dy_as<const float>(), elements, dy, b.threads);
+  if (b.wanted(0)) {
+    all = sequence(std::move(all),
+                   sequence(bind_rounding(b, 1, other), gradient_a<BHalf, float>(g, of, b)));
+  }
+  if (b.wanted(1)) {
+    all = sequence(std::move(all),
+                   sequence(bind_rounding(b, 0, other), gradient_b<BHalf, float>(g, of, b)));
+  }
+  return all;
 }
 
 }  // namespace
@@ -146,17 +174,28 @@ Kernel MatMul::forward(const Binding& b) const {
   });
 }
 
+int64_t MatMul::rounded_scratch(Inputs inputs) const {
+  if (inputs[0].dtype == DType::F64) return 0;
+  const Gemm g = product_of(*this, inputs[0].shape, inputs[1].shape);
+  return rounded_bytes(g.batch * g.m * g.n) +
+         rounded_bytes(std::max(inputs[0].elements(), inputs[1].elements()));
+}
+
 Kernel MatMul::backward(const Binding& b) const {
   const Gemm g = product_of(*this, b.inputs[0].shape, b.inputs[1].shape);
+  if (b.gradient_precision == GradientPrecision::BF16 && b.output.dtype == DType::F32) {
+    return rounded_gradients(g, b);
+  }
   return dispatch_compute(b.output.dtype, [&]<class T>() -> Kernel {
+    const auto* dy = b.dy_as<const T>();
     Kernel da, db;
     if (b.wanted(0)) {
       da = b.encoded_operand(1) ? gradient_of_codes(gradient_a_of(g), b, 0)
-                                : gradient_a<T>(g, b);
+                                : gradient_a<T, T>(g, {b.operand<const T>(1), dy}, b);
     }
     if (b.wanted(1)) {
       db = b.encoded_operand(0) ? gradient_of_codes(gradient_b_of(g), b, 1)
-                                : gradient_b<T>(g, b);
+                                : gradient_b<T, T>(g, {b.operand<const T>(0), dy}, b);
     }
     return sequence(std::move(da), std::move(db));
   });

@@ -6,6 +6,7 @@
 #include <string>
 #include <tuple>
 
+#include "qtape/core/gradient_precision.h"
 #include "qtape/core/requantization.h"
 #include "qtape/engine/arithmetic.h"
 #include "qtape/engine/graph.h"
@@ -40,6 +41,7 @@ struct Recipe {
   Quantization scale_mode = Quantization::EMA;
   std::optional<Requantization> exact = std::nullopt;
   std::optional<Products> products = std::nullopt;
+  GradientPrecision gradient_precision = GradientPrecision::F32;
   int64_t quantize_after = 0;
   std::optional<int64_t> freeze_after = std::nullopt;
   std::optional<int64_t> freeze_norms_after = std::nullopt;
@@ -75,6 +77,9 @@ struct Recipe {
                 "what products of quantized operands are computed on, unless exact says it; "
                 "without it, on codes from 4 bits on and on values below, where codes cost "
                 "accuracy"),
+        setting("gradient_precision", &S::gradient_precision,
+                "what products of gradients are computed in; BF16 needs a processor that "
+                "multiplies it"),
         setting("quantize_after", &S::quantize_after, "steps in float before quantizers apply",
                 {.low = 0}),
         setting("freeze_after", &S::freeze_after, "step from which observers stand still",

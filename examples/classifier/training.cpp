@@ -151,6 +151,7 @@ struct Training::Run {
               .threads = options.threads,
               .seed = static_cast<uint64_t>(training.recipe().seed),
               .arithmetic = arithmetic_of(training.recipe()),
+              .gradient_precision = training.recipe().gradient_precision,
               .schedule = schedule_of(training.recipe(), training.steps())}),
         evaluator(training.network().graph, training.parameters_, options.threads,
                   exact(training.recipe().exact)),

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "qtape/core/aligned.h"
@@ -16,7 +17,7 @@ namespace {
 
 using dnnl::memory;
 
-enum class Pass : uint8_t { Forward, Data, Filters };
+using Pass = ConvPass;
 
 // A piece below this many multiplications is not worth a thread of its own.
 constexpr double piece_work = 0x1p20;
@@ -26,8 +27,26 @@ constexpr int64_t max_pieces = 64;
 constexpr int64_t max_sums = 16;
 constexpr int64_t max_sum_elements = int64_t{1} << 22;
 
-memory::desc images_desc(int64_t images, int64_t channels, int64_t h, int64_t w) {
-  return {{images, channels, h, w}, memory::data_type::f32, memory::format_tag::nhwc};
+using Type = memory::data_type;
+
+/// Dtypes of the tensors that a primitive sees.
+struct Types {
+  Type x = Type::f32;
+  Type w = Type::f32;
+  Type y = Type::f32;
+};
+
+/// `rounded`: operands are bf16, and the result is f32.
+Types types_of(Pass pass, bool rounded) {
+  const auto operand = rounded ? Type::bf16 : Type::f32;
+  return {pass == Pass::Data ? Type::f32 : operand, pass == Pass::Filters ? Type::f32 : operand,
+          pass == Pass::Forward ? Type::f32 : operand};
+}
+
+int64_t size_of(Type type) { return type == Type::bf16 ? 2 : 4; }
+
+memory::desc images_desc(Type type, int64_t images, int64_t channels, int64_t h, int64_t w) {
+  return {{images, channels, h, w}, type, memory::format_tag::nhwc};
 }
 
 memory::dims filter_dims(const Conv& c) {
@@ -53,39 +72,48 @@ memory::desc stored_filters(const Conv& c) {
 struct Primitive {
   dnnl::primitive primitive;
   memory::desc x, y, filters, scratchpad;
+  bool reference = false;  ///< code that oneDNN has for completeness, and slow
 };
 
-Primitive make_primitive(const dnnl::engine& engine, const Conv& c, int64_t images, Pass pass) {
+ConvolutionDescription describe(const Conv& c, int64_t images, const Types& types) {
+  return {.x = images_desc(types.x, images, c.in_channels, c.h.in, c.w.in),
+          .w = memory::desc(filter_dims(c), types.w, memory::format_tag::any),
+          .y = images_desc(types.y, images, c.out_channels, c.h.out, c.w.out),
+          .strides = {c.h.stride, c.w.stride},
+          .dilates = {c.h.dilation - 1, c.w.dilation - 1},
+          .begin = {c.h.begin, c.w.begin},
+          .end = {c.h.end, c.w.end}};
+}
+
+template <class Make, class Descriptor>
+Primitive primitive_of(const Descriptor& pd, const ConvolutionDescription& d,
+                       const memory::desc& filters) {
+  const bool reference = std::string_view(pd.impl_info_str()).starts_with("ref");
+  return {Make(pd), d.x, d.y, filters, pd.scratchpad_desc(), reference};
+}
+
+Primitive make_primitive(const dnnl::engine& engine, const Conv& c, int64_t images, Pass pass,
+                         bool rounded) {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   // Whatever the environment says: replays have equal bits.
   attributes.set_fpmath_mode(dnnl::fpmath_mode::strict);
-  const ConvolutionDescription d{
-      .x = images_desc(images, c.in_channels, c.h.in, c.w.in),
-      .w = memory::desc(filter_dims(c), memory::data_type::f32, memory::format_tag::any),
-      .y = images_desc(images, c.out_channels, c.h.out, c.w.out),
-      .strides = {c.h.stride, c.w.stride},
-      .dilates = {c.h.dilation - 1, c.w.dilation - 1},
-      .begin = {c.h.begin, c.w.begin},
-      .end = {c.h.end, c.w.end}};
-  switch (pass) {
-    case Pass::Data: {
-      const auto pd =
-          describe_convolution_gradient<dnnl::convolution_backward_data>(engine, d, attributes);
-      return {dnnl::convolution_backward_data(pd), d.x, d.y, pd.weights_desc(),
-              pd.scratchpad_desc()};
-    }
-    case Pass::Filters: {
-      const auto pd = describe_convolution_gradient<dnnl::convolution_backward_weights>(
-          engine, d, attributes);
-      return {dnnl::convolution_backward_weights(pd), d.x, d.y, pd.diff_weights_desc(),
-              pd.scratchpad_desc()};
-    }
-    case Pass::Forward:
-      break;
+  const auto d = describe(c, images, types_of(pass, rounded));
+  if (pass == Pass::Forward) {
+    const auto pd = describe_convolution(engine, d, attributes);
+    return primitive_of<dnnl::convolution_forward>(pd, d, pd.weights_desc());
   }
-  const auto pd = describe_convolution(engine, d, attributes);
-  return {dnnl::convolution_forward(pd), d.x, d.y, pd.weights_desc(), pd.scratchpad_desc()};
+  const Type same = rounded ? Type::bf16 : Type::f32;
+  const auto hint =
+      describe_convolution(engine, describe(c, images, {same, same, same}), attributes);
+  if (pass == Pass::Data) {
+    const auto pd = describe_convolution_gradient<dnnl::convolution_backward_data>(
+        engine, d, hint, attributes);
+    return primitive_of<dnnl::convolution_backward_data>(pd, d, pd.weights_desc());
+  }
+  const auto pd = describe_convolution_gradient<dnnl::convolution_backward_weights>(
+      engine, d, hint, attributes);
+  return primitive_of<dnnl::convolution_backward_weights>(pd, d, pd.diff_weights_desc());
 }
 
 int64_t count_pieces(const Conv& c, Pass pass) {
@@ -121,12 +149,12 @@ struct Layout {
   std::vector<Filters> packed;
   int64_t bytes = 0;
 
-  Layout(const dnnl::engine& engine, const Conv& c, Pass pass) {
+  Layout(const dnnl::engine& engine, const Conv& c, Pass pass, bool rounded) {
     const int64_t count = count_pieces(c, pass);
     const memory::desc stored = stored_filters(c);
     for (int64_t i = 0; i < count; ++i) {
       Piece piece{.begin = c.images * i / count, .end = c.images * (i + 1) / count};
-      piece.how = make_primitive(engine, c, piece.end - piece.begin, pass);
+      piece.how = make_primitive(engine, c, piece.end - piece.begin, pass, rounded);
       piece.scratchpad = take(piece.how.scratchpad);
       if (pass == Pass::Filters) {
         piece.sum = take(stored);
@@ -194,10 +222,13 @@ constexpr int64_t sum_block = 1024;
 /// A bound pass: filters are packed, pieces run, and their gradients of filters summed.
 class Convolution {
  public:
-  Convolution(const Conv& c, Pass pass, const float* x, const float* w, const float* y,
-              const ConvRun& run)
-      : engine_(dnnl::engine::kind::cpu, 0), run_(run), pass_(pass) {
-    const Layout layout(engine_, c, pass);
+  Convolution(const Conv& c, Pass pass, bool rounded, const void* x, const void* w,
+              const void* y, const ConvRun& run)
+      : engine_(dnnl::engine::kind::cpu, 0),
+        run_(run),
+        pass_(pass),
+        types_(types_of(pass, rounded)) {
+    const Layout layout(engine_, c, pass, rounded);
     for (const auto& filters : layout.packed) {
       packing_.push_back(make_reorder(engine_, at(stored_filters(c), w),
                                       at(filters.desc, run.scratch + filters.at)));
@@ -205,11 +236,11 @@ class Convolution {
     if (pass == Pass::Filters) {
       set_result(w, c.filter_elements());
     } else if (run.accumulate) {
-      const float*& result = pass == Pass::Forward ? y : x;
+      const void*& result = pass == Pass::Forward ? y : x;
       set_result(result, pass == Pass::Forward ? c.y_elements() : c.x_elements());
       added_ = AlignedBuffer(elements_ * int64_t{sizeof(float)});
-      result = reinterpret_cast<const float*>(added_.data());
-      sums_.push_back(result);
+      result = added_.data();
+      sums_.push_back(reinterpret_cast<const float*>(added_.data()));
     }
     for (const Piece& piece : layout.pieces) bind(c, piece, x, w, y);
   }
@@ -230,10 +261,14 @@ class Convolution {
     return memory(desc, engine_, const_cast<void*>(data));
   }
 
-  void bind(const Conv& c, const Piece& piece, const float* x, const float* w, const float* y) {
+  void bind(const Conv& c, const Piece& piece, const void* x, const void* w, const void* y) {
     const Primitive& how = piece.how;
-    x += piece.begin * (c.x_elements() / c.images);
-    y += piece.begin * (c.y_elements() / c.images);
+    const auto from = [&](const void* data, int64_t elements, Type type) -> const void* {
+      const int64_t skipped = piece.begin * (elements / c.images);
+      return static_cast<const std::byte*>(data) + skipped * size_of(type);
+    };
+    x = from(x, c.x_elements(), types_.x);
+    y = from(y, c.y_elements(), types_.y);
     const memory::desc stored = stored_filters(c);
     const bool own_filters = pass_ == Pass::Filters || how.filters != stored;
     const void* filters =
@@ -271,8 +306,8 @@ class Convolution {
     pieces_.push_back(std::move(calls));
   }
 
-  void set_result(const float* result, int64_t elements) {
-    result_ = const_cast<float*>(result);
+  void set_result(const void* result, int64_t elements) {
+    result_ = static_cast<float*>(const_cast<void*>(result));
     elements_ = elements;
   }
 
@@ -294,6 +329,7 @@ class Convolution {
   dnnl::engine engine_;
   ConvRun run_;
   Pass pass_;
+  Types types_;
   std::vector<Call> packing_;
   std::vector<std::vector<Call>> pieces_;
   AlignedBuffer added_;             // what is added to y or dx
@@ -310,15 +346,17 @@ class Convolution {
       c.in_channels / c.groups, error.what());
 }
 
-std::function<void()> prepare(const Conv& c, Pass pass, const float* x, const float* w,
-                              const float* y, const ConvRun& run) {
+std::function<void()> prepare(const Conv& c, Pass pass, bool rounded, const void* x,
+                              const void* w, const void* y, const ConvRun& run) {
   if (c.images == 0) {
     if (pass != Pass::Filters || run.accumulate) return [] {};
-    return [dw = const_cast<float*>(w), n = c.filter_elements()] { std::fill_n(dw, n, 0.0f); };
+    return [dw = static_cast<float*>(const_cast<void*>(w)), n = c.filter_elements()] {
+      std::fill_n(dw, n, 0.0f);
+    };
   }
   const SerialLibraries serial;
   try {
-    return [convolution = std::make_shared<const Convolution>(c, pass, x, w, y, run)] {
+    return [convolution = std::make_shared<const Convolution>(c, pass, rounded, x, w, y, run)] {
       (*convolution)();
     };
   } catch (const dnnl::error& error) {
@@ -371,7 +409,7 @@ int64_t conv_scratch(const Conv& conv) {
     const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
     int64_t bytes = 0;
     for (Pass pass : {Pass::Forward, Pass::Data, Pass::Filters}) {
-      bytes = std::max(bytes, Layout(engine, conv, pass).bytes);
+      bytes = std::max(bytes, Layout(engine, conv, pass, false).bytes);
     }
     return bytes;
   } catch (const dnnl::error& error) {
@@ -379,19 +417,48 @@ int64_t conv_scratch(const Conv& conv) {
   }
 }
 
+bool has_rounded_conv(const Conv& conv, ConvPass pass) {
+  if (conv.images == 0 || !onednn_has(dnnl_cpu_isa_avx512_core_bf16)) return false;
+  const SerialLibraries serial;
+  try {
+    const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+    return !make_primitive(engine, conv, conv.images, pass, true).reference;
+  } catch (const dnnl::error&) {
+    return false;
+  }
+}
+
+int64_t rounded_conv_scratch(const Conv& conv, ConvPass pass) {
+  if (!has_rounded_conv(conv, pass)) return 0;
+  const SerialLibraries serial;
+  return Layout(dnnl::engine(dnnl::engine::kind::cpu, 0), conv, pass, true).bytes;
+}
+
 std::function<void()> prepare_conv(const Conv& conv, const float* x, const float* w, float* y,
                                    const ConvRun& run) {
-  return prepare(conv, Pass::Forward, x, w, y, run);
+  return prepare(conv, Pass::Forward, false, x, w, y, run);
+}
+std::function<void()> prepare_conv(const Conv& conv, const BHalf* x, const float* w, float* y,
+                                   const ConvRun& run) {
+  return prepare(conv, Pass::Forward, true, x, w, y, run);
 }
 
 std::function<void()> prepare_conv_data(const Conv& conv, const float* dy, const float* w,
                                         float* dx, const ConvRun& run) {
-  return prepare(conv, Pass::Data, dx, w, dy, run);
+  return prepare(conv, Pass::Data, false, dx, w, dy, run);
+}
+std::function<void()> prepare_conv_data(const Conv& conv, const BHalf* dy, const float* w,
+                                        float* dx, const ConvRun& run) {
+  return prepare(conv, Pass::Data, true, dx, w, dy, run);
 }
 
 std::function<void()> prepare_conv_filters(const Conv& conv, const float* x, const float* dy,
                                            float* dw, const ConvRun& run) {
-  return prepare(conv, Pass::Filters, x, dw, dy, run);
+  return prepare(conv, Pass::Filters, false, x, dw, dy, run);
+}
+std::function<void()> prepare_conv_filters(const Conv& conv, const BHalf* x, const BHalf* dy,
+                                           float* dw, const ConvRun& run) {
+  return prepare(conv, Pass::Filters, true, x, dw, dy, run);
 }
 
 std::function<void()> prepare_conv(const Conv& conv, const double* x, const double* w,

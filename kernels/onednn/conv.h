@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <functional>
 
+#include "qtape/core/types.h"
+
 namespace qtape::kernels {
 
 /// The windows along one axis of x: element j of window i is x[i stride + j dilation - begin],
@@ -40,6 +42,13 @@ struct Conv {
   }
 };
 
+/// What is computed of the other two.
+enum class ConvPass : uint8_t {
+  Forward,  ///< y
+  Data,     ///< dx
+  Filters   ///< dw
+};
+
 /// Memory and threads of a prepared convolution.
 struct ConvRun {
   std::byte* scratch = nullptr;  ///< conv_scratch bytes, 64-byte aligned, free between runs
@@ -47,7 +56,7 @@ struct ConvRun {
   bool accumulate = false;  ///< add to the result
 };
 
-/// Bytes of scratch that any of the three f32 functions below needs. Throws GraphError where
+/// Bytes of scratch that any of the next three functions needs. Throws GraphError where
 /// oneDNN refuses.
 int64_t conv_scratch(const Conv& conv);
 
@@ -60,6 +69,19 @@ std::function<void()> prepare_conv(const Conv& conv, const float* x, const float
 std::function<void()> prepare_conv_data(const Conv& conv, const float* dy, const float* w,
                                         float* dx, const ConvRun& run);
 std::function<void()> prepare_conv_filters(const Conv& conv, const float* x, const float* dy,
+                                           float* dw, const ConvRun& run);
+
+/// The same of operands rounded to bf16, with sums in f32: x and dy are given so, filters are
+/// rounded on the way. Only where has_rounded_conv says that oneDNN has more than reference
+/// code for it, here and for these extents.
+bool has_rounded_conv(const Conv& conv, ConvPass pass);
+/// Bytes of scratch; 0 where has_rounded_conv says no.
+int64_t rounded_conv_scratch(const Conv& conv, ConvPass pass);
+std::function<void()> prepare_conv(const Conv& conv, const BHalf* x, const float* w, float* y,
+                                   const ConvRun& run);
+std::function<void()> prepare_conv_data(const Conv& conv, const BHalf* dy, const float* w,
+                                        float* dx, const ConvRun& run);
+std::function<void()> prepare_conv_filters(const Conv& conv, const BHalf* x, const BHalf* dy,
                                            float* dw, const ConvRun& run);
 
 /// The same in f64: plain loops, which need no scratch.

@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <memory>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -17,10 +18,15 @@ namespace {
 
 using dnnl::memory;
 
+template <class T>
+constexpr auto data_type =
+    std::is_same_v<T, BHalf> ? memory::data_type::bf16 : memory::data_type::f32;
+
+template <class T>
 memory::desc describe(int64_t batch, int64_t rows, int64_t columns, int64_t batch_stride,
                       int64_t row_stride, int64_t column_stride) {
   return {{batch, rows, columns},
-          memory::data_type::f32,
+          data_type<T>,
           memory::dims{batch_stride, row_stride, column_stride}};
 }
 
@@ -47,27 +53,28 @@ struct Tile {
 /// One tile's primitive with its memories and its argument list.
 class Product {
  public:
-  /// `own_b`: b is the columns of the tile alone.
-  Product(const dnnl::engine& engine, const Gemm& g, const Tile& t, const float* a,
-          const float* b, float* c, bool own_b = false)
+  /// `own_b`: b is the columns of the tile alone. T is float or BHalf.
+  template <class T>
+  Product(const dnnl::engine& engine, const Gemm& g, const Tile& t, const T* a, const T* b,
+          float* c, bool own_b = false)
       : stream_(engine) {
     const int64_t batch = t.batch_end - t.batch_begin;
     const int64_t m = t.m_end - t.m_begin;
     const int64_t n = t.n_end - t.n_begin;
-    const auto a_desc = g.transpose_a ? describe(batch, m, g.k, g.m * g.k, 1, g.m)
-                                      : describe(batch, m, g.k, g.m * g.k, g.k, 1);
+    const auto a_desc = g.transpose_a ? describe<T>(batch, m, g.k, g.m * g.k, 1, g.m)
+                                      : describe<T>(batch, m, g.k, g.m * g.k, g.k, 1);
     const int64_t b_row = own_b ? n : g.n;
-    const auto b_desc = g.transpose_b ? describe(batch, g.k, n, g.n * g.k, 1, g.k)
-                                      : describe(batch, g.k, n, b_row * g.k, b_row, 1);
-    const auto c_desc = describe(batch, m, n, g.m * g.n, g.n, 1);
+    const auto b_desc = g.transpose_b ? describe<T>(batch, g.k, n, g.n * g.k, 1, g.k)
+                                      : describe<T>(batch, g.k, n, b_row * g.k, b_row, 1);
+    const auto c_desc = describe<float>(batch, m, n, g.m * g.n, g.n, 1);
     const auto pd =
         describe_matmul(engine, a_desc, b_desc, c_desc, make_attributes(g.accumulate));
     primitive_ = dnnl::matmul(pd);
     a += t.batch_begin * g.m * g.k + t.m_begin * (g.transpose_a ? 1 : g.k);
     if (!own_b) b += t.batch_begin * g.n * g.k + t.n_begin * (g.transpose_b ? g.k : 1);
     c += t.batch_begin * g.m * g.n + t.m_begin * g.n + t.n_begin;
-    memories_ = {memory(a_desc, engine, const_cast<float*>(a)),
-                 memory(b_desc, engine, const_cast<float*>(b)), memory(c_desc, engine, c),
+    memories_ = {memory(a_desc, engine, const_cast<T*>(a)),
+                 memory(b_desc, engine, const_cast<T*>(b)), memory(c_desc, engine, c),
                  memory(pd.scratchpad_desc(), engine)};
     arguments_ = {{{DNNL_ARG_SRC, memories_[0].get()},
                    {DNNL_ARG_WEIGHTS, memories_[1].get()},
@@ -215,7 +222,8 @@ class ColumnProducts {
   std::vector<Slot> slots_;
 };
 
-std::vector<Product> make_products(const Gemm& g, const float* a, const float* b, float* c) {
+template <class T>
+std::vector<Product> make_products(const Gemm& g, const T* a, const T* b, float* c) {
   const SerialLibraries serial;
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   std::vector<Product> products;
@@ -255,10 +263,8 @@ std::function<void()> as_graph_error(const Gemm& gemm, const Prepare& prepare) {
   }
 }
 
-}  // namespace
-
-std::function<void()> prepare_gemm(const Gemm& gemm, const float* a, const float* b, float* c,
-                                   int threads) {
+template <class T>
+std::function<void()> prepare(const Gemm& gemm, const T* a, const T* b, float* c, int threads) {
   if (gemm.batch * gemm.m * gemm.n == 0) return [] {};
   if (gemm.k == 0) return [gemm, c] { fill_zero(gemm, c); };
   return as_graph_error(gemm, [&] {
@@ -269,6 +275,20 @@ std::function<void()> prepare_gemm(const Gemm& gemm, const float* a, const float
       });
     };
   });
+}
+
+}  // namespace
+
+std::function<void()> prepare_gemm(const Gemm& gemm, const float* a, const float* b, float* c,
+                                   int threads) {
+  return prepare(gemm, a, b, c, threads);
+}
+
+bool has_bf16_products() { return onednn_has(dnnl_cpu_isa_avx512_core_bf16); }
+
+std::function<void()> prepare_gemm(const Gemm& gemm, const BHalf* a, const BHalf* b, float* c,
+                                   int threads) {
+  return prepare(gemm, a, b, c, threads);
 }
 
 int64_t column_scratch(const Gemm& g) {

@@ -26,6 +26,14 @@ struct Gemm {
 std::function<void()> prepare_gemm(const Gemm& gemm, const float* a, const float* b, float* c,
                                    int threads);
 
+/// Whether products of bf16 run here: the processor, and what oneDNN may use of it.
+bool has_bf16_products();
+
+/// The same as the f32 product, of operands of bf16, with sums in f32. Throws GraphError where
+/// has_bf16_products says no.
+std::function<void()> prepare_gemm(const Gemm& gemm, const BHalf* a, const BHalf* b, float* c,
+                                   int threads);
+
 /// Gives b a few columns at a time: writes columns [begin, end) as [k, end - begin].
 using ColumnSource = std::function<void(int64_t begin, int64_t end, float* to)>;
 

@@ -50,9 +50,9 @@ inline dnnl::convolution_forward::primitive_desc describe_convolution(
 template <class Backward>
 typename Backward::primitive_desc describe_convolution_gradient(
     const dnnl::engine& engine, const ConvolutionDescription& c,
+    const dnnl::convolution_forward::primitive_desc& forward,
     const dnnl::primitive_attr& attributes) {
   constexpr auto algorithm = dnnl::algorithm::convolution_direct;
-  const auto forward = describe_convolution(engine, c, attributes);
 #if DNNL_VERSION_MAJOR >= 3
   return {engine,    algorithm, c.x,   c.w,     c.y,       c.strides,
           c.dilates, c.begin,   c.end, forward, attributes};

@@ -147,13 +147,13 @@ auto measure_columns_loop() {
 template <class S, bool accumulate>
 inline S select_element(S dy, S dx, bool inside) {
   using T = typename Storage<S>::Compute;
-  const T gradient = inside ? Storage<S>::load(dy) : T(0);
+  const T gradient = where(mask_of<T>(inside), Storage<S>::load(dy));
   return Storage<S>::store(accumulate ? Storage<S>::load(dx) + gradient : gradient);
 }
 
 template <class S, bool accumulate>
 inline void select_row(const S* dy, S* dx, const uint32_t* bits, int k, int count) {
-  QTAPE_INDEPENDENT
+  QTAPE_INDEPENDENT_ROW
   for (int j = 0; j < count; ++j) {
     const bool inside = (bits[j] & (uint32_t{1} << k)) != 0;
     dx[j] = select_element<S, accumulate>(dy[j], dx[j], inside);
@@ -167,14 +167,12 @@ auto select_version() {
         for (int64_t i = 0; i < n; i += block, mask += mask_block_words) {
           alignas(64) uint32_t bits[lanes];
           std::memcpy(bits, mask, sizeof bits);
-          const int64_t bytes = std::min(block, n - i) * static_cast<int64_t>(sizeof(S));
-          prefetch_reads(dy + i, bytes);
-          prefetch_writes(dx + i, bytes);
           const int64_t rows = std::min<int64_t>(block_rows, (n - i) / lanes);
           int k = 0;
           QTAPE_INDEPENDENT
           for (; k < rows; ++k) {
             const int64_t at = i + int64_t{k} * lanes;
+            prefetch_row(dy + at, dx + at);
             select_row<S, accumulate>(dy + at, dx + at, bits, k, lanes);
           }
           const int64_t at = i + int64_t{k} * lanes;

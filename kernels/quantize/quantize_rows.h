@@ -194,12 +194,12 @@ inline void quantize_row(const typename V::Element* x, const Target<V>& to, uint
   }
 }
 
-/// One at a time: in bursts they wait for each other.
-template <class V>
-inline void prefetch_row(const typename V::Element* x, const Target<V>& to) {
-  constexpr auto bytes = lanes * static_cast<int64_t>(sizeof(typename V::Element));
+/// One at a time: in bursts they wait for each other. `y`: what the row is written to, or null.
+template <class S>
+inline void prefetch_row(const S* x, [[maybe_unused]] S* y) {
+  constexpr auto bytes = lanes * static_cast<int64_t>(sizeof(S));
   prefetch_reads(x, bytes);
-  if constexpr (V::values) prefetch_writes(to.y, bytes);
+  if (y != nullptr) prefetch_writes(y, bytes);
 }
 
 /// Where a walk over segments stands.
@@ -227,7 +227,7 @@ inline void quantize_block(const typename V::Element* x, const Target<V>& to, ui
     cursor.left -= end - int64_t{k} * lanes;
     for (; (k + int64_t{1}) * lanes <= end; ++k) {
       const Target<V> row = to.at(int64_t{k} * lanes);
-      prefetch_row<V>(x + k * lanes, row);
+      prefetch_row(x + k * lanes, row.y);
       quantize_row<V>(x + k * lanes, row, bits, k, lanes, r, flags, grid_at);
     }
     const int rest = static_cast<int>(end) - k * lanes;
@@ -251,7 +251,7 @@ inline void quantize_column_block(const typename V::Element* x, const Target<V>&
   };
   const int rows = n / lanes;
   for (int k = 0; k < rows; ++k) {
-    prefetch_row<V>(x + k * lanes, to.at(int64_t{k} * lanes));
+    prefetch_row(x + k * lanes, to.at(int64_t{k} * lanes).y);
     row(k, lanes);
   }
   if (n % lanes > 0) row(rows, n % lanes);

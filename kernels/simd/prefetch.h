@@ -7,8 +7,8 @@
 namespace qtape::kernels {
 
 /// Bytes that reads and writes are fetched ahead of their use.
-inline constexpr int64_t read_ahead = 65536;
-inline constexpr int64_t write_ahead = 4096;
+inline constexpr int64_t read_ahead = 16384;
+inline constexpr int64_t write_ahead = 2048;
 
 /// Fetches what lies `read_ahead` after the `bytes` at `p`, to be read. Beyond the end of the
 /// data nothing happens.

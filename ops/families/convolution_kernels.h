@@ -5,6 +5,7 @@
 
 #include "qtape/kernels/onednn/conv.h"
 #include "qtape/ops/families/convolution.h"
+#include "qtape/ops/families/rounded.h"
 #include "qtape/ops/families/sequence.h"
 
 namespace qtape {
@@ -50,19 +51,96 @@ inline Kernel forward(const kernels::Conv& c, const Binding& b) {
   });
 }
 
-inline Kernel backward(const kernels::Conv& c, const Binding& b) {
-  return dispatch_compute(b.output.dtype, [&]<class T>() {
+/// What gradients are computed of beside the filters, as `x` and `y` of the convolution: the
+/// gradient of the output and operand 0, which is y where the op is a convolution transposed.
+template <class T>
+struct Images {
+  const T* x;
+  const T* y;
+};
+
+/// The gradients of a convolution, or of a convolution transposed.
+struct Gradients {
+  const kernels::Conv& c;
+  const Binding& b;
+  bool transposed;
+
+  kernels::ConvPass data_pass() const {
+    return transposed ? kernels::ConvPass::Forward : kernels::ConvPass::Data;
+  }
+
+  template <class T, class Result>
+  Kernel data(const Images<T>& of, kernels::ConvRun run) const {
+    run.accumulate = b.accumulate(0);
+    const auto* filters = b.operand<const Result>(1);
+    auto* dx = b.dx<Result>(0);
+    return kernel_of(transposed ? prepare_conv(c, of.x, filters, dx, run)
+                                : prepare_conv_data(c, of.y, filters, dx, run));
+  }
+
+  template <class T, class Result>
+  Kernel filters(const Images<T>& of, kernels::ConvRun run) const {
+    run.accumulate = b.accumulate(1);
+    return kernel_of(prepare_conv_filters(c, of.x, of.y, b.dx<Result>(1), run));
+  }
+
+  template <class T>
+  Images<T> images() const {
+    const T* x = b.operand<const T>(0);
+    const T* dy = b.dy_as<const T>();
+    return transposed ? Images<T>{dy, x} : Images<T>{x, dy};
+  }
+
+  template <class T>
+  Kernel all() const {
     Kernel dx, dw;
+    if (b.wanted(0)) dx = data<T, T>(images<T>(), run_of(b, false));
+    if (b.wanted(1)) dw = filters<T, T>(images<T>(), run_of(b, false));
+    return sequence(std::move(dx), std::move(dw));
+  }
+
+  /// In bf16 where oneDNN is fast at it. The scratch begins with x and y.
+  Kernel all_rounded() const {
+    const bool dx_rounded = has_rounded_conv(c, data_pass());
+    const bool dw_rounded = has_rounded_conv(c, kernels::ConvPass::Filters);
+    auto* x = reinterpret_cast<BHalf*>(b.scratch);
+    auto* y = reinterpret_cast<BHalf*>(b.scratch + rounded_bytes(c.x_elements()));
+    kernels::ConvRun run = run_of(b, false);
+    run.scratch = reinterpret_cast<std::byte*>(y) + rounded_bytes(c.y_elements());
+    Kernel dx, dw, dy;
     if (b.wanted(0)) {
-      dx = kernel_of(prepare_conv_data(c, b.dy_as<const T>(), b.operand<const T>(1), b.dx<T>(0),
-                                       run_of(b, b.accumulate(0))));
+      dx = dx_rounded ? data<BHalf, float>({x, y}, run)
+                      : data<float, float>(images<float>(), run);
     }
     if (b.wanted(1)) {
-      dw = kernel_of(prepare_conv_filters(c, b.operand<const T>(0), b.dy_as<const T>(),
-                                          b.dx<T>(1), run_of(b, b.accumulate(1))));
+      dw = dw_rounded ? sequence(bind_rounding(b, 0, transposed ? y : x),
+                                 filters<BHalf, float>({x, y}, run))
+                      : filters<float, float>(images<float>(), run);
     }
-    return sequence(std::move(dx), std::move(dw));
-  });
+    if ((dx && dx_rounded) || (dw && dw_rounded)) {
+      dy = bind_rounding(b.dy_as<const float>(), b.output.elements(), transposed ? x : y,
+                         b.threads);
+    }
+    return sequence(std::move(dy), sequence(std::move(dx), std::move(dw)));
+  }
+};
+
+/// See RoundsGradients.
+inline int64_t rounded_scratch(const kernels::Conv& c, DType dtype, bool transposed = false) {
+  if (dtype == DType::F64) return 0;
+  const auto data = transposed ? kernels::ConvPass::Forward : kernels::ConvPass::Data;
+  const int64_t most = std::max({kernels::conv_scratch(c), rounded_conv_scratch(c, data),
+                                 rounded_conv_scratch(c, kernels::ConvPass::Filters)});
+  return rounded_bytes(c.x_elements()) + rounded_bytes(c.y_elements()) + most;
+}
+
+inline Kernel backward(const kernels::Conv& c, const Binding& b, bool transposed = false) {
+  const Gradients gradients{c, b, transposed};
+  if (b.gradient_precision == GradientPrecision::BF16 && b.output.dtype == DType::F32) {
+    return gradients.all_rounded();
+  }
+  return dispatch_compute(b.output.dtype,
+                          [&]<class T>() { return gradients.template all<T>(); });
 }
 
 }  // namespace convolution
