@@ -7,8 +7,10 @@
 #include <vector>
 
 #include "qtape/core/aligned.h"
+#include "qtape/core/half.h"
 #include "qtape/core/random.h"
 #include "qtape/core/thread_count.h"
+#include "qtape/kernels/onednn/gemm.h"
 #include "qtape/kernels/simd/threads.h"
 
 using namespace qtape;
@@ -129,13 +131,63 @@ TEST_CASE("conv: oneDNN agrees with plain loops on 200 random shapes") {
   }
 }
 
+TEST_CASE("conv: operands of bf16 sum whole numbers exactly, where oneDNN takes them") {
+  int rounded = 0;
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    CAPTURE(seed);
+    const SerialLibraries serial;
+    const Conv c = random_conv(seed);
+    Draw draw(seed + 1000);
+    const auto whole = [&](int64_t n) {
+      std::vector<double> x(static_cast<size_t>(n));
+      for (double& each : x) each = static_cast<double>(draw(-15, 15));
+      return x;
+    };
+    const auto x = whole(c.x_elements()), w = whole(c.filter_elements()),
+               y = whole(c.y_elements());
+    const auto halves = [](const std::vector<double>& of) {
+      std::vector<BHalf> narrow;
+      for (double each : of) narrow.push_back(to_bhalf(static_cast<float>(each)));
+      return narrow;
+    };
+    const auto x16 = halves(x), y16 = halves(y);
+    const auto w32 = narrow(w);
+    const bool accumulate = seed % 3 == 0;
+    for (ConvPass pass : {ConvPass::Forward, ConvPass::Data, ConvPass::Filters}) {
+      if (!has_rounded_conv(c, pass)) continue;
+      ++rounded;
+      const AlignedBuffer scratch(rounded_conv_scratch(c, pass));
+      const ConvRun how{.scratch = scratch.data(), .threads = 2, .accumulate = accumulate};
+      auto expected = pass == ConvPass::Forward ? y : pass == ConvPass::Data ? x : w;
+      auto got = narrow(expected);
+      switch (pass) {
+        case ConvPass::Forward:
+          prepare_conv(c, x.data(), w.data(), expected.data(), how)();
+          prepare_conv(c, x16.data(), w32.data(), got.data(), how)();
+          break;
+        case ConvPass::Data:
+          prepare_conv_data(c, y.data(), w.data(), expected.data(), how)();
+          prepare_conv_data(c, y16.data(), w32.data(), got.data(), how)();
+          break;
+        case ConvPass::Filters:
+          prepare_conv_filters(c, x.data(), y.data(), expected.data(), how)();
+          prepare_conv_filters(c, x16.data(), y16.data(), got.data(), how)();
+          break;
+      }
+      CHECK(got == narrow(expected));
+    }
+  }
+  if (has_bf16_products()) CHECK(rounded > 60);
+}
+
 TEST_CASE("conv: no images give no gradient") {
   Conv c{.images = 0};
   CHECK(conv_scratch(c) == 0);
+  const float* none = nullptr;
   std::vector<float> dw = {7};
-  prepare_conv_filters(c, nullptr, nullptr, dw.data(), {.accumulate = true})();
+  prepare_conv_filters(c, none, none, dw.data(), {.accumulate = true})();
   CHECK(dw[0] == 7);
-  prepare_conv_filters(c, nullptr, nullptr, dw.data(), {})();
+  prepare_conv_filters(c, none, none, dw.data(), {})();
   CHECK(dw[0] == 0);
 }
 

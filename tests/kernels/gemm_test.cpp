@@ -6,6 +6,7 @@
 #include <cstring>
 #include <vector>
 
+#include "qtape/core/half.h"
 #include "qtape/core/random.h"
 #include "qtape/core/thread_count.h"
 #include "qtape/kernels/simd/threads.h"
@@ -48,6 +49,37 @@ TEST_CASE("gemm: f32 agrees with the f64 loop for all transposes, batches and ac
     for (size_t i = 0; i < c32.size(); ++i) {
       CHECK(std::fabs(c32[i] - c64[i]) <= 2e-7 * static_cast<double>(g.k));
     }
+  }
+}
+
+TEST_CASE("gemm: products of bf16 sum whole numbers exactly") {
+  if (!has_bf16_products()) return;
+  const SerialLibraries serial;
+  const Random random(4, 0);
+  const auto whole = [&](int64_t n, uint64_t first) {
+    std::vector<double> x(static_cast<size_t>(n));
+    for (size_t i = 0; i < x.size(); ++i) {
+      x[i] = static_cast<double>(random.below(first + i, 255)) - 127;
+    }
+    return x;
+  };
+  const auto rounded = [](const std::vector<double>& x) {
+    std::vector<BHalf> y;
+    for (double each : x) y.push_back(to_bhalf(static_cast<float>(each)));
+    return y;
+  };
+  for (int kind = 0; kind < 16; ++kind) {
+    const Gemm g{
+        1 + 2 * (kind >> 3), 130, 70, kind == 0 ? 900 : 33, (kind & 1) != 0, (kind & 2) != 0,
+        (kind & 4) != 0};
+    const auto a = whole(g.batch * g.m * g.k, 0);
+    const auto b = whole(g.batch * g.k * g.n, 1 << 20);
+    auto expected = whole(g.batch * g.m * g.n, 1 << 21);
+    std::vector<float> c(expected.begin(), expected.end());
+    prepare_gemm(g, a.data(), b.data(), expected.data(), 1)();
+    const auto a16 = rounded(a), b16 = rounded(b);
+    prepare_gemm(g, a16.data(), b16.data(), c.data(), 3)();
+    for (size_t i = 0; i < c.size(); ++i) REQUIRE(c[i] == expected[i]);
   }
 }
 
