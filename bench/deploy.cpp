@@ -1,58 +1,56 @@
-// Replay of 784-1024-1024-10 at batch 256: the same network in f32, with fake quantization, in
-// exact arithmetic and as an integer program.
+// Inference of 784-1024-1024-10 at batch 256: the same network in f32, with fake quantization,
+// in exact arithmetic and as an integer program, beside oneDNN's int8 products of its layers
+// alone. And of 784-256-128-10 at batch 1.
 #include <benchmark/benchmark.h>
+#include <omp.h>
 
 #include <memory>
+#include <unordered_map>
 
+#include "qtape/bench/networks.h"
+#include "qtape/kernels/onednn/onednn.h"
 #include "qtape/qtape.h"
 
 namespace {
 
 using namespace qtape;
 
-constexpr int64_t batch = 256;
-
+/// A trained network without its loss, calibrated on made-up pixels.
 struct Network {
   Graph graph;
   std::unique_ptr<Parameters> parameters;
+  int64_t batch;
 
-  Network() {
-    NodeId y = graph.add(Input{.shape = {batch, 784}}, {}, "x");
-    const FakeQuantize weight{.axis = 0};
-    const FakeQuantize input{.range = CodeRange::Unsigned, .scale_mode = EMA{}};
-    int layer = 0;
-    for (int64_t width : {1024, 1024, 10}) {
-      const std::string label = "fc" + std::to_string(++layer);
-      y = linear(
-          graph, y,
-          {.out = width, .weight_quantizer = weight, .input_quantizer = input, .label = label});
-      if (width > 10) y = graph.add(Relu{}, {y});
-    }
-    graph.set_outputs({y});
+  Network(std::span<const int64_t> widths, int64_t rows) : batch(rows) {
+    graph = bench::make_mlp(widths, batch, true).graph;
+    graph.set_outputs({graph[graph.at("loss")].operands[0]});
     parameters = std::make_unique<Parameters>(graph, 1);
     Tape tape(graph, *parameters, {});
-    fill(tape.input<float>("x"));
+    bench::fill_pixels(tape.input<float>("x"));
     tape.forward(mode::observe);
-  }
-
-  static void fill(std::span<float> x) {
-    for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * 37 % 256) / 255.0f;
   }
 };
 
-Network& network() {
-  static Network one;
+constexpr std::array<int64_t, 4> wide_widths = {784, 1024, 1024, 10};
+constexpr std::array<int64_t, 4> small_widths = {784, 256, 128, 10};
+
+Network& wide() {
+  static Network one(wide_widths, 256);
+  return one;
+}
+Network& small() {
+  static Network one(small_widths, 1);
   return one;
 }
 
 void run_tape(benchmark::State& state, Mode mode, Arithmetic arithmetic, bool constant = true) {
-  Tape tape(network().graph, *network().parameters,
+  Tape tape(wide().graph, *wide().parameters,
             {.threads = static_cast<int>(state.range(0)),
              .constant_parameters = constant,
-             .arithmetic = arithmetic});
-  Network::fill(tape.input<float>("x"));
+             .arithmetic = std::move(arithmetic)});
+  bench::fill_pixels(tape.input<float>("x"));
   for (auto _ : state) tape.forward(mode);
-  state.SetItemsProcessed(state.iterations() * batch);
+  state.SetItemsProcessed(state.iterations() * wide().batch);
 }
 
 void replay_f32(benchmark::State& state) { run_tape(state, mode::float_eval, {}); }
@@ -65,14 +63,52 @@ void replay_exact_of_changing_parameters(benchmark::State& state) {
   run_tape(state, mode::eval, exact(Requantization::SingleRounding), false);
 }
 
-void replay_integers(benchmark::State& state) {
-  const auto requantization = static_cast<Requantization>(state.range(1));
-  IntegerSession session(convert(network().graph, *network().parameters, requantization),
+void run_session(benchmark::State& state, const Network& network,
+                 Requantization requantization) {
+  IntegerSession session(convert(network.graph, *network.parameters, requantization),
                          {.threads = static_cast<int>(state.range(0))});
-  Network::fill(session.input("x"));
+  bench::fill_pixels(session.input("x"));
   for (auto _ : state) session.run();
-  state.SetItemsProcessed(state.iterations() * batch);
+  state.SetItemsProcessed(state.iterations() * network.batch);
   state.SetLabel(std::string(to_string_view(requantization)));
+}
+
+void replay_integers(benchmark::State& state) {
+  run_session(state, wide(), static_cast<Requantization>(state.range(1)));
+}
+void replay_integers_of_one_image(benchmark::State& state) {
+  run_session(state, small(), Requantization::SingleRounding);
+}
+
+/// The accumulators of all layers and nothing else: u8 x s8, with weights as oneDNN wants them.
+void onednn_int8_products(benchmark::State& state) {
+  using dnnl::memory;
+  const int threads = omp_get_max_threads();
+  omp_set_num_threads(static_cast<int>(state.range(0)));
+  const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  dnnl::stream stream(engine);
+  std::vector<std::pair<dnnl::matmul, std::unordered_map<int, memory>>> layers;
+  for (size_t i = 1; i < wide_widths.size(); ++i) {
+    const int64_t k = wide_widths[i - 1];
+    const int64_t n = wide_widths[i];
+    const auto pd = kernels::describe_matmul(
+        engine, {{wide().batch, k}, memory::data_type::u8, memory::format_tag::ab},
+        {{k, n}, memory::data_type::s8, memory::format_tag::any},
+        {{wide().batch, n}, memory::data_type::s32, memory::format_tag::ab}, {});
+    layers.push_back({dnnl::matmul(pd),
+                      {{DNNL_ARG_SRC, memory(pd.src_desc(), engine)},
+                       {DNNL_ARG_WEIGHTS, memory(pd.weights_desc(), engine)},
+                       {DNNL_ARG_DST, memory(pd.dst_desc(), engine)}}});
+    for (auto& [name, each] : layers.back().second) {
+      std::memset(each.get_data_handle(), 0, each.get_desc().get_size());
+    }
+  }
+  for (auto _ : state) {
+    for (auto& [product, arguments] : layers) product.execute(stream, arguments);
+    stream.wait();
+  }
+  state.SetItemsProcessed(state.iterations() * wide().batch);
+  omp_set_num_threads(threads);
 }
 
 }  // namespace
@@ -82,3 +118,5 @@ BENCHMARK(replay_fake_quantized)->Arg(1)->Arg(2)->UseRealTime();
 BENCHMARK(replay_exact)->Arg(1)->Arg(2)->UseRealTime();
 BENCHMARK(replay_exact_of_changing_parameters)->Arg(1)->Arg(2)->UseRealTime();
 BENCHMARK(replay_integers)->ArgsProduct({{1, 2}, {0, 1, 2, 3}})->UseRealTime();
+BENCHMARK(onednn_int8_products)->Arg(1)->Arg(2)->UseRealTime();
+BENCHMARK(replay_integers_of_one_image)->Arg(1)->UseRealTime();
