@@ -173,7 +173,7 @@ class DirectProducts {
   bool is_wide() const { return output_->type.dtype == DType::S64; }
 
   void take(const int8_t* w, bool rows) {
-    products_.load(w, rows);
+    products_.load(w, rows, threads_);
     sum_(w, terms_, rows, threads_, sums_);
   }
 

@@ -62,7 +62,7 @@ Gemm gradient_b_of(const Gemm& g) {
 Kernel gradient_of_codes(Gemm product, const Binding& b, int to) {
   product.accumulate = b.accumulate(to);
   const EncodedOperand codes = *b.encoded_operand(1 - to);
-  if (product.batch > 1) {
+  if (!runs_by_columns(product)) {
     auto* values = reinterpret_cast<float*>(b.scratch);
     return sequence(
         bind_decode(codes, product.batch * product.k * product.n, values, b.threads),
@@ -144,8 +144,8 @@ TensorType MatMul::infer(Inputs inputs) const {
   return {inputs[0].dtype, Shape(extents)};
 }
 
-/// What is held as codes becomes values a few columns at a time, matrices of a batch all at
-/// once.
+/// What is held as codes becomes values a few columns at a time, or all at once where that is
+/// faster.
 Keep MatMul::keep() const {
   return {.operands = 0b11,
           .encoded = transpose_b && !transpose_a ? 0b11u : 0u,
@@ -157,11 +157,11 @@ Footprint MatMul::footprint(Inputs inputs) const {
   Footprint footprint;
   for (size_t i : {size_t{0}, size_t{1}}) {
     if (is_compute(inputs[i].dtype)) continue;
-    if (g.batch > 1) {
-      footprint.scratch = std::max(footprint.scratch, 4 * inputs[i].elements());
+    const Gemm product = i == 0 ? gradient_b_of(g) : gradient_a_of(g);
+    if (runs_by_columns(product)) {
+      footprint.thread_scratch = std::max(footprint.thread_scratch, column_scratch(product));
     } else {
-      const int64_t columns = column_scratch(i == 0 ? gradient_b_of(g) : gradient_a_of(g));
-      footprint.thread_scratch = std::max(footprint.thread_scratch, columns);
+      footprint.scratch = std::max(footprint.scratch, 4 * inputs[i].elements());
     }
   }
   return footprint;

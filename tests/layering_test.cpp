@@ -58,7 +58,7 @@ std::vector<Include> includes_of(const std::vector<std::string>& folders) {
 const std::map<std::string, std::vector<std::string>> rooms = {
     {"core", {}},
     {"kernels/simd", {"core"}},
-    {"kernels/integer", {"core"}},
+    {"kernels/integer", {"core", "kernels/simd"}},
     {"kernels/onednn", {"core", "kernels/simd"}},
     {"kernels/quantize", {"core", "kernels/simd"}},
     {"ops/core", {"core"}},

@@ -97,7 +97,8 @@ ChannelProducts::ChannelProducts(int64_t n, std::span<const int64_t> taps, int64
   weights_ = AlignedBuffer((n + lanes - 1) / lanes * lanes * std::ssize(taps_) * 2);
 }
 
-void ChannelProducts::load(const int8_t* w, bool rows) {
+/// There are too few weights to share them out.
+void ChannelProducts::load(const int8_t* w, bool rows, int) {
   const int64_t taps = std::ssize(taps_);
   auto* to = reinterpret_cast<int16_t*>(weights_.data());
   for (int64_t c = 0; c < n_; ++c) {

@@ -22,7 +22,7 @@ class ChannelProducts {
   ChannelProducts(int64_t n, std::span<const int64_t> taps, int64_t length);
 
   /// Takes over w [n, taps], or [taps, n] unless `rows`.
-  void load(const int8_t* w, bool rows);
+  void load(const int8_t* w, bool rows, int threads);
   /// `points` windows, the first at x and each `step` codes behind the one before. Up to
   /// `slack` codes behind the channels of a tap are read, whatever they are.
   void run(const Code* x, int64_t step, int64_t points, int32_t* y) const;

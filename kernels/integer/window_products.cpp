@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "qtape/kernels/integer/code_products.h"
+#include "qtape/kernels/simd/threads.h"
 
 namespace qtape::kernels {
 namespace {
@@ -190,14 +191,16 @@ WindowProducts<Code>::WindowProducts(int64_t n, std::span<const int64_t> runs, i
                4) {}
 
 template <class Code>
-void WindowProducts<Code>::load(const int8_t* w, bool rows) {
+void WindowProducts<Code>::load(const int8_t* w, bool rows, int threads) {
   using Weight = std::conditional_t<sizeof(Code) == 1, int8_t, int16_t>;
   constexpr int64_t group = terms_of_group<Code>;
+  constexpr int64_t most = 2 * lanes<Code>;  // outputs of a block
   const int64_t terms = std::ssize(runs_) * length_;
   const int64_t output_stride = rows ? terms : 1;
   const int64_t term_stride = rows ? 1 : n_;
-  auto* to = reinterpret_cast<Weight*>(weights_.data());
-  for (int64_t first = 0; first < n_;) {
+  const int64_t taken = std::ssize(runs_) * groups_ * group;  // terms with what fills groups
+  const auto load_block = [&](int64_t first) {
+    auto* to = reinterpret_cast<Weight*>(weights_.data()) + first * taken;
     const int64_t outputs = vectors_at<Code>(first, n_) * lanes<Code>;
     for (int64_t r = 0; r < std::ssize(runs_); ++r) {
       for (int64_t i = 0; i < groups_ * group; i += group, to += outputs * group) {
@@ -209,8 +212,12 @@ void WindowProducts<Code>::load(const int8_t* w, bool rows) {
         }
       }
     }
-    first += outputs;
-  }
+  };
+  const int64_t grain =
+      std::max<int64_t>(1, pointwise_grain / std::max<int64_t>(1, most * taken));
+  parallel_for(threads, (n_ + most - 1) / most, 1, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t block = begin; block < end; ++block) load_block(block * most);
+  });
 }
 
 template <class Code>

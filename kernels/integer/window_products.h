@@ -23,7 +23,7 @@ class WindowProducts {
   WindowProducts(int64_t n, std::span<const int64_t> runs, int64_t length);
 
   /// Takes over w [n, terms], or [terms, n] unless `rows`; the terms of run after run.
-  void load(const int8_t* w, bool rows);
+  void load(const int8_t* w, bool rows, int threads);
   /// `points` windows, the first at x and each `step` codes behind the one before. Up to
   /// `slack` codes behind a run are read, whatever they are.
   void run(const Code* x, int64_t step, int64_t points, int32_t* y) const;

@@ -114,11 +114,16 @@ bool packs(int64_t m, int64_t n) {
   return 1.0 / static_cast<double>(m) + 1.0 / static_cast<double>(n) < 0.0038;
 }
 
+/// Whether whole operands are packed, and should be.
+bool wants_packing(const Gemm& g) {
+  return g.transpose_a && !onednn_has(dnnl_cpu_isa_avx512_core) && packs(g.m, g.n);
+}
+
 /// The most row slices that oneDNN computes at full speed: it packs all of b for each, and
 /// whole rows of the result are what it is fastest at.
 int64_t row_slices(const Gemm& g) {
   const int64_t count = g.m / (g.m < 256 ? 64 : 128);
-  if (!g.transpose_a || onednn_has(dnnl_cpu_isa_avx512_core) || !packs(g.m, g.n)) return count;
+  if (!wants_packing(g)) return count;
   int64_t packed = 1;
   while (packs(g.m / (packed + 1), g.n)) ++packed;
   return std::min(count, packed);
@@ -290,6 +295,8 @@ std::function<void()> prepare_gemm(const Gemm& gemm, const BHalf* a, const BHalf
                                    int threads) {
   return prepare(gemm, a, b, c, threads);
 }
+
+bool runs_by_columns(const Gemm& g) { return g.batch == 1 && !wants_packing(g); }
 
 int64_t column_scratch(const Gemm& g) {
   return aligned_size(columns_at_once(g) * std::max<int64_t>(1, g.k) * 4);

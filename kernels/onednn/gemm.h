@@ -37,6 +37,9 @@ std::function<void()> prepare_gemm(const Gemm& gemm, const BHalf* a, const BHalf
 /// Gives b a few columns at a time: writes columns [begin, end) as [k, end - begin].
 using ColumnSource = std::function<void(int64_t begin, int64_t end, float* to)>;
 
+/// Whether a product whose b is given by columns runs at full speed. A batch has none.
+bool runs_by_columns(const Gemm& gemm);
+
 /// Bytes that each thread needs to run a product whose b is given by columns.
 int64_t column_scratch(const Gemm& gemm);
 

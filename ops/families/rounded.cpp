@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "qtape/core/half.h"
+#include "qtape/kernels/onednn/gemm.h"
 #include "qtape/kernels/simd/threads.h"
 #include "qtape/kernels/simd/vectorize.h"
 #include "qtape/kernels/simd/versions.h"
@@ -25,6 +26,8 @@ RoundLoop round_loop() {
 }
 
 }  // namespace
+
+bool has_rounded_products() { return has_bf16_products(); }
 
 Kernel bind_rounding(const float* from, int64_t elements, BHalf* to, int threads) {
   return [from, elements, to, threads, loop = round_loop()](const Step&) {

@@ -38,7 +38,7 @@ class Trial {
     for (int64_t i = 0; i < n_ * terms; ++i) w.push_back(weight());
 
     Products products(n_, runs_, length_);
-    products.load(w.data(), rows_);
+    products.load(w.data(), rows_, 2);
     // What lies behind the result must stay.
     std::vector<int32_t> y(static_cast<size_t>(points_ * n_ + 64), 77);
     products.run(x.data(), step_, points_, y.data());
