@@ -1,8 +1,10 @@
 #include "qtape/engine/arena.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <queue>
 #include <set>
 #include <utility>
@@ -100,14 +102,16 @@ std::vector<size_t> order_of_begin(const std::vector<Lifetime>& buffers) {
   return order;
 }
 
+int64_t padded_size(const Lifetime& buffer, int64_t guard) {
+  return aligned_size(std::max<int64_t>(buffer.bytes, 1)) + aligned_size(guard);
+}
+
 /// One sweep over time; the bytes of the block.
 int64_t sweep(std::vector<Lifetime>& buffers, bool share, int64_t guard) {
   FreeSpace space;
   using Ending = std::pair<int64_t, size_t>;
   std::priority_queue<Ending, std::vector<Ending>, std::greater<>> live;
-  const auto padded = [&](size_t i) {
-    return aligned_size(std::max<int64_t>(buffers[i].bytes, 1)) + aligned_size(guard);
-  };
+  const auto padded = [&](size_t i) { return padded_size(buffers[i], guard); };
   for (size_t i : order_of_begin(buffers)) {
     while (share && !live.empty() && live.top().first < buffers[i].begin) {
       space.give(buffers[live.top().second].offset, padded(live.top().second));
@@ -119,16 +123,60 @@ int64_t sweep(std::vector<Lifetime>& buffers, bool share, int64_t guard) {
   return space.size();
 }
 
+/// The largest first, each in the smallest gap between those that it meets; the bytes of the
+/// block.
+int64_t pack_by_size(std::vector<Lifetime>& buffers, int64_t guard) {
+  std::vector<size_t> order = order_of_begin(buffers);
+  std::ranges::stable_sort(order, std::greater<>(),
+                           [&](size_t i) { return padded_size(buffers[i], guard); });
+  std::vector<size_t> placed;  // by offset
+  int64_t bytes = 0;
+  for (size_t i : order) {
+    Lifetime& own = buffers[i];
+    const int64_t size = padded_size(own, guard);
+    int64_t end = 0;  // of those that it meets so far
+    int64_t best = std::numeric_limits<int64_t>::max();
+    std::optional<int64_t> found;
+    for (size_t other : placed) {
+      const Lifetime& each = buffers[other];
+      if (each.end < own.begin || own.end < each.begin) continue;
+      const int64_t gap = each.offset - end;
+      if (gap >= size && gap < best) {
+        best = gap;
+        found = end;
+      }
+      end = std::max(end, each.offset + padded_size(each, guard));
+    }
+    own.offset = found.value_or(end);
+    bytes = std::max(bytes, own.offset + size);
+    const auto at = std::ranges::upper_bound(
+        placed, own.offset, {}, [&](size_t other) { return buffers[other].offset; });
+    placed.insert(at, i);
+  }
+  return bytes;
+}
+
+/// Packing by size looks at all pairs of buffers.
+constexpr size_t most_by_size = 2000;
+
 }  // namespace
 
 int64_t assign_arena_offsets(std::vector<Lifetime>& buffers, bool share, int64_t guard) {
-  const int64_t forward = sweep(buffers, share, guard);
-  if (!share) return forward;
-  std::vector<Lifetime> backward = mirrored(buffers);
-  const int64_t bytes = sweep(backward, share, guard);
-  if (bytes >= forward) return forward;
-  for (size_t i = 0; i < buffers.size(); ++i) buffers[i].offset = backward[i].offset;
-  return bytes;
+  int64_t least = sweep(buffers, share, guard);
+  if (!share) return least;
+  const auto keep_if_smaller = [&](const std::vector<Lifetime>& other, int64_t bytes) {
+    if (bytes >= least) return;
+    least = bytes;
+    for (size_t i = 0; i < buffers.size(); ++i) buffers[i].offset = other[i].offset;
+  };
+  std::vector<Lifetime> other = mirrored(buffers);
+  int64_t bytes = sweep(other, share, guard);
+  keep_if_smaller(other, bytes);
+  if (buffers.size() <= most_by_size) {
+    bytes = pack_by_size(other, guard);
+    keep_if_smaller(other, bytes);
+  }
+  return least;
 }
 
 }  // namespace qtape

@@ -19,7 +19,7 @@ struct Home {
 };
 
 // Values of fewer bytes are not worth quantizing them again.
-constexpr int64_t least_made_again = int64_t{1} << 20;
+constexpr int64_t least_made_again = int64_t{1} << 17;
 constexpr int64_t largest_guard = int64_t{1} << 20;
 constexpr int64_t largest_records = int64_t{1} << 60;
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -136,7 +137,6 @@ struct Piece {
   Primitive how;
   int64_t scratchpad = 0;
   int64_t filters = 0;  ///< in the layout of the primitive
-  int64_t sum = 0;      ///< of the gradient of filters: as they are stored
 };
 
 /// All pieces of a pass, and the layouts that filters are brought to for them.
@@ -147,6 +147,7 @@ struct Layout {
   };
   std::vector<Piece> pieces;
   std::vector<Filters> packed;
+  int64_t sum = 0;  ///< of the gradient of filters: as they are stored
   int64_t bytes = 0;
 
   Layout(const dnnl::engine& engine, const Conv& c, Pass pass, bool rounded) {
@@ -157,13 +158,13 @@ struct Layout {
       piece.how = make_primitive(engine, c, piece.end - piece.begin, pass, rounded);
       piece.scratchpad = take(piece.how.scratchpad);
       if (pass == Pass::Filters) {
-        piece.sum = take(stored);
-        piece.filters = piece.how.filters == stored ? piece.sum : take(piece.how.filters);
+        piece.filters = take(piece.how.filters);
       } else if (piece.how.filters != stored) {
         piece.filters = packed_at(piece.how.filters);
       }
       pieces.push_back(std::move(piece));
     }
+    if (pass == Pass::Filters) sum = take(stored);
   }
 
  private:
@@ -233,16 +234,15 @@ class Convolution {
       packing_.push_back(make_reorder(engine_, at(stored_filters(c), w),
                                       at(filters.desc, run.scratch + filters.at)));
     }
-    if (pass == Pass::Filters) {
-      set_result(w, c.filter_elements());
-    } else if (run.accumulate) {
+    if (run.accumulate && pass != Pass::Filters) {
       const void*& result = pass == Pass::Forward ? y : x;
-      set_result(result, pass == Pass::Forward ? c.y_elements() : c.x_elements());
-      added_ = AlignedBuffer(elements_ * int64_t{sizeof(float)});
+      const int64_t elements = pass == Pass::Forward ? c.y_elements() : c.x_elements();
+      added_ = AlignedBuffer(elements * int64_t{sizeof(float)});
+      sums_.push_back({{as_floats(result), as_floats(added_.data())}, elements});
       result = added_.data();
-      sums_.push_back(reinterpret_cast<const float*>(added_.data()));
     }
     for (const Piece& piece : layout.pieces) bind(c, piece, x, w, y);
+    if (pass == Pass::Filters) bind_sums(c, layout, w);
   }
 
   void operator()() const {
@@ -253,10 +253,23 @@ class Convolution {
         for (const Call& call : pieces_[static_cast<size_t>(i)]) call.run();
       }
     });
-    if (!sums_.empty()) add_sums();
+    for (const Sum& sum : sums_) {
+      add_up(sum);
+      if (sum.store) sum.store->run();
+    }
   }
 
  private:
+  /// The first part becomes the sum of all, in their order; then `store` copies it.
+  struct Sum {
+    std::vector<float*> parts;
+    int64_t elements = 0;
+    std::optional<Call> store = std::nullopt;
+  };
+
+  static float* as_floats(const void* data) {
+    return static_cast<float*>(const_cast<void*>(data));
+  }
   memory at(const memory::desc& desc, const void* data) const {
     return memory(desc, engine_, const_cast<void*>(data));
   }
@@ -296,32 +309,44 @@ class Convolution {
     }
     std::vector<Call> calls;
     calls.emplace_back(engine_, how.primitive, std::move(arguments));
-    if (pass_ == Pass::Filters) {
-      const auto* sum = run_.scratch + piece.sum;
-      if (piece.sum != piece.filters) {
-        calls.push_back(make_reorder(engine_, of_filters, at(stored, sum)));
-      }
-      sums_.push_back(reinterpret_cast<const float*>(sum));
-    }
     pieces_.push_back(std::move(calls));
   }
 
-  void set_result(const void* result, int64_t elements) {
-    result_ = static_cast<float*>(const_cast<void*>(result));
-    elements_ = elements;
+  /// Gradients of filters are summed as primitives lay them out, those of one layout after
+  /// another, and only their sums are brought to the layout of dw.
+  void bind_sums(const Conv& c, const Layout& layout, const void* dw) {
+    const memory::desc stored = stored_filters(c);
+    std::byte* between = run_.scratch + layout.sum;
+    std::vector<memory::desc> known;
+    for (const Piece& piece : layout.pieces) {
+      const memory::desc& desc = piece.how.filters;
+      float* part = as_floats(run_.scratch + piece.filters);
+      const auto found = std::ranges::find(known, desc);
+      if (found != known.end()) {
+        sums_[static_cast<size_t>(2 * (found - known.begin()))].parts.push_back(part);
+        continue;
+      }
+      const bool adds = run_.accumulate || !known.empty();
+      known.push_back(desc);
+      sums_.push_back(
+          {{part},
+           static_cast<int64_t>(desc.get_size() / sizeof(float)),
+           make_reorder(engine_, at(desc, part), at(stored, adds ? between : as_bytes(dw)))});
+      sums_.push_back({{as_floats(dw)}, c.filter_elements()});
+      if (adds) sums_.back().parts.push_back(as_floats(between));
+    }
   }
 
-  /// The sum of the gradients of all pieces in their order, or what is added to the result.
-  void add_sums() const {
-    parallel_for(run_.threads, elements_, sum_block, pointwise_grain,
+  static std::byte* as_bytes(const void* data) {
+    return static_cast<std::byte*>(const_cast<void*>(data));
+  }
+
+  void add_up(const Sum& sum) const {
+    if (sum.parts.size() < 2) return;
+    parallel_for(run_.threads, sum.elements, sum_block, pointwise_grain,
                  [&](int64_t begin, int64_t end) {
-                   size_t first = 0;
-                   if (!run_.accumulate) {
-                     std::copy(sums_[0] + begin, sums_[0] + end, result_ + begin);
-                     first = 1;
-                   }
-                   for (size_t i = first; i < sums_.size(); ++i) {
-                     add_(sums_[i] + begin, result_ + begin, end - begin);
+                   for (size_t i = 1; i < sum.parts.size(); ++i) {
+                     add_(sum.parts[i] + begin, sum.parts[0] + begin, end - begin);
                    }
                  });
   }
@@ -332,10 +357,8 @@ class Convolution {
   Types types_;
   std::vector<Call> packing_;
   std::vector<std::vector<Call>> pieces_;
-  AlignedBuffer added_;             // what is added to y or dx
-  std::vector<const float*> sums_;  // gradients of filters by piece, or what is added
-  float* result_ = nullptr;         // of the sums
-  int64_t elements_ = 0;
+  AlignedBuffer added_;    // what is added to y or dx
+  std::vector<Sum> sums_;  // after the pieces, one after another
   AddLoop add_ = add_loop();
 };
 
