@@ -60,9 +60,14 @@ MaximaLoop<T> maxima_loop() {
             each_place(w, r % w.h.out, j, [&](int64_t place, int64_t tap) {
               const T* from = image + place * n;
               const auto number = static_cast<Tap<T>>(tap);
-              if (first) {
+              if (first && at != nullptr) {
+                QTAPE_INDEPENDENT
+                for (int64_t c = 0; c < n; ++c) {
+                  best[c] = from[c];
+                  at[c] = number;
+                }
+              } else if (first) {
                 std::copy_n(from, n, best);
-                if (at != nullptr) std::fill_n(at, n, number);
               } else if (at != nullptr) {
                 QTAPE_INDEPENDENT
                 for (int64_t c = 0; c < n; ++c) {
@@ -145,26 +150,35 @@ SpreadLoop<T, At> hand_out_loop() {
         const Window& w = pool->window;
         const int64_t n = pool->channels;
         for (int64_t r = begin; r < end; ++r) {
-          const Range rows = windows_over(w.h, r % w.h.in);
-          const int64_t image = r / w.h.in * w.h.out;
-          for (int64_t k = 0; k < w.w.in; ++k) {
-            const Range columns = windows_over(w.w, k);
-            T* to = dx + (r * w.w.in + k) * n;
-            if (rows.begin >= rows.end || columns.begin >= columns.end) {
-              if (!accumulate) std::fill_n(to, n, T{0});
-              continue;
-            }
-            const auto tap =
-                static_cast<At>(tap_of(w, r % w.h.in, k, rows.begin, columns.begin));
-            const int64_t first = ((image + rows.begin) * w.w.out + columns.begin) * n;
-            const At* at = taps + first;
-            const T* from = dy + first;
-            QTAPE_INDEPENDENT
-            for (int64_t c = 0; c < n; ++c) {
-              const T won = at[c] == tap ? from[c] : T{0};
-              to[c] = accumulate ? to[c] + won : won;
+          const int64_t row = r % w.h.in;
+          const Range rows = windows_over(w.h, row);
+          const int64_t i = rows.begin;
+          const bool over = rows.size() > 0 && (row - w.h.start(i)) % w.h.dilation == 0;
+          const int64_t p = over ? (row - w.h.start(i)) / w.h.dilation : 0;
+          const int64_t windows = (r / w.h.in * w.h.out + i) * w.w.out;
+          T* to = dx + r * w.w.in * n;
+          int64_t column = 0;  // what is written so far
+          const auto skip_to = [&](int64_t next) {
+            if (!accumulate) std::fill_n(to + column * n, (next - column) * n, T{0});
+            column = next;
+          };
+          for (int64_t j = 0; over && j < w.w.out; ++j) {
+            const Range columns = real_elements(w.w, j);
+            const At* at = taps + (windows + j) * n;
+            const T* from = dy + (windows + j) * n;
+            for (int64_t q = columns.begin; q < columns.end; ++q) {
+              skip_to(w.w.start(j) + q * w.w.dilation);
+              const auto tap = static_cast<At>(p * w.w.kernel + q);
+              T* won = to + column * n;
+              QTAPE_INDEPENDENT
+              for (int64_t c = 0; c < n; ++c) {
+                const T share = at[c] == tap ? from[c] : T{0};
+                won[c] = accumulate ? won[c] + share : share;
+              }
+              ++column;
             }
           }
+          skip_to(w.w.in);
         }
       });
 }

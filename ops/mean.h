@@ -10,7 +10,8 @@ struct Mean {
   static constexpr OpDocs docs{
       .summary = "The mean over axes.",
       .formula = {"y = the mean of x over `axes`, or over all of them when none are given.",
-                  "Added in double: in index order where the last axis stays, else in 16 "
+                  "Added in double: in index order where the last axis stays (up to 16 "
+                  "pieces of the rows by themselves where nothing else does), else in 16 "
                   "interleaved partial sums.",
                   "Divided by the number of elements n in double."},
       .operands = {"x is f32 or f64 of any shape.",

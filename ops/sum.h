@@ -10,7 +10,8 @@ struct Sum {
   static constexpr OpDocs docs{
       .summary = "The sum over axes.",
       .formula = {"y = the sum of x over `axes`, or over all of them when none are given.",
-                  "Added in double: in index order where the last axis stays, else in 16 "
+                  "Added in double: in index order where the last axis stays (up to 16 "
+                  "pieces of the rows by themselves where nothing else does), else in 16 "
                   "interleaved partial sums."},
       .operands = {"x is f32 or f64 of any shape.",
                    "y lacks those axes, or has extent 1 there with keep_dims."},

@@ -60,6 +60,7 @@ struct Range {
 /// The elements of window `i` that are not padding.
 inline Range real_elements(const WindowAxis& w, int64_t i) {
   const int64_t start = w.start(i);
+  if (w.dilation == 1) return {std::max<int64_t>(0, -start), std::min(w.kernel, w.in - start)};
   const int64_t first = start >= 0 ? 0 : (w.dilation - 1 - start) / w.dilation;
   return {first, std::min(w.kernel, (w.in - start + w.dilation - 1) / w.dilation)};
 }

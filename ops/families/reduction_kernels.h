@@ -4,7 +4,10 @@
 // const`. An operand that it ignores may be any readable tensor with as many elements as x.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <memory>
+#include <vector>
 
 #include "qtape/kernels/simd/threads.h"
 #include "qtape/kernels/simd/vectorize.h"
@@ -89,6 +92,38 @@ SumLoop<F, T> sum_rows_loop() {
   });
 }
 
+/// The same of few columns, `sum_lanes` at a time: their sums stay in registers.
+template <class F, class T, bool b_steps>
+SumLoop<F, T> sum_narrow_rows_loop() {
+  return simd::best_for<T, const F*, const T*, const T*, const T*, double*, const WalkAxis*,
+                        int64_t>([](const F* function, const T* x, const T* a, const T* b,
+                                    double* sums, const WalkAxis* row, int64_t columns) {
+    const F f = *function;
+    int64_t first = 0;
+    for (; first + sum_lanes <= columns; first += sum_lanes) {
+      std::array<double, sum_lanes> lanes;
+      for (size_t k = 0; k < sum_lanes; ++k) lanes[k] = sums[first + static_cast<int64_t>(k)];
+      for (int64_t r = 0; r < row->extent; ++r) {
+        const T* xr = x + r * row->x + first;
+        const T* br = b + r * row->b + (b_steps ? first : 0);
+        for (int64_t k = 0; k < sum_lanes; ++k) {
+          lanes[static_cast<size_t>(k)] +=
+              f(double{xr[k]}, double{a[first + k]}, double{br[b_steps ? k : 0]});
+        }
+      }
+      for (size_t k = 0; k < sum_lanes; ++k) sums[first + static_cast<int64_t>(k)] = lanes[k];
+    }
+    for (int64_t r = 0; r < row->extent; ++r) {
+      const T* xr = x + r * row->x;
+      const T* br = b + r * row->b;
+      QTAPE_INDEPENDENT
+      for (int64_t c = first; c < columns; ++c) {
+        sums[c] += f(double{xr[c]}, double{a[c]}, double{br[b_steps ? c : 0]});
+      }
+    }
+  });
+}
+
 /// sums[c % sum_lanes] += f(x[r, c], a[0], b[r, c]), rows and columns in order.
 template <class F, class T>
 SumLoop<F, T> sum_lanes_loop() {
@@ -114,6 +149,16 @@ SumLoop<F, T> sum_lanes_loop() {
     }
     for (size_t k = 0; k < sum_lanes; ++k) sums[k] = lanes[k];
   });
+}
+
+template <class F, class T>
+SumLoop<F, T> choose_sum_loop(const SumWalk& walk) {
+  const bool b_steps = walk.columns.b != 0;
+  if (!walk.columns_kept) return sum_lanes_loop<F, T>();
+  if (walk.columns.extent <= 4 * sum_lanes) {
+    return b_steps ? sum_narrow_rows_loop<F, T, true>() : sum_narrow_rows_loop<F, T, false>();
+  }
+  return b_steps ? sum_rows_loop<F, T, true>() : sum_rows_loop<F, T, false>();
 }
 
 /// The sum of all lanes, halving their number each time.
@@ -158,6 +203,60 @@ struct SumTask {
   }
 };
 
+/// The sum of a matrix over its rows, which are cut into pieces by the extents alone. The sums
+/// of pieces are added in their order.
+template <class F, class T>
+class PiecewiseSum {
+ public:
+  explicit PiecewiseSum(const SumTask<F, T>& task)
+      : task_(task),
+        rows_(task.walk.rows.extent),
+        columns_(task.walk.columns.extent),
+        pieces_(pieces_of(task.walk)),
+        sums_(std::make_shared<std::vector<double>>(static_cast<size_t>(pieces_ * columns_))) {}
+
+  /// 1 where cutting does not pay, or where the walk is no matrix.
+  static int64_t pieces_of(const SumWalk& walk) {
+    if (!walk.columns_kept || walk.repeats > 1 || !walk.kept.empty()) return 1;
+    const int64_t work = walk.rows.extent * walk.columns.extent / (2 * pointwise_grain);
+    return std::clamp<int64_t>(work, 1, std::min(most_pieces, walk.rows.extent));
+  }
+
+  void run(int threads) const {
+    parallel_for(threads, pieces_, 1, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t piece = begin; piece < end; ++piece) sum(piece);
+    });
+    const double* sums = sums_->data();
+    for (int64_t c = 0; c < columns_; ++c) {
+      double sum = sums[c];
+      for (int64_t piece = 1; piece < pieces_; ++piece) sum += sums[piece * columns_ + c];
+      const T result = static_cast<T>(sum / task_.divisor);
+      task_.out[c] = task_.accumulate ? task_.out[c] + result : result;
+    }
+  }
+
+ private:
+  static constexpr int64_t most_pieces = 16;
+
+  void sum(int64_t piece) const {
+    const int64_t first = rows_ * piece / pieces_;
+    WalkAxis rows = task_.walk.rows;
+    rows.extent = rows_ * (piece + 1) / pieces_ - first;
+    double* sums = sums_->data() + piece * columns_;
+    std::fill_n(sums, columns_, 0.0);
+    const Offsets begin = Offsets{}.along(task_.walk.rows, first);
+    for (int64_t c = 0; c < columns_; c += sum_columns) {
+      const Offsets at = begin.along(task_.walk.columns, c);
+      task_.loop(&task_.function, task_.from.x + at.x, task_.from.a + at.a, task_.from.b + at.b,
+                 sums + c, &rows, std::min(columns_ - c, sum_columns));
+    }
+  }
+
+  SumTask<F, T> task_;
+  int64_t rows_, columns_, pieces_;
+  std::shared_ptr<std::vector<double>> sums_;  // by piece and column
+};
+
 }  // namespace detail
 
 /// out (+)= f(x, a, b) for every element of x.
@@ -179,20 +278,22 @@ Kernel bind_map(const F& f, MapWalk walk, Tensors<T> from, T* out, bool accumula
 }
 
 /// out (+)= (sum of f(x, a, b) over all x that an element of a is repeated over) / divisor, for
-/// every element of a. Sums are in double: in index order where the last axis stays, else in 16
-/// interleaved partial sums.
+/// every element of a. Sums are in double: in index order where the last axis stays, those over
+/// all rows in up to 16 pieces, else in 16 interleaved partial sums.
 template <class T, class F>
 Kernel bind_sum(const F& f, SumWalk walk, Tensors<T> from, T* out, bool accumulate, int threads,
                 double divisor = 1.0) {
   const int64_t outputs = walk.outputs;
   if (outputs == 0 || (walk.terms == 0 && accumulate)) return {};
   if (walk.terms == 0) return [out, outputs](const Step&) { std::fill_n(out, outputs, T(0)); };
-  const auto loop = !walk.columns_kept    ? detail::sum_lanes_loop<F, T>()
-                    : walk.columns.b != 0 ? detail::sum_rows_loop<F, T, true>()
-                                          : detail::sum_rows_loop<F, T, false>();
+  const auto loop = detail::choose_sum_loop<F, T>(walk);
+  const bool in_pieces = detail::PiecewiseSum<F, T>::pieces_of(walk) > 1;
   const int64_t block = walk.columns_kept ? 64 : 1;
   const int64_t grain = std::max<int64_t>(1, 2 * pointwise_grain / walk.terms);
   const detail::SumTask<F, T> run{f, std::move(walk), from, out, accumulate, divisor, loop};
+  if (in_pieces) {
+    return [sum = detail::PiecewiseSum<F, T>(run), threads](const Step&) { sum.run(threads); };
+  }
   return [run, outputs, block, grain, threads](const Step&) {
     parallel_for(threads, outputs, block, grain, run);
   };
