@@ -15,6 +15,7 @@
 #include "qtape/engine/serialize.h"
 #include "qtape/integer/exact.h"
 #include "qtape/integer/session_hooks.h"
+#include "qtape/kernels/onednn/gemm.h"
 #include "qtape/optim/optimizer.h"
 #include "qtape/tests/support/integer_nets.h"
 #include "qtape/tests/support/models.h"
@@ -108,11 +109,15 @@ int64_t allocated_by(const Step& step) {
 }
 
 /// The same for steps of training.
-int64_t allocated_by_steps(const test::Classifier& c, Arithmetic arithmetic = {}) {
+int64_t allocated_by_steps(const test::Classifier& c, Arithmetic arithmetic = {},
+                           GradientPrecision precision = GradientPrecision::F32) {
   Parameters parameters(c.graph, 1);
-  Tape tape(
-      c.graph, parameters,
-      {.roots = {c.loss}, .input_gradients = {c.x}, .threads = 2, .arithmetic = arithmetic});
+  Tape tape(c.graph, parameters,
+            {.roots = {c.loss},
+             .input_gradients = {c.x},
+             .threads = 2,
+             .arithmetic = std::move(arithmetic),
+             .gradient_precision = precision});
   Optimizer optimizer(parameters, Adam{}, {}, 2);
   test::feed(tape, c, 0);
   return allocated_by([&] {
@@ -189,6 +194,14 @@ TEST_CASE("allocation: nor does a training step whose products are of codes") {
   CHECK(allocated_by_steps(
             test::make_classifier({.batch = 64, .inputs = 784, .hidden = 600, .dropout = 0.2}),
             products_of_codes()) == 0);
+}
+
+TEST_CASE("allocation: nor does one whose gradients are products in bf16") {
+  if (!kernels::has_bf16_products()) return;
+  for (const Arithmetic& arithmetic : {Arithmetic{}, products_of_codes()}) {
+    CHECK(allocated_by_steps(test::make_classifier({.batch = 64, .inputs = 784, .hidden = 600}),
+                             arithmetic, GradientPrecision::BF16) == 0);
+  }
 }
 
 TEST_CASE("allocation: nor does a training step in exact arithmetic") {
