@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <functional>
 #include <map>
+#include <optional>
+#include <utility>
 
 #include "qtape/examples/data/digits.h"
 #include "qtape/examples/train_cnn/network.h"
@@ -58,15 +61,42 @@ const std::map<std::string, Make, std::less<>>& makers() {
        [](bool q) {
          return make_mlp(std::vector<int64_t>{784, 1024, 1024, 10}, 256, q);
        }},
-      {"mlp784-8x256-10",
-       [](bool q) {
-         return make_mlp(std::vector<int64_t>{784, 256, 256, 256, 256, 256, 256, 256, 256, 10},
-                         1024, q);
-       }},
       {"cnn", [](bool q) { return make_small_cnn(64, q); }},
       {"lenet", [](bool q) { return make_cnn(CnnModel::LeNet, q); }},
       {"resnet8", [](bool q) { return make_cnn(CnnModel::ResNet8, q); }}};
   return all;
+}
+
+/// The number at the start of `text`, which loses it; 0 where there is none.
+int64_t take_number(std::string_view& text) {
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  text.remove_prefix(static_cast<size_t>(end - text.data()));
+  return error == std::errc{} ? number : 0;
+}
+
+/// Whether `text` begins with `c`, which it loses then.
+bool take(std::string_view& text, char c) {
+  if (!text.starts_with(c)) return false;
+  text.remove_prefix(1);
+  return true;
+}
+
+/// The network that mlpA-LxB-C:N describes; none where the text is something else.
+std::optional<TrainedNetwork> make_described(std::string_view text, bool quantized) {
+  constexpr int64_t most = 1 << 16;
+  if (!text.starts_with("mlp")) return std::nullopt;
+  text.remove_prefix(3);
+  std::vector<int64_t> widths;
+  do {
+    int64_t width = take_number(text);
+    const int64_t layers = take(text, 'x') ? std::exchange(width, take_number(text)) : 1;
+    if (width < 1 || width > most || layers < 1 || layers > most) return std::nullopt;
+    widths.insert(widths.end(), static_cast<size_t>(layers), width);
+  } while (take(text, '-'));
+  const int64_t batch = take(text, ':') ? take_number(text) : 0;
+  if (!text.empty() || batch < 1 || batch > most || widths.size() < 2) return std::nullopt;
+  return make_mlp(widths, batch, quantized);
 }
 
 }  // namespace
@@ -111,11 +141,14 @@ std::vector<std::string> network_names() {
 
 TrainedNetwork make_trained(std::string_view name, bool quantized) {
   const auto found = makers().find(name);
-  require<ArgumentError>(found != makers().end(), "network '{}': expected one of {}", name,
+  std::optional<TrainedNetwork> network;
+  if (found != makers().end()) network = found->second(quantized);
+  if (!network) network = make_described(name, quantized);
+  require<ArgumentError>(network.has_value(),
+                         "network '{}': expected one of {} or mlpA-LxB-C:N", name,
                          fmt::join(network_names(), ", "));
-  TrainedNetwork network = found->second(quantized);
-  network.name = name;
-  return network;
+  network->name = name;
+  return *std::move(network);
 }
 
 void fill_pixels(std::span<float> x) {

@@ -33,9 +33,10 @@ TrainedNetwork make_mlp(std::span<const int64_t> widths, int64_t batch, bool qua
 /// layer; the peer's convolutional network.
 TrainedNetwork make_small_cnn(int64_t batch, bool quantized);
 
-/// The networks that `make_trained` knows.
+/// The networks that `make_trained` knows by name.
 std::vector<std::string> network_names();
-/// Throws ArgumentError for another name.
+/// One of them, or mlpA-B-C:N, a ReLU network of these widths at batch N, in which LxB stands
+/// for L layers of width B. Throws ArgumentError for another name.
 TrainedNetwork make_trained(std::string_view name, bool quantized);
 
 /// Pixels between 0 and 1.

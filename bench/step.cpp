@@ -193,8 +193,10 @@ int main(int argc, char** argv) {
   }
   settings.arithmetics = arithmetics;
   CLI::App app("Measures whole training steps.", "bench_step");
-  app.add_option("--network", settings.networks, "networks")
-      ->check(CLI::IsMember(bench::network_names()))
+  app.add_option("--network", settings.networks,
+                 fmt::format("networks: {}, or mlpA-LxB-C:N of these widths and L layers of "
+                             "width B at batch N",
+                             fmt::join(bench::network_names(), ", ")))
       ->capture_default_str();
   app.add_option("--arithmetics", settings.arithmetics, "what steps compute with")
       ->check(CLI::IsMember(arithmetics))

@@ -18,8 +18,11 @@ struct Home {
   bool operator==(const Home&) const = default;
 };
 
-// Values of fewer bytes are not worth quantizing them again.
+// Values of fewer bytes are not worth quantizing them again; nor are those of fewer than the
+// second number where a product has so few rows that it takes no longer.
 constexpr int64_t least_made_again = int64_t{1} << 17;
+constexpr int64_t always_made_again = int64_t{1} << 20;
+constexpr int64_t least_rows_made_again = 256;
 constexpr int64_t largest_guard = int64_t{1} << 20;
 constexpr int64_t largest_records = int64_t{1} << 60;
 
@@ -279,9 +282,13 @@ class Planner {
   bool is_made_again(size_t i, size_t k) const {
     const size_t operand = at(node(i).operands[k]);
     const auto& own = node(operand);
-    return plan_.nodes[operand].encoded && keeps_[i].takes_codes(k) &&
-           own.type.bytes() > least_made_again && !own.operands.empty() &&
-           is_leaf(at(own.operands[0]));
+    if (!plan_.nodes[operand].encoded || !keeps_[i].takes_codes(k) || own.operands.empty() ||
+        !is_leaf(at(own.operands[0]))) {
+      return false;
+    }
+    const Shape& y = node(i).type.shape;
+    const bool few_rows = y.elements() / std::max<int64_t>(1, y[-1]) < least_rows_made_again;
+    return own.type.bytes() > (few_rows ? always_made_again : least_made_again);
   }
 
   void find_last_uses() {
