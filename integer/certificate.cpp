@@ -101,6 +101,10 @@ AccumulatorRange accumulator_range(std::span<const int8_t> weights, int64_t bias
   return range;
 }
 
+Certificate certify_sums(int64_t magnitude, int64_t largest, int64_t most) {
+  return {.part_bound = magnitude * most, .pair_bound = 2 * largest * 255};
+}
+
 Certificate certify(std::span<const int8_t> weights, int64_t n, int64_t k,
                     std::span<const int32_t> bias, const IntegerValue& x) {
   Certificate c;

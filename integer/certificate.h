@@ -51,6 +51,11 @@ int64_t int8_accumulator_bound(const Certificate& certificate, const IntegerValu
 /// margin.
 std::string to_string(const Certificate& certificate);
 
+/// What weights prove of which no more is known than that, for each output, their magnitudes
+/// add up to `magnitude` at most and none is above `largest`; parts of codes are up to `most`.
+/// Of accumulators it says nothing.
+Certificate certify_sums(int64_t magnitude, int64_t largest, int64_t most);
+
 /// What weights [n, k] and biases [n] (or none) on codes `x` prove.
 Certificate certify(std::span<const int8_t> weights, int64_t n, int64_t k,
                     std::span<const int32_t> bias, const IntegerValue& x);

@@ -236,11 +236,7 @@ Kernel CodesForward::run_chain(const ProductChain& chain, const Binding& b) cons
       state->op);
   return [state,
           y = std::span(b.y<float>(), static_cast<size_t>(b.output.elements()))](const Step&) {
-    // A NaN has no code: it may have come from anywhere, and goes everywhere.
-    if (!state->has_codes()) {
-      std::ranges::fill(y, std::numeric_limits<float>::quiet_NaN());
-      return;
-    }
+    if (!state->has_codes()) return fill_without_codes(y);
     state->load();
     state->kernel.run();
   };

@@ -1,11 +1,11 @@
 #include "qtape/integer/exact_forward.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "qtape/core/code_types.h"
 #include "qtape/engine/quantizers.h"
+#include "qtape/integer/exact_parts.h"
 #include "qtape/integer/held_codes.h"
 #include "qtape/integer/op_rules.h"
 #include "qtape/kernels/quantize/quantize.h"
@@ -19,8 +19,6 @@ void set_qparams(IntegerValue& value, const QParams<float>& q) {
   value.scales[0] = double{q.scale};
   value.zero_point = static_cast<int32_t>(q.zero_point);
 }
-
-bool is_number(float v) { return v == v; }
 
 }  // namespace
 
@@ -37,83 +35,6 @@ Arithmetic exact(std::optional<Requantization> requantization, ExactOptions opti
     return std::make_unique<ExactForward>(graph, requantization, threads, options, encodes);
   }};
 }
-
-/// The integers of an operand. A view on the way from their source that changes values, as
-/// Dropout does in training, takes them away while it does.
-struct ExactForward::Operand {
-  ExactValue* source = nullptr;
-  IntegerValue* value = nullptr;  // of the source, in its shape
-  std::byte* memory = nullptr;
-  std::vector<const NodeStatus*> views = {};
-
-  bool is_exact() const {
-    return source->exact &&
-           std::ranges::none_of(views, [](const NodeStatus* s) { return s->applied; });
-  }
-};
-
-/// One integer op on a tape. Values and ops stay where they are while kernels point to them.
-class ExactForward::Operation {
- public:
-  Operation(IntegerOp made, std::vector<const IntegerValue*> inputs, IntegerValue result,
-            std::vector<std::byte*> operands, std::byte* to, Requantization requantization,
-            int threads, const WeightNumbers* weights = nullptr)
-      : op_(std::move(made)), output_(std::move(result)) {
-    binding_ = {.inputs = std::move(inputs),
-                .output = &output_,
-                .operands = std::move(operands),
-                .result = to,
-                .requantization = requantization,
-                .threads = threads,
-                .weights = weights,
-                .refreshed = true};
-    std::visit([&](const auto& op) { kernel_ = op.kernel(binding_); }, op_);
-  }
-
-  IntegerValue& output() { return output_; }
-  /// The grid that the op writes, where it has one.
-  void set_grid(const CodeGrid& grid) {
-    std::visit(
-        [&]<class X>(X& op) {
-          if constexpr (requires { op.grid; }) op.grid = grid;
-        },
-        op_);
-  }
-  /// The same from what `op` emits for `numbers`, and the code that it writes, where it has
-  /// one.
-  void refresh(const Op& op, const Numbers& numbers) {
-    const bool follows = std::visit(
-        []<class X>(const X&) {
-          return requires(X x) { x.grid; }
-          || requires(X x) { x.code; };
-        },
-        op_);
-    if (!follows) return;
-    const IntegerOp fresh = emit(op, numbers);
-    std::visit(
-        [&]<class X>(const X& each) {
-          if constexpr (requires { each.grid; }) set_grid(each.grid);
-          if constexpr (requires { each.code; }) std::get<X>(op_).code = each.code;
-        },
-        fresh);
-  }
-  /// Takes over what changed, and runs unless that is at fault.
-  Fault run() {
-    std::visit([&](const auto& op) { op.update(binding_, output_); }, op_);
-    if (kernel_.load) {
-      const Fault fault = kernel_.load();
-      if (fault.text != nullptr) return fault;
-    }
-    if (kernel_.run) kernel_.run();
-    return {};
-  }
-
- private:
-  IntegerOp op_;
-  IntegerValue output_;
-  IntegerBinding binding_;
-  IntegerKernel kernel_;
-};
 
 /// From the integers of x to codes of a grid: the ops that conversion would add.
 class ExactForward::Pending {
@@ -206,68 +127,6 @@ class ExactForward::Pending {
   std::vector<std::unique_ptr<Operation>> variants_;
 };
 
-/// A product with constant weights, and the bias in its accumulators.
-struct ExactForward::Product {
-  Operand x;
-  IntegerValue shaped;  // of x, in the shape that the product takes
-  ExactValue* weight = nullptr;
-  ScaleSource scales;           // of the weights
-  const float* bias = nullptr;  // [n], or null
-  int64_t outputs = 0;
-  int64_t bound = 0;  // no sum of products is further from 0
-  WeightNumbers numbers;
-  float loaded_input_scale = 0;
-  std::vector<float> loaded_bias = {};
-  std::unique_ptr<Operation> operation;  // none where only the bias reads it
-
-  /// Whether this step has integers for it.
-  bool is_ready() const {
-    return x.is_exact() && weight->exact &&
-           (bias == nullptr || std::all_of(bias, bias + outputs, is_number));
-  }
-
-  /// Scales and biases of this step.
-  Fault load() {
-    shaped.scales[0] = x.value->scales[0];
-    shaped.zero_point = x.value->zero_point;
-    const auto* s_w = scales.scales<float>();
-    const auto s_x = static_cast<float>(x.value->scales[0]);
-    if (is_loaded(s_x)) return {};
-    loaded_input_scale = 0;
-    numbers.scales.assign(s_w, s_w + scales.channels);
-    double largest = 0;
-    for (int64_t c = 0; c < outputs; ++c) {
-      const float scale = s_w[scales.channels == 1 ? 0 : c];
-      const double accumulator = x.value->scales[0] * double{scale};
-      if (!are_scales(accumulator, 1)) {
-        return {
-            "accumulators need scales that are normal f32; that of channel {index} is "
-            "{value}",
-            c, accumulator};
-      }
-      if (bias == nullptr) continue;
-      const double code = bias_code(bias[c], s_x, scale);
-      numbers.bias[static_cast<size_t>(c)] = static_cast<int32_t>(code);
-      largest = std::max(largest, std::fabs(code));
-    }
-    const bool fits = size_of(x.value->type.dtype) == 1 &&
-                      bound + static_cast<int64_t>(largest) <= Certificate::s32_limit;
-    operation->output().type.dtype = fits ? DType::S32 : DType::S64;
-    loaded_input_scale = s_x;
-    if (bias != nullptr) loaded_bias.assign(bias, bias + outputs);
-    return {};
-  }
-
-  /// Whether these scales and biases were taken over before.
-  bool is_loaded(float s_x) const {
-    const auto* s_w = scales.scales<float>();
-    const auto same = [](const std::vector<float>& a, const float* b) {
-      return std::equal(a.begin(), a.end(), b);
-    };
-    return loaded_input_scale == s_x && same(numbers.scales, s_w) && same(loaded_bias, bias);
-  }
-};
-
 ExactForward::ExactForward(const Graph& graph, Requantization requantization, int threads,
                            ExactOptions options, bool encodes)
     : graph_(graph),
@@ -283,169 +142,7 @@ ExactForward::ExactForward(const Graph& graph, Requantization requantization, in
       encoded_(kept_.size()),
       takes_codes_(kept_.size()) {}
 
-void ExactForward::find_folded() {
-  const auto adds_to = [&](NodeId id, NodeId product) {
-    const NodeId bias = form(id).bias;
-    // What is computed must be there before the product.
-    return form(id).source == id && bias.index >= 0 && form(id).product == product &&
-           (node(bias).operands.empty() || bias < product);
-  };
-  std::vector<bool> read = kept_;
-  for (int32_t i = 0; i < graph_.size(); ++i) {
-    for (NodeId operand : node(NodeId{i}).operands) {
-      const bool folds = adds_to(NodeId{i}, operand);
-      folded_[at(operand)] = folded_[at(operand)] || folds;
-      if (!folds) read[at(operand)] = true;
-    }
-  }
-  for (size_t i = 0; i < folded_.size(); ++i) folded_[i] = folded_[i] && !read[i] && !keep_;
-}
-
 ExactForward::~ExactForward() = default;
-
-bool ExactForward::owns(NodeId id) const {
-  const IntegerKind kind = form(id).kind;
-  return form(id).source == id && !folded_[at(id)] &&
-         (kind == IntegerKind::Codes || kind == IntegerKind::Accumulators ||
-          kind == IntegerKind::Weight);
-}
-
-void ExactForward::add_sources(NodeId x, std::vector<NodeId>& to) const {
-  const IntegerForm& of_x = form(x);
-  if (of_x.kind != IntegerKind::Pending) return to.push_back(of_x.source);
-  for (NodeId operand : node(of_x.source).operands) add_sources(operand, to);
-}
-
-bool ExactForward::is_requantized(NodeId x) const {
-  const IntegerForm& of_x = form(x);
-  return of_x.is_integer() &&
-         !(of_x.kind == IntegerKind::Pending && maps(node(of_x.source).op));
-}
-
-std::vector<NodeId> ExactForward::sources_read(NodeId id) const {
-  const IntegerForm& own = form(id);
-  std::vector<NodeId> found;
-  if (own.source != id || own.kind == IntegerKind::Float || own.kind == IntegerKind::Weight ||
-      own.kind == IntegerKind::Pending) {
-    return found;
-  }
-  const std::vector<NodeId>& operands = node(id).operands;
-  if (is_quantizer(node(id).op)) {
-    if (is_requantized(operands[0])) add_sources(operands[0], found);
-  } else if (own.product.index >= 0) {
-    const std::vector<NodeId>& factors = node(own.product).operands;
-    found.push_back(form(factors[0]).source);
-    found.push_back(form(factors[*weights_operand(node(own.product).op)]).source);
-  } else {
-    found.push_back(form(operands[0]).source);
-  }
-  return found;
-}
-
-bool ExactForward::multiplies_codes(NodeId product) const {
-  const auto weights = weights_operand(node(product).op);
-  if (!weights || form(product).product != product) return false;
-  const auto encoded = [&](size_t k) {
-    const NodeId source = form(node(product).operands[k]).source;
-    return source.index >= 0 && encoded_[at(source)];
-  };
-  return encoded(0) && encoded(*weights);
-}
-
-bool ExactForward::is_read_as_codes(NodeId id,
-                                    const std::vector<std::vector<NodeId>>& readers) const {
-  return std::ranges::all_of(readers[at(id)], [&](NodeId reader) {
-    const Node& each = node(reader);
-    const auto slots = std::visit([](const auto& op) { return op.slots(); }, each.op);
-    for (size_t k = 0; k < each.operands.size(); ++k) {
-      if (each.operands[k] != id || slots[k].scales != Scales::None) continue;
-      if (shows_operand(each.op) && is_read_as_codes(reader, readers)) continue;
-      if (!encoded_[at(reader)] && !multiplies_codes(reader)) return false;
-      if (is_quantizer(each.op)) return false;
-    }
-    return true;
-  });
-}
-
-Encoding ExactForward::encoding(std::span<const NodeId> kept, bool backward) {
-  for (NodeId id : kept) kept_[at(id)] = true;
-  find_folded();
-  // Without gradients, a NaN of one row is to leave others alone.
-  if (!encodes_ || !backward) return {};
-  const std::vector<bool> shown = shown_by(graph_, kept);
-  std::vector<std::vector<NodeId>> readers(values_.size());
-  for (int32_t i = 0; i < graph_.size(); ++i) {
-    const NodeId id{i};
-    for (NodeId operand : node(id).operands) readers[at(operand)].push_back(id);
-    const bool may =
-        is_quantizer(node(id).op) ||
-        (runs_on_codes(node(id).op) && encoded_[at(form(node(id).operands[0]).source)]);
-    encoded_[at(id)] =
-        !shown[at(id)] && owns(id) && has_byte_codes(graph_, analysis_, id) && may;
-  }
-  // What one node cannot take as codes, others before it cannot be held as.
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (auto i = static_cast<int32_t>(graph_.size()); i-- > 0;) {
-      const NodeId id{i};
-      const bool rests = !is_quantizer(node(id).op) && encoded_[at(id)] &&
-                         !encoded_[at(form(node(id).operands[0]).source)];
-      if (!encoded_[at(id)] || (!rests && is_read_as_codes(id, readers))) continue;
-      encoded_[at(id)] = false;
-      changed = true;
-    }
-  }
-  Encoding found;
-  for (int32_t i = 0; i < graph_.size(); ++i) {
-    const NodeId id{i};
-    if (encoded_[at(id)]) {
-      const Grid grid = grid_of(graph_, form(id).quantizer);
-      found.values.push_back({id, code_dtype(grid.limits)});
-    }
-    takes_codes_[at(id)] =
-        multiplies_codes(id) || (encoded_[at(id)] && !is_quantizer(node(id).op));
-    if (takes_codes_[at(id)]) found.readers.push_back(id);
-    for (NodeId source : sources_read(id)) {
-      if (encoded_[at(source)]) found.uses.push_back({source, id});
-    }
-  }
-  return found;
-}
-
-std::vector<Companion> ExactForward::companions(std::span<const NodeId>) {
-  std::vector<std::vector<NodeId>> readers(values_.size());
-  for (int32_t i = 0; i < graph_.size(); ++i) {
-    for (NodeId source : sources_read(NodeId{i})) readers[at(source)].push_back(NodeId{i});
-  }
-  std::vector<Companion> found;
-  for (int32_t i = 0; i < graph_.size(); ++i) {
-    const NodeId id{i};
-    if (!owns(id) || encoded_[at(id)]) continue;
-    const bool accumulators = form(id).kind == IntegerKind::Accumulators;
-    const int64_t size = accumulators
-                             ? size_of(DType::S64)
-                             : size_of(code_dtype(grid_of(graph_, form(id).quantizer).limits));
-    found.push_back({id, node(id).type.elements() * size, readers[at(id)], keep_});
-  }
-  return found;
-}
-
-/// Whether the float kernel of `id` runs in lean steps, given that its value is needed.
-bool ExactForward::reads_floats(NodeId id) const {
-  if (!owns(id)) return true;
-  return is_quantizer(node(id).op) && !is_requantized(node(id).operands[0]);
-}
-
-void ExactForward::find_float_readers() {
-  for (int32_t i = static_cast<int32_t>(graph_.size()) - 1; i >= 0; --i) {
-    const NodeId id{i};
-    float_needed_[at(id)] = float_needed_[at(id)] || kept_[at(id)];
-    if (owns(id) && form(id).bias.index >= 0) float_needed_[at(form(id).bias)] = true;
-    const bool entry = owns(id) && reads_floats(id);
-    if (!entry && !(float_needed_[at(id)] && reads_floats(id))) continue;
-    for (NodeId operand : node(id).operands) float_needed_[at(operand)] = true;
-  }
-}
 
 void ExactForward::bind(const Lookup& lookup) {
   lookup_ = lookup;
@@ -519,14 +216,6 @@ Kernel ExactForward::floats(NodeId id, Kernel kernel) const {
   return [this, kernel = std::move(kernel)](const Step& step) {
     if (!lean_) kernel(step);
   };
-}
-
-void ExactForward::find_computed_biases() {
-  for (int32_t i = 0; i < graph_.size(); ++i) {
-    const NodeId bias = form(NodeId{i}).bias;
-    if (bias.index < 0 || node(bias).operands.empty()) continue;
-    computed_biases_[bias].resize(static_cast<size_t>(node(bias).type.elements()));
-  }
 }
 
 const float* ExactForward::bias_values(NodeId bias) const {
@@ -758,8 +447,7 @@ Kernel ExactForward::product(NodeId id, Kernel kernel, const Binding& b) {
     if (!own.exact) {
       if (lean_) repeats_ = true;
       if (encoded) {
-        // A NaN has no code: it may have come from anywhere, and goes everywhere.
-        std::ranges::fill(y, std::numeric_limits<float>::quiet_NaN());
+        fill_without_codes(y);
       } else if (kernel && !lean_) {
         kernel(step);
       }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <limits>
 
 #include "qtape/engine/quantizers.h"
 
@@ -46,6 +47,10 @@ IntegerValue codes_within(const Grid& grid, const Shape& shape) {
 int64_t bound_of_products(const IntegerValue& x, int64_t terms) {
   const int64_t farthest = std::max(std::abs(x.low), std::abs(x.high)) + (x.high - x.low);
   return terms * 128 * farthest;
+}
+
+void fill_without_codes(std::span<float> y) {
+  std::ranges::fill(y, std::numeric_limits<float>::quiet_NaN());
 }
 
 }  // namespace qtape

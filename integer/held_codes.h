@@ -26,4 +26,8 @@ IntegerValue codes_within(const Grid& grid, const Shape& shape);
 /// zero point is.
 int64_t bound_of_products(const IntegerValue& x, int64_t terms);
 
+/// What products give where an operand that is held as codes has a NaN: it has no code, may be
+/// anywhere in the operand, and makes them all NaN.
+void fill_without_codes(std::span<float> y);
+
 }  // namespace qtape

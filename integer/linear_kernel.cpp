@@ -149,15 +149,12 @@ class TiledProducts {
   bool in_rows() const { return numbers_ == nullptr || numbers_->rows; }
   bool s32() const { return sizeof(X) == 1 && output_->type.dtype == DType::S32; }
 
-  /// What weights prove of which no more is known than the sum of their magnitudes.
-  Certificate certificate_of(int64_t magnitude, int64_t largest) const {
-    const auto most = sizeof(X) == 1 ? int64_t{255} : int64_t{256};
-    return {.part_bound = magnitude * most, .pair_bound = 2 * largest * 255};
-  }
+  /// No part of a code is larger.
+  static constexpr int64_t most = sizeof(X) == 1 ? 255 : 256;
 
   /// One path where it is exact for any weights, else all, to choose from in each step.
   void choose_paths() {
-    const Certificate any = certificate_of(k_ * 128, 128);
+    const Certificate any = certify_sums(k_ * 128, 128, most);
     path_ = forced_.value_or(exact_path(any, factors_));
     paths_ = {path_};
     if (forced_ || path_ == ProductPath::Int8) return;
@@ -184,7 +181,7 @@ class TiledProducts {
     if (choose) {
       int64_t magnitude = 0;
       for (const WeightSums& each : sums_) magnitude = std::max(magnitude, each.magnitude);
-      path_ = exact_path(certificate_of(magnitude, largest_weight()), factors_);
+      path_ = exact_path(certify_sums(magnitude, largest_weight(), most), factors_);
     }
     take_offsets(numbers_->bias, sums_, value_->zero_point, offsets_);
     if (path_ == ProductPath::F32) std::copy_n(numbers_->codes, n_ * k_, floats_.begin());

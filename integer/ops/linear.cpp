@@ -22,11 +22,6 @@ Acc dot(const X* x, const int8_t* w, int64_t k) {
   return sum;
 }
 
-/// What weights prove of which nothing is known.
-Certificate any_weights(int64_t terms) {
-  return {.part_bound = terms * 128 * 255, .pair_bound = 2 * 128 * 255};
-}
-
 /// Whether products of the rows of x run as those of windows: where our own products of words
 /// are exact and oneDNN's of bytes are not.
 bool runs_as_windows(const QuantizedWeights& weights, const IntegerValue& x, bool constant,
@@ -36,7 +31,7 @@ bool runs_as_windows(const QuantizedWeights& weights, const IntegerValue& x, boo
   const int64_t rows = terms == 0 ? 0 : x.type.elements() / terms;
   if (rows == 0 || weights.outputs() == 0) return false;
   if (!is_direct(as_windows(rows, terms, weights.outputs()), x.type.dtype)) return false;
-  return exact_path(constant ? weights.certificate : any_weights(terms), x) !=
+  return exact_path(constant ? weights.certificate : certify_sums(terms * 128, 128, 255), x) !=
          ProductPath::Int8;
 }
 
