@@ -4,8 +4,13 @@
 #include <benchmark/benchmark.h>
 #include <omp.h>
 
+#include <array>
+#include <cstring>
 #include <memory>
+#include <span>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "qtape/bench/networks.h"
 #include "qtape/kernels/onednn/onednn.h"

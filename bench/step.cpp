@@ -167,8 +167,11 @@ int run(const Settings& settings) {
       for (const auto& each : subjects) each->step();
     }
   }
-  fmt::print("{} threads; copy {:.1f} GB/s, f32 {:.0f} GFLOP/s, int8 {:.0f} Gop/s\n\n",
-             settings.threads, limits.copy * 1e-9, limits.f32 * 1e-9, limits.int8 * 1e-9);
+  fmt::print(
+      "{} threads; copy {:.1f} GB/s, f32 {:.0f} GFLOP/s, bf16 {:.0f} GFLOP/s, int8 {:.0f} Gop/s"
+      "\n\n",
+      settings.threads, limits.copy * 1e-9, limits.f32 * 1e-9, limits.bf16 * 1e-9,
+      limits.int8 * 1e-9);
   fmt::print("{:<36} {:>10} {:>10} {:>10} {:>10}\n", "us per step", "median", "p10", "p90",
              "roofline");
   for (const auto& each : subjects) print(*each, limits, settings.ops);

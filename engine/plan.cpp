@@ -1,6 +1,7 @@
 #include "qtape/engine/plan.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <optional>
 
@@ -18,8 +19,8 @@ struct Home {
   bool operator==(const Home&) const = default;
 };
 
-// Values of fewer bytes are not worth quantizing them again; nor are those of fewer than the
-// second number where a product has so few rows that it takes no longer.
+// Values of fewer bytes are not worth quantizing them again. Where a product has few rows, it
+// takes hardly longer than that, so only those of more than the second number are.
 constexpr int64_t least_made_again = int64_t{1} << 17;
 constexpr int64_t always_made_again = int64_t{1} << 20;
 constexpr int64_t least_rows_made_again = 256;
@@ -149,9 +150,9 @@ class Planner {
     footprints_[i] = op.footprint(inputs);
     backward_bytes_[i] =
         aligned_size(footprints_[i].scratch) + options_.threads * footprints_[i].thread_scratch;
-    if constexpr (RoundsGradients<X>) {
+    if constexpr (Bf16Gradients<X>) {
       if (options_.gradient_precision == GradientPrecision::F32) return;
-      backward_bytes_[i] = std::max(backward_bytes_[i], op.rounded_scratch(inputs));
+      backward_bytes_[i] = std::max(backward_bytes_[i], op.bf16_scratch(inputs));
     }
   }
 
@@ -286,12 +287,25 @@ class Planner {
         !is_leaf(at(own.operands[0]))) {
       return false;
     }
-    const Shape& y = node(i).type.shape;
-    const bool few_rows = y.elements() / std::max<int64_t>(1, y[-1]) < least_rows_made_again;
+    const bool few_rows = fewest_rows_[operand] < least_rows_made_again;
     return own.type.bytes() > (few_rows ? always_made_again : least_made_again);
   }
 
+  /// By node: the fewest rows of a result whose op takes its codes in backward.
+  void find_fewest_rows() {
+    fewest_rows_.assign(values_.size(), std::numeric_limits<int64_t>::max());
+    for (size_t i = 0; i < values_.size(); ++i) {
+      const Shape& y = node(i).type.shape;
+      for (size_t k = 0; k < node(i).operands.size(); ++k) {
+        if (y.rank() == 0 || !reads_in_backward(i, k)) continue;
+        int64_t& fewest = fewest_rows_[at(node(i).operands[k])];
+        fewest = std::min(fewest, y.elements() / std::max<int64_t>(1, y[-1]));
+      }
+    }
+  }
+
   void find_last_uses() {
+    find_fewest_rows();
     for (size_t i = 0; i < values_.size(); ++i) {
       last_use_[i] = static_cast<int64_t>(i);
       if (std::holds_alternative<Input>(node(i).op)) last_use_[i] = end_time();
@@ -529,6 +543,7 @@ class Planner {
   std::vector<Footprint> footprints_;
   std::vector<int64_t> backward_bytes_;  // of scratch
   std::vector<int64_t> last_use_;
+  std::vector<int64_t> fewest_rows_;
   std::vector<int> contributions_;
   std::vector<bool> asked_;        // inputs whose gradient is wanted
   std::vector<bool> takes_codes_;  // in forward

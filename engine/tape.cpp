@@ -10,8 +10,8 @@
 #include "qtape/engine/plan_hooks.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/kernels/simd/threads.h"
+#include "qtape/ops/families/bf16.h"
 #include "qtape/ops/families/decode.h"
-#include "qtape/ops/families/rounded.h"
 #include "qtape/ops/families/sequence.h"
 
 namespace qtape {
@@ -29,7 +29,7 @@ TapeOptions with_defaults(TapeOptions options, const Graph& graph) {
                          "a tape with constant_parameters computes no gradients, got {} roots",
                          options.roots.size());
   require<ArgumentError>(
-      options.gradient_precision == GradientPrecision::F32 || has_rounded_products(),
+      options.gradient_precision == GradientPrecision::F32 || machine_has_bf16(),
       "gradient_precision BF16: expected a processor with AVX512_BF16 that oneDNN may use "
       "(DNNL_MAX_CPU_ISA), this is not one; F32 runs everywhere");
   if (options.outputs.empty()) {

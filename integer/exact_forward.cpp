@@ -1,7 +1,6 @@
 #include "qtape/integer/exact_forward.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "qtape/core/code_types.h"
 #include "qtape/engine/quantizers.h"

@@ -32,8 +32,8 @@ Footprint Conv1d::footprint(Inputs inputs) const {
   return convolution::footprint(kernel_extents(*this, inputs), inputs[0].dtype);
 }
 
-int64_t Conv1d::rounded_scratch(Inputs inputs) const {
-  return convolution::rounded_scratch(kernel_extents(*this, inputs), inputs[0].dtype);
+int64_t Conv1d::bf16_scratch(Inputs inputs) const {
+  return convolution::bf16_scratch(kernel_extents(*this, inputs), inputs[0].dtype);
 }
 
 Kernel Conv1d::forward(const Binding& b) const {

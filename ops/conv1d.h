@@ -46,7 +46,7 @@ struct Conv1d {
   Convolution extents(const Shape& x, const Shape& filters) const;
   Keep keep() const { return {.operands = 0b11, .for_others = 0b11}; }
   Footprint footprint(Inputs inputs) const;
-  int64_t rounded_scratch(Inputs inputs) const;
+  int64_t bf16_scratch(Inputs inputs) const;
   Kernel forward(const Binding& binding) const;
   Kernel backward(const Binding& binding) const;
   bool operator==(const Conv1d&) const = default;

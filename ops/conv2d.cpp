@@ -32,8 +32,8 @@ Footprint Conv2d::footprint(Inputs inputs) const {
   return convolution::footprint(kernel_extents(*this, inputs), inputs[0].dtype);
 }
 
-int64_t Conv2d::rounded_scratch(Inputs inputs) const {
-  return convolution::rounded_scratch(kernel_extents(*this, inputs), inputs[0].dtype);
+int64_t Conv2d::bf16_scratch(Inputs inputs) const {
+  return convolution::bf16_scratch(kernel_extents(*this, inputs), inputs[0].dtype);
 }
 
 Kernel Conv2d::forward(const Binding& b) const {

@@ -37,8 +37,8 @@ Footprint ConvTranspose2d::footprint(Inputs inputs) const {
   return convolution::footprint(kernel_extents(*this, inputs), inputs[0].dtype);
 }
 
-int64_t ConvTranspose2d::rounded_scratch(Inputs inputs) const {
-  return convolution::rounded_scratch(kernel_extents(*this, inputs), inputs[0].dtype, true);
+int64_t ConvTranspose2d::bf16_scratch(Inputs inputs) const {
+  return convolution::bf16_scratch(kernel_extents(*this, inputs), inputs[0].dtype, true);
 }
 
 Kernel ConvTranspose2d::forward(const Binding& b) const {

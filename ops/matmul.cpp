@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "qtape/kernels/onednn/gemm.h"
+#include "qtape/ops/families/bf16.h"
 #include "qtape/ops/families/decode.h"
-#include "qtape/ops/families/rounded.h"
 #include "qtape/ops/families/sequence.h"
 
 namespace qtape {
@@ -111,10 +111,10 @@ Kernel gradient_b(const Gemm& g, const Factors<T>& of, const Binding& b) {
 }
 
 /// Both gradients, of operands that are rounded to bf16 one after another.
-Kernel rounded_gradients(const Gemm& g, const Binding& b) {
+Kernel bf16_gradients(const Gemm& g, const Binding& b) {
   const int64_t elements = b.output.elements();
   auto* dy = reinterpret_cast<BHalf*>(b.scratch);
-  auto* other = reinterpret_cast<BHalf*>(b.scratch + rounded_bytes(elements));
+  auto* other = reinterpret_cast<BHalf*>(b.scratch + bf16_bytes(elements));
   const Factors<BHalf> of{other, dy};
   Kernel all = bind_rounding(b.dy_as<const float>(), elements, dy, b.threads);
   if (b.wanted(0)) {
@@ -174,17 +174,17 @@ Kernel MatMul::forward(const Binding& b) const {
   });
 }
 
-int64_t MatMul::rounded_scratch(Inputs inputs) const {
+int64_t MatMul::bf16_scratch(Inputs inputs) const {
   if (inputs[0].dtype == DType::F64) return 0;
   const Gemm g = product_of(*this, inputs[0].shape, inputs[1].shape);
-  return rounded_bytes(g.batch * g.m * g.n) +
-         rounded_bytes(std::max(inputs[0].elements(), inputs[1].elements()));
+  return bf16_bytes(g.batch * g.m * g.n) +
+         bf16_bytes(std::max(inputs[0].elements(), inputs[1].elements()));
 }
 
 Kernel MatMul::backward(const Binding& b) const {
   const Gemm g = product_of(*this, b.inputs[0].shape, b.inputs[1].shape);
   if (b.gradient_precision == GradientPrecision::BF16 && b.output.dtype == DType::F32) {
-    return rounded_gradients(g, b);
+    return bf16_gradients(g, b);
   }
   return dispatch_compute(b.output.dtype, [&]<class T>() -> Kernel {
     const auto* dy = b.dy_as<const T>();

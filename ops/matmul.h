@@ -33,7 +33,7 @@ struct MatMul {
   TensorType infer(Inputs inputs) const;
   Keep keep() const;
   Footprint footprint(Inputs inputs) const;
-  int64_t rounded_scratch(Inputs inputs) const;
+  int64_t bf16_scratch(Inputs inputs) const;
   Kernel forward(const Binding& binding) const;
   Kernel backward(const Binding& binding) const;
   bool operator==(const MatMul&) const = default;

@@ -37,9 +37,9 @@ struct Types {
   Type y = Type::f32;
 };
 
-/// `rounded`: operands are bf16, and the result is f32.
-Types types_of(Pass pass, bool rounded) {
-  const auto operand = rounded ? Type::bf16 : Type::f32;
+/// `bf16`: operands are bf16, and the result is f32.
+Types types_of(Pass pass, bool bf16) {
+  const auto operand = bf16 ? Type::bf16 : Type::f32;
   return {pass == Pass::Data ? Type::f32 : operand, pass == Pass::Filters ? Type::f32 : operand,
           pass == Pass::Forward ? Type::f32 : operand};
 }
@@ -94,17 +94,17 @@ Primitive primitive_of(const Descriptor& pd, const ConvolutionDescription& d,
 }
 
 Primitive make_primitive(const dnnl::engine& engine, const Conv& c, int64_t images, Pass pass,
-                         bool rounded) {
+                         bool bf16) {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   // Whatever the environment says: replays have equal bits.
   attributes.set_fpmath_mode(dnnl::fpmath_mode::strict);
-  const auto d = describe(c, images, types_of(pass, rounded));
+  const auto d = describe(c, images, types_of(pass, bf16));
   if (pass == Pass::Forward) {
     const auto pd = describe_convolution(engine, d, attributes);
     return primitive_of<dnnl::convolution_forward>(pd, d, pd.weights_desc());
   }
-  const Type same = rounded ? Type::bf16 : Type::f32;
+  const Type same = bf16 ? Type::bf16 : Type::f32;
   const auto hint =
       describe_convolution(engine, describe(c, images, {same, same, same}), attributes);
   if (pass == Pass::Data) {
@@ -150,12 +150,12 @@ struct Layout {
   int64_t sum = 0;  ///< of the gradient of filters: as they are stored
   int64_t bytes = 0;
 
-  Layout(const dnnl::engine& engine, const Conv& c, Pass pass, bool rounded) {
+  Layout(const dnnl::engine& engine, const Conv& c, Pass pass, bool bf16) {
     const int64_t count = count_pieces(c, pass);
     const memory::desc stored = stored_filters(c);
     for (int64_t i = 0; i < count; ++i) {
       Piece piece{.begin = c.images * i / count, .end = c.images * (i + 1) / count};
-      piece.how = make_primitive(engine, c, piece.end - piece.begin, pass, rounded);
+      piece.how = make_primitive(engine, c, piece.end - piece.begin, pass, bf16);
       piece.scratchpad = take(piece.how.scratchpad);
       if (pass == Pass::Filters) {
         piece.filters = take(piece.how.filters);
@@ -223,13 +223,13 @@ constexpr int64_t sum_block = 1024;
 /// A bound pass: filters are packed, pieces run, and their gradients of filters summed.
 class Convolution {
  public:
-  Convolution(const Conv& c, Pass pass, bool rounded, const void* x, const void* w,
-              const void* y, const ConvRun& run)
+  Convolution(const Conv& c, Pass pass, bool bf16, const void* x, const void* w, const void* y,
+              const ConvRun& run)
       : engine_(dnnl::engine::kind::cpu, 0),
         run_(run),
         pass_(pass),
-        types_(types_of(pass, rounded)) {
-    const Layout layout(engine_, c, pass, rounded);
+        types_(types_of(pass, bf16)) {
+    const Layout layout(engine_, c, pass, bf16);
     for (const auto& filters : layout.packed) {
       packing_.push_back(make_reorder(engine_, at(stored_filters(c), w),
                                       at(filters.desc, run.scratch + filters.at)));
@@ -369,8 +369,8 @@ class Convolution {
       c.in_channels / c.groups, error.what());
 }
 
-std::function<void()> prepare(const Conv& c, Pass pass, bool rounded, const void* x,
-                              const void* w, const void* y, const ConvRun& run) {
+std::function<void()> prepare(const Conv& c, Pass pass, bool bf16, const void* x, const void* w,
+                              const void* y, const ConvRun& run) {
   if (c.images == 0) {
     if (pass != Pass::Filters || run.accumulate) return [] {};
     return [dw = static_cast<float*>(const_cast<void*>(w)), n = c.filter_elements()] {
@@ -379,7 +379,7 @@ std::function<void()> prepare(const Conv& c, Pass pass, bool rounded, const void
   }
   const SerialLibraries serial;
   try {
-    return [convolution = std::make_shared<const Convolution>(c, pass, rounded, x, w, y, run)] {
+    return [convolution = std::make_shared<const Convolution>(c, pass, bf16, x, w, y, run)] {
       (*convolution)();
     };
   } catch (const dnnl::error& error) {
@@ -440,7 +440,7 @@ int64_t conv_scratch(const Conv& conv) {
   }
 }
 
-bool has_rounded_conv(const Conv& conv, ConvPass pass) {
+bool has_bf16_conv(const Conv& conv, ConvPass pass) {
   if (conv.images == 0 || !onednn_has(dnnl_cpu_isa_avx512_core_bf16)) return false;
   const SerialLibraries serial;
   try {
@@ -451,10 +451,14 @@ bool has_rounded_conv(const Conv& conv, ConvPass pass) {
   }
 }
 
-int64_t rounded_conv_scratch(const Conv& conv, ConvPass pass) {
-  if (!has_rounded_conv(conv, pass)) return 0;
+int64_t bf16_conv_scratch(const Conv& conv, ConvPass pass) {
+  if (!has_bf16_conv(conv, pass)) return 0;
   const SerialLibraries serial;
-  return Layout(dnnl::engine(dnnl::engine::kind::cpu, 0), conv, pass, true).bytes;
+  try {
+    return Layout(dnnl::engine(dnnl::engine::kind::cpu, 0), conv, pass, true).bytes;
+  } catch (const dnnl::error& error) {
+    fail_refused(conv, error);
+  }
 }
 
 std::function<void()> prepare_conv(const Conv& conv, const float* x, const float* w, float* y,

@@ -51,7 +51,7 @@ enum class ConvPass : uint8_t {
 
 /// Memory and threads of a prepared convolution.
 struct ConvRun {
-  std::byte* scratch = nullptr;  ///< conv_scratch bytes, 64-byte aligned, free between runs
+  std::byte* scratch = nullptr;  ///< conv_scratch or bf16_conv_scratch bytes, 64-byte aligned
   int threads = 1;
   bool accumulate = false;  ///< add to the result
 };
@@ -72,11 +72,11 @@ std::function<void()> prepare_conv_filters(const Conv& conv, const float* x, con
                                            float* dw, const ConvRun& run);
 
 /// The same of operands rounded to bf16, with sums in f32: x and dy are given so, filters are
-/// rounded on the way. Only where has_rounded_conv says that oneDNN has more than reference
+/// rounded on the way. Only where has_bf16_conv says that oneDNN has more than reference
 /// code for it, here and for these extents.
-bool has_rounded_conv(const Conv& conv, ConvPass pass);
-/// Bytes of scratch; 0 where has_rounded_conv says no.
-int64_t rounded_conv_scratch(const Conv& conv, ConvPass pass);
+bool has_bf16_conv(const Conv& conv, ConvPass pass);
+/// Bytes of scratch; 0 where has_bf16_conv says no.
+int64_t bf16_conv_scratch(const Conv& conv, ConvPass pass);
 std::function<void()> prepare_conv(const Conv& conv, const BHalf* x, const float* w, float* y,
                                    const ConvRun& run);
 std::function<void()> prepare_conv_data(const Conv& conv, const BHalf* dy, const float* w,

@@ -29,8 +29,8 @@ std::function<void()> prepare_gemm(const Gemm& gemm, const float* a, const float
 /// Whether products of bf16 run here: the processor, and what oneDNN may use of it.
 bool has_bf16_products();
 
-/// The same as the f32 product, of operands of bf16, with sums in f32. Throws GraphError where
-/// has_bf16_products says no.
+/// The same as the f32 product, of operands of bf16, with sums in f32. Slow, or refused with
+/// GraphError, where has_bf16_products says no.
 std::function<void()> prepare_gemm(const Gemm& gemm, const BHalf* a, const BHalf* b, float* c,
                                    int threads);
 

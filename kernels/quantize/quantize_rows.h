@@ -196,7 +196,7 @@ inline void quantize_row(const typename V::Element* x, const Target<V>& to, uint
 
 /// One at a time: in bursts they wait for each other. `y`: what the row is written to, or null.
 template <class S>
-inline void prefetch_row(const S* x, [[maybe_unused]] S* y) {
+inline void prefetch_row(const S* x, S* y) {
   constexpr auto bytes = lanes * static_cast<int64_t>(sizeof(S));
   prefetch_reads(x, bytes);
   if (y != nullptr) prefetch_writes(y, bytes);

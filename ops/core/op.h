@@ -194,7 +194,7 @@ struct Binding {
   std::byte* saved = nullptr;           ///< Footprint::saved bytes
   /// Footprint::scratch bytes; in backward, from the next multiple of 64 bytes on,
   /// Footprint::thread_scratch bytes for each thread, and never less than what the op says as
-  /// RoundsGradients where that applies.
+  /// Bf16Gradients where that applies.
   std::byte* scratch = nullptr;
   std::byte* record = nullptr;  ///< Footprint::record bytes
   /// Quantizers of f32: where codes go, or null; see code_dtype. Where `result` is null, too,
@@ -203,7 +203,7 @@ struct Binding {
   /// Quantizers that take gates: no gradient passes where x <= 0, for an op before it that is a
   /// Gate and has no backward of its own.
   bool gated = false;
-  /// For ops that are RoundsGradients, in backward.
+  /// For ops that are Bf16Gradients, in backward.
   GradientPrecision gradient_precision = GradientPrecision::F32;
   NodeStatus* status = nullptr;
   uint64_t stream = 0;  ///< distinguishes the random numbers of nodes
@@ -246,7 +246,8 @@ concept TakesGate = requires(const X& op) {
 };
 
 /// Operands that kernels take as codes have the dtype of codes in Binding::inputs and in what
-/// footprint and rounded_scratch are asked with: those of OnCodes, and in backward those of Keep::encoded.
+/// footprint and bf16_scratch are asked with: those of OnCodes, and in backward those of
+/// Keep::encoded.
 ///
 /// An op whose kernels may be bound to codes of operand 0 instead of values, to give codes of
 /// the same quantizer: `on_codes()` says whether. Binding::output has the dtype of codes then,
@@ -256,11 +257,11 @@ concept OnCodes = requires(const X& op) {
   { op.on_codes() } -> std::same_as<bool>;
 };
 
-/// An op whose backward multiplies operands rounded to bf16 on request. `rounded_scratch` gives
+/// An op whose backward multiplies operands rounded to bf16 on request. `bf16_scratch` gives
 /// the bytes of scratch that it needs for that.
 template <class X>
-concept RoundsGradients = requires(const X& op, Inputs inputs) {
-  { op.rounded_scratch(inputs) } -> std::same_as<int64_t>;
+concept Bf16Gradients = requires(const X& op, Inputs inputs) {
+  { op.bf16_scratch(inputs) } -> std::same_as<int64_t>;
 };
 
 /// What the bits of an op's results never depend on, given equal operands, attributes and seed.

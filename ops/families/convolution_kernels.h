@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "qtape/kernels/onednn/conv.h"
+#include "qtape/ops/families/bf16.h"
 #include "qtape/ops/families/convolution.h"
-#include "qtape/ops/families/rounded.h"
 #include "qtape/ops/families/sequence.h"
 
 namespace qtape {
@@ -100,24 +100,23 @@ struct Gradients {
   }
 
   /// In bf16 where oneDNN is fast at it. The scratch begins with x and y.
-  Kernel all_rounded() const {
-    const bool dx_rounded = has_rounded_conv(c, data_pass());
-    const bool dw_rounded = has_rounded_conv(c, kernels::ConvPass::Filters);
+  Kernel all_bf16() const {
+    const bool dx_bf16 = has_bf16_conv(c, data_pass());
+    const bool dw_bf16 = has_bf16_conv(c, kernels::ConvPass::Filters);
     auto* x = reinterpret_cast<BHalf*>(b.scratch);
-    auto* y = reinterpret_cast<BHalf*>(b.scratch + rounded_bytes(c.x_elements()));
+    auto* y = reinterpret_cast<BHalf*>(b.scratch + bf16_bytes(c.x_elements()));
     kernels::ConvRun run = run_of(b, false);
-    run.scratch = reinterpret_cast<std::byte*>(y) + rounded_bytes(c.y_elements());
+    run.scratch = reinterpret_cast<std::byte*>(y) + bf16_bytes(c.y_elements());
     Kernel dx, dw, dy;
     if (b.wanted(0)) {
-      dx = dx_rounded ? data<BHalf, float>({x, y}, run)
-                      : data<float, float>(images<float>(), run);
+      dx = dx_bf16 ? data<BHalf, float>({x, y}, run) : data<float, float>(images<float>(), run);
     }
     if (b.wanted(1)) {
-      dw = dw_rounded ? sequence(bind_rounding(b, 0, transposed ? y : x),
-                                 filters<BHalf, float>({x, y}, run))
-                      : filters<float, float>(images<float>(), run);
+      dw = dw_bf16 ? sequence(bind_rounding(b, 0, transposed ? y : x),
+                              filters<BHalf, float>({x, y}, run))
+                   : filters<float, float>(images<float>(), run);
     }
-    if ((dx && dx_rounded) || (dw && dw_rounded)) {
+    if ((dx && dx_bf16) || (dw && dw_bf16)) {
       dy = bind_rounding(b.dy_as<const float>(), b.output.elements(), transposed ? x : y,
                          b.threads);
     }
@@ -125,19 +124,23 @@ struct Gradients {
   }
 };
 
-/// See RoundsGradients.
-inline int64_t rounded_scratch(const kernels::Conv& c, DType dtype, bool transposed = false) {
+/// See Bf16Gradients.
+inline int64_t bf16_scratch(const kernels::Conv& c, DType dtype, bool transposed = false) {
   if (dtype == DType::F64) return 0;
   const auto data = transposed ? kernels::ConvPass::Forward : kernels::ConvPass::Data;
-  const int64_t most = std::max({kernels::conv_scratch(c), rounded_conv_scratch(c, data),
-                                 rounded_conv_scratch(c, kernels::ConvPass::Filters)});
-  return rounded_bytes(c.x_elements()) + rounded_bytes(c.y_elements()) + most;
+  const bool dx_bf16 = has_bf16_conv(c, data);
+  const bool dw_bf16 = has_bf16_conv(c, kernels::ConvPass::Filters);
+  if (!dx_bf16 && !dw_bf16) return kernels::conv_scratch(c);
+  const int64_t most =
+      std::max({dx_bf16 && dw_bf16 ? 0 : kernels::conv_scratch(c), bf16_conv_scratch(c, data),
+                bf16_conv_scratch(c, kernels::ConvPass::Filters)});
+  return bf16_bytes(c.x_elements()) + bf16_bytes(c.y_elements()) + most;
 }
 
 inline Kernel backward(const kernels::Conv& c, const Binding& b, bool transposed = false) {
   const Gradients gradients{c, b, transposed};
   if (b.gradient_precision == GradientPrecision::BF16 && b.output.dtype == DType::F32) {
-    return gradients.all_rounded();
+    return gradients.all_bf16();
   }
   return dispatch_compute(b.output.dtype,
                           [&]<class T>() { return gradients.template all<T>(); });

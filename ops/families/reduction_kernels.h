@@ -215,9 +215,11 @@ class PiecewiseSum {
         pieces_(pieces_of(task.walk)),
         sums_(std::make_shared<std::vector<double>>(static_cast<size_t>(pieces_ * columns_))) {}
 
-  /// 1 where cutting does not pay, or where the walk is no matrix.
+  /// 1 where cutting does not pay, where columns are enough to share, or where the walk is no
+  /// matrix.
   static int64_t pieces_of(const SumWalk& walk) {
     if (!walk.columns_kept || walk.repeats > 1 || !walk.kept.empty()) return 1;
+    if (walk.columns.extent > most_columns) return 1;
     const int64_t work = walk.rows.extent * walk.columns.extent / (2 * pointwise_grain);
     return std::clamp<int64_t>(work, 1, std::min(most_pieces, walk.rows.extent));
   }
@@ -237,6 +239,7 @@ class PiecewiseSum {
 
  private:
   static constexpr int64_t most_pieces = 16;
+  static constexpr int64_t most_columns = 1024;
 
   void sum(int64_t piece) const {
     const int64_t first = rows_ * piece / pieces_;

@@ -1,9 +1,10 @@
 // Gradients whose products are computed in bf16.
 #include <doctest/doctest.h>
 
-#include <cstring>
+#include <algorithm>
 
 #include "qtape/core/random.h"
+#include "qtape/engine/plan_hooks.h"
 #include "qtape/engine/tape.h"
 #include "qtape/integer/codes_forward.h"
 #include "qtape/kernels/onednn/gemm.h"
@@ -63,13 +64,15 @@ Gradients gradients(const Net& net, bool whole, TapeOptions options) {
   fill(w.values<float>(), 1);
   options.roots = {net.y};
   options.input_gradients = {net.x};
-  Tape tape(net.graph, parameters, std::move(options));
+  Tape tape(net.graph, parameters, std::move(options),
+            PlanHooks{.share_memory = false, .guard_bytes = 64});
   fill(tape.input<float>(net.x), 2);
   tape.forward(mode::qat);
   std::vector<float> dy(static_cast<size_t>(net.graph[net.y].type.elements()));
   fill(dy, 3);
   tape.backward<float>(net.y, dy);
   const auto dx = tape.input_gradient<float>(net.x);
+  CHECK(tape.guards_intact());
   const auto* dw = reinterpret_cast<const float*>(w.gradient);
   return {{dx.begin(), dx.end()}, {dw, dw + w.elements()}};
 }
@@ -91,7 +94,12 @@ TEST_CASE("gradient precision: other operands are rounded, equally at any thread
   for (const Net& net : products()) {
     CAPTURE(net.graph.describe(net.y));
     const auto one = gradients(net, false, {.threads = 1, .gradient_precision = bf16});
-    CHECK(one != gradients(net, false, {.threads = 1}));
+    const auto plain = gradients(net, false, {.threads = 1});
+    CHECK((one.dx != plain.dx || one.dw != plain.dw));
+    if (std::holds_alternative<MatMul>(net.graph[net.y].op)) {
+      CHECK(one.dx != plain.dx);
+      CHECK(one.dw != plain.dw);
+    }
     for (int threads : {2, 4}) {
       CHECK(gradients(net, false, {.threads = threads, .gradient_precision = bf16}) == one);
     }
@@ -124,6 +132,14 @@ TEST_CASE("gradient precision: operands that are held as codes give what values 
       for (size_t i = 0; i < values.size(); ++i) {
         values[i] = static_cast<float>(random.uniform(i));
       }
+      if (arithmetic.make) {
+        const auto& nodes = tape.memory().nodes;
+        CHECK(std::ranges::any_of(nodes,
+                                  [](const NodePlan& n) { return n.encoded.has_value(); }));
+        CHECK((width > 1000) == std::ranges::any_of(nodes, [](const NodePlan& n) {
+                return std::ranges::find(n.made_again, true) != n.made_again.end();
+              }));
+      }
       tape.forward(mode::qat);
       const std::vector<float> dy(static_cast<size_t>(33 * width), 0.37f);
       tape.backward<float>(y, dy);
@@ -138,4 +154,30 @@ TEST_CASE("gradient precision: operands that are held as codes give what values 
     }
     CHECK(found[0] == found[1]);
   }
+}
+
+TEST_CASE("gradient precision: sums go on where gradients add up, and f64 stays f64") {
+  if (!kernels::has_bf16_products()) return;
+  for (const Net& net : products()) {
+    CAPTURE(net.graph.describe(net.y));
+    const TapeOptions adding{.accumulate_gradients = true, .gradient_precision = bf16};
+    CHECK(gradients(net, true, adding) == gradients(net, true, {.accumulate_gradients = true}));
+  }
+  std::vector<std::vector<double>> found;
+  for (GradientPrecision precision : {GradientPrecision::F32, bf16}) {
+    Graph graph;
+    const NodeId x = graph.add(Input{.dtype = DType::F64, .shape = {9, 20}}, {}, "x");
+    const NodeId w = graph.add(Parameter{.dtype = DType::F64, .shape = {20, 8}}, {}, "w");
+    const NodeId y = graph.add(MatMul{}, {x, w});
+    Parameters parameters(graph, 1);
+    Tape tape(graph, parameters,
+              {.roots = {y}, .input_gradients = {x}, .gradient_precision = precision});
+    std::ranges::fill(tape.input<double>(x), 0.1);
+    tape.forward(mode::float_train);
+    const std::vector<double> dy(72, 0.3);
+    tape.backward<double>(y, dy);
+    const auto dx = tape.input_gradient<double>(x);
+    found.emplace_back(dx.begin(), dx.end());
+  }
+  CHECK(found[0] == found[1]);
 }

@@ -278,30 +278,6 @@ TEST_CASE("codes_forward: a scale that was never set is a fault, and training go
   for (float v : tape.value<float>(net.y)) CHECK(v == v);
 }
 
-TEST_CASE("codes_forward: 200 steps give the same parameters at any number of threads") {
-  const test::Classifier c = test::make_classifier({.hidden = 200});
-  const auto train = [&](int threads) {
-    Parameters parameters(c.graph, 1);
-    Tape tape(c.graph, parameters,
-              {.roots = {c.loss}, .threads = threads, .arithmetic = products_of_codes()});
-    Optimizer optimizer(parameters, Adam{}, {}, threads);
-    for (int64_t step = 0; step < 200; ++step) {
-      test::feed(tape, c, step);
-      tape.forward(mode::qat);
-      tape.backward();
-      optimizer.step(1e-3);
-    }
-    std::vector<std::byte> bytes;
-    for (const ParameterEntry& entry : parameters.entries()) {
-      bytes.insert(bytes.end(), entry.value, entry.value + entry.type.bytes());
-    }
-    return bytes;
-  };
-  const auto expected = train(1);
-  CHECK(train(2) == expected);
-  CHECK(train(4) == expected);
-}
-
 TEST_CASE("codes_forward: outputs that users ask for stay values") {
   WholeNet net = nets()[0];
   const NodeId quantizer = quantizers(net.graph).back();

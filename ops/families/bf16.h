@@ -7,10 +7,10 @@
 namespace qtape {
 
 /// Whether this machine multiplies bf16.
-bool has_rounded_products();
+bool machine_has_bf16();
 
 /// Bytes of scratch for so many elements of bf16; the next ones stay aligned.
-constexpr int64_t rounded_bytes(int64_t elements) {
+constexpr int64_t bf16_bytes(int64_t elements) {
   return aligned_size(elements * int64_t{sizeof(BHalf)});
 }
 

@@ -1,4 +1,4 @@
-#include "qtape/ops/families/rounded.h"
+#include "qtape/ops/families/bf16.h"
 
 #include <algorithm>
 
@@ -14,7 +14,7 @@ namespace qtape {
 using namespace kernels;
 namespace {
 
-/// Elements of codes that are values in between, on the stack.
+/// Elements that are decoded to f32 on the stack at a time.
 constexpr int64_t round_block = 1024;
 
 using RoundLoop = void (*)(const float*, BHalf*, int64_t);
@@ -27,7 +27,7 @@ RoundLoop round_loop() {
 
 }  // namespace
 
-bool has_rounded_products() { return has_bf16_products(); }
+bool machine_has_bf16() { return has_bf16_products(); }
 
 Kernel bind_rounding(const float* from, int64_t elements, BHalf* to, int threads) {
   return [from, elements, to, threads, loop = round_loop()](const Step&) {
