@@ -1,6 +1,7 @@
 // Everything: graphs, tapes, files, optimizers, calibration and integer programs.
 #pragma once
 
+#include "qtape/arrays/npy.h"
 #include "qtape/calibrate/calibration.h"
 #include "qtape/calibrate/report.h"
 #include "qtape/calibrate/sensitivity.h"

@@ -65,6 +65,7 @@ const std::map<std::string, std::vector<std::string>> rooms = {
     {"ops/families", {"core", "kernels", "ops/core"}},
     {"ops", {"core", "kernels", "ops/core", "ops/families"}},
     {"engine", {"core", "kernels/simd", "ops"}},
+    {"arrays", {"core", "engine/files.h"}},
     {"integer", {"core", "kernels", "ops", "engine"}},
     {"optim", {"core", "kernels/simd", "ops/core", "engine/parameters.h"}},
     {"calibrate", {"core", "kernels/quantize", "ops", "engine", "integer"}},
