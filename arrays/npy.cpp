@@ -198,7 +198,7 @@ void swap_bytes(std::vector<std::byte>& data, int64_t size) {
   for (auto at = data.begin(); at != data.end(); at += size) std::reverse(at, at + size);
 }
 
-/// The same elements with the last axis first in memory, brought to row-major order.
+/// The elements of data in which the first axis varies fastest, brought to row-major order.
 std::vector<std::byte> to_rows(const std::vector<std::byte>& data, const Shape& shape,
                                int64_t size) {
   std::vector<std::byte> rows(data.size());

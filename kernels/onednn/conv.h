@@ -75,7 +75,7 @@ std::function<void()> prepare_conv_filters(const Conv& conv, const float* x, con
 /// rounded on the way. Only where has_bf16_conv says that oneDNN has more than reference
 /// code for it, here and for these extents.
 bool has_bf16_conv(const Conv& conv, ConvPass pass);
-/// Bytes of scratch; 0 where has_bf16_conv says no.
+/// Bytes of scratch, of which it always needs some; 0 where has_bf16_conv says no.
 int64_t bf16_conv_scratch(const Conv& conv, ConvPass pass);
 std::function<void()> prepare_conv(const Conv& conv, const BHalf* x, const float* w, float* y,
                                    const ConvRun& run);

@@ -128,12 +128,12 @@ struct Gradients {
 inline int64_t bf16_scratch(const kernels::Conv& c, DType dtype, bool transposed = false) {
   if (dtype == DType::F64) return 0;
   const auto data = transposed ? kernels::ConvPass::Forward : kernels::ConvPass::Data;
-  const bool dx_bf16 = has_bf16_conv(c, data);
-  const bool dw_bf16 = has_bf16_conv(c, kernels::ConvPass::Filters);
-  if (!dx_bf16 && !dw_bf16) return kernels::conv_scratch(c);
-  const int64_t most =
-      std::max({dx_bf16 && dw_bf16 ? 0 : kernels::conv_scratch(c), bf16_conv_scratch(c, data),
-                bf16_conv_scratch(c, kernels::ConvPass::Filters)});
+  const int64_t of_dx = bf16_conv_scratch(c, data);
+  const int64_t of_dw = bf16_conv_scratch(c, kernels::ConvPass::Filters);
+  const bool all = of_dx > 0 && of_dw > 0;
+  const int64_t in_f32 = all ? 0 : kernels::conv_scratch(c);
+  if (of_dx == 0 && of_dw == 0) return in_f32;
+  const int64_t most = std::max({in_f32, of_dx, of_dw});
   return bf16_bytes(c.x_elements()) + bf16_bytes(c.y_elements()) + most;
 }
 

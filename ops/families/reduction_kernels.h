@@ -73,22 +73,27 @@ template <class F, class T>
 using SumLoop = void (*)(const F*, const T*, const T*, const T*, double*, const WalkAxis*,
                          int64_t);
 
-/// sums[c] += f(x[r, c], a[c], b[r, c]), rows in order.
+/// sums[c] += f(x[r, c], a[c], b[r, c]) for columns from `first` on, rows in order.
+template <bool b_steps, class F, class T>
+inline void sum_rows(const F& f, const T* x, const T* a, const T* b, double* sums,
+                     const WalkAxis& row, int64_t first, int64_t columns) {
+  for (int64_t r = 0; r < row.extent; ++r) {
+    const T* xr = x + r * row.x;
+    const T* br = b + r * row.b;
+    const double b0 = *br;
+    QTAPE_INDEPENDENT
+    for (int64_t c = first; c < columns; ++c) {
+      sums[c] += f(double{xr[c]}, double{a[c]}, b_steps ? double{br[c]} : b0);
+    }
+  }
+}
+
 template <class F, class T, bool b_steps>
 SumLoop<F, T> sum_rows_loop() {
   return simd::best_for<T, const F*, const T*, const T*, const T*, double*, const WalkAxis*,
                         int64_t>([](const F* function, const T* x, const T* a, const T* b,
                                     double* sums, const WalkAxis* row, int64_t columns) {
-    const F f = *function;
-    for (int64_t r = 0; r < row->extent; ++r) {
-      const T* xr = x + r * row->x;
-      const T* br = b + r * row->b;
-      const double b0 = *br;
-      QTAPE_INDEPENDENT
-      for (int64_t c = 0; c < columns; ++c) {
-        sums[c] += f(double{xr[c]}, double{a[c]}, b_steps ? double{br[c]} : b0);
-      }
-    }
+    sum_rows<b_steps>(F{*function}, x, a, b, sums, *row, 0, columns);
   });
 }
 
@@ -113,14 +118,7 @@ SumLoop<F, T> sum_narrow_rows_loop() {
       }
       for (size_t k = 0; k < sum_lanes; ++k) sums[first + static_cast<int64_t>(k)] = lanes[k];
     }
-    for (int64_t r = 0; r < row->extent; ++r) {
-      const T* xr = x + r * row->x;
-      const T* br = b + r * row->b;
-      QTAPE_INDEPENDENT
-      for (int64_t c = first; c < columns; ++c) {
-        sums[c] += f(double{xr[c]}, double{a[c]}, double{br[b_steps ? c : 0]});
-      }
-    }
+    sum_rows<b_steps>(f, x, a, b, sums, *row, first, columns);
   });
 }
 
