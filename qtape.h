@@ -1,4 +1,5 @@
-// Everything: graphs, tapes, files, optimizers, calibration and integer programs.
+// Everything: networks, data, training, files, calibration and integer programs, and the graphs
+// and tapes beneath.
 #pragma once
 
 #include "qtape/arrays/npy.h"
@@ -6,6 +7,7 @@
 #include "qtape/calibrate/report.h"
 #include "qtape/calibrate/sensitivity.h"
 #include "qtape/core/requantization.h"
+#include "qtape/data/files.h"
 #include "qtape/deploy/convert.h"
 #include "qtape/deploy/lint.h"
 #include "qtape/deploy/verify.h"
@@ -16,10 +18,12 @@
 #include "qtape/engine/tape.h"
 #include "qtape/integer/exact.h"
 #include "qtape/integer/session.h"
+#include "qtape/model/fit.h"
 #include "qtape/model/fold_batch_norm.h"
 #include "qtape/model/insert_quantizers.h"
 #include "qtape/model/layers.h"
 #include "qtape/model/presets.h"
+#include "qtape/model/quantization.h"
 #include "qtape/model/recurrent.h"
 #include "qtape/optim/clip.h"
 #include "qtape/optim/optimizer.h"

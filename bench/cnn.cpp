@@ -45,7 +45,7 @@ void train_exact(benchmark::State& state) {
 struct Settled {
   explicit Settled(examples::CnnModel model) {
     const data::Dataset digits = data::generate_digits(1, batch, 0).train;
-    graph = examples::make_network({.model = model}, digits).graph;
+    graph = examples::make_network({.model = model}, digits);
     graph.set_outputs({graph.outputs()[0]});
     parameters = std::make_unique<Parameters>(graph, 1);
     Tape tape(graph, *parameters, {});

@@ -43,7 +43,7 @@ TrainedNetwork make_cnn(examples::CnnModel model, bool quantized) {
   const data::Dataset digits = data::generate_digits(1, 1, 0).train;
   TrainedNetwork network{.name = std::string(to_string_view(model)),
                          .batch = settings.recipe.batch,
-                         .graph = examples::make_network(settings, digits).graph};
+                         .graph = examples::make_network(settings, digits)};
   network.graph.set_outputs({network.graph.at("loss")});
   return network;
 }

@@ -51,7 +51,7 @@ void load_and_bind_million(benchmark::State& state) {
       {linear(graph, x, {.out = 1000, .weight_quantizer = FakeQuantize{.axis = 0}})});
   const std::string text = to_json(graph, Parameters(graph, 1));
   for (auto _ : state) {
-    Model model = model_from_json(text);
+    SavedModel model = model_from_json(text);
     const Tape tape(model.graph, model.parameters, {});
     benchmark::DoNotOptimize(tape.step());
   }

@@ -10,7 +10,7 @@
 
 namespace qtape {
 
-using AnyFile = std::variant<Model, IntegerProgram>;
+using AnyFile = std::variant<SavedModel, IntegerProgram>;
 
 /// Whether the first member of `text` that tells a model from an integer program is one of a
 /// program. Throws nothing: what is no JSON is no program.

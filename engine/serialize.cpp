@@ -149,7 +149,7 @@ std::string to_json(const Graph& graph, const Parameters& parameters,
   }
 }
 
-Model model_from_json(std::string_view text, NanValues nan) {
+SavedModel model_from_json(std::string_view text, NanValues nan) {
   const Json json = parse_document(text);
   const JsonPlace root{json};
   if (json.is_object() && json.contains("program")) {
@@ -187,7 +187,7 @@ void save_model(const std::string& path, const Graph& graph, const Parameters& p
                        path, [&] { return to_json(graph, parameters, sections, nan); }));
 }
 
-Model load_model(const std::string& path, NanValues nan) {
+SavedModel load_model(const std::string& path, NanValues nan) {
   return read_text(path, [&](std::string_view text) { return model_from_json(text, nan); });
 }
 

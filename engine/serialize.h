@@ -13,7 +13,7 @@
 namespace qtape {
 
 /// What a file holds.
-struct Model {
+struct SavedModel {
   Graph graph;
   Parameters parameters;
   /// Settings and tensors beside the graph: a checkpoint's optimizer, schedule and progress.
@@ -34,7 +34,7 @@ std::string to_json(const Graph& graph, const Parameters& parameters,
 /// Reads a model, in time linear in the text but for sorting. Throws FormatError that begins
 /// with a JSON pointer to the fault; nothing that a text holds can make it allocate more than a
 /// small multiple of the text's size.
-Model model_from_json(std::string_view text, NanValues nan = NanValues::Refuse);
+SavedModel model_from_json(std::string_view text, NanValues nan = NanValues::Refuse);
 
 /// One op as `"Relu"` or `{"FakeQuantize": {...}}`.
 std::string to_json(const Op& op);
@@ -46,6 +46,6 @@ void save_model(const std::string& path, const Graph& graph, const Parameters& p
                 const std::map<std::string, Section>& sections = {},
                 NanValues nan = NanValues::Refuse);
 /// Reads a model file. Throws IoError or FormatError, both beginning with the path.
-Model load_model(const std::string& path, NanValues nan = NanValues::Refuse);
+SavedModel load_model(const std::string& path, NanValues nan = NanValues::Refuse);
 
 }  // namespace qtape

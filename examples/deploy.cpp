@@ -10,7 +10,7 @@ int main(int argc, char** argv) try {
   using namespace qtape;
   std::signal(SIGPIPE, SIG_IGN);  // a reader that is gone is an error, not a kill
   require<ArgumentError>(argc == 3, "usage: deploy MODEL PROGRAM");
-  Model model = load_model(argv[1]);
+  SavedModel model = load_model(argv[1]);
   save_program(argv[2], convert(model.graph, model.parameters, Requantization::FloatMultiply));
 
   IntegerSession session(load_program(argv[2]).with_batch(1), {});

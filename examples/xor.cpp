@@ -35,7 +35,7 @@ int main() try {
   }
   save_model("xor.json", graph, parameters);
 
-  Model model = load_model("xor.json");
+  SavedModel model = load_model("xor.json");
   Tape replay(model.graph, model.parameters, {});
   std::ranges::copy(corners, replay.input<float>("x").begin());
   replay.forward(mode::eval);

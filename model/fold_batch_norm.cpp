@@ -42,7 +42,7 @@ class Folder {
         copies_(constant_.size()),
         labels_(constant_.size()) {}
 
-  Model run() {
+  SavedModel run() {
     for (int32_t i = 0; i < graph_.size(); ++i) look_at(NodeId{i});
     check(!norms_.empty() || corrections_ > 0,
           "no BatchNorm follows a product with weights, and no BatchNormCorrection is there");
@@ -409,7 +409,7 @@ class Folder {
 
 }  // namespace
 
-Model fold_batch_norm(const Graph& graph, Parameters& parameters) {
+SavedModel fold_batch_norm(const Graph& graph, Parameters& parameters) {
   return Folder(graph, parameters).run();
 }
 

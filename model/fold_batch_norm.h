@@ -27,6 +27,6 @@ namespace qtape {
 /// would move: affine, grouped, along another axis than outputs, not quantized last, or
 /// -2^(b-1) with r < 0; and where the graph cannot be evaluated, as where scales were never
 /// set.
-Model fold_batch_norm(const Graph& graph, Parameters& parameters);
+SavedModel fold_batch_norm(const Graph& graph, Parameters& parameters);
 
 }  // namespace qtape

@@ -65,11 +65,14 @@ const std::map<std::string, std::vector<std::string>> rooms = {
     {"ops/families", {"core", "kernels", "ops/core"}},
     {"ops", {"core", "kernels", "ops/core", "ops/families"}},
     {"engine", {"core", "kernels/simd", "ops"}},
+    {"console", {"core"}},
     {"arrays", {"core", "engine/files.h"}},
+    {"data", {"core", "arrays"}},
     {"integer", {"core", "kernels", "ops", "engine"}},
     {"optim", {"core", "kernels/simd", "ops/core", "engine/parameters.h"}},
     {"calibrate", {"core", "kernels/quantize", "ops", "engine", "integer"}},
-    {"model", {"core", "ops", "engine", "optim", "calibrate", "integer"}},
+    {"model",
+     {"core", "ops", "engine", "console", "data", "optim", "calibrate", "integer", "deploy"}},
     {"deploy", {"core", "kernels/quantize", "ops", "engine", "integer"}}};
 
 std::vector<std::string> folders() {

@@ -1,67 +1,44 @@
 #include "qtape/examples/classifier/builder.h"
 
-#include "qtape/engine/quantizers.h"
-#include "qtape/integer/code_flow.h"
-
 namespace qtape::examples {
 
-NodeId Builder::quantize(NodeId x, CodeRange range, const std::string& label) {
-  if (quantizer_behind(graph_, x)) return x;
-  return quantized(graph_, recipe_, x, range, label);
+Layer Builder::layer(const std::string& label, bool norm) const {
+  Layer layer{.weights = weight_quantizer(recipe_), .norm = norm, .label = label};
+  if (!norm) layer.initializer = init::XavierUniform{};
+  return layer;
 }
 
-LayerOptions Builder::layer(int64_t out, const std::string& label, bool norm) const {
-  LayerOptions options{
-      .out = out, .weight_quantizer = weight_quantizer(recipe_), .label = label};
-  if (norm) {
-    options.folded_norm = BatchNorm{};
-  } else {
-    options.weight_initializer = init::XavierUniform{};
-  }
-  return options;
+Value Builder::conv(const Value& x, int64_t out, int64_t kernel, int64_t stride,
+                    const std::string& label, CodeRange range) const {
+  return conv2d(quantize(x, range, label + ".input"), out, {kernel, kernel}, layer(label, true),
+                {.stride = {stride, stride}, .padding = Padding::Same});
 }
 
-NodeId Builder::conv(NodeId x, int64_t out, int64_t kernel, int64_t stride,
-                     const std::string& label, CodeRange range) {
-  x = quantize(x, range, label + ".input");
-  return conv2d(graph_, x, {.stride = {stride, stride}, .padding = Padding::Same},
-                {kernel, kernel}, layer(out, label, true));
+Value Builder::depthwise(const Value& x, int64_t kernel, int64_t stride,
+                         const std::string& label, CodeRange range) const {
+  return depthwise_conv2d(quantize(x, range, label + ".input"), {kernel, kernel},
+                          layer(label, true),
+                          {.stride = {stride, stride}, .padding = Padding::Same});
 }
 
-NodeId Builder::depthwise(NodeId x, int64_t kernel, int64_t stride, const std::string& label,
-                          CodeRange range) {
-  x = quantize(x, range, label + ".input");
-  return depthwise_conv2d(graph_, x, {.stride = {stride, stride}, .padding = Padding::Same},
-                          {kernel, kernel}, layer(channels(x), label, true));
+Value Builder::residual(const Value& branch, const Value& skip, CodeRange skip_range,
+                        const std::string& label) const {
+  const Value a = quantize(branch, CodeRange::Full, label + ".branch");
+  const Value b = quantize(skip, skip_range, label + ".skip");
+  return node(Add{}, {a, b}, label);
 }
 
-NodeId Builder::residual(NodeId branch, NodeId skip, CodeRange skip_range,
-                         const std::string& label) {
-  branch = quantize(branch, CodeRange::Full, label + ".branch");
-  skip = quantize(skip, skip_range, label + ".skip");
-  return qtape::residual(graph_, branch, skip, std::nullopt, std::nullopt, label);
+Value Builder::head(const Value& x, int64_t classes, const std::string& label) const {
+  const Value mean = global_avg_pool(quantize(x, CodeRange::Unsigned, label + ".features"));
+  return linear(quantize(mean, CodeRange::Unsigned, label + ".input"), classes,
+                layer(label, false));
 }
 
-NodeId Builder::head(NodeId x, int64_t classes, const std::string& label) {
-  x = quantize(x, CodeRange::Unsigned, label + ".features");
-  const NodeId mean = graph_.add(GlobalAvgPool{}, {x});
-  const NodeId features =
-      quantized(graph_, recipe_, mean, CodeRange::Unsigned, label + ".input");
-  return linear(graph_, features, layer(classes, label, false));
-}
-
-Network start_network(const Recipe& recipe, const data::Dataset& dataset) {
-  Network network;
-  network.x = network.graph.add(Input{.shape = {recipe.batch, dataset.features()}}, {}, "x");
-  network.labels =
-      network.graph.add(Input{.dtype = DType::S32, .shape = {recipe.batch}}, {}, "labels");
-  return network;
-}
-
-void finish_network(Network& network, NodeId logits) {
-  network.logits = logits;
-  network.loss = network.graph.add(SoftmaxCrossEntropy{}, {logits, network.labels}, "loss");
-  network.graph.set_outputs({network.logits, network.loss});
+Graph classifier(const Value& logits, const Recipe& recipe) {
+  const Value loss = loss::cross_entropy(logits);
+  Graph graph = loss.graph();
+  graph.set_outputs({logits.id(), loss.id()});
+  return graph.with_batch(recipe.batch);
 }
 
 }  // namespace qtape::examples

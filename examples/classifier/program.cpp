@@ -24,48 +24,48 @@ std::string describe(const Recipe& recipe) {
                      bits(recipe.activation_bits));
 }
 
-RunResult train_with_progress(Training& training, const ProgramOptions& options) {
-  ProgressDisplay display(training.step());
-  const Interruption interruption;
-  RunResult result = training.run(
-      {.threads = options.threads,
-       .checkpoint = options.checkpoint,
-       .checkpoint_every = options.checkpoint_every,
-       .on_step = [&](const Progress& progress) { display.step(progress); },
-       .on_epoch =
-           [&](const EpochResult& epoch) {
-             display.epoch(epoch.epoch, epoch.loss,
-                           fmt::format("test accuracy {:.2f} %", epoch.test_accuracy));
-           },
-       .stop = [&] { return interruption.signal() != 0; }});
-  if (!result.stopped) return result;
-  const int signal = interruption.signal();
-  const std::string left = options.checkpoint.empty()
-                               ? "nothing is kept without --checkpoint"
-                               : fmt::format("go on with --resume {}", options.checkpoint);
-  throw Interrupted(signal,
-                    fmt::format("stopped by {} after step {} of {}; {}", signal_name(signal),
-                                training.step(), training.steps(), left));
+FitOptions fit_options(const Recipe& recipe, const ProgramOptions& options, int64_t samples) {
+  FitOptions fit = fit_options(recipe, samples);
+  fit.checkpoint = options.checkpoint;
+  fit.checkpoint_every = options.checkpoint_every;
+  fit.resume = !options.resume.empty();
+  fit.threads = options.threads;
+  return fit;
 }
 
-void print_folding(Training& training, const data::Dataset& images, int threads) {
-  const auto found = compare_folded(training.network(), training.parameters(), images, threads);
-  if (!found) return;
-  print("folded graph: {} of {} outputs differ in any bit from training's with frozen norms\n",
-        found->different, found->compared);
-}
-
-void finish(const Training& training, const RunResult& result, const ProgramOptions& options,
-            const std::string& report, OutputFiles& files) {
-  print("test accuracy {:.2f} %, median step {:.0f} us\n", result.test.accuracy,
-        result.step_us);
-  if (result.skipped_batches + result.non_finite_elements > 0) {
-    print("skipped {} batches without a finite loss, {} NaN or infinite elements\n",
-          result.skipped_batches, result.non_finite_elements);
+RunResult train(Model& model, const Recipe& recipe, const data::Split& data,
+                const ProgramOptions& options, Section settings) {
+  FitOptions fit = fit_options(recipe, options, data.train.size());
+  fit.sections = {{"settings", std::move(settings)}};
+  try {
+    return train(model, recipe, data, std::move(fit));
+  } catch (const FitInterrupted& stopped) {
+    const std::string left = options.checkpoint.empty()
+                                 ? "nothing is kept without --checkpoint"
+                                 : fmt::format("go on with --resume {}", options.checkpoint);
+    throw console::Interrupted(stopped.signal(), fmt::format("{}; {}", stopped.what(), left));
   }
-  print("parameters sha256 {}\noutputs sha256 {}\n", result.parameters_sha256,
-        result.test.outputs_sha256);
-  files.save(options.save, [&](const std::string& path) { training.save(path); });
+}
+
+void print_folding(Model& model, const data::Dataset& images, int threads) {
+  const auto found = compare_folded(model, images, threads);
+  if (!found) return;
+  console::print(
+      "folded graph: {} of {} outputs differ in any bit from training's with frozen norms\n",
+      found->different, found->compared);
+}
+
+void finish(const Model& model, const RunResult& result, const ProgramOptions& options,
+            const std::string& report, OutputFiles& files) {
+  console::print("test accuracy {:.2f} %, median step {:.0f} us\n",
+                 result.test.accuracy.value_or(0), result.fit.step_us);
+  if (result.fit.skipped_batches + result.fit.non_finite_elements > 0) {
+    console::print("skipped {} batches without a finite loss, {} NaN or infinite elements\n",
+                   result.fit.skipped_batches, result.fit.non_finite_elements);
+  }
+  console::print("parameters sha256 {}\noutputs sha256 {}\n", result.parameters_sha256,
+                 result.test.outputs_sha256);
+  files.save(options.save, [&](const std::string& path) { model.save(path); });
   files.write(options.report, report);
   files.require_written();
 }

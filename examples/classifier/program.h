@@ -9,16 +9,19 @@
 #include <filesystem>
 #include <optional>
 
+#include "qtape/console/interruption.h"
+#include "qtape/console/standard_output.h"
 #include "qtape/core/thread_count.h"
 #include "qtape/examples/classifier/report.h"
+#include "qtape/examples/classifier/task.h"
 #include "qtape/examples/shared/command_line.h"
-#include "qtape/examples/shared/file_lock.h"
-#include "qtape/examples/shared/interruption.h"
 #include "qtape/examples/shared/output_files.h"
-#include "qtape/examples/shared/progress.h"
-#include "qtape/examples/shared/standard_output.h"
+#include "qtape/model/quantization.h"
 
 namespace qtape::examples {
+
+/// Training batches that fine-tuning calibrates on.
+inline constexpr int64_t calibration_batches = 32;
 
 /// What a program takes beside its settings.
 struct ProgramOptions {
@@ -35,22 +38,26 @@ void add_options(CommandLine& line, ProgramOptions& options);
 /// "weights 4 bits, activations float".
 std::string describe(const Recipe& recipe);
 
+/// What a program adds to how a recipe trains.
+FitOptions fit_options(const Recipe& recipe, const ProgramOptions& options, int64_t samples);
+
 /// Trains to the end, drawing progress. Throws Interrupted, which says what is left of the run.
-RunResult train_with_progress(Training& training, const ProgramOptions& options);
+RunResult train(Model& model, const Recipe& recipe, const data::Split& data,
+                const ProgramOptions& options, Section settings);
 
 /// Prints how many outputs the folded graph changes, if there is one.
-void print_folding(Training& training, const data::Dataset& images, int threads);
+void print_folding(Model& model, const data::Dataset& images, int threads);
 
 /// Prints the result, saves the model and writes `report`.
-void finish(const Training& training, const RunResult& result, const ProgramOptions& options,
+void finish(const Model& model, const RunResult& result, const ProgramOptions& options,
             const std::string& report, OutputFiles& files);
 
 /// Takes the checkpoint to go on from, if there is one, and its settings.
 template <ClassifierSettings S>
 std::optional<Model> resume(const CommandLine& line, S& settings, ProgramOptions& options) {
   if (options.resume.empty()) return std::nullopt;
-  Model checkpoint = load_model(options.resume);
-  const S resumed = settings_of<S>(checkpoint);
+  Model checkpoint = Model::load(options.resume);
+  const S resumed = settings_of<S>(checkpoint.sections());
   line.require_same(settings, resumed);
   line.require_same(settings.recipe, resumed.recipe);
   settings = resumed;
@@ -62,17 +69,24 @@ std::optional<Model> resume(const CommandLine& line, S& settings, ProgramOptions
 }
 
 template <ClassifierSettings S>
-Training make_training(const S& settings, std::optional<Model> checkpoint,
-                       const data::Split& data, int threads) {
-  Task task = task_of(settings, data.train);
-  if (checkpoint) return {std::move(task), std::move(*checkpoint), data};
-  Training training(std::move(task), data);
+Model make_model(const S& settings, std::optional<Model> checkpoint, const data::Split& data,
+                 int threads) {
+  Graph graph = make_network(settings, data.train);
+  if (checkpoint) {
+    require<FormatError>(graph == checkpoint->graph(),
+                         "/nodes: the graph is not the one that the settings describe");
+    return std::move(*checkpoint);
+  }
+  Model model(std::move(graph), static_cast<uint64_t>(settings.recipe.seed));
   const std::string& from = settings.recipe.from;
   if (!from.empty()) {
-    const int64_t taken = training.start_from(load_model(from), threads);
-    print("{} of {} tensors from {}\n", taken, training.parameters().entries().size(), from);
+    const SavedModel saved = load_model(from);
+    const int64_t taken = start_from(model, saved.parameters, data.train,
+                                     calibration_batches * settings.recipe.batch, threads);
+    console::print("{} of {} tensors from {}\n", taken, model.parameters().entries().size(),
+                   from);
   }
-  return training;
+  return model;
 }
 
 template <ClassifierSettings S>
@@ -83,15 +97,15 @@ void run(const CommandLine& line, S& settings, ProgramOptions& options) {
   files.expect("--save", options.save);
   files.expect("--checkpoint", options.checkpoint);
   files.expect_text("--report", options.report);
-  const FileLock lock(options.checkpoint);
   const data::Split data = load_data(settings);
-  print("{} training and {} test samples of {}, model {}, {}\n", data.train.size(),
-        data.test.size(), data_name(settings), to_string_view(settings.model),
-        describe(settings.recipe));
-  Training training = make_training(settings, std::move(checkpoint), data, options.threads);
-  const RunResult result = train_with_progress(training, options);
-  finish(training, result, options, report_json(settings, options.threads, result), files);
-  print_folding(training, data.test, options.threads);
+  console::print("{} training and {} test samples of {}, model {}, {}\n", data.train.size(),
+                 data.test.size(), data_name(settings), to_string_view(settings.model),
+                 describe(settings.recipe));
+  Model model = make_model(settings, std::move(checkpoint), data, options.threads);
+  const RunResult result =
+      train(model, settings.recipe, data, options, settings_section(settings));
+  finish(model, result, options, report_json(settings, options.threads, result), files);
+  print_folding(model, data.test, options.threads);
 }
 
 /// The whole program; the exit code.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "qtape/engine/quantizers.h"
 #include "qtape/integer/exact.h"
 
 namespace qtape::examples {
@@ -22,8 +21,18 @@ Arithmetic arithmetic_of(const Recipe& recipe) {
                                                             : Arithmetic{};
 }
 
-data::Augmentation augmentation_of(const Recipe& recipe) {
-  return {.shift = recipe.shift, .rotation = recipe.rotation, .noise = recipe.noise};
+FitOptions fit_options(const Recipe& recipe, int64_t samples) {
+  const int64_t steps = recipe.epochs * (samples / recipe.batch);
+  return {.epochs = recipe.epochs,
+          .batch = recipe.batch,
+          .learning_rate = recipe.learning_rate,
+          .augmentation = {.shift = recipe.shift,
+                           .rotation = recipe.rotation,
+                           .noise = recipe.noise},
+          .quantization = schedule_of(recipe, steps),
+          .arithmetic = arithmetic_of(recipe),
+          .gradient_precision = recipe.gradient_precision,
+          .seed = static_cast<uint64_t>(recipe.seed)};
 }
 
 std::optional<Op> weight_quantizer(const Recipe& recipe) {
@@ -53,10 +62,10 @@ std::optional<Op> activation_quantizer(const Recipe& recipe, CodeRange range) {
   return quantizer.with(&FakeQuantize::scale_mode, EMA{.decay = 0.99, .delayed = delayed});
 }
 
-NodeId quantized(Graph& graph, const Recipe& recipe, NodeId x, CodeRange range,
-                 const std::string& label) {
+Value quantized(const Value& x, const Recipe& recipe, CodeRange range,
+                const std::string& label) {
   const auto quantizer = activation_quantizer(recipe, range);
-  return quantizer ? add_quantizer(graph, x, *quantizer, label) : x;
+  return quantizer ? qtape::quantized(x, *quantizer, label) : x;
 }
 
 }  // namespace qtape::examples

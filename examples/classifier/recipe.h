@@ -9,10 +9,10 @@
 #include "qtape/core/gradient_precision.h"
 #include "qtape/core/requantization.h"
 #include "qtape/engine/arithmetic.h"
-#include "qtape/engine/graph.h"
 #include "qtape/engine/quantization_schedule.h"
-#include "qtape/examples/data/batches.h"
 #include "qtape/examples/shared/settings.h"
+#include "qtape/model/fit.h"
+#include "qtape/model/value.h"
 
 namespace qtape::examples {
 
@@ -110,11 +110,11 @@ struct Recipe {
 /// When quantizers apply, observers stop and norms freeze in a run of so many steps.
 QuantizationSchedule schedule_of(const Recipe& recipe, int64_t steps);
 
+/// How `fit` trains on `samples` samples.
+FitOptions fit_options(const Recipe& recipe, int64_t samples);
+
 /// How training steps compute.
 Arithmetic arithmetic_of(const Recipe& recipe);
-
-/// What is done to training images.
-data::Augmentation augmentation_of(const Recipe& recipe);
 
 /// What quantizes weights, per output channel on axis 0; none where they are float.
 std::optional<Op> weight_quantizer(const Recipe& recipe);
@@ -122,9 +122,10 @@ std::optional<Op> weight_quantizer(const Recipe& recipe);
 /// What quantizes activations, per tensor; none where they are float.
 std::optional<Op> activation_quantizer(const Recipe& recipe, CodeRange range);
 
-/// x after a quantizer of its `range`; x itself where activations are float.
-NodeId quantized(Graph& graph, const Recipe& recipe, NodeId x, CodeRange range,
-                 const std::string& label);
+/// x after a quantizer of its `range`; x itself where it is quantized and where activations are
+/// float.
+Value quantized(const Value& x, const Recipe& recipe, CodeRange range,
+                const std::string& label);
 
 }  // namespace qtape::examples
 

@@ -339,16 +339,18 @@ int balanced_label(uint64_t key, int64_t index) {
 Dataset draw_set(uint64_t seed, uint64_t part, int64_t count) {
   const uint64_t label_key = Random::mix(Random::mix(seed) + 2 * part);
   const uint64_t image_key = Random::mix(Random::mix(seed) + 2 * part + 1);
-  Dataset set = {side, side, classes, {}, {}};
-  set.pixels.resize(static_cast<size_t>(count * set.features()));
-  set.labels.resize(static_cast<size_t>(count));
-  const auto features = static_cast<size_t>(set.features());
+  constexpr size_t features = size_t{side} * side;
+  std::vector<uint8_t> pixels(static_cast<size_t>(count) * features);
+  std::vector<int32_t> labels(static_cast<size_t>(count));
   for (int64_t i = 0; i < count; ++i) {
     const auto at = static_cast<size_t>(i);
     Random random(Random::mix(image_key ^ at));
-    set.labels[at] = balanced_label(label_key, i);
-    draw_digit(set.labels[at], random, std::span(set.pixels).subspan(at * features, features));
+    labels[at] = balanced_label(label_key, i);
+    draw_digit(labels[at], random, std::span(pixels).subspan(at * features, features));
   }
+  Dataset set;
+  set.add("x", Tensor::of<uint8_t>({count, side, side}, pixels));
+  set.add_target("labels", Tensor::of<int32_t>({count}, labels), classes);
   return set;
 }
 

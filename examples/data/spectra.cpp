@@ -186,16 +186,16 @@ void draw_sample(Draw draw, Fault fault, std::span<float> x) {
 /// `set` is 0 for training, 1 for normal and 2 for anomalous samples.
 Spectra draw_set(uint64_t seed, uint64_t set, int64_t count) {
   Spectra spectra;
-  spectra.features.resize(static_cast<size_t>(count * spectrum_features));
+  std::vector<float> features(static_cast<size_t>(count * spectrum_features));
   for (int64_t i = 0; i < count; ++i) {
     const auto index = static_cast<uint64_t>(i);
     const Fault fault = set < 2 ? Fault::None : static_cast<Fault>(1 + index % fault_kinds);
     spectra.faults.push_back(fault);
     draw_sample(Draw(seed, index << 2 | set), fault,
-                std::span(spectra.features)
-                    .subspan(static_cast<size_t>(i * spectrum_features),
-                             static_cast<size_t>(spectrum_features)));
+                std::span(features).subspan(static_cast<size_t>(i * spectrum_features),
+                                            static_cast<size_t>(spectrum_features)));
   }
+  spectra.samples.add("x", Tensor::of<float>({count, spectrum_features}, features));
   return spectra;
 }
 

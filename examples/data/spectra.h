@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "qtape/core/enum_names.h"
+#include "qtape/data/dataset.h"
 
 namespace qtape::data {
 
@@ -27,14 +28,11 @@ constexpr int64_t spectrum_features = spectrum_frames * spectrum_bands;
 
 /// Samples of 5 consecutive frames of 128 log-mel bands each, frame after frame.
 struct Spectra {
-  std::vector<float> features;  ///< [size, spectrum_features], each in [0, 1]
-  std::vector<Fault> faults;    ///< one per sample
+  Dataset samples;            ///< x f32[spectrum_features], each in [0, 1]
+  std::vector<Fault> faults;  ///< one per sample
 
-  int64_t size() const { return static_cast<int64_t>(faults.size()); }
-  std::span<const float> sample(int64_t index) const {
-    return std::span(features).subspan(static_cast<size_t>(index * spectrum_features),
-                                       static_cast<size_t>(spectrum_features));
-  }
+  int64_t size() const { return samples.size(); }
+  std::span<const float> features() const { return samples.values<float>("x"); }
 };
 
 struct SpectraSplit {

@@ -10,8 +10,8 @@
 #include "qtape/core/error.h"
 #include "qtape/core/math.h"
 #include "qtape/core/random.h"
-#include "qtape/examples/data/angles.h"
-#include "qtape/examples/data/bell.h"
+#include "qtape/data/angles.h"
+#include "qtape/data/bell.h"
 
 namespace qtape::data {
 namespace {
@@ -215,15 +215,18 @@ class FrontEnd {
 /// `set` is 0 for training and 1 to test.
 Dataset draw_set(uint64_t seed, uint64_t set, int64_t count) {
   const FrontEnd front_end;
-  Dataset result{.rows = tone_frames, .cols = tone_bands, .classes = tone_classes};
-  result.pixels.resize(static_cast<size_t>(count * result.features()));
+  constexpr int64_t features = tone_frames * tone_bands;
+  std::vector<uint8_t> bands(static_cast<size_t>(count * features));
+  std::vector<int32_t> labels;
   for (int64_t i = 0; i < count; ++i) {
     Draw draw(seed, (static_cast<uint64_t>(i) << 8) | set);
     const size_t label = draw.below(tone_classes);
-    result.labels.push_back(static_cast<int32_t>(label));
-    front_end.run(draw_sound(static_cast<Melody>(label), draw),
-                  result.pixels.data() + i * result.features());
+    labels.push_back(static_cast<int32_t>(label));
+    front_end.run(draw_sound(static_cast<Melody>(label), draw), bands.data() + i * features);
   }
+  Dataset result;
+  result.add("x", Tensor::of<uint8_t>({count, tone_frames, tone_bands}, bands));
+  result.add_target("labels", Tensor::of<int32_t>({count}, labels), tone_classes);
   return result;
 }
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "qtape/examples/data/dataset.h"
+#include "qtape/data/dataset.h"
 
 namespace qtape::data {
 

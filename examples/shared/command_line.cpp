@@ -11,10 +11,10 @@
 #include <system_error>
 #include <type_traits>
 
+#include "qtape/console/interruption.h"
+#include "qtape/console/standard_output.h"
+#include "qtape/console/terminal.h"
 #include "qtape/core/error.h"
-#include "qtape/examples/shared/interruption.h"
-#include "qtape/examples/shared/standard_output.h"
-#include "qtape/examples/shared/terminal.h"
 
 namespace qtape::examples {
 namespace {
@@ -109,7 +109,7 @@ int run_checked(CLI::App& app, int argc, char** argv, const std::function<int()>
     app.parse(argc, argv);
   } catch (const CLI::Success& asked) {  // --help and --version
     const int code = app.exit(asked);
-    require_standard_output();
+    console::require_standard_output();
     return code;
   }
   int code = 0;
@@ -117,10 +117,10 @@ int run_checked(CLI::App& app, int argc, char** argv, const std::function<int()>
     code = run();
   } catch (const std::system_error& error) {
     // fmt::print throws these, without a name, when standard output fails.
-    if (std::ferror(stdout) != 0) fail_standard_output(error.code().value());
+    if (std::ferror(stdout) != 0) console::fail_standard_output(error.code().value());
     throw;
   }
-  require_standard_output();
+  console::require_standard_output();
   return code;
 }
 
@@ -165,11 +165,11 @@ template CLI::Validator range(uint64_t, uint64_t);
 int run_program(CLI::App& app, int argc, char** argv, const std::function<int()>& run) {
   const std::string name = app.get_name();
   const auto report = [&](const std::exception& error, int code) {
-    clear_line();
+    console::clear_line();
     std::fputs(fmt::format("{}: {}\n", name, error.what()).c_str(), stderr);
     return code;
   };
-  prepare_standard_streams();
+  console::prepare_standard_streams();
   app.set_version_flag("--version", name + " " + QTAPE_VERSION, "Print the version and exit");
   try {
     return run_checked(app, argc, argv, run);
@@ -177,7 +177,7 @@ int run_program(CLI::App& app, int argc, char** argv, const std::function<int()>
     return report(error, 2);
   } catch (const ArgumentError& error) {
     return report(error, 2);
-  } catch (const Interrupted& error) {
+  } catch (const console::Interrupted& error) {
     return report(error, 128 + error.signal());
   } catch (const std::exception& error) {
     return report(error, 1);

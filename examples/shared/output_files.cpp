@@ -10,9 +10,9 @@
 #include <filesystem>
 #include <system_error>
 
+#include "qtape/console/standard_output.h"
 #include "qtape/core/error.h"
 #include "qtape/engine/files.h"
-#include "qtape/examples/shared/standard_output.h"
 
 namespace qtape::examples {
 namespace {
@@ -72,7 +72,7 @@ void OutputFiles::expect_text(std::string_view option, const std::string& path) 
   std::fflush(stdout);
   standard_output_ = ::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
   if (standard_output_ < 0 || ::dup2(STDERR_FILENO, STDOUT_FILENO) < 0) {
-    fail_standard_output(errno);
+    console::fail_standard_output(errno);
   }
 }
 
@@ -80,7 +80,7 @@ void OutputFiles::save(const std::string& path, const Save& content) {
   if (path.empty()) return;
   const size_t failures = failures_.size();
   attempt(path, content);
-  if (failures_.size() == failures) print("saved {}\n", path);
+  if (failures_.size() == failures) console::print("saved {}\n", path);
 }
 
 void OutputFiles::write(const std::string& path, std::string_view text) {

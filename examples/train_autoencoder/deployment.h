@@ -22,7 +22,7 @@ struct Deployed {
 
 /// Converts the model and runs its program over the test samples. Throws GraphError for a model
 /// that cannot be converted.
-Deployed deploy(TrainedModel& model, const data::SpectraSplit& data,
+Deployed deploy(const TrainedModel& model, const data::SpectraSplit& data,
                 Requantization requantization, int threads);
 
 }  // namespace qtape::examples::autoencoder

@@ -1,6 +1,5 @@
 #include "qtape/examples/train_autoencoder/detector.h"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -35,33 +34,27 @@ double auc_of(data::Fault fault, const data::Spectra& spectra, std::span<const d
   return data::area_under_curve(normal, chosen);
 }
 
-}  // namespace
-
-std::vector<double> scores(const Reconstructor& reconstructor, const data::Spectra& spectra) {
+std::vector<double> scores(const Reconstruct& reconstruct, const data::Spectra& spectra) {
   constexpr auto features = static_cast<size_t>(data::spectrum_features);
-  const auto [x, run, y] = reconstructor;
+  const Tensor reconstructed = reconstruct(spectra.samples);
+  const std::span y(reinterpret_cast<const float*>(reconstructed.data.data()),
+                    static_cast<size_t>(reconstructed.type.elements()));
+  const std::span<const float> x = spectra.features();
   std::vector<double> scores;
-  for (int64_t first = 0; first < spectra.size(); first += detector_batch) {
-    const int64_t count = std::min(detector_batch, spectra.size() - first);
-    std::ranges::fill(x, 0.0f);
-    for (int64_t row = 0; row < count; ++row) {
-      std::ranges::copy(spectra.sample(first + row), x.begin() + row * data::spectrum_features);
-    }
-    run();
-    for (size_t row = 0; row < static_cast<size_t>(count); ++row) {
-      scores.push_back(squared_distance(x.subspan(row * features, features),
-                                        y.subspan(row * features, features)));
-      check(std::isfinite(scores.back()),
-            "the reconstruction of sample {} is not finite: the training diverged",
-            scores.size() - 1);
-    }
+  for (size_t at = 0; at < x.size(); at += features) {
+    scores.push_back(squared_distance(x.subspan(at, features), y.subspan(at, features)));
+    check(std::isfinite(scores.back()),
+          "the reconstruction of sample {} is not finite: the training diverged",
+          scores.size() - 1);
   }
   return scores;
 }
 
-Detection detect(const Reconstructor& reconstructor, const data::SpectraSplit& data) {
-  const std::vector<double> normal = scores(reconstructor, data.normal);
-  const std::vector<double> anomalous = scores(reconstructor, data.anomalous);
+}  // namespace
+
+Detection detect(const Reconstruct& reconstruct, const data::SpectraSplit& data) {
+  const std::vector<double> normal = scores(reconstruct, data.normal);
+  const std::vector<double> anomalous = scores(reconstruct, data.anomalous);
   Detection result{.auc = data::area_under_curve(normal, anomalous),
                    .normal = mean(normal),
                    .anomalous = mean(anomalous)};
@@ -70,22 +63,6 @@ Detection detect(const Reconstructor& reconstructor, const data::SpectraSplit& d
         auc_of(static_cast<data::Fault>(kind + 1), data.anomalous, normal, anomalous);
   }
   return result;
-}
-
-Detector::Detector(const Network& network, Parameters& parameters, int threads)
-    : tape_(network.graph.with_batch(detector_batch), parameters,
-            {.outputs = {network.reconstruction},
-             .threads = threads,
-             .constant_parameters = true}),
-      x_(network.x),
-      reconstruction_(network.reconstruction) {}
-
-Detection Detector::run(const data::SpectraSplit& data) {
-  tape_.parameters_changed();
-  return detect({.x = tape_.input<float>(x_),
-                 .run = [this] { tape_.forward(mode::eval); },
-                 .y = tape_.value<float>(reconstruction_)},
-                data);
 }
 
 }  // namespace qtape::examples::autoencoder

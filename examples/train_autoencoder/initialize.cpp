@@ -4,7 +4,7 @@
 #include <cmath>
 #include <string>
 
-#include "qtape/engine/tape.h"
+#include "qtape/examples/train_autoencoder/network.h"
 
 namespace qtape::examples::autoencoder {
 namespace {
@@ -53,23 +53,24 @@ void adjust(Parameters& parameters, const std::string& layer, std::span<const Mo
 
 }  // namespace
 
-void initialize_by_data(const Network& network, Parameters& parameters,
-                        const data::Spectra& spectra, int threads) {
+void initialize_by_data(Model& model, const data::Spectra& spectra, int threads) {
   const int64_t rows = std::min(max_samples, spectra.size());
-  Tape tape(network.graph.with_batch(rows), parameters,
-            {.outputs = network.layers, .threads = threads});
-  const std::span<float> x = tape.input<float>(network.x);
-  std::ranges::copy_n(spectra.features.begin(), rows * data::spectrum_features, x.begin());
-  for (const NodeId layer : network.layers) {
+  std::vector<NodeId> layers;
+  for (const std::string& label : layer_labels()) layers.push_back(model.graph().at(label));
+  Tape tape(model.graph().with_batch(rows), model.parameters(),
+            {.outputs = layers, .threads = threads});
+  const std::span<float> x = tape.input<float>("x");
+  std::ranges::copy(spectra.features().first(x.size()), x.begin());
+  for (const NodeId layer : layers) {
     tape.forward(mode::float_eval);
-    const auto units = static_cast<size_t>(network.graph[layer].type.shape[1]);
-    const bool last = layer == network.layers.back();
+    const auto units = static_cast<size_t>(model.graph()[layer].type.shape[1]);
+    const bool last = layer == layers.back();
     const std::vector<Moments> wanted =
         last ? moments_of(x, units)
              : std::vector<Moments>(
                    units, {units == static_cast<size_t>(bottleneck) ? 1.0 : 0.0, 1.0});
-    adjust(parameters, network.graph[layer].label, moments_of(tape.value<float>(layer), units),
-           wanted);
+    adjust(model.parameters(), model.graph()[layer].label,
+           moments_of(tape.value<float>(layer), units), wanted);
   }
 }
 

@@ -1,9 +1,8 @@
 // Weights and biases to start from, fitted to the data.
 #pragma once
 
-#include "qtape/engine/parameters.h"
 #include "qtape/examples/data/spectra.h"
-#include "qtape/examples/train_autoencoder/network.h"
+#include "qtape/model/model.h"
 
 namespace qtape::examples::autoencoder {
 
@@ -12,7 +11,6 @@ namespace qtape::examples::autoencoder {
 /// bottleneck mean 1, so that its ReLU passes most; the last layer mean and deviation of the
 /// feature. Without it samples look ever more alike from layer to layer, and some of the eight
 /// units of the bottleneck are 0 for all of them from the start.
-void initialize_by_data(const Network& network, Parameters& parameters,
-                        const data::Spectra& spectra, int threads);
+void initialize_by_data(Model& model, const data::Spectra& spectra, int threads);
 
 }  // namespace qtape::examples::autoencoder

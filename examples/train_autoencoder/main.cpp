@@ -5,21 +5,19 @@
 #include <cstdio>
 #include <exception>
 
+#include "qtape/console/standard_output.h"
 #include "qtape/core/thread_count.h"
 #include "qtape/engine/serialize.h"
 #include "qtape/examples/shared/command_line.h"
-#include "qtape/examples/shared/interruption.h"
 #include "qtape/examples/shared/output_files.h"
-#include "qtape/examples/shared/progress.h"
-#include "qtape/examples/shared/standard_output.h"
 #include "qtape/examples/train_autoencoder/report.h"
 
 namespace {
 
 using namespace qtape;
 using namespace qtape::examples::autoencoder;
+using console::print;
 using examples::OutputFiles;
-using examples::print;
 
 struct Arguments {
   Settings settings;
@@ -56,24 +54,12 @@ void expect_files(const Arguments& arguments, OutputFiles& files) {
 template <class Train>
 TrainedModel with_display(const std::string& heading, int threads, const Train& train) {
   print("{}\n", heading);
-  examples::ProgressDisplay display(0, 6);
-  const examples::Interruption interruption;
-  return train(
-      {.threads = threads,
-       .on_step =
-           [&](const examples::Progress& each) {
-             display.step(each);
-             const int signal = interruption.signal();
-             if (signal == 0) return;
-             throw examples::Interrupted(
-                 signal, fmt::format("stopped by {} after step {} of {} of this part; "
-                                     "nothing is kept",
-                                     examples::signal_name(signal), each.step, each.steps));
-           },
-       .on_epoch =
-           [&](const EpochResult& each) {
-             display.epoch(each.epoch, each.loss, fmt::format("test AUC {:.4f}", each.auc));
-           }});
+  try {
+    return train({.threads = threads, .progress = true});
+  } catch (const FitInterrupted& stopped) {
+    throw console::Interrupted(stopped.signal(),
+                               fmt::format("{} of this part; nothing is kept", stopped.what()));
+  }
 }
 
 Results train_all(const Arguments& arguments, const data::SpectraSplit& data) {
@@ -99,9 +85,7 @@ Results train_all(const Arguments& arguments, const data::SpectraSplit& data) {
 
 void save_models(const Arguments& arguments, const Results& results, OutputFiles& files) {
   const auto save = [&](const std::string& path, const TrainedModel& model) {
-    files.save(path, [&](const std::string& name) {
-      save_model(name, model.network.graph, model.parameters);
-    });
+    files.save(path, [&](const std::string& name) { model.model.save(name); });
   };
   save(arguments.save, results.quantized);
   save(arguments.save_float, results.float_model);

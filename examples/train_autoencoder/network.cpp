@@ -70,21 +70,14 @@ Graph layers(const Settings& settings, const Quantizers& quantizers) {
 }
 
 /// Adds what comes after the layers.
-Network finish(Graph graph, const std::optional<Op>& quantizer) {
-  Network network;
-  network.x = graph.at("x");
-  for (size_t i = 0; i < widths.size(); ++i) {
-    network.layers.push_back(graph.at(fmt::format("fc{}", i + 1)));
-  }
-  network.reconstruction = graph.outputs()[0];
+Graph finish(Graph graph, const std::optional<Op>& quantizer) {
+  NodeId reconstruction = graph.outputs()[0];
   if (quantizer) {
-    network.reconstruction =
-        add_quantizer(graph, network.reconstruction, *quantizer, "reconstruction");
+    reconstruction = add_quantizer(graph, reconstruction, *quantizer, "reconstruction");
   }
-  network.loss = graph.add(MeanSquaredError{}, {network.reconstruction, network.x}, "loss");
-  graph.set_outputs({network.reconstruction, network.loss});
-  network.graph = std::move(graph);
-  return network;
+  const NodeId loss = graph.add(MeanSquaredError{}, {reconstruction, graph.at("x")}, "loss");
+  graph.set_outputs({reconstruction, loss});
+  return graph;
 }
 
 }  // namespace
@@ -95,11 +88,17 @@ void validate(const Settings& settings) {
   if (settings.observer != "search") (void)observer_method(settings.observer);
 }
 
-Network float_network(const Settings& settings) {
+std::vector<std::string> layer_labels() {
+  std::vector<std::string> labels;
+  for (size_t i = 1; i <= widths.size(); ++i) labels.push_back(fmt::format("fc{}", i));
+  return labels;
+}
+
+Graph float_network(const Settings& settings) {
   return finish(layers(settings, {}), std::nullopt);
 }
 
-Network fixed_network(const Settings& settings) {
+Graph fixed_network(const Settings& settings) {
   const auto fixed = [](const FakeQuantize& grid) {
     return grid.with(&FakeQuantize::scale_mode, Fixed{});
   };
@@ -111,7 +110,7 @@ Network fixed_network(const Settings& settings) {
   return finish(std::move(graph), ends);
 }
 
-Network trained_network(const Settings& settings) {
+Graph trained_network(const Settings& settings) {
   const Quantizers quantizers = trained_quantizers(settings);
   return finish(layers(settings, quantizers), quantizers.ends);
 }

@@ -80,24 +80,21 @@ void validate(const Settings& settings);
 /// Width of the narrowest layer.
 constexpr int64_t bottleneck = 8;
 
-/// Dense layers of 640-128-128-128-128-8-128-128-128-128-640, ReLU after all but the last.
-/// The reconstruction needs x alone.
-struct Network {
-  Graph graph;  ///< outputs: reconstruction, loss
-  NodeId x;
-  std::vector<NodeId> layers;  ///< what each layer gives, before a ReLU
-  NodeId reconstruction;       ///< after its quantizer, where there is one
-  NodeId loss;                 ///< mean squared difference from x
-};
-
+/// Dense layers fc1 to fc10 of 640-128-128-128-128-8-128-128-128-128-640, ReLU after all but
+/// the last. Outputs: the reconstruction of x, after its quantizer where there is one, which
+/// needs x alone; and the mean squared difference from x.
+///
 /// Without quantizers.
-Network float_network(const Settings& settings);
+Graph float_network(const Settings& settings);
 /// The float network with quantizers inserted whose states calibration fills: weights narrow
 /// and per output channel, each layer's input and the reconstruction unsigned and per tensor;
 /// x and the reconstruction with a zero point. Values of parameters fit: labels are the same.
-Network fixed_network(const Settings& settings);
+Graph fixed_network(const Settings& settings);
 /// The same grids in quantizers for training.
-Network trained_network(const Settings& settings);
+Graph trained_network(const Settings& settings);
+
+/// Labels of the layers, in order.
+std::vector<std::string> layer_labels();
 
 }  // namespace qtape::examples::autoencoder
 

@@ -26,10 +26,11 @@ Json detection_json(const Detection& test) {
 
 Json model_json(const TrainedModel& model) {
   Json json = detection_json(model.test);
-  json["parameters_sha256"] = model.parameters.sha256();
+  json["parameters_sha256"] = model.model.parameters().sha256();
   Json epochs = Json::array();
   for (const EpochResult& each : model.epochs) {
-    epochs.push_back({{"epoch", each.epoch}, {"loss", each.loss}, {"test_auc", each.auc}});
+    epochs.push_back(
+        {{"epoch", each.epoch}, {"loss", each.loss}, {"test_auc", each.score.value_or(0)}});
   }
   json["epochs"] = std::move(epochs);
   json["step_us"] = model.step_us;

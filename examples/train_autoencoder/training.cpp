@@ -1,39 +1,23 @@
 #include "qtape/examples/train_autoencoder/training.h"
 
 #include <algorithm>
-#include <chrono>
-#include <cmath>
-#include <numeric>
 
-#include "qtape/calibrate/calibration.h"
-#include "qtape/examples/data/batches.h"
-#include "qtape/examples/shared/median.h"
 #include "qtape/examples/train_autoencoder/initialize.h"
-#include "qtape/optim/optimizer.h"
-#include "qtape/optim/schedule.h"
+#include "qtape/model/quantization.h"
 
 namespace qtape::examples::autoencoder {
 namespace {
 
-/// Samples per step of calibration, where there are so many.
-constexpr int64_t calibration_batch = 250;
-
-/// Copies the samples to the rows of x.
-template <class Indices>
-void fill(const data::Spectra& spectra, const Indices& samples, std::span<float> x) {
-  auto row = x.begin();
-  for (const int64_t sample : samples) {
-    row = std::ranges::copy(spectra.sample(sample), row).out;
-  }
+Detection test(const Model& model, const data::SpectraSplit& data, int threads) {
+  return detect([&](const data::Dataset& samples) { return predict(model, samples, threads); },
+                data);
 }
 
 /// A network with the values of `from` for all parameters that both have, and its history.
-TrainedModel with_values(Network network, const Settings& settings, const TrainedModel& from) {
-  Parameters parameters(network.graph, static_cast<uint64_t>(settings.seed));
-  for (const ParameterEntry& entry : from.parameters.entries()) {
-    parameters.set(entry.name, from.parameters.get(entry.name));
-  }
-  return {std::move(network), std::move(parameters), from.epochs, 0, from.skipped_batches, {}};
+TrainedModel with_values(Graph network, const Settings& settings, const TrainedModel& from) {
+  Model model(std::move(network), static_cast<uint64_t>(settings.seed));
+  (void)model.take_over(from.model.parameters());
+  return {std::move(model), from.epochs, 0, from.skipped_batches, {}};
 }
 
 struct Stage {
@@ -41,88 +25,36 @@ struct Stage {
   double learning_rate;
 };
 
-/// The objects that live as long as one training.
-class Training {
- public:
-  Training(TrainedModel& model, const Settings& settings, const data::SpectraSplit& data,
-           const Stage& stage, const RunOptions& options)
-      : model_(model),
-        data_(data),
-        stage_(stage),
-        options_(options),
-        tape_(model.network.graph, model.parameters,
-              {.roots = {model.network.loss}, .threads = options.threads}),
-        detector_(model.network, model.parameters, options.threads),
-        order_(data.train.size(), settings.batch, static_cast<uint64_t>(settings.seed)),
-        optimizer_(model.parameters, Adam{}, {}, options.threads),
-        schedule_{.base = stage.learning_rate,
-                  .shape = Cosine{.total = stage.epochs * order_.per_epoch()}},
-        first_epoch_(static_cast<int64_t>(model.epochs.size()) + 1),
-        x_(tape_.input<float>(model.network.x)) {}
-
-  void run() {
-    const int64_t steps = stage_.epochs * order_.per_epoch();
-    std::vector<double> times;
-    for (int64_t step = 0; step < steps; ++step) {
-      const auto start = std::chrono::steady_clock::now();
-      const double loss = take_step(step);
-      const std::chrono::duration<double, std::micro> time =
-          std::chrono::steady_clock::now() - start;
-      times.push_back(time.count());
-      const int64_t epoch = first_epoch_ + step / order_.per_epoch();
-      if (options_.on_step) options_.on_step({step + 1, steps, epoch, loss});
-      if ((step + 1) % order_.per_epoch() == 0) finish_epoch(epoch);
-    }
-    model_.step_us = median(times);
-    model_.test = detector_.run(data_);
+void train(TrainedModel& trained, const Settings& settings, const data::SpectraSplit& data,
+           const Stage& stage, const RunOptions& options) {
+  Model& model = trained.model;
+  const auto measure = [&] { return test(model, data, options.threads).auc; };
+  const FitResult result =
+      fit(model, data.train.samples,
+          {.epochs = stage.epochs,
+           .batch = settings.batch,
+           .learning_rate = stage.learning_rate,
+           .quantization = QuantizationSchedule{},
+           .arithmetic = Arithmetic{},
+           .metric = Metric{.name = "test AUC", .digits = 4, .measure = measure},
+           .seed = static_cast<uint64_t>(settings.seed),
+           .threads = options.threads,
+           .progress = options.progress,
+           .loss_digits = 6});
+  for (EpochResult epoch : result.epochs) {
+    epoch.epoch = static_cast<int64_t>(trained.epochs.size()) + 1;
+    trained.epochs.push_back(epoch);
   }
+  trained.step_us = result.step_us;
+  trained.skipped_batches += result.skipped_batches;
+  trained.test = test(model, data, options.threads);
+}
 
- private:
-  /// One step; the loss. A batch whose loss is not finite leaves the parameters alone.
-  double take_step(int64_t step) {
-    fill(data_.train, order_.at(step), x_);
-    tape_.forward(mode::qat);
-    const double loss = tape_.scalar(model_.network.loss);
-    if (!std::isfinite(loss)) {
-      ++model_.skipped_batches;
-      return loss;
-    }
-    tape_.backward();
-    optimizer_.step(schedule_.learning_rate(step));
-    loss_ += loss;
-    ++batches_;
-    return loss;
-  }
-
-  void finish_epoch(int64_t epoch) {
-    const double batches = static_cast<double>(std::max<int64_t>(1, batches_));
-    model_.epochs.push_back({epoch, loss_ / batches, detector_.run(data_).auc});
-    loss_ = 0;
-    batches_ = 0;
-    if (options_.on_epoch) options_.on_epoch(model_.epochs.back());
-  }
-
-  TrainedModel& model_;
-  const data::SpectraSplit& data_;
-  Stage stage_;
-  const RunOptions& options_;
-  Tape tape_;
-  Detector detector_;
-  data::EpochOrder order_;
-  Optimizer optimizer_;
-  Schedule schedule_;
-  int64_t first_epoch_;
-  std::span<float> x_;
-  double loss_ = 0;
-  int64_t batches_ = 0;
-};
-
-TrainedModel train_further(Network network, const Settings& settings,
+TrainedModel train_further(Graph network, const Settings& settings,
                            const data::SpectraSplit& data, const TrainedModel& trained,
                            const RunOptions& options) {
   TrainedModel model = with_values(std::move(network), settings, trained);
-  Training(model, settings, data, {settings.qat_epochs, settings.qat_learning_rate}, options)
-      .run();
+  train(model, settings, data, {settings.qat_epochs, settings.qat_learning_rate}, options);
   return model;
 }
 
@@ -135,34 +67,25 @@ data::SpectraSplit load_data(const Settings& s) {
 
 TrainedModel train_float(const Settings& settings, const data::SpectraSplit& data,
                          const RunOptions& options) {
-  Network network = float_network(settings);
-  Parameters parameters(network.graph, static_cast<uint64_t>(settings.seed));
-  TrainedModel model{std::move(network), std::move(parameters), {}, 0, 0, {}};
-  initialize_by_data(model.network, model.parameters, data.train, options.threads);
-  Training(model, settings, data, {settings.epochs, settings.learning_rate}, options).run();
+  TrainedModel model{
+      Model(float_network(settings), static_cast<uint64_t>(settings.seed)), {}, 0, 0, {}};
+  initialize_by_data(model.model, data.train, options.threads);
+  train(model, settings, data, {settings.epochs, settings.learning_rate}, options);
   return model;
 }
 
 TrainedModel calibrate_float(const Settings& settings, const data::SpectraSplit& data,
                              const TrainedModel& trained, int threads) {
   TrainedModel model = with_values(fixed_network(settings), settings, trained);
-  const int64_t samples = std::min(settings.calibration_samples, data.train.size());
-  const int64_t rows = std::min(calibration_batch, samples);
-  Tape tape(model.network.graph.with_batch(rows), model.parameters,
-            {.outputs = {model.network.reconstruction}, .threads = threads});
-  const BatchSource batches = [&](Tape& filled, int64_t index) {
-    if ((index + 1) * rows > samples) return false;
-    std::vector<int64_t> batch(static_cast<size_t>(rows));
-    std::iota(batch.begin(), batch.end(), index * rows);
-    fill(data.train, batch, filled.input<float>(model.network.x));
-    return true;
-  };
+  const data::Dataset& samples = data.train.samples;
   if (settings.observer == "search") {
-    (void)search_calibration(tape, batches, methods_from_data());
+    (void)search_calibration(model.model, samples, methods_from_data(),
+                             settings.calibration_samples, threads);
   } else {
-    (void)calibrate(tape, batches, {.method = observer_method(settings.observer)});
+    (void)calibrate(model.model, samples, {.method = observer_method(settings.observer)},
+                    settings.calibration_samples, threads);
   }
-  model.test = Detector(model.network, model.parameters, threads).run(data);
+  model.test = test(model.model, data, threads);
   return model;
 }
 

@@ -1,38 +1,27 @@
 // The three models of a run: float, calibrated afterwards, trained with quantizers.
 #pragma once
 
-#include <functional>
-#include <string>
 #include <vector>
 
-#include "qtape/engine/parameters.h"
 #include "qtape/examples/data/spectra.h"
-#include "qtape/examples/shared/progress.h"
 #include "qtape/examples/train_autoencoder/detector.h"
 #include "qtape/examples/train_autoencoder/network.h"
+#include "qtape/model/fit.h"
 
 namespace qtape::examples::autoencoder {
 
-struct EpochResult {
-  int64_t epoch = 0;  ///< from 1
-  double loss = 0;    ///< mean over the epoch's finite batches
-  double auc = 0;     ///< of the test samples
+/// A model and what it reached.
+struct TrainedModel {
+  Model model;
+  std::vector<EpochResult> epochs;  ///< all that its values have seen, judged by AUC
+  double step_us = 0;               ///< median time of a step of its last training
+  int64_t skipped_batches = 0;      ///< batches whose loss was not finite: no update
+  Detection test;
 };
 
 struct RunOptions {
   int threads = 1;
-  std::function<void(const Progress&)> on_step;
-  std::function<void(const EpochResult&)> on_epoch;
-};
-
-/// A network with its values and what it reached.
-struct TrainedModel {
-  Network network;
-  Parameters parameters;
-  std::vector<EpochResult> epochs;  ///< all that its values have seen
-  double step_us = 0;               ///< median time of a step of its last training
-  int64_t skipped_batches = 0;      ///< batches whose loss was not finite: no update
-  Detection test;
+  bool progress = false;
 };
 
 /// The generated samples of a run.

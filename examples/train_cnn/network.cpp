@@ -7,36 +7,31 @@
 namespace qtape::examples {
 namespace {
 
-/// Builds one of the networks on images [n, h, w, 1].
+/// Builds one of the networks on images [h, w, 1].
 class Cnn {
  public:
-  Cnn(Graph& graph, const CnnSettings& settings, int64_t classes)
-      : graph_(graph),
-        build_(graph, settings.recipe),
-        width_(settings.width),
-        classes_(classes) {}
+  Cnn(const CnnSettings& settings, int64_t classes)
+      : build_(settings.recipe), width_(settings.width), classes_(classes) {}
 
-  NodeId lenet(NodeId x) {
+  Value lenet(Value x) const {
     x = pooled_conv(x, 6, Padding::Same, "conv1");
-    x = pooled_conv(x, 16, Padding::Valid, "conv2");
-    x = graph_.add(Flatten{}, {x});
-    x = build_.relu(linear(graph_, x, build_.layer(wide(120), "fc1", false)));
-    x = dense(x, wide(84), "fc2");
-    return dense(build_.relu(x), classes_, "fc3");
+    x = flatten(pooled_conv(x, 16, Padding::Valid, "conv2"));
+    x = relu(linear(x, wide(120), build_.layer("fc1", false)));
+    return dense(relu(dense(x, wide(84), "fc2")), classes_, "fc3");
   }
 
-  NodeId dscnn(NodeId x) {
-    x = build_.relu(build_.conv(x, wide(64), 5, 2, "conv1"));
+  Value dscnn(Value x) const {
+    x = relu(build_.conv(x, wide(64), 5, 2, "conv1"));
     for (int i = 2; i <= 5; ++i) {
       const std::string label = fmt::format("conv{}", i);
-      x = build_.relu(build_.depthwise(x, 3, 1, label + ".depthwise"));
-      x = build_.relu(build_.conv(x, wide(64), 1, 1, label + ".pointwise"));
+      x = relu(build_.depthwise(x, 3, 1, label + ".depthwise"));
+      x = relu(build_.conv(x, wide(64), 1, 1, label + ".pointwise"));
     }
     return build_.head(x, classes_, "fc");
   }
 
-  NodeId resnet8(NodeId x) {
-    x = build_.relu(build_.conv(x, wide(16), 3, 1, "conv1"));
+  Value resnet8(Value x) const {
+    x = relu(build_.conv(x, wide(16), 3, 1, "conv1"));
     int64_t stride = 1;
     for (const int64_t usual : {16, 32, 64}) {
       const std::string label = fmt::format("block{}", stride == 1 ? 1 : usual / 16);
@@ -46,8 +41,8 @@ class Cnn {
     return build_.head(x, classes_, "fc");
   }
 
-  NodeId mobilenet(NodeId x) {
-    x = graph_.add(Relu6{}, {build_.conv(x, wide(16), 3, 2, "conv1")});
+  Value mobilenet(Value x) const {
+    x = relu6(build_.conv(x, wide(16), 3, 2, "conv1"));
     CodeRange range = CodeRange::Unsigned;
     struct Block {
       int64_t expansion, out, stride;
@@ -59,55 +54,55 @@ class Cnn {
                             fmt::format("block{}", number++));
       range = CodeRange::Full;
     }
-    x = graph_.add(Relu6{}, {build_.conv(x, wide(128), 1, 1, "conv2", range)});
+    x = relu6(build_.conv(x, wide(128), 1, 1, "conv2", range));
     return build_.head(x, classes_, "fc");
   }
 
  private:
   int64_t wide(int64_t usual) const { return std::max<int64_t>(1, usual * width_ / 100); }
 
-  NodeId dense(NodeId x, int64_t out, const std::string& label) {
-    return linear(graph_, build_.quantize(x, CodeRange::Unsigned, label + ".input"),
-                  build_.layer(out, label, false));
+  Value dense(const Value& x, int64_t out, const std::string& label) const {
+    return linear(build_.quantize(x, CodeRange::Unsigned, label + ".input"), out,
+                  build_.layer(label, false));
   }
 
   /// A convolution 5x5 and the maximum of each 2x2, in codes.
-  NodeId pooled_conv(NodeId x, int64_t out, Padding padding, const std::string& label) {
-    x = build_.quantize(x, CodeRange::Unsigned, label + ".input");
-    x = conv2d(graph_, x, {.padding = padding}, {5, 5}, build_.layer(wide(out), label, false));
-    x = build_.quantize(build_.relu(x), CodeRange::Unsigned, label + ".output");
-    return graph_.add(MaxPool{.kernel = {2, 2}, .stride = {2, 2}}, {x});
+  Value pooled_conv(const Value& x, int64_t out, Padding padding,
+                    const std::string& label) const {
+    const Value y = conv2d(build_.quantize(x, CodeRange::Unsigned, label + ".input"), wide(out),
+                           {5, 5}, build_.layer(label, false), {.padding = padding});
+    return max_pool(build_.quantize(relu(y), CodeRange::Unsigned, label + ".output"), {2, 2});
   }
 
   /// Relu(conv(Relu(conv(x))) + skip); the skip is x, or a convolution 1x1 of it.
-  NodeId residual_block(NodeId x, int64_t out, int64_t stride, const std::string& label) {
-    const bool direct = stride == 1 && build_.channels(x) == out;
-    x = build_.quantize(x, CodeRange::Unsigned, label + ".input");
-    NodeId branch = build_.relu(build_.conv(x, out, 3, stride, label + ".conv1"));
-    branch = build_.conv(branch, out, 3, 1, label + ".conv2");
-    const NodeId skip = direct ? x : build_.conv(x, out, 1, stride, label + ".conv3");
-    return build_.relu(
+  Value residual_block(const Value& h, int64_t out, int64_t stride,
+                       const std::string& label) const {
+    const bool direct = stride == 1 && h.shape()[-1] == out;
+    const Value x = build_.quantize(h, CodeRange::Unsigned, label + ".input");
+    const Value y = relu(build_.conv(x, out, 3, stride, label + ".conv1"));
+    const Value branch = build_.conv(y, out, 3, 1, label + ".conv2");
+    const Value skip = direct ? x : build_.conv(x, out, 1, stride, label + ".conv3");
+    return relu(
         build_.residual(branch, skip, direct ? CodeRange::Unsigned : CodeRange::Full, label));
   }
 
   /// Wider, a filter for each channel, narrower; and x itself where the shapes agree.
-  NodeId inverted_residual(NodeId x, CodeRange range, int64_t expansion, int64_t out,
-                           int64_t stride, const std::string& label) {
-    const bool direct = stride == 1 && build_.channels(x) == out;
-    x = build_.quantize(x, range, label + ".input");
-    NodeId y = x;
+  Value inverted_residual(const Value& h, CodeRange range, int64_t expansion, int64_t out,
+                          int64_t stride, const std::string& label) const {
+    const int64_t channels = h.shape()[-1];
+    const Value x = build_.quantize(h, range, label + ".input");
+    Value y = x;
     CodeRange inner = range;
     if (expansion > 1) {
-      y = graph_.add(Relu6{}, {build_.conv(y, expansion * build_.channels(x), 1, 1,
-                                           label + ".expand", range)});
+      y = relu6(build_.conv(y, expansion * channels, 1, 1, label + ".expand", range));
       inner = CodeRange::Unsigned;
     }
-    y = graph_.add(Relu6{}, {build_.depthwise(y, 3, stride, label + ".depthwise", inner)});
+    y = relu6(build_.depthwise(y, 3, stride, label + ".depthwise", inner));
     y = build_.conv(y, out, 1, 1, label + ".project");
+    const bool direct = stride == 1 && channels == out;
     return direct ? build_.residual(y, x, range, label) : y;
   }
 
-  Graph& graph_;
   Builder build_;
   int64_t width_;
   int64_t classes_;
@@ -115,11 +110,11 @@ class Cnn {
 
 }  // namespace
 
-Network make_network(const CnnSettings& settings, const data::Dataset& dataset) {
-  Network network = start_network(settings.recipe, dataset);
-  Cnn cnn(network.graph, settings, dataset.classes);
-  const NodeId x =
-      network.graph.add(Reshape{.shape = {-1, dataset.rows, dataset.cols, 1}}, {network.x});
+Graph make_network(const CnnSettings& settings, const data::Dataset& dataset) {
+  const Shape& image = dataset.columns()[0].sample.shape;
+  Network network;
+  const Value x = reshape(network.input("x", {image.elements()}), {image[0], image[1], 1});
+  const Cnn cnn(settings, dataset.classes());
   const auto logits = [&] {
     switch (settings.model) {
       case CnnModel::DSCNN:
@@ -133,8 +128,7 @@ Network make_network(const CnnSettings& settings, const data::Dataset& dataset) 
     }
     return cnn.lenet(x);
   };
-  finish_network(network, logits());
-  return network;
+  return classifier(logits(), settings.recipe);
 }
 
 }  // namespace qtape::examples

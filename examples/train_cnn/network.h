@@ -56,7 +56,7 @@ inline void validate_network(const CnnSettings&) {}
 
 /// The network on images of `dataset`'s size. Throws GraphError for images that are too small
 /// for it.
-Network make_network(const CnnSettings& settings, const data::Dataset& dataset);
+Graph make_network(const CnnSettings& settings, const data::Dataset& dataset);
 
 }  // namespace qtape::examples
 

@@ -4,18 +4,18 @@
 
 namespace qtape::examples {
 
-Network make_network(const KeywordSettings& settings, const data::Dataset& dataset) {
-  Network network = start_network(settings.recipe, dataset);
-  Graph& graph = network.graph;
-  Builder build(graph, settings.recipe);
-  NodeId x = graph.add(Reshape{.shape = {-1, dataset.rows, dataset.cols}}, {network.x});
+Graph make_network(const KeywordSettings& settings, const data::Dataset& dataset) {
+  const Shape& sound = dataset.columns()[0].sample.shape;
+  const Builder build(settings.recipe);
+  Network network;
+  Value x = reshape(network.input("x", {sound.elements()}), {sound[0], sound[1]});
   const auto layer = [&](bool depthwise, int64_t kernel, int64_t stride,
                          const std::string& label) {
     x = build.quantize(x, CodeRange::Unsigned, label + ".input");
     const Conv1d op{.stride = stride, .padding = Padding::Same};
-    const LayerOptions options = build.layer(settings.channels, label, true);
-    x = build.relu(depthwise ? depthwise_conv1d(graph, x, op, kernel, options)
-                             : conv1d(graph, x, op, kernel, options));
+    const Layer options = build.layer(label, true);
+    x = relu(depthwise ? depthwise_conv1d(x, kernel, options, op)
+                       : conv1d(x, settings.channels, kernel, options, op));
   };
   layer(false, 5, 2, "conv1");
   for (int64_t i = 2; i <= settings.blocks + 1; ++i) {
@@ -23,10 +23,8 @@ Network make_network(const KeywordSettings& settings, const data::Dataset& datas
     layer(false, 1, 1, fmt::format("conv{}.pointwise", i));
   }
   x = build.quantize(x, CodeRange::Unsigned, "fc.features");
-  x = graph.add(Mean{.axes = {1}}, {x});
-  x = build.quantize(x, CodeRange::Unsigned, "fc.input");
-  finish_network(network, linear(graph, x, build.layer(dataset.classes, "fc", false)));
-  return network;
+  x = build.quantize(node(Mean{.axes = {1}}, {x}), CodeRange::Unsigned, "fc.input");
+  return classifier(linear(x, dataset.classes(), build.layer("fc", false)), settings.recipe);
 }
 
 }  // namespace qtape::examples

@@ -43,7 +43,7 @@ struct KeywordSettings {
 inline void validate_network(const KeywordSettings&) {}
 
 /// The network on features of `dataset`'s size: rows are frames, columns bands.
-Network make_network(const KeywordSettings& settings, const data::Dataset& dataset);
+Graph make_network(const KeywordSettings& settings, const data::Dataset& dataset);
 
 }  // namespace qtape::examples
 

@@ -58,7 +58,7 @@ void validate_network(const MlpSettings& settings);
 
 /// A ReLU network of the settings' model and layers on images of `dataset`'s size. Throws
 /// ArgumentError when Concat has less than 2 pixels to cut.
-Network make_network(const MlpSettings& settings, const data::Dataset& dataset);
+Graph make_network(const MlpSettings& settings, const data::Dataset& dataset);
 
 }  // namespace qtape::examples
 

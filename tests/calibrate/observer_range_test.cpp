@@ -37,15 +37,16 @@ struct DataCase {
   Values x;
 };
 
-const std::vector<DataCase> data = {{"uniform", uniform(4000, -1, 1)},
-                                    {"above 0", uniform(4000, 3, 5)},
-                                    {"below 0", uniform(4000, -0.7, -0.2)},
-                                    {"gaussian", gaussian(4000)},
-                                    {"one side", exponential(4000, false)},
-                                    {"two sides", exponential(4000, true)},
-                                    {"outliers", with(gaussian(4000), {30, -24, 28})},
-                                    {"outlier below", with(exponential(4000, false), {-20})},
-                                    {"offset", with(gaussian(4000, 0.5), uniform(4000, 1, 3))}};
+const std::vector<DataCase> data_cases = {
+    {"uniform", uniform(4000, -1, 1)},
+    {"above 0", uniform(4000, 3, 5)},
+    {"below 0", uniform(4000, -0.7, -0.2)},
+    {"gaussian", gaussian(4000)},
+    {"one side", exponential(4000, false)},
+    {"two sides", exponential(4000, true)},
+    {"outliers", with(gaussian(4000), {30, -24, 28})},
+    {"outlier below", with(exponential(4000, false), {-20})},
+    {"offset", with(gaussian(4000, 0.5), uniform(4000, 1, 3))}};
 
 /// The least raw error of all ranges whose ends are multiples of 1/`steps` of the data's.
 double least_raw_error(const Values& x, const Grid& grid, int steps, bool same_fraction) {
@@ -75,7 +76,7 @@ void check_within(const ValueRange<double>& range, const Values& x) {
 
 TEST_CASE("observer: Histogram has the least squared error of all ranges") {
   for (const GridCase& g : grids) {
-    for (const DataCase& d : data) {
+    for (const DataCase& d : data_cases) {
       CAPTURE(g.name);
       CAPTURE(d.name);
       const ValueRange<double> range = range_by(Histogram{}, g.grid, d.x);
@@ -92,7 +93,7 @@ TEST_CASE("observer: Histogram has the least squared error of all ranges") {
 
 TEST_CASE("observer: Mse has the least squared error of the shrunk ranges") {
   for (const GridCase& g : grids) {
-    for (const DataCase& d : data) {
+    for (const DataCase& d : data_cases) {
       CAPTURE(g.name);
       CAPTURE(d.name);
       const ValueRange<double> range = range_by(Mse{}, g.grid, d.x);
@@ -127,7 +128,7 @@ TEST_CASE("observer: Percentile is within a bin of the sorted data") {
   };
   for (const Case c : {Case{99.99, 2048}, Case{99, 2048}, Case{90, 64}, Case{50, 256},
                        Case{0.1, 2048}, Case{100, 16}}) {
-    for (const DataCase& d : data) {
+    for (const DataCase& d : data_cases) {
       CAPTURE(c.percent);
       CAPTURE(c.bins);
       CAPTURE(d.name);
@@ -156,7 +157,7 @@ TEST_CASE("observer: Percentile is within a bin of the sorted data") {
 
 TEST_CASE("observer: Percentile of all data is MinMax, zeros count") {
   const Grid affine = grid_of(8, CodeRange::Unsigned, Scheme::Affine);
-  for (const DataCase& d : data) {
+  for (const DataCase& d : data_cases) {
     CHECK(range_by(Percentile{.percent = 100}, affine, d.x) == extent(d.x));
   }
   Values x(900, 0.0);
@@ -299,7 +300,7 @@ TEST_CASE("observer: Kl and Mse of 16 bits keep everything") {
 TEST_CASE("observer: Mix takes the candidate with the least error over all channels") {
   const Mix mix;
   for (const GridCase& g : grids) {
-    for (const DataCase& d : data) {
+    for (const DataCase& d : data_cases) {
       CAPTURE(g.name);
       CAPTURE(d.name);
       const ValueRange<double> chosen = range_by(mix, g.grid, d.x);

@@ -27,7 +27,7 @@ TEST_CASE("any file: what is loaded is what was saved, and errors name the file"
   const Parameters parameters(c.graph, 1);
   save_model(folder.file("m.json"), c.graph, parameters);
   save_program(folder.file("p.json"), test::small_program());
-  CHECK(std::get<Model>(load_any(folder.file("m.json"))).graph == c.graph);
+  CHECK(std::get<SavedModel>(load_any(folder.file("m.json"))).graph == c.graph);
   CHECK(std::get<IntegerProgram>(load_any(folder.file("p.json"))) == test::small_program());
   for (const std::string text : {"", "{", "[]", "{\"requantization\":\"FloatMultiply\"}"}) {
     write_file(folder.file("bad.json"), text);

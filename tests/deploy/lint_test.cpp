@@ -31,7 +31,7 @@ std::string lint_text(const Graph& graph, Parameters& parameters) {
 
 /// x [1, inputs] -> fc [1, 3] -> y.quantized with scales of its own. As it is, nothing is
 /// wrong.
-struct Layer {
+struct OneLayer {
   double x_scale = 0.013;  // 0: not set
   double w_scale = 0.01;
   double y_scale = 0.0371;
@@ -54,7 +54,7 @@ void set_scale(const Graph& graph, Parameters& parameters, NodeId id, double sca
   set_qparams(graph, parameters, id, all);
 }
 
-std::string lint_text(const Layer& layer) {
+std::string lint_text(const OneLayer& layer) {
   Graph graph;
   const NodeId x = graph.add(Input{.shape = {1, layer.inputs}}, {}, "x");
   const NodeId fc = linear(
@@ -98,7 +98,7 @@ std::string lint_sum(double a_scale, double b_scale, double y_scale, bool quanti
 }  // namespace
 
 TEST_CASE("lint: a healthy layer and a healthy sum are quiet") {
-  CHECK(lint_text(Layer{}) == "");
+  CHECK(lint_text(OneLayer{}) == "");
   CHECK(lint_sum(0.0113, 0.0131, 0.0243) == "");
 }
 
@@ -155,23 +155,23 @@ TEST_CASE("lint: a graph without outputs") {
 }
 
 TEST_CASE("lint: scales") {
-  CHECK(lint_text(Layer{.x_scale = 0}) ==
+  CHECK(lint_text(OneLayer{.x_scale = 0}) ==
         "error: fc.input.quantized: never observed anything; train or calibrate first\n");
-  CHECK(lint_text(Layer{.x_scale = 0, .x_state = -0.05f}) ==
+  CHECK(lint_text(OneLayer{.x_scale = 0, .x_state = -0.05f}) ==
         "error: fc.input.quantized: no scale follows from its scale -0.05; train or calibrate "
         "first\n");
-  CHECK(lint_text(Layer{.w_scale = 0, .w_state = nan_value}) ==
+  CHECK(lint_text(OneLayer{.w_scale = 0, .w_state = nan_value}) ==
         "error: fc.weight.quantized: 3 of 3 channels have no scale; in channel 1, no scale "
         "follows from its scale nan; train or calibrate first\n");
-  CHECK(lint_text(Layer{.input = {}}) ==
+  CHECK(lint_text(OneLayer{.input = {}}) ==
         "error: fc.input.quantized: takes its scale from each batch; use EMA or Fixed, and "
         "calibrate\n");
-  CHECK(lint_text(Layer{.w_scale = 0}) ==
+  CHECK(lint_text(OneLayer{.w_scale = 0}) ==
         "error: fc.weight.quantized: 3 of 3 scales were never set; train or calibrate first\n");
-  CHECK(lint_text(Layer{.input = {.floor = 0.02, .scale_mode = Fixed{}}}) ==
+  CHECK(lint_text(OneLayer{.input = {.floor = 0.02, .scale_mode = Fixed{}}}) ==
         "warning: fc.input.quantized: scale 0.02 is not above its floor 0.02: it saw next to "
         "nothing but 0; find out why, then calibrate it again\n");
-  CHECK(lint_text(Layer{.weight = {.axis = 0, .floor = 0.1}}) ==
+  CHECK(lint_text(OneLayer{.weight = {.axis = 0, .floor = 0.1}}) ==
         "warning: fc.weight.quantized: all 3 channels have a scale at its floor of 0.1; lower "
         "the floor, or remove them\n");
 }
@@ -196,46 +196,46 @@ TEST_CASE("lint: zero points that are no codes") {
 }
 
 TEST_CASE("lint: scales below the floor are judged as the floor that is used") {
-  CHECK(lint_text(Layer{.x_scale = 1e-15, .w_scale = 1e-15, .y_scale = 1e-15}) ==
-        lint_text(Layer{.x_scale = 1e-12, .w_scale = 1e-12, .y_scale = 1e-12}));
+  CHECK(lint_text(OneLayer{.x_scale = 1e-15, .w_scale = 1e-15, .y_scale = 1e-15}) ==
+        lint_text(OneLayer{.x_scale = 1e-12, .w_scale = 1e-12, .y_scale = 1e-12}));
 }
 
 TEST_CASE("lint: weights") {
-  CHECK(lint_text(Layer{.weights = {1.27f, 0.6f, 0, 0, 0.8f, -1.27f}}) ==
+  CHECK(lint_text(OneLayer{.weights = {1.27f, 0.6f, 0, 0, 0.8f, -1.27f}}) ==
         "warning: fc.weight.quantized: channel 1 of 3 has only codes 0; remove them, or give "
         "each channel its own scale\n");
-  CHECK(lint_text(Layer{.weights = {1.275f, 0.6f, 1.2f, 12.7f, -1.3f, -2}}) ==
+  CHECK(lint_text(OneLayer{.weights = {1.275f, 0.6f, 1.2f, 12.7f, -1.3f, -2}}) ==
         "warning: fc.weight.quantized: 2 of 3 channels (1, 2) have up to 100 % of the weights "
         "beyond the codes -127..127; calibrate the scale again, or train it longer\n");
-  CHECK(lint_text(Layer{.weights = {1.27f, nan_value, 1, 1, nan_value, 1}}) ==
+  CHECK(lint_text(OneLayer{.weights = {1.27f, nan_value, 1, 1, nan_value, 1}}) ==
         "error: fc.weight.quantized: 2 of 3 channels (0, 2) have weights that are NaN; train "
         "again from before they became NaN\n");
 }
 
 TEST_CASE("lint: biases") {
-  CHECK(lint_text(Layer{.biases = {0, nan_value, 1}}) ==
+  CHECK(lint_text(OneLayer{.biases = {0, nan_value, 1}}) ==
         "error: fc.bias: bias 1 is NaN; train again from before it became NaN\n");
-  CHECK(lint_text(Layer{.biases = {0, nan_value, 1}, .folded = true}) ==
+  CHECK(lint_text(OneLayer{.biases = {0, nan_value, 1}, .folded = true}) ==
         "error: fc.bias: bias 1 is NaN; train again from before it became NaN\n");
-  CHECK(lint_text(Layer{.folded = true}) == "");
-  CHECK(lint_text(Layer{.biases = {0, 1, 1000}}) ==
+  CHECK(lint_text(OneLayer{.folded = true}) == "");
+  CHECK(lint_text(OneLayer{.biases = {0, 1, 1000}}) ==
         "warning: fc: bias of channel 2 of 3 is larger than all that the products can sum to; "
         "no input changes the sign there: train again, or remove it\n");
-  CHECK(lint_text(Layer{.biases = {0, 1e9f, 1}}) ==
+  CHECK(lint_text(OneLayer{.biases = {0, 1e9f, 1}}) ==
         "warning: fc: bias of channel 1 of 3 is limited to the end of s32; give input or "
         "weights a larger scale: their product is the step of the bias\n"
         "warning: fc: accumulators can reach 2147506126, beyond s32, and are taken in s64; "
         "targets "
         "that sum in 32 bits overflow: use fewer bits or a shorter sum\n");
-  CHECK(lint_text(Layer{.biases = {0.01f, 0.0001f, 0}, .bias_on_grid = false}) ==
+  CHECK(lint_text(OneLayer{.biases = {0.01f, 0.0001f, 0}, .bias_on_grid = false}) ==
         "note: fc.bias: 2 of 3 biases change when they are rounded to the grid of the "
         "accumulators, by "
         "up to 0.3 % of the largest one; train with FakeQuantizeBias on it, or in exact "
         "arithmetic\n");
-  CHECK(
-      lint_text(Layer{.biases = {0.01f, 0.0001f, 0}, .bias_on_grid = false, .folded = true}) ==
-      lint_text(Layer{.biases = {0.01f, 0.0001f, 0}, .bias_on_grid = false}));
-  CHECK(lint_text(Layer{.biases = {0.001f, 0.0001f, 0}, .bias_on_grid = false}) ==
+  CHECK(lint_text(
+            OneLayer{.biases = {0.01f, 0.0001f, 0}, .bias_on_grid = false, .folded = true}) ==
+        lint_text(OneLayer{.biases = {0.01f, 0.0001f, 0}, .bias_on_grid = false}));
+  CHECK(lint_text(OneLayer{.biases = {0.001f, 0.0001f, 0}, .bias_on_grid = false}) ==
         "warning: fc.bias: 2 of 3 biases change when they are rounded to the grid of the "
         "accumulators, "
         "by up to 4 % of the largest one; train with FakeQuantizeBias on it, or in exact "
@@ -243,7 +243,7 @@ TEST_CASE("lint: biases") {
 }
 
 TEST_CASE("lint: accumulators and storage") {
-  Layer wide{.x_scale = 0.0001, .inputs = 600, .input = {.bits = 16, .scale_mode = Fixed{}}};
+  OneLayer wide{.x_scale = 0.0001, .inputs = 600, .input = {.bits = 16, .scale_mode = Fixed{}}};
   wide.weights.assign(1800, 1.27f);
   CHECK(lint_text(wide) ==
         "warning: fc: accumulators can reach 2497145400, beyond s32, and are taken in s64; "
@@ -255,29 +255,29 @@ TEST_CASE("lint: accumulators and storage") {
         "processors; weights of fewer bits are fast everywhere\n"
         "note: fc: input has more than 8 bits: every product is taken twice; quantize it to 8 "
         "bits where accuracy allows\n");
-  Layer long_sums{.x_scale = 0.0142, .inputs = 2200};
+  OneLayer long_sums{.x_scale = 0.0142, .inputs = 2200};
   long_sums.weights.assign(6600, 0.63f);
   CHECK(lint_text(long_sums) ==
         "note: fc: accumulators of products can reach 17602200, beyond f32's 2^24: int8 with "
         "VNNI, "
         "AVX-512 or oneDNN 2, plain loops on all other processors; weights of fewer bits are "
         "fast everywhere\n");
-  CHECK(lint_text(Layer{.weights = {0.07f, 0.03f, -0.05f, 0.06f, 0.01f, -0.08f},
-                        .biases = {0, 0, 0}}) ==
+  CHECK(lint_text(OneLayer{.weights = {0.07f, 0.03f, -0.05f, 0.06f, 0.01f, -0.08f},
+                           .biases = {0, 0, 0}}) ==
         "note: fc: weights have the codes -8..7, which fit 4 bits, and are stored in 8; give "
         "their quantizer so many bits, with the same scale\n");
 }
 
 TEST_CASE("lint: ratios between grids") {
-  CHECK(lint_text(Layer{.y_scale = 1e6}) ==
+  CHECK(lint_text(OneLayer{.y_scale = 1e6}) ==
         "warning: y.quantized: in all 3 channels, accumulators up to 28597, times 1.3e-10, "
         "round to 0: "
         "every code is the zero point; calibrate it again: its scale is too large\n");
-  CHECK(lint_text(Layer{.y_scale = 0.0000521}) ==
+  CHECK(lint_text(OneLayer{.y_scale = 0.0000521}) ==
         "note: y.quantized: in all 3 channels, accumulators are up to 2.5 steps apart: not "
         "every code "
         "can occur; give it fewer bits or a larger scale\n");
-  CHECK(lint_text(Layer{.y_scale = 0.0000001}) ==
+  CHECK(lint_text(OneLayer{.y_scale = 0.0000001}) ==
         "warning: y.quantized: in all 3 channels, accumulators are up to 1.3e+03 steps apart: "
         "not "
         "every code can occur; give it fewer bits or a larger scale\n");
@@ -297,8 +297,9 @@ TEST_CASE("lint: ties between codes") {
         "a little\n"));
   };
   const std::vector<float> weights = {31.75f, 15, -12.5f, 31.75f, 20, -31.75f};
-  check_tie(lint_text(Layer{.x_scale = 0.5, .w_scale = 0.25, .y_scale = 8, .weights = weights}),
-            "y.quantized: in all 3 channels, 1 of 64 accumulators lies");
+  check_tie(
+      lint_text(OneLayer{.x_scale = 0.5, .w_scale = 0.25, .y_scale = 8, .weights = weights}),
+      "y.quantized: in all 3 channels, 1 of 64 accumulators lies");
   CHECK(lint_sum(0.01, 0.01, 0.03) == "");
   check_tie(lint_sum(0.01, 0.01, 0.06), "y.quantized: 1 of 6 accumulators lies");
   IntegerProgram program;

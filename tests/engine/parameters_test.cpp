@@ -92,7 +92,7 @@ TEST_CASE("parameters: tapes and optimizers follow them wherever they are moved"
   many.push_back(std::move(second));
   many.reserve(100);
   training.run(2, 3);
-  Model model{c.graph, std::move(many[0]), {}};
+  SavedModel model{c.graph, std::move(many[0]), {}};
   many.clear();
   training.run(3, 4);
   CHECK(model.parameters.sha256() == expected);

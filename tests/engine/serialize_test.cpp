@@ -113,7 +113,7 @@ std::string golden_path() { return std::string(QTAPE_TEST_DATA) + "/golden.json"
 
 TEST_CASE("format: the golden file holds every feature and comes back letter by letter") {
   const std::string text = read_file(golden_path(), 1 << 20);
-  const Model model = model_from_json(text);
+  const SavedModel model = model_from_json(text);
   CHECK(to_json(model.graph, model.parameters, model.sections) == text);
   // Every kind of attribute is in it, so a change of the format shows here. What each op has is
   // in docs/ops.md, and goes through JSON in completeness_test.cpp.
@@ -139,7 +139,7 @@ TEST_CASE("format: save, load and replay give the same bits") {
     optimizer.step(1e-3);
   }
   save_model(folder.file("m.json"), c.graph, parameters, {{"optimizer", optimizer.save()}});
-  Model model = load_model(folder.file("m.json"));
+  SavedModel model = load_model(folder.file("m.json"));
   CHECK(model.graph == c.graph);
   CHECK(model.parameters.sha256() == parameters.sha256());
   CHECK(model.sections.at("optimizer") == optimizer.save());
@@ -224,7 +224,7 @@ TEST_CASE("format: huge numbers, depths and shapes cost no memory and no crash")
 }
 
 TEST_CASE("format: a network whose activations do not fit is an error, not a crash") {
-  Model model = model_from_json(file_with(
+  SavedModel model = model_from_json(file_with(
       R"({"label": "x", "op": {"Input": {"shape": [1099511627776, 256]}}}, {"op": "Relu", "operands": [0]})",
       "", R"(, "outputs": [1])"));
   CHECK(test::error_text<Error>([&] {
@@ -263,7 +263,7 @@ TEST_CASE("format: every truncation and every damaged byte of a file is refused 
     std::string damaged = text;
     damaged[random.below(2 * i, text.size())] = static_cast<char>(random.below(2 * i + 1, 256));
     try {
-      const Model model = model_from_json(damaged);
+      const SavedModel model = model_from_json(damaged);
       (void)to_json(model.graph, model.parameters, model.sections);
     } catch (const Error&) {
     }
@@ -324,7 +324,7 @@ TEST_CASE("format: names from files are cut and escaped where they are wrong") {
         "/values/\\u0007w: the graph has no parameter or state of this name");
   const std::string value =
       fmt::format(R"("{}": {{"dtype": "f32", "shape": [1], "data": "AAAAAA=="}})", x);
-  const Model model = model_from_json(file_with(w, value));
+  const SavedModel model = model_from_json(file_with(w, value));
   CHECK(test::error_text<GraphError>([&] { (void)model.parameters.at("a\tb"); }) ==
         "no parameter or state is called 'a\\tb'");
   CHECK(to_string(model.graph).find("'" + shown + "'") != std::string::npos);

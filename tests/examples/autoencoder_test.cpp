@@ -62,40 +62,41 @@ void check_integers(const Settings& settings, const Results& results) {
 TEST_CASE("train_autoencoder: both kinds of quantizers stand at the same places") {
   for (const ScaleOrigin mode : {ScaleOrigin::EMA, ScaleOrigin::LSQ}) {
     const Settings settings{.weight_bits = 4, .activation_bits = 6, .scale_mode = mode};
-    const Network fixed = fixed_network(settings);
-    const Network trained = trained_network(settings);
-    const std::vector<NodeId> ids = quantizers(fixed.graph);
+    const Graph fixed = fixed_network(settings);
+    const Graph trained = trained_network(settings);
+    const std::vector<NodeId> ids = quantizers(fixed);
     CHECK(ids.size() == 21);
-    CHECK(quantizers(trained.graph).size() == 21);
+    CHECK(quantizers(trained).size() == 21);
     for (const NodeId id : ids) {
-      const NodeId other = trained.graph.at(fixed.graph[id].label);
-      CHECK(grid_of(fixed.graph, id) == grid_of(trained.graph, other));
+      const NodeId other = trained.at(fixed[id].label);
+      CHECK(grid_of(fixed, id) == grid_of(trained, other));
     }
-    CHECK(fixed.graph[fixed.reconstruction].label == "reconstruction.quantized");
-    CHECK(trained.graph.outputs()[0] == trained.reconstruction);
+    CHECK(fixed[fixed.outputs()[0]].label == "reconstruction.quantized");
+    CHECK(trained[trained.outputs()[0]].label == "reconstruction.quantized");
   }
-  CHECK(quantizers(float_network({}).graph).empty());
+  CHECK(quantizers(float_network({})).empty());
 }
 
 TEST_CASE("train_autoencoder: the reconstruction needs x alone") {
-  const Network network = trained_network({});
-  Parameters parameters(network.graph, 1);
-  Tape tape(network.graph, parameters, {.outputs = {network.reconstruction}, .threads = 1});
-  CHECK(!tape.memory().nodes[static_cast<size_t>(network.loss.index)].needed);
+  const Graph graph = trained_network({});
+  Parameters parameters(graph, 1);
+  Tape tape(graph, parameters, {.outputs = {graph.outputs()[0]}, .threads = 1});
+  CHECK(!tape.memory().nodes[static_cast<size_t>(graph.at("loss").index)].needed);
 }
 
 TEST_CASE("train_autoencoder: units of fresh layers have the moments that were asked for") {
   const Settings settings = short_settings();
   const data::Spectra samples = load_data(settings).train;
-  const Network network = float_network(settings);
-  Parameters parameters(network.graph, 3);
-  initialize_by_data(network, parameters, samples, 1);
-  Tape tape(network.graph.with_batch(settings.samples), parameters,
-            {.outputs = network.layers, .threads = 1});
-  std::ranges::copy(samples.features, tape.input<float>(network.x).begin());
+  Model model(float_network(settings), 3);
+  initialize_by_data(model, samples, 1);
+  std::vector<NodeId> layers;
+  for (const std::string& label : layer_labels()) layers.push_back(model.graph().at(label));
+  Tape tape(model.graph().with_batch(settings.samples), model.parameters(),
+            {.outputs = layers, .threads = 1});
+  std::ranges::copy(samples.features(), tape.input<float>("x").begin());
   tape.forward(mode::float_eval);
   for (const size_t layer : {0u, 3u, 4u, 8u}) {
-    const auto y = tape.value<float>(network.layers[layer]);
+    const auto y = tape.value<float>(layers[layer]);
     double sum = 0, squares = 0;
     for (const float each : y) {
       sum += static_cast<double>(each);
@@ -124,8 +125,8 @@ TEST_CASE("train_autoencoder: short runs learn and become integers, whatever the
       CHECK(model->test.auc > 0.6);
     }
     CHECK(std::abs(results.calibrated.test.auc - results.float_model.test.auc) < 0.05);
-    CHECK(run(settings, 2).quantized.parameters.sha256() ==
-          results.quantized.parameters.sha256());
+    CHECK(run(settings, 2).quantized.model.parameters().sha256() ==
+          results.quantized.model.parameters().sha256());
   }
 }
 
@@ -151,13 +152,12 @@ TEST_CASE("train_autoencoder: table and report hold all three models") {
 TEST_CASE("train_autoencoder: a model that diverged is an error, not an AUC") {
   const Settings settings = short_settings();
   const data::SpectraSplit data = load_data(settings);
-  const Network network = float_network(settings);
-  Parameters parameters(network.graph, 1);
-  std::vector<float> bias(640, std::numeric_limits<float>::quiet_NaN());
-  parameters.set("fc10.bias", Tensor::of<float>({640}, bias));
-  CHECK(test::error_text<GraphError>([&] {
-          (void)Detector(network, parameters, 1).run(data);
-        }) == "the reconstruction of sample 0 is not finite: the training diverged");
+  Model model(float_network(settings), 1);
+  model.set<float>("fc10.bias",
+                   std::vector<float>(640, std::numeric_limits<float>::quiet_NaN()));
+  const Reconstruct reconstruct = [&](const data::Dataset& set) { return predict(model, set); };
+  CHECK(test::error_text<GraphError>([&] { (void)detect(reconstruct, data); }) ==
+        "the reconstruction of sample 0 is not finite: the training diverged");
 }
 
 TEST_CASE("train_autoencoder: settings out of their range are named") {

@@ -3,13 +3,13 @@
 
 #include <algorithm>
 
-#include "qtape/deploy/verify.h"
 #include "qtape/examples/classifier/folding.h"
 #include "qtape/examples/classifier/training.h"
 #include "qtape/examples/data/tones.h"
 #include "qtape/examples/train_cnn/network.h"
 #include "qtape/examples/train_keywords/network.h"
 #include "qtape/integer/exact.h"
+#include "qtape/model/feed.h"
 #include "qtape/model/fold_batch_norm.h"
 
 using namespace qtape;
@@ -19,28 +19,30 @@ namespace {
 
 /// Trains a few steps, the last of them with norms that stand still.
 template <class S>
-Training trained(S settings, const data::Split& data) {
+Model trained(S settings, const data::Split& data) {
   settings.recipe.epochs = 2;
   settings.recipe.batch = 16;
   settings.recipe.freeze_norms_after = data.train.size() / 16;
-  Training training(task_of(settings, data.train), data);
-  (void)training.run({.threads = 2});
-  return training;
+  Model model(make_network(settings, data.train), 1);
+  FitOptions options = fit_options(settings.recipe, data.train.size());
+  options.progress = false;
+  (void)train(model, settings.recipe, data, options);
+  return model;
 }
 
 std::vector<float> outputs(const Graph& graph, Parameters& parameters, const data::Dataset& set,
                            Mode mode, const Arithmetic& arithmetic) {
   Tape tape(graph, parameters, {.outputs = {graph.outputs()[0]}, .arithmetic = arithmetic});
-  (void)data::fill_images(set, 0, tape.input<float>("x"));
+  (void)Feed(inputs_of(tape), set).fill_from(0);
   tape.forward(mode);
   const auto y = tape.value<float>(graph.outputs()[0]);
   return {y.begin(), y.end()};
 }
 
 /// Folded, frozen and integer forms of a trained network agree in every bit.
-void check_alike(Training& training, const data::Dataset& test_set) {
-  const Graph& graph = training.network().graph;
-  Parameters& parameters = training.parameters();
+void check_alike(Model& model, const data::Dataset& test_set) {
+  const Graph& graph = model.graph();
+  Parameters& parameters = model.parameters();
   // A training step with frozen norms and observers, without dropout's and observers' changes.
   const Mode frozen{.train = true, .observe = false, .quantize = true};
   for (const auto& arithmetic : {Arithmetic{}, exact(Requantization::SingleRounding)}) {
@@ -50,24 +52,15 @@ void check_alike(Training& training, const data::Dataset& test_set) {
       return std::holds_alternative<BatchNormCorrection>(node.op);
     });
     if (!normed) continue;
-    Model folded = fold_batch_norm(graph, parameters);
+    SavedModel folded = fold_batch_norm(graph, parameters);
     CHECK(outputs(folded.graph, folded.parameters, test_set, mode::eval, arithmetic) == wanted);
   }
-  if (const auto found = compare_folded(training.network(), parameters, test_set, 2)) {
-    CHECK(found->compared == test_set.size() * test_set.classes);
+  if (const auto found = compare_folded(model, test_set, 2)) {
+    CHECK(found->compared == test_set.size() * test_set.classes());
     CHECK(found->different == 0);
   }
   for (Requantization requantization : requantization::values) {
-    VerifyOptions options;
-    options.batch = 8;
-    options.threads = 2;
-    options.convert.requantization = requantization;
-    options.convert.outputs = {training.network().logits};
-    Verifier verifier(graph, parameters, options);
-    for (int64_t first = 0; first < 24; first += 8) {
-      (void)data::fill_images(test_set, first, verifier.input(0));
-      verifier.run(8);
-    }
+    const Verifier verifier = verify(model, test_set, requantization, 2);
     CAPTURE(to_string_view(requantization));
     CHECK(verifier.mismatches() == 0);
   }
@@ -77,23 +70,23 @@ void check_alike(Training& training, const data::Dataset& test_set) {
 
 TEST_CASE("train_cnn: every network trains, folds and converts with the same bits") {
   const data::Split data = data::generate_digits(5, 64, 24);
-  for (CnnModel model :
+  for (CnnModel kind :
        {CnnModel::LeNet, CnnModel::DSCNN, CnnModel::ResNet8, CnnModel::MobileNet}) {
     for (const auto& [weights, activations] : {std::pair{8, 8}, {4, 4}, {8, 16}}) {
-      CAPTURE(to_string_view(model));
+      CAPTURE(to_string_view(kind));
       CAPTURE(activations);
-      Training training = trained(
-          CnnSettings{.model = model,
+      Model model = trained(
+          CnnSettings{.model = kind,
                       .width = 25,
                       .recipe = {.weight_bits = weights, .activation_bits = activations}},
           data);
-      check_alike(training, data.test);
+      check_alike(model, data.test);
     }
   }
 }
 
 TEST_CASE("train_keywords: a network over time trains, folds and converts with the same bits") {
   const data::Split data = data::generate_tones(5, 64, 24);
-  Training training = trained(KeywordSettings{.channels = 12, .blocks = 2}, data);
-  check_alike(training, data.test);
+  Model model = trained(KeywordSettings{.channels = 12, .blocks = 2}, data);
+  check_alike(model, data.test);
 }

@@ -18,8 +18,11 @@ using qtape::data::Dataset;
 using qtape::data::generate_digits;
 using qtape::data::Split;
 
+std::span<const uint8_t> pixels(const Dataset& set) { return set.values<uint8_t>("x"); }
+std::span<const int32_t> labels(const Dataset& set) { return set.values<int32_t>("labels"); }
+
 std::string pixel_digest(const Dataset& set) {
-  return qtape::sha256_hex(std::as_bytes(std::span(set.pixels)));
+  return qtape::sha256_hex(std::as_bytes(pixels(set)));
 }
 
 }  // namespace
@@ -30,17 +33,16 @@ TEST_CASE("digits: a seed gives the recorded bytes") {
         "45f734a305b6036d947aada88b5a139758febf05993aa72dc57e303b819934f6");
   CHECK(pixel_digest(split.test) ==
         "3ee7312491d9b042d6beeace0be86e480addeade257f9ff5e677df146635d711");
-  CHECK(std::vector<int32_t>(split.train.labels.begin(), split.train.labels.begin() + 10) ==
+  CHECK(std::vector<int32_t>(labels(split.train).begin(), labels(split.train).begin() + 10) ==
         std::vector<int32_t>{5, 2, 1, 0, 7, 9, 4, 6, 3, 8});
 }
 
 TEST_CASE("digits: shapes are those of MNIST") {
   const Split split = generate_digits(7, 30, 20);
   for (const Dataset& set : {split.train, split.test}) {
-    CHECK(set.rows == 28);
-    CHECK(set.cols == 28);
-    CHECK(set.classes == 10);
-    CHECK(set.pixels.size() == static_cast<size_t>(set.size() * set.features()));
+    CHECK(set.columns()[0].sample.shape == qtape::Shape{28, 28});
+    CHECK(set.classes() == 10);
+    CHECK(pixels(set).size() == static_cast<size_t>(set.size() * 784));
   }
   CHECK(split.train.size() == 30);
   CHECK(split.test.size() == 20);
@@ -49,24 +51,25 @@ TEST_CASE("digits: shapes are those of MNIST") {
 TEST_CASE("digits: another seed and another part are other images") {
   const Split one = generate_digits(1, 20, 20);
   const Split two = generate_digits(2, 20, 20);
-  CHECK(one.train.pixels != two.train.pixels);
-  CHECK(one.train.labels != two.train.labels);
-  CHECK(one.test.pixels != two.test.pixels);
-  CHECK(one.train.pixels != one.test.pixels);
-  CHECK(one.train.labels != one.test.labels);
+  CHECK(!std::ranges::equal(pixels(one.train), pixels(two.train)));
+  CHECK(!std::ranges::equal(labels(one.train), labels(two.train)));
+  CHECK(!std::ranges::equal(pixels(one.test), pixels(two.test)));
+  CHECK(!std::ranges::equal(pixels(one.train), pixels(one.test)));
+  CHECK(!std::ranges::equal(labels(one.train), labels(one.test)));
 }
 
 TEST_CASE("digits: a smaller set is a prefix of a larger one") {
   const Dataset large = generate_digits(3, 57, 0).train;
   const Dataset small = generate_digits(3, 23, 9).train;
-  CHECK(std::equal(small.pixels.begin(), small.pixels.end(), large.pixels.begin()));
-  CHECK(std::equal(small.labels.begin(), small.labels.end(), large.labels.begin()));
+  CHECK(std::ranges::equal(pixels(small), pixels(large).first(pixels(small).size())));
+  CHECK(std::ranges::equal(labels(small), labels(large).first(labels(small).size())));
 }
 
 TEST_CASE("digits: every ten labels are a permutation, not always the same") {
-  const std::vector<int32_t> labels = generate_digits(4, 200, 0).train.labels;
+  const Dataset set = generate_digits(4, 200, 0).train;
+  const std::span<const int32_t> all = labels(set);
   std::vector<std::vector<int32_t>> orders;
-  for (auto at = labels.begin(); at != labels.end(); at += 10) {
+  for (auto at = all.begin(); at != all.end(); at += 10) {
     std::vector<int32_t> ten(at, at + 10);
     orders.push_back(ten);
     std::sort(ten.begin(), ten.end());
@@ -80,8 +83,8 @@ TEST_CASE("digits: every image has bright ink and a darker background") {
   const Dataset set = generate_digits(5, 500, 0).train;
   for (int64_t i = 0; i < set.size(); ++i) {
     CAPTURE(i);
-    const auto first = set.pixels.begin() + i * set.features();
-    const auto last = first + set.features();
+    const auto first = pixels(set).begin() + i * 784;
+    const auto last = first + 784;
     CHECK(std::count_if(first, last, [](uint8_t pixel) { return pixel >= 100; }) >= 8);
     CHECK(std::count_if(first, last, [](uint8_t pixel) { return pixel < 100; }) >= 392);
   }

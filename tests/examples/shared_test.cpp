@@ -5,17 +5,18 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 
+#include "qtape/console/progress.h"
 #include "qtape/core/error.h"
+#include "qtape/engine/file_lock.h"
 #include "qtape/engine/files.h"
 #include "qtape/examples/shared/command_line.h"
-#include "qtape/examples/shared/file_lock.h"
 #include "qtape/examples/shared/output_files.h"
-#include "qtape/examples/shared/progress.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/folder.h"
 
 using namespace qtape;
 using namespace qtape::examples;
+using namespace qtape::console;
 using test::error_text;
 
 namespace {

@@ -16,7 +16,7 @@ using namespace qtape::kernels;
 
 namespace {
 
-struct Layer {
+struct OneLayer {
   std::vector<int8_t> weights;  // [n, k]
   int64_t n = 1;
   int64_t k = 1;
@@ -30,7 +30,7 @@ IntegerValue codes(DType dtype, int64_t low, int64_t high, int32_t zero_point) {
 
 /// Calls `body` with every vector of k codes of x.
 template <class Body>
-void for_all_inputs(const Layer& layer, const Body& body) {
+void for_all_inputs(const OneLayer& layer, const Body& body) {
   std::vector<int64_t> x(static_cast<size_t>(layer.k), layer.x.low);
   for (bool more = true; more;) {
     body(x);
@@ -72,7 +72,7 @@ struct Found {
 void grow(int64_t& most, int64_t v) { most = std::max(most, std::abs(v)); }
 
 /// Accumulators of part of the products, in order, and with the bias and the zero point.
-void note_sums(const Layer& l, const std::vector<int64_t>& x, size_t c, Found& found) {
+void note_sums(const OneLayer& l, const std::vector<int64_t>& x, size_t c, Found& found) {
   const auto k = static_cast<size_t>(l.k);
   const bool wide = size_of(l.x.type.dtype) == 2;
   int64_t sum = 0, upper = 0, lower = 0;
@@ -92,7 +92,7 @@ void note_sums(const Layer& l, const std::vector<int64_t>& x, size_t c, Found& f
 }
 
 /// Accumulators of those products that are above 0, and of those below.
-void note_int8_sums(const Layer& l, const std::vector<int64_t>& x, size_t c, Found& found) {
+void note_int8_sums(const OneLayer& l, const std::vector<int64_t>& x, size_t c, Found& found) {
   std::vector<int64_t> above(2), below(2);  // by part
   for (size_t i = 0; i < x.size(); ++i) {
     const int64_t w = l.weights[c * x.size() + i];
@@ -105,7 +105,7 @@ void note_int8_sums(const Layer& l, const std::vector<int64_t>& x, size_t c, Fou
   }
 }
 
-void note_pairs(const Layer& l, const std::vector<int64_t>& x, size_t c, Found& found) {
+void note_pairs(const OneLayer& l, const std::vector<int64_t>& x, size_t c, Found& found) {
   const auto k = static_cast<size_t>(l.k);
   for (size_t i = 0; i < k; ++i) {
     for (size_t j = i + 1; j < k; ++j) {
@@ -118,7 +118,7 @@ void note_pairs(const Layer& l, const std::vector<int64_t>& x, size_t c, Found& 
   }
 }
 
-void check_layer(const Layer& l) {
+void check_layer(const OneLayer& l) {
   const Certificate c = certify(l.weights, l.n, l.k, l.bias, l.x);
   Found found;
   for (int64_t row = 0; row < l.n; ++row) {
@@ -172,7 +172,7 @@ TEST_CASE(
       {DType::S16, 254, 259, -1}};
   for (const Range& range : ranges) {
     for (int trial = 0; trial < 12; ++trial) {
-      Layer l{.n = 1 + below(3), .k = 1 + below(4)};
+      OneLayer l{.n = 1 + below(3), .k = 1 + below(4)};
       const bool ends = below(2) == 0;
       for (int64_t i = 0; i < l.n * l.k; ++i) {
         l.weights.push_back(

@@ -20,7 +20,7 @@ namespace {
 constexpr int64_t count = 1488;  // three segments of whole mask lanes
 
 /// Ties and their neighbours, ends of the codes and beyond, and anything in between.
-std::vector<float> data(const QParams<float>& q, CodeLimits limits, uint64_t seed) {
+std::vector<float> data_around(const QParams<float>& q, CodeLimits limits, uint64_t seed) {
   const Random random(seed, 1);
   std::vector<float> x;
   for (uint64_t i = 0; i < count; ++i) {
@@ -141,7 +141,7 @@ TEST_CASE("code kernels: codes, values and masks are those of the scalar functio
                               .zero_point = order};
               const float zero = ++seed % 2 == 0 ? 0.0f : static_cast<float>(limits.q_min + 3);
               const Trial trial(grid, columns, scale, zero);
-              const auto x = data({scale, zero}, limits, seed);
+              const auto x = data_around({scale, zero}, limits, seed);
               CAPTURE(limits.q_min);
               CAPTURE(to_string_view(rounding));
               CAPTURE(to_string_view(division));

@@ -145,7 +145,7 @@ TEST_CASE("fold: a frozen layer computes what its folded graph computes, bit for
   for (const Op& weight : weight_quantizers) {
     CAPTURE(to_string(weight));
     Trained net = train(weight);
-    Model folded = fold_batch_norm(net.graph, net.parameters);
+    SavedModel folded = fold_batch_norm(net.graph, net.parameters);
     for (const Node& node : folded.graph.nodes()) {
       const std::string_view name = name_of(node.op);
       const bool of_norms = name.starts_with("Fold") || name.starts_with("BatchNorm");
@@ -171,7 +171,7 @@ TEST_CASE("fold: a frozen layer computes what its folded graph computes, bit for
     CHECK(test::disagreement(folded.graph, folded.parameters, 5, test::Effort::Some) == "");
   }
   Trained plain = train({}, false);
-  Model folded = fold_batch_norm(plain.graph, plain.parameters);
+  SavedModel folded = fold_batch_norm(plain.graph, plain.parameters);
   CHECK(output_of(plain.graph, plain.parameters, mode::float_train) ==
         output_of(folded.graph, folded.parameters, mode::float_eval));
 }
@@ -188,7 +188,7 @@ TEST_CASE("fold: random nets compute what their folded graphs compute") {
     ++folded_nets;
     Parameters parameters(graph, seed);
     test::settle(graph, parameters, seed);
-    Model folded = fold_batch_norm(graph, parameters);
+    SavedModel folded = fold_batch_norm(graph, parameters);
     for (const Arithmetic& arithmetic : {Arithmetic{}, exact(Requantization::OnnxQdq)}) {
       CHECK(output_of(graph, parameters, mode::eval, arithmetic) ==
             output_of(folded.graph, folded.parameters, mode::eval, arithmetic));
@@ -232,7 +232,7 @@ TEST_CASE("fold: a batch norm after a quantized product moves no code") {
     Graph graph = norm_graph(weight, bias, columns);
     Parameters parameters(graph, seed);
     randomize(parameters, seed);
-    Model folded = fold_batch_norm(graph, parameters);
+    SavedModel folded = fold_batch_norm(graph, parameters);
     CHECK(!folded.graph.find("fc.gamma"));
     CHECK(folded.graph.find("fc.bias").has_value() == bias);
     CHECK(folded.graph.find("fc"));
@@ -264,7 +264,7 @@ TEST_CASE("fold: a batch norm after a product is part of its weights and bias") 
     parameters.at("fc.gamma").values<float>()[3] = 0;
     std::ranges::fill(parameters.at("fc.running_var").values<float>(), 0.5f);
     test::settle(graph, parameters, seed);
-    Model folded = fold_batch_norm(graph, parameters);
+    SavedModel folded = fold_batch_norm(graph, parameters);
     for (const Mode& mode : {mode::float_eval, mode::eval}) {
       Tape first(graph, parameters, {.outputs = {graph.at("fc")}});
       Tape second(folded.graph, folded.parameters, {.outputs = {folded.graph.at("fc")}});
@@ -349,7 +349,7 @@ TEST_CASE("fold: what cannot be folded is named, and what needs not to be stays"
     const NodeId norm = batch_norm(graph, y, {.label = "norm"});
     graph.set_outputs({norm, other});
     Parameters parameters(graph, 1);
-    const Model folded = fold_batch_norm(graph, parameters);
+    const SavedModel folded = fold_batch_norm(graph, parameters);
     for (const char* label :
          {"fc.weight", "fc.weight2", "fc.weight.quantized", "fc.weight2.quantized", "fc.bias",
           "fc.bias2", "fc.bias2.quantized", "fc", "norm", "other", "other.gamma"}) {

@@ -11,7 +11,7 @@ check "text for a number" exits 2 '--epochs: expected 1 to 100000, got many' "$t
 check "unknown estimator" exits 2 '--ste' "$train" --ste Tahn
 check "negative delay" exits 2 '--quantize-after: expected 0 or more, got -1' "$train" --quantize-after -1
 check "number of more than 64 bits" exits 2 '--seed: expected 0 or more, got 9223372036854775808' "$train" --seed 9223372036854775808
-check "batch above the data" exits 2 'batch must be in 1..100, the number of training images, got 101' "$train" --samples 100 --batch 101
+check "batch above the data" exits 2 'batch must be in 1..100, the number of training samples, got 101' "$train" --samples 100 --batch 101
 check "missing data" exits 1 "$work/none/" "$train" --data "$work/none"
 check "unwritable save" exits 1 'cannot write: No such file or directory' "$train" "${short[@]}" --epochs 1 --save "$work/no/m.json"
 check "too many layers" exits 2 'the number of layers must be in 0..64, got 65' "$train" --layers "$(printf '8,%.0s' $(seq 64))8"

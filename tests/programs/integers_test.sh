@@ -8,7 +8,7 @@ for model in mlp residual concat; do
   check "$model: converts" "$tool" convert "$work/i-$model.json" -o "$work/$model.int.json" >"$work/convert.txt"
   check "$model: convert prints certificates" grep -q 'proven: accumulators [0-9]* of 2147483647' "$work/convert.txt"
   check "$model: verify exits 0" "$tool" verify "$work/i-$model.json" --requantization FloatMultiply --program "$work/$model.int.json" --random 100 >"$work/verify.txt"
-  check "$model: nothing differs" grep -qF '1000 images and 100 random inputs: 0 mismatches between L1, L2 and L3' "$work/verify.txt"
+  check "$model: nothing differs" grep -qF '1000 samples and 100 random inputs: 0 mismatches between L1, L2 and L3' "$work/verify.txt"
 done
 "$train" --samples 320 --layers 16,16 --epochs 1 --weight-bits 2 --activation-bits 2 --exact DoubleRounding --save "$work/exact.json" --checkpoint "$work/exact-c.json" --report "$work/exact-r.json" >/dev/null
 check "training in exact arithmetic" grep -q '"exact": "DoubleRounding"' "$work/exact-r.json"

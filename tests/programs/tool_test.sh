@@ -39,8 +39,8 @@ for set in train t10k; do  # one image of one pixel
   printf '\0\0\10\3\0\0\0\1\0\0\0\1\0\0\0\1\7' >"$work/$set-images-idx3-ubyte"
   printf '\0\0\10\1\0\0\0\1\7' >"$work/$set-labels-idx1-ubyte"
 done
-check "images for two inputs" exits 2 'qtape: images have 1 pixels, the model takes 2 inputs' "$tool" verify "$data/two_inputs.json" --data "$work"
-check "images of another size" exits 2 'qtape: images have 1 pixels, the model takes 640' "$tool" verify "$work/a.json" --data "$work"
+check "images for two inputs" exits 2 "qtape: input 'left' f32[3]: nothing of the data fits a sample of it; there is x u8[1, 1], labels u8[]" "$tool" verify "$data/two_inputs.json" --data "$work"
+check "images of another size" exits 2 "qtape: input 'x' f32[640]: column x has u8[1, 1] a sample" "$tool" verify "$work/a.json" --data "$work"
 
 # Threads: what the environment says.
 threads_of() { env "$@" "$train" --samples 64 --layers 8 --epochs 1 --report - 2>/dev/null | sed -n 's/^ *"threads": \([0-9]*\).*/\1/p'; }

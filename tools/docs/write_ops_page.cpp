@@ -2,14 +2,14 @@
 #include <cstdio>
 #include <exception>
 
-#include "qtape/examples/shared/standard_output.h"
+#include "qtape/console/standard_output.h"
 #include "qtape/tools/docs/ops_page.h"
 
 int main() try {
   using namespace qtape;
-  examples::prepare_standard_streams();
-  examples::print_text(ops_page());
-  examples::require_standard_output();
+  console::prepare_standard_streams();
+  console::print_text(ops_page());
+  console::require_standard_output();
 } catch (const std::exception& error) {
   std::fprintf(stderr, "write_ops_page: %s\n", error.what());
   return 1;

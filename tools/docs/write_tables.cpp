@@ -6,15 +6,15 @@
 #include <iterator>
 #include <string>
 
-#include "qtape/examples/shared/standard_output.h"
+#include "qtape/console/standard_output.h"
 #include "qtape/tools/docs/tables.h"
 
 int main() try {
   using namespace qtape;
-  examples::prepare_standard_streams();
+  console::prepare_standard_streams();
   const std::string page{std::istreambuf_iterator<char>(std::cin), {}};
-  examples::print_text(with_tables(page));
-  examples::require_standard_output();
+  console::print_text(with_tables(page));
+  console::require_standard_output();
 } catch (const std::exception& error) {
   std::fprintf(stderr, "write_tables: %s\n", error.what());
   return 1;

@@ -3,36 +3,35 @@
 #include <algorithm>
 
 #include "qtape/calibrate/calibration.h"
+#include "qtape/console/terminal.h"
 #include "qtape/core/printable.h"
 #include "qtape/engine/quantizers.h"
-#include "qtape/engine/serialize.h"
-#include "qtape/examples/data/evaluate.h"
 #include "qtape/examples/shared/output_files.h"
-#include "qtape/examples/shared/terminal.h"
-#include "qtape/model/insert_quantizers.h"
+#include "qtape/model/evaluate.h"
+#include "qtape/model/feed.h"
+#include "qtape/model/quantization.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/data.h"
 
 namespace qtape::tool {
 namespace {
 
-constexpr int64_t batch = 250;
-
 /// The model with quantizers: its own, or new ones whose states calibration fills.
-Model with_quantizers(Model model, const CalibrateOptions& options) {
-  if (!quantizers(model.graph).empty()) return model;
-  Graph graph = insert_quantizers(
-      model.graph, calibrated_quantizers(options.weight_bits, options.activation_bits));
-  Parameters parameters(graph, 0);
-  for (const ParameterEntry& entry : model.parameters.entries()) {
-    parameters.set(entry.name, model.parameters.get(entry.name));
-  }
-  return {std::move(graph), std::move(parameters), std::move(model.sections)};
+Model with_some_quantizers(Model model, const CalibrateOptions& options) {
+  if (!quantizers(model.graph()).empty()) return model;
+  return with_quantizers(model,
+                         calibrated_quantizers(options.weight_bits, options.activation_bits));
+}
+
+/// "97.10 %", or the bits of the answers where there are no labels.
+std::string score(const Evaluation& result) {
+  return result.accuracy ? fmt::format("{:.2f} %", *result.accuracy)
+                         : "outputs sha256 " + result.outputs_sha256;
 }
 
 void show(const CalibrationProgress& progress) {
-  examples::redraw(fmt::format("{} of {}: {}, batch {}", progress.stage_index + 1,
-                               progress.stages, printable(progress.stage), progress.batch));
+  console::redraw(fmt::format("{} of {}: {}, batch {}", progress.stage_index + 1,
+                              progress.stages, printable(progress.stage), progress.batch));
 }
 
 std::vector<MethodChoice> weight_choices(const Graph& graph, const std::string& method) {
@@ -75,15 +74,15 @@ void calibrate(const CalibrateOptions& options) {
                          "--save needs one observer, got all");
   examples::OutputFiles files;
   files.expect("--save", options.save);
-  Model model = with_quantizers(load_model(options.model), options);
-  const data::Split data = load_data(options.data, features_of(model.graph), options.images);
-  const int64_t extent = std::min({batch, data.train.size(), options.images});
-  require<ArgumentError>(extent >= 1, "there are no training images to calibrate with");
-  Tape tape(model.graph.with_batch(extent), model.parameters, {.threads = options.threads});
-  data::Evaluator evaluator(model.graph, model.parameters, options.threads);
-  const BatchSource batches = data::batch_source(data.train, options.images);
-  fmt::print("{} test images, without quantizers {:.2f} %\n", data.test.size(),
-             evaluator.run(data.test, mode::float_eval).accuracy);
+  Model model = with_some_quantizers(Model::load(options.model), options);
+  const data::Split data = load_data(options.data, features_of(model.graph()), options.images);
+  const int64_t extent = std::min({Evaluator::batch, data.train.size(), options.images});
+  require<ArgumentError>(extent >= 1, "there are no samples to calibrate with");
+  Tape tape(model.graph().with_batch(extent), model.parameters(), {.threads = options.threads});
+  Evaluator evaluator(model.graph(), model.parameters(), options.threads);
+  const BatchSource batches = batches_of(data.train, options.images);
+  fmt::print("{} test samples, without quantizers {}\n", data.test.size(),
+             score(evaluator.run(data.test, mode::float_eval)));
   std::vector<std::string> observers = {options.observer};
   if (options.observer == "all") {
     observers.clear();
@@ -94,13 +93,11 @@ void calibrate(const CalibrateOptions& options) {
   }
   for (const std::string& observer : observers) {
     const auto nodes = run(tape, batches, options, observer);
-    examples::clear_line();
-    fmt::print("{:<14} {:.2f} %\n", observer, evaluator.run(data.test).accuracy);
+    console::clear_line();
+    fmt::print("{:<14} {}\n", observer, score(evaluator.run(data.test)));
     if (observers.size() == 1) print_nodes(nodes);
   }
-  files.save(options.save, [&](const std::string& path) {
-    save_model(path, model.graph, model.parameters, model.sections);
-  });
+  files.save(options.save, [&](const std::string& path) { model.save(path); });
   files.require_written();
 }
 

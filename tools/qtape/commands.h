@@ -10,6 +10,7 @@
 
 #include "qtape/core/enum_names.h"
 #include "qtape/kernels/quantize/requantize.h"
+#include "qtape/tools/qtape/data.h"
 
 namespace qtape::tool {
 
@@ -21,7 +22,7 @@ void inspect(const std::string& path);
 
 struct ReplayOptions {
   std::string model;  ///< or integer program
-  std::string data;   ///< directory with MNIST-format files; empty: generated digits
+  DataOptions data;
   int threads = 1;
   bool quantize = true;  ///< false: quantizers are off; only of models
 };
@@ -32,7 +33,7 @@ void replay(const ReplayOptions& options);
 
 struct CalibrateOptions {
   std::string model;
-  std::string data;       ///< directory with MNIST-format files; empty: generated digits
+  DataOptions data;
   std::string save;       ///< file to write the calibrated model to; empty: none
   int64_t images = 1000;  ///< training images to calibrate with
   int weight_bits = 8;    ///< of quantizers added to a model without any
@@ -50,7 +51,7 @@ void calibrate(const CalibrateOptions& options);
 
 struct QuantizersOptions {
   std::string model;
-  std::string data;         ///< directory with MNIST-format files; empty: generated digits
+  DataOptions data;
   std::string json;         ///< file to write the same as JSON to, "-": standard output
   int64_t images = 1000;    ///< test images to report on
   bool sensitivity = true;  ///< also score each quantizer alone
@@ -73,7 +74,7 @@ void convert(const ConvertCommand& command);
 
 struct VerifyCommand {
   std::string model;
-  std::string data;  ///< directory with MNIST-format files; empty: generated digits
+  DataOptions data;
   /// Integer program, with outputs in floats or integers, that the model must give; empty: not
   /// compared.
   std::string program;

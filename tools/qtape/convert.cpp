@@ -11,7 +11,7 @@
 namespace qtape::tool {
 
 void convert(const ConvertCommand& command) {
-  Model model = load_model(command.model);
+  SavedModel model = load_model(command.model);
   const auto before = static_cast<double>(std::filesystem::file_size(command.model));
   examples::OutputFiles files;
   files.expect_text("--output", command.output);

@@ -1,17 +1,19 @@
 #include "qtape/tools/qtape/data.h"
 
+#include "qtape/data/files.h"
 #include "qtape/examples/data/digits.h"
 #include "qtape/examples/data/tones.h"
 
 namespace qtape::tool {
 namespace {
 
-/// The same of inputs of type In, which have a `shape`.
+/// The same of inputs of type In, which have a `shape` and may be batched.
 template <class In, class Nodes>
 int64_t find_features(const Nodes& nodes) {
   for (int32_t i = 0; i < nodes.size(); ++i) {
     const auto* input = std::get_if<In>(&nodes[NodeId{i}].op);
-    if (input != nullptr && input->shape.rank() == 2) return input->shape[1];
+    if (input == nullptr || !input->batch || input->shape.rank() < 2) continue;
+    return Shape(input->shape.extents().subspan(1)).elements();
   }
   return 0;
 }
@@ -24,8 +26,16 @@ int64_t features_of(const IntegerProgram& program) {
   return find_features<integer::Input>(program);
 }
 
-data::Split load_data(const std::string& directory, int64_t features, int64_t samples) {
-  if (!directory.empty()) return data::read_idx_directory(directory);
+data::Split load_data(const DataOptions& options, int64_t features, int64_t samples) {
+  require<ArgumentError>(options.directory.empty() || options.input.empty(),
+                         "--input: there is --data already");
+  require<ArgumentError>(options.labels.empty() || !options.input.empty(),
+                         "--labels needs --input");
+  if (!options.directory.empty()) return data::mnist(options.directory);
+  if (!options.input.empty()) {
+    const data::Dataset set = data::npy(options.input, options.labels);
+    return {set, set};
+  }
   if (features == data::tone_frames * data::tone_bands) return data::example_tones(samples);
   return data::example_digits(samples);
 }

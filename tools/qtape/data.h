@@ -3,19 +3,28 @@
 
 #include <string>
 
+#include "qtape/data/dataset.h"
 #include "qtape/engine/graph.h"
-#include "qtape/examples/data/dataset.h"
 #include "qtape/integer/integer_program.h"
 
 namespace qtape::tool {
 
-/// Features of the first input [batch, features]; 0 where there is none.
+/// Where data come from, as the command line says it.
+struct DataOptions {
+  std::string directory = {};  ///< with MNIST-format files
+  std::string input = {};      ///< .npy file of inputs, for training and tests alike
+  std::string labels = {};     ///< .npy file of what models should answer; may be empty
+
+  bool given() const { return !directory.empty() || !input.empty(); }
+};
+
+/// Elements of a sample of the first batched input; 0 where there is none.
 int64_t features_of(const Graph& graph);
 int64_t features_of(const IntegerProgram& program);
 
-/// MNIST-format files of a directory or, for an empty name, what programs generate that train
-/// on `features`: keywords where these have as many, else digits; `samples` of them for
-/// training. Throws IoError or FormatError.
-data::Split load_data(const std::string& directory, int64_t features, int64_t samples = 0);
+/// The data that `options` name or, where they name none, what programs generate that train on
+/// `features`: keywords where these have as many, else digits; `samples` of them for training.
+/// Throws ArgumentError for options that exclude each other, IoError or FormatError.
+data::Split load_data(const DataOptions& options, int64_t features, int64_t samples = 0);
 
 }  // namespace qtape::tool

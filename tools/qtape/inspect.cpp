@@ -8,8 +8,8 @@
 #include "qtape/engine/plan.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/integer/program_plan.h"
+#include "qtape/model/model.h"
 #include "qtape/tools/qtape/commands.h"
-#include "qtape/tools/qtape/losses.h"
 
 namespace qtape::tool {
 namespace {
@@ -23,7 +23,7 @@ std::string scales_text(const std::vector<QParams<double>>& qparams) {
   return fmt::format("{}, zero point {}", low.scale, low.zero_point);
 }
 
-std::string scales_text(const Model& model, NodeId id) {
+std::string scales_text(const SavedModel& model, NodeId id) {
   const auto found = qparams(model.graph, model.parameters, id);
   for (size_t c = 0; c < found.size(); ++c) {
     if (found[c].scale > 0) return scales_text(found);
@@ -34,7 +34,7 @@ std::string scales_text(const Model& model, NodeId id) {
   return found.empty() ? "from each batch" : "not observed yet";
 }
 
-void print_quantizer(const Model& model, NodeId id) {
+void print_quantizer(const SavedModel& model, NodeId id) {
   const Node& node = model.graph[id];
   const Grid grid = grid_of(model.graph, id);
   fmt::print("  {:<24} {}, codes {}..{}, {}, scale {}\n", printable(model.graph.name(id)),
@@ -51,7 +51,7 @@ void print_arena(const Plan& memory, std::string_view what) {
   print_arena(memory.arena_bytes, largest_live_set(memory.buffers), what);
 }
 
-void print_memory(const Model& model) {
+void print_memory(const SavedModel& model) {
   int64_t parameter_bytes = 0;
   int64_t state_bytes = 0;
   for (const ParameterEntry& entry : model.parameters.entries()) {
@@ -70,7 +70,7 @@ void print_memory(const Model& model) {
   }
 }
 
-void inspect(const Model& model) {
+void inspect(const SavedModel& model) {
   fmt::print("{}", to_string(model.graph));
   const auto found = quantizers(model.graph);
   fmt::print("\nquantizers{}\n", found.empty() ? "  none" : "");

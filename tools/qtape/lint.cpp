@@ -13,7 +13,7 @@ std::vector<Finding> findings_of(const std::string& path) {
   AnyFile file = load_any(path, NanValues::Keep);
   return naming<GraphError>(path, [&] {
     if (const auto* program = std::get_if<IntegerProgram>(&file)) return qtape::lint(*program);
-    Model& model = std::get<Model>(file);
+    SavedModel& model = std::get<SavedModel>(file);
     return qtape::lint(model.graph, model.parameters);
   });
 }

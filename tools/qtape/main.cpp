@@ -39,9 +39,14 @@ void add_file(CLI::App& command, std::string& file) {
   command.add_option("file", file, "file of a model or an integer program")->required();
 }
 
-void add_data(CLI::App& command, std::string& data, int& threads) {
-  command.add_option("--data", data,
-                     "directory with MNIST-format IDX files; without it, generated digits");
+void add_data(CLI::App& command, tool::DataOptions& data, int& threads) {
+  command.add_option("--data", data.directory,
+                     "directory with MNIST-format IDX files; without it and --input, generated "
+                     "digits");
+  command.add_option("--input", data.input,
+                     ".npy file of inputs, samples along its first axis");
+  command.add_option("--labels", data.labels,
+                     ".npy file of their labels, or of what a model should answer");
   command.add_option("--threads", threads, "threads")
       ->check(range(1, 1024))
       ->capture_default_str();

@@ -4,15 +4,15 @@
 #include <chrono>
 
 #include "qtape/core/half.h"
+#include "qtape/core/median.h"
 #include "qtape/core/printable.h"
 #include "qtape/core/random.h"
 #include "qtape/engine/serialize.h"
 #include "qtape/engine/tape.h"
-#include "qtape/examples/shared/median.h"
 #include "qtape/integer/exact.h"
 #include "qtape/integer/integer_binding.h"
+#include "qtape/model/model.h"
 #include "qtape/tools/qtape/commands.h"
-#include "qtape/tools/qtape/losses.h"
 
 namespace qtape::tool {
 namespace {
@@ -105,7 +105,7 @@ void print_rows(const Tape& tape, const std::vector<Row>& rows, double step) {
 }  // namespace
 
 void profile(const ProfileOptions& options) {
-  Model model = load_model(options.model);
+  SavedModel model = load_model(options.model);
   if (options.batch) model.graph = model.graph.with_batch(*options.batch);
   const std::vector<NodeId> roots = losses(model.graph);
   const bool quantizes = options.arithmetic != StepArithmetic::Float;
@@ -131,7 +131,7 @@ void profile(const ProfileOptions& options) {
   fmt::print(
       "\n{} of {} samples: median {:.1f} us of {} steps, {} threads, {} bytes of arena\n",
       roots.empty() ? "inference" : "forward and backward", model.graph.batch().value_or(1),
-      examples::median(steps), options.steps, options.threads, tape.memory().arena_bytes);
+      median(steps), options.steps, options.threads, tape.memory().arena_bytes);
 }
 
 }  // namespace qtape::tool

@@ -5,11 +5,12 @@
 
 #include "qtape/calibrate/report.h"
 #include "qtape/calibrate/sensitivity.h"
+#include "qtape/console/terminal.h"
 #include "qtape/core/printable.h"
 #include "qtape/engine/serialize.h"
-#include "qtape/examples/data/evaluate.h"
 #include "qtape/examples/shared/output_files.h"
-#include "qtape/examples/shared/terminal.h"
+#include "qtape/model/evaluate.h"
+#include "qtape/model/feed.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/data.h"
 
@@ -17,7 +18,7 @@ namespace qtape::tool {
 namespace {
 
 void show(int64_t done, int64_t all) {
-  examples::redraw(done == all ? "" : fmt::format("sensitivity: {} of {} runs", done, all));
+  console::redraw(done == all ? "" : fmt::format("sensitivity: {} of {} runs", done, all));
 }
 
 void print_sensitivity(const Sensitivity& s) {
@@ -43,22 +44,23 @@ nlohmann::ordered_json to_json_value(const Sensitivity& s) {
 void report_quantizers(const QuantizersOptions& options) {
   examples::OutputFiles files;
   files.expect_text("--json", options.json);
-  Model model = load_model(options.model);
+  SavedModel model = load_model(options.model);
   data::Dataset images = load_data(options.data, features_of(model.graph)).test;
   const int64_t count = std::min(images.size(), options.images);
-  require<ArgumentError>(count >= 1, "there are no test images to report on");
-  data::Evaluator evaluator(model.graph, model.parameters, options.threads);
-  const int64_t extent = std::min(data::Evaluator::batch, count);
+  require<ArgumentError>(count >= 1, "there are no samples to report on");
+  Evaluator evaluator(model.graph, model.parameters, options.threads);
+  const int64_t extent = std::min(Evaluator::batch, count);
   Tape tape(model.graph.with_batch(extent), model.parameters, {.threads = options.threads});
-  const auto reports = qtape::report_quantizers(tape, data::batch_source(images, count));
-  fmt::print("{} of {} test images\n{}", count / extent * extent, images.size(),
+  const auto reports = qtape::report_quantizers(tape, batches_of(images, count));
+  fmt::print("{} of {} test samples\n{}", count / extent * extent, images.size(),
              to_table(reports));
   nlohmann::ordered_json json = {
-      {"images", count / extent * extent},
+      {"samples", count / extent * extent},
       {"quantizers", nlohmann::ordered_json::parse(to_json(reports))}};
   if (options.sensitivity) {
     const Sensitivity result = sensitivity(
-        evaluator.tape(), [&](Tape&) { return evaluator.run(images).accuracy; }, show);
+        evaluator.tape(), [&](Tape&) { return evaluator.run(images).accuracy.value_or(0); },
+        show);
     print_sensitivity(result);
     json["sensitivity"] = to_json_value(result);
   }

@@ -7,6 +7,7 @@
 
 #include "qtape/core/printable.h"
 #include "qtape/engine/serialize.h"
+#include "qtape/model/feed.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/data.h"
 #include "qtape/tools/qtape/verify_samples.h"
@@ -85,7 +86,7 @@ bool has_integer_outputs(const IntegerProgram& program) {
       program.outputs(), [&](NodeId id) { return program[id].value.type.dtype != DType::F32; });
 }
 
-void compare_program(const Verifier& verifier, Model& model, int64_t batch,
+void compare_program(const Verifier& verifier, SavedModel& model, int64_t batch,
                      const std::string& path) {
   const IntegerProgram saved = load_program(path);
   if (saved.requantization() != verifier.program().requantization()) {
@@ -106,38 +107,42 @@ void compare_program(const Verifier& verifier, Model& model, int64_t batch,
   fmt::print("{} is what the model converts to\n", path);
 }
 
-void print_accuracies(const Right& right, int64_t images) {
+void print_accuracies(const Right& right, int64_t samples) {
   for (Level level : levels) {
     fmt::print("{}: accuracy {:.2f} %\n", to_string_view(level),
-               100.0 * static_cast<double>(right.images[static_cast<size_t>(level)]) /
-                   static_cast<double>(std::max<int64_t>(1, images)));
+               100.0 * static_cast<double>(right.samples[static_cast<size_t>(level)]) /
+                   static_cast<double>(std::max<int64_t>(1, samples)));
   }
 }
 
-/// Runs what the model takes and prints what came of it. Throws ArgumentError for images that
-/// the command names and the model does not take.
-void run_samples(Samples samples, const data::Dataset& images, const VerifyCommand& command) {
+/// Whether the data are for the model: those that the command names have to be.
+bool takes(Verifier& verifier, const data::Dataset& dataset, const VerifyCommand& command) {
+  try {
+    (void)Feed(inputs_of(verifier), dataset);
+    return true;
+  } catch (const ArgumentError&) {
+    if (command.data.given()) throw;
+    return false;
+  }
+}
+
+/// Runs what the model takes and prints what came of it.
+void run_samples(Samples samples, const data::Dataset& dataset, const VerifyCommand& command) {
   Verifier& verifier = samples.verifier;
-  const bool seen = samples.take(images);
-  require<ArgumentError>(
-      seen || command.data.empty(), "images have {} pixels, the model takes {}",
-      images.features(),
-      verifier.inputs().size() == 1
-          ? fmt::format("{}", verifier.input().size() / static_cast<size_t>(samples.batch))
-          : fmt::format("{} inputs", verifier.inputs().size()));
+  const bool seen = takes(verifier, dataset, command);
   const int64_t random = command.random.value_or(seen ? 0 : usual_random);
-  const std::optional<Right> right = seen ? samples.run_images(images) : std::nullopt;
+  const std::optional<Right> right = seen ? samples.run_data(dataset) : std::nullopt;
   samples.run_random(random, command.seed);
   print_layers(verifier);
-  if (right) print_accuracies(*right, images.size());
-  const std::string what = seen ? fmt::format("{} images and ", images.size()) : "";
+  if (right) print_accuracies(*right, dataset.size());
+  const std::string what = seen ? fmt::format("{} samples and ", dataset.size()) : "";
   fmt::print(
       "{}{} random inputs: {} mismatches between L1, L2 and L3{}\n\n", what, random,
       verifier.mismatches(),
-      right ? fmt::format("; L0 and L1 see {} images differently", right->float_differs) : "");
+      right ? fmt::format("; L0 and L1 see {} samples differently", right->float_differs) : "");
 }
 
-bool verify_requantization(Model& model, const data::Dataset& images,
+bool verify_requantization(SavedModel& model, const data::Dataset& images,
                            const VerifyCommand& command, Requantization requantization) {
   const int64_t batch = verification_batch(model.graph);
   Verifier verifier(model.graph, model.parameters,
@@ -161,7 +166,7 @@ bool verify_requantization(Model& model, const data::Dataset& images,
 }  // namespace
 
 bool verify(const VerifyCommand& command) {
-  Model model = load_model(command.model);
+  SavedModel model = load_model(command.model);
   const data::Dataset images = load_data(command.data, features_of(model.graph)).test;
   bool equal = true;
   for (Requantization requantization : command.requantizations) {

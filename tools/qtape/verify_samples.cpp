@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
+#include "qtape/console/terminal.h"
 #include "qtape/core/random.h"
-#include "qtape/examples/data/batches.h"
-#include "qtape/examples/data/evaluate.h"
-#include "qtape/examples/shared/terminal.h"
+#include "qtape/model/evaluate.h"
+#include "qtape/model/feed.h"
 
 namespace qtape::tool {
 namespace {
@@ -21,20 +21,20 @@ struct Range {
 };
 
 void show(std::string_view what, int64_t done, int64_t all) {
-  examples::redraw(done == all ? "" : fmt::format("{}: {} of {}", what, done, all));
+  console::redraw(done == all ? "" : fmt::format("{}: {} of {}", what, done, all));
 }
 
-void count_right(const Verifier& verifier, const data::Dataset& images, int64_t first,
-                 int64_t count, Right& right) {
-  const auto classes = static_cast<size_t>(images.classes);
+void count_right(const Verifier& verifier, const data::Dataset& dataset, int64_t first,
+                 int64_t count, size_t classes, Right& right) {
   for (int64_t row = 0; row < count; ++row) {
+    int32_t label = 0;
+    dataset.read(*dataset.target(), first + row, std::span(&label, 1));
     std::array<int64_t, 4> found{};
     for (Level level : levels) {
-      const auto scores =
-          verifier.output(level).subspan(static_cast<size_t>(row) * classes, classes);
       const auto at = static_cast<size_t>(level);
-      found[at] = data::predicted(scores);
-      right.images[at] += found[at] == images.labels[static_cast<size_t>(first + row)] ? 1 : 0;
+      found[at] = predicted(
+          verifier.output(level).subspan(static_cast<size_t>(row) * classes, classes));
+      right.samples[at] += found[at] == label ? 1 : 0;
     }
     right.float_differs += found[0] != found[1] ? 1 : 0;
   }
@@ -92,22 +92,19 @@ size_t Samples::width(size_t input) const {
   return verifier.input(input).size() / static_cast<size_t>(batch);
 }
 
-bool Samples::take(const data::Dataset& images) const {
-  if (verifier.inputs().size() != 1) return false;
-  const Shape& shape = verifier.program()[verifier.inputs()[0]].value.type.shape;
-  return shape.rank() >= 1 && shape[0] == batch &&
-         width(0) == static_cast<size_t>(images.features());
-}
-
-std::optional<Right> Samples::run_images(const data::Dataset& images) {
+std::optional<Right> Samples::run_data(const data::Dataset& dataset) {
+  Feed feed(inputs_of(verifier), dataset);
   const Shape& scores = verifier.program()[verifier.program().outputs()[0]].value.type.shape;
-  const bool labelled = scores == Shape{batch, images.classes};
+  const bool labelled =
+      dataset.classes() > 0 && scores.rank() == 2 && dataset.classes() <= scores[1];
   Right right;
-  for (int64_t first = 0; first < images.size(); first += batch) {
-    const int64_t count = data::fill_images(images, first, verifier.input());
+  for (int64_t first = 0; first < dataset.size(); first += batch) {
+    const int64_t count = feed.fill_from(first);
     verifier.run(count);
-    if (labelled) count_right(verifier, images, first, count, right);
-    show("images", first + count, images.size());
+    if (labelled) {
+      count_right(verifier, dataset, first, count, static_cast<size_t>(scores[1]), right);
+    }
+    show("samples", first + count, dataset.size());
   }
   return labelled ? std::optional(right) : std::nullopt;
 }

@@ -1,5 +1,3 @@
-#include "qtape/examples/data/dataset.h"
-
 #include <zlib.h>
 
 #include <algorithm>
@@ -12,6 +10,7 @@
 #include <system_error>
 
 #include "qtape/core/error.h"
+#include "qtape/data/files.h"
 
 namespace qtape::data {
 namespace {
@@ -42,7 +41,7 @@ class IdxFile {
 
   /// Checks the magic number and returns the big-endian words after it.
   std::vector<int64_t> read_header(uint32_t magic, size_t words, const char* content) {
-    std::vector<uint8_t> bytes(4 * (1 + words));
+    std::vector<std::byte> bytes(4 * (1 + words));
     const size_t got = read(bytes);
     // Before the length: a short file of another kind should be told what it is.
     if (got >= 4) {
@@ -58,9 +57,9 @@ class IdxFile {
   }
 
   /// Reads exactly `count` bytes, then the end of the file.
-  std::vector<uint8_t> read_rest(size_t count, const char* content) {
+  std::vector<std::byte> read_rest(size_t count, const char* content) {
     constexpr size_t chunk = size_t{1} << 20;
-    std::vector<uint8_t> bytes;
+    std::vector<std::byte> bytes;
     while (bytes.size() < count) {
       const size_t have = bytes.size();
       const size_t want = std::min(chunk, count - have);
@@ -75,14 +74,16 @@ class IdxFile {
   }
 
  private:
-  static uint32_t word(std::span<const uint8_t> bytes, size_t index) {
-    const uint8_t* at = bytes.data() + 4 * index;
-    return uint32_t{at[0]} << 24 | uint32_t{at[1]} << 16 | uint32_t{at[2]} << 8 |
-           uint32_t{at[3]};
+  static uint32_t word(std::span<const std::byte> bytes, size_t index) {
+    uint32_t value = 0;
+    for (const std::byte each : bytes.subspan(4 * index, 4)) {
+      value = value << 8 | std::to_integer<uint32_t>(each);
+    }
+    return value;
   }
 
   /// Fills `bytes` and returns how many came: fewer only where the file ends.
-  size_t read(std::span<uint8_t> bytes) {
+  size_t read(std::span<std::byte> bytes) {
     errno = 0;
     const int got = gzread(file_.get(), bytes.data(), static_cast<unsigned>(bytes.size()));
     const int reason = errno;
@@ -104,7 +105,7 @@ class IdxFile {
   bool gzip_is_cut() const { return gz_status() == Z_BUF_ERROR; }
 
   void expect_end() {
-    uint8_t surplus = 0;
+    std::byte surplus{};
     const size_t end = position_;
     const size_t got = read(std::span(&surplus, 1));
     require<FormatError>(
@@ -129,13 +130,12 @@ void check_extent(const std::string& path, const char* name, int64_t value, int6
                        value, limit);
 }
 
-std::vector<int32_t> checked_labels(const std::string& path, std::span<const uint8_t> bytes,
-                                    int64_t classes) {
+void check_labels(const std::string& path, std::span<const std::byte> bytes, int64_t classes) {
   for (size_t i = 0; i < bytes.size(); ++i) {
-    require<FormatError>(bytes[i] < classes, "{}: label {} at index {} is outside 0..{}", path,
-                         bytes[i], i, classes - 1);
+    const auto label = std::to_integer<int64_t>(bytes[i]);
+    require<FormatError>(label < classes, "{}: label {} at index {} is outside 0..{}", path,
+                         label, i, classes - 1);
   }
-  return {bytes.begin(), bytes.end()};
 }
 
 /// `directory`/`name` or the same with .gz, whichever exists.
@@ -149,16 +149,15 @@ std::string find_file(const std::string& directory, const std::string& name) {
 }
 
 Dataset read_pair(const std::string& directory, const std::string& part) {
-  return read_idx(find_file(directory, part + "-images-idx3-ubyte"),
-                  find_file(directory, part + "-labels-idx1-ubyte"));
+  return idx(find_file(directory, part + "-images-idx3-ubyte"),
+             find_file(directory, part + "-labels-idx1-ubyte"));
 }
 
 }  // namespace
 
-Dataset read_idx(const std::string& images_path, const std::string& labels_path,
-                 int64_t classes) {
+Dataset idx(const std::string& images_path, const std::string& labels_path, int64_t classes) {
   require<ArgumentError>(classes >= 1 && classes <= 256,
-                         "read_idx: expected classes within 1..256, got {}", classes);
+                         "idx: expected classes within 1..256, got {}", classes);
   IdxFile images(images_path);
   IdxFile labels(labels_path);
   const std::vector<int64_t> extents = images.read_header(images_magic, 3, "images");
@@ -168,23 +167,26 @@ Dataset read_idx(const std::string& images_path, const std::string& labels_path,
   const int64_t label_count = labels.read_header(labels_magic, 1, "labels")[0];
   check_extent(labels.path(), "label count", label_count, max_count);
   require<FormatError>(label_count == extents[0],
-                       "{}: expected {} labels, as many as images in {}"
-                       ", got {}",
-                       labels_path, extents[0], images_path, label_count);
-  Dataset set = {extents[1], extents[2], classes, {}, {}};
-  const auto pixel_count = static_cast<size_t>(extents[0] * set.features());
-  set.pixels = images.read_rest(pixel_count, "pixels");
-  const auto label_bytes = labels.read_rest(static_cast<size_t>(label_count), "labels");
-  set.labels = checked_labels(labels_path, label_bytes, classes);
+                       "{}: expected {} labels, as many as images in {}, got {}", labels_path,
+                       extents[0], images_path, label_count);
+  std::vector<std::byte> bytes =
+      images.read_rest(static_cast<size_t>(extents[0] * extents[1] * extents[2]), "pixels");
+  Tensor pixels{{DType::U8, {extents[0], extents[1], extents[2]}}, std::move(bytes)};
+  Tensor numbers{{DType::U8, {label_count}},
+                 labels.read_rest(static_cast<size_t>(label_count), "labels")};
+  check_labels(labels_path, numbers.data, classes);
+  Dataset set;
+  set.add("x", std::move(pixels)).add_target("labels", std::move(numbers), classes);
   return set;
 }
 
-Split read_idx_directory(const std::string& directory) {
+Split mnist(const std::string& directory) {
   Split split = {read_pair(directory, "train"), read_pair(directory, "t10k")};
-  require<FormatError>(
-      split.train.rows == split.test.rows && split.train.cols == split.test.cols,
-      "{}: expected t10k images of {}x{} as in train, got {}x{}", directory, split.train.rows,
-      split.train.cols, split.test.rows, split.test.cols);
+  const Shape train = split.train.columns()[0].sample.shape;
+  const Shape test = split.test.columns()[0].sample.shape;
+  require<FormatError>(train == test,
+                       "{}: expected t10k images of {}x{} as in train, got {}x{}", directory,
+                       train[0], train[1], test[0], test[1]);
   return split;
 }
 

@@ -1,8 +1,8 @@
-#include "qtape/examples/shared/interruption.h"
+#include "qtape/console/interruption.h"
 
 #include <atomic>
 
-namespace qtape::examples {
+namespace qtape::console {
 namespace {
 
 // A handler can reach nothing else; any thread may run it.
@@ -45,4 +45,4 @@ int Interruption::signal() const { return received; }
 
 const char* signal_name(int signal) { return signal == SIGINT ? "SIGINT" : "SIGTERM"; }
 
-}  // namespace qtape::examples
+}  // namespace qtape::console

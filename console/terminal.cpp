@@ -1,4 +1,4 @@
-#include "qtape/examples/shared/terminal.h"
+#include "qtape/console/terminal.h"
 
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -9,9 +9,9 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "qtape/examples/shared/standard_output.h"
+#include "qtape/console/standard_output.h"
 
-namespace qtape::examples {
+namespace qtape::console {
 namespace {
 
 constexpr int usual_columns = 80;
@@ -48,4 +48,4 @@ void redraw(std::string_view line) {
 
 void clear_line() { redraw({}); }
 
-}  // namespace qtape::examples
+}  // namespace qtape::console

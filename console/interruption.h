@@ -7,7 +7,7 @@
 
 #include "qtape/core/error.h"
 
-namespace qtape::examples {
+namespace qtape::console {
 
 /// A run that a signal ended. `what()` says what is left of it.
 class Interrupted : public Error {
@@ -45,4 +45,4 @@ class Interruption {
 /// "SIGINT" or "SIGTERM".
 const char* signal_name(int signal);
 
-}  // namespace qtape::examples
+}  // namespace qtape::console

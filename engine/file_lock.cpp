@@ -1,4 +1,4 @@
-#include "qtape/examples/shared/file_lock.h"
+#include "qtape/engine/file_lock.h"
 
 #include <fcntl.h>
 #include <fmt/chrono.h>
@@ -17,7 +17,7 @@
 #include "qtape/core/error.h"
 #include "qtape/engine/files.h"
 
-namespace qtape::examples {
+namespace qtape {
 namespace {
 
 constexpr int max_attempts = 1000;
@@ -80,4 +80,4 @@ FileLock::~FileLock() {
   ::close(file_);
 }
 
-}  // namespace qtape::examples
+}  // namespace qtape

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-namespace qtape::examples {
+namespace qtape::console {
 
 /// Where a run stands, after every step.
 struct Progress {
@@ -48,4 +48,4 @@ class ProgressDisplay {
   std::string result_;
 };
 
-}  // namespace qtape::examples
+}  // namespace qtape::console

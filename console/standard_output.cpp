@@ -1,4 +1,4 @@
-#include "qtape/examples/shared/standard_output.h"
+#include "qtape/console/standard_output.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@
 
 #include "qtape/core/error.h"
 
-namespace qtape::examples {
+namespace qtape::console {
 namespace {
 
 // Of the first print that failed: the stream tells only that one did.
@@ -44,4 +44,4 @@ void prepare_standard_streams() {
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
 }
 
-}  // namespace qtape::examples
+}  // namespace qtape::console

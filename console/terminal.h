@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-namespace qtape::examples {
+namespace qtape::console {
 
 /// Whether standard output is a terminal that can draw a line again: $TERM is set and not dumb.
 bool can_redraw();
@@ -17,4 +17,4 @@ void redraw(std::string_view line);
 /// Removes that line, for others to be printed.
 void clear_line();
 
-}  // namespace qtape::examples
+}  // namespace qtape::console

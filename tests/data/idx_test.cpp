@@ -1,6 +1,4 @@
 // IDX files, sound and broken in every way the reader names.
-#include "qtape/examples/data/dataset.h"
-
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 #include <unistd.h>
@@ -15,6 +13,7 @@
 #include <vector>
 
 #include "qtape/core/error.h"
+#include "qtape/data/files.h"
 #include "qtape/tests/support/folder.h"
 
 namespace {
@@ -23,8 +22,8 @@ using qtape::ArgumentError;
 using qtape::FormatError;
 using qtape::IoError;
 using qtape::data::Dataset;
-using qtape::data::read_idx;
-using qtape::data::read_idx_directory;
+using qtape::data::idx;
+using qtape::data::mnist;
 using qtape::data::Split;
 using qtape::test::Folder;
 
@@ -36,8 +35,8 @@ void append_word(std::string& bytes, uint32_t word) {
 }
 
 /// An IDX file: magic, extents, content.
-std::string idx(uint32_t magic, const std::vector<uint32_t>& extents,
-                const std::vector<uint8_t>& content) {
+std::string idx_file(uint32_t magic, const std::vector<uint32_t>& extents,
+                     const std::vector<uint8_t>& content) {
   std::string bytes;
   append_word(bytes, magic);
   for (const uint32_t extent : extents) append_word(bytes, extent);
@@ -52,9 +51,9 @@ std::vector<uint8_t> six_images() {
   return pixels;
 }
 
-std::string images_bytes() { return idx(0x803, {6, 4, 5}, six_images()); }
+std::string images_bytes() { return idx_file(0x803, {6, 4, 5}, six_images()); }
 
-std::string labels_bytes() { return idx(0x801, {6}, {3, 1, 4, 1, 5, 9}); }
+std::string labels_bytes() { return idx_file(0x801, {6}, {3, 1, 4, 1, 5, 9}); }
 
 void write_plain(const std::string& path, const std::string& bytes) {
   std::ofstream out(path, std::ios::binary);
@@ -104,34 +103,45 @@ template <class E>
 std::string error_of(const std::string& images, const std::string& labels,
                      int64_t classes = 10) {
   try {
-    read_idx(images, labels, classes);
+    idx(images, labels, classes);
   } catch (const E& error) {
     return error.what();
   }
   return "no error";
 }
 
+std::vector<uint8_t> pixels(const Dataset& set) {
+  const auto values = set.values<uint8_t>("x");
+  return {values.begin(), values.end()};
+}
+
+std::vector<int32_t> labels(const Dataset& set) {
+  std::vector<int32_t> all(static_cast<size_t>(set.size()));
+  for (size_t i = 0; i < all.size(); ++i) {
+    set.read(set.column("labels"), static_cast<int64_t>(i), std::span(all).subspan(i, 1));
+  }
+  return all;
+}
+
 void check_six(const Dataset& set) {
-  CHECK(set.rows == 4);
-  CHECK(set.cols == 5);
-  CHECK(set.classes == 10);
+  CHECK(set.columns()[0].sample.shape == qtape::Shape{4, 5});
+  CHECK(set.classes() == 10);
   CHECK(set.size() == 6);
-  CHECK(set.features() == 20);
-  CHECK(set.pixels == six_images());
-  CHECK(set.labels == std::vector<int32_t>{3, 1, 4, 1, 5, 9});
+  CHECK(pixels(set) == six_images());
+  CHECK(labels(set) == std::vector<int32_t>{3, 1, 4, 1, 5, 9});
 }
 
 void write_directory(const Folder& directory) {
   write_plain(directory.file("train-images-idx3-ubyte"), images_bytes());
   write_gzip(directory.file("train-labels-idx1-ubyte.gz"), labels_bytes());
   write_gzip(directory.file("t10k-images-idx3-ubyte.gz"),
-             idx(0x803, {1, 4, 5}, {}) + std::string(20, '\7'));
-  write_plain(directory.file("t10k-labels-idx1-ubyte"), idx(0x801, {1}, {8}));
+             idx_file(0x803, {1, 4, 5}, {}) + std::string(20, '\7'));
+  write_plain(directory.file("t10k-labels-idx1-ubyte"), idx_file(0x801, {1}, {8}));
 }
 
 std::string directory_error(const std::string& path) {
   try {
-    read_idx_directory(path);
+    mnist(path);
   } catch (const qtape::Error& error) {
     return error.what();
   }
@@ -142,7 +152,7 @@ std::string directory_error(const std::string& path) {
 
 TEST_CASE("dataset: plain files round trip") {
   const Pair pair;
-  check_six(read_idx(pair.images, pair.labels));
+  check_six(idx(pair.images, pair.labels));
 }
 
 TEST_CASE("dataset: gzip files round trip, whatever their names") {
@@ -151,20 +161,20 @@ TEST_CASE("dataset: gzip files round trip, whatever their names") {
     CAPTURE(suffix);
     write_gzip(directory.file("images" + suffix), images_bytes());
     write_gzip(directory.file("labels" + suffix), labels_bytes());
-    check_six(read_idx(directory.file("images" + suffix), directory.file("labels" + suffix)));
+    check_six(idx(directory.file("images" + suffix), directory.file("labels" + suffix)));
   }
 }
 
 TEST_CASE("dataset: content of several read chunks round trips") {
   const Pair pair;
-  std::vector<uint8_t> pixels(size_t{3} * 1000 * 1000);
-  for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<uint8_t>(i * i >> 7);
-  const std::string bytes = idx(0x803, {3, 1000, 1000}, pixels);
-  write_plain(pair.labels, idx(0x801, {3}, {0, 1, 2}));
+  std::vector<uint8_t> expected(size_t{3} * 1000 * 1000);
+  for (size_t i = 0; i < expected.size(); ++i) expected[i] = static_cast<uint8_t>(i * i >> 7);
+  const std::string bytes = idx_file(0x803, {3, 1000, 1000}, expected);
+  write_plain(pair.labels, idx_file(0x801, {3}, {0, 1, 2}));
   write_plain(pair.images, bytes);
-  CHECK(read_idx(pair.images, pair.labels).pixels == pixels);
+  CHECK(pixels(idx(pair.images, pair.labels)) == expected);
   write_gzip(pair.images, bytes);
-  CHECK(read_idx(pair.images, pair.labels).pixels == pixels);
+  CHECK(pixels(idx(pair.images, pair.labels)) == expected);
 }
 
 TEST_CASE("dataset: a missing file is an error that names the file and the reason") {
@@ -222,7 +232,7 @@ TEST_CASE("dataset: every cut of a gzip file is an error") {
   for (int64_t size = size_of(pair.labels) - 1; size >= 0; --size) {
     CAPTURE(size);
     truncate(pair.labels, size);
-    CHECK_THROWS_AS(read_idx(pair.images, pair.labels), FormatError);
+    CHECK_THROWS_AS(idx(pair.images, pair.labels), FormatError);
   }
 }
 
@@ -268,7 +278,7 @@ TEST_CASE("dataset: surplus bytes are an error, plain and gzip") {
 
 TEST_CASE("dataset: image and label counts that differ are an error") {
   const Pair pair;
-  write_plain(pair.labels, idx(0x801, {5}, {3, 1, 4, 1, 5}));
+  write_plain(pair.labels, idx_file(0x801, {5}, {3, 1, 4, 1, 5}));
   CHECK(error_of<FormatError>(pair.images, pair.labels) ==
         fmt::format("{}: expected 6 labels, as many as images in {}, got 5", pair.labels,
                     pair.images));
@@ -276,21 +286,21 @@ TEST_CASE("dataset: image and label counts that differ are an error") {
 
 TEST_CASE("dataset: a label outside the classes is an error that names its index") {
   const Pair pair;
-  write_plain(pair.labels, idx(0x801, {6}, {3, 1, 4, 12, 5, 200}));
+  write_plain(pair.labels, idx_file(0x801, {6}, {3, 1, 4, 12, 5, 200}));
   CHECK(error_of<FormatError>(pair.images, pair.labels) ==
         pair.labels + ": label 12 at index 3 is outside 0..9");
   write_plain(pair.labels, labels_bytes());
   CHECK(error_of<FormatError>(pair.images, pair.labels, 9) ==
         pair.labels + ": label 9 at index 5 is outside 0..8");
-  CHECK(read_idx(pair.images, pair.labels, 256).classes == 256);
+  CHECK(idx(pair.images, pair.labels, 256).classes() == 256);
 }
 
 TEST_CASE("dataset: a class count outside 1 to 256 is an error") {
   const Pair pair;
   CHECK(error_of<ArgumentError>(pair.images, pair.labels, 0) ==
-        "read_idx: expected classes within 1..256, got 0");
+        "idx: expected classes within 1..256, got 0");
   CHECK(error_of<ArgumentError>(pair.images, pair.labels, 257) ==
-        "read_idx: expected classes within 1..256, got 257");
+        "idx: expected classes within 1..256, got 257");
 }
 
 TEST_CASE("dataset: zero and absurd extents are errors") {
@@ -309,19 +319,19 @@ TEST_CASE("dataset: zero and absurd extents are errors") {
   };
   const Pair pair;
   for (const Case& wrong : cases) {
-    write_plain(pair.images, idx(0x803, wrong.extents, six_images()));
+    write_plain(pair.images, idx_file(0x803, wrong.extents, six_images()));
     CHECK(error_of<FormatError>(pair.images, pair.labels) == pair.images + ": " + wrong.text);
   }
   write_plain(pair.images, images_bytes());
-  write_plain(pair.labels, idx(0x801, {0}, {}));
+  write_plain(pair.labels, idx_file(0x801, {0}, {}));
   CHECK(error_of<FormatError>(pair.images, pair.labels) ==
         pair.labels + ": label count 0 is outside 1..100000000");
 }
 
 TEST_CASE("dataset: a tiny file that claims petabytes is truncated, not allocated") {
   const Pair pair;
-  write_plain(pair.images, idx(0x803, {100000000, 4096, 4096}, six_images()));
-  write_plain(pair.labels, idx(0x801, {100000000}, {1}));
+  write_plain(pair.images, idx_file(0x803, {100000000, 4096, 4096}, six_images()));
+  write_plain(pair.labels, idx_file(0x801, {100000000}, {1}));
   CHECK(error_of<FormatError>(pair.images, pair.labels) ==
         pair.images + ": truncated: expected 1677721600000000 bytes of pixels, got 120");
 }
@@ -329,10 +339,10 @@ TEST_CASE("dataset: a tiny file that claims petabytes is truncated, not allocate
 TEST_CASE("dataset: a directory is read by the four standard names, plain or gzip") {
   const Folder directory;
   write_directory(directory);
-  const Split split = read_idx_directory(directory.path());
+  const Split split = mnist(directory.path());
   check_six(split.train);
-  CHECK(split.test.pixels == std::vector<uint8_t>(20, 7));
-  CHECK(split.test.labels == std::vector<int32_t>{8});
+  CHECK(pixels(split.test) == std::vector<uint8_t>(20, 7));
+  CHECK(labels(split.test) == std::vector<int32_t>{8});
 }
 
 TEST_CASE("dataset: a directory that lacks a file is an error that names it") {
@@ -350,7 +360,7 @@ TEST_CASE("dataset: a directory that lacks a file is an error that names it") {
 TEST_CASE("dataset: training and test images of different size are an error") {
   const Folder directory;
   write_directory(directory);
-  write_gzip(directory.file("t10k-images-idx3-ubyte.gz"), idx(0x803, {1, 1, 2}, {5, 6}));
+  write_gzip(directory.file("t10k-images-idx3-ubyte.gz"), idx_file(0x803, {1, 1, 2}, {5, 6}));
   CHECK(directory_error(directory.path()) ==
         directory.path() + ": expected t10k images of 4x5 as in train, got 1x2");
 }

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace qtape::examples {
+namespace qtape {
 
 /// The upper median, 0 for no values; reorders them.
 inline double median(std::vector<double>& values) {
@@ -15,4 +15,4 @@ inline double median(std::vector<double>& values) {
   return *middle;
 }
 
-}  // namespace qtape::examples
+}  // namespace qtape

@@ -1,13 +1,13 @@
-#include "qtape/examples/shared/progress.h"
+#include "qtape/console/progress.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "qtape/examples/shared/standard_output.h"
-#include "qtape/examples/shared/terminal.h"
+#include "qtape/console/standard_output.h"
+#include "qtape/console/terminal.h"
 
-namespace qtape::examples {
+namespace qtape::console {
 namespace {
 
 constexpr auto redraw_every = std::chrono::milliseconds(100);
@@ -65,4 +65,4 @@ void ProgressDisplay::epoch(int64_t number, double loss, const std::string& resu
   print("epoch {:2}  loss {:.{}f}  {}  {:.1f} s\n", number, loss, digits_, result, seconds);
 }
 
-}  // namespace qtape::examples
+}  // namespace qtape::console

@@ -5,7 +5,7 @@
 
 #include <string_view>
 
-namespace qtape::examples {
+namespace qtape::console {
 
 /// Prints a whole text to standard output. Never throws: a failure is kept for
 /// require_standard_output.
@@ -27,4 +27,4 @@ void require_standard_output();
 /// standard stream that is closed.
 void prepare_standard_streams();
 
-}  // namespace qtape::examples
+}  // namespace qtape::console

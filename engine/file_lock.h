@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace qtape::examples {
+namespace qtape {
 
 /// Holds `<path>.lock` while it lives, then removes it. The system lets go of it when the
 /// process ends, however it ends, so what a kill leaves behind locks nothing. Devices, pipes
@@ -23,4 +23,4 @@ class FileLock {
   int file_ = -1;
 };
 
-}  // namespace qtape::examples
+}  // namespace qtape

@@ -1,0 +1,192 @@
+#include "qtape/model/feed.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "qtape/core/printable.h"
+
+namespace qtape {
+namespace {
+
+Shape without_ones(const Shape& shape) {
+  std::vector<int64_t> kept;
+  for (const int64_t extent : shape.extents()) {
+    if (extent != 1) kept.push_back(extent);
+  }
+  return Shape(kept);
+}
+
+Shape sample_shape(const Shape& shape) { return Shape(shape.extents().subspan(1)); }
+
+std::string describe(const data::Dataset& dataset) {
+  std::string text;
+  for (const data::Column& each : dataset.columns()) {
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", printable(each.name),
+                        to_string(each.sample));
+  }
+  return text.empty() ? "no columns" : text;
+}
+
+std::string describe(const FedInput& input) {
+  const DType dtype = input.integers.empty() ? DType::F32 : DType::S32;
+  return fmt::format("input '{}' {}", printable(input.label),
+                     to_string(TensorType{dtype, input.sample}));
+}
+
+/// The columns for `inputs`, in their order.
+std::vector<size_t> match(std::span<const FedInput> inputs, const data::Dataset& dataset) {
+  constexpr size_t none = SIZE_MAX;
+  const auto columns = dataset.columns();
+  std::vector<size_t> found(inputs.size(), none);
+  std::vector<bool> taken(columns.size(), false);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const auto named = std::ranges::find(columns, inputs[i].label, &data::Column::name);
+    if (named == columns.end()) continue;
+    require<ArgumentError>(fits(*named, inputs[i]), "{}: column {} has {} a sample",
+                           describe(inputs[i]), printable(named->name),
+                           to_string(named->sample));
+    found[i] = static_cast<size_t>(named - columns.begin());
+    taken[found[i]] = true;
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    for (size_t k = 0; k < columns.size() && found[i] == none; ++k) {
+      if (taken[k] || !fits(columns[k], inputs[i])) continue;
+      found[i] = k;
+      taken[k] = true;
+    }
+    require<ArgumentError>(found[i] != none,
+                           "{}: nothing of the data fits a sample of it; there is {}",
+                           describe(inputs[i]), describe(dataset));
+  }
+  return found;
+}
+
+}  // namespace
+
+int64_t FedInput::rows() const {
+  const auto elements = static_cast<int64_t>(std::max(floats.size(), integers.size()));
+  return elements / std::max<int64_t>(1, sample.elements());
+}
+
+std::vector<FedInput> inputs_of(Tape& tape) {
+  std::vector<FedInput> found;
+  const Graph& graph = tape.graph();
+  for (int32_t i = 0; i < graph.size(); ++i) {
+    const NodeId id{i};
+    const auto* op = std::get_if<Input>(&graph[id].op);
+    if (op == nullptr || !tape.memory().nodes[static_cast<size_t>(i)].needed) continue;
+    const bool known = op->dtype == DType::F32 || op->dtype == DType::S32;
+    require<ArgumentError>(op->batch && known, "{}: samples need a batched input of f32 or s32",
+                           graph.describe(id));
+    FedInput input{.label = graph[id].label, .sample = sample_shape(op->shape)};
+    if (op->dtype == DType::F32) {
+      input.floats = tape.input<float>(id);
+    } else {
+      input.integers = tape.input<int32_t>(id);
+    }
+    found.push_back(input);
+  }
+  return found;
+}
+
+std::vector<FedInput> inputs_of(IntegerSession& session) {
+  std::vector<FedInput> found;
+  const IntegerProgram& program = session.program();
+  for (int32_t i = 0; i < program.size(); ++i) {
+    const NodeId id{i};
+    const auto* op = std::get_if<integer::Input>(&program[id].op);
+    if (op == nullptr) continue;
+    require<ArgumentError>(op->batch && op->shape.rank() >= 1,
+                           "{}: samples need a batched input", program.describe(id));
+    found.push_back({.label = program[id].label,
+                     .sample = sample_shape(op->shape),
+                     .floats = session.input(id)});
+  }
+  return found;
+}
+
+std::vector<FedInput> inputs_of(Verifier& verifier) {
+  std::vector<FedInput> found;
+  const IntegerProgram& program = verifier.program();
+  for (size_t i = 0; i < verifier.inputs().size(); ++i) {
+    const NodeId id = verifier.inputs()[i];
+    const auto& op = std::get<integer::Input>(program[id].op);
+    require<ArgumentError>(op.batch && op.shape.rank() >= 1, "{}: samples need a batched input",
+                           program.describe(id));
+    found.push_back({.label = program[id].label,
+                     .sample = sample_shape(op.shape),
+                     .floats = verifier.input(i)});
+  }
+  return found;
+}
+
+bool fits(const data::Column& column, const FedInput& input) {
+  const Shape& shape = column.sample.shape;
+  if (!input.integers.empty()) {
+    return !is_float(column.sample.dtype) && without_ones(shape) == without_ones(input.sample);
+  }
+  if (column.classes > 0) return false;
+  if (without_ones(shape) == without_ones(input.sample)) return true;
+  const bool flat = shape.rank() == 1 || input.sample.rank() == 1;
+  return flat && shape.elements() == input.sample.elements();
+}
+
+Feed::Feed(std::vector<FedInput> inputs, data::Dataset dataset)
+    : inputs_(std::move(inputs)), dataset_(std::move(dataset)) {
+  require<ArgumentError>(!inputs_.empty(), "the output depends on no input");
+  columns_ = match(inputs_, dataset_);
+}
+
+void Feed::fill_rows(std::span<const int64_t> samples, const ReadFloats& read) {
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    const FedInput& input = inputs_[i];
+    const auto width = static_cast<size_t>(input.sample.elements());
+    for (size_t row = 0; row < samples.size(); ++row) {
+      if (input.integers.empty()) {
+        read(columns_[i], row, input.floats.subspan(row * width, width));
+      } else {
+        dataset_.read(columns_[i], samples[row], input.integers.subspan(row * width, width));
+      }
+    }
+    const size_t filled = samples.size() * width;
+    if (input.integers.empty()) {
+      std::ranges::fill(input.floats.subspan(filled), 0.0f);
+    } else {
+      std::ranges::fill(input.integers.subspan(filled), 0);
+    }
+  }
+}
+
+void Feed::fill(std::span<const int64_t> samples) {
+  fill_rows(samples, [&](size_t column, size_t row, std::span<float> to) {
+    dataset_.read(column, samples[row], to);
+  });
+}
+
+int64_t Feed::fill_from(int64_t first) {
+  const int64_t count = std::clamp<int64_t>(dataset_.size() - first, 0, rows());
+  order_.resize(static_cast<size_t>(count));
+  std::iota(order_.begin(), order_.end(), first);
+  fill(order_);
+  return count;
+}
+
+void Feed::fill(std::span<const int64_t> samples, int64_t step, data::Augmenter& augmenter) {
+  fill_rows(samples, [&](size_t column, size_t row, std::span<float> to) {
+    augmenter.read(dataset_, column, samples[row], step, row, to);
+  });
+}
+
+BatchSource batches_of(const data::Dataset& dataset, int64_t samples) {
+  return [set = dataset.first(samples)](Tape& tape, int64_t index) {
+    Feed feed(inputs_of(tape), set);
+    const int64_t first = index * feed.rows();
+    if (first + feed.rows() > set.size()) return false;
+    (void)feed.fill_from(first);
+    return true;
+  };
+}
+
+}  // namespace qtape

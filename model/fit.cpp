@@ -1,0 +1,338 @@
+#include "qtape/model/fit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+
+#include "qtape/console/progress.h"
+#include "qtape/core/median.h"
+#include "qtape/core/settings.h"
+#include "qtape/engine/file_lock.h"
+#include "qtape/engine/quantizers.h"
+#include "qtape/integer/exact.h"
+#include "qtape/model/feed.h"
+#include "qtape/optim/clip.h"
+
+namespace qtape {
+namespace {
+
+constexpr int64_t largest_count = int64_t{1} << 60;
+// Step times that the median is taken of: those of the last steps where there are more.
+constexpr int64_t max_times = 1 << 20;
+// Where progress stands in checkpoints, for messages.
+constexpr std::string_view progress_place = "/sections/progress";
+// Below it, sums of codes that are exactly 0 cost accuracy.
+constexpr int fewest_bits_on_codes = 4;
+
+const Section& section_of(const std::map<std::string, Section>& sections,
+                          const std::string& name) {
+  const auto found = sections.find(name);
+  require<FormatError>(found != sections.end(),
+                       "/sections/{}: missing; the file is not a checkpoint", name);
+  return found->second;
+}
+
+void check_counts(const FitOptions& options) {
+  const auto at_least = [](std::string_view name, int64_t least, int64_t value) {
+    require<ArgumentError>(value >= least, "{} must be at least {}, got {}", name, least,
+                           value);
+  };
+  at_least("epochs", 1, options.epochs);
+  at_least("threads", 1, options.threads);
+  at_least("patience", 0, options.patience);
+  at_least("checkpoint_every", 0, options.checkpoint_every);
+  require<ArgumentError>(
+      std::isfinite(options.max_gradient_norm) && options.max_gradient_norm >= 0,
+      "max_gradient_norm must be finite and at least 0, got {}", options.max_gradient_norm);
+}
+
+/// The loss of a model that can be trained on `dataset`.
+NodeId loss_of(const Model& model, const data::Dataset& dataset) {
+  check(model.loss().has_value(),
+        "the model has no loss: no output that training can begin at");
+  const TensorType& answer = model.graph()[model.answer()].type;
+  const int64_t classes = answer.shape.rank() > 0 ? answer.shape[-1] : 1;
+  const Op& op = model.graph()[*model.loss()].op;
+  require<ArgumentError>(
+      !std::holds_alternative<SoftmaxCrossEntropy>(op) || dataset.classes() <= classes,
+      "the data has {} classes, the model {}", dataset.classes(), classes);
+  return *model.loss();
+}
+
+Arithmetic arithmetic_for(const Graph& graph, const FitOptions& options) {
+  if (options.arithmetic) return *options.arithmetic;
+  const std::vector<NodeId> ids = quantizers(graph);
+  const bool few = std::ranges::any_of(ids, [&](NodeId id) {
+    const CodeLimits limits = grid_of(graph, id).limits;
+    return limits.q_max - limits.q_min < (1 << fewest_bits_on_codes) - 2;
+  });
+  return ids.empty() || few ? Arithmetic{} : products_of_codes();
+}
+
+/// All values, for a checkpoint as well.
+Section snapshot(const Parameters& parameters) {
+  Section section{.kind = "parameters"};
+  for (const ParameterEntry& each : parameters.entries()) {
+    section.tensors[each.name] = parameters.get(each.name);
+  }
+  return section;
+}
+
+void restore_values(const Section& snapshot, Parameters& parameters) {
+  for (const auto& [name, values] : snapshot.tensors) parameters.set(name, values);
+}
+
+/// The objects that live as long as a run.
+class Run {
+ public:
+  Run(Model& model, const data::Dataset& dataset, const FitOptions& options)
+      : model_(model),
+        options_(options),
+        loss_(loss_of(model, dataset)),
+        order_(dataset.size(), options.batch, options.seed),
+        steps_(options.epochs * order_.per_epoch()),
+        tape_(model.graph().with_batch(options.batch), model.parameters(),
+              {.roots = {loss_},
+               .threads = options.threads,
+               .seed = options.seed,
+               .arithmetic = arithmetic_for(model.graph(), options),
+               .gradient_precision = options.gradient_precision,
+               .schedule = options.quantization.value_or(
+                   QuantizationSchedule{.freeze_norms = steps_ - steps_ / 3})}),
+        feed_(inputs_of(tape_), dataset),
+        augmenter_(options.augmentation, options.seed),
+        optimizer_(model.parameters(), options.optimizer, options.groups, options.threads),
+        schedule_{.base = options.learning_rate,
+                  .shape = options.schedule.value_or(Cosine{.total = steps_}),
+                  .warm_up = options.warm_up} {
+    schedule_.validate();
+    if (options.metric) {
+      metric_ = *options.metric;
+    } else if (options.validation && options.validation->classes() > 0) {
+      evaluator_.emplace(model.graph(), model.parameters(), options.threads);
+      metric_ = {.name = "test accuracy", .unit = " %", .measure = [this] {
+                   return evaluator_->run(*options_.validation).accuracy.value_or(0);
+                 }};
+    }
+    require<ArgumentError>(
+        metric_.measure || (options.patience == 0 && !options.keep_best),
+        "patience and keep_best need a metric, or validation data with labels");
+  }
+
+  FitResult run() {
+    std::optional<FileLock> lock;
+    if (!options_.checkpoint.empty()) lock.emplace(options_.checkpoint);
+    resume();
+    std::optional<console::Interruption> interruption;
+    if (options_.interruptible) interruption.emplace();
+    std::optional<console::ProgressDisplay> display;
+    if (options_.progress) display.emplace(step_, options_.loss_digits);
+    result_.steps = steps_;
+    tape_.set_step(step_);
+    std::vector<double> times(
+        static_cast<size_t>(std::clamp<int64_t>(steps_ - step_, 0, max_times)));
+    size_t taken = 0;
+    const int64_t skipped_elements = result_.non_finite_elements;
+    bool done = exhausted();
+    while (step_ < steps_ && !done) {
+      const auto start = std::chrono::steady_clock::now();
+      const double loss = take_step();
+      const std::chrono::duration<double, std::micro> time =
+          std::chrono::steady_clock::now() - start;
+      times[taken++ % times.size()] = time.count();
+      result_.non_finite_elements = skipped_elements + tape_.non_finite();
+      const FitProgress progress{step_, steps_, (step_ - 1) / order_.per_epoch() + 1, loss};
+      if (display) {
+        display->step({progress.step, progress.steps, progress.epoch, progress.loss});
+      }
+      if (options_.on_step) options_.on_step(progress);
+      const bool epoch_ends = step_ % order_.per_epoch() == 0;
+      if (epoch_ends) finish_epoch(display);
+      done = epoch_ends && exhausted();
+      const int signal = interruption ? interruption->signal() : 0;
+      result_.stopped = signal != 0 || (options_.stop && options_.stop());
+      done = done || result_.stopped;
+      const bool due = options_.checkpoint_every > 0 && step_ % options_.checkpoint_every == 0;
+      if (!options_.checkpoint.empty() && (epoch_ends || due || done)) save_checkpoint();
+      if (signal != 0) throw FitInterrupted(signal, progress);
+    }
+    if (best_values_ && !result_.stopped) restore_values(*best_values_, model_.parameters());
+    times.resize(std::min(taken, times.size()));
+    result_.step = step_;
+    result_.step_us = median(times);
+    return result_;
+  }
+
+ private:
+  /// One step; the loss. A batch whose loss is not finite leaves the parameters alone.
+  double take_step() {
+    feed_.fill(order_.at(step_), step_, augmenter_);
+    if (options_.before_step) options_.before_step(tape_, step_);
+    tape_.forward(mode::qat);
+    const double loss = tape_.scalar(loss_);
+    if (std::isfinite(loss)) {
+      tape_.backward();
+      if (options_.on_gradients) options_.on_gradients(model_.parameters(), step_);
+      if (options_.max_gradient_norm > 0) {
+        (void)clip_by_norm(model_.parameters(), options_.max_gradient_norm, options_.threads);
+      }
+      optimizer_.step(schedule_.learning_rate(step_));
+      total_loss_ += loss;
+      ++batches_;
+    } else {
+      check(options_.non_finite_loss == NonFiniteLoss::Skip,
+            "the loss of step {} is {}; the parameters are those before it", step_ + 1, loss);
+      ++result_.skipped_batches;
+    }
+    ++step_;
+    return loss;
+  }
+
+  void finish_epoch(std::optional<console::ProgressDisplay>& display) {
+    const double batches = static_cast<double>(std::max<int64_t>(1, batches_));
+    EpochResult epoch{.epoch = static_cast<int64_t>(result_.epochs.size()) + 1,
+                      .loss = total_loss_ / batches};
+    if (metric_.measure) epoch.score = metric_.measure();
+    result_.epochs.push_back(epoch);
+    total_loss_ = 0;
+    batches_ = 0;
+    if (note_best() && options_.keep_best) best_values_ = snapshot(model_.parameters());
+    if (display) {
+      const std::string text = epoch.score
+                                   ? fmt::format("{} {:.{}f}{}", metric_.name, *epoch.score,
+                                                 metric_.digits, metric_.unit)
+                                   : std::string();
+      display->epoch(epoch.epoch, epoch.loss, text);
+    }
+    if (options_.on_epoch) options_.on_epoch(epoch);
+  }
+
+  /// Whether the last epoch is the best one so far.
+  bool note_best() {
+    const EpochResult& last = result_.epochs.back();
+    if (!last.score || std::isnan(*last.score)) return false;
+    if (result_.best_epoch) {
+      const double best = *result_.epochs[static_cast<size_t>(*result_.best_epoch - 1)].score;
+      if (metric_.higher_is_better ? *last.score <= best : *last.score >= best) return false;
+    }
+    result_.best_epoch = last.epoch;
+    return true;
+  }
+
+  /// Whether the score has not become better for as long as the options wait.
+  bool exhausted() const {
+    const auto epochs = static_cast<int64_t>(result_.epochs.size());
+    return options_.patience > 0 &&
+           epochs - result_.best_epoch.value_or(0) >= options_.patience;
+  }
+
+  Section progress() const {
+    Section section{"progress",
+                    {{"step", step_},
+                     {"loss", total_loss_},
+                     {"batches", batches_},
+                     {"skipped", result_.skipped_batches},
+                     {"non_finite", result_.non_finite_elements},
+                     {"epochs", static_cast<int64_t>(result_.epochs.size())}},
+                    {}};
+    for (const EpochResult& each : result_.epochs) {
+      section.settings[fmt::format("loss {}", each.epoch)] = each.loss;
+      if (each.score) section.settings[fmt::format("score {}", each.epoch)] = *each.score;
+    }
+    return section;
+  }
+
+  void save_checkpoint() const {
+    std::map<std::string, Section> sections = options_.sections;
+    sections["optimizer"] = optimizer_.save();
+    sections["schedule"] = to_section(schedule_);
+    sections["progress"] = progress();
+    if (best_values_) sections["best"] = *best_values_;
+    save_model(options_.checkpoint, model_.graph(), model_.parameters(), sections);
+  }
+
+  void resume() {
+    if (!options_.resume) return;
+    if (model_.sections().contains("progress")) return restore(model_.sections());
+    std::error_code ignored;
+    if (options_.checkpoint.empty() || !std::filesystem::exists(options_.checkpoint, ignored)) {
+      return;
+    }
+    const SavedModel saved = load_model(options_.checkpoint);
+    naming<FormatError>(options_.checkpoint, [&] {
+      require<FormatError>(saved.graph.with_batch(options_.batch) == tape_.graph(),
+                           "/nodes: the graph is not that of the model");
+      restore(saved.sections);
+    });
+    (void)model_.take_over(saved.parameters);
+  }
+
+  void restore(const std::map<std::string, Section>& sections) {
+    const Section& section = section_of(sections, "progress");
+    const auto count = [&](const char* key) {
+      return settings::take<int64_t>(progress_place, section, key);
+    };
+    const auto real = [&](const std::string& key) {
+      return settings::take<double>(progress_place, section, key);
+    };
+    step_ = count("step");
+    total_loss_ = real("loss");
+    batches_ = count("batches");
+    result_.skipped_batches = count("skipped");
+    result_.non_finite_elements = count("non_finite");
+    const int64_t finished = count("epochs");
+    const auto within = [](int64_t value, int64_t most) { return value >= 0 && value <= most; };
+    require<FormatError>(
+        within(step_, steps_) && within(finished, options_.epochs) && within(batches_, step_) &&
+            within(result_.skipped_batches, step_) &&
+            within(result_.non_finite_elements, largest_count),
+        "{}: step {} of {} or a count is out of range", progress_place, step_, steps_);
+    for (int64_t epoch = 1; epoch <= finished; ++epoch) {
+      EpochResult each{.epoch = epoch, .loss = real(fmt::format("loss {}", epoch))};
+      const std::string score = fmt::format("score {}", epoch);
+      if (section.settings.contains(score)) each.score = real(score);
+      result_.epochs.push_back(each);
+      (void)note_best();
+    }
+    const auto best = sections.find("best");
+    if (options_.keep_best && best != sections.end()) best_values_ = best->second;
+    optimizer_.load(section_of(sections, "optimizer"));
+    schedule_ = schedule_from(section_of(sections, "schedule"));
+  }
+
+  Model& model_;
+  const FitOptions& options_;
+  NodeId loss_;
+  data::EpochOrder order_;
+  int64_t steps_;
+  Tape tape_;
+  Feed feed_;
+  data::Augmenter augmenter_;
+  Optimizer optimizer_;
+  Schedule schedule_;
+  std::optional<Evaluator> evaluator_;
+  Metric metric_;
+  std::optional<Section> best_values_;  // of the best epoch, where they are kept
+  int64_t step_ = 0;
+  double total_loss_ = 0;
+  int64_t batches_ = 0;
+  FitResult result_;
+};
+
+}  // namespace
+
+FitInterrupted::FitInterrupted(int signal, const FitProgress& progress)
+    : console::Interrupted(
+          signal, fmt::format("stopped by {} after step {} of {}", console::signal_name(signal),
+                              progress.step, progress.steps)),
+      progress_(progress) {}
+
+FitResult fit(Model& model, const data::Dataset& dataset, const FitOptions& options) {
+  check_counts(options);
+  return Run(model, dataset, options).run();
+}
+
+}  // namespace qtape

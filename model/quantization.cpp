@@ -1,0 +1,77 @@
+#include "qtape/model/quantization.h"
+
+#include <algorithm>
+#include <set>
+
+#include "qtape/core/printable.h"
+#include "qtape/engine/quantizers.h"
+#include "qtape/model/feed.h"
+
+namespace qtape {
+namespace {
+
+/// Labels of what quantizers hold their scales in.
+std::set<std::string, std::less<>> scale_labels(const Graph& graph) {
+  std::set<std::string, std::less<>> labels;
+  for (NodeId id : quantizers(graph)) {
+    const auto& operands = graph[id].operands;
+    for (size_t i = 1; i < operands.size(); ++i) {
+      if (is_persistent(graph[operands[i]].op)) labels.insert(graph[operands[i]].label);
+    }
+  }
+  return labels;
+}
+
+Tape calibration_tape(Model& model, const data::Dataset& dataset, int64_t samples,
+                      int threads) {
+  const int64_t rows = std::min({Evaluator::batch, dataset.size(), samples});
+  require<ArgumentError>(rows >= 1, "there are no samples to calibrate with");
+  return {model.graph().with_batch(rows),
+          model.parameters(),
+          {.outputs = {model.answer()}, .threads = threads}};
+}
+
+}  // namespace
+
+std::vector<NodeCalibration> calibrate(Model& model, const data::Dataset& dataset,
+                                       const CalibrationOptions& options, int64_t samples,
+                                       int threads) {
+  Tape tape = calibration_tape(model, dataset, samples, threads);
+  return calibrate(tape, batches_of(dataset, samples), options);
+}
+
+std::vector<NodeCalibration> search_calibration(Model& model, const data::Dataset& dataset,
+                                                const std::vector<ObserverMethod>& candidates,
+                                                int64_t samples, int threads) {
+  Tape tape = calibration_tape(model, dataset, samples, threads);
+  return search_calibration(tape, batches_of(dataset, samples), candidates);
+}
+
+Model with_quantizers(const Model& model, const InsertOptions& options) {
+  Model quantized(insert_quantizers(model.graph(), options));
+  (void)quantized.take_over(model.parameters());
+  return quantized;
+}
+
+int64_t start_from(Model& model, const Parameters& from, const data::Dataset& dataset,
+                   int64_t samples, int threads) {
+  const auto scales = scale_labels(model.graph());
+  bool calibrates = false;
+  for (const ParameterEntry& each : model.parameters().entries()) {
+    const ParameterEntry* found = from.find(each.name);
+    require<GraphError>(found != nullptr || scales.contains(each.name),
+                        "the saved model has no '{}', which the network needs as {}",
+                        printable(each.name), each.type);
+    if (found == nullptr) {
+      calibrates = true;
+    } else {
+      detail::check_same_type(each, *found);
+    }
+  }
+  const int64_t taken = model.take_over(from);
+  if (!calibrates) return taken;
+  (void)calibrate(model, dataset, {}, samples, threads);
+  return model.take_over(from);
+}
+
+}  // namespace qtape

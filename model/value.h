@@ -1,0 +1,134 @@
+// Networks as expressions: values, layers that take and give them, and operators.
+//
+//   Network net;
+//   Value x = quantized(net.input("image", {28, 28, 1}), quantize::activations(8));
+//   Value h = relu(linear(flatten(x), 128, quantize::layer(4, 8)));
+//
+// A value is a node of a graph that grows with each expression; everything that a graph can do,
+// `node` can. Functions throw GraphError, which names the node, for operands that do not fit,
+// and for values of different networks.
+#pragma once
+
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "qtape/engine/graph.h"
+#include "qtape/model/layers.h"
+
+namespace qtape {
+
+namespace detail {
+struct Building;
+}
+
+class Value {
+ public:
+  /// Extents of one sample, or of the whole for what depends on no input.
+  Shape shape() const;
+  DType dtype() const;
+  NodeId id() const { return id_; }
+  /// The graph so far. Batched inputs have a batch extent of 1 in it.
+  const Graph& graph() const;
+
+ private:
+  friend class Network;
+  friend Value node(Op op, std::span<const Value> operands, std::string label);
+  friend struct detail::Building;
+  Value(std::shared_ptr<detail::Building> building, NodeId id);
+
+  std::shared_ptr<detail::Building> building_;
+  NodeId id_;
+};
+
+/// Where inputs come from. Values keep what they need of it.
+class Network {
+ public:
+  Network();
+  /// An input whose samples have this shape; a batch extent comes where the network runs.
+  /// Throws GraphError for a label in use.
+  Value input(std::string label, const Shape& sample, DType dtype = DType::F32);
+
+ private:
+  std::shared_ptr<detail::Building> building_;
+};
+
+/// The node that `op` makes of `operands`, at least one. Nodes that need a label and have none
+/// are given one.
+Value node(Op op, std::span<const Value> operands, std::string label = {});
+Value node(Op op, std::initializer_list<Value> operands, std::string label = {});
+
+/// What most layers take. Labels are made where they are empty: fc1, fc2, conv1, ...
+struct Layer {
+  std::optional<Op> weights = {};      ///< quantizes weights
+  std::optional<Op> activations = {};  ///< quantizes x, unless it is quantized already
+  bool bias = true;
+  bool norm = false;  ///< with a batch norm that is folded into the layer: see LayerOptions
+  Initializer initializer = init::KaimingNormal{};
+  std::string label = {};
+};
+
+/// x w^T + b of `out` features.
+Value linear(const Value& x, int64_t out, const Layer& layer = {});
+Value linear(const Value& x, int64_t out, const Op& weight_quantizer);
+/// Convolutions of `out` channels over [h, w, c] and [l, c].
+Value conv2d(const Value& x, int64_t out, const Shape& kernel, const Layer& layer = {},
+             const Conv2d& op = {});
+Value conv1d(const Value& x, int64_t out, int64_t kernel, const Layer& layer = {},
+             const Conv1d& op = {});
+/// Convolutions of each channel by itself.
+Value depthwise_conv2d(const Value& x, const Shape& kernel, const Layer& layer = {},
+                       const Conv2d& op = {});
+Value depthwise_conv1d(const Value& x, int64_t kernel, const Layer& layer = {},
+                       const Conv1d& op = {});
+Value batch_norm(const Value& x, const BatchNorm& op = {}, const std::string& label = {});
+
+/// x on the grid of `quantizer`; x itself where it is quantized or shows what is.
+Value quantized(const Value& x, const Op& quantizer, const std::string& label = {});
+
+Value relu(const Value& x);
+Value relu6(const Value& x);
+Value tanh(const Value& x);
+Value sigmoid(const Value& x);
+Value gelu(const Value& x);
+/// All axes of a sample joined.
+Value flatten(const Value& x);
+/// A sample in another shape; one extent may be -1.
+Value reshape(const Value& x, const std::vector<int64_t>& sample);
+/// Windows over [h, w, c]; the stride is the kernel's size unless `op` says other.
+Value max_pool(const Value& x, const Shape& kernel);
+Value avg_pool(const Value& x, const Shape& kernel);
+Value global_avg_pool(const Value& x);
+Value dropout(const Value& x, double rate);
+/// Samples side by side along `axis` of the sample, the last one by default.
+Value concat(std::initializer_list<Value> parts, int axis = -1);
+
+Value operator+(const Value& a, const Value& b);
+Value operator-(const Value& a, const Value& b);
+Value operator*(const Value& a, const Value& b);
+
+namespace loss {
+
+/// Softmax and cross-entropy against labels, s32, which become an input.
+Value cross_entropy(const Value& logits);
+/// The mean squared difference from a target of the same shape, which becomes an input.
+Value mean_squared_error(const Value& y);
+
+}  // namespace loss
+
+namespace quantize {
+
+/// Quantizers with which training computes what ships: weights symmetric by output channel, the
+/// scale that of their largest; activations affine, by running averages of their range; outside
+/// of the range no gradient passes.
+FakeQuantize weights(int bits = 8);
+FakeQuantize activations(int bits = 8);
+/// Both for a layer.
+Layer layer(int weight_bits = 8, int activation_bits = 8);
+
+}  // namespace quantize
+
+}  // namespace qtape

@@ -1,0 +1,133 @@
+// Data sets: columns, slices, numbers of every dtype, files.
+#include "qtape/data/dataset.h"
+
+#include <doctest/doctest.h>
+
+#include "qtape/arrays/npy.h"
+#include "qtape/data/files.h"
+#include "qtape/tests/support/errors.h"
+#include "qtape/tests/support/folder.h"
+
+using namespace qtape;
+using test::error_text;
+
+namespace {
+
+template <class T>
+Tensor tensor(Shape shape, std::vector<T> values) {
+  return Tensor::of<T>(shape, values);
+}
+
+/// Four samples of two pixels with labels.
+data::Dataset four() {
+  data::Dataset set;
+  set.add("x", tensor<uint8_t>({4, 2}, {0, 255, 51, 102, 1, 2, 3, 4}));
+  set.add_target("labels", tensor<int64_t>({4}, {2, 0, 1, 2}));
+  return set;
+}
+
+float first_of(const data::Dataset& set, size_t column, int64_t sample) {
+  std::vector<float> values(static_cast<size_t>(set.columns()[column].sample.elements()));
+  set.read(column, sample, std::span(values));
+  return values.at(0);
+}
+
+int32_t label_of(const data::Dataset& set, int64_t sample) {
+  int32_t label = 0;
+  set.read(*set.target(), sample, std::span(&label, 1));
+  return label;
+}
+
+}  // namespace
+
+TEST_CASE("data sets: pixels become 0 to 1, all other numbers keep their values") {
+  const data::Dataset set = four();
+  CHECK(set.size() == 4);
+  CHECK(set.classes() == 3);
+  CHECK(first_of(set, 0, 1) == 51.0f / 255.0f);
+  CHECK(label_of(set, 2) == 1);
+  data::Dataset numbers;
+  numbers.add("a", tensor<int8_t>({1}, {-5})).add("b", tensor<double>({1}, {0.1}));
+  numbers.add("c", tensor<uint16_t>({1}, {65535}));
+  numbers.add_target("y", tensor<uint8_t>({1, 1}, {200}));
+  CHECK(first_of(numbers, 0, 0) == -5.0f);
+  CHECK(first_of(numbers, 1, 0) == 0.1f);
+  CHECK(first_of(numbers, 2, 0) == 65535.0f);
+  CHECK(first_of(numbers, 3, 0) == 200.0f);
+  CHECK(numbers.classes() == 0);
+}
+
+TEST_CASE("data sets: slices share samples, and columns may be added to them") {
+  data::Dataset part = four().slice(1, 3);
+  CHECK(part.size() == 2);
+  CHECK(label_of(part, 1) == 1);
+  CHECK(part.values<uint8_t>("x")[0] == 51);
+  CHECK(part.values<uint8_t>("x").size() == 4);
+  part.add("z", tensor<float>({2}, {7, 8}));
+  CHECK(first_of(part, 2, 1) == 8.0f);
+  const auto [some, rest] = four().split(0.75);
+  CHECK(some.size() == 3);
+  CHECK(label_of(rest, 0) == 2);
+  CHECK(four().first(9).size() == 4);
+  CHECK(error_text<ArgumentError>([] { (void)four().slice(2, 5); }) ==
+        "samples 2 to 5 are outside a data set of 4");
+}
+
+TEST_CASE("data sets: samples may be computed") {
+  const data::Dataset set(
+      5,
+      {{.name = "x", .sample = {DType::F32, {3}}},
+       {.name = "n", .sample = {DType::S32, {}}, .target = true, .classes = 5}},
+      [](size_t column, int64_t sample, std::span<float> to) {
+        for (float& each : to) each = static_cast<float>(sample + (column == 0 ? 10 : 0));
+      });
+  CHECK(first_of(set, 0, 4) == 14.0f);
+  CHECK(label_of(set.slice(2, 5), 1) == 3);
+  CHECK(set.classes() == 5);
+  CHECK(error_text<ArgumentError>([&] { (void)set.values<float>("x"); }) ==
+        "column x is computed, not in memory");
+}
+
+TEST_CASE("data sets: what does not fit is refused by name") {
+  data::Dataset set = four();
+  CHECK(error_text<ArgumentError>([&] {
+          set.add("x", tensor<float>({4}, {1, 2, 3, 4}));
+        }) == "there is a column x already");
+  CHECK(error_text<ArgumentError>([&] {
+          set.add("z", tensor<float>({2}, {1, 2}));
+        }) == "column z: expected 4 samples as in x, got 2");
+  CHECK(error_text<ArgumentError>([&] { set.add("z", tensor<float>({}, {1})); }) ==
+        "column z: expected samples along the first axis, got a scalar");
+  CHECK(error_text<ArgumentError>([&] {
+          set.add_target("z", tensor<int32_t>({4}, {0, 1, 2, 3}), 3);
+        }) == "column z: label 3 of sample 3 is outside 0..2");
+  CHECK(error_text<ArgumentError>([&] {
+          set.add_target("z", tensor<int32_t>({4}, {0, -1, 2, 3}));
+        }) == "column z: label -1 of sample 1 is negative");
+  CHECK(set.columns().size() == 2);
+  CHECK(error_text<ArgumentError>([&] { (void)set.column("y"); }) ==
+        "there is no column y; the data set has x, labels");
+  CHECK(error_text<ArgumentError>([&] { (void)set.values<float>("x"); }) ==
+        "column x holds u8, not f32");
+  CHECK(error_text<ArgumentError>([&] { (void)first_of(set, 0, 4); }) ==
+        "column 0, sample 4: the data set has 2 columns of 4 samples");
+  data::Dataset wide;
+  wide.add_target("y", tensor<int64_t>({1, 1}, {int64_t{1} << 40}));
+  CHECK(error_text<ArgumentError>([&] { (void)label_of(wide, 0); }) ==
+        "column y, sample 0: 1099511627776 is no s32");
+}
+
+TEST_CASE("data sets: .npy files of inputs and labels") {
+  const test::Folder folder;
+  write_npy(folder.file("x.npy"), tensor<float>({3, 2, 2}, std::vector<float>(12, 0.5f)));
+  write_npy(folder.file("y.npy"), tensor<int64_t>({3}, {1, 0, 1}));
+  const data::Dataset set = data::npy(folder.file("x.npy"), folder.file("y.npy"));
+  CHECK(set.size() == 3);
+  CHECK(set.columns()[0].sample == TensorType{DType::F32, {2, 2}});
+  CHECK(set.classes() == 2);
+  CHECK(data::npy(folder.file("x.npy")).columns().size() == 1);
+  write_npy(folder.file("y.npy"), tensor<int64_t>({2}, {1, 0}));
+  CHECK(error_text<FormatError>([&] {
+          (void)data::npy(folder.file("x.npy"), folder.file("y.npy"));
+        }) == folder.file("y.npy") + ": column y: expected 3 samples as in x, got 2");
+}

@@ -1,0 +1,117 @@
+// Evaluation, and how samples find their inputs.
+#include "qtape/model/evaluate.h"
+
+#include <doctest/doctest.h>
+
+#include <numeric>
+
+#include "qtape/examples/data/digits.h"
+#include "qtape/model/feed.h"
+#include "qtape/model/model.h"
+#include "qtape/tests/support/errors.h"
+
+using namespace qtape;
+using test::error_text;
+
+namespace {
+
+Model digits_model() {
+  Network net;
+  const Value x = net.input("image", {784});
+  return {linear(x, 10), loss::cross_entropy};
+}
+
+data::Dataset numbers(const Shape& shape) {
+  std::vector<float> values(static_cast<size_t>(shape.elements()));
+  std::iota(values.begin(), values.end(), 0.0f);
+  data::Dataset set;
+  set.add("x", Tensor::of<float>(shape, values));
+  return set;
+}
+
+}  // namespace
+
+TEST_CASE("evaluate: the last partial batch counts, and only its own samples") {
+  const data::Dataset test_set = data::generate_digits(2, 64, 130).test;
+  const Model model = digits_model();
+  const Evaluation whole = evaluate(model, test_set);
+  CHECK(whole.samples == 130);
+  CHECK(whole.accuracy == accuracy(model, test_set));
+  CHECK(evaluate(model, test_set.first(129)).outputs_sha256 != whole.outputs_sha256);
+  CHECK(evaluate(model, test_set, 1) == whole);
+  CHECK(error_text<ArgumentError>([&] {
+          (void)evaluate(model, numbers({4, 392}));
+        }) ==
+        "input 'image' f32[784]: nothing of the data fits a sample of it; there is x f32[392]");
+}
+
+TEST_CASE("evaluate: more classes than answers, and no labels at all") {
+  const Model model = digits_model();
+  data::Dataset set = numbers({2, 784});
+  CHECK(!evaluate(model, set).accuracy);
+  CHECK(error_text<ArgumentError>([&] { (void)accuracy(model, set); }) ==
+        "an accuracy needs data with labels and a model that answers [batch, classes]");
+  set.add_target("labels", Tensor::of<int32_t>({2}, std::vector<int32_t>{10, 3}));
+  CHECK(error_text<ArgumentError>([&] { (void)evaluate(model, set); }) ==
+        "the data has 11 classes, the model 10");
+}
+
+TEST_CASE("evaluate: one answer alone means class 1 above 0") {
+  Network net;
+  Model model(linear(net.input("x", {1}), 1));
+  model.set<float>("fc1.weight", std::vector<float>{1});
+  data::Dataset set;
+  set.add("x", Tensor::of<float>({4, 1}, std::vector<float>{-1, 2, 3, -4}));
+  set.add_target("y", Tensor::of<uint8_t>({4}, std::vector<uint8_t>{0, 1, 0, 0}));
+  CHECK(accuracy(model, set) == 75);
+}
+
+TEST_CASE("evaluate: a model without one row of outputs per sample is refused") {
+  Graph graph;
+  const NodeId x = graph.add(Input{.shape = {8, 784}}, {}, "x");
+  graph.set_outputs({graph.add(Mean{.axes = {0}, .keep_dims = true}, {x}, "mean")});
+  Parameters parameters(graph, 1);
+  CHECK(error_text<GraphError>([&] { Evaluator bad(graph, parameters, 1); }) ==
+        "Mean %1 'mean' (%0 'x' f32[250, 784]): expected one row of outputs per sample, got "
+        "f32[1, 784] for 250 samples");
+}
+
+TEST_CASE("feed: columns go to inputs of their name, then to the first that fits") {
+  Network net;
+  const Value a = net.input("a", {2, 1});
+  const Value b = net.input("b", {2});
+  const Value picked = net.input("index", {}, DType::S32);
+  const Value y = flatten(a) - b;
+  Graph graph = y.graph();
+  graph.set_outputs({y.id(), picked.id()});
+  Parameters parameters(graph, 1);
+  Tape tape(graph.with_batch(3), parameters, {});
+  data::Dataset set;
+  set.add("b", Tensor::of<float>({2, 2}, std::vector<float>{1, 2, 3, 4}));
+  set.add("other", Tensor::of<float>({2, 1, 2}, std::vector<float>{5, 6, 7, 8}));
+  set.add_target("n", Tensor::of<int64_t>({2}, std::vector<int64_t>{9, 10}));
+  Feed feed(inputs_of(tape), set);
+  CHECK(feed.rows() == 3);
+  CHECK(feed.fill_from(1) == 1);
+  CHECK(tape.input<float>("a")[0] == 7);
+  CHECK(tape.input<float>("b")[1] == 4);
+  CHECK(tape.input<float>("b")[2] == 0);
+  CHECK(tape.input<int32_t>("index")[0] == 10);
+  CHECK(tape.input<int32_t>("index")[1] == 0);
+}
+
+TEST_CASE("feed: extents in another order are refused") {
+  Network net;
+  const Value x = net.input("image", {8, 8, 3});
+  const Model model(flatten(x));
+  CHECK(error_text<ArgumentError>([&] {
+          (void)evaluate(model, numbers({1, 3, 8, 8}));
+        }) ==
+        "input 'image' f32[8, 8, 3]: nothing of the data fits a sample of it; there is x "
+        "f32[3, 8, 8]");
+  CHECK(evaluate(model, numbers({1, 192})).samples == 1);
+  data::Dataset named;
+  named.add("image", Tensor::of<float>({1, 4}, std::vector<float>(4)));
+  CHECK(error_text<ArgumentError>([&] { (void)evaluate(model, named); }) ==
+        "input 'image' f32[8, 8, 3]: column image has f32[4] a sample");
+}

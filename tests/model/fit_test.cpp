@@ -1,0 +1,204 @@
+// fit: checkpoints, scores, policies, errors.
+#include "qtape/model/fit.h"
+
+#include <doctest/doctest.h>
+
+#include <csignal>
+#include <limits>
+
+#include "qtape/examples/data/digits.h"
+#include "qtape/tests/support/errors.h"
+#include "qtape/tests/support/folder.h"
+
+using namespace qtape;
+using test::error_text;
+
+namespace {
+
+Model small_model() {
+  Network net;
+  const Layer layer = quantize::layer(4, 4);
+  const Value h = relu(linear(net.input("x", {784}), 16, layer));
+  return {linear(h, 10, layer), loss::cross_entropy};
+}
+
+const data::Split& digits() {
+  static const data::Split split = data::generate_digits(2, 256, 100);
+  return split;
+}
+
+FitOptions quiet(int64_t epochs) {
+  return {.epochs = epochs,
+          .learning_rate = 4e-3,
+          .validation = digits().test,
+          .threads = 1,
+          .progress = false};
+}
+
+std::string trained_by(const FitOptions& options) {
+  Model model = small_model();
+  (void)fit(model, digits().train, options);
+  return model.parameters().sha256();
+}
+
+}  // namespace
+
+TEST_CASE("fit: epochs are judged, and the bits do not depend on threads") {
+  Model model = small_model();
+  const FitResult result = fit(model, digits().train, quiet(4));
+  REQUIRE(result.epochs.size() == 4);
+  CHECK(result.step == 16);
+  CHECK(result.steps == 16);
+  CHECK(result.epochs.back().loss < result.epochs.front().loss);
+  CHECK(result.epochs.back().score == accuracy(model, digits().test));
+  CHECK(result.best_epoch.has_value());
+  FitOptions two = quiet(4);
+  two.threads = 2;
+  CHECK(trained_by(two) == model.parameters().sha256());
+}
+
+TEST_CASE("fit: a stopped run goes on from its checkpoint to the bits of an unbroken one") {
+  for (const bool keeps : {false, true}) {
+    const test::Folder folder;
+    FitOptions options = quiet(5);
+    options.keep_best = keeps;
+    const std::string whole = trained_by(options);
+    options.checkpoint = folder.file("c.json");
+    int64_t steps = 0;
+    options.stop = [&] { return ++steps == 9; };
+    Model model = small_model();
+    const FitResult part = fit(model, digits().train, options);
+    CHECK(part.stopped);
+    CHECK(part.step == 9);
+    options.stop = {};
+    options.resume = true;
+    SUBCASE("a fresh model finds the checkpoint by itself") {
+      Model fresh = small_model();
+      const FitResult rest = fit(fresh, digits().train, options);
+      CHECK(rest.epochs.size() == 5);
+      CHECK(fresh.parameters().sha256() == whole);
+    }
+    SUBCASE("a model that was loaded from it brings it along") {
+      Model loaded = Model::load(options.checkpoint);
+      options.checkpoint.clear();
+      CHECK(fit(loaded, digits().train, options).step == 20);
+      CHECK(loaded.parameters().sha256() == whole);
+    }
+    SUBCASE("a checkpoint of another network is refused, and nothing changes") {
+      Network net;
+      Model other(linear(net.input("x", {784}), 10), loss::cross_entropy);
+      const std::string before = other.parameters().sha256();
+      CHECK(error_text<FormatError>([&] { (void)fit(other, digits().train, options); }) ==
+            options.checkpoint + ": /nodes: the graph is not that of the model");
+      CHECK(other.parameters().sha256() == before);
+    }
+  }
+}
+
+TEST_CASE("fit: patience ends a run, and the best epoch's values stay") {
+  const std::vector<double> scores = {1, 5, 3, 4, 2, 9};
+  size_t epoch = 0;
+  std::string best;
+  Model model = small_model();
+  FitOptions options = quiet(6);
+  options.metric = Metric{.name = "made up", .measure = [&] { return scores[epoch++]; }};
+  options.patience = 3;
+  options.keep_best = true;
+  options.on_epoch = [&](const EpochResult& each) {
+    if (each.epoch == 2) best = model.parameters().sha256();
+  };
+  FitResult result = fit(model, digits().train, options);
+  CHECK(result.epochs.size() == 5);
+  CHECK(result.best_epoch == 2);
+  CHECK(model.parameters().sha256() == best);
+  epoch = 0;
+  options.metric->higher_is_better = false;
+  model = small_model();
+  result = fit(model, digits().train, options);
+  CHECK(result.epochs.size() == 4);
+  CHECK(result.best_epoch == 1);
+}
+
+TEST_CASE("fit: a loss that is not finite is skipped or ends the run, as the options say") {
+  Model model = small_model();
+  model.set<float>("fc2.bias", std::vector<float>(10, std::numeric_limits<float>::quiet_NaN()));
+  const Tensor before = model.parameters().get("fc1.weight");
+  CHECK(fit(model, digits().train, quiet(1)).skipped_batches == 4);
+  CHECK(model.parameters().get("fc1.weight") == before);
+  FitOptions options = quiet(1);
+  options.non_finite_loss = NonFiniteLoss::Stop;
+  CHECK(error_text<GraphError>([&] { (void)fit(model, digits().train, options); }) ==
+        "the loss of step 1 is nan; the parameters are those before it");
+  CHECK(model.parameters().get("fc1.weight") == before);
+}
+
+TEST_CASE("fit: SIGINT ends the run after its step, with a checkpoint") {
+  const test::Folder folder;
+  FitOptions options = quiet(3);
+  options.checkpoint = folder.file("c.json");
+  options.on_step = [](const FitProgress& progress) {
+    if (progress.step == 5) std::raise(SIGINT);
+  };
+  Model model = small_model();
+  try {
+    (void)fit(model, digits().train, options);
+    FAIL("the run was not interrupted");
+  } catch (const FitInterrupted& stopped) {
+    CHECK(stopped.signal() == SIGINT);
+    CHECK(stopped.progress().step == 5);
+    CHECK(std::string(stopped.what()) == "stopped by SIGINT after step 5 of 12");
+  }
+  options.on_step = {};
+  options.resume = true;
+  Model resumed = Model::load(options.checkpoint);
+  (void)fit(resumed, digits().train, options);
+  CHECK(resumed.parameters().sha256() == trained_by(quiet(3)));
+}
+
+TEST_CASE("fit: hooks see every step; gradients may be changed") {
+  FitOptions options = quiet(1);
+  int64_t before = 0, between = 0;
+  options.before_step = [&](Tape& tape, int64_t step) {
+    CHECK(step == before++);
+    CHECK(tape.graph().batch() == 64);
+  };
+  options.on_gradients = [&](Parameters& parameters, int64_t) {
+    ++between;
+    parameters.zero_gradients();
+  };
+  Model model = small_model();
+  const Tensor weights = model.parameters().get("fc1.weight");
+  (void)fit(model, digits().train, options);
+  CHECK(before == 4);
+  CHECK(between == 4);
+  CHECK(model.parameters().get("fc1.weight") == weights);
+}
+
+TEST_CASE("fit: what cannot be is refused before the first step") {
+  Model model = small_model();
+  const std::string before = model.parameters().sha256();
+  const auto error = [&](const auto& change) {
+    FitOptions options = quiet(1);
+    change(options);
+    return error_text<ArgumentError>([&] { (void)fit(model, digits().train, options); });
+  };
+  CHECK(error([](FitOptions& o) { o.epochs = 0; }) == "epochs must be at least 1, got 0");
+  CHECK(error([](FitOptions& o) { o.batch = 257; }) ==
+        "batch must be in 1..256, the number of training samples, got 257");
+  CHECK(error([](FitOptions& o) { o.batch = 0; }) ==
+        "batch must be in 1..256, the number of training samples, got 0");
+  CHECK(error([](FitOptions& o) { o.max_gradient_norm = -1; }) ==
+        "max_gradient_norm must be finite and at least 0, got -1");
+  CHECK(error([](FitOptions& o) {
+          o.validation.reset();
+          o.patience = 2;
+        }) == "patience and keep_best need a metric, or validation data with labels");
+  Network net;
+  Model untrainable(linear(net.input("x", {784}), 10));
+  CHECK(error_text<GraphError>([&] { (void)fit(untrainable, digits().train, quiet(1)); }) ==
+        "the model has no loss: no output that training can begin at");
+  Model narrow(linear(net.input("z", {784}), 9), loss::cross_entropy);
+  CHECK(error_text<ArgumentError>([&] { (void)fit(narrow, digits().train, quiet(1)); }) ==
+        "the data has 10 classes, the model 9");
+  CHECK(model.parameters().sha256() == before);
+}

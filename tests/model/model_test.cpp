@@ -1,0 +1,91 @@
+// Models: from a network to integers.
+#include "qtape/model/model.h"
+
+#include <doctest/doctest.h>
+
+#include "qtape/examples/data/digits.h"
+#include "qtape/model/fit.h"
+#include "qtape/model/quantization.h"
+#include "qtape/tests/support/errors.h"
+#include "qtape/tests/support/folder.h"
+
+using namespace qtape;
+using test::error_text;
+
+namespace {
+
+Model small_model(int weight_bits, int activation_bits) {
+  Network net;
+  const Layer layer = quantize::layer(weight_bits, activation_bits);
+  const Value h = relu(linear(flatten(net.input("image", {28, 28, 1})), 24, layer));
+  return {linear(h, 10, layer), loss::cross_entropy};
+}
+
+FitOptions quiet(int64_t epochs) {
+  return {.epochs = epochs, .learning_rate = 4e-3, .threads = 1, .progress = false};
+}
+
+}  // namespace
+
+TEST_CASE(
+    "models: trained, saved and loaded, they answer the same and convert without a miss") {
+  const data::Split digits = data::example_digits(1280);
+  for (const int bits : {8, 4, 3}) {
+    CAPTURE(bits);
+    Model model = small_model(bits, bits);
+    (void)fit(model, digits.train, quiet(6));
+    const Evaluation result = evaluate(model, digits.test);
+    CHECK(result.accuracy.value() > 60);
+    const test::Folder folder;
+    model.save(folder.file("m.json"));
+    const Model again = Model::load(folder.file("m.json"));
+    CHECK(evaluate(again, digits.test) == result);
+    CHECK(predict(again, digits.test) == predict(model, digits.test));
+    for (const Requantization rounding : requantization::values) {
+      const Verifier verifier = verify(again, digits.test, rounding);
+      CHECK(verifier.mismatches() == 0);
+      CHECK(verifier.layers()[0].compared == 784 * 1000);
+    }
+    const IntegerProgram program = again.integers(Requantization::SingleRounding);
+    CHECK(evaluate(program, digits.test).accuracy.value() > 60);
+    CHECK(predict(program, digits.test).type == TensorType{DType::F32, {1000, 10}});
+  }
+}
+
+TEST_CASE("models: a float model is quantized afterwards") {
+  const data::Split digits = data::example_digits(1280);
+  Network net;
+  const Value h = relu(linear(net.input("x", {784}), 24));
+  Model model(linear(h, 10), loss::cross_entropy);
+  (void)fit(model, digits.train, quiet(6));
+  const double wanted = accuracy(model, digits.test);
+  CHECK(error_text<GraphError>([&] {
+          (void)model.integers(Requantization::FloatMultiply);
+        }).find("no quantizers") != std::string::npos);
+  Model quantized = with_quantizers(model, calibrated_quantizers(8, 8));
+  CHECK(calibrate(quantized, digits.train).size() == 4);
+  CHECK(std::abs(accuracy(quantized, digits.test) - wanted) < 1);
+  CHECK(verify(quantized, digits.test).mismatches() == 0);
+  Model tuned(quantized.graph(), 3);
+  CHECK(start_from(tuned, model.parameters(), digits.train) == 4);
+  CHECK(std::abs(accuracy(tuned, digits.test) - wanted) < 1);
+}
+
+TEST_CASE("models: values are set and taken over by name, with their types checked") {
+  Model model = small_model(8, 8);
+  CHECK(error_text<GraphError>([&] { model.set<float>("fc1.bias", std::vector<float>(23)); }) ==
+        "f32[24] has 24 elements, got 23 values");
+  CHECK(error_text<GraphError>([&] {
+          model.set<double>("fc1.bias", std::vector<double>(24));
+        }).find("fc1.bias") != std::string::npos);
+  CHECK(error_text<GraphError>([&] {
+          model.set<float>("fc9", std::vector<float>(1));
+        }).find("fc9") != std::string::npos);
+  const std::string before = model.parameters().sha256();
+  Network net;
+  const Model other(linear(net.input("x", {7}), 24));
+  CHECK(error_text<GraphError>([&] { (void)model.take_over(other.parameters()); }) ==
+        "'fc1.weight' of the saved model is f32[24, 7], the network needs f32[24, 784]");
+  CHECK(model.parameters().sha256() == before);
+  CHECK(error_text<GraphError>([] { Model bad{Graph()}; }) == "the graph names no outputs");
+}
