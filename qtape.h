@@ -6,6 +6,7 @@
 #include "qtape/calibrate/calibration.h"
 #include "qtape/calibrate/report.h"
 #include "qtape/calibrate/sensitivity.h"
+#include "qtape/console/program.h"
 #include "qtape/core/requantization.h"
 #include "qtape/data/files.h"
 #include "qtape/deploy/convert.h"

@@ -4,8 +4,8 @@ install(TARGETS
     qtape_integer qtape_optim qtape_calibrate qtape_deploy qtape_model qtape_all
   EXPORT qtape_targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT qtape_targets NAMESPACE qtape:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/qtape)
-# Public headers: the umbrella, the views, and what these include.
-set(unread qtape.h engine/views.h)
+# Public headers: the umbrella, the one for xtensor, and what these include.
+set(unread qtape.h model/xtensor.h)
 set(public)
 while(unread)
   list(POP_FRONT unread header)

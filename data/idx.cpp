@@ -149,8 +149,8 @@ std::string find_file(const std::string& directory, const std::string& name) {
 }
 
 Dataset read_pair(const std::string& directory, const std::string& part) {
-  return idx(find_file(directory, part + "-images-idx3-ubyte"),
-             find_file(directory, part + "-labels-idx1-ubyte"));
+  const std::string images = find_file(directory, part + "-images-idx3-ubyte");
+  return idx(images, find_file(directory, part + "-labels-idx1-ubyte"));
 }
 
 }  // namespace

@@ -1,15 +1,11 @@
 // xor: the smallest quantization-aware training run, saved and replayed.
 #include <algorithm>
 #include <array>
-#include <csignal>
-#include <cstdio>
-#include <exception>
 
 #include "qtape/qtape.h"
 
-int main() try {
+void train_and_replay() {
   using namespace qtape;
-  std::signal(SIGPIPE, SIG_IGN);  // a reader that is gone is an error, not a kill
   Graph graph;
   const NodeId x = graph.add(Input{.shape = {4, 2}}, {}, "x");
   const NodeId target = graph.add(Input{.shape = {4, 1}}, {}, "target");
@@ -39,9 +35,7 @@ int main() try {
   Tape replay(model.graph, model.parameters, {});
   std::ranges::copy(corners, replay.input<float>("x").begin());
   replay.forward(mode::eval);
-  for (double value : replay.value<float>(y)) std::printf("%.3f\n", value);
-  require<IoError>(std::fflush(stdout) == 0, "standard output: cannot write");
-} catch (const std::exception& error) {
-  std::fprintf(stderr, "xor: %s\n", error.what());
-  return 1;
+  for (double value : replay.value<float>(y)) fmt::print("{:.3f}\n", value);
 }
+
+int main() { return qtape::console::run_program("xor", train_and_replay); }

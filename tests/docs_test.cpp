@@ -27,7 +27,7 @@ TEST_CASE("docs: pages have the tables that write_tables writes") {
 }
 
 TEST_CASE("docs: the README shows the programs that are compiled and run") {
-  for (const char* path : {"examples/xor.cpp", "examples/deploy.cpp"}) {
+  for (const char* path : {"examples/digits.cpp", "examples/deploy.cpp"}) {
     const std::string program = source(path);
     const std::string shown = program.substr(program.find("#include"));
     CHECK_MESSAGE(source("README.md").find("```cpp\n" + shown + "```") != std::string::npos,

@@ -4,16 +4,10 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <exception>
 #include <numeric>
-#include <system_error>
 #include <type_traits>
 
-#include "qtape/console/interruption.h"
-#include "qtape/console/standard_output.h"
-#include "qtape/console/terminal.h"
+#include "qtape/console/program.h"
 #include "qtape/core/error.h"
 
 namespace qtape::examples {
@@ -103,25 +97,18 @@ void require_known_command(const CLI::App& app, int argc, char** argv) {
   fail<ArgumentError>("unknown command {}; expected one of {}", given, fmt::join(names, ", "));
 }
 
-int run_checked(CLI::App& app, int argc, char** argv, const std::function<int()>& run) {
+/// Whether there is something to run: --help and --version are all of a run.
+bool parse(CLI::App& app, int argc, char** argv) {
   try {
     require_known_command(app, argc, argv);
     app.parse(argc, argv);
-  } catch (const CLI::Success& asked) {  // --help and --version
-    const int code = app.exit(asked);
-    console::require_standard_output();
-    return code;
+    return true;
+  } catch (const CLI::Success& asked) {
+    (void)app.exit(asked);
+    return false;
+  } catch (const CLI::ParseError& error) {
+    fail<ArgumentError>("{}", error.what());
   }
-  int code = 0;
-  try {
-    code = run();
-  } catch (const std::system_error& error) {
-    // fmt::print throws these, without a name, when standard output fails.
-    if (std::ferror(stdout) != 0) console::fail_standard_output(error.code().value());
-    throw;
-  }
-  console::require_standard_output();
-  return code;
 }
 
 }  // namespace
@@ -164,24 +151,8 @@ template CLI::Validator range(uint64_t, uint64_t);
 
 int run_program(CLI::App& app, int argc, char** argv, const std::function<int()>& run) {
   const std::string name = app.get_name();
-  const auto report = [&](const std::exception& error, int code) {
-    console::clear_line();
-    std::fputs(fmt::format("{}: {}\n", name, error.what()).c_str(), stderr);
-    return code;
-  };
-  console::prepare_standard_streams();
   app.set_version_flag("--version", name + " " + QTAPE_VERSION, "Print the version and exit");
-  try {
-    return run_checked(app, argc, argv, run);
-  } catch (const CLI::ParseError& error) {
-    return report(error, 2);
-  } catch (const ArgumentError& error) {
-    return report(error, 2);
-  } catch (const console::Interrupted& error) {
-    return report(error, 128 + error.signal());
-  } catch (const std::exception& error) {
-    return report(error, 1);
-  }
+  return console::run_program(name, [&] { return parse(app, argc, argv) ? run() : 0; });
 }
 
 }  // namespace qtape::examples

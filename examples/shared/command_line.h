@@ -106,10 +106,8 @@ Option report_option(std::string& path);
 template <class T>
 CLI::Validator range(T low, T high);
 
-/// Prepares the standard streams, adds --version, parses, then calls `run`, which gives the
-/// exit code. After wrong arguments (CLI11's errors and ArgumentError) that is 2, after an
-/// Interrupted 128 + its signal, after any other exception and when standard output could not
-/// be written 1. Errors are one line on standard error.
+/// Adds --version, parses, then calls `run`, all as console::run_program does. Wrong arguments
+/// are ArgumentErrors.
 int run_program(CLI::App& app, int argc, char** argv, const std::function<int()>& run);
 
 }  // namespace qtape::examples

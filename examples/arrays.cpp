@@ -1,0 +1,18 @@
+// arrays: trains on .npy files, as NumPy writes them, with 4 bits.
+#include "qtape/qtape.h"
+
+int main(int argc, char** argv) {
+  using namespace qtape;
+  return console::run_program("arrays", [&] {
+    require<ArgumentError>(argc == 4, "usage: arrays INPUTS.npy LABELS.npy MODEL.json");
+    const auto [train, test] = data::npy(argv[1], argv[2]).split(0.9);
+    Network net;
+    const Value x = flatten(net.input("x", train.columns()[0].sample.shape));
+    const Layer w4a4 = quantize::layer(4, 4);
+    const Value h = relu(linear(x, 64, w4a4));
+    Model model(linear(h, train.classes(), w4a4), loss::cross_entropy);
+    fit(model, train, {.epochs = 20, .validation = test, .patience = 5, .keep_best = true});
+    model.save(argv[3]);
+    fmt::print("{} mismatches\n", verify(model, test).mismatches());
+  });
+}

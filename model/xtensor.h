@@ -1,0 +1,92 @@
+// xtensor arrays in and out of models and data sets. A header of its own: xtensor takes seconds
+// to compile.
+#pragma once
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+#include <vector>
+#include <xtensor/xadapt.hpp>
+#include <xtensor/xarray.hpp>
+
+#include "qtape/engine/views.h"
+#include "qtape/model/model.h"
+
+namespace qtape {
+
+/// What an expression computes, as a tensor of its shape and its type, one that tensors have:
+/// float, double or an integer of 8 to 64 bits, but no unsigned ones of 32 and 64.
+template <class E>
+Tensor to_tensor(const xt::xexpression<E>& expression) {
+  using T = std::decay_t<typename E::value_type>;
+  static_assert(Element<T>, "tensors have no elements of this type");
+  const xt::xarray<T> values = expression.derived_cast();
+  std::vector<int64_t> extents(values.shape().begin(), values.shape().end());
+  return Tensor::of<T>(Shape(extents), std::span<const T>(values.data(), values.size()));
+}
+
+/// The elements of a tensor. Throws GraphError when T is not its dtype.
+template <Element T>
+xt::xarray<T> to_array(const Tensor& tensor) {
+  check(tensor.type.dtype == dtype_of<T>, "the tensor is {}, not {}", to_string(tensor.type),
+        to_string_view(dtype_of<T>));
+  const auto extents = tensor.type.shape.extents();
+  xt::xarray<T> values =
+      xt::xarray<T>::from_shape(std::vector<size_t>(extents.begin(), extents.end()));
+  std::copy_n(reinterpret_cast<const T*>(tensor.data.data()), values.size(), values.begin());
+  return values;
+}
+
+namespace data {
+
+/// Samples along the first axis of `x`, u8 being pixels: see Dataset.
+template <class X>
+Dataset arrays(const xt::xexpression<X>& x) {
+  Dataset set;
+  set.add("x", to_tensor(x));
+  return set;
+}
+/// The same with what a model should answer; integers without further axes are labels.
+template <class X, class Y>
+Dataset arrays(const xt::xexpression<X>& x, const xt::xexpression<Y>& y) {
+  Dataset set = arrays(x);
+  set.add_target("y", to_tensor(y));
+  return set;
+}
+
+}  // namespace data
+
+/// What the model answers to the samples of `x`: [samples, ...].
+template <class E>
+xt::xarray<float> predict(const Model& model, const xt::xexpression<E>& x,
+                          int threads = default_threads()) {
+  return to_array<float>(predict(model, data::arrays(x), threads));
+}
+
+/// A view of a parameter or a state, writable unless the model is const, and of a parameter's
+/// gradient. They stay valid as long as the model, which may move. Throw GraphError for an
+/// unknown name and when T is not its dtype; of a state there is no gradient.
+template <Element T>
+auto values(Model& model, std::string_view name) {
+  const ParameterEntry& entry = model.parameters().at(name);
+  return detail::view_of(entry.values<T>(), entry.type.shape);
+}
+template <Element T>
+auto values(const Model& model, std::string_view name) {
+  const ParameterEntry& entry = model.parameters().at(name);
+  return detail::view_of(std::span<const T>(entry.values<T>()), entry.type.shape);
+}
+template <Element T>
+auto gradients(const Model& model, std::string_view name) {
+  const ParameterEntry& entry = model.parameters().at(name);
+  return detail::view_of(std::span<const T>(entry.gradients<T>()), entry.type.shape);
+}
+
+/// Replaces a value by what `expression` computes. Throws GraphError for an unknown name and
+/// another dtype or shape.
+template <class E>
+void set(Model& model, std::string_view name, const xt::xexpression<E>& expression) {
+  model.parameters().set(name, to_tensor(expression));
+}
+
+}  // namespace qtape

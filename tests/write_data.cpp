@@ -1,0 +1,53 @@
+// write_data FOLDER [MNIST]: digits as the four MNIST-format files and as x.npy, y.npy,
+// x-test.npy and y-test.npy, of MNIST-format files where a folder with such is given, else
+// generated ones.
+#include <fstream>
+
+#include "qtape/arrays/npy.h"
+#include "qtape/examples/data/digits.h"
+#include "qtape/qtape.h"
+
+namespace {
+
+using namespace qtape;
+
+void put_word(std::ofstream& file, int64_t word) {
+  for (int shift = 24; shift >= 0; shift -= 8) file.put(static_cast<char>(word >> shift));
+}
+
+void write_set(const data::Dataset& set, const std::string& idx, const std::string& npy_suffix,
+               const std::string& folder) {
+  const auto pixels = set.values<uint8_t>("x");
+  std::vector<uint8_t> labels;
+  for (int64_t i = 0; i < set.size(); ++i) {
+    int32_t label = 0;
+    set.read(1, i, std::span(&label, 1));
+    labels.push_back(static_cast<uint8_t>(label));
+  }
+  std::ofstream images(folder + "/" + idx + "-images-idx3-ubyte", std::ios::binary);
+  for (const int64_t word : {int64_t{0x803}, set.size(), int64_t{28}, int64_t{28}}) {
+    put_word(images, word);
+  }
+  images.write(reinterpret_cast<const char*>(pixels.data()),
+               static_cast<std::streamsize>(pixels.size()));
+  std::ofstream numbers(folder + "/" + idx + "-labels-idx1-ubyte", std::ios::binary);
+  put_word(numbers, 0x801);
+  put_word(numbers, set.size());
+  numbers.write(reinterpret_cast<const char*>(labels.data()),
+                static_cast<std::streamsize>(labels.size()));
+  require<IoError>(images.flush().good() && numbers.flush().good(), "{}: cannot write", folder);
+  write_npy(folder + "/x" + npy_suffix + ".npy",
+            Tensor::of<uint8_t>({set.size(), 28, 28}, pixels));
+  write_npy(folder + "/y" + npy_suffix + ".npy", Tensor::of<uint8_t>({set.size()}, labels));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return console::run_program("write_data", [&] {
+    require<ArgumentError>(argc == 2 || argc == 3, "usage: write_data FOLDER [MNIST]");
+    const data::Split digits = argc == 3 ? data::mnist(argv[2]) : data::example_digits(7000);
+    write_set(digits.train, "train", "", argv[1]);
+    write_set(digits.test, "t10k", "-test", argv[1]);
+  });
+}
