@@ -1,11 +1,11 @@
 include(CMakePackageConfigHelpers)
 install(TARGETS
     qtape_core qtape_kernels qtape_ops qtape_engine qtape_console qtape_arrays qtape_data
-    qtape_integer qtape_optim qtape_calibrate qtape_deploy qtape_model qtape_all
+    qtape_integer qtape_optim qtape_calibrate qtape_deploy qtape_model qtape_onnx qtape_all
   EXPORT qtape_targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT qtape_targets NAMESPACE qtape:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/qtape)
-# Public headers: the umbrella, the one for xtensor, and what these include.
-set(unread qtape.h model/xtensor.h)
+# Public headers: the umbrella, those for xtensor and ONNX, and what these include.
+set(unread qtape.h model/xtensor.h onnx/import.h)
 set(public)
 while(unread)
   list(POP_FRONT unread header)

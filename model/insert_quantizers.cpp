@@ -8,6 +8,7 @@
 
 #include "qtape/core/pattern.h"
 #include "qtape/engine/quantizers.h"
+#include "qtape/integer/analysis.h"
 #include "qtape/integer/code_flow.h"
 #include "qtape/integer/op_rules.h"
 
@@ -123,10 +124,67 @@ class Inserter {
   int inserted_ = 0;
 };
 
+/// The nodes whose outputs have to be quantized before the first output can have integers.
+std::set<NodeId> unquantized_nodes(const Graph& graph) {
+  const IntegerAnalysis analysis = analyze_integers(graph);
+  const std::vector<bool> needed = needed_for(graph, graph.outputs().first(1));
+  std::set<NodeId> found;
+  for (int32_t i = 0; i < graph.size(); ++i) {
+    const NodeId id = analysis.refusal(NodeId{i}).unquantized;
+    if (needed[static_cast<size_t>(i)] && id.index >= 0) found.insert(id);
+  }
+  return found;
+}
+
+/// What a quantizer of an unlabelled node may be called after.
+std::string name_near(const Graph& graph, NodeId id) {
+  for (bool first = true;; first = false) {
+    const Node& node = graph[id];
+    if (!node.label.empty()) return first ? node.label : node.label + ".output";
+    if (node.operands.empty()) return "value";
+    id = node.operands[0];
+  }
+}
+
+/// A copy of `graph` with `quantizer` after each of `nodes`.
+Graph quantize_after(const Graph& graph, const std::set<NodeId>& nodes, const Op& quantizer) {
+  Graph result;
+  std::vector<NodeId> copies;
+  for (int32_t i = 0; i < graph.size(); ++i) {
+    const Node& node = graph[NodeId{i}];
+    std::vector<NodeId> operands;
+    for (NodeId operand : node.operands) {
+      operands.push_back(copies[static_cast<size_t>(operand.index)]);
+    }
+    NodeId copy = result.add(node.op, operands, node.label);
+    if (nodes.contains(NodeId{i})) {
+      const std::string usual = name_near(graph, NodeId{i});
+      std::string label = usual;
+      const auto taken = [&] {
+        return graph.find(label + ".quantized") || result.find(label + ".quantized");
+      };
+      for (int n = 2; taken(); ++n) label = fmt::format("{}{}", usual, n);
+      copy = add_quantizer(result, copy, quantizer, label);
+    }
+    copies.push_back(copy);
+  }
+  std::vector<NodeId> outputs;
+  for (NodeId id : graph.outputs()) outputs.push_back(copies[static_cast<size_t>(id.index)]);
+  result.set_outputs(outputs);
+  return result;
+}
+
 }  // namespace
 
 Graph insert_quantizers(const Graph& graph, const InsertOptions& options) {
-  return Inserter(graph, options).run();
+  Graph result = Inserter(graph, options).run();
+  if (!options.complete || !options.input || result.outputs().empty()) return result;
+  // A quantizer may let the next refusal be seen, each of a node of its own.
+  for (std::set<NodeId> nodes = unquantized_nodes(result); !nodes.empty();
+       nodes = unquantized_nodes(result)) {
+    result = quantize_after(result, nodes, *options.input);
+  }
+  return result;
 }
 
 InsertOptions calibrated_quantizers(int weight_bits, int activation_bits) {
@@ -134,7 +192,8 @@ InsertOptions calibrated_quantizers(int weight_bits, int activation_bits) {
           .input = FakeQuantize{.bits = activation_bits,
                                 .range = CodeRange::Unsigned,
                                 .scheme = Scheme::Affine,
-                                .scale_mode = Fixed{}}};
+                                .scale_mode = Fixed{}},
+          .complete = true};
 }
 
 }  // namespace qtape

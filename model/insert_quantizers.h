@@ -17,10 +17,14 @@ struct InsertOptions {
   std::string pattern = "*";
   /// Round biases as `linear` does.
   bool bias_on_grid = true;
+  /// Also `input` wherever integers need one so that the first output has an integer form:
+  /// before sums, poolings and functions whose operands have no grid. What has no integer form
+  /// at all stays as it is.
+  bool complete = false;
 };
 
 /// Quantizers whose states calibration fills, of so many bits: weights symmetric with a scale
-/// per output, inputs affine without a sign.
+/// per output, inputs affine without a sign, wherever integers need them.
 InsertOptions calibrated_quantizers(int weight_bits, int activation_bits);
 
 /// A copy of `graph` with quantizers before each product with weights, MatMul, Conv1d or

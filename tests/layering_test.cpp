@@ -73,6 +73,7 @@ const std::map<std::string, std::vector<std::string>> rooms = {
     {"calibrate", {"core", "kernels/quantize", "ops", "engine", "integer"}},
     {"model",
      {"core", "ops", "engine", "console", "data", "optim", "calibrate", "integer", "deploy"}},
+    {"onnx", {"core", "ops", "engine"}},
     {"deploy", {"core", "kernels/quantize", "ops", "engine", "integer"}}};
 
 std::vector<std::string> folders() {
@@ -99,7 +100,7 @@ std::string room_of(const std::string& file) {
 
 /// What users include, and what that includes.
 std::set<std::string> public_headers() {
-  std::set<std::string> reached = {"qtape.h", "model/xtensor.h"};
+  std::set<std::string> reached = {"qtape.h", "model/xtensor.h", "onnx/import.h"};
   std::vector<std::string> todo(reached.begin(), reached.end());
   while (!todo.empty()) {
     const std::string name = todo.back();
@@ -149,6 +150,8 @@ TEST_CASE("layers: oneDNN, OpenMP and JSON each stay behind few files") {
       {"omp.h", {"kernels/simd/threads.cpp"}},
       {"oneapi/tbb", {"kernels/simd/threads.cpp"}},
       {"nlohmann/", {"engine/json_fields.h"}},
+      {"onnx/", {"onnx/onnx_node.h", "onnx/tensor_proto.h"}},
+      {"google/", {"onnx/import.cpp"}},
       {"xtensor/", {"engine/views.h", "model/xtensor.h"}}};
   for (const Include& include : includes_of(folders())) {
     for (const auto& [prefix, files] : owners) {

@@ -41,10 +41,11 @@ struct Verdict {
   double high = std::numeric_limits<double>::infinity();
   std::string reason = {};  ///< why there are no integers; empty where that is no fault
   std::string remedy = {};  ///< what to do about it
+  NodeId unquantized = {};  ///< the node whose output a quantizer has to follow, if that is all
 };
 
-inline Verdict refusal(std::string reason, std::string remedy) {
-  return {.reason = std::move(reason), .remedy = std::move(remedy)};
+inline Verdict refusal(std::string reason, std::string remedy, NodeId unquantized = {}) {
+  return {.reason = std::move(reason), .remedy = std::move(remedy), .unquantized = unquantized};
 }
 
 /// The operands of a node, as a rule asks for them.
@@ -79,13 +80,13 @@ class Operands {
     }
     if (form(k).kind == IntegerKind::Codes) {
       return refusal(fmt::format("{} limits codes without a grid of its own", text),
-                     "quantize its output");
+                     "quantize its output", id(k));
     }
     return refuse_unquantized(k);
   }
   Verdict refuse_unquantized(size_t k) const {
     return refusal(fmt::format("{} is not quantized", graph_.describe(id(k))),
-                   "quantize its output");
+                   "quantize its output", id(k));
   }
 
  private:

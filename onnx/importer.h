@@ -1,0 +1,105 @@
+// The state of an import: what is known of each name of an ONNX graph, and the graph that
+// grows.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "qtape/engine/graph.h"
+#include "qtape/onnx/onnx_node.h"
+#include "qtape/onnx/tensor_proto.h"
+
+namespace qtape {
+
+/// How the numbers of a value lie, seen from what ONNX says of them.
+enum class OnnxLayout : uint8_t {
+  Same,          ///< as ONNX has them
+  ChannelsLast,  ///< [n, c, ...] lies as [n, ..., c]
+  Flat           ///< the axes of a ChannelsLast value behind n joined as they lie
+};
+
+/// A value of an ONNX graph.
+struct OnnxValue {
+  NodeId id;
+  std::vector<int64_t> shape;  ///< as ONNX has it; the batch extent is 1
+  OnnxLayout layout = OnnxLayout::Same;
+  std::vector<int64_t> flat = {};  ///< of Flat: [c, ...] before they were joined
+
+  int rank() const { return static_cast<int>(shape.size()); }
+};
+
+/// The batch extent among whole numbers that are computed of shapes.
+inline constexpr int64_t onnx_batch = INT64_MIN;
+
+class OnnxImporter {
+ public:
+  /// `opset` is that of the default domain. Nodes may make constants and parameters of
+  /// `most_elements` in all.
+  OnnxImporter(int64_t opset, int64_t most_elements)
+      : opset_(opset), elements_left_(most_elements) {}
+
+  /// Throws FormatError beyond the elements that may be made.
+  void add_constant(const std::string& name, OnnxConstant constant);
+  /// An input with its extents, the batch being the first. `declared` is the number of samples
+  /// that the file says, 0 for none.
+  void add_input(const std::string& name, const std::vector<int64_t>& shape, int64_t declared,
+                 bool channels_last);
+  void add_node(const OnnxNode& node);
+  /// The graph, its outputs being those that ONNX names.
+  Graph finish(const std::vector<std::string>& outputs);
+  /// Values of the parameters and states of the graph.
+  const std::map<std::string, Tensor>& values() const { return parameters_; }
+
+ private:
+  friend struct OnnxOperators;
+
+  // What nodes read.
+  OnnxValue value(const OnnxNode& node, int k) const;
+  bool is_constant(const std::string& name) const { return constants_.contains(name); }
+  bool has_input(const OnnxNode& node, int k) const { return !node.input(k).empty(); }
+  const OnnxConstant& constant(const OnnxNode& node, int k) const;
+  std::vector<float> floats(const OnnxNode& node, int k, int64_t count) const;
+  std::vector<int64_t> integers(const OnnxNode& node, int k) const;
+  /// An attribute of whole numbers that later opsets made an input.
+  std::optional<std::vector<int64_t>> integers_or(const OnnxNode& node, const char* name,
+                                                  int k) const;
+
+  // What nodes give.
+  void spend(int64_t elements);
+  /// A parameter of that name with these numbers that there is already.
+  std::optional<NodeId> known_parameter(const std::string& name, const Tensor& tensor) const;
+  NodeId add_leaf(Op leaf, const std::string& name, Tensor tensor);
+  void give(const OnnxNode& node, OnnxValue value);
+  NodeId add(Op op, std::vector<NodeId> operands, std::string label = {});
+  NodeId add_parameter(const std::string& name, Shape shape, std::vector<float> numbers);
+  NodeId add_state(const std::string& name, Shape shape, std::vector<float> numbers);
+  std::string free_label(const std::string& wanted) const;
+  /// What a layer is called after the name of its weight; empty where that is taken.
+  std::string layer_label(const std::string& weight) const;
+
+  // Layouts.
+  OnnxValue to_same(OnnxValue value);
+  OnnxValue to_channels_last(OnnxValue value);
+  /// Where axis `axis` of ONNX lies, for values that are not Flat.
+  static int physical_axis(const OnnxValue& value, int64_t axis);
+  /// Where the numbers of a Flat value come from: element k of ours is element order[k].
+  static std::vector<size_t> flat_order(const std::vector<int64_t>& flat);
+  OnnxValue reshaped(const OnnxValue& value, const std::vector<int64_t>& shape);
+
+  int64_t opset_;
+  Graph graph_;
+  int64_t declared_batch_ = 0;
+  std::map<std::string, OnnxValue> values_;
+  std::map<std::string, OnnxConstant> constants_;
+  std::map<std::string, Tensor> parameters_;
+  std::multimap<std::string, NodeId> leaves_;  // by the name of the constant
+  int64_t elements_left_;
+};
+
+/// `axis` from the front. Throws FormatError outside of -rank..rank-1.
+int onnx_axis(int64_t axis, int rank);
+
+}  // namespace qtape

@@ -1,0 +1,91 @@
+// One node of an ONNX graph: its attributes, with their types checked.
+#pragma once
+
+#include <onnx/onnx_pb.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "qtape/core/error.h"
+#include "qtape/core/printable.h"
+
+namespace qtape {
+
+class OnnxNode {
+ public:
+  explicit OnnxNode(const onnx::NodeProto& proto) : proto_(proto) {}
+
+  const std::string& type() const { return proto_.op_type(); }
+  int inputs() const { return proto_.input_size(); }
+  int outputs() const { return proto_.output_size(); }
+  /// The name of an input; empty where it is left out.
+  std::string input(int k) const { return k < inputs() ? proto_.input(k) : std::string(); }
+  const std::string& output(int k) const { return proto_.output(k); }
+
+  /// Attributes; `usual` where there are none. Throw FormatError for another type.
+  int64_t integer(const char* name, int64_t usual) const {
+    const auto* found = find(name, onnx::AttributeProto::INT);
+    return found == nullptr ? usual : found->i();
+  }
+  float real(const char* name, float usual) const {
+    const auto* found = find(name, onnx::AttributeProto::FLOAT);
+    return found == nullptr ? usual : found->f();
+  }
+  std::string text(const char* name, const char* usual) const {
+    const auto* found = find(name, onnx::AttributeProto::STRING);
+    return found == nullptr ? usual : found->s();
+  }
+  std::optional<std::vector<int64_t>> integers(const char* name) const {
+    const auto* found = find(name, onnx::AttributeProto::INTS);
+    if (found == nullptr) return std::nullopt;
+    return std::vector<int64_t>(found->ints().begin(), found->ints().end());
+  }
+  const onnx::TensorProto* tensor(const char* name) const {
+    const auto* found = find(name, onnx::AttributeProto::TENSOR);
+    return found == nullptr ? nullptr : &found->t();
+  }
+  std::optional<std::vector<float>> reals(const char* name) const {
+    const auto* found = find(name, onnx::AttributeProto::FLOATS);
+    if (found == nullptr) return std::nullopt;
+    return std::vector<float>(found->floats().begin(), found->floats().end());
+  }
+  bool has(const char* name) const {
+    for (const auto& each : proto_.attribute()) {
+      if (each.name() == name) return true;
+    }
+    return false;
+  }
+  /// Throws FormatError unless an attribute is absent or `value`.
+  void expect(const char* name, int64_t value) const {
+    const int64_t found = integer(name, value);
+    require<FormatError>(found == value, "attribute {} is {}, only {} is read", name, found,
+                         value);
+  }
+
+  /// `node 'conv1' (Conv)`, or what it gives where it has no name.
+  std::string describe() const {
+    const std::string type = printable(proto_.op_type());
+    if (!proto_.name().empty()) {
+      return fmt::format("node '{}' ({})", printable(proto_.name()), type);
+    }
+    const std::string gives = proto_.output_size() > 0 ? proto_.output(0) : std::string();
+    return fmt::format("the node of '{}' ({})", printable(gives), type);
+  }
+
+ private:
+  const onnx::AttributeProto* find(const char* name,
+                                   onnx::AttributeProto::AttributeType type) const {
+    for (const auto& each : proto_.attribute()) {
+      if (each.name() != name) continue;
+      require<FormatError>(each.type() == type, "attribute {} has another type than it should",
+                           name);
+      return &each;
+    }
+    return nullptr;
+  }
+
+  const onnx::NodeProto& proto_;
+};
+
+}  // namespace qtape

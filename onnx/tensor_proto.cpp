@@ -1,0 +1,100 @@
+#include "qtape/onnx/tensor_proto.h"
+
+#include <bit>
+#include <cstring>
+
+#include "qtape/core/half.h"
+#include "qtape/core/printable.h"
+
+namespace qtape {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "raw data are little-endian");
+
+void check_count(const onnx::TensorProto& tensor, int64_t elements, int64_t found) {
+  require<FormatError>(elements == found, "tensor '{}' has {} elements, its data {}",
+                       printable(tensor.name()), elements, found);
+}
+
+/// The elements of `tensor`, each a T in the raw data, or what `typed` holds.
+template <class T, class Out, class Typed, class Convert>
+std::vector<Out> read(const onnx::TensorProto& tensor, int64_t elements, const Typed& typed,
+                      const Convert& convert) {
+  std::vector<Out> values;
+  if (tensor.has_raw_data()) {
+    const std::string& raw = tensor.raw_data();
+    require<FormatError>(raw.size() % sizeof(T) == 0,
+                         "tensor '{}' has {} bytes of data, elements of {}",
+                         printable(tensor.name()), raw.size(), sizeof(T));
+    check_count(tensor, elements, static_cast<int64_t>(raw.size() / sizeof(T)));
+    values.reserve(static_cast<size_t>(elements));
+    for (size_t at = 0; at < raw.size(); at += sizeof(T)) {
+      T value;
+      std::memcpy(&value, raw.data() + at, sizeof(T));
+      values.push_back(convert(value));
+    }
+    return values;
+  }
+  check_count(tensor, elements, typed.size());
+  values.reserve(static_cast<size_t>(elements));
+  for (const auto value : typed) values.push_back(convert(static_cast<T>(value)));
+  return values;
+}
+
+}  // namespace
+
+OnnxConstant read_constant(const onnx::TensorProto& tensor) {
+  using Proto = onnx::TensorProto;
+  const std::string name = printable(tensor.name());
+  require<FormatError>(tensor.data_location() != Proto::EXTERNAL,
+                       "tensor '{}' keeps its data in another file", name);
+  for (const int64_t extent : tensor.dims()) {
+    require<FormatError>(extent >= 0, "tensor '{}' has the extent {}", name, extent);
+  }
+  OnnxConstant result;
+  result.shape = Shape(std::vector<int64_t>(tensor.dims().begin(), tensor.dims().end()));
+  const int64_t n = result.shape.elements();
+  const auto to_float = [](auto v) { return static_cast<float>(v); };
+  const auto to_integer = [](auto v) { return static_cast<int64_t>(v); };
+  switch (tensor.data_type()) {
+    case Proto::FLOAT:
+      result.floats = read<float, float>(tensor, n, tensor.float_data(), to_float);
+      return result;
+    case Proto::DOUBLE:
+      result.floats = read<double, float>(tensor, n, tensor.double_data(), to_float);
+      return result;
+    case Proto::FLOAT16:
+      result.floats = read<uint16_t, float>(tensor, n, tensor.int32_data(), [](uint16_t bits) {
+        return Storage<Half>::load(Half{bits});
+      });
+      return result;
+    default:
+      result.is_float = false;
+  }
+  const auto integers = [&]<class T>(const auto& typed) {
+    result.integers = read<T, int64_t>(tensor, n, typed, to_integer);
+    return result;
+  };
+  switch (tensor.data_type()) {
+    case Proto::INT64:
+      return integers.operator()<int64_t>(tensor.int64_data());
+    case Proto::INT32:
+      return integers.operator()<int32_t>(tensor.int32_data());
+    case Proto::INT16:
+      return integers.operator()<int16_t>(tensor.int32_data());
+    case Proto::INT8:
+      return integers.operator()<int8_t>(tensor.int32_data());
+    case Proto::UINT16:
+      return integers.operator()<uint16_t>(tensor.int32_data());
+    case Proto::UINT8:
+    case Proto::BOOL:
+      return integers.operator()<uint8_t>(tensor.int32_data());
+    case Proto::UINT32:
+      return integers.operator()<uint32_t>(tensor.uint64_data());
+    default:
+      fail<FormatError>("tensor '{}' has elements of type {}, which is not read", name,
+                        tensor.data_type());
+  }
+}
+
+}  // namespace qtape

@@ -1,0 +1,245 @@
+// ONNX models, as PyTorch exports them, and broken in every way.
+#include "qtape/onnx/import.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <onnx/onnx_pb.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "qtape/arrays/npy.h"
+#include "qtape/core/random.h"
+#include "qtape/engine/files.h"
+#include "qtape/engine/tape.h"
+#include "qtape/tests/support/errors.h"
+
+using namespace qtape;
+
+namespace {
+
+std::string path_of(const std::string& name) {
+  return std::string(QTAPE_TEST_DATA) + "/onnx/" + name;
+}
+
+std::vector<float> answers(const SavedModel& model, const Tensor& x) {
+  Parameters parameters(model.graph, 0);
+  for (const ParameterEntry& each : model.parameters.entries()) {
+    parameters.set(each.name, model.parameters.get(each.name));
+  }
+  Tape tape(model.graph.with_batch(x.type.shape[0]), parameters, {});
+  const auto* numbers = reinterpret_cast<const float*>(x.data.data());
+  const auto input = tape.input<float>("x");
+  REQUIRE(static_cast<int64_t>(input.size()) == x.type.elements());
+  std::copy_n(numbers, input.size(), input.begin());
+  tape.forward(mode::eval);
+  const auto y = tape.value<float>(model.graph.outputs()[0]);
+  return {y.begin(), y.end()};
+}
+
+/// A model of opset 13 with one input x of `extents` and the nodes that `build` adds.
+template <class Build>
+std::string model_of(std::vector<int64_t> extents, const Build& build) {
+  onnx::ModelProto model;
+  model.set_ir_version(8);
+  auto* opset = model.add_opset_import();
+  opset->set_version(13);
+  auto* graph = model.mutable_graph();
+  auto* input = graph->add_input();
+  input->set_name("x");
+  auto* type = input->mutable_type()->mutable_tensor_type();
+  type->set_elem_type(onnx::TensorProto::FLOAT);
+  for (const int64_t extent : extents) type->mutable_shape()->add_dim()->set_dim_value(extent);
+  graph->add_output()->set_name("y");
+  build(*graph, model);
+  return model.SerializeAsString();
+}
+
+onnx::NodeProto& add_node(onnx::GraphProto& graph, const char* op,
+                          const std::vector<std::string>& inputs, const char* output = "y") {
+  onnx::NodeProto& node = *graph.add_node();
+  node.set_op_type(op);
+  node.set_name(std::string("the ") + op);
+  for (const std::string& each : inputs) node.add_input(each);
+  node.add_output(output);
+  return node;
+}
+
+onnx::TensorProto& add_floats(onnx::GraphProto& graph, const char* name,
+                              std::vector<int64_t> extents, const std::vector<float>& values) {
+  onnx::TensorProto& tensor = *graph.add_initializer();
+  tensor.set_name(name);
+  tensor.set_data_type(onnx::TensorProto::FLOAT);
+  for (const int64_t each : extents) tensor.add_dims(each);
+  for (const float each : values) tensor.add_float_data(each);
+  return tensor;
+}
+
+void set_integers(onnx::NodeProto& node, const char* name, std::vector<int64_t> values) {
+  auto& attribute = *node.add_attribute();
+  attribute.set_name(name);
+  attribute.set_type(onnx::AttributeProto::INTS);
+  for (const int64_t each : values) attribute.add_ints(each);
+}
+
+std::string error_of(const std::string& bytes) {
+  return test::error_text<FormatError>([&] { (void)parse_onnx(bytes, "m.onnx"); });
+}
+
+}  // namespace
+
+TEST_CASE("onnx: what PyTorch exports answers as PyTorch does") {
+  for (const char* name : {"lenet", "lenet-fixed", "block", "one-axis", "mlp", "images"}) {
+    CAPTURE(std::string(name));
+    const SavedModel model = import_onnx(path_of(std::string(name) + ".onnx"));
+    const Tensor wanted = read_npy(path_of(std::string(name) + "-y.npy"));
+    const std::vector<float> got =
+        answers(model, read_npy(path_of(std::string(name) + "-x.npy")));
+    REQUIRE(static_cast<int64_t>(got.size()) == wanted.type.elements());
+    const auto* y = reinterpret_cast<const float*>(wanted.data.data());
+    for (size_t i = 0; i < got.size(); ++i) CHECK(std::abs(got[i] - y[i]) <= 1e-5f);
+  }
+}
+
+TEST_CASE("onnx: layers keep their names, and nothing is transposed on the way") {
+  const SavedModel model = import_onnx(path_of("lenet.onnx"));
+  for (const char* label : {"x", "conv1.weight", "conv1.bias", "conv1", "fc1", "fc2.weight"}) {
+    CHECK(model.graph.find(label));
+  }
+  CHECK(model.graph[model.graph.at("x")].type.shape == Shape{1, 10, 8, 2});
+  CHECK(std::ranges::none_of(model.graph.nodes(), [](const Node& node) {
+    return std::holds_alternative<Transpose>(node.op);
+  }));
+  const SavedModel fixed = import_onnx(path_of("lenet-fixed.onnx"));
+  CHECK(fixed.graph.size() == model.graph.size());
+}
+
+TEST_CASE("onnx: a constant that several nodes read alike is one parameter") {
+  const SavedModel model = parse_onnx(model_of({1, 2},
+                                               [](auto& graph, auto&) {
+                                                 add_floats(graph, "w", {2, 2}, {1, 2, 3, 4});
+                                                 add_node(graph, "MatMul", {"x", "w"}, "h");
+                                                 add_node(graph, "Gemm", {"h", "w"});
+                                               }),
+                                      "m");
+  CHECK(model.parameters.entries().size() == 1);
+  CHECK(model.parameters.get("w") == Tensor::of<float>({2, 2}, std::vector<float>{1, 3, 2, 4}));
+}
+
+TEST_CASE("onnx: what has no counterpart is refused by its node") {
+  CHECK(error_of(model_of({1, 4}, [](auto& graph, auto&) { add_node(graph, "Erf", {"x"}); })) ==
+        "m.onnx: node 'the Erf' (Erf): the operator has no counterpart");
+  CHECK(error_of(model_of({1, 4}, [](auto& graph, auto&) {
+          add_node(graph, "Relu", {"x"}).clear_name();
+          graph.mutable_node(0)->set_domain("com.microsoft");
+        })) == "m.onnx: the node of 'y' (Relu): operators of 'com.microsoft' are not read");
+  CHECK(error_of(model_of({1, 4}, [](auto& graph, auto&) {
+          add_node(graph, "Add", {"x", "z"});
+        })) == "m.onnx: node 'the Add' (Add): input 1, 'z', is computed by no node before");
+  CHECK(error_of(model_of({1, 4},
+                          [](auto& graph, auto&) {
+                            set_integers(add_node(graph, "Transpose", {"x"}), "perm", {1, 0});
+                          })) ==
+        "m.onnx: node 'the Transpose' (Transpose): it must leave axis 0, that of the "
+        "samples, and name all axes");
+  CHECK(error_of(model_of({1, 4},
+                          [](auto& graph, auto&) {
+                            add_floats(graph, "w", {3, 2}, std::vector<float>(6));
+                            add_node(graph, "Gemm", {"x", "w"});
+                          })) ==
+        "m.onnx: node 'the Gemm' (Gemm): the weight takes 3 features, the input has "
+        "[1, 4]");
+  CHECK(error_of(model_of({1, 2, 4, 4}, [](auto& graph, auto&) {
+          add_floats(graph, "w", {3, 5, 1, 1}, std::vector<float>(15));
+          add_node(graph, "Conv", {"x", "w"});
+        })).find("m.onnx: node 'the Conv' (Conv): Conv2d") == 0);
+  CHECK(error_of(model_of({1, 2, 4, 4},
+                          [](auto& graph, auto&) {
+                            auto& node = add_node(graph, "MaxPool", {"x"});
+                            set_integers(node, "kernel_shape", {2});
+                          })) ==
+        "m.onnx: node 'the MaxPool' (MaxPool): attribute kernel_shape has 1 numbers, "
+        "expected 2");
+  CHECK(error_of(model_of({1, 4},
+                          [](auto& graph, auto&) {
+                            set_integers(add_node(graph, "Softmax", {"x"}), "axis", {1});
+                          })) ==
+        "m.onnx: node 'the Softmax' (Softmax): attribute axis has another type than it "
+        "should");
+}
+
+TEST_CASE("onnx: files that are no models, of other opsets or with other data") {
+  CHECK(error_of("") == "m.onnx: is no ONNX model");
+  CHECK(error_of("not a model") == "m.onnx: is no ONNX model");
+  CHECK(error_of(model_of({1, 4}, [](auto& graph, auto& model) {
+          add_node(graph, "Relu", {"x"});
+          model.mutable_opset_import(0)->set_version(8);
+        })) == "m.onnx: expected opset 9 to 18, got 8");
+  CHECK(error_of(model_of({1, 4}, [](auto& graph, auto&) {
+          add_floats(graph, "w", {4, 100000000}, {1, 2});
+          add_node(graph, "MatMul", {"x", "w"});
+        })) == "m.onnx: tensor 'w' has 400000000 elements, its data 2");
+  CHECK(error_of(model_of({1, 4}, [](auto& graph, auto&) {
+          add_floats(graph, "w", {4, 1}, {}).set_data_location(onnx::TensorProto::EXTERNAL);
+          add_node(graph, "MatMul", {"x", "w"});
+        })) == "m.onnx: tensor 'w' keeps its data in another file");
+  CHECK(error_of(model_of({1, 4}, [](auto& graph, auto&) {
+          add_floats(graph, "w", {-4}, {});
+        })) == "m.onnx: tensor 'w' has the extent -4");
+  CHECK(error_of(model_of({1, 4}, [](auto& graph, auto&) {
+          graph.mutable_input(0)
+              ->mutable_type()
+              ->mutable_tensor_type()
+              ->mutable_shape()
+              ->mutable_dim(1)
+              ->set_dim_param("width");
+        })) == "m.onnx: input 'x': extent 1 must be a number, got 'width'");
+  CHECK(error_of(model_of({1, 4}, [](auto& graph, auto&) {
+          add_node(graph, "Relu", {"x"}, "z");
+        })) == "m.onnx: output 'y': no node computes it");
+  CHECK(error_of(model_of(
+            {1, 4},
+            [](auto& graph, auto&) {
+              std::string last = "c0";
+              add_floats(graph, "w", {4, 4}, std::vector<float>(16));
+              set_integers(add_node(graph, "Constant", {}, "c0"), "value_ints", {1, 2});
+              for (int i = 1; i < 60; ++i) {  // twice as many each time
+                const std::string next = fmt::format("c{}", i);
+                add_node(graph, "Concat", {last, last}, next.c_str());
+                last = next;
+              }
+            })) ==
+        "m.onnx: node 'the Concat' (Concat): the constants that nodes compute are too "
+        "large for the file");
+  CHECK_THROWS_AS((void)import_onnx(path_of("none.onnx")), IoError);
+}
+
+TEST_CASE("onnx: 10,000 broken files are read or refused") {
+  const Random random(7, 0);
+  uint64_t drawn = 0;
+  int read = 0;
+  for (const char* name : {"lenet", "block", "one-axis", "mlp", "images"}) {
+    const std::string whole = read_file(path_of(std::string(name) + ".onnx"), 1 << 20);
+    for (int i = 0; i < 2000; ++i) {
+      std::string bytes = whole;
+      const auto place = [&] { return random.below(drawn++, bytes.size()); };
+      const auto kind = random.below(drawn++, 4);
+      if (kind == 0) bytes.resize(place());
+      for (uint64_t k = 0; kind != 0 && k < 1 + random.below(drawn, 4); ++k) {
+        const size_t at = place();
+        if (kind == 1) bytes[at] = static_cast<char>(random.bits(drawn++));
+        if (kind == 2)
+          bytes[at] = static_cast<char>(bytes[at] ^ (1 << random.below(drawn++, 8)));
+        if (kind == 3) bytes.erase(at, 1 + random.below(drawn++, 16));
+      }
+      try {
+        const SavedModel model = parse_onnx(bytes, "broken");
+        CHECK(model.parameters.entries().size() <= 64);
+        ++read;
+      } catch (const FormatError& error) {
+        CHECK(std::string_view(error.what()).starts_with("broken: "));
+      }
+    }
+  }
+  CHECK(read > 100);
+}
