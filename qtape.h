@@ -25,6 +25,7 @@
 #include "qtape/model/layers.h"
 #include "qtape/model/presets.h"
 #include "qtape/model/quantization.h"
+#include "qtape/model/recipe.h"
 #include "qtape/model/recurrent.h"
 #include "qtape/optim/clip.h"
 #include "qtape/optim/optimizer.h"

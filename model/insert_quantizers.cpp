@@ -31,12 +31,19 @@ Op along_columns(Op quantizer, const Shape& shape) {
   return quantizer;
 }
 
+/// Whether what `op` gives is some of what it is given, and as good in codes.
+bool picks(const Op& op) {
+  const bool pointwise = std::visit([]<class X>(const X&) { return Pointwise<X>; }, op);
+  return keeps_codes(op) && !pointwise;
+}
+
 class Inserter {
  public:
   Inserter(const Graph& graph, const InsertOptions& options)
       : graph_(graph), options_(options), copies_(static_cast<size_t>(graph.size())) {}
 
   Graph run() {
+    for (const Node& node : graph_.nodes()) note_early(node);
     for (int32_t i = 0; i < graph_.size(); ++i) copy(NodeId{i});
     check(inserted_ > 0,
           "no product has an unquantized Parameter that matches '{}' as operand 1",
@@ -63,16 +70,40 @@ class Inserter {
       put_on_grid(node, operands);
     }
     at(id) = result_.add(node.op, operands, node.label);
+    const auto early = early_.find(id);
+    if (early == early_.end()) return;
+    ++inserted_;
+    at(id) = add_quantizer(result_, at(id), *options_.input, free_label(early->second));
+  }
+
+  /// Whether quantizers belong to the product, and what their labels begin with.
+  std::optional<std::string> stem_of(const Node& node) const {
+    if (!weights_operand(node.op)) return std::nullopt;
+    const Node& weight = graph_[node.operands[1]];
+    if (!std::holds_alternative<Parameter>(weight.op)) return std::nullopt;
+    if (!matches(options_.pattern, weight.label)) return std::nullopt;
+    const std::string suffix = ".weight";
+    const bool usual = weight.label.ends_with(suffix);
+    return usual ? weight.label.substr(0, weight.label.size() - suffix.size()) : weight.label;
+  }
+
+  /// A pooling before a product is one of codes: the product's quantizer comes before it.
+  void note_early(const Node& node) {
+    const auto stem = stem_of(node);
+    if (!stem || !options_.input) return;
+    NodeId origin = node.operands[0];
+    bool keeps = false;
+    while (is_view(graph_[origin].op) || picks(graph_[origin].op)) {
+      keeps = keeps || picks(graph_[origin].op);
+      origin = graph_[origin].operands[0];
+    }
+    if (keeps && !is_quantizer(graph_[origin].op)) early_.emplace(origin, *stem + ".input");
   }
 
   void quantize(const Node& node, std::vector<NodeId>& operands) {
+    const auto stem = stem_of(node);
+    if (!stem) return;
     const Node& weight = graph_[node.operands[1]];
-    if (!std::holds_alternative<Parameter>(weight.op)) return;
-    if (!matches(options_.pattern, weight.label)) return;
-    const std::string suffix = ".weight";
-    const bool usual = weight.label.ends_with(suffix);
-    const std::string stem =
-        usual ? weight.label.substr(0, weight.label.size() - suffix.size()) : weight.label;
     if (options_.weight) {
       const Shape& shape = weight.type.shape;
       const bool columns = shape.rank() == 2 && !weight_layout(node.op, shape).rows;
@@ -80,8 +111,8 @@ class Inserter {
           columns ? along_columns(*options_.weight, weight.type.shape) : *options_.weight;
       operands[1] = quantized(node.operands[1], columns, op, weight.label);
     }
-    if (options_.input && !quantizer_behind(graph_, node.operands[0])) {
-      operands[0] = quantized(node.operands[0], false, *options_.input, stem + ".input");
+    if (options_.input && !quantizer_behind(result_, operands[0])) {
+      operands[0] = quantized(node.operands[0], false, *options_.input, *stem + ".input");
     }
   }
 
@@ -120,7 +151,8 @@ class Inserter {
   Graph result_;
   std::vector<NodeId> copies_;
   std::map<std::pair<NodeId, bool>, NodeId> quantized_;
-  std::set<NodeId> gained_;  // products of graph_
+  std::map<NodeId, std::string> early_;  // labels of quantizers after nodes of graph_
+  std::set<NodeId> gained_;              // products of graph_
   int inserted_ = 0;
 };
 
@@ -178,11 +210,17 @@ Graph quantize_after(const Graph& graph, const std::set<NodeId>& nodes, const Op
 
 Graph insert_quantizers(const Graph& graph, const InsertOptions& options) {
   Graph result = Inserter(graph, options).run();
-  if (!options.complete || !options.input || result.outputs().empty()) return result;
+  return options.complete && options.input ? complete_quantizers(result, *options.input)
+                                           : result;
+}
+
+Graph complete_quantizers(const Graph& graph, const Op& quantizer) {
+  Graph result = graph;
+  if (result.outputs().empty()) return result;
   // A quantizer may let the next refusal be seen, each of a node of its own.
   for (std::set<NodeId> nodes = unquantized_nodes(result); !nodes.empty();
        nodes = unquantized_nodes(result)) {
-    result = quantize_after(result, nodes, *options.input);
+    result = quantize_after(result, nodes, quantizer);
   }
   return result;
 }

@@ -23,6 +23,10 @@ struct InsertOptions {
   bool complete = false;
 };
 
+/// A copy of `graph` with `quantizer` wherever integers need one so that the first output has an
+/// integer form, see InsertOptions::complete.
+Graph complete_quantizers(const Graph& graph, const Op& quantizer);
+
 /// Quantizers whose states calibration fills, of so many bits: weights symmetric with a scale
 /// per output, inputs affine without a sign, wherever integers need them.
 InsertOptions calibrated_quantizers(int weight_bits, int activation_bits);
@@ -30,7 +34,8 @@ InsertOptions calibrated_quantizers(int weight_bits, int activation_bits);
 /// A copy of `graph` with quantizers before each product with weights, MatMul, Conv1d or
 /// Conv2d, whose operand 1 is a Parameter of a matching label: `fc1.weight` is quantized by
 /// `fc1.weight.quantized`, the other operand by `fc1.input.quantized`, as `linear` labels them,
-/// and their states follow. What several products share is quantized once, a weight once for
+/// and their states follow; where the operand only picks or pads codes, as a MaxPool does, what
+/// it picks from is quantized. What several products share is quantized once, a weight once for
 /// each layout, and where a label is taken a number follows it; operands that are quantized
 /// already, or show the codes of a quantizer
 /// (`quantizer_behind`), are left alone. Where a product that gained a quantizer feeds an

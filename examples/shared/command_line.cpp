@@ -4,29 +4,14 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <numeric>
 #include <type_traits>
 
 #include "qtape/console/program.h"
 #include "qtape/core/error.h"
+#include "qtape/core/nearest.h"
 
 namespace qtape::examples {
 namespace {
-
-/// Letters to change, insert or leave out between two words.
-size_t distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 0; i < a.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i + 1);
-    for (size_t j = 0; j < b.size(); ++j) {
-      const size_t changed = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({changed, row[j] + 1, row[j + 1] + 1});
-    }
-  }
-  return row.back();
-}
 
 /// "1 to 100", "0 or more".
 template <class T>
@@ -89,10 +74,9 @@ void require_known_command(const CLI::App& app, int argc, char** argv) {
   std::vector<std::string> names;
   for (const CLI::App* command : commands) names.push_back(command->get_name());
   if (std::ranges::find(names, given) != names.end()) return;
-  const auto far = [&](const std::string& name) { return distance(given, name); };
-  const std::string nearest = *std::ranges::min_element(names, {}, far);
-  if (2 * far(nearest) <= nearest.size()) {
-    fail<ArgumentError>("unknown command {}; the nearest is {}", given, nearest);
+  const std::string near = nearest(given, names);
+  if (2 * edit_distance(given, near) <= near.size()) {
+    fail<ArgumentError>("unknown command {}; the nearest is {}", given, near);
   }
   fail<ArgumentError>("unknown command {}; expected one of {}", given, fmt::join(names, ", "));
 }

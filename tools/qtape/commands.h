@@ -25,6 +25,7 @@ struct ReplayOptions {
   DataOptions data;
   int threads = 1;
   bool quantize = true;  ///< false: quantizers are off; only of models
+  std::string answers;   ///< .npy file for all answers, f32; empty: none
 };
 
 /// Runs a saved model or integer program over a data set's test images; prints accuracy and a
@@ -109,6 +110,31 @@ struct ProfileOptions {
 /// Runs training steps of a saved model, inference where it has no loss, on made-up inputs, and
 /// prints what each node takes of time and memory. The file stays as it is.
 void profile(const ProfileOptions& options);
+
+struct TrainCommand {
+  std::string model;
+  std::string output;  ///< file to write the trained model to; empty: none
+  DataOptions data;
+  int64_t epochs = 10;
+  int64_t batch = 64;
+  double learning_rate = 1e-3;
+  uint64_t seed = 1;
+  std::optional<int> weight_bits = std::nullopt;
+  std::optional<int> activation_bits = std::nullopt;
+  std::optional<int> ends_bits = std::nullopt;
+  std::string scales = {};  ///< name of a RecipeScales; empty: not said
+  bool in_float = false;    ///< without quantizers
+  std::string checkpoint = {};
+  bool resume = false;  ///< the model is a checkpoint to go on from
+  int threads = 1;
+};
+
+/// Fine-tunes a saved model, with its quantizers or with new ones that are calibrated first,
+/// and prints what it reaches on the test data.
+void train(const TrainCommand& command);
+
+/// Writes an ONNX model as a model of ours; prints its inputs and sizes.
+void import_model(const std::string& path, const std::string& output);
 
 /// Prints what may go wrong with a model or an integer program, a finding and its remedy a
 /// line, or `ok`. The number of errors and warnings; notes, printed if wanted, do not count.

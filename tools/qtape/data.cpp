@@ -31,10 +31,15 @@ data::Split load_data(const DataOptions& options, int64_t features, int64_t samp
                          "--input: there is --data already");
   require<ArgumentError>(options.labels.empty() || !options.input.empty(),
                          "--labels needs --input");
+  require<ArgumentError>(options.test_labels.empty() || !options.test_input.empty(),
+                         "--test-labels needs --test-input");
+  require<ArgumentError>(options.test_input.empty() || !options.input.empty(),
+                         "--test-input needs --input");
   if (!options.directory.empty()) return data::mnist(options.directory);
   if (!options.input.empty()) {
     const data::Dataset set = data::npy(options.input, options.labels);
-    return {set, set};
+    if (options.test_input.empty()) return {set, options.trains ? data::Dataset() : set};
+    return {set, data::npy(options.test_input, options.test_labels)};
   }
   if (features == data::tone_frames * data::tone_bands) return data::example_tones(samples);
   return data::example_digits(samples);

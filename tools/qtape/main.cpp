@@ -7,6 +7,7 @@
 #include "qtape/core/error.h"
 #include "qtape/core/thread_count.h"
 #include "qtape/examples/shared/command_line.h"
+#include "qtape/model/recipe.h"
 #include "qtape/tools/qtape/commands.h"
 
 namespace {
@@ -21,6 +22,8 @@ struct Commands {
   tool::QuantizersOptions quantizers{.threads = default_threads()};
   tool::ConvertCommand convert;
   tool::VerifyCommand verify{.threads = default_threads()};
+  tool::TrainCommand train{.threads = default_threads()};
+  std::string imported;
   tool::ProfileOptions profile{.threads = default_threads()};
   std::string arithmetic = "Codes";
   std::string profiled = "FloatMultiply";
@@ -59,6 +62,8 @@ void add_commands(CLI::App& app, Commands& c) {
   add_file(replay, c.replay.model);
   add_data(replay, c.replay.data, c.replay.threads);
   replay.add_flag("--float", c.quantizers_off, "switch the quantizers off");
+  replay.add_option("-o,--output", c.replay.answers,
+                    "write all answers here, a .npy file of f32");
 }
 
 void add_calibrate(CLI::App& app, tool::CalibrateOptions& o) {
@@ -66,7 +71,7 @@ void add_calibrate(CLI::App& app, tool::CalibrateOptions& o) {
       "calibrate", "Fill quantizers from training images, adding them where there are none");
   add_model(calibrate, o.model);
   add_data(calibrate, o.data, o.threads);
-  calibrate.add_option("--save", o.save, "write the calibrated model here");
+  calibrate.add_option("-o,--output,--save", o.save, "write the calibrated model here");
   calibrate
       .add_option("--observer", o.observer,
                   names_from_data() + "; search: the best for each quantizer; all: a table")
@@ -167,6 +172,54 @@ void add_profile(CLI::App& app, Commands& c) {
       ->capture_default_str();
 }
 
+void add_train(CLI::App& app, tool::TrainCommand& o) {
+  CLI::App& train =
+      *app.add_subcommand("train", "Fine-tune a model, with its quantizers or with new ones");
+  add_model(train, o.model);
+  add_data(train, o.data, o.threads);
+  o.data.trains = true;
+  train.add_option("--test-input", o.data.test_input, ".npy file of inputs to test with");
+  train.add_option("--test-labels", o.data.test_labels, ".npy file of their labels");
+  train.add_option("-o,--output", o.output, "write the trained model here");
+  train.add_option("--epochs", o.epochs, "passes over the data")
+      ->check(range<int64_t>(1, 100000))
+      ->capture_default_str();
+  train.add_option("--batch", o.batch, "samples of a step, at most all")
+      ->check(range<int64_t>(1, 1000000))
+      ->capture_default_str();
+  train
+      .add_option("--lr", o.learning_rate, "learning rate at the start; decays to 0 by cosine")
+      ->check(CLI::Range(0.0, 10.0))
+      ->capture_default_str();
+  train.add_option("--seed", o.seed, "seed of the order")
+      ->check(range<uint64_t>(0, UINT64_MAX))
+      ->capture_default_str();
+  train
+      .add_option("--weight-bits", o.weight_bits,
+                  "bits of weights; given, the model gets new quantizers, else where it has "
+                  "none that can be trained, of 8 bits")
+      ->check(range(2, 16));
+  train.add_option("--activation-bits", o.activation_bits, "the same of activations")
+      ->check(range(2, 16));
+  train
+      .add_option("--ends-bits", o.ends_bits,
+                  "bits of weights and inputs of the first and the last layer")
+      ->check(range(2, 16));
+  const std::vector<std::string> names(enum_names<RecipeScales>.begin(),
+                                       enum_names<RecipeScales>.end());
+  train.add_option("--scales", o.scales, "where scales of new quantizers come from")
+      ->transform(CLI::IsMember(names, CLI::ignore_case));
+  train.add_flag("--float", o.in_float, "train without quantizers");
+  train.add_option("--checkpoint", o.checkpoint, "write a checkpoint here every epoch");
+  train.add_flag("--resume", o.resume, "the model is a checkpoint: go on with its run");
+}
+
+void add_import(CLI::App& app, Commands& c) {
+  CLI::App& import = *app.add_subcommand("import", "Write an ONNX float model as a model");
+  import.add_option("model", c.model, "ONNX file")->required();
+  import.add_option("-o,--output", c.imported, "file to write")->required();
+}
+
 /// The exit code: 1 where verification found a mismatch, or lint an error or a warning.
 int run(const CLI::App& app, Commands& c) {
   c.replay.quantize = !c.quantizers_off;
@@ -185,6 +238,8 @@ int run(const CLI::App& app, Commands& c) {
                            "--program needs one --requantization, got all");
     return tool::verify(c.verify) ? 0 : 1;
   }
+  if (app.got_subcommand("train")) tool::train(c.train);
+  if (app.got_subcommand("import")) tool::import_model(c.model, c.imported);
   if (app.got_subcommand("profile")) {
     c.profile.arithmetic = from_string<tool::StepArithmetic>(c.arithmetic).value();
     c.profile.requantization = requantizations_of(c.profiled)[0];
@@ -205,6 +260,8 @@ int main(int argc, char** argv) try {
   add_quantizers(app, commands);
   add_integers(app, commands);
   add_profile(app, commands);
+  add_train(app, commands.train);
+  add_import(app, commands);
   return examples::run_program(app, argc, argv, [&] { return run(app, commands); });
 } catch (const std::exception& error) {
   std::fprintf(stderr, "qtape: %s\n", error.what());

@@ -1,13 +1,19 @@
 #include <fmt/format.h>
 
+#include "qtape/arrays/npy.h"
 #include "qtape/deploy/any_file.h"
-#include "qtape/model/evaluate.h"
+#include "qtape/examples/shared/output_files.h"
+#include "qtape/model/model.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/data.h"
 
 namespace qtape::tool {
 
 void replay(const ReplayOptions& options) {
+  require<ArgumentError>(options.answers.empty() || options.quantize,
+                         "--output holds quantized answers; it does not go with --float");
+  examples::OutputFiles files;
+  files.expect("--output", options.answers);
   AnyFile file = load_any(options.model);
   const auto* program = std::get_if<IntegerProgram>(&file);
   require<ArgumentError>(program == nullptr || options.quantize,
@@ -25,6 +31,13 @@ void replay(const ReplayOptions& options) {
   fmt::print("{} samples{}\noutputs sha256 {}\n", result.samples,
              result.accuracy ? fmt::format(", accuracy {:.2f} %", *result.accuracy) : "",
              result.outputs_sha256);
+  if (options.answers.empty()) return;
+  const Tensor answers = naming<GraphError>(options.model, [&] {
+    if (program != nullptr) return predict(*program, images, options.threads);
+    return predict(Model(std::move(*model)), images, options.threads);
+  });
+  files.save(options.answers, [&](const std::string& path) { write_npy(path, answers); });
+  files.require_written();
 }
 
 }  // namespace qtape::tool

@@ -1,0 +1,234 @@
+#include "qtape/model/recipe.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "qtape/core/nearest.h"
+#include "qtape/core/pattern.h"
+#include "qtape/core/printable.h"
+#include "qtape/engine/quantizers.h"
+#include "qtape/integer/op_rules.h"
+#include "qtape/model/insert_quantizers.h"
+
+namespace qtape {
+namespace {
+
+constexpr int fewest_bits = 2;
+constexpr int most_bits = 16;
+
+void check_bits(std::string_view what, int bits) {
+  require<ArgumentError>(bits >= fewest_bits && bits <= most_bits,
+                         "{} must be in {}..{}, got {}", what, fewest_bits, most_bits, bits);
+}
+
+Op weight_quantizer(int bits, RecipeScales scales) {
+  if (scales == RecipeScales::Learned) return FakeQuantizeLSQ{.bits = bits, .axis = 0};
+  return quantize::weights(bits);
+}
+
+Op activation_quantizer(int bits, RecipeScales scales, bool positive) {
+  const Scheme scheme = positive ? Scheme::Symmetric : Scheme::Affine;
+  if (scales == RecipeScales::Learned) {
+    return FakeQuantizeLSQ{.bits = bits, .range = CodeRange::Unsigned, .scheme = scheme};
+  }
+  return quantize::activations(bits).with(&FakeQuantize::scheme, scheme);
+}
+
+/// What products with weights read as operand 0.
+struct Product {
+  std::string weight;
+  NodeId input;
+};
+
+std::vector<Product> products(const Graph& graph) {
+  std::vector<Product> found;
+  for (const Node& node : graph.nodes()) {
+    if (!weights_operand(node.op) || node.operands.size() < 2) continue;
+    const Node& weight = graph[node.operands[1]];
+    if (std::holds_alternative<Parameter>(weight.op)) {
+      found.push_back({weight.label, node.operands[0]});
+    }
+  }
+  return found;
+}
+
+LayerBits bits_of(const QuantizationRecipe& recipe, const std::string& weight, bool end) {
+  for (const LayerBits& each : recipe.layers) {
+    if (matches(each.pattern, weight)) return each;
+  }
+  if (end && recipe.ends_bits) return {weight, *recipe.ends_bits, *recipe.ends_bits};
+  return {weight, recipe.weight_bits, recipe.activation_bits};
+}
+
+void check_recipe(const QuantizationRecipe& recipe, const std::vector<std::string>& weights) {
+  check_bits("weight bits", recipe.weight_bits);
+  check_bits("activation bits", recipe.activation_bits);
+  if (recipe.ends_bits) check_bits("bits of the first and the last layer", *recipe.ends_bits);
+  for (const LayerBits& each : recipe.layers) {
+    check_bits("weight bits", each.weight_bits);
+    check_bits("activation bits", each.activation_bits);
+    const bool found = std::ranges::any_of(
+        weights, [&](const std::string& weight) { return matches(each.pattern, weight); });
+    require<ArgumentError>(found, "no layer has weights '{}'; the nearest are '{}'",
+                           printable(each.pattern), printable(nearest(each.pattern, weights)));
+  }
+}
+
+/// Copies nodes of a graph, others in the place of some.
+class Rebuild {
+ public:
+  explicit Rebuild(const Graph& from) : from_(from) {}
+
+  /// The node of `from` that stands for `id`: what a quantizer is given.
+  NodeId shown(NodeId id) const {
+    const Op& op = from_[id].op;
+    const bool skipped = is_quantizer(op) || std::holds_alternative<FakeQuantizeBias>(op);
+    return skipped ? shown(from_[id].operands[0]) : id;
+  }
+
+  Graph run() {
+    std::vector<bool> needed(static_cast<size_t>(from_.size()), false);
+    for (NodeId id : from_.outputs()) needed[at(shown(id))] = true;
+    for (auto i = static_cast<int32_t>(from_.size()) - 1; i >= 0; --i) {
+      if (std::holds_alternative<Input>(from_[NodeId{i}].op)) needed[at(NodeId{i})] = true;
+      if (!needed[at(NodeId{i})]) continue;
+      for (NodeId id : from_[NodeId{i}].operands) needed[at(shown(id))] = true;
+    }
+    std::vector<NodeId> copies(needed.size());
+    for (int32_t i = 0; i < from_.size(); ++i) {
+      if (!needed[at(NodeId{i})]) continue;
+      const Node& node = from_[NodeId{i}];
+      std::vector<NodeId> operands;
+      for (NodeId id : node.operands) operands.push_back(copies[at(shown(id))]);
+      copies[at(NodeId{i})] = result_.add(node.op, operands, node.label);
+    }
+    std::vector<NodeId> outputs;
+    for (NodeId id : from_.outputs()) outputs.push_back(copies[at(shown(id))]);
+    result_.set_outputs(outputs);
+    return std::move(result_);
+  }
+
+ private:
+  static size_t at(NodeId id) { return static_cast<size_t>(id.index); }
+
+  const Graph& from_;
+  Graph result_;
+};
+
+std::string unused_label(const Graph& graph, const std::string& wanted) {
+  std::string label = wanted;
+  for (int n = 2; graph.find(label); ++n) label = fmt::format("{}.{}", wanted, n);
+  return label;
+}
+
+NodeId add_input_like(Graph& graph, const TensorType& type, const std::string& label) {
+  return graph.add(Input{.dtype = type.dtype, .shape = type.shape}, {},
+                   unused_label(graph, label));
+}
+
+}  // namespace
+
+std::vector<std::string> layer_weights(const Graph& graph) {
+  std::vector<std::string> labels;
+  for (const Product& each : products(graph)) labels.push_back(each.weight);
+  return labels;
+}
+
+bool never_negative(const Graph& graph, NodeId id) {
+  const Node& node = graph[id];
+  const auto all = [&] {
+    return std::ranges::all_of(node.operands,
+                               [&](NodeId each) { return never_negative(graph, each); });
+  };
+  return std::visit(
+      [&]<class X>(const X& op) {
+        if constexpr (std::is_same_v<X, Relu> || std::is_same_v<X, Relu6> ||
+                      std::is_same_v<X, Sigmoid> || std::is_same_v<X, HardSigmoid> ||
+                      std::is_same_v<X, Softmax> || std::is_same_v<X, Exp>) {
+          return true;
+        } else if constexpr (std::is_same_v<X, Clamp>) {
+          return op.low >= 0;
+        } else if constexpr (std::is_same_v<X, MaxPool> || std::is_same_v<X, AvgPool> ||
+                             std::is_same_v<X, GlobalAvgPool> || std::is_same_v<X, Flatten> ||
+                             std::is_same_v<X, Reshape> || std::is_same_v<X, Transpose> ||
+                             std::is_same_v<X, Slice> || std::is_same_v<X, Upsample> ||
+                             std::is_same_v<X, Dropout> || std::is_same_v<X, Concat> ||
+                             std::is_same_v<X, Add>) {
+          return all();
+        } else if constexpr (std::is_same_v<X, Mean> || std::is_same_v<X, Sum> ||
+                             std::is_same_v<X, Max> || Quantizer<X>) {
+          return never_negative(graph, node.operands[0]);
+        } else {
+          return false;
+        }
+      },
+      node.op);
+}
+
+Graph quantized(const Graph& graph, const QuantizationRecipe& recipe) {
+  const std::vector<std::string> weights = layer_weights(graph);
+  check(!weights.empty(), "the graph has no products with weights");
+  check_recipe(recipe, weights);
+  Graph result = graph;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    const bool end = i == 0 || i + 1 == weights.size();
+    const LayerBits bits = bits_of(recipe, weights[i], end);
+    const Product product = products(graph)[i];
+    const Op input = activation_quantizer(bits.activation_bits, recipe.scales,
+                                          never_negative(graph, product.input));
+    const InsertOptions options{.weight = weight_quantizer(bits.weight_bits, recipe.scales),
+                                .input = input,
+                                .pattern = weights[i]};
+    const auto left = layer_weights(result);
+    // One weight may serve several products, which were all quantized with the first.
+    if (std::ranges::find(left, weights[i]) != left.end()) {
+      result = insert_quantizers(result, options);
+    }
+  }
+  return complete_quantizers(
+      result, activation_quantizer(recipe.activation_bits, recipe.scales, false));
+}
+
+Model quantized(const Model& model, const QuantizationRecipe& recipe,
+                const data::Dataset& dataset, int64_t samples, int threads) {
+  // Scales of quantizers that go must not become those of new ones by their names.
+  Model plain(without_quantizers(model.graph()));
+  (void)plain.take_over(model.parameters());
+  Model result(quantized(plain.graph(), recipe));
+  (void)start_from(result, plain.parameters(), dataset, samples, threads);
+  return result;
+}
+
+Graph without_quantizers(const Graph& graph) { return Rebuild(graph).run(); }
+
+Model with_loss(Model model, const data::Dataset& dataset) {
+  if (model.loss()) return model;
+  Graph graph = model.graph();
+  NodeId answer = model.answer();
+  NodeId loss;
+  if (dataset.classes() > 0) {
+    const Op& last = graph[answer].op;
+    if (std::holds_alternative<Softmax>(last) || std::holds_alternative<LogSoftmax>(last)) {
+      answer = graph[answer].operands[0];
+    }
+    const int64_t batch = graph[answer].type.shape.rank() > 0 ? graph[answer].type.shape[0] : 1;
+    const NodeId labels = add_input_like(graph, {DType::S32, {batch}}, "labels");
+    loss = graph.add(SoftmaxCrossEntropy{}, {answer, labels}, unused_label(graph, "loss"));
+  } else {
+    const TensorType type = graph[answer].type;
+    NodeId target;
+    for (int32_t i = 0; i < graph.size() && !dataset.target(); ++i) {
+      const bool input = std::holds_alternative<Input>(graph[NodeId{i}].op);
+      if (input && graph[NodeId{i}].type == type) target = NodeId{i};
+    }
+    if (target.index < 0) target = add_input_like(graph, type, "target");
+    loss = graph.add(MeanSquaredError{}, {answer, target}, unused_label(graph, "loss"));
+  }
+  graph.set_outputs({answer, loss});
+  Model result(std::move(graph));
+  (void)result.take_over(model.parameters());
+  return result;
+}
+
+}  // namespace qtape

@@ -1,0 +1,67 @@
+// Recipes: how a float network is quantized for training, layer by layer.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "qtape/model/quantization.h"
+
+namespace qtape {
+
+/// Where scales come from.
+enum class RecipeScales : uint8_t {
+  Observed,  ///< weights from their largest, activations by running averages of their range
+  Learned    ///< both trained with everything else: FakeQuantizeLSQ
+};
+template <>
+inline constexpr auto enum_names<RecipeScales> =
+    std::array<std::string_view, 2>{"Observed", "Learned"};
+
+/// Bits of the layers whose weights match a pattern.
+struct LayerBits {
+  std::string pattern = {};  ///< `*` is any text, also none, `?` any one byte
+  int weight_bits = 8;
+  int activation_bits = 8;  ///< of the layer's input
+};
+
+struct QuantizationRecipe {
+  int weight_bits = 8;
+  int activation_bits = 8;
+  /// Weights and inputs of the first and the last layer, which lose most by few bits; without
+  /// it, as all others.
+  std::optional<int> ends_bits = std::nullopt;
+  RecipeScales scales = RecipeScales::Observed;
+  /// The first that matches a layer's weight comes before the bits above.
+  std::vector<LayerBits> layers = {};
+};
+
+/// Labels of the weights of the graph's products, in order: what `LayerBits` match.
+std::vector<std::string> layer_weights(const Graph& graph);
+
+/// Whether no element of the value can be negative, by the ops that lead to it.
+bool never_negative(const Graph& graph, NodeId id);
+
+/// A copy of `graph`, which has no quantizers, with those of the recipe: weights symmetric by
+/// output channel; inputs of layers without a sign where they are never negative, else affine;
+/// and affine ones wherever else integers need them. Throws GraphError where nothing has
+/// weights, ArgumentError for bits outside 2 to 16 and a pattern that matches nothing, which
+/// names the nearest weight.
+Graph quantized(const Graph& graph, const QuantizationRecipe& recipe);
+
+/// The same of a model, whose values it takes over; quantizers are calibrated on `samples` of
+/// `dataset`, after which training may begin. A model that has quantizers gets new ones.
+Model quantized(const Model& model, const QuantizationRecipe& recipe,
+                const data::Dataset& dataset, int64_t samples = usual_calibration_samples,
+                int threads = default_threads());
+
+/// A copy without quantizers. States that only they held are gone.
+Graph without_quantizers(const Graph& graph);
+
+/// The model with what it needs to be trained on `dataset`, where it has no loss: the
+/// cross-entropy of its answer, or of what a Softmax at its end is taken of, which becomes the
+/// answer, where the data have labels; else the mean squared difference from the target, or
+/// from the input where there is no target. Throws GraphError where these do not fit.
+Model with_loss(Model model, const data::Dataset& dataset);
+
+}  // namespace qtape

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# From an ONNX model to verified integers in five commands: routes_test.sh BUILD_FOLDER
+source "$(dirname "$0")/common.sh"
+
+mnist=${QTAPE_DATA:-$(dirname "$0")/../../../shared/data/mnist}
+[ -d "$mnist" ] || mnist=
+"$build/tests/write_data" "$work" ${mnist:+"$mnist"}
+onnx=$(dirname "$0")/../data/onnx
+train_data=(--input "$work/x.npy" --labels "$work/y.npy")
+test_data=(--input "$work/x-test.npy" --labels "$work/y-test.npy")
+accuracy() { "$tool" replay "$1" "${test_data[@]}" | sed -n 's/.*accuracy \([0-9.]*\) .*/\1/p'; }
+at_least() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a >= b) }'; }
+
+# A small LeNet for digits, untrained; in float first.
+"$build/tests/write_lenet" "$work/lenet.onnx"
+check "import" "$tool" import "$work/lenet.onnx" -o "$work/lenet.json" >"$work/import.txt"
+check "it says what a sample is" grep -qx 'input x, a sample of it f32\[28, 28, 1\]' "$work/import.txt"
+check "train in float" "$tool" train "$work/lenet.json" --float "${train_data[@]}" --epochs 4 --lr 4e-3 -o "$work/float.json" >"$work/float.txt"
+check "which learns" at_least "$(accuracy "$work/float.json")" 90
+
+check "calibrate" "$tool" calibrate "$work/float.json" "${train_data[@]}" -o "$work/w8a8.json" >/dev/null
+check "8 bits are as good" at_least "$(accuracy "$work/w8a8.json")" "$(awk -v a="$(accuracy "$work/float.json")" 'BEGIN { print a - 0.5 }')"
+check "train with 4 bits" "$tool" train "$work/w8a8.json" "${train_data[@]}" --test-input "$work/x-test.npy" --test-labels "$work/y-test.npy" --weight-bits 4 --activation-bits 4 --epochs 3 -o "$work/w4a4.json" >"$work/train.txt"
+check "it says how it goes" test "$(grep -c '^epoch .* test accuracy' "$work/train.txt")" = 3
+check "4 bits are nearly as good" at_least "$(accuracy "$work/w4a4.json")" "$(awk -v a="$(accuracy "$work/float.json")" 'BEGIN { print a - 2 }')"
+check "convert" "$tool" convert "$work/w4a4.json" -o "$work/program.json" >/dev/null
+for model in w8a8 w4a4; do
+  check "verify $model" "$tool" verify "$work/$model.json" "${test_data[@]}" >"$work/verify.txt"
+  check "$model: nothing differs" test "$(grep -c '^1000 samples and 0 random inputs: 0 mismatches' "$work/verify.txt")" = 4
+done
+
+# What is already trained with quantizers goes on with them.
+"$tool" train "$work/w4a4.json" "${train_data[@]}" --epochs 1 --lr 0 --threads 1 -o "$work/same.json" >/dev/null
+check "training keeps its quantizers" test "$("$tool" inspect "$work/same.json" | grep -c 'codes -7..7')" = "$("$tool" inspect "$work/w4a4.json" | grep -c 'codes -7..7')"
+"$tool" train "$work/w4a4.json" "${train_data[@]}" --epochs 2 --threads 1 --checkpoint "$work/c.json" -o "$work/whole.json" >/dev/null
+"$tool" train "$work/c.json" "${train_data[@]}" --epochs 2 --threads 2 --resume -o "$work/resumed.json" >/dev/null
+check "a finished run resumes to itself" cmp "$work/whole.json" "$work/resumed.json"
+"$tool" replay "$work/w4a4.json" "${test_data[@]}" -o "$work/answers.npy" >/dev/null
+check "answers are a NumPy file" test "$(head -c 6 "$work/answers.npy" | tail -c 5)" = NUMPY
+
+# Wrong input.
+check "no ONNX" exits 1 'x.npy: is no ONNX model' "$tool" import "$work/x.npy" -o "$work/n.json"
+check "no file" exits 1 'none.onnx: cannot open' "$tool" import "$work/none.onnx" -o "$work/n.json"
+check "resume needs a checkpoint" exits 2 'qtape: --resume: ' "$tool" train "$work/w4a4.json" --resume "${train_data[@]}"
+check "float has no bits" exits 2 'qtape: --float leaves no quantizers to have bits' "$tool" train "$work/w4a4.json" --float --weight-bits 4 "${train_data[@]}"
+check "bits out of range" exits 2 'qtape: --weight-bits: expected 2 to 16, got 1' "$tool" train "$work/w4a4.json" --weight-bits 1
+check "labels of another count" exits 1 "y-test.npy: column y: expected $(($(stat -c %s "$work/x.npy") / 784)) samples as in x, got 1000" "$tool" train "$work/w4a4.json" --input "$work/x.npy" --labels "$work/y-test.npy"
+check "test data alone" exits 2 'qtape: --test-input needs --input' "$tool" train "$work/w4a4.json" --test-input "$work/x.npy"
+
+finish
