@@ -23,6 +23,7 @@
 #include "qtape/model/fold_batch_norm.h"
 #include "qtape/model/insert_quantizers.h"
 #include "qtape/model/layers.h"
+#include "qtape/model/norms.h"
 #include "qtape/model/presets.h"
 #include "qtape/model/quantization.h"
 #include "qtape/model/recipe.h"

@@ -8,6 +8,9 @@ find_package(xtensor REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(Protobuf REQUIRED)
 find_package(ONNX REQUIRED)
+# What its headers are to be read with, which its package does not say everywhere.
+set_property(TARGET onnx_proto APPEND PROPERTY
+  INTERFACE_COMPILE_DEFINITIONS ONNX_ML=1 ONNX_NAMESPACE=onnx)
 if(QTAPE_BUILD_PROGRAMS OR QTAPE_BUILD_TESTS)
   find_package(CLI11 REQUIRED)
 endif()

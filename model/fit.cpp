@@ -62,6 +62,26 @@ NodeId loss_of(const Model& model, const data::Dataset& dataset) {
   return *model.loss();
 }
 
+/// What is trained: the model's graph for batches of the options, with a teacher where there is
+/// one.
+DistilledGraph training_graph(const Model& model, const data::Dataset& dataset,
+                              const FitOptions& options) {
+  const NodeId loss = loss_of(model, dataset);
+  Graph graph = model.graph().with_batch(options.batch);
+  if (options.distillation)
+    return distilled(graph, model.answer(), loss, *options.distillation);
+  return {.graph = std::move(graph), .loss = loss, .probabilities = {}};
+}
+
+/// The inputs that data fill.
+std::vector<FedInput> inputs_but(Tape& tape, NodeId other) {
+  std::vector<FedInput> inputs = inputs_of(tape);
+  if (other.index < 0) return inputs;
+  std::erase_if(inputs,
+                [&](const FedInput& each) { return each.label == tape.graph()[other].label; });
+  return inputs;
+}
+
 Arithmetic arithmetic_for(const Graph& graph, const FitOptions& options) {
   if (options.arithmetic) return *options.arithmetic;
   const std::vector<NodeId> ids = quantizers(graph);
@@ -91,24 +111,32 @@ class Run {
   Run(Model& model, const data::Dataset& dataset, const FitOptions& options)
       : model_(model),
         options_(options),
-        loss_(loss_of(model, dataset)),
         order_(dataset.size(), options.batch, options.seed),
+        trained_(training_graph(model, dataset, options)),
         steps_(options.epochs * order_.per_epoch()),
-        tape_(model.graph().with_batch(options.batch), model.parameters(),
-              {.roots = {loss_},
+        quantization_(options.quantization.value_or(
+            QuantizationSchedule{.freeze_norms = steps_ - steps_ / 3})),
+        tape_(trained_.graph, model.parameters(),
+              {.roots = {trained_.loss},
                .threads = options.threads,
                .seed = options.seed,
                .arithmetic = arithmetic_for(model.graph(), options),
                .gradient_precision = options.gradient_precision,
-               .schedule = options.quantization.value_or(
-                   QuantizationSchedule{.freeze_norms = steps_ - steps_ / 3})}),
-        feed_(inputs_of(tape_), dataset),
+               .schedule = quantization_}),
+        feed_(inputs_but(tape_, trained_.probabilities), dataset),
         augmenter_(options.augmentation, options.seed),
         optimizer_(model.parameters(), options.optimizer, options.groups, options.threads),
         schedule_{.base = options.learning_rate,
                   .shape = options.schedule.value_or(Cosine{.total = steps_}),
                   .warm_up = options.warm_up} {
     schedule_.validate();
+    if (options.distillation) {
+      teacher_.emplace(*options.distillation, dataset, options.batch, options.threads,
+                       tape_.input<float>(trained_.probabilities));
+    }
+    if (options.oscillations.any()) {
+      oscillations_.emplace(model.graph(), options.oscillations);
+    }
     if (options.metric) {
       metric_ = *options.metric;
     } else if (options.validation && options.validation->classes() > 0) {
@@ -163,6 +191,7 @@ class Run {
     times.resize(std::min(taken, times.size()));
     result_.step = step_;
     result_.step_us = median(times);
+    if (oscillations_) result_.frozen_weights = oscillations_->frozen();
     return result_;
   }
 
@@ -170,16 +199,23 @@ class Run {
   /// One step; the loss. A batch whose loss is not finite leaves the parameters alone.
   double take_step() {
     feed_.fill(order_.at(step_), step_, augmenter_);
+    if (teacher_) teacher_->answer(order_.at(step_), step_, augmenter_);
     if (options_.before_step) options_.before_step(tape_, step_);
     tape_.forward(mode::qat);
-    const double loss = tape_.scalar(loss_);
+    const double loss = tape_.scalar(trained_.loss);
+    const bool quantizes =
+        quantization_.mode_at(mode::qat, static_cast<uint64_t>(step_)).quantize;
     if (std::isfinite(loss)) {
       tape_.backward();
+      if (oscillations_ && quantizes) {
+        oscillations_->damp(tape_, static_cast<double>(step_) / static_cast<double>(steps_));
+      }
       if (options_.on_gradients) options_.on_gradients(model_.parameters(), step_);
       if (options_.max_gradient_norm > 0) {
         (void)clip_by_norm(model_.parameters(), options_.max_gradient_norm, options_.threads);
       }
       optimizer_.step(schedule_.learning_rate(step_));
+      if (oscillations_ && quantizes) oscillations_->follow(tape_);
       total_loss_ += loss;
       ++batches_;
     } else {
@@ -251,6 +287,7 @@ class Run {
     sections["schedule"] = to_section(schedule_);
     sections["progress"] = progress();
     if (best_values_) sections["best"] = *best_values_;
+    if (oscillations_) sections["oscillations"] = oscillations_->save();
     save_model(options_.checkpoint, model_.graph(), model_.parameters(), sections);
   }
 
@@ -263,8 +300,9 @@ class Run {
     }
     const SavedModel saved = load_model(options_.checkpoint);
     naming<FormatError>(options_.checkpoint, [&] {
-      require<FormatError>(saved.graph.with_batch(options_.batch) == tape_.graph(),
-                           "/nodes: the graph is not that of the model");
+      require<FormatError>(
+          saved.graph.with_batch(options_.batch) == model_.graph().with_batch(options_.batch),
+          "/nodes: the graph is not that of the model");
       restore(saved.sections);
     });
     (void)model_.take_over(saved.parameters);
@@ -299,20 +337,24 @@ class Run {
     }
     const auto best = sections.find("best");
     if (options_.keep_best && best != sections.end()) best_values_ = best->second;
+    if (oscillations_) oscillations_->load(section_of(sections, "oscillations"));
     optimizer_.load(section_of(sections, "optimizer"));
     schedule_ = schedule_from(section_of(sections, "schedule"));
   }
 
   Model& model_;
   const FitOptions& options_;
-  NodeId loss_;
   data::EpochOrder order_;
+  DistilledGraph trained_;  // without a teacher, with the loss of the model
   int64_t steps_;
+  QuantizationSchedule quantization_;
   Tape tape_;
   Feed feed_;
   data::Augmenter augmenter_;
   Optimizer optimizer_;
   Schedule schedule_;
+  std::optional<Teacher> teacher_;
+  std::optional<OscillationControl> oscillations_;
   std::optional<Evaluator> evaluator_;
   Metric metric_;
   std::optional<Section> best_values_;  // of the best epoch, where they are kept

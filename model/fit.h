@@ -9,7 +9,9 @@
 
 #include "qtape/console/interruption.h"
 #include "qtape/data/batches.h"
+#include "qtape/model/distillation.h"
 #include "qtape/model/model.h"
+#include "qtape/model/oscillation.h"
 #include "qtape/optim/optimizer.h"
 #include "qtape/optim/schedule.h"
 
@@ -54,6 +56,10 @@ struct FitOptions {
   std::optional<Schedule::Shape> schedule = {};
   WarmUp warm_up = {};
   std::vector<ParameterGroup> groups = {};
+  /// Learns from another model as well.
+  std::optional<Distillation> distillation = {};
+  /// Quiets weights that jump between two codes.
+  Oscillations oscillations = {};
   /// Gradients of a larger norm are scaled down to it; 0: never.
   double max_gradient_norm = 0;
   data::Augmentation augmentation = {};
@@ -88,7 +94,7 @@ struct FitOptions {
   bool interruptible = true;  ///< SIGINT and SIGTERM end the run after their step
   /// Before forward: inputs that no column fills, and switches of quantizers.
   std::function<void(Tape& tape, int64_t step)> before_step = {};
-  /// Between backward and the optimizer, then after the optimizer.
+  /// Between backward and the optimizer.
   std::function<void(Parameters& parameters, int64_t step)> on_gradients = {};
   std::function<void(const FitProgress&)> on_step = {};
   std::function<void(const EpochResult&)> on_epoch = {};
@@ -103,6 +109,7 @@ struct FitResult {
   double step_us = 0;  ///< median time of a step: batch, forward, backward and optimizer
   int64_t skipped_batches = 0;             ///< batches whose loss was not finite: no update
   int64_t non_finite_elements = 0;         ///< that observers skipped
+  int64_t frozen_weights = 0;              ///< by FitOptions::oscillations
   bool stopped = false;                    ///< by FitOptions::stop
   std::optional<int64_t> best_epoch = {};  ///< from 1, by score
 };

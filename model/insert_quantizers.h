@@ -23,8 +23,8 @@ struct InsertOptions {
   bool complete = false;
 };
 
-/// A copy of `graph` with `quantizer` wherever integers need one so that the first output has an
-/// integer form, see InsertOptions::complete.
+/// A copy of `graph` with `quantizer` wherever integers need one so that the first output has
+/// an integer form, see InsertOptions::complete.
 Graph complete_quantizers(const Graph& graph, const Op& quantizer);
 
 /// Quantizers whose states calibration fills, of so many bits: weights symmetric with a scale

@@ -122,8 +122,15 @@ struct TrainCommand {
   std::optional<int> weight_bits = std::nullopt;
   std::optional<int> activation_bits = std::nullopt;
   std::optional<int> ends_bits = std::nullopt;
-  std::string scales = {};  ///< name of a RecipeScales; empty: not said
-  bool in_float = false;    ///< without quantizers
+  std::string scales = {};   ///< name of a RecipeScales; empty: not said
+  bool in_float = false;     ///< without quantizers
+  std::string teacher = {};  ///< model whose answers are learned as well; empty: none
+  double temperature = 2;
+  double teacher_share = 0.5;
+  double damping = 0;
+  std::optional<double> freeze_above = std::nullopt;  ///< see Oscillations
+  double scales_rate = 1;  ///< factor on the learning rate of learned scales
+  bool norms = false;      ///< measure statistics of batch norms again in the end
   std::string checkpoint = {};
   bool resume = false;  ///< the model is a checkpoint to go on from
   int threads = 1;

@@ -209,6 +209,27 @@ void add_train(CLI::App& app, tool::TrainCommand& o) {
                                        enum_names<RecipeScales>.end());
   train.add_option("--scales", o.scales, "where scales of new quantizers come from")
       ->transform(CLI::IsMember(names, CLI::ignore_case));
+  train.add_option("--teacher", o.teacher, "learn from the answers of this model as well");
+  train.add_option("--temperature", o.temperature, "of its answers")
+      ->check(CLI::Range(0.01, 100.0))
+      ->capture_default_str();
+  train.add_option("--teacher-share", o.teacher_share, "weight of it, of the labels the rest")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  train
+      .add_option("--damping", o.damping,
+                  "pull weights to their codes, ever stronger up to this")
+      ->check(CLI::Range(0.0, 1000.0))
+      ->capture_default_str();
+  train
+      .add_option("--freeze-above", o.freeze_above,
+                  "freeze weights whose code turns back in more than this part of the steps")
+      ->check(CLI::Range(1e-6, 0.999));
+  train
+      .add_option("--scales-lr", o.scales_rate, "factor on the learning rate of learned scales")
+      ->check(CLI::Range(0.0, 1000.0))
+      ->capture_default_str();
+  train.add_flag("--norms", o.norms, "measure the statistics of batch norms again in the end");
   train.add_flag("--float", o.in_float, "train without quantizers");
   train.add_option("--checkpoint", o.checkpoint, "write a checkpoint here every epoch");
   train.add_flag("--resume", o.resume, "the model is a checkpoint: go on with its run");

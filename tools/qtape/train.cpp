@@ -6,11 +6,14 @@
 #include "qtape/engine/quantizers.h"
 #include "qtape/examples/shared/output_files.h"
 #include "qtape/model/fit.h"
+#include "qtape/model/norms.h"
 #include "qtape/model/recipe.h"
 #include "qtape/tools/qtape/commands.h"
 
 namespace qtape::tool {
 namespace {
+
+constexpr int64_t norm_batches = 100;
 
 /// Whether training can use the quantizers that there are: those of post-training quantization
 /// have scales that nothing moves.
@@ -42,7 +45,21 @@ Model with_recipe(Model model, const TrainCommand& command, const data::Dataset&
   return quantized(model, recipe, samples, usual_calibration_samples, command.threads);
 }
 
-FitOptions options_of(const TrainCommand& command, const data::Split& data) {
+/// Names of scales and zero points that are trained.
+std::vector<std::string> learned_scales(const Graph& graph) {
+  std::vector<std::string> names;
+  for (NodeId id : quantizers(graph)) {
+    const auto& operands = graph[id].operands;
+    for (size_t k = 1; k < operands.size(); ++k) {
+      const Node& node = graph[operands[k]];
+      if (std::holds_alternative<Parameter>(node.op)) names.push_back(node.label);
+    }
+  }
+  return names;
+}
+
+FitOptions options_of(const TrainCommand& command, const Model& model,
+                      const data::Split& data) {
   FitOptions options{.epochs = command.epochs,
                      .batch = std::min(command.batch, data.train.size()),
                      .learning_rate = command.learning_rate,
@@ -51,6 +68,11 @@ FitOptions options_of(const TrainCommand& command, const data::Split& data) {
                      .seed = command.seed,
                      .threads = command.threads};
   if (data.test.size() > 0) options.validation = data.test;
+  options.oscillations = {.damping = command.damping, .freeze_above = command.freeze_above};
+  for (const std::string& pattern : learned_scales(model.graph())) {
+    options.groups.push_back(
+        {.pattern = pattern, .learning_rate_scale = command.scales_rate, .weight_decay = 0.0});
+  }
   return options;
 }
 
@@ -75,8 +97,17 @@ void train(const TrainCommand& command) {
     model = with_recipe(with_loss(std::move(model), data.train), command, data.train);
     print_accuracy("with its quantizers calibrated", model, command, data.test);
   }
+  std::optional<Model> teacher;
+  FitOptions options = options_of(command, model, data);
+  if (!command.teacher.empty()) {
+    teacher.emplace(Model::load(command.teacher));
+    options.distillation = Distillation{.teacher = &*teacher,
+                                        .temperature = command.temperature,
+                                        .share = command.teacher_share};
+  }
   try {
-    (void)fit(model, data.train, options_of(command, data));
+    const FitResult result = fit(model, data.train, options);
+    if (command.freeze_above) console::print("{} weights are frozen\n", result.frozen_weights);
   } catch (const FitInterrupted& stopped) {
     throw console::Interrupted(
         stopped.signal(), fmt::format("{}; {}", stopped.what(),
@@ -84,6 +115,10 @@ void train(const TrainCommand& command) {
                                           ? std::string("nothing is kept without --checkpoint")
                                           : fmt::format("go on with: qtape train {} --resume",
                                                         command.checkpoint)));
+  }
+  if (command.norms) {
+    (void)reestimate_norms(model, data.train, norm_batches, options.batch, command.seed,
+                           command.threads);
   }
   print_accuracy("trained", model, command, data.test);
   files.save(command.output, [&](const std::string& path) { model.save(path); });

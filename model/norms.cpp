@@ -1,0 +1,27 @@
+#include "qtape/model/norms.h"
+
+#include <algorithm>
+
+#include "qtape/model/feed.h"
+
+namespace qtape {
+
+int64_t reestimate_norms(Model& model, const data::Dataset& dataset, int64_t batches,
+                         int64_t batch, uint64_t seed, int threads) {
+  const auto norms = std::ranges::count_if(model.graph().nodes(), [](const Node& node) {
+    return std::holds_alternative<BatchNorm>(node.op) ||
+           std::holds_alternative<BatchNormCorrection>(node.op);
+  });
+  if (norms == 0) return 0;
+  Tape tape(model.graph().with_batch(batch), model.parameters(),
+            {.outputs = {model.answer()}, .threads = threads});
+  Feed feed(inputs_of(tape), dataset);
+  data::EpochOrder order(dataset.size(), batch, seed);
+  for (int64_t step = 0; step < batches; ++step) {
+    feed.fill(order.at(step));
+    tape.forward({.quantize = true, .batch_statistics = true});
+  }
+  return norms;
+}
+
+}  // namespace qtape

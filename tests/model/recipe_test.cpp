@@ -1,0 +1,286 @@
+// Recipes for few bits, distillation, oscillations, batch norms measured again.
+#include "qtape/model/recipe.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "qtape/engine/quantizers.h"
+#include "qtape/examples/data/digits.h"
+#include "qtape/model/fit.h"
+#include "qtape/model/norms.h"
+#include "qtape/tests/support/errors.h"
+#include "qtape/tests/support/folder.h"
+
+using namespace qtape;
+using test::error_text;
+
+namespace {
+
+const data::Split& digits() {
+  static const data::Split split = data::example_digits(1280);
+  return split;
+}
+
+FitOptions quiet(int64_t epochs) {
+  return {.epochs = epochs, .learning_rate = 4e-3, .threads = 1, .progress = false};
+}
+
+/// A float network with poolings, a sum, a concat and functions between its layers.
+Model mixed_model(bool norms = false) {
+  Network net;
+  const Value x = net.input("x", {28, 28, 1});
+  const Layer normed{.norm = norms};
+  const Value c = max_pool(relu(conv2d(x, 4, {5, 5}, normed, {.stride = {2, 2}})), {2, 2});
+  const Value d = relu(conv2d(c, 4, {3, 3}, normed, {.padding = Padding::Same}));
+  const Value h = concat({flatten(avg_pool(d + c, {2, 2})), global_avg_pool(d)});
+  return {linear(tanh(linear(h, 20)), 10), loss::cross_entropy};
+}
+
+Model trained_model() {
+  Network net;
+  const Value h = relu(linear(net.input("x", {784}), 24));
+  Model model(linear(relu(linear(h, 16)), 10), loss::cross_entropy);
+  (void)fit(model, digits().train, quiet(6));
+  return model;
+}
+
+CodeLimits limits_of(const Model& model, const char* label) {
+  return grid_of(model.graph(), model.graph().at(label)).limits;
+}
+
+}  // namespace
+
+TEST_CASE("recipes: a quantized model has integers, whatever its layers are") {
+  Model model = mixed_model();
+  (void)fit(model, digits().train, quiet(1));
+  for (const RecipeScales scales : {RecipeScales::Observed, RecipeScales::Learned}) {
+    Model small = quantized(model, {.weight_bits = 4, .activation_bits = 6, .scales = scales},
+                            digits().train);
+    CHECK(verify(small, digits().test.first(100)).mismatches() == 0);
+    (void)fit(small, digits().train, quiet(1));
+    CHECK(
+        verify(small, digits().test.first(100), Requantization::SingleRounding).mismatches() ==
+        0);
+    CHECK(without_quantizers(small.graph()) == model.graph());
+  }
+  const Model calibrated = with_quantizers(model, calibrated_quantizers(8, 8));
+  CHECK(calibrated.graph().find("conv2.input.quantized"));
+  // The maximum is one of codes: its quantizer comes before it.
+  const Node& pool = calibrated.graph()[NodeId{
+      calibrated.graph()[calibrated.graph().at("conv2.input.quantized")].operands[0]}];
+  CHECK(std::holds_alternative<Relu>(pool.op));
+}
+
+TEST_CASE("recipes: bits of the ends and of layers by name") {
+  const Model model = trained_model();
+  CHECK(layer_weights(model.graph()) ==
+        std::vector<std::string>{"fc1.weight", "fc2.weight", "fc3.weight"});
+  const Model ends = quantized(model, {.weight_bits = 2, .activation_bits = 3, .ends_bits = 8},
+                               digits().train);
+  CHECK(limits_of(ends, "fc1.weight.quantized") == CodeLimits{-127, 127});
+  CHECK(limits_of(ends, "fc2.weight.quantized") == CodeLimits{-1, 1});
+  CHECK(limits_of(ends, "fc2.input.quantized") == CodeLimits{0, 7});
+  CHECK(limits_of(ends, "fc3.input.quantized") == CodeLimits{0, 255});
+  const Model named =
+      quantized(model, {.ends_bits = 8, .layers = {{.pattern = "fc1.*", .weight_bits = 3}}},
+                digits().train);
+  CHECK(limits_of(named, "fc1.weight.quantized") == CodeLimits{-3, 3});
+  CHECK(error_text<ArgumentError>([&] {
+          (void)quantized(model, {.layers = {{.pattern = "f1.weight"}}}, digits().train);
+        }) == "no layer has weights 'f1.weight'; the nearest are 'fc1.weight'");
+  CHECK(error_text<ArgumentError>([&] {
+          (void)quantized(model, {.weight_bits = 1}, digits().train);
+        }) == "weight bits must be in 2..16, got 1");
+}
+
+TEST_CASE("recipes: inputs that are never negative get codes without a zero point") {
+  Network net;
+  const Value x = net.input("x", {4, 4, 2});
+  const Value y = relu(x);
+  const Value z = x - y;
+  const Graph& graph = z.graph();
+  CHECK(never_negative(graph, y.id()));
+  CHECK(!never_negative(graph, x.id()));
+  CHECK(!never_negative(graph, z.id()));
+  const Value sum = flatten(max_pool(y, {2, 2}) + sigmoid(max_pool(x, {2, 2})));
+  CHECK(never_negative(graph, sum.id()));
+}
+
+TEST_CASE("recipes: a model with quantizers gets new ones, and its scales do not leak") {
+  const Model model = trained_model();
+  Model calibrated = with_quantizers(model, calibrated_quantizers(8, 8));
+  (void)calibrate(calibrated, digits().train);
+  const Model four =
+      quantized(calibrated, {.weight_bits = 4, .activation_bits = 4}, digits().train);
+  const Model direct =
+      quantized(model, {.weight_bits = 4, .activation_bits = 4}, digits().train);
+  CHECK(four.graph() == direct.graph());
+  CHECK(four.parameters().sha256() == direct.parameters().sha256());
+}
+
+TEST_CASE("recipes: a loss for a model without one") {
+  Network net;
+  const Value y = node(Softmax{}, {linear(net.input("x", {784}), 10)});
+  Model model = with_loss(Model(y), digits().train);
+  REQUIRE(model.loss());
+  CHECK(model.graph().name(model.answer()) == "fc1");
+  (void)fit(model, digits().train, quiet(2));
+  CHECK(accuracy(model, digits().test) > 50);
+  data::Dataset unlabelled;
+  unlabelled.add("x", Tensor::of<float>({64, 3}, std::vector<float>(192, 0.5f)));
+  Network coder;
+  Model autoencoder =
+      with_loss(Model(linear(relu(linear(coder.input("x", {3}), 2)), 3)), unlabelled);
+  CHECK(!autoencoder.graph().find("target"));
+  FitOptions options = quiet(3);
+  options.batch = 16;
+  const FitResult result = fit(autoencoder, unlabelled, options);
+  CHECK(result.epochs.back().loss < result.epochs.front().loss);
+}
+
+TEST_CASE("distillation: the loss is what its formula says") {
+  const Model teacher = trained_model();
+  Model student = quantized(teacher, {.weight_bits = 3, .activation_bits = 3}, digits().train);
+  const Distillation settings{.teacher = &teacher, .temperature = 3, .share = 0.75};
+  constexpr int64_t batch = 16;
+  const DistilledGraph graph =
+      distilled(student.graph().with_batch(batch), student.answer(), *student.loss(), settings);
+  Tape tape(graph.graph, student.parameters(),
+            {.outputs = {student.answer(), *student.loss(), graph.loss}, .threads = 1});
+  std::vector<FedInput> inputs = inputs_of(tape);
+  std::erase_if(inputs, [](const FedInput& each) { return each.label == "teacher"; });
+  Feed feed(inputs, digits().train);
+  std::vector<int64_t> samples(batch);
+  for (int64_t i = 0; i < batch; ++i) samples[static_cast<size_t>(i)] = 3 * i;
+  data::Augmenter augmenter({}, 1);
+  feed.fill(samples, 0, augmenter);
+  Teacher answers(settings, digits().train, batch, 1, tape.input<float>(graph.probabilities));
+  answers.answer(samples, 0, augmenter);
+  tape.forward(mode::eval);
+  const auto s = tape.value<float>(student.answer());
+  data::Dataset chosen;
+  std::vector<float> images;
+  for (const int64_t sample : samples) {
+    std::vector<float> image(784);
+    digits().train.read(0, sample, std::span(image));
+    images.insert(images.end(), image.begin(), image.end());
+  }
+  chosen.add("x", Tensor::of<float>({batch, 784}, images));
+  const Tensor t = predict(teacher, chosen);
+  const auto* logits = reinterpret_cast<const float*>(t.data.data());
+  double wanted = 0;
+  for (size_t row = 0; row < batch; ++row) {
+    double p_sum = 0, q_sum = 0;
+    for (size_t c = 0; c < 10; ++c) {
+      p_sum += std::exp(double{logits[row * 10 + c]} / 3);
+      q_sum += std::exp(double{s[row * 10 + c]} / 3);
+    }
+    for (size_t c = 0; c < 10; ++c) {
+      const double p = std::exp(double{logits[row * 10 + c]} / 3) / p_sum;
+      wanted -= p * (double{s[row * 10 + c]} / 3 - std::log(q_sum)) / batch;
+    }
+  }
+  wanted = 0.25 * tape.scalar(*student.loss()) + 0.75 * 9 * wanted;
+  CHECK(tape.scalar(graph.loss) == doctest::Approx(wanted).epsilon(1e-5));
+}
+
+TEST_CASE("distillation: a student trains by it and keeps its graph") {
+  const Model teacher = trained_model();
+  Model student = quantized(teacher, {.weight_bits = 2, .activation_bits = 3}, digits().train);
+  const Graph before = student.graph();
+  FitOptions options = quiet(8);
+  options.distillation = Distillation{.teacher = &teacher};
+  options.augmentation = {.shift = 1};
+  (void)fit(student, digits().train, options);
+  CHECK(student.graph() == before);
+  CHECK(accuracy(student, digits().test) > 60);
+  options.distillation->share = 1.5;
+  CHECK(error_text<ArgumentError>([&] { (void)fit(student, digits().train, options); }) ==
+        "distillation: share must be in [0, 1], got 1.5");
+  Network net;
+  const Model other(linear(net.input("x", {784}), 11), loss::cross_entropy);
+  options.distillation = Distillation{.teacher = &other};
+  CHECK(error_text<ArgumentError>([&] { (void)fit(student, digits().train, options); }) ==
+        "distillation: the student has 10 classes, the teacher 11");
+}
+
+TEST_CASE("oscillations: weights that turn back are counted, frozen, and stay on their codes") {
+  const Model teacher = trained_model();
+  const auto train = [&](const FitOptions& options) {
+    Model student = quantized(
+        teacher, {.weight_bits = 2, .activation_bits = 3, .scales = RecipeScales::Learned},
+        digits().train);
+    const FitResult result = fit(student, digits().train, options);
+    return std::pair(std::move(student), result.frozen_weights);
+  };
+  FitOptions options = quiet(6);
+  CHECK(train(options).second == 0);
+  options.oscillations = {.freeze_above = 0.02, .momentum = 0.05};
+  auto [frozen, count] = train(options);
+  CHECK(count > 0);
+  int64_t on_codes = 0;
+  for (const char* name : {"fc1.weight", "fc2.weight", "fc3.weight"}) {
+    const NodeId id = frozen.graph().at(std::string(name) + ".quantized");
+    const auto scales = qparams(frozen.graph(), frozen.parameters(), id);
+    const auto w = frozen.parameters().at(name).values<float>();
+    const size_t row = w.size() / scales.size();
+    for (size_t i = 0; i < w.size(); ++i) {
+      const double quotient = double{w[i]} / scales[i / row].scale;
+      on_codes += std::abs(quotient - std::nearbyint(quotient)) < 1e-2 ? 1 : 0;
+    }
+  }
+  CHECK(on_codes >= count);
+  // Interrupted and resumed, the run has the same bits.
+  const test::Folder folder;
+  int64_t steps = 0;
+  options.checkpoint = folder.file("c.json");
+  options.stop = [&] { return ++steps == 70; };
+  (void)train(options);
+  options.stop = {};
+  options.resume = true;
+  Model resumed = Model::load(options.checkpoint);
+  const FitResult result = fit(resumed, digits().train, options);
+  CHECK(result.frozen_weights == count);
+  CHECK(resumed.parameters().sha256() == frozen.parameters().sha256());
+}
+
+TEST_CASE("oscillations: damping pulls weights to their codes") {
+  const Model teacher = trained_model();
+  const auto distance = [&](double damping) {
+    Model student = quantized(
+        teacher, {.weight_bits = 3, .activation_bits = 8, .scales = RecipeScales::Learned},
+        digits().train);
+    FitOptions options = quiet(4);
+    options.oscillations.damping = damping;
+    (void)fit(student, digits().train, options);
+    const NodeId id = student.graph().at("fc1.weight.quantized");
+    const auto scales = qparams(student.graph(), student.parameters(), id);
+    const auto w = student.parameters().at("fc1.weight").values<float>();
+    double sum = 0;
+    for (size_t i = 0; i < w.size(); ++i) {
+      const double quotient = double{w[i]} / scales[i / 784].scale;
+      sum += std::abs(quotient - std::nearbyint(quotient));
+    }
+    return sum / static_cast<double>(w.size());
+  };
+  CHECK(distance(1.0) < 0.7 * distance(0));
+  FitOptions options = quiet(1);
+  options.oscillations.freeze_above = 1.0;
+  Model student = quantized(teacher, {}, digits().train);
+  CHECK(error_text<ArgumentError>([&] { (void)fit(student, digits().train, options); }) ==
+        "oscillations: freeze_above must be in (0, 1), got 1");
+}
+
+TEST_CASE("norms: statistics are measured again, and nothing else changes") {
+  Model model = mixed_model(true);
+  (void)fit(model, digits().train, quiet(1));
+  const Tensor weight = model.parameters().get("conv1.weight");
+  const Tensor mean = model.parameters().get("conv1.running_mean");
+  CHECK(reestimate_norms(model, digits().train, 20) == 2);
+  CHECK(model.parameters().get("conv1.weight") == weight);
+  CHECK(model.parameters().get("conv1.running_mean") != mean);
+  Model plain = trained_model();
+  CHECK(reestimate_norms(plain, digits().train, 20) == 0);
+  CHECK_THROWS_AS((void)reestimate_norms(model, digits().train, 1, 2000), ArgumentError);
+}
