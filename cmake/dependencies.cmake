@@ -8,9 +8,12 @@ find_package(xtensor REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(Protobuf REQUIRED)
 find_package(ONNX REQUIRED)
-# What its headers are to be read with, which its package does not say everywhere.
-set_property(TARGET onnx_proto APPEND PROPERTY
-  INTERFACE_COMPILE_DEFINITIONS ONNX_ML=1 ONNX_NAMESPACE=onnx)
+# The messages of libonnx, by the name that its release gives them.
+if(TARGET ONNX::onnx_proto)
+  set(QTAPE_ONNX_PROTO ONNX::onnx_proto)
+else()
+  set(QTAPE_ONNX_PROTO onnx_proto)
+endif()
 if(QTAPE_BUILD_PROGRAMS OR QTAPE_BUILD_TESTS)
   find_package(CLI11 REQUIRED)
 endif()
