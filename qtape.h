@@ -19,6 +19,7 @@
 #include "qtape/engine/tape.h"
 #include "qtape/integer/exact.h"
 #include "qtape/integer/session.h"
+#include "qtape/model/bit_search.h"
 #include "qtape/model/fit.h"
 #include "qtape/model/fold_batch_norm.h"
 #include "qtape/model/insert_quantizers.h"

@@ -72,7 +72,8 @@ const std::map<std::string, std::vector<std::string>> rooms = {
     {"optim", {"core", "kernels/simd", "ops/core", "engine/parameters.h"}},
     {"calibrate", {"core", "kernels/quantize", "ops", "engine", "integer"}},
     {"model",
-     {"core", "ops", "engine", "console", "data", "optim", "calibrate", "integer", "deploy"}},
+     {"core", "kernels/quantize", "ops", "engine", "console", "data", "optim", "calibrate",
+      "integer", "deploy"}},
     {"onnx", {"core", "ops", "engine"}},
     {"deploy", {"core", "kernels/quantize", "ops", "engine", "integer"}}};
 

@@ -38,6 +38,21 @@ check "a finished run resumes to itself" cmp "$work/whole.json" "$work/resumed.j
 "$tool" replay "$work/w4a4.json" "${test_data[@]}" -o "$work/answers.npy" >/dev/null
 check "answers are a NumPy file" test "$(head -c 6 "$work/answers.npy" | tail -c 5)" = NUMPY
 
+# Bits by layer, and a picture.
+check "search" "$tool" search "$work/float.json" "${train_data[@]}" --budget 9000 --samples 500 -o "$work/s.json" >"$work/search.txt"
+check "it keeps the budget" awk '/bytes of weights within 9000/ { exit !($1 <= 9000) }' "$work/search.txt"
+check "its model verifies" "$tool" verify "$work/s.json" "${test_data[@]}" --requantization OnnxQdq >/dev/null
+check "a budget too small" exits 2 'qtape: a budget of 10 bytes is too small: the weights take' "$tool" search "$work/float.json" "${train_data[@]}" --budget 10
+check "graph" "$tool" graph "$work/w4a4.json" -o "$work/g.dot" >/dev/null
+check "quantizers tell their bits" test "$(grep -c '4 bits, codes -7..7' "$work/g.dot")" = 4
+if command -v dot >/dev/null; then
+  check "graph as a picture" "$tool" graph "$work/w4a4.json" -o "$work/g.svg" >/dev/null
+  check "which is SVG" grep -q '<svg' "$work/g.svg"
+else
+  check "graph without Graphviz" exits 1 'qtape: cannot run dot: ' "$tool" graph "$work/w4a4.json" -o "$work/g.svg"
+fi
+check "graph of another kind" exits 2 'qtape: --output: expected a name that ends in .svg or .dot, got g.png' "$tool" graph "$work/w4a4.json" -o g.png
+
 # Wrong input.
 check "no ONNX" exits 1 'x.npy: is no ONNX model' "$tool" import "$work/x.npy" -o "$work/n.json"
 check "no file" exits 1 'none.onnx: cannot open' "$tool" import "$work/none.onnx" -o "$work/n.json"

@@ -140,6 +140,23 @@ struct TrainCommand {
 /// and prints what it reaches on the test data.
 void train(const TrainCommand& command);
 
+struct SearchCommand {
+  std::string model;
+  DataOptions data;
+  int64_t budget = 0;  ///< bytes of weights
+  int activation_bits = 8;
+  int64_t samples = 1000;
+  std::string
+      output;  ///< file to write the model with the bits that were found to; empty: none
+  int threads = 1;
+};
+
+/// Finds bits for each layer within a budget; prints what they cost.
+void search(const SearchCommand& command);
+
+/// Draws a model's graph as SVG, by Graphviz, or writes it as DOT, by the end of the name.
+void draw_graph(const std::string& model, const std::string& output);
+
 /// Writes an ONNX model as a model of ours; prints its inputs and sizes.
 void import_model(const std::string& path, const std::string& output);
 

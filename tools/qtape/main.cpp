@@ -23,7 +23,8 @@ struct Commands {
   tool::ConvertCommand convert;
   tool::VerifyCommand verify{.threads = default_threads()};
   tool::TrainCommand train{.threads = default_threads()};
-  std::string imported;
+  tool::SearchCommand search{.threads = default_threads()};
+  std::string written;
   tool::ProfileOptions profile{.threads = default_threads()};
   std::string arithmetic = "Codes";
   std::string profiled = "FloatMultiply";
@@ -238,7 +239,33 @@ void add_train(CLI::App& app, tool::TrainCommand& o) {
 void add_import(CLI::App& app, Commands& c) {
   CLI::App& import = *app.add_subcommand("import", "Write an ONNX float model as a model");
   import.add_option("model", c.model, "ONNX file")->required();
-  import.add_option("-o,--output", c.imported, "file to write")->required();
+  import.add_option("-o,--output", c.written, "file to write")->required();
+}
+
+void add_search(CLI::App& app, tool::SearchCommand& o) {
+  CLI::App& search =
+      *app.add_subcommand("search", "Find bits for each layer's weights within a size");
+  add_model(search, o.model);
+  add_data(search, o.data, o.threads);
+  o.data.trains = true;
+  search.add_option("--budget", o.budget, "most bytes of all weights")
+      ->check(range<int64_t>(1, int64_t{1} << 50))
+      ->required();
+  search.add_option("--activation-bits", o.activation_bits, "bits of activations")
+      ->check(range(2, 16))
+      ->capture_default_str();
+  search.add_option("--samples", o.samples, "samples to measure on")
+      ->check(range<int64_t>(1, 1000000))
+      ->capture_default_str();
+  search.add_option("-o,--output", o.output,
+                    "write the model with these bits here, calibrated");
+}
+
+void add_graph(CLI::App& app, Commands& c) {
+  CLI::App& graph = *app.add_subcommand("graph", "Draw a model's graph");
+  add_model(graph, c.model);
+  graph.add_option("-o,--output", c.written, "file to write: .svg, by Graphviz, or .dot")
+      ->required();
 }
 
 /// The exit code: 1 where verification found a mismatch, or lint an error or a warning.
@@ -260,7 +287,9 @@ int run(const CLI::App& app, Commands& c) {
     return tool::verify(c.verify) ? 0 : 1;
   }
   if (app.got_subcommand("train")) tool::train(c.train);
-  if (app.got_subcommand("import")) tool::import_model(c.model, c.imported);
+  if (app.got_subcommand("search")) tool::search(c.search);
+  if (app.got_subcommand("graph")) tool::draw_graph(c.model, c.written);
+  if (app.got_subcommand("import")) tool::import_model(c.model, c.written);
   if (app.got_subcommand("profile")) {
     c.profile.arithmetic = from_string<tool::StepArithmetic>(c.arithmetic).value();
     c.profile.requantization = requantizations_of(c.profiled)[0];
@@ -283,6 +312,8 @@ int main(int argc, char** argv) try {
   add_profile(app, commands);
   add_train(app, commands.train);
   add_import(app, commands);
+  add_search(app, commands.search);
+  add_graph(app, commands);
   return examples::run_program(app, argc, argv, [&] { return run(app, commands); });
 } catch (const std::exception& error) {
   std::fprintf(stderr, "qtape: %s\n", error.what());

@@ -1,0 +1,149 @@
+#include "qtape/model/bit_search.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "qtape/kernels/quantize/pack.h"
+#include "qtape/model/feed.h"
+
+namespace qtape {
+namespace {
+
+constexpr int fewest_bits = 2;
+constexpr int most_bits = 8;
+
+/// The mean loss over full batches of the first samples.
+double loss_of(const Model& model, const data::Dataset& dataset,
+               const BitSearchOptions& options) {
+  const int64_t samples = std::min(options.samples, dataset.size());
+  const int64_t rows = std::min(samples, Evaluator::batch);
+  Tape tape(
+      model.graph().with_batch(rows), detail::values_of(model),
+      {.outputs = {*model.loss()}, .threads = options.threads, .constant_parameters = true});
+  Feed feed(inputs_of(tape), dataset);
+  double sum = 0;
+  int64_t batches = 0;
+  for (int64_t first = 0; first + rows <= samples; first += rows, ++batches) {
+    (void)feed.fill_from(first);
+    tape.forward(mode::eval);
+    sum += tape.scalar(*model.loss());
+  }
+  return sum / static_cast<double>(batches);
+}
+
+QuantizationRecipe recipe_of(const BitSearchOptions& options, int most,
+                             std::vector<LayerBits> layers) {
+  return {.weight_bits = most,
+          .activation_bits = options.activation_bits,
+          .scales = options.scales,
+          .layers = std::move(layers)};
+}
+
+/// Bits for some of the layers: what they cost, and how to get there.
+struct Choice {
+  int64_t bytes = 0;
+  double loss = 0;
+  std::vector<size_t> chosen = {};
+};
+
+/// Keeps of `choices` those that are better than all that are no larger.
+std::vector<Choice> best_of(std::vector<Choice> choices) {
+  std::ranges::stable_sort(choices, [](const Choice& a, const Choice& b) {
+    return a.bytes != b.bytes ? a.bytes < b.bytes : a.loss < b.loss;
+  });
+  std::vector<Choice> kept;
+  for (Choice& each : choices) {
+    if (kept.empty() || each.loss < kept.back().loss) kept.push_back(std::move(each));
+  }
+  return kept;
+}
+
+/// The least sum of losses within the budget.
+Choice choose(const std::vector<LayerSearch>& layers, int64_t budget) {
+  std::vector<Choice> choices = {{}};
+  for (const LayerSearch& layer : layers) {
+    std::vector<Choice> next;
+    for (const Choice& before : choices) {
+      for (size_t k = 0; k < layer.losses.size(); ++k) {
+        Choice each = before;
+        each.bytes += layer.bytes[k];
+        each.loss += layer.losses[k];
+        each.chosen.push_back(k);
+        if (each.bytes <= budget) next.push_back(std::move(each));
+      }
+    }
+    choices = best_of(std::move(next));
+  }
+  return choices.back();
+}
+
+}  // namespace
+
+int64_t weight_bytes(int64_t elements, int bits) {
+  require<ArgumentError>(bits >= fewest_bits && bits <= most_bits,
+                         "weights of integer programs have {} to {} bits, not {}", fewest_bits,
+                         most_bits, bits);
+  const CodeLimits limits = code_limits(bits, CodeRange::Narrow);
+  return kernels::packed_bytes(elements, kernels::storage_bits(limits.q_min, limits.q_max));
+}
+
+BitSearch search_bits(const Model& model, const data::Dataset& dataset,
+                      const BitSearchOptions& options) {
+  check(model.loss().has_value(), "the model has no loss to measure");
+  require<ArgumentError>(
+      !options.candidates.empty() && dataset.size() > 0 && options.samples > 0,
+      "a search needs candidates and samples");
+  Model plain(without_quantizers(model.graph()));
+  (void)plain.take_over(model.parameters());
+  const int most = std::ranges::max(options.candidates);
+  const Model full =
+      quantized(plain, recipe_of(options, most, {}), dataset, options.samples, options.threads);
+  const double least_loss = loss_of(full, dataset, options);
+  BitSearch result;
+  int64_t smallest = 0;
+  for (const std::string& weight : layer_weights(plain.graph())) {
+    const auto known = std::ranges::find(result.layers, weight, &LayerSearch::weight);
+    if (known != result.layers.end()) continue;
+    LayerSearch layer{.weight = weight, .elements = plain.parameters().at(weight).elements()};
+    for (const int bits : options.candidates) {
+      layer.bytes.push_back(weight_bytes(layer.elements, bits));
+    }
+    smallest += std::ranges::min(layer.bytes);
+    result.layers.push_back(std::move(layer));
+  }
+  require<ArgumentError>(smallest <= options.budget,
+                         "a budget of {} bytes is too small: the weights take {} at least",
+                         options.budget, smallest);
+  const auto trials = static_cast<int64_t>(result.layers.size() * options.candidates.size());
+  int64_t done = 0;
+  for (LayerSearch& layer : result.layers) {
+    for (const int bits : options.candidates) {
+      double loss = least_loss;
+      if (bits != most) {
+        const LayerBits few{layer.weight, bits, options.activation_bits};
+        Model trial(quantized(plain.graph(), recipe_of(options, most, {few})));
+        (void)trial.take_over(full.parameters());
+        // Learned scales of other codes have to be those of these codes.
+        if (options.scales == RecipeScales::Learned) {
+          (void)start_from(trial, plain.parameters(), dataset, options.samples,
+                           options.threads);
+        }
+        loss = loss_of(trial, dataset, options);
+      }
+      layer.losses.push_back(loss - least_loss);
+      if (options.on_trial) options.on_trial(++done, trials);
+    }
+  }
+  const Choice best = choose(result.layers, options.budget);
+  std::vector<LayerBits> layers;
+  for (size_t i = 0; i < result.layers.size(); ++i) {
+    result.layers[i].chosen = best.chosen[i];
+    layers.push_back(
+        {result.layers[i].weight, options.candidates[best.chosen[i]], options.activation_bits});
+  }
+  result.bytes = best.bytes;
+  result.recipe = recipe_of(options, most, std::move(layers));
+  return result;
+}
+
+}  // namespace qtape

@@ -1,0 +1,166 @@
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include "qtape/core/printable.h"
+#include "qtape/engine/files.h"
+#include "qtape/engine/quantizers.h"
+#include "qtape/engine/serialize.h"
+#include "qtape/examples/shared/output_files.h"
+#include "qtape/tools/qtape/commands.h"
+
+extern char** environ;
+
+namespace qtape::tool {
+namespace {
+
+constexpr int64_t largest_drawing = int64_t{1} << 30;
+
+/// Colours of quantizers by their bits, from warm for few to cool for many.
+const char* colour_of(int bits) {
+  if (bits <= 2) return "#f4a6a0";
+  if (bits == 3) return "#f6c89f";
+  if (bits == 4) return "#f3e3a1";
+  if (bits <= 6) return "#d5e8a8";
+  if (bits <= 8) return "#b4dfb4";
+  return "#a9cfe8";
+}
+
+int bits_of(CodeLimits limits) {
+  int bits = 1;
+  while ((int64_t{1} << bits) <= limits.q_max - limits.q_min) ++bits;
+  return bits;
+}
+
+/// A text between quotes of DOT.
+std::string dot_string(const std::string& text) {
+  std::string result = "\"";
+  for (const char each : text) {
+    if (each == '"' || each == '\\') result += '\\';
+    result += each;
+  }
+  return result + "\"";
+}
+
+std::string scales_text(const Graph& graph, const Parameters& parameters, NodeId id) {
+  const auto found = qparams(graph, parameters, id);
+  if (found.empty()) return "scale of each batch";
+  const auto [low, high] = std::ranges::minmax(found, {}, &QParams<double>::scale);
+  if (found.size() == 1) {
+    return fmt::format("scale {:.3g}, zero point {}", low.scale, low.zero_point);
+  }
+  return fmt::format("{} scales, {:.3g} to {:.3g}", found.size(), low.scale, high.scale);
+}
+
+class Drawing {
+ public:
+  explicit Drawing(const SavedModel& model)
+      : graph_(model.graph), parameters_(model.parameters) {}
+
+  std::string run() {
+    text_ =
+        "digraph model {\n  rankdir=TB;\n  node [shape=box, style=\"filled,rounded\", "
+        "fontname=\"sans-serif\", fontsize=11, fillcolor=white];\n  edge "
+        "[color=\"#777777\"];\n";
+    for (int32_t i = 0; i < graph_.size(); ++i) draw(NodeId{i});
+    for (const NodeId id : graph_.outputs()) {
+      text_ += fmt::format("  n{} [penwidth=2.5];\n", id.index);
+    }
+    return text_ + "}\n";
+  }
+
+ private:
+  void draw(NodeId id) {
+    const Node& node = graph_[id];
+    if (std::holds_alternative<State>(node.op)) return;  // told at what holds it
+    std::string label = node.label.empty() ? "" : printable(node.label) + "\n";
+    label += fmt::format("{}\n{}", name_of(node.op), to_string(node.type));
+    std::string colour = "#ffffff";
+    if (is_quantizer(node.op)) {
+      const CodeLimits limits = grid_of(graph_, id).limits;
+      colour = colour_of(bits_of(limits));
+      label += fmt::format("\n{} bits, codes {}..{}\n{}", bits_of(limits), limits.q_min,
+                           limits.q_max, scales_text(graph_, parameters_, id));
+    } else if (std::holds_alternative<Parameter>(node.op)) {
+      colour = "#e6e6e6";
+    } else if (std::holds_alternative<Input>(node.op)) {
+      colour = "#cfd8f0";
+    }
+    text_ +=
+        fmt::format("  n{} [label={}, fillcolor=\"{}\"];\n", id.index, dot_string(label), colour);
+    for (const NodeId from : node.operands) {
+      if (std::holds_alternative<State>(graph_[from].op)) continue;
+      text_ += fmt::format("  n{} -> n{};\n", from.index, id.index);
+    }
+  }
+
+  const Graph& graph_;
+  const Parameters& parameters_;
+  std::string text_;
+};
+
+/// A folder that goes with what is in it.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "qtape-graph-XXXXXX").string();
+    require<IoError>(::mkdtemp(name.data()) != nullptr, "{}: cannot make a folder: {}", name,
+                     std::strerror(errno));
+    path_ = name;
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  std::string file(const char* name) const { return (path_ / name).string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// What Graphviz draws of `dot`.
+std::string drawn(const std::string& dot) {
+  const TemporaryFolder folder;
+  const std::string in = folder.file("in.dot"), out = folder.file("out.svg");
+  write_file(in, dot);
+  std::vector<std::string> arguments = {"dot", "-Tsvg", in, "-o", out};
+  std::vector<char*> pointers;
+  for (std::string& each : arguments) pointers.push_back(each.data());
+  pointers.push_back(nullptr);
+  pid_t child = 0;
+  const int failed = ::posix_spawnp(&child, "dot", nullptr, nullptr, pointers.data(), environ);
+  require<IoError>(failed == 0,
+                   "cannot run dot: {}; install Graphviz, or write a .dot file instead",
+                   std::strerror(failed));
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  require<IoError>(WIFEXITED(status) && WEXITSTATUS(status) == 0, "dot failed with status {}",
+                   status);
+  return read_file(out, largest_drawing);
+}
+
+}  // namespace
+
+void draw_graph(const std::string& model, const std::string& output) {
+  const bool dot = output.ends_with(".dot");
+  require<ArgumentError>(dot || output.ends_with(".svg"),
+                         "--output: expected a name that ends in .svg or .dot, got {}",
+                         printable(output));
+  examples::OutputFiles files;
+  files.expect("--output", output);
+  const std::string text = Drawing(load_model(model)).run();
+  const std::string content = dot ? text : drawn(text);
+  files.save(output, [&](const std::string& path) { write_file(path, content); });
+  files.require_written();
+}
+
+}  // namespace qtape::tool
