@@ -1,5 +1,7 @@
 #include "qtape/model/distillation.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 

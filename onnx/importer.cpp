@@ -1,8 +1,8 @@
 #include "qtape/onnx/importer.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <functional>
-#include <numeric>
 
 #include "qtape/onnx/operators.h"
 
@@ -42,6 +42,12 @@ int onnx_axis(int64_t axis, int rank) {
   require<FormatError>(axis >= -rank && axis < rank, "axis {} is out of range for rank {}",
                        axis, rank);
   return static_cast<int>(axis < 0 ? axis + rank : axis);
+}
+
+int64_t onnx_product(int64_t a, int64_t b) {
+  require<FormatError>(a >= 0 && b >= 0 && (b == 0 || a <= Shape::max_elements / b),
+                       "extents {} and {} are beyond any tensor", a, b);
+  return a * b;
 }
 
 void OnnxImporter::add_constant(const std::string& name, OnnxConstant constant) {
@@ -241,7 +247,7 @@ OnnxValue OnnxImporter::reshaped(const OnnxValue& from, const std::vector<int64_
   require<FormatError>(batch && open <= 1 && (open == 0 || first != -1),
                        "reshaping to [{}] does not keep samples apart", fmt::join(shape, ", "));
   int64_t known = 1;
-  for (const int64_t each : rest) known *= each == -1 ? 1 : each;
+  for (const int64_t each : rest) known = onnx_product(known, each == -1 ? 1 : each);
   require<FormatError>(known > 0 && elements % known == 0 && (open == 1 || known == elements),
                        "{} elements of a sample do not fit [{}]", elements,
                        fmt::join(shape, ", "));

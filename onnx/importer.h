@@ -99,6 +99,9 @@ class OnnxImporter {
   int64_t elements_left_;
 };
 
+/// a b. Throws FormatError for negative ones and beyond the elements of any tensor.
+int64_t onnx_product(int64_t a, int64_t b);
+
 /// `axis` from the front. Throws FormatError outside of -rank..rank-1.
 int onnx_axis(int64_t axis, int rank);
 

@@ -1,5 +1,7 @@
 #include "qtape/onnx/operators.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -32,6 +34,13 @@ std::vector<float> channels_behind(const std::vector<float>& numbers, int64_t ou
     }
   }
   return result;
+}
+
+/// `extent`, where a sum of two cannot overflow. Throws FormatError.
+int64_t bounded(int64_t extent) {
+  require<FormatError>(extent >= -Shape::max_elements && extent <= Shape::max_elements,
+                       "{} is beyond any tensor", extent);
+  return extent;
 }
 
 /// Windows along the spatial axes.
@@ -551,7 +560,7 @@ void OnnxOperators::reshape() {
   OnnxConstant result = to.constant(node, 0);
   std::vector<int64_t> extents = shape;
   int64_t known = 1;
-  for (const int64_t each : extents) known *= each > 0 ? each : 1;
+  for (const int64_t each : extents) known = onnx_product(known, std::max<int64_t>(each, 1));
   std::ranges::replace(extents, int64_t{-1}, result.shape.elements() / known);
   const Shape target(extents);
   require<FormatError>(target.elements() == result.shape.elements(),
@@ -751,8 +760,8 @@ void OnnxOperators::pad() {
   for (size_t k = 0; k < rank; ++k) {
     const auto lies =
         static_cast<size_t>(OnnxImporter::physical_axis(a, static_cast<int64_t>(k)));
-    begin[lies] = (*pads)[k];
-    end[lies] = (*pads)[rank + k];
+    begin[lies] = bounded((*pads)[k]);
+    end[lies] = bounded((*pads)[rank + k]);
     require<FormatError>(
         begin[lies] >= 0 && end[lies] >= 0 && (k > 0 || begin[lies] + end[lies] == 0),
         "axis {} cannot be padded by {} and {}", k, begin[lies], end[lies]);

@@ -168,6 +168,23 @@ TEST_CASE("onnx: what has no counterpart is refused by its node") {
         "should");
 }
 
+TEST_CASE("onnx: numbers beyond any tensor are refused before they are added up") {
+  constexpr int64_t huge = int64_t{1} << 62;
+  CHECK(error_of(model_of({1, 4}, [](auto& graph, auto&) {
+          set_integers(add_node(graph, "Constant", {}, "p"), "value_ints", {0, huge, 0, huge});
+          add_node(graph, "Pad", {"x", "p"});
+        })) == "m.onnx: node 'the Pad' (Pad): 4611686018427387904 is beyond any tensor");
+  CHECK(
+      error_of(model_of(
+          {1, 4},
+          [](auto& graph, auto&) {
+            set_integers(add_node(graph, "Constant", {}, "s"), "value_ints", {-1, huge, huge});
+            add_node(graph, "Reshape", {"x", "s"});
+          })) ==
+      "m.onnx: node 'the Reshape' (Reshape): extents 1 and 4611686018427387904 are "
+      "beyond any tensor");
+}
+
 TEST_CASE("onnx: files that are no models, of other opsets or with other data") {
   CHECK(error_of("") == "m.onnx: is no ONNX model");
   CHECK(error_of("not a model") == "m.onnx: is no ONNX model");
