@@ -93,8 +93,7 @@ BitSearch search_bits(const Model& model, const data::Dataset& dataset,
   require<ArgumentError>(
       !options.candidates.empty() && dataset.size() > 0 && options.samples > 0,
       "a search needs candidates and samples");
-  Model plain(without_quantizers(model.graph()));
-  (void)plain.take_over(model.parameters());
+  const Model plain(without_quantizers(model.graph()), model.parameters());
   const int most = std::ranges::max(options.candidates);
   const Model full =
       quantized(plain, recipe_of(options, most, {}), dataset, options.samples, options.threads);
@@ -121,8 +120,8 @@ BitSearch search_bits(const Model& model, const data::Dataset& dataset,
       double loss = least_loss;
       if (bits != most) {
         const LayerBits few{layer.weight, bits, options.activation_bits};
-        Model trial(quantized(plain.graph(), recipe_of(options, most, {few})));
-        (void)trial.take_over(full.parameters());
+        Model trial(quantized(plain.graph(), recipe_of(options, most, {few})),
+                    full.parameters());
         // Learned scales of other codes have to be those of these codes.
         if (options.scales == RecipeScales::Learned) {
           (void)start_from(trial, plain.parameters(), dataset, options.samples,

@@ -104,13 +104,12 @@ Evaluation Evaluator::run(const data::Dataset& dataset, Mode mode) {
   const TensorType& type = tape_.graph()[output_].type;
   Judge judge(dataset, type);
   tape_.parameters_changed();
-  for (int64_t first = 0; first < dataset.size(); first += batch) {
-    const int64_t count = feed.fill_from(first);
+  feed.for_each_batch([&](int64_t first, int64_t count) {
     tape_.forward(mode);
     const auto y =
         tape_.value<float>(output_).first(static_cast<size_t>(type.elements() / batch * count));
     judge.add(first, count, y, std::as_bytes(y));
-  }
+  });
   return judge.result();
 }
 
@@ -122,8 +121,7 @@ Evaluation evaluate(const IntegerProgram& program, const data::Dataset& dataset,
   const TensorType type = session.program()[output].value.type;
   Feed feed(inputs_of(session), dataset);
   Judge judge(dataset, type);
-  for (int64_t first = 0; first < dataset.size(); first += Evaluator::batch) {
-    const int64_t count = feed.fill_from(first);
+  feed.for_each_batch([&](int64_t first, int64_t count) {
     session.run();
     const auto add = [&]<class T>() {
       judge.add(first, count, rows<float>(session, scores, count),
@@ -134,7 +132,7 @@ Evaluation evaluate(const IntegerProgram& program, const data::Dataset& dataset,
     } else {
       dispatch_integers(type.dtype, add);
     }
-  }
+  });
   return judge.result();
 }
 

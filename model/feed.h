@@ -50,6 +50,14 @@ class Feed {
   void fill(std::span<const int64_t> samples);
   /// Writes samples from `first` on, as many as there are and fit; how many.
   int64_t fill_from(int64_t first);
+  /// Writes all samples in order and calls `body(first, count)` after each batch.
+  template <class Body>
+  void for_each_batch(const Body& body) {
+    for (int64_t first = 0; first < dataset_.size(); first += rows()) {
+      const int64_t count = fill_from(first);
+      body(first, count);
+    }
+  }
   /// Writes the samples of training step `step`, rows() of them, as `augmenter` changes them.
   void fill(std::span<const int64_t> samples, int64_t step, data::Augmenter& augmenter);
 

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <filesystem>
 
-#include "qtape/console/progress.h"
 #include "qtape/core/median.h"
 #include "qtape/core/settings.h"
 #include "qtape/engine/file_lock.h"
@@ -173,9 +172,7 @@ class Run {
       times[taken++ % times.size()] = time.count();
       result_.non_finite_elements = skipped_elements + tape_.non_finite();
       const FitProgress progress{step_, steps_, (step_ - 1) / order_.per_epoch() + 1, loss};
-      if (display) {
-        display->step({progress.step, progress.steps, progress.epoch, progress.loss});
-      }
+      if (display) display->step(progress);
       if (options_.on_step) options_.on_step(progress);
       const bool epoch_ends = step_ % order_.per_epoch() == 0;
       if (epoch_ends) finish_epoch(display);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "qtape/console/interruption.h"
+#include "qtape/console/progress.h"
 #include "qtape/data/batches.h"
 #include "qtape/model/distillation.h"
 #include "qtape/model/model.h"
@@ -17,13 +18,7 @@
 
 namespace qtape {
 
-/// Where a run stands, after every step.
-struct FitProgress {
-  int64_t step = 0;   ///< finished steps
-  int64_t steps = 0;  ///< of the whole run
-  int64_t epoch = 0;  ///< from 1
-  double loss = 0;    ///< of the last step
-};
+using FitProgress = console::Progress;
 
 struct EpochResult {
   int64_t epoch = 0;                 ///< from 1

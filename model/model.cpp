@@ -26,12 +26,10 @@ Tensor collect(std::vector<FedInput> inputs, const data::Dataset& dataset,
   const size_t width = static_cast<size_t>(type.elements() / usual_batch);
   std::vector<float> answers;
   answers.reserve(width * static_cast<size_t>(dataset.size()));
-  for (int64_t first = 0; first < dataset.size(); first += usual_batch) {
-    const auto count = static_cast<size_t>(feed.fill_from(first));
-    const std::span<const float> y = run();
-    answers.insert(answers.end(), y.begin(),
-                   y.begin() + static_cast<std::ptrdiff_t>(width * count));
-  }
+  feed.for_each_batch([&](int64_t, int64_t count) {
+    const std::span<const float> y = run().first(width * static_cast<size_t>(count));
+    answers.insert(answers.end(), y.begin(), y.end());
+  });
   return Tensor::of<float>(type.shape.with(0, dataset.size()), answers);
 }
 
@@ -70,6 +68,10 @@ Model::Model(const Value& answer, const Value& loss, uint64_t seed)
 
 Model::Model(Graph graph, uint64_t seed)
     : Model(SavedModel{graph, Parameters(graph, seed), {}}) {}
+
+Model::Model(Graph graph, const Parameters& values) : Model(std::move(graph)) {
+  (void)take_over(values);
+}
 
 Model::Model(SavedModel saved)
     : graph_(std::move(saved.graph)),
@@ -150,9 +152,7 @@ Verifier verify(const Model& model, const data::Dataset& dataset, Requantization
                      .batch = usual_batch,
                      .threads = threads});
   Feed feed(inputs_of(verifier), dataset);
-  for (int64_t first = 0; first < dataset.size(); first += usual_batch) {
-    verifier.run(feed.fill_from(first));
-  }
+  feed.for_each_batch([&](int64_t, int64_t count) { verifier.run(count); });
   return verifier;
 }
 

@@ -41,6 +41,8 @@ class Model {
   /// gradients can start at. Throws GraphError for a graph without outputs.
   explicit Model(Graph graph, uint64_t seed = 1);
   explicit Model(SavedModel saved);
+  /// The same with the values that `values` holds of it, see take_over.
+  Model(Graph graph, const Parameters& values);
 
   /// Reads a model file, as `load_model` does, or a checkpoint. Throws IoError or FormatError.
   static Model load(const std::string& path);

@@ -48,9 +48,7 @@ std::vector<NodeCalibration> search_calibration(Model& model, const data::Datase
 }
 
 Model with_quantizers(const Model& model, const InsertOptions& options) {
-  Model quantized(insert_quantizers(model.graph(), options));
-  (void)quantized.take_over(model.parameters());
-  return quantized;
+  return {insert_quantizers(model.graph(), options), model.parameters()};
 }
 
 int64_t start_from(Model& model, const Parameters& from, const data::Dataset& dataset,

@@ -170,13 +170,13 @@ Graph quantized(const Graph& graph, const QuantizationRecipe& recipe) {
   const std::vector<std::string> weights = layer_weights(graph);
   check(!weights.empty(), "the graph has no products with weights");
   check_recipe(recipe, weights);
+  const std::vector<Product> layers = products(graph);
   Graph result = graph;
   for (size_t i = 0; i < weights.size(); ++i) {
     const bool end = i == 0 || i + 1 == weights.size();
     const LayerBits bits = bits_of(recipe, weights[i], end);
-    const Product product = products(graph)[i];
     const Op input = activation_quantizer(bits.activation_bits, recipe.scales,
-                                          never_negative(graph, product.input));
+                                          never_negative(graph, layers[i].input));
     const InsertOptions options{.weight = weight_quantizer(bits.weight_bits, recipe.scales),
                                 .input = input,
                                 .pattern = weights[i]};
@@ -193,8 +193,7 @@ Graph quantized(const Graph& graph, const QuantizationRecipe& recipe) {
 Model quantized(const Model& model, const QuantizationRecipe& recipe,
                 const data::Dataset& dataset, int64_t samples, int threads) {
   // Scales of quantizers that go must not become those of new ones by their names.
-  Model plain(without_quantizers(model.graph()));
-  (void)plain.take_over(model.parameters());
+  const Model plain(without_quantizers(model.graph()), model.parameters());
   Model result(quantized(plain.graph(), recipe));
   (void)start_from(result, plain.parameters(), dataset, samples, threads);
   return result;
@@ -226,9 +225,7 @@ Model with_loss(Model model, const data::Dataset& dataset) {
     loss = graph.add(MeanSquaredError{}, {answer, target}, unused_label(graph, "loss"));
   }
   graph.set_outputs({answer, loss});
-  Model result(std::move(graph));
-  (void)result.take_over(model.parameters());
-  return result;
+  return {std::move(graph), model.parameters()};
 }
 
 }  // namespace qtape

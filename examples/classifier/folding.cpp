@@ -20,8 +20,7 @@ std::optional<FoldedComparison> compare_folded(Model& model, const data::Dataset
   Feed feed(inputs_of(trained.tape()), dataset);
   FoldedComparison result{.compared = deployed.type.elements()};
   const auto* got = reinterpret_cast<const uint32_t*>(deployed.data.data());
-  for (int64_t first = 0; first < dataset.size(); first += feed.rows()) {
-    const int64_t count = feed.fill_from(first);
+  feed.for_each_batch([&](int64_t, int64_t count) {
     // As steps are in which norms and observers stand still.
     trained.tape().forward({.train = true, .observe = false, .quantize = true});
     const auto wanted = trained.tape().value<float>(model.answer());
@@ -30,7 +29,7 @@ std::optional<FoldedComparison> compare_folded(Model& model, const data::Dataset
     for (size_t i = 0; i < values; ++i) {
       result.different += std::bit_cast<uint32_t>(wanted[i]) == *got++ ? 0 : 1;
     }
-  }
+  });
   return result;
 }
 

@@ -86,6 +86,9 @@ std::string error_of(const std::string& bytes) {
   return test::error_text<FormatError>([&] { (void)parse_onnx(bytes, "m.onnx"); });
 }
 
+/// Sums and products of it overflow.
+constexpr int64_t huge = int64_t{1} << 62;
+
 }  // namespace
 
 TEST_CASE("onnx: what PyTorch exports answers as PyTorch does") {
@@ -169,7 +172,6 @@ TEST_CASE("onnx: what has no counterpart is refused by its node") {
 }
 
 TEST_CASE("onnx: numbers beyond any tensor are refused before they are added up") {
-  constexpr int64_t huge = int64_t{1} << 62;
   CHECK(error_of(model_of({1, 4}, [](auto& graph, auto&) {
           set_integers(add_node(graph, "Constant", {}, "p"), "value_ints", {0, huge, 0, huge});
           add_node(graph, "Pad", {"x", "p"});

@@ -74,7 +74,9 @@ void calibrate(const CalibrateOptions& options) {
                          "--save needs one observer, got all");
   examples::OutputFiles files;
   files.expect("--save", options.save);
-  Model model = with_some_quantizers(Model::load(options.model), options);
+  Model loaded = Model::load(options.model);
+  const auto sections = loaded.sections();
+  Model model = with_some_quantizers(std::move(loaded), options);
   const data::Split data = load_data(options.data, features_of(model.graph()), options.images);
   const int64_t extent = std::min({Evaluator::batch, data.train.size(), options.images});
   require<ArgumentError>(extent >= 1, "there are no samples to calibrate with");
@@ -97,7 +99,9 @@ void calibrate(const CalibrateOptions& options) {
     fmt::print("{:<14} {}\n", observer, score(evaluator.run(data.test)));
     if (observers.size() == 1) print_nodes(nodes);
   }
-  files.save(options.save, [&](const std::string& path) { model.save(path); });
+  files.save(options.save, [&](const std::string& path) {
+    save_model(path, model.graph(), model.parameters(), sections);
+  });
   files.require_written();
 }
 

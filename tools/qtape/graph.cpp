@@ -92,8 +92,8 @@ class Drawing {
     } else if (std::holds_alternative<Input>(node.op)) {
       colour = "#cfd8f0";
     }
-    text_ +=
-        fmt::format("  n{} [label={}, fillcolor=\"{}\"];\n", id.index, dot_string(label), colour);
+    text_ += fmt::format("  n{} [label={}, fillcolor=\"{}\"];\n", id.index, dot_string(label),
+                         colour);
     for (const NodeId from : node.operands) {
       if (std::holds_alternative<State>(graph_[from].op)) continue;
       text_ += fmt::format("  n{} -> n{};\n", from.index, id.index);

@@ -32,9 +32,7 @@ Model with_recipe(Model model, const TrainCommand& command, const data::Dataset&
                      !command.scales.empty();
   if (command.in_float) {
     require<ArgumentError>(!asked, "--float leaves no quantizers to have bits");
-    Model plain(without_quantizers(model.graph()));
-    (void)plain.take_over(model.parameters());
-    return plain;
+    return {without_quantizers(model.graph()), model.parameters()};
   }
   if (!asked && has_trainable_quantizers(model.graph())) return model;
   QuantizationRecipe recipe{.weight_bits = command.weight_bits.value_or(8),

@@ -98,14 +98,13 @@ std::optional<Right> Samples::run_data(const data::Dataset& dataset) {
   const bool labelled =
       dataset.classes() > 0 && scores.rank() == 2 && dataset.classes() <= scores[1];
   Right right;
-  for (int64_t first = 0; first < dataset.size(); first += batch) {
-    const int64_t count = feed.fill_from(first);
+  feed.for_each_batch([&](int64_t first, int64_t count) {
     verifier.run(count);
     if (labelled) {
       count_right(verifier, dataset, first, count, static_cast<size_t>(scores[1]), right);
     }
     show("samples", first + count, dataset.size());
-  }
+  });
   return labelled ? std::optional(right) : std::nullopt;
 }
 
