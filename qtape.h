@@ -32,3 +32,4 @@
 #include "qtape/optim/clip.h"
 #include "qtape/optim/optimizer.h"
 #include "qtape/optim/schedule.h"
+#include "qtape/report/page.h"

@@ -73,11 +73,14 @@ Json write_fields(const T& value) {
 
 template <Described T>
 [[noreturn]] void fail_unknown_attribute(const JsonPlace& place) {
-  std::string keys;
-  for_each_field<T>(
-      [&](const auto& each) { keys += (keys.empty() ? "" : ", ") + std::string(each.key); });
-  if (keys.empty()) place.fail("unknown attribute; {} has none", T::name);
-  place.fail("unknown attribute; expected one of {}", keys);
+  if constexpr (std::tuple_size_v<decltype(T::fields())> == 0) {
+    place.fail("unknown attribute; {} has none", T::name);
+  } else {
+    std::string keys;
+    for_each_field<T>(
+        [&](const auto& each) { keys += (keys.empty() ? "" : ", ") + std::string(each.key); });
+    place.fail("unknown attribute; expected one of {}", keys);
+  }
 }
 
 template <Described T>
@@ -132,6 +135,13 @@ void read_variant(const JsonPlace& place, T& value) {
     names += (names.empty() ? "" : ", ") + std::string(Alternative::name);
   });
   place.fail("unknown value \"{}\"; expected one of {}", printable(name), names);
+}
+
+template <class T>
+Json write_vector(const std::vector<T>& value) {
+  Json json = Json::array();
+  for (const T& each : value) json.push_back(write_json(each));
+  return json;
 }
 
 template <class T>
@@ -219,6 +229,8 @@ Json write_json(const T& value) {
     return Json(std::vector<int64_t>(value.extents().begin(), value.extents().end()));
   } else if constexpr (Described<T>) {
     return detail::write_fields(value);
+  } else if constexpr (is_vector<T>) {
+    return detail::write_vector(value);
   } else {
     return Json(value);
   }

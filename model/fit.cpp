@@ -10,9 +10,9 @@
 #include "qtape/core/median.h"
 #include "qtape/core/settings.h"
 #include "qtape/engine/file_lock.h"
-#include "qtape/engine/quantizers.h"
-#include "qtape/integer/exact.h"
 #include "qtape/model/feed.h"
+#include "qtape/model/fit_setup.h"
+#include "qtape/model/recorder.h"
 #include "qtape/optim/clip.h"
 
 namespace qtape {
@@ -23,8 +23,6 @@ constexpr int64_t largest_count = int64_t{1} << 60;
 constexpr int64_t max_times = 1 << 20;
 // Where progress stands in checkpoints, for messages.
 constexpr std::string_view progress_place = "/sections/progress";
-// Below it, sums of codes that are exactly 0 cost accuracy.
-constexpr int fewest_bits_on_codes = 4;
 
 const Section& section_of(const std::map<std::string, Section>& sections,
                           const std::string& name) {
@@ -32,63 +30,6 @@ const Section& section_of(const std::map<std::string, Section>& sections,
   require<FormatError>(found != sections.end(),
                        "/sections/{}: missing; the file is not a checkpoint", name);
   return found->second;
-}
-
-void check_counts(const FitOptions& options) {
-  const auto at_least = [](std::string_view name, int64_t least, int64_t value) {
-    require<ArgumentError>(value >= least, "{} must be at least {}, got {}", name, least,
-                           value);
-  };
-  at_least("epochs", 1, options.epochs);
-  at_least("threads", 1, options.threads);
-  at_least("patience", 0, options.patience);
-  at_least("checkpoint_every", 0, options.checkpoint_every);
-  require<ArgumentError>(
-      std::isfinite(options.max_gradient_norm) && options.max_gradient_norm >= 0,
-      "max_gradient_norm must be finite and at least 0, got {}", options.max_gradient_norm);
-}
-
-/// The loss of a model that can be trained on `dataset`.
-NodeId loss_of(const Model& model, const data::Dataset& dataset) {
-  check(model.loss().has_value(),
-        "the model has no loss: no output that training can begin at");
-  const TensorType& answer = model.graph()[model.answer()].type;
-  const int64_t classes = answer.shape.rank() > 0 ? answer.shape[-1] : 1;
-  const Op& op = model.graph()[*model.loss()].op;
-  require<ArgumentError>(
-      !std::holds_alternative<SoftmaxCrossEntropy>(op) || dataset.classes() <= classes,
-      "the data has {} classes, the model {}", dataset.classes(), classes);
-  return *model.loss();
-}
-
-/// What is trained: the model's graph for batches of the options, with a teacher where there is
-/// one.
-DistilledGraph training_graph(const Model& model, const data::Dataset& dataset,
-                              const FitOptions& options) {
-  const NodeId loss = loss_of(model, dataset);
-  Graph graph = model.graph().with_batch(options.batch);
-  if (options.distillation)
-    return distilled(graph, model.answer(), loss, *options.distillation);
-  return {.graph = std::move(graph), .loss = loss, .probabilities = {}};
-}
-
-/// The inputs that data fill.
-std::vector<FedInput> inputs_but(Tape& tape, NodeId other) {
-  std::vector<FedInput> inputs = inputs_of(tape);
-  if (other.index < 0) return inputs;
-  std::erase_if(inputs,
-                [&](const FedInput& each) { return each.label == tape.graph()[other].label; });
-  return inputs;
-}
-
-Arithmetic arithmetic_for(const Graph& graph, const FitOptions& options) {
-  if (options.arithmetic) return *options.arithmetic;
-  const std::vector<NodeId> ids = quantizers(graph);
-  const bool few = std::ranges::any_of(ids, [&](NodeId id) {
-    const CodeLimits limits = grid_of(graph, id).limits;
-    return limits.q_max - limits.q_min < (1 << fewest_bits_on_codes) - 2;
-  });
-  return ids.empty() || few ? Arithmetic{} : products_of_codes();
 }
 
 /// All values, for a checkpoint as well.
@@ -147,18 +88,40 @@ class Run {
     require<ArgumentError>(
         metric_.measure || (options.patience == 0 && !options.keep_best),
         "patience and keep_best need a metric, or validation data with labels");
+    if (!options.report.empty()) {
+      tape_.set_timing(true);
+      recorder_.emplace(options.report, model, dataset, tape_, options.batch);
+      recorder_->set_plan(steps_, metric_);
+    }
   }
 
   FitResult run() {
     std::optional<FileLock> lock;
     if (!options_.checkpoint.empty()) lock.emplace(options_.checkpoint);
     resume();
+    result_.steps = steps_;
+    tape_.set_step(step_);
+    try {
+      train();
+    } catch (...) {
+      record(result_.stopped ? report::RunState::Stopped : report::RunState::Failed);
+      throw;
+    }
+    record(result_.stopped ? report::RunState::Stopped : report::RunState::Finished);
+    if (recorder_) result_.report_failure = recorder_->failure();
+    if (best_values_ && !result_.stopped) restore_values(*best_values_, model_.parameters());
+    result_.step = step_;
+    if (oscillations_) result_.frozen_weights = oscillations_->frozen();
+    return result_;
+  }
+
+ private:
+  /// All steps that are left, or those until something ends the run.
+  void train() {
     std::optional<console::Interruption> interruption;
     if (options_.interruptible) interruption.emplace();
     std::optional<console::ProgressDisplay> display;
     if (options_.progress) display.emplace(step_, options_.loss_digits);
-    result_.steps = steps_;
-    tape_.set_step(step_);
     std::vector<double> times(
         static_cast<size_t>(std::clamp<int64_t>(steps_ - step_, 0, max_times)));
     size_t taken = 0;
@@ -170,6 +133,7 @@ class Run {
       const std::chrono::duration<double, std::micro> time =
           std::chrono::steady_clock::now() - start;
       times[taken++ % times.size()] = time.count();
+      if (recorder_) recorder_->add_step(loss, time.count());
       result_.non_finite_elements = skipped_elements + tape_.non_finite();
       const FitProgress progress{step_, steps_, (step_ - 1) / order_.per_epoch() + 1, loss};
       if (display) display->step(progress);
@@ -181,18 +145,13 @@ class Run {
       result_.stopped = signal != 0 || (options_.stop && options_.stop());
       done = done || result_.stopped;
       const bool due = options_.checkpoint_every > 0 && step_ % options_.checkpoint_every == 0;
-      if (!options_.checkpoint.empty() && (epoch_ends || due || done)) save_checkpoint();
+      if (epoch_ends || due || done) save_progress();
       if (signal != 0) throw FitInterrupted(signal, progress);
     }
-    if (best_values_ && !result_.stopped) restore_values(*best_values_, model_.parameters());
     times.resize(std::min(taken, times.size()));
-    result_.step = step_;
     result_.step_us = median(times);
-    if (oscillations_) result_.frozen_weights = oscillations_->frozen();
-    return result_;
   }
 
- private:
   /// One step; the loss. A batch whose loss is not finite leaves the parameters alone.
   double take_step() {
     feed_.fill(order_.at(step_), step_, augmenter_);
@@ -240,6 +199,7 @@ class Run {
                                    : std::string();
       display->epoch(epoch.epoch, epoch.loss, text);
     }
+    if (recorder_) recorder_->add_epoch(epoch, schedule_.learning_rate(step_ - 1));
     if (options_.on_epoch) options_.on_epoch(epoch);
   }
 
@@ -276,6 +236,16 @@ class Run {
       if (each.score) section.settings[fmt::format("score {}", each.epoch)] = *each.score;
     }
     return section;
+  }
+
+  void record(report::RunState state) {
+    if (recorder_) recorder_->write(state);
+  }
+
+  void save_progress() {
+    // Before the checkpoint: a run that goes on finds at least its steps in the record.
+    record(report::RunState::Running);
+    if (!options_.checkpoint.empty()) save_checkpoint();
   }
 
   void save_checkpoint() const {
@@ -332,6 +302,7 @@ class Run {
       result_.epochs.push_back(each);
       (void)note_best();
     }
+    if (recorder_) recorder_->resume(step_, result_.epochs);
     const auto best = sections.find("best");
     if (options_.keep_best && best != sections.end()) best_values_ = best->second;
     if (oscillations_) oscillations_->load(section_of(sections, "oscillations"));
@@ -353,6 +324,7 @@ class Run {
   std::optional<Teacher> teacher_;
   std::optional<OscillationControl> oscillations_;
   std::optional<Evaluator> evaluator_;
+  std::optional<Recorder> recorder_;
   Metric metric_;
   std::optional<Section> best_values_;  // of the best epoch, where they are kept
   int64_t step_ = 0;

@@ -80,6 +80,9 @@ struct FitOptions {
   /// Goes on where the model's sections, or else the file `checkpoint`, stand, where there is
   /// such progress. The result has the bits of an unbroken run.
   bool resume = false;
+  /// Folder that keeps the record of the run, for report::run_page and `qtape report`; written
+  /// after every epoch and with every checkpoint. Empty: none.
+  std::string report = {};
   /// Further sections for checkpoints.
   std::map<std::string, Section> sections = {};
   uint64_t seed = 1;  ///< of order, augmentation and dropout
@@ -107,6 +110,8 @@ struct FitResult {
   int64_t frozen_weights = 0;              ///< by FitOptions::oscillations
   bool stopped = false;                    ///< by FitOptions::stop
   std::optional<int64_t> best_epoch = {};  ///< from 1, by score
+  /// Why FitOptions::report could not be written in the end, which ends no run.
+  std::string report_failure = {};
 };
 
 /// A run that a signal ended. What was trained is in the model, and in the checkpoint.

@@ -71,9 +71,10 @@ const std::map<std::string, std::vector<std::string>> rooms = {
     {"integer", {"core", "kernels", "ops", "engine"}},
     {"optim", {"core", "kernels/simd", "ops/core", "engine/parameters.h"}},
     {"calibrate", {"core", "kernels/quantize", "ops", "engine", "integer"}},
+    {"report", {"core", "engine", "calibrate"}},
     {"model",
      {"core", "kernels/quantize", "ops", "engine", "console", "data", "optim", "calibrate",
-      "integer", "deploy"}},
+      "integer", "deploy", "report"}},
     {"onnx", {"core", "ops", "engine"}},
     {"deploy", {"core", "kernels/quantize", "ops", "engine", "integer"}}};
 

@@ -132,7 +132,8 @@ struct TrainCommand {
   double scales_rate = 1;  ///< factor on the learning rate of learned scales
   bool norms = false;      ///< measure statistics of batch norms again in the end
   std::string checkpoint = {};
-  bool resume = false;  ///< the model is a checkpoint to go on from
+  bool resume = false;      ///< the model is a checkpoint to go on from
+  std::string report = {};  ///< folder to keep the record of the run in; empty: none
   int threads = 1;
 };
 
@@ -156,6 +157,9 @@ void search(const SearchCommand& command);
 
 /// Draws a model's graph as SVG, by Graphviz, or writes it as DOT, by the end of the name.
 void draw_graph(const std::string& model, const std::string& output);
+
+/// Writes a page that shows the runs whose records are in the folders `runs`.
+void write_report(const std::vector<std::string>& runs, const std::string& output);
 
 /// Writes an ONNX model as a model of ours; prints its inputs and sizes.
 void import_model(const std::string& path, const std::string& output);

@@ -25,6 +25,7 @@ struct Commands {
   tool::TrainCommand train{.threads = default_threads()};
   tool::SearchCommand search{.threads = default_threads()};
   std::string written;
+  std::vector<std::string> runs;
   tool::ProfileOptions profile{.threads = default_threads()};
   std::string arithmetic = "Codes";
   std::string profiled = "FloatMultiply";
@@ -234,6 +235,8 @@ void add_train(CLI::App& app, tool::TrainCommand& o) {
   train.add_flag("--float", o.in_float, "train without quantizers");
   train.add_option("--checkpoint", o.checkpoint, "write a checkpoint here every epoch");
   train.add_flag("--resume", o.resume, "the model is a checkpoint: go on with its run");
+  train.add_option("--report", o.report,
+                   "folder to keep the record of the run in, for qtape report");
 }
 
 void add_import(CLI::App& app, Commands& c) {
@@ -268,6 +271,13 @@ void add_graph(CLI::App& app, Commands& c) {
       ->required();
 }
 
+void add_report(CLI::App& app, Commands& c) {
+  CLI::App& report = *app.add_subcommand("report", "Write a page that shows training runs");
+  report.add_option("runs", c.runs, "folders that --report of training wrote to")->required();
+  report.add_option("-o,--output", c.written, "HTML file to write; - is standard output")
+      ->required();
+}
+
 /// The exit code: 1 where verification found a mismatch, or lint an error or a warning.
 int run(const CLI::App& app, Commands& c) {
   c.replay.quantize = !c.quantizers_off;
@@ -289,6 +299,7 @@ int run(const CLI::App& app, Commands& c) {
   if (app.got_subcommand("train")) tool::train(c.train);
   if (app.got_subcommand("search")) tool::search(c.search);
   if (app.got_subcommand("graph")) tool::draw_graph(c.model, c.written);
+  if (app.got_subcommand("report")) tool::write_report(c.runs, c.written);
   if (app.got_subcommand("import")) tool::import_model(c.model, c.written);
   if (app.got_subcommand("profile")) {
     c.profile.arithmetic = from_string<tool::StepArithmetic>(c.arithmetic).value();
@@ -314,6 +325,7 @@ int main(int argc, char** argv) try {
   add_import(app, commands);
   add_search(app, commands.search);
   add_graph(app, commands);
+  add_report(app, commands);
   return examples::run_program(app, argc, argv, [&] { return run(app, commands); });
 } catch (const std::exception& error) {
   std::fprintf(stderr, "qtape: %s\n", error.what());

@@ -63,6 +63,7 @@ FitOptions options_of(const TrainCommand& command, const Model& model,
                      .learning_rate = command.learning_rate,
                      .checkpoint = command.checkpoint,
                      .resume = command.resume,
+                     .report = command.report,
                      .seed = command.seed,
                      .threads = command.threads};
   if (data.test.size() > 0) options.validation = data.test;
@@ -103,8 +104,10 @@ void train(const TrainCommand& command) {
                                         .temperature = command.temperature,
                                         .share = command.teacher_share};
   }
+  std::string report_failure;
   try {
     const FitResult result = fit(model, data.train, options);
+    report_failure = result.report_failure;
     if (command.freeze_above) console::print("{} weights are frozen\n", result.frozen_weights);
   } catch (const FitInterrupted& stopped) {
     throw console::Interrupted(
@@ -121,6 +124,7 @@ void train(const TrainCommand& command) {
   print_accuracy("trained", model, command, data.test);
   files.save(command.output, [&](const std::string& path) { model.save(path); });
   files.require_written();
+  require<IoError>(report_failure.empty(), "--report: {}", report_failure);
 }
 
 }  // namespace qtape::tool
