@@ -33,3 +33,6 @@
 #include "qtape/optim/optimizer.h"
 #include "qtape/optim/schedule.h"
 #include "qtape/report/page.h"
+
+/// @namespace qtape
+/// Everything; what is meant for ops, files and tools alone is in namespaces of its own.

@@ -31,6 +31,7 @@ struct CalibrationProgress {
   int64_t stages = 1;
 };
 
+/// How quantizers are calibrated.
 struct CalibrationOptions {
   ObserverMethod method = MinMax{};
   /// The first whose pattern matches wins; the others follow `method`.

@@ -13,6 +13,7 @@ namespace qtape {
 /// the tape that it is given says which.
 using Score = std::function<double(Tape& tape)>;
 
+/// What one quantizer costs, as scores with it alone and without it alone.
 struct NodeSensitivity {
   NodeId id;
   std::string label;
@@ -20,9 +21,10 @@ struct NodeSensitivity {
   double only_off = 0;  ///< score with all quantizers but this
 };
 
+/// Scores of a graph, and what each quantizer has to do with them.
 struct Sensitivity {
-  double all_on = 0;
-  double all_off = 0;
+  double all_on = 0;                   ///< score with all quantizers
+  double all_off = 0;                  ///< score with none
   std::vector<NodeSensitivity> nodes;  ///< in graph order
 };
 

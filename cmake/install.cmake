@@ -4,20 +4,8 @@ install(TARGETS
     qtape_integer qtape_optim qtape_calibrate qtape_deploy qtape_report qtape_model qtape_onnx qtape_all
   EXPORT qtape_targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT qtape_targets NAMESPACE qtape:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/qtape)
-# Public headers: the umbrella, those for xtensor and ONNX, and what these include.
-set(unread qtape.h model/xtensor.h onnx/import.h)
-set(public)
-while(unread)
-  list(POP_FRONT unread header)
-  list(APPEND public ${header})
-  file(STRINGS ${PROJECT_SOURCE_DIR}/${header} includes REGEX "^#include \"qtape/")
-  foreach(include IN LISTS includes)
-    string(REGEX REPLACE "^#include \"qtape/(.*)\"$" "\\1" include "${include}")
-    if(NOT include IN_LIST public AND NOT include IN_LIST unread)
-      list(APPEND unread ${include})
-    endif()
-  endforeach()
-endwhile()
+include(cmake/public_headers.cmake)
+qtape_public_headers(public)
 foreach(header IN LISTS public)
   get_filename_component(folder ${header} DIRECTORY)
   install(FILES ${PROJECT_SOURCE_DIR}/${header}

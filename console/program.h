@@ -5,6 +5,7 @@
 #include <string>
 #include <type_traits>
 
+/// What programs say and hear: standard streams, progress, signals, exit codes.
 namespace qtape::console {
 
 namespace detail {

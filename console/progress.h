@@ -26,6 +26,7 @@ struct ProgressText {
 /// the result, the time left and the loss.
 std::string progress_line(const Progress& progress, const ProgressText& text, int columns);
 
+/// Draws the progress of a run.
 class ProgressDisplay {
  public:
   /// `first_step`: steps that were done before this run; `digits` of the loss after the point.

@@ -7,6 +7,7 @@
 
 namespace qtape {
 
+/// Bytes that tensors are aligned to.
 inline constexpr int64_t alignment = 64;
 
 /// `bytes` rounded up so that consecutive tensors stay aligned.

@@ -15,9 +15,11 @@ namespace qtape {
 template <class E>
 inline constexpr auto enum_names = nullptr;
 
+/// An enumeration whose values have spellings.
 template <class E>
 concept NamedEnum = std::is_enum_v<E> && !std::is_null_pointer_v<decltype(enum_names<E>)>;
 
+/// The spelling of `value`.
 template <class E>
 requires std::is_enum_v<E> std::string_view to_string_view(E value) {
   static_assert(!std::is_null_pointer_v<std::remove_const_t<decltype(enum_names<E>)>>,

@@ -18,6 +18,7 @@ struct Field {
   std::string_view doc;
 };
 
+/// What one member is called and means: a Field.
 template <class Owner, class Value>
 constexpr Field<Owner, Value> field(std::string_view key, Value Owner::*member,
                                     std::string_view doc) {

@@ -77,6 +77,7 @@ enum class MaskRule : uint8_t {
 template <>
 inline constexpr auto enum_names<MaskRule> = std::array<std::string_view, 2>{"Code", "Value"};
 
+/// The codes that exist: q_min <= code <= q_max.
 struct CodeLimits {
   int32_t q_min = 0;
   int32_t q_max = 0;

@@ -14,12 +14,14 @@ namespace qtape {
 /// of a convolution. Kaiming: He et al., arXiv 1502.01852; Xavier: Glorot and Bengio, 2010.
 namespace init {
 
+/// All elements are 0.
 struct Zeros {
   static constexpr std::string_view name = "Zeros";
   static constexpr auto fields() { return std::tuple<>{}; }
   bool operator==(const Zeros&) const = default;
 };
 
+/// All elements have one value.
 struct Fill {
   static constexpr std::string_view name = "Fill";
   double value = 0;
@@ -29,6 +31,7 @@ struct Fill {
   bool operator==(const Fill&) const = default;
 };
 
+/// Normal numbers of standard deviation gain / sqrt(fan_in).
 struct KaimingNormal {
   static constexpr std::string_view name = "KaimingNormal";
   double gain = 0x1.6a09e667f3bcdp0;
@@ -39,6 +42,7 @@ struct KaimingNormal {
   bool operator==(const KaimingNormal&) const = default;
 };
 
+/// Uniform numbers within gain sqrt(3 / fan_in) of 0.
 struct KaimingUniform {
   static constexpr std::string_view name = "KaimingUniform";
   double gain = 0x1.6a09e667f3bcdp0;
@@ -49,6 +53,7 @@ struct KaimingUniform {
   bool operator==(const KaimingUniform&) const = default;
 };
 
+/// Normal numbers of standard deviation gain sqrt(2 / (fan_in + fan_out)).
 struct XavierNormal {
   static constexpr std::string_view name = "XavierNormal";
   double gain = 1;
@@ -62,6 +67,7 @@ struct XavierNormal {
   bool operator==(const XavierNormal&) const = default;
 };
 
+/// Uniform numbers within gain sqrt(6 / (fan_in + fan_out)) of 0.
 struct XavierUniform {
   static constexpr std::string_view name = "XavierUniform";
   double gain = 1;
@@ -76,6 +82,7 @@ struct XavierUniform {
 
 }  // namespace init
 
+/// Any initialiser.
 using Initializer = std::variant<init::Zeros, init::Fill, init::KaimingNormal,
                                  init::KaimingUniform, init::XavierNormal, init::XavierUniform>;
 

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <limits>
 
+/// Elementary functions with the same bits on every machine.
 namespace qtape::math {
 
 namespace detail {

@@ -20,6 +20,7 @@ enum class Requantization : uint8_t { FloatMultiply, SingleRounding, DoubleRound
 /// kernels/quantize/requantize_kernels.cpp, without which those do not compile.
 namespace requantization {
 
+/// M acc in f32, ties to even: oneDNN and XNNPACK.
 struct FloatMultiply {
   static constexpr Requantization value = Requantization::FloatMultiply;
   static constexpr std::string_view name = "FloatMultiply";
@@ -37,6 +38,7 @@ struct SingleRounding {
   static constexpr bool ties_to_even = false;
 };
 
+/// A rounded high product, then a rounded shift: TFLite Micro.
 struct DoubleRounding {
   static constexpr Requantization value = Requantization::DoubleRounding;
   static constexpr std::string_view name = "DoubleRounding";
@@ -45,6 +47,7 @@ struct DoubleRounding {
   static constexpr bool ties_to_even = false;
 };
 
+/// A value in f32 divided by the scale, ties to even: QuantizeLinear after DequantizeLinear.
 struct OnnxQdq {
   static constexpr Requantization value = Requantization::OnnxQdq;
   static constexpr std::string_view name = "OnnxQdq";
@@ -53,6 +56,7 @@ struct OnnxQdq {
   static constexpr bool ties_to_even = true;
 };
 
+/// The structs, in the order of values.
 using All = std::tuple<FloatMultiply, SingleRounding, DoubleRounding, OnnxQdq>;
 
 /// Calls `visit.template operator()<Struct>()` for each requantization, in the order of values.
@@ -63,6 +67,7 @@ constexpr void for_each(Visit&& visit) {
   }(static_cast<const All*>(nullptr));
 }
 
+/// How many requantizations there are.
 inline constexpr size_t count = std::tuple_size_v<All>;
 
 /// The requantizations, in the order of values.

@@ -117,7 +117,9 @@ struct TensorType {
   bool operator==(const TensorType&) const = default;
 };
 
+/// `[8, 4]`.
 std::string to_string(const Shape& shape);
+/// `f32[8, 4]`.
 std::string to_string(const TensorType& type);
 
 /// A tensor in host memory: type and dense little-endian bytes. What files and constants hold.
@@ -147,6 +149,7 @@ struct AxisView {
   int64_t channels = 1;
   int64_t inner = 1;
 };
+/// `shape` seen from `axis`, which must be from 0 to the rank, exclusive.
 AxisView axis_view(const Shape& shape, int axis);
 
 /// `axis` as an index from the front; throws unless -rank <= axis < rank.
@@ -165,6 +168,7 @@ auto dispatch_compute(DType dtype, const Body& body) {
 
 }  // namespace qtape
 
+/// @cond
 template <>
 struct fmt::formatter<qtape::TensorType> {
   constexpr auto parse(fmt::format_parse_context& context) { return context.begin(); }
@@ -173,3 +177,4 @@ struct fmt::formatter<qtape::TensorType> {
     return std::ranges::copy(qtape::to_string(type), context.out()).out;
   }
 };
+/// @endcond

@@ -12,6 +12,7 @@
 
 #include "qtape/core/types.h"
 
+/// Data sets, their files, their order and augmentation.
 namespace qtape::data {
 
 /// What each sample holds under one name.

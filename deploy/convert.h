@@ -8,6 +8,7 @@
 
 namespace qtape {
 
+/// What a program yields, and how it rounds.
 struct ConvertOptions {
   Requantization requantization = Requantization::FloatMultiply;
   /// Nodes that the program yields; empty: the graph's first output.
@@ -27,6 +28,7 @@ struct ConvertOptions {
 /// weights and biases with NaN.
 IntegerProgram convert(const Graph& graph, Parameters& parameters,
                        const ConvertOptions& options);
+/// The same with the other options as they are by default.
 inline IntegerProgram convert(const Graph& graph, Parameters& parameters,
                               Requantization requantization) {
   return convert(graph, parameters, ConvertOptions{.requantization = requantization});
@@ -34,6 +36,7 @@ inline IntegerProgram convert(const Graph& graph, Parameters& parameters,
 
 /// A program, and which integers of the graph its nodes hold.
 struct Conversion {
+  /// A node of the graph and one of the program that hold the same integers.
   struct Pair {
     NodeId graph;    ///< a node that is the source of its integers, see IntegerForm
     NodeId program;  ///< its codes or accumulators

@@ -8,6 +8,7 @@
 
 namespace qtape {
 
+/// How much a finding matters.
 enum class Severity : uint8_t {
   Error,    ///< cannot be converted
   Warning,  ///< converts, and probably not to what is wanted
@@ -17,6 +18,7 @@ template <>
 inline constexpr auto enum_names<Severity> =
     std::array<std::string_view, 3>{"error", "warning", "note"};
 
+/// What is the case at a node, and what helps.
 struct Finding {
   Severity severity = Severity::Note;
   std::string node;    ///< printable label, or what describe says of a node without one
@@ -28,6 +30,7 @@ struct Finding {
 /// `warning: fc1.weight.quantized: 2 of 64 channels (3, 9) have only codes 0; remove them, ...`
 std::string to_string(const Finding& finding);
 
+/// What is wanted in integers, and from where on findings are told.
 struct LintOptions {
   /// Nodes that are wanted in integers; empty: the graph's first output.
   std::vector<NodeId> outputs = {};

@@ -26,6 +26,7 @@ template <>
 inline constexpr auto enum_names<Level> =
     std::array<std::string_view, 4>{"L0 float", "L1 exact", "L2 reference", "L3 backend"};
 
+/// What is converted, and how its samples are run.
 struct VerifyOptions {
   ConvertOptions convert = {};
   int64_t batch = 250;  ///< samples at once, at least 1
@@ -54,6 +55,7 @@ struct Mismatch {
   /// The sum that the reference made the code of, where it was made of one.
   std::optional<int64_t> accumulator;
 };
+/// One line that says where the levels differ and by what.
 std::string to_string(const Mismatch& mismatch);
 
 /// Runs samples through all levels. `parameters` are read only and must outlive it.

@@ -19,6 +19,7 @@ struct NodeId {
   auto operator<=>(const NodeId&) const = default;
 };
 
+/// An op, what it is applied to and what comes of it.
 struct Node {
   Op op;
   std::vector<NodeId> operands;

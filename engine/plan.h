@@ -41,6 +41,7 @@ struct Encoding {
   std::vector<Use> uses = {};
 };
 
+/// What a plan is to keep and to compute.
 struct PlanOptions {
   std::vector<NodeId> outputs = {};  ///< values that stay readable after the step
   std::vector<NodeId> roots = {};    ///< where gradients start; none: no backward
@@ -64,6 +65,7 @@ struct Place {
   bool operator==(const Place&) const = default;
 };
 
+/// What becomes of one node: whether it runs, and where its buffers lie.
 struct NodePlan {
   bool needed = false;  ///< runs in forward
   bool active = false;  ///< runs in backward: a gradient flows through

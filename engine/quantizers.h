@@ -21,8 +21,8 @@ Grid grid_of(const Graph& graph, NodeId id);
 ChannelMap channel_map(const Graph& graph, NodeId id);
 
 /// Adds `quantizer`, any op that is one, after `x` as the node `<label>.quantized`, with the
-/// states and parameters that it needs as `<label>.<slot>`: `fc1.input.scale`. Throws
-/// GraphError.
+/// states and parameters that it needs, called by `label` and their slots: `fc1.input.scale`.
+/// Throws GraphError.
 NodeId add_quantizer(Graph& graph, NodeId x, const Op& quantizer, const std::string& label);
 
 /// Sets the scales, and where the quantizer is affine the zero points, of the node `id`: one

@@ -38,6 +38,7 @@ SavedModel model_from_json(std::string_view text, NanValues nan = NanValues::Ref
 
 /// One op as `"Relu"` or `{"FakeQuantize": {...}}`.
 std::string to_json(const Op& op);
+/// An op of the text that `to_json` gives. Throws FormatError.
 Op op_from_json(std::string_view text);
 
 /// Writes a model file; the old file survives any failure. Throws IoError, and FormatError as

@@ -15,6 +15,7 @@
 
 namespace qtape {
 
+/// What a tape keeps and computes, and how.
 struct TapeOptions {
   /// Values that stay readable after a step; empty: the graph's own outputs.
   std::vector<NodeId> outputs = {};

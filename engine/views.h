@@ -28,6 +28,7 @@ template <class T>
 auto view(const Tape& tape, NodeId id) {
   return detail::view_of(tape.value<T>(id), tape.graph()[id].type.shape);
 }
+/// The same of the node called `label`.
 template <class T>
 auto view(const Tape& tape, std::string_view label) {
   return view<T>(tape, tape.graph().at(label));
@@ -38,6 +39,7 @@ template <class T>
 auto input_view(Tape& tape, NodeId id) {
   return detail::view_of(tape.input<T>(id), tape.graph()[id].type.shape);
 }
+/// The same of the input called `label`.
 template <class T>
 auto input_view(Tape& tape, std::string_view label) {
   return input_view<T>(tape, tape.graph().at(label));

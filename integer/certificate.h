@@ -66,6 +66,7 @@ struct AccumulatorRange {
   int64_t low = 0;
   int64_t high = 0;
 };
+/// The range that the weights of output c and its bias prove on codes `x`.
 AccumulatorRange accumulator_range(std::span<const int8_t> weights_of_c, int64_t bias,
                                    const IntegerValue& x);
 

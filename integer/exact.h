@@ -11,6 +11,7 @@
 
 namespace qtape {
 
+/// What exact arithmetic keeps.
 struct ExactOptions {
   /// Keep the integers of every node readable after a step, see Tape::integers; else their
   /// memory is used again.

@@ -35,6 +35,7 @@ enum class Placement : uint8_t {
   View      ///< it is operand 0, bit for bit; a kernel bound to it there does nothing
 };
 
+/// Operands of an integer op, in their order.
 using IntegerInputs = std::span<const IntegerValue>;
 
 /// `infer` is the only place that validates; it throws GraphError. `update` gives scales, zero

@@ -23,6 +23,7 @@
 
 namespace qtape {
 
+/// The list, as a variant.
 using IntegerOpAlternatives =
     std::variant<integer::Input, integer::Quantize, integer::Linear, integer::Conv,
                  integer::Requantize, integer::Lookup, integer::Add, integer::Sub, integer::Mul,
@@ -45,9 +46,11 @@ struct IntegerOp : IntegerOpAlternatives {
 /// The op's name, as in files and messages.
 std::string_view name_of(const IntegerOp& op);
 
-/// Whether it can hand its products on while they are in cache, and whether it can take them.
+/// Whether it can hand its products on while they are in cache.
 bool takes_epilogue(const IntegerOp& op);
+/// Whether it can take what another one hands on.
 bool has_epilogue(const IntegerOp& op);
+/// Where its result may lie.
 Placement placement_of(const IntegerOp& op);
 
 /// The constant weights that the op multiplies by, or null.

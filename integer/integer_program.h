@@ -14,6 +14,7 @@
 
 namespace qtape {
 
+/// An integer op, what it is applied to and what comes of it.
 struct IntegerNode {
   IntegerOp op;
   std::vector<NodeId> operands;

@@ -17,7 +17,9 @@ enum class KeptValues : uint8_t {
   All
 };
 
+/// Where each value lies, and what that takes.
 struct ProgramPlan {
+  /// The place of one value.
   struct Value {
     /// Bytes from the start of the arena; none where the value is written nowhere.
     std::optional<int64_t> offset = std::nullopt;

@@ -13,6 +13,7 @@
 
 namespace qtape {
 
+/// How a program runs, and what stays readable.
 struct SessionOptions {
   /// Plain loops over integers, in one thread: the oracle that everything else must equal.
   bool reference = false;

@@ -9,6 +9,7 @@
 
 namespace qtape {
 
+/// How much memory there is, and what is tried.
 struct BitSearchOptions {
   int64_t budget = 0;  ///< most bytes of all weights, as integer programs pack them
   /// Bits to choose from; programs store 2, 4 or 8 bits a weight.
@@ -31,6 +32,7 @@ struct LayerSearch {
   size_t chosen = 0;
 };
 
+/// The bits that were found, and what they take.
 struct BitSearch {
   std::vector<LayerSearch> layers;
   int64_t bytes = 0;

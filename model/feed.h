@@ -27,7 +27,9 @@ struct FedInput {
 /// The inputs that a run needs. Throws ArgumentError for one without a batch extent and for
 /// other dtypes than f32 and s32.
 std::vector<FedInput> inputs_of(Tape& tape);
+/// The same of a session.
 std::vector<FedInput> inputs_of(IntegerSession& session);
+/// The same of a verifier.
 std::vector<FedInput> inputs_of(Verifier& verifier);
 
 /// Whether a column may fill an input: labels s32 inputs of one number, all others what has the

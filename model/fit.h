@@ -18,8 +18,10 @@
 
 namespace qtape {
 
+/// Where a run is: what FitOptions::on_step is given.
 using FitProgress = console::Progress;
 
+/// What an epoch came to.
 struct EpochResult {
   int64_t epoch = 0;                 ///< from 1
   double loss = 0;                   ///< mean over the epoch's finite batches
@@ -41,6 +43,7 @@ enum class NonFiniteLoss : uint8_t {
   Stop   ///< a GraphError that names the step
 };
 
+/// How a model is trained, and who is told.
 struct FitOptions {
   int64_t epochs = 10;
   int64_t batch = 64;
@@ -100,6 +103,7 @@ struct FitOptions {
   std::function<bool()> stop = {};
 };
 
+/// What a run came to.
 struct FitResult {
   std::vector<EpochResult> epochs = {};  ///< those before a resume included
   int64_t step = 0;                      ///< finished steps

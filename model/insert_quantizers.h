@@ -8,6 +8,7 @@
 
 namespace qtape {
 
+/// Which quantizers are inserted; none where there is no op.
 struct InsertOptions {
   /// For weights, as of a weight [out, in]: axis 0 is the output channel of a matrix
   /// whatever its layout. Weights of other ranks take the axis as it is.

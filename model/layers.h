@@ -45,6 +45,7 @@ NodeId conv1d(Graph& graph, NodeId x, const Conv1d& op, int64_t kernel,
 /// `options.out` is a multiple of these, or 0 for as many.
 NodeId depthwise_conv2d(Graph& graph, NodeId x, Conv2d op, const Shape& kernel,
                         LayerOptions options);
+/// The same over [n, l, c].
 NodeId depthwise_conv1d(Graph& graph, NodeId x, Conv1d op, int64_t kernel,
                         LayerOptions options);
 

@@ -16,6 +16,7 @@ struct QuantizerPreset {
   FakeQuantize input = {};
 };
 
+/// Quantizers of other systems.
 namespace presets {
 
 /// rlx: ties away from zero, narrow codes, a running average of the scale, inside judged by

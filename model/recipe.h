@@ -25,6 +25,7 @@ struct LayerBits {
   int activation_bits = 8;  ///< of the layer's input
 };
 
+/// Bits and scales by layer.
 struct QuantizationRecipe {
   int weight_bits = 8;
   int activation_bits = 8;

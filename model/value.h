@@ -25,6 +25,7 @@ namespace detail {
 struct Building;
 }
 
+/// A node of a network that grows with each expression.
 class Value {
  public:
   /// Extents of one sample, or of the whole for what depends on no input.
@@ -59,6 +60,7 @@ class Network {
 /// The node that `op` makes of `operands`, at least one. Nodes that need a label and have none
 /// are given one.
 Value node(Op op, std::span<const Value> operands, std::string label = {});
+/// The same for operands that are listed.
 Value node(Op op, std::initializer_list<Value> operands, std::string label = {});
 
 /// What most layers take. Labels are made where they are empty: fc1, fc2, conv1, ...
@@ -73,26 +75,35 @@ struct Layer {
 
 /// x w^T + b of `out` features.
 Value linear(const Value& x, int64_t out, const Layer& layer = {});
+/// The same with a quantizer of the weights alone.
 Value linear(const Value& x, int64_t out, const Op& weight_quantizer);
-/// Convolutions of `out` channels over [h, w, c] and [l, c].
+/// Convolutions of `out` channels over [h, w, c].
 Value conv2d(const Value& x, int64_t out, const Shape& kernel, const Layer& layer = {},
              const Conv2d& op = {});
+/// Convolutions of `out` channels over [l, c].
 Value conv1d(const Value& x, int64_t out, int64_t kernel, const Layer& layer = {},
              const Conv1d& op = {});
 /// Convolutions of each channel by itself.
 Value depthwise_conv2d(const Value& x, const Shape& kernel, const Layer& layer = {},
                        const Conv2d& op = {});
+/// The same over [l, c].
 Value depthwise_conv1d(const Value& x, int64_t kernel, const Layer& layer = {},
                        const Conv1d& op = {});
+/// A batch norm over the last axis.
 Value batch_norm(const Value& x, const BatchNorm& op = {}, const std::string& label = {});
 
 /// x on the grid of `quantizer`; x itself where it is quantized or shows what is.
 Value quantized(const Value& x, const Op& quantizer, const std::string& label = {});
 
+/// max(x, 0).
 Value relu(const Value& x);
+/// min(max(x, 0), 6).
 Value relu6(const Value& x);
+/// tanh(x).
 Value tanh(const Value& x);
+/// 1 / (1 + e^-x).
 Value sigmoid(const Value& x);
+/// x times the normal distribution function of x.
 Value gelu(const Value& x);
 /// All axes of a sample joined.
 Value flatten(const Value& x);
@@ -100,16 +111,23 @@ Value flatten(const Value& x);
 Value reshape(const Value& x, const std::vector<int64_t>& sample);
 /// Windows over [h, w, c]; the stride is the kernel's size unless `op` says other.
 Value max_pool(const Value& x, const Shape& kernel);
+/// Means over the same windows.
 Value avg_pool(const Value& x, const Shape& kernel);
+/// The mean of each channel over all positions.
 Value global_avg_pool(const Value& x);
+/// While training, 0 with probability `rate`, in [0, 1), and x / (1 - rate) else.
 Value dropout(const Value& x, double rate);
 /// Samples side by side along `axis` of the sample, the last one by default.
 Value concat(std::initializer_list<Value> parts, int axis = -1);
 
+/// a + b, broadcast.
 Value operator+(const Value& a, const Value& b);
+/// a - b, broadcast.
 Value operator-(const Value& a, const Value& b);
+/// a b, broadcast.
 Value operator*(const Value& a, const Value& b);
 
+/// Losses: values that gradients start at.
 namespace loss {
 
 /// Softmax and cross-entropy against labels, s32, which become an input.
@@ -119,12 +137,13 @@ Value mean_squared_error(const Value& y);
 
 }  // namespace loss
 
+/// Quantizers by their bits.
 namespace quantize {
 
-/// Quantizers with which training computes what ships: weights symmetric by output channel, the
-/// scale that of their largest; activations affine, by running averages of their range; outside
-/// of the range no gradient passes.
+/// A quantizer with which training computes what ships: weights symmetric by output channel,
+/// the scale that of their largest; outside of the range no gradient passes.
 FakeQuantize weights(int bits = 8);
+/// The same for activations: affine, by running averages of their range.
 FakeQuantize activations(int bits = 8);
 /// Both for a layer.
 Layer layer(int weight_bits = 8, int activation_bits = 8);

@@ -71,11 +71,13 @@ auto values(Model& model, std::string_view name) {
   const ParameterEntry& entry = model.parameters().at(name);
   return detail::view_of(entry.values<T>(), entry.type.shape);
 }
+/// The same of a model that is const.
 template <Element T>
 auto values(const Model& model, std::string_view name) {
   const ParameterEntry& entry = model.parameters().at(name);
   return detail::view_of(std::span<const T>(entry.values<T>()), entry.type.shape);
 }
+/// The gradient of a parameter.
 template <Element T>
 auto gradients(const Model& model, std::string_view name) {
   const ParameterEntry& entry = model.parameters().at(name);

@@ -65,6 +65,7 @@ struct Fixed {
   bool operator==(const Fixed&) const = default;
 };
 
+/// Where the scale comes from.
 using ScaleMode = std::variant<PerBatch, EMA, Fixed>;
 
 struct FakeQuantize {

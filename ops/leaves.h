@@ -9,6 +9,7 @@ namespace qtape {
 // Leaves have no operands and no kernels: the engine owns their memory. They say so one by one,
 // as an aggregate with a base class cannot be initialised by names without a warning.
 
+/// Data that the user writes before each step.
 struct Input {
   static constexpr std::string_view name = "Input";
   static constexpr OpDocs docs{
@@ -43,6 +44,7 @@ struct Input {
   bool operator==(const Input&) const = default;
 };
 
+/// A trained tensor, found by its label.
 struct Parameter {
   static constexpr std::string_view name = "Parameter";
   static constexpr OpDocs docs{
@@ -76,6 +78,7 @@ struct Parameter {
   bool operator==(const Parameter&) const = default;
 };
 
+/// A persistent tensor without gradient, found by its label.
 struct State {
   static constexpr std::string_view name = "State";
   static constexpr OpDocs docs{
@@ -108,6 +111,7 @@ struct State {
   bool operator==(const State&) const = default;
 };
 
+/// A fixed tensor that is part of the graph.
 struct Constant {
   static constexpr std::string_view name = "Constant";
   static constexpr OpDocs docs{.summary = "A fixed tensor that is part of the graph.",

@@ -61,6 +61,7 @@
 
 namespace qtape {
 
+/// The list, as a variant.
 // clang-format off
 using OpAlternatives = std::variant<
     Input, Parameter, State, Constant,

@@ -90,6 +90,7 @@ struct RmsProp {
   bool operator==(const RmsProp&) const = default;
 };
 
+/// Any optimizer, by its rule.
 using Rule = std::variant<Sgd, Adam, AdamW, RmsProp>;
 
 /// Settings of its own for the parameters whose names match `pattern`.

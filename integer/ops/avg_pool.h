@@ -6,6 +6,7 @@
 
 namespace qtape::integer {
 
+/// Sums of codes over windows; the quotient is left to a requantization.
 struct AvgPool : qtape::AvgPool {
   static constexpr std::string_view doc =
       "y = sums of x - zp over windows, in s32 where they always fit, else in s64; padding is "

@@ -4,6 +4,7 @@
 #include "qtape/integer/integer_op.h"
 #include "qtape/integer/quantized_weights.h"
 
+/// Ops of integer programs.
 namespace qtape::integer {
 
 struct Linear {

@@ -5,6 +5,7 @@
 
 namespace qtape::integer {
 
+/// A border of one code.
 struct Pad {
   static constexpr std::string_view name = "Pad";
   static constexpr std::string_view doc =

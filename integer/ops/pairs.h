@@ -5,6 +5,7 @@
 
 namespace qtape::integer {
 
+/// Sums of two code tensors of one shape.
 struct Add {
   static constexpr std::string_view name = "Add";
   static constexpr std::string_view doc =
@@ -23,6 +24,7 @@ struct Add {
   bool operator==(const Add&) const = default;
 };
 
+/// Differences of two code tensors of one shape.
 struct Sub {
   static constexpr std::string_view name = "Sub";
   static constexpr std::string_view doc =
@@ -41,6 +43,7 @@ struct Sub {
   bool operator==(const Sub&) const = default;
 };
 
+/// Products of two code tensors of one shape.
 struct Mul {
   static constexpr std::string_view name = "Mul";
   static constexpr std::string_view doc =

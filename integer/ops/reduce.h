@@ -5,6 +5,7 @@
 
 namespace qtape::integer {
 
+/// The largest codes along axes.
 struct Max {
   static constexpr std::string_view name = "Max";
   static constexpr std::string_view doc =
@@ -27,6 +28,7 @@ struct Max {
   bool operator==(const Max&) const = default;
 };
 
+/// Sums of codes along axes.
 struct Sum {
   static constexpr std::string_view name = "Sum";
   static constexpr std::string_view doc =

@@ -24,8 +24,11 @@ struct Structure : Op {
   bool operator==(const Structure&) const = default;
 };
 
+/// Codes one after another along an axis.
 using Concat = Structure<qtape::Concat>;
+/// Codes of a range of indices along an axis.
 using Slice = Structure<qtape::Slice>;
+/// The same codes under another shape.
 using Reshape = Structure<qtape::Reshape>;
 
 }  // namespace qtape::integer

@@ -18,10 +18,10 @@
 
 namespace qtape {
 
-/// Defaults of the attributes that have none in Grid.
-inline constexpr int default_bits = 8;
-inline constexpr CodeRange default_range = CodeRange::Narrow;
-inline constexpr MaskRule default_mask = MaskRule::Code;
+// Defaults of the attributes that have none in Grid.
+inline constexpr int default_bits = 8;                         ///< of attribute bits
+inline constexpr CodeRange default_range = CodeRange::Narrow;  ///< of attribute range
+inline constexpr MaskRule default_mask = MaskRule::Code;       ///< of attribute mask
 
 /// An op that says which elements share a scale.
 template <class X>
@@ -99,11 +99,13 @@ constexpr auto mask_field() {
   return field("mask", &X::mask, "inside judged by Code or by Value");
 }
 
+/// Which elements share a scale.
 template <HasGranularity X>
 Granularity granularity_of(const X& op) {
   return {op.axis, op.group_size};
 }
 
+/// The grid that the attributes spell.
 template <HasGrid X>
 Grid grid_of(const X& op) {
   Grid grid{.limits = code_limits(op.bits, op.range),

@@ -31,11 +31,17 @@ struct Mode {
   bool operator==(const Mode&) const = default;
 };
 
+/// The usual modes; docs/architecture.md has them as a table.
 namespace mode {
+/// Training without quantizers.
 inline constexpr Mode float_train{true, false, false, true};
+/// Quantization-aware training.
 inline constexpr Mode qat{true, true, true, true};
+/// Calibration: observers see floats, nothing is quantized.
 inline constexpr Mode observe{false, true, false, false};
+/// Inference with quantizers.
 inline constexpr Mode eval{false, false, true, false};
+/// Inference without quantizers.
 inline constexpr Mode float_eval{false, false, false, false};
 }  // namespace mode
 
@@ -272,6 +278,7 @@ struct Guarantee {
   bool instruction_sets = true;  ///< the same bits on any processor
   bool operator==(const Guarantee&) const = default;
 };
+/// What the op X guarantees.
 template <class X>
 constexpr Guarantee guarantee_of() {
   if constexpr (requires { X::guarantee; }) return X::guarantee;

@@ -5,14 +5,16 @@
 
 namespace qtape {
 
+/// Facts about ops of two operands.
 namespace broadcast {
 
-/// For OpDocs.
+/// OpDocs: what operands may be.
 inline constexpr Facts operands = {
     "a and b are f32 or f64, of one dtype.",
     "Their shapes broadcast as in NumPy: aligned at the last axis, an extent of 1 or a missing "
     "one is repeated.",
     "y has the common shape."};
+/// OpDocs: how gradients of repeated operands are summed.
 inline constexpr const char* summed =
     "Each is summed in double and in a fixed order over the axes along which the operand is "
     "repeated.";

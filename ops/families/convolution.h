@@ -6,15 +6,18 @@
 
 namespace qtape {
 
+/// Facts about convolutions.
 namespace convolution {
 
-/// For OpDocs.
+/// OpDocs: how it is computed.
 inline constexpr const char* kernels =
     "f32 runs on oneDNN in pieces of images that do not depend on the thread count, f64 in "
     "plain loops.";
+/// OpDocs: what is refused.
 inline constexpr const char* limits =
     "Extents of 0 are refused but for n, and so are kernels beyond the padded x, channels that "
     "the groups do not divide and padded extents from 2^31 on.";
+/// OpDocs: where it is from.
 inline constexpr const char* source =
     "LeCun et al., Gradient-based learning applied to document recognition, 1998; layouts as "
     "in TensorFlow Lite.";

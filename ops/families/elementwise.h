@@ -14,6 +14,7 @@ struct ValueLimits {
   double high = 0;
 };
 
+/// Facts about ops that map each element by itself.
 namespace elementwise {
 
 /// For OpDocs.

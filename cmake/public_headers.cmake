@@ -1,0 +1,28 @@
+# qtape_public_headers(<variable>): the headers of the public API, relative to the source tree: the
+# umbrella, those for xtensor and ONNX, and what these include. As a script, cmake -P, it prints
+# them.
+cmake_minimum_required(VERSION 3.25)
+
+function(qtape_public_headers variable)
+  set(source ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/..)
+  set(unread qtape.h model/xtensor.h onnx/import.h)
+  set(public)
+  while(unread)
+    list(POP_FRONT unread header)
+    list(APPEND public ${header})
+    file(STRINGS ${source}/${header} includes REGEX "^#include \"qtape/")
+    foreach(include IN LISTS includes)
+      string(REGEX REPLACE "^#include \"qtape/(.*)\"$" "\\1" include "${include}")
+      if(NOT include IN_LIST public AND NOT include IN_LIST unread)
+        list(APPEND unread ${include})
+      endif()
+    endforeach()
+  endwhile()
+  set(${variable} ${public} PARENT_SCOPE)
+endfunction()
+
+if(CMAKE_SCRIPT_MODE_FILE STREQUAL CMAKE_CURRENT_LIST_FILE)
+  qtape_public_headers(headers)
+  list(JOIN headers "\n" headers)
+  execute_process(COMMAND ${CMAKE_COMMAND} -E echo "${headers}")
+endif()
