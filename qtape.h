@@ -35,4 +35,5 @@
 #include "qtape/report/page.h"
 
 /// @namespace qtape
-/// Everything; what is meant for ops, files and tools alone is in namespaces of its own.
+/// What users of the library name. Data sets, programs and their console, initialisers, losses
+/// and the ops of integer programs have namespaces of their own.

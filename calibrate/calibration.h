@@ -25,9 +25,9 @@ struct MethodChoice {
 
 /// How far a long run is: batches of all its passes.
 struct CalibrationProgress {
-  std::string_view stage;  ///< "observe", or the label of the quantizer that is searched for
-  int64_t batch = 0;       ///< finished in this stage
-  int64_t stage_index = 0;
+  std::string_view stage;   ///< "observe", or the label of the quantizer that is searched for
+  int64_t batch = 0;        ///< finished in this stage
+  int64_t stage_index = 0;  ///< from 0
   int64_t stages = 1;
 };
 
@@ -36,7 +36,7 @@ struct CalibrationOptions {
   ObserverMethod method = MinMax{};
   /// The first whose pattern matches wins; the others follow `method`.
   std::vector<MethodChoice> by_name = {};
-  std::function<void(const CalibrationProgress&)> on_batch = {};
+  std::function<void(const CalibrationProgress&)> on_batch = {};  ///< called after every batch
 };
 
 /// What calibration did to one quantizer.

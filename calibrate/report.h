@@ -14,7 +14,7 @@ struct QuantizerReport {
   std::string label;
   std::string op;  ///< name of the op
   CodeLimits limits;
-  int64_t channels = 0;
+  int64_t channels = 0;  ///< how many scales it has
   double smallest_scale = 0;
   double largest_scale = 0;
   int64_t elements = 0;    ///< finite ones

@@ -13,9 +13,9 @@ namespace qtape {
 /// One attribute: its JSON key, the member it lives in and one line of documentation.
 template <class Owner, class Value>
 struct Field {
-  std::string_view key;
+  std::string_view key;  ///< in JSON
   Value Owner::*member;
-  std::string_view doc;
+  std::string_view doc;  ///< meaning and range
 };
 
 /// What one member is called and means: a Field.

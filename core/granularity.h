@@ -13,8 +13,8 @@ namespace qtape {
 /// consecutive indices of the axis, apart for each place of all other axes, as ONNX's blocked
 /// quantization has it. Neither: one scale per tensor. Per token is axis 0.
 struct Granularity {
-  std::optional<int> axis = std::nullopt;
-  std::optional<int64_t> group_size = std::nullopt;
+  std::optional<int> axis = std::nullopt;            ///< negative ones count from the back
+  std::optional<int64_t> group_size = std::nullopt;  ///< divides the axis
 
   /// The shape of the scales of a tensor of `shape`: [1], [channels], or `shape` with the axis
   /// divided by the group size. Throws GraphError for an axis or a group size that does not
@@ -37,11 +37,11 @@ struct Granularity {
 /// From the index of an element to the index of its scale:
 /// i / block * stride + i / segment % wrap.
 struct ChannelMap {
-  int64_t channels = 1;
-  int64_t block = 1;    ///< elements before the scales move on for good
-  int64_t stride = 0;   ///< scales that they move on by
-  int64_t segment = 1;  ///< consecutive elements of one channel
-  int64_t wrap = 1;     ///< channels that take turns within a block
+  int64_t channels = 1;  ///< how many scales there are
+  int64_t block = 1;     ///< elements before the scales move on for good
+  int64_t stride = 0;    ///< scales that they move on by
+  int64_t segment = 1;   ///< consecutive elements of one channel
+  int64_t wrap = 1;      ///< channels that take turns within a block
 
   ChannelMap() = default;
   ChannelMap(const Shape& shape, const Granularity& granularity)

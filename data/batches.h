@@ -17,6 +17,7 @@ class EpochOrder {
   /// Throws ArgumentError unless `batch` is within 1 and `samples`.
   EpochOrder(int64_t samples, int64_t batch, uint64_t seed);
 
+  /// Batches of an epoch.
   int64_t per_epoch() const { return static_cast<int64_t>(order_.size()) / batch_; }
   /// The samples of training step `step`, `batch` of them.
   std::span<const int64_t> at(int64_t step);
@@ -37,7 +38,9 @@ struct Augmentation {
   double rotation = 0;  ///< turned about the centre by up to so many degrees
   double noise = 0;     ///< standard deviation of what is added to every number
 
+  /// Whether images move.
   bool moves() const { return shift > 0 || rotation > 0; }
+  /// Whether anything is done.
   bool any() const { return moves() || noise > 0; }
 };
 

@@ -18,14 +18,14 @@ struct Companion {
   NodeId node;
   int64_t bytes = 0;
   std::vector<NodeId> readers = {};
-  bool kept = false;
+  bool kept = false;  ///< to the end of the step
 };
 
 /// A value of f32 that is held as 8-bit codes: of a quantizer, or of an op that gives some of
 /// the codes of its operand 0. Its views are held so, too.
 struct EncodedValue {
   NodeId node;
-  DType dtype = DType::U8;
+  DType dtype = DType::U8;  ///< of the codes: s8 or u8
 };
 
 /// Which values are held as codes, and which nodes read these in forward. For all other readers
@@ -37,7 +37,7 @@ struct Encoding {
     NodeId reader;
   };
   std::vector<EncodedValue> values = {};
-  std::vector<NodeId> readers = {};
+  std::vector<NodeId> readers = {};  ///< nodes that read codes in forward
   std::vector<Use> uses = {};
 };
 

@@ -148,6 +148,7 @@ class Tape {
   std::span<const NodeTimes> times() const { return times_; }
 
   const Graph& graph() const { return graph_; }
+  /// Where the values of its usual layout lie.
   const Plan& memory() const { return main().plan; }
   /// What the tape was bound to, where it is now. Throws GraphError once it is gone.
   Parameters& parameters() const { return parameters_.get("tape"); }

@@ -33,7 +33,7 @@ Arithmetic products_of_codes();
 struct ExactValue {
   bool exact = false;  ///< they are there: quantizers applied, no NaN came in
   IntegerValue value;
-  const std::byte* data = nullptr;
+  const std::byte* data = nullptr;  ///< elements of the dtype of `value`
 
   /// Element i: a code or an accumulator.
   int64_t at(int64_t i) const;

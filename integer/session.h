@@ -17,7 +17,7 @@ namespace qtape {
 struct SessionOptions {
   /// Plain loops over integers, in one thread: the oracle that everything else must equal.
   bool reference = false;
-  int threads = default_threads();
+  int threads = default_threads();  ///< at least 1
   /// The reference keeps all.
   KeptValues kept = KeptValues::Outputs;
 };

@@ -14,29 +14,29 @@ struct BitSearchOptions {
   int64_t budget = 0;  ///< most bytes of all weights, as integer programs pack them
   /// Bits to choose from; programs store 2, 4 or 8 bits a weight.
   std::vector<int> candidates = {2, 4, 8};
-  int activation_bits = 8;
+  int activation_bits = 8;  ///< 2 to 16
   RecipeScales scales = RecipeScales::Observed;
-  int64_t samples = usual_calibration_samples;
+  int64_t samples = usual_calibration_samples;  ///< that losses are measured on, at least 1
   int threads = default_threads();
-  std::function<void(int64_t done, int64_t all)> on_trial = {};
+  std::function<void(int64_t done, int64_t all)> on_trial = {};  ///< called after every trial
 };
 
 /// One layer: what each candidate costs, and which was chosen.
 struct LayerSearch {
-  std::string weight;
-  int64_t elements = 0;
+  std::string weight;    ///< label of its weight
+  int64_t elements = 0;  ///< of the weight
   /// By candidate: the loss with this layer alone at so many bits, less that with all layers at
   /// the most bits.
   std::vector<double> losses = {};
   std::vector<int64_t> bytes = {};  ///< by candidate
-  size_t chosen = 0;
+  size_t chosen = 0;                ///< which candidate, from 0
 };
 
 /// The bits that were found, and what they take.
 struct BitSearch {
-  std::vector<LayerSearch> layers;
-  int64_t bytes = 0;
-  QuantizationRecipe recipe;  ///< with the chosen bits by layer
+  std::vector<LayerSearch> layers;  ///< in the order of the graph
+  int64_t bytes = 0;                ///< of all weights, at most the budget
+  QuantizationRecipe recipe;        ///< with the chosen bits by layer
 };
 
 /// Bytes of `elements` weights of so many bits in an integer program. Throws ArgumentError for

@@ -13,8 +13,8 @@ namespace qtape {
 
 /// With logits s of the student and t of the teacher over c classes and p = softmax(t / T):
 ///
-///   loss = (1 - share) own loss - share T^2 mean over samples of sum_c p_c log softmax(s /
-///   T)_c
+///   loss = (1 - share) own loss
+///          - share T^2 mean over samples of sum_c p_c log softmax(s / T)_c
 ///
 /// Hinton, Vinyals and Dean, arXiv 1503.02531; of quantized students Mishra and Marr, arXiv
 /// 1711.05852.
@@ -27,8 +27,8 @@ struct Distillation {
 /// A graph with the loss of a distillation, and where the teacher's p goes.
 struct DistilledGraph {
   Graph graph;
-  NodeId loss;
-  NodeId probabilities;
+  NodeId loss;           ///< a scalar: where gradients start
+  NodeId probabilities;  ///< the input, f32 [batch, classes], that takes p
 };
 
 /// `graph` with nodes behind its own. Throws ArgumentError for settings out of their range and
@@ -39,6 +39,7 @@ DistilledGraph distilled(const Graph& graph, NodeId answer, NodeId loss,
 /// The teacher at work. The student's inputs are read as the student reads them.
 class Teacher {
  public:
+  /// `probabilities`, [batch, classes], is where answers go; it must outlive the teacher.
   Teacher(const Distillation& distillation, const data::Dataset& dataset, int64_t batch,
           int threads, std::span<float> probabilities);
 

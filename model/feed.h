@@ -17,10 +17,11 @@ namespace qtape {
 /// An input with room for some samples: f32 or s32.
 struct FedInput {
   std::string label = {};
-  Shape sample = {};  ///< extents of one sample
-  std::span<float> floats = {};
-  std::span<int32_t> integers = {};
+  Shape sample = {};                 ///< extents of one sample
+  std::span<float> floats = {};      ///< all samples of an f32 input, else empty
+  std::span<int32_t> integers = {};  ///< all samples of an s32 input, else empty
 
+  /// Samples that there is room for.
   int64_t rows() const;
 };
 

@@ -34,7 +34,7 @@ struct Metric {
   std::string unit = {};  ///< what follows the number, " %"
   int digits = 2;         ///< after the point
   bool higher_is_better = true;
-  std::function<double()> measure = {};
+  std::function<double()> measure = {};  ///< called after every epoch
 };
 
 /// What becomes of a batch whose loss is NaN or infinite. Neither changes the parameters.
@@ -45,8 +45,8 @@ enum class NonFiniteLoss : uint8_t {
 
 /// How a model is trained, and who is told.
 struct FitOptions {
-  int64_t epochs = 10;
-  int64_t batch = 64;
+  int64_t epochs = 10;  ///< at least 1
+  int64_t batch = 64;   ///< samples of a step, from 1 to those of the data
   Rule optimizer = Adam{};
   /// Highest learning rate, and how it changes; without a shape it falls to 0 by half a cosine
   /// over the run.
@@ -79,7 +79,7 @@ struct FitOptions {
   bool keep_best = false;
   /// File written after every epoch and every `checkpoint_every` steps; empty: none.
   std::string checkpoint = {};
-  int64_t checkpoint_every = 0;
+  int64_t checkpoint_every = 0;  ///< steps; 0: after epochs alone
   /// Goes on where the model's sections, or else the file `checkpoint`, stand, where there is
   /// such progress. The result has the bits of an unbroken run.
   bool resume = false;
@@ -88,17 +88,17 @@ struct FitOptions {
   std::string report = {};
   /// Further sections for checkpoints.
   std::map<std::string, Section> sections = {};
-  uint64_t seed = 1;  ///< of order, augmentation and dropout
-  int threads = default_threads();
-  bool progress = true;       ///< draws a bar, or prints a line per epoch
-  int loss_digits = 4;        ///< after the point, there
-  bool interruptible = true;  ///< SIGINT and SIGTERM end the run after their step
+  uint64_t seed = 1;                ///< of order, augmentation and dropout
+  int threads = default_threads();  ///< at least 1
+  bool progress = true;             ///< draws a bar, or prints a line per epoch
+  int loss_digits = 4;              ///< after the point, there
+  bool interruptible = true;        ///< SIGINT and SIGTERM end the run after their step
   /// Before forward: inputs that no column fills, and switches of quantizers.
   std::function<void(Tape& tape, int64_t step)> before_step = {};
   /// Between backward and the optimizer.
   std::function<void(Parameters& parameters, int64_t step)> on_gradients = {};
-  std::function<void(const FitProgress&)> on_step = {};
-  std::function<void(const EpochResult&)> on_epoch = {};
+  std::function<void(const FitProgress&)> on_step = {};   ///< called after every step
+  std::function<void(const EpochResult&)> on_epoch = {};  ///< called after every epoch
   /// Asked after every step; true: a checkpoint, then the end.
   std::function<bool()> stop = {};
 };

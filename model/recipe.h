@@ -21,14 +21,14 @@ inline constexpr auto enum_names<RecipeScales> =
 /// Bits of the layers whose weights match a pattern.
 struct LayerBits {
   std::string pattern = {};  ///< `*` is any text, also none, `?` any one byte
-  int weight_bits = 8;
-  int activation_bits = 8;  ///< of the layer's input
+  int weight_bits = 8;       ///< 2 to 16
+  int activation_bits = 8;   ///< of the layer's input, 2 to 16
 };
 
 /// Bits and scales by layer.
 struct QuantizationRecipe {
-  int weight_bits = 8;
-  int activation_bits = 8;
+  int weight_bits = 8;      ///< 2 to 16
+  int activation_bits = 8;  ///< 2 to 16
   /// Weights and inputs of the first and the last layer, which lose most by few bits; without
   /// it, as all others.
   std::optional<int> ends_bits = std::nullopt;
