@@ -50,6 +50,8 @@ class Dataset {
   /// The first column that is no target, and the first that is one.
   std::optional<size_t> input() const;
   std::optional<size_t> target() const;
+  /// Whether samples are computed, not in memory.
+  bool computed() const { return reader_ != nullptr; }
   /// Classes of the first target; 0 where it is no labels.
   int64_t classes() const;
 

@@ -12,6 +12,7 @@
 #include "qtape/engine/file_lock.h"
 #include "qtape/model/feed.h"
 #include "qtape/model/fit_setup.h"
+#include "qtape/model/prefetcher.h"
 #include "qtape/model/recorder.h"
 #include "qtape/optim/clip.h"
 
@@ -63,13 +64,18 @@ class Run {
                .arithmetic = arithmetic_for(model.graph(), options),
                .gradient_precision = options.gradient_precision,
                .schedule = quantization_}),
-        feed_(inputs_but(tape_, trained_.probabilities), dataset),
         augmenter_(options.augmentation, options.seed),
         optimizer_(model.parameters(), options.optimizer, options.groups, options.threads),
         schedule_{.base = options.learning_rate,
                   .shape = options.schedule.value_or(Cosine{.total = steps_}),
                   .warm_up = options.warm_up} {
     schedule_.validate();
+    const std::vector<FedInput> inputs = inputs_but(tape_, trained_.probabilities);
+    if (prefetches(dataset, options)) {
+      prefetcher_.emplace(inputs, dataset, order_, augmenter_, steps_);
+    } else {
+      feed_.emplace(inputs, dataset);
+    }
     if (options.distillation) {
       teacher_.emplace(*options.distillation, dataset, options.batch, options.threads,
                        tape_.input<float>(trained_.probabilities));
@@ -154,7 +160,11 @@ class Run {
 
   /// One step; the loss. A batch whose loss is not finite leaves the parameters alone.
   double take_step() {
-    feed_.fill(order_.at(step_), step_, augmenter_);
+    if (prefetcher_) {
+      prefetcher_->fill(step_);
+    } else {
+      feed_->fill(order_.at(step_), step_, augmenter_);
+    }
     if (teacher_) teacher_->answer(order_.at(step_), step_, augmenter_);
     if (options_.before_step) options_.before_step(tape_, step_);
     tape_.forward(mode::qat);
@@ -317,8 +327,9 @@ class Run {
   int64_t steps_;
   QuantizationSchedule quantization_;
   Tape tape_;
-  Feed feed_;
   data::Augmenter augmenter_;
+  std::optional<Feed> feed_;  // or
+  std::optional<Prefetcher> prefetcher_;
   Optimizer optimizer_;
   Schedule schedule_;
   std::optional<Teacher> teacher_;

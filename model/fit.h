@@ -61,6 +61,9 @@ struct FitOptions {
   /// Gradients of a larger norm are scaled down to it; 0: never.
   double max_gradient_norm = 0;
   data::Augmentation augmentation = {};
+  /// Reads the samples of the next step in a thread of its own while a step computes. Without
+  /// it: where samples are computed or augmented and there are threads for it.
+  std::optional<bool> prefetch = {};
   /// Without one batch norms stand still in the last third of the run, so that training
   /// computes what ships.
   std::optional<QuantizationSchedule> quantization = {};

@@ -58,6 +58,11 @@ std::vector<FedInput> inputs_but(Tape& tape, NodeId other) {
   return inputs;
 }
 
+bool prefetches(const data::Dataset& dataset, const FitOptions& options) {
+  const bool pays = dataset.computed() || options.augmentation.any();
+  return options.prefetch.value_or(pays && options.threads > 1);
+}
+
 Arithmetic arithmetic_for(const Graph& graph, const FitOptions& options) {
   if (options.arithmetic) return *options.arithmetic;
   const std::vector<NodeId> ids = quantizers(graph);

@@ -19,6 +19,9 @@ DistilledGraph training_graph(const Model& model, const data::Dataset& dataset,
 /// The inputs of `tape` that data fill: all but `other`, where there is one.
 std::vector<FedInput> inputs_but(Tape& tape, NodeId other);
 
+/// Whether the options, or else the data, ask for a thread that reads ahead.
+bool prefetches(const data::Dataset& dataset, const FitOptions& options);
+
 /// The arithmetic of the options, or what pays for the bits of `graph`.
 Arithmetic arithmetic_for(const Graph& graph, const FitOptions& options);
 

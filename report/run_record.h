@@ -16,6 +16,7 @@
 
 namespace qtape::report {
 
+/// How a run stands.
 enum class RunState : uint8_t {
   Running,   ///< or killed
   Stopped,   ///< by a signal or by who trained
@@ -52,6 +53,7 @@ struct Curve {
   }
 };
 
+/// What came of one epoch.
 struct RunEpoch {
   int64_t epoch = 0;  ///< from 1
   int64_t step = 0;   ///< finished steps
@@ -141,6 +143,7 @@ struct OpTime {
   }
 };
 
+/// All that is kept of one run.
 struct RunRecord {
   std::string name = {};
   RunState state = RunState::Running;

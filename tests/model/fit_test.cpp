@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <csignal>
 #include <limits>
 
@@ -55,6 +56,50 @@ TEST_CASE("fit: epochs are judged, and the bits do not depend on threads") {
   FitOptions two = quiet(4);
   two.threads = 2;
   CHECK(trained_by(two) == model.parameters().sha256());
+}
+
+TEST_CASE("fit: reading ahead changes no bit") {
+  const data::Dataset& samples = digits().train;
+  const data::Dataset computed(samples.size(),
+                               {samples.columns().begin(), samples.columns().end()},
+                               [&](size_t column, int64_t sample, std::span<float> to) {
+                                 samples.read(column, sample, to);
+                               });
+  FitOptions options = quiet(3);
+  options.augmentation = {.shift = 2, .noise = 0.1};
+  options.prefetch = false;
+  const std::string expected = trained_by(options);
+  options.prefetch = true;
+  CHECK(trained_by(options) == expected);
+  options.prefetch = {};
+  options.threads = 2;
+  CHECK(trained_by(options) == expected);
+  Model model = small_model();
+  (void)fit(model, computed, options);
+  CHECK(model.parameters().sha256() == expected);
+}
+
+TEST_CASE("fit: what a reader throws ends the run after the steps before it") {
+  const data::Dataset& samples = digits().train;
+  std::atomic<int64_t> left = 3 * 64 * 2;
+  const data::Dataset broken(samples.size(),
+                             {samples.columns().begin(), samples.columns().end()},
+                             [&](size_t column, int64_t sample, std::span<float> to) {
+                               if (left-- == 0) fail<IoError>("sample {} is gone", sample);
+                               samples.read(column, sample, to);
+                             });
+  for (const bool ahead : {false, true}) {
+    CAPTURE(ahead);
+    left = 3 * 64 * 2;
+    int64_t steps = 0;
+    FitOptions options = quiet(3);
+    options.prefetch = ahead;
+    options.on_step = [&](const FitProgress&) { ++steps; };
+    Model model = small_model();
+    CHECK(
+        error_text<IoError>([&] { (void)fit(model, broken, options); }).ends_with(" is gone"));
+    CHECK(steps == 3);
+  }
 }
 
 TEST_CASE("fit: a stopped run goes on from its checkpoint to the bits of an unbroken one") {

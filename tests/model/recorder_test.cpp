@@ -1,0 +1,149 @@
+// Recorder: what fit keeps of a run changes no bit of it, and holds what the run was.
+#include "qtape/model/recorder.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "qtape/engine/files.h"
+#include "qtape/engine/quantizers.h"
+#include "qtape/examples/data/digits.h"
+#include "qtape/model/feed.h"
+#include "qtape/tests/support/errors.h"
+#include "qtape/tests/support/folder.h"
+
+using namespace qtape;
+using test::error_text;
+
+namespace {
+
+Model small_model() {
+  Network net;
+  const Layer layer = quantize::layer(4, 4);
+  const Value h = relu(linear(net.input("x", {784}), 16, layer));
+  return {linear(h, 10, layer), loss::cross_entropy};
+}
+
+const data::Split& digits() {
+  static const data::Split split = data::generate_digits(2, 256, 100);
+  return split;
+}
+
+FitOptions options_with(const std::string& report) {
+  return {.epochs = 3,
+          .learning_rate = 4e-3,
+          .validation = digits().test,
+          .report = report,
+          .threads = 1,
+          .progress = false};
+}
+
+}  // namespace
+
+TEST_CASE("recorder: a run has the same bits, and its record what it was") {
+  const test::Folder folder;
+  Model plain = small_model(), model = small_model();
+  (void)fit(plain, digits().train, options_with(""));
+  const FitResult result = fit(model, digits().train, options_with(folder.file("run")));
+  CHECK(model.parameters().sha256() == plain.parameters().sha256());
+  CHECK(result.report_failure.empty());
+
+  const report::RunRecord record = report::read_run(folder.file("run"));
+  CHECK(record.name == "run");
+  CHECK(record.state == report::RunState::Finished);
+  CHECK(record.step == 12);
+  CHECK(record.loss.means.size() == 12);
+  CHECK(record.metric == "test accuracy");
+  REQUIRE(record.epochs.size() == 3);
+  CHECK(record.epochs[2].score == result.epochs[2].score);
+  CHECK(record.epochs[2].loss == result.epochs[2].loss);
+  CHECK(record.parameters == model.parameters().trainable_elements());
+
+  const std::vector<NodeId> ids = quantizers(model.graph());
+  REQUIRE(record.scales.size() == ids.size());
+  Tape tape(model.graph().with_batch(64), model.parameters(), {.threads = 1});
+  const auto expected =
+      report::summaries(report_quantizers(tape, batches_of(digits().train, 256)));
+  REQUIRE(record.quantizers.size() == expected.size());
+  for (size_t i = 0; i < expected.size(); ++i) {
+    CHECK(record.scales[i].label == model.graph().name(ids[i]));
+    CHECK(record.scales[i].middle.size() == 3);
+    CHECK(record.scales[i].middle.back().value() > 0);
+    CHECK(record.quantizers[i].sqnr == expected[i].sqnr);
+    CHECK(record.quantizers[i].histogram == expected[i].histogram);
+  }
+  const int64_t peak = std::ranges::max(record.memory.live);
+  CHECK(peak > 0);
+  CHECK(peak <= record.memory.arena_bytes);
+  CHECK(
+      std::ranges::any_of(record.times, [](const auto& each) { return each.backward_us > 0; }));
+}
+
+TEST_CASE("recorder: a run that goes on has the record of an unbroken one") {
+  const test::Folder folder;
+  Model whole = small_model();
+  (void)fit(whole, digits().train, options_with(folder.file("whole")));
+  const report::RunRecord unbroken = report::read_run(folder.file("whole"));
+  // Without its first record, the curve of a run that goes on has a gap.
+  for (const bool keeps : {true, false}) {
+    CAPTURE(keeps);
+    Model model = small_model();
+    FitOptions options = options_with(folder.file(keeps ? "kept" : "lost"));
+    options.checkpoint = folder.file(keeps ? "kept.json" : "lost.json");
+    int64_t steps = 0;
+    options.stop = [&] { return ++steps == 9; };
+    (void)fit(model, digits().train, options);
+    CHECK(report::read_run(options.report).state == report::RunState::Stopped);
+    if (!keeps) std::filesystem::remove_all(options.report);
+    options.stop = {};
+    options.resume = true;
+    (void)fit(model, digits().train, options);
+    const report::RunRecord resumed = report::read_run(options.report);
+    CHECK(resumed.step == 12);
+    REQUIRE(resumed.epochs.size() == 3);
+    for (size_t i = 0; i < 3; ++i) {
+      CHECK(resumed.epochs[i].loss == unbroken.epochs[i].loss);
+      CHECK(resumed.epochs[i].score == unbroken.epochs[i].score);
+    }
+    REQUIRE(resumed.loss.means.size() == 12);
+    for (size_t i = 0; i < 12; ++i) {
+      CHECK(resumed.loss.means[i] == (keeps || i >= 9 ? unbroken.loss.means[i] : std::nullopt));
+    }
+    CHECK(resumed.scales[0].middle[2] == unbroken.scales[0].middle[2]);
+    CHECK(resumed.scales[0].middle[0] == (keeps ? unbroken.scales[0].middle[0] : std::nullopt));
+  }
+}
+
+TEST_CASE("recorder: a report that cannot be written ends no run, one that cannot begin does") {
+  const test::Folder folder;
+  FitOptions options = options_with(folder.file("run"));
+  options.on_epoch = [&](const EpochResult& each) {
+    // What cannot be replaced by a file.
+    if (each.epoch == 1) std::filesystem::create_directories(folder.file("run/run.json/x"));
+  };
+  Model model = small_model();
+  const FitResult result = fit(model, digits().train, options);
+  CHECK(result.step == 12);
+  CHECK(result.report_failure.starts_with(folder.file("run") + "/run.json: "));
+  write_file(folder.file("file"), "");
+  options.report = folder.file("file");
+  const std::string before = model.parameters().sha256();
+  CHECK(error_text<IoError>([&] {
+          (void)fit(model, digits().train, options);
+        }).starts_with(options.report + ": cannot make this folder: "));
+  CHECK(model.parameters().sha256() == before);
+}
+
+TEST_CASE("recorder: a run that fails says so") {
+  const test::Folder folder;
+  FitOptions options = options_with(folder.file("run"));
+  options.on_step = [](const FitProgress& progress) {
+    if (progress.step == 6) fail<GraphError>("enough");
+  };
+  Model model = small_model();
+  CHECK_THROWS_AS((void)fit(model, digits().train, options), GraphError);
+  const report::RunRecord record = report::read_run(folder.file("run"));
+  CHECK(record.state == report::RunState::Failed);
+  CHECK(record.step == 6);
+}
