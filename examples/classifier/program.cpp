@@ -13,7 +13,7 @@ void add_options(CommandLine& line, ProgramOptions& options) {
   line.add({"--resume", &options.resume,
             "go on from this checkpoint, with its settings; checkpoints go there as well "
             "unless --checkpoint names another file"});
-  line.add(report_option(options.report));
+  line.add(json_option(options.json));
 }
 
 std::string describe(const Recipe& recipe) {
@@ -56,7 +56,7 @@ void print_folding(Model& model, const data::Dataset& images, int threads) {
 }
 
 void finish(const Model& model, const RunResult& result, const ProgramOptions& options,
-            const std::string& report, OutputFiles& files) {
+            const std::string& json, OutputFiles& files) {
   console::print("test accuracy {:.2f} %, median step {:.0f} us\n",
                  result.test.accuracy.value_or(0), result.fit.step_us);
   if (result.fit.skipped_batches + result.fit.non_finite_elements > 0) {
@@ -66,7 +66,7 @@ void finish(const Model& model, const RunResult& result, const ProgramOptions& o
   console::print("parameters sha256 {}\noutputs sha256 {}\n", result.parameters_sha256,
                  result.test.outputs_sha256);
   files.save(options.save, [&](const std::string& path) { model.save(path); });
-  files.write(options.report, report);
+  files.write(options.json, json);
   files.require_written();
 }
 

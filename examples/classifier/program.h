@@ -1,4 +1,4 @@
-// The program around a training run: options, files, progress, interruption, report. Included
+// The program around a training run: options, files, progress, interruption, JSON. Included
 // by the .cpp file of a program only.
 #pragma once
 
@@ -30,7 +30,7 @@ struct ProgramOptions {
   std::string checkpoint = {};
   int64_t checkpoint_every = 0;
   std::string resume = {};
-  std::string report = {};
+  std::string json = {};
 };
 
 void add_options(CommandLine& line, ProgramOptions& options);
@@ -48,9 +48,9 @@ RunResult train(Model& model, const Recipe& recipe, const data::Split& data,
 /// Prints how many outputs the folded graph changes, if there is one.
 void print_folding(Model& model, const data::Dataset& images, int threads);
 
-/// Prints the result, saves the model and writes `report`.
+/// Prints the result, saves the model and writes `json`.
 void finish(const Model& model, const RunResult& result, const ProgramOptions& options,
-            const std::string& report, OutputFiles& files);
+            const std::string& json, OutputFiles& files);
 
 /// Takes the checkpoint to go on from, if there is one, and its settings.
 template <ClassifierSettings S>
@@ -96,7 +96,7 @@ void run(const CommandLine& line, S& settings, ProgramOptions& options) {
   OutputFiles files;
   files.expect("--save", options.save);
   files.expect("--checkpoint", options.checkpoint);
-  files.expect_text("--report", options.report);
+  files.expect_text("--json", options.json);
   const data::Split data = load_data(settings);
   console::print("{} training and {} test samples of {}, model {}, {}\n", data.train.size(),
                  data.test.size(), data_name(settings), to_string_view(settings.model),

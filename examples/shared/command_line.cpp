@@ -121,8 +121,8 @@ Option threads_option(int& threads) {
           Limits<int64_t>{1, 1024}};
 }
 
-Option report_option(std::string& path) {
-  return {"--report", &path, "write settings and results here as JSON; - is standard output"};
+Option json_option(std::string& path) {
+  return {"--json", &path, "write settings and results here as JSON; - is standard output"};
 }
 
 template <class T>

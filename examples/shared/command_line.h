@@ -98,8 +98,8 @@ class CommandLine {
 
 /// --threads of programs that train.
 Option threads_option(int& threads);
-/// --report of programs that train.
-Option report_option(std::string& path);
+/// --json of programs that train.
+Option json_option(std::string& path);
 
 /// Accepts `low` to `high`: "--threads: expected 1 to 1024, got 0". T is int, int64_t or
 /// uint64_t.

@@ -26,7 +26,7 @@ struct Arguments {
   std::string save_float;
   std::string save_calibrated;
   std::string save_program;
-  std::string report;
+  std::string json;
 };
 
 void add_options(examples::CommandLine& line, Arguments& arguments) {
@@ -38,7 +38,7 @@ void add_options(examples::CommandLine& line, Arguments& arguments) {
       {"--save-calibrated", &arguments.save_calibrated, "write the calibrated model here"});
   line.add({"--save-program", &arguments.save_program,
             "write the integer program of the model trained with quantizers here"});
-  line.add(examples::report_option(arguments.report));
+  line.add(examples::json_option(arguments.json));
 }
 
 /// Throws IoError or ArgumentError for a path that cannot be written.
@@ -47,7 +47,7 @@ void expect_files(const Arguments& arguments, OutputFiles& files) {
   files.expect("--save-float", arguments.save_float);
   files.expect("--save-calibrated", arguments.save_calibrated);
   files.expect("--save-program", arguments.save_program);
-  files.expect_text("--report", arguments.report);
+  files.expect_text("--json", arguments.json);
 }
 
 /// Calls `train` with options that draw its progress under a heading. Throws Interrupted.
@@ -129,7 +129,7 @@ void run(const Arguments& arguments) {
   if (in_float + trained > 0) {
     print("batches skipped without a finite loss: float {}, trained {}\n", in_float, trained);
   }
-  files.write(arguments.report, report_json(s, arguments.threads, results));
+  files.write(arguments.json, report_json(s, arguments.threads, results));
   files.require_written();
   require_equal(results.calibrated_integers, "calibrated");
   require_equal(results.quantized_integers, "trained");

@@ -4,7 +4,7 @@
 source "$(dirname "$0")/common.sh"
 
 tiny=(--samples 320 --test-samples 50 --epochs 2 --qat-epochs 2)
-"$autoencoder" "${tiny[@]}" --threads 1 --save "$work/a.json" --save-float "$work/af.json" --save-calibrated "$work/ac.json" --save-program "$work/ap.json" --requantization OnnxQdq --report "$work/ar.json" >"$work/auto.txt"
+"$autoencoder" "${tiny[@]}" --threads 1 --save "$work/a.json" --save-float "$work/af.json" --save-calibrated "$work/ac.json" --save-program "$work/ap.json" --requantization OnnxQdq --json "$work/ar.json" >"$work/auto.txt"
 check "the autoencoder's table has three models of as many epochs" test "$(grep -cE '^(float|calibrated W8A8|trained W8A8) +4 0\.' "$work/auto.txt")" = 3
 check "the autoencoder deploys both" test "$(grep -cE '^(calibrated|trained), deployed +4 0\.' "$work/auto.txt")" = 2
 check "training, reference and backend agree" test "$(grep -c ': 100 samples, 0 mismatches' "$work/auto.txt")" = 2

@@ -3,7 +3,7 @@
 source "$(dirname "$0")/common.sh"
 
 # Training in exact arithmetic: the program's floats have the bits that training reported.
-"$train" --samples 320 --layers 16 --epochs 1 --weight-bits 4 --activation-bits 4 --exact SingleRounding --save "$work/m.json" --report "$work/r.json" >/dev/null
+"$train" --samples 320 --layers 16 --epochs 1 --weight-bits 4 --activation-bits 4 --exact SingleRounding --save "$work/m.json" --json "$work/r.json" >/dev/null
 "$train" --samples 320 --layers 16 --epochs 1 --weight-bits 0 --activation-bits 0 --save "$work/f.json" >/dev/null
 "$tool" convert "$work/m.json" -o "$work/p.json" --requantization SingleRounding >/dev/null
 "$tool" convert "$work/m.json" -o "$work/i.json" --requantization SingleRounding --integer-outputs >/dev/null

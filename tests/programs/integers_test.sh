@@ -10,7 +10,7 @@ for model in mlp residual concat; do
   check "$model: verify exits 0" "$tool" verify "$work/i-$model.json" --requantization FloatMultiply --program "$work/$model.int.json" --random 100 >"$work/verify.txt"
   check "$model: nothing differs" grep -qF '1000 samples and 100 random inputs: 0 mismatches between L1, L2 and L3' "$work/verify.txt"
 done
-"$train" --samples 320 --layers 16,16 --epochs 1 --weight-bits 2 --activation-bits 2 --exact DoubleRounding --save "$work/exact.json" --checkpoint "$work/exact-c.json" --report "$work/exact-r.json" >/dev/null
+"$train" --samples 320 --layers 16,16 --epochs 1 --weight-bits 2 --activation-bits 2 --exact DoubleRounding --save "$work/exact.json" --checkpoint "$work/exact-c.json" --json "$work/exact-r.json" >/dev/null
 check "training in exact arithmetic" grep -q '"exact": "DoubleRounding"' "$work/exact-r.json"
 check "what it trained is what ships" "$tool" verify "$work/exact.json" --requantization DoubleRounding --random 100 >/dev/null
 check "resuming in another arithmetic" exits 2 '--exact: the checkpoint was made with another value' "$train" --resume "$work/exact-c.json" --exact SingleRounding

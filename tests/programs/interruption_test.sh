@@ -23,7 +23,7 @@ ends() { # ends CODE TEXT COMMAND...: as exits, of a command that signal_after r
 
 # A checkpoint at every step makes the run slow enough to be stopped.
 long=("${short[@]}" --epochs 40)
-"$train" "${long[@]}" --report "$work/whole.json" >/dev/null
+"$train" "${long[@]}" --json "$work/whole.json" >/dev/null
 for signal in INT TERM; do
   code=130
   [ $signal = INT ] || code=143
@@ -33,7 +33,7 @@ for signal in INT TERM; do
   step=$(sed -n 's/.* after step \([0-9]*\) of .*/\1/p' "$work/err")
   check "SIG$signal: the checkpoint is of that step" grep -q "\"step\":$step[,}]" "$file"
   check "SIG$signal: no lock and no partial file stay" same "$file" "$(echo "$file"*)"
-  "$train" --threads 1 --resume "$file" --report "$work/resumed.json" >/dev/null
+  "$train" --threads 1 --resume "$file" --json "$work/resumed.json" >/dev/null
   check "SIG$signal: the same parameters" same_field parameters_sha256 "$work/whole.json" "$work/resumed.json"
   check "--resume goes on writing the checkpoint" grep -q '"step":400[,}]' "$file"
 done

@@ -5,13 +5,13 @@ source "$(dirname "$0")/common.sh"
 
 for mode in LSQ PACT; do
   learned=("${short[@]}" --scale-mode $mode --quantize-after 4 --warm-up 7 --freeze-after 12)
-  "$train" "${learned[@]}" --threads 1 --report "$work/one.json" >/dev/null
-  "$train" "${learned[@]}" --threads 2 --report "$work/two.json" --checkpoint "$work/l.json" --checkpoint-every 3 >/dev/null
+  "$train" "${learned[@]}" --threads 1 --json "$work/one.json" >/dev/null
+  "$train" "${learned[@]}" --threads 2 --json "$work/two.json" --checkpoint "$work/l.json" --checkpoint-every 3 >/dev/null
   check "$mode: threads change no bit" same_field parameters_sha256 "$work/one.json" "$work/two.json"
-  "$train" --threads 1 --resume "$work/l.json" --report "$work/resumed.json" >/dev/null
+  "$train" --threads 1 --resume "$work/l.json" --json "$work/resumed.json" >/dev/null
   check "$mode: a finished run resumes to itself" same_field outputs_sha256 "$work/one.json" "$work/resumed.json"
   for isa in baseline avx512; do
-    DNNL_MAX_CPU_ISA=SSE41 QTAPE_ISA=$isa "$train" "${learned[@]}" --report "$work/$isa.json" >/dev/null
+    DNNL_MAX_CPU_ISA=SSE41 QTAPE_ISA=$isa "$train" "${learned[@]}" --json "$work/$isa.json" >/dev/null
   done
   check "$mode: avx512 equals baseline" same_field parameters_sha256 "$work/baseline.json" "$work/avx512.json"
 done

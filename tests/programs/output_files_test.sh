@@ -8,46 +8,46 @@ mkdir "$TMPDIR" "$work/folder" "$work/clean"
 refuses() { # refuses TEXT COMMAND...
   exits 1 "$@" && [ ! -s "$work/out" ] && [ -z "$(find "$work/clean" "$work/folder" "$TMPDIR" -mindepth 1)" ]
 }
-for option in --save --checkpoint --report; do
+for option in --save --checkpoint --json; do
   check "$option in a missing folder" refuses "$option: $work/no/x.json: cannot write: No such file or directory" "$train" "${short[@]}" $option "$work/no/x.json"
   check "$option is a folder" refuses "$option: $work/folder: cannot write: Is a directory" "$train" "${short[@]}" $option "$work/folder"
 done
-for option in --save --save-float --save-calibrated --save-program --report; do
+for option in --save --save-float --save-calibrated --save-program --json; do
   check "train_autoencoder $option in a missing folder" refuses "$option: $work/no/x.json: cannot write: No such file or directory" "$autoencoder" --epochs 1000 $option "$work/no/x.json"
 done
-check "a later path fails" refuses "--report: $work/no/r.json: cannot write" "$train" "${short[@]}" --save "$work/clean/m.json" --checkpoint "$work/clean/c.json" --report "$work/no/r.json"
-check "two options of one file" exits 2 "--report: $work/clean/../clean/m.json is the file of --save" "$train" "${short[@]}" --save "$work/clean/m.json" --report "$work/clean/../clean/m.json"
+check "a later path fails" refuses "--json: $work/no/r.json: cannot write" "$train" "${short[@]}" --save "$work/clean/m.json" --checkpoint "$work/clean/c.json" --json "$work/no/r.json"
+check "two options of one file" exits 2 "--json: $work/clean/../clean/m.json is the file of --save" "$train" "${short[@]}" --save "$work/clean/m.json" --json "$work/clean/../clean/m.json"
 "$train" "${short[@]}" --epochs 1 --checkpoint "$work/c.json" >/dev/null
 check "a model over the checkpoint that goes on" exits 2 "--checkpoint: $work/c.json is the file of --save" "$train" --resume "$work/c.json" --save "$work/c.json"
 
 # At the end: a device that is full only then.
-check "a save that fails at the end" exits 1 "/dev/full: cannot write: No space left on device; saved as $TMPDIR/qtape-" "$train" "${short[@]}" --save /dev/full --report "$work/r.json"
+check "a save that fails at the end" exits 1 "/dev/full: cannot write: No space left on device; saved as $TMPDIR/qtape-" "$train" "${short[@]}" --save /dev/full --json "$work/r.json"
 check "the report is written all the same" test -s "$work/r.json"
 rescued=$(sed -n 's/.* saved as \(.*\) instead$/\1/p' "$work/err")
 check "the weights are in the file that the error names" same "$(field "$work/r.json" outputs_sha256)" "$(replayed "$rescued")"
-check "a report that fails at the end" exits 1 "/dev/full: cannot write: No space left on device; saved as $TMPDIR/qtape-" "$train" "${short[@]}" --save "$work/m.json" --report /dev/full
+check "a report that fails at the end" exits 1 "/dev/full: cannot write: No space left on device; saved as $TMPDIR/qtape-" "$train" "${short[@]}" --save "$work/m.json" --json /dev/full
 check "the model is saved all the same" same "$(field "$work/r.json" outputs_sha256)" "$(replayed "$work/m.json")"
 without_temporary() { (export TMPDIR=$work/gone; "$train" "${short[@]}" --save /dev/full); }
 check "no temporary file either" exits 1 "/dev/full: cannot write: No space left on device; and " without_temporary
-check "several saves that fail" exits 1 "/dev/full: cannot write: No space left on device; saved as" "$autoencoder" --samples 64 --test-samples 10 --epochs 1 --qat-epochs 1 --save /dev/full --save-float /dev/full --report "$work/a.json"
+check "several saves that fail" exits 1 "/dev/full: cannot write: No space left on device; saved as" "$autoencoder" --samples 64 --test-samples 10 --epochs 1 --qat-epochs 1 --save /dev/full --save-float /dev/full --json "$work/a.json"
 check "each is named" test "$(grep -o 'saved as' "$work/err" | wc -l)" = 2
 check "the autoencoder's report is written all the same" test -s "$work/a.json"
 
 # Standard output as a file.
-"$train" "${short[@]}" --report - >"$work/stdout.json" 2>"$work/stderr.txt"
-check "--report -: nothing else on standard output" diff <(grep -v step_us "$work/stdout.json") <(grep -v step_us "$work/r.json")
-check "--report -: what is printed goes to standard error" test "$(grep -c '^epoch' "$work/stderr.txt")" = 2
+"$train" "${short[@]}" --json - >"$work/stdout.json" 2>"$work/stderr.txt"
+check "--json -: nothing else on standard output" diff <(grep -v step_us "$work/stdout.json") <(grep -v step_us "$work/r.json")
+check "--json -: what is printed goes to standard error" test "$(grep -c '^epoch' "$work/stderr.txt")" = 2
 "$tool" convert "$work/m.json" -o "$work/p.json" >/dev/null
 "$tool" convert "$work/m.json" -o - 2>/dev/null | cmp - "$work/p.json"
 check "convert -o - writes the program alone" test "${PIPESTATUS[*]}" = "0 0"
 "$tool" quantizers "$work/m.json" --images 250 --no-sensitivity --json - 2>/dev/null >"$work/q.json"
 check "quantizers --json - writes JSON alone" grep -qx '{' <(head -n 1 "$work/q.json")
-report_full() {
+json_full() {
   local code=0
-  "$train" "${short[@]}" --report - >/dev/full 2>"$work/messages" || code=$?
+  "$train" "${short[@]}" --json - >/dev/full 2>"$work/messages" || code=$?
   tail -n 1 "$work/messages" >&2
   return $code
 }
-check "--report - on a full device" exits 1 'train_mlp: standard output: cannot write: No space left on device; saved as' report_full
+check "--json - on a full device" exits 1 'train_mlp: standard output: cannot write: No space left on device; saved as' json_full
 
 finish

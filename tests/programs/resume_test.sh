@@ -7,8 +7,8 @@ long=("${short[@]}" --epochs 40)
 check "a kill comes before the end" kill_after "$work/c.json" "$train" "${long[@]}" --checkpoint "$work/c.json" --checkpoint-every 1
 check "a kill leaves a checkpoint" test -s "$work/c.json"
 cp "$work/c.json" "$work/killed.json"
-"$train" --threads 1 --resume "$work/c.json" --report "$work/resumed.json" >/dev/null
-"$train" "${long[@]}" --report "$work/whole.json" >/dev/null
+"$train" --threads 1 --resume "$work/c.json" --json "$work/resumed.json" >/dev/null
+"$train" "${long[@]}" --json "$work/whole.json" >/dev/null
 check "resume gives the same parameters" same_field parameters_sha256 "$work/whole.json" "$work/resumed.json"
 history_of() { sed -n '/"epochs": \[/,/\]/p' "$1"; }
 check "resume gives the same history" diff <(history_of "$work/whole.json") <(history_of "$work/resumed.json")
@@ -17,8 +17,8 @@ check "the history has every epoch" test "$(history_of "$work/whole.json" | grep
 # Killed while the schedule is under way.
 scheduled=("${short[@]}" --epochs 40 --scale-mode LSQ --quantize-after 60 --warm-up 90)
 check "a kill comes before the schedule's end" kill_after "$work/s.json" "$train" "${scheduled[@]}" --checkpoint "$work/s.json" --checkpoint-every 1
-"$train" --threads 1 --resume "$work/s.json" --report "$work/resumed.json" >/dev/null
-"$train" "${scheduled[@]}" --report "$work/whole.json" >/dev/null
+"$train" --threads 1 --resume "$work/s.json" --json "$work/resumed.json" >/dev/null
+"$train" "${scheduled[@]}" --json "$work/whole.json" >/dev/null
 check "resume honours the schedule" same_field parameters_sha256 "$work/whole.json" "$work/resumed.json"
 
 "$train" "${short[@]}" --epochs 1 --save "$work/m.json" >/dev/null

@@ -45,7 +45,7 @@ check "a gone reader is named" exits 1 'qtape: standard output: cannot write: Br
 # Training does not depend on anyone reading.
 for output in full closed none; do
   rm -f s.json
-  check "$output: the run is finished" exits 1 'standard output: cannot write' $output "$train" "${short[@]}" --epochs 1 --save s.json --report r.json
+  check "$output: the run is finished" exits 1 'standard output: cannot write' $output "$train" "${short[@]}" --epochs 1 --save s.json --json r.json
   check "$output: and saved" cmp m.json s.json
   check "$output: and reported" test -s r.json
   rm -f r.json

@@ -43,7 +43,7 @@ check "images for two inputs" exits 2 "qtape: input 'left' f32[3]: nothing of th
 check "images of another size" exits 2 "qtape: input 'x' f32[640]: column x has u8[1, 1] a sample" "$tool" verify "$work/a.json" --data "$work"
 
 # Threads: what the environment says.
-threads_of() { env "$@" "$train" --samples 64 --layers 8 --epochs 1 --report - 2>/dev/null | sed -n 's/^ *"threads": \([0-9]*\).*/\1/p'; }
+threads_of() { env "$@" "$train" --samples 64 --layers 8 --epochs 1 --json - 2>/dev/null | sed -n 's/^ *"threads": \([0-9]*\).*/\1/p'; }
 check "OMP_NUM_THREADS is the default of threads" same 3 "$(threads_of OMP_NUM_THREADS=3,2)"
 check "affinity is, without it" same 1 "$(threads_of -u OMP_NUM_THREADS taskset -c "$(taskset -cp $$ | sed 's/.*: \([0-9]*\).*/\1/')")"
 

@@ -3,13 +3,13 @@
 # training_test.sh BUILD_FOLDER
 source "$(dirname "$0")/common.sh"
 
-"$train" "${short[@]}" --threads 1 --save "$work/m.json" --report "$work/one.json" >"$work/log"
+"$train" "${short[@]}" --threads 1 --save "$work/m.json" --json "$work/one.json" >"$work/log"
 check "one line per epoch" test "$(grep -c '^epoch' "$work/log")" = 2
-"$train" "${short[@]}" --threads 2 --report "$work/two.json" >/dev/null
+"$train" "${short[@]}" --threads 2 --json "$work/two.json" >/dev/null
 check "threads change no bit" same_field parameters_sha256 "$work/one.json" "$work/two.json"
 # oneDNN's own float accumulators differ between instruction sets; capped alike, ours must not.
 for isa in baseline avx2 avx512; do
-  DNNL_MAX_CPU_ISA=SSE41 QTAPE_ISA=$isa "$train" "${short[@]}" --report "$work/$isa.json" >/dev/null
+  DNNL_MAX_CPU_ISA=SSE41 QTAPE_ISA=$isa "$train" "${short[@]}" --json "$work/$isa.json" >/dev/null
 done
 check "avx2 equals baseline" same_field parameters_sha256 "$work/baseline.json" "$work/avx2.json"
 check "avx512 equals baseline" same_field parameters_sha256 "$work/baseline.json" "$work/avx512.json"
@@ -17,7 +17,7 @@ check "avx512 equals baseline" same_field parameters_sha256 "$work/baseline.json
 check "replay gives the same bits" same "$(field "$work/one.json" outputs_sha256)" "$(replayed "$work/m.json")"
 "$tool" inspect "$work/m.json" >"$work/inspect.txt"
 check "inspect shows quantizers" grep -q 'fc1.input.quantized .*FakeQuantize, codes 0..15, Symmetric' "$work/inspect.txt"
-"$train" "${short[@]}" --scale-mode lsq --epochs 1 --report "$work/lower.json" >/dev/null
+"$train" "${short[@]}" --scale-mode lsq --epochs 1 --json "$work/lower.json" >/dev/null
 check "enumerations in any case" same LSQ "$(field "$work/lower.json" scale_mode)"
 
 finish
