@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "qtape/core/fields.h"
 #include "qtape/deploy/convert.h"
 
 namespace qtape {
@@ -24,6 +25,14 @@ struct Finding {
   std::string node;    ///< printable label, or what describe says of a node without one
   std::string what;    ///< what is the case, with its numbers
   std::string remedy;  ///< what to do about it
+
+  static constexpr auto fields() {
+    using F = Finding;
+    return std::tuple{field("severity", &F::severity, "error, warning or note"),
+                      field("node", &F::node, "label, or what describes the node"),
+                      field("what", &F::what, "what is the case"),
+                      field("remedy", &F::remedy, "what to do about it")};
+  }
   bool operator==(const Finding&) const = default;
 };
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "qtape/core/fields.h"
 #include "qtape/deploy/convert.h"
 #include "qtape/engine/tape.h"
 #include "qtape/integer/session.h"
@@ -54,6 +55,18 @@ struct Mismatch {
   int64_t second_code = 0;
   /// The sum that the reference made the code of, where it was made of one.
   std::optional<int64_t> accumulator;
+
+  static constexpr auto fields() {
+    using M = Mismatch;
+    return std::tuple{field("label", &M::label, "of the node"),
+                      field("sample", &M::sample, "from 0, over all runs"),
+                      field("index", &M::index, "within the sample"),
+                      field("first", &M::first, "one level"),
+                      field("first_code", &M::first_code, "what it has"),
+                      field("second", &M::second, "the other level"),
+                      field("second_code", &M::second_code, "what it has"),
+                      field("accumulator", &M::accumulator, "that the code is made of")};
+  }
 };
 /// One line that says where the levels differ and by what.
 std::string to_string(const Mismatch& mismatch);

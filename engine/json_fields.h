@@ -63,6 +63,13 @@ void read_json(const JsonPlace& place, T& value);
 
 namespace detail {
 
+template <class T>
+Json write_vector(const std::vector<T>& value) {
+  Json json = Json::array();
+  for (const T& each : value) json.push_back(write_json(each));
+  return json;
+}
+
 template <Described T>
 Json write_fields(const T& value) {
   Json json = Json::object();
@@ -223,6 +230,8 @@ Json write_json(const T& value) {
     return detail::write_variant(value);
   } else if constexpr (is_optional<T>) {
     return value ? write_json(*value) : Json(nullptr);
+  } else if constexpr (is_vector<T>) {
+    return detail::write_vector(value);
   } else if constexpr (std::is_same_v<T, Tensor>) {
     return detail::write_tensor(value);
   } else if constexpr (std::is_same_v<T, Shape>) {

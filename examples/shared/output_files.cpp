@@ -91,6 +91,10 @@ void OutputFiles::write(const std::string& path, std::string_view text) {
   });
 }
 
+void OutputFiles::add_failure(const std::string& failure) {
+  if (!failure.empty()) failures_.push_back(failure);
+}
+
 void OutputFiles::attempt(const std::string& path, const Save& content) {
   try {
     content(path);

@@ -32,6 +32,9 @@ class OutputFiles {
   /// Writes a text, if there is a path. A failure is kept as well.
   void write(const std::string& path, std::string_view text);
 
+  /// Keeps what failed elsewhere, unless it is empty.
+  void add_failure(const std::string& failure);
+
   /// Throws IoError with all failures, each with the temporary file that holds the content.
   void require_written() const;
 

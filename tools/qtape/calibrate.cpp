@@ -12,9 +12,55 @@
 #include "qtape/model/quantization.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/data.h"
+#include "qtape/tools/qtape/json_report.h"
 
 namespace qtape::tool {
 namespace {
+
+/// What calibration by one observer is worth.
+struct ObserverReport : EvaluationReport {
+  std::string observer;
+
+  static constexpr auto fields() {
+    return std::tuple_cat(
+        std::tuple{field("observer", &ObserverReport::observer, "its name, or search")},
+        EvaluationReport::fields());
+  }
+};
+
+struct CalibratedQuantizer {
+  std::string label;
+  std::string observer;
+  int64_t channels = 0;
+  double smallest_scale = 0;
+  double largest_scale = 0;
+  std::optional<double> zero_point = {};
+  int64_t non_finite = 0;
+
+  static constexpr auto fields() {
+    using Q = CalibratedQuantizer;
+    return std::tuple{field("label", &Q::label, "of the node"),
+                      field("observer", &Q::observer, "that gave the scales"),
+                      field("channels", &Q::channels, "scales"),
+                      field("smallest_scale", &Q::smallest_scale, "over channels"),
+                      field("largest_scale", &Q::largest_scale, "over channels"),
+                      field("zero_point", &Q::zero_point, "of one channel; null of several"),
+                      field("non_finite", &Q::non_finite, "elements that were skipped")};
+  }
+};
+
+struct CalibrateReport {
+  EvaluationReport in_float;
+  std::vector<ObserverReport> observers;
+  std::vector<CalibratedQuantizer> quantizers;
+
+  static constexpr auto fields() {
+    using R = CalibrateReport;
+    return std::tuple{field("float", &R::in_float, "without quantizers"),
+                      field("observers", &R::observers, "what each is worth"),
+                      field("quantizers", &R::quantizers, "of one observer; empty of several")};
+  }
+};
 
 /// The model with quantizers: its own, or new ones whose states calibration fills.
 Model with_some_quantizers(Model model, const CalibrateOptions& options) {
@@ -24,7 +70,7 @@ Model with_some_quantizers(Model model, const CalibrateOptions& options) {
 }
 
 /// "97.10 %", or the bits of the answers where there are no labels.
-std::string score(const Evaluation& result) {
+std::string score(const EvaluationReport& result) {
   return result.accuracy ? fmt::format("{:.2f} %", *result.accuracy)
                          : "outputs sha256 " + result.outputs_sha256;
 }
@@ -54,17 +100,64 @@ std::vector<NodeCalibration> run(Tape& tape, const BatchSource& batches,
   return search_calibration(tape, batches, methods_from_data(), show);
 }
 
-void print_nodes(const std::vector<NodeCalibration>& nodes) {
-  for (const NodeCalibration& node : nodes) {
-    const auto [low, high] = std::ranges::minmax(node.qparams, {}, &QParams<double>::scale);
-    const std::string method =
-        std::visit([](const auto& each) { return std::string(each.name); }, node.method);
-    fmt::print("  {:<28} {:<14} scale {:.4g}", printable(node.label), method, low.scale);
-    if (node.qparams.size() > 1) fmt::print(" to {:.4g}", high.scale);
-    if (node.qparams.size() == 1) fmt::print(", zero point {}", low.zero_point);
-    if (node.non_finite > 0) fmt::print(", {} NaN or infinite skipped", node.non_finite);
-    fmt::print("\n");
+CalibratedQuantizer report_of(const NodeCalibration& node) {
+  const auto [low, high] = std::ranges::minmax(node.qparams, {}, &QParams<double>::scale);
+  CalibratedQuantizer report{
+      .label = node.label,
+      .observer =
+          std::visit([](const auto& each) { return std::string(each.name); }, node.method),
+      .channels = static_cast<int64_t>(node.qparams.size()),
+      .smallest_scale = low.scale,
+      .largest_scale = high.scale,
+      .non_finite = node.non_finite};
+  if (node.qparams.size() == 1) report.zero_point = low.zero_point;
+  return report;
+}
+
+void print(const CalibratedQuantizer& report) {
+  fmt::print("  {:<28} {:<14} scale {:.4g}", printable(report.label), report.observer,
+             report.smallest_scale);
+  if (report.channels > 1) fmt::print(" to {:.4g}", report.largest_scale);
+  if (report.zero_point) fmt::print(", zero point {}", *report.zero_point);
+  if (report.non_finite > 0) fmt::print(", {} NaN or infinite skipped", report.non_finite);
+  fmt::print("\n");
+}
+
+std::vector<std::string> observers_of(const CalibrateOptions& options) {
+  if (options.observer != "all") return {options.observer};
+  std::vector<std::string> observers;
+  for (const ObserverMethod& method : methods_from_data()) {
+    observers.emplace_back(name_of(method));
   }
+  observers.emplace_back("search");
+  return observers;
+}
+
+/// Calibrates by each observer in turn and prints what comes of it.
+CalibrateReport calibrate_all(Model& model, const data::Split& data,
+                              const CalibrateOptions& options) {
+  const int64_t extent = std::min({Evaluator::batch, data.train.size(), options.images});
+  require<ArgumentError>(extent >= 1, "there are no samples to calibrate with");
+  Tape tape(model.graph().with_batch(extent), model.parameters(), {.threads = options.threads});
+  Evaluator evaluator(model.graph(), model.parameters(), options.threads);
+  const BatchSource batches = batches_of(data.train, options.images);
+  CalibrateReport report{.in_float =
+                             tool::report_of(evaluator.run(data.test, mode::float_eval))};
+  fmt::print("{} test samples, without quantizers {}\n", data.test.size(),
+             score(report.in_float));
+  const std::vector<std::string> observers = observers_of(options);
+  for (const std::string& observer : observers) {
+    const auto nodes = run(tape, batches, options, observer);
+    report.observers.push_back({tool::report_of(evaluator.run(data.test)), observer});
+    console::clear_line();
+    fmt::print("{:<14} {}\n", observer, score(report.observers.back()));
+    if (observers.size() > 1) continue;
+    for (const NodeCalibration& node : nodes) {
+      report.quantizers.push_back(report_of(node));
+      print(report.quantizers.back());
+    }
+  }
+  return report;
 }
 
 }  // namespace
@@ -74,34 +167,16 @@ void calibrate(const CalibrateOptions& options) {
                          "--save needs one observer, got all");
   examples::OutputFiles files;
   files.expect("--save", options.save);
+  files.expect_text("--json", options.json);
   Model loaded = Model::load(options.model);
   const auto sections = loaded.sections();
   Model model = with_some_quantizers(std::move(loaded), options);
   const data::Split data = load_data(options.data, features_of(model.graph()), options.images);
-  const int64_t extent = std::min({Evaluator::batch, data.train.size(), options.images});
-  require<ArgumentError>(extent >= 1, "there are no samples to calibrate with");
-  Tape tape(model.graph().with_batch(extent), model.parameters(), {.threads = options.threads});
-  Evaluator evaluator(model.graph(), model.parameters(), options.threads);
-  const BatchSource batches = batches_of(data.train, options.images);
-  fmt::print("{} test samples, without quantizers {}\n", data.test.size(),
-             score(evaluator.run(data.test, mode::float_eval)));
-  std::vector<std::string> observers = {options.observer};
-  if (options.observer == "all") {
-    observers.clear();
-    for (const ObserverMethod& method : methods_from_data()) {
-      observers.emplace_back(name_of(method));
-    }
-    observers.emplace_back("search");
-  }
-  for (const std::string& observer : observers) {
-    const auto nodes = run(tape, batches, options, observer);
-    console::clear_line();
-    fmt::print("{:<14} {}\n", observer, score(evaluator.run(data.test)));
-    if (observers.size() == 1) print_nodes(nodes);
-  }
+  const CalibrateReport report = calibrate_all(model, data, options);
   files.save(options.save, [&](const std::string& path) {
     save_model(path, model.graph(), model.parameters(), sections);
   });
+  write_report(files, options.json, report);
   files.require_written();
 }
 

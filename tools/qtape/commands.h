@@ -16,9 +16,12 @@ namespace qtape::tool {
 
 using namespace kernels;
 
+// `json` of each command is the file that gets what is printed as JSON; "-": standard output,
+// empty: none.
+
 /// Prints nodes, shapes, quantizers with their scales, and parameter and activation bytes; of
 /// an integer program its nodes, certificates and the bytes of its weights.
-void inspect(const std::string& path);
+void inspect(const std::string& path, const std::string& json);
 
 struct ReplayOptions {
   std::string model;  ///< or integer program
@@ -26,6 +29,7 @@ struct ReplayOptions {
   int threads = 1;
   bool quantize = true;  ///< false: quantizers are off; only of models
   std::string answers;   ///< .npy file for all answers, f32; empty: none
+  std::string json = {};
 };
 
 /// Runs a saved model or integer program over a data set's test images; prints accuracy and a
@@ -44,6 +48,7 @@ struct CalibrateOptions {
   std::string observer = "MinMax";
   std::string weight_observer = "MinMax";
   int threads = 1;
+  std::string json = {};
 };
 
 /// Calibrates a model's quantizers, adding them where there are none, and prints what accuracy
@@ -53,7 +58,7 @@ void calibrate(const CalibrateOptions& options);
 struct QuantizersOptions {
   std::string model;
   DataOptions data;
-  std::string json;         ///< file to write the same as JSON to, "-": standard output
+  std::string json = {};
   int64_t images = 1000;    ///< test images to report on
   bool sensitivity = true;  ///< also score each quantizer alone
   int threads = 1;
@@ -67,6 +72,7 @@ struct ConvertCommand {
   std::string output;  ///< file to write the integer program to; "-": standard output
   Requantization requantization = Requantization::FloatMultiply;
   bool integer_outputs = false;
+  std::string json = {};
 };
 
 /// Writes a model's integer program; prints its nodes, certificates and how much smaller its
@@ -84,6 +90,7 @@ struct VerifyCommand {
   std::optional<int64_t> random = std::nullopt;
   uint64_t seed = 1;  ///< of these
   int threads = 1;
+  std::string json = {};
 };
 
 /// Runs every level of arithmetic on all test images, where the model takes such, and on random
@@ -105,6 +112,7 @@ struct ProfileOptions {
   StepArithmetic arithmetic = StepArithmetic::Codes;
   Requantization requantization = Requantization::FloatMultiply;  ///< of Exact
   int threads = 1;
+  std::string json = {};
 };
 
 /// Runs training steps of a saved model, inference where it has no loss, on made-up inputs, and
@@ -135,6 +143,7 @@ struct TrainCommand {
   bool resume = false;      ///< the model is a checkpoint to go on from
   std::string report = {};  ///< folder to keep the record of the run in; empty: none
   int threads = 1;
+  std::string json = {};
 };
 
 /// Fine-tunes a saved model, with its quantizers or with new ones that are calibrated first,
@@ -150,23 +159,25 @@ struct SearchCommand {
   std::string
       output;  ///< file to write the model with the bits that were found to; empty: none
   int threads = 1;
+  std::string json = {};
 };
 
 /// Finds bits for each layer within a budget; prints what they cost.
 void search(const SearchCommand& command);
 
 /// Draws a model's graph as SVG, by Graphviz, or writes it as DOT, by the end of the name.
-void draw_graph(const std::string& model, const std::string& output);
+void draw_graph(const std::string& model, const std::string& output, const std::string& json);
 
 /// Writes a page that shows the runs whose records are in the folders `runs`.
-void write_report(const std::vector<std::string>& runs, const std::string& output);
+void draw_runs(const std::vector<std::string>& runs, const std::string& output,
+               const std::string& json);
 
 /// Writes an ONNX model as a model of ours; prints its inputs and sizes.
-void import_model(const std::string& path, const std::string& output);
+void import_model(const std::string& path, const std::string& output, const std::string& json);
 
 /// Prints what may go wrong with a model or an integer program, a finding and its remedy a
 /// line, or `ok`. The number of errors and warnings; notes, printed if wanted, do not count.
-int64_t lint(const std::string& path, bool notes);
+int64_t lint(const std::string& path, bool notes, const std::string& json);
 
 }  // namespace qtape::tool
 

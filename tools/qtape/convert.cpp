@@ -4,17 +4,54 @@
 
 #include <filesystem>
 
+#include "qtape/engine/json_file.h"
 #include "qtape/engine/serialize.h"
 #include "qtape/examples/shared/output_files.h"
 #include "qtape/tools/qtape/commands.h"
+#include "qtape/tools/qtape/json_report.h"
 
 namespace qtape::tool {
 
+namespace {
+
+struct ConvertReport {
+  std::string text;  // of the nodes, for people
+  Requantization requantization = Requantization::FloatMultiply;
+  std::vector<ProgramNodeReport> nodes;
+  int64_t bytes = 0;
+  int64_t model_bytes = 0;
+  double percent = 0;
+
+  static constexpr auto fields() {
+    using R = ConvertReport;
+    return std::tuple{
+        field("requantization", &R::requantization, "how accumulators become codes"),
+        field("nodes", &R::nodes, "of the program, in order"),
+        field("bytes", &R::bytes, "of its text"),
+        field("model_bytes", &R::model_bytes, "of the model's file"),
+        field("percent_of_model", &R::percent, "bytes of the program by those")};
+  }
+};
+
+ConvertReport report_of(const IntegerProgram& program, const std::string& text,
+                        const std::string& model) {
+  ConvertReport report{.text = to_string(program),
+                       .requantization = program.requantization(),
+                       .nodes = nodes_of(program),
+                       .bytes = static_cast<int64_t>(text.size()),
+                       .model_bytes = static_cast<int64_t>(std::filesystem::file_size(model))};
+  report.percent =
+      100 * static_cast<double>(report.bytes) / static_cast<double>(report.model_bytes);
+  return report;
+}
+
+}  // namespace
+
 void convert(const ConvertCommand& command) {
   SavedModel model = load_model(command.model);
-  const auto before = static_cast<double>(std::filesystem::file_size(command.model));
   examples::OutputFiles files;
   files.expect_text("--output", command.output);
+  files.expect_text("--json", command.json);
   std::error_code missing;
   require<ArgumentError>(!std::filesystem::equivalent(command.model, command.output, missing),
                          "--output: {} is the model itself", command.output);
@@ -23,15 +60,18 @@ void convert(const ConvertCommand& command) {
         model.graph, model.parameters,
         {.requantization = command.requantization, .integer_outputs = command.integer_outputs});
   });
-  fmt::print("{}\n", to_string(program));
+  const std::string text =
+      naming<FormatError>(command.output, [&] { return to_json(program); });
+  const ConvertReport report = report_of(program, text, command.model);
+  fmt::print("{}\n", report.text);
   if (command.output == "-") {
-    files.write(command.output, to_json(program));
-    return files.require_written();
+    files.write(command.output, text);
+  } else {
+    files.save(command.output, [&](const std::string& path) { write_text(path, text); });
   }
-  files.save(command.output, [&](const std::string& path) { save_program(path, program); });
+  write_report(files, command.json, report);
   files.require_written();
-  const auto after = static_cast<double>(std::filesystem::file_size(command.output));
-  fmt::print("{:.0f} bytes, {:.1f} % of {}\n", after, 100 * after / before, command.model);
+  fmt::print("{} bytes, {:.1f} % of {}\n", report.bytes, report.percent, command.model);
 }
 
 }  // namespace qtape::tool

@@ -14,6 +14,7 @@
 #include "qtape/engine/serialize.h"
 #include "qtape/examples/shared/output_files.h"
 #include "qtape/tools/qtape/commands.h"
+#include "qtape/tools/qtape/json_report.h"
 
 extern char** environ;
 
@@ -58,6 +59,19 @@ std::string scales_text(const Graph& graph, const Parameters& parameters, NodeId
   return fmt::format("{} scales, {:.3g} to {:.3g}", found.size(), low.scale, high.scale);
 }
 
+struct GraphReport {
+  int64_t nodes = 0;
+  int64_t edges = 0;
+  int64_t bytes = 0;
+
+  static constexpr auto fields() {
+    using R = GraphReport;
+    return std::tuple{field("nodes", &R::nodes, "that are drawn"),
+                      field("edges", &R::edges, "between them"),
+                      field("bytes", &R::bytes, "of the file")};
+  }
+};
+
 class Drawing {
  public:
   explicit Drawing(const SavedModel& model)
@@ -74,6 +88,8 @@ class Drawing {
     }
     return text_ + "}\n";
   }
+  int64_t nodes() const { return nodes_; }
+  int64_t edges() const { return edges_; }
 
  private:
   void draw(NodeId id) {
@@ -94,15 +110,19 @@ class Drawing {
     }
     text_ += fmt::format("  n{} [label={}, fillcolor=\"{}\"];\n", id.index, dot_string(label),
                          colour);
+    ++nodes_;
     for (const NodeId from : node.operands) {
       if (std::holds_alternative<State>(graph_[from].op)) continue;
       text_ += fmt::format("  n{} -> n{};\n", from.index, id.index);
+      ++edges_;
     }
   }
 
   const Graph& graph_;
   const Parameters& parameters_;
   std::string text_;
+  int64_t nodes_ = 0;
+  int64_t edges_ = 0;
 };
 
 /// A folder that goes with what is in it.
@@ -150,16 +170,23 @@ std::string drawn(const std::string& dot) {
 
 }  // namespace
 
-void draw_graph(const std::string& model, const std::string& output) {
+void draw_graph(const std::string& model, const std::string& output, const std::string& json) {
   const bool dot = output.ends_with(".dot");
   require<ArgumentError>(dot || output.ends_with(".svg"),
                          "--output: expected a name that ends in .svg or .dot, got {}",
                          printable(output));
   examples::OutputFiles files;
   files.expect("--output", output);
-  const std::string text = Drawing(load_model(model)).run();
+  files.expect_text("--json", json);
+  const SavedModel loaded = load_model(model);
+  Drawing drawing(loaded);
+  const std::string text = drawing.run();
   const std::string content = dot ? text : drawn(text);
+  const GraphReport report{drawing.nodes(), drawing.edges(),
+                           static_cast<int64_t>(content.size())};
+  fmt::print("{} nodes, {} edges, {} bytes\n", report.nodes, report.edges, report.bytes);
   files.save(output, [&](const std::string& path) { write_file(path, content); });
+  write_report(files, json, report);
   files.require_written();
 }
 

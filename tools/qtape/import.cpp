@@ -6,23 +6,73 @@
 #include "qtape/examples/shared/output_files.h"
 #include "qtape/model/recipe.h"
 #include "qtape/tools/qtape/commands.h"
+#include "qtape/tools/qtape/json_report.h"
 
 namespace qtape::tool {
 
-void import_model(const std::string& path, const std::string& output) {
-  examples::OutputFiles files;
-  files.expect("--output", output);
-  const SavedModel model = import_onnx(path);
+namespace {
+
+struct InputReport {
+  std::string label;
+  DType dtype = DType::F32;
+  Shape shape;
+
+  static constexpr auto fields() {
+    using R = InputReport;
+    return std::tuple{field("label", &R::label, "of the node"),
+                      field("dtype", &R::dtype, "of a sample"),
+                      field("shape", &R::shape, "of a sample")};
+  }
+};
+
+struct ImportReport {
+  std::vector<InputReport> inputs;
+  int64_t nodes = 0;
+  int64_t layers = 0;
+  int64_t parameters = 0;
+
+  static constexpr auto fields() {
+    using R = ImportReport;
+    return std::tuple{field("inputs", &R::inputs, "in order"),
+                      field("nodes", &R::nodes, "of the graph"),
+                      field("layers", &R::layers, "with weights"),
+                      field("parameters", &R::parameters, "trainable elements")};
+  }
+};
+
+ImportReport report_of(const SavedModel& model) {
+  ImportReport report{.nodes = model.graph.size(),
+                      .layers = static_cast<int64_t>(layer_weights(model.graph).size()),
+                      .parameters = model.parameters.trainable_elements()};
   for (const Node& node : model.graph.nodes()) {
     if (!std::holds_alternative<Input>(node.op)) continue;
-    fmt::print(
-        "input {}, a sample of it {}\n", printable(node.label),
-        to_string(TensorType{node.type.dtype, Shape(node.type.shape.extents().subspan(1))}));
+    report.inputs.push_back(
+        {node.label, node.type.dtype, Shape(node.type.shape.extents().subspan(1))});
   }
-  fmt::print("{} nodes, {} layers with weights, {} parameters\n", model.graph.size(),
-             layer_weights(model.graph).size(), model.parameters.trainable_elements());
+  return report;
+}
+
+void print(const ImportReport& report) {
+  for (const InputReport& input : report.inputs) {
+    fmt::print("input {}, a sample of it {}\n", printable(input.label),
+               to_string(TensorType{input.dtype, input.shape}));
+  }
+  fmt::print("{} nodes, {} layers with weights, {} parameters\n", report.nodes, report.layers,
+             report.parameters);
+}
+
+}  // namespace
+
+void import_model(const std::string& path, const std::string& output, const std::string& json) {
+  examples::OutputFiles files;
+  files.expect("--output", output);
+  files.expect_text("--json", json);
+  const SavedModel model = import_onnx(path);
+  const ImportReport report = report_of(model);
+  print(report);
   files.save(output,
              [&](const std::string& name) { save_model(name, model.graph, model.parameters); });
+  write_report(files, json, report);
   files.require_written();
 }
 

@@ -10,95 +10,230 @@
 #include "qtape/integer/program_plan.h"
 #include "qtape/model/model.h"
 #include "qtape/tools/qtape/commands.h"
+#include "qtape/tools/qtape/json_report.h"
 
 namespace qtape::tool {
 namespace {
 
-std::string scales_text(const std::vector<QParams<double>>& qparams) {
-  const auto [low, high] = std::ranges::minmax(qparams, {}, &QParams<double>::scale);
-  if (qparams.size() > 1) {
-    return fmt::format("{} to {}, {} channels", low.scale, high.scale, qparams.size());
+struct QuantizerState {
+  std::string label;
+  std::string op;
+  int64_t q_min = 0;
+  int64_t q_max = 0;
+  Scheme scheme = Scheme::Symmetric;
+  int64_t channels = 0;
+  std::optional<double> smallest_scale = {};
+  std::optional<double> largest_scale = {};
+  std::optional<double> zero_point = {};
+  std::optional<std::string> unknown = {};
+
+  static constexpr auto fields() {
+    using Q = QuantizerState;
+    return std::tuple{field("label", &Q::label, "of the node"),
+                      field("op", &Q::op, "name of the op"),
+                      field("q_min", &Q::q_min, "smallest code"),
+                      field("q_max", &Q::q_max, "largest code"),
+                      field("scheme", &Q::scheme, "Symmetric or Affine"),
+                      field("channels", &Q::channels, "scales; 0 where each batch gives them"),
+                      field("smallest_scale", &Q::smallest_scale, "null where there is none"),
+                      field("largest_scale", &Q::largest_scale, "null where there is none"),
+                      field("zero_point", &Q::zero_point, "of one channel; null of several"),
+                      field("unknown", &Q::unknown, "why there is no scale, else null")};
   }
-  if (low.zero_point == 0) return fmt::format("{}", low.scale);
-  return fmt::format("{}, zero point {}", low.scale, low.zero_point);
-}
+};
 
-std::string scales_text(const SavedModel& model, NodeId id) {
-  const auto found = qparams(model.graph, model.parameters, id);
-  for (size_t c = 0; c < found.size(); ++c) {
-    if (found[c].scale > 0) return scales_text(found);
-    const std::string missing =
-        missing_scale(model.graph, model.parameters, id, static_cast<int64_t>(c));
-    if (missing != never_observed) return fmt::format("none in channel {}, {}", c, missing);
+struct ArenaReport {
+  int64_t arena_bytes = 0;
+  int64_t live_bytes = 0;
+
+  static constexpr auto fields() {
+    using A = ArenaReport;
+    return std::tuple{field("arena_bytes", &A::arena_bytes, "of all activations"),
+                      field("live_bytes", &A::live_bytes, "most that are in use at once")};
   }
-  return found.empty() ? "from each batch" : "not observed yet";
-}
+};
 
-void print_quantizer(const SavedModel& model, NodeId id) {
-  const Node& node = model.graph[id];
-  const Grid grid = grid_of(model.graph, id);
-  fmt::print("  {:<24} {}, codes {}..{}, {}, scale {}\n", printable(model.graph.name(id)),
-             name_of(node.op), grid.limits.q_min, grid.limits.q_max,
-             to_string_view(grid.scheme), scales_text(model, id));
-}
+struct SectionReport {
+  std::string name;
+  std::string kind;
 
-void print_arena(int64_t bytes, int64_t live, std::string_view what) {
-  fmt::print("activations {} bytes for {} at the stored batch extent; {} are in use at once\n",
-             bytes, what, live);
-}
+  static constexpr auto fields() {
+    using S = SectionReport;
+    return std::tuple{field("name", &S::name, "its key"), field("kind", &S::kind, "its kind")};
+  }
+};
 
-void print_arena(const Plan& memory, std::string_view what) {
-  print_arena(memory.arena_bytes, largest_live_set(memory.buffers), what);
-}
-
-void print_memory(const SavedModel& model) {
+struct ModelReport {
+  std::string file = "model";
+  std::string text;  // of the nodes, for people
+  std::vector<NodeReport> nodes;
+  std::vector<QuantizerState> quantizers;
+  int64_t parameters = 0;
   int64_t parameter_bytes = 0;
   int64_t state_bytes = 0;
-  for (const ParameterEntry& entry : model.parameters.entries()) {
-    (entry.trainable() ? parameter_bytes : state_bytes) += entry.type.bytes();
-  }
-  const auto outputs = model.graph.outputs();
-  fmt::print("parameters  {} elements, {} bytes\n", model.parameters.trainable_elements(),
-             parameter_bytes);
-  fmt::print("states      {} bytes\n", state_bytes);
-  PlanOptions options{.outputs = {outputs.begin(), outputs.end()}};
-  print_arena(plan(model.graph, options), "inference");
-  options.roots = losses(model.graph);
-  if (!options.roots.empty()) print_arena(plan(model.graph, options), "training");
-  for (const auto& [name, section] : model.sections) {
-    fmt::print("section     {}: {}\n", printable(name), printable(section.kind));
-  }
-}
+  ArenaReport inference;
+  std::optional<ArenaReport> training = {};
+  std::vector<SectionReport> sections;
 
-void inspect(const SavedModel& model) {
-  fmt::print("{}", to_string(model.graph));
-  const auto found = quantizers(model.graph);
-  fmt::print("\nquantizers{}\n", found.empty() ? "  none" : "");
-  for (NodeId id : found) print_quantizer(model, id);
-  fmt::print("\n");
-  print_memory(model);
-}
+  static constexpr auto fields() {
+    using R = ModelReport;
+    return std::tuple{field("file", &R::file, "what it holds"),
+                      field("nodes", &R::nodes, "in order"),
+                      field("quantizers", &R::quantizers, "in order"),
+                      field("parameters", &R::parameters, "trainable elements"),
+                      field("parameter_bytes", &R::parameter_bytes, "of them"),
+                      field("state_bytes", &R::state_bytes, "of what is not trained"),
+                      field("inference", &R::inference, "memory of a pass"),
+                      field("training", &R::training, "of a step; null without a loss"),
+                      field("sections", &R::sections, "what a checkpoint adds")};
+  }
+};
 
-void inspect(const IntegerProgram& program) {
+struct ProgramReport {
+  std::string file = "integer program";
+  std::string text;  // of the nodes, for people
+  Requantization requantization = Requantization::FloatMultiply;
+  std::vector<ProgramNodeReport> nodes;
   int64_t weights = 0;
-  int64_t bytes = 0;
+  int64_t weight_bytes = 0;
+  ArenaReport inference;
+
+  static constexpr auto fields() {
+    using R = ProgramReport;
+    return std::tuple{
+        field("file", &R::file, "what it holds"),
+        field("requantization", &R::requantization, "how accumulators become codes"),
+        field("nodes", &R::nodes, "in order"),
+        field("weights", &R::weights, "elements"),
+        field("weight_bytes", &R::weight_bytes, "with their scales and biases"),
+        field("inference", &R::inference, "memory of a pass")};
+  }
+};
+
+/// Its scales, or why there are none.
+void set_scales(QuantizerState& report, const SavedModel& model, NodeId id) {
+  const auto found = qparams(model.graph, model.parameters, id);
+  report.channels = static_cast<int64_t>(found.size());
+  for (size_t c = 0; c < found.size(); ++c) {
+    if (found[c].scale > 0) {
+      const auto [low, high] = std::ranges::minmax(found, {}, &QParams<double>::scale);
+      report.smallest_scale = low.scale;
+      report.largest_scale = high.scale;
+      if (found.size() == 1) report.zero_point = low.zero_point;
+      return;
+    }
+    const std::string missing =
+        missing_scale(model.graph, model.parameters, id, static_cast<int64_t>(c));
+    if (missing != never_observed) {
+      report.unknown = fmt::format("none in channel {}, {}", c, missing);
+      return;
+    }
+  }
+  report.unknown = found.empty() ? "from each batch" : "not observed yet";
+}
+
+QuantizerState quantizer_of(const SavedModel& model, NodeId id) {
+  const Grid grid = grid_of(model.graph, id);
+  QuantizerState report{.label = model.graph.name(id),
+                        .op = std::string(name_of(model.graph[id].op)),
+                        .q_min = grid.limits.q_min,
+                        .q_max = grid.limits.q_max,
+                        .scheme = grid.scheme};
+  set_scales(report, model, id);
+  return report;
+}
+
+ArenaReport arena_of(const Plan& memory) {
+  return {memory.arena_bytes, largest_live_set(memory.buffers)};
+}
+
+ModelReport report_of(const SavedModel& model) {
+  ModelReport report{.text = to_string(model.graph), .nodes = nodes_of(model.graph)};
+  for (NodeId id : quantizers(model.graph)) {
+    report.quantizers.push_back(quantizer_of(model, id));
+  }
+  for (const ParameterEntry& entry : model.parameters.entries()) {
+    (entry.trainable() ? report.parameter_bytes : report.state_bytes) += entry.type.bytes();
+  }
+  report.parameters = model.parameters.trainable_elements();
+  const auto outputs = model.graph.outputs();
+  PlanOptions options{.outputs = {outputs.begin(), outputs.end()}};
+  report.inference = arena_of(plan(model.graph, options));
+  options.roots = losses(model.graph);
+  if (!options.roots.empty()) report.training = arena_of(plan(model.graph, options));
+  for (const auto& [name, section] : model.sections) {
+    report.sections.push_back({name, section.kind});
+  }
+  return report;
+}
+
+ProgramReport report_of(const IntegerProgram& program) {
+  ProgramReport report{.text = to_string(program),
+                       .requantization = program.requantization(),
+                       .nodes = nodes_of(program)};
   for (const IntegerNode& node : program.nodes()) {
     const QuantizedWeights* own = weights_of(node.op);
     if (own == nullptr) continue;
-    weights += own->shape.elements();
+    report.weights += own->shape.elements();
     for (const Tensor* each : {&own->codes, &own->scales, &own->bias})
-      bytes += each->type.bytes();
+      report.weight_bytes += each->type.bytes();
   }
-  fmt::print("{}\nweights     {}, with their scales and biases in {} bytes\n",
-             to_string(program), weights, bytes);
   const ProgramPlan memory = plan_program(program, KeptValues::Outputs);
-  print_arena(memory.arena_bytes, largest_live_set(memory.buffers), "inference");
+  report.inference = {memory.arena_bytes, largest_live_set(memory.buffers)};
+  return report;
+}
+
+std::string scales_text(const QuantizerState& report) {
+  if (report.unknown) return *report.unknown;
+  if (report.channels > 1) {
+    return fmt::format("{} to {}, {} channels", *report.smallest_scale, *report.largest_scale,
+                       report.channels);
+  }
+  if (*report.zero_point == 0) return fmt::format("{}", *report.smallest_scale);
+  return fmt::format("{}, zero point {}", *report.smallest_scale, *report.zero_point);
+}
+
+void print(const ArenaReport& arena, std::string_view what) {
+  fmt::print("activations {} bytes for {} at the stored batch extent; {} are in use at once\n",
+             arena.arena_bytes, what, arena.live_bytes);
+}
+
+void print(const ModelReport& report) {
+  fmt::print("{}\nquantizers{}\n", report.text, report.quantizers.empty() ? "  none" : "");
+  for (const QuantizerState& each : report.quantizers) {
+    fmt::print("  {:<24} {}, codes {}..{}, {}, scale {}\n", printable(each.label), each.op,
+               each.q_min, each.q_max, to_string_view(each.scheme), scales_text(each));
+  }
+  fmt::print("\nparameters  {} elements, {} bytes\n", report.parameters,
+             report.parameter_bytes);
+  fmt::print("states      {} bytes\n", report.state_bytes);
+  print(report.inference, "inference");
+  if (report.training) print(*report.training, "training");
+  for (const SectionReport& section : report.sections) {
+    fmt::print("section     {}: {}\n", printable(section.name), printable(section.kind));
+  }
+}
+
+void print(const ProgramReport& report) {
+  fmt::print("{}\nweights     {}, with their scales and biases in {} bytes\n", report.text,
+             report.weights, report.weight_bytes);
+  print(report.inference, "inference");
 }
 
 }  // namespace
 
-void inspect(const std::string& path) {
-  std::visit([](const auto& file) { inspect(file); }, load_any(path, NanValues::Keep));
+void inspect(const std::string& path, const std::string& json) {
+  examples::OutputFiles files;
+  files.expect_text("--json", json);
+  const AnyFile file = load_any(path, NanValues::Keep);
+  std::visit(
+      [&](const auto& content) {
+        const auto report = report_of(content);
+        print(report);
+        write_report(files, json, report);
+      },
+      file);
+  files.require_written();
 }
 
 }  // namespace qtape::tool

@@ -3,10 +3,27 @@
 #include <fmt/format.h>
 
 #include "qtape/deploy/any_file.h"
+#include "qtape/examples/shared/output_files.h"
 #include "qtape/tools/qtape/commands.h"
+#include "qtape/tools/qtape/json_report.h"
 
 namespace qtape::tool {
 namespace {
+
+struct LintReport {
+  int64_t errors = 0;
+  int64_t warnings = 0;
+  int64_t notes = 0;
+  std::vector<Finding> findings;
+
+  static constexpr auto fields() {
+    using R = LintReport;
+    return std::tuple{field("errors", &R::errors, "findings that keep it from converting"),
+                      field("warnings", &R::warnings, "findings that are probably not wanted"),
+                      field("notes", &R::notes, "others, unless --no-notes leaves them out"),
+                      field("findings", &R::findings, "all of these")};
+  }
+};
 
 /// NaN is one of the things to find.
 std::vector<Finding> findings_of(const std::string& path) {
@@ -18,20 +35,42 @@ std::vector<Finding> findings_of(const std::string& path) {
   });
 }
 
+LintReport report_of(std::vector<Finding> findings, bool notes) {
+  if (!notes) {
+    std::erase_if(findings, [](const Finding& f) { return f.severity == Severity::Note; });
+  }
+  LintReport report{.findings = std::move(findings)};
+  for (const Finding& finding : report.findings) {
+    switch (finding.severity) {
+      case Severity::Error:
+        ++report.errors;
+        break;
+      case Severity::Warning:
+        ++report.warnings;
+        break;
+      case Severity::Note:
+        ++report.notes;
+        break;
+    }
+  }
+  return report;
+}
+
+void print(const LintReport& report) {
+  for (const Finding& finding : report.findings) fmt::print("{}\n", to_string(finding));
+  if (report.findings.empty()) fmt::print("ok\n");
+}
+
 }  // namespace
 
-int64_t lint(const std::string& path, bool notes) {
-  int64_t printed = 0;
-  int64_t serious = 0;
-  for (const Finding& finding : findings_of(path)) {
-    const bool note = finding.severity == Severity::Note;
-    if (note && !notes) continue;
-    fmt::print("{}\n", to_string(finding));
-    ++printed;
-    serious += note ? 0 : 1;
-  }
-  if (printed == 0) fmt::print("ok\n");
-  return serious;
+int64_t lint(const std::string& path, bool notes, const std::string& json) {
+  examples::OutputFiles files;
+  files.expect_text("--json", json);
+  const LintReport report = report_of(findings_of(path), notes);
+  print(report);
+  write_report(files, json, report);
+  files.require_written();
+  return report.errors + report.warnings;
 }
 
 }  // namespace qtape::tool

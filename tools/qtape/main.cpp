@@ -26,6 +26,7 @@ struct Commands {
   tool::SearchCommand search{.threads = default_threads()};
   std::string written;
   std::vector<std::string> runs;
+  std::string json;
   tool::ProfileOptions profile{.threads = default_threads()};
   std::string arithmetic = "Codes";
   std::string profiled = "FloatMultiply";
@@ -57,12 +58,21 @@ void add_data(CLI::App& command, tool::DataOptions& data, int& threads) {
       ->capture_default_str();
 }
 
+/// Every command has it.
+void add_json(CLI::App& command, std::string& json) {
+  command.add_option("--json", json,
+                     "write what is printed here as JSON; - is standard output");
+}
+
 void add_commands(CLI::App& app, Commands& c) {
-  add_file(*app.add_subcommand("inspect", "Print nodes, quantizers and sizes"), c.model);
+  CLI::App& inspect = *app.add_subcommand("inspect", "Print nodes, quantizers and sizes");
+  add_file(inspect, c.model);
+  add_json(inspect, c.json);
   CLI::App& replay =
       *app.add_subcommand("replay", "Run a model or an integer program over test images");
   add_file(replay, c.replay.model);
   add_data(replay, c.replay.data, c.replay.threads);
+  add_json(replay, c.replay.json);
   replay.add_flag("--float", c.quantizers_off, "switch the quantizers off");
   replay.add_option("-o,--output", c.replay.answers,
                     "write all answers here, a .npy file of f32");
@@ -73,6 +83,7 @@ void add_calibrate(CLI::App& app, tool::CalibrateOptions& o) {
       "calibrate", "Fill quantizers from training images, adding them where there are none");
   add_model(calibrate, o.model);
   add_data(calibrate, o.data, o.threads);
+  add_json(calibrate, o.json);
   calibrate.add_option("-o,--output,--save", o.save, "write the calibrated model here");
   calibrate
       .add_option("--observer", o.observer,
@@ -100,8 +111,7 @@ void add_quantizers(CLI::App& app, Commands& c) {
       *app.add_subcommand("quantizers", "Report what each quantizer does and costs");
   add_model(quantizers, o.model);
   add_data(quantizers, o.data, o.threads);
-  quantizers.add_option("--json", o.json,
-                        "write the report here as JSON; - is standard output");
+  add_json(quantizers, o.json);
   quantizers.add_option("--images", o.images, "test images to report on")
       ->check(range<int64_t>(1, 1000000))
       ->capture_default_str();
@@ -127,6 +137,7 @@ std::vector<Requantization> requantizations_of(const std::string& name) {
 void add_integers(CLI::App& app, Commands& c) {
   CLI::App& convert = *app.add_subcommand("convert", "Write a model as an integer program");
   add_model(convert, c.convert.model);
+  add_json(convert, c.convert.json);
   convert.add_option("-o,--output", c.convert.output, "file to write; - is standard output")
       ->required();
   add_requantization(convert, c.requantization, {});
@@ -136,6 +147,7 @@ void add_integers(CLI::App& app, Commands& c) {
       "verify", "Prove that training, reference and int8 agree in every bit");
   add_model(verify, c.verify.model);
   add_data(verify, c.verify.data, c.verify.threads);
+  add_json(verify, c.verify.json);
   add_requantization(verify, c.verified, {"all"});
   verify.add_option(
       "--program", c.verify.program,
@@ -150,6 +162,7 @@ void add_integers(CLI::App& app, Commands& c) {
       ->capture_default_str();
   CLI::App& lint = *app.add_subcommand("lint", "Find what may go wrong in integers");
   add_file(lint, c.model);
+  add_json(lint, c.json);
   lint.add_flag("--no-notes", c.no_notes, "print errors and warnings only");
 }
 
@@ -158,6 +171,7 @@ void add_profile(CLI::App& app, Commands& c) {
   CLI::App& profile = *app.add_subcommand(
       "profile", "Print where the time and the memory of a step go, by node");
   add_model(profile, o.model);
+  add_json(profile, o.json);
   profile.add_option("--batch", o.batch, "samples of a step; without it, as stored")
       ->check(range<int64_t>(1, 1000000));
   profile.add_option("--steps", o.steps, "steps to measure")
@@ -179,6 +193,7 @@ void add_train(CLI::App& app, tool::TrainCommand& o) {
       *app.add_subcommand("train", "Fine-tune a model, with its quantizers or with new ones");
   add_model(train, o.model);
   add_data(train, o.data, o.threads);
+  add_json(train, o.json);
   o.data.trains = true;
   train.add_option("--test-input", o.data.test_input, ".npy file of inputs to test with");
   train.add_option("--test-labels", o.data.test_labels, ".npy file of their labels");
@@ -243,6 +258,7 @@ void add_import(CLI::App& app, Commands& c) {
   CLI::App& import = *app.add_subcommand("import", "Write an ONNX float model as a model");
   import.add_option("model", c.model, "ONNX file")->required();
   import.add_option("-o,--output", c.written, "file to write")->required();
+  add_json(import, c.json);
 }
 
 void add_search(CLI::App& app, tool::SearchCommand& o) {
@@ -250,6 +266,7 @@ void add_search(CLI::App& app, tool::SearchCommand& o) {
       *app.add_subcommand("search", "Find bits for each layer's weights within a size");
   add_model(search, o.model);
   add_data(search, o.data, o.threads);
+  add_json(search, o.json);
   o.data.trains = true;
   search.add_option("--budget", o.budget, "most bytes of all weights")
       ->check(range<int64_t>(1, int64_t{1} << 50))
@@ -269,6 +286,7 @@ void add_graph(CLI::App& app, Commands& c) {
   add_model(graph, c.model);
   graph.add_option("-o,--output", c.written, "file to write: .svg, by Graphviz, or .dot")
       ->required();
+  add_json(graph, c.json);
 }
 
 void add_report(CLI::App& app, Commands& c) {
@@ -276,13 +294,14 @@ void add_report(CLI::App& app, Commands& c) {
   report.add_option("runs", c.runs, "folders that --report of training wrote to")->required();
   report.add_option("-o,--output", c.written, "HTML file to write; - is standard output")
       ->required();
+  add_json(report, c.json);
 }
 
 /// The exit code: 1 where verification found a mismatch, or lint an error or a warning.
 int run(const CLI::App& app, Commands& c) {
   c.replay.quantize = !c.quantizers_off;
   c.quantizers.sensitivity = !c.no_sensitivity;
-  if (app.got_subcommand("inspect")) tool::inspect(c.model);
+  if (app.got_subcommand("inspect")) tool::inspect(c.model, c.json);
   if (app.got_subcommand("replay")) tool::replay(c.replay);
   if (app.got_subcommand("calibrate")) tool::calibrate(c.calibrate);
   if (app.got_subcommand("quantizers")) tool::report_quantizers(c.quantizers);
@@ -298,15 +317,15 @@ int run(const CLI::App& app, Commands& c) {
   }
   if (app.got_subcommand("train")) tool::train(c.train);
   if (app.got_subcommand("search")) tool::search(c.search);
-  if (app.got_subcommand("graph")) tool::draw_graph(c.model, c.written);
-  if (app.got_subcommand("report")) tool::write_report(c.runs, c.written);
-  if (app.got_subcommand("import")) tool::import_model(c.model, c.written);
+  if (app.got_subcommand("graph")) tool::draw_graph(c.model, c.written, c.json);
+  if (app.got_subcommand("report")) tool::draw_runs(c.runs, c.written, c.json);
+  if (app.got_subcommand("import")) tool::import_model(c.model, c.written, c.json);
   if (app.got_subcommand("profile")) {
     c.profile.arithmetic = from_string<tool::StepArithmetic>(c.arithmetic).value();
     c.profile.requantization = requantizations_of(c.profiled)[0];
     tool::profile(c.profile);
   }
-  if (app.got_subcommand("lint")) return tool::lint(c.model, !c.no_notes) == 0 ? 0 : 1;
+  if (app.got_subcommand("lint")) return tool::lint(c.model, !c.no_notes, c.json) == 0 ? 0 : 1;
   return 0;
 }
 

@@ -13,6 +13,7 @@
 #include "qtape/integer/integer_binding.h"
 #include "qtape/model/model.h"
 #include "qtape/tools/qtape/commands.h"
+#include "qtape/tools/qtape/json_report.h"
 
 namespace qtape::tool {
 namespace {
@@ -63,75 +64,127 @@ int64_t held_bytes(const Tape& tape, NodeId id) {
   return codes ? type.elements() * size_of(*codes) : type.bytes();
 }
 
-struct Row {
-  NodeId id;
-  double forward = 0;   // us of a step
-  double backward = 0;  // us of a step
-  int64_t bytes = 0;    // of operands and result
+struct NodeTime {
+  std::string node;
+  std::string op;
+  double forward_us = 0;
+  double backward_us = 0;
+  double percent = 0;
+  int64_t bytes = 0;
+
+  double us() const { return forward_us + backward_us; }
+  static constexpr auto fields() {
+    using T = NodeTime;
+    return std::tuple{field("node", &T::node, "label, or its place"),
+                      field("op", &T::op, "name of the op"),
+                      field("forward_us", &T::forward_us, "of a step"),
+                      field("backward_us", &T::backward_us, "of a step"),
+                      field("share_percent", &T::percent, "of the mean step"),
+                      field("bytes", &T::bytes, "of operands and result")};
+  }
 };
 
-std::vector<Row> rows_of(const Tape& tape, int64_t steps) {
-  std::vector<Row> rows;
+struct ProfileReport {
+  bool training = false;
+  int64_t batch = 0;
+  int64_t steps = 0;
+  int64_t threads = 0;
+  double step_us = 0;
+  int64_t arena_bytes = 0;
+  std::vector<NodeTime> nodes;
+
+  static constexpr auto fields() {
+    using R = ProfileReport;
+    return std::tuple{field("training", &R::training, "forward and backward; false: inference"),
+                      field("batch", &R::batch, "samples of a step"),
+                      field("steps", &R::steps, "that were measured"),
+                      field("threads", &R::threads, "that ran"),
+                      field("step_us", &R::step_us, "median"),
+                      field("arena_bytes", &R::arena_bytes, "of all activations"),
+                      field("nodes", &R::nodes, "from the longest time on")};
+  }
+};
+
+/// What each node takes of a mean step of `step_us`.
+std::vector<NodeTime> times_of(const Tape& tape, int64_t steps, double step_us) {
+  std::vector<NodeTime> nodes;
   const auto times = tape.times();
+  const double scale = 1e-3 / static_cast<double>(steps);
   for (size_t i = 0; i < times.size(); ++i) {
-    Row row{
-        .id = NodeId{static_cast<int32_t>(i)},
-        .forward = 1e-3 * static_cast<double>(times[i].forward) / static_cast<double>(steps),
-        .backward = 1e-3 * static_cast<double>(times[i].backward) / static_cast<double>(steps)};
-    if (row.forward + row.backward == 0) continue;
-    row.bytes = held_bytes(tape, row.id);
-    const Node& node = tape.graph()[row.id];
+    const NodeId id{static_cast<int32_t>(i)};
+    const Node& node = tape.graph()[id];
+    NodeTime time{.node = tape.graph().name(id),
+                  .op = std::string(name_of(node.op)),
+                  .forward_us = scale * static_cast<double>(times[i].forward),
+                  .backward_us = scale * static_cast<double>(times[i].backward),
+                  .bytes = held_bytes(tape, id)};
+    if (time.us() == 0) continue;
+    time.percent = 100 * time.us() / step_us;
     const auto slots = std::visit([](const auto& op) { return op.slots(); }, node.op);
     for (size_t k = 0; k < slots.size(); ++k) {
-      if (slots[k].scales == Scales::None) row.bytes += held_bytes(tape, node.operands[k]);
+      if (slots[k].scales == Scales::None) time.bytes += held_bytes(tape, node.operands[k]);
     }
-    rows.push_back(row);
+    nodes.push_back(std::move(time));
   }
-  std::ranges::sort(rows, std::greater<>(),
-                    [](const Row& row) { return row.forward + row.backward; });
-  return rows;
+  std::ranges::sort(nodes, std::greater<>(), &NodeTime::us);
+  return nodes;
 }
 
-void print_rows(const Tape& tape, const std::vector<Row>& rows, double step) {
+/// Times of steps, in us; the tape holds those of its nodes.
+std::vector<double> run_steps(Tape& tape, const ProfileOptions& options, bool training) {
+  const bool quantizes = options.arithmetic != StepArithmetic::Float;
+  const Mode inference = quantizes ? mode::eval : mode::float_eval;
+  const Mode training_mode = quantizes ? mode::qat : mode::float_train;
+  std::vector<double> steps;
+  for (int64_t step = -warm_up; step < options.steps; ++step) {
+    if (step == 0) tape.set_timing(true);
+    const auto begin = std::chrono::steady_clock::now();
+    tape.forward(training ? training_mode : inference);
+    if (training) tape.backward();
+    const std::chrono::duration<double, std::micro> time =
+        std::chrono::steady_clock::now() - begin;
+    if (step >= 0) steps.push_back(time.count());
+  }
+  return steps;
+}
+
+void print(const ProfileReport& report) {
   fmt::print("{:<28} {:<22} {:>11} {:>11} {:>7} {:>12}\n", "node", "op", "forward us",
              "backward us", "share", "bytes");
-  for (const Row& row : rows) {
-    fmt::print("{:<28} {:<22} {:>11.1f} {:>11.1f} {:>5.1f} % {:>12}\n",
-               printable(tape.graph().name(row.id)), name_of(tape.graph()[row.id].op),
-               row.forward, row.backward, 100 * (row.forward + row.backward) / step, row.bytes);
+  for (const NodeTime& each : report.nodes) {
+    fmt::print("{:<28} {:<22} {:>11.1f} {:>11.1f} {:>5.1f} % {:>12}\n", printable(each.node),
+               each.op, each.forward_us, each.backward_us, each.percent, each.bytes);
   }
+  fmt::print(
+      "\n{} of {} samples: median {:.1f} us of {} steps, {} threads, {} bytes of arena\n",
+      report.training ? "forward and backward" : "inference", report.batch, report.step_us,
+      report.steps, report.threads, report.arena_bytes);
 }
 
 }  // namespace
 
 void profile(const ProfileOptions& options) {
+  examples::OutputFiles files;
+  files.expect_text("--json", options.json);
   SavedModel model = load_model(options.model);
   if (options.batch) model.graph = model.graph.with_batch(*options.batch);
   const std::vector<NodeId> roots = losses(model.graph);
-  const bool quantizes = options.arithmetic != StepArithmetic::Float;
-  const Mode training = quantizes ? mode::qat : mode::float_train;
-  const Mode inference = quantizes ? mode::eval : mode::float_eval;
   Tape tape(model.graph, model.parameters,
             {.roots = roots, .threads = options.threads, .arithmetic = arithmetic_of(options)});
   fill_inputs(tape);
-  std::vector<double> steps;
-  for (int64_t step = -warm_up; step < options.steps; ++step) {
-    if (step == 0) tape.set_timing(true);
-    const auto begin = std::chrono::steady_clock::now();
-    tape.forward(roots.empty() ? inference : training);
-    if (!roots.empty()) tape.backward();
-    const std::chrono::duration<double, std::micro> time =
-        std::chrono::steady_clock::now() - begin;
-    if (step >= 0) steps.push_back(time.count());
-  }
-  double sum = 0;
-  for (double each : steps) sum += each;
-  const double mean = sum / static_cast<double>(steps.size());
-  print_rows(tape, rows_of(tape, options.steps), mean);
-  fmt::print(
-      "\n{} of {} samples: median {:.1f} us of {} steps, {} threads, {} bytes of arena\n",
-      roots.empty() ? "inference" : "forward and backward", model.graph.batch().value_or(1),
-      median(steps), options.steps, options.threads, tape.memory().arena_bytes);
+  std::vector<double> steps = run_steps(tape, options, !roots.empty());
+  double mean = 0;
+  for (double each : steps) mean += each / static_cast<double>(steps.size());
+  const ProfileReport report{.training = !roots.empty(),
+                             .batch = model.graph.batch().value_or(1),
+                             .steps = options.steps,
+                             .threads = options.threads,
+                             .step_us = median(steps),
+                             .arena_bytes = tape.memory().arena_bytes,
+                             .nodes = times_of(tape, options.steps, mean)};
+  print(report);
+  write_report(files, options.json, report);
+  files.require_written();
 }
 
 }  // namespace qtape::tool

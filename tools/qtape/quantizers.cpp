@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "qtape/calibrate/report.h"
 #include "qtape/calibrate/sensitivity.h"
@@ -13,6 +12,7 @@
 #include "qtape/model/feed.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/data.h"
+#include "qtape/tools/qtape/json_report.h"
 
 namespace qtape::tool {
 namespace {
@@ -30,8 +30,8 @@ void print_sensitivity(const Sensitivity& s) {
   }
 }
 
-nlohmann::ordered_json to_json_value(const Sensitivity& s) {
-  nlohmann::ordered_json nodes = nlohmann::ordered_json::array();
+Json to_json_value(const Sensitivity& s) {
+  Json nodes = Json::array();
   for (const NodeSensitivity& node : s.nodes) {
     nodes.push_back(
         {{"label", node.label}, {"only_on", node.only_on}, {"only_off", node.only_off}});
@@ -54,9 +54,8 @@ void report_quantizers(const QuantizersOptions& options) {
   const auto reports = qtape::report_quantizers(tape, batches_of(images, count));
   fmt::print("{} of {} test samples\n{}", count / extent * extent, images.size(),
              to_table(reports));
-  nlohmann::ordered_json json = {
-      {"samples", count / extent * extent},
-      {"quantizers", nlohmann::ordered_json::parse(to_json(reports))}};
+  Json json = {{"samples", count / extent * extent},
+               {"quantizers", Json::parse(to_json(reports))}};
   if (options.sensitivity) {
     const Sensitivity result = sensitivity(
         evaluator.tape(), [&](Tape&) { return evaluator.run(images).accuracy.value_or(0); },
@@ -64,7 +63,7 @@ void report_quantizers(const QuantizersOptions& options) {
     print_sensitivity(result);
     json["sensitivity"] = to_json_value(result);
   }
-  files.write(options.json, json.dump(1) + "\n");
+  write_json_text(files, options.json, json);
   files.require_written();
 }
 

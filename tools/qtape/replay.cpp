@@ -6,14 +6,25 @@
 #include "qtape/model/model.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/data.h"
+#include "qtape/tools/qtape/json_report.h"
 
 namespace qtape::tool {
+namespace {
+
+void print(const EvaluationReport& report) {
+  fmt::print("{} samples{}\noutputs sha256 {}\n", report.samples,
+             report.accuracy ? fmt::format(", accuracy {:.2f} %", *report.accuracy) : "",
+             report.outputs_sha256);
+}
+
+}  // namespace
 
 void replay(const ReplayOptions& options) {
   require<ArgumentError>(options.answers.empty() || options.quantize,
                          "--output holds quantized answers; it does not go with --float");
   examples::OutputFiles files;
   files.expect("--output", options.answers);
+  files.expect_text("--json", options.json);
   AnyFile file = load_any(options.model);
   const auto* program = std::get_if<IntegerProgram>(&file);
   require<ArgumentError>(program == nullptr || options.quantize,
@@ -23,20 +34,20 @@ void replay(const ReplayOptions& options) {
   const int64_t features =
       program != nullptr ? features_of(*program) : features_of(model->graph);
   const data::Dataset images = load_data(options.data, features).test;
-  const Evaluation result = naming<GraphError>(options.model, [&] {
+  const EvaluationReport report = report_of(naming<GraphError>(options.model, [&] {
     if (program != nullptr) return evaluate(*program, images, options.threads);
     return Evaluator(model->graph, model->parameters, options.threads)
         .run(images, options.quantize ? mode::eval : mode::float_eval);
-  });
-  fmt::print("{} samples{}\noutputs sha256 {}\n", result.samples,
-             result.accuracy ? fmt::format(", accuracy {:.2f} %", *result.accuracy) : "",
-             result.outputs_sha256);
-  if (options.answers.empty()) return;
-  const Tensor answers = naming<GraphError>(options.model, [&] {
-    if (program != nullptr) return predict(*program, images, options.threads);
-    return predict(Model(std::move(*model)), images, options.threads);
-  });
-  files.save(options.answers, [&](const std::string& path) { write_npy(path, answers); });
+  }));
+  print(report);
+  if (!options.answers.empty()) {
+    const Tensor answers = naming<GraphError>(options.model, [&] {
+      if (program != nullptr) return predict(*program, images, options.threads);
+      return predict(Model(std::move(*model)), images, options.threads);
+    });
+    files.save(options.answers, [&](const std::string& path) { write_npy(path, answers); });
+  }
+  write_report(files, options.json, report);
   files.require_written();
 }
 

@@ -1,16 +1,79 @@
+#include <fmt/format.h>
+
+#include "qtape/core/printable.h"
 #include "qtape/engine/files.h"
-#include "qtape/examples/shared/output_files.h"
 #include "qtape/report/page.h"
 #include "qtape/tools/qtape/commands.h"
+#include "qtape/tools/qtape/json_report.h"
 
 namespace qtape::tool {
+namespace {
 
-void write_report(const std::vector<std::string>& runs, const std::string& output) {
+/// A run in a line.
+struct RunLine {
+  std::string name;
+  std::string state;
+  int64_t step = 0;
+  int64_t steps = 0;
+  int64_t epochs = 0;
+  std::optional<double> loss = {};
+  std::optional<double> score = {};
+
+  static constexpr auto fields() {
+    using L = RunLine;
+    return std::tuple{field("name", &L::name, "of its folder"),
+                      field("state", &L::state, "how it stands"),
+                      field("step", &L::step, "finished steps"),
+                      field("steps", &L::steps, "of the whole run"),
+                      field("epochs", &L::epochs, "finished ones"),
+                      field("loss", &L::loss, "of the last epoch"),
+                      field("score", &L::score, "of the last epoch")};
+  }
+};
+
+struct RunsReport {
+  std::vector<RunLine> runs;
+
+  static constexpr auto fields() {
+    return std::tuple{field("runs", &RunsReport::runs, "in the order given")};
+  }
+};
+
+RunsReport report_of(const std::vector<report::RunRecord>& records) {
+  RunsReport result;
+  for (const report::RunRecord& each : records) {
+    const report::RunEpoch last = each.epochs.empty() ? report::RunEpoch{} : each.epochs.back();
+    result.runs.push_back({.name = each.name,
+                           .state = std::string(to_string_view(each.state)),
+                           .step = each.step,
+                           .steps = each.steps,
+                           .epochs = static_cast<int64_t>(each.epochs.size()),
+                           .loss = last.loss,
+                           .score = last.score});
+  }
+  return result;
+}
+
+void print(const RunsReport& report) {
+  for (const RunLine& each : report.runs) {
+    fmt::print("{}: {} at step {} of {}, {} epochs\n", printable(each.name), each.state,
+               each.step, each.steps, each.epochs);
+  }
+}
+
+}  // namespace
+
+void draw_runs(const std::vector<std::string>& runs, const std::string& output,
+               const std::string& json) {
   examples::OutputFiles files;
   files.expect_text("--output", output);
+  files.expect_text("--json", json);
   std::vector<report::RunRecord> records;
   for (const std::string& each : runs) records.push_back(report::read_run(each));
+  const RunsReport report = report_of(records);
+  print(report);
   files.write(output, report::run_page(records));
+  write_report(files, json, report);
   files.require_written();
 }
 

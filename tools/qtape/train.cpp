@@ -9,11 +9,51 @@
 #include "qtape/model/norms.h"
 #include "qtape/model/recipe.h"
 #include "qtape/tools/qtape/commands.h"
+#include "qtape/tools/qtape/json_report.h"
 
 namespace qtape::tool {
 namespace {
 
 constexpr int64_t norm_batches = 100;
+
+struct EpochReport {
+  int64_t epoch = 0;
+  double loss = 0;
+  std::optional<double> accuracy = {};
+
+  static constexpr auto fields() {
+    using E = EpochReport;
+    return std::tuple{field("epoch", &E::epoch, "from 1"),
+                      field("loss", &E::loss, "mean of its batches"),
+                      field("accuracy", &E::accuracy, "percent of the test data, else null")};
+  }
+};
+
+struct TrainReport {
+  std::optional<double> accuracy_before = {};
+  std::optional<double> accuracy_calibrated = {};
+  std::vector<EpochReport> epochs = {};
+  int64_t steps = 0;
+  double step_us = 0;
+  int64_t skipped_batches = 0;
+  int64_t non_finite_elements = 0;
+  std::optional<int64_t> frozen_weights = {};
+  std::optional<double> accuracy = {};
+
+  static constexpr auto fields() {
+    using R = TrainReport;
+    return std::tuple{
+        field("accuracy_before", &R::accuracy_before, "percent, of the model as it was"),
+        field("accuracy_calibrated", &R::accuracy_calibrated, "with its quantizers calibrated"),
+        field("epochs", &R::epochs, "loss and accuracy of each"),
+        field("steps", &R::steps, "of the whole run"),
+        field("step_us", &R::step_us, "median"),
+        field("skipped_batches", &R::skipped_batches, "without a finite loss"),
+        field("non_finite_elements", &R::non_finite_elements, "that observers skipped"),
+        field("frozen_weights", &R::frozen_weights, "null without --freeze-above"),
+        field("accuracy", &R::accuracy, "percent, of the trained model")};
+  }
+};
 
 /// Whether training can use the quantizers that there are: those of post-training quantization
 /// have scales that nothing moves.
@@ -75,27 +115,42 @@ FitOptions options_of(const TrainCommand& command, const Model& model,
   return options;
 }
 
-void print_accuracy(const char* when, const Model& model, const TrainCommand& command,
-                    const data::Dataset& test) {
-  if (test.classes() == 0) return;
-  console::print("{}: accuracy {:.2f} %\n", when, accuracy(model, test, command.threads));
+/// Percent of the test data, which is printed; empty without labels.
+std::optional<double> accuracy_of(const char* when, const Model& model,
+                                  const TrainCommand& command, const data::Dataset& test) {
+  if (test.classes() == 0) return std::nullopt;
+  const double percent = accuracy(model, test, command.threads);
+  console::print("{}: accuracy {:.2f} %\n", when, percent);
+  return percent;
 }
 
-}  // namespace
-
-void train(const TrainCommand& command) {
-  examples::OutputFiles files;
-  files.expect("--output", command.output);
-  files.expect("--checkpoint", command.checkpoint);
-  Model model = Model::load(command.model);
-  require<ArgumentError>(!command.resume || model.sections().contains("progress"),
-                         "--resume: {} is no checkpoint", command.model);
-  const data::Split data = load_data(command.data, features_of(model.graph()), 7000);
-  if (!command.resume) {
-    print_accuracy("as it is", model, command, data.test);
-    model = with_recipe(with_loss(std::move(model), data.train), command, data.train);
-    print_accuracy("with its quantizers calibrated", model, command, data.test);
+/// Trains to the end. Throws Interrupted, which says what is left of the run.
+FitResult fit_to_end(Model& model, const data::Dataset& dataset, const FitOptions& options,
+                     const std::string& checkpoint) {
+  try {
+    return fit(model, dataset, options);
+  } catch (const FitInterrupted& stopped) {
+    const std::string left =
+        checkpoint.empty() ? "nothing is kept without --checkpoint"
+                           : fmt::format("go on with: qtape train {} --resume", checkpoint);
+    throw console::Interrupted(stopped.signal(), fmt::format("{}; {}", stopped.what(), left));
   }
+}
+
+void add(TrainReport& report, const FitResult& result) {
+  for (const EpochResult& each : result.epochs) {
+    report.epochs.push_back({each.epoch, each.loss, each.score});
+  }
+  report.steps = result.steps;
+  report.step_us = result.step_us;
+  report.skipped_batches = result.skipped_batches;
+  report.non_finite_elements = result.non_finite_elements;
+}
+
+/// Trains `model`, which has its quantizers, and adds what came of it. What could not be
+/// written of the run's record; empty where all was.
+std::string train_model(Model& model, const TrainCommand& command, const data::Split& data,
+                        TrainReport& report) {
   std::optional<Model> teacher;
   FitOptions options = options_of(command, model, data);
   if (!command.teacher.empty()) {
@@ -104,27 +159,42 @@ void train(const TrainCommand& command) {
                                         .temperature = command.temperature,
                                         .share = command.teacher_share};
   }
-  std::string report_failure;
-  try {
-    const FitResult result = fit(model, data.train, options);
-    report_failure = result.report_failure;
-    if (command.freeze_above) console::print("{} weights are frozen\n", result.frozen_weights);
-  } catch (const FitInterrupted& stopped) {
-    throw console::Interrupted(
-        stopped.signal(), fmt::format("{}; {}", stopped.what(),
-                                      command.checkpoint.empty()
-                                          ? std::string("nothing is kept without --checkpoint")
-                                          : fmt::format("go on with: qtape train {} --resume",
-                                                        command.checkpoint)));
+  const FitResult result = fit_to_end(model, data.train, options, command.checkpoint);
+  add(report, result);
+  if (command.freeze_above) {
+    report.frozen_weights = result.frozen_weights;
+    console::print("{} weights are frozen\n", *report.frozen_weights);
   }
   if (command.norms) {
     (void)reestimate_norms(model, data.train, norm_batches, options.batch, command.seed,
                            command.threads);
   }
-  print_accuracy("trained", model, command, data.test);
+  report.accuracy = accuracy_of("trained", model, command, data.test);
+  return result.report_failure;
+}
+
+}  // namespace
+
+void train(const TrainCommand& command) {
+  examples::OutputFiles files;
+  files.expect("--output", command.output);
+  files.expect("--checkpoint", command.checkpoint);
+  files.expect_text("--json", command.json);
+  Model model = Model::load(command.model);
+  require<ArgumentError>(!command.resume || model.sections().contains("progress"),
+                         "--resume: {} is no checkpoint", command.model);
+  const data::Split data = load_data(command.data, features_of(model.graph()), 7000);
+  TrainReport report;
+  if (!command.resume) {
+    report.accuracy_before = accuracy_of("as it is", model, command, data.test);
+    model = with_recipe(with_loss(std::move(model), data.train), command, data.train);
+    report.accuracy_calibrated =
+        accuracy_of("with its quantizers calibrated", model, command, data.test);
+  }
+  files.add_failure(train_model(model, command, data, report));
   files.save(command.output, [&](const std::string& path) { model.save(path); });
+  write_report(files, command.json, report);
   files.require_written();
-  require<IoError>(report_failure.empty(), "--report: {}", report_failure);
 }
 
 }  // namespace qtape::tool

@@ -7,9 +7,11 @@
 
 #include "qtape/core/printable.h"
 #include "qtape/engine/serialize.h"
+#include "qtape/examples/shared/output_files.h"
 #include "qtape/model/feed.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/data.h"
+#include "qtape/tools/qtape/json_report.h"
 #include "qtape/tools/qtape/verify_samples.h"
 
 namespace qtape::tool {
@@ -18,28 +20,138 @@ namespace {
 constexpr auto levels = {Level::Float, Level::Exact, Level::Reference, Level::Backend};
 constexpr int64_t usual_random = 1000;
 
-void print_layers(const Verifier& verifier) {
-  fmt::print("{:<28} {:>12} {:>12} {:>12} {:>12}\n", "mismatching integers", "compared",
-             "L0 and L1", "L1 and L2", "L2 and L3");
-  for (const LayerComparison& layer : verifier.layers()) {
-    const bool accumulators = layer.accumulators;
-    fmt::print("{:<28} {:>12} {:>12} {:>12} {:>12}\n",
-               printable(layer.label) + (accumulators ? " (accumulators)" : ""), layer.compared,
-               accumulators ? "" : fmt::format("{}", layer.float_exact), layer.exact_reference,
-               accumulators ? "" : fmt::format("{}", layer.reference_backend));
+struct LayerReport {
+  std::string label;
+  bool accumulators = false;
+  int64_t compared = 0;
+  std::optional<int64_t> float_exact = {};
+  int64_t exact_reference = 0;
+  std::optional<int64_t> reference_backend = {};
+
+  static constexpr auto fields() {
+    using L = LayerReport;
+    return std::tuple{
+        field("label", &L::label, "of the node"),
+        field("accumulators", &L::accumulators, "instead of codes"),
+        field("compared", &L::compared, "integers"),
+        field("float_exact", &L::float_exact, "of them, that differ between L0 and L1"),
+        field("exact_reference", &L::exact_reference, "between L1 and L2"),
+        field("reference_backend", &L::reference_backend, "between L2 and L3")};
   }
-  fmt::print("{:<28} {:>12} {:>12} {:>12}\n", "outputs, f32", "",
-             verifier.float_output_mismatches(), verifier.output_mismatches());
+};
+
+struct LayerCertificate : Certificate {
+  std::string label;
+
+  static constexpr auto fields() {
+    return std::tuple_cat(std::tuple{field("label", &LayerCertificate::label, "of the node")},
+                          Certificate::fields());
+  }
+};
+
+struct LevelAccuracy {
+  Level level = Level::Float;
+  double accuracy = 0;
+
+  static constexpr auto fields() {
+    using A = LevelAccuracy;
+    return std::tuple{field("level", &A::level, "of arithmetic"),
+                      field("accuracy", &A::accuracy, "percent of the samples")};
+  }
+};
+
+struct RequantizationReport {
+  Requantization requantization = Requantization::FloatMultiply;
+  std::optional<std::string> program = {};
+  std::vector<LayerCertificate> certificates = {};
+  std::string backend = {};
+  std::vector<LayerReport> layers = {};
+  int64_t output_float_exact = 0;
+  int64_t output_mismatches = 0;
+  std::vector<LevelAccuracy> accuracies = {};
+  std::optional<int64_t> samples = {};
+  int64_t random_inputs = 0;
+  int64_t mismatches = 0;
+  std::optional<int64_t> seen_differently = {};
+  std::optional<Mismatch> first_mismatch = {};
+
+  static constexpr auto fields() {
+    using R = RequantizationReport;
+    return std::tuple{
+        field("requantization", &R::requantization, "how accumulators become codes"),
+        field("program", &R::program, "file that is what the model converts to, else null"),
+        field("certificates", &R::certificates, "of products with weights"),
+        field("backend", &R::backend, "how L3 multiplies, a line for each of these"),
+        field("layers", &R::layers, "integers that differ"),
+        field("output_float_exact", &R::output_float_exact, "f32 outputs that L0 changes"),
+        field("output_mismatches", &R::output_mismatches, "f32 outputs that differ otherwise"),
+        field("accuracies", &R::accuracies, "of each level; empty without labels"),
+        field("samples", &R::samples, "of the data; null where the model takes none"),
+        field("random_inputs", &R::random_inputs, "beside these"),
+        field("mismatches", &R::mismatches, "between L1, L2 and L3"),
+        field("seen_differently", &R::seen_differently, "samples, by L0 and L1"),
+        field("first_mismatch", &R::first_mismatch, "integers; null where none differ")};
+  }
+};
+
+struct VerifyReport {
+  int64_t threads = 0;
+  int64_t mismatches = 0;
+  std::vector<RequantizationReport> requantizations;
+
+  static constexpr auto fields() {
+    using R = VerifyReport;
+    return std::tuple{field("threads", &R::threads, "that ran"),
+                      field("mismatches", &R::mismatches, "of all requantizations"),
+                      field("requantizations", &R::requantizations, "each by itself")};
+  }
+};
+
+void add_layers(RequantizationReport& report, const Verifier& verifier) {
+  for (const LayerComparison& layer : verifier.layers()) {
+    LayerReport& added = report.layers.emplace_back();
+    added.label = layer.label;
+    added.accumulators = layer.accumulators;
+    added.compared = layer.compared;
+    added.exact_reference = layer.exact_reference;
+    if (layer.accumulators) continue;
+    added.float_exact = layer.float_exact;
+    added.reference_backend = layer.reference_backend;
+  }
+  report.output_float_exact = verifier.float_output_mismatches();
+  report.output_mismatches = verifier.output_mismatches();
 }
 
-void print_certificates(const Verifier& verifier) {
+void add_certificates(RequantizationReport& report, const Verifier& verifier) {
   for (const IntegerNode& node : verifier.program().nodes()) {
-    const QuantizedWeights* weights = weights_of(node.op);
-    if (weights == nullptr) continue;
-    fmt::print("certificate of {}: {}\n", printable(node.label),
-               to_string(weights->certificate));
+    if (const QuantizedWeights* weights = weights_of(node.op)) {
+      report.certificates.push_back({weights->certificate, node.label});
+    }
   }
-  fmt::print("L3 runs\n{}", verifier.report());
+  report.backend = verifier.report();
+}
+
+void print_layers(const RequantizationReport& report) {
+  const auto text = [](const std::optional<int64_t>& count) {
+    return count ? fmt::format("{}", *count) : std::string();
+  };
+  fmt::print("{:<28} {:>12} {:>12} {:>12} {:>12}\n", "mismatching integers", "compared",
+             "L0 and L1", "L1 and L2", "L2 and L3");
+  for (const LayerReport& layer : report.layers) {
+    fmt::print("{:<28} {:>12} {:>12} {:>12} {:>12}\n",
+               printable(layer.label) + (layer.accumulators ? " (accumulators)" : ""),
+               layer.compared, text(layer.float_exact), layer.exact_reference,
+               text(layer.reference_backend));
+  }
+  fmt::print("{:<28} {:>12} {:>12} {:>12}\n", "outputs, f32", "", report.output_float_exact,
+             report.output_mismatches);
+}
+
+void print_certificates(const RequantizationReport& report) {
+  for (const LayerCertificate& each : report.certificates) {
+    fmt::print("certificate of {}: {}\n", printable(each.label), to_string(each));
+  }
+  fmt::print("L3 runs\n{}", report.backend);
 }
 
 /// The attributes that differ; empty for equal ops.
@@ -104,15 +216,15 @@ void compare_program(const Verifier& verifier, SavedModel& model, int64_t batch,
     fail<GraphError>("{}: is not what the model converts to: {}", path,
                      difference(batched, converted));
   }
-  fmt::print("{} is what the model converts to\n", path);
 }
 
-void print_accuracies(const Right& right, int64_t samples) {
+void add_accuracies(RequantizationReport& report, const Right& right, int64_t samples) {
   for (Level level : levels) {
-    fmt::print("{}: accuracy {:.2f} %\n", to_string_view(level),
-               100.0 * static_cast<double>(right.samples[static_cast<size_t>(level)]) /
-                   static_cast<double>(std::max<int64_t>(1, samples)));
+    const auto count = static_cast<double>(right.samples[static_cast<size_t>(level)]);
+    report.accuracies.push_back(
+        {level, 100.0 * count / static_cast<double>(std::max<int64_t>(1, samples))});
   }
+  report.seen_differently = right.float_differs;
 }
 
 /// Whether the data are for the model: those that the command names have to be.
@@ -126,53 +238,78 @@ bool takes(Verifier& verifier, const data::Dataset& dataset, const VerifyCommand
   }
 }
 
-/// Runs what the model takes and prints what came of it.
-void run_samples(Samples samples, const data::Dataset& dataset, const VerifyCommand& command) {
+/// Runs what the model takes.
+void run_samples(RequantizationReport& report, Samples samples, const data::Dataset& dataset,
+                 const VerifyCommand& command) {
   Verifier& verifier = samples.verifier;
   const bool seen = takes(verifier, dataset, command);
-  const int64_t random = command.random.value_or(seen ? 0 : usual_random);
+  report.random_inputs = command.random.value_or(seen ? 0 : usual_random);
   const std::optional<Right> right = seen ? samples.run_data(dataset) : std::nullopt;
-  samples.run_random(random, command.seed);
-  print_layers(verifier);
-  if (right) print_accuracies(*right, dataset.size());
-  const std::string what = seen ? fmt::format("{} samples and ", dataset.size()) : "";
-  fmt::print(
-      "{}{} random inputs: {} mismatches between L1, L2 and L3{}\n\n", what, random,
-      verifier.mismatches(),
-      right ? fmt::format("; L0 and L1 see {} samples differently", right->float_differs) : "");
+  samples.run_random(report.random_inputs, command.seed);
+  add_layers(report, verifier);
+  if (right) add_accuracies(report, *right, dataset.size());
+  if (seen) report.samples = dataset.size();
+  report.mismatches = verifier.mismatches();
+  report.first_mismatch = verifier.first_mismatch();
 }
 
-bool verify_requantization(SavedModel& model, const data::Dataset& images,
-                           const VerifyCommand& command, Requantization requantization) {
+void print_samples(const RequantizationReport& report) {
+  print_layers(report);
+  for (const LevelAccuracy& each : report.accuracies) {
+    fmt::print("{}: accuracy {:.2f} %\n", to_string_view(each.level), each.accuracy);
+  }
+  fmt::print("{}{} random inputs: {} mismatches between L1, L2 and L3{}\n\n",
+             report.samples ? fmt::format("{} samples and ", *report.samples) : "",
+             report.random_inputs, report.mismatches,
+             report.seen_differently ? fmt::format("; L0 and L1 see {} samples differently",
+                                                   *report.seen_differently)
+                                     : "");
+  if (report.mismatches == 0) return;
+  fmt::print(stderr, "qtape: mismatch: {}\n",
+             report.first_mismatch ? to_string(*report.first_mismatch)
+                                   : "outputs differ in their bits");
+}
+
+/// Each part is printed as soon as it is known.
+RequantizationReport verify_requantization(SavedModel& model, const data::Dataset& images,
+                                           const VerifyCommand& command,
+                                           Requantization requantization) {
   const int64_t batch = verification_batch(model.graph);
   Verifier verifier(model.graph, model.parameters,
                     {.convert = {.requantization = requantization},
                      .batch = batch,
                      .threads = command.threads});
-  fmt::print("requantization {}, {} thread{}\n", to_string_view(requantization),
+  RequantizationReport report{.requantization = requantization};
+  fmt::print("requantization {}, {} thread{}\n", to_string_view(report.requantization),
              command.threads, command.threads == 1 ? "" : "s");
-  if (!command.program.empty()) compare_program(verifier, model, batch, command.program);
-  print_certificates(verifier);
-  run_samples({verifier, batch}, images, command);
-  if (verifier.mismatches() == 0) return true;
-  if (verifier.first_mismatch()) {
-    fmt::print(stderr, "qtape: mismatch: {}\n", to_string(*verifier.first_mismatch()));
-  } else {
-    fmt::print(stderr, "qtape: mismatch: outputs differ in their bits\n");
+  if (!command.program.empty()) {
+    compare_program(verifier, model, batch, command.program);
+    report.program = command.program;
+    fmt::print("{} is what the model converts to\n", *report.program);
   }
-  return false;
+  add_certificates(report, verifier);
+  print_certificates(report);
+  run_samples(report, {verifier, batch}, images, command);
+  print_samples(report);
+  return report;
 }
 
 }  // namespace
 
 bool verify(const VerifyCommand& command) {
+  examples::OutputFiles files;
+  files.expect_text("--json", command.json);
   SavedModel model = load_model(command.model);
   const data::Dataset images = load_data(command.data, features_of(model.graph)).test;
-  bool equal = true;
+  VerifyReport report{.threads = command.threads};
   for (Requantization requantization : command.requantizations) {
-    equal = verify_requantization(model, images, command, requantization) && equal;
+    report.requantizations.push_back(
+        verify_requantization(model, images, command, requantization));
+    report.mismatches += report.requantizations.back().mismatches;
   }
-  return equal;
+  write_report(files, command.json, report);
+  files.require_written();
+  return report.mismatches == 0;
 }
 
 }  // namespace qtape::tool

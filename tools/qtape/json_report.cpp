@@ -1,0 +1,55 @@
+#include "qtape/tools/qtape/json_report.h"
+
+#include <algorithm>
+
+namespace qtape::tool {
+namespace {
+
+void fill(NodeReport& report, std::string_view op, const std::string& label,
+          const TensorType& type, const std::vector<NodeId>& operands) {
+  report.label = label;
+  report.op = op;
+  report.dtype = type.dtype;
+  report.shape = type.shape;
+  for (NodeId id : operands) report.operands.push_back(id.index);
+}
+
+}  // namespace
+
+void write_json_text(examples::OutputFiles& files, const std::string& path,
+                     const Json& report) {
+  files.write(path, report.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+EvaluationReport report_of(const Evaluation& evaluation) {
+  return {evaluation.samples, evaluation.accuracy, evaluation.outputs_sha256};
+}
+
+std::vector<NodeReport> nodes_of(const Graph& graph) {
+  std::vector<NodeReport> nodes;
+  for (const Node& node : graph.nodes()) {
+    fill(nodes.emplace_back(), name_of(node.op), node.label, node.type, node.operands);
+  }
+  return nodes;
+}
+
+std::vector<ProgramNodeReport> nodes_of(const IntegerProgram& program) {
+  std::vector<ProgramNodeReport> nodes;
+  for (const IntegerNode& node : program.nodes()) {
+    ProgramNodeReport& report = nodes.emplace_back();
+    fill(report, name_of(node.op), node.label, node.value.type, node.operands);
+    if (const QuantizedWeights* weights = weights_of(node.op)) {
+      report.certificate = weights->certificate;
+    }
+    if (node.value.scales.empty()) continue;
+    const auto [low, high] = std::ranges::minmax(node.value.scales);
+    report.smallest_scale = low;
+    report.largest_scale = high;
+    report.zero_point = node.value.zero_point;
+    report.low = node.value.low;
+    report.high = node.value.high;
+  }
+  return nodes;
+}
+
+}  // namespace qtape::tool

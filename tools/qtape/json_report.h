@@ -1,0 +1,86 @@
+// What commands report: structs that are printed from and written as JSON, by --json. Included
+// by .cpp files only.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "qtape/engine/json_fields.h"
+#include "qtape/examples/shared/output_files.h"
+#include "qtape/integer/certificate.h"
+#include "qtape/integer/integer_program.h"
+#include "qtape/model/evaluate.h"
+
+namespace qtape::tool {
+
+/// Writes a report, if there is a path; `-` is standard output. Numbers that are not finite are
+/// null, and bytes that are not UTF-8 the replacement character.
+void write_json_text(examples::OutputFiles& files, const std::string& path, const Json& report);
+
+template <Described Report>
+void write_report(examples::OutputFiles& files, const std::string& path, const Report& report) {
+  if (!path.empty()) write_json_text(files, path, write_json(report));
+}
+
+/// What a model or a program makes of data.
+struct EvaluationReport {
+  int64_t samples = 0;
+  std::optional<double> accuracy = {};
+  std::string outputs_sha256 = {};
+
+  static constexpr auto fields() {
+    using R = EvaluationReport;
+    return std::tuple{
+        field("samples", &R::samples, "samples of the data"),
+        field("accuracy", &R::accuracy, "percent of them; null without labels"),
+        field("outputs_sha256", &R::outputs_sha256, "of all answers in their dtype")};
+  }
+};
+EvaluationReport report_of(const Evaluation& evaluation);
+
+/// A node of a model.
+struct NodeReport {
+  std::string label;
+  std::string op;
+  DType dtype = DType::F32;
+  Shape shape;
+  std::vector<int64_t> operands;
+
+  static constexpr auto fields() {
+    using R = NodeReport;
+    return std::tuple{field("label", &R::label, "empty where it has none"),
+                      field("op", &R::op, "name of the op"),
+                      field("dtype", &R::dtype, "of the value"),
+                      field("shape", &R::shape, "of the value"),
+                      field("operands", &R::operands, "places of nodes in this list, from 0")};
+  }
+};
+std::vector<NodeReport> nodes_of(const Graph& graph);
+
+/// A node of an integer program.
+struct ProgramNodeReport : NodeReport {
+  std::optional<double> smallest_scale = {};
+  std::optional<double> largest_scale = {};
+  std::optional<int64_t> zero_point = {};
+  std::optional<int64_t> low = {};
+  std::optional<int64_t> high = {};
+  std::optional<Certificate> certificate = {};
+
+  static constexpr auto fields() {
+    using R = ProgramNodeReport;
+    return std::tuple_cat(
+        NodeReport::fields(),
+        std::tuple{
+            field("smallest_scale", &R::smallest_scale,
+                  "of codes and accumulators; null of f32, as what follows"),
+            field("largest_scale", &R::largest_scale, "the same where there are several"),
+            field("zero_point", &R::zero_point, "code of the value 0"),
+            field("low", &R::low, "smallest code or accumulator"),
+            field("high", &R::high, "largest one"),
+            field("certificate", &R::certificate, "of products with weights, else null")});
+  }
+};
+std::vector<ProgramNodeReport> nodes_of(const IntegerProgram& program);
+
+}  // namespace qtape::tool
