@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # --json of every command: the numbers that it prints: json_test.sh BUILD_FOLDER
 source "$(dirname "$0")/common.sh"
-page=$(dirname "$0")/../../docs/programs.md
-data=$(dirname "$0")/../data
+page=$(realpath "$(dirname "$0")/../../docs/programs.md")
+data=$(realpath "$(dirname "$0")/../data")
 export LC_ALL=C
 cd "$work" || exit 1
 
@@ -60,6 +60,7 @@ for command in $commands; do
   [ "$command" = profile ] || check "$command --json -: the same" same_text "$command.out" stdout.txt
   check "$command --json -: what is printed goes to standard error" test -s stderr.txt
   check "$command: a folder that is missing" exits 1 "qtape: --json: $work/no/x.json: cannot write: No such file or directory" "${run[@]}" --json "$work/no/x.json"
+  check "$command: the file that it reads" exits 2 "qtape: --json: ./$on is the file to read" "${run[@]}" --json "./$on"
   echo old >old.txt
   check "$command: an error" exits 1 'none.json: cannot open' "$tool" "$command" none.json ${options[$command]:-} --json old.txt
   check "$command: keeps the old file" same old "$(cat old.txt)"

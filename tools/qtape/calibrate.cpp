@@ -167,7 +167,7 @@ void calibrate(const CalibrateOptions& options) {
                          "--save needs one observer, got all");
   examples::OutputFiles files;
   files.expect("--save", options.save);
-  files.expect_text("--json", options.json);
+  expect_report(files, options.json, options.model);
   Model loaded = Model::load(options.model);
   const auto sections = loaded.sections();
   Model model = with_some_quantizers(std::move(loaded), options);

@@ -177,7 +177,7 @@ void draw_graph(const std::string& model, const std::string& output, const std::
                          printable(output));
   examples::OutputFiles files;
   files.expect("--output", output);
-  files.expect_text("--json", json);
+  expect_report(files, json, model);
   const SavedModel loaded = load_model(model);
   Drawing drawing(loaded);
   const std::string text = drawing.run();

@@ -224,7 +224,7 @@ void print(const ProgramReport& report) {
 
 void inspect(const std::string& path, const std::string& json) {
   examples::OutputFiles files;
-  files.expect_text("--json", json);
+  expect_report(files, json, path);
   const AnyFile file = load_any(path, NanValues::Keep);
   std::visit(
       [&](const auto& content) {

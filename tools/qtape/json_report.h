@@ -14,6 +14,11 @@
 
 namespace qtape::tool {
 
+/// Tries the path of --json, if there is one. Throws as OutputFiles::expect_text, and
+/// ArgumentError for `input`, the file that the command reads.
+void expect_report(examples::OutputFiles& files, const std::string& path,
+                   const std::string& input);
+
 /// Writes a report, if there is a path; `-` is standard output. Numbers that are not finite are
 /// null, and bytes that are not UTF-8 the replacement character.
 void write_json_text(examples::OutputFiles& files, const std::string& path, const Json& report);

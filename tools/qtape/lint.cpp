@@ -65,7 +65,7 @@ void print(const LintReport& report) {
 
 int64_t lint(const std::string& path, bool notes, const std::string& json) {
   examples::OutputFiles files;
-  files.expect_text("--json", json);
+  expect_report(files, json, path);
   const LintReport report = report_of(findings_of(path), notes);
   print(report);
   write_report(files, json, report);

@@ -165,7 +165,7 @@ void print(const ProfileReport& report) {
 
 void profile(const ProfileOptions& options) {
   examples::OutputFiles files;
-  files.expect_text("--json", options.json);
+  expect_report(files, options.json, options.model);
   SavedModel model = load_model(options.model);
   if (options.batch) model.graph = model.graph.with_batch(*options.batch);
   const std::vector<NodeId> roots = losses(model.graph);

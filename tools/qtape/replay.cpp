@@ -24,7 +24,7 @@ void replay(const ReplayOptions& options) {
                          "--output holds quantized answers; it does not go with --float");
   examples::OutputFiles files;
   files.expect("--output", options.answers);
-  files.expect_text("--json", options.json);
+  expect_report(files, options.json, options.model);
   AnyFile file = load_any(options.model);
   const auto* program = std::get_if<IntegerProgram>(&file);
   require<ArgumentError>(program == nullptr || options.quantize,

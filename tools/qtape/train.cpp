@@ -179,7 +179,7 @@ void train(const TrainCommand& command) {
   examples::OutputFiles files;
   files.expect("--output", command.output);
   files.expect("--checkpoint", command.checkpoint);
-  files.expect_text("--json", command.json);
+  expect_report(files, command.json, command.model);
   Model model = Model::load(command.model);
   require<ArgumentError>(!command.resume || model.sections().contains("progress"),
                          "--resume: {} is no checkpoint", command.model);

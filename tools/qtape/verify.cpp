@@ -298,7 +298,7 @@ RequantizationReport verify_requantization(SavedModel& model, const data::Datase
 
 bool verify(const VerifyCommand& command) {
   examples::OutputFiles files;
-  files.expect_text("--json", command.json);
+  expect_report(files, command.json, command.model);
   SavedModel model = load_model(command.model);
   const data::Dataset images = load_data(command.data, features_of(model.graph)).test;
   VerifyReport report{.threads = command.threads};
