@@ -145,13 +145,6 @@ void read_variant(const JsonPlace& place, T& value) {
 }
 
 template <class T>
-Json write_vector(const std::vector<T>& value) {
-  Json json = Json::array();
-  for (const T& each : value) json.push_back(write_json(each));
-  return json;
-}
-
-template <class T>
 void read_enum(const JsonPlace& place, T& value) {
   if (!place.json.is_string()) place.expect(false, "one of " + spellings<T>());
   const auto& text = place.json.get_ref<const std::string&>();
@@ -238,8 +231,6 @@ Json write_json(const T& value) {
     return Json(std::vector<int64_t>(value.extents().begin(), value.extents().end()));
   } else if constexpr (Described<T>) {
     return detail::write_fields(value);
-  } else if constexpr (is_vector<T>) {
-    return detail::write_vector(value);
   } else {
     return Json(value);
   }

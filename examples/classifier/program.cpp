@@ -14,6 +14,7 @@ void add_options(CommandLine& line, ProgramOptions& options) {
             "go on from this checkpoint, with its settings; checkpoints go there as well "
             "unless --checkpoint names another file"});
   line.add(json_option(options.json));
+  line.add(report_option(options.report));
 }
 
 std::string describe(const Recipe& recipe) {
@@ -29,6 +30,7 @@ FitOptions fit_options(const Recipe& recipe, const ProgramOptions& options, int6
   fit.checkpoint = options.checkpoint;
   fit.checkpoint_every = options.checkpoint_every;
   fit.resume = !options.resume.empty();
+  fit.report = options.report;
   fit.threads = options.threads;
   return fit;
 }
@@ -67,6 +69,7 @@ void finish(const Model& model, const RunResult& result, const ProgramOptions& o
                  result.test.outputs_sha256);
   files.save(options.save, [&](const std::string& path) { model.save(path); });
   files.write(options.json, json);
+  files.add_failure(result.fit.report_failure);
   files.require_written();
 }
 

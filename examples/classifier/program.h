@@ -31,6 +31,7 @@ struct ProgramOptions {
   int64_t checkpoint_every = 0;
   std::string resume = {};
   std::string json = {};
+  std::string report = {};  ///< folder of the run's record
 };
 
 void add_options(CommandLine& line, ProgramOptions& options);

@@ -125,6 +125,10 @@ Option json_option(std::string& path) {
   return {"--json", &path, "write settings and results here as JSON; - is standard output"};
 }
 
+Option report_option(std::string& folder) {
+  return {"--report", &folder, "folder to keep the record of the run in, for qtape report"};
+}
+
 template <class T>
 CLI::Validator range(T low, T high) {
   return inside(Limits<T>{low, high});

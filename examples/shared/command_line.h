@@ -100,6 +100,8 @@ class CommandLine {
 Option threads_option(int& threads);
 /// --json of programs that train.
 Option json_option(std::string& path);
+/// --report of programs that train.
+Option report_option(std::string& folder);
 
 /// Accepts `low` to `high`: "--threads: expected 1 to 1024, got 0". T is int, int64_t or
 /// uint64_t.

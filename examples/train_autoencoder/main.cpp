@@ -27,6 +27,7 @@ struct Arguments {
   std::string save_calibrated;
   std::string save_program;
   std::string json;
+  std::string report;
 };
 
 void add_options(examples::CommandLine& line, Arguments& arguments) {
@@ -39,6 +40,7 @@ void add_options(examples::CommandLine& line, Arguments& arguments) {
   line.add({"--save-program", &arguments.save_program,
             "write the integer program of the model trained with quantizers here"});
   line.add(examples::json_option(arguments.json));
+  line.add(examples::report_option(arguments.report));
 }
 
 /// Throws IoError or ArgumentError for a path that cannot be written.
@@ -50,12 +52,17 @@ void expect_files(const Arguments& arguments, OutputFiles& files) {
   files.expect_text("--json", arguments.json);
 }
 
-/// Calls `train` with options that draw its progress under a heading. Throws Interrupted.
+/// Calls `train` with options that draw its progress under a heading and keep a record as
+/// `name` where one is wanted. Throws Interrupted.
 template <class Train>
-TrainedModel with_display(const std::string& heading, int threads, const Train& train) {
+TrainedModel with_display(const Arguments& arguments, const std::string& heading,
+                          const char* name, const Train& train) {
   print("{}\n", heading);
+  const std::string& folder = arguments.report;
   try {
-    return train({.threads = threads, .progress = true});
+    return train({.threads = arguments.threads,
+                  .progress = true,
+                  .report = folder.empty() ? folder : folder + "/" + name});
   } catch (const FitInterrupted& stopped) {
     throw console::Interrupted(stopped.signal(),
                                fmt::format("{} of this part; nothing is kept", stopped.what()));
@@ -64,12 +71,13 @@ TrainedModel with_display(const std::string& heading, int threads, const Train& 
 
 Results train_all(const Arguments& arguments, const data::SpectraSplit& data) {
   const Settings& s = arguments.settings;
-  const auto stage = [&](const std::string& heading, const auto& train) {
-    return with_display(heading, arguments.threads, train);
+  const auto stage = [&](const std::string& heading, const char* name, const auto& train) {
+    return with_display(arguments, heading, name, train);
   };
-  const TrainedModel start =
-      stage("float", [&](const RunOptions& options) { return train_float(s, data, options); });
-  TrainedModel trained = stage("going on in float", [&](const RunOptions& options) {
+  const TrainedModel start = stage("float", "start", [&](const RunOptions& options) {
+    return train_float(s, data, options);
+  });
+  TrainedModel trained = stage("going on in float", "float", [&](const RunOptions& options) {
     return continue_float(s, data, start, options);
   });
   TrainedModel calibrated = calibrate_float(s, data, trained, arguments.threads);
@@ -77,7 +85,7 @@ Results train_all(const Arguments& arguments, const data::SpectraSplit& data) {
   const std::string heading =
       fmt::format("going on with {} bits of weights and {} of activations", s.weight_bits,
                   s.activation_bits);
-  TrainedModel quantized = stage(heading, [&](const RunOptions& options) {
+  TrainedModel quantized = stage(heading, "quantized", [&](const RunOptions& options) {
     return train_quantized(s, data, start, options);
   });
   return {std::move(trained), std::move(calibrated), std::move(quantized), {}, {}};
@@ -129,6 +137,8 @@ void run(const Arguments& arguments) {
   if (in_float + trained > 0) {
     print("batches skipped without a finite loss: float {}, trained {}\n", in_float, trained);
   }
+  files.add_failure(results.float_model.report_failure);
+  files.add_failure(results.quantized.report_failure);
   files.write(arguments.json, report_json(s, arguments.threads, results));
   files.require_written();
   require_equal(results.calibrated_integers, "calibrated");

@@ -17,7 +17,7 @@ Detection test(const Model& model, const data::SpectraSplit& data, int threads) 
 TrainedModel with_values(Graph network, const Settings& settings, const TrainedModel& from) {
   Model model(std::move(network), static_cast<uint64_t>(settings.seed));
   (void)model.take_over(from.model.parameters());
-  return {std::move(model), from.epochs, 0, from.skipped_batches, {}};
+  return {std::move(model), from.epochs, 0, from.skipped_batches, {}, {}};
 }
 
 struct Stage {
@@ -37,6 +37,7 @@ void train(TrainedModel& trained, const Settings& settings, const data::SpectraS
            .quantization = QuantizationSchedule{},
            .arithmetic = Arithmetic{},
            .metric = Metric{.name = "test AUC", .digits = 4, .measure = measure},
+           .report = options.report,
            .seed = static_cast<uint64_t>(settings.seed),
            .threads = options.threads,
            .progress = options.progress,
@@ -46,6 +47,7 @@ void train(TrainedModel& trained, const Settings& settings, const data::SpectraS
     trained.epochs.push_back(epoch);
   }
   trained.step_us = result.step_us;
+  trained.report_failure = result.report_failure;
   trained.skipped_batches += result.skipped_batches;
   trained.test = test(model, data, options.threads);
 }

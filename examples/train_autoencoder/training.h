@@ -16,12 +16,14 @@ struct TrainedModel {
   std::vector<EpochResult> epochs;  ///< all that its values have seen, judged by AUC
   double step_us = 0;               ///< median time of a step of its last training
   int64_t skipped_batches = 0;      ///< batches whose loss was not finite: no update
+  std::string report_failure = {};  ///< of its last training, see FitResult
   Detection test;
 };
 
 struct RunOptions {
   int threads = 1;
   bool progress = false;
+  std::string report = {};  ///< folder of the run's record; empty: none
 };
 
 /// The generated samples of a run.

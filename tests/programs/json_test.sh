@@ -6,18 +6,18 @@ data=$(realpath "$(dirname "$0")/../data")
 export LC_ALL=C
 cd "$work" || exit 1
 
-"$train" "${short[@]}" --save m.json --json trained.json >trained.txt
+"$train" "${short[@]}" --save m.json --json trained.json --report run >trained.txt
 "$train" "${short[@]}" --epochs 1 --weight-bits 0 --activation-bits 0 --save f.json >/dev/null
 "$tool" convert m.json -o p.json >/dev/null
 "$build/tests/write_lenet" lenet.onnx
 
 # By command: what it is run on, and with.
-declare -A model=([calibrate]=f.json [lint]=f.json [train]=f.json [search]=f.json [import]=lenet.onnx)
+declare -A model=([calibrate]=f.json [lint]=f.json [train]=f.json [search]=f.json [import]=lenet.onnx [report]=run/run.json)
 declare -A options=(
   [inspect]="" [replay]="" [calibrate]="--images 250 --observer Mse" [quantizers]="--images 250" [convert]="-o x.json"
   [verify]="--random 50 --threads 1" [lint]="" [profile]="--steps 3 --threads 1"
   [train]="--epochs 1 --weight-bits 4 --activation-bits 4 --freeze-above 0.1" [search]="--budget 20000 --samples 100"
-  [graph]="-o g.dot" [import]="-o i.json")
+  [graph]="-o g.dot" [import]="-o i.json" [report]="-o r.html")
 declare -A code=([lint]=1)  # of a float model
 
 valid() { # valid FILE: one JSON object and nothing else

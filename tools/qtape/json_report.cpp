@@ -19,10 +19,12 @@ void fill(NodeReport& report, std::string_view op, const std::string& label,
 }  // namespace
 
 void expect_report(examples::OutputFiles& files, const std::string& path,
-                   const std::string& input) {
-  std::error_code missing;
-  require<ArgumentError>(!std::filesystem::equivalent(input, path, missing),
-                         "--json: {} is the file to read", path);
+                   std::span<const std::string> inputs) {
+  for (const std::string& each : inputs) {
+    std::error_code missing;
+    require<ArgumentError>(!std::filesystem::equivalent(each, path, missing),
+                           "--json: {} is the file to read", path);
+  }
   files.expect_text("--json", path);
 }
 

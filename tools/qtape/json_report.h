@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,9 +16,13 @@
 namespace qtape::tool {
 
 /// Tries the path of --json, if there is one. Throws as OutputFiles::expect_text, and
-/// ArgumentError for `input`, the file that the command reads.
+/// ArgumentError for one of `inputs`, the files that the command reads.
 void expect_report(examples::OutputFiles& files, const std::string& path,
-                   const std::string& input);
+                   std::span<const std::string> inputs);
+inline void expect_report(examples::OutputFiles& files, const std::string& path,
+                          const std::string& input) {
+  expect_report(files, path, std::span(&input, 1));
+}
 
 /// Writes a report, if there is a path; `-` is standard output. Numbers that are not finite are
 /// null, and bytes that are not UTF-8 the replacement character.

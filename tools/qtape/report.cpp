@@ -67,7 +67,7 @@ void draw_runs(const std::vector<std::string>& runs, const std::string& output,
                const std::string& json) {
   examples::OutputFiles files;
   files.expect_text("--output", output);
-  files.expect_text("--json", json);
+  expect_report(files, json, runs);
   std::vector<report::RunRecord> records;
   for (const std::string& each : runs) records.push_back(report::read_run(each));
   const RunsReport report = report_of(records);
