@@ -5,7 +5,20 @@
 #include <utility>
 #include <vector>
 
+#include "qtape/core/error.h"
+#include "qtape/core/printable.h"
+
 namespace qtape {
+namespace {
+
+constexpr size_t most_hints = 2;
+
+/// The distance of names that may come from a file, of any length.
+size_t distance(std::string_view given, std::string_view name) {
+  return edit_distance(given.substr(0, compared_letters), name.substr(0, compared_letters));
+}
+
+}  // namespace
 
 size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
@@ -22,9 +35,23 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 }
 
 std::string nearest(std::string_view given, std::span<const std::string> names) {
-  const auto far = [&](const std::string& name) { return edit_distance(given, name); };
+  const auto far = [&](const std::string& name) { return distance(given, name); };
   const auto found = std::ranges::min_element(names, {}, far);
   return found == names.end() ? std::string() : *found;
+}
+
+std::string nearest_hint(std::string_view given, std::span<const std::string> names) {
+  std::vector<std::pair<size_t, size_t>> ranked;  // distance and place
+  for (size_t i = 0; i < names.size(); ++i) ranked.emplace_back(distance(given, names[i]), i);
+  const size_t count = std::min(most_hints, ranked.size());
+  if (count == 0) return {};
+  std::partial_sort(ranked.begin(), ranked.begin() + static_cast<std::ptrdiff_t>(count),
+                    ranked.end());
+  std::string text = count == 1 ? "; the nearest is " : "; the nearest are ";
+  for (size_t i = 0; i < count; ++i) {
+    text += fmt::format("{}'{}'", i == 0 ? "" : ", ", printable(names[ranked[i].second]));
+  }
+  return text;
 }
 
 }  // namespace qtape

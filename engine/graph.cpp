@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "qtape/core/nearest.h"
 #include "qtape/core/printable.h"
 #include "qtape/engine/print.h"
 #include "qtape/ops/quantizer_ops.h"
@@ -171,8 +172,10 @@ std::optional<NodeId> Graph::find(std::string_view label) const {
 
 NodeId Graph::at(std::string_view label) const {
   const auto found = find(label);
-  if (!found) fail<GraphError>("no node is called '{}'", printable(label));
-  return *found;
+  if (found) return *found;
+  std::vector<std::string> labels;
+  for (const auto& [each, id] : labels_) labels.push_back(each);
+  fail<GraphError>("no node is called '{}'{}", printable(label), nearest_hint(label, labels));
 }
 
 void Graph::set_outputs(std::vector<NodeId> outputs) {

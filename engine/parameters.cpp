@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "qtape/core/nearest.h"
 #include "qtape/core/printable.h"
 #include "qtape/core/sha256.h"
 #include "qtape/engine/graph.h"
@@ -118,7 +119,10 @@ const ParameterEntry* Parameters::find(std::string_view name) const {
 const ParameterEntry& Parameters::at(std::string_view name) const {
   const ParameterEntry* entry = find(name);
   if (entry == nullptr) {
-    fail<GraphError>("no parameter or state is called '{}'", printable(name));
+    std::vector<std::string> names;
+    for (const ParameterEntry& each : entries_) names.push_back(each.name);
+    fail<GraphError>("no parameter or state is called '{}'{}", printable(name),
+                     nearest_hint(name, names));
   }
   return *entry;
 }
@@ -128,7 +132,7 @@ Tensor Parameters::get(std::string_view name) const {
   return {entry.type, {entry.value, entry.value + entry.type.bytes()}};
 }
 
-void Parameters::set(std::string_view name, const Tensor& tensor) {
+void Parameters::check_value(std::string_view name, const Tensor& tensor) const {
   const ParameterEntry& entry = at(name);
   if (tensor.type != entry.type) {
     fail<GraphError>("'{}' is {}, got {}", printable(name), to_string(entry.type),
@@ -138,6 +142,11 @@ void Parameters::set(std::string_view name, const Tensor& tensor) {
     fail<GraphError>("'{}' needs {} bytes, got {}", printable(name), entry.type.bytes(),
                      tensor.data.size());
   }
+}
+
+void Parameters::set(std::string_view name, const Tensor& tensor) {
+  check_value(name, tensor);
+  const ParameterEntry& entry = at(name);
   if (!tensor.data.empty()) std::memcpy(entry.value, tensor.data.data(), tensor.data.size());
 }
 

@@ -74,6 +74,8 @@ class Parameters {
   Tensor get(std::string_view name) const;
   /// Replaces the value of `name`; throws GraphError for another dtype or shape.
   void set(std::string_view name, const Tensor& tensor);
+  /// Throws what `set` would throw, and changes nothing.
+  void check_value(std::string_view name, const Tensor& tensor) const;
 
   /// Sets all gradients to 0: needed only with tapes that accumulate into them.
   void zero_gradients();

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "qtape/core/nearest.h"
 #include "qtape/core/printable.h"
 #include "qtape/engine/json_file.h"
 #include "qtape/engine/print_fields.h"
@@ -128,8 +129,10 @@ std::optional<NodeId> IntegerProgram::find(std::string_view label) const {
 
 NodeId IntegerProgram::at(std::string_view label) const {
   const auto found = find(label);
-  if (!found) fail<GraphError>("no node is called '{}'", printable(label));
-  return *found;
+  if (found) return *found;
+  std::vector<std::string> labels;
+  for (const auto& [each, id] : labels_) labels.push_back(each);
+  fail<GraphError>("no node is called '{}'{}", printable(label), nearest_hint(label, labels));
 }
 
 void IntegerProgram::set_outputs(std::vector<NodeId> outputs) {

@@ -132,6 +132,19 @@ TEST_CASE("graph: prints one node a line with the attributes that differ from th
         "%3 'y' f32[8, 3] = MatMul {transpose_b: true} (%0 'x', %2)\n");
 }
 
+TEST_CASE("graph: a label that there is not is told with the nearest") {
+  Graph graph;
+  CHECK(test::error_text<GraphError>([&] { (void)graph.at("fc1"); }) ==
+        "no node is called 'fc1'");
+  const NodeId x = graph.add(Input{.shape = {2}}, {}, "input");
+  graph.add(Relu{}, {x}, "fc11");
+  graph.add(Relu{}, {x}, "fc2");
+  graph.add(Relu{}, {x});
+  CHECK(test::error_text<GraphError>([&] { (void)graph.at("fc1"); }) ==
+        "no node is called 'fc1'; the nearest are 'fc11', 'fc2'");
+  CHECK(graph.at("input") == x);
+}
+
 TEST_CASE("graph: shapes that are too large or negative are refused") {
   Graph graph;
   CHECK(test::error_text<GraphError>([] {

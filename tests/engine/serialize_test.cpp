@@ -326,7 +326,7 @@ TEST_CASE("format: names from files are cut and escaped where they are wrong") {
       fmt::format(R"("{}": {{"dtype": "f32", "shape": [1], "data": "AAAAAA=="}})", x);
   const SavedModel model = model_from_json(file_with(w, value));
   CHECK(test::error_text<GraphError>([&] { (void)model.parameters.at("a\tb"); }) ==
-        "no parameter or state is called 'a\\tb'");
+        "no parameter or state is called 'a\\tb'; the nearest is '" + shown + "'");
   CHECK(to_string(model.graph).find("'" + shown + "'") != std::string::npos);
 }
 

@@ -211,7 +211,8 @@ TEST_CASE("integer program: names, outputs and another batch extent") {
   CHECK(f.program.name(f.fc) == "fc");
   CHECK(f.program.describe(f.fc) == "Linear %2 'fc' (%1 'q' u8[2, 3])");
   CHECK(!f.program.find("z"));
-  CHECK(error_text<GraphError>([&] { (void)f.program.at("z"); }) == "no node is called 'z'");
+  CHECK(error_text<GraphError>([&] { (void)f.program.at("z"); }) ==
+        "no node is called 'z'; the nearest are 'q', 'x'");
   CHECK(error_text<GraphError>([&] { f.program.set_outputs({NodeId{7}}); }) ==
         "node %7 does not exist; the program has 5 nodes");
   CHECK(f.program.batch() == 2);

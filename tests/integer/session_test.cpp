@@ -172,7 +172,8 @@ TEST_CASE("session: what is not there is refused") {
   IntegerSession session(program, {.kept = KeptValues::Codes});
   CHECK(error_text<GraphError>([&] { (void)session.input("fc"); }) ==
         "Linear %2 'fc' (%1 'a.quantized' u8[16, 256]): is not an input");
-  CHECK(error_text<GraphError>([&] { (void)session.input("y"); }) == "no node is called 'y'");
+  CHECK(error_text<GraphError>([&] { (void)session.input("y"); }) ==
+        "no node is called 'y'; the nearest are 'x', 'fc'");
   CHECK(error_text<GraphError>([&] { (void)session.value<int8_t>("a.quantized"); }) ==
         "Quantize %1 'a.quantized' (%0 'x' f32[16, 256]): is u8[16, 256], accessed as s8");
   CHECK(error_text<GraphError>([&] { (void)session.integer(program.at("fc"), 0); }) ==
