@@ -2,6 +2,7 @@
 // and tapes beneath.
 #pragma once
 
+#include "qtape/arrays/arrays.h"
 #include "qtape/arrays/npy.h"
 #include "qtape/calibrate/calibration.h"
 #include "qtape/calibrate/report.h"

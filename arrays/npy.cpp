@@ -16,10 +16,6 @@
 namespace qtape {
 namespace {
 
-constexpr std::string_view magic = "\x93NUMPY";
-/// Of a file that is read at once.
-constexpr int64_t largest_file = int64_t{1} << 40;
-
 /// How NumPy spells a dtype, without the byte order.
 struct Spelling {
   std::string_view text;
@@ -228,14 +224,14 @@ Tensor parse_npy(std::string_view bytes, std::string_view name) {
     require<FormatError>(bytes.size() >= count, "{}: cut off: expected {} bytes, got {}", name,
                          count, bytes.size());
   };
-  require<FormatError>(bytes.starts_with(magic.substr(0, bytes.size())) && !bytes.empty(),
+  require<FormatError>(bytes.starts_with(npy_magic.substr(0, bytes.size())) && !bytes.empty(),
                        "{}: expected a .npy file, which begins with \\x93NUMPY", name);
-  require_bytes(magic.size() + 2);
-  const int version = static_cast<uint8_t>(bytes[magic.size()]);
+  require_bytes(npy_magic.size() + 2);
+  const int version = static_cast<uint8_t>(bytes[npy_magic.size()]);
   require<FormatError>(version >= 1 && version <= 3, "{}: expected version 1, 2 or 3, got {}",
                        name, version);
   const size_t length_bytes = version == 1 ? 2 : 4;
-  const size_t begin = magic.size() + 2 + length_bytes;
+  const size_t begin = npy_magic.size() + 2 + length_bytes;
   require_bytes(begin);
   const size_t length = number_at(bytes, begin - length_bytes, length_bytes);
   require_bytes(begin + length);
@@ -257,7 +253,7 @@ Tensor parse_npy(std::string_view bytes, std::string_view name) {
 }
 
 Tensor read_npy(const std::string& path) {
-  return parse_npy(read_file(path, largest_file), path);
+  return parse_npy(read_file(path, largest_array_file), path);
 }
 
 std::string to_npy(const Tensor& tensor) {
@@ -274,10 +270,10 @@ std::string to_npy(const Tensor& tensor) {
       fmt::format("{{'descr': '{}{}', 'fortran_order': False, 'shape': ({}), }}", order,
                   spelling->text, shape);
   // The data begin at a multiple of 64 bytes.
-  const size_t begin = magic.size() + 4;
+  const size_t begin = npy_magic.size() + 4;
   header.append(63 - (begin + header.size()) % 64, ' ');
   header += '\n';
-  std::string bytes(magic);
+  std::string bytes(npy_magic);
   bytes += {'\x01', '\x00', static_cast<char>(header.size() & 0xff),
             static_cast<char>(header.size() >> 8)};
   bytes += header;

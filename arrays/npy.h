@@ -1,12 +1,19 @@
 // Arrays in NumPy's format: `.npy` files.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
 #include "qtape/core/types.h"
 
 namespace qtape {
+
+/// Bytes of a file that is read at once, at most.
+inline constexpr int64_t largest_array_file = int64_t{1} << 40;
+
+/// What a `.npy` file begins with.
+inline constexpr std::string_view npy_magic = "\x93NUMPY";
 
 /// The array of a `.npy` file of version 1, 2 or 3, in row-major order and the machine's byte
 /// order, whatever those of the file are. `|b1` becomes u8 with elements 0 and 1. Throws

@@ -1,4 +1,5 @@
 # Every third-party package, found once. The names are Debian's; scripts/packages lists them.
+list(APPEND CMAKE_MODULE_PATH ${PROJECT_SOURCE_DIR}/cmake)
 find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(dnnl REQUIRED)
@@ -6,6 +7,7 @@ find_package(OpenMP REQUIRED COMPONENTS CXX)
 find_package(TBB REQUIRED)
 find_package(xtensor REQUIRED)
 find_package(ZLIB REQUIRED)
+find_package(LibZip REQUIRED)
 find_package(Protobuf REQUIRED)
 find_package(ONNX REQUIRED)
 # The messages of libonnx, by the name that its release gives them.

@@ -17,5 +17,6 @@ configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/qtape-config.cmake.in
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/qtape-config-version.cmake
   COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/qtape-config.cmake
+  ${PROJECT_SOURCE_DIR}/cmake/FindLibZip.cmake
   ${PROJECT_BINARY_DIR}/qtape-config-version.cmake
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/qtape)

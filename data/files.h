@@ -25,9 +25,11 @@ Dataset idx(const std::string& images_path, const std::string& labels_path,
 /// training and test images differ in size.
 Split mnist(const std::string& directory);
 
-/// Samples of `.npy` files: column x from `inputs` and, unless empty, column y from `targets`;
-/// integers without axes are labels. The first axis of each counts samples. Throws as
-/// `read_npy`, and FormatError, which begins with the path, for scalars and for other counts.
-Dataset npy(const std::string& inputs, const std::string& targets = {});
+/// Samples of arrays in files: column x from `inputs` and, unless empty, column y from
+/// `targets`; integers without axes are labels. Each is a `.npy`, `.npz` or `.safetensors`
+/// file, with `:NAME` behind it where it holds several arrays, see `read_array`. The first axis
+/// of each counts samples. Throws as `read_array`, and FormatError, which begins with the file,
+/// for scalars, for other counts and for f16 and bf16.
+Dataset arrays(const std::string& inputs, const std::string& targets = {});
 
 }  // namespace qtape::data

@@ -1,11 +1,11 @@
-// arrays: trains on .npy files, as NumPy writes them, with 4 bits.
+// arrays: trains on arrays of .npy, .npz or .safetensors files, with 4 bits.
 #include "qtape/qtape.h"
 
 int main(int argc, char** argv) {
   using namespace qtape;
   return console::run_program("arrays", [&] {
-    require<ArgumentError>(argc == 4, "usage: arrays INPUTS.npy LABELS.npy MODEL.json");
-    const auto [train, test] = data::npy(argv[1], argv[2]).split(0.9);
+    require<ArgumentError>(argc == 4, "usage: arrays INPUTS LABELS MODEL");
+    const auto [train, test] = data::arrays(argv[1], argv[2]).split(0.9);
     Network net;
     const Value x = flatten(net.input("x", train.columns()[0].sample.shape));
     const Layer w4a4 = quantize::layer(4, 4);

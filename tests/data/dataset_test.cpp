@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include "qtape/arrays/arrays.h"
 #include "qtape/arrays/npy.h"
 #include "qtape/data/files.h"
 #include "qtape/tests/support/errors.h"
@@ -117,17 +118,25 @@ TEST_CASE("data sets: what does not fit is refused by name") {
         "column y, sample 0: 1099511627776 is no s32");
 }
 
-TEST_CASE("data sets: .npy files of inputs and labels") {
+TEST_CASE("data sets: files of arrays of inputs and labels") {
   const test::Folder folder;
   write_npy(folder.file("x.npy"), tensor<float>({3, 2, 2}, std::vector<float>(12, 0.5f)));
   write_npy(folder.file("y.npy"), tensor<int64_t>({3}, {1, 0, 1}));
-  const data::Dataset set = data::npy(folder.file("x.npy"), folder.file("y.npy"));
+  const data::Dataset set = data::arrays(folder.file("x.npy"), folder.file("y.npy"));
   CHECK(set.size() == 3);
   CHECK(set.columns()[0].sample == TensorType{DType::F32, {2, 2}});
   CHECK(set.classes() == 2);
-  CHECK(data::npy(folder.file("x.npy")).columns().size() == 1);
+  CHECK(data::arrays(folder.file("x.npy")).columns().size() == 1);
+  const std::string both = folder.file("both.npz");
+  write_arrays(both,
+               {{"x", read_npy(folder.file("x.npy"))}, {"y", read_npy(folder.file("y.npy"))}});
+  const data::Dataset same = data::arrays(both + ":x", both + ":y");
+  CHECK(std::ranges::equal(same.values<float>("x"), set.values<float>("x")));
+  CHECK(std::ranges::equal(same.values<int64_t>("y"), set.values<int64_t>("y")));
+  CHECK(error_text<ArgumentError>([&] { (void)data::arrays(both + ":x", both + ":z"); }) ==
+        both + ": there is no array 'z' among 'x', 'y'; the nearest are 'x', 'y'");
   write_npy(folder.file("y.npy"), tensor<int64_t>({2}, {1, 0}));
   CHECK(error_text<FormatError>([&] {
-          (void)data::npy(folder.file("x.npy"), folder.file("y.npy"));
+          (void)data::arrays(folder.file("x.npy"), folder.file("y.npy"));
         }) == folder.file("y.npy") + ": column y: expected 3 samples as in x, got 2");
 }

@@ -16,7 +16,7 @@ check "digits needs data" exits 1 'digits: data/mnist/train-images-idx3-ubyte: n
 check "arrays trains and converts" test "$(tail -n 1 "$work/arrays.txt")" = '0 mismatches'
 check "the tool reads the same files" "$tool" verify "$work/arrays.json" --input "$work/x-test.npy" --labels "$work/y-test.npy" --requantization SingleRounding >"$work/verify.txt"
 check "and counts what is right" awk '/^L3 backend: accuracy/ { exit !($4 > 85) }' "$work/verify.txt"
-check "arrays says how it is called" exits 2 'arrays: usage: arrays INPUTS.npy LABELS.npy MODEL.json' "$build/examples/arrays"
+check "arrays says how it is called" exits 2 'arrays: usage: arrays INPUTS LABELS MODEL' "$build/examples/arrays"
 check "labels alone" exits 2 'qtape: --labels needs --input' "$tool" verify "$work/arrays.json" --labels "$work/y.npy"
 check "two kinds of data" exits 2 'qtape: --input: there is --data already' "$tool" verify "$work/arrays.json" --data "$work" --input "$work/x.npy"
 

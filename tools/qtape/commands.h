@@ -28,7 +28,7 @@ struct ReplayOptions {
   DataOptions data;
   int threads = 1;
   bool quantize = true;  ///< false: quantizers are off; only of models
-  std::string answers;   ///< .npy file for all answers, f32; empty: none
+  std::string answers;   ///< file of arrays for all answers, f32; empty: none
   std::string json = {};
 };
 
@@ -164,6 +164,17 @@ struct SearchCommand {
 
 /// Finds bits for each layer within a budget; prints what they cost.
 void search(const SearchCommand& command);
+
+struct WeightsCommand {
+  std::string model;
+  std::string from;    ///< file of arrays to take values from; empty: none
+  std::string output;  ///< file to write: of arrays, else the model with these values
+  std::string json = {};
+};
+
+/// Writes all parameters and states of a model by name, or a model with values that are taken
+/// over by name; prints how many.
+void weights(const WeightsCommand& command);
 
 /// Draws a model's graph as SVG, by Graphviz, or writes it as DOT, by the end of the name.
 void draw_graph(const std::string& model, const std::string& output, const std::string& json);

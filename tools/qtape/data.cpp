@@ -37,9 +37,9 @@ data::Split load_data(const DataOptions& options, int64_t features, int64_t samp
                          "--test-input needs --input");
   if (!options.directory.empty()) return data::mnist(options.directory);
   if (!options.input.empty()) {
-    const data::Dataset set = data::npy(options.input, options.labels);
+    const data::Dataset set = data::arrays(options.input, options.labels);
     if (options.test_input.empty()) return {set, options.trains ? data::Dataset() : set};
-    return {set, data::npy(options.test_input, options.test_labels)};
+    return {set, data::arrays(options.test_input, options.test_labels)};
   }
   if (features == data::tone_frames * data::tone_bands) return data::example_tones(samples);
   return data::example_digits(samples);

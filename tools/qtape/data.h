@@ -12,8 +12,8 @@ namespace qtape::tool {
 /// Where data come from, as the command line says it.
 struct DataOptions {
   std::string directory = {};  ///< with MNIST-format files
-  std::string input = {};      ///< .npy file of inputs
-  std::string labels = {};     ///< .npy file of what models should answer; may be empty
+  std::string input = {};      ///< file of inputs, see data::arrays
+  std::string labels = {};     ///< the same of what models should answer; may be empty
   /// The same to test with; without it, those above, or nothing where a command trains on them.
   std::string test_input = {};
   std::string test_labels = {};

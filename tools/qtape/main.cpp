@@ -24,6 +24,7 @@ struct Commands {
   tool::VerifyCommand verify{.threads = default_threads()};
   tool::TrainCommand train{.threads = default_threads()};
   tool::SearchCommand search{.threads = default_threads()};
+  tool::WeightsCommand weights;
   std::string written;
   std::vector<std::string> runs;
   std::string json;
@@ -50,9 +51,10 @@ void add_data(CLI::App& command, tool::DataOptions& data, int& threads) {
                      "directory with MNIST-format IDX files; without it and --input, generated "
                      "digits");
   command.add_option("--input", data.input,
-                     ".npy file of inputs, samples along its first axis");
+                     "inputs, samples along the first axis: a .npy, .npz or .safetensors file, "
+                     "FILE:NAME where it holds several arrays");
   command.add_option("--labels", data.labels,
-                     ".npy file of their labels, or of what a model should answer");
+                     "the same of their labels, or of what a model should answer");
   command.add_option("--threads", threads, "threads")
       ->check(range(1, 1024))
       ->capture_default_str();
@@ -75,7 +77,7 @@ void add_commands(CLI::App& app, Commands& c) {
   add_json(replay, c.replay.json);
   replay.add_flag("--float", c.quantizers_off, "switch the quantizers off");
   replay.add_option("-o,--output", c.replay.answers,
-                    "write all answers here, a .npy file of f32");
+                    "write all answers here as f32: .npy, .npz or .safetensors");
 }
 
 void add_calibrate(CLI::App& app, tool::CalibrateOptions& o) {
@@ -195,8 +197,8 @@ void add_train(CLI::App& app, tool::TrainCommand& o) {
   add_data(train, o.data, o.threads);
   add_json(train, o.json);
   o.data.trains = true;
-  train.add_option("--test-input", o.data.test_input, ".npy file of inputs to test with");
-  train.add_option("--test-labels", o.data.test_labels, ".npy file of their labels");
+  train.add_option("--test-input", o.data.test_input, "inputs to test with");
+  train.add_option("--test-labels", o.data.test_labels, "their labels");
   train.add_option("-o,--output", o.output, "write the trained model here");
   train.add_option("--epochs", o.epochs, "passes over the data")
       ->check(range<int64_t>(1, 100000))
@@ -281,6 +283,19 @@ void add_search(CLI::App& app, tool::SearchCommand& o) {
                     "write the model with these bits here, calibrated");
 }
 
+void add_weights(CLI::App& app, tool::WeightsCommand& o) {
+  CLI::App& weights =
+      *app.add_subcommand("weights", "Write a model's values as arrays, or take them over");
+  add_model(weights, o.model);
+  weights.add_option("--from", o.from,
+                     "take values from this .npz or .safetensors file, by name");
+  weights
+      .add_option("-o,--output", o.output,
+                  "file to write: .npz or .safetensors; with --from, the model")
+      ->required();
+  add_json(weights, o.json);
+}
+
 void add_graph(CLI::App& app, Commands& c) {
   CLI::App& graph = *app.add_subcommand("graph", "Draw a model's graph");
   add_model(graph, c.model);
@@ -317,6 +332,7 @@ int run(const CLI::App& app, Commands& c) {
   }
   if (app.got_subcommand("train")) tool::train(c.train);
   if (app.got_subcommand("search")) tool::search(c.search);
+  if (app.got_subcommand("weights")) tool::weights(c.weights);
   if (app.got_subcommand("graph")) tool::draw_graph(c.model, c.written, c.json);
   if (app.got_subcommand("report")) tool::draw_runs(c.runs, c.written, c.json);
   if (app.got_subcommand("import")) tool::import_model(c.model, c.written, c.json);
@@ -343,6 +359,7 @@ int main(int argc, char** argv) try {
   add_train(app, commands.train);
   add_import(app, commands);
   add_search(app, commands.search);
+  add_weights(app, commands.weights);
   add_graph(app, commands);
   add_report(app, commands);
   return examples::run_program(app, argc, argv, [&] { return run(app, commands); });

@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include "qtape/arrays/npy.h"
+#include "qtape/arrays/arrays.h"
 #include "qtape/deploy/any_file.h"
 #include "qtape/examples/shared/output_files.h"
 #include "qtape/model/model.h"
@@ -22,6 +22,7 @@ void print(const EvaluationReport& report) {
 void replay(const ReplayOptions& options) {
   require<ArgumentError>(options.answers.empty() || options.quantize,
                          "--output holds quantized answers; it does not go with --float");
+  if (!options.answers.empty()) require_array_file(options.answers);
   examples::OutputFiles files;
   files.expect("--output", options.answers);
   expect_report(files, options.json, options.model);
@@ -45,7 +46,8 @@ void replay(const ReplayOptions& options) {
       if (program != nullptr) return predict(*program, images, options.threads);
       return predict(Model(std::move(*model)), images, options.threads);
     });
-    files.save(options.answers, [&](const std::string& path) { write_npy(path, answers); });
+    const std::string bytes = to_array_file(options.answers, {{"answers", answers}});
+    files.save(options.answers, [&](const std::string& path) { write_file(path, bytes); });
   }
   write_report(files, options.json, report);
   files.require_written();

@@ -1,17 +1,17 @@
-#include "qtape/arrays/npy.h"
+#include "qtape/arrays/arrays.h"
 
 #include "qtape/data/files.h"
 
 namespace qtape::data {
 
-Dataset npy(const std::string& inputs, const std::string& targets) {
+Dataset arrays(const std::string& inputs, const std::string& targets) {
   Dataset set;
-  const auto add = [](const std::string& path, const auto& adds) {
-    Tensor values = read_npy(path);
+  const auto add = [](const std::string& place, const auto& adds) {
+    Tensor values = read_array(place);
     try {
       adds(std::move(values));
     } catch (const ArgumentError& error) {
-      fail<FormatError>("{}: {}", path, error.what());
+      fail<FormatError>("{}: {}", place, error.what());
     }
   };
   add(inputs, [&](Tensor values) { set.add("x", std::move(values)); });

@@ -1,0 +1,72 @@
+// Arrays for files, and files that are damaged at random.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "qtape/arrays/named_tensors.h"
+#include "qtape/core/random.h"
+
+namespace qtape::test {
+
+/// A tensor whose bytes are all different where there are few.
+inline Tensor some_tensor(DType dtype, const Shape& shape) {
+  Tensor tensor{.type = {dtype, shape}};
+  tensor.data.resize(static_cast<size_t>(tensor.type.bytes()));
+  for (size_t i = 0; i < tensor.data.size(); ++i) tensor.data[i] = std::byte(i * 37 & 0xff);
+  return tensor;
+}
+
+/// One tensor of each of `dtypes` in shapes that are usual, a scalar or empty.
+inline NamedTensors some_tensors(const std::vector<DType>& dtypes) {
+  NamedTensors tensors;
+  for (const DType dtype : dtypes) {
+    for (const Shape& shape : {Shape{}, Shape{7}, Shape{2, 3}, Shape{4, 0, 5}}) {
+      tensors.push_back({to_string(TensorType{dtype, shape}), some_tensor(dtype, shape)});
+    }
+  }
+  return tensors;
+}
+
+/// Damages files: bytes changed, put in, taken out and cut off, a few at a time.
+class Mutations {
+ public:
+  explicit Mutations(std::string_view letters) : letters_(letters), random_(1, 0) {}
+
+  std::string of(std::string bytes) {
+    for (size_t changes = 1 + below(3); changes > 0; --changes) {
+      const size_t at = below(bytes.size());
+      switch (below(5)) {
+        case 0:
+          bytes[at] = static_cast<char>(below(256));
+          break;
+        case 1:
+          bytes[at] = static_cast<char>(bytes[at] ^ 1 << below(8));
+          break;
+        case 2:
+          if (below(4) == 0) bytes.resize(at + 1);
+          break;
+        case 3:
+          bytes.insert(at, 1, letters_[below(letters_.size())]);
+          break;
+        default:
+          bytes.erase(at, bytes.size() > 1 ? 1 : 0);
+          break;
+      }
+    }
+    return bytes;
+  }
+
+ private:
+  size_t below(size_t n) {
+    return static_cast<size_t>(random_.below(draws_++, static_cast<int64_t>(n)));
+  }
+
+  std::string_view letters_;
+  Random random_;
+  uint64_t draws_ = 0;
+};
+
+}  // namespace qtape::test

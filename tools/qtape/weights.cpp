@@ -1,0 +1,83 @@
+#include "qtape/model/weights.h"
+
+#include <fmt/format.h>
+
+#include "qtape/arrays/arrays.h"
+#include "qtape/engine/files.h"
+#include "qtape/engine/serialize.h"
+#include "qtape/examples/shared/output_files.h"
+#include "qtape/tools/qtape/commands.h"
+#include "qtape/tools/qtape/json_report.h"
+
+namespace qtape::tool {
+namespace {
+
+struct WeightsReport {
+  int64_t arrays = 0;
+  int64_t numbers = 0;
+  std::optional<int64_t> taken = {};
+  std::optional<int64_t> kept = {};
+
+  static constexpr auto fields() {
+    using R = WeightsReport;
+    return std::tuple{field("arrays", &R::arrays, "of the file"),
+                      field("numbers", &R::numbers, "in them"),
+                      field("taken", &R::taken, "parameters and states with other values"),
+                      field("kept", &R::kept, "those without")};
+  }
+};
+
+WeightsReport report_of(const NamedTensors& values) {
+  WeightsReport report{.arrays = static_cast<int64_t>(values.size())};
+  for (const NamedTensor& each : values) report.numbers += each.tensor.type.elements();
+  return report;
+}
+
+void print(const WeightsReport& report) {
+  fmt::print("{} arrays, {} numbers\n", report.arrays, report.numbers);
+  if (!report.taken) return;
+  fmt::print("{} of {} parameters and states taken over, {} kept\n", *report.taken,
+             *report.taken + *report.kept, *report.kept);
+}
+
+void write_values(const WeightsCommand& command) {
+  require_array_file(command.output);
+  examples::OutputFiles files;
+  files.expect("--output", command.output);
+  expect_report(files, command.json, command.model);
+  const SavedModel model = load_model(command.model);
+  const NamedTensors values = named_values(model.parameters);
+  const std::string bytes = to_array_file(command.output, values);
+  const WeightsReport report = report_of(values);
+  print(report);
+  files.save(command.output, [&](const std::string& path) { write_file(path, bytes); });
+  write_report(files, command.json, report);
+  files.require_written();
+}
+
+void take_values(const WeightsCommand& command) {
+  require<ArgumentError>(!names_array_file(command.output),
+                         "--output: with --from it is a model, got {}", command.output);
+  examples::OutputFiles files;
+  files.expect("--output", command.output);
+  expect_report(files, command.json, command.model);
+  SavedModel model = load_model(command.model);
+  const NamedTensors values = read_arrays(command.from);
+  WeightsReport report = report_of(values);
+  report.taken =
+      naming<GraphError>(command.from, [&] { return set_values(model.parameters, values); });
+  report.kept = static_cast<int64_t>(model.parameters.entries().size()) - *report.taken;
+  print(report);
+  files.save(command.output,
+             [&](const std::string& path) { save_model(path, model.graph, model.parameters); });
+  write_report(files, command.json, report);
+  files.require_written();
+}
+
+}  // namespace
+
+void weights(const WeightsCommand& command) {
+  return command.from.empty() ? write_values(command) : take_values(command);
+}
+
+}  // namespace qtape::tool
