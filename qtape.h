@@ -30,6 +30,7 @@
 #include "qtape/model/quantization.h"
 #include "qtape/model/recipe.h"
 #include "qtape/model/recurrent.h"
+#include "qtape/model/weights.h"
 #include "qtape/optim/clip.h"
 #include "qtape/optim/optimizer.h"
 #include "qtape/optim/schedule.h"

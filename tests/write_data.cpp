@@ -1,9 +1,11 @@
-// write_data FOLDER [MNIST]: digits as the four MNIST-format files and as x.npy, y.npy,
-// x-test.npy and y-test.npy, of MNIST-format files where a folder with such is given, else
-// generated ones.
+// write_data FOLDER [MNIST]: digits as the four MNIST-format files, as x.npy, y.npy, x-test.npy
+// and y-test.npy and as digits.npz with arrays of these names, of MNIST-format files where a
+// folder with such is given, else generated ones.
+#include <algorithm>
 #include <fstream>
+#include <iterator>
 
-#include "qtape/arrays/npy.h"
+#include "qtape/arrays/arrays.h"
 #include "qtape/examples/data/digits.h"
 #include "qtape/qtape.h"
 
@@ -15,8 +17,9 @@ void put_word(std::ofstream& file, int64_t word) {
   for (int shift = 24; shift >= 0; shift -= 8) file.put(static_cast<char>(word >> shift));
 }
 
-void write_set(const data::Dataset& set, const std::string& idx, const std::string& npy_suffix,
-               const std::string& folder) {
+/// Writes a set and returns it as arrays.
+NamedTensors write_set(const data::Dataset& set, const std::string& idx,
+                       const std::string& suffix, const std::string& folder) {
   const auto pixels = set.values<uint8_t>("x");
   std::vector<uint8_t> labels;
   for (int64_t i = 0; i < set.size(); ++i) {
@@ -36,9 +39,13 @@ void write_set(const data::Dataset& set, const std::string& idx, const std::stri
   numbers.write(reinterpret_cast<const char*>(labels.data()),
                 static_cast<std::streamsize>(labels.size()));
   require<IoError>(images.flush().good() && numbers.flush().good(), "{}: cannot write", folder);
-  write_npy(folder + "/x" + npy_suffix + ".npy",
-            Tensor::of<uint8_t>({set.size(), 28, 28}, pixels));
-  write_npy(folder + "/y" + npy_suffix + ".npy", Tensor::of<uint8_t>({set.size()}, labels));
+  const NamedTensors arrays = {
+      {"x" + suffix, Tensor::of<uint8_t>({set.size(), 28, 28}, pixels)},
+      {"y" + suffix, Tensor::of<uint8_t>({set.size()}, labels)}};
+  for (const NamedTensor& each : arrays) {
+    write_arrays(folder + "/" + each.name + ".npy", {each});
+  }
+  return arrays;
 }
 
 }  // namespace
@@ -47,7 +54,9 @@ int main(int argc, char** argv) {
   return console::run_program("write_data", [&] {
     require<ArgumentError>(argc == 2 || argc == 3, "usage: write_data FOLDER [MNIST]");
     const data::Split digits = argc == 3 ? data::mnist(argv[2]) : data::example_digits(7000);
-    write_set(digits.train, "train", "", argv[1]);
-    write_set(digits.test, "t10k", "-test", argv[1]);
+    NamedTensors arrays = write_set(digits.train, "train", "", argv[1]);
+    std::ranges::move(write_set(digits.test, "t10k", "-test", argv[1]),
+                      std::back_inserter(arrays));
+    write_arrays(std::string(argv[1]) + "/digits.npz", arrays);
   });
 }
