@@ -1,9 +1,9 @@
 #include "qtape/model/distillation.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
+
+#include "qtape/engine/labels.h"
 
 namespace qtape {
 namespace {
@@ -41,9 +41,8 @@ DistilledGraph distilled(const Graph& graph, NodeId answer, NodeId loss,
                          known);
   DistilledGraph result{.graph = graph, .loss = {}, .probabilities = {}};
   Graph& grown = result.graph;
-  std::string label = "teacher";
-  for (int n = 2; grown.find(label); ++n) label = fmt::format("teacher.{}", n);
-  result.probabilities = grown.add(Input{.shape = graph[answer].type.shape}, {}, label);
+  result.probabilities =
+      grown.add(Input{.shape = graph[answer].type.shape}, {}, unused_label(grown, "teacher"));
   const NodeId logs =
       grown.add(LogSoftmax{.axis = -1}, {add_factor(grown, answer, 1 / temperature)});
   const NodeId mean = grown.add(Mean{}, {grown.add(Mul{}, {result.probabilities, logs})});

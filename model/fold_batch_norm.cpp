@@ -1,7 +1,5 @@
 #include "qtape/model/fold_batch_norm.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -9,6 +7,7 @@
 #include <memory>
 #include <set>
 
+#include "qtape/engine/labels.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/engine/tape.h"
 #include "qtape/integer/code_flow.h"
@@ -363,17 +362,15 @@ class Folder {
   }
   /// `label`, with a number where it is taken; empty for an empty one.
   std::string free_label(const std::string& label) const {
-    std::string free = label;
-    for (int n = 2; !label.empty() && !is_free(free); ++n) free = fmt::format("{}{}", label, n);
-    return free;
+    const auto taken = [&](const std::string& each) { return !each.empty() && !is_free(each); };
+    return unused_label(label, taken, "");
   }
   /// The same for what add_quantizer labels.
   std::string free_stem(const std::string& label) const {
-    std::string free = label;
-    for (int n = 2; !is_free(free + ".quantized") || !is_free(free + ".scale"); ++n) {
-      free = fmt::format("{}{}", label, n);
-    }
-    return free;
+    const auto taken = [&](const std::string& each) {
+      return !is_free(each + ".quantized") || !is_free(each + ".scale");
+    };
+    return unused_label(label, taken, "");
   }
 
   Parameters make_parameters() {

@@ -1,12 +1,11 @@
 #include "qtape/model/insert_quantizers.h"
 
-#include <fmt/format.h>
-
 #include <map>
 #include <set>
 #include <utility>
 
 #include "qtape/core/pattern.h"
+#include "qtape/engine/labels.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/integer/analysis.h"
 #include "qtape/integer/code_flow.h"
@@ -131,10 +130,10 @@ class Inserter {
 
   /// `label`, with a number where a quantizer of this name exists.
   std::string free_label(const std::string& label) const {
-    std::string free = label;
-    for (int n = 2; result_.find(free + ".quantized"); ++n)
-      free = fmt::format("{}{}", label, n);
-    return free;
+    const auto taken = [&](const std::string& each) {
+      return result_.find(each + ".quantized").has_value();
+    };
+    return unused_label(label, taken, "");
   }
 
   /// The quantizer after the copy of x, made where there is none yet.
@@ -168,16 +167,6 @@ std::set<NodeId> unquantized_nodes(const Graph& graph) {
   return found;
 }
 
-/// What a quantizer of an unlabelled node may be called after.
-std::string name_near(const Graph& graph, NodeId id) {
-  for (bool first = true;; first = false) {
-    const Node& node = graph[id];
-    if (!node.label.empty()) return first ? node.label : node.label + ".output";
-    if (node.operands.empty()) return "value";
-    id = node.operands[0];
-  }
-}
-
 /// A copy of `graph` with `quantizer` after each of `nodes`.
 Graph quantize_after(const Graph& graph, const std::set<NodeId>& nodes, const Op& quantizer) {
   Graph result;
@@ -190,13 +179,11 @@ Graph quantize_after(const Graph& graph, const std::set<NodeId>& nodes, const Op
     }
     NodeId copy = result.add(node.op, operands, node.label);
     if (nodes.contains(NodeId{i})) {
-      const std::string usual = name_near(graph, NodeId{i});
-      std::string label = usual;
-      const auto taken = [&] {
+      const auto taken = [&](const std::string& label) {
         return graph.find(label + ".quantized") || result.find(label + ".quantized");
       };
-      for (int n = 2; taken(); ++n) label = fmt::format("{}{}", usual, n);
-      copy = add_quantizer(result, copy, quantizer, label);
+      copy = add_quantizer(result, copy, quantizer,
+                           unused_label(label_near(graph, NodeId{i}), taken, ""));
     }
     copies.push_back(copy);
   }

@@ -1,12 +1,11 @@
 #include "qtape/model/recipe.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "qtape/core/nearest.h"
 #include "qtape/core/pattern.h"
 #include "qtape/core/printable.h"
+#include "qtape/engine/labels.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/integer/op_rules.h"
 #include "qtape/model/insert_quantizers.h"
@@ -115,12 +114,6 @@ class Rebuild {
   const Graph& from_;
   Graph result_;
 };
-
-std::string unused_label(const Graph& graph, const std::string& wanted) {
-  std::string label = wanted;
-  for (int n = 2; graph.find(label); ++n) label = fmt::format("{}.{}", wanted, n);
-  return label;
-}
 
 NodeId add_input_like(Graph& graph, const TensorType& type, const std::string& label) {
   return graph.add(Input{.dtype = type.dtype, .shape = type.shape}, {},

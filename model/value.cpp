@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "qtape/engine/labels.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/integer/code_flow.h"
 
@@ -20,20 +21,6 @@ struct Building {
       std::string label = fmt::format("{}{}", stem, number);
       if (!taken(label)) return label;
     }
-  }
-  /// `label`, or the first `label.2`, ... that makes a new label with `suffix`.
-  std::string unused(const std::string& label, std::string_view suffix = "") const {
-    std::string other = label;
-    for (int64_t number = 2; graph.find(other + std::string(suffix)); ++number) {
-      other = fmt::format("{}.{}", label, number);
-    }
-    return other;
-  }
-  /// What a node may be called after: its label, or that of what it is made of.
-  std::string name_near(NodeId id) const {
-    const Node& node = graph[id];
-    if (!node.label.empty()) return node.label;
-    return node.operands.empty() ? "value" : name_near(node.operands[0]);
   }
 
   static Value value(const std::shared_ptr<Building>& building, NodeId id) {
@@ -161,9 +148,9 @@ Value batch_norm(const Value& x, const BatchNorm& op, const std::string& label) 
 Value quantized(const Value& x, const Op& quantizer, const std::string& label) {
   const auto& building = Building::of(x);
   if (quantizer_behind(building->graph, x.id())) return x;
-  const bool own = !building->graph[x.id()].label.empty();
-  const std::string usual = building->name_near(x.id()) + (own ? "" : ".output");
-  const std::string name = label.empty() ? building->unused(usual, ".quantized") : label;
+  const std::string usual = label_near(building->graph, x.id());
+  const std::string name =
+      label.empty() ? unused_label(building->graph, usual, ".quantized") : label;
   return layer_of(
       x, [&](Graph& graph, NodeId id) { return add_quantizer(graph, id, quantizer, name); });
 }
@@ -213,18 +200,19 @@ namespace loss {
 Value cross_entropy(const Value& logits) {
   const auto& building = Building::of(logits);
   const Input labels{.dtype = DType::S32, .shape = {1}};
-  const NodeId target = building->graph.add(labels, {}, building->unused("labels"));
+  const NodeId target =
+      building->graph.add(labels, {}, unused_label(building->graph, "labels"));
   return node(SoftmaxCrossEntropy{}, {logits, Building::value(building, target)},
-              building->unused("loss"));
+              unused_label(building->graph, "loss"));
 }
 
 Value mean_squared_error(const Value& y) {
   const auto& building = Building::of(y);
   const TensorType& type = y.graph()[y.id()].type;
   const NodeId target = building->graph.add(Input{.dtype = type.dtype, .shape = type.shape}, {},
-                                            building->unused("target"));
+                                            unused_label(building->graph, "target"));
   return node(MeanSquaredError{}, {y, Building::value(building, target)},
-              building->unused("loss"));
+              unused_label(building->graph, "loss"));
 }
 
 }  // namespace loss

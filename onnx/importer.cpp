@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "qtape/engine/labels.h"
 #include "qtape/onnx/operators.h"
 
 namespace qtape {
@@ -141,11 +142,8 @@ NodeId OnnxImporter::add(Op op, std::vector<NodeId> operands, std::string label)
 
 std::string OnnxImporter::free_label(const std::string& wanted) const {
   // What cannot be printed as it is could not be saved either.
-  const std::string usual =
-      wanted.empty() || printable(wanted) != wanted ? std::string("value") : wanted;
-  std::string label = usual;
-  for (int n = 2; graph_.find(label); ++n) label = fmt::format("{}.{}", usual, n);
-  return label;
+  const bool usable = !wanted.empty() && printable(wanted) == wanted;
+  return unused_label(graph_, usable ? wanted : "value");
 }
 
 std::string OnnxImporter::layer_label(const std::string& weight) const {
