@@ -15,8 +15,8 @@ TEST_CASE("labels: the first number that is free") {
   CHECK(unused_label(graph, "loss", ".quantized") == "loss");
   graph.add(Relu{}, {x}, "loss.quantized");
   CHECK(unused_label(graph, "loss", ".quantized") == "loss.2");
-  CHECK(unused_label("fc", [](const std::string& each) { return each.size() < 3; }, "") ==
-        "fc2");
+  CHECK(unused_label(
+            "fc", [](const std::string& each) { return each.size() < 3; }, "") == "fc2");
 }
 
 TEST_CASE("labels: of a node, else of the nearest that it is made of") {
