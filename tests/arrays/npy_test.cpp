@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "qtape/core/error.h"
-#include "qtape/core/random.h"
+#include "qtape/tests/support/array_files.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/folder.h"
 
@@ -35,9 +35,7 @@ TEST_CASE("npy: what is written is read again, for every dtype that NumPy has") 
                       DType::U16, DType::S8, DType::U8}) {
     for (const Shape& shape :
          {Shape{}, Shape{7}, Shape{2, 3}, Shape{4, 0, 5}, Shape{1, 2, 3}}) {
-      Tensor tensor{.type = {dtype, shape}};
-      tensor.data.resize(static_cast<size_t>(tensor.type.bytes()));
-      for (size_t i = 0; i < tensor.data.size(); ++i) tensor.data[i] = std::byte(i * 37 & 0xff);
+      const Tensor tensor = test::some_tensor(dtype, shape);
       const std::string bytes = to_npy(tensor);
       CHECK(parse_npy(bytes, "x") == tensor);
       const size_t data = bytes.size() - tensor.data.size();
@@ -127,31 +125,10 @@ TEST_CASE("npy: 10,000 mutations of a file are read or refused") {
   std::vector<float> x(60);
   std::iota(x.begin(), x.end(), 0.0f);
   const std::string whole = to_npy(Tensor::of<float>({3, 4, 5}, x));
-  const Random random(1, 0);
-  uint64_t draws = 0;
-  const auto below = [&](size_t n) {
-    return static_cast<size_t>(random.below(draws++, static_cast<int64_t>(n)));
-  };
+  test::Mutations mutations("0123456789(),:'\" ");
   int refused = 0;
   for (int i = 0; i < 10000; ++i) {
-    std::string bytes = whole;
-    for (size_t changes = 1 + below(3); changes > 0; --changes) {
-      const size_t at = below(bytes.size());
-      switch (below(4)) {
-        case 0:
-          bytes[at] = static_cast<char>(below(256));
-          break;
-        case 1:
-          bytes.resize(at + 1);
-          break;
-        case 2:
-          bytes.insert(at, 1, "0123456789(),:'\" "[below(17)]);
-          break;
-        default:
-          bytes.erase(at, 1);
-          break;
-      }
-    }
+    const std::string bytes = mutations.of(whole);
     try {
       const Tensor tensor = parse_npy(bytes, "x");
       REQUIRE(static_cast<int64_t>(tensor.data.size()) == tensor.type.bytes());

@@ -60,9 +60,7 @@ class Mutations {
   }
 
  private:
-  size_t below(size_t n) {
-    return static_cast<size_t>(random_.below(draws_++, static_cast<int64_t>(n)));
-  }
+  size_t below(size_t n) { return static_cast<size_t>(random_.below(draws_++, n)); }
 
   std::string_view letters_;
   Random random_;
