@@ -2,6 +2,7 @@
 
 #include "qtape/arrays/arrays.h"
 #include "qtape/deploy/any_file.h"
+#include "qtape/engine/files.h"
 #include "qtape/examples/shared/output_files.h"
 #include "qtape/model/model.h"
 #include "qtape/tools/qtape/commands.h"
