@@ -1,6 +1,6 @@
-// write_data FOLDER [MNIST]: digits as the four MNIST-format files, as x.npy, y.npy, x-test.npy
-// and y-test.npy and as digits.npz with arrays of these names, of MNIST-format files where a
-// folder with such is given, else generated ones.
+// write_data FOLDER [MNIST | COUNT]: digits as the four MNIST-format files, as x.npy, y.npy,
+// x-test.npy and y-test.npy and as digits.npz with arrays of these names, of MNIST-format files
+// where a folder with such is given, else so many generated ones, 7000 by default.
 #include <algorithm>
 #include <fstream>
 #include <iterator>
@@ -52,8 +52,11 @@ NamedTensors write_set(const data::Dataset& set, const std::string& idx,
 
 int main(int argc, char** argv) {
   return console::run_program("write_data", [&] {
-    require<ArgumentError>(argc == 2 || argc == 3, "usage: write_data FOLDER [MNIST]");
-    const data::Split digits = argc == 3 ? data::mnist(argv[2]) : data::example_digits(7000);
+    require<ArgumentError>(argc == 2 || argc == 3, "usage: write_data FOLDER [MNIST | COUNT]");
+    const std::string source = argc == 3 ? argv[2] : "7000";
+    const bool generated = source.find_first_not_of("0123456789") == std::string::npos;
+    const data::Split digits =
+        generated ? data::example_digits(std::stoll(source)) : data::mnist(source);
     NamedTensors arrays = write_set(digits.train, "train", "", argv[1]);
     std::ranges::move(write_set(digits.test, "t10k", "-test", argv[1]),
                       std::back_inserter(arrays));

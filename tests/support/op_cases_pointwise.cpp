@@ -4,20 +4,10 @@
 #include <numbers>
 
 #include "qtape/engine/quantizers.h"
-#include "qtape/tests/support/op_case.h"
+#include "qtape/tests/support/pointwise.h"
 
 namespace qtape::test {
 namespace {
-
-/// f(op, x) for each element; attributes are rounded to the dtype as the op's numbers are.
-template <class X, class F>
-ValueOracle elementwise(F f) {
-  return [f](const OpUse& use, Arrays x) {
-    const X& op = std::get<X>(use.op);
-    const DType dtype = x[0].type.dtype;
-    return mapped(x[0], [&](double v) { return f(op, v, dtype); });
-  };
-}
 
 /// dy f(op, x), the factor rounded to the dtype first.
 template <class X, class F>
@@ -32,28 +22,8 @@ GradientOracle slope(F f) {
   };
 }
 
-/// Extents that leave remainders of vectors, words and blocks, and odd numbers.
-std::vector<OpUse> each_length(const Op& op, double low, double high, bool special) {
-  std::vector<OpUse> uses;
-  for (int64_t n : {int64_t{17}, int64_t{1}, int64_t{0}, int64_t{65}, int64_t{1025}}) {
-    uses.push_back({op, {{{n}, low, high}}});
-  }
-  uses.push_back({op, {{{2, 3, 4}, low, high}}});
-  uses.push_back({op, {{{}, low, high}}});
-  if (special) uses.push_back({op, {{{99}, low, high, Fill::Special}}});
-  return uses;
-}
-
-OpUse realistic(const Op& op, double low, double high) {
-  return {op, {{{256, 512}, low, high}}};
-}
-
 const std::string none =
     "has no integer form: replace it by what has integers, or take an output before it";
-
-std::vector<Refusal> not_computed(const Op& op) {
-  return {{op, {s32({4})}, "expected f32 or f64, got s32"}};
-}
 
 /// An entry whose gradient differences decide.
 OpCase smooth(const Op& op, ValueOracle value, double low, double high, Tolerance tolerance) {

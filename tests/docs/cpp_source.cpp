@@ -1,0 +1,77 @@
+#include "qtape/tests/docs/cpp_source.h"
+
+#include <fmt/format.h>
+
+#include <sstream>
+
+namespace qtape::docs {
+
+namespace {
+
+struct Parts {
+  std::string includes;
+  std::string declarations;
+  std::string fragments;
+  std::string programs;  // to register
+};
+
+/// `block` without its includes, which go to `parts`; lines stay where they are.
+std::string body_of(const Block& block, const std::string& path, Parts& parts) {
+  std::istringstream text(block.text);
+  std::string body = fmt::format("#line {} \"{}\"\n", block.line, path);
+  int number = block.line;
+  for (std::string line; std::getline(text, line); ++number) {
+    if (line.starts_with("#include ")) {
+      parts.includes += fmt::format("#line {} \"{}\"\n{}\n", number, path, line);
+      line.clear();
+    }
+    body += line + "\n";
+  }
+  return body;
+}
+
+void add(const Block& block, const std::string& path, Parts& parts) {
+  if (block.has("same as")) return;
+  const std::string body = body_of(block, path, parts);
+  if (block.has("namespace scope")) {
+    parts.declarations += body;
+  } else if (block.whole_program()) {
+    parts.declarations += fmt::format("namespace program_{} {{\n{}}}\n", block.line, body);
+    if (block.has("not run")) return;
+    parts.programs += fmt::format(
+        "    qtape::docs::program({0}, program_{0}::main),\n", block.line);
+  } else {
+    parts.fragments += fmt::format("qtape::docs::at({});\n{}", block.line, body);
+  }
+}
+
+}  // namespace
+
+std::string cpp_source(const Page& page, const std::string& path) {
+  Parts parts;
+  for (const Block& block : page.blocks) {
+    if (block.language == "cpp") add(block, path, parts);
+  }
+  if (parts.fragments.empty() && parts.declarations.empty()) {
+    return fmt::format("// {} has no C++.\n", page.name);
+  }
+  return fmt::format(
+      "#include \"qtape/qtape.h\"\n"
+      "#include \"qtape/tests/docs/code.h\"\n"
+      "{}"
+      "using namespace qtape;\n"
+      "namespace {{\n"
+      "{}"
+      "void fragments() {{\n"
+      "{}"
+      "}}\n"
+      "#line 1 \"written of {}\"\n"
+      "const qtape::docs::Registration registration(\"{}\", fragments, {{\n"
+      "{}"
+      "}});\n"
+      "}}  // namespace\n",
+      parts.includes, parts.declarations, parts.fragments, page.name, page.name,
+      parts.programs);
+}
+
+}  // namespace qtape::docs
