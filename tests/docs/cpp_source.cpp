@@ -8,6 +8,20 @@ namespace qtape::docs {
 
 namespace {
 
+/// What pages need not say: headers, and that code for readers names what it does not use.
+constexpr std::string_view prologue = R"(#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "qtape/qtape.h"
+#include "qtape/tests/docs/code.h"
+
+#pragma GCC diagnostic ignored "-Wunused-but-set-variable"
+#pragma GCC diagnostic ignored "-Wunused-function"
+#pragma GCC diagnostic ignored "-Wunused-variable"
+)";
+
 struct Parts {
   std::string includes;
   std::string declarations;
@@ -38,8 +52,8 @@ void add(const Block& block, const std::string& path, Parts& parts) {
   } else if (block.whole_program()) {
     parts.declarations += fmt::format("namespace program_{} {{\n{}}}\n", block.line, body);
     if (block.has("not run")) return;
-    parts.programs += fmt::format(
-        "    qtape::docs::program({0}, program_{0}::main),\n", block.line);
+    parts.programs +=
+        fmt::format("    qtape::docs::program({0}, program_{0}::main),\n", block.line);
   } else {
     parts.fragments += fmt::format("qtape::docs::at({});\n{}", block.line, body);
   }
@@ -52,12 +66,9 @@ std::string cpp_source(const Page& page, const std::string& path) {
   for (const Block& block : page.blocks) {
     if (block.language == "cpp") add(block, path, parts);
   }
-  if (parts.fragments.empty() && parts.declarations.empty()) {
-    return fmt::format("// {} has no C++.\n", page.name);
-  }
+  if (parts.fragments.empty() && parts.declarations.empty()) return "";
   return fmt::format(
-      "#include \"qtape/qtape.h\"\n"
-      "#include \"qtape/tests/docs/code.h\"\n"
+      "{}"
       "{}"
       "using namespace qtape;\n"
       "namespace {{\n"
@@ -70,7 +81,7 @@ std::string cpp_source(const Page& page, const std::string& path) {
       "{}"
       "}});\n"
       "}}  // namespace\n",
-      parts.includes, parts.declarations, parts.fragments, page.name, page.name,
+      prologue, parts.includes, parts.declarations, parts.fragments, page.name, page.name,
       parts.programs);
 }
 

@@ -124,12 +124,10 @@ class Run {
     std::string actual;
     for (const Block& block : page_.blocks) {
       const auto found = outputs_.find(block.line);
-      if (found != outputs_.end()) actual += found->second;
-      if (!block.has("output")) continue;
-      if (actual != block.text) {
+      if (found != outputs_.end()) actual = found->second;
+      if (block.has("output") && actual != block.text) {
         fail_at(block.line, "the page shows\n{}and the code prints\n{}", block.text, actual);
       }
-      actual.clear();
     }
   }
 

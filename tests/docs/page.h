@@ -6,7 +6,7 @@
 //   file: NAME             it is written to this file before anything runs
 //   run: ARGUMENTS         those of a whole program; without it, none
 //   namespace scope        its declarations stand outside of functions
-//   output                 it is what the code blocks since the last one of these print
+//   output                 it is what the code block before it prints
 // Others stand by themselves:
 //   setup: COMMANDS        run by bash before all blocks
 //   code: C++              stands among the fragments

@@ -47,8 +47,8 @@ std::map<int, std::string> Printed::take() {
   for (auto it = begins_.begin(); it != begins_.end(); ++it) {
     const auto next = std::next(it);
     const long end = next == begins_.end() ? written() : next->second;
-    by_line[it->first] = all.substr(static_cast<size_t>(it->second),
-                                    static_cast<size_t>(end - it->second));
+    by_line[it->first] =
+        all.substr(static_cast<size_t>(it->second), static_cast<size_t>(end - it->second));
   }
   return by_line;
 }
