@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# An installed qtape and one added as a subdirectory both build users' programs, and those of the
-# README without a warning: install_test.sh SOURCE_FOLDER BUILD_FOLDER
+# An installed qtape and one added as a subdirectory both build users' programs, those of the
+# README without a warning, and the application of the tutorial:
+# install_test.sh SOURCE_FOLDER BUILD_FOLDER
 set -euo pipefail
 source=$1 build=$2
 CXX=$(sed -n 's/^CMAKE_CXX_COMPILER:[A-Z]*=//p' "$build/CMakeCache.txt")
@@ -66,8 +67,15 @@ cmake -S "$work/user" -B "$work/installed" -G Ninja -DCMAKE_PREFIX_PATH="$work/p
 cmake --build "$work/installed" >"$work/log" || { cat "$work/log"; exit 1; }
 "$work/installed/user"
 (cd "$work" && [ "$(installed/user_xor | wc -l)" = 4 ])
+"$build/tests/write_docs_code" --files "$source" docs/tutorial.md "$work"
+cmake -S "$work/app" -B "$work/app-built" -G Ninja -DCMAKE_PREFIX_PATH="$work/prefix" >/dev/null
+cmake --build "$work/app-built" >"$work/log" || { cat "$work/log"; exit 1; }
+"$build/examples/train_mlp" --samples 320 --layers 8 --epochs 1 --weight-bits 4 --activation-bits 8 --save "$work/model.json" >/dev/null
+"$build/tools/qtape" convert "$work/model.json" -o "$work/integers.json" >/dev/null
+"$build/tests/write_data" "$work" 100
+[ "$("$work/app-built/app" "$work/integers.json" "$work/x-test.npy" | grep -c '^image . is a .$')" = 3 ]
 # Building the library again would take minutes: that it configures and names its targets is enough.
 cmake -S "$work/user" -B "$work/added" -G Ninja -DQTAPE_SOURCE="$source" >/dev/null
 cmake --build "$work/added" -- -t targets all >"$work/targets"
 grep -q '^user: CXX_EXECUTABLE_LINKER' "$work/targets"
-echo "3 passed, 0 failed"
+echo "4 passed, 0 failed"

@@ -37,7 +37,7 @@ class Run {
   Run& operator=(const Run&) = delete;
 
   void all() {
-    each("file", [this](const Block& block) { write(block); });
+    each("file", [](const Block& block) { write(block); });
     each("setup", [this](const Block& block) { shell(block); });
     cpp();
     each("sh", [this](const Block& block) { outputs_[block.line] = shell(block); });
