@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "qtape/console/program.h"
@@ -154,7 +155,8 @@ int main(int argc, char** argv) {
     for (const char* folder : {"tools", "examples", "tests"}) {
       path += std::string(QTAPE_BUILD) + "/" + folder + ":";
     }
-    ::setenv("PATH", (path + ::getenv("PATH")).c_str(), 1);
+    const char* rest = ::getenv("PATH");
+    ::setenv("PATH", (path + (rest == nullptr ? "/usr/bin:/bin" : rest)).c_str(), 1);
     docs::Run(docs::read_page(text, argv[1])).all();
   });
 }

@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <iostream>
+#include <iterator>
 #include <utility>
 
 #include "qtape/core/error.h"
