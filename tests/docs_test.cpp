@@ -1,5 +1,6 @@
 // Documentation that must agree with the code. The code blocks of pages are run by docs_code.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -22,7 +23,7 @@ namespace fs = std::filesystem;
 using namespace qtape;
 
 std::string source(const std::string& path) {
-  return read_file(std::string(QTAPE_SOURCE) + "/" + path, 1 << 20);
+  return read_file(fmt::format("{}/{}", QTAPE_SOURCE, path), 1 << 20);
 }
 
 /// Files of a folder and those in it with one of the extensions, by their paths in the tree.

@@ -1,6 +1,7 @@
 #include "qtape/arrays/npz.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <array>
 
@@ -19,7 +20,7 @@ const std::vector<DType> dtypes = {DType::F32, DType::F64, DType::F16, DType::S6
                                    DType::S16, DType::U16, DType::S8,  DType::U8};
 
 std::string fixture(const std::string& name) {
-  return read_file(std::string(QTAPE_TEST_DATA) + "/arrays/" + name, 1 << 20);
+  return read_file(fmt::format("{}/arrays/{}", QTAPE_TEST_DATA, name), 1 << 20);
 }
 
 template <Element T>

@@ -1,6 +1,7 @@
 #include "qtape/arrays/safetensors.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -24,7 +25,7 @@ std::vector<DType> every_dtype() {
 }
 
 std::string fixture(const std::string& name) {
-  return read_file(std::string(QTAPE_TEST_DATA) + "/arrays/" + name, 1 << 20);
+  return read_file(fmt::format("{}/arrays/{}", QTAPE_TEST_DATA, name), 1 << 20);
 }
 
 /// A file of a header and data.

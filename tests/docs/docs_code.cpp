@@ -150,10 +150,10 @@ int main(int argc, char** argv) {
   using namespace qtape;
   return console::run_program("docs_code", [&] {
     require<ArgumentError>(argc == 2, "usage: docs_code PAGE");
-    const std::string text = read_file(std::string(QTAPE_SOURCE) + "/" + argv[1], 1 << 20);
+    const std::string text = read_file(fmt::format("{}/{}", QTAPE_SOURCE, argv)[1], 1 << 20);
     std::string path;
     for (const char* folder : {"tools", "examples", "tests"}) {
-      path += std::string(QTAPE_BUILD) + "/" + folder + ":";
+      path += fmt::format("{}/{}", QTAPE_BUILD, folder) + ":";
     }
     const char* rest = ::getenv("PATH");
     ::setenv("PATH", (path + (rest == nullptr ? "/usr/bin:/bin" : rest)).c_str(), 1);

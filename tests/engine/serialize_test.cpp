@@ -107,7 +107,7 @@ void add_held(const T& value, Kinds& kinds) {
   }
 }
 
-std::string golden_path() { return std::string(QTAPE_TEST_DATA) + "/golden.json"; }
+std::string golden_path() { return fmt::format("{}{}", QTAPE_TEST_DATA, "/golden.json"); }
 
 }  // namespace
 

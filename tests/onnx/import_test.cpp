@@ -19,7 +19,7 @@ using namespace qtape;
 namespace {
 
 std::string path_of(const std::string& name) {
-  return std::string(QTAPE_TEST_DATA) + "/onnx/" + name;
+  return fmt::format("{}/onnx/{}", QTAPE_TEST_DATA, name);
 }
 
 std::vector<float> answers(const SavedModel& model, const Tensor& x) {
