@@ -138,6 +138,23 @@ TEST_CASE("docs: links lead to files and headings") {
   }
 }
 
+TEST_CASE("docs: sources that pages name exist") {
+  static const std::regex named("`([a-z_]+/[A-Za-z0-9_/-]+\\.(h|cpp|py|sh|json))`");
+  const fs::path root = QTAPE_SOURCE;
+  for (const std::string& name : pages()) {
+    const std::string text = source(name);
+    for (std::sregex_iterator it(text.begin(), text.end(), named), end; it != end; ++it) {
+      const std::string file = (*it)[1];
+      if (file.starts_with("ops/softsign.")) continue;  // the example of an op to add
+      // As in the tree, within a room of programs, or as an include.
+      const bool exists = fs::exists(root / file) || fs::exists(root / "examples" / file) ||
+                          fs::exists(root / "tools" / file) ||
+                          (file.starts_with("qtape/") && fs::exists(root / file.substr(6)));
+      CHECK_MESSAGE(exists, name, ": ", file);
+    }
+  }
+}
+
 TEST_CASE("docs: errors that pages quote are those of the sources") {
   const std::string text = program_text();
   const std::map<std::string, int> columns = {{"docs/troubleshooting.md", 0},
