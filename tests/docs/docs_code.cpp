@@ -15,10 +15,11 @@
 #include "qtape/core/error.h"
 #include "qtape/engine/files.h"
 #include "qtape/engine/serialize.h"
-#include "qtape/integer/integer_program.h"
+#include "qtape/integer/session.h"
 #include "qtape/tests/docs/code.h"
 #include "qtape/tests/docs/page.h"
 #include "qtape/tests/docs/printed.h"
+#include "qtape/tests/support/conformance.h"
 #include "qtape/tests/support/folder.h"
 
 namespace qtape::docs {
@@ -29,6 +30,24 @@ namespace fs = std::filesystem;
 
 int running = 0;             // the line of the C++ that runs
 Printed* printed = nullptr;  // while C++ runs
+
+/// Throws unless the program of a conformance case gives its values.
+void check_conformance(const std::string& text) {
+  const test::ConformanceFile file = test::read_conformance(text);
+  IntegerSession session(file.program, {.reference = true});
+  std::vector<Tensor> inputs;
+  for (size_t i = 0; i < file.values.size(); ++i) {
+    const IntegerOp& op = file.program.nodes()[i].op;
+    if (std::holds_alternative<integer::Input>(op)) inputs.push_back(file.values[i]);
+  }
+  test::feed_inputs(session, inputs);
+  session.run();
+  for (int32_t i = 0; i < static_cast<int32_t>(file.values.size()); ++i) {
+    const bool right = file.omitted.contains(i) || test::value_of(session, NodeId{i}) ==
+                                                       file.values[static_cast<size_t>(i)];
+    require<Error>(right, "node {} has another value", i);
+  }
+}
 
 class Run {
  public:
@@ -110,7 +129,7 @@ class Run {
     try {
       const auto json = nlohmann::ordered_json::parse(block.text);
       if (json.value("format", "") == "qtape-conformance") {
-        program_from_json(json.at("program").dump());
+        check_conformance(block.text);
       } else if (json.contains("program")) {
         program_from_json(block.text);
       } else if (json.contains("nodes")) {
