@@ -4,9 +4,8 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <map>
-#include <regex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "qtape/core/error.h"
@@ -46,53 +45,122 @@ std::vector<std::string> pages() {
   return all;
 }
 
-/// All sources of the library and of the programs; what literals say across lines is in one.
+/// `text` with literals that follow each other over lines as one.
+std::string with_joined_literals(const std::string& text) {
+  std::string joined;
+  for (size_t i = 0; i < text.size(); ++i) {
+    joined += text[i];
+    if (text[i] != '"') continue;
+    const size_t next = text.find_first_not_of(" \n", i + 1);
+    if (next == std::string::npos || text[next] != '"' || text.find('\n', i) > next) continue;
+    joined.pop_back();
+    i = next;
+  }
+  return joined;
+}
+
+/// All sources of the library and of the programs.
 std::string program_text() {
-  static const std::regex between_literals("\"\\s*\\n\\s*\"");
   std::string text;
   for (const char* folder :
        {"core", "kernels", "ops", "engine", "console", "arrays", "data", "integer", "optim",
         "calibrate", "deploy", "model", "onnx", "examples", "tools"}) {
-    for (const std::string& file : files_in(folder, {".h", ".cpp"})) text += source(file);
+    for (const std::string& file : files_in(folder, {".h", ".cpp"})) {
+      text += with_joined_literals(source(file));
+    }
   }
-  return std::regex_replace(text, between_literals, "");
+  return text;
 }
 
-/// What is in backticks in column `column` of the tables of a page, counted from 0; -1: the
-/// last one. Without what has no space: names, not messages.
-std::vector<std::string> messages(const std::string& page, int column) {
-  static const std::regex code("`([^`]* [^`]*)`");
-  static const std::regex row("^\\|(.*)\\|$", std::regex::multiline);
-  static const std::regex cell("[^|]+");
+/// The cells of a row of a table; none for other lines.
+std::vector<std::string> cells_of(const std::string& line) {
+  std::vector<std::string> cells;
+  if (!line.starts_with("|")) return cells;
+  for (size_t begin = 1; begin < line.size();) {
+    const size_t end = std::min(line.find('|', begin), line.size());
+    cells.push_back(line.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return cells;
+}
+
+/// What is in backticks in the first or the last column of the tables of a page. Without what
+/// has no space: names, not messages.
+std::vector<std::string> messages(const std::string& page, bool first) {
   std::vector<std::string> found;
-  for (std::sregex_iterator it(page.begin(), page.end(), row), end; it != end; ++it) {
-    const std::string text = (*it)[1];
-    const std::vector<std::string> cells(
-        std::sregex_token_iterator(text.begin(), text.end(), cell), {});
-    const std::string& chosen = column < 0 ? cells.back() : cells[static_cast<size_t>(column)];
-    for (std::sregex_iterator each(chosen.begin(), chosen.end(), code); each != end; ++each) {
-      found.push_back((*each)[1]);
+  for (const std::string& line : docs::prose(page)) {
+    const std::vector<std::string> cells = cells_of(line);
+    if (cells.empty()) continue;
+    for (const std::string& span : docs::code_spans(first ? cells.front() : cells.back())) {
+      if (span.find(' ') != std::string::npos) found.push_back(span);
     }
   }
   return found;
 }
 
-/// The parts of a message that are the same in all of its kind: without names in quotes, types,
-/// numbers, words in capitals that stand for something, and dots.
+constexpr std::string_view digits = "0123456789";
+constexpr std::string_view capitals = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+constexpr std::string_view small_letters = "abcdefghijklmnopqrstuvwxyz";
+
+/// Where a part of a message ends that stands for what is at hand, a name in quotes, a type, a
+/// number, a word in capitals or dots; `i` itself where none begins there.
+size_t end_of_variable(const std::string& message, size_t i) {
+  const auto run = [&](std::string_view letters) {
+    return std::min(message.find_first_not_of(letters, i), message.size());
+  };
+  const auto past = [&](char c, size_t from) {
+    return std::min(message.find(c, from), message.size() - 1) + 1;
+  };
+  const std::string word_letters = fmt::format("{}{}{}_", digits, capitals, small_letters);
+  if (message[i] == '\'') return past('\'', i + 1);
+  if (message[i] == '[') return past(']', i);
+  if (message.substr(i, 2) == "..") return run(".");
+  if (i > 0 && word_letters.find(message[i - 1]) != std::string::npos) return i;
+  if (digits.find(message[i]) != std::string::npos) return run("0123456789.^");
+  const size_t word = run(word_letters);
+  if (word > i && word < message.size() && message[word] == '[') return past(']', word);
+  return run(capitals) == word && word >= i + 3 ? word : i;
+}
+
+/// The parts of a message that are the same in all of its kind.
 std::vector<std::string> fixed_parts(const std::string& message) {
-  static const std::regex variable(
-      "'[^']*'|[a-z]+[0-9]+\\[[^\\]]*\\]|\\[[^\\]]*\\]|\\b[A-Z]{3,}\\b|\\b[0-9][0-9.^]*\\b|\\."
-      "\\.+");
-  static const std::regex letter("[a-z]");
-  std::vector<std::string> parts;
-  for (std::sregex_token_iterator it(message.begin(), message.end(), variable, -1), end;
-       it != end; ++it) {
-    const std::string part = *it;
-    const size_t begin = part.find_first_not_of(" :,;()");
-    if (begin == std::string::npos || !std::regex_search(part, letter)) continue;
-    parts.push_back(part.substr(begin, part.find_last_not_of(" :,;()") - begin + 1));
+  std::vector<std::string> parts = {""};
+  for (size_t i = 0; i < message.size();) {
+    const size_t end = end_of_variable(message, i);
+    if (end == i) {
+      parts.back() += message[i++];
+    } else {
+      parts.emplace_back();
+      i = end;
+    }
   }
-  return parts;
+  std::vector<std::string> words;
+  for (const std::string& part : parts) {
+    if (part.find_first_of(small_letters) == std::string::npos) continue;
+    const size_t begin = part.find_first_not_of(" :,;()");
+    words.push_back(part.substr(begin, part.find_last_not_of(" :,;()") - begin + 1));
+  }
+  return words;
+}
+
+/// What stands in backticks in a page.
+std::vector<std::string> spans_of(const std::string& page) {
+  std::vector<std::string> all;
+  for (const std::string& line : docs::prose(page)) {
+    for (std::string& span : docs::code_spans(line)) all.push_back(std::move(span));
+  }
+  return all;
+}
+
+/// Whether a text in backticks is the path of a source.
+bool names_source(const std::string& span) {
+  const std::string letters = fmt::format("{}{}{}_/.-", digits, capitals, small_letters);
+  const std::string extension = fs::path(span).extension().string();
+  const bool path = span.find('/') != std::string::npos &&
+                    span.find_first_not_of(letters) == std::string::npos &&
+                    small_letters.find(span[0]) != std::string::npos;
+  return path && (extension == ".h" || extension == ".cpp" || extension == ".py" ||
+                  extension == ".sh" || extension == ".json");
 }
 
 }  // namespace
@@ -139,12 +207,10 @@ TEST_CASE("docs: links lead to files and headings") {
 }
 
 TEST_CASE("docs: sources that pages name exist") {
-  static const std::regex named("`([a-z_]+/[A-Za-z0-9_/-]+\\.(h|cpp|py|sh|json))`");
   const fs::path root = QTAPE_SOURCE;
   for (const std::string& name : pages()) {
-    const std::string text = source(name);
-    for (std::sregex_iterator it(text.begin(), text.end(), named), end; it != end; ++it) {
-      const std::string file = (*it)[1];
+    for (const std::string& file : spans_of(source(name))) {
+      if (!names_source(file)) continue;
       if (file.starts_with("ops/softsign.")) continue;  // the example of an op to add
       // As in the tree, within a room of programs, or as an include.
       const bool exists = fs::exists(root / file) || fs::exists(root / "examples" / file) ||
@@ -157,13 +223,12 @@ TEST_CASE("docs: sources that pages name exist") {
 
 TEST_CASE("docs: errors that pages quote are those of the sources") {
   const std::string text = program_text();
-  const std::map<std::string, int> columns = {{"docs/troubleshooting.md", 0},
-                                              {"docs/limits.md", -1}};
-  for (const auto& page : columns) {
-    const std::vector<std::string> quoted = messages(source(page.first), page.second);
+  for (const std::string name : {"docs/troubleshooting.md", "docs/limits.md"}) {
+    const std::vector<std::string> quoted =
+        messages(source(name), name == "docs/troubleshooting.md");
     CHECK(quoted.size() >= 10);
     for (const std::string& message : quoted) {
-      INFO(page.first, ": ", message);
+      INFO(name, ": ", message);
       const std::vector<std::string> parts = fixed_parts(message);
       CHECK(!parts.empty());
       for (const std::string& part : parts) {
@@ -171,6 +236,12 @@ TEST_CASE("docs: errors that pages quote are those of the sources") {
       }
     }
   }
+}
+
+TEST_CASE("docs: the fixed parts of a message") {
+  CHECK(fixed_parts("input 'x' f32[2, 3]: extent 2 must be in 1..9, got WHAT") ==
+        std::vector<std::string>{"input", "extent", "must be in", "got"});
+  CHECK(fixed_parts("... is no s32 of ONNX") == std::vector<std::string>{"is no s32 of"});
 }
 
 TEST_CASE("docs: pages that cannot be read say where") {

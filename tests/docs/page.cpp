@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <regex>
 #include <utility>
 
 #include "qtape/core/error.h"
@@ -117,18 +116,6 @@ class Reader {
   std::map<std::string, std::string> notes_;  // for the block that follows
 };
 
-/// The lines of a page, those of code blocks empty.
-std::vector<std::string> prose(std::string_view text) {
-  std::vector<std::string> lines = lines_of(text);
-  bool code = false;
-  for (std::string& line : lines) {
-    const bool border = line.starts_with(fence);
-    if (code || border) line.clear();
-    code = code != border;
-  }
-  return lines;
-}
-
 }  // namespace
 
 bool Block::whole_program() const { return text.find("int main(") != std::string::npos; }
@@ -139,16 +126,42 @@ Page read_page(std::string_view text, std::string name) {
   return Reader(text, std::move(name)).read();
 }
 
+std::vector<std::string> prose(std::string_view text) {
+  std::vector<std::string> lines = lines_of(text);
+  bool code = false, comment = false;
+  for (std::string& line : lines) {
+    const bool border = !comment && line.starts_with(fence);
+    comment = comment || (!code && line.starts_with("<!--"));
+    const bool comment_ends = comment && line.find("-->") != std::string::npos;
+    if (code || border || comment) line.clear();
+    code = code != border;
+    comment = comment && !comment_ends;
+  }
+  return lines;
+}
+
+std::vector<std::string> code_spans(std::string_view line) {
+  std::vector<std::string> spans;
+  for (size_t begin = line.find('`'); begin != std::string_view::npos;) {
+    const size_t end = line.find('`', begin + 1);
+    if (end == std::string_view::npos) break;
+    spans.emplace_back(line.substr(begin + 1, end - begin - 1));
+    begin = line.find('`', end + 1);
+  }
+  return spans;
+}
+
 std::vector<Link> links(std::string_view text) {
-  static const std::regex code("`[^`]*`");
-  static const std::regex link("\\]\\(([^) ]+)\\)");
   std::vector<Link> found;
   int number = 0;
-  for (const std::string& line : prose(text)) {
+  for (std::string& line : prose(text)) {
     ++number;
-    const std::string shown = std::regex_replace(line, code, "");
-    for (std::sregex_iterator it(shown.begin(), shown.end(), link), end; it != end; ++it) {
-      const std::string target = (*it)[1];
+    for (const std::string& span : code_spans(line)) {
+      line.erase(line.find('`' + span + '`'), span.size() + 2);
+    }
+    for (size_t at = line.find("]("); at != std::string::npos; at = line.find("](", at + 1)) {
+      const size_t end = std::min(line.find(')', at), line.size());
+      const std::string target = line.substr(at + 2, end - at - 2);
       if (target.find("://") == std::string::npos) found.push_back({number, target});
     }
   }

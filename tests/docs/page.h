@@ -44,6 +44,11 @@ struct Page {
 /// another language, and for a comment that says something else.
 Page read_page(std::string_view text, std::string name);
 
+/// The lines of a page, those of code blocks and comments empty.
+std::vector<std::string> prose(std::string_view text);
+/// What stands in backticks in a line.
+std::vector<std::string> code_spans(std::string_view line);
+
 struct Link {
   int line = 0;
   std::string target = {};
