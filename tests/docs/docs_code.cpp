@@ -169,7 +169,7 @@ int main(int argc, char** argv) {
   using namespace qtape;
   return console::run_program("docs_code", [&] {
     require<ArgumentError>(argc == 2, "usage: docs_code PAGE");
-    const std::string text = read_file(fmt::format("{}/{}", QTAPE_SOURCE, argv)[1], 1 << 20);
+    const std::string text = read_file(fmt::format("{}/{}", QTAPE_SOURCE, argv[1]), 1 << 20);
     std::string path;
     for (const char* folder : {"tools", "examples", "tests"}) {
       path += fmt::format("{}/{}", QTAPE_BUILD, folder) + ":";
