@@ -9,11 +9,13 @@
 
 namespace qtape {
 
+/// A tensor and what it is called.
 struct NamedTensor {
   std::string name = {};
   Tensor tensor = {};
   bool operator==(const NamedTensor&) const = default;
 };
+/// In the order of their file; names differ.
 using NamedTensors = std::vector<NamedTensor>;
 
 /// Throws ArgumentError for a name that two of `tensors` have, and for a tensor whose data are

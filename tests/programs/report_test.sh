@@ -28,7 +28,7 @@ check "no page was written" test ! -e "$work/n.html"
 check "a report that is a file" exits 1 'cannot make this folder' "$tool" train "$work/m.json" "${of_data[@]}" --report "$work/m.json"
 if [ -c /dev/full ]; then
   mkdir "$work/runs/f" && ln -s /dev/full "$work/runs/f/run.json"
-  check "a full disk" exits 1 'qtape: --report: ' "$tool" train "$work/m.json" "${of_data[@]}" --epochs 2 --report "$work/runs/f" -o "$work/f.json"
+  check "a full disk" exits 1 'runs/f/run.json: cannot write: No space left on device' "$tool" train "$work/m.json" "${of_data[@]}" --epochs 2 --report "$work/runs/f" -o "$work/f.json"
   check "loses no model" cmp "$work/plain.json" "$work/f.json"
   check "a full disk for the page" exits 1 '/dev/full' "$tool" report "$work/runs/a" -o /dev/full
 fi

@@ -107,7 +107,7 @@ TEST_CASE("run_record: a record comes back from its folder as it was") {
 TEST_CASE("run_record: files that are no records") {
   const std::string good = to_json(some_record());
   CHECK(error_of("{}") == "/: \"format\" is missing");
-  CHECK(error_of("[1]") == "/: expected an object, got [1]");
+  CHECK(error_of("[1]") == "/: expected an object, got an array");
   CHECK(error_of(replaced(good, "\"qtape-run\"", "\"qtape\"")) ==
         "/format: expected \"qtape-run\", got \"qtape\"");
   CHECK(error_of(replaced(good, "\"version\":1", "\"version\":2")) ==
