@@ -54,6 +54,8 @@ NamedTensors read_arrays(const std::string& path) {
   return {{"", parse_npy(bytes, path)}};
 }
 
+std::string array_file_of(const std::string& place) { return split(place).first; }
+
 Tensor read_array(const std::string& place) {
   const auto [path, name] = split(place);
   NamedTensors tensors = read_arrays(path);

@@ -19,15 +19,18 @@ NamedTensors read_arrays(const std::string& path);
 /// and for another one.
 Tensor read_array(const std::string& place);
 
+/// The file of a place as `read_array` takes it.
+std::string array_file_of(const std::string& place);
+
 /// The bytes of a file called `path`: by its end `.npy` for one array, whose name is lost,
 /// `.npz` or `.safetensors`. Throws ArgumentError for other names, for several arrays in
 /// `.npy`, and as `to_npy`, `to_npz` and `to_safetensors`.
 std::string to_array_file(const std::string& path, const NamedTensors& tensors);
 
-/// Whether `path` ends as `to_array_file` wants it.
+/// Whether `path` ends in .npy, .npz or .safetensors.
 bool names_array_file(std::string_view path);
 
-/// Throws ArgumentError unless it does.
+/// Throws ArgumentError where it ends otherwise.
 void require_array_file(const std::string& path);
 
 /// Writes that to `path`: a failure keeps what was there. Throws as `to_array_file`, and

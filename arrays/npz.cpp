@@ -51,7 +51,7 @@ Archive open(std::string_view bytes, std::string_view name) {
   Source source(zip_source_buffer_create(bytes.data(), bytes.size(), 0, error.get()));
   require<Error>(source != nullptr, "{}: {}", name, error.text());
   Archive archive(zip_open_from_source(source.get(), ZIP_RDONLY, error.get()));
-  require<FormatError>(archive != nullptr, "{}: is no whole zip archive: {}", name,
+  require<FormatError>(archive != nullptr, "{}: is not a complete zip archive: {}", name,
                        error.text());
   (void)source.release();  // the archive's now
   return archive;
@@ -80,7 +80,7 @@ class Reader {
       const std::string place = fmt::format("{}: member '{}'", name_, printable(member));
       require<FormatError>(member.ends_with(suffix),
                            "{}: expected arrays alone, whose names end in .npy", place);
-      require<FormatError>(names.emplace(member).second, "{}: is there twice", place);
+      require<FormatError>(names.emplace(member).second, "{}: appears twice", place);
       check_method(status, place);
       const std::string content = inflate(i, status, place);
       tensors.push_back({std::string(member.substr(0, member.size() - suffix.size())),

@@ -1,4 +1,4 @@
-// The name that was meant, for messages about one that there is not.
+// The existing names that are closest to an unknown one, for messages.
 #pragma once
 
 #include <cstddef>

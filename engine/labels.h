@@ -9,8 +9,7 @@
 
 namespace qtape {
 
-/// `label`, or the first of `label.2`, `label.3`, ... that is not `taken`: a function of a
-/// label. `separator` is what stands before the number.
+/// `label`, or the first of `label.2`, `label.3`, ... for which `taken` says false. `separator` is what stands before the number.
 template <class Taken>
 std::string unused_label(const std::string& label, const Taken& taken,
                          std::string_view separator = ".") {

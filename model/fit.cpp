@@ -109,8 +109,12 @@ class Run {
     tape_.set_step(step_);
     try {
       train();
+    } catch (const FitInterrupted& stopped) {
+      record(report::RunState::Stopped);
+      throw FitInterrupted(stopped.signal(), stopped.progress(),
+                           recorder_ ? recorder_->failure() : "");
     } catch (...) {
-      record(result_.stopped ? report::RunState::Stopped : report::RunState::Failed);
+      record(report::RunState::Failed);
       throw;
     }
     record(result_.stopped ? report::RunState::Stopped : report::RunState::Finished);
@@ -346,10 +350,12 @@ class Run {
 
 }  // namespace
 
-FitInterrupted::FitInterrupted(int signal, const FitProgress& progress)
+FitInterrupted::FitInterrupted(int signal, const FitProgress& progress,
+                               const std::string& report_failure)
     : console::Interrupted(
-          signal, fmt::format("stopped by {} after step {} of {}", console::signal_name(signal),
-                              progress.step, progress.steps)),
+          signal, fmt::format("stopped by {} after step {} of {}{}{}",
+                              console::signal_name(signal), progress.step, progress.steps,
+                              report_failure.empty() ? "" : "; ", report_failure)),
       progress_(progress) {}
 
 FitResult fit(Model& model, const data::Dataset& dataset, const FitOptions& options) {

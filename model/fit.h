@@ -96,7 +96,7 @@ struct FitOptions {
   bool progress = true;             ///< draws a bar, or prints a line per epoch
   int loss_digits = 4;              ///< after the point, there
   bool interruptible = true;        ///< SIGINT and SIGTERM end the run after their step
-  /// Before forward: inputs that no column fills, and switches of quantizers.
+  /// Before forward: switches of quantizers.
   std::function<void(Tape& tape, int64_t step)> before_step = {};
   /// Between backward and the optimizer.
   std::function<void(Parameters& parameters, int64_t step)> on_gradients = {};
@@ -124,7 +124,9 @@ struct FitResult {
 /// A run that a signal ended. What was trained is in the model, and in the checkpoint.
 class FitInterrupted : public console::Interrupted {
  public:
-  FitInterrupted(int signal, const FitProgress& progress);
+  /// `report_failure` as in FitResult.
+  FitInterrupted(int signal, const FitProgress& progress,
+                 const std::string& report_failure = {});
   const FitProgress& progress() const { return progress_; }
 
  private:

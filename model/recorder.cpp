@@ -22,6 +22,12 @@ std::string name_of_folder(const std::string& folder) {
   return (path.has_filename() ? path.filename() : path.parent_path().filename()).string();
 }
 
+/// The folder, which is made where there is none. Throws IoError where it cannot be written.
+const std::string& made(const std::string& folder) {
+  report::require_run_folder(folder);
+  return folder;
+}
+
 /// Bytes of the arena in use at each time of a step.
 std::vector<int64_t> live_bytes(const Tape& tape) {
   std::vector<int64_t> live(2 * static_cast<size_t>(tape.graph().size()));
@@ -52,7 +58,11 @@ report::StepMemory memory_of(const Tape& tape, const Parameters& parameters) {
 
 Recorder::Recorder(const std::string& folder, const Model& model, const data::Dataset& dataset,
                    const Tape& tape, int64_t batch)
-    : folder_(folder), model_(model), dataset_(dataset), tape_(tape) {
+    : folder_(made(folder)),
+      lock_(report::run_file(folder)),
+      model_(model),
+      dataset_(dataset),
+      tape_(tape) {
   record_.name = name_of_folder(folder);
   record_.batch = batch;
   record_.threads = tape.threads();
@@ -61,7 +71,6 @@ Recorder::Recorder(const std::string& folder, const Model& model, const data::Da
   for (NodeId id : quantizers(tape.graph())) {
     record_.scales.push_back({.label = tape.graph().name(id)});
   }
-  report::require_run_folder(folder_);
 }
 
 void Recorder::set_plan(int64_t steps, const Metric& metric) {
@@ -73,17 +82,20 @@ void Recorder::set_plan(int64_t steps, const Metric& metric) {
 }
 
 void Recorder::resume(int64_t step, std::span<const EpochResult> finished) {
-  report::RunRecord before;
-  try {
-    before = report::read_run(folder_);
-  } catch (const Error&) {
-    // Without a record the curves have a gap.
-  }
+  // Without a record the curves have a gap.
+  report::RunRecord before{.batch = record_.batch, .parameters = record_.parameters};
+  std::error_code ignored;
+  const std::string file = report::run_file(folder_);
+  if (std::filesystem::exists(file, ignored)) before = report::read_run(file);
+  require<FormatError>(
+      before.batch == record_.batch && before.parameters == record_.parameters,
+      "{}: expected the record of a run with {} parameters and batches of {}, got {} and {}",
+      file, record_.parameters, record_.batch, before.parameters, before.batch);
   std::erase_if(before.epochs, [&](const auto& each) { return each.step > step; });
   record_.step = step;
   record_.loss = before.loss;
   record_.loss.keep(step);
-  record_.step_us = before.step_us;
+  record_.mean_step_us = before.mean_step_us;
   record_.times = before.times;
   record_.quantizers = before.quantizers;
   while (record_.loss.steps() < step) {
@@ -137,18 +149,26 @@ void Recorder::add_scales(size_t epochs) {
 
 void Recorder::measure_quantizers() {
   if (record_.scales.empty()) return;
-  Parameters& parameters = tape_.parameters();
-  Tape tape(model_.graph().with_batch(record_.batch), parameters, {.threads = tape_.threads()});
-  const int64_t samples = std::max(record_.batch, counted_samples);
-  record_.quantizers =
-      report::summaries(report_quantizers(tape, batches_of(dataset_, samples)));
+  record_.quantizers.clear();
+  try {
+    Tape tape(model_.graph().with_batch(record_.batch), tape_.parameters(),
+              {.threads = tape_.threads()});
+    for (NodeId id : quantizers(tape.graph())) {
+      tape.status(id).enabled = tape_.status(id).enabled;
+    }
+    const int64_t samples = std::max(record_.batch, counted_samples);
+    record_.quantizers =
+        report::summaries(report_quantizers(tape, batches_of(dataset_, samples)));
+  } catch (const Error&) {
+    // Quantizers that wait for a later step may have no scales yet: training goes on.
+  }
 }
 
 void Recorder::add_times() {
   const Graph& graph = tape_.graph();
   const auto times = tape_.times();
   if (timed_steps_ == 0) return;
-  record_.step_us = microseconds_ / static_cast<double>(timed_steps_);
+  record_.mean_step_us = microseconds_ / static_cast<double>(timed_steps_);
   record_.times.clear();
   const double per_step = 1e-3 / static_cast<double>(timed_steps_);
   for (size_t i = 0; i < times.size(); ++i) {

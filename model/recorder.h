@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "qtape/engine/file_lock.h"
 #include "qtape/model/fit.h"
 #include "qtape/report/run_record.h"
 
@@ -11,13 +12,14 @@ namespace qtape {
 class Recorder {
  public:
   /// Begins the record of a run on `tape`, in a folder that it makes. All of these must outlive
-  /// it. Throws IoError for a folder that cannot be written.
+  /// it. Throws IoError for a folder that cannot be written or that another run writes.
   Recorder(const std::string& folder, const Model& model, const data::Dataset& dataset,
            const Tape& tape, int64_t batch);
 
   void set_plan(int64_t steps, const Metric& metric);
-  /// Goes on after `step` steps with what the folder has of them, if it has anything; the
-  /// epochs are `finished`.
+  /// Goes on after `step` steps with what the folder has of them, if it has a record; the
+  /// epochs are `finished`. Throws FormatError for the record of another run and for what is
+  /// none.
   void resume(int64_t step, std::span<const EpochResult> finished);
   void add_step(double loss, double microseconds);
   /// After the last step of `epoch`.
@@ -33,6 +35,7 @@ class Recorder {
   void add_times();
 
   std::string folder_;
+  FileLock lock_;  // of its record
   const Model& model_;
   const data::Dataset& dataset_;
   const Tape& tape_;

@@ -14,12 +14,8 @@ namespace {
 
 constexpr std::string_view format_name = "qtape-run";
 constexpr int64_t format_version = 1;
-constexpr int64_t max_record_bytes = int64_t{64} << 20;
+constexpr int64_t max_record_bytes = int64_t{1} << 30;
 constexpr int64_t longest_stride = int64_t{1} << 40;
-
-std::string file_in(const std::string& folder) {
-  return (std::filesystem::path(folder) / "run.json").string();
-}
 
 void check_record(const JsonPlace& root, const RunRecord& record) {
   const auto expect = [&](const char* name, bool right, std::string_view what) {
@@ -60,6 +56,10 @@ RunRecord parse(std::string_view text) {
 }
 
 }  // namespace
+
+std::string run_file(const std::string& folder) {
+  return (std::filesystem::path(folder) / "run.json").string();
+}
 
 void Curve::add(double value) {
   if (std::isfinite(value)) {
@@ -121,17 +121,17 @@ void require_run_folder(const std::string& folder) {
   std::filesystem::create_directories(folder, error);
   require<IoError>(!error, "{}: cannot make this folder: {}", printable(folder),
                    error.message());
-  require_writable(file_in(folder));
+  require_writable(run_file(folder));
 }
 
 void write_run(const std::string& folder, const RunRecord& record) {
-  write_file(file_in(folder), to_json(record));
+  write_file(run_file(folder), to_json(record));
 }
 
 RunRecord read_run(const std::string& path) {
   std::error_code ignored;
   const bool folder = std::filesystem::is_directory(path, ignored);
-  const std::string file = folder ? file_in(path) : path;
+  const std::string file = folder ? run_file(path) : path;
   const std::string text = read_file(file, max_record_bytes);
   return naming<FormatError>(file, [&] { return parse(text); });
 }

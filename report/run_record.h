@@ -20,7 +20,7 @@ namespace qtape::report {
 enum class RunState : uint8_t {
   Running,   ///< or killed
   Stopped,   ///< by a signal or by who trained
-  Finished,  ///< all epochs, or as many as a better score was waited for
+  Finished,  ///< all epochs, or fewer where patience ended it
   Failed     ///< by an error
 };
 
@@ -152,7 +152,7 @@ struct RunRecord {
   int64_t batch = 0;
   int64_t threads = 0;
   int64_t parameters = 0;   ///< numbers that are trained
-  double step_us = 0;       ///< mean time of a step
+  double mean_step_us = 0;  ///< of the steps since it began or went on
   std::string metric = {};  ///< what scores are: "test accuracy"; empty: there are none
   std::string unit = {};    ///< " %"
   bool higher_is_better = true;
@@ -171,7 +171,7 @@ struct RunRecord {
         field("batch", &R::batch, "samples of a step"),
         field("threads", &R::threads, "threads"),
         field("parameters", &R::parameters, "numbers that are trained"),
-        field("step_us", &R::step_us, "mean time of a step"),
+        field("mean_step_us", &R::mean_step_us, "mean time of a step"),
         field("metric", &R::metric, "what scores are"),
         field("unit", &R::unit, "what follows a score"),
         field("higher_is_better", &R::higher_is_better, "of scores"),
@@ -184,6 +184,9 @@ struct RunRecord {
 
 /// The summaries of `reports`, in their order.
 std::vector<QuantizerSummary> summaries(std::span<const QuantizerReport> reports);
+
+/// The file of a run in its folder.
+std::string run_file(const std::string& folder);
 
 /// Makes the folder of a run where there is none. Throws IoError where no record could be
 /// written to it.

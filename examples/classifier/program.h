@@ -97,6 +97,8 @@ void run(const CommandLine& line, S& settings, ProgramOptions& options) {
   OutputFiles files;
   files.expect("--save", options.save);
   files.expect("--checkpoint", options.checkpoint);
+  files.expect_run("--report", options.report);
+  files.reads({options.resume, settings.recipe.from});
   files.expect_text("--json", options.json);
   const data::Split data = load_data(settings);
   console::print("{} training and {} test samples of {}, model {}, {}\n", data.train.size(),

@@ -125,9 +125,7 @@ Option json_option(std::string& path) {
   return {"--json", &path, "write settings and results here as JSON; - is standard output"};
 }
 
-Option report_option(std::string& folder) {
-  return {"--report", &folder, "folder to keep the record of the run in, for qtape report"};
-}
+Option report_option(std::string& folder) { return {"--report", &folder, report_help}; }
 
 template <class T>
 CLI::Validator range(T low, T high) {

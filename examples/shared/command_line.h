@@ -100,6 +100,9 @@ class CommandLine {
 Option threads_option(int& threads);
 /// --json of programs that train.
 Option json_option(std::string& path);
+/// What --report says of itself.
+inline constexpr const char* report_help =
+    "folder to keep the record of the run in, for qtape report";
 /// --report of programs that train.
 Option report_option(std::string& folder);
 

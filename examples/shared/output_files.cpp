@@ -13,6 +13,7 @@
 #include "qtape/console/standard_output.h"
 #include "qtape/core/error.h"
 #include "qtape/engine/files.h"
+#include "qtape/report/run_record.h"
 
 namespace qtape::examples {
 namespace {
@@ -65,8 +66,35 @@ void OutputFiles::expect(std::string_view option, const std::string& path) {
   require<ArgumentError>(added, "{}: {} is the file of {}", option, path, known->second);
 }
 
+void OutputFiles::reads(const std::vector<std::string>& paths) {
+  read_.insert(read_.end(), paths.begin(), paths.end());
+}
+
+void OutputFiles::require_unread(std::string_view option, const std::string& path) const {
+  std::error_code missing;
+  for (const std::string& each : read_) {
+    const bool within = fs::is_directory(each, missing) && fs::exists(path, missing) &&
+                        fs::equivalent(each, fs::absolute(path).parent_path(), missing);
+    require<ArgumentError>(!within && !fs::equivalent(each, path, missing),
+                           "{}: {} is the file to read", option, path);
+  }
+}
+
+void OutputFiles::expect_run(std::string_view option, const std::string& folder) {
+  if (folder.empty()) return;
+  try {
+    report::require_run_folder(folder);
+  } catch (const IoError& error) {
+    fail<IoError>("{}: {}", option, error.what());
+  }
+  expect(option, report::run_file(folder));
+}
+
 void OutputFiles::expect_text(std::string_view option, const std::string& path) {
-  if (path != "-") return expect(option, path);
+  if (path != "-") {
+    require_unread(option, path);
+    return expect(option, path);
+  }
   const auto [known, added] = options_.emplace(path, option);
   require<ArgumentError>(added, "{}: standard output takes {} already", option, known->second);
   std::fflush(stdout);

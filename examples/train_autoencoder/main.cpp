@@ -19,6 +19,11 @@ using namespace qtape::examples::autoencoder;
 using console::print;
 using examples::OutputFiles;
 
+// Folders of the records of the three runs, in that of --report.
+constexpr const char* start_record = "start";
+constexpr const char* float_record = "float";
+constexpr const char* quantized_record = "quantized";
+
 struct Arguments {
   Settings settings;
   int threads = default_threads();
@@ -43,49 +48,58 @@ void add_options(examples::CommandLine& line, Arguments& arguments) {
   line.add(examples::report_option(arguments.report));
 }
 
+/// The folder of a run's record; empty where none is wanted.
+std::string record_of(const Arguments& arguments, const char* name) {
+  return arguments.report.empty() ? "" : arguments.report + "/" + name;
+}
+
 /// Throws IoError or ArgumentError for a path that cannot be written.
 void expect_files(const Arguments& arguments, OutputFiles& files) {
   files.expect("--save", arguments.save);
   files.expect("--save-float", arguments.save_float);
   files.expect("--save-calibrated", arguments.save_calibrated);
   files.expect("--save-program", arguments.save_program);
+  for (const char* name : {start_record, float_record, quantized_record}) {
+    files.expect_run("--report", record_of(arguments, name));
+  }
   files.expect_text("--json", arguments.json);
 }
 
 /// Calls `train` with options that draw its progress under a heading and keep a record as
 /// `name` where one is wanted. Throws Interrupted.
 template <class Train>
-TrainedModel with_display(const Arguments& arguments, const std::string& heading,
-                          const char* name, const Train& train) {
+TrainedModel with_display(const Arguments& arguments, OutputFiles& files,
+                          const std::string& heading, const char* name, const Train& train) {
   print("{}\n", heading);
-  const std::string& folder = arguments.report;
   try {
-    return train({.threads = arguments.threads,
-                  .progress = true,
-                  .report = folder.empty() ? folder : folder + "/" + name});
+    TrainedModel trained = train(
+        {.threads = arguments.threads, .progress = true, .report = record_of(arguments, name)});
+    files.add_failure(trained.report_failure);
+    return trained;
   } catch (const FitInterrupted& stopped) {
     throw console::Interrupted(stopped.signal(),
                                fmt::format("{} of this part; nothing is kept", stopped.what()));
   }
 }
 
-Results train_all(const Arguments& arguments, const data::SpectraSplit& data) {
+Results train_all(const Arguments& arguments, const data::SpectraSplit& data,
+                  OutputFiles& files) {
   const Settings& s = arguments.settings;
   const auto stage = [&](const std::string& heading, const char* name, const auto& train) {
-    return with_display(arguments, heading, name, train);
+    return with_display(arguments, files, heading, name, train);
   };
-  const TrainedModel start = stage("float", "start", [&](const RunOptions& options) {
+  const TrainedModel start = stage("float", start_record, [&](const RunOptions& options) {
     return train_float(s, data, options);
   });
-  TrainedModel trained = stage("going on in float", "float", [&](const RunOptions& options) {
-    return continue_float(s, data, start, options);
-  });
+  TrainedModel trained =
+      stage("going on in float", float_record,
+            [&](const RunOptions& options) { return continue_float(s, data, start, options); });
   TrainedModel calibrated = calibrate_float(s, data, trained, arguments.threads);
   print("calibrated by {}: test AUC {:.4f}\n", s.observer, calibrated.test.auc);
   const std::string heading =
       fmt::format("going on with {} bits of weights and {} of activations", s.weight_bits,
                   s.activation_bits);
-  TrainedModel quantized = stage(heading, "quantized", [&](const RunOptions& options) {
+  TrainedModel quantized = stage(heading, quantized_record, [&](const RunOptions& options) {
     return train_quantized(s, data, start, options);
   });
   return {std::move(trained), std::move(calibrated), std::move(quantized), {}, {}};
@@ -128,7 +142,7 @@ void run(const Arguments& arguments) {
   const data::SpectraSplit data = load_data(s);
   print("{} training samples, {} normal and {} anomalous test samples\n", data.train.size(),
         data.normal.size(), data.anomalous.size());
-  Results results = train_all(arguments, data);
+  Results results = train_all(arguments, data, files);
   save_models(arguments, results, files);
   deploy_all(arguments, data, results, files);
   print("\n{}", report_table(s, results));
@@ -137,8 +151,6 @@ void run(const Arguments& arguments) {
   if (in_float + trained > 0) {
     print("batches skipped without a finite loss: float {}, trained {}\n", in_float, trained);
   }
-  files.add_failure(results.float_model.report_failure);
-  files.add_failure(results.quantized.report_failure);
   files.write(arguments.json, report_json(s, arguments.threads, results));
   files.require_written();
   require_equal(results.calibrated_integers, "calibrated");

@@ -107,12 +107,12 @@ TEST_CASE("npz: what is wrong is named") {
   CHECK(message("") == "x.npz: expected a .npz file, a zip archive, which begins with PK");
   CHECK(message("\x93NUMPY") ==
         "x.npz: expected a .npz file, a zip archive, which begins with PK");
-  CHECK(message(one.substr(0, 60)).starts_with("x.npz: is no whole zip archive: "));
+  CHECK(message(one.substr(0, 60)).starts_with("x.npz: is not a complete zip archive: "));
   CHECK(message(with(one, "a.npy", "a.txt")) ==
         "x.npz: member 'a.txt': expected arrays alone, whose names end in .npy");
   const std::string two = to_npz(
       {{"a", test::some_tensor(DType::F32, {3})}, {"b", test::some_tensor(DType::F32, {3})}});
-  CHECK(message(with(two, "b.npy", "a.npy")) == "x.npz: member 'a.npy': is there twice");
+  CHECK(message(with(two, "b.npy", "a.npy")) == "x.npz: member 'a.npy': appears twice");
   CHECK(message(with_central(one, 10, 12)) ==
         "x.npz: member 'a.npy': expected to be stored or deflated, got compression method 12");
   CHECK(message(with_central(one, 8, 1)) == "x.npz: member 'a.npy': is encrypted");

@@ -17,6 +17,15 @@ check "which is HTML" test "$(head -n 1 "$work/ab.html")" = '<!doctype html>'
 check "with both runs" test "$(grep -o '"name":"[ab]"' "$work/ab.html" | sort | tr -d '\n')" = '"name":"a""name":"b"'
 check "standard output" test "$("$tool" report "$work/runs/a" -o - | sha256sum)" = "$(sha256sum <"$work/a.html")"
 
+# What is read is not written.
+check "the page over a record" exits 2 "qtape: --output: $work/runs/a/run.json is the file to read" "$tool" report "$work/runs/a" -o "$work/runs/a/run.json"
+check "numbers over a record" exits 2 "qtape: --json: $work/runs/a/run.json is the file to read" "$tool" report "$work/runs/a" -o "$work/n.html" --json "$work/runs/a/run.json"
+check "numbers over data" exits 2 "qtape: --json: $work/x.npy is the file to read" "$tool" train "$work/m.json" "${of_data[@]}" --json "$work/x.npy"
+check "numbers over the record to come" exits 2 "qtape: --json: $work/runs/c/run.json is the file of --report" "$tool" train "$work/m.json" "${of_data[@]}" --report "$work/runs/c" --json "$work/runs/c/run.json"
+mkdir -p "$work/runs/d" && cp -r "$work/runs/a" "$work/runs/d/a"
+check "runs of one name" test "$("$tool" report "$work/runs/a" "$work/runs/d/a" -o "$work/n.html" | grep -c "^$work/runs/.*: Finished")" = 2
+rm "$work/n.html"
+
 # A killed run leaves a record that can be read.
 check "killed" kill_after "$work/runs/k/run.json" "$tool" train "$work/m.json" "${of_data[@]}" --epochs 1000 --report "$work/runs/k"
 check "its record is whole" "$tool" report "$work/runs/k" -o "$work/k.html" >/dev/null

@@ -36,7 +36,7 @@ check "values that the model lacks" exits 1 "w.npz: no parameter or state is cal
 check "arrays of another kind" exits 1 'x.npy: no parameter or state is called' "$tool" weights "$work/lenet.json" --from "$work/x.npy" -o "$work/n.json"
 check "no model written" test ! -e "$work/n.json"
 check "weights as text" exits 2 'w.txt: expected a name that ends in .npy, .npz or .safetensors' "$tool" weights "$work/lenet.json" -o "$work/w.txt"
-check "weights as one array" exits 2 'w.npy: a .npy file holds one array, got 8' "$tool" weights "$work/lenet.json" -o "$work/w.npy"
+check "weights as one array" exits 2 "qtape: --output: a .npy file has no names, got $work/w.npy" "$tool" weights "$work/lenet.json" -o "$work/w.npy"
 check "a model as an archive" exits 2 'qtape: --output: with --from it is a model, got ' "$tool" weights "$work/lenet.json" --from "$work/w.npz" -o "$work/n.npz"
 check "answers as text" exits 2 'a.txt: expected a name that ends in .npy, .npz or .safetensors' "$tool" replay "$work/w8a8.json" "${data[@]}" -o "$work/a.txt"
 

@@ -28,7 +28,7 @@ RunRecord some_record() {
                    .batch = 8,
                    .threads = 2,
                    .parameters = 100,
-                   .step_us = 12.5,
+                   .mean_step_us = 12.5,
                    .metric = "test accuracy",
                    .unit = " %"};
   for (int64_t i = 0; i < 20; ++i) record.loss.add(1.0 / static_cast<double>(i + 1));

@@ -167,7 +167,9 @@ void calibrate(const CalibrateOptions& options) {
                          "--save needs one observer, got all");
   examples::OutputFiles files;
   files.expect("--save", options.save);
-  expect_report(files, options.json, options.model);
+  files.reads({options.model});
+  files.reads(options.data.paths());
+  files.expect_text("--json", options.json);
   Model loaded = Model::load(options.model);
   const auto sections = loaded.sections();
   Model model = with_some_quantizers(std::move(loaded), options);

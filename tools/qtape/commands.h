@@ -173,7 +173,7 @@ struct WeightsCommand {
 };
 
 /// Writes all parameters and states of a model by name, or a model with values that are taken
-/// over by name; prints how many.
+/// over by name, without what a checkpoint has beside it; prints how many.
 void weights(const WeightsCommand& command);
 
 /// Draws a model's graph as SVG, by Graphviz, or writes it as DOT, by the end of the name.

@@ -51,7 +51,8 @@ void convert(const ConvertCommand& command) {
   SavedModel model = load_model(command.model);
   examples::OutputFiles files;
   files.expect_text("--output", command.output);
-  expect_report(files, command.json, command.model);
+  files.reads({command.model});
+  files.expect_text("--json", command.json);
   std::error_code missing;
   require<ArgumentError>(!std::filesystem::equivalent(command.model, command.output, missing),
                          "--output: {} is the model itself", command.output);

@@ -1,5 +1,6 @@
 #include "qtape/tools/qtape/data.h"
 
+#include "qtape/arrays/arrays.h"
 #include "qtape/data/files.h"
 #include "qtape/examples/data/digits.h"
 #include "qtape/examples/data/tones.h"
@@ -19,6 +20,11 @@ int64_t find_features(const Nodes& nodes) {
 }
 
 }  // namespace
+
+std::vector<std::string> DataOptions::paths() const {
+  return {directory, array_file_of(input), array_file_of(labels), array_file_of(test_input),
+          array_file_of(test_labels)};
+}
 
 int64_t features_of(const Graph& graph) { return find_features<Input>(graph); }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "qtape/data/dataset.h"
 #include "qtape/engine/graph.h"
@@ -19,6 +20,8 @@ struct DataOptions {
   std::string test_labels = {};
   bool trains = false;
 
+  /// The files and the folder that these name; some may be empty.
+  std::vector<std::string> paths() const;
   bool given() const { return !directory.empty() || !input.empty(); }
 };
 

@@ -177,7 +177,8 @@ void draw_graph(const std::string& model, const std::string& output, const std::
                          printable(output));
   examples::OutputFiles files;
   files.expect("--output", output);
-  expect_report(files, json, model);
+  files.reads({model});
+  files.expect_text("--json", json);
   const SavedModel loaded = load_model(model);
   Drawing drawing(loaded);
   const std::string text = drawing.run();

@@ -66,7 +66,8 @@ void print(const ImportReport& report) {
 void import_model(const std::string& path, const std::string& output, const std::string& json) {
   examples::OutputFiles files;
   files.expect("--output", output);
-  expect_report(files, json, path);
+  files.reads({path});
+  files.expect_text("--json", json);
   const SavedModel model = import_onnx(path);
   const ImportReport report = report_of(model);
   print(report);

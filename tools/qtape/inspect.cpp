@@ -224,7 +224,8 @@ void print(const ProgramReport& report) {
 
 void inspect(const std::string& path, const std::string& json) {
   examples::OutputFiles files;
-  expect_report(files, json, path);
+  files.reads({path});
+  files.expect_text("--json", json);
   const AnyFile file = load_any(path, NanValues::Keep);
   std::visit(
       [&](const auto& content) {

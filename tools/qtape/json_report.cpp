@@ -1,8 +1,6 @@
 #include "qtape/tools/qtape/json_report.h"
 
 #include <algorithm>
-#include <filesystem>
-#include <system_error>
 
 namespace qtape::tool {
 namespace {
@@ -17,16 +15,6 @@ void fill(NodeReport& report, std::string_view op, const std::string& label,
 }
 
 }  // namespace
-
-void expect_report(examples::OutputFiles& files, const std::string& path,
-                   std::span<const std::string> inputs) {
-  for (const std::string& each : inputs) {
-    std::error_code missing;
-    require<ArgumentError>(!std::filesystem::equivalent(each, path, missing),
-                           "--json: {} is the file to read", path);
-  }
-  files.expect_text("--json", path);
-}
 
 void write_json_text(examples::OutputFiles& files, const std::string& path,
                      const Json& report) {

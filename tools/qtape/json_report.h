@@ -3,7 +3,6 @@
 #pragma once
 
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -14,15 +13,6 @@
 #include "qtape/model/evaluate.h"
 
 namespace qtape::tool {
-
-/// Tries the path of --json, if there is one. Throws as OutputFiles::expect_text, and
-/// ArgumentError for one of `inputs`, the files that the command reads.
-void expect_report(examples::OutputFiles& files, const std::string& path,
-                   std::span<const std::string> inputs);
-inline void expect_report(examples::OutputFiles& files, const std::string& path,
-                          const std::string& input) {
-  expect_report(files, path, std::span(&input, 1));
-}
 
 /// Writes a report, if there is a path; `-` is standard output. Numbers that are not finite are
 /// null, and bytes that are not UTF-8 the replacement character.

@@ -65,7 +65,8 @@ void print(const LintReport& report) {
 
 int64_t lint(const std::string& path, bool notes, const std::string& json) {
   examples::OutputFiles files;
-  expect_report(files, json, path);
+  files.reads({path});
+  files.expect_text("--json", json);
   const LintReport report = report_of(findings_of(path), notes);
   print(report);
   write_report(files, json, report);

@@ -190,29 +190,8 @@ void add_profile(CLI::App& app, Commands& c) {
       ->capture_default_str();
 }
 
-void add_train(CLI::App& app, tool::TrainCommand& o) {
-  CLI::App& train =
-      *app.add_subcommand("train", "Fine-tune a model, with its quantizers or with new ones");
-  add_model(train, o.model);
-  add_data(train, o.data, o.threads);
-  add_json(train, o.json);
-  o.data.trains = true;
-  train.add_option("--test-input", o.data.test_input, "inputs to test with");
-  train.add_option("--test-labels", o.data.test_labels, "their labels");
-  train.add_option("-o,--output", o.output, "write the trained model here");
-  train.add_option("--epochs", o.epochs, "passes over the data")
-      ->check(range<int64_t>(1, 100000))
-      ->capture_default_str();
-  train.add_option("--batch", o.batch, "samples of a step, at most all")
-      ->check(range<int64_t>(1, 1000000))
-      ->capture_default_str();
-  train
-      .add_option("--lr", o.learning_rate, "learning rate at the start; decays to 0 by cosine")
-      ->check(CLI::Range(0.0, 10.0))
-      ->capture_default_str();
-  train.add_option("--seed", o.seed, "seed of the order")
-      ->check(range<uint64_t>(0, UINT64_MAX))
-      ->capture_default_str();
+/// What `train` takes to train with few bits.
+void add_few_bits(CLI::App& train, tool::TrainCommand& o) {
   train
       .add_option("--weight-bits", o.weight_bits,
                   "bits of weights; given, the model gets new quantizers, else where it has "
@@ -249,11 +228,36 @@ void add_train(CLI::App& app, tool::TrainCommand& o) {
       ->check(CLI::Range(0.0, 1000.0))
       ->capture_default_str();
   train.add_flag("--norms", o.norms, "measure the statistics of batch norms again in the end");
+}
+
+void add_train(CLI::App& app, tool::TrainCommand& o) {
+  CLI::App& train =
+      *app.add_subcommand("train", "Fine-tune a model, with its quantizers or with new ones");
+  add_model(train, o.model);
+  add_data(train, o.data, o.threads);
+  add_json(train, o.json);
+  o.data.trains = true;
+  train.add_option("--test-input", o.data.test_input, "inputs to test with");
+  train.add_option("--test-labels", o.data.test_labels, "their labels");
+  train.add_option("-o,--output", o.output, "write the trained model here");
+  train.add_option("--epochs", o.epochs, "passes over the data")
+      ->check(range<int64_t>(1, 100000))
+      ->capture_default_str();
+  train.add_option("--batch", o.batch, "samples of a step, at most all")
+      ->check(range<int64_t>(1, 1000000))
+      ->capture_default_str();
+  train
+      .add_option("--lr", o.learning_rate, "learning rate at the start; decays to 0 by cosine")
+      ->check(CLI::Range(0.0, 10.0))
+      ->capture_default_str();
+  train.add_option("--seed", o.seed, "seed of the order")
+      ->check(range<uint64_t>(0, UINT64_MAX))
+      ->capture_default_str();
+  add_few_bits(train, o);
   train.add_flag("--float", o.in_float, "train without quantizers");
   train.add_option("--checkpoint", o.checkpoint, "write a checkpoint here every epoch");
   train.add_flag("--resume", o.resume, "the model is a checkpoint: go on with its run");
-  train.add_option("--report", o.report,
-                   "folder to keep the record of the run in, for qtape report");
+  train.add_option("--report", o.report, examples::report_help);
 }
 
 void add_import(CLI::App& app, Commands& c) {

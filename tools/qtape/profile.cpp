@@ -165,7 +165,8 @@ void print(const ProfileReport& report) {
 
 void profile(const ProfileOptions& options) {
   examples::OutputFiles files;
-  expect_report(files, options.json, options.model);
+  files.reads({options.model});
+  files.expect_text("--json", options.json);
   SavedModel model = load_model(options.model);
   if (options.batch) model.graph = model.graph.with_batch(*options.batch);
   const std::vector<NodeId> roots = losses(model.graph);

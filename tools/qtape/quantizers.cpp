@@ -43,7 +43,9 @@ Json to_json_value(const Sensitivity& s) {
 
 void report_quantizers(const QuantizersOptions& options) {
   examples::OutputFiles files;
-  expect_report(files, options.json, options.model);
+  files.reads({options.model});
+  files.reads(options.data.paths());
+  files.expect_text("--json", options.json);
   SavedModel model = load_model(options.model);
   data::Dataset images = load_data(options.data, features_of(model.graph)).test;
   const int64_t count = std::min(images.size(), options.images);

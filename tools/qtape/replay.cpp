@@ -26,7 +26,9 @@ void replay(const ReplayOptions& options) {
   if (!options.answers.empty()) require_array_file(options.answers);
   examples::OutputFiles files;
   files.expect("--output", options.answers);
-  expect_report(files, options.json, options.model);
+  files.reads({options.model});
+  files.reads(options.data.paths());
+  files.expect_text("--json", options.json);
   AnyFile file = load_any(options.model);
   const auto* program = std::get_if<IntegerProgram>(&file);
   require<ArgumentError>(program == nullptr || options.quantize,

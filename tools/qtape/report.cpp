@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <map>
+
 #include "qtape/core/printable.h"
 #include "qtape/engine/files.h"
 #include "qtape/report/page.h"
@@ -39,6 +41,16 @@ struct RunsReport {
   }
 };
 
+/// Runs of one name are called as their paths are given.
+void tell_apart(std::vector<report::RunRecord>& records,
+                const std::vector<std::string>& paths) {
+  std::map<std::string, int64_t> counts;
+  for (const report::RunRecord& each : records) ++counts[each.name];
+  for (size_t i = 0; i < records.size(); ++i) {
+    if (counts[records[i].name] > 1) records[i].name = paths[i];
+  }
+}
+
 RunsReport report_of(const std::vector<report::RunRecord>& records) {
   RunsReport result;
   for (const report::RunRecord& each : records) {
@@ -66,10 +78,12 @@ void print(const RunsReport& report) {
 void draw_runs(const std::vector<std::string>& runs, const std::string& output,
                const std::string& json) {
   examples::OutputFiles files;
+  files.reads(runs);
   files.expect_text("--output", output);
-  expect_report(files, json, runs);
+  files.expect_text("--json", json);
   std::vector<report::RunRecord> records;
   for (const std::string& each : runs) records.push_back(report::read_run(each));
+  tell_apart(records, runs);
   const RunsReport report = report_of(records);
   print(report);
   files.write(output, report::run_page(records));

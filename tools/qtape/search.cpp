@@ -68,7 +68,9 @@ void print(const SearchReport& report) {
 void search(const SearchCommand& command) {
   examples::OutputFiles files;
   files.expect("--output", command.output);
-  expect_report(files, command.json, command.model);
+  files.reads({command.model});
+  files.reads(command.data.paths());
+  files.expect_text("--json", command.json);
   Model model = Model::load(command.model);
   const data::Split data = load_data(command.data, features_of(model.graph()), command.samples);
   model = with_loss(std::move(model), data.train);

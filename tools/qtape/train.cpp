@@ -179,7 +179,10 @@ void train(const TrainCommand& command) {
   examples::OutputFiles files;
   files.expect("--output", command.output);
   files.expect("--checkpoint", command.checkpoint);
-  expect_report(files, command.json, command.model);
+  files.expect_run("--report", command.report);
+  files.reads({command.model, command.teacher});
+  files.reads(command.data.paths());
+  files.expect_text("--json", command.json);
   Model model = Model::load(command.model);
   require<ArgumentError>(!command.resume || model.sections().contains("progress"),
                          "--resume: {} is no checkpoint", command.model);

@@ -298,7 +298,9 @@ RequantizationReport verify_requantization(SavedModel& model, const data::Datase
 
 bool verify(const VerifyCommand& command) {
   examples::OutputFiles files;
-  expect_report(files, command.json, command.model);
+  files.reads({command.model, command.program});
+  files.reads(command.data.paths());
+  files.expect_text("--json", command.json);
   SavedModel model = load_model(command.model);
   const data::Dataset images = load_data(command.data, features_of(model.graph)).test;
   VerifyReport report{.threads = command.threads};

@@ -41,10 +41,13 @@ void print(const WeightsReport& report) {
 }
 
 void write_values(const WeightsCommand& command) {
+  require<ArgumentError>(!command.output.ends_with(".npy"),
+                         "--output: a .npy file has no names, got {}", command.output);
   require_array_file(command.output);
   examples::OutputFiles files;
   files.expect("--output", command.output);
-  expect_report(files, command.json, command.model);
+  files.reads({command.model, command.from});
+  files.expect_text("--json", command.json);
   const SavedModel model = load_model(command.model);
   const NamedTensors values = named_values(model.parameters);
   const std::string bytes = to_array_file(command.output, values);
@@ -60,7 +63,8 @@ void take_values(const WeightsCommand& command) {
                          "--output: with --from it is a model, got {}", command.output);
   examples::OutputFiles files;
   files.expect("--output", command.output);
-  expect_report(files, command.json, command.model);
+  files.reads({command.model, command.from});
+  files.expect_text("--json", command.json);
   SavedModel model = load_model(command.model);
   const NamedTensors values = read_arrays(command.from);
   WeightsReport report = report_of(values);
