@@ -155,6 +155,7 @@ struct SearchCommand {
   DataOptions data;
   int64_t budget = 0;  ///< bytes of weights
   int activation_bits = 8;
+  std::string scales = {};  ///< name of a RecipeScales; empty: not said
   int64_t samples = 1000;
   std::string
       output;  ///< file to write the model with the bits that were found to; empty: none

@@ -190,6 +190,13 @@ void add_profile(CLI::App& app, Commands& c) {
       ->capture_default_str();
 }
 
+void add_scales(CLI::App& command, std::string& scales) {
+  const std::vector<std::string> names(enum_names<RecipeScales>.begin(),
+                                       enum_names<RecipeScales>.end());
+  command.add_option("--scales", scales, "where scales of new quantizers come from")
+      ->transform(CLI::IsMember(names, CLI::ignore_case));
+}
+
 /// What `train` takes to train with few bits.
 void add_few_bits(CLI::App& train, tool::TrainCommand& o) {
   train
@@ -203,10 +210,7 @@ void add_few_bits(CLI::App& train, tool::TrainCommand& o) {
       .add_option("--ends-bits", o.ends_bits,
                   "bits of weights and inputs of the first and the last layer")
       ->check(range(2, 16));
-  const std::vector<std::string> names(enum_names<RecipeScales>.begin(),
-                                       enum_names<RecipeScales>.end());
-  train.add_option("--scales", o.scales, "where scales of new quantizers come from")
-      ->transform(CLI::IsMember(names, CLI::ignore_case));
+  add_scales(train, o.scales);
   train.add_option("--teacher", o.teacher, "learn from the answers of this model as well");
   train.add_option("--temperature", o.temperature, "of its answers")
       ->check(CLI::Range(0.01, 100.0))
@@ -280,6 +284,7 @@ void add_search(CLI::App& app, tool::SearchCommand& o) {
   search.add_option("--activation-bits", o.activation_bits, "bits of activations")
       ->check(range(2, 16))
       ->capture_default_str();
+  add_scales(search, o.scales);
   search.add_option("--samples", o.samples, "samples to measure on")
       ->check(range<int64_t>(1, 1000000))
       ->capture_default_str();

@@ -74,13 +74,16 @@ void search(const SearchCommand& command) {
   Model model = Model::load(command.model);
   const data::Split data = load_data(command.data, features_of(model.graph()), command.samples);
   model = with_loss(std::move(model), data.train);
-  const BitSearchOptions options{.budget = command.budget,
-                                 .activation_bits = command.activation_bits,
-                                 .samples = command.samples,
-                                 .threads = command.threads,
-                                 .on_trial = [](int64_t done, int64_t all) {
-                                   console::redraw(fmt::format("{} of {} trials", done, all));
-                                 }};
+  BitSearchOptions options{.budget = command.budget,
+                           .activation_bits = command.activation_bits,
+                           .samples = command.samples,
+                           .threads = command.threads,
+                           .on_trial = [](int64_t done, int64_t all) {
+                             console::redraw(fmt::format("{} of {} trials", done, all));
+                           }};
+  if (!command.scales.empty()) {
+    options.scales = from_string<RecipeScales>(command.scales).value();
+  }
   const BitSearch found = search_bits(model, data.train, options);
   console::clear_line();
   const SearchReport report = report_of(found, options);
