@@ -7,38 +7,28 @@
 #include <csignal>
 #include <limits>
 
-#include "qtape/examples/data/digits.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/folder.h"
+#include "qtape/tests/support/small_fit.h"
 
 using namespace qtape;
 using test::error_text;
+using test::small_digits;
+using test::small_model;
 
 namespace {
-
-Model small_model() {
-  Network net;
-  const Layer layer = quantize::layer(4, 4);
-  const Value h = relu(linear(net.input("x", {784}), 16, layer));
-  return {linear(h, 10, layer), loss::cross_entropy};
-}
-
-const data::Split& digits() {
-  static const data::Split split = data::generate_digits(2, 256, 100);
-  return split;
-}
 
 FitOptions quiet(int64_t epochs) {
   return {.epochs = epochs,
           .learning_rate = 4e-3,
-          .validation = digits().test,
+          .validation = small_digits().test,
           .threads = 1,
           .progress = false};
 }
 
 std::string trained_by(const FitOptions& options) {
   Model model = small_model();
-  (void)fit(model, digits().train, options);
+  (void)fit(model, small_digits().train, options);
   return model.parameters().sha256();
 }
 
@@ -46,12 +36,12 @@ std::string trained_by(const FitOptions& options) {
 
 TEST_CASE("fit: epochs are judged, and the bits do not depend on threads") {
   Model model = small_model();
-  const FitResult result = fit(model, digits().train, quiet(4));
+  const FitResult result = fit(model, small_digits().train, quiet(4));
   REQUIRE(result.epochs.size() == 4);
   CHECK(result.step == 16);
   CHECK(result.steps == 16);
   CHECK(result.epochs.back().loss < result.epochs.front().loss);
-  CHECK(result.epochs.back().score == accuracy(model, digits().test));
+  CHECK(result.epochs.back().score == accuracy(model, small_digits().test));
   CHECK(result.best_epoch.has_value());
   FitOptions two = quiet(4);
   two.threads = 2;
@@ -59,7 +49,7 @@ TEST_CASE("fit: epochs are judged, and the bits do not depend on threads") {
 }
 
 TEST_CASE("fit: reading ahead changes no bit") {
-  const data::Dataset& samples = digits().train;
+  const data::Dataset& samples = small_digits().train;
   const data::Dataset computed(samples.size(),
                                {samples.columns().begin(), samples.columns().end()},
                                [&](size_t column, int64_t sample, std::span<float> to) {
@@ -80,7 +70,7 @@ TEST_CASE("fit: reading ahead changes no bit") {
 }
 
 TEST_CASE("fit: what a reader throws ends the run after the steps before it") {
-  const data::Dataset& samples = digits().train;
+  const data::Dataset& samples = small_digits().train;
   std::atomic<int64_t> left = 3 * 64 * 2;
   const data::Dataset broken(samples.size(),
                              {samples.columns().begin(), samples.columns().end()},
@@ -112,28 +102,28 @@ TEST_CASE("fit: a stopped run goes on from its checkpoint to the bits of an unbr
     int64_t steps = 0;
     options.stop = [&] { return ++steps == 9; };
     Model model = small_model();
-    const FitResult part = fit(model, digits().train, options);
+    const FitResult part = fit(model, small_digits().train, options);
     CHECK(part.stopped);
     CHECK(part.step == 9);
     options.stop = {};
     options.resume = true;
     SUBCASE("a fresh model finds the checkpoint by itself") {
       Model fresh = small_model();
-      const FitResult rest = fit(fresh, digits().train, options);
+      const FitResult rest = fit(fresh, small_digits().train, options);
       CHECK(rest.epochs.size() == 5);
       CHECK(fresh.parameters().sha256() == whole);
     }
     SUBCASE("a model that was loaded from it brings it along") {
       Model loaded = Model::load(options.checkpoint);
       options.checkpoint.clear();
-      CHECK(fit(loaded, digits().train, options).step == 20);
+      CHECK(fit(loaded, small_digits().train, options).step == 20);
       CHECK(loaded.parameters().sha256() == whole);
     }
     SUBCASE("a checkpoint of another network is refused, and nothing changes") {
       Network net;
       Model other(linear(net.input("x", {784}), 10), loss::cross_entropy);
       const std::string before = other.parameters().sha256();
-      CHECK(error_text<FormatError>([&] { (void)fit(other, digits().train, options); }) ==
+      CHECK(error_text<FormatError>([&] { (void)fit(other, small_digits().train, options); }) ==
             options.checkpoint + ": /nodes: the graph is not that of the model");
       CHECK(other.parameters().sha256() == before);
     }
@@ -152,14 +142,14 @@ TEST_CASE("fit: patience ends a run, and the best epoch's values stay") {
   options.on_epoch = [&](const EpochResult& each) {
     if (each.epoch == 2) best = model.parameters().sha256();
   };
-  FitResult result = fit(model, digits().train, options);
+  FitResult result = fit(model, small_digits().train, options);
   CHECK(result.epochs.size() == 5);
   CHECK(result.best_epoch == 2);
   CHECK(model.parameters().sha256() == best);
   epoch = 0;
   options.metric->higher_is_better = false;
   model = small_model();
-  result = fit(model, digits().train, options);
+  result = fit(model, small_digits().train, options);
   CHECK(result.epochs.size() == 4);
   CHECK(result.best_epoch == 1);
 }
@@ -168,11 +158,11 @@ TEST_CASE("fit: a loss that is not finite is skipped or ends the run, as the opt
   Model model = small_model();
   model.set<float>("fc2.bias", std::vector<float>(10, std::numeric_limits<float>::quiet_NaN()));
   const Tensor before = model.parameters().get("fc1.weight");
-  CHECK(fit(model, digits().train, quiet(1)).skipped_batches == 4);
+  CHECK(fit(model, small_digits().train, quiet(1)).skipped_batches == 4);
   CHECK(model.parameters().get("fc1.weight") == before);
   FitOptions options = quiet(1);
   options.non_finite_loss = NonFiniteLoss::Stop;
-  CHECK(error_text<GraphError>([&] { (void)fit(model, digits().train, options); }) ==
+  CHECK(error_text<GraphError>([&] { (void)fit(model, small_digits().train, options); }) ==
         "the loss of step 1 is nan; the parameters are those before it");
   CHECK(model.parameters().get("fc1.weight") == before);
 }
@@ -186,7 +176,7 @@ TEST_CASE("fit: SIGINT ends the run after its step, with a checkpoint") {
   };
   Model model = small_model();
   try {
-    (void)fit(model, digits().train, options);
+    (void)fit(model, small_digits().train, options);
     FAIL("the run was not interrupted");
   } catch (const FitInterrupted& stopped) {
     CHECK(stopped.signal() == SIGINT);
@@ -196,7 +186,7 @@ TEST_CASE("fit: SIGINT ends the run after its step, with a checkpoint") {
   options.on_step = {};
   options.resume = true;
   Model resumed = Model::load(options.checkpoint);
-  (void)fit(resumed, digits().train, options);
+  (void)fit(resumed, small_digits().train, options);
   CHECK(resumed.parameters().sha256() == trained_by(quiet(3)));
 }
 
@@ -213,7 +203,7 @@ TEST_CASE("fit: hooks see every step; gradients may be changed") {
   };
   Model model = small_model();
   const Tensor weights = model.parameters().get("fc1.weight");
-  (void)fit(model, digits().train, options);
+  (void)fit(model, small_digits().train, options);
   CHECK(before == 4);
   CHECK(between == 4);
   CHECK(model.parameters().get("fc1.weight") == weights);
@@ -225,7 +215,7 @@ TEST_CASE("fit: what cannot be is refused before the first step") {
   const auto error = [&](const auto& change) {
     FitOptions options = quiet(1);
     change(options);
-    return error_text<ArgumentError>([&] { (void)fit(model, digits().train, options); });
+    return error_text<ArgumentError>([&] { (void)fit(model, small_digits().train, options); });
   };
   CHECK(error([](FitOptions& o) { o.epochs = 0; }) == "epochs must be at least 1, got 0");
   CHECK(error([](FitOptions& o) { o.batch = 257; }) ==
@@ -240,10 +230,11 @@ TEST_CASE("fit: what cannot be is refused before the first step") {
         }) == "patience and keep_best need a metric, or validation data with labels");
   Network net;
   Model untrainable(linear(net.input("x", {784}), 10));
-  CHECK(error_text<GraphError>([&] { (void)fit(untrainable, digits().train, quiet(1)); }) ==
-        "the model has no loss: no output that training can begin at");
+  CHECK(error_text<GraphError>([&] {
+          (void)fit(untrainable, small_digits().train, quiet(1));
+        }) == "the model has no loss: no output that training can begin at");
   Model narrow(linear(net.input("z", {784}), 9), loss::cross_entropy);
-  CHECK(error_text<ArgumentError>([&] { (void)fit(narrow, digits().train, quiet(1)); }) ==
+  CHECK(error_text<ArgumentError>([&] { (void)fit(narrow, small_digits().train, quiet(1)); }) ==
         "the data has 10 classes, the model 9");
   CHECK(model.parameters().sha256() == before);
 }

@@ -8,32 +8,22 @@
 
 #include "qtape/engine/files.h"
 #include "qtape/engine/quantizers.h"
-#include "qtape/examples/data/digits.h"
 #include "qtape/model/feed.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/folder.h"
+#include "qtape/tests/support/small_fit.h"
 
 using namespace qtape;
 using test::error_text;
+using test::small_digits;
+using test::small_model;
 
 namespace {
-
-Model small_model() {
-  Network net;
-  const Layer layer = quantize::layer(4, 4);
-  const Value h = relu(linear(net.input("x", {784}), 16, layer));
-  return {linear(h, 10, layer), loss::cross_entropy};
-}
-
-const data::Split& digits() {
-  static const data::Split split = data::generate_digits(2, 256, 100);
-  return split;
-}
 
 FitOptions options_with(const std::string& report) {
   return {.epochs = 3,
           .learning_rate = 4e-3,
-          .validation = digits().test,
+          .validation = small_digits().test,
           .report = report,
           .threads = 1,
           .progress = false};
@@ -44,8 +34,8 @@ FitOptions options_with(const std::string& report) {
 TEST_CASE("recorder: a run has the same bits, and its record what it was") {
   const test::Folder folder;
   Model plain = small_model(), model = small_model();
-  (void)fit(plain, digits().train, options_with(""));
-  const FitResult result = fit(model, digits().train, options_with(folder.file("run")));
+  (void)fit(plain, small_digits().train, options_with(""));
+  const FitResult result = fit(model, small_digits().train, options_with(folder.file("run")));
   CHECK(model.parameters().sha256() == plain.parameters().sha256());
   CHECK(result.report_failure.empty());
 
@@ -64,7 +54,7 @@ TEST_CASE("recorder: a run has the same bits, and its record what it was") {
   REQUIRE(record.scales.size() == ids.size());
   Tape tape(model.graph().with_batch(64), model.parameters(), {.threads = 1});
   const auto expected =
-      report::summaries(report_quantizers(tape, batches_of(digits().train, 256)));
+      report::summaries(report_quantizers(tape, batches_of(small_digits().train, 256)));
   REQUIRE(record.quantizers.size() == expected.size());
   for (size_t i = 0; i < expected.size(); ++i) {
     CHECK(record.scales[i].label == model.graph().name(ids[i]));
@@ -83,7 +73,7 @@ TEST_CASE("recorder: a run has the same bits, and its record what it was") {
 TEST_CASE("recorder: a run that goes on has the record of an unbroken one") {
   const test::Folder folder;
   Model whole = small_model();
-  (void)fit(whole, digits().train, options_with(folder.file("whole")));
+  (void)fit(whole, small_digits().train, options_with(folder.file("whole")));
   const report::RunRecord unbroken = report::read_run(folder.file("whole"));
   // Without its first record, the curve of a run that goes on has a gap.
   for (const bool keeps : {true, false}) {
@@ -93,12 +83,12 @@ TEST_CASE("recorder: a run that goes on has the record of an unbroken one") {
     options.checkpoint = folder.file(keeps ? "kept.json" : "lost.json");
     int64_t steps = 0;
     options.stop = [&] { return ++steps == 9; };
-    (void)fit(model, digits().train, options);
+    (void)fit(model, small_digits().train, options);
     CHECK(report::read_run(options.report).state == report::RunState::Stopped);
     if (!keeps) std::filesystem::remove_all(options.report);
     options.stop = {};
     options.resume = true;
-    (void)fit(model, digits().train, options);
+    (void)fit(model, small_digits().train, options);
     const report::RunRecord resumed = report::read_run(options.report);
     CHECK(resumed.step == 12);
     REQUIRE(resumed.epochs.size() == 3);
@@ -123,14 +113,14 @@ TEST_CASE("recorder: a report that cannot be written ends no run, one that canno
     if (each.epoch == 1) std::filesystem::create_directories(folder.file("run/run.json/x"));
   };
   Model model = small_model();
-  const FitResult result = fit(model, digits().train, options);
+  const FitResult result = fit(model, small_digits().train, options);
   CHECK(result.step == 12);
   CHECK(result.report_failure.starts_with(folder.file("run") + "/run.json: "));
   write_file(folder.file("file"), "");
   options.report = folder.file("file");
   const std::string before = model.parameters().sha256();
   CHECK(error_text<IoError>([&] {
-          (void)fit(model, digits().train, options);
+          (void)fit(model, small_digits().train, options);
         }).starts_with(options.report + ": cannot make this folder: "));
   CHECK(model.parameters().sha256() == before);
 }
@@ -142,7 +132,7 @@ TEST_CASE("recorder: a run that fails says so") {
     if (progress.step == 6) fail<GraphError>("enough");
   };
   Model model = small_model();
-  CHECK_THROWS_AS((void)fit(model, digits().train, options), GraphError);
+  CHECK_THROWS_AS((void)fit(model, small_digits().train, options), GraphError);
   const report::RunRecord record = report::read_run(folder.file("run"));
   CHECK(record.state == report::RunState::Failed);
   CHECK(record.step == 6);

@@ -1,0 +1,21 @@
+// A network and data that fit trains in a moment.
+#pragma once
+
+#include "qtape/examples/data/digits.h"
+#include "qtape/model/model.h"
+
+namespace qtape::test {
+
+inline Model small_model() {
+  Network net;
+  const Layer layer = quantize::layer(4, 4);
+  const Value h = relu(linear(net.input("x", {784}), 16, layer));
+  return {linear(h, 10, layer), loss::cross_entropy};
+}
+
+inline const data::Split& small_digits() {
+  static const data::Split split = data::generate_digits(2, 256, 100);
+  return split;
+}
+
+}  // namespace qtape::test
