@@ -130,31 +130,15 @@ std::vector<std::string> layer_weights(const Graph& graph) {
 
 bool never_negative(const Graph& graph, NodeId id) {
   const Node& node = graph[id];
-  const auto all = [&] {
-    return std::ranges::all_of(node.operands,
-                               [&](NodeId each) { return never_negative(graph, each); });
-  };
+  const auto operand = [&](NodeId each) { return never_negative(graph, each); };
   return std::visit(
       [&]<class X>(const X& op) {
-        if constexpr (std::is_same_v<X, Relu> || std::is_same_v<X, Relu6> ||
-                      std::is_same_v<X, Sigmoid> || std::is_same_v<X, HardSigmoid> ||
-                      std::is_same_v<X, Softmax> || std::is_same_v<X, Exp>) {
-          return true;
-        } else if constexpr (std::is_same_v<X, Clamp>) {
-          return op.low >= 0;
-        } else if constexpr (std::is_same_v<X, MaxPool> || std::is_same_v<X, AvgPool> ||
-                             std::is_same_v<X, GlobalAvgPool> || std::is_same_v<X, Flatten> ||
-                             std::is_same_v<X, Reshape> || std::is_same_v<X, Transpose> ||
-                             std::is_same_v<X, Slice> || std::is_same_v<X, Upsample> ||
-                             std::is_same_v<X, Dropout> || std::is_same_v<X, Concat> ||
-                             std::is_same_v<X, Add>) {
-          return all();
-        } else if constexpr (std::is_same_v<X, Mean> || std::is_same_v<X, Sum> ||
-                             std::is_same_v<X, Max> || Quantizer<X>) {
-          return never_negative(graph, node.operands[0]);
-        } else {
-          return false;
+        if constexpr (Quantizer<X>) return operand(node.operands[0]);
+        if constexpr (Limiting<X>) {
+          if (op.limits().low >= 0) return true;
         }
+        return sign_of<X>() == Sign::NeverNegative ||
+               (sign_of<X>() == Sign::Kept && std::ranges::all_of(node.operands, operand));
       },
       node.op);
 }

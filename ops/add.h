@@ -14,6 +14,7 @@ struct Add : Broadcast<Add> {
                                .saves = "Nothing.",
                                .edge_cases = "None.",
                                .source = "Elementary; broadcasting is NumPy's."};
+  static constexpr Sign sign = Sign::Kept;
   static constexpr bool reads_operands = false;
 
   static constexpr auto fields() { return std::tuple<>{}; }

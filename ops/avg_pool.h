@@ -29,6 +29,7 @@ struct AvgPool {
           "Refused: a kernel larger than the padded x, and a window that lies in the "
           "padding alone.",
       .source = "PyTorch's avg_pool2d; padding Same as in TensorFlow."};
+  static constexpr Sign sign = Sign::Kept;
 
   Shape kernel = {2, 2};
   Shape stride = {};

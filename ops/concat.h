@@ -16,6 +16,7 @@ struct Concat {
       .saves = "Nothing.",
       .edge_cases = "The extents along the axis may be 0.",
       .source = "Elementary."};
+  static constexpr Sign sign = Sign::Kept;
 
   int axis = 0;
   int count = 2;

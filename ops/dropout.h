@@ -18,6 +18,7 @@ struct Dropout {
       .saves = "One bit per element.",
       .edge_cases = "In modes that do not train: dx = dy.",
       .source = "Srivastava et al., JMLR 15 (2014)."};
+  static constexpr Sign sign = Sign::Kept;
 
   double rate = 0.5;
   int64_t seed = 0;

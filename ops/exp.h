@@ -15,6 +15,7 @@ struct Exp : Elementwise<Exp> {
                                .saves = "y.",
                                .edge_cases = "NaN stays NaN.",
                                .source = "Elementary."};
+  static constexpr Sign sign = Sign::NeverNegative;
   static constexpr SlopeOf slope_of = SlopeOf::Output;
 
   static constexpr auto fields() { return std::tuple<>{}; }

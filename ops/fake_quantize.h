@@ -51,8 +51,7 @@ struct EMA {
                       field("weight", &EMA::weight,
                             "weight of the current value in old + weight (current - old), 1 "
                             "less decay; null: decay old + (1 - decay) current"),
-                      field("delayed", &EMA::delayed,
-                            "use the average of the calls before")};
+                      field("delayed", &EMA::delayed, "use the average of the calls before")};
   }
   bool operator==(const EMA&) const = default;
 };

@@ -16,6 +16,7 @@ struct Flatten {
       .saves = "Nothing; y shares the memory of x.",
       .edge_cases = "With start_axis the rank of x, an extent of 1 is added.",
       .source = "Elementary."};
+  static constexpr Sign sign = Sign::Kept;
 
   int start_axis = 1;
 

@@ -17,6 +17,7 @@ struct GlobalAvgPool {
       .saves = "Nothing.",
       .edge_cases = "Means over no positions are refused.",
       .source = "Lin et al., arXiv 1312.4400, section 3.2."};
+  static constexpr Sign sign = Sign::Kept;
 
   bool keep_dims = false;
 

@@ -14,6 +14,7 @@ struct HardSigmoid : Elementwise<HardSigmoid> {
                                .saves = "x.",
                                .edge_cases = "NaN stays NaN.",
                                .source = "PyTorch's hardsigmoid."};
+  static constexpr Sign sign = Sign::NeverNegative;
   static constexpr SlopeOf slope_of = SlopeOf::Operand;
 
   static constexpr auto fields() { return std::tuple<>{}; }

@@ -17,6 +17,7 @@ struct Max {
       .saves = "The number of that element, as 8 bytes per element of y.",
       .edge_cases = {"NaN is above everything.", "Maxima over no elements are refused."},
       .source = "Elementary."};
+  static constexpr Sign sign = Sign::Kept;
 
   std::vector<int> axes = {};
   bool keep_dims = false;

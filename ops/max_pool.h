@@ -27,6 +27,7 @@ struct MaxPool {
            "Refused: a kernel larger than the padded x, and a window that lies in the "
            "padding alone."},
       .source = "Elementary; padding Same as in TensorFlow."};
+  static constexpr Sign sign = Sign::Kept;
 
   Shape kernel = {2, 2};
   Shape stride = {};

@@ -20,6 +20,7 @@ struct Mean {
       .saves = "Nothing.",
       .edge_cases = "Means over no elements are refused.",
       .source = "Elementary."};
+  static constexpr Sign sign = Sign::Kept;
 
   std::vector<int> axes = {};
   bool keep_dims = false;

@@ -16,6 +16,7 @@ struct Relu : Elementwise<Relu> {
                                .saves = "y.",
                                .edge_cases = "NaN stays NaN.",
                                .source = "Elementary."};
+  static constexpr Sign sign = Sign::NeverNegative;
   static constexpr SlopeOf slope_of = SlopeOf::Output;
   static constexpr bool gate = true;
 

@@ -14,6 +14,7 @@ struct Relu6 : Elementwise<Relu6> {
                                .saves = "y.",
                                .edge_cases = "NaN stays NaN.",
                                .source = "PyTorch's relu6."};
+  static constexpr Sign sign = Sign::NeverNegative;
   static constexpr SlopeOf slope_of = SlopeOf::Output;
 
   static constexpr auto fields() { return std::tuple<>{}; }

@@ -16,6 +16,7 @@ struct Reshape {
       .saves = "Nothing; y shares the memory of x.",
       .edge_cases = "-1 beside an extent of 0 is refused.",
       .source = "Elementary."};
+  static constexpr Sign sign = Sign::Kept;
 
   std::vector<int64_t> shape = {};
 

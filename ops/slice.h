@@ -19,6 +19,7 @@ struct Slice {
       .edge_cases = {"Negative begin and end count from the back.",
                      "Both must lie in -n..n for an axis of extent n."},
       .source = "Elementary."};
+  static constexpr Sign sign = Sign::Kept;
 
   int axis = 0;
   int64_t begin = 0;

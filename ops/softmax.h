@@ -17,6 +17,7 @@ struct Softmax {
       .saves = "y.",
       .edge_cases = "NaN makes its line NaN.",
       .source = "Elementary."};
+  static constexpr Sign sign = Sign::NeverNegative;
 
   int axis = -1;
 

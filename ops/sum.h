@@ -19,6 +19,7 @@ struct Sum {
       .saves = "Nothing.",
       .edge_cases = "An empty sum is 0.",
       .source = "Elementary."};
+  static constexpr Sign sign = Sign::Kept;
 
   std::vector<int> axes = {};
   bool keep_dims = false;

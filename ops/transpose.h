@@ -17,6 +17,7 @@ struct Transpose {
       .saves = "Nothing.",
       .edge_cases = "None.",
       .source = "Elementary."};
+  static constexpr Sign sign = Sign::Kept;
 
   std::vector<int> permutation = {};
 

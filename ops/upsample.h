@@ -20,6 +20,7 @@ struct Upsample {
       .saves = "Nothing.",
       .edge_cases = "None.",
       .source = "PyTorch's interpolate, mode nearest, with a whole scale_factor."};
+  static constexpr Sign sign = Sign::Kept;
 
   Shape factor = {2, 2};
 

@@ -240,6 +240,22 @@ struct Binding {
   }
 };
 
+/// What an op says of the sign of its values, `static constexpr Sign sign`.
+enum class Sign : uint8_t {
+  Any,           ///< where it says nothing
+  Kept,          ///< none is below 0 where none of the operands is
+  NeverNegative  ///< none is below 0
+};
+/// That of an op.
+template <class X>
+constexpr Sign sign_of() {
+  if constexpr (requires { X::sign; }) {
+    return X::sign;
+  } else {
+    return Sign::Any;
+  }
+}
+
 /// An op of one operand whose gradient is dy where y > 0, else 0, and of nothing else:
 /// `static constexpr bool gate = true`.
 template <class X>

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "qtape/engine/quantizers.h"
 #include "qtape/tests/support/errors.h"
@@ -130,6 +131,31 @@ TEST_CASE("op cases: values, gradients, memory, threads and instruction sets") {
     for (const OpUse& use : c.uses) check_use(c, use, c.tolerance.value);
     for (const OpUse& use : c.exact) check_use(c, use, 0);
   }
+}
+
+TEST_CASE("op cases: values have the sign that their op says") {
+  int64_t checked = 0;
+  for (const OpCase& c : op_cases()) {
+    const Sign sign = std::visit([]<class X>(const X&) { return sign_of<X>(); }, c.uses[0].op);
+    if (sign == Sign::Any) continue;
+    for (const OpUse& use : c.uses) {
+      const std::string text = to_string(use.op);
+      CAPTURE(text);
+      const std::vector<Array> operands = make_operands(use, c.dtypes[0]);
+      std::vector<Values> values;
+      for (const Array& each : operands) {
+        values.push_back(each.values);
+        if (sign != Sign::Kept) continue;
+        for (double& x : values.back()) x = std::fabs(x);
+      }
+      OpRun run(use.op, types_of(operands), values, {.mode = use.mode});
+      for (const double y : run.forward()) {
+        CHECK(!(y < 0));
+        ++checked;
+      }
+    }
+  }
+  CHECK(checked > 1000);
 }
 
 TEST_CASE("op cases: large operands, cut anywhere, by any number of threads") {
