@@ -138,7 +138,7 @@ struct TrainCommand {
   double damping = 0;
   std::optional<double> freeze_above = std::nullopt;  ///< see Oscillations
   double scales_rate = 1;  ///< factor on the learning rate of learned scales
-  bool norms = false;      ///< measure statistics of batch norms again in the end
+  bool norms = false;      ///< freeze no batch norms, measure their statistics again in the end
   std::string checkpoint = {};
   bool resume = false;      ///< the model is a checkpoint to go on from
   std::string report = {};  ///< folder to keep the record of the run in; empty: none

@@ -231,7 +231,9 @@ void add_few_bits(CLI::App& train, tool::TrainCommand& o) {
       .add_option("--scales-lr", o.scales_rate, "factor on the learning rate of learned scales")
       ->check(CLI::Range(0.0, 1000.0))
       ->capture_default_str();
-  train.add_flag("--norms", o.norms, "measure the statistics of batch norms again in the end");
+  train.add_flag(
+      "--norms", o.norms,
+      "use the statistics of each batch to the end, then measure those of batch norms again");
 }
 
 void add_train(CLI::App& app, tool::TrainCommand& o) {

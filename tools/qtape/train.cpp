@@ -107,6 +107,8 @@ FitOptions options_of(const TrainCommand& command, const Model& model,
                      .seed = command.seed,
                      .threads = command.threads};
   if (data.test.size() > 0) options.validation = data.test;
+  // What is trained with frozen norms fits these, not what they would be measured as later.
+  if (command.norms) options.quantization = QuantizationSchedule{};
   options.oscillations = {.damping = command.damping, .freeze_above = command.freeze_above};
   for (const std::string& pattern : learned_scales(model.graph())) {
     options.groups.push_back(
