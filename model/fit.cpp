@@ -274,7 +274,10 @@ class Run {
 
   void resume() {
     if (!options_.resume) return;
-    if (model_.sections().contains("progress")) return restore(model_.sections());
+    if (model_.sections().contains("progress")) {
+      restore(model_.sections());
+      return resume_record();
+    }
     std::error_code ignored;
     if (options_.checkpoint.empty() || !std::filesystem::exists(options_.checkpoint, ignored)) {
       return;
@@ -286,7 +289,12 @@ class Run {
           "/nodes: the graph is not that of the model");
       restore(saved.sections);
     });
+    resume_record();
     (void)model_.take_over(saved.parameters);
+  }
+
+  void resume_record() {
+    if (recorder_) recorder_->resume(step_, result_.epochs);
   }
 
   void restore(const std::map<std::string, Section>& sections) {
@@ -316,7 +324,6 @@ class Run {
       result_.epochs.push_back(each);
       (void)note_best();
     }
-    if (recorder_) recorder_->resume(step_, result_.epochs);
     const auto best = sections.find("best");
     if (options_.keep_best && best != sections.end()) best_values_ = best->second;
     if (oscillations_) oscillations_->load(section_of(sections, "oscillations"));

@@ -137,3 +137,30 @@ TEST_CASE("recorder: a run that fails says so") {
   CHECK(record.state == report::RunState::Failed);
   CHECK(record.step == 6);
 }
+
+TEST_CASE(
+    "recorder: a run goes on with its own record alone, and no other writes it meanwhile") {
+  const test::Folder folder;
+  FitOptions options = options_with(folder.file("run"));
+  options.checkpoint = folder.file("c.json");
+  int64_t steps = 0;
+  options.stop = [&] { return ++steps == 5; };
+  Model model = small_model();
+  options.on_epoch = [&](const EpochResult&) {
+    FitOptions other = options_with(options.report);
+    Model second = small_model();
+    CHECK(error_text<IoError>([&] {
+            (void)fit(second, small_digits().train, other);
+          }).find("run.json") != std::string::npos);
+  };
+  (void)fit(model, small_digits().train, options);
+  report::RunRecord record = report::read_run(options.report);
+  record.batch = 32;
+  report::write_run(options.report, record);
+  options.stop = {};
+  options.resume = true;
+  CHECK(error_text<FormatError>([&] { (void)fit(model, small_digits().train, options); }) ==
+        options.report + "/run.json: expected the record of a run with " +
+            std::to_string(record.parameters) + " parameters and batches of 64, got " +
+            std::to_string(record.parameters) + " and 32");
+}
