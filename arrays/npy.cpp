@@ -10,27 +10,24 @@
 #include <utility>
 #include <vector>
 
+#include "qtape/arrays/elements.h"
 #include "qtape/core/printable.h"
 #include "qtape/engine/files.h"
 
 namespace qtape {
 namespace {
 
-/// How NumPy spells a dtype, without the byte order.
-struct Spelling {
-  std::string_view text;
-  DType dtype;
-};
-constexpr std::array<Spelling, 10> npy_dtypes = {{{"f4", DType::F32},
-                                                  {"f8", DType::F64},
-                                                  {"f2", DType::F16},
-                                                  {"i8", DType::S64},
-                                                  {"i4", DType::S32},
-                                                  {"i2", DType::S16},
-                                                  {"u2", DType::U16},
-                                                  {"i1", DType::S8},
-                                                  {"u1", DType::U8},
-                                                  {"b1", DType::U8}}};
+/// Without the byte order.
+constexpr std::array<DTypeSpelling, 10> npy_dtypes = {{{"f4", DType::F32},
+                                                       {"f8", DType::F64},
+                                                       {"f2", DType::F16},
+                                                       {"i8", DType::S64},
+                                                       {"i4", DType::S32},
+                                                       {"i2", DType::S16},
+                                                       {"u2", DType::U16},
+                                                       {"i1", DType::S8},
+                                                       {"u1", DType::U8},
+                                                       {"b1", DType::U8}}};
 
 struct Header {
   DType dtype = DType::F32;
@@ -160,7 +157,7 @@ class HeaderReader {
     const std::string_view text = quoted();
     const char order = text.empty() ? ' ' : text[0];
     const auto spelling = std::ranges::find(
-        npy_dtypes, text.substr(std::min<size_t>(1, text.size())), &Spelling::text);
+        npy_dtypes, text.substr(std::min<size_t>(1, text.size())), &DTypeSpelling::text);
     if (spelling == npy_dtypes.end() ||
         std::string_view("<>|=").find(order) == std::string_view::npos) {
       refuse_at(begin, "a dtype of floats or integers such as '<f4'",
@@ -180,15 +177,6 @@ class HeaderReader {
   std::optional<bool> columns_first_;
   std::optional<Shape> shape_;
 };
-
-/// A little-endian number of `count` bytes.
-size_t number_at(std::string_view bytes, size_t at, size_t count) {
-  size_t number = 0;
-  for (size_t i = count; i-- > 0;) {
-    number = number << 8 | static_cast<uint8_t>(bytes[at + i]);
-  }
-  return number;
-}
 
 void swap_bytes(std::vector<std::byte>& data, int64_t size) {
   for (auto at = data.begin(); at != data.end(); at += size) std::reverse(at, at + size);
@@ -243,9 +231,7 @@ Tensor parse_npy(std::string_view bytes, std::string_view name) {
                        to_string(tensor.type), data.size());
   const auto raw = std::as_bytes(std::span(data));
   tensor.data.assign(raw.begin(), raw.end());
-  if (header.booleans) {
-    for (std::byte& each : tensor.data) each = std::byte{each != std::byte{0}};
-  }
+  if (header.booleans) make_booleans(tensor.data);
   const int64_t size = size_of(header.dtype);
   if (header.swapped) swap_bytes(tensor.data, size);
   if (header.columns_first) tensor.data = to_rows(tensor.data, header.shape, size);
@@ -257,7 +243,7 @@ Tensor read_npy(const std::string& path) {
 }
 
 std::string to_npy(const Tensor& tensor) {
-  const auto spelling = std::ranges::find(npy_dtypes, tensor.type.dtype, &Spelling::dtype);
+  const auto spelling = std::ranges::find(npy_dtypes, tensor.type.dtype, &DTypeSpelling::dtype);
   require<ArgumentError>(spelling != npy_dtypes.end(),
                          ".npy files hold no {}: expected another dtype",
                          to_string_view(tensor.type.dtype));

@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "qtape/arrays/elements.h"
 #include "qtape/core/printable.h"
 #include "qtape/engine/json_document.h"
 
@@ -17,22 +18,18 @@ constexpr size_t length_bytes = 8;  // before the header, little-endian
 constexpr size_t largest_header = 100'000'000;
 constexpr std::string_view metadata = "__metadata__";
 
-struct Spelling {
-  std::string_view text;
-  DType dtype;
-};
 /// In the order in which the reference implementation writes tensors. The last is read only.
-constexpr std::array<Spelling, 11> spellings = {{{"I64", DType::S64},
-                                                 {"F64", DType::F64},
-                                                 {"F32", DType::F32},
-                                                 {"I32", DType::S32},
-                                                 {"BF16", DType::BF16},
-                                                 {"F16", DType::F16},
-                                                 {"U16", DType::U16},
-                                                 {"I16", DType::S16},
-                                                 {"I8", DType::S8},
-                                                 {"U8", DType::U8},
-                                                 {"BOOL", DType::U8}}};
+constexpr std::array<DTypeSpelling, 11> spellings = {{{"I64", DType::S64},
+                                                      {"F64", DType::F64},
+                                                      {"F32", DType::F32},
+                                                      {"I32", DType::S32},
+                                                      {"BF16", DType::BF16},
+                                                      {"F16", DType::F16},
+                                                      {"U16", DType::U16},
+                                                      {"I16", DType::S16},
+                                                      {"I8", DType::S8},
+                                                      {"U8", DType::U8},
+                                                      {"BOOL", DType::U8}}};
 
 /// Where the tensors of a file are.
 struct Entry {
@@ -55,10 +52,10 @@ Entry read_entry(const JsonPlace& place) {
   Entry entry{.name = place.key};
   const JsonPlace dtype = place.member("dtype");
   const auto spelling = std::ranges::find_if(
-      spellings, [&](const Spelling& each) { return dtype.json == each.text; });
+      spellings, [&](const DTypeSpelling& each) { return dtype.json == each.text; });
   if (spelling == spellings.end()) {
     std::string all;
-    for (const Spelling& each : spellings)
+    for (const DTypeSpelling& each : spellings)
       all += fmt::format("{}{}", all.empty() ? "" : ", ", each.text);
     dtype.expect(false, "one of " + all);
   }
@@ -109,17 +106,14 @@ Tensor tensor_of(const Entry& entry, std::string_view data) {
                        .subspan(static_cast<size_t>(entry.offsets.first),
                                 static_cast<size_t>(entry.type.bytes()));
   Tensor tensor{entry.type, {raw.begin(), raw.end()}};
-  if (entry.booleans) {
-    for (std::byte& each : tensor.data) each = std::byte{each != std::byte{0}};
-  }
+  if (entry.booleans) make_booleans(tensor.data);
   return tensor;
 }
 
 NamedTensors parse(std::string_view bytes) {
   require<FormatError>(bytes.size() >= length_bytes, "cut off: expected {} bytes, got {}",
                        length_bytes, bytes.size());
-  uint64_t length = 0;
-  for (size_t i = length_bytes; i-- > 0;) length = length << 8 | static_cast<uint8_t>(bytes[i]);
+  const uint64_t length = number_at(bytes, 0, length_bytes);
   require<FormatError>(length <= largest_header,
                        "expected a safetensors file, whose header has at most {} bytes, got {}",
                        largest_header, length);
@@ -142,7 +136,7 @@ NamedTensors parse(std::string_view bytes) {
 }
 
 auto spelling_of(const NamedTensor& each) {
-  return std::ranges::find(spellings, each.tensor.type.dtype, &Spelling::dtype);
+  return std::ranges::find(spellings, each.tensor.type.dtype, &DTypeSpelling::dtype);
 }
 
 std::string json_text(const std::string& name) {

@@ -111,8 +111,8 @@ void Recorder::resume(int64_t step, std::span<const EpochResult> finished) {
   for (report::ScaleCurve& each : record_.scales) {
     const auto found = std::ranges::find(before.scales, each.label, &report::ScaleCurve::label);
     if (found != before.scales.end()) each = *found;
+    each.resize(finished.size());
   }
-  for (report::ScaleCurve& each : record_.scales) each.resize(finished.size());
 }
 
 void Recorder::add_step(double loss, double microseconds) {
