@@ -9,7 +9,6 @@
 #include <set>
 #include <utility>
 
-#include "qtape/core/aligned.h"
 #include "qtape/core/error.h"
 #include "qtape/engine/plan.h"
 
@@ -102,16 +101,28 @@ std::vector<size_t> order_of_begin(const std::vector<Lifetime>& buffers) {
   return order;
 }
 
-int64_t padded_size(const Lifetime& buffer, int64_t guard) {
-  return aligned_size(std::max<int64_t>(buffer.bytes, 1)) + aligned_size(guard);
-}
+/// What a buffer takes up: its bytes and the guard behind them, both rounded up.
+class Sizes {
+ public:
+  Sizes(int64_t guard, int64_t step) : guard_(guard), step_(step) {}
+
+  int64_t of(const Lifetime& buffer) const {
+    return rounded_up(std::max<int64_t>(buffer.bytes, 1)) + rounded_up(guard_);
+  }
+
+ private:
+  int64_t rounded_up(int64_t bytes) const { return (bytes + step_ - 1) / step_ * step_; }
+
+  int64_t guard_;
+  int64_t step_;
+};
 
 /// One sweep over time; the bytes of the block.
-int64_t sweep(std::vector<Lifetime>& buffers, bool share, int64_t guard) {
+int64_t sweep(std::vector<Lifetime>& buffers, bool share, const Sizes& sizes) {
   FreeSpace space;
   using Ending = std::pair<int64_t, size_t>;
   std::priority_queue<Ending, std::vector<Ending>, std::greater<>> live;
-  const auto padded = [&](size_t i) { return padded_size(buffers[i], guard); };
+  const auto padded = [&](size_t i) { return sizes.of(buffers[i]); };
   for (size_t i : order_of_begin(buffers)) {
     while (share && !live.empty() && live.top().first < buffers[i].begin) {
       space.give(buffers[live.top().second].offset, padded(live.top().second));
@@ -125,15 +136,15 @@ int64_t sweep(std::vector<Lifetime>& buffers, bool share, int64_t guard) {
 
 /// The largest first, each in the smallest gap between those that it meets; the bytes of the
 /// block.
-int64_t pack_by_size(std::vector<Lifetime>& buffers, int64_t guard) {
+int64_t pack_by_size(std::vector<Lifetime>& buffers, const Sizes& sizes) {
   std::vector<size_t> order = order_of_begin(buffers);
   std::ranges::stable_sort(order, std::greater<>(),
-                           [&](size_t i) { return padded_size(buffers[i], guard); });
+                           [&](size_t i) { return sizes.of(buffers[i]); });
   std::vector<size_t> placed;  // by offset
   int64_t bytes = 0;
   for (size_t i : order) {
     Lifetime& own = buffers[i];
-    const int64_t size = padded_size(own, guard);
+    const int64_t size = sizes.of(own);
     int64_t end = 0;  // of those that it meets so far
     int64_t best = std::numeric_limits<int64_t>::max();
     std::optional<int64_t> found;
@@ -145,7 +156,7 @@ int64_t pack_by_size(std::vector<Lifetime>& buffers, int64_t guard) {
         best = gap;
         found = end;
       }
-      end = std::max(end, each.offset + padded_size(each, guard));
+      end = std::max(end, each.offset + sizes.of(each));
     }
     own.offset = found.value_or(end);
     bytes = std::max(bytes, own.offset + size);
@@ -161,8 +172,10 @@ constexpr size_t most_by_size = 2000;
 
 }  // namespace
 
-int64_t assign_arena_offsets(std::vector<Lifetime>& buffers, bool share, int64_t guard) {
-  int64_t least = sweep(buffers, share, guard);
+int64_t assign_arena_offsets(std::vector<Lifetime>& buffers, bool share, int64_t guard,
+                             int64_t step) {
+  const Sizes sizes(guard, step);
+  int64_t least = sweep(buffers, share, sizes);
   if (!share) return least;
   const auto keep_if_smaller = [&](const std::vector<Lifetime>& other, int64_t bytes) {
     if (bytes >= least) return;
@@ -170,10 +183,10 @@ int64_t assign_arena_offsets(std::vector<Lifetime>& buffers, bool share, int64_t
     for (size_t i = 0; i < buffers.size(); ++i) buffers[i].offset = other[i].offset;
   };
   std::vector<Lifetime> other = mirrored(buffers);
-  int64_t bytes = sweep(other, share, guard);
+  int64_t bytes = sweep(other, share, sizes);
   keep_if_smaller(other, bytes);
   if (buffers.size() <= most_by_size) {
-    bytes = pack_by_size(other, guard);
+    bytes = pack_by_size(other, sizes);
     keep_if_smaller(other, bytes);
   }
   return least;

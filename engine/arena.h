@@ -8,10 +8,11 @@ namespace qtape {
 
 struct Lifetime;
 
-/// Fills in the offsets so that buffers in use at the same time never overlap, each 64-byte
-/// aligned with at least `guard` bytes after it, and returns the bytes of the block. Without
+/// Fills in the offsets so that buffers in use at the same time never overlap, each a
+/// multiple of `step`, with at least `guard` bytes after it, and returns the bytes of the block. Without
 /// `share` no two buffers overlap at all. Sweeps over time with best fit, in both directions,
 /// packs up to 2,000 buffers by size besides, and takes the smallest block.
-int64_t assign_arena_offsets(std::vector<Lifetime>& buffers, bool share, int64_t guard);
+int64_t assign_arena_offsets(std::vector<Lifetime>& buffers, bool share, int64_t guard,
+                             int64_t step = 64);
 
 }  // namespace qtape

@@ -12,12 +12,14 @@ size_t at(NodeId id) { return static_cast<size_t>(id.index); }
 
 class Planner {
  public:
-  Planner(const IntegerProgram& program, KeptValues kept)
+  Planner(const IntegerProgram& program, KeptValues kept, bool c)
       : program_(program),
         kept_(kept),
+        c_(c),
         readers_(static_cast<size_t>(program.size())),
         last_(readers_.size()),
         buffer_(readers_.size()),
+        scratch_(readers_.size()),
         joined_to_(readers_.size()) {
     plan_.values.resize(readers_.size());
   }
@@ -38,9 +40,12 @@ class Planner {
       }
     }
     for (int32_t i = 0; i < program_.size(); ++i) place(NodeId{i});
-    plan_.arena_bytes = assign_arena_offsets(plan_.buffers, true, 0);
+    plan_.arena_bytes = c_ ? assign_arena_offsets(plan_.buffers, true, 0, c_alignment)
+                           : assign_arena_offsets(plan_.buffers, true, 0);
+    if (plan_.buffers.empty()) plan_.arena_bytes = 0;
     for (size_t i = 0; i < buffer_.size(); ++i) {
       if (buffer_[i]) plan_.values[i].offset = plan_.buffers[*buffer_[i]].offset;
+      if (scratch_[i]) plan_.values[i].scratch = plan_.buffers[*scratch_[i]].offset;
     }
     return std::move(plan_);
   }
@@ -70,9 +75,26 @@ class Planner {
     return joined_to_[at(id)] ? joined_to_[at(id)]->index : id.index;
   }
 
+  /// Whether the value lies in memory of the caller.
+  bool is_outside(NodeId id) const {
+    const IntegerNode& node = program_[id];
+    if (!c_ || node.value.type.dtype != DType::F32) return false;
+    return node.operands.empty() || std::ranges::count(program_.outputs(), id) > 0;
+  }
+
+  void place_scratch(NodeId id) {
+    const IntegerNode& node = program_[id];
+    if (!c_ || node.operands.empty()) return;
+    const int64_t bytes = c_scratch(node.op, program_[node.operands[0]].value);
+    if (bytes == 0) return;
+    scratch_[at(id)] = plan_.buffers.size();
+    plan_.buffers.push_back({.bytes = bytes, .begin = time_of(id), .end = time_of(id)});
+  }
+
   void place(NodeId id) {
     const IntegerNode& node = program_[id];
-    if (value(id).next) return;
+    place_scratch(id);
+    if (value(id).next || is_outside(id)) return;
     const int64_t end = value(id).kept ? program_.size() : last_[at(id)];
     const int64_t bytes = node.value.type.bytes();
     const bool first = std::holds_alternative<integer::Input>(node.op);
@@ -99,9 +121,11 @@ class Planner {
 
   const IntegerProgram& program_;
   KeptValues kept_;
+  bool c_;
   std::vector<int> readers_;                      // by node; an output is read once more
   std::vector<int64_t> last_;                     // by node: when it is read last
   std::vector<std::optional<size_t>> buffer_;     // by node
+  std::vector<std::optional<size_t>> scratch_;    // by node
   std::vector<std::optional<NodeId>> joined_to_;  // by node: whose products it takes
   ProgramPlan plan_;
 };
@@ -109,7 +133,11 @@ class Planner {
 }  // namespace
 
 ProgramPlan plan_program(const IntegerProgram& program, KeptValues kept) {
-  return Planner(program, kept).run();
+  return Planner(program, kept, false).run();
+}
+
+ProgramPlan plan_c_program(const IntegerProgram& program) {
+  return Planner(program, KeptValues::Outputs, true).run();
 }
 
 }  // namespace qtape

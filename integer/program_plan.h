@@ -26,6 +26,8 @@ struct ProgramPlan {
     bool kept = false;  ///< readable after a run
     /// The node that takes its products while they are in cache: both run as one.
     std::optional<NodeId> next = std::nullopt;
+    /// Where the scratch of its C lies; none where it takes none.
+    std::optional<int64_t> scratch = std::nullopt;
     bool operator==(const Value&) const = default;
   };
   std::vector<Value> values;      ///< by node
@@ -37,5 +39,11 @@ struct ProgramPlan {
 /// long as the session. A view lies where its operand does, and what may run in place takes the
 /// memory of operand 0 where nothing else reads it later.
 ProgramPlan plan_program(const IntegerProgram& program, KeptValues kept);
+
+/// The alignment of buffers in the arena of a C program.
+inline constexpr int64_t c_alignment = 8;
+/// The same for C: outputs are kept, inputs and outputs in f32 lie in the caller's memory, and
+/// nodes have the scratch that their C takes. No node takes sums that it would have to keep.
+ProgramPlan plan_c_program(const IntegerProgram& program);
 
 }  // namespace qtape

@@ -1,8 +1,11 @@
 #include "qtape/integer/ops/avg_pool.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdlib>
 
+#include "qtape/integer/c/c_products.h"
 #include "qtape/integer/integer_binding.h"
 #include "qtape/kernels/simd/vectorize.h"
 #include "qtape/kernels/simd/versions.h"
@@ -136,6 +139,24 @@ IntegerKernel AvgPool::kernel(const IntegerBinding& b) const {
       }};
     });
   });
+}
+
+void AvgPool::write_c(CNode& node) const {
+  const IntegerValue& x = node.in(0);
+  const Pool windows = pool(x.type.shape);
+  const std::string code(c_type(x.type.dtype));
+  const std::string sum(c_type(node.out().type.dtype));
+  const CStore store = node.store(sum);
+  const std::string average = node.source.kernel("avg_pool", fmt::format("{}_{}", code, sum),
+                                                 {{"X", code},
+                                                  {"Y", store.type},
+                                                  {"ACC", sum},
+                                                  {"TO", store.to},
+                                                  {"STORE", store.function}});
+  node.call(average, node.operands[0], node.result,
+            write_window(node, windows.images, windows.channels, windows.window), x.zero_point,
+            multiple_for(*this, x.type.shape), count_include_pad ? windows.window.kernel() : 0,
+            store.argument);
 }
 
 }  // namespace qtape::integer

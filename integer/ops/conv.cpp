@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "qtape/integer/c/c_products.h"
 #include "qtape/integer/conv_kernel.h"
 #include "qtape/integer/direct_kernel.h"
 #include "qtape/integer/linear_kernel.h"
@@ -220,6 +221,100 @@ std::string Conv::explain(const IntegerValue& x, std::optional<ProductPath> path
   }
   return path ? std::string(to_string_view(*path))
               : explain_path(weights.certificate, factors(x));
+}
+
+namespace {
+
+/// The C type of codes of `x` less their zero point, and its bytes.
+std::pair<std::string, int64_t> c_differences(const IntegerValue& x) {
+  const int64_t most =
+      std::max(std::abs(x.low - x.zero_point), std::abs(x.high - x.zero_point));
+  if (most <= Certificate::s16_limit) return {"int16_t", 2};
+  return {"int32_t", 4};
+}
+
+/// Whether each channel has a filter of its own.
+bool is_depthwise(const Convolution& c) {
+  return c.groups > 1 && c.inputs() == 1 && c.outputs() == 1;
+}
+
+int64_t padded_terms(int64_t terms) { return (terms + c_lanes - 1) / c_lanes * c_lanes; }
+
+/// The C type that holds the sums of all windows of `x`, in part and with bias.
+std::string c_sums(const QuantizedWeights& weights, const IntegerValue& x) {
+  const std::vector<int8_t> w = weights.unpacked();
+  const std::vector<int32_t> biases = weights.biases();
+  const auto k = static_cast<size_t>(weights.terms());
+  int64_t most = 0;
+  for (size_t c = 0; c < static_cast<size_t>(weights.outputs()); ++c) {
+    const AccumulatorRange range = accumulator_range(std::span(w).subspan(c * k, k), 0, x);
+    const int64_t bias = biases.empty() ? 0 : std::abs(int64_t{biases[c]});
+    most = std::max({most, bias - range.low, bias + range.high});
+  }
+  return most <= Certificate::s32_limit ? "int32_t" : "int64_t";
+}
+
+/// Weights [channels, taps] as [taps, channels].
+std::vector<int8_t> by_tap(const std::vector<int8_t>& weights, size_t channels) {
+  const size_t taps = weights.size() / channels;
+  std::vector<int8_t> all(weights.size());
+  for (size_t c = 0; c < channels; ++c) {
+    for (size_t t = 0; t < taps; ++t) all[t * channels + c] = weights[c * taps + t];
+  }
+  return all;
+}
+
+std::vector<int64_t> biases_of(const QuantizedWeights& weights) {
+  const std::vector<int32_t> biases = weights.biases();
+  std::vector<int64_t> all(biases.begin(), biases.end());
+  all.resize(static_cast<size_t>(weights.outputs()));
+  return all;
+}
+
+}  // namespace
+
+int64_t Conv::c_scratch(const IntegerValue& x) const {
+  const Convolution c = extents(x.type.shape);
+  return is_depthwise(c) ? 0 : padded_terms(weights.terms()) * c_differences(x).second;
+}
+
+void Conv::write_c(CNode& node) const {
+  const IntegerValue& x = node.in(0);
+  const Convolution c = extents(x.type.shape);
+  const int bits = weights.storage_bits;
+  const std::string sum = c_sums(weights, with_zero_point(x));
+  const std::string code(c_type(x.type.dtype));
+  const std::string difference = c_differences(x).first;
+  const CStore store = node.store(sum);
+  const COffsets bias = write_offsets(node, "bias", biases_of(weights));
+  const std::string window = write_window(node, c.images, c.in_channels, c.window);
+  const std::string variant = fmt::format("{}_{}", code, store.type);
+  CParameters parameters = {{"X", code},          {"Y", store.type}, {"ACC", sum},
+                            {"V", difference},    {"TO", store.to},  {"STORE", store.function},
+                            {"OFFSET", bias.type}};
+  if (is_depthwise(c)) {
+    const auto rows = by_tap(weights.unpacked(), static_cast<size_t>(c.in_channels));
+    const CWeights w = write_weights(node, rows, weights.terms(), bits, 0);
+    if (bits < 8) {
+      parameters.emplace_back("BITS", fmt::format("{}", bits));
+      parameters.emplace_back("EACH", fmt::format("{}", 8 / bits));
+      parameters.emplace_back("UNPACK", node.source.kernel(fmt::format("unpack_{}", bits), ""));
+    }
+    const std::string depthwise =
+        node.source.kernel(bits < 8 ? "depthwise_packed" : "depthwise_8", variant, parameters);
+    node.call(depthwise, node.operands[0], node.result, window, x.zero_point, w.array, w.row,
+              bias.array, store.argument);
+    return;
+  }
+  const CWeights w = write_weights(node, weights.unpacked(), weights.outputs(), bits, c_lanes);
+  parameters.emplace_back("W", w.type);
+  parameters.emplace_back("DOT", dot_kernel(node, bits, difference, sum));
+  parameters.emplace_back("GATHER",
+                          node.source.kernel("gather", code, {{"X", code}, {"V", difference}}));
+  const std::string conv = node.source.kernel("conv", variant, parameters);
+  node.call(conv, node.operands[0], node.result, window, x.zero_point, groups,
+            weights.outputs(), weights.terms(), padded_terms(weights.terms()), w.array, w.row,
+            bias.array, fmt::format("({} *)({})", difference, node.scratch), store.argument);
 }
 
 }  // namespace qtape::integer

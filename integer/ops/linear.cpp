@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "qtape/integer/c/c_products.h"
 #include "qtape/integer/direct_kernel.h"
 #include "qtape/integer/epilogue.h"
 #include "qtape/integer/integer_binding.h"
@@ -90,6 +91,29 @@ std::string Linear::explain(const IntegerValue& x, std::optional<ProductPath> pa
     return fmt::format("rows in place, added in 32 bits by {}", name_of(code_products()));
   }
   return path ? std::string(to_string_view(*path)) : explain_path(weights.certificate, x);
+}
+
+void Linear::write_c(CNode& node) const {
+  const IntegerValue& x = node.in(0);
+  const auto [n, k] = std::pair(weights.outputs(), weights.terms());
+  const int64_t rows = node.out().type.elements() / std::max<int64_t>(1, n);
+  const std::string sum = weights.certificate.fits_s32() ? "int32_t" : "int64_t";
+  const std::string code(c_type(x.type.dtype));
+  const CStore store = node.store(sum);
+  const CWeights w = write_weights(node, weights.unpacked(), n, weights.storage_bits, 0);
+  const COffsets offsets = write_offsets(node, "offset", weights.offsets(x));
+  const std::string dense = node.source.kernel(
+      "dense", fmt::format("{}_{}_{}", code, weights.storage_bits, store.type),
+      {{"X", code},
+       {"Y", store.type},
+       {"ACC", sum},
+       {"W", w.type},
+       {"OFFSET", offsets.type},
+       {"TO", store.to},
+       {"STORE", store.function},
+       {"DOT", dot_kernel(node, weights.storage_bits, code, sum)}});
+  node.call(dense, node.operands[0], node.result, rows, k, n, w.array, w.row, offsets.array,
+            store.argument);
 }
 
 }  // namespace qtape::integer

@@ -1,8 +1,10 @@
 // The reference of MaxPool: plain loops.
+#include "qtape/ops/max_pool.h"
+
 #include <limits>
 
+#include "qtape/integer/c/c_products.h"
 #include "qtape/integer/ops/structure_kernels.h"
-#include "qtape/ops/max_pool.h"
 
 namespace qtape::integer {
 namespace {
@@ -44,6 +46,14 @@ IntegerKernel Structure<qtape::MaxPool>::reference(const IntegerBinding& b) cons
       }
     }};
   });
+}
+
+template <>
+void Structure<qtape::MaxPool>::write_c(CNode& node) const {
+  const Pool windows = this->pool(node.in(0).type.shape);
+  const std::string code(c_type(node.out().type.dtype));
+  node.call(node.source.kernel("max_pool", code, {{"X", code}}), node.operands[0], node.result,
+            write_window(node, windows.images, windows.channels, windows.window));
 }
 
 template struct Structure<qtape::MaxPool>;

@@ -20,6 +20,7 @@ struct Add {
   IntegerValue infer(IntegerInputs inputs) const;
   void update(const IntegerBinding& binding, IntegerValue& y) const;
   IntegerKernel reference(const IntegerBinding& binding) const;
+  void write_c(CNode& node) const;
   IntegerKernel kernel(const IntegerBinding& binding) const;
   bool operator==(const Add&) const = default;
 };
@@ -39,6 +40,7 @@ struct Sub {
   IntegerValue infer(IntegerInputs inputs) const;
   void update(const IntegerBinding& binding, IntegerValue& y) const;
   IntegerKernel reference(const IntegerBinding& binding) const;
+  void write_c(CNode& node) const;
   IntegerKernel kernel(const IntegerBinding& binding) const;
   bool operator==(const Sub&) const = default;
 };
@@ -57,6 +59,7 @@ struct Mul {
   IntegerValue infer(IntegerInputs inputs) const;
   void update(const IntegerBinding& binding, IntegerValue& y) const;
   IntegerKernel reference(const IntegerBinding& binding) const;
+  void write_c(CNode& node) const;
   IntegerKernel kernel(const IntegerBinding& binding) const;
   bool operator==(const Mul&) const = default;
 };

@@ -1,0 +1,95 @@
+#include "qtape/deploy/subprocess.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+
+#include "qtape/core/error.h"
+
+extern char** environ;
+
+namespace qtape {
+namespace {
+
+/// The two ends of a pipe, closed with their object.
+struct Pipe {
+  std::array<int, 2> ends{-1, -1};
+
+  Pipe() {
+    require<Error>(::pipe2(ends.data(), O_CLOEXEC) == 0, "no pipe: {}", std::strerror(errno));
+  }
+  Pipe(const Pipe&) = delete;
+  Pipe& operator=(const Pipe&) = delete;
+  ~Pipe() {
+    for (int end : ends) {
+      if (end >= 0) ::close(end);
+    }
+  }
+  void close_write() {
+    ::close(ends[1]);
+    ends[1] = -1;
+  }
+};
+
+}  // namespace
+
+Finished run_program(const std::vector<std::string>& arguments) {
+  Pipe pipe;
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+  ::posix_spawn_file_actions_adddup2(&actions, pipe.ends[1], 1);
+  ::posix_spawn_file_actions_adddup2(&actions, pipe.ends[1], 2);
+  std::vector<char*> pointers;
+  for (const std::string& each : arguments) pointers.push_back(const_cast<char*>(each.c_str()));
+  pointers.push_back(nullptr);
+  pid_t child = 0;
+  const int refused =
+      ::posix_spawnp(&child, pointers[0], &actions, nullptr, pointers.data(), environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  require<Error>(refused == 0, "{} cannot be run: {}", arguments[0], std::strerror(refused));
+  pipe.close_write();
+  Finished result;
+  std::array<char, 4096> part{};
+  for (;;) {
+    const ssize_t got = ::read(pipe.ends[0], part.data(), part.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    result.output.append(part.data(), static_cast<size_t>(got));
+  }
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return result;
+}
+
+bool has_program(const std::string& name) {
+  if (name.find('/') != std::string::npos) return ::access(name.c_str(), X_OK) == 0;
+  const char* path = std::getenv("PATH");
+  std::string rest = path == nullptr ? "" : path;
+  while (!rest.empty()) {
+    const size_t end = std::min(rest.find(':'), rest.size());
+    if (::access((rest.substr(0, end) + "/" + name).c_str(), X_OK) == 0) return true;
+    rest.erase(0, end + 1);
+  }
+  return false;
+}
+
+std::string make_temporary_folder() {
+  std::error_code failed;
+  std::string name = (std::filesystem::temp_directory_path(failed) / "qtape-XXXXXX").string();
+  require<IoError>(!failed && ::mkdtemp(name.data()) != nullptr,
+                   "{}: no folder can be made: {}", name, std::strerror(errno));
+  return name;
+}
+
+}  // namespace qtape

@@ -1,0 +1,25 @@
+// Other programs, run without a shell.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace qtape {
+
+/// How a program ended, and what it wrote to standard output and error.
+struct Finished {
+  int exit_code = 0;  ///< 128 and the signal's number where one ended it
+  std::string output;
+};
+
+/// Runs `arguments[0]`, found in PATH, to its end; its standard input is empty. Throws Error
+/// where it cannot be started.
+Finished run_program(const std::vector<std::string>& arguments);
+
+/// Whether PATH has a program `name`.
+bool has_program(const std::string& name);
+
+/// A new folder for temporary files. Throws IoError.
+std::string make_temporary_folder();
+
+}  // namespace qtape

@@ -1,0 +1,176 @@
+// What becomes of sums in C: codes, as the program's requantization makes them.
+#include "qtape/integer/c/c_grid.h"
+
+#include <fmt/format.h>
+
+#include "qtape/integer/integer_binding.h"
+#include "qtape/kernels/quantize/requantize.h"
+
+namespace qtape {
+
+using namespace kernels;
+namespace {
+
+std::vector<Multiplier> multipliers_of(const IntegerValue& x, double scale) {
+  std::vector<Multiplier> all;
+  for (double each : x.scales) all.push_back(multiplier_of(each, scale));
+  return all;
+}
+
+template <class T, class Each>
+std::vector<T> each_of(std::span<const Multiplier> multipliers, const Each& each) {
+  std::vector<T> all;
+  for (const Multiplier& m : multipliers) all.push_back(static_cast<T>(each(m)));
+  return all;
+}
+
+/// Whether sums are taken as 64 bits although their codes have 8.
+bool is_wide(std::string_view sum, Accumulator accumulator) {
+  return sum == "int64_t" && accumulator == Accumulator::S32;
+}
+
+std::string product_wide(CSource& source) { return source.kernel("product_wide", ""); }
+
+/// How `requantization` makes codes and sums of codes in C.
+template <class Each>
+struct Written;
+
+template <>
+struct Written<requantization::FloatMultiply> {
+  static constexpr std::string_view kind = "float";
+
+  static std::string arrays(CNode& node, std::span<const Multiplier> m, Accumulator) {
+    const auto scales = each_of<float>(m, [](const Multiplier& each) { return each.ratio; });
+    return node.source.array<float>(node.name, "scale", scales);
+  }
+  static std::string code(CNode& node, std::string_view sum, std::string index, Accumulator) {
+    return node.source.kernel("code_float", fmt::format("{}_{}", sum, index),
+                              {{"ACC", std::string(sum)}, {"INDEX", std::move(index)}});
+  }
+  static std::string sum(CNode& node) {
+    return node.source.kernel("code_sum_float", "",
+                              {{"ROUNDED", node.source.kernel("rounded", "")}});
+  }
+  static std::string sum_terms(const AddMultiplier& m) {
+    return fmt::format("{}, {}", c_float(m.a_ratio), c_float(m.b_ratio));
+  }
+};
+
+template <>
+struct Written<requantization::OnnxQdq> {
+  static constexpr std::string_view kind = "onnx";
+
+  static std::string arrays(CNode& node, std::span<const Multiplier> m, Accumulator) {
+    const auto scales =
+        each_of<float>(m, [](const Multiplier& each) { return each.accumulator_scale; });
+    return fmt::format("{}, {}", node.source.array<float>(node.name, "scale", scales),
+                       c_float(m.empty() ? 1.0f : m[0].output_scale));
+  }
+  static std::string code(CNode& node, std::string_view sum, std::string index, Accumulator) {
+    return node.source.kernel("code_onnx", fmt::format("{}_{}", sum, index),
+                              {{"ACC", std::string(sum)}, {"INDEX", std::move(index)}});
+  }
+  static std::string sum(CNode& node) {
+    return node.source.kernel("code_sum_onnx", "",
+                              {{"ROUNDED", node.source.kernel("rounded", "")}});
+  }
+  static std::string sum_terms(const AddMultiplier& m) {
+    return fmt::format("{}, {}, {}", c_float(m.a_scale), c_float(m.b_scale),
+                       c_float(m.output_scale));
+  }
+};
+
+/// In fixed point: Each says what `shift` of a multiplier is and what scales by it.
+template <class Each>
+struct Fixed {
+  static constexpr std::string_view kind = "fixed";
+
+  static std::string arrays(CNode& node, std::span<const Multiplier> m,
+                            Accumulator accumulator) {
+    const bool reduced = accumulator == Accumulator::S64;
+    const auto multipliers = each_of<int32_t>(m, [&](const Multiplier& each) {
+      return reduced ? reduced_mantissa(each) : each.mantissa;
+    });
+    const auto shifts = each_of<int8_t>(m, [&](const Multiplier& each) {
+      return reduced ? 15 - each.exponent : Each::shift(each);
+    });
+    const std::string first = node.source.array<int32_t>(node.name, "multiplier", multipliers);
+    return fmt::format("{}, {}", first, node.source.array<int8_t>(node.name, "shift", shifts));
+  }
+  static std::string code(CNode& node, std::string_view sum, std::string index,
+                          Accumulator accumulator) {
+    const bool reduced = accumulator == Accumulator::S64;
+    const std::string scaled = reduced ? node.source.kernel("scaled_reduced", "")
+                               : is_wide(sum, accumulator) ? Each::wide(node.source)
+                                                           : Each::scaled(node.source);
+    return node.source.kernel(
+        "code_fixed", fmt::format("{}_{}{}", sum, index, reduced ? "_reduced" : ""),
+        {{"ACC", std::string(sum)}, {"INDEX", std::move(index)}, {"SCALED", scaled}});
+  }
+  static std::string sum(CNode& node) {
+    return node.source.kernel("code_sum_fixed", "", {{"SCALED", Each::scaled(node.source)}});
+  }
+  static std::string sum_terms(const AddMultiplier& m) {
+    return fmt::format("{}, {}, {}, {}, {}, {}, {}", int64_t{1} << m.left_shift, m.a.mantissa,
+                       Each::shift(m.a), m.b.mantissa, Each::shift(m.b), m.output.mantissa,
+                       Each::shift(m.output));
+  }
+};
+
+template <>
+struct Written<requantization::SingleRounding>
+    : Fixed<Written<requantization::SingleRounding>> {
+  static int32_t shift(const Multiplier& m) { return 31 - m.exponent; }
+  static std::string scaled(CSource& source) { return source.kernel("scaled_single", ""); }
+  static std::string wide(CSource& source) { return product_wide(source); }
+};
+
+template <>
+struct Written<requantization::DoubleRounding>
+    : Fixed<Written<requantization::DoubleRounding>> {
+  static int32_t shift(const Multiplier& m) { return m.exponent; }
+  static std::string scaled(CSource& source) { return source.kernel("scaled_double", ""); }
+  static std::string wide(CSource& source) {
+    return source.kernel("scaled_double_wide", "", {{"PRODUCT", product_wide(source)}});
+  }
+};
+
+std::string limits_of(const CodeGrid& grid) {
+  return fmt::format("{}, {}, {}", grid.zero_point, grid.low, grid.high);
+}
+
+}  // namespace
+
+CStore store_codes(CNode& node, const IntegerValue& x, const CodeGrid& to,
+                   std::string_view sum) {
+  return requantization::dispatch(node.requantization, [&]<class Each>() -> CStore {
+    using As = Written<Each>;
+    const std::vector<Multiplier> m = multipliers_of(x, to.scale);
+    node.source.kernel(fmt::format("grid_{}", As::kind), "");
+    const std::string code = As::code(node, sum, m.size() == 1 ? "0" : "c", x.accumulator);
+    const std::string type = node.source.prefix() + "_grid";
+    const std::string grid = node.source.constant(
+        node.name, "grid", type,
+        fmt::format("{}, {}", As::arrays(node, m, x.accumulator), limits_of(to)), 20);
+    return {code, std::string(c_type(to.dtype)), type, "&" + grid};
+  });
+}
+
+CCodeSum code_sum(CNode& node, const IntegerValue& a, const IntegerValue& b,
+                  const CodeGrid& to) {
+  const bool of_16_bits = size_of(a.type.dtype) > 1 || size_of(b.type.dtype) > 1;
+  const AddMultiplier m = add_multiplier_of(a.scales[0], b.scales[0], to.scale, of_16_bits);
+  return requantization::dispatch(node.requantization, [&]<class Each>() -> CCodeSum {
+    using As = Written<Each>;
+    node.source.kernel(fmt::format("sum_{}", As::kind), "");
+    const std::string code = As::sum(node);
+    const std::string terms =
+        node.source.constant(node.name, "sum", node.source.prefix() + "_sum",
+                             fmt::format("{}, {}, {}, {}", As::sum_terms(m), a.zero_point,
+                                         b.zero_point, limits_of(to)),
+                             48);
+    return {code, "&" + terms};
+  });
+}
+
+}  // namespace qtape

@@ -1,0 +1,24 @@
+// What becomes of sums in C: codes, as the program's requantization makes them.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "qtape/integer/c/c_source.h"
+
+namespace qtape {
+
+/// Codes of the grid `to`, of sums in the C type `sum` that have the scales of `x`.
+CStore store_codes(CNode& node, const IntegerValue& x, const CodeGrid& to,
+                   std::string_view sum);
+
+/// A C function `code(a, b, terms)` of two codes less their zero points, and its terms.
+struct CCodeSum {
+  std::string function;
+  std::string terms;
+};
+/// The codes of sums of `a` and `b` on the grid `to`.
+CCodeSum code_sum(CNode& node, const IntegerValue& a, const IntegerValue& b,
+                  const CodeGrid& to);
+
+}  // namespace qtape

@@ -1,0 +1,482 @@
+#include "qtape/integer/c/c_program.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <map>
+#include <set>
+
+#include "qtape/core/sha256.h"
+#include "qtape/engine/plan.h"
+#include "qtape/integer/c/c_source.h"
+
+namespace qtape {
+namespace {
+
+size_t at(NodeId id) { return static_cast<size_t>(id.index); }
+
+constexpr auto keywords = std::to_array<std::string_view>(
+    {"alignas",  "alignof",  "and",      "asm",      "auto",    "bool",      "break",
+     "case",     "catch",    "char",     "class",    "const",   "constexpr", "continue",
+     "default",  "delete",   "do",       "double",   "else",    "enum",      "explicit",
+     "export",   "extern",   "false",    "float",    "for",     "friend",    "goto",
+     "if",       "inline",   "int",      "long",     "main",    "mutable",   "namespace",
+     "new",      "not",      "operator", "or",       "private", "protected", "public",
+     "register", "restrict", "return",   "short",    "signed",  "sizeof",    "static",
+     "struct",   "switch",   "template", "this",     "throw",   "true",      "try",
+     "typedef",  "typename", "union",    "unsigned", "using",   "virtual",   "void",
+     "volatile", "while",    "xor"});
+
+bool is_keyword(std::string_view name) { return std::ranges::count(keywords, name) > 0; }
+bool is_letter(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; }
+bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
+
+/// C identifiers of labels, each once.
+class Identifiers {
+ public:
+  std::string of(std::string_view label, int64_t number) {
+    std::string name;
+    for (char c : label) {
+      if (is_letter(c)) name += c;
+      if (!is_letter(c) && !name.empty() && name.back() != '_') name += '_';
+    }
+    while (!name.empty() && name.back() == '_') name.pop_back();
+    if (name.empty() || is_digit(name[0])) name = fmt::format("n{}{}", number, name);
+    if (is_keyword(name)) name += "_value";
+    std::string unique = name;
+    for (int count = 2; !used_.insert(unique).second; ++count) {
+      unique = fmt::format("{}_{}", name, count);
+    }
+    return unique;
+  }
+
+ private:
+  std::set<std::string> used_;
+};
+
+/// Member of the arena's union that has elements of `dtype`.
+std::string_view member_of(DType dtype) { return to_string_view(dtype); }
+
+std::string upper(std::string_view text) {
+  std::string all(text);
+  for (char& c : all) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return all;
+}
+
+/// `text` with each line indented.
+std::string indented(std::string_view text, int columns) {
+  std::string all;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    all += fmt::format("{:{}}{}\n", "", columns, text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return all;
+}
+
+/// Comment lines without what would end them.
+std::string comment_text(std::string_view text) {
+  std::string all;
+  for (char c : text) {
+    const bool ends = c == '/' && !all.empty() && all.back() == '*';
+    all += ends ? ' ' : (c >= ' ' && c < 127) ? c : '?';
+  }
+  return all;
+}
+
+constexpr std::string_view checks = R"(#if defined(__FAST_MATH__)
+#error "codes need IEEE arithmetic: compile without -ffast-math"
+#endif
+#if defined(__FLT_EVAL_METHOD__) && __FLT_EVAL_METHOD__ != 0 && __FLT_EVAL_METHOD__ != 16
+#error "codes need float operations that are rounded to float, on x86 -mfpmath=sse"
+#endif
+)";
+
+class Writer {
+ public:
+  Writer(const IntegerProgram& program, std::string name)
+      : program_(program),
+        plan_(plan_c_program(program)),
+        name_(std::move(name)),
+        source_(name_),
+        names_(static_cast<size_t>(program.size())),
+        places_(names_.size()) {}
+
+  CProgram run() {
+    result_.arena_bytes = plan_.arena_bytes;
+    result_.live_bytes = largest_live_set(plan_.buffers);
+    name_nodes();
+    for (int32_t i = 0; i < program_.size(); ++i) place(NodeId{i});
+    for (int32_t i = 0; i < program_.size(); ++i) write(NodeId{i});
+    for (const CSource::Array& array : source_.arrays()) {
+      result_.constant_bytes += array.bytes;
+      for (CStep& step : result_.steps) {
+        if (step.name == array.of) step.constant_bytes += array.bytes;
+      }
+    }
+    result_.takes_codes = takes_codes();
+    result_.header = header();
+    result_.source = source();
+    return std::move(result_);
+  }
+
+ private:
+  const ProgramPlan::Value& value(NodeId id) const { return plan_.values[at(id)]; }
+  bool is_input(NodeId id) const {
+    return std::holds_alternative<integer::Input>(program_[id].op);
+  }
+
+  void name_nodes() {
+    Identifiers inputs;
+    Identifiers nodes;
+    for (int32_t i = 0; i < program_.size(); ++i) {
+      const NodeId id{i};
+      names_[at(id)] = (is_input(id) ? inputs : nodes).of(program_[id].label, i);
+      if (is_input(id)) result_.inputs.push_back({id, names_[at(id)]});
+    }
+    for (NodeId id : program_.outputs()) {
+      result_.outputs.push_back({id, inputs.of(program_[id].label, id.index)});
+    }
+  }
+
+  std::string in_pointer(size_t i) const { return fmt::format("{}_in{}", name_, i); }
+  std::string out_pointer(size_t i) const { return fmt::format("{}_out{}", name_, i); }
+
+  /// Says where the value lies.
+  void place(NodeId id) {
+    const DType dtype = program_[id].value.type.dtype;
+    if (const auto offset = value(id).offset) {
+      const int64_t index = *offset / size_of(dtype);
+      places_[at(id)] = fmt::format("{}_arena.{}", name_, member_of(dtype));
+      if (index != 0) places_[at(id)] += fmt::format(" + {}", index);
+      return;
+    }
+    for (size_t i = 0; i < result_.inputs.size(); ++i) {
+      if (result_.inputs[i].node == id) places_[at(id)] = in_pointer(i);
+    }
+    for (size_t i = result_.outputs.size(); i-- > 0;) {
+      if (result_.outputs[i].node == id && !is_input(id)) places_[at(id)] = out_pointer(i);
+    }
+  }
+
+  void write(NodeId id) {
+    const IntegerNode& node = program_[id];
+    if (is_input(id) || is_joined(id)) return;
+    const auto next = value(id).next;
+    const NodeId last = next.value_or(id);
+    CNode c{.source = source_,
+            .name = names_[at(id)],
+            .requantization = program_.requantization(),
+            .output = &node.value,
+            .result = places_[at(last)],
+            .next = next ? &program_[*next].op : nullptr};
+    for (NodeId operand : node.operands) {
+      c.inputs.push_back(&program_[operand].value);
+      c.operands.push_back(places_[at(operand)]);
+    }
+    if (const auto scratch = value(id).scratch) {
+      c.scratch = fmt::format("{}_arena.u8 + {}", name_, *scratch);
+    }
+    write_c(node.op, c);
+    if (c.code.empty()) return;
+    const auto* weights = weights_of(node.op);
+    CStep step{
+        .node = last,
+        .name = names_[at(id)],
+        .label = program_.name(id),
+        .products = weights == nullptr ? 0 : node.value.type.elements() * weights->terms(),
+        .live_bytes = live_at(id.index),
+        .is_input = node.operands.size() == 1 && is_input(node.operands[0])};
+    cases_ += fmt::format("    case {}: /* {} */\n{}      return 0;\n", result_.steps.size(),
+                          comment_text(program_.describe(id)), indented(c.code, 6));
+    result_.steps.push_back(std::move(step));
+  }
+
+  bool is_joined(NodeId id) const {
+    const IntegerNode& node = program_[id];
+    return !node.operands.empty() && value(node.operands[0]).next == id;
+  }
+
+  int64_t live_at(int64_t time) const {
+    int64_t bytes = 0;
+    for (const Lifetime& each : plan_.buffers) {
+      if (each.begin <= time && time <= each.end) bytes += each.bytes;
+    }
+    return bytes;
+  }
+
+  /// Whether codes of all inputs can be given instead of floats.
+  bool takes_codes() const {
+    std::map<int32_t, int> readers;
+    for (const IntegerNode& node : program_.nodes()) {
+      for (NodeId operand : node.operands) {
+        if (!is_input(operand)) continue;
+        if (!std::holds_alternative<integer::Quantize>(node.op)) return false;
+        ++readers[operand.index];
+      }
+    }
+    return !result_.inputs.empty() &&
+           std::ranges::all_of(
+               result_.inputs,
+               [&](const CArgument& each) { return readers[each.node.index] == 1; }) &&
+           std::ranges::none_of(program_.outputs(), [&](NodeId id) { return is_input(id); });
+  }
+
+  NodeId codes_of_input(NodeId input) const {
+    for (const CStep& step : result_.steps) {
+      if (step.is_input && program_[step.node].operands[0] == input) return step.node;
+    }
+    return input;
+  }
+
+  /// `const float *x, float *y`.
+  std::string parameters(bool codes) const {
+    std::string list;
+    for (const CArgument& each : result_.inputs) {
+      const NodeId id = codes ? codes_of_input(each.node) : each.node;
+      list += fmt::format("{}const {} *{}", list.empty() ? "" : ", ",
+                          c_type(program_[id].value.type.dtype), each.name);
+    }
+    for (const CArgument& each : result_.outputs) {
+      list += fmt::format("{}{} *{}", list.empty() ? "" : ", ",
+                          c_type(program_[each.node].value.type.dtype), each.name);
+    }
+    return list;
+  }
+
+  std::string argument_text(const CArgument& each, NodeId id) const {
+    const IntegerValue& v = program_[id].value;
+    std::string text = fmt::format(" *   {}: {}", each.name, to_string(v.type));
+    if (v.is_codes()) {
+      text += fmt::format(", value (q - {}) {}, codes {}..{}", v.zero_point, v.scales[0], v.low,
+                          v.high);
+    }
+    if (v.is_accumulators() && v.scales.size() == 1) {
+      text += fmt::format(", value q {}", v.scales[0]);
+    }
+    return text + "\n";
+  }
+
+  std::string header() const {
+    const std::string guard = upper(name_) + "_H";
+    std::string text = fmt::format(
+        "/* {}: a network in integers, written by qtape; see {}.c. */\n"
+        "#ifndef {}\n#define {}\n\n#include <stdint.h>\n\n"
+        "#ifdef __cplusplus\nextern \"C\" {{\n#endif\n\n",
+        name_, name_, guard, guard);
+    text += fmt::format(
+        "#define {}_STEPS {}\n#define {}_ARENA_BYTES {}\n#define "
+        "{}_CONSTANT_BYTES {}\n\n",
+        upper(name_), result_.steps.size(), upper(name_), result_.arena_bytes, upper(name_),
+        result_.constant_bytes);
+    text +=
+        "/* Runs the network. Returns 0, or 1 where an input has NaN; outputs are undefined "
+        "then.\n * Memory is static: not for use by two threads at once.\n";
+    for (const CArgument& each : result_.inputs) text += argument_text(each, each.node);
+    for (const CArgument& each : result_.outputs) text += argument_text(each, each.node);
+    text += fmt::format(" */\nint32_t {}_run({});\n\n", name_, parameters(false));
+    if (result_.takes_codes) {
+      text += "/* The same from the codes of the inputs.\n";
+      for (const CArgument& each : result_.inputs) {
+        text += argument_text(each, codes_of_input(each.node));
+      }
+      text += fmt::format(" */\nint32_t {}_run_codes({});\n\n", name_, parameters(true));
+    }
+    text += fmt::format(
+        "/* A run in parts, for tests and to do other work in between: what {0}_run does is\n"
+        " * {0}_begin, then the steps 0 to {1} in this order, until one does not return 0, "
+        "then\n"
+        " * {0}_end. After step i, {0}_result(i) is what it has computed. */\n"
+        "void {0}_begin({2});\nint32_t {0}_step(int32_t step);\nvoid {0}_end(void);\n"
+        "const void *{0}_result(int32_t step);\n\n",
+        name_, std::max<int64_t>(0, std::ssize(result_.steps) - 1), parameters(false));
+    return text + fmt::format("#ifdef __cplusplus\n}}\n#endif\n\n#endif /* {} */\n", guard);
+  }
+
+  /// The table of steps and what the program takes.
+  std::string description() const {
+    std::string text =
+        fmt::format("/* {}: a network in integers, written by qtape.\n *\n", name_);
+    const std::string json = to_json(program_);
+    text += fmt::format(" * Requantization {}: {}.\n",
+                        to_string_view(program_.requantization()), requantization_doc());
+    text += fmt::format(" * SHA-256 of the program: {}\n *\n",
+                        sha256_hex(std::as_bytes(std::span(json))));
+    text += fmt::format(" * {:<32} {:>20} {:>14} {:>12} {:>10}\n", "step", "output",
+                        "multiply-adds", "flash bytes", "RAM bytes");
+    int64_t products = 0;
+    for (const CStep& step : result_.steps) {
+      products += step.products;
+      text += fmt::format(" * {:<32} {:>20} {:>14} {:>12} {:>10}\n", comment_text(step.label),
+                          to_string(program_[step.node].value.type), step.products,
+                          step.constant_bytes, step.live_bytes);
+    }
+    text += fmt::format(" * {:<32} {:>20} {:>14} {:>12} {:>10}\n *\n", "all", "", products,
+                        result_.constant_bytes, result_.arena_bytes);
+    text +=
+        " * Flash bytes are those of constants, RAM bytes those of the static arena: what a "
+        "step\n * reads, writes and gathers; inputs and outputs in float are the "
+        "caller's.\n *\n";
+    for (const IntegerNode& node : program_.nodes()) {
+      if (const QuantizedWeights* weights = weights_of(node.op)) {
+        text += fmt::format(" * Certificate of {}: {}.\n", comment_text(node.label),
+                            to_string(weights->certificate));
+      }
+    }
+    return text + " */\n";
+  }
+
+  std::string requantization_doc() const {
+    return requantization::dispatch(program_.requantization(),
+                                    []<class Each>() { return std::string(Each::doc); });
+  }
+
+  std::string arena() const {
+    if (result_.arena_bytes == 0) return {};
+    std::string members;
+    std::set<DType> used = {DType::U8};
+    for (int32_t i = 0; i < program_.size(); ++i) {
+      if (value(NodeId{i}).offset) used.insert(program_[NodeId{i}].value.type.dtype);
+    }
+    for (DType dtype : used) {
+      members += fmt::format("  {} {}[{}];\n", c_type(dtype), member_of(dtype),
+                             (result_.arena_bytes + size_of(dtype) - 1) / size_of(dtype));
+    }
+    return fmt::format("static union {{\n{}  int64_t alignment;\n}} {}_arena;\n\n", members,
+                       name_);
+  }
+
+  std::string pointers() const {
+    std::string text;
+    for (size_t i = 0; i < result_.inputs.size(); ++i) {
+      text += fmt::format("static const float *{};\n", in_pointer(i));
+    }
+    for (size_t i = 0; i < result_.outputs.size(); ++i) {
+      text += fmt::format("static {} *{};\n",
+                          c_type(program_[result_.outputs[i].node].value.type.dtype),
+                          out_pointer(i));
+    }
+    return text + "\n";
+  }
+
+  std::string begin_text() const {
+    std::string text = fmt::format("void {}_begin({}) {{\n", name_, parameters(false));
+    for (size_t i = 0; i < result_.inputs.size(); ++i) {
+      text += fmt::format("  {} = {};\n", in_pointer(i), result_.inputs[i].name);
+    }
+    for (size_t i = 0; i < result_.outputs.size(); ++i) {
+      text += fmt::format("  {} = {};\n", out_pointer(i), result_.outputs[i].name);
+    }
+    return text + "}\n\n";
+  }
+
+  /// Outputs that steps have not written where they belong.
+  std::string end_text() const {
+    std::string text = fmt::format("void {}_end(void) {{\n", name_);
+    for (size_t i = 0; i < result_.outputs.size(); ++i) {
+      const NodeId id = result_.outputs[i].node;
+      if (places_[at(id)] == out_pointer(i)) continue;
+      text += fmt::format("  memcpy({}, {}, {});\n", out_pointer(i), places_[at(id)],
+                          program_[id].value.type.bytes());
+    }
+    return text + "}\n\n";
+  }
+
+  std::string step_text() const {
+    std::string text = fmt::format(
+        "int32_t {}_step(int32_t step) {{\n  switch (step) {{\n{}"
+        "    default:\n      return 1;\n  }}\n}}\n\n",
+        name_, cases_);
+    text += fmt::format("const void *{}_result(int32_t step) {{\n  switch (step) {{\n", name_);
+    for (size_t i = 0; i < result_.steps.size(); ++i) {
+      text += fmt::format("    case {}:\n      return {};\n", i,
+                          places_[at(result_.steps[i].node)]);
+    }
+    return text + "    default:\n      return 0;\n  }\n}\n\n";
+  }
+
+  std::string run_text() const {
+    std::string names;
+    for (const auto* all : {&result_.inputs, &result_.outputs}) {
+      for (const CArgument& each : *all) {
+        names += fmt::format("{}{}", names.empty() ? "" : ", ", each.name);
+      }
+    }
+    std::string text = fmt::format(
+        "int32_t {0}_run({1}) {{\n  int32_t step;\n  {0}_begin({2});\n"
+        "  for (step = 0; step < {3}; ++step) {{\n    if ({0}_step(step) != 0) return 1;\n  "
+        "}}\n"
+        "  {0}_end();\n  return 0;\n}}\n",
+        name_, parameters(false), names, result_.steps.size());
+    if (!result_.takes_codes) return text;
+    text += fmt::format("\nint32_t {}_run_codes({}) {{\n", name_, parameters(true));
+    for (size_t i = 0; i < result_.outputs.size(); ++i) {
+      text += fmt::format("  {} = {};\n", out_pointer(i), result_.outputs[i].name);
+    }
+    // In the order of steps: memory of one input may be used again before another's.
+    for (size_t i = 0; i < result_.steps.size(); ++i) {
+      const CStep& step = result_.steps[i];
+      text += step.is_input ? fmt::format("  memcpy({}, {}, {});\n", places_[at(step.node)],
+                                          names_[at(program_[step.node].operands[0])],
+                                          program_[step.node].value.type.bytes())
+                            : fmt::format("  (void){}_step({});\n", name_, i);
+    }
+    return text + fmt::format("  {}_end();\n  return 0;\n}}\n", name_);
+  }
+
+  std::string source() const {
+    const std::string steps = begin_text() + step_text() + end_text() + run_text();
+    std::string text = description();
+    text +=
+        fmt::format("#include \"{}.h\"\n\n#include <stddef.h>\n#include <string.h>\n\n", name_);
+    if (source_.kernels().find("float") != std::string::npos)
+      text += std::string(checks) + "\n";
+    return text + source_.kernels() + source_.constants() + arena() + pointers() + steps;
+  }
+
+  const IntegerProgram& program_;
+  ProgramPlan plan_;
+  std::string name_;
+  CSource source_;
+  std::vector<std::string> names_;   // by node
+  std::vector<std::string> places_;  // by node: an expression of a pointer to its elements
+  std::string cases_;
+  CProgram result_;
+};
+
+/// C counts elements and bytes in 32 bits.
+void check_counts(const IntegerProgram& program) {
+  constexpr int64_t most = 2147483647;
+  for (int32_t i = 0; i < program.size(); ++i) {
+    const TensorType& type = program[NodeId{i}].value.type;
+    require<GraphError>(type.bytes() <= most, "{}: C counts bytes in 32 bits, it takes {}",
+                        program.describe(NodeId{i}), type.bytes());
+  }
+}
+
+}  // namespace
+
+std::string refused_c_name(std::string_view name) {
+  if (name.empty()) return "it is empty";
+  if (is_digit(name[0])) return "it begins with a digit";
+  if (name[0] == '_') return "names that begin with an underscore are those of compilers";
+  const auto other =
+      std::ranges::find_if(name, [](char c) { return !is_letter(c) && c != '_'; });
+  if (other != name.end())
+    return fmt::format("it has '{}'", comment_text(std::string(1, *other)));
+  if (is_keyword(name)) return "it is a keyword of C or C++";
+  return {};
+}
+
+CProgram write_c_program(const IntegerProgram& program, std::string_view name) {
+  const std::string refused = refused_c_name(name);
+  require<ArgumentError>(refused.empty(), "'{}' is no C identifier: {}", comment_text(name),
+                         refused);
+  const IntegerProgram one = program.batch() ? program.with_batch(1) : program;
+  check_counts(one);
+  return Writer(one, std::string(name)).run();
+}
+
+}  // namespace qtape
