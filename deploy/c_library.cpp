@@ -1,6 +1,7 @@
 #include "qtape/deploy/c_library.h"
 
 #include <dlfcn.h>
+#include <fmt/format.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -15,17 +16,21 @@ namespace {
 
 size_t at(NodeId id) { return static_cast<size_t>(id.index); }
 
-/// Calls a C function of up to 16 pointers.
-template <class Result>
-Result call(void* function, std::vector<void*> p) {
-  constexpr size_t most = 16;
-  require<GraphError>(p.size() <= most, "C programs are run with {} inputs and outputs, got {}",
-                      most, p.size());
-  p.resize(most);
-  using F = Result (*)(void*, void*, void*, void*, void*, void*, void*, void*, void*, void*,
-                       void*, void*, void*, void*, void*, void*);
-  return reinterpret_cast<F>(function)(p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8],
-                                       p[9], p[10], p[11], p[12], p[13], p[14], p[15]);
+/// `begin` and `run_codes` with an array of pointers for their parameters.
+std::string glue(const CUnit& unit) {
+  const CProgram& c = unit.written;
+  const size_t count = c.inputs.size() + c.outputs.size();
+  std::string pointers;
+  for (size_t i = 0; i < count; ++i) pointers += fmt::format("{}p[{}]", i == 0 ? "" : ", ", i);
+  std::string text = fmt::format(
+      "#include \"{0}.h\"\nvoid {0}_begin_with(void **p);\n"
+      "void {0}_begin_with(void **p) {{\n  {0}_begin({1});\n}}\n",
+      unit.name, pointers);
+  if (!c.takes_codes) return text;
+  return text + fmt::format(
+                    "void {0}_run_codes_with(void **p);\n"
+                    "void {0}_run_codes_with(void **p) {{\n  (void){0}_run_codes({1});\n}}\n",
+                    unit.name, pointers);
 }
 
 }  // namespace
@@ -45,7 +50,9 @@ CLibrary::CLibrary(std::span<const CUnit> units, const CCompiler& compiler)
   for (const CUnit& unit : units) {
     write_file(folder_ + "/" + unit.name + ".h", unit.written.header);
     write_file(folder_ + "/" + unit.name + ".c", unit.written.source);
+    write_file(folder_ + "/" + unit.name + "_glue.c", glue(unit));
     arguments.push_back(folder_ + "/" + unit.name + ".c");
+    arguments.push_back(folder_ + "/" + unit.name + "_glue.c");
   }
   const Finished finished = run_program(arguments);
   messages_ = finished.output;
@@ -69,16 +76,15 @@ void* CLibrary::function(const std::string& name) const {
 
 CSession::CSession(const IntegerProgram& program, const CUnit& unit, const CLibrary& library)
     : values_(static_cast<size_t>(program.size())) {
-  const IntegerProgram one = program.batch() ? program.with_batch(1) : program;
   const auto bytes_of = [&](NodeId id) {
-    return static_cast<size_t>(one[id].value.type.bytes());
+    return static_cast<size_t>(program[id].value.type.bytes());
   };
   const CProgram& c = unit.written;
   for (const CArgument& each : c.inputs) {
     inputs_.emplace_back(bytes_of(each.node) / sizeof(float));
     if (!c.takes_codes) continue;
     for (const CStep& step : c.steps) {
-      if (step.is_input && one[step.node].operands[0] == each.node) {
+      if (step.is_input && program[step.node].operands[0] == each.node) {
         codes_.emplace_back(bytes_of(step.node));
       }
     }
@@ -94,15 +100,18 @@ CSession::CSession(const IntegerProgram& program, const CUnit& unit, const CLibr
     arguments_.push_back(each.data());
     code_arguments_.push_back(each.data());
   }
-  begin_ = library.function(unit.name + "_begin");
-  if (c.takes_codes) run_codes_ = library.function(unit.name + "_run_codes");
+  const auto pointers = [&](const char* name) {
+    return reinterpret_cast<void (*)(void**)>(library.function(unit.name + name));
+  };
+  begin_ = pointers("_begin_with");
+  if (c.takes_codes) run_codes_ = pointers("_run_codes_with");
   step_ = reinterpret_cast<int32_t (*)(int32_t)>(library.function(unit.name + "_step"));
   end_ = reinterpret_cast<void (*)()>(library.function(unit.name + "_end"));
   result_ = reinterpret_cast<const void* (*)(int32_t)>(library.function(unit.name + "_result"));
 }
 
 void CSession::run() {
-  call<void>(begin_, arguments_);
+  begin_(arguments_.data());
   for (size_t i = 0; i < steps_.size(); ++i) {
     const auto number = static_cast<int32_t>(i);
     require<GraphError>(step_(number) == 0, "an input has NaN, which has no code");
@@ -112,7 +121,7 @@ void CSession::run() {
   end_();
 }
 
-void CSession::run_codes() { (void)call<int32_t>(run_codes_, code_arguments_); }
+void CSession::run_codes() { run_codes_(code_arguments_.data()); }
 
 std::span<const std::byte> CSession::value(NodeId id) const { return values_[at(id)]; }
 

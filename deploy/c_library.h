@@ -47,13 +47,13 @@ class CLibrary {
   std::string messages_;
 };
 
-/// Runs one C program of a library, which must outlive it: a sample at a time. Its memory is
-/// static, so there is one at a time for each program.
+/// Runs one C program of a library, which must outlive it. Its memory is static, so there
+/// is one at a time for each program.
 class CSession {
  public:
   CSession(const IntegerProgram& program, const CUnit& unit, const CLibrary& library);
 
-  /// The memory of input `which` of one sample, f32, for the caller to fill before a run.
+  /// The memory of input `which` as f32, for the caller to fill before a run.
   std::span<float> input(size_t which) { return inputs_[which]; }
   /// The codes of input `which`, where the program takes codes.
   std::span<std::byte> codes(size_t which) { return codes_[which]; }
@@ -73,8 +73,8 @@ class CSession {
   std::vector<std::vector<std::byte>> values_;  // by node
   std::vector<void*> arguments_;                // of begin
   std::vector<void*> code_arguments_;           // of run_codes
-  void* begin_ = nullptr;
-  void* run_codes_ = nullptr;
+  void (*begin_)(void**) = nullptr;
+  void (*run_codes_)(void**) = nullptr;
   int32_t (*step_)(int32_t) = nullptr;
   void (*end_)() = nullptr;
   const void* (*result_)(int32_t) = nullptr;

@@ -181,6 +181,7 @@ class Writer {
     }
     write_c(node.op, c);
     if (c.code.empty()) return;
+    result_.has_wide_sums = result_.has_wide_sums || c.wide_sums;
     const auto* weights = weights_of(node.op);
     CStep step{
         .node = last,
@@ -474,9 +475,8 @@ CProgram write_c_program(const IntegerProgram& program, std::string_view name) {
   const std::string refused = refused_c_name(name);
   require<ArgumentError>(refused.empty(), "'{}' is no C identifier: {}", comment_text(name),
                          refused);
-  const IntegerProgram one = program.batch() ? program.with_batch(1) : program;
-  check_counts(one);
-  return Writer(one, std::string(name)).run();
+  check_counts(program);
+  return Writer(program, std::string(name)).run();
 }
 
 }  // namespace qtape

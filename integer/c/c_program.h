@@ -44,8 +44,8 @@ struct CProgram {
 /// Whether `name` can begin the names of a C program. Nothing, or why not.
 std::string refused_c_name(std::string_view name);
 
-/// `program`, with a batch of 1 where it has one, for the prefix `name`. Throws ArgumentError
-/// for a name that is no C identifier or a keyword, GraphError for what C cannot count.
+/// `program`, with the batch that it has, for the prefix `name`. Throws ArgumentError for a
+/// name that is no C identifier or a keyword, GraphError for what C cannot count.
 CProgram write_c_program(const IntegerProgram& program, std::string_view name);
 
 }  // namespace qtape

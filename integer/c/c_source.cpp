@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 
 #include "qtape/core/error.h"
 #include "qtape/integer/c/kernel_texts.h"
@@ -113,7 +114,11 @@ std::string_view c_type(DType dtype) {
   }
 }
 
-std::string c_float(double v) { return fmt::format("{:a}f", static_cast<float>(v)); }
+std::string c_float(double v) {
+  const auto narrow = static_cast<float>(v);
+  if (std::isinf(narrow)) return narrow < 0 ? "-(1.0f / 0.0f)" : "(1.0f / 0.0f)";
+  return fmt::format("{:a}f", narrow);
+}
 
 template <class T>
 std::string c_array(std::string_view name, std::span<const T> values) {
@@ -174,6 +179,7 @@ std::string CSource::table(std::string_view of, std::string_view name, std::stri
 }
 
 CStore CNode::store(std::string_view sum) {
+  wide_sums = wide_sums || sum == "int64_t";
   if (next != nullptr) return c_store(*next, *this, out(), sum);
   return {source.kernel("keep", sum, {{"ACC", std::string(sum)}}),
           std::string(c_type(out().type.dtype)), "void", "0"};

@@ -88,6 +88,7 @@ struct CNode {
   std::string result = {};                 ///< the same; of what `next` gives where it is set
   std::string scratch = {};                ///< bytes, as many as the op asked for
   const IntegerOp* next = nullptr;         ///< the op that takes the sums
+  bool wide_sums = false;                  ///< whether sums are added in 64 bits
   std::string code = {};                   ///< statements, each with its line
 
   const IntegerValue& in(size_t i) const { return *inputs[i]; }

@@ -147,14 +147,15 @@ void AvgPool::write_c(CNode& node) const {
   const std::string code(c_type(x.type.dtype));
   const std::string sum(c_type(node.out().type.dtype));
   const CStore store = node.store(sum);
+  const std::string window =
+      write_window(node, windows.images, windows.channels, windows.window);
   const std::string average = node.source.kernel("avg_pool", fmt::format("{}_{}", code, sum),
                                                  {{"X", code},
                                                   {"Y", store.type},
                                                   {"ACC", sum},
                                                   {"TO", store.to},
                                                   {"STORE", store.function}});
-  node.call(average, node.operands[0], node.result,
-            write_window(node, windows.images, windows.channels, windows.window), x.zero_point,
+  node.call(average, node.operands[0], node.result, window, x.zero_point,
             multiple_for(*this, x.type.shape), count_include_pad ? windows.window.kernel() : 0,
             store.argument);
 }

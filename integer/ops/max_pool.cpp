@@ -52,8 +52,10 @@ template <>
 void Structure<qtape::MaxPool>::write_c(CNode& node) const {
   const Pool windows = this->pool(node.in(0).type.shape);
   const std::string code(c_type(node.out().type.dtype));
+  const std::string window =
+      write_window(node, windows.images, windows.channels, windows.window);
   node.call(node.source.kernel("max_pool", code, {{"X", code}}), node.operands[0], node.result,
-            write_window(node, windows.images, windows.channels, windows.window));
+            window);
 }
 
 template struct Structure<qtape::MaxPool>;

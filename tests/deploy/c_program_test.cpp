@@ -12,8 +12,8 @@
 #include "qtape/deploy/convert.h"
 #include "qtape/engine/parameters.h"
 #include "qtape/integer/session.h"
+#include "qtape/tests/support/conformance.h"
 #include "qtape/tests/support/integer_nets.h"
-#include "qtape/tests/support/integer_programs.h"
 
 namespace {
 
@@ -30,8 +30,7 @@ struct Case {
 
 /// Where C and reference differ, of `samples` runs on random inputs.
 std::string difference(const Case& each, CSession& c, const CUnit& unit, int samples) {
-  const IntegerProgram one = each.program.batch() ? each.program.with_batch(1) : each.program;
-  IntegerSession reference(one, {.reference = true});
+  IntegerSession reference(each.program, {.reference = true});
   for (int sample = 0; sample < samples; ++sample) {
     for (size_t i = 0; i < unit.written.inputs.size(); ++i) {
       const auto x = reference.input(unit.written.inputs[i].node);
@@ -45,8 +44,8 @@ std::string difference(const Case& each, CSession& c, const CUnit& unit, int sam
       const auto got = c.value(step.node);
       if (std::ranges::equal(wanted, got)) continue;
       const auto [a, b] = std::ranges::mismatch(wanted, got);
-      return fmt::format("{}: {} differs at byte {} of {}", each.name, one.describe(step.node),
-                         a - wanted.begin(), wanted.size());
+      return fmt::format("{}: {} differs at byte {} of {}", each.name,
+                         each.program.describe(step.node), a - wanted.begin(), wanted.size());
     }
     for (size_t i = 0; i < unit.written.outputs.size(); ++i) {
       if (!std::ranges::equal(reference.bytes(unit.written.outputs[i].node), c.output(i))) {
@@ -72,22 +71,58 @@ std::string differences(const std::vector<Case>& cases, const CCompiler& compile
   return "";
 }
 
+/// A case of a net whose quantizers have settled, with each requantization in turn.
+Case case_of(const Graph& graph, const std::string& kind, uint64_t seed, bool codes) {
+  Parameters parameters(graph, seed);
+  test::settle(graph, parameters, seed);
+  const auto outputs = codes ? graph.outputs().last(1) : graph.outputs();
+  return {fmt::format("{}{}", kind, seed),
+          convert(graph, parameters,
+                  {.requantization = requantization::values[seed % requantization::count],
+                   .outputs = {outputs.begin(), outputs.end()},
+                   .integer_outputs = codes})};
+}
+
 TEST_CASE("C programs: random nets give the integers of the reference, without a warning") {
   std::vector<Case> cases;
   for (uint64_t seed = 1; seed <= 60; ++seed) {
-    const Graph graph = test::random_net(seed);
-    Parameters parameters(graph, seed);
-    test::settle(graph, parameters, seed);
-    const bool codes = seed % 3 == 0;
-    const auto outputs = codes ? graph.outputs().last(1) : graph.outputs();
-    cases.push_back(
-        {fmt::format("net{}", seed),
-         convert(graph, parameters,
-                 {.requantization = requantization::values[seed % requantization::count],
-                  .outputs = {outputs.begin(), outputs.end()},
-                  .integer_outputs = codes})});
+    cases.push_back(case_of(test::random_net(seed), "net", seed, seed % 3 == 0));
   }
   CHECK(differences(cases, strict, 20) == "");
+}
+
+TEST_CASE("C programs: so do random convolutions") {
+  std::vector<Case> cases;
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    cases.push_back(case_of(test::conv_net(seed), "conv", seed, false));
+  }
+  CHECK(differences(cases, strict, 8) == "");
+}
+
+TEST_CASE("C programs: they give every value of the conformance cases") {
+  std::vector<CUnit> units;
+  const std::vector<test::ConformanceCase> cases = test::conformance_cases();
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const std::string name = fmt::format("case{}", i);
+    units.push_back({name, write_c_program(cases[i].program, name)});
+  }
+  const CLibrary library(units, strict);
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const test::ConformanceCase& each = cases[i];
+    CAPTURE(each.name);
+    IntegerSession reference(each.program, {.reference = true});
+    test::feed_inputs(reference, each.inputs);
+    reference.run();
+    CSession c(each.program, units[i], library);
+    for (size_t k = 0; k < each.inputs.size(); ++k) {
+      std::memcpy(c.input(k).data(), each.inputs[k].data.data(), c.input(k).size_bytes());
+    }
+    c.run();
+    for (const CStep& step : units[i].written.steps) {
+      CAPTURE(each.program.describe(step.node));
+      CHECK(std::ranges::equal(reference.bytes(step.node), c.value(step.node)));
+    }
+  }
 }
 
 }  // namespace

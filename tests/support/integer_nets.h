@@ -26,5 +26,7 @@ std::string disagreement(const Graph& graph, Parameters& parameters, uint64_t se
 /// A net of random pieces: layers, some with folded batch norms, accumulators, joins, slices,
 /// reductions, views and quantizers of all kinds.
 Graph random_net(uint64_t seed);
+/// A net of random convolutions, along one or two axes, with all that they can have.
+Graph conv_net(uint64_t seed);
 
 }  // namespace qtape::test

@@ -79,6 +79,23 @@ struct ConvertCommand {
 /// text is.
 void convert(const ConvertCommand& command);
 
+struct ExportCCommand {
+  std::string file;  ///< integer program, or model
+  DataOptions data;  ///< where the samples of the self-test come from
+  std::string folder;
+  std::string name;  ///< prefix of all names; empty: from the file's
+  std::optional<Requantization> requantization = std::nullopt;  ///< of models
+  bool integer_outputs = false;                                 ///< of models
+  int64_t golden = 3;                                           ///< samples of the self-test
+  std::optional<int64_t> ram = std::nullopt;  ///< bytes that the arena may take
+  bool check = false;                         ///< compile and run the self-test
+  std::string json = {};
+};
+
+/// Writes a program as C99 with a self-test; prints what it takes. False where the self-test
+/// was run and failed.
+bool export_c(const ExportCCommand& command);
+
 struct VerifyCommand {
   std::string model;
   DataOptions data;

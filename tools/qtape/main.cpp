@@ -21,6 +21,7 @@ struct Commands {
   tool::CalibrateOptions calibrate{.threads = default_threads()};
   tool::QuantizersOptions quantizers{.threads = default_threads()};
   tool::ConvertCommand convert;
+  tool::ExportCCommand export_c;
   tool::VerifyCommand verify{.threads = default_threads()};
   tool::TrainCommand train{.threads = default_threads()};
   tool::SearchCommand search{.threads = default_threads()};
@@ -32,6 +33,7 @@ struct Commands {
   std::string arithmetic = "Codes";
   std::string profiled = "FloatMultiply";
   std::string requantization = "FloatMultiply";
+  std::string exported;
   std::string verified = "all";
   bool quantizers_off = false;
   bool no_sensitivity = false;
@@ -46,7 +48,7 @@ void add_file(CLI::App& command, std::string& file) {
   command.add_option("file", file, "file of a model or an integer program")->required();
 }
 
-void add_data(CLI::App& command, tool::DataOptions& data, int& threads) {
+void add_data_files(CLI::App& command, tool::DataOptions& data) {
   command.add_option("--data", data.directory,
                      "directory with MNIST-format IDX files; without it and --input, generated "
                      "digits");
@@ -55,6 +57,10 @@ void add_data(CLI::App& command, tool::DataOptions& data, int& threads) {
                      "FILE:NAME where it holds several arrays");
   command.add_option("--labels", data.labels,
                      "the same of their labels, or of what a model should answer");
+}
+
+void add_data(CLI::App& command, tool::DataOptions& data, int& threads) {
+  add_data_files(command, data);
   command.add_option("--threads", threads, "threads")
       ->check(range(1, 1024))
       ->capture_default_str();
@@ -166,6 +172,34 @@ void add_integers(CLI::App& app, Commands& c) {
   add_file(lint, c.model);
   add_json(lint, c.json);
   lint.add_flag("--no-notes", c.no_notes, "print errors and warnings only");
+}
+
+void add_export(CLI::App& app, Commands& c) {
+  CLI::App& commands =
+      *app.add_subcommand("export", "Write integers for other programs and machines");
+  commands.require_subcommand(1);
+  tool::ExportCCommand& o = c.export_c;
+  CLI::App& to_c = *commands.add_subcommand(
+      "c", "Write an integer program as C99 for microcontrollers, with a self-test");
+  to_c.add_option("file", o.file, "file of an integer program or a model")->required();
+  to_c.add_option("-o,--output", o.folder, "folder to write NAME.h, NAME.c and NAME_test.c to")
+      ->required();
+  to_c.add_option("--name", o.name, "what all names begin with; from the file's if not given");
+  add_data_files(to_c, o.data);
+  to_c.add_option("--golden", o.golden, "samples of the self-test")
+      ->check(range<int64_t>(1, 10000))
+      ->capture_default_str();
+  to_c.add_option("--ram", o.ram, "most bytes of memory for activations")
+      ->check(range<int64_t>(0, int64_t{1} << 31));
+  to_c.add_flag("--check", o.check, "compile and run the self-test, also under QEMU");
+  const std::vector<std::string> names(enum_names<Requantization>.begin(),
+                                       enum_names<Requantization>.end());
+  to_c.add_option("--requantization", c.exported,
+                  "of a model: how accumulators become codes; FloatMultiply if not given")
+      ->transform(CLI::IsMember(names, CLI::ignore_case));
+  to_c.add_flag("--integer-outputs", o.integer_outputs,
+                "of a model: yield codes and accumulators instead of floats");
+  add_json(to_c, o.json);
 }
 
 void add_profile(CLI::App& app, Commands& c) {
@@ -335,6 +369,10 @@ int run(const CLI::App& app, Commands& c) {
     c.convert.requantization = requantizations_of(c.requantization)[0];
     tool::convert(c.convert);
   }
+  if (app.got_subcommand("export")) {
+    c.export_c.requantization = from_string<Requantization>(c.exported);
+    return tool::export_c(c.export_c) ? 0 : 1;
+  }
   if (app.got_subcommand("verify")) {
     c.verify.requantizations = requantizations_of(c.verified);
     require<ArgumentError>(c.verify.program.empty() || c.verify.requantizations.size() == 1,
@@ -366,6 +404,7 @@ int main(int argc, char** argv) try {
   add_calibrate(app, commands.calibrate);
   add_quantizers(app, commands);
   add_integers(app, commands);
+  add_export(app, commands);
   add_profile(app, commands);
   add_train(app, commands.train);
   add_import(app, commands);

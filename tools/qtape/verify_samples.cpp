@@ -5,20 +5,15 @@
 #include <algorithm>
 
 #include "qtape/console/terminal.h"
-#include "qtape/core/random.h"
 #include "qtape/model/evaluate.h"
 #include "qtape/model/feed.h"
+#include "qtape/tools/qtape/random_inputs.h"
 
 namespace qtape::tool {
 namespace {
 
 constexpr int64_t usual_batch = 250;
 constexpr auto levels = {Level::Float, Level::Exact, Level::Reference, Level::Backend};
-
-struct Range {
-  double low;
-  double high;
-};
 
 void show(std::string_view what, int64_t done, int64_t all) {
   console::redraw(done == all ? "" : fmt::format("{}: {} of {}", what, done, all));
@@ -39,43 +34,6 @@ void count_right(const Verifier& verifier, const data::Dataset& dataset, int64_t
     right.float_differs += found[0] != found[1] ? 1 : 0;
   }
 }
-
-/// What the quantizers that read an input tell apart, and half of it more on either side.
-Range range_of(const IntegerProgram& program, NodeId input) {
-  std::optional<Range> found;
-  for (const IntegerNode& node : program.nodes()) {
-    const auto* op = std::get_if<integer::Quantize>(&node.op);
-    if (op == nullptr || node.operands[0] != input) continue;
-    const CodeGrid& grid = op->grid;
-    const double low = grid.scale * (grid.low - grid.zero_point);
-    const double high = grid.scale * (grid.high - grid.zero_point);
-    found = found ? Range{std::min(low, found->low), std::max(high, found->high)}
-                  : Range{low, high};
-  }
-  const Range range = found.value_or(Range{0, 1});
-  const double more = (range.high - range.low) / 2;
-  return {range.low - more, range.high + more};
-}
-
-/// One random sample, drawn for all inputs in turn.
-class RandomSample {
- public:
-  RandomSample(uint64_t seed, int64_t sample)
-      : random_(seed, static_cast<uint64_t>(sample)), density_(random_.uniform(0)) {}
-
-  void fill(const Range& range, std::span<float> x) {
-    for (float& each : x) {
-      const double value = range.low + (range.high - range.low) * random_.uniform(++drawn_);
-      const bool kept = random_.uniform(++drawn_) < density_;
-      each = kept ? static_cast<float>(value) : 0.0f;
-    }
-  }
-
- private:
-  Random random_;
-  double density_;
-  uint64_t drawn_ = 0;
-};
 
 }  // namespace
 
@@ -109,7 +67,7 @@ std::optional<Right> Samples::run_data(const data::Dataset& dataset) {
 }
 
 void Samples::run_random(int64_t samples, uint64_t seed) {
-  std::vector<Range> ranges;
+  std::vector<InputRange> ranges;
   for (NodeId input : verifier.inputs()) ranges.push_back(range_of(verifier.program(), input));
   for (int64_t first = 0; first < samples; first += batch) {
     const int64_t count = std::min(batch, samples - first);

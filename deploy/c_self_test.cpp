@@ -1,0 +1,308 @@
+#include "qtape/deploy/c_self_test.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "qtape/integer/c/c_source.h"
+#include "qtape/integer/session.h"
+
+namespace qtape {
+namespace {
+
+/// What runs and compares; {0} is the name, {1} that in capitals.
+constexpr std::string_view loops = R"(
+/* What a step must give: `kind` tells its elements, `codes` is where those of sample 0 begin. */
+typedef struct {{
+  const char *name;
+  char kind; /* b, B: 8 bits, signed or not; h, H: 16; w, l: 32, 64; f: bits of a float */
+  int32_t count;
+  const void *codes;
+}} {0}_expected;
+
+static int32_t {0}_size(char kind) {{
+  if (kind == 'b' || kind == 'B') return 1;
+  if (kind == 'h' || kind == 'H') return 2;
+  return kind == 'l' ? 8 : 4;
+}}
+
+static int64_t {0}_element(char kind, const void *codes, int32_t i) {{
+  int32_t word;
+  switch (kind) {{
+    case 'b':
+      return ((const int8_t *)codes)[i];
+    case 'B':
+      return ((const uint8_t *)codes)[i];
+    case 'h':
+      return ((const int16_t *)codes)[i];
+    case 'H':
+      return ((const uint16_t *)codes)[i];
+    case 'l':
+      return ((const int64_t *)codes)[i];
+    default:
+      memcpy(&word, (const char *)codes + 4 * i, 4);
+      return word;
+  }}
+}}
+
+/* Compares what lies at `got`; tells the first difference. */
+static int32_t {0}_compare(const {0}_expected *e, int32_t sample, const void *got,
+                           {0}_report report) {{
+  const int32_t bytes = e->count * {0}_size(e->kind);
+  const char *wanted = (const char *)e->codes + sample * bytes;
+  int32_t i;
+  if (memcmp(wanted, got, (size_t)bytes) == 0) return 0;
+  for (i = 0; i < e->count; ++i) {{
+    const int64_t a = {0}_element(e->kind, wanted, i);
+    const int64_t b = {0}_element(e->kind, got, i);
+    if (a == b) continue;
+    if (report != 0) report(e->name, sample, i, a, b);
+    return 1;
+  }}
+  return 1;
+}}
+)";
+
+constexpr std::string_view test_function = R"(
+int32_t {0}_test({0}_report report) {{
+  int32_t sample, step, wrong = 0;
+  for (sample = 0; sample < {1}; ++sample) {{
+    {0}_begin({2});
+    for (step = 0; step < {3}_STEPS; ++step) {{
+      if ({0}_step(step) != 0) {{
+        if (report != 0) report("NaN in an input, at a step", sample, step, 0, 1);
+        return wrong + 1;
+      }}
+      wrong += {0}_compare(&{0}_steps[step], sample, {0}_result(step), report);
+    }}
+    {0}_end();
+{4}  }}
+  return wrong;
+}}
+
+#ifndef {3}_TEST_NO_MAIN
+#include <stdio.h>
+
+static void {0}_print(const char *step, int32_t sample, int32_t index, int64_t expected,
+                      int64_t got) {{
+  printf("{0}: %s sample %ld index %ld: expected %ld, got %ld\n", step, (long)sample, (long)index,
+         (long)expected, (long)got);
+}}
+
+int main(void) {{
+  const int32_t wrong = {0}_test({0}_print);
+  if (wrong == 0) printf("{0}: {1} samples, all steps as expected\n");
+  return wrong == 0 ? 0 : 1;
+}}
+#endif
+)";
+
+char kind_of(DType dtype) {
+  switch (dtype) {
+    case DType::S8:
+      return 'b';
+    case DType::U8:
+      return 'B';
+    case DType::S16:
+      return 'h';
+    case DType::U16:
+      return 'H';
+    case DType::S64:
+      return 'l';
+    case DType::S32:
+      return 'w';
+    default:
+      return 'f';
+  }
+}
+
+/// The bytes of samples as an array of their type; floats as their bits.
+std::string array_of(const std::string& name, DType dtype, std::span<const std::byte> bytes) {
+  const auto elements = [&]<class T>() {
+    std::vector<T> all(bytes.size() / sizeof(T));
+    if (!bytes.empty()) std::memcpy(all.data(), bytes.data(), bytes.size());
+    return c_array<T>(name, all);
+  };
+  switch (dtype) {
+    case DType::S8:
+      return elements.operator()<int8_t>();
+    case DType::U8:
+      return elements.operator()<uint8_t>();
+    case DType::S16:
+      return elements.operator()<int16_t>();
+    case DType::U16:
+      return elements.operator()<uint16_t>();
+    case DType::S32:
+      return elements.operator()<int32_t>();
+    case DType::S64:
+      return elements.operator()<int64_t>();
+    default:
+      return elements.operator()<uint32_t>();
+  }
+}
+
+class SelfTest {
+ public:
+  SelfTest(const IntegerProgram& program, const CProgram& written, std::string_view name,
+           std::span<const GoldenSample> samples)
+      : program_(program), written_(written), name_(name), samples_(samples) {}
+
+  std::string run() {
+    record();
+    std::string text = fmt::format(
+        "/* The self-test of {0}: runs {1} samples and compares what each step computes.\n"
+        " * {0}_test returns how many steps differ and calls `report`, unless it is 0, for "
+        "the\n"
+        " * first element of each: what was expected and what came, of floats their bits. */\n"
+        "#include \"{0}.h\"\n\n#include <string.h>\n\n"
+        "typedef void (*{0}_report)(const char *step, int32_t sample, int32_t index, int64_t "
+        "expected,\n                   int64_t got);\nint32_t {0}_test({0}_report report);\n\n",
+        name_, samples_.size());
+    for (size_t i = 0; i < written_.inputs.size(); ++i) text += input_array(i);
+    for (size_t i = 0; i < codes_.size(); ++i) {
+      text += array_of(expected_name(i), type_of(written_.steps[i].node), codes_[i]) + "\n";
+    }
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      text += array_of(output_name(i), type_of(written_.outputs[i].node), outputs_[i]) + "\n";
+    }
+    text += buffers();
+    text += fmt::format(loops, name_);
+    text += tables();
+    std::string upper = name_;
+    for (char& c : upper) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    return text +
+           fmt::format(test_function, name_, samples_.size(), arguments(false), upper, ends());
+  }
+
+ private:
+  DType type_of(NodeId id) const { return program_[id].value.type.dtype; }
+  std::string expected_name(size_t step) const {
+    return fmt::format("{}_expected_{}", name_, written_.steps[step].name);
+  }
+  std::string output_name(size_t i) const {
+    return fmt::format("{}_expected_out_{}", name_, written_.outputs[i].name);
+  }
+  std::string input_name(size_t i) const {
+    return fmt::format("{}_golden_{}", name_, written_.inputs[i].name);
+  }
+
+  /// Runs the samples in the reference.
+  void record() {
+    IntegerSession reference(program_, {.reference = true});
+    codes_.resize(written_.steps.size());
+    outputs_.resize(written_.outputs.size());
+    const auto append = [&](std::vector<std::byte>& to, NodeId id) {
+      const auto bytes = reference.bytes(id);
+      to.insert(to.end(), bytes.begin(), bytes.end());
+    };
+    for (const GoldenSample& sample : samples_) {
+      for (size_t i = 0; i < sample.size(); ++i) {
+        std::ranges::copy(sample[i], reference.input(written_.inputs[i].node).begin());
+      }
+      reference.run();
+      for (size_t i = 0; i < codes_.size(); ++i) append(codes_[i], written_.steps[i].node);
+      for (size_t i = 0; i < outputs_.size(); ++i) {
+        append(outputs_[i], written_.outputs[i].node);
+      }
+    }
+  }
+
+  std::string input_array(size_t i) const {
+    std::vector<float> all;
+    for (const GoldenSample& sample : samples_) {
+      all.insert(all.end(), sample[i].begin(), sample[i].end());
+    }
+    return c_array<float>(input_name(i), all) + "\n";
+  }
+
+  /// Where outputs of a run go.
+  std::string buffers() const {
+    std::string text;
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      const TensorType& type = program_[written_.outputs[i].node].value.type;
+      text += fmt::format("static {} {}_out{}[{}];\n", c_type(type.dtype), name_, i,
+                          std::max<int64_t>(1, type.elements()));
+    }
+    return text;
+  }
+
+  std::string arguments(bool codes) const {
+    std::string list;
+    for (size_t i = 0; i < written_.inputs.size(); ++i) {
+      const int64_t n = program_[written_.inputs[i].node].value.type.elements();
+      const std::string from = codes ? expected_name(quantized(i)) : input_name(i);
+      list += fmt::format("{}{} + sample * {}", list.empty() ? "" : ", ", from, n);
+    }
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      list += fmt::format("{}{}_out{}", list.empty() ? "" : ", ", name_, i);
+    }
+    return list;
+  }
+
+  /// The step that makes the codes of input `i`.
+  size_t quantized(size_t i) const {
+    for (size_t step = 0; step < written_.steps.size(); ++step) {
+      const CStep& each = written_.steps[step];
+      if (each.is_input && program_[each.node].operands[0] == written_.inputs[i].node) {
+        return step;
+      }
+    }
+    return 0;
+  }
+
+  std::string row(std::string_view name, const TensorType& type, std::string_view array) const {
+    return fmt::format("    {{\"{}\", '{}', {}, {}}},\n", name, kind_of(type.dtype),
+                       type.elements(), array);
+  }
+
+  std::string tables() const {
+    std::string text = fmt::format("\nstatic const {0}_expected {0}_steps[] = {{\n", name_);
+    for (size_t i = 0; i < codes_.size(); ++i) {
+      text += row(written_.steps[i].name, program_[written_.steps[i].node].value.type,
+                  expected_name(i));
+    }
+    text += fmt::format("}};\n\nstatic const {0}_expected {0}_outputs[] = {{\n", name_);
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      text += row(written_.outputs[i].name, program_[written_.outputs[i].node].value.type,
+                  output_name(i));
+    }
+    return text + "};\n";
+  }
+
+  /// Compares outputs, and runs from codes where that is possible.
+  std::string ends() const {
+    std::string compared;
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      compared += fmt::format(
+          "    wrong += {0}_compare(&{0}_outputs[{1}], sample, {0}_out{1}, "
+          "report);\n",
+          name_, i);
+    }
+    std::string text = compared;
+    if (written_.takes_codes) {
+      for (size_t i = 0; i < outputs_.size(); ++i) {
+        text += fmt::format("    memset({0}_out{1}, 0, sizeof({0}_out{1}));\n", name_, i);
+      }
+      text += fmt::format("    (void){}_run_codes({});\n", name_, arguments(true));
+      text += compared;
+    }
+    return text;
+  }
+
+  const IntegerProgram& program_;
+  const CProgram& written_;
+  std::string name_;
+  std::span<const GoldenSample> samples_;
+  std::vector<std::vector<std::byte>> codes_;    // by step, of all samples
+  std::vector<std::vector<std::byte>> outputs_;  // by output, of all samples
+};
+
+}  // namespace
+
+std::string write_c_self_test(const IntegerProgram& program, const CProgram& written,
+                              std::string_view name, std::span<const GoldenSample> samples) {
+  return SelfTest(program, written, name, samples).run();
+}
+
+}  // namespace qtape

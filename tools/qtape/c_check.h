@@ -1,0 +1,38 @@
+// Self-tests of exported C, compiled and run: on this machine, and under QEMU where compiler
+// and emulator are installed.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "qtape/core/fields.h"
+
+namespace qtape::tool {
+
+/// One compiler and what runs what it made.
+struct CCheck {
+  std::string target;
+  bool passed = false;
+  std::optional<int64_t> code_bytes = {};
+  std::optional<int64_t> constant_bytes = {};
+  std::optional<int64_t> ram_bytes = {};
+  std::optional<int64_t> instructions = {};
+
+  static constexpr auto fields() {
+    using C = CCheck;
+    return std::tuple{
+        field("target", &C::target, "processor"),
+        field("passed", &C::passed, "whether all steps gave the codes of the reference"),
+        field("code_bytes", &C::code_bytes, "of the network; null where it is not known"),
+        field("constant_bytes", &C::constant_bytes, "beside them in flash"),
+        field("ram_bytes", &C::ram_bytes, "static"),
+        field("instructions", &C::instructions, "of one run; null outside of QEMU")};
+  }
+};
+
+/// Compiles FOLDER/NAME.c and NAME_test.c for all targets that there are, runs the tests, and
+/// prints a line for each. Throws Error where this machine has no compiler.
+std::vector<CCheck> check_c(const std::string& folder, const std::string& name);
+
+}  // namespace qtape::tool

@@ -1,0 +1,34 @@
+// Random inputs of integer programs.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "qtape/core/random.h"
+#include "qtape/integer/integer_program.h"
+
+namespace qtape::tool {
+
+struct InputRange {
+  double low = 0;
+  double high = 1;
+};
+/// What the quantizers that read an input tell apart, and half of it more on either side.
+InputRange range_of(const IntegerProgram& program, NodeId input);
+
+/// One random sample, drawn for all inputs in turn; each sample has its own density, from
+/// nearly all 0 to nearly none.
+class RandomSample {
+ public:
+  RandomSample(uint64_t seed, int64_t sample)
+      : random_(seed, static_cast<uint64_t>(sample)), density_(random_.uniform(0)) {}
+
+  void fill(const InputRange& range, std::span<float> x);
+
+ private:
+  Random random_;
+  double density_;
+  uint64_t drawn_ = 0;
+};
+
+}  // namespace qtape::tool
