@@ -1,15 +1,20 @@
 #include "qtape/deploy/subprocess.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 #include <system_error>
 
 #include "qtape/core/error.h"
@@ -39,9 +44,26 @@ struct Pipe {
   }
 };
 
+/// Waits until there is something to read; false where the time is over.
+bool wait_for(int end, std::optional<std::chrono::steady_clock::time_point> deadline) {
+  for (;;) {
+    int milliseconds = -1;
+    if (deadline) {
+      const auto left = *deadline - std::chrono::steady_clock::now();
+      milliseconds = static_cast<int>(std::max<int64_t>(
+          0, std::chrono::duration_cast<std::chrono::milliseconds>(left).count()));
+    }
+    pollfd waiting{end, POLLIN, 0};
+    const int ready = ::poll(&waiting, 1, milliseconds);
+    if (ready > 0) return true;
+    if (ready == 0) return false;
+    if (errno != EINTR) return true;
+  }
+}
+
 }  // namespace
 
-Finished run_program(const std::vector<std::string>& arguments) {
+Finished run_program(const std::vector<std::string>& arguments, int seconds) {
   Pipe pipe;
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
@@ -59,7 +81,14 @@ Finished run_program(const std::vector<std::string>& arguments) {
   pipe.close_write();
   Finished result;
   std::array<char, 4096> part{};
+  std::optional<std::chrono::steady_clock::time_point> deadline;
+  if (seconds > 0) deadline = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
   for (;;) {
+    if (!wait_for(pipe.ends[0], deadline)) {
+      ::kill(child, SIGKILL);
+      result.output += fmt::format("{} was still running after {} s\n", arguments[0], seconds);
+      break;
+    }
     const ssize_t got = ::read(pipe.ends[0], part.data(), part.size());
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) break;

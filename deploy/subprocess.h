@@ -13,8 +13,9 @@ struct Finished {
 };
 
 /// Runs `arguments[0]`, found in PATH, to its end; its standard input is empty. Throws Error
-/// where it cannot be started.
-Finished run_program(const std::vector<std::string>& arguments);
+/// where it cannot be started. One that is still running after `seconds`, unless they are 0, is
+/// killed.
+Finished run_program(const std::vector<std::string>& arguments, int seconds = 0);
 
 /// Whether PATH has a program `name`.
 bool has_program(const std::string& name);

@@ -8,6 +8,57 @@
 #include "qtape/kernels/quantize/pack.h"
 
 namespace qtape {
+namespace {
+
+/// How codes are read on Arm: on Helium as halfwords and as words, with the DSP extension as
+/// the halfwords of two words.
+struct ArmLoads {
+  std::string_view x;
+  std::string_view halfwords;
+  std::string_view words;
+  std::string_view dsp;
+};
+
+constexpr ArmLoads arm_loads[] = {
+    {"int8_t", "vldrbq_z_s16(x + i, p)", "vldrbq_z_s32(from + k, lanes)",
+     "const int32_t codes = @_word(x + i);\n"
+     "      const int32_t even = __sxtb16(codes), odd = @_odd_bytes(codes);"},
+    {"uint8_t", "vreinterpretq_s16_u16(vldrbq_z_u16(x + i, p))",
+     "vreinterpretq_s32_u32(vldrbq_z_u32(from + k, lanes))",
+     "const uint32_t codes = (uint32_t)@_word(x + i);\n"
+     "      const int32_t even = (int32_t)__uxtb16(codes);\n"
+     "      const int32_t odd = (int32_t)__uxtb16(codes >> 8);"},
+    {"int16_t", "vldrhq_z_s16(x + i, p)", "vldrhq_z_s32(from + k, lanes)",
+     "const int32_t low = @_word(x + i), high = @_word(x + i + 2);\n"
+     "      const int32_t even = @_low_halves(low, high), odd = @_high_halves(low, high);"}};
+
+/// `text` with the prefix for each `@`.
+std::string with_prefix(CNode& node, std::string_view text) {
+  std::string all;
+  for (char c : text) {
+    if (c == '@') {
+      all += node.source.prefix();
+    } else {
+      all += c;
+    }
+  }
+  return all;
+}
+
+/// The part of dot_8 for Arm, or nothing.
+std::string dot_on_arm(CNode& node, std::string_view x, std::string_view sum) {
+  const auto* found = std::ranges::find(arm_loads, x, &ArmLoads::x);
+  if (found == std::end(arm_loads)) return {};
+  node.source.kernel("arm", "");
+  const bool wide = sum == "int64_t";
+  return node.source.text("dot_8_arm",
+                          {{"HELIUM", std::string(found->halfwords)},
+                           {"HELIUM_ADD", wide ? "vmlaldavaq_p_s16" : "vmladavaq_p_s16"},
+                           {"DSP", with_prefix(node, found->dsp)},
+                           {"DSP_ADD", wide ? "__smlald" : "__smlad"}});
+}
+
+}  // namespace
 
 CWeights write_weights(CNode& node, std::span<const int8_t> codes, int64_t rows, int bits,
                        int64_t slack) {
@@ -30,8 +81,17 @@ CWeights write_weights(CNode& node, std::span<const int8_t> codes, int64_t rows,
 }
 
 std::string dot_kernel(CNode& node, int bits, std::string_view x, std::string_view sum) {
+  CParameters parameters = {{"X", std::string(x)}, {"ACC", std::string(sum)}};
+  if (bits == 8) parameters.emplace_back("ARM", dot_on_arm(node, x, sum));
   return node.source.kernel(fmt::format("dot_{}", bits), fmt::format("{}_{}", x, sum),
-                            {{"X", std::string(x)}, {"ACC", std::string(sum)}});
+                            parameters);
+}
+
+std::string depthwise_on_arm(CNode& node, std::string_view x, std::string_view sum) {
+  const auto* found = std::ranges::find(arm_loads, x, &ArmLoads::x);
+  if (found == std::end(arm_loads) || sum != "int32_t") return {};
+  node.source.kernel("arm", "");
+  return node.source.text("depthwise_8_arm", {{"HELIUM", std::string(found->words)}});
 }
 
 COffsets write_offsets(CNode& node, std::string_view name, std::span<const int64_t> values) {

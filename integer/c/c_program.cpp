@@ -106,7 +106,6 @@ class Writer {
 
   CProgram run() {
     result_.arena_bytes = plan_.arena_bytes;
-    result_.live_bytes = largest_live_set(plan_.buffers);
     name_nodes();
     for (int32_t i = 0; i < program_.size(); ++i) place(NodeId{i});
     for (int32_t i = 0; i < program_.size(); ++i) write(NodeId{i});
@@ -115,6 +114,9 @@ class Writer {
       for (CStep& step : result_.steps) {
         if (step.name == array.of) step.constant_bytes += array.bytes;
       }
+    }
+    for (const CStep& step : result_.steps) {
+      result_.live_bytes = std::max(result_.live_bytes, step.live_bytes);
     }
     result_.takes_codes = takes_codes();
     result_.header = header();

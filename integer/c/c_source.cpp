@@ -17,7 +17,7 @@ bool is_letter(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0
 
 std::string_view text_of(std::string_view kernel) {
   for (const auto& [name, text] : c_kernel_texts()) {
-    if (name == kernel) return text;
+    if (name.substr(0, name.find('.')) == kernel) return text;
   }
   fail<GraphError>("there is no kernel {} in C", kernel);
 }
@@ -138,6 +138,10 @@ std::string CSource::kernel(std::string_view name, std::string_view variant,
     if (added || at->second == text) return self;
     self = fmt::format("{}_{}", base, count);
   }
+}
+
+std::string CSource::text(std::string_view name, const CParameters& parameters) const {
+  return filled(text_of(name), prefix_, {}, parameters);
 }
 
 template <class T>

@@ -45,6 +45,8 @@ class CSource {
   /// first asked for. `variant` tells it from the same kernel with others.
   std::string kernel(std::string_view name, std::string_view variant,
                      const CParameters& parameters = {});
+  /// The text of that kernel with these parameters, for a part of another one.
+  std::string text(std::string_view name, const CParameters& parameters) const;
   /// The name of an array of constants of node `of`.
   template <class T>
   std::string array(std::string_view of, std::string_view name, std::span<const T> values);

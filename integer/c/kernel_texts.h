@@ -7,7 +7,7 @@
 
 namespace qtape {
 
-/// By name, that of the file without its extension.
+/// By the names of their files.
 std::span<const std::pair<std::string_view, std::string_view>> c_kernel_texts();
 
 }  // namespace qtape

@@ -264,6 +264,20 @@ std::vector<int8_t> by_tap(const std::vector<int8_t>& weights, size_t channels) 
   return all;
 }
 
+/// Lines of a few codes have a kernel with their length, which compilers unroll.
+std::string gather_kernel(CNode& node, const Convolution& c, const std::string& code,
+                          const std::string& difference) {
+  constexpr int64_t few = 16;
+  const int64_t line = c.window.w.kernel * c.inputs();
+  if (line >= few) {
+    return node.source.kernel(
+        "gather", code, {{"X", code}, {"V", difference}, {"LINE", "g->kernel_w * count"}});
+  }
+  return node.source.kernel(
+      "gather", fmt::format("{}_{}", line, code),
+      {{"X", code}, {"V", difference}, {"LINE", fmt::format("{}", line)}});
+}
+
 std::vector<int64_t> biases_of(const QuantizedWeights& weights) {
   const std::vector<int32_t> biases = weights.biases();
   std::vector<int64_t> all(biases.begin(), biases.end());
@@ -295,6 +309,9 @@ void Conv::write_c(CNode& node) const {
   if (is_depthwise(c)) {
     const auto rows = by_tap(weights.unpacked(), static_cast<size_t>(c.in_channels));
     const CWeights w = write_weights(node, rows, weights.terms(), bits, 0);
+    const std::string arm = bits < 8 ? "" : depthwise_on_arm(node, code, sum);
+    parameters.emplace_back("ARM", arm);
+    parameters.emplace_back("END", arm.empty() ? "" : "#endif\n");
     if (bits < 8) {
       parameters.emplace_back("BITS", fmt::format("{}", bits));
       parameters.emplace_back("EACH", fmt::format("{}", 8 / bits));
@@ -309,8 +326,7 @@ void Conv::write_c(CNode& node) const {
   const CWeights w = write_weights(node, weights.unpacked(), weights.outputs(), bits, c_lanes);
   parameters.emplace_back("W", w.type);
   parameters.emplace_back("DOT", dot_kernel(node, bits, difference, sum));
-  parameters.emplace_back("GATHER",
-                          node.source.kernel("gather", code, {{"X", code}, {"V", difference}}));
+  parameters.emplace_back("GATHER", gather_kernel(node, c, code, difference));
   const std::string conv = node.source.kernel("conv", variant, parameters);
   node.call(conv, node.operands[0], node.result, window, x.zero_point, groups,
             weights.outputs(), weights.terms(), padded_terms(weights.terms()), w.array, w.row,

@@ -2,11 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+#include <charconv>
 #include <filesystem>
 
 #include "qtape/core/error.h"
 #include "qtape/deploy/c_library.h"
 #include "qtape/deploy/subprocess.h"
+#include "qtape/engine/files.h"
 
 namespace qtape::tool {
 namespace {
@@ -27,25 +31,143 @@ class Temporary {
   std::string path_;
 };
 
+/// A processor that QEMU emulates, with the board it is on.
+struct Board {
+  std::string_view processor;
+  std::string_view machine;
+  std::vector<std::string> flags;
+  /// Of its timer. With -icount shift=0 an instruction takes 1 ns.
+  double nanoseconds_by_clock;
+};
+
+const std::vector<Board>& boards() {
+  // Code for a Cortex-M0 runs on the M3's board: that of an M0 in QEMU has too little memory.
+  static const std::vector<Board> all = {
+      {"cortex-m0", "mps2-an385", {"-mcpu=cortex-m0"}, 40},
+      {"cortex-m4",
+       "mps2-an386",
+       {"-mcpu=cortex-m4", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16"},
+       40},
+      {"cortex-m55", "mps3-an547", {"-mcpu=cortex-m55", "-mfloat-abi=hard"}, 31.25}};
+  return all;
+}
+
+constexpr std::string_view arm_compiler = "arm-none-eabi-gcc";
+constexpr std::string_view arm_size = "arm-none-eabi-size";
+constexpr std::string_view emulator = "qemu-system-arm";
+constexpr int emulator_seconds = 300;
+
+/// Runs a compiler; its messages are an error unless it succeeds.
+void compile(const std::vector<std::string>& arguments) {
+  const Finished finished = run_program(arguments);
+  require<Error>(finished.exit_code == 0, "{} ended with {}: {}", arguments[0],
+                 finished.exit_code, finished.output.substr(0, 4000));
+  fmt::print("{}", finished.output);
+}
+
+/// The number behind `label` in `text`.
+std::optional<int64_t> number_after(std::string_view text, std::string_view label) {
+  const size_t at = text.find(label);
+  if (at == std::string_view::npos) return std::nullopt;
+  int64_t number = 0;
+  const char* begin = text.data() + at + label.size();
+  const auto [end, fault] = std::from_chars(begin, text.data() + text.size(), number);
+  return fault == std::errc() ? std::optional(number) : std::nullopt;
+}
+
+/// Sizes of sections of an object file, as `size -A` lists them: of those that begin so.
+int64_t bytes_of(const std::string& listing, std::string_view section) {
+  int64_t bytes = 0;
+  for (size_t at = 0; at < listing.size();) {
+    const size_t end = std::min(listing.find('\n', at), listing.size());
+    const std::string_view line = std::string_view(listing).substr(at, end - at);
+    at = end + 1;
+    if (!line.starts_with(section)) continue;
+    const size_t digits = line.find_first_of("0123456789", line.find(' '));
+    if (digits == std::string_view::npos) continue;
+    bytes += number_after(line.substr(digits), "").value_or(0);
+  }
+  return bytes;
+}
+
 CCheck check_on_host(const std::string& base) {
   const Temporary folder;
   const std::string program = folder.file("test");
-  const std::string compiler = CCompiler{}.name();
-  const Finished compiled =
-      run_program({compiler, "-std=c99", "-O2", "-Wall", "-Wextra", "-Wpedantic",
-                   "-Wconversion", "-o", program, base + ".c", base + "_test.c"});
-  require<Error>(compiled.exit_code == 0, "{} ended with {}: {}", compiler, compiled.exit_code,
-                 compiled.output.substr(0, 4000));
+  compile({CCompiler{}.name(), "-std=c99", "-O2", "-Wall", "-Wextra", "-Wpedantic",
+           "-Wconversion", "-o", program, base + ".c", base + "_test.c"});
   const Finished run = run_program({program});
-  fmt::print("{}{}", compiled.output, run.output);
+  if (run.exit_code != 0) fmt::print("{}", run.output);
   return {.target = "host", .passed = run.exit_code == 0};
+}
+
+CCheck check_on(const Board& board, const std::string& base, const std::string& name,
+                int64_t steps) {
+  const Temporary folder;
+  for (const auto& [file, text] : firmware_texts()) write_file(folder.file(file), text);
+  std::string upper = name;
+  for (char& c : upper) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  std::vector<std::string> compiler = {std::string(arm_compiler), "-std=c99", "-O2", "-mthumb"};
+  compiler.insert(compiler.end(), board.flags.begin(), board.flags.end());
+
+  std::vector<std::string> object = compiler;
+  object.insert(object.end(), {"-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-c", "-o",
+                               folder.file("network.o"), base + ".c"});
+  compile(object);
+  std::vector<std::string> whole = compiler;
+  whole.insert(
+      whole.end(),
+      {fmt::format("-DNETWORK={}", name), fmt::format("-DNETWORK_STEP_COUNT={}", steps),
+       fmt::format("-D{}_TEST_NO_MAIN", upper), "-nostartfiles", "--specs=nosys.specs", "-T",
+       folder.file("mps2.ld"), "-o", folder.file("firmware.elf"), folder.file("main.c"),
+       folder.file("board.c"), folder.file("startup.c"), folder.file("network.o"),
+       base + "_test.c"});
+  compile(whole);
+
+  const std::string sizes =
+      run_program({std::string(arm_size), "-A", folder.file("network.o")}).output;
+  const Finished run = run_program({std::string(emulator), "-M", std::string(board.machine),
+                                    "-nographic", "-monitor", "none", "-semihosting", "-icount",
+                                    "shift=0", "-kernel", folder.file("firmware.elf")},
+                                   emulator_seconds);
+  CCheck result{.target = std::string(board.processor),
+                .passed = run.exit_code == 0,
+                .code_bytes = bytes_of(sizes, ".text"),
+                .constant_bytes = bytes_of(sizes, ".rodata"),
+                .ram_bytes = bytes_of(sizes, ".data") + bytes_of(sizes, ".bss")};
+  if (const auto clocks = number_after(run.output, "clocks of a run: ")) {
+    result.instructions =
+        static_cast<int64_t>(static_cast<double>(*clocks) * board.nanoseconds_by_clock);
+  }
+  if (!result.passed) fmt::print("{}", run.output);
+  return result;
+}
+
+void print(const CCheck& check) {
+  fmt::print("self-test on {}: {}", check.target, check.passed ? "passed" : "FAILED");
+  if (check.code_bytes) {
+    fmt::print("; code {} bytes, constants {}, memory {}", *check.code_bytes,
+               check.constant_bytes.value_or(0), check.ram_bytes.value_or(0));
+  }
+  if (check.instructions) fmt::print("; {} instructions a run", *check.instructions);
+  fmt::print("\n");
 }
 
 }  // namespace
 
-std::vector<CCheck> check_c(const std::string& folder, const std::string& name) {
+std::vector<CCheck> check_c(const std::string& folder, const std::string& name, int64_t steps) {
   const std::string base = (std::filesystem::path(folder) / name).string();
-  return {check_on_host(base)};
+  std::vector<CCheck> checks = {check_on_host(base)};
+  print(checks.back());
+  for (std::string_view needed : {arm_compiler, arm_size, emulator}) {
+    if (has_program(std::string(needed))) continue;
+    fmt::print("no self-test on Cortex-M: {} is not installed\n", needed);
+    return checks;
+  }
+  for (const Board& board : boards()) {
+    checks.push_back(check_on(board, base, name, steps));
+    print(checks.back());
+  }
+  return checks;
 }
 
 }  // namespace qtape::tool

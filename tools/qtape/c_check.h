@@ -3,7 +3,10 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "qtape/core/fields.h"
@@ -31,8 +34,11 @@ struct CCheck {
   }
 };
 
+/// The files of examples/firmware, by name.
+std::span<const std::pair<std::string_view, std::string_view>> firmware_texts();
+
 /// Compiles FOLDER/NAME.c and NAME_test.c for all targets that there are, runs the tests, and
 /// prints a line for each. Throws Error where this machine has no compiler.
-std::vector<CCheck> check_c(const std::string& folder, const std::string& name);
+std::vector<CCheck> check_c(const std::string& folder, const std::string& name, int64_t steps);
 
 }  // namespace qtape::tool

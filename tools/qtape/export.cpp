@@ -213,7 +213,7 @@ bool export_c(const ExportCCommand& command) {
   for (const auto& [path, text] : texts) {
     files.save(path, [&](const std::string& to) { write_file(to, *text); });
   }
-  if (command.check) report.checks = check_c(command.folder, name);
+  if (command.check) report.checks = check_c(command.folder, name, std::ssize(written.steps));
   write_report(files, command.json, report);
   files.require_written();
   return std::ranges::all_of(report.checks, &CCheck::passed);

@@ -10,7 +10,7 @@ static void @self(const @X *restrict x, @Y *restrict y, const @_window *restrict
       for (j = 0; j < g->out_w; ++j, y += g->channels) {
         for (c = 0; c < g->channels; c += 16) {
           const int32_t count = g->channels - c < 16 ? g->channels - c : 16;
-          for (k = 0; k < count; ++k) sum[k] = bias[c + k];
+          for (k = 0; k < 16; ++k) sum[k] = k < count ? bias[c + k] : 0;
           for (p = 0; p < g->kernel_h; ++p) {
             const int32_t at_h = i * g->stride_h - g->top + p * g->dilation_h;
             if (at_h < 0 || at_h >= g->height) continue;
@@ -19,12 +19,12 @@ static void @self(const @X *restrict x, @Y *restrict y, const @_window *restrict
               const @X *from = x + (at_h * g->width + at_w) * g->channels + c;
               const int8_t *by = w + (p * g->kernel_w + q) * row + c;
               if (at_w < 0 || at_w >= g->width) continue;
-              if (count == 16) {
+@ARM              if (count == 16) {
                 for (k = 0; k < 16; ++k) sum[k] += (@ACC)(@V)(from[k] - zero_point) * by[k];
               } else {
                 for (k = 0; k < count; ++k) sum[k] += (@ACC)(@V)(from[k] - zero_point) * by[k];
               }
-            }
+@END            }
           }
           for (k = 0; k < count; ++k) y[c + k] = (@Y)@STORE(sum[k], to, c + k);
         }

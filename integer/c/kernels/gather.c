@@ -2,7 +2,7 @@
  * point; 0 outside of the image. */
 static void @self(const @X *restrict x, const @_window *restrict g, int32_t top, int32_t left,
                   int32_t count, int32_t zero_point, @V *restrict to) {
-  const int32_t line = g->kernel_w * count;
+  const int32_t line = @LINE;
   int32_t p, q, c;
   for (p = 0; p < g->kernel_h; ++p, to += line) {
     const int32_t row = top + p * g->dilation_h;
