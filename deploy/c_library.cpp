@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
+#include <sstream>
 
 #include "qtape/core/error.h"
 #include "qtape/deploy/subprocess.h"
@@ -35,16 +37,27 @@ std::string glue(const CUnit& unit) {
 
 }  // namespace
 
-std::string CCompiler::name() const {
-  if (!command.empty()) return command;
-  const char* named = std::getenv("CC");
-  return named != nullptr && *named != 0 ? named : "cc";
+CCompiler CCompiler::of_environment() {
+  CCompiler compiler;
+  const auto words = [](const char* name) {
+    const char* text = std::getenv(name);
+    std::istringstream rest(text == nullptr ? "" : text);
+    return std::vector<std::string>(std::istream_iterator<std::string>(rest), {});
+  };
+  const std::vector<std::string> command = words("CC");
+  const std::vector<std::string> flags = words("CFLAGS");
+  if (!flags.empty()) compiler.flags = flags;
+  if (!command.empty()) {
+    compiler.command = command[0];
+    compiler.flags.insert(compiler.flags.begin(), command.begin() + 1, command.end());
+  }
+  return compiler;
 }
 
 CLibrary::CLibrary(std::span<const CUnit> units, const CCompiler& compiler)
     : folder_(make_temporary_folder()) {
   const std::string object = folder_ + "/library.so";
-  std::vector<std::string> arguments = {compiler.name(), "-std=c99", "-shared", "-fPIC"};
+  std::vector<std::string> arguments = {compiler.command, "-std=c99", "-shared", "-fPIC"};
   arguments.insert(arguments.end(), compiler.flags.begin(), compiler.flags.end());
   arguments.insert(arguments.end(), {"-o", object});
   for (const CUnit& unit : units) {
@@ -56,7 +69,7 @@ CLibrary::CLibrary(std::span<const CUnit> units, const CCompiler& compiler)
   }
   const Finished finished = run_program(arguments);
   messages_ = finished.output;
-  require<Error>(finished.exit_code == 0, "{} ended with {}: {}", compiler.name(),
+  require<Error>(finished.exit_code == 0, "{} ended with {}: {}", compiler.command,
                  finished.exit_code, messages_.substr(0, 4000));
   handle_ = ::dlopen(object.c_str(), RTLD_NOW | RTLD_LOCAL);
   require<Error>(handle_ != nullptr, "{}", handle_ == nullptr ? ::dlerror() : "");
@@ -103,6 +116,12 @@ CSession::CSession(const IntegerProgram& program, const CUnit& unit, const CLibr
   const auto pointers = [&](const char* name) {
     return reinterpret_cast<void (*)(void**)>(library.function(unit.name + name));
   };
+  for (int32_t i = 0; i < program.size(); ++i) {
+    const IntegerNode& node = program[NodeId{i}];
+    const bool view = values_[at(NodeId{i})].empty() && !node.operands.empty() &&
+                      placement_of(node.op) == Placement::View;
+    shown_.push_back(view ? shown_[at(node.operands[0])] : static_cast<size_t>(i));
+  }
   begin_ = pointers("_begin_with");
   if (c.takes_codes) run_codes_ = pointers("_run_codes_with");
   step_ = reinterpret_cast<int32_t (*)(int32_t)>(library.function(unit.name + "_step"));
@@ -123,6 +142,6 @@ void CSession::run() {
 
 void CSession::run_codes() { run_codes_(code_arguments_.data()); }
 
-std::span<const std::byte> CSession::value(NodeId id) const { return values_[at(id)]; }
+std::span<const std::byte> CSession::value(NodeId id) const { return values_[shown_[at(id)]]; }
 
 }  // namespace qtape

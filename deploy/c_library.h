@@ -13,11 +13,12 @@ namespace qtape {
 
 /// A compiler and what it is told beside `-std=c99`.
 struct CCompiler {
-  std::string command;  ///< empty: what the environment's CC names, else cc
+  std::string command = "cc";
   std::vector<std::string> flags = {"-O2"};
 
-  /// The command that is run.
-  std::string name() const;
+  /// What the environment's CC and CFLAGS say, words apart by spaces; else cc -O2.
+  static CCompiler of_environment();
+  bool operator==(const CCompiler&) const = default;
 };
 
 /// A C program and the integer program that it was made of.
@@ -61,7 +62,7 @@ class CSession {
   void run();
   /// Runs from codes; the values of steps are not taken over.
   void run_codes();
-  /// What a step has computed, or nothing for nodes that no step gives.
+  /// What a step has computed, also of its views; nothing for nodes that no step gives.
   std::span<const std::byte> value(NodeId id) const;
   std::span<const std::byte> output(size_t which) const { return outputs_[which]; }
 
@@ -71,6 +72,7 @@ class CSession {
   std::vector<std::vector<std::byte>> codes_;
   std::vector<std::vector<std::byte>> outputs_;
   std::vector<std::vector<std::byte>> values_;  // by node
+  std::vector<size_t> shown_;                   // by node: the one that it is or is a view of
   std::vector<void*> arguments_;                // of begin
   std::vector<void*> code_arguments_;           // of run_codes
   void (*begin_)(void**) = nullptr;

@@ -2,46 +2,39 @@
 // integer.
 #pragma once
 
-#include <array>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "qtape/core/fields.h"
+#include "qtape/core/thread_count.h"
 #include "qtape/deploy/convert.h"
-#include "qtape/engine/tape.h"
-#include "qtape/integer/session.h"
+#include "qtape/deploy/level.h"
 
 namespace qtape {
-
-/// From training to the machine. L1 to L3 are equal in every bit; L0 differs by the rounding of
-/// float accumulators.
-enum class Level : uint8_t {
-  Float,      ///< L0: the float forward with fake quantization
-  Exact,      ///< L1: the training forward in exact arithmetic
-  Reference,  ///< L2: plain loops over the program's integers
-  Backend     ///< L3: the program on oneDNN
-};
-template <>
-inline constexpr auto enum_names<Level> =
-    std::array<std::string_view, 4>{"L0 float", "L1 exact", "L2 reference", "L3 backend"};
 
 /// What is converted, and how its samples are run.
 struct VerifyOptions {
   ConvertOptions convert = {};
   int64_t batch = 250;  ///< samples at once, at least 1
   int threads = default_threads();
+  /// What runs; L2 does in any case. L0 is compared with L1, all others with L2.
+  std::vector<Level> levels = {usual_levels.begin(), usual_levels.end()};
 };
 
 /// What was compared of one node.
 struct LayerComparison {
   std::string label;
-  bool accumulators = false;    ///< accumulators instead of codes; L0 and L3 do not tell theirs
-  int64_t compared = 0;         ///< integers
-  int64_t float_exact = 0;      ///< of them, that differ between L0 and L1
-  int64_t exact_reference = 0;  ///< between L1 and L2
-  int64_t reference_backend = 0;  ///< between L2 and L3
+  bool accumulators = false;  ///< accumulators instead of codes
+  int64_t compared = 0;       ///< integers
+  /// By level: how many of them are others than those of L2, of L0 than those of L1. Nothing of
+  /// levels that do not tell them.
+  std::map<Level, int64_t> differences = {};
+
+  /// Those that must not be: of all levels but L0.
+  int64_t mismatches() const;
 };
 
 /// The first pair of integers that differ although they must not.
@@ -82,46 +75,43 @@ class Verifier {
            const SessionHooks& hooks);
 
   /// The inputs of program(), in its order.
-  std::span<const NodeId> inputs() const { return fed_; }
+  std::span<const NodeId> inputs() const { return subject_->inputs; }
   /// Where the samples of one of them go, f32 [batch, ...]. Throws ArgumentError for one that
   /// does not exist.
   std::span<float> input(size_t which = 0);
   /// Runs them and compares the first `rows`. Throws GraphError for NaN.
   void run(int64_t rows);
 
-  /// The first output's values of the last run, f32 of the program's output type.
+  /// The first output's values of the last run, f32 of the program's output type. Throws
+  /// ArgumentError for a level that does not run.
   std::span<const float> output(Level level) const;
+  /// What runs, in order.
+  std::vector<Level> levels() const;
   const std::vector<LayerComparison>& layers() const { return layers_; }
-  /// f32 values of outputs whose bits differ between L1 and L2 or L2 and L3, and between L0 and
+  /// f32 values of outputs whose bits differ between L2 and another level, and between L0 and
   /// L1.
   int64_t output_mismatches() const { return output_mismatches_; }
   int64_t float_output_mismatches() const { return float_output_mismatches_; }
   /// Integers and outputs that must be equal and are not.
   int64_t mismatches() const;
   const std::optional<Mismatch>& first_mismatch() const { return first_; }
-  const IntegerProgram& program() const { return reference_->program(); }
-  /// How L3 multiplies, a line for each product with weights.
-  std::string report() const { return backend_->report(); }
+  const IntegerProgram& program() const { return subject_->conversion.program; }
+  /// How L3 multiplies, a line for each product with weights; empty where it does not run.
+  std::string report() const;
 
  private:
-  void feed();
+  const LevelRunner* runner(Level level) const;
   int64_t compared(const TensorType& type, int64_t rows) const;
   void compare(size_t i, int64_t rows);
+  void compare(Level level, size_t i, int64_t elements);
   void compare_output(size_t which, int64_t rows);
-  std::span<const float> output(Level level, size_t which) const;
-  int64_t float_differences(size_t i, const ExactValue& exact, int64_t elements) const;
-  void note(Level first, Level second, size_t i, int64_t k, int64_t a, int64_t b);
+  void note(Level other, size_t i, int64_t k, int64_t reference, int64_t came);
 
   int64_t batch_ = 0;
   int64_t samples_ = 0;
-  std::vector<NodeId> fed_;
+  std::unique_ptr<LevelSubject> subject_;
   std::vector<std::vector<float>> fed_values_;  // by input
-  std::vector<NodeId> outputs_;                 // of the graph
-  std::vector<Conversion::Pair> pairs_;
-  std::unique_ptr<Tape> float_;
-  std::unique_ptr<Tape> exact_;
-  std::unique_ptr<IntegerSession> reference_;
-  std::unique_ptr<IntegerSession> backend_;
+  std::map<Level, std::unique_ptr<LevelRunner>> runners_;
   std::vector<LayerComparison> layers_;
   int64_t output_mismatches_ = 0;
   int64_t float_output_mismatches_ = 0;

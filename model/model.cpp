@@ -147,10 +147,12 @@ Tensor predict(const IntegerProgram& program, const data::Dataset& dataset, int 
 
 Verifier verify(const Model& model, const data::Dataset& dataset, Requantization requantization,
                 int threads) {
-  Verifier verifier(model.graph(), detail::values_of(model),
-                    {.convert = {.requantization = requantization, .outputs = {model.answer()}},
-                     .batch = usual_batch,
-                     .threads = threads});
+  VerifyOptions options;
+  options.convert.requantization = requantization;
+  options.convert.outputs = {model.answer()};
+  options.batch = usual_batch;
+  options.threads = threads;
+  Verifier verifier(model.graph(), detail::values_of(model), options);
   Feed feed(inputs_of(verifier), dataset);
   feed.for_each_batch([&](int64_t, int64_t count) { verifier.run(count); });
   return verifier;

@@ -14,6 +14,7 @@
 #include "qtape/engine/quantizers.h"
 #include "qtape/engine/serialize.h"
 #include "qtape/integer/exact.h"
+#include "qtape/integer/session.h"
 #include "qtape/integer/session_hooks.h"
 #include "qtape/kernels/onednn/gemm.h"
 #include "qtape/optim/optimizer.h"

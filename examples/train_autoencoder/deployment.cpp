@@ -13,7 +13,8 @@ Deployed deploy(const TrainedModel& model, const data::SpectraSplit& data,
     result.mismatches += verifier.mismatches();
     if (!result.first) result.first = verifier.first_mismatch();
     for (const LayerComparison& layer : verifier.layers()) {
-      result.float_codes += layer.float_exact;
+      const auto moved = layer.differences.find(Level::Float);
+      if (moved != layer.differences.end()) result.float_codes += moved->second;
     }
   }
   return result;

@@ -10,9 +10,11 @@
 
 #include "qtape/deploy/c_library.h"
 #include "qtape/deploy/convert.h"
+#include "qtape/deploy/verify.h"
 #include "qtape/engine/parameters.h"
 #include "qtape/integer/session.h"
 #include "qtape/tests/support/conformance.h"
+#include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/integer_nets.h"
 
 namespace {
@@ -27,6 +29,21 @@ struct Case {
   std::string name;
   IntegerProgram program;
 };
+
+/// Runs from the codes that the reference has of the inputs; false where C takes none.
+bool run_from_codes(const IntegerProgram& program, const IntegerSession& reference,
+                    const CUnit& unit, CSession& c) {
+  if (!unit.written.takes_codes) return false;
+  for (size_t i = 0; i < unit.written.inputs.size(); ++i) {
+    for (const CStep& step : unit.written.steps) {
+      if (!step.is_input || program[step.node].operands[0] != unit.written.inputs[i].node)
+        continue;
+      std::ranges::copy(reference.bytes(step.node), c.codes(i).begin());
+    }
+  }
+  c.run_codes();
+  return true;
+}
 
 /// Where C and reference differ, of `samples` runs on random inputs.
 std::string difference(const Case& each, CSession& c, const CUnit& unit, int samples) {
@@ -47,9 +64,13 @@ std::string difference(const Case& each, CSession& c, const CUnit& unit, int sam
       return fmt::format("{}: {} differs at byte {} of {}", each.name,
                          each.program.describe(step.node), a - wanted.begin(), wanted.size());
     }
-    for (size_t i = 0; i < unit.written.outputs.size(); ++i) {
-      if (!std::ranges::equal(reference.bytes(unit.written.outputs[i].node), c.output(i))) {
-        return fmt::format("{}: output {} differs", each.name, i);
+    for (bool from_codes : {false, true}) {
+      if (from_codes && !run_from_codes(each.program, reference, unit, c)) continue;
+      for (size_t i = 0; i < unit.written.outputs.size(); ++i) {
+        if (!std::ranges::equal(reference.bytes(unit.written.outputs[i].node), c.output(i))) {
+          return fmt::format("{}: output {} differs{}", each.name, i,
+                             from_codes ? ", run from codes" : "");
+        }
       }
     }
   }
@@ -123,6 +144,70 @@ TEST_CASE("C programs: they give every value of the conformance cases") {
       CHECK(std::ranges::equal(reference.bytes(step.node), c.value(step.node)));
     }
   }
+}
+
+TEST_CASE("C programs: verification runs them as a level, and counts what differs") {
+  const Graph graph = test::conv_net(4);
+  Parameters parameters(graph, 4);
+  test::settle(graph, parameters, 4);
+  for (Requantization requantization : requantization::values) {
+    VerifyOptions options;
+    options.convert.requantization = requantization;
+    options.batch = 5;
+    options.levels = {Level::C};
+    Verifier verifier(graph, parameters, options);
+    CHECK(verifier.levels() == std::vector{Level::Reference, Level::C});
+    test::fill_wild(verifier.input(), 3);
+    verifier.run(4);
+    CHECK(verifier.mismatches() == 0);
+    int64_t told = 0;
+    for (const LayerComparison& layer : verifier.layers()) {
+      CHECK(!layer.differences.contains(Level::Float));
+      told += layer.differences.contains(Level::C) ? 1 : 0;
+    }
+    CHECK(told >= 2);
+    CHECK_THROWS_AS((void)verifier.output(Level::Exact), ArgumentError);
+  }
+}
+
+TEST_CASE(
+    "C programs: memory is as large as what is in use at once, and no value lies outside") {
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    CAPTURE(seed);
+    const Case each = case_of(test::conv_net(seed), "conv", seed, false);
+    const CProgram written = write_c_program(each.program, each.name);
+    CHECK(written.arena_bytes >= written.live_bytes);
+    // What rounding up to 8 bytes takes, of at most four buffers at once.
+    CHECK(written.arena_bytes <= written.live_bytes + 4 * c_alignment);
+  }
+}
+
+TEST_CASE("C programs: names that are no C identifiers are refused") {
+  const IntegerProgram program = case_of(test::random_net(1), "net", 1, false).program;
+  const std::pair<const char*, const char*> refused[] = {
+      {"", "'' is no C identifier: it is empty"},
+      {"3d", "'3d' is no C identifier: it begins with a digit"},
+      {"a-b", "'a-b' is no C identifier: it has '-'"},
+      {"_net",
+       "'_net' is no C identifier: names that begin with an underscore are those of "
+       "compilers"},
+      {"while", "'while' is no C identifier: it is a keyword of C or C++"}};
+  for (const auto& [name, message] : refused) {
+    CHECK(test::error_text<ArgumentError>([&] { (void)write_c_program(program, name); }) ==
+          message);
+  }
+  CHECK(write_c_program(program, "Net_2").steps.size() > 0);
+}
+
+TEST_CASE("C programs: a compiler that is missing or fails says so") {
+  const CUnit unit{
+      "net", write_c_program(case_of(test::random_net(1), "net", 1, false).program, "net")};
+  const auto error = [&](const CCompiler& compiler) {
+    return test::error_text<Error>([&] { CLibrary(std::span(&unit, 1), compiler); });
+  };
+  CHECK(error({.command = "no-such-compiler"}) ==
+        "no-such-compiler cannot be run: No such file or directory");
+  CHECK(error({.flags = {"-DNET_H", "-O0"}}).starts_with("cc ended with 1: "));
 }
 
 }  // namespace

@@ -93,8 +93,12 @@ int64_t bytes_of(const std::string& listing, std::string_view section) {
 CCheck check_on_host(const std::string& base) {
   const Temporary folder;
   const std::string program = folder.file("test");
-  compile({CCompiler{}.name(), "-std=c99", "-O2", "-Wall", "-Wextra", "-Wpedantic",
-           "-Wconversion", "-o", program, base + ".c", base + "_test.c"});
+  const CCompiler compiler = CCompiler::of_environment();
+  std::vector<std::string> arguments = {compiler.command, "-std=c99",   "-Wall",
+                                        "-Wextra",        "-Wpedantic", "-Wconversion"};
+  arguments.insert(arguments.end(), compiler.flags.begin(), compiler.flags.end());
+  arguments.insert(arguments.end(), {"-o", program, base + ".c", base + "_test.c"});
+  compile(arguments);
   const Finished run = run_program({program});
   if (run.exit_code != 0) fmt::print("{}", run.output);
   return {.target = "host", .passed = run.exit_code == 0};
@@ -125,10 +129,10 @@ CCheck check_on(const Board& board, const std::string& base, const std::string& 
 
   const std::string sizes =
       run_program({std::string(arm_size), "-A", folder.file("network.o")}).output;
-  const Finished run = run_program({std::string(emulator), "-M", std::string(board.machine),
-                                    "-nographic", "-monitor", "none", "-semihosting", "-icount",
-                                    "shift=0", "-kernel", folder.file("firmware.elf")},
-                                   emulator_seconds);
+  const Finished run = run_program(
+      {std::string(emulator), "-M", std::string(board.machine), "-nographic", "-monitor",
+       "none", "-semihosting", "-icount", "shift=0", "-kernel", folder.file("firmware.elf")},
+      emulator_seconds);
   CCheck result{.target = std::string(board.processor),
                 .passed = run.exit_code == 0,
                 .code_bytes = bytes_of(sizes, ".text"),

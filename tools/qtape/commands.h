@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "qtape/core/enum_names.h"
+#include "qtape/deploy/level.h"
 #include "qtape/kernels/quantize/requantize.h"
 #include "qtape/tools/qtape/data.h"
 
@@ -106,11 +107,12 @@ struct VerifyCommand {
   /// Random inputs to compare as well; empty: none beside images, else 1000.
   std::optional<int64_t> random = std::nullopt;
   uint64_t seed = 1;  ///< of these
+  std::vector<Level> levels = {usual_levels.begin(), usual_levels.end()};
   int threads = 1;
   std::string json = {};
 };
 
-/// Runs every level of arithmetic on all test images, where the model takes such, and on random
+/// Runs levels of arithmetic on all test images, where the model takes such, and on random
 /// inputs, and prints what differs. False when anything does that must not.
 bool verify(const VerifyCommand& command);
 

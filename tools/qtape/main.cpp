@@ -1,5 +1,6 @@
 // qtape: looks into saved models and runs them.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 
@@ -35,6 +36,7 @@ struct Commands {
   std::string requantization = "FloatMultiply";
   std::string exported;
   std::string verified = "all";
+  std::vector<std::string> levels = {"L0", "L1", "L2", "L3"};
   bool quantizers_off = false;
   bool no_sensitivity = false;
   bool no_notes = false;
@@ -142,6 +144,22 @@ std::vector<Requantization> requantizations_of(const std::string& name) {
   return {requantization::values.begin(), requantization::values.end()};
 }
 
+/// `L0` and so on.
+std::vector<std::string> level_numbers() {
+  std::vector<std::string> all;
+  for (std::string_view name : enum_names<Level>) all.emplace_back(name.substr(0, 2));
+  return all;
+}
+
+std::vector<Level> levels_of(const std::vector<std::string>& numbers) {
+  const std::vector<std::string> all = level_numbers();
+  std::vector<Level> levels;
+  for (const std::string& each : numbers) {
+    levels.push_back(static_cast<Level>(std::ranges::find(all, each) - all.begin()));
+  }
+  return levels;
+}
+
 void add_integers(CLI::App& app, Commands& c) {
   CLI::App& convert = *app.add_subcommand("convert", "Write a model as an integer program");
   add_model(convert, c.convert.model);
@@ -165,6 +183,14 @@ void add_integers(CLI::App& app, Commands& c) {
                   "random inputs to compare as well; 1000 unless given for a model that takes "
                   "no images")
       ->check(range<int64_t>(0, 1000000000));
+  verify
+      .add_option(
+          "--levels", c.levels,
+          "levels of arithmetic to compare, L0 to L4; L2 always is. L4, the program in C, "
+          "needs a compiler: that of CC and CFLAGS, else cc -O2")
+      ->delimiter(',')
+      ->check(CLI::IsMember(level_numbers()))
+      ->capture_default_str();
   verify.add_option("--seed", c.verify.seed, "seed of the random inputs")
       ->check(range<uint64_t>(0, UINT64_MAX))
       ->capture_default_str();
@@ -375,6 +401,7 @@ int run(const CLI::App& app, Commands& c) {
   }
   if (app.got_subcommand("verify")) {
     c.verify.requantizations = requantizations_of(c.verified);
+    c.verify.levels = levels_of(c.levels);
     require<ArgumentError>(c.verify.program.empty() || c.verify.requantizations.size() == 1,
                            "--program needs one --requantization, got all");
     return tool::verify(c.verify) ? 0 : 1;

@@ -17,26 +17,40 @@
 namespace qtape::tool {
 namespace {
 
-constexpr auto levels = {Level::Float, Level::Exact, Level::Reference, Level::Backend};
 constexpr int64_t usual_random = 1000;
+
+struct LevelDifferences {
+  Level level = Level::Float;
+  int64_t differ = 0;
+
+  static constexpr auto fields() {
+    using D = LevelDifferences;
+    return std::tuple{field("level", &D::level, "of arithmetic"),
+                      field("differ", &D::differ,
+                            "integers that are not those of L2, of L0 "
+                            "not those of L1")};
+  }
+};
 
 struct LayerReport {
   std::string label;
   bool accumulators = false;
   int64_t compared = 0;
-  std::optional<int64_t> float_exact = {};
-  int64_t exact_reference = 0;
-  std::optional<int64_t> reference_backend = {};
+  std::vector<LevelDifferences> levels = {};
+
+  std::optional<int64_t> at(Level level) const {
+    for (const LevelDifferences& each : levels) {
+      if (each.level == level) return each.differ;
+    }
+    return std::nullopt;
+  }
 
   static constexpr auto fields() {
     using L = LayerReport;
-    return std::tuple{
-        field("label", &L::label, "of the node"),
-        field("accumulators", &L::accumulators, "instead of codes"),
-        field("compared", &L::compared, "integers"),
-        field("float_exact", &L::float_exact, "of them, that differ between L0 and L1"),
-        field("exact_reference", &L::exact_reference, "between L1 and L2"),
-        field("reference_backend", &L::reference_backend, "between L2 and L3")};
+    return std::tuple{field("label", &L::label, "of the node"),
+                      field("accumulators", &L::accumulators, "instead of codes"),
+                      field("compared", &L::compared, "integers"),
+                      field("levels", &L::levels, "those that tell the node's")};
   }
 };
 
@@ -88,7 +102,7 @@ struct RequantizationReport {
         field("accuracies", &R::accuracies, "of each level; empty without labels"),
         field("samples", &R::samples, "of the data; null where the model takes none"),
         field("random_inputs", &R::random_inputs, "beside these"),
-        field("mismatches", &R::mismatches, "between L1, L2 and L3"),
+        field("mismatches", &R::mismatches, "between all levels but L0"),
         field("seen_differently", &R::seen_differently, "samples, by L0 and L1"),
         field("first_mismatch", &R::first_mismatch, "integers; null where none differ")};
   }
@@ -113,10 +127,9 @@ void add_layers(RequantizationReport& report, const Verifier& verifier) {
     added.label = layer.label;
     added.accumulators = layer.accumulators;
     added.compared = layer.compared;
-    added.exact_reference = layer.exact_reference;
-    if (layer.accumulators) continue;
-    added.float_exact = layer.float_exact;
-    added.reference_backend = layer.reference_backend;
+    for (const auto& [level, differ] : layer.differences) {
+      added.levels.push_back({level, differ});
+    }
   }
   report.output_float_exact = verifier.float_output_mismatches();
   report.output_mismatches = verifier.output_mismatches();
@@ -131,27 +144,48 @@ void add_certificates(RequantizationReport& report, const Verifier& verifier) {
   report.backend = verifier.report();
 }
 
-void print_layers(const RequantizationReport& report) {
-  const auto text = [](const std::optional<int64_t>& count) {
-    return count ? fmt::format("{}", *count) : std::string();
-  };
-  fmt::print("{:<28} {:>12} {:>12} {:>12} {:>12}\n", "mismatching integers", "compared",
-             "L0 and L1", "L1 and L2", "L2 and L3");
-  for (const LayerReport& layer : report.layers) {
-    fmt::print("{:<28} {:>12} {:>12} {:>12} {:>12}\n",
-               printable(layer.label) + (layer.accumulators ? " (accumulators)" : ""),
-               layer.compared, text(layer.float_exact), layer.exact_reference,
-               text(layer.reference_backend));
+/// `L4` of `L4 C`.
+std::string_view number_of(Level level) { return to_string_view(level).substr(0, 2); }
+
+/// The levels that must agree: `L1, L2 and L3`.
+std::string agreeing(const std::vector<Level>& levels) {
+  std::vector<std::string_view> names;
+  for (Level level : levels) {
+    if (level != Level::Float) names.push_back(number_of(level));
   }
-  fmt::print("{:<28} {:>12} {:>12} {:>12}\n", "outputs, f32", "", report.output_float_exact,
-             report.output_mismatches);
+  if (names.size() == 1) return std::string(names[0]);
+  return fmt::format("{} and {}", fmt::join(names.begin(), names.end() - 1, ", "),
+                     names.back());
+}
+
+void print_layers(const RequantizationReport& report, const std::vector<Level>& levels) {
+  std::string header = fmt::format("{:<28} {:>12}", "mismatching integers", "compared");
+  for (Level level : levels) {
+    if (level == Level::Reference) continue;
+    header += fmt::format(" {:>12}", fmt::format("{} and {}", number_of(level),
+                                                 level == Level::Float ? "L1" : "L2"));
+  }
+  fmt::print("{}\n", header);
+  for (const LayerReport& layer : report.layers) {
+    std::string line = fmt::format(
+        "{:<28} {:>12}", printable(layer.label) + (layer.accumulators ? " (accumulators)" : ""),
+        layer.compared);
+    for (Level level : levels) {
+      if (level == Level::Reference) continue;
+      const auto differ = layer.at(level);
+      line += fmt::format(" {:>12}", differ ? fmt::format("{}", *differ) : std::string());
+    }
+    fmt::print("{}\n", line);
+  }
+  fmt::print("outputs, f32: {} differ between L0 and L1, {} otherwise\n",
+             report.output_float_exact, report.output_mismatches);
 }
 
 void print_certificates(const RequantizationReport& report) {
   for (const LayerCertificate& each : report.certificates) {
     fmt::print("certificate of {}: {}\n", printable(each.label), to_string(each));
   }
-  fmt::print("L3 runs\n{}", report.backend);
+  if (!report.backend.empty()) fmt::print("L3 runs\n{}", report.backend);
 }
 
 /// The attributes that differ; empty for equal ops.
@@ -219,10 +253,10 @@ void compare_program(const Verifier& verifier, SavedModel& model, int64_t batch,
 }
 
 void add_accuracies(RequantizationReport& report, const Right& right, int64_t samples) {
-  for (Level level : levels) {
-    const auto count = static_cast<double>(right.samples[static_cast<size_t>(level)]);
+  for (const auto& [level, count] : right.samples) {
     report.accuracies.push_back(
-        {level, 100.0 * count / static_cast<double>(std::max<int64_t>(1, samples))});
+        {level, 100.0 * static_cast<double>(count) /
+                    static_cast<double>(std::max<int64_t>(1, samples))});
   }
   report.seen_differently = right.float_differs;
 }
@@ -253,14 +287,14 @@ void run_samples(RequantizationReport& report, Samples samples, const data::Data
   report.first_mismatch = verifier.first_mismatch();
 }
 
-void print_samples(const RequantizationReport& report) {
-  print_layers(report);
+void print_samples(const RequantizationReport& report, const std::vector<Level>& levels) {
+  print_layers(report, levels);
   for (const LevelAccuracy& each : report.accuracies) {
     fmt::print("{}: accuracy {:.2f} %\n", to_string_view(each.level), each.accuracy);
   }
-  fmt::print("{}{} random inputs: {} mismatches between L1, L2 and L3{}\n\n",
+  fmt::print("{}{} random inputs: {} mismatches between {}{}\n\n",
              report.samples ? fmt::format("{} samples and ", *report.samples) : "",
-             report.random_inputs, report.mismatches,
+             report.random_inputs, report.mismatches, agreeing(levels),
              report.seen_differently ? fmt::format("; L0 and L1 see {} samples differently",
                                                    *report.seen_differently)
                                      : "");
@@ -278,7 +312,8 @@ RequantizationReport verify_requantization(SavedModel& model, const data::Datase
   Verifier verifier(model.graph, model.parameters,
                     {.convert = {.requantization = requantization},
                      .batch = batch,
-                     .threads = command.threads});
+                     .threads = command.threads,
+                     .levels = command.levels});
   RequantizationReport report{.requantization = requantization};
   fmt::print("requantization {}, {} thread{}\n", to_string_view(report.requantization),
              command.threads, command.threads == 1 ? "" : "s");
@@ -290,7 +325,7 @@ RequantizationReport verify_requantization(SavedModel& model, const data::Datase
   add_certificates(report, verifier);
   print_certificates(report);
   run_samples(report, {verifier, batch}, images, command);
-  print_samples(report);
+  print_samples(report, verifier.levels());
   return report;
 }
 

@@ -13,7 +13,6 @@ namespace qtape::tool {
 namespace {
 
 constexpr int64_t usual_batch = 250;
-constexpr auto levels = {Level::Float, Level::Exact, Level::Reference, Level::Backend};
 
 void show(std::string_view what, int64_t done, int64_t all) {
   console::redraw(done == all ? "" : fmt::format("{}: {} of {}", what, done, all));
@@ -24,14 +23,16 @@ void count_right(const Verifier& verifier, const data::Dataset& dataset, int64_t
   for (int64_t row = 0; row < count; ++row) {
     int32_t label = 0;
     dataset.read(*dataset.target(), first + row, std::span(&label, 1));
-    std::array<int64_t, 4> found{};
-    for (Level level : levels) {
-      const auto at = static_cast<size_t>(level);
-      found[at] = predicted(
+    std::map<Level, int64_t> found;
+    for (Level level : verifier.levels()) {
+      found[level] = predicted(
           verifier.output(level).subspan(static_cast<size_t>(row) * classes, classes));
-      right.samples[at] += found[at] == label ? 1 : 0;
+      right.samples[level] += found[level] == label ? 1 : 0;
     }
-    right.float_differs += found[0] != found[1] ? 1 : 0;
+    if (found.contains(Level::Float) && found.contains(Level::Exact)) {
+      const bool differs = found[Level::Float] != found[Level::Exact];
+      right.float_differs = right.float_differs.value_or(0) + (differs ? 1 : 0);
+    }
   }
 }
 

@@ -1,8 +1,8 @@
 // What verification feeds a model: data where it takes them, and random inputs.
 #pragma once
 
-#include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 
 #include "qtape/data/dataset.h"
@@ -15,8 +15,8 @@ int64_t verification_batch(const Graph& graph);
 
 /// What the levels made of labelled samples.
 struct Right {
-  std::array<int64_t, 4> samples{};  ///< by level: samples whose label it finds
-  int64_t float_differs = 0;         ///< samples that L0 and L1 see differently
+  std::map<Level, int64_t> samples = {};  ///< whose label a level finds
+  std::optional<int64_t> float_differs;   ///< that L0 and L1 see differently, where both run
 };
 
 /// A verifier, and the samples it runs at once.

@@ -13,31 +13,13 @@ static inline int32_t @_word(const void *from) {
 }
 /* Bytes 1 and 3 of a word as signed halfwords. */
 static inline int32_t @_odd_bytes(int32_t word) {
-#if defined(__GNUC__)
-  int32_t halves;
-  __asm__("sxtb16 %0, %1, ror #8" : "=r"(halves) : "r"(word));
-  return halves;
-#else
   return __sxtb16((int32_t)((uint32_t)word >> 8 | (uint32_t)word << 24));
-#endif
 }
 /* The low halves of two words, and the high halves. */
 static inline int32_t @_low_halves(int32_t a, int32_t b) {
-#if defined(__GNUC__)
-  int32_t halves;
-  __asm__("pkhbt %0, %1, %2, lsl #16" : "=r"(halves) : "r"(a), "r"(b));
-  return halves;
-#else
   return (int32_t)(((uint32_t)a & 0xFFFFu) | (uint32_t)b << 16);
-#endif
 }
 static inline int32_t @_high_halves(int32_t a, int32_t b) {
-#if defined(__GNUC__)
-  int32_t halves;
-  __asm__("pkhtb %0, %1, %2, asr #16" : "=r"(halves) : "r"(b), "r"(a));
-  return halves;
-#else
   return (int32_t)((uint32_t)a >> 16 | ((uint32_t)b & 0xFFFF0000u));
-#endif
 }
 #endif

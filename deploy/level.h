@@ -1,0 +1,84 @@
+// Levels of arithmetic that verification compares, and what runs each of them.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "qtape/core/enum_names.h"
+#include "qtape/deploy/convert.h"
+#include "qtape/integer/session_hooks.h"
+
+namespace qtape {
+
+/// From training to the machine. All but L0 are equal in every bit; L0 differs by the rounding
+/// of float accumulators. To add one: its enumerator, its name, and its runner in the list of
+/// deploy/levels.cpp.
+enum class Level : uint8_t {
+  Float,      ///< L0: the float forward with fake quantization
+  Exact,      ///< L1: the training forward in exact arithmetic
+  Reference,  ///< L2: plain loops over the program's integers
+  Backend,    ///< L3: the program on our own products, oneDNN or plain loops
+  C           ///< L4: the program written as C99, compiled by this machine's compiler
+};
+template <>
+inline constexpr auto enum_names<Level> = std::array<std::string_view, 5>{
+    "L0 float", "L1 exact", "L2 reference", "L3 backend", "L4 C"};
+
+/// The levels that need nothing but this library.
+inline constexpr std::array usual_levels = {Level::Float, Level::Exact, Level::Reference,
+                                            Level::Backend};
+
+/// What is verified.
+struct LevelSubject {
+  Graph graph;                  ///< with the batch extent
+  Conversion conversion;        ///< of it; its pairs are what is compared
+  std::vector<NodeId> inputs;   ///< of the program
+  std::vector<NodeId> outputs;  ///< of the graph
+};
+
+/// What runners are made of; what it refers to outlives them.
+struct LevelContext {
+  const LevelSubject& subject;
+  Parameters& parameters;
+  int threads = 1;
+  SessionHooks hooks = {};
+};
+
+/// Integers of a node as they lie in memory.
+struct IntegersView {
+  DType dtype = DType::S8;
+  const std::byte* data = nullptr;
+
+  int64_t at(int64_t i) const;
+};
+
+/// Runs samples at one level.
+class LevelRunner {
+ public:
+  virtual ~LevelRunner() = default;
+  /// Runs a batch, of which the first `rows` samples count: f32 of each input.
+  virtual void run(std::span<const std::vector<float>> inputs, int64_t rows) = 0;
+  /// What the node of pair `i` held in the last run; nothing where the level does not tell.
+  virtual std::optional<IntegersView> integers(size_t i) const = 0;
+  /// The values of output `which` in the last run.
+  virtual std::span<const float> output(size_t which) const = 0;
+  /// How it computes, a line for each product with weights; empty where it says nothing.
+  virtual std::string report() const { return {}; }
+};
+
+/// The runner of a level. Throws GraphError where oneDNN refuses a product, and Error where a
+/// compiler is missing or fails.
+std::unique_ptr<LevelRunner> make_runner(Level level, const LevelContext& context);
+
+/// How many codes of the quantizer at pair `i` have another value in the floats of L0 than in
+/// those of L1. Both runners must be of these levels.
+int64_t float_differences(const LevelRunner& floats, const LevelRunner& exact, size_t i,
+                          int64_t elements);
+
+}  // namespace qtape

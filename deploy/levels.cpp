@@ -1,0 +1,247 @@
+// The runners of levels.
+#include <algorithm>
+#include <cstring>
+
+#include "qtape/core/error.h"
+#include "qtape/deploy/c_library.h"
+#include "qtape/deploy/level.h"
+#include "qtape/engine/quantizers.h"
+#include "qtape/engine/tape.h"
+#include "qtape/integer/analysis.h"
+#include "qtape/integer/exact.h"
+#include "qtape/integer/integer_binding.h"
+#include "qtape/integer/session.h"
+
+namespace qtape {
+namespace {
+
+/// Label of input `i` in graph and program.
+const std::string& label_of(const LevelContext& c, size_t i) {
+  return c.subject.conversion.program[c.subject.inputs[i]].label;
+}
+
+void feed(Tape& tape, const LevelContext& c, std::span<const std::vector<float>> inputs) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    std::ranges::copy(inputs[i], tape.input<float>(label_of(c, i)).begin());
+  }
+}
+
+class FloatRunner : public LevelRunner {
+ public:
+  explicit FloatRunner(const LevelContext& c) : context_(c), tape_(tape_of(c)) {}
+
+  void run(std::span<const std::vector<float>> inputs, int64_t) override {
+    feed(tape_, context_, inputs);
+    tape_.forward(mode::eval);
+  }
+  std::optional<IntegersView> integers(size_t) const override { return std::nullopt; }
+  std::span<const float> output(size_t which) const override {
+    return tape_.value<float>(context_.subject.outputs[which]);
+  }
+  /// The floats of a quantizer; nothing of other nodes.
+  std::span<const float> values(size_t i) const {
+    const NodeId id = context_.subject.conversion.pairs[i].graph;
+    if (!is_quantizer(context_.subject.graph[id].op)) return {};
+    return tape_.value<float>(id);
+  }
+  const IntegerValue& value(size_t i) const {
+    return context_.subject.conversion.program[context_.subject.conversion.pairs[i].program]
+        .value;
+  }
+
+ private:
+  static Tape tape_of(const LevelContext& c) {
+    std::vector<NodeId> outputs = c.subject.outputs;
+    for (const auto& pair : c.subject.conversion.pairs) {
+      if (is_quantizer(c.subject.graph[pair.graph].op)) outputs.push_back(pair.graph);
+    }
+    return Tape(
+        c.subject.graph, c.parameters,
+        TapeOptions{.outputs = outputs, .threads = c.threads, .constant_parameters = true});
+  }
+
+  LevelContext context_;
+  Tape tape_;
+};
+
+class ExactRunner : public LevelRunner {
+ public:
+  explicit ExactRunner(const LevelContext& c)
+      : context_(c),
+        tape_(c.subject.graph, c.parameters,
+              TapeOptions{.outputs = c.subject.outputs,
+                          .threads = c.threads,
+                          .constant_parameters = true,
+                          .arithmetic = exact(c.subject.conversion.program.requantization(),
+                                              {.keep = true})}) {}
+
+  void run(std::span<const std::vector<float>> inputs, int64_t) override {
+    feed(tape_, context_, inputs);
+    tape_.forward(mode::eval);
+  }
+  std::optional<IntegersView> integers(size_t i) const override {
+    const NodeId id = context_.subject.conversion.pairs[i].graph;
+    const ExactValue* value = tape_.integers(id);
+    if (value == nullptr || !value->exact) {
+      fail<GraphError>("{}: has no integers in the exact forward",
+                       context_.subject.graph.describe(id));
+    }
+    return IntegersView{value->value.type.dtype, value->data};
+  }
+  std::span<const float> output(size_t which) const override {
+    return tape_.value<float>(context_.subject.outputs[which]);
+  }
+
+ private:
+  LevelContext context_;
+  Tape tape_;
+};
+
+/// L2 and L3.
+class SessionRunner : public LevelRunner {
+ public:
+  SessionRunner(const LevelContext& c, const SessionOptions& options, const SessionHooks& hooks)
+      : context_(c), session_(c.subject.conversion.program, options, hooks) {}
+
+  void run(std::span<const std::vector<float>> inputs, int64_t) override {
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      std::ranges::copy(inputs[i], session_.input(context_.subject.inputs[i]).begin());
+    }
+    session_.run();
+  }
+  std::optional<IntegersView> integers(size_t i) const override {
+    const NodeId id = context_.subject.conversion.pairs[i].program;
+    if (!session_.has_value(id)) return std::nullopt;
+    return IntegersView{session_.program()[id].value.type.dtype, session_.bytes(id).data()};
+  }
+  std::span<const float> output(size_t which) const override {
+    return session_.value<float>(session_.program().outputs()[which]);
+  }
+  std::string report() const override { return session_.report(); }
+
+ private:
+  LevelContext context_;
+  IntegerSession session_;
+};
+
+/// L4, a sample at a time, as devices run it.
+class CRunner : public LevelRunner {
+ public:
+  explicit CRunner(const LevelContext& c)
+      : context_(c),
+        batch_(c.subject.conversion.program.batch()),
+        program_(batch_ ? c.subject.conversion.program.with_batch(1)
+                        : c.subject.conversion.program),
+        unit_{"network", write_c_program(program_, "network")},
+        library_(std::span(&unit_, 1), CCompiler::of_environment()),
+        session_(program_, unit_, library_),
+        integers_(c.subject.conversion.pairs.size()),
+        outputs_(unit_.written.outputs.size()) {
+    for (size_t i = 0; i < integers_.size(); ++i) integers_[i].resize(bytes_of(node(i)));
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      outputs_[i].resize(bytes_of(unit_.written.outputs[i].node) / sizeof(float));
+    }
+  }
+
+  void run(std::span<const std::vector<float>> inputs, int64_t rows) override {
+    const int64_t runs = batch_ ? rows : 1;
+    for (int64_t row = 0; row < runs; ++row) {
+      for (size_t i = 0; i < inputs.size(); ++i) {
+        const auto to = session_.input(i);
+        std::copy_n(inputs[i].begin() + row * std::ssize(to), to.size(), to.begin());
+      }
+      session_.run();
+      for (size_t i = 0; i < integers_.size(); ++i)
+        put(session_.value(node(i)), row, integers_[i].data());
+      for (size_t i = 0; i < outputs_.size(); ++i) {
+        put(session_.output(i), row, reinterpret_cast<std::byte*>(outputs_[i].data()));
+      }
+    }
+  }
+  std::optional<IntegersView> integers(size_t i) const override {
+    if (session_.value(node(i)).empty()) return std::nullopt;
+    return IntegersView{program_[node(i)].value.type.dtype, integers_[i].data()};
+  }
+  std::span<const float> output(size_t which) const override { return outputs_[which]; }
+
+ private:
+  NodeId node(size_t i) const { return context_.subject.conversion.pairs[i].program; }
+  /// Of the whole batch.
+  size_t bytes_of(NodeId id) const {
+    return static_cast<size_t>(program_[id].value.type.bytes() * batch_.value_or(1));
+  }
+  static void put(std::span<const std::byte> sample, int64_t row, std::byte* to) {
+    if (sample.empty()) return;
+    std::memcpy(to + row * std::ssize(sample), sample.data(), sample.size());
+  }
+
+  LevelContext context_;
+  std::optional<int64_t> batch_;
+  IntegerProgram program_;  // of one sample
+  CUnit unit_;
+  CLibrary library_;
+  CSession session_;
+  std::vector<std::vector<std::byte>> integers_;  // by pair
+  std::vector<std::vector<float>> outputs_;
+};
+
+struct Entry {
+  Level level;
+  std::unique_ptr<LevelRunner> (*make)(const LevelContext&);
+};
+
+template <class Runner>
+std::unique_ptr<LevelRunner> make(const LevelContext& c) {
+  return std::make_unique<Runner>(c);
+}
+
+constexpr Entry entries[] = {
+    {Level::Float, make<FloatRunner>},
+    {Level::Exact, make<ExactRunner>},
+    {Level::Reference,
+     [](const LevelContext& c) -> std::unique_ptr<LevelRunner> {
+       return std::make_unique<SessionRunner>(c, SessionOptions{.reference = true},
+                                              SessionHooks{});
+     }},
+    {Level::Backend,
+     [](const LevelContext& c) -> std::unique_ptr<LevelRunner> {
+       return std::make_unique<SessionRunner>(
+           c, SessionOptions{.threads = c.threads, .kept = KeptValues::Codes}, c.hooks);
+     }},
+    {Level::C, make<CRunner>}};
+
+static_assert(std::size(entries) == enum_names<Level>.size());
+
+}  // namespace
+
+int64_t IntegersView::at(int64_t i) const {
+  return dispatch_integers(dtype, [&]<class T>() {
+    return static_cast<int64_t>(reinterpret_cast<const T*>(data)[i]);
+  });
+}
+
+std::unique_ptr<LevelRunner> make_runner(Level level, const LevelContext& context) {
+  return std::ranges::find(entries, level, &Entry::level)->make(context);
+}
+
+int64_t float_differences(const LevelRunner& floats, const LevelRunner& exact, size_t i,
+                          int64_t elements) {
+  const auto& of = dynamic_cast<const FloatRunner&>(floats);
+  const auto values = of.values(i);
+  const IntegerValue& value = of.value(i);
+  if (values.empty() || value.is_accumulators()) return 0;
+  const auto scale = static_cast<float>(value.scales[0]);
+  const auto zero = int64_t{value.zero_point};
+  const IntegersView integers = exact.integers(i).value();
+  return dispatch_codes(value.type.dtype, [&]<class Code>() {
+    const auto* codes = reinterpret_cast<const Code*>(integers.data);
+    int64_t different = 0;
+    for (int64_t k = 0; k < elements; ++k) {
+      const float y = static_cast<float>(codes[k] - zero) * scale;
+      different += values[static_cast<size_t>(k)] == y ? 0 : 1;
+    }
+    return different;
+  });
+}
+
+}  // namespace qtape
