@@ -12,7 +12,6 @@
 
 #include "qtape/core/enum_names.h"
 #include "qtape/deploy/convert.h"
-#include "qtape/integer/session_hooks.h"
 
 namespace qtape {
 
@@ -34,6 +33,8 @@ inline constexpr auto enum_names<Level> = std::array<std::string_view, 5>{
 inline constexpr std::array usual_levels = {Level::Float, Level::Exact, Level::Reference,
                                             Level::Backend};
 
+struct SessionHooks;
+
 /// What is verified.
 struct LevelSubject {
   Graph graph;                  ///< with the batch extent
@@ -47,7 +48,7 @@ struct LevelContext {
   const LevelSubject& subject;
   Parameters& parameters;
   int threads = 1;
-  SessionHooks hooks = {};
+  const SessionHooks* hooks = nullptr;  ///< of L3; null: none
 };
 
 /// Integers of a node as they lie in memory.

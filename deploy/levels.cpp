@@ -11,6 +11,7 @@
 #include "qtape/integer/exact.h"
 #include "qtape/integer/integer_binding.h"
 #include "qtape/integer/session.h"
+#include "qtape/integer/session_hooks.h"
 
 namespace qtape {
 namespace {
@@ -206,7 +207,8 @@ constexpr Entry entries[] = {
     {Level::Backend,
      [](const LevelContext& c) -> std::unique_ptr<LevelRunner> {
        return std::make_unique<SessionRunner>(
-           c, SessionOptions{.threads = c.threads, .kept = KeptValues::Codes}, c.hooks);
+           c, SessionOptions{.threads = c.threads, .kept = KeptValues::Codes},
+           c.hooks == nullptr ? SessionHooks{} : *c.hooks);
      }},
     {Level::C, make<CRunner>}};
 

@@ -9,6 +9,7 @@
 
 #include "qtape/core/error.h"
 #include "qtape/core/printable.h"
+#include "qtape/integer/session_hooks.h"
 
 namespace qtape {
 namespace {
@@ -64,7 +65,7 @@ Verifier::Verifier(const Graph& graph, Parameters& parameters, const VerifyOptio
   std::set<Level> levels(options.levels.begin(), options.levels.end());
   levels.insert(Level::Reference);
   for (Level level : levels) {
-    runners_[level] = make_runner(level, {*subject_, parameters, options.threads, hooks});
+    runners_[level] = make_runner(level, {*subject_, parameters, options.threads, &hooks});
   }
 }
 

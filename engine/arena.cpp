@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "qtape/core/error.h"
+#include "qtape/core/random.h"
 #include "qtape/engine/plan.h"
 
 namespace qtape {
@@ -134,12 +135,18 @@ int64_t sweep(std::vector<Lifetime>& buffers, bool share, const Sizes& sizes) {
   return space.size();
 }
 
-/// The largest first, each in the smallest gap between those that it meets; the bytes of the
-/// block.
-int64_t pack_by_size(std::vector<Lifetime>& buffers, const Sizes& sizes) {
+/// The largest first.
+std::vector<size_t> order_of_size(const std::vector<Lifetime>& buffers, const Sizes& sizes) {
   std::vector<size_t> order = order_of_begin(buffers);
   std::ranges::stable_sort(order, std::greater<>(),
                            [&](size_t i) { return sizes.of(buffers[i]); });
+  return order;
+}
+
+/// One after another, each in the smallest gap between those that it meets; the bytes of the
+/// block.
+int64_t pack(std::vector<Lifetime>& buffers, const std::vector<size_t>& order,
+             const Sizes& sizes) {
   std::vector<size_t> placed;  // by offset
   int64_t bytes = 0;
   for (size_t i : order) {
@@ -167,8 +174,46 @@ int64_t pack_by_size(std::vector<Lifetime>& buffers, const Sizes& sizes) {
   return bytes;
 }
 
+/// What is in use at once, rounded up: no block is smaller.
+int64_t lower_bound(const std::vector<Lifetime>& buffers, const Sizes& sizes) {
+  std::map<int64_t, int64_t> changes;  // by time
+  for (const Lifetime& each : buffers) {
+    changes[each.begin] += sizes.of(each);
+    changes[each.end + 1] -= sizes.of(each);
+  }
+  int64_t live = 0;
+  int64_t most = 0;
+  for (const auto& [time, change] : changes) most = std::max(most, live += change);
+  return most;
+}
+
+/// Tries other orders near `order` until the block is `bound` bytes, and keeps the best.
+void search(std::vector<Lifetime>& buffers, int64_t& least, int64_t bound,
+            std::vector<size_t> order, const Sizes& sizes) {
+  constexpr uint64_t tries = 1000;
+  const Random random(0, 31);
+  std::vector<Lifetime> other = buffers;
+  int64_t reached = pack(other, order, sizes);
+  for (uint64_t i = 0; i < tries && least > bound; ++i) {
+    std::vector<size_t> next = order;
+    const auto from = next.begin() + static_cast<int64_t>(random.below(2 * i, next.size()));
+    const auto to = next.begin() + static_cast<int64_t>(random.below(2 * i + 1, next.size()));
+    if (to < from) std::rotate(to, from, from + 1);
+    if (from < to) std::rotate(from, from + 1, to + 1);
+    const int64_t bytes = pack(other, next, sizes);
+    if (bytes > reached) continue;
+    reached = bytes;
+    order = std::move(next);
+    if (bytes >= least) continue;
+    least = bytes;
+    for (size_t k = 0; k < buffers.size(); ++k) buffers[k].offset = other[k].offset;
+  }
+}
+
 /// Packing by size looks at all pairs of buffers.
 constexpr size_t most_by_size = 2000;
+/// A search packs many times.
+constexpr size_t most_to_search = 100;
 
 }  // namespace
 
@@ -186,8 +231,11 @@ int64_t assign_arena_offsets(std::vector<Lifetime>& buffers, bool share, int64_t
   int64_t bytes = sweep(other, share, sizes);
   keep_if_smaller(other, bytes);
   if (buffers.size() <= most_by_size) {
-    bytes = pack_by_size(other, sizes);
+    bytes = pack(other, order_of_size(other, sizes), sizes);
     keep_if_smaller(other, bytes);
+  }
+  if (buffers.size() <= most_to_search && !buffers.empty()) {
+    search(buffers, least, lower_bound(buffers, sizes), order_of_size(buffers, sizes), sizes);
   }
   return least;
 }

@@ -12,12 +12,14 @@ cd "$work" || exit 1
 "$build/tests/write_lenet" lenet.onnx
 
 # By command: what it is run on, and with.
-declare -A model=([calibrate]=f.json [lint]=f.json [train]=f.json [search]=f.json [import]=lenet.onnx [report]=run/run.json)
+declare -A model=([calibrate]=f.json [lint]=f.json [train]=f.json [search]=f.json [import]=lenet.onnx [report]=run/run.json
+  ["export c"]=p.json)
 declare -A options=(
   [inspect]="" [replay]="" [calibrate]="--images 250 --observer Mse" [quantizers]="--images 250" [convert]="-o x.json"
   [verify]="--random 50 --threads 1" [lint]="" [profile]="--steps 3 --threads 1"
   [train]="--epochs 1 --weight-bits 4 --activation-bits 4 --freeze-above 0.1" [search]="--budget 20000 --samples 100"
-  [graph]="-o g.dot" [import]="-o i.json" [report]="-o r.html" [weights]="-o w.npz")
+  [graph]="-o g.dot" [import]="-o i.json" [report]="-o r.html" [weights]="-o w.npz"
+  ["export c"]="-o c --golden 1")
 declare -A code=([lint]=1)  # of a float model
 
 valid() { # valid FILE: one JSON object and nothing else
@@ -42,15 +44,20 @@ runs() { # runs CODE COMMAND...
 }
 same_text() { diff <(grep -v '_us"' "$1") <(grep -v '_us"' "$2"); } # but for times
 
-commands=$("$tool" --help | sed -n '/^Subcommands:/,$s/^  \([a-z]*\) .*/\1/p')
-check "the help lists commands" test "$(wc -w <<<"$commands")" -ge 12
-for command in $commands; do
-  check "$command has --json" grep -q -- '--json' <("$tool" "$command" --help)
+subcommands() { "$tool" "$@" --help | sed -n '/^Subcommands:/,$s/^  \([a-z]*\) .*/\1/p'; }
+commands=()
+for command in $(subcommands); do
+  if [ -z "$(subcommands "$command")" ]; then commands+=("$command"); fi
+  for what in $(subcommands "$command"); do commands+=("$command $what"); done
+done
+check "the help lists commands" test "${#commands[@]}" -ge 12
+# shellcheck disable=SC2086  # commands and options are words
+for command in "${commands[@]}"; do
+  check "$command has --json" grep -q -- '--json' <("$tool" $command --help)
   check "$command is run here" test "${options[$command]+given}" = given
   on=${model[$command]:-m.json}
   expected=${code[$command]:-0}
-  # shellcheck disable=SC2086  # options are words
-  run=("$tool" "$command" "$on" ${options[$command]:-})
+  run=("$tool" $command "$on" ${options[$command]:-})
   check "$command --json FILE" runs "$expected" "${run[@]}" --json "$command.out" >"$command.txt" 2>/dev/null
   check "$command: valid" valid "$command.out"
   [ "$command" = inspect ] || check "$command: keys as documented" same "$(documented "$command")" "$(keys "$command.out")"
@@ -62,9 +69,9 @@ for command in $commands; do
   check "$command: a folder that is missing" exits 1 "qtape: --json: $work/no/x.json: cannot write: No such file or directory" "${run[@]}" --json "$work/no/x.json"
   check "$command: the file that it reads" exits 2 "qtape: --json: ./$on is the file to read" "${run[@]}" --json "./$on"
   echo old >old.txt
-  check "$command: an error" exits 1 'none.json: cannot open' "$tool" "$command" none.json ${options[$command]:-} --json old.txt
+  check "$command: an error" exits 1 'none.json: cannot open' "$tool" $command none.json ${options[$command]:-} --json old.txt
   check "$command: keeps the old file" same old "$(cat old.txt)"
-  check "$command: an error has no JSON" runs 1 "$tool" "$command" none.json ${options[$command]:-} --json - >stdout.txt 2>/dev/null
+  check "$command: an error has no JSON" runs 1 "$tool" $command none.json ${options[$command]:-} --json - >stdout.txt 2>/dev/null
   check "$command: standard output stays empty" test ! -s stdout.txt
   check "$command: a full device" runs 1 "${run[@]}" --json /dev/full >/dev/null 2>stderr.txt
   check "$command: what it could not write is kept" valid "$(sed -n 's/.*\/dev\/full: cannot write: .* saved as \(.*\) instead$/\1/p' stderr.txt)"
@@ -99,6 +106,7 @@ check "train: accuracy" same "$(printed train.txt '^trained: accuracy \(.*\) %')
 check "train: as it was" same "$(printed train.txt '^as it is: accuracy \(.*\) %')" "$(rounded train.out accuracy_before 2)"
 check "train: frozen weights" same "$(printed train.txt '^\([0-9]*\) weights are frozen')" "$(field train.out frozen_weights)"
 check "search: bytes" same "$(printed search.txt '^\([0-9]*\) bytes of weights.*')" "$(field search.out weight_bytes)"
+check "export c: flash" same "$(printed "export c.txt" '^all *[0-9]* *\([0-9]*\) .*')" "$(field "export c.out" constant_bytes)"
 check "graph: nodes" same "$(grep -c 'label=' g.dot)" "$(field graph.out nodes)"
 check "graph: edges" same "$(grep -c -- '->' g.dot)" "$(field graph.out edges)"
 check "import: parameters" same "$(printed import.txt '.* \([0-9]*\) parameters')" "$(field import.out parameters)"

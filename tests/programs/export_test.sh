@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# qtape export c: files, the self-test, and what is refused: export_test.sh BUILD_FOLDER
+source "$(dirname "$0")/common.sh"
+export LC_ALL=C
+data=$(realpath "$(dirname "$0")/../data/arrays/stored.npz")
+cd "$work" || exit 1
+strict=(-std=c99 -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror)
+cc=${CC:-cc}
+
+exits_with() { # exits_with CODE TEXT COMMAND...: exit code, and a line on standard output with TEXT
+  local code=0
+  "${@:3}" >stdout.txt || code=$?
+  [ "$code" = "$1" ] && grep -qF -- "$2" stdout.txt
+}
+nan_is_told() {
+  cat >nan.c <<'C'
+#include "net.h"
+int main(void) {
+  static float x[784];
+  float y[10];
+  volatile float zero = 0;
+  x[783] = zero / zero;
+  return net_run(x, y) == 1 ? 0 : 1;
+}
+C
+  "$cc" -std=c99 -Ifw -o nan nan.c net.o && ./nan
+}
+
+for bits in 4 8; do
+  "$train" "${short[@]}" --weight-bits $bits --activation-bits 8 --save "w$bits.json" >/dev/null
+  "$tool" convert "w$bits.json" --requantization DoubleRounding -o "w$bits.int.json" >/dev/null
+done
+
+"$train" "${short[@]}" --epochs 1 --weight-bits 0 --activation-bits 0 --save f.json >/dev/null
+check "a program" "$tool" export c w8.int.json -o fw --name net --golden 5 --check >out.txt
+check "files" test -s fw/net.h -a -s fw/net.c -a -s fw/net_test.c
+check "the self-test runs" grep -qx 'self-test on host: passed' out.txt
+check "compiles without a warning" "$cc" "${strict[@]}" -O2 -o t fw/net.c fw/net_test.c
+check "and says so" same 'net: 5 samples, all steps as expected' "$(./t)"
+check "it needs no library of C but memory functions" test -z \
+  "$("$cc" -std=c99 -O2 -c fw/net.c -o net.o && nm -u net.o | grep -vE ' (memcpy|memset)$')"
+check "the hash is that of the program" grep -q 'SHA-256 of the program: [0-9a-f]\{64\}$' fw/net.c
+check "its requantization is told" grep -q 'Requantization DoubleRounding' fw/net.c
+
+# A test that must fail does.
+sed 's/^\(static const uint8_t net_expected_fc1\[[0-9]*\] = {\)$/\1 99,/' fw/net_test.c >fw/wrong.c
+check "another expected code" test "$(grep -c ' 99,$' fw/wrong.c)" = 1
+"$cc" -std=c99 -o t fw/net.c fw/wrong.c 2>/dev/null
+check "is found" exits_with 1 'net: fc1 sample 0 index 0: expected 99, got' ./t
+
+# Two networks in one program, one of them by C++.
+check "a model" "$tool" export c w4.json -o fw --requantization SingleRounding >out.txt
+check "is named by its file" test -s fw/w4.c
+cat >main.cpp <<'C'
+#include "net.h"
+#include "w4.h"
+int main() {
+  float x[784] = {1}, a[10], b[10];
+  return net_run(x, a) + w4_run(x, b);
+}
+C
+check "two in one program" "$cc" -std=c99 -c fw/net.c fw/w4.c
+check "headers are C++ as well" c++ -Wall -Wextra -Wpedantic -Werror -Ifw -o two main.cpp net.o w4.o
+check "which runs" ./two
+check "NaN is told" nan_is_told
+
+# Integers at the end.
+check "integers at the end" "$tool" export c w8.json -o fw --name integers --integer-outputs --check >/dev/null
+check "their type" grep -q 'int32_t integers_run(const float \*x, int32_t \*' fw/integers.h
+
+# What is refused.
+check "a name" exits 2 "qtape: --name: 'a b' is no C identifier: it has ' '" "$tool" export c w8.json -o fw --name 'a b'
+check "a keyword" exits 2 "qtape: --name: 'int' is no C identifier: it is a keyword of C or C++" "$tool" export c w8.json -o fw --name int
+check "memory" exits 2 'qtape: --ram: the arena takes 816 bytes, there are 800; fc1 needs most of it, 816 bytes at once' "$tool" export c w8.json -o fw --ram 800
+check "enough memory" "$tool" export c w8.json -o fw --ram 816 >/dev/null
+check "more samples than there are" exits 2 'qtape: --golden: the data have 1000 samples, 1001 are wanted' "$tool" export c w8.json -o fw --golden 1001
+check "another requantization" exits 2 'qtape: --requantization: w8.int.json is a program of DoubleRounding' "$tool" export c w8.int.json -o fw --requantization OnnxQdq
+check "data that do not fit" exits 2 "qtape: input 'x' f32[784]: column" "$tool" export c w8.json -o fw --input "$data:int32"
+echo old >file
+check "a folder that is a file" exits 1 'qtape: --output: file/net.h: cannot write' "$tool" export c w8.json -o file --name net
+check "which stays" same old "$(cat file)"
+mkdir -p kept/net_test.c
+echo old >kept/net.c
+check "one file that cannot be written" exits 1 'qtape: --output: kept/net_test.c: cannot write' "$tool" export c w8.json -o kept --name net
+check "leaves the others" same old "$(cat kept/net.c)"
+check "a float model" exits 1 'f.json: ' "$tool" export c f.json -o fw
+check "a compiler that is missing" exits 1 'qtape: none cannot be run' env CC=none "$tool" export c w8.json -o fw --check
+check "levels" "$tool" verify w8.json --levels L2,L4 --random 20 >out.txt
+check "of verification" grep -q ': 0 mismatches between L2 and L4' out.txt
+
+finish
