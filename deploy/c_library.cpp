@@ -57,7 +57,9 @@ CCompiler CCompiler::of_environment() {
 CLibrary::CLibrary(std::span<const CUnit> units, const CCompiler& compiler)
     : folder_(make_temporary_folder()) {
   const std::string object = folder_ + "/library.so";
-  std::vector<std::string> arguments = {compiler.command, "-std=c99", "-shared", "-fPIC"};
+  std::vector<std::string> arguments = {compiler.command,
+                                        compiler.sources.empty() ? "-std=c99" : "-std=gnu99",
+                                        "-shared", "-fPIC"};
   arguments.insert(arguments.end(), compiler.flags.begin(), compiler.flags.end());
   arguments.insert(arguments.end(), {"-o", object});
   for (const CUnit& unit : units) {
@@ -67,6 +69,9 @@ CLibrary::CLibrary(std::span<const CUnit> units, const CCompiler& compiler)
     arguments.push_back(folder_ + "/" + unit.name + ".c");
     arguments.push_back(folder_ + "/" + unit.name + "_glue.c");
   }
+  // Without warnings of libraries.
+  if (!compiler.sources.empty()) arguments.emplace_back("-w");
+  arguments.insert(arguments.end(), compiler.sources.begin(), compiler.sources.end());
   const Finished finished = run_program(arguments);
   messages_ = finished.output;
   require<Error>(finished.exit_code == 0, "{} ended with {}: {}", compiler.command,

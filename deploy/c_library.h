@@ -15,6 +15,7 @@ namespace qtape {
 struct CCompiler {
   std::string command = "cc";
   std::vector<std::string> flags = {"-O2"};
+  std::vector<std::string> sources = {};  ///< of libraries, compiled as well
 
   /// What the environment's CC and CFLAGS say, words apart by spaces; else cc -O2.
   static CCompiler of_environment();

@@ -23,11 +23,12 @@ enum class Level : uint8_t {
   Exact,      ///< L1: the training forward in exact arithmetic
   Reference,  ///< L2: plain loops over the program's integers
   Backend,    ///< L3: the program on our own products, oneDNN or plain loops
-  C           ///< L4: the program written as C99, compiled by this machine's compiler
+  C,          ///< L4: the program written as C99, compiled by this machine's compiler
+  CmsisNn     ///< L6: the same on kernels of CMSIS-NN, of the tree that QTAPE_CMSIS_NN names
 };
 template <>
-inline constexpr auto enum_names<Level> = std::array<std::string_view, 5>{
-    "L0 float", "L1 exact", "L2 reference", "L3 backend", "L4 C"};
+inline constexpr auto enum_names<Level> = std::array<std::string_view, 6>{
+    "L0 float", "L1 exact", "L2 reference", "L3 backend", "L4 C", "L6 CMSIS-NN"};
 
 /// The levels that need nothing but this library.
 inline constexpr std::array usual_levels = {Level::Float, Level::Exact, Level::Reference,
@@ -55,6 +56,7 @@ struct LevelContext {
 struct IntegersView {
   DType dtype = DType::S8;
   const std::byte* data = nullptr;
+  int64_t offset = 0;  ///< that each lacks
 
   int64_t at(int64_t i) const;
 };

@@ -4,6 +4,7 @@
 
 #include "qtape/core/error.h"
 #include "qtape/deploy/c_library.h"
+#include "qtape/deploy/cmsis_nn.h"
 #include "qtape/deploy/level.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/engine/tape.h"
@@ -12,6 +13,7 @@
 #include "qtape/integer/integer_binding.h"
 #include "qtape/integer/session.h"
 #include "qtape/integer/session_hooks.h"
+#include "qtape/integer/signed_codes.h"
 
 namespace qtape {
 namespace {
@@ -125,16 +127,35 @@ class SessionRunner : public LevelRunner {
   IntegerSession session_;
 };
 
-/// L4, a sample at a time, as devices run it.
+/// What C is made of: signed codes for CMSIS-NN.
+SignedProgram program_for(const IntegerProgram& program, CKernels kernels) {
+  if (kernels == CKernels::CmsisNn) return with_signed_codes(program);
+  SignedProgram same{program, {}};
+  for (int32_t i = 0; i < program.size(); ++i) same.nodes.push_back(NodeId{i});
+  return same;
+}
+
+CCompiler compiler_for(const IntegerProgram& program, CKernels kernels) {
+  CCompiler compiler = CCompiler::of_environment();
+  if (kernels != CKernels::CmsisNn) return compiler;
+  CmsisNn library = CmsisNn::of_environment(program.requantization());
+  compiler.flags.insert(compiler.flags.end(), library.flags.begin(), library.flags.end());
+  compiler.sources = std::move(library.sources);
+  return compiler;
+}
+
+/// L4 and L6, a sample at a time, as devices run it.
 class CRunner : public LevelRunner {
  public:
-  explicit CRunner(const LevelContext& c)
+  CRunner(const LevelContext& c, CKernels kernels)
       : context_(c),
         batch_(c.subject.conversion.program.batch()),
-        program_(batch_ ? c.subject.conversion.program.with_batch(1)
-                        : c.subject.conversion.program),
-        unit_{"network", write_c_program(program_, "network")},
-        library_(std::span(&unit_, 1), CCompiler::of_environment()),
+        made_(program_for(
+            batch_ ? c.subject.conversion.program.with_batch(1) : c.subject.conversion.program,
+            kernels)),
+        program_(made_.program),
+        unit_{"network", write_c_program(program_, "network", kernels)},
+        library_(std::span(&unit_, 1), compiler_for(program_, kernels)),
         session_(program_, unit_, library_),
         integers_(c.subject.conversion.pairs.size()),
         outputs_(unit_.written.outputs.size()) {
@@ -161,12 +182,19 @@ class CRunner : public LevelRunner {
   }
   std::optional<IntegersView> integers(size_t i) const override {
     if (session_.value(node(i)).empty()) return std::nullopt;
-    return IntegersView{program_[node(i)].value.type.dtype, integers_[i].data()};
+    const NodeId id = context_.subject.conversion.pairs[i].program;
+    const DType wanted = context_.subject.conversion.program[id].value.type.dtype;
+    const DType dtype = program_[node(i)].value.type.dtype;
+    return IntegersView{dtype, integers_[i].data(),
+                        dtype == wanted ? 0 : signed_offset(wanted)};
   }
   std::span<const float> output(size_t which) const override { return outputs_[which]; }
 
  private:
-  NodeId node(size_t i) const { return context_.subject.conversion.pairs[i].program; }
+  NodeId node(size_t i) const {
+    const NodeId id = context_.subject.conversion.pairs[i].program;
+    return made_.nodes[static_cast<size_t>(id.index)];
+  }
   /// Of the whole batch.
   size_t bytes_of(NodeId id) const {
     return static_cast<size_t>(program_[id].value.type.bytes() * batch_.value_or(1));
@@ -178,7 +206,8 @@ class CRunner : public LevelRunner {
 
   LevelContext context_;
   std::optional<int64_t> batch_;
-  IntegerProgram program_;  // of one sample
+  SignedProgram made_;             // of one sample
+  const IntegerProgram& program_;  // that
   CUnit unit_;
   CLibrary library_;
   CSession session_;
@@ -210,7 +239,13 @@ constexpr Entry entries[] = {
            c, SessionOptions{.threads = c.threads, .kept = KeptValues::Codes},
            c.hooks == nullptr ? SessionHooks{} : *c.hooks);
      }},
-    {Level::C, make<CRunner>}};
+    {Level::C,
+     [](const LevelContext& c) -> std::unique_ptr<LevelRunner> {
+       return std::make_unique<CRunner>(c, CKernels::Portable);
+     }},
+    {Level::CmsisNn, [](const LevelContext& c) -> std::unique_ptr<LevelRunner> {
+       return std::make_unique<CRunner>(c, CKernels::CmsisNn);
+     }}};
 
 static_assert(std::size(entries) == enum_names<Level>.size());
 
@@ -218,7 +253,7 @@ static_assert(std::size(entries) == enum_names<Level>.size());
 
 int64_t IntegersView::at(int64_t i) const {
   return dispatch_integers(dtype, [&]<class T>() {
-    return static_cast<int64_t>(reinterpret_cast<const T*>(data)[i]);
+    return static_cast<int64_t>(reinterpret_cast<const T*>(data)[i]) + offset;
   });
 }
 

@@ -14,6 +14,7 @@
 
 namespace qtape {
 
+enum class CKernels : uint8_t;
 struct CNode;
 struct CStore;
 struct Epilogue;

@@ -32,10 +32,12 @@ void write_c(const IntegerOp& op, CNode& node) {
   std::visit([&](const auto& each) { each.write_c(node); }, op);
 }
 
-int64_t c_scratch(const IntegerOp& op, const IntegerValue& x) {
+int64_t c_scratch(const IntegerOp& op, const IntegerValue& x, CKernels kernels) {
   return std::visit(
       [&]<class X>(const X& each) -> int64_t {
-        if constexpr (requires { each.c_scratch(x); }) return each.c_scratch(x);
+        if constexpr (requires { each.c_scratch(x, kernels); }) {
+          return each.c_scratch(x, kernels);
+        }
         return 0;
       },
       op);
@@ -55,6 +57,15 @@ Placement placement_of(const IntegerOp& op) {
       []<class X>(const X& each) {
         if constexpr (requires { each.placement(); }) return each.placement();
         return Placement::Own;
+      },
+      op);
+}
+
+const CodeGrid* grid_of(const IntegerOp& op) {
+  return std::visit(
+      []<class X>(const X& each) -> const CodeGrid* {
+        if constexpr (requires { each.grid; }) return &each.grid;
+        return nullptr;
       },
       op);
 }

@@ -53,13 +53,15 @@ bool has_epilogue(const IntegerOp& op);
 /// Writes it in C.
 void write_c(const IntegerOp& op, CNode& node);
 /// What its C takes of memory beside operands and result, in bytes.
-int64_t c_scratch(const IntegerOp& op, const IntegerValue& x);
+int64_t c_scratch(const IntegerOp& op, const IntegerValue& x, CKernels kernels);
 /// How it takes sums of the accumulators `x`, which are added in the C type `sum`. The op must
 /// have an epilogue.
 CStore c_store(const IntegerOp& op, CNode& node, const IntegerValue& x, std::string_view sum);
 /// Where its result may lie.
 Placement placement_of(const IntegerOp& op);
 
+/// The grid of the codes that it makes, or null where these have that of an operand.
+const CodeGrid* grid_of(const IntegerOp& op);
 /// The constant weights that the op multiplies by, or null.
 const QuantizedWeights* weights_of(const IntegerOp& op);
 /// How it multiplies codes `x` and why, on `path` if it is given; empty where it does not.

@@ -12,7 +12,8 @@ size_t at(NodeId id) { return static_cast<size_t>(id.index); }
 
 class Planner {
  public:
-  Planner(const IntegerProgram& program, KeptValues kept, bool c)
+  Planner(const IntegerProgram& program, KeptValues kept,
+          std::optional<CKernels> c = std::nullopt)
       : program_(program),
         kept_(kept),
         c_(c),
@@ -85,7 +86,7 @@ class Planner {
   void place_scratch(NodeId id) {
     const IntegerNode& node = program_[id];
     if (!c_ || node.operands.empty()) return;
-    const int64_t bytes = c_scratch(node.op, program_[node.operands[0]].value);
+    const int64_t bytes = c_scratch(node.op, program_[node.operands[0]].value, *c_);
     if (bytes == 0) return;
     scratch_[at(id)] = plan_.buffers.size();
     plan_.buffers.push_back({.bytes = bytes, .begin = time_of(id), .end = time_of(id)});
@@ -121,7 +122,7 @@ class Planner {
 
   const IntegerProgram& program_;
   KeptValues kept_;
-  bool c_;
+  std::optional<CKernels> c_;                     // for C
   std::vector<int> readers_;                      // by node; an output is read once more
   std::vector<int64_t> last_;                     // by node: when it is read last
   std::vector<std::optional<size_t>> buffer_;     // by node
@@ -133,11 +134,11 @@ class Planner {
 }  // namespace
 
 ProgramPlan plan_program(const IntegerProgram& program, KeptValues kept) {
-  return Planner(program, kept, false).run();
+  return Planner(program, kept).run();
 }
 
-ProgramPlan plan_c_program(const IntegerProgram& program) {
-  return Planner(program, KeptValues::Outputs, true).run();
+ProgramPlan plan_c_program(const IntegerProgram& program, CKernels kernels) {
+  return Planner(program, KeptValues::Outputs, kernels).run();
 }
 
 }  // namespace qtape

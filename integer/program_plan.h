@@ -44,6 +44,6 @@ ProgramPlan plan_program(const IntegerProgram& program, KeptValues kept);
 inline constexpr int64_t c_alignment = 8;
 /// The same for C: outputs are kept, inputs and outputs in f32 lie in the caller's memory, and
 /// nodes have the scratch that their C takes. No node takes sums that it would have to keep.
-ProgramPlan plan_c_program(const IntegerProgram& program);
+ProgramPlan plan_c_program(const IntegerProgram& program, CKernels kernels);
 
 }  // namespace qtape

@@ -72,6 +72,12 @@ std::vector<int32_t> QuantizedWeights::biases() const {
   return {all.begin(), all.end()};
 }
 
+std::vector<int32_t> QuantizedWeights::all_biases() const {
+  std::vector<int32_t> all = biases();
+  all.resize(static_cast<size_t>(outputs()));
+  return all;
+}
+
 void QuantizedWeights::check() const { check_attributes(*this); }
 
 std::vector<int64_t> QuantizedWeights::offsets(const IntegerValue& x) const {

@@ -42,6 +42,8 @@ struct QuantizedWeights {
   std::vector<int8_t> unpacked() const;
   /// The biases [n], or none.
   std::vector<int32_t> biases() const;
+  /// The biases [n], 0 where there are none.
+  std::vector<int32_t> all_biases() const;
   /// Biases with the zero point of `x` taken in: b[c] - zp (sum over i of w[c, i]).
   std::vector<int64_t> offsets(const IntegerValue& x) const;
   /// Throws GraphError for attributes that do not fit each other.

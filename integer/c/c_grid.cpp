@@ -173,4 +173,33 @@ CCodeSum code_sum(CNode& node, const IntegerValue& a, const IntegerValue& b,
   });
 }
 
+std::string cmsis_grid(CNode& node, const IntegerValue& x, const CodeGrid& to,
+                       int64_t channels) {
+  std::vector<Multiplier> m = multipliers_of(x, to.scale);
+  if (m.size() == 1) m.resize(static_cast<size_t>(channels), m[0]);
+  const auto multipliers =
+      each_of<int32_t>(m, [](const Multiplier& each) { return each.mantissa; });
+  const auto shifts = each_of<int32_t>(m, [](const Multiplier& each) { return each.exponent; });
+  node.source.kernel("cmsis_grid", "");
+  const std::string first = node.source.array<int32_t>(node.name, "multiplier", multipliers);
+  const std::string second = node.source.array<int32_t>(node.name, "shift", shifts);
+  const std::string name =
+      node.source.constant(node.name, "grid", node.source.prefix() + "_cmsis_grid",
+                           fmt::format("{}, {}, {}", first, second, limits_of(to)), 20);
+  return fmt::format("&{}", name);
+}
+
+std::string cmsis_sum(CNode& node, const IntegerValue& a, const IntegerValue& b,
+                      const CodeGrid& to) {
+  const AddMultiplier m = add_multiplier_of(a.scales[0], b.scales[0], to.scale, false);
+  node.source.kernel("cmsis_sum", "");
+  const std::string name = node.source.constant(
+      node.name, "sum", node.source.prefix() + "_cmsis_sum",
+      fmt::format("{}, {}, {}, {}, {}, {}, {}, {}, {}, {}", m.left_shift, m.a.mantissa,
+                  m.a.exponent, m.b.mantissa, m.b.exponent, m.output.mantissa,
+                  m.output.exponent, a.zero_point, b.zero_point, limits_of(to)),
+      48);
+  return fmt::format("&{}", name);
+}
+
 }  // namespace qtape

@@ -12,6 +12,13 @@ namespace qtape {
 CStore store_codes(CNode& node, const IntegerValue& x, const CodeGrid& to,
                    std::string_view sum);
 
+/// The argument of the grid `to` for CMSIS-NN, with ratios of each of `channels`, or of all.
+std::string cmsis_grid(CNode& node, const IntegerValue& x, const CodeGrid& to,
+                       int64_t channels);
+/// The argument of a sum for CMSIS-NN.
+std::string cmsis_sum(CNode& node, const IntegerValue& a, const IntegerValue& b,
+                      const CodeGrid& to);
+
 /// A C function `code(a, b, terms)` of two codes less their zero points, and its terms.
 struct CCodeSum {
   std::string function;

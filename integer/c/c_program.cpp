@@ -96,9 +96,10 @@ constexpr std::string_view checks = R"(#if defined(__FAST_MATH__)
 
 class Writer {
  public:
-  Writer(const IntegerProgram& program, std::string name)
+  Writer(const IntegerProgram& program, std::string name, CKernels kernels)
       : program_(program),
-        plan_(plan_c_program(program)),
+        kernels_(kernels),
+        plan_(plan_c_program(program, kernels)),
         name_(std::move(name)),
         source_(name_),
         names_(static_cast<size_t>(program.size())),
@@ -118,6 +119,8 @@ class Writer {
     for (const CStep& step : result_.steps) {
       result_.live_bytes = std::max(result_.live_bytes, step.live_bytes);
     }
+    const CBuffer& buffer = source_.buffer();
+    result_.buffer_bytes = std::max({buffer.plain, buffer.dsp, buffer.helium});
     result_.takes_codes = takes_codes();
     result_.header = header();
     result_.source = source();
@@ -171,6 +174,7 @@ class Writer {
     CNode c{.source = source_,
             .name = names_[at(id)],
             .requantization = program_.requantization(),
+            .kernels = kernels_,
             .output = &node.value,
             .result = places_[at(last)],
             .next = next ? &program_[*next].op : nullptr};
@@ -181,7 +185,7 @@ class Writer {
     if (const auto scratch = value(id).scratch) {
       c.scratch = fmt::format("{}_arena.u8 + {}", name_, *scratch);
     }
-    write_c(node.op, c);
+    naming<GraphError>(program_.describe(id), [&] { write_c(node.op, c); });
     if (c.code.empty()) return;
     result_.has_wide_sums = result_.has_wide_sums || c.wide_sums;
     const auto* weights = weights_of(node.op);
@@ -275,8 +279,9 @@ class Writer {
         upper(name_), result_.steps.size(), upper(name_), result_.arena_bytes, upper(name_),
         result_.constant_bytes);
     text +=
-        "/* Runs the network. Returns 0, or 1 where an input has NaN; outputs are undefined "
-        "then.\n * Memory is static: not for use by two threads at once.\n";
+        "/* Runs the network. Returns 0, 1 where an input has NaN, 2 where a library refuses;\n"
+        " * outputs are undefined then. Memory is static: not for use by two threads at "
+        "once.\n";
     for (const CArgument& each : result_.inputs) text += argument_text(each, each.node);
     for (const CArgument& each : result_.outputs) text += argument_text(each, each.node);
     text += fmt::format(" */\nint32_t {}_run({});\n\n", name_, parameters(false));
@@ -351,6 +356,28 @@ class Writer {
                        name_);
   }
 
+  std::string cmsis_checks() const {
+    const bool single = program_.requantization() == Requantization::SingleRounding;
+    return fmt::format(
+        "#include \"arm_nnfunctions.h\"\n#include \"arm_nnsupportfunctions.h\"\n\n"
+        "#if {}defined(CMSIS_NN_USE_SINGLE_ROUNDING)\n"
+        "#error \"{} needs CMSIS-NN compiled {} CMSIS_NN_USE_SINGLE_ROUNDING\"\n#endif\n",
+        single ? "!" : "", to_string_view(program_.requantization()),
+        single ? "with" : "without");
+  }
+
+  /// Memory that CMSIS-NN works in.
+  std::string lent() const {
+    const CBuffer& b = source_.buffer();
+    if (result_.buffer_bytes == 0) return {};
+    const auto words = [](int64_t bytes) { return std::max<int64_t>(1, (bytes + 3) / 4); };
+    return fmt::format(
+        "#if defined(ARM_MATH_MVEI)\nstatic int32_t {0}_buffer[{1}];\n"
+        "#elif defined(ARM_MATH_DSP)\nstatic int32_t {0}_buffer[{2}];\n"
+        "#else\nstatic int32_t {0}_buffer[{3}];\n#endif\n\n",
+        name_, words(b.helium), words(b.dsp), words(b.plain));
+  }
+
   std::string pointers() const {
     std::string text;
     for (size_t i = 0; i < result_.inputs.size(); ++i) {
@@ -409,22 +436,26 @@ class Writer {
     }
     std::string text = fmt::format(
         "int32_t {0}_run({1}) {{\n  int32_t step;\n  {0}_begin({2});\n"
-        "  for (step = 0; step < {3}; ++step) {{\n    if ({0}_step(step) != 0) return 1;\n  "
+        "  for (step = 0; step < {3}; ++step) {{\n    const int32_t status = {0}_step(step);\n "
+        "   if (status != 0) return status;\n  "
         "}}\n"
         "  {0}_end();\n  return 0;\n}}\n",
         name_, parameters(false), names, result_.steps.size());
     if (!result_.takes_codes) return text;
-    text += fmt::format("\nint32_t {}_run_codes({}) {{\n", name_, parameters(true));
+    text += fmt::format("\nint32_t {}_run_codes({}) {{\n  int32_t status;\n", name_,
+                        parameters(true));
     for (size_t i = 0; i < result_.outputs.size(); ++i) {
       text += fmt::format("  {} = {};\n", out_pointer(i), result_.outputs[i].name);
     }
     // In the order of steps: memory of one input may be used again before another's.
     for (size_t i = 0; i < result_.steps.size(); ++i) {
       const CStep& step = result_.steps[i];
-      text += step.is_input ? fmt::format("  memcpy({}, {}, {});\n", places_[at(step.node)],
-                                          names_[at(program_[step.node].operands[0])],
-                                          program_[step.node].value.type.bytes())
-                            : fmt::format("  (void){}_step({});\n", name_, i);
+      text += step.is_input
+                  ? fmt::format("  memcpy({}, {}, {});\n", places_[at(step.node)],
+                                names_[at(program_[step.node].operands[0])],
+                                program_[step.node].value.type.bytes())
+                  : fmt::format("  status = {}_step({});\n  if (status != 0) return status;\n",
+                                name_, i);
     }
     return text + fmt::format("  {}_end();\n  return 0;\n}}\n", name_);
   }
@@ -436,10 +467,13 @@ class Writer {
         fmt::format("#include \"{}.h\"\n\n#include <stddef.h>\n#include <string.h>\n\n", name_);
     if (source_.kernels().find("float") != std::string::npos)
       text += std::string(checks) + "\n";
-    return text + source_.kernels() + source_.constants() + arena() + pointers() + steps;
+    if (kernels_ == CKernels::CmsisNn) text += cmsis_checks() + "\n";
+    return text + source_.kernels() + source_.constants() + arena() + lent() + pointers() +
+           steps;
   }
 
   const IntegerProgram& program_;
+  CKernels kernels_;
   ProgramPlan plan_;
   std::string name_;
   CSource source_;
@@ -473,12 +507,18 @@ std::string refused_c_name(std::string_view name) {
   return {};
 }
 
-CProgram write_c_program(const IntegerProgram& program, std::string_view name) {
+CProgram write_c_program(const IntegerProgram& program, std::string_view name,
+                         CKernels kernels) {
   const std::string refused = refused_c_name(name);
   require<ArgumentError>(refused.empty(), "'{}' is no C identifier: {}", comment_text(name),
                          refused);
   check_counts(program);
-  return Writer(program, std::string(name)).run();
+  const bool integers = program.requantization() == Requantization::SingleRounding ||
+                        program.requantization() == Requantization::DoubleRounding;
+  require<GraphError>(kernels != CKernels::CmsisNn || integers,
+                      "CMSIS-NN has SingleRounding and DoubleRounding, the program is of {}",
+                      to_string_view(program.requantization()));
+  return Writer(program, std::string(name), kernels).run();
 }
 
 }  // namespace qtape

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "qtape/integer/c/c_source.h"
 #include "qtape/integer/program_plan.h"
 
 namespace qtape {
@@ -38,6 +39,7 @@ struct CProgram {
   int64_t constant_bytes = 0;  ///< in flash, beside code
   int64_t arena_bytes = 0;     ///< static memory
   int64_t live_bytes = 0;      ///< the most that is in use at once: the least any arena takes
+  int64_t buffer_bytes = 0;    ///< the most that CMSIS-NN is lent on any processor
   bool has_wide_sums = false;  ///< whether sums are added in 64 bits
 };
 
@@ -46,6 +48,7 @@ std::string refused_c_name(std::string_view name);
 
 /// `program`, with the batch that it has, for the prefix `name`. Throws ArgumentError for a
 /// name that is no C identifier or a keyword, GraphError for what C cannot count.
-CProgram write_c_program(const IntegerProgram& program, std::string_view name);
+CProgram write_c_program(const IntegerProgram& program, std::string_view name,
+                         CKernels kernels = CKernels::Portable);
 
 }  // namespace qtape

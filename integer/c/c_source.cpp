@@ -174,12 +174,33 @@ std::string CSource::constant(std::string_view of, std::string_view name, std::s
   return whole;
 }
 
+std::string CSource::helium_array(std::string_view of, std::string_view name,
+                                  std::span<const int32_t> values) {
+  const std::string whole = fmt::format("{}_{}_{}", prefix_, of, name);
+  constants_ += fmt::format("#if defined(ARM_MATH_MVEI)\n{}#else\n#define {} 0\n#endif\n\n",
+                            c_array(whole, values), whole);
+  return whole;
+}
+
+void CSource::lend(const CBuffer& buffer) {
+  buffer_.plain = std::max(buffer_.plain, buffer.plain);
+  buffer_.dsp = std::max(buffer_.dsp, buffer.dsp);
+  buffer_.helium = std::max(buffer_.helium, buffer.helium);
+}
+
 std::string CSource::table(std::string_view of, std::string_view name, std::string_view type,
                            std::string_view initializer, int64_t bytes) {
   const std::string whole = fmt::format("{}_{}_{}", prefix_, of, name);
   constants_ += fmt::format("static const {} {}[] = {{{}}};\n\n", type, whole, initializer);
   arrays_.push_back({std::string(of), bytes});
   return whole;
+}
+
+const CodeGrid* CNode::grid() const { return next == nullptr ? nullptr : grid_of(*next); }
+
+bool CNode::by_cmsis_nn(const IntegerValue& x) const {
+  return kernels == CKernels::CmsisNn && x.type.dtype == DType::S8 && grid() != nullptr &&
+         grid()->dtype == DType::S8;
 }
 
 CStore CNode::store(std::string_view sum) {

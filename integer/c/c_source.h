@@ -1,6 +1,7 @@
 // C99 of integer programs: what ops write of themselves.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <span>
@@ -16,6 +17,15 @@ namespace qtape {
 
 struct IntegerOp;
 
+/// Whose kernels a C program calls.
+enum class CKernels : uint8_t {
+  Portable,  ///< its own
+  CmsisNn    ///< those of CMSIS-NN for products, max-pooling and sums of s8 codes
+};
+template <>
+inline constexpr auto enum_names<CKernels> =
+    std::array<std::string_view, 2>{"portable", "cmsis-nn"};
+
 /// Values of the placeholders `@NAME` of a kernel's text.
 using CParameters = std::vector<std::pair<std::string_view, std::string>>;
 
@@ -23,6 +33,13 @@ using CParameters = std::vector<std::pair<std::string_view, std::string>>;
 std::string_view c_type(DType dtype);
 /// A constant that has the very value of `v`: `0x1.8p-3f`.
 std::string c_float(double v);
+
+/// Bytes that CMSIS-NN needs beside operands and result.
+struct CBuffer {
+  int64_t plain = 0;
+  int64_t dsp = 0;
+  int64_t helium = 0;
+};
 
 /// `static const T name[n] = {...};`
 template <class T>
@@ -58,6 +75,13 @@ class CSource {
   std::string table(std::string_view of, std::string_view name, std::string_view type,
                     std::string_view initializer, int64_t bytes);
 
+  /// The same, of which there is none but on Helium.
+  std::string helium_array(std::string_view of, std::string_view name,
+                           std::span<const int32_t> values);
+  /// Asks for memory that CMSIS-NN is lent, by what a processor has.
+  void lend(const CBuffer& buffer);
+  const CBuffer& buffer() const { return buffer_; }
+
   const std::string& prefix() const { return prefix_; }
   const std::string& kernels() const { return kernels_; }
   const std::string& constants() const { return constants_; }
@@ -69,6 +93,7 @@ class CSource {
   std::string kernels_;
   std::string constants_;
   std::vector<Array> arrays_;
+  CBuffer buffer_;
 };
 
 /// What becomes of each sum: a C function `type function(sum, const to *, channel)`.
@@ -84,6 +109,7 @@ struct CNode {
   CSource& source;
   std::string name;  ///< a C identifier, unique in the program
   Requantization requantization = Requantization::FloatMultiply;
+  CKernels kernels = CKernels::Portable;
   std::vector<const IntegerValue*> inputs = {};
   const IntegerValue* output = nullptr;
   std::vector<std::string> operands = {};  ///< expressions of pointers to their elements
@@ -95,6 +121,10 @@ struct CNode {
 
   const IntegerValue& in(size_t i) const { return *inputs[i]; }
   const IntegerValue& out() const { return *output; }
+  /// The grid of the codes that sums become, or null where they become none.
+  const CodeGrid* grid() const;
+  /// Whether CMSIS-NN has what takes `x` and makes s8 codes of it.
+  bool by_cmsis_nn(const IntegerValue& x) const;
   /// Where sums go: to `next`, or as they are. `sum` is the C type they are added in.
   CStore store(std::string_view sum);
   /// Writes an op that makes each element of operand 0 what `c_store` of it says.
@@ -108,13 +138,14 @@ struct CNode {
     call(function, std::span<const std::string>(all));
   }
 
-  /// The same of one that returns 1 for data without codes, which ends the run.
+  /// The same of one that returns 0 unless it fails: the step returns `failure` then.
   template <class... T>
-  void call_checked(std::string_view function, const T&... arguments) {
+  void call_checked(int failure, std::string_view function, const T&... arguments) {
     const std::string before = std::move(code);
     code.clear();
     call(function, arguments...);
-    code = before + "if (" + code.substr(0, code.size() - 2) + " != 0) return 1;\n";
+    code.resize(code.size() - 2);
+    code = before + "if (" + code + " != 0) return " + std::to_string(failure) + ";\n";
   }
 
  private:

@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "qtape/integer/c/c_grid.h"
 #include "qtape/integer/c/c_products.h"
 #include "qtape/integer/conv_kernel.h"
 #include "qtape/integer/direct_kernel.h"
@@ -278,29 +279,71 @@ std::string gather_kernel(CNode& node, const Convolution& c, const std::string& 
       {{"X", code}, {"V", difference}, {"LINE", fmt::format("{}", line)}});
 }
 
-std::vector<int64_t> biases_of(const QuantizedWeights& weights) {
-  const std::vector<int32_t> biases = weights.biases();
-  std::vector<int64_t> all(biases.begin(), biases.end());
-  all.resize(static_cast<size_t>(weights.outputs()));
-  return all;
+/// What arm_convolve_wrapper_s8 and arm_depthwise_conv_wrapper_s8 need at most on any path;
+/// what they do need is asked for again at run time.
+CBuffer cmsis_buffer(const Convolution& c) {
+  const auto& [h, w] = c.window;
+  const int64_t taps = c.window.kernel();
+  if (is_depthwise(c)) {
+    constexpr int64_t block = 124;  // CH_IN_BLOCK_MVE
+    return {.dsp = 2 * c.in_channels * taps, .helium = 4 * block * taps};
+  }
+  const int64_t terms = taps * c.inputs();
+  const int64_t whole = taps * c.in_channels;
+  const int64_t plain = 4 * ((whole + 3) / 4 * 4);
+  const int64_t line = (2 * w.kernel + w.begin + w.out) * c.in_channels;  // of 1 x n
+  return {.plain = plain,
+          .dsp = plain,
+          .helium = std::max(4 * std::max(padded_terms(terms), padded_terms(whole)), line)};
+}
+
+void write_cmsis(const Conv& op, CNode& node) {
+  const IntegerValue& x = node.in(0);
+  const Convolution c = op.extents(x.type.shape);
+  const std::vector<int8_t> codes = op.weights.unpacked();
+  const std::string window = write_window(node, c.images, c.in_channels, c.window);
+  const std::string bias =
+      node.source.array<int32_t>(node.name, "bias", op.weights.all_biases());
+  const std::string grid = cmsis_grid(node, node.out(), *node.grid(), c.out_channels);
+  const std::string buffer = node.source.prefix() + "_buffer";
+  const std::string bytes = fmt::format("(int32_t)sizeof({})", buffer);
+  node.source.lend(cmsis_buffer(c));
+  if (is_depthwise(c)) {
+    const auto rows = by_tap(codes, static_cast<size_t>(c.in_channels));
+    const CWeights w = write_weights(node, rows, op.weights.terms(), 8, 0);
+    node.call_checked(2, node.source.kernel("cmsis_depthwise", ""), node.operands[0],
+                      node.result, window, x.zero_point, w.array, bias, buffer, bytes, grid);
+    return;
+  }
+  const CWeights w = write_weights(node, codes, op.weights.outputs(), 8, 0);
+  node.call_checked(2, node.source.kernel("cmsis_conv", ""), node.operands[0], node.result,
+                    window, x.zero_point, c.groups, c.out_channels, w.array, bias, buffer,
+                    bytes, grid);
 }
 
 }  // namespace
 
-int64_t Conv::c_scratch(const IntegerValue& x) const {
+int64_t Conv::c_scratch(const IntegerValue& x, CKernels kernels) const {
+  if (kernels == CKernels::CmsisNn && x.type.dtype == DType::S8) return 0;
   const Convolution c = extents(x.type.shape);
   return is_depthwise(c) ? 0 : padded_terms(weights.terms()) * c_differences(x).second;
 }
 
 void Conv::write_c(CNode& node) const {
   const IntegerValue& x = node.in(0);
+  if (node.by_cmsis_nn(x)) return write_cmsis(*this, node);
+  if (node.kernels == CKernels::CmsisNn && x.type.dtype == DType::S8) {
+    fail<GraphError>("CMSIS-NN has no convolution of s8 codes without s8 codes behind it");
+  }
   const Convolution c = extents(x.type.shape);
   const int bits = weights.storage_bits;
   const std::string sum = c_sums(weights, with_zero_point(x));
   const std::string code(c_type(x.type.dtype));
   const std::string difference = c_differences(x).first;
   const CStore store = node.store(sum);
-  const COffsets bias = write_offsets(node, "bias", biases_of(weights));
+  const std::vector<int32_t> all = weights.all_biases();
+  const std::vector<int64_t> biases(all.begin(), all.end());
+  const COffsets bias = write_offsets(node, "bias", biases);
   const std::string window = write_window(node, c.images, c.in_channels, c.window);
   const std::string variant = fmt::format("{}_{}", code, store.type);
   CParameters parameters = {{"X", code},          {"Y", store.type}, {"ACC", sum},

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "qtape/integer/c/c_grid.h"
 #include "qtape/integer/c/c_products.h"
 #include "qtape/integer/direct_kernel.h"
 #include "qtape/integer/epilogue.h"
@@ -93,7 +94,30 @@ std::string Linear::explain(const IntegerValue& x, std::optional<ProductPath> pa
   return path ? std::string(to_string_view(*path)) : explain_path(weights.certificate, x);
 }
 
+namespace {
+
+void write_cmsis(const Linear& op, CNode& node) {
+  const IntegerValue& x = node.in(0);
+  const auto [n, k] = std::pair(op.weights.outputs(), op.weights.terms());
+  const int64_t rows = node.out().type.elements() / std::max<int64_t>(1, n);
+  const bool each = node.out().scales.size() > 1;
+  const std::vector<int64_t> offsets = op.weights.offsets(x);
+  const std::vector<int32_t> sums(offsets.begin(), offsets.end());
+  const CWeights w = write_weights(node, op.weights.unpacked(), n, 8, 0);
+  const std::string bias =
+      node.source.array<int32_t>(node.name, "bias", op.weights.all_biases());
+  const std::string helium = node.source.helium_array(node.name, "sums", sums);
+  const std::string grid = cmsis_grid(node, node.out(), *node.grid(), each ? n : 1);
+  node.call_checked(2, node.source.kernel("cmsis_dense", ""), node.operands[0], node.result,
+                    rows, k, n, x.zero_point, w.array, bias, helium, each ? 1 : 0, grid);
+}
+
+}  // namespace
+
 void Linear::write_c(CNode& node) const {
+  if (node.by_cmsis_nn(node.in(0)) && weights.certificate.fits_s32()) {
+    return write_cmsis(*this, node);
+  }
   const IntegerValue& x = node.in(0);
   const auto [n, k] = std::pair(weights.outputs(), weights.terms());
   const int64_t rows = node.out().type.elements() / std::max<int64_t>(1, n);

@@ -54,6 +54,13 @@ void Structure<qtape::MaxPool>::write_c(CNode& node) const {
   const std::string code(c_type(node.out().type.dtype));
   const std::string window =
       write_window(node, windows.images, windows.channels, windows.window);
+  const auto& [h, w] = windows.window;
+  if (node.kernels == CKernels::CmsisNn && node.out().type.dtype == DType::S8 &&
+      h.dilation == 1 && w.dilation == 1) {
+    node.call_checked(2, node.source.kernel("cmsis_max_pool", ""), node.operands[0],
+                      node.result, window);
+    return;
+  }
   node.call(node.source.kernel("max_pool", code, {{"X", code}}), node.operands[0], node.result,
             window);
 }

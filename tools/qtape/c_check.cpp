@@ -57,6 +57,10 @@ constexpr std::string_view arm_size = "arm-none-eabi-size";
 constexpr std::string_view emulator = "qemu-system-arm";
 constexpr int emulator_seconds = 300;
 
+void append(std::vector<std::string>& to, const std::vector<std::string>& more) {
+  to.insert(to.end(), more.begin(), more.end());
+}
+
 /// Runs a compiler; its messages are an error unless it succeeds.
 void compile(const std::vector<std::string>& arguments) {
   const Finished finished = run_program(arguments);
@@ -90,14 +94,40 @@ int64_t bytes_of(const std::string& listing, std::string_view section) {
   return bytes;
 }
 
-CCheck check_on_host(const std::string& base) {
+/// The objects of a library, compiled in a folder of their own by `compiler`.
+class LibraryObjects {
+ public:
+  LibraryObjects(std::vector<std::string> compiler, const std::optional<CmsisNn>& library) {
+    if (!library) return;
+    std::erase(compiler, "-std=c99");
+    append(compiler, {"-std=gnu99", "-w", "-ffunction-sections", "-r", "-nostdlib", "-o",
+                      folder_.file("library.o")});
+    append(compiler, library->flags);
+    append(compiler, library->sources);
+    compile(compiler);
+    arguments_ = {folder_.file("library.o"), "-Wl,--gc-sections"};
+  }
+  /// For a linker.
+  const std::vector<std::string>& arguments() const { return arguments_; }
+
+ private:
+  Temporary folder_;
+  std::vector<std::string> arguments_;
+};
+
+CCheck check_on_host(const std::string& base, const std::optional<CmsisNn>& library) {
   const Temporary folder;
   const std::string program = folder.file("test");
   const CCompiler compiler = CCompiler::of_environment();
   std::vector<std::string> arguments = {compiler.command, "-std=c99",   "-Wall",
                                         "-Wextra",        "-Wpedantic", "-Wconversion"};
-  arguments.insert(arguments.end(), compiler.flags.begin(), compiler.flags.end());
-  arguments.insert(arguments.end(), {"-o", program, base + ".c", base + "_test.c"});
+  append(arguments, compiler.flags);
+  std::vector<std::string> plain = {compiler.command};
+  append(plain, compiler.flags);
+  const LibraryObjects objects(plain, library);
+  if (library) append(arguments, library->flags);
+  append(arguments, {"-o", program, base + ".c", base + "_test.c"});
+  append(arguments, objects.arguments());
   compile(arguments);
   const Finished run = run_program({program});
   if (run.exit_code != 0) fmt::print("{}", run.output);
@@ -105,7 +135,7 @@ CCheck check_on_host(const std::string& base) {
 }
 
 CCheck check_on(const Board& board, const std::string& base, const std::string& name,
-                int64_t steps) {
+                int64_t steps, const std::optional<CmsisNn>& library) {
   const Temporary folder;
   for (const auto& [file, text] : firmware_texts()) write_file(folder.file(file), text);
   std::string upper = name;
@@ -113,7 +143,9 @@ CCheck check_on(const Board& board, const std::string& base, const std::string& 
   std::vector<std::string> compiler = {std::string(arm_compiler), "-std=c99", "-O2", "-mthumb"};
   compiler.insert(compiler.end(), board.flags.begin(), board.flags.end());
 
+  const LibraryObjects objects(compiler, library);
   std::vector<std::string> object = compiler;
+  if (library) append(object, library->flags);
   object.insert(object.end(), {"-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-c", "-o",
                                folder.file("network.o"), base + ".c"});
   compile(object);
@@ -125,6 +157,7 @@ CCheck check_on(const Board& board, const std::string& base, const std::string& 
        folder.file("mps2.ld"), "-o", folder.file("firmware.elf"), folder.file("main.c"),
        folder.file("board.c"), folder.file("startup.c"), folder.file("network.o"),
        base + "_test.c"});
+  append(whole, objects.arguments());
   compile(whole);
 
   const std::string sizes =
@@ -158,9 +191,10 @@ void print(const CCheck& check) {
 
 }  // namespace
 
-std::vector<CCheck> check_c(const std::string& folder, const std::string& name, int64_t steps) {
+std::vector<CCheck> check_c(const std::string& folder, const std::string& name, int64_t steps,
+                            const std::optional<CmsisNn>& library) {
   const std::string base = (std::filesystem::path(folder) / name).string();
-  std::vector<CCheck> checks = {check_on_host(base)};
+  std::vector<CCheck> checks = {check_on_host(base, library)};
   print(checks.back());
   for (std::string_view needed : {arm_compiler, arm_size, emulator}) {
     if (has_program(std::string(needed))) continue;
@@ -168,7 +202,7 @@ std::vector<CCheck> check_c(const std::string& folder, const std::string& name, 
     return checks;
   }
   for (const Board& board : boards()) {
-    checks.push_back(check_on(board, base, name, steps));
+    checks.push_back(check_on(board, base, name, steps, library));
     print(checks.back());
   }
   return checks;

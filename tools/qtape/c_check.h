@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "qtape/core/fields.h"
+#include "qtape/deploy/cmsis_nn.h"
 
 namespace qtape::tool {
 
@@ -38,7 +39,9 @@ struct CCheck {
 std::span<const std::pair<std::string_view, std::string_view>> firmware_texts();
 
 /// Compiles FOLDER/NAME.c and NAME_test.c for all targets that there are, runs the tests, and
-/// prints a line for each. Throws Error where this machine has no compiler.
-std::vector<CCheck> check_c(const std::string& folder, const std::string& name, int64_t steps);
+/// prints a line for each; with `library` for C that calls it. Throws Error where this machine
+/// has no compiler.
+std::vector<CCheck> check_c(const std::string& folder, const std::string& name, int64_t steps,
+                            const std::optional<CmsisNn>& library);
 
 }  // namespace qtape::tool

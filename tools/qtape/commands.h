@@ -10,6 +10,7 @@
 
 #include "qtape/core/enum_names.h"
 #include "qtape/deploy/level.h"
+#include "qtape/integer/c/c_source.h"
 #include "qtape/kernels/quantize/requantize.h"
 #include "qtape/tools/qtape/data.h"
 
@@ -89,7 +90,8 @@ struct ExportCCommand {
   bool integer_outputs = false;                                 ///< of models
   int64_t golden = 3;                                           ///< samples of the self-test
   std::optional<int64_t> ram = std::nullopt;  ///< bytes that the arena may take
-  bool check = false;                         ///< compile and run the self-test
+  CKernels kernels = CKernels::Portable;
+  bool check = false;  ///< compile and run the self-test
   std::string json = {};
 };
 

@@ -13,6 +13,7 @@
 #include "qtape/engine/plan.h"
 #include "qtape/examples/shared/output_files.h"
 #include "qtape/integer/c/c_program.h"
+#include "qtape/integer/signed_codes.h"
 #include "qtape/model/feed.h"
 #include "qtape/tools/qtape/c_check.h"
 #include "qtape/tools/qtape/commands.h"
@@ -48,6 +49,7 @@ struct ExportReport {
   int64_t weight_bytes = 0;
   int64_t arena_bytes = 0;
   int64_t live_bytes = 0;
+  int64_t buffer_bytes = 0;
   int64_t golden = 0;
   std::vector<CCheck> checks;
 
@@ -62,6 +64,7 @@ struct ExportReport {
         field("weight_bytes", &R::weight_bytes, "of packed weights, in these"),
         field("arena_bytes", &R::arena_bytes, "static memory"),
         field("live_bytes", &R::live_bytes, "the most of it that is in use at once"),
+        field("buffer_bytes", &R::buffer_bytes, "of static memory that CMSIS-NN is lent"),
         field("golden", &R::golden, "samples of the self-test"),
         field("checks", &R::checks, "runs of the self-test")};
   }
@@ -140,7 +143,8 @@ ExportReport report_of(const IntegerProgram& program, const CProgram& written,
                       .requantization = program.requantization(),
                       .constant_bytes = written.constant_bytes,
                       .arena_bytes = written.arena_bytes,
-                      .live_bytes = written.live_bytes};
+                      .live_bytes = written.live_bytes,
+                      .buffer_bytes = written.buffer_bytes};
   for (const CStep& step : written.steps) {
     report.multiply_adds += step.products;
     report.steps.push_back({step.label, step.products, step.constant_bytes, step.live_bytes});
@@ -164,6 +168,9 @@ void print(const ExportReport& report) {
              report.constant_bytes, report.arena_bytes);
   fmt::print("weights {} bytes; {} bytes of the arena are in use at once\n",
              report.weight_bytes, report.live_bytes);
+  if (report.buffer_bytes > 0) {
+    fmt::print("CMSIS-NN is lent up to {} bytes beside it\n", report.buffer_bytes);
+  }
 }
 
 /// Refuses what takes more memory than there is.
@@ -185,10 +192,13 @@ bool export_c(const ExportCCommand& command) {
   require<ArgumentError>(refused.empty(), "--name: '{}' is no C identifier: {}",
                          printable(name), refused);
   const IntegerProgram stored = program_of(command);
-  const IntegerProgram program = naming<GraphError>(
-      command.file, [&] { return stored.batch() ? stored.with_batch(1) : stored; });
-  const CProgram written =
-      naming<GraphError>(command.file, [&] { return write_c_program(program, name); });
+  const IntegerProgram program = naming<GraphError>(command.file, [&] {
+    IntegerProgram one = stored.batch() ? stored.with_batch(1) : stored;
+    if (command.kernels == CKernels::CmsisNn) return with_signed_codes(one).program;
+    return one;
+  });
+  const CProgram written = naming<GraphError>(
+      command.file, [&] { return write_c_program(program, name, command.kernels); });
   check_ram(written, command);
   const std::vector<GoldenSample> samples = golden_samples(program, written, command);
   const std::string test = write_c_self_test(program, written, name, samples);
@@ -213,7 +223,13 @@ bool export_c(const ExportCCommand& command) {
   for (const auto& [path, text] : texts) {
     files.save(path, [&](const std::string& to) { write_file(to, *text); });
   }
-  if (command.check) report.checks = check_c(command.folder, name, std::ssize(written.steps));
+  if (command.check) {
+    std::optional<CmsisNn> library;
+    if (command.kernels == CKernels::CmsisNn) {
+      library = CmsisNn::of_environment(program.requantization());
+    }
+    report.checks = check_c(command.folder, name, std::ssize(written.steps), library);
+  }
   write_report(files, command.json, report);
   files.require_written();
   return std::ranges::all_of(report.checks, &CCheck::passed);

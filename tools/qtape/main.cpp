@@ -35,6 +35,7 @@ struct Commands {
   std::string profiled = "FloatMultiply";
   std::string requantization = "FloatMultiply";
   std::string exported;
+  std::string kernels = "portable";
   std::string verified = "all";
   std::vector<std::string> levels = {"L0", "L1", "L2", "L3"};
   bool quantizers_off = false;
@@ -186,8 +187,9 @@ void add_integers(CLI::App& app, Commands& c) {
   verify
       .add_option(
           "--levels", c.levels,
-          "levels of arithmetic to compare, L0 to L4; L2 always is. L4, the program in C, "
-          "needs a compiler: that of CC and CFLAGS, else cc -O2")
+          "levels of arithmetic to compare; L2 always is. L4, the program in C, needs a "
+          "compiler: that of CC and CFLAGS, else cc -O2. L6 needs the tree of CMSIS-NN that "
+          "QTAPE_CMSIS_NN names as well")
       ->delimiter(',')
       ->check(CLI::IsMember(level_numbers()))
       ->capture_default_str();
@@ -212,6 +214,13 @@ void add_export(CLI::App& app, Commands& c) {
       ->required();
   to_c.add_option("--name", o.name, "what all names begin with; from the file's if not given");
   add_data_files(to_c, o.data);
+  const std::vector<std::string> kernels(enum_names<CKernels>.begin(),
+                                         enum_names<CKernels>.end());
+  to_c.add_option("--kernels", c.kernels,
+                  "portable: its own; cmsis-nn: those of CMSIS-NN, which --check compiles from "
+                  "the tree that QTAPE_CMSIS_NN names")
+      ->check(CLI::IsMember(kernels))
+      ->capture_default_str();
   to_c.add_option("--golden", o.golden, "samples of the self-test")
       ->check(range<int64_t>(1, 10000))
       ->capture_default_str();
@@ -397,6 +406,7 @@ int run(const CLI::App& app, Commands& c) {
   }
   if (app.got_subcommand("export")) {
     c.export_c.requantization = from_string<Requantization>(c.exported);
+    c.export_c.kernels = from_string<CKernels>(c.kernels).value();
     return tool::export_c(c.export_c) ? 0 : 1;
   }
   if (app.got_subcommand("verify")) {
