@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "qtape/core/error.h"
+#include "qtape/integer/c/c_grid.h"
 
 namespace qtape {
 namespace {
@@ -39,7 +40,7 @@ CmsisNn CmsisNn::of_environment(Requantization requantization) {
   CmsisNn found;
   // A system header: its warnings are not ours.
   found.flags = {"-isystem", (root / "Include").string()};
-  if (requantization == Requantization::SingleRounding) {
+  if (cmsis_single_rounding(requantization).value_or(false)) {
     found.flags.emplace_back("-DCMSIS_NN_USE_SINGLE_ROUNDING");
   }
   for (std::string_view folder : folders) {

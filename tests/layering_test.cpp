@@ -75,7 +75,7 @@ const std::map<std::string, std::vector<std::string>> rooms = {
     {"model",
      {"core", "kernels/quantize", "ops", "engine", "console", "arrays", "data", "optim",
       "calibrate", "integer", "deploy", "report"}},
-    {"onnx", {"core", "ops", "engine"}},
+    {"onnx", {"core", "ops", "engine", "integer"}},
     {"deploy", {"core", "kernels/quantize", "ops", "engine", "integer"}}};
 
 std::vector<std::string> folders() {

@@ -31,12 +31,14 @@ bool is_wide(std::string_view sum, Accumulator accumulator) {
 
 std::string product_wide(CSource& source) { return source.kernel("product_wide", ""); }
 
-/// How `requantization` makes codes and sums of codes in C.
+/// How a requantization makes codes and sums of codes in C; `cmsis_nn` tells whether CMSIS-NN
+/// computes it with one rounding, nothing where it does not compute it.
 template <class Each>
 struct Written;
 
 template <>
 struct Written<requantization::FloatMultiply> {
+  static constexpr std::optional<bool> cmsis_nn = std::nullopt;
   static constexpr std::string_view kind = "float";
 
   static std::string arrays(CNode& node, std::span<const Multiplier> m, Accumulator) {
@@ -58,6 +60,7 @@ struct Written<requantization::FloatMultiply> {
 
 template <>
 struct Written<requantization::OnnxQdq> {
+  static constexpr std::optional<bool> cmsis_nn = std::nullopt;
   static constexpr std::string_view kind = "onnx";
 
   static std::string arrays(CNode& node, std::span<const Multiplier> m, Accumulator) {
@@ -120,6 +123,7 @@ struct Fixed {
 template <>
 struct Written<requantization::SingleRounding>
     : Fixed<Written<requantization::SingleRounding>> {
+  static constexpr std::optional<bool> cmsis_nn = true;
   static int32_t shift(const Multiplier& m) { return 31 - m.exponent; }
   static std::string scaled(CSource& source) { return source.kernel("scaled_single", ""); }
   static std::string wide(CSource& source) { return product_wide(source); }
@@ -128,6 +132,7 @@ struct Written<requantization::SingleRounding>
 template <>
 struct Written<requantization::DoubleRounding>
     : Fixed<Written<requantization::DoubleRounding>> {
+  static constexpr std::optional<bool> cmsis_nn = false;
   static int32_t shift(const Multiplier& m) { return m.exponent; }
   static std::string scaled(CSource& source) { return source.kernel("scaled_double", ""); }
   static std::string wide(CSource& source) {
@@ -171,6 +176,11 @@ CCodeSum code_sum(CNode& node, const IntegerValue& a, const IntegerValue& b,
                              48);
     return {code, "&" + terms};
   });
+}
+
+std::optional<bool> cmsis_single_rounding(Requantization requantization) {
+  return requantization::dispatch(requantization,
+                                  []<class Each>() { return Written<Each>::cmsis_nn; });
 }
 
 std::string cmsis_grid(CNode& node, const IntegerValue& x, const CodeGrid& to,

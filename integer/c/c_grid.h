@@ -1,6 +1,7 @@
 // What becomes of sums in C: codes, as the program's requantization makes them.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -12,6 +13,9 @@ namespace qtape {
 CStore store_codes(CNode& node, const IntegerValue& x, const CodeGrid& to,
                    std::string_view sum);
 
+/// Whether CMSIS-NN computes this requantization compiled with CMSIS_NN_USE_SINGLE_ROUNDING;
+/// nothing where it does not compute it at all.
+std::optional<bool> cmsis_single_rounding(Requantization requantization);
 /// The argument of the grid `to` for CMSIS-NN, with ratios of each of `channels`, or of all.
 std::string cmsis_grid(CNode& node, const IntegerValue& x, const CodeGrid& to,
                        int64_t channels);

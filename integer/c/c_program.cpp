@@ -10,6 +10,7 @@
 
 #include "qtape/core/sha256.h"
 #include "qtape/engine/plan.h"
+#include "qtape/integer/c/c_grid.h"
 #include "qtape/integer/c/c_source.h"
 
 namespace qtape {
@@ -357,7 +358,7 @@ class Writer {
   }
 
   std::string cmsis_checks() const {
-    const bool single = program_.requantization() == Requantization::SingleRounding;
+    const bool single = cmsis_single_rounding(program_.requantization()).value();
     return fmt::format(
         "#include \"arm_nnfunctions.h\"\n#include \"arm_nnsupportfunctions.h\"\n\n"
         "#if {}defined(CMSIS_NN_USE_SINGLE_ROUNDING)\n"
@@ -513,10 +514,9 @@ CProgram write_c_program(const IntegerProgram& program, std::string_view name,
   require<ArgumentError>(refused.empty(), "'{}' is no C identifier: {}", comment_text(name),
                          refused);
   check_counts(program);
-  const bool integers = program.requantization() == Requantization::SingleRounding ||
-                        program.requantization() == Requantization::DoubleRounding;
-  require<GraphError>(kernels != CKernels::CmsisNn || integers,
-                      "CMSIS-NN has SingleRounding and DoubleRounding, the program is of {}",
+  const auto single = cmsis_single_rounding(program.requantization());
+  require<GraphError>(kernels != CKernels::CmsisNn || single.has_value(),
+                      "CMSIS-NN does not compute {}: convert to another requantization",
                       to_string_view(program.requantization()));
   return Writer(program, std::string(name), kernels).run();
 }

@@ -297,9 +297,17 @@ CBuffer cmsis_buffer(const Convolution& c) {
           .helium = std::max(4 * std::max(padded_terms(terms), padded_terms(whole)), line)};
 }
 
+/// On Helium arm_convolve_1_x_n_s8 takes codes from behind a row for windows that more than one
+/// column of padding ends (CMSIS-NN 7.0): rows with padding are written as columns.
+void write_upright(Window& window) {
+  const bool row = window.h.in == 1 && window.h.kernel == 1;
+  if (row && window.has_padding()) std::swap(window.h, window.w);
+}
+
 void write_cmsis(const Conv& op, CNode& node) {
   const IntegerValue& x = node.in(0);
-  const Convolution c = op.extents(x.type.shape);
+  Convolution c = op.extents(x.type.shape);
+  write_upright(c.window);
   const std::vector<int8_t> codes = op.weights.unpacked();
   const std::string window = write_window(node, c.images, c.in_channels, c.window);
   const std::string bias =

@@ -9,10 +9,12 @@
 #include <cstring>
 
 #include "qtape/deploy/c_library.h"
+#include "qtape/deploy/cmsis_nn.h"
 #include "qtape/deploy/convert.h"
 #include "qtape/deploy/verify.h"
 #include "qtape/engine/parameters.h"
 #include "qtape/integer/session.h"
+#include "qtape/integer/signed_codes.h"
 #include "qtape/tests/support/conformance.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/integer_nets.h"
@@ -142,6 +144,42 @@ TEST_CASE("C programs: they give every value of the conformance cases") {
     for (const CStep& step : units[i].written.steps) {
       CAPTURE(each.program.describe(step.node));
       CHECK(std::ranges::equal(reference.bytes(step.node), c.value(step.node)));
+    }
+  }
+}
+
+TEST_CASE("C programs: on CMSIS-NN, where QTAPE_CMSIS_NN names it") {
+  if (!CmsisNn::is_given()) return;
+  for (Requantization requantization :
+       {Requantization::SingleRounding, Requantization::DoubleRounding}) {
+    std::vector<Case> cases;
+    std::vector<CUnit> units;
+    for (uint64_t seed = 0; seed < 120; ++seed) {
+      const bool conv = seed % 2 == 0;
+      const Graph graph = conv ? test::conv_net(seed) : test::random_net(seed);
+      Parameters parameters(graph, seed);
+      test::settle(graph, parameters, seed);
+      const std::string name = fmt::format("net{}", seed);
+      const IntegerProgram program =
+          with_signed_codes(convert(graph, parameters, requantization)).program;
+      try {
+        units.push_back({name, write_c_program(program, name, CKernels::CmsisNn)});
+      } catch (const GraphError& error) {
+        const std::string text = error.what();
+        CHECK(text.find("CMSIS-NN has no convolution of s8 codes") != std::string::npos);
+        continue;
+      }
+      cases.push_back({name, program});
+    }
+    CHECK(cases.size() > 60);
+    CCompiler compiler;
+    CmsisNn library = CmsisNn::of_environment(requantization);
+    compiler.flags.insert(compiler.flags.end(), library.flags.begin(), library.flags.end());
+    compiler.sources = std::move(library.sources);
+    const CLibrary loaded(units, compiler);
+    for (size_t i = 0; i < cases.size(); ++i) {
+      CSession session(cases[i].program, units[i], loaded);
+      CHECK(difference(cases[i], session, units[i], 8) == "");
     }
   }
 }

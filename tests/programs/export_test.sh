@@ -85,6 +85,11 @@ check "one file that cannot be written" exits 1 'qtape: --output: kept/net_test.
 check "leaves the others" same old "$(cat kept/net.c)"
 check "a float model" exits 1 'f.json: ' "$tool" export c f.json -o fw
 check "a compiler that is missing" exits 1 'qtape: none cannot be run' env CC=none "$tool" export c w8.json -o fw --check
+check "CMSIS-NN has no float" exits 1 'CMSIS-NN does not compute OnnxQdq: convert to another requantization' "$tool" export c w8.json -o fw --requantization OnnxQdq --kernels cmsis-nn
+check "it is written without a tree" "$tool" export c w8.json -o fw --name arm --requantization SingleRounding --kernels cmsis-nn >/dev/null
+check "and calls it" grep -q 'arm_fully_connected_wrapper_s8(' fw/arm.c
+check "checks need a tree" exits 1 'qtape: QTAPE_CMSIS_NN must name a source tree of CMSIS-NN' env -u QTAPE_CMSIS_NN "$tool" export c w8.int.json -o fw --kernels cmsis-nn --check
+check "which is one" exits 1 'qtape: QTAPE_CMSIS_NN: fw has no Include/arm_nnfunctions.h' env QTAPE_CMSIS_NN=fw "$tool" verify w8.json --requantization SingleRounding --levels L2,L6
 check "levels" "$tool" verify w8.json --levels L2,L4 --random 20 >out.txt
 check "of verification" grep -q ': 0 mismatches between L2 and L4' out.txt
 

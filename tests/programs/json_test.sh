@@ -19,7 +19,7 @@ declare -A options=(
   [verify]="--random 50 --threads 1" [lint]="" [profile]="--steps 3 --threads 1"
   [train]="--epochs 1 --weight-bits 4 --activation-bits 4 --freeze-above 0.1" [search]="--budget 20000 --samples 100"
   [graph]="-o g.dot" [import]="-o i.json" [report]="-o r.html" [weights]="-o w.npz"
-  ["export c"]="-o c --golden 1")
+  ["export c"]="-o c --golden 1" ["export onnx"]="-o m.onnx")
 declare -A code=([lint]=1)  # of a float model
 
 valid() { # valid FILE: one JSON object and nothing else

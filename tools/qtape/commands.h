@@ -99,6 +99,17 @@ struct ExportCCommand {
 /// was run and failed.
 bool export_c(const ExportCCommand& command);
 
+struct ExportOnnxCommand {
+  std::string file;    ///< integer program of OnnxQdq, or model
+  std::string output;  ///< file to write
+  int64_t opset = 13;
+  bool integer_outputs = false;  ///< of models
+  std::string json = {};
+};
+
+/// Writes a program as an ONNX model.
+void export_onnx(const ExportOnnxCommand& command);
+
 struct VerifyCommand {
   std::string model;
   DataOptions data;

@@ -6,9 +6,7 @@
 
 #include "qtape/console/terminal.h"
 #include "qtape/core/printable.h"
-#include "qtape/deploy/any_file.h"
 #include "qtape/deploy/c_self_test.h"
-#include "qtape/deploy/convert.h"
 #include "qtape/engine/files.h"
 #include "qtape/engine/plan.h"
 #include "qtape/examples/shared/output_files.h"
@@ -17,6 +15,7 @@
 #include "qtape/model/feed.h"
 #include "qtape/tools/qtape/c_check.h"
 #include "qtape/tools/qtape/commands.h"
+#include "qtape/tools/qtape/exported_program.h"
 #include "qtape/tools/qtape/json_report.h"
 #include "qtape/tools/qtape/random_inputs.h"
 
@@ -79,24 +78,6 @@ std::string name_from(const std::string& path) {
   }
   while (!name.empty() && name.back() == '_') name.pop_back();
   return refused_c_name(name).empty() ? name : "network";
-}
-
-IntegerProgram program_of(const ExportCCommand& command) {
-  AnyFile file = load_any(command.file);
-  if (auto* program = std::get_if<IntegerProgram>(&file)) {
-    require<ArgumentError>(
-        !command.requantization || *command.requantization == program->requantization(),
-        "--requantization: {} is a program of {}", command.file,
-        to_string_view(program->requantization()));
-    return std::move(*program);
-  }
-  auto& model = std::get<SavedModel>(file);
-  return naming<GraphError>(command.file, [&] {
-    return qtape::convert(
-        model.graph, model.parameters,
-        {.requantization = command.requantization.value_or(Requantization::FloatMultiply),
-         .integer_outputs = command.integer_outputs});
-  });
 }
 
 /// Inputs of the self-test: the first samples of the data, else random ones.
@@ -191,7 +172,9 @@ bool export_c(const ExportCCommand& command) {
   const std::string refused = refused_c_name(name);
   require<ArgumentError>(refused.empty(), "--name: '{}' is no C identifier: {}",
                          printable(name), refused);
-  const IntegerProgram stored = program_of(command);
+  const IntegerProgram stored =
+      exported_program(command.file, command.requantization, Requantization::FloatMultiply,
+                       command.integer_outputs);
   const IntegerProgram program = naming<GraphError>(command.file, [&] {
     IntegerProgram one = stored.batch() ? stored.with_batch(1) : stored;
     if (command.kernels == CKernels::CmsisNn) return with_signed_codes(one).program;

@@ -23,6 +23,7 @@ struct Commands {
   tool::QuantizersOptions quantizers{.threads = default_threads()};
   tool::ConvertCommand convert;
   tool::ExportCCommand export_c;
+  tool::ExportOnnxCommand export_onnx;
   tool::VerifyCommand verify{.threads = default_threads()};
   tool::TrainCommand train{.threads = default_threads()};
   tool::SearchCommand search{.threads = default_threads()};
@@ -235,6 +236,17 @@ void add_export(CLI::App& app, Commands& c) {
   to_c.add_flag("--integer-outputs", o.integer_outputs,
                 "of a model: yield codes and accumulators instead of floats");
   add_json(to_c, o.json);
+  tool::ExportOnnxCommand& onnx = c.export_onnx;
+  CLI::App& to_onnx = *commands.add_subcommand(
+      "onnx", "Write an integer program of OnnxQdq as an ONNX model of the same codes");
+  to_onnx.add_option("file", onnx.file, "file of an integer program or a model")->required();
+  to_onnx.add_option("-o,--output", onnx.output, "file to write")->required();
+  to_onnx.add_option("--opset", onnx.opset, "version of ONNX's operators")
+      ->check(range<int64_t>(13, 17))
+      ->capture_default_str();
+  to_onnx.add_flag("--integer-outputs", onnx.integer_outputs,
+                   "of a model: yield codes and accumulators instead of floats");
+  add_json(to_onnx, onnx.json);
 }
 
 void add_profile(CLI::App& app, Commands& c) {
@@ -403,6 +415,10 @@ int run(const CLI::App& app, Commands& c) {
   if (app.got_subcommand("convert")) {
     c.convert.requantization = requantizations_of(c.requantization)[0];
     tool::convert(c.convert);
+  }
+  if (app.got_subcommand("export") && app.get_subcommand("export")->got_subcommand("onnx")) {
+    tool::export_onnx(c.export_onnx);
+    return 0;
   }
   if (app.got_subcommand("export")) {
     c.export_c.requantization = from_string<Requantization>(c.exported);

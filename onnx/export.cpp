@@ -1,0 +1,449 @@
+#include "qtape/onnx/export.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "qtape/core/error.h"
+#include "qtape/engine/files.h"
+#include "qtape/onnx/onnx_writer.h"
+
+namespace qtape {
+namespace {
+
+/// A value of the program as an output of the ONNX graph. With `channels_first`, [n, h, w, c]
+/// is [n, c, h, w] there.
+struct Written {
+  std::string name;
+  bool channels_first = false;
+};
+
+class Exporter {
+ public:
+  Exporter(const IntegerProgram& program, const OnnxExportOptions& options)
+      : program_(program), to_(options.opset) {}
+
+  std::string run() {
+    for (int32_t i = 0; i < program_.size(); ++i) {
+      const NodeId id{i};
+      naming<GraphError>(program_.describe(id), [&] {
+        check_codes_have_8_bits(program_[id].value);
+        at_ = id;
+        values_.push_back(
+            std::visit([&](const auto& op) { return write(op); }, program_[id].op));
+      });
+    }
+    for (NodeId id : program_.outputs()) write_output(id);
+    return to_.bytes();
+  }
+
+ private:
+  const IntegerNode& node() const { return program_[at_]; }
+  const IntegerValue& out() const { return node().value; }
+  const IntegerValue& in(size_t i) const { return program_[node().operands[i]].value; }
+  const Written& written(size_t i) const {
+    return values_[static_cast<size_t>(node().operands[i].index)];
+  }
+  /// `conv1.codes` of the node `conv1`.
+  std::string named(std::string_view part) const {
+    return fmt::format(
+        "{}.{}", node().label.empty() ? fmt::format("n{}", at_.index) : node().label, part);
+  }
+  bool is_batched(const TensorType& type) const {
+    return program_.batch() && type.shape.rank() > 0 && type.shape[0] == *program_.batch();
+  }
+
+  static void check_codes_have_8_bits(const IntegerValue& value) {
+    check(!value.is_codes() || size_of(value.type.dtype) == 1,
+          "ONNX's integer products take codes of 8 bits, these have 16");
+  }
+
+  std::string transposed(const std::string& x, std::vector<int64_t> axes) {
+    onnx::NodeProto& node = to_.node("Transpose", {x}, named("transposed"));
+    set_attribute(node, "perm", axes);
+    return node.output(0);
+  }
+  std::string channels_first(size_t i) {
+    if (written(i).channels_first) return written(i).name;
+    return in(i).type.shape.rank() == 3 ? transposed(written(i).name, {0, 2, 1})
+                                        : transposed(written(i).name, {0, 3, 1, 2});
+  }
+  std::string channels_last(size_t i) { return channels_last(written(i), in(i).type.shape); }
+  std::string channels_last(const Written& x, const Shape& shape) {
+    if (!x.channels_first) return x.name;
+    return shape.rank() == 3 ? transposed(x.name, {0, 2, 1}) : transposed(x.name, {0, 2, 3, 1});
+  }
+
+  /// The shape that numbers of channels have beside a value.
+  Shape beside(int64_t n, bool channels_first, const Shape& value) const {
+    if (!channels_first) return {n};
+    return value.rank() == 3 ? Shape{1, n, 1} : Shape{1, n, 1, 1};
+  }
+
+  std::string cast(const std::string& x, DType dtype, std::string_view part) {
+    onnx::NodeProto& node = to_.node("Cast", {x}, named(part));
+    set_attribute(node, "to", int64_t{onnx_type(dtype)});
+    return node.output(0);
+  }
+
+  /// Codes less their zero point, as s32.
+  std::string differences(const std::string& x, const IntegerValue& value) {
+    const std::string wide = cast(x, DType::S32, "wide");
+    if (value.zero_point == 0) return wide;
+    return to_.apply("Sub", {wide, to_.scalar(named("zero"), DType::S32, value.zero_point)},
+                     named("differences"));
+  }
+
+  /// The floats that sums of the scales of `value` stand for.
+  std::string floats(const std::string& sums, const IntegerValue& value, bool channels_first) {
+    const std::vector<float> scales(value.scales.begin(), value.scales.end());
+    const Shape shape = scales.size() == 1
+                            ? Shape{}
+                            : beside(std::ssize(scales), channels_first, value.type.shape);
+    return to_.apply("Mul",
+                     {cast(sums, DType::F32, "f32"),
+                      to_.constant<float>(named("scale"), DType::F32, shape, scales)},
+                     named("value"));
+  }
+
+  /// The value of operand `i` in floats.
+  std::string values_of(size_t i, const std::string& x, bool channels_first) {
+    const std::string sums = in(i).is_codes() ? differences(x, in(i)) : x;
+    return floats(sums, in(i), channels_first);
+  }
+
+  /// The codes of floats.
+  std::string codes(const std::string& x, const CodeGrid& grid) {
+    const std::string scale =
+        to_.scalar(named("step"), DType::F32, static_cast<float>(grid.scale));
+    const std::string zero = code(grid.dtype, "zero_point", grid.zero_point);
+    const std::string all = to_.apply("QuantizeLinear", {x, scale, zero}, named("codes"));
+    const bool whole = dispatch_codes(grid.dtype, [&]<class Code>() {
+      using Limits = std::numeric_limits<Code>;
+      return grid.low <= Limits::lowest() && grid.high >= Limits::max();
+    });
+    if (whole) return all;
+    return to_.apply(
+        "Clip", {all, code(grid.dtype, "low", grid.low), code(grid.dtype, "high", grid.high)},
+        named("limited"));
+  }
+  std::string code(DType dtype, std::string_view part, int32_t value) {
+    return dispatch_codes(dtype, [&]<class Code>() {
+      return to_.scalar<Code>(named(part), dtype, static_cast<Code>(value));
+    });
+  }
+
+  /// Codes as u8, with their zero point.
+  std::pair<std::string, std::string> unsigned_codes(const std::string& x,
+                                                     const IntegerValue& value) {
+    const int32_t offset = value.type.dtype == DType::S8 ? 128 : 0;
+    const std::string zero =
+        to_.scalar(named("x_zero"), DType::U8, static_cast<uint8_t>(value.zero_point + offset));
+    if (offset == 0) return {x, zero};
+    const std::string wide = cast(x, DType::S32, "wide");
+    const std::string shifted = to_.apply(
+        "Add", {wide, to_.scalar(named("shift"), DType::S32, offset)}, named("shifted"));
+    return {cast(shifted, DType::U8, "unsigned"), zero};
+  }
+
+  /// `codes` as u8 weights of zero point 128.
+  std::pair<std::string, std::string> unsigned_weights(const Shape& shape,
+                                                       std::span<const int8_t> codes) {
+    std::vector<uint8_t> shifted;
+    for (int8_t each : codes) shifted.push_back(static_cast<uint8_t>(each + 128));
+    return {to_.constant<uint8_t>(named("weight"), DType::U8, shape, shifted),
+            to_.scalar<uint8_t>(named("weight_zero"), DType::U8, 128)};
+  }
+
+  std::string with_bias(const std::string& products, const QuantizedWeights& weights,
+                        bool channels_first) {
+    const std::vector<int32_t> bias = weights.biases();
+    if (bias.empty()) return products;
+    const Shape shape = beside(weights.outputs(), channels_first, out().type.shape);
+    return to_.apply("Add",
+                     {products, to_.constant<int32_t>(named("bias"), DType::S32, shape, bias)},
+                     named("sum"));
+  }
+
+  Written write(const integer::Input&) {
+    const std::string name = to_.unique(program_.name(at_));
+    to_.input(name, out().type, is_batched(out().type));
+    return {name};
+  }
+
+  Written write(const integer::Quantize& op) {
+    check(op.rounding == Rounding::HalfEven && op.division == Division::Exact &&
+              op.zero_point == ZeroPoint::AfterRounding,
+          "ONNX's QuantizeLinear rounds x / s half to even and adds the zero point after");
+    return {codes(written(0).name, op.grid), written(0).channels_first};
+  }
+
+  Written write(const integer::Linear& op) {
+    const auto [n, k] = std::pair(op.weights.outputs(), op.weights.terms());
+    check(op.weights.certificate.fits_s32(), "ONNX adds products in 32 bits");
+    const std::vector<int8_t> rows = op.weights.unpacked();
+    std::vector<int8_t> columns(rows.size());
+    for (int64_t c = 0; c < n; ++c) {
+      for (int64_t i = 0; i < k; ++i) {
+        columns[static_cast<size_t>(i * n + c)] = rows[static_cast<size_t>(c * k + i)];
+      }
+    }
+    const auto [x, x_zero] = unsigned_codes(channels_last(0), in(0));
+    const auto [w, w_zero] = unsigned_weights({k, n}, columns);
+    return {with_bias(to_.apply("MatMulInteger", {x, w, x_zero, w_zero}, named("products")),
+                      op.weights, false)};
+  }
+
+  std::string conv(const std::string& x, const std::string& x_zero, const std::string& w,
+                   const std::string& w_zero, const Window& window, bool one, int64_t groups) {
+    onnx::NodeProto& node = to_.node("ConvInteger", {x, w, x_zero, w_zero}, named("products"));
+    set_window(node, window, one, true);
+    set_attribute(node, "group", groups);
+    return node.output(0);
+  }
+
+  static void set_window(onnx::NodeProto& node, const Window& window, bool one,
+                         bool dilations) {
+    const auto& [h, w] = window;
+    const auto both = [&](int64_t a, int64_t b) {
+      return one ? std::vector{b} : std::vector{a, b};
+    };
+    set_attribute(node, "kernel_shape", both(h.kernel, w.kernel));
+    set_attribute(node, "strides", both(h.stride, w.stride));
+    if (dilations) set_attribute(node, "dilations", both(h.dilation, w.dilation));
+    // What lies behind the last window is no padding.
+    const auto end = [](const WindowAxis& a) {
+      return (a.out - 1) * a.stride + a.span() - a.in - a.begin;
+    };
+    std::vector<int64_t> pads = both(h.begin, w.begin);
+    for (int64_t each : both(end(h), end(w))) pads.push_back(std::max<int64_t>(0, each));
+    set_attribute(node, "pads", pads);
+  }
+
+  Written write(const integer::Conv& op) {
+    check(op.weights.certificate.fits_s32(), "ONNX adds products in 32 bits");
+    const bool one = op.taps.rank() == 1;
+    const Convolution c = op.extents(in(0).type.shape);
+    const int64_t taps = c.window.kernel();
+    const std::vector<int8_t> last = op.weights.unpacked();  // [o, taps, channels]
+    std::vector<int8_t> first(last.size());
+    for (int64_t o = 0; o < c.out_channels; ++o) {
+      for (int64_t t = 0; t < taps; ++t) {
+        for (int64_t k = 0; k < c.inputs(); ++k) {
+          first[static_cast<size_t>((o * c.inputs() + k) * taps + t)] =
+              last[static_cast<size_t>((o * taps + t) * c.inputs() + k)];
+        }
+      }
+    }
+    const auto [x, x_zero] = unsigned_codes(channels_first(0), in(0));
+    const Shape shape =
+        one ? Shape{c.out_channels, c.inputs(), c.window.w.kernel}
+            : Shape{c.out_channels, c.inputs(), c.window.h.kernel, c.window.w.kernel};
+    const auto [w, w_zero] = unsigned_weights(shape, first);
+    return {with_bias(conv(x, x_zero, w, w_zero, c.window, one, c.groups), op.weights, true),
+            true};
+  }
+
+  Written write(const integer::Requantize& op) {
+    const bool first = written(0).channels_first;
+    return {codes(values_of(0, written(0).name, first), op.grid), first};
+  }
+
+  Written write(const integer::Dequantize& op) {
+    const bool first = written(0).channels_first;
+    std::string x = values_of(0, written(0).name, first);
+    if (op.low || op.high) {
+      const auto limit = [&](std::string_view part, const std::optional<double>& v) {
+        return v ? to_.scalar(named(part), DType::F32, static_cast<float>(*v)) : std::string();
+      };
+      x = to_.apply("Clip", {x, limit("low", op.low), limit("high", op.high)},
+                    named("limited"));
+    }
+    return {x, first};
+  }
+
+  Written write(const integer::Lookup& op) {
+    const std::string wide = cast(written(0).name, DType::S32, "index");
+    const int32_t least = in(0).type.dtype == DType::S8 ? -128 : 0;
+    const std::string index =
+        least == 0 ? wide
+                   : to_.apply("Sub", {wide, to_.scalar(named("least"), DType::S32, least)},
+                               named("place"));
+    const std::string table = to_.constant<std::byte>(named("table"), op.grid.dtype,
+                                                      op.table.type.shape, op.table.data);
+    return {to_.apply("Gather", {table, index}, named("codes")), written(0).channels_first};
+  }
+
+  /// Both operands in one order of axes.
+  std::pair<bool, std::pair<std::string, std::string>> pair() {
+    const bool first = written(0).channels_first && written(1).channels_first;
+    if (first) return {true, {written(0).name, written(1).name}};
+    return {false, {channels_last(0), channels_last(1)}};
+  }
+
+  Written sum(std::string_view operation, const CodeGrid& grid) {
+    const auto [first, names] = pair();
+    const std::string a = values_of(0, names.first, first);
+    const std::string b = values_of(1, names.second, first);
+    return {codes(to_.apply(operation, {a, b}, named("sum")), grid), first};
+  }
+  Written write(const integer::Add& op) { return sum("Add", op.grid); }
+  Written write(const integer::Sub& op) { return sum("Sub", op.grid); }
+  Written write(const integer::Mul& op) {
+    const auto [first, names] = pair();
+    const std::string product =
+        to_.apply("Mul", {differences(names.first, in(0)), differences(names.second, in(1))},
+                  named("product"));
+    const IntegerValue value{out().type, {in(0).scales[0] * in(1).scales[0]}};
+    return {codes(floats(product, value, first), op.grid), first};
+  }
+
+  Written write(const integer::Concat& op) {
+    std::vector<std::string> inputs;
+    for (size_t i = 0; i < node().operands.size(); ++i) inputs.push_back(channels_last(i));
+    onnx::NodeProto& made = to_.node("Concat", inputs, named("joined"));
+    set_attribute(made, "axis", int64_t{resolve_axis(op.axis, out().type.shape)});
+    return {made.output(0)};
+  }
+
+  Written write(const integer::Slice& op) {
+    const Shape& x = in(0).type.shape;
+    const int axis = resolve_axis(op.axis, x);
+    const int64_t begin = op.begin < 0 ? op.begin + x[axis] : op.begin;
+    return {to_.apply("Slice",
+                      {channels_last(0), to_.numbers(named("begin"), {begin}),
+                       to_.numbers(named("end"), {begin + out().type.shape[axis]}),
+                       to_.numbers(named("axis"), {axis})},
+                      named("slice"))};
+  }
+
+  Written write(const integer::Reshape&) {
+    const auto extents = out().type.shape.extents();
+    std::vector<int64_t> shape(extents.begin(), extents.end());
+    if (is_batched(in(0).type) && is_batched(out().type)) shape[0] = -1;
+    return {to_.apply("Reshape", {channels_last(0), to_.numbers(named("shape"), shape)},
+                      named("reshaped"))};
+  }
+
+  Written write(const integer::Structure<MaxPool>& op) {
+    const Shape& x = in(0).type.shape;
+    onnx::NodeProto& made = to_.node("MaxPool", {channels_first(0)}, named("largest"));
+    set_window(made, op.pool(x).window, x.rank() == 3, true);
+    return {made.output(0), true};
+  }
+
+  Written write(const integer::Structure<Upsample>&) {
+    const Shape& x = in(0).type.shape;
+    // Each element of a spatial axis as often as it is repeated: an axis behind it, and joined.
+    std::string name = channels_last(0);
+    for (int axis = 1; axis + 1 < x.rank(); ++axis) {
+      const int64_t factor = x[axis] == 0 ? 1 : out().type.shape[axis] / x[axis];
+      std::vector<int64_t> places;
+      for (int64_t i = 0; i < x[axis] * factor; ++i) places.push_back(i / factor);
+      onnx::NodeProto& made =
+          to_.node("Gather", {name, to_.numbers(named("places"), places)}, named("repeated"));
+      set_attribute(made, "axis", int64_t{axis});
+      name = made.output(0);
+    }
+    return {name};
+  }
+
+  Written write(const integer::Pad& op) {
+    std::vector<int64_t> pads(op.begin.extents().begin(), op.begin.extents().end());
+    pads.insert(pads.end(), op.end.extents().begin(), op.end.extents().end());
+    return {to_.apply("Pad",
+                      {channels_last(0), to_.numbers(named("pads"), pads),
+                       code(in(0).type.dtype, "border", op.code)},
+                      named("padded"))};
+  }
+
+  /// The axes of a reduction of operand 0, each from the front.
+  std::vector<int64_t> axes_of(const std::vector<int>& axes) const {
+    const Shape& x = in(0).type.shape;
+    std::vector<int64_t> all;
+    for (int axis : axes) all.push_back(resolve_axis(axis, x));
+    for (int axis = 0; axes.empty() && axis < x.rank(); ++axis) all.push_back(axis);
+    return all;
+  }
+
+  Written write(const integer::Max& op) {
+    onnx::NodeProto& made = to_.node("ReduceMax", {channels_last(0)}, named("largest"));
+    set_attribute(made, "axes", axes_of(op.axes));
+    set_attribute(made, "keepdims", int64_t{op.keep_dims});
+    return {made.output(0)};
+  }
+
+  Written write(const integer::Sum& op) {
+    check(out().type.dtype == DType::S32, "ONNX's sums have 32 bits");
+    onnx::NodeProto& made = to_.node(
+        "ReduceSum",
+        {differences(channels_last(0), in(0)), to_.numbers(named("axes"), axes_of(op.axes))},
+        named("sum"));
+    set_attribute(made, "keepdims", int64_t{op.keep_dims});
+    return {made.output(0)};
+  }
+
+  /// Sums by windows of ones, each taken as often as its divisor asks.
+  Written write(const integer::AvgPool& op) {
+    check(out().type.dtype == DType::S32, "ONNX's sums have 32 bits");
+    const Shape& shape = in(0).type.shape;
+    const bool one = shape.rank() == 3;
+    const Pool pool = op.pool(shape);
+    const auto [x, x_zero] = unsigned_codes(channels_first(0), in(0));
+    const auto& [h, w] = pool.window;
+    const Shape filter =
+        one ? Shape{pool.channels, 1, w.kernel} : Shape{pool.channels, 1, h.kernel, w.kernel};
+    const std::vector<int8_t> ones(static_cast<size_t>(filter.elements()), 1);
+    const auto [by, by_zero] = unsigned_weights(filter, ones);
+    const std::string sums = conv(x, x_zero, by, by_zero, pool.window, one, pool.channels);
+    const auto common = op.common_divisor(pool, int64_t{1} << 23).value();
+    std::vector<int32_t> times;
+    for (int64_t i = 0; i < h.out; ++i) {
+      for (int64_t j = 0; j < w.out; ++j) {
+        times.push_back(static_cast<int32_t>(common / op.divisor(pool, i, j)));
+      }
+    }
+    const Shape places = one ? Shape{1, 1, w.out} : Shape{1, 1, h.out, w.out};
+    return {to_.apply("Mul",
+                      {sums, to_.constant<int32_t>(named("times"), DType::S32, places, times)},
+                      named("sum")),
+            true};
+  }
+
+  void write_output(NodeId id) {
+    at_ = id;
+    const Written& x = values_[static_cast<size_t>(id.index)];
+    const std::string last = channels_last(x, program_[id].value.type.shape);
+    const std::string name = to_.apply("Identity", {last}, program_.name(id));
+    to_.output(name, program_[id].value.type, is_batched(program_[id].value.type));
+  }
+
+  const IntegerProgram& program_;
+  OnnxWriter to_;
+  NodeId at_;
+  std::vector<Written> values_;  // by node
+};
+
+}  // namespace
+
+std::string to_onnx(const IntegerProgram& program, const OnnxExportOptions& options) {
+  constexpr int64_t first_opset = 13;
+  constexpr int64_t last_opset = 17;
+  require<ArgumentError>(options.opset >= first_opset && options.opset <= last_opset,
+                         "opset must be in {}..{}, got {}", first_opset, last_opset,
+                         options.opset);
+  require<GraphError>(program.requantization() == Requantization::OnnxQdq,
+                      "ONNX computes OnnxQdq, the program is of {}: convert to that one",
+                      to_string_view(program.requantization()));
+  return Exporter(program, options).run();
+}
+
+void export_onnx(const std::string& path, const IntegerProgram& program,
+                 const OnnxExportOptions& options) {
+  write_file(path, to_onnx(program, options));
+}
+
+}  // namespace qtape

@@ -1,0 +1,112 @@
+#include "qtape/onnx/onnx_writer.h"
+
+#include <fmt/format.h>
+
+#include "qtape/core/error.h"
+
+namespace qtape {
+namespace {
+
+void set_type(onnx::ValueInfoProto& value, const std::string& name, const TensorType& type,
+              bool batch) {
+  value.set_name(name);
+  auto* tensor = value.mutable_type()->mutable_tensor_type();
+  tensor->set_elem_type(onnx_type(type.dtype));
+  tensor->mutable_shape();
+  for (int axis = 0; axis < type.shape.rank(); ++axis) {
+    auto* extent = tensor->mutable_shape()->add_dim();
+    if (batch && axis == 0) {
+      extent->set_dim_param("batch");
+    } else {
+      extent->set_dim_value(type.shape[axis]);
+    }
+  }
+}
+
+}  // namespace
+
+int32_t onnx_type(DType dtype) {
+  using Proto = onnx::TensorProto;
+  switch (dtype) {
+    case DType::S8:
+      return Proto::INT8;
+    case DType::U8:
+      return Proto::UINT8;
+    case DType::S16:
+      return Proto::INT16;
+    case DType::U16:
+      return Proto::UINT16;
+    case DType::S32:
+      return Proto::INT32;
+    case DType::S64:
+      return Proto::INT64;
+    default:
+      return Proto::FLOAT;
+  }
+}
+
+OnnxWriter::OnnxWriter(int64_t opset) {
+  constexpr int64_t ir_version = 7;  // the first for opset 13, read by all since
+  model_.set_ir_version(ir_version);
+  model_.set_producer_name("qtape");
+  auto* imported = model_.add_opset_import();
+  imported->set_domain("");
+  imported->set_version(opset);
+  model_.mutable_graph()->set_name("qtape");
+}
+
+std::string OnnxWriter::unique(std::string_view wanted) {
+  std::string name(wanted);
+  for (int count = 2; !names_.insert(name).second; ++count) {
+    name = fmt::format("{}_{}", wanted, count);
+  }
+  return name;
+}
+
+onnx::TensorProto& OnnxWriter::initializer(std::string_view name, DType dtype,
+                                           const Shape& shape) {
+  onnx::TensorProto& tensor = *model_.mutable_graph()->add_initializer();
+  tensor.set_name(unique(name));
+  tensor.set_data_type(onnx_type(dtype));
+  for (int64_t extent : shape.extents()) tensor.add_dims(extent);
+  return tensor;
+}
+
+std::string OnnxWriter::numbers(std::string_view name, const std::vector<int64_t>& values) {
+  return constant<int64_t>(name, DType::S64, {static_cast<int64_t>(values.size())}, values);
+}
+
+onnx::NodeProto& OnnxWriter::node(std::string_view op, const std::vector<std::string>& inputs,
+                                  std::string_view output) {
+  onnx::NodeProto& node = *model_.mutable_graph()->add_node();
+  node.set_op_type(std::string(op));
+  for (const std::string& input : inputs) node.add_input(input);
+  node.add_output(unique(output));
+  node.set_name(node.output(0));
+  return node;
+}
+
+void OnnxWriter::input(const std::string& name, const TensorType& type, bool batch) {
+  set_type(*model_.mutable_graph()->add_input(), name, type, batch);
+}
+
+void OnnxWriter::output(const std::string& name, const TensorType& type, bool batch) {
+  set_type(*model_.mutable_graph()->add_output(), name, type, batch);
+}
+
+void set_attribute(onnx::NodeProto& node, std::string_view name, int64_t value) {
+  onnx::AttributeProto& attribute = *node.add_attribute();
+  attribute.set_name(std::string(name));
+  attribute.set_type(onnx::AttributeProto::INT);
+  attribute.set_i(value);
+}
+
+void set_attribute(onnx::NodeProto& node, std::string_view name,
+                   const std::vector<int64_t>& values) {
+  onnx::AttributeProto& attribute = *node.add_attribute();
+  attribute.set_name(std::string(name));
+  attribute.set_type(onnx::AttributeProto::INTS);
+  for (int64_t value : values) attribute.add_ints(value);
+}
+
+}  // namespace qtape

@@ -1,0 +1,119 @@
+// Integer programs as ONNX models: what is written is a graph in order, and what is refused.
+#include "qtape/onnx/export.h"
+
+#include <doctest/doctest.h>
+#include <onnx/onnx_pb.h>
+
+#include <set>
+#include <string>
+
+#include "qtape/engine/files.h"
+#include "qtape/tests/support/conformance.h"
+#include "qtape/tests/support/errors.h"
+#include "qtape/tests/support/folder.h"
+#include "qtape/tests/support/integer_programs.h"
+
+namespace {
+
+using namespace qtape;
+
+onnx::GraphProto graph_of(const std::string& bytes) {
+  onnx::ModelProto model;
+  CHECK(model.ParseFromString(bytes));
+  return model.graph();
+}
+
+/// The first name that a node reads before anything gives it, or that is given twice.
+std::string first_fault(const onnx::GraphProto& graph) {
+  std::set<std::string> known;
+  for (const auto& each : graph.initializer()) {
+    if (!known.insert(each.name()).second) return each.name();
+  }
+  for (const auto& each : graph.input()) {
+    if (!known.insert(each.name()).second) return each.name();
+  }
+  for (const auto& node : graph.node()) {
+    for (const std::string& input : node.input()) {
+      if (!input.empty() && !known.contains(input)) return input;
+    }
+    for (const std::string& output : node.output()) {
+      if (!known.insert(output).second) return output;
+    }
+  }
+  for (const auto& each : graph.output()) {
+    if (!known.contains(each.name())) return each.name();
+  }
+  return "";
+}
+
+/// `small_program` for another requantization.
+IntegerProgram small_program(Requantization requantization) {
+  const IntegerProgram from = test::small_program();
+  IntegerProgram program(requantization);
+  for (const IntegerNode& node : from.nodes()) program.add(node.op, node.operands, node.label);
+  program.set_outputs({from.outputs().begin(), from.outputs().end()});
+  return program;
+}
+
+TEST_CASE(
+    "onnx export: each conformance case is a graph in order, or refused with its reason") {
+  std::set<std::string> ops;
+  int written = 0;
+  for (const test::ConformanceCase& each : test::conformance_cases()) {
+    if (each.program.requantization() != Requantization::OnnxQdq) continue;
+    CAPTURE(each.name);
+    try {
+      const onnx::GraphProto graph = graph_of(to_onnx(each.program));
+      CHECK(first_fault(graph) == "");
+      CHECK(graph.output_size() == std::ssize(each.program.outputs()));
+      for (const auto& node : graph.node()) ops.insert(node.op_type());
+      ++written;
+    } catch (const GraphError& error) {
+      const std::string text = error.what();
+      const bool known = text.find("these have 16") != std::string::npos ||
+                         text.find("QuantizeLinear rounds") != std::string::npos ||
+                         text.find("in 32 bits") != std::string::npos ||
+                         text.find("have 32 bits") != std::string::npos;
+      CAPTURE(text);
+      CHECK(known);
+    }
+  }
+  CHECK(written >= 10);
+  for (const char* op : {"QuantizeLinear", "MatMulInteger", "ConvInteger", "Gather", "MaxPool",
+                         "Concat", "Slice", "Pad", "ReduceMax", "ReduceSum", "Clip"}) {
+    CAPTURE(op);
+    CHECK(ops.contains(op));
+  }
+}
+
+TEST_CASE("onnx export: constants hold the weights, shifted, and the batch has a name") {
+  const onnx::GraphProto graph = graph_of(to_onnx(small_program(Requantization::OnnxQdq)));
+  const auto& weights = *std::ranges::find(graph.initializer(), "fc.weight",
+                                           [](const auto& each) { return each.name(); });
+  CHECK(weights.data_type() == onnx::TensorProto::UINT8);
+  // {5, -3, 2; 7, 0, -9} as columns.
+  const std::string bytes = weights.raw_data();
+  CHECK(std::vector<uint8_t>(bytes.begin(), bytes.end()) ==
+        std::vector<uint8_t>{133, 135, 125, 128, 130, 119});
+  CHECK(graph.input(0).name() == "x");
+  CHECK(graph.input(0).type().tensor_type().shape().dim(0).dim_param() == "batch");
+  CHECK(graph.input(0).type().tensor_type().shape().dim(1).dim_value() == 3);
+}
+
+TEST_CASE("onnx export: what ONNX does not compute is refused, and files survive") {
+  const IntegerProgram program = small_program(Requantization::SingleRounding);
+  CHECK(test::error_text<GraphError>([&] { (void)to_onnx(program); }) ==
+        "ONNX computes OnnxQdq, the program is of SingleRounding: convert to that one");
+  const IntegerProgram good = small_program(Requantization::OnnxQdq);
+  CHECK(test::error_text<ArgumentError>([&] { (void)to_onnx(good, {.opset = 12}); }) ==
+        "opset must be in 13..17, got 12");
+  const test::Folder folder;
+  write_file(folder.file("m.onnx"), "old");
+  CHECK(test::error_text<GraphError>([&] { export_onnx(folder.file("m.onnx"), program); }) !=
+        "no error");
+  CHECK(read_file(folder.file("m.onnx"), 100) == "old");
+  export_onnx(folder.file("m.onnx"), good);
+  CHECK(read_file(folder.file("m.onnx"), 1 << 20) == to_onnx(good));
+}
+
+}  // namespace

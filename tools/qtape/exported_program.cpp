@@ -1,0 +1,26 @@
+#include "qtape/tools/qtape/exported_program.h"
+
+#include "qtape/deploy/any_file.h"
+#include "qtape/deploy/convert.h"
+
+namespace qtape::tool {
+
+IntegerProgram exported_program(const std::string& path,
+                                std::optional<Requantization> requantization,
+                                Requantization usual, bool integer_outputs) {
+  AnyFile file = load_any(path);
+  if (auto* program = std::get_if<IntegerProgram>(&file)) {
+    require<ArgumentError>(!requantization || *requantization == program->requantization(),
+                           "--requantization: {} is a program of {}", path,
+                           to_string_view(program->requantization()));
+    return std::move(*program);
+  }
+  auto& model = std::get<SavedModel>(file);
+  ConvertOptions options;
+  options.requantization = requantization.value_or(usual);
+  options.integer_outputs = integer_outputs;
+  return naming<GraphError>(path,
+                            [&] { return convert(model.graph, model.parameters, options); });
+}
+
+}  // namespace qtape::tool
