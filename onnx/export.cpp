@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -24,7 +25,7 @@ struct Written {
 class Exporter {
  public:
   Exporter(const IntegerProgram& program, const OnnxExportOptions& options)
-      : program_(program), to_(options.opset) {}
+      : program_(program), to_(options.opset), in_floats_(options.form == OnnxForm::Qdq) {}
 
   std::string run() {
     for (int32_t i = 0; i < program_.size(); ++i) {
@@ -109,8 +110,47 @@ class Exporter {
                      named("value"));
   }
 
+  /// What codes stand for, as runtimes look for it.
+  std::string dequantized(const std::string& x, const IntegerValue& value) {
+    const auto scale = static_cast<float>(value.scales[0]);
+    return to_.apply("DequantizeLinear",
+                     {x, to_.scalar(named("x_scale"), DType::F32, scale),
+                      code(value.type.dtype, "x_zero", value.zero_point)},
+                     named("x"));
+  }
+
+  /// Weights of `shape` or biases: codes of an axis, which has the outputs.
+  template <class Code>
+  std::string dequantized(std::string_view part, DType dtype, const Shape& shape,
+                          std::span<const Code> codes, const std::vector<float>& scales) {
+    const std::string name = to_.constant<Code>(named(part), dtype, shape, codes);
+    const Shape each = scales.size() == 1 ? Shape{} : Shape{std::ssize(scales)};
+    // ONNX Runtime fuses only weights that state their zero points.
+    const std::vector<Code> zeros(scales.size());
+    onnx::NodeProto& made = to_.node(
+        "DequantizeLinear",
+        {name,
+         to_.constant<float>(named(fmt::format("{}_scale", part)), DType::F32, each, scales),
+         to_.constant<Code>(named(fmt::format("{}_zero", part)), dtype, each, zeros)},
+        named(fmt::format("{}_value", part)));
+    if (scales.size() > 1) set_attribute(made, "axis", int64_t{0});
+    return made.output(0);
+  }
+  static std::vector<float> scales_of(const QuantizedWeights& weights) {
+    std::vector<float> scales(static_cast<size_t>(weights.scales.type.elements()));
+    std::memcpy(scales.data(), weights.scales.data.data(), weights.scales.data.size());
+    return scales;
+  }
+  /// The bias in floats, on the grid of the sums.
+  std::string bias_value(const QuantizedWeights& weights) {
+    const std::vector<float> scales(out().scales.begin(), out().scales.end());
+    return dequantized<int32_t>("bias", DType::S32, {weights.outputs()}, weights.all_biases(),
+                                scales);
+  }
+
   /// The value of operand `i` in floats.
   std::string values_of(size_t i, const std::string& x, bool channels_first) {
+    if (in_floats_) return in(i).is_codes() ? dequantized(x, in(i)) : x;
     const std::string sums = in(i).is_codes() ? differences(x, in(i)) : x;
     return floats(sums, in(i), channels_first);
   }
@@ -181,7 +221,24 @@ class Exporter {
     return {codes(written(0).name, op.grid), written(0).channels_first};
   }
 
+  /// x [..., k] by weights [n, k], in floats.
+  Written linear_in_floats(const integer::Linear& op) {
+    const auto [n, k] = std::pair(op.weights.outputs(), op.weights.terms());
+    const std::string x = dequantized(channels_last(0), in(0));
+    const std::string w = dequantized<int8_t>("weight", DType::S8, {n, k},
+                                              op.weights.unpacked(), scales_of(op.weights));
+    if (out().type.shape.rank() == 2) {
+      onnx::NodeProto& made = to_.node("Gemm", {x, w, bias_value(op.weights)}, named("sum"));
+      set_attribute(made, "transB", int64_t{1});
+      return {made.output(0)};
+    }
+    const std::string products =
+        to_.apply("MatMul", {x, transposed(w, {1, 0})}, named("products"));
+    return {to_.apply("Add", {products, bias_value(op.weights)}, named("sum"))};
+  }
+
   Written write(const integer::Linear& op) {
+    if (in_floats_) return linear_in_floats(op);
     const auto [n, k] = std::pair(op.weights.outputs(), op.weights.terms());
     check(op.weights.certificate.fits_s32(), "ONNX adds products in 32 bits");
     const std::vector<int8_t> rows = op.weights.unpacked();
@@ -224,7 +281,7 @@ class Exporter {
   }
 
   Written write(const integer::Conv& op) {
-    check(op.weights.certificate.fits_s32(), "ONNX adds products in 32 bits");
+    check(in_floats_ || op.weights.certificate.fits_s32(), "ONNX adds products in 32 bits");
     const bool one = op.taps.rank() == 1;
     const Convolution c = op.extents(in(0).type.shape);
     const int64_t taps = c.window.kernel();
@@ -238,10 +295,19 @@ class Exporter {
         }
       }
     }
-    const auto [x, x_zero] = unsigned_codes(channels_first(0), in(0));
     const Shape shape =
         one ? Shape{c.out_channels, c.inputs(), c.window.w.kernel}
             : Shape{c.out_channels, c.inputs(), c.window.h.kernel, c.window.w.kernel};
+    if (in_floats_) {
+      const std::string x = dequantized(channels_first(0), in(0));
+      const std::string w =
+          dequantized<int8_t>("weight", DType::S8, shape, first, scales_of(op.weights));
+      onnx::NodeProto& made = to_.node("Conv", {x, w, bias_value(op.weights)}, named("sum"));
+      set_window(made, c.window, one, true);
+      set_attribute(made, "group", c.groups);
+      return {made.output(0), true};
+    }
+    const auto [x, x_zero] = unsigned_codes(channels_first(0), in(0));
     const auto [w, w_zero] = unsigned_weights(shape, first);
     return {with_bias(conv(x, x_zero, w, w_zero, c.window, one, c.groups), op.weights, true),
             true};
@@ -293,6 +359,7 @@ class Exporter {
   Written write(const integer::Add& op) { return sum("Add", op.grid); }
   Written write(const integer::Sub& op) { return sum("Sub", op.grid); }
   Written write(const integer::Mul& op) {
+    if (in_floats_) return sum("Mul", op.grid);
     const auto [first, names] = pair();
     const std::string product =
         to_.apply("Mul", {differences(names.first, in(0)), differences(names.second, in(1))},
@@ -377,6 +444,7 @@ class Exporter {
   }
 
   Written write(const integer::Sum& op) {
+    if (in_floats_) return sum_in_floats(op);
     check(out().type.dtype == DType::S32, "ONNX's sums have 32 bits");
     onnx::NodeProto& made = to_.node(
         "ReduceSum",
@@ -386,8 +454,29 @@ class Exporter {
     return {made.output(0)};
   }
 
+  Written sum_in_floats(const integer::Sum& op) {
+    const std::string x = dequantized(channels_last(0), in(0));
+    const std::vector<int64_t> axes = axes_of(op.axes);
+    onnx::NodeProto& made =
+        op.mean ? to_.node("ReduceMean", {x}, named("mean"))
+                : to_.node("ReduceSum", {x, to_.numbers(named("axes"), axes)}, named("sum"));
+    if (op.mean) set_attribute(made, "axes", axes);
+    set_attribute(made, "keepdims", int64_t{op.keep_dims});
+    return {made.output(0)};
+  }
+
+  Written average_in_floats(const integer::AvgPool& op) {
+    const Shape& shape = in(0).type.shape;
+    onnx::NodeProto& made =
+        to_.node("AveragePool", {dequantized(channels_first(0), in(0))}, named("mean"));
+    set_window(made, op.pool(shape).window, shape.rank() == 3, false);
+    set_attribute(made, "count_include_pad", int64_t{op.count_include_pad});
+    return {made.output(0), true};
+  }
+
   /// Sums by windows of ones, each taken as often as its divisor asks.
   Written write(const integer::AvgPool& op) {
+    if (in_floats_) return average_in_floats(op);
     check(out().type.dtype == DType::S32, "ONNX's sums have 32 bits");
     const Shape& shape = in(0).type.shape;
     const bool one = shape.rank() == 3;
@@ -415,6 +504,10 @@ class Exporter {
 
   void write_output(NodeId id) {
     at_ = id;
+    naming<GraphError>(program_.describe(id), [&] {
+      check(!in_floats_ || !program_[id].value.is_accumulators(),
+            "has no accumulators where products are in floats: yield floats or codes");
+    });
     const Written& x = values_[static_cast<size_t>(id.index)];
     const std::string last = channels_last(x, program_[id].value.type.shape);
     const std::string name = to_.apply("Identity", {last}, program_.name(id));
@@ -423,6 +516,7 @@ class Exporter {
 
   const IntegerProgram& program_;
   OnnxWriter to_;
+  bool in_floats_;  // what the program has as accumulators
   NodeId at_;
   std::vector<Written> values_;  // by node
 };

@@ -1,25 +1,39 @@
 // Integer programs for other runtimes: ONNX files.
 #pragma once
 
+#include <array>
 #include <string>
 
+#include "qtape/core/enum_names.h"
 #include "qtape/integer/integer_program.h"
 
 namespace qtape {
 
+/// How products are written.
+enum class OnnxForm : uint8_t {
+  /// DequantizeLinear of codes and weights, products in float, QuantizeLinear: what runtimes
+  /// fuse, and compilers of accelerators read. Sums in float are rounded, so a code next to a
+  /// tie may be another one.
+  Qdq,
+  /// MatMulInteger and ConvInteger of u8 codes and u8 weights with zero point 128, which every
+  /// runtime adds exactly: the very codes of the program.
+  Integer
+};
+template <>
+inline constexpr auto enum_names<OnnxForm> = std::array<std::string_view, 2>{"qdq", "integer"};
+
 /// How a program is written.
 struct OnnxExportOptions {
+  OnnxForm form = OnnxForm::Qdq;
   int64_t opset = 13;  ///< 13 to 17
 };
 
-/// `program` as the bytes of an ONNX model that computes its very codes: products by
-/// MatMulInteger and ConvInteger, codes by QuantizeLinear of sums in f32, as OnnxQdq has them.
-/// Products take u8 codes and u8 weights with zero point 128, which every runtime adds exactly.
+/// `program`, of OnnxQdq, as the bytes of an ONNX model.
 ///
 /// Throws ArgumentError for another opset, GraphError, naming the node, for another
-/// requantization than OnnxQdq and for what ONNX has not: codes of 16 bits, quantizers of
-/// inputs that round ties other than to even, divide other than exactly or add the zero point
-/// before.
+/// requantization and for what ONNX has not: codes of 16 bits, in integers sums of 64,
+/// quantizers of inputs that round ties other than to even, divide other than exactly or add
+/// the zero point before.
 std::string to_onnx(const IntegerProgram& program, const OnnxExportOptions& options = {});
 
 /// Writes it; the old file survives any failure. Throws IoError as well.

@@ -76,9 +76,11 @@ TEST_CASE("onnx export: random nets are graphs in order, or refused with their r
     test::settle(net, parameters, seed);
     const IntegerProgram program = convert(net, parameters, Requantization::OnnxQdq);
     try {
-      const onnx::GraphProto graph = graph_of(to_onnx(program));
-      CHECK(first_fault(graph) == "");
-      for (const auto& node : graph.node()) ops.insert(node.op_type());
+      for (OnnxForm form : {OnnxForm::Qdq, OnnxForm::Integer}) {
+        const onnx::GraphProto graph = graph_of(to_onnx(program, {.form = form}));
+        CHECK(first_fault(graph) == "");
+        for (const auto& node : graph.node()) ops.insert(node.op_type());
+      }
       ++written;
     } catch (const GraphError& error) {
       CAPTURE(error.what());
@@ -86,15 +88,17 @@ TEST_CASE("onnx export: random nets are graphs in order, or refused with their r
     }
   }
   CHECK(written >= 60);
-  for (const std::string op : {"QuantizeLinear", "MatMulInteger", "ConvInteger", "Concat",
-                               "Slice", "ReduceMax", "ReduceSum", "Clip"}) {
+  for (const std::string op :
+       {"QuantizeLinear", "MatMulInteger", "ConvInteger", "Concat", "Slice", "ReduceMax",
+        "ReduceSum", "Clip", "DequantizeLinear", "Gemm", "Conv", "ReduceMean"}) {
     CAPTURE(op);
     CHECK(ops.contains(op));
   }
 }
 
 TEST_CASE("onnx export: constants hold the weights, shifted, and the batch has a name") {
-  const onnx::GraphProto graph = graph_of(to_onnx(small_program(Requantization::OnnxQdq)));
+  const onnx::GraphProto graph =
+      graph_of(to_onnx(small_program(Requantization::OnnxQdq), {.form = OnnxForm::Integer}));
   const auto& weights = *std::ranges::find(graph.initializer(), "fc.weight",
                                            [](const auto& each) { return each.name(); });
   CHECK(weights.data_type() == onnx::TensorProto::UINT8);

@@ -12,6 +12,7 @@
 #include "qtape/deploy/level.h"
 #include "qtape/integer/c/c_source.h"
 #include "qtape/kernels/quantize/requantize.h"
+#include "qtape/onnx/export.h"
 #include "qtape/tools/qtape/data.h"
 
 namespace qtape::tool {
@@ -102,6 +103,7 @@ bool export_c(const ExportCCommand& command);
 struct ExportOnnxCommand {
   std::string file;    ///< integer program of OnnxQdq, or model
   std::string output;  ///< file to write
+  OnnxForm form = OnnxForm::Qdq;
   int64_t opset = 13;
   bool integer_outputs = false;  ///< of models
   std::string json = {};

@@ -11,13 +11,15 @@ namespace qtape::tool {
 namespace {
 
 struct OnnxReport {
+  OnnxForm form = OnnxForm::Qdq;
   int64_t opset = 0;
   int64_t nodes = 0;
   int64_t bytes = 0;
 
   static constexpr auto fields() {
     using R = OnnxReport;
-    return std::tuple{field("opset", &R::opset, "version of the operators"),
+    return std::tuple{field("form", &R::form, "of products"),
+                      field("opset", &R::opset, "version of the operators"),
                       field("nodes", &R::nodes, "of the program"),
                       field("bytes", &R::bytes, "of the file")};
   }
@@ -32,9 +34,10 @@ void export_onnx(const ExportOnnxCommand& command) {
   files.expect_text("--json", command.json);
   const IntegerProgram program = exported_program(
       command.file, std::nullopt, Requantization::OnnxQdq, command.integer_outputs);
-  const std::string bytes = naming<GraphError>(
-      command.file, [&] { return to_onnx(program, {.opset = command.opset}); });
-  const OnnxReport report{command.opset, program.size(), std::ssize(bytes)};
+  const std::string bytes = naming<GraphError>(command.file, [&] {
+    return to_onnx(program, {.form = command.form, .opset = command.opset});
+  });
+  const OnnxReport report{command.form, command.opset, program.size(), std::ssize(bytes)};
   files.save(command.output, [&](const std::string& path) { write_file(path, bytes); });
   fmt::print("{} nodes, opset {}, {} bytes\n", report.nodes, report.opset, report.bytes);
   write_report(files, command.json, report);

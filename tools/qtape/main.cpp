@@ -37,6 +37,7 @@ struct Commands {
   std::string requantization = "FloatMultiply";
   std::string exported;
   std::string kernels = "portable";
+  std::string form = "qdq";
   std::string verified = "all";
   std::vector<std::string> levels = {"L0", "L1", "L2", "L3"};
   bool quantizers_off = false;
@@ -241,6 +242,14 @@ void add_export(CLI::App& app, Commands& c) {
       "onnx", "Write an integer program of OnnxQdq as an ONNX model of the same codes");
   to_onnx.add_option("file", onnx.file, "file of an integer program or a model")->required();
   to_onnx.add_option("-o,--output", onnx.output, "file to write")->required();
+  const std::vector<std::string> forms(enum_names<OnnxForm>.begin(),
+                                       enum_names<OnnxForm>.end());
+  to_onnx
+      .add_option("--form", c.form,
+                  "qdq: products in float between codes, for runtimes that fuse them; integer: "
+                  "products in integers, the very codes of the program")
+      ->check(CLI::IsMember(forms))
+      ->capture_default_str();
   to_onnx.add_option("--opset", onnx.opset, "version of ONNX's operators")
       ->check(range<int64_t>(13, 17))
       ->capture_default_str();
@@ -417,6 +426,7 @@ int run(const CLI::App& app, Commands& c) {
     tool::convert(c.convert);
   }
   if (app.got_subcommand("export") && app.get_subcommand("export")->got_subcommand("onnx")) {
+    c.export_onnx.form = from_string<OnnxForm>(c.form).value();
     tool::export_onnx(c.export_onnx);
     return 0;
   }
