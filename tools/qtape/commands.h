@@ -102,14 +102,17 @@ bool export_c(const ExportCCommand& command);
 
 struct ExportOnnxCommand {
   std::string file;    ///< integer program of OnnxQdq, or model
+  DataOptions data;    ///< to count on what products in float change of a model
   std::string output;  ///< file to write
   OnnxForm form = OnnxForm::Qdq;
   int64_t opset = 13;
   bool integer_outputs = false;  ///< of models
+  int threads = 1;
   std::string json = {};
 };
 
-/// Writes a program as an ONNX model.
+/// Writes a program as an ONNX model; with products in float tells how many codes these change
+/// where the file is a model.
 void export_onnx(const ExportOnnxCommand& command);
 
 struct VerifyCommand {

@@ -23,7 +23,7 @@ struct Commands {
   tool::QuantizersOptions quantizers{.threads = default_threads()};
   tool::ConvertCommand convert;
   tool::ExportCCommand export_c;
-  tool::ExportOnnxCommand export_onnx;
+  tool::ExportOnnxCommand export_onnx{.threads = default_threads()};
   tool::VerifyCommand verify{.threads = default_threads()};
   tool::TrainCommand train{.threads = default_threads()};
   tool::SearchCommand search{.threads = default_threads()};
@@ -250,6 +250,7 @@ void add_export(CLI::App& app, Commands& c) {
                   "products in integers, the very codes of the program")
       ->check(CLI::IsMember(forms))
       ->capture_default_str();
+  add_data(to_onnx, onnx.data, onnx.threads);
   to_onnx.add_option("--opset", onnx.opset, "version of ONNX's operators")
       ->check(range<int64_t>(13, 17))
       ->capture_default_str();

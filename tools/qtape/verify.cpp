@@ -261,22 +261,11 @@ void add_accuracies(RequantizationReport& report, const Right& right, int64_t sa
   report.seen_differently = right.float_differs;
 }
 
-/// Whether the data are for the model: those that the command names have to be.
-bool takes(Verifier& verifier, const data::Dataset& dataset, const VerifyCommand& command) {
-  try {
-    (void)Feed(inputs_of(verifier), dataset);
-    return true;
-  } catch (const ArgumentError&) {
-    if (command.data.given()) throw;
-    return false;
-  }
-}
-
 /// Runs what the model takes.
 void run_samples(RequantizationReport& report, Samples samples, const data::Dataset& dataset,
                  const VerifyCommand& command) {
   Verifier& verifier = samples.verifier;
-  const bool seen = takes(verifier, dataset, command);
+  const bool seen = samples.takes(dataset, command.data.given());
   report.random_inputs = command.random.value_or(seen ? 0 : usual_random);
   const std::optional<Right> right = seen ? samples.run_data(dataset) : std::nullopt;
   samples.run_random(report.random_inputs, command.seed);

@@ -51,6 +51,16 @@ size_t Samples::width(size_t input) const {
   return verifier.input(input).size() / static_cast<size_t>(batch);
 }
 
+bool Samples::takes(const data::Dataset& dataset, bool asked_for) const {
+  try {
+    (void)Feed(inputs_of(verifier), dataset);
+    return true;
+  } catch (const ArgumentError&) {
+    if (asked_for) throw;
+    return false;
+  }
+}
+
 std::optional<Right> Samples::run_data(const data::Dataset& dataset) {
   Feed feed(inputs_of(verifier), dataset);
   const Shape& scores = verifier.program()[verifier.program().outputs()[0]].value.type.shape;

@@ -24,6 +24,9 @@ struct Samples {
   Verifier& verifier;
   int64_t batch;
 
+  /// Whether a data set has what the model takes. Throws ArgumentError where it has not and was
+  /// `asked_for`.
+  bool takes(const data::Dataset& dataset, bool asked_for) const;
   /// Runs all of a data set. Nothing where it has no labels or the first output is no score for
   /// each class. Throws ArgumentError for data that do not fit.
   std::optional<Right> run_data(const data::Dataset& dataset);
