@@ -87,11 +87,21 @@ std::string dot_kernel(CNode& node, int bits, std::string_view x, std::string_vi
                             parameters);
 }
 
-std::string depthwise_on_arm(CNode& node, std::string_view x, std::string_view sum) {
+std::string depthwise_products(CNode& node, int bits, std::string_view x, std::string_view sum,
+                               std::string_view difference) {
+  CParameters parameters = {{"ACC", std::string(sum)}, {"V", std::string(difference)}};
+  if (bits < 8) {
+    parameters.emplace_back("UNPACK", node.source.kernel(fmt::format("unpack_{}", bits), ""));
+    return node.source.text("depthwise_packed", parameters);
+  }
   const auto* found = std::ranges::find(arm_loads, x, &ArmLoads::x);
-  if (found == std::end(arm_loads) || sum != "int32_t") return {};
+  if (found == std::end(arm_loads) || sum != "int32_t") {
+    return node.source.text("depthwise_bytes", parameters);
+  }
   node.source.kernel("arm", "");
-  return node.source.text("depthwise_8_arm", {{"HELIUM", std::string(found->words)}});
+  parameters.emplace_back("HELIUM", std::string(found->words));
+  parameters.emplace_back("OTHERS", node.source.text("depthwise_bytes", parameters));
+  return node.source.text("depthwise_helium", parameters);
 }
 
 COffsets write_offsets(CNode& node, std::string_view name, std::span<const int64_t> values) {

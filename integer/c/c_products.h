@@ -27,8 +27,10 @@ CWeights write_weights(CNode& node, std::span<const int8_t> codes, int64_t rows,
 /// A C function for sum[j] = sum of x[i] w[j, i], see integer/c/kernels/dot_8.c.
 std::string dot_kernel(CNode& node, int bits, std::string_view x, std::string_view sum);
 
-/// The part of integer/c/kernels/depthwise_8.c for Arm, or nothing.
-std::string depthwise_on_arm(CNode& node, std::string_view x, std::string_view sum);
+/// The part of integer/c/kernels/depthwise.c that adds the products of one element of a window;
+/// `difference` is the type of a code less its zero point.
+std::string depthwise_products(CNode& node, int bits, std::string_view x, std::string_view sum,
+                               std::string_view difference);
 
 /// The C type of an array that `values` fit, and its name.
 struct COffsets {

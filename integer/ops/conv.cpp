@@ -360,16 +360,11 @@ void Conv::write_c(CNode& node) const {
   if (is_depthwise(c)) {
     const auto rows = by_tap(weights.unpacked(), static_cast<size_t>(c.in_channels));
     const CWeights w = write_weights(node, rows, weights.terms(), bits, 0);
-    const std::string arm = bits < 8 ? "" : depthwise_on_arm(node, code, sum);
-    parameters.emplace_back("ARM", arm);
-    parameters.emplace_back("END", arm.empty() ? "" : "#endif\n");
-    if (bits < 8) {
-      parameters.emplace_back("BITS", fmt::format("{}", bits));
-      parameters.emplace_back("EACH", fmt::format("{}", 8 / bits));
-      parameters.emplace_back("UNPACK", node.source.kernel(fmt::format("unpack_{}", bits), ""));
-    }
+    parameters.emplace_back("W", w.type);
+    parameters.emplace_back("EACH", fmt::format("{}", 8 / bits));
+    parameters.emplace_back("PRODUCTS", depthwise_products(node, bits, code, sum, difference));
     const std::string depthwise =
-        node.source.kernel(bits < 8 ? "depthwise_packed" : "depthwise_8", variant, parameters);
+        node.source.kernel("depthwise", fmt::format("{}_{}", variant, bits), parameters);
     node.call(depthwise, node.operands[0], node.result, window, x.zero_point, w.array, w.row,
               bias.array, store.argument);
     return;

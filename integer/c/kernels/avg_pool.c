@@ -16,8 +16,8 @@ static void @self(const @X *restrict x, @Y *restrict y, const @_window *restrict
             if (row < 0 || row >= g->height) continue;
             for (q = 0; q < g->kernel_w; ++q) {
               const int32_t column = j * g->stride_w - g->left + q * g->dilation_w;
-              const @X *from = x + (row * g->width + column) * g->channels + c;
               if (column < 0 || column >= g->width) continue;
+              const @X *from = x + (row * g->width + column) * g->channels + c;
               ++inside;
               for (k = 0; k < count; ++k) sum[k] += (@ACC)from[k] - zero_point;
             }

@@ -10,8 +10,8 @@ static void @self(const @X *restrict x, @X *restrict y, const @_window *restrict
           if (row < 0 || row >= g->height) continue;
           for (q = 0; q < g->kernel_w; ++q) {
             const int32_t column = j * g->stride_w - g->left + q * g->dilation_w;
-            const @X *from = x + (row * g->width + column) * g->channels;
             if (column < 0 || column >= g->width) continue;
+            const @X *from = x + (row * g->width + column) * g->channels;
             if (first) {
               for (c = 0; c < g->channels; ++c) y[c] = from[c];
             } else {

@@ -1,7 +1,7 @@
 /* y[c] of the sum over the elements of a window of x[c] w[c], and bias[c]: a filter for each
- * channel, weights [kernel_h, kernel_w, channels]. */
+ * channel, weights [kernel_h, kernel_w, channels], rows of `row` bytes with @EACH in a byte. */
 static void @self(const @X *restrict x, @Y *restrict y, const @_window *restrict g,
-                  int32_t zero_point, const int8_t *restrict w, int32_t row,
+                  int32_t zero_point, const @W *restrict w, int32_t row,
                   const @OFFSET *restrict bias, const @TO *restrict to) {
   @ACC sum[16];
   int32_t n, i, j, p, q, c, k;
@@ -16,15 +16,10 @@ static void @self(const @X *restrict x, @Y *restrict y, const @_window *restrict
             if (at_h < 0 || at_h >= g->height) continue;
             for (q = 0; q < g->kernel_w; ++q) {
               const int32_t at_w = j * g->stride_w - g->left + q * g->dilation_w;
-              const @X *from = x + (at_h * g->width + at_w) * g->channels + c;
-              const int8_t *by = w + (p * g->kernel_w + q) * row + c;
+              const @W *at = w + (p * g->kernel_w + q) * row + c / @EACH;
               if (at_w < 0 || at_w >= g->width) continue;
-@ARM              if (count == 16) {
-                for (k = 0; k < 16; ++k) sum[k] += (@ACC)(@V)(from[k] - zero_point) * by[k];
-              } else {
-                for (k = 0; k < count; ++k) sum[k] += (@ACC)(@V)(from[k] - zero_point) * by[k];
-              }
-@END            }
+              const @X *from = x + (at_h * g->width + at_w) * g->channels + c;
+@PRODUCTS            }
           }
           for (k = 0; k < count; ++k) y[c + k] = (@Y)@STORE(sum[k], to, c + k);
         }
