@@ -5,7 +5,6 @@
 
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <iterator>
 #include <sstream>
 
@@ -54,20 +53,19 @@ CCompiler CCompiler::of_environment() {
   return compiler;
 }
 
-CLibrary::CLibrary(std::span<const CUnit> units, const CCompiler& compiler)
-    : folder_(make_temporary_folder()) {
-  const std::string object = folder_ + "/library.so";
+CLibrary::CLibrary(std::span<const CUnit> units, const CCompiler& compiler) {
+  const std::string object = folder_.file("library.so");
   std::vector<std::string> arguments = {compiler.command,
                                         compiler.sources.empty() ? "-std=c99" : "-std=gnu99",
                                         "-shared", "-fPIC"};
   arguments.insert(arguments.end(), compiler.flags.begin(), compiler.flags.end());
   arguments.insert(arguments.end(), {"-o", object});
   for (const CUnit& unit : units) {
-    write_file(folder_ + "/" + unit.name + ".h", unit.written.header);
-    write_file(folder_ + "/" + unit.name + ".c", unit.written.source);
-    write_file(folder_ + "/" + unit.name + "_glue.c", glue(unit));
-    arguments.push_back(folder_ + "/" + unit.name + ".c");
-    arguments.push_back(folder_ + "/" + unit.name + "_glue.c");
+    write_file(folder_.file(unit.name + ".h"), unit.written.header);
+    write_file(folder_.file(unit.name + ".c"), unit.written.source);
+    write_file(folder_.file(unit.name + "_glue.c"), glue(unit));
+    arguments.push_back(folder_.file(unit.name + ".c"));
+    arguments.push_back(folder_.file(unit.name + "_glue.c"));
   }
   // Without warnings of libraries.
   if (!compiler.sources.empty()) arguments.emplace_back("-w");
@@ -82,8 +80,6 @@ CLibrary::CLibrary(std::span<const CUnit> units, const CCompiler& compiler)
 
 CLibrary::~CLibrary() {
   if (handle_ != nullptr) ::dlclose(handle_);
-  std::error_code ignored;
-  std::filesystem::remove_all(folder_, ignored);
 }
 
 void* CLibrary::function(const std::string& name) const {

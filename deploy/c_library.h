@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "qtape/deploy/subprocess.h"
 #include "qtape/integer/c/c_program.h"
 
 namespace qtape {
@@ -44,7 +45,7 @@ class CLibrary {
   const std::string& messages() const { return messages_; }
 
  private:
-  std::string folder_;
+  TemporaryFolder folder_;
   void* handle_ = nullptr;
   std::string messages_;
 };

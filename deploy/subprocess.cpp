@@ -113,12 +113,20 @@ bool has_program(const std::string& name) {
   return false;
 }
 
-std::string make_temporary_folder() {
+TemporaryFolder::TemporaryFolder() {
   std::error_code failed;
-  std::string name = (std::filesystem::temp_directory_path(failed) / "qtape-XXXXXX").string();
-  require<IoError>(!failed && ::mkdtemp(name.data()) != nullptr,
-                   "{}: no folder can be made: {}", name, std::strerror(errno));
-  return name;
+  path_ = (std::filesystem::temp_directory_path(failed) / "qtape-XXXXXX").string();
+  require<IoError>(!failed && ::mkdtemp(path_.data()) != nullptr,
+                   "{}: no folder can be made: {}", path_, std::strerror(errno));
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+std::string TemporaryFolder::file(std::string_view name) const {
+  return fmt::format("{}/{}", path_, name);
 }
 
 }  // namespace qtape

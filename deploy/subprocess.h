@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace qtape {
@@ -20,7 +21,20 @@ Finished run_program(const std::vector<std::string>& arguments, int seconds = 0)
 /// Whether PATH has a program `name`.
 bool has_program(const std::string& name);
 
-/// A new folder for temporary files. Throws IoError.
-std::string make_temporary_folder();
+/// A new folder for temporary files, which goes away with its object.
+class TemporaryFolder {
+ public:
+  /// Throws IoError.
+  TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  ~TemporaryFolder();
+
+  /// The path of a file in it.
+  std::string file(std::string_view name) const;
+
+ private:
+  std::string path_;
+};
 
 }  // namespace qtape

@@ -25,8 +25,7 @@ constexpr int64_t max_times = 1 << 20;
 // Where progress stands in checkpoints, for messages.
 constexpr std::string_view progress_place = "/sections/progress";
 
-const Section& section_of(const std::map<std::string, Section>& sections,
-                          const std::string& name) {
+const Section& section_of(const std::map<std::string, Section>& sections, const char* name) {
   const auto found = sections.find(name);
   require<FormatError>(found != sections.end(),
                        "/sections/{}: missing; the file is not a checkpoint", name);

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "qtape/core/error.h"
@@ -28,6 +30,14 @@ class Exporter {
       : program_(program), to_(options.opset), in_floats_(options.form == OnnxForm::Qdq) {}
 
   std::string run() {
+    // Inputs and outputs are called as their nodes.
+    for (NodeId id : inputs()) {
+      names_[id.index] = to_.unique(program_.name(id));
+      yielded_.insert(names_[id.index]);
+    }
+    for (NodeId id : program_.outputs()) {
+      if (!names_.contains(id.index)) names_[id.index] = to_.unique(program_.name(id));
+    }
     for (int32_t i = 0; i < program_.size(); ++i) {
       const NodeId id{i};
       naming<GraphError>(program_.describe(id), [&] {
@@ -42,6 +52,14 @@ class Exporter {
   }
 
  private:
+  std::vector<NodeId> inputs() const {
+    std::vector<NodeId> all;
+    for (int32_t i = 0; i < program_.size(); ++i) {
+      if (std::holds_alternative<integer::Input>(program_[NodeId{i}].op))
+        all.push_back(NodeId{i});
+    }
+    return all;
+  }
   const IntegerNode& node() const { return program_[at_]; }
   const IntegerValue& out() const { return node().value; }
   const IntegerValue& in(size_t i) const { return program_[node().operands[i]].value; }
@@ -209,7 +227,7 @@ class Exporter {
   }
 
   Written write(const integer::Input&) {
-    const std::string name = to_.unique(program_.name(at_));
+    const std::string& name = names_[at_.index];
     to_.input(name, out().type, is_batched(out().type));
     return {name};
   }
@@ -510,7 +528,11 @@ class Exporter {
     });
     const Written& x = values_[static_cast<size_t>(id.index)];
     const std::string last = channels_last(x, program_[id].value.type.shape);
-    const std::string name = to_.apply("Identity", {last}, program_.name(id));
+    onnx::NodeProto& made = to_.node("Identity", {last}, named("output"));
+    std::string& name = names_[id.index];
+    // What is yielded twice, or an input, needs another name.
+    if (!yielded_.insert(name).second) name = to_.unique(name);
+    made.set_output(0, name);
     to_.output(name, program_[id].value.type, is_batched(program_[id].value.type));
   }
 
@@ -518,7 +540,9 @@ class Exporter {
   OnnxWriter to_;
   bool in_floats_;  // what the program has as accumulators
   NodeId at_;
-  std::vector<Written> values_;  // by node
+  std::vector<Written> values_;           // by node
+  std::map<int32_t, std::string> names_;  // of inputs and outputs, by node
+  std::set<std::string> yielded_;
 };
 
 }  // namespace

@@ -37,6 +37,8 @@ bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0;
 /// C identifiers of labels, each once.
 class Identifiers {
  public:
+  explicit Identifiers(std::set<std::string> used = {}) : used_(std::move(used)) {}
+
   std::string of(std::string_view label, int64_t number) {
     std::string name;
     for (char c : label) {
@@ -135,7 +137,9 @@ class Writer {
   }
 
   void name_nodes() {
-    Identifiers inputs;
+    // Parameters, beside what functions call and declare.
+    Identifiers inputs({"step", "status", "memcpy", "memset", "size_t", "int8_t", "uint8_t",
+                        "int16_t", "uint16_t", "int32_t", "uint32_t", "int64_t", name_});
     Identifiers nodes;
     for (int32_t i = 0; i < program_.size(); ++i) {
       const NodeId id{i};

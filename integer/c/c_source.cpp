@@ -122,6 +122,10 @@ std::string c_float(double v) {
 
 template <class T>
 std::string c_array(std::string_view name, std::span<const T> values) {
+  // C has no arrays without elements.
+  if (values.empty()) {
+    return fmt::format("static const {} {}[1] = {{0}};\n", type_name<T>, name);
+  }
   return fmt::format("static const {} {}[{}] = {{\n{}}};\n", type_name<T>, name, values.size(),
                      lines_of(values));
 }

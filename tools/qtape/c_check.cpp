@@ -15,22 +15,6 @@
 namespace qtape::tool {
 namespace {
 
-/// A temporary folder that goes away with its object.
-class Temporary {
- public:
-  Temporary() : path_(make_temporary_folder()) {}
-  Temporary(const Temporary&) = delete;
-  Temporary& operator=(const Temporary&) = delete;
-  ~Temporary() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  std::string file(std::string_view name) const { return fmt::format("{}/{}", path_, name); }
-
- private:
-  std::string path_;
-};
-
 /// A processor that QEMU emulates, with the board it is on.
 struct Board {
   std::string_view processor;
@@ -111,12 +95,12 @@ class LibraryObjects {
   const std::vector<std::string>& arguments() const { return arguments_; }
 
  private:
-  Temporary folder_;
+  TemporaryFolder folder_;
   std::vector<std::string> arguments_;
 };
 
 CCheck check_on_host(const std::string& base, const std::optional<CmsisNn>& library) {
-  const Temporary folder;
+  const TemporaryFolder folder;
   const std::string program = folder.file("test");
   const CCompiler compiler = CCompiler::of_environment();
   std::vector<std::string> arguments = {compiler.command, "-std=c99",   "-Wall",
@@ -136,7 +120,7 @@ CCheck check_on_host(const std::string& base, const std::optional<CmsisNn>& libr
 
 CCheck check_on(const Board& board, const std::string& base, const std::string& name,
                 int64_t steps, const std::optional<CmsisNn>& library) {
-  const Temporary folder;
+  const TemporaryFolder folder;
   for (const auto& [file, text] : firmware_texts()) write_file(folder.file(file), text);
   std::string upper = name;
   for (char& c : upper) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
