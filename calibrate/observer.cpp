@@ -30,11 +30,11 @@ ValueRange<double> range_by(const ObserverMethod& method, const detail::ChannelD
 }
 
 std::string to_string(const Grid& grid) {
-  return fmt::format("{} {}..{}, {}, {} division, zero point {}, scale by {}, floor {}",
+  return fmt::format("{} {}..{}, {}, {} division, zero point {}, scale by {}, floor {}{}",
                      to_string_view(grid.scheme), grid.limits.q_min, grid.limits.q_max,
                      to_string_view(grid.rounding), to_string_view(grid.division),
                      to_string_view(grid.zero_point), to_string_view(grid.denominator),
-                     grid.floor);
+                     grid.floor, grid.power_of_two ? ", powers of two" : "");
 }
 
 void check_grid(const Grid& grid) {

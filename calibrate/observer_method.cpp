@@ -149,6 +149,8 @@ void FixedScale::check_grid(const Grid& grid) const {
   require<ArgumentError>(zero_point >= least && zero_point <= most,
                          "{}: zero_point must be in {}..{} on this grid, got {}", name, least,
                          most, zero_point);
+  require<ArgumentError>(!grid.power_of_two || is_power_of_two(scale),
+                         "{}: scale must be a power of two on this grid, got {}", name, scale);
 }
 
 void Mix::check() const {

@@ -5,7 +5,7 @@ cmake_minimum_required(VERSION 3.25)
 
 function(qtape_public_headers variable)
   set(source ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/..)
-  set(unread qtape.h model/xtensor.h onnx/export.h onnx/import.h)
+  set(unread qtape.h model/xtensor.h onnx/export.h onnx/import.h onnx/levels.h)
   set(public)
   while(unread)
     list(POP_FRONT unread header)

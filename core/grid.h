@@ -105,6 +105,12 @@ bool is_code(T v, CodeLimits limits) {
          std::trunc(v) == v;
 }
 
+/// Whether v is 2^n for an integer n.
+inline bool is_power_of_two(double v) {
+  int exponent = 0;
+  return std::frexp(v, &exponent) == 0.5;
+}
+
 /// What fixes codes and values apart from scale and zero point.
 struct Grid {
   CodeLimits limits = code_limits(8, CodeRange::Narrow);
@@ -113,7 +119,8 @@ struct Grid {
   Division division = Division::Exact;
   ZeroPoint zero_point = ZeroPoint::AfterRounding;
   Denominator denominator = Denominator::QMax;
-  double floor = 1e-12;  ///< smallest scale
+  double floor = 1e-12;       ///< smallest scale
+  bool power_of_two = false;  ///< scales are powers of two: the next one up
   bool operator==(const Grid&) const = default;
 };
 

@@ -4,6 +4,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -17,18 +19,21 @@ namespace qtape {
 
 /// From training to the machine. All but L0 are equal in every bit; L0 differs by the rounding
 /// of float accumulators. To add one: its enumerator, its name, and its runner in the list of
-/// deploy/levels.cpp.
+/// deploy/levels.cpp, or among those that another library gives (VerifyOptions::runners).
 enum class Level : uint8_t {
-  Float,      ///< L0: the float forward with fake quantization
-  Exact,      ///< L1: the training forward in exact arithmetic
-  Reference,  ///< L2: plain loops over the program's integers
-  Backend,    ///< L3: the program on our own products, oneDNN or plain loops
-  C,          ///< L4: the program written as C99, compiled by this machine's compiler
-  CmsisNn     ///< L6: the same on kernels of CMSIS-NN, of the tree that QTAPE_CMSIS_NN names
+  Float,       ///< L0: the float forward with fake quantization
+  Exact,       ///< L1: the training forward in exact arithmetic
+  Reference,   ///< L2: plain loops over the program's integers
+  Backend,     ///< L3: the program on our own products, oneDNN or plain loops
+  C,           ///< L4: the program written as C99, compiled by this machine's compiler
+  Onnx,        ///< L5: the program as an ONNX model, by an interpreter of the specification
+  CmsisNn,     ///< L6: C99 on kernels of CMSIS-NN, of the tree that QTAPE_CMSIS_NN names
+  OnnxRuntime  ///< L7: the ONNX model by the ONNX Runtime of python3
 };
 template <>
-inline constexpr auto enum_names<Level> = std::array<std::string_view, 6>{
-    "L0 float", "L1 exact", "L2 reference", "L3 backend", "L4 C", "L6 CMSIS-NN"};
+inline constexpr auto enum_names<Level> =
+    std::array<std::string_view, 8>{"L0 float", "L1 exact", "L2 reference", "L3 backend",
+                                    "L4 C",     "L5 ONNX",  "L6 CMSIS-NN",  "L7 ONNX Runtime"};
 
 /// The levels that need nothing but this library.
 inline constexpr std::array usual_levels = {Level::Float, Level::Exact, Level::Reference,
@@ -75,9 +80,16 @@ class LevelRunner {
   virtual std::string report() const { return {}; }
 };
 
-/// The runner of a level. Throws GraphError where oneDNN refuses a product, and Error where a
-/// compiler is missing or fails.
-std::unique_ptr<LevelRunner> make_runner(Level level, const LevelContext& context);
+/// Makes the runner of a level.
+using RunnerFactory = std::function<std::unique_ptr<LevelRunner>(const LevelContext&)>;
+/// Those of levels that other libraries run.
+using RunnerFactories = std::map<Level, RunnerFactory>;
+
+/// The runner of a level. Throws GraphError where oneDNN refuses a product, ArgumentError where
+/// neither this library nor `others` runs the level, and Error where a compiler is missing or
+/// fails.
+std::unique_ptr<LevelRunner> make_runner(Level level, const LevelContext& context,
+                                         const RunnerFactories& others = {});
 
 /// How many codes of the quantizer at pair `i` have another value in the floats of L0 than in
 /// those of L1. Both runners must be of these levels.

@@ -247,8 +247,6 @@ constexpr Entry entries[] = {
        return std::make_unique<CRunner>(c, CKernels::CmsisNn);
      }}};
 
-static_assert(std::size(entries) == enum_names<Level>.size());
-
 }  // namespace
 
 int64_t IntegersView::at(int64_t i) const {
@@ -257,8 +255,14 @@ int64_t IntegersView::at(int64_t i) const {
   });
 }
 
-std::unique_ptr<LevelRunner> make_runner(Level level, const LevelContext& context) {
-  return std::ranges::find(entries, level, &Entry::level)->make(context);
+std::unique_ptr<LevelRunner> make_runner(Level level, const LevelContext& context,
+                                         const RunnerFactories& others) {
+  const auto other = others.find(level);
+  if (other != others.end()) return other->second(context);
+  const auto own = std::ranges::find(entries, level, &Entry::level);
+  require<ArgumentError>(own != std::end(entries), "{} needs a runner of another library",
+                         to_string_view(level));
+  return own->make(context);
 }
 
 int64_t float_differences(const LevelRunner& floats, const LevelRunner& exact, size_t i,

@@ -65,7 +65,8 @@ Verifier::Verifier(const Graph& graph, Parameters& parameters, const VerifyOptio
   std::set<Level> levels(options.levels.begin(), options.levels.end());
   levels.insert(Level::Reference);
   for (Level level : levels) {
-    runners_[level] = make_runner(level, {*subject_, parameters, options.threads, &hooks});
+    runners_[level] =
+        make_runner(level, {*subject_, parameters, options.threads, &hooks}, options.runners);
   }
 }
 

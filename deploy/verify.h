@@ -22,6 +22,8 @@ struct VerifyOptions {
   int threads = default_threads();
   /// What runs; L2 does in any case. L0 is compared with L1, all others with L2.
   std::vector<Level> levels = {usual_levels.begin(), usual_levels.end()};
+  /// What runs levels that this library does not, as `onnx_levels()` of qtape::onnx.
+  RunnerFactories runners = {};
 };
 
 /// What was compared of one node.

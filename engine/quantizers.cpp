@@ -72,6 +72,10 @@ void check_qparams(const Graph& graph, NodeId id, std::span<const QParams<double
       fail<GraphError>("{}: scale {} must be positive and a normal {}, got {}",
                        graph.describe(id), c, to_string_view(dtype), scale);
     }
+    if (grid.power_of_two && !is_power_of_two(scale)) {
+      fail<GraphError>("{}: scale {} must be a power of two, got {}", graph.describe(id), c,
+                       scale);
+    }
     if (!fits(scale * span, dtype)) {
       fail<GraphError>("{}: scale {} is too large: {} steps of {} are no {}",
                        graph.describe(id), c, span, scale, to_string_view(dtype));

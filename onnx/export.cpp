@@ -27,7 +27,10 @@ struct Written {
 class Exporter {
  public:
   Exporter(const IntegerProgram& program, const OnnxExportOptions& options)
-      : program_(program), to_(options.opset), in_floats_(options.form == OnnxForm::Qdq) {}
+      : program_(program),
+        opset_(options.opset),
+        to_(options.opset),
+        in_floats_(options.form == OnnxForm::Qdq) {}
 
   std::string run() {
     // Inputs and outputs are called as their nodes.
@@ -137,22 +140,39 @@ class Exporter {
                      named("x"));
   }
 
-  /// Weights of `shape` or biases: codes of an axis, which has the outputs.
-  template <class Code>
-  std::string dequantized(std::string_view part, DType dtype, const Shape& shape,
-                          std::span<const Code> codes, const std::vector<float>& scales) {
-    const std::string name = to_.constant<Code>(named(part), dtype, shape, codes);
-    const Shape each = scales.size() == 1 ? Shape{} : Shape{std::ssize(scales)};
-    // ONNX Runtime fuses only weights that state their zero points.
-    const std::vector<Code> zeros(scales.size());
-    onnx::NodeProto& made = to_.node(
-        "DequantizeLinear",
-        {name,
-         to_.constant<float>(named(fmt::format("{}_scale", part)), DType::F32, each, scales),
-         to_.constant<Code>(named(fmt::format("{}_zero", part)), dtype, each, zeros)},
-        named(fmt::format("{}_value", part)));
+  /// The values of constants `codes`, whose scales and zero points belong to all or to each
+  /// index of axis 0.
+  std::string dequantized(std::string_view part, const std::string& codes,
+                          const std::string& zeros, const std::vector<float>& scales) {
+    onnx::NodeProto& made =
+        to_.node("DequantizeLinear",
+                 {codes,
+                  to_.constant<float>(named(fmt::format("{}_scale", part)), DType::F32,
+                                      of_axis(scales.size()), scales),
+                  zeros},
+                 named(fmt::format("{}_value", part)));
     if (scales.size() > 1) set_attribute(made, "axis", int64_t{0});
     return made.output(0);
+  }
+  /// The shape of scales: one, or one for each index.
+  static Shape of_axis(size_t scales) {
+    return scales == 1 ? Shape{} : Shape{static_cast<int64_t>(scales)};
+  }
+  /// Weights `codes` of `shape`. ONNX Runtime fuses only those that state their zero points.
+  std::string weight_value(const QuantizedWeights& weights, const Shape& shape,
+                           std::span<const int8_t> codes) {
+    const std::vector<float> scales = scales_of(weights);
+    const std::vector<int8_t> zeros(scales.size());
+    const auto constant = [&](std::string_view part, const Shape& of,
+                              std::span<const int8_t> values) {
+      constexpr int64_t first_with_int4 = 21;
+      return weights.storage_bits <= 4 && opset_ >= first_with_int4
+                 ? to_.constant_of_4_bits(named(part), of, values)
+                 : to_.constant<int8_t>(named(part), DType::S8, of, values);
+    };
+    const std::string name = constant("weight", shape, codes);
+    return dequantized("weight", name, constant("weight_zero", of_axis(zeros.size()), zeros),
+                       scales);
   }
   static std::vector<float> scales_of(const QuantizedWeights& weights) {
     std::vector<float> scales(static_cast<size_t>(weights.scales.type.elements()));
@@ -162,8 +182,13 @@ class Exporter {
   /// The bias in floats, on the grid of the sums.
   std::string bias_value(const QuantizedWeights& weights) {
     const std::vector<float> scales(out().scales.begin(), out().scales.end());
-    return dequantized<int32_t>("bias", DType::S32, {weights.outputs()}, weights.all_biases(),
-                                scales);
+    const std::vector<int32_t> zeros(scales.size());
+    const std::string name = to_.constant<int32_t>(named("bias"), DType::S32,
+                                                   {weights.outputs()}, weights.all_biases());
+    return dequantized(
+        "bias", name,
+        to_.constant<int32_t>(named("bias_zero"), DType::S32, of_axis(zeros.size()), zeros),
+        scales);
   }
 
   /// The value of operand `i` in floats.
@@ -243,8 +268,7 @@ class Exporter {
   Written linear_in_floats(const integer::Linear& op) {
     const auto [n, k] = std::pair(op.weights.outputs(), op.weights.terms());
     const std::string x = dequantized(channels_last(0), in(0));
-    const std::string w = dequantized<int8_t>("weight", DType::S8, {n, k},
-                                              op.weights.unpacked(), scales_of(op.weights));
+    const std::string w = weight_value(op.weights, {n, k}, op.weights.unpacked());
     if (out().type.shape.rank() == 2) {
       onnx::NodeProto& made = to_.node("Gemm", {x, w, bias_value(op.weights)}, named("sum"));
       set_attribute(made, "transB", int64_t{1});
@@ -318,8 +342,7 @@ class Exporter {
             : Shape{c.out_channels, c.inputs(), c.window.h.kernel, c.window.w.kernel};
     if (in_floats_) {
       const std::string x = dequantized(channels_first(0), in(0));
-      const std::string w =
-          dequantized<int8_t>("weight", DType::S8, shape, first, scales_of(op.weights));
+      const std::string w = weight_value(op.weights, shape, first);
       onnx::NodeProto& made = to_.node("Conv", {x, w, bias_value(op.weights)}, named("sum"));
       set_window(made, c.window, one, true);
       set_attribute(made, "group", c.groups);
@@ -454,33 +477,37 @@ class Exporter {
     return all;
   }
 
+  /// A reduction, which has its axes as an input since opset `since`, before as an attribute.
+  std::string reduced(std::string_view op, const std::string& x,
+                      const std::vector<int64_t>& axes, bool keep_dims, int64_t since) {
+    std::vector<std::string> inputs = {x};
+    if (opset_ >= since) inputs.push_back(to_.numbers(named("axes"), axes));
+    onnx::NodeProto& made = to_.node(op, inputs, named("reduced"));
+    if (opset_ < since) set_attribute(made, "axes", axes);
+    set_attribute(made, "keepdims", int64_t{keep_dims});
+    return made.output(0);
+  }
+
   Written write(const integer::Max& op) {
-    onnx::NodeProto& made = to_.node("ReduceMax", {channels_last(0)}, named("largest"));
-    set_attribute(made, "axes", axes_of(op.axes));
-    set_attribute(made, "keepdims", int64_t{op.keep_dims});
-    return {made.output(0)};
+    return {reduced("ReduceMax", channels_last(0), axes_of(op.axes), op.keep_dims, 18)};
   }
 
   Written write(const integer::Sum& op) {
     if (in_floats_) return sum_in_floats(op);
     check(out().type.dtype == DType::S32, "ONNX's sums have 32 bits");
-    onnx::NodeProto& made = to_.node(
-        "ReduceSum",
-        {differences(channels_last(0), in(0)), to_.numbers(named("axes"), axes_of(op.axes))},
-        named("sum"));
-    set_attribute(made, "keepdims", int64_t{op.keep_dims});
-    return {made.output(0)};
+    return {reduced("ReduceSum", differences(channels_last(0), in(0)), axes_of(op.axes),
+                    op.keep_dims, 13)};
   }
 
   Written sum_in_floats(const integer::Sum& op) {
     const std::string x = dequantized(channels_last(0), in(0));
-    const std::vector<int64_t> axes = axes_of(op.axes);
-    onnx::NodeProto& made =
-        op.mean ? to_.node("ReduceMean", {x}, named("mean"))
-                : to_.node("ReduceSum", {x, to_.numbers(named("axes"), axes)}, named("sum"));
-    if (op.mean) set_attribute(made, "axes", axes);
-    set_attribute(made, "keepdims", int64_t{op.keep_dims});
-    return {made.output(0)};
+    const std::string sum = reduced("ReduceSum", x, axes_of(op.axes), op.keep_dims, 13);
+    if (!op.mean) return {sum};
+    // By the very factor of the program: a mean would be divided, which ties show.
+    const double share = out().scales[0] / in(0).scales[0];
+    return {to_.apply("Mul",
+                      {sum, to_.scalar(named("share"), DType::F32, static_cast<float>(share))},
+                      named("mean"))};
   }
 
   Written average_in_floats(const integer::AvgPool& op) {
@@ -537,6 +564,7 @@ class Exporter {
   }
 
   const IntegerProgram& program_;
+  int64_t opset_;
   OnnxWriter to_;
   bool in_floats_;  // what the program has as accumulators
   NodeId at_;
@@ -548,10 +576,8 @@ class Exporter {
 }  // namespace
 
 std::string to_onnx(const IntegerProgram& program, const OnnxExportOptions& options) {
-  constexpr int64_t first_opset = 13;
-  constexpr int64_t last_opset = 17;
-  require<ArgumentError>(options.opset >= first_opset && options.opset <= last_opset,
-                         "opset must be in {}..{}, got {}", first_opset, last_opset,
+  require<ArgumentError>(options.opset >= first_onnx_opset && options.opset <= last_onnx_opset,
+                         "opset must be in {}..{}, got {}", first_onnx_opset, last_onnx_opset,
                          options.opset);
   require<GraphError>(program.requantization() == Requantization::OnnxQdq,
                       "ONNX computes OnnxQdq, the program is of {}: convert to that one",

@@ -22,10 +22,14 @@ enum class OnnxForm : uint8_t {
 template <>
 inline constexpr auto enum_names<OnnxForm> = std::array<std::string_view, 2>{"qdq", "integer"};
 
+inline constexpr int64_t first_onnx_opset = 13;  ///< of ONNX's operators that is written
+inline constexpr int64_t last_onnx_opset = 21;   ///< the same
+
 /// How a program is written.
 struct OnnxExportOptions {
   OnnxForm form = OnnxForm::Qdq;
-  int64_t opset = 13;  ///< 13 to 17
+  /// From 21 on Qdq writes weights of up to 4 bits as int4.
+  int64_t opset = first_onnx_opset;
 };
 
 /// `program`, of OnnxQdq, as the bytes of an ONNX model.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "qtape/core/error.h"
+#include "qtape/onnx/tensor_proto.h"
 
 namespace qtape {
 namespace {
@@ -21,6 +22,13 @@ void set_type(onnx::ValueInfoProto& value, const std::string& name, const Tensor
       extent->set_dim_value(type.shape[axis]);
     }
   }
+}
+
+/// The version of the format that came with an opset.
+int64_t ir_version_of(int64_t opset) {
+  if (opset >= 21) return 10;
+  if (opset >= 19) return 9;
+  return opset == 18 ? 8 : 7;
 }
 
 }  // namespace
@@ -46,8 +54,7 @@ int32_t onnx_type(DType dtype) {
 }
 
 OnnxWriter::OnnxWriter(int64_t opset) {
-  constexpr int64_t ir_version = 7;  // the first for opset 13, read by all since
-  model_.set_ir_version(ir_version);
+  model_.set_ir_version(ir_version_of(opset));
   model_.set_producer_name("qtape");
   auto* imported = model_.add_opset_import();
   imported->set_domain("");
@@ -70,6 +77,19 @@ onnx::TensorProto& OnnxWriter::initializer(std::string_view name, DType dtype,
   tensor.set_data_type(onnx_type(dtype));
   for (int64_t extent : shape.extents()) tensor.add_dims(extent);
   return tensor;
+}
+
+std::string OnnxWriter::constant_of_4_bits(std::string_view name, const Shape& shape,
+                                           std::span<const int8_t> codes) {
+  std::string packed((codes.size() + 1) / 2, '\0');
+  for (size_t i = 0; i < codes.size(); ++i) {
+    const int bits = (codes[i] & 15) << (i % 2 == 0 ? 0 : 4);
+    packed[i / 2] = static_cast<char>(packed[i / 2] | bits);
+  }
+  onnx::TensorProto& tensor = initializer(name, DType::S8, shape);
+  tensor.set_data_type(onnx_int4);
+  tensor.set_raw_data(packed);
+  return tensor.name();
 }
 
 std::string OnnxWriter::numbers(std::string_view name, const std::vector<int64_t>& values) {

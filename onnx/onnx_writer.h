@@ -35,6 +35,9 @@ class OnnxWriter {
   std::string scalar(std::string_view name, DType dtype, T value) {
     return constant<T>(name, dtype, Shape{}, std::span(&value, 1));
   }
+  /// The same of codes of 4 bits, two in a byte.
+  std::string constant_of_4_bits(std::string_view name, const Shape& shape,
+                                 std::span<const int8_t> codes);
   /// Numbers of an axis: s64 [n].
   std::string numbers(std::string_view name, const std::vector<int64_t>& values);
 

@@ -41,6 +41,22 @@ std::vector<Out> read(const onnx::TensorProto& tensor, int64_t elements, const T
   return values;
 }
 
+/// Two elements in a byte, the first in the low bits.
+std::vector<int64_t> read_int4(const onnx::TensorProto& tensor, int64_t elements) {
+  const std::string& raw = tensor.raw_data();
+  require<FormatError>(std::ssize(raw) == elements / 2 + elements % 2,
+                       "tensor '{}' has {} bytes of data, {} elements of 4 bits",
+                       printable(tensor.name()), raw.size(), elements);
+  std::vector<int64_t> values;
+  values.reserve(static_cast<size_t>(elements));
+  for (int64_t i = 0; i < elements; ++i) {
+    const int byte = static_cast<uint8_t>(raw[static_cast<size_t>(i / 2)]);
+    const int bits = i % 2 == 0 ? byte & 15 : byte >> 4;
+    values.push_back(bits < 8 ? bits : bits - 16);
+  }
+  return values;
+}
+
 }  // namespace
 
 OnnxConstant read_constant(const onnx::TensorProto& tensor) {
@@ -91,6 +107,9 @@ OnnxConstant read_constant(const onnx::TensorProto& tensor) {
       return integers.operator()<uint8_t>(tensor.int32_data());
     case Proto::UINT32:
       return integers.operator()<uint32_t>(tensor.uint64_data());
+    case onnx_int4:
+      result.integers = read_int4(tensor, n);
+      return result;
     default:
       fail<FormatError>("tensor '{}' has elements of type {}, which is not read", name,
                         tensor.data_type());

@@ -83,7 +83,8 @@ struct FakeQuantize {
                   "Range in a State range.",
                   "Fixed: a State scale and, when affine, a State zero_point, which the op "
                   "never writes.",
-                  "With a State scale, s = max(scale, floor)."},
+                  "With a State scale, s = max(scale, floor).",
+                  "With power_of_two, s is the next power of two up, and zp follows from it."},
       .operands = {"x is f32, f64, f16 or bf16; y has its type.",
                    "States have the shape of the granularity: [1], [channels] or x's with the "
                    "axis divided; range is [2, ...] of it.",
@@ -103,7 +104,8 @@ struct FakeQuantize {
       .source = {"Jacob et al., arXiv 1712.05877: affine codes and running ranges.",
                  "Bengio et al., arXiv 1308.3432: the straight-through estimator.",
                  "PyTorch: EMA with a weight, symmetric with track Range.",
-                 "ONNX's blocked quantization: groups."}};
+                 "ONNX's blocked quantization: groups.",
+                 "Jain et al., arXiv 1903.08066: scales that are powers of two."}};
 
   int bits = default_bits;
   std::optional<int> axis = std::nullopt;
@@ -115,6 +117,7 @@ struct FakeQuantize {
   Denominator denominator = Grid{}.denominator;
   ZeroPoint zero_point = Grid{}.zero_point;
   double floor = Grid{}.floor;
+  bool power_of_two = Grid{}.power_of_two;
   Ste ste = Ste::Identity;
   MaskRule mask = default_mask;
   ScaleMode scale_mode = PerBatch{};

@@ -51,7 +51,7 @@ void FakeQuantize::store(const TensorType& x, std::span<const QParams<double>> q
         continue;
       }
       // From a narrower range than the floor's the zero point would not come back.
-      q.scale = at_least_floor(q.scale, grid_of(*this));
+      q.scale = scale_in_use(q.scale, grid_of(*this));
       if (scheme == Scheme::Affine) {
         const auto [q_min, q_max] = grid_of(*this).limits;
         states.set_range(

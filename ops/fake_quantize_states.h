@@ -43,7 +43,7 @@ struct FakeQuantizeStates {
   /// Scale, at least the floor, and zero point of an observed channel.
   QParams<T> at(int64_t c) const {
     if (tracks_range) return qparams_of(range(c), grid);
-    return {at_least_floor(first[c], grid), second == nullptr ? T(0) : second[c]};
+    return {scale_in_use(first[c], grid), second == nullptr ? T(0) : second[c]};
   }
   /// A state that no observation can have left (0, or damaged in a file) was never observed.
   bool observed(int64_t c) const {

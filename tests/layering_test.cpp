@@ -75,7 +75,7 @@ const std::map<std::string, std::vector<std::string>> rooms = {
     {"model",
      {"core", "kernels/quantize", "ops", "engine", "console", "arrays", "data", "optim",
       "calibrate", "integer", "deploy", "report"}},
-    {"onnx", {"core", "ops", "engine", "integer"}},
+    {"onnx", {"core", "ops", "engine", "arrays", "integer", "deploy"}},
     {"deploy", {"core", "kernels/quantize", "ops", "engine", "integer"}}};
 
 std::vector<std::string> folders() {
@@ -103,7 +103,7 @@ std::string room_of(const std::string& file) {
 /// What users include, and what that includes.
 std::set<std::string> public_headers() {
   std::set<std::string> reached = {"qtape.h", "model/xtensor.h", "onnx/export.h",
-                                   "onnx/import.h"};
+                                   "onnx/import.h", "onnx/levels.h"};
   std::vector<std::string> todo(reached.begin(), reached.end());
   while (!todo.empty()) {
     const std::string name = todo.back();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "qtape/core/error.h"
 #include "qtape/integer/exact.h"
 
 namespace qtape::examples {
@@ -35,17 +36,38 @@ FitOptions fit_options(const Recipe& recipe, int64_t samples) {
           .seed = static_cast<uint64_t>(recipe.seed)};
 }
 
+namespace {
+
+void require_powers_possible(const Recipe& recipe) {
+  const bool learned =
+      recipe.scale_mode == Quantization::LSQ || recipe.scale_mode == Quantization::PACT;
+  require<ArgumentError>(
+      !recipe.power_of_two || !learned,
+      "power of two is for scales that follow data; those of {} are learned; "
+      "try scale mode EMA",
+      to_string_view(recipe.scale_mode));
+}
+
+}  // namespace
+
 std::optional<Op> weight_quantizer(const Recipe& recipe) {
   if (recipe.weight_bits == 0) return std::nullopt;
   const int bits = static_cast<int>(recipe.weight_bits);
+  require_powers_possible(recipe);
   if (recipe.scale_mode == Quantization::LSQ) return FakeQuantizeLSQ{.bits = bits, .axis = 0};
-  return FakeQuantize{.bits = bits, .axis = 0, .ste = recipe.ste, .scale_mode = PerBatch{}};
+  return FakeQuantize{.bits = bits,
+                      .axis = 0,
+                      .power_of_two = recipe.power_of_two,
+                      .ste = recipe.ste,
+                      .scale_mode = PerBatch{}};
 }
 
 std::optional<Op> activation_quantizer(const Recipe& recipe, CodeRange range) {
   if (recipe.activation_bits == 0) return std::nullopt;
   const int bits = static_cast<int>(recipe.activation_bits);
-  FakeQuantize quantizer{.bits = bits, .range = range, .ste = recipe.ste};
+  require_powers_possible(recipe);
+  FakeQuantize quantizer{
+      .bits = bits, .range = range, .power_of_two = recipe.power_of_two, .ste = recipe.ste};
   switch (recipe.scale_mode) {
     case Quantization::LSQ:
       return FakeQuantizeLSQ{.bits = bits, .range = range};

@@ -39,6 +39,7 @@ struct Recipe {
   int64_t activation_bits = 8;  ///< 0: float
   Ste ste = Ste::ClippedIdentity;
   Quantization scale_mode = Quantization::EMA;
+  bool power_of_two = false;
   std::optional<Requantization> exact = std::nullopt;
   std::optional<Products> products = std::nullopt;
   GradientPrecision gradient_precision = GradientPrecision::F32;
@@ -70,6 +71,8 @@ struct Recipe {
         setting("activation_bits", &S::activation_bits, "bits of activations, 0 = float", bits),
         setting("ste", &S::ste, "straight-through estimator"),
         setting("scale_mode", &S::scale_mode, "where scales come from"),
+        setting("power_of_two", &S::power_of_two,
+                "scales are powers of two, the next one up; not with LSQ or PACT"),
         setting("exact", &S::exact,
                 "compute on integer codes between quantizers, requantized by this "
                 "requantization; without it, in floats"),

@@ -24,11 +24,15 @@ struct Quantizers {
 };
 
 FakeQuantize weight_grid(const Settings& settings) {
-  return {.bits = static_cast<int>(settings.weight_bits), .axis = 0};
+  return {.bits = static_cast<int>(settings.weight_bits),
+          .axis = 0,
+          .power_of_two = settings.power_of_two};
 }
 
 FakeQuantize hidden_grid(const Settings& settings) {
-  return {.bits = static_cast<int>(settings.activation_bits), .range = CodeRange::Unsigned};
+  return {.bits = static_cast<int>(settings.activation_bits),
+          .range = CodeRange::Unsigned,
+          .power_of_two = settings.power_of_two};
 }
 
 FakeQuantize ends_grid(const Settings& settings) {
@@ -86,6 +90,10 @@ void validate(const Settings& settings) {
   require_limits(settings);
   require_in("batch", Limits<int64_t>{1, settings.samples}, settings.batch);
   if (settings.observer != "search") (void)observer_method(settings.observer);
+  require<ArgumentError>(!settings.power_of_two || settings.scale_mode == ScaleOrigin::EMA,
+                         "power of two is for scales that follow data; those of {} are "
+                         "learned; try scale mode EMA",
+                         to_string_view(settings.scale_mode));
 }
 
 std::vector<std::string> layer_labels() {

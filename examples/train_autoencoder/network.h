@@ -29,6 +29,7 @@ struct Settings {
   int64_t weight_bits = 8;
   int64_t activation_bits = 8;
   ScaleOrigin scale_mode = ScaleOrigin::LSQ;
+  bool power_of_two = false;
   std::string observer = "MinMax";
   int64_t calibration_samples = 1000;
   Requantization requantization = Requantization::FloatMultiply;
@@ -50,6 +51,8 @@ struct Settings {
         setting("activation_bits", &S::activation_bits,
                 "bits of each layer's input and of the reconstruction", {2, 16}),
         setting("scale_mode", &S::scale_mode, "how trained quantizers get scales"),
+        setting("power_of_two", &S::power_of_two,
+                "scales are powers of two, the next one up; not with LSQ"),
         setting("observer", &S::observer,
                 "calibration's observer, as MinMax or Mse; search: the best for each "
                 "quantizer"),

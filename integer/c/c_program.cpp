@@ -470,8 +470,10 @@ class Writer {
     std::string text = description();
     text +=
         fmt::format("#include \"{}.h\"\n\n#include <stddef.h>\n#include <string.h>\n\n", name_);
-    if (source_.kernels().find("float") != std::string::npos)
-      text += std::string(checks) + "\n";
+    if (source_.kernels().find("float") != std::string::npos) {
+      text += checks;
+      text += '\n';
+    }
     if (kernels_ == CKernels::CmsisNn) text += cmsis_checks() + "\n";
     return text + source_.kernels() + source_.constants() + arena() + lent() + pointers() +
            steps;

@@ -74,6 +74,14 @@ std::string lines_of(std::span<const T> values) {
   return text;
 }
 
+/// What stands behind the name of an array.
+template <class T>
+std::string elements_of(std::span<const T> values) {
+  // C has no arrays without elements.
+  if (values.empty()) return "[1] = {0}";
+  return fmt::format("[{}] = {{\n{}}}", values.size(), lines_of(values));
+}
+
 template <class T>
 constexpr std::string_view type_name = "";
 template <>
@@ -122,12 +130,18 @@ std::string c_float(double v) {
 
 template <class T>
 std::string c_array(std::string_view name, std::span<const T> values) {
-  // C has no arrays without elements.
-  if (values.empty()) {
-    return fmt::format("static const {} {}[1] = {{0}};\n", type_name<T>, name);
+  return fmt::format("static const {} {}{};\n", type_name<T>, name, elements_of(values));
+}
+
+std::string CSource::define(std::string_view of, std::string_view name, std::string_view before,
+                            std::string_view after, int64_t bytes) {
+  const auto [at, added] = shared_.try_emplace(fmt::format("{}{}", before, after),
+                                               fmt::format("{}_{}_{}", prefix_, of, name));
+  if (added) {
+    constants_ += fmt::format("static const {} {}{};\n\n", before, at->second, after);
+    arrays_.push_back({std::string(of), bytes});
   }
-  return fmt::format("static const {} {}[{}] = {{\n{}}};\n", type_name<T>, name, values.size(),
-                     lines_of(values));
+  return at->second;
 }
 
 std::string CSource::kernel(std::string_view name, std::string_view variant,
@@ -151,10 +165,8 @@ std::string CSource::text(std::string_view name, const CParameters& parameters) 
 template <class T>
 std::string CSource::array(std::string_view of, std::string_view name,
                            std::span<const T> values) {
-  const std::string whole = fmt::format("{}_{}_{}", prefix_, of, name);
-  constants_ += c_array(whole, values) + "\n";
-  arrays_.push_back({std::string(of), static_cast<int64_t>(values.size_bytes())});
-  return whole;
+  return define(of, name, type_name<T>, elements_of(values),
+                static_cast<int64_t>(values.size_bytes()));
 }
 
 #define QTAPE_C_ARRAY(T)                                              \
@@ -172,10 +184,7 @@ QTAPE_C_ARRAY(int64_t)
 
 std::string CSource::constant(std::string_view of, std::string_view name, std::string_view type,
                               std::string_view initializer, int64_t bytes) {
-  const std::string whole = fmt::format("{}_{}_{}", prefix_, of, name);
-  constants_ += fmt::format("static const {} {} = {{{}}};\n\n", type, whole, initializer);
-  arrays_.push_back({std::string(of), bytes});
-  return whole;
+  return define(of, name, type, fmt::format(" = {{{}}}", initializer), bytes);
 }
 
 std::string CSource::helium_array(std::string_view of, std::string_view name,
@@ -194,10 +203,7 @@ void CSource::lend(const CBuffer& buffer) {
 
 std::string CSource::table(std::string_view of, std::string_view name, std::string_view type,
                            std::string_view initializer, int64_t bytes) {
-  const std::string whole = fmt::format("{}_{}_{}", prefix_, of, name);
-  constants_ += fmt::format("static const {} {}[] = {{{}}};\n\n", type, whole, initializer);
-  arrays_.push_back({std::string(of), bytes});
-  return whole;
+  return define(of, name, type, fmt::format("[] = {{{}}}", initializer), bytes);
 }
 
 const CodeGrid* CNode::grid() const { return next == nullptr ? nullptr : grid_of(*next); }

@@ -64,7 +64,8 @@ class CSource {
                      const CParameters& parameters = {});
   /// The text of that kernel with these parameters, for a part of another one.
   std::string text(std::string_view name, const CParameters& parameters) const;
-  /// The name of an array of constants of node `of`.
+  /// The name of an array of constants of node `of`, or of an equal one that is there already,
+  /// as with all constants.
   template <class T>
   std::string array(std::string_view of, std::string_view name, std::span<const T> values);
   /// The name of a constant of a struct that a kernel defines.
@@ -88,8 +89,13 @@ class CSource {
   const std::vector<Array>& arrays() const { return arrays_; }
 
  private:
+  /// The name of a constant: of the definition `before` name `after`, or of an equal one.
+  std::string define(std::string_view of, std::string_view name, std::string_view before,
+                     std::string_view after, int64_t bytes);
+
   std::string prefix_;
-  std::map<std::string, std::string> texts_;  // of kernels, by name
+  std::map<std::string, std::string> texts_;   // of kernels, by name
+  std::map<std::string, std::string> shared_;  // names of constants, by definition
   std::string kernels_;
   std::string constants_;
   std::vector<Array> arrays_;

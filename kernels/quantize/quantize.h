@@ -7,9 +7,11 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 #include "qtape/core/grid.h"
 
@@ -63,24 +65,40 @@ T clamp_code(T r, T q_min, T q_max) {
   return lifted > q_max ? q_max : lifted;
 }
 
-/// max(scale, floor) in T: the scale in use.
+/// The smallest power of two that is not below `scale`, a normal number, or as much smaller as
+/// it takes for the span of all codes to be finite in T.
 template <class T>
-T at_least_floor(T scale, const Grid& grid) {
+T next_power_of_two(T scale, CodeLimits limits) {
+  using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+  constexpr Bits mantissa = (Bits{1} << (std::numeric_limits<T>::digits - 1)) - 1;
+  const T below = std::bit_cast<T>(std::bit_cast<Bits>(scale) & ~mantissa);
+  const T above = below < scale ? below * T(2) : below;
+  const T span = static_cast<T>(limits.q_max - limits.q_min);
+  constexpr T largest = std::numeric_limits<T>::max();
+  const T fitting = below * span <= largest ? below : below / T(2);
+  return above * span <= largest ? above : fitting;
+}
+
+/// The scale in use where `scale` is given or follows from data: max(scale, floor) in T, and
+/// the next power of two where the grid wants one.
+template <class T>
+T scale_in_use(T scale, const Grid& grid) {
   const T floor = static_cast<T>(grid.floor);
-  return scale > floor ? scale : floor;
+  const T raised = scale > floor ? scale : floor;
+  return grid.power_of_two ? next_power_of_two(raised, grid.limits) : raised;
 }
 
 /// Scale and zero point for data in `range`, in T.
 /// Symmetric: s = max(max|x| / denominator, floor).
 /// Affine, range widened to contain 0: s = max((max - min) / (q_max - q_min), floor),
 /// zp = q_min - round(min / s), within the codes. Where max - min overflows, s = max / (q_max -
-/// q_min) - min / (q_max - q_min).
+/// q_min) - min / (q_max - q_min). A power of two where the grid wants one (scale_in_use).
 template <class T>
 QParams<T> qparams_of(const ValueRange<T>& range, const Grid& grid) {
   const auto [q_min, q_max] = grid.limits;
   if (grid.scheme == Scheme::Symmetric) {
     const T denominator = static_cast<T>(scale_denominator(grid.limits, grid.denominator));
-    return {at_least_floor(range.max_abs() / denominator, grid), T(0)};
+    return {scale_in_use(range.max_abs() / denominator, grid), T(0)};
   }
   // Without branches: this is vectorised.
   const bool some = range.min <= range.max;
@@ -90,7 +108,7 @@ QParams<T> qparams_of(const ValueRange<T>& range, const Grid& grid) {
   const T whole = (max - min) / span;
   const T halves = max / span - min / span;
   const T fitting = whole <= std::numeric_limits<T>::max() ? whole : halves;
-  const T scale = at_least_floor(fitting, grid);
+  const T scale = scale_in_use(fitting, grid);
   const T steps = round_near(min / scale, -span, T(0), grid.rounding);
   return {scale, clamp_code(static_cast<T>(q_min) - steps, static_cast<T>(q_min),
                             static_cast<T>(q_max))};

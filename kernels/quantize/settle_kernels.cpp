@@ -25,6 +25,9 @@ SettleLoop<T> settle_version() {
     Settling<T> s = *settling;
     s.grid.scheme = scheme;
     if (half_even) s.grid.rounding = Rounding::HalfEven;
+    Grid current = s.grid;
+    // Averages are of scales as the data give them: only the average becomes a power of two.
+    if (kind == StateKind::Scale) current.power_of_two = false;
     QTAPE_INDEPENDENT
     for (int64_t c = 0; c < n; ++c) {
       ValueRange<T> range{s.min[c], s.max[c]};
@@ -39,11 +42,11 @@ SettleLoop<T> settle_version() {
         range.min = (cold | s.observe) ? min : old_min;
         range.max = (cold | s.observe) ? max : old_max;
       }
-      QParams<T> q = qparams_of(range, s.grid);
+      QParams<T> q = qparams_of(range, current);
       if constexpr (kind == StateKind::Scale) {
         const bool cold = !is_usable_scale(s.first[c]);
         const T blended = blend<form>(cold, s.weights, s.first[c], q.scale);
-        q.scale = at_least_floor((cold | s.observe) ? blended : s.first[c], s.grid);
+        q.scale = scale_in_use((cold | s.observe) ? blended : s.first[c], s.grid);
         s.first[c] = s.observe ? blended : s.first[c];
       }
       s.scale[c] = q.scale;

@@ -30,8 +30,8 @@ concept HasGranularity = requires(const X& op) {
   { op.group_size } -> std::same_as<const std::optional<int64_t>&>;
 };
 
-/// An op that fixes codes and values. It may have scheme, denominator, zero_point and floor,
-/// too.
+/// An op that fixes codes and values. It may have scheme, denominator, zero_point, floor and
+/// power_of_two, too.
 template <class X>
 concept HasGrid = HasGranularity<X> && requires(const X& op) {
   { op.bits } -> std::same_as<const int&>;
@@ -90,7 +90,11 @@ constexpr auto grid_fields() {
           "AfterRounding or BeforeRounding round(x / s + zp)"),
       field_if_any<X>(
           "floor", []<class T>(T*) -> decltype(&T::floor) { return &T::floor; },
-          "smallest scale, a normal f32 above 0"));
+          "smallest scale, a normal f32 above 0"),
+      field_if_any<X>(
+          "power_of_two",
+          []<class T>(T*) -> decltype(&T::power_of_two) { return &T::power_of_two; },
+          "scales are powers of two: the next one up"));
 }
 
 /// The field of the attribute that says which elements are inside the range.
@@ -115,6 +119,7 @@ Grid grid_of(const X& op) {
   if constexpr (requires { op.denominator; }) grid.denominator = op.denominator;
   if constexpr (requires { op.zero_point; }) grid.zero_point = op.zero_point;
   if constexpr (requires { op.floor; }) grid.floor = op.floor;
+  if constexpr (requires { op.power_of_two; }) grid.power_of_two = op.power_of_two;
   return grid;
 }
 

@@ -400,3 +400,21 @@ TEST_CASE("observer: FixedScale is what it was given") {
   CHECK(observer.qparams() == std::vector<QParams<double>>(2, {0.5, 3}));
   CHECK(observer.non_finite() == 1);
 }
+
+TEST_CASE("observer: on grids of powers of two every method gives one") {
+  const Values x = with(gaussian(2000), {4, 5});
+  for (GridCase g : grids) {
+    g.grid.power_of_two = true;
+    for_each_alternative<ObserverMethod>([&]<class Method>() {
+      if (std::is_same_v<Method, FixedScale>) return;
+      const double scale = observed(Method{}, g.grid, x).qparams()[0].scale;
+      CHECK(std::exp2(std::round(std::log2(scale))) == scale);
+    });
+  }
+  Grid grid = grid_of(4, CodeRange::Narrow, Scheme::Symmetric);
+  grid.power_of_two = true;
+  CHECK(Observer(FixedScale{.scale = 0.25}, grid, 1).qparams()[0].scale == 0.25);
+  CHECK_THROWS_WITH_AS((void)Observer(FixedScale{.scale = 0.3}, grid, 1),
+                       "FixedScale: scale must be a power of two on this grid, got 0.3",
+                       ArgumentError);
+}

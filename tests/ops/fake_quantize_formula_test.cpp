@@ -294,6 +294,17 @@ TEST_CASE("fake_quantize: scales and zero points of every granularity equal the 
     }
   }
   check_granularity({.axis = 1, .group_size = 16, .scale_mode = EMA{}}, {64, 48});
+  for (auto scheme : {Scheme::Symmetric, Scheme::Affine}) {
+    for (const ScaleMode& mode :
+         {ScaleMode{PerBatch{}}, ScaleMode{EMA{}}, ScaleMode{EMA{.track = Track::Range}}}) {
+      FakeQuantize op{.axis = 0, .scheme = scheme, .power_of_two = true, .scale_mode = mode};
+      if (scheme == Scheme::Affine && std::holds_alternative<EMA>(mode)) {
+        op.scale_mode = EMA{.track = Track::Range};
+      }
+      check_granularity(op, {64, 48});
+      check_granularity(op.with(&FakeQuantize::bits, 4), shape);
+    }
+  }
   check_granularity({.axis = 1, .group_size = 20000, .scale_mode = EMA{}}, {2, 40000});
   check_granularity({.axis = 1, .group_size = 32, .scheme = Scheme::Affine}, {300, 96});
 }

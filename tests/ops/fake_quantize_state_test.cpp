@@ -109,3 +109,34 @@ TEST_CASE("fake_quantize: a scale in a state acts as the floor where it is below
   wide.forward(mode::eval);
   CHECK(wide.scales()[0] == 1e-12);
 }
+
+TEST_CASE("fake_quantize: scales that are powers of two are those of the average, rounded up") {
+  const FakeQuantize op{.bits = 4, .power_of_two = true, .scale_mode = EMA{.decay = 0.5}};
+  QuantizerBench<float, float> bench(op, {2});
+  bench.x = {7 * 0.375f, 0.3f};
+  bench.forward(mode::qat);
+  CHECK(bench.state[0] == 0.375f);
+  CHECK(bench.scales()[0] == 0.5f);
+  CHECK(bench.y == std::vector<float>{2.5f, 0.5f});
+  bench.x = {7 * 0.75f, 0};
+  bench.forward(mode::qat);
+  CHECK(bench.state[0] == 0.5625f);
+  CHECK(bench.scales()[0] == 1);
+  bench.x = {7 * 0.4375f, 0};
+  bench.forward(mode::qat);
+  CHECK(bench.state[0] == 0.5f);
+  CHECK(bench.scales()[0] == 0.5f);
+  bench.forward(mode::eval);
+  CHECK(bench.scales()[0] == 0.5f);
+}
+
+TEST_CASE("fake_quantize: powers of two that would overflow stay below the scale") {
+  for (const Scheme scheme : {Scheme::Symmetric, Scheme::Affine}) {
+    const FakeQuantize op{.scheme = scheme, .power_of_two = true};
+    QuantizerBench<float, float> bench(op, {2});
+    bench.x = {-3.4e38f, 3.4e38f};
+    bench.forward(mode::qat);
+    CHECK(bench.scales()[0] == 0x1p120f);
+    for (float y : bench.y) CHECK(std::isfinite(y));
+  }
+}

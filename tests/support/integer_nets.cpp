@@ -82,7 +82,7 @@ void settle(const Graph& graph, Parameters& parameters, uint64_t seed) {
   // Where nothing but zeros was seen.
   for (NodeId id : quantizers(graph)) {
     const auto found = qparams(graph, parameters, id);
-    if (!found.empty() && found[0].scale == 0) set_qparams(graph, parameters, id, 0.05);
+    if (!found.empty() && found[0].scale == 0) set_qparams(graph, parameters, id, 0x1p-4);
   }
 }
 

@@ -41,7 +41,6 @@ template <class T>
 std::vector<QParams<T>> element_qparams(const OpUse& use, Arrays x) {
   const FakeQuantize op = grid_op(use.op);
   const auto [q_min, q_max] = code_limits(op.bits, op.range);
-  const T floor = static_cast<T>(op.floor);
   const size_t n = x[0].values.size();
   std::vector<size_t> channel(n);
   size_t channels = 1;
@@ -68,7 +67,7 @@ std::vector<QParams<T>> element_qparams(const OpUse& use, Arrays x) {
     if (std::holds_alternative<FakeQuantizePACT>(use.op)) {
       each[c].scale = static_cast<T>(state / static_cast<T>(q_max));
     }
-    each[c].scale = std::max(each[c].scale, floor);
+    each[c].scale = oracle_scale_in_use(each[c].scale, op);
     if (x.size() > 2) {
       const long double zero = oracle_round(static_cast<T>(x[2].values[c]), Rounding::HalfEven);
       each[c].zero_point = static_cast<T>(std::clamp<long double>(zero, q_min, q_max));
@@ -143,6 +142,10 @@ OpCase fake_quantize() {
                {FakeQuantize{.axis = 0}, {data({6, 35})}},
                {FakeQuantize{.axis = 1, .group_size = 7}, {data({6, 35})}},
                {FakeQuantize{.scheme = Scheme::Affine}, {data({6, 35})}},
+               {batch.with(&FakeQuantize::power_of_two, true), {data({67})}},
+               {FakeQuantize{.axis = 0, .power_of_two = true}, {data({6, 35})}},
+               {FakeQuantize{.scheme = Scheme::Affine, .power_of_two = true}, {data({6, 35})}},
+               {fixed.with(&FakeQuantize::power_of_two, true), {data({99}), scales({0.01})}},
                {fixed, {data({1025}), scales({0.01})}},
                {fixed, {data({99}, Fill::Special), scales({0.25})}},
                {fixed, {data({99}, Fill::Halves), scales({1})}},

@@ -71,22 +71,32 @@ bool oracle_inside(T x, QParams<T> q, const FakeQuantize& op) {
   return (open_below || code >= q_min) && (batch || code <= q_max);
 }
 
+/// max(scale, floor), or with power_of_two the least power of two that is not below that.
+template <class T>
+T oracle_scale_in_use(T scale, const FakeQuantize& op) {
+  const T raised = std::max(scale, static_cast<T>(op.floor));
+  if (!op.power_of_two) return raised;
+  T power = 1;
+  while (power < raised) power *= T(2);
+  while (power / T(2) >= raised) power /= T(2);
+  return power;
+}
+
 /// Scale and zero point of data in [min, max], in T.
 template <class T>
 QParams<T> oracle_qparams(T min, T max, const FakeQuantize& op) {
   const auto [q_min, q_max] = code_limits(op.bits, op.range);
-  const T floor = static_cast<T>(op.floor);
   if (op.scheme == Scheme::Symmetric) {
     const T divisor = op.denominator == Denominator::QMax
                           ? static_cast<T>(q_max)
                           : static_cast<T>((q_max - q_min) / 2.0);
     const T largest = std::max(std::fabs(min), std::fabs(max));
-    return {std::max(static_cast<T>(largest / divisor), floor), T(0)};
+    return {oracle_scale_in_use(static_cast<T>(largest / divisor), op), T(0)};
   }
   const T low = min < 0 ? min : T(0);
   const T high = max > 0 ? max : T(0);
-  const T scale = std::max(
-      static_cast<T>(static_cast<T>(high - low) / static_cast<T>(q_max - q_min)), floor);
+  const T scale = oracle_scale_in_use(
+      static_cast<T>(static_cast<T>(high - low) / static_cast<T>(q_max - q_min)), op);
   const long double zero = q_min - oracle_round(static_cast<T>(low / scale), op.rounding);
   return {scale, static_cast<T>(zero < q_min ? q_min : zero > q_max ? q_max : zero)};
 }

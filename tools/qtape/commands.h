@@ -105,7 +105,7 @@ struct ExportOnnxCommand {
   DataOptions data;    ///< to count on what products in float change of a model
   std::string output;  ///< file to write
   OnnxForm form = OnnxForm::Qdq;
-  int64_t opset = 13;
+  int64_t opset = first_onnx_opset;
   bool integer_outputs = false;  ///< of models
   int threads = 1;
   std::string json = {};

@@ -4,6 +4,7 @@
 #include "qtape/engine/files.h"
 #include "qtape/examples/shared/output_files.h"
 #include "qtape/onnx/export.h"
+#include "qtape/onnx/levels.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/exported_program.h"
 #include "qtape/tools/qtape/json_report.h"
@@ -29,27 +30,28 @@ struct OnnxReport {
                       field("nodes", &R::nodes, "of the program"),
                       field("bytes", &R::bytes, "of the file"),
                       field("samples", &R::samples, "that products in float were tried on"),
-                      field("codes", &R::codes, "of quantizers in these; null where not tried"),
+                      field("codes", &R::codes, "that were compared; null where not tried"),
                       field("changed_codes", &R::changed_codes, "that floats change"),
                       field("changed_labels", &R::changed_labels,
                             "samples that are seen differently; null without labels")};
   }
 };
 
-/// Counts what sums in float change: the difference between L0 and L1 of verification.
+/// Counts what products in float change, by an interpreter of the model.
 void count_changes(OnnxReport& report, SavedModel& model, const ExportOnnxCommand& command) {
   VerifyOptions options;
   options.convert.requantization = Requantization::OnnxQdq;
   options.batch = verification_batch(model.graph);
   options.threads = command.threads;
-  options.levels = {Level::Float, Level::Exact};
+  options.levels = {Level::Onnx};
+  options.runners = onnx_levels(OnnxForm::Qdq);
   Verifier verifier(model.graph, model.parameters, options);
   const data::Dataset dataset = load_data(command.data, features_of(model.graph)).test;
   Samples samples{verifier, options.batch};
   if (samples.takes(dataset, command.data.given())) {
     report.samples = dataset.size();
     const std::optional<Right> right = samples.run_data(dataset);
-    if (right) report.changed_labels = right->float_differs;
+    if (right) report.changed_labels = right->seen_differently.at(Level::Onnx);
   } else {
     constexpr int64_t random = 1000;
     report.samples = random;
@@ -58,7 +60,7 @@ void count_changes(OnnxReport& report, SavedModel& model, const ExportOnnxComman
   report.codes = 0;
   report.changed_codes = 0;
   for (const LayerComparison& layer : verifier.layers()) {
-    const auto changed = layer.differences.find(Level::Float);
+    const auto changed = layer.differences.find(Level::Onnx);
     if (changed == layer.differences.end()) continue;
     *report.codes += layer.compared;
     *report.changed_codes += changed->second;

@@ -191,7 +191,8 @@ void add_integers(CLI::App& app, Commands& c) {
           "--levels", c.levels,
           "levels of arithmetic to compare; L2 always is. L4, the program in C, needs a "
           "compiler: that of CC and CFLAGS, else cc -O2. L6 needs the tree of CMSIS-NN that "
-          "QTAPE_CMSIS_NN names as well")
+          "QTAPE_CMSIS_NN names as well, L7 a python3 with onnxruntime; L5 and L7, the program "
+          "as ONNX, take OnnxQdq alone")
       ->delimiter(',')
       ->check(CLI::IsMember(level_numbers()))
       ->capture_default_str();
@@ -252,7 +253,7 @@ void add_export(CLI::App& app, Commands& c) {
       ->capture_default_str();
   add_data(to_onnx, onnx.data, onnx.threads);
   to_onnx.add_option("--opset", onnx.opset, "version of ONNX's operators")
-      ->check(range<int64_t>(13, 17))
+      ->check(range(first_onnx_opset, last_onnx_opset))
       ->capture_default_str();
   to_onnx.add_flag("--integer-outputs", onnx.integer_outputs,
                    "of a model: yield codes and accumulators instead of floats");

@@ -9,6 +9,7 @@
 #include "qtape/engine/serialize.h"
 #include "qtape/examples/shared/output_files.h"
 #include "qtape/model/feed.h"
+#include "qtape/onnx/levels.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/data.h"
 #include "qtape/tools/qtape/json_report.h"
@@ -258,7 +259,8 @@ void add_accuracies(RequantizationReport& report, const Right& right, int64_t sa
         {level, 100.0 * static_cast<double>(count) /
                     static_cast<double>(std::max<int64_t>(1, samples))});
   }
-  report.seen_differently = right.float_differs;
+  const auto differs = right.seen_differently.find(Level::Float);
+  if (differs != right.seen_differently.end()) report.seen_differently = differs->second;
 }
 
 /// Runs what the model takes.
@@ -302,7 +304,8 @@ RequantizationReport verify_requantization(SavedModel& model, const data::Datase
                     {.convert = {.requantization = requantization},
                      .batch = batch,
                      .threads = command.threads,
-                     .levels = command.levels});
+                     .levels = command.levels,
+                     .runners = onnx_levels()});
   RequantizationReport report{.requantization = requantization};
   fmt::print("requantization {}, {} thread{}\n", to_string_view(report.requantization),
              command.threads, command.threads == 1 ? "" : "s");

@@ -29,9 +29,10 @@ void count_right(const Verifier& verifier, const data::Dataset& dataset, int64_t
           verifier.output(level).subspan(static_cast<size_t>(row) * classes, classes));
       right.samples[level] += found[level] == label ? 1 : 0;
     }
-    if (found.contains(Level::Float) && found.contains(Level::Exact)) {
-      const bool differs = found[Level::Float] != found[Level::Exact];
-      right.float_differs = right.float_differs.value_or(0) + (differs ? 1 : 0);
+    for (const auto& [level, answer] : found) {
+      const auto base = found.find(level == Level::Float ? Level::Exact : Level::Reference);
+      if (base == found.end()) continue;
+      right.seen_differently[level] += base->second != answer ? 1 : 0;
     }
   }
 }

@@ -16,7 +16,8 @@ int64_t verification_batch(const Graph& graph);
 /// What the levels made of labelled samples.
 struct Right {
   std::map<Level, int64_t> samples = {};  ///< whose label a level finds
-  std::optional<int64_t> float_differs;   ///< that L0 and L1 see differently, where both run
+  /// That a level sees differently than L2; L0 than L1, where both run.
+  std::map<Level, int64_t> seen_differently = {};
 };
 
 /// A verifier, and the samples it runs at once.

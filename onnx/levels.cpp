@@ -1,0 +1,172 @@
+#include "qtape/onnx/levels.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "qtape/arrays/arrays.h"
+#include "qtape/core/error.h"
+#include "qtape/deploy/subprocess.h"
+#include "qtape/engine/files.h"
+#include "qtape/onnx/interpreter.h"
+
+namespace qtape {
+namespace {
+
+/// A program whose outputs are all nodes that are compared, then its own.
+struct YieldingAll {
+  IntegerProgram program;
+  std::vector<std::optional<size_t>> pairs;  ///< the output of each pair
+  std::vector<size_t> outputs;               ///< the output of each output of the program
+};
+
+/// Without accumulators where the form has none.
+YieldingAll yielding_all(const LevelSubject& subject, OnnxForm form) {
+  YieldingAll all{subject.conversion.program, {}, {}};
+  std::vector<NodeId> ids;
+  const auto place = [&](NodeId id) {
+    const auto found = std::ranges::find(ids, id);
+    const auto at = static_cast<size_t>(found - ids.begin());
+    if (found == ids.end()) ids.push_back(id);
+    return at;
+  };
+  for (const auto& pair : subject.conversion.pairs) {
+    const bool sums = all.program[pair.program].value.is_accumulators();
+    all.pairs.emplace_back();
+    if (!sums || form == OnnxForm::Integer) all.pairs.back() = place(pair.program);
+  }
+  for (NodeId id : subject.conversion.program.outputs()) all.outputs.push_back(place(id));
+  all.program.set_outputs(std::move(ids));
+  return all;
+}
+
+/// A model, and what its last run gave.
+class OnnxRunner : public LevelRunner {
+ public:
+  OnnxRunner(const LevelContext& c, OnnxForm form)
+      : subject_(c.subject),
+        all_(yielding_all(c.subject, form)),
+        bytes_(to_onnx(all_.program, {.form = form})) {}
+
+  void run(std::span<const std::vector<float>> inputs, int64_t) override {
+    std::vector<Tensor> given;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const Shape& shape = all_.program[subject_.inputs[i]].value.type.shape;
+      given.push_back(Tensor::of<float>(shape, inputs[i]));
+    }
+    values_ = compute(given);
+    for (size_t k = 0; k < values_.size(); ++k) {
+      const TensorType& wanted = all_.program[all_.program.outputs()[k]].value.type;
+      require<Error>(values_[k].type == wanted, "{}: ONNX gives {}, expected {}",
+                     all_.program.describe(all_.program.outputs()[k]), values_[k].type, wanted);
+    }
+  }
+  std::optional<IntegersView> integers(size_t i) const override {
+    if (!all_.pairs[i]) return std::nullopt;
+    const Tensor& value = values_[*all_.pairs[i]];
+    return IntegersView{value.type.dtype, value.data.data()};
+  }
+  std::span<const float> output(size_t which) const override {
+    const Tensor& value = values_[all_.outputs[which]];
+    return {reinterpret_cast<const float*>(value.data.data()),
+            static_cast<size_t>(value.type.elements())};
+  }
+
+ protected:
+  /// All outputs of the model.
+  virtual std::vector<Tensor> compute(const std::vector<Tensor>& inputs) = 0;
+  const std::string& bytes() const { return bytes_; }
+
+ private:
+  const LevelSubject& subject_;
+  YieldingAll all_;
+  std::string bytes_;
+  std::vector<Tensor> values_;
+};
+
+class InterpreterRunner : public OnnxRunner {
+ public:
+  InterpreterRunner(const LevelContext& c, OnnxForm form)
+      : OnnxRunner(c, form), model_(bytes()) {}
+
+ private:
+  std::vector<Tensor> compute(const std::vector<Tensor>& inputs) override {
+    const std::vector<std::string> names = model_.inputs();
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const auto extents = inputs[i].type.shape.extents();
+      std::vector<float> values(static_cast<size_t>(inputs[i].type.elements()));
+      std::memcpy(values.data(), inputs[i].data.data(), inputs[i].data.size());
+      model_.set(names[i], {{extents.begin(), extents.end()}, std::move(values)});
+    }
+    model_.run();
+    std::vector<Tensor> outputs;
+    for (const std::string& name : model_.outputs()) {
+      const OnnxArray& y = model_.value(name);
+      outputs.push_back(std::visit(
+          [&]<class T>(const std::vector<T>& values) {
+            return Tensor::of<T>(Shape(y.shape), values);
+          },
+          y.data));
+    }
+    return outputs;
+  }
+
+  OnnxInterpreter model_;
+};
+
+/// Arrays are called by their index. Arguments: the model, files of inputs and of outputs.
+constexpr const char* script = R"(
+import sys, numpy, onnxruntime
+model, inputs, outputs = sys.argv[1:]
+session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+given = numpy.load(inputs)
+feed = {each.name: given[str(i)] for i, each in enumerate(session.get_inputs())}
+values = session.run(None, feed)
+numpy.savez(outputs, **{str(i): value for i, value in enumerate(values)})
+)";
+
+class RuntimeRunner : public OnnxRunner {
+ public:
+  RuntimeRunner(const LevelContext& c, OnnxForm form) : OnnxRunner(c, form) {
+    require<Error>(
+        has_program("python3") &&
+            run_program({"python3", "-c", "import numpy, onnxruntime"}).exit_code == 0,
+        "{} needs python3 with onnxruntime and NumPy", to_string_view(Level::OnnxRuntime));
+    write_file(folder_.file("model.onnx"), bytes());
+  }
+
+ private:
+  std::vector<Tensor> compute(const std::vector<Tensor>& inputs) override {
+    NamedTensors given;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      given.push_back({fmt::format("{}", i), inputs[i]});
+    }
+    write_arrays(folder_.file("inputs.npz"), given);
+    const Finished finished =
+        run_program({"python3", "-c", script, folder_.file("model.onnx"),
+                     folder_.file("inputs.npz"), folder_.file("outputs.npz")});
+    require<Error>(finished.exit_code == 0, "ONNX Runtime failed: {}", finished.output);
+    std::vector<Tensor> outputs;
+    for (NamedTensor& each : read_arrays(folder_.file("outputs.npz"))) {
+      outputs.push_back(std::move(each.tensor));
+    }
+    return outputs;
+  }
+
+  TemporaryFolder folder_;
+};
+
+template <class Runner>
+RunnerFactory factory(OnnxForm form) {
+  return [form](const LevelContext& c) { return std::make_unique<Runner>(c, form); };
+}
+
+}  // namespace
+
+RunnerFactories onnx_levels(OnnxForm form) {
+  return {{Level::Onnx, factory<InterpreterRunner>(form)},
+          {Level::OnnxRuntime, factory<RuntimeRunner>(form)}};
+}
+
+}  // namespace qtape

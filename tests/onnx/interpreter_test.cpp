@@ -1,0 +1,279 @@
+// ONNX models by the interpreter: operators against numbers worked out by hand, and exported
+// programs against the reference.
+#include "qtape/onnx/interpreter.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <string>
+
+#include "qtape/deploy/convert.h"
+#include "qtape/deploy/verify.h"
+#include "qtape/engine/parameters.h"
+#include "qtape/integer/session.h"
+#include "qtape/onnx/export.h"
+#include "qtape/onnx/interpreter_ops.h"
+#include "qtape/onnx/levels.h"
+#include "qtape/ops/quantizer_ops.h"
+#include "qtape/tests/support/errors.h"
+#include "qtape/tests/support/integer_nets.h"
+
+namespace {
+
+using namespace qtape;
+
+using Floats = std::vector<float>;
+using Bytes = std::vector<uint8_t>;
+using Codes = std::vector<int8_t>;
+using Sums = std::vector<int32_t>;
+using Numbers = std::vector<int64_t>;
+
+/// What an operator makes of `operands`; its attributes are lists of integers, or one.
+OnnxArray computed(const std::string& op, const std::vector<OnnxArray>& operands,
+                   const std::map<std::string, Numbers>& lists = {},
+                   const std::map<std::string, int64_t>& numbers = {}) {
+  onnx::NodeProto proto;
+  proto.set_op_type(op);
+  proto.add_output("y");
+  OnnxOperands given;
+  for (const OnnxArray& each : operands) {
+    proto.add_input("x");
+    given.push_back(&each);
+  }
+  for (const auto& [name, values] : lists) {
+    onnx::AttributeProto& attribute = *proto.add_attribute();
+    attribute.set_name(name);
+    attribute.set_type(onnx::AttributeProto::INTS);
+    for (int64_t each : values) attribute.add_ints(each);
+  }
+  for (const auto& [name, value] : numbers) {
+    onnx::AttributeProto& attribute = *proto.add_attribute();
+    attribute.set_name(name);
+    attribute.set_type(onnx::AttributeProto::INT);
+    attribute.set_i(value);
+  }
+  return compute_onnx(OnnxNode(proto), given);
+}
+
+template <class T>
+const std::vector<T>& of(const OnnxArray& array) {
+  return std::get<std::vector<T>>(array.data);
+}
+
+OnnxArray scalar(float v) { return {{}, Floats{v}}; }
+
+TEST_CASE("onnx interpreter: QuantizeLinear and DequantizeLinear, ties and ends") {
+  const float inf = std::numeric_limits<float>::infinity();
+  const OnnxArray x{{8}, Floats{0.25f, 0.75f, -0.25f, -0.75f, 100, -100, inf, -inf}};
+  CHECK(of<uint8_t>(computed("QuantizeLinear", {x, scalar(0.5f), {{}, Bytes{7}}})) ==
+        Bytes{7, 9, 7, 5, 207, 0, 255, 0});
+  CHECK(of<int8_t>(computed("QuantizeLinear", {x, scalar(0.5f), {{}, Codes{-3}}})) ==
+        Codes{-3, -1, -3, -5, 127, -128, 127, -128});
+  const OnnxArray codes{{2, 2}, Codes{-128, 127, 1, 2}};
+  CHECK(of<float>(computed("DequantizeLinear",
+                           {codes, {{2}, Floats{0.5f, 3}}, {{2}, Codes{-1, 2}}}, {},
+                           {{"axis", 0}})) == Floats{-63.5f, 64, -3, 0});
+  CHECK(of<float>(computed("DequantizeLinear", {codes, scalar(2), {{}, Codes{0}}})) ==
+        Floats{-256, 254, 2, 4});
+}
+
+TEST_CASE("onnx interpreter: products of codes, with padding, stride, dilation and groups") {
+  const OnnxArray a{{1, 3}, Bytes{5, 0, 255}};
+  const OnnxArray b{{3, 2}, Bytes{1, 128, 2, 0, 3, 255}};
+  const OnnxArray y = computed("MatMulInteger", {a, b, {{}, Bytes{5}}, {{}, Bytes{128}}});
+  // (0, -5, 250) times (-127, 0; -126, -128; -125, 127).
+  CHECK(of<int32_t>(y) == Sums{630 - 31250, 640 + 31750});
+  CHECK(y.shape == Numbers{1, 2});
+  // Two channels in two groups, kernels of 2 with dilation 2, stride 2, one column of padding.
+  const OnnxArray x{{1, 2, 4}, Bytes{11, 12, 13, 14, 21, 22, 23, 24}};
+  const OnnxArray w{{2, 1, 2}, Codes{1, 2, -1, 3}};
+  const OnnxArray z =
+      computed("ConvInteger", {x, w, {{}, Bytes{10}}, {{}, Codes{0}}},
+               {{"strides", {2}}, {"dilations", {2}}, {"pads", {1, 1}}}, {{"group", 2}});
+  CHECK(z.shape == Numbers{1, 2, 2});
+  CHECK(of<int32_t>(z) == Sums{2 * 2, 2 + 2 * 4, 3 * 12, -12 + 3 * 14});
+  const OnnxArray image{{1, 1, 2, 2}, Floats{1, 2, 3, 4}};
+  const OnnxArray filter{{1, 1, 2, 2}, Floats{1, 10, 100, 1000}};
+  const OnnxArray f =
+      computed("Conv", {image, filter, {{1}, Floats{0.5f}}}, {{"pads", {1, 1, 0, 0}}});
+  CHECK(of<float>(f) == Floats{1000.5f, 2100.5f, 3010.5f, 4321.5f});
+}
+
+TEST_CASE("onnx interpreter: views, joins and reductions") {
+  const OnnxArray x{{2, 3}, Sums{1, 2, 3, 4, 5, 6}};
+  const OnnxArray t = computed("Transpose", {x}, {{"perm", {1, 0}}});
+  CHECK(t.shape == Numbers{3, 2});
+  CHECK(of<int32_t>(t) == Sums{1, 4, 2, 5, 3, 6});
+  CHECK(of<int32_t>(computed("Concat", {x, x}, {}, {{"axis", 1}})) ==
+        Sums{1, 2, 3, 1, 2, 3, 4, 5, 6, 4, 5, 6});
+  CHECK(of<int32_t>(
+            computed("Slice", {x, {{1}, Numbers{-2}}, {{1}, Numbers{9}}, {{1}, Numbers{1}}})) ==
+        Sums{2, 3, 5, 6});
+  CHECK(of<int32_t>(computed("Gather", {x, {{2}, Numbers{2, 0}}}, {}, {{"axis", 1}})) ==
+        Sums{3, 1, 6, 4});
+  CHECK(of<int32_t>(computed("Pad", {x, {{4}, Numbers{0, 1, 0, -1}}, {{}, Sums{9}}})) ==
+        Sums{9, 1, 2, 9, 4, 5});
+  CHECK(of<int32_t>(computed("ReduceSum", {x, {{1}, Numbers{1}}})) == Sums{6, 15});
+  CHECK(of<int32_t>(computed("ReduceMax", {x}, {{"axes", {0}}}, {{"keepdims", 0}})) ==
+        Sums{4, 5, 6});
+  CHECK(of<int32_t>(computed("Add", {x, {{3}, Sums{10, 20, 30}}})) ==
+        Sums{11, 22, 33, 14, 25, 36});
+  CHECK(of<int32_t>(computed("Mul", {x, {{2, 1}, Sums{1, -1}}})) == Sums{1, 2, 3, -4, -5, -6});
+  CHECK(of<int32_t>(computed("Clip", {x, {{}, Sums{2}}, {{}, Sums{5}}})) ==
+        Sums{2, 2, 3, 4, 5, 5});
+  const OnnxArray image{{1, 1, 2, 2}, Floats{1, 2, 3, 4}};
+  const std::map<std::string, Numbers> windows = {{"kernel_shape", {2, 2}},
+                                                  {"pads", {1, 0, 0, 0}}};
+  CHECK(of<float>(computed("MaxPool", {image}, windows)) == Floats{2, 4});
+  CHECK(of<float>(computed("AveragePool", {image}, windows)) == Floats{1.5f, 2.5f});
+  CHECK(of<float>(computed("AveragePool", {image}, windows, {{"count_include_pad", 1}})) ==
+        Floats{0.75f, 2.5f});
+}
+
+TEST_CASE("onnx interpreter: what does not go together is refused with its reason") {
+  const OnnxArray x{{2, 3}, Floats{1, 2, 3, 4, 5, 6}};
+  const auto reason = [](auto... arguments) {
+    return test::error_text<FormatError>([&] { (void)computed(arguments...); });
+  };
+  using Given = std::vector<OnnxArray>;
+  CHECK(reason("Tanh", Given{x}) == "the operator is not computed");
+  CHECK(reason("MatMul", Given{x, x}) == "the extents of the operands do not go together");
+  CHECK(reason("Add", Given{x, {{2}, Floats{1, 2}}}) == "extents 3 and 2 do not go together");
+  CHECK(reason("Add", Given{x, {{2}, Bytes{1, 2}}}) == "input 1 has elements of another type");
+  CHECK(reason("Add", Given{x}) == "input 1 is missing");
+  CHECK(reason("Gather", Given{x, {{1}, Numbers{2}}}) == "index 2 is out of range");
+  CHECK(test::error_text<FormatError>([] { OnnxInterpreter("no model"); }) ==
+        "is no ONNX model");
+}
+
+/// The outputs of `program` that its ONNX model of this form gives otherwise than the
+/// reference.
+int64_t different_outputs(const IntegerProgram& program, OnnxForm form, uint64_t seed) {
+  const int64_t opset = 13 + static_cast<int64_t>(seed % 9);
+  OnnxInterpreter model(to_onnx(program, {.form = form, .opset = opset}));
+  IntegerSession reference(program, {.reference = true});
+  for (int32_t i = 0; i < program.size(); ++i) {
+    const IntegerNode& node = program[NodeId{i}];
+    if (!std::holds_alternative<integer::Input>(node.op)) continue;
+    const auto input = reference.input(NodeId{i});
+    test::fill_wild(input, seed);
+    const auto extents = node.value.type.shape.extents();
+    model.set(node.label,
+              {{extents.begin(), extents.end()}, Floats(input.begin(), input.end())});
+  }
+  reference.run();
+  model.run();
+  int64_t different = 0;
+  const std::vector<std::string> names = model.outputs();
+  for (size_t k = 0; k < names.size(); ++k) {
+    const auto wanted = reference.bytes(program.outputs()[k]);
+    std::visit(
+        [&](const auto& values) {
+          const auto came = std::as_bytes(std::span(values));
+          different += std::ranges::equal(came, wanted) ? 0 : 1;
+        },
+        model.value(names[k]).data);
+  }
+  return different;
+}
+
+TEST_CASE("onnx interpreter: programs in integers give every value of the reference") {
+  int64_t run = 0;
+  for (uint64_t seed = 0; seed < 120; ++seed) {
+    CAPTURE(seed);
+    const Graph graph = seed % 2 == 0 ? test::conv_net(seed) : test::random_net(seed);
+    Parameters parameters(graph, seed);
+    test::settle(graph, parameters, seed);
+    IntegerProgram program = convert(graph, parameters, Requantization::OnnxQdq);
+    std::vector<NodeId> all;
+    for (int32_t i = 0; i < program.size(); ++i) {
+      if (!std::holds_alternative<integer::Input>(program[NodeId{i}].op)) {
+        all.push_back(NodeId{i});
+      }
+    }
+    program.set_outputs(all);
+    try {
+      (void)to_onnx(program, {.form = OnnxForm::Integer});
+    } catch (const GraphError&) {
+      continue;  // export_test.cpp checks the reasons
+    }
+    CHECK(different_outputs(program, OnnxForm::Integer, seed) == 0);
+    ++run;
+  }
+  CHECK(run >= 40);
+}
+
+/// The graph with scales that are powers of two; nothing where some are learned or given.
+std::optional<Graph> with_powers_of_two(const Graph& graph) {
+  Graph result;
+  for (int32_t i = 0; i < graph.size(); ++i) {
+    const Node& node = graph[NodeId{i}];
+    Op op = node.op;
+    auto* quantizer = std::get_if<FakeQuantize>(&op);
+    if (quantizer != nullptr && !std::holds_alternative<Fixed>(quantizer->scale_mode)) {
+      quantizer->power_of_two = true;
+    } else if (is_quantizer(op)) {
+      return std::nullopt;
+    }
+    result.add(op, node.operands, node.label);
+  }
+  result.set_outputs({graph.outputs().begin(), graph.outputs().end()});
+  return result;
+}
+
+/// Whether its floats are sums of products alone, which powers of two keep exact.
+bool is_of_products(const IntegerProgram& program) {
+  for (const IntegerNode& node : program.nodes()) {
+    if (std::holds_alternative<integer::AvgPool>(node.op) ||
+        std::holds_alternative<integer::Sum>(node.op)) {
+      return false;
+    }
+  }
+  return test::all_exact_in_f32(program);
+}
+
+TEST_CASE("onnx interpreter: with scales that are powers of two products in float are exact") {
+  int64_t run = 0;
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    CAPTURE(seed);
+    const auto graph =
+        with_powers_of_two(seed % 2 == 0 ? test::conv_net(seed) : test::random_net(seed));
+    if (!graph) continue;
+    Parameters parameters(*graph, seed);
+    test::settle(*graph, parameters, seed);
+    const IntegerProgram program = convert(*graph, parameters, Requantization::OnnxQdq);
+    if (!is_of_products(program)) continue;
+    try {
+      (void)to_onnx(program);
+    } catch (const GraphError&) {
+      continue;
+    }
+    CHECK(different_outputs(program, OnnxForm::Qdq, seed) == 0);
+    ++run;
+  }
+  CHECK(run >= 20);
+}
+
+TEST_CASE("onnx levels: verification runs the interpreter beside the others") {
+  const Graph graph = test::conv_net(4);
+  Parameters parameters(graph, 4);
+  test::settle(graph, parameters, 4);
+  VerifyOptions options;
+  options.convert.requantization = Requantization::OnnxQdq;
+  options.batch = 5;
+  options.levels = {Level::Onnx};
+  CHECK(test::error_text<ArgumentError>([&] { Verifier(graph, parameters, options); }) ==
+        "L5 ONNX needs a runner of another library");
+  options.runners = onnx_levels();
+  Verifier verifier(graph, parameters, options);
+  test::fill_wild(verifier.input(), 3);
+  verifier.run(4);
+  CHECK(verifier.mismatches() == 0);
+  for (const LayerComparison& layer : verifier.layers()) {
+    CHECK(layer.differences.at(Level::Onnx) == 0);
+  }
+}
+
+}  // namespace
