@@ -76,6 +76,8 @@ CLibrary::CLibrary(std::span<const CUnit> units, const CCompiler& compiler) {
                  finished.exit_code, messages_.substr(0, 4000));
   handle_ = ::dlopen(object.c_str(), RTLD_NOW | RTLD_LOCAL);
   require<Error>(handle_ != nullptr, "{}", handle_ == nullptr ? ::dlerror() : "");
+  // What is loaded stays; a signal may end this process at any time.
+  folder_.remove();
 }
 
 CLibrary::~CLibrary() {
@@ -134,7 +136,9 @@ void CSession::run() {
   begin_(arguments_.data());
   for (size_t i = 0; i < steps_.size(); ++i) {
     const auto number = static_cast<int32_t>(i);
-    require<GraphError>(step_(number) == 0, "an input has NaN, which has no code");
+    const int32_t status = step_(number);
+    require<GraphError>(status != 1, "an input has NaN, which has no code");
+    require<Error>(status == 0, "step {}: a library refuses it, status {}", i, status);
     std::vector<std::byte>& to = values_[at(steps_[i])];
     if (!to.empty()) std::memcpy(to.data(), result_(number), to.size());
   }

@@ -66,12 +66,16 @@ static int32_t {0}_compare(const {0}_expected *e, int32_t sample, const void *go
 
 constexpr std::string_view test_function = R"(
 int32_t {0}_test({0}_report report) {{
-  int32_t sample, step, wrong = 0;
+  int32_t sample, step, status, wrong = 0;
   for (sample = 0; sample < {1}; ++sample) {{
     {0}_begin({2});
     for (step = 0; step < {3}_STEPS; ++step) {{
-      if ({0}_step(step) != 0) {{
-        if (report != 0) report("NaN in an input, at a step", sample, step, 0, 1);
+      status = {0}_step(step);
+      if (status != 0) {{
+        if (report != 0) {{
+          report(status == 1 ? "NaN in an input, at a step" : "a library refuses a step", sample,
+                 step, 0, status);
+        }}
         return wrong + 1;
       }}
       wrong += {0}_compare(&{0}_steps[step], sample, {0}_result(step), report);
@@ -169,10 +173,8 @@ class SelfTest {
     text += buffers();
     text += fmt::format(loops, name_);
     text += tables();
-    std::string upper = name_;
-    for (char& c : upper) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-    return text +
-           fmt::format(test_function, name_, samples_.size(), arguments(false), upper, ends());
+    return text + fmt::format(test_function, name_, samples_.size(), arguments(false),
+                              c_macro(name_), ends());
   }
 
  private:
@@ -181,7 +183,7 @@ class SelfTest {
     return fmt::format("{}_expected_{}", name_, written_.steps[step].name);
   }
   std::string output_name(size_t i) const {
-    return fmt::format("{}_expected_out_{}", name_, written_.outputs[i].name);
+    return fmt::format("{}_output_{}", name_, written_.outputs[i].name);
   }
   std::string input_name(size_t i) const {
     return fmt::format("{}_golden_{}", name_, written_.inputs[i].name);
@@ -256,18 +258,23 @@ class SelfTest {
                        type.elements(), array);
   }
 
+  /// A table `part` of rows; C has none without.
+  std::string table(std::string_view part, const std::string& rows) const {
+    return fmt::format("\nstatic const {0}_expected {0}_{1}[] = {{\n{2}}};\n", name_, part,
+                       rows.empty() ? "    {\"\", 'b', 0, 0},\n" : rows);
+  }
   std::string tables() const {
-    std::string text = fmt::format("\nstatic const {0}_expected {0}_steps[] = {{\n", name_);
+    std::string steps;
     for (size_t i = 0; i < codes_.size(); ++i) {
-      text += row(written_.steps[i].name, program_[written_.steps[i].node].value.type,
-                  expected_name(i));
+      steps += row(written_.steps[i].name, program_[written_.steps[i].node].value.type,
+                   expected_name(i));
     }
-    text += fmt::format("}};\n\nstatic const {0}_expected {0}_outputs[] = {{\n", name_);
+    std::string outputs;
     for (size_t i = 0; i < outputs_.size(); ++i) {
-      text += row(written_.outputs[i].name, program_[written_.outputs[i].node].value.type,
-                  output_name(i));
+      outputs += row(written_.outputs[i].name, program_[written_.outputs[i].node].value.type,
+                     output_name(i));
     }
-    return text + "};\n";
+    return table("steps", steps) + table("outputs", outputs);
   }
 
   /// Compares outputs, and runs from codes where that is possible.

@@ -39,6 +39,9 @@ inline constexpr auto enum_names<Level> =
 inline constexpr std::array usual_levels = {Level::Float, Level::Exact, Level::Reference,
                                             Level::Backend};
 
+/// Whether a level computes a requantization: ONNX one, CMSIS-NN two, all others each.
+bool computes(Level level, Requantization requantization);
+
 struct SessionHooks;
 
 /// What is verified.

@@ -9,6 +9,7 @@
 #include "qtape/engine/quantizers.h"
 #include "qtape/engine/tape.h"
 #include "qtape/integer/analysis.h"
+#include "qtape/integer/c/c_grid.h"
 #include "qtape/integer/exact.h"
 #include "qtape/integer/integer_binding.h"
 #include "qtape/integer/session.h"
@@ -248,6 +249,13 @@ constexpr Entry entries[] = {
      }}};
 
 }  // namespace
+
+bool computes(Level level, Requantization requantization) {
+  if (level == Level::Onnx || level == Level::OnnxRuntime) {
+    return requantization == Requantization::OnnxQdq;
+  }
+  return level != Level::CmsisNn || cmsis_single_rounding(requantization).has_value();
+}
 
 int64_t IntegersView::at(int64_t i) const {
   return dispatch_integers(dtype, [&]<class T>() {

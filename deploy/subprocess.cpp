@@ -107,7 +107,8 @@ bool has_program(const std::string& name) {
   std::string rest = path == nullptr ? "" : path;
   while (!rest.empty()) {
     const size_t end = std::min(rest.find(':'), rest.size());
-    if (::access((rest.substr(0, end) + "/" + name).c_str(), X_OK) == 0) return true;
+    const std::string folder = end == 0 ? "." : rest.substr(0, end);
+    if (::access((folder + "/" + name).c_str(), X_OK) == 0) return true;
     rest.erase(0, end + 1);
   }
   return false;
@@ -115,12 +116,16 @@ bool has_program(const std::string& name) {
 
 TemporaryFolder::TemporaryFolder() {
   std::error_code failed;
-  path_ = (std::filesystem::temp_directory_path(failed) / "qtape-XXXXXX").string();
-  require<IoError>(!failed && ::mkdtemp(path_.data()) != nullptr,
-                   "{}: no folder can be made: {}", path_, std::strerror(errno));
+  const std::filesystem::path parent = std::filesystem::temp_directory_path(failed);
+  require<IoError>(!failed, "TMPDIR: no folder for temporary files: {}", failed.message());
+  path_ = (parent / "qtape-XXXXXX").string();
+  require<IoError>(::mkdtemp(path_.data()) != nullptr, "{}: no folder can be made: {}", path_,
+                   std::strerror(errno));
 }
 
-TemporaryFolder::~TemporaryFolder() {
+TemporaryFolder::~TemporaryFolder() { remove(); }
+
+void TemporaryFolder::remove() {
   std::error_code ignored;
   std::filesystem::remove_all(path_, ignored);
 }

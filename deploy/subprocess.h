@@ -30,6 +30,8 @@ class TemporaryFolder {
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
   ~TemporaryFolder();
 
+  /// Removes it now.
+  void remove();
   /// The path of a file in it.
   std::string file(std::string_view name) const;
 

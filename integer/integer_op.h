@@ -16,6 +16,7 @@ namespace qtape {
 
 enum class CKernels : uint8_t;
 struct CNode;
+struct CUse;
 struct CStore;
 struct Epilogue;
 struct IntegerBinding;

@@ -32,11 +32,11 @@ void write_c(const IntegerOp& op, CNode& node) {
   std::visit([&](const auto& each) { each.write_c(node); }, op);
 }
 
-int64_t c_scratch(const IntegerOp& op, const IntegerValue& x, CKernels kernels) {
+int64_t c_scratch(const IntegerOp& op, const CUse& use) {
   return std::visit(
       [&]<class X>(const X& each) -> int64_t {
-        if constexpr (requires { each.c_scratch(x, kernels); }) {
-          return each.c_scratch(x, kernels);
+        if constexpr (requires { each.c_scratch(use); }) {
+          return each.c_scratch(use);
         }
         return 0;
       },

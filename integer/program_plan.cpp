@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "qtape/engine/arena.h"
+#include "qtape/integer/c/c_source.h"
 #include "qtape/integer/epilogue.h"
 
 namespace qtape {
@@ -86,7 +87,10 @@ class Planner {
   void place_scratch(NodeId id) {
     const IntegerNode& node = program_[id];
     if (!c_ || node.operands.empty()) return;
-    const int64_t bytes = c_scratch(node.op, program_[node.operands[0]].value, *c_);
+    const auto next = value(id).next;
+    const int64_t bytes =
+        c_scratch(node.op, {*c_, &program_[node.operands[0]].value, &node.value,
+                            next ? grid_of(program_[*next].op) : nullptr});
     if (bytes == 0) return;
     scratch_[at(id)] = plan_.buffers.size();
     plan_.buffers.push_back({.bytes = bytes, .begin = time_of(id), .end = time_of(id)});

@@ -90,11 +90,13 @@ void OutputFiles::expect_run(std::string_view option, const std::string& folder)
   expect(option, report::run_file(folder));
 }
 
+void OutputFiles::expect_unread(std::string_view option, const std::string& path) {
+  require_unread(option, path);
+  expect(option, path);
+}
+
 void OutputFiles::expect_text(std::string_view option, const std::string& path) {
-  if (path != "-") {
-    require_unread(option, path);
-    return expect(option, path);
-  }
+  if (path != "-") return expect_unread(option, path);
   const auto [known, added] = options_.emplace(path, option);
   require<ArgumentError>(added, "{}: standard output takes {} already", option, known->second);
   std::fflush(stdout);

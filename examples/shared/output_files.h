@@ -25,8 +25,10 @@ class OutputFiles {
   /// Tries a path that `option` names; an empty one is none. Throws IoError where it cannot be
   /// written, ArgumentError where another option names the same file.
   void expect(std::string_view option, const std::string& path);
+  /// The same, and throws ArgumentError for what is read.
+  void expect_unread(std::string_view option, const std::string& path);
   /// The same for a text. `-` is standard output, which then takes that text alone: whatever
-  /// is printed from here on goes to standard error. Throws ArgumentError for what is read.
+  /// is printed from here on goes to standard error.
   void expect_text(std::string_view option, const std::string& path);
 
   /// The same for the folder of a run's record, which is made where there is none.

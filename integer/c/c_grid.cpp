@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "qtape/integer/integer_binding.h"
 #include "qtape/kernels/quantize/requantize.h"
 
@@ -181,6 +183,35 @@ CCodeSum code_sum(CNode& node, const IntegerValue& a, const IntegerValue& b,
 std::optional<bool> cmsis_single_rounding(Requantization requantization) {
   return requantization::dispatch(requantization,
                                   []<class Each>() { return Written<Each>::cmsis_nn; });
+}
+
+namespace {
+
+/// Whether 32 bits hold what CMSIS-NN computes of sums up to `bound`: these shifted to the
+/// left, and what they become. Its mask of a shift to the right has 30 bits at most.
+bool fits_cmsis_nn(const Multiplier& m, int64_t bound) {
+  constexpr int64_t most = int64_t{1} << 30;
+  return m.exponent >= -30 && bound <= most >> std::max(m.exponent, 0);
+}
+
+}  // namespace
+
+bool is_by_cmsis_nn(const CUse& use, int64_t bound) {
+  if (use.kernels != CKernels::CmsisNn || use.grid == nullptr) return false;
+  if (use.x->type.dtype != DType::S8 || use.grid->dtype != DType::S8) return false;
+  return std::ranges::all_of(multipliers_of(*use.output, use.grid->scale),
+                             [&](const Multiplier& m) { return fits_cmsis_nn(m, bound); });
+}
+
+bool is_sum_by_cmsis_nn(CKernels kernels, const IntegerValue& a, const IntegerValue& b,
+                        const CodeGrid& to) {
+  for (DType dtype : {a.type.dtype, b.type.dtype, to.dtype}) {
+    if (kernels != CKernels::CmsisNn || dtype != DType::S8) return false;
+  }
+  const AddMultiplier m = add_multiplier_of(a.scales[0], b.scales[0], to.scale, false);
+  const int64_t shifted = int64_t{255} << m.left_shift;
+  return fits_cmsis_nn(m.a, shifted) && fits_cmsis_nn(m.b, shifted) &&
+         fits_cmsis_nn(m.output, 2 * shifted);
 }
 
 std::string cmsis_grid(CNode& node, const IntegerValue& x, const CodeGrid& to,

@@ -18,17 +18,56 @@ namespace {
 
 size_t at(NodeId id) { return static_cast<size_t>(id.index); }
 
-constexpr auto keywords = std::to_array<std::string_view>(
-    {"alignas",  "alignof",  "and",      "asm",      "auto",    "bool",      "break",
-     "case",     "catch",    "char",     "class",    "const",   "constexpr", "continue",
-     "default",  "delete",   "do",       "double",   "else",    "enum",      "explicit",
-     "export",   "extern",   "false",    "float",    "for",     "friend",    "goto",
-     "if",       "inline",   "int",      "long",     "main",    "mutable",   "namespace",
-     "new",      "not",      "operator", "or",       "private", "protected", "public",
-     "register", "restrict", "return",   "short",    "signed",  "sizeof",    "static",
-     "struct",   "switch",   "template", "this",     "throw",   "true",      "try",
-     "typedef",  "typename", "union",    "unsigned", "using",   "virtual",   "void",
-     "volatile", "while",    "xor"});
+// Of C and C++, with `main` and what compilers define in lower case.
+constexpr auto keywords = std::to_array<std::string_view>({"alignas",     "alignof",
+                                                           "and",         "and_eq",
+                                                           "asm",         "auto",
+                                                           "bitand",      "bitor",
+                                                           "bool",        "break",
+                                                           "case",        "catch",
+                                                           "char",        "char16_t",
+                                                           "char32_t",    "char8_t",
+                                                           "class",       "co_await",
+                                                           "co_return",   "co_yield",
+                                                           "compl",       "concept",
+                                                           "const",       "const_cast",
+                                                           "consteval",   "constexpr",
+                                                           "constinit",   "continue",
+                                                           "decltype",    "default",
+                                                           "delete",      "do",
+                                                           "double",      "dynamic_cast",
+                                                           "else",        "enum",
+                                                           "explicit",    "export",
+                                                           "extern",      "false",
+                                                           "float",       "for",
+                                                           "friend",      "goto",
+                                                           "i386",        "if",
+                                                           "inline",      "int",
+                                                           "linux",       "long",
+                                                           "main",        "mutable",
+                                                           "namespace",   "new",
+                                                           "noexcept",    "not",
+                                                           "not_eq",      "nullptr",
+                                                           "operator",    "or",
+                                                           "or_eq",       "private",
+                                                           "protected",   "public",
+                                                           "register",    "reinterpret_cast",
+                                                           "requires",    "restrict",
+                                                           "return",      "short",
+                                                           "signed",      "sizeof",
+                                                           "static",      "static_assert",
+                                                           "static_cast", "struct",
+                                                           "switch",      "template",
+                                                           "this",        "thread_local",
+                                                           "throw",       "true",
+                                                           "try",         "typedef",
+                                                           "typeid",      "typename",
+                                                           "typeof",      "union",
+                                                           "unix",        "unsigned",
+                                                           "using",       "virtual",
+                                                           "void",        "volatile",
+                                                           "wchar_t",     "while",
+                                                           "xor",         "xor_eq"});
 
 bool is_keyword(std::string_view name) { return std::ranges::count(keywords, name) > 0; }
 bool is_letter(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; }
@@ -37,7 +76,9 @@ bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0;
 /// C identifiers of labels, each once.
 class Identifiers {
  public:
-  explicit Identifiers(std::set<std::string> used = {}) : used_(std::move(used)) {}
+  /// With `reserved`, which none begins with, they stand without a prefix.
+  explicit Identifiers(std::set<std::string> used = {}, std::string reserved = {})
+      : used_(std::move(used)), reserved_(std::move(reserved)) {}
 
   std::string of(std::string_view label, int64_t number) {
     std::string name;
@@ -47,7 +88,9 @@ class Identifiers {
     }
     while (!name.empty() && name.back() == '_') name.pop_back();
     if (name.empty() || is_digit(name[0])) name = fmt::format("n{}{}", number, name);
-    if (is_keyword(name)) name += "_value";
+    const bool alone = !reserved_.empty();
+    if (is_keyword(name) || (alone && is_macro(name))) name += "_value";
+    if (alone && name.starts_with(reserved_)) name.insert(0, "value_");
     std::string unique = name;
     for (int count = 2; !used_.insert(unique).second; ++count) {
       unique = fmt::format("{}_{}", name, count);
@@ -56,17 +99,17 @@ class Identifiers {
   }
 
  private:
+  /// Whether headers may have a macro of that name: no lower case letter.
+  static bool is_macro(const std::string& name) {
+    return std::ranges::none_of(name, [](unsigned char c) { return std::islower(c) != 0; });
+  }
+
   std::set<std::string> used_;
+  std::string reserved_;
 };
 
 /// Member of the arena's union that has elements of `dtype`.
 std::string_view member_of(DType dtype) { return to_string_view(dtype); }
-
-std::string upper(std::string_view text) {
-  std::string all(text);
-  for (char& c : all) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  return all;
-}
 
 /// `text` with each line indented.
 std::string indented(std::string_view text, int columns) {
@@ -89,8 +132,14 @@ std::string comment_text(std::string_view text) {
   return all;
 }
 
-constexpr std::string_view checks = R"(#if defined(__FAST_MATH__)
-#error "codes need IEEE arithmetic: compile without -ffast-math"
+constexpr std::string_view checks =
+    R"(#if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || \
+    defined(__RECIPROCAL_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__ > 0)
+#error "codes need IEEE arithmetic: compile without -ffast-math and what it consists of"
+#endif
+#if defined(__clang__)
+#pragma clang fp contract(off)
+#pragma clang fp reassociate(off)
 #endif
 #if defined(__FLT_EVAL_METHOD__) && __FLT_EVAL_METHOD__ != 0 && __FLT_EVAL_METHOD__ != 16
 #error "codes need float operations that are rounded to float, on x86 -mfpmath=sse"
@@ -99,9 +148,10 @@ constexpr std::string_view checks = R"(#if defined(__FAST_MATH__)
 
 class Writer {
  public:
-  Writer(const IntegerProgram& program, std::string name, CKernels kernels)
+  Writer(const IntegerProgram& program, std::string name, CKernels kernels, std::string sha256)
       : program_(program),
         kernels_(kernels),
+        sha256_(std::move(sha256)),
         plan_(plan_c_program(program, kernels)),
         name_(std::move(name)),
         source_(name_),
@@ -139,7 +189,8 @@ class Writer {
   void name_nodes() {
     // Parameters, beside what functions call and declare.
     Identifiers inputs({"step", "status", "memcpy", "memset", "size_t", "int8_t", "uint8_t",
-                        "int16_t", "uint16_t", "int32_t", "uint32_t", "int64_t", name_});
+                        "int16_t", "uint16_t", "int32_t", "uint32_t", "int64_t", name_},
+                       name_ + "_");
     Identifiers nodes;
     for (int32_t i = 0; i < program_.size(); ++i) {
       const NodeId id{i};
@@ -272,7 +323,7 @@ class Writer {
   }
 
   std::string header() const {
-    const std::string guard = upper(name_) + "_H";
+    const std::string guard = c_macro(name_) + "_H";
     std::string text = fmt::format(
         "/* {}: a network in integers, written by qtape; see {}.c. */\n"
         "#ifndef {}\n#define {}\n\n#include <stdint.h>\n\n"
@@ -281,8 +332,8 @@ class Writer {
     text += fmt::format(
         "#define {}_STEPS {}\n#define {}_ARENA_BYTES {}\n#define "
         "{}_CONSTANT_BYTES {}\n\n",
-        upper(name_), result_.steps.size(), upper(name_), result_.arena_bytes, upper(name_),
-        result_.constant_bytes);
+        c_macro(name_), result_.steps.size(), c_macro(name_), result_.arena_bytes,
+        c_macro(name_), result_.constant_bytes);
     text +=
         "/* Runs the network. Returns 0, 1 where an input has NaN, 2 where a library refuses;\n"
         " * outputs are undefined then. Memory is static: not for use by two threads at "
@@ -312,11 +363,9 @@ class Writer {
   std::string description() const {
     std::string text =
         fmt::format("/* {}: a network in integers, written by qtape.\n *\n", name_);
-    const std::string json = to_json(program_);
     text += fmt::format(" * Requantization {}: {}.\n",
                         to_string_view(program_.requantization()), requantization_doc());
-    text += fmt::format(" * SHA-256 of the program: {}\n *\n",
-                        sha256_hex(std::as_bytes(std::span(json))));
+    text += fmt::format(" * SHA-256 of the program: {}\n *\n", sha256_);
     text += fmt::format(" * {:<32} {:>20} {:>14} {:>12} {:>10}\n", "step", "output",
                         "multiply-adds", "flash bytes", "RAM bytes");
     int64_t products = 0;
@@ -352,6 +401,8 @@ class Writer {
     std::set<DType> used = {DType::U8};
     for (int32_t i = 0; i < program_.size(); ++i) {
       if (value(NodeId{i}).offset) used.insert(program_[NodeId{i}].value.type.dtype);
+      // Where windows are gathered, in either type.
+      if (value(NodeId{i}).scratch) used.insert({DType::S16, DType::S32});
     }
     for (DType dtype : used) {
       members += fmt::format("  {} {}[{}];\n", c_type(dtype), member_of(dtype),
@@ -447,8 +498,10 @@ class Writer {
         "  {0}_end();\n  return 0;\n}}\n",
         name_, parameters(false), names, result_.steps.size());
     if (!result_.takes_codes) return text;
-    text += fmt::format("\nint32_t {}_run_codes({}) {{\n  int32_t status;\n", name_,
-                        parameters(true));
+    const bool computes =
+        std::ranges::any_of(result_.steps, [](const CStep& each) { return !each.is_input; });
+    text += fmt::format("\nint32_t {}_run_codes({}) {{\n{}", name_, parameters(true),
+                        computes ? "  int32_t status;\n" : "");
     for (size_t i = 0; i < result_.outputs.size(); ++i) {
       text += fmt::format("  {} = {};\n", out_pointer(i), result_.outputs[i].name);
     }
@@ -481,6 +534,7 @@ class Writer {
 
   const IntegerProgram& program_;
   CKernels kernels_;
+  std::string sha256_;
   ProgramPlan plan_;
   std::string name_;
   CSource source_;
@@ -511,11 +565,17 @@ std::string refused_c_name(std::string_view name) {
   if (other != name.end())
     return fmt::format("it has '{}'", comment_text(std::string(1, *other)));
   if (is_keyword(name)) return "it is a keyword of C or C++";
+  if (name.ends_with("_test")) return "names that end in _test are those of self-tests";
   return {};
 }
 
-CProgram write_c_program(const IntegerProgram& program, std::string_view name,
-                         CKernels kernels) {
+std::string sha256_of(const IntegerProgram& program) {
+  const std::string json = to_json(program);
+  return sha256_hex(std::as_bytes(std::span(json)));
+}
+
+CProgram write_c_program(const IntegerProgram& program, std::string_view name, CKernels kernels,
+                         std::string sha256) {
   const std::string refused = refused_c_name(name);
   require<ArgumentError>(refused.empty(), "'{}' is no C identifier: {}", comment_text(name),
                          refused);
@@ -524,7 +584,8 @@ CProgram write_c_program(const IntegerProgram& program, std::string_view name,
   require<GraphError>(kernels != CKernels::CmsisNn || single.has_value(),
                       "CMSIS-NN does not compute {}: convert to another requantization",
                       to_string_view(program.requantization()));
-  return Writer(program, std::string(name), kernels).run();
+  if (sha256.empty()) sha256 = sha256_of(program);
+  return Writer(program, std::string(name), kernels, std::move(sha256)).run();
 }
 
 }  // namespace qtape

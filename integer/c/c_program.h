@@ -46,9 +46,13 @@ struct CProgram {
 /// Whether `name` can begin the names of a C program. Nothing, or why not.
 std::string refused_c_name(std::string_view name);
 
-/// `program`, with the batch that it has, for the prefix `name`. Throws ArgumentError for a
-/// name that is no C identifier or a keyword, GraphError for what C cannot count.
+/// The SHA-256 of the program's file.
+std::string sha256_of(const IntegerProgram& program);
+
+/// `program`, with the batch that it has, for the prefix `name`. `sha256` is that of the
+/// program it was made of; empty: its own. Throws ArgumentError for a name that is no C
+/// identifier or a keyword, GraphError for what C cannot count.
 CProgram write_c_program(const IntegerProgram& program, std::string_view name,
-                         CKernels kernels = CKernels::Portable);
+                         CKernels kernels = CKernels::Portable, std::string sha256 = {});
 
 }  // namespace qtape

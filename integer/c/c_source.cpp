@@ -15,9 +15,16 @@ namespace {
 
 bool is_letter(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
+std::string_view stem_of(std::string_view file) { return file.substr(0, file.find('.')); }
+
+bool is_kernel(std::string_view name) {
+  return std::ranges::any_of(c_kernel_texts(),
+                             [&](const auto& each) { return stem_of(each.first) == name; });
+}
+
 std::string_view text_of(std::string_view kernel) {
   for (const auto& [name, text] : c_kernel_texts()) {
-    if (name.substr(0, name.find('.')) == kernel) return text;
+    if (stem_of(name) == kernel) return text;
   }
   fail<GraphError>("there is no kernel {} in C", kernel);
 }
@@ -122,6 +129,12 @@ std::string_view c_type(DType dtype) {
   }
 }
 
+std::string c_macro(std::string_view name) {
+  std::string all(name);
+  for (char& c : all) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return all;
+}
+
 std::string c_float(double v) {
   const auto narrow = static_cast<float>(v);
   if (std::isinf(narrow)) return narrow < 0 ? "-(1.0f / 0.0f)" : "(1.0f / 0.0f)";
@@ -135,8 +148,11 @@ std::string c_array(std::string_view name, std::span<const T> values) {
 
 std::string CSource::define(std::string_view of, std::string_view name, std::string_view before,
                             std::string_view after, int64_t bytes) {
+  std::string part = fmt::format("{}_{}", of, name);
+  // Kernels define types of their name.
+  if (is_kernel(part)) part += "_value";
   const auto [at, added] = shared_.try_emplace(fmt::format("{}{}", before, after),
-                                               fmt::format("{}_{}_{}", prefix_, of, name));
+                                               fmt::format("{}_{}", prefix_, part));
   if (added) {
     constants_ += fmt::format("static const {} {}{};\n\n", before, at->second, after);
     arrays_.push_back({std::string(of), bytes});
@@ -207,11 +223,6 @@ std::string CSource::table(std::string_view of, std::string_view name, std::stri
 }
 
 const CodeGrid* CNode::grid() const { return next == nullptr ? nullptr : grid_of(*next); }
-
-bool CNode::by_cmsis_nn(const IntegerValue& x) const {
-  return kernels == CKernels::CmsisNn && x.type.dtype == DType::S8 && grid() != nullptr &&
-         grid()->dtype == DType::S8;
-}
 
 CStore CNode::store(std::string_view sum) {
   wide_sums = wide_sums || sum == "int64_t";

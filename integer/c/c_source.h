@@ -102,6 +102,17 @@ class CSource {
   CBuffer buffer_;
 };
 
+/// What the C of an op depends on beside its attributes.
+struct CUse {
+  CKernels kernels = CKernels::Portable;
+  const IntegerValue* x = nullptr;       ///< operand 0
+  const IntegerValue* output = nullptr;  ///< what the op gives, sums for instance
+  const CodeGrid* grid = nullptr;        ///< of the codes that sums become; null: they do not
+};
+
+/// The name of a macro of a program: `NET` of `net`.
+std::string c_macro(std::string_view name);
+
 /// What becomes of each sum: a C function `type function(sum, const to *, channel)`.
 struct CStore {
   std::string function;
@@ -129,8 +140,7 @@ struct CNode {
   const IntegerValue& out() const { return *output; }
   /// The grid of the codes that sums become, or null where they become none.
   const CodeGrid* grid() const;
-  /// Whether CMSIS-NN has what takes `x` and makes s8 codes of it.
-  bool by_cmsis_nn(const IntegerValue& x) const;
+  CUse use() const { return {kernels, inputs[0], output, grid()}; }
   /// Where sums go: to `next`, or as they are. `sum` is the C type they are added in.
   CStore store(std::string_view sum);
   /// Writes an op that makes each element of operand 0 what `c_store` of it says.

@@ -297,11 +297,19 @@ CBuffer cmsis_buffer(const Convolution& c) {
           .helium = std::max(4 * std::max(padded_terms(terms), padded_terms(whole)), line)};
 }
 
+bool is_row(const Window& window) { return window.h.in == 1 && window.h.kernel == 1; }
+
+/// Not rows that padding makes several of: its kernels for rows write one.
+bool is_by_cmsis_nn(const Conv& op, const CUse& use) {
+  const Window window = op.extents(use.x->type.shape).window;
+  return qtape::is_by_cmsis_nn(use, op.weights.certificate.accumulator_bound) &&
+         !(is_row(window) && window.h.out != 1);
+}
+
 /// On Helium arm_convolve_1_x_n_s8 takes codes from behind a row for windows that more than one
 /// column of padding ends (CMSIS-NN 7.0): rows with padding are written as columns.
 void write_upright(Window& window) {
-  const bool row = window.h.in == 1 && window.h.kernel == 1;
-  if (row && window.has_padding()) std::swap(window.h, window.w);
+  if (is_row(window) && window.has_padding()) std::swap(window.h, window.w);
 }
 
 void write_cmsis(const Conv& op, CNode& node) {
@@ -331,18 +339,15 @@ void write_cmsis(const Conv& op, CNode& node) {
 
 }  // namespace
 
-int64_t Conv::c_scratch(const IntegerValue& x, CKernels kernels) const {
-  if (kernels == CKernels::CmsisNn && x.type.dtype == DType::S8) return 0;
-  const Convolution c = extents(x.type.shape);
-  return is_depthwise(c) ? 0 : padded_terms(weights.terms()) * c_differences(x).second;
+int64_t Conv::c_scratch(const CUse& use) const {
+  if (is_by_cmsis_nn(*this, use)) return 0;
+  const Convolution c = extents(use.x->type.shape);
+  return is_depthwise(c) ? 0 : padded_terms(weights.terms()) * c_differences(*use.x).second;
 }
 
 void Conv::write_c(CNode& node) const {
   const IntegerValue& x = node.in(0);
-  if (node.by_cmsis_nn(x)) return write_cmsis(*this, node);
-  if (node.kernels == CKernels::CmsisNn && x.type.dtype == DType::S8) {
-    fail<GraphError>("CMSIS-NN has no convolution of s8 codes without s8 codes behind it");
-  }
+  if (is_by_cmsis_nn(*this, node.use())) return write_cmsis(*this, node);
   const Convolution c = extents(x.type.shape);
   const int bits = weights.storage_bits;
   const std::string sum = c_sums(weights, with_zero_point(x));

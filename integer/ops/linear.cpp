@@ -115,7 +115,7 @@ void write_cmsis(const Linear& op, CNode& node) {
 }  // namespace
 
 void Linear::write_c(CNode& node) const {
-  if (node.by_cmsis_nn(node.in(0)) && weights.certificate.fits_s32()) {
+  if (is_by_cmsis_nn(node.use(), weights.certificate.accumulator_bound)) {
     return write_cmsis(*this, node);
   }
   const IntegerValue& x = node.in(0);

@@ -236,9 +236,9 @@ void write_sum(CNode& node, const CodeGrid& grid, std::string_view kernel) {
 }  // namespace
 
 void Add::write_c(CNode& node) const {
-  const bool bytes = node.in(0).type.dtype == DType::S8 && node.in(1).type.dtype == DType::S8 &&
-                     grid.dtype == DType::S8;
-  if (node.kernels != CKernels::CmsisNn || !bytes) return write_sum(node, grid, "add");
+  if (!is_sum_by_cmsis_nn(node.kernels, node.in(0), node.in(1), grid)) {
+    return write_sum(node, grid, "add");
+  }
   const std::string terms = cmsis_sum(node, node.in(0), node.in(1), grid);
   node.call_checked(2, node.source.kernel("cmsis_add", ""), node.operands[0], node.operands[1],
                     node.result, node.out().type.elements(), terms);

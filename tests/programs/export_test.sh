@@ -39,7 +39,7 @@ check "compiles without a warning" "$cc" "${strict[@]}" -O2 -o t fw/net.c fw/net
 check "and says so" same 'net: 5 samples, all steps as expected' "$(./t)"
 check "it needs no library of C but memory functions" test -z \
   "$("$cc" -std=c99 -O2 -c fw/net.c -o net.o && nm -u net.o | grep -vE ' (memcpy|memset)$')"
-check "the hash is that of the program" grep -q 'SHA-256 of the program: [0-9a-f]\{64\}$' fw/net.c
+check "the hash is that of the program" same "$(sha256sum <w8.int.json | cut -c-64)" "$(sed -n 's/.*SHA-256 of the program: //p' fw/net.c)"
 check "its requantization is told" grep -q 'Requantization DoubleRounding' fw/net.c
 
 # A test that must fail does.
@@ -90,6 +90,31 @@ check "it is written without a tree" "$tool" export c w8.json -o fw --name arm -
 check "and calls it" grep -q 'arm_fully_connected_wrapper_s8(' fw/arm.c
 check "checks need a tree" exits 1 'qtape: QTAPE_CMSIS_NN must name a source tree of CMSIS-NN' env -u QTAPE_CMSIS_NN "$tool" export c w8.int.json -o fw --kernels cmsis-nn --check
 check "which is one" exits 1 'qtape: QTAPE_CMSIS_NN: fw has no Include/arm_nnfunctions.h' env QTAPE_CMSIS_NN=fw "$tool" verify w8.json --requantization SingleRounding --levels L2,L6
+for flag in -ffast-math -funsafe-math-optimizations -ffinite-math-only; do
+  check "$flag is refused" test -z "$(! "$cc" -std=c99 "$flag" -c -o fast.o fw/net.c >fast.txt 2>&1 || echo compiled)"
+done
+check "a folder like an option" "$tool" export c w8.int.json --output=-fw --name net --check >/dev/null
+check "integers of a program" exits 2 'qtape: --integer-outputs: w8.int.json is a program' "$tool" export c w8.int.json -o fw --integer-outputs
+check "no folder" exits 2 'must not be empty' "$tool" export c w8.int.json -o ''
+
+# ONNX.
+cp w8.json model.json
+check "a model over itself" exits 2 'qtape: --output: model.json is the file to read' "$tool" export onnx model.json -o model.json
+check "which stays" cmp w8.json model.json
+check "no file" exits 2 'must not be empty' "$tool" export onnx w8.json -o ''
+"$tool" convert w8.json --requantization OnnxQdq -o q8.int.json >/dev/null
+check "data for a program" exits 2 'qtape: --data and --input are for models in the form qdq' "$tool" export onnx q8.int.json -o m.onnx --input "$data"
+check "another requantization" exits 1 'ONNX computes OnnxQdq, the program is of DoubleRounding' "$tool" export onnx w8.int.json -o m.onnx
+check "levels of ONNX" "$tool" verify w8.json --levels L5 --random 20 >out.txt
+check "take its requantization" same 1 "$(grep -c ': 0 mismatches between L2 and L5' out.txt)"
+check "levels that share none" exits 2 'qtape: --levels: no requantization is computed by all of them' "$tool" verify w8.json --levels L5,L6
+check "L2 alone" exits 2 'qtape: --levels: L2 alone is compared with nothing' "$tool" verify w8.json --levels L2
+check "L0 without L1" exits 2 'qtape: --levels: L0 is compared with L1' "$tool" verify w8.json --levels L0,L2
+check "powers of two" "$train" "${short[@]}" --power-of-two --save po2.json >/dev/null
+check "export" "$tool" export onnx po2.json -o po2.onnx >out.txt
+check "change no code" grep -q 'products in float change 0 of [0-9]* codes of 1000 samples, 0 of these' out.txt
+check "not learned ones" exits 2 'train_mlp: power of two is for scales that follow data; those of LSQ are learned' "$train" "${short[@]}" --weight-bits 8 --activation-bits 8 --power-of-two --scale-mode LSQ
+
 check "levels" "$tool" verify w8.json --levels L2,L4 --random 20 >out.txt
 check "of verification" grep -q ': 0 mismatches between L2 and L4' out.txt
 

@@ -39,18 +39,21 @@ const std::vector<Board>& boards() {
 constexpr std::string_view arm_compiler = "arm-none-eabi-gcc";
 constexpr std::string_view arm_size = "arm-none-eabi-size";
 constexpr std::string_view emulator = "qemu-system-arm";
-constexpr int emulator_seconds = 300;
+constexpr int test_seconds = 300;
 
 void append(std::vector<std::string>& to, const std::vector<std::string>& more) {
   to.insert(to.end(), more.begin(), more.end());
 }
 
-/// Runs a compiler; its messages are an error unless it succeeds.
-void compile(const std::vector<std::string>& arguments) {
-  const Finished finished = run_program(arguments);
-  require<Error>(finished.exit_code == 0, "{} ended with {}: {}", arguments[0],
-                 finished.exit_code, finished.output.substr(0, 4000));
+/// Prints the messages of a compiler, which are an error unless it succeeded.
+void require_compiled(const std::string& compiler, const Finished& finished) {
+  require<Error>(finished.exit_code == 0, "{} ended with {}: {}", compiler, finished.exit_code,
+                 finished.output.substr(0, 4000));
   fmt::print("{}", finished.output);
+}
+
+void compile(const std::vector<std::string>& arguments) {
+  require_compiled(arguments[0], run_program(arguments));
 }
 
 /// The number behind `label` in `text`.
@@ -113,17 +116,16 @@ CCheck check_on_host(const std::string& base, const std::optional<CmsisNn>& libr
   append(arguments, {"-o", program, base + ".c", base + "_test.c"});
   append(arguments, objects.arguments());
   compile(arguments);
-  const Finished run = run_program({program});
+  const Finished run = run_program({program}, test_seconds);
   if (run.exit_code != 0) fmt::print("{}", run.output);
   return {.target = "host", .passed = run.exit_code == 0};
 }
 
-CCheck check_on(const Board& board, const std::string& base, const std::string& name,
-                int64_t steps, const std::optional<CmsisNn>& library) {
+std::optional<CCheck> check_on(const Board& board, const std::string& base,
+                               const std::string& name, int64_t steps,
+                               const std::optional<CmsisNn>& library) {
   const TemporaryFolder folder;
   for (const auto& [file, text] : firmware_texts()) write_file(folder.file(file), text);
-  std::string upper = name;
-  for (char& c : upper) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   std::vector<std::string> compiler = {std::string(arm_compiler), "-std=c99", "-O2", "-mthumb"};
   compiler.insert(compiler.end(), board.flags.begin(), board.flags.end());
 
@@ -137,19 +139,25 @@ CCheck check_on(const Board& board, const std::string& base, const std::string& 
   whole.insert(
       whole.end(),
       {fmt::format("-DNETWORK={}", name), fmt::format("-DNETWORK_STEP_COUNT={}", steps),
-       fmt::format("-D{}_TEST_NO_MAIN", upper), "-nostartfiles", "--specs=nosys.specs", "-T",
-       folder.file("mps2.ld"), "-o", folder.file("firmware.elf"), folder.file("main.c"),
+       fmt::format("-D{}_TEST_NO_MAIN", c_macro(name)), "-nostartfiles", "--specs=nosys.specs",
+       "-T", folder.file("mps2.ld"), "-o", folder.file("firmware.elf"), folder.file("main.c"),
        folder.file("board.c"), folder.file("startup.c"), folder.file("network.o"),
        base + "_test.c"});
   append(whole, objects.arguments());
-  compile(whole);
+  const Finished linked = run_program(whole);
+  if (linked.output.find("overflowed by") != std::string::npos) {
+    fmt::print("no self-test on {}: network and samples do not fit the memory of {}\n",
+               board.processor, board.machine);
+    return std::nullopt;
+  }
+  require_compiled(whole[0], linked);
 
   const std::string sizes =
       run_program({std::string(arm_size), "-A", folder.file("network.o")}).output;
   const Finished run = run_program(
       {std::string(emulator), "-M", std::string(board.machine), "-nographic", "-monitor",
        "none", "-semihosting", "-icount", "shift=0", "-kernel", folder.file("firmware.elf")},
-      emulator_seconds);
+      test_seconds);
   CCheck result{.target = std::string(board.processor),
                 .passed = run.exit_code == 0,
                 .code_bytes = bytes_of(sizes, ".text"),
@@ -177,7 +185,8 @@ void print(const CCheck& check) {
 
 std::vector<CCheck> check_c(const std::string& folder, const std::string& name, int64_t steps,
                             const std::optional<CmsisNn>& library) {
-  const std::string base = (std::filesystem::path(folder) / name).string();
+  // Absolute: compilers take what begins with - or @ for something else.
+  const std::string base = (std::filesystem::absolute(folder) / name).string();
   std::vector<CCheck> checks = {check_on_host(base, library)};
   print(checks.back());
   for (std::string_view needed : {arm_compiler, arm_size, emulator}) {
@@ -186,8 +195,10 @@ std::vector<CCheck> check_c(const std::string& folder, const std::string& name, 
     return checks;
   }
   for (const Board& board : boards()) {
-    checks.push_back(check_on(board, base, name, steps, library));
-    print(checks.back());
+    const auto check = check_on(board, base, name, steps, library);
+    if (!check) continue;
+    checks.push_back(*check);
+    print(*check);
   }
   return checks;
 }

@@ -156,12 +156,16 @@ void print(const ExportReport& report) {
 
 /// Refuses what takes more memory than there is.
 void check_ram(const CProgram& written, const ExportCCommand& command) {
-  if (!command.ram || written.arena_bytes <= *command.ram) return;
+  const int64_t bytes = written.arena_bytes + written.buffer_bytes;
+  if (!command.ram || bytes <= *command.ram) return;
   const auto most = std::ranges::max_element(written.steps, {}, &CStep::live_bytes);
   fail<ArgumentError>(
-      "--ram: the arena takes {} bytes, there are {}; {} needs most of it, {} bytes at once",
-      written.arena_bytes, *command.ram,
-      most == written.steps.end() ? "no step" : printable(most->label),
+      "--ram: the arena takes {} bytes{}, there are {}; {} needs most of it, {} bytes at once",
+      written.arena_bytes,
+      written.buffer_bytes > 0
+          ? fmt::format(", what CMSIS-NN is lent up to {}", written.buffer_bytes)
+          : "",
+      *command.ram, most == written.steps.end() ? "no step" : printable(most->label),
       most == written.steps.end() ? 0 : most->live_bytes);
 }
 
@@ -180,9 +184,14 @@ bool export_c(const ExportCCommand& command) {
     if (command.kernels == CKernels::CmsisNn) return with_signed_codes(one).program;
     return one;
   });
-  const CProgram written = naming<GraphError>(
-      command.file, [&] { return write_c_program(program, name, command.kernels); });
+  const CProgram written = naming<GraphError>(command.file, [&] {
+    return write_c_program(program, name, command.kernels, sha256_of(stored));
+  });
   check_ram(written, command);
+  std::optional<CmsisNn> library;
+  if (command.check && command.kernels == CKernels::CmsisNn) {
+    library = CmsisNn::of_environment(program.requantization());
+  }
   const std::vector<GoldenSample> samples = golden_samples(program, written, command);
   const std::string test = write_c_self_test(program, written, name, samples);
 
@@ -207,10 +216,6 @@ bool export_c(const ExportCCommand& command) {
     files.save(path, [&](const std::string& to) { write_file(to, *text); });
   }
   if (command.check) {
-    std::optional<CmsisNn> library;
-    if (command.kernels == CKernels::CmsisNn) {
-      library = CmsisNn::of_environment(program.requantization());
-    }
     report.checks = check_c(command.folder, name, std::ssize(written.steps), library);
   }
   write_report(files, command.json, report);

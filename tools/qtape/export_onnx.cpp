@@ -81,23 +81,27 @@ void print(const OnnxReport& report) {
 
 void export_onnx(const ExportOnnxCommand& command) {
   examples::OutputFiles files;
-  files.expect("--output", command.output);
   files.reads({command.file});
   files.reads(command.data.paths());
+  files.expect_unread("--output", command.output);
   files.expect_text("--json", command.json);
   const IntegerProgram program = exported_program(
       command.file, std::nullopt, Requantization::OnnxQdq, command.integer_outputs);
   const std::string bytes = naming<GraphError>(command.file, [&] {
     return to_onnx(program, {.form = command.form, .opset = command.opset});
   });
+  AnyFile file = load_any(command.file);
+  auto* model = std::get_if<SavedModel>(&file);
+  const bool counts = model != nullptr && command.form == OnnxForm::Qdq;
+  require<ArgumentError>(counts || !command.data.given(),
+                         "--data and --input are for models in the form {}: they count what "
+                         "products in float change",
+                         to_string_view(OnnxForm::Qdq));
   OnnxReport report{.form = command.form,
                     .opset = command.opset,
                     .nodes = program.size(),
                     .bytes = std::ssize(bytes)};
-  if (command.form == OnnxForm::Qdq) {
-    AnyFile file = load_any(command.file);
-    if (auto* model = std::get_if<SavedModel>(&file)) count_changes(report, *model, command);
-  }
+  if (counts) count_changes(report, *model, command);
   files.save(command.output, [&](const std::string& path) { write_file(path, bytes); });
   print(report);
   write_report(files, command.json, report);

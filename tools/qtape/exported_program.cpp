@@ -13,6 +13,9 @@ IntegerProgram exported_program(const std::string& path,
     require<ArgumentError>(!requantization || *requantization == program->requantization(),
                            "--requantization: {} is a program of {}", path,
                            to_string_view(program->requantization()));
+    require<ArgumentError>(
+        !integer_outputs, "--integer-outputs: {} is a program, whose outputs are what they are",
+        path);
     return std::move(*program);
   }
   auto& model = std::get<SavedModel>(file);

@@ -176,8 +176,8 @@ void draw_graph(const std::string& model, const std::string& output, const std::
                          "--output: expected a name that ends in .svg or .dot, got {}",
                          printable(output));
   examples::OutputFiles files;
-  files.expect("--output", output);
   files.reads({model});
+  files.expect_unread("--output", output);
   files.expect_text("--json", json);
   const SavedModel loaded = load_model(model);
   Drawing drawing(loaded);

@@ -65,8 +65,8 @@ void print(const ImportReport& report) {
 
 void import_model(const std::string& path, const std::string& output, const std::string& json) {
   examples::OutputFiles files;
-  files.expect("--output", output);
   files.reads({path});
+  files.expect_unread("--output", output);
   files.expect_text("--json", json);
   const SavedModel model = import_onnx(path);
   const ImportReport report = report_of(model);

@@ -142,9 +142,26 @@ void add_requantization(CLI::App& command, std::string& name,
       ->capture_default_str();
 }
 
-std::vector<Requantization> requantizations_of(const std::string& name) {
+/// All are those that all levels compute.
+std::vector<Requantization> requantizations_of(const std::string& name,
+                                               const std::vector<Level>& levels = {}) {
   if (const auto requantization = from_string<Requantization>(name)) return {*requantization};
-  return {requantization::values.begin(), requantization::values.end()};
+  std::vector<Requantization> all;
+  for (Requantization each : requantization::values) {
+    const auto computed = [&](Level level) { return computes(level, each); };
+    if (std::ranges::all_of(levels, computed)) all.push_back(each);
+  }
+  require<ArgumentError>(!all.empty(),
+                         "--levels: no requantization is computed by all of them");
+  return all;
+}
+
+/// Takes any text but an empty one.
+CLI::Validator not_empty() {
+  return {[](const std::string& text) {
+            return text.empty() ? std::string("must not be empty") : std::string();
+          },
+          ""};
 }
 
 /// `L0` and so on.
@@ -168,7 +185,8 @@ void add_integers(CLI::App& app, Commands& c) {
   add_model(convert, c.convert.model);
   add_json(convert, c.convert.json);
   convert.add_option("-o,--output", c.convert.output, "file to write; - is standard output")
-      ->required();
+      ->required()
+      ->check(not_empty());
   add_requantization(convert, c.requantization, {});
   convert.add_flag("--integer-outputs", c.convert.integer_outputs,
                    "yield codes and accumulators instead of floats");
@@ -214,7 +232,8 @@ void add_export(CLI::App& app, Commands& c) {
       "c", "Write an integer program as C99 for microcontrollers, with a self-test");
   to_c.add_option("file", o.file, "file of an integer program or a model")->required();
   to_c.add_option("-o,--output", o.folder, "folder to write NAME.h, NAME.c and NAME_test.c to")
-      ->required();
+      ->required()
+      ->check(not_empty());
   to_c.add_option("--name", o.name, "what all names begin with; from the file's if not given");
   add_data_files(to_c, o.data);
   const std::vector<std::string> kernels(enum_names<CKernels>.begin(),
@@ -239,10 +258,12 @@ void add_export(CLI::App& app, Commands& c) {
                 "of a model: yield codes and accumulators instead of floats");
   add_json(to_c, o.json);
   tool::ExportOnnxCommand& onnx = c.export_onnx;
-  CLI::App& to_onnx = *commands.add_subcommand(
-      "onnx", "Write an integer program of OnnxQdq as an ONNX model of the same codes");
+  CLI::App& to_onnx =
+      *commands.add_subcommand("onnx", "Write an integer program of OnnxQdq as an ONNX model");
   to_onnx.add_option("file", onnx.file, "file of an integer program or a model")->required();
-  to_onnx.add_option("-o,--output", onnx.output, "file to write")->required();
+  to_onnx.add_option("-o,--output", onnx.output, "file to write")
+      ->required()
+      ->check(not_empty());
   const std::vector<std::string> forms(enum_names<OnnxForm>.begin(),
                                        enum_names<OnnxForm>.end());
   to_onnx
@@ -361,7 +382,7 @@ void add_train(CLI::App& app, tool::TrainCommand& o) {
 void add_import(CLI::App& app, Commands& c) {
   CLI::App& import = *app.add_subcommand("import", "Write an ONNX float model as a model");
   import.add_option("model", c.model, "ONNX file")->required();
-  import.add_option("-o,--output", c.written, "file to write")->required();
+  import.add_option("-o,--output", c.written, "file to write")->required()->check(not_empty());
   add_json(import, c.json);
 }
 
@@ -395,7 +416,8 @@ void add_weights(CLI::App& app, tool::WeightsCommand& o) {
   weights
       .add_option("-o,--output", o.output,
                   "file to write: .npz or .safetensors; with --from, the model")
-      ->required();
+      ->required()
+      ->check(not_empty());
   add_json(weights, o.json);
 }
 
@@ -403,7 +425,8 @@ void add_graph(CLI::App& app, Commands& c) {
   CLI::App& graph = *app.add_subcommand("graph", "Draw a model's graph");
   add_model(graph, c.model);
   graph.add_option("-o,--output", c.written, "file to write: .svg, by Graphviz, or .dot")
-      ->required();
+      ->required()
+      ->check(not_empty());
   add_json(graph, c.json);
 }
 
@@ -411,7 +434,8 @@ void add_report(CLI::App& app, Commands& c) {
   CLI::App& report = *app.add_subcommand("report", "Write a page that shows training runs");
   report.add_option("runs", c.runs, "folders that --report of training wrote to")->required();
   report.add_option("-o,--output", c.written, "HTML file to write; - is standard output")
-      ->required();
+      ->required()
+      ->check(not_empty());
   add_json(report, c.json);
 }
 
@@ -438,8 +462,8 @@ int run(const CLI::App& app, Commands& c) {
     return tool::export_c(c.export_c) ? 0 : 1;
   }
   if (app.got_subcommand("verify")) {
-    c.verify.requantizations = requantizations_of(c.verified);
     c.verify.levels = levels_of(c.levels);
+    c.verify.requantizations = requantizations_of(c.verified, c.verify.levels);
     require<ArgumentError>(c.verify.program.empty() || c.verify.requantizations.size() == 1,
                            "--program needs one --requantization, got all");
     return tool::verify(c.verify) ? 0 : 1;

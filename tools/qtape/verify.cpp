@@ -323,7 +323,22 @@ RequantizationReport verify_requantization(SavedModel& model, const data::Datase
 
 }  // namespace
 
+namespace {
+
+/// Refuses levels of which some are compared with nothing.
+void check_levels(const std::vector<Level>& levels) {
+  const auto runs = [&](Level level) { return std::ranges::count(levels, level) > 0; };
+  require<ArgumentError>(!runs(Level::Float) || runs(Level::Exact),
+                         "--levels: L0 is compared with L1, which must run as well");
+  require<ArgumentError>(
+      std::ranges::any_of(levels, [](Level each) { return each != Level::Reference; }),
+      "--levels: L2 alone is compared with nothing");
+}
+
+}  // namespace
+
 bool verify(const VerifyCommand& command) {
+  check_levels(command.levels);
   examples::OutputFiles files;
   files.reads({command.model, command.program});
   files.reads(command.data.paths());
