@@ -62,6 +62,13 @@ OnnxWriter::OnnxWriter(int64_t opset) {
   model_.mutable_graph()->set_name("qtape");
 }
 
+std::string OnnxWriter::bytes() const {
+  std::string text;
+  require<GraphError>(model_.SerializeToString(&text),
+                      "is too large for an ONNX file, which has 2 GiB at most");
+  return text;
+}
+
 std::string OnnxWriter::unique(std::string_view wanted) {
   std::string name(wanted);
   for (int count = 2; !names_.insert(name).second; ++count) {

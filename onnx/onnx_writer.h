@@ -54,9 +54,8 @@ class OnnxWriter {
   void input(const std::string& name, const TensorType& type, bool batch);
   void output(const std::string& name, const TensorType& type, bool batch);
 
-  /// The file's bytes.
-  std::string bytes() const { return model_.SerializeAsString(); }
-  onnx::ModelProto& model() { return model_; }
+  /// The file's bytes. Throws GraphError for more than 2 GiB, which no ONNX file has.
+  std::string bytes() const;
 
  private:
   onnx::TensorProto& initializer(std::string_view name, DType dtype, const Shape& shape);

@@ -115,6 +115,9 @@ struct ExportOnnxCommand {
 /// where the file is a model.
 void export_onnx(const ExportOnnxCommand& command);
 
+/// `L4` of `L4 C`.
+inline std::string_view number_of(Level level) { return to_string_view(level).substr(0, 2); }
+
 struct VerifyCommand {
   std::string model;
   DataOptions data;

@@ -176,9 +176,10 @@ bool export_c(const ExportCCommand& command) {
   const std::string refused = refused_c_name(name);
   require<ArgumentError>(refused.empty(), "--name: '{}' is no C identifier: {}",
                          printable(name), refused);
+  AnyFile file = load_any(command.file);
   const IntegerProgram stored =
-      exported_program(command.file, command.requantization, Requantization::FloatMultiply,
-                       command.integer_outputs);
+      exported_program(file, command.file, command.requantization,
+                       Requantization::FloatMultiply, command.integer_outputs);
   const IntegerProgram program = naming<GraphError>(command.file, [&] {
     IntegerProgram one = stored.batch() ? stored.with_batch(1) : stored;
     if (command.kernels == CKernels::CmsisNn) return with_signed_codes(one).program;

@@ -85,12 +85,12 @@ void export_onnx(const ExportOnnxCommand& command) {
   files.reads(command.data.paths());
   files.expect_unread("--output", command.output);
   files.expect_text("--json", command.json);
+  AnyFile file = load_any(command.file);
   const IntegerProgram program = exported_program(
-      command.file, std::nullopt, Requantization::OnnxQdq, command.integer_outputs);
+      file, command.file, std::nullopt, Requantization::OnnxQdq, command.integer_outputs);
   const std::string bytes = naming<GraphError>(command.file, [&] {
     return to_onnx(program, {.form = command.form, .opset = command.opset});
   });
-  AnyFile file = load_any(command.file);
   auto* model = std::get_if<SavedModel>(&file);
   const bool counts = model != nullptr && command.form == OnnxForm::Qdq;
   require<ArgumentError>(counts || !command.data.given(),

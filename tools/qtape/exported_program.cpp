@@ -5,10 +5,9 @@
 
 namespace qtape::tool {
 
-IntegerProgram exported_program(const std::string& path,
+IntegerProgram exported_program(AnyFile& file, const std::string& path,
                                 std::optional<Requantization> requantization,
                                 Requantization usual, bool integer_outputs) {
-  AnyFile file = load_any(path);
   if (auto* program = std::get_if<IntegerProgram>(&file)) {
     require<ArgumentError>(!requantization || *requantization == program->requantization(),
                            "--requantization: {} is a program of {}", path,
@@ -16,7 +15,7 @@ IntegerProgram exported_program(const std::string& path,
     require<ArgumentError>(
         !integer_outputs, "--integer-outputs: {} is a program, whose outputs are what they are",
         path);
-    return std::move(*program);
+    return *program;
   }
   auto& model = std::get<SavedModel>(file);
   ConvertOptions options;

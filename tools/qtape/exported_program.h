@@ -4,13 +4,14 @@
 #include <optional>
 #include <string>
 
-#include "qtape/integer/integer_program.h"
+#include "qtape/deploy/any_file.h"
 
 namespace qtape::tool {
 
-/// The program of a file; of a model what it converts to, of `requantization` or, where that is
-/// not given, the `usual` one. Throws ArgumentError for a program of another requantization.
-IntegerProgram exported_program(const std::string& path,
+/// The program that the file at `path` holds; of a model what it converts to, of
+/// `requantization` or, where that is not given, the `usual` one. Throws ArgumentError for a
+/// program of another requantization or asked for `integer_outputs`.
+IntegerProgram exported_program(AnyFile& file, const std::string& path,
                                 std::optional<Requantization> requantization,
                                 Requantization usual, bool integer_outputs);
 

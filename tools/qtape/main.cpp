@@ -164,10 +164,12 @@ CLI::Validator not_empty() {
           ""};
 }
 
-/// `L0` and so on.
+/// `L0` and so on, in the order of levels.
 std::vector<std::string> level_numbers() {
   std::vector<std::string> all;
-  for (std::string_view name : enum_names<Level>) all.emplace_back(name.substr(0, 2));
+  for (size_t i = 0; i < enum_names<Level>.size(); ++i) {
+    all.emplace_back(tool::number_of(static_cast<Level>(i)));
+  }
   return all;
 }
 

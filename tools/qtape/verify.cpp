@@ -145,9 +145,6 @@ void add_certificates(RequantizationReport& report, const Verifier& verifier) {
   report.backend = verifier.report();
 }
 
-/// `L4` of `L4 C`.
-std::string_view number_of(Level level) { return to_string_view(level).substr(0, 2); }
-
 /// The levels that must agree: `L1, L2 and L3`.
 std::string agreeing(const std::vector<Level>& levels) {
   std::vector<std::string_view> names;
