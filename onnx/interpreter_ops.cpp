@@ -113,6 +113,8 @@ OnnxArray reshape(const Call& c) {
   OnnxArray y = c.in(0);
   const int64_t n = y.elements();
   Extents shape = c.of<int64_t>(1);
+  c.node.expect("allowzero", 0);
+  require<FormatError>(std::ranges::count(shape, -1) <= 1, "the new shape has several -1");
   int64_t known = 1;
   for (size_t a = 0; a < shape.size(); ++a) {
     if (shape[a] == 0 && a < y.shape.size()) shape[a] = y.shape[a];
@@ -243,6 +245,8 @@ OnnxArray quantized(const Call& c) {
 }
 
 OnnxArray quantize(const Call& c) {
+  c.node.expect("output_dtype", 0);
+  c.node.expect("block_size", 0);
   if (c.has(2) && std::holds_alternative<std::vector<int8_t>>(c.in(2).data)) {
     return quantized<int8_t>(c);
   }
@@ -252,6 +256,7 @@ OnnxArray quantize(const Call& c) {
 OnnxArray dequantize(const Call& c) {
   const OnnxArray& x = c.in(0);
   const std::vector<float>& scales = c.of<float>(1);
+  c.node.expect("block_size", 0);
   int64_t behind = x.elements();
   if (scales.size() > 1) {
     const auto axis = static_cast<size_t>(axis_of(c.node.integer("axis", 1), x.shape.size()));
@@ -468,6 +473,7 @@ OnnxArray pooled(const Call& c, const Reduce& reduce) {
 }
 
 OnnxArray max_pool(const Call& c) {
+  c.node.expect("storage_order", 0);
   return std::visit(
       [&]<class T>(const std::vector<T>&) {
         return pooled<T>(c, [](const Windows2d&, const std::vector<T>& window) {
@@ -606,6 +612,7 @@ template <class T, class Reduce>
 OnnxArray reduced(const Call& c, const Reduce& reduce) {
   const OnnxArray& x = c.in(0);
   const std::vector<T>& from = c.of<T>(0);
+  c.node.expect("noop_with_empty_axes", 0);
   std::vector<bool> gone(x.shape.size(), false);
   const Extents axes = c.numbers(1, "axes").value_or(Extents{});
   for (int64_t a : axes) gone[static_cast<size_t>(axis_of(a, gone.size()))] = true;
@@ -653,12 +660,6 @@ OnnxArray reduce_sum(const Call& c) {
   });
 }
 
-OnnxArray reduce_mean(const Call& c) {
-  return reduced<float>(c, [](const std::vector<float>& part) {
-    return std::accumulate(part.begin(), part.end(), 0.0f) / static_cast<float>(part.size());
-  });
-}
-
 struct Operator {
   std::string_view name;
   OnnxArray (*compute)(const Call&);
@@ -682,7 +683,6 @@ constexpr Operator operators[] = {{"Add", add},
                                   {"Pad", pad},
                                   {"QuantizeLinear", quantize},
                                   {"ReduceMax", reduce_max},
-                                  {"ReduceMean", reduce_mean},
                                   {"ReduceSum", reduce_sum},
                                   {"Reshape", reshape},
                                   {"Slice", slice},

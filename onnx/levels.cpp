@@ -44,10 +44,10 @@ YieldingAll yielding_all(const LevelSubject& subject, OnnxForm form) {
 /// A model, and what its last run gave.
 class OnnxRunner : public LevelRunner {
  public:
-  OnnxRunner(const LevelContext& c, OnnxForm form)
+  OnnxRunner(const LevelContext& c, const OnnxExportOptions& options)
       : subject_(c.subject),
-        all_(yielding_all(c.subject, form)),
-        bytes_(to_onnx(all_.program, {.form = form})) {}
+        all_(yielding_all(c.subject, options.form)),
+        bytes_(to_onnx(all_.program, options)) {}
 
   void run(std::span<const std::vector<float>> inputs, int64_t) override {
     std::vector<Tensor> given;
@@ -87,8 +87,8 @@ class OnnxRunner : public LevelRunner {
 
 class InterpreterRunner : public OnnxRunner {
  public:
-  InterpreterRunner(const LevelContext& c, OnnxForm form)
-      : OnnxRunner(c, form), model_(bytes()) {}
+  InterpreterRunner(const LevelContext& c, const OnnxExportOptions& options)
+      : OnnxRunner(c, options), model_(bytes()) {}
 
  private:
   std::vector<Tensor> compute(const std::vector<Tensor>& inputs) override {
@@ -128,7 +128,8 @@ numpy.savez(outputs, **{str(i): value for i, value in enumerate(values)})
 
 class RuntimeRunner : public OnnxRunner {
  public:
-  RuntimeRunner(const LevelContext& c, OnnxForm form) : OnnxRunner(c, form) {
+  RuntimeRunner(const LevelContext& c, const OnnxExportOptions& options)
+      : OnnxRunner(c, options) {
     require<Error>(
         has_program("python3") &&
             run_program({"python3", "-c", "import numpy, onnxruntime"}).exit_code == 0,
@@ -158,15 +159,15 @@ class RuntimeRunner : public OnnxRunner {
 };
 
 template <class Runner>
-RunnerFactory factory(OnnxForm form) {
-  return [form](const LevelContext& c) { return std::make_unique<Runner>(c, form); };
+RunnerFactory factory(const OnnxExportOptions& options) {
+  return [options](const LevelContext& c) { return std::make_unique<Runner>(c, options); };
 }
 
 }  // namespace
 
-RunnerFactories onnx_levels(OnnxForm form) {
-  return {{Level::Onnx, factory<InterpreterRunner>(form)},
-          {Level::OnnxRuntime, factory<RuntimeRunner>(form)}};
+RunnerFactories onnx_levels(const OnnxExportOptions& options) {
+  return {{Level::Onnx, factory<InterpreterRunner>(options)},
+          {Level::OnnxRuntime, factory<RuntimeRunner>(options)}};
 }
 
 }  // namespace qtape

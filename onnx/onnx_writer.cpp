@@ -28,7 +28,7 @@ void set_type(onnx::ValueInfoProto& value, const std::string& name, const Tensor
 int64_t ir_version_of(int64_t opset) {
   if (opset >= 21) return 10;
   if (opset >= 19) return 9;
-  return opset == 18 ? 8 : 7;
+  return opset >= 15 ? 8 : 7;
 }
 
 }  // namespace

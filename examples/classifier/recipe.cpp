@@ -51,9 +51,9 @@ void require_powers_possible(const Recipe& recipe) {
 }  // namespace
 
 std::optional<Op> weight_quantizer(const Recipe& recipe) {
+  require_powers_possible(recipe);
   if (recipe.weight_bits == 0) return std::nullopt;
   const int bits = static_cast<int>(recipe.weight_bits);
-  require_powers_possible(recipe);
   if (recipe.scale_mode == Quantization::LSQ) return FakeQuantizeLSQ{.bits = bits, .axis = 0};
   return FakeQuantize{.bits = bits,
                       .axis = 0,
@@ -63,9 +63,9 @@ std::optional<Op> weight_quantizer(const Recipe& recipe) {
 }
 
 std::optional<Op> activation_quantizer(const Recipe& recipe, CodeRange range) {
+  require_powers_possible(recipe);
   if (recipe.activation_bits == 0) return std::nullopt;
   const int bits = static_cast<int>(recipe.activation_bits);
-  require_powers_possible(recipe);
   FakeQuantize quantizer{
       .bits = bits, .range = range, .power_of_two = recipe.power_of_two, .ste = recipe.ste};
   switch (recipe.scale_mode) {

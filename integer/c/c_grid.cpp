@@ -191,7 +191,7 @@ namespace {
 /// left, and what they become. Its mask of a shift to the right has 30 bits at most.
 bool fits_cmsis_nn(const Multiplier& m, int64_t bound) {
   constexpr int64_t most = int64_t{1} << 30;
-  return m.exponent >= -30 && bound <= most >> std::max(m.exponent, 0);
+  return m.exponent >= -30 && bound < most >> std::max(m.exponent, 0);
 }
 
 }  // namespace

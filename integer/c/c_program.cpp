@@ -137,7 +137,7 @@ constexpr std::string_view checks =
     defined(__RECIPROCAL_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__ > 0)
 #error "codes need IEEE arithmetic: compile without -ffast-math and what it consists of"
 #endif
-#if defined(__clang__)
+#if defined(__clang_major__) && __clang_major__ >= 12
 #pragma clang fp contract(off)
 #pragma clang fp reassociate(off)
 #endif

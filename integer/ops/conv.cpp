@@ -299,11 +299,21 @@ CBuffer cmsis_buffer(const Convolution& c) {
 
 bool is_row(const Window& window) { return window.h.in == 1 && window.h.kernel == 1; }
 
-/// Not rows that padding makes several of: its kernels for rows write one.
+/// Rows or columns of padding that the last window ends in.
+int64_t end_padding(const WindowAxis& a) {
+  return (a.out - 1) * a.stride + a.span() - a.in - a.begin;
+}
+
+/// Not what CMSIS-NN 7.0 computes otherwise: several rows of one that has padding, windows of
+/// one element with padding, whose end its kernel does not look at, and depthwise windows that
+/// more than one column of padding ends, of which its kernel for 3 x 3 reads the first.
 bool is_by_cmsis_nn(const Conv& op, const CUse& use) {
-  const Window window = op.extents(use.x->type.shape).window;
-  return qtape::is_by_cmsis_nn(use, op.weights.certificate.accumulator_bound) &&
-         !(is_row(window) && window.h.out != 1);
+  const Convolution c = op.extents(use.x->type.shape);
+  const auto& [h, w] = c.window;
+  if (is_row(c.window) && h.out != 1) return false;
+  if (c.window.kernel() == 1 && c.window.has_padding()) return false;
+  if (is_depthwise(c) && end_padding(w) > 1) return false;
+  return qtape::is_by_cmsis_nn(use, op.weights.certificate.accumulator_bound);
 }
 
 /// On Helium arm_convolve_1_x_n_s8 takes codes from behind a row for windows that more than one

@@ -182,6 +182,64 @@ TEST_CASE("C programs: on CMSIS-NN, where QTAPE_CMSIS_NN names it") {
   }
 }
 
+/// x f32[1, 5, 5, 4] with s8 codes and a convolution with these taps and padding at the ends,
+/// in as many groups, to s8 codes.
+IntegerProgram padded_program(int64_t groups, int64_t taps, int64_t stride, int64_t end) {
+  IntegerProgram program(Requantization::SingleRounding);
+  const CodeGrid grid{
+      .dtype = DType::S8, .scale = 0.25, .zero_point = 7, .low = -128, .high = 127};
+  const NodeId x = program.add(integer::Input{.shape = {1, 5, 5, 4}}, {}, "x");
+  const NodeId q = program.add(integer::Quantize{grid}, {x}, "q");
+  const int64_t terms = 4 / groups * taps * taps;
+  std::vector<int8_t> codes;
+  for (int64_t i = 0; i < 4 * terms; ++i)
+    codes.push_back(static_cast<int8_t>(i * 37 % 251 - 125));
+  const std::vector<float> scales(4, 0.01f);
+  const std::vector<int32_t> biases = {1, -2, 3, -4};
+  integer::Conv conv;
+  conv.weights = pack_weights(codes, {4, terms}, 8, scales, biases,
+                              with_zero_point(program[q].value));
+  conv.groups = groups;
+  conv.padding = Padding::Explicit;
+  conv.taps = {taps, taps};
+  conv.stride = {stride, stride};
+  conv.dilation = {1, 1};
+  conv.pads_begin = {0, 0};
+  conv.pads_end = {end, end};
+  const NodeId products = program.add(conv, {q}, "products");
+  program.set_outputs({program.add(integer::Requantize{grid}, {products}, "y")});
+  return program;
+}
+
+TEST_CASE("C programs: padding behind the last row and column, in CMSIS-NN where it can") {
+  std::vector<Case> cases;
+  for (int64_t groups : {1, 2, 4}) {
+    for (int64_t taps : {1, 2, 3}) {
+      for (int64_t stride : {1, 2}) {
+        for (int64_t end : {0, 1, 2}) {
+          cases.push_back(
+              {fmt::format("net{}", cases.size()), padded_program(groups, taps, stride, end)});
+        }
+      }
+    }
+  }
+  CHECK(differences(cases, strict, 3) == "");
+  if (!CmsisNn::is_given()) return;
+  std::vector<CUnit> units;
+  for (const Case& each : cases) {
+    units.push_back({each.name, write_c_program(each.program, each.name, CKernels::CmsisNn)});
+  }
+  CCompiler compiler;
+  CmsisNn library = CmsisNn::of_environment(Requantization::SingleRounding);
+  compiler.flags.insert(compiler.flags.end(), library.flags.begin(), library.flags.end());
+  compiler.sources = std::move(library.sources);
+  const CLibrary loaded(units, compiler);
+  for (size_t i = 0; i < cases.size(); ++i) {
+    CSession session(cases[i].program, units[i], loaded);
+    CHECK(difference(cases[i], session, units[i], 3) == "");
+  }
+}
+
 /// x f32[1, 3] with s8 codes, a convolution of one element or a linear layer with this bias,
 /// and its s8 codes with this scale.
 IntegerProgram product_program(Requantization requantization, bool conv, int32_t bias,

@@ -276,4 +276,48 @@ TEST_CASE("onnx levels: verification runs the interpreter beside the others") {
   }
 }
 
+TEST_CASE("onnx levels: each level is run by this library or by qtape::onnx") {
+  const Graph graph = test::conv_net(4);
+  Parameters parameters(graph, 4);
+  test::settle(graph, parameters, 4);
+  for (size_t i = 0; i < enum_names<Level>.size(); ++i) {
+    VerifyOptions options;
+    options.convert.requantization = Requantization::OnnxQdq;
+    options.levels = {static_cast<Level>(i)};
+    options.runners = onnx_levels();
+    std::string text;
+    try {
+      Verifier(graph, parameters, options);
+    } catch (const Error& error) {
+      text = error.what();  // CMSIS-NN and ONNX Runtime may be missing
+    }
+    CHECK(text.find("needs a runner of another library") == std::string::npos);
+  }
+}
+
+TEST_CASE("onnx export: from opset 21 on weights of 4 bits are packed, the first in low bits") {
+  IntegerProgram program(Requantization::OnnxQdq);
+  const CodeGrid grid{
+      .dtype = DType::U8, .scale = 0.25, .zero_point = 7, .low = 0, .high = 255};
+  const NodeId x = program.add(integer::Input{.shape = {2, 3}}, {}, "x");
+  const NodeId q = program.add(integer::Quantize{grid}, {x}, "q");
+  const std::vector<int8_t> codes = {5, -3, 7};
+  const integer::Linear linear{
+      .weights = pack_weights(codes, {1, 3}, 4, Floats{0.5f}, Sums{3}, program[q].value)};
+  const NodeId fc = program.add(linear, {q}, "fc");
+  program.set_outputs({program.add(integer::Dequantize{}, {fc}, "y")});
+  for (int64_t opset : {20, 21}) {
+    const std::string bytes = to_onnx(program, {.opset = opset});
+    onnx::ModelProto model;
+    CHECK(model.ParseFromString(bytes));
+    const auto& tensors = model.graph().initializer();
+    const auto weights =
+        std::ranges::find(tensors, "fc.weight", [](const auto& each) { return each.name(); });
+    CHECK(weights->data_type() == (opset == 21 ? onnx_int4 : onnx::TensorProto::INT8));
+    CHECK(weights->raw_data() == (opset == 21 ? "\xd5\x07" : "\x05\xfd\x07"));
+    CHECK(read_constant(*weights).integers == Numbers{5, -3, 7});
+  }
+  CHECK(different_outputs(program, OnnxForm::Qdq, 8) == 0);  // opset 21
+}
+
 }  // namespace

@@ -121,9 +121,8 @@ CCheck check_on_host(const std::string& base, const std::optional<CmsisNn>& libr
   return {.target = "host", .passed = run.exit_code == 0};
 }
 
-std::optional<CCheck> check_on(const Board& board, const std::string& base,
-                               const std::string& name, int64_t steps,
-                               const std::optional<CmsisNn>& library) {
+CCheck check_on(const Board& board, const std::string& base, const std::string& name,
+                int64_t steps, const std::optional<CmsisNn>& library) {
   const TemporaryFolder folder;
   for (const auto& [file, text] : firmware_texts()) write_file(folder.file(file), text);
   std::vector<std::string> compiler = {std::string(arm_compiler), "-std=c99", "-O2", "-mthumb"};
@@ -148,7 +147,7 @@ std::optional<CCheck> check_on(const Board& board, const std::string& base,
   if (linked.output.find("overflowed by") != std::string::npos) {
     fmt::print("no self-test on {}: network and samples do not fit the memory of {}\n",
                board.processor, board.machine);
-    return std::nullopt;
+    return {.target = std::string(board.processor), .fits = false};
   }
   require_compiled(whole[0], linked);
 
@@ -195,10 +194,8 @@ std::vector<CCheck> check_c(const std::string& folder, const std::string& name, 
     return checks;
   }
   for (const Board& board : boards()) {
-    const auto check = check_on(board, base, name, steps, library);
-    if (!check) continue;
-    checks.push_back(*check);
-    print(*check);
+    checks.push_back(check_on(board, base, name, steps, library));
+    if (checks.back().fits) print(checks.back());
   }
   return checks;
 }

@@ -18,6 +18,7 @@ namespace qtape::tool {
 struct CCheck {
   std::string target;
   bool passed = false;
+  bool fits = true;
   std::optional<int64_t> code_bytes = {};
   std::optional<int64_t> constant_bytes = {};
   std::optional<int64_t> ram_bytes = {};
@@ -28,6 +29,7 @@ struct CCheck {
     return std::tuple{
         field("target", &C::target, "processor"),
         field("passed", &C::passed, "whether all steps gave the codes of the reference"),
+        field("fits", &C::fits, "whether network and samples fit its memory; else nothing ran"),
         field("code_bytes", &C::code_bytes, "of the network; null where it is not known"),
         field("constant_bytes", &C::constant_bytes, "beside them in flash"),
         field("ram_bytes", &C::ram_bytes, "static"),

@@ -44,11 +44,12 @@ void count_changes(OnnxReport& report, SavedModel& model, const ExportOnnxComman
   options.batch = verification_batch(model.graph);
   options.threads = command.threads;
   options.levels = {Level::Onnx};
-  options.runners = onnx_levels(OnnxForm::Qdq);
+  options.runners = onnx_levels({.form = command.form, .opset = command.opset});
   Verifier verifier(model.graph, model.parameters, options);
   const data::Dataset dataset = load_data(command.data, features_of(model.graph)).test;
   Samples samples{verifier, options.batch};
   if (samples.takes(dataset, command.data.given())) {
+    require<ArgumentError>(dataset.size() > 0, "--input: there are no samples");
     report.samples = dataset.size();
     const std::optional<Right> right = samples.run_data(dataset);
     if (right) report.changed_labels = right->seen_differently.at(Level::Onnx);
