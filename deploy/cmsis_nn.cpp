@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <utility>
 
 #include "qtape/core/error.h"
+#include "qtape/deploy/c_library.h"
 #include "qtape/integer/c/c_grid.h"
 
 namespace qtape {
@@ -56,6 +58,12 @@ CmsisNn CmsisNn::of_environment(Requantization requantization) {
   std::ranges::sort(found.sources);
   require<Error>(!found.sources.empty(), "{}: {} has no sources", variable, path);
   return found;
+}
+
+void add_cmsis_nn(CCompiler& compiler, Requantization requantization) {
+  CmsisNn library = CmsisNn::of_environment(requantization);
+  compiler.flags.insert(compiler.flags.end(), library.flags.begin(), library.flags.end());
+  compiler.sources = std::move(library.sources);
 }
 
 }  // namespace qtape

@@ -20,4 +20,8 @@ struct CmsisNn {
   static bool is_given();
 };
 
+struct CCompiler;
+/// Has `compiler` compile that tree as well. Throws as `of_environment`.
+void add_cmsis_nn(CCompiler& compiler, Requantization requantization);
+
 }  // namespace qtape

@@ -138,10 +138,7 @@ SignedProgram program_for(const IntegerProgram& program, CKernels kernels) {
 
 CCompiler compiler_for(const IntegerProgram& program, CKernels kernels) {
   CCompiler compiler = CCompiler::of_environment();
-  if (kernels != CKernels::CmsisNn) return compiler;
-  CmsisNn library = CmsisNn::of_environment(program.requantization());
-  compiler.flags.insert(compiler.flags.end(), library.flags.begin(), library.flags.end());
-  compiler.sources = std::move(library.sources);
+  if (kernels == CKernels::CmsisNn) add_cmsis_nn(compiler, program.requantization());
   return compiler;
 }
 

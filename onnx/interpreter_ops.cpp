@@ -88,13 +88,11 @@ OnnxArray moved(const OnnxArray& x, const Extents& shape, const Place& place) {
 
 OnnxArray transpose(const Call& c) {
   const OnnxArray& x = c.in(0);
-  Extents usual(x.shape.size());
-  std::iota(usual.rbegin(), usual.rend(), 0);
-  const Extents perm = c.node.integers("perm").value_or(usual);
-  Extents sorted = perm;
-  std::ranges::sort(sorted);
-  std::ranges::reverse(usual);
-  require<FormatError>(sorted == usual, "perm is no permutation of the axes");
+  Extents axes(x.shape.size());
+  std::iota(axes.begin(), axes.end(), 0);
+  const Extents perm = c.node.integers("perm").value_or(Extents(axes.rbegin(), axes.rend()));
+  require<FormatError>(std::ranges::is_permutation(perm, axes),
+                       "perm is no permutation of the axes");
   const Extents strides = strides_of(x.shape);
   Extents shape;
   for (int64_t a : perm) shape.push_back(x.shape[static_cast<size_t>(a)]);

@@ -84,11 +84,12 @@ std::string difference(const Case& each, CSession& c, const CUnit& unit, int sam
   return "";
 }
 
-std::string differences(const std::vector<Case>& cases, const CCompiler& compiler,
-                        int samples) {
+/// Of all cases, the first difference.
+std::string differences(const std::vector<Case>& cases, const CCompiler& compiler, int samples,
+                        CKernels kernels = CKernels::Portable) {
   std::vector<CUnit> units;
   for (const Case& each : cases) {
-    units.push_back({each.name, write_c_program(each.program, each.name)});
+    units.push_back({each.name, write_c_program(each.program, each.name, kernels)});
   }
   const CLibrary library(units, compiler);
   for (size_t i = 0; i < cases.size(); ++i) {
@@ -97,6 +98,13 @@ std::string differences(const std::vector<Case>& cases, const CCompiler& compile
     if (!text.empty()) return text;
   }
   return "";
+}
+
+/// The same of cases of one requantization, on CMSIS-NN.
+std::string cmsis_differences(const std::vector<Case>& cases, int samples) {
+  CCompiler compiler;
+  add_cmsis_nn(compiler, cases[0].program.requantization());
+  return differences(cases, compiler, samples, CKernels::CmsisNn);
 }
 
 /// A case of a net whose quantizers have settled, with each requantization in turn.
@@ -158,7 +166,6 @@ TEST_CASE("C programs: on CMSIS-NN, where QTAPE_CMSIS_NN names it") {
   for (Requantization requantization :
        {Requantization::SingleRounding, Requantization::DoubleRounding}) {
     std::vector<Case> cases;
-    std::vector<CUnit> units;
     for (uint64_t seed = 0; seed < 120; ++seed) {
       const bool conv = seed % 2 == 0;
       const Graph graph = conv ? test::conv_net(seed) : test::random_net(seed);
@@ -167,18 +174,9 @@ TEST_CASE("C programs: on CMSIS-NN, where QTAPE_CMSIS_NN names it") {
       const std::string name = fmt::format("net{}", seed);
       const IntegerProgram program =
           with_signed_codes(convert(graph, parameters, requantization)).program;
-      units.push_back({name, write_c_program(program, name, CKernels::CmsisNn)});
       cases.push_back({name, program});
     }
-    CCompiler compiler;
-    CmsisNn library = CmsisNn::of_environment(requantization);
-    compiler.flags.insert(compiler.flags.end(), library.flags.begin(), library.flags.end());
-    compiler.sources = std::move(library.sources);
-    const CLibrary loaded(units, compiler);
-    for (size_t i = 0; i < cases.size(); ++i) {
-      CSession session(cases[i].program, units[i], loaded);
-      CHECK(difference(cases[i], session, units[i], 8) == "");
-    }
+    CHECK(cmsis_differences(cases, 8) == "");
   }
 }
 
@@ -197,8 +195,8 @@ IntegerProgram padded_program(int64_t groups, int64_t taps, int64_t stride, int6
   const std::vector<float> scales(4, 0.01f);
   const std::vector<int32_t> biases = {1, -2, 3, -4};
   integer::Conv conv;
-  conv.weights = pack_weights(codes, {4, terms}, 8, scales, biases,
-                              with_zero_point(program[q].value));
+  conv.weights =
+      pack_weights(codes, {4, terms}, 8, scales, biases, with_zero_point(program[q].value));
   conv.groups = groups;
   conv.padding = Padding::Explicit;
   conv.taps = {taps, taps};
@@ -225,19 +223,7 @@ TEST_CASE("C programs: padding behind the last row and column, in CMSIS-NN where
   }
   CHECK(differences(cases, strict, 3) == "");
   if (!CmsisNn::is_given()) return;
-  std::vector<CUnit> units;
-  for (const Case& each : cases) {
-    units.push_back({each.name, write_c_program(each.program, each.name, CKernels::CmsisNn)});
-  }
-  CCompiler compiler;
-  CmsisNn library = CmsisNn::of_environment(Requantization::SingleRounding);
-  compiler.flags.insert(compiler.flags.end(), library.flags.begin(), library.flags.end());
-  compiler.sources = std::move(library.sources);
-  const CLibrary loaded(units, compiler);
-  for (size_t i = 0; i < cases.size(); ++i) {
-    CSession session(cases[i].program, units[i], loaded);
-    CHECK(difference(cases[i], session, units[i], 3) == "");
-  }
+  CHECK(cmsis_differences(cases, 3) == "");
 }
 
 /// x f32[1, 3] with s8 codes, a convolution of one element or a linear layer with this bias,
@@ -289,19 +275,7 @@ TEST_CASE("C programs: CMSIS-NN is called where its 32 bits hold what it compute
     }
     CHECK(differences(cases, strict, 5) == "");
     if (!CmsisNn::is_given()) continue;
-    std::vector<CUnit> units;
-    for (const Case& each : cases) {
-      units.push_back({each.name, write_c_program(each.program, each.name, CKernels::CmsisNn)});
-    }
-    CCompiler compiler;
-    CmsisNn library = CmsisNn::of_environment(requantization);
-    compiler.flags.insert(compiler.flags.end(), library.flags.begin(), library.flags.end());
-    compiler.sources = std::move(library.sources);
-    const CLibrary loaded(units, compiler);
-    for (size_t i = 0; i < cases.size(); ++i) {
-      CSession session(cases[i].program, units[i], loaded);
-      CHECK(difference(cases[i], session, units[i], 5) == "");
-    }
+    CHECK(cmsis_differences(cases, 5) == "");
   }
 }
 
