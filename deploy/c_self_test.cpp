@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "qtape/integer/c/c_names.h"
 #include "qtape/integer/c/c_source.h"
 #include "qtape/integer/session.h"
 

@@ -17,6 +17,7 @@
 #include <optional>
 #include <system_error>
 
+#include "qtape/console/interruption.h"
 #include "qtape/core/error.h"
 
 extern char** environ;
@@ -44,8 +45,9 @@ struct Pipe {
   }
 };
 
-/// Waits until there is something to read; false where the time is over.
-bool wait_for(int end, std::optional<std::chrono::steady_clock::time_point> deadline) {
+/// Waits until there is something to read or a signal came; false where the time is over.
+bool wait_for(int end, std::optional<std::chrono::steady_clock::time_point> deadline,
+              const console::Interruption& interruption) {
   for (;;) {
     int milliseconds = -1;
     if (deadline) {
@@ -57,7 +59,7 @@ bool wait_for(int end, std::optional<std::chrono::steady_clock::time_point> dead
     const int ready = ::poll(&waiting, 1, milliseconds);
     if (ready > 0) return true;
     if (ready == 0) return false;
-    if (errno != EINTR) return true;
+    if (errno != EINTR || interruption.signal() != 0) return true;
   }
 }
 
@@ -74,6 +76,8 @@ Finished run_program(const std::vector<std::string>& arguments, int seconds) {
   for (const std::string& each : arguments) pointers.push_back(const_cast<char*>(each.c_str()));
   pointers.push_back(nullptr);
   pid_t child = 0;
+  // Temporary files go away with their objects, so a signal ends the other program first.
+  const console::Interruption interruption;
   const int refused =
       ::posix_spawnp(&child, pointers[0], &actions, nullptr, pointers.data(), environ);
   ::posix_spawn_file_actions_destroy(&actions);
@@ -84,9 +88,13 @@ Finished run_program(const std::vector<std::string>& arguments, int seconds) {
   std::optional<std::chrono::steady_clock::time_point> deadline;
   if (seconds > 0) deadline = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
   for (;;) {
-    if (!wait_for(pipe.ends[0], deadline)) {
+    if (!wait_for(pipe.ends[0], deadline, interruption)) {
       ::kill(child, SIGKILL);
       result.output += fmt::format("{} was still running after {} s\n", arguments[0], seconds);
+      break;
+    }
+    if (interruption.signal() != 0) {
+      ::kill(child, interruption.signal());
       break;
     }
     const ssize_t got = ::read(pipe.ends[0], part.data(), part.size());
@@ -96,6 +104,10 @@ Finished run_program(const std::vector<std::string>& arguments, int seconds) {
   }
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (const int signal = interruption.signal(); signal != 0) {
+    throw console::Interrupted(
+        signal, fmt::format("{} while {} ran", console::signal_name(signal), arguments[0]));
   }
   result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return result;

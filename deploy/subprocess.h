@@ -13,9 +13,9 @@ struct Finished {
   std::string output;
 };
 
-/// Runs `arguments[0]`, found in PATH, to its end; its standard input is empty. Throws Error
-/// where it cannot be started. One that is still running after `seconds`, unless they are 0, is
-/// killed.
+/// Runs `arguments[0]`, found in PATH, to its end; its standard input is empty. One that is
+/// still running after `seconds`, unless they are 0, is killed. Throws Error where it cannot be
+/// started, console::Interrupted where SIGINT or SIGTERM came, which it is told of.
 Finished run_program(const std::vector<std::string>& arguments, int seconds = 0);
 
 /// Whether PATH has a program `name`.

@@ -84,7 +84,8 @@ struct FakeQuantize {
                   "Fixed: a State scale and, when affine, a State zero_point, which the op "
                   "never writes.",
                   "With a State scale, s = max(scale, floor).",
-                  "With power_of_two, s is the next power of two up, and zp follows from it."},
+                  "With power_of_two, s is the next power of two up, and zp follows from it "
+                  "unless Fixed."},
       .operands = {"x is f32, f64, f16 or bf16; y has its type.",
                    "States have the shape of the granularity: [1], [channels] or x's with the "
                    "axis divided; range is [2, ...] of it.",

@@ -76,7 +76,7 @@ const std::map<std::string, std::vector<std::string>> rooms = {
      {"core", "kernels/quantize", "ops", "engine", "console", "arrays", "data", "optim",
       "calibrate", "integer", "deploy", "report"}},
     {"onnx", {"core", "ops", "engine", "arrays", "integer", "deploy"}},
-    {"deploy", {"core", "kernels/quantize", "ops", "engine", "integer"}}};
+    {"deploy", {"core", "kernels/quantize", "ops", "engine", "console", "integer"}}};
 
 std::vector<std::string> folders() {
   std::vector<std::string> all;

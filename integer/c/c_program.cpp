@@ -3,110 +3,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <cctype>
 #include <map>
 #include <set>
 
 #include "qtape/core/sha256.h"
 #include "qtape/engine/plan.h"
 #include "qtape/integer/c/c_grid.h"
+#include "qtape/integer/c/c_header.h"
+#include "qtape/integer/c/c_names.h"
 #include "qtape/integer/c/c_source.h"
 
 namespace qtape {
 namespace {
 
 size_t at(NodeId id) { return static_cast<size_t>(id.index); }
-
-// Of C and C++, with `main` and what compilers define in lower case.
-constexpr auto keywords = std::to_array<std::string_view>({"alignas",     "alignof",
-                                                           "and",         "and_eq",
-                                                           "asm",         "auto",
-                                                           "bitand",      "bitor",
-                                                           "bool",        "break",
-                                                           "case",        "catch",
-                                                           "char",        "char16_t",
-                                                           "char32_t",    "char8_t",
-                                                           "class",       "co_await",
-                                                           "co_return",   "co_yield",
-                                                           "compl",       "concept",
-                                                           "const",       "const_cast",
-                                                           "consteval",   "constexpr",
-                                                           "constinit",   "continue",
-                                                           "decltype",    "default",
-                                                           "delete",      "do",
-                                                           "double",      "dynamic_cast",
-                                                           "else",        "enum",
-                                                           "explicit",    "export",
-                                                           "extern",      "false",
-                                                           "float",       "for",
-                                                           "friend",      "goto",
-                                                           "i386",        "if",
-                                                           "inline",      "int",
-                                                           "linux",       "long",
-                                                           "main",        "mutable",
-                                                           "namespace",   "new",
-                                                           "noexcept",    "not",
-                                                           "not_eq",      "nullptr",
-                                                           "operator",    "or",
-                                                           "or_eq",       "private",
-                                                           "protected",   "public",
-                                                           "register",    "reinterpret_cast",
-                                                           "requires",    "restrict",
-                                                           "return",      "short",
-                                                           "signed",      "sizeof",
-                                                           "static",      "static_assert",
-                                                           "static_cast", "struct",
-                                                           "switch",      "template",
-                                                           "this",        "thread_local",
-                                                           "throw",       "true",
-                                                           "try",         "typedef",
-                                                           "typeid",      "typename",
-                                                           "typeof",      "union",
-                                                           "unix",        "unsigned",
-                                                           "using",       "virtual",
-                                                           "void",        "volatile",
-                                                           "wchar_t",     "while",
-                                                           "xor",         "xor_eq"});
-
-bool is_keyword(std::string_view name) { return std::ranges::count(keywords, name) > 0; }
-bool is_letter(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; }
-bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
-
-/// C identifiers of labels, each once.
-class Identifiers {
- public:
-  /// With `reserved`, which none begins with, they stand without a prefix.
-  explicit Identifiers(std::set<std::string> used = {}, std::string reserved = {})
-      : used_(std::move(used)), reserved_(std::move(reserved)) {}
-
-  std::string of(std::string_view label, int64_t number) {
-    std::string name;
-    for (char c : label) {
-      if (is_letter(c)) name += c;
-      if (!is_letter(c) && !name.empty() && name.back() != '_') name += '_';
-    }
-    while (!name.empty() && name.back() == '_') name.pop_back();
-    if (name.empty() || is_digit(name[0])) name = fmt::format("n{}{}", number, name);
-    const bool alone = !reserved_.empty();
-    if (is_keyword(name) || (alone && is_macro(name))) name += "_value";
-    if (alone && name.starts_with(reserved_)) name.insert(0, "value_");
-    std::string unique = name;
-    for (int count = 2; !used_.insert(unique).second; ++count) {
-      unique = fmt::format("{}_{}", name, count);
-    }
-    return unique;
-  }
-
- private:
-  /// Whether headers may have a macro of that name: no lower case letter.
-  static bool is_macro(const std::string& name) {
-    return std::ranges::none_of(name, [](unsigned char c) { return std::islower(c) != 0; });
-  }
-
-  std::set<std::string> used_;
-  std::string reserved_;
-};
 
 /// Member of the arena's union that has elements of `dtype`.
 std::string_view member_of(DType dtype) { return to_string_view(dtype); }
@@ -118,16 +28,6 @@ std::string indented(std::string_view text, int columns) {
     const size_t end = std::min(text.find('\n', begin), text.size());
     all += fmt::format("{:{}}{}\n", "", columns, text.substr(begin, end - begin));
     begin = end + 1;
-  }
-  return all;
-}
-
-/// Comment lines without what would end them.
-std::string comment_text(std::string_view text) {
-  std::string all;
-  for (char c : text) {
-    const bool ends = c == '/' && !all.empty() && all.back() == '*';
-    all += ends ? ' ' : (c >= ' ' && c < 127) ? c : '?';
   }
   return all;
 }
@@ -175,7 +75,7 @@ class Writer {
     const CBuffer& buffer = source_.buffer();
     result_.buffer_bytes = std::max({buffer.plain, buffer.dsp, buffer.helium});
     result_.takes_codes = takes_codes();
-    result_.header = header();
+    result_.header = c_header(program_, result_, name_);
     result_.source = source();
     return std::move(result_);
   }
@@ -188,10 +88,10 @@ class Writer {
 
   void name_nodes() {
     // Parameters, beside what functions call and declare.
-    Identifiers inputs({"step", "status", "memcpy", "memset", "size_t", "int8_t", "uint8_t",
-                        "int16_t", "uint16_t", "int32_t", "uint32_t", "int64_t", name_},
-                       name_ + "_");
-    Identifiers nodes;
+    CIdentifiers inputs({"step", "status", "memcpy", "memset", "size_t", "int8_t", "uint8_t",
+                         "int16_t", "uint16_t", "int32_t", "uint32_t", "int64_t", name_},
+                        name_ + "_");
+    CIdentifiers nodes;
     for (int32_t i = 0; i < program_.size(); ++i) {
       const NodeId id{i};
       names_[at(id)] = (is_input(id) ? inputs : nodes).of(program_[id].label, i);
@@ -253,7 +153,7 @@ class Writer {
         .live_bytes = live_at(id.index),
         .is_input = node.operands.size() == 1 && is_input(node.operands[0])};
     cases_ += fmt::format("    case {}: /* {} */\n{}      return 0;\n", result_.steps.size(),
-                          comment_text(program_.describe(id)), indented(c.code, 6));
+                          c_comment(program_.describe(id)), indented(c.code, 6));
     result_.steps.push_back(std::move(step));
   }
 
@@ -287,77 +187,7 @@ class Writer {
            std::ranges::none_of(program_.outputs(), [&](NodeId id) { return is_input(id); });
   }
 
-  NodeId codes_of_input(NodeId input) const {
-    for (const CStep& step : result_.steps) {
-      if (step.is_input && program_[step.node].operands[0] == input) return step.node;
-    }
-    return input;
-  }
-
-  /// `const float *x, float *y`.
-  std::string parameters(bool codes) const {
-    std::string list;
-    for (const CArgument& each : result_.inputs) {
-      const NodeId id = codes ? codes_of_input(each.node) : each.node;
-      list += fmt::format("{}const {} *{}", list.empty() ? "" : ", ",
-                          c_type(program_[id].value.type.dtype), each.name);
-    }
-    for (const CArgument& each : result_.outputs) {
-      list += fmt::format("{}{} *{}", list.empty() ? "" : ", ",
-                          c_type(program_[each.node].value.type.dtype), each.name);
-    }
-    return list;
-  }
-
-  std::string argument_text(const CArgument& each, NodeId id) const {
-    const IntegerValue& v = program_[id].value;
-    std::string text = fmt::format(" *   {}: {}", each.name, to_string(v.type));
-    if (v.is_codes()) {
-      text += fmt::format(", value (q - {}) {}, codes {}..{}", v.zero_point, v.scales[0], v.low,
-                          v.high);
-    }
-    if (v.is_accumulators() && v.scales.size() == 1) {
-      text += fmt::format(", value q {}", v.scales[0]);
-    }
-    return text + "\n";
-  }
-
-  std::string header() const {
-    const std::string guard = c_macro(name_) + "_H";
-    std::string text = fmt::format(
-        "/* {}: a network in integers, written by qtape; see {}.c. */\n"
-        "#ifndef {}\n#define {}\n\n#include <stdint.h>\n\n"
-        "#ifdef __cplusplus\nextern \"C\" {{\n#endif\n\n",
-        name_, name_, guard, guard);
-    text += fmt::format(
-        "#define {}_STEPS {}\n#define {}_ARENA_BYTES {}\n#define "
-        "{}_CONSTANT_BYTES {}\n\n",
-        c_macro(name_), result_.steps.size(), c_macro(name_), result_.arena_bytes,
-        c_macro(name_), result_.constant_bytes);
-    text +=
-        "/* Runs the network. Returns 0, 1 where an input has NaN, 2 where a library refuses;\n"
-        " * outputs are undefined then. Memory is static: not for use by two threads at "
-        "once.\n";
-    for (const CArgument& each : result_.inputs) text += argument_text(each, each.node);
-    for (const CArgument& each : result_.outputs) text += argument_text(each, each.node);
-    text += fmt::format(" */\nint32_t {}_run({});\n\n", name_, parameters(false));
-    if (result_.takes_codes) {
-      text += "/* The same from the codes of the inputs.\n";
-      for (const CArgument& each : result_.inputs) {
-        text += argument_text(each, codes_of_input(each.node));
-      }
-      text += fmt::format(" */\nint32_t {}_run_codes({});\n\n", name_, parameters(true));
-    }
-    text += fmt::format(
-        "/* A run in parts, for tests and to do other work in between: what {0}_run does is\n"
-        " * {0}_begin, then the steps 0 to {1} in this order, until one does not return 0, "
-        "then\n"
-        " * {0}_end. After step i, {0}_result(i) is what it has computed. */\n"
-        "void {0}_begin({2});\nint32_t {0}_step(int32_t step);\nvoid {0}_end(void);\n"
-        "const void *{0}_result(int32_t step);\n\n",
-        name_, std::max<int64_t>(0, std::ssize(result_.steps) - 1), parameters(false));
-    return text + fmt::format("#ifdef __cplusplus\n}}\n#endif\n\n#endif /* {} */\n", guard);
-  }
+  std::string parameters(bool codes) const { return c_parameters(program_, result_, codes); }
 
   /// The table of steps and what the program takes.
   std::string description() const {
@@ -371,7 +201,7 @@ class Writer {
     int64_t products = 0;
     for (const CStep& step : result_.steps) {
       products += step.products;
-      text += fmt::format(" * {:<32} {:>20} {:>14} {:>12} {:>10}\n", comment_text(step.label),
+      text += fmt::format(" * {:<32} {:>20} {:>14} {:>12} {:>10}\n", c_comment(step.label),
                           to_string(program_[step.node].value.type), step.products,
                           step.constant_bytes, step.live_bytes);
     }
@@ -383,7 +213,7 @@ class Writer {
         "caller's.\n *\n";
     for (const IntegerNode& node : program_.nodes()) {
       if (const QuantizedWeights* weights = weights_of(node.op)) {
-        text += fmt::format(" * Certificate of {}: {}.\n", comment_text(node.label),
+        text += fmt::format(" * Certificate of {}: {}.\n", c_comment(node.label),
                             to_string(weights->certificate));
       }
     }
@@ -556,19 +386,6 @@ void check_counts(const IntegerProgram& program) {
 
 }  // namespace
 
-std::string refused_c_name(std::string_view name) {
-  if (name.empty()) return "it is empty";
-  if (is_digit(name[0])) return "it begins with a digit";
-  if (name[0] == '_') return "names that begin with an underscore are those of compilers";
-  const auto other =
-      std::ranges::find_if(name, [](char c) { return !is_letter(c) && c != '_'; });
-  if (other != name.end())
-    return fmt::format("it has '{}'", comment_text(std::string(1, *other)));
-  if (is_keyword(name)) return "it is a keyword of C or C++";
-  if (name.ends_with("_test")) return "names that end in _test are those of self-tests";
-  return {};
-}
-
 std::string sha256_of(const IntegerProgram& program) {
   const std::string json = to_json(program);
   return sha256_hex(std::as_bytes(std::span(json)));
@@ -577,7 +394,7 @@ std::string sha256_of(const IntegerProgram& program) {
 CProgram write_c_program(const IntegerProgram& program, std::string_view name, CKernels kernels,
                          std::string sha256) {
   const std::string refused = refused_c_name(name);
-  require<ArgumentError>(refused.empty(), "'{}' is no C identifier: {}", comment_text(name),
+  require<ArgumentError>(refused.empty(), "'{}' is no C identifier: {}", c_comment(name),
                          refused);
   check_counts(program);
   const auto single = cmsis_single_rounding(program.requantization());

@@ -43,9 +43,6 @@ struct CProgram {
   bool has_wide_sums = false;  ///< whether sums are added in 64 bits
 };
 
-/// Whether `name` can begin the names of a C program. Nothing, or why not.
-std::string refused_c_name(std::string_view name);
-
 /// The SHA-256 of the program's file.
 std::string sha256_of(const IntegerProgram& program);
 

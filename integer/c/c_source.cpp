@@ -129,12 +129,6 @@ std::string_view c_type(DType dtype) {
   }
 }
 
-std::string c_macro(std::string_view name) {
-  std::string all(name);
-  for (char& c : all) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  return all;
-}
-
 std::string c_float(double v) {
   const auto narrow = static_cast<float>(v);
   if (std::isinf(narrow)) return narrow < 0 ? "-(1.0f / 0.0f)" : "(1.0f / 0.0f)";

@@ -110,9 +110,6 @@ struct CUse {
   const CodeGrid* grid = nullptr;        ///< of the codes that sums become; null: they do not
 };
 
-/// The name of a macro of a program: `NET` of `net`.
-std::string c_macro(std::string_view name);
-
 /// What becomes of each sum: a C function `type function(sum, const to *, channel)`.
 struct CStore {
   std::string function;

@@ -53,4 +53,18 @@ kill -9 $pid
 wait $pid 2>/dev/null
 check "a killed run locks nothing" ends 143 'stopped by SIGTERM' signal_after TERM "$work/log" ^epoch "$train" --threads 1 --resume "$work/c.json"
 
+# A compiler that does not end.
+printf '#!/bin/sh\necho started >%q\nexec sleep 1000\n' "$work/started" >"$work/slow-cc"
+chmod +x "$work/slow-cc"
+"$train" "${short[@]}" --save "$work/m.json" >/dev/null
+export CC=$work/slow-cc TMPDIR=$work/temporary
+mkdir "$TMPDIR"
+for signal in INT TERM; do
+  code=130
+  [ $signal = INT ] || code=143
+  rm -f "$work/started"
+  check "SIG$signal while a compiler runs" ends $code "qtape: SIG$signal while $CC ran" signal_after $signal "$work/started" started "$tool" verify "$work/m.json" --levels L2,L4
+  check "SIG$signal: no temporary file stays" test -z "$(ls -A "$TMPDIR")"
+done
+
 finish

@@ -11,6 +11,7 @@
 #include "qtape/deploy/c_library.h"
 #include "qtape/deploy/subprocess.h"
 #include "qtape/engine/files.h"
+#include "qtape/integer/c/c_names.h"
 
 namespace qtape::tool {
 namespace {

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <filesystem>
 
 #include "qtape/console/terminal.h"
@@ -10,6 +9,7 @@
 #include "qtape/engine/files.h"
 #include "qtape/engine/plan.h"
 #include "qtape/examples/shared/output_files.h"
+#include "qtape/integer/c/c_names.h"
 #include "qtape/integer/c/c_program.h"
 #include "qtape/integer/signed_codes.h"
 #include "qtape/model/feed.h"
@@ -71,12 +71,7 @@ struct ExportReport {
 
 /// The name of files without their ending, as a C identifier.
 std::string name_from(const std::string& path) {
-  std::string name;
-  for (char c : fs::path(path).stem().string()) {
-    const bool letter = std::isalnum(static_cast<unsigned char>(c)) != 0;
-    if (letter || (!name.empty() && name.back() != '_')) name += letter ? c : '_';
-  }
-  while (!name.empty() && name.back() == '_') name.pop_back();
+  std::string name = c_words(fs::path(path).stem().string());
   return refused_c_name(name).empty() ? name : "network";
 }
 

@@ -1,22 +1,15 @@
 #include <fmt/format.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
-#include <filesystem>
 
 #include "qtape/core/printable.h"
+#include "qtape/deploy/subprocess.h"
 #include "qtape/engine/files.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/engine/serialize.h"
 #include "qtape/examples/shared/output_files.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/json_report.h"
-
-extern char** environ;
 
 namespace qtape::tool {
 namespace {
@@ -125,46 +118,17 @@ class Drawing {
   int64_t edges_ = 0;
 };
 
-/// A folder that goes with what is in it.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "qtape-graph-XXXXXX").string();
-    require<IoError>(::mkdtemp(name.data()) != nullptr, "{}: cannot make a folder: {}", name,
-                     std::strerror(errno));
-    path_ = name;
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  std::string file(const char* name) const { return (path_ / name).string(); }
-
- private:
-  std::filesystem::path path_;
-};
-
 /// What Graphviz draws of `dot`.
 std::string drawn(const std::string& dot) {
+  require<IoError>(has_program("dot"),
+                   "cannot run dot: it is not in PATH; install Graphviz, or write a .dot file "
+                   "instead");
   const TemporaryFolder folder;
   const std::string in = folder.file("in.dot"), out = folder.file("out.svg");
   write_file(in, dot);
-  std::vector<std::string> arguments = {"dot", "-Tsvg", in, "-o", out};
-  std::vector<char*> pointers;
-  for (std::string& each : arguments) pointers.push_back(each.data());
-  pointers.push_back(nullptr);
-  pid_t child = 0;
-  const int failed = ::posix_spawnp(&child, "dot", nullptr, nullptr, pointers.data(), environ);
-  require<IoError>(failed == 0,
-                   "cannot run dot: {}; install Graphviz, or write a .dot file instead",
-                   std::strerror(failed));
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  require<IoError>(WIFEXITED(status) && WEXITSTATUS(status) == 0, "dot failed with status {}",
-                   status);
+  const Finished finished = run_program({"dot", "-Tsvg", in, "-o", out});
+  require<IoError>(finished.exit_code == 0, "dot failed with status {}:\n{}",
+                   finished.exit_code, finished.output);
   return read_file(out, largest_drawing);
 }
 
