@@ -89,10 +89,23 @@ int32_t {0}_test({0}_report report) {{
 #ifndef {3}_TEST_NO_MAIN
 #include <stdio.h>
 
+/* The digits of value, in front of end: long has 32 bits on many processors. */
+static const char *{0}_digits(int64_t value, char *end) {{
+  uint64_t rest = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+  *--end = 0;
+  do {{
+    *--end = (char)('0' + (int)(rest % 10));
+    rest /= 10;
+  }} while (rest != 0);
+  if (value < 0) *--end = '-';
+  return end;
+}}
+
 static void {0}_print(const char *step, int32_t sample, int32_t index, int64_t expected,
                       int64_t got) {{
-  printf("{0}: %s sample %ld index %ld: expected %ld, got %ld\n", step, (long)sample, (long)index,
-         (long)expected, (long)got);
+  char a[24], b[24];
+  printf("{0}: %s sample %ld index %ld: expected %s, got %s\n", step, (long)sample, (long)index,
+         {0}_digits(expected, a + 24), {0}_digits(got, b + 24));
 }}
 
 int main(void) {{

@@ -39,9 +39,6 @@ inline constexpr auto enum_names<Level> =
 inline constexpr std::array usual_levels = {Level::Float, Level::Exact, Level::Reference,
                                             Level::Backend};
 
-/// Whether a level computes a requantization: ONNX one, CMSIS-NN two, all others each.
-bool computes(Level level, Requantization requantization);
-
 struct SessionHooks;
 
 /// What is verified.
@@ -83,10 +80,18 @@ class LevelRunner {
   virtual std::string report() const { return {}; }
 };
 
-/// Makes the runner of a level.
-using RunnerFactory = std::function<std::unique_ptr<LevelRunner>(const LevelContext&)>;
+/// Makes the runners of a level.
+struct RunnerFactory {
+  std::function<std::unique_ptr<LevelRunner>(const LevelContext&)> make;
+  /// Whether they compute a requantization; null: all of them.
+  bool (*computes)(Requantization) = nullptr;
+};
 /// Those of levels that other libraries run.
 using RunnerFactories = std::map<Level, RunnerFactory>;
+
+/// Whether a level computes a requantization, by this library or `others`. Throws ArgumentError
+/// where neither runs the level.
+bool computes(Level level, Requantization requantization, const RunnerFactories& others = {});
 
 /// The runner of a level. Throws GraphError where oneDNN refuses a product, ArgumentError where
 /// neither this library nor `others` runs the level, and Error where a compiler is missing or

@@ -213,45 +213,45 @@ class CRunner : public LevelRunner {
   std::vector<std::vector<float>> outputs_;
 };
 
-struct Entry {
-  Level level;
-  std::unique_ptr<LevelRunner> (*make)(const LevelContext&);
-};
-
 template <class Runner>
 std::unique_ptr<LevelRunner> make(const LevelContext& c) {
   return std::make_unique<Runner>(c);
 }
 
-constexpr Entry entries[] = {
-    {Level::Float, make<FloatRunner>},
-    {Level::Exact, make<ExactRunner>},
-    {Level::Reference,
-     [](const LevelContext& c) -> std::unique_ptr<LevelRunner> {
-       return std::make_unique<SessionRunner>(c, SessionOptions{.reference = true},
-                                              SessionHooks{});
-     }},
-    {Level::Backend,
-     [](const LevelContext& c) -> std::unique_ptr<LevelRunner> {
-       return std::make_unique<SessionRunner>(
-           c, SessionOptions{.threads = c.threads, .kept = KeptValues::Codes},
-           c.hooks == nullptr ? SessionHooks{} : *c.hooks);
-     }},
-    {Level::C,
-     [](const LevelContext& c) -> std::unique_ptr<LevelRunner> {
-       return std::make_unique<CRunner>(c, CKernels::Portable);
-     }},
-    {Level::CmsisNn, [](const LevelContext& c) -> std::unique_ptr<LevelRunner> {
-       return std::make_unique<CRunner>(c, CKernels::CmsisNn);
-     }}};
+const RunnerFactories& own_runners() {
+  static const RunnerFactories all = {
+      {Level::Float, {make<FloatRunner>}},
+      {Level::Exact, {make<ExactRunner>}},
+      {Level::Reference, {[](const LevelContext& c) {
+         return std::make_unique<SessionRunner>(c, SessionOptions{.reference = true},
+                                                SessionHooks{});
+       }}},
+      {Level::Backend, {[](const LevelContext& c) {
+         return std::make_unique<SessionRunner>(
+             c, SessionOptions{.threads = c.threads, .kept = KeptValues::Codes},
+             c.hooks == nullptr ? SessionHooks{} : *c.hooks);
+       }}},
+      {Level::C, {[](const LevelContext& c) {
+         return std::make_unique<CRunner>(c, CKernels::Portable);
+       }}},
+      {Level::CmsisNn,
+       {[](const LevelContext& c) { return std::make_unique<CRunner>(c, CKernels::CmsisNn); },
+        [](Requantization each) { return cmsis_single_rounding(each).has_value(); }}}};
+  return all;
+}
+
+const RunnerFactory& factory_of(Level level, const RunnerFactories& others) {
+  for (const RunnerFactories* all : {&others, &own_runners()}) {
+    if (const auto found = all->find(level); found != all->end()) return found->second;
+  }
+  fail<ArgumentError>("{} needs a runner of another library", to_string_view(level));
+}
 
 }  // namespace
 
-bool computes(Level level, Requantization requantization) {
-  if (level == Level::Onnx || level == Level::OnnxRuntime) {
-    return requantization == Requantization::OnnxQdq;
-  }
-  return level != Level::CmsisNn || cmsis_single_rounding(requantization).has_value();
+bool computes(Level level, Requantization requantization, const RunnerFactories& others) {
+  const RunnerFactory& factory = factory_of(level, others);
+  return factory.computes == nullptr || factory.computes(requantization);
 }
 
 int64_t IntegersView::at(int64_t i) const {
@@ -262,12 +262,7 @@ int64_t IntegersView::at(int64_t i) const {
 
 std::unique_ptr<LevelRunner> make_runner(Level level, const LevelContext& context,
                                          const RunnerFactories& others) {
-  const auto other = others.find(level);
-  if (other != others.end()) return other->second(context);
-  const auto own = std::ranges::find(entries, level, &Entry::level);
-  require<ArgumentError>(own != std::end(entries), "{} needs a runner of another library",
-                         to_string_view(level));
-  return own->make(context);
+  return factory_of(level, others).make(context);
 }
 
 int64_t float_differences(const LevelRunner& floats, const LevelRunner& exact, size_t i,

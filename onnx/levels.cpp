@@ -160,7 +160,8 @@ class RuntimeRunner : public OnnxRunner {
 
 template <class Runner>
 RunnerFactory factory(const OnnxExportOptions& options) {
-  return [options](const LevelContext& c) { return std::make_unique<Runner>(c, options); };
+  return {[options](const LevelContext& c) { return std::make_unique<Runner>(c, options); },
+          [](Requantization each) { return each == Requantization::OnnxQdq; }};
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "qtape/core/thread_count.h"
 #include "qtape/examples/shared/command_line.h"
 #include "qtape/model/recipe.h"
+#include "qtape/onnx/levels.h"
 #include "qtape/tools/qtape/commands.h"
 
 namespace {
@@ -147,8 +148,9 @@ std::vector<Requantization> requantizations_of(const std::string& name,
                                                const std::vector<Level>& levels = {}) {
   if (const auto requantization = from_string<Requantization>(name)) return {*requantization};
   std::vector<Requantization> all;
+  const RunnerFactories others = onnx_levels();
   for (Requantization each : requantization::values) {
-    const auto computed = [&](Level level) { return computes(level, each); };
+    const auto computed = [&](Level level) { return computes(level, each, others); };
     if (std::ranges::all_of(levels, computed)) all.push_back(each);
   }
   require<ArgumentError>(!all.empty(),
