@@ -17,6 +17,9 @@
 namespace qtape {
 namespace {
 
+/// Of int4 and of codes of 16 bits.
+constexpr int64_t first_with_more_types = 21;
+
 /// A value of the program as an output of the ONNX graph. With `channels_first`, [n, h, w, c]
 /// is [n, c, h, w] there.
 struct Written {
@@ -44,7 +47,7 @@ class Exporter {
     for (int32_t i = 0; i < program_.size(); ++i) {
       const NodeId id{i};
       naming<GraphError>(program_.describe(id), [&] {
-        check_codes_have_8_bits(program_[id].value);
+        check_codes(program_[id].value);
         at_ = id;
         values_.push_back(
             std::visit([&](const auto& op) { return write(op); }, program_[id].op));
@@ -78,9 +81,14 @@ class Exporter {
     return program_.batch() && type.shape.rank() > 0 && type.shape[0] == *program_.batch();
   }
 
-  static void check_codes_have_8_bits(const IntegerValue& value) {
-    check(!value.is_codes() || size_of(value.type.dtype) == 1,
-          "ONNX's integer products take codes of 8 bits, these have 16");
+  static bool is_wide(DType dtype) { return size_of(dtype) == 2; }
+
+  void check_codes(const IntegerValue& value) const {
+    if (!value.is_codes() || !is_wide(value.type.dtype)) return;
+    check(in_floats_, "ONNX's integer products take codes of 8 bits, these have 16");
+    require<GraphError>(opset_ >= first_with_more_types,
+                        "codes of 16 bits need opset {}, asked for is {}",
+                        first_with_more_types, opset_);
   }
 
   std::string transposed(const std::string& x, std::vector<int64_t> axes) {
@@ -165,8 +173,7 @@ class Exporter {
     const std::vector<int8_t> zeros(scales.size());
     const auto constant = [&](std::string_view part, const Shape& of,
                               std::span<const int8_t> values) {
-      constexpr int64_t first_with_int4 = 21;
-      return weights.storage_bits <= 4 && opset_ >= first_with_int4
+      return weights.storage_bits <= 4 && opset_ >= first_with_more_types
                  ? to_.constant_of_4_bits(named(part), of, values)
                  : to_.constant<int8_t>(named(part), DType::S8, of, values);
     };
@@ -198,20 +205,53 @@ class Exporter {
     return floats(sums, in(i), channels_first);
   }
 
+  std::string quantized(const std::string& x, DType dtype, double step, int32_t zero_point) {
+    return to_.apply("QuantizeLinear",
+                     {x, to_.scalar(named("step"), DType::F32, static_cast<float>(step)),
+                      code(dtype, "zero_point", zero_point)},
+                     named("codes"));
+  }
+
   /// The codes of floats.
   std::string codes(const std::string& x, const CodeGrid& grid) {
-    const std::string scale =
-        to_.scalar(named("step"), DType::F32, static_cast<float>(grid.scale));
-    const std::string zero = code(grid.dtype, "zero_point", grid.zero_point);
-    const std::string all = to_.apply("QuantizeLinear", {x, scale, zero}, named("codes"));
+    const auto quantized_grid = [&](const std::string& from) {
+      return quantized(from, grid.dtype, grid.scale, grid.zero_point);
+    };
     const bool whole = dispatch_codes(grid.dtype, [&]<class Code>() {
       using Limits = std::numeric_limits<Code>;
       return grid.low <= Limits::lowest() && grid.high >= Limits::max();
     });
-    if (whole) return all;
-    return to_.apply(
-        "Clip", {all, code(grid.dtype, "low", grid.low), code(grid.dtype, "high", grid.high)},
-        named("limited"));
+    if (whole) return quantized_grid(x);
+    if (is_wide(grid.dtype)) {
+      // Runtimes limit no integers of 16 bits. Floats in their place have the same codes:
+      // rounding keeps the order, and what the ends stand for has their codes.
+      return quantized_grid(
+          to_.apply("Clip",
+                    {x, float_of("low", grid.low, grid.zero_point, grid.scale),
+                     float_of("high", grid.high, grid.zero_point, grid.scale)},
+                    named("limited")));
+    }
+    return to_.apply("Clip",
+                     {quantized_grid(x), code(grid.dtype, "low", grid.low),
+                      code(grid.dtype, "high", grid.high)},
+                     named("limited"));
+  }
+  /// What a code stands for, as a constant.
+  std::string float_of(std::string_view part, int32_t code, int32_t zero_point, double scale) {
+    return to_.scalar(
+        named(part), DType::F32,
+        static_cast<float>(int64_t{code} - zero_point) * static_cast<float>(scale));
+  }
+
+  /// What `moved`, which chooses among elements, makes of codes `x` of operand 0. Operators
+  /// that do not take 16 bits choose among the floats that the codes stand for, which have
+  /// these codes again.
+  template <class Moved>
+  std::string chosen(const std::string& x, const Moved& moved) {
+    const IntegerValue& value = in(0);
+    if (!is_wide(value.type.dtype)) return moved(x);
+    return quantized(moved(dequantized(x, value)), value.type.dtype, value.scales[0],
+                     value.zero_point);
   }
   std::string code(DType dtype, std::string_view part, int32_t value) {
     return dispatch_codes(dtype, [&]<class Code>() {
@@ -374,7 +414,9 @@ class Exporter {
 
   Written write(const integer::Lookup& op) {
     const std::string wide = cast(written(0).name, DType::S32, "index");
-    const int32_t least = in(0).type.dtype == DType::S8 ? -128 : 0;
+    const auto least = dispatch_codes(in(0).type.dtype, []<class Code>() {
+      return int32_t{std::numeric_limits<Code>::lowest()};
+    });
     const std::string index =
         least == 0 ? wide
                    : to_.apply("Sub", {wide, to_.scalar(named("least"), DType::S32, least)},
@@ -438,9 +480,13 @@ class Exporter {
 
   Written write(const integer::Structure<MaxPool>& op) {
     const Shape& x = in(0).type.shape;
-    onnx::NodeProto& made = to_.node("MaxPool", {channels_first(0)}, named("largest"));
-    set_window(made, op.pool(x).window, x.rank() == 3, true);
-    return {made.output(0), true};
+    return {chosen(channels_first(0),
+                   [&](const std::string& from) {
+                     onnx::NodeProto& made = to_.node("MaxPool", {from}, named("largest"));
+                     set_window(made, op.pool(x).window, x.rank() == 3, true);
+                     return made.output(0);
+                   }),
+            true};
   }
 
   Written write(const integer::Structure<Upsample>&) {
@@ -462,10 +508,14 @@ class Exporter {
   Written write(const integer::Pad& op) {
     std::vector<int64_t> pads(op.begin.extents().begin(), op.begin.extents().end());
     pads.insert(pads.end(), op.end.extents().begin(), op.end.extents().end());
-    return {to_.apply("Pad",
-                      {channels_last(0), to_.numbers(named("pads"), pads),
-                       code(in(0).type.dtype, "border", op.code)},
-                      named("padded"))};
+    const IntegerValue& value = in(0);
+    return {chosen(channels_last(0), [&](const std::string& x) {
+      const std::string border =
+          is_wide(value.type.dtype)
+              ? float_of("border", op.code, value.zero_point, value.scales[0])
+              : code(value.type.dtype, "border", op.code);
+      return to_.apply("Pad", {x, to_.numbers(named("pads"), pads), border}, named("padded"));
+    })};
   }
 
   /// The axes of a reduction of operand 0, each from the front.
@@ -489,7 +539,9 @@ class Exporter {
   }
 
   Written write(const integer::Max& op) {
-    return {reduced("ReduceMax", channels_last(0), axes_of(op.axes), op.keep_dims, 18)};
+    return {chosen(channels_last(0), [&](const std::string& x) {
+      return reduced("ReduceMax", x, axes_of(op.axes), op.keep_dims, 18);
+    })};
   }
 
   Written write(const integer::Sum& op) {

@@ -28,15 +28,15 @@ inline constexpr int64_t last_onnx_opset = 21;   ///< the same
 /// How a program is written.
 struct OnnxExportOptions {
   OnnxForm form = OnnxForm::Qdq;
-  /// From 21 on Qdq writes weights of up to 4 bits as int4.
+  /// From 21 on Qdq writes weights of up to 4 bits as int4, and codes of 16 bits.
   int64_t opset = first_onnx_opset;
 };
 
 /// `program`, of OnnxQdq, as the bytes of an ONNX model.
 ///
 /// Throws ArgumentError for another opset, GraphError, naming the node, for another
-/// requantization and for what ONNX has not: codes of 16 bits, in integers sums of 64,
-/// quantizers of inputs that round ties other than to even, divide other than exactly or add
+/// requantization and for what ONNX has not: codes of 16 bits in integers or before opset 21, in
+/// integers sums of 64, quantizers of inputs that round ties other than to even, divide other than exactly or add
 /// the zero point before.
 std::string to_onnx(const IntegerProgram& program, const OnnxExportOptions& options = {});
 

@@ -25,6 +25,10 @@ OnnxArray array_of(const onnx::TensorProto& tensor) {
       return narrowed(int8_t{});
     case Proto::UINT8:
       return narrowed(uint8_t{});
+    case Proto::INT16:
+      return narrowed(int16_t{});
+    case Proto::UINT16:
+      return narrowed(uint16_t{});
     case Proto::INT32:
       return narrowed(int32_t{});
     case Proto::INT64:

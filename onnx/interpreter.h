@@ -18,7 +18,8 @@ namespace qtape {
 struct OnnxArray {
   std::vector<int64_t> shape = {};
   std::variant<std::vector<float>, std::vector<int8_t>, std::vector<uint8_t>,
-               std::vector<int32_t>, std::vector<int64_t>>
+               std::vector<int16_t>, std::vector<uint16_t>, std::vector<int32_t>,
+               std::vector<int64_t>>
       data = {};
 
   int64_t elements() const;

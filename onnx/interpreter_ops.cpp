@@ -245,10 +245,13 @@ OnnxArray quantized(const Call& c) {
 OnnxArray quantize(const Call& c) {
   c.node.expect("output_dtype", 0);
   c.node.expect("block_size", 0);
-  if (c.has(2) && std::holds_alternative<std::vector<int8_t>>(c.in(2).data)) {
-    return quantized<int8_t>(c);
-  }
-  return quantized<uint8_t>(c);
+  if (!c.has(2)) return quantized<uint8_t>(c);
+  return std::visit(
+      [&]<class T>(const std::vector<T>&) -> OnnxArray {
+        if constexpr (sizeof(T) <= 2) return quantized<T>(c);
+        fail<FormatError>("zero points must have 8 or 16 bits");
+      },
+      c.in(2).data);
 }
 
 OnnxArray dequantize(const Call& c) {
@@ -470,8 +473,18 @@ OnnxArray pooled(const Call& c, const Reduce& reduce) {
   return {with_channels(g, g.channels), std::move(y)};
 }
 
+/// Operators of which no version takes integers of 16 bits.
+void expect_no_16_bits(const Call& c) {
+  std::visit(
+      []<class T>(const std::vector<T>&) {
+        require<FormatError>(sizeof(T) != 2, "takes no elements of 16 bits");
+      },
+      c.in(0).data);
+}
+
 OnnxArray max_pool(const Call& c) {
   c.node.expect("storage_order", 0);
+  expect_no_16_bits(c);
   return std::visit(
       [&]<class T>(const std::vector<T>&) {
         return pooled<T>(c, [](const Windows2d&, const std::vector<T>& window) {
@@ -637,6 +650,7 @@ OnnxArray reduced(const Call& c, const Reduce& reduce) {
 }
 
 OnnxArray reduce_max(const Call& c) {
+  expect_no_16_bits(c);
   return std::visit(
       [&]<class T>(const std::vector<T>&) {
         return reduced<T>(c, [](const std::vector<T>& part) {

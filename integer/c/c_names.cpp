@@ -77,7 +77,11 @@ std::string refused_c_name(std::string_view name) {
   if (name[0] == '_') return "names that begin with an underscore are those of compilers";
   const auto other =
       std::ranges::find_if(name, [](char c) { return !is_letter(c) && c != '_'; });
-  if (other != name.end()) return fmt::format("it has '{}'", c_comment(std::string(1, *other)));
+  if (other != name.end()) {
+    return *other >= ' ' && *other < 127
+               ? fmt::format("it has '{}'", *other)
+               : "it has more than ASCII letters, digits and underscores";
+  }
   if (is_keyword(name)) return "it is a keyword of C or C++";
   if (name.ends_with("_test")) return "names that end in _test are those of self-tests";
   return {};

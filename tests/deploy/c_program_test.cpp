@@ -366,6 +366,8 @@ TEST_CASE("C programs: names that are no C identifiers are refused") {
       {"", "'' is no C identifier: it is empty"},
       {"3d", "'3d' is no C identifier: it begins with a digit"},
       {"a-b", "'a-b' is no C identifier: it has '-'"},
+      {"n\xc3\xa9",
+       "'n\?\?' is no C identifier: it has more than ASCII letters, digits and underscores"},
       {"_net",
        "'_net' is no C identifier: names that begin with an underscore are those of "
        "compilers"},

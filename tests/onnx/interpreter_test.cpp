@@ -148,10 +148,16 @@ TEST_CASE("onnx interpreter: what does not go together is refused with its reaso
         "is no ONNX model");
 }
 
+bool has_16_bits(const IntegerProgram& program) {
+  return std::ranges::any_of(program.nodes(), [](const IntegerNode& node) {
+    return size_of(node.value.type.dtype) == 2;
+  });
+}
+
 /// The outputs of `program` that its ONNX model of this form gives otherwise than the
-/// reference.
+/// reference. Seeds differ in the opset.
 int64_t different_outputs(const IntegerProgram& program, OnnxForm form, uint64_t seed) {
-  const int64_t opset = 13 + static_cast<int64_t>(seed % 9);
+  const int64_t opset = has_16_bits(program) ? 21 : 13 + static_cast<int64_t>(seed % 9);
   OnnxInterpreter model(to_onnx(program, {.form = form, .opset = opset}));
   IntegerSession reference(program, {.reference = true});
   for (int32_t i = 0; i < program.size(); ++i) {
@@ -235,7 +241,7 @@ bool is_of_products(const IntegerProgram& program) {
 }
 
 TEST_CASE("onnx interpreter: with scales that are powers of two products in float are exact") {
-  int64_t run = 0;
+  int64_t run = 0, wide = 0;
   for (uint64_t seed = 0; seed < 300; ++seed) {
     CAPTURE(seed);
     const auto graph =
@@ -246,14 +252,52 @@ TEST_CASE("onnx interpreter: with scales that are powers of two products in floa
     const IntegerProgram program = convert(*graph, parameters, Requantization::OnnxQdq);
     if (!is_of_products(program)) continue;
     try {
-      (void)to_onnx(program);
+      (void)to_onnx(program, {.opset = 21});
     } catch (const GraphError&) {
       continue;
     }
     CHECK(different_outputs(program, OnnxForm::Qdq, seed) == 0);
     ++run;
+    wide += has_16_bits(program) ? 1 : 0;
   }
   CHECK(run >= 20);
+  CHECK(wide >= 5);
+}
+
+TEST_CASE("onnx interpreter: codes of 16 bits come out of floats as they went in") {
+  for (const CodeGrid& grid :
+       {CodeGrid{
+            .dtype = DType::S16, .scale = 1e-4f, .zero_point = -5, .low = -20001, .high = 29999},
+        CodeGrid{.dtype = DType::U16,
+        .scale = 1.0f / 7,
+        .zero_point = 65000,
+        .low = 0,
+        .high = 65535},
+        CodeGrid{
+            .dtype = DType::U16, .scale = 3e-5f, .zero_point = 12, .low = 12, .high = 65534}}) {
+    IntegerProgram program(Requantization::OnnxQdq);
+    const NodeId x = program.add(integer::Input{.shape = {3, 7, 5, 4}}, {}, "x");
+    const NodeId q = program.add(integer::Quantize{grid}, {x}, "q");
+    integer::Structure<MaxPool> pool;
+    pool.pads_begin = {1, 0};
+    pool.pads_end = {0, 1};
+    pool.padding = Padding::Explicit;
+    const NodeId largest = program.add(pool, {q}, "pool");
+    const NodeId padded = program.add(
+        integer::Pad{.begin = {0, 2, 0, 0}, .end = {0, 0, 1, 0}, .code = grid.high - 3}, {q},
+        "pad");
+    const NodeId most = program.add(integer::Max{.axes = {1, -1}}, {padded}, "max");
+    program.set_outputs({q, largest, padded, most});
+    for (uint64_t seed = 0; seed < 20; ++seed) {
+      CHECK(different_outputs(program, OnnxForm::Qdq, seed) == 0);
+    }
+    CHECK(test::error_text<GraphError>([&] {
+            (void)to_onnx(program, {.opset = 20});
+          }).ends_with("codes of 16 bits need opset 21, asked for is 20"));
+    CHECK(test::error_text<GraphError>([&] {
+            (void)to_onnx(program, {.form = OnnxForm::Integer, .opset = 21});
+          }).ends_with("ONNX's integer products take codes of 8 bits, these have 16"));
+  }
 }
 
 TEST_CASE("onnx levels: verification runs the interpreter beside the others") {
