@@ -17,7 +17,7 @@
 namespace qtape {
 namespace {
 
-/// Of int4 and of codes of 16 bits.
+/// The first opset with int4, and with quantizers of 16 bits.
 constexpr int64_t first_with_more_types = 21;
 
 /// A value of the program as an output of the ONNX graph. With `channels_first`, [n, h, w, c]
@@ -243,9 +243,9 @@ class Exporter {
         static_cast<float>(int64_t{code} - zero_point) * static_cast<float>(scale));
   }
 
-  /// What `moved`, which chooses among elements, makes of codes `x` of operand 0. Operators
-  /// that do not take 16 bits choose among the floats that the codes stand for, which have
-  /// these codes again.
+  /// What `moved`, which chooses among elements, makes of codes `x` of operand 0. ONNX or its
+  /// runtimes do that with 8 bits alone; of 16 it is done to the floats that the codes stand
+  /// for, which have these codes again.
   template <class Moved>
   std::string chosen(const std::string& x, const Moved& moved) {
     const IntegerValue& value = in(0);

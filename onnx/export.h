@@ -35,9 +35,9 @@ struct OnnxExportOptions {
 /// `program`, of OnnxQdq, as the bytes of an ONNX model.
 ///
 /// Throws ArgumentError for another opset, GraphError, naming the node, for another
-/// requantization and for what ONNX has not: codes of 16 bits in integers or before opset 21, in
-/// integers sums of 64, quantizers of inputs that round ties other than to even, divide other than exactly or add
-/// the zero point before.
+/// requantization and for what ONNX has not: codes of 16 bits in integers or before opset 21,
+/// in integers sums of 64, quantizers of inputs that round ties other than to even, divide
+/// other than exactly or add the zero point before.
 std::string to_onnx(const IntegerProgram& program, const OnnxExportOptions& options = {});
 
 /// Writes it; the old file survives any failure. Throws IoError as well.
