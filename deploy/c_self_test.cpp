@@ -170,9 +170,12 @@ class SelfTest {
     record();
     std::string text = fmt::format(
         "/* The self-test of {0}: runs {1} samples and compares what each step computes.\n"
-        " * {0}_test returns how many steps differ and calls `report`, unless it is 0, for "
-        "the\n"
-        " * first element of each: what was expected and what came, of floats their bits. */\n"
+        " * It compares outputs as well, of {0}_run_codes once more where there is one. "
+        "Returns how\n"
+        " * many of these results are others than expected, and calls `report`, unless it is "
+        "0, for\n"
+        " * the first element of each: what was expected and what came, of floats their bits. "
+        "*/\n"
         "#include \"{0}.h\"\n\n#include <string.h>\n\n"
         "typedef void (*{0}_report)(const char *step, int32_t sample, int32_t index, int64_t "
         "expected,\n                   int64_t got);\nint32_t {0}_test({0}_report report);\n\n",
@@ -305,7 +308,7 @@ class SelfTest {
       for (size_t i = 0; i < outputs_.size(); ++i) {
         text += fmt::format("    memset({0}_out{1}, 0, sizeof({0}_out{1}));\n", name_, i);
       }
-      text += fmt::format("    (void){}_run_codes({});\n", name_, arguments(true));
+      text += fmt::format("    wrong += {}_run_codes({}) != 0;\n", name_, arguments(true));
       text += compared;
     }
     return text;

@@ -45,21 +45,19 @@ struct Pipe {
   }
 };
 
-/// Waits until there is something to read or a signal came; false where the time is over.
-bool wait_for(int end, std::optional<std::chrono::steady_clock::time_point> deadline,
-              const console::Interruption& interruption) {
+enum class Event { Output, Signal, TimeOver };
+
+/// Waits for the first of these.
+Event wait_for(int end, std::optional<std::chrono::steady_clock::time_point> deadline,
+               const console::Interruption& interruption) {
+  // A signal just before a poll, or in another thread, does not end it.
+  constexpr int milliseconds = 50;
   for (;;) {
-    int milliseconds = -1;
-    if (deadline) {
-      const auto left = *deadline - std::chrono::steady_clock::now();
-      milliseconds = static_cast<int>(std::max<int64_t>(
-          0, std::chrono::duration_cast<std::chrono::milliseconds>(left).count()));
-    }
+    if (interruption.signal() != 0) return Event::Signal;
+    if (deadline && std::chrono::steady_clock::now() >= *deadline) return Event::TimeOver;
     pollfd waiting{end, POLLIN, 0};
     const int ready = ::poll(&waiting, 1, milliseconds);
-    if (ready > 0) return true;
-    if (ready == 0) return false;
-    if (errno != EINTR || interruption.signal() != 0) return true;
+    if (ready > 0 || (ready < 0 && errno != EINTR)) return Event::Output;
   }
 }
 
@@ -78,8 +76,13 @@ Finished run_program(const std::vector<std::string>& arguments, int seconds) {
   pid_t child = 0;
   // Temporary files go away with their objects, so a signal ends the other program first.
   const console::Interruption interruption;
+  // A group of its own, so that signals reach what it starts as well.
+  posix_spawnattr_t attributes;
+  ::posix_spawnattr_init(&attributes);
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
   const int refused =
-      ::posix_spawnp(&child, pointers[0], &actions, nullptr, pointers.data(), environ);
+      ::posix_spawnp(&child, pointers[0], &actions, &attributes, pointers.data(), environ);
+  ::posix_spawnattr_destroy(&attributes);
   ::posix_spawn_file_actions_destroy(&actions);
   require<Error>(refused == 0, "{} cannot be run: {}", arguments[0], std::strerror(refused));
   pipe.close_write();
@@ -88,13 +91,14 @@ Finished run_program(const std::vector<std::string>& arguments, int seconds) {
   std::optional<std::chrono::steady_clock::time_point> deadline;
   if (seconds > 0) deadline = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
   for (;;) {
-    if (!wait_for(pipe.ends[0], deadline, interruption)) {
-      ::kill(child, SIGKILL);
+    const Event event = wait_for(pipe.ends[0], deadline, interruption);
+    if (event == Event::TimeOver) {
+      ::kill(-child, SIGKILL);
       result.output += fmt::format("{} was still running after {} s\n", arguments[0], seconds);
       break;
     }
-    if (interruption.signal() != 0) {
-      ::kill(child, interruption.signal());
+    if (event == Event::Signal) {
+      ::kill(-child, interruption.signal());
       break;
     }
     const ssize_t got = ::read(pipe.ends[0], part.data(), part.size());

@@ -14,8 +14,9 @@ struct Finished {
 };
 
 /// Runs `arguments[0]`, found in PATH, to its end; its standard input is empty. One that is
-/// still running after `seconds`, unless they are 0, is killed. Throws Error where it cannot be
-/// started, console::Interrupted where SIGINT or SIGTERM came, which it is told of.
+/// still running after `seconds`, unless they are 0, is killed with all that it started. Throws
+/// Error where it cannot be started, console::Interrupted where SIGINT or SIGTERM came, which
+/// it is sent as well.
 Finished run_program(const std::vector<std::string>& arguments, int seconds = 0);
 
 /// Whether PATH has a program `name`.

@@ -36,8 +36,8 @@ struct OnnxExportOptions {
 ///
 /// Throws ArgumentError for another opset, GraphError, naming the node, for another
 /// requantization and for what ONNX has not: codes of 16 bits in integers or before opset 21,
-/// in integers sums of 64, quantizers of inputs that round ties other than to even, divide
-/// other than exactly or add the zero point before.
+/// in integers sums of 64, in Qdq accumulators as outputs, quantizers of inputs that round ties
+/// other than to even, divide other than exactly or add the zero point before.
 std::string to_onnx(const IntegerProgram& program, const OnnxExportOptions& options = {});
 
 /// Writes it; the old file survives any failure. Throws IoError as well.

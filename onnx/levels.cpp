@@ -134,7 +134,6 @@ class RuntimeRunner : public OnnxRunner {
         has_program("python3") &&
             run_program({"python3", "-c", "import numpy, onnxruntime"}).exit_code == 0,
         "{} needs python3 with onnxruntime and NumPy", to_string_view(Level::OnnxRuntime));
-    write_file(folder_.file("model.onnx"), bytes());
   }
 
  private:
@@ -143,19 +142,19 @@ class RuntimeRunner : public OnnxRunner {
     for (size_t i = 0; i < inputs.size(); ++i) {
       given.push_back({fmt::format("{}", i), inputs[i]});
     }
-    write_arrays(folder_.file("inputs.npz"), given);
+    const TemporaryFolder folder;
+    write_file(folder.file("model.onnx"), bytes());
+    write_arrays(folder.file("inputs.npz"), given);
     const Finished finished =
-        run_program({"python3", "-c", script, folder_.file("model.onnx"),
-                     folder_.file("inputs.npz"), folder_.file("outputs.npz")});
+        run_program({"python3", "-c", script, folder.file("model.onnx"),
+                     folder.file("inputs.npz"), folder.file("outputs.npz")});
     require<Error>(finished.exit_code == 0, "ONNX Runtime failed: {}", finished.output);
     std::vector<Tensor> outputs;
-    for (NamedTensor& each : read_arrays(folder_.file("outputs.npz"))) {
+    for (NamedTensor& each : read_arrays(folder.file("outputs.npz"))) {
       outputs.push_back(std::move(each.tensor));
     }
     return outputs;
   }
-
-  TemporaryFolder folder_;
 };
 
 template <class Runner>

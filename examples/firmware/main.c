@@ -39,7 +39,7 @@ static void report(const char *step, int32_t sample, int32_t index, int64_t expe
 int main(void) {
   const int32_t wrong = NAME(NETWORK, _test)(report);
   int32_t step;
-  print("steps that differ: ");
+  print("results that differ: ");
   print_number(wrong);
   print("\n");
   /* The last sample again. */

@@ -60,7 +60,7 @@ void OutputFiles::expect(std::string_view option, const std::string& path) {
     fail<IoError>("{}: {}", option, error.what());
   }
   std::error_code ignored;
-  const fs::path whole = fs::weakly_canonical(written_path(path), ignored);
+  const fs::path whole = fs::weakly_canonical(fs::absolute(written_path(path)), ignored);
   if (fs::exists(whole, ignored) && !fs::is_regular_file(whole, ignored)) return;
   const auto [known, added] = options_.emplace(whole.string(), option);
   require<ArgumentError>(added, "{}: {} is the file of {}", option, path, known->second);

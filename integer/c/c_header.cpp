@@ -48,7 +48,7 @@ std::string c_parameters(const IntegerProgram& program, const CProgram& written,
 
 std::string c_header(const IntegerProgram& program, const CProgram& written,
                      std::string_view name) {
-  const std::string guard = c_macro(name) + "_H";
+  const std::string guard = fmt::format("{}_H", name);
   std::string text = fmt::format(
       "/* {}: a network in integers, written by qtape; see {}.c. */\n"
       "#ifndef {}\n#define {}\n\n#include <stdint.h>\n\n"

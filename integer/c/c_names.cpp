@@ -60,6 +60,19 @@ constexpr auto keywords = std::to_array<std::string_view>({"alignas",     "align
                                                            "wchar_t",     "while",
                                                            "xor",         "xor_eq"});
 
+/// Of the library of C, whose headers would be those of a program of that name.
+constexpr auto headers = std::to_array<std::string_view>(
+    {"assert",  "complex", "ctype",  "errno",  "fenv",   "float",       "inttypes", "iso646",
+     "limits",  "locale",  "math",   "setjmp", "signal", "stdalign",    "stdarg",   "stdatomic",
+     "stdbool", "stddef",  "stdint", "stdio",  "stdlib", "stdnoreturn", "string",   "strings",
+     "tgmath",  "threads", "time",   "uchar",  "unistd", "wchar",       "wctype"});
+
+bool is_header(std::string_view name) {
+  std::string lower(name);
+  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return std::ranges::count(headers, lower) > 0;
+}
+
 bool is_keyword(std::string_view name) { return std::ranges::count(keywords, name) > 0; }
 bool is_letter(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; }
 bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
@@ -83,6 +96,10 @@ std::string refused_c_name(std::string_view name) {
                : "it has more than ASCII letters, digits and underscores";
   }
   if (is_keyword(name)) return "it is a keyword of C or C++";
+  if (is_header(name)) return "a header of the library of C is called so";
+  // What C99 tells apart within a file.
+  constexpr size_t longest = 63;
+  if (name.size() > longest) return fmt::format("it has more than {} characters", longest);
   if (name.ends_with("_test")) return "names that end in _test are those of self-tests";
   return {};
 }

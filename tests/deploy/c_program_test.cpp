@@ -362,12 +362,16 @@ TEST_CASE(
 
 TEST_CASE("C programs: names that are no C identifiers are refused") {
   const IntegerProgram program = case_of(test::random_net(1), "net", 1, false).program;
-  const std::pair<const char*, const char*> refused[] = {
+  const std::string long_name(64, 'a');
+  const std::pair<std::string, std::string> refused[] = {
       {"", "'' is no C identifier: it is empty"},
       {"3d", "'3d' is no C identifier: it begins with a digit"},
       {"a-b", "'a-b' is no C identifier: it has '-'"},
       {"n\xc3\xa9",
        "'n\?\?' is no C identifier: it has more than ASCII letters, digits and underscores"},
+      {"String", "'String' is no C identifier: a header of the library of C is called so"},
+      {long_name,
+       fmt::format("'{}' is no C identifier: it has more than 63 characters", long_name)},
       {"_net",
        "'_net' is no C identifier: names that begin with an underscore are those of "
        "compilers"},
@@ -389,7 +393,7 @@ TEST_CASE("C programs: a compiler that is missing or fails says so") {
   };
   CHECK(error({.command = "no-such-compiler"}) ==
         "no-such-compiler cannot be run: No such file or directory");
-  CHECK(error({.flags = {"-DNET_H", "-O0"}}).starts_with("cc ended with 1: "));
+  CHECK(error({.flags = {"-Dnet_H", "-O0"}}).starts_with("cc ended with 1: "));
 }
 
 }  // namespace

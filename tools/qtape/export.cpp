@@ -149,6 +149,31 @@ void print(const ExportReport& report) {
   }
 }
 
+/// Makes a folder and those above it where there are none, and removes what it has made unless
+/// that is kept. Failures show when files are written there.
+class NewFolder {
+ public:
+  explicit NewFolder(const fs::path& path) {
+    std::error_code ignored;
+    for (fs::path each = fs::absolute(path, ignored);
+         !each.empty() && !fs::exists(each, ignored) && each != each.parent_path();
+         each = each.parent_path()) {
+      made_.push_back(each);
+    }
+    fs::create_directories(path, ignored);
+  }
+  NewFolder(const NewFolder&) = delete;
+  NewFolder& operator=(const NewFolder&) = delete;
+  ~NewFolder() {
+    std::error_code ignored;
+    for (const fs::path& each : made_) fs::remove(each, ignored);
+  }
+  void keep() { made_.clear(); }
+
+ private:
+  std::vector<fs::path> made_;
+};
+
 /// Refuses what takes more memory than there is.
 void check_ram(const CProgram& written, const ExportCCommand& command) {
   const int64_t bytes = written.arena_bytes + written.buffer_bytes;
@@ -188,11 +213,7 @@ bool export_c(const ExportCCommand& command) {
   if (command.check && command.kernels == CKernels::CmsisNn) {
     library = CmsisNn::of_environment(program.requantization());
   }
-  const std::vector<GoldenSample> samples = golden_samples(program, written, command);
-  const std::string test = write_c_self_test(program, written, name, samples);
-
-  std::error_code failed;
-  fs::create_directories(command.folder, failed);
+  std::string test;
   const std::string base = (fs::path(command.folder) / name).string();
   const std::pair<std::string, const std::string*> texts[] = {{base + ".h", &written.header},
                                                               {base + ".c", &written.source},
@@ -200,8 +221,12 @@ bool export_c(const ExportCCommand& command) {
   examples::OutputFiles files;
   files.reads({command.file});
   files.reads(command.data.paths());
+  NewFolder folder(command.folder);
   for (const auto& [path, text] : texts) files.expect_text("--output", path);
   files.expect_text("--json", command.json);
+  const std::vector<GoldenSample> samples = golden_samples(program, written, command);
+  test = write_c_self_test(program, written, name, samples);
+  folder.keep();
   ExportReport report = report_of(program, written, name);
   report.golden = command.golden;
   print(report);

@@ -175,8 +175,12 @@ void print_layers(const RequantizationReport& report, const std::vector<Level>& 
     }
     fmt::print("{}\n", line);
   }
-  fmt::print("outputs, f32: {} differ between L0 and L1, {} otherwise\n",
-             report.output_float_exact, report.output_mismatches);
+  const bool floats = std::ranges::count(levels, Level::Float) > 0;
+  fmt::print(
+      "outputs, f32: {}{} differ\n",
+      floats ? fmt::format("{} differ between L0 and L1, otherwise ", report.output_float_exact)
+             : "",
+      report.output_mismatches);
 }
 
 void print_certificates(const RequantizationReport& report) {

@@ -5,7 +5,9 @@ static int32_t @self(const float *restrict x, @Y *restrict y, int32_t n, float s
   (void)before;
   for (i = 0; i < n; ++i) {
     float v = @TERMS;
-    bad |= x[i] != x[i];
+    uint32_t bits; /* which tell NaN whatever a compiler assumes of floats */
+    memcpy(&bits, x + i, 4);
+    bad |= (bits & 0x7fffffffu) > 0x7f800000u;
     v = v > low ? v : low;
     v = v < high ? v : high;
     y[i] = (@Y)((int32_t)@ROUND(v) + after);
