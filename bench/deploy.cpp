@@ -1,10 +1,13 @@
 // Inference of 784-1024-1024-10 at batch 256: the same network in f32, with fake quantization,
 // in exact arithmetic and as an integer program, beside oneDNN's int8 products of its layers
-// alone. And of 784-256-128-10 at batch 1.
+// alone. 784-256-128-10 at batch 1. And LeNet at batch 1, by a session and as C99 that this
+// machine's compiler makes of it: CC and CFLAGS, else cc -O3.
 #include <benchmark/benchmark.h>
+#include <fmt/ranges.h>
 #include <omp.h>
 
 #include <array>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <span>
@@ -13,6 +16,7 @@
 #include <vector>
 
 #include "qtape/bench/networks.h"
+#include "qtape/deploy/c_library.h"
 #include "qtape/kernels/onednn/onednn.h"
 #include "qtape/qtape.h"
 
@@ -26,8 +30,8 @@ struct Network {
   std::unique_ptr<Parameters> parameters;
   int64_t batch;
 
-  Network(std::span<const int64_t> widths, int64_t rows) : batch(rows) {
-    graph = bench::make_mlp(widths, batch, true).graph;
+  explicit Network(bench::TrainedNetwork from)
+      : graph(std::move(from.graph)), batch(from.batch) {
     graph.set_outputs({graph[graph.at("loss")].operands[0]});
     parameters = std::make_unique<Parameters>(graph, 1);
     Tape tape(graph, *parameters, {});
@@ -40,11 +44,11 @@ constexpr std::array<int64_t, 4> wide_widths = {784, 1024, 1024, 10};
 constexpr std::array<int64_t, 4> small_widths = {784, 256, 128, 10};
 
 Network& wide() {
-  static Network one(wide_widths, 256);
+  static Network one(bench::make_mlp(wide_widths, 256, true));
   return one;
 }
 Network& small() {
-  static Network one(small_widths, 1);
+  static Network one(bench::make_mlp(small_widths, 1, true));
   return one;
 }
 
@@ -83,6 +87,30 @@ void replay_integers(benchmark::State& state) {
 }
 void replay_integers_of_one_image(benchmark::State& state) {
   run_session(state, small(), Requantization::SingleRounding);
+}
+
+IntegerProgram lenet_of_one_image() {
+  const Network network(bench::make_trained("lenet", true));
+  return convert(network.graph, *network.parameters, Requantization::SingleRounding)
+      .with_batch(1);
+}
+void lenet_session(benchmark::State& state) {
+  IntegerSession session(lenet_of_one_image(), {.threads = 1});
+  bench::fill_pixels(session.input("x"));
+  for (auto _ : state) session.run();
+}
+void lenet_c(benchmark::State& state) {
+  const IntegerProgram program = lenet_of_one_image();
+  const CUnit unit{"lenet", write_c_program(program, "lenet")};
+  CCompiler compiler = CCompiler::of_environment();
+  if (std::getenv("CFLAGS") == nullptr) compiler.flags = {"-O3"};
+  const CLibrary library(std::span(&unit, 1), compiler);
+  const auto run =
+      reinterpret_cast<int32_t (*)(const float*, float*)>(library.function("lenet_run"));
+  std::vector<float> x(784), y(10);
+  bench::fill_pixels(x);
+  for (auto _ : state) run(x.data(), y.data());
+  state.SetLabel(fmt::format("{} {}", compiler.command, fmt::join(compiler.flags, " ")));
 }
 
 /// The accumulators of all layers and nothing else: u8 x s8, with weights as oneDNN wants them.
@@ -125,3 +153,5 @@ BENCHMARK(replay_exact_of_changing_parameters)->Arg(1)->Arg(2)->UseRealTime();
 BENCHMARK(replay_integers)->ArgsProduct({{1, 2}, {0, 1, 2, 3}})->UseRealTime();
 BENCHMARK(onednn_int8_products)->Arg(1)->Arg(2)->UseRealTime();
 BENCHMARK(replay_integers_of_one_image)->Arg(1)->UseRealTime();
+BENCHMARK(lenet_session)->UseRealTime();
+BENCHMARK(lenet_c)->UseRealTime();
