@@ -72,8 +72,7 @@ CLibrary::CLibrary(std::span<const CUnit> units, const CCompiler& compiler) {
   arguments.insert(arguments.end(), compiler.sources.begin(), compiler.sources.end());
   const Finished finished = run_program(arguments);
   messages_ = finished.output;
-  require<Error>(finished.exit_code == 0, "{} ended with {}: {}", compiler.command,
-                 finished.exit_code, messages_.substr(0, 4000));
+  require_success(compiler.command, finished);
   handle_ = ::dlopen(object.c_str(), RTLD_NOW | RTLD_LOCAL);
   require<Error>(handle_ != nullptr, "{}", handle_ == nullptr ? ::dlerror() : "");
   // What is loaded stays; a signal may end this process at any time.

@@ -117,6 +117,11 @@ Finished run_program(const std::vector<std::string>& arguments, int seconds) {
   return result;
 }
 
+void require_success(const std::string& program, const Finished& finished) {
+  require<Error>(finished.exit_code == 0, "{} ended with {}: {}", program, finished.exit_code,
+                 finished.output.substr(0, 4000));
+}
+
 bool has_program(const std::string& name) {
   if (name.find('/') != std::string::npos) return ::access(name.c_str(), X_OK) == 0;
   const char* path = std::getenv("PATH");

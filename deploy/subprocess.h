@@ -19,6 +19,9 @@ struct Finished {
 /// it is sent as well.
 Finished run_program(const std::vector<std::string>& arguments, int seconds = 0);
 
+/// Throws Error with the beginning of what `program` wrote, unless it succeeded.
+void require_success(const std::string& program, const Finished& finished);
+
 /// Whether PATH has a program `name`.
 bool has_program(const std::string& name);
 

@@ -142,6 +142,7 @@ class RuntimeRunner : public OnnxRunner {
     for (size_t i = 0; i < inputs.size(); ++i) {
       given.push_back({fmt::format("{}", i), inputs[i]});
     }
+    // Of this run alone: a signal between runs ends the process, which would leave it.
     const TemporaryFolder folder;
     write_file(folder.file("model.onnx"), bytes());
     write_arrays(folder.file("inputs.npz"), given);

@@ -67,10 +67,10 @@ constexpr auto headers = std::to_array<std::string_view>(
      "stdbool", "stddef",  "stdint", "stdio",  "stdlib", "stdnoreturn", "string",   "strings",
      "tgmath",  "threads", "time",   "uchar",  "unistd", "wchar",       "wctype"});
 
+/// In any case: file systems may not tell cases apart.
 bool is_header(std::string_view name) {
-  std::string lower(name);
-  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return std::ranges::count(headers, lower) > 0;
+  return std::ranges::any_of(
+      headers, [&](std::string_view each) { return c_macro(each) == c_macro(name); });
 }
 
 bool is_keyword(std::string_view name) { return std::ranges::count(keywords, name) > 0; }

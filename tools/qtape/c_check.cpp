@@ -48,8 +48,7 @@ void append(std::vector<std::string>& to, const std::vector<std::string>& more) 
 
 /// Prints the messages of a compiler, which are an error unless it succeeded.
 void require_compiled(const std::string& compiler, const Finished& finished) {
-  require<Error>(finished.exit_code == 0, "{} ended with {}: {}", compiler, finished.exit_code,
-                 finished.output.substr(0, 4000));
+  require_success(compiler, finished);
   fmt::print("{}", finished.output);
 }
 

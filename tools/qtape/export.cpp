@@ -71,7 +71,7 @@ struct ExportReport {
 
 /// The name of files without their ending, as a C identifier.
 std::string name_from(const std::string& path) {
-  std::string name = c_words(fs::path(path).stem().string());
+  const std::string name = c_words(fs::path(path).stem().string());
   return refused_c_name(name).empty() ? name : "network";
 }
 
