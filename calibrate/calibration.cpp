@@ -5,6 +5,7 @@
 
 #include "qtape/core/half.h"
 #include "qtape/core/pattern.h"
+#include "qtape/engine/constants.h"
 #include "qtape/engine/quantizers.h"
 
 namespace qtape {
@@ -38,13 +39,13 @@ class Observation {
   /// `methods_of(label)`: the methods to try.
   template <class MethodsOf>
   Observation(const Tape& tape, const MethodsOf& methods_of) : graph_(tape.graph()) {
+    const std::vector<bool> constant = constant_nodes(graph_);
     for (NodeId id : calibratable(graph_)) {
       Observed each{.id = id,
                     .x = graph_[id].operands[0],
                     .map = channel_map(graph_, id),
                     .observers = {}};
-      const Op& source = graph_[each.x].op;
-      each.constant = is_persistent(source) || std::holds_alternative<Constant>(source);
+      each.constant = constant[static_cast<size_t>(each.x.index)];
       for (const ObserverMethod& method : methods_of(graph_.name(id))) {
         each.observers.emplace_back(method, grid_of(graph_, id), each.map.channels);
       }

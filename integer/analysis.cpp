@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "qtape/engine/constants.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/integer/op_rules.h"
 
@@ -14,7 +15,7 @@ class Analyzer {
  public:
   explicit Analyzer(const Graph& graph)
       : graph_(graph),
-        constant_(static_cast<size_t>(graph.size())),
+        constant_(constant_nodes(graph)),
         blocked_(constant_.size()) {
     result_.forms.resize(constant_.size());
     result_.origins.resize(constant_.size());
@@ -26,10 +27,7 @@ class Analyzer {
       id_ = NodeId{i};
       const Node& node = graph_[id_];
       const bool view = is_view(node.op);
-      const auto known = [&](NodeId operand) -> bool { return constant_[at(operand)]; };
       result_.origins[at(id_)] = view ? result_.origin(node.operands[0]) : id_;
-      constant_[at(id_)] =
-          !std::holds_alternative<Input>(node.op) && std::ranges::all_of(node.operands, known);
       form() = view ? shown() : is_quantizer(node.op) ? quantizer() : other();
     }
     return std::move(result_);

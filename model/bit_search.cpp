@@ -5,6 +5,7 @@
 
 #include "qtape/kernels/quantize/pack.h"
 #include "qtape/model/feed.h"
+#include "qtape/model/weighted_layers.h"
 
 namespace qtape {
 namespace {
@@ -100,10 +101,11 @@ BitSearch search_bits(const Model& model, const data::Dataset& dataset,
   const double least_loss = loss_of(full, dataset, options);
   BitSearch result;
   int64_t smallest = 0;
-  for (const std::string& weight : layer_weights(plain.graph())) {
-    const auto known = std::ranges::find(result.layers, weight, &LayerSearch::weight);
+  for (const WeightedLayer& each : weighted_layers(plain.graph())) {
+    const auto known = std::ranges::find(result.layers, each.label, &LayerSearch::weight);
     if (known != result.layers.end()) continue;
-    LayerSearch layer{.weight = weight, .elements = plain.parameters().at(weight).elements()};
+    LayerSearch layer{.weight = each.label,
+                      .elements = plain.graph()[each.weight].type.elements()};
     for (const int bits : options.candidates) {
       layer.bytes.push_back(weight_bytes(layer.elements, bits));
     }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <set>
 
+#include "qtape/engine/constants.h"
 #include "qtape/engine/labels.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/engine/tape.h"
@@ -34,7 +35,7 @@ class Folder {
   Folder(const Graph& graph, Parameters& parameters)
       : graph_(graph),
         parameters_(parameters),
-        constant_(static_cast<size_t>(graph.size())),
+        constant_(constant_nodes(graph)),
         quantized_(constant_.size()),
         made_(constant_.size()),
         needed_(constant_.size()),
@@ -85,9 +86,6 @@ class Folder {
       return std::ranges::any_of(own.operands, [&](NodeId x) -> bool { return what[at(x)]; });
     };
     const bool quantizer = is_quantizer(own.op);
-    constant_[at(id)] =
-        !std::holds_alternative<Input>(own.op) &&
-        std::ranges::all_of(own.operands, [&](NodeId x) -> bool { return constant_[at(x)]; });
     quantized_[at(id)] = quantizer || any(quantized_);
     const bool starts =
         std::holds_alternative<FoldFactor>(own.op) || std::holds_alternative<FoldBias>(own.op);

@@ -5,11 +5,13 @@
 #include <utility>
 
 #include "qtape/core/pattern.h"
+#include "qtape/engine/constants.h"
 #include "qtape/engine/labels.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/integer/analysis.h"
 #include "qtape/integer/code_flow.h"
 #include "qtape/integer/op_rules.h"
+#include "qtape/model/weighted_layers.h"
 
 namespace qtape {
 namespace {
@@ -39,13 +41,19 @@ bool picks(const Op& op) {
 class Inserter {
  public:
   Inserter(const Graph& graph, const InsertOptions& options)
-      : graph_(graph), options_(options), copies_(static_cast<size_t>(graph.size())) {}
+      : graph_(graph),
+        options_(options),
+        constant_(constant_nodes(graph)),
+        copies_(constant_.size()) {
+    for (WeightedLayer& each : weighted_layers(graph)) {
+      if (matches(options.pattern, each.label)) layers_.emplace(each.product, std::move(each));
+    }
+  }
 
   Graph run() {
-    for (const Node& node : graph_.nodes()) note_early(node);
+    for (const auto& [product, layer] : layers_) note_early(layer);
     for (int32_t i = 0; i < graph_.size(); ++i) copy(NodeId{i});
-    check(inserted_ > 0,
-          "no product has an unquantized Parameter that matches '{}' as operand 1",
+    check(inserted_ > 0, "no product has unquantized weights that match '{}'",
           options_.pattern);
     std::vector<NodeId> outputs;
     for (NodeId id : graph_.outputs()) outputs.push_back(at(id));
@@ -60,14 +68,15 @@ class Inserter {
     const Node& node = graph_[id];
     std::vector<NodeId> operands;
     for (NodeId operand : node.operands) operands.push_back(at(operand));
-    if (weights_operand(node.op)) {
+    if (const auto layer = layers_.find(id); layer != layers_.end()) {
       const std::vector<NodeId> before = operands;
-      quantize(node, operands);
+      quantize(layer->second, operands);
       if (operands != before) gained_.insert(id);
     }
     if (std::holds_alternative<AddBias>(node.op) && options_.bias_on_grid) {
       put_on_grid(node, operands);
     }
+    if (std::holds_alternative<BatchNormCorrection>(node.op)) follow_bias(node, operands);
     at(id) = result_.add(node.op, operands, node.label);
     const auto early = early_.find(id);
     if (early == early_.end()) return;
@@ -75,57 +84,55 @@ class Inserter {
     at(id) = add_quantizer(result_, at(id), *options_.input, free_label(early->second));
   }
 
-  /// Whether quantizers belong to the product, and what their labels begin with.
-  std::optional<std::string> stem_of(const Node& node) const {
-    if (!weights_operand(node.op)) return std::nullopt;
-    const Node& weight = graph_[node.operands[1]];
-    if (!std::holds_alternative<Parameter>(weight.op)) return std::nullopt;
-    if (!matches(options_.pattern, weight.label)) return std::nullopt;
-    const std::string suffix = ".weight";
-    const bool usual = weight.label.ends_with(suffix);
-    return usual ? weight.label.substr(0, weight.label.size() - suffix.size()) : weight.label;
-  }
-
   /// A pooling before a product is one of codes: the product's quantizer comes before it.
-  void note_early(const Node& node) {
-    const auto stem = stem_of(node);
-    if (!stem || !options_.input) return;
-    NodeId origin = node.operands[0];
+  void note_early(const WeightedLayer& layer) {
+    if (!options_.input) return;
+    NodeId origin = graph_[layer.product].operands[0];
     bool keeps = false;
     while (is_view(graph_[origin].op) || picks(graph_[origin].op)) {
       keeps = keeps || picks(graph_[origin].op);
       origin = graph_[origin].operands[0];
     }
-    if (keeps && !is_quantizer(graph_[origin].op)) early_.emplace(origin, *stem + ".input");
+    if (keeps && !is_quantizer(graph_[origin].op)) {
+      early_.emplace(origin, layer.stem() + ".input");
+    }
   }
 
-  void quantize(const Node& node, std::vector<NodeId>& operands) {
-    const auto stem = stem_of(node);
-    if (!stem) return;
-    const Node& weight = graph_[node.operands[1]];
+  void quantize(const WeightedLayer& layer, std::vector<NodeId>& operands) {
+    const Node& node = graph_[layer.product];
     if (options_.weight) {
-      const Shape& shape = weight.type.shape;
+      const Shape& shape = graph_[layer.weight].type.shape;
       const bool columns = shape.rank() == 2 && !weight_layout(node.op, shape).rows;
-      const Op op =
-          columns ? along_columns(*options_.weight, weight.type.shape) : *options_.weight;
-      operands[1] = quantized(node.operands[1], columns, op, weight.label);
+      const Op op = columns ? along_columns(*options_.weight, shape) : *options_.weight;
+      operands[*weights_operand(node.op)] = quantized(layer.weight, columns, op, layer.label);
     }
     if (options_.input && !quantizer_behind(result_, operands[0])) {
-      operands[0] = quantized(node.operands[0], false, *options_.input, *stem + ".input");
+      operands[0] =
+          quantized(node.operands[0], false, *options_.input, layer.stem() + ".input");
     }
   }
 
   void put_on_grid(const Node& node, std::vector<NodeId>& operands) {
-    const Node& bias = graph_[node.operands[1]];
+    const NodeId bias = node.operands[1];
     if (!gained_.contains(node.operands[0])) return;
-    if (!std::holds_alternative<Parameter>(bias.op)) return;
+    if (!constant_[static_cast<size_t>(bias.index)]) return;
+    const Op& op = graph_[bias].op;
+    if (is_quantizer(op) || std::holds_alternative<FakeQuantizeBias>(op)) return;
     const Node& product = result_[operands[0]];
     const NodeId x = product.operands[0];
     const NodeId w = product.operands[1];
     if (!accumulators_have_grid(result_, product.op, x, w)) return;
     operands[1] =
         result_.add(FakeQuantizeBias{}, {operands[1], *quantizer_behind(result_, x), w},
-                    free_label(bias.label) + ".quantized");
+                    free_label(label_near(graph_, bias)) + ".quantized");
+  }
+
+  /// A correction reads the bias that was added: the rounded one, where it gained rounding.
+  void follow_bias(const Node& node, std::vector<NodeId>& operands) const {
+    const Node& sum = graph_[node.operands[0]];
+    const bool same = adds_bias(sum.op) && sum.operands[1] == node.operands[4];
+    const Node& copy = result_[operands[0]];
+    if (same && adds_bias(copy.op)) operands[4] = copy.operands[1];
   }
 
   /// `label`, with a number where a quantizer of this name exists.
@@ -147,6 +154,8 @@ class Inserter {
 
   const Graph& graph_;
   const InsertOptions& options_;
+  std::vector<bool> constant_;
+  std::map<NodeId, WeightedLayer> layers_;  // by product
   Graph result_;
   std::vector<NodeId> copies_;
   std::map<std::pair<NodeId, bool>, NodeId> quantized_;

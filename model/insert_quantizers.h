@@ -33,15 +33,17 @@ Graph complete_quantizers(const Graph& graph, const Op& quantizer);
 InsertOptions calibrated_quantizers(int weight_bits, int activation_bits);
 
 /// A copy of `graph` with quantizers before each product with weights, MatMul, Conv1d or
-/// Conv2d, whose operand 1 is a Parameter of a matching label: `fc1.weight` is quantized by
-/// `fc1.weight.quantized`, the other operand by `fc1.input.quantized`, as `linear` labels them,
-/// and their states follow; where the operand only picks or pads codes, as a MaxPool does, what
-/// it picks from is quantized. What several products share is quantized once, a weight once for
-/// each layout, and where a label is taken a number follows it; operands that are quantized
-/// already, or show the codes of a quantizer
+/// Conv2d, whose weights depend on no input and have a matching label: that of the parameter
+/// that they are or, as with a folded batch norm, are computed from. `fc1.weight` is quantized
+/// by `fc1.weight.quantized`, the other operand by `fc1.input.quantized`, as `linear` labels
+/// them, and their states follow; where the operand only picks or pads codes, as a MaxPool
+/// does, what it picks from is quantized. What several products share is quantized once, a
+/// weight once for each layout, and where a label is taken a number follows it; operands that
+/// are quantized already, or show the codes of a quantizer
 /// (`quantizer_behind`), are left alone. Where a product that gained a quantizer feeds an
-/// AddBias with a Parameter and its accumulators have a grid (`accumulators_have_grid`), the
-/// bias is rounded to it by `fc1.bias.quantized`. Values of parameters fit the copy: labels
+/// AddBias of what depends on no input and its accumulators have a grid
+/// (`accumulators_have_grid`), the bias is rounded to it by `fc1.bias.quantized`, and a
+/// BatchNormCorrection that follows reads it so. Values of parameters fit the copy: labels
 /// stay. Throws GraphError when nothing matches and for ops that are no quantizers.
 Graph insert_quantizers(const Graph& graph, const InsertOptions& options);
 

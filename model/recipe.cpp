@@ -9,6 +9,7 @@
 #include "qtape/engine/quantizers.h"
 #include "qtape/integer/op_rules.h"
 #include "qtape/model/insert_quantizers.h"
+#include "qtape/model/weighted_layers.h"
 
 namespace qtape {
 namespace {
@@ -32,24 +33,6 @@ Op activation_quantizer(int bits, RecipeScales scales, bool positive) {
     return FakeQuantizeLSQ{.bits = bits, .range = CodeRange::Unsigned, .scheme = scheme};
   }
   return quantize::activations(bits).with(&FakeQuantize::scheme, scheme);
-}
-
-/// What products with weights read as operand 0.
-struct Product {
-  std::string weight;
-  NodeId input;
-};
-
-std::vector<Product> products(const Graph& graph) {
-  std::vector<Product> found;
-  for (const Node& node : graph.nodes()) {
-    if (!weights_operand(node.op) || node.operands.size() < 2) continue;
-    const Node& weight = graph[node.operands[1]];
-    if (std::holds_alternative<Parameter>(weight.op)) {
-      found.push_back({weight.label, node.operands[0]});
-    }
-  }
-  return found;
 }
 
 LayerBits bits_of(const QuantizationRecipe& recipe, const std::string& weight, bool end) {
@@ -124,7 +107,7 @@ NodeId add_input_like(Graph& graph, const TensorType& type, const std::string& l
 
 std::vector<std::string> layer_weights(const Graph& graph) {
   std::vector<std::string> labels;
-  for (const Product& each : products(graph)) labels.push_back(each.weight);
+  for (const WeightedLayer& each : weighted_layers(graph)) labels.push_back(each.label);
   return labels;
 }
 
@@ -147,13 +130,14 @@ Graph quantized(const Graph& graph, const QuantizationRecipe& recipe) {
   const std::vector<std::string> weights = layer_weights(graph);
   check(!weights.empty(), "the graph has no products with weights");
   check_recipe(recipe, weights);
-  const std::vector<Product> layers = products(graph);
+  const std::vector<WeightedLayer> layers = weighted_layers(graph);
   Graph result = graph;
   for (size_t i = 0; i < weights.size(); ++i) {
     const bool end = i == 0 || i + 1 == weights.size();
+    const NodeId x = graph[layers[i].product].operands[0];
     const LayerBits bits = bits_of(recipe, weights[i], end);
-    const Op input = activation_quantizer(bits.activation_bits, recipe.scales,
-                                          never_negative(graph, layers[i].input));
+    const Op input =
+        activation_quantizer(bits.activation_bits, recipe.scales, never_negative(graph, x));
     const InsertOptions options{.weight = weight_quantizer(bits.weight_bits, recipe.scales),
                                 .input = input,
                                 .pattern = weights[i]};

@@ -245,7 +245,7 @@ TEST_CASE("insert: a float graph gets the quantizers that linear would have made
   CHECK(quantizers(half).size() == 1);
   CHECK(error_text<GraphError>([&] {
           (void)insert_quantizers(plain, {.weight = weight, .pattern = "y"});
-        }) == "no product has an unquantized Parameter that matches 'y' as operand 1");
+        }) == "no product has unquantized weights that match 'y'");
   CHECK(error_text<GraphError>([&] { (void)insert_quantizers(plain, {.weight = Relu{}}); }) ==
         "'fc1.weight': expected a quantizer, got Relu");
 }

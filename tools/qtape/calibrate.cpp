@@ -5,6 +5,7 @@
 #include "qtape/calibrate/calibration.h"
 #include "qtape/console/terminal.h"
 #include "qtape/core/printable.h"
+#include "qtape/engine/constants.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/examples/shared/output_files.h"
 #include "qtape/model/evaluate.h"
@@ -81,10 +82,11 @@ void show(const CalibrationProgress& progress) {
 }
 
 std::vector<MethodChoice> weight_choices(const Graph& graph, const std::string& method) {
+  const std::vector<bool> constant = constant_nodes(graph);
   std::vector<MethodChoice> choices;
   for (NodeId id : quantizers(graph)) {
-    const Op& source = graph[graph[id].operands[0]].op;
-    if (graph[id].operands.size() > 1 && is_persistent(source)) {
+    const NodeId source = graph[id].operands[0];
+    if (graph[id].operands.size() > 1 && constant[static_cast<size_t>(source.index)]) {
       choices.push_back({graph.name(id), observer_method(method)});
     }
   }

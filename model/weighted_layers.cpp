@@ -1,0 +1,64 @@
+#include "qtape/model/weighted_layers.h"
+
+#include <set>
+#include <string_view>
+
+#include "qtape/engine/constants.h"
+#include "qtape/engine/labels.h"
+#include "qtape/integer/code_flow.h"
+#include "qtape/integer/op_rules.h"
+
+namespace qtape {
+namespace {
+
+/// What the node is computed from, itself included, in the order of the graph.
+std::set<NodeId> sources_of(const Graph& graph, NodeId id) {
+  std::set<NodeId> found = {id};
+  std::vector<NodeId> open = {id};
+  while (!open.empty()) {
+    const NodeId next = open.back();
+    open.pop_back();
+    for (NodeId operand : graph[next].operands) {
+      if (found.insert(operand).second) open.push_back(operand);
+    }
+  }
+  return found;
+}
+
+/// The parameter that a weight is made of: of those that lead to it the first with as many
+/// elements, as scaling by channel leaves them; else the largest.
+std::string label_of(const Graph& graph, NodeId weight) {
+  const int64_t elements = graph[weight].type.elements();
+  const Node* found = nullptr;
+  for (NodeId id : sources_of(graph, weight)) {
+    const Node& node = graph[id];
+    if (!std::holds_alternative<Parameter>(node.op)) continue;
+    if (node.type.elements() == elements) return node.label;
+    if (found == nullptr || node.type.elements() > found->type.elements()) found = &node;
+  }
+  return found != nullptr ? found->label : label_near(graph, weight);
+}
+
+}  // namespace
+
+std::string WeightedLayer::stem() const {
+  constexpr std::string_view suffix = ".weight";
+  return label.ends_with(suffix) ? label.substr(0, label.size() - suffix.size()) : label;
+}
+
+std::vector<WeightedLayer> weighted_layers(const Graph& graph) {
+  const std::vector<bool> constant = constant_nodes(graph);
+  std::vector<WeightedLayer> found;
+  for (int32_t i = 0; i < graph.size(); ++i) {
+    const Node& node = graph[NodeId{i}];
+    const auto operand = weights_operand(node.op);
+    if (!operand || constant[static_cast<size_t>(i)]) continue;
+    const NodeId weight = node.operands[*operand];
+    if (!constant[static_cast<size_t>(weight.index)]) continue;
+    if (quantizer_behind(graph, weight)) continue;
+    found.push_back({NodeId{i}, weight, label_of(graph, weight)});
+  }
+  return found;
+}
+
+}  // namespace qtape
