@@ -9,6 +9,7 @@
 
 #include "qtape/core/aligned.h"
 #include "qtape/core/error.h"
+#include "qtape/kernels/onednn/conv_faults.h"
 #include "qtape/kernels/onednn/onednn.h"
 #include "qtape/kernels/simd/threads.h"
 #include "qtape/kernels/simd/versions.h"
@@ -100,20 +101,21 @@ Primitive make_primitive(const dnnl::engine& engine, const Conv& c, int64_t imag
   // Whatever the environment says: replays have equal bits.
   attributes.set_fpmath_mode(dnnl::fpmath_mode::strict);
   const auto d = describe(c, images, types_of(pass, bf16));
+  const auto faulty = [&](const char* name) { return is_faulty(name, c, pass); };
   if (pass == Pass::Forward) {
-    const auto pd = describe_convolution(engine, d, attributes);
+    const auto pd = describe_convolution(engine, d, attributes, faulty);
     return primitive_of<dnnl::convolution_forward>(pd, d, pd.weights_desc());
   }
   const Type same = bf16 ? Type::bf16 : Type::f32;
-  const auto hint =
-      describe_convolution(engine, describe(c, images, {same, same, same}), attributes);
+  const auto hint = describe_convolution(engine, describe(c, images, {same, same, same}),
+                                         attributes, [](const char*) { return false; });
   if (pass == Pass::Data) {
     const auto pd = describe_convolution_gradient<dnnl::convolution_backward_data>(
-        engine, d, hint, attributes);
+        engine, d, hint, attributes, faulty);
     return primitive_of<dnnl::convolution_backward_data>(pd, d, pd.weights_desc());
   }
   const auto pd = describe_convolution_gradient<dnnl::convolution_backward_weights>(
-      engine, d, hint, attributes);
+      engine, d, hint, attributes, faulty);
   return primitive_of<dnnl::convolution_backward_weights>(pd, d, pd.diff_weights_desc());
 }
 

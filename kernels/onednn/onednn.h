@@ -31,37 +31,51 @@ struct ConvolutionDescription {
   dnnl::memory::dims strides, dilates, begin, end;
 };
 
-inline dnnl::convolution_forward::primitive_desc describe_convolution(
+/// Moves `pd` on to the first implementation whose name `refused` does not hold for. oneDNN 2
+/// reads the descriptor that `pd` was made of, which must still exist. Throws dnnl::error where
+/// no implementation is left.
+template <class Descriptor, class Refused>
+void skip_refused(Descriptor& pd, const Refused& refused) {
+  while (refused(pd.impl_info_str())) {
+    if (!pd.next_impl()) throw dnnl::error(dnnl_unimplemented, "no sound implementation");
+  }
+}
+
+template <class Refused>
+dnnl::convolution_forward::primitive_desc describe_convolution(
     const dnnl::engine& engine, const ConvolutionDescription& c,
-    const dnnl::primitive_attr& attributes) {
+    const dnnl::primitive_attr& attributes, const Refused& refused) {
   constexpr auto kind = dnnl::prop_kind::forward_training;
   constexpr auto algorithm = dnnl::algorithm::convolution_direct;
 #if DNNL_VERSION_MAJOR >= 3
-  return {engine,    kind,      algorithm, c.x,   c.w,       c.y,
-          c.strides, c.dilates, c.begin,   c.end, attributes};
+  dnnl::convolution_forward::primitive_desc pd(
+      engine, kind, algorithm, c.x, c.w, c.y, c.strides, c.dilates, c.begin, c.end, attributes);
 #else
-  return {{kind, algorithm, c.x, c.w, c.y, c.strides, c.dilates, c.begin, c.end},
-          attributes,
-          engine};
+  const dnnl::convolution_forward::desc description(kind, algorithm, c.x, c.w, c.y, c.strides,
+                                                    c.dilates, c.begin, c.end);
+  dnnl::convolution_forward::primitive_desc pd(description, attributes, engine);
 #endif
+  skip_refused(pd, refused);
+  return pd;
 }
 
 /// `Backward` is convolution_backward_data or convolution_backward_weights.
-template <class Backward>
+template <class Backward, class Refused>
 typename Backward::primitive_desc describe_convolution_gradient(
     const dnnl::engine& engine, const ConvolutionDescription& c,
     const dnnl::convolution_forward::primitive_desc& forward,
-    const dnnl::primitive_attr& attributes) {
+    const dnnl::primitive_attr& attributes, const Refused& refused) {
   constexpr auto algorithm = dnnl::algorithm::convolution_direct;
 #if DNNL_VERSION_MAJOR >= 3
-  return {engine,    algorithm, c.x,   c.w,     c.y,       c.strides,
-          c.dilates, c.begin,   c.end, forward, attributes};
+  typename Backward::primitive_desc pd(engine, algorithm, c.x, c.w, c.y, c.strides, c.dilates,
+                                       c.begin, c.end, forward, attributes);
 #else
-  return {{algorithm, c.x, c.w, c.y, c.strides, c.dilates, c.begin, c.end},
-          attributes,
-          engine,
-          forward};
+  const typename Backward::desc description(algorithm, c.x, c.w, c.y, c.strides, c.dilates,
+                                            c.begin, c.end);
+  typename Backward::primitive_desc pd(description, attributes, engine, forward);
 #endif
+  skip_refused(pd, refused);
+  return pd;
 }
 
 }  // namespace qtape::kernels
