@@ -57,12 +57,12 @@ void Linear::update(const IntegerBinding& b, IntegerValue& y) const {
 }
 
 IntegerKernel Linear::reference(const IntegerBinding& b) const {
-  const auto [n, k] = std::pair(weights.outputs(), weights.terms());
+  const int64_t n = weights.outputs(), k = weights.terms();
   const int64_t rows = b.out().type.elements() / std::max<int64_t>(1, n);
   return dispatch_codes(b.in(0).type.dtype, [&]<class X>() {
     return dispatch_accumulators(b.out().type.dtype, [&]<class Acc>() -> IntegerKernel {
-      return {.run = [w = weights.unpacked(), offsets = weights.offsets(b.in(0)), n = n, k = k,
-                      rows, x = b.operand<X>(0), y = b.y<Acc>()] {
+      return {.run = [w = weights.unpacked(), offsets = weights.offsets(b.in(0)), n, k, rows,
+                      x = b.operand<X>(0), y = b.y<Acc>()] {
         for (int64_t row = 0; row < rows; ++row) {
           for (int64_t c = 0; c < n; ++c) {
             const Acc products = dot<X, Acc>(x + row * k, w.data() + c * k, k);

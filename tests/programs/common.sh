@@ -12,6 +12,9 @@ passed=0 failed=0
 # A network that trains in a moment: 10 steps an epoch.
 short=(--samples 640 --layers 32 --epochs 2 --weight-bits 4 --activation-bits 4 --threads 1)
 
+# Digits as files in $work, for tests that learn: those of the MNIST-format files in QTAPE_DATA
+# where that is set, else generated ones.
+write_digits() { "$build/tests/write_data" "$work" ${QTAPE_DATA:+"$QTAPE_DATA"}; }
 check() { # check NAME CONDITION...
   if "${@:2}"; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED: $1"; fi
 }

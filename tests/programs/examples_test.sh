@@ -2,20 +2,17 @@
 # The small examples: examples_test.sh BUILD_FOLDER
 source "$(dirname "$0")/common.sh"
 
-# On MNIST where it is, else on generated digits.
-mnist=${QTAPE_DATA:-$(dirname "$0")/../../../shared/data/mnist}
-[ -d "$mnist" ] || mnist=
-"$build/tests/write_data" "$work" ${mnist:+"$mnist"}
+write_digits
 (cd "$work" && "$build/examples/digits" . >digits.txt)
 check "digits trains, saves, loads and converts" test "$(tail -n 1 "$work/digits.txt")" = '0 mismatches'
-check "it learns" awk '/% right/ { exit !($1 > 90) }' "$work/digits.txt"
+check "it learns" awk '/% right/ { exit !($1 > 75) }' "$work/digits.txt"
 check "its program is what its model converts to" "$tool" verify "$work/digits.json" --data "$work" --requantization SingleRounding --program "$work/digits-integers.json" >/dev/null
 check "digits needs data" exits 1 'digits: data/mnist/train-images-idx3-ubyte: not found, neither plain nor with .gz' "$build/examples/digits"
 
 (cd "$work" && "$build/examples/arrays" x.npy y.npy arrays.json >arrays.txt)
 check "arrays trains and converts" test "$(tail -n 1 "$work/arrays.txt")" = '0 mismatches'
 check "the tool reads the same files" "$tool" verify "$work/arrays.json" --input "$work/x-test.npy" --labels "$work/y-test.npy" --requantization SingleRounding >"$work/verify.txt"
-check "and counts what is right" awk '/^L3 backend: accuracy/ { exit !($4 > 85) }' "$work/verify.txt"
+check "and counts what is right" awk '/^L3 backend: accuracy/ { exit !($4 > 75) }' "$work/verify.txt"
 check "arrays says how it is called" exits 2 'arrays: usage: arrays INPUTS LABELS MODEL' "$build/examples/arrays"
 check "labels alone" exits 2 'qtape: --labels needs --input' "$tool" verify "$work/arrays.json" --labels "$work/y.npy"
 check "two kinds of data" exits 2 'qtape: --input: there is --data already' "$tool" verify "$work/arrays.json" --data "$work" --input "$work/x.npy"

@@ -2,9 +2,7 @@
 # From an ONNX model to verified integers in five commands: routes_test.sh BUILD_FOLDER
 source "$(dirname "$0")/common.sh"
 
-mnist=${QTAPE_DATA:-$(dirname "$0")/../../../shared/data/mnist}
-[ -d "$mnist" ] || mnist=
-"$build/tests/write_data" "$work" ${mnist:+"$mnist"}
+write_digits
 onnx=$(dirname "$0")/../data/onnx
 train_data=(--input "$work/x.npy" --labels "$work/y.npy")
 test_data=(--input "$work/x-test.npy" --labels "$work/y-test.npy")
