@@ -45,7 +45,10 @@ void OnnxOperators::slice_constant(int64_t start, int64_t end, int64_t step) {
 
 void OnnxOperators::constant_of_shape() {
   constexpr int64_t most = 1 << 16;  // what shapes and pads are made of is short
-  const Shape shape(to.integers(node, 0));
+  const std::vector<int64_t> extents = to.integers(node, 0);
+  require<FormatError>(std::ranges::none_of(extents, [](int64_t each) { return each < 0; }),
+                       "constants of {} are not read", extents_text(extents));
+  const Shape shape(extents);
   require<FormatError>(shape.elements() <= most, "it has {} elements, at most {} are read",
                        shape.elements(), most);
   OnnxConstant result{.shape = shape};
@@ -85,16 +88,22 @@ void OnnxOperators::constant() {
 }
 
 void OnnxOperators::shape() {
-  require<FormatError>(!node.has("start") && !node.has("end"), "parts of a shape are not read");
+  expect(!node.has("start") && !node.has("end"), "parts of a shape are not read");
+  settle();
+  if (const OnnxConstant* known = to.find_constant(node.input(0))) {
+    const auto extents = known->shape.extents();
+    return give_integers({extents.begin(), extents.end()});
+  }
   std::vector<int64_t> extents = x().shape;
   require<FormatError>(!extents.empty(), "a scalar has no shape");
   extents[0] = onnx_batch;
   give_integers(std::move(extents));
 }
 
-void OnnxOperators::gather() {
-  node.expect("axis", 0);
-  require<FormatError>(constant_input(), "only parts of shapes are gathered");
+/// Elements of a row of constants.
+void OnnxOperators::gather_constant() {
+  expect_attribute("axis", 0);
+  settle();
   const std::vector<int64_t> from = to.integers(node, 0);
   const OnnxConstant& indices = to.constant(node, 1);
   require<FormatError>(!indices.is_float && indices.shape.rank() <= 1,
@@ -103,6 +112,99 @@ void OnnxOperators::gather() {
   for (const int64_t each : indices.integers) {
     const int at = onnx_axis(each, static_cast<int>(from.size()));
     result.integers.push_back(from[static_cast<size_t>(at)]);
+  }
+  to.add_constant(node.output(0), std::move(result));
+}
+
+/// Consecutive indices of an axis, or one of them, which takes the axis away.
+void OnnxOperators::gather() {
+  if (constant_input() && to.is_constant(node.input(1))) return gather_constant();
+  const int64_t along = node.integer("axis", 0);
+  const OnnxConstant& indices = to.constant(node, 1);
+  expect(!indices.is_float && indices.shape.rank() <= 1 && !indices.integers.empty(),
+         "indices must be whole numbers in a row");
+  OnnxValue a = x();
+  if (a.layout == OnnxLayout::Flat) a = to.to_same(a);
+  const int axis = onnx_axis(along, a.rank());
+  require<FormatError>(axis != 0, "axis 0 would tear samples apart");
+  int64_t& extent = a.shape[static_cast<size_t>(axis)];
+  const auto place = [&](size_t k) {
+    const int64_t at = indices.integers[k];
+    require<FormatError>(at >= -extent && at < extent, "index {} is out of range for {}",
+                         onnx_number(at), extent);
+    return at < 0 ? at + extent : at;
+  };
+  const int64_t first = place(0);
+  for (size_t k = 0; k < indices.integers.size(); ++k) {
+    require<FormatError>(place(k) == first + static_cast<int64_t>(k),
+                         "only indices one after another are gathered");
+  }
+  const int64_t end = first + std::ssize(indices.integers);
+  if (first > 0 || end < extent) {
+    a.id =
+        to.add(Slice{.axis = OnnxImporter::physical_axis(a, axis), .begin = first, .end = end},
+               {a.id});
+  }
+  extent = end - first;
+  if (indices.shape.rank() == 1) return give(std::move(a));
+  std::vector<int64_t> shape = a.shape;
+  shape[0] = onnx_batch;
+  shape.erase(shape.begin() + axis);
+  give(to.reshaped(a, shape));
+}
+
+namespace {
+
+/// a op b for whole numbers, of which the batch extent keeps itself by 0 and 1 alone.
+int64_t folded(std::string_view op, int64_t a, int64_t b) {
+  const bool neutral = (op == "Add" || op == "Sub") ? b == 0 : b == 1;
+  if (a == onnx_batch && neutral) return a;
+  if (b == onnx_batch && ((op == "Add" && a == 0) || (op == "Mul" && a == 1))) return b;
+  require<FormatError>(a != onnx_batch && b != onnx_batch,
+                       "{} of the batch extent does not keep samples apart", op);
+  int64_t y = 0;
+  bool overflows = false;
+  if (op == "Add") overflows = __builtin_add_overflow(a, b, &y);
+  if (op == "Sub") overflows = __builtin_sub_overflow(a, b, &y);
+  if (op == "Mul") overflows = __builtin_mul_overflow(a, b, &y);
+  if (op == "Div") {
+    require<FormatError>(b != 0, "a division by 0");
+    overflows = b == -1 && a == INT64_MIN;
+    if (!overflows) y = a / b;
+  }
+  require<FormatError>(!overflows, "{} of {} and {} overflows", op, a, b);
+  return y;
+}
+
+float folded(std::string_view op, float a, float b) {
+  if (op == "Add") return a + b;
+  if (op == "Sub") return a - b;
+  return op == "Mul" ? a * b : a / b;
+}
+
+}  // namespace
+
+/// Arithmetic of two constants of one shape, or with one number.
+void OnnxOperators::fold() {
+  const OnnxConstant& a = to.constant(node, 0);
+  const OnnxConstant& b = to.constant(node, 1);
+  const bool one_a = a.shape.elements() == 1, one_b = b.shape.elements() == 1;
+  require<FormatError>(a.is_float == b.is_float && (a.shape == b.shape || one_a || one_b),
+                       "constants of {} and {} are not combined", to_string(a.shape),
+                       to_string(b.shape));
+  const bool b_larger =
+      b.shape.elements() > a.shape.elements() || b.shape.rank() > a.shape.rank();
+  OnnxConstant result{.shape = b_larger ? b.shape : a.shape, .is_float = a.is_float};
+  const auto combine = [&](const auto& from_a, const auto& from_b, auto& y) {
+    for (int64_t i = 0; i < result.shape.elements(); ++i) {
+      const auto at = static_cast<size_t>(i);
+      y.push_back(folded(node.type(), from_a[one_a ? 0 : at], from_b[one_b ? 0 : at]));
+    }
+  };
+  if (result.is_float) {
+    combine(a.floats, b.floats, result.floats);
+  } else {
+    combine(a.integers, b.integers, result.integers);
   }
   to.add_constant(node.output(0), std::move(result));
 }

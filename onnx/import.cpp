@@ -1,5 +1,6 @@
 #include "qtape/onnx/import.h"
 
+#include <fmt/format.h>
 #include <google/protobuf/stubs/logging.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include "qtape/core/printable.h"
 #include "qtape/engine/files.h"
 #include "qtape/onnx/importer.h"
+#include "qtape/onnx/live_parts.h"
 
 namespace qtape {
 namespace {
@@ -28,36 +30,14 @@ int64_t opset_of(const onnx::ModelProto& model) {
 }
 
 /// Whether filters go over one axis: then values of rank 3 have channels.
-bool has_conv_over_one_axis(const onnx::GraphProto& graph) {
-  std::set<std::string> filters;
-  for (const auto& node : graph.node()) {
-    if (node.op_type() == "Conv" && node.input_size() > 1) filters.insert(node.input(1));
-  }
-  return std::ranges::any_of(graph.initializer(), [&](const onnx::TensorProto& tensor) {
-    return filters.contains(tensor.name()) && tensor.dims_size() == 3;
+bool has_conv_over_one_axis(const onnx::GraphProto& graph, const LiveParts& live,
+                            const OnnxImporter& importer) {
+  return std::ranges::any_of(live.nodes, [&](int i) {
+    const OnnxNode node(graph.node(i));
+    if (node.type() != "Conv" && node.type() != "ConvTranspose") return false;
+    const OnnxConstant* filters = importer.find_constant(node.input(1));
+    return filters != nullptr && filters->shape.rank() == 3;
   });
-}
-
-void add_input(OnnxImporter& importer, const onnx::ValueInfoProto& input, bool channels) {
-  const std::string name = printable(input.name());
-  require<FormatError>(input.type().has_tensor_type() &&
-                           input.type().tensor_type().has_shape() &&
-                           input.type().tensor_type().shape().dim_size() >= 1,
-                       "input '{}': expected a tensor with a shape", name);
-  const auto& type = input.type().tensor_type();
-  require<FormatError>(type.elem_type() == onnx::TensorProto::FLOAT,
-                       "input '{}': expected floats, got type {}", name, type.elem_type());
-  std::vector<int64_t> shape = {1};
-  for (int k = 1; k < type.shape().dim_size(); ++k) {
-    const auto& extent = type.shape().dim(k);
-    require<FormatError>(extent.has_dim_value() && extent.dim_value() >= 1,
-                         "input '{}': extent {} must be a number, got '{}'", name, k,
-                         printable(extent.dim_param()));
-    shape.push_back(extent.dim_value());
-  }
-  const int64_t declared = type.shape().dim(0).dim_value();
-  const bool last = shape.size() == 4 || (shape.size() == 3 && channels);
-  importer.add_input(input.name(), shape, declared, last);
 }
 
 /// Elements that nodes may make of a file of so many bytes.
@@ -66,34 +46,68 @@ int64_t most_elements(size_t bytes) {
   return times * static_cast<int64_t>(bytes) + least;
 }
 
-SavedModel import_graph(const onnx::ModelProto& model, size_t bytes) {
-  const onnx::GraphProto& graph = model.graph();
-  OnnxImporter importer(opset_of(model), most_elements(bytes));
-  std::set<std::string> constants;
+/// Constants of the file, and what nodes make of these alone. Returns the other nodes.
+std::vector<int> add_constants(OnnxImporter& importer, const onnx::GraphProto& graph,
+                               const LiveParts& live) {
   for (const auto& tensor : graph.initializer()) {
-    importer.add_constant(tensor.name(), read_constant(tensor));
-    constants.insert(tensor.name());
+    if (live.names.contains(tensor.name())) importer.add_tensor(tensor);
   }
-  require<FormatError>(graph.sparse_initializer_size() == 0, "sparse tensors are not read");
-  const bool channels = has_conv_over_one_axis(graph);
-  for (const auto& input : graph.input()) {
-    if (!constants.contains(input.name())) add_input(importer, input, channels);
+  for (const auto& each : graph.sparse_initializer()) {
+    const std::string& name = each.values().name();
+    if (!live.names.contains(name)) continue;
+    importer.refuse_tensor(
+        name, fmt::format("tensor '{}': sparse tensors are not read", printable(name)));
   }
-  for (const auto& proto : graph.node()) {
-    const OnnxNode node(proto);
-    try {
-      require<FormatError>(proto.domain().empty() || proto.domain() == "ai.onnx",
-                           "operators of '{}' are not read", printable(proto.domain()));
-      require<FormatError>(node.outputs() >= 1, "it has no outputs");
-      importer.add_node(node);
-    } catch (const Error& error) {
-      fail<FormatError>("{}: {}", node.describe(), error.what());
+  std::vector<int> others;
+  for (const int i : live.nodes) {
+    const OnnxNode node(graph.node(i));
+    if (importer.reads_constants(node)) {
+      importer.add_node(i, node);
+    } else {
+      others.push_back(i);
     }
   }
+  return others;
+}
+
+/// What no output needs.
+std::vector<std::string> left_out(const onnx::GraphProto& graph, const LiveParts& live,
+                                  const std::set<std::string>& tensors) {
+  std::vector<std::string> notes;
+  for (const auto& input : graph.input()) {
+    if (live.names.contains(input.name()) || tensors.contains(input.name())) continue;
+    notes.push_back(
+        fmt::format("input '{}' is left out: no output needs it", printable(input.name())));
+  }
+  const int64_t dead = graph.node_size() - std::ssize(live.nodes);
+  if (dead > 0) {
+    notes.push_back(fmt::format("{} node{} left out: no output needs {}", dead,
+                                dead == 1 ? " is" : "s are", dead == 1 ? "it" : "them"));
+  }
+  return notes;
+}
+
+SavedModel import_graph(const onnx::ModelProto& model, size_t bytes,
+                        std::vector<std::string>* notes) {
+  const onnx::GraphProto& graph = model.graph();
+  const LiveParts live = live_parts(graph);
+  OnnxImporter importer(opset_of(model), most_elements(bytes), live.names);
+  for (const auto& value : graph.value_info()) importer.declare(value);
+  for (const auto& output : graph.output()) importer.declare(output);
+  const std::vector<int> others = add_constants(importer, graph, live);
+  const bool one_axis = has_conv_over_one_axis(graph, live, importer);
+  std::set<std::string> tensors;
+  for (const auto& tensor : graph.initializer()) tensors.insert(tensor.name());
+  for (const auto& input : graph.input()) {
+    const bool read = live.names.contains(input.name()) && !tensors.contains(input.name());
+    if (read) importer.add_input(input, one_axis);
+  }
+  for (const int i : others) importer.add_node(i, OnnxNode(graph.node(i)));
   std::vector<std::string> outputs;
   for (const auto& output : graph.output()) outputs.push_back(output.name());
   require<FormatError>(!outputs.empty(), "the graph has no outputs");
   Graph result = importer.finish(outputs);
+  if (notes != nullptr) *notes = left_out(graph, live, tensors);
   Parameters parameters(result, 0);
   for (const auto& [name, tensor] : importer.values()) parameters.set(name, tensor);
   return {std::move(result), std::move(parameters), {}};
@@ -101,7 +115,8 @@ SavedModel import_graph(const onnx::ModelProto& model, size_t bytes) {
 
 }  // namespace
 
-SavedModel parse_onnx(std::string_view bytes, std::string_view name) {
+SavedModel parse_onnx(std::string_view bytes, std::string_view name,
+                      std::vector<std::string>* notes) {
   // What protobuf would print of broken files is in our own error.
   const google::protobuf::LogSilencer silence;
   try {
@@ -111,14 +126,14 @@ SavedModel parse_onnx(std::string_view bytes, std::string_view name) {
             model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) &&
             model.has_graph(),
         "is no ONNX model");
-    return import_graph(model, bytes.size());
+    return import_graph(model, bytes.size(), notes);
   } catch (const Error& error) {
     fail<FormatError>("{}: {}", name, error.what());
   }
 }
 
-SavedModel import_onnx(const std::string& path) {
-  return parse_onnx(read_file(path, largest_file), path);
+SavedModel import_onnx(const std::string& path, std::vector<std::string>* notes) {
+  return parse_onnx(read_file(path, largest_file), path, notes);
 }
 
 }  // namespace qtape

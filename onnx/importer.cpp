@@ -10,12 +10,6 @@
 namespace qtape {
 namespace {
 
-int64_t product(std::span<const int64_t> extents) {
-  int64_t result = 1;
-  for (const int64_t each : extents) result *= each;
-  return result;
-}
-
 /// [n, c, ...] as [n, ..., c].
 std::vector<int64_t> channels_behind(const std::vector<int64_t>& shape) {
   std::vector<int64_t> result = shape;
@@ -23,32 +17,30 @@ std::vector<int64_t> channels_behind(const std::vector<int64_t>& shape) {
   return result;
 }
 
-/// What brings [n, ..., c] to [n, c, ...], and back.
-std::vector<int> channels_first(int rank) {
-  std::vector<int> permutation = {0, rank - 1};
-  for (int axis = 1; axis + 1 < rank; ++axis) permutation.push_back(axis);
-  return permutation;
-}
-
-std::vector<int> channels_last(int rank) {
-  std::vector<int> permutation = {0};
-  for (int axis = 2; axis < rank; ++axis) permutation.push_back(axis);
-  permutation.push_back(1);
-  return permutation;
-}
-
 }  // namespace
 
 int onnx_axis(int64_t axis, int rank) {
   require<FormatError>(axis >= -rank && axis < rank, "axis {} is out of range for rank {}",
-                       axis, rank);
+                       onnx_number(axis), rank);
   return static_cast<int>(axis < 0 ? axis + rank : axis);
 }
 
 int64_t onnx_product(int64_t a, int64_t b) {
-  require<FormatError>(a >= 0 && b >= 0 && (b == 0 || a <= Shape::max_elements / b),
+  require<FormatError>(a >= 0 && b >= 0, "extent {} is no number of elements",
+                       onnx_number(std::min(a, b)));
+  require<FormatError>(b == 0 || a <= Shape::max_elements / b,
                        "extents {} and {} are beyond any tensor", a, b);
   return a * b;
+}
+
+std::string onnx_number(int64_t number) {
+  return number == onnx_batch ? "batch" : fmt::format("{}", number);
+}
+
+std::string extents_text(const std::vector<int64_t>& extents) {
+  std::vector<std::string> texts;
+  for (const int64_t each : extents) texts.push_back(onnx_number(each));
+  return fmt::format("[{}]", fmt::join(texts, ", "));
 }
 
 void OnnxImporter::add_constant(const std::string& name, OnnxConstant constant) {
@@ -62,31 +54,149 @@ void OnnxImporter::spend(int64_t elements) {
   elements_left_ -= elements;
 }
 
-void OnnxImporter::add_input(const std::string& name, const std::vector<int64_t>& shape,
-                             int64_t declared, bool channels_last) {
-  OnnxValue value{.id = {}, .shape = shape};
-  std::vector<int64_t> extents = shape;
-  if (channels_last) {
-    value.layout = OnnxLayout::ChannelsLast;
-    extents = channels_behind(shape);
+void OnnxImporter::add_tensor(const onnx::TensorProto& tensor) {
+  try {
+    add_constant(tensor.name(), read_constant(tensor));
+  } catch (const Error& error) {
+    refuse_tensor(tensor.name(), error.what());
   }
-  declared_batch_ = declared;
-  value.id = add(Input{.shape = Shape(extents)}, {}, free_label(name));
-  values_[name] = std::move(value);
 }
 
-void OnnxImporter::add_node(const OnnxNode& node) { OnnxOperators{*this, node}.run(); }
+void OnnxImporter::refuse_tensor(const std::string& name, const std::string& reason) {
+  problems_.add("", reason);
+  unknown_.insert(name);
+}
+
+const OnnxConstant* OnnxImporter::find_constant(const std::string& name) const {
+  const auto found = constants_.find(name);
+  return found == constants_.end() ? nullptr : &found->second;
+}
+
+bool OnnxImporter::reads_constants(const OnnxNode& node) const {
+  for (int k = 0; k < node.inputs(); ++k) {
+    if (has_input(node, k) && !is_constant(node.input(k))) return false;
+  }
+  return true;
+}
+
+void OnnxImporter::declare(const onnx::ValueInfoProto& value) {
+  const auto& type = value.type().tensor_type();
+  if (type.elem_type() != onnx::TensorProto::FLOAT || type.shape().dim_size() < 1) return;
+  std::vector<int64_t> shape = {1};
+  for (int k = 1; k < type.shape().dim_size(); ++k) {
+    shape.push_back(type.shape().dim(k).dim_value());
+    if (shape.back() < 1) return;
+  }
+  declared_[value.name()] = std::move(shape);
+}
+
+void OnnxImporter::add_input(const onnx::ValueInfoProto& input, bool one_axis) {
+  const auto& type = input.type().tensor_type();
+  const std::string place = fmt::format("input '{}'", printable(input.name()));
+  unknown_.insert(input.name());
+  if (!input.type().has_tensor_type() || !type.has_shape() || type.shape().dim_size() < 1) {
+    return problems_.add(place, "expected a tensor with a shape");
+  }
+  if (type.elem_type() != onnx::TensorProto::FLOAT) {
+    return problems_.add(place, fmt::format("expected floats, got type {}", type.elem_type()));
+  }
+  OnnxValue value{.id = {}, .shape = {1}};
+  for (int k = 1; k < type.shape().dim_size(); ++k) {
+    const auto& extent = type.shape().dim(k);
+    if (!extent.has_dim_value() || extent.dim_value() < 1) {
+      return problems_.add(
+          place, fmt::format("extent {} must be a number, got '{}'", k,
+                             extent.has_dim_value() ? fmt::format("{}", extent.dim_value())
+                                                    : printable(extent.dim_param())));
+    }
+    value.shape.push_back(extent.dim_value());
+  }
+  one_axis_ = one_axis;
+  std::vector<int64_t> extents = value.shape;
+  if (value.rank() == 4 || (value.rank() == 3 && one_axis)) {
+    value.layout = OnnxLayout::ChannelsLast;
+    extents = channels_behind(value.shape);
+  }
+  try {
+    value.id = add(Input{.shape = Shape(extents)}, {}, free_label(input.name()));
+  } catch (const Error& error) {
+    return problems_.add(place, error.what());
+  }
+  unknown_.erase(input.name());
+  declared_batch_ = type.shape().dim(0).dim_value();
+  values_[input.name()] = std::move(value);
+}
+
+void OnnxImporter::add_node(int64_t index, const OnnxNode& node) {
+  std::vector<std::string> reasons;
+  bool refused = true;
+  try {
+    read(node, reasons);
+    refused = !reasons.empty();
+  } catch (const OnnxUnknown&) {
+  } catch (const OnnxRefused&) {
+  } catch (const Error& error) {
+    reasons.emplace_back(error.what());
+  }
+  if (!refused) return;
+  if (!reasons.empty()) problems_.add(index, node, fmt::format("{}", fmt::join(reasons, ", ")));
+  stand_in(node);
+}
+
+void OnnxImporter::stand_in(const OnnxNode& node) {
+  for (int k = 0; k < node.outputs(); ++k) stand_in(node.output(k));
+  const auto first = values_.find(node.input(0));
+  const bool known = first != values_.end() && onnx_keeps_shape(node.type());
+  if (!known || values_.contains(node.output(0))) return;
+  const OnnxValue value = first->second;
+  values_[node.output(0)] = value;
+  unknown_.erase(node.output(0));
+}
+
+void OnnxImporter::read(const OnnxNode& node, std::vector<std::string>& reasons) {
+  OnnxOperators{*this, node, reasons}.run();
+  for (const std::string& each : node.unread_attributes()) {
+    reasons.push_back(fmt::format("attribute {} is not read", printable(each)));
+  }
+  for (int k = 0; k < node.outputs(); ++k) {
+    const std::string& name = node.output(k);
+    if (!needed_.contains(name) || values_.contains(name) || is_constant(name)) continue;
+    reasons.push_back(fmt::format("output {}, '{}', is not read", k, printable(name)));
+  }
+}
+
+void OnnxImporter::stand_in(const std::string& name) {
+  values_.erase(name);
+  constants_.erase(name);
+  unknown_.insert(name);
+  const auto declared = declared_.find(name);
+  if (declared == declared_.end()) return;
+  try {
+    const Shape shape(declared->second);
+    values_[name] = {.id = add(Input{.shape = shape}, {}, free_label(name)),
+                     .shape = declared->second};
+    unknown_.erase(name);
+  } catch (const Error&) {
+    // A shape beyond any tensor leaves the value unknown.
+  }
+}
 
 Graph OnnxImporter::finish(const std::vector<std::string>& outputs) {
   std::vector<NodeId> ids;
   for (const std::string& name : outputs) {
     const auto found = values_.find(name);
-    require<FormatError>(found != values_.end(), "output '{}': no node computes it",
-                         printable(name));
+    if (found == values_.end()) {
+      if (unknown_.contains(name)) continue;
+      problems_.add(fmt::format("output '{}'", printable(name)),
+                    is_constant(name) ? "it is a constant" : "no node computes it");
+      continue;
+    }
     OnnxValue value = found->second;
-    if (value.layout == OnnxLayout::Flat) value = to_same(value);
+    const bool image = value.rank() == 4 || (value.rank() == 3 && one_axis_);
+    if (value.layout == OnnxLayout::Flat || !image) value = to_same(value);
     ids.push_back(value.id);
   }
+  problems_.settle();
   graph_.set_outputs(std::move(ids));
   return std::move(graph_);
 }
@@ -95,6 +205,7 @@ OnnxValue OnnxImporter::value(const OnnxNode& node, int k) const {
   const std::string name = node.input(k);
   const auto found = values_.find(name);
   if (found != values_.end()) return found->second;
+  if (unknown_.contains(name)) throw OnnxUnknown();
   require<FormatError>(!name.empty(), "input {} is missing", k);
   require<FormatError>(!is_constant(name), "input {}, '{}', is a constant", k, printable(name));
   fail<FormatError>("input {}, '{}', is computed by no node before", k, printable(name));
@@ -103,6 +214,7 @@ OnnxValue OnnxImporter::value(const OnnxNode& node, int k) const {
 const OnnxConstant& OnnxImporter::constant(const OnnxNode& node, int k) const {
   const std::string name = node.input(k);
   const auto found = constants_.find(name);
+  if (unknown_.contains(name)) throw OnnxUnknown();
   require<FormatError>(found != constants_.end(), "input {}, '{}', must be a constant", k,
                        printable(name));
   return found->second;
@@ -131,9 +243,8 @@ std::optional<std::vector<int64_t>> OnnxImporter::integers_or(const OnnxNode& no
   return integers(node, k);
 }
 
-void OnnxImporter::give(const OnnxNode& node, OnnxValue value) {
-  require<FormatError>(node.outputs() >= 1, "it has no outputs");
-  values_[node.output(0)] = std::move(value);
+void OnnxImporter::give(const OnnxNode& node, OnnxValue value, int k) {
+  values_[node.output(k)] = std::move(value);
 }
 
 NodeId OnnxImporter::add(Op op, std::vector<NodeId> operands, std::string label) {
@@ -183,91 +294,6 @@ NodeId OnnxImporter::add_leaf(Op leaf, const std::string& name, Tensor tensor) {
   const std::string label = free_label(name);
   parameters_[label] = std::move(tensor);
   return add(std::move(leaf), {}, label);
-}
-
-int OnnxImporter::physical_axis(const OnnxValue& value, int64_t axis) {
-  const int k = onnx_axis(axis, value.rank());
-  if (value.layout != OnnxLayout::ChannelsLast || k == 0) return k;
-  return k == 1 ? value.rank() - 1 : k - 1;
-}
-
-std::vector<size_t> OnnxImporter::flat_order(const std::vector<int64_t>& flat) {
-  const int64_t channels = flat[0];
-  const int64_t places = product(std::span(flat).subspan(1));
-  std::vector<size_t> order;
-  for (int64_t place = 0; place < places; ++place) {
-    for (int64_t channel = 0; channel < channels; ++channel) {
-      order.push_back(static_cast<size_t>(channel * places + place));
-    }
-  }
-  return order;
-}
-
-OnnxValue OnnxImporter::to_same(OnnxValue value) {
-  if (value.layout == OnnxLayout::Same) return value;
-  if (value.layout == OnnxLayout::Flat) {
-    std::vector<int64_t> extents = value.flat;
-    std::rotate(extents.begin(), extents.begin() + 1, extents.end());
-    extents.insert(extents.begin(), -1);
-    NodeId id = add(Reshape{.shape = extents}, {value.id});
-    id = add(Transpose{.permutation = channels_first(static_cast<int>(extents.size()))}, {id});
-    id = add(Reshape{.shape = {-1, value.shape[1]}}, {id});
-    return {.id = id, .shape = value.shape};
-  }
-  const NodeId id = add(Transpose{.permutation = channels_first(value.rank())}, {value.id});
-  return {.id = id, .shape = value.shape};
-}
-
-OnnxValue OnnxImporter::to_channels_last(OnnxValue value) {
-  require<FormatError>(value.rank() == 3 || value.rank() == 4,
-                       "expected an input of rank 3 or 4, got rank {}", value.rank());
-  if (value.layout == OnnxLayout::ChannelsLast) return value;
-  const NodeId id = add(Transpose{.permutation = channels_last(value.rank())}, {value.id});
-  return {.id = id, .shape = value.shape, .layout = OnnxLayout::ChannelsLast};
-}
-
-OnnxValue OnnxImporter::reshaped(const OnnxValue& from, const std::vector<int64_t>& shape) {
-  const int64_t elements = product(std::span(from.shape).subspan(1));
-  require<FormatError>(!shape.empty(), "reshaping to a scalar joins samples");
-  std::vector<int64_t> extents = shape;
-  for (size_t k = 1; k < extents.size(); ++k) {
-    require<FormatError>(extents[k] != onnx_batch, "axis {} takes the batch extent", k);
-    if (extents[k] == 0) {
-      require<FormatError>(k < from.shape.size(), "extent {} is that of no axis", k);
-      extents[k] = from.shape[k];
-    }
-  }
-  const auto rest = std::span(extents).subspan(1);
-  const auto open = std::ranges::count(rest, -1);
-  const int64_t first = extents[0];
-  const bool batch = first == onnx_batch || first == 0 || first == -1 ||
-                     (declared_batch_ > 0 && first == declared_batch_);
-  require<FormatError>(batch && open <= 1 && (open == 0 || first != -1),
-                       "reshaping to [{}] does not keep samples apart", fmt::join(shape, ", "));
-  int64_t known = 1;
-  for (const int64_t each : rest) known = onnx_product(known, each == -1 ? 1 : each);
-  require<FormatError>(known > 0 && elements % known == 0 && (open == 1 || known == elements),
-                       "{} elements of a sample do not fit [{}]", elements,
-                       fmt::join(shape, ", "));
-  std::ranges::replace(extents.begin() + 1, extents.end(), int64_t{-1}, elements / known);
-  extents[0] = 1;
-  if (extents == from.shape) return from;
-  std::vector<int64_t> target = extents;
-  target[0] = -1;
-  if (from.layout == OnnxLayout::ChannelsLast) {
-    const std::vector<int64_t> sample(from.shape.begin() + 1, from.shape.end());
-    const bool one_place = product(std::span(sample).subspan(1)) == 1;
-    if (extents.size() == 2 || one_place) {
-      OnnxValue result{.id = add(Reshape{.shape = target}, {from.id}), .shape = extents};
-      if (!one_place) {
-        result.layout = OnnxLayout::Flat;
-        result.flat = sample;
-      }
-      return result;
-    }
-  }
-  const OnnxValue same = to_same(from);
-  return {.id = add(Reshape{.shape = target}, {same.id}), .shape = extents};
 }
 
 }  // namespace qtape

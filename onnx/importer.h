@@ -5,11 +5,13 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "qtape/engine/graph.h"
 #include "qtape/onnx/onnx_node.h"
+#include "qtape/onnx/problems.h"
 #include "qtape/onnx/tensor_proto.h"
 
 namespace qtape {
@@ -37,24 +39,41 @@ inline constexpr int64_t onnx_batch = INT64_MIN;
 class OnnxImporter {
  public:
   /// `opset` is that of the default domain. Nodes may make constants and parameters of
-  /// `most_elements` in all.
-  OnnxImporter(int64_t opset, int64_t most_elements)
-      : opset_(opset), elements_left_(most_elements) {}
+  /// `most_elements` in all. Outputs need the values of `needed` names.
+  OnnxImporter(int64_t opset, int64_t most_elements, std::set<std::string> needed)
+      : opset_(opset), elements_left_(most_elements), needed_(std::move(needed)) {}
 
-  /// Throws FormatError beyond the elements that may be made.
-  void add_constant(const std::string& name, OnnxConstant constant);
-  /// An input with its extents, the batch being the first. `declared` is the number of samples
-  /// that the file says, 0 for none.
-  void add_input(const std::string& name, const std::vector<int64_t>& shape, int64_t declared,
-                 bool channels_last);
-  void add_node(const OnnxNode& node);
-  /// The graph, its outputs being those that ONNX names.
+  /// A constant of the file.
+  void add_tensor(const onnx::TensorProto& tensor);
+  /// An input as the file declares it. Of rank 3 it is channels last where `one_axis` says so.
+  void add_input(const onnx::ValueInfoProto& input, bool one_axis);
+  /// The node at `index` of the graph. What keeps it from being read is noted.
+  void add_node(int64_t index, const OnnxNode& node);
+  /// The shape of a value, as the file declares it: what follows a node that was refused is
+  /// checked with it.
+  void declare(const onnx::ValueInfoProto& value);
+  /// Notes that the tensor `name` is not read.
+  void refuse_tensor(const std::string& name, const std::string& reason);
+  /// Whether a node can be computed before inputs are known: it reads constants alone.
+  bool reads_constants(const OnnxNode& node) const;
+  /// The constant of that name, else none.
+  const OnnxConstant* find_constant(const std::string& name) const;
+  /// The graph, its outputs being those that ONNX names. Throws FormatError with everything
+  /// that cannot be read.
   Graph finish(const std::vector<std::string>& outputs);
   /// Values of the parameters and states of the graph.
   const std::map<std::string, Tensor>& values() const { return parameters_; }
 
  private:
   friend struct OnnxOperators;
+
+  /// Throws FormatError beyond the elements that may be made.
+  void add_constant(const std::string& name, OnnxConstant constant);
+  void read(const OnnxNode& node, std::vector<std::string>& reasons);
+  /// In place of the outputs of a refused node: a value of the shape that they would have, for
+  /// the checks of what follows, else an unknown one.
+  void stand_in(const OnnxNode& node);
+  void stand_in(const std::string& name);
 
   // What nodes read.
   OnnxValue value(const OnnxNode& node, int k) const;
@@ -72,7 +91,7 @@ class OnnxImporter {
   /// A parameter of that name with these numbers that there is already.
   std::optional<NodeId> known_parameter(const std::string& name, const Tensor& tensor) const;
   NodeId add_leaf(Op leaf, const std::string& name, Tensor tensor);
-  void give(const OnnxNode& node, OnnxValue value);
+  void give(const OnnxNode& node, OnnxValue value, int k = 0);
   NodeId add(Op op, std::vector<NodeId> operands, std::string label = {});
   NodeId add_parameter(const std::string& name, Shape shape, std::vector<float> numbers);
   NodeId add_state(const std::string& name, Shape shape, std::vector<float> numbers);
@@ -81,6 +100,9 @@ class OnnxImporter {
   std::string layer_label(const std::string& weight) const;
 
   // Layouts.
+  /// `id` with its axes in another order, axis 0 in its place: a Reshape where only extents of
+  /// 1 move.
+  NodeId permuted(NodeId id, std::vector<int> permutation);
   OnnxValue to_same(OnnxValue value);
   OnnxValue to_channels_last(OnnxValue value);
   /// Where axis `axis` of ONNX lies, for values that are not Flat.
@@ -97,7 +119,17 @@ class OnnxImporter {
   std::map<std::string, Tensor> parameters_;
   std::multimap<std::string, NodeId> leaves_;  // by the name of the constant
   int64_t elements_left_;
+  std::set<std::string> needed_;
+  std::map<std::string, std::vector<int64_t>> declared_;  // shapes of floats
+  std::set<std::string> unknown_;                         // given by refused nodes
+  OnnxProblems problems_;
+  bool one_axis_ = false;  // values of rank 3 have channels
 };
+
+/// A whole number of a constant as messages show it: `batch`, or its digits.
+std::string onnx_number(int64_t number);
+/// `[batch, 3, 8]`.
+std::string extents_text(const std::vector<int64_t>& extents);
 
 /// a b. Throws FormatError for negative ones and beyond the elements of any tensor.
 int64_t onnx_product(int64_t a, int64_t b);

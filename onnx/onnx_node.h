@@ -4,6 +4,7 @@
 #include <onnx/onnx_pb.h>
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,8 @@ class OnnxNode {
   explicit OnnxNode(const onnx::NodeProto& proto) : proto_(proto) {}
 
   const std::string& type() const { return proto_.op_type(); }
+  /// Empty for ONNX's own operators.
+  std::string domain() const { return proto_.domain() == "ai.onnx" ? "" : proto_.domain(); }
   int inputs() const { return proto_.input_size(); }
   int outputs() const { return proto_.output_size(); }
   /// The name of an input; empty where it is left out.
@@ -51,6 +54,7 @@ class OnnxNode {
     return std::vector<float>(found->floats().begin(), found->floats().end());
   }
   bool has(const char* name) const {
+    asked_.insert(name);
     for (const auto& each : proto_.attribute()) {
       if (each.name() == name) return true;
     }
@@ -62,8 +66,17 @@ class OnnxNode {
     require<FormatError>(found == value, "attribute {} is {}, only {} is read", name, found,
                          value);
   }
+  /// Names of its attributes that nobody has asked for.
+  std::vector<std::string> unread_attributes() const {
+    std::vector<std::string> unread;
+    for (const auto& each : proto_.attribute()) {
+      if (!asked_.contains(each.name())) unread.push_back(each.name());
+    }
+    return unread;
+  }
 
-  /// `node 'conv1' (Conv)`, or what it gives where it has no name.
+  const std::string& name() const { return proto_.name(); }
+  /// `node 'conv1' (Conv)`, or its output where it has no name.
   std::string describe() const {
     const std::string type = printable(proto_.op_type());
     if (!proto_.name().empty()) {
@@ -76,6 +89,7 @@ class OnnxNode {
  private:
   const onnx::AttributeProto* find(const char* name,
                                    onnx::AttributeProto::AttributeType type) const {
+    asked_.insert(name);
     for (const auto& each : proto_.attribute()) {
       if (each.name() != name) continue;
       require<FormatError>(each.type() == type, "attribute {} has another type than it should",
@@ -86,6 +100,7 @@ class OnnxNode {
   }
 
   const onnx::NodeProto& proto_;
+  mutable std::set<std::string, std::less<>> asked_;
 };
 
 }  // namespace qtape

@@ -16,6 +16,7 @@ const std::map<std::string_view, OnnxOperators::Method>& OnnxOperators::methods(
       {"Gemm", &O::gemm},
       {"MatMul", &O::matmul},
       {"Conv", &O::conv},
+      {"ConvTranspose", &O::conv_transpose},
       {"MaxPool", &O::max_pool},
       {"AveragePool", &O::average_pool},
       {"GlobalAveragePool", &O::global_average_pool},
@@ -40,7 +41,9 @@ const std::map<std::string_view, OnnxOperators::Method>& OnnxOperators::methods(
       {"Sub", &O::binary<Sub>},
       {"Mul", &O::binary<Mul>},
       {"Div", &O::binary<Div>},
+      {"Pow", &O::pow},
       {"BatchNormalization", &O::batch_normalization},
+      {"LayerNormalization", &O::layer_normalization},
       {"Dropout", &O::dropout},
       {"Identity", &O::same},
       {"Cast", &O::same},
@@ -52,6 +55,9 @@ const std::map<std::string_view, OnnxOperators::Method>& OnnxOperators::methods(
       {"Transpose", &O::transpose},
       {"Slice", &O::slice},
       {"Pad", &O::pad},
+      {"Split", &O::split},
+      {"Resize", &O::resize},
+      {"Upsample", &O::resize},
       {"Constant", &O::constant},
       {"ConstantOfShape", &O::constant_of_shape},
       {"Shape", &O::shape},
@@ -60,9 +66,24 @@ const std::map<std::string_view, OnnxOperators::Method>& OnnxOperators::methods(
 }
 
 void OnnxOperators::run() {
+  // What has no effect on values.
+  for (const char* ignored : {"storage_order", "seed", "saturate"}) (void)node.has(ignored);
+  require<FormatError>(node.domain().empty(), "operators of '{}' are not read",
+                       printable(node.domain()));
   const auto found = methods().find(node.type());
-  require<FormatError>(found != methods().end(), "the operator has no counterpart");
+  require<FormatError>(found != methods().end(), "the operator is not read: {}",
+                       onnx_remedy(node.type()));
   (this->*found->second)();
+}
+
+void OnnxOperators::expect_weights(int k, int rank, std::string_view kind) {
+  const std::string& name = node.input(k);
+  if (to.unknown_.contains(name)) return;
+  const OnnxConstant* found = to.find_constant(name);
+  expect(found != nullptr, "input {}, '{}', must be a constant", k, printable(name));
+  if (found == nullptr) return;
+  expect(found->is_float && (rank == 0 || found->shape.rank() == rank), "input {} must be {}",
+         k, kind);
 }
 
 template <class X>
@@ -73,8 +94,9 @@ void OnnxOperators::element() {
 }
 
 void OnnxOperators::leaky_relu() {
+  const float slope = node.real("alpha", 0.01f);
   OnnxValue a = x();
-  a.id = to.add(LeakyRelu{.negative_slope = node.real("alpha", 0.01f)}, {a.id});
+  a.id = to.add(LeakyRelu{.negative_slope = slope}, {a.id});
   give(std::move(a));
 }
 
@@ -97,9 +119,9 @@ void OnnxOperators::clip() {
 
 void OnnxOperators::hard_sigmoid() {
   constexpr float sixth = 1.0f / 6.0f;
-  require<FormatError>(
-      std::abs(node.real("alpha", 0.2f) - sixth) < 1e-6f && node.real("beta", 0.5f) == 0.5f,
-      "only alpha = 1/6 and beta = 1/2 are read");
+  const float alpha = node.real("alpha", 0.2f), beta = node.real("beta", 0.5f);
+  expect(std::abs(alpha - sixth) < 1e-6f && beta == 0.5f,
+         "only alpha = 1/6 and beta = 1/2 are read");
   element<HardSigmoid>();
 }
 
@@ -112,8 +134,9 @@ void OnnxOperators::gelu() {
 
 template <class X>
 void OnnxOperators::along_axis() {
+  const int64_t given = node.integer("axis", to.opset_ < 13 ? 1 : -1);
   OnnxValue a = x();
-  const int axis = onnx_axis(node.integer("axis", to.opset_ < 13 ? 1 : -1), a.rank());
+  const int axis = onnx_axis(given, a.rank());
   // Before opset 13 all axes from this one on were one.
   require<FormatError>(to.opset_ >= 13 || axis + 1 == a.rank(),
                        "axis {} of {} joins axes in opset {}", axis, a.rank(), to.opset_);
@@ -161,10 +184,10 @@ template <class X>
 void OnnxOperators::binary() {
   const bool first = to.is_constant(node.input(0));
   const bool second = to.is_constant(node.input(1));
-  require<FormatError>(!first || !second, "both inputs are constants");
+  if (first && second) return fold();
   if (!first && !second) {
     OnnxValue a = x();
-    OnnxValue b = to.value(node, 1);
+    OnnxValue b = operand(1);
     const bool alike = a.layout == b.layout && a.rank() == b.rank() && a.flat == b.flat;
     if (!alike && a.rank() == b.rank() && a.rank() >= 3) {
       a = to.to_channels_last(a);
@@ -180,7 +203,7 @@ void OnnxOperators::binary() {
     result.id = to.add(X{}, {a.id, b.id});
     return give(std::move(result));
   }
-  OnnxValue a = to.value(node, first ? 1 : 0);
+  OnnxValue a = operand(first ? 1 : 0);
   const std::string& name = node.input(first ? 0 : 1);
   const NodeId c = with_constant(a, to.constant(node, first ? 0 : 1), name);
   const Shape& shape = to.graph_[c].type.shape;
@@ -196,8 +219,12 @@ void OnnxOperators::binary() {
 }
 
 void OnnxOperators::batch_normalization() {
-  node.expect("training_mode", 0);
-  node.expect("spatial", 1);
+  expect_attribute("training_mode", 0);
+  expect_attribute("spatial", 1);
+  // ONNX's momentum is the weight of the old statistics.
+  const BatchNorm op{.momentum = 1.0 - static_cast<double>(node.real("momentum", 0.9f)),
+                     .eps = static_cast<double>(node.real("epsilon", 1e-5f))};
+  for (int k = 1; k < 5; ++k) expect_weights(k, 1, "floats in a row");
   OnnxValue a = x();
   if (a.rank() >= 3) a = to.to_channels_last(a);
   require<FormatError>(a.rank() >= 2, "input 0 has rank {}", a.rank());
@@ -215,15 +242,44 @@ void OnnxOperators::batch_normalization() {
   const NodeId beta = to.add_parameter(node.input(2), shape, numbers(2));
   const NodeId mean = to.add_state(node.input(3), shape, numbers(3));
   const NodeId variance = to.add_state(node.input(4), shape, numbers(4));
-  // ONNX's momentum is the weight of the old statistics.
-  const BatchNorm op{.momentum = 1.0 - static_cast<double>(node.real("momentum", 0.9f)),
-                     .eps = static_cast<double>(node.real("epsilon", 1e-5f))};
   a.id = to.add(op, {a.id, gamma, beta, mean, variance}, label);
   give(std::move(a));
 }
 
+void OnnxOperators::layer_normalization() {
+  const int64_t given = node.integer("axis", -1);
+  const auto eps = static_cast<double>(node.real("epsilon", 1e-5f));
+  expect_attribute("stash_type", 1);
+  expect_weights(1, 1, "floats in a row");
+  if (to.has_input(node, 2)) expect_weights(2, 1, "floats in a row");
+  OnnxValue a = to.to_same(x());
+  require<FormatError>(a.rank() >= 2 && onnx_axis(given, a.rank()) + 1 == a.rank(),
+                       "axis {} is not the last of {}", given, extents_text(a.shape));
+  const int64_t n = a.shape.back();
+  const std::string label = to.layer_label(node.input(1));
+  const NodeId gamma = to.add_parameter(node.input(1), {n}, to.floats(node, 1, n));
+  const bool biased = to.has_input(node, 2);
+  const NodeId beta = to.add_parameter(
+      biased ? node.input(2) : "bias", {n},
+      biased ? to.floats(node, 2, n) : std::vector<float>(static_cast<size_t>(n)));
+  a.id = to.add(LayerNorm{.eps = eps}, {a.id, gamma, beta}, label);
+  give(std::move(a));
+}
+
+/// Squares and square roots.
+void OnnxOperators::pow() {
+  const OnnxConstant* found = to.find_constant(node.input(1));
+  const bool known = found != nullptr && found->shape.elements() == 1;
+  const double power = !known            ? 0
+                       : found->is_float ? static_cast<double>(found->floats[0])
+                                         : static_cast<double>(found->integers[0]);
+  expect(power == 2 || power == 0.5, "only the powers 2 and 0.5 are read");
+  OnnxValue a = x();
+  a.id = power == 2 ? to.add(Mul{}, {a.id, a.id}) : to.add(Sqrt{}, {a.id});
+  give(std::move(a));
+}
+
 void OnnxOperators::dropout() {
-  require<FormatError>(node.outputs() == 1, "the mask is not read");
   float rate = node.real("ratio", 0.5f);
   if (to.has_input(node, 1)) rate = to.floats(node, 1, 1)[0];
   OnnxValue a = x();
@@ -239,7 +295,7 @@ void OnnxOperators::same() {
         type == onnx::TensorProto::INT64 || type == onnx::TensorProto::INT32;
     const bool known =
         constant_input() ? to.constant(node, 0).is_float ? float_to : integer_to : float_to;
-    require<FormatError>(known, "casts to type {} are not read", type);
+    expect(known, "casts to type {} are not read", type);
   }
   if (constant_input()) return to.add_constant(node.output(0), to.constant(node, 0));
   give(x());

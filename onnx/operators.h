@@ -1,7 +1,10 @@
 // What each ONNX operator becomes.
 #pragma once
 
+#include <fmt/format.h>
+
 #include "qtape/onnx/importer.h"
+#include "qtape/onnx/windows.h"
 
 namespace qtape {
 
@@ -9,8 +12,10 @@ namespace qtape {
 struct OnnxOperators {
   OnnxImporter& to;
   const OnnxNode& node;
+  std::vector<std::string>& reasons;  ///< why the node cannot be read
 
-  /// Adds what the node becomes. Throws FormatError for an operator without a counterpart.
+  /// Adds what the node becomes, or notes why it cannot be read. Attributes and constants are
+  /// looked at before values: so all reasons are known, also where a value is not.
   void run();
 
  private:
@@ -21,6 +26,7 @@ struct OnnxOperators {
   void gemm();
   void matmul();
   void conv();
+  void conv_transpose();
   // Windows and reductions.
   void max_pool();
   void average_pool();
@@ -40,6 +46,8 @@ struct OnnxOperators {
   template <class X>
   void binary();
   void batch_normalization();
+  void layer_normalization();
+  void pow();
   void dropout();
   void same();
   // Structure.
@@ -51,21 +59,50 @@ struct OnnxOperators {
   void transpose();
   void slice();
   void pad();
+  void split();
+  void resize();
   // Constants and what is computed of them.
   void constant();
+  void fold();
   void constant_of_shape();
   void slice_constant(int64_t start, int64_t end, int64_t step);
   void shape();
   void gather();
+  void gather_constant();
 
-  OnnxValue x() { return to.value(node, 0); }
-  void give(OnnxValue value) { to.give(node, std::move(value)); }
+  /// Notes a reason unless `condition` holds.
+  template <class... Args>
+  void expect(bool condition, fmt::format_string<Args...> text, Args&&... args) {
+    if (!condition) reasons.push_back(fmt::format(text, std::forward<Args>(args)...));
+  }
+  /// The same unless an attribute is absent or `value`.
+  void expect_attribute(const char* name, int64_t value) {
+    const int64_t found = node.integer(name, value);
+    expect(found == value, "attribute {} is {}, only {} is read", name, found, value);
+  }
+  /// The same for weights of another kind than constant floats of `rank`.
+  void expect_weights(int k, int rank, std::string_view kind);
+  /// Throws OnnxRefused where there are reasons.
+  void settle() const {
+    if (!reasons.empty()) throw OnnxRefused();
+  }
+  OnnxValue operand(int k) {
+    settle();
+    return to.value(node, k);
+  }
+  OnnxValue x() { return operand(0); }
+  void give(OnnxValue value, int k = 0) { to.give(node, std::move(value), k); }
   void give_integers(std::vector<int64_t> numbers);
   bool constant_input() const { return to.is_constant(node.input(0)); }
   void linear(OnnxValue a, const std::string& name, std::vector<float> weight, int64_t out,
               int64_t in, const std::vector<float>& bias, const std::string& bias_name);
+  void give_biased(NodeId y, int64_t out, const std::string& label);
+  void expect_auto_pad();
+  /// The windows of `node` over a value of `shape`, as ONNX has it.
+  Windows windows(const std::vector<int64_t>& shape, const std::vector<int64_t>& kernel);
   template <class PoolOp>
-  PoolOp pool(int axes);
+  PoolOp pool(const OnnxValue& a, const Windows& windows);
+  void give_pooled(NodeId y, int64_t channels);
   template <class X>
   void reduce();
   template <class X>

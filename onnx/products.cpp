@@ -34,16 +34,17 @@ void OnnxOperators::linear(OnnxValue a, const std::string& name, std::vector<flo
 }
 
 void OnnxOperators::gemm() {
-  node.expect("transA", 0);
-  const OnnxConstant& b = to.constant(node, 1);
-  require<FormatError>(b.is_float && b.shape.rank() == 2, "input 1 must be a matrix of floats");
+  expect_attribute("transA", 0);
   const bool rows = node.integer("transB", 0) != 0;
+  const float alpha = node.real("alpha", 1), beta = node.real("beta", 1);
+  expect_weights(1, 2, "a matrix of floats");
+  if (to.has_input(node, 2)) expect_weights(2, 0, "floats");
+  const OnnxValue a = x();
+  const OnnxConstant& b = to.constant(node, 1);
   const int64_t out = b.shape[rows ? 0 : 1];
   const int64_t in = b.shape[rows ? 1 : 0];
-  const OnnxValue a = x();
   require<FormatError>(a.rank() == 2, "input 0 has rank {}, expected 2", a.rank());
   std::vector<float> weight = rows ? b.floats : transposed(b.floats, in, out);
-  const float alpha = node.real("alpha", 1);
   for (float& each : weight) each *= alpha;
   std::vector<float> bias;
   if (to.has_input(node, 2)) {
@@ -52,7 +53,6 @@ void OnnxOperators::gemm() {
     require<FormatError>(c.is_float && (count == out || count == 1),
                          "input 2 must hold {} floats", out);
     bias = count == out ? c.floats : std::vector<float>(static_cast<size_t>(out), c.floats[0]);
-    const float beta = node.real("beta", 1);
     for (float& each : bias) each *= beta;
   }
   linear(a, node.input(1), std::move(weight), out, in, bias, node.input(2));
@@ -61,7 +61,7 @@ void OnnxOperators::gemm() {
 void OnnxOperators::matmul() {
   if (!to.is_constant(node.input(1))) {
     const OnnxValue a = to.to_same(x());
-    const OnnxValue b = to.to_same(to.value(node, 1));
+    const OnnxValue b = to.to_same(operand(1));
     const NodeId y = to.add(MatMul{}, {a.id, b.id});
     OnnxValue result{.id = y, .shape = a.shape};
     result.shape.back() = b.shape.back();
@@ -74,17 +74,19 @@ void OnnxOperators::matmul() {
 }
 
 void OnnxOperators::conv() {
+  expect_auto_pad();
+  const int64_t groups = node.integer("group", 1);
+  expect_weights(1, 0, "filters");
   const OnnxValue a = to.to_channels_last(x());
   const OnnxConstant& w = to.constant(node, 1);
-  const int axes = a.rank() - 2;
   require<FormatError>(w.is_float && w.shape.rank() == a.rank(),
                        "input 1 must be filters of rank {}", a.rank());
-  const Windows windows = windows_of(node, axes);
   const int64_t out = w.shape[0], channels = w.shape[1];
   const std::vector<int64_t> kernel(w.shape.extents().begin() + 2, w.shape.extents().end());
   require<FormatError>(
       of_axes(node, "kernel_shape", kernel.size(), 0) == kernel || !node.has("kernel_shape"),
       "kernel_shape is not that of the filters");
+  const Windows over = windows(a.shape, kernel);
   int64_t places = 1;
   for (const int64_t each : kernel) places *= each;
   std::vector<int64_t> extents = {out};
@@ -93,28 +95,32 @@ void OnnxOperators::conv() {
   const std::string label = to.layer_label(node.input(1));
   const NodeId filters = to.add_parameter(node.input(1), Shape(extents),
                                           channels_behind(w.floats, out, channels, places));
-  const int64_t groups = node.integer("group", 1);
   const bool biased = to.has_input(node, 2);
   const std::string own = biased ? "" : label;
   NodeId y;
-  if (axes == 2) {
-    y = to.add(Conv2d{.stride = Shape(windows.strides),
-                      .padding = windows.padding,
-                      .pads_begin = Shape(windows.begin),
-                      .pads_end = Shape(windows.end),
-                      .dilation = Shape(windows.dilations),
+  if (kernel.size() == 2) {
+    y = to.add(Conv2d{.stride = Shape(over.strides),
+                      .padding = over.padding,
+                      .pads_begin = Shape(over.begin),
+                      .pads_end = Shape(over.end),
+                      .dilation = Shape(over.dilations),
                       .groups = groups},
                {a.id, filters}, own);
   } else {
-    y = to.add(Conv1d{.stride = windows.strides[0],
-                      .padding = windows.padding,
-                      .pad_begin = windows.begin[0],
-                      .pad_end = windows.end[0],
-                      .dilation = windows.dilations[0],
+    y = to.add(Conv1d{.stride = over.strides[0],
+                      .padding = over.padding,
+                      .pad_begin = over.begin[0],
+                      .pad_end = over.end[0],
+                      .dilation = over.dilations[0],
                       .groups = groups},
                {a.id, filters}, own);
   }
-  if (biased) {
+  give_biased(y, out, label);
+}
+
+/// Adds the bias of input 2 to the channels of `y`, and gives it.
+void OnnxOperators::give_biased(NodeId y, int64_t out, const std::string& label) {
+  if (to.has_input(node, 2)) {
     const NodeId b = to.add_parameter(node.input(2), {out}, to.floats(node, 2, out));
     y = to.add(AddBias{}, {y, b}, label);
   }
@@ -122,6 +128,63 @@ void OnnxOperators::conv() {
   OnnxValue result{.id = y, .shape = {1, out}, .layout = OnnxLayout::ChannelsLast};
   result.shape.insert(result.shape.end(), lies.begin() + 1, lies.end() - 1);
   give(std::move(result));
+}
+
+namespace {
+
+/// Filters [in, out of a group, places] of a transposed convolution as [out, places, in of a
+/// group].
+std::vector<float> transposed_filters(const OnnxConstant& w, int64_t groups) {
+  const int64_t in = w.shape[0] / groups, out = w.shape[1];
+  const int64_t places = w.shape.elements() / (w.shape[0] * out);
+  std::vector<float> result;
+  result.reserve(w.floats.size());
+  for (int64_t o = 0; o < out * groups; ++o) {
+    for (int64_t p = 0; p < places; ++p) {
+      for (int64_t c = 0; c < in; ++c) {
+        const int64_t row = (o / out) * in + c;
+        result.push_back(w.floats[static_cast<size_t>((row * out + o % out) * places + p)]);
+      }
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+void OnnxOperators::conv_transpose() {
+  const int64_t groups = node.integer("group", 1);
+  const std::string automatic = node.text("auto_pad", "NOTSET");
+  expect(automatic == "NOTSET" || automatic == "VALID", "auto_pad {} is not read",
+         printable(automatic));
+  expect(!node.has("output_shape"), "attribute output_shape is not read");
+  expect_weights(1, 4, "filters of rank 4");
+  const OnnxValue a = to.to_channels_last(x());
+  require<FormatError>(a.rank() == 4, "expected an input of rank 4, got rank {}", a.rank());
+  const OnnxConstant& w = to.constant(node, 1);
+  const Shape& extents = w.shape;
+  require<FormatError>(groups >= 1 && extents.elements() > 0 && extents[0] % groups == 0,
+                       "{} channels do not go with {} groups", extents[0], groups);
+  const Windows over = windows_of(node, 2);
+  const std::vector<int64_t> kernel = of_axes(node, "kernel_shape", 2, 0);
+  require<FormatError>(
+      !node.has("kernel_shape") || kernel == std::vector<int64_t>{extents[2], extents[3]},
+      "kernel_shape is not that of the filters");
+  const int64_t out = onnx_product(extents[1], groups);
+  const std::string label = to.layer_label(node.input(1));
+  const NodeId filters =
+      to.add_parameter(node.input(1), {out, extents[2], extents[3], extents[0] / groups},
+                       transposed_filters(w, groups));
+  const NodeId y =
+      to.add(ConvTranspose2d{.stride = Shape(over.strides),
+                             .padding = over.padding,
+                             .pads_begin = Shape(over.begin),
+                             .pads_end = Shape(over.end),
+                             .dilation = Shape(over.dilations),
+                             .groups = groups,
+                             .output_padding = Shape(of_axes(node, "output_padding", 2, 0))},
+             {a.id, filters}, to.has_input(node, 2) ? "" : label);
+  give_biased(y, out, label);
 }
 
 }  // namespace qtape

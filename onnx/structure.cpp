@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 
 #include "qtape/onnx/channels.h"
 #include "qtape/onnx/operators.h"
@@ -11,14 +13,15 @@ namespace {
 /// `extent`, where a sum of two cannot overflow. Throws FormatError.
 int64_t bounded(int64_t extent) {
   require<FormatError>(extent >= -Shape::max_elements && extent <= Shape::max_elements,
-                       "{} is beyond any tensor", extent);
+                       "{} is beyond any tensor", onnx_number(extent));
   return extent;
 }
 
 }  // namespace
 
 void OnnxOperators::concat() {
-  if (constant_input()) {
+  const int64_t given = node.integer("axis", 0);
+  if (to.reads_constants(node)) {
     std::vector<int64_t> all;
     for (int k = 0; k < node.inputs(); ++k) {
       const std::vector<int64_t> part = to.integers(node, k);
@@ -27,7 +30,7 @@ void OnnxOperators::concat() {
     return give_integers(std::move(all));
   }
   std::vector<OnnxValue> parts;
-  for (int k = 0; k < node.inputs(); ++k) parts.push_back(to.value(node, k));
+  for (int k = 0; k < node.inputs(); ++k) parts.push_back(operand(k));
   const bool last = std::ranges::all_of(
       parts, [](const OnnxValue& part) { return part.layout == OnnxLayout::ChannelsLast; });
   std::vector<NodeId> ids;
@@ -37,7 +40,7 @@ void OnnxOperators::concat() {
     ids.push_back(part.id);
   }
   OnnxValue result = parts[0];
-  const int axis = onnx_axis(node.integer("axis", 0), result.rank());
+  const int axis = onnx_axis(given, result.rank());
   require<FormatError>(axis != 0, "axis 0 would join samples");
   result.shape[static_cast<size_t>(axis)] = 0;
   for (const OnnxValue& part : parts) {
@@ -50,25 +53,35 @@ void OnnxOperators::concat() {
 }
 
 void OnnxOperators::reshape() {
-  node.expect("allowzero", 0);
+  const bool literal = node.integer("allowzero", 0) != 0;
   const std::vector<int64_t> shape = to.integers(node, 1);
+  expect(!literal || std::ranges::find(shape, 0) == shape.end(),
+         "with allowzero {} has no elements, and tensors without are not read",
+         extents_text(shape));
   if (!constant_input()) return give(to.reshaped(x(), shape));
+  settle();
   OnnxConstant result = to.constant(node, 0);
   std::vector<int64_t> extents = shape;
+  for (size_t k = 0; !literal && k < extents.size(); ++k) {
+    if (extents[k] != 0) continue;
+    require<FormatError>(static_cast<int>(k) < result.shape.rank(),
+                         "extent {} is that of no axis", k);
+    extents[k] = result.shape[static_cast<int>(k)];
+  }
   int64_t known = 1;
-  for (const int64_t each : extents) known = onnx_product(known, std::max<int64_t>(each, 1));
-  std::ranges::replace(extents, int64_t{-1}, result.shape.elements() / known);
-  const Shape target(extents);
-  require<FormatError>(target.elements() == result.shape.elements(),
-                       "{} elements do not fit [{}]", result.shape.elements(),
-                       fmt::join(shape, ", "));
-  result.shape = target;
+  for (const int64_t each : extents) known = onnx_product(known, each == -1 ? 1 : each);
+  if (known > 0) std::ranges::replace(extents, int64_t{-1}, result.shape.elements() / known);
+  const bool open = std::ranges::find(extents, -1) != extents.end();
+  require<FormatError>(!open && Shape(extents).elements() == result.shape.elements(),
+                       "{} elements do not fit {}", result.shape.elements(),
+                       extents_text(shape));
+  result.shape = Shape(extents);
   to.add_constant(node.output(0), std::move(result));
 }
 
 void OnnxOperators::flatten() {
+  const int64_t axis = node.integer("axis", 1);
   const OnnxValue a = x();
-  const int axis = a.rank() == 0 ? 0 : static_cast<int>(node.integer("axis", 1));
   require<FormatError>(axis == 1 || axis == 1 - a.rank(), "axis {} would join samples", axis);
   give(to.reshaped(a, {onnx_batch, -1}));
 }
@@ -76,7 +89,7 @@ void OnnxOperators::flatten() {
 void OnnxOperators::squeeze() {
   const auto axes = to.integers_or(node, "axes", 1);
   if (constant_input()) return same();
-  require<FormatError>(axes.has_value(), "without axes it may join samples; name them");
+  expect(axes.has_value(), "without axes it may join samples; name them");
   const OnnxValue a = x();
   std::vector<bool> gone(a.shape.size(), false);
   for (const int64_t each : *axes) {
@@ -136,22 +149,24 @@ void OnnxOperators::transpose() {
     result.integers = transposed(matrix.integers, matrix.shape[0], matrix.shape[1]);
     return to.add_constant(node.output(0), std::move(result));
   }
+  const auto given = node.integers("perm");
+  expect(given && !given->empty() && (*given)[0] == 0,
+         "it must leave axis 0, that of the samples");
   OnnxValue a = x();
   if (a.layout == OnnxLayout::Flat) a = to.to_same(a);
-  const auto given = node.integers("perm");
-  require<FormatError>(given && given->size() == a.shape.size() && (*given)[0] == 0,
-                       "it must leave axis 0, that of the samples, and name all axes");
-  Transpose op;
+  std::vector<int64_t> axes(a.shape.size());
+  std::iota(axes.begin(), axes.end(), 0);
+  require<FormatError>(std::ranges::is_permutation(*given, axes),
+                       "perm {} is no order of the axes of {}", extents_text(*given),
+                       extents_text(a.shape));
+  std::vector<int> permutation;
   OnnxValue result{.id = a.id, .shape = {}};
-  bool moved = false;
   for (const int64_t each : *given) {
     const int axis = onnx_axis(each, a.rank());
-    const int from = OnnxImporter::physical_axis(a, axis);
-    moved = moved || from != static_cast<int>(op.permutation.size());
-    op.permutation.push_back(from);
+    permutation.push_back(OnnxImporter::physical_axis(a, axis));
     result.shape.push_back(a.shape[static_cast<size_t>(axis)]);
   }
-  if (moved) result.id = to.add(op, {a.id});
+  result.id = to.permuted(a.id, std::move(permutation));
   give(std::move(result));
 }
 
@@ -169,7 +184,7 @@ void OnnxOperators::slice() {
     return slice_constant((*starts)[0], (*ends)[0], steps && !steps->empty() ? (*steps)[0] : 1);
   }
   for (const int64_t step : steps.value_or(std::vector<int64_t>{})) {
-    require<FormatError>(step == 1, "a step of {} is not read", step);
+    expect(step == 1, "a step of {} is not read", onnx_number(step));
   }
   OnnxValue a = x();
   if (a.layout == OnnxLayout::Flat) a = to.to_same(a);
@@ -193,15 +208,15 @@ void OnnxOperators::slice() {
 
 void OnnxOperators::pad() {
   const std::string mode = node.text("mode", "constant");
-  require<FormatError>(mode == "constant", "mode {} is not read", printable(mode));
+  expect(mode == "constant", "mode {} is not read", printable(mode));
   const auto pads = to.integers_or(node, "pads", 1);
+  float border = node.real("value", 0);
+  if (to.has_input(node, 2)) border = to.floats(node, 2, 1)[0];
   OnnxValue a = x();
   if (a.layout == OnnxLayout::Flat) a = to.to_same(a);
   const size_t rank = a.shape.size();
   require<FormatError>(pads && pads->size() == 2 * rank && !to.has_input(node, 3),
                        "expected {} pads for all axes", 2 * rank);
-  float border = node.real("value", 0);
-  if (to.has_input(node, 2)) border = to.floats(node, 2, 1)[0];
   std::vector<int64_t> begin(rank), end(rank);
   for (size_t k = 0; k < rank; ++k) {
     const auto lies =
@@ -215,6 +230,103 @@ void OnnxOperators::pad() {
   }
   a.id = to.add(Pad{.begin = Shape(begin), .end = Shape(end), .value = border}, {a.id});
   give(std::move(a));
+}
+
+void OnnxOperators::split() {
+  const int64_t along = node.integer("axis", 0);
+  (void)node.has("num_outputs");
+  const auto given = to.integers_or(node, "split", 1);
+  OnnxValue a = x();
+  if (a.layout == OnnxLayout::Flat) a = to.to_same(a);
+  const int axis = onnx_axis(along, a.rank());
+  require<FormatError>(axis != 0, "axis 0 would tear samples apart");
+  const int64_t extent = a.shape[static_cast<size_t>(axis)];
+  const int64_t each = (extent + node.outputs() - 1) / node.outputs();
+  std::vector<int64_t> sizes = given.value_or(std::vector<int64_t>());
+  for (int k = 0; !given && k < node.outputs(); ++k) {
+    sizes.push_back(std::min(each, extent - each * k));
+  }
+  int64_t begin = 0;
+  for (size_t k = 0; k < sizes.size(); ++k) {
+    const int64_t size = sizes[k];
+    const bool last = k + 1 == sizes.size();
+    require<FormatError>(size >= 1 && size <= extent - begin &&
+                             (!last || begin + size == extent) &&
+                             sizes.size() == static_cast<size_t>(node.outputs()),
+                         "{} does not split an extent of {} among {} outputs",
+                         extents_text(sizes), extent, node.outputs());
+    OnnxValue part = a;
+    part.shape[static_cast<size_t>(axis)] = size;
+    const Slice op{
+        .axis = OnnxImporter::physical_axis(a, axis), .begin = begin, .end = begin + size};
+    if (to.needed_.contains(node.output(static_cast<int>(k)))) {
+      part.id = to.add(op, {a.id});
+      give(std::move(part), static_cast<int>(k));
+    }
+    begin += size;
+  }
+}
+
+namespace {
+
+/// The whole number that `scale` is, else 0.
+int64_t whole(double scale) {
+  constexpr double most = 1 << 16;
+  return scale >= 1 && scale <= most && scale == std::floor(scale) ? static_cast<int64_t>(scale)
+                                                                   : 0;
+}
+
+}  // namespace
+
+/// Nearest neighbours by whole factors.
+void OnnxOperators::resize() {
+  const bool upsample = node.type() == "Upsample";
+  const std::string mode = node.text("mode", "nearest");
+  const std::string place =
+      node.text("coordinate_transformation_mode", upsample ? "asymmetric" : "half_pixel");
+  const std::string nearest =
+      node.text("nearest_mode", upsample ? "floor" : "round_prefer_floor");
+  for (const char* unused : {"cubic_coeff_a", "exclude_outside", "extrapolation_value"}) {
+    (void)node.has(unused);
+  }
+  const bool repeats = (place == "asymmetric" && nearest == "floor") ||
+                       ((place == "half_pixel" || place == "pytorch_half_pixel") &&
+                        nearest.starts_with("round"));
+  expect(mode == "nearest" && repeats,
+         "mode {} with {} and {} is not read: use nearest neighbours by a whole factor",
+         printable(mode), printable(place), printable(nearest));
+  expect(!node.has("axes") && !node.has("antialias") && !node.has("keep_aspect_ratio_policy"),
+         "attributes axes, antialias and keep_aspect_ratio_policy are not read");
+  const int scales = upsample || to.opset_ < 11 ? 1 : 2;
+  const bool by_sizes = !upsample && to.has_input(node, 3);
+  const OnnxValue a = to.to_channels_last(x());
+  std::vector<double> factors;
+  if (by_sizes) {
+    const std::vector<int64_t> sizes = to.integers(node, 3);
+    for (size_t k = 0; k < sizes.size() && k < a.shape.size(); ++k) {
+      const bool batch = k == 0 && (sizes[0] == onnx_batch || sizes[0] == to.declared_batch_);
+      factors.push_back(
+          batch ? 1 : static_cast<double>(sizes[k]) / static_cast<double>(a.shape[k]));
+    }
+  } else {
+    for (const float each : to.floats(node, scales, a.rank())) {
+      factors.push_back(static_cast<double>(each));
+    }
+  }
+  std::vector<int64_t> factor;
+  for (const double each : factors) factor.push_back(whole(each));
+  require<FormatError>(
+      factor.size() == a.shape.size() && std::ranges::find(factor, 0) == factor.end() &&
+          factor[0] == 1 && factor[1] == 1,
+      "factors [{}] are not read: use whole ones along the places", fmt::join(factors, ", "));
+  OnnxValue result = a;
+  for (size_t k = 2; k < factor.size(); ++k) {
+    result.shape[k] = onnx_product(result.shape[k], factor[k]);
+  }
+  result.id =
+      to.add(Upsample{.factor = Shape(std::vector<int64_t>(factor.begin() + 2, factor.end()))},
+             {a.id});
+  give(std::move(result));
 }
 
 }  // namespace qtape

@@ -22,14 +22,10 @@ Windows windows_of(const OnnxNode& node, int axes) {
                   .dilations = of_axes(node, "dilations", count, 1),
                   .begin = std::vector<int64_t>(count, 0),
                   .end = std::vector<int64_t>(count, 0)};
-  const std::string automatic = node.text("auto_pad", "NOTSET");
-  if (automatic == "VALID") return windows;
-  if (automatic == "SAME_UPPER") {
-    windows.padding = Padding::Same;
-    return windows;
-  }
-  require<FormatError>(automatic == "NOTSET", "auto_pad {} is not read", printable(automatic));
   const std::vector<int64_t> pads = of_axes(node, "pads", 2 * count, 0);
+  const std::string automatic = node.text("auto_pad", "NOTSET");
+  if (automatic == "SAME_UPPER") windows.padding = Padding::Same;
+  if (automatic != "NOTSET") return windows;
   if (std::ranges::all_of(pads, [](int64_t pad) { return pad == 0; })) return windows;
   windows.padding = Padding::Explicit;
   std::copy_n(pads.begin(), axes, windows.begin.begin());
@@ -37,45 +33,112 @@ Windows windows_of(const OnnxNode& node, int axes) {
   return windows;
 }
 
+namespace {
+
+/// From the first element of a window to its last. Throws FormatError beyond any tensor.
+int64_t span_of(int64_t kernel, int64_t dilation) {
+  require<FormatError>(kernel >= 1 && dilation >= 1, "a kernel of {} with dilation {}", kernel,
+                       dilation);
+  return onnx_product(kernel - 1, dilation) + 1;
+}
+
+/// The elements behind an axis that ceil_mode adds for a last window which begins within
+/// `before + in`, all before the padding of the axis having `padded` elements.
+int64_t ceiled(int64_t padded, int64_t in, int64_t before, int64_t span, int64_t stride) {
+  const int64_t rest = (padded - span) % stride;
+  if (padded < span || rest == 0) return 0;
+  const int64_t start = padded - span - rest + stride;
+  return start < in + before ? stride - rest : 0;
+}
+
+void bound(int64_t number) {
+  require<FormatError>(number >= 0 && number <= Shape::max_elements, "{} is beyond any tensor",
+                       number);
+}
+
+}  // namespace
+
+void OnnxOperators::expect_auto_pad() {
+  const std::string automatic = node.text("auto_pad", "NOTSET");
+  const bool known = automatic == "NOTSET" || automatic == "VALID" ||
+                     automatic == "SAME_UPPER" || automatic == "SAME_LOWER";
+  expect(known, "auto_pad {} is not read", printable(automatic));
+}
+
+Windows OnnxOperators::windows(const std::vector<int64_t>& shape,
+                               const std::vector<int64_t>& kernel) {
+  Windows found = windows_of(node, static_cast<int>(kernel.size()));
+  const bool lower = node.text("auto_pad", "NOTSET") == "SAME_LOWER";
+  const bool ceil = node.integer("ceil_mode", 0) != 0 && found.padding != Padding::Same;
+  if (!lower && !ceil) return found;
+  bool padded = false;
+  for (size_t k = 0; k < kernel.size(); ++k) {
+    const int64_t in = shape[k + 2], stride = found.strides[k];
+    const int64_t span = span_of(kernel[k], found.dilations[k]);
+    for (const int64_t each : {stride, found.begin[k], found.end[k]}) bound(each);
+    require<FormatError>(stride >= 1, "a stride of {}", stride);
+    if (lower) {
+      const int64_t total = std::max<int64_t>(0, (in - 1) / stride * stride + span - in);
+      found.end[k] = total / 2;
+      found.begin[k] = total - total / 2;
+    } else {
+      const int64_t whole = in + found.begin[k] + found.end[k];
+      found.end[k] += ceiled(whole, in, found.begin[k], span, stride);
+    }
+    padded = padded || found.begin[k] + found.end[k] > 0;
+  }
+  if (padded) found.padding = Padding::Explicit;
+  return found;
+}
+
 template <class PoolOp>
-PoolOp OnnxOperators::pool(int axes) {
-  node.expect("ceil_mode", 0);
-  const Windows windows = windows_of(node, axes);
-  const std::vector<int64_t> kernel =
-      of_axes(node, "kernel_shape", static_cast<size_t>(axes), 0);
-  PoolOp op{
-      .kernel = Shape(kernel), .stride = Shape(windows.strides), .padding = windows.padding};
-  if (windows.padding == Padding::Explicit) {
-    op.pads_begin = Shape(windows.begin);
-    op.pads_end = Shape(windows.end);
+PoolOp OnnxOperators::pool(const OnnxValue& a, const Windows& over) {
+  PoolOp op{.kernel = Shape(of_axes(node, "kernel_shape", a.shape.size() - 2, 0)),
+            .stride = Shape(over.strides),
+            .padding = over.padding};
+  if (over.padding == Padding::Explicit) {
+    op.pads_begin = Shape(over.begin);
+    op.pads_end = Shape(over.end);
   }
   return op;
 }
 
-void OnnxOperators::max_pool() {
-  require<FormatError>(node.outputs() == 1, "the indices of maxima are not read");
-  const OnnxValue a = to.to_channels_last(x());
-  MaxPool op = pool<MaxPool>(a.rank() - 2);
-  op.dilation = Shape(of_axes(node, "dilations", static_cast<size_t>(a.rank() - 2), 1));
-  const NodeId y = to.add(op, {a.id});
+void OnnxOperators::give_pooled(NodeId y, int64_t channels) {
   const auto lies = to.graph_[y].type.shape.extents();
-  OnnxValue result{.id = y, .shape = {1, a.shape[1]}, .layout = OnnxLayout::ChannelsLast};
+  OnnxValue result{.id = y, .shape = {1, channels}, .layout = OnnxLayout::ChannelsLast};
   result.shape.insert(result.shape.end(), lies.begin() + 1, lies.end() - 1);
   give(std::move(result));
 }
 
-void OnnxOperators::average_pool() {
+void OnnxOperators::max_pool() {
+  expect_auto_pad();
   const OnnxValue a = to.to_channels_last(x());
-  AvgPool op = pool<AvgPool>(a.rank() - 2);
-  op.count_include_pad = node.integer("count_include_pad", 0) != 0;
-  for (const int64_t each : of_axes(node, "dilations", static_cast<size_t>(a.rank() - 2), 1)) {
-    require<FormatError>(each == 1, "dilations other than 1 are not read");
-  }
-  const NodeId y = to.add(op, {a.id});
-  const auto lies = to.graph_[y].type.shape.extents();
-  OnnxValue result{.id = y, .shape = {1, a.shape[1]}, .layout = OnnxLayout::ChannelsLast};
-  result.shape.insert(result.shape.end(), lies.begin() + 1, lies.end() - 1);
-  give(std::move(result));
+  const auto kernel = of_axes(node, "kernel_shape", a.shape.size() - 2, 0);
+  // What ceil_mode adds is padding, which never wins.
+  const Windows over = windows(a.shape, kernel);
+  MaxPool op = pool<MaxPool>(a, over);
+  op.dilation = Shape(over.dilations);
+  give_pooled(to.add(op, {a.id}), a.shape[1]);
+}
+
+void OnnxOperators::average_pool() {
+  expect_auto_pad();
+  const bool counted = node.integer("count_include_pad", 0) != 0;
+  const bool ceil = node.integer("ceil_mode", 0) != 0;
+  const auto dilations = node.integers("dilations").value_or(std::vector<int64_t>{});
+  expect(std::ranges::all_of(dilations, [](int64_t each) { return each == 1; }),
+         "dilations other than 1 are not read");
+  const OnnxValue a = to.to_channels_last(x());
+  const auto kernel = of_axes(node, "kernel_shape", a.shape.size() - 2, 0);
+  const Windows over = windows(a.shape, kernel);
+  const Windows plain = windows_of(node, static_cast<int>(kernel.size()));
+  const bool padded = plain.padding == Padding::Explicit;
+  // Of what ceil_mode adds no element is counted.
+  require<FormatError>(!ceil || !counted || !padded || over.end == plain.end,
+                       "ceil_mode adds windows, which count_include_pad does not count alike");
+  AvgPool op = pool<AvgPool>(a, over);
+  op.count_include_pad = counted && !(ceil && !padded);
+  give_pooled(to.add(op, {a.id}), a.shape[1]);
 }
 
 void OnnxOperators::global_average_pool() {
@@ -89,11 +152,11 @@ void OnnxOperators::global_average_pool() {
 
 template <class X>
 void OnnxOperators::reduce() {
+  const auto given = to.integers_or(node, "axes", 1);
+  expect(given && !given->empty(), "without axes it would join samples; name them");
+  (void)node.has("noop_with_empty_axes");
   OnnxValue a = x();
   if (a.layout == OnnxLayout::Flat) a = to.to_same(a);
-  const auto given = to.integers_or(node, "axes", 1);
-  require<FormatError>(given && !given->empty(),
-                       "without axes it would join samples; name them");
   const bool kept = node.integer("keepdims", 1) != 0;
   std::vector<bool> gone(a.shape.size(), false);
   X op{.keep_dims = kept};

@@ -23,8 +23,8 @@ struct Windows {
 std::vector<int64_t> of_axes(const OnnxNode& node, const char* name, size_t count,
                              int64_t usual);
 
-/// Those of `node` along `axes` axes. Throws FormatError for another number of numbers, and for
-/// an auto_pad that is not read.
+/// Those of `node` along `axes` axes, of SAME_LOWER without its padding. Throws FormatError for
+/// another number of numbers.
 Windows windows_of(const OnnxNode& node, int axes);
 
 }  // namespace qtape

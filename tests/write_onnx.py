@@ -94,6 +94,62 @@ class Images(nn.Module):
         return torch.nn.functional.hardsigmoid(torch.cat([y, -z], 1)) / (y.amax(1, keepdim=True) + 9)
 
 
+class Enlarge(nn.Module):
+    """Nearest neighbours by 2, and a transposed convolution in groups."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(2, 4, 3, padding=1)
+        self.up = nn.ConvTranspose2d(4, 6, 3, stride=2, padding=1, output_padding=1, groups=2)
+
+    def forward(self, x):
+        return self.up(nn.functional.interpolate(torch.relu(self.conv(x)), scale_factor=2, mode="nearest"))
+
+
+class Parts(nn.Module):
+    """Splits, chunks and a shuffle whose shapes are computed, squares, single indices."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(6, 8, 1)
+        self.mix = nn.Conv2d(4, 4, 1)
+        self.fc = nn.Linear(4, 3)
+
+    def forward(self, x):
+        x = self.conv(x)
+        x = x.view(x.size(0), 2, 4, 3, 2).transpose(1, 2).reshape(x.size(0), 8, 3, 2)
+        a, b = x.chunk(2, 1)
+        a, c = self.mix(a).split([1, 3], 1)
+        y = torch.cat([a, c**2], 1) * torch.sigmoid(b)
+        return self.fc(y.flatten(2)[:, :, 4])
+
+
+class Windows(nn.Module):
+    """Windows that ceil_mode adds."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(2, 3, 1)
+
+    def forward(self, x):
+        y = torch.max_pool2d(self.conv(x), 3, 2, 1, 1, True)
+        return nn.functional.avg_pool2d(y, 2, 2, 0, True)
+
+
+class Norm(nn.Module):
+    """Tokens of an image, normalized."""
+
+    def __init__(self):
+        super().__init__()
+        self.patch = nn.Conv2d(1, 4, 2, stride=2)
+        self.norm = nn.LayerNorm(4)
+        self.fc = nn.Linear(4, 3)
+
+    def forward(self, x):
+        x = self.patch(x).flatten(2).transpose(1, 2)
+        return self.fc(self.norm(x)).mean(1)
+
+
 def settle(model):
     """Batch norms with statistics that are not those of fresh ones."""
     for module in model.modules():
@@ -132,6 +188,10 @@ def main():
     write(folder, "one-axis", OneAxis(), (3, 16), 18, True)
     write(folder, "mlp", Mlp(), (6,), 14, True)
     write(folder, "images", Images(), (2, 6, 4), 17, True)
+    write(folder, "enlarge", Enlarge(), (2, 3, 4), 17, True)
+    write(folder, "parts", Parts(), (6, 3, 2), 17, True)
+    write(folder, "windows", Windows(), (2, 8, 7), 17, True)
+    write(folder, "norm", Norm(), (1, 4, 6), 17, True)
 
 
 if __name__ == "__main__":

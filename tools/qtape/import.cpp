@@ -30,13 +30,15 @@ struct ImportReport {
   int64_t nodes = 0;
   int64_t layers = 0;
   int64_t parameters = 0;
+  std::vector<std::string> left_out;
 
   static constexpr auto fields() {
     using R = ImportReport;
     return std::tuple{field("inputs", &R::inputs, "in order"),
                       field("nodes", &R::nodes, "of the graph"),
                       field("layers", &R::layers, "with weights"),
-                      field("parameters", &R::parameters, "trainable elements")};
+                      field("parameters", &R::parameters, "trainable elements"),
+                      field("left_out", &R::left_out, "of the file, a line for each")};
   }
 };
 
@@ -59,6 +61,7 @@ void print(const ImportReport& report) {
   }
   fmt::print("{} nodes, {} layers with weights, {} parameters\n", report.nodes, report.layers,
              report.parameters);
+  for (const std::string& each : report.left_out) fmt::print("{}\n", each);
 }
 
 }  // namespace
@@ -68,8 +71,10 @@ void import_model(const std::string& path, const std::string& output, const std:
   files.reads({path});
   files.expect_unread("--output", output);
   files.expect_text("--json", json);
-  const SavedModel model = import_onnx(path);
-  const ImportReport report = report_of(model);
+  std::vector<std::string> left_out;
+  const SavedModel model = import_onnx(path, &left_out);
+  ImportReport report = report_of(model);
+  report.left_out = std::move(left_out);
   print(report);
   files.save(output,
              [&](const std::string& name) { save_model(name, model.graph, model.parameters); });

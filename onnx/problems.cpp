@@ -1,0 +1,145 @@
+#include "qtape/onnx/problems.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "qtape/core/error.h"
+#include "qtape/core/printable.h"
+
+namespace qtape {
+
+void OnnxProblems::add(const std::string& place, const std::string& reason) {
+  problems_.push_back({-1, place, {}, {}, reason});
+}
+
+void OnnxProblems::add(int64_t index, const OnnxNode& node, const std::string& reason) {
+  Problem problem{index, node.describe(), node.type(), {}, reason};
+  if (!node.name().empty()) problem.names = {printable(node.name())};
+  problems_.push_back(std::move(problem));
+}
+
+std::string OnnxProblems::Problem::text() const {
+  if (names.size() > 1) {
+    return fmt::format("nodes '{}' ({}): {}", fmt::join(names, "', '"), printable(type),
+                       reason);
+  }
+  return place.empty() ? reason : fmt::format("{}: {}", place, reason);
+}
+
+void OnnxProblems::settle() const {
+  if (problems_.empty()) return;
+  std::vector<Problem> sorted = problems_;
+  std::ranges::stable_sort(sorted, {}, &Problem::index);
+  std::vector<Problem> groups;
+  std::map<std::pair<std::string, std::string>, size_t> known;
+  for (Problem& each : sorted) {
+    if (each.names.empty()) {
+      groups.push_back(std::move(each));
+      continue;
+    }
+    const auto [found, first] = known.try_emplace({each.type, each.reason}, groups.size());
+    if (first) {
+      groups.push_back(std::move(each));
+    } else {
+      groups[found->second].names.push_back(each.names[0]);
+    }
+  }
+  std::string text;
+  for (const Problem& each : groups) text += (text.empty() ? "" : "; ") + each.text();
+  if (problems_.size() == 1) fail<FormatError>("{}", text);
+  fail<FormatError>("{} problems: {}", problems_.size(), text);
+}
+
+bool onnx_keeps_shape(std::string_view type) {
+  constexpr std::string_view types[] = {"Abs",
+                                        "Cast",
+                                        "Ceil",
+                                        "Celu",
+                                        "Cos",
+                                        "CumSum",
+                                        "Dropout",
+                                        "Elu",
+                                        "Erf",
+                                        "Floor",
+                                        "Hardmax",
+                                        "Identity",
+                                        "HardSigmoid",
+                                        "IsNaN",
+                                        "LRN",
+                                        "Mish",
+                                        "Not",
+                                        "PRelu",
+                                        "Pow",
+                                        "Reciprocal",
+                                        "Round",
+                                        "Selu",
+                                        "Sign",
+                                        "Sin",
+                                        "Softplus",
+                                        "Softmax",
+                                        "Softsign",
+                                        "Tan",
+                                        "LogSoftmax",
+                                        "ThresholdedRelu",
+                                        "BatchNormalization",
+                                        "InstanceNormalization",
+                                        "GroupNormalization",
+                                        "LayerNormalization",
+                                        "LpNormalization",
+                                        "MeanVarianceNormalization",
+                                        "RMSNormalization",
+                                        "QuantizeLinear",
+                                        "DequantizeLinear"};
+  return std::ranges::find(types, type) != std::end(types);
+}
+
+std::string_view onnx_remedy(std::string_view type) {
+  constexpr std::string_view norm = "use BatchNorm, which becomes part of the layer before it";
+  constexpr std::string_view activation = "use ReLU, LeakyReLU, Hardswish or GELU";
+  constexpr std::string_view recurrent = "use convolutions along the axis of time";
+  constexpr std::string_view after = "leave it out of the export and compute it of the output";
+  constexpr std::string_view quantized = "export the float model: qtape inserts quantizers";
+  constexpr std::string_view control = "export the model without branches and loops";
+  static const std::map<std::string_view, std::string_view> remedies = {
+      {"InstanceNormalization", norm},
+      {"GroupNormalization", norm},
+      {"RMSNormalization", norm},
+      {"LpNormalization", norm},
+      {"MeanVarianceNormalization", norm},
+      {"LRN", norm},
+      {"Elu", activation},
+      {"Selu", activation},
+      {"Celu", activation},
+      {"Erf", activation},
+      {"Mish", activation},
+      {"PRelu", activation},
+      {"Softplus", activation},
+      {"Softsign", activation},
+      {"ThresholdedRelu", activation},
+      {"LSTM", recurrent},
+      {"GRU", recurrent},
+      {"RNN", recurrent},
+      {"ArgMax", after},
+      {"ArgMin", after},
+      {"TopK", after},
+      {"NonMaxSuppression", after},
+      {"OneHot", after},
+      {"Hardmax", after},
+      {"QuantizeLinear", quantized},
+      {"DequantizeLinear", quantized},
+      {"DynamicQuantizeLinear", quantized},
+      {"QLinearConv", quantized},
+      {"QLinearMatMul", quantized},
+      {"ConvInteger", quantized},
+      {"MatMulInteger", quantized},
+      {"If", control},
+      {"Loop", control},
+      {"Scan", control}};
+  const auto found = remedies.find(type);
+  return found != remedies.end() ? found->second
+                                 : "replace it by operators that docs/limits.md lists";
+}
+
+}  // namespace qtape
