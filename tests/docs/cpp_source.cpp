@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
 #include <sstream>
 
 namespace qtape::docs {
@@ -28,6 +30,13 @@ struct Parts {
   std::string fragments;
   std::string programs;  // to register
 };
+
+/// A namespace of the page's own: several pages are compiled as one source.
+std::string namespace_of(const Page& page) {
+  std::string name = "page_" + page.name;
+  std::ranges::replace_if(name, [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
+  return name;
+}
 
 /// `block` without its includes, which go to `parts`; lines stay where they are.
 std::string body_of(const Block& block, const std::string& path, Parts& parts) {
@@ -71,6 +80,7 @@ std::string cpp_source(const Page& page, const std::string& path) {
       "{}"
       "{}"
       "using namespace qtape;\n"
+      "namespace {} {{\n"
       "namespace {{\n"
       "{}"
       "void fragments() {{\n"
@@ -80,8 +90,9 @@ std::string cpp_source(const Page& page, const std::string& path) {
       "const qtape::docs::Registration registration(\"{}\", fragments, {{\n"
       "{}"
       "}});\n"
-      "}}  // namespace\n",
-      prologue, parts.includes, parts.declarations, parts.fragments, page.name, page.name,
+      "}}  // namespace\n"
+      "}}\n",
+      prologue, parts.includes, namespace_of(page), parts.declarations, parts.fragments, page.name, page.name,
       parts.programs);
 }
 
