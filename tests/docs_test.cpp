@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "qtape/core/error.h"
+#include "qtape/deploy/level.h"
 #include "qtape/engine/files.h"
+#include "qtape/integer/integer_ops.h"
 #include "qtape/tests/docs/cpp_source.h"
 #include "qtape/tests/docs/page.h"
 #include "qtape/tests/support/errors.h"
@@ -163,6 +165,46 @@ bool names_source(const std::string& span) {
                   extension == ".sh" || extension == ".json");
 }
 
+/// What stands in `text` between each `open` and the next `close`.
+std::vector<std::string> between(const std::string& text, const std::string& open,
+                                 const std::string& close) {
+  std::vector<std::string> found;
+  for (size_t at = text.find(open); at != std::string::npos; at = text.find(open, at + 1)) {
+    const size_t begin = at + open.size();
+    found.push_back(text.substr(begin, text.find(close, begin) - begin));
+  }
+  return found;
+}
+
+/// What the first cells of the rows of a page have in backticks.
+std::vector<std::string> rows_of(const std::string& page) {
+  std::vector<std::string> found;
+  for (const std::string& line : docs::prose(page)) {
+    const std::vector<std::string> cells = cells_of(line);
+    if (cells.empty()) continue;
+    for (std::string& span : docs::code_spans(cells.front())) found.push_back(std::move(span));
+  }
+  return found;
+}
+
+/// The commands of `qtape`, `export c` and `export onnx` among them.
+std::vector<std::string> commands() {
+  std::vector<std::string> found;
+  for (const std::string& call :
+       between(source("tools/qtape/main.cpp"), "add_subcommand(", ",")) {
+    const std::string name = between(call, "\"", "\"").at(0);
+    if (name == "export") continue;
+    found.push_back(name == "c" || name == "onnx" ? "export " + name : name);
+  }
+  return found;
+}
+
+/// Whether one of `rows` is `name`, or that and arguments.
+bool has_row(const std::vector<std::string>& rows, const std::string& name) {
+  return std::ranges::any_of(
+      rows, [&](const std::string& row) { return row == name || row.starts_with(name + " "); });
+}
+
 }  // namespace
 
 TEST_CASE("docs: ops.md is what the ops declare; rewrite it with write_ops_page") {
@@ -173,6 +215,69 @@ TEST_CASE("docs: pages have the tables that write_tables writes") {
   for (const char* path : {"docs/integer-program.md", "docs/quantization.md"}) {
     const std::string page = source(path);
     CHECK_MESSAGE(page == with_tables(page), path);
+  }
+}
+
+TEST_CASE("docs: every command of qtape is in the tables of README and programs.md") {
+  const std::vector<std::string> all = commands();
+  CHECK(all.size() >= 16);
+  for (const char* page : {"README.md", "docs/programs.md"}) {
+    const std::vector<std::string> rows = rows_of(source(page));
+    for (const std::string& name : all) {
+      const std::string row = std::string(page) == "README.md" ? "qtape " + name : name;
+      CHECK_MESSAGE(has_row(rows, row), page, ": ", row);
+    }
+  }
+  for (const std::string& row : rows_of(source("README.md"))) {
+    if (!row.starts_with("qtape ")) continue;
+    const auto known = [&](const std::string& name) {
+      return row == "qtape " + name || row.starts_with("qtape " + name + " ");
+    };
+    CHECK_MESSAGE(std::ranges::any_of(all, known), row);
+  }
+}
+
+TEST_CASE("docs: levels of the architecture are those of verification") {
+  std::vector<std::string> levels;
+  for (const std::string& line : docs::prose(source("docs/architecture.md"))) {
+    const std::vector<std::string> cells = cells_of(line);
+    if (!cells.empty() && cells[0].starts_with(" L")) levels.push_back(cells[0].substr(1, 2));
+  }
+  std::vector<std::string> expected;
+  for (std::string_view name : enum_names<Level>) expected.emplace_back(name.substr(0, 2));
+  CHECK(levels == expected);
+}
+
+TEST_CASE("docs: integer-program.md says what every integer op computes") {
+  const std::string page = source("docs/integer-program.md");
+  std::string headings;
+  for (const std::string& heading : between(page, "\n## ", "\n")) headings += heading + ", ";
+  for_each_alternative<IntegerOp>([&]<class T>() {
+    CHECK_MESSAGE((", " + headings).find(fmt::format(", {}, ", T::name)) != std::string::npos,
+                  T::name);
+  });
+}
+
+TEST_CASE("docs: integer-program.md says what kind of value every integer op makes") {
+  const std::string section =
+      between(source("docs/integer-program.md"), "\n## Values\n", "\n## ")[0];
+  std::string makers = ", ";
+  for (const std::string& line : docs::prose(section)) {
+    const std::vector<std::string> cells = cells_of(line);
+    if (cells.size() == 4) makers += cells[3].substr(1, cells[3].size() - 2) + ", ";
+    if (cells.size() == 3) makers += cells[0].substr(1, cells[0].size() - 2) + ", ";
+  }
+  for_each_alternative<IntegerOp>([&]<class T>() {
+    CHECK_MESSAGE(makers.find(fmt::format(", {}, ", T::name)) != std::string::npos, T::name);
+  });
+}
+
+TEST_CASE("docs: counts of observers are given nowhere") {
+  for (const std::string& name : pages()) {
+    const std::string page = source(name);
+    for (const char* number : {"seven", "eight", "nine", "ten", "Seven", "Eight", "Nine"}) {
+      CHECK_MESSAGE(page.find(fmt::format("{} observers", number)) == std::string::npos, name);
+    }
   }
 }
 
