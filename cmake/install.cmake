@@ -1,9 +1,20 @@
 include(CMakePackageConfigHelpers)
 install(TARGETS
     qtape_core qtape_kernels qtape_ops qtape_engine qtape_console qtape_arrays qtape_data
-    qtape_integer qtape_optim qtape_calibrate qtape_deploy qtape_report qtape_model qtape_onnx qtape_all
+    qtape_integer qtape_optim qtape_calibrate qtape_deploy qtape_report qtape_model qtape_all
   EXPORT qtape_targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT qtape_targets NAMESPACE qtape:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/qtape)
+# By itself: who reads and writes no ONNX needs neither libonnx nor protobuf.
+install(TARGETS qtape_onnx EXPORT qtape_onnx_targets
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(EXPORT qtape_onnx_targets NAMESPACE qtape::
+  DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/qtape)
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+# qtape::qtape for those who build without CMake, wherever the prefix is moved to.
+file(RELATIVE_PATH QTAPE_PC_PREFIX
+  ${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+configure_file(${PROJECT_SOURCE_DIR}/cmake/qtape.pc.in ${PROJECT_BINARY_DIR}/qtape.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/qtape.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 include(cmake/public_headers.cmake)
 qtape_public_headers(public)
 foreach(header IN LISTS public)

@@ -35,6 +35,9 @@ function(qtape_library name)
     PRIVATE $<BUILD_INTERFACE:qtape_options> ${ARG_PRIVATE_LINK})
   # -O3 in every optimised build: the kernels rely on the loop vectoriser.
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release,RelWithDebInfo>:-O3>)
+  if(QTAPE_OPTIMISE_ANYWAY)
+    target_compile_options(${target} PRIVATE -O3)
+  endif()
 endfunction()
 
 # qtape_program(<name> SOURCES ... LINK ...): an executable of the project.

@@ -67,6 +67,16 @@ cmake -S "$work/user" -B "$work/installed" -G Ninja -DCMAKE_PREFIX_PATH="$work/p
 cmake --build "$work/installed" >"$work/log" || { cat "$work/log"; exit 1; }
 "$work/installed/user"
 (cd "$work" && [ "$(installed/user_xor | wc -l)" = 4 ])
+# The licence, and the library by pkg-config, in a prefix that was moved.
+[ -n "$(find "$work/prefix" -path '*/doc/*' -name LICENSE)" ]
+if command -v pkg-config >/dev/null; then
+  cp -r "$work/prefix" "$work/moved"
+  PKG_CONFIG_PATH=$(dirname "$(find "$work/moved" -name qtape.pc)")
+  export PKG_CONFIG_PATH
+  # shellcheck disable=SC2046
+  "$CXX" "$work/user/main.cpp" -o "$work/by-pkg-config" $(pkg-config --cflags --libs qtape)
+  "$work/by-pkg-config"
+fi
 "$build/tests/write_docs_code" --files "$source" docs/tutorial.md "$work"
 cmake -S "$work/app" -B "$work/app-built" -G Ninja -DCMAKE_PREFIX_PATH="$work/prefix" >/dev/null
 cmake --build "$work/app-built" >"$work/log" || { cat "$work/log"; exit 1; }
@@ -78,4 +88,13 @@ cmake --build "$work/app-built" >"$work/log" || { cat "$work/log"; exit 1; }
 cmake -S "$work/user" -B "$work/added" -G Ninja -DQTAPE_SOURCE="$source" >/dev/null
 cmake --build "$work/added" -- -t targets all >"$work/targets"
 grep -q '^user: CXX_EXECUTABLE_LINKER' "$work/targets"
-echo "4 passed, 0 failed"
+# Where the project says no build type, the library is optimised all the same.
+optimised() {
+  ninja -C "$1" -t commands qtape/core/libqtape_core.a >"$work/commands"
+  grep -q -e ' -O3 .*types.cpp' "$work/commands"
+}
+optimised "$work/added"
+cmake -S "$work/user" -B "$work/debug" -G Ninja -DQTAPE_SOURCE="$source" \
+  -DCMAKE_BUILD_TYPE=Debug >/dev/null
+if optimised "$work/debug"; then exit 1; fi
+echo "7 passed, 0 failed"
