@@ -42,7 +42,8 @@ class Converter {
     std::vector<NodeId> outputs = options_.outputs;
     if (outputs.empty()) {
       check(!graph_.outputs().empty(), "the graph names no outputs");
-      outputs = {graph_.outputs()[0]};
+      outputs = graph_.answers();
+      check(!outputs.empty(), "all outputs of the graph are losses: it has no answer");
     }
     check(!quantizers(graph_).empty(),
           "the model has no quantizers: train it with them, or insert and calibrate them");
@@ -171,14 +172,14 @@ class Converter {
     return found;
   }
 
-  /// `x` under the shape of the graph's node `id`.
-  NodeId shaped(NodeId x, NodeId id) {
+  /// `x` under the shape of the graph's node `id`; a node of its own is called `label`.
+  NodeId shaped(NodeId x, NodeId id, const std::string& label = {}) {
     const Shape& shape = graph_[id].type.shape;
     if (program_[x].value.type.shape == shape) return x;
     std::vector<int64_t> extents(shape.extents().begin(), shape.extents().end());
     const auto axis = batch_axis(id);
     if (axis && shape.elements() > 0) extents[static_cast<size_t>(*axis)] = -1;
-    return program_.add(integer::Reshape{qtape::Reshape{.shape = extents}}, {x});
+    return program_.add(integer::Reshape{qtape::Reshape{.shape = extents}}, {x}, label);
   }
 
   /// The codes of a node whose form is Codes, in its shape.
@@ -339,19 +340,29 @@ class Converter {
     const auto limit = [](double v) {
       return std::isfinite(v) ? std::optional<double>(v) : std::nullopt;
     };
-    const NodeId floats =
-        program_.add(integer::Dequantize{.low = limit(x.low), .high = limit(x.high)}, {made},
-                     value_label(id));
-    check(program_[floats].value.type.shape == graph_[id].type.shape,
-          "{}: an output must not be reshaped", graph_.describe(id));
-    return floats;
+    const integer::Dequantize decode{.low = limit(x.low), .high = limit(x.high)};
+    const std::string name = value_label(id);
+    const Shape& shape = graph_[id].type.shape;
+    if (can_show(program_[made].value, shape)) {
+      return program_.add(decode, {shaped(made, id)}, name);
+    }
+    return shaped(program_.add(decode, {made}), id, name);
+  }
+
+  /// Whether a value can be had under another shape: scales of channels belong to the last
+  /// axis.
+  static bool can_show(const IntegerValue& value, const Shape& shape) {
+    const bool kept = shape.rank() > 0 && shape[-1] == value.type.shape[-1];
+    return value.scales.size() <= 1 || kept;
   }
 
   NodeId shaped_output(NodeId integers, NodeId id) {
-    if (program_[integers].value.is_codes()) return shaped(integers, id);
-    check(program_[integers].value.type.shape == graph_[id].type.shape,
-          "{}: accumulators must not be reshaped", graph_.describe(id));
-    return integers;
+    const Shape& shape = graph_[id].type.shape;
+    check(can_show(program_[integers].value, shape),
+          "{}: its accumulators have {} scales, one for each channel, and the view {} joins "
+          "channels with other axes: quantize its output, or take the output before the view",
+          graph_.describe(id), program_[integers].value.scales.size(), to_string(shape));
+    return shaped(integers, id);
   }
 
   struct Weights {

@@ -11,7 +11,7 @@ namespace qtape {
 /// What a program yields, and how it rounds.
 struct ConvertOptions {
   Requantization requantization = Requantization::FloatMultiply;
-  /// Nodes that the program yields; empty: the graph's first output.
+  /// Nodes that the program yields; empty: all answers of the graph, see Graph::answers.
   std::vector<NodeId> outputs = {};
   /// Yield codes and accumulators instead of floats.
   bool integer_outputs = false;

@@ -71,8 +71,8 @@ class Linter {
         options_(options),
         analysis_(analyze_integers(graph)) {
     if (options_.outputs.empty()) {
-      check(!graph.outputs().empty(), "the graph names no outputs");
-      options_.outputs = {graph.outputs()[0]};
+      options_.outputs = graph.answers();
+      check(!options_.outputs.empty(), "the graph names no outputs");
     }
     for (NodeId id : options_.outputs) (void)graph[id];
   }

@@ -52,7 +52,7 @@ Verifier::Verifier(const Graph& graph, Parameters& parameters, const VerifyOptio
   Conversion conversion = convert_traced(batched, parameters, with_floats(options.convert));
   std::vector<NodeId> inputs = inputs_of(conversion.program);
   std::vector<NodeId> outputs = options.convert.outputs;
-  if (outputs.empty()) outputs = {graph.outputs()[0]};
+  if (outputs.empty()) outputs = graph.answers();
   subject_ = std::make_unique<LevelSubject>(LevelSubject{
       std::move(batched), std::move(conversion), std::move(inputs), std::move(outputs)});
   for (const auto& pair : subject_->conversion.pairs) {

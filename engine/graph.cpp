@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "qtape/core/nearest.h"
 #include "qtape/core/printable.h"
 #include "qtape/engine/print.h"
@@ -181,6 +183,65 @@ NodeId Graph::at(std::string_view label) const {
 void Graph::set_outputs(std::vector<NodeId> outputs) {
   for (NodeId id : outputs) (void)(*this)[id];
   outputs_ = std::move(outputs);
+  losses_.reset();
+}
+
+void Graph::set_outputs(std::vector<NodeId> outputs, const std::vector<NodeId>& losses) {
+  for (NodeId id : losses) {
+    const TensorType& type = (*this)[id].type;
+    check(std::ranges::count(outputs, id) > 0, "{}: a loss must be one of the outputs",
+          describe(id));
+    check(type.elements() == 1 && is_compute(type.dtype),
+          "{}: a loss must be one number of f32 or f64, got {}", describe(id), to_string(type));
+  }
+  set_outputs(std::move(outputs));
+  losses_ = losses;
+}
+
+void Graph::copy_outputs(const Graph& from, const std::function<NodeId(NodeId)>& copy_of) {
+  const auto copies = [&](const std::vector<NodeId>& ids) {
+    std::vector<NodeId> all;
+    for (NodeId id : ids) all.push_back(copy_of(id));
+    return all;
+  };
+  if (from.losses_) {
+    set_outputs(copies(from.outputs_), copies(*from.losses_));
+  } else {
+    set_outputs(copies(from.outputs_));
+  }
+}
+
+bool Graph::depends_on_parameters(NodeId id) const {
+  std::vector<bool> needed(static_cast<size_t>(id.index) + 1);
+  needed.back() = true;
+  for (int32_t i = id.index; i >= 0; --i) {
+    if (!needed[static_cast<size_t>(i)]) continue;
+    const Node& node = (*this)[NodeId{i}];
+    if (std::holds_alternative<Parameter>(node.op)) return true;
+    for (NodeId operand : node.operands) needed[static_cast<size_t>(operand.index)] = true;
+  }
+  return false;
+}
+
+std::vector<NodeId> Graph::losses() const {
+  if (losses_) return *losses_;
+  std::vector<NodeId> found;
+  for (size_t i = 1; i < outputs_.size(); ++i) {
+    const TensorType& type = (*this)[outputs_[i]].type;
+    const bool number = type.shape.rank() == 0 && is_compute(type.dtype);
+    const bool first = outputs_[i] == outputs_[0];
+    if (number && !first && depends_on_parameters(outputs_[i])) found.push_back(outputs_[i]);
+  }
+  return found;
+}
+
+std::vector<NodeId> Graph::answers() const {
+  const std::vector<NodeId> losses = this->losses();
+  std::vector<NodeId> found;
+  for (NodeId id : outputs_) {
+    if (std::ranges::count(losses, id) == 0) found.push_back(id);
+  }
+  return found;
 }
 
 Graph Graph::with_batch(int64_t batch) const {
@@ -194,6 +255,7 @@ Graph Graph::with_batch(int64_t batch) const {
     result.add(std::move(op), node.operands, node.label);
   }
   result.outputs_ = outputs_;
+  result.losses_ = losses_;
   return result;
 }
 

@@ -1,6 +1,7 @@
 // Graph: what to compute, as a value. Knows nothing of memory, threads or oneDNN.
 #pragma once
 
+#include <functional>
 #include <initializer_list>
 #include <map>
 #include <optional>
@@ -50,10 +51,22 @@ class Graph {
   /// The node called `label`; throws GraphError when there is none.
   NodeId at(std::string_view label) const;
 
-  /// Names the nodes that a user of the graph wants: what `replay` reports, the first one
-  /// first.
+  /// Names the nodes that a user of the graph wants, the first one first. Which of them are
+  /// losses is not stated: see losses().
   void set_outputs(std::vector<NodeId> outputs);
+  /// The same and which of the outputs are losses: what training minimises and no program
+  /// yields. Throws GraphError for a loss that is no output or no scalar of floats, which
+  /// changes nothing.
+  void set_outputs(std::vector<NodeId> outputs, const std::vector<NodeId>& losses);
+  /// Names the copies of what `from` names, losses as there.
+  void copy_outputs(const Graph& from, const std::function<NodeId(NodeId)>& copy_of);
   std::span<const NodeId> outputs() const { return outputs_; }
+  /// The outputs that are losses, in order: those stated, or else all after the first that are
+  /// f32 or f64 without axes and depend on a parameter.
+  std::vector<NodeId> losses() const;
+  bool states_losses() const { return losses_.has_value(); }
+  /// The outputs that are no losses, in order: the answers of the network.
+  std::vector<NodeId> answers() const;
 
   /// The batch extent of the batched inputs, if there are any.
   std::optional<int64_t> batch() const { return batch_; }
@@ -67,7 +80,7 @@ class Graph {
   std::string describe(NodeId id) const;
 
   bool operator==(const Graph& other) const {
-    return nodes_ == other.nodes_ && outputs_ == other.outputs_;
+    return nodes_ == other.nodes_ && outputs_ == other.outputs_ && losses_ == other.losses_;
   }
 
  private:
@@ -88,8 +101,11 @@ class Graph {
   TensorType infer(const Op& op, std::span<const NodeId> operands) const;
   void check_scales(std::span<const Slot> slots, std::span<const NodeId> operands) const;
 
+  bool depends_on_parameters(NodeId id) const;
+
   std::vector<Node> nodes_;
   std::vector<NodeId> outputs_;
+  std::optional<std::vector<NodeId>> losses_;  // in the order of outputs_
   std::map<std::string, NodeId, std::less<>> labels_;
   std::map<NodeId, StateUse> states_;
   std::optional<int64_t> batch_;

@@ -51,6 +51,16 @@ std::map<std::string, Tensor> read_values(const JsonPlace& root, const Graph& gr
   return values;
 }
 
+void read_losses(const JsonPlace& place, Graph& graph) {
+  const auto outputs = graph.outputs();
+  const std::vector<NodeId> losses = read_ids(place);
+  try {
+    graph.set_outputs({outputs.begin(), outputs.end()}, losses);
+  } catch (const GraphError& error) {
+    place.fail("{}", error.what());
+  }
+}
+
 Json write_setting(const Section::Setting& setting) {
   return std::visit([](const auto& each) { return Json(each); }, setting);
 }
@@ -124,6 +134,7 @@ std::string model_text(const Graph& graph, const Parameters& parameters,
   for (const Node& node : graph.nodes()) lines.push_back(write_node(node).dump());
   append_lines(text, "nodes", '[', ']', lines);
   text += ",\n\"outputs\": " + write_ids(graph.outputs());
+  if (graph.states_losses()) text += ",\n\"losses\": " + write_ids(graph.losses());
   lines.clear();
   for (const ParameterEntry& each : parameters.entries()) {
     lines.push_back(entry(each.name, write_json(parameters.get(each.name))));
@@ -155,9 +166,10 @@ SavedModel model_from_json(std::string_view text, NanValues nan) {
   if (json.is_object() && json.contains("program")) {
     root.member("program").fail("the file holds an integer program, not a model");
   }
-  check_header(root, {"nodes", "outputs", "values", "sections"});
+  check_header(root, {"nodes", "outputs", "losses", "values", "sections"});
   Graph graph;
   read_nodes<Op>(root, "nodes", graph);
+  if (json.contains("losses")) read_losses(root.member("losses"), graph);
   const std::map<std::string, Tensor> values = read_values(root, graph, nan);
   Parameters parameters(graph, 0);
   for (const auto& [name, tensor] : values) parameters.set(name, tensor);

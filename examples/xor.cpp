@@ -16,7 +16,7 @@ void train_and_replay() {
   y = linear(graph, y,
              {.out = 1, .weight_quantizer = four, .input_quantizer = eight, .label = "fc2"});
   const NodeId loss = graph.add(MeanSquaredError{}, {y, target}, "loss");
-  graph.set_outputs({y, loss});
+  graph.set_outputs({y, loss}, {loss});
 
   Parameters parameters(graph, 1);
   Tape tape(graph, parameters, {.roots = {loss}});

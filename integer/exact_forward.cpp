@@ -41,12 +41,14 @@ class ExactForward::Pending {
   Pending(ExactForward& owner, NodeId x, const IntegerForm& form, const Grid& grid,
           std::byte* to)
       : grid_(grid), low_(form.low), high_(form.high) {
-    const Shape& shape = owner.node(x).type.shape;
+    // What awaits a grid is computed where it is, in the shape that it has there.
+    const bool pending = form.kind == IntegerKind::Pending;
+    const Shape& shape = owner.node(pending ? form.source : x).type.shape;
     const Op& op = owner.node(form.source).op;
     Numbers numbers{.grid = {.dtype = code_dtype(grid.limits)}};
     std::vector<Operand> operands;
     IntegerOp made = integer::Requantize{.grid = numbers.grid};
-    if (form.kind == IntegerKind::Pending) {
+    if (pending) {
       made = emit(op, numbers);
       for (NodeId each : owner.node(form.source).operands) {
         if (joins(op)) {

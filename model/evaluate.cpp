@@ -9,129 +9,144 @@
 namespace qtape {
 namespace {
 
-NodeId output_of(const Graph& graph) {
-  check(!graph.outputs().empty(), "the graph names no outputs");
-  const NodeId output = graph.outputs()[0];
-  const TensorType& type = graph[output].type;
-  check(type.dtype == DType::F32 && type.shape.rank() >= 1,
-        "{}: expected f32 [batch, ...] as first output, got {}", graph.describe(output),
-        to_string(type));
-  return output;
+std::vector<NodeId> answers_of(const Graph& graph) {
+  std::vector<NodeId> answers = graph.answers();
+  check(!answers.empty(), "the graph names no outputs");
+  for (NodeId id : answers) {
+    const TensorType& type = graph[id].type;
+    check(type.dtype == DType::F32 && type.shape.rank() >= 1,
+          "{}: expected f32 [batch, ...] as {}output, got {}", graph.describe(id),
+          id == answers[0] ? "first " : "", to_string(type));
+  }
+  return answers;
 }
 
-NodeId output_of(const IntegerProgram& program) {
+std::vector<NodeId> outputs_of(const IntegerProgram& program) {
   check(!program.outputs().empty(), "the program names no outputs");
-  const NodeId output = program.outputs()[0];
-  const TensorType& type = program[output].value.type;
-  check(type.shape.rank() >= 1 && type.shape[0] == program.batch(),
-        "{}: expected [batch, ...] as first output, got {}", program.describe(output),
-        to_string(type));
-  return output;
+  const std::vector<NodeId> outputs(program.outputs().begin(), program.outputs().end());
+  for (NodeId id : outputs) {
+    const TensorType& type = program[id].value.type;
+    check(type.shape.rank() >= 1 && type.shape[0] == program.batch(),
+          "{}: expected [batch, ...] as {}output, got {}", program.describe(id),
+          id == outputs[0] ? "first " : "", to_string(type));
+  }
+  return outputs;
 }
 
 /// Adds what makes floats of an integer output: accumulators of different scales cannot be
 /// compared.
-NodeId add_scores(IntegerProgram& program, NodeId output) {
-  if (program[output].value.type.dtype == DType::F32) return output;
-  const NodeId scores = program.add(integer::Dequantize{}, {output});
-  program.set_outputs({output, scores});
-  return scores;
+NodeId add_scores(IntegerProgram& program, std::vector<NodeId> outputs) {
+  if (program[outputs[0]].value.type.dtype == DType::F32) return outputs[0];
+  outputs.push_back(program.add(integer::Dequantize{}, {outputs[0]}));
+  program.set_outputs(outputs);
+  return outputs.back();
 }
 
 /// The first `count` samples of an output of a session.
-template <class T>
-std::span<const T> rows(const IntegerSession& session, NodeId id, int64_t count) {
+std::span<const std::byte> bytes_of_rows(const IntegerSession& session, NodeId id,
+                                         int64_t count) {
   const TensorType& type = session.program()[id].value.type;
-  return session.value<T>(id).first(
-      static_cast<size_t>(type.elements() / type.shape[0] * count));
+  return session.bytes(id).first(static_cast<size_t>(type.bytes() / type.shape[0] * count));
 }
 
 }  // namespace
 
-int64_t predicted(std::span<const float> scores) {
-  if (scores.size() == 1) return scores[0] > 0 ? 1 : 0;
-  return std::ranges::max_element(scores) - scores.begin();
-}
-
-Judge::Judge(const data::Dataset& dataset, const TensorType& answers) : dataset_(dataset) {
-  if (dataset.classes() == 0 || answers.shape.rank() != 2) return;
-  classes_ = answers.shape[1];
-  const int64_t most = std::max<int64_t>(2, classes_);
-  require<ArgumentError>(dataset.classes() <= most, "the data has {} classes, the model {}",
-                         dataset.classes(), classes_);
-  labels_ = dataset.target();
+Judge::Judge(const data::Dataset& dataset, const std::optional<MetricChoice>& metric,
+             int64_t width, const std::vector<std::string>& labels) {
+  if (metric) scorer_.emplace(*metric, dataset, width);
+  if (labels.size() < 2) return;
+  for (const std::string& label : labels) hashes_.push_back({label, {}});
 }
 
 void Judge::add(int64_t first, int64_t count, std::span<const float> scores,
-                std::span<const std::byte> bytes) {
-  hash_.update(bytes);
-  samples_ += count;
-  if (!labels_) return;
-  const auto classes = static_cast<size_t>(classes_);
-  for (int64_t row = 0; row < count; ++row) {
-    int32_t label = 0;
-    dataset_.read(*labels_, first + row, std::span(&label, 1));
-    const auto answer = scores.subspan(static_cast<size_t>(row) * classes, classes);
-    right_ += predicted(answer) == label ? 1 : 0;
+                std::span<const std::span<const std::byte>> answers) {
+  const auto rows = static_cast<size_t>(count);
+  for (size_t row = 0; row < rows; ++row) {
+    for (std::span<const std::byte> each : answers) {
+      const size_t width = each.size() / rows;
+      hash_.update(each.subspan(row * width, width));
+    }
   }
+  for (size_t i = 0; i < hashes_.size(); ++i) hashes_[i].sha256.update(answers[i]);
+  samples_ += count;
+  if (scorer_) scorer_->add(first, count, scores);
 }
 
 Evaluation Judge::result() {
   Evaluation result{.samples = samples_, .outputs_sha256 = hex(hash_.digest())};
-  if (labels_) {
-    result.accuracy = 100.0 * static_cast<double>(right_) /
-                      static_cast<double>(std::max<int64_t>(1, samples_));
+  for (Hash& each : hashes_) {
+    result.outputs.push_back({each.label, hex(each.sha256.digest())});
   }
+  if (!scorer_) return result;
+  result.score = scorer_->score();
+  if (result.score->metric == MetricKind::Accuracy) result.accuracy = result.score->value;
   return result;
 }
 
 Evaluator::Evaluator(const Graph& graph, Parameters& parameters, int threads,
                      Arithmetic arithmetic)
     : tape_(graph.with_batch(batch), parameters,
-            {.outputs = {output_of(graph)},
+            {.outputs = answers_of(graph),
              .threads = threads,
              .constant_parameters = true,
              .arithmetic = std::move(arithmetic)}),
-      output_(output_of(graph)) {
-  const TensorType& type = tape_.graph()[output_].type;
-  check(type.shape[0] == batch,
-        "{}: expected one row of outputs per sample, got {} for {} samples",
-        tape_.graph().describe(output_), to_string(type), batch);
+      answers_(answers_of(graph)) {
+  for (NodeId id : answers_) {
+    const TensorType& type = tape_.graph()[id].type;
+    check(type.shape[0] == batch,
+          "{}: expected one row of outputs per sample, got {} for {} samples",
+          tape_.graph().describe(id), to_string(type), batch);
+  }
+}
+
+std::span<const float> Evaluator::rows(NodeId answer, int64_t count) const {
+  const int64_t width = tape_.graph()[answer].type.elements() / batch;
+  return tape_.value<float>(answer).first(static_cast<size_t>(width * count));
 }
 
 Evaluation Evaluator::run(const data::Dataset& dataset, Mode mode) {
   Feed feed(inputs_of(tape_), dataset);
-  const TensorType& type = tape_.graph()[output_].type;
-  Judge judge(dataset, type);
+  const Graph& graph = tape_.graph();
+  std::vector<std::string> labels;
+  for (NodeId id : answers_) labels.push_back(graph.name(id));
+  Judge judge(dataset, choose_metric(graph, answers_[0], dataset),
+              graph[answers_[0]].type.elements() / batch, labels);
   tape_.parameters_changed();
   feed.for_each_batch([&](int64_t first, int64_t count) {
     tape_.forward(mode);
-    const auto y =
-        tape_.value<float>(output_).first(static_cast<size_t>(type.elements() / batch * count));
-    judge.add(first, count, y, std::as_bytes(y));
+    std::vector<std::span<const std::byte>> bytes;
+    for (NodeId id : answers_) bytes.push_back(std::as_bytes(rows(id, count)));
+    judge.add(first, count, rows(answers_[0], count), bytes);
   });
   return judge.result();
 }
 
+std::string output_name(const IntegerProgram& program, NodeId output) {
+  const IntegerNode& node = program[output];
+  if (!std::holds_alternative<integer::Dequantize>(node.op)) return program.name(output);
+  const std::string& integers = program[node.operands[0]].label;
+  const bool own =
+      !integers.empty() && (node.label.empty() || node.label == integers + ".value");
+  return own ? integers : program.name(output);
+}
+
 Evaluation evaluate(const IntegerProgram& program, const data::Dataset& dataset, int threads) {
   IntegerProgram scored = program.with_batch(Evaluator::batch);
-  const NodeId output = output_of(scored);
-  const NodeId scores = add_scores(scored, output);
+  const std::vector<NodeId> outputs = outputs_of(scored);
+  const NodeId scores = add_scores(scored, outputs);
   IntegerSession session(std::move(scored), {.threads = threads});
-  const TensorType type = session.program()[output].value.type;
+  std::vector<std::string> labels;
+  for (NodeId id : outputs) labels.push_back(output_name(program, id));
   Feed feed(inputs_of(session), dataset);
-  Judge judge(dataset, type);
+  const TensorType& type = session.program()[scores].value.type;
+  Judge judge(dataset, choose_metric(program, outputs[0], dataset),
+              type.elements() / Evaluator::batch, labels);
   feed.for_each_batch([&](int64_t first, int64_t count) {
     session.run();
-    const auto add = [&]<class T>() {
-      judge.add(first, count, rows<float>(session, scores, count),
-                std::as_bytes(rows<T>(session, output, count)));
-    };
-    if (type.dtype == DType::F32) {
-      add.template operator()<float>();
-    } else {
-      dispatch_integers(type.dtype, add);
-    }
+    std::vector<std::span<const std::byte>> bytes;
+    for (NodeId id : outputs) bytes.push_back(bytes_of_rows(session, id, count));
+    const size_t numbers = static_cast<size_t>(type.elements() / Evaluator::batch * count);
+    judge.add(first, count, session.value<float>(scores).first(numbers), bytes);
   });
   return judge.result();
 }

@@ -35,34 +35,6 @@ std::string describe(const FedInput& input) {
                      to_string(TensorType{dtype, input.sample}));
 }
 
-/// The columns for `inputs`, in their order.
-std::vector<size_t> match(std::span<const FedInput> inputs, const data::Dataset& dataset) {
-  constexpr size_t none = SIZE_MAX;
-  const auto columns = dataset.columns();
-  std::vector<size_t> found(inputs.size(), none);
-  std::vector<bool> taken(columns.size(), false);
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const auto named = std::ranges::find(columns, inputs[i].label, &data::Column::name);
-    if (named == columns.end()) continue;
-    require<ArgumentError>(fits(*named, inputs[i]), "{}: column {} has {} a sample",
-                           describe(inputs[i]), printable(named->name),
-                           to_string(named->sample));
-    found[i] = static_cast<size_t>(named - columns.begin());
-    taken[found[i]] = true;
-  }
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    for (size_t k = 0; k < columns.size() && found[i] == none; ++k) {
-      if (taken[k] || !fits(columns[k], inputs[i])) continue;
-      found[i] = k;
-      taken[k] = true;
-    }
-    require<ArgumentError>(found[i] != none,
-                           "{}: nothing of the data fits a sample of it; there is {}",
-                           describe(inputs[i]), describe(dataset));
-  }
-  return found;
-}
-
 }  // namespace
 
 int64_t FedInput::rows() const {
@@ -133,10 +105,38 @@ bool fits(const data::Column& column, const FedInput& input) {
   return flat && shape.elements() == input.sample.elements();
 }
 
+std::vector<size_t> columns_for(std::span<const FedInput> inputs,
+                                const data::Dataset& dataset) {
+  constexpr size_t none = SIZE_MAX;
+  const auto columns = dataset.columns();
+  std::vector<size_t> found(inputs.size(), none);
+  std::vector<bool> taken(columns.size(), false);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const auto named = std::ranges::find(columns, inputs[i].label, &data::Column::name);
+    if (named == columns.end()) continue;
+    require<ArgumentError>(fits(*named, inputs[i]), "{}: column {} has {} a sample",
+                           describe(inputs[i]), printable(named->name),
+                           to_string(named->sample));
+    found[i] = static_cast<size_t>(named - columns.begin());
+    taken[found[i]] = true;
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    for (size_t k = 0; k < columns.size() && found[i] == none; ++k) {
+      if (taken[k] || !fits(columns[k], inputs[i])) continue;
+      found[i] = k;
+      taken[k] = true;
+    }
+    require<ArgumentError>(found[i] != none,
+                           "{}: nothing of the data fits a sample of it; there is {}",
+                           describe(inputs[i]), describe(dataset));
+  }
+  return found;
+}
+
 Feed::Feed(std::vector<FedInput> inputs, data::Dataset dataset)
     : inputs_(std::move(inputs)), dataset_(std::move(dataset)) {
   require<ArgumentError>(!inputs_.empty(), "the output depends on no input");
-  columns_ = match(inputs_, dataset_);
+  columns_ = columns_for(inputs_, dataset_);
 }
 
 void Feed::fill_rows(std::span<const int64_t> samples, const ReadFloats& read) {

@@ -37,6 +37,10 @@ std::vector<FedInput> inputs_of(Verifier& verifier);
 /// same extents, those of 1 aside, or as many elements where either has one axis alone.
 bool fits(const data::Column& column, const FedInput& input);
 
+/// The column for each of `inputs`: the one of its label, else the first that fits and that no
+/// input took. Throws ArgumentError as Feed does.
+std::vector<size_t> columns_for(std::span<const FedInput> inputs, const data::Dataset& dataset);
+
 /// Writes samples of a data set to inputs, each from one column: the one of its label, else the
 /// first that fits and that no input took.
 class Feed {

@@ -84,15 +84,12 @@ class Run {
     }
     if (options.metric) {
       metric_ = *options.metric;
-    } else if (options.validation && options.validation->classes() > 0) {
-      evaluator_.emplace(model.graph(), model.parameters(), options.threads);
-      metric_ = {.name = "test accuracy", .unit = " %", .measure = [this] {
-                   return evaluator_->run(*options_.validation).accuracy.value_or(0);
-                 }};
+    } else if (options.validation) {
+      metric_ = validation_metric();
     }
     require<ArgumentError>(
         metric_.measure || (options.patience == 0 && !options.keep_best),
-        "patience and keep_best need a metric, or validation data with labels");
+        "patience and keep_best need a metric, or validation data with labels or targets");
     if (!options.report.empty()) {
       tape_.set_timing(true);
       recorder_.emplace(options.report, model, dataset, tape_, options.batch);
@@ -125,6 +122,17 @@ class Run {
   }
 
  private:
+  /// The metric of model and validation data; one that measures nothing where they have none.
+  Metric validation_metric() {
+    const auto choice = choose_metric(model_.graph(), model_.answer(), *options_.validation);
+    if (!choice) return {};
+    evaluator_.emplace(model_.graph(), model_.parameters(), options_.threads);
+    Metric metric = metric_of(choice->kind);
+    metric.name = "test " + metric.name;
+    metric.measure = [this] { return evaluator_->run(*options_.validation).score->value; };
+    return metric;
+  }
+
   /// All steps that are left, or those until something ends the run.
   void train() {
     std::optional<console::Interruption> interruption;
@@ -206,10 +214,8 @@ class Run {
     batches_ = 0;
     if (note_best() && options_.keep_best) best_values_ = snapshot(model_.parameters());
     if (display) {
-      const std::string text = epoch.score
-                                   ? fmt::format("{} {:.{}f}{}", metric_.name, *epoch.score,
-                                                 metric_.digits, metric_.unit)
-                                   : std::string();
+      const std::string text =
+          epoch.score ? metric_.name + " " + metric_.text(*epoch.score) : std::string();
       display->epoch(epoch.epoch, epoch.loss, text);
     }
     if (recorder_) recorder_->add_epoch(epoch, schedule_.learning_rate(step_ - 1));
@@ -222,7 +228,7 @@ class Run {
     if (!last.score || std::isnan(*last.score)) return false;
     if (result_.best_epoch) {
       const double best = *result_.epochs[static_cast<size_t>(*result_.best_epoch - 1)].score;
-      if (metric_.higher_is_better ? *last.score <= best : *last.score >= best) return false;
+      if (!metric_.better(*last.score, best)) return false;
     }
     result_.best_epoch = last.epoch;
     return true;

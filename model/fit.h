@@ -11,6 +11,7 @@
 #include "qtape/console/progress.h"
 #include "qtape/data/batches.h"
 #include "qtape/model/distillation.h"
+#include "qtape/model/metric.h"
 #include "qtape/model/model.h"
 #include "qtape/model/oscillation.h"
 #include "qtape/optim/optimizer.h"
@@ -26,15 +27,6 @@ struct EpochResult {
   int64_t epoch = 0;                 ///< from 1
   double loss = 0;                   ///< mean over the epoch's finite batches
   std::optional<double> score = {};  ///< of FitOptions::metric
-};
-
-/// What a run is judged by after every epoch: its score.
-struct Metric {
-  std::string name = {};  ///< "test accuracy"
-  std::string unit = {};  ///< what follows the number, " %"
-  int digits = 2;         ///< after the point
-  bool higher_is_better = true;
-  std::function<double()> measure = {};  ///< called after every epoch
 };
 
 /// What becomes of a batch whose loss is NaN or infinite. Neither changes the parameters.
@@ -72,7 +64,7 @@ struct FitOptions {
   std::optional<Arithmetic> arithmetic = {};
   GradientPrecision gradient_precision = GradientPrecision::F32;
   NonFiniteLoss non_finite_loss = NonFiniteLoss::Skip;
-  /// Judges every epoch: by its accuracy where the data have labels.
+  /// Judges every epoch by the metric of model and data, see choose_metric.
   std::optional<data::Dataset> validation = {};
   /// The same by anything else; comes before `validation`.
   std::optional<Metric> metric = {};

@@ -55,9 +55,7 @@ class Inserter {
     for (int32_t i = 0; i < graph_.size(); ++i) copy(NodeId{i});
     check(inserted_ > 0, "no product has unquantized weights that match '{}'",
           options_.pattern);
-    std::vector<NodeId> outputs;
-    for (NodeId id : graph_.outputs()) outputs.push_back(at(id));
-    result_.set_outputs(outputs);
+    result_.copy_outputs(graph_, [&](NodeId id) { return at(id); });
     return std::move(result_);
   }
 
@@ -164,14 +162,17 @@ class Inserter {
   int inserted_ = 0;
 };
 
-/// The nodes whose outputs have to be quantized before the first output can have integers.
+/// The nodes whose outputs have to be quantized before the graph's answers can have integers.
 std::set<NodeId> unquantized_nodes(const Graph& graph) {
   const IntegerAnalysis analysis = analyze_integers(graph);
-  const std::vector<bool> needed = needed_for(graph, graph.outputs().first(1));
+  const std::vector<bool> needed = needed_for(graph, graph.answers());
   std::set<NodeId> found;
   for (int32_t i = 0; i < graph.size(); ++i) {
     const NodeId id = analysis.refusal(NodeId{i}).unquantized;
     if (needed[static_cast<size_t>(i)] && id.index >= 0) found.insert(id);
+  }
+  for (NodeId id : graph.answers()) {
+    if (analysis[id].kind == IntegerKind::Pending) found.insert(id);
   }
   return found;
 }
@@ -196,9 +197,7 @@ Graph quantize_after(const Graph& graph, const std::set<NodeId>& nodes, const Op
     }
     copies.push_back(copy);
   }
-  std::vector<NodeId> outputs;
-  for (NodeId id : graph.outputs()) outputs.push_back(copies[static_cast<size_t>(id.index)]);
-  result.set_outputs(outputs);
+  result.copy_outputs(graph, [&](NodeId id) { return copies[static_cast<size_t>(id.index)]; });
   return result;
 }
 

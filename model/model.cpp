@@ -8,29 +8,83 @@
 namespace qtape {
 namespace {
 
-Graph with_outputs(const Value& answer, const std::optional<Value>& loss) {
-  Graph graph = loss ? loss->graph() : answer.graph();
-  std::vector<NodeId> outputs = {answer.id()};
-  if (loss) outputs.push_back(loss->id());
-  graph.set_outputs(std::move(outputs));
+Graph with_outputs(const std::vector<Value>& answers, const std::optional<Value>& loss) {
+  check(!answers.empty(), "a model needs an answer");
+  Graph graph = loss ? loss->graph() : answers[0].graph();
+  std::vector<NodeId> outputs;
+  for (const Value& each : answers) outputs.push_back(each.id());
+  std::vector<NodeId> losses;
+  if (loss) losses.push_back(loss->id());
+  outputs.insert(outputs.end(), losses.begin(), losses.end());
+  graph.set_outputs(std::move(outputs), losses);
   return graph;
 }
 
 constexpr int64_t usual_batch = Evaluator::batch;
 
-/// What `run` answers to all samples, `type` being that of one batch.
-template <class Run>
-Tensor collect(std::vector<FedInput> inputs, const data::Dataset& dataset,
-               const TensorType& type, const Run& run) {
+/// An answer, as what runs a batch knows it.
+struct Answer {
+  std::string name;
+  TensorType type;                                   // of one batch
+  std::function<std::span<const std::byte>()> read;  // after a run
+};
+
+/// All answers to all samples.
+NamedTensors collect(std::vector<FedInput> inputs, const data::Dataset& dataset,
+                     const std::vector<Answer>& answers, const std::function<void()>& run) {
   Feed feed(std::move(inputs), dataset);
-  const size_t width = static_cast<size_t>(type.elements() / usual_batch);
-  std::vector<float> answers;
-  answers.reserve(width * static_cast<size_t>(dataset.size()));
+  NamedTensors all;
+  for (const Answer& each : answers) {
+    NamedTensor& to = all.emplace_back();
+    to.name = each.name;
+    to.tensor.type = {each.type.dtype, each.type.shape.with(0, dataset.size())};
+    to.tensor.data.reserve(static_cast<size_t>(to.tensor.type.bytes()));
+  }
   feed.for_each_batch([&](int64_t, int64_t count) {
-    const std::span<const float> y = run().first(width * static_cast<size_t>(count));
-    answers.insert(answers.end(), y.begin(), y.end());
+    run();
+    for (size_t i = 0; i < answers.size(); ++i) {
+      const int64_t bytes = answers[i].type.bytes() / usual_batch * count;
+      const auto y = answers[i].read().first(static_cast<size_t>(bytes));
+      all[i].tensor.data.insert(all[i].tensor.data.end(), y.begin(), y.end());
+    }
   });
-  return Tensor::of<float>(type.shape.with(0, dataset.size()), answers);
+  return all;
+}
+
+/// Refuses what is no answer per sample.
+template <class Nodes>
+void check_answer(const Nodes& nodes, NodeId id, const TensorType& type, bool floats) {
+  check((type.dtype == DType::F32 || !floats) && type.shape.rank() >= 1 &&
+            type.shape[0] == usual_batch,
+        "{}: expected one answer{} per sample, got {} for {} samples", nodes.describe(id),
+        floats ? " of f32" : "", to_string(type), usual_batch);
+}
+
+NamedTensors predict_some(const Model& model, const std::vector<NodeId>& outputs,
+                          const data::Dataset& dataset, int threads) {
+  Tape tape(model.graph().with_batch(usual_batch), detail::values_of(model),
+            {.outputs = outputs, .threads = threads, .constant_parameters = true});
+  std::vector<Answer> answers;
+  for (NodeId id : outputs) {
+    const TensorType& type = tape.graph()[id].type;
+    check_answer(tape.graph(), id, type, true);
+    answers.push_back({tape.graph().name(id), type,
+                       [&tape, id] { return std::as_bytes(tape.value<float>(id)); }});
+  }
+  return collect(inputs_of(tape), dataset, answers, [&] { tape.forward(mode::eval); });
+}
+
+NamedTensors predict_some(const IntegerProgram& program, std::span<const NodeId> outputs,
+                          bool floats, const data::Dataset& dataset, int threads) {
+  IntegerSession session(program.with_batch(usual_batch), {.threads = threads});
+  std::vector<Answer> answers;
+  for (NodeId id : outputs) {
+    const TensorType& type = session.program()[id].value.type;
+    check_answer(session.program(), id, type, floats);
+    answers.push_back(
+        {output_name(program, id), type, [&session, id] { return session.bytes(id); }});
+  }
+  return collect(inputs_of(session), dataset, answers, [&] { session.run(); });
 }
 
 }  // namespace
@@ -43,28 +97,20 @@ void detail::check_same_type(const ParameterEntry& wanted, const ParameterEntry&
                       printable(wanted.name), found.type, wanted.type);
 }
 
-std::vector<NodeId> losses(const Graph& graph) {
-  std::vector<NodeId> found;
-  for (NodeId id : graph.outputs()) {
-    const TensorType& type = graph[id].type;
-    if (type.elements() != 1 || !is_compute(type.dtype)) continue;
-    try {
-      (void)plan(graph, {.outputs = {id}, .roots = {id}});
-      found.push_back(id);
-    } catch (const PlanError&) {  // no gradient leads from it
-    }
-  }
-  return found;
-}
-
 Model::Model(const Value& answer, uint64_t seed)
-    : Model(with_outputs(answer, std::nullopt), seed) {}
+    : Model(with_outputs({answer}, std::nullopt), seed) {}
 
 Model::Model(const Value& answer, const Loss& loss, uint64_t seed)
     : Model(answer, loss(answer), seed) {}
 
 Model::Model(const Value& answer, const Value& loss, uint64_t seed)
-    : Model(with_outputs(answer, loss), seed) {}
+    : Model(with_outputs({answer}, loss), seed) {}
+
+Model::Model(const std::vector<Value>& answers, uint64_t seed)
+    : Model(with_outputs(answers, std::nullopt), seed) {}
+
+Model::Model(const std::vector<Value>& answers, const Value& loss, uint64_t seed)
+    : Model(with_outputs(answers, loss), seed) {}
 
 Model::Model(Graph graph, uint64_t seed)
     : Model(SavedModel{graph, Parameters(graph, seed), {}}) {}
@@ -78,11 +124,10 @@ Model::Model(SavedModel saved)
       parameters_(std::make_unique<Parameters>(std::move(saved.parameters))),
       sections_(std::move(saved.sections)) {
   check(!graph_.outputs().empty(), "the graph names no outputs");
-  answer_ = graph_.outputs()[0];
-  // With a batch of one answers may be scalars as well.
-  for (const NodeId id : losses(graph_)) {
-    if (id != answer_ && !loss_) loss_ = id;
-  }
+  outputs_ = graph_.answers();
+  check(!outputs_.empty(), "all outputs of the graph are losses: it has no answer");
+  const std::vector<NodeId> losses = graph_.losses();
+  if (!losses.empty()) loss_ = losses[0];
 }
 
 Model Model::load(const std::string& path) { return Model(load_model(path)); }
@@ -102,8 +147,7 @@ int64_t Model::take_over(const Parameters& other) {
 }
 
 IntegerProgram Model::integers(Requantization requantization) const {
-  return convert(graph_, *parameters_,
-                 {.requantization = requantization, .outputs = {answer_}});
+  return convert(graph_, *parameters_, {.requantization = requantization, .outputs = outputs_});
 }
 
 Evaluation evaluate(const Model& model, const data::Dataset& dataset, int threads) {
@@ -119,37 +163,30 @@ double accuracy(const Model& model, const data::Dataset& dataset, int threads) {
 }
 
 Tensor predict(const Model& model, const data::Dataset& dataset, int threads) {
-  Tape tape(model.graph().with_batch(usual_batch), detail::values_of(model),
-            {.outputs = {model.answer()}, .threads = threads, .constant_parameters = true});
-  const TensorType& type = tape.graph()[model.answer()].type;
-  check(type.dtype == DType::F32 && type.shape.rank() >= 1 && type.shape[0] == usual_batch,
-        "{}: expected one answer of f32 per sample, got {} for {} samples",
-        tape.graph().describe(model.answer()), to_string(type), usual_batch);
-  return collect(inputs_of(tape), dataset, type, [&] {
-    tape.forward(mode::eval);
-    return tape.value<float>(model.answer());
-  });
+  return std::move(predict_some(model, {model.answer()}, dataset, threads)[0].tensor);
+}
+
+NamedTensors predict_all(const Model& model, const data::Dataset& dataset, int threads) {
+  return predict_some(model, model.outputs(), dataset, threads);
 }
 
 Tensor predict(const IntegerProgram& program, const data::Dataset& dataset, int threads) {
-  IntegerSession session(program.with_batch(usual_batch), {.threads = threads});
   check(!program.outputs().empty(), "the program names no outputs");
-  const NodeId output = program.outputs()[0];
-  const TensorType type = session.program()[output].value.type;
-  check(type.dtype == DType::F32 && type.shape.rank() >= 1 && type.shape[0] == usual_batch,
-        "{}: expected one answer of f32 per sample, got {} for {} samples",
-        session.program().describe(output), to_string(type), usual_batch);
-  return collect(inputs_of(session), dataset, type, [&] {
-    session.run();
-    return session.value<float>(output);
-  });
+  return std::move(
+      predict_some(program, program.outputs().first(1), true, dataset, threads)[0].tensor);
+}
+
+NamedTensors predict_all(const IntegerProgram& program, const data::Dataset& dataset,
+                         int threads) {
+  check(!program.outputs().empty(), "the program names no outputs");
+  return predict_some(program, program.outputs(), false, dataset, threads);
 }
 
 Verifier verify(const Model& model, const data::Dataset& dataset, Requantization requantization,
                 int threads) {
   VerifyOptions options;
   options.convert.requantization = requantization;
-  options.convert.outputs = {model.answer()};
+  options.convert.outputs = model.outputs();
   options.batch = usual_batch;
   options.threads = threads;
   Verifier verifier(model.graph(), detail::values_of(model), options);

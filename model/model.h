@@ -6,7 +6,9 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "qtape/arrays/named_tensors.h"
 #include "qtape/data/dataset.h"
 #include "qtape/deploy/convert.h"
 #include "qtape/deploy/verify.h"
@@ -37,8 +39,11 @@ class Model {
   Model(const Value& answer, const Loss& loss, uint64_t seed = 1);
   /// The same with a loss that is built already.
   Model(const Value& answer, const Value& loss, uint64_t seed = 1);
-  /// A graph whose first output is the answer; its loss is the first other output that
-  /// gradients can start at. Throws GraphError for a graph without outputs.
+  /// A network with several answers, all of which ship. Throws GraphError for none.
+  explicit Model(const std::vector<Value>& answers, uint64_t seed = 1);
+  Model(const std::vector<Value>& answers, const Value& loss, uint64_t seed = 1);
+  /// The outputs of `graph` that are no losses are the answers; its first loss is what training
+  /// minimises. Throws GraphError for a graph without answers.
   explicit Model(Graph graph, uint64_t seed = 1);
   explicit Model(SavedModel saved);
   /// The same with the values that `values` holds of it, see take_over.
@@ -52,7 +57,11 @@ class Model {
   const Graph& graph() const { return graph_; }
   Parameters& parameters() { return *parameters_; }
   const Parameters& parameters() const { return *parameters_; }
-  NodeId answer() const { return answer_; }
+  /// The answers, in order: all of them ship. See Graph::answers.
+  const std::vector<NodeId>& outputs() const { return outputs_; }
+  /// The first of outputs(), which metrics score.
+  NodeId answer() const { return outputs_[0]; }
+  /// What training minimises: the first of Graph::losses.
   const std::optional<NodeId>& loss() const { return loss_; }
   /// What a checkpoint adds: settings, optimizer, schedule and progress.
   const std::map<std::string, Section>& sections() const { return sections_; }
@@ -77,12 +86,9 @@ class Model {
   Graph graph_;
   std::unique_ptr<Parameters> parameters_;
   std::map<std::string, Section> sections_;
-  NodeId answer_;
+  std::vector<NodeId> outputs_;
   std::optional<NodeId> loss_;
 };
-
-/// The outputs that gradients can start at: scalars that parameters lead to.
-std::vector<NodeId> losses(const Graph& graph);
 
 /// How well the model answers `dataset`. Throws ArgumentError for data that do not fit.
 Evaluation evaluate(const Model& model, const data::Dataset& dataset,
@@ -90,13 +96,21 @@ Evaluation evaluate(const Model& model, const data::Dataset& dataset,
 /// The accuracy alone, in percent. Throws ArgumentError for data without labels.
 double accuracy(const Model& model, const data::Dataset& dataset,
                 int threads = default_threads());
-/// What the model answers: f32 [size, ...], sample after sample.
+/// The first answer of the model: f32 [size, ...], sample after sample.
 Tensor predict(const Model& model, const data::Dataset& dataset,
                int threads = default_threads());
 
 /// The same of an integer program that yields floats.
 Tensor predict(const IntegerProgram& program, const data::Dataset& dataset,
                int threads = default_threads());
+
+/// All answers of the model by label, each f32 [size, ...], sample after sample.
+NamedTensors predict_all(const Model& model, const data::Dataset& dataset,
+                         int threads = default_threads());
+
+/// The same of an integer program, by output_name; outputs of integers keep their dtype.
+NamedTensors predict_all(const IntegerProgram& program, const data::Dataset& dataset,
+                         int threads = default_threads());
 
 /// Runs the data through every level of arithmetic. What came of it is the verifier's:
 /// `verify(model, test, rounding).mismatches()`. Throws GraphError for a model that has no

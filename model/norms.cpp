@@ -14,7 +14,7 @@ int64_t reestimate_norms(Model& model, const data::Dataset& dataset, int64_t bat
   });
   if (norms == 0) return 0;
   Tape tape(model.graph().with_batch(batch), model.parameters(),
-            {.outputs = {model.answer()}, .threads = threads});
+            {.outputs = model.outputs(), .threads = threads});
   Feed feed(inputs_of(tape), dataset);
   data::EpochOrder order(dataset.size(), batch, seed);
   for (int64_t step = 0; step < batches; ++step) {

@@ -28,7 +28,7 @@ Tape calibration_tape(Model& model, const data::Dataset& dataset, int64_t sample
   require<ArgumentError>(rows >= 1, "there are no samples to calibrate with");
   return {model.graph().with_batch(rows),
           model.parameters(),
-          {.outputs = {model.answer()}, .threads = threads}};
+          {.outputs = model.outputs(), .threads = threads}};
 }
 
 }  // namespace

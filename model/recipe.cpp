@@ -85,9 +85,7 @@ class Rebuild {
       for (NodeId id : node.operands) operands.push_back(copies[at(shown(id))]);
       copies[at(NodeId{i})] = result_.add(node.op, operands, node.label);
     }
-    std::vector<NodeId> outputs;
-    for (NodeId id : from_.outputs()) outputs.push_back(copies[at(shown(id))]);
-    result_.set_outputs(outputs);
+    result_.copy_outputs(from_, [&](NodeId id) { return copies[at(shown(id))]; });
     return std::move(result_);
   }
 
@@ -101,6 +99,42 @@ class Rebuild {
 NodeId add_input_like(Graph& graph, const TensorType& type, const std::string& label) {
   return graph.add(Input{.dtype = type.dtype, .shape = type.shape}, {},
                    unused_label(graph, label));
+}
+
+std::vector<const data::Column*> targets_of(const data::Dataset& dataset) {
+  std::vector<const data::Column*> targets;
+  for (const data::Column& each : dataset.columns()) {
+    if (each.target) targets.push_back(&each);
+  }
+  return targets;
+}
+
+/// The cross-entropy of `answer`, or of what a Softmax there is taken of, which becomes the
+/// answer. Labels are called as their column, where it is given.
+NodeId add_cross_entropy(Graph& graph, NodeId& answer, const data::Column* column) {
+  const Op& last = graph[answer].op;
+  if (std::holds_alternative<Softmax>(last) || std::holds_alternative<LogSoftmax>(last)) {
+    answer = graph[answer].operands[0];
+  }
+  const int64_t batch = graph[answer].type.shape.rank() > 0 ? graph[answer].type.shape[0] : 1;
+  const NodeId labels =
+      add_input_like(graph, {DType::S32, {batch}}, column == nullptr ? "labels" : column->name);
+  return graph.add(SoftmaxCrossEntropy{}, {answer, labels}, unused_label(graph, "loss"));
+}
+
+/// The mean squared difference of `answer` from its target or, without one, from the last
+/// input of its type. `named`: the target is called as its column.
+NodeId add_squared_error(Graph& graph, NodeId answer, const data::Column* column, bool named) {
+  const TensorType type = graph[answer].type;
+  NodeId target;
+  for (int32_t i = 0; i < graph.size() && column == nullptr; ++i) {
+    const bool input = std::holds_alternative<Input>(graph[NodeId{i}].op);
+    if (input && graph[NodeId{i}].type == type) target = NodeId{i};
+  }
+  if (target.index < 0) {
+    target = add_input_like(graph, type, named ? column->name : "target");
+  }
+  return graph.add(MeanSquaredError{}, {answer, target}, unused_label(graph, "loss"));
 }
 
 }  // namespace
@@ -165,27 +199,23 @@ Graph without_quantizers(const Graph& graph) { return Rebuild(graph).run(); }
 Model with_loss(Model model, const data::Dataset& dataset) {
   if (model.loss()) return model;
   Graph graph = model.graph();
-  NodeId answer = model.answer();
-  NodeId loss;
-  if (dataset.classes() > 0) {
-    const Op& last = graph[answer].op;
-    if (std::holds_alternative<Softmax>(last) || std::holds_alternative<LogSoftmax>(last)) {
-      answer = graph[answer].operands[0];
-    }
-    const int64_t batch = graph[answer].type.shape.rank() > 0 ? graph[answer].type.shape[0] : 1;
-    const NodeId labels = add_input_like(graph, {DType::S32, {batch}}, "labels");
-    loss = graph.add(SoftmaxCrossEntropy{}, {answer, labels}, unused_label(graph, "loss"));
-  } else {
-    const TensorType type = graph[answer].type;
-    NodeId target;
-    for (int32_t i = 0; i < graph.size() && !dataset.target(); ++i) {
-      const bool input = std::holds_alternative<Input>(graph[NodeId{i}].op);
-      if (input && graph[NodeId{i}].type == type) target = NodeId{i};
-    }
-    if (target.index < 0) target = add_input_like(graph, type, "target");
-    loss = graph.add(MeanSquaredError{}, {answer, target}, unused_label(graph, "loss"));
+  std::vector<NodeId> outputs = model.outputs();
+  const std::vector<const data::Column*> targets = targets_of(dataset);
+  require<GraphError>(outputs.size() == 1 || targets.size() == outputs.size(),
+                      "the model has {} answers and the data {} targets: a loss needs one for "
+                      "each, or build it in C++",
+                      outputs.size(), targets.size());
+  std::optional<NodeId> loss;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const data::Column* target = targets.empty() ? nullptr : targets[i];
+    const bool named = outputs.size() > 1;
+    const NodeId own = target != nullptr && target->classes > 0
+                           ? add_cross_entropy(graph, outputs[i], named ? target : nullptr)
+                           : add_squared_error(graph, outputs[i], target, named);
+    loss = loss ? graph.add(Add{}, {*loss, own}, unused_label(graph, "loss")) : own;
   }
-  graph.set_outputs({answer, loss});
+  outputs.push_back(*loss);
+  graph.set_outputs(outputs, {*loss});
   return {std::move(graph), model.parameters()};
 }
 

@@ -62,7 +62,9 @@ Graph without_quantizers(const Graph& graph);
 /// The model with what it needs to be trained on `dataset`, where it has no loss: the
 /// cross-entropy of its answer, or of what a Softmax at its end is taken of, which becomes the
 /// answer, where the data have labels; else the mean squared difference from the target, or
-/// from the input where there is no target. Throws GraphError where these do not fit.
+/// from the input where there is no target. Of several answers the sum of these, one for each
+/// target of the data in their order, whose inputs are called as the columns. Throws GraphError
+/// where these do not fit.
 Model with_loss(Model model, const data::Dataset& dataset);
 
 }  // namespace qtape

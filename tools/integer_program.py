@@ -18,7 +18,7 @@ import itertools
 import json
 import math
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -318,10 +318,10 @@ def conv(a, requantization, x):
     pads, windows = [], []
     for size, taps, stride, dilation, *pad in zip(x.data.shape[1:-1], *lists):
         span = (taps - 1) * dilation + 1
+        require(a.padding == "Explicit" or pad == [0, 0], f"padding {pad} with {a.padding}")
         if a.padding == "Same":
             missing = max(0, (-(-size // stride) - 1) * stride + span - size)
             pad = [missing // 2, missing - missing // 2]
-        require(a.padding != "Valid" or pad == [0, 0], f"padding {pad} with Valid")
         require(span <= size + sum(pad), f"{span} of {size + sum(pad)}")
         pads.append(pad)
         windows.append((size + sum(pad) - span) // stride + 1)
@@ -407,7 +407,10 @@ def slice_codes(a, requantization, x):
 
 def reshape(a, requantization, x):
     require(min(a.shape, default=0) >= -1, f"shape {a.shape}")
-    return codes(x.data.reshape(a.shape), x.grid)
+    y = x.data.reshape(a.shape)
+    kept = y.shape[-1:] == x.data.shape[-1:]
+    require(x.scale is None or np.size(x.scale) == 1 or kept, f"channels of {list(x.data.shape)}")
+    return codes(y, x.grid) if x.grid else replace(x, data=y)
 
 
 def windows(a, x, border):
@@ -421,6 +424,7 @@ def windows(a, x, border):
         e = a.pads_end[i] if a.pads_end else 0
         require(min(extent, k, s, d) >= 1 and min(b, e) >= 0, f"windows {vars(a)}")
         require(a.padding == "Explicit" or b == e == 0, f"padding {vars(a)}")
+        require(k == 1 or d <= extent, f"dilation {d} over {extent}")
         span = (k - 1) * d + 1
         if a.padding == "Same":
             total = max(0, (-(-extent // s) - 1) * s + span - extent)
@@ -496,7 +500,7 @@ RULES = {
     "Mul": ("codes", 2, mul),
     "Concat": ("codes", None, concat),
     "Slice": ("codes", 1, slice_codes),
-    "Reshape": ("codes", 1, reshape),
+    "Reshape": ("floats codes accumulators", 1, reshape),
     "MaxPool": ("codes", 1, max_pool),
     "Upsample": ("codes", 1, upsample),
     "Pad": ("codes", 1, pad),

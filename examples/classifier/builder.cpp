@@ -37,7 +37,7 @@ Value Builder::head(const Value& x, int64_t classes, const std::string& label) c
 Graph classifier(const Value& logits, const Recipe& recipe) {
   const Value loss = loss::cross_entropy(logits);
   Graph graph = loss.graph();
-  graph.set_outputs({logits.id(), loss.id()});
+  graph.set_outputs({logits.id(), loss.id()}, {loss.id()});
   return graph.with_batch(recipe.batch);
 }
 

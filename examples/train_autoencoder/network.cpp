@@ -80,7 +80,7 @@ Graph finish(Graph graph, const std::optional<Op>& quantizer) {
     reconstruction = add_quantizer(graph, reconstruction, *quantizer, "reconstruction");
   }
   const NodeId loss = graph.add(MeanSquaredError{}, {reconstruction, graph.at("x")}, "loss");
-  graph.set_outputs({reconstruction, loss});
+  graph.set_outputs({reconstruction, loss}, {loss});
   return graph;
 }
 

@@ -15,9 +15,9 @@ void copy_rows(const Code* from, int64_t from_row, Code* to, int64_t to_row, int
   }
 }
 
-template <class Code>
-IntegerKernel copy(const qtape::Reshape&, const IntegerBinding& b) {
-  return {.run = [x = b.operand<Code>(0), y = b.y<Code>(), n = b.out().type.elements()] {
+/// Elements of any type.
+IntegerKernel copy_all(const IntegerBinding& b) {
+  return {.run = [x = b.operands[0], y = b.result, n = b.out().type.bytes()] {
     copy_rows(x, n, y, n, 1, n);
   }};
 }
@@ -96,7 +96,12 @@ void write_copy(CNode& node, const qtape::Concat& op) {
 
 template <class Op>
 IntegerKernel Structure<Op>::reference(const IntegerBinding& b) const {
-  return dispatch_codes(b.out().type.dtype, [&]<class Code>() { return copy<Code>(*this, b); });
+  if constexpr (detail::takes_all<Op>) {
+    return copy_all(b);
+  } else {
+    return dispatch_codes(b.out().type.dtype,
+                          [&]<class Code>() { return copy<Code>(*this, b); });
+  }
 }
 
 template <class Op>

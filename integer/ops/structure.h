@@ -29,7 +29,8 @@ struct Structure : Op {
 using Concat = Structure<qtape::Concat>;
 /// Codes of a range of indices along an axis.
 using Slice = Structure<qtape::Slice>;
-/// The same codes under another shape.
+/// The same codes, accumulators or floats under another shape. Accumulators with a scale for
+/// each channel keep their last axis.
 using Reshape = Structure<qtape::Reshape>;
 
 }  // namespace qtape::integer

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <type_traits>
 #include <utility>
 
 #include "qtape/integer/integer_binding.h"
@@ -28,15 +29,29 @@ inline void check_one_grid(IntegerInputs inputs) {
   }
 }
 
+/// Whether Op takes accumulators and floats as well as codes: elements as they are.
+template <class Op>
+inline constexpr bool takes_all = std::is_same_v<Op, qtape::Reshape>;
+
+/// Scales of channels belong to the last axis.
+inline void check_channels(const IntegerValue& x, const Shape& y) {
+  const bool kept = y.rank() > 0 && y[-1] == x.type.shape[-1];
+  check(x.scales.size() <= 1 || kept,
+        "accumulators have {} scales, one for each channel: the last axis must stay, got {} "
+        "for {}",
+        x.scales.size(), to_string(y), to_string(x.type.shape));
+}
+
 }  // namespace detail
 
 template <class Op>
 IntegerValue Structure<Op>::infer(IntegerInputs inputs) const {
   check_operands(inputs, this->slots().size());
-  detail::check_one_grid(inputs);
+  if constexpr (!detail::takes_all<Op>) detail::check_one_grid(inputs);
   const auto types = detail::types_of(inputs);
   IntegerValue y = inputs[0];
   y.type = Op::infer(types);
+  if constexpr (detail::takes_all<Op>) detail::check_channels(inputs[0], y.type.shape);
   for (const IntegerValue& input : inputs) {
     y.low = std::min(y.low, input.low);
     y.high = std::max(y.high, input.high);
@@ -46,7 +61,7 @@ IntegerValue Structure<Op>::infer(IntegerInputs inputs) const {
 
 template <class Op>
 void Structure<Op>::update(const IntegerBinding& b, IntegerValue& y) const {
-  y.scales[0] = b.in(0).scales[0];
+  std::ranges::copy(b.in(0).scales, y.scales.begin());
   y.zero_point = b.in(0).zero_point;
   y.low = b.in(0).low;
   y.high = b.in(0).high;

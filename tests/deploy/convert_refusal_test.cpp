@@ -322,12 +322,6 @@ TEST_CASE("convert: all that is wrong comes in one message") {
       "integers, or take an output before it");
 }
 
-TEST_CASE("convert: accumulators with another shape are no output") {
-  CHECK(refusal([](Net& n) {
-          return n.add(Reshape{.shape = {-1, 1, 3}}, {n.layer(n.codes())}, "y");
-        }) == "Reshape %9 'y' (%8 'fc' f32[2, 3]): an output must not be reshaped");
-}
-
 TEST_CASE("convert: NaN stops a run and names its element, infinities go to the ends") {
   Net n;
   const NodeId y = n.layer(n.codes());

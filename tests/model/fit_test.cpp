@@ -227,7 +227,8 @@ TEST_CASE("fit: what cannot be is refused before the first step") {
   CHECK(error([](FitOptions& o) {
           o.validation.reset();
           o.patience = 2;
-        }) == "patience and keep_best need a metric, or validation data with labels");
+        }) ==
+        "patience and keep_best need a metric, or validation data with labels or targets");
   Network net;
   Model untrainable(linear(net.input("x", {784}), 10));
   CHECK(error_text<GraphError>([&] {

@@ -70,10 +70,18 @@ Model with_some_quantizers(Model model, const CalibrateOptions& options) {
                          calibrated_quantizers(options.weight_bits, options.activation_bits));
 }
 
-/// "97.10 %", or the bits of the answers where there are no labels.
+/// "97.10 %", or the bits of the answers where there is no metric.
 std::string score(const EvaluationReport& result) {
-  return result.accuracy ? fmt::format("{:.2f} %", *result.accuracy)
-                         : "outputs sha256 " + result.outputs_sha256;
+  return result.score ? metric_of(*result.metric).text(*result.score)
+                      : "outputs sha256 " + result.outputs_sha256;
+}
+
+/// "accuracy, more is better" above the scores; empty where there is no metric.
+std::string heading(const EvaluationReport& result) {
+  if (!result.metric) return {};
+  const Metric metric = metric_of(*result.metric);
+  return fmt::format(" ({}, {} is better)", metric.name,
+                     metric.higher_is_better ? "higher" : "lower");
 }
 
 void show(const CalibrationProgress& progress) {
@@ -145,8 +153,8 @@ CalibrateReport calibrate_all(Model& model, const data::Split& data,
   const BatchSource batches = batches_of(data.train, options.images);
   CalibrateReport report{.in_float =
                              tool::report_of(evaluator.run(data.test, mode::float_eval))};
-  fmt::print("{} test samples, without quantizers {}\n", data.test.size(),
-             score(report.in_float));
+  fmt::print("{} test samples, without quantizers {}{}\n", data.test.size(),
+             score(report.in_float), heading(report.in_float));
   const std::vector<std::string> observers = observers_of(options);
   for (const std::string& observer : observers) {
     const auto nodes = run(tape, batches, options, observer);

@@ -47,12 +47,14 @@ void count_changes(OnnxReport& report, SavedModel& model, const ExportOnnxComman
   options.runners = onnx_levels({.form = command.form, .opset = command.opset});
   Verifier verifier(model.graph, model.parameters, options);
   const data::Dataset dataset = load_data(command.data, features_of(model.graph)).test;
-  Samples samples{verifier, options.batch};
+  Samples samples{verifier, model.graph, options.batch};
   if (samples.takes(dataset, command.data.given())) {
     require<ArgumentError>(dataset.size() > 0, "--input: there are no samples");
     report.samples = dataset.size();
-    const std::optional<Right> right = samples.run_data(dataset);
-    if (right) report.changed_labels = right->seen_differently.at(Level::Onnx);
+    const auto found = samples.run_data(dataset);
+    if (found && found->metric == MetricKind::Accuracy) {
+      report.changed_labels = found->seen_differently.at(Level::Onnx);
+    }
   } else {
     constexpr int64_t random = 1000;
     report.samples = random;

@@ -159,7 +159,7 @@ ModelReport report_of(const SavedModel& model) {
   const auto outputs = model.graph.outputs();
   PlanOptions options{.outputs = {outputs.begin(), outputs.end()}};
   report.inference = arena_of(plan(model.graph, options));
-  options.roots = losses(model.graph);
+  options.roots = model.graph.losses();
   if (!options.roots.empty()) report.training = arena_of(plan(model.graph, options));
   for (const auto& [name, section] : model.sections) {
     report.sections.push_back({name, section.kind});

@@ -22,7 +22,21 @@ void write_json_text(examples::OutputFiles& files, const std::string& path,
 }
 
 EvaluationReport report_of(const Evaluation& evaluation) {
-  return {evaluation.samples, evaluation.accuracy, evaluation.outputs_sha256};
+  EvaluationReport report{.samples = evaluation.samples,
+                          .accuracy = evaluation.accuracy,
+                          .outputs_sha256 = evaluation.outputs_sha256};
+  if (evaluation.score) {
+    report.metric = evaluation.score->metric;
+    report.score = evaluation.score->value;
+  }
+  for (const AnswerHash& each : evaluation.outputs) {
+    report.outputs.push_back({each.label, each.sha256});
+  }
+  return report;
+}
+
+std::string score_text(const EvaluationReport& report) {
+  return report.score ? to_string(MetricScore{*report.metric, *report.score}) : std::string();
 }
 
 std::vector<NodeReport> nodes_of(const Graph& graph) {

@@ -23,21 +23,41 @@ void write_report(examples::OutputFiles& files, const std::string& path, const R
   if (!path.empty()) write_json_text(files, path, write_json(report));
 }
 
+/// One output of several.
+struct OutputReport {
+  std::string label;
+  std::string sha256;
+
+  static constexpr auto fields() {
+    using R = OutputReport;
+    return std::tuple{field("label", &R::label, "of the output"),
+                      field("sha256", &R::sha256, "of all answers in their dtype")};
+  }
+};
+
 /// What a model or a program makes of data.
 struct EvaluationReport {
   int64_t samples = 0;
+  std::optional<MetricKind> metric = {};
+  std::optional<double> score = {};
   std::optional<double> accuracy = {};
   std::string outputs_sha256 = {};
+  std::vector<OutputReport> outputs = {};
 
   static constexpr auto fields() {
     using R = EvaluationReport;
     return std::tuple{
         field("samples", &R::samples, "samples of the data"),
-        field("accuracy", &R::accuracy, "percent of them; null without labels"),
-        field("outputs_sha256", &R::outputs_sha256, "of all answers in their dtype")};
+        field("metric", &R::metric, "of the first output; null without labels or targets"),
+        field("score", &R::score, "by the metric"),
+        field("accuracy", &R::accuracy, "the score in percent where it is one, else null"),
+        field("outputs_sha256", &R::outputs_sha256, "of all answers in their dtype"),
+        field("outputs", &R::outputs, "each of several; empty for one")};
   }
 };
 EvaluationReport report_of(const Evaluation& evaluation);
+/// "accuracy 97.10 %"; empty without a metric.
+std::string score_text(const EvaluationReport& report);
 
 /// A node of a model.
 struct NodeReport {

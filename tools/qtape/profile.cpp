@@ -169,7 +169,7 @@ void profile(const ProfileOptions& options) {
   files.expect_text("--json", options.json);
   SavedModel model = load_model(options.model);
   if (options.batch) model.graph = model.graph.with_batch(*options.batch);
-  const std::vector<NodeId> roots = losses(model.graph);
+  const std::vector<NodeId> roots = model.graph.losses();
   Tape tape(model.graph, model.parameters,
             {.roots = roots, .threads = options.threads, .arithmetic = arithmetic_of(options)});
   fill_inputs(tape);

@@ -21,22 +21,28 @@ void show(int64_t done, int64_t all) {
   console::redraw(done == all ? "" : fmt::format("sensitivity: {} of {} runs", done, all));
 }
 
-void print_sensitivity(const Sensitivity& s) {
-  fmt::print("\naccuracy: all on {:.2f} %, all off {:.2f} %\n{:<28} {:>10} {:>11}\n", s.all_on,
-             s.all_off, "quantizer", "only it on", "only it off");
+void print_sensitivity(const Sensitivity& s, const Metric& metric) {
+  fmt::print("\n{}: all on {}, all off {}; {} is better\n{:<28} {:>10} {:>11}\n", metric.name,
+             metric.text(s.all_on), metric.text(s.all_off),
+             metric.higher_is_better ? "higher" : "lower", "quantizer", "only it on",
+             "only it off");
   for (const NodeSensitivity& node : s.nodes) {
-    fmt::print("{:<28} {:>8.2f} % {:>9.2f} %\n", printable(node.label), node.only_on,
-               node.only_off);
+    fmt::print("{:<28} {:>10} {:>11}\n", printable(node.label), metric.text(node.only_on),
+               metric.text(node.only_off));
   }
 }
 
-Json to_json_value(const Sensitivity& s) {
+Json to_json_value(const Sensitivity& s, const Metric& metric) {
   Json nodes = Json::array();
   for (const NodeSensitivity& node : s.nodes) {
     nodes.push_back(
         {{"label", node.label}, {"only_on", node.only_on}, {"only_off", node.only_off}});
   }
-  return {{"all_on", s.all_on}, {"all_off", s.all_off}, {"nodes", std::move(nodes)}};
+  return {{"metric", metric.name},
+          {"higher_is_better", metric.higher_is_better},
+          {"all_on", s.all_on},
+          {"all_off", s.all_off},
+          {"nodes", std::move(nodes)}};
 }
 
 }  // namespace
@@ -58,12 +64,16 @@ void report_quantizers(const QuantizersOptions& options) {
              to_table(reports));
   Json json = {{"samples", count / extent * extent},
                {"quantizers", Json::parse(to_json(reports))}};
-  if (options.sensitivity) {
+  const auto choice = choose_metric(model.graph, model.graph.answers()[0], images);
+  if (options.sensitivity && !choice) {
+    fmt::print("\nno sensitivity: the data have neither labels nor targets for the model\n");
+  }
+  if (options.sensitivity && choice) {
+    const Metric metric = metric_of(choice->kind);
     const Sensitivity result = sensitivity(
-        evaluator.tape(), [&](Tape&) { return evaluator.run(images).accuracy.value_or(0); },
-        show);
-    print_sensitivity(result);
-    json["sensitivity"] = to_json_value(result);
+        evaluator.tape(), [&](Tape&) { return evaluator.run(images).score->value; }, show);
+    print_sensitivity(result, metric);
+    json["sensitivity"] = to_json_value(result, metric);
   }
   write_json_text(files, options.json, json);
   files.require_written();

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "qtape/arrays/arrays.h"
+#include "qtape/core/printable.h"
 #include "qtape/deploy/any_file.h"
 #include "qtape/engine/files.h"
 #include "qtape/examples/shared/output_files.h"
@@ -14,8 +15,21 @@ namespace {
 
 void print(const EvaluationReport& report) {
   fmt::print("{} samples{}\noutputs sha256 {}\n", report.samples,
-             report.accuracy ? fmt::format(", accuracy {:.2f} %", *report.accuracy) : "",
-             report.outputs_sha256);
+             report.score ? ", " + score_text(report) : "", report.outputs_sha256);
+  for (const OutputReport& each : report.outputs) {
+    fmt::print("output {} sha256 {}\n", printable(each.label), each.sha256);
+  }
+}
+
+/// The arrays that are written: that of one output is called `answers`, those of several as
+/// the outputs.
+NamedTensors arrays_of(NamedTensors answers, const std::string& path) {
+  if (answers.size() == 1) answers[0].name = "answers";
+  require<ArgumentError>(
+      answers.size() == 1 || !path.ends_with(".npy"),
+      "--output: {} holds one array, the outputs are {}: name a .npz or .safetensors file",
+      path, names_of(answers));
+  return answers;
 }
 
 }  // namespace
@@ -45,11 +59,12 @@ void replay(const ReplayOptions& options) {
   }));
   print(report);
   if (!options.answers.empty()) {
-    const Tensor answers = naming<GraphError>(options.model, [&] {
-      if (program != nullptr) return predict(*program, images, options.threads);
-      return predict(Model(std::move(*model)), images, options.threads);
+    NamedTensors answers = naming<GraphError>(options.model, [&] {
+      if (program != nullptr) return predict_all(*program, images, options.threads);
+      return predict_all(Model(std::move(*model)), images, options.threads);
     });
-    const std::string bytes = to_array_file(options.answers, {{"answers", answers}});
+    const std::string bytes =
+        to_array_file(options.answers, arrays_of(std::move(answers), options.answers));
     files.save(options.answers, [&](const std::string& path) { write_file(path, bytes); });
   }
   write_report(files, options.json, report);

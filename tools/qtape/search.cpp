@@ -57,7 +57,7 @@ void print(const SearchReport& report) {
   fmt::print(" {:>8}\n", "chosen");
   for (const LayerBits& layer : report.layers) {
     fmt::print("{:<28} {:>10}", printable(layer.weight), layer.elements);
-    for (const double loss : layer.losses) fmt::print(" {:>9.4f}", loss);
+    for (const double loss : layer.losses) fmt::print(" {:>9.4g}", loss);
     fmt::print(" {:>8}\n", layer.bits);
   }
   fmt::print("{} bytes of weights within {}\n", report.bytes, report.budget_bytes);

@@ -19,17 +19,23 @@ constexpr int64_t norm_batches = 100;
 struct EpochReport {
   int64_t epoch = 0;
   double loss = 0;
+  std::optional<double> score = {};
   std::optional<double> accuracy = {};
 
   static constexpr auto fields() {
     using E = EpochReport;
     return std::tuple{field("epoch", &E::epoch, "from 1"),
                       field("loss", &E::loss, "mean of its batches"),
-                      field("accuracy", &E::accuracy, "percent of the test data, else null")};
+                      field("score", &E::score, "of the test data by the metric, else null"),
+                      field("accuracy", &E::accuracy, "the score where it is one, else null")};
   }
 };
 
 struct TrainReport {
+  std::optional<MetricKind> metric = {};
+  std::optional<double> score_before = {};
+  std::optional<double> score_calibrated = {};
+  std::optional<double> score = {};
   std::optional<double> accuracy_before = {};
   std::optional<double> accuracy_calibrated = {};
   std::vector<EpochReport> epochs = {};
@@ -43,7 +49,12 @@ struct TrainReport {
   static constexpr auto fields() {
     using R = TrainReport;
     return std::tuple{
-        field("accuracy_before", &R::accuracy_before, "percent, of the model as it was"),
+        field("metric", &R::metric, "of model and test data; null where these have none"),
+        field("score_before", &R::score_before, "by the metric, of the model as it was"),
+        field("score_calibrated", &R::score_calibrated, "with its quantizers calibrated"),
+        field("score", &R::score, "of the trained model"),
+        field("accuracy_before", &R::accuracy_before,
+              "percent, of the model as it was; this and what follows null for other metrics"),
         field("accuracy_calibrated", &R::accuracy_calibrated, "with its quantizers calibrated"),
         field("epochs", &R::epochs, "loss and accuracy of each"),
         field("steps", &R::steps, "of the whole run"),
@@ -117,13 +128,22 @@ FitOptions options_of(const TrainCommand& command, const Model& model,
   return options;
 }
 
-/// Percent of the test data, which is printed; empty without labels.
-std::optional<double> accuracy_of(const char* when, const Model& model,
-                                  const TrainCommand& command, const data::Dataset& test) {
-  if (test.classes() == 0) return std::nullopt;
-  const double percent = accuracy(model, test, command.threads);
-  console::print("{}: accuracy {:.2f} %\n", when, percent);
-  return percent;
+/// The score on the test data, which is printed; empty without a metric.
+std::optional<MetricScore> score_of(const char* when, const Model& model,
+                                    const TrainCommand& command, const data::Dataset& test) {
+  if (test.size() == 0 || !choose_metric(model.graph(), model.answer(), test)) return {};
+  const std::optional<MetricScore> score = evaluate(model, test, command.threads).score;
+  console::print("{}: {}\n", when, to_string(*score));
+  return score;
+}
+
+/// Notes a score, and that again where it is an accuracy.
+void note(const std::optional<MetricScore>& found, TrainReport& report,
+          std::optional<double>& score, std::optional<double>& accuracy) {
+  if (!found) return;
+  report.metric = found->metric;
+  score = found->value;
+  if (found->metric == MetricKind::Accuracy) accuracy = found->value;
 }
 
 /// Trains to the end. Throws Interrupted, which says what is left of the run.
@@ -141,7 +161,9 @@ FitResult fit_to_end(Model& model, const data::Dataset& dataset, const FitOption
 
 void add(TrainReport& report, const FitResult& result) {
   for (const EpochResult& each : result.epochs) {
-    report.epochs.push_back({each.epoch, each.loss, each.score});
+    EpochReport& epoch = report.epochs.emplace_back();
+    epoch = {.epoch = each.epoch, .loss = each.loss, .score = each.score};
+    if (report.metric == MetricKind::Accuracy) epoch.accuracy = each.score;
   }
   report.steps = result.steps;
   report.step_us = result.step_us;
@@ -162,7 +184,6 @@ std::string train_model(Model& model, const TrainCommand& command, const data::S
                                         .share = command.teacher_share};
   }
   const FitResult result = fit_to_end(model, data.train, options, command.checkpoint);
-  add(report, result);
   if (command.freeze_above) {
     report.frozen_weights = result.frozen_weights;
     console::print("{} weights are frozen\n", *report.frozen_weights);
@@ -171,7 +192,8 @@ std::string train_model(Model& model, const TrainCommand& command, const data::S
     (void)reestimate_norms(model, data.train, norm_batches, options.batch, command.seed,
                            command.threads);
   }
-  report.accuracy = accuracy_of("trained", model, command, data.test);
+  note(score_of("trained", model, command, data.test), report, report.score, report.accuracy);
+  add(report, result);
   return result.report_failure;
 }
 
@@ -191,10 +213,11 @@ void train(const TrainCommand& command) {
   const data::Split data = load_data(command.data, features_of(model.graph()), 7000);
   TrainReport report;
   if (!command.resume) {
-    report.accuracy_before = accuracy_of("as it is", model, command, data.test);
+    note(score_of("as it is", model, command, data.test), report, report.score_before,
+         report.accuracy_before);
     model = with_recipe(with_loss(std::move(model), data.train), command, data.train);
-    report.accuracy_calibrated =
-        accuracy_of("with its quantizers calibrated", model, command, data.test);
+    note(score_of("with its quantizers calibrated", model, command, data.test), report,
+         report.score_calibrated, report.accuracy_calibrated);
   }
   files.add_failure(train_model(model, command, data, report));
   files.save(command.output, [&](const std::string& path) { model.save(path); });

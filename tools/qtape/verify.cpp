@@ -64,14 +64,17 @@ struct LayerCertificate : Certificate {
   }
 };
 
-struct LevelAccuracy {
+struct LevelScore {
   Level level = Level::Float;
-  double accuracy = 0;
+  double score = 0;
+  std::optional<double> accuracy = {};
 
   static constexpr auto fields() {
-    using A = LevelAccuracy;
-    return std::tuple{field("level", &A::level, "of arithmetic"),
-                      field("accuracy", &A::accuracy, "percent of the samples")};
+    using A = LevelScore;
+    return std::tuple{
+        field("level", &A::level, "of arithmetic"),
+        field("score", &A::score, "of the first output by the metric"),
+        field("accuracy", &A::accuracy, "the score in percent where it is one, else null")};
   }
 };
 
@@ -83,7 +86,8 @@ struct RequantizationReport {
   std::vector<LayerReport> layers = {};
   int64_t output_float_exact = 0;
   int64_t output_mismatches = 0;
-  std::vector<LevelAccuracy> accuracies = {};
+  std::optional<MetricKind> metric = {};
+  std::vector<LevelScore> scores = {};
   std::optional<int64_t> samples = {};
   int64_t random_inputs = 0;
   int64_t mismatches = 0;
@@ -100,7 +104,8 @@ struct RequantizationReport {
         field("layers", &R::layers, "integers that differ"),
         field("output_float_exact", &R::output_float_exact, "f32 outputs that L0 changes"),
         field("output_mismatches", &R::output_mismatches, "f32 outputs that differ otherwise"),
-        field("accuracies", &R::accuracies, "of each level; empty without labels"),
+        field("metric", &R::metric, "of the scores; null without labels or targets"),
+        field("accuracies", &R::scores, "scores of each level; empty without a metric"),
         field("samples", &R::samples, "of the data; null where the model takes none"),
         field("random_inputs", &R::random_inputs, "beside these"),
         field("mismatches", &R::mismatches, "between all levels but L0"),
@@ -254,14 +259,15 @@ void compare_program(const Verifier& verifier, SavedModel& model, int64_t batch,
   }
 }
 
-void add_accuracies(RequantizationReport& report, const Right& right, int64_t samples) {
-  for (const auto& [level, count] : right.samples) {
-    report.accuracies.push_back(
-        {level, 100.0 * static_cast<double>(count) /
-                    static_cast<double>(std::max<int64_t>(1, samples))});
+void add_scores(RequantizationReport& report, const LevelScores& found) {
+  report.metric = found.metric;
+  for (const auto& [level, score] : found.scores) {
+    LevelScore& added = report.scores.emplace_back();
+    added = {.level = level, .score = score};
+    if (found.metric == MetricKind::Accuracy) added.accuracy = score;
   }
-  const auto differs = right.seen_differently.find(Level::Float);
-  if (differs != right.seen_differently.end()) report.seen_differently = differs->second;
+  const auto differs = found.seen_differently.find(Level::Float);
+  if (differs != found.seen_differently.end()) report.seen_differently = differs->second;
 }
 
 /// Runs what the model takes.
@@ -270,10 +276,10 @@ void run_samples(RequantizationReport& report, Samples samples, const data::Data
   Verifier& verifier = samples.verifier;
   const bool seen = samples.takes(dataset, command.data.given());
   report.random_inputs = command.random.value_or(seen ? 0 : usual_random);
-  const std::optional<Right> right = seen ? samples.run_data(dataset) : std::nullopt;
+  const auto scores = seen ? samples.run_data(dataset) : std::nullopt;
   samples.run_random(report.random_inputs, command.seed);
   add_layers(report, verifier);
-  if (right) add_accuracies(report, *right, dataset.size());
+  if (scores) add_scores(report, *scores);
   if (seen) report.samples = dataset.size();
   report.mismatches = verifier.mismatches();
   report.first_mismatch = verifier.first_mismatch();
@@ -281,8 +287,9 @@ void run_samples(RequantizationReport& report, Samples samples, const data::Data
 
 void print_samples(const RequantizationReport& report, const std::vector<Level>& levels) {
   print_layers(report, levels);
-  for (const LevelAccuracy& each : report.accuracies) {
-    fmt::print("{}: accuracy {:.2f} %\n", to_string_view(each.level), each.accuracy);
+  for (const LevelScore& each : report.scores) {
+    fmt::print("{}: {}\n", to_string_view(each.level),
+               to_string(MetricScore{*report.metric, each.score}));
   }
   fmt::print("{}{} random inputs: {} mismatches between {}{}\n\n",
              report.samples ? fmt::format("{} samples and ", *report.samples) : "",
@@ -317,7 +324,7 @@ RequantizationReport verify_requantization(SavedModel& model, const data::Datase
   }
   add_certificates(report, verifier);
   print_certificates(report);
-  run_samples(report, {verifier, batch}, images, command);
+  run_samples(report, {verifier, model.graph, batch}, images, command);
   print_samples(report, verifier.levels());
   return report;
 }

@@ -18,21 +18,23 @@ void show(std::string_view what, int64_t done, int64_t all) {
   console::redraw(done == all ? "" : fmt::format("{}: {} of {}", what, done, all));
 }
 
-void count_right(const Verifier& verifier, const data::Dataset& dataset, int64_t first,
-                 int64_t count, size_t classes, Right& right) {
-  for (int64_t row = 0; row < count; ++row) {
-    int32_t label = 0;
-    dataset.read(*dataset.target(), first + row, std::span(&label, 1));
-    std::map<Level, int64_t> found;
-    for (Level level : verifier.levels()) {
-      found[level] = predicted(
-          verifier.output(level).subspan(static_cast<size_t>(row) * classes, classes));
-      right.samples[level] += found[level] == label ? 1 : 0;
-    }
-    for (const auto& [level, answer] : found) {
-      const auto base = found.find(level == Level::Float ? Level::Exact : Level::Reference);
-      if (base == found.end()) continue;
-      right.seen_differently[level] += base->second != answer ? 1 : 0;
+/// The first output at one level, of the last run.
+std::span<const float> answers(const Verifier& verifier, Level level, int64_t count,
+                               size_t width) {
+  return verifier.output(level).first(static_cast<size_t>(count) * width);
+}
+
+/// Counts samples whose class levels see differently.
+void compare_classes(const Verifier& verifier, int64_t count, size_t width, LevelScores& to) {
+  for (const Level level : verifier.levels()) {
+    const Level base = level == Level::Float ? Level::Exact : Level::Reference;
+    if (std::ranges::count(verifier.levels(), base) == 0) continue;
+    int64_t& different = to.seen_differently[level];
+    const auto a = answers(verifier, level, count, width);
+    const auto b = answers(verifier, base, count, width);
+    for (size_t row = 0; row < static_cast<size_t>(count); ++row) {
+      const size_t at = row * width;
+      different += predicted(a.subspan(at, width)) != predicted(b.subspan(at, width)) ? 1 : 0;
     }
   }
 }
@@ -62,20 +64,40 @@ bool Samples::takes(const data::Dataset& dataset, bool asked_for) const {
   }
 }
 
-std::optional<Right> Samples::run_data(const data::Dataset& dataset) {
+std::optional<MetricChoice> Samples::metric_for(const data::Dataset& dataset) const {
+  const IntegerProgram& program = verifier.program();
+  const Shape& shape = program[program.outputs()[0]].value.type.shape;
+  if (shape.rank() == 0 || shape[0] != batch) return std::nullopt;
+  const auto choice = choose_metric(graph, graph.answers()[0], dataset);
+  const bool classes = choice && choice->kind == MetricKind::Accuracy;
+  if (classes && dataset.classes() > std::max<int64_t>(2, shape[1])) return std::nullopt;
+  return choice;
+}
+
+std::optional<LevelScores> Samples::run_data(const data::Dataset& dataset) {
   Feed feed(inputs_of(verifier), dataset);
-  const Shape& scores = verifier.program()[verifier.program().outputs()[0]].value.type.shape;
-  const bool labelled =
-      dataset.classes() > 0 && scores.rank() == 2 && dataset.classes() <= scores[1];
-  Right right;
+  const auto choice = metric_for(dataset);
+  const IntegerProgram& program = verifier.program();
+  const int64_t width = program[program.outputs()[0]].value.type.elements() / batch;
+  std::map<Level, Scorer> scorers;
+  for (const Level level : verifier.levels()) {
+    if (choice) scorers.emplace(level, Scorer(*choice, dataset, width));
+  }
+  LevelScores found;
   feed.for_each_batch([&](int64_t first, int64_t count) {
     verifier.run(count);
-    if (labelled) {
-      count_right(verifier, dataset, first, count, static_cast<size_t>(scores[1]), right);
+    for (auto& [level, scorer] : scorers) {
+      scorer.add(first, count, answers(verifier, level, count, static_cast<size_t>(width)));
+    }
+    if (choice && choice->kind == MetricKind::Accuracy) {
+      compare_classes(verifier, count, static_cast<size_t>(width), found);
     }
     show("samples", first + count, dataset.size());
   });
-  return labelled ? std::optional(right) : std::nullopt;
+  if (!choice) return std::nullopt;
+  found.metric = choice->kind;
+  for (const auto& [level, scorer] : scorers) found.scores[level] = scorer.score().value;
+  return found;
 }
 
 void Samples::run_random(int64_t samples, uint64_t seed) {

@@ -1,0 +1,199 @@
+#include "qtape/model/metric.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "qtape/core/error.h"
+#include "qtape/integer/analysis.h"
+#include "qtape/integer/op_rules.h"
+#include "qtape/model/feed.h"
+
+namespace qtape {
+namespace {
+
+/// A network as the choice of a metric sees it.
+struct Answered {
+  std::vector<FedInput> inputs;  // without memory
+  TensorType answers;            // to one batch
+  const data::Dataset& dataset;
+};
+
+FedInput without_memory(const std::string& label, const Shape& batch, DType dtype) {
+  static int32_t integer = 0;
+  FedInput input{.label = label, .sample = Shape(batch.extents().subspan(1))};
+  if (dtype == DType::S32) input.integers = std::span(&integer, 1);
+  return input;
+}
+
+/// The batched inputs that `outputs` need.
+std::vector<FedInput> inputs_for(const Graph& graph, std::span<const NodeId> outputs) {
+  const std::vector<bool> needed = needed_for(graph, outputs);
+  std::vector<FedInput> inputs;
+  for (int32_t i = 0; i < graph.size(); ++i) {
+    const Node& node = graph[NodeId{i}];
+    const auto* input = std::get_if<Input>(&node.op);
+    if (input == nullptr || !needed[static_cast<size_t>(i)] || !input->batch) continue;
+    inputs.push_back(without_memory(node.label, input->shape, input->dtype));
+  }
+  return inputs;
+}
+
+/// The column that fills input `which`; nothing where the data do not fit.
+std::optional<size_t> column_of(const Answered& answered, size_t which) {
+  try {
+    return columns_for(answered.inputs, answered.dataset)[which];
+  } catch (const ArgumentError&) {
+    return std::nullopt;
+  }
+}
+
+std::optional<MetricChoice> squared_error(const std::optional<size_t>& column) {
+  if (!column) return std::nullopt;
+  return MetricChoice{MetricKind::MeanSquaredError, *column};
+}
+
+std::optional<MetricChoice> choose_by_data(const Answered& answered) {
+  const Shape& shape = answered.answers.shape;
+  if (shape.rank() == 0) return std::nullopt;
+  const Shape sample(shape.extents().subspan(1));
+  const data::Dataset& dataset = answered.dataset;
+  const auto target = dataset.target();
+  if (dataset.classes() > 0) {
+    if (shape.rank() != 2) return std::nullopt;
+    return MetricChoice{MetricKind::Accuracy, *target};
+  }
+  if (target) {
+    const bool fitting = fits(dataset.columns()[*target], {.sample = sample});
+    return fitting ? squared_error(target) : std::nullopt;
+  }
+  const auto same = std::ranges::find_if(answered.inputs, [&](const FedInput& each) {
+    return each.integers.empty() && each.sample == sample;
+  });
+  if (same == answered.inputs.end()) return std::nullopt;
+  return squared_error(
+      column_of(answered, static_cast<size_t>(same - answered.inputs.begin())));
+}
+
+NodeId origin_of(const Graph& graph, NodeId id) {
+  while (is_view(graph[id].op)) id = graph[id].operands[0];
+  return id;
+}
+
+/// The input that `loss` compares `answer` with by MeanSquaredError.
+std::optional<NodeId> compared_input(const Graph& graph, NodeId answer, NodeId loss) {
+  const std::vector<bool> needed = needed_for(graph, std::span(&loss, 1));
+  for (int32_t i = 0; i < graph.size(); ++i) {
+    const Node& node = graph[NodeId{i}];
+    if (!needed[static_cast<size_t>(i)]) continue;
+    if (!std::holds_alternative<MeanSquaredError>(node.op)) continue;
+    for (size_t k = 0; k < 2; ++k) {
+      const NodeId target = origin_of(graph, node.operands[1 - k]);
+      const auto* input = std::get_if<Input>(&graph[target].op);
+      if (origin_of(graph, node.operands[k]) != origin_of(graph, answer)) continue;
+      if (input != nullptr && input->batch) return target;
+    }
+  }
+  return std::nullopt;
+}
+
+/// What the loss compares the answers with, where it does.
+std::optional<MetricChoice> choose_by_loss(const Graph& graph, NodeId answer,
+                                           const data::Dataset& dataset) {
+  const std::vector<NodeId> losses = graph.losses();
+  if (losses.empty()) return std::nullopt;
+  const auto target = compared_input(graph, answer, losses[0]);
+  if (!target) return std::nullopt;
+  const NodeId both[] = {answer, losses[0]};
+  const Answered answered{inputs_for(graph, both), graph[answer].type, dataset};
+  const auto found = std::ranges::find(answered.inputs, graph[*target].label, &FedInput::label);
+  return squared_error(
+      column_of(answered, static_cast<size_t>(found - answered.inputs.begin())));
+}
+
+}  // namespace
+
+std::string Metric::text(double score) const {
+  return digits ? fmt::format("{:.{}f}{}", score, *digits, unit)
+                : fmt::format("{:.4g}{}", score, unit);
+}
+
+Metric metric_of(MetricKind kind) {
+  Metric metric{.name = std::string(to_string_view(kind))};
+  switch (kind) {
+    case MetricKind::Accuracy:
+      metric.unit = " %";
+      break;
+    case MetricKind::MeanSquaredError:
+      metric.digits.reset();
+      metric.higher_is_better = false;
+      break;
+  }
+  return metric;
+}
+
+std::string to_string(const MetricScore& score) {
+  const Metric metric = metric_of(score.metric);
+  return metric.name + " " + metric.text(score.value);
+}
+
+std::optional<MetricChoice> choose_metric(const Graph& graph, NodeId answer,
+                                          const data::Dataset& dataset) {
+  if (const auto choice = choose_by_loss(graph, answer, dataset)) return choice;
+  return choose_by_data(
+      {inputs_for(graph, std::span(&answer, 1)), graph[answer].type, dataset});
+}
+
+std::optional<MetricChoice> choose_metric(const IntegerProgram& program, NodeId output,
+                                          const data::Dataset& dataset) {
+  std::vector<FedInput> inputs;
+  for (const IntegerNode& node : program.nodes()) {
+    const auto* input = std::get_if<integer::Input>(&node.op);
+    if (input == nullptr || !input->batch || input->shape.rank() == 0) continue;
+    inputs.push_back(without_memory(node.label, input->shape, DType::F32));
+  }
+  return choose_by_data({std::move(inputs), program[output].value.type, dataset});
+}
+
+int64_t predicted(std::span<const float> scores) {
+  if (scores.size() == 1) return scores[0] > 0 ? 1 : 0;
+  return std::ranges::max_element(scores) - scores.begin();
+}
+
+Scorer::Scorer(const MetricChoice& choice, const data::Dataset& dataset, int64_t width)
+    : choice_(choice),
+      dataset_(dataset),
+      width_(static_cast<size_t>(width)),
+      target_(choice.kind == MetricKind::Accuracy ? 0 : width_) {
+  if (choice.kind != MetricKind::Accuracy) return;
+  const int64_t classes = dataset.columns()[choice.column].classes;
+  require<ArgumentError>(classes <= std::max<int64_t>(2, width),
+                         "the data has {} classes, the model {}", classes, width);
+}
+
+void Scorer::add(int64_t first, int64_t count, std::span<const float> answers) {
+  samples_ += count;
+  for (int64_t row = 0; row < count; ++row) {
+    const auto answer = answers.subspan(static_cast<size_t>(row) * width_, width_);
+    if (choice_.kind == MetricKind::Accuracy) {
+      int32_t label = 0;
+      dataset_.read(choice_.column, first + row, std::span(&label, 1));
+      sum_ += predicted(answer) == label ? 1 : 0;
+      continue;
+    }
+    dataset_.read(choice_.column, first + row, std::span(target_));
+    for (size_t i = 0; i < width_; ++i) {
+      const double difference = double{answer[i]} - double{target_[i]};
+      sum_ += difference * difference;
+    }
+  }
+}
+
+MetricScore Scorer::score() const {
+  const auto samples = static_cast<double>(std::max<int64_t>(1, samples_));
+  if (choice_.kind == MetricKind::Accuracy) return {choice_.kind, 100 * sum_ / samples};
+  const auto width = static_cast<double>(std::max<size_t>(1, width_));
+  return {choice_.kind, sum_ / (samples * width)};
+}
+
+}  // namespace qtape

@@ -1,0 +1,143 @@
+// Outputs of programs: several, and under another shape than their integers.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "qtape/core/random.h"
+#include "qtape/deploy/convert.h"
+#include "qtape/deploy/verify.h"
+#include "qtape/integer/session.h"
+#include "qtape/model/feed.h"
+#include "qtape/model/insert_quantizers.h"
+#include "qtape/model/model.h"
+#include "qtape/model/quantization.h"
+#include "qtape/model/recipe.h"
+#include "qtape/onnx/levels.h"
+#include "qtape/tests/support/errors.h"
+
+using namespace qtape;
+using test::error_text;
+
+namespace {
+
+data::Dataset noise() {
+  const Random random(5, 1);
+  std::vector<float> values(64 * 6 * 6 * 3);
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = 2 * static_cast<float>(random.uniform(i)) - 1;
+  }
+  data::Dataset set;
+  set.add("x", Tensor::of<float>({64, 6, 6, 3}, values));
+  return set;
+}
+
+/// What `build` makes of a convolution's answers, quantized and calibrated.
+Model net(const std::function<Value(const Value&)>& build) {
+  Network network;
+  const Value h = relu(conv2d(network.input("x", {6, 6, 3}), 4, {3, 3}, {.label = "conv"}));
+  return quantized(Model(build(h), 2), {}, noise(), 64, 1);
+}
+
+/// [1, 1, c] of each sample.
+Value pooled(const Value& x) { return node(GlobalAvgPool{.keep_dims = true}, {x}); }
+
+Verifier verified(const Model& model, Requantization rounding, OnnxForm form) {
+  VerifyOptions options;
+  options.convert.requantization = rounding;
+  options.batch = 32;
+  options.threads = 1;
+  options.levels = {Level::Float, Level::Exact, Level::Backend, Level::C};
+  if (rounding == Requantization::OnnxQdq) options.levels.push_back(Level::Onnx);
+  options.runners = onnx_levels({.form = form});
+  Verifier verifier(model.graph(), detail::values_of(model), options);
+  Feed feed(inputs_of(verifier), noise());
+  feed.for_each_batch([&](int64_t, int64_t count) { verifier.run(count); });
+  return verifier;
+}
+
+/// All levels give the same integers and floats, in the shape of the graph.
+void check_all(const Model& model) {
+  for (const Requantization rounding : requantization::values) {
+    const Verifier verifier = verified(model, rounding, OnnxForm::Integer);
+    CHECK(verifier.mismatches() == 0);
+    const IntegerProgram& program = verifier.program();
+    const Graph graph = model.graph().with_batch(32);
+    for (size_t i = 0; i < program.outputs().size(); ++i) {
+      CHECK(program[program.outputs()[i]].value.type == graph[model.outputs()[i]].type);
+    }
+    CHECK(program_from_json(to_json(program)) == program);
+    CHECK(program.with_batch(3).with_batch(32) == program);
+  }
+}
+
+IntegerProgram with_integers(const Model& model) {
+  return convert(model.graph(), detail::values_of(model), {.integer_outputs = true});
+}
+
+}  // namespace
+
+TEST_CASE("outputs: pooled branches side by side, flattened before a layer") {
+  check_all(net([](const Value& h) {
+    return linear(flatten(concat({avg_pool(h, {2, 2}), max_pool(h, {2, 2})})), 5);
+  }));
+  check_all(net([](const Value& h) {
+    return linear(flatten(concat({avg_pool(h, {2, 2}), avg_pool(h, {2, 2})})), 5);
+  }));
+  check_all(net([](const Value& h) {
+    const Value largest = node(Max{.axes = {1, 2}, .keep_dims = true}, {h});
+    return linear(flatten(concat({pooled(h), largest})), 5);
+  }));
+}
+
+TEST_CASE("outputs: a network may end in a pool, flattened") {
+  check_all(net([](const Value& h) { return flatten(pooled(h)); }));
+  check_all(net([](const Value& h) { return flatten(avg_pool(h, {2, 2})); }));
+  check_all(net([](const Value& h) { return flatten(max_pool(h, {2, 2})); }));
+}
+
+TEST_CASE("outputs: a network may end in a layer, flattened over its channels") {
+  const Model model = net([](const Value& h) { return flatten(conv2d(h, 3, {2, 2})); });
+  check_all(model);
+  CHECK(error_text<GraphError>([&] { (void)with_integers(model); })
+            .ends_with("its accumulators have 3 scales, one for each channel, and the view "
+                       "[1, 27] joins channels with other axes: quantize its output, or take "
+                       "the output before the view"));
+}
+
+TEST_CASE("outputs: integers under the shape of a view") {
+  const Model model = net([](const Value& h) { return flatten(pooled(h)); });
+  const IntegerProgram program = with_integers(model);
+  const IntegerValue& y = program[program.outputs()[0]].value;
+  CHECK(y.is_accumulators());
+  CHECK(y.type.shape == Shape{1, 4});
+  const Model layer = net([](const Value& h) { return reshape(conv2d(h, 3, {2, 2}), {9, 3}); });
+  const IntegerProgram rows = with_integers(layer);
+  CHECK(rows[rows.outputs()[0]].value.type.shape == Shape{1, 9, 3});
+  CHECK(rows[rows.outputs()[0]].value.scales.size() == 3);
+  check_all(layer);
+}
+
+TEST_CASE("outputs: one in the middle and one at the end, in integers as well") {
+  Network network;
+  const Value x = network.input("x", {6, 6, 3});
+  const Value h = relu(conv2d(x, 4, {3, 3}, {.label = "conv"}));
+  const Value y = linear(flatten(max_pool(h, {2, 2})), 5, {.label = "fc"});
+  const Model model = quantized(Model(std::vector<Value>{y, h}, 2), {}, noise(), 64, 1);
+  CHECK(model.integers(Requantization::FloatMultiply).outputs().size() == 2);
+  check_all(model);
+  const IntegerProgram program = with_integers(model);
+  REQUIRE(program.outputs().size() == 2);
+  CHECK(program[program.outputs()[0]].value.is_accumulators());
+  CHECK(program[program.outputs()[1]].value.type.shape == Shape{1, 4, 4, 4});
+}
+
+TEST_CASE("outputs: a refusal lists what each of them lacks") {
+  Network network;
+  const Value h = linear(network.input("x", {4}), 3, quantize::layer());
+  const Model model(std::vector<Value>{h, node(Softmax{}, {h}, "p"), node(Exp{}, {h}, "e")});
+  const std::string text =
+      error_text<GraphError>([&] { (void)model.integers(Requantization::FloatMultiply); });
+  CHECK(text.find("'p'") != std::string::npos);
+  CHECK(text.find("'e'") != std::string::npos);
+}

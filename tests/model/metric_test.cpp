@@ -1,0 +1,130 @@
+// Which metric a model and its data have, and what it comes to.
+#include "qtape/model/metric.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "qtape/model/evaluate.h"
+#include "qtape/model/fit.h"
+#include "qtape/model/model.h"
+#include "qtape/model/recipe.h"
+#include "qtape/tests/support/errors.h"
+
+using namespace qtape;
+
+namespace {
+
+/// y = 2 x0 - x1 over a few points.
+data::Dataset line(int64_t count, bool with_target = true) {
+  std::vector<float> x;
+  std::vector<float> y;
+  for (int64_t i = 0; i < count; ++i) {
+    const auto t = static_cast<float>(i) / static_cast<float>(count);
+    x.insert(x.end(), {t, 1 - t * t});
+    y.push_back(2 * t - (1 - t * t));
+  }
+  data::Dataset set;
+  set.add("x", Tensor::of<float>({count, 2}, x));
+  if (with_target) set.add_target("y", Tensor::of<float>({count}, y));
+  return set;
+}
+
+Model regression() {
+  Network net;
+  const Value y = linear(net.input("x", {2}), 1);
+  return {y, loss::mean_squared_error};
+}
+
+double squared_error(const Tensor& answers, std::span<const float> wanted) {
+  const auto* y = reinterpret_cast<const float*>(answers.data.data());
+  double sum = 0;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    sum += (double{y[i]} - double{wanted[i]}) * (double{y[i]} - double{wanted[i]});
+  }
+  return sum / static_cast<double>(wanted.size());
+}
+
+}  // namespace
+
+TEST_CASE("metric: texts, units and directions") {
+  CHECK(to_string(MetricScore{MetricKind::Accuracy, 97.104}) == "accuracy 97.10 %");
+  CHECK(to_string(MetricScore{MetricKind::MeanSquaredError, 0.000123456}) ==
+        "mean squared error 0.0001235");
+  CHECK(metric_of(MetricKind::Accuracy).better(2, 1));
+  CHECK(!metric_of(MetricKind::Accuracy).better(1, 1));
+  CHECK(metric_of(MetricKind::MeanSquaredError).better(1, 2));
+  CHECK(!metric_of(MetricKind::MeanSquaredError).better(2, 1));
+}
+
+TEST_CASE("metric: values are scored by their mean squared error") {
+  const Model model = regression();
+  const data::Dataset set = line(300);
+  const Evaluation result = evaluate(model, set, 1);
+  REQUIRE(result.score);
+  CHECK(result.score->metric == MetricKind::MeanSquaredError);
+  CHECK(result.score->value ==
+        doctest::Approx(squared_error(predict(model, set, 1), set.values<float>("y"))));
+  CHECK(!result.accuracy);
+  CHECK(!evaluate(model, line(10, false), 1).score);
+  Network net;
+  const Model bare(linear(net.input("x", {2}), 1));
+  CHECK(evaluate(bare, set, 1).score->metric == MetricKind::MeanSquaredError);
+}
+
+TEST_CASE("metric: a target in another shape than the answer is none") {
+  Network net;
+  const Model model(linear(net.input("x", {2}), 3));
+  CHECK(!evaluate(model, line(20), 1).score);
+}
+
+TEST_CASE("metric: an autoencoder is scored by its input, also where the data have labels") {
+  Network net;
+  const Value x = net.input("x", {2});
+  const Value y = linear(relu(linear(x, 4)), 2);
+  const data::Dataset plain = line(40, false);
+  const Model unknown(y);
+  const Evaluation result = evaluate(unknown, plain, 1);
+  REQUIRE(result.score);
+  CHECK(result.score->metric == MetricKind::MeanSquaredError);
+  CHECK(result.score->value ==
+        doctest::Approx(squared_error(predict(unknown, plain, 1), plain.values<float>("x"))));
+  data::Dataset labelled = plain;
+  labelled.add_target("fault", Tensor::of<int32_t>({40}, std::vector<int32_t>(40, 1)));
+  const Model coder(y, node(MeanSquaredError{}, {y, x}));
+  CHECK(evaluate(coder, labelled, 1).score->metric == MetricKind::MeanSquaredError);
+  // Nothing says that two answers are not two classes.
+  CHECK(evaluate(unknown, labelled, 1).score->metric == MetricKind::Accuracy);
+}
+
+TEST_CASE("metric: a program has that of its data") {
+  Model model = regression();
+  (void)fit(model, line(300), {.epochs = 20, .batch = 20, .threads = 1, .progress = false});
+  const Model few = quantized(model, {}, line(300), 300, 1);
+  const IntegerProgram program = few.integers(Requantization::FloatMultiply);
+  const Evaluation result = evaluate(program, line(300), 1);
+  REQUIRE(result.score);
+  CHECK(result.score->metric == MetricKind::MeanSquaredError);
+  CHECK(result.score->value == doctest::Approx(squared_error(predict(program, line(300), 1),
+                                                             line(300).values<float>("y"))));
+}
+
+TEST_CASE("metric: fit keeps the epoch of the smallest error") {
+  Model model = regression();
+  std::vector<double> scores;
+  FitOptions options{.epochs = 6,
+                     .batch = 20,
+                     .learning_rate = 0.5,
+                     .validation = line(50),
+                     .keep_best = true,
+                     .threads = 1,
+                     .progress = false};
+  const FitResult result = fit(model, line(300), options);
+  for (const EpochResult& each : result.epochs) {
+    REQUIRE(each.score);
+    scores.push_back(*each.score);
+  }
+  const auto least = std::ranges::min_element(scores);
+  CHECK(result.best_epoch == least - scores.begin() + 1);
+  CHECK(evaluate(model, line(50), 1).score->value == *least);
+}

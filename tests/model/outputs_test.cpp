@@ -1,0 +1,224 @@
+// Models with several answers, and which of the outputs is the loss.
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "qtape/deploy/verify.h"
+#include "qtape/engine/serialize.h"
+#include "qtape/model/evaluate.h"
+#include "qtape/model/fit.h"
+#include "qtape/model/model.h"
+#include "qtape/model/recipe.h"
+#include "qtape/onnx/levels.h"
+#include "qtape/tests/support/errors.h"
+
+using namespace qtape;
+using test::error_text;
+
+namespace {
+
+constexpr int64_t samples = 600;
+
+/// Three waves over 8 numbers; one number and one class of each sample.
+data::Dataset waves() {
+  std::vector<float> x;
+  std::vector<float> phase;
+  std::vector<int32_t> kind;
+  for (int i = 0; i < samples; ++i) {
+    const int speed = i % 3;
+    const auto start = static_cast<float>(i) * 0.37f;
+    for (int k = 0; k < 8; ++k) {
+      x.push_back(std::sin(start + static_cast<float>(k * (speed + 1)) * 0.4f));
+    }
+    phase.push_back(std::sin(start));
+    kind.push_back(speed);
+  }
+  data::Dataset set;
+  set.add("x", Tensor::of<float>({samples, 8}, x));
+  set.add_target("phase", Tensor::of<float>({samples, 1}, phase));
+  set.add_target("kind", Tensor::of<int32_t>({samples}, kind));
+  return set;
+}
+
+/// A trunk with an answer of one number and one of three classes, without a loss.
+Model two_heads() {
+  Network net;
+  const Value h = relu(linear(net.input("x", {8}), 12, {.label = "trunk"}));
+  return Model({linear(h, 1, {.label = "value"}), linear(h, 3, {.label = "class"})}, 3);
+}
+
+Model trained_heads() {
+  Model model = quantized(with_loss(two_heads(), waves()), {}, waves(), 256, 1);
+  (void)fit(model, waves(), {.epochs = 3, .batch = 30, .threads = 1, .progress = false});
+  return model;
+}
+
+std::vector<std::string> names(const Graph& graph, const std::vector<NodeId>& ids) {
+  std::vector<std::string> all;
+  for (NodeId id : ids) all.push_back(graph.name(id));
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("outputs: a second answer of one number a sample is no loss") {
+  Network net;
+  const Value x = net.input("x", {8});
+  Graph graph = linear(x, 3, {.label = "class"}).graph();
+  const NodeId first = graph.at("class");
+  const Value y = linear(x, 1, {.label = "value"});
+  Graph both = y.graph();
+  both.set_outputs({first, y.id()});
+  const Model model(both);
+  CHECK(!model.loss());
+  CHECK(names(model.graph(), model.outputs()) == std::vector<std::string>{"class", "value"});
+  CHECK(model.answer() == first);
+}
+
+TEST_CASE("outputs: losses are those stated, else scalars that depend on parameters") {
+  Graph graph;
+  const NodeId x = graph.add(Input{.shape = {4, 2}}, {}, "x");
+  const NodeId w = graph.add(Parameter{.shape = {2, 2}}, {}, "w");
+  const NodeId y = graph.add(MatMul{}, {x, w}, "y");
+  const NodeId mean = graph.add(Mean{}, {y}, "mean");
+  const NodeId input_mean = graph.add(Mean{}, {x}, "input mean");
+  graph.set_outputs({y, input_mean, mean});
+  CHECK(graph.losses() == std::vector{mean});
+  CHECK(graph.answers() == std::vector{y, input_mean});
+  graph.set_outputs({y, mean}, {});
+  CHECK(graph.losses().empty());
+  CHECK(Model(graph).outputs() == std::vector{y, mean});
+  graph.set_outputs({mean, y}, {mean});
+  CHECK(Model(graph).answer() == y);
+  CHECK(Model(graph).loss() == mean);
+  CHECK(graph.with_batch(2).losses() == std::vector{mean});
+  CHECK(error_text<GraphError>([&] { graph.set_outputs({y}, {mean}); }) ==
+        "Mean %3 'mean' (%2 'y' f32[4, 2]): a loss must be one of the outputs");
+  CHECK(error_text<GraphError>([&] {
+          graph.set_outputs({y, mean}, {y});
+        }) ==
+        "MatMul %2 'y' (%0 'x' f32[4, 2], %1 'w' f32[2, 2]): a loss must be one number of f32 "
+        "or f64, got f32[4, 2]");
+  CHECK(graph.losses() == std::vector{mean});
+  graph.set_outputs({mean}, {mean});
+  CHECK(error_text<GraphError>([&] { Model model(graph); }) ==
+        "all outputs of the graph are losses: it has no answer");
+}
+
+TEST_CASE("outputs: files keep what is stated, and what is not") {
+  Graph graph;
+  const NodeId x = graph.add(Input{.shape = {4, 2}}, {}, "x");
+  const NodeId w = graph.add(Parameter{.shape = {2, 2}}, {}, "w");
+  const NodeId y = graph.add(MatMul{}, {x, w}, "y");
+  const NodeId mean = graph.add(Mean{}, {y}, "mean");
+  const Parameters parameters(graph, 1);
+  const auto again = [&] { return model_from_json(to_json(graph, parameters)).graph; };
+  graph.set_outputs({y, mean});
+  CHECK(to_json(graph, parameters).find("losses") == std::string::npos);
+  CHECK(again() == graph);
+  CHECK(again().losses() == std::vector{mean});
+  graph.set_outputs({y, mean}, {});
+  CHECK(again() == graph);
+  CHECK(again().losses().empty());
+  graph.set_outputs({y, mean}, {mean});
+  const std::string text = to_json(graph, parameters);
+  CHECK(text.find("\"outputs\": [2,3],\n\"losses\": [3]") != std::string::npos);
+  CHECK(again() == graph);
+  const auto error_with = [&](const std::string& losses) {
+    std::string changed = text;
+    changed.replace(changed.find("[3]"), 3, losses);
+    return error_text<FormatError>([&] { (void)model_from_json(changed); });
+  };
+  CHECK(
+      error_with("[2]") ==
+      "/losses: MatMul %2 'y' (%0 'x' f32[4, 2], %1 'w' f32[2, 2]): a loss must be one number "
+      "of f32 or f64, got f32[4, 2]");
+  CHECK(error_with("[1]") == "/losses: Parameter %1 'w': a loss must be one of the outputs");
+  CHECK(error_with("[9]") == "/losses: node %9 does not exist; the graph has 4 nodes");
+}
+
+TEST_CASE("outputs: quantizing keeps the losses that are stated") {
+  const Model model = with_loss(two_heads(), waves());
+  REQUIRE(model.loss());
+  CHECK(names(model.graph(), model.outputs()) == std::vector<std::string>{"value", "class"});
+  const Graph quantizers = quantized(model.graph(), {});
+  CHECK(quantizers.states_losses());
+  CHECK(quantizers.losses().size() == 1);
+  CHECK(quantizers.answers().size() == 2);
+  CHECK(without_quantizers(quantizers).losses() == model.graph().losses());
+}
+
+TEST_CASE("outputs: a loss is made of as many targets as there are answers") {
+  data::Dataset one;
+  one.add("x", Tensor::of<float>({2, 8}, std::vector<float>(16)));
+  one.add_target("y", Tensor::of<float>({2, 1}, std::vector<float>(2)));
+  CHECK(
+      error_text<GraphError>([&] { (void)with_loss(two_heads(), one); }) ==
+      "the model has 2 answers and the data 1 targets: a loss needs one for each, or build it "
+      "in C++");
+}
+
+TEST_CASE("outputs: two trained heads convert, verify at every level and predict as integers") {
+  const Model model = trained_heads();
+  const data::Dataset data = waves();
+  for (const Requantization rounding : requantization::values) {
+    const IntegerProgram program = model.integers(rounding);
+    CHECK(program.outputs().size() == 2);
+    CHECK(output_name(program, program.outputs()[0]) == "value");
+    CHECK(output_name(program, program.outputs()[1]) == "class");
+  }
+  VerifyOptions options;
+  options.convert.requantization = Requantization::OnnxQdq;
+  options.levels = {Level::Float, Level::Exact, Level::Backend, Level::C, Level::Onnx};
+  options.runners = onnx_levels({.form = OnnxForm::Integer});
+  options.threads = 1;
+  Verifier verifier(model.graph(), detail::values_of(model), options);
+  Feed feed(inputs_of(verifier), data);
+  feed.for_each_batch([&](int64_t, int64_t count) { verifier.run(count); });
+  CHECK(verifier.mismatches() == 0);
+  CHECK(verifier.program().outputs().size() == 2);
+  const auto has = [&](const std::string& label) {
+    return std::ranges::count(verifier.layers(), label, &LayerComparison::label) == 1;
+  };
+  CHECK(has("value"));
+  CHECK(has("class"));
+
+  const IntegerProgram program = model.integers(Requantization::FloatMultiply);
+  const NamedTensors answers = predict_all(program, data, 1);
+  REQUIRE(answers.size() == 2);
+  CHECK(answers[0].name == "value");
+  CHECK(answers[0].tensor.type == TensorType{DType::F32, {samples, 1}});
+  CHECK(answers[1].name == "class");
+  CHECK(answers[1].tensor.type == TensorType{DType::F32, {samples, 3}});
+  CHECK(answers[0].tensor == predict(program, data, 1));
+  CHECK(predict_all(model, data, 1).size() == 2);
+  CHECK(predict_all(model, data, 1)[0].tensor == predict(model, data, 1));
+}
+
+TEST_CASE("outputs: evaluation scores the first answer and hashes all") {
+  const Model model = trained_heads();
+  const Evaluation result = evaluate(model, waves(), 1);
+  REQUIRE(result.score);
+  CHECK(result.score->metric == MetricKind::MeanSquaredError);
+  CHECK(!result.accuracy);
+  REQUIRE(result.outputs.size() == 2);
+  CHECK(result.outputs[0].label == "value");
+  CHECK(result.outputs[1].label == "class");
+  // The hash of all answers is of samples, so it does not depend on how they are cut.
+  const NamedTensors answers = predict_all(model, waves(), 1);
+  Sha256 all;
+  const std::span<const std::byte> value = answers[0].tensor.data;
+  const std::span<const std::byte> kind = answers[1].tensor.data;
+  for (size_t i = 0; i < static_cast<size_t>(samples); ++i) {
+    all.update(value.subspan(4 * i, 4));
+    all.update(kind.subspan(12 * i, 12));
+  }
+  CHECK(result.outputs_sha256 == hex(all.digest()));
+  Sha256 second;
+  second.update(kind);
+  CHECK(result.outputs[1].sha256 == hex(second.digest()));
+  const Evaluation integers =
+      evaluate(model.integers(Requantization::FloatMultiply), waves(), 1);
+  CHECK(integers.outputs.size() == 2);
+  CHECK(integers.outputs[1].label == "class");
+}
