@@ -51,9 +51,7 @@ class Folder {
     for (int32_t i = 0; i < graph_.size(); ++i) {
       if (needed_[at(NodeId{i})]) copies_[at(NodeId{i})] = copy(NodeId{i});
     }
-    std::vector<NodeId> outputs;
-    for (NodeId id : graph_.outputs()) outputs.push_back(copies_[at(id)]);
-    result_.set_outputs(std::move(outputs));
+    result_.copy_outputs(graph_, [&](NodeId id) { return copies_[at(id)]; });
     Parameters values = make_parameters();
     return {std::move(result_), std::move(values), {}};
   }

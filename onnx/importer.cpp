@@ -197,7 +197,7 @@ Graph OnnxImporter::finish(const std::vector<std::string>& outputs) {
     ids.push_back(value.id);
   }
   problems_.settle();
-  graph_.set_outputs(std::move(ids));
+  graph_.set_outputs(std::move(ids), {});  // ONNX states no losses
   return std::move(graph_);
 }
 
