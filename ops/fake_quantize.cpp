@@ -66,7 +66,8 @@ class Forward {
       return quantizer_.quantize_all();
     }
     const AverageWeights<T> weights = weights_at(step);
-    if (ema_.delayed && ema && observe && quantize && all_observed()) {
+    if (ema_.delayed && observe && quantize) {
+      if (!all_observed()) return observe_some(weights);
       use_states();
       return observe_all(weights);
     }
@@ -171,6 +172,20 @@ class Forward {
       settling.inverse = &unused[2];
       settle_(&settling, 1);
     }
+  }
+
+  /// The same where some channels have no state yet: these use what they see.
+  void observe_some(const AverageWeights<T>& weights) const {
+    const auto seen = measurement_.measure(quantizer_.x());
+    for (int64_t c = 0; c < layout_.channels(); ++c) {
+      const Extremes<T>& each = seen[static_cast<size_t>(c)];
+      const bool known = states_.observed(c);
+      const QParams<T> before = known ? states_.at(c) : QParams<T>{};
+      settle_one(c, each, true, weights);
+      if (known) quantizer_.record().use(c, before);
+      status_->non_finite += each.non_finite;
+    }
+    quantizer_.quantize_all();
   }
 
   static bool usable(const Extremes<T>& seen) {

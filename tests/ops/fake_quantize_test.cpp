@@ -334,7 +334,34 @@ TEST_CASE("fake_quantize: attributes and operands that cannot be are refused") {
   CHECK(error_of({}, {{DType::S32, {4}}}) == "expected f32, f64, f16 or bf16, got s32");
 }
 
-TEST_CASE("fake_quantize: delayed, a call quantizes by the state before it and moves it alike") {
+TEST_CASE("fake_quantize: delayed, a channel without a state changes nothing for the others") {
+  for (const Track track : {Track::Scale, Track::Range}) {
+    const FakeQuantize op{.axis = 0,
+                          .scale_mode = EMA{.decay = 0, .track = track, .delayed = true}};
+    for (const int64_t wide : {1, 40}) {
+      CAPTURE(wide);
+      QuantizerBench<float, float> bench(op, {2, wide});
+      const auto run = [&](float first, float second) {
+        std::fill_n(bench.x.begin(), wide, first);
+        std::fill_n(bench.x.begin() + wide, wide, second);
+        bench.forward(mode::qat);
+        return bench.scales();
+      };
+      CHECK(run(1.27f, 0)[0] == 1.27f / 127);
+      CHECK(run(2.54f, 0)[0] == 1.27f / 127);
+      CHECK(run(5.08f, 0)[0] == 2.54f / 127);
+      // The other channel uses what it sees first, and then lags as well. A scale counts as
+      // seen in a channel of zeros: the floor.
+      const bool first = track == Track::Range;
+      CHECK(run(1.27f, 12.7f) ==
+            std::vector<float>{5.08f / 127, first ? 12.7f / 127 : float{1e-12f}});
+      CHECK(run(1.27f, 1.27f) == std::vector<float>{1.27f / 127, 12.7f / 127});
+    }
+  }
+}
+
+TEST_CASE(
+    "fake_quantize: delayed, a call quantizes by the state before it and moves it alike") {
   std::vector<FakeQuantize> ops;
   for (Track track : {Track::Scale, Track::Range}) {
     for (Scheme scheme : {Scheme::Symmetric, Scheme::Affine}) {
