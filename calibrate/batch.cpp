@@ -44,6 +44,15 @@ void add_squares(std::span<const T> x, double& rest, ChannelRecord& record) {
   }
 }
 
+template <class T>
+void add_magnitudes(std::span<const T> x, ChannelRecord& record) {
+  for (const T value : x) {
+    if (!is_finite(value)) continue;
+    const double v = for_moments(static_cast<double>(value));
+    (v > 0 ? record.positive : record.negative) += std::fabs(v);
+  }
+}
+
 /// Two passes, corrected by what rounding left of the mean: Chan, Golub and LeVeque,
 /// "Algorithms for computing the sample variance", equation 1.7.
 template <class T>
@@ -72,17 +81,23 @@ void add_moments(std::span<const T> x, const ChannelMap& map,
 
 template <class T>
 std::vector<ChannelRecord> records_of(std::span<const T> x, const ChannelMap& map,
-                                      bool moments) {
+                                      const Collected& wanted) {
   std::vector<ChannelRecord> records(static_cast<size_t>(map.channels));
   for_each_run(x, map, [&](int64_t channel, std::span<const T> run) {
     add_range(run, records[static_cast<size_t>(channel)]);
   });
-  if (moments) add_moments(x, map, records);
+  if (wanted.moments) add_moments(x, map, records);
+  if (wanted.magnitudes) {
+    for_each_run(x, map, [&](int64_t channel, std::span<const T> run) {
+      add_magnitudes(run, records[static_cast<size_t>(channel)]);
+    });
+  }
   return records;
 }
 
-template std::vector<ChannelRecord> records_of(std::span<const float>, const ChannelMap&, bool);
+template std::vector<ChannelRecord> records_of(std::span<const float>, const ChannelMap&,
+                                               const Collected&);
 template std::vector<ChannelRecord> records_of(std::span<const double>, const ChannelMap&,
-                                               bool);
+                                               const Collected&);
 
 }  // namespace qtape::detail

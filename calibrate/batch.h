@@ -28,10 +28,9 @@ void for_each_run(std::span<const T> x, const ChannelMap& map, const Visit& visi
   }
 }
 
-/// Count, range and, where wanted, moments of each channel's finite values. T = float or
-/// double.
+/// Count, range and what else is wanted of each channel's finite values. T = float or double.
 template <class T>
 std::vector<ChannelRecord> records_of(std::span<const T> x, const ChannelMap& map,
-                                      bool moments);
+                                      const Collected& wanted);
 
 }  // namespace qtape::detail

@@ -7,6 +7,7 @@
 #include "qtape/core/pattern.h"
 #include "qtape/engine/constants.h"
 #include "qtape/engine/quantizers.h"
+#include "qtape/kernels/quantize/learned_start.h"
 
 namespace qtape {
 namespace {
@@ -36,7 +37,7 @@ std::vector<NodeId> calibratable(const Graph& graph) {
 /// Observers of several methods on every calibratable quantizer of a graph.
 class Observation {
  public:
-  /// `methods_of(label)`: the methods to try.
+  /// `methods_of(id)`: the methods to try.
   template <class MethodsOf>
   Observation(const Tape& tape, const MethodsOf& methods_of) : graph_(tape.graph()) {
     const std::vector<bool> constant = constant_nodes(graph_);
@@ -46,7 +47,7 @@ class Observation {
                     .map = channel_map(graph_, id),
                     .observers = {}};
       each.constant = constant[static_cast<size_t>(each.x.index)];
-      for (const ObserverMethod& method : methods_of(graph_.name(id))) {
+      for (const ObserverMethod& method : methods_of(id)) {
         each.observers.emplace_back(method, grid_of(graph_, id), each.map.channels);
       }
       observed_.push_back(std::move(each));
@@ -110,7 +111,7 @@ class Observation {
 
 /// Fills the states of one quantizer from an observer.
 void apply(Tape& tape, NodeId id, const Observer& observer) {
-  if (detail::given_by(observer.method())) {
+  if (detail::gives_qparams(observer.method())) {
     set_qparams(tape.graph(), tape.parameters(), id, observer.qparams());
   } else {
     set_ranges(tape.graph(), tape.parameters(), id, observer.ranges());
@@ -132,11 +133,11 @@ void check_patterns(const Graph& graph, const CalibrationOptions& options) {
   }
 }
 
-ObserverMethod method_for(const CalibrationOptions& options, const std::string& label) {
+ObserverMethod method_for(const CalibrationOptions& options, const Graph& graph, NodeId id) {
   for (const MethodChoice& choice : options.by_name) {
-    if (matches(choice.pattern, label)) return choice.method;
+    if (matches(choice.pattern, graph.name(id))) return choice.method;
   }
-  return options.method;
+  return options.method.value_or(usual_method(graph[id].op));
 }
 
 /// The float outputs of a graph without quantizers, and how far quantized ones are from them.
@@ -228,11 +229,18 @@ class SavedStates {
 
 }  // namespace
 
+ObserverMethod usual_method(const Op& quantizer) {
+  const auto* learned = std::get_if<FakeQuantizeLSQ>(&quantizer);
+  if (learned == nullptr) return MinMax{};
+  if (!kernels::starts_by_magnitude(grid_of(*learned).limits)) return MinMax{};
+  return Lsq{};
+}
+
 std::vector<NodeCalibration> calibrate(Tape& tape, const BatchSource& batches,
                                        const CalibrationOptions& options) {
   check_patterns(tape.graph(), options);
-  Observation observation(tape, [&](const std::string& label) {
-    return std::vector<ObserverMethod>{method_for(options, label)};
+  Observation observation(tape, [&](NodeId id) {
+    return std::vector<ObserverMethod>{method_for(options, tape.graph(), id)};
   });
   observation.run(tape, batches, options.on_batch, 1);
   SavedStates saved(tape, observation.nodes());
@@ -249,7 +257,7 @@ std::vector<NodeCalibration> search_calibration(
     Tape& tape, const BatchSource& batches, const std::vector<ObserverMethod>& candidates,
     const std::function<void(const CalibrationProgress&)>& on_batch) {
   require<ArgumentError>(!candidates.empty(), "the search needs candidates, got none");
-  Observation observation(tape, [&](const std::string&) { return candidates; });
+  Observation observation(tape, [&](NodeId) { return candidates; });
   const auto stages = static_cast<int64_t>(observation.nodes().size()) + 1;
   observation.run(tape, batches, on_batch, stages);
   SavedStates saved(tape, observation.nodes());

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,9 +32,13 @@ struct CalibrationProgress {
   int64_t stages = 1;
 };
 
+/// The method by which a quantizer is calibrated unless another is asked for: Lsq for learned
+/// scales of at most 4 bits, else MinMax.
+ObserverMethod usual_method(const Op& quantizer);
+
 /// How quantizers are calibrated.
 struct CalibrationOptions {
-  ObserverMethod method = MinMax{};
+  std::optional<ObserverMethod> method = std::nullopt;  ///< without one, `usual_method`
   /// The first whose pattern matches wins; the others follow `method`.
   std::vector<MethodChoice> by_name = {};
   std::function<void(const CalibrationProgress&)> on_batch = {};  ///< called after every batch

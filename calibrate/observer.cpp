@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "qtape/calibrate/batch.h"
@@ -35,6 +36,20 @@ std::string to_string(const Grid& grid) {
                      to_string_view(grid.rounding), to_string_view(grid.division),
                      to_string_view(grid.zero_point), to_string_view(grid.denominator),
                      grid.floor, grid.power_of_two ? ", powers of two" : "");
+}
+
+/// Scale and zero point of one channel, where the method gives these and no range.
+std::optional<QParams<double>> qparams_by(const ObserverMethod& method,
+                                          const ChannelRecord& record, const Grid& grid) {
+  return std::visit(
+      [&](const auto& each) -> std::optional<QParams<double>> {
+        if constexpr (requires { each.given(); }) return each.given();
+        if constexpr (requires { each.qparams(record, grid); }) {
+          return each.qparams(record, grid);
+        }
+        return std::nullopt;
+      },
+      method);
 }
 
 void check_grid(const Grid& grid) {
@@ -71,7 +86,7 @@ template <class T>
 void Observer::observe(std::span<const T> x, const ChannelMap& map) {
   check_fits(static_cast<int64_t>(x.size()), map);
   const detail::Collected wanted = detail::collected_by(method_);
-  const std::vector<ChannelRecord> batch = detail::records_of(x, map, wanted.moments);
+  const std::vector<ChannelRecord> batch = detail::records_of(x, map, wanted);
   non_finite_ += static_cast<int64_t>(x.size());
   for (size_t c = 0; c < batch.size(); ++c) {
     non_finite_ -= batch[c].count;
@@ -129,10 +144,13 @@ void Observer::require_calibrated() const {
 
 std::vector<ValueRange<double>> Observer::ranges() const {
   require_calibrated();
-  if (const auto given = detail::given_by(method_)) {
-    return std::vector<ValueRange<double>>(records_.size(),
-                                           {value_of<double>(grid_.limits.q_min, *given),
-                                            value_of<double>(grid_.limits.q_max, *given)});
+  if (detail::gives_qparams(method_)) {
+    std::vector<ValueRange<double>> ends;
+    for (const QParams<double>& q : qparams()) {
+      ends.push_back(
+          {value_of<double>(grid_.limits.q_min, q), value_of<double>(grid_.limits.q_max, q)});
+    }
+    return ends;
   }
   const std::vector<ObserverMethod> methods = detail::candidates_of(method_);
   std::vector<std::vector<ValueRange<double>>> ranges(methods.size());
@@ -152,10 +170,14 @@ std::vector<ValueRange<double>> Observer::ranges() const {
 }
 
 std::vector<QParams<double>> Observer::qparams() const {
-  if (const auto given = detail::given_by(method_)) {
-    return std::vector<QParams<double>>(records_.size(), *given);
-  }
+  require_calibrated();
   std::vector<QParams<double>> qparams;
+  if (detail::gives_qparams(method_)) {
+    for (const ChannelRecord& each : records_) {
+      qparams.push_back(*qparams_by(method_, each, grid_));
+    }
+    return qparams;
+  }
   for (const ValueRange<double>& range : ranges()) {
     qparams.push_back(qparams_of(range, grid_));
   }

@@ -37,7 +37,8 @@ class Observer {
   /// Whether every channel saw a finite value. FixedScale: always.
   bool calibrated() const;
   /// The range that the method chose for each channel: within the smallest and largest value
-  /// seen, and not yet widened to contain 0. FixedScale: the values of the first and last code.
+  /// seen, and not yet widened to contain 0. FixedScale and Lsq: the values of the first and
+  /// last code.
   /// Throws GraphError unless calibrated.
   std::vector<ValueRange<double>> ranges() const;
   /// Scale and zero point of each channel on the grid. Throws GraphError unless calibrated.
@@ -51,10 +52,10 @@ class Observer {
 
   /// Adds what `other` saw. However data is split over observers, and in whatever order they
   /// are merged, ranges and histograms have the same bits as those of one observer, and the
-  /// mean and variance of ClipStd agree to rounding. MovingAverage depends on the order of
-  /// batches, so it has no such form: the averages of both are weighted by their batches. Both
-  /// exceptions hold for the candidates of a Mix as well. Throws GraphError, which names it,
-  /// when method, grid or channels differ; nothing changes then.
+  /// mean and variance of ClipStd and the sums of Lsq agree to rounding. MovingAverage depends
+  /// on the order of batches, so it has no such form: the averages of both are weighted by
+  /// their batches. Both exceptions hold for the candidates of a Mix as well. Throws
+  /// GraphError, which names it, when method, grid or channels differ; nothing changes then.
   void merge(const Observer& other);
 
   /// Whether method, grid and all that was collected are equal.

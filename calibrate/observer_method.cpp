@@ -10,14 +10,15 @@
 #include "qtape/core/error.h"
 #include "qtape/core/printable.h"
 #include "qtape/core/settings.h"
+#include "qtape/kernels/quantize/learned_start.h"
 
 namespace qtape {
 namespace {
 
 constexpr int64_t max_steps = 65536;
 
-/// A method says what it may be, and either what it collects and which range follows, or what
-/// it gives without data, or which methods it chooses from.
+/// A method says what it may be, and either what it collects and which range, or scale and zero
+/// point, follows, or what it gives without data, or which methods it chooses from.
 template <class Method>
 concept IsMethod = Described<Method> && std::equality_comparable<Method> &&
     requires(const Method& method, const detail::ChannelData& data) {
@@ -28,6 +29,10 @@ concept IsMethod = Described<Method> && std::equality_comparable<Method> &&
     requires(const Method& method, const detail::ChannelData& data) {
       { method.collects() } -> std::same_as<detail::Collected>;
       { method.range(data) } -> std::same_as<ValueRange<double>>;
+    } ||
+    requires(const Method& method, const detail::ChannelRecord& record, const Grid& grid) {
+      { method.collects() } -> std::same_as<detail::Collected>;
+      { method.qparams(record, grid) } -> std::same_as<QParams<double>>;
     } ||
     requires(const Method& method) {
       { method.given() } -> std::same_as<QParams<double>>;
@@ -68,7 +73,7 @@ void require_bins(std::string_view owner, int64_t bins) {
 }
 
 bool can_be_candidate(const ObserverMethod& method) {
-  return !std::holds_alternative<Mix>(method) && !detail::given_by(method);
+  return !std::holds_alternative<Mix>(method) && !detail::gives_qparams(method);
 }
 
 double shown(double value) { return value; }
@@ -136,6 +141,11 @@ ValueRange<double> ClipStd::range(const detail::ChannelData& data) const {
   return {std::clamp(record.mean - reach, min, max), std::clamp(record.mean + reach, min, max)};
 }
 
+QParams<double> Lsq::qparams(const detail::ChannelRecord& record, const Grid& grid) const {
+  return kernels::lsq_start(
+      {record.positive, record.negative, static_cast<double>(record.count)}, grid);
+}
+
 void FixedScale::check() const {
   settings::require_positive(name, "scale", scale);
   require<ArgumentError>(std::isfinite(zero_point) && std::trunc(zero_point) == zero_point,
@@ -160,7 +170,7 @@ void Mix::check() const {
     const std::optional<ObserverMethod> found = find_method(candidate);
     require<ArgumentError>(
         found && can_be_candidate(*found),
-        "{}: candidates must be of {} without Mix and FixedScale, got \"{}\"", name,
+        "{}: candidates must be of {} without Mix, Lsq and FixedScale, got \"{}\"", name,
         method_names(), printable(candidate));
   }
 }
@@ -185,6 +195,7 @@ detail::Collected detail::collected_by(const ObserverMethod& method) {
             all.bins = std::max(all.bins, one.bins);
             if (one.average_weight) all.average_weight = one.average_weight;
             all.moments = all.moments || one.moments;
+            all.magnitudes = all.magnitudes || one.magnitudes;
           }
         },
         candidate);
@@ -197,6 +208,17 @@ std::optional<QParams<double>> detail::given_by(const ObserverMethod& method) {
       [](const auto& each) -> std::optional<QParams<double>> {
         if constexpr (requires { each.given(); }) return each.given();
         return std::nullopt;
+      },
+      method);
+}
+
+bool detail::gives_qparams(const ObserverMethod& method) {
+  return std::visit(
+      [](const auto& each) {
+        return requires { each.given(); }
+        || requires(const ChannelRecord& record, const Grid& grid) {
+          each.qparams(record, grid);
+        };
       },
       method);
 }

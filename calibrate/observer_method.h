@@ -138,6 +138,21 @@ struct ClipStd {
   bool operator==(const ClipStd&) const = default;
 };
 
+/// The scale that learned quantizers of few bits start with, 2 mean|x| / sqrt(q_max) (Esser et
+/// al., arXiv 1902.08153), whatever the grid is. Affine: 2 mean|x| / sqrt(n p) with n = q_max -
+/// q_min and p the larger sign's share of mean|x|, and a zero point that divides the codes
+/// between the signs in the same proportion.
+struct Lsq {
+  static constexpr std::string_view name = "Lsq";
+  static constexpr std::string_view summary =
+      "the scale 2 mean abs(x) / sqrt(q_max), where learned scales of few bits start";
+  static constexpr auto fields() { return std::tuple<>{}; }
+  void check() const {}
+  detail::Collected collects() const { return {.magnitudes = true}; }
+  QParams<double> qparams(const detail::ChannelRecord& record, const Grid& grid) const;
+  bool operator==(const Lsq&) const = default;
+};
+
 /// A scale and a zero point that are known already; needs no data.
 struct FixedScale {
   static constexpr std::string_view name = "FixedScale";
@@ -163,8 +178,9 @@ struct Mix {
       "that of the candidate with the least squared error";
   std::vector<std::string> candidates = {"MinMax", "Percentile", "Mse", "Kl", "ClipStd"};
   static constexpr auto fields() {
-    return std::tuple{field("candidates", &Mix::candidates,
-                            "names of other methods than Mix and FixedScale, at least one")};
+    return std::tuple{
+        field("candidates", &Mix::candidates,
+              "names of other methods than Mix, Lsq and FixedScale, at least one")};
   }
   void check() const;
   bool operator==(const Mix&) const = default;
@@ -172,7 +188,7 @@ struct Mix {
 
 /// Every way to choose a range.
 using ObserverMethod = std::variant<MinMax, MovingAverage, Histogram, Percentile, Mse, Kl,
-                                    ClipStd, FixedScale, Mix>;
+                                    ClipStd, Lsq, FixedScale, Mix>;
 
 /// Throws ArgumentError, which names it, for a setting out of its range.
 void validate(const ObserverMethod& method);
@@ -196,6 +212,8 @@ std::vector<ObserverMethod> candidates_of(const ObserverMethod& method);
 Collected collected_by(const ObserverMethod& method);
 /// What a method without data gives.
 std::optional<QParams<double>> given_by(const ObserverMethod& method);
+/// True for methods that give scale and zero point, not a range.
+bool gives_qparams(const ObserverMethod& method);
 
 }  // namespace detail
 }  // namespace qtape

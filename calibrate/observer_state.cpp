@@ -11,6 +11,8 @@ void join(ChannelRecord& record, const ChannelRecord& other) {
   record.squares += other.squares + difference * difference * (here * share);
   record.mean = record.count == 0 ? other.mean : record.mean + difference * share;
   record.count += other.count;
+  record.positive += other.positive;
+  record.negative += other.negative;
   record.range.merge(other.range);
 }
 

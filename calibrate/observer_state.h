@@ -23,7 +23,9 @@ struct ChannelRecord {
   int64_t batches = 0;         ///< those that the averages are of
   ValueRange<double> average;  ///< running means of a batch's smallest and largest value
   double mean = 0;
-  double squares = 0;  ///< sum of (x - mean)^2
+  double squares = 0;   ///< sum of (x - mean)^2
+  double positive = 0;  ///< sum of the values above 0
+  double negative = 0;  ///< sum of the magnitudes below 0
   bool operator==(const ChannelRecord&) const = default;
 };
 
@@ -39,8 +41,9 @@ void blend(ChannelRecord& record, const ValueRange<double>& other, double weight
 struct Collected {
   int64_t bins = 0;  ///< of the histogram; 0 for none
   std::optional<double> average_weight =
-      std::nullopt;      ///< of a new batch, where averages are kept
-  bool moments = false;  ///< mean and squares
+      std::nullopt;         ///< of a new batch, where averages are kept
+  bool moments = false;     ///< mean and squares
+  bool magnitudes = false;  ///< sums of positive values and of negative ones
 };
 
 class RangeSearch;

@@ -38,6 +38,16 @@ TapeOptions with_defaults(TapeOptions options, const Graph& graph) {
   return options;
 }
 
+/// Sets learned scales to 0, so that they start anew from the data of the next step.
+void restart_learned_scales(const Graph& graph, Parameters& parameters) {
+  for (const NodeId id : quantizers(graph)) {
+    const std::vector<QuantizerOperand> operands = operands_of(graph[id].op);
+    if (operands.empty() || !operands[0].trained) continue;
+    const ParameterEntry& entry = parameters.at(graph[graph[id].operands[1]].label);
+    std::memset(entry.value, 0, static_cast<size_t>(entry.type.bytes()));
+  }
+}
+
 }  // namespace
 
 Tape::Tape(const Graph& graph, Parameters& parameters, TapeOptions options)
@@ -298,6 +308,12 @@ void Tape::forward(Mode mode) {
   (void)parameters();
   const SerialLibraries serial;
   step_.mode = options_.schedule.mode_at(mode, step_.number);
+  // Weights and activations have moved since the first step, scales in float steps have not.
+  const bool delayed = mode.train && options_.schedule.delay > 0 &&
+                       step_.number == static_cast<uint64_t>(options_.schedule.delay);
+  if (delayed && step_.mode.quantize && step_.mode.observe) {
+    restart_learned_scales(graph_, parameters());
+  }
   active_ = &layout_for(step_.mode);
   run_forward();
   ran_ = Ran::Forward;

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "qtape/kernels/quantize/learned_start.h"
 #include "qtape/ops/families/copy.h"
 #include "qtape/ops/families/scale_gradients.h"
 
@@ -44,10 +45,8 @@ struct Learned {
 
 /// What initialisation needs to know of a channel.
 struct Seen {
-  double magnitudes = 0;
-  double count = 0;
+  Magnitudes magnitudes;
   ValueRange<double> range;
-  double non_finite = 0;
 };
 
 template <class S>
@@ -113,7 +112,7 @@ class Forward {
     const T decay = static_cast<T>(steps_before / (steps_before + 1));
     for (int64_t c = 0; c < layout_.channels(); ++c) {
       const bool cold = !learned_.initialised(c);
-      if ((!cold && !warming) || seen_[c].magnitudes == 0) {
+      if ((!cold && !warming) || seen_[c].magnitudes.sum() == 0) {
         use(c, learned_.at(c), warming);
         continue;
       }
@@ -130,13 +129,13 @@ class Forward {
   }
 
   QParams<T> initial(const Seen& seen) const {
-    if (learned_.grid.scheme == Scheme::Affine) {
+    if (!starts_by_magnitude(learned_.grid.limits)) {
       return qparams_of<T>({static_cast<T>(seen.range.min), static_cast<T>(seen.range.max)},
                            learned_.grid);
     }
-    const double scale =
-        2 * seen.magnitudes / seen.count / std::sqrt(double(learned_.grid.limits.q_max));
-    return {std::max(static_cast<T>(scale), static_cast<T>(learned_.grid.floor)), T(0)};
+    const QParams<double> q = lsq_start(seen.magnitudes, learned_.grid);
+    return {std::max(static_cast<T>(q.scale), static_cast<T>(learned_.grid.floor)),
+            static_cast<T>(q.zero_point)};
   }
 
   /// Rare, so in order: the sums are the same on every machine.
@@ -149,8 +148,8 @@ class Forward {
         ++status_->non_finite;
         continue;
       }
-      seen.magnitudes += std::fabs(x);
-      seen.count += 1;
+      (x > 0 ? seen.magnitudes.positive : seen.magnitudes.negative) += std::fabs(x);
+      seen.magnitudes.count += 1;
       seen.range.merge({x, x});
     }
   }

@@ -110,6 +110,53 @@ TEST_CASE("calibrate: running averages and learned scales are filled as well") {
   CHECK(parameters.at("pact.alpha").values<float>()[0] == largest);
 }
 
+TEST_CASE("calibrate: learned scales of few bits start by their own rule") {
+  Graph graph;
+  const NodeId x = graph.add(Input{.shape = {8, 6}}, {}, "x");
+  const FakeQuantizeLSQ affine{
+      .bits = 2, .range = CodeRange::Unsigned, .scheme = Scheme::Affine};
+  NodeId y = linear(graph, x,
+                    {.out = 5,
+                     .weight_quantizer = FakeQuantizeLSQ{.bits = 2, .axis = 0},
+                     .input_quantizer = affine,
+                     .label = "fc"});
+  y = add_quantizer(graph, y, FakeQuantizeLSQ{.bits = 5}, "wide");
+  graph.set_outputs({y});
+  Parameters parameters(graph, 3);
+  Tape tape(graph, parameters, {.threads = 1});
+  (void)calibrate(tape, wave(4));
+  double above = 0, below = 0;
+  for (int64_t b = 0; b < 4; ++b) {
+    for (size_t i = 0; i < 48; ++i) {
+      const double v{value_at(b, i)};
+      (v > 0 ? above : below) += std::fabs(v);
+    }
+  }
+  const double sum = above + below;
+  const double scale = 2 * sum / 192 / std::sqrt(3 * std::max(above, below) / sum);
+  CHECK(parameters.at("fc.input.scale").values<float>()[0] == doctest::Approx(scale));
+  CHECK(parameters.at("fc.input.zero_point").values<float>()[0] ==
+        std::nearbyintf(static_cast<float>(3 * below / sum)));
+  const auto weights = parameters.at("fc.weight").values<float>();
+  for (size_t row = 0; row < 5; ++row) {
+    double magnitudes = 0;
+    for (float v : weights.subspan(row * 6, 6)) magnitudes += std::fabs(v);
+    CHECK(parameters.at("fc.weight.scale").values<float>()[row] ==
+          doctest::Approx(2 * magnitudes / 6));
+  }
+  const auto scales = parameters.get("fc.weight.scale");
+  // From 5 bits on it is the range; and what is asked for comes first.
+  const auto all = calibrate(tape, wave(4), {.method = MinMax{}});
+  CHECK(all.back().qparams[0].scale == parameters.at("wide.scale").values<float>()[0]);
+  float largest = 0;
+  for (float v : weights.first(6)) largest = std::max(largest, std::fabs(v));
+  CHECK(parameters.at("fc.weight.scale").values<float>()[0] == largest);
+  const auto usual = calibrate(tape, wave(4));
+  CHECK(usual.back().method == ObserverMethod(MinMax{}));
+  CHECK(usual.front().method == ObserverMethod(Lsq{}));
+  CHECK(parameters.get("fc.weight.scale").data == scales.data);
+}
+
 TEST_CASE("calibrate: names choose methods, the first match wins") {
   const Graph graph = make_graph();
   Parameters parameters(graph, 3);

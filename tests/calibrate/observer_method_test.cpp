@@ -51,10 +51,11 @@ TEST_CASE("observer: methods out of their ranges") {
         "Mix: candidates must name at least one method, got none");
   const std::string candidates =
       "Mix: candidates must be of MinMax, MovingAverage, Histogram, Percentile, Mse, Kl, "
-      "ClipStd, FixedScale, Mix without Mix and FixedScale, got ";
+      "ClipStd, Lsq, FixedScale, Mix without Mix, Lsq and FixedScale, got ";
   CHECK(construction_error(Mix{.candidates = {"Mse", "median"}}) == candidates + "\"median\"");
   CHECK(construction_error(Mix{.candidates = {"mix"}}) == candidates + "\"mix\"");
   CHECK(construction_error(Mix{.candidates = {"FixedScale"}}) == candidates + "\"FixedScale\"");
+  CHECK(construction_error(Mix{.candidates = {"Lsq"}}) == candidates + "\"Lsq\"");
 }
 
 TEST_CASE("observer: grids and channels that cannot be") {
@@ -86,7 +87,7 @@ TEST_CASE("observer: methods by name") {
   });
   CHECK(error_text<ArgumentError>([] { (void)observer_method("median"); }) ==
         "unknown observer method \"median\"; expected one of MinMax, MovingAverage, "
-        "Histogram, Percentile, Mse, Kl, ClipStd, FixedScale, Mix");
+        "Histogram, Percentile, Mse, Kl, ClipStd, Lsq, FixedScale, Mix");
 }
 
 TEST_CASE("observer: methods with their settings as texts") {
@@ -96,5 +97,5 @@ TEST_CASE("observer: methods with their settings as texts") {
   CHECK(to_string(ObserverMethod(Mix{.candidates = {"Kl", "Mse"}})) ==
         "Mix {candidates: [Kl, Mse]}");
   CHECK(names_from_data() ==
-        "MinMax, MovingAverage, Histogram, Percentile, Mse, Kl, ClipStd, Mix");
+        "MinMax, MovingAverage, Histogram, Percentile, Mse, Kl, ClipStd, Lsq, Mix");
 }

@@ -111,6 +111,30 @@ TEST_CASE("tape: a schedule delays quantizers and freezes observers, in training
         }) == "QuantizationSchedule: freeze_norms must be >= 0, got -2");
 }
 
+TEST_CASE("tape: learned scales start when quantizers begin to apply, whatever they were") {
+  for (const int64_t delay : {0, 2}) {
+    CAPTURE(delay);
+    Graph graph;
+    const NodeId x = graph.add(Input{.shape = {2}}, {}, "x");
+    const NodeId lsq = add_quantizer(graph, x, FakeQuantizeLSQ{.bits = 2}, "lsq");
+    const NodeId pact = add_quantizer(graph, lsq, FakeQuantizePACT{.bits = 2}, "pact");
+    graph.set_outputs({pact});
+    Parameters parameters(graph, 1);
+    set_qparams(graph, parameters, lsq, 100);
+    Tape tape(graph, parameters, {.schedule = {.delay = delay}});
+    std::vector<double> scales;
+    for (int step = 0; step < 4; ++step) {
+      tape.input<float>("x")[0] = static_cast<float>(3 * step + 3);
+      tape.input<float>("x")[1] = static_cast<float>(-step - 1);
+      tape.forward(mode::qat);
+      scales.push_back(qparams(graph, parameters, lsq)[0].scale);
+    }
+    CHECK(scales == (delay == 0 ? std::vector<double>{100, 100, 100, 100}
+                                : std::vector<double>{100, 100, 12, 12}));
+    if (delay > 0) CHECK(parameters.at("pact.alpha").values<float>()[0] == 12);
+  }
+}
+
 TEST_CASE("tape: a schedule survives a file, and damaged ones are refused") {
   for (const QuantizationSchedule& s :
        {QuantizationSchedule{}, {.delay = 5, .freeze = 7, .freeze_norms = 9, .warm_up = 3}}) {

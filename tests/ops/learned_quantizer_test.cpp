@@ -19,7 +19,7 @@ using test::random_values;
 
 namespace {
 
-using Lsq = QuantizerBench<double, double, FakeQuantizeLSQ>;
+using LsqBench = QuantizerBench<double, double, FakeQuantizeLSQ>;
 using Pact = QuantizerBench<double, double, FakeQuantizePACT>;
 
 /// x in [-low, high], not within 1e-3 steps of a tie or an end at `scale`.
@@ -107,7 +107,7 @@ TEST_CASE("lsq: the scale's gradient is that of differences and the straight-thr
   for (auto range : {CodeRange::Narrow, CodeRange::Full, CodeRange::Unsigned}) {
     for (double sign : {1.0, -1.0}) {
       const FakeQuantizeLSQ op{.bits = 3, .range = range};
-      Lsq bench(op, {301});
+      LsqBench bench(op, {301});
       bench.state = {sign * 0.21};
       bench.x = away_from_ties(301, 0.21, 1.5, 8);
       for (size_t i = 0; i < 301; ++i) bench.dy[i] = std::sin(static_cast<double>(i));
@@ -128,7 +128,7 @@ TEST_CASE("lsq: the scale's gradient is that of differences and the straight-thr
 
 TEST_CASE("lsq: the zero point's gradient is that of differences") {
   const FakeQuantizeLSQ op{.bits = 3, .range = CodeRange::Unsigned, .scheme = Scheme::Affine};
-  Lsq bench(op, {301});
+  LsqBench bench(op, {301});
   bench.state = {0.2};
   bench.zero_point = {3.2};
   // Inside, or outside at every zero point that the difference visits.
@@ -186,7 +186,7 @@ TEST_CASE("lsq: gradients are per channel and group, equal at any thread count, 
 
 TEST_CASE("lsq: the first observed batch initialises, others only read") {
   const FakeQuantizeLSQ op{.bits = 3, .axis = 0};
-  Lsq bench(op, {3, 4});
+  LsqBench bench(op, {3, 4});
   bench.x = {1, -1, 2, 4, 0, 0, 0, 0, 1, std::nan(""), -3, INFINITY};
   bench.forward(mode::eval);
   CHECK(bench.state == std::vector<double>{0, 0, 0});
@@ -203,14 +203,31 @@ TEST_CASE("lsq: the first observed batch initialises, others only read") {
   CHECK(bench.y == bench.x);
 }
 
-TEST_CASE("lsq: an affine quantizer starts from the range") {
+TEST_CASE("lsq: an affine quantizer of few bits divides its codes between the signs") {
   const FakeQuantizeLSQ op{.bits = 2, .range = CodeRange::Unsigned, .scheme = Scheme::Affine};
-  Lsq bench(op, {3});
-  bench.x = {-1, 0.5, 2};
+  LsqBench bench(op, {4});
+  bench.x = {-1, 0.5, 2, 0.5};
   bench.forward(mode::qat);
-  CHECK(bench.state[0] == 1);
+  // 1 of 4 lies below 0, of 3 steps that is 0.75; the other side has 2.25.
+  CHECK(bench.state[0] == 2 * 1.0 / 1.5);
   CHECK(bench.zero_point[0] == 1);
-  CHECK(bench.y == std::vector<double>{-1, 0, 2});
+}
+
+TEST_CASE("lsq: with more than 4 bits scales start from the range") {
+  for (const int bits : {4, 5, 8}) {
+    LsqBench symmetric(FakeQuantizeLSQ{.bits = bits}, {2});
+    symmetric.x = {-3, 1};
+    symmetric.forward(mode::qat);
+    const double q_max = (1 << (bits - 1)) - 1;
+    CHECK(symmetric.state[0] == (bits == 4 ? 4 / std::sqrt(q_max) : 3 / q_max));
+    LsqBench affine({.bits = bits, .range = CodeRange::Unsigned, .scheme = Scheme::Affine},
+                    {2});
+    affine.x = {-3, 1};
+    affine.forward(mode::qat);
+    const double span = (1 << bits) - 1;
+    CHECK(affine.state[0] == (bits == 4 ? 4 / std::sqrt(span * 0.75) : 4 / span));
+    CHECK(affine.zero_point[0] == std::nearbyint(span * 0.75));
+  }
 }
 
 TEST_CASE("lsq: a scale that the optimizer drives to zero or below recovers") {
@@ -241,7 +258,7 @@ TEST_CASE("lsq: a scale that the optimizer drives to zero or below recovers") {
 TEST_CASE(
     "lsq: in the warm-up the scale is the mean of what the data gives, without gradient") {
   const FakeQuantizeLSQ op{.bits = 2};
-  Lsq bench(op, {2});
+  LsqBench bench(op, {2});
   bench.dy = {1, 2};
   for (uint64_t n = 0; n < 3; ++n) {
     const double v = static_cast<double>(n + 1);
@@ -259,7 +276,7 @@ TEST_CASE(
 
 TEST_CASE("lsq: in the warm-up zero points are averaged before they are rounded") {
   const FakeQuantizeLSQ op{.range = CodeRange::Unsigned, .scheme = Scheme::Affine};
-  Lsq bench(op, {2});
+  LsqBench bench(op, {2});
   for (uint64_t n = 0; n < 100; ++n) {
     bench.x = n < 10 ? std::vector<double>{0, 255} : std::vector<double>{-10, 245};
     bench.forward_step({.mode = mode::qat, .number = n, .warm_up = 100});
@@ -269,7 +286,7 @@ TEST_CASE("lsq: in the warm-up zero points are averaged before they are rounded"
 }
 
 TEST_CASE("lsq: a scale that is not finite is a fault; switched off it is the identity") {
-  Lsq bench(FakeQuantizeLSQ{}, {2});
+  LsqBench bench(FakeQuantizeLSQ{}, {2});
   bench.x = {0.3, 1.7};
   bench.dy = {1, 2};
   bench.state = {std::nan("")};
