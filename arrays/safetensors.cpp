@@ -142,7 +142,7 @@ auto spelling_of(const NamedTensor& each) {
 std::string json_text(const std::string& name) {
   try {
     return Json(name).dump();
-  } catch (const Json::exception&) {
+  } catch (const NotUtf8&) {
     fail<ArgumentError>("array '{}': expected a name of UTF-8", printable(name));
   }
 }

@@ -7,7 +7,6 @@
 #include <chrono>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "qtape/bench/limits.h"
 #include "qtape/bench/networks.h"

@@ -117,7 +117,7 @@ Json to_json_value(const QuantizerReport& r) {
           {"sqnr_db", std::isfinite(r.sqnr) ? Json(r.sqnr) : Json()},
           {"saturated", r.saturated},
           {"dead_channels", r.dead_channels},
-          {"histogram", r.histogram}};
+          {"histogram", write_json(r.histogram)}};
 }
 
 }  // namespace

@@ -2,14 +2,15 @@
 
 #include <algorithm>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <span>
 #include <utility>
 
 namespace qtape {
 namespace {
 
-/// A value and, within an object, its key.
-using Member = std::pair<std::string, Json>;
+using Member = Json::Member;  // the key of an element of an array is empty
+using Parser = nlohmann::json;
 
 constexpr size_t few_members = 8;
 
@@ -17,14 +18,14 @@ constexpr size_t few_members = 8;
 const std::string* repeated_key(std::span<const Member> members) {
   if (members.size() <= few_members) {
     for (auto it = members.begin(); it != members.end(); ++it) {
-      const auto same = [&](const Member& other) { return other.first == it->first; };
-      if (std::find_if(members.begin(), it, same) != it) return &it->first;
+      const auto same = [&](const Member& other) { return other.key == it->key; };
+      if (std::find_if(members.begin(), it, same) != it) return &it->key;
     }
     return nullptr;
   }
   std::vector<const std::string*> keys;
   keys.reserve(members.size());
-  for (const Member& member : members) keys.push_back(&member.first);
+  for (const Member& member : members) keys.push_back(&member.key);
   const auto text = [](const std::string* key) -> const std::string& { return *key; };
   std::ranges::sort(keys, {}, text);
   const auto found = std::ranges::adjacent_find(keys, {}, text);
@@ -35,7 +36,7 @@ const std::string* repeated_key(std::span<const Member> members) {
 /// of their right size: a growing object copies all that is in it.
 class Builder {
  public:
-  Json take() { return std::move(values_.front().second); }
+  Json take() { return std::move(values_.front().value); }
 
   bool null() { return add(nullptr); }
   bool boolean(bool value) { return add(value); }
@@ -43,7 +44,7 @@ class Builder {
   bool number_unsigned(uint64_t value) { return add(value); }
   bool number_float(double value, const std::string&) { return add(value); }
   bool string(std::string& value) { return add(std::move(value)); }
-  bool binary(Json::binary_t&) { return false; }  // no JSON text has any
+  bool binary(Parser::binary_t&) { return false; }  // no JSON text has any
   bool start_object(size_t) { return open(false); }
   bool start_array(size_t) { return open(true); }
   bool key(std::string& value) {
@@ -53,21 +54,18 @@ class Builder {
   bool end_object() {
     const std::span<Member> members = innermost();
     if (const std::string* key = repeated_key(members)) fail_repeated(*key);
-    Json::object_t object;
-    object.reserve(members.size());
-    for (Member& each : members) {
-      object.emplace_back(std::move(each.first), std::move(each.second));
-    }
-    return close(std::move(object));
+    return close(Json::Object(std::make_move_iterator(members.begin()),
+                              std::make_move_iterator(members.end())));
   }
   bool end_array() {
-    Json::array_t array;
+    Json::Array array;
     array.reserve(innermost().size());
-    for (Member& each : innermost()) array.push_back(std::move(each.second));
+    for (Member& each : innermost()) array.push_back(std::move(each.value));
     return close(std::move(array));
   }
-  [[noreturn]] bool parse_error(size_t byte, const std::string&, const Json::exception& error) {
-    if (dynamic_cast<const Json::parse_error*>(&error) != nullptr) {
+  [[noreturn]] bool parse_error(size_t byte, const std::string&,
+                                const Parser::exception& error) {
+    if (dynamic_cast<const Parser::parse_error*>(&error) != nullptr) {
       fail<FormatError>("/: is not JSON: wrong or missing text at byte {}", byte);
     }
     // Numbers out of range: the message names the number, after nlohmann's own "[id] " prefix.
@@ -85,7 +83,7 @@ class Builder {
   };
 
   bool add(Json value) {
-    values_.emplace_back(std::exchange(key_, {}), std::move(value));
+    values_.push_back({std::exchange(key_, {}), std::move(value)});
     return true;
   }
   bool open(bool is_array) {
@@ -117,16 +115,58 @@ class Builder {
   std::string key_;             // of the next value
 };
 
+/// Reads as far as the first key of the outermost object that is one of `names`.
+class KeyFinder {
+ public:
+  explicit KeyFinder(std::span<const std::string_view> names) : names_(names) {}
+  std::string take() { return std::move(found_); }
+
+  bool null() { return true; }
+  bool boolean(bool) { return true; }
+  bool number_integer(int64_t) { return true; }
+  bool number_unsigned(uint64_t) { return true; }
+  bool number_float(double, const std::string&) { return true; }
+  bool string(std::string&) { return true; }
+  bool binary(Parser::binary_t&) { return true; }
+  bool start_object(size_t) { return open(); }
+  bool key(std::string& name) {
+    if (depth_ != 1 || std::ranges::find(names_, name) == names_.end()) return true;
+    found_ = name;
+    return false;
+  }
+  bool end_object() { return close(); }
+  bool start_array(size_t) { return open(); }
+  bool end_array() { return close(); }
+  bool parse_error(size_t, const std::string&, const Parser::exception&) { return false; }
+
+ private:
+  bool open() { return ++depth_ <= deepest_nesting; }
+  bool close() {
+    --depth_;
+    return true;
+  }
+
+  std::span<const std::string_view> names_;
+  std::string found_;
+  size_t depth_ = 0;
+};
+
 }  // namespace
 
 Json parse_document(std::string_view text) {
   Builder builder;
-  Json::sax_parse(text, &builder);
+  Parser::sax_parse(text, &builder);
   // The parser takes a NUL byte for the end of the text.
   const size_t nul = text.find('\0');
   require<FormatError>(nul == std::string_view::npos,
                        "/: is not JSON: wrong or missing text at byte {}", nul + 1);
   return builder.take();
+}
+
+std::string first_key(std::string_view text, std::initializer_list<std::string_view> names) {
+  KeyFinder finder(std::span(names.begin(), names.size()));
+  Parser::sax_parse(text, &finder);
+  return finder.take();
 }
 
 }  // namespace qtape

@@ -23,7 +23,7 @@ std::string JsonPlace::path() const {
 std::string JsonPlace::shown() const {
   if (json.is_object()) return "an object";
   if (json.is_array()) return "an array";
-  const std::string text = json.dump(-1, ' ', true, Json::error_handler_t::replace);
+  const std::string text = json.dump(-1, JsonTexts::Ascii);
   return text.size() <= max_shown ? text : text.substr(0, max_shown) + "...";
 }
 

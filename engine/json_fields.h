@@ -3,7 +3,6 @@
 
 #include <cmath>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,10 +13,9 @@
 #include "qtape/core/printable.h"
 #include "qtape/core/types.h"
 #include "qtape/core/value_kinds.h"
+#include "qtape/engine/json.h"
 
 namespace qtape {
-
-using Json = nlohmann::ordered_json;
 
 /// A key as JSON pointers in messages show it.
 std::string json_pointer_part(std::string_view key);
@@ -46,9 +44,9 @@ struct JsonPlace {
     return {value, this, name, 0};
   }
   JsonPlace member(std::string_view name) const& {
-    const auto found = json.find(name);
-    if (found == json.end()) fail("\"{}\" is missing", name);
-    return child(found.key(), *found);
+    const Json::Member* found = json.find(name);
+    if (found == nullptr) fail("\"{}\" is missing", name);
+    return child(found->key, found->value);
   }
   JsonPlace element(size_t i) const& { return {json[i], this, {}, i}; }
   JsonPlace child(std::string_view, const Json&) const&& = delete;
@@ -65,17 +63,19 @@ namespace detail {
 
 template <class T>
 Json write_vector(const std::vector<T>& value) {
-  Json json = Json::array();
-  for (const T& each : value) json.push_back(write_json(each));
-  return json;
+  Json::Array array;
+  array.reserve(value.size());
+  for (const T& each : value) array.push_back(write_json(each));
+  return array;
 }
 
 template <Described T>
 Json write_fields(const T& value) {
-  Json json = Json::object();
-  for_each_field<T>(
-      [&](const auto& each) { json[std::string(each.key)] = write_json(value.*each.member); });
-  return json;
+  Json::Object object;
+  for_each_field<T>([&](const auto& each) {
+    object.push_back({std::string(each.key), write_json(value.*each.member)});
+  });
+  return object;
 }
 
 template <Described T>
@@ -124,15 +124,14 @@ template <class T>
 void read_variant(const JsonPlace& place, T& value) {
   const bool tagged = place.json.is_object() && place.json.size() == 1;
   place.expect(place.json.is_string() || tagged, "a name or an object with one name");
-  const std::string& name =
-      tagged ? place.json.begin().key() : place.json.get_ref<const std::string&>();
+  const std::string& name = tagged ? place.json.items().front().key : place.json.text();
   bool known = false;
   for_each_alternative<T>([&]<class Alternative>() {
     if (name != Alternative::name) return;
     known = true;
     Alternative alternative;
     if (tagged) {
-      read_fields(place.child(name, place.json.begin().value()), alternative);
+      read_fields(place.child(name, place.json.items().front().value), alternative);
     }
     value = std::move(alternative);
   });
@@ -147,7 +146,7 @@ void read_variant(const JsonPlace& place, T& value) {
 template <class T>
 void read_enum(const JsonPlace& place, T& value) {
   if (!place.json.is_string()) place.expect(false, "one of " + spellings<T>());
-  const auto& text = place.json.get_ref<const std::string&>();
+  const std::string& text = place.json.text();
   const auto found = from_string<T>(text);
   if (!found) {
     place.fail("unknown value \"{}\"; expected one of {}", printable(text), spellings<T>());
@@ -160,11 +159,11 @@ void read_integer(const JsonPlace& place, T& value) {
   place.expect(place.json.is_number_integer(), "an integer");
   const bool fits =
       place.json.is_number_unsigned()
-          ? place.json.template get<uint64_t>() <= uint64_t(std::numeric_limits<T>::max())
-          : place.json.template get<int64_t>() >= int64_t{std::numeric_limits<T>::min()} &&
-                place.json.template get<int64_t>() <= int64_t{std::numeric_limits<T>::max()};
+          ? place.json.get<uint64_t>() <= uint64_t(std::numeric_limits<T>::max())
+          : place.json.get<int64_t>() >= int64_t{std::numeric_limits<T>::min()} &&
+                place.json.get<int64_t>() <= int64_t{std::numeric_limits<T>::max()};
   if (!fits) place.expect(false, fmt::format("an integer of {} bits", 8 * sizeof(T)));
-  value = place.json.template get<T>();
+  value = place.json.get<T>();
 }
 
 template <class T>
@@ -204,7 +203,7 @@ inline void read_tensor(const JsonPlace& place, Tensor& tensor) {
   read_json(place.member("shape"), tensor.type.shape);
   const JsonPlace data = place.member("data");
   data.expect(data.json.is_string(), "base64 text");
-  auto bytes = base64_decode(data.json.get_ref<const std::string&>());
+  auto bytes = base64_decode(data.json.text());
   data.expect(bytes.has_value(), "base64 text");
   if (static_cast<int64_t>(bytes->size()) != tensor.type.bytes()) {
     data.fail("expected {} bytes for {}, got {}", tensor.type.bytes(), to_string(tensor.type),
@@ -228,7 +227,8 @@ Json write_json(const T& value) {
   } else if constexpr (std::is_same_v<T, Tensor>) {
     return detail::write_tensor(value);
   } else if constexpr (std::is_same_v<T, Shape>) {
-    return Json(std::vector<int64_t>(value.extents().begin(), value.extents().end()));
+    return detail::write_vector(
+        std::vector<int64_t>(value.extents().begin(), value.extents().end()));
   } else if constexpr (Described<T>) {
     return detail::write_fields(value);
   } else {
@@ -255,15 +255,15 @@ void read_json(const JsonPlace& place, T& value) {
     detail::read_vector(place, value);
   } else if constexpr (std::is_same_v<T, bool>) {
     place.expect(place.json.is_boolean(), "true or false");
-    value = place.json.template get<bool>();
+    value = place.json.get<bool>();
   } else if constexpr (std::is_integral_v<T>) {
     detail::read_integer(place, value);
   } else if constexpr (std::is_floating_point_v<T>) {
     place.expect(place.json.is_number(), "a number");
-    value = place.json.template get<T>();
+    value = place.json.get<T>();
   } else {
     place.expect(place.json.is_string(), "a text");
-    value = place.json.template get<std::string>();
+    value = place.json.get<std::string>();
   }
 }
 

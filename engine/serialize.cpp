@@ -79,9 +79,9 @@ Section::Setting read_setting(const JsonPlace& place) {
 /// that is there already.
 template <class Value, class Write>
 Json write_map(const std::map<std::string, Value>& map, const Write& write) {
-  Json::object_t object;
+  Json::Object object;
   object.reserve(map.size());
-  for (const auto& [key, value] : map) object.emplace_back(key, write(value));
+  for (const auto& [key, value] : map) object.push_back({key, write(value)});
   return object;
 }
 
@@ -155,7 +155,7 @@ std::string to_json(const Graph& graph, const Parameters& parameters,
   if (nan == NanValues::Refuse) refuse_nan(parameters);
   try {
     return model_text(graph, parameters, sections);
-  } catch (const Json::exception&) {
+  } catch (const NotUtf8&) {
     fail<FormatError>("/: a label, a name or a text setting is not UTF-8");
   }
 }

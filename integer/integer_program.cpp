@@ -180,7 +180,7 @@ std::string to_string(const IntegerProgram& program) {
 std::string to_json(const IntegerProgram& program) {
   try {
     return program_text(program);
-  } catch (const Json::exception&) {
+  } catch (const NotUtf8&) {
     fail<FormatError>("/: a label is not UTF-8");
   }
 }

@@ -113,7 +113,7 @@ std::vector<QuantizerSummary> summaries(std::span<const QuantizerReport> reports
 std::string to_json(const RunRecord& record) {
   Json json = {{"format", format_name}, {"version", format_version}};
   json.update(write_json(record));
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json.dump(-1, JsonTexts::Replace) + "\n";
 }
 
 void require_run_folder(const std::string& folder) {

@@ -3,6 +3,9 @@
 
 #include <doctest/doctest.h>
 
+#include <limits>
+#include <nlohmann/json.hpp>
+
 #include "qtape/engine/serialize.h"
 #include "qtape/tests/support/errors.h"
 
@@ -101,4 +104,45 @@ TEST_CASE("json document: keys and values of messages are short and printable") 
   CHECK(model_error(fmt::format(R"({{"label":"{}\n","op":"Relu"}})", "x")) ==
         "/nodes/0: Relu %0 'x\\n': operand 'x' is missing: expected 1 operands, got 0");
   CHECK(model_error(R"({"label":5,"op":"\u009b"})").find('\x9b') == std::string::npos);
+}
+
+TEST_CASE("json document: the first of some keys is found without reading further") {
+  const auto found = [](std::string_view text) { return first_key(text, {"a", "b"}); };
+  CHECK(found(R"({"c":{"a":1},"b":2,"a":3})") == "b");
+  CHECK(found(R"({"b":no JSON)") == "b");
+  CHECK(found(R"({"c":[{"a":1}]})").empty());
+  CHECK(found(R"([{"a":1}])").empty());
+  CHECK(found(repeated("[", 1000)).empty());
+}
+
+TEST_CASE("json: values are written as nlohmann's library writes them") {
+  const Json json{{"text", "a\"\\\x01\x7f\u00e4/"},
+                  {"numbers", Json::Array{1e-5, 1.0, 0.1, 1e300, -0.0, -3, UINT64_MAX}},
+                  {"none", {}},
+                  {"empty", Json::Array{Json::array(), Json::object()}},
+                  {"infinite", std::numeric_limits<double>::infinity()}};
+  const std::string text =
+      "{\"text\":\"a\\\"\\\\\\u0001\x7f\u00e4/\",\"numbers\":[1e-05,1.0,0.1,1e+300,-0.0,-3,"
+      "18446744073709551615],\"none\":null,\"empty\":[[],{}],\"infinite\":null}";
+  CHECK(json.dump() == text);
+  CHECK(json.dump() == nlohmann::ordered_json::parse(text).dump());
+  CHECK(json.dump(2) == nlohmann::ordered_json::parse(text).dump(2));
+  CHECK(parse_document(text).dump() == text);
+  CHECK(Json("\u00e4").dump(-1, JsonTexts::Ascii) == R"("\u00e4")");
+  CHECK(Json("a\xff").dump(-1, JsonTexts::Replace) == "\"a\ufffd\"");
+  CHECK_THROWS_AS((void)Json("a\xff").dump(), NotUtf8);
+}
+
+TEST_CASE("json: members and elements are added, replaced and removed") {
+  Json json;
+  json["a"].push_back(1);
+  json["b"] = "x";
+  json["a"].push_back(true);
+  json.update({{"b", 2}, {"c", -1}});
+  CHECK(json.dump() == R"({"a":[1,true],"b":2,"c":-1})");
+  json.erase("a");
+  CHECK(json == Json{{"b", 2}, {"c", -1}});
+  CHECK(json.size() == 2);
+  CHECK(json.find("a") == nullptr);
+  CHECK(test::error_text<FormatError>([&] { (void)json.at("a"); }) == "\"a\" is missing");
 }

@@ -18,7 +18,7 @@ void fill(NodeReport& report, std::string_view op, const std::string& label,
 
 void write_json_text(examples::OutputFiles& files, const std::string& path,
                      const Json& report) {
-  files.write(path, report.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
+  files.write(path, report.dump(1, JsonTexts::Replace) + "\n");
 }
 
 EvaluationReport report_of(const Evaluation& evaluation) {

@@ -6,6 +6,7 @@
 #include "qtape/calibrate/sensitivity.h"
 #include "qtape/console/terminal.h"
 #include "qtape/core/printable.h"
+#include "qtape/engine/json_document.h"
 #include "qtape/engine/serialize.h"
 #include "qtape/examples/shared/output_files.h"
 #include "qtape/model/evaluate.h"
@@ -63,7 +64,7 @@ void report_quantizers(const QuantizersOptions& options) {
   fmt::print("{} of {} test samples\n{}", count / extent * extent, images.size(),
              to_table(reports));
   Json json = {{"samples", count / extent * extent},
-               {"quantizers", Json::parse(to_json(reports))}};
+               {"quantizers", parse_document(to_json(reports))}};
   const auto choice = choose_metric(model.graph, model.graph.answers()[0], images);
   if (options.sensitivity && !choice) {
     fmt::print("\nno sensitivity: the data have neither labels nor targets for the model\n");

@@ -1,0 +1,156 @@
+// A JSON value, for writing texts and for looking into them. Included by .cpp files only.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "qtape/core/error.h"
+
+namespace qtape {
+
+/// A text that is to be written as JSON is not UTF-8.
+class NotUtf8 : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Treatment of texts when JSON is written.
+enum class JsonTexts : uint8_t {
+  Strict,   ///< bytes that are not UTF-8 throw NotUtf8
+  Replace,  ///< such bytes become the replacement character
+  Ascii     ///< the same, and all characters beyond ASCII are escaped
+};
+
+/// A value of JSON. Objects keep the order of their keys. Unlike nlohmann's, a value is taken
+/// apart without allocating memory, so that it can be destroyed when there is none left.
+class Json {
+ public:
+  struct Entry;   // of a list in braces
+  struct Member;  // of an object
+  using Array = std::vector<Json>;
+  using Object = std::vector<Member>;
+
+  Json() = default;
+  Json(std::nullptr_t) {}
+  template <std::same_as<bool> T>
+  Json(T value) : value_(value) {}
+  /// Integers from 0 on are held as uint64_t, others as int64_t, as texts are read.
+  template <std::integral T>
+  requires(!std::same_as<T, bool>) Json(T value) {
+    if (std::cmp_less(value, 0)) {
+      value_ = static_cast<int64_t>(value);
+    } else {
+      value_ = static_cast<uint64_t>(value);
+    }
+  }
+  template <std::floating_point T>
+  Json(T value) : value_(static_cast<double>(value)) {}
+  Json(std::string value) : value_(std::move(value)) {}
+  Json(std::string_view value) : value_(std::string(value)) {}
+  Json(const char* value) : value_(std::string(value)) {}
+  Json(Array value) : value_(std::move(value)) {}
+  Json(Object value);
+  /// An object: `Json{{"a", 1}, {"b", "text"}}`.
+  Json(std::initializer_list<Entry> entries);
+
+  static Json array() { return Array(); }
+  static Json object();
+
+  bool is_null() const { return holds<std::nullptr_t>(); }
+  bool is_boolean() const { return holds<bool>(); }
+  bool is_string() const { return holds<std::string>(); }
+  bool is_array() const { return holds<Array>(); }
+  bool is_object() const { return holds<Object>(); }
+  bool is_number_float() const { return holds<double>(); }
+  bool is_number_unsigned() const { return holds<uint64_t>(); }
+  bool is_number_integer() const { return holds<int64_t>() || is_number_unsigned(); }
+  bool is_number() const { return is_number_integer() || is_number_float(); }
+
+  /// The text of a string.
+  const std::string& text() const { return std::get<std::string>(value_); }
+  /// The value as a bool or a number, converted without a check, or as a text.
+  template <class T>
+  T get() const;
+
+  /// Elements of an array or members of an object; 0 for all else.
+  size_t size() const;
+  /// The members of an object; empty for all else.
+  const Object& items() const;
+  /// The member of an object with this key; null where there is none.
+  const Member* find(std::string_view key) const;
+  bool contains(std::string_view key) const { return find(key) != nullptr; }
+  /// The same value. Throws FormatError where there is none.
+  const Json& at(std::string_view key) const;
+  /// The element of an array.
+  const Json& operator[](size_t index) const { return std::get<Array>(value_)[index]; }
+
+  /// The member of an object, added where there is none; null becomes an object.
+  Json& operator[](std::string_view key);
+  /// Adds an element to an array; null becomes one.
+  void push_back(Json value);
+  /// Takes over the members of an object.
+  void update(Json other);
+  /// Removes a member of an object, if there is one.
+  void erase(std::string_view key);
+
+  /// Calls `visitor` with the null, bool, int64_t, uint64_t, double, std::string, Array or
+  /// Object that this holds.
+  template <class Visitor>
+  void visit(Visitor&& visitor) const {
+    std::visit(visitor, value_);
+  }
+
+  /// JSON on one line, or on lines indented by `indent` for each level. Numbers that are not
+  /// finite become null.
+  std::string dump(int indent = -1, JsonTexts texts = JsonTexts::Strict) const;
+
+  bool operator==(const Json& other) const;
+
+ private:
+  template <class T>
+  bool holds() const {
+    return std::holds_alternative<T>(value_);
+  }
+
+  std::variant<std::nullptr_t, bool, int64_t, uint64_t, double, std::string, Array, Object>
+      value_ = nullptr;
+};
+
+struct Json::Member {
+  std::string key;
+  Json value;
+
+  bool operator==(const Member&) const = default;
+};
+
+struct Json::Entry {
+  std::string_view key;
+  mutable Json value;  // lists in braces are constant, and what is in them is moved out
+};
+
+template <class T>
+T Json::get() const {
+  if constexpr (std::is_same_v<T, std::string>) {
+    return text();
+  } else {
+    return std::visit(
+        [](const auto& value) -> T {
+          if constexpr (std::is_arithmetic_v<std::decay_t<decltype(value)>>) {
+            return static_cast<T>(value);
+          } else {
+            throw std::bad_variant_access();
+          }
+        },
+        value_);
+  }
+}
+
+}  // namespace qtape
