@@ -8,6 +8,7 @@
 #include "qtape/arrays/npy.h"
 #include "qtape/arrays/npz.h"
 #include "qtape/arrays/safetensors.h"
+#include "qtape/core/out_of_memory.h"
 #include "qtape/core/printable.h"
 #include "qtape/engine/files.h"
 
@@ -42,9 +43,7 @@ std::pair<std::string, std::optional<std::string>> split(const std::string& plac
   return {place, std::nullopt};
 }
 
-}  // namespace
-
-NamedTensors read_arrays(const std::string& path) {
+NamedTensors read_all(const std::string& path) {
   const std::string bytes = read_file(path, largest_array_file);
   const auto format = format_of(path, bytes);
   require<FormatError>(format.has_value(), "{}: expected a .npy, .npz or .safetensors file",
@@ -52,6 +51,12 @@ NamedTensors read_arrays(const std::string& path) {
   if (format == Format::Npz) return parse_npz(bytes, path);
   if (format == Format::Safetensors) return parse_safetensors(bytes, path);
   return {{"", parse_npy(bytes, path)}};
+}
+
+}  // namespace
+
+NamedTensors read_arrays(const std::string& path) {
+  return during("reading", path, [&] { return read_all(path); });
 }
 
 std::string array_file_of(const std::string& place) { return split(place).first; }
@@ -77,14 +82,15 @@ void require_array_file(const std::string& path) {
 
 std::string to_array_file(const std::string& path, const NamedTensors& tensors) {
   require_array_file(path);
-  return naming<ArgumentError>(path, [&] {
+  const auto bytes = [&] {
     const auto format = format_of_name(path);
     if (format == Format::Npz) return to_npz(tensors);
     if (format == Format::Safetensors) return to_safetensors(tensors);
     require<ArgumentError>(tensors.size() == 1, "a .npy file holds one array, got {}",
                            tensors.size());
     return to_npy(tensors[0].tensor);
-  });
+  };
+  return during("writing", path, [&] { return naming<ArgumentError>(path, bytes); });
 }
 
 void write_arrays(const std::string& path, const NamedTensors& tensors) {

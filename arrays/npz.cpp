@@ -3,10 +3,12 @@
 #include <zip.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <memory>
 #include <set>
 
 #include "qtape/arrays/npy.h"
+#include "qtape/core/out_of_memory.h"
 #include "qtape/core/printable.h"
 
 namespace qtape {
@@ -19,6 +21,18 @@ constexpr uint64_t most_read = 1 << 20;
 constexpr zip_uint16_t first_date = 1 << 5 | 1;
 /// The end of an archive without members, which libzip does not write.
 constexpr std::string_view no_members("PK\5\6\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 22);
+
+/// Throws std::bad_alloc where that is what went wrong since errno was 0. libzip names no error
+/// in some of these cases, and in others says that a file is no archive.
+void fail_without_memory(zip_error_t* error) {
+  constexpr int zlib_out_of_memory = -4;
+  const bool of_zlib = zip_error_system_type(error) == ZIP_ET_ZLIB;
+  const int code = zip_error_code_zip(error);
+  if (errno == ENOMEM || code == ZIP_ER_MEMORY || code == ZIP_ER_OK ||
+      (of_zlib && zip_error_code_system(error) == zlib_out_of_memory)) {
+    throw std::bad_alloc();
+  }
+}
 
 class ZipError {
  public:
@@ -47,10 +61,13 @@ Archive open(std::string_view bytes, std::string_view name) {
                        "{}: expected a .npz file, a zip archive, which begins "
                        "with PK",
                        name);
+  errno = 0;
   ZipError error;
   Source source(zip_source_buffer_create(bytes.data(), bytes.size(), 0, error.get()));
+  if (source == nullptr) fail_without_memory(error.get());
   require<Error>(source != nullptr, "{}: {}", name, error.text());
   Archive archive(zip_open_from_source(source.get(), ZIP_RDONLY, error.get()));
+  if (archive == nullptr) fail_without_memory(error.get());
   require<FormatError>(archive != nullptr, "{}: is not a complete zip archive: {}", name,
                        error.text());
   (void)source.release();  // the archive's now
@@ -73,8 +90,9 @@ class Reader {
     for (zip_uint64_t i = 0; i < count; ++i) {
       zip_stat_t status;
       zip_stat_init(&status);
-      const bool known = zip_stat_index(archive_.get(), i, 0, &status) == 0 &&
-                         (status.valid & ZIP_STAT_NAME) != 0 && status.name != nullptr;
+      const bool found = zip_stat_index(archive_.get(), i, 0, &status) == 0;
+      if (!found) fail_without_memory(zip_get_error(archive_.get()));
+      const bool known = found && (status.valid & ZIP_STAT_NAME) != 0 && status.name != nullptr;
       require<FormatError>(known, "{}: member {} has no name", name_, i);
       const std::string_view member = status.name;
       const std::string place = fmt::format("{}: member '{}'", name_, printable(member));
@@ -103,6 +121,7 @@ class Reader {
   std::string inflate(zip_uint64_t index, const zip_stat_t& status, const std::string& place) {
     const auto reason = [](zip_error_t* error) { return zip_error_strerror(error); };
     const File file(zip_fopen_index(archive_.get(), index, 0));
+    if (file == nullptr) fail_without_memory(zip_get_error(archive_.get()));
     require<FormatError>(file != nullptr, "{}: cannot be read: {}", place,
                          reason(zip_get_error(archive_.get())));
     std::string content;
@@ -113,6 +132,7 @@ class Reader {
       const uint64_t want = std::clamp(std::max(claim, have) - have + 1, least_read, most_read);
       content.resize(have + want);
       const zip_int64_t got = zip_fread(file.get(), content.data() + have, want);
+      if (got < 0) fail_without_memory(zip_file_get_error(file.get()));
       require<FormatError>(got >= 0, "{}: cannot be read: {}", place,
                            reason(zip_file_get_error(file.get())));
       content.resize(have + static_cast<size_t>(got));
@@ -130,6 +150,7 @@ class Reader {
 
 void add_member(zip_t* archive, const std::string& name, std::string_view content) {
   const auto wanted = [&](bool done) {
+    if (!done) fail_without_memory(zip_get_error(archive));
     require<ArgumentError>(done, "array '{}' cannot be a member of a .npz file: {}",
                            printable(name), zip_strerror(archive));
   };
@@ -137,8 +158,9 @@ void add_member(zip_t* archive, const std::string& name, std::string_view conten
   wanted(source != nullptr);
   const zip_int64_t added = zip_file_add(archive, (name + std::string(suffix)).c_str(),
                                          source.get(), ZIP_FL_ENC_UTF_8);
+  // The archive's now; also where memory ran out: then libzip may hold it and does not tell.
+  (void)source.release();
   wanted(added >= 0);
-  (void)source.release();  // the archive's now
   const auto index = static_cast<zip_uint64_t>(added);
   wanted(zip_set_file_compression(archive, index, ZIP_CM_STORE, 0) == 0);
   wanted(zip_file_set_dostime(archive, index, 0, first_date, 0) == 0);
@@ -146,6 +168,7 @@ void add_member(zip_t* archive, const std::string& name, std::string_view conten
 
 std::string content_of(zip_source_t* source) {
   const auto wanted = [&](bool done) {
+    if (!done) fail_without_memory(zip_source_error(source));
     require<Error>(done, "a .npz file cannot be made: {}",
                    zip_error_strerror(zip_source_error(source)));
   };
@@ -180,18 +203,22 @@ std::string to_npz(const NamedTensors& tensors) {
     members.push_back(
         naming<ArgumentError>(place, [&, &each = tensor] { return to_npy(each); }));
   }
+  errno = 0;
   ZipError error;
   const Source target(zip_source_buffer_create(nullptr, 0, 0, error.get()));
+  if (target == nullptr) fail_without_memory(error.get());
   require<Error>(target != nullptr, "a .npz file cannot be made: {}", error.text());
   zip_source_keep(target.get());
   Archive archive(zip_open_from_source(target.get(), ZIP_CREATE | ZIP_TRUNCATE, error.get()));
   if (archive == nullptr) zip_source_free(target.get());
+  if (archive == nullptr) fail_without_memory(error.get());
   require<Error>(archive != nullptr, "a .npz file cannot be made: {}", error.text());
   for (size_t i = 0; i < tensors.size(); ++i) {
     add_member(archive.get(), tensors[i].name, members[i]);
   }
-  require<Error>(zip_close(archive.get()) == 0, "a .npz file cannot be made: {}",
-                 zip_strerror(archive.get()));
+  const bool closed = zip_close(archive.get()) == 0;
+  if (!closed) fail_without_memory(zip_get_error(archive.get()));
+  require<Error>(closed, "a .npz file cannot be made: {}", zip_strerror(archive.get()));
   (void)archive.release();  // closed
   return content_of(target.get());
 }

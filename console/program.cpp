@@ -1,7 +1,5 @@
 #include "qtape/console/program.h"
 
-#include <fmt/format.h>
-
 #include <cstdio>
 #include <system_error>
 
@@ -9,6 +7,7 @@
 #include "qtape/console/standard_output.h"
 #include "qtape/console/terminal.h"
 #include "qtape/core/error.h"
+#include "qtape/core/out_of_memory.h"
 
 namespace qtape::console {
 namespace {
@@ -28,21 +27,22 @@ int run_checked(const std::function<int()>& body) {
 
 }  // namespace
 
+int report_failure(const char* name, const std::exception& error) {
+  clear_line();
+  const bool plain = dynamic_cast<const std::bad_alloc*>(&error) != nullptr &&
+                     dynamic_cast<const OutOfMemory*>(&error) == nullptr;
+  std::fprintf(stderr, "%s: %s\n", name, plain ? "out of memory" : error.what());
+  if (dynamic_cast<const ArgumentError*>(&error) != nullptr) return 2;
+  const auto* interrupted = dynamic_cast<const Interrupted*>(&error);
+  return interrupted != nullptr ? 128 + interrupted->signal() : 1;
+}
+
 int detail::run_program(const std::string& name, const std::function<int()>& body) {
-  const auto report = [&](const std::exception& error, int code) {
-    clear_line();
-    std::fputs(fmt::format("{}: {}\n", name, error.what()).c_str(), stderr);
-    return code;
-  };
   prepare_standard_streams();
   try {
     return run_checked(body);
-  } catch (const ArgumentError& error) {
-    return report(error, 2);
-  } catch (const Interrupted& error) {
-    return report(error, 128 + error.signal());
   } catch (const std::exception& error) {
-    return report(error, 1);
+    return report_failure(name.c_str(), error);
   }
 }
 

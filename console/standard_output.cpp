@@ -26,13 +26,17 @@ void print_text(std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) < text.size()) note_error();
 }
 
+void flush() {
+  if (std::fflush(stdout) != 0) note_error();
+}
+
 void fail_standard_output(int error) {
   if (error == 0) fail<IoError>("standard output: cannot write");
   fail<IoError>("standard output: cannot write: {}", std::generic_category().message(error));
 }
 
 void require_standard_output() {
-  if (std::fflush(stdout) != 0) note_error();
+  flush();
   if (std::ferror(stdout) != 0 || first_error != 0) fail_standard_output(first_error);
 }
 

@@ -16,6 +16,9 @@ void print(fmt::format_string<Args...> text, Args&&... args) {
   print_text(fmt::format(text, std::forward<Args>(args)...));
 }
 
+/// Writes out what is buffered of standard output. A failure is kept as well.
+void flush();
+
 /// "standard output: cannot write: " and what `error`, an errno, means; without it for 0.
 [[noreturn]] void fail_standard_output(int error);
 

@@ -43,7 +43,7 @@ void redraw(std::string_view line) {
   if (!can_redraw()) return;
   // A line that fills the last column makes some terminals begin another one.
   print("\r\033[K{}", line.substr(0, static_cast<size_t>(terminal_columns()) - 1));
-  std::fflush(stdout);
+  flush();
 }
 
 void clear_line() { redraw({}); }

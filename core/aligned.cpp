@@ -7,6 +7,7 @@
 #include <new>
 
 #include "qtape/core/error.h"
+#include "qtape/core/out_of_memory.h"
 
 namespace qtape {
 namespace {
@@ -23,7 +24,7 @@ AlignedBuffer::AlignedBuffer(int64_t bytes) : size_(aligned_size(std::max<int64_
                  size_, machine_memory());
   const auto size = static_cast<size_t>(size_);
   void* data = ::operator new (size, std::align_val_t{alignment}, std::nothrow);
-  require<Error>(data != nullptr, "cannot allocate {} bytes", size_);
+  if (data == nullptr) throw OutOfMemory(size_);
   data_.reset(static_cast<std::byte*>(data));
   std::memset(data_.get(), 0, size);
 }

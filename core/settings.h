@@ -136,6 +136,16 @@ T take(std::string_view owner, const Section& section, const std::string& key) {
   }
 }
 
+/// Throws FormatError, which starts with `setting_name`, for a setting of `section` that
+/// `known` does not have.
+inline void refuse_unknown(std::string_view owner, const Section& section,
+                           const Section& known) {
+  for (const auto& [key, value] : section.settings) {
+    require<FormatError>(known.settings.contains(key), "{}: expected nothing, got {}",
+                         setting_name(owner, printable(key)), shown(value));
+  }
+}
+
 /// Reads each field of `to` that `put_fields` wrote. Throws FormatError as `take` does.
 template <Described T>
 void take_fields(std::string_view owner, const Section& from, std::string_view prefix, T& to) {

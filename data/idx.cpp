@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "qtape/core/error.h"
+#include "qtape/core/out_of_memory.h"
 #include "qtape/data/files.h"
 
 namespace qtape::data {
@@ -33,6 +34,7 @@ class IdxFile {
   explicit IdxFile(const std::string& path) : path_(path) {
     errno = 0;
     file_.reset(gzopen(path.c_str(), "rb"));
+    if (file_ == nullptr && errno == ENOMEM) throw std::bad_alloc();
     require<IoError>(file_ != nullptr, "{}: cannot open: {}", path_, std::strerror(errno));
     gzbuffer(file_.get(), 1 << 17);
   }
@@ -88,6 +90,7 @@ class IdxFile {
     const int got = gzread(file_.get(), bytes.data(), static_cast<unsigned>(bytes.size()));
     const int reason = errno;
     const int status = gz_status();
+    if (status == Z_MEM_ERROR) throw std::bad_alloc();
     require<IoError>(status != Z_ERRNO, "{}: cannot read: {}", path_, std::strerror(reason));
     require<FormatError>(got >= 0 && status != Z_DATA_ERROR,
                          "{}: corrupt gzip stream: wrong data or checksum", path_);
@@ -153,9 +156,8 @@ Dataset read_pair(const std::string& directory, const std::string& part) {
   return idx(images, find_file(directory, part + "-labels-idx1-ubyte"));
 }
 
-}  // namespace
-
-Dataset idx(const std::string& images_path, const std::string& labels_path, int64_t classes) {
+Dataset read_idx(const std::string& images_path, const std::string& labels_path,
+                 int64_t classes) {
   require<ArgumentError>(classes >= 1 && classes <= 256,
                          "idx: expected classes within 1..256, got {}", classes);
   IdxFile images(images_path);
@@ -178,6 +180,13 @@ Dataset idx(const std::string& images_path, const std::string& labels_path, int6
   Dataset set;
   set.add("x", std::move(pixels)).add_target("labels", std::move(numbers), classes);
   return set;
+}
+
+}  // namespace
+
+Dataset idx(const std::string& images_path, const std::string& labels_path, int64_t classes) {
+  return during("reading", images_path,
+                [&] { return read_idx(images_path, labels_path, classes); });
 }
 
 Split mnist(const std::string& directory) {

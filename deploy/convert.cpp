@@ -8,6 +8,7 @@
 #include <set>
 
 #include "qtape/core/code_types.h"
+#include "qtape/core/out_of_memory.h"
 #include "qtape/deploy/checks.h"
 #include "qtape/deploy/convert_order.h"
 #include "qtape/deploy/weights.h"
@@ -399,7 +400,8 @@ IntegerProgram convert(const Graph& graph, Parameters& parameters,
 
 Conversion convert_traced(const Graph& graph, Parameters& parameters,
                           const ConvertOptions& options) {
-  return Converter(graph, parameters, options).run();
+  return during("converting to integers", {},
+                [&] { return Converter(graph, parameters, options).run(); });
 }
 
 }  // namespace qtape

@@ -1,6 +1,7 @@
 #include "qtape/engine/files.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include <utility>
 
 #include "qtape/core/error.h"
+#include "qtape/core/out_of_memory.h"
 
 namespace qtape {
 namespace {
@@ -48,7 +50,15 @@ bool is_special(const std::string& path) {
          !S_ISDIR(status.st_mode);
 }
 
-std::string partial_of(const std::string& target) { return target + ".partial"; }
+/// The file beside `target` that is written first. A name that would be too long is cut;
+/// writers of several files that share one take turns.
+std::string partial_of(const std::string& target) {
+  constexpr std::string_view ending = ".partial";
+  const size_t name = target.rfind('/') + 1;  // 0 where there is no slash
+  const size_t most = name + NAME_MAX - ending.size();
+  const bool fits = target.size() <= most || target.size() > name + NAME_MAX;
+  return target.substr(0, fits ? target.size() : most) + std::string(ending);
+}
 
 void write_special(const std::string& path, std::string_view content) {
   Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
@@ -67,8 +77,10 @@ Descriptor open_partial(const std::string& path, const std::string& partial) {
     }
     // Who had the lock before renamed or removed what is open here.
     if (!is_open_at(file.get(), partial)) continue;
-    if (::ftruncate(file.get(), 0) != 0) fail_io(path, "write", errno);
-    return file;
+    if (::ftruncate(file.get(), 0) == 0) return file;
+    const int error = errno;
+    ::unlink(partial.c_str());
+    fail_io(path, "write", error);
   }
   fail_io(path, "write", EBUSY);
 }
@@ -94,9 +106,7 @@ void sync_folder(const std::string& path) {
   if (descriptor.get() >= 0) (void)::fsync(descriptor.get());
 }
 
-}  // namespace
-
-std::string read_file(const std::string& path, int64_t limit) {
+std::string read_all(const std::string& path, int64_t limit) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.get() < 0) fail_io(path, "open", errno);
   struct stat status {};
@@ -118,6 +128,12 @@ std::string read_file(const std::string& path, int64_t limit) {
   }
   content.resize(size);
   return content;
+}
+
+}  // namespace
+
+std::string read_file(const std::string& path, int64_t limit) {
+  return during("reading", path, [&] { return read_all(path, limit); });
 }
 
 void write_all(int file, std::string_view name, std::string_view content) {
@@ -148,10 +164,12 @@ std::string written_path(const std::string& path) {
 
 void write_file(const std::string& path, std::string_view content) {
   if (is_special(path)) return write_special(path, content);
-  const std::string target = written_path(path);
-  const std::string partial = partial_of(target);
-  write_and_rename(open_partial(target, partial), target, partial, content);
-  sync_folder(target);
+  during("writing", path, [&] {
+    const std::string target = written_path(path);
+    const std::string partial = partial_of(target);
+    write_and_rename(open_partial(target, partial), target, partial, content);
+    sync_folder(target);
+  });
 }
 
 void require_writable(const std::string& path) {
@@ -160,7 +178,8 @@ void require_writable(const std::string& path) {
     return;
   }
   const std::string target = written_path(path);
-  if (std::filesystem::is_directory(target)) fail_io(target, "write", EISDIR);
+  std::error_code unknown;  // a name that is too long, which the next line tells
+  if (std::filesystem::is_directory(target, unknown)) fail_io(target, "write", EISDIR);
   const std::string partial = partial_of(target);
   const Descriptor file = open_partial(target, partial);
   ::unlink(partial.c_str());

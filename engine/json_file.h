@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "qtape/core/out_of_memory.h"
 #include "qtape/engine/files.h"
 #include "qtape/engine/graph.h"
 #include "qtape/engine/json_document.h"
@@ -36,8 +37,10 @@ void write_text(const std::string& path, const std::string& text);
 /// What `read` makes of the text of a file. Throws IoError, and FormatError with the path.
 template <class Read>
 auto read_text(const std::string& path, const Read& read) {
-  const std::string text = read_file(path, max_file_bytes);
-  return naming<FormatError>(path, [&] { return read(std::string_view(text)); });
+  return during("reading", path, [&] {
+    const std::string text = read_file(path, max_file_bytes);
+    return naming<FormatError>(path, [&] { return read(std::string_view(text)); });
+  });
 }
 
 /// `{"label", "op", "operands"}` of a node.

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "qtape/core/aligned.h"
+#include "qtape/core/out_of_memory.h"
 #include "qtape/engine/arena.h"
 #include "qtape/engine/plan_hooks.h"
 
@@ -572,7 +573,7 @@ Plan plan(const Graph& graph, const PlanOptions& options) {
 }
 
 Plan plan(const Graph& graph, const PlanOptions& options, const PlanHooks& hooks) {
-  return Planner(graph, options, hooks).run();
+  return during("planning", {}, [&] { return Planner(graph, options, hooks).run(); });
 }
 
 }  // namespace qtape

@@ -195,8 +195,10 @@ Op op_from_json(std::string_view text) {
 
 void save_model(const std::string& path, const Graph& graph, const Parameters& parameters,
                 const std::map<std::string, Section>& sections, NanValues nan) {
-  write_text(path, naming<FormatError>(
-                       path, [&] { return to_json(graph, parameters, sections, nan); }));
+  during("writing", path, [&] {
+    write_text(path, naming<FormatError>(
+                         path, [&] { return to_json(graph, parameters, sections, nan); }));
+  });
 }
 
 SavedModel load_model(const std::string& path, NanValues nan) {

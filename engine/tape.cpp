@@ -7,6 +7,7 @@
 #include <cstring>
 #include <tuple>
 
+#include "qtape/core/out_of_memory.h"
 #include "qtape/engine/plan_hooks.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/kernels/simd/threads.h"
@@ -54,7 +55,7 @@ Tape::Tape(const Graph& graph, Parameters& parameters, TapeOptions options)
     : Tape(graph, parameters, std::move(options), PlanHooks{}) {}
 
 Tape::Tape(const Graph& graph, Parameters& parameters, TapeOptions options,
-           const PlanHooks& hooks)
+           const PlanHooks& hooks) try
     : graph_(graph),
       parameters_(parameters),
       options_(with_defaults(std::move(options), graph)),
@@ -70,6 +71,8 @@ Tape::Tape(const Graph& graph, Parameters& parameters, TapeOptions options,
     const bool encoded = main().plan.nodes[static_cast<size_t>(i)].encoded.has_value();
     if (encoded && is_quantizer(graph_[NodeId{i}].op)) encoders_.push_back(NodeId{i});
   }
+} catch (const std::bad_alloc& error) {
+  fail_while("binding a tape", {}, error);
 }
 
 /// The first layout is the one whose values may be held as codes.

@@ -200,7 +200,9 @@ IntegerProgram program_from_json(std::string_view text) {
 }
 
 void save_program(const std::string& path, const IntegerProgram& program) {
-  write_text(path, naming<FormatError>(path, [&] { return to_json(program); }));
+  during("writing", path, [&] {
+    write_text(path, naming<FormatError>(path, [&] { return to_json(program); }));
+  });
 }
 
 IntegerProgram load_program(const std::string& path) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "qtape/core/out_of_memory.h"
 #include "qtape/core/printable.h"
 #include "qtape/integer/epilogue.h"
 #include "qtape/integer/integer_binding.h"
@@ -36,13 +37,15 @@ IntegerSession::IntegerSession(const IntegerProgram& program, SessionOptions opt
     : IntegerSession(program, options, SessionHooks{}) {}
 
 IntegerSession::IntegerSession(const IntegerProgram& program, SessionOptions options,
-                               const SessionHooks& hooks)
+                               const SessionHooks& hooks) try
     : program_(program),
       options_(checked(options)),
       path_(hooks.path),
       plan_(plan_program(program_, options.reference ? KeptValues::All : options.kept)),
       arena_(plan_.arena_bytes) {
   bind();
+} catch (const std::bad_alloc& error) {
+  fail_while("binding a session", {}, error);
 }
 
 std::byte* IntegerSession::memory(NodeId id) const {

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "qtape/core/median.h"
+#include "qtape/core/out_of_memory.h"
 #include "qtape/core/settings.h"
 #include "qtape/engine/file_lock.h"
 #include "qtape/model/feed.h"
@@ -329,6 +330,7 @@ class Run {
       result_.epochs.push_back(each);
       (void)note_best();
     }
+    settings::refuse_unknown(progress_place, section, progress());
     const auto best = sections.find("best");
     if (options_.keep_best && best != sections.end()) best_values_ = best->second;
     if (oscillations_) oscillations_->load(section_of(sections, "oscillations"));
@@ -372,7 +374,7 @@ FitInterrupted::FitInterrupted(int signal, const FitProgress& progress,
 
 FitResult fit(Model& model, const data::Dataset& dataset, const FitOptions& options) {
   check_counts(options);
-  return Run(model, dataset, options).run();
+  return during("training", {}, [&] { return Run(model, dataset, options).run(); });
 }
 
 }  // namespace qtape

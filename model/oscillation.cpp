@@ -155,6 +155,7 @@ void OscillationControl::load(const Section& section) {
       section.tensors.size() == weights_.size() && std::ranges::all_of(weights_, fits),
       "{}: the weights are not those of the model", place);
   started_ = settings::take<bool>(place, section, "started");
+  settings::refuse_unknown(place, section, {.settings = {{"started", started_}}});
   for (Weight& each : weights_) {
     const auto* from =
         reinterpret_cast<const float*>(section.tensors.at(each.label).data.data());

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "qtape/core/out_of_memory.h"
 #include "qtape/core/printable.h"
 #include "qtape/engine/files.h"
 #include "qtape/onnx/importer.h"
@@ -133,7 +134,8 @@ SavedModel parse_onnx(std::string_view bytes, std::string_view name,
 }
 
 SavedModel import_onnx(const std::string& path, std::vector<std::string>* notes) {
-  return parse_onnx(read_file(path, largest_file), path, notes);
+  return during("reading", path,
+                [&] { return parse_onnx(read_file(path, largest_file), path, notes); });
 }
 
 }  // namespace qtape

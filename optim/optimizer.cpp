@@ -149,11 +149,7 @@ void check_settings(const Section& expected, const Section& section) {
     require<FormatError>(same || key == "steps", "Optimizer: setting '{}': expected {}, got {}",
                          key, settings::shown(value), settings::shown(section.settings, key));
   }
-  for (const auto& [key, value] : section.settings) {
-    require<FormatError>(expected.settings.contains(key),
-                         "Optimizer: setting '{}': expected nothing, got {}", printable(key),
-                         settings::shown(value));
-  }
+  settings::refuse_unknown("Optimizer", section, expected);
 }
 
 void check_tensors(const Section& expected, const Section& section) {

@@ -78,11 +78,7 @@ double fraction(const OneCycle& shape, int64_t step, int64_t) {
 }
 
 void check_known(const Section& section, const Section& known) {
-  for (const auto& [key, value] : section.settings) {
-    require<FormatError>(known.settings.contains(key),
-                         "Schedule: setting '{}': expected nothing, got {}", printable(key),
-                         settings::shown(value));
-  }
+  settings::refuse_unknown("Schedule", section, known);
   for (const auto& [key, tensor] : section.tensors) {
     fail<FormatError>("Schedule: tensor '{}': expected nothing, got {}", printable(key),
                       to_string(tensor.type));

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "qtape/core/out_of_memory.h"
 #include "qtape/core/printable.h"
 #include "qtape/engine/files.h"
 #include "qtape/engine/json_document.h"
@@ -125,15 +126,21 @@ void require_run_folder(const std::string& folder) {
 }
 
 void write_run(const std::string& folder, const RunRecord& record) {
-  write_file(run_file(folder), to_json(record));
+  during("writing", folder, [&] { write_file(run_file(folder), to_json(record)); });
 }
 
 RunRecord read_run(const std::string& path) {
-  std::error_code ignored;
-  const bool folder = std::filesystem::is_directory(path, ignored);
-  const std::string file = folder ? run_file(path) : path;
-  const std::string text = read_file(file, max_record_bytes);
-  return naming<FormatError>(file, [&] { return parse(text); });
+  return during("reading", path, [&] {
+    std::error_code ignored;
+    const bool folder = std::filesystem::is_directory(path, ignored);
+    const std::string file = folder ? run_file(path) : path;
+    require<IoError>(!folder || std::filesystem::exists(file, ignored),
+                     "{}: the folder holds no record of a run, {}; training writes one with "
+                     "--report",
+                     path, std::filesystem::path(file).filename().string());
+    const std::string text = read_file(file, max_record_bytes);
+    return naming<FormatError>(file, [&] { return parse(text); });
+  });
 }
 
 }  // namespace qtape::report

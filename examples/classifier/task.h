@@ -74,6 +74,7 @@ S settings_of(const std::map<std::string, Section>& sections) {
   S settings;
   settings::take_fields(place, section, "", settings);
   settings::take_fields(place, section, "", settings.recipe);
+  settings::refuse_unknown(place, section, settings_section(settings));
   try {
     validate(settings);
   } catch (const ArgumentError& error) {
