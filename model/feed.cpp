@@ -133,6 +133,59 @@ std::vector<size_t> columns_for(std::span<const FedInput> inputs,
   return found;
 }
 
+namespace {
+
+/// An input that has no memory yet. Matching looks only at which of the two spans there is.
+FedInput unbound_input(const std::string& label, DType dtype, const Shape& shape) {
+  static float a_float = 0;
+  static int32_t an_integer = 0;
+  FedInput input{.label = label, .sample = sample_shape(shape)};
+  if (dtype == DType::S32) {
+    input.integers = std::span(&an_integer, 1);
+  } else {
+    input.floats = std::span(&a_float, 1);
+  }
+  return input;
+}
+
+/// Nodes that `outputs` are computed from.
+std::vector<bool> needed(const Graph& graph, std::span<const NodeId> outputs) {
+  std::vector<bool> found(static_cast<size_t>(graph.size()), false);
+  for (const NodeId id : outputs) found[static_cast<size_t>(id.index)] = true;
+  for (auto i = static_cast<int32_t>(graph.size()) - 1; i >= 0; --i) {
+    if (!found[static_cast<size_t>(i)]) continue;
+    for (const NodeId id : graph[NodeId{i}].operands) {
+      found[static_cast<size_t>(id.index)] = true;
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+void require_fit(const Graph& graph, std::span<const NodeId> outputs,
+                 const data::Dataset& dataset) {
+  const std::vector<bool> used = needed(graph, outputs);
+  std::vector<FedInput> inputs;
+  for (int32_t i = 0; i < graph.size(); ++i) {
+    const Node& node = graph[NodeId{i}];
+    const auto* op = std::get_if<Input>(&node.op);
+    if (op == nullptr || !op->batch || !used[static_cast<size_t>(i)]) continue;
+    inputs.push_back(unbound_input(node.label, op->dtype, op->shape));
+  }
+  (void)columns_for(inputs, dataset);
+}
+
+void require_fit(const IntegerProgram& program, const data::Dataset& dataset) {
+  std::vector<FedInput> inputs;
+  for (const IntegerNode& node : program.nodes()) {
+    const auto* op = std::get_if<integer::Input>(&node.op);
+    if (op == nullptr || !op->batch || op->shape.rank() == 0) continue;
+    inputs.push_back(unbound_input(node.label, DType::F32, op->shape));
+  }
+  (void)columns_for(inputs, dataset);
+}
+
 Feed::Feed(std::vector<FedInput> inputs, data::Dataset dataset)
     : inputs_(std::move(inputs)), dataset_(std::move(dataset)) {
   require<ArgumentError>(!inputs_.empty(), "the output depends on no input");

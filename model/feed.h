@@ -41,6 +41,13 @@ bool fits(const data::Column& column, const FedInput& input);
 /// input took. Throws ArgumentError as Feed does.
 std::vector<size_t> columns_for(std::span<const FedInput> inputs, const data::Dataset& dataset);
 
+/// Throws the ArgumentError that Feed throws for data that do not fit the inputs which
+/// `outputs` need, before anything takes memory to run the graph.
+void require_fit(const Graph& graph, std::span<const NodeId> outputs,
+                 const data::Dataset& dataset);
+/// The same of all inputs of a program.
+void require_fit(const IntegerProgram& program, const data::Dataset& dataset);
+
 /// Writes samples of a data set to inputs, each from one column: the one of its label, else the
 /// first that fits and that no input took.
 class Feed {

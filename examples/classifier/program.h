@@ -125,8 +125,7 @@ int run_classifier_program(int argc, char** argv) try {
     return 0;
   });
 } catch (const std::exception& error) {
-  fmt::print(stderr, "{}: {}\n", S::program, error.what());
-  return 1;
+  return console::report_failure(std::string(S::program).c_str(), error);
 }
 
 }  // namespace qtape::examples

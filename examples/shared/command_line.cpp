@@ -4,11 +4,15 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
+#include <sstream>
 #include <type_traits>
 
 #include "qtape/console/program.h"
+#include "qtape/console/standard_output.h"
 #include "qtape/core/error.h"
 #include "qtape/core/nearest.h"
+#include "qtape/core/out_of_memory.h"
 
 namespace qtape::examples {
 namespace {
@@ -81,6 +85,38 @@ void require_known_command(const CLI::App& app, int argc, char** argv) {
   fail<ArgumentError>("unknown command {}; expected one of {}", given, fmt::join(names, ", "));
 }
 
+/// The command that was given, or the program.
+const CLI::App& innermost(const CLI::App& app) {
+  const auto commands = app.get_subcommands();
+  return commands.empty() ? app : innermost(*commands[0]);
+}
+
+/// CLI11 would say that something else is missing, or that an argument was not expected. Throws
+/// ArgumentError for what begins like an option and is none.
+void require_known_options(const CLI::App& app) {
+  for (const std::string& given : app.remaining(true)) {
+    if (given.size() < 2 || given[0] != '-') continue;
+    std::error_code ignored;
+    if (std::filesystem::exists(given, ignored)) {
+      fail<ArgumentError>("unknown option {}; the file of this name is ./{}", given, given);
+    }
+    std::vector<std::string> names;
+    for (const CLI::Option* option : innermost(app).get_options()) {
+      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    }
+    const std::string near = nearest(given, names);
+    const bool close = 2 * edit_distance(given, near) <= near.size();
+    fail<ArgumentError>("unknown option {}{}", given, close ? "; the nearest is " + near : "");
+  }
+}
+
+/// What --help and --version print.
+void print_asked(CLI::App& app, const CLI::Success& asked) {
+  std::ostringstream out;
+  (void)app.exit(asked, out, out);
+  console::print_text(out.str());
+}
+
 /// Whether there is something to run: --help and --version are all of a run.
 bool parse(CLI::App& app, int argc, char** argv) {
   try {
@@ -88,9 +124,10 @@ bool parse(CLI::App& app, int argc, char** argv) {
     app.parse(argc, argv);
     return true;
   } catch (const CLI::Success& asked) {
-    (void)app.exit(asked);
+    print_asked(app, asked);
     return false;
   } catch (const CLI::ParseError& error) {
+    require_known_options(app);
     fail<ArgumentError>("{}", error.what());
   }
 }
@@ -134,11 +171,16 @@ CLI::Validator range(T low, T high) {
 template CLI::Validator range(int, int);
 template CLI::Validator range(int64_t, int64_t);
 template CLI::Validator range(uint64_t, uint64_t);
+template CLI::Validator range(double, double);
 
 int run_program(CLI::App& app, int argc, char** argv, const std::function<int()>& run) {
   const std::string name = app.get_name();
   app.set_version_flag("--version", name + " " + QTAPE_VERSION, "Print the version and exit");
-  return console::run_program(name, [&] { return parse(app, argc, argv) ? run() : 0; });
+  return console::run_program(name, [&] {
+    if (!parse(app, argc, argv)) return 0;
+    const auto commands = app.get_subcommands();
+    return during("running", commands.empty() ? name : commands[0]->get_name(), run);
+  });
 }
 
 }  // namespace qtape::examples

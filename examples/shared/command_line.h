@@ -106,8 +106,8 @@ inline constexpr const char* report_help =
 /// --report of programs that train.
 Option report_option(std::string& folder);
 
-/// Accepts `low` to `high`: "--threads: expected 1 to 1024, got 0". T is int, int64_t or
-/// uint64_t.
+/// Accepts `low` to `high`: "--threads: expected 1 to 1024, got 0". T is int, int64_t,
+/// uint64_t or double.
 template <class T>
 CLI::Validator range(T low, T high);
 

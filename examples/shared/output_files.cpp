@@ -99,7 +99,7 @@ void OutputFiles::expect_text(std::string_view option, const std::string& path) 
   if (path != "-") return expect_unread(option, path);
   const auto [known, added] = options_.emplace(path, option);
   require<ArgumentError>(added, "{}: standard output takes {} already", option, known->second);
-  std::fflush(stdout);
+  console::flush();
   standard_output_ = ::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
   if (standard_output_ < 0 || ::dup2(STDERR_FILENO, STDOUT_FILENO) < 0) {
     console::fail_standard_output(errno);

@@ -170,6 +170,5 @@ int main(int argc, char** argv) try {
     return 0;
   });
 } catch (const std::exception& error) {
-  std::fprintf(stderr, "train_autoencoder: %s\n", error.what());
-  return 1;
+  return qtape::console::report_failure("train_autoencoder", error);
 }

@@ -32,6 +32,7 @@ check "its record is whole" "$tool" report "$work/runs/k" -o "$work/k.html" >/de
 
 # Wrong input and disks that are full.
 check "no folder" exits 1 'none: cannot open' "$tool" report "$work/none" -o "$work/n.html"
+check "a folder without a run" exits 1 "qtape: $work/runs: the folder holds no record of a run, run.json; training writes one with --report" "$tool" report "$work/runs" -o "$work/n.html"
 check "no record" exits 1 'm.json: /format: expected "qtape-run"' "$tool" report "$work/m.json" -o "$work/n.html"
 check "no page was written" test ! -e "$work/n.html"
 check "a report that is a file" exits 1 'cannot make this folder' "$tool" train "$work/m.json" "${of_data[@]}" --report "$work/m.json"

@@ -33,5 +33,9 @@ sed 's/"weight_bits":4/"weight_bits":1/' "$killed" >"$work/bits.json"
 check "a checkpoint's settings have the options' limits" exits 1 '/sections/settings: weight bits must be 0 (float) or in 2..16, got 1' "$train" --resume "$work/bits.json"
 sed 's/"step":[0-9]*/"step":123456789/' "$killed" >"$work/step.json"
 check "checkpoint beyond the end" exits 1 '/sections/progress: step 123456789 of' "$train" --resume "$work/step.json"
+sed 's/"settings":{"activation_bits"/"settings":{"actvation":3,"activation_bits"/' "$killed" >"$work/unknown.json"
+check "an unknown setting" exits 1 '/sections/settings/settings/actvation: expected nothing, got 3' "$train" --resume "$work/unknown.json"
+sed 's/"batches":/"batch":7,"batches":/' "$killed" >"$work/unknown.json"
+check "one of the progress" exits 1 '/sections/progress/settings/batch: expected nothing, got 7' "$train" --resume "$work/unknown.json"
 
 finish

@@ -2,6 +2,7 @@
 # qtape on models of any kind, and its command line: tool_test.sh BUILD_FOLDER
 source "$(dirname "$0")/common.sh"
 data=$(dirname "$0")/../data
+tool_here=$(realpath "$tool")
 
 version=$(sed -n 's/^project(qtape VERSION \([0-9.]*\).*/\1/p' "$(dirname "$0")/../../CMakeLists.txt")
 for program in train_mlp train_autoencoder; do
@@ -10,7 +11,7 @@ done
 check "qtape --version" same "qtape $version" "$("$tool" --version)"
 check "an unknown command" exits 2 'qtape: unknown command inspct; the nearest is inspect' "$tool" inspct m.json
 check "another one" exits 2 'qtape: unknown command verfy; the nearest is verify' "$tool" verfy
-check "a command far from all" exits 2 'qtape: unknown command frobnicate; expected one of inspect, replay, calibrate,' "$tool" frobnicate m.json
+check "a command far from all" exits 2 'qtape: unknown command frobnicate; expected one of import, inspect, replay, graph,' "$tool" frobnicate m.json
 check "an integer out of range" exits 2 'train_mlp: --threads: expected 1 to 1024, got 0' "$train" --threads 0
 check "a number out of range" exits 2 'train_mlp: --lr: expected 0 to 10, got 11' "$train" --lr 11
 check "no number" exits 2 'train_mlp: --lr: expected 0 to 10, got nan' "$train" --lr nan
@@ -40,6 +41,15 @@ for set in train t10k; do  # one image of one pixel
   printf '\0\0\10\1\0\0\0\1\7' >"$work/$set-labels-idx1-ubyte"
 done
 check "images for two inputs" exits 2 "qtape: input 'left' f32[3]: nothing of the data fits a sample of it; there is x u8[1, 1], labels u8[]" "$tool" verify "$data/two_inputs.json" --data "$work"
+echo '{"format":"qtape","version":2,"nodes":[{"label":"x","op":{"Input":{"shape":[1,68719476736],"batch":true}}},{"op":"Relu","operands":[0]}],"outputs":[1],"values":{}}' >"$work/huge.json"
+check "data that do not fit, before memory is taken" exits 2 "qtape: input 'x' f32[68719476736]: column x has u8[1, 1] a sample" "$tool" replay "$work/huge.json" --data "$work"
+cp "$work/huge.json" "$work/-x.json"
+check "a file that begins with a dash" exits 2 'qtape: unknown option -x.json; the file of this name is ./-x.json' env -C "$work" "$tool_here" inspect -x.json
+check "which is read by its folder" env -C "$work" "$tool_here" inspect ./-x.json >/dev/null
+check "or after --" env -C "$work" "$tool_here" inspect -- -x.json >/dev/null
+long_name=$(printf 'n%.0s' $(seq 250))
+check "a name of 255 bytes" "$tool" convert "$work/a.json" -o "$work/$long_name.json" >/dev/null
+check "a longer one" exits 1 "qtape: --output: $work/${long_name}x.json: cannot write: File name too long" "$tool" convert "$work/a.json" -o "$work/${long_name}x.json"
 check "images of another size" exits 2 "qtape: input 'x' f32[640]: column x has u8[1, 1] a sample" "$tool" verify "$work/a.json" --data "$work"
 
 # Threads: what the environment says.

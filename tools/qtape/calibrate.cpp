@@ -148,6 +148,7 @@ CalibrateReport calibrate_all(Model& model, const data::Split& data,
                               const CalibrateOptions& options) {
   const int64_t extent = std::min({Evaluator::batch, data.train.size(), options.images});
   require<ArgumentError>(extent >= 1, "there are no samples to calibrate with");
+  require_fit(model.graph(), model.graph().answers(), data.test);
   Tape tape(model.graph().with_batch(extent), model.parameters(), {.threads = options.threads});
   Evaluator evaluator(model.graph(), model.parameters(), options.threads);
   const BatchSource batches = batches_of(data.train, options.images);
@@ -175,6 +176,10 @@ CalibrateReport calibrate_all(Model& model, const data::Split& data,
 void calibrate(const CalibrateOptions& options) {
   require<ArgumentError>(options.observer != "all" || options.save.empty(),
                          "--save needs one observer, got all");
+  if (options.observer != "all" && options.observer != "search") {
+    (void)observer_method(options.observer);
+  }
+  (void)observer_method(options.weight_observer);
   examples::OutputFiles files;
   files.expect("--save", options.save);
   files.reads({options.model});

@@ -75,11 +75,12 @@ struct ConvertCommand {
   std::string output;  ///< file to write the integer program to; "-": standard output
   Requantization requantization = Requantization::FloatMultiply;
   bool integer_outputs = false;
+  bool verbose = false;  ///< print all nodes with their certificates
   std::string json = {};
 };
 
-/// Writes a model's integer program; prints its nodes, certificates and how much smaller its
-/// text is.
+/// Writes a model's integer program; prints how many nodes it has, the largest certificate and
+/// how much smaller its text is.
 void convert(const ConvertCommand& command);
 
 struct ExportCCommand {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "qtape/engine/json_file.h"
@@ -15,7 +16,6 @@ namespace qtape::tool {
 namespace {
 
 struct ConvertReport {
-  std::string text;  // of the nodes, for people
   Requantization requantization = Requantization::FloatMultiply;
   std::vector<ProgramNodeReport> nodes;
   int64_t bytes = 0;
@@ -35,14 +35,32 @@ struct ConvertReport {
 
 ConvertReport report_of(const IntegerProgram& program, const std::string& text,
                         const std::string& model) {
-  ConvertReport report{.text = to_string(program),
-                       .requantization = program.requantization(),
+  ConvertReport report{.requantization = program.requantization(),
                        .nodes = nodes_of(program),
                        .bytes = static_cast<int64_t>(text.size()),
                        .model_bytes = static_cast<int64_t>(std::filesystem::file_size(model))};
   report.percent =
       100 * static_cast<double>(report.bytes) / static_cast<double>(report.model_bytes);
   return report;
+}
+
+/// How many nodes and products a program has, and the largest bounds of these.
+void print_summary(const ConvertReport& report) {
+  fmt::print("requantization {}, {} nodes\n", to_string_view(report.requantization),
+             report.nodes.size());
+  int64_t products = 0;
+  Certificate largest;
+  for (const ProgramNodeReport& each : report.nodes) {
+    if (!each.certificate) continue;
+    ++products;
+    for_each_field<Certificate>([&](const auto& bound) {
+      int64_t& most = largest.*bound.member;
+      most = std::max(most, (*each.certificate).*bound.member);
+    });
+  }
+  if (products == 0) return;
+  fmt::print("{} product{} with weights, proven: {}\n", products, products == 1 ? "" : "s",
+             to_string(largest));
 }
 
 }  // namespace
@@ -64,7 +82,11 @@ void convert(const ConvertCommand& command) {
   const std::string text =
       naming<FormatError>(command.output, [&] { return to_json(program); });
   const ConvertReport report = report_of(program, text, command.model);
-  fmt::print("{}\n", report.text);
+  if (command.verbose) {
+    fmt::print("{}\n", to_string(program));
+  } else {
+    print_summary(report);
+  }
   if (command.output == "-") {
     files.write(command.output, text);
   } else {

@@ -5,6 +5,7 @@
 #include <exception>
 
 #include "qtape/calibrate/observer_method.h"
+#include "qtape/console/program.h"
 #include "qtape/core/error.h"
 #include "qtape/core/thread_count.h"
 #include "qtape/examples/shared/command_line.h"
@@ -194,6 +195,8 @@ void add_integers(CLI::App& app, Commands& c) {
   add_requantization(convert, c.requantization, {});
   convert.add_flag("--integer-outputs", c.convert.integer_outputs,
                    "yield codes and accumulators instead of floats");
+  convert.add_flag("-v,--verbose", c.convert.verbose,
+                   "print all nodes with their certificates");
   CLI::App& verify = *app.add_subcommand(
       "verify", "Prove that training, reference and int8 agree in every bit");
   add_model(verify, c.verify.model);
@@ -330,23 +333,23 @@ void add_few_bits(CLI::App& train, tool::TrainCommand& o) {
   add_scales(train, o.scales);
   train.add_option("--teacher", o.teacher, "learn from the answers of this model as well");
   train.add_option("--temperature", o.temperature, "of its answers")
-      ->check(CLI::Range(0.01, 100.0))
+      ->check(range(0.01, 100.0))
       ->capture_default_str();
   train.add_option("--teacher-share", o.teacher_share, "weight of it, of the labels the rest")
-      ->check(CLI::Range(0.0, 1.0))
+      ->check(range(0.0, 1.0))
       ->capture_default_str();
   train
       .add_option("--damping", o.damping,
                   "pull weights to their codes, ever stronger up to this")
-      ->check(CLI::Range(0.0, 1000.0))
+      ->check(range(0.0, 1000.0))
       ->capture_default_str();
   train
       .add_option("--freeze-above", o.freeze_above,
                   "freeze weights whose code turns back in more than this part of the steps")
-      ->check(CLI::Range(1e-6, 0.999));
+      ->check(range(1e-6, 0.999));
   train
       .add_option("--scales-lr", o.scales_rate, "factor on the learning rate of learned scales")
-      ->check(CLI::Range(0.0, 1000.0))
+      ->check(range(0.0, 1000.0))
       ->capture_default_str();
   train.add_flag(
       "--norms", o.norms,
@@ -371,7 +374,7 @@ void add_train(CLI::App& app, tool::TrainCommand& o) {
       ->capture_default_str();
   train
       .add_option("--lr", o.learning_rate, "learning rate at the start; decays to 0 by cosine")
-      ->check(CLI::Range(0.0, 10.0))
+      ->check(range(0.0, 10.0))
       ->capture_default_str();
   train.add_option("--seed", o.seed, "seed of the order")
       ->check(range<uint64_t>(0, UINT64_MAX))
@@ -487,26 +490,37 @@ int run(const CLI::App& app, Commands& c) {
   return 0;
 }
 
+/// The order of the help: of groups as of their first command, within groups as added.
+void group_commands(CLI::App& app) {
+  const std::vector<std::pair<const char*, std::vector<const char*>>> groups = {
+      {"Models", {"import", "inspect", "graph", "replay", "weights", "profile"}},
+      {"Quantization and training", {"calibrate", "train", "search", "quantizers", "report"}},
+      {"Integers", {"convert", "verify", "lint", "export"}}};
+  for (const auto& [group, names] : groups) {
+    for (const char* name : names) app.get_subcommand(name)->group(group);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) try {
   CLI::App app("Looks into saved qtape models, runs and calibrates them.", "qtape");
   app.require_subcommand(1);
   Commands commands;
+  add_import(app, commands);
   add_commands(app, commands);
+  add_graph(app, commands);
+  add_weights(app, commands.weights);
+  add_profile(app, commands);
   add_calibrate(app, commands.calibrate);
+  add_train(app, commands.train);
+  add_search(app, commands.search);
   add_quantizers(app, commands);
+  add_report(app, commands);
   add_integers(app, commands);
   add_export(app, commands);
-  add_profile(app, commands);
-  add_train(app, commands.train);
-  add_import(app, commands);
-  add_search(app, commands.search);
-  add_weights(app, commands.weights);
-  add_graph(app, commands);
-  add_report(app, commands);
+  group_commands(app);
   return examples::run_program(app, argc, argv, [&] { return run(app, commands); });
 } catch (const std::exception& error) {
-  std::fprintf(stderr, "qtape: %s\n", error.what());
-  return 1;
+  return console::report_failure("qtape", error);
 }

@@ -7,6 +7,7 @@
 #include "qtape/console/terminal.h"
 #include "qtape/core/printable.h"
 #include "qtape/engine/json_document.h"
+#include "qtape/engine/quantizers.h"
 #include "qtape/engine/serialize.h"
 #include "qtape/examples/shared/output_files.h"
 #include "qtape/model/evaluate.h"
@@ -54,9 +55,14 @@ void report_quantizers(const QuantizersOptions& options) {
   files.reads(options.data.paths());
   files.expect_text("--json", options.json);
   SavedModel model = load_model(options.model);
+  require<GraphError>(!quantizers(model.graph).empty(),
+                      "{}: the model has no quantizers: train it with them, or insert and "
+                      "calibrate them",
+                      options.model);
   data::Dataset images = load_data(options.data, features_of(model.graph)).test;
   const int64_t count = std::min(images.size(), options.images);
   require<ArgumentError>(count >= 1, "there are no samples to report on");
+  require_fit(model.graph, model.graph.answers(), images);
   Evaluator evaluator(model.graph, model.parameters, options.threads);
   const int64_t extent = std::min(Evaluator::batch, count);
   Tape tape(model.graph.with_batch(extent), model.parameters, {.threads = options.threads});

@@ -5,6 +5,7 @@
 #include "qtape/deploy/any_file.h"
 #include "qtape/engine/files.h"
 #include "qtape/examples/shared/output_files.h"
+#include "qtape/model/feed.h"
 #include "qtape/model/model.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/data.h"
@@ -52,6 +53,11 @@ void replay(const ReplayOptions& options) {
   const int64_t features =
       program != nullptr ? features_of(*program) : features_of(model->graph);
   const data::Dataset images = load_data(options.data, features).test;
+  if (program != nullptr) {
+    require_fit(*program, images);
+  } else {
+    require_fit(model->graph, model->graph.answers(), images);
+  }
   const EvaluationReport report = report_of(naming<GraphError>(options.model, [&] {
     if (program != nullptr) return evaluate(*program, images, options.threads);
     return Evaluator(model->graph, model->parameters, options.threads)

@@ -182,10 +182,10 @@ void print_layers(const RequantizationReport& report, const std::vector<Level>& 
   }
   const bool floats = std::ranges::count(levels, Level::Float) > 0;
   fmt::print(
-      "outputs, f32: {}{} differ\n",
-      floats ? fmt::format("{} differ between L0 and L1, otherwise ", report.output_float_exact)
-             : "",
-      report.output_mismatches);
+      "outputs, f32: {} differ between {}{}\n", report.output_mismatches, agreeing(levels),
+      floats
+          ? fmt::format("; {} are others in L0, which sums floats", report.output_float_exact)
+          : "");
 }
 
 void print_certificates(const RequantizationReport& report) {
@@ -290,6 +290,9 @@ void print_samples(const RequantizationReport& report, const std::vector<Level>&
   for (const LevelScore& each : report.scores) {
     fmt::print("{}: {}\n", to_string_view(each.level),
                to_string(MetricScore{*report.metric, each.score}));
+  }
+  if (report.mismatches == 0) {
+    fmt::print("{} agree in every integer and every output\n", agreeing(levels));
   }
   fmt::print("{}{} random inputs: {} mismatches between {}{}\n\n",
              report.samples ? fmt::format("{} samples and ", *report.samples) : "",
