@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "qtape/console/interruption.h"
+#include "qtape/console/program.h"
 #include "qtape/console/standard_output.h"
 #include "qtape/core/thread_count.h"
 #include "qtape/examples/classifier/report.h"

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <exception>
 
+#include "qtape/console/program.h"
 #include "qtape/console/standard_output.h"
 #include "qtape/core/thread_count.h"
 #include "qtape/engine/serialize.h"
