@@ -146,8 +146,9 @@ class OutputError {
   OutputError(Tape& tape, const BatchSource& batches, int64_t batch_count)
       : batches_(batches),
         batch_count_(batch_count),
-        tape_(tape.graph(), tape.parameters(), {.threads = tape.threads()}) {
-    for (NodeId id : tape_.graph().outputs()) {
+        tape_(tape.graph(), tape.parameters(),
+              {.outputs = tape.graph().answers(), .threads = tape.threads()}) {
+    for (NodeId id : tape_.graph().answers()) {
       const TensorType& type = tape_.graph()[id].type;
       if (is_compute(type.dtype)) outputs_.push_back(id);
     }

@@ -127,8 +127,7 @@ std::vector<QuantizerReport> report_quantizers(
     const std::function<void(const CalibrationProgress&)>& on_batch) {
   const Graph& graph = tape.graph();
   std::vector<Sums> sums;
-  TapeOptions options{.outputs = {graph.outputs().begin(), graph.outputs().end()},
-                      .threads = tape.threads()};
+  TapeOptions options{.outputs = graph.answers(), .threads = tape.threads()};
   for (NodeId id : quantizers(graph)) {
     sums.emplace_back(graph, id);
     options.outputs.push_back(graph[id].operands[0]);

@@ -76,9 +76,9 @@ std::string score(const EvaluationReport& result) {
                       : "outputs sha256 " + result.outputs_sha256;
 }
 
-/// "accuracy, more is better" above the scores; empty where there is no metric.
+/// What scores other than percents are: " (mean squared error, lower is better)".
 std::string heading(const EvaluationReport& result) {
-  if (!result.metric) return {};
+  if (!result.metric || result.metric == MetricKind::Accuracy) return {};
   const Metric metric = metric_of(*result.metric);
   return fmt::format(" ({}, {} is better)", metric.name,
                      metric.higher_is_better ? "higher" : "lower");
@@ -149,7 +149,8 @@ CalibrateReport calibrate_all(Model& model, const data::Split& data,
   const int64_t extent = std::min({Evaluator::batch, data.train.size(), options.images});
   require<ArgumentError>(extent >= 1, "there are no samples to calibrate with");
   require_fit(model.graph(), model.graph().answers(), data.test);
-  Tape tape(model.graph().with_batch(extent), model.parameters(), {.threads = options.threads});
+  Tape tape(model.graph().with_batch(extent), model.parameters(),
+            {.outputs = model.outputs(), .threads = options.threads});
   Evaluator evaluator(model.graph(), model.parameters(), options.threads);
   const BatchSource batches = batches_of(data.train, options.images);
   CalibrateReport report{.in_float =

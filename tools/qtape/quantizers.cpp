@@ -65,7 +65,8 @@ void report_quantizers(const QuantizersOptions& options) {
   require_fit(model.graph, model.graph.answers(), images);
   Evaluator evaluator(model.graph, model.parameters, options.threads);
   const int64_t extent = std::min(Evaluator::batch, count);
-  Tape tape(model.graph.with_batch(extent), model.parameters, {.threads = options.threads});
+  Tape tape(model.graph.with_batch(extent), model.parameters,
+            {.outputs = model.graph.answers(), .threads = options.threads});
   const auto reports = qtape::report_quantizers(tape, batches_of(images, count));
   fmt::print("{} of {} test samples\n{}", count / extent * extent, images.size(),
              to_table(reports));
