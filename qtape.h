@@ -11,6 +11,7 @@
 #include "qtape/core/requantization.h"
 #include "qtape/data/files.h"
 #include "qtape/deploy/convert.h"
+#include "qtape/deploy/export_c.h"
 #include "qtape/deploy/lint.h"
 #include "qtape/deploy/verify.h"
 #include "qtape/engine/graph.h"

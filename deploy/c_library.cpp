@@ -17,20 +17,27 @@ namespace {
 
 size_t at(NodeId id) { return static_cast<size_t>(id.index); }
 
-/// `begin` and `run_codes` with an array of pointers for their parameters.
+/// The functions of a program on its static memory, with arrays of pointers for inputs and
+/// outputs.
 std::string glue(const CUnit& unit) {
   const CProgram& c = unit.written;
   const size_t count = c.inputs.size() + c.outputs.size();
   std::string pointers;
-  for (size_t i = 0; i < count; ++i) pointers += fmt::format("{}p[{}]", i == 0 ? "" : ", ", i);
+  for (size_t i = 0; i < count; ++i) pointers += fmt::format(", p[{}]", i);
   std::string text = fmt::format(
-      "#include \"{0}.h\"\nvoid {0}_begin_with(void **p);\n"
-      "void {0}_begin_with(void **p) {{\n  {0}_begin({1});\n}}\n",
+      "#include \"{0}.h\"\n#define GLUE {0}_static_context()\n"
+      "int32_t {0}_glue_begin(void **p);\nint32_t {0}_glue_step(int32_t step);\n"
+      "void {0}_glue_end(void);\nconst void *{0}_glue_result(int32_t step);\n"
+      "int32_t {0}_glue_begin(void **p) {{\n  (void)p;\n  return {0}_begin(GLUE{1});\n}}\n"
+      "int32_t {0}_glue_step(int32_t step) {{ return {0}_step(GLUE, step); }}\n"
+      "void {0}_glue_end(void) {{ {0}_end(GLUE); }}\n"
+      "const void *{0}_glue_result(int32_t step) {{ return {0}_result(GLUE, step); }}\n",
       unit.name, pointers);
   if (!c.takes_codes) return text;
   return text + fmt::format(
-                    "void {0}_run_codes_with(void **p);\n"
-                    "void {0}_run_codes_with(void **p) {{\n  (void){0}_run_codes({1});\n}}\n",
+                    "int32_t {0}_glue_run_codes(void **p);\n"
+                    "int32_t {0}_glue_run_codes(void **p) {{\n"
+                    "  return {0}_run_codes_in(GLUE{1});\n}}\n",
                     unit.name, pointers);
 }
 
@@ -115,36 +122,45 @@ CSession::CSession(const IntegerProgram& program, const CUnit& unit, const CLibr
     arguments_.push_back(each.data());
     code_arguments_.push_back(each.data());
   }
-  const auto pointers = [&](const char* name) {
-    return reinterpret_cast<void (*)(void**)>(library.function(unit.name + name));
-  };
   for (int32_t i = 0; i < program.size(); ++i) {
     const IntegerNode& node = program[NodeId{i}];
     const bool view = values_[at(NodeId{i})].empty() && !node.operands.empty() &&
                       placement_of(node.op) == Placement::View;
     shown_.push_back(view ? shown_[at(node.operands[0])] : static_cast<size_t>(i));
   }
-  begin_ = pointers("_begin_with");
-  if (c.takes_codes) run_codes_ = pointers("_run_codes_with");
-  step_ = reinterpret_cast<int32_t (*)(int32_t)>(library.function(unit.name + "_step"));
-  end_ = reinterpret_cast<void (*)()>(library.function(unit.name + "_end"));
-  result_ = reinterpret_cast<const void* (*)(int32_t)>(library.function(unit.name + "_result"));
+  const std::string prefix = unit.name + "_glue";
+  using Run = int32_t (*)(void**);
+  begin_ = reinterpret_cast<Run>(library.function(prefix + "_begin"));
+  if (c.takes_codes) {
+    run_codes_ = reinterpret_cast<Run>(library.function(prefix + "_run_codes"));
+  }
+  step_ = reinterpret_cast<int32_t (*)(int32_t)>(library.function(prefix + "_step"));
+  end_ = reinterpret_cast<void (*)()>(library.function(prefix + "_end"));
+  result_ = reinterpret_cast<const void* (*)(int32_t)>(library.function(prefix + "_result"));
 }
 
+namespace {
+
+void require_ok(int32_t status, const std::string& what) {
+  require<GraphError>(status != 1, "an input has NaN, which has no code");
+  require<Error>(status != 4, "CMSIS-NN is compiled for another requantization");
+  require<Error>(status == 0, "{}: a library refuses it, status {}", what, status);
+}
+
+}  // namespace
+
 void CSession::run() {
-  begin_(arguments_.data());
+  require_ok(begin_(arguments_.data()), "begin");
   for (size_t i = 0; i < steps_.size(); ++i) {
     const auto number = static_cast<int32_t>(i);
-    const int32_t status = step_(number);
-    require<GraphError>(status != 1, "an input has NaN, which has no code");
-    require<Error>(status == 0, "step {}: a library refuses it, status {}", i, status);
+    require_ok(step_(number), fmt::format("step {}", i));
     std::vector<std::byte>& to = values_[at(steps_[i])];
     if (!to.empty()) std::memcpy(to.data(), result_(number), to.size());
   }
   end_();
 }
 
-void CSession::run_codes() { run_codes_(code_arguments_.data()); }
+void CSession::run_codes() { require_ok(run_codes_(code_arguments_.data()), "run_codes"); }
 
 std::span<const std::byte> CSession::value(NodeId id) const { return values_[shown_[at(id)]]; }
 

@@ -77,8 +77,8 @@ class CSession {
   std::vector<size_t> shown_;                   // by node: the one that it is or is a view of
   std::vector<void*> arguments_;                // of begin
   std::vector<void*> code_arguments_;           // of run_codes
-  void (*begin_)(void**) = nullptr;
-  void (*run_codes_)(void**) = nullptr;
+  int32_t (*begin_)(void**) = nullptr;
+  int32_t (*run_codes_)(void**) = nullptr;
   int32_t (*step_)(int32_t) = nullptr;
   void (*end_)() = nullptr;
   const void* (*result_)(int32_t) = nullptr;

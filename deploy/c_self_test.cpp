@@ -3,8 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
+#include <optional>
 
+#include "qtape/core/error.h"
+#include "qtape/deploy/c_test_inputs.h"
+#include "qtape/deploy/c_test_samples.h"
+#include "qtape/integer/c/c_functions.h"
+#include "qtape/integer/c/c_hash.h"
+#include "qtape/integer/c/c_header.h"
 #include "qtape/integer/c/c_names.h"
 #include "qtape/integer/c/c_source.h"
 #include "qtape/integer/session.h"
@@ -12,81 +18,92 @@
 namespace qtape {
 namespace {
 
-/// What runs and compares; {0} is the name, {1} that in capitals.
-constexpr std::string_view loops = R"(
-/* What a step must give: `kind` tells its elements, `codes` is where those of sample 0 begin. */
+/// What hashes results; {0} is the name, {1} that in capitals, {2} the inputs made, {3}
+/// outputs.
+constexpr std::string_view hashing = R"(
+/* A step or an output: its elements, their bytes, and the hash of them over all inputs. */
 typedef struct {{
   const char *name;
-  char kind; /* b, B: 8 bits, signed or not; h, H: 16; w, l: 32, 64; f: bits of a float */
   int32_t count;
-  const void *codes;
-}} {0}_expected;
+  int32_t size;
+  uint32_t hash;
+}} {0}_test_value;
 
-static int32_t {0}_size(char kind) {{
-  if (kind == 'b' || kind == 'B') return 1;
-  if (kind == 'h' || kind == 'H') return 2;
-  return kind == 'l' ? 8 : 4;
+static uint32_t {0}_test_hashes[{1}_STEPS + {3}];
+
+static void {0}_test_add(int32_t value, const {0}_test_value *v, const void *elements) {{
+  {0}_test_hashes[value] = {0}_hash({0}_test_hashes[value], elements, v->count, v->size);
 }}
 
-static int64_t {0}_element(char kind, const void *codes, int32_t i) {{
-  int32_t word;
-  switch (kind) {{
-    case 'b':
-      return ((const int8_t *)codes)[i];
-    case 'B':
-      return ((const uint8_t *)codes)[i];
-    case 'h':
-      return ((const int16_t *)codes)[i];
-    case 'H':
-      return ((const uint16_t *)codes)[i];
-    case 'l':
-      return ((const int64_t *)codes)[i];
-    default:
-      memcpy(&word, (const char *)codes + 4 * i, 4);
-      return word;
-  }}
-}}
-
-/* Compares what lies at `got`; tells the first difference. */
-static int32_t {0}_compare(const {0}_expected *e, int32_t sample, const void *got,
-                           {0}_report report) {{
-  const int32_t bytes = e->count * {0}_size(e->kind);
-  const char *wanted = (const char *)e->codes + sample * bytes;
-  int32_t i;
-  if (memcmp(wanted, got, (size_t)bytes) == 0) return 0;
-  for (i = 0; i < e->count; ++i) {{
-    const int64_t a = {0}_element(e->kind, wanted, i);
-    const int64_t b = {0}_element(e->kind, got, i);
-    if (a == b) continue;
-    if (report != 0) report(e->name, sample, i, a, b);
-    return 1;
-  }}
+static int32_t {0}_test_compare(int32_t value, const {0}_test_value *v, {0}_report report) {{
+  if ({0}_test_hashes[value] == v->hash) return 0;
+  if (report != 0) report(v->name, -1, -1, v->hash, {0}_test_hashes[value]);
   return 1;
+}}
+
+static int32_t {0}_test_failed(int32_t sample, int32_t step, int32_t status, {0}_report report) {{
+  if (report != 0) report("status", sample, step, {1}_OK, status);
+  return 1;
+}}
+
+static int32_t {0}_test_constants({0}_report report) {{
+  int32_t i, wrong = 0;
+  for (i = 0; i < {1}_CONSTANTS; ++i) {{
+    const uint32_t hash = {0}_constant_hash(i);
+    if (hash == {0}_test_constant_hashes[i]) continue;
+    if (report != 0) report("constant", -1, i, {0}_test_constant_hashes[i], hash);
+    ++wrong;
+  }}
+  return wrong;
 }}
 )";
 
-constexpr std::string_view test_function = R"(
-int32_t {0}_test({0}_report report) {{
-  int32_t sample, step, status, wrong = 0;
-  for (sample = 0; sample < {1}; ++sample) {{
-    {0}_begin({2});
-    for (step = 0; step < {3}_STEPS; ++step) {{
-      status = {0}_step(step);
-      if (status != 0) {{
-        if (report != 0) {{
-          report(status == 1 ? "NaN in an input, at a step" : "a library refuses a step", sample,
-                 step, 0, status);
-        }}
-        return wrong + 1;
-      }}
-      wrong += {0}_compare(&{0}_steps[step], sample, {0}_result(step), report);
-    }}
-    {0}_end();
-{4}  }}
-  return wrong;
+/// {0} to {3} as above; {4} makes floats, {5} codes, {6} and {7} begin with them, {8} and {9}
+/// run on them, {10} adds outputs, {11} is a condition for floats.
+constexpr std::string_view making = R"(
+/* Runs input `sample`, from codes or from floats, and adds all results to the hashes. The first
+ * and the last input run once more as a whole. */
+static int32_t {0}_test_input({0}_context *context, int32_t sample, {0}_report report) {{
+  const int32_t floats = {11};
+  int32_t step, status;
+  if (floats) {{
+{4}    status = {6};
+  }} else {{
+{5}    status = {7};
+  }}
+  for (step = 0; step < {1}_STEPS && status == {1}_OK; ++step) {{
+    status = floats ? {0}_step(context, step) : {0}_step{12}(context, step);
+    if (status == {1}_OK) {0}_test_add(step, &{0}_test_steps[step], {0}_result(context, step));
+  }}
+  if (status != {1}_OK) return {0}_test_failed(sample, step - 1, status, report);
+  {0}_end(context);
+{10}  if (sample != 0 && sample != {2} - 1) return 0;
+  status = floats ? {8} : {9};
+  if (status != {1}_OK) return {0}_test_failed(sample, -1, status, report);
+{10}  return 0;
 }}
 
-#ifndef {3}_TEST_NO_MAIN
+int32_t {0}_test_in({0}_context *context, {0}_report report) {{
+  int32_t i, wrong = {0}_test_constants(report);
+  if (wrong != 0) return wrong;
+  for (i = 0; i < {1}_STEPS + {3}; ++i) {0}_test_hashes[i] = {13}u;
+  for (i = 0; i < {2}; ++i) {{
+    if ({0}_test_input(context, i, report) != 0) return 1;
+  }}
+  for (i = 0; i < {1}_STEPS; ++i) wrong += {0}_test_compare(i, &{0}_test_steps[i], report);
+  for (i = 0; i < {3}; ++i) {{
+    wrong += {0}_test_compare({1}_STEPS + i, &{0}_test_outputs[i], report);
+  }}
+  return wrong{14};
+}}
+
+#ifndef {1}_NO_STATIC
+int32_t {0}_test({0}_report report) {{ return {0}_test_in({0}_static_context(), report); }}
+#endif
+)";
+
+constexpr std::string_view main_function = R"(
+#ifndef {1}_TEST_NO_MAIN
 #include <stdio.h>
 
 /* The digits of value, in front of end: long has 32 bits on many processors. */
@@ -109,224 +126,246 @@ static void {0}_print(const char *step, int32_t sample, int32_t index, int64_t e
 }}
 
 int main(void) {{
+#ifdef {1}_NO_STATIC
+  static {0}_arena arena;
+  static {0}_context context;
+  int32_t wrong;
+  context.arena = &arena;
+  wrong = {0}_test_in(&context, {0}_print);
+#else
   const int32_t wrong = {0}_test({0}_print);
-  if (wrong == 0) printf("{0}: {1} samples, all steps as expected\n");
+#endif
+  if (wrong == 0) printf("{0}: %ld constants, {2} inputs{3}: all as expected\n", (long){1}_CONSTANTS);
   return wrong == 0 ? 0 : 1;
 }}
 #endif
 )";
 
-char kind_of(DType dtype) {
-  switch (dtype) {
-    case DType::S8:
-      return 'b';
-    case DType::U8:
-      return 'B';
-    case DType::S16:
-      return 'h';
-    case DType::U16:
-      return 'H';
-    case DType::S64:
-      return 'l';
-    case DType::S32:
-      return 'w';
-    default:
-      return 'f';
-  }
-}
-
-/// The bytes of samples as an array of their type; floats as their bits.
-std::string array_of(const std::string& name, DType dtype, std::span<const std::byte> bytes) {
-  const auto elements = [&]<class T>() {
-    std::vector<T> all(bytes.size() / sizeof(T));
-    if (!bytes.empty()) std::memcpy(all.data(), bytes.data(), bytes.size());
-    return c_array<T>(name, all);
-  };
-  switch (dtype) {
-    case DType::S8:
-      return elements.operator()<int8_t>();
-    case DType::U8:
-      return elements.operator()<uint8_t>();
-    case DType::S16:
-      return elements.operator()<int16_t>();
-    case DType::U16:
-      return elements.operator()<uint16_t>();
-    case DType::S32:
-      return elements.operator()<int32_t>();
-    case DType::S64:
-      return elements.operator()<int64_t>();
-    default:
-      return elements.operator()<uint32_t>();
-  }
-}
+/// Every so many inputs are made in float, the last one among them.
+constexpr int64_t codes_by_floats = 8;
 
 class SelfTest {
  public:
   SelfTest(const IntegerProgram& program, const CProgram& written, std::string_view name,
-           std::span<const GoldenSample> samples)
-      : program_(program), written_(written), name_(name), samples_(samples) {}
+           const CSelfTestOptions& options)
+      : program_(program), written_(written), name_(name), options_(options) {}
 
   std::string run() {
-    record();
-    std::string text = fmt::format(
-        "/* The self-test of {0}: runs {1} samples and compares what each step computes.\n"
-        " * It compares outputs as well, of {0}_run_codes once more where there is one. "
-        "Returns how\n"
-        " * many of these results are others than expected, and calls `report`, unless it is "
-        "0, for\n"
-        " * the first element of each: what was expected and what came, of floats their bits. "
-        "*/\n"
-        "#include \"{0}.h\"\n\n#include <string.h>\n\n"
-        "typedef void (*{0}_report)(const char *step, int32_t sample, int32_t index, int64_t "
-        "expected,\n                   int64_t got);\nint32_t {0}_test({0}_report report);\n\n",
-        name_, samples_.size());
-    for (size_t i = 0; i < written_.inputs.size(); ++i) text += input_array(i);
-    for (size_t i = 0; i < codes_.size(); ++i) {
-      text += array_of(expected_name(i), type_of(written_.steps[i].node), codes_[i]) + "\n";
+    for (const CArgument& each : written_.inputs) {
+      made_.push_back(c_test_input(program_, written_, each.node));
     }
-    for (size_t i = 0; i < outputs_.size(); ++i) {
-      text += array_of(output_name(i), type_of(written_.outputs[i].node), outputs_[i]) + "\n";
+    IntegerSession reference(program_, {.reference = true});
+    hashes_.assign(written_.steps.size() + written_.outputs.size(), c_hash_start);
+    for (int64_t i = 0; i < options_.inputs; ++i) {
+      if (options_.progress) options_.progress(i, options_.inputs);
+      hash_input(reference, i);
     }
-    text += buffers();
-    text += fmt::format(loops, name_);
-    text += tables();
-    return text + fmt::format(test_function, name_, samples_.size(), arguments(false),
-                              c_macro(name_), ends());
+    if (has_samples()) {
+      samples_ = c_test_samples(program_, written_, name_, options_.samples, reference);
+    }
+    return text();
   }
 
  private:
-  DType type_of(NodeId id) const { return program_[id].value.type.dtype; }
-  std::string expected_name(size_t step) const {
-    return fmt::format("{}_expected_{}", name_, written_.steps[step].name);
-  }
-  std::string output_name(size_t i) const {
-    return fmt::format("{}_output_{}", name_, written_.outputs[i].name);
-  }
-  std::string input_name(size_t i) const {
-    return fmt::format("{}_golden_{}", name_, written_.inputs[i].name);
+  bool has_samples() const { return !options_.samples.empty(); }
+  int64_t count(NodeId id) const { return program_[id].value.type.elements(); }
+
+  std::string text() const {
+    std::string text = fmt::format(
+        "/* The self-test of {0}, see {0}.h: hashes of constants, and of what each step gives "
+        "of "
+        "{1}\n * inputs that are made here{2}.\n"
+        " * SPDX-License-Identifier: Apache-2.0, that of qtape, for all but the constants. "
+        "*/\n",
+        name_, options_.inputs,
+        has_samples() ? fmt::format("; all results of {} samples", options_.samples.size())
+                      : "");
+    text += c_include(name_, written_.id) + "#include <string.h>\n\n";
+    for (size_t i = 0; i < written_.outputs.size(); ++i) {
+      const NodeId id = written_.outputs[i].node;
+      text += fmt::format("static {} {}_out{}[{}];\n", c_type(type_of(id)), name_, i,
+                          std::max<int64_t>(1, count(id)));
+    }
+    text += constants() + fmt::format(hashing, name_, c_macro(name_), options_.inputs,
+                                      written_.outputs.size());
+    text += values() + c_test_generator(name_);
+    for (size_t i = 0; i < made_.size(); ++i) text += maker(i);
+    text += samples_;
+    text += making_text();
+    return text + fmt::format(main_function, name_, c_macro(name_), options_.inputs,
+                              has_samples()
+                                  ? fmt::format(", {} samples", options_.samples.size())
+                                  : "");
   }
 
-  /// Runs the samples in the reference.
-  void record() {
-    IntegerSession reference(program_, {.reference = true});
-    codes_.resize(written_.steps.size());
-    outputs_.resize(written_.outputs.size());
-    const auto append = [&](std::vector<std::byte>& to, NodeId id) {
-      const auto bytes = reference.bytes(id);
-      to.insert(to.end(), bytes.begin(), bytes.end());
+  bool is_float(int64_t sample) const {
+    return !written_.takes_codes || (options_.inputs - 1 - sample) % codes_by_floats == 0;
+  }
+
+  /// Makes input `i` of `sample` in the reference: floats, or values whose codes are these.
+  void make(IntegerSession& reference, int64_t sample, size_t i, std::vector<int32_t>& codes) {
+    const CTestInput& made = made_[i];
+    const bool floats = is_float(sample);
+    CTestGenerator generator(c_test_seed(sample, std::ssize(made_), static_cast<int64_t>(i)),
+                             made.shape, floats ? made.float_range : made.code_range);
+    const std::span<float> x = reference.input(made.node);
+    codes.resize(x.size());
+    for (size_t k = 0; k < x.size(); ++k) {
+      codes[k] = generator.next(static_cast<int64_t>(k));
+      if (floats) {
+        x[k] = static_cast<float>(codes[k] * made.float_step);
+        continue;
+      }
+      const IntegerValue& v = program_[*made.codes].value;
+      x[k] = static_cast<float>((codes[k] - v.zero_point) * v.scales[0]);
+    }
+  }
+
+  void check_codes(const IntegerSession& reference, const CTestInput& made,
+                   const std::vector<int32_t>& codes) const {
+    for (size_t k = 0; k < codes.size(); ++k) {
+      const auto at = static_cast<int64_t>(k);
+      require<GraphError>(reference.integer(*made.codes, at) == codes[k],
+                          "{}: no value has the code {}", program_.describe(*made.codes),
+                          codes[k]);
+    }
+  }
+
+  void hash_input(IntegerSession& reference, int64_t sample) {
+    std::vector<std::vector<int32_t>> codes(made_.size());
+    for (size_t i = 0; i < made_.size(); ++i) make(reference, sample, i, codes[i]);
+    reference.run();
+    for (size_t i = 0; i < made_.size() && !is_float(sample); ++i) {
+      check_codes(reference, made_[i], codes[i]);
+    }
+    const auto add = [&](size_t value, NodeId id) {
+      hashes_[value] = c_hash(hashes_[value], reference.bytes(id), size_of(type_of(id)));
     };
-    for (const GoldenSample& sample : samples_) {
-      for (size_t i = 0; i < sample.size(); ++i) {
-        std::ranges::copy(sample[i], reference.input(written_.inputs[i].node).begin());
-      }
-      reference.run();
-      for (size_t i = 0; i < codes_.size(); ++i) append(codes_[i], written_.steps[i].node);
-      for (size_t i = 0; i < outputs_.size(); ++i) {
-        append(outputs_[i], written_.outputs[i].node);
+    for (size_t i = 0; i < written_.steps.size(); ++i) add(i, written_.steps[i].node);
+    // The first and the last one run twice.
+    const int times = sample == 0 || sample == options_.inputs - 1 ? 2 : 1;
+    for (int run = 0; run < times; ++run) {
+      for (size_t i = 0; i < written_.outputs.size(); ++i) {
+        add(written_.steps.size() + i, written_.outputs[i].node);
       }
     }
   }
 
-  std::string input_array(size_t i) const {
-    std::vector<float> all;
-    for (const GoldenSample& sample : samples_) {
-      all.insert(all.end(), sample[i].begin(), sample[i].end());
-    }
-    return c_array<float>(input_name(i), all) + "\n";
+  std::string constants() const {
+    std::vector<uint32_t> all;
+    for (const CConstantHash& each : written_.constants) all.push_back(each.hash);
+    return fmt::format("\n{}", c_array<uint32_t>(name_ + "_test_constant_hashes", all));
   }
 
-  /// Where outputs of a run go.
-  std::string buffers() const {
-    std::string text;
-    for (size_t i = 0; i < outputs_.size(); ++i) {
-      const TensorType& type = program_[written_.outputs[i].node].value.type;
-      text += fmt::format("static {} {}_out{}[{}];\n", c_type(type.dtype), name_, i,
-                          std::max<int64_t>(1, type.elements()));
+  std::string value_row(std::string_view name, NodeId id, size_t value) const {
+    return fmt::format("    {{\"{}\", {}, {}, {}u}},\n", name, count(id), size_of(type_of(id)),
+                       hashes_[value]);
+  }
+  /// C has no tables without rows.
+  std::string value_table(std::string_view part, const std::string& rows) const {
+    return fmt::format("\nstatic const {0}_test_value {0}_test_{1}[] = {{\n{2}}};\n", name_,
+                       part, rows.empty() ? "    {\"\", 0, 0, 0},\n" : rows);
+  }
+  std::string values() const {
+    std::string steps;
+    for (size_t i = 0; i < written_.steps.size(); ++i) {
+      steps += value_row(written_.steps[i].name, written_.steps[i].node, i);
+    }
+    std::string outputs;
+    for (size_t i = 0; i < written_.outputs.size(); ++i) {
+      outputs += value_row(written_.outputs[i].name, written_.outputs[i].node,
+                           written_.steps.size() + i);
+    }
+    return value_table("steps", steps) + value_table("outputs", outputs);
+  }
+
+  /// The functions that make input `i`.
+  std::string maker(size_t i) const {
+    const CTestInput& made = made_[i];
+    const int64_t n = made.shape.elements();
+    const std::string type = made.codes ? std::string(c_type(type_of(*made.codes))) : "";
+    std::string text = fmt::format(
+        "\n/* Input {0}. */\nstatic union {{\n  float floats[{1}];\n{2}"
+        "}} {3}_test_given{0};\n",
+        i, std::max<int64_t>(1, n),
+        made.codes ? fmt::format("  {} codes[{}];\n", type, std::max<int64_t>(1, n)) : "",
+        name_);
+    for (bool floats : {false, true}) {
+      if (!floats && !made.codes) continue;
+      const std::string_view member = floats ? "floats" : "codes";
+      const std::string next = fmt::format("{}_test_next(&g, i)", name_);
+      text += fmt::format(
+          "\nstatic void {0}_test_{1}{2}(uint32_t sample) {{\n  {0}_test_generator g;\n"
+          "  int32_t i;\n  {0}_test_start(&g, (sample * {3}u + {2}u) * 2654435761u, {4});\n"
+          "  for (i = 0; i < {5}; ++i) {0}_test_given{2}.{1}[i] = {6};\n}}\n",
+          name_, member, i, made_.size(),
+          c_test_arguments(made.shape, floats ? made.float_range : made.code_range), n,
+          floats ? fmt::format("(float){} * {}", next, c_float(made.float_step))
+                 : fmt::format("({}){}", type, next));
     }
     return text;
   }
 
-  std::string arguments(bool codes) const {
-    std::string list;
-    for (size_t i = 0; i < written_.inputs.size(); ++i) {
-      const int64_t n = program_[written_.inputs[i].node].value.type.elements();
-      const std::string from = codes ? expected_name(quantized(i)) : input_name(i);
-      list += fmt::format("{}{} + sample * {}", list.empty() ? "" : ", ", from, n);
+  /// Calls that make all inputs.
+  std::string makers(bool floats) const {
+    std::string text;
+    for (size_t i = 0; i < made_.size(); ++i) {
+      text += fmt::format("    {}_test_{}{}((uint32_t)sample);\n", name_,
+                          floats ? "floats" : "codes", i);
     }
-    for (size_t i = 0; i < outputs_.size(); ++i) {
-      list += fmt::format("{}{}_out{}", list.empty() ? "" : ", ", name_, i);
+    return text;
+  }
+
+  std::string given(bool floats) const {
+    std::string list;
+    for (size_t i = 0; i < made_.size(); ++i) {
+      list += fmt::format(", {}_test_given{}.{}", name_, i, floats ? "floats" : "codes");
+    }
+    for (size_t i = 0; i < written_.outputs.size(); ++i) {
+      list += fmt::format(", {}_out{}", name_, i);
     }
     return list;
   }
 
-  /// The step that makes the codes of input `i`.
-  size_t quantized(size_t i) const {
-    for (size_t step = 0; step < written_.steps.size(); ++step) {
-      const CStep& each = written_.steps[step];
-      if (each.is_input && program_[each.node].operands[0] == written_.inputs[i].node) {
-        return step;
-      }
-    }
-    return 0;
-  }
-
-  std::string row(std::string_view name, const TensorType& type, std::string_view array) const {
-    return fmt::format("    {{\"{}\", '{}', {}, {}}},\n", name, kind_of(type.dtype),
-                       type.elements(), array);
-  }
-
-  /// A table `part` of rows; C has none without.
-  std::string table(std::string_view part, const std::string& rows) const {
-    return fmt::format("\nstatic const {0}_expected {0}_{1}[] = {{\n{2}}};\n", name_, part,
-                       rows.empty() ? "    {\"\", 'b', 0, 0},\n" : rows);
-  }
-  std::string tables() const {
-    std::string steps;
-    for (size_t i = 0; i < codes_.size(); ++i) {
-      steps += row(written_.steps[i].name, program_[written_.steps[i].node].value.type,
-                   expected_name(i));
-    }
+  std::string making_text() const {
+    const bool codes = written_.takes_codes;
+    const std::string_view suffix = codes ? "_codes" : "";
+    const auto call = [&](std::string_view what, bool floats) {
+      return fmt::format("{}_{}(context{})", name_, what, given(floats || !codes));
+    };
     std::string outputs;
-    for (size_t i = 0; i < outputs_.size(); ++i) {
-      outputs += row(written_.outputs[i].name, program_[written_.outputs[i].node].value.type,
-                     output_name(i));
+    for (size_t i = 0; i < written_.outputs.size(); ++i) {
+      outputs +=
+          fmt::format("  {0}_test_add({1}_STEPS + {2}, &{0}_test_outputs[{2}], {0}_out{2});\n",
+                      name_, c_macro(name_), i);
     }
-    return table("steps", steps) + table("outputs", outputs);
+    const std::string floats =
+        codes ? fmt::format("({} - sample) % {} == 0", options_.inputs - 1, codes_by_floats)
+              : "1";
+    return fmt::format(
+        making, name_, c_macro(name_), options_.inputs, written_.outputs.size(), makers(true),
+        makers(!codes), call("begin", true), call(fmt::format("begin{}", suffix), false),
+        call("run_in", true), call(fmt::format("run{}_in", suffix), false), outputs, floats,
+        suffix, c_hash_start,
+        has_samples() ? fmt::format(" + {}_test_samples(context, report)", name_) : "");
   }
 
-  /// Compares outputs, and runs from codes where that is possible.
-  std::string ends() const {
-    std::string compared;
-    for (size_t i = 0; i < outputs_.size(); ++i) {
-      compared += fmt::format(
-          "    wrong += {0}_compare(&{0}_outputs[{1}], sample, {0}_out{1}, "
-          "report);\n",
-          name_, i);
-    }
-    std::string text = compared;
-    if (written_.takes_codes) {
-      for (size_t i = 0; i < outputs_.size(); ++i) {
-        text += fmt::format("    memset({0}_out{1}, 0, sizeof({0}_out{1}));\n", name_, i);
-      }
-      text += fmt::format("    wrong += {}_run_codes({}) != 0;\n", name_, arguments(true));
-      text += compared;
-    }
-    return text;
-  }
+  DType type_of(NodeId id) const { return program_[id].value.type.dtype; }
 
   const IntegerProgram& program_;
   const CProgram& written_;
   std::string name_;
-  std::span<const GoldenSample> samples_;
-  std::vector<std::vector<std::byte>> codes_;    // by step, of all samples
-  std::vector<std::vector<std::byte>> outputs_;  // by output, of all samples
+  const CSelfTestOptions& options_;
+  std::vector<CTestInput> made_;  // by input
+  std::vector<uint32_t> hashes_;  // by step, then by output
+  std::string samples_;           // the part for stored samples
 };
 
 }  // namespace
 
 std::string write_c_self_test(const IntegerProgram& program, const CProgram& written,
-                              std::string_view name, std::span<const GoldenSample> samples) {
-  return SelfTest(program, written, name, samples).run();
+                              std::string_view name, const CSelfTestOptions& options) {
+  return SelfTest(program, written, name, options).run();
 }
 
 }  // namespace qtape

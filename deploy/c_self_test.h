@@ -1,7 +1,8 @@
 // The self-test of a C program: inputs, and what each step must make of them.
 #pragma once
 
-#include <span>
+#include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,10 +14,19 @@ namespace qtape {
 /// What a sample holds: f32 of each input, in the order of the program.
 using GoldenSample = std::vector<std::vector<float>>;
 
-/// NAME_test.c for `written`, which is `program` in C: a function that runs the samples and
-/// compares what each step computes with the integers of the reference, and a main. Throws
-/// GraphError for NaN.
+/// What a self-test runs.
+struct CSelfTestOptions {
+  int64_t inputs = 128;                    ///< that the test makes on the device, at least 1
+  std::vector<GoldenSample> samples = {};  ///< stored with all that comes of them
+  /// Called before each input runs in the reference, with its number and their number.
+  std::function<void(int64_t, int64_t)> progress = {};
+};
+
+/// NAME_test.c for `written`, which is `program` in C. The function in it compares hashes of
+/// all constants, then hashes of what each step gives of inputs that it makes with what the
+/// reference gives, then the integers of the samples; and a main. Throws GraphError for NaN in
+/// a sample.
 std::string write_c_self_test(const IntegerProgram& program, const CProgram& written,
-                              std::string_view name, std::span<const GoldenSample> samples);
+                              std::string_view name, const CSelfTestOptions& options = {});
 
 }  // namespace qtape

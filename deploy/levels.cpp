@@ -128,14 +128,6 @@ class SessionRunner : public LevelRunner {
   IntegerSession session_;
 };
 
-/// What C is made of: signed codes for CMSIS-NN.
-SignedProgram program_for(const IntegerProgram& program, CKernels kernels) {
-  if (kernels == CKernels::CmsisNn) return with_signed_codes(program);
-  SignedProgram same{program, {}};
-  for (int32_t i = 0; i < program.size(); ++i) same.nodes.push_back(NodeId{i});
-  return same;
-}
-
 CCompiler compiler_for(const IntegerProgram& program, CKernels kernels) {
   CCompiler compiler = CCompiler::of_environment();
   if (kernels == CKernels::CmsisNn) add_cmsis_nn(compiler, program.requantization());
@@ -148,7 +140,7 @@ class CRunner : public LevelRunner {
   CRunner(const LevelContext& c, CKernels kernels)
       : context_(c),
         batch_(c.subject.conversion.program.batch()),
-        made_(program_for(
+        made_(program_for_c(
             batch_ ? c.subject.conversion.program.with_batch(1) : c.subject.conversion.program,
             kernels)),
         program_(made_.program),
@@ -204,7 +196,7 @@ class CRunner : public LevelRunner {
 
   LevelContext context_;
   std::optional<int64_t> batch_;
-  SignedProgram made_;             // of one sample
+  RewrittenProgram made_;          // of one sample
   const IntegerProgram& program_;  // that
   CUnit unit_;
   CLibrary library_;

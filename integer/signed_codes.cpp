@@ -39,7 +39,7 @@ class Rewriter {
   explicit Rewriter(const IntegerProgram& program)
       : from_(program), result_{IntegerProgram(program.requantization()), {}} {}
 
-  SignedProgram run() {
+  RewrittenProgram run() {
     for (const IntegerNode& node : from_.nodes()) {
       operands_.clear();
       for (NodeId operand : node.operands) {
@@ -90,7 +90,7 @@ class Rewriter {
   }
 
   const IntegerProgram& from_;
-  SignedProgram result_;
+  RewrittenProgram result_;
   std::vector<NodeId> operands_;
 };
 
@@ -101,8 +101,18 @@ int64_t signed_offset(DType dtype) {
   return dtype == DType::U16 ? 32768 : 0;
 }
 
-SignedProgram with_signed_codes(const IntegerProgram& program) {
+RewrittenProgram with_signed_codes(const IntegerProgram& program) {
   return Rewriter(program).run();
+}
+
+RewrittenProgram program_for_c(const IntegerProgram& program, CKernels kernels) {
+  RewrittenProgram first = merged(program);
+  if (kernels != CKernels::CmsisNn) return first;
+  RewrittenProgram result = with_signed_codes(first.program);
+  std::vector<NodeId> nodes;
+  for (NodeId id : first.nodes) nodes.push_back(result.nodes[static_cast<size_t>(id.index)]);
+  result.nodes = std::move(nodes);
+  return result;
 }
 
 }  // namespace qtape

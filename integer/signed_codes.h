@@ -1,17 +1,10 @@
 // Integer programs whose codes are all signed, as CMSIS-NN wants them.
 #pragma once
 
-#include <vector>
-
-#include "qtape/integer/integer_program.h"
+#include "qtape/integer/c/c_kernels.h"
+#include "qtape/integer/merged_program.h"
 
 namespace qtape {
-
-/// A program that computes the same values on signed codes.
-struct SignedProgram {
-  IntegerProgram program;
-  std::vector<NodeId> nodes;  ///< by node of the program it was made of: the one in its place
-};
 
 /// What u8 and u16 codes are more than the s8 and s16 codes in their place: 128 or 32768; 0 of
 /// all else.
@@ -20,6 +13,9 @@ int64_t signed_offset(DType dtype);
 /// `program` with s8 for u8 and s16 for u16: codes and zero points are less by signed_offset,
 /// values, accumulators and rounding are the same. Inputs that are quantized with their zero
 /// point before rounding are made signed by a further node.
-SignedProgram with_signed_codes(const IntegerProgram& program);
+RewrittenProgram with_signed_codes(const IntegerProgram& program);
+
+/// The program that C is made of: `program` merged, and for CMSIS-NN with signed codes.
+RewrittenProgram program_for_c(const IntegerProgram& program, CKernels kernels);
 
 }  // namespace qtape

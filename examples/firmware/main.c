@@ -4,7 +4,7 @@
  *   arm-none-eabi-gcc -std=c99 -O2 -mcpu=cortex-m4 -mthumb -mfloat-abi=hard -mfpu=fpv4-sp-d16 \
  *     -DNETWORK_TEST_NO_MAIN -nostartfiles --specs=nosys.specs -T mps2.ld -o firmware.elf \
  *     main.c board.c startup.c network.c network_test.c
- *   qemu-system-arm -M mps2-an386 -nographic -semihosting -kernel firmware.elf
+ *   qemu-system-arm -M mps2-an386 -nographic -semihosting -icount shift=0 -kernel firmware.elf
  *
  * With -icount shift=0, QEMU's clock goes on by a nanosecond with each instruction. */
 #include "board.h"
@@ -12,15 +12,11 @@
 #ifndef NETWORK
 #define NETWORK network
 #define NETWORK_STEP_COUNT NETWORK_STEPS
-#include "network.h"
+#define NETWORK_HEADER "network.h"
 #endif
+#include NETWORK_HEADER
 #define JOIN(a, b) a##b
 #define NAME(a, b) JOIN(a, b)
-
-int32_t NAME(NETWORK, _step)(int32_t step);
-void NAME(NETWORK, _end)(void);
-int32_t NAME(NETWORK, _test)(void (*report)(const char *step, int32_t sample, int32_t index,
-                                            int64_t expected, int64_t got));
 
 static void report(const char *step, int32_t sample, int32_t index, int64_t expected,
                    int64_t got) {
@@ -38,13 +34,14 @@ static void report(const char *step, int32_t sample, int32_t index, int64_t expe
 
 int main(void) {
   const int32_t wrong = NAME(NETWORK, _test)(report);
+  NAME(NETWORK, _context) *context = NAME(NETWORK, _static_context)();
   int32_t step;
   print("results that differ: ");
   print_number(wrong);
   print("\n");
-  /* The last sample again. */
+  /* The last input again. */
   start_clock();
-  for (step = 0; step < NETWORK_STEP_COUNT; ++step) (void)NAME(NETWORK, _step)(step);
+  for (step = 0; step < NETWORK_STEP_COUNT; ++step) (void)NAME(NETWORK, _step)(context, step);
   print("clocks of a run: ");
   print_number(clocks());
   print("\n");

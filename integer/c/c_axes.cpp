@@ -32,13 +32,13 @@ std::vector<CAxis> joined(const std::vector<CAxis>& axes) {
 
 std::string write_axes(CNode& node, const std::vector<CAxis>& axes) {
   node.source.kernel("walk", "");
-  std::string list;
+  std::vector<CWord> words;
   for (size_t i = axes.size(); i-- > 0;) {
-    list += fmt::format("{}{{{}, {}}}", list.empty() ? "" : ", ", axes[i].extent, axes[i].step);
+    words.push_back(CWord::of(axes[i].extent));
+    words.push_back(CWord::of(axes[i].step));
   }
-  if (list.empty()) list = "{1, 0}";
-  return node.source.table(node.name, "axes", node.source.prefix() + "_axis", list,
-                           8 * static_cast<int64_t>(axes.size()));
+  if (words.empty()) words = c_words_of(1, 0);
+  return node.source.table(node.name, "axes", node.source.prefix() + "_axis", words, 2);
 }
 
 }  // namespace qtape

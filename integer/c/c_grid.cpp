@@ -33,6 +33,12 @@ bool is_wide(std::string_view sum, Accumulator accumulator) {
 
 std::string product_wide(CSource& source) { return source.kernel("product_wide", ""); }
 
+/// The ratios of a grid: arrays, and numbers behind them.
+struct Ratios {
+  std::vector<std::string> arrays;
+  std::vector<CWord> numbers = {};
+};
+
 /// How a requantization makes codes and sums of codes in C; `cmsis_nn` tells whether CMSIS-NN
 /// computes it with one rounding, nothing where it does not compute it.
 template <class Each>
@@ -42,10 +48,12 @@ template <>
 struct Written<requantization::FloatMultiply> {
   static constexpr std::optional<bool> cmsis_nn = std::nullopt;
   static constexpr std::string_view kind = "float";
+  static constexpr std::string_view first = "zero_point";
+  static constexpr std::string_view first_of_sum = "a";
 
-  static std::string arrays(CNode& node, std::span<const Multiplier> m, Accumulator) {
+  static Ratios ratios(CNode& node, std::span<const Multiplier> m, Accumulator) {
     const auto scales = each_of<float>(m, [](const Multiplier& each) { return each.ratio; });
-    return node.source.array<float>(node.name, "scale", scales);
+    return {{node.source.array<float>(node.name, "scale", scales)}};
   }
   static std::string code(CNode& node, std::string_view sum, std::string index, Accumulator) {
     return node.source.kernel("code_float", fmt::format("{}_{}", sum, index),
@@ -55,8 +63,8 @@ struct Written<requantization::FloatMultiply> {
     return node.source.kernel("code_sum_float", "",
                               {{"ROUNDED", node.source.kernel("rounded", "")}});
   }
-  static std::string sum_terms(const AddMultiplier& m) {
-    return fmt::format("{}, {}", c_float(m.a_ratio), c_float(m.b_ratio));
+  static std::vector<CWord> sum_terms(const AddMultiplier& m) {
+    return {CWord::of_float(m.a_ratio), CWord::of_float(m.b_ratio)};
   }
 };
 
@@ -64,12 +72,14 @@ template <>
 struct Written<requantization::OnnxQdq> {
   static constexpr std::optional<bool> cmsis_nn = std::nullopt;
   static constexpr std::string_view kind = "onnx";
+  static constexpr std::string_view first = "step";
+  static constexpr std::string_view first_of_sum = "a";
 
-  static std::string arrays(CNode& node, std::span<const Multiplier> m, Accumulator) {
+  static Ratios ratios(CNode& node, std::span<const Multiplier> m, Accumulator) {
     const auto scales =
         each_of<float>(m, [](const Multiplier& each) { return each.accumulator_scale; });
-    return fmt::format("{}, {}", node.source.array<float>(node.name, "scale", scales),
-                       c_float(m.empty() ? 1.0f : m[0].output_scale));
+    return {{node.source.array<float>(node.name, "scale", scales)},
+            {CWord::of_float(m.empty() ? 1.0f : m[0].output_scale)}};
   }
   static std::string code(CNode& node, std::string_view sum, std::string index, Accumulator) {
     return node.source.kernel("code_onnx", fmt::format("{}_{}", sum, index),
@@ -79,9 +89,9 @@ struct Written<requantization::OnnxQdq> {
     return node.source.kernel("code_sum_onnx", "",
                               {{"ROUNDED", node.source.kernel("rounded", "")}});
   }
-  static std::string sum_terms(const AddMultiplier& m) {
-    return fmt::format("{}, {}, {}", c_float(m.a_scale), c_float(m.b_scale),
-                       c_float(m.output_scale));
+  static std::vector<CWord> sum_terms(const AddMultiplier& m) {
+    return {CWord::of_float(m.a_scale), CWord::of_float(m.b_scale),
+            CWord::of_float(m.output_scale)};
   }
 };
 
@@ -89,9 +99,10 @@ struct Written<requantization::OnnxQdq> {
 template <class Each>
 struct Fixed {
   static constexpr std::string_view kind = "fixed";
+  static constexpr std::string_view first = "zero_point";
+  static constexpr std::string_view first_of_sum = "left";
 
-  static std::string arrays(CNode& node, std::span<const Multiplier> m,
-                            Accumulator accumulator) {
+  static Ratios ratios(CNode& node, std::span<const Multiplier> m, Accumulator accumulator) {
     const bool reduced = accumulator == Accumulator::S64;
     const auto multipliers = each_of<int32_t>(m, [&](const Multiplier& each) {
       return reduced ? reduced_mantissa(each) : each.mantissa;
@@ -99,8 +110,8 @@ struct Fixed {
     const auto shifts = each_of<int8_t>(m, [&](const Multiplier& each) {
       return reduced ? 15 - each.exponent : Each::shift(each);
     });
-    const std::string first = node.source.array<int32_t>(node.name, "multiplier", multipliers);
-    return fmt::format("{}, {}", first, node.source.array<int8_t>(node.name, "shift", shifts));
+    const std::string all = node.source.array<int32_t>(node.name, "multiplier", multipliers);
+    return {{all, node.source.array<int8_t>(node.name, "shift", shifts)}};
   }
   static std::string code(CNode& node, std::string_view sum, std::string index,
                           Accumulator accumulator) {
@@ -115,10 +126,9 @@ struct Fixed {
   static std::string sum(CNode& node) {
     return node.source.kernel("code_sum_fixed", "", {{"SCALED", Each::scaled(node.source)}});
   }
-  static std::string sum_terms(const AddMultiplier& m) {
-    return fmt::format("{}, {}, {}, {}, {}, {}, {}", int64_t{1} << m.left_shift, m.a.mantissa,
-                       Each::shift(m.a), m.b.mantissa, Each::shift(m.b), m.output.mantissa,
-                       Each::shift(m.output));
+  static std::vector<CWord> sum_terms(const AddMultiplier& m) {
+    return c_words_of(int64_t{1} << m.left_shift, m.a.mantissa, Each::shift(m.a), m.b.mantissa,
+                      Each::shift(m.b), m.output.mantissa, Each::shift(m.output));
   }
 };
 
@@ -142,8 +152,10 @@ struct Written<requantization::DoubleRounding>
   }
 };
 
-std::string limits_of(const CodeGrid& grid) {
-  return fmt::format("{}, {}, {}", grid.zero_point, grid.low, grid.high);
+/// `words` and what ends a grid.
+std::vector<CWord> with_limits(std::vector<CWord> words, const CodeGrid& grid) {
+  for (int32_t each : {grid.zero_point, grid.low, grid.high}) words.push_back(CWord::of(each));
+  return words;
 }
 
 }  // namespace
@@ -156,9 +168,13 @@ CStore store_codes(CNode& node, const IntegerValue& x, const CodeGrid& to,
     node.source.kernel(fmt::format("grid_{}", As::kind), "");
     const std::string code = As::code(node, sum, m.size() == 1 ? "0" : "c", x.accumulator);
     const std::string type = node.source.prefix() + "_grid";
-    const std::string grid = node.source.constant(
-        node.name, "grid", type,
-        fmt::format("{}, {}", As::arrays(node, m, x.accumulator), limits_of(to)), 20);
+    Ratios ratios = As::ratios(node, m, x.accumulator);
+    const std::string grid =
+        node.source.constant(node.name, "grid",
+                             {.type = type,
+                              .pointers = std::move(ratios.arrays),
+                              .first = std::string(As::first),
+                              .words = with_limits(std::move(ratios.numbers), to)});
     return {code, std::string(c_type(to.dtype)), type, "&" + grid};
   });
 }
@@ -171,11 +187,13 @@ CCodeSum code_sum(CNode& node, const IntegerValue& a, const IntegerValue& b,
     using As = Written<Each>;
     node.source.kernel(fmt::format("sum_{}", As::kind), "");
     const std::string code = As::sum(node);
+    std::vector<CWord> words = As::sum_terms(m);
+    for (int32_t each : {a.zero_point, b.zero_point}) words.push_back(CWord::of(each));
     const std::string terms =
-        node.source.constant(node.name, "sum", node.source.prefix() + "_sum",
-                             fmt::format("{}, {}, {}, {}", As::sum_terms(m), a.zero_point,
-                                         b.zero_point, limits_of(to)),
-                             48);
+        node.source.constant(node.name, "sum",
+                             {.type = node.source.prefix() + "_sum",
+                              .first = std::string(As::first_of_sum),
+                              .words = with_limits(std::move(words), to)});
     return {code, "&" + terms};
   });
 }
@@ -196,22 +214,30 @@ bool fits_cmsis_nn(const Multiplier& m, int64_t bound) {
 
 }  // namespace
 
-bool is_by_cmsis_nn(const CUse& use, int64_t bound) {
-  if (use.kernels != CKernels::CmsisNn || use.grid == nullptr) return false;
-  if (use.x->type.dtype != DType::S8 || use.grid->dtype != DType::S8) return false;
-  return std::ranges::all_of(multipliers_of(*use.output, use.grid->scale),
-                             [&](const Multiplier& m) { return fits_cmsis_nn(m, bound); });
+std::string not_by_cmsis_nn(const CUse& use, int64_t bound) {
+  if (use.grid == nullptr) return "its sums do not become codes, CMSIS-NN gives nothing else";
+  if (use.x->type.dtype != DType::S8 || use.grid->dtype != DType::S8) {
+    return fmt::format("CMSIS-NN is called for codes of 8 bits, here {} become {}",
+                       to_string_view(use.x->type.dtype), to_string_view(use.grid->dtype));
+  }
+  const std::vector<Multiplier> all = multipliers_of(*use.output, use.grid->scale);
+  const bool fits =
+      std::ranges::all_of(all, [&](const Multiplier& m) { return fits_cmsis_nn(m, bound); });
+  return fits ? "" : "its sums pass the 32 bits in which CMSIS-NN scales them";
 }
 
-bool is_sum_by_cmsis_nn(CKernels kernels, const IntegerValue& a, const IntegerValue& b,
-                        const CodeGrid& to) {
+std::string not_a_sum_by_cmsis_nn(const IntegerValue& a, const IntegerValue& b,
+                                  const CodeGrid& to) {
   for (DType dtype : {a.type.dtype, b.type.dtype, to.dtype}) {
-    if (kernels != CKernels::CmsisNn || dtype != DType::S8) return false;
+    if (dtype == DType::S8) continue;
+    return fmt::format("CMSIS-NN is called for codes of 8 bits, here are {}",
+                       to_string_view(dtype));
   }
   const AddMultiplier m = add_multiplier_of(a.scales[0], b.scales[0], to.scale, false);
   const int64_t shifted = int64_t{255} << m.left_shift;
-  return fits_cmsis_nn(m.a, shifted) && fits_cmsis_nn(m.b, shifted) &&
-         fits_cmsis_nn(m.output, 2 * shifted);
+  const bool fits = fits_cmsis_nn(m.a, shifted) && fits_cmsis_nn(m.b, shifted) &&
+                    fits_cmsis_nn(m.output, 2 * shifted);
+  return fits ? "" : "its sums pass the 32 bits in which CMSIS-NN scales them";
 }
 
 std::string cmsis_grid(CNode& node, const IntegerValue& x, const CodeGrid& to,
@@ -224,9 +250,11 @@ std::string cmsis_grid(CNode& node, const IntegerValue& x, const CodeGrid& to,
   node.source.kernel("cmsis_grid", "");
   const std::string first = node.source.array<int32_t>(node.name, "multiplier", multipliers);
   const std::string second = node.source.array<int32_t>(node.name, "shift", shifts);
-  const std::string name =
-      node.source.constant(node.name, "grid", node.source.prefix() + "_cmsis_grid",
-                           fmt::format("{}, {}, {}", first, second, limits_of(to)), 20);
+  const std::string name = node.source.constant(node.name, "grid",
+                                                {.type = node.source.prefix() + "_cmsis_grid",
+                                                 .pointers = {first, second},
+                                                 .first = "zero_point",
+                                                 .words = with_limits({}, to)});
   return fmt::format("&{}", name);
 }
 
@@ -235,12 +263,18 @@ std::string cmsis_sum(CNode& node, const IntegerValue& a, const IntegerValue& b,
   const AddMultiplier m = add_multiplier_of(a.scales[0], b.scales[0], to.scale, false);
   node.source.kernel("cmsis_sum", "");
   const std::string name = node.source.constant(
-      node.name, "sum", node.source.prefix() + "_cmsis_sum",
-      fmt::format("{}, {}, {}, {}, {}, {}, {}, {}, {}, {}", m.left_shift, m.a.mantissa,
-                  m.a.exponent, m.b.mantissa, m.b.exponent, m.output.mantissa,
-                  m.output.exponent, a.zero_point, b.zero_point, limits_of(to)),
-      48);
+      node.name, "sum",
+      {.type = node.source.prefix() + "_cmsis_sum",
+       .first = "left",
+       .words = with_limits(
+           c_words_of(m.left_shift, m.a.mantissa, m.a.exponent, m.b.mantissa, m.b.exponent,
+                      m.output.mantissa, m.output.exponent, a.zero_point, b.zero_point),
+           to)});
   return fmt::format("&{}", name);
+}
+
+bool rounds_once(Requantization requantization) {
+  return cmsis_single_rounding(requantization).value_or(false);
 }
 
 }  // namespace qtape

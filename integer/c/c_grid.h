@@ -16,13 +16,15 @@ CStore store_codes(CNode& node, const IntegerValue& x, const CodeGrid& to,
 /// Whether CMSIS-NN computes this requantization compiled with CMSIS_NN_USE_SINGLE_ROUNDING;
 /// nothing where it does not compute it at all.
 std::optional<bool> cmsis_single_rounding(Requantization requantization);
-/// Whether CMSIS-NN takes s8 codes to sums no further from 0 than `bound`, and these to s8
-/// codes as the program does: it wraps around at 32 bits where the program goes to the end of a
-/// grid.
-bool is_by_cmsis_nn(const CUse& use, int64_t bound);
-/// Whether it does so with sums of codes `a` and `b`.
-bool is_sum_by_cmsis_nn(CKernels kernels, const IntegerValue& a, const IntegerValue& b,
-                        const CodeGrid& to);
+/// The same, false for these.
+bool rounds_once(Requantization requantization);
+/// Why CMSIS-NN does not take codes to sums no further from 0 than `bound`, and these to codes
+/// as the program does: it takes s8, and wraps around at 32 bits where the program goes to the
+/// end of a grid. Empty where it does.
+std::string not_by_cmsis_nn(const CUse& use, int64_t bound);
+/// The same of sums of codes `a` and `b`.
+std::string not_a_sum_by_cmsis_nn(const IntegerValue& a, const IntegerValue& b,
+                                  const CodeGrid& to);
 /// The argument of the grid `to` for CMSIS-NN, with ratios of each of `channels`, or of all.
 std::string cmsis_grid(CNode& node, const IntegerValue& x, const CodeGrid& to,
                        int64_t channels);

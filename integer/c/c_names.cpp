@@ -123,8 +123,9 @@ std::string c_macro(std::string_view name) {
 std::string c_comment(std::string_view text) {
   std::string all;
   for (char c : text) {
-    const bool ends = c == '/' && !all.empty() && all.back() == '*';
-    all += ends ? ' ' : (c >= ' ' && c < 127) ? c : '?';
+    const char last = all.empty() ? ' ' : all.back();
+    const bool bounds = (c == '/' && last == '*') || (c == '*' && last == '/');
+    all += bounds ? ' ' : (c >= ' ' && c < 127) ? c : '?';
   }
   return all;
 }

@@ -18,7 +18,7 @@ std::string c_words(std::string_view text);
 /// The name of a macro of a program: `NET` of `net`.
 std::string c_macro(std::string_view name);
 
-/// `text` for a comment, without what would end it.
+/// `text` for a comment, without what would begin or end one.
 std::string c_comment(std::string_view text);
 
 /// C identifiers of labels, each once.

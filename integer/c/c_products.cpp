@@ -67,7 +67,7 @@ CWeights write_weights(CNode& node, std::span<const int8_t> codes, int64_t rows,
   if (bits == 8) {
     std::vector<int8_t> all(codes.begin(), codes.end());
     all.insert(all.end(), filled_up, int8_t{0});
-    return {node.source.array<int8_t>(node.name, "weights", all), "int8_t", n};
+    return {node.source.weights<int8_t>(node.name, all), "int8_t", n};
   }
   std::vector<uint8_t> all;
   for (int64_t row = 0; row < rows; ++row) {
@@ -76,7 +76,7 @@ CWeights write_weights(CNode& node, std::span<const int8_t> codes, int64_t rows,
     for (std::byte each : packed) all.push_back(static_cast<uint8_t>(each));
   }
   all.insert(all.end(), filled_up, uint8_t{0});
-  return {node.source.array<uint8_t>(node.name, "weights", all), "uint8_t",
+  return {node.source.weights<uint8_t>(node.name, all), "uint8_t",
           kernels::packed_bytes(n, bits)};
 }
 
@@ -117,11 +117,11 @@ std::string write_window(CNode& node, int64_t images, int64_t channels, const Wi
   node.source.kernel("window", "");
   const auto& [h, w] = window;
   const std::string name = node.source.constant(
-      node.name, "window", node.source.prefix() + "_window",
-      fmt::format("{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}", images, h.in, w.in,
-                  channels, h.kernel, w.kernel, h.stride, w.stride, h.dilation, w.dilation,
-                  h.begin, w.begin, h.out, w.out),
-      56);
+      node.name, "window",
+      {.type = node.source.prefix() + "_window",
+       .first = "images",
+       .words = c_words_of(images, h.in, w.in, channels, h.kernel, w.kernel, h.stride, w.stride,
+                           h.dilation, w.dilation, h.begin, w.begin, h.out, w.out)});
   return fmt::format("&{}", name);
 }
 

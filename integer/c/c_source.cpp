@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cctype>
 #include <cmath>
 
 #include "qtape/core/error.h"
+#include "qtape/integer/c/c_hash.h"
+#include "qtape/integer/c/c_names.h"
 #include "qtape/integer/c/kernel_texts.h"
 #include "qtape/integer/integer_ops.h"
 
@@ -29,7 +32,8 @@ std::string_view text_of(std::string_view kernel) {
   fail<GraphError>("there is no kernel {} in C", kernel);
 }
 
-/// `text` with its placeholders `@name` filled in; `@_name` has the prefix.
+/// `text` with its placeholders `@name` filled in; `@_name` has the prefix, `@^_NAME` that in
+/// capitals.
 std::string filled(std::string_view text, const std::string& prefix, const std::string& self,
                    const CParameters& parameters) {
   std::string result;
@@ -38,12 +42,15 @@ std::string filled(std::string_view text, const std::string& prefix, const std::
       result += text[at++];
       continue;
     }
-    size_t end = ++at;
+    ++at;
+    const bool macro = at < text.size() && text[at] == '^';
+    if (macro) ++at;
+    size_t end = at;
     while (end < text.size() && is_letter(text[end])) ++end;
     const std::string_view name = text.substr(at, end - at);
     at = end;
     if (name.starts_with('_')) {
-      result += prefix + std::string(name);
+      result += (macro ? c_macro(prefix) : prefix) + std::string(name);
     } else if (name == "self") {
       result += self;
     } else {
@@ -140,17 +147,25 @@ std::string c_array(std::string_view name, std::span<const T> values) {
   return fmt::format("static const {} {}{};\n", type_name<T>, name, elements_of(values));
 }
 
-std::string CSource::define(std::string_view of, std::string_view name, std::string_view before,
-                            std::string_view after, int64_t bytes) {
-  std::string part = fmt::format("{}_{}", of, name);
+CWord CWord::of(int64_t v) { return {fmt::format("{}", v), static_cast<uint32_t>(v)}; }
+
+CWord CWord::of_float(double v) {
+  return {c_float(v), std::bit_cast<uint32_t>(static_cast<float>(v))};
+}
+
+std::string CSource::define(Array array, std::string_view name, std::string_view before,
+                            std::string_view after) {
+  std::string part = fmt::format("{}_{}", array.of, name);
   // Kernels define types of their name.
   if (is_kernel(part)) part += "_value";
   const auto [at, added] = shared_.try_emplace(fmt::format("{}{}", before, after),
                                                fmt::format("{}_{}", prefix_, part));
-  if (added) {
-    constants_ += fmt::format("static const {} {}{};\n\n", before, at->second, after);
-    arrays_.push_back({std::string(of), bytes});
-  }
+  if (!added) return at->second;
+  constants_ += fmt::format("static const {} {}{};\n\n", before, at->second, after);
+  array.name = at->second;
+  const size_t place = array.hashed.find('@');
+  if (place != std::string::npos) array.hashed.replace(place, 1, array.name);
+  arrays_.push_back(std::move(array));
   return at->second;
 }
 
@@ -173,10 +188,28 @@ std::string CSource::text(std::string_view name, const CParameters& parameters) 
 }
 
 template <class T>
+CSource::Array CSource::array_of(std::string_view of, std::span<const T> values) {
+  // C has no arrays without elements: these have one.
+  const T none = 0;
+  const std::span<const T> all = values.empty() ? std::span(&none, 1) : values;
+  const auto size = static_cast<int64_t>(sizeof(T));
+  return {.of = std::string(of),
+          .bytes = static_cast<int64_t>(values.size_bytes()),
+          .hashed = fmt::format("@, {}, {}", all.size(), size),
+          .hash = c_hash(c_hash_start, std::as_bytes(all), size)};
+}
+
+template <class T>
 std::string CSource::array(std::string_view of, std::string_view name,
                            std::span<const T> values) {
-  return define(of, name, type_name<T>, elements_of(values),
-                static_cast<int64_t>(values.size_bytes()));
+  return define(array_of(of, values), name, type_name<T>, elements_of(values));
+}
+
+template <class T>
+std::string CSource::weights(std::string_view of, std::span<const T> values) {
+  Array array = array_of(of, values);
+  array.is_weights = true;
+  return define(std::move(array), "weights", type_name<T>, elements_of(values));
 }
 
 #define QTAPE_C_ARRAY(T)                                              \
@@ -191,29 +224,71 @@ QTAPE_C_ARRAY(int32_t)
 QTAPE_C_ARRAY(uint32_t)
 QTAPE_C_ARRAY(int64_t)
 #undef QTAPE_C_ARRAY
+template std::string CSource::weights(std::string_view, std::span<const int8_t>);
+template std::string CSource::weights(std::string_view, std::span<const uint8_t>);
 
-std::string CSource::constant(std::string_view of, std::string_view name, std::string_view type,
-                              std::string_view initializer, int64_t bytes) {
-  return define(of, name, type, fmt::format(" = {{{}}}", initializer), bytes);
+namespace {
+
+uint32_t hash_of(std::span<const CWord> words) {
+  uint32_t hash = c_hash_start;
+  for (const CWord& each : words) hash = c_hash(hash, each.bits);
+  return hash;
+}
+
+}  // namespace
+
+std::string CSource::constant(std::string_view of, std::string_view name,
+                              const CConstant& value) {
+  std::vector<std::string> members = value.pointers;
+  for (const CWord& each : value.words) members.push_back(each.text);
+  // Members of 32 bits have no gaps between them.
+  return define({.of = std::string(of),
+                 .bytes = 4 * std::ssize(members),
+                 .hashed = fmt::format("(const char *)&@ + offsetof({}, {}), {}, 4", value.type,
+                                       value.first, value.words.size()),
+                 .hash = hash_of(value.words)},
+                name, value.type, fmt::format(" = {{{}}}", fmt::join(members, ", ")));
+}
+
+std::string CSource::table(std::string_view of, std::string_view name, std::string_view type,
+                           std::span<const CWord> words, size_t members) {
+  std::string list;
+  for (size_t i = 0; i < words.size(); ++i) {
+    list += i % members == 0 ? (i == 0 ? "{" : "}, {") : ", ";
+    list += words[i].text;
+  }
+  return define({.of = std::string(of),
+                 .bytes = 4 * std::ssize(words),
+                 .hashed = fmt::format("@, {}, 4", words.size()),
+                 .hash = hash_of(words)},
+                name, type, fmt::format("[] = {{{}}}}}", list));
 }
 
 std::string CSource::helium_array(std::string_view of, std::string_view name,
                                   std::span<const int32_t> values) {
-  const std::string whole = fmt::format("{}_{}_{}", prefix_, of, name);
-  constants_ += fmt::format("#if defined(ARM_MATH_MVEI)\n{}#else\n#define {} 0\n#endif\n\n",
-                            c_array(whole, values), whole);
-  return whole;
+  Array array = array_of(of, values);
+  array.bytes = 0;  // counted for other processors
+  array.helium_only = true;
+  array.name = fmt::format("{}_{}_{}", prefix_, of, name);
+  array.hashed.replace(0, 1, array.name);
+  constants_ += fmt::format(
+      "#if defined(ARM_MATH_MVEI)\n{0}#else\nstatic const int32_t *const {1} = 0;\n#endif\n\n",
+      c_array(array.name, values), array.name);
+  arrays_.push_back(array);
+  return array.name;
+}
+
+void CSource::check_rounding(std::string_view name, std::string_view function,
+                             bool single_rounding) {
+  if (!rounding_check_.empty()) return;
+  rounding_check_ = kernel(
+      name, "", {{"FUNCTION", std::string(function)}, {"CODE", single_rounding ? "0" : "1"}});
 }
 
 void CSource::lend(const CBuffer& buffer) {
   buffer_.plain = std::max(buffer_.plain, buffer.plain);
   buffer_.dsp = std::max(buffer_.dsp, buffer.dsp);
   buffer_.helium = std::max(buffer_.helium, buffer.helium);
-}
-
-std::string CSource::table(std::string_view of, std::string_view name, std::string_view type,
-                           std::string_view initializer, int64_t bytes) {
-  return define(of, name, type, fmt::format("[] = {{{}}}", initializer), bytes);
 }
 
 const CodeGrid* CNode::grid() const { return next == nullptr ? nullptr : grid_of(*next); }
@@ -234,6 +309,15 @@ void CNode::call_each(const CStore& store) {
                     {{"X", x}, {"Y", store.type}, {"TO", store.to}, {"STORE", store.function}}),
       operands[0], result, n / std::max<int64_t>(1, channels), channels, in(0).zero_point,
       store.argument);
+}
+
+std::string CNode::macro(std::string_view end) const {
+  return fmt::format("{}_{}", c_macro(source.prefix()), end);
+}
+
+std::string CNode::scratch_of(DType dtype) const {
+  return fmt::format("{}.{} + {}", values, to_string_view(dtype),
+                     scratch.value_or(0) / size_of(dtype));
 }
 
 void CNode::call(std::string_view function, std::span<const std::string> arguments) {

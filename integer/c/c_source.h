@@ -1,9 +1,9 @@
 // C99 of integer programs: what ops write of themselves.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,20 +11,12 @@
 #include <vector>
 
 #include "qtape/core/requantization.h"
+#include "qtape/integer/c/c_kernels.h"
 #include "qtape/integer/integer_value.h"
 
 namespace qtape {
 
 struct IntegerOp;
-
-/// Whose kernels a C program calls.
-enum class CKernels : uint8_t {
-  Portable,  ///< its own
-  CmsisNn    ///< those of CMSIS-NN for products, max-pooling and sums of s8 codes
-};
-template <>
-inline constexpr auto enum_names<CKernels> =
-    std::array<std::string_view, 2>{"portable", "cmsis-nn"};
 
 /// Values of the placeholders `@NAME` of a kernel's text.
 using CParameters = std::vector<std::pair<std::string_view, std::string>>;
@@ -41,6 +33,28 @@ struct CBuffer {
   int64_t helium = 0;
 };
 
+/// A member of 32 bits of a constant: its text and its bits.
+struct CWord {
+  std::string text;
+  uint32_t bits = 0;
+
+  static CWord of(int64_t v);  ///< an int32_t
+  static CWord of_float(double v);
+};
+/// Words of integers, by the members of a struct.
+template <class... T>
+std::vector<CWord> c_words_of(T... v) {
+  return {CWord::of(v)...};
+}
+
+/// A constant struct: pointers to constants, and behind them members of 32 bits.
+struct CConstant {
+  std::string type;
+  std::vector<std::string> pointers = {};
+  std::string first = {};  ///< the name of the first member that is no pointer
+  std::vector<CWord> words = {};
+};
+
 /// `static const T name[n] = {...};`
 template <class T>
 std::string c_array(std::string_view name, std::span<const T> values);
@@ -49,10 +63,15 @@ std::string c_array(std::string_view name, std::span<const T> values);
 /// are static and begin with the prefix.
 class CSource {
  public:
-  /// A constant array, for the sizes that a file tells.
+  /// A constant, for the sizes that a file states and for self-tests.
   struct Array {
-    std::string of;  ///< the node that it was written for
-    int64_t bytes = 0;
+    std::string of;      ///< the node that it was written for
+    int64_t bytes = 0;   ///< on a processor of 32 bits
+    std::string name;    ///< in C
+    std::string hashed;  ///< arguments of NAME_hash: where its elements begin, count, size
+    uint32_t hash = 0;   ///< of these elements
+    bool helium_only = false;
+    bool is_weights = false;
   };
 
   /// `prefix` is a C identifier without the underscore behind it.
@@ -68,13 +87,14 @@ class CSource {
   /// as with all constants.
   template <class T>
   std::string array(std::string_view of, std::string_view name, std::span<const T> values);
-  /// The name of a constant of a struct that a kernel defines.
-  std::string constant(std::string_view of, std::string_view name, std::string_view type,
-                       std::string_view initializer, int64_t bytes);
-
-  /// The name of an array of such structs.
+  /// The name of an array of weights, counted as such.
+  template <class T>
+  std::string weights(std::string_view of, std::span<const T> values);
+  /// The name of a constant struct.
+  std::string constant(std::string_view of, std::string_view name, const CConstant& value);
+  /// The name of an array of structs of `members` words each.
   std::string table(std::string_view of, std::string_view name, std::string_view type,
-                    std::string_view initializer, int64_t bytes);
+                    std::span<const CWord> words, size_t members);
 
   /// The same, of which there is none but on Helium.
   std::string helium_array(std::string_view of, std::string_view name,
@@ -82,6 +102,11 @@ class CSource {
   /// Asks for memory that CMSIS-NN is lent, by what a processor has.
   void lend(const CBuffer& buffer);
   const CBuffer& buffer() const { return buffer_; }
+  /// Asks for a check of how CMSIS-NN rounds, by kernel `name` with `function`. The first one
+  /// that is asked for is made.
+  void check_rounding(std::string_view name, std::string_view function, bool single_rounding);
+  /// The C function of that check; empty where nothing depends on it.
+  const std::string& rounding_check() const { return rounding_check_; }
 
   const std::string& prefix() const { return prefix_; }
   const std::string& kernels() const { return kernels_; }
@@ -89,9 +114,12 @@ class CSource {
   const std::vector<Array>& arrays() const { return arrays_; }
 
  private:
-  /// The name of a constant: of the definition `before` name `after`, or of an equal one.
-  std::string define(std::string_view of, std::string_view name, std::string_view before,
-                     std::string_view after, int64_t bytes);
+  template <class T>
+  static Array array_of(std::string_view of, std::span<const T> values);
+  /// The name of a constant `name` of node `array.of`: of the definition `before` name `after`,
+  /// or of an equal one. `@` in array.hashed stands for it.
+  std::string define(Array array, std::string_view name, std::string_view before,
+                     std::string_view after);
 
   std::string prefix_;
   std::map<std::string, std::string> texts_;   // of kernels, by name
@@ -100,6 +128,7 @@ class CSource {
   std::string constants_;
   std::vector<Array> arrays_;
   CBuffer buffer_;
+  std::string rounding_check_;
 };
 
 /// What the C of an op depends on beside its attributes.
@@ -128,10 +157,14 @@ struct CNode {
   const IntegerValue* output = nullptr;
   std::vector<std::string> operands = {};  ///< expressions of pointers to their elements
   std::string result = {};                 ///< the same; of what `next` gives where it is set
-  std::string scratch = {};                ///< bytes, as many as the op asked for
+  std::string values = {};                 ///< the arena, as a C expression
+  std::string buffer = {};                 ///< the memory lent to CMSIS-NN, the same
+  std::optional<int64_t> scratch = {};     ///< bytes from the start of `values`
   const IntegerOp* next = nullptr;         ///< the op that takes the sums
   bool wide_sums = false;                  ///< whether sums are added in 64 bits
   std::string code = {};                   ///< statements, each with its line
+  std::string library = {};                ///< the function of CMSIS-NN that is called, or none
+  std::string own_because = {};            ///< why none is; empty where there is none for it
 
   const IntegerValue& in(size_t i) const { return *inputs[i]; }
   const IntegerValue& out() const { return *output; }
@@ -151,15 +184,28 @@ struct CNode {
     call(function, std::span<const std::string>(all));
   }
 
-  /// The same of one that returns 0 unless it fails: the step returns `failure` then.
+  /// The same of one that returns 0 unless it fails: the step returns `failure` then, the end
+  /// of a macro of the program.
   template <class... T>
-  void call_checked(int failure, std::string_view function, const T&... arguments) {
+  void call_checked(std::string_view failure, std::string_view function,
+                    const T&... arguments) {
     const std::string before = std::move(code);
     code.clear();
     call(function, arguments...);
     code.resize(code.size() - 2);
-    code = before + "if (" + code + " != 0) return " + std::to_string(failure) + ";\n";
+    code = before + "if (" + code + " != 0) return " + macro(failure) + ";\n";
   }
+  /// The same of a kernel that calls `function` of CMSIS-NN.
+  template <class... T>
+  void call_library(std::string_view function, std::string_view kernel,
+                    const T&... arguments) {
+    library = std::string(function);
+    call_checked("REFUSED", source.kernel(kernel, ""), arguments...);
+  }
+  /// `NET_end` of the program `net`.
+  std::string macro(std::string_view end) const;
+  /// The scratch as a pointer to elements of a C type.
+  std::string scratch_of(DType dtype) const;
 
  private:
   void call_each(const CStore& store);

@@ -160,9 +160,11 @@ CStore Dequantize::c_store(CNode& node, const IntegerValue& x, std::string_view 
   const std::string type = node.source.prefix() + "_limits";
   node.source.kernel("limits", "");
   const std::string constant = node.source.constant(
-      node.name, "limits", type,
-      fmt::format("{}, {}, {}", array, c_float(low.value_or(0)), c_float(high.value_or(0))),
-      12);
+      node.name, "limits",
+      {.type = type,
+       .pointers = {array},
+       .first = "low",
+       .words = {CWord::of_float(low.value_or(0)), CWord::of_float(high.value_or(0))}});
   std::string limited = "v";
   if (high) limited = fmt::format("v > to->high ? to->high : {}", limited);
   if (low) limited = fmt::format("v < to->low ? to->low : {}", limited);

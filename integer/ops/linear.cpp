@@ -108,14 +108,18 @@ void write_cmsis(const Linear& op, CNode& node) {
       node.source.array<int32_t>(node.name, "bias", op.weights.all_biases());
   const std::string helium = node.source.helium_array(node.name, "sums", sums);
   const std::string grid = cmsis_grid(node, node.out(), *node.grid(), each ? n : 1);
-  node.call_checked(2, node.source.kernel("cmsis_dense", ""), node.operands[0], node.result,
-                    rows, k, n, x.zero_point, w.array, bias, helium, each ? 1 : 0, grid);
+  node.call_library("arm_fully_connected_wrapper_s8", "cmsis_dense", node.operands[0],
+                    node.result, rows, k, n, x.zero_point, w.array, bias, helium, each ? 1 : 0,
+                    grid);
+  node.source.check_rounding("cmsis_check_dense", node.source.kernel("cmsis_dense", ""),
+                             rounds_once(node.requantization));
 }
 
 }  // namespace
 
 void Linear::write_c(CNode& node) const {
-  if (is_by_cmsis_nn(node.use(), weights.certificate.accumulator_bound)) {
+  node.own_because = not_by_cmsis_nn(node.use(), weights.certificate.accumulator_bound);
+  if (node.kernels == CKernels::CmsisNn && node.own_because.empty()) {
     return write_cmsis(*this, node);
   }
   const IntegerValue& x = node.in(0);

@@ -55,11 +55,13 @@ void Structure<qtape::MaxPool>::write_c(CNode& node) const {
   const std::string window =
       write_window(node, windows.images, windows.channels, windows.window);
   const auto& [h, w] = windows.window;
-  if (node.kernels == CKernels::CmsisNn && node.out().type.dtype == DType::S8 &&
-      h.dilation == 1 && w.dilation == 1) {
-    node.call_checked(2, node.source.kernel("cmsis_max_pool", ""), node.operands[0],
-                      node.result, window);
-    return;
+  if (node.out().type.dtype != DType::S8) {
+    node.own_because = "CMSIS-NN is called for codes of 8 bits";
+  } else if (h.dilation != 1 || w.dilation != 1) {
+    node.own_because = "CMSIS-NN's windows have no dilation here";
+  } else if (node.kernels == CKernels::CmsisNn) {
+    return node.call_library("arm_max_pool_s8", "cmsis_max_pool", node.operands[0], node.result,
+                             window);
   }
   node.call(node.source.kernel("max_pool", code, {{"X", code}}), node.operands[0], node.result,
             window);

@@ -236,12 +236,15 @@ void write_sum(CNode& node, const CodeGrid& grid, std::string_view kernel) {
 }  // namespace
 
 void Add::write_c(CNode& node) const {
-  if (!is_sum_by_cmsis_nn(node.kernels, node.in(0), node.in(1), grid)) {
+  node.own_because = not_a_sum_by_cmsis_nn(node.in(0), node.in(1), grid);
+  if (node.kernels != CKernels::CmsisNn || !node.own_because.empty()) {
     return write_sum(node, grid, "add");
   }
   const std::string terms = cmsis_sum(node, node.in(0), node.in(1), grid);
-  node.call_checked(2, node.source.kernel("cmsis_add", ""), node.operands[0], node.operands[1],
+  node.call_library("arm_elementwise_add_s8", "cmsis_add", node.operands[0], node.operands[1],
                     node.result, node.out().type.elements(), terms);
+  node.source.check_rounding("cmsis_check_add", node.source.kernel("cmsis_add", ""),
+                             rounds_once(node.requantization));
 }
 void Sub::write_c(CNode& node) const { write_sum(node, grid, "subtract"); }
 void Mul::write_c(CNode& node) const {

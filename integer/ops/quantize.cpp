@@ -136,7 +136,7 @@ void Quantize::write_c(CNode& node) const {
   if (rounding != Rounding::HalfEven) round = c.kernel("round_up", "", {{"EVEN", round}});
   if (rounding == Rounding::HalfAway) round = c.kernel("round_away", "", {{"UP", round}});
   const int32_t after = before ? 0 : grid.zero_point;
-  node.call_checked(1, c.kernel("quantize", y, {{"Y", y}, {"TERMS", terms}, {"ROUND", round}}),
+  node.call_checked("NAN", c.kernel("quantize", y, {{"Y", y}, {"TERMS", terms}, {"ROUND", round}}),
                     node.operands[0], node.result, node.out().type.elements(),
                     c_float(exact ? scale : 1.0f / scale), c_float(grid.zero_point), after,
                     c_float(grid.low - after), c_float(grid.high - after));

@@ -30,7 +30,8 @@ using namespace qtape;
 
 /// Warnings are errors: the C that users compile has none.
 const CCompiler strict{
-    .flags = {"-O1", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"}};
+    .flags = {"-O1", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow",
+              "-Wcast-align", "-Wcast-qual", "-Wundef", "-Wcomment", "-Werror"}};
 
 struct Case {
   std::string name;
@@ -286,7 +287,8 @@ TEST_CASE("C programs: labels are no names that the program, C or C++ have alrea
        {std::vector{"net0_in0", "cmsis", "q", "net0_out0"},
         {"net1_step", "code", "dot_8", "x"},
         {"concept", "linux", "a", "NULL"},
-        {"a b", "a_b", "a-b", "status"}}) {
+        {"a b", "a_b", "a-b", "status"},
+        {"context", "/* q */", "*/ /*", "arena"}}) {
     IntegerProgram program(from.requantization());
     for (int32_t i = 0; i < from.size(); ++i) {
       const IntegerNode& node = from[NodeId{i}];
@@ -312,15 +314,14 @@ TEST_CASE("C programs: self-tests of programs without steps compile") {
     const CProgram written = write_c_program(program, "net");
     write_file(folder.file("net.h"), written.header);
     write_file(folder.file("net.c"), written.source);
-    const GoldenSample sample = {{1, 2, 3, 4, 5, 6}};
-    write_file(folder.file("net_test.c"),
-               write_c_self_test(program, written, "net", std::span(&sample, 1)));
+    const CSelfTestOptions test{.inputs = 9, .samples = {{{1, 2, 3, 4, 5, 6}}}};
+    write_file(folder.file("net_test.c"), write_c_self_test(program, written, "net", test));
     std::vector<std::string> arguments = {"cc", "-std=c99", "-o", folder.file("net")};
     arguments.insert(arguments.end(), strict.flags.begin(), strict.flags.end());
     arguments.insert(arguments.end(), {folder.file("net.c"), folder.file("net_test.c")});
     CHECK(run_program(arguments).output == "");
     CHECK(run_program({folder.file("net")}).output ==
-          "net: 1 samples, all steps as expected\n");
+          "net: 0 constants, 9 inputs, 1 samples: all as expected\n");
   }
 }
 
@@ -393,7 +394,7 @@ TEST_CASE("C programs: a compiler that is missing or fails says so") {
   };
   CHECK(error({.command = "no-such-compiler"}) ==
         "no-such-compiler cannot be run: No such file or directory");
-  CHECK(error({.flags = {"-Dnet_H", "-O0"}}).starts_with("cc ended with 1: "));
+  CHECK(error({.flags = {"-DNET_H", "-O0"}}).starts_with("cc ended with 1: "));
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ namespace {
 using namespace qtape;
 
 /// The first node whose integers or floats are not those of `from`, less their offset.
-std::string first_difference(const IntegerSession& from, const SignedProgram& made,
+std::string first_difference(const IntegerSession& from, const RewrittenProgram& made,
                              const IntegerSession& to) {
   for (int32_t i = 0; i < from.program().size(); ++i) {
     const NodeId id{i};
@@ -36,7 +36,7 @@ TEST_CASE("signed codes: all conformance cases compute the same, shifted") {
   int unsigned_nodes = 0;
   for (const test::ConformanceCase& each : test::conformance_cases()) {
     CAPTURE(each.name);
-    const SignedProgram made = with_signed_codes(each.program);
+    const RewrittenProgram made = with_signed_codes(each.program);
     for (const IntegerNode& node : made.program.nodes()) {
       const auto* quantize = std::get_if<integer::Quantize>(&node.op);
       const bool before =

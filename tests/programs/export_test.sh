@@ -20,7 +20,7 @@ int main(void) {
   float y[10];
   volatile float zero = 0;
   x[783] = zero / zero;
-  return net_run(x, y) == 1 ? 0 : 1;
+  return net_run(x, y) == NET_NAN ? 0 : 1;
 }
 C
   "$cc" -std=c99 -Ifw -o nan nan.c net.o && ./nan
@@ -36,17 +36,29 @@ check "a program" "$tool" export c w8.int.json -o fw --name net --golden 5 --che
 check "files" test -s fw/net.h -a -s fw/net.c -a -s fw/net_test.c
 check "the self-test runs" grep -qx 'self-test on host: passed' out.txt
 check "compiles without a warning" "$cc" "${strict[@]}" -O2 -o t fw/net.c fw/net_test.c
-check "and says so" same 'net: 5 samples, all steps as expected' "$(./t)"
+check "and says so" same 'net: 8 constants, 128 inputs, 5 samples: all as expected' "$(./t)"
 check "it needs no library of C but memory functions" test -z \
   "$("$cc" -std=c99 -O2 -c fw/net.c -o net.o && nm -u net.o | grep -vE ' (memcpy|memset)$')"
 check "the hash is that of the program" same "$(sha256sum <w8.int.json | cut -c-64)" "$(sed -n 's/.*SHA-256 of the program: //p' fw/net.c)"
 check "its requantization is told" grep -q 'Requantization DoubleRounding' fw/net.c
 
 # A test that must fail does.
+line=$(grep -n '^static const int8_t net_fc1_weights' fw/net.c | cut -d: -f1)
+sed "$((line + 1))s/^    \(-\{0,1\}[0-9]*\),/    99,/" fw/net.c >fw/changed.c
+check "one changed weight" same 1 "$(diff fw/net.c fw/changed.c | grep -c '^>')"
+"$cc" -std=c99 -o t fw/changed.c fw/net_test.c
+check "is told by its hash" exits_with 1 'net: constant sample -1 index 3: expected' ./t
+sed 's/<< (shift - 1)/<< (shift - 2)/; s/<< (30 - left)/<< (29 - left)/' fw/net.c >fw/changed.c
+check "another rounding" same 1 "$(diff fw/net.c fw/changed.c | grep -c '^>')"
+"$cc" -std=c99 -o t fw/changed.c fw/net_test.c
+check "is told by the step" exits_with 1 'net: fc1 sample -1 index -1: expected' ./t
 sed 's/^\(static const uint8_t net_expected_fc1\[[0-9]*\] = {\)$/\1 99,/' fw/net_test.c >fw/wrong.c
 check "another expected code" test "$(grep -c ' 99,$' fw/wrong.c)" = 1
 "$cc" -std=c99 -o t fw/net.c fw/wrong.c 2>/dev/null
 check "is found" exits_with 1 'net: fc1 sample 0 index 0: expected 99, got' ./t
+check "without samples" "$tool" export c w8.int.json -o small --name net >/dev/null
+"$cc" -std=c99 -O2 -DNET_TEST_NO_MAIN -c small/net_test.c -o small.o
+check "a test takes less than 2 KB of constants" test "$(size -A small.o | awk '/rodata|data.rel.ro/ {n += $2} END {print n}')" -lt 2048
 
 # Two networks in one program, one of them by C++.
 check "a model" "$tool" export c w4.json -o fw --requantization SingleRounding >out.txt
@@ -65,8 +77,29 @@ check "which runs" ./two
 check "NaN is told" nan_is_told
 
 # Integers at the end.
-check "integers at the end" "$tool" export c w8.json -o fw --name integers --integer-outputs --check >/dev/null
+check "integers at the end" "$tool" export c w8.json -o fw --name integers --integer-outputs --check >ints.txt
 check "their type" grep -q 'int32_t integers_run(const float \*x, int32_t \*' fw/integers.h
+check "scales by channel" same 10 "$(sed -n 's/^#define INTEGERS_OUTPUT0_SCALES {\(.*\)}$/\1/p' fw/integers.h | tr ',' '\n' | wc -l)"
+check "are told" grep -q '^warning: its channels have scales of their own, so the largest integer need not be the largest value' ints.txt
+"$tool" convert w8.json --integer-outputs -o ints.json >/dev/null && "$tool" inspect ints.json >inspected.txt
+check "by inspect as well" grep -qE '^output +fc2: s32, value q\[i\] scale\[i\] with the scales ([0-9.e-]+, ){9}[0-9.e-]+$' inspected.txt
+cat >largest.c <<'C'
+#include "integers.h"
+int main(void) {
+  static float x[INTEGERS_INPUT0_ELEMENTS];
+  static const int32_t ratio[] = INTEGERS_OUTPUT0_RATIOS;
+  static const float scale[] = INTEGERS_OUTPUT0_SCALES;
+  int32_t sums[INTEGERS_OUTPUT0_ELEMENTS], i, by_ratio = 0, by_value = 0;
+  if (integers_run(x, sums) != INTEGERS_OK) return 1;
+  for (i = 1; i < INTEGERS_OUTPUT0_ELEMENTS; ++i) {
+    if ((int64_t)sums[i] * ratio[i] > (int64_t)sums[by_ratio] * ratio[by_ratio]) by_ratio = i;
+    if ((double)sums[i] * scale[i] > (double)sums[by_value] * scale[by_value]) by_value = i;
+  }
+  return by_ratio == by_value ? 0 : 2;
+}
+C
+check "ratios order values" "$cc" "${strict[@]}" -Ifw -o largest largest.c fw/integers.c
+check "as scales do" ./largest
 
 # What is refused.
 check "a name" exits 2 "qtape: --name: 'a b' is no C identifier: it has ' '" "$tool" export c w8.json -o fw --name 'a b'
@@ -77,22 +110,50 @@ check "more samples than there are" exits 2 'qtape: --golden: the data have 1000
 check "another requantization" exits 2 'qtape: --requantization: w8.int.json is a program of DoubleRounding' "$tool" export c w8.int.json -o fw --requantization OnnxQdq
 check "data that do not fit" exits 2 "qtape: input 'x' f32[784]: column" "$tool" export c w8.json -o fw --input "$data:int32"
 echo old >file
-check "a folder that is a file" exits 1 'qtape: --output: file/net.h: cannot write' "$tool" export c w8.json -o file --name net
+check "a folder that is a file" exits 1 'qtape: --output: file: no folder can be made: Not a directory' "$tool" export c w8.json -o file --name net
 check "which stays" same old "$(cat file)"
 mkdir -p kept/net_test.c
 echo old >kept/net.c
 check "one file that cannot be written" exits 1 'qtape: --output: kept/net_test.c: cannot write' "$tool" export c w8.json -o kept --name net
 check "leaves the others" same old "$(cat kept/net.c)"
+mkdir locked && chmod 555 locked
+as_user=()
+[ "$(id -u)" != 0 ] || as_user=(setpriv --reuid=65534 --clear-groups)
+if [ "$(id -u)" != 0 ] || { command -v setpriv >/dev/null && chmod 755 . && setpriv --reuid=65534 --clear-groups test -r w8.json -a -x "$tool"; }; then
+  check "a folder that cannot be written" exits 1 'qtape: --output: locked/fw: no folder can be made: Permission denied' "${as_user[@]}" "$tool" export c w8.json -o locked/fw --name net
+fi
+full_disk() { # full_disk COMMAND...: files end at 16 KiB
+  (trap '' XFSZ; ulimit -f 16; "$@")
+}
+cp -r small full && echo old >full/net.c && echo old >full/net_test.c
+check "a full disk" exits 1 'full/net.c: cannot write: File too large' full_disk "$tool" export c w8.json -o full --name net
+check "leaves all files" same "$(sha256sum <small/net.h) old old" "$(sha256sum <full/net.h) $(cat full/net.c) $(cat full/net_test.c)"
+check "and none besides" same 'net.c net.h net_test.c' "$(cd full && find . -mindepth 1 -printf '%f\n' | sort | tr '\n' ' ' | sed 's/ $//')"
 check "a float model" exits 1 'f.json: ' "$tool" export c f.json -o fw
 check "a compiler that is missing" exits 1 'qtape: none cannot be run' env CC=none "$tool" export c w8.json -o fw --check
 check "CMSIS-NN has no float" exits 1 'CMSIS-NN does not compute OnnxQdq: convert to another requantization' "$tool" export c w8.json -o fw --requantization OnnxQdq --kernels cmsis-nn
-check "it is written without a tree" "$tool" export c w8.json -o fw --name arm --requantization SingleRounding --kernels cmsis-nn >/dev/null
+check "it is written without a tree" "$tool" export c w8.json -o fw --name arm --requantization SingleRounding --kernels cmsis-nn --json arm.json >arm.txt
+check "which steps it computes is told" grep -qx 'CMSIS-NN computes 1 of 3 steps' arm.txt
+check "and by what" grep -q '^  fc1  *arm_fully_connected_wrapper_s8$' arm.txt
+check "or why not" grep -q '^  fc2  *own C: its sums do not become codes, CMSIS-NN gives nothing else$' arm.txt
+check "in JSON as well" grep -q '"kernel": "arm_fully_connected_wrapper_s8"' arm.json
+"$train" "${short[@]}" --epochs 1 --weight-bits 8 --activation-bits 16 --save w8a16.json >/dev/null
+check "16 bits" "$tool" export c w8a16.json -o fw --name wide --requantization SingleRounding --kernels cmsis-nn >wide.txt
+check "use none of it" grep -qx 'warning: no step uses CMSIS-NN; leave out --kernels cmsis-nn, which stores weights in 8 bits' wide.txt
+check "packed weights" "$tool" export c w4.json -o fw --name packed --requantization SingleRounding --kernels cmsis-nn >packed.txt
+check "are stored in bytes there" grep -q '^weights 25248 bytes;' packed.txt
 check "and calls it" grep -q 'arm_fully_connected_wrapper_s8(' fw/arm.c
 check "checks need a tree" exits 1 'qtape: QTAPE_CMSIS_NN must name a source tree of CMSIS-NN' env -u QTAPE_CMSIS_NN "$tool" export c w8.int.json -o fw --kernels cmsis-nn --check
 check "which is one" exits 1 'qtape: QTAPE_CMSIS_NN: fw has no Include/arm_nnfunctions.h' env QTAPE_CMSIS_NN=fw "$tool" verify w8.json --requantization SingleRounding --levels L2,L6
 for flag in -ffast-math -funsafe-math-optimizations -ffinite-math-only; do
   check "$flag is refused" test -z "$(! "$cc" -std=c99 "$flag" -c -o fast.o fw/net.c >fast.txt 2>&1 || echo compiled)"
 done
+advice() { "$cc" -std=c99 "$@" -c -o fast.o fw/net.c 2>&1 | grep -o 'compile with -[a-z=-]*' | head -n 1; }
+echo 'int none;' >none.c
+if "$cc" -std=c99 -mfpmath=387 -c -o fast.o none.c 2>/dev/null; then
+  check "excess precision on x86" same 'compile with -mfpmath=sse' "$(advice -mfpmath=387)"
+fi
+check "and elsewhere" grep -q 'compile with -fexcess-precision=fast"$' fw/net.c
 check "a folder like an option" "$tool" export c w8.int.json --output=-fw --name net --check >/dev/null
 check "integers of a program" exits 2 'qtape: --integer-outputs: w8.int.json is a program' "$tool" export c w8.int.json -o fw --integer-outputs
 check "no folder" exits 2 'must not be empty' "$tool" export c w8.int.json -o ''

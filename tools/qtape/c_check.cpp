@@ -7,6 +7,7 @@
 #include <charconv>
 #include <filesystem>
 
+#include "qtape/console/terminal.h"
 #include "qtape/core/error.h"
 #include "qtape/deploy/c_library.h"
 #include "qtape/deploy/subprocess.h"
@@ -40,7 +41,7 @@ const std::vector<Board>& boards() {
 constexpr std::string_view arm_compiler = "arm-none-eabi-gcc";
 constexpr std::string_view arm_size = "arm-none-eabi-size";
 constexpr std::string_view emulator = "qemu-system-arm";
-constexpr int test_seconds = 300;
+constexpr int test_seconds = 1800;
 
 void append(std::vector<std::string>& to, const std::vector<std::string>& more) {
   to.insert(to.end(), more.begin(), more.end());
@@ -84,8 +85,11 @@ int64_t bytes_of(const std::string& listing, std::string_view section) {
 /// The objects of a library, compiled in a folder of their own by `compiler`.
 class LibraryObjects {
  public:
-  LibraryObjects(std::vector<std::string> compiler, const std::optional<CmsisNn>& library) {
+  LibraryObjects(std::vector<std::string> compiler, const std::optional<CmsisNn>& library,
+                 std::string_view target) {
     if (!library) return;
+    console::redraw(fmt::format("self-test on {}: compiling {} files of CMSIS-NN", target,
+                                library->sources.size()));
     std::erase(compiler, "-std=c99");
     append(compiler, {"-std=gnu99", "-w", "-ffunction-sections", "-r", "-nostdlib", "-o",
                       folder_.file("library.o")});
@@ -111,12 +115,15 @@ CCheck check_on_host(const std::string& base, const std::optional<CmsisNn>& libr
   append(arguments, compiler.flags);
   std::vector<std::string> plain = {compiler.command};
   append(plain, compiler.flags);
-  const LibraryObjects objects(plain, library);
+  const LibraryObjects objects(plain, library, "host");
   if (library) append(arguments, library->flags);
   append(arguments, {"-o", program, base + ".c", base + "_test.c"});
   append(arguments, objects.arguments());
+  console::redraw("self-test on host: compiling");
   compile(arguments);
+  console::redraw("self-test on host: running");
   const Finished run = run_program({program}, test_seconds);
+  console::clear_line();
   if (run.exit_code != 0) fmt::print("{}", run.output);
   return {.target = "host", .passed = run.exit_code == 0};
 }
@@ -128,16 +135,19 @@ CCheck check_on(const Board& board, const std::string& base, const std::string& 
   std::vector<std::string> compiler = {std::string(arm_compiler), "-std=c99", "-O2", "-mthumb"};
   compiler.insert(compiler.end(), board.flags.begin(), board.flags.end());
 
-  const LibraryObjects objects(compiler, library);
+  const LibraryObjects objects(compiler, library, board.processor);
   std::vector<std::string> object = compiler;
   if (library) append(object, library->flags);
   object.insert(object.end(), {"-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-c", "-o",
                                folder.file("network.o"), base + ".c"});
+  console::redraw(fmt::format("self-test on {}: compiling", board.processor));
   compile(object);
   std::vector<std::string> whole = compiler;
   whole.insert(
       whole.end(),
       {fmt::format("-DNETWORK={}", name), fmt::format("-DNETWORK_STEP_COUNT={}", steps),
+       fmt::format("-DNETWORK_HEADER=\"{}.h\"", name), "-iquote",
+       std::filesystem::path(base).parent_path().string(),
        fmt::format("-D{}_TEST_NO_MAIN", c_macro(name)), "-nostartfiles", "--specs=nosys.specs",
        "-T", folder.file("mps2.ld"), "-o", folder.file("firmware.elf"), folder.file("main.c"),
        folder.file("board.c"), folder.file("startup.c"), folder.file("network.o"),
@@ -145,6 +155,7 @@ CCheck check_on(const Board& board, const std::string& base, const std::string& 
   append(whole, objects.arguments());
   const Finished linked = run_program(whole);
   if (linked.output.find("overflowed by") != std::string::npos) {
+    console::clear_line();
     fmt::print("no self-test on {}: network and samples do not fit the memory of {}\n",
                board.processor, board.machine);
     return {.target = std::string(board.processor), .fits = false};
@@ -153,10 +164,13 @@ CCheck check_on(const Board& board, const std::string& base, const std::string& 
 
   const std::string sizes =
       run_program({std::string(arm_size), "-A", folder.file("network.o")}).output;
+  console::redraw(fmt::format("self-test on {}: running under QEMU, {} s at most",
+                              board.processor, test_seconds));
   const Finished run = run_program(
       {std::string(emulator), "-M", std::string(board.machine), "-nographic", "-monitor",
        "none", "-semihosting", "-icount", "shift=0", "-kernel", folder.file("firmware.elf")},
       test_seconds);
+  console::clear_line();
   CCheck result{.target = std::string(board.processor),
                 .passed = run.exit_code == 0,
                 .code_bytes = bytes_of(sizes, ".text"),

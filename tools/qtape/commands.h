@@ -10,7 +10,7 @@
 
 #include "qtape/core/enum_names.h"
 #include "qtape/deploy/level.h"
-#include "qtape/integer/c/c_source.h"
+#include "qtape/integer/c/c_kernels.h"
 #include "qtape/kernels/quantize/requantize.h"
 #include "qtape/onnx/export.h"
 #include "qtape/tools/qtape/data.h"
@@ -90,7 +90,9 @@ struct ExportCCommand {
   std::string name;  ///< prefix of all names; empty: from the file's
   std::optional<Requantization> requantization = std::nullopt;  ///< of models
   bool integer_outputs = false;                                 ///< of models
-  int64_t golden = 3;                                           ///< samples of the self-test
+  int64_t test_inputs = 128;  ///< that the self-test makes
+  /// Samples that are stored in it; those of data that are given, else none.
+  std::optional<int64_t> golden = std::nullopt;
   std::optional<int64_t> ram = std::nullopt;  ///< bytes that the arena may take
   CKernels kernels = CKernels::Portable;
   bool check = false;  ///< compile and run the self-test

@@ -5,13 +5,9 @@
 
 #include "qtape/console/terminal.h"
 #include "qtape/core/printable.h"
-#include "qtape/deploy/c_self_test.h"
-#include "qtape/engine/files.h"
-#include "qtape/engine/plan.h"
+#include "qtape/deploy/export_c.h"
 #include "qtape/examples/shared/output_files.h"
 #include "qtape/integer/c/c_names.h"
-#include "qtape/integer/c/c_program.h"
-#include "qtape/integer/signed_codes.h"
 #include "qtape/model/feed.h"
 #include "qtape/tools/qtape/c_check.h"
 #include "qtape/tools/qtape/commands.h"
@@ -29,13 +25,33 @@ struct StepReport {
   int64_t products = 0;
   int64_t constant_bytes = 0;
   int64_t live_bytes = 0;
+  std::string kernel;
+  std::string reason;
 
   static constexpr auto fields() {
     using S = StepReport;
     return std::tuple{field("label", &S::label, "of the node"),
                       field("multiply_adds", &S::products, "with constant weights"),
                       field("constant_bytes", &S::constant_bytes, "of weights and others"),
-                      field("live_bytes", &S::live_bytes, "of the arena, in use")};
+                      field("live_bytes", &S::live_bytes, "of the arena, in use"),
+                      field("kernel", &S::kernel, "own C, or the function of CMSIS-NN"),
+                      field("reason", &S::reason, "for own C where CMSIS-NN was asked for")};
+  }
+};
+
+/// An output in integers.
+struct OutputReport {
+  std::string name;
+  DType dtype = DType::S32;
+  int64_t zero_point = 0;
+  std::vector<double> scales;
+
+  static constexpr auto fields() {
+    using R = OutputReport;
+    return std::tuple{
+        field("name", &R::name, "of the parameter"), field("dtype", &R::dtype, "of elements"),
+        field("zero_point", &R::zero_point, "the integer of the value 0"),
+        field("scales", &R::scales, "one, or one for each index of the last axis")};
   }
 };
 
@@ -49,7 +65,9 @@ struct ExportReport {
   int64_t arena_bytes = 0;
   int64_t live_bytes = 0;
   int64_t buffer_bytes = 0;
+  int64_t test_inputs = 0;
   int64_t golden = 0;
+  std::vector<OutputReport> integer_outputs;
   std::vector<CCheck> checks;
 
   static constexpr auto fields() {
@@ -60,11 +78,13 @@ struct ExportReport {
         field("steps", &R::steps, "in the order in which they run"),
         field("multiply_adds", &R::multiply_adds, "of all"),
         field("constant_bytes", &R::constant_bytes, "in flash, beside code"),
-        field("weight_bytes", &R::weight_bytes, "of packed weights, in these"),
-        field("arena_bytes", &R::arena_bytes, "static memory"),
+        field("weight_bytes", &R::weight_bytes, "of weights as they are stored, in these"),
+        field("arena_bytes", &R::arena_bytes, "memory of a run"),
         field("live_bytes", &R::live_bytes, "the most of it that is in use at once"),
         field("buffer_bytes", &R::buffer_bytes, "of static memory that CMSIS-NN is lent"),
-        field("golden", &R::golden, "samples of the self-test"),
+        field("test_inputs", &R::test_inputs, "that the self-test makes"),
+        field("golden", &R::golden, "samples that are stored in it"),
+        field("integer_outputs", &R::integer_outputs, "outputs that are no floats"),
         field("checks", &R::checks, "runs of the self-test")};
   }
 };
@@ -75,40 +95,59 @@ std::string name_from(const std::string& path) {
   return refused_c_name(name).empty() ? name : "network";
 }
 
-/// Inputs of the self-test: the first samples of the data, else random ones.
-std::vector<GoldenSample> golden_samples(const IntegerProgram& program, const CProgram& written,
-                                         const ExportCCommand& command) {
+/// Stored samples: those of given data, else as many as are asked for.
+int64_t golden_of(const ExportCCommand& command) {
+  constexpr int64_t of_data = 3;
+  return command.golden.value_or(command.data.given() ? of_data : 0);
+}
+
+/// The inputs of `program`, to be fed, and their memory.
+struct Fed {
   GoldenSample buffers;
   std::vector<FedInput> inputs;
-  for (const CArgument& each : written.inputs) {
-    const Shape& shape = program[each.node].value.type.shape;
-    buffers.emplace_back(static_cast<size_t>(shape.elements()));
-    const auto extents = shape.extents();
-    inputs.push_back({.label = program[each.node].label,
-                      .sample = Shape(extents.subspan(std::min<size_t>(1, extents.size())))});
+
+  explicit Fed(const IntegerProgram& program) {
+    for (int32_t i = 0; i < program.size(); ++i) {
+      if (!std::holds_alternative<integer::Input>(program[NodeId{i}].op)) continue;
+      const Shape& shape = program[NodeId{i}].value.type.shape;
+      buffers.emplace_back(static_cast<size_t>(shape.elements()));
+      const auto extents = shape.extents();
+      inputs.push_back({.label = program[NodeId{i}].label,
+                        .sample = Shape(extents.subspan(std::min<size_t>(1, extents.size())))});
+      nodes.push_back(NodeId{i});
+    }
+    for (size_t i = 0; i < inputs.size(); ++i) inputs[i].floats = buffers[i];
   }
-  for (size_t i = 0; i < inputs.size(); ++i) inputs[i].floats = buffers[i];
+  std::vector<NodeId> nodes;
+};
+
+/// Stored samples of the self-test: the first samples of the data, else random ones.
+std::vector<GoldenSample> golden_samples(const IntegerProgram& program,
+                                         const ExportCCommand& command) {
+  const int64_t golden = golden_of(command);
+  if (golden == 0) return {};
+  Fed fed(program);
   std::vector<GoldenSample> samples;
   const data::Dataset dataset = load_data(command.data, features_of(program)).test;
   try {
-    Feed feed(inputs, dataset);
-    require<ArgumentError>(command.golden <= dataset.size(),
+    Feed feed(fed.inputs, dataset);
+    require<ArgumentError>(golden <= dataset.size(),
                            "--golden: the data have {} samples, {} are wanted", dataset.size(),
-                           command.golden);
-    for (int64_t i = 0; i < command.golden; ++i) {
+                           golden);
+    for (int64_t i = 0; i < golden; ++i) {
       feed.fill_from(i);
-      samples.push_back(buffers);
+      samples.push_back(fed.buffers);
     }
     return samples;
   } catch (const ArgumentError&) {
-    if (command.data.given() || command.golden > dataset.size()) throw;
+    if (command.data.given() || golden > dataset.size()) throw;
   }
-  for (int64_t i = 0; i < command.golden; ++i) {
+  for (int64_t i = 0; i < golden; ++i) {
     RandomSample random(1, i);
-    for (size_t k = 0; k < buffers.size(); ++k) {
-      random.fill(range_of(program, written.inputs[k].node), buffers[k]);
+    for (size_t k = 0; k < fed.buffers.size(); ++k) {
+      random.fill(range_of(program, fed.nodes[k]), fed.buffers[k]);
     }
-    samples.push_back(buffers);
+    samples.push_back(fed.buffers);
   }
   return samples;
 }
@@ -118,19 +157,52 @@ ExportReport report_of(const IntegerProgram& program, const CProgram& written,
   ExportReport report{.name = name,
                       .requantization = program.requantization(),
                       .constant_bytes = written.constant_bytes,
+                      .weight_bytes = written.weight_bytes,
                       .arena_bytes = written.arena_bytes,
                       .live_bytes = written.live_bytes,
                       .buffer_bytes = written.buffer_bytes};
   for (const CStep& step : written.steps) {
     report.multiply_adds += step.products;
-    report.steps.push_back({step.label, step.products, step.constant_bytes, step.live_bytes});
+    report.steps.push_back({step.label, step.products, step.constant_bytes, step.live_bytes,
+                            step.library.empty() ? "own C" : step.library, step.own_because});
   }
-  for (const IntegerNode& node : program.nodes()) {
-    if (const QuantizedWeights* weights = weights_of(node.op)) {
-      report.weight_bytes += weights->codes.type.bytes();
-    }
+  for (const CArgument& each : written.outputs) {
+    const IntegerValue& v = program[each.node].value;
+    if (v.type.dtype == DType::F32) continue;
+    report.integer_outputs.push_back({each.name, v.type.dtype, v.zero_point, v.scales});
   }
   return report;
+}
+
+/// Which kernels run, where CMSIS-NN was asked for.
+void print_kernels(const CProgram& written) {
+  const auto called = std::ranges::count_if(
+      written.steps, [](const CStep& each) { return !each.library.empty(); });
+  fmt::print("CMSIS-NN computes {} of {} steps\n", called, written.steps.size());
+  for (const CStep& step : written.steps) {
+    fmt::print("  {:<30} {}\n", printable(step.label), c_kernel_text(step));
+  }
+  if (called == 0) {
+    fmt::print(
+        "warning: no step uses CMSIS-NN; leave out --kernels cmsis-nn, which stores "
+        "weights in 8 bits\n");
+  }
+}
+
+/// What integers at the end stand for.
+void print(const OutputReport& output) {
+  const std::string_view dtype = to_string_view(output.dtype);
+  if (output.scales.size() == 1) {
+    fmt::print("output {}: {}, value (q - {}) {}\n", output.name, dtype, output.zero_point,
+               output.scales[0]);
+    return;
+  }
+  const auto [low, high] = std::ranges::minmax(output.scales);
+  fmt::print(
+      "output {}: {}, value q[i] scale[i], {} scales from {} to {}\n"
+      "warning: its channels have scales of their own, so the largest integer need not be the "
+      "largest value; the header has scales and ratios\n",
+      output.name, dtype, output.scales.size(), low, high);
 }
 
 void print(const ExportReport& report) {
@@ -147,10 +219,11 @@ void print(const ExportReport& report) {
   if (report.buffer_bytes > 0) {
     fmt::print("CMSIS-NN is lent up to {} bytes beside it\n", report.buffer_bytes);
   }
+  for (const OutputReport& output : report.integer_outputs) print(output);
 }
 
 /// Makes a folder and those above it where there are none, and removes what it has made unless
-/// that is kept. Failures show when files are written there.
+/// that is kept. Throws IoError.
 class NewFolder {
  public:
   explicit NewFolder(const fs::path& path) {
@@ -160,17 +233,23 @@ class NewFolder {
          each = each.parent_path()) {
       made_.push_back(each);
     }
-    fs::create_directories(path, ignored);
+    std::error_code failed;
+    fs::create_directories(path, failed);
+    if (!failed) return;
+    remove();
+    fail<IoError>("--output: {}: no folder can be made: {}", path.string(), failed.message());
   }
   NewFolder(const NewFolder&) = delete;
   NewFolder& operator=(const NewFolder&) = delete;
-  ~NewFolder() {
-    std::error_code ignored;
-    for (const fs::path& each : made_) fs::remove(each, ignored);
-  }
+  ~NewFolder() { remove(); }
   void keep() { made_.clear(); }
 
  private:
+  void remove() {
+    std::error_code ignored;
+    for (const fs::path& each : made_) fs::remove(each, ignored);
+  }
+
   std::vector<fs::path> made_;
 };
 
@@ -191,50 +270,63 @@ void check_ram(const CProgram& written, const ExportCCommand& command) {
 
 }  // namespace
 
+namespace {
+
+/// The program in C; progress is drawn on a terminal.
+CExport exported_c(const ExportCCommand& command, const std::string& name,
+                   const IntegerProgram& program) {
+  CExportOptions options{.name = name, .kernels = command.kernels};
+  options.test.inputs = command.test_inputs;
+  options.test.samples =
+      golden_samples(program.batch() ? program.with_batch(1) : program, command);
+  options.test.progress = [](int64_t done, int64_t all) {
+    console::redraw(fmt::format("self-test: input {} of {} in the reference", done + 1, all));
+  };
+  CExport result =
+      naming<GraphError>(command.file, [&] { return qtape::export_c(program, options); });
+  console::clear_line();
+  return result;
+}
+
+}  // namespace
+
 bool export_c(const ExportCCommand& command) {
   const std::string name = command.name.empty() ? name_from(command.file) : command.name;
   const std::string refused = refused_c_name(name);
   require<ArgumentError>(refused.empty(), "--name: '{}' is no C identifier: {}",
                          printable(name), refused);
   AnyFile file = load_any(command.file);
-  const IntegerProgram stored =
+  const IntegerProgram program =
       exported_program(file, command.file, command.requantization,
                        Requantization::FloatMultiply, command.integer_outputs);
-  const IntegerProgram program = naming<GraphError>(command.file, [&] {
-    IntegerProgram one = stored.batch() ? stored.with_batch(1) : stored;
-    if (command.kernels == CKernels::CmsisNn) return with_signed_codes(one).program;
-    return one;
-  });
-  const CProgram written = naming<GraphError>(command.file, [&] {
-    return write_c_program(program, name, command.kernels, sha256_of(stored));
-  });
-  check_ram(written, command);
   std::optional<CmsisNn> library;
   if (command.check && command.kernels == CKernels::CmsisNn) {
     library = CmsisNn::of_environment(program.requantization());
   }
-  std::string test;
-  const std::string base = (fs::path(command.folder) / name).string();
-  const std::pair<std::string, const std::string*> texts[] = {{base + ".h", &written.header},
-                                                              {base + ".c", &written.source},
-                                                              {base + "_test.c", &test}};
   examples::OutputFiles files;
   files.reads({command.file});
   files.reads(command.data.paths());
   NewFolder folder(command.folder);
-  for (const auto& [path, text] : texts) files.expect_text("--output", path);
+  const std::string base = (fs::path(command.folder) / name).string();
+  for (std::string_view end : {".h", ".c", "_test.c"}) {
+    files.expect_text("--output", fmt::format("{}{}", base, end));
+  }
   files.expect_text("--json", command.json);
-  const std::vector<GoldenSample> samples = golden_samples(program, written, command);
-  test = write_c_self_test(program, written, name, samples);
-  folder.keep();
-  ExportReport report = report_of(program, written, name);
-  report.golden = command.golden;
+  const CExport exported = exported_c(command, name, program);
+  const CProgram& written = exported.written;
+  check_ram(written, command);
+  ExportReport report = report_of(exported.program, written, name);
+  report.test_inputs = command.test_inputs;
+  report.golden = golden_of(command);
   print(report);
+  if (command.kernels == CKernels::CmsisNn) print_kernels(written);
   if (written.has_wide_sums) {
     fmt::print("sums of 64 bits are added, which is slow on processors of 32 bits\n");
   }
-  for (const auto& [path, text] : texts) {
-    files.save(path, [&](const std::string& to) { write_file(to, *text); });
+  write_c(command.folder, exported);
+  folder.keep();
+  for (const CFile& each : exported.files) {
+    fmt::print("saved {}\n", (fs::path(command.folder) / each.name).string());
   }
   if (command.check) {
     report.checks = check_c(command.folder, name, std::ssize(written.steps), library);

@@ -89,11 +89,29 @@ struct ModelReport {
   }
 };
 
+/// An output of a program, and what its integers stand for.
+struct ProgramOutputReport {
+  std::string label;
+  DType dtype = DType::F32;
+  int64_t zero_point = 0;
+  std::vector<double> scales;
+
+  static constexpr auto fields() {
+    using R = ProgramOutputReport;
+    return std::tuple{
+        field("label", &R::label, "of the node"), field("dtype", &R::dtype, "of elements"),
+        field("zero_point", &R::zero_point, "the integer of the value 0"),
+        field("scales", &R::scales,
+              "of integers: one, or one for each index of the last axis; none of floats")};
+  }
+};
+
 struct ProgramReport {
   std::string file = "integer program";
   std::string text;  // of the nodes, for people
   Requantization requantization = Requantization::FloatMultiply;
   std::vector<ProgramNodeReport> nodes;
+  std::vector<ProgramOutputReport> outputs;
   int64_t weights = 0;
   int64_t weight_bytes = 0;
   ArenaReport inference;
@@ -104,6 +122,7 @@ struct ProgramReport {
         field("file", &R::file, "what it holds"),
         field("requantization", &R::requantization, "how accumulators become codes"),
         field("nodes", &R::nodes, "in order"),
+        field("outputs", &R::outputs, "in order"),
         field("weights", &R::weights, "elements"),
         field("weight_bytes", &R::weight_bytes, "with their scales and biases"),
         field("inference", &R::inference, "memory of a pass")};
@@ -178,6 +197,10 @@ ProgramReport report_of(const IntegerProgram& program) {
     for (const Tensor* each : {&own->codes, &own->scales, &own->bias})
       report.weight_bytes += each->type.bytes();
   }
+  for (NodeId id : program.outputs()) {
+    const IntegerValue& v = program[id].value;
+    report.outputs.push_back({program.name(id), v.type.dtype, v.zero_point, v.scales});
+  }
   const ProgramPlan memory = plan_program(program, KeptValues::Outputs);
   report.inference = {memory.arena_bytes, largest_live_set(memory.buffers)};
   return report;
@@ -214,9 +237,21 @@ void print(const ModelReport& report) {
   }
 }
 
+void print(const ProgramOutputReport& output) {
+  fmt::print("output      {}: {}", printable(output.label), to_string_view(output.dtype));
+  if (output.scales.size() == 1) {
+    fmt::print(", value (q - {}) {}", output.zero_point, output.scales[0]);
+  }
+  if (output.scales.size() > 1) {
+    fmt::print(", value q[i] scale[i] with the scales {}", fmt::join(output.scales, ", "));
+  }
+  fmt::print("\n");
+}
+
 void print(const ProgramReport& report) {
   fmt::print("{}\nweights     {}, with their scales and biases in {} bytes\n", report.text,
              report.weights, report.weight_bytes);
+  for (const ProgramOutputReport& output : report.outputs) print(output);
   print(report.inference, "inference");
 }
 

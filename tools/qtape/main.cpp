@@ -250,9 +250,14 @@ void add_export(CLI::App& app, Commands& c) {
                   "the tree that QTAPE_CMSIS_NN names")
       ->check(CLI::IsMember(kernels))
       ->capture_default_str();
-  to_c.add_option("--golden", o.golden, "samples of the self-test")
-      ->check(range<int64_t>(1, 10000))
+  to_c.add_option("--test-inputs", o.test_inputs,
+                  "inputs that the self-test makes on the device and compares hashes of")
+      ->check(range<int64_t>(1, 100000))
       ->capture_default_str();
+  to_c.add_option("--golden", o.golden,
+                  "samples that it stores with the codes of every step, to find where codes "
+                  "differ; 3 of given data, else none")
+      ->check(range<int64_t>(0, 10000));
   to_c.add_option("--ram", o.ram, "most bytes of memory for activations")
       ->check(range<int64_t>(0, int64_t{1} << 31));
   to_c.add_flag("--check", o.check, "compile and run the self-test, also under QEMU");

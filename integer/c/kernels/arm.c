@@ -1,9 +1,9 @@
 #if defined(__ARM_FEATURE_MVE) && (__ARM_FEATURE_MVE & 1) && !defined(__ARM_BIG_ENDIAN)
 #include <arm_mve.h>
-#define @_HELIUM 1
+#define @^_HELIUM 1
 #elif defined(__ARM_FEATURE_SIMD32) && !defined(__ARM_BIG_ENDIAN)
 #include <arm_acle.h>
-#define @_DSP 1
+#define @^_DSP 1
 
 /* Four bytes, wherever they lie. */
 static inline int32_t @_word(const void *from) {

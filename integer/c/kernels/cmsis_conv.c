@@ -1,4 +1,4 @@
-/* Codes of the products of windows with filters. Returns 0, or 2 where CMSIS-NN refuses or wants
+/* Codes of the products of windows with filters. Returns @^_OK, or @^_REFUSED where CMSIS-NN refuses or wants
  * a larger buffer. */
 static int32_t @self(const int8_t *x, int8_t *y, const @_window *g, int32_t zero_point,
                      int32_t groups, int32_t outputs, const int8_t *weights,
@@ -17,9 +17,9 @@ static int32_t @self(const int8_t *x, int8_t *y, const @_window *g, int32_t zero
   const cmsis_nn_dims filter = {outputs, g->kernel_h, g->kernel_w, g->channels / groups};
   const cmsis_nn_dims biases = {1, 1, 1, outputs};
   const cmsis_nn_dims out = {g->images, g->out_h, g->out_w, outputs};
-  if (arm_convolve_wrapper_s8_get_buffer_size(&params, &in, &filter, &out) > bytes) return 2;
+  if (arm_convolve_wrapper_s8_get_buffer_size(&params, &in, &filter, &out) > bytes) return @^_REFUSED;
   return arm_convolve_wrapper_s8(&context, &params, &scales, &in, x, &filter, weights, &biases,
                                  bias, &out, y) == ARM_CMSIS_NN_SUCCESS
-             ? 0
-             : 2;
+             ? @^_OK
+             : @^_REFUSED;
 }

@@ -1,5 +1,5 @@
 /* Codes of the products of rows x with weights [outputs, terms]. On Helium `sums` are those of
- * each output's weights, with bias and zero point. Returns 0, or 2 where CMSIS-NN refuses. */
+ * each output's weights, with bias and zero point. Returns @^_OK, or @^_REFUSED where CMSIS-NN refuses. */
 static int32_t @self(const int8_t *x, int8_t *y, int32_t rows, int32_t terms, int32_t outputs,
                      int32_t zero_point, const int8_t *weights, const int32_t *bias,
                      const int32_t *sums, int32_t each, const @_cmsis_grid *to) {
@@ -12,6 +12,6 @@ static int32_t @self(const int8_t *x, int8_t *y, int32_t rows, int32_t terms, in
   const cmsis_nn_dims out = {rows, 1, 1, outputs};
   return arm_fully_connected_wrapper_s8(&context, &params, &scales, &in, x, &filter, weights,
                                         &biases, bias, &out, y) == ARM_CMSIS_NN_SUCCESS
-             ? 0
-             : 2;
+             ? @^_OK
+             : @^_REFUSED;
 }

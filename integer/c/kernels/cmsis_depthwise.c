@@ -1,5 +1,5 @@
 /* Codes of the products of windows with a filter for each channel, weights [kernel_h, kernel_w,
- * channels]. Returns 0, or 2 where CMSIS-NN refuses or wants a larger buffer. */
+ * channels]. Returns @^_OK, or @^_REFUSED where CMSIS-NN refuses or wants a larger buffer. */
 static int32_t @self(const int8_t *x, int8_t *y, const @_window *g, int32_t zero_point,
                      const int8_t *weights, const int32_t *bias, void *buffer, int32_t bytes,
                      const @_cmsis_grid *to) {
@@ -18,10 +18,10 @@ static int32_t @self(const int8_t *x, int8_t *y, const @_window *g, int32_t zero
   const cmsis_nn_dims biases = {1, 1, 1, g->channels};
   const cmsis_nn_dims out = {g->images, g->out_h, g->out_w, g->channels};
   if (arm_depthwise_conv_wrapper_s8_get_buffer_size(&params, &in, &filter, &out) > bytes) {
-    return 2;
+    return @^_REFUSED;
   }
   return arm_depthwise_conv_wrapper_s8(&context, &params, &scales, &in, x, &filter, weights,
                                        &biases, bias, &out, y) == ARM_CMSIS_NN_SUCCESS
-             ? 0
-             : 2;
+             ? @^_OK
+             : @^_REFUSED;
 }

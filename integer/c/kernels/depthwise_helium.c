@@ -1,4 +1,4 @@
-#if defined(@_HELIUM)
+#if defined(@^_HELIUM)
               for (k = 0; k < count; k += 4) {
                 const mve_pred16_t lanes = vctp32q((uint32_t)(count - k));
                 const int32x4_t v = vsubq_n_s32(@HELIUM, zero_point);

@@ -1,9 +1,10 @@
 /* sum[j] = sum over i of x[i] w[j, i]; a row of weights has `row` bytes. Four rows at a time, so
  * that codes are read once for all of them; of the last ones some may be another one again. */
-static void @self(const @X *x, const int8_t *w, int32_t row, int32_t terms, int32_t rows,
+static void @self(const @X *x, const int8_t *weights, int32_t row, int32_t terms, int32_t rows,
                   @ACC *sum) {
   int32_t j;
-  for (j = 0; j < rows; j += 4, w += 4 * row) {
+  for (j = 0; j < rows; j += 4) {
+    const int8_t *w = weights + j * row;
     const int8_t *w1 = j + 1 < rows ? w + row : w;
     const int8_t *w2 = j + 2 < rows ? w + 2 * row : w;
     const int8_t *w3 = j + 3 < rows ? w + 3 * row : w;

@@ -1,4 +1,4 @@
-#if defined(@_HELIUM)
+#if defined(@^_HELIUM)
     for (; i < terms; i += 8) {
       const mve_pred16_t p = vctp16q((uint32_t)(terms - i));
       const int16x8_t v = @HELIUM;
@@ -7,7 +7,7 @@
       s2 = @HELIUM_ADD(s2, v, vldrbq_z_s16(w2 + i, p), p);
       s3 = @HELIUM_ADD(s3, v, vldrbq_z_s16(w3 + i, p), p);
     }
-#elif defined(@_DSP)
+#elif defined(@^_DSP)
     for (; i + 4 <= terms; i += 4) {
       @DSP
       int32_t by = @_word(w + i);
