@@ -32,11 +32,17 @@ double loss_of(const Model& model, const data::Dataset& dataset,
   return sum / static_cast<double>(batches);
 }
 
+RecipeScales scales_of(const BitSearchOptions& options) {
+  const int fewest = std::ranges::min(options.candidates);
+  return options.scales.value_or(usual_scales(fewest, options.activation_bits));
+}
+
 QuantizationRecipe recipe_of(const BitSearchOptions& options, int most,
                              std::vector<LayerBits> layers) {
   return {.weight_bits = most,
           .activation_bits = options.activation_bits,
-          .scales = options.scales,
+          .scales = scales_of(options),
+          .weight_codes = options.weight_codes,
           .layers = std::move(layers)};
 }
 
@@ -125,7 +131,7 @@ BitSearch search_bits(const Model& model, const data::Dataset& dataset,
         Model trial(quantized(plain.graph(), recipe_of(options, most, {few})),
                     full.parameters());
         // Learned scales of other codes have to be those of these codes.
-        if (options.scales == RecipeScales::Learned) {
+        if (scales_of(options) == RecipeScales::Learned) {
           (void)start_from(trial, plain.parameters(), dataset, options.samples,
                            options.threads);
         }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,7 +16,9 @@ struct BitSearchOptions {
   /// Bits to choose from; programs store 2, 4 or 8 bits a weight.
   std::vector<int> candidates = {2, 4, 8};
   int activation_bits = 8;  ///< 2 to 16
-  RecipeScales scales = RecipeScales::Observed;
+  /// Without it, `usual_scales` of the fewest of these bits.
+  std::optional<RecipeScales> scales = std::nullopt;
+  std::optional<CodeRange> weight_codes = std::nullopt;  ///< see QuantizationRecipe
   int64_t samples = usual_calibration_samples;  ///< that losses are measured on, at least 1
   int threads = default_threads();
   std::function<void(int64_t done, int64_t all)> on_trial = {};  ///< called after every trial

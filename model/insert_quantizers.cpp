@@ -16,6 +16,8 @@
 namespace qtape {
 namespace {
 
+constexpr int most_bits_full = 4;
+
 template <class T>
 constexpr bool is_quantizer_op = Quantizer<T>;
 
@@ -30,6 +32,30 @@ Op along_columns(Op quantizer, const Shape& shape) {
       },
       quantizer);
   return quantizer;
+}
+
+/// `quantizer` without the codes that have no negative.
+Op narrowed(Op quantizer) {
+  std::visit(
+      [&](auto& op) {
+        if constexpr (is_quantizer_op<std::decay_t<decltype(op)>>) {
+          if (op.range == CodeRange::Full) op.range = CodeRange::Narrow;
+        }
+      },
+      quantizer);
+  return quantizer;
+}
+
+/// True where a BatchNorm follows the product, with or without a bias between them.
+bool norm_follows(const Graph& graph, NodeId product) {
+  NodeId last = product;
+  for (int32_t i = product.index + 1; i < graph.size(); ++i) {
+    const Node& node = graph[NodeId{i}];
+    if (node.operands.empty() || node.operands[0] != last) continue;
+    if (std::holds_alternative<BatchNorm>(node.op)) return true;
+    if (adds_bias(node.op)) last = NodeId{i};
+  }
+  return false;
 }
 
 /// Whether what `op` gives is some of what it is given, and as good in codes.
@@ -101,7 +127,9 @@ class Inserter {
     if (options_.weight) {
       const Shape& shape = graph_[layer.weight].type.shape;
       const bool columns = shape.rank() == 2 && !weight_layout(node.op, shape).rows;
-      const Op op = columns ? along_columns(*options_.weight, shape) : *options_.weight;
+      Op op = columns ? along_columns(*options_.weight, shape) : *options_.weight;
+      if (options_.narrow_before_norms && norm_follows(graph_, layer.product))
+        op = narrowed(op);
       operands[*weights_operand(node.op)] = quantized(layer.weight, columns, op, layer.label);
     }
     if (options_.input && !quantizer_behind(result_, operands[0])) {
@@ -177,8 +205,20 @@ std::set<NodeId> unquantized_nodes(const Graph& graph) {
   return found;
 }
 
-/// A copy of `graph` with `quantizer` after each of `nodes`.
-Graph quantize_after(const Graph& graph, const std::set<NodeId>& nodes, const Op& quantizer) {
+/// The nodes that a mean is taken of.
+std::set<NodeId> averaged_nodes(const Graph& graph) {
+  std::set<NodeId> found;
+  for (int32_t i = 0; i < graph.size(); ++i) {
+    if (is_view(graph[NodeId{i}].op) || !is_mean(graph, NodeId{i})) continue;
+    found.insert(graph[NodeId{i}].operands[0]);
+  }
+  return found;
+}
+
+/// A copy of `graph` with `quantizer` after each of `nodes`, `averaged` where a mean reads it.
+Graph quantize_after(const Graph& graph, const std::set<NodeId>& nodes, const Op& quantizer,
+                     const Op& averaged) {
+  const std::set<NodeId> before_means = averaged_nodes(graph);
   Graph result;
   std::vector<NodeId> copies;
   for (int32_t i = 0; i < graph.size(); ++i) {
@@ -192,8 +232,9 @@ Graph quantize_after(const Graph& graph, const std::set<NodeId>& nodes, const Op
       const auto taken = [&](const std::string& label) {
         return graph.find(label + ".quantized") || result.find(label + ".quantized");
       };
-      copy = add_quantizer(result, copy, quantizer,
-                           unused_label(label_near(graph, NodeId{i}), taken, ""));
+      copy =
+          add_quantizer(result, copy, before_means.contains(NodeId{i}) ? averaged : quantizer,
+                        unused_label(label_near(graph, NodeId{i}), taken, ""));
     }
     copies.push_back(copy);
   }
@@ -209,24 +250,44 @@ Graph insert_quantizers(const Graph& graph, const InsertOptions& options) {
                                            : result;
 }
 
-Graph complete_quantizers(const Graph& graph, const Op& quantizer) {
+bool is_mean(const Graph& graph, NodeId id) {
+  while (is_view(graph[id].op)) id = graph[id].operands[0];
+  return std::holds_alternative<GlobalAvgPool>(graph[id].op) ||
+         std::holds_alternative<Mean>(graph[id].op);
+}
+
+Graph complete_quantizers(const Graph& graph, const Op& quantizer,
+                          const std::optional<Op>& averaged) {
   Graph result = graph;
   if (result.outputs().empty()) return result;
   // A quantizer may let the next refusal be seen, each of a node of its own.
   for (std::set<NodeId> nodes = unquantized_nodes(result); !nodes.empty();
        nodes = unquantized_nodes(result)) {
-    result = quantize_after(result, nodes, quantizer);
+    result = quantize_after(result, nodes, quantizer, averaged.value_or(quantizer));
   }
   return result;
 }
 
-InsertOptions calibrated_quantizers(int weight_bits, int activation_bits) {
-  return {.weight = FakeQuantize{.bits = weight_bits, .axis = 0, .scale_mode = Fixed{}},
-          .input = FakeQuantize{.bits = activation_bits,
-                                .range = CodeRange::Unsigned,
-                                .scheme = Scheme::Affine,
-                                .scale_mode = Fixed{}},
-          .complete = true};
+CodeRange usual_weight_codes(int bits) {
+  return bits <= most_bits_full ? CodeRange::Full : CodeRange::Narrow;
+}
+
+InsertOptions calibrated_quantizers(int weight_bits, int activation_bits,
+                                    std::optional<CodeRange> weight_codes) {
+  require<ArgumentError>(weight_codes != CodeRange::Unsigned,
+                         "weight codes must be Narrow or Full, got Unsigned");
+  return {
+      .weight = FakeQuantize{.bits = weight_bits,
+                             .axis = 0,
+                             .range = weight_codes.value_or(usual_weight_codes(weight_bits)),
+                             .denominator = Denominator::HalfSpan,
+                             .scale_mode = Fixed{}},
+      .input = FakeQuantize{.bits = activation_bits,
+                            .range = CodeRange::Unsigned,
+                            .scheme = Scheme::Affine,
+                            .scale_mode = Fixed{}},
+      .narrow_before_norms = !weight_codes,
+      .complete = true};
 }
 
 }  // namespace qtape

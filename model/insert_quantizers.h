@@ -16,6 +16,9 @@ struct InsertOptions {
   std::optional<Op> input = std::nullopt;  ///< for the other operand
   /// Weights whose labels match, `*` being any text and `?` any one byte.
   std::string pattern = "*";
+  /// Gives weights that a BatchNorm follows Narrow codes where `weight` has Full ones: folding
+  /// the norm may change the sign of a channel, and the lowest code has no negative.
+  bool narrow_before_norms = false;
   /// Round biases as `linear` does.
   bool bias_on_grid = true;
   /// Also `input` wherever integers need one so that the first output has an integer form:
@@ -25,12 +28,25 @@ struct InsertOptions {
 };
 
 /// A copy of `graph` with `quantizer` wherever integers need one so that the first output has
-/// an integer form, see InsertOptions::complete.
-Graph complete_quantizers(const Graph& graph, const Op& quantizer);
+/// an integer form, see InsertOptions::complete; `averaged` instead, where there is one, for
+/// operands of means.
+Graph complete_quantizers(const Graph& graph, const Op& quantizer,
+                          const std::optional<Op>& averaged = std::nullopt);
+
+/// True for GlobalAvgPool and Mean, and views of them.
+bool is_mean(const Graph& graph, NodeId id);
+
+/// The codes of weights unless another range is asked for: Full up to 4 bits, where a code more
+/// is worth most, else Narrow.
+CodeRange usual_weight_codes(int bits);
 
 /// Quantizers whose states calibration fills, of so many bits: weights symmetric with a scale
-/// per output, inputs affine without a sign, wherever integers need them.
-InsertOptions calibrated_quantizers(int weight_bits, int activation_bits);
+/// per output, inputs affine without a sign, wherever integers need them. The largest magnitude
+/// of a channel is (q_max - q_min) / 2 steps. Without `weight_codes`, which are Narrow or Full,
+/// these are usual_weight_codes, and Narrow before a BatchNorm. Throws ArgumentError for
+/// Unsigned ones.
+InsertOptions calibrated_quantizers(int weight_bits, int activation_bits,
+                                    std::optional<CodeRange> weight_codes = std::nullopt);
 
 /// A copy of `graph` with quantizers before each product with weights, MatMul, Conv1d or
 /// Conv2d, whose weights depend on no input and have a matching label: that of the parameter

@@ -16,15 +16,20 @@ namespace {
 
 constexpr int fewest_bits = 2;
 constexpr int most_bits = 16;
+constexpr int most_bits_learned = 3;
 
 void check_bits(std::string_view what, int bits) {
   require<ArgumentError>(bits >= fewest_bits && bits <= most_bits,
                          "{} must be in {}..{}, got {}", what, fewest_bits, most_bits, bits);
 }
 
-Op weight_quantizer(int bits, RecipeScales scales) {
-  if (scales == RecipeScales::Learned) return FakeQuantizeLSQ{.bits = bits, .axis = 0};
-  return quantize::weights(bits);
+Op weight_quantizer(int bits, RecipeScales scales, CodeRange codes) {
+  if (scales == RecipeScales::Learned) {
+    return FakeQuantizeLSQ{.bits = bits, .axis = 0, .range = codes};
+  }
+  return quantize::weights(bits)
+      .with(&FakeQuantize::range, codes)
+      .with(&FakeQuantize::denominator, Denominator::HalfSpan);
 }
 
 Op activation_quantizer(int bits, RecipeScales scales, bool positive) {
@@ -44,8 +49,11 @@ LayerBits bits_of(const QuantizationRecipe& recipe, const std::string& weight, b
 }
 
 void check_recipe(const QuantizationRecipe& recipe, const std::vector<std::string>& weights) {
+  require<ArgumentError>(recipe.weight_codes != CodeRange::Unsigned,
+                         "weight codes must be Narrow or Full, got Unsigned");
   check_bits("weight bits", recipe.weight_bits);
   check_bits("activation bits", recipe.activation_bits);
+  if (recipe.mean_bits) check_bits("bits around means", *recipe.mean_bits);
   if (recipe.ends_bits) check_bits("bits of the first and the last layer", *recipe.ends_bits);
   for (const LayerBits& each : recipe.layers) {
     check_bits("weight bits", each.weight_bits);
@@ -160,29 +168,65 @@ bool never_negative(const Graph& graph, NodeId id) {
       node.op);
 }
 
-Graph quantized(const Graph& graph, const QuantizationRecipe& recipe) {
+RecipeScales usual_scales(int weight_bits, int activation_bits) {
+  return std::min(weight_bits, activation_bits) <= most_bits_learned ? RecipeScales::Learned
+                                                                     : RecipeScales::Observed;
+}
+
+std::optional<int> usual_ends_bits(const Graph& graph, int weight_bits, int activation_bits) {
+  const bool norms = std::ranges::any_of(graph.nodes(), [](const Node& node) {
+    return std::holds_alternative<BatchNorm>(node.op) ||
+           std::holds_alternative<BatchNormCorrection>(node.op);
+  });
+  if (!norms || std::min(weight_bits, activation_bits) > most_bits_learned) return std::nullopt;
+  return 8;
+}
+
+int usual_mean_bits(int activation_bits) {
+  return activation_bits <= most_bits_learned ? 8 : activation_bits;
+}
+
+int64_t usual_float_steps(int64_t steps) { return steps / 3; }
+
+Graph quantized(const Graph& graph, const QuantizationRecipe& asked) {
   const std::vector<std::string> weights = layer_weights(graph);
   check(!weights.empty(), "the graph has no products with weights");
-  check_recipe(recipe, weights);
+  check_recipe(asked, weights);
+  QuantizationRecipe recipe = asked;
+  if (!recipe.ends_bits) {
+    recipe.ends_bits = usual_ends_bits(graph, recipe.weight_bits, recipe.activation_bits);
+  }
   const std::vector<WeightedLayer> layers = weighted_layers(graph);
+  const RecipeScales scales =
+      recipe.scales.value_or(usual_scales(recipe.weight_bits, recipe.activation_bits));
   Graph result = graph;
   for (size_t i = 0; i < weights.size(); ++i) {
     const bool end = i == 0 || i + 1 == weights.size();
     const NodeId x = graph[layers[i].product].operands[0];
-    const LayerBits bits = bits_of(recipe, weights[i], end);
+    LayerBits bits = bits_of(recipe, weights[i], end);
+    if (is_mean(graph, x)) {
+      bits.activation_bits = recipe.mean_bits.value_or(usual_mean_bits(bits.activation_bits));
+    }
     const Op input =
-        activation_quantizer(bits.activation_bits, recipe.scales, never_negative(graph, x));
-    const InsertOptions options{.weight = weight_quantizer(bits.weight_bits, recipe.scales),
+        activation_quantizer(bits.activation_bits, scales, never_negative(graph, x));
+    const CodeRange usual = scales == RecipeScales::Learned
+                                ? CodeRange::Narrow
+                                : usual_weight_codes(bits.weight_bits);
+    const CodeRange codes = recipe.weight_codes.value_or(usual);
+    const InsertOptions options{.weight = weight_quantizer(bits.weight_bits, scales, codes),
                                 .input = input,
-                                .pattern = weights[i]};
+                                .pattern = weights[i],
+                                .narrow_before_norms = !recipe.weight_codes};
     const auto left = layer_weights(result);
     // One weight may serve several products, which were all quantized with the first.
     if (std::ranges::find(left, weights[i]) != left.end()) {
       result = insert_quantizers(result, options);
     }
   }
-  return complete_quantizers(
-      result, activation_quantizer(recipe.activation_bits, recipe.scales, false));
+  const int mean_bits = recipe.mean_bits.value_or(usual_mean_bits(recipe.activation_bits));
+  return complete_quantizers(result,
+                             activation_quantizer(recipe.activation_bits, scales, false),
+                             activation_quantizer(mean_bits, scales, false));
 }
 
 Model quantized(const Model& model, const QuantizationRecipe& recipe,

@@ -18,6 +18,23 @@ template <>
 inline constexpr auto enum_names<RecipeScales> =
     std::array<std::string_view, 2>{"Observed", "Learned"};
 
+/// Where scales come from unless a recipe says: learned where weights or activations have at
+/// most 3 bits.
+RecipeScales usual_scales(int weight_bits, int activation_bits);
+
+/// Bits of the first and the last layer unless a recipe says: 8 in the place of 3 or fewer
+/// where the graph has batch norms, as with 2 bits such networks do not learn; else none of
+/// their own.
+std::optional<int> usual_ends_bits(const Graph& graph, int weight_bits, int activation_bits);
+
+/// Bits of activations around means unless a recipe says, see QuantizationRecipe::mean_bits.
+int usual_mean_bits(int activation_bits);
+
+/// Steps of a run of `steps` from random values that are trained in float before learned scales
+/// of at most 3 bits start: a third. By then weights and the statistics of batch norms, by
+/// which folded weights are scaled, have settled.
+int64_t usual_float_steps(int64_t steps);
+
 /// Bits of the layers whose weights match a pattern.
 struct LayerBits {
   std::string pattern = {};  ///< `*` is any text, also none, `?` any one byte
@@ -30,9 +47,15 @@ struct QuantizationRecipe {
   int weight_bits = 8;      ///< 2 to 16
   int activation_bits = 8;  ///< 2 to 16
   /// Weights and inputs of the first and the last layer, which lose most by few bits; without
-  /// it, as all others.
+  /// it, `usual_ends_bits`, or as all others.
   std::optional<int> ends_bits = std::nullopt;
-  RecipeScales scales = RecipeScales::Observed;
+  std::optional<RecipeScales> scales = std::nullopt;  ///< without it, `usual_scales`
+  /// Narrow or Full; without it, Narrow for learned scales and before a BatchNorm, else
+  /// `usual_weight_codes` of each layer's bits.
+  std::optional<CodeRange> weight_codes = std::nullopt;
+  /// Bits of activations that a mean is taken of, and of means that layers read: samples differ
+  /// little in them. Without it, as of all others, but 8 in the place of 3 or fewer.
+  std::optional<int> mean_bits = std::nullopt;
   /// The first that matches a layer's weight comes before the bits above.
   std::vector<LayerBits> layers = {};
 };
@@ -44,9 +67,10 @@ std::vector<std::string> layer_weights(const Graph& graph);
 bool never_negative(const Graph& graph, NodeId id);
 
 /// A copy of `graph`, which has no quantizers, with those of the recipe: weights symmetric by
-/// output channel; inputs of layers without a sign where they are never negative, else affine;
-/// and affine ones wherever else integers need them. Throws GraphError where nothing has
-/// weights, ArgumentError for bits outside 2 to 16 and a pattern that matches nothing, which
+/// output channel, of scale max|x| / ((q_max - q_min) / 2) where it is not learned; inputs of
+/// layers without a sign where they are never negative, else affine; and affine ones wherever
+/// else integers need them. Throws GraphError where nothing has weights, ArgumentError for bits
+/// outside 2 to 16, weight codes without a sign, and a pattern that matches nothing, which
 /// names the nearest weight.
 Graph quantized(const Graph& graph, const QuantizationRecipe& recipe);
 

@@ -29,16 +29,19 @@ Value Builder::residual(const Value& branch, const Value& skip, CodeRange skip_r
 }
 
 Value Builder::head(const Value& x, int64_t classes, const std::string& label) const {
-  const Value mean = global_avg_pool(quantize(x, CodeRange::Unsigned, label + ".features"));
-  return linear(quantize(mean, CodeRange::Unsigned, label + ".input"), classes,
-                layer(label, false));
+  const Value mean = global_avg_pool(quantize_pooled(x, label + ".features"));
+  return linear(quantize_pooled(mean, label + ".input"), classes, layer(label, false));
+}
+
+Value Builder::quantize_pooled(const Value& x, const std::string& label) const {
+  return quantized(x, pooled(recipe_), CodeRange::Unsigned, label);
 }
 
 Graph classifier(const Value& logits, const Recipe& recipe) {
   const Value loss = loss::cross_entropy(logits);
   Graph graph = loss.graph();
   graph.set_outputs({logits.id(), loss.id()}, {loss.id()});
-  return graph.with_batch(recipe.batch);
+  return with_ends(graph, recipe).with_batch(recipe.batch);
 }
 
 }  // namespace qtape::examples

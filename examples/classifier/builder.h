@@ -20,6 +20,9 @@ class Builder {
     return quantized(x, recipe_, range, label);
   }
 
+  /// The same of activations that a global mean is taken of, or of that mean: x >= 0.
+  Value quantize_pooled(const Value& x, const std::string& label) const;
+
   /// A layer with a folded batch norm if `norm`, else with Xavier's weights, of which LeNet
   /// learns more than of Kaiming's.
   Layer layer(const std::string& label, bool norm) const;

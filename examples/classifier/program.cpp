@@ -25,6 +25,19 @@ std::string describe(const Recipe& recipe) {
                      bits(recipe.activation_bits));
 }
 
+void print_ends(const Graph& graph, const Recipe& recipe) {
+  const auto usual = usual_ends_of(graph, recipe);
+  if (!usual) return;
+  if (!recipe.ends_bits) {
+    console::print("first and last layer: {} bits, as there are batch norms\n", *usual);
+  } else if (*recipe.ends_bits < *usual) {
+    console::print(
+        "warning: with batch norms and {} bits in the first and the last layer networks "
+        "rarely learn; try --ends-bits {}\n",
+        *recipe.ends_bits, *usual);
+  }
+}
+
 FitOptions fit_options(const Recipe& recipe, const ProgramOptions& options, int64_t samples) {
   FitOptions fit = fit_options(recipe, samples);
   fit.checkpoint = options.checkpoint;

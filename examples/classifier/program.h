@@ -40,6 +40,9 @@ void add_options(CommandLine& line, ProgramOptions& options);
 /// "weights 4 bits, activations float".
 std::string describe(const Recipe& recipe);
 
+/// Says which bits the first and the last layer get that nobody asked for.
+void print_ends(const Graph& graph, const Recipe& recipe);
+
 /// What a program adds to how a recipe trains.
 FitOptions fit_options(const Recipe& recipe, const ProgramOptions& options, int64_t samples);
 
@@ -106,6 +109,7 @@ void run(const CommandLine& line, S& settings, ProgramOptions& options) {
                  data.test.size(), data_name(settings), to_string_view(settings.model),
                  describe(settings.recipe));
   Model model = make_model(settings, std::move(checkpoint), data, options.threads);
+  print_ends(model.graph(), settings.recipe);
   const RunResult result =
       train(model, settings.recipe, data, options, settings_section(settings));
   finish(model, result, options, report_json(settings, options.threads, result), files);

@@ -1,14 +1,64 @@
 #include "qtape/examples/classifier/recipe.h"
 
 #include <algorithm>
+#include <map>
 
 #include "qtape/core/error.h"
+#include "qtape/engine/quantizers.h"
+#include "qtape/integer/code_flow.h"
 #include "qtape/integer/exact.h"
+#include "qtape/integer/op_rules.h"
+#include "qtape/model/recipe.h"
 
 namespace qtape::examples {
+namespace {
+
+constexpr int64_t most_few_bits = 3;
+
+/// The bits of quantizers of a copy of a graph.
+using BitsOf = std::map<NodeId, int>;
+
+Graph with_bits(const Graph& graph, const BitsOf& bits) {
+  Graph result;
+  std::vector<NodeId> copies;
+  for (int32_t i = 0; i < graph.size(); ++i) {
+    const Node& node = graph[NodeId{i}];
+    std::vector<NodeId> operands;
+    for (const NodeId id : node.operands) {
+      operands.push_back(copies[static_cast<size_t>(id.index)]);
+    }
+    Op op = node.op;
+    if (const auto found = bits.find(NodeId{i}); found != bits.end()) {
+      std::visit(
+          [&](auto& each) {
+            if constexpr (Quantizer<std::decay_t<decltype(each)>>) each.bits = found->second;
+          },
+          op);
+    }
+    copies.push_back(result.add(op, operands, node.label));
+  }
+  result.copy_outputs(graph,
+                      [&](NodeId id) { return copies[static_cast<size_t>(id.index)]; });
+  return result;
+}
+
+}  // namespace
+
+bool has_few_bits(const Recipe& recipe) {
+  const auto few = [](int64_t bits) { return bits > 0 && bits <= most_few_bits; };
+  return few(recipe.weight_bits) || few(recipe.activation_bits);
+}
+
+Quantization scale_mode_of(const Recipe& recipe) {
+  // Learned scales are no powers of two.
+  const bool learned = has_few_bits(recipe) && !recipe.power_of_two;
+  return recipe.scale_mode.value_or(learned ? Quantization::LSQ : Quantization::EMA);
+}
 
 QuantizationSchedule schedule_of(const Recipe& recipe, int64_t steps) {
-  return {.delay = recipe.quantize_after,
+  const bool late =
+      has_few_bits(recipe) && recipe.from.empty() && scale_mode_of(recipe) == Quantization::LSQ;
+  return {.delay = recipe.quantize_after.value_or(late ? usual_float_steps(steps) : 0),
           .freeze = recipe.freeze_after,
           .freeze_norms = recipe.freeze_norms_after.value_or(steps - steps / 3),
           .warm_up = recipe.warm_up};
@@ -16,7 +66,7 @@ QuantizationSchedule schedule_of(const Recipe& recipe, int64_t steps) {
 
 Arithmetic arithmetic_of(const Recipe& recipe) {
   if (recipe.exact) return exact(recipe.exact);
-  const bool few = std::min(recipe.weight_bits, recipe.activation_bits) < 4;
+  const bool few = std::min(recipe.weight_bits, recipe.activation_bits) <= most_few_bits;
   const Products usual = few ? Products::Values : Products::Codes;
   return recipe.products.value_or(usual) == Products::Codes ? products_of_codes()
                                                             : Arithmetic{};
@@ -40,12 +90,12 @@ namespace {
 
 void require_powers_possible(const Recipe& recipe) {
   const bool learned =
-      recipe.scale_mode == Quantization::LSQ || recipe.scale_mode == Quantization::PACT;
+      scale_mode_of(recipe) == Quantization::LSQ || recipe.scale_mode == Quantization::PACT;
   require<ArgumentError>(
       !recipe.power_of_two || !learned,
       "power of two is for scales that follow data; those of {} are learned; "
       "try scale mode EMA",
-      to_string_view(recipe.scale_mode));
+      to_string_view(scale_mode_of(recipe)));
 }
 
 }  // namespace
@@ -54,9 +104,15 @@ std::optional<Op> weight_quantizer(const Recipe& recipe) {
   require_powers_possible(recipe);
   if (recipe.weight_bits == 0) return std::nullopt;
   const int bits = static_cast<int>(recipe.weight_bits);
-  if (recipe.scale_mode == Quantization::LSQ) return FakeQuantizeLSQ{.bits = bits, .axis = 0};
+  if (scale_mode_of(recipe) == Quantization::LSQ) {
+    const CodeRange codes = recipe.weight_codes.value_or(CodeRange::Narrow);
+    return FakeQuantizeLSQ{.bits = bits, .axis = 0, .range = codes};
+  }
+  const CodeRange codes = recipe.weight_codes.value_or(usual_weight_codes(bits));
   return FakeQuantize{.bits = bits,
                       .axis = 0,
+                      .range = codes,
+                      .denominator = Denominator::HalfSpan,
                       .power_of_two = recipe.power_of_two,
                       .ste = recipe.ste,
                       .scale_mode = PerBatch{}};
@@ -68,7 +124,7 @@ std::optional<Op> activation_quantizer(const Recipe& recipe, CodeRange range) {
   const int bits = static_cast<int>(recipe.activation_bits);
   FakeQuantize quantizer{
       .bits = bits, .range = range, .power_of_two = recipe.power_of_two, .ste = recipe.ste};
-  switch (recipe.scale_mode) {
+  switch (scale_mode_of(recipe)) {
     case Quantization::LSQ:
       return FakeQuantizeLSQ{.bits = bits, .range = range};
     case Quantization::PACT:
@@ -80,8 +136,46 @@ std::optional<Op> activation_quantizer(const Recipe& recipe, CodeRange range) {
     case Quantization::Delayed:
       break;
   }
-  const bool delayed = recipe.scale_mode == Quantization::Delayed;
+  const bool delayed = scale_mode_of(recipe) == Quantization::Delayed;
   return quantizer.with(&FakeQuantize::scale_mode, EMA{.decay = 0.99, .delayed = delayed});
+}
+
+Recipe pooled(const Recipe& recipe) {
+  Recipe result = recipe;
+  if (recipe.activation_bits == 0) return result;
+  // Scales come from where those of all other quantizers do.
+  result.scale_mode = scale_mode_of(recipe);
+  result.activation_bits =
+      recipe.mean_bits.value_or(usual_mean_bits(static_cast<int>(recipe.activation_bits)));
+  return result;
+}
+
+std::optional<int> usual_ends_of(const Graph& graph, const Recipe& recipe) {
+  // Of what is float nothing is few.
+  const auto bits_or = [](int64_t bits) { return bits == 0 ? 16 : static_cast<int>(bits); };
+  if (recipe.weight_bits == 0 && recipe.activation_bits == 0) return std::nullopt;
+  return usual_ends_bits(graph, bits_or(recipe.weight_bits), bits_or(recipe.activation_bits));
+}
+
+Graph with_ends(const Graph& graph, const Recipe& recipe) {
+  std::optional<int> ends = usual_ends_of(graph, recipe);
+  if (recipe.ends_bits) ends = static_cast<int>(*recipe.ends_bits);
+  if (!ends) return graph;
+  std::vector<NodeId> layers;
+  for (int32_t i = 0; i < graph.size(); ++i) {
+    const auto weights = weights_operand(graph[NodeId{i}].op);
+    if (weights && is_quantizer(graph[graph[NodeId{i}].operands[*weights]].op)) {
+      layers.push_back(NodeId{i});
+    }
+  }
+  if (layers.empty()) return graph;
+  BitsOf bits;
+  for (const NodeId layer : {layers.front(), layers.back()}) {
+    bits[graph[layer].operands[1]] = *ends;
+    const auto input = quantizer_behind(graph, graph[layer].operands[0]);
+    if (input) bits[*input] = *ends;
+  }
+  return with_bits(graph, bits);
 }
 
 Value quantized(const Value& x, const Recipe& recipe, CodeRange range,

@@ -34,16 +34,20 @@ enum class Products : uint8_t {
 struct Recipe {
   std::string data = {};  ///< directory; empty: generated
   int64_t samples = 7000;
-  std::string from = {};        ///< saved model to begin with; empty: random weights
-  int64_t weight_bits = 8;      ///< 0: float
+  int64_t holdout = 0;      ///< training samples to be judged by instead of the test samples
+  std::string from = {};    ///< saved model to begin with; empty: random weights
+  int64_t weight_bits = 8;  ///< 0: float
   int64_t activation_bits = 8;  ///< 0: float
+  std::optional<int64_t> ends_bits = std::nullopt;
+  std::optional<int64_t> mean_bits = std::nullopt;
+  std::optional<CodeRange> weight_codes = std::nullopt;
   Ste ste = Ste::ClippedIdentity;
-  Quantization scale_mode = Quantization::EMA;
+  std::optional<Quantization> scale_mode = std::nullopt;
   bool power_of_two = false;
   std::optional<Requantization> exact = std::nullopt;
   std::optional<Products> products = std::nullopt;
   GradientPrecision gradient_precision = GradientPrecision::F32;
-  int64_t quantize_after = 0;
+  std::optional<int64_t> quantize_after = std::nullopt;
   std::optional<int64_t> freeze_after = std::nullopt;
   std::optional<int64_t> freeze_norms_after = std::nullopt;
   int64_t warm_up = 0;
@@ -58,19 +62,39 @@ struct Recipe {
   static constexpr auto fields() {
     using S = Recipe;
     constexpr Limits<int64_t> bits{.low = 2, .high = 16, .zero = "float"};
+    constexpr Limits<int64_t> some_bits{.low = 2, .high = 16};
     return std::tuple{
         setting("data", &S::data,
                 "directory with MNIST-format IDX files, plain or .gz; without it, data are "
                 "generated"),
         setting("samples", &S::samples, "training samples to generate", {1, 1000000}),
+        setting(
+            "holdout", &S::holdout,
+            "judge by the last training samples, so many, which are not trained on, instead "
+            "of by the test samples: to choose settings",
+            {0, 1000000}),
         setting("from", &S::from,
                 "begin with the parameters of this saved model of the same layers, float or "
                 "quantized, and calibrate what quantizers it lacks; without it, with random "
                 "weights"),
         setting("weight_bits", &S::weight_bits, "bits of weights, 0 = float", bits),
         setting("activation_bits", &S::activation_bits, "bits of activations, 0 = float", bits),
+        setting(
+            "ends_bits", &S::ends_bits,
+            "bits of weights and inputs of the first and the last layer; without it, 8 in the "
+            "place of 3 or fewer where there are batch norms, else as of all others",
+            some_bits),
+        setting(
+            "mean_bits", &S::mean_bits,
+            "bits of the activations that a global mean is taken of, and of the mean, whose "
+            "values differ little; without it, 8 where activations have at most 3",
+            some_bits),
+        setting("weight_codes", &S::weight_codes,
+                "codes of weights, Narrow or Full; without it, Full up to 4 bits but with LSQ"),
         setting("ste", &S::ste, "straight-through estimator"),
-        setting("scale_mode", &S::scale_mode, "where scales come from"),
+        setting("scale_mode", &S::scale_mode,
+                "where scales come from; without it, LSQ where weights or activations have at "
+                "most 3 bits, else EMA"),
         setting("power_of_two", &S::power_of_two,
                 "scales are powers of two, the next one up; not with LSQ or PACT"),
         setting("exact", &S::exact,
@@ -83,8 +107,11 @@ struct Recipe {
         setting("gradient_precision", &S::gradient_precision,
                 "what products of gradients are computed in; BF16 needs a processor that "
                 "multiplies it"),
-        setting("quantize_after", &S::quantize_after, "steps in float before quantizers apply",
-                {.low = 0}),
+        setting(
+            "quantize_after", &S::quantize_after,
+            "steps in float before quantizers apply; without it, a third of a run from random "
+            "weights with LSQ at 3 bits or fewer, else none",
+            {.low = 0}),
         setting("freeze_after", &S::freeze_after, "step from which observers stand still",
                 {.low = 0}),
         setting("freeze_norms_after", &S::freeze_norms_after,
@@ -110,6 +137,12 @@ struct Recipe {
   bool operator==(const Recipe&) const = default;
 };
 
+/// True where weights or activations have 3 bits or fewer.
+bool has_few_bits(const Recipe& recipe);
+
+/// Where scales come from, said or not.
+Quantization scale_mode_of(const Recipe& recipe);
+
 /// When quantizers apply, observers stop and norms freeze in a run of so many steps.
 QuantizationSchedule schedule_of(const Recipe& recipe, int64_t steps);
 
@@ -124,6 +157,15 @@ std::optional<Op> weight_quantizer(const Recipe& recipe);
 
 /// What quantizes activations, per tensor; none where they are float.
 std::optional<Op> activation_quantizer(const Recipe& recipe, CodeRange range);
+
+/// The recipe for the activations of a global mean, see Recipe::mean_bits.
+Recipe pooled(const Recipe& recipe);
+
+/// The bits of the first and the last layer where the recipe does not say, see usual_ends_bits.
+std::optional<int> usual_ends_of(const Graph& graph, const Recipe& recipe);
+
+/// A copy of `graph` whose first and last layers have the recipe's bits for these.
+Graph with_ends(const Graph& graph, const Recipe& recipe);
 
 /// x after a quantizer of its `range`; x itself where it is quantized and where activations are
 /// float.

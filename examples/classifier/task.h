@@ -9,8 +9,10 @@
 #include "qtape/core/printable.h"
 #include "qtape/core/settings.h"
 #include "qtape/data/files.h"
+#include "qtape/data/holdout.h"
 #include "qtape/engine/graph.h"
 #include "qtape/examples/classifier/recipe.h"
+#include "qtape/examples/data/digits.h"
 
 namespace qtape::examples {
 
@@ -23,7 +25,7 @@ concept ClassifierSettings = Described<S> &&
   { S::program } -> std::convertible_to<std::string_view>;
   { S::about } -> std::convertible_to<std::string_view>;
   { S::data_kind } -> std::convertible_to<std::string_view>;
-  { S::generate(settings.recipe) } -> std::same_as<data::Split>;
+  { settings.generate() } -> std::same_as<data::Split>;
   { make_network(settings, set) } -> std::same_as<Graph>;
   validate_network(settings);
 };
@@ -43,15 +45,21 @@ void validate(const S& settings) {
 /// What reports call the data that `settings` name.
 template <ClassifierSettings S>
 std::string data_name(const S& settings) {
-  return settings.recipe.data.empty() ? fmt::format("generated {}", S::data_kind)
-                                      : settings.recipe.data;
+  if (!settings.recipe.data.empty()) return settings.recipe.data;
+  std::string kind(S::data_kind);
+  if constexpr (requires { settings.digits; }) {
+    if (settings.digits == data::DigitKind::Hard) kind = "hard " + kind;
+  }
+  return "generated " + kind;
 }
 
-/// The data that `settings` name. Throws IoError or FormatError.
+/// The data that `settings` name. Throws IoError or FormatError, and ArgumentError for a
+/// holdout that leaves no training samples.
 template <ClassifierSettings S>
 data::Split load_data(const S& settings) {
-  if (!settings.recipe.data.empty()) return data::mnist(settings.recipe.data);
-  return S::generate(settings.recipe);
+  data::Split data =
+      settings.recipe.data.empty() ? settings.generate() : data::mnist(settings.recipe.data);
+  return data::held_out(data, settings.recipe.holdout);
 }
 
 /// All settings, as checkpoints hold them.

@@ -25,6 +25,18 @@ struct Point {
   double y;
 };
 
+/// The random ways in which images of one kind differ from clean forms.
+struct Style {
+  double warp;  ///< of the unit square
+  double least_ink, most_ink;
+  int fewest_strays, most_strays;
+  bool strays_by_pen;  ///< of the digit's width and ink, else thinner
+  double least_noise, most_noise;
+};
+
+constexpr Style plain{0.16, 0.55, 1.0, 0, 1, false, 0.05, 0.2};
+constexpr Style hard{0.28, 0.25, 0.7, 2, 5, true, 0.2, 0.5};
+
 /// One movement of the pen through points of the unit square, y downwards.
 struct Stroke {
   bool curved;
@@ -295,12 +307,13 @@ void draw_stroke(const Stroke& stroke, const Hand& hand, Random& random, Canvas&
 }
 
 /// A short stroke that belongs to no digit.
-void draw_stray(Random& random, Canvas& canvas) {
+void draw_stray(const Style& style, const Hand& hand, Random& random, Canvas& canvas) {
   const Point a = {random.uniform(0.0, side), random.uniform(0.0, side)};
   const Point b = {a.x + random.bell(7.0), a.y + random.bell(7.0)};
   const double radius = random.uniform(0.3, 0.8);
   const double ink = random.uniform(0.3, 0.8);
-  canvas.draw_segment(a, b, radius, ink);
+  canvas.draw_segment(a, b, style.strays_by_pen ? hand.radius : radius,
+                      style.strays_by_pen ? hand.ink : ink);
 }
 
 const Form& pick_form(int digit, Random& random) {
@@ -311,19 +324,21 @@ const Form& pick_form(int digit, Random& random) {
   return first[random.below(static_cast<int>(end - first))];
 }
 
-void draw_digit(int digit, Random& random, std::span<uint8_t> pixels) {
+void draw_digit(int digit, const Style& style, Random& random, std::span<uint8_t> pixels) {
   Canvas canvas;
   const Form& form = pick_form(digit, random);
-  const Warp warp(random, 0.16);
+  const Warp warp(random, style.warp);
   const Placement placement(random);
   const double radius = random.uniform(0.6, 1.8);
-  const double ink = random.uniform(0.55, 1.0);
+  const double ink = random.uniform(style.least_ink, style.most_ink);
   const Hand hand = {warp, placement, radius, ink};
   for (const Stroke& stroke : parse_strokes(form.strokes)) {
     draw_stroke(stroke, hand, random, canvas);
   }
-  if (random.below(2) == 0) draw_stray(random, canvas);
-  canvas.develop(random, random.uniform(0.05, 0.2), pixels);
+  const int choices = style.most_strays - style.fewest_strays + 1;
+  const int strays = style.most_strays - random.below(choices);
+  for (int i = 0; i < strays; ++i) draw_stray(style, hand, random, canvas);
+  canvas.develop(random, random.uniform(style.least_noise, style.most_noise), pixels);
 }
 
 /// Element `index` of a sequence in which every ten are a permutation of 0..9.
@@ -336,7 +351,7 @@ int balanced_label(uint64_t key, int64_t index) {
   return order[static_cast<size_t>(index % classes)];
 }
 
-Dataset draw_set(uint64_t seed, uint64_t part, int64_t count) {
+Dataset draw_set(uint64_t seed, uint64_t part, int64_t count, const Style& style) {
   const uint64_t label_key = Random::mix(Random::mix(seed) + 2 * part);
   const uint64_t image_key = Random::mix(Random::mix(seed) + 2 * part + 1);
   constexpr size_t features = size_t{side} * side;
@@ -346,7 +361,7 @@ Dataset draw_set(uint64_t seed, uint64_t part, int64_t count) {
     const auto at = static_cast<size_t>(i);
     Random random(Random::mix(image_key ^ at));
     labels[at] = balanced_label(label_key, i);
-    draw_digit(labels[at], random, std::span(pixels).subspan(at * features, features));
+    draw_digit(labels[at], style, random, std::span(pixels).subspan(at * features, features));
   }
   Dataset set;
   set.add("x", Tensor::of<uint8_t>({count, side, side}, pixels));
@@ -356,15 +371,19 @@ Dataset draw_set(uint64_t seed, uint64_t part, int64_t count) {
 
 }  // namespace
 
-Split generate_digits(uint64_t seed, int64_t train_count, int64_t test_count) {
+Split generate_digits(uint64_t seed, int64_t train_count, int64_t test_count, DigitKind kind) {
   for (const int64_t count : {train_count, test_count}) {
     require<ArgumentError>(count >= 0 && count <= max_count,
                            "generate_digits: expected a count within 0..{}, got {}", max_count,
                            count);
   }
-  return {draw_set(seed, 0, train_count), draw_set(seed, 1, test_count)};
+  const Style& style = kind == DigitKind::Hard ? hard : plain;
+  return {draw_set(seed, 0, train_count, style), draw_set(seed, 1, test_count, style)};
 }
 
-Split example_digits(int64_t train_count) { return generate_digits(1, train_count, 1000); }
+Split example_digits(int64_t train_count, DigitKind kind) {
+  const int64_t test_count = kind == DigitKind::Hard ? 4000 : 1000;
+  return generate_digits(1, train_count, test_count, kind);
+}
 
 }  // namespace qtape::data

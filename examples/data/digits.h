@@ -1,11 +1,22 @@
 // Handwriting-like 28x28 digits drawn by the program: training data that needs no download.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <string_view>
 
+#include "qtape/core/enum_names.h"
 #include "qtape/data/dataset.h"
 
 namespace qtape::data {
+
+/// How hard generated digits are to read.
+enum class DigitKind : uint8_t {
+  Plain,
+  /// Faint, noisy, bent further, and crossed by several strokes of the same pen: a task on
+  /// which float networks of these sizes stay below 90 %, so that few bits show.
+  Hard
+};
 
 /// Draws `train_count` and `test_count` digits of 28x28 pixels, bright ink on a dark ground.
 ///
@@ -19,10 +30,17 @@ namespace qtape::data {
 /// compiler fuses none of them (-ffp-contract=off).
 ///
 /// Throws ArgumentError unless both counts are within 0..10000000.
-Split generate_digits(uint64_t seed, int64_t train_count, int64_t test_count);
+Split generate_digits(uint64_t seed, int64_t train_count, int64_t test_count,
+                      DigitKind kind = DigitKind::Plain);
 
 /// The digits that the programs use where no data is given: one fixed data set with 1,000 test
-/// images. Throws as generate_digits does.
-Split example_digits(int64_t train_count);
+/// images, 4,000 where they are hard. Throws as generate_digits does.
+Split example_digits(int64_t train_count, DigitKind kind = DigitKind::Plain);
 
 }  // namespace qtape::data
+
+namespace qtape {
+template <>
+inline constexpr auto enum_names<data::DigitKind> =
+    std::array<std::string_view, 2>{"Plain", "Hard"};
+}  // namespace qtape

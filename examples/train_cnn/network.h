@@ -37,6 +37,7 @@ struct CnnSettings {
 
   CnnModel model = CnnModel::LeNet;
   int64_t width = 100;
+  data::DigitKind digits = data::DigitKind::Plain;
   Recipe recipe = {};
 
   static constexpr auto fields() {
@@ -44,11 +45,10 @@ struct CnnSettings {
     return std::tuple{
         setting("model", &S::model, "the network"),
         setting("width", &S::width, "percent of its usual channels, at least one for each",
-                {1, 1000})};
+                {1, 1000}),
+        setting("digits", &S::digits, "how hard generated digits are to read")};
   }
-  static data::Split generate(const Recipe& recipe) {
-    return data::example_digits(recipe.samples);
-  }
+  data::Split generate() const { return data::example_digits(recipe.samples, digits); }
   bool operator==(const CnnSettings&) const = default;
 };
 

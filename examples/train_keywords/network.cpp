@@ -22,8 +22,8 @@ Graph make_network(const KeywordSettings& settings, const data::Dataset& dataset
     layer(true, 5, 1, fmt::format("conv{}.depthwise", i));
     layer(false, 1, 1, fmt::format("conv{}.pointwise", i));
   }
-  x = build.quantize(x, CodeRange::Unsigned, "fc.features");
-  x = build.quantize(node(Mean{.axes = {1}}, {x}), CodeRange::Unsigned, "fc.input");
+  x = build.quantize_pooled(x, "fc.features");
+  x = build.quantize_pooled(node(Mean{.axes = {1}}, {x}), "fc.input");
   return classifier(linear(x, dataset.classes(), build.layer("fc", false)), settings.recipe);
 }
 

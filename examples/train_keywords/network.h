@@ -34,9 +34,7 @@ struct KeywordSettings {
                       setting("channels", &S::channels, "channels of each layer", {1, 4096}),
                       setting("blocks", &S::blocks, "depthwise separable layers", {0, 64})};
   }
-  static data::Split generate(const Recipe& recipe) {
-    return data::example_tones(recipe.samples);
-  }
+  data::Split generate() const { return data::example_tones(recipe.samples); }
   bool operator==(const KeywordSettings&) const = default;
 };
 

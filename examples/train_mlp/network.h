@@ -34,6 +34,7 @@ struct MlpSettings {
 
   Architecture model = Architecture::MLP;
   std::vector<int64_t> layers = {256, 128};
+  data::DigitKind digits = data::DigitKind::Plain;
   Recipe recipe = {};
 
   static constexpr auto fields() {
@@ -44,11 +45,10 @@ struct MlpSettings {
                 "the first one cut in two"),
         setting("layers", &S::layers, "widths of the hidden layers", {1, 65536})
             .called("layer width")
-            .at_most(64)};
+            .at_most(64),
+        setting("digits", &S::digits, "how hard generated digits are to read")};
   }
-  static data::Split generate(const Recipe& recipe) {
-    return data::example_digits(recipe.samples);
-  }
+  data::Split generate() const { return data::example_digits(recipe.samples, digits); }
   bool operator==(const MlpSettings&) const = default;
 };
 

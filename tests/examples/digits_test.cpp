@@ -90,6 +90,20 @@ TEST_CASE("digits: every image has bright ink and a darker background") {
   }
 }
 
+TEST_CASE("digits: hard ones are others of the same labels, fainter and fuller") {
+  const Dataset plain = generate_digits(5, 200, 0).train;
+  const Dataset hard = generate_digits(5, 200, 0, DigitKind::Hard).train;
+  CHECK(std::ranges::equal(labels(plain), labels(hard)));
+  const auto pixels_above = [](const Dataset& set, int level) {
+    return std::ranges::count_if(pixels(set), [&](int pixel) { return pixel >= level; });
+  };
+  // Bright pixels are a tenth, pixels that are not dark half as many again.
+  CHECK(pixels_above(hard, 200) * 5 < pixels_above(plain, 200));
+  CHECK(pixels_above(hard, 40) * 4 > pixels_above(plain, 40) * 5);
+  CHECK(pixel_digest(hard) ==
+        "f34517e34147f2cf95025d1f14c0d4014fe658bff182f0b522e50818d6f4e75c");
+}
+
 TEST_CASE("digits: no images are allowed, a negative count is an error") {
   CHECK(generate_digits(1, 0, 0).train.size() == 0);
   CHECK_THROWS_WITH_AS(generate_digits(1, -1, 0),

@@ -11,6 +11,7 @@
 #include "qtape/examples/classifier/report.h"
 #include "qtape/examples/classifier/task.h"
 #include "qtape/examples/data/digits.h"
+#include "qtape/examples/train_cnn/network.h"
 #include "qtape/examples/train_mlp/network.h"
 #include "qtape/model/quantization.h"
 #include "qtape/tests/support/errors.h"
@@ -184,6 +185,82 @@ TEST_CASE("train_mlp: the schedule of the tape is that of the settings") {
         QuantizationSchedule{.delay = 3, .freeze = 9, .freeze_norms = 60, .warm_up = 5});
   CHECK(examples::schedule_of({.freeze_norms_after = 7}, 90) ==
         QuantizationSchedule{.freeze_norms = 7});
+}
+
+TEST_CASE("train_mlp: few bits learn their scales, after a third of a run in float") {
+  using examples::Quantization;
+  using examples::Recipe;
+  for (const int64_t bits : {2, 3}) {
+    for (const Recipe& recipe : {Recipe{.weight_bits = bits}, {.activation_bits = bits}}) {
+      CHECK(examples::scale_mode_of(recipe) == Quantization::LSQ);
+      CHECK(examples::schedule_of(recipe, 90) ==
+            QuantizationSchedule{.delay = 30, .freeze_norms = 60});
+    }
+  }
+  const Recipe four{.weight_bits = 4, .activation_bits = 4};
+  CHECK(examples::scale_mode_of(four) == Quantization::EMA);
+  CHECK(examples::schedule_of(four, 90).delay == 0);
+  const Recipe in_float{.weight_bits = 0, .activation_bits = 0};
+  CHECK(!examples::has_few_bits(in_float));
+  const Recipe two{.weight_bits = 2, .activation_bits = 2};
+  Recipe other = two;
+  other.from = "trained.json";
+  CHECK(examples::schedule_of(other, 90).delay == 0);
+  other = two;
+  other.scale_mode = Quantization::EMA;
+  CHECK(examples::schedule_of(other, 90).delay == 0);
+  other = two;
+  other.quantize_after = 5;
+  CHECK(examples::schedule_of(other, 90).delay == 5);
+}
+
+TEST_CASE("train_cnn: ends and means of few bits have 8 where there are norms") {
+  const data::Split data = data::generate_digits(2, 64, 10);
+  const auto steps = [&](examples::CnnModel model, examples::Recipe recipe,
+                         const std::string& label) {
+    const examples::CnnSettings settings{.model = model, .width = 25, .recipe = recipe};
+    const Graph graph = make_network(settings, data.train);
+    const CodeLimits limits = grid_of(graph, graph.at(label + ".quantized")).limits;
+    return limits.q_max - limits.q_min;
+  };
+  constexpr auto lenet = examples::CnnModel::LeNet;
+  constexpr auto resnet8 = examples::CnnModel::ResNet8;
+  const examples::Recipe two{.weight_bits = 2, .activation_bits = 2};
+  for (const char* label : {"conv1.input", "fc.input", "fc.features"}) {
+    CHECK(steps(resnet8, two, label) == 255);
+  }
+  CHECK(steps(resnet8, two, "conv1.weight") == 254);
+  CHECK(steps(resnet8, two, "block2.conv1.weight") == 2);
+  CHECK(steps(resnet8, two, "block2.conv2.input") == 3);
+  CHECK(steps(lenet, two, "conv1.weight") == 2);
+  CHECK(steps(lenet, two, "fc3.input") == 3);
+  examples::Recipe said = two;
+  said.ends_bits = 5;
+  said.mean_bits = 6;
+  said.weight_codes = CodeRange::Full;
+  CHECK(steps(lenet, said, "conv1.input") == 31);
+  CHECK(steps(lenet, said, "fc3.weight") == 31);
+  CHECK(steps(lenet, said, "fc2.weight") == 3);
+  CHECK(steps(resnet8, said, "fc.input") == 31);
+  CHECK(steps(resnet8, said, "fc.features") == 63);
+}
+
+TEST_CASE("train_mlp: held-out samples judge in the place of the test samples") {
+  Settings settings{.recipe = {.samples = 120, .holdout = 20}};
+  const data::Split all = settings.generate();
+  const data::Split split = load_data(settings);
+  CHECK(split.train.size() == 100);
+  REQUIRE(split.test.size() == 20);
+  std::vector<float> got(784), wanted(784);
+  split.test.read(0, 0, std::span(got));
+  all.train.read(0, 100, std::span(wanted));
+  CHECK(got == wanted);
+  settings.recipe.holdout = 120;
+  CHECK(test::error_text<ArgumentError>([&] { (void)load_data(settings); }) ==
+        "holdout must leave training samples, got 120 of 120");
+  settings = {.digits = data::DigitKind::Hard, .recipe = {.samples = 10}};
+  CHECK(data_name(settings) == "generated hard digits");
+  CHECK(load_data(settings).test.size() == 4000);
 }
 
 TEST_CASE("train_mlp: a run that is stopped leaves a checkpoint of that step") {

@@ -85,13 +85,116 @@ TEST_CASE("recipes: bits of the ends and of layers by name") {
   const Model named =
       quantized(model, {.ends_bits = 8, .layers = {{.pattern = "fc1.*", .weight_bits = 3}}},
                 digits().train);
-  CHECK(limits_of(named, "fc1.weight.quantized") == CodeLimits{-3, 3});
+  CHECK(limits_of(named, "fc1.weight.quantized") == CodeLimits{-4, 3});
   CHECK(error_text<ArgumentError>([&] {
           (void)quantized(model, {.layers = {{.pattern = "f1.weight"}}}, digits().train);
         }) == "no layer has weights 'f1.weight'; the nearest are 'fc1.weight'");
   CHECK(error_text<ArgumentError>([&] {
           (void)quantized(model, {.weight_bits = 1}, digits().train);
         }) == "weight bits must be in 2..16, got 1");
+}
+
+TEST_CASE("recipes: few bits use all codes, learn their scales, and both can be said") {
+  const Model model = trained_model();
+  const auto weight = [&](const QuantizationRecipe& recipe) {
+    const Graph graph = quantized(model.graph(), recipe);
+    return graph[graph.at("fc2.weight.quantized")].op;
+  };
+  for (const int bits : {2, 3, 4, 5, 8}) {
+    CAPTURE(bits);
+    const CodeRange usual = bits <= 4 ? CodeRange::Full : CodeRange::Narrow;
+    CHECK(usual_weight_codes(bits) == usual);
+    const Op op = weight({.weight_bits = bits});
+    const auto* learned = std::get_if<FakeQuantizeLSQ>(&op);
+    CHECK((learned != nullptr) == (bits <= 3));
+    if (learned != nullptr) CHECK(learned->range == CodeRange::Narrow);
+    const Op observed = weight({.weight_bits = bits, .scales = RecipeScales::Observed});
+    CHECK(std::get<FakeQuantize>(observed).range == usual);
+    CHECK(std::get<FakeQuantize>(observed).denominator == Denominator::HalfSpan);
+    for (const CodeRange codes : {CodeRange::Narrow, CodeRange::Full}) {
+      const Op said =
+          weight({.weight_bits = bits, .scales = RecipeScales::Learned, .weight_codes = codes});
+      CHECK(std::get<FakeQuantizeLSQ>(said).range == codes);
+    }
+  }
+  CHECK(usual_scales(8, 3) == RecipeScales::Learned);
+  CHECK(usual_scales(4, 4) == RecipeScales::Observed);
+  const std::string text = "weight codes must be Narrow or Full, got Unsigned";
+  CHECK(error_text<ArgumentError>(
+            [&] { (void)weight({.weight_codes = CodeRange::Unsigned}); }) == text);
+  CHECK(error_text<ArgumentError>(
+            [&] { (void)calibrated_quantizers(4, 8, CodeRange::Unsigned); }) == text);
+}
+
+TEST_CASE("recipes: all 16 codes of 4 bits reach the integers, half a span to each side") {
+  Model model = with_quantizers(trained_model(), calibrated_quantizers(4, 8));
+  (void)calibrate(model, digits().train);
+  const auto scales =
+      qparams(model.graph(), model.parameters(), model.graph().at("fc1.weight.quantized"));
+  const auto w = model.parameters().at("fc1.weight").values<float>();
+  float largest = 0;
+  for (const float each : w.subspan(0, 784)) largest = std::max(largest, std::fabs(each));
+  CHECK(scales[0].scale == double{largest / 7.5f});
+  const IntegerProgram program = model.integers(Requantization::FloatMultiply);
+  int lowest = 0, highest = 0;
+  for (const auto& node : program.nodes()) {
+    const QuantizedWeights* weights = weights_of(node.op);
+    if (weights == nullptr) continue;
+    CHECK(weights->storage_bits == 4);
+    for (const std::byte two : weights->codes.data) {
+      for (const int bits : {std::to_integer<int>(two) & 15, std::to_integer<int>(two) >> 4}) {
+        const int code = bits < 8 ? bits : bits - 16;
+        lowest = std::min(lowest, code);
+        highest = std::max(highest, code);
+      }
+    }
+  }
+  CHECK(lowest == -8);
+  CHECK(highest == 7);
+  CHECK(verify(model, digits().test.first(100)).mismatches() == 0);
+}
+
+TEST_CASE("recipes: weights before a batch norm have codes of both signs") {
+  Network net;
+  const Value x = net.input("x", {28, 28, 1});
+  const Value y = batch_norm(conv2d(x, 4, {5, 5}, Layer{}, {.stride = {2, 2}}));
+  Model model(linear(flatten(relu(y)), 10), loss::cross_entropy);
+  (void)fit(model, digits().train, quiet(1));
+  const QuantizationRecipe few{.weight_bits = 4, .activation_bits = 6};
+  Model small = quantized(model, few, digits().train);
+  CHECK(limits_of(small, "conv1.weight.quantized") == CodeLimits{-7, 7});
+  CHECK(limits_of(small, "fc1.weight.quantized") == CodeLimits{-8, 7});
+  const Model calibrated = with_quantizers(model, calibrated_quantizers(4, 8));
+  CHECK(limits_of(calibrated, "conv1.weight.quantized") == CodeLimits{-7, 7});
+  const Model said = with_quantizers(model, calibrated_quantizers(4, 8, CodeRange::Full));
+  CHECK(limits_of(said, "conv1.weight.quantized") == CodeLimits{-8, 7});
+}
+
+TEST_CASE("recipes: learned scales start where a first step would set them") {
+  const Model model = trained_model();
+  const data::Dataset few = digits().train.first(Evaluator::batch);
+  for (const int bits : {2, 4, 6}) {
+    CAPTURE(bits);
+    const QuantizationRecipe recipe{
+        .weight_bits = bits, .activation_bits = bits, .scales = RecipeScales::Learned};
+    const Model calibrated = quantized(model, recipe, few);
+    // Each quantizer of the copy sets its scales from what it first sees, in floats.
+    Model cold(calibrated.graph());
+    (void)cold.take_over(model.parameters());
+    Tape tape(cold.graph().with_batch(Evaluator::batch), cold.parameters(),
+              {.outputs = {cold.answer()}, .threads = 1});
+    (void)batches_of(few, Evaluator::batch)(tape, 0);
+    tape.forward(mode::observe);
+    for (const NodeId id : quantizers(cold.graph())) {
+      const auto got = qparams(calibrated.graph(), calibrated.parameters(), id);
+      const auto wanted = qparams(cold.graph(), cold.parameters(), id);
+      REQUIRE(got.size() == wanted.size());
+      for (size_t c = 0; c < got.size(); ++c) {
+        CHECK(got[c].scale == doctest::Approx(wanted[c].scale).epsilon(1e-6));
+        CHECK(got[c].zero_point == wanted[c].zero_point);
+      }
+    }
+  }
 }
 
 TEST_CASE("recipes: inputs that are never negative get codes without a zero point") {

@@ -18,6 +18,9 @@
 namespace qtape::tool {
 namespace {
 
+/// The observer that is the usual one of each quantizer.
+constexpr std::string_view usual = "usual";
+
 /// What calibration by one observer is worth.
 struct ObserverReport : EvaluationReport {
   std::string observer;
@@ -67,7 +70,8 @@ struct CalibrateReport {
 Model with_some_quantizers(Model model, const CalibrateOptions& options) {
   if (!quantizers(model.graph()).empty()) return model;
   return with_quantizers(model,
-                         calibrated_quantizers(options.weight_bits, options.activation_bits));
+                         calibrated_quantizers(options.weight_bits, options.activation_bits,
+                                               from_string<CodeRange>(options.weight_codes)));
 }
 
 /// "97.10 %", or the bits of the answers where there is no metric.
@@ -92,6 +96,7 @@ void show(const CalibrationProgress& progress) {
 std::vector<MethodChoice> weight_choices(const Graph& graph, const std::string& method) {
   const std::vector<bool> constant = constant_nodes(graph);
   std::vector<MethodChoice> choices;
+  if (method == usual) return choices;
   for (NodeId id : quantizers(graph)) {
     const NodeId source = graph[id].operands[0];
     if (graph[id].operands.size() > 1 && constant[static_cast<size_t>(source.index)]) {
@@ -103,9 +108,12 @@ std::vector<MethodChoice> weight_choices(const Graph& graph, const std::string& 
 
 std::vector<NodeCalibration> run(Tape& tape, const BatchSource& batches,
                                  const CalibrateOptions& options, const std::string& observer) {
-  const auto by_name = weight_choices(tape.graph(), options.weight_observer);
+  CalibrationOptions calibration{
+      .by_name = weight_choices(tape.graph(), options.weight_observer), .on_batch = show};
+  if (observer == usual) return calibrate(tape, batches, calibration);
   if (observer != "search") {
-    return calibrate(tape, batches, {observer_method(observer), by_name, show});
+    calibration.method = observer_method(observer);
+    return calibrate(tape, batches, calibration);
   }
   return search_calibration(tape, batches, methods_from_data(), show);
 }
@@ -177,10 +185,10 @@ CalibrateReport calibrate_all(Model& model, const data::Split& data,
 void calibrate(const CalibrateOptions& options) {
   require<ArgumentError>(options.observer != "all" || options.save.empty(),
                          "--save needs one observer, got all");
-  if (options.observer != "all" && options.observer != "search") {
-    (void)observer_method(options.observer);
-  }
-  (void)observer_method(options.weight_observer);
+  const bool named =
+      options.observer != "all" && options.observer != "search" && options.observer != usual;
+  if (named) (void)observer_method(options.observer);
+  if (options.weight_observer != usual) (void)observer_method(options.weight_observer);
   examples::OutputFiles files;
   files.expect("--save", options.save);
   files.reads({options.model});

@@ -46,10 +46,11 @@ struct CalibrateOptions {
   int64_t images = 1000;  ///< training images to calibrate with
   int weight_bits = 8;    ///< of quantizers added to a model without any
   int activation_bits = 8;
-  /// A method's name, `search` for the best by the outputs' error for each quantizer, or `all`
-  /// for a table of all of them.
-  std::string observer = "MinMax";
-  std::string weight_observer = "MinMax";
+  std::string weight_codes = {};  ///< name of a CodeRange; empty: not said
+  /// A method's name, `usual` for `usual_method` of each quantizer, `search` for the best by
+  /// the outputs' error for each, or `all` for a table of all of them.
+  std::string observer = "usual";
+  std::string weight_observer = "usual";
   int threads = 1;
   std::string json = {};
 };
@@ -173,9 +174,10 @@ struct TrainCommand {
   std::optional<int> weight_bits = std::nullopt;
   std::optional<int> activation_bits = std::nullopt;
   std::optional<int> ends_bits = std::nullopt;
-  std::string scales = {};   ///< name of a RecipeScales; empty: not said
-  bool in_float = false;     ///< without quantizers
-  std::string teacher = {};  ///< model whose answers are learned as well; empty: none
+  std::string scales = {};        ///< name of a RecipeScales; empty: not said
+  std::string weight_codes = {};  ///< name of a CodeRange; empty: not said
+  bool in_float = false;          ///< without quantizers
+  std::string teacher = {};       ///< model whose answers are learned as well; empty: none
   double temperature = 2;
   double teacher_share = 0.5;
   double damping = 0;
@@ -198,7 +200,8 @@ struct SearchCommand {
   DataOptions data;
   int64_t budget = 0;  ///< bytes of weights
   int activation_bits = 8;
-  std::string scales = {};  ///< name of a RecipeScales; empty: not said
+  std::string scales = {};        ///< name of a RecipeScales; empty: not said
+  std::string weight_codes = {};  ///< name of a CodeRange; empty: not said
   int64_t samples = 1000;
   std::string
       output;  ///< file to write the model with the bits that were found to; empty: none

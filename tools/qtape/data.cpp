@@ -1,7 +1,9 @@
 #include "qtape/tools/qtape/data.h"
 
 #include "qtape/arrays/arrays.h"
+#include "qtape/core/enum_names.h"
 #include "qtape/data/files.h"
+#include "qtape/data/holdout.h"
 #include "qtape/examples/data/digits.h"
 #include "qtape/examples/data/tones.h"
 
@@ -32,7 +34,9 @@ int64_t features_of(const IntegerProgram& program) {
   return find_features<integer::Input>(program);
 }
 
-data::Split load_data(const DataOptions& options, int64_t features, int64_t samples) {
+namespace {
+
+data::Split load_all(const DataOptions& options, int64_t features, int64_t samples) {
   require<ArgumentError>(options.directory.empty() || options.input.empty(),
                          "--input: there is --data already");
   require<ArgumentError>(options.labels.empty() || !options.input.empty(),
@@ -48,7 +52,13 @@ data::Split load_data(const DataOptions& options, int64_t features, int64_t samp
     return {set, data::arrays(options.test_input, options.test_labels)};
   }
   if (features == data::tone_frames * data::tone_bands) return data::example_tones(samples);
-  return data::example_digits(samples);
+  return data::example_digits(samples, from_string<data::DigitKind>(options.digits).value());
+}
+
+}  // namespace
+
+data::Split load_data(const DataOptions& options, int64_t features, int64_t samples) {
+  return data::held_out(load_all(options, features, samples), options.holdout);
 }
 
 }  // namespace qtape::tool

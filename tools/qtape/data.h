@@ -19,6 +19,8 @@ struct DataOptions {
   std::string test_input = {};
   std::string test_labels = {};
   bool trains = false;
+  std::string digits = "Plain";  ///< name of the DigitKind to generate
+  int64_t holdout = 0;           ///< last training samples in the place of the test samples
 
   /// The files and the folder that these name; some may be empty.
   std::vector<std::string> paths() const;

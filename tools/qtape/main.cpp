@@ -8,6 +8,7 @@
 #include "qtape/console/program.h"
 #include "qtape/core/error.h"
 #include "qtape/core/thread_count.h"
+#include "qtape/examples/data/digits.h"
 #include "qtape/examples/shared/command_line.h"
 #include "qtape/model/recipe.h"
 #include "qtape/onnx/levels.h"
@@ -59,6 +60,17 @@ void add_data_files(CLI::App& command, tool::DataOptions& data) {
   command.add_option("--data", data.directory,
                      "directory with MNIST-format IDX files; without it and --input, generated "
                      "digits");
+  const std::vector<std::string> kinds(enum_names<data::DigitKind>.begin(),
+                                       enum_names<data::DigitKind>.end());
+  command.add_option("--digits", data.digits, "how hard generated digits are to read")
+      ->transform(CLI::IsMember(kinds, CLI::ignore_case))
+      ->capture_default_str();
+  command
+      .add_option("--holdout", data.holdout,
+                  "judge by the last training samples, so many, which nothing else sees, "
+                  "instead of by the test samples")
+      ->check(range<int64_t>(0, 1000000))
+      ->capture_default_str();
   command.add_option("--input", data.input,
                      "inputs, samples along the first axis: a .npy, .npz or .safetensors file, "
                      "FILE:NAME where it holds several arrays");
@@ -93,6 +105,14 @@ void add_commands(CLI::App& app, Commands& c) {
                     "write all answers here as f32: .npy, .npz or .safetensors");
 }
 
+void add_weight_codes(CLI::App& command, std::string& codes) {
+  command
+      .add_option("--weight-codes", codes,
+                  "codes of the weights of new quantizers; without it, Full up to 4 bits but "
+                  "before batch norms and with learned scales, else Narrow")
+      ->transform(CLI::IsMember({"Narrow", "Full"}, CLI::ignore_case));
+}
+
 void add_calibrate(CLI::App& app, tool::CalibrateOptions& o) {
   CLI::App& calibrate = *app.add_subcommand(
       "calibrate", "Fill quantizers from training images, adding them where there are none");
@@ -102,7 +122,9 @@ void add_calibrate(CLI::App& app, tool::CalibrateOptions& o) {
   calibrate.add_option("-o,--output,--save", o.save, "write the calibrated model here");
   calibrate
       .add_option("--observer", o.observer,
-                  names_from_data() + "; search: the best for each quantizer; all: a table")
+                  names_from_data() +
+                      "; usual: Lsq for learned scales of at most 4 bits, else MinMax; search: "
+                      "the best for each quantizer; all: a table")
       ->capture_default_str();
   calibrate
       .add_option("--weight-observer", o.weight_observer,
@@ -118,6 +140,7 @@ void add_calibrate(CLI::App& app, tool::CalibrateOptions& o) {
       .add_option("--activation-bits", o.activation_bits, "bits of activations, where added")
       ->check(range(1, 16))
       ->capture_default_str();
+  add_weight_codes(calibrate, o.weight_codes);
 }
 
 void add_quantizers(CLI::App& app, Commands& c) {
@@ -318,7 +341,10 @@ void add_profile(CLI::App& app, Commands& c) {
 void add_scales(CLI::App& command, std::string& scales) {
   const std::vector<std::string> names(enum_names<RecipeScales>.begin(),
                                        enum_names<RecipeScales>.end());
-  command.add_option("--scales", scales, "where scales of new quantizers come from")
+  command
+      .add_option("--scales", scales,
+                  "where scales of new quantizers come from; without it, Learned up to 3 bits, "
+                  "else Observed")
       ->transform(CLI::IsMember(names, CLI::ignore_case));
 }
 
@@ -332,10 +358,13 @@ void add_few_bits(CLI::App& train, tool::TrainCommand& o) {
   train.add_option("--activation-bits", o.activation_bits, "the same of activations")
       ->check(range(2, 16));
   train
-      .add_option("--ends-bits", o.ends_bits,
-                  "bits of weights and inputs of the first and the last layer")
+      .add_option(
+          "--ends-bits", o.ends_bits,
+          "bits of weights and inputs of the first and the last layer; without it, 8 in "
+          "the place of 3 or fewer where there are batch norms, else as of all others")
       ->check(range(2, 16));
   add_scales(train, o.scales);
+  add_weight_codes(train, o.weight_codes);
   train.add_option("--teacher", o.teacher, "learn from the answers of this model as well");
   train.add_option("--temperature", o.temperature, "of its answers")
       ->check(range(0.01, 100.0))
@@ -412,6 +441,7 @@ void add_search(CLI::App& app, tool::SearchCommand& o) {
       ->check(range(2, 16))
       ->capture_default_str();
   add_scales(search, o.scales);
+  add_weight_codes(search, o.weight_codes);
   search.add_option("--samples", o.samples, "samples to measure on")
       ->check(range<int64_t>(1, 1000000))
       ->capture_default_str();

@@ -81,9 +81,8 @@ void search(const SearchCommand& command) {
                            .on_trial = [](int64_t done, int64_t all) {
                              console::redraw(fmt::format("{} of {} trials", done, all));
                            }};
-  if (!command.scales.empty()) {
-    options.scales = from_string<RecipeScales>(command.scales).value();
-  }
+  options.scales = from_string<RecipeScales>(command.scales);
+  options.weight_codes = from_string<CodeRange>(command.weight_codes);
   const BitSearch found = search_bits(model, data.train, options);
   console::clear_line();
   const SearchReport report = report_of(found, options);

@@ -76,21 +76,36 @@ bool has_trainable_quantizers(const Graph& graph) {
   });
 }
 
+/// Says which bits the ends get that were not asked for, and warns of those that rarely learn.
+void say_ends(const Graph& graph, const QuantizationRecipe& recipe) {
+  const auto usual = usual_ends_bits(graph, recipe.weight_bits, recipe.activation_bits);
+  if (!usual) return;
+  if (!recipe.ends_bits) {
+    console::print("first and last layer: {} bits, as there are batch norms\n", *usual);
+  } else if (*recipe.ends_bits < *usual) {
+    console::print(
+        "warning: with batch norms and {} bits in the first and the last layer networks "
+        "rarely learn; try --ends-bits {}\n",
+        *recipe.ends_bits, *usual);
+  }
+}
+
 /// The model with the quantizers that the command asks for; its own where it asks for none and
 /// they can be trained.
 Model with_recipe(Model model, const TrainCommand& command, const data::Dataset& samples) {
   const bool asked = command.weight_bits || command.activation_bits || command.ends_bits ||
-                     !command.scales.empty();
+                     !command.scales.empty() || !command.weight_codes.empty();
   if (command.in_float) {
     require<ArgumentError>(!asked, "--float leaves no quantizers to have bits");
     return {without_quantizers(model.graph()), model.parameters()};
   }
   if (!asked && has_trainable_quantizers(model.graph())) return model;
-  QuantizationRecipe recipe{.weight_bits = command.weight_bits.value_or(8),
-                            .activation_bits = command.activation_bits.value_or(8),
-                            .ends_bits = command.ends_bits};
-  if (!command.scales.empty())
-    recipe.scales = from_string<RecipeScales>(command.scales).value();
+  const QuantizationRecipe recipe{.weight_bits = command.weight_bits.value_or(8),
+                                  .activation_bits = command.activation_bits.value_or(8),
+                                  .ends_bits = command.ends_bits,
+                                  .scales = from_string<RecipeScales>(command.scales),
+                                  .weight_codes = from_string<CodeRange>(command.weight_codes)};
+  say_ends(model.graph(), recipe);
   return quantized(model, recipe, samples, usual_calibration_samples, command.threads);
 }
 
