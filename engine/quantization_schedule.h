@@ -15,7 +15,8 @@ namespace qtape {
 /// those passes alone.
 struct QuantizationSchedule {
   static constexpr std::string_view name = "QuantizationSchedule";
-  int64_t delay = 0;                             ///< steps in float; observers run
+  /// Steps in float; observers run. Learned scales start anew when they end.
+  int64_t delay = 0;
   std::optional<int64_t> freeze = std::nullopt;  ///< step from which observers stop
   /// Step from which batch norms use their running statistics, as in evaluation.
   std::optional<int64_t> freeze_norms = std::nullopt;

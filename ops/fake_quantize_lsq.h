@@ -13,12 +13,15 @@ struct FakeQuantizeLSQ {
   static constexpr OpDocs docs{
       .summary =
           "Fake quantization with a learned scale, and a learned zero point when affine.",
-      .formula = {"y = s (clamp(round(x / s) + zp, q_min, q_max) - zp) with s = max(|scale|, "
-                  "floor), so that no update can kill it.",
-                  "Affine: zp = round(zero_point), within the codes (LSQ+).",
-                  "A scale of 0 is not initialised: the first observed batch with a finite "
-                  "nonzero element sets it to 2 mean|x| / sqrt(q_max), or affine to what "
-                  "[min, max] gives."},
+      .formula =
+          {"y = s (clamp(round(x / s) + zp, q_min, q_max) - zp) with s = max(|scale|, "
+           "floor), so that no update can kill it.",
+           "Affine: zp = round(zero_point), within the codes (LSQ+).",
+           "A scale of 0 is not initialised: the first observed batch with a finite "
+           "nonzero element sets it. Up to 4 bits to 2 mean|x| / sqrt(q_max), affine to "
+           "2 mean|x| / sqrt(n p) with n = q_max - q_min and p the larger sign's share "
+           "of mean|x|, and zp so that the signs share the codes alike; with more bits to "
+           "the scale that [min, max] gives."},
       .operands = {"x is f32, f64, f16 or bf16; y has its type.",
                    "scale and, when affine, zero_point are Parameters or States with the "
                    "shape and dtype of FakeQuantize's."},

@@ -92,7 +92,7 @@ TEST_CASE("digits: every image has bright ink and a darker background") {
 
 TEST_CASE("digits: hard ones are others of the same labels, fainter and fuller") {
   const Dataset plain = generate_digits(5, 200, 0).train;
-  const Dataset hard = generate_digits(5, 200, 0, DigitKind::Hard).train;
+  const Dataset hard = generate_digits(5, 200, 0, qtape::data::DigitKind::Hard).train;
   CHECK(std::ranges::equal(labels(plain), labels(hard)));
   const auto pixels_above = [](const Dataset& set, int level) {
     return std::ranges::count_if(pixels(set), [&](int pixel) { return pixel >= level; });
