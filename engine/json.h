@@ -29,12 +29,21 @@ enum class JsonTexts : uint8_t {
   Ascii     ///< the same, and all characters beyond ASCII are escaped
 };
 
+/// A member of an object. A template, so that it is complete as soon as Json is.
+template <class Value>
+struct JsonMember {
+  std::string key;
+  Value value;
+
+  bool operator==(const JsonMember&) const = default;
+};
+
 /// A value of JSON. Objects keep the order of their keys. Unlike nlohmann's, a value is taken
 /// apart without allocating memory, so that it can be destroyed when there is none left.
 class Json {
  public:
-  struct Entry;   // of a list in braces
-  struct Member;  // of an object
+  struct Entry;  // of a list in braces
+  using Member = JsonMember<Json>;
   using Array = std::vector<Json>;
   using Object = std::vector<Member>;
 
@@ -122,13 +131,6 @@ class Json {
 
   std::variant<std::nullptr_t, bool, int64_t, uint64_t, double, std::string, Array, Object>
       value_ = nullptr;
-};
-
-struct Json::Member {
-  std::string key;
-  Json value;
-
-  bool operator==(const Member&) const = default;
 };
 
 struct Json::Entry {
