@@ -154,6 +154,8 @@ void Verifier::compare(Level level, size_t i, int64_t elements) {
   for (int64_t k = 0; k < elements; ++k) {
     if (came->at(k) == wanted.at(k)) continue;
     ++different;
+    int64_t& largest = layers_[i].largest[level];
+    largest = std::max(largest, std::abs(came->at(k) - wanted.at(k)));
     note(level, i, k, wanted.at(k), came->at(k));
   }
 }

@@ -34,6 +34,8 @@ struct LayerComparison {
   /// By level: how many of them are others than those of L2, of L0 than those of L1. Nothing of
   /// levels that do not tell them.
   std::map<Level, int64_t> differences = {};
+  /// The largest of them by level, but of L0.
+  std::map<Level, int64_t> largest = {};
 
   /// Those that must not be: of all levels but L0.
   int64_t mismatches() const;

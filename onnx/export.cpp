@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstring>
 #include <limits>
 #include <map>
@@ -11,14 +12,12 @@
 #include <utility>
 
 #include "qtape/core/error.h"
+#include "qtape/core/sha256.h"
 #include "qtape/engine/files.h"
 #include "qtape/onnx/onnx_writer.h"
 
 namespace qtape {
 namespace {
-
-/// The first opset with int4, and with quantizers of 16 bits.
-constexpr int64_t first_with_more_types = 21;
 
 /// A value of the program as an output of the ONNX graph. With `channels_first`, [n, h, w, c]
 /// is [n, c, h, w] there.
@@ -36,13 +35,14 @@ class Exporter {
         in_floats_(options.form == OnnxForm::Qdq) {}
 
   std::string run() {
+    name_nodes();
     // Inputs and outputs are called as their nodes.
     for (NodeId id : inputs()) {
       names_[id.index] = to_.unique(program_.name(id));
       yielded_.insert(names_[id.index]);
     }
     for (NodeId id : program_.outputs()) {
-      if (!names_.contains(id.index)) names_[id.index] = to_.unique(program_.name(id));
+      if (!names_.contains(id.index)) names_[id.index] = to_.unique(output_name(id));
     }
     for (int32_t i = 0; i < program_.size(); ++i) {
       const NodeId id{i};
@@ -54,6 +54,7 @@ class Exporter {
       });
     }
     for (NodeId id : program_.outputs()) write_output(id);
+    describe_program();
     return to_.bytes();
   }
 
@@ -72,10 +73,47 @@ class Exporter {
   const Written& written(size_t i) const {
     return values_[static_cast<size_t>(node().operands[i].index)];
   }
+  /// The label of an output, without what told floats from the integers of the same node.
+  std::string output_name(NodeId id) const {
+    const std::string& label = program_[id].label;
+    const std::string& name = label.empty() ? bases_[static_cast<size_t>(id.index)] : label;
+    const std::string_view suffix = ".value";
+    if (!name.ends_with(suffix)) return name;
+    const std::string layer = name.substr(0, name.size() - suffix.size());
+    return program_.find(layer) ? layer : name;
+  }
+  void describe_program() {
+    const std::string text = to_json(program_);
+    to_.metadata("qtape.version", QTAPE_VERSION);
+    to_.metadata("qtape.program_sha256", sha256_hex(std::as_bytes(std::span(text))));
+    to_.metadata("qtape.requantization",
+                 std::string(to_string_view(program_.requantization())));
+    to_.metadata("qtape.form",
+                 std::string(to_string_view(in_floats_ ? OnnxForm::Qdq : OnnxForm::Integer)));
+  }
+
+  /// Names the parts of each node after its label; without one, after the nearest one that it
+  /// reads and its operation.
+  void name_nodes() {
+    std::vector<std::string> nearest;
+    for (int32_t i = 0; i < program_.size(); ++i) {
+      const IntegerNode& node = program_[NodeId{i}];
+      const bool reads = !node.operands.empty();
+      const std::string above =
+          reads ? nearest[static_cast<size_t>(node.operands[0].index)] : fmt::format("n{}", i);
+      nearest.push_back(node.label.empty() ? above : node.label);
+      const bool own =
+          !node.label.empty() || !reads || std::holds_alternative<integer::Requantize>(node.op);
+      std::string operation(name_of(node.op));
+      for (char& c : operation) {
+        c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+      }
+      bases_.push_back(own ? nearest.back() : fmt::format("{}.{}", above, operation));
+    }
+  }
   /// `conv1.codes` of the node `conv1`.
   std::string named(std::string_view part) const {
-    return fmt::format(
-        "{}.{}", node().label.empty() ? fmt::format("n{}", at_.index) : node().label, part);
+    return fmt::format("{}.{}", bases_[static_cast<size_t>(at_.index)], part);
   }
   bool is_batched(const TensorType& type) const {
     return program_.batch() && type.shape.rank() > 0 && type.shape[0] == *program_.batch();
@@ -86,9 +124,9 @@ class Exporter {
   void check_codes(const IntegerValue& value) const {
     if (!value.is_codes() || !is_wide(value.type.dtype)) return;
     check(in_floats_, "ONNX's integer products take codes of 8 bits, these have 16");
-    require<GraphError>(opset_ >= first_with_more_types,
+    require<GraphError>(opset_ >= first_onnx_opset_of_int4,
                         "codes of 16 bits need opset {}, asked for is {}",
-                        first_with_more_types, opset_);
+                        first_onnx_opset_of_int4, opset_);
   }
 
   std::string transposed(const std::string& x, std::vector<int64_t> axes) {
@@ -173,7 +211,7 @@ class Exporter {
     const std::vector<int8_t> zeros(scales.size());
     const auto constant = [&](std::string_view part, const Shape& of,
                               std::span<const int8_t> values) {
-      return weights.storage_bits <= 4 && opset_ >= first_with_more_types
+      return weights.storage_bits <= 4 && opset_ >= first_onnx_opset_of_int4
                  ? to_.constant_of_4_bits(named(part), of, values)
                  : to_.constant<int8_t>(named(part), DType::S8, of, values);
     };
@@ -353,13 +391,13 @@ class Exporter {
     set_attribute(node, "kernel_shape", both(h.kernel, w.kernel));
     set_attribute(node, "strides", both(h.stride, w.stride));
     if (dilations) set_attribute(node, "dilations", both(h.dilation, w.dilation));
-    // What lies behind the last window is no padding.
-    const auto end = [](const WindowAxis& a) {
-      return (a.out - 1) * a.stride + a.span() - a.in - a.begin;
-    };
     std::vector<int64_t> pads = both(h.begin, w.begin);
-    for (int64_t each : both(end(h), end(w))) pads.push_back(std::max<int64_t>(0, each));
+    for (int64_t each : both(end_padding(h), end_padding(w))) pads.push_back(each);
     set_attribute(node, "pads", pads);
+  }
+  /// What lies behind the last window is no padding.
+  static int64_t end_padding(const WindowAxis& a) {
+    return std::max<int64_t>(0, (a.out - 1) * a.stride + a.span() - a.in - a.begin);
   }
 
   Written write(const integer::Conv& op) {
@@ -478,15 +516,55 @@ class Exporter {
                       named("reshaped"))};
   }
 
+  /// Runtimes refuse padding as wide as the kernel, which dilation makes use of: then the
+  /// lowest codes are put around x before.
   Written write(const integer::Structure<MaxPool>& op) {
     const Shape& x = in(0).type.shape;
+    const bool one = x.rank() == 3;
+    Window window = op.pool(x).window;
+    const auto wide = [](const WindowAxis& a) {
+      return std::max(a.begin, end_padding(a)) >= a.kernel;
+    };
+    const bool padded = wide(window.h) || wide(window.w);
     return {chosen(channels_first(0),
                    [&](const std::string& from) {
-                     onnx::NodeProto& made = to_.node("MaxPool", {from}, named("largest"));
-                     set_window(made, op.pool(x).window, x.rank() == 3, true);
+                     const std::string around = padded ? bordered(from, window, one) : from;
+                     if (padded) window = without_padding(window);
+                     onnx::NodeProto& made = to_.node("MaxPool", {around}, named("largest"));
+                     set_window(made, window, one, true);
                      return made.output(0);
                    }),
             true};
+  }
+  /// [n, c, ...] with the padding of `window` as lowest codes, or what these stand for.
+  std::string bordered(const std::string& x, const Window& window, bool one) {
+    const IntegerValue& value = in(0);
+    const auto [lowest, highest] = dispatch_codes(value.type.dtype, []<class Code>() {
+      using Limits = std::numeric_limits<Code>;
+      return std::pair<int32_t, int32_t>(Limits::lowest(), Limits::max());
+    });
+    const auto end = [&](std::string_view part, int32_t at) {
+      return is_wide(value.type.dtype) ? float_of(part, at, value.zero_point, value.scales[0])
+                                       : code(value.type.dtype, part, at);
+    };
+    const std::string border = end("border", lowest);
+    std::vector<int64_t> pads = {0, 0};
+    if (!one) pads.push_back(window.h.begin);
+    pads.insert(pads.end(), {window.w.begin, 0, 0});
+    if (!one) pads.push_back(end_padding(window.h));
+    pads.push_back(end_padding(window.w));
+    const std::string padded =
+        to_.apply("Pad", {x, to_.numbers(named("pads"), pads), border}, named("padded"));
+    // Limits that change nothing: ONNX Runtime 1.21 gives the padding of a Pad right before a
+    // MaxPool to the latter, and then refuses it.
+    return to_.apply("Clip", {padded, border, end("highest", highest)}, named("kept"));
+  }
+  static Window without_padding(Window window) {
+    for (WindowAxis* a : {&window.h, &window.w}) {
+      a->in += a->begin + end_padding(*a);
+      a->begin = 0;
+    }
+    return window;
   }
 
   Written write(const integer::Structure<Upsample>&) {
@@ -620,6 +698,7 @@ class Exporter {
   OnnxWriter to_;
   bool in_floats_;  // what the program has as accumulators
   NodeId at_;
+  std::vector<std::string> bases_;        // of names, by node
   std::vector<Written> values_;           // by node
   std::map<int32_t, std::string> names_;  // of inputs and outputs, by node
   std::set<std::string> yielded_;
@@ -637,9 +716,11 @@ std::string to_onnx(const IntegerProgram& program, const OnnxExportOptions& opti
   return Exporter(program, options).run();
 }
 
-void export_onnx(const std::string& path, const IntegerProgram& program,
-                 const OnnxExportOptions& options) {
-  write_file(path, to_onnx(program, options));
+int64_t write_onnx(const std::string& path, const IntegerProgram& program,
+                   const OnnxExportOptions& options) {
+  const std::string bytes = to_onnx(program, options);
+  write_file(path, bytes);
+  return std::ssize(bytes);
 }
 
 }  // namespace qtape

@@ -16,7 +16,9 @@ namespace qtape {
 ///   outputs of their kind leave so. A Gemm or a BatchNormalization behind a Flatten of such
 ///   gets its numbers in that order.
 /// - Initializers become Parameters of their names, one for all nodes that read one alike. A
-///   layer is called as its weight without `.weight`.
+///   layer is called as its weight without `.weight`, else as the module in the name of its
+///   node; weights that an exporter numbered (`onnx::Conv_120`) are called after the layer.
+///   Outputs have the labels that the file gives them, where no layer has these.
 /// - The operators: Gemm, MatMul, Conv, ConvTranspose, MaxPool, AveragePool,
 ///   GlobalAveragePool, BatchNormalization, LayerNormalization, Relu, LeakyRelu, Clip, Sigmoid,
 ///   Tanh, HardSigmoid, HardSwish, Gelu, Exp, Log, Neg, Sqrt, Pow (2 and 0.5), Softmax,

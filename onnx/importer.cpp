@@ -17,6 +17,25 @@ std::vector<int64_t> channels_behind(const std::vector<int64_t>& shape) {
   return result;
 }
 
+/// The path of the module in a node's name: `layer1.0.conv1` of `/layer1/layer1.0/conv1/Conv`,
+/// where a part repeats the one before it.
+std::string module_of(const OnnxNode& node) {
+  std::vector<std::string> parts;
+  std::string part;
+  for (const char c : node.name() + "/") {
+    if (c != '/') {
+      part += c;
+      continue;
+    }
+    if (!parts.empty() && part.starts_with(parts.back() + ".")) parts.pop_back();
+    if (!part.empty()) parts.push_back(part);
+    part.clear();
+  }
+  if (parts.empty() || !parts.back().starts_with(node.type())) return {};
+  parts.pop_back();
+  return fmt::format("{}", fmt::join(parts, "."));
+}
+
 }  // namespace
 
 int onnx_axis(int64_t axis, int rank) {
@@ -194,11 +213,20 @@ Graph OnnxImporter::finish(const std::vector<std::string>& outputs) {
     OnnxValue value = found->second;
     const bool image = value.rank() == 4 || (value.rank() == 3 && one_axis_);
     if (value.layout == OnnxLayout::Flat || !image) value = to_same(value);
-    ids.push_back(value.id);
+    ids.push_back(named_output(value.id, name));
   }
   problems_.settle();
   graph_.set_outputs(std::move(ids), {});  // ONNX states no losses
   return std::move(graph_);
+}
+
+NodeId OnnxImporter::named_output(NodeId value, const std::string& name) {
+  const bool usable = !name.empty() && printable(name) == name && !graph_.find(name);
+  if (!usable) return value;
+  const auto extents = graph_[value].type.shape.extents();
+  std::vector<int64_t> shape(extents.begin(), extents.end());
+  if (!shape.empty()) shape[0] = -1;
+  return add(Reshape{.shape = std::move(shape)}, {value}, name);
 }
 
 OnnxValue OnnxImporter::value(const OnnxNode& node, int k) const {
@@ -257,12 +285,19 @@ std::string OnnxImporter::free_label(const std::string& wanted) const {
   return unused_label(graph_, usable ? wanted : "value");
 }
 
-std::string OnnxImporter::layer_label(const std::string& weight) const {
+std::string OnnxImporter::layer_label(const OnnxNode& node) const {
   const std::string suffix = ".weight";
-  if (!weight.ends_with(suffix)) return {};
-  const std::string label = weight.substr(0, weight.size() - suffix.size());
+  const std::string weight = node.input(1);
+  const std::string label = weight.ends_with(suffix)
+                                ? weight.substr(0, weight.size() - suffix.size())
+                                : module_of(node);
   const bool usable = !label.empty() && printable(label) == label && !graph_.find(label);
   return usable ? label : std::string();
+}
+
+std::string OnnxImporter::node_label(const OnnxNode& node, const std::string& part) const {
+  const std::string module = module_of(node);
+  return free_label(module.empty() ? part : module + "." + part);
 }
 
 std::optional<NodeId> OnnxImporter::known_parameter(const std::string& name,
@@ -275,10 +310,14 @@ std::optional<NodeId> OnnxImporter::known_parameter(const std::string& name,
 }
 
 NodeId OnnxImporter::add_parameter(const std::string& name, Shape shape,
-                                   std::vector<float> numbers) {
+                                   std::vector<float> numbers, const std::string& layer,
+                                   std::string_view part) {
   Tensor tensor = Tensor::of<float>(shape, numbers);
   if (const auto known = known_parameter(name, tensor)) return *known;
-  const NodeId id = add_leaf(Parameter{.shape = shape}, name, std::move(tensor));
+  // PyTorch numbers what it computed: weights with a folded norm, transposed ones.
+  const bool numbered = name.find("::") != std::string::npos && !layer.empty();
+  const std::string wanted = numbered ? fmt::format("{}.{}", layer, part) : name;
+  const NodeId id = add_leaf(Parameter{.shape = shape}, wanted, std::move(tensor));
   leaves_.emplace(name, id);
   return id;
 }

@@ -93,11 +93,19 @@ class OnnxImporter {
   NodeId add_leaf(Op leaf, const std::string& name, Tensor tensor);
   void give(const OnnxNode& node, OnnxValue value, int k = 0);
   NodeId add(Op op, std::vector<NodeId> operands, std::string label = {});
-  NodeId add_parameter(const std::string& name, Shape shape, std::vector<float> numbers);
+  /// The constant `name` as a parameter: called after `layer` and `part` where an exporter only
+  /// numbered it.
+  NodeId add_parameter(const std::string& name, Shape shape, std::vector<float> numbers,
+                       const std::string& layer = {}, std::string_view part = {});
   NodeId add_state(const std::string& name, Shape shape, std::vector<float> numbers);
   std::string free_label(const std::string& wanted) const;
-  /// What a layer is called after the name of its weight; empty where that is taken.
-  std::string layer_label(const std::string& weight) const;
+  /// The label of a layer: the name of its weight without `.weight`, else the module that the
+  /// node's name names; empty where that is taken.
+  std::string layer_label(const OnnxNode& node) const;
+  /// The label of a node without weights: its module and `part`.
+  std::string node_label(const OnnxNode& node, const std::string& part) const;
+  /// `value` under the name of an output.
+  NodeId named_output(NodeId value, const std::string& name);
 
   // Layouts.
   /// `id` with its axes in another order, axis 0 in its place: a Reshape where only extents of

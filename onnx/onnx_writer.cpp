@@ -4,6 +4,7 @@
 
 #include "qtape/core/error.h"
 #include "qtape/onnx/tensor_proto.h"
+#include "qtape/onnx/value_info.h"
 
 namespace qtape {
 namespace {
@@ -56,13 +57,21 @@ int32_t onnx_type(DType dtype) {
 OnnxWriter::OnnxWriter(int64_t opset) {
   model_.set_ir_version(ir_version_of(opset));
   model_.set_producer_name("qtape");
+  model_.set_producer_version(QTAPE_VERSION);
   auto* imported = model_.add_opset_import();
   imported->set_domain("");
   imported->set_version(opset);
   model_.mutable_graph()->set_name("qtape");
 }
 
-std::string OnnxWriter::bytes() const {
+void OnnxWriter::metadata(const std::string& key, const std::string& value) {
+  auto& entry = *model_.add_metadata_props();
+  entry.set_key(key);
+  entry.set_value(value);
+}
+
+std::string OnnxWriter::bytes() {
+  add_value_info(*model_.mutable_graph());
   std::string text;
   require<GraphError>(model_.SerializeToString(&text),
                       "is too large for an ONNX file, which has 2 GiB at most");

@@ -54,8 +54,12 @@ class OnnxWriter {
   void input(const std::string& name, const TensorType& type, bool batch);
   void output(const std::string& name, const TensorType& type, bool batch);
 
-  /// The file's bytes. Throws GraphError for more than 2 GiB, which no ONNX file has.
-  std::string bytes() const;
+  /// An entry of the model's metadata.
+  void metadata(const std::string& key, const std::string& value);
+
+  /// The file's bytes, with the types of all values. Throws GraphError for more than 2 GiB,
+  /// which no ONNX file has.
+  std::string bytes();
 
  private:
   onnx::TensorProto& initializer(std::string_view name, DType dtype, const Shape& shape);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <limits>
 
@@ -180,6 +181,16 @@ NodeId OnnxOperators::with_constant(const OnnxValue& a, const OnnxConstant& cons
   return to.add_parameter(name, shape, std::move(numbers));
 }
 
+namespace {
+
+std::string lower(std::string_view name) {
+  std::string text(name);
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
+}  // namespace
+
 template <class X>
 void OnnxOperators::binary() {
   const bool first = to.is_constant(node.input(0));
@@ -200,7 +211,7 @@ void OnnxOperators::binary() {
     for (size_t k = 0; k < result.shape.size() && a.rank() == b.rank(); ++k) {
       result.shape[k] = std::max(a.shape[k], b.shape[k]);
     }
-    result.id = to.add(X{}, {a.id, b.id});
+    result.id = to.add(X{}, {a.id, b.id}, to.node_label(node, lower(X::name)));
     return give(std::move(result));
   }
   OnnxValue a = operand(first ? 1 : 0);
@@ -237,9 +248,9 @@ void OnnxOperators::batch_normalization() {
     return ordered;
   };
   const Shape shape{channels};
-  const std::string label = to.layer_label(node.input(1));
-  const NodeId gamma = to.add_parameter(node.input(1), shape, numbers(1));
-  const NodeId beta = to.add_parameter(node.input(2), shape, numbers(2));
+  const std::string label = to.layer_label(node);
+  const NodeId gamma = to.add_parameter(node.input(1), shape, numbers(1), label, "weight");
+  const NodeId beta = to.add_parameter(node.input(2), shape, numbers(2), label, "bias");
   const NodeId mean = to.add_state(node.input(3), shape, numbers(3));
   const NodeId variance = to.add_state(node.input(4), shape, numbers(4));
   a.id = to.add(op, {a.id, gamma, beta, mean, variance}, label);
@@ -256,7 +267,7 @@ void OnnxOperators::layer_normalization() {
   require<FormatError>(a.rank() >= 2 && onnx_axis(given, a.rank()) + 1 == a.rank(),
                        "axis {} is not the last of {}", given, extents_text(a.shape));
   const int64_t n = a.shape.back();
-  const std::string label = to.layer_label(node.input(1));
+  const std::string label = to.layer_label(node);
   const NodeId gamma = to.add_parameter(node.input(1), {n}, to.floats(node, 1, n));
   const bool biased = to.has_input(node, 2);
   const NodeId beta = to.add_parameter(

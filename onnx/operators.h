@@ -104,7 +104,7 @@ struct OnnxOperators {
   PoolOp pool(const OnnxValue& a, const Windows& windows);
   void give_pooled(NodeId y, int64_t channels);
   template <class X>
-  void reduce();
+  void reduce(const char* part);
   template <class X>
   void along_axis();
   NodeId with_constant(const OnnxValue& x, const OnnxConstant& constant,

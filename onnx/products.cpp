@@ -21,11 +21,11 @@ void OnnxOperators::linear(OnnxValue a, const std::string& name, std::vector<flo
   } else {
     a = to.to_same(a);
   }
-  const std::string label = to.layer_label(name);
-  const NodeId w = to.add_parameter(name, {out, in}, std::move(weight));
+  const std::string label = to.layer_label(node);
+  const NodeId w = to.add_parameter(name, {out, in}, std::move(weight), label, "weight");
   NodeId y = to.add(MatMul{.transpose_b = true}, {a.id, w}, bias.empty() ? label : "");
   if (!bias.empty()) {
-    const NodeId b = to.add_parameter(bias_name, {out}, bias);
+    const NodeId b = to.add_parameter(bias_name, {out}, bias, label, "bias");
     y = to.add(AddBias{}, {y, b}, label);
   }
   OnnxValue result{.id = y, .shape = a.shape};
@@ -92,9 +92,10 @@ void OnnxOperators::conv() {
   std::vector<int64_t> extents = {out};
   extents.insert(extents.end(), kernel.begin(), kernel.end());
   extents.push_back(channels);
-  const std::string label = to.layer_label(node.input(1));
-  const NodeId filters = to.add_parameter(node.input(1), Shape(extents),
-                                          channels_behind(w.floats, out, channels, places));
+  const std::string label = to.layer_label(node);
+  const NodeId filters =
+      to.add_parameter(node.input(1), Shape(extents),
+                       channels_behind(w.floats, out, channels, places), label, "weight");
   const bool biased = to.has_input(node, 2);
   const std::string own = biased ? "" : label;
   NodeId y;
@@ -121,7 +122,8 @@ void OnnxOperators::conv() {
 /// Adds the bias of input 2 to the channels of `y`, and gives it.
 void OnnxOperators::give_biased(NodeId y, int64_t out, const std::string& label) {
   if (to.has_input(node, 2)) {
-    const NodeId b = to.add_parameter(node.input(2), {out}, to.floats(node, 2, out));
+    const NodeId b =
+        to.add_parameter(node.input(2), {out}, to.floats(node, 2, out), label, "bias");
     y = to.add(AddBias{}, {y, b}, label);
   }
   const auto lies = to.graph_[y].type.shape.extents();
@@ -171,10 +173,10 @@ void OnnxOperators::conv_transpose() {
       !node.has("kernel_shape") || kernel == std::vector<int64_t>{extents[2], extents[3]},
       "kernel_shape is not that of the filters");
   const int64_t out = onnx_product(extents[1], groups);
-  const std::string label = to.layer_label(node.input(1));
+  const std::string label = to.layer_label(node);
   const NodeId filters =
       to.add_parameter(node.input(1), {out, extents[2], extents[3], extents[0] / groups},
-                       transposed_filters(w, groups));
+                       transposed_filters(w, groups), label, "weight");
   const NodeId y =
       to.add(ConvTranspose2d{.stride = Shape(over.strides),
                              .padding = over.padding,

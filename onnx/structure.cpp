@@ -48,7 +48,7 @@ void OnnxOperators::concat() {
   }
   const Concat op{.axis = OnnxImporter::physical_axis(result, axis),
                   .count = static_cast<int>(ids.size())};
-  result.id = to.add(op, ids);
+  result.id = to.add(op, ids, to.node_label(node, "concat"));
   give(std::move(result));
 }
 

@@ -118,7 +118,7 @@ void OnnxOperators::max_pool() {
   const Windows over = windows(a.shape, kernel);
   MaxPool op = pool<MaxPool>(a, over);
   op.dilation = Shape(over.dilations);
-  give_pooled(to.add(op, {a.id}), a.shape[1]);
+  give_pooled(to.add(op, {a.id}, to.node_label(node, "pool")), a.shape[1]);
 }
 
 void OnnxOperators::average_pool() {
@@ -138,20 +138,21 @@ void OnnxOperators::average_pool() {
                        "ceil_mode adds windows, which count_include_pad does not count alike");
   AvgPool op = pool<AvgPool>(a, over);
   op.count_include_pad = counted && !(ceil && !padded);
-  give_pooled(to.add(op, {a.id}), a.shape[1]);
+  give_pooled(to.add(op, {a.id}, to.node_label(node, "pool")), a.shape[1]);
 }
 
 void OnnxOperators::global_average_pool() {
   const OnnxValue a = to.to_channels_last(x());
-  OnnxValue result{.id = to.add(GlobalAvgPool{.keep_dims = true}, {a.id}),
-                   .shape = a.shape,
-                   .layout = OnnxLayout::ChannelsLast};
+  OnnxValue result{
+      .id = to.add(GlobalAvgPool{.keep_dims = true}, {a.id}, to.node_label(node, "pool")),
+      .shape = a.shape,
+      .layout = OnnxLayout::ChannelsLast};
   std::fill(result.shape.begin() + 2, result.shape.end(), int64_t{1});
   give(std::move(result));
 }
 
 template <class X>
-void OnnxOperators::reduce() {
+void OnnxOperators::reduce(const char* part) {
   const auto given = to.integers_or(node, "axes", 1);
   expect(given && !given->empty(), "without axes it would join samples; name them");
   (void)node.has("noop_with_empty_axes");
@@ -166,7 +167,8 @@ void OnnxOperators::reduce() {
     gone[static_cast<size_t>(axis)] = true;
     op.axes.push_back(OnnxImporter::physical_axis(a, axis));
   }
-  OnnxValue result{.id = to.add(op, {a.id}), .shape = {}, .layout = a.layout};
+  OnnxValue result{
+      .id = to.add(op, {a.id}, to.node_label(node, part)), .shape = {}, .layout = a.layout};
   for (size_t k = 0; k < a.shape.size(); ++k) {
     if (!gone[k]) result.shape.push_back(a.shape[k]);
     if (gone[k] && kept) result.shape.push_back(1);
@@ -176,8 +178,8 @@ void OnnxOperators::reduce() {
   give(std::move(result));
 }
 
-void OnnxOperators::reduce_mean() { reduce<Mean>(); }
-void OnnxOperators::reduce_sum() { reduce<Sum>(); }
-void OnnxOperators::reduce_max() { reduce<Max>(); }
+void OnnxOperators::reduce_mean() { reduce<Mean>("mean"); }
+void OnnxOperators::reduce_sum() { reduce<Sum>("sum"); }
+void OnnxOperators::reduce_max() { reduce<Max>("max"); }
 
 }  // namespace qtape

@@ -4,9 +4,11 @@
 #include <doctest/doctest.h>
 #include <onnx/onnx_pb.h>
 
+#include <map>
 #include <set>
 #include <string>
 
+#include "qtape/core/sha256.h"
 #include "qtape/deploy/convert.h"
 #include "qtape/engine/files.h"
 #include "qtape/engine/parameters.h"
@@ -124,11 +126,97 @@ TEST_CASE("onnx export: what ONNX does not compute is refused, and files survive
         "opset must be in 13..21, got 12");
   const test::Folder folder;
   write_file(folder.file("m.onnx"), "old");
-  CHECK(test::error_text<GraphError>([&] { export_onnx(folder.file("m.onnx"), program); }) !=
+  CHECK(test::error_text<GraphError>([&] { write_onnx(folder.file("m.onnx"), program); }) !=
         "no error");
   CHECK(read_file(folder.file("m.onnx"), 100) == "old");
-  export_onnx(folder.file("m.onnx"), good);
+  const int64_t bytes = write_onnx(folder.file("m.onnx"), good);
+  CHECK(bytes == std::ssize(to_onnx(good)));
   CHECK(read_file(folder.file("m.onnx"), 1 << 20) == to_onnx(good));
+}
+
+TEST_CASE("onnx export: a model says what made it of which program") {
+  const IntegerProgram program = small_program(Requantization::OnnxQdq);
+  const test::Folder folder;
+  save_program(folder.file("p.json"), program);
+  const std::string text = read_file(folder.file("p.json"), 1 << 20);
+  onnx::ModelProto model;
+  CHECK(model.ParseFromString(to_onnx(program, {.form = OnnxForm::Integer})));
+  CHECK(model.producer_name() == "qtape");
+  CHECK(model.producer_version().find('.') != std::string::npos);
+  std::map<std::string, std::string> metadata;
+  for (const auto& each : model.metadata_props()) metadata[each.key()] = each.value();
+  CHECK(metadata == std::map<std::string, std::string>{
+                        {"qtape.version", model.producer_version()},
+                        {"qtape.program_sha256", sha256_hex(std::as_bytes(std::span(text)))},
+                        {"qtape.requantization", "OnnxQdq"},
+                        {"qtape.form", "integer"}});
+}
+
+/// A program that pools codes of `dtype` by windows that begin and end in padding as wide as
+/// the kernel.
+IntegerProgram dilated_pool(DType dtype) {
+  IntegerProgram program(Requantization::OnnxQdq);
+  const CodeGrid grid{.dtype = dtype, .scale = 0.5, .zero_point = 3, .low = 1, .high = 120};
+  const NodeId x = program.add(integer::Input{.shape = {2, 7, 6, 3}}, {}, "x");
+  const NodeId q = program.add(integer::Quantize{grid}, {x}, "q");
+  MaxPool pool;
+  pool.kernel = {3, 2};
+  pool.stride = {2, 1};
+  pool.dilation = {2, 3};
+  pool.padding = Padding::Explicit;
+  pool.pads_begin = {3, 1};
+  pool.pads_end = {4, 2};
+  const NodeId largest = program.add(integer::Structure<MaxPool>{pool}, {q}, "pool");
+  program.set_outputs({largest});
+  return program;
+}
+
+TEST_CASE("onnx export: no pooling has padding as wide as its kernel") {
+  for (const DType dtype : {DType::U8, DType::S8, DType::S16}) {
+    const onnx::GraphProto graph = graph_of(to_onnx(dilated_pool(dtype), {.opset = 21}));
+    CHECK(first_fault(graph) == "");
+    int64_t pools = 0, pads = 0;
+    std::string limited;
+    for (const auto& node : graph.node()) {
+      pads += node.op_type() == "Pad" ? 1 : 0;
+      if (node.op_type() == "Clip") limited = node.output(0);
+      if (node.op_type() != "MaxPool") continue;
+      ++pools;
+      CHECK(node.input(0) == limited);  // no Pad that a runtime could join with it
+      for (const auto& attribute : node.attribute()) {
+        if (attribute.name() != "pads") continue;
+        for (const int64_t pad : attribute.ints()) CHECK(pad == 0);
+      }
+    }
+    CHECK(pools == 1);
+    CHECK(pads == 1);
+  }
+}
+
+TEST_CASE("onnx export: outputs have the names of layers, and parts those of what is near") {
+  IntegerProgram program(Requantization::OnnxQdq);
+  const CodeGrid grid{
+      .dtype = DType::U8, .scale = 0.25, .zero_point = 7, .low = 0, .high = 255};
+  const NodeId x = program.add(integer::Input{.shape = {2, 3}}, {}, "x");
+  const NodeId q = program.add(integer::Quantize{grid}, {x}, "x.quantized");
+  const std::vector<int8_t> codes = {5, -3, 7};
+  const std::vector<float> scale = {0.5f};
+  const std::vector<int32_t> bias = {3};
+  const integer::Linear linear{
+      .weights = pack_weights(codes, {1, 3}, 8, scale, bias, program[q].value)};
+  const NodeId fc = program.add(linear, {q}, "fc");
+  const NodeId y = program.add(integer::Requantize{grid}, {fc});
+  const NodeId sum = program.add(integer::Add{grid}, {y, y});
+  program.set_outputs({program.add(integer::Dequantize{}, {fc}, "fc.value"),
+                       program.add(integer::Dequantize{}, {sum}, "sum.value")});
+  const onnx::GraphProto graph = graph_of(to_onnx(program));
+  CHECK(graph.output(0).name() == "fc");
+  CHECK(graph.output(1).name() == "sum.value");
+  std::set<std::string> names;
+  for (const auto& node : graph.node()) names.insert(node.name());
+  CHECK(names.contains("fc.sum"));
+  CHECK(names.contains("fc.codes"));
+  CHECK(names.contains("fc.add.sum"));
 }
 
 }  // namespace

@@ -118,6 +118,27 @@ TEST_CASE("onnx: layers keep their names, and nothing is transposed on the way")
   CHECK(fixed.graph.size() == model.graph.size());
 }
 
+TEST_CASE(
+    "onnx: layers without a named weight are called as their modules, outputs as the file "
+    "says") {
+  const SavedModel model = parse_onnx(
+      model_of({1, 2, 4, 4},
+               [](auto& graph, auto&) {
+                 add_floats(graph, "onnx::Conv_12", {3, 2, 1, 1}, std::vector<float>(6, 1));
+                 add_floats(graph, "onnx::Conv_13", {3}, std::vector<float>(3));
+                 add_node(graph, "Conv", {"x", "onnx::Conv_12", "onnx::Conv_13"}, "a")
+                     .set_name("/layer1/layer1.0/conv1/Conv");
+                 add_node(graph, "Add", {"a", "a"}).set_name("/layer1/layer1.0/Add_1");
+               }),
+      "m");
+  for (const char* label :
+       {"layer1.0.conv1.weight", "layer1.0.conv1.bias", "layer1.0.conv1", "layer1.0.add"}) {
+    CAPTURE(std::string(label));
+    CHECK(model.graph.find(label));
+  }
+  CHECK(model.graph[model.graph.outputs()[0]].label == "y");
+}
+
 TEST_CASE("onnx: a constant that several nodes read alike is one parameter") {
   const SavedModel model = parse_onnx(model_of({1, 2},
                                                [](auto& graph, auto&) {
@@ -236,7 +257,10 @@ TEST_CASE("onnx: what no output needs is not read, and that is noted") {
                             drop.add_output("unused");
                           }),
                  "m.onnx", &notes);
-  CHECK(model.graph.size() == 2);
+  CHECK(model.parameters.entries().empty());
+  CHECK(std::ranges::count_if(model.graph.nodes(), [](const Node& node) {
+          return std::holds_alternative<Input>(node.op);
+        }) == 1);
   CHECK(notes == std::vector<std::string>{"input 'mask' is left out: no output needs it",
                                           "2 nodes are left out: no output needs them"});
 }

@@ -154,11 +154,44 @@ bool has_16_bits(const IntegerProgram& program) {
   });
 }
 
+int32_t type_of(const OnnxArray& array) {
+  using Proto = onnx::TensorProto;
+  // In the order of OnnxArray::data.
+  constexpr int32_t types[] = {Proto::FLOAT,  Proto::INT8,  Proto::UINT8, Proto::INT16,
+                               Proto::UINT16, Proto::INT32, Proto::INT64};
+  return types[array.data.index()];
+}
+
+/// Values between nodes that have no value_info, or another type or shape than came out. The
+/// batch may have any extent.
+int64_t wrong_types(const std::string& bytes, const OnnxInterpreter& run) {
+  onnx::ModelProto model;
+  CHECK(model.ParseFromString(bytes));
+  std::map<std::string, const onnx::TypeProto_Tensor*> told;
+  for (const auto* values : {&model.graph().value_info(), &model.graph().output()}) {
+    for (const auto& each : *values) told[each.name()] = &each.type().tensor_type();
+  }
+  int64_t wrong = 0;
+  for (const auto& node : model.graph().node()) {
+    const auto found = told.find(node.output(0));
+    const OnnxArray& came = run.value(node.output(0));
+    bool same = found != told.end() && found->second->elem_type() == type_of(came) &&
+                found->second->shape().dim_size() == std::ssize(came.shape);
+    for (size_t k = 0; same && k < came.shape.size(); ++k) {
+      const auto& extent = found->second->shape().dim(static_cast<int>(k));
+      same = extent.has_dim_param() || extent.dim_value() == came.shape[k];
+    }
+    wrong += same ? 0 : 1;
+  }
+  return wrong;
+}
+
 /// The outputs of `program` that its ONNX model of this form gives otherwise than the
 /// reference. Seeds differ in the opset.
 int64_t different_outputs(const IntegerProgram& program, OnnxForm form, uint64_t seed) {
   const int64_t opset = has_16_bits(program) ? 21 : 13 + static_cast<int64_t>(seed % 9);
-  OnnxInterpreter model(to_onnx(program, {.form = form, .opset = opset}));
+  const std::string bytes = to_onnx(program, {.form = form, .opset = opset});
+  OnnxInterpreter model(bytes);
   IntegerSession reference(program, {.reference = true});
   for (int32_t i = 0; i < program.size(); ++i) {
     const IntegerNode& node = program[NodeId{i}];
@@ -171,7 +204,7 @@ int64_t different_outputs(const IntegerProgram& program, OnnxForm form, uint64_t
   }
   reference.run();
   model.run();
-  int64_t different = 0;
+  int64_t different = wrong_types(bytes, model);
   const std::vector<std::string> names = model.outputs();
   for (size_t k = 0; k < names.size(); ++k) {
     const auto wanted = reference.bytes(program.outputs()[k]);
@@ -266,8 +299,11 @@ TEST_CASE("onnx interpreter: with scales that are powers of two products in floa
 
 TEST_CASE("onnx interpreter: codes of 16 bits come out of floats as they went in") {
   for (const CodeGrid& grid :
-       {CodeGrid{
-            .dtype = DType::S16, .scale = 1e-4f, .zero_point = -5, .low = -20001, .high = 29999},
+       {CodeGrid{.dtype = DType::S16,
+       .scale = 1e-4f,
+       .zero_point = -5,
+       .low = -20001,
+       .high = 29999},
         CodeGrid{.dtype = DType::U16,
         .scale = 1.0f / 7,
         .zero_point = 65000,
@@ -287,7 +323,15 @@ TEST_CASE("onnx interpreter: codes of 16 bits come out of floats as they went in
         integer::Pad{.begin = {0, 2, 0, 0}, .end = {0, 0, 1, 0}, .code = grid.high - 3}, {q},
         "pad");
     const NodeId most = program.add(integer::Max{.axes = {1, -1}}, {padded}, "max");
-    program.set_outputs({q, largest, padded, most});
+    MaxPool dilated;
+    dilated.kernel = {3, 2};
+    dilated.stride = {1, 2};
+    dilated.dilation = {2, 3};
+    dilated.padding = Padding::Explicit;
+    dilated.pads_begin = {3, 1};
+    dilated.pads_end = {4, 2};
+    const NodeId wide = program.add(integer::Structure<MaxPool>{dilated}, {q}, "wide");
+    program.set_outputs({q, largest, padded, most, wide});
     for (uint64_t seed = 0; seed < 20; ++seed) {
       CHECK(different_outputs(program, OnnxForm::Qdq, seed) == 0);
     }

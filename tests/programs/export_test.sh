@@ -173,7 +173,14 @@ check "L2 alone" exits 2 'qtape: --levels: L2 alone is compared with nothing' "$
 check "L0 without L1" exits 2 'qtape: --levels: L0 is compared with L1' "$tool" verify w8.json --levels L0,L2
 check "powers of two" "$train" "${short[@]}" --power-of-two --save po2.json >/dev/null
 check "export" "$tool" export onnx po2.json -o po2.onnx >out.txt
-check "change no code" grep -q 'products in float change 0 of [0-9]* codes of 1000 samples, 0 of these' out.txt
+check "change no code" grep -q '^sums in f32, added one after another, change 0 of [0-9]* codes of 1000 samples, 0 of these are seen differently$' out.txt
+check "export" "$tool" export onnx w8.json -o w8.onnx >out.txt
+check "tells what it counts" grep -q '^sums in f32, added one after another, change [1-9][0-9]* of [0-9]* codes of 1000 samples, by up to [1-9]' out.txt
+check "and that it is no bound" grep -q '^no bound for runtimes: ' out.txt
+"$tool" export onnx w4.json --opset 21 -o w4.onnx >out.txt
+check "int4 is told" grep -q '^weights of up to 4 bits are int4, which ONNX Runtime 1.21 does not fuse' out.txt
+"$tool" export onnx w4.json --opset 20 -o w4.onnx >out.txt
+check "and int8 is not" test "$(grep -c int4 out.txt)" = 0
 check "not learned ones" exits 2 'train_mlp: power of two is for scales that follow data; those of LSQ are learned' "$train" "${short[@]}" --weight-bits 8 --activation-bits 8 --power-of-two --scale-mode LSQ
 
 check "levels" "$tool" verify w8.json --levels L2,L4 --random 20 >out.txt

@@ -1,0 +1,12 @@
+// Types and shapes of all values between the nodes of an exported graph.
+#pragma once
+
+#include <onnx/onnx_pb.h>
+
+namespace qtape {
+
+/// Adds a value_info for each output of a node that is no output of `graph`. Takes the
+/// operators of exported programs; throws GraphError for others. -1 in a Reshape is the batch.
+void add_value_info(onnx::GraphProto& graph);
+
+}  // namespace qtape
