@@ -142,11 +142,13 @@ TEST_CASE("settings: help shows what options take, and defaults") {
     CHECK(help.find(text) != std::string::npos);
   }
   using Shown = std::pair<std::string, std::string>;
-  for (const auto& [option, value] :
+  for (const Shown& each :
        {Shown{"--count INT:1 to 100", "3"}, Shown{"--first-bits INT:0 or 2 to 8", "8"},
         Shown{"--rate FLOAT:0 to 10", "0.5"}, Shown{"--scale FLOAT:0 or more", "2"},
         Shown{"--shade TEXT:{Light,Dark}", "Dark"}, Shown{"--least FLOAT:0 to 1", "0.25"},
         Shown{"--widths INT:1 to 64", "[4,2]"}}) {
+    const std::string& option = each.first;
+    const std::string& value = each.second;
     CAPTURE(option);
     // CLI11 2.4 shows defaults in brackets.
     const bool shown = help.find(option + "=" + value) != std::string::npos ||
