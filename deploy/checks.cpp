@@ -9,6 +9,7 @@
 #include "qtape/engine/quantizers.h"
 #include "qtape/integer/op_rules.h"
 #include "qtape/kernels/quantize/requantize.h"
+#include "qtape/kernels/quantize/settle_kernels.h"
 
 namespace qtape {
 
@@ -48,6 +49,20 @@ std::string missing_scale(const Graph& graph, const Parameters& parameters, Node
         fmt::format("{}{} {}", k == 1 ? "" : " and ", slots[k].name, held.empty() ? "0" : held);
   }
   return fmt::format("no scale follows from its {}", text);
+}
+
+bool saw_zeros_alone(const Graph& graph, const Parameters& parameters, NodeId id) {
+  const Node& node = graph[id];
+  const auto* quantizer = std::get_if<FakeQuantize>(&node.op);
+  const bool given =
+      quantizer != nullptr && std::holds_alternative<Fixed>(quantizer->scale_mode);
+  if (given || node.operands.size() < 2 || !is_persistent(graph[node.operands[1]].op))
+    return false;
+  const ParameterEntry& state = parameters.at(graph[node.operands[1]].label);
+  return dispatch_compute(state.type.dtype, [&]<class T>() {
+    const auto values = state.values<T>();
+    return std::ranges::find(values, kernels::zeros_mark<T>) != values.end();
+  });
 }
 
 Verdict check_scale(const Graph& graph, const Parameters& parameters, NodeId id) {

@@ -17,6 +17,9 @@ inline constexpr std::string_view never_observed = "never observed anything";
 std::string missing_scale(const Graph& graph, const Parameters& parameters, NodeId id,
                           int64_t c);
 
+/// Whether the states of the quantizer at `id` hold that nothing but zeros was observed.
+bool saw_zeros_alone(const Graph& graph, const Parameters& parameters, NodeId id);
+
 /// Each gives a verdict without a reason where nothing is wrong.
 ///
 /// Scale and zero point of a quantizer of activations.

@@ -126,6 +126,10 @@ class Linter {
   void floor_of(NodeId id) {
     const auto found = qparams(graph_, parameters_, id);
     const Grid grid = grid_of(graph_, id);
+    if (saw_zeros_alone(graph_, parameters_, id)) {
+      add(Severity::Note, id, "saw nothing but 0, so its largest value is 1",
+          "calibrate it with data that reach it, unless it is always 0");
+    }
     if (found.empty() || found[0].scale == 0 || !at_floor(found[0].scale, grid)) return;
     add(Severity::Warning, id,
         fmt::format("scale {:.3g} is not above its floor {:.3g}: it saw next to nothing but 0",

@@ -67,7 +67,7 @@ class Forward {
     }
     const AverageWeights<T> weights = weights_at(step);
     if (ema_.delayed && observe && quantize) {
-      if (!all_observed()) return observe_some(weights);
+      if (!all_settled()) return observe_some(weights);
       use_states();
       return observe_all(weights);
     }
@@ -91,6 +91,13 @@ class Forward {
   bool all_observed() const {
     for (int64_t c = 0; c < states_.channels; ++c) {
       if (!states_.observed(c)) return false;
+    }
+    return true;
+  }
+
+  bool all_settled() const {
+    for (int64_t c = 0; c < states_.channels; ++c) {
+      if (!states_.settled(c)) return false;
     }
     return true;
   }
@@ -179,7 +186,7 @@ class Forward {
     const auto seen = measurement_.measure(quantizer_.x());
     for (int64_t c = 0; c < layout_.channels(); ++c) {
       const Extremes<T>& each = seen[static_cast<size_t>(c)];
-      const bool known = states_.observed(c);
+      const bool known = states_.settled(c);
       const QParams<T> before = known ? states_.at(c) : QParams<T>{};
       settle_one(c, each, true, weights);
       if (known) quantizer_.record().use(c, before);

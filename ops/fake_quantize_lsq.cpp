@@ -30,6 +30,7 @@ struct Learned {
     return {scale[c], zero_point == nullptr ? T(0) : zero_point[c]};
   }
   QParams<T> at(int64_t c) const {
+    if (only_zeros(c)) return qparams_of(ValueRange<T>{-1, 1}, grid);
     const T magnitude = std::max(std::fabs(scale[c]), static_cast<T>(grid.floor));
     if (zero_point == nullptr) return {magnitude, T(0)};
     const auto low = static_cast<T>(grid.limits.q_min);
@@ -37,7 +38,15 @@ struct Learned {
     return {magnitude,
             clamp_code(round_near(zero_point[c], low, high, Rounding::HalfEven), low, high)};
   }
-  bool initialised(int64_t c) const { return scale[c] != T(0); }
+  bool observed(int64_t c) const { return scale[c] != T(0); }
+  /// Nothing but zeros was observed, so what follows sets the scale.
+  bool only_zeros(int64_t c) const {
+    return observed(c) && std::fabs(scale[c]) <= zeros_mark<T>;
+  }
+  /// Whether the data of a call have no say; `writes` is that it may set scales.
+  bool settled(int64_t c, bool writes) const {
+    return observed(c) && !(writes && only_zeros(c));
+  }
   bool broken(int64_t c) const {
     return !std::isfinite(scale[c]) || (zero_point != nullptr && !std::isfinite(zero_point[c]));
   }
@@ -47,6 +56,11 @@ struct Learned {
 struct Seen {
   Magnitudes magnitudes;
   ValueRange<double> range;
+  double non_finite = 0;
+
+  bool only_zeros() const {
+    return magnitudes.sum() == 0 && magnitudes.count > 0 && non_finite == 0;
+  }
 };
 
 template <class S>
@@ -75,7 +89,7 @@ class Forward {
       status_->applied = false;
       return copy(step);
     }
-    if (warming || !all_initialised()) {
+    if (warming || !all_settled(observe)) {
       follow_data(observe, warming ? static_cast<double>(step.number) : 0.0, warming);
     } else {
       for (int64_t c = 0; c < layout_.channels(); ++c) use(c, learned_.at(c), false);
@@ -92,9 +106,9 @@ class Forward {
     return -1;
   }
 
-  bool all_initialised() const {
+  bool all_settled(bool observe) const {
     for (int64_t c = 0; c < layout_.channels(); ++c) {
-      if (!learned_.initialised(c)) return false;
+      if (!learned_.settled(c, observe)) return false;
     }
     return true;
   }
@@ -111,7 +125,8 @@ class Forward {
     measure();
     const T decay = static_cast<T>(steps_before / (steps_before + 1));
     for (int64_t c = 0; c < layout_.channels(); ++c) {
-      const bool cold = !learned_.initialised(c);
+      const bool cold = !learned_.settled(c, write);
+      if (cold && write && seen_[c].only_zeros()) learned_.set(c, {zeros_mark<T>, T(0)});
       if ((!cold && !warming) || seen_[c].magnitudes.sum() == 0) {
         use(c, learned_.at(c), warming);
         continue;
@@ -146,6 +161,7 @@ class Forward {
       const double x{Storage<S>::load(quantizer_.x()[i])};
       if (!std::isfinite(x)) {
         ++status_->non_finite;
+        ++seen.non_finite;
         continue;
       }
       (x > 0 ? seen.magnitudes.positive : seen.magnitudes.negative) += std::fabs(x);
@@ -232,8 +248,10 @@ void FakeQuantizeLSQ::store(const TensorType& x, std::span<const ValueRange<doub
   dispatch_compute(scale_dtype(x.dtype), [&]<class T>() {
     for (size_t c = 0; c < ranges.size(); ++c) {
       const ValueRange<T> seen{static_cast<T>(ranges[c].min), static_cast<T>(ranges[c].max)};
+      const bool zeros = seen.min == T(0) && seen.max == T(0);
       learned_at<T>(*this, values)
-          .set(static_cast<int64_t>(c), qparams_of(seen, grid_of(*this)));
+          .set(static_cast<int64_t>(c),
+               zeros ? QParams<T>{zeros_mark<T>, T(0)} : qparams_of(seen, grid_of(*this)));
     }
   });
 }
@@ -256,7 +274,7 @@ std::vector<QParams<double>> FakeQuantizeLSQ::load(const TensorType& x,
     const int64_t channels = granularity_of(*this).scales_shape(x.shape).elements();
     std::vector<QParams<double>> result(static_cast<size_t>(channels), {0, 0});
     for (int64_t c = 0; c < channels; ++c) {
-      if (!learned.initialised(c) || learned.broken(c)) continue;
+      if (!learned.observed(c) || learned.broken(c)) continue;
       const QParams<T> q = learned.at(c);
       result[static_cast<size_t>(c)] = {double{q.scale}, double{q.zero_point}};
     }
@@ -289,7 +307,7 @@ bool FakeQuantizeLSQ::reads_data(const TensorType& x, QuantizerValues values,
     const Learned<T> learned(*this, values);
     const int64_t channels = granularity_of(*this).scales_shape(x.shape).elements();
     for (int64_t c = 0; c < channels; ++c) {
-      if (!learned.initialised(c)) return true;
+      if (!learned.settled(c, observing)) return true;
     }
     return observing;  // in the warm-up scales follow the data
   });

@@ -16,8 +16,20 @@ T largest(const ValueRange<T>& range, const Grid& grid) {
   return grid.limits.q_min < 0 ? range.max_abs() : std::max(range.max, T(0));
 }
 
+/// Nothing above 0 was observed: what follows sets alpha, which is 1 until then.
+template <class T>
+bool only_zeros(T alpha) {
+  return alpha > T(0) && alpha <= zeros_mark<T>;
+}
+/// Whether the data of a call have no say; `writes` is that it may set alpha.
+template <class T>
+bool settled(T alpha, bool writes) {
+  return alpha > T(0) && !(writes && only_zeros(alpha));
+}
+
 template <class T>
 QParams<T> qparams_at(T alpha, const Grid& grid) {
+  if (only_zeros(alpha)) alpha = T(1);
   return {std::max(alpha / static_cast<T>(grid.limits.q_max), static_cast<T>(grid.floor)),
           T(0)};
 }
@@ -45,7 +57,7 @@ class Forward {
     if (!quantize && !observe) return copy(step);
     bool cold = false;
     for (int64_t c = 0; c < layout_.channels(); ++c) {
-      cold = cold || alpha_[c] == T(0);
+      cold = cold || !settled(alpha_[c], observe);
       if (alpha_[c] >= T(0) && std::isfinite(alpha_[c])) continue;
       status_->fault = {"alpha of channel {index} is {value}; it must be above 0", c,
                         static_cast<double>(alpha_[c])};
@@ -66,7 +78,7 @@ class Forward {
   /// initialised, or follows the data in the warm-up, gets no gradient.
   void use(int64_t c, T alpha, bool follows = false) const {
     quantizer_.record().use(c, qparams_at(alpha, grid_));
-    const bool trained = alpha > T(0) && !follows;
+    const bool trained = settled(alpha, true) && !follows;
     quantizer_.record().extra[c] = trained ? alpha : std::numeric_limits<T>::quiet_NaN();
   }
 
@@ -78,8 +90,9 @@ class Forward {
       const T current = largest(channel.range, grid_);
       status_->non_finite += channel.non_finite;
       T alpha = alpha_[c];
-      if (alpha == T(0)) {
-        alpha = current;
+      const bool zeros = current == T(0) && !channel.range.empty() && channel.non_finite == 0;
+      if (!settled(alpha, write)) {
+        alpha = current > T(0) ? current : zeros && write ? zeros_mark<T> : alpha;
       } else if (warming && current > T(0)) {
         alpha = decay * alpha + (T(1) - decay) * current;
       }
@@ -145,7 +158,8 @@ void FakeQuantizePACT::store(const TensorType& x, std::span<const ValueRange<dou
   dispatch_compute(scale_dtype(x.dtype), [&]<class T>() {
     T* alpha = reinterpret_cast<T*>(values[0]);
     for (size_t c = 0; c < ranges.size(); ++c) {
-      alpha[c] = static_cast<T>(largest(ranges[c], grid_of(*this)));
+      const T seen = static_cast<T>(largest(ranges[c], grid_of(*this)));
+      alpha[c] = seen == T(0) && !ranges[c].empty() ? zeros_mark<T> : seen;
     }
   });
 }
@@ -199,7 +213,7 @@ bool FakeQuantizePACT::reads_data(const TensorType& x, QuantizerValues values,
     const T* alpha = reinterpret_cast<const T*>(values[0]);
     const int64_t channels = granularity_of(*this).scales_shape(x.shape).elements();
     for (int64_t c = 0; c < channels; ++c) {
-      if (alpha[c] == T(0)) return true;
+      if (!settled(alpha[c], observing)) return true;
     }
     return observing;  // in the warm-up alpha follows the data
   });

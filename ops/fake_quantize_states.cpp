@@ -30,11 +30,7 @@ void FakeQuantize::store(const TensorType& x, std::span<const ValueRange<double>
     const auto states = states_at<T>(*this, x, values);
     for (int64_t c = 0; c < states.channels; ++c) {
       const ValueRange<T> seen = converted<T>(ranges[static_cast<size_t>(c)]);
-      if (tracks_range()) {
-        states.set_range(c, seen);
-      } else if (states.first != nullptr) {
-        states.set(c, qparams_of(seen, grid_of(*this)));
-      }
+      if (states.first != nullptr) states.set_seen(c, seen);
     }
   });
 }

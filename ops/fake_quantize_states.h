@@ -15,9 +15,13 @@ struct FakeQuantizeStates {
   int64_t channels = 1;
   Grid grid;
   bool tracks_range = false;
+  bool averages = false;  ///< states that may have seen nothing but zeros
 
   FakeQuantizeStates(const FakeQuantize& op, int64_t channel_count, QuantizerValues values)
-      : channels(channel_count), grid(grid_of(op)), tracks_range(op.tracks_range()) {
+      : channels(channel_count),
+        grid(grid_of(op)),
+        tracks_range(op.tracks_range()),
+        averages(std::holds_alternative<EMA>(op.scale_mode)) {
     if (values.empty()) return;
     first = reinterpret_cast<T*>(values[0]);
     if (tracks_range) {
@@ -40,14 +44,29 @@ struct FakeQuantizeStates {
     first[c] = q.scale;
     if (second != nullptr) second[c] = q.zero_point;
   }
+  /// Holds what an observation of `seen` leaves: where that is zeros alone, a mark of it.
+  void set_seen(int64_t c, const ValueRange<T>& seen) const {
+    const bool zeros = seen.min == T(0) && seen.max == T(0);
+    if (tracks_range) return set_range(c, zeros ? ValueRange<T>{0, zeros_mark<T>} : seen);
+    const ValueRange<T> range = zeros ? ValueRange<T>{-1, 1} : seen;
+    QParams<T> q = qparams_of(range, grid);
+    if (zeros && averages) q.scale = zeros_mark<T>;
+    set(c, q);
+  }
   /// Scale, at least the floor, and zero point of an observed channel.
   QParams<T> at(int64_t c) const {
-    if (tracks_range) return qparams_of(range(c), grid);
+    if (tracks_range) return qparams_of(range_in_use(range(c)), grid);
+    if (averages && first[c] == zeros_mark<T>) return qparams_of(ValueRange<T>{-1, 1}, grid);
     return {scale_in_use(first[c], grid), second == nullptr ? T(0) : second[c]};
   }
   /// A state that no observation can have left (0, or damaged in a file) was never observed.
   bool observed(int64_t c) const {
     return tracks_range ? is_usable_range(first[c], second[c]) : is_usable_scale(first[c]);
+  }
+  /// Observed, and not nothing but zeros, which what follows takes the place of.
+  bool settled(int64_t c) const {
+    if (tracks_range) return observed(c) && !is_zeros_mark(range(c));
+    return observed(c) && first[c] != zeros_mark<T>;
   }
   /// What is wrong with the zero point of a channel, where it is a state.
   Fault fault(int64_t c) const {

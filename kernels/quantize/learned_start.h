@@ -27,12 +27,12 @@ constexpr bool starts_by_magnitude(CodeLimits limits) {
 /// 0 (Esser et al., arXiv 1902.08153). Affine: the codes are divided between the signs in
 /// proportion to their sums, zp = q_min + round(n negative / sum) with n = q_max - q_min, and
 /// the rule is that of a grid whose q_max is the larger side's share of n. So it is the rule
-/// above for values of one sign, and for both signs alike. At least the floor, which also
-/// values of 0 alone give.
+/// above for values of one sign, and for both signs alike. At least the floor; values of 0
+/// alone give the grid of -1..1.
 inline QParams<double> lsq_start(const Magnitudes& seen, const Grid& grid) {
   const auto [q_min, q_max] = grid.limits;
   const double sum = seen.sum();
-  if (!(sum > 0)) return {scale_in_use(0.0, grid), 0};
+  if (!(sum > 0)) return qparams_of(ValueRange<double>{-1, 1}, grid);
   const double mean = sum / seen.count;
   if (grid.scheme == Scheme::Symmetric) {
     return {scale_in_use(2 * mean / std::sqrt(double(q_max)), grid), 0};

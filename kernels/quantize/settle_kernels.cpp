@@ -6,7 +6,8 @@
 namespace qtape::kernels {
 namespace {
 
-/// The current value itself where the old one does not count: 0 times an infinity is NaN.
+/// The current value itself where the old one does not count (cold): 0 times an infinity is
+/// NaN.
 template <Blend form, class T>
 inline T blend(bool cold, const AverageWeights<T>& w, T old, T current) {
   T mixed = w.old * old + w.current * current;
@@ -16,7 +17,7 @@ inline T blend(bool cold, const AverageWeights<T>& w, T old, T current) {
     const bool finite = std::fabs(step) <= std::numeric_limits<T>::max();
     mixed = finite ? old + w.current * step : mixed;
   }
-  return (cold | (w.old == T(0))) ? current : mixed;
+  return cold ? current : mixed;
 }
 
 template <class T, StateKind kind, Scheme scheme, bool half_even, Blend form>
@@ -28,26 +29,33 @@ SettleLoop<T> settle_version() {
     Grid current = s.grid;
     // Averages are of scales as the data give them: only the average becomes a power of two.
     if (kind == StateKind::Scale) current.power_of_two = false;
+    const T of_zeros = qparams_of(ValueRange<T>{T(-1), T(1)}, current).scale;
     QTAPE_INDEPENDENT
     for (int64_t c = 0; c < n; ++c) {
       ValueRange<T> range{s.min[c], s.max[c]};
+      const bool zeros = (range.min == T(0)) & (range.max == T(0));
       if constexpr (kind == StateKind::Range) {
-        const T old_min = s.first[c];
-        const T old_max = s.second[c];
-        const bool cold = !is_usable_range(old_min, old_max);
-        const T min = blend<form>(cold, s.weights, old_min, range.min);
-        const T max = blend<form>(cold, s.weights, old_max, range.max);
-        s.first[c] = s.observe ? min : old_min;
-        s.second[c] = s.observe ? max : old_max;
-        range.min = (cold | s.observe) ? min : old_min;
-        range.max = (cold | s.observe) ? max : old_max;
+        const ValueRange<T> old{s.first[c], s.second[c]};
+        const bool never = !is_usable_range(old.min, old.max);
+        const bool cold = never | is_zeros_mark(old) | (s.weights.old == T(0));
+        const T min = blend<form>(cold, s.weights, old.min, range.min);
+        const T max = blend<form>(cold, s.weights, old.max, range.max);
+        const ValueRange<T> now{cold & zeros ? T(0) : min, cold & zeros ? zeros_mark<T> : max};
+        s.first[c] = s.observe ? now.min : old.min;
+        s.second[c] = s.observe ? now.max : old.max;
+        const bool use = never | s.observe;
+        range = range_in_use(ValueRange<T>{use ? now.min : old.min, use ? now.max : old.max});
       }
       QParams<T> q = qparams_of(range, current);
       if constexpr (kind == StateKind::Scale) {
-        const bool cold = !is_usable_scale(s.first[c]);
-        const T blended = blend<form>(cold, s.weights, s.first[c], q.scale);
-        q.scale = scale_in_use((cold | s.observe) ? blended : s.first[c], s.grid);
-        s.first[c] = s.observe ? blended : s.first[c];
+        const T old = s.first[c];
+        const bool never = !is_usable_scale(old);
+        const bool cold = never | (old == zeros_mark<T>) | (s.weights.old == T(0));
+        const T blended = blend<form>(cold, s.weights, old, q.scale);
+        const T now = cold & zeros ? zeros_mark<T> : blended;
+        const T used = (never | s.observe) ? now : old;
+        q.scale = scale_in_use(used == zeros_mark<T> ? of_zeros : used, s.grid);
+        s.first[c] = s.observe ? now : old;
       }
       s.scale[c] = q.scale;
       s.zero_point[c] = q.zero_point;

@@ -32,6 +32,23 @@ bool is_usable_range(T min, T max) {
   return (judged > T(0)) & (judged <= most);
 }
 
+/// What a state holds that saw zeros and nothing else, as its scale or the end of its range
+/// 0 .. mark: the first observation that is not zero replaces it. Until then the range is
+/// [-1, 1], as any grid has the code of 0, and the floor would leave no room for a bias.
+template <class T>
+inline constexpr T zeros_mark = std::numeric_limits<T>::min();
+
+template <class T>
+bool is_zeros_mark(const ValueRange<T>& range) {
+  return (range.min == T(0)) & (range.max == zeros_mark<T>);
+}
+/// The range of a state: [-1, 1] where it saw nothing but zeros.
+template <class T>
+ValueRange<T> range_in_use(const ValueRange<T>& state) {
+  const bool zeros = is_zeros_mark(state);
+  return {zeros ? T(-1) : state.min, zeros ? T(1) : state.max};
+}
+
 /// What a running average gives the old state and the current value; they add up to 1.
 template <class T>
 struct AverageWeights {

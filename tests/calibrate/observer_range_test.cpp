@@ -409,8 +409,9 @@ TEST_CASE("observer: Lsq is the rule of learned scales") {
     Observer observer(Lsq{}, grid, 3);
     observer.observe<double>(x, map);
     const double root = std::sqrt(double(grid.limits.q_max));
-    CHECK(observer.qparams() ==
-          std::vector<QParams<double>>{{4 / root, 0}, {1e-12, 0}, {6 / root, 0}});
+    CHECK(observer.qparams() == std::vector<QParams<double>>{{4 / root, 0},
+                                                             {1.0 / grid.limits.q_max, 0},
+                                                             {6 / root, 0}});
     CHECK(observer.ranges()[2] ==
           ValueRange<double>{grid.limits.q_min * (6 / root), grid.limits.q_max * (6 / root)});
     observer.observe<double>(Values(12, 5), map);

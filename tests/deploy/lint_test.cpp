@@ -176,6 +176,25 @@ TEST_CASE("lint: scales") {
         "the floor, or remove them\n");
 }
 
+TEST_CASE("lint: a quantizer that saw nothing but zeros is a note") {
+  const FakeQuantize ranges{.scale_mode = EMA{.track = Track::Range}};
+  for (const Op& quantizer : {Op(ranges), Op(FakeQuantize{.scale_mode = EMA{}}),
+                              Op(FakeQuantizeLSQ{}), Op(FakeQuantizePACT{})}) {
+    Graph graph;
+    const NodeId x = graph.add(Input{.shape = {1, 2}}, {}, "x");
+    const NodeId y = add_quantizer(graph, x, quantizer, "y");
+    graph.set_outputs({y});
+    Parameters parameters(graph, 1);
+    CHECK(lint_text(graph, parameters) ==
+          "error: y.quantized: never observed anything; train or calibrate first\n");
+    set_ranges(graph, parameters, y, std::vector<ValueRange<double>>{{0, 0}});
+    CHECK(lint_text(graph, parameters) ==
+          "note: y.quantized: saw nothing but 0, so its largest value is 1; calibrate it "
+          "with data that reach it, unless it is always 0\n");
+    CHECK(convert(graph, parameters, {}).size() >= 2);
+  }
+}
+
 TEST_CASE("lint: zero points that are no codes") {
   for (float zero_point : {3.5f, 256.0f, -1.0f, nan_value}) {
     Graph graph;

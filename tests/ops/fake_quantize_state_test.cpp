@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -128,6 +129,54 @@ TEST_CASE("fake_quantize: scales that are powers of two are those of the average
   CHECK(bench.scales()[0] == 0.5f);
   bench.forward(mode::eval);
   CHECK(bench.scales()[0] == 0.5f);
+}
+
+TEST_CASE("fake_quantize: a state that saw nothing but zeros is a grid of -1..1") {
+  const float mark = std::numeric_limits<float>::min();
+  for (const Track track : {Track::Range, Track::Scale}) {
+    CAPTURE(static_cast<int>(track));
+    const FakeQuantize op{.bits = 4, .scale_mode = EMA{.decay = 0.5, .track = track}};
+    const TensorType x{DType::F32, {2}};
+    QuantizerBench<float, float> bench(op, {2});
+    std::byte* values[] = {reinterpret_cast<std::byte*>(bench.state.data())};
+    const auto scale = [&] { return op.load(x, values)[0].scale; };
+    CHECK(scale() == 0);  // never observed
+    for (int step = 0; step < 3; ++step) {
+      bench.x = {0, -0.0f};
+      bench.forward(mode::qat);
+      CHECK(bench.scales()[0] == 1 / 7.0f);
+      CHECK(bench.state.back() == mark);
+      CHECK(scale() == double{1 / 7.0f});
+    }
+    bench.x = {5, -5};  // other data in evaluation, at the grid that ships
+    bench.forward(mode::eval);
+    CHECK(bench.y == std::vector<float>{1, -1});
+    bench.forward(mode::qat);  // the average begins here
+    CHECK(bench.scales()[0] == 5 / 7.0f);
+    bench.x = {0, 0};  // zeros count where something was seen
+    bench.forward(mode::qat);
+    CHECK(bench.scales()[0] == doctest::Approx(2.5 / 7));
+    op.store(x, std::vector<ValueRange<double>>{{0, 0}}, values);
+    CHECK(scale() == double{1 / 7.0f});
+  }
+}
+
+TEST_CASE("fake_quantize: grids of zeros alone leave room for a bias, affine and delayed") {
+  const FakeQuantize affine{.range = CodeRange::Unsigned,
+                            .scheme = Scheme::Affine,
+                            .scale_mode = EMA{.track = Track::Range, .delayed = true}};
+  QuantizerBench<float, float> bench(affine, {3});
+  bench.x = {0, 0, 0};
+  for (int step = 0; step < 2; ++step) {
+    bench.forward(mode::qat);
+    CHECK(bench.qparams(0) == test::oracle_qparams(-1.0f, 1.0f, affine));
+    CHECK(bench.y == std::vector<float>{0, 0, 0});
+  }
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  bench.state = {0, 0};
+  bench.x = {0, nan, 0};  // zeros beside what is not finite are no observation
+  bench.forward(mode::qat);
+  CHECK(bench.state == std::vector<float>{0, 0});
 }
 
 TEST_CASE("fake_quantize: powers of two that would overflow stay below the scale") {

@@ -192,15 +192,40 @@ TEST_CASE("lsq: the first observed batch initialises, others only read") {
   CHECK(bench.state == std::vector<double>{0, 0, 0});
   CHECK(bench.scales()[0] == 2 * 2.0 / std::sqrt(3.0));
   bench.forward(mode::qat);
-  CHECK(bench.state == std::vector<double>{4 / std::sqrt(3.0), 0, 4 / std::sqrt(3.0)});
+  const double zeros = std::numeric_limits<double>::min();  // the mark of nothing but zeros
+  CHECK(bench.state == std::vector<double>{4 / std::sqrt(3.0), zeros, 4 / std::sqrt(3.0)});
   CHECK(bench.status.non_finite == 4);
-  CHECK(bench.scales()[1] == 1e-12);
+  CHECK(bench.scales()[1] == 1 / 3.0);
   CHECK(bench.y[4] == 0);
   bench.x = {9, 9, 9, 9, 3, -3, 3, -3, 9, 9, 9, 9};
   bench.forward(mode::observe);
   CHECK(bench.state ==
         std::vector<double>{4 / std::sqrt(3.0), 6 / std::sqrt(3.0), 4 / std::sqrt(3.0)});
   CHECK(bench.y == bench.x);
+}
+
+TEST_CASE(
+    "lsq: a scale that saw nothing but zeros is that of -1..1, and zeros teach it nothing") {
+  LsqBench bench(FakeQuantizeLSQ{.bits = 4}, {2});
+  bench.x = {0, -0.0};
+  bench.dy = {1, -2};
+  for (int step = 0; step < 3; ++step) {
+    bench.forward(mode::qat);
+    bench.backward();
+    CHECK(bench.scales()[0] == 1 / 7.0);
+    CHECK(bench.dstate[0] == 0);
+  }
+  // What does not observe has the grid that ships, whatever its data are.
+  bench.x = {14, -14};
+  bench.forward(mode::eval);
+  CHECK(bench.y == std::vector<double>{1, -1});
+  bench.forward(mode::qat);
+  CHECK(bench.state[0] == 2 * 14 / std::sqrt(7.0));
+  const TensorType x{DType::F64, {2}};
+  std::byte* values[] = {reinterpret_cast<std::byte*>(bench.state.data())};
+  const FakeQuantizeLSQ op{.bits = 4};
+  op.store(x, std::vector<ValueRange<double>>{{0, 0}}, values);
+  CHECK(op.load(x, values)[0].scale == 1 / 7.0);
 }
 
 TEST_CASE("lsq: an affine quantizer of few bits divides its codes between the signs") {
@@ -336,7 +361,8 @@ TEST_CASE("pact: alpha starts from the data, and below 0 it is a fault") {
   bench.forward(mode::eval);
   CHECK(bench.state == std::vector<float>{0, 0, 0});
   bench.forward(mode::qat);
-  CHECK(bench.state == std::vector<float>{1, 0, 7});
+  // The second channel saw nothing above 0.
+  CHECK(bench.state == std::vector<float>{1, std::numeric_limits<float>::min(), 7});
   for (float bad : {-1.0f, std::numeric_limits<float>::quiet_NaN(),
                     std::numeric_limits<float>::infinity()}) {
     bench.state = {1, bad, 7};
@@ -350,13 +376,33 @@ TEST_CASE("pact: alpha starts from the data, and below 0 it is a fault") {
   }
 }
 
-TEST_CASE("pact: a channel without data stays as it is until it has some") {
+TEST_CASE("pact: an alpha that saw nothing above 0 is 1 until something is") {
+  const FakeQuantizePACT op{.bits = 2};
+  QuantizerBench<double, double, FakeQuantizePACT> bench(op, {2});
+  bench.x = {0, -3};
+  bench.forward(mode::qat);
+  const bool above = op.range == CodeRange::Unsigned;
+  CHECK(bench.state[0] == (above ? std::numeric_limits<double>::min() : 3.0));
+  bench.x = {0, 0};
+  bench.state = {0};
+  bench.forward(mode::qat);
+  bench.forward(mode::qat);
+  const double step = above ? 1 / 3.0 : 1.0;
+  CHECK(bench.scales()[0] == step);
+  bench.x = {9, 9};
+  bench.forward(mode::eval);
+  CHECK(bench.scales()[0] == step);
+  bench.forward(mode::qat);
+  CHECK(bench.state[0] == 9);
+}
+
+TEST_CASE("pact: a channel of zeros has no gradient of alpha until it has data") {
   Pact bench(FakeQuantizePACT{.axis = 0}, {2, 2});
   bench.x = {0, 0, 1, 2};
   bench.dy = {3, 4, 5, 6};
   bench.forward(mode::qat);
   bench.backward();
-  CHECK(bench.state == std::vector<double>{0, 2});
+  CHECK(bench.state == std::vector<double>{std::numeric_limits<double>::min(), 2});
   CHECK(bench.dstate == std::vector<double>{0, 6});
   CHECK(bench.dx == std::vector<double>{3, 4, 5, 0});
   bench.x = {0, 9, 1, INFINITY};
