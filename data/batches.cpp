@@ -110,16 +110,17 @@ std::span<const int64_t> EpochOrder::at(int64_t step) {
 void Augmenter::read(const Dataset& dataset, size_t column, int64_t sample, int64_t step,
                      size_t place, std::span<float> to) {
   const Column& from = dataset.columns()[column];
-  if (from.target || !augmentation_.any()) return dataset.read(column, sample, to);
+  const Draw draw = draw_at(step);
+  if (from.target || !augmentation_.any()) return dataset.read(column, sample, to, draw);
   const Shape& shape = from.sample.shape;
   const Random random(seed_, (static_cast<uint64_t>(step) << 8) | augmentation_stream);
   if (augmentation_.moves() && (shape.rank() == 2 || shape.rank() == 3)) {
     image_.resize(to.size());
-    dataset.read(column, sample, image_);
+    dataset.read(column, sample, std::span(image_), draw);
     const int64_t channels = shape.rank() == 3 ? shape[2] : 1;
     move_image({image_, shape[0], shape[1], channels}, augmentation_, random, place, to);
   } else {
-    dataset.read(column, sample, to);
+    dataset.read(column, sample, to, draw);
   }
   if (augmentation_.noise > 0) add_noise(augmentation_.noise, random, place, to);
 }

@@ -1,6 +1,7 @@
 // Batches: which samples each training step takes, and what is done to them.
 #pragma once
 
+#include <algorithm>
 #include <span>
 #include <vector>
 
@@ -48,17 +49,21 @@ struct Augmentation {
 /// from outside of them is 0. All columns of one sample move alike.
 class Augmenter {
  public:
-  Augmenter(const Augmentation& augmentation, uint64_t seed)
-      : augmentation_(augmentation), seed_(seed) {}
+  /// `steps` are those of an epoch, for the maps of data sets.
+  Augmenter(const Augmentation& augmentation, uint64_t seed, int64_t steps)
+      : augmentation_(augmentation), seed_(seed), steps_(std::max<int64_t>(1, steps)) {}
 
-  /// What `column` has for `sample`, at `place` of the batch of training step `step`. Targets
-  /// are read as they are.
+  /// What maps draw random numbers for in training step `step`.
+  Draw draw_at(int64_t step) const { return {seed_, step / steps_}; }
+  /// What `column` has for `sample`, at `place` of the batch of training step `step`, after the
+  /// maps of the data set. Targets are not augmented.
   void read(const Dataset& dataset, size_t column, int64_t sample, int64_t step, size_t place,
             std::span<float> to);
 
  private:
   Augmentation augmentation_;
   uint64_t seed_;
+  int64_t steps_;
   std::vector<float> image_;
 };
 

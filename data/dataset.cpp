@@ -46,6 +46,14 @@ void dispatch(DType dtype, const Body& body) {
   body.template operator()<float>();
 }
 
+constexpr uint64_t map_stream = 0x3u;
+
+/// The generator of map number `map` for a sample.
+Random random_of(const Draw& draw, int64_t sample, size_t map) {
+  const Random of_epoch(draw.seed, (static_cast<uint64_t>(draw.epoch) << 8) | map_stream);
+  return {of_epoch.bits(static_cast<uint64_t>(sample)), map};
+}
+
 bool holds_labels(const Column& column) {
   return column.target && !is_float(column.sample.dtype) && column.sample.shape.rank() == 0;
 }
@@ -154,6 +162,34 @@ std::pair<Dataset, Dataset> Dataset::split(double share) const {
   return {slice(0, middle), slice(middle, size_)};
 }
 
+Dataset Dataset::mapped(std::vector<size_t> columns, Map f) const {
+  require<ArgumentError>(f != nullptr, "a map of samples must be a function, got none");
+  Dataset result = *this;
+  result.maps_.push_back({std::move(columns), std::move(f)});
+  return result;
+}
+
+Dataset Dataset::map(Map f) const {
+  std::vector<size_t> inputs;
+  for (size_t i = 0; i < columns_.size(); ++i) {
+    if (!columns_[i].target) inputs.push_back(i);
+  }
+  return mapped(std::move(inputs), std::move(f));
+}
+
+Dataset Dataset::map(std::string_view name, Map f) const {
+  const size_t found = column(name);
+  require<ArgumentError>(columns_[found].classes == 0,
+                         "column {} holds labels, which have no map", printable(name));
+  return mapped({found}, std::move(f));
+}
+
+bool Dataset::is_mapped(size_t column) const {
+  return std::ranges::any_of(maps_, [&](const AppliedMap& each) {
+    return std::ranges::find(each.columns, column) != each.columns.end();
+  });
+}
+
 void Dataset::check_range(size_t column, int64_t sample, size_t elements) const {
   require<ArgumentError>(column < columns_.size() && sample >= 0 && sample < size_,
                          "column {}, sample {}: the data set has {} columns of {} samples",
@@ -172,16 +208,26 @@ const std::byte* Dataset::bytes_of(size_t column, DType dtype) const {
   require<ArgumentError>(column < columns_.size(), "there is no column {} of {}", column,
                          columns_.size());
   const Column& wanted = columns_[column];
-  require<ArgumentError>(tensors_[column] != nullptr, "column {} is computed, not in memory",
-                         printable(wanted.name));
+  require<ArgumentError>(tensors_[column] != nullptr && !is_mapped(column),
+                         "column {} is {}, not in memory", printable(wanted.name),
+                         is_mapped(column) ? "mapped" : "computed");
   require<ArgumentError>(wanted.sample.dtype == dtype, "column {} holds {}, not {}",
                          printable(wanted.name), to_string_view(wanted.sample.dtype),
                          to_string_view(dtype));
   return sample_bytes(column, 0);
 }
 
-void Dataset::read(size_t column, int64_t sample, std::span<float> to) const {
+void Dataset::read(size_t column, int64_t sample, std::span<float> to, const Draw& draw) const {
   check_range(column, sample, to.size());
+  read_stored(column, sample, to);
+  for (size_t i = 0; i < maps_.size(); ++i) {
+    const std::vector<size_t>& columns = maps_[i].columns;
+    if (std::ranges::find(columns, column) == columns.end()) continue;
+    maps_[i].map(to, random_of(draw, begin_ + sample, i));
+  }
+}
+
+void Dataset::read_stored(size_t column, int64_t sample, std::span<float> to) const {
   if (tensors_[column] == nullptr) return reader_(column, begin_ + sample, to);
   const Column& from = columns_[column];
   const std::byte* bytes = sample_bytes(column, sample);
@@ -197,7 +243,8 @@ void Dataset::read(size_t column, int64_t sample, std::span<float> to) const {
   });
 }
 
-void Dataset::read(size_t column, int64_t sample, std::span<int32_t> to) const {
+void Dataset::read(size_t column, int64_t sample, std::span<int32_t> to,
+                   const Draw& draw) const {
   check_range(column, sample, to.size());
   const auto store = [&](size_t i, auto value) {
     using T = decltype(value);
@@ -210,9 +257,9 @@ void Dataset::read(size_t column, int64_t sample, std::span<int32_t> to) const {
                            printable(columns_[column].name), sample, value);
     to[i] = static_cast<int32_t>(value);
   };
-  if (tensors_[column] == nullptr) {
+  if (tensors_[column] == nullptr || is_mapped(column)) {
     std::vector<float> values(to.size());
-    reader_(column, begin_ + sample, values);
+    read(column, sample, std::span(values), draw);
     for (size_t i = 0; i < to.size(); ++i) store(i, values[i]);
     return;
   }

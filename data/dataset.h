@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "qtape/core/random.h"
 #include "qtape/core/types.h"
 
 /// Data sets, their files, their order and augmentation.
@@ -27,6 +28,19 @@ struct Column {
 /// Writes what `column` has for `sample`, both from 0, as floats; integers are exact up to
 /// 2^24. Called by several threads at once.
 using Reader = std::function<void(size_t column, int64_t sample, std::span<float> to)>;
+
+/// Changes the numbers of one sample in place, as they are read as floats. `random` is a pure
+/// function of the seed of a run, the epoch and the sample: what is drawn depends neither on
+/// the order of samples nor on threads, and is the same for all columns of a sample. Called by
+/// several threads at once.
+using Map = std::function<void(std::span<float> values, const Random& random)>;
+
+/// What the random numbers of maps are drawn for, beside the sample. `fit` gives its seed and
+/// the epoch from 0; whatever else reads samples has the defaults.
+struct Draw {
+  uint64_t seed = 0;
+  int64_t epoch = 0;
+};
 
 /// Samples of one kind. A value: copies share the samples, which never change.
 class Dataset {
@@ -50,8 +64,8 @@ class Dataset {
   /// The first column that is no target, and the first that is one.
   std::optional<size_t> input() const;
   std::optional<size_t> target() const;
-  /// Whether samples are computed, not in memory.
-  bool computed() const { return reader_ != nullptr; }
+  /// Whether samples are computed or mapped, not read from memory alone.
+  bool computed() const { return reader_ != nullptr || !maps_.empty(); }
   /// Classes of the first target; 0 where it is no labels.
   int64_t classes() const;
 
@@ -62,13 +76,24 @@ class Dataset {
   /// The first samples and the others, `share` within [0, 1] of them before.
   std::pair<Dataset, Dataset> split(double share) const;
 
+  /// This set with `f` applied to each sample as it is read, after the maps that it has: to
+  /// the columns that are no targets. Augmentation of one's own, or normalization:
+  ///
+  ///   const data::Dataset louder = set.map([](std::span<float> x, const Random& random) {
+  ///     const auto gain = static_cast<float>(0.8 + 0.4 * random.uniform(0));
+  ///     for (float& each : x) each *= gain;
+  ///   });
+  Dataset map(Map f) const;
+  /// The same for one column. Throws ArgumentError for an unknown one and for labels.
+  Dataset map(std::string_view column, Map f) const;
+
   /// What `column` has for `sample`. Floats: u8 that is no target counts as pixels, 0 to 255
-  /// become 0 to 1; all other numbers keep their values. Integers: throws ArgumentError, which
-  /// names column and sample, for numbers that s32 does not hold.
-  void read(size_t column, int64_t sample, std::span<float> to) const;
-  void read(size_t column, int64_t sample, std::span<int32_t> to) const;
+  /// become 0 to 1; all other numbers keep their values. Maps see these numbers. Integers:
+  /// throws ArgumentError, which names column and sample, for numbers that s32 does not hold.
+  void read(size_t column, int64_t sample, std::span<float> to, const Draw& draw = {}) const;
+  void read(size_t column, int64_t sample, std::span<int32_t> to, const Draw& draw = {}) const;
   /// All values of a column in memory, sample after sample. Throws ArgumentError for another
-  /// dtype and for columns that are computed.
+  /// dtype and for columns that are computed or mapped.
   template <Element T>
   std::span<const T> values(size_t column) const {
     return {reinterpret_cast<const T*>(bytes_of(column, dtype_of<T>)),
@@ -80,6 +105,14 @@ class Dataset {
   }
 
  private:
+  struct AppliedMap {
+    std::vector<size_t> columns;
+    Map map;
+  };
+
+  Dataset mapped(std::vector<size_t> columns, Map f) const;
+  bool is_mapped(size_t column) const;
+  void read_stored(size_t column, int64_t sample, std::span<float> to) const;
   void add_column(Column column, Tensor values);
   const std::byte* bytes_of(size_t column, DType dtype) const;
   const std::byte* sample_bytes(size_t column, int64_t sample) const;
@@ -90,6 +123,7 @@ class Dataset {
   std::vector<Column> columns_;
   std::vector<std::shared_ptr<const Tensor>> tensors_;  // by column; empty where computed
   Reader reader_;
+  std::vector<AppliedMap> maps_;
 };
 
 /// Samples to learn from and samples to be judged by.

@@ -192,7 +192,8 @@ Feed::Feed(std::vector<FedInput> inputs, data::Dataset dataset)
   columns_ = columns_for(inputs_, dataset_);
 }
 
-void Feed::fill_rows(std::span<const int64_t> samples, const ReadFloats& read) {
+void Feed::fill_rows(std::span<const int64_t> samples, const ReadFloats& read,
+                     const data::Draw& draw) {
   for (size_t i = 0; i < inputs_.size(); ++i) {
     const FedInput& input = inputs_[i];
     const auto width = static_cast<size_t>(input.sample.elements());
@@ -200,7 +201,8 @@ void Feed::fill_rows(std::span<const int64_t> samples, const ReadFloats& read) {
       if (input.integers.empty()) {
         read(columns_[i], row, input.floats.subspan(row * width, width));
       } else {
-        dataset_.read(columns_[i], samples[row], input.integers.subspan(row * width, width));
+        dataset_.read(columns_[i], samples[row], input.integers.subspan(row * width, width),
+                      draw);
       }
     }
     const size_t filled = samples.size() * width;
@@ -213,9 +215,10 @@ void Feed::fill_rows(std::span<const int64_t> samples, const ReadFloats& read) {
 }
 
 void Feed::fill(std::span<const int64_t> samples) {
-  fill_rows(samples, [&](size_t column, size_t row, std::span<float> to) {
+  const auto read = [&](size_t column, size_t row, std::span<float> to) {
     dataset_.read(column, samples[row], to);
-  });
+  };
+  fill_rows(samples, read, {});
 }
 
 int64_t Feed::fill_from(int64_t first) {
@@ -227,9 +230,10 @@ int64_t Feed::fill_from(int64_t first) {
 }
 
 void Feed::fill(std::span<const int64_t> samples, int64_t step, data::Augmenter& augmenter) {
-  fill_rows(samples, [&](size_t column, size_t row, std::span<float> to) {
+  const auto read = [&](size_t column, size_t row, std::span<float> to) {
     augmenter.read(dataset_, column, samples[row], step, row, to);
-  });
+  };
+  fill_rows(samples, read, augmenter.draw_at(step));
 }
 
 BatchSource batches_of(const data::Dataset& dataset, int64_t samples) {

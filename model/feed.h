@@ -77,7 +77,8 @@ class Feed {
 
  private:
   using ReadFloats = std::function<void(size_t column, size_t row, std::span<float> to)>;
-  void fill_rows(std::span<const int64_t> samples, const ReadFloats& read);
+  void fill_rows(std::span<const int64_t> samples, const ReadFloats& read,
+                 const data::Draw& draw);
 
   std::vector<FedInput> inputs_;
   std::vector<size_t> columns_;  // by input

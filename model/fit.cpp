@@ -64,7 +64,7 @@ class Run {
                .arithmetic = arithmetic_for(model.graph(), options),
                .gradient_precision = options.gradient_precision,
                .schedule = quantization_}),
-        augmenter_(options.augmentation, options.seed),
+        augmenter_(options.augmentation, options.seed, order_.per_epoch()),
         optimizer_(model.parameters(), options.optimizer, options.groups, options.threads),
         schedule_{.base = options.learning_rate,
                   .shape = options.schedule.value_or(Cosine{.total = steps_}),

@@ -18,7 +18,7 @@ namespace {
 std::vector<float> draw(const data::Dataset& set, int64_t batch,
                         const data::Augmentation& augmentation, uint64_t seed, int64_t step) {
   data::EpochOrder order(set.size(), batch, seed);
-  data::Augmenter augmenter(augmentation, seed);
+  data::Augmenter augmenter(augmentation, seed, order.per_epoch());
   const auto width = static_cast<size_t>(set.columns()[0].sample.elements());
   std::vector<float> x(static_cast<size_t>(batch) * width);
   size_t place = 0;
@@ -106,7 +106,7 @@ TEST_CASE("batches: channels of an image move alike, and targets not at all") {
   set.add_target("mask", Tensor::of<float>({2, 9, 9, 2}, values));
   const std::vector<float> x = draw(set, 2, {.shift = 3, .rotation = 40}, 1, 0);
   for (size_t i = 0; i < x.size(); i += 2) CHECK(x[i] == x[i + 1]);
-  data::Augmenter augmenter({.shift = 3, .noise = 1}, 1);
+  data::Augmenter augmenter({.shift = 3, .noise = 1}, 1, 1);
   std::vector<float> mask(9 * 9 * 2);
   augmenter.read(set, 1, 1, 0, 0, mask);
   CHECK(std::ranges::equal(mask, std::span(values).last(mask.size())));

@@ -140,3 +140,56 @@ TEST_CASE("data sets: files of arrays of inputs and labels") {
           (void)data::arrays(folder.file("x.npy"), folder.file("y.npy"));
         }) == folder.file("y.npy") + ": column y: expected 3 samples as in x, got 2");
 }
+
+TEST_CASE("data sets: maps change samples as they are read, with numbers of their own") {
+  const auto add = [](std::span<float> x, const Random& random) {
+    for (float& each : x) each += static_cast<float>(random.uniform(0));
+  };
+  const data::Dataset plain = four();
+  const data::Dataset set = plain.map(add);
+  const auto value = [](const data::Dataset& from, int64_t sample, const data::Draw& draw) {
+    std::vector<float> x(2);
+    from.read(0, sample, std::span(x), draw);
+    return x[0];
+  };
+  CHECK(value(set, 1, {1, 0}) == value(set, 1, {1, 0}));
+  CHECK(value(set, 1, {1, 0}) != value(set, 1, {2, 0}));
+  CHECK(value(set, 1, {1, 0}) != value(set, 1, {1, 1}));
+  CHECK(value(set, 0, {1, 0}) - value(plain, 0, {}) !=
+        value(set, 1, {1, 0}) - value(plain, 1, {}));
+  CHECK(value(set.slice(1, 3), 0, {1, 5}) == value(set, 1, {1, 5}));  // the sample counts
+  CHECK(first_of(set, 0, 1) == value(set, 1, {0, 0}));
+  CHECK(label_of(set, 0) == 2);
+  CHECK(set.computed());
+  CHECK(!plain.computed());
+  const data::Dataset twice = set.map("x", [](std::span<float> x, const Random&) {
+    for (float& each : x) each *= 2;
+  });
+  CHECK(value(twice, 1, {3, 4}) == 2 * value(set, 1, {3, 4}));
+  CHECK(value(set.map(add), 1, {3, 4}) != 2 * value(set, 1, {3, 4}) - value(plain, 1, {}));
+  CHECK(error_text<ArgumentError>([&] { (void)set.values<uint8_t>("x"); }) ==
+        "column x is mapped, not in memory");
+  CHECK(set.values<int64_t>("labels")[0] == 2);
+  CHECK(error_text<ArgumentError>([&] { (void)set.map("labels", add); }) ==
+        "column labels holds labels, which have no map");
+  CHECK(error_text<ArgumentError>([&] { (void)set.map(data::Map()); }) ==
+        "a map of samples must be a function, got none");
+}
+
+TEST_CASE("data sets: integers are mapped as floats and stay integers") {
+  data::Dataset words;
+  words.add("tokens", tensor<int32_t>({2, 2}, {3, 4, 5, 6}));
+  const auto token = [](const data::Dataset& set) {
+    std::vector<int32_t> x(2);
+    set.read(0, 1, std::span(x));
+    return x[1];
+  };
+  const auto times = [](float factor) {
+    return [factor](std::span<float> x, const Random&) {
+      for (float& each : x) each *= factor;
+    };
+  };
+  CHECK(token(words.map(times(2))) == 12);
+  CHECK(error_text<ArgumentError>([&] { (void)token(words.map(times(0.75f))); }) ==
+        "column tokens, sample 1: 3.75 is no s32");
+}

@@ -69,6 +69,39 @@ TEST_CASE("fit: reading ahead changes no bit") {
   CHECK(model.parameters().sha256() == expected);
 }
 
+TEST_CASE("fit: maps draw by seed, epoch and sample, whoever reads, and go on after a resume") {
+  const test::Folder folder;
+  const data::Dataset mapped =
+      small_digits().train.map([](std::span<float> x, const Random& random) {
+        const auto gain = static_cast<float>(0.5 + random.uniform(0));
+        for (size_t i = 0; i < x.size(); ++i) {
+          x[i] = gain * x[i] + static_cast<float>(0.1 * random.uniform(i + 1));
+        }
+      });
+  const auto trained = [&](const FitOptions& options) {
+    Model model = small_model();
+    (void)fit(model, mapped, options);
+    return model.parameters().sha256();
+  };
+  FitOptions options = quiet(3);
+  options.prefetch = false;
+  const std::string expected = trained(options);
+  CHECK(expected != trained_by(options));
+  options.prefetch = true;
+  options.threads = 3;
+  CHECK(trained(options) == expected);
+  options.seed = 2;
+  CHECK(trained(options) != expected);
+  options.seed = 1;
+  options.checkpoint = folder.file("run.json");
+  int64_t steps = 0;
+  options.stop = [&] { return ++steps == 7; };
+  (void)trained(options);
+  options.stop = {};
+  options.resume = true;
+  CHECK(trained(options) == expected);
+}
+
 TEST_CASE("fit: what a reader throws ends the run after the steps before it") {
   const data::Dataset& samples = small_digits().train;
   std::atomic<int64_t> left = 3 * 64 * 2;

@@ -256,7 +256,7 @@ TEST_CASE("distillation: the loss is what its formula says") {
   Feed feed(inputs, digits().train);
   std::vector<int64_t> samples(batch);
   for (int64_t i = 0; i < batch; ++i) samples[static_cast<size_t>(i)] = 3 * i;
-  data::Augmenter augmenter({}, 1);
+  data::Augmenter augmenter({}, 1, 1);
   feed.fill(samples, 0, augmenter);
   Teacher answers(settings, digits().train, batch, 1, tape.input<float>(graph.probabilities));
   answers.answer(samples, 0, augmenter);
