@@ -66,6 +66,11 @@ void Tensor::check_count(const TensorType& type, size_t values) {
                       "{} has {} elements, got {} values", type, type.elements(), values);
 }
 
+void Tensor::check_dtype(const TensorType& type, DType wanted) {
+  check(type.dtype == wanted, "the tensor is {}, and its values are no {}", to_string(type),
+        to_string_view(wanted));
+}
+
 AxisView axis_view(const Shape& shape, int axis) {
   AxisView view;
   for (int i = 0; i < shape.rank(); ++i) {

@@ -136,10 +136,20 @@ struct Tensor {
     const auto bytes = std::as_bytes(values);
     return {type, {bytes.begin(), bytes.end()}};
   }
+  /// Its numbers in row-major order, for as long as the tensor lives: `values<float>()` of what
+  /// `predict` gives. Throws GraphError for another dtype than its own.
+  template <Element T>
+  std::span<const T> values() const& {
+    check_dtype(type, dtype_of<T>);
+    return {reinterpret_cast<const T*>(data.data()), data.size() / sizeof(T)};
+  }
+  template <Element T>
+  void values() const&& = delete;  // the numbers would be gone
   bool operator==(const Tensor&) const = default;
 
  private:
   static void check_count(const TensorType& type, size_t values);
+  static void check_dtype(const TensorType& type, DType wanted);
 };
 
 /// Outer, middle and inner extents of a shape seen from `axis`: element (o, c, i) is at

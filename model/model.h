@@ -27,9 +27,6 @@ Parameters& values_of(const Model& model);
 void check_same_type(const ParameterEntry& wanted, const ParameterEntry& found);
 }  // namespace detail
 
-/// Makes of what a network answers a scalar that training makes small.
-using Loss = std::function<Value(const Value& answer)>;
-
 /// Owns graph and values. What does not change them is const. Movable, not copyable.
 class Model {
  public:
@@ -96,7 +93,10 @@ Evaluation evaluate(const Model& model, const data::Dataset& dataset,
 /// The accuracy alone, in percent. Throws ArgumentError for data without labels.
 double accuracy(const Model& model, const data::Dataset& dataset,
                 int threads = default_threads());
-/// The first answer of the model: f32 [size, ...], sample after sample.
+/// The first answer of the model: f32 [size, ...], sample after sample. Its numbers:
+///
+///   const Tensor answers = predict(model, dataset);
+///   for (float y : answers.values<float>()) fmt::print("{}\n", y);
 Tensor predict(const Model& model, const data::Dataset& dataset,
                int threads = default_threads());
 

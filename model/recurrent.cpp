@@ -20,13 +20,15 @@ class Cell {
     check(type.shape.rank() == 3, "'{}': x must be [n, steps, c], got {}", options.label,
           to_string(type));
     steps_ = type.shape[1];
-    const NodeId products = linear(graph, x,
-                                   {.out = width_,
-                                    .weight_quantizer = options.weight_quantizer,
-                                    .input_quantizer = options.activation_quantizer,
-                                    .bias_on_grid = options.bias_on_grid,
-                                    .label = options.label + ".input",
-                                    .weight_initializer = options.weight_initializer});
+    const bool ready = quantizer_behind(graph, x).has_value();
+    const NodeId products =
+        linear(graph, x,
+               {.out = width_,
+                .weight_quantizer = options.weight_quantizer,
+                .input_quantizer = ready ? std::nullopt : options.activation_quantizer,
+                .bias_on_grid = options.bias_on_grid,
+                .label = options.label + ".input",
+                .weight_initializer = options.weight_initializer});
     of_inputs_ = quantized(products, options.label + ".inputs");
     weight_ = graph.add(Parameter{.dtype = type.dtype,
                                   .shape = {width_, options.hidden},
@@ -48,6 +50,15 @@ class Cell {
     check(type.shape.rank() == 2 && type.shape[1] == options_.hidden,
           "'{}': {} must be [n, {}], got {}", options_.label, name, options_.hidden,
           to_string(type));
+    return quantized(state, fmt::format("{}.{}", options_.label, name));
+  }
+  /// A state of zeros, quantized: products of the inputs have its extents and its dtype, and
+  /// are limited to 0.
+  NodeId zeros(const char* name) {
+    check(steps_ >= 1, "'{}': x must have at least one step, got {}", options_.label,
+          to_string(graph_[of_inputs_].type));
+    const NodeId any = graph_.add(StopGradient{}, {gates(of_input(), 0, 1)});
+    const NodeId state = graph_.add(Clamp{.low = 0, .high = 0}, {any});
     return quantized(state, fmt::format("{}.{}", options_.label, name));
   }
   void begin(int64_t step) { step_ = step; }
@@ -103,11 +114,7 @@ class Cell {
   NodeId bias_;
 };
 
-}  // namespace
-
-std::vector<NodeId> gru(Graph& graph, NodeId x, NodeId h, const RecurrentOptions& options) {
-  Cell cell(graph, x, 3, options);
-  h = cell.start(h, "state");
+std::vector<NodeId> run_gru(Cell& cell, NodeId h) {
   std::vector<NodeId> states;
   for (int64_t step = 0; step < cell.steps(); ++step) {
     cell.begin(step);
@@ -129,10 +136,7 @@ std::vector<NodeId> gru(Graph& graph, NodeId x, NodeId h, const RecurrentOptions
   return states;
 }
 
-std::vector<LstmState> lstm(Graph& graph, NodeId x, const LstmState& state,
-                            const RecurrentOptions& options) {
-  Cell cell(graph, x, 4, options);
-  LstmState now{cell.start(state.h, "state"), cell.start(state.c, "cell")};
+std::vector<LstmState> run_lstm(Cell& cell, LstmState now) {
   std::vector<LstmState> states;
   for (int64_t step = 0; step < cell.steps(); ++step) {
     cell.begin(step);
@@ -147,6 +151,31 @@ std::vector<LstmState> lstm(Graph& graph, NodeId x, const LstmState& state,
     states.push_back(now);
   }
   return states;
+}
+
+}  // namespace
+
+std::vector<NodeId> gru(Graph& graph, NodeId x, NodeId h, const RecurrentOptions& options) {
+  Cell cell(graph, x, 3, options);
+  return run_gru(cell, cell.start(h, "state"));
+}
+
+std::vector<NodeId> gru(Graph& graph, NodeId x, const RecurrentOptions& options) {
+  Cell cell(graph, x, 3, options);
+  return run_gru(cell, cell.zeros("state"));
+}
+
+std::vector<LstmState> lstm(Graph& graph, NodeId x, const LstmState& state,
+                            const RecurrentOptions& options) {
+  Cell cell(graph, x, 4, options);
+  const NodeId h = cell.start(state.h, "state");
+  return run_lstm(cell, {h, cell.start(state.c, "cell")});
+}
+
+std::vector<LstmState> lstm(Graph& graph, NodeId x, const RecurrentOptions& options) {
+  Cell cell(graph, x, 4, options);
+  const NodeId h = cell.zeros("state");
+  return run_lstm(cell, {h, cell.zeros("cell")});
 }
 
 }  // namespace qtape

@@ -15,7 +15,7 @@ namespace qtape {
 struct RecurrentOptions {
   int64_t hidden = 0;                                 ///< numbers of a state, at least 1
   std::optional<Op> weight_quantizer = std::nullopt;  ///< of both weights
-  /// Of x, of the states, and of whatever is computed from them: after each op of a step. So
+  /// Of x unless that is quantized, of the states, and of whatever is computed from them: after each op of a step. So
   /// everything has integers.
   std::optional<Op> activation_quantizer = std::nullopt;
   bool bias_on_grid = true;  ///< as in LayerOptions
@@ -32,6 +32,9 @@ struct RecurrentOptions {
 /// h after each step. Throws GraphError.
 std::vector<NodeId> gru(Graph& graph, NodeId x, NodeId h, const RecurrentOptions& options);
 
+/// The same from a state of zeros, which is no input.
+std::vector<NodeId> gru(Graph& graph, NodeId x, const RecurrentOptions& options);
+
 /// The state of an LSTM.
 struct LstmState {
   NodeId h;
@@ -47,5 +50,7 @@ struct LstmState {
 /// Gives the state after each step; `<label>.<step>.cell` is c. Throws GraphError.
 std::vector<LstmState> lstm(Graph& graph, NodeId x, const LstmState& state,
                             const RecurrentOptions& options);
+/// The same from a state of zeros, which is no input.
+std::vector<LstmState> lstm(Graph& graph, NodeId x, const RecurrentOptions& options);
 
 }  // namespace qtape

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "qtape/engine/labels.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/integer/code_flow.h"
+#include "qtape/model/recurrent.h"
 
 namespace qtape {
 namespace detail {
@@ -30,7 +32,8 @@ struct Building {
 
  private:
   bool taken(const std::string& label) const {
-    return graph.find(label) || graph.find(label + ".weight") || graph.find(label + ".gamma");
+    return graph.find(label) || graph.find(label + ".weight") || graph.find(label + ".gamma") ||
+           graph.find(label + ".input");
   }
 };
 
@@ -47,7 +50,7 @@ LayerOptions options_of(const Value& x, int64_t out, const Layer& layer,
                        .weight_quantizer = layer.weights,
                        .bias = layer.bias,
                        .label = layer.label.empty() ? building.numbered(stem) : layer.label,
-                       .weight_initializer = layer.initializer};
+                       .weight_initializer = layer.initializer.value_or(init::KaimingNormal{})};
   if (!quantizer_behind(building.graph, x.id())) options.input_quantizer = layer.activations;
   if (layer.norm) options.folded_norm = BatchNorm{};
   return options;
@@ -145,6 +148,74 @@ Value batch_norm(const Value& x, const BatchNorm& op, const std::string& label) 
   });
 }
 
+namespace {
+
+RecurrentOptions recurrent_options(const Value& x, int64_t hidden, const Layer& layer,
+                                   std::string_view stem) {
+  const std::string label = layer.label.empty() ? Building::of(x)->numbered(stem) : layer.label;
+  require<GraphError>(layer.bias, "'{}': recurrent layers have a bias", label);
+  require<GraphError>(!layer.norm, "'{}': recurrent layers take no norm", label);
+  return {.hidden = hidden,
+          .weight_quantizer = layer.weights,
+          .activation_quantizer = layer.activations,
+          .label = label,
+          .weight_initializer = layer.initializer.value_or(init::XavierUniform{})};
+}
+
+/// The numbers of a state that is given.
+int64_t hidden_of(const Value& h) {
+  const Shape shape = h.shape();
+  require<GraphError>(shape.rank() == 1, "{}: a state must be [hidden] of each sample, got {}",
+                      h.graph().describe(h.id()), to_string(shape));
+  return shape[0];
+}
+
+void check_same_network(const Value& x, const Value& state) {
+  require<GraphError>(Building::of(x) == Building::of(state),
+                      "{}: values of different networks", x.graph().describe(x.id()));
+}
+
+std::vector<Value> values_of(const Value& x, const std::vector<NodeId>& ids) {
+  std::vector<Value> values;
+  for (const NodeId id : ids) values.push_back(Building::value(Building::of(x), id));
+  return values;
+}
+
+std::vector<LstmValues> values_of(const Value& x, const std::vector<LstmState>& states) {
+  const auto& building = Building::of(x);
+  std::vector<LstmValues> values;
+  for (const LstmState& each : states) {
+    values.push_back({Building::value(building, each.h), Building::value(building, each.c)});
+  }
+  return values;
+}
+
+}  // namespace
+
+std::vector<Value> gru(const Value& x, int64_t hidden, const Layer& layer) {
+  const RecurrentOptions options = recurrent_options(x, hidden, layer, "gru");
+  return values_of(x, gru(Building::of(x)->graph, x.id(), options));
+}
+
+std::vector<Value> gru(const Value& x, const Value& h, const Layer& layer) {
+  check_same_network(x, h);
+  const RecurrentOptions options = recurrent_options(x, hidden_of(h), layer, "gru");
+  return values_of(x, gru(Building::of(x)->graph, x.id(), h.id(), options));
+}
+
+std::vector<LstmValues> lstm(const Value& x, int64_t hidden, const Layer& layer) {
+  const RecurrentOptions options = recurrent_options(x, hidden, layer, "lstm");
+  return values_of(x, lstm(Building::of(x)->graph, x.id(), options));
+}
+
+std::vector<LstmValues> lstm(const Value& x, const LstmValues& state, const Layer& layer) {
+  check_same_network(x, state.h);
+  check_same_network(x, state.c);
+  const RecurrentOptions options = recurrent_options(x, hidden_of(state.h), layer, "lstm");
+  return values_of(x,
+                   lstm(Building::of(x)->graph, x.id(), {state.h.id(), state.c.id()}, options));
+}
+
 Value quantized(const Value& x, const Op& quantizer, const std::string& label) {
   const auto& building = Building::of(x);
   if (quantizer_behind(building->graph, x.id())) return x;
@@ -155,11 +226,39 @@ Value quantized(const Value& x, const Op& quantizer, const std::string& label) {
       x, [&](Graph& graph, NodeId id) { return add_quantizer(graph, id, quantizer, name); });
 }
 
+namespace {
+
+/// Axes of a sample as those of a batch.
+std::vector<int> axes_of_sample(const Value& x, std::vector<int> axes) {
+  require<GraphError>(!axes.empty(), "{}: expected at least one axis of the sample",
+                      x.graph().describe(x.id()));
+  for (int& axis : axes) axis = axis < 0 ? axis : axis + 1;
+  return axes;
+}
+
+}  // namespace
+
 Value relu(const Value& x) { return node(Relu{}, {x}); }
 Value relu6(const Value& x) { return node(Relu6{}, {x}); }
 Value tanh(const Value& x) { return node(Tanh{}, {x}); }
 Value sigmoid(const Value& x) { return node(Sigmoid{}, {x}); }
 Value gelu(const Value& x) { return node(Gelu{}, {x}); }
+Value exp(const Value& x) { return node(Exp{}, {x}); }
+Value log(const Value& x) { return node(Log{}, {x}); }
+Value sqrt(const Value& x) { return node(Sqrt{}, {x}); }
+Value abs(const Value& x) { return node(Abs{}, {x}); }
+Value square(const Value& x) { return node(Mul{}, {x, x}); }
+Value clamp(const Value& x, double low, double high) {
+  return node(Clamp{.low = low, .high = high}, {x});
+}
+Value mean(const Value& x) { return node(Mean{}, {x}); }
+Value mean(const Value& x, const std::vector<int>& axes) {
+  return node(Mean{.axes = axes_of_sample(x, axes)}, {x});
+}
+Value sum(const Value& x) { return node(Sum{}, {x}); }
+Value sum(const Value& x, const std::vector<int>& axes) {
+  return node(Sum{.axes = axes_of_sample(x, axes)}, {x});
+}
 Value flatten(const Value& x) { return node(Flatten{}, {x}); }
 
 Value reshape(const Value& x, const std::vector<int64_t>& sample) {
@@ -188,31 +287,91 @@ Value global_avg_pool(const Value& x) { return node(GlobalAvgPool{}, {x}); }
 Value dropout(const Value& x, double rate) { return node(Dropout{.rate = rate}, {x}); }
 
 Value concat(std::initializer_list<Value> parts, int axis) {
-  return node(Concat{.axis = axis < 0 ? axis : axis + 1}, parts);
+  return concat(std::span(parts.begin(), parts.size()), axis);
+}
+
+Value concat(std::span<const Value> parts, int axis) {
+  return node(
+      Concat{.axis = axis < 0 ? axis : axis + 1, .count = static_cast<int>(parts.size())},
+      parts);
 }
 
 Value operator+(const Value& a, const Value& b) { return node(Add{}, {a, b}); }
 Value operator-(const Value& a, const Value& b) { return node(Sub{}, {a, b}); }
 Value operator*(const Value& a, const Value& b) { return node(Mul{}, {a, b}); }
+Value operator/(const Value& a, const Value& b) { return node(Div{}, {a, b}); }
+Value operator-(const Value& x) { return node(Neg{}, {x}); }
+
+Value operator+(const Value& x, double number) { return node(Affine{.offset = number}, {x}); }
+Value operator+(double number, const Value& x) { return x + number; }
+Value operator-(const Value& x, double number) { return node(Affine{.offset = -number}, {x}); }
+Value operator-(double number, const Value& x) {
+  return node(Affine{.factor = -1, .offset = number}, {x});
+}
+Value operator*(const Value& x, double number) { return node(Affine{.factor = number}, {x}); }
+Value operator*(double number, const Value& x) { return x * number; }
+
+Value operator/(const Value& x, double number) {
+  require<GraphError>(std::isfinite(number) && number != 0,
+                      "{}: a divisor must be finite and not 0, got {}",
+                      x.graph().describe(x.id()), number);
+  return x * (1 / number);
+}
+
+Value operator/(double number, const Value& x) {
+  const auto& building = Building::of(x);
+  const Tensor value = dispatch_compute(x.dtype(), [&]<class T>() {
+    const auto element = static_cast<T>(number);
+    require<GraphError>(std::isfinite(element), "{}: a number to divide must be finite, got {}",
+                        x.graph().describe(x.id()), number);
+    return Tensor::of<T>({}, std::span(&element, 1));
+  });
+  const NodeId constant = building->graph.add(Constant{value}, {});
+  return Building::value(building, constant) / x;
+}
 
 namespace loss {
+namespace {
+
+/// An input of the type of y, for what y is compared with.
+Value target_of(const Value& y) {
+  const auto& building = Building::of(y);
+  const TensorType& type = y.graph()[y.id()].type;
+  const NodeId target = building->graph.add(Input{.dtype = type.dtype, .shape = type.shape}, {},
+                                            unused_label(building->graph, "target"));
+  return Building::value(building, target);
+}
+
+/// The last node of a loss.
+Value finish(Op op, std::initializer_list<Value> operands) {
+  return node(std::move(op), operands,
+              unused_label(Building::of(*operands.begin())->graph, "loss"));
+}
+
+}  // namespace
 
 Value cross_entropy(const Value& logits) {
   const auto& building = Building::of(logits);
   const Input labels{.dtype = DType::S32, .shape = {1}};
   const NodeId target =
       building->graph.add(labels, {}, unused_label(building->graph, "labels"));
-  return node(SoftmaxCrossEntropy{}, {logits, Building::value(building, target)},
-              unused_label(building->graph, "loss"));
+  return finish(SoftmaxCrossEntropy{}, {logits, Building::value(building, target)});
 }
 
 Value mean_squared_error(const Value& y) {
-  const auto& building = Building::of(y);
-  const TensorType& type = y.graph()[y.id()].type;
-  const NodeId target = building->graph.add(Input{.dtype = type.dtype, .shape = type.shape}, {},
-                                            unused_label(building->graph, "target"));
-  return node(MeanSquaredError{}, {y, Building::value(building, target)},
-              unused_label(building->graph, "loss"));
+  return finish(MeanSquaredError{}, {y, target_of(y)});
+}
+
+Value l1(const Value& y) { return finish(Mean{}, {abs(y - target_of(y))}); }
+
+Loss huber(double delta) {
+  require<ArgumentError>(std::isfinite(delta) && delta > 0,
+                         "huber: delta must be finite and above 0, got {}", delta);
+  return [delta](const Value& y) {
+    const Value d = y - target_of(y);
+    const Value c = clamp(d, -delta, delta);
+    return finish(Mean{}, {c * (d - c / 2)});
+  };
 }
 
 }  // namespace loss

@@ -3,8 +3,10 @@
 
 #include <variant>
 
+#include "qtape/ops/abs.h"
 #include "qtape/ops/add.h"
 #include "qtape/ops/add_bias.h"
+#include "qtape/ops/affine.h"
 #include "qtape/ops/avg_pool.h"
 #include "qtape/ops/batch_norm.h"
 #include "qtape/ops/batch_norm_correction.h"
@@ -68,7 +70,7 @@ using OpAlternatives = std::variant<
     MatMul, AddBias, Conv1d, Conv2d, ConvTranspose2d,
     Add, Sub, Mul, Div,
     Neg, Relu, LeakyRelu, Sigmoid, Tanh, Gelu, Exp, Log, Sqrt, Clamp,
-    Relu6, HardSigmoid, HardSwish,
+    Relu6, HardSigmoid, HardSwish, Abs, Affine,
     Reshape, Flatten, Transpose, Concat, Slice, Pad, Upsample, Embedding,
     Sum, Mean, Max,
     MaxPool, AvgPool, GlobalAvgPool,

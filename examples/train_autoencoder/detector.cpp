@@ -4,7 +4,7 @@
 #include <limits>
 #include <numeric>
 
-#include "qtape/examples/data/auc.h"
+#include "qtape/model/area_under_curve.h"
 
 namespace qtape::examples::autoencoder {
 namespace {
@@ -31,7 +31,7 @@ double auc_of(data::Fault fault, const data::Spectra& spectra, std::span<const d
     if (spectra.faults[i] == fault) chosen.push_back(anomalous[i]);
   }
   if (chosen.empty()) return std::numeric_limits<double>::quiet_NaN();
-  return data::area_under_curve(normal, chosen);
+  return area_under_curve(normal, chosen);
 }
 
 std::vector<double> scores(const Reconstruct& reconstruct, const data::Spectra& spectra) {
@@ -55,7 +55,7 @@ std::vector<double> scores(const Reconstruct& reconstruct, const data::Spectra& 
 Detection detect(const Reconstruct& reconstruct, const data::SpectraSplit& data) {
   const std::vector<double> normal = scores(reconstruct, data.normal);
   const std::vector<double> anomalous = scores(reconstruct, data.anomalous);
-  Detection result{.auc = data::area_under_curve(normal, anomalous),
+  Detection result{.auc = area_under_curve(normal, anomalous),
                    .normal = mean(normal),
                    .anomalous = mean(anomalous)};
   for (size_t kind = 0; kind < result.auc_by_fault.size(); ++kind) {

@@ -26,3 +26,21 @@ TEST_CASE("types: a tensor is made of as many values as its shape has elements")
   CHECK(error({5}, six) == "f32[5] has 5 elements, got 6 values");
   CHECK(error({}, {}) == "f32[] has 1 elements, got 0 values");
 }
+
+template <class X>
+concept HasNumbers = requires(X tensor) {
+  std::forward<X>(tensor).template values<float>();
+};
+// Numbers of a tensor that is gone after the expression could not be read.
+static_assert(HasNumbers<const Tensor&> && !HasNumbers<Tensor>);
+
+TEST_CASE("types: numbers of a tensor are read as what they are") {
+  const std::vector<float> six = {1, 2, 3, 4, 5, 6};
+  const Tensor tensor = Tensor::of<float>({2, 3}, six);
+  CHECK(std::ranges::equal(tensor.values<float>(), six));
+  CHECK(tensor.values<float>().data() == reinterpret_cast<const float*>(tensor.data.data()));
+  const Tensor none = Tensor::of<int64_t>({0}, {});
+  CHECK(none.values<int64_t>().empty());
+  CHECK(error_text<GraphError>([&] { (void)tensor.values<double>(); }) ==
+        "the tensor is f32[2, 3], and its values are no f64");
+}

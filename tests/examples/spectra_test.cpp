@@ -13,11 +13,10 @@
 #include "qtape/core/error.h"
 #include "qtape/core/random.h"
 #include "qtape/core/sha256.h"
-#include "qtape/examples/data/auc.h"
+#include "qtape/model/area_under_curve.h"
 #include "qtape/tests/support/errors.h"
 
 using namespace qtape;
-using data::area_under_curve;
 using data::generate_spectra;
 using data::Spectra;
 using data::SpectraSplit;

@@ -7,6 +7,8 @@
 #include <cmath>
 
 #include "qtape/engine/tape.h"
+#include "qtape/model/fit.h"
+#include "qtape/model/recipe.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/integer_nets.h"
 #include "qtape/tests/support/op_run.h"
@@ -150,6 +152,106 @@ TEST_CASE("recurrent: quantized layers are integers throughout") {
       test::settle(net.graph, parameters, 9);
       CHECK(test::disagreement(net.graph, parameters, 9, test::Effort::Some) == "");
     }
+  }
+}
+
+TEST_CASE("recurrent: layers from zeros are those whose state is fed zeros") {
+  for (bool is_lstm : {false, true}) {
+    CAPTURE(is_lstm);
+    const RecurrentOptions options{.hidden = hidden, .label = "cell"};
+    const Net fed = make(is_lstm, options, DType::F64);
+    Graph graph;
+    const NodeId x =
+        graph.add(Input{.dtype = DType::F64, .shape = {batch, steps, features}}, {}, "x");
+    const NodeId last =
+        is_lstm ? lstm(graph, x, options).back().h : gru(graph, x, options).back();
+    graph.set_outputs({last});
+    Parameters parameters(graph, 4);
+    const auto answer = [&](const Graph& of, NodeId output) {
+      Tape tape(of, parameters, {});
+      std::ranges::copy(test::random_values(batch * steps * features, 11),
+                        tape.input<double>("x").begin());
+      tape.forward(mode::float_eval);
+      const auto values = tape.value<double>(output);
+      return Values(values.begin(), values.end());
+    };
+    CHECK(answer(graph, last) == answer(fed.graph, fed.h.back()));
+  }
+}
+
+namespace {
+
+/// Sequences whose sign of the sum is their class.
+data::Dataset sequences() {
+  std::vector<float> x = {};
+  std::vector<int32_t> labels;
+  const Values numbers = test::random_values(200 * steps * features, 3);
+  for (size_t i = 0; i < 200; ++i) {
+    const auto of_sample = std::span(numbers).subspan(i * steps * features, steps * features);
+    double sum = 0;
+    for (double v : of_sample) sum += v;
+    x.insert(x.end(), of_sample.begin(), of_sample.end());
+    labels.push_back(sum > 0 ? 1 : 0);
+  }
+  data::Dataset set;
+  set.add("x", Tensor::of<float>({200, steps, features}, x));
+  set.add_target("labels", Tensor::of<int32_t>({200}, labels));
+  return set;
+}
+
+/// Mismatches of a network that was trained on `set`, over all arithmetic of integers.
+int64_t mismatches_trained(const Value& last, const Layer& layer, const data::Dataset& set) {
+  Model model(linear(last, 2, layer), loss::cross_entropy);
+  fit(model, set, {.epochs = 6, .batch = 20, .learning_rate = 0.02, .progress = false});
+  CHECK(accuracy(model, set) > 70);
+  int64_t mismatches = 0;
+  for (const Requantization rounding :
+       {Requantization::FloatMultiply, Requantization::SingleRounding}) {
+    mismatches += verify(model, set, rounding).mismatches();
+  }
+  return mismatches;
+}
+
+}  // namespace
+
+TEST_CASE("recurrent: from zeros, made or fed, training ends in integers") {
+  data::Dataset set = sequences();
+  const std::vector<float> zeros(200 * hidden);
+  data::Dataset fed = set;
+  fed.add("h", Tensor::of<float>({200, hidden}, zeros));
+  fed.add("c", Tensor::of<float>({200, hidden}, zeros));
+  Layer scales = quantize::layer();
+  scales.activations = FakeQuantize{.scale_mode = EMA{}};
+  Layer learned{.weights = FakeQuantizeLSQ{.axis = 0}, .activations = FakeQuantizeLSQ{}};
+  for (const Layer& layer : {quantize::layer(), scales, learned}) {
+    for (const bool is_lstm : {false, true}) {
+      CAPTURE(is_lstm);
+      Network net;
+      const Value x = net.input("x", {steps, features});
+      const Value made =
+          is_lstm ? lstm(x, hidden, layer).back().h : gru(x, hidden, layer).back();
+      CHECK(mismatches_trained(made, layer, set) == 0);
+      Network other;
+      const Value y = other.input("x", {steps, features});
+      const Value h = other.input("h", {hidden});
+      const Value from = is_lstm ? lstm(y, {h, other.input("c", {hidden})}, layer).back().h
+                                 : gru(y, h, layer).back();
+      CHECK(mismatches_trained(from, layer, fed) == 0);
+    }
+  }
+}
+
+TEST_CASE("recurrent: a float model from zeros is quantized by a recipe") {
+  const data::Dataset set = sequences();
+  for (const bool is_lstm : {false, true}) {
+    Network net;
+    const Value x = net.input("x", {steps, features});
+    const Value last = is_lstm ? lstm(x, hidden).back().h : gru(x, hidden).back();
+    Model model(linear(last, 2), loss::cross_entropy);
+    fit(model, set, {.epochs = 6, .batch = 20, .learning_rate = 0.02, .progress = false});
+    const Model fixed = quantized(model, QuantizationRecipe{}, set);
+    CHECK(accuracy(fixed, set) > 70);
+    CHECK(verify(fixed, set, Requantization::SingleRounding).mismatches() == 0);
   }
 }
 

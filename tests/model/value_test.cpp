@@ -3,7 +3,10 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include "qtape/engine/quantizers.h"
+#include "qtape/model/fit.h"
 #include "qtape/model/model.h"
 #include "qtape/tests/support/errors.h"
 
@@ -74,4 +77,114 @@ TEST_CASE("values: losses bring their own inputs") {
   const Model regression(linear(other.input("x", {4}), 1), loss::mean_squared_error);
   CHECK(regression.graph()[regression.graph().at("target")].type.shape == Shape{1, 1});
   CHECK(regression.loss() != regression.answer());
+}
+
+namespace {
+
+/// What `y` is where the input x holds `numbers`.
+std::vector<float> computed(const Value& y, std::vector<float> numbers) {
+  Graph graph = y.graph();
+  graph.set_outputs({y.id()});
+  data::Dataset set;
+  set.add("x", Tensor::of<float>({1, static_cast<int64_t>(numbers.size())}, numbers));
+  const Tensor answer = predict(Model(graph), set);
+  const auto values = answer.values<float>();
+  return {values.begin(), values.end()};
+}
+
+}  // namespace
+
+TEST_CASE("values: numbers stand in expressions") {
+  Network net;
+  const Value x = net.input("x", {3});
+  const std::vector<float> in = {-1.5f, 0.25f, 3.0f};
+  CHECK(computed(2.0 * x, in) == std::vector{-3.0f, 0.5f, 6.0f});
+  CHECK(computed(x * 2, in) == std::vector{-3.0f, 0.5f, 6.0f});
+  CHECK(computed(x - 0.5, in) == std::vector{-2.0f, -0.25f, 2.5f});
+  CHECK(computed(1 + x, in) == computed(x + 1, in));
+  CHECK(computed(1 - x, in) == std::vector{2.5f, 0.75f, -2.0f});
+  CHECK(computed(x / 4, in) == std::vector{-0.375f, 0.0625f, 0.75f});
+  CHECK(computed(-x, in) == std::vector{1.5f, -0.25f, -3.0f});
+  CHECK(computed(3 / x, in) == std::vector{-2.0f, 12.0f, 1.0f});
+  CHECK(computed(x / (x + 1), in) == std::vector{3.0f, 0.2f, 0.75f});
+  CHECK(computed(abs(x), in) == std::vector{1.5f, 0.25f, 3.0f});
+  CHECK(computed(square(x), in) == std::vector{2.25f, 0.0625f, 9.0f});
+  CHECK(computed(sqrt(abs(x) + 1.75), {-0.5f, 0.5f, 2.25f}) == std::vector{1.5f, 1.5f, 2.0f});
+  CHECK(computed(clamp(x, -1, 1), in) == std::vector{-1.0f, 0.25f, 1.0f});
+  CHECK(computed(log(exp(x)), {0, 0, 0}) == std::vector{0.0f, 0.0f, 0.0f});
+  CHECK(mean(x).shape() == Shape{});
+  CHECK(computed(mean(x, {0}), {1, 2, 6}) == std::vector{3.0f});
+  CHECK(computed(sum(reshape(x, {3, 1}), {-1}), in) == in);
+  const Value parts[] = {x, 2 * x, 3 * x};
+  CHECK(computed(concat(parts), {1, 2, 3}).size() == 9);
+  CHECK(error_text<GraphError>([&] { (void)(x / 0); }) ==
+        "Input %0 'x': a divisor must be finite and not 0, got 0");
+  CHECK(error_text<GraphError>([&] { (void)(std::nan("") / x); }) ==
+        "Input %0 'x': a number to divide must be finite, got nan");
+  CHECK(error_text<GraphError>([&] { (void)sum(x, {}); }) ==
+        "Input %0 'x': expected at least one axis of the sample");
+}
+
+TEST_CASE("values: expressions with numbers have integers") {
+  Network net;
+  const Value x = quantized(net.input("x", {6}), quantize::activations());
+  const Value y = quantized(abs(1 - 2 * x) / 3, quantize::activations());
+  Model model(linear(y, 2, quantize::layer()), loss::mean_squared_error);
+  data::Dataset set;
+  std::vector<float> numbers(60 * 6), targets(60 * 2);
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<float>(i % 37) / 18 - 1;
+  for (size_t i = 0; i < targets.size(); ++i) targets[i] = static_cast<float>(i % 5);
+  set.add("x", Tensor::of<float>({60, 6}, numbers));
+  set.add_target("target", Tensor::of<float>({60, 2}, targets));
+  fit(model, set, {.epochs = 2, .batch = 20, .progress = false});
+  CHECK(verify(model, set, Requantization::SingleRounding).mismatches() == 0);
+}
+
+TEST_CASE("values: losses of regressions are their formulas") {
+  const std::vector<float> answers = {0.0f, 1.5f, -4.0f, 0.25f};
+  const std::vector<float> targets = {0.5f, 1.0f, 0.0f, 0.25f};
+  const auto loss_of = [&](const Loss& loss) {
+    Network net;
+    const Value x = net.input("x", {2});
+    const Model model(x, loss);
+    Graph graph = model.graph().with_batch(2);
+    const NodeId output = graph.outputs()[1];
+    Parameters none(graph, 1);
+    Tape tape(graph, none, {.outputs = {output}});
+    std::ranges::copy(answers, tape.input<float>("x").begin());
+    std::ranges::copy(targets, tape.input<float>("target").begin());
+    tape.forward(mode::float_eval);
+    CHECK(graph.name(output) == "loss");
+    return tape.value<float>(output)[0];
+  };
+  CHECK(loss_of(loss::l1) == (0.5f + 0.5f + 4.0f) / 4);
+  CHECK(loss_of(loss::mean_squared_error) == (0.25f + 0.25f + 16.0f) / 4);
+  CHECK(loss_of(loss::huber()) == (0.125f + 0.125f + 3.5f) / 4);
+  CHECK(loss_of(loss::huber(0.25)) == (0.09375f + 0.09375f + 0.25f * 3.875f) / 4);
+  CHECK(error_text<ArgumentError>([] { (void)loss::huber(0); }) ==
+        "huber: delta must be finite and above 0, got 0");
+}
+
+TEST_CASE("values: recurrent layers start from zeros or from a state") {
+  Network net;
+  const Value x = net.input("x", {5, 4});
+  const std::vector<Value> h = gru(x, 6, quantize::layer());
+  CHECK(h.size() == 5);
+  CHECK(h.back().shape() == Shape{6});
+  const std::vector<LstmValues> again = lstm(x, {h.back(), h.front()});
+  CHECK(again.back().c.shape() == Shape{6});
+  CHECK(x.graph().find("gru1.4"));
+  CHECK(gru(x, 3).front().graph().find("gru2.0"));
+  CHECK(x.graph().find("lstm1.4"));
+  const Value together = reshape(concat(std::vector<Value>(h)), {5, 6});
+  CHECK(gru(together, 2).size() == 5);
+  CHECK(error_text<GraphError>([&] { (void)gru(x, 0); }) ==
+        "'gru4': hidden must be at least 1, got 0");
+  CHECK(error_text<GraphError>([&] { (void)gru(x, 2, {.bias = false}); }) ==
+        "'gru4': recurrent layers have a bias");
+  CHECK(error_text<GraphError>([&] { (void)lstm(x, 2, {.norm = true}); }) ==
+        "'lstm2': recurrent layers take no norm");
+  Network other;
+  CHECK(error_text<GraphError>([&] { (void)gru(x, other.input("h", {2})); }) ==
+        "Input %0 'x': values of different networks");
 }

@@ -77,6 +77,42 @@ OpCase leaky_relu() {
   return c;
 }
 
+OpCase abs() {
+  OpCase c{.value = elementwise<Abs>(
+               [](const Abs&, double x, DType) { return std::signbit(x) ? -x : x; }),
+           .uses = each_length(Abs{}, 0.1, 1, true),
+           .bench = {realistic(Abs{}, -1, 1)},
+           .gradient = slope<Abs>([](const Abs&, double x) {
+             return x > 0 ? 1.0 : x < 0 ? -1.0 : 0.0;
+           }),
+           .integer = converts({Abs{}, {{{4, 6}}}}),
+           .refusals = not_computed(Abs{})};
+  c.uses.push_back({Abs{}, {{{5}, -1, -0.1}}});
+  c.uses.push_back({Abs{}, {{{99}, -2, 2, Fill::Halves}}});
+  return c;
+}
+
+OpCase affine() {
+  const Affine op{.factor = -0.3, .offset = 1.7};
+  OpCase c{.value = elementwise<Affine>([](const Affine& each, double x, DType dtype) {
+             return stored(stored(each.factor, dtype) * x, dtype) + stored(each.offset, dtype);
+           }),
+           .uses = each_length(op, -3, 3, true),
+           .bench = {realistic(op, -1, 1)},
+           .gradient = slope<Affine>([](const Affine& each, double) { return each.factor; }),
+           .integer = converts({op, {{{4, 6}}}}),
+           .refusals = not_computed(op)};
+  for (const Affine& each : {Affine{}, Affine{.factor = 2}, Affine{.offset = -0.5}}) {
+    c.uses.push_back({each, {{{33}, -3, 3}}});
+  }
+  c.refusals.push_back({Affine{.factor = std::nan("")},
+                        {f32({4})},
+                        "factor and offset must be finite, got nan and 0"});
+  c.refusals.push_back(
+      {Affine{.offset = 1e300}, {f32({4})}, "factor 1 and offset 1e+300 do not fit into f32"});
+  return c;
+}
+
 OpCase clamp() {
   const Clamp op{.low = -1, .high = 1};
   OpCase c{.value = elementwise<Clamp>([](const Clamp& each, double x, DType dtype) {
@@ -308,6 +344,8 @@ std::vector<OpCase> pointwise_cases() {
       log,
       sqrt,
       clamp(),
+      abs(),
+      affine(),
       relu6(),
       hard_sigmoid(),
       hard_swish(),

@@ -1,4 +1,4 @@
-#include "qtape/examples/data/auc.h"
+#include "qtape/model/area_under_curve.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 
 #include "qtape/core/error.h"
 
-namespace qtape::data {
+namespace qtape {
 
 double area_under_curve(std::span<const double> normal, std::span<const double> anomalous) {
   require<ArgumentError>(!normal.empty() && !anomalous.empty(),
@@ -30,4 +30,4 @@ double area_under_curve(std::span<const double> normal, std::span<const double> 
          (static_cast<double>(normal.size()) * static_cast<double>(anomalous.size()));
 }
 
-}  // namespace qtape::data
+}  // namespace qtape
