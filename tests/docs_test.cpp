@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "qtape/core/error.h"
@@ -205,6 +206,22 @@ bool has_row(const std::vector<std::string>& rows, const std::string& name) {
       rows, [&](const std::string& row) { return row == name || row.starts_with(name + " "); });
 }
 
+/// Members of a struct of a header with their defaults, `{name, "10"}`.
+std::vector<std::pair<std::string, std::string>> members_of(const std::string& header,
+                                                            const std::string& name) {
+  const std::string body = between(source(header), "\nstruct " + name + " {\n", "\n};")[0];
+  std::vector<std::pair<std::string, std::string>> members;
+  for (const std::string& line : between("\n" + body + "\n", "\n  ", "\n")) {
+    const size_t equals = line.find(" = ");
+    if (line.starts_with("/") || line.starts_with(" ") || equals == std::string::npos) continue;
+    const size_t space = line.rfind(' ', equals - 1);
+    const size_t end = line.find(';', equals);
+    members.emplace_back(line.substr(space + 1, equals - space - 1),
+                         line.substr(equals + 3, end - equals - 3));
+  }
+  return members;
+}
+
 }  // namespace
 
 TEST_CASE("docs: ops.md is what the ops declare; rewrite it with write_ops_page") {
@@ -279,6 +296,23 @@ TEST_CASE("docs: counts of observers are given nowhere") {
       CHECK_MESSAGE(page.find(fmt::format("{} observers", number)) == std::string::npos, name);
     }
   }
+}
+
+TEST_CASE("docs: fit.md has every option with its default") {
+  const std::vector<std::pair<std::string, std::string>> options =
+      members_of("model/fit.h", "FitOptions");
+  CHECK(options.size() >= 30);
+  std::vector<std::pair<std::string, std::string>> shown;
+  for (const std::string& line : docs::prose(source("docs/concepts/fit.md"))) {
+    const std::vector<std::string> cells = cells_of(line);
+    if (cells.size() < 3 || docs::code_spans(cells[0]).empty()) continue;
+    shown.emplace_back(docs::code_spans(cells[0])[0], docs::code_spans(cells[1]).at(0));
+  }
+  for (const auto& option : options) {
+    CHECK_MESSAGE(std::ranges::find(shown, option) != shown.end(), option.first, " = ",
+                  option.second);
+  }
+  CHECK(shown.size() == options.size());
 }
 
 TEST_CASE("docs: what pages show of sources is what these hold") {
