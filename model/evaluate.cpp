@@ -104,13 +104,15 @@ std::span<const float> Evaluator::rows(NodeId answer, int64_t count) const {
   return tape_.value<float>(answer).first(static_cast<size_t>(width * count));
 }
 
-Evaluation Evaluator::run(const data::Dataset& dataset, Mode mode) {
+Evaluation Evaluator::run(const data::Dataset& dataset, Mode mode,
+                          std::optional<MetricKind> wanted) {
   Feed feed(inputs_of(tape_), dataset);
   const Graph& graph = tape_.graph();
   std::vector<std::string> labels;
   for (NodeId id : answers_) labels.push_back(graph.name(id));
-  Judge judge(dataset, choose_metric(graph, answers_[0], dataset),
-              graph[answers_[0]].type.elements() / batch, labels);
+  const auto metric = wanted ? choose_metric(graph, answers_[0], dataset, *wanted)
+                             : choose_metric(graph, answers_[0], dataset);
+  Judge judge(dataset, metric, graph[answers_[0]].type.elements() / batch, labels);
   tape_.parameters_changed();
   feed.for_each_batch([&](int64_t first, int64_t count) {
     tape_.forward(mode);

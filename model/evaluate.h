@@ -70,8 +70,10 @@ class Evaluator {
   /// Throws GraphError for a graph without answers and for one of another kind.
   Evaluator(const Graph& graph, Parameters& parameters, int threads,
             Arithmetic arithmetic = {});
-  /// Throws ArgumentError when the data do not fit the inputs.
-  Evaluation run(const data::Dataset& dataset, Mode mode = mode::eval);
+  /// Scored by `wanted`, else by choose_metric. Throws ArgumentError when the data do not fit
+  /// the inputs or the metric.
+  Evaluation run(const data::Dataset& dataset, Mode mode = mode::eval,
+                 std::optional<MetricKind> wanted = std::nullopt);
   /// What it runs: quantizers can be switched off here.
   Tape& tape() { return tape_; }
 

@@ -125,12 +125,18 @@ class Run {
  private:
   /// The metric of model and validation data; one that measures nothing where they have none.
   Metric validation_metric() {
-    const auto choice = choose_metric(model_.graph(), model_.answer(), *options_.validation);
+    const data::Dataset& validation = *options_.validation;
+    const std::optional<MetricKind>& wanted = options_.score;
+    const auto choice =
+        wanted ? choose_metric(model_.graph(), model_.answer(), validation, *wanted)
+               : choose_metric(model_.graph(), model_.answer(), validation);
     if (!choice) return {};
     evaluator_.emplace(model_.graph(), model_.parameters(), options_.threads);
     Metric metric = metric_of(choice->kind);
     metric.name = "test " + metric.name;
-    metric.measure = [this] { return evaluator_->run(*options_.validation).score->value; };
+    metric.measure = [this] {
+      return evaluator_->run(*options_.validation, mode::eval, options_.score).score->value;
+    };
     return metric;
   }
 

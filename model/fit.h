@@ -66,6 +66,8 @@ struct FitOptions {
   NonFiniteLoss non_finite_loss = NonFiniteLoss::Skip;
   /// Judges every epoch by the metric of model and data, see choose_metric.
   std::optional<data::Dataset> validation = {};
+  /// By this metric of theirs instead: MetricKind::AreaUnderCurve.
+  std::optional<MetricKind> score = {};
   /// The same by anything else; comes before `validation`.
   std::optional<Metric> metric = {};
   /// Ends the run after so many epochs in a row without a better score; 0: never.

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "qtape/core/error.h"
 #include "qtape/integer/analysis.h"
@@ -53,26 +55,32 @@ std::optional<MetricChoice> squared_error(const std::optional<size_t>& column) {
   return MetricChoice{MetricKind::MeanSquaredError, *column};
 }
 
-std::optional<MetricChoice> choose_by_data(const Answered& answered) {
-  const Shape& shape = answered.answers.shape;
-  if (shape.rank() == 0) return std::nullopt;
-  const Shape sample(shape.extents().subspan(1));
+/// The target in the shape of an answer; without a target, the first input in that shape.
+std::optional<size_t> compared_column(const Answered& answered) {
+  const Shape sample(answered.answers.shape.extents().subspan(1));
   const data::Dataset& dataset = answered.dataset;
   const auto target = dataset.target();
-  if (dataset.classes() > 0) {
-    if (shape.rank() != 2) return std::nullopt;
-    return MetricChoice{MetricKind::Accuracy, *target};
-  }
-  if (target) {
-    const bool fitting = fits(dataset.columns()[*target], {.sample = sample});
-    return fitting ? squared_error(target) : std::nullopt;
+  if (target && dataset.classes() == 0) {
+    return fits(dataset.columns()[*target], {.sample = sample}) ? target : std::nullopt;
   }
   const auto same = std::ranges::find_if(answered.inputs, [&](const FedInput& each) {
     return each.integers.empty() && each.sample == sample;
   });
   if (same == answered.inputs.end()) return std::nullopt;
-  return squared_error(
-      column_of(answered, static_cast<size_t>(same - answered.inputs.begin())));
+  return column_of(answered, static_cast<size_t>(same - answered.inputs.begin()));
+}
+
+std::optional<MetricChoice> choose_by_data(const Answered& answered) {
+  const Shape& shape = answered.answers.shape;
+  if (shape.rank() == 0) return std::nullopt;
+  if (answered.dataset.classes() == 0) return squared_error(compared_column(answered));
+  if (shape.rank() != 2) return std::nullopt;
+  return MetricChoice{MetricKind::Accuracy, *answered.dataset.target()};
+}
+
+/// Whether a metric compares answers with labels.
+bool by_labels(MetricKind kind) {
+  return kind == MetricKind::Accuracy || kind == MetricKind::AreaUnderCurve;
 }
 
 NodeId origin_of(const Graph& graph, NodeId id) {
@@ -125,8 +133,12 @@ Metric metric_of(MetricKind kind) {
       metric.unit = " %";
       break;
     case MetricKind::MeanSquaredError:
+    case MetricKind::MeanAbsoluteError:
       metric.digits.reset();
       metric.higher_is_better = false;
+      break;
+    case MetricKind::AreaUnderCurve:
+      metric.digits = 4;
       break;
   }
   return metric;
@@ -142,6 +154,27 @@ std::optional<MetricChoice> choose_metric(const Graph& graph, NodeId answer,
   if (const auto choice = choose_by_loss(graph, answer, dataset)) return choice;
   return choose_by_data(
       {inputs_for(graph, std::span(&answer, 1)), graph[answer].type, dataset});
+}
+
+MetricChoice choose_metric(const Graph& graph, NodeId answer, const data::Dataset& dataset,
+                           MetricKind wanted) {
+  const Answered answered{inputs_for(graph, std::span(&answer, 1)), graph[answer].type,
+                          dataset};
+  const int rank = answered.answers.shape.rank();
+  std::optional<MetricChoice> found;
+  if (!by_labels(wanted)) {
+    found = choose_by_loss(graph, answer, dataset);
+    if (!found && rank > 0) found = squared_error(compared_column(answered));
+    require<ArgumentError>(found.has_value(),
+                           "the {} needs a target, or an input, in the shape of an answer",
+                           to_string_view(wanted));
+    return {wanted, found->column};
+  }
+  require<ArgumentError>(dataset.classes() > 0 && rank == 2,
+                         "the {} needs data with labels and a model that answers "
+                         "[batch, classes]",
+                         to_string_view(wanted));
+  return {wanted, *dataset.target()};
 }
 
 std::optional<MetricChoice> choose_metric(const IntegerProgram& program, NodeId output,
@@ -164,34 +197,56 @@ Scorer::Scorer(const MetricChoice& choice, const data::Dataset& dataset, int64_t
     : choice_(choice),
       dataset_(dataset),
       width_(static_cast<size_t>(width)),
-      target_(choice.kind == MetricKind::Accuracy ? 0 : width_) {
-  if (choice.kind != MetricKind::Accuracy) return;
+      target_(by_labels(choice.kind) ? 0 : width_) {
+  if (!by_labels(choice.kind)) return;
   const int64_t classes = dataset.columns()[choice.column].classes;
   require<ArgumentError>(classes <= std::max<int64_t>(2, width),
                          "the data has {} classes, the model {}", classes, width);
+  require<ArgumentError>(choice.kind == MetricKind::Accuracy || (classes == 2 && width <= 2),
+                         "the AUC needs labels of 2 classes and answers of 1 or 2 numbers, got "
+                         "{} and {}",
+                         classes, width);
 }
 
 void Scorer::add(int64_t first, int64_t count, std::span<const float> answers) {
   samples_ += count;
   for (int64_t row = 0; row < count; ++row) {
     const auto answer = answers.subspan(static_cast<size_t>(row) * width_, width_);
-    if (choice_.kind == MetricKind::Accuracy) {
-      int32_t label = 0;
-      dataset_.read(choice_.column, first + row, std::span(&label, 1));
-      sum_ += predicted(answer) == label ? 1 : 0;
+    if (by_labels(choice_.kind)) {
+      add_labelled(first + row, answer);
       continue;
     }
     dataset_.read(choice_.column, first + row, std::span(target_));
     for (size_t i = 0; i < width_; ++i) {
       const double difference = double{answer[i]} - double{target_[i]};
-      sum_ += difference * difference;
+      const bool squared = choice_.kind == MetricKind::MeanSquaredError;
+      sum_ += squared ? difference * difference : std::fabs(difference);
     }
   }
+}
+
+void Scorer::add_labelled(int64_t sample, std::span<const float> answer) {
+  int32_t label = 0;
+  dataset_.read(choice_.column, sample, std::span(&label, 1));
+  if (choice_.kind == MetricKind::Accuracy) {
+    sum_ += predicted(answer) == label ? 1 : 0;
+    return;
+  }
+  const double rank = answer.size() == 1 ? double{answer[0]} : double{answer[1]} - answer[0];
+  scores_[label == 1 ? 1 : 0].push_back(rank);
 }
 
 MetricScore Scorer::score() const {
   const auto samples = static_cast<double>(std::max<int64_t>(1, samples_));
   if (choice_.kind == MetricKind::Accuracy) return {choice_.kind, 100 * sum_ / samples};
+  if (choice_.kind == MetricKind::AreaUnderCurve) {
+    for (const std::vector<double>& each : scores_) {
+      if (std::ranges::any_of(each, [](double v) { return std::isnan(v); })) {
+        return {choice_.kind, std::numeric_limits<double>::quiet_NaN()};
+      }
+    }
+    return {choice_.kind, area_under_curve(scores_[0], scores_[1])};
+  }
   const auto width = static_cast<double>(std::max<size_t>(1, width_));
   return {choice_.kind, sum_ / (samples * width)};
 }

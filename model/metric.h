@@ -9,22 +9,26 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "qtape/core/enum_names.h"
 #include "qtape/data/dataset.h"
 #include "qtape/engine/graph.h"
 #include "qtape/integer/integer_program.h"
+#include "qtape/model/area_under_curve.h"
 
 namespace qtape {
 
 /// Metrics that qtape computes itself.
 enum class MetricKind : uint8_t {
-  Accuracy,         ///< percent of the samples whose label is answered
-  MeanSquaredError  ///< mean of (answer - target)^2 over all numbers of all samples
+  Accuracy,           ///< percent of the samples whose label is answered
+  MeanSquaredError,   ///< mean of (answer - target)^2 over all numbers of all samples
+  MeanAbsoluteError,  ///< mean of |answer - target| over them
+  AreaUnderCurve      ///< of two classes: see area_under_curve
 };
 template <>
-inline constexpr auto enum_names<MetricKind> =
-    std::array<std::string_view, 2>{"accuracy", "mean squared error"};
+inline constexpr auto enum_names<MetricKind> = std::array<std::string_view, 4>{
+    "accuracy", "mean squared error", "mean absolute error", "AUC"};
 
 /// A measure of a model: its name, its unit and its direction.
 struct Metric {
@@ -69,7 +73,11 @@ struct MetricChoice {
 /// - without a target, the mean squared error from the first input in the shape of an answer.
 std::optional<MetricChoice> choose_metric(const Graph& graph, NodeId answer,
                                           const data::Dataset& dataset);
-/// The same of a program, which has no loss.
+/// What `wanted` compares: for errors the input of the loss, the target or the input that has
+/// the shape of an answer; labels else. Throws ArgumentError where the data have no such.
+MetricChoice choose_metric(const Graph& graph, NodeId answer, const data::Dataset& dataset,
+                           MetricKind wanted);
+/// The same as the first of a program, which has no loss.
 std::optional<MetricChoice> choose_metric(const IntegerProgram& program, NodeId output,
                                           const data::Dataset& dataset);
 
@@ -81,21 +89,25 @@ int64_t predicted(std::span<const float> scores);
 class Scorer {
  public:
   /// `width` is how many numbers an answer has. Throws ArgumentError for data of more classes
-  /// than there are answers.
+  /// than there are answers, and for an AUC of other than two classes.
   Scorer(const MetricChoice& choice, const data::Dataset& dataset, int64_t width);
 
   /// Adds the answers to samples `first` to `first + count`.
   void add(int64_t first, int64_t count, std::span<const float> answers);
-  /// The score of all samples so far.
+  /// The score of all samples so far. An AUC is NaN where an answer is; it throws ArgumentError
+  /// where a class has no sample.
   MetricScore score() const;
 
  private:
+  void add_labelled(int64_t sample, std::span<const float> answer);
+
   MetricChoice choice_;
   data::Dataset dataset_;
   size_t width_ = 0;
   std::vector<float> target_;
   int64_t samples_ = 0;
-  double sum_ = 0;  // of samples that are right, or of squares
+  double sum_ = 0;  // of samples that are right, of squares or of magnitudes
+  std::array<std::vector<double>, 2> scores_;  // by class, for an AUC
 };
 
 }  // namespace qtape

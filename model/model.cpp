@@ -162,6 +162,11 @@ double accuracy(const Model& model, const data::Dataset& dataset, int threads) {
   return *result.accuracy;
 }
 
+double score(const Model& model, const data::Dataset& dataset, MetricKind metric, int threads) {
+  Evaluator evaluator(model.graph(), detail::values_of(model), threads);
+  return evaluator.run(dataset, mode::eval, metric).score->value;
+}
+
 Tensor predict(const Model& model, const data::Dataset& dataset, int threads) {
   return std::move(predict_some(model, {model.answer()}, dataset, threads)[0].tensor);
 }

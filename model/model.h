@@ -93,6 +93,10 @@ Evaluation evaluate(const Model& model, const data::Dataset& dataset,
 /// The accuracy alone, in percent. Throws ArgumentError for data without labels.
 double accuracy(const Model& model, const data::Dataset& dataset,
                 int threads = default_threads());
+/// The score of the first answer by a metric: `score(model, test, MetricKind::AreaUnderCurve)`.
+/// Throws ArgumentError for data that the metric cannot compare.
+double score(const Model& model, const data::Dataset& dataset, MetricKind metric,
+             int threads = default_threads());
 /// The first answer of the model: f32 [size, ...], sample after sample. Its numbers:
 ///
 ///   const Tensor answers = predict(model, dataset);

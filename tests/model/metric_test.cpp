@@ -128,3 +128,64 @@ TEST_CASE("metric: fit keeps the epoch of the smallest error") {
   CHECK(result.best_epoch == least - scores.begin() + 1);
   CHECK(evaluate(model, line(50), 1).score->value == *least);
 }
+
+TEST_CASE("metric: one that is asked for comes before that of model and data") {
+  const Model model = regression();
+  const data::Dataset set = line(300);
+  const Tensor answers = predict(model, set, 1);
+  const auto y = answers.values<float>();
+  const auto wanted = set.values<float>("y");
+  double magnitudes = 0;
+  for (size_t i = 0; i < y.size(); ++i) magnitudes += std::fabs(double{y[i]} - wanted[i]);
+  CHECK(score(model, set, MetricKind::MeanAbsoluteError, 1) ==
+        doctest::Approx(magnitudes / static_cast<double>(y.size())));
+  CHECK(score(model, set, MetricKind::MeanSquaredError, 1) ==
+        evaluate(model, set, 1).score->value);
+  CHECK(test::error_text<ArgumentError>([&] {
+          (void)score(model, set, MetricKind::AreaUnderCurve);
+        }) == "the AUC needs data with labels and a model that answers [batch, classes]");
+  CHECK(test::error_text<ArgumentError>([&] {
+          (void)score(model, line(20, false), MetricKind::MeanAbsoluteError);
+        }) == "the mean absolute error needs a target, or an input, in the shape of an answer");
+  CHECK(!metric_of(MetricKind::MeanAbsoluteError).higher_is_better);
+  CHECK(to_string(MetricScore{MetricKind::AreaUnderCurve, 0.98765}) == "AUC 0.9877");
+}
+
+TEST_CASE("metric: the AUC ranks the answers of two classes, and judges a run of fit") {
+  const std::vector<float> x = {0, 1, 2, 0, 1, 1, 3, 0};
+  const std::vector<int32_t> labels = {0, 0, 1, 1};
+  data::Dataset set;
+  set.add("x", Tensor::of<float>({4, 2}, x));
+  set.add_target("label", Tensor::of<int32_t>({4}, labels));
+  // Scores 0 - 1, 2 - 0, 1 - 1 and 3 - 0: of the pairs (-1, 0), (-1, 3), (2, 0) and (2, 3)
+  // three are in order.
+  Network other;
+  const Value z = other.input("x", {2});
+  Model model(linear(z, 1, {.bias = false, .label = "fc"}));
+  model.set<float>("fc.weight", std::vector<float>{1, -1});
+  CHECK(score(model, set, MetricKind::AreaUnderCurve, 1) == 0.75);
+  Network pair;
+  Model both(linear(pair.input("x", {2}), 2, {.bias = false, .label = "fc"}));
+  both.set<float>("fc.weight", std::vector<float>{-1, 1, 0, 0});
+  CHECK(score(both, set, MetricKind::AreaUnderCurve, 1) == 0.75);
+  both.set<float>("fc.weight", std::vector<float>{NAN, 1, 0, 0});
+  CHECK(std::isnan(score(both, set, MetricKind::AreaUnderCurve, 1)));
+  CHECK(test::error_text<ArgumentError>([&] {
+          (void)score(model, set.first(2), MetricKind::AreaUnderCurve);
+        }) == "area_under_curve: expected scores in both sets, got 2 and 0");
+  Network wide;
+  const Model classifier(linear(wide.input("x", {2}), 3), loss::cross_entropy);
+  CHECK(test::error_text<ArgumentError>([&] {
+          (void)score(classifier, set, MetricKind::AreaUnderCurve);
+        }) == "the AUC needs labels of 2 classes and answers of 1 or 2 numbers, got 2 and 3");
+
+  Network trained;
+  Model net2(linear(trained.input("x", {2}), 2), loss::cross_entropy);
+  const FitResult result = fit(net2, set,
+                               {.epochs = 3,
+                                .batch = 4,
+                                .validation = set,
+                                .score = MetricKind::AreaUnderCurve,
+                                .progress = false});
+  CHECK(result.epochs.back().score == score(net2, set, MetricKind::AreaUnderCurve));
+}
