@@ -91,7 +91,7 @@ struct ExportCCommand {
   std::string name;  ///< prefix of all names; empty: from the file's
   std::optional<Requantization> requantization = std::nullopt;  ///< of models
   bool integer_outputs = false;                                 ///< of models
-  int64_t test_inputs = 128;  ///< that the self-test makes
+  int64_t test_inputs = 128;                                    ///< that the self-test makes
   /// Samples that are stored in it; those of data that are given, else none.
   std::optional<int64_t> golden = std::nullopt;
   std::optional<int64_t> ram = std::nullopt;  ///< bytes that the arena may take
@@ -169,7 +169,8 @@ struct TrainCommand {
   DataOptions data;
   int64_t epochs = 10;
   int64_t batch = 64;
-  double learning_rate = 1e-3;
+  /// Without one, 0.003 where quantizers have 3 bits or fewer, else 0.001.
+  std::optional<double> learning_rate = std::nullopt;
   uint64_t seed = 1;
   std::optional<int> weight_bits = std::nullopt;
   std::optional<int> activation_bits = std::nullopt;

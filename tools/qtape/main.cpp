@@ -407,9 +407,10 @@ void add_train(CLI::App& app, tool::TrainCommand& o) {
       ->check(range<int64_t>(1, 1000000))
       ->capture_default_str();
   train
-      .add_option("--lr", o.learning_rate, "learning rate at the start; decays to 0 by cosine")
-      ->check(range(0.0, 10.0))
-      ->capture_default_str();
+      .add_option("--lr", o.learning_rate,
+                  "learning rate at the start; decays to 0 by cosine; without it, 0.003 where "
+                  "quantizers have 3 bits or fewer, else 0.001")
+      ->check(range(0.0, 10.0));
   train.add_option("--seed", o.seed, "seed of the order")
       ->check(range<uint64_t>(0, UINT64_MAX))
       ->capture_default_str();

@@ -15,6 +15,7 @@ namespace qtape::tool {
 namespace {
 
 constexpr int64_t norm_batches = 100;
+constexpr int most_few_bits = 3;
 
 struct EpochReport {
   int64_t epoch = 0;
@@ -122,11 +123,20 @@ std::vector<std::string> learned_scales(const Graph& graph) {
   return names;
 }
 
+/// The learning rate that fits the fewest bits; docs/recipes.md has what decided.
+double usual_rate(const Graph& graph) {
+  const bool few = std::ranges::any_of(quantizers(graph), [&](NodeId id) {
+    const CodeLimits limits = grid_of(graph, id).limits;
+    return limits.q_max - limits.q_min < (1 << most_few_bits);
+  });
+  return few ? 3e-3 : 1e-3;
+}
+
 FitOptions options_of(const TrainCommand& command, const Model& model,
                       const data::Split& data) {
   FitOptions options{.epochs = command.epochs,
                      .batch = std::min(command.batch, data.train.size()),
-                     .learning_rate = command.learning_rate,
+                     .learning_rate = command.learning_rate.value_or(usual_rate(model.graph())),
                      .checkpoint = command.checkpoint,
                      .resume = command.resume,
                      .report = command.report,
