@@ -160,9 +160,8 @@ TEST_CASE("format: faults in the text are named by a JSON pointer") {
   CHECK(error_of("{}") == "/: \"format\" is missing");
   CHECK(error_of(R"({"format": "onnx"})") == "/format: expected \"qtape\", got \"onnx\"");
   CHECK(error_of(R"({"format": "qtape", "version": 1})") == "/version: expected 2, got 1");
-  CHECK(
-      error_of(file_with("", "", R"(, "a/b": 1)")) ==
-      "/a~1b: unknown key; expected one of format, losses, nodes, outputs, sections, values, "
+  CHECK(error_of(file_with("", "", R"(, "a/b": 1)")) ==
+        "/a~1b: unknown key; expected one of format, losses, nodes, outputs, sections, values, "
         "version");
   CHECK(error_of(file_with(R"({"op": "Rleu"})"))
             .starts_with("/nodes/0/op: unknown value \"Rleu\"; expected one of Input, "
