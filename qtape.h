@@ -23,6 +23,7 @@
 #include "qtape/integer/session.h"
 #include "qtape/model/bit_search.h"
 #include "qtape/model/fit.h"
+#include "qtape/model/float_parts.h"
 #include "qtape/model/fold_batch_norm.h"
 #include "qtape/model/insert_quantizers.h"
 #include "qtape/model/layers.h"

@@ -43,7 +43,8 @@ QuantizationRecipe recipe_of(const BitSearchOptions& options, int most,
           .activation_bits = options.activation_bits,
           .scales = scales_of(options),
           .weight_codes = options.weight_codes,
-          .layers = std::move(layers)};
+          .layers = std::move(layers),
+          .float_parts = options.float_parts};
 }
 
 /// Bits for some of the layers: what they cost, and how to get there.
@@ -100,7 +101,7 @@ BitSearch search_bits(const Model& model, const data::Dataset& dataset,
   require<ArgumentError>(
       !options.candidates.empty() && dataset.size() > 0 && options.samples > 0,
       "a search needs candidates and samples");
-  const Model plain(without_quantizers(model.graph()), model.parameters());
+  const Model plain = plain_model(model);
   const int most = std::ranges::max(options.candidates);
   const Model full =
       quantized(plain, recipe_of(options, most, {}), dataset, options.samples, options.threads);

@@ -20,6 +20,7 @@ struct BitSearchOptions {
   std::optional<RecipeScales> scales = std::nullopt;
   std::optional<CodeRange> weight_codes = std::nullopt;  ///< see QuantizationRecipe
   int64_t samples = usual_calibration_samples;  ///< that losses are measured on, at least 1
+  bool float_parts = false;                     ///< as of QuantizationRecipe
   int threads = default_threads();
   std::function<void(int64_t done, int64_t all)> on_trial = {};  ///< called after every trial
 };

@@ -13,6 +13,7 @@
 #include "qtape/engine/tape.h"
 #include "qtape/integer/code_flow.h"
 #include "qtape/integer/op_rules.h"
+#include "qtape/model/norm_folds.h"
 
 namespace qtape {
 namespace {
@@ -32,18 +33,23 @@ FakeQuantize fixed_along(const Op& quantizer, int axis) {
 
 class Folder {
  public:
-  Folder(const Graph& graph, Parameters& parameters)
+  /// Folds `folds`, and BatchNormCorrection nodes if `corrections`.
+  Folder(const Graph& graph, Parameters& parameters, const std::vector<NormFold>& folds,
+         bool corrections)
       : graph_(graph),
         parameters_(parameters),
+        folds_corrections_(corrections),
         constant_(constant_nodes(graph)),
-        quantized_(constant_.size()),
         made_(constant_.size()),
         needed_(constant_.size()),
         copies_(constant_.size()),
-        labels_(constant_.size()) {}
+        labels_(constant_.size()) {
+    for (const NormFold& fold : folds) norms_.emplace(fold.norm, fold);
+  }
 
   SavedModel run() {
     for (int32_t i = 0; i < graph_.size(); ++i) look_at(NodeId{i});
+    for (const auto& [norm, fold] : norms_) check_weights(graph_, fold);
     check(!norms_.empty() || corrections_ > 0,
           "no BatchNorm follows a product with weights, and no BatchNormCorrection is there");
     find_needed();
@@ -57,14 +63,6 @@ class Folder {
   }
 
  private:
-  /// What a BatchNorm is folded into.
-  struct Fold {
-    NodeId product;
-    NodeId weight;
-    NodeId bias;  // before it is rounded; index -1: none
-    bool rounded = false;
-    WeightLayout layout;
-  };
   /// The numbers of a norm: y = r x + shift.
   struct Factors {
     std::vector<double> r;
@@ -80,69 +78,21 @@ class Folder {
 
   void look_at(NodeId id) {
     const Node& own = node(id);
-    const auto any = [&](const std::vector<bool>& what) {
-      return std::ranges::any_of(own.operands, [&](NodeId x) -> bool { return what[at(x)]; });
-    };
-    const bool quantizer = is_quantizer(own.op);
-    quantized_[at(id)] = quantizer || any(quantized_);
-    const bool starts =
-        std::holds_alternative<FoldFactor>(own.op) || std::holds_alternative<FoldBias>(own.op);
-    made_[at(id)] = constant_[at(id)] && !quantizer && (starts || any(made_));
+    const bool follows =
+        std::ranges::any_of(own.operands, [&](NodeId x) -> bool { return made_[at(x)]; });
+    const bool starts = folds_corrections_ && (std::holds_alternative<FoldFactor>(own.op) ||
+                                               std::holds_alternative<FoldBias>(own.op));
+    made_[at(id)] = constant_[at(id)] && !is_quantizer(own.op) && (starts || follows);
     labels_[at(id)] = own.label;
-    if (std::holds_alternative<BatchNormCorrection>(own.op)) {
+    if (is_folded_correction(id)) {
       ++corrections_;
       std::string& label = labels_[at(own.operands[0])];
       if (label.empty()) label = own.label;
     }
-    if (std::holds_alternative<BatchNorm>(own.op)) look_at_norm(id);
   }
 
-  void look_at_norm(NodeId id) {
-    const std::vector<NodeId>& operands = node(id).operands;
-    const auto known = [&](NodeId x) -> bool { return constant_[at(x)]; };
-    Fold fold{.product = operands[0]};
-    if (adds_bias(node(fold.product).op)) {
-      fold.bias = node(fold.product).operands[1];
-      fold.product = node(fold.product).operands[0];
-      fold.rounded = std::holds_alternative<FakeQuantizeBias>(node(fold.bias).op);
-      if (fold.rounded) fold.bias = node(fold.bias).operands[0];
-      if (!known(fold.bias)) return;
-    }
-    const Node& product = node(fold.product);
-    const std::optional<size_t> weights = weights_operand(product.op);
-    if (!weights || !known(product.operands[*weights]) || known(fold.product)) return;
-    if (!std::all_of(operands.begin() + 1, operands.end(), known)) return;
-    fold.weight = product.operands[*weights];
-    const Shape& shape = node(fold.weight).type.shape;
-    fold.layout = weight_layout(product.op, shape);
-    const Shape& x = node(operands[0]).type.shape;
-    if (fold.layout.outputs * fold.layout.terms != shape.elements()) return;
-    if (product.type.shape != x || fold.layout.outputs != x[-1]) return;
-    check_weights(id, fold);
-    norms_.emplace(id, fold);
-  }
-
-  void check_weights(NodeId id, const Fold& fold) const {
-    const Node& weight = node(fold.weight);
-    const auto refuse = [&](std::string_view expected, const std::string& got) {
-      fail<GraphError>("{}: {} to fold it into {}, got {}", graph_.describe(id), expected,
-                       graph_.describe(fold.product), got);
-    };
-    if (!is_quantizer(weight.op)) {
-      if (quantized_[at(fold.weight)]) {
-        refuse("weights must be quantized last or not at all", graph_.describe(fold.weight));
-      }
-      return;
-    }
-    const Granularity granularity = granularity_of(weight.op);
-    const bool along_outputs =
-        granularity.axis && !granularity.group_size &&
-        resolve_axis(*granularity.axis, weight.type.shape) == fold.layout.axis;
-    const bool one_scale = channel_map(graph_, fold.weight).channels == 1;
-    if (grid_of(weight.op).scheme != Scheme::Symmetric || !(along_outputs || one_scale)) {
-      refuse("weights must be symmetric with one scale or one for each output",
-             graph_.describe(fold.weight));
-    }
+  bool is_folded_correction(NodeId id) const {
+    return folds_corrections_ && std::holds_alternative<BatchNormCorrection>(node(id).op);
   }
 
   /// Calls `visit` with what the folded graph has a node for.
@@ -155,7 +105,7 @@ class Folder {
       }
       return;
     }
-    if (std::holds_alternative<BatchNormCorrection>(node(id).op)) {
+    if (is_folded_correction(id)) {
       visit(node(id).operands[0]);
       return;
     }
@@ -176,7 +126,7 @@ class Folder {
     for (int32_t i = 0; i < graph_.size(); ++i) {
       const NodeId id{i};
       const bool keeps_label = needed_[at(id)] && !made_[at(id)] && !norms_.contains(id) &&
-                               !std::holds_alternative<BatchNormCorrection>(node(id).op);
+                               !is_folded_correction(id);
       if (keeps_label && !labels_[at(id)].empty()) reserved_.insert(labels_[at(id)]);
     }
   }
@@ -205,7 +155,7 @@ class Folder {
     const Node& own = node(id);
     if (made_[at(id)]) return leaf(value_of(id), label_behind(id));
     if (const auto norm = norms_.find(id); norm != norms_.end()) return fold(id, norm->second);
-    if (std::holds_alternative<BatchNormCorrection>(own.op)) {
+    if (is_folded_correction(id)) {
       return copies_[at(own.operands[0])];
     }
     std::vector<NodeId> operands;
@@ -213,7 +163,7 @@ class Folder {
     return result_.add(own.op, operands, labels_[at(id)]);
   }
 
-  NodeId fold(NodeId id, const Fold& fold) {
+  NodeId fold(NodeId id, const NormFold& fold) {
     const Factors factors = factors_of(id, fold);
     const Node& weight = node(fold.weight);
     FoldedWeight folded = fold_weight(fold, factors);
@@ -245,13 +195,31 @@ class Folder {
       bias = result_.add(FakeQuantizeBias{}, {bias, *quantizer_behind(result_, x), w},
                          free_label(result_[bias].label + ".quantized"));
     }
-    const std::string label = node(id).label.empty() && own_bias
-                                  ? label_once(node(id).operands[0])
-                                  : free_label(node(id).label);
-    return result_.add(AddBias{}, {product, bias}, label);
+    return add_views(fold, product, bias);
   }
 
-  Factors factors_of(NodeId id, const Fold& fold) const {
+  /// The sum of product and bias, then the views between product and norm. The last of these
+  /// nodes has the norm's label, or where that has none its operand's.
+  NodeId add_views(const NormFold& fold, NodeId product, NodeId bias) {
+    const NodeId before = node(fold.norm).operands[0];
+    std::string label = free_label(node(fold.norm).label);
+    if (label.empty() && before != fold.product) label = label_once(before);
+    std::vector<NodeId> views;
+    std::string sum_label;
+    for (NodeId id : fold.between) {
+      if (!adds_bias(node(id).op))
+        views.insert(views.begin(), id);
+      else if (id != before)
+        sum_label = label_once(id);
+    }
+    NodeId made = result_.add(AddBias{}, {product, bias}, views.empty() ? label : sum_label);
+    for (NodeId id : views) {
+      made = result_.add(node(id).op, {made}, id == views.back() ? label : label_once(id));
+    }
+    return made;
+  }
+
+  Factors factors_of(NodeId id, const NormFold& fold) const {
     const std::vector<NodeId>& operands = node(id).operands;
     const double eps = std::get<BatchNorm>(node(id).op).eps;
     const std::vector<double> gamma = numbers_of(operands[1]);
@@ -269,7 +237,7 @@ class Folder {
     return factors;
   }
 
-  FoldedWeight fold_weight(const Fold& fold, const Factors& factors) const {
+  FoldedWeight fold_weight(const NormFold& fold, const Factors& factors) const {
     const Node& weight = node(fold.weight);
     std::vector<double> values = numbers_of(fold.weight);
     const auto for_each = [&](const auto& body) {
@@ -385,15 +353,15 @@ class Folder {
 
   const Graph& graph_;
   Parameters& parameters_;
+  bool folds_corrections_;
   Graph result_;
-  std::vector<bool> constant_;   // depends on no input
-  std::vector<bool> quantized_;  // a quantizer is on the way to it
-  std::vector<bool> made_;       // of numbers of a folded norm alone
-  std::vector<bool> needed_;     // has a copy
+  std::vector<bool> constant_;  // depends on no input
+  std::vector<bool> made_;      // of numbers of a folded norm alone
+  std::vector<bool> needed_;    // has a copy
   std::vector<NodeId> copies_;
   std::vector<std::string> labels_;  // of copies
   std::set<std::string> reserved_;   // labels of copies
-  std::map<NodeId, Fold> norms_;
+  std::map<NodeId, NormFold> norms_;
   int corrections_ = 0;
   std::unique_ptr<Tape> tape_;
   std::map<std::string, Tensor> values_;  // by label in the result
@@ -403,7 +371,18 @@ class Folder {
 }  // namespace
 
 SavedModel fold_batch_norm(const Graph& graph, Parameters& parameters) {
-  return Folder(graph, parameters).run();
+  std::vector<NormFold> folds = norm_folds(graph);
+  std::erase_if(folds, [](const NormFold& each) { return !each.has_product(); });
+  return Folder(graph, parameters, folds, true).run();
+}
+
+FoldedNorms fold_norms(const Graph& graph, Parameters& parameters) {
+  FoldedNorms result;
+  std::vector<NormFold> folds = norm_folds(graph);
+  std::erase_if(folds, [](const NormFold& each) { return !each.reason.empty(); });
+  for (const NormFold& each : folds) result.labels.push_back(graph.name(each.norm));
+  if (!folds.empty()) result.model = Folder(graph, parameters, folds, false).run();
+  return result;
 }
 
 }  // namespace qtape

@@ -11,6 +11,7 @@
 #include "qtape/integer/analysis.h"
 #include "qtape/integer/code_flow.h"
 #include "qtape/integer/op_rules.h"
+#include "qtape/model/float_parts.h"
 #include "qtape/model/weighted_layers.h"
 
 namespace qtape {
@@ -193,13 +194,14 @@ class Inserter {
 /// The nodes whose outputs have to be quantized before the graph's answers can have integers.
 std::set<NodeId> unquantized_nodes(const Graph& graph) {
   const IntegerAnalysis analysis = analyze_integers(graph);
-  const std::vector<bool> needed = needed_for(graph, graph.answers());
+  const std::vector<NodeId> answers = shipped_answers(graph);
+  const std::vector<bool> needed = needed_for(graph, answers);
   std::set<NodeId> found;
   for (int32_t i = 0; i < graph.size(); ++i) {
     const NodeId id = analysis.refusal(NodeId{i}).unquantized;
     if (needed[static_cast<size_t>(i)] && id.index >= 0) found.insert(id);
   }
-  for (NodeId id : graph.answers()) {
+  for (NodeId id : answers) {
     if (analysis[id].kind == IntegerKind::Pending) found.insert(id);
   }
   return found;

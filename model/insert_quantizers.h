@@ -22,8 +22,9 @@ struct InsertOptions {
   /// Round biases as `linear` does.
   bool bias_on_grid = true;
   /// Also `input` wherever integers need one so that the first output has an integer form:
-  /// before sums, poolings and functions whose operands have no grid. What has no integer form
-  /// at all stays as it is.
+  /// before sums, poolings and functions whose operands have no grid, and after a sum or a
+  /// function that is an answer. What has no integer form at all stays as it is, see
+  /// `float_parts`.
   bool complete = false;
 };
 

@@ -8,6 +8,8 @@
 #include "qtape/engine/labels.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/integer/op_rules.h"
+#include "qtape/model/float_parts.h"
+#include "qtape/model/fold_batch_norm.h"
 #include "qtape/model/insert_quantizers.h"
 #include "qtape/model/weighted_layers.h"
 
@@ -192,6 +194,9 @@ Graph quantized(const Graph& graph, const QuantizationRecipe& asked) {
   const std::vector<std::string> weights = layer_weights(graph);
   check(!weights.empty(), "the graph has no products with weights");
   check_recipe(asked, weights);
+  if (!asked.float_parts) {
+    require_no_float_parts(float_parts(graph), "QuantizationRecipe::float_parts allows them");
+  }
   QuantizationRecipe recipe = asked;
   if (!recipe.ends_bits) {
     recipe.ends_bits = usual_ends_bits(graph, recipe.weight_bits, recipe.activation_bits);
@@ -231,14 +236,20 @@ Graph quantized(const Graph& graph, const QuantizationRecipe& asked) {
 
 Model quantized(const Model& model, const QuantizationRecipe& recipe,
                 const data::Dataset& dataset, int64_t samples, int threads) {
-  // Scales of quantizers that go must not become those of new ones by their names.
-  const Model plain(without_quantizers(model.graph()), model.parameters());
+  const Model plain = plain_model(model);
   Model result(quantized(plain.graph(), recipe));
   (void)start_from(result, plain.parameters(), dataset, samples, threads);
   return result;
 }
 
 Graph without_quantizers(const Graph& graph) { return Rebuild(graph).run(); }
+
+Model plain_model(const Model& model) {
+  // Scales of quantizers that go must not become those of new ones by their names.
+  Model plain(without_quantizers(model.graph()), model.parameters());
+  FoldedNorms folded = fold_norms(plain.graph(), plain.parameters());
+  return folded.model ? Model(std::move(*folded.model)) : std::move(plain);
+}
 
 Model with_loss(Model model, const data::Dataset& dataset) {
   if (model.loss()) return model;

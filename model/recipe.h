@@ -58,9 +58,13 @@ struct QuantizationRecipe {
   std::optional<int> mean_bits = std::nullopt;
   /// The first that matches a layer's weight comes before the bits above.
   std::vector<LayerBits> layers = {};
+  /// Leave in floats what has no integers, as `float_parts` lists it, instead of refusing the
+  /// graph.
+  bool float_parts = false;
 };
 
-/// Labels of the weights of the graph's products, in order: what `LayerBits` match.
+/// Labels of the weights of the graph's products, in order: what `LayerBits` match. Weights
+/// that are computed, as with folded batch norms, have those of their parameters.
 std::vector<std::string> layer_weights(const Graph& graph);
 
 /// Whether no element of the value can be negative, by the ops that lead to it.
@@ -69,19 +73,25 @@ bool never_negative(const Graph& graph, NodeId id);
 /// A copy of `graph`, which has no quantizers, with those of the recipe: weights symmetric by
 /// output channel, of scale max|x| / ((q_max - q_min) / 2) where it is not learned; inputs of
 /// layers without a sign where they are never negative, else affine; and affine ones wherever
-/// else integers need them. Throws GraphError where nothing has weights, ArgumentError for bits
-/// outside 2 to 16, weight codes without a sign, and a pattern that matches nothing, which
+/// else integers need them. Throws GraphError where nothing has weights and, unless the recipe
+/// allows them, for nodes that would have no integers, all of which it lists; ArgumentError for
+/// bits outside 2 to 16, weight codes without a sign, and a pattern that matches nothing, which
 /// names the nearest weight.
 Graph quantized(const Graph& graph, const QuantizationRecipe& recipe);
 
 /// The same of a model, whose values it takes over; quantizers are calibrated on `samples` of
-/// `dataset`, after which training may begin. A model that has quantizers gets new ones.
+/// `dataset`, after which training may begin. A model that has quantizers gets new ones, and
+/// batch norms become part of the products before them where `fold_norms` can do that.
 Model quantized(const Model& model, const QuantizationRecipe& recipe,
                 const data::Dataset& dataset, int64_t samples = usual_calibration_samples,
                 int threads = default_threads());
 
 /// A copy without quantizers. States that only they held are gone.
 Graph without_quantizers(const Graph& graph);
+
+/// A copy of the model that quantizers can be inserted into: without those it has, and with
+/// batch norms folded where `fold_norms` can do that.
+Model plain_model(const Model& model);
 
 /// The model with what it needs to be trained on `dataset`, where it has no loss: the
 /// cross-entropy of its answer, or of what a Softmax at its end is taken of, which becomes the

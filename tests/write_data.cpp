@@ -2,24 +2,20 @@
 // x-test.npy and y-test.npy and as digits.npz with arrays of these names, of MNIST-format files
 // where a folder with such is given, else so many generated ones, 7000 by default.
 #include <algorithm>
-#include <fstream>
 #include <iterator>
 
 #include "qtape/arrays/arrays.h"
 #include "qtape/examples/data/digits.h"
+#include "qtape/examples/data/idx_files.h"
 #include "qtape/qtape.h"
 
 namespace {
 
 using namespace qtape;
 
-void put_word(std::ofstream& file, int64_t word) {
-  for (int shift = 24; shift >= 0; shift -= 8) file.put(static_cast<char>(word >> shift));
-}
-
-/// Writes a set and returns it as arrays.
-NamedTensors write_set(const data::Dataset& set, const std::string& idx,
-                       const std::string& suffix, const std::string& folder) {
+/// Writes a set as arrays, which it returns.
+NamedTensors write_set(const data::Dataset& set, const std::string& suffix,
+                       const std::string& folder) {
   const auto pixels = set.values<uint8_t>("x");
   std::vector<uint8_t> labels;
   for (int64_t i = 0; i < set.size(); ++i) {
@@ -27,18 +23,6 @@ NamedTensors write_set(const data::Dataset& set, const std::string& idx,
     set.read(1, i, std::span(&label, 1));
     labels.push_back(static_cast<uint8_t>(label));
   }
-  std::ofstream images(folder + "/" + idx + "-images-idx3-ubyte", std::ios::binary);
-  for (const int64_t word : {int64_t{0x803}, set.size(), int64_t{28}, int64_t{28}}) {
-    put_word(images, word);
-  }
-  images.write(reinterpret_cast<const char*>(pixels.data()),
-               static_cast<std::streamsize>(pixels.size()));
-  std::ofstream numbers(folder + "/" + idx + "-labels-idx1-ubyte", std::ios::binary);
-  put_word(numbers, 0x801);
-  put_word(numbers, set.size());
-  numbers.write(reinterpret_cast<const char*>(labels.data()),
-                static_cast<std::streamsize>(labels.size()));
-  require<IoError>(images.flush().good() && numbers.flush().good(), "{}: cannot write", folder);
   const NamedTensors arrays = {
       {"x" + suffix, Tensor::of<uint8_t>({set.size(), 28, 28}, pixels)},
       {"y" + suffix, Tensor::of<uint8_t>({set.size()}, labels)}};
@@ -57,9 +41,9 @@ int main(int argc, char** argv) {
     const bool generated = source.find_first_not_of("0123456789") == std::string::npos;
     const data::Split digits =
         generated ? data::example_digits(std::stoll(source)) : data::mnist(source);
-    NamedTensors arrays = write_set(digits.train, "train", "", argv[1]);
-    std::ranges::move(write_set(digits.test, "t10k", "-test", argv[1]),
-                      std::back_inserter(arrays));
+    data::write_mnist(argv[1], digits);
+    NamedTensors arrays = write_set(digits.train, "", argv[1]);
+    std::ranges::move(write_set(digits.test, "-test", argv[1]), std::back_inserter(arrays));
     write_arrays(std::string(argv[1]) + "/digits.npz", arrays);
   });
 }

@@ -1,5 +1,6 @@
-// write_lenet FILE: an untrained LeNet for 28x28 images as an ONNX file, as PyTorch lays it
-// out.
+// write_lenet FILE [norms]: an untrained LeNet for 28x28 images as an ONNX file, as PyTorch
+// lays it out; with batch norms after its first three layers, as files have them that are
+// exported in training.
 #include <onnx/onnx_pb.h>
 
 #include <cmath>
@@ -39,6 +40,14 @@ class Writer {
     attribute.set_type(onnx::AttributeProto::INT);
     attribute.set_i(1);
   }
+  /// A batch norm of `last` with statistics and factors `<label>.weight` and others.
+  void norm(const std::string& label, int64_t channels) {
+    onnx::NodeProto& added = node("BatchNormalization", label);
+    for (const char* name : {".weight", ".bias", ".mean", ".variance"}) {
+      weight(label + name, {channels}, std::string_view(name) == ".variance" ? 2 : 0);
+      added.add_input(label + name);
+    }
+  }
   void pool() {
     onnx::NodeProto& added = node("MaxPool", {});
     for (const char* name : {"kernel_shape", "strides"}) {
@@ -67,8 +76,8 @@ class Writer {
 
  private:
   onnx::GraphProto& graph() { return *model_.mutable_graph(); }
-  /// Uniform in +-1 / sqrt(terms), as PyTorch begins.
-  void weight(const std::string& name, const std::vector<int64_t>& extents) {
+  /// Uniform in +-1 / sqrt(terms), as PyTorch begins, around `middle`.
+  void weight(const std::string& name, const std::vector<int64_t>& extents, double middle = 0) {
     onnx::TensorProto& tensor = *graph().add_initializer();
     tensor.set_name(name);
     tensor.set_data_type(onnx::TensorProto::FLOAT);
@@ -81,7 +90,7 @@ class Writer {
     const Random random(1, static_cast<uint64_t>(graph().initializer_size()));
     for (int64_t i = 0; i < elements; ++i) {
       const double at = random.uniform(static_cast<uint64_t>(i));
-      tensor.add_float_data(static_cast<float>((2 * at - 1) * bound));
+      tensor.add_float_data(static_cast<float>(middle + (2 * at - 1) * bound));
     }
   }
 
@@ -93,16 +102,20 @@ class Writer {
 
 int main(int argc, char** argv) {
   return console::run_program("write_lenet", [&] {
-    require<ArgumentError>(argc == 2, "usage: write_lenet FILE");
+    const bool norms = argc == 3 && std::string_view(argv[2]) == "norms";
+    require<ArgumentError>(argc == 2 || norms, "usage: write_lenet FILE [norms]");
     Writer writer;
     writer.layer("Conv", "conv1", {6, 1, 5, 5});
+    if (norms) writer.norm("norm1", 6);
     writer.node("Relu", {});
     writer.pool();
     writer.layer("Conv", "conv2", {16, 6, 5, 5});
+    if (norms) writer.norm("norm2", 16);
     writer.node("Relu", {});
     writer.pool();
     writer.node("Flatten", {});
     writer.layer("Gemm", "fc1", {60, 256});
+    if (norms) writer.norm("norm3", 60);
     writer.node("Relu", {});
     writer.layer("Gemm", "fc2", {10, 60});
     writer.save(argv[1]);

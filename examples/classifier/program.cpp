@@ -15,6 +15,8 @@ void add_options(CommandLine& line, ProgramOptions& options) {
             "unless --checkpoint names another file"});
   line.add(json_option(options.json));
   line.add(report_option(options.report));
+  line.add({"--save-data", &options.save_data,
+            "write the generated data to this folder, as MNIST-format IDX files for --data"});
 }
 
 std::string describe(const Recipe& recipe) {

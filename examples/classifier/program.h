@@ -15,6 +15,7 @@
 #include "qtape/core/thread_count.h"
 #include "qtape/examples/classifier/report.h"
 #include "qtape/examples/classifier/task.h"
+#include "qtape/examples/data/idx_files.h"
 #include "qtape/examples/shared/command_line.h"
 #include "qtape/examples/shared/output_files.h"
 #include "qtape/model/quantization.h"
@@ -32,7 +33,8 @@ struct ProgramOptions {
   int64_t checkpoint_every = 0;
   std::string resume = {};
   std::string json = {};
-  std::string report = {};  ///< folder of the run's record
+  std::string report = {};     ///< folder of the run's record
+  std::string save_data = {};  ///< folder for the data, as MNIST-format files
 };
 
 void add_options(CommandLine& line, ProgramOptions& options);
@@ -104,7 +106,10 @@ void run(const CommandLine& line, S& settings, ProgramOptions& options) {
   files.expect_run("--report", options.report);
   files.reads({options.resume, settings.recipe.from});
   files.expect_text("--json", options.json);
+  require<ArgumentError>(options.save_data.empty() || settings.recipe.data.empty(),
+                         "--save-data writes data that are generated, and --data names some");
   const data::Split data = load_data(settings);
+  if (!options.save_data.empty()) data::write_mnist(options.save_data, settings.generate());
   console::print("{} training and {} test samples of {}, model {}, {}\n", data.train.size(),
                  data.test.size(), data_name(settings), to_string_view(settings.model),
                  describe(settings.recipe));

@@ -9,7 +9,7 @@ template <>
 struct IntegerRule<BatchNorm> {
   static Verdict classify(const BatchNorm&, const Operands&) {
     return refusal("has no integer form",
-                   "fold it into the product before it: fold_batch_norm");
+                   "fold it into the product before it: qtape fold, or fold_batch_norm");
   }
 };
 

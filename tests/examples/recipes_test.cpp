@@ -116,10 +116,14 @@ TEST_CASE("recipes: all layers of the programs' networks get quantizers, whateve
     const std::vector<std::string> weights = layer_weights(model.graph());
     REQUIRE(weights.size() == test.layers.size());
     const std::vector<QuantizationRecipe> recipes = {
-        {.weight_bits = 4, .activation_bits = 4},
+        {.weight_bits = 4, .activation_bits = 4, .weight_codes = CodeRange::Narrow},
         {.weight_bits = 4, .activation_bits = 4, .scales = RecipeScales::Learned},
-        {.weight_bits = 3, .activation_bits = 4, .ends_bits = 8},
-        {.layers = {{.pattern = weights[1], .weight_bits = 2, .activation_bits = 5}}}};
+        {.weight_bits = 3,
+         .activation_bits = 4,
+         .ends_bits = 8,
+         .weight_codes = CodeRange::Narrow},
+        {.weight_codes = CodeRange::Narrow,
+         .layers = {{.pattern = weights[1], .weight_bits = 2, .activation_bits = 5}}}};
     for (const QuantizationRecipe& recipe : recipes) {
       Model small = quantized(model, recipe, test.data.train, 64, 1);
       check_all_quantized(small, test);
@@ -151,9 +155,12 @@ TEST_CASE("recipes: calibration and a search see all layers of the programs' net
     for (const std::string& label : layer_weights(model.graph())) {
       elements += model.parameters().at(label).elements();
     }
-    const BitSearch found = search_bits(
-        model, test.data.train,
-        {.budget = elements / 2, .candidates = {2, 8}, .samples = 32, .threads = 1});
+    const BitSearch found = search_bits(model, test.data.train,
+                                        {.budget = elements / 2,
+                                         .candidates = {2, 8},
+                                         .weight_codes = CodeRange::Narrow,
+                                         .samples = 32,
+                                         .threads = 1});
     CHECK(found.layers.size() == test.layers.size());
     const Model chosen = quantized(model, found.recipe, test.data.train, 64, 1);
     check_all_quantized(chosen, test);

@@ -13,6 +13,7 @@
 #include "qtape/engine/tape.h"
 #include "qtape/integer/exact.h"
 #include "qtape/model/layers.h"
+#include "qtape/model/norm_folds.h"
 #include "qtape/optim/optimizer.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/integer_nets.h"
@@ -358,5 +359,141 @@ TEST_CASE("fold: what cannot be folded is named, and what needs not to be stays"
     }
     CHECK(!folded.graph.find("norm.gamma"));
     CHECK(folded.graph.outputs().size() == 2);
+  }
+}
+
+namespace {
+
+/// Products of all kinds, each with a norm, and what may come between.
+Graph norms_everywhere() {
+  Graph graph;
+  const NodeId x = graph.add(Input{.shape = {2, 5, 5, 4}}, {}, "x");
+  const auto weight = [&](const Shape& shape, const char* label) {
+    return graph.add(Parameter{.shape = shape, .initializer = init::Fill{0.25}}, {}, label);
+  };
+  const auto norm = [&](NodeId y, const char* label) {
+    return batch_norm(graph, y, {.label = label});
+  };
+  NodeId y = graph.add(Conv2d{.padding = Padding::Same},
+                       {x, weight({6, 3, 3, 4}, "conv.weight")}, "conv");
+  y = graph.add(Relu{}, {norm(y, "conv.norm")});
+  y = graph.add(Conv2d{.padding = Padding::Same, .groups = 6},
+                {y, weight({6, 3, 3, 1}, "deep.weight")});
+  y = graph.add(AddBias{}, {y, weight({6}, "deep.bias")}, "deep");
+  y = graph.add(Tanh{}, {norm(y, "deep.norm")});
+  y = norm(graph.add(ConvTranspose2d{.stride = {2, 2}}, {y, weight({3, 2, 2, 6}, "up.weight")}),
+           "up.norm");
+  y = graph.add(Reshape{.shape = {-1, 100, 3}}, {y});
+  y = graph.add(Conv1d{}, {y, weight({5, 4, 3}, "line.weight")});
+  y = norm(graph.add(Reshape{.shape = {-1, 1, 97, 5}}, {y}, "view"), "line.norm");
+  y = graph.add(Flatten{}, {y});
+  y = graph.add(MatMul{}, {y, weight({485, 7}, "fc.weight")});
+  y = graph.add(AddBias{}, {y, weight({7}, "fc.bias")}, "fc");
+  y = norm(graph.add(Reshape{.shape = {-1, 7}}, {y}), "fc.norm");
+  graph.set_outputs({y});
+  return graph;
+}
+
+/// Statistics and factors that change every channel.
+void shake(Parameters& parameters) {
+  uint64_t stream = 0;
+  for (const ParameterEntry& each : parameters.entries()) {
+    const Random random(31, ++stream);
+    const auto values = parameters.at(each.name).values<float>();
+    for (size_t i = 0; i < values.size(); ++i) {
+      const double u = random.uniform(i);
+      if (each.name.ends_with(".running_var"))
+        values[i] = static_cast<float>(u + 0.2);
+      else
+        values[i] = static_cast<float>(2 * u - 1);
+    }
+  }
+}
+
+std::string kept_text(const Graph& graph) {
+  std::string text;
+  for (const NormFold& each : norm_folds(graph)) {
+    if (!each.reason.empty()) text += graph.name(each.norm) + ": " + each.reason + "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("fold: every product takes its norm, and a network without them computes the same") {
+  const Graph graph = norms_everywhere();
+  Parameters parameters(graph, 3);
+  shake(parameters);
+  CHECK(kept_text(graph) == "");
+  FoldedNorms folded = fold_norms(graph, parameters);
+  CHECK(folded.labels ==
+        std::vector<std::string>{"conv.norm", "deep.norm", "up.norm", "line.norm", "fc.norm"});
+  REQUIRE(folded.model);
+  Graph& plain = folded.model->graph;
+  for (const Node& node : plain.nodes()) CHECK(name_of(node.op) != "BatchNorm");
+  for (const char* label :
+       {"conv.weight", "deep.bias", "line.norm", "fc", "fc.norm", "up.norm.beta"}) {
+    CAPTURE(label);
+    CHECK(plain.find(label));
+  }
+  CHECK(folded.model->parameters.trainable_elements() < parameters.trainable_elements());
+  Graph before = graph;
+  const auto wanted = output_of(before, parameters, mode::float_eval);
+  const auto got = output_of(plain, folded.model->parameters, mode::float_eval);
+  REQUIRE(wanted.size() == got.size());
+  for (size_t i = 0; i < got.size(); ++i) {
+    CHECK(double{got[i]} == doctest::Approx(double{wanted[i]}).epsilon(1e-4));
+  }
+}
+
+TEST_CASE("fold: a norm that a network to train cannot have folded stays, with the reason") {
+  Graph graph;
+  const NodeId x = graph.add(Input{.shape = {12, 6}}, {}, "x");
+  const auto layer = [&](NodeId from, const char* label, const std::optional<Op>& quantizer) {
+    return linear(graph, from, {.out = 6, .weight_quantizer = quantizer, .label = label});
+  };
+  const NodeId first = batch_norm(graph, x, {.label = "first"});
+  const NodeId one = layer(first, "one", {});
+  const NodeId act = batch_norm(graph, graph.add(Relu{}, {one}, "act"), {.label = "bent"});
+  const NodeId two = layer(act, "two", FakeQuantize{.axis = 0});
+  const NodeId codes = batch_norm(graph, two, {.label = "codes"});
+  const NodeId three = layer(codes, "three", {});
+  const NodeId shared = batch_norm(graph, three, {.label = "shared"});
+  const NodeId wide = graph.add(Reshape{.shape = {-1, 3}}, {layer(shared, "four", {})}, "wide");
+  const NodeId last = batch_norm(graph, wide, {.label = "last"});
+  graph.set_outputs({last, three});
+  CHECK(kept_text(graph) ==
+        "first: Input %0 'x' before it is no product with weights\n"
+        "bent: Relu %10 'act' before it is no product with weights\n"
+        "codes: the weights of MatMul %18 are quantized already\n"
+        "shared: AddBias %29 'three' is used elsewhere as well\n"
+        "last: Reshape %39 'wide' before it has other channels than its operand\n");
+  Parameters parameters(graph, 1);
+  CHECK(!fold_norms(graph, parameters).model);
+  CHECK(fold_norms(graph, parameters).labels.empty());
+  // For evaluation alone those with products are folded all the same.
+  const SavedModel folded = fold_batch_norm(graph, parameters);
+  CHECK(!folded.graph.find("codes.gamma"));
+  CHECK(!folded.graph.find("shared.gamma"));
+  CHECK(folded.graph.find("bent.gamma"));
+}
+
+TEST_CASE("fold: norms of training stay where others are folded") {
+  Graph graph;
+  const NodeId x = graph.add(Input{.shape = {12, 6}}, {}, "x");
+  const NodeId one = linear(graph, x, {.out = 5, .label = "one", .folded_norm = BatchNorm{}});
+  const NodeId two = linear(graph, graph.add(Relu{}, {one}), {.out = 4, .label = "two"});
+  graph.set_outputs({batch_norm(graph, two, {.label = "two.norm"})});
+  Parameters parameters(graph, 2);
+  shake(parameters);
+  FoldedNorms folded = fold_norms(graph, parameters);
+  REQUIRE(folded.model);
+  CHECK(folded.labels == std::vector<std::string>{"two.norm"});
+  CHECK(folded.model->graph.find("one.gamma"));
+  CHECK(!folded.model->graph.find("two.norm.gamma"));
+  const auto wanted = output_of(graph, parameters, mode::float_eval);
+  const auto got = output_of(folded.model->graph, folded.model->parameters, mode::float_eval);
+  for (size_t i = 0; i < got.size(); ++i) {
+    CHECK(double{got[i]} == doctest::Approx(double{wanted[i]}).epsilon(1e-4));
   }
 }

@@ -11,6 +11,9 @@ export OMP_NUM_THREADS=1
 passed=0 failed=0
 # A network that trains in a moment: 10 steps an epoch.
 short=(--samples 640 --layers 32 --epochs 2 --weight-bits 4 --activation-bits 4 --threads 1)
+# The digits that such a network generates for itself, for the commands that run it.
+digits=$work/digits
+mkdir "$digits" && "$build/tests/write_data" "$digits" 640
 
 # Digits as files in $work, for tests that learn: those of the MNIST-format files in QTAPE_DATA
 # where that is set, else generated ones.
@@ -30,7 +33,7 @@ field() { sed -n "s/^ *\"$2\": \"\{0,1\}\([^\",]*\).*/\1/p" "$1" | tail -n 1; }
 same_field() { # same_field FIELD REPORT REPORT: present and equal in both
   same "$(field "$2" "$1")" "$(field "$3" "$1")"
 }
-replayed() { "$tool" replay "$1" | sed -n 's/^outputs sha256 //p'; }
+replayed() { "$tool" replay "$1" --data "$digits" | sed -n 's/^outputs sha256 //p'; }
 kill_after() { # kill_after FILE COMMAND...: kills the command as soon as FILE has content
   "${@:2}" >/dev/null &
   local pid=$!

@@ -32,7 +32,7 @@ for bits in 4 8; do
 done
 
 "$train" "${short[@]}" --epochs 1 --weight-bits 0 --activation-bits 0 --save f.json >/dev/null
-check "a program" "$tool" export c w8.int.json -o fw --name net --golden 5 --check >out.txt
+check "a program" "$tool" export c w8.int.json -o fw --name net --golden 5 --data digits --check >out.txt
 check "files" test -s fw/net.h -a -s fw/net.c -a -s fw/net_test.c
 check "the self-test runs" grep -qx 'self-test on host: passed' out.txt
 check "compiles without a warning" "$cc" "${strict[@]}" -O2 -o t fw/net.c fw/net_test.c
@@ -106,7 +106,7 @@ check "a name" exits 2 "qtape: --name: 'a b' is no C identifier: it has ' '" "$t
 check "a keyword" exits 2 "qtape: --name: 'int' is no C identifier: it is a keyword of C or C++" "$tool" export c w8.json -o fw --name int
 check "memory" exits 2 'qtape: --ram: the arena takes 816 bytes, there are 800; fc1 needs most of it, 816 bytes at once' "$tool" export c w8.json -o fw --ram 800
 check "enough memory" "$tool" export c w8.json -o fw --ram 816 >/dev/null
-check "more samples than there are" exits 2 'qtape: --golden: the data have 1000 samples, 1001 are wanted' "$tool" export c w8.json -o fw --golden 1001
+check "more samples than there are" exits 2 'qtape: --golden: the data have 1000 samples, 1001 are wanted' "$tool" export c w8.json -o fw --golden 1001 --data digits
 check "another requantization" exits 2 'qtape: --requantization: w8.int.json is a program of DoubleRounding' "$tool" export c w8.int.json -o fw --requantization OnnxQdq
 check "data that do not fit" exits 2 "qtape: input 'x' f32[784]: column" "$tool" export c w8.json -o fw --input "$data:int32"
 echo old >file
@@ -144,7 +144,7 @@ check "packed weights" "$tool" export c w4.json -o fw --name packed --requantiza
 check "are stored in bytes there" grep -q '^weights 25248 bytes;' packed.txt
 check "and calls it" grep -q 'arm_fully_connected_wrapper_s8(' fw/arm.c
 check "checks need a tree" exits 1 'qtape: QTAPE_CMSIS_NN must name a source tree of CMSIS-NN' env -u QTAPE_CMSIS_NN "$tool" export c w8.int.json -o fw --kernels cmsis-nn --check
-check "which is one" exits 1 'qtape: QTAPE_CMSIS_NN: fw has no Include/arm_nnfunctions.h' env QTAPE_CMSIS_NN=fw "$tool" verify w8.json --requantization SingleRounding --levels L2,L6
+check "which is one" exits 1 'qtape: QTAPE_CMSIS_NN: fw has no Include/arm_nnfunctions.h' env QTAPE_CMSIS_NN=fw "$tool" verify w8.json --random 10 --requantization SingleRounding --levels L2,L6
 for flag in -ffast-math -funsafe-math-optimizations -ffinite-math-only; do
   check "$flag is refused" test -z "$(! "$cc" -std=c99 "$flag" -c -o fast.o fw/net.c >fast.txt 2>&1 || echo compiled)"
 done
@@ -172,15 +172,17 @@ check "levels that share none" exits 2 'qtape: --levels: no requantization is co
 check "L2 alone" exits 2 'qtape: --levels: L2 alone is compared with nothing' "$tool" verify w8.json --levels L2
 check "L0 without L1" exits 2 'qtape: --levels: L0 is compared with L1' "$tool" verify w8.json --levels L0,L2
 check "powers of two" "$train" "${short[@]}" --power-of-two --save po2.json >/dev/null
-check "export" "$tool" export onnx po2.json -o po2.onnx >out.txt
+check "export" "$tool" export onnx po2.json --data digits -o po2.onnx >out.txt
 check "change no code" grep -q '^sums in f32, added one after another, change 0 of [0-9]* codes of 1000 samples, 0 of these are seen differently$' out.txt
-check "export" "$tool" export onnx w8.json -o w8.onnx >out.txt
+check "export" "$tool" export onnx w8.json --data digits -o w8.onnx >out.txt
 check "tells what it counts" grep -q '^sums in f32, added one after another, change [1-9][0-9]* of [0-9]* codes of 1000 samples, by up to [1-9]' out.txt
 check "and that it is no bound" grep -q '^no bound for runtimes: ' out.txt
 "$tool" export onnx w4.json --opset 21 -o w4.onnx >out.txt
 check "int4 is told" grep -q '^weights of up to 4 bits are int4, which ONNX Runtime 1.21 does not fuse' out.txt
 "$tool" export onnx w4.json --opset 20 -o w4.onnx >out.txt
 check "and int8 is not" test "$(grep -c int4 out.txt)" = 0
+"$tool" export onnx po2.json -o po2.onnx >out.txt
+check "without data on random inputs" grep -q '^sums in f32, added one after another, change 0 of [0-9]* codes of 1000 random inputs$' out.txt
 check "not learned ones" exits 2 'train_mlp: power of two is for scales that follow data; those of LSQ are learned' "$train" "${short[@]}" --weight-bits 8 --activation-bits 8 --power-of-two --scale-mode LSQ
 
 check "levels" "$tool" verify w8.json --levels L2,L4 --random 20 >out.txt

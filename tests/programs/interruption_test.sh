@@ -63,7 +63,7 @@ for signal in INT TERM; do
   code=130
   [ $signal = INT ] || code=143
   rm -f "$work/started"
-  check "SIG$signal while a compiler runs" ends $code "qtape: SIG$signal while $CC ran" signal_after $signal "$work/started" started "$tool" verify "$work/m.json" --levels L2,L4
+  check "SIG$signal while a compiler runs" ends $code "qtape: SIG$signal while $CC ran" signal_after $signal "$work/started" started "$tool" verify "$work/m.json" --random 10 --levels L2,L4
   check "SIG$signal: no temporary file stays" test -z "$(ls -A "$TMPDIR")"
 done
 

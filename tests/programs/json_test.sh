@@ -10,16 +10,17 @@ cd "$work" || exit 1
 "$train" "${short[@]}" --epochs 1 --weight-bits 0 --activation-bits 0 --save f.json >/dev/null
 "$tool" convert m.json -o p.json >/dev/null
 "$build/tests/write_lenet" lenet.onnx
+"$build/examples/train_cnn" --model DSCNN --width 10 --samples 64 --epochs 1 --batch 16 --save cnn.json >/dev/null
 
 # By command: what it is run on, and with.
-declare -A model=([calibrate]=f.json [lint]=f.json [train]=f.json [search]=f.json [import]=lenet.onnx [report]=run/run.json
+declare -A model=([calibrate]=f.json [lint]=f.json [train]=f.json [search]=f.json [import]=lenet.onnx [fold]=cnn.json [report]=run/run.json
   ["export c"]=p.json)
 declare -A options=(
-  [inspect]="" [replay]="" [calibrate]="--images 250 --observer Mse" [quantizers]="--images 250" [convert]="-o x.json"
-  [verify]="--random 50 --threads 1" [lint]="" [profile]="--steps 3 --threads 1"
-  [train]="--epochs 1 --weight-bits 4 --activation-bits 4 --freeze-above 0.1" [search]="--budget 20000 --samples 100"
-  [graph]="-o g.dot" [import]="-o i.json" [report]="-o r.html" [weights]="-o w.npz"
-  ["export c"]="-o c --golden 1" ["export onnx"]="-o m.onnx")
+  [inspect]="" [replay]="--data digits" [calibrate]="--data digits --images 250 --observer Mse" [quantizers]="--data digits --images 250" [convert]="-o x.json"
+  [verify]="--data digits --random 50 --threads 1" [lint]="" [profile]="--steps 3 --threads 1"
+  [train]="--data digits -o t.json --epochs 1 --weight-bits 4 --activation-bits 4 --freeze-above 0.1" [search]="--data digits --budget 20000 --samples 100"
+  [graph]="-o g.dot" [import]="-o i.json" [fold]="-o fold.json" [report]="-o r.html" [weights]="-o w.npz"
+  ["export c"]="-o c --golden 1" ["export onnx"]="--data digits -o m.onnx")
 declare -A code=([lint]=1)  # of a float model
 
 valid() { # valid FILE: one JSON object and nothing else

@@ -40,7 +40,7 @@ check "--json -: what is printed goes to standard error" test "$(grep -c '^epoch
 "$tool" convert "$work/m.json" -o "$work/p.json" >/dev/null
 "$tool" convert "$work/m.json" -o - 2>/dev/null | cmp - "$work/p.json"
 check "convert -o - writes the program alone" test "${PIPESTATUS[*]}" = "0 0"
-"$tool" quantizers "$work/m.json" --images 250 --no-sensitivity --json - 2>/dev/null >"$work/q.json"
+"$tool" quantizers "$work/m.json" --data "$digits" --images 250 --no-sensitivity --json - 2>/dev/null >"$work/q.json"
 check "quantizers --json - writes JSON alone" grep -qx '{' <(head -n 1 "$work/q.json")
 json_full() {
   local code=0

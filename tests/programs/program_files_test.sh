@@ -7,9 +7,9 @@ for model in mlp residual; do
   "$train" --samples 64 --layers 16,16 --epochs 1 --weight-bits 4 --activation-bits 4 --model $model --save "$work/i-$model.json" >/dev/null
   "$tool" convert "$work/i-$model.json" -o "$work/$model.int.json" >/dev/null
 done
-verify_mlp=("$tool" verify "$work/i-mlp.json" --requantization FloatMultiply --program)
+verify_mlp=("$tool" verify "$work/i-mlp.json" --data "$digits" --requantization FloatMultiply --program)
 check "a program of another model" exits 1 "residual.int.json: is not what the model converts to: " "${verify_mlp[@]}" "$work/residual.int.json"
-check "a program of another requantization" exits 1 'is of requantization FloatMultiply, verified is OnnxQdq' "$tool" verify "$work/i-mlp.json" --requantization OnnxQdq --program "$work/mlp.int.json"
+check "a program of another requantization" exits 1 'is of requantization FloatMultiply, verified is OnnxQdq' "$tool" verify "$work/i-mlp.json" --data "$digits" --requantization OnnxQdq --program "$work/mlp.int.json"
 tamper() { # tamper OUTPUT SED-COMMAND: the program with one change
   sed "$2" "$work/mlp.int.json" >"$work/$1"
   ! cmp -s "$work/$1" "$work/mlp.int.json"
@@ -20,7 +20,7 @@ check "one bound of a certificate" tamper bound.json '/"label":"fc1"/s/"accumula
 check "a false certificate is refused" exits 1 'the certificate does not hold: accumulator_bound is 1' "${verify_mlp[@]}" "$work/bound.json"
 check "a program is no model" exits 1 'mlp.int.json' "$tool" convert "$work/mlp.int.json" -o "$work/x.json"
 check "convert to an unknown requantization" exits 2 '--requantization: Half not in {FloatMultiply,' "$tool" convert "$work/i-mlp.json" -o "$work/x.json" --requantization Half
-check "verify an unknown requantization" exits 2 '--requantization: Half not in {FloatMultiply,' "$tool" verify "$work/i-mlp.json" --requantization Half
-check "a program needs one requantization" exits 2 '--program needs one --requantization' "$tool" verify "$work/i-mlp.json" --program "$work/mlp.int.json"
+check "verify an unknown requantization" exits 2 '--requantization: Half not in {FloatMultiply,' "$tool" verify "$work/i-mlp.json" --data "$digits" --requantization Half
+check "a program needs one requantization" exits 2 '--program needs one --requantization' "$tool" verify "$work/i-mlp.json" --data "$digits" --program "$work/mlp.int.json"
 
 finish

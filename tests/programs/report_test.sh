@@ -27,7 +27,7 @@ check "runs of one name" test "$("$tool" report "$work/runs/a" "$work/runs/d/a" 
 rm "$work/n.html"
 
 # A killed run leaves a record that can be read.
-check "killed" kill_after "$work/runs/k/run.json" "$tool" train "$work/m.json" "${of_data[@]}" --epochs 1000 --report "$work/runs/k"
+check "killed" kill_after "$work/runs/k/run.json" "$tool" train "$work/m.json" "${of_data[@]}" --epochs 1000 --report "$work/runs/k" -o "$work/k.json"
 check "its record is whole" "$tool" report "$work/runs/k" -o "$work/k.html" >/dev/null
 
 # Wrong input and disks that are full.

@@ -28,11 +28,11 @@ programs=(
   "$tool --help"
   "$tool inspect m.json"
   "$tool lint m.json"
-  "$tool replay m.json"
+  "$tool replay m.json --data digits"
   "$tool convert m.json -o p2.json"
-  "$tool verify m.json --requantization FloatMultiply"
-  "$tool quantizers m.json --images 250 --no-sensitivity"
-  "$tool calibrate m.json --images 250"
+  "$tool verify m.json --data digits --requantization FloatMultiply"
+  "$tool quantizers m.json --data digits --images 250 --no-sensitivity"
+  "$tool calibrate m.json --data digits --images 250"
 )
 for program in "${programs[@]}"; do
   check "full: $program" exits 1 'standard output: cannot write: No space left on device' full $program

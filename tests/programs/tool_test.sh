@@ -21,11 +21,19 @@ check "ranges in the help" grep -q -- '--threads .*1 to 1024' <("$train" --help)
 
 # 640 features instead of pixels, and outputs that are no scores.
 "$autoencoder" --samples 320 --test-samples 10 --epochs 1 --qat-epochs 1 --save "$work/a.json" >/dev/null
+"$tool" convert "$work/a.json" -o "$work/a.int.json" >/dev/null
 check "verify a model of other inputs" "$tool" verify "$work/a.json" --requantization FloatMultiply --random 300 >"$work/verify.txt"
 check "nothing differs" grep -qx '300 random inputs: 0 mismatches between L1, L2 and L3' "$work/verify.txt"
 check "no accuracies" test "$(grep -c 'accuracy' "$work/verify.txt")" = 0
-"$tool" verify "$work/a.json" --requantization OnnxQdq >"$work/verify.txt"
-check "a thousand random inputs without --random" grep -q '^1000 random inputs: 0 mismatches' "$work/verify.txt"
+check "verify without data" exits 2 "qtape: $work/a.json needs data for input 'x' f32[640]: --data FOLDER of MNIST-format files, or --input FILE and --labels FILE of arrays, or --random COUNT" "$tool" verify "$work/a.json"
+check "of two inputs" exits 2 "needs data for input 'left' f32[3] and 'right' f32[2]: --data" "$tool" verify "$data/two_inputs.json"
+needs="needs data for input 'x' f32[640]: --data FOLDER of MNIST-format files, or --input FILE and --labels FILE of arrays"
+for command in replay calibrate quantizers "search --budget 100000" "train -o $work/t.json"; do
+  # shellcheck disable=SC2086  # a command and its options
+  check "$command without data" exits 2 "$needs" "$tool" ${command%% *} "$work/a.json" ${command#"${command%% *}"}
+done
+check "a program without data" exits 2 "a.int.json $needs" "$tool" replay "$work/a.int.json"
+check "a result that nobody keeps" exits 2 'qtape: --output is missing: without it, or --checkpoint, the trained model would be lost' "$tool" train "$work/a.json" --data "$work"
 check "inspect it" grep -q "^%0 'x' f32\[64, 640\]" <("$tool" inspect "$work/a.json")
 check "lint it" test "$("$tool" lint "$work/a.json" | grep -c '^error')" = 0
 

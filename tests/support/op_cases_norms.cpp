@@ -116,7 +116,8 @@ OpCase batch_norm() {
   OpCase c{.value = normalized,
            .tolerance = {.value = 8, .gradient = 4},
            .integer = refused(
-               "has no integer form: fold it into the product before it: fold_batch_norm",
+               "has no integer form: fold it into the product before it: qtape fold, or "
+               "fold_batch_norm",
                [](Graph& graph) {
                  const FakeQuantize ema{.scale_mode = EMA{}};
                  const NodeId x = graph.add(Input{.shape = {4, 6}}, {}, "x");

@@ -14,6 +14,7 @@
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/data.h"
 #include "qtape/tools/qtape/json_report.h"
+#include "qtape/tools/qtape/preparation.h"
 
 namespace qtape::tool {
 namespace {
@@ -53,22 +54,28 @@ struct CalibratedQuantizer {
   }
 };
 
-struct CalibrateReport {
+struct CalibrateReport : Preparation {
   EvaluationReport in_float;
   std::vector<ObserverReport> observers;
   std::vector<CalibratedQuantizer> quantizers;
 
   static constexpr auto fields() {
     using R = CalibrateReport;
-    return std::tuple{field("float", &R::in_float, "without quantizers"),
-                      field("observers", &R::observers, "what each is worth"),
-                      field("quantizers", &R::quantizers, "of one observer; empty of several")};
+    return std::tuple_cat(
+        std::tuple{field("float", &R::in_float, "without quantizers"),
+                   field("observers", &R::observers, "what each is worth"),
+                   field("quantizers", &R::quantizers, "of one observer; empty of several")},
+        Preparation::fields());
   }
 };
 
 /// The model with quantizers: its own, or new ones whose states calibration fills.
-Model with_some_quantizers(Model model, const CalibrateOptions& options) {
-  if (!quantizers(model.graph()).empty()) return model;
+Model with_some_quantizers(Model model, const CalibrateOptions& options, Preparation& report) {
+  if (!quantizers(model.graph()).empty()) {
+    judge(model.graph(), options.float_parts, report);
+    return model;
+  }
+  model = prepared(std::move(model), options.float_parts, report);
   return with_quantizers(model,
                          calibrated_quantizers(options.weight_bits, options.activation_bits,
                                                from_string<CodeRange>(options.weight_codes)));
@@ -152,8 +159,8 @@ std::vector<std::string> observers_of(const CalibrateOptions& options) {
 }
 
 /// Calibrates by each observer in turn and prints what comes of it.
-CalibrateReport calibrate_all(Model& model, const data::Split& data,
-                              const CalibrateOptions& options) {
+void calibrate_all(Model& model, const data::Split& data, const CalibrateOptions& options,
+                   CalibrateReport& report) {
   const int64_t extent = std::min({Evaluator::batch, data.train.size(), options.images});
   require<ArgumentError>(extent >= 1, "there are no samples to calibrate with");
   require_fit(model.graph(), model.graph().answers(), data.test);
@@ -161,8 +168,7 @@ CalibrateReport calibrate_all(Model& model, const data::Split& data,
             {.outputs = model.outputs(), .threads = options.threads});
   Evaluator evaluator(model.graph(), model.parameters(), options.threads);
   const BatchSource batches = batches_of(data.train, options.images);
-  CalibrateReport report{.in_float =
-                             tool::report_of(evaluator.run(data.test, mode::float_eval))};
+  report.in_float = tool::report_of(evaluator.run(data.test, mode::float_eval));
   fmt::print("{} test samples, without quantizers {}{}\n", data.test.size(),
              score(report.in_float), heading(report.in_float));
   const std::vector<std::string> observers = observers_of(options);
@@ -177,7 +183,6 @@ CalibrateReport calibrate_all(Model& model, const data::Split& data,
       print(report.quantizers.back());
     }
   }
-  return report;
 }
 
 }  // namespace
@@ -196,9 +201,11 @@ void calibrate(const CalibrateOptions& options) {
   files.expect_text("--json", options.json);
   Model loaded = Model::load(options.model);
   const auto sections = loaded.sections();
-  Model model = with_some_quantizers(std::move(loaded), options);
-  const data::Split data = load_data(options.data, features_of(model.graph()), options.images);
-  const CalibrateReport report = calibrate_all(model, data, options);
+  CalibrateReport report;
+  Model model = naming<GraphError>(
+      options.model, [&] { return with_some_quantizers(std::move(loaded), options, report); });
+  const data::Split data = load_data(options.data, needs_of(options.model, model.graph()));
+  calibrate_all(model, data, options, report);
   files.save(options.save, [&](const std::string& path) {
     save_model(path, model.graph(), model.parameters(), sections);
   });

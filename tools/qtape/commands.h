@@ -46,6 +46,7 @@ struct CalibrateOptions {
   int64_t images = 1000;  ///< training images to calibrate with
   int weight_bits = 8;    ///< of quantizers added to a model without any
   int activation_bits = 8;
+  bool float_parts = false;       ///< allows what has no integers
   std::string weight_codes = {};  ///< name of a CodeRange; empty: not said
   /// A method's name, `usual` for `usual_method` of each quantizer, `search` for the best by
   /// the outputs' error for each, or `all` for a table of all of them.
@@ -129,7 +130,7 @@ struct VerifyCommand {
   /// compared.
   std::string program;
   std::vector<Requantization> requantizations = {Requantization::FloatMultiply};
-  /// Random inputs to compare as well; empty: none beside images, else 1000.
+  /// Random inputs to compare as well; empty: none, which needs data.
   std::optional<int64_t> random = std::nullopt;
   uint64_t seed = 1;  ///< of these
   std::vector<Level> levels = {usual_levels.begin(), usual_levels.end()};
@@ -137,8 +138,8 @@ struct VerifyCommand {
   std::string json = {};
 };
 
-/// Runs levels of arithmetic on all test images, where the model takes such, and on random
-/// inputs, and prints what differs. False when anything does that must not.
+/// Runs levels of arithmetic on all test samples and on random inputs, and prints what differs.
+/// False when anything does that must not.
 bool verify(const VerifyCommand& command);
 
 /// What a step computes with.
@@ -178,6 +179,7 @@ struct TrainCommand {
   std::string scales = {};        ///< name of a RecipeScales; empty: not said
   std::string weight_codes = {};  ///< name of a CodeRange; empty: not said
   bool in_float = false;          ///< without quantizers
+  bool float_parts = false;       ///< allows what has no integers
   std::string teacher = {};       ///< model whose answers are learned as well; empty: none
   double temperature = 2;
   double teacher_share = 0.5;
@@ -204,6 +206,7 @@ struct SearchCommand {
   std::string scales = {};        ///< name of a RecipeScales; empty: not said
   std::string weight_codes = {};  ///< name of a CodeRange; empty: not said
   int64_t samples = 1000;
+  bool float_parts = false;  ///< allows what has no integers
   std::string
       output;  ///< file to write the model with the bits that were found to; empty: none
   int threads = 1;
@@ -231,8 +234,19 @@ void draw_graph(const std::string& model, const std::string& output, const std::
 void draw_runs(const std::vector<std::string>& runs, const std::string& output,
                const std::string& json);
 
-/// Writes an ONNX model as a model of ours; prints its inputs and sizes.
-void import_model(const std::string& path, const std::string& output, const std::string& json);
+struct ImportCommand {
+  std::string model;         ///< ONNX file
+  std::string output;        ///< file to write
+  bool float_parts = false;  ///< allows what has no integers
+  std::string json = {};
+};
+
+/// Writes an ONNX model as a model of ours, batch norms folded; prints its inputs and sizes.
+void import_model(const ImportCommand& command);
+
+/// Writes a model with its batch norms folded into the layers before them, quantized or not;
+/// prints which are and which are not.
+void fold(const std::string& path, const std::string& output, const std::string& json);
 
 /// Prints what may go wrong with a model or an integer program, a finding and its remedy a
 /// line, or `ok`. The number of errors and warnings; notes, printed if wanted, do not count.

@@ -1,24 +1,23 @@
 #include "qtape/tools/qtape/data.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include "qtape/arrays/arrays.h"
-#include "qtape/core/enum_names.h"
+#include "qtape/core/printable.h"
 #include "qtape/data/files.h"
 #include "qtape/data/holdout.h"
-#include "qtape/examples/data/digits.h"
-#include "qtape/examples/data/tones.h"
+#include "qtape/integer/analysis.h"
+#include "qtape/model/float_parts.h"
 
 namespace qtape::tool {
 namespace {
 
-/// The same of inputs of type In, which have a `shape` and may be batched.
-template <class In, class Nodes>
-int64_t find_features(const Nodes& nodes) {
-  for (int32_t i = 0; i < nodes.size(); ++i) {
-    const auto* input = std::get_if<In>(&nodes[NodeId{i}].op);
-    if (input == nullptr || !input->batch || input->shape.rank() < 2) continue;
-    return Shape(input->shape.extents().subspan(1)).elements();
-  }
-  return 0;
+/// `'x' f32[784]`.
+std::string text_of(const std::string& label, const TensorType& type, bool batched) {
+  const auto extents = type.shape.extents();
+  const Shape sample = batched ? Shape(extents.subspan(1)) : type.shape;
+  return fmt::format("'{}' {}", printable(label), to_string(TensorType{type.dtype, sample}));
 }
 
 }  // namespace
@@ -28,15 +27,31 @@ std::vector<std::string> DataOptions::paths() const {
           array_file_of(test_labels)};
 }
 
-int64_t features_of(const Graph& graph) { return find_features<Input>(graph); }
+DataNeeds needs_of(const std::string& file, const Graph& graph) {
+  DataNeeds needs{.file = file, .inputs = {}};
+  const std::vector<bool> needed = needed_for(graph, shipped_answers(graph));
+  for (int32_t i = 0; i < graph.size(); ++i) {
+    const Node& node = graph[NodeId{i}];
+    const auto* input = std::get_if<Input>(&node.op);
+    if (input == nullptr || !needed[static_cast<size_t>(i)]) continue;
+    needs.inputs.push_back(text_of(node.label, node.type, input->batch));
+  }
+  return needs;
+}
 
-int64_t features_of(const IntegerProgram& program) {
-  return find_features<integer::Input>(program);
+DataNeeds needs_of(const std::string& file, const IntegerProgram& program) {
+  DataNeeds needs{.file = file, .inputs = {}};
+  for (const IntegerNode& node : program.nodes()) {
+    const auto* input = std::get_if<integer::Input>(&node.op);
+    if (input == nullptr) continue;
+    needs.inputs.push_back(text_of(node.label, node.value.type, input->batch));
+  }
+  return needs;
 }
 
 namespace {
 
-data::Split load_all(const DataOptions& options, int64_t features, int64_t samples) {
+data::Split load_all(const DataOptions& options, const DataNeeds& needs) {
   require<ArgumentError>(options.directory.empty() || options.input.empty(),
                          "--input: there is --data already");
   require<ArgumentError>(options.labels.empty() || !options.input.empty(),
@@ -51,14 +66,16 @@ data::Split load_all(const DataOptions& options, int64_t features, int64_t sampl
     if (options.test_input.empty()) return {set, options.trains ? data::Dataset() : set};
     return {set, data::arrays(options.test_input, options.test_labels)};
   }
-  if (features == data::tone_frames * data::tone_bands) return data::example_tones(samples);
-  return data::example_digits(samples, from_string<data::DigitKind>(options.digits).value());
+  fail<ArgumentError>(
+      "{} needs data for input {}: --data FOLDER of MNIST-format files, or --input FILE and "
+      "--labels FILE of arrays{}",
+      needs.file, fmt::join(needs.inputs, " and "), needs.otherwise);
 }
 
 }  // namespace
 
-data::Split load_data(const DataOptions& options, int64_t features, int64_t samples) {
-  return data::held_out(load_all(options, features, samples), options.holdout);
+data::Split load_data(const DataOptions& options, const DataNeeds& needs) {
+  return data::held_out(load_all(options, needs), options.holdout);
 }
 
 }  // namespace qtape::tool

@@ -19,21 +19,25 @@ struct DataOptions {
   std::string test_input = {};
   std::string test_labels = {};
   bool trains = false;
-  std::string digits = "Plain";  ///< name of the DigitKind to generate
-  int64_t holdout = 0;           ///< last training samples in the place of the test samples
+  int64_t holdout = 0;  ///< last training samples in the place of the test samples
 
   /// The files and the folder that these name; some may be empty.
   std::vector<std::string> paths() const;
   bool given() const { return !directory.empty() || !input.empty(); }
 };
 
-/// Elements of a sample of the first batched input; 0 where there is none.
-int64_t features_of(const Graph& graph);
-int64_t features_of(const IntegerProgram& program);
+/// What a command needs data for.
+struct DataNeeds {
+  std::string file;                 ///< a model or a program
+  std::vector<std::string> inputs;  ///< `'x' f32[784]`, dtype and shape of a sample
+  std::string otherwise = {};       ///< what else helps: `, or --random COUNT`
+};
+/// The inputs that the answers of a model or a program need.
+DataNeeds needs_of(const std::string& file, const Graph& graph);
+DataNeeds needs_of(const std::string& file, const IntegerProgram& program);
 
-/// The data that `options` name or, where they name none, what programs generate that train on
-/// `features`: keywords where these have as many, else digits; `samples` of them for training.
-/// Throws ArgumentError for options that exclude each other, IoError or FormatError.
-data::Split load_data(const DataOptions& options, int64_t features, int64_t samples = 0);
+/// The data that `options` name. Throws ArgumentError where they name none, which says what is
+/// needed, and for options that exclude each other, IoError or FormatError.
+data::Split load_data(const DataOptions& options, const DataNeeds& needs);
 
 }  // namespace qtape::tool

@@ -128,8 +128,8 @@ std::vector<GoldenSample> golden_samples(const IntegerProgram& program,
   if (golden == 0) return {};
   Fed fed(program);
   std::vector<GoldenSample> samples;
-  const data::Dataset dataset = load_data(command.data, features_of(program)).test;
-  try {
+  if (command.data.given()) {
+    const data::Dataset dataset = load_data(command.data, needs_of(command.file, program)).test;
     Feed feed(fed.inputs, dataset);
     require<ArgumentError>(golden <= dataset.size(),
                            "--golden: the data have {} samples, {} are wanted", dataset.size(),
@@ -139,8 +139,6 @@ std::vector<GoldenSample> golden_samples(const IntegerProgram& program,
       samples.push_back(fed.buffers);
     }
     return samples;
-  } catch (const ArgumentError&) {
-    if (command.data.given() || golden > dataset.size()) throw;
   }
   for (int64_t i = 0; i < golden; ++i) {
     RandomSample random(1, i);

@@ -21,6 +21,7 @@ struct OnnxReport {
   int64_t bytes = 0;
   bool int4 = false;
   int64_t samples = 0;
+  bool random = false;
   std::optional<int64_t> codes = {};
   std::optional<int64_t> changed_codes = {};
   std::optional<int64_t> largest_change = {};
@@ -34,6 +35,7 @@ struct OnnxReport {
                       field("bytes", &R::bytes, "of the file"),
                       field("int4", &R::int4, "weights of 4 bits are written as such"),
                       field("samples", &R::samples, "that products in float were tried on"),
+                      field("random", &R::random, "whether these are made up, without --data"),
                       field("codes", &R::codes, "that were compared; null where not tried"),
                       field("changed_codes", &R::changed_codes,
                             "that sums in f32, added one after another, change"),
@@ -53,9 +55,10 @@ void count_changes(OnnxReport& report, SavedModel& model, const ExportOnnxComman
   options.runners = onnx_levels({.form = command.form, .opset = command.opset});
   Verifier verifier = naming<GraphError>(
       command.file, [&] { return Verifier(model.graph, model.parameters, options); });
-  const data::Dataset dataset = load_data(command.data, features_of(model.graph)).test;
   Samples samples{verifier, model.graph, options.batch};
-  if (samples.takes(dataset, command.data.given())) {
+  if (command.data.given()) {
+    const data::Dataset dataset =
+        load_data(command.data, needs_of(command.file, model.graph)).test;
     require<ArgumentError>(dataset.size() > 0, "--input: there are no samples");
     report.samples = dataset.size();
     const auto found = samples.run_data(dataset);
@@ -65,6 +68,7 @@ void count_changes(OnnxReport& report, SavedModel& model, const ExportOnnxComman
   } else {
     constexpr int64_t random = 1000;
     report.samples = random;
+    report.random = true;
     samples.run_random(random, 1);
   }
   report.codes = 0;
@@ -89,8 +93,9 @@ void print(const OnnxReport& report) {
         "products: below opset 21 they are int8, which it does\n");
   }
   if (!report.codes) return;
-  fmt::print("sums in f32, added one after another, change {} of {} codes of {} samples",
-             *report.changed_codes, *report.codes, report.samples);
+  fmt::print("sums in f32, added one after another, change {} of {} codes of {} {}",
+             *report.changed_codes, *report.codes, report.samples,
+             report.random ? "random inputs" : "samples");
   if (*report.changed_codes > 0) fmt::print(", by up to {}", *report.largest_change);
   if (report.changed_labels) {
     fmt::print(", {} of these are seen differently", *report.changed_labels);

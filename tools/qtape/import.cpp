@@ -7,6 +7,7 @@
 #include "qtape/model/recipe.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/json_report.h"
+#include "qtape/tools/qtape/preparation.h"
 
 namespace qtape::tool {
 
@@ -25,7 +26,7 @@ struct InputReport {
   }
 };
 
-struct ImportReport {
+struct ImportReport : Preparation {
   std::vector<InputReport> inputs;
   int64_t nodes = 0;
   int64_t layers = 0;
@@ -34,24 +35,25 @@ struct ImportReport {
 
   static constexpr auto fields() {
     using R = ImportReport;
-    return std::tuple{field("inputs", &R::inputs, "in order"),
-                      field("nodes", &R::nodes, "of the graph"),
-                      field("layers", &R::layers, "with weights"),
-                      field("parameters", &R::parameters, "trainable elements"),
-                      field("left_out", &R::left_out, "of the file, a line for each")};
+    return std::tuple_cat(
+        std::tuple{field("inputs", &R::inputs, "in order"),
+                   field("nodes", &R::nodes, "of the graph"),
+                   field("layers", &R::layers, "with weights"),
+                   field("parameters", &R::parameters, "trainable elements"),
+                   field("left_out", &R::left_out, "of the file, a line for each")},
+        Preparation::fields());
   }
 };
 
-ImportReport report_of(const SavedModel& model) {
-  ImportReport report{.nodes = model.graph.size(),
-                      .layers = static_cast<int64_t>(layer_weights(model.graph).size()),
-                      .parameters = model.parameters.trainable_elements()};
-  for (const Node& node : model.graph.nodes()) {
+void add(ImportReport& report, const Model& model) {
+  report.nodes = model.graph().size();
+  report.layers = static_cast<int64_t>(layer_weights(model.graph()).size());
+  report.parameters = model.parameters().trainable_elements();
+  for (const Node& node : model.graph().nodes()) {
     if (!std::holds_alternative<Input>(node.op)) continue;
     report.inputs.push_back(
         {node.label, node.type.dtype, Shape(node.type.shape.extents().subspan(1))});
   }
-  return report;
 }
 
 void print(const ImportReport& report) {
@@ -66,19 +68,20 @@ void print(const ImportReport& report) {
 
 }  // namespace
 
-void import_model(const std::string& path, const std::string& output, const std::string& json) {
+void import_model(const ImportCommand& command) {
   examples::OutputFiles files;
-  files.reads({path});
-  files.expect_unread("--output", output);
-  files.expect_text("--json", json);
-  std::vector<std::string> left_out;
-  const SavedModel model = import_onnx(path, &left_out);
-  ImportReport report = report_of(model);
-  report.left_out = std::move(left_out);
+  files.reads({command.model});
+  files.expect_unread("--output", command.output);
+  files.expect_text("--json", command.json);
+  ImportReport report;
+  SavedModel imported = import_onnx(command.model, &report.left_out);
+  const Model model = naming<GraphError>(command.model, [&] {
+    return prepared(Model(std::move(imported)), command.float_parts, report);
+  });
+  add(report, model);
   print(report);
-  files.save(output,
-             [&](const std::string& name) { save_model(name, model.graph, model.parameters); });
-  write_report(files, json, report);
+  files.save(command.output, [&](const std::string& name) { model.save(name); });
+  write_report(files, command.json, report);
   files.require_written();
 }
 

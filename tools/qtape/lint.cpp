@@ -2,8 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "qtape/deploy/any_file.h"
+#include "qtape/engine/quantizers.h"
 #include "qtape/examples/shared/output_files.h"
+#include "qtape/model/float_parts.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/json_report.h"
 
@@ -31,7 +36,11 @@ std::vector<Finding> findings_of(const std::string& path) {
   return naming<GraphError>(path, [&] {
     if (const auto* program = std::get_if<IntegerProgram>(&file)) return qtape::lint(*program);
     SavedModel& model = std::get<SavedModel>(file);
-    return qtape::lint(model.graph, model.parameters);
+    std::vector<Finding> findings = qtape::lint(model.graph, model.parameters);
+    if (!quantizers(model.graph).empty()) return findings;
+    // What quantizers will not help.
+    std::ranges::move(float_parts(model.graph), std::back_inserter(findings));
+    return findings;
   });
 }
 

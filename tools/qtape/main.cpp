@@ -13,6 +13,7 @@
 #include "qtape/model/recipe.h"
 #include "qtape/onnx/levels.h"
 #include "qtape/tools/qtape/commands.h"
+#include "qtape/tools/qtape/preparation.h"
 
 namespace {
 
@@ -31,6 +32,7 @@ struct Commands {
   tool::TrainCommand train{.threads = default_threads()};
   tool::SearchCommand search{.threads = default_threads()};
   tool::WeightsCommand weights;
+  tool::ImportCommand import;
   std::string written;
   std::vector<std::string> runs;
   std::string json;
@@ -57,14 +59,7 @@ void add_file(CLI::App& command, std::string& file) {
 }
 
 void add_data_files(CLI::App& command, tool::DataOptions& data) {
-  command.add_option("--data", data.directory,
-                     "directory with MNIST-format IDX files; without it and --input, generated "
-                     "digits");
-  const std::vector<std::string> kinds(enum_names<data::DigitKind>.begin(),
-                                       enum_names<data::DigitKind>.end());
-  command.add_option("--digits", data.digits, "how hard generated digits are to read")
-      ->transform(CLI::IsMember(kinds, CLI::ignore_case))
-      ->capture_default_str();
+  command.add_option("--data", data.directory, "directory with MNIST-format IDX files");
   command
       .add_option("--holdout", data.holdout,
                   "judge by the last training samples, so many, which nothing else sees, "
@@ -113,6 +108,10 @@ void add_weight_codes(CLI::App& command, std::string& codes) {
       ->transform(CLI::IsMember({"Narrow", "Full"}, CLI::ignore_case));
 }
 
+void add_float_parts(CLI::App& command, bool& float_parts) {
+  command.add_flag("--float-parts", float_parts, tool::float_parts_help);
+}
+
 void add_calibrate(CLI::App& app, tool::CalibrateOptions& o) {
   CLI::App& calibrate = *app.add_subcommand(
       "calibrate", "Fill quantizers from training images, adding them where there are none");
@@ -133,6 +132,7 @@ void add_calibrate(CLI::App& app, tool::CalibrateOptions& o) {
   calibrate.add_option("--images", o.images, "training images to calibrate with")
       ->check(range<int64_t>(1, 1000000))
       ->capture_default_str();
+  add_float_parts(calibrate, o.float_parts);
   calibrate.add_option("--weight-bits", o.weight_bits, "bits of weights, where added")
       ->check(range(2, 16))
       ->capture_default_str();
@@ -231,8 +231,7 @@ void add_integers(CLI::App& app, Commands& c) {
       "integer program that the model must convert to; needs one --requantization");
   verify
       .add_option("--random", c.verify.random,
-                  "random inputs to compare as well; 1000 unless given for a model that takes "
-                  "no images")
+                  "random inputs to compare, beside data or without any")
       ->check(range<int64_t>(0, 1000000000));
   verify
       .add_option(
@@ -399,7 +398,8 @@ void add_train(CLI::App& app, tool::TrainCommand& o) {
   o.data.trains = true;
   train.add_option("--test-input", o.data.test_input, "inputs to test with");
   train.add_option("--test-labels", o.data.test_labels, "their labels");
-  train.add_option("-o,--output", o.output, "write the trained model here");
+  train.add_option("-o,--output", o.output,
+                   "write the trained model here; needed, unless there is --checkpoint");
   train.add_option("--epochs", o.epochs, "passes over the data")
       ->check(range<int64_t>(1, 100000))
       ->capture_default_str();
@@ -416,6 +416,7 @@ void add_train(CLI::App& app, tool::TrainCommand& o) {
       ->capture_default_str();
   add_few_bits(train, o);
   train.add_flag("--float", o.in_float, "train without quantizers");
+  add_float_parts(train, o.float_parts);
   train.add_option("--checkpoint", o.checkpoint, "write a checkpoint here every epoch");
   train.add_flag("--resume", o.resume, "the model is a checkpoint: go on with its run");
   train.add_option("--report", o.report, examples::report_help);
@@ -423,9 +424,20 @@ void add_train(CLI::App& app, tool::TrainCommand& o) {
 
 void add_import(CLI::App& app, Commands& c) {
   CLI::App& import = *app.add_subcommand("import", "Write an ONNX float model as a model");
-  import.add_option("model", c.model, "ONNX file")->required();
-  import.add_option("-o,--output", c.written, "file to write")->required()->check(not_empty());
-  add_json(import, c.json);
+  import.add_option("model", c.import.model, "ONNX file")->required();
+  import.add_option("-o,--output", c.import.output, "file to write")
+      ->required()
+      ->check(not_empty());
+  add_float_parts(import, c.import.float_parts);
+  add_json(import, c.import.json);
+}
+
+void add_fold(CLI::App& app, Commands& c) {
+  CLI::App& fold = *app.add_subcommand(
+      "fold", "Write a model with batch norms as part of the layers before");
+  add_model(fold, c.model);
+  fold.add_option("-o,--output", c.written, "file to write")->required()->check(not_empty());
+  add_json(fold, c.json);
 }
 
 void add_search(CLI::App& app, tool::SearchCommand& o) {
@@ -443,6 +455,7 @@ void add_search(CLI::App& app, tool::SearchCommand& o) {
       ->capture_default_str();
   add_scales(search, o.scales);
   add_weight_codes(search, o.weight_codes);
+  add_float_parts(search, o.float_parts);
   search.add_option("--samples", o.samples, "samples to measure on")
       ->check(range<int64_t>(1, 1000000))
       ->capture_default_str();
@@ -516,7 +529,8 @@ int run(const CLI::App& app, Commands& c) {
   if (app.got_subcommand("weights")) tool::weights(c.weights);
   if (app.got_subcommand("graph")) tool::draw_graph(c.model, c.written, c.json);
   if (app.got_subcommand("report")) tool::draw_runs(c.runs, c.written, c.json);
-  if (app.got_subcommand("import")) tool::import_model(c.model, c.written, c.json);
+  if (app.got_subcommand("import")) tool::import_model(c.import);
+  if (app.got_subcommand("fold")) tool::fold(c.model, c.written, c.json);
   if (app.got_subcommand("profile")) {
     c.profile.arithmetic = from_string<tool::StepArithmetic>(c.arithmetic).value();
     c.profile.requantization = requantizations_of(c.profiled)[0];
@@ -529,7 +543,7 @@ int run(const CLI::App& app, Commands& c) {
 /// The order of the help: of groups as of their first command, within groups as added.
 void group_commands(CLI::App& app) {
   const std::vector<std::pair<const char*, std::vector<const char*>>> groups = {
-      {"Models", {"import", "inspect", "graph", "replay", "weights", "profile"}},
+      {"Models", {"import", "fold", "inspect", "graph", "replay", "weights", "profile"}},
       {"Quantization and training", {"calibrate", "train", "search", "quantizers", "report"}},
       {"Integers", {"convert", "verify", "lint", "export"}}};
   for (const auto& [group, names] : groups) {
@@ -544,6 +558,7 @@ int main(int argc, char** argv) try {
   app.require_subcommand(1);
   Commands commands;
   add_import(app, commands);
+  add_fold(app, commands);
   add_commands(app, commands);
   add_graph(app, commands);
   add_weights(app, commands.weights);

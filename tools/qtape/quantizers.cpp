@@ -59,7 +59,7 @@ void report_quantizers(const QuantizersOptions& options) {
                       "{}: the model has no quantizers: train it with them, or insert and "
                       "calibrate them",
                       options.model);
-  data::Dataset images = load_data(options.data, features_of(model.graph)).test;
+  data::Dataset images = load_data(options.data, needs_of(options.model, model.graph)).test;
   const int64_t count = std::min(images.size(), options.images);
   require<ArgumentError>(count >= 1, "there are no samples to report on");
   require_fit(model.graph, model.graph.answers(), images);

@@ -50,9 +50,9 @@ void replay(const ReplayOptions& options) {
                          "--float: {} is an integer program, which has no quantizers",
                          options.model);
   auto* model = std::get_if<SavedModel>(&file);
-  const int64_t features =
-      program != nullptr ? features_of(*program) : features_of(model->graph);
-  const data::Dataset images = load_data(options.data, features).test;
+  const DataNeeds needs = program != nullptr ? needs_of(options.model, *program)
+                                             : needs_of(options.model, model->graph);
+  const data::Dataset images = load_data(options.data, needs).test;
   if (program != nullptr) {
     require_fit(*program, images);
   } else {

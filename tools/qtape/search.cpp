@@ -6,6 +6,7 @@
 #include "qtape/model/bit_search.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/json_report.h"
+#include "qtape/tools/qtape/preparation.h"
 
 namespace qtape::tool {
 
@@ -26,7 +27,7 @@ struct LayerBits {
   }
 };
 
-struct SearchReport {
+struct SearchReport : Preparation {
   std::vector<int> candidates;
   std::vector<LayerBits> layers;
   int64_t bytes = 0;
@@ -34,21 +35,23 @@ struct SearchReport {
 
   static constexpr auto fields() {
     using R = SearchReport;
-    return std::tuple{field("candidate_bits", &R::candidates, "to choose from"),
-                      field("layers", &R::layers, "in order"),
-                      field("weight_bytes", &R::bytes, "of all with the chosen bits"),
-                      field("budget_bytes", &R::budget_bytes, "most that they may take")};
+    return std::tuple_cat(
+        std::tuple{field("candidate_bits", &R::candidates, "to choose from"),
+                   field("layers", &R::layers, "in order"),
+                   field("weight_bytes", &R::bytes, "of all with the chosen bits"),
+                   field("budget_bytes", &R::budget_bytes, "most that they may take")},
+        Preparation::fields());
   }
 };
 
-SearchReport report_of(const BitSearch& found, const BitSearchOptions& options) {
-  SearchReport report{
-      .candidates = options.candidates, .bytes = found.bytes, .budget_bytes = options.budget};
+void add(SearchReport& report, const BitSearch& found, const BitSearchOptions& options) {
+  report.candidates = options.candidates;
+  report.bytes = found.bytes;
+  report.budget_bytes = options.budget;
   for (const LayerSearch& layer : found.layers) {
     report.layers.push_back(
         {layer.weight, layer.elements, layer.losses, options.candidates[layer.chosen]});
   }
-  return report;
 }
 
 void print(const SearchReport& report) {
@@ -71,12 +74,18 @@ void search(const SearchCommand& command) {
   files.reads({command.model});
   files.reads(command.data.paths());
   files.expect_text("--json", command.json);
+  SearchReport report;
   Model model = Model::load(command.model);
-  const data::Split data = load_data(command.data, features_of(model.graph()), command.samples);
+  model = naming<GraphError>(command.model, [&] {
+    return prepared(Model(without_quantizers(model.graph()), model.parameters()),
+                    command.float_parts, report);
+  });
+  const data::Split data = load_data(command.data, needs_of(command.model, model.graph()));
   model = with_loss(std::move(model), data.train);
   BitSearchOptions options{.budget = command.budget,
                            .activation_bits = command.activation_bits,
                            .samples = command.samples,
+                           .float_parts = command.float_parts,
                            .threads = command.threads,
                            .on_trial = [](int64_t done, int64_t all) {
                              console::redraw(fmt::format("{} of {} trials", done, all));
@@ -85,7 +94,7 @@ void search(const SearchCommand& command) {
   options.weight_codes = from_string<CodeRange>(command.weight_codes);
   const BitSearch found = search_bits(model, data.train, options);
   console::clear_line();
-  const SearchReport report = report_of(found, options);
+  add(report, found, options);
   print(report);
   if (!command.output.empty()) {
     const Model chosen =

@@ -10,6 +10,7 @@
 #include "qtape/model/recipe.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/json_report.h"
+#include "qtape/tools/qtape/preparation.h"
 
 namespace qtape::tool {
 namespace {
@@ -32,7 +33,7 @@ struct EpochReport {
   }
 };
 
-struct TrainReport {
+struct TrainReport : Preparation {
   std::optional<MetricKind> metric = {};
   std::optional<double> score_before = {};
   std::optional<double> score_calibrated = {};
@@ -49,7 +50,7 @@ struct TrainReport {
 
   static constexpr auto fields() {
     using R = TrainReport;
-    return std::tuple{
+    const auto own = std::tuple{
         field("metric", &R::metric, "of model and test data; null where these have none"),
         field("score_before", &R::score_before, "by the metric, of the model as it was"),
         field("score_calibrated", &R::score_calibrated, "with its quantizers calibrated"),
@@ -64,6 +65,7 @@ struct TrainReport {
         field("non_finite_elements", &R::non_finite_elements, "that observers skipped"),
         field("frozen_weights", &R::frozen_weights, "null without --freeze-above"),
         field("accuracy", &R::accuracy, "percent, of the trained model")};
+    return std::tuple_cat(own, Preparation::fields());
   }
 };
 
@@ -91,21 +93,39 @@ void say_ends(const Graph& graph, const QuantizationRecipe& recipe) {
   }
 }
 
-/// The model with the quantizers that the command asks for; its own where it asks for none and
-/// they can be trained.
-Model with_recipe(Model model, const TrainCommand& command, const data::Dataset& samples) {
+/// Which quantizers are trained.
+enum class Trained : uint8_t { None, Own, New };
+
+/// New ones where the command asks for some, or the model has none that can be trained.
+Trained quantizers_for(const Graph& graph, const TrainCommand& command) {
   const bool asked = command.weight_bits || command.activation_bits || command.ends_bits ||
                      !command.scales.empty() || !command.weight_codes.empty();
-  if (command.in_float) {
-    require<ArgumentError>(!asked, "--float leaves no quantizers to have bits");
-    return {without_quantizers(model.graph()), model.parameters()};
+  require<ArgumentError>(!command.in_float || !asked,
+                         "--float leaves no quantizers to have bits");
+  if (command.in_float) return Trained::None;
+  return !asked && has_trainable_quantizers(graph) ? Trained::Own : Trained::New;
+}
+
+/// A copy of the model to start from, which says what will have no integers.
+Model starting_point(const Model& model, Trained trained, const TrainCommand& command,
+                     TrainReport& report) {
+  if (trained == Trained::Own) {
+    judge(model.graph(), command.float_parts, report);
+    return {model.graph(), model.parameters()};
   }
-  if (!asked && has_trainable_quantizers(model.graph())) return model;
+  Model plain(without_quantizers(model.graph()), model.parameters());
+  if (trained == Trained::None) return plain;
+  return prepared(std::move(plain), command.float_parts, report);
+}
+
+/// The model with the quantizers that the command asks for.
+Model with_recipe(Model model, const TrainCommand& command, const data::Dataset& samples) {
   const QuantizationRecipe recipe{.weight_bits = command.weight_bits.value_or(8),
                                   .activation_bits = command.activation_bits.value_or(8),
                                   .ends_bits = command.ends_bits,
                                   .scales = from_string<RecipeScales>(command.scales),
-                                  .weight_codes = from_string<CodeRange>(command.weight_codes)};
+                                  .weight_codes = from_string<CodeRange>(command.weight_codes),
+                                  .float_parts = command.float_parts};
   say_ends(model.graph(), recipe);
   return quantized(model, recipe, samples, usual_calibration_samples, command.threads);
 }
@@ -232,15 +252,25 @@ void train(const TrainCommand& command) {
   files.reads({command.model, command.teacher});
   files.reads(command.data.paths());
   files.expect_text("--json", command.json);
+  require<ArgumentError>(!command.output.empty() || !command.checkpoint.empty(),
+                         "--output is missing: without it, or --checkpoint, the trained model "
+                         "would be lost");
   Model model = Model::load(command.model);
   require<ArgumentError>(!command.resume || model.sections().contains("progress"),
                          "--resume: {} is no checkpoint", command.model);
-  const data::Split data = load_data(command.data, features_of(model.graph()), 7000);
+  const Trained trained = quantizers_for(model.graph(), command);
   TrainReport report;
+  std::optional<Model> start;
+  if (!command.resume) {
+    start = naming<GraphError>(command.model,
+                               [&] { return starting_point(model, trained, command, report); });
+  }
+  const data::Split data = load_data(command.data, needs_of(command.model, model.graph()));
   if (!command.resume) {
     note(score_of("as it is", model, command, data.test), report, report.score_before,
          report.accuracy_before);
-    model = with_recipe(with_loss(std::move(model), data.train), command, data.train);
+    model = with_loss(std::move(*start), data.train);
+    if (trained == Trained::New) model = with_recipe(std::move(model), command, data.train);
     note(score_of("with its quantizers calibrated", model, command, data.test), report,
          report.score_calibrated, report.accuracy_calibrated);
   }

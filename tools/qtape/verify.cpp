@@ -18,8 +18,6 @@
 namespace qtape::tool {
 namespace {
 
-constexpr int64_t usual_random = 1000;
-
 struct LevelDifferences {
   Level level = Level::Float;
   int64_t differ = 0;
@@ -270,12 +268,12 @@ void add_scores(RequantizationReport& report, const LevelScores& found) {
   if (differs != found.seen_differently.end()) report.seen_differently = differs->second;
 }
 
-/// Runs what the model takes.
+/// Runs the data, if there are any, and random inputs.
 void run_samples(RequantizationReport& report, Samples samples, const data::Dataset& dataset,
                  const VerifyCommand& command) {
   Verifier& verifier = samples.verifier;
-  const bool seen = samples.takes(dataset, command.data.given());
-  report.random_inputs = command.random.value_or(seen ? 0 : usual_random);
+  const bool seen = command.data.given();
+  report.random_inputs = command.random.value_or(0);
   const auto scores = seen ? samples.run_data(dataset) : std::nullopt;
   samples.run_random(report.random_inputs, command.seed);
   add_layers(report, verifier);
@@ -355,7 +353,10 @@ bool verify(const VerifyCommand& command) {
   files.reads(command.data.paths());
   files.expect_text("--json", command.json);
   SavedModel model = load_model(command.model);
-  const data::Dataset images = load_data(command.data, features_of(model.graph)).test;
+  DataNeeds needs = needs_of(command.model, model.graph);
+  needs.otherwise = ", or --random COUNT";
+  data::Dataset images;
+  if (command.data.given() || !command.random) images = load_data(command.data, needs).test;
   VerifyReport report{.threads = command.threads};
   for (Requantization requantization : command.requantizations) {
     report.requantizations.push_back(

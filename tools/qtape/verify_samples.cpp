@@ -54,16 +54,6 @@ size_t Samples::width(size_t input) const {
   return verifier.input(input).size() / static_cast<size_t>(batch);
 }
 
-bool Samples::takes(const data::Dataset& dataset, bool asked_for) const {
-  try {
-    (void)Feed(inputs_of(verifier), dataset);
-    return true;
-  } catch (const ArgumentError&) {
-    if (asked_for) throw;
-    return false;
-  }
-}
-
 std::optional<MetricChoice> Samples::metric_for(const data::Dataset& dataset) const {
   const IntegerProgram& program = verifier.program();
   const Shape& shape = program[program.outputs()[0]].value.type.shape;

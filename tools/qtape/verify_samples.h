@@ -28,9 +28,6 @@ struct Samples {
   const Graph& graph;  ///< that is verified
   int64_t batch;
 
-  /// Whether a data set has what the model takes. Throws ArgumentError where it has not and was
-  /// `asked_for`.
-  bool takes(const data::Dataset& dataset, bool asked_for) const;
   /// Runs all of a data set and scores the first output. Nothing where there is no metric.
   /// Throws ArgumentError for data that do not fit.
   std::optional<LevelScores> run_data(const data::Dataset& dataset);

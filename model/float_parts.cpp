@@ -1,0 +1,176 @@
+#include "qtape/model/float_parts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <set>
+
+#include "qtape/deploy/checks.h"
+#include "qtape/engine/labels.h"
+#include "qtape/engine/quantizers.h"
+#include "qtape/integer/analysis.h"
+#include "qtape/integer/op_rules.h"
+#include "qtape/model/insert_quantizers.h"
+#include "qtape/model/norm_folds.h"
+#include "qtape/model/weighted_layers.h"
+
+namespace qtape {
+namespace {
+
+/// `Relu %7 'relu'`, without operands.
+std::string short_name(const Graph& graph, NodeId id) {
+  const std::string text = graph.describe(id);
+  return text.substr(0, text.find(" ("));
+}
+
+/// A copy with nodes at the same places, `cut` being inputs, that yields `answers`.
+Graph with_inputs(const Graph& graph, const std::set<NodeId>& cut,
+                  const std::vector<NodeId>& answers) {
+  Graph result;
+  for (int32_t i = 0; i < graph.size(); ++i) {
+    const Node& node = graph[NodeId{i}];
+    if (!cut.contains(NodeId{i})) {
+      (void)result.add(node.op, node.operands, node.label);
+      continue;
+    }
+    const std::string label =
+        node.label.empty() ? unused_label(graph, graph.name(NodeId{i})) : node.label;
+    (void)result.add(Input{.dtype = node.type.dtype, .shape = node.type.shape, .batch = false},
+                     {}, label);
+  }
+  result.set_outputs(answers, std::vector<NodeId>());
+  return result;
+}
+
+/// The same with quantizers wherever integers need one.
+Graph with_all_quantizers(const Graph& graph) {
+  const InsertOptions options = calibrated_quantizers(8, 8);
+  return weighted_layers(graph).empty() ? complete_quantizers(graph, *options.input)
+                                        : insert_quantizers(graph, options);
+}
+
+/// By node of `copy`, which is `graph` with labelled nodes between: the node of `graph`.
+std::vector<NodeId> origins(const Graph& copy, const Graph& graph) {
+  std::vector<NodeId> found;
+  int32_t next = 0;
+  for (const Node& node : copy.nodes()) {
+    if (!node.label.empty()) {
+      found.push_back(graph.find(node.label).value_or(NodeId{}));
+      continue;
+    }
+    while (!graph[NodeId{next}].label.empty()) ++next;
+    found.push_back(NodeId{next++});
+  }
+  return found;
+}
+
+/// `text` with the numbers of nodes that they have in the original.
+std::string renumbered(const std::string& text, const std::vector<NodeId>& origins) {
+  std::string result;
+  for (size_t i = 0; i < text.size(); ++i) {
+    result += text[i];
+    size_t end = i + 1;
+    while (text[i] == '%' && end < text.size() && std::isdigit(text[end]) != 0) ++end;
+    if (end == i + 1 || end - i > 9) continue;
+    const auto number = static_cast<size_t>(std::stol(text.substr(i + 1, end - i - 1)));
+    const bool known = number < origins.size() && origins[number].index >= 0;
+    result += std::to_string(known ? origins[number].index : static_cast<int32_t>(number));
+    i = end - 1;
+  }
+  return result;
+}
+
+class Search {
+ public:
+  explicit Search(const Graph& graph) : graph_(graph), answers_(shipped_answers(graph)) {
+    for (NormFold& each : norm_folds(graph)) norms_.emplace(each.norm, std::move(each));
+  }
+
+  std::vector<Finding> run() {
+    const bool quantized = !quantizers(graph_).empty();
+    while (look(quantized) && !quantized) {
+    }
+    std::vector<Finding> parts;
+    for (auto& [id, part] : parts_) parts.push_back(std::move(part));
+    return parts;
+  }
+
+ private:
+  /// Whether it finds more: with what is known to have no integers as inputs.
+  bool look(bool quantized) {
+    const Graph cut = with_inputs(graph_, cut_, answers_);
+    const Graph ready = quantized ? cut : with_all_quantizers(cut);
+    const std::vector<NodeId> from = origins(ready, cut);
+    const IntegerAnalysis analysis = analyze_integers(ready);
+    const std::vector<bool> needed = needed_for(ready, ready.outputs());
+    bool more = false;
+    for (int32_t i = 0; i < ready.size(); ++i) {
+      const Verdict& verdict = analysis.refusal(NodeId{i});
+      if (!needed[static_cast<size_t>(i)] || verdict.reason.empty()) continue;
+      more = note(from[static_cast<size_t>(i)], verdict, from) || more;
+    }
+    if (!parts_.empty()) return more;
+    for (NodeId id : ready.outputs()) {
+      const Verdict verdict = check_output(analysis[id], false);
+      if (!verdict.reason.empty())
+        (void)note(from[static_cast<size_t>(id.index)], verdict, from);
+    }
+    return false;
+  }
+
+  /// Whether it is new.
+  bool note(NodeId id, const Verdict& verdict, const std::vector<NodeId>& from) {
+    if (id.index < 0 || !cut_.insert(id).second) return false;
+    const Node& node = graph_[id];
+    // Its product is the one without integers.
+    const bool bias = adds_bias(node.op) && cut_.contains(node.operands[0]);
+    if (bias) return true;
+    Finding part{.severity = Severity::Error,
+                 .node = short_name(graph_, id),
+                 .what = renumbered(verdict.reason, from),
+                 .remedy = verdict.remedy};
+    if (const auto norm = norms_.find(id);
+        norm != norms_.end() && !norm->second.reason.empty()) {
+      part.what = "cannot be folded: " + norm->second.reason;
+      part.remedy = norm->second.remedy;
+    }
+    parts_.emplace(id, std::move(part));
+    return true;
+  }
+
+  const Graph& graph_;
+  std::vector<NodeId> answers_;
+  std::map<NodeId, NormFold> norms_;
+  std::set<NodeId> cut_;
+  std::map<NodeId, Finding> parts_;
+};
+
+}  // namespace
+
+std::vector<NodeId> shipped_answers(const Graph& graph) {
+  std::vector<NodeId> answers;
+  for (NodeId id : graph.answers()) {
+    const Op& last = graph[id].op;
+    const bool softmax =
+        std::holds_alternative<Softmax>(last) || std::holds_alternative<LogSoftmax>(last);
+    answers.push_back(softmax ? graph[id].operands[0] : id);
+  }
+  return answers;
+}
+
+std::vector<Finding> float_parts(const Graph& graph) { return Search(graph).run(); }
+
+void require_no_float_parts(const std::vector<Finding>& parts, std::string_view way_out) {
+  if (parts.empty()) return;
+  std::string text;
+  for (const Finding& part : parts) {
+    text += fmt::format("{}{}: {}: {}", text.empty() ? "" : "; ", part.node, part.what,
+                        part.remedy);
+  }
+  fail<GraphError>("{} node{} would have no integers: {}; {}", parts.size(),
+                   parts.size() == 1 ? "" : "s", text, way_out);
+}
+
+}  // namespace qtape

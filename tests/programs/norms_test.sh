@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Batch norms, and what has no integers, through the commands: norms_test.sh BUILD_FOLDER
+source "$(dirname "$0")/common.sh"
+onnx=$(dirname "$0")/../data/onnx
+cnn=("$build/examples/train_cnn" --width 10 --samples 64 --batch 16 --epochs 1 --threads 1 --weight-bits 0 --activation-bits 0)
+four=(--weight-bits 4 --activation-bits 4 --epochs 1 --batch 16 --threads 1)
+zero=' 0 mismatches between'
+
+# Norms that are folded while they train: every layer gets quantizers.
+for model in DSCNN ResNet8 MobileNet; do
+  "${cnn[@]}" --model $model --save-data "$work/data" --save "$work/f.json" >/dev/null
+  "${cnn[@]}" --model $model --weight-bits 8 --activation-bits 8 --save "$work/own.json" >/dev/null
+  weights() { "$tool" inspect "$1" | grep -o "'[^']*\.weight\.quantized'" | sort -u; }
+  check "$model: train" "$tool" train "$work/f.json" --data "$work/data" "${four[@]}" -o "$work/q.json" >/dev/null
+  check "$model: all layers are quantized" same "$(weights "$work/own.json")" "$(weights "$work/q.json")"
+  check "$model: it converts, and nothing differs" test "$("$tool" verify "$work/q.json" --data "$work/data" | grep -c "$zero")" = 4
+  check "$model: calibrate" "$tool" calibrate "$work/f.json" --data "$work/data" -o "$work/c.json" >/dev/null
+  check "$model: all layers are calibrated" same "$(weights "$work/own.json")" "$(weights "$work/c.json")"
+  check "$model: fold" "$tool" fold "$work/q.json" -o "$work/folded.json" --json "$work/fold.out" >"$work/fold.txt"
+  check "$model: no norm is left" test "$("$tool" inspect "$work/folded.json" | grep -cE 'BatchNorm|FoldFactor')" = 0
+  check "$model: the same answers" same "$("$tool" replay "$work/q.json" --data "$work/data")" "$("$tool" replay "$work/folded.json" --data "$work/data")"
+done
+check "folded norms are named" grep -qx 'folded conv1' "$work/fold.txt"
+check "as numbers too" grep -q '"conv1"' "$work/fold.out"
+"$train" "${short[@]}" --epochs 1 --save "$work/mlp.json" >/dev/null
+check "nothing to fold" exits 1 "qtape: $work/mlp.json: the model has no batch norms" "$tool" fold "$work/mlp.json" -o "$work/n.json"
+check "a model over itself" "$tool" fold "$work/q.json" -o "$work/q.json" >/dev/null
+
+# Norms of their own, in an ONNX file.
+"$build/tests/write_lenet" "$work/normed.onnx" norms
+check "import" "$tool" import "$work/normed.onnx" -o "$work/l.json" --json "$work/l.out" >"$work/import.txt"
+check "says which norms it folds" grep -qx 'folded 3 batch norms into the layers before: norm1, norm2, norm3' "$work/import.txt"
+check "as numbers too" same 3 "$(grep -c '^ *"norm[123]",\?$' "$work/l.out")"
+check "train" "$tool" train "$work/l.json" --data "$digits" "${four[@]}" -o "$work/l4.json" >/dev/null
+check "nothing differs" test "$("$tool" verify "$work/l4.json" --data "$digits" | grep -c "$zero")" = 4
+
+# Parts without integers.
+check "import names what has no integers" exits 1 ' would have no integers: ' "$tool" import "$onnx/block.onnx" -o "$work/b.json"
+check "and the way out" grep -q -- '; --float-parts leaves them in floats$' "$work/err"
+check "and writes nothing" test ! -e "$work/b.json"
+check "which goes on" "$tool" import "$onnx/block.onnx" --float-parts -o "$work/b.json" >"$work/import.txt"
+check "with the same list" test "$(grep -c '^stays in floats: ' "$work/import.txt")" -ge 1
+check "a norm that stays has its reason" grep -qF "BatchNorm %29 'norm1': cannot be folded: Sub %24 before it is no product with weights; have the norm directly after" "$work/import.txt"
+check "lint tells them of a float model" test "$("$tool" lint "$work/b.json" | grep -c '^error: ')" = "$(($(grep -c '^stays in floats: ' "$work/import.txt") + 1))"
+for command in "calibrate --input $onnx/block-x.npy" "train --input $onnx/block-x.npy -o $work/t.json" "search --input $onnx/block-x.npy --budget 100000"; do
+  # shellcheck disable=SC2086  # a command and its options
+  check "$command: refuses" exits 1 "qtape: $work/b.json: " "$tool" ${command%% *} "$work/b.json" ${command#"${command%% *}"}
+done
+check "calibrate goes on" "$tool" calibrate "$work/b.json" --input "$onnx/block-x.npy" --float-parts -o "$work/bc.json" >/dev/null
+
+finish
