@@ -214,14 +214,10 @@ Graph quantized(const Graph& graph, const QuantizationRecipe& asked) {
     }
     const Op input =
         activation_quantizer(bits.activation_bits, scales, never_negative(graph, x));
-    const CodeRange usual = scales == RecipeScales::Learned
-                                ? CodeRange::Narrow
-                                : usual_weight_codes(bits.weight_bits);
-    const CodeRange codes = recipe.weight_codes.value_or(usual);
+    const CodeRange codes = recipe.weight_codes.value_or(CodeRange::Narrow);
     const InsertOptions options{.weight = weight_quantizer(bits.weight_bits, scales, codes),
                                 .input = input,
-                                .pattern = weights[i],
-                                .narrow_before_norms = !recipe.weight_codes};
+                                .pattern = weights[i]};
     const auto left = layer_weights(result);
     // One weight may serve several products, which were all quantized with the first.
     if (std::ranges::find(left, weights[i]) != left.end()) {

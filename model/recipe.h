@@ -50,8 +50,7 @@ struct QuantizationRecipe {
   /// it, `usual_ends_bits`, or as all others.
   std::optional<int> ends_bits = std::nullopt;
   std::optional<RecipeScales> scales = std::nullopt;  ///< without it, `usual_scales`
-  /// Narrow or Full; without it, Narrow for learned scales and before a BatchNorm, else
-  /// `usual_weight_codes` of each layer's bits.
+  /// Narrow or Full; without it, Narrow: trained networks gain nothing by one code more.
   std::optional<CodeRange> weight_codes = std::nullopt;
   /// Bits of activations that a mean is taken of, and of means that layers read: samples differ
   /// little in them. Without it, as of all others, but 8 in the place of 3 or fewer.

@@ -37,8 +37,7 @@ Graph with_bits(const Graph& graph, const BitsOf& bits) {
     }
     copies.push_back(result.add(op, operands, node.label));
   }
-  result.copy_outputs(graph,
-                      [&](NodeId id) { return copies[static_cast<size_t>(id.index)]; });
+  result.copy_outputs(graph, [&](NodeId id) { return copies[static_cast<size_t>(id.index)]; });
   return result;
 }
 
@@ -104,11 +103,10 @@ std::optional<Op> weight_quantizer(const Recipe& recipe) {
   require_powers_possible(recipe);
   if (recipe.weight_bits == 0) return std::nullopt;
   const int bits = static_cast<int>(recipe.weight_bits);
+  const CodeRange codes = recipe.weight_codes.value_or(CodeRange::Narrow);
   if (scale_mode_of(recipe) == Quantization::LSQ) {
-    const CodeRange codes = recipe.weight_codes.value_or(CodeRange::Narrow);
     return FakeQuantizeLSQ{.bits = bits, .axis = 0, .range = codes};
   }
-  const CodeRange codes = recipe.weight_codes.value_or(usual_weight_codes(bits));
   return FakeQuantize{.bits = bits,
                       .axis = 0,
                       .range = codes,

@@ -90,7 +90,7 @@ struct Recipe {
             "values differ little; without it, 8 where activations have at most 3",
             some_bits),
         setting("weight_codes", &S::weight_codes,
-                "codes of weights, Narrow or Full; without it, Full up to 4 bits but with LSQ"),
+                "codes of weights, Narrow or Full; without it, Narrow"),
         setting("ste", &S::ste, "straight-through estimator"),
         setting("scale_mode", &S::scale_mode,
                 "where scales come from; without it, LSQ where weights or activations have at "

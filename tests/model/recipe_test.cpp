@@ -85,7 +85,7 @@ TEST_CASE("recipes: bits of the ends and of layers by name") {
   const Model named =
       quantized(model, {.ends_bits = 8, .layers = {{.pattern = "fc1.*", .weight_bits = 3}}},
                 digits().train);
-  CHECK(limits_of(named, "fc1.weight.quantized") == CodeLimits{-4, 3});
+  CHECK(limits_of(named, "fc1.weight.quantized") == CodeLimits{-3, 3});
   CHECK(error_text<ArgumentError>([&] {
           (void)quantized(model, {.layers = {{.pattern = "f1.weight"}}}, digits().train);
         }) == "no layer has weights 'f1.weight'; the nearest are 'fc1.weight'");
@@ -94,7 +94,7 @@ TEST_CASE("recipes: bits of the ends and of layers by name") {
         }) == "weight bits must be in 2..16, got 1");
 }
 
-TEST_CASE("recipes: few bits use all codes, learn their scales, and both can be said") {
+TEST_CASE("recipes: few bits learn their scales, and codes can be said") {
   const Model model = trained_model();
   const auto weight = [&](const QuantizationRecipe& recipe) {
     const Graph graph = quantized(model.graph(), recipe);
@@ -102,19 +102,19 @@ TEST_CASE("recipes: few bits use all codes, learn their scales, and both can be 
   };
   for (const int bits : {2, 3, 4, 5, 8}) {
     CAPTURE(bits);
-    const CodeRange usual = bits <= 4 ? CodeRange::Full : CodeRange::Narrow;
-    CHECK(usual_weight_codes(bits) == usual);
+    CHECK(usual_weight_codes(bits) == (bits <= 4 ? CodeRange::Full : CodeRange::Narrow));
     const Op op = weight({.weight_bits = bits});
-    const auto* learned = std::get_if<FakeQuantizeLSQ>(&op);
-    CHECK((learned != nullptr) == (bits <= 3));
-    if (learned != nullptr) CHECK(learned->range == CodeRange::Narrow);
-    const Op observed = weight({.weight_bits = bits, .scales = RecipeScales::Observed});
-    CHECK(std::get<FakeQuantize>(observed).range == usual);
-    CHECK(std::get<FakeQuantize>(observed).denominator == Denominator::HalfSpan);
-    for (const CodeRange codes : {CodeRange::Narrow, CodeRange::Full}) {
-      const Op said =
-          weight({.weight_bits = bits, .scales = RecipeScales::Learned, .weight_codes = codes});
-      CHECK(std::get<FakeQuantizeLSQ>(said).range == codes);
+    CHECK(std::holds_alternative<FakeQuantizeLSQ>(op) == (bits <= 3));
+    for (const std::optional<CodeRange> said :
+         std::vector<std::optional<CodeRange>>{{}, CodeRange::Narrow, CodeRange::Full}) {
+      const CodeRange codes = said.value_or(CodeRange::Narrow);
+      const Op learned =
+          weight({.weight_bits = bits, .scales = RecipeScales::Learned, .weight_codes = said});
+      CHECK(std::get<FakeQuantizeLSQ>(learned).range == codes);
+      const Op observed =
+          weight({.weight_bits = bits, .scales = RecipeScales::Observed, .weight_codes = said});
+      CHECK(std::get<FakeQuantize>(observed).range == codes);
+      CHECK(std::get<FakeQuantize>(observed).denominator == Denominator::HalfSpan);
     }
   }
   CHECK(usual_scales(8, 3) == RecipeScales::Learned);
@@ -163,9 +163,10 @@ TEST_CASE("recipes: weights before a batch norm have codes of both signs") {
   const QuantizationRecipe few{.weight_bits = 4, .activation_bits = 6};
   Model small = quantized(model, few, digits().train);
   CHECK(limits_of(small, "conv1.weight.quantized") == CodeLimits{-7, 7});
-  CHECK(limits_of(small, "fc1.weight.quantized") == CodeLimits{-8, 7});
+  CHECK(limits_of(small, "fc1.weight.quantized") == CodeLimits{-7, 7});
   const Model calibrated = with_quantizers(model, calibrated_quantizers(4, 8));
   CHECK(limits_of(calibrated, "conv1.weight.quantized") == CodeLimits{-7, 7});
+  CHECK(limits_of(calibrated, "fc1.weight.quantized") == CodeLimits{-8, 7});
   const Model said = with_quantizers(model, calibrated_quantizers(4, 8, CodeRange::Full));
   CHECK(limits_of(said, "conv1.weight.quantized") == CodeLimits{-8, 7});
 }

@@ -29,7 +29,7 @@ done
 
 # What is already trained with quantizers goes on with them.
 "$tool" train "$work/w4a4.json" "${train_data[@]}" --epochs 1 --lr 0 --threads 1 -o "$work/same.json" >/dev/null
-check "training keeps its quantizers" test "$("$tool" inspect "$work/same.json" | grep -c 'codes -8..7')" = "$("$tool" inspect "$work/w4a4.json" | grep -c 'codes -8..7')"
+check "training keeps its quantizers" test "$("$tool" inspect "$work/same.json" | grep -c 'codes -7..7')" = "$("$tool" inspect "$work/w4a4.json" | grep -c 'codes -7..7')"
 "$tool" train "$work/w4a4.json" "${train_data[@]}" --epochs 2 --threads 1 --checkpoint "$work/c.json" -o "$work/whole.json" >/dev/null
 "$tool" train "$work/c.json" "${train_data[@]}" --epochs 2 --threads 2 --resume -o "$work/resumed.json" >/dev/null
 check "a finished run resumes to itself" cmp "$work/whole.json" "$work/resumed.json"
@@ -44,7 +44,7 @@ check "its model verifies" "$tool" verify "$work/s.json" "${test_data[@]}" --req
 check "with learned scales" grep -q '"FakeQuantizeLSQ"' "$work/l.json"
 check "a budget too small" exits 2 'qtape: a budget of 10 bytes is too small: the weights take' "$tool" search "$work/float.json" "${train_data[@]}" --budget 10
 check "graph" "$tool" graph "$work/w4a4.json" -o "$work/g.dot" >/dev/null
-check "quantizers tell their bits" test "$(grep -c '4 bits, codes -8..7' "$work/g.dot")" = 4
+check "quantizers tell their bits" test "$(grep -c '4 bits, codes -7..7' "$work/g.dot")" = 4
 if command -v dot >/dev/null; then
   check "graph as a picture" "$tool" graph "$work/w4a4.json" -o "$work/g.svg" >/dev/null
   check "which is SVG" grep -q '<svg' "$work/g.svg"

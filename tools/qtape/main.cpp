@@ -102,9 +102,10 @@ void add_commands(CLI::App& app, Commands& c) {
 
 void add_weight_codes(CLI::App& command, std::string& codes) {
   command
-      .add_option("--weight-codes", codes,
-                  "codes of the weights of new quantizers; without it, Full up to 4 bits but "
-                  "before batch norms and with learned scales, else Narrow")
+      .add_option(
+          "--weight-codes", codes,
+          "codes of the weights of new quantizers; without it, Narrow, but calibrate gives "
+          "Full ones up to 4 bits where no batch norm follows")
       ->transform(CLI::IsMember({"Narrow", "Full"}, CLI::ignore_case));
 }
 
