@@ -18,10 +18,11 @@ struct FakeQuantizeLSQ {
            "floor), so that no update can kill it.",
            "Affine: zp = round(zero_point), within the codes (LSQ+).",
            "A scale of 0 is not initialised: the first observed batch with a finite "
-           "nonzero element sets it. Up to 4 bits to 2 mean|x| / sqrt(q_max), affine to "
-           "2 mean|x| / sqrt(n p) with n = q_max - q_min and p the larger sign's share "
-           "of mean|x|, and zp so that the signs share the codes alike; with more bits to "
-           "the scale that [min, max] gives."},
+           "nonzero element sets it.",
+           "The start with up to 4 bits is 2 mean|x| / sqrt(q_max), with more bits the "
+           "scale that [min, max] gives.",
+           "Affine with up to 4 bits it is 2 mean|x| / sqrt(n p), n = q_max - q_min, p the "
+           "larger sign's share of mean|x|; zp divides the codes between the signs alike."},
       .operands = {"x is f32, f64, f16 or bf16; y has its type.",
                    "scale and, when affine, zero_point are Parameters or States with the "
                    "shape and dtype of FakeQuantize's."},

@@ -70,14 +70,19 @@ QTAPE_TARGET void run_block(const Block& b) {
 }
 
 void run_points(Block b, int64_t points) {
-  int64_t p = 0;
   const auto advance = [&](int64_t count) {
-    p += count;
+    points -= count;
     b.x += count * b.step;
     b.y += count * b.n;
   };
-  for (; p + max_points <= points; advance(max_points)) run_block<max_points>(b);
-  for (; p < points; advance(1)) run_block<1>(b);
+  while (points >= max_points) {
+    run_block<max_points>(b);
+    advance(max_points);
+  }
+  while (points > 0) {
+    run_block<1>(b);
+    advance(1);
+  }
 }
 
 #else

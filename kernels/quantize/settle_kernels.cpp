@@ -40,7 +40,8 @@ SettleLoop<T> settle_version() {
         const bool cold = never | is_zeros_mark(old) | (s.weights.old == T(0));
         const T min = blend<form>(cold, s.weights, old.min, range.min);
         const T max = blend<form>(cold, s.weights, old.max, range.max);
-        const ValueRange<T> now{cold & zeros ? T(0) : min, cold & zeros ? zeros_mark<T> : max};
+        const ValueRange<T> now{(cold & zeros) ? T(0) : min,
+                                (cold & zeros) ? zeros_mark<T> : max};
         s.first[c] = s.observe ? now.min : old.min;
         s.second[c] = s.observe ? now.max : old.max;
         const bool use = never | s.observe;
@@ -52,7 +53,7 @@ SettleLoop<T> settle_version() {
         const bool never = !is_usable_scale(old);
         const bool cold = never | (old == zeros_mark<T>) | (s.weights.old == T(0));
         const T blended = blend<form>(cold, s.weights, old, q.scale);
-        const T now = cold & zeros ? zeros_mark<T> : blended;
+        const T now = (cold & zeros) ? zeros_mark<T> : blended;
         const T used = (never | s.observe) ? now : old;
         q.scale = scale_in_use(used == zeros_mark<T> ? of_zeros : used, s.grid);
         s.first[c] = s.observe ? now : old;

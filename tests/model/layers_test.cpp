@@ -78,7 +78,7 @@ TEST_CASE("layers: inserted quantizers round a bias as linear does") {
   Graph plain;
   const NodeId x = plain.add(Input{.shape = {8, 6}}, {}, "x");
   const NodeId hidden = plain.add(Relu{}, {linear(plain, x, {.out = 5, .label = "fc1"})});
-  // A layout of its own, a bias that is shared, and one that is no Parameter.
+  // A layout of its own, a bias that is shared, and one that is computed.
   const NodeId w = plain.add(Parameter{.shape = {5, 5}}, {}, "columns");
   const NodeId product = plain.add(MatMul{}, {hidden, w});
   const NodeId b = plain.at("fc1.bias");
@@ -94,7 +94,8 @@ TEST_CASE("layers: inserted quantizers round a bias as linear does") {
   CHECK(operand(made, "y").label == "fc1.bias2.quantized");
   CHECK(made.name(operand(made, "y").operands[1]) == "columns.input.quantized");
   CHECK(made.name(operand(made, "y").operands[2]) == "columns.quantized");
-  CHECK(std::holds_alternative<Neg>(operand(made, "z").op));
+  CHECK(std::holds_alternative<FakeQuantizeBias>(operand(made, "z").op));
+  CHECK(std::holds_alternative<Neg>(made[operand(made, "z").operands[0]].op));
   for (const Node& node : plain.nodes()) CHECK((node.label.empty() || made.find(node.label)));
   const auto count = [&](const Graph& from, const InsertOptions& options) {
     const Graph graph = insert_quantizers(from, options);
@@ -102,7 +103,7 @@ TEST_CASE("layers: inserted quantizers round a bias as linear does") {
       return std::holds_alternative<FakeQuantizeBias>(node.op);
     });
   };
-  CHECK(count(plain, {.weight = weight, .input = input}) == 2);
+  CHECK(count(plain, {.weight = weight, .input = input}) == 3);
   CHECK(count(plain, {.weight = weight, .input = input, .pattern = "fc1*"}) == 1);
   CHECK(count(plain, {.weight = weight}) == 0);
   CHECK(count(plain, {.input = input}) == 0);

@@ -40,7 +40,7 @@ check "and the way out" grep -q -- '; --float-parts leaves them in floats$' "$wo
 check "and writes nothing" test ! -e "$work/b.json"
 check "which goes on" "$tool" import "$onnx/block.onnx" --float-parts -o "$work/b.json" >"$work/import.txt"
 check "with the same list" test "$(grep -c '^stays in floats: ' "$work/import.txt")" -ge 1
-check "a norm that stays has its reason" grep -qF "BatchNorm %29 'norm1': cannot be folded: Sub %24 before it is no product with weights; have the norm directly after" "$work/import.txt"
+check "a norm that stays has its reason" grep -q "BatchNorm %[0-9]* 'norm1': cannot be folded: Sub %[0-9]* before it is no product with weights; have the norm directly after" "$work/import.txt"
 check "lint tells them of a float model" test "$("$tool" lint "$work/b.json" | grep -c '^error: ')" = "$(($(grep -c '^stays in floats: ' "$work/import.txt") + 1))"
 for command in "calibrate --input $onnx/block-x.npy" "train --input $onnx/block-x.npy -o $work/t.json" "search --input $onnx/block-x.npy --budget 100000"; do
   # shellcheck disable=SC2086  # a command and its options

@@ -11,7 +11,7 @@ done
 check "qtape --version" same "qtape $version" "$("$tool" --version)"
 check "an unknown command" exits 2 'qtape: unknown command inspct; the nearest is inspect' "$tool" inspct m.json
 check "another one" exits 2 'qtape: unknown command verfy; the nearest is verify' "$tool" verfy
-check "a command far from all" exits 2 'qtape: unknown command frobnicate; expected one of import, inspect, replay, graph,' "$tool" frobnicate m.json
+check "a command far from all" exits 2 'qtape: unknown command frobnicate; expected one of import, fold, inspect, replay, graph,' "$tool" frobnicate m.json
 check "an integer out of range" exits 2 'train_mlp: --threads: expected 1 to 1024, got 0' "$train" --threads 0
 check "a number out of range" exits 2 'train_mlp: --lr: expected 0 to 10, got 11' "$train" --lr 11
 check "no number" exits 2 'train_mlp: --lr: expected 0 to 10, got nan' "$train" --lr nan

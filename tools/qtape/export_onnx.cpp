@@ -101,11 +101,9 @@ void print(const OnnxReport& report) {
     fmt::print(", {} of these are seen differently", *report.changed_labels);
   }
   fmt::print("\n");
-  if (*report.changed_codes > 0) {
-    fmt::print(
-        "no bound for runtimes: they add in other orders and change other codes, also "
-        "more; --form integer changes none\n");
-  }
+  fmt::print(
+      "no bound for runtimes: they may add in other orders and change other codes, also more; "
+      "--form integer changes none\n");
 }
 
 bool has_int4(const IntegerProgram& program, const ExportOnnxCommand& command) {
