@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cctype>
+#include <iterator>
 #include <map>
 #include <set>
 
 #include "qtape/deploy/checks.h"
+#include "qtape/engine/constants.h"
 #include "qtape/engine/labels.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/integer/analysis.h"
@@ -25,10 +27,13 @@ std::string short_name(const Graph& graph, NodeId id) {
   return text.substr(0, text.find(" ("));
 }
 
-/// A copy with nodes at the same places, `cut` being inputs, that yields `answers`.
+/// A copy with nodes at the same places, `cut` being inputs, that yields `answers` and operands
+/// of `cut`.
 Graph with_inputs(const Graph& graph, const std::set<NodeId>& cut,
                   const std::vector<NodeId>& answers) {
   Graph result;
+  const std::vector<bool> constant = constant_nodes(graph);
+  std::vector<NodeId> outputs = answers;
   for (int32_t i = 0; i < graph.size(); ++i) {
     const Node& node = graph[NodeId{i}];
     if (!cut.contains(NodeId{i})) {
@@ -37,10 +42,14 @@ Graph with_inputs(const Graph& graph, const std::set<NodeId>& cut,
     }
     const std::string label =
         node.label.empty() ? unused_label(graph, graph.name(NodeId{i})) : node.label;
+    // What leads to them stays needed.
+    std::ranges::copy_if(node.operands, std::back_inserter(outputs), [&](NodeId x) -> bool {
+      return !constant[static_cast<size_t>(x.index)];
+    });
     (void)result.add(Input{.dtype = node.type.dtype, .shape = node.type.shape, .batch = false},
                      {}, label);
   }
-  result.set_outputs(answers, std::vector<NodeId>());
+  result.set_outputs(outputs, std::vector<NodeId>());
   return result;
 }
 

@@ -222,7 +222,11 @@ Graph OnnxImporter::finish(const std::vector<std::string>& outputs) {
 
 NodeId OnnxImporter::named_output(NodeId value, const std::string& name) {
   const bool usable = !name.empty() && printable(name) == name && !graph_.find(name);
-  if (!usable) return value;
+  // What a Softmax at the end is taken of becomes the answer, see with_loss.
+  const Op& op = graph_[value].op;
+  const bool softmax =
+      std::holds_alternative<Softmax>(op) || std::holds_alternative<LogSoftmax>(op);
+  if (!usable || softmax) return value;
   const auto extents = graph_[value].type.shape.extents();
   std::vector<int64_t> shape(extents.begin(), extents.end());
   if (!shape.empty()) shape[0] = -1;

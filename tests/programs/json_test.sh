@@ -45,7 +45,7 @@ runs() { # runs CODE COMMAND...
 }
 same_text() { diff <(grep -v '_us"' "$1") <(grep -v '_us"' "$2"); } # but for times
 
-subcommands() { "$tool" "$@" --help | sed -n 's/^  \([a-z][a-z]*\) .*/\1/p'; }
+subcommands() { "$tool" "$@" --help | sed -n '/^Options:/,$s/^  \([a-z][a-z]*\) .*/\1/p'; }
 commands=()
 for command in $(subcommands); do
   if [ -z "$(subcommands "$command")" ]; then commands+=("$command"); fi
