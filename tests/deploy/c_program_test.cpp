@@ -29,9 +29,9 @@ namespace {
 using namespace qtape;
 
 /// Warnings are errors: the C that users compile has none.
-const CCompiler strict{
-    .flags = {"-O1", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow",
-              "-Wcast-align", "-Wcast-qual", "-Wundef", "-Wcomment", "-Werror"}};
+const CCompiler strict{.flags = {"-O1", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion",
+                                 "-Wshadow", "-Wcast-align", "-Wcast-qual", "-Wundef",
+                                 "-Wcomment", "-Werror"}};
 
 struct Case {
   std::string name;
@@ -259,11 +259,13 @@ TEST_CASE("C programs: CMSIS-NN is called where its 32 bits hold what it compute
        {Requantization::SingleRounding, Requantization::DoubleRounding}) {
     std::vector<Case> cases;
     for (bool conv : {false, true}) {
-      for (const auto& [bias, scale, called] :
-           {std::tuple{100, 1.0, true}, std::tuple{1 << 29, 1.0, true},
-            std::tuple{2147483600, 1.0, false}, std::tuple{1 << 29, 0.01, false},
-            std::tuple{100, 1e-12, false}, std::tuple{100, 1e-9, false},
-            std::tuple{100, 1e12, true}}) {
+      for (const auto& given : {std::tuple{100, 1.0, true}, std::tuple{1 << 29, 1.0, true},
+                                std::tuple{2147483600, 1.0, false},
+                                std::tuple{1 << 29, 0.01, false}, std::tuple{100, 1e-12, false},
+                                std::tuple{100, 1e-9, false}, std::tuple{100, 1e12, true}}) {
+        const auto bias = std::get<0>(given);
+        const auto scale = std::get<1>(given);
+        const auto called = std::get<2>(given);
         CAPTURE(bias);
         CAPTURE(scale);
         CAPTURE(conv);
@@ -379,9 +381,9 @@ TEST_CASE("C programs: names that are no C identifiers are refused") {
       {"a_test",
        "'a_test' is no C identifier: names that end in _test are those of self-tests"},
       {"while", "'while' is no C identifier: it is a keyword of C or C++"}};
-  for (const auto& [name, message] : refused) {
-    CHECK(test::error_text<ArgumentError>([&] { (void)write_c_program(program, name); }) ==
-          message);
+  for (const auto& each : refused) {
+    CHECK(test::error_text<ArgumentError>(
+              [&] { (void)write_c_program(program, each.first); }) == each.second);
   }
   CHECK(write_c_program(program, "Net_2").steps.size() > 0);
 }

@@ -151,7 +151,7 @@ TEST_CASE("parameters: once moved from they say so, until others are assigned to
   Parameters other = std::move(parameters);
   for (const auto& use : uses) CHECK(error_text<GraphError>(use) == moved_from);
   parameters = std::move(other);
-  for (size_t i : {0, 4, 8, 9}) CHECK_NOTHROW(uses[i]());
+  for (size_t i : {0u, 4u, 8u, 9u}) CHECK_NOTHROW(uses[i]());
 }
 
 TEST_CASE("parameters: a step after they are gone is an error and touches nothing") {

@@ -83,7 +83,7 @@ void check_as_parameter() {
                  .threads = share ? 2 : 1,
                  .accumulate_gradients = accumulate},
                 PlanHooks{.share_memory = share, .guard_bytes = share ? 0 : 64});
-      for (uint64_t seed : {1, 2}) CHECK(step<T>(tape, seed) == parameter_gradient<T>(seed));
+      for (uint64_t seed : {1u, 2u}) CHECK(step<T>(tape, seed) == parameter_gradient<T>(seed));
       CHECK(tape.guards_intact());
     }
   }

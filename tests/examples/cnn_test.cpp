@@ -74,7 +74,8 @@ TEST_CASE("train_cnn: every network trains, folds and converts with the same bit
        {CnnModel::LeNet, CnnModel::DSCNN, CnnModel::ResNet8, CnnModel::MobileNet}) {
     for (const auto& [weights, activations] : {std::pair{8, 8}, {4, 4}, {8, 16}}) {
       CAPTURE(to_string_view(kind));
-      CAPTURE(activations);
+      const int activation_bits = activations;
+      CAPTURE(activation_bits);
       Model model = trained(
           CnnSettings{.model = kind,
                       .width = 25,

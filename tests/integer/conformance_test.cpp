@@ -62,7 +62,9 @@ TEST_CASE("conformance: the reference and the backend give every committed value
       {{.threads = 2, .kept = KeptValues::Codes}, {}},
       {{.threads = 2, .kept = KeptValues::Codes}, {.path = ProductPath::Plain}},
       {{.threads = 2}, {}}};
-  for (const auto& [name, text] : committed_files()) {
+  for (const auto& each : committed_files()) {
+    const std::string& name = each.first;
+    const std::string& text = each.second;
     CAPTURE(name);
     const test::ConformanceFile file = test::read_conformance(text);
     for (size_t i = 0; i < all.size(); ++i) {
@@ -74,7 +76,9 @@ TEST_CASE("conformance: the reference and the backend give every committed value
 
 TEST_CASE(
     "conformance: outputs of accumulators alone become codes at once, to the same values") {
-  for (const auto& [name, text] : committed_files()) {
+  for (const auto& each : committed_files()) {
+    const std::string& name = each.first;
+    const std::string& text = each.second;
     CAPTURE(name);
     test::ConformanceFile file = test::read_conformance(text);
     file.program.set_outputs({});

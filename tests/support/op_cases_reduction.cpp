@@ -117,7 +117,7 @@ OpCase max() {
     c.uses.push_back({Max{.axes = axes}, {{{9, 200}, -1, 1, Fill::Halves}}});
   }
   // The maximum at every place where lanes and blocks begin and end.
-  for (size_t place : {0, 63, 64, 191, 192, 199}) {
+  for (size_t place : {0u, 63u, 64u, 191u, 192u, 199u}) {
     Values alone(200, 1.0);
     alone[place] = 2;
     c.uses.push_back({Max{}, {{.shape = {200}, .values = alone}}});
