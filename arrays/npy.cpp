@@ -116,7 +116,8 @@ class HeaderReader {
     if (quote == '\'') expect('\'');
     const size_t end = text_.find(quote, at_);
     if (end == std::string_view::npos) refuse("a text in quotes", rest());
-    return text_.substr(std::exchange(at_, end + 1), end - at_);
+    const size_t begin = std::exchange(at_, end + 1);
+    return text_.substr(begin, end - begin);
   }
 
   bool truth() {
