@@ -1,7 +1,5 @@
 #include "qtape/kernels/onednn/conv_faults.h"
 
-#include <algorithm>
-
 namespace qtape::kernels {
 namespace {
 
