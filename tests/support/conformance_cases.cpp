@@ -378,8 +378,10 @@ ConformanceCase convolutions() {
   const auto add = [&](NodeId x, const integer::Conv& op, int64_t n, int64_t k, int bits) {
     const int64_t most = (int64_t{1} << (bits - 1)) - 1;
     const auto weights = random_weights(draws, n * k, -most, most);
-    return b.conv(x, op, k, bits, weights, spread_scales(draws, n, 8'000.0 * double(most)),
-                  random_biases(draws, n, 50 * most));
+    // One draw a statement: compilers evaluate arguments in orders of their own.
+    const auto biases = random_biases(draws, n, 50 * most);
+    const auto scales = spread_scales(draws, n, 8'000.0 * double(most));
+    return b.conv(x, op, k, bits, weights, scales, biases);
   };
   using C = integer::Conv;
   const C same{.taps = {3, 3}, .padding = Padding::Same};
@@ -438,9 +440,9 @@ ConformanceCase network(Requantization requantization) {
   const auto layer = [&](NodeId from, int64_t k, int64_t n, const CodeGrid& grid, int bits) {
     const int64_t most = (int64_t{1} << (bits - 1)) - 1;
     const auto weights = random_weights(draws, n * k, -most, most);
-    const NodeId y = b.linear(from, bits, weights,
-                              spread_scales(draws, n, 12'000.0 * static_cast<double>(most)),
-                              random_biases(draws, n, 40 * most));
+    const auto biases = random_biases(draws, n, 40 * most);
+    const auto scales = spread_scales(draws, n, 12'000.0 * static_cast<double>(most));
+    const NodeId y = b.linear(from, bits, weights, scales, biases);
     return b.add(integer::Requantize{grid}, {y});
   };
   const NodeId one = layer(x, 10, 10, hidden, 4);
