@@ -92,9 +92,9 @@ class Json {
 
   /// Number of elements of an array or members of an object; 0 for other values.
   size_t size() const;
-  /// The members of an object; empty for all else.
+  /// Members of an object; empty for other values.
   const Object& items() const;
-  /// The member of an object with this key; null where there is none.
+  /// Member of an object with this key, or null if there is none.
   const Member* find(std::string_view key) const;
   bool contains(std::string_view key) const { return find(key) != nullptr; }
   /// Value of the member with this key. Throws FormatError if there is none.
