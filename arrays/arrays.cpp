@@ -30,7 +30,7 @@ std::optional<Format> format_of(std::string_view path, std::string_view bytes) {
   return format_of_name(path);
 }
 
-/// The file of a place and, after a colon, a name.
+/// Splits a place into the file and, after a colon, a name.
 std::pair<std::string, std::optional<std::string>> split(const std::string& place) {
   std::error_code ignored;
   for (size_t at = place.size(); at != std::string::npos && at > 0;

@@ -1,4 +1,4 @@
-// Files of arrays of any format: `.npy`, `.npz` and safetensors.
+// Array files of any format: `.npy`, `.npz` and safetensors.
 #pragma once
 
 #include <string>
@@ -8,33 +8,34 @@
 
 namespace qtape {
 
-/// The arrays of a file: of NumPy by its content, else of safetensors by the end of its name.
-/// That of a `.npy` file has an empty name. Throws IoError, and FormatError as `parse_npy`,
-/// `parse_npz` and `parse_safetensors`, or for a file of another kind.
+/// Reads the arrays of a file. NumPy files are recognised by content, safetensors files by the
+/// suffix of the name. The array of a `.npy` file has an empty name. Throws IoError; and
+/// FormatError as `parse_npy`, `parse_npz` and `parse_safetensors` do, or for a file of another
+/// kind.
 NamedTensors read_arrays(const std::string& path);
 
-/// One array: `FILE` where the file holds one, else `FILE:NAME`. The file is the whole of
-/// `place`, or the longest part before a colon, that exists. Throws as `read_arrays`, and
-/// ArgumentError, which tells the names there are, for no name where there are several arrays,
-/// and for another one.
+/// Reads one array: `FILE` if the file contains a single array, else `FILE:NAME`. The file is
+/// the longest existing path among `place` and its prefixes before a colon. Throws as
+/// `read_arrays` does, and ArgumentError, which lists the names, for an unknown name and for a
+/// missing name if there are several arrays.
 Tensor read_array(const std::string& place);
 
-/// The file of a place as `read_array` takes it.
+/// Path of the file in a place as accepted by `read_array`.
 std::string array_file_of(const std::string& place);
 
-/// The bytes of a file called `path`: by its end `.npy` for one array, whose name is lost,
-/// `.npz` or `.safetensors`. Throws ArgumentError for other names, for several arrays in
-/// `.npy`, and as `to_npy`, `to_npz` and `to_safetensors`.
+/// Bytes of a file named `path`. The suffix selects the format: `.npy` (a single array, whose
+/// name is not stored), `.npz` or `.safetensors`. Throws ArgumentError for other suffixes, for
+/// several arrays in `.npy`, and as `to_npy`, `to_npz` and `to_safetensors` do.
 std::string to_array_file(const std::string& path, const NamedTensors& tensors);
 
-/// Whether `path` ends in .npy, .npz or .safetensors.
+/// True if `path` ends in .npy, .npz or .safetensors.
 bool names_array_file(std::string_view path);
 
-/// Throws ArgumentError where it ends otherwise.
+/// Throws ArgumentError unless names_array_file(path).
 void require_array_file(const std::string& path);
 
-/// Writes that to `path`: a failure keeps what was there. Throws as `to_array_file`, and
-/// IoError.
+/// Writes the arrays to `path`; on failure the old file is kept. Throws as `to_array_file`
+/// does, and IoError.
 void write_arrays(const std::string& path, const NamedTensors& tensors);
 
 }  // namespace qtape

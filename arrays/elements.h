@@ -1,4 +1,4 @@
-// What formats of arrays share: spellings of dtypes, lengths and truth values.
+// Common parts of array formats: spellings of dtypes, little-endian numbers and booleans.
 #pragma once
 
 #include <cstddef>
@@ -10,13 +10,13 @@
 
 namespace qtape {
 
-/// How a format spells a dtype.
+/// Spelling of a dtype in a format.
 struct DTypeSpelling {
   std::string_view text;
   DType dtype;
 };
 
-/// The little-endian number of `count` bytes, at most 8, from `at` on.
+/// Little-endian number of `count` bytes, at most 8, starting at `at`.
 inline uint64_t number_at(std::string_view bytes, size_t at, size_t count) {
   uint64_t number = 0;
   for (size_t i = count; i-- > 0;) {
@@ -25,7 +25,7 @@ inline uint64_t number_at(std::string_view bytes, size_t at, size_t count) {
   return number;
 }
 
-/// Makes 1 of all bytes but 0.
+/// Replaces all bytes other than 0 by 1.
 inline void make_booleans(std::vector<std::byte>& data) {
   for (std::byte& each : data) each = std::byte{each != std::byte{0}};
 }

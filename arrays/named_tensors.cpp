@@ -9,7 +9,7 @@
 namespace qtape {
 namespace {
 
-constexpr size_t most_names = 16;  // of a message
+constexpr size_t most_names = 16;  // maximum number in a message
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// Tensors with names, in order: what a file of several arrays holds.
+// Ordered tensors with names: the contents of a file of several arrays.
 #pragma once
 
 #include <string>
@@ -9,24 +9,24 @@
 
 namespace qtape {
 
-/// A tensor and what it is called.
+/// A tensor and its name.
 struct NamedTensor {
   std::string name = {};
   Tensor tensor = {};
   bool operator==(const NamedTensor&) const = default;
 };
-/// In the order of their file; names differ.
+/// In the order of their file, with unique names.
 using NamedTensors = std::vector<NamedTensor>;
 
-/// Throws ArgumentError for a name that two of `tensors` have, and for a tensor whose data are
-/// of another size than its type says.
+/// Throws ArgumentError for a repeated name, and for a tensor whose data size does not match
+/// its type.
 void check_tensors(const NamedTensors& tensors);
 
-/// The tensor called `name`. Throws ArgumentError, which tells up to 16 names and the
-/// nearest.
+/// Tensor with the name `name`. Throws ArgumentError, which lists up to 16 names and the
+/// closest ones, if there is none.
 const Tensor& tensor_named(const NamedTensors& tensors, std::string_view name);
 
-/// Up to 16 names for a message: `'a', 'b'`, or `none`.
+/// Formats up to 16 names for a message: `'a', 'b'`, or `none`.
 std::string names_of(const NamedTensors& tensors);
 
 }  // namespace qtape

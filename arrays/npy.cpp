@@ -17,7 +17,7 @@
 namespace qtape {
 namespace {
 
-/// Without the byte order.
+/// Spellings without the byte order.
 constexpr std::array<DTypeSpelling, 10> npy_dtypes = {{{"f4", DType::F32},
                                                        {"f8", DType::F64},
                                                        {"f2", DType::F16},
@@ -31,14 +31,14 @@ constexpr std::array<DTypeSpelling, 10> npy_dtypes = {{{"f4", DType::F32},
 
 struct Header {
   DType dtype = DType::F32;
-  bool swapped = false;  // bytes are in the other order
+  bool swapped = false;  // bytes are in non-native order
   bool booleans = false;
   bool columns_first = false;
   Shape shape;
 };
 
-/// The dictionary that describes an array, as Python spells it: {'descr': '<f4',
-/// 'fortran_order': False, 'shape': (3, 4), }.
+/// Parses the header dictionary, a Python literal: {'descr': '<f4', 'fortran_order': False,
+/// 'shape': (3, 4), }.
 class HeaderReader {
  public:
   HeaderReader(std::string_view text, std::string_view name) : text_(text), name_(name) {}
@@ -136,7 +136,7 @@ class HeaderReader {
           std::from_chars(text_.data() + at_, text_.data() + text_.size(), extent);
       if (error != std::errc{} || extent < 0) refuse("an extent", rest());
       at_ = static_cast<size_t>(end - text_.data());
-      take_word("L");  // as Python 2 wrote it
+      take_word("L");  // suffix written by Python 2
       extents.push_back(extent);
       if (!take(',')) {
         expect(')');
@@ -183,11 +183,11 @@ void swap_bytes(std::vector<std::byte>& data, int64_t size) {
   for (auto at = data.begin(); at != data.end(); at += size) std::reverse(at, at + size);
 }
 
-/// The elements of data in which the first axis varies fastest, brought to row-major order.
+/// Converts data in which the first axis varies fastest to row-major order.
 std::vector<std::byte> to_rows(const std::vector<std::byte>& data, const Shape& shape,
                                int64_t size) {
   std::vector<std::byte> rows(data.size());
-  std::vector<int64_t> strides;  // bytes of each axis in `data`
+  std::vector<int64_t> strides;  // stride in bytes of each axis in `data`
   for (int64_t stride = size; int64_t extent : shape.extents()) {
     strides.push_back(stride);
     stride *= extent;
@@ -256,7 +256,7 @@ std::string to_npy(const Tensor& tensor) {
   std::string header =
       fmt::format("{{'descr': '{}{}', 'fortran_order': False, 'shape': ({}), }}", order,
                   spelling->text, shape);
-  // The data begin at a multiple of 64 bytes.
+  // Data start at a multiple of 64 bytes.
   const size_t begin = npy_magic.size() + 4;
   header.append(63 - (begin + header.size()) % 64, ' ');
   header += '\n';

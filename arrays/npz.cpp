@@ -17,13 +17,13 @@ namespace {
 constexpr std::string_view suffix = ".npy";
 constexpr uint64_t least_read = 1 << 12;
 constexpr uint64_t most_read = 1 << 20;
-// 1980-01-01 00:00, the first of a zip archive and what NumPy writes.
+// 1980-01-01 00:00, the earliest date of the zip format, which NumPy also writes.
 constexpr zip_uint16_t first_date = 1 << 5 | 1;
-/// The end of an archive without members, which libzip does not write.
+/// An archive without members, which libzip does not write.
 constexpr std::string_view no_members("PK\5\6\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 22);
 
-/// Throws std::bad_alloc where that is what went wrong since errno was 0. libzip names no error
-/// in some of these cases, and in others says that a file is no archive.
+/// Throws std::bad_alloc if memory ran out since errno was set to 0. In some of these cases
+/// libzip reports no error, and in others that the file is not an archive.
 void fail_without_memory(zip_error_t* error) {
   constexpr int zlib_out_of_memory = -4;
   const bool of_zlib = zip_error_system_type(error) == ZIP_ET_ZLIB;
@@ -70,7 +70,7 @@ Archive open(std::string_view bytes, std::string_view name) {
   if (archive == nullptr) fail_without_memory(error.get());
   require<FormatError>(archive != nullptr, "{}: is not a complete zip archive: {}", name,
                        error.text());
-  (void)source.release();  // the archive's now
+  (void)source.release();  // now owned by the archive
   return archive;
 }
 
@@ -125,7 +125,7 @@ class Reader {
     require<FormatError>(file != nullptr, "{}: cannot be read: {}", place,
                          reason(zip_get_error(archive_.get())));
     std::string content;
-    // The size is a claim: memory doubles as bytes come. One byte more shows the end.
+    // The size may be wrong: memory doubles as bytes arrive. One byte more detects the end.
     const uint64_t claim = status.size;
     for (;;) {
       const uint64_t have = content.size();
@@ -158,7 +158,8 @@ void add_member(zip_t* archive, const std::string& name, std::string_view conten
   wanted(source != nullptr);
   const zip_int64_t added = zip_file_add(archive, (name + std::string(suffix)).c_str(),
                                          source.get(), ZIP_FL_ENC_UTF_8);
-  // The archive's now; also where memory ran out: then libzip may hold it and does not tell.
+  // Now owned by the archive. Also released if memory ran out, because libzip may own it
+  // without reporting so.
   (void)source.release();
   wanted(added >= 0);
   const auto index = static_cast<zip_uint64_t>(added);
@@ -195,7 +196,7 @@ NamedTensors parse_npz(std::string_view bytes, std::string_view name, int64_t in
 std::string to_npz(const NamedTensors& tensors) {
   check_tensors(tensors);
   if (tensors.empty()) return std::string(no_members);
-  std::vector<std::string> members;  // what the archive reads when it is closed
+  std::vector<std::string> members;  // data that the archive reads when it is closed
   for (const auto& [name, tensor] : tensors) {
     const std::string place = fmt::format("array '{}'", printable(name));
     require<ArgumentError>(name.find('\0') == std::string::npos,
@@ -219,7 +220,7 @@ std::string to_npz(const NamedTensors& tensors) {
   const bool closed = zip_close(archive.get()) == 0;
   if (!closed) fail_without_memory(zip_get_error(archive.get()));
   require<Error>(closed, "a .npz file cannot be made: {}", zip_strerror(archive.get()));
-  (void)archive.release();  // closed
+  (void)archive.release();  // already closed
   return content_of(target.get());
 }
 

@@ -9,25 +9,25 @@
 
 namespace qtape {
 
-/// Most bytes that the arrays of an archive may have beyond the bytes of the archive: 16 GiB.
+/// Maximum excess of the bytes of all arrays over the bytes of the archive: 16 GiB.
 inline constexpr int64_t largest_inflation = int64_t{1} << 34;
 
-/// Whether `bytes` begin as an archive does.
+/// True if `bytes` start as a zip archive does.
 bool is_npz(std::string_view bytes);
 
-/// The arrays of a `.npz` file in its order, named as its members without `.npy`: what
-/// `numpy.savez` and `numpy.savez_compressed` write, also with the extents of zip64. Messages
-/// begin with `name`. Throws FormatError for bytes that are no zip archive, members that do not
-/// end in `.npy`, are there twice, encrypted, compressed by other methods than deflate, cut off
-/// or not what their checksum says, for what `parse_npy` refuses, and for arrays that together
-/// have over `inflation` bytes more than `bytes`. Memory grows with what a member inflates to,
-/// not with what it claims.
+/// Parses the arrays of a `.npz` file in order, named as its members without `.npy`, as written
+/// by `numpy.savez` and `numpy.savez_compressed`, including zip64. Messages start with `name`.
+/// Throws FormatError for bytes that are not a zip archive; for members that do not end in
+/// `.npy`, are repeated, encrypted, compressed by methods other than deflate, truncated or have
+/// a wrong checksum; as `parse_npy` does; and for arrays that together exceed the size of
+/// `bytes` by more than `inflation` bytes. Memory grows with the inflated data, not with the
+/// sizes in the archive.
 NamedTensors parse_npz(std::string_view bytes, std::string_view name,
                        int64_t inflation = largest_inflation);
 
-/// The bytes of a `.npz` file with members that are not compressed, as `numpy.savez` writes it;
-/// the same whenever they are made. Throws ArgumentError for a name twice, with a NUL byte or
-/// not of UTF-8, and as `to_npy`.
+/// Bytes of a `.npz` file with uncompressed members, as `numpy.savez` writes it, without the
+/// current time. Throws ArgumentError for names that are repeated, contain a NUL byte or are
+/// not UTF-8, and as `to_npy` does.
 std::string to_npz(const NamedTensors& tensors);
 
 }  // namespace qtape

@@ -14,11 +14,11 @@
 namespace qtape {
 namespace {
 
-constexpr size_t length_bytes = 8;  // before the header, little-endian
+constexpr size_t length_bytes = 8;  // size of the little-endian header length at the start
 constexpr size_t largest_header = 100'000'000;
 constexpr std::string_view metadata = "__metadata__";
 
-/// In the order in which the reference implementation writes tensors. The last is read only.
+/// In the order in which the reference implementation writes tensors. The last is only read.
 constexpr std::array<DTypeSpelling, 11> spellings = {{{"I64", DType::S64},
                                                       {"F64", DType::F64},
                                                       {"F32", DType::F32},
@@ -31,7 +31,7 @@ constexpr std::array<DTypeSpelling, 11> spellings = {{{"I64", DType::S64},
                                                       {"U8", DType::U8},
                                                       {"BOOL", DType::U8}}};
 
-/// Where the tensors of a file are.
+/// Position of a tensor in the file.
 struct Entry {
   std::string_view name;
   TensorType type;
@@ -70,7 +70,7 @@ Entry read_entry(const JsonPlace& place) {
   return entry;
 }
 
-/// The entries of a header in the order of their data.
+/// Entries of a header in the order of their data.
 std::vector<Entry> read_entries(const JsonPlace& root) {
   root.expect(root.json.is_object(), "an object");
   std::vector<Entry> entries;
@@ -86,7 +86,7 @@ std::vector<Entry> read_entries(const JsonPlace& root) {
   return entries;
 }
 
-/// Throws unless the entries cover `size` bytes of data without holes, each with its own.
+/// Throws FormatError unless the entries cover `size` bytes of data without gaps or overlaps.
 void check_offsets(const std::vector<Entry>& entries, int64_t size) {
   int64_t next = 0;
   for (const Entry& each : entries) {

@@ -11,7 +11,7 @@ bool is_finite(T x) {
   return std::fabs(x) <= std::numeric_limits<T>::max();
 }
 
-/// Adding 0 makes -0 and 0 one value.
+/// Adding 0 turns -0 into 0.
 template <class T>
 void add_range(std::span<const T> x, ChannelRecord& record) {
   T min = std::numeric_limits<T>::infinity();
@@ -53,7 +53,7 @@ void add_magnitudes(std::span<const T> x, ChannelRecord& record) {
   }
 }
 
-/// Two passes, corrected by what rounding left of the mean: Chan, Golub and LeVeque,
+/// Two passes, corrected by the rounding error of the mean: Chan, Golub and LeVeque,
 /// "Algorithms for computing the sample variance", equation 1.7.
 template <class T>
 void add_moments(std::span<const T> x, const ChannelMap& map,

@@ -1,4 +1,4 @@
-// One batch of a tensor, channel by channel.
+// Statistics of one batch of a tensor, by channel.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace qtape::detail {
 
-/// Calls `visit(channel, run)` for each run of neighbours in one channel, in order.
+/// Calls `visit(channel, run)` for each run of consecutive elements of one channel, in order.
 template <class T, class Visit>
 void for_each_run(std::span<const T> x, const ChannelMap& map, const Visit& visit) {
   if (map.channels == 1) return visit(int64_t{0}, x);
@@ -28,7 +28,8 @@ void for_each_run(std::span<const T> x, const ChannelMap& map, const Visit& visi
   }
 }
 
-/// Count, range and what else is wanted of each channel's finite values. T = float or double.
+/// Count, range and the requested statistics of each channel's finite values. T = float or
+/// double.
 template <class T>
 std::vector<ChannelRecord> records_of(std::span<const T> x, const ChannelMap& map,
                                       const Collected& wanted);

@@ -12,12 +12,12 @@
 namespace qtape {
 namespace {
 
-/// A quantizer under calibration, with one observer per method that is tried.
+/// A quantizer under calibration, with one observer per candidate method.
 struct Observed {
   NodeId id;
   NodeId x;
   ChannelMap map;
-  bool constant = false;  // x is the same in every batch
+  bool constant = false;  // x is equal in every batch
   std::vector<Observer> observers;
 };
 
@@ -34,10 +34,10 @@ std::vector<NodeId> calibratable(const Graph& graph) {
   return found;
 }
 
-/// Observers of several methods on every calibratable quantizer of a graph.
+/// Observers of several methods on every quantizer of a graph that can be calibrated.
 class Observation {
  public:
-  /// `methods_of(id)`: the methods to try.
+  /// `methods_of(id)` returns the methods to try.
   template <class MethodsOf>
   Observation(const Tape& tape, const MethodsOf& methods_of) : graph_(tape.graph()) {
     const std::vector<bool> constant = constant_nodes(graph_);
@@ -57,7 +57,7 @@ class Observation {
   std::vector<Observed>& nodes() { return observed_; }
   int64_t batch_count() const { return batch_count_; }
 
-  /// One float pass over all batches.
+  /// Runs one float pass over all batches.
   void run(Tape& tape, const BatchSource& batches,
            const std::function<void(const CalibrationProgress&)>& on_batch, int64_t stages) {
     TapeOptions options{.threads = tape.threads()};
@@ -109,7 +109,7 @@ class Observation {
   int64_t batch_count_ = 0;
 };
 
-/// Fills the states of one quantizer from an observer.
+/// Sets the states of one quantizer from an observer.
 void apply(Tape& tape, NodeId id, const Observer& observer) {
   if (detail::gives_qparams(observer.method())) {
     set_qparams(tape.graph(), tape.parameters(), id, observer.qparams());
@@ -140,7 +140,7 @@ ObserverMethod method_for(const CalibrationOptions& options, const Graph& graph,
   return options.method.value_or(usual_method(graph[id].op));
 }
 
-/// The float outputs of a graph without quantizers, and how far quantized ones are from them.
+/// Float outputs of a graph without quantizers, and the error of quantized outputs.
 class OutputError {
  public:
   OutputError(Tape& tape, const BatchSource& batches, int64_t batch_count)
@@ -202,7 +202,7 @@ class OutputError {
   std::vector<double> expected_;
 };
 
-/// The values of all states, put back if something fails on the way.
+/// Values of all states, which are restored if an error occurs.
 class SavedStates {
  public:
   SavedStates(Tape& tape, const std::vector<Observed>& nodes) : parameters_(tape.parameters()) {

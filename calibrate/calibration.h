@@ -1,5 +1,5 @@
-// Calibration: observers look at what reaches the quantizers of a graph, then its states are
-// filled with what they chose.
+// Calibration: observers collect statistics of the inputs of a graph's quantizers and choose
+// ranges, from which the states of the quantizers are set.
 #pragma once
 
 #include <functional>
@@ -13,60 +13,59 @@
 
 namespace qtape {
 
-/// Writes batch `index` (0, 1, ...) to the inputs of `tape`, found by label; false where there
-/// is none, which ends a pass. Passes repeat the same batches. The tape may need only some
-/// of the graph's inputs, which `Tape::memory` tells; the others have no memory.
+/// Writes batch `index` (0, 1, ...) to the inputs of `tape`, found by label. Returns false if
+/// there is no such batch, which ends a pass. All passes use the same batches. The tape may use
+/// only some of the graph's inputs (see `Tape::memory`); the others have no memory.
 using BatchSource = std::function<bool(Tape& tape, int64_t index)>;
 
-/// A method for the quantizers whose labels match `pattern`.
+/// Method for the quantizers whose labels match `pattern`.
 struct MethodChoice {
-  std::string pattern = {};  ///< `*` is any text, also none, `?` any one byte
+  std::string pattern = {};  ///< `*` matches any text, including none; `?` any single byte
   ObserverMethod method = {};
 };
 
-/// How far a long run is: batches of all its passes.
+/// Progress of a run, counted in batches over all its passes.
 struct CalibrationProgress {
-  std::string_view stage;   ///< "observe", or the label of the quantizer that is searched for
-  int64_t batch = 0;        ///< finished in this stage
+  std::string_view stage;   ///< "observe", or the label of the quantizer being searched
+  int64_t batch = 0;        ///< batches finished in this stage
   int64_t stage_index = 0;  ///< from 0
   int64_t stages = 1;
 };
 
-/// The method by which a quantizer is calibrated unless another is asked for: Lsq for learned
-/// scales of at most 4 bits, else MinMax.
+/// Default method of a quantizer: Lsq for learned scales of at most 4 bits, otherwise MinMax.
 ObserverMethod usual_method(const Op& quantizer);
 
-/// How quantizers are calibrated.
+/// Options of `calibrate`.
 struct CalibrationOptions {
-  std::optional<ObserverMethod> method = std::nullopt;  ///< without one, `usual_method`
-  /// The first whose pattern matches wins; the others follow `method`.
+  std::optional<ObserverMethod> method = std::nullopt;  ///< default: `usual_method`
+  /// The first choice whose pattern matches is used; other quantizers use `method`.
   std::vector<MethodChoice> by_name = {};
   std::function<void(const CalibrationProgress&)> on_batch = {};  ///< called after every batch
 };
 
-/// What calibration did to one quantizer.
+/// Result of the calibration of one quantizer.
 struct NodeCalibration {
   NodeId id;
   std::string label;
   ObserverMethod method;
-  std::vector<QParams<double>> qparams;  ///< one per channel, as the states now stand for
+  std::vector<QParams<double>> qparams;  ///< one per channel, as represented by the new states
   int64_t non_finite = 0;                ///< elements that were skipped
 };
 
-/// Fills the states of every quantizer of the tape's graph that has some (FakeQuantize in Fixed
-/// or EMA, learned quantizers) from float passes over `batches`. What a quantizer sees is the
-/// same in every batch (weights) is observed once. Throws ArgumentError for no batch, a pattern
-/// that matches no quantizer and settings that cannot be; GraphError for a graph without such
-/// quantizers and for data that leave one without a finite value, which it names. States change
-/// only when everything succeeded.
+/// Sets the states of every quantizer with states in the tape's graph (FakeQuantize in Fixed or
+/// EMA mode, and learned quantizers) from float passes over `batches`. Quantizers whose input
+/// is constant (weights) observe it once. Throws ArgumentError if there is no batch, for a
+/// pattern that matches no quantizer and for invalid settings. Throws GraphError for a graph
+/// without such quantizers, and for data that leave a quantizer, which it names, without a
+/// finite value. On an error no state is changed.
 std::vector<NodeCalibration> calibrate(Tape& tape, const BatchSource& batches,
                                        const CalibrationOptions& options = {});
 
-/// Chooses for each quantizer, in graph order, the one of `candidates` that brings the graph's
-/// float outputs closest to what they are without quantizers, in squared error over all
-/// batches; quantizers not yet searched stand at the first candidate. One float pass, and one
-/// quantized pass for every quantizer and candidate. Throws as `calibrate`, and ArgumentError
-/// for no candidates.
+/// Selects for each quantizer, in graph order, the one of `candidates` that minimises the
+/// squared error of the graph's outputs relative to the float outputs, over all batches.
+/// Quantizers not yet searched use the first candidate. Takes one float pass, and one quantized
+/// pass for every quantizer and candidate. Throws as `calibrate` does, and ArgumentError if
+/// there are no candidates.
 std::vector<NodeCalibration> search_calibration(
     Tape& tape, const BatchSource& batches, const std::vector<ObserverMethod>& candidates,
     const std::function<void(const CalibrationProgress&)>& on_batch = {});

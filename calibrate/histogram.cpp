@@ -12,7 +12,7 @@ namespace {
 
 constexpr int least_width_exponent = -1022;
 
-/// Makes 2^shift neighbouring bins one.
+/// Merges groups of 2^shift adjacent bins.
 void join_bins(std::span<int64_t> counts, int shift) {
   for (size_t k = 1; k < counts.size(); ++k) {
     const int64_t count = std::exchange(counts[k], 0);
@@ -94,7 +94,7 @@ template void BinCounts::add(int64_t, std::span<const double>);
 void BinCounts::merge(const BinCounts& other) {
   for (size_t c = 0; c < per_width_.size(); ++c) {
     const auto channel = static_cast<int64_t>(c);
-    // Half of the other's reach: enough to make it the reach here.
+    // Half of the range of the other, which is enough to extend the range here to it.
     widen(channel, static_cast<double>(bins_) / 2 / other.per_width_[c]);
     const int shift = std::min(exponent(channel) - other.exponent(channel), bits_);
     add_joined(row(negative_, channel), other.row(other.negative_, channel), shift);

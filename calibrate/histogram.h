@@ -1,4 +1,4 @@
-// Counts of values in bins of equal width: what calibration remembers of the data.
+// Histograms of values in bins of equal width, collected during calibration.
 #pragma once
 
 #include <cstdint>
@@ -16,38 +16,38 @@ struct Bin {
   double weight = 0;
 };
 
-/// What was seen of one channel, in units of a power of two above max|x|: nothing that is
-/// computed from it can overflow.
+/// Data of one channel, in units of a power of two above max|x|, so that no computation on them
+/// overflows.
 struct UnitData {
-  std::vector<Bin> bins;  ///< ascending, none empty, cut at min and max; zeros are [0, 0]
+  std::vector<Bin> bins;  ///< ascending, non-empty, cut at min and max; zeros are [0, 0]
   ValueRange<double> range;
-  double width = 0;  ///< of a bin that is not cut
+  double width = 0;  ///< width of a bin that is not cut
   int exponent = 0;  ///< the unit is 2^exponent
 };
 
-/// For each channel the counts of nonzero values in `bins` bins of equal width for each sign.
-/// They reach to the smallest power of two above max|x|: where it doubles, neighbouring bins
-/// become one, so neither order nor batches nor merging show in the counts. Widths are at least
-/// 2^-1022, where x / width is still exact.
+/// For each channel, counts of nonzero values in `bins` bins of equal width for each sign. The
+/// bins extend to the smallest power of two above max|x|. When it doubles, adjacent bins are
+/// merged, so the counts depend neither on the order of the data nor on batches or merging.
+/// Widths are at least 2^-1022, for which x / width is still exact.
 class BinCounts {
  public:
-  /// `bins` must be a power of two; 0 keeps nothing.
+  /// `bins` must be a power of two; 0 collects nothing.
   BinCounts(int64_t channels, int64_t bins);
   bool operator==(const BinCounts&) const = default;
 
   bool empty() const { return bins_ == 0; }
-  /// 2^exponent is the smallest power of two above max|x| of all channels.
+  /// Exponent e such that 2^e is the smallest power of two above max|x| of all channels.
   int largest_exponent() const;
-  /// Makes room for values up to `max_abs`.
+  /// Extends the bins to values up to `max_abs`.
   void widen(int64_t channel, double max_abs);
-  /// Counts the finite values of `x`; `widen` must have made room for them.
+  /// Counts the finite values of `x`, which must be within the range set by `widen`.
   template <class T>
   void add(int64_t channel, std::span<const T> x);
-  /// Adds the counts of `other`, which has the same channels and bins.
+  /// Adds the counts of `other`, which must have the same channels and bins.
   void merge(const BinCounts& other);
 
-  /// The channel's data; `range` is its smallest and largest value, `count` the finite values.
-  /// No bins where none are kept.
+  /// Data of a channel. `range` is its smallest and largest value, `count` the number of finite
+  /// values. The result has no bins if none are collected.
   UnitData unit_data(int64_t channel, const ValueRange<double>& range, int64_t count) const;
 
  private:
@@ -57,7 +57,7 @@ class BinCounts {
 
   int64_t bins_ = 0;
   int bits_ = 0;                   // bins_ = 2^bits_
-  std::vector<double> per_width_;  // bins in a unit of x: a power of two
+  std::vector<double> per_width_;  // bins per unit of x: a power of two
   std::vector<int64_t> negative_;
   std::vector<int64_t> positive_;
 };

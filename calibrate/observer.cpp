@@ -20,7 +20,7 @@ namespace {
 
 using detail::ChannelRecord;
 
-/// The range that a method which needs data chooses.
+/// Range chosen by a method that needs data.
 ValueRange<double> range_by(const ObserverMethod& method, const detail::ChannelData& data) {
   return std::visit(
       [&](const auto& each) -> ValueRange<double> {
@@ -38,7 +38,7 @@ std::string to_string(const Grid& grid) {
                      grid.floor, grid.power_of_two ? ", powers of two" : "");
 }
 
-/// Scale and zero point of one channel, where the method gives these and no range.
+/// Scale and zero point of one channel, for methods that return these instead of a range.
 std::optional<QParams<double>> qparams_by(const ObserverMethod& method,
                                           const ChannelRecord& record, const Grid& grid) {
   return std::visit(

@@ -1,5 +1,5 @@
-// Observers: what calibration remembers of the data that pass a quantizer, and the scale and
-// zero point that follow from it.
+// Observers: statistics of the input of a quantizer, and the scale and zero point computed from
+// them.
 #pragma once
 
 #include <cstdint>
@@ -14,51 +14,50 @@
 
 namespace qtape {
 
-/// Collects one tensor's data batch by batch and chooses a range for each channel by its
-/// method: `Observer(Percentile{}, grid, 1)`, `observe`, `qparams`. A value type: copies go
-/// their own ways.
+/// Collects the data of one tensor batch by batch and chooses a range for each channel by its
+/// method: `Observer(Percentile{}, grid, 1)`, `observe`, `qparams`. A value type: copies are
+/// independent.
 class Observer {
  public:
-  /// `channels` >= 1 is the number of scales. Throws ArgumentError as `validate` does, for a
-  /// grid without q_min <= 0 < q_max within 16 bits or with a floor that is not a normal f32
-  /// above 0, and for a FixedScale whose zero point is no code of the grid.
+  /// `channels` >= 1 is the number of scales. Throws ArgumentError as `validate` does; for a
+  /// grid without q_min <= 0 < q_max within 16 bits, or with a floor that is not a positive
+  /// normal f32; and for a FixedScale whose zero point is not a code of the grid.
   Observer(ObserverMethod method, const Grid& grid, int64_t channels);
 
   const ObserverMethod& method() const { return method_; }
   const Grid& grid() const { return grid_; }
   int64_t channels() const { return static_cast<int64_t>(records_.size()); }
 
-  /// Adds one batch, T = float or double, of the shape that `map` is for. NaN and infinities
-  /// are counted and else skipped; an empty batch changes nothing. Throws GraphError when `map`
-  /// has other channels or the batch reaches beyond them.
+  /// Adds one batch of the shape of `map`; T = float or double. NaN and infinities are counted
+  /// and otherwise skipped. An empty batch changes nothing. Throws GraphError if `map` has a
+  /// different number of channels or does not cover the batch.
   template <class T>
   void observe(std::span<const T> x, const ChannelMap& map);
 
-  /// Whether every channel saw a finite value. FixedScale: always.
+  /// True if every channel observed a finite value. Always true for FixedScale.
   bool calibrated() const;
-  /// The range that the method chose for each channel: within the smallest and largest value
-  /// seen, and not yet widened to contain 0. FixedScale and Lsq: the values of the first and
-  /// last code.
-  /// Throws GraphError unless calibrated.
+  /// Range chosen by the method for each channel: within the smallest and largest value
+  /// observed, and not yet extended to contain 0. For FixedScale and Lsq, the values of the
+  /// first and last code. Throws GraphError unless calibrated.
   std::vector<ValueRange<double>> ranges() const;
   /// Scale and zero point of each channel on the grid. Throws GraphError unless calibrated.
   std::vector<QParams<double>> qparams() const;
-  /// NaN and infinite elements so far.
+  /// Number of NaN and infinite elements so far.
   int64_t non_finite() const { return non_finite_; }
-  /// Finite elements so far.
+  /// Number of finite elements so far.
   int64_t count() const;
-  /// Forgets all data.
+  /// Discards all data.
   void reset();
 
-  /// Adds what `other` saw. However data is split over observers, and in whatever order they
-  /// are merged, ranges and histograms have the same bits as those of one observer, and the
-  /// mean and variance of ClipStd and the sums of Lsq agree to rounding. MovingAverage depends
-  /// on the order of batches, so it has no such form: the averages of both are weighted by
-  /// their batches. Both exceptions hold for the candidates of a Mix as well. Throws
-  /// GraphError, which names it, when method, grid or channels differ; nothing changes then.
+  /// Adds the data of `other`. Ranges and histograms have the same bits as those of one
+  /// observer of all data, regardless of the split and the order of merges. The mean and
+  /// variance of ClipStd and the sums of Lsq agree up to rounding. MovingAverage depends on the
+  /// order of batches; the averages of both observers are weighted by their numbers of batches.
+  /// Both exceptions also apply to the candidates of a Mix. Throws GraphError, which names the
+  /// difference and changes nothing, if method, grid or channels differ.
   void merge(const Observer& other);
 
-  /// Whether method, grid and all that was collected are equal.
+  /// True if method, grid and all collected data are equal.
   bool operator==(const Observer&) const = default;
 
  private:

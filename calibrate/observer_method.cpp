@@ -17,8 +17,8 @@ namespace {
 
 constexpr int64_t max_steps = 65536;
 
-/// A method says what it may be, and either what it collects and which range, or scale and zero
-/// point, follows, or what it gives without data, or which methods it chooses from.
+/// A method defines its checks, and one of: the statistics that it collects and the resulting
+/// range or scale and zero point; a result without data; or candidates to choose from.
 template <class Method>
 concept IsMethod = Described<Method> && std::equality_comparable<Method> &&
     requires(const Method& method, const detail::ChannelData& data) {
@@ -49,7 +49,7 @@ bool same_letters(std::string_view a, std::string_view b) {
   return std::ranges::equal(a, b, {}, lower, lower);
 }
 
-/// The method called `name`, or nothing.
+/// Method with the name `name`, or nullopt.
 std::optional<ObserverMethod> find_method(std::string_view name) {
   std::optional<ObserverMethod> found;
   for_each_alternative<ObserverMethod>([&]<class Method>() {
@@ -185,7 +185,7 @@ std::vector<ObserverMethod> detail::candidates_of(const ObserverMethod& method) 
 
 detail::Collected detail::collected_by(const ObserverMethod& method) {
   Collected all;
-  // A Mix compares errors on a histogram whatever its candidates are.
+  // A Mix compares errors on a histogram for any candidates.
   if (std::holds_alternative<Mix>(method)) all.bins = Histogram{}.bins;
   for (const ObserverMethod& candidate : candidates_of(method)) {
     std::visit(

@@ -1,6 +1,7 @@
-// How an observer turns the data of a calibration into a range. A method is a struct here and
-// in the list at the end: its settings, what they may be, what it collects of the data and the
-// range that follows. Names, messages, tools and docs/quantization.md follow from the list.
+// Methods by which an observer chooses a range from calibration data. A method is a struct here
+// and an alternative of ObserverMethod: its settings, their checks, the statistics that it
+// collects and the resulting range. Names, messages, tools and docs/quantization.md are
+// generated from the list.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,7 @@
 
 namespace qtape {
 
-/// From the smallest to the largest value.
+/// Smallest to largest value.
 struct MinMax {
   static constexpr std::string_view name = "MinMax";
   static constexpr std::string_view summary = "smallest and largest value";
@@ -29,8 +30,8 @@ struct MinMax {
 };
 
 /// Running means of the smallest and of the largest value of each batch:
-/// mean = (1 - c) mean + c new with c = averaging_constant, from the first batch on. Batches in
-/// which a channel has no finite value leave its means alone.
+/// mean = (1 - c) mean + c new with c = averaging_constant; the first batch sets the means.
+/// Batches in which a channel has no finite value do not change its means.
 struct MovingAverage {
   static constexpr std::string_view name = "MovingAverage";
   static constexpr std::string_view summary =
@@ -46,8 +47,8 @@ struct MovingAverage {
   bool operator==(const MovingAverage&) const = default;
 };
 
-/// The least squared quantization error, each end of the range searched by itself (symmetric
-/// grids have one end, max|x|). The purpose of PyTorch's HistogramObserver.
+/// Range with the smallest squared quantization error, with each end searched separately
+/// (symmetric grids have one end, max|x|). Same purpose as PyTorch's HistogramObserver.
 struct Histogram {
   static constexpr std::string_view name = "Histogram";
   static constexpr std::string_view summary =
@@ -63,8 +64,8 @@ struct Histogram {
   bool operator==(const Histogram&) const = default;
 };
 
-/// A range that holds `percent` of the data. Symmetric: the rest is cut from the top of |x|;
-/// affine: half of it from each tail, as ONNX Runtime does. Exact within one bin.
+/// Range that contains `percent` of the data, exact within one bin. Symmetric: the rest is cut
+/// off at the top of |x|. Affine: half of the rest is cut off at each tail, as in ONNX Runtime.
 struct Percentile {
   static constexpr std::string_view name = "Percentile";
   static constexpr std::string_view summary =
@@ -82,8 +83,8 @@ struct Percentile {
   bool operator==(const Percentile&) const = default;
 };
 
-/// The least squared quantization error of the whole range shrunk to k / steps of itself,
-/// k = 1..steps.
+/// Range with the smallest squared quantization error among the whole range scaled by k /
+/// steps, k = 1..steps.
 struct Mse {
   static constexpr std::string_view name = "Mse";
   static constexpr std::string_view summary =
@@ -101,11 +102,11 @@ struct Mse {
   bool operator==(const Mse&) const = default;
 };
 
-/// The least Kullback-Leibler divergence between the clipped data and what a grid of so many
-/// codes keeps of its distribution: the entropy calibration of TensorRT (Migacz, GTC 2017), for
-/// any grid. Exact zeros do not count, and at least 128 bins with data stay, or half of them.
-/// Codes closer than bins lose nothing, so where all codes lie so close the range is that of
-/// MinMax.
+/// Range with the smallest Kullback-Leibler divergence between the clipped data and their
+/// distribution on the codes of the grid: the entropy calibration of TensorRT (Migacz, GTC
+/// 2017), for any grid. Zeros do not count. At least 128 bins with data are kept, or half of
+/// them. Codes closer together than bins lose nothing, so if all codes are that close the range
+/// is that of MinMax.
 struct Kl {
   static constexpr std::string_view name = "Kl";
   static constexpr std::string_view summary =
@@ -121,8 +122,8 @@ struct Kl {
   bool operator==(const Kl&) const = default;
 };
 
-/// Mean -+ `deviations` standard deviations, cut at the smallest and the largest value. With
-/// values beyond 2^480 it is MinMax.
+/// Mean -+ `deviations` standard deviations, cut off at the smallest and the largest value.
+/// With values beyond 2^480 it equals MinMax.
 struct ClipStd {
   static constexpr std::string_view name = "ClipStd";
   static constexpr std::string_view summary =
@@ -138,10 +139,10 @@ struct ClipStd {
   bool operator==(const ClipStd&) const = default;
 };
 
-/// The scale that learned quantizers of few bits start with, 2 mean|x| / sqrt(q_max) (Esser et
-/// al., arXiv 1902.08153), whatever the grid is. Affine: 2 mean|x| / sqrt(n p) with n = q_max -
-/// q_min and p the larger sign's share of mean|x|, and a zero point that divides the codes
-/// between the signs in the same proportion.
+/// Initial scale of learned quantizers with few bits: 2 mean|x| / sqrt(q_max) (Esser et al.,
+/// arXiv 1902.08153), for any grid. Affine: 2 mean|x| / sqrt(n p) with n = q_max - q_min and p
+/// the larger sign's share of mean|x|, and a zero point that divides the codes between the
+/// signs in the same proportion.
 struct Lsq {
   static constexpr std::string_view name = "Lsq";
   static constexpr std::string_view summary =
@@ -153,7 +154,7 @@ struct Lsq {
   bool operator==(const Lsq&) const = default;
 };
 
-/// A scale and a zero point that are known already; needs no data.
+/// Given scale and zero point; needs no data.
 struct FixedScale {
   static constexpr std::string_view name = "FixedScale";
   static constexpr std::string_view summary = "that of a scale and a zero point that are known";
@@ -170,7 +171,7 @@ struct FixedScale {
   bool operator==(const FixedScale&) const = default;
 };
 
-/// The candidate with the least squared quantization error, summed over all channels and
+/// Candidate with the smallest squared quantization error, summed over all channels and
 /// measured on a histogram; of equals the first. Candidates have their default settings.
 struct Mix {
   static constexpr std::string_view name = "Mix";
@@ -186,33 +187,33 @@ struct Mix {
   bool operator==(const Mix&) const = default;
 };
 
-/// Every way to choose a range.
+/// Any method of choosing a range.
 using ObserverMethod = std::variant<MinMax, MovingAverage, Histogram, Percentile, Mse, Kl,
                                     ClipStd, Lsq, FixedScale, Mix>;
 
-/// Throws ArgumentError, which names it, for a setting out of its range.
+/// Throws ArgumentError, which names the setting, if one is out of range.
 void validate(const ObserverMethod& method);
-/// The method called `name`, in any case of letters, with its default settings. Throws
-/// ArgumentError, which lists the names.
+/// Returns the method with the name `name`, ignoring case, with its default settings. Throws
+/// ArgumentError, which lists the names, if there is none.
 ObserverMethod observer_method(std::string_view name);
-/// The name of a method.
+/// Name of a method.
 std::string_view name_of(const ObserverMethod& method);
-/// Name and settings, as "Mse {steps: 100, bins: 2048}".
+/// Name and settings, such as "Mse {steps: 100, bins: 2048}".
 std::string to_string(const ObserverMethod& method);
 /// All methods that need data, with their default settings.
 std::vector<ObserverMethod> methods_from_data();
-/// Their names, as "MinMax, MovingAverage, ...".
+/// Their names, as in "MinMax, MovingAverage, ...".
 std::string names_from_data();
 
 namespace detail {
 
-/// The methods that a Mix chooses from; of all others the method itself.
+/// Candidates of a Mix; for any other method, the method itself.
 std::vector<ObserverMethod> candidates_of(const ObserverMethod& method);
-/// What an observer with this method collects.
+/// Statistics collected by an observer with this method.
 Collected collected_by(const ObserverMethod& method);
-/// What a method without data gives.
+/// Scale and zero point of a method without data, else nullopt.
 std::optional<QParams<double>> given_by(const ObserverMethod& method);
-/// True for methods that give scale and zero point, not a range.
+/// True for methods that return scale and zero point instead of a range.
 bool gives_qparams(const ObserverMethod& method);
 
 }  // namespace detail

@@ -1,4 +1,4 @@
-// What observers keep of each channel, and what their methods see of it.
+// Statistics that observers collect for each channel, and the data passed to their methods.
 #pragma once
 
 #include <algorithm>
@@ -9,49 +9,50 @@
 
 namespace qtape::detail {
 
-/// An observer counts no more: shares of counts are exact in double.
+/// Maximum number of elements of an observer, so that counts are exact in double.
 inline constexpr int64_t max_elements = int64_t{1} << 53;
 
-/// Larger values are limited to it in moments: 2^53 squares of differences have a finite sum.
+/// Larger values are clamped in moments: 2^53 squared differences then have a finite sum.
 inline constexpr double moment_limit = 0x1p480;
 inline double for_moments(double x) { return std::clamp(x, -moment_limit, moment_limit); }
 
-/// One channel beside its histogram, or one channel of one batch.
+/// Statistics of one channel without its histogram, or of one channel of one batch.
 struct ChannelRecord {
-  int64_t count = 0;           ///< finite values
-  ValueRange<double> range;    ///< smallest and largest of them
-  int64_t batches = 0;         ///< those that the averages are of
-  ValueRange<double> average;  ///< running means of a batch's smallest and largest value
+  int64_t count = 0;         ///< finite values
+  ValueRange<double> range;  ///< smallest and largest finite value
+  int64_t batches = 0;       ///< number of batches in the averages
+  ValueRange<double>
+      average;  ///< running means of the smallest and largest value of each batch
   double mean = 0;
   double squares = 0;   ///< sum of (x - mean)^2
-  double positive = 0;  ///< sum of the values above 0
-  double negative = 0;  ///< sum of the magnitudes below 0
+  double positive = 0;  ///< sum of the positive values
+  double negative = 0;  ///< sum of the magnitudes of the negative values
   bool operator==(const ChannelRecord&) const = default;
 };
 
 /// Adds count, range and moments of `other`: Chan, Golub and LeVeque, "Algorithms for computing
 /// the sample variance", equation 2.1.
 void join(ChannelRecord& record, const ChannelRecord& other);
-/// Makes the averages a mean of themselves and `other`, which has the share `weight` in it and
-/// `batches` batches. `join` must have come before: the averages stay within the range.
+/// Averages the running means with `other`, which has the weight `weight` and represents
+/// `batches` batches. Requires a preceding `join`: the averages are clamped to the range.
 void blend(ChannelRecord& record, const ValueRange<double>& other, double weight,
            int64_t batches);
 
-/// What a method wants of each channel beside count, smallest and largest value.
+/// Statistics that a method collects for each channel in addition to count and range.
 struct Collected {
-  int64_t bins = 0;  ///< of the histogram; 0 for none
+  int64_t bins = 0;  ///< bins of the histogram; 0 for none
   std::optional<double> average_weight =
-      std::nullopt;         ///< of a new batch, where averages are kept
+      std::nullopt;         ///< weight of a new batch in the averages; nullopt for none
   bool moments = false;     ///< mean and squares
   bool magnitudes = false;  ///< sums of positive values and of negative ones
 };
 
 class RangeSearch;
 
-/// What a method chooses a channel's range from.
+/// Data from which a method chooses the range of a channel.
 struct ChannelData {
   const ChannelRecord& record;
-  const RangeSearch& search;  ///< on the histogram; without one, on no data
+  const RangeSearch& search;  ///< search on the histogram, which is empty if none was collected
 };
 
 }  // namespace qtape::detail

@@ -14,17 +14,19 @@ using namespace kernels;
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
-/// Few bins lose little whatever is cut off: the divergence of n bins is at most log n. So a
-/// range holds this many of the bins with data, as TensorRT's first, or half of them.
+/// With few bins, clipping loses little by this measure: the divergence of n bins is at most
+/// log n. Therefore a range must contain this many bins with data, as the first range of
+/// TensorRT, or half of them.
 constexpr size_t least_bins = 128;
 
 double centre(const Bin& bin) { return bin.low + (bin.high - bin.low) / 2; }
 
-/// Mean of d^2 for d evenly spread from a to b.
+/// Mean of d^2 for d uniformly distributed from a to b.
 double mean_square(double a, double b) { return (a * a + a * b + b * b) / 3; }
 
-/// Mean of (x - fake(x))^2 for x evenly spread over a bin. Cells of one code are a scale wide,
-/// but for the outermost ones; so there is a part of a cell at each end and whole ones between.
+/// Mean of (x - fake(x))^2 for x uniformly distributed over a bin. The cell of a code is one
+/// scale wide, except the outermost ones. A bin consists of a partial cell at each end and
+/// whole cells between.
 double mean_error(const Bin& bin, const QParams<double>& q, const Grid& grid) {
   const double low_code = code_of(bin.low, q, grid);
   const double high_code = bin.high == bin.low ? low_code : code_of(bin.high, q, grid);
@@ -42,7 +44,7 @@ double mean_error(const Bin& bin, const QParams<double>& q, const Grid& grid) {
          length;
 }
 
-/// The value above which `count` of the values in `bins` lie.
+/// Value above which `count` of the values in `bins` lie.
 double upper_tail(const std::vector<Bin>& bins, double count) {
   for (auto bin = bins.rbegin(); bin != bins.rend(); ++bin) {
     if (count < bin->weight) return bin->high - count / bin->weight * (bin->high - bin->low);
@@ -51,7 +53,7 @@ double upper_tail(const std::vector<Bin>& bins, double count) {
   return bins.front().low;
 }
 
-/// The bins of -x.
+/// Bins of -x.
 std::vector<Bin> mirrored(const std::vector<Bin>& bins) {
   std::vector<Bin> result;
   for (auto bin = bins.rbegin(); bin != bins.rend(); ++bin) {
@@ -60,7 +62,7 @@ std::vector<Bin> mirrored(const std::vector<Bin>& bins) {
   return result;
 }
 
-/// The bins of |x|. Those of both signs cover each other, but for a cut at min or max.
+/// Bins of |x|. Bins of both signs coincide, except those cut at min or max.
 std::vector<Bin> folded(const std::vector<Bin>& bins) {
   std::vector<Bin> sorted = bins;
   for (Bin& bin : sorted) {
@@ -85,8 +87,8 @@ struct Found {
   double loss = infinity;
 };
 
-/// The fraction in (0, 1] with the least loss, the largest of equals: 128 of them, then twice
-/// those around the best at an eighth of the distance.
+/// Fraction in (0, 1] with the smallest loss, the largest of equals. Tries 128 fractions, then
+/// twice those around the best at an eighth of the distance.
 template <class Loss>
 Found best_fraction(const Loss& loss) {
   double step = 1.0 / 128;
@@ -107,11 +109,11 @@ Found best_fraction(const Loss& loss) {
   return best;
 }
 
-/// How many values lie where, seen from a range.
+/// Numbers of values inside and outside of a range.
 struct Reference {
   double inside = 0;  ///< values within the range
   double below = 0;   ///< values that saturate into the first bin of the range
-  double above = 0;   ///< and into its last bin
+  double above = 0;   ///< values that saturate into the last bin of the range
   double total() const { return inside + below + above; }
 };
 
@@ -128,7 +130,7 @@ Reference reference_of(const std::vector<Bin>& bins, size_t begin, size_t end) {
 
 RangeSearch::RangeSearch(UnitData data, const ValueRange<double>& range, const Grid& grid)
     : data_(std::move(data)), range_(range), grid_(grid) {
-  // A scale above 2^900 units or below 2^-900 acts as one at that limit.
+  // A scale above 2^900 units or below 2^-900 is treated as one at that limit.
   grid_.floor = std::clamp(std::ldexp(grid.floor, -data_.exponent), 0x1p-900, 0x1p900);
 }
 
@@ -188,7 +190,7 @@ ValueRange<double> RangeSearch::least_error(int64_t steps) const {
   return restored(shrunk(best.fraction));
 }
 
-/// First both ends at once; then, where the grid has two, each end by itself, twice.
+/// Searches both ends at once; then, if the grid has two ends, each end separately, twice.
 ValueRange<double> RangeSearch::search(const Loss& loss) const {
   if (range_.min == range_.max) return range_;
   const Found both = best_fraction([&](double f) { return loss(shrunk(f)); });
@@ -216,8 +218,8 @@ ValueRange<double> RangeSearch::least_error_of_ends() const {
   return search([&](const ValueRange<double>& range) { return error_in(range); });
 }
 
-/// Zeros have a code of their own on every grid, and symmetric unsigned grids have no code for
-/// values below 0 whatever the range is.
+/// Bins that contribute to the loss. Zeros have an exact code on every grid, and symmetric
+/// unsigned grids have no code for negative values, whatever the range.
 std::vector<Bin> RangeSearch::bins_with_loss() const {
   const bool unsigned_codes = grid_.scheme == Scheme::Symmetric && grid_.limits.q_min == 0;
   std::vector<Bin> bins;
@@ -228,9 +230,9 @@ std::vector<Bin> RangeSearch::bins_with_loss() const {
   return bins;
 }
 
-/// Sum of P log(P / Q) over the bins within `range`. P is the data with what lies outside put
-/// into the first and last of them. Q has the values of each code, without those from outside,
-/// evenly spread over its bins.
+/// Sum of P log(P / Q) over the bins within `range`. P is the data, with those outside added to
+/// the first and last of these bins. Q distributes the values of each code, without those from
+/// outside, uniformly over its bins.
 double RangeSearch::divergence(const std::vector<Bin>& bins,
                                const ValueRange<double>& range) const {
   const auto below = [&](const Bin& bin) { return centre(bin) < range.min; };

@@ -1,4 +1,4 @@
-// The range that suits one channel's histogram and a grid best.
+// Search of the best range for the histogram of a channel and a grid.
 #pragma once
 
 #include <functional>
@@ -10,23 +10,23 @@
 namespace qtape::detail {
 
 /// Searches ranges for one channel. All results lie within the smallest and largest value of
-/// the data; where these are equal, they are the result.
+/// the data. If these are equal, they are the result.
 class RangeSearch {
  public:
-  /// `range` is that of the data before it was scaled to the units of `data`.
+  /// `range` is that of the data before scaling to the units of `data`.
   RangeSearch(UnitData data, const ValueRange<double>& range, const Grid& grid);
 
-  /// The range of Percentile.
+  /// Range of Percentile.
   ValueRange<double> percentile(double percent) const;
-  /// The range of Mse: the best of `steps` ranges.
+  /// Range of Mse: the best of `steps` ranges.
   ValueRange<double> least_error(int64_t steps) const;
-  /// The range of Histogram: the best of all ranges.
+  /// Range of Histogram: the best of all ranges.
   ValueRange<double> least_error_of_ends() const;
-  /// The range of Kl.
+  /// Range of Kl.
   ValueRange<double> least_divergence() const;
-  /// Sum of (x - fake(x))^2 over the data, with qparams of `range`, in units of 2^exponent
-  /// squared. Values count as evenly spread over their bin: with its centre alone the error
-  /// would depend on how codes and bins happen to align where both are about as wide.
+  /// Sum of (x - fake(x))^2 over the data, with the qparams of `range`, in units of 2^exponent
+  /// squared. Values count as uniformly distributed over their bin. With the centre of the bin
+  /// alone, the error would depend on the alignment of codes and bins of similar width.
   double squared_error(const ValueRange<double>& range, int exponent) const;
 
  private:
@@ -43,7 +43,7 @@ class RangeSearch {
 
   UnitData data_;
   ValueRange<double> range_;
-  Grid grid_;  // its floor in units of the data
+  Grid grid_;  // floor in units of the data
 };
 
 }  // namespace qtape::detail

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t max_bins = 256;
 
-/// Sums over the batches of one quantizer.
+/// Sums of one quantizer over the batches.
 class Sums {
  public:
   Sums(const Graph& graph, NodeId id)

@@ -5,7 +5,7 @@
 namespace qtape {
 namespace {
 
-/// The switches of all quantizers, put back at the end.
+/// Switches of all quantizers, restored at the end.
 class Switches {
  public:
   explicit Switches(Tape& tape) : tape_(tape), ids_(quantizers(tape.graph())) {

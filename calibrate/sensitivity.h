@@ -1,4 +1,4 @@
-// Sensitivity: how much each quantizer alone costs.
+// Sensitivity: the cost of each quantizer by itself.
 #pragma once
 
 #include <functional>
@@ -9,28 +9,28 @@
 
 namespace qtape {
 
-/// A score, say the accuracy, of a graph with some quantizers switched off. `Tape::status` of
-/// the tape that it is given says which.
+/// A score, such as the accuracy, of a graph with some quantizers switched off. `Tape::status`
+/// of the tape passed to it states which.
 using Score = std::function<double(Tape& tape)>;
 
-/// What one quantizer costs, as scores with it alone and without it alone.
+/// Cost of one quantizer: scores with it alone and without it alone.
 struct NodeSensitivity {
   NodeId id;
   std::string label;
-  double only_on = 0;   ///< score with this quantizer alone
-  double only_off = 0;  ///< score with all quantizers but this
+  double only_on = 0;   ///< score with only this quantizer
+  double only_off = 0;  ///< score with all quantizers except this one
 };
 
-/// Scores of a graph, and what each quantizer has to do with them.
+/// Scores of a graph and the sensitivities of its quantizers.
 struct Sensitivity {
   double all_on = 0;                   ///< score with all quantizers
-  double all_off = 0;                  ///< score with none
+  double all_off = 0;                  ///< score without quantizers
   std::vector<NodeSensitivity> nodes;  ///< in graph order
 };
 
-/// Scores the tape's graph with all quantizers, with none, and for each quantizer with it alone
-/// and without it: 2 n + 2 scores. The switches are afterwards as they were. `on_score` hears
-/// of finished and of all scores.
+/// Computes the score of the tape's graph with all quantizers, with none, and, for each
+/// quantizer, with only it and with all except it: 2 n + 2 scores. Restores the switches
+/// afterwards. `on_score` receives the numbers of finished scores and of all scores.
 Sensitivity sensitivity(Tape& tape, const Score& score,
                         const std::function<void(int64_t done, int64_t all)>& on_score = {});
 

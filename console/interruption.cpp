@@ -5,13 +5,13 @@
 namespace qtape::console {
 namespace {
 
-// A handler can reach nothing else; any thread may run it.
+// A handler cannot access anything else; any thread may run it.
 std::atomic<int> received = 0;
 static_assert(std::atomic<int>::is_always_lock_free);
 
 void keep(int signal) { received = signal; }
 
-// Larger than any frame with vector registers.
+// Larger than any signal frame with vector registers.
 constexpr size_t stack_bytes = size_t{64} << 10;
 
 void handle(int signal, struct sigaction& before) {

@@ -1,4 +1,4 @@
-// Ctrl-C and SIGTERM: a run ends after the step that it is in.
+// Ctrl-C and SIGTERM: a run ends after its current step.
 #pragma once
 
 #include <csignal>
@@ -9,7 +9,7 @@
 
 namespace qtape::console {
 
-/// A run that a signal ended. `what()` says what is left of it.
+/// Thrown by a run that was ended by a signal. `what()` states the remaining results.
 class Interrupted : public Error {
  public:
   Interrupted(int signal, const std::string& text) : Error(text), signal_(signal) {}
@@ -19,12 +19,12 @@ class Interrupted : public Error {
   int signal_;
 };
 
-/// While it lives, SIGINT and SIGTERM are only kept; a second one of the same kind ends the
-/// program at once. Signals that were ignored before, as under nohup, stay so. One at a time,
-/// in the main thread, which is the one that the system interrupts.
+/// During its lifetime, SIGINT and SIGTERM are only recorded; a second signal of the same kind
+/// ends the program immediately. Signals that were ignored before, as under nohup, remain
+/// ignored. At most one object may exist, in the main thread, which receives the signals.
 ///
-/// Handlers have a stack of their own: oneDNN's AVX-512 products use the stack pointer as a
-/// register like any other, and a handler's frame would land among their data.
+/// Handlers run on a separate stack: oneDNN's AVX-512 products use the stack pointer as a
+/// general register, so the frame of a handler would overwrite their data.
 class Interruption {
  public:
   Interruption();
@@ -32,7 +32,7 @@ class Interruption {
   Interruption& operator=(const Interruption&) = delete;
   ~Interruption();
 
-  /// SIGINT or SIGTERM, or 0 while none has come.
+  /// SIGINT or SIGTERM, or 0 if none was received.
   int signal() const;
 
  private:

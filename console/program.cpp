@@ -17,7 +17,7 @@ int run_checked(const std::function<int()>& body) {
   try {
     code = body();
   } catch (const std::system_error& error) {
-    // fmt::print throws these, without a name, when standard output fails.
+    // fmt::print throws this, without a stream name, if standard output fails.
     if (std::ferror(stdout) != 0) fail_standard_output(error.code().value());
     throw;
   }

@@ -1,4 +1,4 @@
-// The frame of a program: its errors as lines, its exit codes, its standard streams.
+// The frame of a program: errors as lines, exit codes and standard streams.
 #pragma once
 
 #include <exception>
@@ -6,20 +6,21 @@
 #include <string>
 #include <type_traits>
 
-/// What programs say and hear: standard streams, progress, signals, exit codes.
+/// Interaction of programs with their environment: standard streams, progress, signals, exit
+/// codes.
 namespace qtape::console {
 
 namespace detail {
 int run_program(const std::string& name, const std::function<int()>& body);
 }  // namespace detail
 
-/// Prints what went wrong as one line on standard error, `name: what went wrong`. Allocates
-/// nothing, so that memory that ran out is reported, too. The exit code: 2 for ArgumentError,
-/// 128 + its signal for Interrupted, 1 for all else.
+/// Prints the error as one line on standard error: `name: message`. Allocates nothing, so that
+/// out-of-memory errors are reported as well. Returns the exit code: 2 for ArgumentError, 128 +
+/// the signal for Interrupted, 1 otherwise.
 int report_failure(const char* name, const std::exception& error);
 
-/// Prepares the standard streams and calls `body`, which gives the exit code, or nothing for 0.
-/// What it throws goes to report_failure, also where standard output could not be written.
+/// Prepares the standard streams and calls `body`, which returns the exit code, or void for 0.
+/// Exceptions, including failed writes to standard output, are passed to report_failure.
 template <class Body>
 int run_program(const std::string& name, const Body& body) {
   return detail::run_program(name, [&] {

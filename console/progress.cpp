@@ -15,7 +15,7 @@ constexpr size_t widest_bar = 24;
 constexpr size_t shortest_bar = 4;
 
 std::string bar(double done, size_t room) {
-  constexpr size_t frame = 3;  // a space and brackets
+  constexpr size_t frame = 3;  // space and brackets
   if (room < shortest_bar + frame) return {};
   const size_t width = std::min(widest_bar, room - frame);
   const auto filled = static_cast<size_t>(done * static_cast<double>(width));

@@ -13,7 +13,7 @@
 namespace qtape::console {
 namespace {
 
-// Of the first print that failed: the stream tells only that one did.
+// errno of the first failed print, since the stream only records that one failed.
 int first_error = 0;
 
 void note_error() {

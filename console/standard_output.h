@@ -1,4 +1,4 @@
-// Standard output of programs whose work must not be lost when nobody reads what they say.
+// Standard output of programs whose work must not be lost if standard output fails.
 #pragma once
 
 #include <fmt/format.h>
@@ -7,7 +7,7 @@
 
 namespace qtape::console {
 
-/// Prints a whole text to standard output. Never throws: a failure is kept for
+/// Prints a text to standard output. Never throws: a failure is recorded for
 /// require_standard_output.
 void print_text(std::string_view text);
 
@@ -16,18 +16,19 @@ void print(fmt::format_string<Args...> text, Args&&... args) {
   print_text(fmt::format(text, std::forward<Args>(args)...));
 }
 
-/// Writes out what is buffered of standard output. A failure is kept as well.
+/// Flushes standard output. A failure is recorded as well.
 void flush();
 
-/// "standard output: cannot write: " and what `error`, an errno, means; without it for 0.
+/// Throws IoError: "standard output: cannot write: " and the meaning of `error`, an errno,
+/// unless it is 0.
 [[noreturn]] void fail_standard_output(int error);
 
-/// Throws IoError when anything that was printed, here or by other means, could not be written.
+/// Throws IoError if anything printed, here or by other means, could not be written.
 void require_standard_output();
 
-/// What a program does before it prints: lines go out at once, into pipes too; a reader that
-/// is gone is an error instead of a kill; no file that is opened later takes the number of a
-/// standard stream that is closed.
+/// Prepares the standard streams before a program prints. Lines are written immediately, also
+/// to pipes. A closed pipe is an error instead of a signal. Files opened later cannot get the
+/// descriptor of a closed standard stream.
 void prepare_standard_streams();
 
 }  // namespace qtape::console

@@ -41,7 +41,7 @@ int terminal_columns() {
 
 void redraw(std::string_view line) {
   if (!can_redraw()) return;
-  // A line that fills the last column makes some terminals begin another one.
+  // A line that fills the last column makes some terminals start a new line.
   print("\r\033[K{}", line.substr(0, static_cast<size_t>(terminal_columns()) - 1));
   flush();
 }

@@ -1,20 +1,20 @@
-// What a program draws on a terminal and nowhere else.
+// Drawing on a terminal, with no effect elsewhere.
 #pragma once
 
 #include <string_view>
 
 namespace qtape::console {
 
-/// Whether standard output is a terminal that can draw a line again: $TERM is set and not dumb.
+/// True if standard output is a terminal that can redraw a line: $TERM is set and not "dumb".
 bool can_redraw();
 
-/// $COLUMNS where it is a number from 1, else what the terminal says, else 80.
+/// $COLUMNS if it is a number >= 1, otherwise the width reported by the terminal, or 80.
 int terminal_columns();
 
-/// Draws a line over the one before it, cut to fit; nothing where can_redraw is false. Never
-/// throws.
+/// Draws a line, truncated to fit, over the preceding one. Does nothing if can_redraw is false.
+/// Never throws.
 void redraw(std::string_view line);
-/// Removes that line, for others to be printed.
+/// Clears that line, so that others can be printed.
 void clear_line();
 
 }  // namespace qtape::console

@@ -19,7 +19,7 @@ int64_t machine_memory() {
 }  // namespace
 
 AlignedBuffer::AlignedBuffer(int64_t bytes) : size_(aligned_size(std::max<int64_t>(bytes, 1))) {
-  // An overcommitting kernel would grant any size and kill the process when it is touched.
+  // An overcommitting kernel grants any size and kills the process when the pages are touched.
   require<Error>(size_ <= machine_memory(), "cannot allocate {} bytes: the machine has {}",
                  size_, machine_memory());
   const auto size = static_cast<size_t>(size_);

@@ -7,16 +7,17 @@
 
 namespace qtape {
 
-/// Bytes that tensors are aligned to.
+/// Tensor alignment in bytes.
 inline constexpr int64_t alignment = 64;
 
-/// `bytes` rounded up so that consecutive tensors stay aligned.
+/// Rounds `bytes` up to the next multiple of `alignment`.
 constexpr int64_t aligned_size(int64_t bytes) {
   return (bytes + alignment - 1) / alignment * alignment;
 }
 
-/// A zeroed block of bytes. Movable, not copyable. Throws Error when the machine has less
-/// memory.
+/// A zeroed block of bytes, 64-byte aligned. Movable, not copyable. The constructor throws
+/// Error if `bytes` exceeds the physical memory of the machine, and OutOfMemory if the
+/// allocation fails.
 class AlignedBuffer {
  public:
   AlignedBuffer() = default;

@@ -54,7 +54,7 @@ std::optional<std::vector<std::byte>> base64_decode(std::string_view text) {
       if (value == invalid) return std::nullopt;
       group = group << 6 | value;
     }
-    // Bits that no byte holds must be 0, so that one text stands for one sequence of bytes.
+    // Unused bits must be 0, so that each byte sequence has exactly one encoding.
     if ((digits == 3 && (group & 0xff) != 0) || (digits == 2 && (group & 0xffff) != 0)) {
       return std::nullopt;
     }

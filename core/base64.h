@@ -12,7 +12,7 @@ namespace qtape {
 
 std::string base64_encode(std::span<const std::byte> data);
 
-/// The bytes, or nothing when `text` is not canonical base64.
+/// Returns the decoded bytes, or nullopt if `text` is not canonical base64.
 std::optional<std::vector<std::byte>> base64_decode(std::string_view text);
 
 }  // namespace qtape

@@ -15,7 +15,7 @@ std::optional<double> smaller(std::optional<double> a, std::optional<double> b) 
   return std::min(*a, *b);
 }
 
-/// Microseconds in each period; "max" and -1 are no quota.
+/// Quota per period, both in microseconds; nullopt if there is no quota ("max" or -1).
 std::optional<double> ratio(const std::string& quota, const std::string& period) {
   const auto number = [](const std::string& text) {
     int64_t value = 0;
@@ -32,7 +32,7 @@ std::string word(const std::string& path) {
   return text;
 }
 
-/// The quota that one folder of either version holds.
+/// Quota set by one cgroup directory, of version 1 or 2.
 std::optional<double> quota_of(const std::string& folder) {
   std::string quota;
   std::string period;
@@ -40,8 +40,8 @@ std::optional<double> quota_of(const std::string& folder) {
   return ratio(word(folder + "/cpu.cfs_quota_us"), word(folder + "/cpu.cfs_period_us"));
 }
 
-/// The smallest quota of a group and those around it. In a container the path may be the
-/// host's, which is not there, and the group itself be what is mounted.
+/// Smallest quota of a group and its ancestors. In a container, /proc may name the group by its
+/// path on the host, which does not exist here; the group itself is then the mount point.
 std::optional<double> quota_along(const std::string& mount, std::string group) {
   if (group.find("..") != std::string::npos) group.clear();
   std::optional<double> found = quota_of(mount);

@@ -1,4 +1,4 @@
-// How many processors a process may use, by its environment and its control groups.
+// Number of processors that the environment and the control groups allow this process to use.
 #pragma once
 
 #include <optional>
@@ -6,13 +6,13 @@
 
 namespace qtape {
 
-/// The first number of OMP_NUM_THREADS, as in "4" and "4,2"; nothing for a null pointer and
-/// where it is no number from 1.
+/// Parses the first number of OMP_NUM_THREADS, as in "4" and "4,2". Returns nullopt if
+/// `setting` is null or its first item is not an integer >= 1.
 std::optional<int> threads_asked(const char* setting);
 
-/// Seconds of processor time per second that the control groups of this process, version 1 or
-/// 2, leave it; nothing where none of them has a quota. `root` goes before every path: empty
-/// but for tests.
+/// CPU time per second of wall time that the control groups (version 1 or 2) grant this
+/// process, in seconds. Returns nullopt if no group sets a quota. `root` is prepended to every
+/// path; only tests pass a non-empty one.
 std::optional<double> cpu_quota(const std::string& root);
 
 }  // namespace qtape

@@ -1,5 +1,4 @@
-// Text spelling of enumerations: one table per enum, indexed by value, used by files and
-// messages.
+// Text spellings of enumerations: one table per enum, indexed by value, for files and messages.
 #pragma once
 
 #include <array>
@@ -11,7 +10,7 @@
 
 namespace qtape {
 
-/// Specialise with a `std::array<std::string_view, N>`, one spelling per value from 0 on.
+/// Specialise with a `std::array<std::string_view, N>`: one spelling per value, starting at 0.
 template <class E>
 inline constexpr auto enum_names = nullptr;
 
@@ -27,7 +26,7 @@ requires std::is_enum_v<E> std::string_view to_string_view(E value) {
   return enum_names<E>[static_cast<size_t>(value)];
 }
 
-/// The value spelled `text`, or nothing.
+/// Returns the value spelled `text`, or nullopt.
 template <class E>
 std::optional<E> from_string(std::string_view text) {
   for (size_t i = 0; i < enum_names<E>.size(); ++i) {
@@ -36,7 +35,7 @@ std::optional<E> from_string(std::string_view text) {
   return std::nullopt;
 }
 
-/// "A, B, C": for messages that list what was expected.
+/// Returns all spellings as "A, B, C", for messages that list the accepted values.
 template <class E>
 std::string spellings() {
   std::string text;

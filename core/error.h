@@ -1,4 +1,4 @@
-// The one error path: every failure that a caller can cause is an exception derived from Error.
+// Error types. Every failure that a caller can cause is an exception derived from Error.
 #pragma once
 
 #include <fmt/core.h>
@@ -10,8 +10,8 @@
 
 namespace qtape {
 
-/// Base of everything that qtape throws on purpose. `what()` is one line: the place, what was
-/// expected and what came.
+/// Base class of all qtape exceptions. `what()` is one line that states the place, the expected
+/// value and the actual value.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -31,21 +31,21 @@ class PlanError : public Error {
   using Error::Error;
 };
 
-/// A file whose content is not what the format allows. Starts with a JSON pointer where one
+/// A file whose content violates its format. The message starts with a JSON pointer where one
 /// exists.
 class FormatError : public Error {
  public:
   using Error::Error;
 };
 
-/// The operating system refused: missing file, unwritable path, full disk. Starts with the
-/// path.
+/// A failed file operation: missing file, unwritable path, full disk. The message starts with
+/// the path.
 class IoError : public Error {
  public:
   using Error::Error;
 };
 
-/// A value outside of its documented range: optimizer settings, schedules, program arguments.
+/// A value outside its documented range: optimizer settings, schedules, program arguments.
 class ArgumentError : public Error {
  public:
   using Error::Error;
@@ -63,13 +63,15 @@ void require(bool condition, fmt::format_string<Args...> text, Args&&... args) {
   if (!condition) fail<E>(text, std::forward<Args>(args)...);
 }
 
-/// Throws GraphError unless `condition` holds. Texts are lower case and end with what came.
+/// Throws GraphError unless `condition` holds. Messages are lower case and end with the actual
+/// value.
 template <class... Args>
 void check(bool condition, fmt::format_string<Args...> text, Args&&... args) {
   require<GraphError>(condition, text, std::forward<Args>(args)...);
 }
 
-/// What `body` returns; an `E` that it throws gets `place`, a file's path, in front.
+/// Returns the result of `body`. If `body` throws an `E`, rethrows it with `place`, a file
+/// path, prepended to the message.
 template <class E, class Body>
 auto naming(std::string_view place, const Body& body) {
   try {

@@ -1,5 +1,5 @@
-// Attributes as data: each op and option struct lists its members once, and JSON, printing and
-// the documentation walk that list.
+// Attributes as data: each op and option struct lists its members once; JSON, printing and
+// documentation iterate over that list.
 #pragma once
 
 #include <cstddef>
@@ -10,15 +10,15 @@
 
 namespace qtape {
 
-/// One attribute: its JSON key, the member it lives in and one line of documentation.
+/// One attribute: its JSON key, the member that stores it and one line of documentation.
 template <class Owner, class Value>
 struct Field {
-  std::string_view key;  ///< in JSON
+  std::string_view key;  ///< JSON key
   Value Owner::*member;
   std::string_view doc;  ///< meaning and range
 };
 
-/// What one member is called and means: a Field.
+/// Creates the Field of one member.
 template <class Owner, class Value>
 constexpr Field<Owner, Value> field(std::string_view key, Value Owner::*member,
                                     std::string_view doc) {
@@ -51,7 +51,7 @@ constexpr void for_each_alternative(Visit&& visit) {
   }(static_cast<const Variant*>(nullptr), visit);
 }
 
-/// How many alternatives a variant type has.
+/// Number of alternatives of a variant type.
 template <class Variant>
 constexpr size_t alternatives() {
   size_t count = 0;
@@ -59,7 +59,7 @@ constexpr size_t alternatives() {
   return count;
 }
 
-/// Whether T is an alternative of a std::variant.
+/// True if T is an alternative of the std::variant `Variant`.
 template <class T, class Variant>
 inline constexpr bool is_alternative = false;
 template <class T, class... Ts>

@@ -1,4 +1,4 @@
-// What the products of gradients are computed in.
+// Precision of the matrix products in backward.
 #pragma once
 
 #include <array>
@@ -9,11 +9,11 @@
 
 namespace qtape {
 
-/// The operands of the products that gradients of MatMul and convolutions consist of. Sums are
-/// f32 in either case, and so are the gradients.
+/// Precision of the operands of the products in the gradients of MatMul and convolutions. Sums
+/// and gradients are f32 in either case.
 enum class GradientPrecision : uint8_t {
-  F32,  ///< as they are
-  BF16  ///< rounded to bf16, to the nearest even: for processors that multiply it
+  F32,  ///< operands unchanged
+  BF16  ///< operands rounded to bf16, ties to even; for processors with bf16 products
 };
 template <>
 inline constexpr auto enum_names<GradientPrecision> =

@@ -1,4 +1,4 @@
-// Which elements of a tensor share a scale: the whole tensor, a channel or a group.
+// Granularity of scales: one per tensor, per channel or per group.
 #pragma once
 
 #include <algorithm>
@@ -9,16 +9,17 @@
 
 namespace qtape {
 
-/// `axis` alone: a scale per index of it. With `group_size`: a scale per run of so many
-/// consecutive indices of the axis, apart for each place of all other axes, as ONNX's blocked
-/// quantization has it. Neither: one scale per tensor. Per token is axis 0.
+/// Elements that share a scale. Without `axis`: the whole tensor. With `axis` alone: each index
+/// of the axis. With `axis` and `group_size`: each run of `group_size` consecutive indices of
+/// the axis, separately for each position along the other axes (ONNX blocked quantization). Per
+/// token is axis 0.
 struct Granularity {
-  std::optional<int> axis = std::nullopt;            ///< negative ones count from the back
-  std::optional<int64_t> group_size = std::nullopt;  ///< divides the axis
+  std::optional<int> axis = std::nullopt;            ///< negative values count from the back
+  std::optional<int64_t> group_size = std::nullopt;  ///< must divide the extent of the axis
 
-  /// The shape of the scales of a tensor of `shape`: [1], [channels], or `shape` with the axis
-  /// divided by the group size. Throws GraphError for an axis or a group size that does not
-  /// fit.
+  /// Returns the shape of the scales of a tensor of `shape`: [1], [channels], or `shape` with
+  /// the extent of `axis` divided by the group size. Throws GraphError if the axis or the group
+  /// size does not fit `shape`.
   Shape scales_shape(const Shape& shape) const {
     if (!axis) {
       check(!group_size, "group_size needs an axis");
@@ -34,14 +35,14 @@ struct Granularity {
   bool operator==(const Granularity&) const = default;
 };
 
-/// From the index of an element to the index of its scale:
-/// i / block * stride + i / segment % wrap.
+/// Maps the index i of an element to the index of its scale:
+/// (i / block) * stride + (i / segment) % wrap.
 struct ChannelMap {
-  int64_t channels = 1;  ///< how many scales there are
-  int64_t block = 1;     ///< elements before the scales move on for good
-  int64_t stride = 0;    ///< scales that they move on by
+  int64_t channels = 1;  ///< number of scales
+  int64_t block = 1;     ///< elements after which the scale index advances by `stride`
+  int64_t stride = 0;    ///< number of scales to advance by
   int64_t segment = 1;   ///< consecutive elements of one channel
-  int64_t wrap = 1;      ///< channels that take turns within a block
+  int64_t wrap = 1;      ///< channels that alternate within a block
 
   ChannelMap() = default;
   ChannelMap(const Shape& shape, const Granularity& granularity)

@@ -1,5 +1,4 @@
-// What fixes codes and values: which codes exist, how a quotient becomes one, where the zero
-// point lies.
+// The quantization grid: code range, rounding of quotients, position of the zero point.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +12,7 @@
 
 namespace qtape {
 
-/// Which codes exist for b bits.
+/// Range of the codes of b bits.
 enum class CodeRange : uint8_t {
   Narrow,   ///< [-q, q], q = 2^(b-1) - 1
   Full,     ///< [-2^(b-1), 2^(b-1) - 1]
@@ -23,7 +22,7 @@ template <>
 inline constexpr auto enum_names<CodeRange> =
     std::array<std::string_view, 3>{"Narrow", "Full", "Unsigned"};
 
-/// Where a quotient between two integers goes. All three are exact: no intermediate sum rounds.
+/// Rounding of a quotient to an integer. All three are exact: no intermediate sum is rounded.
 enum class Rounding : uint8_t {
   HalfEven,  ///< ties to the even integer: ONNX, PyTorch
   HalfAway,  ///< ties away from zero: C's and Rust's round
@@ -33,7 +32,7 @@ template <>
 inline constexpr auto enum_names<Rounding> =
     std::array<std::string_view, 3>{"HalfEven", "HalfAway", "HalfUp"};
 
-/// How x is divided by the scale.
+/// Division of x by the scale.
 enum class Division : uint8_t {
   Exact,      ///< x / s
   Reciprocal  ///< x * (1 / s): PyTorch; differs from Exact near half-grid points
@@ -42,25 +41,25 @@ template <>
 inline constexpr auto enum_names<Division> =
     std::array<std::string_view, 2>{"Exact", "Reciprocal"};
 
-/// Where code 0 may lie.
+/// Position of code 0.
 enum class Scheme : uint8_t {
-  Symmetric,  ///< at the value 0: zp = 0
-  Affine      ///< so that the codes span [min, max], which always contains 0
+  Symmetric,  ///< at the value 0: the zero point is 0
+  Affine      ///< such that the codes span [min, max], which always contains 0
 };
 template <>
 inline constexpr auto enum_names<Scheme> =
     std::array<std::string_view, 2>{"Symmetric", "Affine"};
 
-/// When the zero point is added.
+/// Step at which the zero point is added.
 enum class ZeroPoint : uint8_t {
   AfterRounding,  ///< round(x / s) + zp
-  BeforeRounding  ///< round(x / s + zp): the sum rounds as well
+  BeforeRounding  ///< round(x / s + zp), where the sum is rounded to T as well
 };
 template <>
 inline constexpr auto enum_names<ZeroPoint> =
     std::array<std::string_view, 2>{"AfterRounding", "BeforeRounding"};
 
-/// What max|x| is divided by to give the scale.
+/// Divisor of max|x| that gives the scale.
 enum class Denominator : uint8_t {
   QMax,     ///< q_max
   HalfSpan  ///< (q_max - q_min) / 2: 127.5 for 8 bits Full
@@ -69,22 +68,22 @@ template <>
 inline constexpr auto enum_names<Denominator> =
     std::array<std::string_view, 2>{"QMax", "HalfSpan"};
 
-/// When an element counts as inside the range.
+/// Condition under which an element counts as inside the range.
 enum class MaskRule : uint8_t {
-  Code,  ///< q_min <= round(x / s) + zp <= q_max, both ends in
+  Code,  ///< q_min <= round(x / s) + zp <= q_max, both ends included
   Value  ///< (q_min - zp) s <= x <= (q_max - zp) s
 };
 template <>
 inline constexpr auto enum_names<MaskRule> = std::array<std::string_view, 2>{"Code", "Value"};
 
-/// The codes that exist: q_min <= code <= q_max.
+/// Range of the codes: q_min <= code <= q_max.
 struct CodeLimits {
   int32_t q_min = 0;
   int32_t q_max = 0;
   bool operator==(const CodeLimits&) const = default;
 };
 
-/// The codes of `bits` (1..16; 1 only Unsigned) in `range`.
+/// Limits of the codes of `bits` bits (1..16; 1 only with Unsigned) in `range`.
 constexpr CodeLimits code_limits(int bits, CodeRange range) {
   const int32_t half = int32_t{1} << (bits - 1);
   switch (range) {
@@ -98,20 +97,20 @@ constexpr CodeLimits code_limits(int bits, CodeRange range) {
   return {-(half - 1), half - 1};
 }
 
-/// Whether `v` is one of the codes: an integer within the limits. NaN is none.
+/// True if `v` is an integer within the limits. False for NaN.
 template <class T>
 bool is_code(T v, CodeLimits limits) {
   return v >= static_cast<T>(limits.q_min) && v <= static_cast<T>(limits.q_max) &&
          std::trunc(v) == v;
 }
 
-/// Whether v is 2^n for an integer n.
+/// True if v is 2^n for an integer n.
 inline bool is_power_of_two(double v) {
   int exponent = 0;
   return std::frexp(v, &exponent) == 0.5;
 }
 
-/// What fixes codes and values apart from scale and zero point.
+/// Quantization parameters other than scale and zero point.
 struct Grid {
   CodeLimits limits = code_limits(8, CodeRange::Narrow);
   Scheme scheme = Scheme::Symmetric;
@@ -120,11 +119,11 @@ struct Grid {
   ZeroPoint zero_point = ZeroPoint::AfterRounding;
   Denominator denominator = Denominator::QMax;
   double floor = 1e-12;       ///< smallest scale
-  bool power_of_two = false;  ///< scales are powers of two: the next one up
+  bool power_of_two = false;  ///< rounds scales up to a power of two
   bool operator==(const Grid&) const = default;
 };
 
-/// Scale, above 0, and zero point, an integer within the code limits (0 when symmetric).
+/// Scale (> 0) and zero point (an integer within the code limits; 0 for symmetric grids).
 template <class T>
 struct QParams {
   T scale = 1;
@@ -132,7 +131,7 @@ struct QParams {
   bool operator==(const QParams&) const = default;
 };
 
-/// Smallest and largest value of some data; min > max where there is none.
+/// Smallest and largest value of a set of data; min > max if it is empty.
 template <class T>
 struct ValueRange {
   T min = std::numeric_limits<T>::infinity();

@@ -1,4 +1,4 @@
-// f16 and bf16 <-> f32, round to nearest even, in branch-light integer arithmetic that
+// Conversions between f16, bf16 and f32, rounding to nearest even, in integer arithmetic that
 // vectorises.
 #pragma once
 
@@ -21,10 +21,10 @@ inline BHalf to_bhalf(float x) {
 inline float to_float(Half h) {
   const uint32_t sign = uint32_t{h.bits & 0x8000u} << 16;
   const uint32_t magnitude = uint32_t{h.bits & 0x7fffu} << 13;
-  // Exponents 0 (denormal) and 31 (infinite, NaN) need another bias than the normal 112.
+  // Exponents 0 (denormal) and 31 (infinity, NaN) need a bias of 224 instead of 112.
   const bool special = magnitude >= 0x0f800000u;
   const uint32_t wide = magnitude + (special ? 224u << 23 : 112u << 23);
-  // A denormal's value is its mantissa over 2^24, exact in f32.
+  // The value of a denormal is its mantissa / 2^24, exact in f32.
   const float denormal = static_cast<float>(static_cast<int32_t>(magnitude >> 13)) * 0x1p-24f;
   const uint32_t bits = magnitude < 0x00800000u ? std::bit_cast<uint32_t>(denormal) : wide;
   return std::bit_cast<float>(bits | sign);
@@ -35,7 +35,7 @@ inline Half to_half(float x) {
   const uint32_t sign = (bits >> 16) & 0x8000u;
   const uint32_t magnitude = bits & 0x7fffffffu;
   const float absolute = std::bit_cast<float>(magnitude);
-  // Adding 0.5 leaves the f16 denormal's mantissa, rounded half to even, in the low bits.
+  // Adding 0.5 leaves the mantissa of the f16 denormal, rounded half to even, in the low bits.
   const uint32_t denormal = std::bit_cast<uint32_t>(absolute + 0.5f) - 0x3f000000u;
   const uint32_t normal = (magnitude - (112u << 23) + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
   uint32_t result = magnitude < 0x38800000u ? denormal : normal;
@@ -44,7 +44,7 @@ inline Half to_half(float x) {
   return {static_cast<uint16_t>(result | sign)};
 }
 
-/// Conversions between storage types and the type that arithmetic on them runs in.
+/// Conversions between a storage type and the type in which arithmetic on it is computed.
 template <class T>
 struct Storage {
   using Compute = T;

@@ -9,7 +9,7 @@
 namespace qtape {
 namespace {
 
-/// An affine map of standard normal or of uniform [-1, 1) numbers.
+/// Affine transform of a standard normal or a uniform [-1, 1) variable.
 struct Distribution {
   bool normal = false;
   double offset = 0;
@@ -42,8 +42,8 @@ struct DistributionOf {
   }
 };
 
-/// A standard normal number by Marsaglia's polar method; each element owns 2^16 indices, far
-/// more than rejection ever uses.
+/// Standard normal number by Marsaglia's polar method. Each element owns 2^16 random indices,
+/// far more than rejection sampling uses.
 double normal(const Random& random, uint64_t element) {
   for (uint64_t index = element << 16;; index += 2) {
     const double u = 2.0 * random.uniform(index) - 1.0;
@@ -53,7 +53,7 @@ double normal(const Random& random, uint64_t element) {
   }
 }
 
-/// FNV-1a: turns a name into a random stream.
+/// FNV-1a hash: maps a name to a random stream.
 uint64_t stream_of(std::string_view name) {
   uint64_t hash = 0xcbf29ce484222325ULL;
   for (char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;

@@ -1,4 +1,4 @@
-// Initialisers: what a parameter holds before training, as a pure function of seed and name.
+// Initialisers: the initial value of a parameter as a pure function of seed and name.
 #pragma once
 
 #include <string_view>
@@ -9,9 +9,10 @@
 
 namespace qtape {
 
-/// For weights [out, ..., in], filters in OHWI among them: fan_in, the terms of an output, is
-/// the product of all extents but the first, fan_out that of all but the last, over the groups
-/// of a convolution. Kaiming: He et al., arXiv 1502.01852; Xavier: Glorot and Bengio, 2010.
+/// Weights have shape [out, ..., in]; filters are OHWI. fan_in, the number of terms of an
+/// output, is the product of all extents except the first. fan_out is the product of all
+/// extents except the last, divided by the groups of a convolution. Kaiming: He et al., arXiv
+/// 1502.01852. Xavier: Glorot and Bengio, 2010.
 namespace init {
 
 /// All elements are 0.
@@ -21,7 +22,7 @@ struct Zeros {
   bool operator==(const Zeros&) const = default;
 };
 
-/// All elements have one value.
+/// All elements have the same value.
 struct Fill {
   static constexpr std::string_view name = "Fill";
   double value = 0;
@@ -31,7 +32,7 @@ struct Fill {
   bool operator==(const Fill&) const = default;
 };
 
-/// Normal numbers of standard deviation gain / sqrt(fan_in).
+/// Normal distribution with standard deviation gain / sqrt(fan_in).
 struct KaimingNormal {
   static constexpr std::string_view name = "KaimingNormal";
   double gain = 0x1.6a09e667f3bcdp0;
@@ -42,7 +43,7 @@ struct KaimingNormal {
   bool operator==(const KaimingNormal&) const = default;
 };
 
-/// Uniform numbers within gain sqrt(3 / fan_in) of 0.
+/// Uniform distribution on [-b, b) with b = gain sqrt(3 / fan_in).
 struct KaimingUniform {
   static constexpr std::string_view name = "KaimingUniform";
   double gain = 0x1.6a09e667f3bcdp0;
@@ -53,7 +54,7 @@ struct KaimingUniform {
   bool operator==(const KaimingUniform&) const = default;
 };
 
-/// Normal numbers of standard deviation gain sqrt(2 / (fan_in + fan_out)).
+/// Normal distribution with standard deviation gain sqrt(2 / (fan_in + fan_out)).
 struct XavierNormal {
   static constexpr std::string_view name = "XavierNormal";
   double gain = 1;
@@ -67,7 +68,7 @@ struct XavierNormal {
   bool operator==(const XavierNormal&) const = default;
 };
 
-/// Uniform numbers within gain sqrt(6 / (fan_in + fan_out)) of 0.
+/// Uniform distribution on [-b, b) with b = gain sqrt(6 / (fan_in + fan_out)).
 struct XavierUniform {
   static constexpr std::string_view name = "XavierUniform";
   double gain = 1;
@@ -86,8 +87,8 @@ struct XavierUniform {
 using Initializer = std::variant<init::Zeros, init::Fill, init::KaimingNormal,
                                  init::KaimingUniform, init::XavierNormal, init::XavierUniform>;
 
-/// Throws GraphError unless `initializer` suits a parameter of `shape`: gains and values must
-/// be finite, Kaiming and Xavier need rank >= 2 and groups that divide the first extent.
+/// Throws GraphError unless `initializer` suits a parameter of `shape`. Gains and values must
+/// be finite; Kaiming and Xavier require rank >= 2; groups must divide the first extent.
 void validate(const Initializer& initializer, const Shape& shape);
 
 /// Fills `value`, a tensor of `type` (f32 or f64), from `seed` and the parameter's `name`.

@@ -1,4 +1,4 @@
-// Instruction sets that kernels have versions for.
+// Instruction sets for which kernels are compiled.
 #pragma once
 
 #include <array>
@@ -15,8 +15,9 @@ template <>
 inline constexpr auto enum_names<Isa> =
     std::array<std::string_view, 3>{"baseline", "avx2", "avx512"};
 
-/// The best version that this processor runs, capped by the environment variable `QTAPE_ISA`
-/// (`baseline`, `avx2`, `avx512`). Throws ArgumentError for any other value of the variable.
+/// Best instruction set that this processor supports, capped by the environment variable
+/// `QTAPE_ISA` (`baseline`, `avx2`, `avx512`). Throws ArgumentError for any other value of the
+/// variable.
 Isa isa();
 
 }  // namespace qtape

@@ -1,9 +1,9 @@
-// exp, log, tanh and erf in plain IEEE arithmetic: the same bits on every machine,
-// vectorisable.
+// exp, log, tanh and erf in plain IEEE arithmetic: vectorisable, with equal bits on every
+// machine.
 //
-// A libm picks different code by processor and so different last bits. These compute in double,
-// exp and log within 1 unit in the last place, tanh within 3 and erf within 27, so f32 results
-// are correctly rounded but for rare near-ties.
+// A libm selects different code by processor, so its last bits differ. These functions compute
+// in double: exp and log within 1 unit in the last place, tanh within 3 and erf within 27.
+// Results in f32 are therefore correctly rounded except for rare near-ties.
 #pragma once
 
 #include <bit>
@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <limits>
 
-/// Elementary functions with the same bits on every machine.
+/// Elementary functions with equal bits on every machine.
 namespace qtape::math {
 
 namespace detail {
@@ -61,17 +61,17 @@ inline double exp(double x) {
   double bounded = x < -746.0 ? -746.0 : x;
   bounded = bounded > 710.0 ? 710.0 : bounded;
   const auto [n, r] = detail::reduce_by_ln2(bounded);
-  // Two factors: 2^n alone would leave the range of normal numbers at both ends.
+  // Two factors, because 2^n alone leaves the range of normal numbers at both ends.
   const double half = (n * 0.5 + detail::round_magic) - detail::round_magic;
   return (1.0 + detail::expm1_reduced(r)) * detail::power_of_two(half) *
          detail::power_of_two(n - half);
 }
 
-/// Natural logarithm; log(0) is -infinity, of a negative number NaN.
+/// Natural logarithm. log(0) is -infinity; the logarithm of a negative number is NaN.
 inline double log(double x) {
   const double scaled = x < 0x1p-1022 ? x * 0x1p54 : x;
   const auto bits = std::bit_cast<uint64_t>(scaled);
-  // The exponent that leaves a mantissa within [sqrt(1/2), sqrt(2)).
+  // The exponent for which the mantissa lies in [sqrt(1/2), sqrt(2)).
   const uint64_t offset = bits - 0x3fe6a09e667f3bcdULL;
   const auto exponent =
       static_cast<double>(static_cast<int32_t>(static_cast<int64_t>(offset) >> 52));
@@ -91,7 +91,7 @@ inline double log(double x) {
   p = p * z + 1.0 / 7.0;
   p = p * z + 1.0 / 5.0;
   p = p * z + 1.0 / 3.0;
-  // log(1 + f) = f - s f + 2 s^3 p: keeps the leading term exact.
+  // log(1 + f) = f - s f + 2 s^3 p, which keeps the leading term exact.
   const double tail = s * (f - 2.0 * z * p);
   const double result = n * 0x1.62e42fee00000p-1 + (f - (tail - n * 0x1.a39ef35793c76p-33));
   const double infinity = std::numeric_limits<double>::infinity();
@@ -114,8 +114,8 @@ inline double tanh(double x) {
 /// Logistic function 1 / (1 + e^-x).
 inline double sigmoid(double x) { return 1.0 / (1.0 + exp(-x)); }
 
-/// Error function: e^(-x^2) times a series of positive terms, so nothing cancels.
-/// Abramowitz and Stegun 7.1.6, 110 terms cover |x| < 6.
+/// Error function: e^(-x^2) times a series of positive terms, so that nothing cancels
+/// (Abramowitz and Stegun 7.1.6). 110 terms cover |x| < 6.
 inline double erf(double x) {
   constexpr double two_over_sqrt_pi = 0x1.20dd750429b6dp0;
   const double magnitude = std::fabs(x) < 6.0 ? std::fabs(x) : 6.0;

@@ -1,4 +1,4 @@
-// The median of measured times.
+// Median of measured times.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 
 namespace qtape {
 
-/// The upper median, 0 for no values; reorders them.
+/// Returns the upper median, or 0 if `values` is empty. Reorders `values`.
 inline double median(std::vector<double>& values) {
   if (values.empty()) return 0;
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t most_hints = 2;
 
-/// The distance of names that may come from a file, of any length.
+/// Edit distance of names of any length, as read from files.
 size_t distance(std::string_view given, std::string_view name) {
   return edit_distance(given.substr(0, compared_letters), name.substr(0, compared_letters));
 }
@@ -41,7 +41,7 @@ std::string nearest(std::string_view given, std::span<const std::string> names) 
 }
 
 std::string nearest_hint(std::string_view given, std::span<const std::string> names) {
-  std::vector<std::pair<size_t, size_t>> ranked;  // distance and place
+  std::vector<std::pair<size_t, size_t>> ranked;  // distance and index
   for (size_t i = 0; i < names.size(); ++i) ranked.emplace_back(distance(given, names[i]), i);
   const size_t count = std::min(most_hints, ranked.size());
   if (count == 0) return {};

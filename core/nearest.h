@@ -1,4 +1,4 @@
-// The existing names that are closest to an unknown one, for messages.
+// Suggestions for unknown names in messages: the closest existing names.
 #pragma once
 
 #include <cstddef>
@@ -8,17 +8,19 @@
 
 namespace qtape {
 
-/// Letters to change, insert or leave out between two words.
+/// Levenshtein distance: the number of letters to change, insert or delete to turn `a` into
+/// `b`.
 size_t edit_distance(std::string_view a, std::string_view b);
 
-/// Of names that are longer, only so many letters count.
+/// Number of leading letters of a name that are compared.
 inline constexpr size_t compared_letters = 200;
 
-/// The first of `names` with the least distance from `given`; empty where there are none.
+/// Returns the first of `names` with the smallest edit distance from `given`, or an empty
+/// string if `names` is empty.
 std::string nearest(std::string_view given, std::span<const std::string> names);
 
-/// For the end of a message: `; the nearest are 'a', 'b'`, the two of `names` with the least
-/// distance from `given`; for a single one `; the nearest is 'a'`, for none nothing.
+/// Returns the end of a message: `; the nearest are 'a', 'b'` with the two of `names` closest
+/// to `given`, `; the nearest is 'a'` if there is only one, or nothing if there are none.
 std::string nearest_hint(std::string_view given, std::span<const std::string> names);
 
 }  // namespace qtape

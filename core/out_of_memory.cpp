@@ -21,7 +21,7 @@ OutOfMemory::OutOfMemory(std::string_view task, std::string_view object, int64_t
 
 void OutOfMemory::append(std::string_view part) noexcept {
   const std::size_t count = std::min(part.size(), text_.size() - 1 - size_);
-  // A line stays one, whatever a path is called.
+  // Control characters in a path must not break the line.
   std::ranges::transform(part.substr(0, count), text_.begin() + size_,
                          [](char c) { return c >= 0 && c < ' ' ? '?' : c; });
   size_ += count;

@@ -1,4 +1,4 @@
-// Memory that runs out: what was being done, in an error that allocates none.
+// Out-of-memory error that names the failed task and allocates nothing itself.
 #pragma once
 
 #include <array>
@@ -8,18 +8,18 @@
 
 namespace qtape {
 
-/// A failed allocation. `what()` is one line, "out of memory while reading m.json". It holds
-/// its text itself, cut to fit.
+/// A failed allocation. `what()` is one line, for example "out of memory while reading m.json".
+/// The text is stored in the object and truncated to fit.
 class OutOfMemory : public std::bad_alloc {
  public:
-  /// A block of so many bytes that could not be had.
+  /// A failed allocation of `bytes` bytes.
   explicit OutOfMemory(int64_t bytes) noexcept;
-  /// The same while `task`, a verb in -ing, was done to `object`, which may be empty. `bytes`
-  /// is 0 where the size is not known.
+  /// A failed allocation of `bytes` bytes (0 if unknown) during `task`, a verb in -ing, on
+  /// `object`, which may be empty.
   OutOfMemory(std::string_view task, std::string_view object, int64_t bytes) noexcept;
 
   const char* what() const noexcept override { return text_.data(); }
-  /// Whether it names a task.
+  /// True if the error names a task.
   bool has_task() const noexcept { return has_task_; }
   int64_t bytes() const noexcept { return bytes_; }
 
@@ -33,13 +33,13 @@ class OutOfMemory : public std::bad_alloc {
   bool has_task_ = false;
 };
 
-/// Throws the OutOfMemory that `error` becomes by the task; `error` itself where it names one.
-/// To be called while `error` is handled.
+/// Throws an OutOfMemory that adds the task to `error`, or rethrows `error` if it already names
+/// a task. Must be called in a handler of `error`.
 [[noreturn]] void fail_while(std::string_view task, std::string_view object,
                              const std::bad_alloc& error);
 
-/// The result of `body`. A std::bad_alloc that it throws becomes one that names the task; the
-/// innermost task counts.
+/// Returns the result of `body`. Adds the task to a std::bad_alloc thrown by `body`; the
+/// innermost task is kept.
 template <class Body>
 auto during(std::string_view task, std::string_view object, const Body& body) {
   try {

@@ -1,12 +1,12 @@
-// Names chosen by pattern.
+// Name matching with wildcards.
 #pragma once
 
 #include <string_view>
 
 namespace qtape {
 
-/// Whether all of `name` matches `pattern`, in which `*` is any text, also none, and `?` any
-/// one byte. A mismatch lets the last `*` take one byte more.
+/// True if `pattern` matches all of `name`. `*` matches any text, including none; `?` matches
+/// any single byte. On a mismatch, the last `*` is extended by one byte.
 inline bool matches(std::string_view pattern, std::string_view name) {
   size_t p = 0;
   size_t star = std::string_view::npos;

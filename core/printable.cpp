@@ -14,7 +14,8 @@ struct Character {
   bool valid = false;
 };
 
-/// The first character of `text`, which is not empty; a byte that begins none is invalid.
+/// First character of `text`, which must not be empty. A byte that starts no character is
+/// invalid.
 Character first_of(std::string_view text) {
   const auto byte = [&](size_t i) { return uint32_t{static_cast<uint8_t>(text[i])}; };
   const uint32_t lead = byte(0);
@@ -32,7 +33,7 @@ Character first_of(std::string_view text) {
   return {bytes, point, true};
 }
 
-/// Control characters, line breaks and marks of direction.
+/// True for control characters, line breaks and marks of text direction.
 bool is_hidden(uint32_t point) {
   const auto within = [point](uint32_t low, uint32_t high) {
     return point >= low && point <= high;

@@ -1,4 +1,4 @@
-// Names that come from outside, as messages show them.
+// Names from external sources, escaped for messages.
 #pragma once
 
 #include <string>
@@ -6,12 +6,13 @@
 
 namespace qtape {
 
-/// Characters of a name that a message shows at most.
+/// Maximum number of characters of a name shown in a message.
 inline constexpr int max_printed = 80;
 
-/// A label, a name or a key of a file for a message of one line: control characters, and those
-/// that break lines or turn the direction of writing, as `\n` or `\u001b`, bytes that are not
-/// UTF-8 as `\xff`, and `...` for what follows the first 80 characters.
+/// Escapes a label, a name or a key of a file for a message of one line. Control characters,
+/// line breaks and marks of text direction become escapes such as `
+/// ` and `\u001b`; bytes that are not UTF-8 become escapes such as `\xff`; text after the first
+/// 80 characters becomes `...`.
 std::string printable(std::string_view name);
 
 }  // namespace qtape

@@ -1,12 +1,14 @@
-// Counter-based random numbers: the value at (seed, stream, index) needs no state and no order.
+// Counter-based random numbers: the value at (seed, stream, index) depends on no state and no
+// order.
 #pragma once
 
 #include <cstdint>
 
 namespace qtape {
 
-/// A generator that is a pure function of its coordinates, so threads, resumes and skipped work
-/// cannot change what is drawn. Mixing as in SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
+/// A random number generator that is a pure function of its coordinates, so threads, resumed
+/// runs and skipped work cannot change its values. Mixing as in SplitMix64 (Steele, Lea, Flood,
+/// OOPSLA 2014).
 class Random {
  public:
   constexpr Random(uint64_t seed, uint64_t stream) : key_(mix(mix(seed) ^ (stream * golden))) {}

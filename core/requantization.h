@@ -1,4 +1,4 @@
-// How accumulators become codes of another grid: the arithmetic of each kind of target.
+// Requantization of accumulators to codes of another grid, in the arithmetic of each target.
 #pragma once
 
 #include <array>
@@ -11,16 +11,16 @@
 
 namespace qtape {
 
-/// How M acc is rounded to an integer, M = s_x s_w / s_y being the ratio of the grids. Each has
-/// its struct in namespace `requantization`.
+/// Rounding of M acc to an integer, where M = s_x s_w / s_y is the ratio of the grids. Each
+/// value has a struct in namespace `requantization`.
 enum class Requantization : uint8_t { FloatMultiply, SingleRounding, DoubleRounding, OnnxQdq };
 
-/// One struct for each requantization. To add one: its enumerator, its struct in the list of
-/// All, and its arithmetic, Scalar in kernels/quantize/requantize.cpp and Step in
-/// kernels/quantize/requantize_kernels.cpp, without which those do not compile.
+/// One struct for each requantization. A new one needs its enumerator, its struct in the list
+/// `All`, and its arithmetic: Scalar in kernels/quantize/requantize.cpp and Step in
+/// kernels/quantize/requantize_kernels.cpp, which do not compile without it.
 namespace requantization {
 
-/// M acc in f32, ties to even: oneDNN and XNNPACK.
+/// M acc in f32, ties to even: oneDNN, XNNPACK.
 struct FloatMultiply {
   static constexpr Requantization value = Requantization::FloatMultiply;
   static constexpr std::string_view name = "FloatMultiply";
@@ -28,8 +28,8 @@ struct FloatMultiply {
   static constexpr bool ties_to_even = true;
 };
 
-/// This and DoubleRounding differ for accumulators that targets take in s32; see Accumulator
-/// for the others.
+/// One rounding of the fixed-point product: CMSIS-NN. Differs from DoubleRounding only for S32
+/// accumulators; see Accumulator for S64.
 struct SingleRounding {
   static constexpr Requantization value = Requantization::SingleRounding;
   static constexpr std::string_view name = "SingleRounding";
@@ -38,7 +38,7 @@ struct SingleRounding {
   static constexpr bool ties_to_even = false;
 };
 
-/// A rounded high product, then a rounded shift: TFLite Micro.
+/// Rounded high product followed by a rounding shift: TFLite Micro.
 struct DoubleRounding {
   static constexpr Requantization value = Requantization::DoubleRounding;
   static constexpr std::string_view name = "DoubleRounding";
@@ -47,7 +47,7 @@ struct DoubleRounding {
   static constexpr bool ties_to_even = false;
 };
 
-/// A value in f32 divided by the scale, ties to even: QuantizeLinear after DequantizeLinear.
+/// f32 value divided by the scale, ties to even: QuantizeLinear after DequantizeLinear.
 struct OnnxQdq {
   static constexpr Requantization value = Requantization::OnnxQdq;
   static constexpr std::string_view name = "OnnxQdq";
@@ -56,10 +56,11 @@ struct OnnxQdq {
   static constexpr bool ties_to_even = true;
 };
 
-/// The structs, in the order of values.
+/// The structs in the order of the enumerators.
 using All = std::tuple<FloatMultiply, SingleRounding, DoubleRounding, OnnxQdq>;
 
-/// Calls `visit.template operator()<Struct>()` for each requantization, in the order of values.
+/// Calls `visit.template operator()<Struct>()` for each requantization in the order of the
+/// enumerators.
 template <class Visit>
 constexpr void for_each(Visit&& visit) {
   [&]<class... Each>(const std::tuple<Each...>*) {
@@ -67,10 +68,10 @@ constexpr void for_each(Visit&& visit) {
   }(static_cast<const All*>(nullptr));
 }
 
-/// How many requantizations there are.
+/// Number of requantizations.
 inline constexpr size_t count = std::tuple_size_v<All>;
 
-/// The requantizations, in the order of values.
+/// The requantizations in the order of the enumerators.
 inline constexpr auto values = [] {
   std::array<Requantization, count> all{};
   size_t i = 0;
@@ -78,7 +79,8 @@ inline constexpr auto values = [] {
   return all;
 }();
 
-/// What `body.template operator()<Struct>()` gives for the struct of `requantization`.
+/// Returns the result of `body.template operator()<Struct>()` for the struct of
+/// `requantization`.
 template <class Body>
 constexpr auto dispatch(Requantization requantization, const Body& body) {
   decltype(body.template operator()<FloatMultiply>()) result{};
@@ -98,13 +100,13 @@ inline constexpr auto enum_names<Requantization> = [] {
   return names;
 }();
 
-/// The type in which TFLite and CMSIS-NN accumulate, which follows from the type of the
-/// activations and not from how large a sum is.
+/// Type in which TFLite and CMSIS-NN accumulate. It follows from the type of the activations,
+/// not from the magnitude of the sum.
 enum class Accumulator : uint8_t {
-  S32,  ///< products of codes stored in 8 bits, and codes themselves
-  S64   ///< products of codes stored in 16 bits, with biases of 64 bits. SingleRounding and
-        ///< DoubleRounding are both (acc r + 2^(14 - sh)) >> (15 - sh), r being the mantissa in
-        ///< 16 bits
+  S32,  ///< products of codes stored in 8 bits, and the codes themselves
+  S64   ///< products of codes stored in 16 bits, with 64-bit biases. SingleRounding and
+        ///< DoubleRounding both compute (acc r + 2^(14 - sh)) >> (15 - sh), where r is the
+        ///< mantissa in 16 bits
 };
 
 }  // namespace qtape

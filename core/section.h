@@ -1,4 +1,4 @@
-// Section: what anything with settings hands to a checkpoint.
+// Section: the checkpoint representation of an object with settings.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace qtape {
 
-/// A named set of settings and tensors: how an optimizer or a schedule hands itself to a
-/// checkpoint without the file format knowing about it.
+/// A named set of settings and tensors. Optimizers, schedules and others save themselves to a
+/// checkpoint as a Section, so the file format does not depend on their types.
 struct Section {
   using Setting = std::variant<bool, int64_t, double, std::string>;
   std::string kind = {};

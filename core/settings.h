@@ -1,4 +1,5 @@
-// Settings as data: range checks, and field lists to and from the settings of a Section.
+// Settings as data: range checks, and conversion of field lists to and from the settings of a
+// Section.
 #pragma once
 
 #include <fmt/format.h>
@@ -17,8 +18,8 @@
 
 namespace qtape::settings {
 
-/// Throws ArgumentError unless `value` is finite and >= 0. `owner` and `name` start the
-/// message.
+/// Throws ArgumentError unless `value` is finite and >= 0. The message starts with `owner` and
+/// `name`.
 inline void require_non_negative(std::string_view owner, std::string_view name, double value) {
   require<ArgumentError>(std::isfinite(value) && value >= 0,
                          "{}: {} must be finite and >= 0, got {}", owner, name, value);
@@ -37,29 +38,31 @@ inline void require_at_least(std::string_view owner, std::string_view name, int6
                          value);
 }
 
-/// A setting as messages show it: texts in double quotes.
+/// Formats a setting for messages; text is put in double quotes.
 inline std::string shown(const Section::Setting& setting) {
   const auto* text = std::get_if<std::string>(&setting);
   if (text != nullptr) return fmt::format("\"{}\"", printable(*text));
   return std::visit([](const auto& value) { return fmt::format("{}", value); }, setting);
 }
 
-/// The value under `key` of `settings` as messages show it, "nothing" where there is none.
+/// Formats the setting `key` for messages; "nothing" if it is missing.
 inline std::string shown(const std::map<std::string, Section::Setting>& settings,
                          const std::string& key) {
   const auto found = settings.find(key);
   return found == settings.end() ? "nothing" : shown(found->second);
 }
 
-/// A number without a fraction may come back from a file as an integer: compared as a double.
+/// True if both settings are equal. A double equals an integer of the same value, because files
+/// store numbers without a fraction as integers.
 inline bool same_setting(const Section::Setting& a, const Section::Setting& b) {
   const auto* integer = std::get_if<int64_t>(&b);
   if (integer == nullptr || !std::holds_alternative<double>(a)) return a == b;
   return std::get<double>(a) == static_cast<double>(*integer);
 }
 
-/// Adds `value` to the settings of `to` under `key`: of an enumeration its spelling, of an
-/// empty optional nothing, of a list its length, and its elements under "KEY 1", "KEY 2", ...
+/// Adds `value` to the settings of `to` under `key`. Enumerations are stored by their spelling.
+/// An empty optional is not stored. Lists are stored by their length, with the elements under
+/// "KEY 1", "KEY 2", ...
 template <class T>
 void put(const T& value, const std::string& key, Section& to) {
   if constexpr (NamedEnum<T>) {
@@ -76,7 +79,8 @@ void put(const T& value, const std::string& key, Section& to) {
   }
 }
 
-/// Adds each field of `from` to the settings of `to`, its key after `prefix`.
+/// Adds each field of `from` to the settings of `to` under `prefix` followed by the field's
+/// key.
 template <Described T>
 void put_fields(const T& from, std::string_view prefix, Section& to) {
   for_each_field<T>([&](const auto& each) {
@@ -84,14 +88,14 @@ void put_fields(const T& from, std::string_view prefix, Section& to) {
   });
 }
 
-/// How messages name the setting `key` of `owner`, which is what a section belongs to, as
+/// Name of the setting `key` in messages. `owner` is the owner of the section, such as
 /// "Optimizer", or the JSON pointer to the section.
 inline std::string setting_name(std::string_view owner, std::string_view key) {
   if (owner.starts_with('/')) return fmt::format("{}/settings/{}", owner, key);
   return fmt::format("{}: setting '{}'", owner, key);
 }
 
-/// What messages expect of a setting.
+/// Description of the expected value of a setting in messages.
 template <class T>
 constexpr std::string_view expected_value() {
   if (std::is_same_v<T, bool>) return "true or false";
@@ -99,8 +103,9 @@ constexpr std::string_view expected_value() {
   return std::is_same_v<T, double> ? "a number" : "an integer";
 }
 
-/// The setting `key` of `section` that `put` wrote. Throws FormatError, which starts with
-/// `setting_name`, when it is missing, of another type or no spelling of the enumeration.
+/// Reads the setting `key` of `section` as written by `put`. Throws FormatError, which starts
+/// with `setting_name`, if the setting is missing, has another type or is not a spelling of the
+/// enumeration.
 template <class T>
 T take(std::string_view owner, const Section& section, const std::string& key) {
   if constexpr (NamedEnum<T>) {
@@ -136,7 +141,7 @@ T take(std::string_view owner, const Section& section, const std::string& key) {
   }
 }
 
-/// Throws FormatError, which starts with `setting_name`, for a setting of `section` that
+/// Throws FormatError, which starts with `setting_name`, if `section` has a setting that
 /// `known` does not have.
 inline void refuse_unknown(std::string_view owner, const Section& section,
                            const Section& known) {
@@ -146,7 +151,7 @@ inline void refuse_unknown(std::string_view owner, const Section& section,
   }
 }
 
-/// Reads each field of `to` that `put_fields` wrote. Throws FormatError as `take` does.
+/// Reads each field of `to` as written by `put_fields`. Throws FormatError as `take` does.
 template <Described T>
 void take_fields(std::string_view owner, const Section& from, std::string_view prefix, T& to) {
   for_each_field<T>([&](const auto& each) {

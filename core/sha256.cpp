@@ -40,7 +40,7 @@ std::array<uint32_t, 64> message_schedule(const uint8_t* block) {
   return w;
 }
 
-/// One round (6.2.2 step 3) that writes only the two words it changes; the caller renames the
+/// One round (6.2.2 step 3). It writes only the two words that change; the caller renames the
 /// others by rotating its arguments, which saves six moves per round.
 inline void round(uint32_t a, uint32_t b, uint32_t c, uint32_t& d, uint32_t e, uint32_t f,
                   uint32_t g, uint32_t& h, uint32_t word) {

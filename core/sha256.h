@@ -1,4 +1,4 @@
-// SHA-256 (FIPS 180-4) of bytes that arrive in pieces: names files and pins test data.
+// Incremental SHA-256 (FIPS 180-4), used to name files and to pin test data.
 #pragma once
 
 #include <array>
@@ -9,14 +9,15 @@
 
 namespace qtape {
 
-/// A running SHA-256. Feed it any number of pieces; where they are cut does not matter.
+/// Incremental SHA-256. The division of the message into pieces does not affect the digest.
 class Sha256 {
  public:
-  /// Appends `bytes` to the message (fewer than 2^61 bytes in all, as the standard asks).
+  /// Appends `bytes` to the message, which may have fewer than 2^61 bytes in total (FIPS
+  /// 180-4).
   void update(std::span<const std::byte> bytes);
 
-  /// Digest of everything fed so far, most significant byte first. Does not end the message:
-  /// further updates continue it.
+  /// Digest of the message so far, most significant byte first. The message may be continued
+  /// afterwards.
   std::array<uint8_t, 32> digest() const;
 
  private:

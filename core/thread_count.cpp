@@ -14,7 +14,7 @@ namespace {
 
 constexpr int max_threads = 1024;
 
-/// Processors that the scheduler may run this process on.
+/// Number of processors on which the scheduler may run this process.
 int processors() {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
@@ -26,7 +26,7 @@ int find_default() {
   if (const auto asked = threads_asked(std::getenv("OMP_NUM_THREADS"))) {
     return std::min(*asked, max_threads);
   }
-  // Part of a processor is worth a thread: 1.5 are used up by two.
+  // A fraction of a processor counts as one thread: a quota of 1.5 gives two.
   const double quota = std::ceil(cpu_quota("").value_or(max_threads));
   return static_cast<int>(
       std::clamp(quota, 1.0, static_cast<double>(std::clamp(processors(), 1, max_threads))));

@@ -1,4 +1,4 @@
-// Element types, shapes and tensor types: what a tensor is, apart from its memory.
+// Element types, shapes and tensor types.
 #pragma once
 
 #include <fmt/core.h>
@@ -19,8 +19,8 @@
 
 namespace qtape {
 
-/// Element type. Spelled in lower case (`f32`, `u8`) wherever text is read or written.
-/// s64 holds accumulators of integer programs; no op of a graph computes in it.
+/// Element type. Text spells it in lower case (`f32`, `u8`). s64 is the type of accumulators in
+/// integer programs; no graph op computes in it.
 enum class DType : uint8_t { F32, F64, F16, BF16, S32, S16, U16, S8, U8, S64 };
 
 template <>
@@ -39,14 +39,14 @@ struct BHalf {
   bool operator==(const BHalf&) const = default;
 };
 
-/// Bytes of one element.
+/// Size of one element in bytes.
 int64_t size_of(DType dtype);
-/// f32, f64, f16 or bf16.
+/// True for f32, f64, f16 and bf16.
 bool is_float(DType dtype);
-/// f32 or f64: the dtypes that arithmetic ops compute in.
+/// True for f32 and f64, the dtypes in which arithmetic ops compute.
 bool is_compute(DType dtype);
 
-/// The dtype whose elements are a T; nothing for types that no tensor is made of.
+/// Dtype of tensors with elements of type T; nullptr if there is none.
 template <class T>
 inline constexpr auto dtype_of = nullptr;
 template <>
@@ -70,25 +70,26 @@ inline constexpr auto dtype_of<int8_t> = DType::S8;
 template <>
 inline constexpr auto dtype_of<uint8_t> = DType::U8;
 
-/// A type that tensors are made of: exactly the ones above, so neither `char` nor `bool`.
+/// An element type of tensors: exactly the types above, which excludes `char` and `bool`.
 template <class T>
 concept Element = std::is_same_v<decltype(dtype_of<T>), const DType>;
 
-/// Extents of a dense row-major tensor, outermost first. A value type without allocation.
-/// Rank 0 is a scalar. Extents may be 0.
+/// Extents of a dense row-major tensor, outermost first. Does not allocate. Rank 0 is a scalar.
+/// Extents may be 0.
 class Shape {
  public:
   static constexpr int max_rank = 8;
-  /// Most elements that a tensor may have: every byte offset stays far inside int64_t.
+  /// Maximum number of elements of a tensor; keeps every byte offset well within int64_t.
   static constexpr int64_t max_elements = int64_t{1} << 48;
 
   Shape() = default;
-  /// Throws GraphError above `max_rank`, for a negative extent or above `max_elements`.
+  /// Throws GraphError if the rank exceeds `max_rank`, an extent is negative or the number of
+  /// elements exceeds `max_elements`.
   Shape(std::initializer_list<int64_t> extents);
   explicit Shape(std::span<const int64_t> extents);
 
   int rank() const { return rank_; }
-  /// Extent of `axis`; negative axes count from the back. `axis` must be within the rank.
+  /// Extent of `axis`; negative axes count from the back. Requires -rank <= axis < rank.
   int64_t operator[](int axis) const {
     return extents_[static_cast<size_t>(axis < 0 ? axis + rank_ : axis)];
   }
@@ -107,7 +108,7 @@ class Shape {
   int rank_ = 0;
 };
 
-/// Element type and shape. Prints as `f32[8, 4]`.
+/// Element type and shape. Formatted as `f32[8, 4]`.
 struct TensorType {
   DType dtype = DType::F32;
   Shape shape = {};
@@ -117,18 +118,19 @@ struct TensorType {
   bool operator==(const TensorType&) const = default;
 };
 
-/// `[8, 4]`.
+/// Formats a shape as `[8, 4]`.
 std::string to_string(const Shape& shape);
-/// `f32[8, 4]`.
+/// Formats a type as `f32[8, 4]`.
 std::string to_string(const TensorType& type);
 
-/// A tensor in host memory: type and dense little-endian bytes. What files and constants hold.
+/// A tensor in host memory: type and dense little-endian bytes. The representation of tensors
+/// in files and constants.
 struct Tensor {
   TensorType type = {};
   std::vector<std::byte> data = {};
 
-  /// A tensor of `values` in row-major order. Throws GraphError unless `shape` has as many
-  /// elements.
+  /// Creates a tensor from `values` in row-major order. Throws GraphError unless their number
+  /// equals the number of elements of `shape`.
   template <Element T>
   static Tensor of(Shape shape, std::span<const T> values) {
     const TensorType type{dtype_of<T>, shape};
@@ -136,15 +138,15 @@ struct Tensor {
     const auto bytes = std::as_bytes(values);
     return {type, {bytes.begin(), bytes.end()}};
   }
-  /// Its numbers in row-major order, for as long as the tensor lives: `values<float>()` of what
-  /// `predict` gives. Throws GraphError for another dtype than its own.
+  /// Returns the elements in row-major order; the span is valid as long as the tensor. Throws
+  /// GraphError if T is not the type of the elements.
   template <Element T>
   std::span<const T> values() const& {
     check_dtype(type, dtype_of<T>);
     return {reinterpret_cast<const T*>(data.data()), data.size() / sizeof(T)};
   }
   template <Element T>
-  void values() const&& = delete;  // the numbers would be gone
+  void values() const&& = delete;  // the span would outlive the tensor
   bool operator==(const Tensor&) const = default;
 
  private:
@@ -152,24 +154,24 @@ struct Tensor {
   static void check_dtype(const TensorType& type, DType wanted);
 };
 
-/// Outer, middle and inner extents of a shape seen from `axis`: element (o, c, i) is at
-/// `(o * channels + c) * inner + i`.
+/// Outer, middle and inner extents of a shape relative to an axis: element (o, c, i) is at
+/// index (o * channels + c) * inner + i.
 struct AxisView {
   int64_t outer = 1;
   int64_t channels = 1;
   int64_t inner = 1;
 };
-/// `shape` seen from `axis`, which must be from 0 to the rank, exclusive.
+/// Splits `shape` at `axis`. Requires 0 <= axis < rank.
 AxisView axis_view(const Shape& shape, int axis);
 
-/// `axis` as an index from the front; throws unless -rank <= axis < rank.
+/// Converts `axis` to a non-negative index. Throws GraphError unless -rank <= axis < rank.
 inline int resolve_axis(int axis, const Shape& shape) {
   check(axis >= -shape.rank() && axis < shape.rank(), "axis {} is out of range for rank {}",
         axis, shape.rank());
   return axis < 0 ? axis + shape.rank() : axis;
 }
 
-/// Calls `body.template operator()<T>()` with float or double.
+/// Calls `body.template operator()<T>()` with double for f64, otherwise float.
 template <class Body>
 auto dispatch_compute(DType dtype, const Body& body) {
   return dtype == DType::F64 ? body.template operator()<double>()

@@ -1,4 +1,4 @@
-// Which values may be missing and which are lists: for code that walks described fields.
+// Traits of std::optional and std::vector for code that iterates over described fields.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Sine and cosine by their series: a libm's last bits differ from machine to machine.
+// Sine and cosine by their series, because the last bits of a libm differ between machines.
 #pragma once
 
 #include <cmath>

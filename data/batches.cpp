@@ -14,22 +14,22 @@ namespace {
 
 constexpr uint64_t shuffle_stream = 0x5u;
 constexpr uint64_t augmentation_stream = 0xau;
-// Numbers that are drawn to move an image; its noise follows.
+// Random numbers drawn to move an image; those of its noise follow.
 constexpr uint64_t draws_of_movement = 3;
 
-/// The first number of the sample at `place` of a batch.
+/// Index of the first random number of the sample at `place` of a batch.
 uint64_t first_draw(size_t place, size_t elements) {
   return place * (draws_of_movement + elements);
 }
 
-/// An image of rows x columns x channels.
+/// An image [rows, columns, channels].
 struct Image {
   std::span<const float> values;
   int64_t rows;
   int64_t columns;
   int64_t channels;
 
-  /// 0 outside the image.
+  /// Pixel value; 0 outside the image.
   float at(int64_t row, int64_t column, int64_t channel) const {
     const bool inside = row >= 0 && row < rows && column >= 0 && column < columns;
     if (!inside) return 0.0f;
@@ -37,7 +37,7 @@ struct Image {
   }
 };
 
-/// The image turned and shifted: between pixels by bilinear interpolation.
+/// Rotates and shifts the image, with bilinear interpolation.
 void move_image(const Image& image, const Augmentation& by, const Random& random, size_t place,
                 std::span<float> to) {
   const uint64_t draw = first_draw(place, to.size());
@@ -90,7 +90,7 @@ EpochOrder::EpochOrder(int64_t samples, int64_t batch, uint64_t seed)
   order_.resize(static_cast<size_t>(samples));
 }
 
-/// Fisher and Yates.
+/// Fisher-Yates shuffle.
 void EpochOrder::shuffle(int64_t epoch) {
   const Random random(seed_, (static_cast<uint64_t>(epoch) << 8) | shuffle_stream);
   std::iota(order_.begin(), order_.end(), int64_t{0});

@@ -1,4 +1,4 @@
-// Batches: which samples each training step takes, and what is done to them.
+// Batches: samples of each training step, and their augmentation.
 #pragma once
 
 #include <algorithm>
@@ -10,17 +10,17 @@
 
 namespace qtape::data {
 
-/// Which samples each training step takes: full batches in an order that is a pure function of
-/// the seed and the epoch, so a resumed run sees what it would have seen. The last partial
-/// batch of an epoch is left out.
+/// Samples of each training step: full batches in an order that is a pure function of the seed
+/// and the epoch, so a resumed run uses the same samples. The last partial batch of an epoch is
+/// omitted.
 class EpochOrder {
  public:
-  /// Throws ArgumentError unless `batch` is within 1 and `samples`.
+  /// Throws ArgumentError unless 1 <= `batch` <= `samples`.
   EpochOrder(int64_t samples, int64_t batch, uint64_t seed);
 
-  /// Batches of an epoch.
+  /// Number of batches per epoch.
   int64_t per_epoch() const { return static_cast<int64_t>(order_.size()) / batch_; }
-  /// The samples of training step `step`, `batch` of them.
+  /// The `batch` samples of training step `step`.
   std::span<const int64_t> at(int64_t step);
 
  private:
@@ -32,31 +32,32 @@ class EpochOrder {
   std::vector<int64_t> order_;
 };
 
-/// What is done to the inputs of training samples, drawn for each sample and step: a pure
-/// function of seed, step and place in the batch.
+/// Random augmentation of the inputs of training samples, drawn for each sample and step: a
+/// pure function of seed, step and position in the batch.
 struct Augmentation {
-  double shift = 0;     ///< moved by up to so many pixels, in both directions alike
-  double rotation = 0;  ///< turned about the centre by up to so many degrees
-  double noise = 0;     ///< standard deviation of what is added to every number
+  double shift = 0;     ///< largest shift along each axis, in pixels
+  double rotation = 0;  ///< largest rotation about the centre, in degrees
+  double noise = 0;     ///< standard deviation of the noise added to every element
 
-  /// Whether images move.
+  /// True if images are shifted or rotated.
   bool moves() const { return shift > 0 || rotation > 0; }
-  /// Whether anything is done.
+  /// True if any augmentation is active.
   bool any() const { return moves() || noise > 0; }
 };
 
-/// Reads samples with an augmentation. Images, [h, w] or [h, w, channels], move; what comes
-/// from outside of them is 0. All columns of one sample move alike.
+/// Reads samples with augmentation. Images, [h, w] or [h, w, channels], are shifted and
+/// rotated; pixels from outside the image are 0. All columns of a sample move by the same
+/// amount.
 class Augmenter {
  public:
-  /// `steps` are those of an epoch, for the maps of data sets.
+  /// `steps` is the number of steps of an epoch, used for the random numbers of maps.
   Augmenter(const Augmentation& augmentation, uint64_t seed, int64_t steps)
       : augmentation_(augmentation), seed_(seed), steps_(std::max<int64_t>(1, steps)) {}
 
-  /// What maps draw random numbers for in training step `step`.
+  /// Draw for the maps of data sets in training step `step`.
   Draw draw_at(int64_t step) const { return {seed_, step / steps_}; }
-  /// What `column` has for `sample`, at `place` of the batch of training step `step`, after the
-  /// maps of the data set. Targets are not augmented.
+  /// Reads `column` of `sample`, at position `place` of the batch of training step `step`:
+  /// applies the maps of the data set, then the augmentation. Targets are not augmented.
   void read(const Dataset& dataset, size_t column, int64_t sample, int64_t step, size_t place,
             std::span<float> to);
 

@@ -1,4 +1,4 @@
-// Numbers near a normal distribution that are the same on every machine.
+// Approximately normal random numbers with equal bits on every machine.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +6,8 @@
 
 namespace qtape::data {
 
-/// Bell-shaped within 2 sqrt 3 of 0, of mean 0 and standard deviation 1: the sum of four
-/// uniform numbers, 16 bits each.
+/// Bell-shaped random number in [-2 sqrt 3, 2 sqrt 3] with mean 0 and standard deviation 1: the
+/// sum of four uniform numbers of 16 bits each.
 inline double bell(uint64_t bits) {
   double sum = 0;
   for (int part = 0; part < 4; ++part) {

@@ -20,7 +20,7 @@ constexpr std::array<float, 256> make_shades() {
 
 constexpr std::array<float, 256> shades = make_shades();
 
-/// Calls `body` with the type of a column's elements.
+/// Calls `body` with the element type of a column.
 template <class Body>
 void dispatch(DType dtype, const Body& body) {
   switch (dtype) {
@@ -48,7 +48,7 @@ void dispatch(DType dtype, const Body& body) {
 
 constexpr uint64_t map_stream = 0x3u;
 
-/// The generator of map number `map` for a sample.
+/// Random generator of map number `map` for a sample.
 Random random_of(const Draw& draw, int64_t sample, size_t map) {
   const Random of_epoch(draw.seed, (static_cast<uint64_t>(draw.epoch) << 8) | map_stream);
   return {of_epoch.bits(static_cast<uint64_t>(sample)), map};
@@ -58,7 +58,7 @@ bool holds_labels(const Column& column) {
   return column.target && !is_float(column.sample.dtype) && column.sample.shape.rank() == 0;
 }
 
-/// One more than the largest label. Throws ArgumentError for a label that is not in `classes`.
+/// One more than the largest label. Throws ArgumentError for a label outside `classes`.
 int64_t classes_of(const Column& column, const Tensor& values) {
   int64_t largest = -1;
   dispatch(values.type.dtype, [&]<class T>() {
@@ -101,7 +101,7 @@ void Dataset::add_column(Column column, Tensor values) {
   column.sample = {values.type.dtype, Shape(shape.extents().subspan(1))};
   if (holds_labels(column)) column.classes = classes_of(column, values);
   Tensor own = std::move(values);
-  if (begin_ != 0) {  // columns of a slice begin where it does
+  if (begin_ != 0) {  // padding: columns of a slice start at sample begin_
     const auto skipped = static_cast<size_t>(begin_ * column.sample.bytes());
     own.data.insert(own.data.begin(), skipped, std::byte{});
   }
@@ -248,7 +248,7 @@ void Dataset::read(size_t column, int64_t sample, std::span<int32_t> to,
   check_range(column, sample, to.size());
   const auto store = [&](size_t i, auto value) {
     using T = decltype(value);
-    // The bounds as doubles are exact, and s64 beyond 2^53 rounds to what is outside as well.
+    // The bounds are exact as doubles, and s64 values beyond 2^53 round to values outside them.
     const auto number = static_cast<double>(value);
     bool held = number >= std::numeric_limits<int32_t>::min() &&
                 number <= std::numeric_limits<int32_t>::max();

@@ -1,12 +1,12 @@
-// Training samples held out: to choose settings by, so that test samples judge only once.
+// Held-out training samples for choosing settings, so that test samples are used only once.
 #pragma once
 
 #include "qtape/data/dataset.h"
 
 namespace qtape::data {
 
-/// The split with its last `count` training samples in the place of the test samples. As it is
-/// for 0. Throws ArgumentError where no training samples are left.
+/// The split with its last `count` training samples in place of the test samples; unchanged for
+/// 0. Throws ArgumentError if no training samples remain.
 Split held_out(const Split& split, int64_t count);
 
 }  // namespace qtape::data

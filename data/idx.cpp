@@ -20,15 +20,15 @@ constexpr uint32_t images_magic = 0x00000803;
 constexpr uint32_t labels_magic = 0x00000801;
 constexpr int64_t max_side = 4096;
 constexpr int64_t max_count = 100'000'000;
-// The largest pixel count, 1.7e15, fits an int64_t, so products of checked extents need no
-// guard.
+// The largest pixel count, 1.7e15, fits int64_t, so products of checked extents do not
+// overflow.
 static_assert(max_count <= INT64_MAX / (max_side * max_side));
 
 struct CloseGz {
   void operator()(gzFile file) const { gzclose(file); }
 };
 
-/// The bytes of a plain or gzip file, read once from front to back.
+/// A plain or gzip file, read once from start to end.
 class IdxFile {
  public:
   explicit IdxFile(const std::string& path) : path_(path) {
@@ -45,7 +45,7 @@ class IdxFile {
   std::vector<int64_t> read_header(uint32_t magic, size_t words, const char* content) {
     std::vector<std::byte> bytes(4 * (1 + words));
     const size_t got = read(bytes);
-    // Before the length: a short file of another kind should be told what it is.
+    // Before the length, so that a short file of another kind is reported as such.
     if (got >= 4) {
       require<FormatError>(
           word(bytes, 0) == magic,
@@ -65,7 +65,7 @@ class IdxFile {
     while (bytes.size() < count) {
       const size_t have = bytes.size();
       const size_t want = std::min(chunk, count - have);
-      // The header's claim is not to be trusted with memory before the bytes have come.
+      // Memory is reserved by the bytes read, because the header may be wrong.
       if (have + want > bytes.capacity()) bytes.reserve(std::min(count, 2 * have + chunk));
       bytes.resize(have + want);
       const size_t got = read(std::span(bytes).subspan(have));
@@ -84,7 +84,8 @@ class IdxFile {
     return value;
   }
 
-  /// Fills `bytes` and returns how many came: fewer only where the file ends.
+  /// Fills `bytes` and returns the number of bytes read, which is smaller only at the end of
+  /// the file.
   size_t read(std::span<std::byte> bytes) {
     errno = 0;
     const int got = gzread(file_.get(), bytes.data(), static_cast<unsigned>(bytes.size()));
@@ -104,7 +105,7 @@ class IdxFile {
     return status;
   }
 
-  /// zlib's name for a gzip member that the end of the file cuts.
+  /// True if a gzip member is truncated by the end of the file; zlib reports it by this status.
   bool gzip_is_cut() const { return gz_status() == Z_BUF_ERROR; }
 
   void expect_end() {
@@ -141,7 +142,7 @@ void check_labels(const std::string& path, std::span<const std::byte> bytes, int
   }
 }
 
-/// `directory`/`name` or the same with .gz, whichever exists.
+/// `directory`/`name` or the same path with .gz, whichever exists.
 std::string find_file(const std::string& directory, const std::string& name) {
   const std::string plain = (std::filesystem::path(directory) / name).string();
   for (const std::string& path : {plain, plain + ".gz"}) {

@@ -21,7 +21,8 @@ constexpr int64_t max_arena_bytes = int64_t{1} << 60;
 /// Free space of a block that grows at its end.
 class FreeSpace {
  public:
-  /// The start of `bytes` bytes: the smallest gap that holds them, or the end.
+  /// Allocates `bytes` bytes: returns the start of the smallest gap that holds them, or the
+  /// end.
   int64_t take(int64_t bytes) {
     const auto fit = by_size_.lower_bound({bytes, 0});
     if (fit == by_size_.end()) return grow(bytes);
@@ -84,7 +85,7 @@ class FreeSpace {
   int64_t size_ = 0;
 };
 
-/// The same buffers with time running backwards.
+/// Returns the buffers with time reversed.
 std::vector<Lifetime> mirrored(std::vector<Lifetime> buffers) {
   for (Lifetime& each : buffers) {
     each.begin = -std::exchange(each.end, -each.begin);
@@ -102,7 +103,7 @@ std::vector<size_t> order_of_begin(const std::vector<Lifetime>& buffers) {
   return order;
 }
 
-/// What a buffer takes up: its bytes and the guard behind them, both rounded up.
+/// Size of a buffer including the guard after it, both rounded up.
 class Sizes {
  public:
   Sizes(int64_t guard, int64_t step) : guard_(guard), step_(step) {}
@@ -118,7 +119,7 @@ class Sizes {
   int64_t step_;
 };
 
-/// One sweep over time; the bytes of the block.
+/// Assigns offsets in one sweep over time; returns the bytes of the block.
 int64_t sweep(std::vector<Lifetime>& buffers, bool share, const Sizes& sizes) {
   FreeSpace space;
   using Ending = std::pair<int64_t, size_t>;
@@ -135,7 +136,7 @@ int64_t sweep(std::vector<Lifetime>& buffers, bool share, const Sizes& sizes) {
   return space.size();
 }
 
-/// The largest first.
+/// Indices of the buffers, largest first.
 std::vector<size_t> order_of_size(const std::vector<Lifetime>& buffers, const Sizes& sizes) {
   std::vector<size_t> order = order_of_begin(buffers);
   std::ranges::stable_sort(order, std::greater<>(),
@@ -143,8 +144,8 @@ std::vector<size_t> order_of_size(const std::vector<Lifetime>& buffers, const Si
   return order;
 }
 
-/// One after another, each in the smallest gap between those that it meets; the bytes of the
-/// block.
+/// Places buffers in `order`, each in the smallest gap between the buffers with which it
+/// overlaps in time. Returns the bytes of the block.
 int64_t pack(std::vector<Lifetime>& buffers, const std::vector<size_t>& order,
              const Sizes& sizes) {
   std::vector<size_t> placed;  // by offset
@@ -152,7 +153,7 @@ int64_t pack(std::vector<Lifetime>& buffers, const std::vector<size_t>& order,
   for (size_t i : order) {
     Lifetime& own = buffers[i];
     const int64_t size = sizes.of(own);
-    int64_t end = 0;  // of those that it meets so far
+    int64_t end = 0;  // end of the placed buffers with which it overlaps in time
     int64_t best = std::numeric_limits<int64_t>::max();
     std::optional<int64_t> found;
     for (size_t other : placed) {
@@ -174,7 +175,7 @@ int64_t pack(std::vector<Lifetime>& buffers, const std::vector<size_t>& order,
   return bytes;
 }
 
-/// What is in use at once, rounded up: no block is smaller.
+/// Largest number of bytes in use at one time, rounded up: a lower bound of the block.
 int64_t lower_bound(const std::vector<Lifetime>& buffers, const Sizes& sizes) {
   std::map<int64_t, int64_t> changes;  // by time
   for (const Lifetime& each : buffers) {
@@ -210,9 +211,9 @@ void search(std::vector<Lifetime>& buffers, int64_t& least, int64_t bound,
   }
 }
 
-/// Packing by size looks at all pairs of buffers.
+/// Largest number of buffers for packing by size, which takes quadratic time.
 constexpr size_t most_by_size = 2000;
-/// A search packs many times.
+/// Largest number of buffers for a search, which packs many times.
 constexpr size_t most_to_search = 100;
 
 }  // namespace

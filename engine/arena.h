@@ -8,11 +8,12 @@ namespace qtape {
 
 struct Lifetime;
 
-/// Fills in the offsets so that buffers in use at the same time never overlap, each a
-/// multiple of `step`, with at least `guard` bytes after it, and returns the bytes of the block. Without
-/// `share` no two buffers overlap at all. Sweeps over time with best fit, in both directions,
-/// packs up to 2,000 buffers by size besides, tries other orders of up to 100 unless nothing
-/// can be smaller, and takes the smallest block.
+/// Assigns offsets such that buffers in use at the same time never overlap, and returns the
+/// bytes of the block. Each offset is a multiple of `step`, with at least `guard` bytes after
+/// each buffer. If `share` is false, no two buffers overlap at all. Takes the smallest block of
+/// several heuristics: best fit in a sweep over time, in both directions; packing by size, for
+/// up to 2,000 buffers; and, for up to 100 buffers, a search of other packing orders, unless
+/// the block is already minimal.
 int64_t assign_arena_offsets(std::vector<Lifetime>& buffers, bool share, int64_t guard,
                              int64_t step = 64);
 

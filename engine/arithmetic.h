@@ -1,4 +1,4 @@
-// How a tape's forward computes: as its ops do, or as another room says.
+// The arithmetic of a tape's forward: that of the ops, or another one such as exact integers.
 #pragma once
 
 #include <functional>
@@ -13,54 +13,56 @@ namespace qtape {
 
 struct ExactValue;
 
-/// Takes the place of kernels of a tape's forward.
+/// Replaces kernels of a tape's forward.
 class ForwardArithmetic {
  public:
-  /// Memory and records of a tape, asked for while kernels are bound.
+  /// Access to the memory and records of a tape while kernels are bound.
   struct Lookup {
-    std::function<std::byte*(NodeId)>
-        value;  ///< of a node's value, codes or floats, or of a leaf
+    std::function<std::byte*(NodeId)> value;      ///< value (codes or floats) of a node
     std::function<std::byte*(NodeId)> companion;  ///< see companions()
-    std::function<ScaleSource(NodeId)> scales;    ///< of a quantizer's last forward
+    std::function<ScaleSource(NodeId)> scales;    ///< scales of the last forward of a quantizer
     std::function<NodeStatus*(NodeId)> status;
-    std::function<EncodedOperand(NodeId)> encoded;  ///< a value that is held as codes
-    bool backward = false;                          ///< whether gradients flow
+    std::function<EncodedOperand(NodeId)> encoded;  ///< a value held as codes
+    bool backward = false;                          ///< the tape has a backward
   };
 
   virtual ~ForwardArithmetic() = default;
-  /// Memory that is needed beside the nodes' values, of which those of `kept` are readable
-  /// after a step.
+  /// Returns the memory required in addition to the values of nodes. The values of `kept` are
+  /// readable after a step.
   virtual std::vector<Companion> companions(std::span<const NodeId> kept) = 0;
-  /// Which values are to be held as codes, those of `kept` not among them. `backward`: whether
-  /// gradients flow.
+  /// Returns the values to be held as codes, which must not include those of `kept`.
+  /// `backward`: the tape has a backward.
   virtual Encoding encoding(std::span<const NodeId> kept, bool backward) {
     (void)kept;
     (void)backward;
     return {};
   }
-  /// Whether node `id` reads codes in forward, as its encoding said.
+  /// True if node `id` reads codes in forward according to its encoding.
   virtual bool takes_codes(NodeId id) const {
     (void)id;
     return false;
   }
-  /// Before any node is given.
+  /// Called before the first call of `around`.
   virtual void bind(const Lookup& lookup) = 0;
-  /// Where the quantizer `id` writes its codes, or null.
+  /// Buffer for the codes of the quantizer `id`, or null.
   virtual std::byte* codes(NodeId id) const = 0;
-  /// What node `id` runs in forward, `kernel` being its op's own. Nodes are given in order.
+  /// Returns the kernel that node `id` runs in forward; `kernel` is that of its op. Called for
+  /// nodes in order.
   virtual Kernel around(NodeId id, Kernel kernel, const Binding& binding) = 0;
-  /// Before the kernels of a step.
+  /// Called before the kernels of a step.
   virtual void begin(const Step& step) = 0;
-  /// After them: whether they must run once more, `begin` having been called.
+  /// Called after the kernels of a step. If true, they must run once more, after another
+  /// `begin`.
   virtual bool repeats() const = 0;
-  /// The integers of the node, null where it has none.
+  /// Integers of the node, or null if it has none.
   virtual const ExactValue* find(NodeId id) const = 0;
 };
 
-/// How a tape's forward computes between quantized operands: see integer/exact.h.
+/// Arithmetic of a tape's forward between quantized operands: see integer/exact.h.
 struct Arithmetic {
-  /// Makes what takes the place of kernels; empty: in floats. `encodes`: values may be held as
-  /// codes, since all quantizers apply in the steps that it computes. May give null: in floats.
+  /// Creates the replacement of the kernels; if empty or if it returns null, forward computes
+  /// in floats. `encodes`: values may be held as codes, because all quantizers apply in the
+  /// steps that it computes.
   std::function<std::unique_ptr<ForwardArithmetic>(const Graph& graph, int threads,
                                                    bool encodes)>
       make = {};

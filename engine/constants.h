@@ -1,4 +1,4 @@
-// Which values of a graph are the same for all inputs.
+// Values of a graph that do not depend on inputs.
 #pragma once
 
 #include <vector>
@@ -7,8 +7,7 @@
 
 namespace qtape {
 
-/// By node: whether its value depends on no input, but on parameters, states and constants
-/// alone.
+/// By node: true if its value depends only on parameters, states and constants.
 std::vector<bool> constant_nodes(const Graph& graph);
 
 }  // namespace qtape

@@ -1,4 +1,4 @@
-// What an op promises, asked before anything runs.
+// The contract of an op for given operand types, available before anything runs.
 #pragma once
 
 #include <span>
@@ -10,12 +10,12 @@ namespace qtape {
 
 struct OpContract {
   TensorType output;
-  Footprint footprint;  ///< bytes beside operands and output
+  Footprint footprint;  ///< bytes besides operands and output
   Guarantee guarantee;
 };
 
-/// The contract of `op` on operands of these types, in slot order. Throws GraphError when they
-/// do not fit: another number of them, or what the op's `infer` refuses.
+/// Contract of `op` for operands of these types, in slot order. Throws GraphError if their
+/// number is wrong or the op's `infer` rejects them.
 OpContract contract(const Op& op, std::span<const TensorType> operands);
 
 }  // namespace qtape

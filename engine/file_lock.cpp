@@ -22,7 +22,7 @@ namespace {
 
 constexpr int max_attempts = 1000;
 
-/// What a run writes in its lock.
+/// Description of this run, written to its lock file.
 std::string this_run() {
   std::array<char, 256> host{};
   (void)::gethostname(host.data(), host.size() - 1);
@@ -30,7 +30,7 @@ std::string this_run() {
                      fmt::localtime(std::time(nullptr)));
 }
 
-/// What the run that holds the lock wrote, fit for a message.
+/// Description of the run that holds the lock, with characters unfit for messages removed.
 std::string other_run(int file) {
   std::array<char, 200> text{};
   const ssize_t size = ::pread(file, text.data(), text.size(), 0);
@@ -53,7 +53,7 @@ FileLock::FileLock(const std::string& path) {
   }
 }
 
-/// False when the file that is now locked was removed by the run that had it.
+/// Returns false if the locked file was removed by the run that held the lock before.
 bool FileLock::lock(const std::string& path) {
   file_ = ::open(name_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (file_ < 0) {

@@ -1,16 +1,17 @@
-// A lock that says: this run writes that file.
+// A lock on a file that a run writes.
 #pragma once
 
 #include <string>
 
 namespace qtape {
 
-/// Holds `<path>.lock` while it lives, then removes it. The system lets go of it when the
-/// process ends, however it ends, so what a kill leaves behind locks nothing. Devices, pipes
-/// and empty paths need no lock; file systems without locks give none.
+/// Holds a lock on `<path>.lock` during its lifetime and then removes that file. The operating
+/// system releases the lock when the process ends, even if it is killed, so a stale lock file
+/// locks nothing. Devices, pipes and empty paths are not locked, nor are files on file systems
+/// without locks.
 class FileLock {
  public:
-  /// Throws IoError that names the other run when one holds the lock.
+  /// Throws IoError that names the other run if it holds the lock.
   explicit FileLock(const std::string& path);
   FileLock(const FileLock&) = delete;
   FileLock& operator=(const FileLock&) = delete;

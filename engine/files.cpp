@@ -30,7 +30,7 @@ class Descriptor {
   ~Descriptor() { close(); }
 
   int get() const { return fd_; }
-  /// Closes now; whether that succeeded.
+  /// Closes immediately; returns true on success.
   bool close() {
     const int fd = std::exchange(fd_, -1);
     return fd < 0 || ::close(fd) == 0;
@@ -40,21 +40,21 @@ class Descriptor {
   int fd_;
 };
 
-constexpr int max_links = 40;  // as Linux follows
+constexpr int max_links = 40;  // limit of Linux
 constexpr int max_attempts = 1000;
 
-/// Devices and pipes take bytes, but must not be replaced by a file.
+/// Devices and pipes accept bytes, but must not be replaced by a file.
 bool is_special(const std::string& path) {
   struct stat status {};
   return ::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode) &&
          !S_ISDIR(status.st_mode);
 }
 
-/// The file beside `target` that is written first. A name that would be too long is cut;
-/// writers of several files that share one take turns.
+/// Path of the temporary file next to `target`. A name that would be too long is truncated;
+/// writers of different files with the same truncated name take turns.
 std::string partial_of(const std::string& target) {
   constexpr std::string_view ending = ".partial";
-  const size_t name = target.rfind('/') + 1;  // 0 where there is no slash
+  const size_t name = target.rfind('/') + 1;  // 0 if there is no slash
   const size_t most = name + NAME_MAX - ending.size();
   const bool fits = target.size() <= most || target.size() > name + NAME_MAX;
   return target.substr(0, fits ? target.size() : most) + std::string(ending);
@@ -67,15 +67,15 @@ void write_special(const std::string& path, std::string_view content) {
   if (!file.close()) fail_io(path, "write", errno);
 }
 
-/// The empty file `partial`, in which `path` is written. It is locked, so that several writers
-/// of one path take turns; a file system without locks lets them go on.
+/// Opens the empty file `partial`, to which `path` is written. The file is locked, so that
+/// writers of one path take turns; without locks in the file system they do not wait.
 Descriptor open_partial(const std::string& path, const std::string& partial) {
   for (int attempt = 0; attempt < max_attempts; ++attempt) {
     Descriptor file(::open(partial.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
     if (file.get() < 0) fail_io(path, "write", errno);
     while (::flock(file.get(), LOCK_EX) != 0 && errno == EINTR) {
     }
-    // Who had the lock before renamed or removed what is open here.
+    // The previous holder of the lock renamed or removed the file opened here.
     if (!is_open_at(file.get(), partial)) continue;
     if (::ftruncate(file.get(), 0) == 0) return file;
     const int error = errno;
@@ -97,8 +97,8 @@ void write_and_rename(Descriptor file, const std::string& path, const std::strin
   }
 }
 
-/// The rename itself must survive a power cut; a file system that cannot sync folders is left
-/// be.
+/// Makes the rename itself survive a power loss. File systems that cannot sync directories are
+/// ignored.
 void sync_folder(const std::string& path) {
   const std::string folder = std::filesystem::path(path).parent_path().string();
   const Descriptor descriptor(
@@ -113,7 +113,7 @@ std::string read_all(const std::string& path, int64_t limit) {
   if (::fstat(file.get(), &status) != 0) fail_io(path, "read", errno);
   require<IoError>(status.st_size <= limit, "{}: has {} bytes, more than the limit of {}", path,
                    status.st_size, limit);
-  // To the end rather than by the size that was told: pipes have none.
+  // Reads to the end instead of the reported size, because pipes report none.
   std::string content(static_cast<size_t>(status.st_size) + 1, '\0');
   size_t size = 0;
   for (;;) {
@@ -178,7 +178,7 @@ void require_writable(const std::string& path) {
     return;
   }
   const std::string target = written_path(path);
-  std::error_code unknown;  // a name that is too long, which the next line tells
+  std::error_code unknown;  // for a name that is too long; the next line reports it
   if (std::filesystem::is_directory(target, unknown)) fail_io(target, "write", EISDIR);
   const std::string partial = partial_of(target);
   const Descriptor file = open_partial(target, partial);

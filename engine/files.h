@@ -1,4 +1,4 @@
-// Whole files: read at once, written so that a failure or a kill keeps the old content.
+// Whole files: read at once, and written such that a failure or a kill keeps the old content.
 #pragma once
 
 #include <cstdint>
@@ -7,26 +7,27 @@
 
 namespace qtape {
 
-/// The content of `path`. Throws IoError when it cannot be read or has more than `limit` bytes.
+/// Reads the content of `path`. Throws IoError if it cannot be read or exceeds `limit` bytes.
 std::string read_file(const std::string& path, int64_t limit);
 
-/// Replaces `path` by `content`: writes `<path>.partial`, syncs it and renames it over `path`.
-/// A symbolic link stays, its target is replaced; a device or a pipe is written to. Throws
-/// IoError; then a file at `path` is what it was and the partial file is removed. Of several
-/// writers of one path each waits for the one before it.
+/// Replaces the file `path` by `content`: writes `<path>.partial`, syncs it and renames it to
+/// `path`. A symbolic link is kept and its target replaced; a device or a pipe is written to
+/// directly. Throws IoError; the file at `path` is then unchanged and the partial file removed.
+/// Concurrent writers of one path wait for each other.
 void write_file(const std::string& path, std::string_view content);
 
-/// The file that write_file replaces: where symbolic links at `path` lead, also to nothing yet.
+/// Path of the file that write_file replaces: the target of symbolic links at `path`, even if
+/// it does not exist yet.
 std::string written_path(const std::string& path);
 
-/// Writes all of `content` to a file descriptor. Throws IoError that begins with `name`.
+/// Writes all of `content` to a file descriptor. Throws IoError that starts with `name`.
 void write_all(int file, std::string_view name, std::string_view content);
 
-/// Whether the open `file` is what `path` names now.
+/// True if `path` refers to the open `file`.
 bool is_open_at(int file, const std::string& path);
 
-/// Throws the IoError that write_file would throw at once: for a folder that is missing or not
-/// writable, and for a path that is a folder. Leaves nothing behind.
+/// Throws the IoError with which write_file would fail immediately: for a directory that is
+/// missing or not writable, and for a path that is a directory. Leaves no file behind.
 void require_writable(const std::string& path);
 
 }  // namespace qtape

@@ -18,7 +18,7 @@ std::string reference(const Graph& graph, NodeId id) {
                        : fmt::format("%{} '{}'", id.index, printable(label));
 }
 
-constexpr size_t max_described = 16;  // operands
+constexpr size_t max_described = 16;  // maximum number of operands shown
 
 bool needs_label(const Op& op) {
   return std::holds_alternative<Input>(op) || is_persistent(op);

@@ -1,4 +1,4 @@
-// Graph: what to compute, as a value. Knows nothing of memory, threads or oneDNN.
+// Graph: a computation as a value, independent of memory, threads and oneDNN.
 #pragma once
 
 #include <functional>
@@ -14,13 +14,13 @@
 
 namespace qtape {
 
-/// Index of a node in its graph. Printed as `%3`.
+/// Index of a node in its graph. Formatted as `%3`.
 struct NodeId {
   int32_t index = -1;
   auto operator<=>(const NodeId&) const = default;
 };
 
-/// An op, what it is applied to and what comes of it.
+/// An op with its operands and the type of its result.
 struct Node {
   Op op;
   std::vector<NodeId> operands;
@@ -29,15 +29,15 @@ struct Node {
   bool operator==(const Node&) const = default;
 };
 
-/// Append-only nodes in topological order. Shapes and dtypes are inferred, never passed.
+/// Append-only nodes in topological order. Shapes and dtypes are always inferred.
 class Graph {
  public:
-  /// Appends a node. The only way to make one: files are loaded through it. Throws GraphError,
-  /// leaving the graph as it was, for a missing or surplus operand, attributes, shapes or
-  /// dtypes that the op refuses, an operand without the scales that its slot reads, a label in
-  /// use, a leaf to be stored without a label, a state with two writers or read before its
-  /// writer (where Slot::after_readers allows that: in backward), and inputs that disagree on
-  /// the batch extent.
+  /// Appends a node. This is the only way to create one, also when files are loaded. Throws
+  /// GraphError, leaving the graph unchanged, for a missing or surplus operand; for attributes,
+  /// shapes or dtypes that the op rejects; for an operand without the scales that its slot
+  /// reads; for a label in use; for a persistent leaf without a label; for a state with two
+  /// writers or with a reader before its writer (with Slot::after_readers: only if it reads in
+  /// backward); and for inputs that disagree on the batch extent.
   NodeId add(Op op, std::span<const NodeId> operands, std::string label = {});
   NodeId add(Op op, std::initializer_list<NodeId> operands, std::string label = {}) {
     return add(std::move(op), std::span(operands.begin(), operands.size()), std::move(label));
@@ -45,38 +45,38 @@ class Graph {
 
   int64_t size() const { return static_cast<int64_t>(nodes_.size()); }
   std::span<const Node> nodes() const { return nodes_; }
-  /// Throws GraphError for an id that is not of this graph.
+  /// Throws GraphError if `id` is not in this graph.
   const Node& operator[](NodeId id) const;
   std::optional<NodeId> find(std::string_view label) const;
-  /// The node called `label`; throws GraphError when there is none.
+  /// Node with the label `label`. Throws GraphError if there is none.
   NodeId at(std::string_view label) const;
 
-  /// Names the nodes that a user of the graph wants, the first one first. Which of them are
-  /// losses is not stated: see losses().
+  /// Sets the outputs of the graph, the main one first. Losses are not declared: see losses().
   void set_outputs(std::vector<NodeId> outputs);
-  /// The same and which of the outputs are losses: what training minimises and no program
-  /// yields. Throws GraphError for a loss that is no output or no scalar of floats, which
-  /// changes nothing.
+  /// Sets the outputs and declares which of them are losses: training minimises them, and
+  /// integer programs omit them. Throws GraphError, leaving the graph unchanged, for a loss
+  /// that is not an output or not a float scalar.
   void set_outputs(std::vector<NodeId> outputs, const std::vector<NodeId>& losses);
-  /// Names the copies of what `from` names, losses as there.
+  /// Sets the outputs and losses to the copies of those of `from`.
   void copy_outputs(const Graph& from, const std::function<NodeId(NodeId)>& copy_of);
   std::span<const NodeId> outputs() const { return outputs_; }
-  /// The outputs that are losses, in order: those stated, or else all after the first that are
-  /// f32 or f64 without axes and depend on a parameter.
+  /// Outputs that are losses, in order. If none are declared: all outputs after the first that
+  /// are f32 or f64 scalars and depend on a parameter.
   std::vector<NodeId> losses() const;
   bool states_losses() const { return losses_.has_value(); }
-  /// The outputs that are no losses, in order: the answers of the network.
+  /// Outputs that are not losses, in order: the predictions of the network.
   std::vector<NodeId> answers() const;
 
-  /// The batch extent of the batched inputs, if there are any.
+  /// Batch extent of the batched inputs, if there are any.
   std::optional<int64_t> batch() const { return batch_; }
-  /// This graph with another batch extent, every node inferred anew. Throws GraphError.
+  /// Returns this graph with another batch extent, with all types inferred again. Throws
+  /// GraphError if the ops reject it.
   Graph with_batch(int64_t batch) const;
 
-  /// The label of a node, or `%7` where it has none.
+  /// Label of a node, or `%7` if it has none.
   std::string name(NodeId id) const;
-  /// One line that locates a node: `MatMul %2 'fc1' (%0 'x' f32[8, 4], %1 'fc1.w' f32[5, 3])`,
-  /// with the first 16 operands and labels as `printable` gives them.
+  /// One line that identifies a node: `MatMul %2 'fc1' (%0 'x' f32[8, 4], %1 'fc1.w' f32[5,
+  /// 3])`, with the first 16 operands and labels escaped by `printable`.
   std::string describe(NodeId id) const;
 
   bool operator==(const Graph& other) const {
@@ -87,8 +87,7 @@ class Graph {
   struct StateUse {
     std::optional<NodeId> writer;
     std::optional<NodeId> reader;
-    std::optional<NodeId>
-        keeper;  ///< one that may read it after forward: in backward, or a view
+    std::optional<NodeId> keeper;  ///< reads it after forward (backward or view)
   };
 
   std::string describe(const Op& op, std::span<const NodeId> operands, std::string_view label,
@@ -111,7 +110,7 @@ class Graph {
   std::optional<int64_t> batch_;
 };
 
-/// All nodes, one a line: `%2 'fc1' f32[8, 3] = MatMul {transpose_b: true} (%0 'x', %1
+/// All nodes, one per line: `%2 'fc1' f32[8, 3] = MatMul {transpose_b: true} (%0 'x', %1
 /// 'fc1.w')`.
 std::string to_string(const Graph& graph);
 

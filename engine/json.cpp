@@ -6,13 +6,14 @@
 namespace qtape {
 namespace {
 
-/// Whether a text is written as it is, between quotes.
+/// True if a string is written unescaped between quotes.
 bool is_plain(std::string_view text) {
   return std::ranges::all_of(
       text, [](char c) { return c >= 0x20 && c < 0x7f && c != '"' && c != '\\'; });
 }
 
-/// Texts and numbers are nlohmann's; a scalar of it is destroyed without allocating.
+/// Formats strings and numbers by nlohmann's library, whose scalars are destroyed without
+/// allocating.
 void write_scalar(std::string& out, const nlohmann::json& value, JsonTexts texts) {
   using Handler = nlohmann::json::error_handler_t;
   try {
@@ -23,7 +24,7 @@ void write_scalar(std::string& out, const nlohmann::json& value, JsonTexts texts
   }
 }
 
-/// Appends JSON to a text.
+/// Appends JSON to a string.
 class Writer {
  public:
   Writer(std::string& out, int indent, JsonTexts texts)

@@ -1,4 +1,4 @@
-// A JSON value, for writing texts and for looking into them. Included by .cpp files only.
+// A JSON value, for writing and reading documents. Included only by .cpp files.
 #pragma once
 
 #include <concepts>
@@ -16,17 +16,17 @@
 
 namespace qtape {
 
-/// A text that is to be written as JSON is not UTF-8.
+/// A string to be written as JSON is not UTF-8.
 class NotUtf8 : public Error {
  public:
   using Error::Error;
 };
 
-/// Treatment of texts when JSON is written.
+/// Treatment of strings when JSON is written.
 enum class JsonTexts : uint8_t {
   Strict,   ///< bytes that are not UTF-8 throw NotUtf8
-  Replace,  ///< such bytes become the replacement character
-  Ascii     ///< the same, and all characters beyond ASCII are escaped
+  Replace,  ///< invalid bytes become the replacement character
+  Ascii     ///< like Replace, and characters beyond ASCII are escaped
 };
 
 /// A member of an object. A template, so that it is complete as soon as Json is.
@@ -38,8 +38,8 @@ struct JsonMember {
   bool operator==(const JsonMember&) const = default;
 };
 
-/// A value of JSON. Objects keep the order of their keys. Unlike nlohmann's, a value is taken
-/// apart without allocating memory, so that it can be destroyed when there is none left.
+/// A JSON value. Objects keep the order of their keys. Unlike nlohmann's values, it is
+/// destroyed without allocating memory, so it can be destroyed when memory has run out.
 class Json {
  public:
   struct Entry;  // of a list in braces
@@ -51,7 +51,8 @@ class Json {
   Json(std::nullptr_t) {}
   template <std::same_as<bool> T>
   Json(T value) : value_(value) {}
-  /// Integers from 0 on are held as uint64_t, others as int64_t, as texts are read.
+  /// Non-negative integers are stored as uint64_t and others as int64_t, as when text is
+  /// parsed.
   template <std::integral T>
   requires(!std::same_as<T, bool>) Json(T value) {
     if (std::cmp_less(value, 0)) {
@@ -83,41 +84,41 @@ class Json {
   bool is_number_integer() const { return holds<int64_t>() || is_number_unsigned(); }
   bool is_number() const { return is_number_integer() || is_number_float(); }
 
-  /// The text of a string.
+  /// The string value.
   const std::string& text() const { return std::get<std::string>(value_); }
-  /// The value as a bool or a number, converted without a check, or as a text.
+  /// The value as a bool or a number, converted without a range check, or as a string.
   template <class T>
   T get() const;
 
-  /// Elements of an array or members of an object; 0 for all else.
+  /// Number of elements of an array or members of an object; 0 for other values.
   size_t size() const;
-  /// The members of an object; empty for all else.
+  /// Members of an object; empty for other values.
   const Object& items() const;
-  /// The member of an object with this key; null where there is none.
+  /// Member of an object with this key, or null if there is none.
   const Member* find(std::string_view key) const;
   bool contains(std::string_view key) const { return find(key) != nullptr; }
-  /// The same value. Throws FormatError where there is none.
+  /// Value of the member with this key. Throws FormatError if there is none.
   const Json& at(std::string_view key) const;
-  /// The element of an array.
+  /// Element of an array.
   const Json& operator[](size_t index) const { return std::get<Array>(value_)[index]; }
 
-  /// The member of an object, added where there is none; null becomes an object.
+  /// Member of an object, added if missing. Null becomes an object.
   Json& operator[](std::string_view key);
-  /// Adds an element to an array; null becomes one.
+  /// Appends an element to an array. Null becomes an array.
   void push_back(Json value);
-  /// Takes over the members of an object.
+  /// Sets all members of the object `other` in this object.
   void update(Json other);
-  /// Removes a member of an object, if there is one.
+  /// Removes a member of an object, if present.
   void erase(std::string_view key);
 
-  /// Calls `visitor` with the null, bool, int64_t, uint64_t, double, std::string, Array or
-  /// Object that this holds.
+  /// Calls `visitor` with the stored null, bool, int64_t, uint64_t, double, std::string, Array
+  /// or Object.
   template <class Visitor>
   void visit(Visitor&& visitor) const {
     std::visit(visitor, value_);
   }
 
-  /// JSON on one line, or on lines indented by `indent` for each level. Numbers that are not
+  /// Formats JSON on one line, or indented by `indent` spaces per level. Numbers that are not
   /// finite become null.
   std::string dump(int indent = -1, JsonTexts texts = JsonTexts::Strict) const;
 
@@ -135,7 +136,7 @@ class Json {
 
 struct Json::Entry {
   std::string_view key;
-  mutable Json value;  // lists in braces are constant, and what is in them is moved out
+  mutable Json value;  // initializer lists are const, and the value is moved out of them
 };
 
 template <class T>

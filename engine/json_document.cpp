@@ -9,12 +9,12 @@
 namespace qtape {
 namespace {
 
-using Member = Json::Member;  // the key of an element of an array is empty
+using Member = Json::Member;  // elements of an array have an empty key
 using Parser = nlohmann::json;
 
 constexpr size_t few_members = 8;
 
-/// A key that two of `members` have, or null.
+/// A key that occurs twice in `members`, or null.
 const std::string* repeated_key(std::span<const Member> members) {
   if (members.size() <= few_members) {
     for (auto it = members.begin(); it != members.end(); ++it) {
@@ -32,8 +32,8 @@ const std::string* repeated_key(std::span<const Member> members) {
   return found == keys.end() ? nullptr : *found;
 }
 
-/// Builds a document from the events of nlohmann's parser. Containers are made when they end,
-/// of their right size: a growing object copies all that is in it.
+/// Builds a document from the events of nlohmann's parser. Containers are created at their end,
+/// with their final size, because a growing object copies its contents.
 class Builder {
  public:
   Json take() { return std::move(values_.front().value); }
@@ -44,7 +44,7 @@ class Builder {
   bool number_unsigned(uint64_t value) { return add(value); }
   bool number_float(double value, const std::string&) { return add(value); }
   bool string(std::string& value) { return add(std::move(value)); }
-  bool binary(Parser::binary_t&) { return false; }  // no JSON text has any
+  bool binary(Parser::binary_t&) { return false; }  // not produced by JSON text
   bool start_object(size_t) { return open(false); }
   bool start_array(size_t) { return open(true); }
   bool key(std::string& value) {
@@ -68,18 +68,18 @@ class Builder {
     if (dynamic_cast<const Parser::parse_error*>(&error) != nullptr) {
       fail<FormatError>("/: is not JSON: wrong or missing text at byte {}", byte);
     }
-    // Numbers out of range: the message names the number, after nlohmann's own "[id] " prefix.
+    // Number out of range: the message names the number after nlohmann's own "[id] " prefix.
     const std::string_view what = error.what();
     fail<FormatError>("/: is not JSON: {}",
                       printable(what.substr(std::min(what.find("] ") + 2, what.size()))));
   }
 
  private:
-  /// A container whose end has not come yet.
+  /// A container whose end was not read yet.
   struct Open {
     bool is_array;
-    size_t first;     // of its values
-    std::string key;  // its own
+    size_t first;     // index of its first value
+    std::string key;  // key of the container itself
   };
 
   bool add(Json value) {
@@ -110,12 +110,12 @@ class Builder {
     fail<FormatError>("{}/{}: the object has this key twice", path, json_pointer_part(key));
   }
 
-  std::vector<Open> open_;      // from the outermost to the innermost
-  std::vector<Member> values_;  // of all open containers, one after another
-  std::string key_;             // of the next value
+  std::vector<Open> open_;      // outermost to innermost
+  std::vector<Member> values_;  // values of all open containers, in order
+  std::string key_;             // key of the next value
 };
 
-/// Reads as far as the first key of the outermost object that is one of `names`.
+/// Reads up to the first key of the outermost object that is one of `names`.
 class KeyFinder {
  public:
   explicit KeyFinder(std::span<const std::string_view> names) : names_(names) {}
@@ -156,7 +156,7 @@ class KeyFinder {
 Json parse_document(std::string_view text) {
   Builder builder;
   Parser::sax_parse(text, &builder);
-  // The parser takes a NUL byte for the end of the text.
+  // The parser treats a NUL byte as the end of the text.
   const size_t nul = text.find('\0');
   require<FormatError>(nul == std::string_view::npos,
                        "/: is not JSON: wrong or missing text at byte {}", nul + 1);

@@ -1,4 +1,4 @@
-// JSON texts as documents. Included by .cpp files only.
+// Parsing of JSON documents. Included only by .cpp files.
 #pragma once
 
 #include <initializer_list>
@@ -9,15 +9,15 @@
 
 namespace qtape {
 
-/// Containers within containers, the outermost counted.
+/// Maximum nesting depth of containers, including the outermost.
 inline constexpr size_t deepest_nesting = 64;
 
-/// Parses the whole of `text` in linear time. Throws FormatError for what is not JSON, a NUL
-/// byte, a key that an object has twice, and nesting deeper than `deepest_nesting`.
+/// Parses all of `text` in linear time. Throws FormatError for invalid JSON, a NUL byte, a
+/// repeated key in an object, and nesting deeper than `deepest_nesting`.
 Json parse_document(std::string_view text);
 
-/// The first key of the outermost object that is one of `names`; empty where the text ends, or
-/// is no JSON any more, before it. Reads no further than that key.
+/// First key of the outermost object that is one of `names`; empty if the text ends or becomes
+/// invalid before it. Does not read beyond that key.
 std::string first_key(std::string_view text, std::initializer_list<std::string_view> names);
 
 }  // namespace qtape

@@ -1,4 +1,4 @@
-// JSON of attributes, derived from their field lists. Included by .cpp files only.
+// JSON of attributes, derived from their field lists. Included only by .cpp files.
 #pragma once
 
 #include <cmath>
@@ -17,29 +17,29 @@
 
 namespace qtape {
 
-/// A key as JSON pointers in messages show it.
+/// A key as shown in JSON pointers in messages.
 std::string json_pointer_part(std::string_view key);
 
-/// A place in a document: its value, and how it was reached. The JSON pointer to it is made
-/// only where something fails. The place that it was reached from must outlive it.
+/// A position in a document: its value, and its path from the root. The JSON pointer is built
+/// only if an error occurs. The parent must outlive the place.
 struct JsonPlace {
   const Json& json;
   const JsonPlace* parent = nullptr;  ///< null for the root
-  std::string_view key = {};          ///< in the parent where that is an object
-  size_t index = 0;                   ///< in the parent where that is an array
+  std::string_view key = {};          ///< key, if the parent is an object
+  size_t index = 0;                   ///< index, if the parent is an array
 
   template <class... Args>
   [[noreturn]] void fail(fmt::format_string<Args...> text, Args&&... args) const {
     throw FormatError(path() + ": " + fmt::format(text, std::forward<Args>(args)...));
   }
-  /// The JSON pointer, its keys as `printable` gives them; `/` for the root.
+  /// JSON pointer with keys escaped by `printable`; `/` for the root.
   std::string path() const;
-  /// What is here, short enough for a message.
+  /// The value, shortened for a message.
   std::string shown() const;
   void expect(bool right, std::string_view what) const {
     if (!right) fail("expected {}, got {}", what, shown());
   }
-  /// The place of `value`, which is the member `name` of this object.
+  /// Place of `value`, the member `name` of this object.
   JsonPlace child(std::string_view name, const Json& value) const& {
     return {value, this, name, 0};
   }

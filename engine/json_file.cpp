@@ -29,7 +29,8 @@ void check_keys(const JsonPlace& place, std::span<const std::string_view> known)
 
 void check_header(const JsonPlace& root, std::vector<std::string_view> known) {
   root.expect(root.json.is_object(), "an object");
-  // A file of another version is refused for that, not for what its version spells otherwise.
+  // The version is checked first, so that a file of another version is rejected for its version
+  // rather than for its contents.
   const JsonPlace format = root.member("format");
   format.expect(format.json == "qtape", "\"qtape\"");
   int64_t version = 0;

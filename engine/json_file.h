@@ -1,5 +1,5 @@
-// What all files of the format share: limits, header, nodes and the layout of their text.
-// Included by .cpp files only.
+// Common parts of all files of the format: limits, header, nodes and text layout. Included only
+// by .cpp files.
 #pragma once
 
 #include <initializer_list>
@@ -18,23 +18,24 @@ namespace qtape {
 inline constexpr int64_t format_version = 2;
 inline constexpr int64_t max_file_bytes = int64_t{4} << 30;
 
-/// Throws FormatError unless `root` is an object of format "qtape", of this version, and has no
-/// keys but `known` and those two.
+/// Throws FormatError unless `root` is an object with format "qtape" and this version, and has
+/// no keys other than `known` and these two.
 void check_header(const JsonPlace& root, std::vector<std::string_view> known);
-/// Throws FormatError for a key that is not `known`, and unless `place` is an object.
+/// Throws FormatError unless `place` is an object and all its keys are `known`.
 void check_keys(const JsonPlace& place, std::span<const std::string_view> known);
 inline void check_keys(const JsonPlace& place, std::initializer_list<std::string_view> known) {
   check_keys(place, std::span(known.begin(), known.size()));
 }
 
-/// `{`, the format and its version.
+/// Returns the start of a file: `{`, the format and its version.
 std::string begin_file();
-/// `"name": {`, one entry a line, `}`: readable and friendly to line-based tools.
+/// Appends `"name": {`, one entry per line, `}`: readable, and suited to line-based tools.
 void append_lines(std::string& text, std::string_view name, char open, char close,
                   const std::vector<std::string>& lines);
-/// Writes the text of a file. Throws IoError, also where it would be larger than can be read.
+/// Writes the text of a file. Throws IoError, also if the text exceeds the size that can be
+/// read.
 void write_text(const std::string& path, const std::string& text);
-/// What `read` makes of the text of a file. Throws IoError, and FormatError with the path.
+/// Returns `read` applied to the text of a file. Throws IoError, and FormatError with the path.
 template <class Read>
 auto read_text(const std::string& path, const Read& read) {
   return during("reading", path, [&] {
@@ -43,7 +44,7 @@ auto read_text(const std::string& path, const Read& read) {
   });
 }
 
-/// `{"label", "op", "operands"}` of a node.
+/// JSON of a node: `{"label", "op", "operands"}`.
 template <class Node>
 Json write_node(const Node& node) {
   Json json = Json::object();
@@ -59,7 +60,7 @@ Json write_node(const Node& node) {
 std::vector<NodeId> read_ids(const JsonPlace& place);
 std::string write_ids(std::span<const NodeId> ids);
 
-/// Reads a node as write_node wrote it and adds it to `nodes`, a Graph or an IntegerProgram.
+/// Reads a node written by write_node and adds it to `nodes`, a Graph or an IntegerProgram.
 template <class Op, class Nodes>
 void read_node(const JsonPlace& place, Nodes& nodes) {
   check_keys(place, {"label", "op", "operands"});

@@ -9,7 +9,8 @@
 
 namespace qtape {
 
-/// `label`, or the first of `label.2`, `label.3`, ... for which `taken` says false. `separator` is what stands before the number.
+/// Returns `label`, or the first of `label.2`, `label.3`, ... for which `taken` is false.
+/// `separator` precedes the number.
 template <class Taken>
 std::string unused_label(const std::string& label, const Taken& taken,
                          std::string_view separator = ".") {
@@ -20,12 +21,12 @@ std::string unused_label(const std::string& label, const Taken& taken,
   return unused;
 }
 
-/// The same where `graph` must have no such label with `suffix`.
+/// Returns the first such label that, followed by `suffix`, is unused in `graph`.
 std::string unused_label(const Graph& graph, const std::string& label,
                          std::string_view suffix = {});
 
-/// What a quantizer after a node may be called after: its label, else with `.output` that of
-/// the nearest node with one that operands 0 lead to, else `value`.
+/// Base label for a quantizer after a node: the label of the node, else the label followed by
+/// `.output` of the nearest labelled node along operands 0, else `value`.
 std::string label_near(const Graph& graph, NodeId id);
 
 }  // namespace qtape

@@ -85,7 +85,7 @@ Parameters& Parameters::operator=(Parameters&& other) noexcept {
 
 Parameters::~Parameters() { let_go(); }
 
-/// Tells links that what they were made for is gone.
+/// Invalidates all links.
 void Parameters::let_go() {
   if (self_) *self_ = nullptr;
 }

@@ -1,4 +1,4 @@
-// Named tensors that outlive a step: what is trained, and the states beside it.
+// Named persistent tensors: trained parameters and states.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ namespace qtape {
 
 class Graph;
 
-/// One named tensor. Pointers stay valid as long as the Parameters that own them, which may
-/// move.
+/// A named tensor. The pointers are valid as long as the Parameters that own the tensor, which
+/// may be moved.
 struct ParameterEntry {
   std::string name = {};
   TensorType type = {};
@@ -28,13 +28,13 @@ struct ParameterEntry {
 
   bool trainable() const { return gradient != nullptr; }
   int64_t elements() const { return type.elements(); }
-  /// The value's elements. Throws GraphError when T is not the dtype.
+  /// Elements of the value. Throws GraphError if T is not the dtype.
   template <Element T>
   std::span<T> values() const {
     check_dtype(dtype_of<T>);
     return {reinterpret_cast<T*>(value), static_cast<size_t>(elements())};
   }
-  /// The gradient's elements. Throws GraphError when T is not the dtype, and for a state.
+  /// Elements of the gradient. Throws GraphError if T is not the dtype, and for a state.
   template <Element T>
   std::span<T> gradients() const {
     check_dtype(dtype_of<T>);
@@ -47,17 +47,17 @@ struct ParameterEntry {
   void check_trainable() const;
 };
 
-/// Values and gradients of a graph's Parameter leaves, and values of its State leaves,
-/// persistent and 64-byte aligned. Several tapes share one Parameters.
+/// Values and gradients of a graph's Parameter leaves, and values of its State leaves:
+/// persistent and 64-byte aligned. Several tapes can share one Parameters.
 ///
-/// Movable, not copyable. Tapes and optimizers follow their Parameters to where it is moved,
-/// and its memory stays in place. Once it is destroyed, or another is assigned to it, their
-/// next step is a GraphError. A Parameters that was moved from may be assigned to or destroyed;
-/// everything else throws GraphError.
+/// Movable, not copyable. Moving leaves the memory in place, and tapes and optimizers follow
+/// their Parameters to its new location. After it is destroyed or assigned to, their next step
+/// throws GraphError. A moved-from Parameters can be assigned to or destroyed; everything else
+/// throws GraphError.
 class Parameters {
  public:
-  /// Allocates every Parameter and State leaf of `graph` and fills it by its initialiser. The
-  /// values depend on `seed` and the leaf's name only.
+  /// Allocates every Parameter and State leaf of `graph` and initialises it. The values depend
+  /// only on `seed` and the leaf's name.
   Parameters(const Graph& graph, uint64_t seed);
   Parameters(Parameters&& other) noexcept;
   Parameters& operator=(Parameters&& other) noexcept;
@@ -65,23 +65,23 @@ class Parameters {
 
   /// All entries, in graph order.
   std::span<const ParameterEntry> entries() const;
-  /// The entry called `name`, or nullptr.
+  /// Entry with the name `name`, or nullptr.
   const ParameterEntry* find(std::string_view name) const;
-  /// The entry called `name`; throws GraphError when there is none.
+  /// Entry with the name `name`. Throws GraphError if there is none.
   const ParameterEntry& at(std::string_view name) const;
 
-  /// The value of `name` as an owned tensor.
+  /// Returns a copy of the value of `name`.
   Tensor get(std::string_view name) const;
-  /// Replaces the value of `name`; throws GraphError for another dtype or shape.
+  /// Replaces the value of `name`. Throws GraphError for a different dtype or shape.
   void set(std::string_view name, const Tensor& tensor);
-  /// Throws what `set` would throw, and changes nothing.
+  /// Throws as `set` would, without changing anything.
   void check_value(std::string_view name, const Tensor& tensor) const;
 
-  /// Sets all gradients to 0: needed only with tapes that accumulate into them.
+  /// Sets all gradients to 0. Only needed with tapes that accumulate gradients.
   void zero_gradients();
-  /// SHA-256 over names, types and values in graph order, in hexadecimal.
+  /// SHA-256 of names, types and values in graph order, in hexadecimal.
   std::string sha256() const;
-  /// Elements of all trainable entries.
+  /// Number of elements of all trainable entries.
   int64_t trainable_elements() const;
 
  private:
@@ -92,16 +92,16 @@ class Parameters {
   AlignedBuffer memory_;
   std::vector<ParameterEntry> entries_;
   std::map<std::string, size_t, std::less<>> index_;
-  std::shared_ptr<Parameters*> self_;  // where links find this; null once moved from
+  std::shared_ptr<Parameters*> self_;  // shared with links; null after a move
 };
 
-/// How a tape or an optimizer holds its Parameters: it follows them when they are moved.
+/// Reference of a tape or an optimizer to its Parameters, which it follows when they are moved.
 class ParametersLink {
  public:
-  /// Throws GraphError for `parameters` that were moved from.
+  /// Throws GraphError if `parameters` were moved from.
   explicit ParametersLink(Parameters& parameters);
-  /// The Parameters, where they are now. Throws GraphError, in which `holder` names what holds
-  /// the link ("tape"), once they were destroyed or others were assigned to them.
+  /// The Parameters at their current location. Throws GraphError, with the name `holder` of the
+  /// link's owner (such as "tape"), if they were destroyed or assigned to.
   Parameters& get(std::string_view holder) const;
 
  private:

@@ -13,15 +13,15 @@
 namespace qtape {
 namespace {
 
-/// Where a tensor goes before offsets are known: a buffer, a leaf's memory or nowhere.
+/// Assignment of a tensor before offsets are known: a buffer, the memory of a leaf, or none.
 struct Home {
   int64_t buffer = -1;
   NodeId leaf;
   bool operator==(const Home&) const = default;
 };
 
-// Values of fewer bytes are not worth quantizing them again. Where a product has few rows, it
-// takes hardly longer than that, so only those of more than the second number are.
+// Values of fewer bytes are not worth quantizing again. If a product has few rows, it takes
+// hardly longer than the quantization, so only values above the larger limit are.
 constexpr int64_t least_made_again = int64_t{1} << 17;
 constexpr int64_t always_made_again = int64_t{1} << 20;
 constexpr int64_t least_rows_made_again = 256;
@@ -125,13 +125,13 @@ class Planner {
     }
   }
 
-  /// Whether a kernel of node i takes the codes of its operand k.
+  /// True if a kernel of node i reads the codes of its operand k.
   bool takes_codes(size_t i, size_t k) const {
     const bool on_codes = std::visit([]<class X>(const X&) { return OnCodes<X>; }, node(i).op);
     return on_codes ? k == 0 && plan_.nodes[i].encoded : keeps_[i].takes_codes(k);
   }
 
-  /// What ops need that take codes.
+  /// Computes the memory requirements of ops that read codes.
   void read_encoded(size_t i) {
     std::vector<TensorType> inputs;
     bool any = false;
@@ -157,8 +157,7 @@ class Planner {
     }
   }
 
-  /// Quantizers that are held as codes apply in every step, so they can stand in for the gate
-  /// before them.
+  /// Quantizers held as codes apply in every step, so they can replace the preceding gate.
   void mark_gated() {
     for (size_t i = 0; i < values_.size(); ++i) {
       NodePlan& own = plan_.nodes[i];
@@ -226,7 +225,8 @@ class Planner {
     }
   }
 
-  /// Whether a gradient flows from the node to a parameter or an input that was asked for its.
+  /// By node: true if a gradient flows to a parameter or to an input whose gradient is
+  /// requested.
   std::vector<bool> find_trained() const {
     std::vector<bool> trains(values_.size());
     for (size_t i = 0; i < values_.size(); ++i) {
@@ -238,7 +238,7 @@ class Planner {
     return trains;
   }
 
-  /// A gradient flows through what trains something and leads to a root.
+  /// Marks nodes that lead from something trained to a root; gradients flow through them.
   void mark_active() {
     const std::vector<bool> trains = find_trained();
     for (NodeId id : options_.roots) {
@@ -268,7 +268,7 @@ class Planner {
     }
   }
 
-  /// Whether backward of node i reads the value of its operand k.
+  /// True if backward of node i reads the value of its operand k.
   bool reads_in_backward(size_t i, size_t k) const {
     if (!plan_.nodes[i].active || !keeps_[i].operand(k)) return false;
     if (!keeps_[i].reads_for_others(k)) return true;
@@ -279,8 +279,8 @@ class Planner {
     return false;
   }
 
-  /// Codes of a leaf, such as weights, can be made again of what is in Parameters, so they need
-  /// not last until backward.
+  /// True if backward computes the codes again from the leaf, such as weights, so that they
+  /// need not be stored until backward.
   bool is_made_again(size_t i, size_t k) const {
     const size_t operand = at(node(i).operands[k]);
     const auto& own = node(operand);
@@ -292,7 +292,7 @@ class Planner {
     return own.type.bytes() > (few_rows ? always_made_again : least_made_again);
   }
 
-  /// By node: the fewest rows of a result whose op takes its codes in backward.
+  /// By node: the smallest number of rows of a result whose op reads it in backward.
   void find_fewest_rows() {
     fewest_rows_.assign(values_.size(), std::numeric_limits<int64_t>::max());
     for (size_t i = 0; i < values_.size(); ++i) {
@@ -313,7 +313,7 @@ class Planner {
       if (!plan_.nodes[i].needed) continue;
       for (size_t k = 0; k < node(i).operands.size(); ++k) {
         plan_.nodes[i].made_again.push_back(false);
-        if (slots_[i][k].scales != Scales::None) continue;  // reads records, not values
+        if (slots_[i][k].scales != Scales::None) continue;  // reads only the record
         const size_t operand = at(node(i).operands[k]);
         const bool kept = reads_in_backward(i, k);
         const bool lasts = kept && !is_made_again(i, k);
@@ -337,7 +337,7 @@ class Planner {
     }
   }
 
-  /// Of the value of node i as it is held.
+  /// Bytes of the value of node i in the form in which it is held.
   int64_t bytes(size_t i) const {
     const TensorType& type = node(i).type;
     const auto& codes = plan_.nodes[i].encoded;
@@ -353,7 +353,7 @@ class Planner {
 
   Lifetime& buffer(int64_t index) { return plan_.buffers[static_cast<size_t>(index)]; }
 
-  /// The arena buffer of operand 0 when the output of node i may live there too.
+  /// Arena buffer of operand 0, if the output of node i may share it.
   std::optional<int64_t> shared_value(size_t i) {
     if (!hooks_.share_memory || node(i).operands.empty()) return std::nullopt;
     const size_t operand = at(node(i).operands[0]);
@@ -383,13 +383,14 @@ class Planner {
       } else {
         values_[i].buffer = new_buffer(bytes(i), static_cast<int64_t>(i), last_use_[i]);
       }
-      // What is written before the step begins.
+      // Inputs and lasting constants are written before the step starts.
       const bool lasting = plan_.nodes[i].constant && last_use_[i] == end_time();
       if (std::holds_alternative<Input>(op) || lasting) buffer(values_[i].buffer).begin = 0;
     }
   }
 
-  /// Operand 0 of node i takes over the buffer of i's gradient: i alone contributes to it.
+  /// True if the gradient of operand 0 of node i takes over the buffer of the gradient of i,
+  /// because only i contributes to it.
   bool hands_gradient_on(size_t i) const {
     if (!hooks_.share_memory || !keeps_[i].backward_in_place) return false;
     if (node(i).operands.empty() || !plan_.nodes[i].wanted[0]) return false;
@@ -401,8 +402,8 @@ class Planner {
            gradient(at(operand)).bytes() == gradient(i).bytes();
   }
 
-  /// A new home for the gradient of node i, first written at `begin`: a parameter's own memory
-  /// where the gradient is handed on to it untouched, else the arena.
+  /// Assigns memory to the gradient of node i, first written at `begin`: the memory of a
+  /// parameter if the gradient is passed on to it unchanged, otherwise the arena.
   Home new_gradient(size_t i, int64_t begin) {
     size_t last = i;
     while (hands_gradient_on(last)) last = at(node(last).operands[0]);
@@ -471,7 +472,7 @@ class Planner {
     }
   }
 
-  /// Values of operands that are held as codes, for nodes that take none.
+  /// Places the decoded values of operands held as codes, for nodes that read values.
   void place_decoded() {
     decoded_forward_.resize(values_.size());
     decoded_backward_.resize(values_.size());
@@ -542,11 +543,11 @@ class Planner {
   std::vector<std::vector<Slot>> slots_;
   std::vector<Keep> keeps_;
   std::vector<Footprint> footprints_;
-  std::vector<int64_t> backward_bytes_;  // of scratch
+  std::vector<int64_t> backward_bytes_;  // scratch bytes of backward
   std::vector<int64_t> last_use_;
   std::vector<int64_t> fewest_rows_;
   std::vector<int> contributions_;
-  std::vector<bool> asked_;        // inputs whose gradient is wanted
+  std::vector<bool> asked_;        // inputs whose gradient is requested
   std::vector<bool> takes_codes_;  // in forward
   std::vector<std::vector<Home>> decoded_forward_, decoded_backward_;  // by node and operand
 };

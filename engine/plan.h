@@ -1,4 +1,4 @@
-// Plan: which nodes run, which gradients flow, and where every buffer lies. A pure function.
+// Plan: nodes to run, gradients to compute and positions of all buffers. A pure function.
 #pragma once
 
 #include <cstdint>
@@ -12,26 +12,26 @@ namespace qtape {
 
 struct PlanHooks;
 
-/// Memory beside a node's value: from its forward until that of the last of `readers`, or to
-/// the end of the step.
+/// Memory in addition to a node's value: in use from its forward until the forward of the last
+/// of `readers`, or until the end of the step.
 struct Companion {
   NodeId node;
   int64_t bytes = 0;
   std::vector<NodeId> readers = {};
-  bool kept = false;  ///< to the end of the step
+  bool kept = false;  ///< in use until the end of the step
 };
 
-/// A value of f32 that is held as 8-bit codes: of a quantizer, or of an op that gives some of
-/// the codes of its operand 0. Its views are held so, too.
+/// An f32 value held as 8-bit codes: the output of a quantizer, or of an op that selects some
+/// of the codes of its operand 0. Its views are also held as codes.
 struct EncodedValue {
   NodeId node;
-  DType dtype = DType::U8;  ///< of the codes: s8 or u8
+  DType dtype = DType::U8;  ///< dtype of the codes: s8 or u8
 };
 
-/// Which values are held as codes, and which nodes read these in forward. For all other readers
-/// codes are turned into values beforehand, in memory that is theirs while they run.
+/// Values held as codes, and nodes that read codes in forward. For all other readers the codes
+/// are decoded beforehand into temporary memory.
 struct Encoding {
-  /// A value that `reader` needs, beside its operands.
+  /// A value that `reader` needs in addition to its operands.
   struct Use {
     NodeId value;
     NodeId reader;
@@ -41,36 +41,37 @@ struct Encoding {
   std::vector<Use> uses = {};
 };
 
-/// What a plan is to keep and to compute.
+/// Values to keep and to compute.
 struct PlanOptions {
-  std::vector<NodeId> outputs = {};  ///< values that stay readable after the step
-  std::vector<NodeId> roots = {};    ///< where gradients start; none: no backward
-  /// Inputs of a float dtype whose gradients stay readable after the step.
+  std::vector<NodeId> outputs = {};  ///< values that remain readable after the step
+  std::vector<NodeId> roots = {};    ///< nodes from which gradients start; empty: no backward
+  /// Inputs of a float dtype whose gradients remain readable after the step.
   std::vector<NodeId> input_gradients = {};
-  bool accumulate_gradients = false;  ///< parameters' gradients add up from step to step
-  /// What is computed of leaves alone keeps its memory from step to step; without roots only.
+  bool accumulate_gradients = false;  ///< gradients of parameters accumulate over steps
+  /// Values computed only from leaves keep their memory between steps. Requires `roots` to be
+  /// empty.
   bool constant_parameters = false;
   GradientPrecision gradient_precision = GradientPrecision::F32;
-  int threads = 1;  ///< that run backward: some kernels need memory for each
-  std::vector<Companion> companions = {};  ///< at most one for each node
-  Encoding encoding = {};                  ///< none of its values is an output or a root
+  int threads = 1;  ///< threads of backward: some kernels need memory for each
+  std::vector<Companion> companions = {};  ///< at most one per node
+  Encoding encoding = {};                  ///< must not include outputs or roots
 };
 
-/// Where a tensor lies.
+/// Position of a tensor.
 struct Place {
   enum class Kind : uint8_t { None, Arena, Leaf };
   Kind kind = Kind::None;
   int64_t offset = 0;  ///< Arena: bytes from its start
-  NodeId leaf;         ///< Leaf: the Parameter, State or Constant whose memory it is
+  NodeId leaf;         ///< Leaf: the Parameter, State or Constant that owns the memory
   bool operator==(const Place&) const = default;
 };
 
-/// What becomes of one node: whether it runs, and where its buffers lie.
+/// Plan of one node: the passes in which it runs, and the positions of its buffers.
 struct NodePlan {
   bool needed = false;  ///< runs in forward
-  bool active = false;  ///< runs in backward: a gradient flows through
-  bool kept = false;    ///< an output or a root: its value stays readable after the step
-  /// With constant_parameters: neither an input nor computed of one, at any distance.
+  bool active = false;  ///< runs in backward: a gradient flows through it
+  bool kept = false;    ///< output or root: its value remains readable after the step
+  /// With constant_parameters: true if it depends on no input, directly or indirectly.
   bool constant = false;
   Place value;
   Place gradient;
@@ -78,24 +79,25 @@ struct NodePlan {
   Place forward_scratch;
   Place backward_scratch;
   Place companion;
-  /// The value is held as codes of this dtype.
+  /// Dtype of the codes, if the value is held as codes.
   std::optional<DType> encoded = std::nullopt;
-  /// Per operand that is held as codes: where its values are during forward and backward of
-  /// this node, unless it takes the codes.
+  /// Per operand held as codes: position of its decoded values during forward and backward of
+  /// this node, unless the node reads codes.
   std::vector<Place> forward_values;
   std::vector<Place> backward_values;
-  /// Per operand that is held as codes: backward quantizes what gave them once more, since they
-  /// are gone.
+  /// Per operand held as codes: true if backward quantizes its source again, because the codes
+  /// are no longer stored.
   std::vector<bool> made_again;
   int64_t record = 0;  ///< offset in the record memory
-  /// A quantizer that leaves out gradients for the Gate before it, which has no backward then.
+  /// True for a quantizer that masks gradients for a preceding Gate, which then has no
+  /// backward.
   bool gated = false;
-  bool open = false;             ///< that Gate
+  bool open = false;             ///< True for such a Gate.
   std::vector<bool> wanted;      ///< per operand: its gradient is computed
-  std::vector<bool> accumulate;  ///< per operand: and added to what other nodes wrote
+  std::vector<bool> accumulate;  ///< per operand: the gradient is added to that of other nodes
 };
 
-/// A buffer and the closed interval of time in which it is in use. Node i of n runs forward at
+/// A buffer and the closed time interval in which it is in use. Node i of n runs forward at
 /// time i and backward at time 2n - 1 - i.
 struct Lifetime {
   int64_t offset = 0;
@@ -106,20 +108,20 @@ struct Lifetime {
 
 struct Plan {
   std::vector<NodePlan> nodes;
-  std::vector<Lifetime> buffers;  ///< what the arena holds, for tools and tests
+  std::vector<Lifetime> buffers;  ///< contents of the arena, for tools and tests
   int64_t arena_bytes = 0;
   int64_t record_bytes = 0;
 };
 
-/// The most bytes that are in use at one time: no arena can be smaller.
+/// Maximum number of bytes in use at one time: a lower bound of the size of an arena.
 int64_t largest_live_set(std::span<const Lifetime> buffers);
 
-/// Throws PlanError for ids outside of the graph, for roots with constant_parameters, for
-/// `input_gradients` that are not inputs of a float dtype or lead to no root, and for roots
-/// without a path to a parameter or one of these inputs; and where an output or a root is to be
-/// held as codes.
+/// Throws PlanError for ids outside the graph; for roots with constant_parameters; for
+/// `input_gradients` that are not inputs of a float dtype or do not lead to a root; for roots
+/// without a path to a parameter or to one of these inputs; and for an output or a root that is
+/// to be held as codes.
 Plan plan(const Graph& graph, const PlanOptions& options);
-/// The same as tests of memory ask for it, see engine/plan_hooks.h.
+/// Variant with hooks for memory tests, see engine/plan_hooks.h.
 Plan plan(const Graph& graph, const PlanOptions& options, const PlanHooks& hooks);
 
 }  // namespace qtape

@@ -1,4 +1,4 @@
-// What tests of memory ask of a plan.
+// Options of a plan for memory tests.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 namespace qtape {
 
 struct PlanHooks {
-  bool share_memory = true;  ///< false: every buffer is its own
+  bool share_memory = true;  ///< false: buffers share no memory
   int64_t guard_bytes = 0;   ///< space after every buffer, at most 4096
 };
 

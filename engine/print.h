@@ -1,4 +1,5 @@
-// Ops as text: `MatMul {transpose_b: true}`, attributes that differ from their defaults only.
+// Formatting of ops: `MatMul {transpose_b: true}`, with the attributes that differ from their
+// defaults.
 #pragma once
 
 #include <string>

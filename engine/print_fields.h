@@ -1,4 +1,4 @@
-// Attributes as text, derived from their field lists. Included by .cpp files only.
+// Formatting of attributes, derived from their field lists. Included only by .cpp files.
 #pragma once
 
 #include <fmt/format.h>
@@ -11,7 +11,8 @@
 
 namespace qtape {
 
-/// `MatMul {transpose_b: true}`: attributes that differ from their defaults.
+/// Formats a value: `MatMul {transpose_b: true}`, with the attributes that differ from their
+/// defaults.
 template <class T>
 std::string value_text(const T& value);
 

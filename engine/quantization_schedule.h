@@ -1,5 +1,5 @@
-// When quantizers begin to apply, and when their observers and the statistics of batch norms
-// stop.
+// Steps at which quantizers start to apply, and at which observers and the statistics of batch
+// norms are frozen.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +11,21 @@
 
 namespace qtape {
 
-/// Steps count the forward passes in modes that train, as Tape::step does; the schedule changes
-/// those passes alone.
+/// Steps count forward passes in modes that train, as Tape::step does. The schedule affects
+/// only these passes.
 struct QuantizationSchedule {
   static constexpr std::string_view name = "QuantizationSchedule";
-  /// Steps in float; observers run. Learned scales start anew when they end.
+  /// Number of float steps, in which observers run. Learned scales are initialised again at
+  /// their end.
   int64_t delay = 0;
-  std::optional<int64_t> freeze = std::nullopt;  ///< step from which observers stop
+  std::optional<int64_t> freeze = std::nullopt;  ///< step from which observers are off
   /// Step from which batch norms use their running statistics, as in evaluation.
   std::optional<int64_t> freeze_norms = std::nullopt;
-  /// Steps whose scales are averaged evenly: by running averages instead of their decay, and by
-  /// learned quantizers, which follow the data until it ends, instead of training.
+  /// Number of steps that weigh equally in scales. Running averages use their plain mean
+  /// instead of a decay, and learned quantizers follow the data instead of being trained.
   int64_t warm_up = 0;
 
-  /// `mode` as the step `number` has it.
+  /// `mode` as modified by the schedule in step `number`.
   Mode mode_at(Mode mode, uint64_t number) const {
     if (!mode.train) return mode;
     if (number < static_cast<uint64_t>(delay)) mode.quantize = false;
@@ -37,13 +38,13 @@ struct QuantizationSchedule {
   bool operator==(const QuantizationSchedule&) const = default;
 };
 
-/// Throws ArgumentError, which names it, for a number of steps below 0.
+/// Throws ArgumentError, which names the setting, for a negative number of steps.
 void validate(const QuantizationSchedule& schedule);
 
-/// The schedule for a model file.
+/// Section of the schedule for a model file.
 Section to_section(const QuantizationSchedule& schedule);
-/// Reads what `to_section` gave. Throws FormatError for another kind, a missing or unknown
-/// setting and one out of its range.
+/// Reads a section written by `to_section`. Throws FormatError for another kind, a missing or
+/// unknown setting, and a setting out of range.
 QuantizationSchedule quantization_schedule_from(const Section& section);
 
 }  // namespace qtape

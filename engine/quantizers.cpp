@@ -9,7 +9,7 @@
 namespace qtape {
 namespace {
 
-/// Calls `body(op)` with the quantizer at `id`; throws for other nodes.
+/// Calls `body(op)` with the quantizer at `id`. Throws GraphError for other nodes.
 template <class Body>
 auto visit_quantizer_at(const Graph& graph, NodeId id, const Body& body) {
   if (!is_quantizer(graph[id].op)) {
@@ -52,7 +52,7 @@ double smallest_normal(DType dtype) {
                              : double{std::numeric_limits<float>::min()};
 }
 
-/// Whether `v` is a finite number of `dtype`.
+/// True if `v` is finite in `dtype`.
 bool fits(double v, DType dtype) {
   const double largest = dtype == DType::F64 ? std::numeric_limits<double>::max()
                                              : double{std::numeric_limits<float>::max()};
@@ -120,7 +120,7 @@ NodeId add_quantizer(Graph& graph, NodeId x, const Op& quantizer, const std::str
   for (const QuantizerOperand& operand : operands) {
     types.push_back(operand_type(operand, granularity, type));
   }
-  // Before anything is added: a failure leaves no stray states.
+  // Checked before anything is added, so that a failure leaves no stray states.
   (void)contract(quantizer, types);
   std::vector<NodeId> ids = {x};
   for (size_t i = 0; i < operands.size(); ++i) {

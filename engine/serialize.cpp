@@ -8,7 +8,7 @@
 namespace qtape {
 namespace {
 
-/// The index of the first NaN in a parameter or a state, if there is any.
+/// Index of the first NaN in a parameter or a state, if there is one.
 std::optional<int64_t> first_nan(const TensorType& type, const std::byte* data) {
   return dispatch_compute(type.dtype, [&]<class T>() -> std::optional<int64_t> {
     const T* first = reinterpret_cast<const T*>(data);
@@ -21,7 +21,7 @@ std::optional<int64_t> first_nan(const TensorType& type, const std::byte* data) 
 
 constexpr std::string_view nan_text = "element {} is NaN, and NaN was not asked for";
 
-/// Reads the values that the graph's leaves need, before anything of their size is allocated.
+/// Reads the values of the graph's leaves before any memory of their size is allocated.
 std::map<std::string, Tensor> read_values(const JsonPlace& root, const Graph& graph,
                                           NanValues nan) {
   const JsonPlace place = root.member("values");
@@ -75,8 +75,8 @@ Section::Setting read_setting(const JsonPlace& place) {
   return integer;
 }
 
-/// An object of what `write` makes of each value. Json's own operator looks for each key in all
-/// that is there already.
+/// Creates an object with `write(value)` for each value. Json::operator[] would search all
+/// existing keys for each key.
 template <class Value, class Write>
 Json write_map(const std::map<std::string, Value>& map, const Write& write) {
   Json::Object object;

@@ -1,4 +1,4 @@
-// Models as JSON: graph, values and what a checkpoint adds, in one file. See docs/format.md.
+// Models as JSON: graph, values and checkpoint sections in one file. See docs/format.md.
 #pragma once
 
 #include <cstdint>
@@ -12,41 +12,42 @@
 
 namespace qtape {
 
-/// What a file holds.
+/// Contents of a model file.
 struct SavedModel {
   Graph graph;
   Parameters parameters;
-  /// Settings and tensors beside the graph: a checkpoint's optimizer, schedule and progress.
+  /// Settings and tensors in addition to the graph: optimizer, schedule and progress of a
+  /// checkpoint.
   std::map<std::string, Section> sections;
 };
 
-/// What becomes of a model with NaN in a parameter or a state.
+/// Treatment of NaN in parameters and states.
 enum class NanValues : uint8_t {
-  Refuse,  ///< a FormatError that names the first one
+  Refuse,  ///< throws a FormatError that names the first one
   Keep     ///< saved and loaded bit for bit
 };
 
-/// The text of a model file. Equal models give equal text. Throws FormatError that begins with
-/// a JSON pointer, for NaN unless it is kept and for labels and names that are not UTF-8.
+/// Returns the text of a model file. Equal models give equal text. Throws FormatError, starting
+/// with a JSON pointer, for NaN unless it is kept, and for labels and names that are not UTF-8.
 std::string to_json(const Graph& graph, const Parameters& parameters,
                     const std::map<std::string, Section>& sections = {},
                     NanValues nan = NanValues::Refuse);
-/// Reads a model, in time linear in the text but for sorting. Throws FormatError that begins
-/// with a JSON pointer to the fault; nothing that a text holds can make it allocate more than a
-/// small multiple of the text's size.
+/// Reads a model, in time linear in the text except for sorting. Throws FormatError that starts
+/// with a JSON pointer to the error. Allocates at most a small multiple of the size of the
+/// text, whatever it contains.
 SavedModel model_from_json(std::string_view text, NanValues nan = NanValues::Refuse);
 
-/// One op as `"Relu"` or `{"FakeQuantize": {...}}`.
+/// Formats one op as `"Relu"` or `{"FakeQuantize": {...}}`.
 std::string to_json(const Op& op);
-/// An op of the text that `to_json` gives. Throws FormatError.
+/// Parses the result of `to_json`. Throws FormatError.
 Op op_from_json(std::string_view text);
 
-/// Writes a model file; the old file survives any failure. Throws IoError, and FormatError as
-/// `to_json` does, both beginning with the path.
+/// Writes a model file; on any failure the old file is kept. Throws IoError, and FormatError as
+/// `to_json` does, both starting with the path.
 void save_model(const std::string& path, const Graph& graph, const Parameters& parameters,
                 const std::map<std::string, Section>& sections = {},
                 NanValues nan = NanValues::Refuse);
-/// Reads a model file. Throws IoError or FormatError, both beginning with the path.
+/// Reads a model file. Throws IoError or FormatError, both starting with the path.
 SavedModel load_model(const std::string& path, NanValues nan = NanValues::Refuse);
 
 }  // namespace qtape

@@ -39,7 +39,7 @@ TapeOptions with_defaults(TapeOptions options, const Graph& graph) {
   return options;
 }
 
-/// Sets learned scales to 0, so that they start anew from the data of the next step.
+/// Sets learned scales to 0, so that the next step initialises them again from its data.
 void restart_learned_scales(const Graph& graph, Parameters& parameters) {
   for (const NodeId id : quantizers(graph)) {
     const std::vector<QuantizerOperand> operands = operands_of(graph[id].op);
@@ -144,7 +144,7 @@ std::byte* Tape::address(const Layout& layout, const Place& place, bool gradient
   return gradient ? entry.gradient : entry.value;
 }
 
-/// Inputs lie in one place, whatever computes with them.
+/// Inputs have one position, independent of the layout.
 std::byte* Tape::value_address(const Layout& layout, NodeId id) const {
   const bool input = std::holds_alternative<Input>(graph_[id].op);
   const Layout& where = input ? main() : layout;
@@ -194,7 +194,7 @@ EncodedOperand Tape::encoded_operand(const Layout& layout, NodeId id) const {
   return operand;
 }
 
-/// The same where codes are made again of the leaf that the quantizer reads.
+/// Variant for codes that are computed again from the leaf that the quantizer reads.
 EncodedOperand Tape::requantized_operand(const Layout& layout, NodeId id) const {
   EncodedOperand operand = encoded_operand(layout, id);
   operand.codes = nullptr;
@@ -203,17 +203,17 @@ EncodedOperand Tape::requantized_operand(const Layout& layout, NodeId id) const 
   return operand;
 }
 
-/// What the kernels of a node are bound to.
+/// Operands to which the kernels of a node are bound.
 struct Tape::Operands {
   std::vector<TensorType> types;
   std::vector<std::byte*> values;
   std::vector<ScaleSource> sources;
   std::vector<EncodedOperand> encoded;
-  Kernel decode;  // before the kernel of the node runs
+  Kernel decode;  // runs before the kernel of the node
 };
 
-/// Operands that are held as codes are given as codes where the pass takes them, as values
-/// where the plan has a place for these, else not at all.
+/// Operands held as codes are passed as codes if the pass reads codes, as values if the plan
+/// has memory for them, and otherwise not at all.
 Tape::Operands Tape::operands_of(const Layout& layout, size_t i, Pass pass) const {
   const Node& node = graph_.nodes()[i];
   const NodePlan& plan = layout.plan.nodes[i];
@@ -311,7 +311,8 @@ void Tape::forward(Mode mode) {
   (void)parameters();
   const SerialLibraries serial;
   step_.mode = options_.schedule.mode_at(mode, step_.number);
-  // Weights and activations have moved since the first step, scales in float steps have not.
+  // Weights and activations have changed since the first step, but scales have not in float
+  // steps.
   const bool delayed = mode.train && options_.schedule.delay > 0 &&
                        step_.number == static_cast<uint64_t>(options_.schedule.delay);
   if (delayed && step_.mode.quantize && step_.mode.observe) {

@@ -15,60 +15,61 @@
 
 namespace qtape {
 
-/// What a tape keeps and computes, and how.
+/// Values that a tape keeps and computes, and settings of the computation.
 struct TapeOptions {
-  /// Values that stay readable after a step; empty: the graph's own outputs.
+  /// Values that remain readable after a step; empty: the outputs of the graph.
   std::vector<NodeId> outputs = {};
-  /// Where gradients start, usually the loss; empty: the tape has no backward.
+  /// Nodes from which gradients start, usually the loss; empty: the tape has no backward.
   std::vector<NodeId> roots = {};
   /// Inputs of f32, f64, f16 or bf16 whose gradients backward computes, see
   /// Tape::input_gradient.
   std::vector<NodeId> input_gradients = {};
-  /// Threads of kernels and of oneDNN, at least 1. Results do not depend on it.
+  /// Number of threads, at least 1. Results do not depend on it.
   int threads = default_threads();
   /// Seed of dropout.
   uint64_t seed = 0;
-  /// Parameters' gradients add up from step to step until Parameters::zero_gradients. Those of
+  /// Gradients of parameters accumulate over steps until Parameters::zero_gradients. Those of
   /// inputs do not.
   bool accumulate_gradients = false;
-  /// Parameters and states keep their values between forward passes, until
-  /// Tape::parameters_changed: passes that neither train nor observe compute what reads nothing
-  /// else, such as quantized weights, once. For tapes without roots.
+  /// Parameters and states do not change between forward passes, until
+  /// Tape::parameters_changed. Passes that neither train nor observe then compute values that
+  /// depend on nothing else, such as quantized weights, only once. For tapes without roots.
   bool constant_parameters = false;
-  /// How forward computes between quantized operands: `products_of_codes()` or
-  /// `exact(Requantization::SingleRounding)`; empty: in floats.
+  /// Arithmetic of forward between quantized operands: `products_of_codes()` or
+  /// `exact(Requantization::SingleRounding)`; empty: floats.
   Arithmetic arithmetic = {};
-  /// What products of gradients are computed in. BF16 needs a processor that multiplies it.
+  /// Precision of the products in gradients. BF16 requires a processor with bf16 products.
   GradientPrecision gradient_precision = GradientPrecision::F32;
-  /// When training steps quantize and observe.
+  /// Steps at which training quantizes and observes.
   QuantizationSchedule schedule = {};
 };
 
 struct PlanHooks;
 
-/// Nanoseconds that the kernels of one node took.
+/// Time in nanoseconds of the kernels of one node.
 struct NodeTimes {
   int64_t forward = 0;
   int64_t backward = 0;
 };
 
-/// Everything that can fail or allocate happens in the constructor; a step allocates nothing,
-/// but for the first one whose quantizers do not all apply where the arithmetic holds values as
-/// codes: it needs memory for floats.
-/// Several tapes may share one Parameters, which must outlive them and may move. Not for use by
-/// two threads at once. Movable, not copyable.
+/// A graph bound to memory. Everything that can fail or allocate happens in the constructor,
+/// and a step allocates nothing. One exception: if the arithmetic holds values as codes, the
+/// first step in which not all quantizers apply allocates memory for floats.
+///
+/// Several tapes can share one Parameters, which must outlive them and may be moved. Not for
+/// concurrent use by two threads. Movable, not copyable.
 class Tape {
  public:
-  /// Plans and binds `graph`, of which it keeps a copy. Throws GraphError for leaves that
-  /// `parameters` lacks or holds with another type and for `parameters` that were moved from,
-  /// PlanError as `plan` does, ArgumentError for fewer than one thread, a schedule that cannot
-  /// be, constant_parameters with roots and a gradient precision that the machine lacks.
+  /// Plans and binds a copy of `graph`. Throws GraphError for leaves that `parameters` lacks or
+  /// holds with another type, and for moved-from `parameters`; PlanError as `plan` does; and
+  /// ArgumentError for fewer than one thread, an invalid schedule, constant_parameters with
+  /// roots, and a gradient precision that the processor does not support.
   Tape(const Graph& graph, Parameters& parameters, TapeOptions options);
-  /// The same as tests of memory ask for it, see engine/plan_hooks.h.
+  /// Variant with hooks for memory tests, see engine/plan_hooks.h.
   Tape(const Graph& graph, Parameters& parameters, TapeOptions options, const PlanHooks& hooks);
 
-  /// The memory of an input, for the caller to fill before `forward`.
-  /// Throws GraphError when `id` is not an input that this tape uses or T is not its dtype.
+  /// Memory of an input, to be filled by the caller before `forward`. Throws GraphError if `id`
+  /// is not an input used by this tape or T is not its dtype.
   template <Element T>
   std::span<T> input(NodeId id) {
     return {reinterpret_cast<T*>(input_data(id, dtype_of<T>)), elements(id)};
@@ -78,19 +79,21 @@ class Tape {
     return input<T>(graph_.at(label));
   }
 
-  /// Runs the graph in `mode`, within what the schedule allows. Throws GraphError when a kernel
-  /// reported a fault (a label out of range, a Fixed scale never set); parameters and gradients
-  /// are intact and the next step may follow. What observers saw of the batch stays seen.
-  /// Throws GraphError, having changed nothing, once the parameters are gone.
+  /// Runs the graph in `mode`, as modified by the schedule. Throws GraphError if a kernel
+  /// reports a fault (such as a label out of range, or a Fixed scale that was never set).
+  /// Parameters and gradients are then intact and the next step may follow, but observers keep
+  /// what they observed in the batch. Throws GraphError, changing nothing, if the parameters no
+  /// longer exist.
   void forward(Mode mode);
-  /// Parameters or states were written since the last forward: by an optimizer, another tape or
-  /// a load. For tapes with constant_parameters; others read them in every pass.
+  /// States that parameters or states were written since the last forward: by an optimizer,
+  /// another tape or a load. Required only for tapes with constant_parameters; others read them
+  /// in every pass.
   void parameters_changed() { constants_.valid = false; }
-  /// Runs all gradients back from the roots, which must be scalars, with dy = 1. Needs a
-  /// forward before it. Throws GraphError.
+  /// Computes all gradients from the roots, which must be scalars, with dy = 1. Requires a
+  /// preceding forward. Throws GraphError.
   void backward();
-  /// The same from one root alone, with the upstream gradient `dy` of the root's shape; T is
-  /// the root's dtype, float where the root is integer codes.
+  /// Computes the gradients from one root with the upstream gradient `dy`, which has the shape
+  /// of the root. T is the dtype of the root, or float if the root is integer codes.
   template <Element T>
   void backward(NodeId root, std::span<const T> dy) {
     clear_seeds();
@@ -98,10 +101,10 @@ class Tape {
     run_backward();
   }
 
-  /// The gradient of an input named in TapeOptions::input_gradients, in its shape: what the
-  /// last backward gave, until the next forward. Quantizers on the way count as their
-  /// straight-through estimators say. Throws GraphError for other nodes, for another T than the
-  /// input's dtype and while there is none.
+  /// Gradient of an input named in TapeOptions::input_gradients, in its shape: that of the last
+  /// backward, until the next forward. Quantizers contribute their straight-through estimators.
+  /// Throws GraphError for other nodes, if T is not the dtype of the input, and if there is no
+  /// gradient yet.
   template <Element T>
   std::span<const T> input_gradient(NodeId id) const {
     return {reinterpret_cast<const T*>(input_gradient_data(id, dtype_of<T>)), elements(id)};
@@ -111,8 +114,8 @@ class Tape {
     return input_gradient<T>(graph_.at(label));
   }
 
-  /// The value of an output, an input or a leaf. Throws GraphError for any other node, whose
-  /// memory may have been used again, and for another T than its dtype.
+  /// Value of an output, an input or a leaf. Throws GraphError for any other node, whose memory
+  /// may have been reused, and if T is not its dtype.
   template <Element T>
   std::span<const T> value(NodeId id) const {
     return {reinterpret_cast<const T*>(value_data(id, dtype_of<T>)), elements(id)};
@@ -121,39 +124,40 @@ class Tape {
   std::span<const T> value(std::string_view label) const {
     return value<T>(graph_.at(label));
   }
-  /// A scalar output of any float dtype but f16 and bf16, as a double.
+  /// Value of a scalar f32 or f64 output, as a double.
   double scalar(NodeId id) const;
 
-  /// Switches and reports of one node: `enabled` and `observing` may be
-  /// changed between steps.
+  /// Switches and reports of one node. `enabled` and `observing` may be changed between steps.
   NodeStatus& status(NodeId id) { return statuses_[index_of(id)]; }
   const NodeStatus& status(NodeId id) const { return statuses_[index_of(id)]; }
-  /// The scales and zero points that a quantizer node used in the last forward, one per
-  /// channel. Throws GraphError for other nodes, before the first forward, after one that
-  /// failed, and where the last one did not quantize.
+  /// Scales and zero points of a quantizer in the last forward, one per channel. Throws
+  /// GraphError for other nodes, before the first forward, after a failed forward, and if the
+  /// last forward did not quantize.
   std::vector<QParams<double>> qparams(NodeId id) const;
-  /// The integers of a node in the last forward of a tape with exact arithmetic; null for nodes
-  /// without integers of their own and where arithmetic is not exact.
+  /// Integers of a node in the last forward of a tape with exact arithmetic; null for nodes
+  /// without integers and for other arithmetic.
   const ExactValue* integers(NodeId id) const;
-  /// NaN and infinite elements that all observers of this tape skipped so far.
+  /// Number of NaN and infinite elements skipped so far by all observers of this tape.
   int64_t non_finite() const;
 
-  /// Forward passes in modes that train so far: the counter of random ops. Set on resume.
+  /// Number of forward passes so far in modes that train: the counter of random ops. Restored
+  /// on resume.
   int64_t step() const { return static_cast<int64_t>(step_.number); }
   void set_step(int64_t step);
 
-  /// Begins to add up the times of nodes, from 0, or stops. Timing takes 50 ns a kernel.
+  /// Starts to accumulate the times of nodes, from 0, or stops. Timing costs 50 ns per kernel.
   void set_timing(bool on);
-  /// By node: what was added up since timing began; empty where it never did.
+  /// By node: times accumulated since timing was started; empty if it was never started.
   std::span<const NodeTimes> times() const { return times_; }
 
   const Graph& graph() const { return graph_; }
-  /// Where the values of its usual layout lie.
+  /// Plan of the memory of the main layout.
   const Plan& memory() const { return main().plan; }
-  /// What the tape was bound to, where it is now. Throws GraphError once it is gone.
+  /// The parameters of this tape at their current location. Throws GraphError if they no longer
+  /// exist.
   Parameters& parameters() const { return parameters_.get("tape"); }
   int threads() const { return options_.threads; }
-  /// Whether every guard of PlanHooks::guard_bytes still holds its pattern.
+  /// True if every guard of PlanHooks::guard_bytes still holds its pattern.
   bool guards_intact() const;
 
  private:
@@ -164,13 +168,13 @@ class Tape {
   };
   /// One way to run the graph: memory, and kernels bound to it.
   struct Layout {
-    std::unique_ptr<ForwardArithmetic> arithmetic;  // its values are what kernels point to
+    std::unique_ptr<ForwardArithmetic> arithmetic;  // kernels point to its values
     Plan plan;
     AlignedBuffer arena;
     std::vector<Bound> forward;
     std::vector<Bound> backward;
   };
-  /// In which mode and with which switches constant nodes were computed.
+  /// Mode and switches with which constant nodes were computed.
   struct Constants {
     bool valid = false;
     const Layout* layout = nullptr;
@@ -180,14 +184,14 @@ class Tape {
     bool hold_in(const Step& step, std::span<const NodeStatus> statuses) const;
     void keep(const Step& step, std::span<const NodeStatus> statuses);
   };
-  /// What ran last. A forward that failed counts as nothing.
+  /// Pass that ran last. A failed forward counts as Nothing.
   enum class Ran : uint8_t { Nothing, Forward, Backward };
 
   size_t index_of(NodeId id) const;
-  /// The type of the gradient of `root`.
+  /// Type of the gradient of `root`.
   TensorType seed_type(NodeId root) const;
   size_t elements(NodeId id) const { return static_cast<size_t>(graph_[id].type.elements()); }
-  /// Nothing is formatted, and so nothing allocated, while `condition` holds.
+  /// Formats, and thus allocates, nothing if `condition` holds.
   template <class... Args>
   void check_node(NodeId id, bool condition, fmt::format_string<Args...> text,
                   Args&&... args) const {
@@ -203,15 +207,15 @@ class Tape {
   void seed_gradient(NodeId root, std::span<const std::byte> dy, DType dtype);
   void run_backward();
   void check_leaves() const;
-  /// The layout that values are read from before the first step, and inputs always.
+  /// Layout from which values are read before the first step, and inputs always.
   const Layout& main() const { return *layouts_[0]; }
   const Layout& active() const { return *active_; }
   void add_layout(bool encodes);
-  /// The layout for a step in `mode`, made where it is missing.
+  /// Layout for a step in `mode`, created if it does not exist.
   Layout& layout_for(Mode mode);
   ForwardArithmetic::Lookup lookup(const Layout& layout);
   void run_forward();
-  /// Runs the kernel of `bound`; with timing it counts as `time` of its node.
+  /// Runs the kernel of `bound`; with timing, adds its time to `time` of its node.
   void run(const Bound& bound, int64_t NodeTimes::*time);
   void bind(Layout& layout);
   void bind_node(Layout& layout, size_t i);
@@ -234,7 +238,7 @@ class Tape {
   AlignedBuffer records_;
   std::vector<NodeStatus> statuses_;
   std::vector<std::unique_ptr<Layout>> layouts_;
-  Layout* active_ = nullptr;      // what ran last
+  Layout* active_ = nullptr;      // layout that ran last
   std::vector<NodeId> encoders_;  // quantizers whose values are held as codes
   Constants constants_;
   std::vector<NodeTimes> times_;  // by node

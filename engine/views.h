@@ -1,4 +1,5 @@
-// xtensor views of what a tape holds. A header of its own: xtensor takes seconds to compile.
+// xtensor views of the values of a tape. A separate header, because xtensor takes seconds to
+// compile.
 #pragma once
 
 #include <span>
@@ -12,7 +13,7 @@ namespace qtape {
 
 namespace detail {
 
-/// A view of `values`, const where these are.
+/// View of `values`; const if they are.
 template <class T>
 auto view_of(std::span<T> values, const Shape& shape) {
   const auto extents = shape.extents();
@@ -22,24 +23,24 @@ auto view_of(std::span<T> values, const Shape& shape) {
 
 }  // namespace detail
 
-/// A view with the node's shape on an output, an input or a leaf; errors as Tape::value. It
-/// stays valid as long as the tape, and its content until the next forward.
+/// View, with the shape of the node, of an output, an input or a leaf; throws as Tape::value
+/// does. It is valid as long as the tape, and its content until the next forward.
 template <class T>
 auto view(const Tape& tape, NodeId id) {
   return detail::view_of(tape.value<T>(id), tape.graph()[id].type.shape);
 }
-/// The same of the node called `label`.
+/// View of the node with the label `label`.
 template <class T>
 auto view(const Tape& tape, std::string_view label) {
   return view<T>(tape, tape.graph().at(label));
 }
 
-/// A writable view of an input; errors as Tape::input.
+/// Writable view of an input; throws as Tape::input does.
 template <class T>
 auto input_view(Tape& tape, NodeId id) {
   return detail::view_of(tape.input<T>(id), tape.graph()[id].type.shape);
 }
-/// The same of the input called `label`.
+/// Writable view of the input with the label `label`.
 template <class T>
 auto input_view(Tape& tape, std::string_view label) {
   return input_view<T>(tape, tape.graph().at(label));

@@ -12,10 +12,9 @@ struct AddBias {
       .formula = "y = x + b along the last axis.",
       .operands = {"x is f32 or f64 [..., n] of rank >= 1, b [n] of the same dtype.",
                    "y has the shape of x."},
-      .gradient =
-          {"dx = dy.",
-           "db = the sum of dy over all axes but the last, in double: in index order, or "
-           "by up to 16 pieces of the rows."},
+      .gradient = {"dx = dy.",
+                   "db = the sum of dy over all axes except the last, in double: in index "
+                   "order, or in up to 16 pieces of rows."},
       .saves = "Nothing.",
       .edge_cases = "None.",
       .source = "Elementary."};

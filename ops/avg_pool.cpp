@@ -13,7 +13,7 @@ namespace qtape {
 using namespace kernels;
 namespace {
 
-/// What both loops know.
+/// Parameters of both loops.
 struct Means {
   AvgPool op;
   Pool pool;
@@ -29,7 +29,7 @@ constexpr int64_t block = 128;
 template <class T>
 using Loop = void (*)(const Means*, const T*, T*, int64_t, int64_t);
 
-/// The rows [begin, end) of y.
+/// Computes rows [begin, end) of y.
 template <class T>
 Loop<T> means_loop() {
   return simd::best_for<T, const Means*, const T*, T*, int64_t, int64_t>(
@@ -67,7 +67,7 @@ Loop<T> means_loop() {
       });
 }
 
-/// The rows [begin, end) of dx.
+/// Computes rows [begin, end) of dx.
 template <class T, bool accumulate>
 Loop<T> spread_loop() {
   return simd::best_for<T, const Means*, const T*, T*, int64_t, int64_t>(
@@ -105,8 +105,8 @@ Loop<T> spread_loop() {
       });
 }
 
-/// Calls `body(size)` with how many elements of x the windows along an axis hold, with each
-/// number at least once, until that gives false. Only windows at the ends hold padding.
+/// Calls `body(size)` with the number of elements of x in the windows along an axis, at least
+/// once for each distinct number, until it returns false.
 template <class Body>
 bool all_sizes(const WindowAxis& w, const Body& body) {
   int64_t first = 0;

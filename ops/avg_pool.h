@@ -1,4 +1,4 @@
-// AvgPool: the means of windows.
+// AvgPool: the mean of each window.
 #pragma once
 
 #include <optional>
@@ -16,7 +16,7 @@ struct AvgPool {
           {"y[n, i, j, c] = the sum of x[n, i s + p - b, j s + q - b, c] over the elements "
            "(p, q) of the kernel that lie in x, divided by m.",
            "s is the stride and b the padding at the beginning of the axis.",
-           "m is the number of elements of the kernel, and without `count_include_pad` of "
+           "m is the number of elements of the kernel or, without `count_include_pad`, of "
            "those that lie in x.",
            "Added in double in index order, and divided in double."},
       .operands = {"x is [n, h, w, c] or [n, l, c], f32 or f64.",
@@ -26,8 +26,8 @@ struct AvgPool {
           "double in index order.",
       .saves = "Nothing.",
       .edge_cases =
-          "Refused: a kernel larger than the padded x, and a window that lies in the "
-          "padding alone.",
+          "Refused: a kernel larger than the padded x, and a window that contains only "
+          "padding.",
       .source = "PyTorch's avg_pool2d; padding Same as in TensorFlow."};
   static constexpr Sign sign = Sign::Kept;
 
@@ -39,10 +39,9 @@ struct AvgPool {
   bool count_include_pad = true;
 
   static constexpr auto fields() {
-    return std::tuple_cat(
-        pool_fields<AvgPool>(),
-        std::tuple{field("count_include_pad", &AvgPool::count_include_pad,
-                         "whether padding counts among what a sum is divided by")});
+    return std::tuple_cat(pool_fields<AvgPool>(),
+                          std::tuple{field("count_include_pad", &AvgPool::count_include_pad,
+                                           "count padding elements in the divisor")});
   }
   std::vector<Slot> slots() const { return {{.name = "x"}}; }
   TensorType infer(Inputs inputs) const;
@@ -50,17 +49,17 @@ struct AvgPool {
   Footprint footprint(Inputs) const { return {}; }
   Kernel forward(const Binding& binding) const;
   Kernel backward(const Binding& binding) const;
-  /// The windows over x. Throws as `pool_of`.
+  /// Windows over x. Throws GraphError as `pool_of` does.
   Pool pool(const Shape& x) const {
     return pool_of(x, {kernel, stride, {}, padding, pads_begin, pads_end});
   }
-  /// What the sum of window (i, j) of `pool` is divided by.
+  /// Divisor of the sum of window (i, j) of `pool`.
   int64_t divisor(const Pool& pool, int64_t i, int64_t j) const {
     if (count_include_pad) return pool.window.kernel();
     return real_elements(pool.window.h, i).size() * real_elements(pool.window.w, j).size();
   }
-  /// The least common multiple of what the sums of `pool` are divided by. Nothing where it or
-  /// the number of elements of a window is above `most`, at most 2^31.
+  /// Least common multiple of the divisors of `pool`. nullopt if it or the number of elements
+  /// of a window exceeds `most`, which is at most 2^31.
   std::optional<int64_t> common_divisor(const Pool& pool, int64_t most) const;
   bool operator==(const AvgPool&) const = default;
 };

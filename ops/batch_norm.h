@@ -11,12 +11,12 @@ struct BatchNorm {
       .summary = "Normalizes each channel over all axes but the last.",
       .formula =
           {"y = gamma (x - m) / sqrt(v + eps) + beta, in double, rounded once.",
-           "In modes with batch statistics m and v are mean and variance of the n elements of "
-           "the channel in x, else the running ones.",
-           "Batch statistics move the running ones: running = (1 - momentum) running + "
+           "In modes with batch statistics, m and v are the mean and variance of the n "
+           "elements of the channel in x, else the running statistics.",
+           "Batch statistics update the running ones: running = (1 - momentum) running + "
            "momentum batch, with the unbiased variance v n / (n - 1).",
-           "Sums of differences to the first row and of their squares are in double, in an "
-           "order that follows from the extents."},
+           "Differences from the first row and their squares are summed in double, in an order "
+           "that depends only on the extents."},
       .operands = {"x is f32 or f64 [..., c] of rank >= 2; y has its type.",
                    "All others are [c] of x's dtype."},
       .gradient = {"With h = (x - m) / sqrt(v + eps): dbeta = sum dy, dgamma = sum dy h.",
@@ -24,10 +24,10 @@ struct BatchNorm {
                    "statistics, else gamma / sqrt(v + eps) dy."},
       .saves = "Four f64 for each channel; backward also reads x.",
       .edge_cases =
-          {"Batch statistics of fewer than 2 elements of a channel stop the step with an "
-           "error; with running ones any number will do.",
-           "Where NaN or infinities make statistics not finite, the running ones of the "
-           "channel stay as they are.",
+          {"With batch statistics, fewer than 2 elements per channel stop the step with an "
+           "error; running statistics accept any number.",
+           "If NaN or infinities make the statistics of a channel not finite, its running "
+           "statistics do not change.",
            "gamma = 0 gives y = beta."},
       .source = "Ioffe and Szegedy, arXiv 1502.03167; momentum as in PyTorch."};
 

@@ -58,7 +58,7 @@ class Forward {
   const T* r_;
   const T* bias_;
   RunningStatistics<T> running_;
-  Kernel copy_;  // empty in place
+  Kernel copy_;  // empty if in place
   NodeStatus* status_;
 };
 
@@ -100,7 +100,7 @@ class Backward {
   ChannelGradient<T> dgamma_;
   ChannelGradient<T> dbeta_;
   ChannelGradient<T> dr_;
-  Kernel pass_;  // empty in place
+  Kernel pass_;  // empty if in place
   NodeStatus* status_;
 };
 

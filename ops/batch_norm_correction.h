@@ -1,4 +1,4 @@
-// BatchNormCorrection: what a product with folded weights lacks to a batch norm in training.
+// BatchNormCorrection: corrects a product with folded weights to the batch norm in training.
 #pragma once
 
 #include "qtape/ops/core/op.h"
@@ -9,19 +9,19 @@ struct BatchNormCorrection {
   static constexpr std::string_view name = "BatchNormCorrection";
   static constexpr OpDocs docs{
       .summary =
-          "Makes the output of a layer with a batch norm folded into its weights that of the "
-          "batch norm in training, and passes it on in evaluation.",
+          "Corrects the output of a layer whose weights include a folded batch norm to that of "
+          "the batch norm in training. The identity in evaluation.",
       .formula =
           {"In modes without batch statistics y = v, bit for bit.",
            "Else z = (v - bias) / r is the output without the norm, and y is its batch norm: "
            "gamma sign(r) (v - mean v) / sqrt(var v + eps r^2) + beta.",
-           "The running statistics move as BatchNorm's, by mean z = (mean v - bias) / r and "
-           "var z = var v / r^2. Sums are BatchNorm's."},
+           "The running statistics are updated as in BatchNorm, by mean z = (mean v - bias) / "
+           "r and var z = var v / r^2. Sums as in BatchNorm."},
       .operands =
           {"v is f32 or f64 [..., c] of rank >= 2; y has its type.",
-           "All others are [c] of v's dtype: r is FoldFactor's, which scales the weights; bias "
-           "is what was added to the product.",
-           "Nodes before it may read the running statistics: as the step before left them."},
+           "All others are [c] of v's dtype: r is the output of FoldFactor that scales the "
+           "weights; bias was added to the product.",
+           "Earlier nodes may read the running statistics, as the previous step left them."},
       .gradient =
           {"With s = sqrt(var v + eps r^2), g = gamma sign(r), h = (v - mean v) / s: dv = g / "
            "s "
@@ -31,9 +31,8 @@ struct BatchNormCorrection {
            "None for bias: it cancels."},
       .saves = "Four f64 for each channel; backward also reads v.",
       .edge_cases =
-          {"r = 0, which is gamma = 0: y = beta, the running statistics stay, dv, dgamma and "
-           "dr "
-           "are 0. So the channel begins to learn again without batch statistics alone.",
+          {"r = 0 (gamma = 0): y = beta, the running statistics do not change, and dv, dgamma "
+           "and dr are 0. Such a channel learns only without batch statistics.",
            "Fewer than 2 elements of a channel and statistics that are not finite: as in "
            "BatchNorm."},
       .source =
@@ -46,7 +45,7 @@ struct BatchNormCorrection {
   static constexpr auto fields() {
     return std::tuple{field("momentum", &BatchNormCorrection::momentum,
                             "weight of a batch in the running statistics, in [0, 1]"),
-                      field("eps", &BatchNormCorrection::eps, "that of FoldFactor, above 0")};
+                      field("eps", &BatchNormCorrection::eps, "eps of FoldFactor, above 0")};
   }
   std::vector<Slot> slots() const {
     return {{.name = "v"},

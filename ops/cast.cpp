@@ -9,7 +9,7 @@
 namespace qtape {
 namespace {
 
-/// Elements that pass through double at once.
+/// Elements that are converted through double at once.
 constexpr int64_t cast_block = 512;
 
 using LoadLoop = void (*)(const std::byte*, double*, int64_t);
@@ -34,12 +34,12 @@ auto dispatch_any(DType dtype, const Body& body) {
   }
 }
 
-/// The integer nearest to x, half to even, or the end of the range beyond it; 0 for NaN.
+/// Nearest integer of x, half to even, clamped to the range of T; 0 for NaN.
 template <class T>
 inline T saturate(double x) {
   constexpr double low = std::numeric_limits<T>::min();
   constexpr double high = std::numeric_limits<T>::max();
-  // Adding 1.5 * 2^52 leaves no bits below the point: |x| < 2^51 rounds to an integer.
+  // Adding 1.5 * 2^52 leaves no fraction bits: |x| < 2^51 rounds to an integer.
   constexpr double magic = 0x1.8p52;
   const double number = x == x ? x : 0.0;
   const double lifted = number < low ? low : number;
@@ -83,7 +83,7 @@ StoreLoop store_loop() {
       });
 }
 
-/// Converts n elements through double, which holds every value of every dtype exactly.
+/// Converts n elements through double, which represents every value of every dtype exactly.
 Kernel bind_cast(DType from_dtype, const std::byte* from, StoreLoop store, DType to_dtype,
                  std::byte* to, int64_t n, int threads) {
   const LoadLoop load = dispatch_any(from_dtype, []<class T>() { return load_loop<T>(); });

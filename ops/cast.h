@@ -1,4 +1,4 @@
-// Cast: the same values in another dtype.
+// Cast: converts values to another dtype.
 #pragma once
 
 #include "qtape/ops/core/op.h"
@@ -8,12 +8,11 @@ namespace qtape {
 struct Cast {
   static constexpr std::string_view name = "Cast";
   static constexpr OpDocs docs{
-      .summary = "Gives the same values in another dtype.",
+      .summary = "Converts values to another dtype.",
       .formula = {"y = x as `dtype`.",
                   "To integers: rounded half to even and clamped to the range.",
-                  "To f16 and bf16: rounded to f32 first, then to the dtype, each half to "
-                  "even."},
-      .operands = {"x has any shape and any dtype but s64.", "y has the shape of x."},
+                  "To f16 and bf16: rounded half to even to f32, then again to the dtype."},
+      .operands = {"x has any shape and any dtype except s64.", "y has the shape of x."},
       .gradient = "dx = dy as the dtype of x when both are floats, else none.",
       .saves = "Nothing.",
       .edge_cases = "To integers, NaN becomes 0.",
@@ -22,7 +21,7 @@ struct Cast {
   DType dtype = DType::F32;
 
   static constexpr auto fields() {
-    return std::tuple{field("dtype", &Cast::dtype, "dtype of y, any but s64")};
+    return std::tuple{field("dtype", &Cast::dtype, "dtype of y, any except s64")};
   }
   std::vector<Slot> slots() const { return {{.name = "x"}}; }
   TensorType infer(Inputs inputs) const {

@@ -7,7 +7,7 @@ namespace qtape {
 
 struct Clamp {
   static constexpr std::string_view name = "Clamp";
-  static constexpr OpDocs docs{.summary = "Limits each element to a range.",
+  static constexpr OpDocs docs{.summary = "Clamps each element to a range.",
                                .formula = "y = min(max(x, low), high).",
                                .operands = elementwise::operands,
                                .gradient = "dx = dy where low <= x <= high, else 0.",

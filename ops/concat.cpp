@@ -9,7 +9,7 @@ namespace {
 
 constexpr int max_operands = 64;
 
-/// "x0", "x1", ...: a slot's name must outlive the slot.
+/// "x0", "x1", ...: static, because a slot's name must outlive the slot.
 constexpr auto texts = [] {
   std::array<std::array<char, 3>, max_operands> all{};
   for (int i = 0; i < max_operands; ++i) {
@@ -91,7 +91,7 @@ Kernel Concat::backward(const Binding& b) const {
     }
     offset += width;
   }
-  // One after another: two operands may be one node with one gradient.
+  // In order, because two operands may be one node with one gradient.
   return [kernels = std::move(kernels)](const Step& step) {
     for (const Kernel& each : kernels) each(step);
   };

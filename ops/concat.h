@@ -1,4 +1,4 @@
-// Concat: tensors one after another along an axis.
+// Concat: concatenates tensors along an axis.
 #pragma once
 
 #include "qtape/ops/core/op.h"
@@ -8,11 +8,11 @@ namespace qtape {
 struct Concat {
   static constexpr std::string_view name = "Concat";
   static constexpr OpDocs docs{
-      .summary = "Puts tensors one after another along an axis.",
-      .formula = "y = the operands x0, x1, ... one after another along `axis`.",
-      .operands = {"Operands have one dtype, any, and equal shapes beside the axis.",
-                   "The extent of y along the axis is the sum of theirs."},
-      .gradient = "dx_i = the part of dy along the axis that x_i became.",
+      .summary = "Concatenates tensors along an axis.",
+      .formula = "y = the concatenation of the operands x0, x1, ... along `axis`.",
+      .operands = {"Operands have the same dtype, any, and equal shapes except along the axis.",
+                   "The extent of y along the axis is the sum of the operands' extents."},
+      .gradient = "dx_i = the part of dy along the axis that corresponds to x_i.",
       .saves = "Nothing.",
       .edge_cases = "The extents along the axis may be 0.",
       .source = "Elementary."};
@@ -25,7 +25,7 @@ struct Concat {
     return std::tuple{field("axis", &Concat::axis, "axis, negative from the back"),
                       field("count", &Concat::count, "number of operands, 1..64")};
   }
-  /// Throws GraphError for a count out of range.
+  /// Throws GraphError if `count` is out of range.
   std::vector<Slot> slots() const;
   TensorType infer(Inputs inputs) const;
   Keep keep() const { return {}; }

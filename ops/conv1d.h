@@ -1,4 +1,4 @@
-// Conv1d: filters slide over sequences.
+// Conv1d: convolution of sequences.
 #pragma once
 
 #include "qtape/ops/families/convolution.h"
@@ -7,10 +7,10 @@ namespace qtape {
 
 struct Conv1d {
   static constexpr std::string_view name = "Conv1d";
-  /// oneDNN sums in another order on each instruction set.
+  /// oneDNN sums in a different order on each instruction set.
   static constexpr Guarantee guarantee{.instruction_sets = false};
   static constexpr OpDocs docs{
-      .summary = "Filters over windows of sequences, without bias: AddBias adds one.",
+      .summary = "Convolution of sequences, without a bias (see AddBias).",
       .formula = {"y[n, i, o] = the sum over k and c of x[n, i stride + k dilation - begin, "
                   "g c' + c] filters[o, k, c], where x is 0 outside; o is of group g, which "
                   "has c' channels of x.",
@@ -18,10 +18,9 @@ struct Conv1d {
       .operands = {"x is f32 or f64 [n, l, c], filters of the same dtype [o, k, c / groups].",
                    "y is [n, windows, o].",
                    "With as many groups as channels it is a depthwise convolution."},
-      .gradient =
-          {"dx = dy times the filters, summed where windows overlap.",
-           "dfilters = dy times x, summed over sequences and windows: pieces of sequences in "
-           "their order."},
+      .gradient = {"dx = dy times the filters, summed where windows overlap.",
+                   "dfilters = dy times x, summed over sequences and windows, in order of "
+                   "pieces of sequences."},
       .saves = "Both operands.",
       .edge_cases = convolution::limits,
       .source = convolution::source};
@@ -42,7 +41,7 @@ struct Conv1d {
   }
   std::vector<Slot> slots() const { return {{.name = "x"}, {.name = "filters"}}; }
   TensorType infer(Inputs inputs) const;
-  /// The extents for operands that `infer` takes.
+  /// Extents of the convolution, for operands accepted by `infer`.
   Convolution extents(const Shape& x, const Shape& filters) const;
   Keep keep() const { return {.operands = 0b11, .for_others = 0b11}; }
   Footprint footprint(Inputs inputs) const;

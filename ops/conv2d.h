@@ -1,4 +1,4 @@
-// Conv2d: filters slide over images.
+// Conv2d: convolution of images.
 #pragma once
 
 #include "qtape/ops/families/convolution.h"
@@ -7,24 +7,24 @@ namespace qtape {
 
 struct Conv2d {
   static constexpr std::string_view name = "Conv2d";
-  /// oneDNN sums in another order on each instruction set.
+  /// oneDNN sums in a different order on each instruction set.
   static constexpr Guarantee guarantee{.instruction_sets = false};
   static constexpr OpDocs docs{
-      .summary = "Filters over windows of images, without bias: AddBias adds one.",
+      .summary = "Convolution of images, without a bias (see AddBias).",
       .formula =
           {"y[n, i, j, o] = the sum over ki, kj and c of x[n, i stride_h + ki dilation_h "
            "- top, j stride_w + kj dilation_w - left, g c' + c] filters[o, ki, kj, c].",
            "x is 0 outside; o is of group g, which has c' channels of x.",
-           "There are floor((padded - span) / stride) + 1 windows along an axis, span = "
-           "(kernel - 1) dilation + 1; with Same ceil(in / stride).",
+           "An axis has floor((padded - span) / stride) + 1 windows, span = (kernel - 1) "
+           "dilation + 1; with Same, ceil(in / stride).",
            convolution::kernels},
       .operands = {"x is f32 or f64 [n, h, w, c], filters of the same dtype [o, kh, kw, "
                    "c / groups].",
                    "y is [n, windows along h, windows along w, o].",
                    "With as many groups as channels it is a depthwise convolution."},
       .gradient = {"dx = dy times the filters, summed where windows overlap.",
-                   "dfilters = dy times x, summed over images and windows: pieces of images in "
-                   "their order."},
+                   "dfilters = dy times x, summed over images and windows, in order of pieces "
+                   "of images."},
       .saves = "Both operands.",
       .edge_cases = convolution::limits,
       .source = convolution::source};
@@ -45,7 +45,7 @@ struct Conv2d {
   }
   std::vector<Slot> slots() const { return {{.name = "x"}, {.name = "filters"}}; }
   TensorType infer(Inputs inputs) const;
-  /// The extents for operands that `infer` takes.
+  /// Extents of the convolution, for operands accepted by `infer`.
   Convolution extents(const Shape& x, const Shape& filters) const;
   Keep keep() const { return {.operands = 0b11, .for_others = 0b11}; }
   Footprint footprint(Inputs inputs) const;

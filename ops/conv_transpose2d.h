@@ -1,4 +1,4 @@
-// ConvTranspose2d: the transpose of a convolution, as a layer that enlarges images.
+// ConvTranspose2d: transposed convolution, which upsamples images.
 #pragma once
 
 #include "qtape/ops/families/convolution.h"
@@ -7,18 +7,17 @@ namespace qtape {
 
 struct ConvTranspose2d {
   static constexpr std::string_view name = "ConvTranspose2d";
-  /// oneDNN sums in another order on each instruction set.
+  /// oneDNN sums in a different order on each instruction set.
   static constexpr Guarantee guarantee{.instruction_sets = false};
   static constexpr OpDocs docs{
       .summary =
           "The transpose of Conv2d: each element of x adds its filters to a window of y.",
       .formula =
-          {"y[n, i stride_h + ki dilation_h - top, j stride_w + kj dilation_w - left, o] "
-           "= the sum of x[n, i, j, g c' + c] filters[o, ki, kj, c] over all that "
-           "arrives there.",
+          {"y[n, i stride_h + ki dilation_h - top, j stride_w + kj dilation_w - left, o] = the "
+           "sum of all x[n, i, j, g c' + c] filters[o, ki, kj, c] at that position.",
            "o is of group g, which has c' channels of x.",
            "An axis of y has (in - 1) stride + (kernel - 1) dilation + 1 - padding + "
-           "output_padding elements, with Same in stride of them.",
+           "output_padding elements; with Same, in stride.",
            convolution::kernels},
       .operands = {"x is f32 or f64 [n, h, w, c], filters of the same dtype [o, kh, kw, "
                    "c / groups].",
@@ -28,9 +27,8 @@ struct ConvTranspose2d {
                    "their order."},
       .saves = "Both operands.",
       .edge_cases =
-          "Extents of 0 are refused but for n, and so are padding that leaves nothing of "
-          "y, channels that the groups do not divide and padded extents from 2^31 "
-          "on.",
+          "Refused: extents of 0 other than n, padding that leaves no y, channels that the "
+          "groups do not divide, and padded extents of 2^31 or more.",
       .source = convolution::source};
 
   Shape stride = {1, 1};
@@ -49,11 +47,11 @@ struct ConvTranspose2d {
                   "steps between elements of a window [h, w], each at least 1"),
             field("groups", &ConvTranspose2d::groups, "groups of channels, a divisor of both"),
             field("output_padding", &ConvTranspose2d::output_padding,
-                  "more elements of y at its end [h, w], each below the stride")});
+                  "additional elements at the end of y [h, w], each below the stride")});
   }
   std::vector<Slot> slots() const { return {{.name = "x"}, {.name = "filters"}}; }
   TensorType infer(Inputs inputs) const;
-  /// The extents of the convolution from y to x, for operands that `infer` takes.
+  /// Extents of the convolution from y to x, for operands accepted by `infer`.
   Convolution extents(const Shape& x, const Shape& filters) const;
   Keep keep() const { return {.operands = 0b11, .for_others = 0b11}; }
   Footprint footprint(Inputs inputs) const;

@@ -41,7 +41,7 @@ MultiplyLoop<S> multiply_loop() {
       });
 }
 
-/// What scales of `layout` are walked with.
+/// Chunk with the segments and channels of `layout`, for for_each_scaled.
 template <class T>
 QuantizeChunk<T> walk_of(const QuantizeLayout& layout) {
   QuantizeChunk<T> chunk;

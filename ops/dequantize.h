@@ -1,4 +1,4 @@
-// Dequantize: integer codes to values.
+// Dequantize: converts integer codes to values.
 #pragma once
 
 #include <optional>
@@ -10,18 +10,20 @@ namespace qtape {
 struct Dequantize {
   static constexpr std::string_view name = "Dequantize";
   static constexpr OpDocs docs{
-      .summary = "Turns integer codes into values.",
+      .summary = "Converts integer codes to values.",
       .formula = {"y = (q - zp) s as `dtype`, rounded once.",
                   "f64 computes in f64, all others in f32."},
       .operands = {"q is s8, u8, s16 or u16.",
                    "scale s and, when affine, zero_point zp have the shape of the granularity "
                    "([1], [channels] or groups); f64 for dtype f64, else f32.",
-                   "zp is an integer that the dtype of q holds."},
+                   "zp is an integer within the range of the dtype of q."},
       .gradient =
-          "Where q comes from an op that quantizes: dq = dy s as f32, s being the scale that "
-          "forward used.",
+          "If q is the output of an op that quantizes: dq = dy s as f32, where s is the scale "
+          "used in forward.",
       .saves = "The scales.",
-      .edge_cases = "Scales that FakeQuantize could not have used stop the step with an error.",
+      .edge_cases =
+          "A scale that is not a positive normal number, or a zero point out of range, stops "
+          "the step with an error.",
       .source = "ONNX, DequantizeLinear."};
 
   std::optional<int> axis = std::nullopt;

@@ -14,19 +14,19 @@ namespace qtape {
 using namespace kernels;
 namespace {
 
-/// Elements of one mask word.
+/// Number of elements per mask word.
 constexpr int64_t word_bits = 64;
 
-/// The draws of one step: element i is let through when the upper 53 of its random bits are at
-/// least `threshold`, which is the same as uniform(index) >= rate.
+/// Random numbers of one step: element i is kept if the upper 53 of its random bits are at
+/// least `threshold`, which is equivalent to uniform(index) >= rate.
 struct Draws {
   Random random;
   uint64_t first = 0;  // index of element 0
   uint64_t threshold = 0;
 };
 
-/// y = x * scale where the draw lets it through, else 0, for n elements from `begin` on, a
-/// multiple of 64.
+/// y = x * scale where the element is kept, else 0, for n elements from `begin`, a multiple of
+/// 64.
 template <class T>
 auto drop_loop() {
   return simd::best<const Draws*, const T*, T*, uint64_t*, T, int64_t, int64_t>(
@@ -52,7 +52,7 @@ auto drop_loop() {
       });
 }
 
-/// dx (+)= dy * scale where the mask has a 1, else 0.
+/// dx (+)= dy * scale where the mask bit is 1, else 0.
 template <class T, bool accumulate>
 auto gradient_loop() {
   return simd::best<const uint64_t*, const T*, T*, T, int64_t, int64_t>(

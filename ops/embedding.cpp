@@ -15,10 +15,10 @@ namespace {
 struct Table {
   int64_t rows = 0;
   int64_t width = 0;
-  int64_t places = 0;  ///< elements of indices
+  int64_t places = 0;  ///< number of elements of indices
 
   bool has(int32_t index) const { return index >= 0 && index < rows; }
-  /// Rows of y, or of dtable, that are worth a thread.
+  /// Minimum number of rows of y or dtable per thread.
   int64_t grain() const { return std::max<int64_t>(1, pointwise_grain / width); }
 };
 
@@ -34,8 +34,8 @@ void report_indices(const Table& table, const int32_t* indices, Fault& fault) {
   }
 }
 
-/// The places of each index in order: those of v are places[starts[v]] up to
-/// places[starts[v + 1]]. `starts` has a number more than the table has rows.
+/// Sorts the positions by index: those of index v are places[starts[v]] up to places[starts[v +
+/// 1]] (exclusive). `starts` has one element more than the table has rows.
 void sort_places(const Table& table, const int32_t* indices, int64_t* starts, int64_t* places) {
   std::fill_n(starts, table.rows + 1, int64_t{0});
   for (int64_t i = 0; i < table.places; ++i) {
@@ -54,7 +54,7 @@ void sort_places(const Table& table, const int32_t* indices, int64_t* starts, in
 /// Elements of a row that are summed at once.
 constexpr int64_t block = 128;
 
-/// The rows [begin, end) of dtable.
+/// Computes rows [begin, end) of dtable.
 template <class T, bool accumulate>
 auto sum_loop() {
   return simd::best_for<T, const Table*, const int64_t*, const int64_t*, const T*, T*, int64_t,

@@ -12,7 +12,7 @@
 namespace qtape {
 namespace {
 
-/// The settings of the running average; those of no other mode are read.
+/// Settings of the running average; defaults for other modes, which do not read them.
 EMA ema_of(const FakeQuantize& op) {
   const auto* ema = std::get_if<EMA>(&op.scale_mode);
   return ema == nullptr ? EMA{} : *ema;
@@ -23,7 +23,7 @@ bool keeps_operand(Ste ste) {
 }
 
 /// Grid and mask of one node. PerBatch sets its scale by the largest magnitude, or by both ends
-/// when affine, so what lies there cannot count as outside.
+/// if affine, so these elements must not count as outside.
 template <class T>
 QuantizeChunk<T> chunk_of(const FakeQuantize& op, const QuantizeLayout& layout, bool gated) {
   QuantizeChunk<T> chunk = quantize_chunk_of<T>(grid_of(op), layout, op.mask);
@@ -77,7 +77,7 @@ class Forward {
   }
 
  private:
-  /// In the warm-up step n of training weighs 1 / (n + 1): the plain mean of all steps.
+  /// During warm-up, step n has weight 1 / (n + 1), which gives the plain mean of all steps.
   AverageWeights<T> weights_at(const Step& step) const {
     if (!step.mode.train || step.number >= step.warm_up) {
       const T decay = static_cast<T>(ema_.decay);
@@ -126,7 +126,7 @@ class Forward {
     copy(step);
   }
 
-  /// The channels from `first` on, whose scales go to the record.
+  /// Settling of the channels from `first` on; writes their scales to the record.
   Settling<T> settling_at(int64_t first, const T* min, const T* max, bool observe,
                           const AverageWeights<T>& weights) const {
     const QuantizerRecord<T>& record = quantizer_.record();
@@ -143,8 +143,8 @@ class Forward {
             .observe = observe};
   }
 
-  /// Turns what was measured of `count` channels into their scales, and moves the states while
-  /// observing. A channel in which nothing usable was seen keeps its state.
+  /// Computes the scales of `count` channels from their measured ranges and, while observing,
+  /// updates the states. A channel without usable elements keeps its state.
   void settle(int64_t first, int64_t count, const T* min, const T* max, bool observe,
               const AverageWeights<T>& weights) const {
     const Settling<T> settling = settling_at(first, min, max, observe, weights);
@@ -164,7 +164,7 @@ class Forward {
     }
   }
 
-  /// Moves the states while everything is quantized with what they were.
+  /// Quantizes everything with the old states and updates them in the same pass.
   void observe_all(const AverageWeights<T>& weights) const {
     const auto seen = measurement_.measure(
         quantizer_.x(), [this](const Chunk& chunk) { quantizer_.quantize(chunk); });
@@ -172,7 +172,7 @@ class Forward {
       const Extremes<T>& each = seen[static_cast<size_t>(c)];
       status_->non_finite += each.non_finite;
       if (!usable(each)) continue;
-      std::array<T, 3> unused = {};  // what would be used in this call
+      std::array<T, 3> unused = {};  // qparams of the new states, which this call does not use
       Settling<T> settling = settling_at(c, &each.range.min, &each.range.max, true, weights);
       settling.scale = &unused[0];
       settling.zero_point = &unused[1];
@@ -181,7 +181,7 @@ class Forward {
     }
   }
 
-  /// The same where some channels have no state yet: these use what they see.
+  /// Variant of observe_all if some channels have no state yet: these use their observation.
   void observe_some(const AverageWeights<T>& weights) const {
     const auto seen = measurement_.measure(quantizer_.x());
     for (int64_t c = 0; c < layout_.channels(); ++c) {
@@ -199,7 +199,7 @@ class Forward {
     return !seen.range.empty() && (seen.non_finite == 0 || seen.range.max_abs() > T(0));
   }
 
-  /// One pass over memory: each chunk is quantized right after its channels were measured.
+  /// One pass over memory: each chunk is quantized right after the measurement of its channels.
   void settle_chunks(const Step& step, bool observe, const AverageWeights<T>& weights,
                      bool quantize) const {
     int64_t non_finite = 0;
@@ -212,7 +212,7 @@ class Forward {
     if (!quantize) finish(step, quantize);
   }
 
-  /// The number of elements that are not finite.
+  /// Returns the number of elements that are not finite.
   int64_t settle_chunk(const Chunk& chunk, bool observe,
                        const AverageWeights<T>& weights) const {
     constexpr size_t most = quantize_chunk / mask_lanes;
@@ -252,7 +252,7 @@ class Forward {
   FakeQuantizeStates<T> states_;
   SettleLoop<T> settle_;
   EMA ema_;
-  Kernel copy_;  // empty in place
+  Kernel copy_;  // empty if in place
   NodeStatus* status_;
   int threads_;
 };
@@ -297,12 +297,12 @@ class Backward {
     for (int64_t i = chunk.offset; i < chunk.offset + chunk.length; ++i) {
       const QParams<T> q = record_.at(layout_.channel_of(i));
       const T x = Storage<S>::load(x_[i]);
-      // NaN is outside, whatever dy is.
+      // NaN is outside the range, so its gradient is 0 for any dy.
       put(i, std::isnan(x) ? T(0) : Storage<S>::load(dy_[i]) * slope(x, q));
     }
   }
 
-  /// The surrogate derivative, at x and the scale that forward used.
+  /// Surrogate derivative at x, with the scale used in forward.
   T slope(T x, const QParams<T>& q) const {
     if (op_.ste == Ste::Tanh) return tanh_slope(x / q.scale);
     const T share = share_of_range(x, q);
@@ -311,7 +311,7 @@ class Backward {
     return left < T(0) ? T(0) : left;
   }
 
-  /// x over the end of the range; when affine, over the end on its side of 0.
+  /// x divided by the end of the range; if affine, by the end on its side of 0.
   T share_of_range(T x, const QParams<T>& q) const {
     const auto [q_min, q_max] = grid_of(op_).limits;
     if (op_.scheme == Scheme::Symmetric) return x / (static_cast<T>(q_max) * q.scale);
@@ -332,7 +332,7 @@ class Backward {
   const S* dy_;
   S* dx_;
   const uint64_t* mask_;
-  Kernel pass_;  // empty in place
+  Kernel pass_;  // empty if in place
   NodeStatus* status_;
   int threads_;
   bool accumulate_;

@@ -7,38 +7,39 @@
 
 namespace qtape {
 
-/// Straight-through estimators: what stands in for the derivative of rounding.
+/// Straight-through estimators: the surrogate for the derivative of rounding.
 enum class Ste : uint8_t { Identity, ClippedIdentity, Tanh, HardTanh, TanhRange };
 template <>
 inline constexpr auto enum_names<Ste> = std::array<std::string_view, 5>{
     "Identity", "ClippedIdentity", "Tanh", "HardTanh", "TanhRange"};
 
-/// The scale comes from each call's own data.
+/// The scale is computed from the data of each call.
 struct PerBatch {
   static constexpr std::string_view name = "PerBatch";
   static constexpr auto fields() { return std::tuple<>{}; }
   bool operator==(const PerBatch&) const = default;
 };
 
-/// What a running average is taken of.
+/// Quantity of a running average.
 enum class Track : uint8_t {
   Scale,  ///< the scale
-  Range   ///< smallest and largest value: affine always; symmetric as PyTorch does
+  Range   ///< smallest and largest value: always for affine grids; for symmetric ones as in
+          ///< PyTorch
 };
 template <>
 inline constexpr auto enum_names<Track> = std::array<std::string_view, 2>{"Scale", "Range"};
 
-/// The scale is a running average in a state, and the first observation itself while the state
-/// is 0: s = decay s + (1 - decay) current, or with a `weight` s = s + weight (current - s), as
-/// PyTorch's moving averages have it. The two differ in bits, and 1 - 0.99 is not 0.01, so both
-/// numbers are given: EMA{.decay = 0.99, .weight = 0.01}. The same call uses the new scale, or
-/// the floor where that is larger. With Track::Range the averages are those of min and max, and
-/// scale and zero point follow from them.
+/// The scale is a running average stored in a state: s = decay s + (1 - decay) current or, with
+/// a `weight`, s = s + weight (current - s), as in PyTorch's moving averages. The first
+/// observation replaces a state of 0. The two formulas differ in bits, and 1 - 0.99 is not
+/// 0.01, so both numbers are given: EMA{.decay = 0.99, .weight = 0.01}. The same call uses the
+/// new scale, or the floor if that is larger. With Track::Range, min and max are averaged, and
+/// scale and zero point are computed from them.
 ///
-/// Delayed: a call uses the state as it was before, and what it observes is for the next one; a
-/// channel that was never observed follows the rule above. So data are quantized and observed
-/// in one pass. Micikevicius et al., arXiv 2209.05433, and the training of FP8 networks have it
-/// so.
+/// Delayed: a call uses the state before its own observation, which takes effect in the next
+/// call. A channel that was never observed uses its own observation. Data are thus quantized
+/// and observed in one pass, as in the training of FP8 networks (Micikevicius et al., arXiv
+/// 2209.05433).
 struct EMA {
   static constexpr std::string_view name = "EMA";
   double decay = 0.99;
@@ -46,25 +47,26 @@ struct EMA {
   std::optional<double> weight = std::nullopt;
   bool delayed = false;
   static constexpr auto fields() {
-    return std::tuple{field("decay", &EMA::decay, "weight of the old state, in [0, 1)"),
-                      field("track", &EMA::track, "Scale, or Range: min and max"),
-                      field("weight", &EMA::weight,
-                            "weight of the current value in old + weight (current - old), 1 "
-                            "less decay; null: decay old + (1 - decay) current"),
-                      field("delayed", &EMA::delayed, "use the average of the calls before")};
+    return std::tuple{
+        field("decay", &EMA::decay, "weight of the old state, in [0, 1)"),
+        field("track", &EMA::track, "Scale, or Range: min and max"),
+        field("weight", &EMA::weight,
+              "weight of the current value in old + weight (current - old), 1 - "
+              "decay; null: decay old + (1 - decay) current"),
+        field("delayed", &EMA::delayed, "use the average of the preceding calls")};
   }
   bool operator==(const EMA&) const = default;
 };
 
-/// Scale and zero point are states that the op never writes: set by set_qparams or calibration.
-/// The scale in use is at least the floor.
+/// Scale and zero point are states that the op never writes; set_qparams or calibration sets
+/// them. The scale in use is at least the floor.
 struct Fixed {
   static constexpr std::string_view name = "Fixed";
   static constexpr auto fields() { return std::tuple<>{}; }
   bool operator==(const Fixed&) const = default;
 };
 
-/// Where the scale comes from.
+/// Source of the scale.
 using ScaleMode = std::variant<PerBatch, EMA, Fixed>;
 
 struct FakeQuantize {
@@ -78,28 +80,28 @@ struct FakeQuantize {
                   "Symmetric: zp = 0, s = max(max|x| / denominator, floor).",
                   "Affine: s = max((max - min) / (q_max - q_min), floor) over a range that "
                   "contains 0, zp = q_min - round(min / s).",
-                  "PerBatch: max and min are those of the finite x of this call.",
-                  "EMA: of a running average over finite x, in a State scale, or with track "
-                  "Range in a State range.",
+                  "PerBatch: max and min of the finite x of this call.",
+                  "EMA: running averages over finite x, in a State scale or, with track Range, "
+                  "in a State range.",
                   "Fixed: a State scale and, when affine, a State zero_point, which the op "
                   "never writes.",
                   "With a State scale, s = max(scale, floor).",
-                  "With power_of_two, s is the next power of two up, and zp follows from it "
-                  "unless Fixed."},
+                  "With power_of_two, s is rounded up to a power of two; zp is computed from "
+                  "it unless Fixed."},
       .operands = {"x is f32, f64, f16 or bf16; y has its type.",
                    "States have the shape of the granularity: [1], [channels] or x's with the "
                    "axis divided; range is [2, ...] of it.",
                    "States are f64 for f64 x, else f32."},
-      .gradient =
-          {"By ste, s being the scale that forward used.", "Identity: dx = dy.",
-           "ClippedIdentity: dx = dy inside the range, else 0; PerBatch never clips a "
-           "side that set the scale.",
-           "Tanh: dx = dy (1 - tanh^2(x / s)).", "HardTanh: dx = dy max(0, 1 - |u|).",
-           "TanhRange: dx = dy (1 - tanh^2(u)).",
-           "u = x / (q_max s), or x over the end of the range on its side when affine."},
+      .gradient = {"Selected by ste; s is the scale used in forward.", "Identity: dx = dy.",
+                   "ClippedIdentity: dx = dy inside the range, else 0; PerBatch never clips a "
+                   "side that set the scale.",
+                   "Tanh: dx = dy (1 - tanh^2(x / s)).", "HardTanh: dx = dy max(0, 1 - |u|).",
+                   "TanhRange: dx = dy (1 - tanh^2(u)).",
+                   "u = x / (q_max s); when affine, x divided by the end of the range on its "
+                   "side of 0."},
       .saves = {"The scales.", "One bit per element for ClippedIdentity.",
                 "x for Tanh, HardTanh and TanhRange."},
-      .edge_cases = {"NaN stays NaN, infinities go to their end, -0 becomes +0.",
+      .edge_cases = {"NaN stays NaN, infinities go to the end on their side, -0 becomes +0.",
                      "Under Tanh, HardTanh and TanhRange dx = 0 where x is NaN.",
                      "Disabled, or in a mode that does not quantize: y = x, dx = dy."},
       .source = {"Jacob et al., arXiv 1712.05877: affine codes and running ranges.",
@@ -141,7 +143,7 @@ struct FakeQuantize {
   Kernel backward(const Binding& binding) const;
   bool operator==(const FakeQuantize&) const = default;
 
-  /// A copy with one attribute changed: `q.with(&FakeQuantize::bits, 4)`.
+  /// Returns a copy with one attribute changed: `q.with(&FakeQuantize::bits, 4)`.
   template <class V>
   FakeQuantize with(V FakeQuantize::*attribute, std::type_identity_t<V> value) const {
     FakeQuantize copy = *this;
@@ -156,11 +158,11 @@ struct FakeQuantize {
              QuantizerValues values) const;
   std::vector<QParams<double>> load(const TensorType& x, QuantizerValues values) const;
   bool reads_data(const TensorType& x, QuantizerValues values, bool observing) const;
-  /// Whether backward needs to know which elements lay outside the range.
+  /// True if backward needs a mask of the elements inside the range.
   bool masked() const;
-  /// Whether the mask can hold for a Relu before it, too.
+  /// True if the mask can include that of a preceding Relu.
   bool takes_gate() const { return masked(); }
-  /// Whether the state holds ranges instead of scales.
+  /// True if the state holds ranges instead of scales.
   bool tracks_range() const;
 };
 

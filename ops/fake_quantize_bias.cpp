@@ -52,7 +52,7 @@ class Forward {
   const T* b_;
   T* y_;
   int64_t n_;
-  Kernel copy_;  // empty in place
+  Kernel copy_;  // empty if in place
   NodeStatus* status_;
 };
 

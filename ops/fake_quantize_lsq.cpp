@@ -9,7 +9,7 @@
 namespace qtape {
 namespace {
 
-/// The learned numbers of one node. T is float or double.
+/// Learned parameters of one node. T is float or double.
 template <class T>
 struct Learned {
   T* scale = nullptr;
@@ -25,7 +25,7 @@ struct Learned {
     scale[c] = q.scale;
     if (zero_point != nullptr) zero_point[c] = q.zero_point;
   }
-  /// As they are, before the floor and rounding.
+  /// Stored values, before floor and rounding.
   QParams<T> stored(int64_t c) const {
     return {scale[c], zero_point == nullptr ? T(0) : zero_point[c]};
   }
@@ -39,11 +39,11 @@ struct Learned {
             clamp_code(round_near(zero_point[c], low, high, Rounding::HalfEven), low, high)};
   }
   bool observed(int64_t c) const { return scale[c] != T(0); }
-  /// Nothing but zeros was observed, so what follows sets the scale.
+  /// True if only zeros were observed, so that the next other observation sets the scale.
   bool only_zeros(int64_t c) const {
     return observed(c) && std::fabs(scale[c]) <= zeros_mark<T>;
   }
-  /// Whether the data of a call have no say; `writes` is that it may set scales.
+  /// True if the data of a call do not affect the scale. `writes`: the call may set scales.
   bool settled(int64_t c, bool writes) const {
     return observed(c) && !(writes && only_zeros(c));
   }
@@ -52,7 +52,7 @@ struct Learned {
   }
 };
 
-/// What initialisation needs to know of a channel.
+/// Statistics of a channel for initialisation.
 struct Seen {
   Magnitudes magnitudes;
   ValueRange<double> range;
@@ -113,14 +113,15 @@ class Forward {
     return true;
   }
 
-  /// The factor on the scale's gradient goes with it: backward is for these numbers.
+  /// Also records the factor of the scale's gradient, since backward uses these values.
   void use(int64_t c, const QParams<T>& q, bool fixed) const {
     quantizer_.record().use(c, q);
     const T sign = std::signbit(learned_.scale[c]) ? T(-1) : T(1);
     quantizer_.record().extra[c] = fixed ? T(0) : sign;
   }
 
-  /// Sets what is not initialised; in the warm-up everything to the mean over its steps.
+  /// Initialises channels. During warm-up, sets every channel to the mean over the warm-up
+  /// steps.
   void follow_data(bool write, double steps_before, bool warming) const {
     measure();
     const T decay = static_cast<T>(steps_before / (steps_before + 1));
@@ -153,7 +154,7 @@ class Forward {
             static_cast<T>(q.zero_point)};
   }
 
-  /// Rare, so in order: the sums are the same on every machine.
+  /// Runs rarely, so it sums in order: equal sums on every machine.
   void measure() const {
     std::fill_n(seen_, layout_.channels(), Seen{});
     for (int64_t i = 0; i < layout_.elements(); ++i) {
@@ -225,7 +226,7 @@ class Backward {
   QuantizerRecord<T> record_;
   GradientSink<T> scale_;
   GradientSink<T> zero_point_;
-  Kernel pass_;  // empty in place
+  Kernel pass_;  // empty if in place
   NodeStatus* status_;
   double factor_ = 1;
 };
@@ -309,7 +310,7 @@ bool FakeQuantizeLSQ::reads_data(const TensorType& x, QuantizerValues values,
     for (int64_t c = 0; c < channels; ++c) {
       if (!learned.settled(c, observing)) return true;
     }
-    return observing;  // in the warm-up scales follow the data
+    return observing;  // during warm-up, scales follow the data
   });
 }
 

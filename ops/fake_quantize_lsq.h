@@ -1,5 +1,5 @@
-// FakeQuantizeLSQ: fake quantization with a learned scale, and a learned zero point when
-// affine.
+// FakeQuantizeLSQ: fake quantization with a learned scale and, when affine, a learned zero
+// point.
 #pragma once
 
 #include <optional>
@@ -12,17 +12,17 @@ struct FakeQuantizeLSQ {
   static constexpr std::string_view name = "FakeQuantizeLSQ";
   static constexpr OpDocs docs{
       .summary =
-          "Fake quantization with a learned scale, and a learned zero point when affine.",
+          "Fake quantization with a learned scale and, when affine, a learned zero point.",
       .formula =
-          {"y = s (clamp(round(x / s) + zp, q_min, q_max) - zp) with s = max(|scale|, "
-           "floor), so that no update can kill it.",
-           "Affine: zp = round(zero_point), within the codes (LSQ+).",
+          {"y = s (clamp(round(x / s) + zp, q_min, q_max) - zp) with s = max(|scale|, floor), "
+           "which no update can make 0.",
+           "Affine: zp = round(zero_point), clamped to the codes (LSQ+).",
            "A scale of 0 is not initialised: the first observed batch with a finite "
            "nonzero element sets it.",
-           "The start with up to 4 bits is 2 mean|x| / sqrt(q_max), with more bits the "
-           "scale that [min, max] gives.",
-           "Affine with up to 4 bits it is 2 mean|x| / sqrt(n p), n = q_max - q_min, p the "
-           "larger sign's share of mean|x|; zp divides the codes between the signs alike."},
+           "The initial scale is 2 mean|x| / sqrt(q_max) for up to 4 bits, and that of the "
+           "range [min, max] for more.",
+           "Affine, up to 4 bits: 2 mean|x| / sqrt(n p), n = q_max - q_min, p the larger "
+           "sign's share of mean|x|; zp divides the codes between the signs in proportion."},
       .operands = {"x is f32, f64, f16 or bf16; y has its type.",
                    "scale and, when affine, zero_point are Parameters or States with the "
                    "shape and dtype of FakeQuantize's."},
@@ -31,9 +31,9 @@ struct FakeQuantizeLSQ {
                    "dscale = g sign(scale) sum dy t, t = round(z) - z inside, q_min - zp "
                    "below, q_max - zp above.",
                    "dzero_point = -g s sum dy over elements outside.",
-                   "While scales warm up they follow the data and get no gradient."},
+                   "During warm-up, scales follow the data and get no gradient."},
       .saves = "x and the scales.",
-      .edge_cases = {"NaN stays NaN and counts nowhere.",
+      .edge_cases = {"NaN stays NaN and contributes nothing to other gradients.",
                      "Disabled, or in a mode that does not quantize: y = x, dx = dy."},
       .source = {"Esser et al., arXiv 1902.08153.", "Bhalgat et al., arXiv 2004.09576."}};
 

@@ -9,19 +9,20 @@
 namespace qtape {
 namespace {
 
-/// The largest value that counts for alpha.
+/// Largest value that alpha must cover.
 template <class T>
 T largest(const ValueRange<T>& range, const Grid& grid) {
   if (range.empty()) return T(0);
   return grid.limits.q_min < 0 ? range.max_abs() : std::max(range.max, T(0));
 }
 
-/// Nothing above 0 was observed: what follows sets alpha, which is 1 until then.
+/// True if nothing above 0 was observed. The next other observation sets alpha, which is 1
+/// until then.
 template <class T>
 bool only_zeros(T alpha) {
   return alpha > T(0) && alpha <= zeros_mark<T>;
 }
-/// Whether the data of a call have no say; `writes` is that it may set alpha.
+/// True if the data of a call do not affect alpha. `writes`: the call may set alpha.
 template <class T>
 bool settled(T alpha, bool writes) {
   return alpha > T(0) && !(writes && only_zeros(alpha));
@@ -74,8 +75,8 @@ class Forward {
   }
 
  private:
-  /// Backward clips at the alpha that forward used. NaN clips nothing: an alpha that is not
-  /// initialised, or follows the data in the warm-up, gets no gradient.
+  /// Backward clips at the alpha used in forward. NaN clips nothing: an alpha that is not
+  /// initialised, or that follows the data during warm-up, gets no gradient.
   void use(int64_t c, T alpha, bool follows = false) const {
     quantizer_.record().use(c, qparams_at(alpha, grid_));
     const bool trained = settled(alpha, true) && !follows;
@@ -140,7 +141,7 @@ class Backward {
   QuantizeLayout layout_;
   ScaleGradients<S> gradients_;
   GradientSink<T> alpha_;
-  Kernel pass_;  // empty in place
+  Kernel pass_;  // empty if in place
   NodeStatus* status_;
 };
 
@@ -215,7 +216,7 @@ bool FakeQuantizePACT::reads_data(const TensorType& x, QuantizerValues values,
     for (int64_t c = 0; c < channels; ++c) {
       if (!settled(alpha[c], observing)) return true;
     }
-    return observing;  // in the warm-up alpha follows the data
+    return observing;  // during warm-up, alpha follows the data
   });
 }
 

@@ -1,4 +1,4 @@
-// FakeQuantizePACT: fake quantization between learned clipping values.
+// FakeQuantizePACT: fake quantization with learned clipping values.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@ namespace qtape {
 struct FakeQuantizePACT {
   static constexpr std::string_view name = "FakeQuantizePACT";
   static constexpr OpDocs docs{
-      .summary = "Fake quantization between learned clipping values.",
+      .summary = "Fake quantization with learned clipping values.",
       .formula = {"y = s clamp(round(x / s), q_min, q_max) with s = max(alpha / q_max, floor) "
                   "and a trained clipping value alpha.",
                   "An alpha of 0 is not initialised: the first observed batch sets it to the "
@@ -18,13 +18,13 @@ struct FakeQuantizePACT {
       .operands = {"x is f32, f64, f16 or bf16; y has its type.",
                    "alpha is a Parameter or a State with the shape and dtype of "
                    "FakeQuantize's scale."},
-      .gradient = {"dx = dy for 0 <= x < alpha (|x| < alpha for signed ranges), else 0.",
-                   "dalpha = sum dy over x >= alpha, less sum dy over x <= -alpha for signed "
-                   "ranges.",
-                   "While scales warm up alpha follows the data and gets no gradient."},
+      .gradient =
+          {"dx = dy for 0 <= x < alpha (|x| < alpha for signed ranges), else 0.",
+           "dalpha = sum dy over x >= alpha, minus sum dy over x <= -alpha for signed ranges.",
+           "During warm-up, alpha follows the data and gets no gradient."},
       .saves = "x and the scales.",
       .edge_cases = {"An alpha below 0 or not finite stops the step.", "range Full is refused.",
-                     "NaN stays NaN and counts nowhere.",
+                     "NaN stays NaN and contributes nothing to other gradients.",
                      "Disabled, or in a mode that does not quantize: y = x, dx = dy."},
       .source = "Choi et al., arXiv 1805.06085."};
 

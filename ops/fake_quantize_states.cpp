@@ -1,4 +1,4 @@
-// What the states of a FakeQuantize hold, for tools and for its kernels.
+// Conversion between the states of a FakeQuantize and ranges or qparams, for tools.
 #include "qtape/ops/fake_quantize_states.h"
 
 namespace qtape {
@@ -46,7 +46,7 @@ void FakeQuantize::store(const TensorType& x, std::span<const QParams<double>> q
         states.set(c, q);
         continue;
       }
-      // From a narrower range than the floor's the zero point would not come back.
+      // A range narrower than that of the floor would not give back the zero point.
       q.scale = scale_in_use(q.scale, grid_of(*this));
       if (scheme == Scheme::Affine) {
         const auto [q_min, q_max] = grid_of(*this).limits;

@@ -1,4 +1,4 @@
-// The states of a FakeQuantize as its kernels and its tools read them. Included by .cpp files.
+// The states of a FakeQuantize as read by its kernels and tools. Included only by .cpp files.
 #pragma once
 
 #include "qtape/ops/fake_quantize.h"
@@ -6,16 +6,16 @@
 
 namespace qtape {
 
-/// Views of a node's states: scales (and zero points), or minima and then maxima. T is float or
+/// Views of a node's states: scales and zero points, or minima and then maxima. T is float or
 /// double.
 template <class T>
 struct FakeQuantizeStates {
   T* first = nullptr;   ///< scales or minima; null with PerBatch
-  T* second = nullptr;  ///< zero points or maxima; null where there are none
+  T* second = nullptr;  ///< zero points or maxima; null if there are none
   int64_t channels = 1;
   Grid grid;
   bool tracks_range = false;
-  bool averages = false;  ///< states that may have seen nothing but zeros
+  bool averages = false;  ///< running averages, which may hold zeros_mark
 
   FakeQuantizeStates(const FakeQuantize& op, int64_t channel_count, QuantizerValues values)
       : channels(channel_count),
@@ -44,7 +44,7 @@ struct FakeQuantizeStates {
     first[c] = q.scale;
     if (second != nullptr) second[c] = q.zero_point;
   }
-  /// Holds what an observation of `seen` leaves: where that is zeros alone, a mark of it.
+  /// Sets the state for an observation of `seen`; an observation of only zeros sets a mark.
   void set_seen(int64_t c, const ValueRange<T>& seen) const {
     const bool zeros = seen.min == T(0) && seen.max == T(0);
     if (tracks_range) return set_range(c, zeros ? ValueRange<T>{0, zeros_mark<T>} : seen);
@@ -59,16 +59,17 @@ struct FakeQuantizeStates {
     if (averages && first[c] == zeros_mark<T>) return qparams_of(ValueRange<T>{-1, 1}, grid);
     return {scale_in_use(first[c], grid), second == nullptr ? T(0) : second[c]};
   }
-  /// A state that no observation can have left (0, or damaged in a file) was never observed.
+  /// False if no observation can have produced the state (0, or damaged in a file).
   bool observed(int64_t c) const {
     return tracks_range ? is_usable_range(first[c], second[c]) : is_usable_scale(first[c]);
   }
-  /// Observed, and not nothing but zeros, which what follows takes the place of.
+  /// True if a value other than zeros was observed; otherwise the next observation replaces the
+  /// state.
   bool settled(int64_t c) const {
     if (tracks_range) return observed(c) && !is_zeros_mark(range(c));
     return observed(c) && first[c] != zeros_mark<T>;
   }
-  /// What is wrong with the zero point of a channel, where it is a state.
+  /// Fault of the zero point of a channel, if zero points are states.
   Fault fault(int64_t c) const {
     if (tracks_range || second == nullptr) return {};
     return zero_point_fault(second[c], grid.limits, c);

@@ -1,4 +1,4 @@
-// FoldBias: what a batch norm adds to each channel in evaluation.
+// FoldBias: the offset that a batch norm adds to each channel in evaluation.
 #pragma once
 
 #include "qtape/ops/core/op.h"
@@ -9,11 +9,11 @@ struct FoldBias {
   static constexpr std::string_view name = "FoldBias";
   static constexpr OpDocs docs{
       .summary =
-          "What a batch norm with running statistics adds to each channel: to be folded "
-          "into a bias.",
+          "The offset that a batch norm with running statistics adds to each channel, to be "
+          "folded into a bias.",
       .formula = "y = beta - running_mean r, in double, rounded once.",
-      .operands = {"beta is f32 or f64 [c]; running_mean and y have its type, and so has r, "
-                   "which is FoldFactor's."},
+      .operands = {"beta is f32 or f64 [c]; running_mean, y and r, the output of FoldFactor, "
+                   "have its type."},
       .gradient = {"dbeta = dy, dr = -running_mean dy.", "None for running_mean."},
       .saves = "One f64 for each channel.",
       .edge_cases = "None.",

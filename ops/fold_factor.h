@@ -1,4 +1,4 @@
-// FoldFactor: what a batch norm scales each channel by in evaluation.
+// FoldFactor: the factor by which a batch norm scales each channel in evaluation.
 #pragma once
 
 #include "qtape/ops/core/op.h"
@@ -9,13 +9,13 @@ struct FoldFactor {
   static constexpr std::string_view name = "FoldFactor";
   static constexpr OpDocs docs{
       .summary =
-          "What a batch norm with running statistics scales each channel by: to be "
+          "The factor by which a batch norm with running statistics scales each channel, to be "
           "folded into weights.",
       .formula = "r = gamma / sqrt(running_var + eps), in double, rounded once.",
       .operands = {"gamma is f32 or f64 [c]; running_var and r have its type."},
       .gradient = {"dgamma = dr / sqrt(running_var + eps).", "None for running_var."},
       .saves = "One f64 for each channel.",
-      .edge_cases = "A variance at or below -eps gives infinity or NaN.",
+      .edge_cases = "A variance of -eps or less gives infinity or NaN.",
       .source = "Jacob et al., arXiv 1712.05877, section 3.2."};
 
   double eps = 1e-5;

@@ -1,4 +1,4 @@
-// Gelu: x times the normal distribution function of x.
+// Gelu: x times the standard normal distribution function of x.
 #pragma once
 
 #include "qtape/core/math.h"
@@ -6,7 +6,7 @@
 
 namespace qtape {
 
-/// How Gelu computes the normal distribution function.
+/// Form in which Gelu computes the normal distribution function.
 enum class GeluForm : uint8_t { Erf, Tanh };
 template <>
 inline constexpr auto enum_names<GeluForm> = std::array<std::string_view, 2>{"Erf", "Tanh"};

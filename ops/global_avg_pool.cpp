@@ -5,7 +5,7 @@
 namespace qtape {
 namespace {
 
-/// Positions of an image of x.
+/// Number of positions of an image of x.
 double positions_of(const Shape& x) {
   return x.rank() == 4 ? static_cast<double>(x[1]) * static_cast<double>(x[2])
                        : static_cast<double>(x[1]);

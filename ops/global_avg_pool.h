@@ -10,7 +10,7 @@ struct GlobalAvgPool {
   static constexpr OpDocs docs{
       .summary = "The mean of each channel over all positions of an image.",
       .formula = {"y[n, c] = the mean of x[n, i, j, c] over i and j.",
-                  "Added and divided in double, as by Mean."},
+                  "Added and divided in double, as in Mean."},
       .operands = {"x is [n, h, w, c] or [n, l, c], f32 or f64; h, w and l >= 1.",
                    "y is [n, c], or with keep_dims [n, 1, 1, c] or [n, 1, c]."},
       .gradient = "dx = dy * (1 / (h w)) in double, repeated.",
@@ -31,7 +31,7 @@ struct GlobalAvgPool {
   Footprint footprint(Inputs) const { return {}; }
   Kernel forward(const Binding& binding) const;
   Kernel backward(const Binding& binding) const;
-  /// The axes of x that the mean is taken over: all but the first and the last.
+  /// Axes of x that are averaged: all except the first and the last.
   static std::vector<int> axes(const Shape& x);
   bool operator==(const GlobalAvgPool&) const = default;
 };

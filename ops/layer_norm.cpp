@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t lanes = 16;
 
-/// The sum of f(i) for i in [0, n), in double: interleaved, then halved.
+/// Sum of f(i) for i in [0, n) in double: interleaved partial sums, then halved repeatedly.
 template <class F>
 double sum_of(int64_t n, const F& f) {
   std::array<double, lanes> sums{};
@@ -24,7 +24,7 @@ double sum_of(int64_t n, const F& f) {
   return sums[0];
 }
 
-/// What is saved of each row.
+/// Saved values of each row.
 struct RowNumbers {
   double* mean;
   double* inverse;
@@ -33,7 +33,7 @@ struct RowNumbers {
       : mean(reinterpret_cast<double*>(saved)), inverse(mean + rows) {}
 };
 
-/// y for rows [begin, end).
+/// Computes y for rows [begin, end).
 template <class T>
 auto forward_loop() {
   return simd::best_for<T, const T*, const T*, const T*, T*, const RowNumbers*, double, int64_t,
@@ -61,7 +61,7 @@ auto forward_loop() {
   });
 }
 
-/// Adds dy and dy h of rows [begin, end) to `sums`, n of the first and n of the second.
+/// Adds dy and dy h of rows [begin, end) to `sums`: n sums of dy, then n sums of dy h.
 template <class T>
 auto sums_loop() {
   return simd::best_for<T, const T*, const T*, const RowNumbers*, double*, int64_t, int64_t,
@@ -82,7 +82,7 @@ auto sums_loop() {
   });
 }
 
-/// dx (+)= for rows [begin, end); dx may be dy.
+/// Computes dx (+)= for rows [begin, end); dx may be dy.
 template <class T, bool accumulate>
 auto gradient_loop() -> void (*)(const T*, const T*, const T*, T*, const RowNumbers*, int64_t,
                                  int64_t, int64_t) {
@@ -110,12 +110,13 @@ auto gradient_loop() -> void (*)(const T*, const T*, const T*, T*, const RowNumb
   });
 }
 
-/// The rows of x, and pieces of them whose sums one thread adds up: by extents alone.
+/// Rows of x, divided into pieces that are each summed by one thread. Depends only on the
+/// extents.
 struct RowPieces {
   int64_t n;
   int64_t rows;
   int64_t pieces;
-  int64_t grain;  ///< rows that are worth a thread
+  int64_t grain;  ///< minimum number of rows per thread
 
   explicit RowPieces(const Shape& x)
       : n(x[-1]),

@@ -7,13 +7,14 @@ namespace qtape {
 
 struct LeakyRelu {
   static constexpr std::string_view name = "LeakyRelu";
-  static constexpr OpDocs docs{.summary = "Keeps what is not negative and scales the rest.",
-                               .formula = "y = x where x >= 0, else slope x.",
-                               .operands = elementwise::operands,
-                               .gradient = "dx = dy, or slope dy where x < 0.",
-                               .saves = "x.",
-                               .edge_cases = "NaN stays NaN.",
-                               .source = "Maas et al., ICML 2013 workshops."};
+  static constexpr OpDocs docs{
+      .summary = "Keeps non-negative elements and scales negative ones.",
+      .formula = "y = x where x >= 0, else slope x.",
+      .operands = elementwise::operands,
+      .gradient = "dx = dy, or slope dy where x < 0.",
+      .saves = "x.",
+      .edge_cases = "NaN stays NaN.",
+      .source = "Maas et al., ICML 2013 workshops."};
   static constexpr SlopeOf slope_of = SlopeOf::Operand;
 
   double negative_slope = 0.01;

@@ -1,4 +1,4 @@
-// Leaves: where values enter a graph. Input, Parameter, State and Constant.
+// Leaves, through which values enter a graph: Input, Parameter, State and Constant.
 #pragma once
 
 #include "qtape/core/initializer.h"
@@ -6,19 +6,20 @@
 
 namespace qtape {
 
-// Leaves have no operands and no kernels: the engine owns their memory. They say so one by one,
-// as an aggregate with a base class cannot be initialised by names without a warning.
+// Leaves have no operands and no kernels, because the engine owns their memory. Each declares
+// this itself, because designated initializers of an aggregate with a base class cause a
+// warning.
 
 /// Data that the user writes before each step.
 struct Input {
   static constexpr std::string_view name = "Input";
   static constexpr OpDocs docs{
       .summary = "Data that the user writes before each step.",
-      .formula = "y = what the user wrote.",
+      .formula = "y = the data written by the user.",
       .operands = {"None; y has the dtype and the shape of the attributes.",
                    "With batch, the first extent is the batch extent, which all batched "
                    "inputs share and Graph::with_batch replaces."},
-      .gradient = "Only where a tape is asked for it.",
+      .gradient = "Only if requested from a tape.",
       .saves = "Nothing.",
       .edge_cases = "With batch, a scalar is refused.",
       .source = "Elementary."};
@@ -30,7 +31,7 @@ struct Input {
   static constexpr auto fields() {
     return std::tuple{field("dtype", &Input::dtype, "any element type"),
                       field("shape", &Input::shape, "extents; rank >= 1 with batch"),
-                      field("batch", &Input::batch, "whether the first extent is the batch")};
+                      field("batch", &Input::batch, "the first extent is the batch")};
   }
   TensorType infer(Inputs) const {
     check(!batch || shape.rank() >= 1, "a batched input needs rank >= 1, got a scalar");
@@ -44,14 +45,14 @@ struct Input {
   bool operator==(const Input&) const = default;
 };
 
-/// A trained tensor, found by its label.
+/// A trained tensor, identified by its label.
 struct Parameter {
   static constexpr std::string_view name = "Parameter";
   static constexpr OpDocs docs{
-      .summary = "A trained tensor, found by its label.",
+      .summary = "A trained tensor, identified by its label.",
       .formula = "y = the value in Parameters.",
       .operands = "None; y has the dtype and the shape of the attributes.",
-      .gradient = "In Parameters, beside the value.",
+      .gradient = "Stored in Parameters next to the value.",
       .saves = "Nothing.",
       .edge_cases = "None.",
       .source = "Elementary."};
@@ -78,15 +79,16 @@ struct Parameter {
   bool operator==(const Parameter&) const = default;
 };
 
-/// A persistent tensor without gradient, found by its label.
+/// A persistent tensor without a gradient, identified by its label.
 struct State {
   static constexpr std::string_view name = "State";
   static constexpr OpDocs docs{
       .summary =
-          "A persistent tensor without gradient, found by its label: a quantizer's scale.",
+          "A persistent tensor without a gradient, identified by its label, such as the scale "
+          "of a quantizer.",
       .formula = {"y = the value in Parameters.",
-                  "Only the one op that has it in a read-write slot changes it: a quantizer "
-                  "while observing, a norm with statistics of the batch."},
+                  "Changed only by the op that has it in a read-write slot: a quantizer while "
+                  "observing, or a norm with batch statistics."},
       .operands = "None; y has the dtype and the shape of the attributes.",
       .gradient = "None.",
       .saves = "Nothing.",
@@ -111,10 +113,10 @@ struct State {
   bool operator==(const State&) const = default;
 };
 
-/// A fixed tensor that is part of the graph.
+/// A constant tensor that is part of the graph.
 struct Constant {
   static constexpr std::string_view name = "Constant";
-  static constexpr OpDocs docs{.summary = "A fixed tensor that is part of the graph.",
+  static constexpr OpDocs docs{.summary = "A constant tensor that is part of the graph.",
                                .formula = "y = value.",
                                .operands = "None; y has the type of the tensor.",
                                .gradient = "None.",

@@ -13,7 +13,7 @@ struct Log : Elementwise<Log> {
                                .operands = elementwise::operands,
                                .gradient = "dx = dy / x.",
                                .saves = "x.",
-                               .edge_cases = "-infinity at 0, NaN below.",
+                               .edge_cases = "-infinity at 0, NaN below 0.",
                                .source = "Elementary."};
   static constexpr SlopeOf slope_of = SlopeOf::Operand;
 

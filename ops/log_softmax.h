@@ -7,16 +7,15 @@ namespace qtape {
 
 struct LogSoftmax {
   static constexpr std::string_view name = "LogSoftmax";
-  static constexpr OpDocs docs{
-      .summary = "The logarithm of Softmax.",
-      .formula = {"y = x - m - log(sum(exp(x - m))) along `axis`, m being the largest x of "
-                  "the line.",
-                  "Computed in double, in a fixed order."},
-      .operands = "x is f32 or f64 of rank >= 1; y has its type.",
-      .gradient = "dx = dy - exp(y) sum(dy).",
-      .saves = "y.",
-      .edge_cases = "NaN makes its line NaN.",
-      .source = "Elementary."};
+  static constexpr OpDocs docs{.summary = "The logarithm of Softmax.",
+                               .formula = {"y = x - m - log(sum(exp(x - m))) along `axis`, "
+                                           "where m is the largest x of the line.",
+                                           "Computed in double, in a fixed order."},
+                               .operands = "x is f32 or f64 of rank >= 1; y has its type.",
+                               .gradient = "dx = dy - exp(y) sum(dy).",
+                               .saves = "y.",
+                               .edge_cases = "NaN makes its line NaN.",
+                               .source = "Elementary."};
 
   int axis = -1;
 

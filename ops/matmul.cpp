@@ -12,8 +12,8 @@ namespace qtape {
 using namespace kernels;
 namespace {
 
-/// The product of the operands as matrices: leading extents either become a batch or, when b
-/// has none and a is not transposed, join the rows of a.
+/// The product of the operands as matrices. Leading extents become a batch or, if b has none
+/// and a is not transposed, additional rows of a.
 Gemm product_of(const MatMul& op, const Shape& a, const Shape& b) {
   Gemm g;
   g.m = op.transpose_a ? a[-1] : a[-2];
@@ -50,15 +50,15 @@ Kernel run(const Gemm& g, int threads, const T* a, const T* b, Result* c) {
   return [product = prepare_gemm(g, a, b, c, threads)](const Step&) { product(); };
 }
 
-/// da = dy b, where b is stored transposed and a is not.
+/// da = dy b, if b is stored transposed and a is not.
 Gemm gradient_a_of(const Gemm& g) { return {.batch = g.batch, .m = g.m, .n = g.k, .k = g.n}; }
 
-/// db = dy^T a, likewise.
+/// db = dy^T a, under the same condition.
 Gemm gradient_b_of(const Gemm& g) {
   return {.batch = g.batch, .m = g.n, .n = g.k, .k = g.m, .transpose_a = true};
 }
 
-/// The gradient of operand `to`, the other one being rows of g.k that are held as codes.
+/// Gradient of operand `to`; the other operand has g.k rows and is held as codes.
 Kernel gradient_of_codes(Gemm product, const Binding& b, int to) {
   product.accumulate = b.accumulate(to);
   const EncodedOperand codes = *b.encoded_operand(1 - to);
@@ -77,7 +77,7 @@ Kernel gradient_of_codes(Gemm product, const Binding& b, int to) {
                              b.dx<float>(to), b.scratch, b.threads)](const Step&) { run(); };
 }
 
-/// What a gradient is computed of, T being float, double or, rounded, BHalf.
+/// Operands of a gradient. T is float, double or, after rounding, BHalf.
 template <class T>
 struct Factors {
   const T* other;  ///< the other operand
@@ -110,7 +110,7 @@ Kernel gradient_b(const Gemm& g, const Factors<T>& of, const Binding& b) {
              of.dy, db);
 }
 
-/// Both gradients, of operands that are rounded to bf16 one after another.
+/// Both gradients, with operands rounded to bf16 one after the other.
 Kernel bf16_gradients(const Gemm& g, const Binding& b) {
   const int64_t elements = b.output.elements();
   auto* dy = reinterpret_cast<BHalf*>(b.scratch);
@@ -144,7 +144,7 @@ TensorType MatMul::infer(Inputs inputs) const {
   return {inputs[0].dtype, Shape(extents)};
 }
 
-/// What is held as codes becomes values a few columns at a time, or all at once where that is
+/// Operands held as codes are decoded a few columns at a time, or all at once if that is
 /// faster.
 Keep MatMul::keep() const {
   return {.operands = 0b11,

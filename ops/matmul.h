@@ -7,11 +7,11 @@ namespace qtape {
 
 struct MatMul {
   static constexpr std::string_view name = "MatMul";
-  /// oneDNN sums in another order on each instruction set.
+  /// oneDNN sums in a different order on each instruction set.
   static constexpr Guarantee guarantee{.instruction_sets = false};
   static constexpr OpDocs docs{
       .summary = "The matrix product of the last two axes.",
-      .formula = {"y = op(a) op(b), op transposing the last two axes on request.",
+      .formula = {"y = op(a) op(b), where op transposes the last two axes if requested.",
                   "f32 runs on oneDNN in tiles that do not depend on the thread count, f64 in "
                   "a plain loop."},
       .operands = {"a is f32 or f64 [..., m, k], b of the same dtype [k, n] or [..., k, n] "

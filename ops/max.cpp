@@ -13,16 +13,16 @@ namespace qtape {
 using namespace kernels;
 namespace {
 
-/// Columns whose maxima are collected at once.
+/// Columns whose maxima are computed at once.
 constexpr int64_t max_columns = 64;
 
-/// Whether `x` takes the place of `best`: NaN beats numbers, and the first wins.
+/// True if `x` replaces `best`: NaN wins over numbers, and the first of equals wins.
 template <class T>
 inline bool beats(T x, T best) {
   return (x > best) | ((x != x) & (best == best));
 }
 
-/// The columns' maxima so far, and the offsets where they are in x.
+/// Maxima of the columns so far, and their offsets in x.
 template <class T>
 struct Best {
   std::array<T, max_columns> value;
@@ -32,7 +32,7 @@ struct Best {
 template <class T>
 using MaxLoop = void (*)(const T*, int64_t, Best<T>*, const WalkAxis*, int64_t);
 
-/// A maximum for each of n <= max_columns columns from `offset` on.
+/// Computes a maximum for each of n <= max_columns columns starting at `offset`.
 template <class T>
 MaxLoop<T> max_loop() {
   return simd::best<const T*, int64_t, Best<T>*, const WalkAxis*, int64_t>(
@@ -52,7 +52,7 @@ MaxLoop<T> max_loop() {
       });
 }
 
-/// Moves the maximum of n columns, and of equals the first in x, to column 0.
+/// Moves the maximum of n columns to column 0; of equals, the first in x.
 template <class T>
 void fold(Best<T>& best, int64_t n) {
   T& value = best.value[0];
@@ -74,7 +74,7 @@ struct MaxTask {
   int64_t* saved;
   MaxLoop<T> loop;
 
-  /// Writes the outputs [begin, end).
+  /// Writes outputs [begin, end).
   void operator()(int64_t begin, int64_t end) const {
     Best<T> best;
     const int64_t columns = walk.columns_kept ? walk.columns.extent : 1;
@@ -97,7 +97,7 @@ struct MaxTask {
     }
   }
 
-  /// Goes through one matrix at `offset`; a row longer than `width` is itself cut into rows.
+  /// Searches one matrix at `offset`; a row longer than `width` is itself divided into rows.
   void search(int64_t offset, int64_t width, Best<T>& best) const {
     const int64_t columns = walk.columns.extent;
     if (walk.columns_kept || columns == width) return loop(x, offset, &best, &walk.rows, width);

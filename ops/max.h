@@ -1,4 +1,4 @@
-// Max: the largest elements along axes.
+// Max: the largest element along axes.
 #pragma once
 
 #include "qtape/ops/core/op.h"
@@ -10,12 +10,12 @@ struct Max {
   static constexpr OpDocs docs{
       .summary = "The largest element over axes.",
       .formula =
-          "y = the largest element of x over `axes`, or over all of them when none are given.",
+          "y = the largest element of x over `axes`, or over all axes if none are given.",
       .operands = {"x is f32 or f64.",
                    "y lacks those axes, or has extent 1 there with keep_dims."},
       .gradient = "dy goes to the first element, in index order, that is the maximum.",
-      .saves = "The number of that element, as 8 bytes per element of y.",
-      .edge_cases = {"NaN is above everything.", "Maxima over no elements are refused."},
+      .saves = "The index of that element, 8 bytes per element of y.",
+      .edge_cases = {"NaN is larger than any number.", "Maxima over no elements are refused."},
       .source = "Elementary."};
   static constexpr Sign sign = Sign::Kept;
 

@@ -14,20 +14,20 @@ namespace qtape {
 using namespace kernels;
 namespace {
 
-/// Whether `x` takes the place of `best`: NaN beats numbers, and the first wins.
+/// True if `x` replaces `best`: NaN wins over numbers, and the first of equals wins.
 template <class T>
 inline bool beats(T x, T best) {
   if constexpr (std::is_integral_v<T>) return x > best;
   return (x > best) | ((x != x) & (best == best));
 }
 
-/// How the element of a window that won is told, in as many bits as vectors of T have lanes
-/// for.
+/// Index of the maximum within its window, in a type for which vectors have as many lanes as
+/// for T.
 template <class T>
 using Tap = std::conditional_t<sizeof(T) == 1, uint8_t, int32_t>;
 
 /// Calls `body(place, tap)` for the elements of window (i, j) that lie in x, in index order:
-/// the number of the position in the image, and of the element in the window.
+/// the index of the position in the image and that of the element in the window.
 template <class Body>
 inline void each_place(const Window& w, int64_t i, int64_t j, const Body& body) {
   const Range rows = real_elements(w.h, i);
@@ -43,8 +43,8 @@ inline void each_place(const Window& w, int64_t i, int64_t j, const Body& body) 
 template <class T>
 using MaximaLoop = void (*)(const Pool*, const T*, T*, Tap<T>*, int64_t, int64_t);
 
-/// The rows [begin, end) of y, and which elements of their windows these are, unless `taps` is
-/// null.
+/// Computes rows [begin, end) of y, and the indices of the maxima within their windows unless
+/// `taps` is null.
 template <class T>
 MaximaLoop<T> maxima_loop() {
   return simd::best_for<T, const Pool*, const T*, T*, Tap<T>*, int64_t, int64_t>(
@@ -94,7 +94,7 @@ constexpr int64_t block = 128;
 template <class T, class At>
 using SpreadLoop = void (*)(const Pool*, const At*, const T*, T*, int64_t, int64_t);
 
-/// The number of an element of x in window (i, j) over it, -1 where dilation leaves it out.
+/// Index of an element of x within window (i, j); -1 if dilation skips it.
 inline int64_t tap_of(const Window& w, int64_t row, int64_t column, int64_t i, int64_t j) {
   const int64_t p = row - w.h.start(i);
   const int64_t q = column - w.w.start(j);
@@ -102,7 +102,8 @@ inline int64_t tap_of(const Window& w, int64_t row, int64_t column, int64_t i, i
   return p / w.h.dilation * w.w.kernel + q / w.w.dilation;
 }
 
-/// The rows [begin, end) of dx: each element gets the gradients of the windows that it won.
+/// Computes rows [begin, end) of dx: each element gets the gradients of the windows of which it
+/// is the maximum.
 template <class T, class At, bool accumulate>
 SpreadLoop<T, At> spread_loop() {
   return simd::best_for<T, const Pool*, const At*, const T*, T*, int64_t, int64_t>(
@@ -142,7 +143,7 @@ SpreadLoop<T, At> spread_loop() {
       });
 }
 
-/// The same where no two windows overlap: an element gets the gradient of one, or none.
+/// Variant for windows that do not overlap: an element gets the gradient of at most one window.
 template <class T, class At, bool accumulate>
 SpreadLoop<T, At> hand_out_loop() {
   return simd::best_for<T, const Pool*, const At*, const T*, T*, int64_t, int64_t>(
@@ -157,7 +158,7 @@ SpreadLoop<T, At> hand_out_loop() {
           const int64_t p = over ? (row - w.h.start(i)) / w.h.dilation : 0;
           const int64_t windows = (r / w.h.in * w.h.out + i) * w.w.out;
           T* to = dx + r * w.w.in * n;
-          int64_t column = 0;  // what is written so far
+          int64_t column = 0;  // columns written so far
           const auto skip_to = [&](int64_t next) {
             if (!accumulate) std::fill_n(to + column * n, (next - column) * n, T{0});
             column = next;
@@ -190,13 +191,13 @@ SpreadLoop<T, At> gradient_loop(const Window& w, bool accumulate) {
   return accumulate ? spread_loop<T, At, true>() : spread_loop<T, At, false>();
 }
 
-/// With the storage type of values or codes.
+/// Dispatches on the storage type of values or codes.
 template <class Body>
 Kernel dispatch_elements(DType dtype, const Body& body) {
   return is_compute(dtype) ? dispatch_compute(dtype, body) : dispatch_codes(dtype, body);
 }
 
-/// `T`: of gradients, `At` of what forward saved.
+/// `T`: type of gradients; `At`: type of the saved indices.
 template <class T, class At>
 Kernel bind_gradient(const Pool& p, const Binding& b) {
   const int64_t grain = row_grain(p.window.w.in * p.channels, 1);
@@ -218,7 +219,7 @@ TensorType MaxPool::infer(Inputs inputs) const {
 }
 
 bool MaxPool::on_codes() const {
-  return kernel.elements() <= 255;  // numbers of elements fit 8 bits, and one is left over
+  return kernel.elements() <= 255;  // indices of elements fit 8 bits, and one value remains
 }
 
 Footprint MaxPool::footprint(Inputs inputs) const {
@@ -244,7 +245,8 @@ Kernel MaxPool::backward(const Binding& b) const {
   if (!b.wanted(0) || b.inputs[0].elements() == 0) return {};
   const Pool p = pool(b.inputs[0].shape);
   if (!is_compute(b.output.dtype)) {
-    if (b.encoded_operand(0) == nullptr) return {};  // codes that stand for no values
+    if (b.encoded_operand(0) == nullptr)
+      return {};  // codes without a quantizer have no gradient
     return bind_gradient<float, Tap<uint8_t>>(p, b);
   }
   return dispatch_compute(b.output.dtype,

@@ -1,4 +1,4 @@
-// MaxPool: the largest elements of windows.
+// MaxPool: the largest element of each window.
 #pragma once
 
 #include "qtape/ops/core/op.h"
@@ -18,14 +18,13 @@ struct MaxPool {
                    "u16.",
                    "y is [n, windows along h, windows along w, c] or [n, windows along l, c]."},
       .gradient =
-          "dy goes to the first element of the window, in index order, that is the "
-          "maximum; added in double over windows, in index order.",
+          "dy goes to the first element of the window, in index order, that is the maximum; "
+          "summed in double over windows, in index order.",
       .saves =
-          "The number of that element in its window, as 4 bytes per element of y; 1 for codes.",
-      .edge_cases =
-          {"NaN is above everything.",
-           "Refused: a kernel larger than the padded x, and a window that lies in the "
-           "padding alone."},
+          "The index of that element in its window: 4 bytes per element of y, 1 for codes.",
+      .edge_cases = {"NaN is larger than any number.",
+                     "Refused: a kernel larger than the padded x, and a window that contains "
+                     "only padding."},
       .source = "Elementary; padding Same as in TensorFlow."};
   static constexpr Sign sign = Sign::Kept;
 
@@ -46,11 +45,11 @@ struct MaxPool {
   TensorType infer(Inputs inputs) const;
   Keep keep() const { return {}; }
   Footprint footprint(Inputs inputs) const;
-  /// Whether the kernels give codes of codes, with a gradient of f32: see OnCodes.
+  /// True if the kernels can compute codes from codes, with an f32 gradient: see OnCodes.
   bool on_codes() const;
   Kernel forward(const Binding& binding) const;
   Kernel backward(const Binding& binding) const;
-  /// The windows over x. Throws as `pool_of`.
+  /// Windows over x. Throws GraphError as `pool_of` does.
   Pool pool(const Shape& x) const {
     return pool_of(x, {kernel, stride, dilation, padding, pads_begin, pads_end});
   }

@@ -5,7 +5,7 @@
 namespace qtape {
 namespace {
 
-/// Elements of x for each one of y. A y without elements divides nothing.
+/// Number of elements of x per element of y. Not used if y is empty.
 double divisor_of(const Binding& b) {
   return static_cast<double>(b.inputs[0].elements()) / static_cast<double>(b.output.elements());
 }

@@ -1,4 +1,4 @@
-// Mean: averages elements along axes.
+// Mean: the mean over axes.
 #pragma once
 
 #include "qtape/ops/core/op.h"
@@ -9,10 +9,9 @@ struct Mean {
   static constexpr std::string_view name = "Mean";
   static constexpr OpDocs docs{
       .summary = "The mean over axes.",
-      .formula = {"y = the mean of x over `axes`, or over all of them when none are given.",
-                  "Added in double: in index order where the last axis stays (up to 16 "
-                  "pieces of the rows by themselves where nothing else does), else in 16 "
-                  "interleaved partial sums.",
+      .formula = {"y = the mean of x over `axes`, or over all axes if none are given.",
+                  "Added in double: in index order if the last axis is kept (in up to 16 "
+                  "pieces of rows if no other axis is), else in 16 interleaved partial sums.",
                   "Divided by the number of elements n in double."},
       .operands = {"x is f32 or f64 of any shape.",
                    "y lacks those axes, or has extent 1 there with keep_dims."},

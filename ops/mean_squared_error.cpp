@@ -22,7 +22,7 @@ struct Slope {
   }
 };
 
-/// The gradient of operand `i`: the difference from the other, seen from its side.
+/// Gradient of operand `i`: proportional to its difference from the other operand.
 template <class T>
 Kernel gradient(const Binding& b, int i) {
   if (!b.wanted(i)) return {};

@@ -1,4 +1,4 @@
-// MeanSquaredError: the loss of a regression.
+// MeanSquaredError: regression loss.
 #pragma once
 
 #include "qtape/ops/core/op.h"
@@ -8,10 +8,10 @@ namespace qtape {
 struct MeanSquaredError {
   static constexpr std::string_view name = "MeanSquaredError";
   static constexpr OpDocs docs{
-      .summary = "The loss of a regression.",
+      .summary = "Mean squared error, a regression loss.",
       .formula = {"y = the mean of (prediction - target)^2 over all n elements.",
                   "Added in double, in 16 interleaved partial sums."},
-      .operands = {"prediction and target are f32 or f64 of one type.", "y is a scalar."},
+      .operands = {"prediction and target are f32 or f64 of the same type.", "y is a scalar."},
       .gradient = {"dprediction = 2 dy (prediction - target) / n.", "dtarget is its negative."},
       .saves = "Both operands.",
       .edge_cases = "n = 0 is refused.",

@@ -7,7 +7,7 @@ namespace qtape {
 
 struct Neg : Elementwise<Neg> {
   static constexpr std::string_view name = "Neg";
-  static constexpr OpDocs docs{.summary = "Changes the sign of each element.",
+  static constexpr OpDocs docs{.summary = "The negative of each element.",
                                .formula = "y = -x.",
                                .operands = elementwise::operands,
                                .gradient = "dx = -dy.",

@@ -1,4 +1,4 @@
-// The closed list of ops. To add one: its include and its alternative, here; nothing else.
+// The closed list of ops. A new op adds its include and its alternative here, and nothing else.
 #pragma once
 
 #include <variant>
@@ -63,7 +63,7 @@
 
 namespace qtape {
 
-/// The list, as a variant.
+/// The list of ops, as a variant.
 // clang-format off
 using OpAlternatives = std::variant<
     Input, Parameter, State, Constant,
@@ -82,7 +82,7 @@ using OpAlternatives = std::variant<
 // clang-format on
 
 /// One of the ops: a std::variant whose copies, moves and comparisons are compiled once, in
-/// ops.cpp, instead of in every source that touches a graph.
+/// ops.cpp, instead of in every source that uses a graph.
 struct Op : OpAlternatives {
   using OpAlternatives::OpAlternatives;
   Op();
@@ -94,10 +94,11 @@ struct Op : OpAlternatives {
   bool operator==(const Op& other) const;
 };
 
-/// The op's name, as in files and messages.
+/// Name of the op in files and messages.
 std::string_view name_of(const Op& op);
 
-/// Parameter or State: a leaf whose memory belongs to a Parameters, under its label.
+/// True for Parameter and State: leaves whose memory belongs to a Parameters, under their
+/// labels.
 inline bool is_persistent(const Op& op) {
   return std::holds_alternative<Parameter>(op) || std::holds_alternative<State>(op);
 }

@@ -13,16 +13,16 @@ namespace qtape {
 using namespace kernels;
 namespace {
 
-/// Elements that pass through the first-level cache at once: whole blocks of the mask.
+/// Elements processed at once in the first-level cache: whole blocks of the mask.
 constexpr int64_t block = 2048;
 static_assert(block % 512 == 0);
 
-/// Mask words in front of element i of a chunk, i a multiple of 512.
+/// Index of the mask word of element i of a chunk; i is a multiple of 512.
 constexpr int64_t mask_word(int64_t i) { return i / 512 * mask_block_words; }
 
 template <class S>
 using LoadLoop = void (*)(const S*, typename Storage<S>::Compute*, int64_t);
-/// Writes codes and sets the flag where one of them was NaN.
+/// Writes codes and sets the flag if one of them was NaN.
 template <class T>
 using NarrowLoop = void (*)(const T*, std::byte*, int64_t, int32_t*);
 template <class T>
@@ -76,7 +76,7 @@ StoreLoop<S> store_loop() {
   });
 }
 
-/// Lowers `least` to `value`, whatever other threads do.
+/// Lowers `least` to `value`, atomically.
 void lower(int64_t& least, int64_t value) {
   std::atomic_ref<int64_t> shared(least);
   int64_t seen = shared.load();
@@ -142,7 +142,7 @@ class Forward {
     }
   }
 
-  /// x as T: itself, or converted into `buffer`.
+  /// x as T: x itself, or converted into `buffer`.
   const T* loaded(const S* x, T* buffer, int64_t n) const {
     if constexpr (std::is_same_v<S, T>) {
       return x;
@@ -152,7 +152,7 @@ class Forward {
     }
   }
 
-  /// Writes the n codes from element `at` on once more, with zero points in the place of NaN.
+  /// Rewrites the n codes starting at element `at`, with zero points in place of NaN.
   void replace(T* codes, int64_t at, int64_t n, int64_t& first_nan) const {
     for (int64_t i = n; i-- > 0;) {
       if (codes[i] == codes[i]) continue;
@@ -182,7 +182,7 @@ template <class S>
 class Backward {
  public:
   using T = typename Storage<S>::Compute;
-  /// Gradients are stored as they are computed.
+  /// True if gradients are stored in the type in which they are computed.
   static constexpr bool direct = std::is_same_v<S, T>;
 
   Backward(const Quantize& op, const Binding& b)

@@ -1,4 +1,4 @@
-// Quantize: values to integer codes.
+// Quantize: converts values to integer codes.
 #pragma once
 
 #include <optional>
@@ -10,22 +10,22 @@ namespace qtape {
 struct Quantize {
   static constexpr std::string_view name = "Quantize";
   static constexpr OpDocs docs{
-      .summary = "Turns values into integer codes.",
+      .summary = "Converts values to integer codes.",
       .formula = {"y = clamp(round(x / s) + zp, q_min, q_max).",
-                  "Dequantize of y gives what FakeQuantize gives, bit for bit."},
+                  "Dequantize of y equals FakeQuantize of x, bit for bit."},
       .operands = {"x is f32, f64, f16 or bf16; y is s8 up to 8 bits, s16 above, u8 and u16 "
                    "with range Unsigned.",
                    "scale s and, when affine, zero_point zp have the shape of the granularity "
                    "([1], [channels] or groups); f64 for f64 x, else f32.",
                    "zp is an integer among the codes."},
       .gradient =
-          "Straight through: dy is f32, dx = dy / s inside the range, else 0, s being the "
-          "scale that forward used.",
+          "Straight-through: dy is f32, dx = dy / s inside the range, else 0, where s is the "
+          "scale used in forward.",
       .saves = "One bit per element and the scales.",
-      .edge_cases = {"Infinities go to their end.",
-                     "NaN, which has no code, stops the step with an error, as do scales that "
-                     "cannot be divided by.",
-                     "The same in every mode."},
+      .edge_cases = {"Infinities go to the end on their side.",
+                     "NaN, which has no code, stops the step with an error, and so do scales "
+                     "that are not positive normal numbers.",
+                     "Quantizes in every mode."},
       .source = "ONNX, QuantizeLinear."};
 
   int bits = default_bits;

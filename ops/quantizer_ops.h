@@ -1,4 +1,4 @@
-// What is asked of an op that may be a quantizer.
+// Queries of ops that may be quantizers.
 #pragma once
 
 #include "qtape/ops/core/quantizer_op.h"
@@ -6,16 +6,17 @@
 
 namespace qtape {
 
-/// Whether `op` satisfies the concept Quantizer.
+/// True if `op` satisfies the concept Quantizer.
 bool is_quantizer(const Op& op);
-/// How the quantizer `op` cuts x. Throws GraphError for other ops.
+/// Granularity of the quantizer `op`. Throws GraphError for other ops.
 Granularity granularity_of(const Op& op);
-/// The grid of the quantizer `op`. Throws GraphError for other ops.
+/// Grid of the quantizer `op`. Throws GraphError for other ops.
 Grid grid_of(const Op& op);
-/// What the quantizer `op` needs after x. Throws GraphError for other ops.
+/// Operands of the quantizer `op` after x. Throws GraphError for other ops.
 std::vector<QuantizerOperand> operands_of(const Op& op);
 
-/// What `body` makes of `op`, whichever quantizer it is. Throws GraphError for other ops.
+/// Returns the result of `body(op)` with the concrete type of the quantizer. Throws GraphError
+/// for other ops.
 template <class Body>
 auto visit_quantizer(const Op& op, const Body& body) {
   using Result = decltype(body(FakeQuantize{}));

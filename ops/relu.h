@@ -9,7 +9,7 @@ namespace qtape {
 
 struct Relu : Elementwise<Relu> {
   static constexpr std::string_view name = "Relu";
-  static constexpr OpDocs docs{.summary = "Sets what is negative to 0.",
+  static constexpr OpDocs docs{.summary = "Sets negative elements to 0.",
                                .formula = "y = max(x, 0).",
                                .operands = elementwise::operands,
                                .gradient = "dx = dy where y > 0, else 0.",

@@ -7,7 +7,7 @@ namespace qtape {
 
 struct Relu6 : Elementwise<Relu6> {
   static constexpr std::string_view name = "Relu6";
-  static constexpr OpDocs docs{.summary = "Limits each element to 0 .. 6.",
+  static constexpr OpDocs docs{.summary = "Clamps each element to [0, 6].",
                                .formula = "y = min(max(x, 0), 6).",
                                .operands = elementwise::operands,
                                .gradient = "dx = dy where 0 < y < 6, else 0.",

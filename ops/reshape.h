@@ -1,4 +1,4 @@
-// Reshape: the same elements under another shape.
+// Reshape: returns the elements in another shape.
 #pragma once
 
 #include "qtape/ops/core/op.h"
@@ -8,13 +8,13 @@ namespace qtape {
 struct Reshape {
   static constexpr std::string_view name = "Reshape";
   static constexpr OpDocs docs{
-      .summary = "Gives the same elements in another shape.",
-      .formula = "y = x with another shape of as many elements, in row-major order.",
+      .summary = "Returns the elements in another shape.",
+      .formula = "y = x with another shape of the same number of elements, in row-major order.",
       .operands = {"x has any dtype and shape.",
-                   "One extent of `shape` may be -1 and is what the others leave."},
+                   "One extent of `shape` may be -1; it is computed from the others."},
       .gradient = "dx = dy.",
       .saves = "Nothing; y shares the memory of x.",
-      .edge_cases = "-1 beside an extent of 0 is refused.",
+      .edge_cases = "-1 together with an extent of 0 is refused.",
       .source = "Elementary."};
   static constexpr Sign sign = Sign::Kept;
 

@@ -5,13 +5,13 @@
 namespace qtape {
 namespace {
 
-/// What a slice takes of each row of x, in elements.
+/// Part of each row of x that a slice takes, in elements.
 struct Cut {
   int64_t rows = 1;
   int64_t row = 0;     ///< elements in a row of x
-  int64_t first = 0;   ///< where the slice begins in it
+  int64_t first = 0;   ///< start of the slice in a row of x
   int64_t width = 0;   ///< elements in a row of y
-  int64_t extent = 0;  ///< of y along the axis
+  int64_t extent = 0;  ///< extent of y along the axis
 };
 
 int64_t resolve_index(const char* name, int64_t index, int64_t extent, int axis) {

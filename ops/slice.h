@@ -12,7 +12,7 @@ struct Slice {
   static constexpr OpDocs docs{
       .summary = "Takes a range of indices of an axis.",
       .formula = "y = x[begin:end] along `axis`.",
-      .operands = {"x has any dtype and any shape but that of a scalar.",
+      .operands = {"x has any dtype and rank >= 1.",
                    "y has extent end - begin >= 0 along the axis."},
       .gradient = "dx = dy in the range, else 0.",
       .saves = "Nothing.",

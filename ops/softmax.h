@@ -1,4 +1,4 @@
-// Softmax: exponentials that sum to 1 along an axis.
+// Softmax: normalized exponentials along an axis.
 #pragma once
 
 #include "qtape/ops/core/op.h"
@@ -7,16 +7,15 @@ namespace qtape {
 
 struct Softmax {
   static constexpr std::string_view name = "Softmax";
-  static constexpr OpDocs docs{
-      .summary = "Exponentials along an axis, divided by their sum.",
-      .formula = {"y = exp(x - m) / sum(exp(x - m)) along `axis`, m being the largest x of "
-                  "the line.",
-                  "Computed in double, in a fixed order."},
-      .operands = "x is f32 or f64 of rank >= 1; y has its type.",
-      .gradient = "dx = y (dy - sum(dy y)).",
-      .saves = "y.",
-      .edge_cases = "NaN makes its line NaN.",
-      .source = "Elementary."};
+  static constexpr OpDocs docs{.summary = "Exponentials along an axis, divided by their sum.",
+                               .formula = {"y = exp(x - m) / sum(exp(x - m)) along `axis`, "
+                                           "where m is the largest x of the line.",
+                                           "Computed in double, in a fixed order."},
+                               .operands = "x is f32 or f64 of rank >= 1; y has its type.",
+                               .gradient = "dx = y (dy - sum(dy y)).",
+                               .saves = "y.",
+                               .edge_cases = "NaN makes its line NaN.",
+                               .source = "Elementary."};
   static constexpr Sign sign = Sign::NeverNegative;
 
   int axis = -1;

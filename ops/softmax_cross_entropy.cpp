@@ -11,7 +11,7 @@ namespace qtape {
 using namespace kernels;
 namespace {
 
-/// What both kernels know about the problem.
+/// Parameters of both kernels.
 struct Problem {
   int64_t rows = 0;
   int64_t classes = 0;
@@ -19,7 +19,7 @@ struct Problem {
   double uniform = 0;   // e / classes
 
   bool has(int32_t label) const { return label >= 0 && label < classes; }
-  /// Rows that are worth a thread: an exponential costs about four pointwise elements.
+  /// Minimum number of rows per thread: an exponential costs about four pointwise elements.
   int64_t grain() const { return std::max<int64_t>(1, pointwise_grain / (4 * classes)); }
 };
 
@@ -28,8 +28,8 @@ Problem problem_of(const SoftmaxCrossEntropy& op, const Shape& logits) {
   return {logits[0], logits[1], 1.0 - e, e / static_cast<double>(logits[1])};
 }
 
-/// p = softmax(x) for rows [begin, end), with sums[r] = sum_j exp(x_j - peak) and
-/// dots[r] = sum_j t_j (x_j - peak): the loss of the row is log(sum) - dot.
+/// Computes p = softmax(x) for rows [begin, end), with sums[r] = sum_j exp(x_j - peak) and
+/// dots[r] = sum_j t_j (x_j - peak). The loss of a row is log(sum) - dot.
 template <class T>
 auto probability_loop() {
   return simd::best<const Problem*, const T*, const int32_t*, T*, double*, double*, int64_t,

@@ -1,4 +1,4 @@
-// SoftmaxCrossEntropy: the loss of a classifier with integer labels.
+// SoftmaxCrossEntropy: classification loss with integer labels.
 #pragma once
 
 #include "qtape/ops/core/op.h"
@@ -8,14 +8,14 @@ namespace qtape {
 struct SoftmaxCrossEntropy {
   static constexpr std::string_view name = "SoftmaxCrossEntropy";
   static constexpr OpDocs docs{
-      .summary = "The loss of a classification, from logits and labels.",
+      .summary = "Cross-entropy classification loss from logits and labels.",
       .formula = {"y = mean over rows of -sum_j t_j log p_j, p = softmax(logits).",
-                  "t_j = (1 - e) [j = label] + e / classes, e being label_smoothing."},
+                  "t_j = (1 - e) [j = label] + e / classes, where e is label_smoothing."},
       .operands = {"logits is f32 or f64 [n, classes], n and classes >= 1.",
                    "labels is s32 [n] in [0, classes).", "y is a scalar."},
       .gradient = {"dlogits = dy (p - t) / n.", "None for labels."},
       .saves = "p and labels.",
-      .edge_cases = "A label outside is reported as a fault and its row left out.",
+      .edge_cases = "A label out of range is reported as a fault and its row is ignored.",
       .source = "Szegedy et al., arXiv 1512.00567, section 7."};
 
   double label_smoothing = 0.0;

@@ -1,4 +1,4 @@
-// StopGradient: y = x, a constant for everything before it.
+// StopGradient: y = x, without a gradient to x.
 #pragma once
 
 #include "qtape/ops/core/op.h"
@@ -7,14 +7,13 @@ namespace qtape {
 
 struct StopGradient {
   static constexpr std::string_view name = "StopGradient";
-  static constexpr OpDocs docs{
-      .summary = "Hands values on and no gradient back.",
-      .formula = "y = x.",
-      .operands = "x has any dtype and shape; y has its type.",
-      .gradient = "None: what x depends on is not trained through this node.",
-      .saves = "Nothing; y shares the memory of x.",
-      .edge_cases = "None.",
-      .source = "JAX and TensorFlow, stop_gradient."};
+  static constexpr OpDocs docs{.summary = "Passes values forward and no gradient backward.",
+                               .formula = "y = x.",
+                               .operands = "x has any dtype and shape; y has its type.",
+                               .gradient = "None: no gradient flows through this node.",
+                               .saves = "Nothing; y shares the memory of x.",
+                               .edge_cases = "None.",
+                               .source = "JAX and TensorFlow, stop_gradient."};
 
   static constexpr auto fields() { return std::tuple<>{}; }
   std::vector<Slot> slots() const { return {{.name = "x", .differentiable = false}}; }

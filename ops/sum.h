@@ -1,4 +1,4 @@
-// Sum: adds up elements along axes.
+// Sum: sums elements along axes.
 #pragma once
 
 #include "qtape/ops/core/op.h"
@@ -9,10 +9,9 @@ struct Sum {
   static constexpr std::string_view name = "Sum";
   static constexpr OpDocs docs{
       .summary = "The sum over axes.",
-      .formula = {"y = the sum of x over `axes`, or over all of them when none are given.",
-                  "Added in double: in index order where the last axis stays (up to 16 "
-                  "pieces of the rows by themselves where nothing else does), else in 16 "
-                  "interleaved partial sums."},
+      .formula = {"y = the sum of x over `axes`, or over all axes if none are given.",
+                  "Added in double: in index order if the last axis is kept (in up to 16 "
+                  "pieces of rows if no other axis is), else in 16 interleaved partial sums."},
       .operands = {"x is f32 or f64 of any shape.",
                    "y lacks those axes, or has extent 1 there with keep_dims."},
       .gradient = "dx = dy, repeated.",

@@ -16,8 +16,8 @@ struct MoveAxis {
 };
 
 /// A permuted copy as matrices that are each transposed or copied, one for each element of
-/// `outer`. `rows` has source stride 1 and `columns` has result stride 1; they may be one axis,
-/// which is then `columns` with a single row.
+/// `outer`. `rows` has source stride 1 and `columns` has result stride 1. If both are the same
+/// axis, it is `columns`, and there is a single row.
 struct Move {
   std::vector<MoveAxis> outer;
   MoveAxis rows;
@@ -26,7 +26,8 @@ struct Move {
   int64_t elements = 0;
 };
 
-/// Elements on an edge of the square that is transposed at once: 16 of f32 fill a cache line.
+/// Edge length of the squares that are transposed at once: 16 elements of f32 fill a cache
+/// line.
 constexpr int64_t tile = 16;
 
 std::vector<int> resolve(const std::vector<int>& permutation, const Shape& shape) {
@@ -47,7 +48,7 @@ std::vector<int> inverse(const std::vector<int>& axes) {
   return result;
 }
 
-/// The axes of the result, outermost first, extents of 1 left out and neighbours joined.
+/// Axes of the result, outermost first, without extents of 1; adjacent axes are merged.
 std::vector<MoveAxis> move_axes(const Shape& from, const std::vector<int>& axes) {
   std::array<int64_t, Shape::max_rank> strides{};
   int64_t stride = 1;
@@ -98,13 +99,13 @@ inline void put(T from, T& to) {
   }
 }
 
-/// n elements from a column of the source to a row of the result.
+/// Moves n elements from a column of the source to a row of the result.
 template <class T, bool accumulate>
 inline void move_column(const T* from, int64_t stride, T* to, int64_t n) {
   for (int64_t c = 0; c < n; ++c) put<T, accumulate>(from[c * stride], to[c]);
 }
 
-/// The rows [begin, end) of one matrix, in tiles.
+/// Moves rows [begin, end) of one matrix in tiles.
 template <class T, bool accumulate>
 void move_rows(const T* from, T* to, const Move& move, int64_t begin, int64_t end) {
   const int64_t stride = move.columns.from;
@@ -115,7 +116,7 @@ void move_rows(const T* from, T* to, const Move& move, int64_t begin, int64_t en
       for (int64_t r = r0; r < r1; ++r) {
         const T* x = from + r + c * stride;
         T* y = to + r * move.rows.to + c;
-        // The constant length is what makes the loop unroll: three times as fast.
+        // The constant length allows the loop to be unrolled, which is three times as fast.
         if (n == tile) {
           move_column<T, accumulate>(x, stride, y, tile);
         } else {
@@ -126,21 +127,21 @@ void move_rows(const T* from, T* to, const Move& move, int64_t begin, int64_t en
   }
 }
 
-/// One matrix of a single row whose elements lie side by side.
+/// Moves one matrix of a single row whose elements are contiguous.
 template <class T, bool accumulate>
 void move_line(const T* from, T* to, int64_t n) {
   QTAPE_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) put<T, accumulate>(from[i], to[i]);
 }
 
-/// Everything that a permuted copy needs at run time.
+/// Run-time parameters of a permuted copy.
 template <class T, bool accumulate>
 struct Mover {
   Move move;
   const T* from;
   T* to;
 
-  /// Moves the rows [begin, end), counted over all matrices.
+  /// Moves rows [begin, end), counted over all matrices.
   void operator()(int64_t begin, int64_t end) const {
     for (int64_t row = begin; row < end;) {
       const int64_t first = row % move.rows.extent;
@@ -176,7 +177,7 @@ Kernel bind_move(const Move& move, const std::byte* from, std::byte* to, int thr
   };
 }
 
-/// A copy moves bits, so only the size of the elements matters.
+/// A copy moves bits, so only the element size matters.
 Kernel bind_copy_move(const Move& move, const std::byte* from, std::byte* to, DType dtype,
                       int threads) {
   switch (size_of(dtype)) {

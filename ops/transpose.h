@@ -8,7 +8,7 @@ namespace qtape {
 struct Transpose {
   static constexpr std::string_view name = "Transpose";
   static constexpr OpDocs docs{
-      .summary = "Changes the order of the axes.",
+      .summary = "Permutes the axes.",
       .formula = {"y[i_p0, i_p1, ...] = x[i_0, i_1, ...]: axis k of y is axis permutation[k] "
                   "of x.",
                   "Without a permutation the axes are reversed."},
@@ -24,7 +24,7 @@ struct Transpose {
   static constexpr auto fields() {
     return std::tuple{
         field("permutation", &Transpose::permutation,
-              "each axis of x once, negative ones from the back; empty: reversed")};
+              "each axis of x once, negative values count from the back; empty: reversed")};
   }
   std::vector<Slot> slots() const { return {{.name = "x"}}; }
   TensorType infer(Inputs inputs) const;

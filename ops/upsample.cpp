@@ -13,7 +13,7 @@ namespace qtape {
 using namespace kernels;
 namespace {
 
-/// x as rows of positions of `channels` elements; with 3 axes one row for each sample.
+/// x as rows of positions of `channels` elements; for 3 axes, one row per sample.
 struct Repeats {
   int64_t rows = 0;
   int64_t width = 0;  ///< positions in a row
@@ -27,7 +27,7 @@ Repeats repeats_of(const Shape& x, const Shape& factor) {
   return {x[0] * x[1], x[2], x[3], factor[0], factor[1]};
 }
 
-/// The rows of y that the rows [begin, end) of x become; positions have `size` bytes.
+/// Writes the rows of y that repeat rows [begin, end) of x. Positions have `size` bytes.
 void repeat_rows(const Repeats& r, int64_t size, const std::byte* x, std::byte* y,
                  int64_t begin, int64_t end) {
   const auto bytes = static_cast<size_t>(size);
@@ -48,7 +48,7 @@ void repeat_rows(const Repeats& r, int64_t size, const std::byte* x, std::byte* 
 /// Channels whose gradients are summed at once.
 constexpr int64_t block = 128;
 
-/// The rows [begin, end) of dx.
+/// Computes rows [begin, end) of dx.
 template <class T, bool accumulate>
 auto sum_loop() {
   return simd::best_for<T, const Repeats*, const T*, T*, int64_t, int64_t>(

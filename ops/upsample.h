@@ -1,4 +1,4 @@
-// Upsample: repeats positions of images.
+// Upsample: repeats the positions of images.
 #pragma once
 
 #include "qtape/ops/core/op.h"
@@ -11,7 +11,7 @@ struct Upsample {
   static constexpr OpDocs docs{
       .summary = "Repeats each position along the spatial axes: nearest neighbours.",
       .formula =
-          "y[n, i, j, c] = x[n, i / f, j / f, c], quotients rounded down, f being the "
+          "y[n, i, j, c] = x[n, i / f, j / f, c], with quotients rounded down, where f is the "
           "factor of the axis.",
       .operands = {"x is [n, h, w, c] or [n, l, c], f32, f64 or integer codes: s8, u8, s16 or "
                    "u16.",

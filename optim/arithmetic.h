@@ -1,11 +1,11 @@
-// Powers and cosines in plain IEEE arithmetic: the same bits on every machine, unlike a libm's.
+// Powers and cosines in plain IEEE arithmetic: unlike in a libm, equal bits on every machine.
 #pragma once
 
 #include <cstdint>
 
 namespace qtape::math {
 
-/// `x` to the power of `n` >= 0 by repeated squaring; the relative error is below n / 2^52.
+/// `x` to the power of `n` >= 0 by repeated squaring, with a relative error below n / 2^52.
 /// `power(x, 0)` is 1.
 inline double power(double x, int64_t n) {
   double result = 1.0;
@@ -19,8 +19,8 @@ inline double power(double x, int64_t n) {
 
 namespace detail {
 
-/// The sum of x^2k / ((first + 1) (first + 2) ... (first + 2k)) with alternating signs:
-/// cos x for `first` = 0 and sin(x) / x for `first` = 1. Nine terms are below 2^-58 of the sum
+/// Sum over k of (-1)^k x^2k / ((first + 1) (first + 2) ... (first + 2k)): cos(x) for `first` =
+/// 0 and sin(x) / x for `first` = 1. The terms after the first nine are below 2^-58 of the sum
 /// for |x| <= pi / 4.
 inline double alternating_series(double x, int first) {
   const double square = x * x;
@@ -34,8 +34,8 @@ inline double alternating_series(double x, int first) {
 
 }  // namespace detail
 
-/// cos(pi u) for u in [0, 1], within 2^-52; exact at 0, 1/2 and 1. Folding `u` itself instead
-/// of pi u costs no bits: both differences below are exact.
+/// cos(pi u) for u in [0, 1], within 2^-52; exact at 0, 1/2 and 1. Folding u instead of pi u
+/// loses no precision, because both differences below are exact.
 inline double cos_pi(double u) {
   constexpr double pi = 0x1.921fb54442d18p1;
   const double folded = u > 0.5 ? 1.0 - u : u;

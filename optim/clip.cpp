@@ -16,7 +16,8 @@ using namespace kernels;
 namespace {
 
 constexpr int64_t block_size = 4096;
-constexpr int64_t blocks_per_region = 512;  // whose sums live on the stack: nothing allocates
+constexpr int64_t blocks_per_region =
+    512;  // their sums are on the stack, so nothing is allocated
 constexpr int64_t grain = pointwise_grain / block_size;
 constexpr int64_t lanes = 16;
 
@@ -55,8 +56,7 @@ void visit_blocks(const Parameters& parameters, int64_t begin, int64_t end,
   }
 }
 
-/// A loop over the gradients of a block, one version per dtype. `x` is what the loop writes to
-/// or scales by.
+/// Loop over the gradients of a block, one version per dtype. `x` is the result or the factor.
 using Loop = void (*)(const Block*, double* x);
 
 struct Loops {
@@ -67,7 +67,7 @@ struct Loops {
   }
 };
 
-/// *sum = the sum of squares: element i goes to lane i mod 16, then halves are added.
+/// *sum = sum of squares: element i is added to lane i mod 16, then halves are added.
 template <class T>
 Loop square_loop() {
   return simd::best<const Block*, double*>([](const Block* block, double* sum) {
@@ -92,7 +92,7 @@ Loop square_loop() {
   });
 }
 
-/// The product in double: a small factor may not be a normal number in f32.
+/// Multiplies in double, because a small factor may not be a normal number in f32.
 template <class T>
 Loop scale_loop() {
   return simd::best<const Block*, double*>([](const Block* block, double* factor) {

@@ -1,4 +1,4 @@
-// Gradient clipping, between a backward pass and an optimizer's step.
+// Gradient clipping, between backward and the step of an optimizer.
 #pragma once
 
 #include "qtape/core/thread_count.h"
@@ -6,19 +6,19 @@
 
 namespace qtape {
 
-/// The L2 norm of all gradients of `parameters` as one vector. Summed in double over fixed
-/// blocks in entry order, so the bits do not depend on `threads` >= 1 or the processor. NaN if
-/// a gradient is NaN, Infinity if one is infinite (or an f64 one beyond 1e154). Throws
-/// ArgumentError.
+/// L2 norm of all gradients of `parameters` as one vector. Summed in double over fixed blocks
+/// in entry order, so the bits depend neither on `threads` >= 1 nor on the processor. NaN if a
+/// gradient is NaN; infinity if one is infinite (or an f64 one beyond 1e154). Throws
+/// ArgumentError if `threads` < 1.
 double gradient_norm(const Parameters& parameters, int threads = default_threads());
 
-/// Scales all gradients by max_norm / norm where their norm is above `max_norm`, finite and >
-/// 0; a norm that is not finite scales nothing. Returns the norm before. Pascanu, Mikolov and
-/// Bengio, arXiv 1211.5063, algorithm 1. Throws ArgumentError.
+/// If the norm of all gradients exceeds `max_norm`, scales them by max_norm / norm (Pascanu,
+/// Mikolov and Bengio, arXiv 1211.5063, algorithm 1). A norm that is not finite scales nothing.
+/// Returns the norm before scaling. Throws ArgumentError unless `max_norm` is finite and > 0.
 double clip_by_norm(Parameters& parameters, double max_norm, int threads = default_threads());
 
-/// Clamps every gradient to [-limit, limit]; NaN stays. `limit` is finite and > 0. Throws
-/// ArgumentError.
+/// Clamps every gradient to [-limit, limit]; NaN stays NaN. Throws ArgumentError unless `limit`
+/// is finite and > 0.
 void clip_by_value(Parameters& parameters, double limit, int threads = default_threads());
 
 }  // namespace qtape

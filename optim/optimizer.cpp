@@ -18,10 +18,11 @@ namespace qtape {
 using namespace kernels;
 namespace {
 
-/// Elements per thread at least: an update costs a few times what a pointwise op does.
+/// Minimum number of elements per thread: an update costs a few times as much as a pointwise
+/// op.
 constexpr int64_t grain = 8192;
 constexpr int64_t block_size = 1024;
-/// f32 elements of a cache line: ranges start aligned.
+/// Number of f32 elements per cache line, so that ranges start aligned.
 constexpr int64_t line = 16;
 constexpr int64_t max_steps = int64_t{1} << 62;
 
@@ -30,7 +31,7 @@ void require_decay(std::string_view rule, std::string_view name, double value) {
                          name, value);
 }
 
-/// Above 0 so that a gradient of 0 changes nothing, and still so as an f32.
+/// epsilon must stay above 0 as an f32, so that a gradient of 0 changes nothing.
 void require_epsilon(std::string_view rule, double value) {
   require<ArgumentError>(value >= 1e-30 && value <= 1,
                          "{}: epsilon must be in [1e-30, 1], got {}", rule, value);
@@ -112,8 +113,8 @@ detail::UpdateFactors factors_for(const RmsProp& rule, double rate, double decay
           .epsilon = rule.epsilon};
 }
 
-/// For Adam and AdamW. The corrections move from the moments to scalars, so that an element
-/// costs one root and one division.
+/// For Adam and AdamW. Bias corrections are applied to scalars instead of the moments, so that
+/// an element costs one root and one division.
 template <class AnyAdam>
 detail::UpdateFactors factors_for(const AnyAdam& rule, double rate, double decay,
                                   int64_t step) {
@@ -129,7 +130,8 @@ detail::UpdateFactors factors_for(const AnyAdam& rule, double rate, double decay
           .epsilon = rule.epsilon};
 }
 
-/// `fc1.*: learning_rate_scale 0.5, weight_decay 0; *.bias: frozen`, without the last group.
+/// Formats groups, except the last, as `fc1.*: learning_rate_scale 0.5, weight_decay 0; *.bias:
+/// frozen`.
 std::string describe(std::span<const ParameterGroup> groups) {
   std::string text;
   for (const ParameterGroup& group : groups.first(groups.size() - 1)) {

@@ -1,4 +1,4 @@
-// Optimizers: how a step changes the parameters, from their gradients.
+// Optimizers: update rules that change parameters by their gradients.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@
 namespace qtape {
 
 /// Gradient descent, with g = dp + weight_decay p and learning rate r:
-/// m = momentum m + g, p -= r m; with Nesterov's momentum p -= r (g + momentum m).
+/// m = momentum m + g, p -= r m; with Nesterov momentum p -= r (g + momentum m).
 /// Sutskever et al., ICML 2013, in PyTorch's form.
 struct Sgd {
   static constexpr std::string_view name = "Sgd";
@@ -34,8 +34,8 @@ struct Sgd {
   bool operator==(const Sgd&) const = default;
 };
 
-/// With g = dp + weight_decay p at step t = 1, 2, ...: m = beta1 m + (1 - beta1) g,
-/// v = beta2 v + (1 - beta2) g^2,
+/// At step t = 1, 2, ..., with g = dp + weight_decay p:
+/// m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g^2,
 /// p -= r m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + epsilon).
 /// Kingma and Ba, arXiv 1412.6980, algorithm 1.
 struct Adam {
@@ -53,8 +53,8 @@ struct Adam {
   bool operator==(const Adam&) const = default;
 };
 
-/// Adam with g = dp and decoupled weight decay: p *= 1 - r weight_decay comes before the
-/// update. Loshchilov and Hutter, arXiv 1711.05101, algorithm 2.
+/// Adam with g = dp and decoupled weight decay: p *= 1 - r weight_decay precedes the update.
+/// Loshchilov and Hutter, arXiv 1711.05101, algorithm 2.
 struct AdamW {
   static constexpr std::string_view name = "AdamW";
   double beta1 = 0.9;
@@ -71,8 +71,8 @@ struct AdamW {
   bool operator==(const AdamW&) const = default;
 };
 
-/// With g = dp + weight_decay p: v = alpha v + (1 - alpha) g^2,
-/// m = momentum m + g / (sqrt(v) + epsilon), p -= r m.
+/// With g = dp + weight_decay p:
+/// v = alpha v + (1 - alpha) g^2, m = momentum m + g / (sqrt(v) + epsilon), p -= r m.
 /// Hinton, Neural Networks for Machine Learning, lecture 6e, in PyTorch's form.
 struct RmsProp {
   static constexpr std::string_view name = "RmsProp";
@@ -90,49 +90,51 @@ struct RmsProp {
   bool operator==(const RmsProp&) const = default;
 };
 
-/// Any optimizer, by its rule.
+/// Update rule of an optimizer.
 using Rule = std::variant<Sgd, Adam, AdamW, RmsProp>;
 
-/// Settings of its own for the parameters whose names match `pattern`.
+/// Separate settings for the parameters whose names match `pattern`.
 struct ParameterGroup {
-  std::string pattern = {};        ///< `*` is any text, also none, `?` any one byte
+  std::string pattern = {};  ///< `*` matches any text, including none; `?` any single byte
   double learning_rate_scale = 1;  ///< factor on the learning rate, finite and >= 0
-  /// Replaces the rule's, finite and >= 0.
+  /// Replaces the weight decay of the rule; finite and >= 0.
   std::optional<double> weight_decay = std::nullopt;
-  bool frozen = false;  ///< leaves the values alone and keeps no moments
+  bool frozen = false;  ///< does not change the values and keeps no moments
   bool operator==(const ParameterGroup&) const = default;
 };
 
 /// A rule bound to the trainable entries of a Parameters, with its moments. f64 parameters are
-/// updated in double; f32 ones in float, by factors computed in double. A moment below the
+/// updated in double, f32 ones in float with factors computed in double. A moment below the
 /// smallest normal number becomes 0. The bits depend neither on the threads nor on the
-/// processor. Movable, not copyable. One thread at a time.
+/// processor. Movable, not copyable. Not for concurrent use by two threads.
 class Optimizer {
  public:
-  /// `parameters` must outlive the optimizer; moving them is fine. The first group whose
-  /// pattern matches a name wins; other names follow the rule alone. Throws ArgumentError for a
-  /// setting out of its range, a pattern that matches no trainable entry and `threads` < 1.
+  /// `parameters` must outlive the optimizer and may be moved. A name belongs to the first
+  /// group whose pattern matches it; other names follow the rule alone. Throws ArgumentError
+  /// for a setting out of range, for a pattern that matches no trainable entry and for
+  /// `threads` < 1.
   Optimizer(Parameters& parameters, Rule rule, std::vector<ParameterGroup> groups = {},
             int threads = default_threads());
 
-  /// Updates the values from the gradients, which it leaves alone: one that is not finite makes
-  /// its value and moments so. Allocates nothing. Throws ArgumentError, having changed nothing,
-  /// unless `learning_rate` is finite and >= 0, and GraphError once the parameters are gone.
+  /// Updates the values from the gradients, which it does not change. A gradient that is not
+  /// finite makes its value and moments not finite. Allocates nothing. Throws ArgumentError,
+  /// changing nothing, unless `learning_rate` is finite and >= 0, and GraphError if the
+  /// parameters no longer exist.
   void step(double learning_rate);
 
-  /// Steps taken, those before a load included.
+  /// Number of steps, including those before a load.
   int64_t steps() const { return steps_; }
   const Rule& rule() const { return rule_; }
 
-  /// Settings, groups, steps and moments for a checkpoint. The values are not part of it.
+  /// Settings, groups, steps and moments for a checkpoint, without the values.
   Section save() const;
-  /// Restores what `save` gave, so that further steps give the same bits as without the break.
-  /// Throws FormatError, having changed nothing, unless rule, settings, groups, names, dtypes
-  /// and shapes are the ones of this optimizer.
+  /// Restores the result of `save`, so that further steps give the same bits as without the
+  /// interruption. Throws FormatError, changing nothing, unless rule, settings, groups, names,
+  /// dtypes and shapes equal those of this optimizer.
   void load(const Section& section);
 
  private:
-  /// One trained entry at [start, start + elements) of all elements, as work is cut.
+  /// One trained entry, at [start, start + elements) of the elements of all parts.
   struct Part {
     std::string name;
     TensorType type;
@@ -150,10 +152,10 @@ class Optimizer {
 
   ParametersLink parameters_;
   Rule rule_;
-  std::vector<ParameterGroup> groups_;  // the given ones and one for all other names
+  std::vector<ParameterGroup> groups_;  // the given groups, and one for all other names
   int threads_ = 1;
   int64_t steps_ = 0;
-  int64_t elements_ = 0;  // of all parts, each rounded up to whole cache lines
+  int64_t elements_ = 0;  // elements of all parts, each rounded up to whole cache lines
   std::vector<Part> parts_;
   std::vector<detail::UpdateFactors> factors_;  // by group
   AlignedBuffer moments_;

@@ -13,7 +13,7 @@ double ratio(int64_t part, int64_t whole) {
   return static_cast<double>(part) / static_cast<double>(whole);
 }
 
-/// From `start` at u = 0 to `end` at u = 1 along half a cosine.
+/// Half a cosine from `start` at u = 0 to `end` at u = 1.
 double anneal(double start, double end, double u) {
   return end + (start - end) * (1.0 + math::cos_pi(u)) / 2.0;
 }

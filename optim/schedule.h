@@ -1,4 +1,5 @@
-// Learning-rate schedules: the rate of each step as a pure function of the steps already taken.
+// Learning-rate schedules: the rate of each step as a pure function of the number of steps
+// taken.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +12,14 @@
 
 namespace qtape {
 
-/// The same rate at every step.
+/// Constant rate.
 struct ConstantRate {
   static constexpr std::string_view name = "ConstantRate";
   static constexpr auto fields() { return std::tuple<>{}; }
   bool operator==(const ConstantRate&) const = default;
 };
 
-/// factor^floor(t / every) of the base rate.
+/// base rate * factor^floor(t / every).
 struct StepDecay {
   static constexpr std::string_view name = "StepDecay";
   int64_t every = 1;
@@ -31,8 +32,8 @@ struct StepDecay {
   bool operator==(const StepDecay&) const = default;
 };
 
-/// Half a cosine from the base rate down to `final_fraction` of it, which stays from step
-/// `total` on. Loshchilov and Hutter, arXiv 1608.03983, equation 5, without restarts.
+/// Half a cosine from the base rate down to `final_fraction` of it, constant from step `total`
+/// on. Loshchilov and Hutter, arXiv 1608.03983, equation 5, without restarts.
 struct Cosine {
   static constexpr std::string_view name = "Cosine";
   int64_t total = 1;
@@ -46,9 +47,9 @@ struct Cosine {
   bool operator==(const Cosine&) const = default;
 };
 
-/// Half a cosine from base / initial_divisor up to base and another one down to
-/// base / initial_divisor / final_divisor. Smith and Topin, arXiv 1708.07120. The peak is at
-/// step warm_fraction total - 1 and the end at total - 1, as in PyTorch's OneCycleLR.
+/// Half a cosine from base / initial_divisor up to base, then another down to base /
+/// initial_divisor / final_divisor. Smith and Topin, arXiv 1708.07120. The peak is at step
+/// warm_fraction total - 1 and the end at step total - 1, as in PyTorch's OneCycleLR.
 struct OneCycle {
   static constexpr std::string_view name = "OneCycle";
   int64_t total = 1;
@@ -67,7 +68,8 @@ struct OneCycle {
   bool operator==(const OneCycle&) const = default;
 };
 
-/// A straight line from `start_fraction` of the rate at step 0 to all of it at step `steps`.
+/// Linear increase from `start_fraction` of the rate at step 0 to the full rate at step
+/// `steps`.
 struct WarmUp {
   int64_t steps = 0;
   double start_fraction = 0;
@@ -79,10 +81,10 @@ struct WarmUp {
   bool operator==(const WarmUp&) const = default;
 };
 
-/// The learning rate of a run: `Schedule{.base = 1e-3, .shape = Cosine{.total = 5000},
-/// .warm_up = {.steps = 200}}`. Steps count from the start of the run: a StepDecay decays at
-/// the same steps with and without a warm-up, and a Cosine falls from the end of the warm-up to
-/// `total`. A OneCycle warms up by itself and allows no other warm-up.
+/// Learning rate of a run: `Schedule{.base = 1e-3, .shape = Cosine{.total = 5000}, .warm_up =
+/// {.steps = 200}}`. Steps count from the start of the run: a StepDecay decays at the same
+/// steps with and without a warm-up, and a Cosine decreases from the end of the warm-up to
+/// `total`. A OneCycle has its own warm-up and allows no other.
 struct Schedule {
   using Shape = std::variant<ConstantRate, StepDecay, Cosine, OneCycle>;
 
@@ -90,19 +92,19 @@ struct Schedule {
   Shape shape = ConstantRate{};
   WarmUp warm_up = {};
 
-  /// The rate for the step after `step` >= 0 taken ones. Throws ArgumentError for a negative
-  /// step and as `validate` does.
+  /// Rate for the step after `step` >= 0 steps. Throws ArgumentError for a negative step and as
+  /// `validate` does.
   double learning_rate(int64_t step) const;
-  /// Throws ArgumentError, which names it, for a setting out of its range.
+  /// Throws ArgumentError, which names the setting, if one is out of range.
   void validate() const;
 
   bool operator==(const Schedule&) const = default;
 };
 
-/// `schedule` for a checkpoint: the kind is the name of its shape.
+/// Section of `schedule` for a checkpoint; its kind is the name of the shape.
 Section to_section(const Schedule& schedule);
-/// The schedule that `to_section` wrote. Throws FormatError for an unknown kind, a missing or
-/// unknown setting, one out of its range and for any tensor.
+/// Reads a section written by `to_section`. Throws FormatError for an unknown kind, a missing
+/// or unknown setting, a setting out of range, and any tensor.
 Schedule schedule_from(const Section& section);
 
 }  // namespace qtape

@@ -1,4 +1,4 @@
-// What an optimizer's loops work on: plain data, computed before the loops start.
+// Data on which the loops of an optimizer work, computed before the loops start.
 #pragma once
 
 #include <cstddef>
@@ -6,12 +6,12 @@
 
 namespace qtape::detail {
 
-/// The scalars of one step for one parameter group, in double.
+/// Scalars of one step for one parameter group, in double.
 struct UpdateFactors {
-  double rate = 0;           ///< learning rate, with the bias correction of the first moment
-  double keep = 1;           ///< 1 - learning rate * decoupled weight decay
-  double decay = 0;          ///< L2 weight decay
-  double momentum = 0;       ///< decay of the momentum or first moment
+  double rate = 0;      ///< learning rate, including the bias correction of the first moment
+  double keep = 1;      ///< 1 - learning rate * decoupled weight decay
+  double decay = 0;     ///< L2 weight decay
+  double momentum = 0;  ///< decay of the momentum or first moment
   double first_weight = 1;   ///< 1 - beta1
   double second_keep = 0;    ///< decay of the second moment
   double second_weight = 1;  ///< 1 - second_keep
@@ -19,8 +19,8 @@ struct UpdateFactors {
   double epsilon = 0;
 };
 
-/// Consecutive elements of one parameter. `first` and `second` are null for moments that the
-/// rule does not have.
+/// Consecutive elements of one parameter. `first` and `second` are null if the rule has no such
+/// moment.
 struct UpdateSpan {
   std::byte* value = nullptr;
   const std::byte* gradient = nullptr;

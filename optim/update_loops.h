@@ -1,5 +1,5 @@
-// The loops of the update rules, one per rule, dtype and instruction set. Included by
-// optimizer.cpp only.
+// Loops of the update rules, one per rule, dtype and instruction set. Included only by
+// optimizer.cpp.
 #pragma once
 
 #include <cmath>
@@ -13,8 +13,8 @@ namespace qtape::detail {
 
 using namespace kernels;
 
-/// A moment whose gradient stays 0 decays into denormal numbers and never leaves them, and each
-/// product with one costs about 150 cycles. They count as 0.
+/// Replaces denormal numbers by 0. A moment whose gradient stays 0 decays into denormal numbers
+/// and stays there, and each product with one costs about 150 cycles.
 template <class T>
 inline T without_denormals(T x) {
   return std::fabs(x) < std::numeric_limits<T>::min() ? T{0} : x;
@@ -55,7 +55,7 @@ UpdateLoop momentum_loop() {
       });
 }
 
-/// Adam and AdamW: `keep` is 1 for the one and `decay` 0 for the other, which changes no bit.
+/// Adam and AdamW: `keep` is 1 for Adam and `decay` is 0 for AdamW, which changes no bits.
 template <class T>
 UpdateLoop adam_loop() {
   return simd::best<const UpdateFactors*, const UpdateSpan*>(

@@ -4,14 +4,14 @@
 
 namespace qtape::report {
 
-/// page.html, which the build puts into a source of its own.
+/// Contents of page.html, embedded by the build.
 extern const std::string_view page_template;
 
 namespace {
 
 constexpr std::string_view runs_mark = "QTAPE_RUNS";
 
-/// JSON in which no tag of HTML can end or begin.
+/// JSON in which no HTML tag can start or end.
 std::string without_tags(const std::string& json) {
   std::string result;
   result.reserve(json.size());

@@ -1,4 +1,4 @@
-// The page that shows training runs: one HTML file that needs nothing else.
+// The page that shows training runs: one self-contained HTML file.
 #pragma once
 
 #include <span>
@@ -8,8 +8,9 @@
 
 namespace qtape::report {
 
-/// An HTML page with the curves of all `runs`, and of each its scales, codes, memory and times.
-/// It loads nothing: style, script and numbers are in it. Throws ArgumentError for no runs.
+/// HTML page with the curves of all `runs` and the scales, codes, memory and times of each. It
+/// loads no other files: style, script and numbers are embedded. Throws ArgumentError if there
+/// are no runs.
 std::string run_page(std::span<const RunRecord> runs);
 
 }  // namespace qtape::report

@@ -1,4 +1,4 @@
-// What a training run leaves for looking at: curves, scales, codes, memory and times.
+// Record of a training run: curves, scales, codes, memory and times.
 #pragma once
 
 #include <array>
@@ -16,32 +16,33 @@
 
 namespace qtape::report {
 
-/// How a run stands.
+/// State of a run.
 enum class RunState : uint8_t {
   Running,   ///< or killed
-  Stopped,   ///< by a signal or by who trained
-  Finished,  ///< all epochs, or fewer where patience ended it
-  Failed     ///< by an error
+  Stopped,   ///< stopped by a signal or by the user
+  Finished,  ///< all epochs, or fewer if patience ended the run
+  Failed     ///< ended by an error
 };
 
-/// Means of a series of any length, at most `most_points` of them: where there would be more,
-/// two become one.
+/// Means of a series of any length, at most `most_points` of them: beyond that, pairs of means
+/// are merged.
 struct Curve {
   static constexpr size_t most_points = 1024;
 
-  int64_t stride = 1;  ///< steps of one mean
-  /// Mean of the finite values of steps i stride + 1 to (i + 1) stride; empty without one.
+  int64_t stride = 1;  ///< steps per mean
+  /// Mean of the finite values of steps i stride + 1 to (i + 1) stride; empty if there are
+  /// none.
   std::vector<std::optional<double>> means = {};
-  /// The steps after the last mean.
+  /// Sums over the steps after the last mean.
   double rest_sum = 0;
   int64_t rest_finite = 0;
   int64_t rest_steps = 0;
 
   /// Adds the value of the next step.
   void add(double value);
-  /// The steps that were added.
+  /// Number of steps added.
   int64_t steps() const { return static_cast<int64_t>(means.size()) * stride + rest_steps; }
-  /// Takes away what steps after `steps` added, to a whole stride.
+  /// Removes the values of steps after `steps`, rounded to a whole stride.
   void keep(int64_t steps);
 
   static constexpr auto fields() {
@@ -53,10 +54,10 @@ struct Curve {
   }
 };
 
-/// What came of one epoch.
+/// Results of one epoch.
 struct RunEpoch {
   int64_t epoch = 0;  ///< from 1
-  int64_t step = 0;   ///< finished steps
+  int64_t step = 0;   ///< number of finished steps
   std::optional<double> loss = {};
   std::optional<double> score = {};
   double learning_rate = 0;
@@ -70,15 +71,15 @@ struct RunEpoch {
   }
 };
 
-/// Scales of one quantizer at the end of each epoch, over its channels; null before its first
-/// batch.
+/// Smallest, median and largest scale of one quantizer at the end of each epoch; null before
+/// its first batch.
 struct ScaleCurve {
   std::string label = {};
   std::vector<std::optional<double>> smallest = {};
   std::vector<std::optional<double>> middle = {};  ///< median
   std::vector<std::optional<double>> largest = {};
 
-  /// Makes it as long as there are epochs, without scales where it was shorter.
+  /// Resizes the curves to `epochs` elements; added elements are null.
   void resize(size_t epochs);
 
   static constexpr auto fields() {
@@ -89,15 +90,15 @@ struct ScaleCurve {
   }
 };
 
-/// What one quantizer did to training samples after the last epoch: a QuantizerReport.
+/// Effect of one quantizer on training samples after the last epoch: a QuantizerReport.
 struct QuantizerSummary {
   std::string label = {};
   int64_t q_min = 0;
   int64_t q_max = 0;
   int64_t channels = 0;
   int64_t dead_channels = 0;
-  std::optional<double> sqnr = {};  ///< in dB; empty where it is infinite
-  double saturated = 0;             ///< share of elements, in [0, 1]
+  std::optional<double> sqnr = {};  ///< in dB; empty if infinite
+  double saturated = 0;             ///< fraction of elements, in [0, 1]
   std::vector<int64_t> histogram = {};
 
   static constexpr auto fields() {
@@ -113,13 +114,13 @@ struct QuantizerSummary {
   }
 };
 
-/// Memory of a step: `live` has the bytes of the arena that are in use at each time. Node i of
-/// n runs forward at time i, and backward at time 2n - 1 - i.
+/// Memory of a step. `live` contains the number of arena bytes in use at each time. Node i of n
+/// runs forward at time i, and backward at time 2n - 1 - i.
 struct StepMemory {
   int64_t parameter_bytes = 0;  ///< values, gradients and states
   int64_t arena_bytes = 0;
   std::vector<int64_t> live = {};
-  std::string peak_node = {};  ///< what runs where most is in use
+  std::string peak_node = {};  ///< node that runs at the time of largest use
 
   static constexpr auto fields() {
     return std::tuple(
@@ -130,7 +131,7 @@ struct StepMemory {
   }
 };
 
-/// Time of all nodes of one op, a step.
+/// Time of all nodes of one op, per step.
 struct OpTime {
   std::string op = {};
   double forward_us = 0;
@@ -143,18 +144,19 @@ struct OpTime {
   }
 };
 
-/// All that is kept of one run.
+/// All data recorded of one run.
 struct RunRecord {
   std::string name = {};
   RunState state = RunState::Running;
-  int64_t step = 0;   ///< finished steps
-  int64_t steps = 0;  ///< of the whole run
+  int64_t step = 0;   ///< number of finished steps
+  int64_t steps = 0;  ///< steps of the whole run
   int64_t batch = 0;
   int64_t threads = 0;
-  int64_t parameters = 0;   ///< numbers that are trained
-  double mean_step_us = 0;  ///< of the steps since it began or went on
-  std::string metric = {};  ///< what scores are: "test accuracy"; empty: there are none
-  std::string unit = {};    ///< " %"
+  int64_t parameters = 0;   ///< number of trained values
+  double mean_step_us = 0;  ///< mean over the steps since the run was started or resumed
+  std::string metric =
+      {};  ///< name of the scores, such as "test accuracy"; empty if there are none
+  std::string unit = {};  ///< unit of the scores, such as " %"
   bool higher_is_better = true;
   Curve loss = {};
   std::vector<RunEpoch> epochs = {};
@@ -182,24 +184,24 @@ struct RunRecord {
   }
 };
 
-/// The summaries of `reports`, in their order.
+/// Summaries of `reports`, in order.
 std::vector<QuantizerSummary> summaries(std::span<const QuantizerReport> reports);
 
-/// The file of a run in its folder.
+/// Path of the record file in a run's directory.
 std::string run_file(const std::string& folder);
 
-/// Makes the folder of a run where there is none. Throws IoError where no record could be
+/// Creates the directory of a run if it does not exist. Throws IoError if no record could be
 /// written to it.
 void require_run_folder(const std::string& folder);
 
-/// Writes `record` to `<folder>/run.json`. A failure keeps what was there. Throws IoError.
+/// Writes `record` to `<folder>/run.json`; on failure the old file is kept. Throws IoError.
 void write_run(const std::string& folder, const RunRecord& record);
 
-/// The record of a folder that `write_run` wrote to, or of such a file. Throws IoError, and
-/// FormatError that begins with the file's path.
+/// Reads the record in a directory written by `write_run`, or in such a file. Throws IoError,
+/// and FormatError that starts with the path of the file.
 RunRecord read_run(const std::string& path);
 
-/// The record as a JSON text.
+/// Formats the record as JSON.
 std::string to_json(const RunRecord& record);
 
 }  // namespace qtape::report

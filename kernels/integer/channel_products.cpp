@@ -12,13 +12,14 @@ namespace {
 /// Channels that are summed at once.
 constexpr int64_t lanes = 16;
 
-/// Interleaving two taps exchanges the middle quarters of 16 channels: where channel i goes.
+/// Interleaving two taps exchanges the middle quarters of 16 channels: the position of channel
+/// i.
 constexpr int64_t interleaved(int64_t i) {
   const int64_t quarter = i / 4;
   return (quarter == 1 ? 2 : quarter == 2 ? 1 : quarter) * 4 + i % 4;
 }
 
-/// What the loop over a block of points reads.
+/// Operands of the loop over a block of points.
 struct Block {
   const int16_t* x;
   int64_t step;
@@ -26,8 +27,8 @@ struct Block {
   int64_t pairs;
   const std::byte* weights;
   int32_t* y;
-  int64_t n;     // from a row of y to the next
-  int64_t last;  // channels
+  int64_t n;     // distance between rows of y
+  int64_t last;  // channels in the last vector
 };
 
 #if QTAPE_HAS_CODE_PRODUCTS
@@ -87,7 +88,7 @@ void run_points(Block b, int64_t points) {
 
 #else
 
-/// Never called: code_products() is None.
+/// Never called, because code_products() is None.
 void run_points(const Block&, int64_t) {}
 
 #endif
@@ -97,12 +98,12 @@ void run_points(const Block&, int64_t) {}
 ChannelProducts::ChannelProducts(int64_t n, std::span<const int64_t> taps, int64_t length)
     : n_(n), taps_(taps.begin(), taps.end()), given_(std::ssize(taps)) {
   require<ArgumentError>(length == 1, "a tap of a channel is one code, got {}", length);
-  // The weights of the second one stay 0.
+  // The padding tap has zero weights.
   if (taps_.size() % 2 != 0) taps_.push_back(taps_.back());
   weights_ = AlignedBuffer((n + lanes - 1) / lanes * lanes * std::ssize(taps_) * 2);
 }
 
-/// There are too few weights to share them out.
+/// Runs in one thread: the weights are too few to share out.
 void ChannelProducts::load(const int8_t* w, bool rows, int) {
   const int64_t taps = std::ssize(taps_);
   auto* to = reinterpret_cast<int16_t*>(weights_.data());

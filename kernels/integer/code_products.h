@@ -1,10 +1,11 @@
-// Instructions that multiply codes exactly.
+// Processor instructions for exact products of codes.
 #pragma once
 
 #include <cstdint>
 #include <string_view>
 
-// For sources that use them: QTAPE_HAS_CODE_PRODUCTS tells whether the compiler knows them.
+// For sources that use these instructions: QTAPE_HAS_CODE_PRODUCTS is defined as 1 if the
+// compiler supports them.
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
 #define QTAPE_HAS_CODE_PRODUCTS 1
@@ -14,16 +15,16 @@
 
 namespace qtape::kernels {
 
-/// What multiplies codes by weights of 8 bits and adds up in 32.
+/// Instructions that multiply codes by 8-bit weights and accumulate in 32 bits.
 enum class CodeProducts : uint8_t {
-  None,   ///< nothing that this processor has
-  Words,  ///< AVX2: codes of s16, two terms at a time
-  Bytes   ///< AVX-512 VNNI: codes of u8, four terms at a time
+  None,   ///< not available on this processor
+  Words,  ///< AVX2: s16 codes, two terms at a time
+  Bytes   ///< AVX-512 VNNI: u8 codes, four terms at a time
 };
 
-/// The best that this processor has, capped by isa().
+/// Best instructions of this processor, capped by isa().
 CodeProducts code_products();
-/// For reports: `avx512_vnni`.
+/// Name for reports, such as `avx512_vnni`.
 std::string_view name_of(CodeProducts products);
 
 }  // namespace qtape::kernels

@@ -11,7 +11,7 @@
 namespace qtape::kernels {
 namespace {
 
-/// What the loop over a block of points and outputs reads.
+/// Operands of the loop over a block of points and outputs.
 template <class Code>
 struct Block {
   const Code* x;
@@ -21,14 +21,14 @@ struct Block {
   int64_t groups;
   const std::byte* weights;
   int32_t* y;
-  int64_t n;     // from a row of y to the next
+  int64_t n;     // distance between rows of y
   int64_t last;  // outputs in the last vector of the block
 };
 
 template <class Code>
 using BlockLoop = void (*)(const Block<Code>&);
 
-/// Terms that are multiplied at once, as the 32 bits that each output's lane takes.
+/// Terms that are multiplied at once: as many codes as the 32-bit lane of an output holds.
 template <class Code>
 constexpr int64_t terms_of_group = 4 / sizeof(Code);
 
@@ -45,17 +45,18 @@ int32_t group_at(const Code* x) {
 #define QTAPE_INLINE __attribute__((always_inline)) inline
 #define QTAPE_TARGET_WORDS __attribute__((target("avx2")))
 
-/// How many points and vectors of outputs stay in registers, and the loops that do it.
+/// Number of points and of output vectors that stay in registers, and the loops over them.
 template <class Code>
 struct Registers;
 
 template <>
 struct Registers<uint8_t> {
   static constexpr int64_t lanes = 16;
-  /// Points of a block with one vector and with two: GCC 12 spills more than 16 accumulators.
+  /// Points of a block with one vector and with two. GCC 12 spills more than 16 accumulators.
   static constexpr std::array<int, 2> points = {14, 7};
 
-  /// A loop would become a call that clears memory, with GCC 12, and keep accumulators there.
+  /// Not a loop: GCC 12 would turn it into a call of memset and keep the accumulators in
+  /// memory.
   template <int... i>
   QTAPE_TARGET_BYTES QTAPE_INLINE static void clear(__m512i* acc,
                                                     std::integer_sequence<int, i...>) {
@@ -135,7 +136,7 @@ struct Registers<int16_t> {
   }
 };
 
-/// The loops of blocks with 1, 2, ... points and `vectors` vectors of outputs.
+/// Loops of blocks with 1, 2, ... points and `vectors` vectors of outputs.
 template <class Code, int vectors, size_t... p>
 constexpr auto loops_of(std::index_sequence<p...>) {
   return std::array<BlockLoop<Code>, sizeof...(p)>{
@@ -145,7 +146,7 @@ template <class Code, int vectors>
 constexpr auto block_loops = loops_of<Code, vectors>(
     std::make_index_sequence<static_cast<size_t>(Registers<Code>::points[vectors - 1])>());
 
-/// Runs `points` windows, cut into blocks of nearly one size.
+/// Runs `points` windows, divided into blocks of nearly equal size.
 template <class Code, int vectors>
 void run_points(Block<Code> b, int64_t points) {
   constexpr int64_t most = Registers<Code>::points[vectors - 1];
@@ -160,7 +161,7 @@ void run_points(Block<Code> b, int64_t points) {
 
 #else
 
-/// Never called: code_products() is None.
+/// Never called, because code_products() is None.
 template <class Code>
 struct Registers {
   static constexpr int64_t lanes = 1;
@@ -173,7 +174,7 @@ void run_points(Block<Code>, int64_t) {}
 template <class Code>
 constexpr int64_t lanes = Registers<Code>::lanes;
 
-/// Outputs are taken two vectors at a time, those of the last one perhaps alone.
+/// Number of output vectors computed together from output `first` on: two, or one at the end.
 template <class Code>
 int64_t vectors_at(int64_t first, int64_t n) {
   return n - first > lanes<Code> ? 2 : 1;
@@ -198,7 +199,8 @@ void WindowProducts<Code>::load(const int8_t* w, bool rows, int threads) {
   const int64_t terms = std::ssize(runs_) * length_;
   const int64_t output_stride = rows ? terms : 1;
   const int64_t term_stride = rows ? 1 : n_;
-  const int64_t taken = std::ssize(runs_) * groups_ * group;  // terms with what fills groups
+  const int64_t taken =
+      std::ssize(runs_) * groups_ * group;  // terms, including those that fill up groups
   const auto load_block = [&](int64_t first) {
     auto* to = reinterpret_cast<Weight*>(weights_.data()) + first * taken;
     const int64_t outputs = vectors_at<Code>(first, n_) * lanes<Code>;

@@ -1,5 +1,5 @@
-// Sums of products of codes and weights over windows, in registers: exact in 32 bits for all
-// codes and weights.
+// Sums of products of codes and weights over windows, accumulated in registers: exact in 32
+// bits for all codes and weights.
 #pragma once
 
 #include <cstdint>
@@ -10,22 +10,24 @@
 
 namespace qtape::kernels {
 
-/// y [points, n] = x w^T of windows x, each of which is runs of consecutive codes in memory.
-/// Sums of more than 65,000 terms may leave 32 bits; they wrap around then. `Code` is uint8_t
-/// for CodeProducts::Bytes and int16_t for CodeProducts::Words; codes are in [-255, 255].
+/// y [points, n] = x w^T for windows x, each of which consists of runs of consecutive codes in
+/// memory. `Code` is uint8_t for CodeProducts::Bytes and int16_t for CodeProducts::Words; codes
+/// are in [-255, 255]. Sums of more than 65,000 terms may overflow 32 bits and then wrap
+/// around.
 template <class C>
 class WindowProducts {
  public:
   using Code = C;
 
-  /// Run i begins `runs[i]` codes behind the begin of its window; all have `length` codes, at
-  /// least 1.
+  /// Run i starts `runs[i]` codes after the start of its window. All runs have `length` codes,
+  /// at least 1.
   WindowProducts(int64_t n, std::span<const int64_t> runs, int64_t length);
 
-  /// Takes over w [n, terms], or [terms, n] unless `rows`; the terms of run after run.
+  /// Loads the weights w [n, terms], or [terms, n] if `rows` is false, with the terms in order
+  /// of runs.
   void load(const int8_t* w, bool rows, int threads);
-  /// `points` windows, the first at x and each `step` codes behind the one before. Up to
-  /// `slack` codes behind a run are read, whatever they are.
+  /// Computes `points` windows. The first starts at x, each further one `step` codes after the
+  /// preceding one. Reads up to `slack` codes after a run; their values do not matter.
   void run(const Code* x, int64_t step, int64_t points, int32_t* y) const;
 
   static constexpr int64_t slack = 4 / sizeof(Code) - 1;
@@ -33,7 +35,7 @@ class WindowProducts {
  private:
   int64_t n_;
   int64_t length_;
-  int64_t groups_;  // of terms of a run that are multiplied at once
+  int64_t groups_;  // groups of terms per run; the terms of a group are multiplied at once
   std::vector<int64_t> runs_;
   AlignedBuffer weights_;  // [blocks of outputs] [runs] [groups] [outputs of a block] [terms]
 };

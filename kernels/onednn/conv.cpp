@@ -21,24 +21,24 @@ using dnnl::memory;
 
 using Pass = ConvPass;
 
-// A piece below this many multiplications is not worth a thread of its own.
+// A piece with fewer multiplications is not worth a separate thread.
 constexpr double piece_work = 0x1p20;
 constexpr int64_t max_pieces = 64;
-// Pieces of a gradient of filters each take a copy of it: no more than this, or this many
-// elements in all, where that is more than four.
+// Each piece of a gradient of filters has its own copy of the gradient. Their number is at most
+// max_sums and, beyond four copies, their size at most max_sum_elements elements in total.
 constexpr int64_t max_sums = 16;
 constexpr int64_t max_sum_elements = int64_t{1} << 22;
 
 using Type = memory::data_type;
 
-/// Dtypes of the tensors that a primitive sees.
+/// Dtypes of the tensors of a primitive.
 struct Types {
   Type x = Type::f32;
   Type w = Type::f32;
   Type y = Type::f32;
 };
 
-/// `bf16`: operands are bf16, and the result is f32.
+/// `bf16`: the operands are bf16 and the result is f32.
 Types types_of(Pass pass, bool bf16) {
   const auto operand = bf16 ? Type::bf16 : Type::f32;
   return {pass == Pass::Data ? Type::f32 : operand, pass == Pass::Filters ? Type::f32 : operand,
@@ -58,7 +58,7 @@ memory::dims filter_dims(const Conv& c) {
   return {c.groups, o, i, c.h.kernel, c.w.kernel};
 }
 
-/// Filters as they are stored.
+/// Memory descriptor of the filters as stored by the caller.
 memory::desc stored_filters(const Conv& c) {
   const int64_t o = c.out_channels / c.groups;
   const int64_t i = c.in_channels / c.groups;
@@ -70,11 +70,11 @@ memory::desc stored_filters(const Conv& c) {
   return {filter_dims(c), memory::data_type::f32, strides};
 }
 
-/// One primitive for a piece of so many images, and the layouts that it wants.
+/// A primitive for a given number of images, with its memory layouts.
 struct Primitive {
   dnnl::primitive primitive;
   memory::desc x, y, filters, scratchpad;
-  bool reference = false;  ///< code that oneDNN has for completeness, and slow
+  bool reference = false;  ///< True for the slow reference implementation of oneDNN
 };
 
 ConvolutionDescription describe(const Conv& c, int64_t images, const Types& types) {
@@ -98,7 +98,7 @@ Primitive make_primitive(const dnnl::engine& engine, const Conv& c, int64_t imag
                          bool bf16) {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  // Whatever the environment says: replays have equal bits.
+  // Strict regardless of the environment, so that replays give equal bits.
   attributes.set_fpmath_mode(dnnl::fpmath_mode::strict);
   const auto d = describe(c, images, types_of(pass, bf16));
   const auto faulty = [&](const char* name) { return is_faulty(name, c, pass); };
@@ -132,16 +132,16 @@ int64_t count_pieces(const Conv& c, Pass pass) {
   return std::min(wanted, c.images);
 }
 
-/// Some images, and where their part of the scratch lies.
+/// A range of images and the offsets of its part of the scratch.
 struct Piece {
   int64_t begin = 0;
   int64_t end = 0;
   Primitive how;
   int64_t scratchpad = 0;
-  int64_t filters = 0;  ///< in the layout of the primitive
+  int64_t filters = 0;  ///< offset of the filters in the layout of the primitive
 };
 
-/// All pieces of a pass, and the layouts that filters are brought to for them.
+/// All pieces of a pass, and the layouts into which filters are packed for them.
 struct Layout {
   struct Filters {
     memory::desc desc;
@@ -149,7 +149,7 @@ struct Layout {
   };
   std::vector<Piece> pieces;
   std::vector<Filters> packed;
-  int64_t sum = 0;  ///< of the gradient of filters: as they are stored
+  int64_t sum = 0;  ///< offset of the gradient of filters in the layout of the caller
   int64_t bytes = 0;
 
   Layout(const dnnl::engine& engine, const Conv& c, Pass pass, bool bf16) {
@@ -194,7 +194,7 @@ class Call {
     for (const auto& [name, each] : memories_) arguments_.push_back({name, each.get()});
   }
 
-  /// The C call takes a plain array: the C++ one would build a map in every step.
+  /// Uses the C API, which takes a plain array; the C++ API would build a map in every step.
   void run() const {
     dnnl_primitive_execute(primitive_.get(), stream_.get(), static_cast<int>(arguments_.size()),
                            arguments_.data());
@@ -222,7 +222,7 @@ AddLoop add_loop() {
 // Elements that are summed over all pieces at once.
 constexpr int64_t sum_block = 1024;
 
-/// A bound pass: filters are packed, pieces run, and their gradients of filters summed.
+/// A bound pass: packs filters, runs the pieces and sums their gradients of filters.
 class Convolution {
  public:
   Convolution(const Conv& c, Pass pass, bool bf16, const void* x, const void* w, const void* y,
@@ -262,7 +262,7 @@ class Convolution {
   }
 
  private:
-  /// The first part becomes the sum of all, in their order; then `store` copies it.
+  /// Adds all parts to the first in order, then copies the sum by `store`.
   struct Sum {
     std::vector<float*> parts;
     int64_t elements = 0;
@@ -314,8 +314,8 @@ class Convolution {
     pieces_.push_back(std::move(calls));
   }
 
-  /// Gradients of filters are summed as primitives lay them out, those of one layout after
-  /// another, and only their sums are brought to the layout of dw.
+  /// Sums gradients of filters in the layouts of the primitives, one layout after another. Only
+  /// the sums are reordered to the layout of dw.
   void bind_sums(const Conv& c, const Layout& layout, const void* dw) {
     const memory::desc stored = stored_filters(c);
     std::byte* between = run_.scratch + layout.sum;
@@ -359,8 +359,8 @@ class Convolution {
   Types types_;
   std::vector<Call> packing_;
   std::vector<std::vector<Call>> pieces_;
-  AlignedBuffer added_;    // what is added to y or dx
-  std::vector<Sum> sums_;  // after the pieces, one after another
+  AlignedBuffer added_;    // previous value of y or dx, which is added
+  std::vector<Sum> sums_;  // executed after the pieces, in order
   AddLoop add_ = add_loop();
 };
 
@@ -389,7 +389,7 @@ std::function<void()> prepare(const Conv& c, Pass pass, bool bf16, const void* x
   }
 }
 
-/// Calls `body(x, w, y)` with the indices of every product in y, in their order.
+/// Calls `body(x, w, y)` with the indices of every product in y, in order.
 template <class Body>
 void for_each_product(const Conv& c, const Body& body) {
   const int64_t outputs = c.out_channels / c.groups;

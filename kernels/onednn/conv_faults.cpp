@@ -3,7 +3,7 @@
 namespace qtape::kernels {
 namespace {
 
-// The widest block of channels: 16 with AVX-512, 8 with AVX2.
+// The largest channel block: 16 with AVX-512, 8 with AVX2.
 constexpr int64_t channel_block = 16;
 
 bool any_axis(const Conv& conv, bool (*holds)(const ConvAxis&)) {

@@ -1,4 +1,4 @@
-// Convolutions that implementations of oneDNN are known to get wrong.
+// Convolutions for which oneDNN implementations have known bugs.
 #pragma once
 
 #include <string_view>
@@ -7,13 +7,13 @@
 
 namespace qtape::kernels {
 
-/// True where the implementation named `name` (`impl_info_str`) gives wrong results or writes
-/// outside of its memory for this pass:
-/// - AMX convolutions of bf16, stride above the kernel's extent: their buffer is too small and
-///   sums overwrite the image (oneDNN pull request 5494, before 3.13); also one output along a
-///   strided axis (PyTorch issue 169688);
+/// True if the implementation `name` (`impl_info_str`) computes wrong results or writes out of
+/// bounds for this pass:
+/// - AMX convolutions of bf16 with a stride larger than the kernel extent: their buffer is too
+/// small and sums overwrite the image (oneDNN pull request 5494, before 3.13); also a single
+/// output along a strided axis (PyTorch issue 169688);
 /// - 1x1 convolutions with a stride and fewer input channels than a vector holds: the gradient
-///   of filters writes past its scratchpad (oneDNN issue 6035, up to 3.13 at least).
+/// of filters writes past its scratchpad (oneDNN issue 6035, up to 3.13 at least).
 bool is_faulty(std::string_view name, const Conv& conv, ConvPass pass);
 
 }  // namespace qtape::kernels

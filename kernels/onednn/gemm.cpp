@@ -33,7 +33,8 @@ memory::desc describe(int64_t batch, int64_t rows, int64_t columns, int64_t batc
 dnnl::primitive_attr make_attributes(bool accumulate) {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  // Whatever the environment says: integers in f32 are exact and replays have equal bits.
+  // Strict regardless of the environment: integers in f32 stay exact and replays give equal
+  // bits.
   attributes.set_fpmath_mode(dnnl::fpmath_mode::strict);
   if (accumulate) {
     dnnl::post_ops operations;
@@ -43,17 +44,17 @@ dnnl::primitive_attr make_attributes(bool accumulate) {
   return attributes;
 }
 
-/// A part of the result: ranges of its batch, rows and columns.
+/// A part of the result: ranges of batch, rows and columns.
 struct Tile {
   int64_t batch_begin, batch_end;
   int64_t m_begin, m_end;
   int64_t n_begin, n_end;
 };
 
-/// One tile's primitive with its memories and its argument list.
+/// The primitive of one tile with its memories and its argument list.
 class Product {
  public:
-  /// `own_b`: b is the columns of the tile alone. T is float or BHalf.
+  /// `own_b`: b contains only the columns of the tile. T is float or BHalf.
   template <class T>
   Product(const dnnl::engine& engine, const Gemm& g, const Tile& t, const T* a, const T* b,
           float* c, bool own_b = false)
@@ -82,7 +83,7 @@ class Product {
                    {DNNL_ARG_SCRATCHPAD, memories_[3].get()}}};
   }
 
-  /// The C call takes a plain array: the C++ one would build a map in every step.
+  /// Uses the C API, which takes a plain array; the C++ API would build a map in every step.
   void run() const {
     dnnl_primitive_execute(primitive_.get(), stream_.get(), static_cast<int>(arguments_.size()),
                            arguments_.data());
@@ -95,11 +96,11 @@ class Product {
   std::array<dnnl_exec_arg_t, 4> arguments_{};
 };
 
-// A tile below this many multiplications (10 us) is not worth a thread of its own.
+// A tile with fewer multiplications (10 us) is not worth a separate thread.
 constexpr int64_t tile_work = int64_t{1} << 20;
 constexpr int64_t max_tiles = 64;
 
-/// Cuts [0, extent) into `count` slices of whole multiples of `unit`.
+/// Divides [0, extent) into `count` slices that are multiples of `unit`.
 template <class Add>
 void slice(int64_t extent, int64_t count, int64_t unit, const Add& add) {
   const int64_t units = (extent + unit - 1) / unit;
@@ -108,19 +109,19 @@ void slice(int64_t extent, int64_t count, int64_t unit, const Add& add) {
   }
 }
 
-/// Below AVX-512 oneDNN 2.6 packs no operands where 1 / m + 1 / n is larger than this, and
-/// reads a transposed `a` at less than half the speed then.
+/// Below AVX-512, oneDNN 2.6 packs operands only under this condition; otherwise it reads a
+/// transposed `a` at less than half the speed.
 bool packs(int64_t m, int64_t n) {
   return 1.0 / static_cast<double>(m) + 1.0 / static_cast<double>(n) < 0.0038;
 }
 
-/// Whether whole operands are packed, and should be.
+/// True if the product should have tiles large enough that oneDNN packs its operands.
 bool wants_packing(const Gemm& g) {
   return g.transpose_a && !onednn_has(dnnl_cpu_isa_avx512_core) && packs(g.m, g.n);
 }
 
-/// The most row slices that oneDNN computes at full speed: it packs all of b for each, and
-/// whole rows of the result are what it is fastest at.
+/// Maximum number of row slices at which oneDNN runs at full speed. It packs all of b for each
+/// slice and is fastest with whole rows of the result.
 int64_t row_slices(const Gemm& g) {
   const int64_t count = g.m / (g.m < 256 ? 64 : 128);
   if (!wants_packing(g)) return count;
@@ -129,8 +130,8 @@ int64_t row_slices(const Gemm& g) {
   return std::min(count, packed);
 }
 
-/// Tiles by the extents alone: along the batch where there is one, else along rows, and along
-/// columns where rows are few.
+/// Divides the result into tiles by its extents alone: along the batch if there is one,
+/// otherwise along rows, and along columns if there are few rows.
 std::vector<Tile> make_tiles(const Gemm& g) {
   const int64_t work = g.batch * g.m * g.n * std::max<int64_t>(1, g.k);
   int64_t wanted = 1;
@@ -154,25 +155,25 @@ std::vector<Tile> make_tiles(const Gemm& g) {
   return tiles;
 }
 
-// A thread's columns of b should stay in the second-level cache.
+// The columns of b of one thread should fit the second-level cache.
 constexpr int64_t column_bytes = int64_t{1} << 18;
 constexpr int64_t column_unit = 16;
 
-/// Ranges of columns, a multiple of four of them where there is work for several threads.
+/// Number of column ranges: a multiple of four if there is work for several threads.
 int64_t column_ranges(const Gemm& g) {
   const int64_t widest = std::max<int64_t>(64, column_bytes / 4 / std::max<int64_t>(1, g.k));
   const int64_t fitting = (g.n + widest - 1) / widest;
   return std::clamp<int64_t>((fitting + 3) / 4 * 4, 1, std::max<int64_t>(1, g.n / 64));
 }
 
-/// The most columns that a range has.
+/// Maximum number of columns of a range.
 int64_t columns_at_once(const Gemm& g) {
   const int64_t units = (g.n + column_unit - 1) / column_unit;
   const int64_t ranges = column_ranges(g);
   return std::min((units + ranges - 1) / ranges * column_unit, g.n);
 }
 
-/// Products of columns of b, each in memory of a thread that is free.
+/// Products by columns of b, each computed in the memory of a free slot.
 class ColumnProducts {
  public:
   ColumnProducts(const Gemm& g, const float* a, ColumnSource b, float* c, std::byte* scratch,
@@ -210,11 +211,11 @@ class ColumnProducts {
  private:
   struct Slot {
     float* columns = nullptr;
-    std::vector<Product> products;  // by range
+    std::vector<Product> products;  // one for each range
     std::atomic_flag taken;
   };
 
-  /// No more threads run than there are slots.
+  /// There are at least as many slots as running threads.
   Slot& take() {
     for (size_t i = 0;; i = (i + 1) % slots_.size()) {
       if (!slots_[i].taken.test_and_set(std::memory_order_acquire)) return slots_[i];
@@ -223,7 +224,7 @@ class ColumnProducts {
 
   ColumnSource source_;
   int threads_;
-  std::vector<std::pair<int64_t, int64_t>> ranges_;  // of columns
+  std::vector<std::pair<int64_t, int64_t>> ranges_;  // ranges of columns
   std::vector<Slot> slots_;
 };
 
@@ -257,7 +258,7 @@ void plain_product(const Gemm& g, const double* a, const double* b, double* c) {
   }
 }
 
-/// What `prepare` gives; what oneDNN throws meanwhile becomes a GraphError.
+/// Returns the result of `prepare`. Converts a dnnl::error to a GraphError.
 template <class Prepare>
 std::function<void()> as_graph_error(const Gemm& gemm, const Prepare& prepare) {
   try {

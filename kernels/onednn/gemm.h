@@ -1,4 +1,4 @@
-// Matrix products, prepared once and run many times.
+// Matrix products, prepared once and executed many times.
 #pragma once
 
 #include <cstddef>
@@ -17,34 +17,35 @@ struct Gemm {
   int64_t k = 0;
   bool transpose_a = false;  ///< a is stored [batch, k, m]
   bool transpose_b = false;  ///< b is stored [batch, n, k]
-  bool accumulate = false;   ///< add to c
+  bool accumulate = false;   ///< add the product to c
 };
 
-/// Prepares an f32 product on oneDNN, run by up to `threads` threads. The result is cut into
-/// tiles by its extents alone and oneDNN computes each tile in one thread, so it has equal bits
-/// at any thread count. Call the result within a SerialLibraries (thread_count.h).
+/// Prepares an f32 product on oneDNN that runs in up to `threads` threads. The result is
+/// divided into tiles by its extents alone and oneDNN computes each tile in one thread, so the
+/// bits are equal at any thread count. Call the result within the lifetime of a SerialLibraries
+/// (threads.h).
 std::function<void()> prepare_gemm(const Gemm& gemm, const float* a, const float* b, float* c,
                                    int threads);
 
-/// Whether products of bf16 run here: the processor, and what oneDNN may use of it.
+/// True if the processor supports products of bf16 and oneDNN may use them.
 bool has_bf16_products();
 
-/// The same as the f32 product, of operands of bf16, with sums in f32. Slow, or refused with
-/// GraphError, where has_bf16_products says no.
+/// Prepares a product of bf16 operands with sums in f32; otherwise like the f32 product. If
+/// has_bf16_products is false, it is slow or throws GraphError.
 std::function<void()> prepare_gemm(const Gemm& gemm, const BHalf* a, const BHalf* b, float* c,
                                    int threads);
 
-/// Gives b a few columns at a time: writes columns [begin, end) as [k, end - begin].
+/// Source of the columns of b: writes columns [begin, end) as [k, end - begin].
 using ColumnSource = std::function<void(int64_t begin, int64_t end, float* to)>;
 
-/// Whether a product whose b is given by columns runs at full speed. A batch has none.
+/// True if a product runs at full speed with a ColumnSource. False for a batch.
 bool runs_by_columns(const Gemm& gemm);
 
-/// Bytes that each thread needs to run a product whose b is given by columns.
+/// Bytes of scratch per thread for a product with a ColumnSource.
 int64_t column_scratch(const Gemm& gemm);
 
-/// The same as the f32 product, of a batch of 1 and with b as ColumnSource gives it, called by
-/// several threads at a time. `scratch`: column_scratch bytes for each thread, 64-byte aligned.
+/// Prepares an f32 product of batch 1 whose b is provided by a ColumnSource. Several threads
+/// call the source concurrently. `scratch`: column_scratch bytes per thread, 64-byte aligned.
 std::function<void()> prepare_gemm(const Gemm& gemm, const float* a, ColumnSource b, float* c,
                                    std::byte* scratch, int threads);
 

@@ -11,20 +11,21 @@
 namespace qtape::kernels {
 namespace {
 
-/// What was measured with oneDNN 2.6.3 and 3.7.2, and is expected of others.
+/// Exactness as measured with oneDNN 2.6.3 and 3.7.2, and assumed for other versions.
 Int8Exactness known_exactness() {
   if (onednn_has(dnnl_cpu_isa_avx512_core_vnni) || onednn_has(dnnl_cpu_isa_avx2_vnni)) {
     return Int8Exactness::Always;
   }
-  // Below AVX-512, oneDNN 3 brings accumulators through f32.
+  // Below AVX-512, oneDNN 3 converts accumulators to f32 and back.
   if (dnnl_version()->major >= 3 && !onednn_has(dnnl_cpu_isa_avx512_core)) {
     return Int8Exactness::PairsAnd24Bits;
   }
   return Int8Exactness::Pairs;
 }
 
-/// Products of codes 255, but for the last of a row, with weights `high` in even channels and
-/// `low` in odd ones, the last of a channel nearer to 0 by 1. Weights beyond `terms` are 0.
+/// A product of codes that are 255 except for the last of a row. Weights are `high` in even
+/// channels and `low` in odd ones; the last weight of a channel is nearer to 0 by 1. Weights
+/// after `terms` are 0.
 struct Trial {
   int64_t terms;
   int32_t low;
@@ -33,14 +34,15 @@ struct Trial {
 
 constexpr int64_t trial_terms = 1100;
 // Pairs are at most 255 * 128 = 2^15 - 128.
-constexpr Trial within_both{1024, -64, 64};          // just below 2^24
-constexpr Trial within_pairs{trial_terms, -64, 64};  // odd, beyond 2^24: no f32
+constexpr Trial within_both{1024, -64, 64};  // just below 2^24
+constexpr Trial within_pairs{trial_terms, -64,
+                             64};  // odd sums beyond 2^24, which f32 cannot represent
 constexpr Trial full_range{trial_terms, -128, 127};
 
 struct TrialExtents {
   int64_t rows, n;
 };
-// Products by vectors, of few and of many rows have kernels of their own, and so has AMX.
+// Matrix-vector products, few rows and many rows have different kernels, and so does AMX.
 constexpr std::array<TrialExtents, 4> trial_extents = {{{1, 1}, {1, 17}, {33, 1}, {20, 33}}};
 
 int32_t weight_of(const Trial& t, int64_t channel) { return channel % 2 == 0 ? t.high : t.low; }
@@ -91,7 +93,7 @@ Int8Exactness tried_int8_exactness() try {
   if (!all_exact(within_pairs)) return Int8Exactness::PairsAnd24Bits;
   return all_exact(full_range) ? Int8Exactness::Always : Int8Exactness::Pairs;
 } catch (const GraphError&) {
-  return Int8Exactness::Never;  // oneDNN has no such product
+  return Int8Exactness::Never;  // oneDNN does not support this product
 }
 
 Int8Exactness int8_exactness() {

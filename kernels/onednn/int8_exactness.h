@@ -1,4 +1,4 @@
-// How far oneDNN's int8 products can be trusted, by version, instruction set and trial.
+// Exactness of oneDNN's int8 products, by version, instruction set and trial.
 #pragma once
 
 #include <array>
@@ -9,12 +9,12 @@
 
 namespace qtape::kernels {
 
-/// When accumulators of oneDNN's products of u8 and s8 that fit s32 are exact, weakest
-/// condition first.
+/// Condition under which the accumulators of oneDNN's products of u8 and s8 are exact, provided
+/// they fit s32. The weakest condition comes first.
 enum class Int8Exactness : uint8_t {
-  Always,          ///< summed in s32 throughout
-  Pairs,           ///< while no two products of a sum leave s16 together
-  PairsAnd24Bits,  ///< while, besides, no sum of any of the products is 2^24 or further from 0
+  Always,          ///< no condition: sums are s32 throughout
+  Pairs,           ///< the sum of any two products of an accumulator fits s16
+  PairsAnd24Bits,  ///< additionally, the sum of any of the products is below 2^24 in magnitude
   Never
 };
 }  // namespace qtape::kernels
@@ -29,17 +29,17 @@ inline constexpr auto enum_names<kernels::Int8Exactness> =
 
 namespace qtape::kernels {
 
-/// What holds on this processor, as capped by DNNL_MAX_CPU_ISA or ONEDNN_MAX_CPU_ISA: what
-/// oneDNN's version and instruction set are known to give, or less where a trial finds less.
-/// The first call makes the trial, in a few milliseconds.
+/// Exactness on this processor, as capped by DNNL_MAX_CPU_ISA or ONEDNN_MAX_CPU_ISA: the weaker
+/// of the known exactness of oneDNN's version and instruction set and the result of a trial.
+/// The first call runs the trial, which takes a few milliseconds.
 Int8Exactness int8_exactness();
 
-/// The trial alone: small products with known accumulators, at the bounds of each condition and
-/// beyond.
+/// Result of the trial alone: small products with known accumulators, at the bounds of each
+/// condition and beyond.
 Int8Exactness tried_int8_exactness();
 
-/// The instruction set of oneDNN's int8 products, for reports: "avx512_core_vnni". "unknown"
-/// for one without a name here.
+/// Instruction set of oneDNN's int8 products for reports, such as "avx512_core_vnni". "unknown"
+/// for an unlisted one.
 std::string_view int8_isa();
 
 }  // namespace qtape::kernels

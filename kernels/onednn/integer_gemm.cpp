@@ -16,15 +16,15 @@ namespace {
 
 using dnnl::memory;
 
-// oneDNN multiplies u8 by s8. It takes s8 times s8 as well, but brings the accumulators of
-// shifted codes back in f32, which is wrong beyond 2^24, and on AVX-512 without VNNI gives
-// wrong accumulators for n = 1 even where weights are small. So s8 codes are shifted here, and
-// the accumulators brought back in integers, modulo 2^32.
+// oneDNN multiplies u8 by s8. It also accepts s8 by s8, but then corrects the accumulators of
+// shifted codes in f32, which is wrong beyond 2^24, and on AVX-512 without VNNI computes wrong
+// accumulators for n = 1 even for small weights. Therefore s8 codes are shifted here and the
+// accumulators corrected in integers, modulo 2^32.
 constexpr int32_t code_shift = 128;
 
-/// The terms that oneDNN adds up, of which those beyond k are 0. On AMX its versions 2.6
-/// and 2.7 end the process by an illegal instruction where 125 to 127 terms are multiplied in
-/// two primitives of different numbers of rows, one after the other.
+/// Number of terms that oneDNN sums; terms after k are 0. On AMX, oneDNN 2.6 and 2.7 crash with
+/// an illegal instruction if 125 to 127 terms are multiplied by two primitives with different
+/// numbers of rows, one after the other.
 constexpr int64_t padded_terms(int64_t k) { return k >= 125 && k <= 127 ? 128 : k; }
 
 using ShiftLoop = void (*)(const int8_t*, uint8_t*, int64_t);
@@ -51,7 +51,7 @@ RestoreLoop restore_loop() {
       });
 }
 
-/// What shifted codes add to the accumulators of each channel, modulo 2^32.
+/// Computes the excess that shifted codes add to the accumulators of each channel, modulo 2^32.
 void load_excess(int64_t n, int64_t k, const int8_t* w, bool rows, std::vector<int32_t>& to) {
   for (int64_t c = 0; c < n; ++c) {
     const int8_t* first = w + (rows ? c * k : c);
@@ -75,16 +75,16 @@ struct BoundInt8Product::State {
   int64_t k = 0;
   int32_t* acc = nullptr;
 
-  // Where x is not what oneDNN reads.
+  // Set if oneDNN cannot read x directly.
   const std::byte* codes = nullptr;
   AlignedBuffer copy;  // u8 [rows, padded_terms(k)]
 
-  // Where x is s8.
+  // Set if x is s8.
   std::shared_ptr<const std::vector<int32_t>> excess;
   ShiftLoop shift = nullptr;
   RestoreLoop restore = nullptr;
 
-  // Unless the product is empty.
+  // Set unless the product is empty.
   dnnl::stream stream;
   dnnl::matmul primitive;
   std::array<memory, 4> memories;
@@ -99,7 +99,7 @@ struct BoundInt8Product::State {
                   {DNNL_ARG_SCRATCHPAD, memories[3].get()}}};
   }
 
-  /// Codes as u8, and zeros after each row.
+  /// Copies the codes as u8, followed by zeros after each row.
   void copy_codes() const {
     const int64_t padded = padded_terms(k);
     const int64_t lines = padded == k ? 1 : rows;
@@ -190,7 +190,7 @@ class Int8Product::Impl {
   }
 
  private:
-  /// What runs of as many rows share.
+  /// Shared state of all runs with the same number of rows.
   struct Version {
     int64_t rows;
     dnnl::matmul::primitive_desc description;
@@ -223,7 +223,7 @@ class Int8Product::Impl {
     return {{padded_, n_}, memory::data_type::s8, memory::format_tag::any};
   }
 
-  /// [n, padded] or, in columns, [padded, n].
+  /// Unpacked weights: [n, padded], or [padded, n] for Columns.
   void* plain_weights() const {
     return padded_ == k_ ? const_cast<void*>(static_cast<const void*>(w_)) : weights_.data();
   }
@@ -249,7 +249,7 @@ class Int8Product::Impl {
   int64_t padded_;
   bool signed_;
   const int8_t* w_;
-  AlignedBuffer weights_;  // a copy of w with zeros after its terms, where there are some
+  AlignedBuffer weights_;  // copy of w with zeros after its terms, if padded
   Int8Weights kind_;
   dnnl::engine engine_;
   std::shared_ptr<std::vector<int32_t>> excess_;

@@ -1,18 +1,17 @@
-// oneDNN as products and convolutions see it. Included by sources that speak to oneDNN and by
-// nothing else.
+// Interface to oneDNN for products and convolutions. Included only by sources that call oneDNN.
 #pragma once
 
 #include <oneapi/dnnl/dnnl.hpp>
 
 namespace qtape::kernels {
 
-/// Whether oneDNN uses this instruction set here.
+/// True if oneDNN uses this instruction set on this processor.
 inline bool onednn_has(dnnl_cpu_isa_t wanted) {
-  // Each instruction set's value has the bits of those that it contains.
+  // The value of an instruction set includes the bits of those that it contains.
   return (dnnl_get_effective_cpu_isa() & wanted) == wanted;
 }
 
-/// The C++ interfaces of oneDNN 2 and 3 differ in these functions and nowhere else.
+/// The C++ APIs of oneDNN 2 and 3 differ only in these functions.
 inline dnnl::matmul::primitive_desc describe_matmul(const dnnl::engine& engine,
                                                     const dnnl::memory::desc& a,
                                                     const dnnl::memory::desc& b,
@@ -25,15 +24,15 @@ inline dnnl::matmul::primitive_desc describe_matmul(const dnnl::engine& engine,
 #endif
 }
 
-/// What a convolution is described by; `w` may be of any layout.
+/// Descriptors of a convolution; `w` may have any layout.
 struct ConvolutionDescription {
   dnnl::memory::desc x, w, y;
   dnnl::memory::dims strides, dilates, begin, end;
 };
 
-/// Moves `pd` on to the first implementation whose name `refused` does not hold for. oneDNN 2
-/// reads the descriptor that `pd` was made of, which must still exist. Throws dnnl::error where
-/// no implementation is left.
+/// Advances `pd` to the first implementation whose name `refused` does not reject. oneDNN 2
+/// reads the descriptor from which `pd` was created, so it must still exist. Throws dnnl::error
+/// if no implementation is left.
 template <class Descriptor, class Refused>
 void skip_refused(Descriptor& pd, const Refused& refused) {
   while (refused(pd.impl_info_str())) {

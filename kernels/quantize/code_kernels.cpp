@@ -18,8 +18,8 @@ QuantizeCodesLoop loop_of() {
       });
 }
 
-/// Two's complement and unsigned codes have the same bits, so there is one loop for both. Loops
-/// that write values take a mask or none.
+/// Signed and unsigned codes of one width have the same bits, so they share a loop. Loops that
+/// write values accept a null mask.
 template <class Code>
 QuantizeCodesLoop chosen(const QuantizeVersion& v, bool values) {
   const bool exact = v.division == Division::Exact;

@@ -1,4 +1,4 @@
-// Vector loops that write integer codes: quantization of f32, and values of codes.
+// Vector loops that write integer codes (quantization of f32) and that decode them.
 #pragma once
 
 #include <cstddef>
@@ -8,17 +8,16 @@
 
 namespace qtape::kernels {
 
-/// codes = code(x), stored in 8 or 16 bits, and y = fake(x) unless the version leaves it out;
-/// the mask unless it is null. n <= quantize_chunk. `nan` becomes 1 where there is a NaN in x,
-/// whose code is the lowest.
+/// codes = code(x), stored in 8 or 16 bits. Also writes y = fake(x) if the version writes
+/// values, and the mask unless it is null. n <= quantize_chunk. Sets `nan` to 1 if x contains a
+/// NaN; the code of NaN is the lowest code.
 using QuantizeCodesLoop = void (*)(const float* x, float* y, std::byte* codes, uint64_t* mask,
                                    int64_t n, const QuantizeChunk<float>*, uint32_t* nan);
 
-/// The loop for codes of `dtype` (u8, s8, u16, s16); `values`: whether y is written.
+/// Loop for codes of `dtype` (u8, s8, u16, s16). `values`: y is written.
 QuantizeCodesLoop quantize_codes_loop(const QuantizeVersion& version, DType dtype, bool values);
 
-/// y = fake(x) for n elements of one channel, whose numbers the chunk begins with: what the
-/// codes of x stand for, in short pieces.
+/// y = fake(x) for n elements of the first channel of the chunk. Used for short runs.
 using RequantizeValuesLoop = void (*)(const float* x, float* y, int64_t n,
                                       const QuantizeChunk<float>*);
 RequantizeValuesLoop requantize_values_loop(const QuantizeVersion& version);

@@ -10,10 +10,10 @@
 namespace qtape::kernels {
 namespace {
 
-// More than a vector has, so that GCC sees a loop in a row and not so many scalars.
+// More lanes than a vector holds, so that GCC keeps a loop instead of scalars.
 constexpr int lanes = 64;
 
-/// What one element gives.
+/// Contributions of one element.
 template <class T>
 struct Terms {
   Mask<T> inside = 0;
@@ -21,7 +21,7 @@ struct Terms {
   T second = 0;
 };
 
-/// How a step-size loop rounds and divides: as its chunk says, or as it was compiled to.
+/// Rounding and division of a step-size loop, selected at run time by the chunk.
 struct AnyGrid {
   template <class T>
   static T quotient(T x, T scale, T inverse, const QuantizeChunk<T>& r) {
@@ -46,7 +46,7 @@ struct OneGrid {
 
 template <class How>
 struct StepSize {
-  /// What elements of one channel share.
+  /// Values shared by the elements of one channel.
   template <class T>
   struct Channel {
     T scale, inverse, low, high, mask_low, mask_high;
@@ -84,7 +84,7 @@ struct Clipping {
   static Channel<T> channel(const QuantizeChunk<T>& r, int64_t c) {
     return {r.clip[c], mask_of<T>(r.q_min < T(0))};
   }
-  /// The lower end is outside for signed ranges, as the upper is; 0 is inside for others.
+  /// Both ends count as outside for signed ranges. For unsigned ranges, 0 is inside.
   template <class T>
   static Terms<T> terms(T x, T dy, const Channel<T>& c) {
     const Mask<T> above = mask_of<T>(x >= c.alpha);
@@ -95,7 +95,7 @@ struct Clipping {
   }
 };
 
-/// dx + i, where there is a dx.
+/// dx + i, or dx if it is unwanted.
 template <Target target, class S>
 inline S* moved(S* dx, int64_t i) {
   if constexpr (target == Target::Unwanted) return dx;
@@ -123,7 +123,7 @@ inline void learn_row(const S* x, const S* dy, S* dx, int count,
   }
 }
 
-/// The sum of all lanes, halves first.
+/// Sum of all lanes, halves first.
 template <class T>
 inline T sum(T* a) {
   for (int width = lanes / 2; width >= 16; width /= 2) {
@@ -209,7 +209,7 @@ LearnedLoop<S> learned_loop(bool columns, Target target) {
 template <class S>
 LearnedLoop<S> step_size_loop(Rounding rounding, Division division, bool columns,
                               Target target) {
-  // Each version is compiled for every instruction set: only f32 has one for each grid.
+  // Every version is compiled for each instruction set, so only f32 has one per grid.
   if constexpr (!std::is_same_v<S, float>) {
     return learned_loop<S, StepSize<AnyGrid>>(columns, target);
   } else {

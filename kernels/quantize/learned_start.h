@@ -1,4 +1,4 @@
-// The start of learned scales: the one rule of kernels, calibration and tools.
+// Initial values of learned scales, shared by kernels, calibration and tools.
 #pragma once
 
 #include <cmath>
@@ -9,26 +9,26 @@ namespace qtape::kernels {
 
 /// Sums over the finite values of one channel.
 struct Magnitudes {
-  double positive = 0;  ///< sum of the values above 0
-  double negative = 0;  ///< sum of the magnitudes below 0
+  double positive = 0;  ///< sum of the positive values
+  double negative = 0;  ///< sum of the magnitudes of the negative values
   double count = 0;
 
   double sum() const { return positive + negative; }
 };
 
-/// True for grids of at most 4 bits, where learned scales start by `lsq_start`. With more codes
-/// its steps are too wide: Gaussian weights of 8 bits would fill a quarter of the codes. There
-/// learned scales start at the range of the data, by `qparams_of`.
+/// True for grids of at most 4 bits, where `lsq_start` initialises learned scales. Its steps
+/// are too wide for more codes: Gaussian weights of 8 bits would use a quarter of them. There
+/// `qparams_of` initialises learned scales from the range of the data.
 constexpr bool starts_by_magnitude(CodeLimits limits) {
   return limits.q_max - limits.q_min < 16;
 }
 
-/// Scale and zero point by the mean magnitude, in double: s = 2 mean|x| / sqrt(q_max) and zp =
-/// 0 (Esser et al., arXiv 1902.08153). Affine: the codes are divided between the signs in
-/// proportion to their sums, zp = q_min + round(n negative / sum) with n = q_max - q_min, and
-/// the rule is that of a grid whose q_max is the larger side's share of n. So it is the rule
-/// above for values of one sign, and for both signs alike. At least the floor; values of 0
-/// alone give the grid of -1..1.
+/// Scale and zero point from the mean magnitude, in double. Symmetric: s = 2 mean|x| /
+/// sqrt(q_max) and zp = 0 (Esser et al., arXiv 1902.08153).
+/// Affine: the n = q_max - q_min codes are divided between the signs in proportion to their
+/// sums: zp = q_min + round(n negative / sum), s = 2 mean|x| / sqrt(n max(positive, negative) /
+/// sum). For values of one sign this is the symmetric rule with n instead of q_max.
+/// The scale is at least the floor. If all values are 0, the result is the grid of [-1, 1].
 inline QParams<double> lsq_start(const Magnitudes& seen, const Grid& grid) {
   const auto [q_min, q_max] = grid.limits;
   const double sum = seen.sum();

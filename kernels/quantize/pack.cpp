@@ -77,7 +77,7 @@ std::vector<Code> unpack_codes(std::span<const std::byte> packed, int64_t count,
   unsigned byte = 0;
   for (size_t i = 0; i < n; ++i) {
     if (i % per_byte == 0) byte = std::to_integer<unsigned>(packed[i / per_byte]);
-    // Up to the top of the byte and back: a signed code takes its sign along.
+    // Shifts to the top of the byte and back, which extends the sign of a signed code.
     const auto top = static_cast<Code>(byte << (8 - bits));
     byte >>= bits;
     codes[i] = static_cast<Code>(top >> (8 - bits));

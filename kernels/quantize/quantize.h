@@ -1,5 +1,5 @@
-// The numeric core of quantization: range -> scale and zero point -> code -> value. Training,
-// conversion and tests all call it, so they cannot drift apart.
+// Numeric core of quantization: range -> scale and zero point -> code -> value. Shared by
+// training, conversion and tests, so that they cannot diverge.
 //
 //   code(x)  = clamp(round(x / s) + zp, q_min, q_max)
 //   value(q) = (q - zp) * s
@@ -17,21 +17,22 @@
 
 namespace qtape::kernels {
 
-/// The divisor that turns max|x| into a scale.
+/// Divisor of max|x| that gives the scale.
 constexpr double scale_denominator(CodeLimits limits, Denominator denominator) {
   return denominator == Denominator::QMax ? limits.q_max : 0.5 * (limits.q_max - limits.q_min);
 }
 
-/// Nearest integer of |v| <= 2^17, in double of |v| <= 2^51; ties to even. Never gives -0. NaN
-/// stays NaN.
+/// Rounds to the nearest integer, ties to even, for |v| <= 2^17 in float and |v| <= 2^51 in
+/// double. Never returns -0. NaN stays NaN.
 template <class T>
 T round_half_even(T v) {
-  // Adding 1.5 * 2^23 (2^52) leaves no bits for a fraction, so the addition itself rounds.
+  // Adding 1.5 * 2^23 (2^52) leaves no fraction bits, so the addition itself rounds.
   constexpr T magic = sizeof(T) == 4 ? T(0x1.8p23) : T(0x1.8p52);
   return (v + magic) - magic;
 }
 
-/// Nearest integer of |v| <= 2^17; ties away from zero, or up. Never gives -0. NaN stays NaN.
+/// Rounds |v| <= 2^17 to the nearest integer, ties away from zero or up. Never returns -0. NaN
+/// stays NaN.
 template <class T>
 T round_half(T v, bool away) {
   const bool mirror = away && v < T(0);
@@ -42,15 +43,15 @@ T round_half(T v, bool away) {
   return (mirror ? -rounded : rounded) + T(0);
 }
 
-/// v clamped to [low - 1, high + 1]: enough to tell what lies outside, small enough that
-/// rounding is exact whatever v is. Infinities go to their own end, NaN stays NaN.
+/// Clamps v to [low - 1, high + 1]: wide enough to detect values outside [low, high], and
+/// narrow enough that rounding is exact. Infinities go to the end on their side; NaN stays NaN.
 template <class T>
 T clamp_near(T v, T low, T high) {
   const T lifted = v < low - T(1) ? low - T(1) : v;
   return lifted > high + T(1) ? high + T(1) : lifted;
 }
 
-/// round(v), limited by clamp_near.
+/// Rounds clamp_near(v, low, high).
 template <class T>
 T round_near(T v, T low, T high, Rounding rounding) {
   const T bounded = clamp_near(v, low, high);
@@ -58,15 +59,15 @@ T round_near(T v, T low, T high, Rounding rounding) {
                                         : round_half(bounded, rounding == Rounding::HalfAway);
 }
 
-/// `r` limited to the codes.
+/// Clamps `r` to [q_min, q_max].
 template <class T>
 T clamp_code(T r, T q_min, T q_max) {
   const T lifted = r < q_min ? q_min : r;
   return lifted > q_max ? q_max : lifted;
 }
 
-/// The smallest power of two that is not below `scale`, a normal number, or as much smaller as
-/// it takes for the span of all codes to be finite in T.
+/// Smallest power of two that is at least `scale`, a normal number. If the span of all codes
+/// would overflow T, a smaller power of two whose span is finite.
 template <class T>
 T next_power_of_two(T scale, CodeLimits limits) {
   using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
@@ -79,8 +80,8 @@ T next_power_of_two(T scale, CodeLimits limits) {
   return above * span <= largest ? above : fitting;
 }
 
-/// The scale in use where `scale` is given or follows from data: max(scale, floor) in T, and
-/// the next power of two where the grid wants one.
+/// Scale in use for a given or measured `scale`: max(scale, floor) in T, rounded up to a power
+/// of two if the grid requires it.
 template <class T>
 T scale_in_use(T scale, const Grid& grid) {
   const T floor = static_cast<T>(grid.floor);
@@ -89,10 +90,11 @@ T scale_in_use(T scale, const Grid& grid) {
 }
 
 /// Scale and zero point for data in `range`, in T.
-/// Symmetric: s = max(max|x| / denominator, floor).
-/// Affine, range widened to contain 0: s = max((max - min) / (q_max - q_min), floor),
-/// zp = q_min - round(min / s), within the codes. Where max - min overflows, s = max / (q_max -
-/// q_min) - min / (q_max - q_min). A power of two where the grid wants one (scale_in_use).
+/// Symmetric: s = max(max|x| / denominator, floor), zp = 0.
+/// Affine, with the range extended to contain 0: s = max((max - min) / (q_max - q_min), floor)
+/// and zp = q_min - round(min / s), clamped to the codes. If max - min overflows, s = max /
+/// (q_max - q_min) - min / (q_max - q_min).
+/// Scales are powers of two if the grid requires it (scale_in_use).
 template <class T>
 QParams<T> qparams_of(const ValueRange<T>& range, const Grid& grid) {
   const auto [q_min, q_max] = grid.limits;
@@ -100,7 +102,7 @@ QParams<T> qparams_of(const ValueRange<T>& range, const Grid& grid) {
     const T denominator = static_cast<T>(scale_denominator(grid.limits, grid.denominator));
     return {scale_in_use(range.max_abs() / denominator, grid), T(0)};
   }
-  // Without branches: this is vectorised.
+  // No branches, so that loops vectorise.
   const bool some = range.min <= range.max;
   const T min = (some & (range.min < T(0))) ? range.min : T(0);
   const T max = (some & (range.max > T(0))) ? range.max : T(0);
@@ -114,8 +116,8 @@ QParams<T> qparams_of(const ValueRange<T>& range, const Grid& grid) {
                             static_cast<T>(q_max))};
 }
 
-/// The code of x before it is limited to [q_min, q_max], as a floating-point integer; limited
-/// to [q_min - 1, q_max + 1], which tells whether x lies outside.
+/// Code of x, as a floating-point integer, before it is clamped to [q_min, q_max]. Clamped to
+/// [q_min - 1, q_max + 1], which shows whether x lies outside the range.
 template <class T>
 T nearest_code(T x, const QParams<T>& q, const Grid& grid) {
   const T quotient = grid.division == Division::Exact ? x / q.scale : x * (T(1) / q.scale);
@@ -127,14 +129,14 @@ T nearest_code(T x, const QParams<T>& q, const Grid& grid) {
   return round_near(quotient + shift, low, high, grid.rounding) + offset;
 }
 
-/// The code of x as a floating-point integer; NaN for NaN.
+/// Code of x as a floating-point integer; NaN for NaN.
 template <class T>
 T code_of(T x, const QParams<T>& q, const Grid& grid) {
   return clamp_code(nearest_code(x, q, grid), static_cast<T>(grid.limits.q_min),
                     static_cast<T>(grid.limits.q_max));
 }
 
-/// The codes that values limited to [low, high] have, infinite where there is no limit.
+/// Range of the codes of values limited to [low, high], where infinity means no limit.
 template <class T>
 CodeLimits clamped_limits(double low, double high, const QParams<T>& q, const Grid& grid) {
   constexpr double inf = std::numeric_limits<double>::infinity();
@@ -144,31 +146,31 @@ CodeLimits clamped_limits(double low, double high, const QParams<T>& q, const Gr
   return limits;
 }
 
-/// The value of a code, exact but for one rounding of the product.
+/// Value of a code; only the product is rounded.
 template <class T>
 T value_of(T code, const QParams<T>& q) {
   return (code - q.zero_point) * q.scale;
 }
 
-/// The largest magnitude of a bias's code: a bias is stored as s32.
+/// Largest magnitude of the code of a bias, which is stored as s32.
 inline constexpr double largest_bias_code = 2147483647.0;
 
-/// The code of a bias b on the grid of the accumulators that it is added to, of products of
-/// codes with scales s_x and s_w, both above 0: half_even(b / (s_x s_w)) in double, limited to
-/// +-largest_bias_code. Infinities go to their own end, NaN stays NaN. Training and conversion
-/// alike take biases from here.
+/// Code of a bias b on the grid of the accumulators to which it is added (products of codes
+/// with scales s_x and s_w, both > 0): half_even(b / (s_x s_w)) in double, clamped to
+/// +-largest_bias_code. Infinities go to the end on their side; NaN stays NaN. Used by training
+/// and conversion.
 template <class T>
 double bias_code(T b, T s_x, T s_w) {
-  // 0 is code 0 even where the product of two scales in f64 underflows.
+  // 0 has code 0 even if the product of two scales in f64 underflows.
   if (b == T(0)) return 0;
   const double quotient = double(b) / (double(s_x) * double(s_w));
   return round_half_even(clamp_code(quotient, -largest_bias_code, largest_bias_code));
 }
 
-/// The value of a bias's code: code s_x s_w in double, rounded to T.
+/// Value of the code of a bias: code s_x s_w in double, rounded to T.
 template <class T>
 T bias_value(double code, T s_x, T s_w) {
-  // 0 is the value 0 even where the product of two scales in f64 overflows.
+  // Code 0 has value 0 even if the product of two scales in f64 overflows.
   if (code == 0) return T(0);
   return static_cast<T>(code * (double(s_x) * double(s_w)));
 }

@@ -23,8 +23,8 @@ auto quantize_loop() {
       });
 }
 
-/// The version for `v`. Only the usual one, f32 without codes and shifts, has loops without a
-/// mask: each version is compiled for every instruction set, and that takes its time.
+/// Selects the version for `v`. Only plain f32 has loops without a mask, because every version
+/// is compiled for each instruction set, which takes build time.
 template <class S>
 auto chosen_loop(const QuantizeVersion& v) {
   const bool half_even = v.rounding == Rounding::HalfEven;
@@ -41,8 +41,8 @@ auto chosen_loop(const QuantizeVersion& v) {
   return choose(general, half_even, exact, v.columns);
 }
 
-/// Integers that order like the floats whose bits they come from: ... -0 < +0 ... < inf < NaN.
-/// Integer maxima vectorise, and NaN ends up beyond an infinity, where one test finds it.
+/// Integers ordered like the floats with the same bits: ... -0 < +0 ... < inf < NaN. Integer
+/// maxima vectorise, and NaN orders beyond infinity, where one test detects it.
 template <class S>
 struct Key;
 template <>
@@ -66,7 +66,7 @@ struct Key<BHalf> {
   static constexpr Word infinity = 0x7f80;
 };
 
-/// Turns bits into a key, and a key back into bits.
+/// Converts bits to a key, and a key to bits.
 template <class Word>
 inline Word ordered(Word bits) {
   constexpr Word magnitude = std::numeric_limits<Word>::max();
@@ -75,18 +75,18 @@ inline Word ordered(Word bits) {
 
 template <class S>
 inline bool is_finite(typename Key<S>::Word key) {
-  // The key of -inf is the complement of infinity's.
+  // The key of -inf is the complement of the key of +inf.
   return key < Key<S>::infinity && key > ~Key<S>::infinity;
 }
 
-/// The value of a key, with zero always positive.
+/// Value of a key; zero is always positive.
 template <class S>
 inline typename Storage<S>::Compute value_of_key(typename Key<S>::Word key) {
   using T = typename Storage<S>::Compute;
   return Storage<S>::load(std::bit_cast<S>(ordered(key))) + T(0);
 }
 
-/// The slow way, for segments that hold something not finite.
+/// Slow path for segments that contain elements that are not finite.
 template <class S>
 Extremes<typename Storage<S>::Compute> measure_finite(const S* x, int64_t n) {
   Extremes<typename Storage<S>::Compute> seen;

@@ -1,4 +1,4 @@
-// Vector loops of quantization over one chunk of elements, for ops/families/quantizer.h.
+// Vector loops of quantization over one chunk of elements, used by ops/families/quantizer.h.
 #pragma once
 
 #include <cstdint>
@@ -9,39 +9,42 @@
 
 namespace qtape::kernels {
 
-/// Elements that a chunk given to these loops may have at most.
+/// Maximum number of elements of a chunk.
 inline constexpr int64_t quantize_chunk = 16384;
-/// Mask words are written in blocks of so many for each 512 elements begun.
+/// Mask words per block of 512 elements; the last block may be partial.
 inline constexpr int64_t mask_block_words = 8;
-/// Several segments may share a masked chunk if their length is a multiple of this.
+/// Several segments may share a masked chunk if their length is a multiple of this number.
 inline constexpr int64_t mask_lanes = 16;
 
-/// What a chunk is quantized with. T is float or double. With scales by segment, `scale`,
-/// `inverse` and `zero_point` begin at channel 0; with scales by column, at the chunk's first.
+/// Parameters of the quantization of a chunk. T is float or double. With scales by segment,
+/// `scale`, `inverse` and `zero_point` start at channel 0; with scales by column, at the first
+/// element of the chunk.
 template <class T>
 struct QuantizeChunk {
   const T* scale = nullptr;
   const T* inverse = nullptr;  ///< 1 / scale
   const T* zero_point = nullptr;
-  const T* clip = nullptr;           ///< clipping values, for clipping_loop alone
+  const T* clip = nullptr;           ///< clipping values, read only by clipping_loop
   int64_t segment = quantize_chunk;  ///< consecutive elements of one channel
-  int64_t left = 0;                  ///< elements of the first segment; 0: all of them
-  int64_t channel = 0;               ///< of the first segment
-  int64_t channels = 1;              ///< after which segments begin at channel 0 again
+  int64_t left = 0;                  ///< elements left of the first segment; 0 if it is whole
+  int64_t channel = 0;               ///< channel of the first segment
+  int64_t channels = 1;  ///< number of channels, after which segments start again at channel 0
   T q_min = 0;
   T q_max = 0;
-  T slack_low = 0;   ///< infinity: nothing counts as below the range
-  T slack_high = 0;  ///< infinity: nothing counts as above
-  T gate = -std::numeric_limits<T>::infinity();  ///< what is below is masked
+  T slack_low =
+      0;  ///< tolerance below the range, in steps; infinity: no element counts as below
+  T slack_high =
+      0;  ///< tolerance above the range, in steps; infinity: no element counts as above
+  T gate = -std::numeric_limits<T>::infinity();  ///< elements below are masked out
   bool before = false;                           ///< ZeroPoint::BeforeRounding
   bool mask_by_value = false;                    ///< MaskRule::Value
   bool half_even = true;                         ///< Rounding::HalfEven
-  bool away = false;   ///< rounding other than half-even: ties away from zero instead of up
+  bool away = false;   ///< if not half_even: ties away from zero instead of up
   bool exact = true;   ///< Division::Exact
   bool codes = false;  ///< y = code(x) instead of fake(x)
 };
 
-/// Range of the finite elements, and how many are not finite.
+/// Range of the finite elements, and the number of elements that are not finite.
 template <class T>
 struct Extremes {
   ValueRange<T> range;
@@ -53,9 +56,8 @@ struct Extremes {
   }
 };
 
-/// The loops for storage type S, chosen once when an op is bound. All run on n <=
-/// quantize_chunk elements. A mask has one bit per element, in an order that is these loops'
-/// own.
+/// Loops for storage type S, selected once when an op is bound. All run on n <= quantize_chunk
+/// elements. A mask has one bit per element, in an order internal to these loops.
 template <class S>
 struct QuantizeLoops {
   using T = typename Storage<S>::Compute;
@@ -66,18 +68,18 @@ struct QuantizeLoops {
   using MeasureColumns = void (*)(const S* x, int64_t n, T* min, T* max, int64_t* non_finite);
 
   Quantize quantize = nullptr;  ///< y = fake(x) or code(x), and the mask unless it is null
-  /// Per segment, the last of which may be cut; min > max where nothing is finite.
+  /// Per segment, of which the last may be partial; min > max if no element is finite.
   Measure measure = nullptr;
-  MeasureColumns measure_columns = nullptr;  ///< per element, merged into what is there
+  MeasureColumns measure_columns = nullptr;  ///< per element, merged into the current contents
 };
 
-/// What the loops of quantize are chosen by.
+/// Parameters by which a quantization loop is selected.
 struct QuantizeVersion {
   Rounding rounding = Rounding::HalfEven;
   Division division = Division::Exact;
   bool masked = false;   ///< the mask is written
-  bool columns = false;  ///< scales are one per element
-  bool plain = true;     ///< zero point after rounding, and values, not codes
+  bool columns = false;  ///< one scale per element
+  bool plain = true;     ///< zero point after rounding, and values instead of codes
 };
 template <class S>
 QuantizeLoops<S> quantize_loops(const QuantizeVersion& version);

@@ -52,7 +52,7 @@ Measurement<S>::Measurement(const QuantizeLayout& layout, const QuantizeLoops<S>
       loops_(loops),
       totals_(reinterpret_cast<Extremes<T>*>(scratch)),
       threads_(threads) {
-  if (scratch == nullptr) return;  // of ops that never measure in this way
+  if (scratch == nullptr) return;  // op does not measure by this object
   non_finite_ = reinterpret_cast<int64_t*>(totals_ + layout.channels());
   min_ = reinterpret_cast<T*>(non_finite_ + partials(layout));
   max_ = min_ + partials(layout);

@@ -1,5 +1,4 @@
-// One pass of quantization over rows of elements, as the loops of values and of codes compile
-// it.
+// One pass of quantization over rows of elements, shared by the loops for values and for codes.
 #pragma once
 
 #include <algorithm>
@@ -15,24 +14,25 @@
 
 namespace qtape::kernels {
 
-// Mask bits lie across a block: bit k of 32-bit lane j is element 16 k + j. So a vector of
-// lanes takes 32 vectors of elements without moving a bit sideways. A cut block has fewer rows.
+// Mask bits are transposed within a block: bit k of 32-bit lane j belongs to element 16 k + j,
+// so a vector of lanes collects 32 vectors of elements without moving bits sideways. A partial
+// block has fewer rows.
 constexpr int lanes = static_cast<int>(mask_lanes);
 constexpr int block_rows = 32;
 constexpr int64_t block = int64_t{block_rows} * lanes;
 
-/// What one element is quantized with. Limits are in steps from the point that rounding sees
-/// as 0, which is the zero point or, where that is added before rounding, code 0.
+/// Quantization parameters of one element. Limits are in steps relative to the zero point or,
+/// if the zero point is added before rounding, relative to code 0.
 template <class T>
 struct ElementGrid {
   T scale, inverse, low, high;
-  T mask_low, mask_high;          // of the rounded step, or of x with MaskRule::Value
-  T shift, out_shift, out_scale;  // of loops that are not plain
-  T code_offset;                  // of loops that write codes
+  T mask_low, mask_high;          // limits of the rounded step, or of x with MaskRule::Value
+  T shift, out_shift, out_scale;  // only in loops that are not plain
+  T code_offset;                  // only in loops that write codes
 };
 
-/// What a loop is compiled for. `plain`: values out, zero point after rounding. `Code`: what
-/// codes are written in besides, void for none; `values`: whether values are.
+/// Compile-time version of a loop. `plain`: writes values, zero point after rounding. `Code`:
+/// type of the codes that are also written, void for none. `values`: values are written.
 template <class S, bool HalfEven, bool Exact, bool Masked, bool Columns, bool Plain,
           class CodeType = void, bool Values = true>
 struct Version {
@@ -48,8 +48,8 @@ struct Version {
   static constexpr bool values = Values;
 };
 
-/// V with a product instead of a quotient. The two round to the same integer unless they are
-/// close to a tie, which `doubtful` tells.
+/// V with a product instead of a quotient. Both round to the same integer except close to a
+/// tie, which `doubtful` flags.
 template <class V>
 struct Guessing : V {
   static constexpr bool exact = false;
@@ -60,7 +60,7 @@ inline constexpr bool guesses = requires {
   V::guesses;
 };
 
-/// What rows tell of their blocks, by lane.
+/// Flags that rows set for their block, by lane.
 struct RowFlags {
   alignas(64) uint32_t nan[lanes] = {};
   alignas(64) uint32_t doubtful[lanes] = {};
@@ -72,8 +72,8 @@ struct RowFlags {
   }
 };
 
-/// Where a loop writes: codes go to a block in 32 bits first. Written as bytes at once, they
-/// would keep GCC 12 from vectorising rows of 16 elements.
+/// Output of a loop. The codes of a block are first written in 32 bits: byte stores would keep
+/// GCC 12 from vectorising rows of 16 elements.
 template <class V>
 struct Target {
   typename V::Element* y = nullptr;
@@ -99,7 +99,8 @@ inline ElementGrid<typename V::T> element_grid(const QuantizeChunk<typename V::T
   e.scale = r.scale[c];
   e.inverse = V::exact ? T(0) : r.inverse[c];
   if constexpr (guesses<V>) {
-    // Beyond, an inverse may be subnormal or infinite: every guess is doubtful then.
+    // Outside this range the inverse may be subnormal or infinite; NaN makes every guess
+    // doubtful.
     const bool usual = e.scale >= T(0x1p-100) && e.scale <= T(0x1p100);
     e.inverse = usual ? e.inverse : std::numeric_limits<T>::quiet_NaN();
   }
@@ -124,15 +125,15 @@ inline ElementGrid<typename V::T> element_grid(const QuantizeChunk<typename V::T
   return e;
 }
 
-/// clamp_near, but the lower end for NaN.
+/// Like clamp_near, but returns the lower end for NaN.
 template <class T>
 inline T bounded_number(T v, T low, T high) {
   const T lifted = v > low - T(1) ? v : low - T(1);
   return lifted > high + T(1) ? high + T(1) : lifted;
 }
 
-/// One element quantized; `inside` is 1 where it counts as inside the range, else 0. NaN has
-/// the lowest code, and sets `nan`.
+/// Quantizes one element. `inside` becomes 1 if it counts as inside the range, else 0. NaN gets
+/// the lowest code and sets `nan`.
 template <class V>
 inline void quantize_element(typename V::Element x, const Target<V>& to, int j,
                              const ElementGrid<typename V::T>& e,
@@ -143,13 +144,13 @@ inline void quantize_element(typename V::Element x, const Target<V>& to, int j,
   const T value = Storage<typename V::Element>::load(x);
   T v = V::exact ? value / e.scale : value * e.inverse;
   if constexpr (!V::plain) v += e.shift;
-  // A guess for NaN is a number: it is doubtful, and told by who divides.
+  // The guess for NaN is a number, but doubtful; the division that follows flags it as NaN.
   const T bounded =
       guesses<V> ? bounded_number(v, e.low, e.high) : clamp_near(v, e.low, e.high);
   const T rounded = V::half_even ? round_half_even(bounded) : round_half(bounded, r.away);
   if constexpr (guesses<V>) {
-    // The inverse, the product and the quotient each round once: within 3 / 2 units in the last
-    // place of each other. NaN is doubtful.
+    // The inverse, the product and the quotient are each rounded once, so guess and quotient
+    // are within 3 / 2 units in the last place of each other. NaN is doubtful.
     const T from_tie = T(0.5) - std::fabs(bounded - rounded);
     doubtful |= from_tie > std::fabs(v) * T(0x1p-22) ? 0u : 1u;
   }
@@ -176,8 +177,8 @@ inline void quantize_element(typename V::Element x, const Target<V>& to, int j,
   }
 }
 
-/// Row k of a block, of `count` elements. The counter k is 32 bits wide on purpose: GCC 12
-/// vectorises a loop over k wrongly where a 64-bit counter is the distance of a 32-bit shift.
+/// Quantizes row k of a block, `count` elements. The counter k has 32 bits on purpose: GCC 12
+/// miscompiles a vectorised loop over k if a 64-bit counter is the distance of a 32-bit shift.
 template <class V, class GridAt>
 inline void quantize_row(const typename V::Element* x, const Target<V>& to, uint32_t* bits,
                          int k, int count, const QuantizeChunk<typename V::T>& r,
@@ -194,7 +195,7 @@ inline void quantize_row(const typename V::Element* x, const Target<V>& to, uint
   }
 }
 
-/// One at a time: in bursts they wait for each other. `y`: what the row is written to, or null.
+/// One prefetch at a time, since bursts wait for each other. `y`: output of the row, or null.
 template <class S>
 inline void prefetch_row(const S* x, S* y) {
   constexpr auto bytes = lanes * static_cast<int64_t>(sizeof(S));
@@ -202,15 +203,15 @@ inline void prefetch_row(const S* x, S* y) {
   if (y != nullptr) prefetch_writes(y, bytes);
 }
 
-/// Where a walk over segments stands.
+/// Position of an iteration over segments.
 template <class T>
 struct Cursor {
   int64_t channel = 0;
-  int64_t left = 0;  // elements of the segment
+  int64_t left = 0;  // elements left of the segment
   ElementGrid<T> grid;
 };
 
-/// n <= block elements of segments, which end at rows.
+/// Quantizes n <= block elements of segments, which end at row boundaries.
 template <class V>
 inline void quantize_block(const typename V::Element* x, const Target<V>& to, uint32_t* bits,
                            int n, const QuantizeChunk<typename V::T>& r, RowFlags& flags,
@@ -239,7 +240,7 @@ inline void quantize_block(const typename V::Element* x, const Target<V>& to, ui
   }
 }
 
-/// n <= block elements, `first` being the channel of the first.
+/// Quantizes n <= block elements; `first` is the channel of the first.
 template <class V>
 inline void quantize_column_block(const typename V::Element* x, const Target<V>& to,
                                   uint32_t* bits, int64_t first, int n,
@@ -257,7 +258,7 @@ inline void quantize_column_block(const typename V::Element* x, const Target<V>&
   if (n % lanes > 0) row(rows, n % lanes);
 }
 
-/// The block of `count` elements at element i of a chunk.
+/// Quantizes the block of `count` elements at element i of a chunk.
 template <class V>
 inline void quantize_any_block(const typename V::Element* x, const Target<V>& to,
                                uint32_t* bits, int64_t i, int count,
@@ -276,8 +277,8 @@ inline Cursor<typename V::T> cursor_of(const QuantizeChunk<typename V::T>& r) {
           element_grid<V>(r, V::columns ? 0 : r.channel)};
 }
 
-/// n elements; `codes` and `nan` are written by versions that write codes. These guess where
-/// the output does not overwrite x, and divide where the guess is doubtful.
+/// Quantizes n elements. `codes` and `nan` are written only by versions that write codes. These
+/// guess if the output does not overwrite x, and divide where a guess is doubtful.
 template <class V>
 inline void quantize(const typename V::Element* x, typename V::Element* y, uint64_t* mask,
                      int64_t n, const QuantizeChunk<typename V::T>& r,
@@ -327,7 +328,7 @@ inline void quantize(const typename V::Element* x, typename V::Element* y, uint6
   }
 }
 
-/// `make` called with the flags that follow as template arguments.
+/// Calls `make` with the flags converted to template arguments.
 template <bool... Chosen, class Make>
 auto choose(const Make& make) {
   return make.template operator()<Chosen...>();

@@ -9,7 +9,7 @@
 namespace qtape::kernels {
 namespace {
 
-// Exponents that every requantization can shift by.
+// Range of exponents that every requantization can shift by.
 constexpr int32_t min_exponent = -31;
 constexpr int32_t max_exponent = 30;
 constexpr int64_t s32_min = std::numeric_limits<int32_t>::min();
@@ -17,7 +17,8 @@ constexpr int64_t s32_max = std::numeric_limits<int32_t>::max();
 
 int32_t saturated(int64_t v) { return static_cast<int32_t>(std::clamp(v, s32_min, s32_max)); }
 
-/// Half to even, limited before it becomes an integer. The sum came from codes: never NaN.
+/// Rounds half to even, clamped before conversion to an integer. The sum comes from codes, so
+/// it is never NaN.
 int32_t rounded(float v) {
   const double limited =
       std::clamp(double{v}, static_cast<double>(s32_min), static_cast<double>(s32_max));
@@ -28,8 +29,8 @@ int32_t rounded(float v) {
   return static_cast<int32_t>(up ? low + 1 : low);
 }
 
-/// (acc m + 2^(shift - 1)) >> shift without a wider type: acc in two parts, so that each
-/// product fits. 1 <= shift <= 62.
+/// (acc m + 2^(shift - 1)) >> shift without a wider type: acc is split in two parts, so that
+/// each product fits. 1 <= shift <= 62.
 int64_t multiply_shift(int64_t acc, int32_t mantissa, int32_t shift) {
   // acc m = high 2^31 + low, 0 <= low < 2^31.
   const int64_t upper = (acc >> 31) * mantissa;
@@ -46,7 +47,7 @@ int64_t multiply_shift(int64_t acc, int32_t mantissa, int32_t shift) {
 
 /// floor(acc m 2^(exponent - 31) + 1/2).
 int64_t scaled(int64_t acc, int32_t mantissa, int32_t exponent) {
-  // M >= 2^15 takes what lies outside of s32 there again.
+  // For M >= 2^15, a sum outside s32 has a result outside s32 as well.
   const int64_t fitting = exponent > 15 ? saturated(acc) : acc;
   return multiply_shift(fitting, mantissa, 31 - exponent);
 }
@@ -58,15 +59,15 @@ int64_t rounding_shift(int64_t v, int32_t shift) {
   return (v >> shift) + ((v & mask) > threshold ? 1 : 0);
 }
 
-/// The high half of 2 acc 2^left m, ties up, as gemmlowp and ARM's VQRDMULH have it; then a
-/// shift right.
+/// High half of 2 acc 2^left m, ties up, as in gemmlowp and ARM's VQRDMULH, followed by a right
+/// shift.
 int64_t twice(int64_t acc, const Multiplier& m) {
   const int32_t left = std::max(m.exponent, 0);
   const int32_t right = std::max(-m.exponent, 0);
   return rounding_shift(scaled(acc, m.mantissa, left), right);
 }
 
-/// floor(acc r 2^(exponent - 15) + 1/2): |acc r| < 2^62. Targets have exponents up to 7.
+/// floor(acc r 2^(exponent - 15) + 1/2), with |acc r| < 2^62. Targets have exponents up to 7.
 int64_t reduced(int64_t acc, const Multiplier& m) {
   const int64_t product = acc * reduced_mantissa(m);
   const int32_t shift = 15 - m.exponent;
@@ -74,8 +75,8 @@ int64_t reduced(int64_t acc, const Multiplier& m) {
   return int64_t{saturated(product)} * (int64_t{1} << -shift);
 }
 
-/// The arithmetic of one requantization: `code` gives round(M acc), limited to s32, and `sum`
-/// the rounded sum of two codes, see requantize and requantize_add.
+/// Scalar arithmetic of one requantization: `code` returns round(M acc), clamped to s32; `sum`
+/// returns the rounded sum of two codes (see requantize and requantize_add).
 template <class Each>
 struct Scalar;
 
@@ -100,8 +101,8 @@ struct Scalar<requantization::OnnxQdq> {
   }
 };
 
-/// Sums of those in integers: both summands shifted left and requantized to twice the larger
-/// scale, added, requantized.
+/// Addition in integers: both summands are shifted left and requantized to twice the larger
+/// scale, added, and requantized.
 template <class Each>
 struct IntegerSum {
   static int32_t sum(int32_t a, int32_t b, const AddMultiplier& m) {
@@ -180,7 +181,7 @@ int32_t requantize(int64_t acc, const Multiplier& m, Requantization requantizati
 
 bool are_addable(double a_scale, double b_scale, double output_scale) {
   const auto [smallest, largest] = std::minmax({a_scale, b_scale, output_scale});
-  // So that no product or quotient with a code leaves f32.
+  // Ensures that no product or quotient with a code overflows f32.
   return is_normal_f32(a_scale) && is_normal_f32(b_scale) && is_normal_f32(output_scale) &&
          largest < 0x1p100 && largest / smallest < 0x1p64;
 }
@@ -194,7 +195,7 @@ AddMultiplier add_multiplier_of(double a_scale, double b_scale, double output_sc
       a_scale, b_scale, output_scale);
   const int32_t left_shift = of_16_bits ? 15 : 20;
   const double twice_larger = 2 * std::max(a_scale, b_scale);
-  // As ratios to 1, so that no scale leaves f32.
+  // Ratios to 1, so that no scale overflows f32.
   return {
       .a_scale = static_cast<float>(a_scale),
       .b_scale = static_cast<float>(b_scale),

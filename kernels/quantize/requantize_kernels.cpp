@@ -15,11 +15,11 @@ namespace qtape::kernels {
 namespace {
 
 constexpr int32_t s32_min = std::numeric_limits<int32_t>::min();
-// The loops take up to 64 codes at once; what is left over after the last channel is slow.
+// The loops process up to 64 codes at once; a remainder after the last channel is slow.
 constexpr int64_t min_period = 256;
 constexpr int32_t s32_max = std::numeric_limits<int32_t>::max();
 
-/// A multiplier as the loops read it.
+/// A multiplier as read by the loops.
 struct Channel {
   float accumulator_scale;
   float output_scale;
@@ -40,7 +40,8 @@ Channel channel_of(const Multiplier& m) {
           m.exponent < 0 ? 0 : int32_t{1} << 30};
 }
 
-/// The arrays of a table, by value: a store of codes may alias a table's pointers.
+/// The pointers of a table, by value: a store of codes may alias the pointers of the table
+/// itself.
 struct Arrays {
   explicit Arrays(const RequantizeTable& t)
       : bias(t.bias.data()),
@@ -72,33 +73,35 @@ struct Arrays {
   const int32_t* nudge;
 };
 
-/// Accumulators are certified to fit; adding without signs keeps a broken promise defined.
+/// Accumulators are certified to fit; unsigned addition avoids undefined behaviour if they do
+/// not.
 inline int32_t biased(int32_t acc, int32_t bias) {
   return static_cast<int32_t>(static_cast<uint32_t>(acc) + static_cast<uint32_t>(bias));
 }
 
-/// Limits are integers, so limiting first is limiting last, and small enough to round.
+/// The limits are integers, so clamping before rounding gives the same result and keeps the
+/// value small enough to round.
 inline int32_t rounded(float v, int32_t low, int32_t high) {
   const float bounded = clamp_code(v, static_cast<float>(low), static_cast<float>(high));
   return static_cast<int32_t>(round_half_even(bounded));
 }
 
 // Requantizations in integers take four times as long as a product in f32, which nearly always
-// rounds to the same code. So codes are guessed in f32, block by block, and a block with a
-// guess so close to a tie that rounding could go the other way is computed as it should be.
+// rounds to the same code. Therefore codes are guessed in f32, block by block. A block with a
+// guess so close to a tie that rounding may differ is recomputed in integers.
 constexpr int64_t guess_block = 64;
-// With wider windows around ties too many blocks are computed twice.
+// With wider windows around ties, too many blocks are computed twice.
 constexpr float max_window = 0x1p-8f;
-/// How far a guess of 8 bits can be off: three roundings of f32 at up to 2^8.
+/// Largest error of a guess of an 8-bit code: three roundings of f32 at up to 2^8.
 constexpr float guess_error = 0x1p-14f;
 
-/// A guess `v` of a code less its zero point.
+/// Guess `v` of a code minus its zero point.
 struct Guess {
   Guess(float v, int32_t low, int32_t high)
       : bounded(clamp_code(v, static_cast<float>(low), static_cast<float>(high))),
         nearest(round_half_even(bounded)),
         code(static_cast<int32_t>(nearest)) {}
-  /// Whether it is within `window` of a tie.
+  /// 1 if the guess is within `window` of a tie, else 0.
   int32_t is_near_tie(float window) const {
     const float distance = bounded - nearest;
     const float magnitude = distance < 0 ? -distance : distance;
@@ -108,17 +111,17 @@ struct Guess {
   int32_t code;
 };
 
-/// The bits that a multiplier shifts right by after it rounded once.
+/// Right shift of a multiplier after its first rounding.
 int32_t shift_of(const Multiplier& m) { return std::max(-m.exponent, 0); }
 
-/// What is computed in f32 is not guessed.
+/// Base of requantizations in f32, which are not guessed.
 struct NoGuess {
   static float window(int32_t) { return 0; }
   static float window(const AddMultiplier&) { return 0; }
 };
 
-/// The vector loops of one requantization: `code` of one accumulator, and `sum` of two codes
-/// less their zero points.
+/// Vector loops of one requantization: `code` from one accumulator, and `sum` of two codes
+/// minus their zero points.
 template <class Each>
 struct Step;
 
@@ -158,8 +161,9 @@ inline int32_t limited(int32_t v, int32_t low, int32_t high) {
   return lifted > high ? high : lifted;
 }
 
-/// (sum 2^left mantissa + nudge) >> 31, which fits s32. A sum that would leave s32 is limited
-/// before its shift: what it gives, at least 2^29 in magnitude, is beyond all codes either way.
+/// (sum 2^left mantissa + nudge) >> 31, which fits s32. A sum that would overflow s32 is
+/// clamped before its shift: its result, at least 2^29 in magnitude, is beyond all codes either
+/// way.
 inline int32_t scaled(int32_t sum, const Channel& c, int64_t nudge) {
   const int32_t fitting = limited(sum, s32_min >> c.left, s32_max >> c.left);
   const auto shifted = static_cast<int32_t>(static_cast<uint32_t>(fitting) << c.left);
@@ -167,10 +171,10 @@ inline int32_t scaled(int32_t sum, const Channel& c, int64_t nudge) {
   return static_cast<int32_t>(static_cast<uint32_t>(product >> 31));
 }
 
-/// Sums of requantizations in integers, of codes in 8 bits: no summand leaves 2^28.
+/// Addition in integers of 8-bit codes: no summand exceeds 2^28 in magnitude.
 template <class Each>
 struct IntegerSum {
-  /// Each summand is rounded up to twice, by a unit or less in all, and so is their sum.
+  /// Each summand is rounded up to twice, by one unit or less in total, and so is their sum.
   static float window(const AddMultiplier& m) {
     const double summands = 256.0 * (double{m.a_ratio} + double{m.b_ratio});
     const double window = double{guess_error} * (1 + summands / 256) +
@@ -195,8 +199,8 @@ struct IntegerSum {
   }
 };
 
-/// One rounding, at bit 30 of the product or, where `right` takes that away, at the last bit
-/// that it takes.
+/// One rounding: at bit 30 of the product or, if `right` shifts that bit out, at the last bit
+/// shifted out.
 template <>
 struct Step<requantization::SingleRounding> : IntegerSum<requantization::SingleRounding> {
   using IntegerSum::window;
@@ -208,11 +212,11 @@ struct Step<requantization::SingleRounding> : IntegerSum<requantization::SingleR
   }
 };
 
-/// The high half of the doubled product, rounded; then a shift with ties away from zero.
+/// Rounded high half of the doubled product, then a shift with ties away from zero.
 template <>
 struct Step<requantization::DoubleRounding> : IntegerSum<requantization::DoubleRounding> {
   using IntegerSum::window;
-  /// The first rounding moves a product by half a unit, before the shift.
+  /// The first rounding changes a product by up to half a unit before the shift.
   static float window(int32_t shift) {
     return guess_error + (shift == 0 ? 0.0f : std::ldexp(0.5f, -shift));
   }
@@ -224,15 +228,15 @@ struct Step<requantization::DoubleRounding> : IntegerSum<requantization::DoubleR
   }
 };
 
-/// A code in one byte less its zero point, whether it has a sign or not: flipping the upper
-/// bit of s8 adds 128, as `zero` has it.
+/// An 8-bit code minus its zero point, signed or unsigned: flipping the top bit of s8 adds 128,
+/// which `zero` includes.
 struct Byte {
   explicit Byte(const CodeOfPair& c) : flip(c.is_signed ? 128 : 0), zero(c.zero_point + flip) {}
   int32_t operator()(uint8_t code) const { return (code ^ flip) - zero; }
   int32_t flip, zero;
 };
 
-/// y = `Pair` of codes less their zero points, which come in bytes, + zero point.
+/// y = `Pair` of codes (bytes) minus their zero points, plus the zero point of y.
 template <class Pair>
 PairLoop pair_loop() {
   return simd::best<const uint8_t*, const uint8_t*, uint8_t*, int64_t, const PairTerms*>(
@@ -253,7 +257,7 @@ PairLoop pair_loop() {
         const bool guess = pair.window > 0 && pair.window <= max_window;
         int64_t i = 0;
         for (; guess && i + guess_block <= n; i += guess_block) {
-          // y may be an operand.
+          // y may be an operand, so its block is buffered.
           std::array<uint8_t, guess_block> codes;
           int32_t near_tie = 0;
           for (int64_t k = 0; k < guess_block; ++k) {

@@ -1,4 +1,4 @@
-// Vector loops of requantization, equal to requantize (requantize.h) bit for bit.
+// Vector loops of requantization, bit-exact with requantize (requantize.h).
 #pragma once
 
 #include <cstdint>
@@ -9,23 +9,23 @@
 
 namespace qtape::kernels {
 
-/// Multipliers and offsets of n channels, one array for each part, as the loops read them: all
-/// but `offsets` are repeated until they are long enough to be read in whole vectors.
+/// Multipliers and offsets of n channels, one array per field. All arrays except `offsets` are
+/// repeated until the loops can read whole vectors.
 struct RequantizeTable {
   RequantizeTable() = default;
   RequantizeTable(std::span<const Multiplier> multipliers, std::span<const int64_t> added,
                   int64_t channels) {
     assign(multipliers, added, channels);
   }
-  /// `multipliers` has one for each of the channels or one for all; `added`, in steps of the
-  /// accumulators, one each or none. Throws ArgumentError otherwise. Allocates nothing where
-  /// there are as many as before.
+  /// `multipliers` has one element per channel or one for all. `added`, in steps of the
+  /// accumulators, has one element per channel or none. Throws ArgumentError otherwise. Does
+  /// not allocate if the sizes are unchanged.
   void assign(std::span<const Multiplier> multipliers, std::span<const int64_t> added,
               int64_t channels);
 
   int64_t n = 0;
-  int64_t period = 0;  ///< length of the arrays: a multiple of n
-  /// The least that any multiplier shifts right by, of those that do; else 0.
+  int64_t period = 0;  ///< length of the repeated arrays: a multiple of n
+  /// Smallest right shift of the multipliers that shift right; 0 if none does.
   int32_t least_shift = 0;
   std::vector<int64_t> offsets;  ///< [n]
   std::vector<int32_t> bias;     ///< offsets modulo 2^32
@@ -38,45 +38,46 @@ struct RequantizeTable {
   std::vector<int32_t> nudge;   ///< 2^30 where right is 0, else 0
 };
 
-/// The grid of the codes that are written: three codes, low <= high.
+/// Output grid. All three are codes; low <= high.
 struct RequantizeCodes {
   int32_t zero_point = 0;
-  int32_t low = 0;   ///< least code to write: above the type's least where a ReLU is fused
-  int32_t high = 0;  ///< greatest code to write
+  int32_t low =
+      0;  ///< smallest code to write: above the minimum of the type if a ReLU is fused
+  int32_t high = 0;  ///< largest code to write
 };
 
-/// y [rows, n] = clamp(requantize(acc [rows, n] + offsets [n]) + zero_point, low, high).
-/// acc + offset must fit s32, which is the accumulator. acc and y must not overlap.
+/// y [rows, n] = clamp(requantize(acc [rows, n] + offsets [n]) + zero_point, low, high). acc +
+/// offset must fit s32. The accumulator type is S32. acc and y must not overlap.
 template <class Code>
 using RequantizeLoop = void (*)(const int32_t* acc, Code* y, int64_t rows,
                                 const RequantizeTable*, const RequantizeCodes*);
 
-/// The loop of `requantization` for u8, s8, u16 or s16 codes.
+/// Loop of `requantization` for u8, s8, u16 or s16 codes.
 template <class Code>
 RequantizeLoop<Code> requantize_loop(Requantization requantization);
 
-/// The same for accumulators of s64, one at a time. |acc + offset| < max_accumulator.
+/// Requantizes s64 accumulators in a scalar loop. |acc + offset| < max_accumulator.
 template <class Code>
 void requantize_s64(const int64_t* acc, Code* y, int64_t rows, const RequantizeTable& table,
                     const RequantizeCodes& codes, Requantization requantization,
                     Accumulator accumulator);
 
-/// How a code of a pair lies in its byte.
+/// Representation of a code in a byte.
 struct CodeOfPair {
   bool is_signed = false;
   int32_t zero_point = 0;
 };
 
-/// What makes a code of two: `sum` and `sign` are read by sums, `product` by products.
+/// Parameters of a binary op on codes: sums read `sum` and `sign`, products read `product`.
 struct PairTerms {
   CodeOfPair a, b;
   RequantizeCodes y = {};
   AddMultiplier sum = {};
-  int32_t sign = 1;         ///< -1: b is subtracted
-  Multiplier product = {};  ///< from the scale of both
+  int32_t sign = 1;         ///< -1 to subtract b
+  Multiplier product = {};  ///< from the product of both scales
 };
 
-/// y [n] of codes a and b [n], all of 8 bits; y may be a or b and must not overlap them
+/// y [n] from codes a and b [n], all of 8 bits. y may be a or b, but must not overlap them
 /// otherwise.
 using PairLoop = void (*)(const uint8_t* a, const uint8_t* b, uint8_t* y, int64_t n,
                           const PairTerms*);

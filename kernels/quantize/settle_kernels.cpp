@@ -6,8 +6,8 @@
 namespace qtape::kernels {
 namespace {
 
-/// The current value itself where the old one does not count (cold): 0 times an infinity is
-/// NaN.
+/// Running average. Returns the current value itself if the old one does not count (cold),
+/// since 0 times infinity is NaN.
 template <Blend form, class T>
 inline T blend(bool cold, const AverageWeights<T>& w, T old, T current) {
   T mixed = w.old * old + w.current * current;
@@ -27,7 +27,7 @@ SettleLoop<T> settle_version() {
     s.grid.scheme = scheme;
     if (half_even) s.grid.rounding = Rounding::HalfEven;
     Grid current = s.grid;
-    // Averages are of scales as the data give them: only the average becomes a power of two.
+    // Averages use the scales of the data; only the averaged scale becomes a power of two.
     if (kind == StateKind::Scale) current.power_of_two = false;
     const T of_zeros = qparams_of(ValueRange<T>{T(-1), T(1)}, current).scale;
     QTAPE_INDEPENDENT
@@ -65,7 +65,7 @@ SettleLoop<T> settle_version() {
   });
 }
 
-/// Rounding decides zero points alone.
+/// Rounding affects only zero points.
 template <class T, StateKind kind, Blend form>
 SettleLoop<T> settle_version(Scheme scheme, Rounding rounding) {
   if (scheme == Scheme::Symmetric) {

@@ -1,5 +1,5 @@
-// Choices by bit masks. Written as conditions they become branches, above all where several are
-// the same for all elements, and then GCC 12 does not vectorise the loop.
+// Selection by bit masks. Conditions would become branches, especially if several are the same
+// for all elements, and GCC 12 would not vectorise the loop.
 #pragma once
 
 #include <bit>
@@ -8,7 +8,7 @@
 
 namespace qtape::kernels {
 
-/// All bits set or none.
+/// A mask with all bits set or none.
 template <class T>
 using Mask = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
 
@@ -16,12 +16,12 @@ template <class T>
 inline Mask<T> mask_of(bool condition) {
   return Mask<T>{0} - static_cast<Mask<T>>(condition);
 }
-/// `value` where the mask is set, else +0.
+/// `value` if the mask is set, else +0.
 template <class T>
 inline T where(Mask<T> mask, T value) {
   return std::bit_cast<T>(std::bit_cast<Mask<T>>(value) & mask);
 }
-/// `a` where the mask is set, else `b`.
+/// `a` if the mask is set, else `b`.
 template <class T>
 inline T either(Mask<T> mask, T a, T b) {
   return std::bit_cast<T>((std::bit_cast<Mask<T>>(a) & mask) |

@@ -1,6 +1,6 @@
-// Threads: work cut into shares that idle threads take one after another.
+// Parallel loops: work is divided into shares that idle threads take one after another.
 //
-// Work is always cut by size and never by who computes it, so the same block has the same bits
+// Work is divided by size, never by the thread that computes it, so a block has the same bits
 // whichever thread runs it.
 #pragma once
 
@@ -11,9 +11,9 @@
 
 namespace qtape::kernels {
 
-/// While it lives, libraries that the calling thread calls (oneDNN) run in that thread alone.
-/// Their own ways to share work would make bits depend on the number of threads; ours do not,
-/// and give each of our threads a part. Restores what was set before.
+/// While it exists, libraries called by this thread (oneDNN) run in this thread alone. Their
+/// own parallelism would make bits depend on the number of threads; qtape divides the work
+/// itself. The destructor restores the previous setting.
 class SerialLibraries {
  public:
   SerialLibraries();
@@ -25,27 +25,27 @@ class SerialLibraries {
   int before_;
 };
 
-/// Elements that one thread should at least have: below two of these a parallel region costs
-/// more than it saves for pointwise work.
+/// Minimum number of elements per thread for pointwise work: with less than twice this number,
+/// a parallel region costs more than it saves.
 inline constexpr int64_t pointwise_grain = 16384;
 
-/// Bytes that one thread should at least have to copy: copies are bound by memory.
+/// Minimum number of bytes per thread for copies, which are bound by memory.
 inline constexpr int64_t copy_grain = int64_t{1} << 18;
 
-/// Shares that each thread has on average: a thread that the system takes away keeps back no
-/// more than one of them.
+/// Average number of shares per thread: a thread that the system preempts delays no more than
+/// one of them.
 inline constexpr int64_t shares_per_thread = 2;
 
-/// Calls `share(context, i)` for each i in [0, count), in up to `threads` threads, the calling
-/// one among them. The others sleep when there is nothing to do, and whatever they have not
-/// begun the calling thread does itself, so a busy machine holds it up by one share at most.
+/// Calls `share(context, i)` for each i in [0, count) in up to `threads` threads, including the
+/// calling one. Other threads sleep when idle. The calling thread runs all shares that no other
+/// thread has started, so a busy machine delays it by at most one share.
 void run_shares(int64_t threads, int64_t count, void (*share)(const void* context, int64_t i),
                 const void* context);
 
 /// Calls `body(begin, end)` on consecutive ranges of [0, n) that are multiples of `block`
-/// (but for the last), in parallel when there is work of at least two `grain`s. `body` must not
-/// throw. The ranges may depend on the thread count: the result of `body` on an element must
-/// not depend on the range it came in.
+/// (except the last), in parallel if n is at least two `grain`s. `body` must not throw. The
+/// ranges may depend on the thread count, so the result of `body` for an element must not
+/// depend on its range.
 template <class Body>
 void parallel_for(int threads, int64_t n, int64_t block, int64_t grain, const Body& body) {
   const int64_t blocks = (n + block - 1) / block;

@@ -1,10 +1,10 @@
-// Instruction sets: one source, three compiled versions, the same bits from each.
+// Instruction sets: one source, three compiled versions, equal bits from each.
 //
 // A kernel body is a captureless lambda over pointers and extents. `simd::best` compiles it for
-// the baseline, AVX2 and AVX-512 by `target` attributes inside one translation unit, so nothing
-// compiled for a newer machine can leak into code that an older one runs. The versions give
+// the baseline, AVX2 and AVX-512 by `target` attributes within one translation unit, so code
+// compiled for newer processors cannot leak into code that older ones run. The versions give
 // equal bits because every body is plain IEEE arithmetic, compiled without contraction, and
-// every reduction states its own order through a fixed number of lanes.
+// every reduction fixes its order by a fixed number of lanes.
 #pragma once
 
 #include <type_traits>
@@ -13,8 +13,8 @@
 
 namespace qtape::kernels::simd {
 
-// Flattening is what lets a body be vectorised for its target; without optimisation it only
-// slows the sanitizer build down.
+// Flattening allows a body to be vectorised for its target; without optimisation it only slows
+// down the sanitizer build.
 #if defined(__x86_64__) && defined(__GNUC__) && defined(__OPTIMIZE__)
 #define QTAPE_HAS_ISA_VERSIONS 1
 #define QTAPE_AVX2 __attribute__((target("avx2"), flatten, noinline))
@@ -37,7 +37,7 @@ struct Versions {
   QTAPE_AVX512 static void avx512(Args... args) { Body{}(args...); }
 };
 
-/// The version of `body` for `isa()`, as a plain function pointer: `best<const float*, float*,
+/// Version of `body` for `isa()` as a plain function pointer: `best<const float*, float*,
 /// int64_t>([](const float* x, float* y, int64_t n) { ... })`.
 template <class... Args, class Body>
 auto best(Body) -> void (*)(Args...) {
@@ -54,8 +54,8 @@ auto best(Body) -> void (*)(Args...) {
   return &Versions<Body, Args...>::baseline;
 }
 
-/// The same for a body over tensors of T, of which f64 has the baseline alone: it is there to
-/// check gradients with, and its loops would take longer to compile than they ever run.
+/// Version of a body over tensors of T. For f64 only the baseline is compiled: f64 serves to
+/// check gradients, and its loops would take longer to compile than to run.
 template <class T, class... Args, class Body>
 auto best_for(Body body) -> void (*)(Args...) {
   if constexpr (std::is_same_v<T, double>) {

@@ -1,7 +1,7 @@
-// The attributes by which ops spell a grid and which elements share a scale: what they are
-// called, mean, must be and turn into is said here alone. An op has those that it needs as
-// members of its own, since an aggregate with a base cannot be initialised by names without a
-// warning.
+// The attributes of quantization grids and granularity: their names, documentation, checks and
+// conversion to Grid and Granularity, defined here only. Each op has the attributes that it
+// needs as its own members, because GCC warns about designated initializers of an aggregate
+// with a base class.
 #pragma once
 
 #include <cmath>
@@ -18,20 +18,21 @@
 
 namespace qtape {
 
-// Defaults of the attributes that have none in Grid.
-inline constexpr int default_bits = 8;                         ///< of attribute bits
-inline constexpr CodeRange default_range = CodeRange::Narrow;  ///< of attribute range
-inline constexpr MaskRule default_mask = MaskRule::Code;       ///< of attribute mask
+// Defaults of attributes that have no default in Grid.
+inline constexpr int default_bits = 8;  ///< default of the attribute `bits`
+inline constexpr CodeRange default_range =
+    CodeRange::Narrow;                                    ///< default of the attribute `range`
+inline constexpr MaskRule default_mask = MaskRule::Code;  ///< default of the attribute `mask`
 
-/// An op that says which elements share a scale.
+/// An op with a granularity.
 template <class X>
 concept HasGranularity = requires(const X& op) {
   { op.axis } -> std::same_as<const std::optional<int>&>;
   { op.group_size } -> std::same_as<const std::optional<int64_t>&>;
 };
 
-/// An op that fixes codes and values. It may have scheme, denominator, zero_point, floor and
-/// power_of_two, too.
+/// An op with a quantization grid. It may also have scheme, denominator, zero_point, floor and
+/// power_of_two.
 template <class X>
 concept HasGrid = HasGranularity<X> && requires(const X& op) {
   { op.bits } -> std::same_as<const int&>;
@@ -42,7 +43,7 @@ concept HasGrid = HasGranularity<X> && requires(const X& op) {
 
 namespace detail {
 
-/// A tuple of one Field, that of the member `find` returns; empty where X has no such member.
+/// A tuple with the Field of the member returned by `find`; empty if X has no such member.
 template <class X, class Find>
 constexpr auto field_if_any(std::string_view key, Find find, std::string_view doc) {
   if constexpr (std::is_invocable_v<Find, X*>) {
@@ -54,7 +55,7 @@ constexpr auto field_if_any(std::string_view key, Find find, std::string_view do
 
 }  // namespace detail
 
-/// The fields of the attributes of grid and granularity that X has, in the order of files.
+/// Fields of the grid and granularity attributes of X, in the order of files.
 template <class X>
 constexpr auto grid_fields() {
   using detail::field_if_any;
@@ -67,8 +68,8 @@ constexpr auto grid_fields() {
           "axis with a scale per index; null: one scale per tensor"),
       field_if_any<X>(
           "group_size", []<class T>(T*) -> decltype(&T::group_size) { return &T::group_size; },
-          "indices of the axis that share a scale, all other places having their own; divides "
-          "the axis; null: a scale per index"),
+          "consecutive indices of the axis that share a scale, separately for each position "
+          "along the other axes; divides the axis; null: a scale per index"),
       field_if_any<X>(
           "range", []<class T>(T*) -> decltype(&T::range) { return &T::range; },
           "Narrow [-q, q], Full [-q-1, q], Unsigned [0, 2^bits - 1]"),
@@ -94,22 +95,23 @@ constexpr auto grid_fields() {
       field_if_any<X>(
           "power_of_two",
           []<class T>(T*) -> decltype(&T::power_of_two) { return &T::power_of_two; },
-          "scales are powers of two: the next one up"));
+          "rounds scales up to a power of two"));
 }
 
-/// The field of the attribute that says which elements are inside the range.
+/// Field of the attribute `mask`, the rule by which elements count as inside the range.
 template <class X>
 constexpr auto mask_field() {
-  return field("mask", &X::mask, "inside judged by Code or by Value");
+  return field("mask", &X::mask,
+               "Code or Value: rule by which elements count as inside the range");
 }
 
-/// Which elements share a scale.
+/// Granularity of the op's scales.
 template <HasGranularity X>
 Granularity granularity_of(const X& op) {
   return {op.axis, op.group_size};
 }
 
-/// The grid that the attributes spell.
+/// Grid described by the op's attributes.
 template <HasGrid X>
 Grid grid_of(const X& op) {
   Grid grid{.limits = code_limits(op.bits, op.range),
@@ -123,8 +125,8 @@ Grid grid_of(const X& op) {
   return grid;
 }
 
-/// Throws GraphError unless `op.bits` codes exist in `op.range` and its floor is a normal f32
-/// above 0.
+/// Throws GraphError unless `op.bits` is valid for `op.range` and the floor, if any, is a
+/// normal f32 above 0.
 template <HasGrid X>
 void check_grid(const X& op) {
   const int fewest = op.range == CodeRange::Unsigned ? 1 : 2;

@@ -1,4 +1,5 @@
-// The contract between an op and the engine: what an op declares, and what its kernels receive.
+// The contract between an op and the engine: the op's declarations and the inputs of its
+// kernels.
 #pragma once
 
 #include <concepts>
@@ -25,19 +26,19 @@ struct Mode {
   bool train = false;     ///< dropout is active
   bool observe = false;   ///< observers write their states
   bool quantize = false;  ///< quantizers apply
-  /// Batch norms normalize by the statistics of the batch and move their running ones, else
-  /// they use the running ones.
+  /// Batch norms normalize by the statistics of the batch and update the running statistics.
+  /// Otherwise they normalize by the running statistics.
   bool batch_statistics = false;
   bool operator==(const Mode&) const = default;
 };
 
-/// The usual modes; docs/architecture.md has them as a table.
+/// The usual modes; see the table in docs/architecture.md.
 namespace mode {
 /// Training without quantizers.
 inline constexpr Mode float_train{true, false, false, true};
 /// Quantization-aware training.
 inline constexpr Mode qat{true, true, true, true};
-/// Calibration: observers see floats, nothing is quantized.
+/// Calibration: observers see float values and nothing is quantized.
 inline constexpr Mode observe{false, true, false, false};
 /// Inference with quantizers.
 inline constexpr Mode eval{false, false, true, false};
@@ -45,15 +46,15 @@ inline constexpr Mode eval{false, false, true, false};
 inline constexpr Mode float_eval{false, false, false, false};
 }  // namespace mode
 
-/// How a kernel touches an operand: only a State leaf may be given to a ReadWrite slot.
+/// Access of a kernel to an operand. A ReadWrite slot accepts only State leaves.
 enum class Access : uint8_t { Read, ReadWrite };
 
-/// Whether a slot takes the output of a quantizer to read, instead of its values, the scales in
-/// use; and how many of them there may be.
+/// Number of scales that a slot reads. Such a slot takes the output of a quantizer and reads
+/// the scales in use instead of the values.
 enum class Scales : uint8_t {
   None,      ///< the slot reads values
   One,       ///< one scale
-  OneOrEach  ///< one scale, or one for each element of operand 0
+  OneOrEach  ///< one scale, or one per element of operand 0
 };
 
 /// Declaration of one operand.
@@ -61,53 +62,53 @@ struct Slot {
   std::string_view name;
   bool differentiable = true;
   Access access = Access::Read;
-  bool codes = false;  ///< takes integer codes and gives them a gradient, see Keep::codes
-  Scales scales = Scales::None;  ///< takes a quantizer's output and reads only its scales
-  /// Of a ReadWrite slot: earlier nodes may read the state too, but not in backward. They see
-  /// what the step before left.
+  bool codes = false;  ///< accepts integer codes and passes a gradient to them, see Keep::codes
+  Scales scales = Scales::None;  ///< reads the scales of a quantizer instead of values
+  /// ReadWrite slot: earlier nodes may read the state in forward (but not in backward) and see
+  /// the value that the previous step left.
   bool after_readers = false;
 };
 
 /// Operand types in slot order.
 using Inputs = std::span<const TensorType>;
 
-/// What backward reads and which buffers an op can share. The planner frees what is not kept.
+/// Values that backward reads, and buffers that an op can share. The planner frees all others.
 struct Keep {
   uint32_t operands = 0;  ///< bit i: backward reads the value of operand i < 32
-  /// Bit i: where operand i is held as codes, backward takes these instead of its value, see
+  /// Bit i: if operand i is held as codes, backward reads the codes instead of its value, see
   /// Binding::encoded.
   uint32_t encoded = 0;
-  /// Bit i: the value of operand i is read for the gradients of other operands alone.
+  /// Bit i: the value of operand i is needed only for the gradients of other operands.
   uint32_t for_others = 0;
   bool output = false;             ///< backward reads the output
   bool forward_in_place = false;   ///< the output may overwrite operand 0
   bool backward_in_place = false;  ///< the gradient of operand 0 may overwrite dy
   bool view = false;               ///< the output is operand 0, bit for bit
-  /// The output is integer codes whose gradient is f32. It comes through slots with
-  /// Slot::codes only; to all others integers are constant.
+  /// The output is integer codes whose gradient is f32. The gradient arrives only through slots
+  /// with Slot::codes; all other slots treat integers as constants.
   bool codes = false;
 
-  /// Whether backward reads the value of operand `i`.
+  /// True if backward reads the value of operand `i`.
   bool operand(size_t i) const { return i < 32 && ((operands >> i) & 1u) != 0; }
   bool reads_for_others(size_t i) const { return i < 32 && ((for_others >> i) & 1u) != 0; }
   bool takes_codes(size_t i) const { return i < 32 && ((encoded >> i) & 1u) != 0; }
 };
 
-/// The type of an output's gradient: the output's own, and f32 for codes. Where it is no float
-/// there is no gradient.
+/// Type of the gradient of an output: that of the output, or f32 for codes. If it is not a
+/// float type, there is no gradient.
 inline TensorType gradient_type(const TensorType& output, const Keep& keep) {
   return keep.codes ? TensorType{DType::F32, output.shape} : output;
 }
 
-/// Bytes that an op needs beside its operands and its output.
+/// Bytes of memory that an op needs besides its operands and its output.
 struct Footprint {
   int64_t saved = 0;           ///< written by forward, read by backward
-  int64_t scratch = 0;         ///< free for use within one kernel
-  int64_t thread_scratch = 0;  ///< the same in backward, for each thread, after the others
-  int64_t record = 0;          ///< stays until the next forward, for tools to read
+  int64_t scratch = 0;         ///< available within one kernel
+  int64_t thread_scratch = 0;  ///< backward: additional scratch per thread, after `scratch`
+  int64_t record = 0;          ///< kept until the next forward, for tools to read
 };
 
-/// What can go wrong inside a kernel. A kernel never throws: it records the first fault of the
+/// A run-time error inside a kernel. Kernels never throw: they record the first fault of the
 /// step, and the tape throws after the pass.
 struct Fault {
   const char* text = nullptr;  ///< fmt text with {index} and {value}, or nullptr
@@ -115,37 +116,37 @@ struct Fault {
   double value = 0;
 };
 
-/// The text with its numbers; empty where there is no fault.
+/// Formats the fault with its numbers; empty if there is no fault.
 std::string to_string(const Fault& fault);
 
-/// What a quantizer writes beside its record.
+/// Output of a quantizer besides its record.
 enum class QuantizerOutput : uint8_t {
-  Values,  ///< values, and codes where there is a place for them
-  Codes,   ///< codes alone
+  Values,  ///< values, and codes if a buffer for them is bound
+  Codes,   ///< only codes
   Nothing
 };
 
-/// Run-time record of one node: the user's switches and what its kernels report.
+/// Run-time status of one node: switches set by the user, and results reported by its kernels.
 struct NodeStatus {
-  bool enabled = true;  ///< quantizers: apply in modes that quantize
-  /// Quantizers: observe in modes that observe. Batch norms: take the statistics of the batch
-  /// in modes that do.
+  bool enabled = true;  ///< quantizers: quantize in modes that quantize
+  /// Quantizers: observe in modes that observe. Batch norms: use batch statistics in modes that
+  /// do.
   bool observing = true;
-  /// The last forward changed values: quantized, dropped. Batch norms: by the statistics of the
-  /// batch.
+  /// True if the last forward changed the values (quantized or dropped). Batch norms: if it
+  /// used batch statistics.
   bool applied = false;
   QuantizerOutput output = QuantizerOutput::Values;  ///< set by exact arithmetic
-  bool nan = false;        ///< quantizers with a place for codes: a NaN among x has no code
-  int64_t non_finite = 0;  ///< NaN and infinite elements that observers skipped so far
+  bool nan = false;        ///< quantizers that write codes: x contains a NaN, which has no code
+  int64_t non_finite = 0;  ///< NaN and infinite elements skipped by observers so far
   Fault fault;
 };
 
-/// The scales of a quantizer's last forward, for a slot that reads them.
+/// Scales of the last forward of a quantizer, for a slot that reads them.
 struct ScaleSource {
-  const std::byte* record = nullptr;   ///< the quantizer's record; begins with its scales
-  int64_t channels = 0;                ///< how many there are
-  DType dtype = DType::F32;            ///< of the scales, f32 or f64
-  const NodeStatus* status = nullptr;  ///< the scales are in use where it has `applied`
+  const std::byte* record = nullptr;  ///< record of the quantizer, which starts with its scales
+  int64_t channels = 0;               ///< number of scales
+  DType dtype = DType::F32;           ///< dtype of the scales, f32 or f64
+  const NodeStatus* status = nullptr;  ///< the scales are in use if `applied` is set
 
   template <class T>
   const T* scales() const {
@@ -153,66 +154,70 @@ struct ScaleSource {
   }
 };
 
-/// An f32 operand that is held as 8-bit codes of a quantizer: its elements are (code - zero
-/// point) scale, bit for bit.
+/// An f32 operand held as 8-bit codes of a quantizer: its elements are (code - zero point)
+/// scale, bit for bit.
 struct EncodedOperand {
-  const std::byte* codes = nullptr;    ///< null: they are gone, or it is held as values
-  const float* unquantized = nullptr;  ///< where codes are gone: what gives them again
+  const std::byte* codes =
+      nullptr;  ///< null if the codes are no longer stored, or if the operand is held as values
+  const float* unquantized =
+      nullptr;  ///< if the codes are no longer stored: input from which they are recomputed
   Grid grid;
   DType dtype = DType::U8;
   ScaleSource source;
-  ChannelMap channels;  ///< from elements to scales
+  ChannelMap channels;  ///< maps elements to scales
 
   bool is_encoded() const { return codes != nullptr || unquantized != nullptr; }
 };
 
-/// What differs from step to step.
+/// Values that differ between steps.
 struct Step {
   Mode mode;
   uint64_t seed = 0;  ///< seed of the tape
-  /// Training steps so far: the counter of random ops. Forward's: it has moved on in backward.
+  /// Number of training steps before this forward: the counter of random ops. Already
+  /// incremented when backward runs.
   uint64_t number = 0;
-  /// Training steps in which running averages weigh all steps evenly instead of decaying.
+  /// Training steps in which running averages weigh all steps equally instead of decaying.
   uint64_t warm_up = 0;
 };
 
-/// What an op's `forward` and `backward` return: runs one step, without allocating or throwing.
+/// Result of an op's `forward` and `backward`: runs one step without allocating or throwing.
 using Kernel = std::function<void(const Step&)>;
 
-/// Where a gradient, of type gradient_type, goes. `data` is null when nobody wants it.
+/// Destination of a gradient of type gradient_type. `data` is null if the gradient is not
+/// needed.
 struct Gradient {
   std::byte* data = nullptr;
-  bool accumulate = false;  ///< add to what is there instead of overwriting it
+  bool accumulate = false;  ///< add to the existing value instead of overwriting it
 };
 
-/// Memory and context that an op's kernels are bound to. All buffers are 64-byte aligned.
+/// Memory and context to which an op's kernels are bound. All buffers are 64-byte aligned.
 struct Binding {
   Inputs inputs;      ///< operand types
   TensorType output;  ///< output type
-  /// Operand values; in backward only the kept ones, and never those of slots with scales.
+  /// Operand values. In backward only the kept ones, and never those of slots with scales.
   std::span<std::byte* const> operands;
-  std::span<const ScaleSource> sources;  ///< by operand: what slots with scales read
-  /// By operand, in backward: the operands of Keep::encoded. May be empty.
+  std::span<const ScaleSource> sources;  ///< by operand: scales read by slots with scales
+  /// By operand, in backward: operands selected by Keep::encoded. May be empty.
   std::span<const EncodedOperand> encoded = {};
-  std::byte* result = nullptr;          ///< output value; in backward only when kept
-  std::byte* dy = nullptr;              ///< backward: gradient of the output, gradient_type
-  std::span<const Gradient> gradients;  ///< backward: where each operand's gradient goes
+  std::byte* result = nullptr;  ///< output value; in backward only if kept
+  std::byte* dy = nullptr;      ///< backward: gradient of the output, of type gradient_type
+  std::span<const Gradient> gradients;  ///< backward: destination of each operand's gradient
   std::byte* saved = nullptr;           ///< Footprint::saved bytes
-  /// Footprint::scratch bytes; in backward, from the next multiple of 64 bytes on,
-  /// Footprint::thread_scratch bytes for each thread, and never less than what the op says as
-  /// Bf16Gradients where that applies.
+  /// Footprint::scratch bytes. In backward, Footprint::thread_scratch bytes per thread follow,
+  /// starting at the next multiple of 64 bytes. For BF16 gradients at least `bf16_scratch`
+  /// bytes.
   std::byte* scratch = nullptr;
   std::byte* record = nullptr;  ///< Footprint::record bytes
-  /// Quantizers of f32: where codes go, or null; see code_dtype. Where `result` is null, too,
-  /// codes are all that is written.
+  /// Quantizers of f32: destination of the codes (see code_dtype), or null. If `result` is null
+  /// too, only codes are written.
   std::byte* codes = nullptr;
-  /// Quantizers that take gates: no gradient passes where x <= 0, for an op before it that is a
-  /// Gate and has no backward of its own.
+  /// Quantizers with TakesGate: blocks the gradient where x <= 0, on behalf of a preceding Gate
+  /// that has no backward of its own.
   bool gated = false;
-  /// For ops that are Bf16Gradients, in backward.
+  /// In backward of ops with Bf16Gradients.
   GradientPrecision gradient_precision = GradientPrecision::F32;
   NodeStatus* status = nullptr;
-  uint64_t stream = 0;  ///< distinguishes the random numbers of nodes
+  uint64_t stream = 0;  ///< distinguishes the random numbers of different nodes
   int threads = 1;
 
   template <class T>
@@ -233,20 +238,20 @@ struct Binding {
   }
   bool wanted(int i) const { return gradients[static_cast<size_t>(i)].data != nullptr; }
   bool accumulate(int i) const { return gradients[static_cast<size_t>(i)].accumulate; }
-  /// Operand i where it is held as codes and backward takes these, else null.
+  /// Operand i if backward reads it as codes, else null.
   const EncodedOperand* encoded_operand(int i) const {
     const auto at = static_cast<size_t>(i);
     return at < encoded.size() && encoded[at].is_encoded() ? &encoded[at] : nullptr;
   }
 };
 
-/// What an op says of the sign of its values, `static constexpr Sign sign`.
+/// Sign of the values of an op, declared as `static constexpr Sign sign`.
 enum class Sign : uint8_t {
-  Any,           ///< where it says nothing
-  Kept,          ///< none is below 0 where none of the operands is
-  NeverNegative  ///< none is below 0
+  Any,           ///< no declaration
+  Kept,          ///< non-negative if all operands are
+  NeverNegative  ///< always non-negative
 };
-/// That of an op.
+/// Sign declared by an op.
 template <class X>
 constexpr Sign sign_of() {
   if constexpr (requires { X::sign; }) {
@@ -256,54 +261,54 @@ constexpr Sign sign_of() {
   }
 }
 
-/// An op of one operand whose gradient is dy where y > 0, else 0, and of nothing else:
-/// `static constexpr bool gate = true`.
+/// An op with one operand whose gradient is dy where y > 0 and 0 elsewhere, and which depends
+/// on nothing else. Declared as `static constexpr bool gate = true`.
 template <class X>
 concept Gate = X::gate;
 
-/// A quantizer that can leave out gradients for a Gate before it: `takes_gate()` says whether.
+/// A quantizer that can mask gradients for a preceding Gate if `takes_gate()` is true.
 template <class X>
 concept TakesGate = requires(const X& op) {
   { op.takes_gate() } -> std::same_as<bool>;
 };
 
-/// Operands that kernels take as codes have the dtype of codes in Binding::inputs and in what
-/// footprint and bf16_scratch are asked with: those of OnCodes, and in backward those of
-/// Keep::encoded.
+/// Operands that kernels read as codes have the dtype of the codes in Binding::inputs and in
+/// the arguments of footprint and bf16_scratch: those of OnCodes ops, and in backward those
+/// selected by Keep::encoded.
 ///
-/// An op whose kernels may be bound to codes of operand 0 instead of values, to give codes of
-/// the same quantizer: `on_codes()` says whether. Binding::output has the dtype of codes then,
-/// and gradients are f32.
+/// An op whose kernels can compute on codes of operand 0 instead of values, and then produce
+/// codes of the same quantizer, if `on_codes()` is true. Binding::output then has the dtype of
+/// the codes, and gradients are f32.
 template <class X>
 concept OnCodes = requires(const X& op) {
   { op.on_codes() } -> std::same_as<bool>;
 };
 
-/// An op whose backward multiplies operands rounded to bf16 on request. `bf16_scratch` gives
-/// the bytes of scratch that it needs for that.
+/// An op whose backward can multiply operands rounded to bf16. `bf16_scratch` returns the bytes
+/// of scratch required for that.
 template <class X>
 concept Bf16Gradients = requires(const X& op, Inputs inputs) {
   { op.bf16_scratch(inputs) } -> std::same_as<int64_t>;
 };
 
-/// What the bits of an op's results never depend on, given equal operands, attributes and seed.
-/// The default is the promise of every op that does not state another as `guarantee`.
+/// Conditions on which the bits of an op's results do not depend, given equal operands,
+/// attributes and seed. The default holds for every op that does not declare a `guarantee`.
 struct Guarantee {
-  bool runs = true;              ///< the same bits from run to run
-  bool threads = true;           ///< the same bits at any number of threads
-  bool instruction_sets = true;  ///< the same bits on any processor
+  bool runs = true;              ///< equal bits from run to run
+  bool threads = true;           ///< equal bits at any number of threads
+  bool instruction_sets = true;  ///< equal bits on any processor
   bool operator==(const Guarantee&) const = default;
 };
-/// What the op X guarantees.
+/// Guarantee of the op X.
 template <class X>
 constexpr Guarantee guarantee_of() {
   if constexpr (requires { X::guarantee; }) return X::guarantee;
   return {};
 }
 
-/// The contract. `infer` is the only place that validates attributes, shapes and dtypes; it
-/// throws GraphError with what is wrong, and the graph adds where. Where an attribute gives the
-/// number of operands, `slots` refuses it in the same way.
+/// The contract. Only `infer` validates attributes, shapes and dtypes: it throws GraphError
+/// with the cause, and the graph adds the place. If an attribute determines the number of
+/// operands, `slots` validates it in the same way.
 template <class X>
 concept Compute = std::equality_comparable<X> && std::default_initializable<X> &&
     Described<X> && requires(const X& op, Inputs inputs, const Binding& binding) {
@@ -317,12 +322,12 @@ concept Compute = std::equality_comparable<X> && std::default_initializable<X> &
   { op.backward(binding) } -> std::same_as<Kernel>;
 };
 
-/// Throws unless `type` is f32 or f64.
+/// Throws GraphError unless `type` is f32 or f64.
 inline void check_compute(const TensorType& type) {
   check(is_compute(type.dtype), "expected f32 or f64, got {}", to_string_view(type.dtype));
 }
 
-/// Throws unless both operands have one dtype, f32 or f64.
+/// Throws GraphError unless both operands have the same dtype, f32 or f64.
 inline void check_same_compute(const TensorType& a, const TensorType& b) {
   check_compute(a);
   check(a.dtype == b.dtype, "dtypes differ: {} and {}", to_string_view(a.dtype),

@@ -1,4 +1,4 @@
-// What an op says of itself in docs/ops.md.
+// The documentation of an op in docs/ops.md.
 #pragma once
 
 #include <array>
@@ -10,8 +10,7 @@
 
 namespace qtape {
 
-/// Short facts, each a sentence or a formula. A list without facts and a fact without text do
-/// not compile.
+/// Short facts, each a sentence or a formula. An empty list and an empty fact do not compile.
 class Facts {
  public:
   template <std::same_as<const char*>... Rest>
@@ -33,8 +32,8 @@ class Facts {
   size_t count_;
 };
 
-/// Every op gives all of these: one that is left out does not compile. Where there is nothing
-/// to say the op says so.
+/// Documentation of an op. All members are required: omitting one does not compile. An op for
+/// which there is nothing to state writes so.
 struct OpDocs {
   Facts summary;
   Facts formula;

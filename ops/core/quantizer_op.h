@@ -1,5 +1,5 @@
-// What every quantizer op tells tools beside the contract of op.h and the attributes of its
-// grid: which operands it has after x, and how these hold scales.
+// Declarations of quantizer ops for tools, in addition to the contract of op.h and the
+// attributes of the grid: the operands after x and the way they hold scales.
 #pragma once
 
 #include <span>
@@ -11,19 +11,19 @@
 
 namespace qtape {
 
-/// The element type of the scales and zero points that go with x of type `x`.
+/// Element type of the scales and zero points for an operand x of type `x`.
 constexpr DType scale_dtype(DType x) { return x == DType::F64 ? DType::F64 : DType::F32; }
 
-/// An operand after the first that holds scales, zero points or what gives them. Slots, types
-/// and the leaves that tools add all follow from this.
+/// An operand after the first that holds scales, zero points or values from which they are
+/// computed. Slots, types and the leaves added by tools follow from it.
 struct QuantizerOperand {
-  std::string_view name = {};  ///< its slot's
-  bool trained = false;        ///< a Parameter, with a gradient; else a State
-  bool written = false;        ///< by forward, while observing
-  bool range = false;          ///< minima and then maxima instead of one number per scale
+  std::string_view name = {};  ///< name of its slot
+  bool trained = false;        ///< a Parameter, with a gradient; otherwise a State
+  bool written = false;        ///< written by forward while observing
+  bool range = false;  ///< holds all minima and then all maxima instead of one number per scale
 };
 
-/// scale and, when affine, zero_point, which are otherwise as `each`.
+/// Operands scale and, if affine, zero_point; their other members are those of `each`.
 inline std::vector<QuantizerOperand> scale_operands(Scheme scheme, QuantizerOperand each = {}) {
   each.name = "scale";
   std::vector<QuantizerOperand> operands = {each};
@@ -32,7 +32,7 @@ inline std::vector<QuantizerOperand> scale_operands(Scheme scheme, QuantizerOper
   return operands;
 }
 
-/// The slots of an op with operand 0 in `first` and `operands` after it.
+/// Slots of an op with operand 0 described by `first`, followed by `operands`.
 inline std::vector<Slot> quantizer_slots(const Slot& first,
                                          std::span<const QuantizerOperand> operands) {
   std::vector<Slot> slots = {first};
@@ -44,8 +44,8 @@ inline std::vector<Slot> quantizer_slots(const Slot& first,
   return slots;
 }
 
-/// The type of `operand` beside values of type `values`. Throws GraphError for a granularity
-/// that does not fit them.
+/// Type of `operand` for values of type `values`. Throws GraphError if the granularity does not
+/// fit them.
 inline TensorType operand_type(const QuantizerOperand& operand, const Granularity& granularity,
                                const TensorType& values) {
   const DType dtype = scale_dtype(values.dtype);
@@ -56,8 +56,8 @@ inline TensorType operand_type(const QuantizerOperand& operand, const Granularit
   return {dtype, Shape(extents)};
 }
 
-/// Throws GraphError unless the operands after the first have the types of `op.operands()`
-/// beside values of type `values`, and the granularity of `op` fits these.
+/// Throws GraphError unless the operands after the first have the types given by
+/// `op.operands()` for values of type `values`, and the granularity of `op` fits them.
 template <class X>
 void check_quantizer_operands(const X& op, const TensorType& values, Inputs inputs) {
   const Granularity granularity = granularity_of(op);
@@ -71,8 +71,8 @@ void check_quantizer_operands(const X& op, const TensorType& values, Inputs inpu
   }
 }
 
-/// What is wrong with the zero point of a channel: it must be one of the codes. Tapes,
-/// conversion and lint all ask here.
+/// Fault if the zero point of a channel is not one of the codes. Shared by tapes, conversion
+/// and lint.
 template <class T>
 Fault zero_point_fault(T zero_point, CodeLimits limits, int64_t channel) {
   if (is_code(zero_point, limits)) return {};
@@ -83,15 +83,15 @@ Fault zero_point_fault(T zero_point, CodeLimits limits, int64_t channel) {
 /// Values of a quantizer's operands after x, in slot order.
 using QuantizerValues = std::span<std::byte* const>;
 
-/// An op that quantizes operand 0 and has `operands` after it; its slots are quantizer_slots of
-/// these. Its Binding::record begins with the scales and then the zero points that the last
-/// forward used, [channels] each, of type scale_dtype.
+/// An op that quantizes operand 0 and has `operands` after it; its slots are the
+/// quantizer_slots of these. Its Binding::record starts with the scales, then the zero points
+/// of the last forward, [channels] each, of type scale_dtype.
 ///
-/// `store` writes what the operands must hold for data in `ranges` or for given scales and zero
-/// points, one per channel; ranges that are empty and zero points outside the codes are the
-/// caller's to refuse. `load` gives the scales and zero points that the operands stand for;
-/// those of a channel that was never observed have scale 0. `reads_data` tells whether a
-/// forward needs x to know its scales, with observers on or not.
+/// `store` writes the operands for data in `ranges` or for given scales and zero points, one
+/// per channel. The caller must reject empty ranges and zero points outside the codes. `load`
+/// returns the scales and zero points that the operands represent; a channel that was never
+/// observed has scale 0. `reads_data` is true if a forward needs x to compute its scales; its
+/// last argument states if observers are on.
 template <class X>
 concept Quantizer = Compute<X> && HasGrid<X> &&
     requires(const X& op, const TensorType& x, std::span<const ValueRange<double>> ranges,
@@ -103,8 +103,8 @@ concept Quantizer = Compute<X> && HasGrid<X> &&
   { op.reads_data(x, values, true) } -> std::same_as<bool>;
 };
 
-/// The type of y; throws GraphError for a grid that does not exist, for an x that is not of a
-/// float dtype or does not fit the granularity, and for operands of other types.
+/// Type of y. Throws GraphError for an invalid grid, for an x that is not of a float dtype or
+/// does not fit the granularity, and for operands of the wrong type.
 template <class X>
 TensorType infer_quantizer(const X& op, Inputs inputs) {
   check_grid(op);

@@ -1,4 +1,4 @@
-// Sum and mean over axes: what the two share.
+// Kernels shared by sum and mean over axes.
 #pragma once
 
 #include "qtape/ops/families/reduction_kernels.h"

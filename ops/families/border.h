@@ -1,4 +1,4 @@
-// Where a tensor lies in a larger one that is padded along its axes.
+// Position of a tensor within a larger one that is padded along its axes.
 #pragma once
 
 #include <algorithm>
@@ -8,9 +8,9 @@
 
 namespace qtape {
 
-/// x of `shape` within y, which has begin[i] more elements before x along axis i and end[i]
-/// more after it, as rows: x's are consecutive elements in a row of y, and rows of y are all
-/// border or have `before` elements of it in front of x's.
+/// x of `shape` within y, which has begin[i] additional elements before x along axis i and
+/// end[i] after it. Both are viewed as rows: x lies in consecutive elements of a row of y. A
+/// row of y is either all border or has `before` border elements in front of x.
 class Border {
  public:
   Border(const Shape& shape, const Shape& begin, const Shape& result)
@@ -35,7 +35,7 @@ class Border {
   int64_t y_width() const { return y_width_; }
   int64_t before() const { return before_; }
 
-  /// The row of x in row `r` of y; -1 where that is all border.
+  /// Row of x in row `r` of y; -1 if that row is all border.
   int64_t x_row(int64_t r) const {
     int64_t row = 0;
     int64_t stride = 1;
@@ -48,7 +48,7 @@ class Border {
     }
     return row;
   }
-  /// The row of y in which row `r` of x lies.
+  /// Row of y that contains row `r` of x.
   int64_t y_row(int64_t r) const {
     int64_t row = 0;
     int64_t stride = 1;
@@ -60,7 +60,7 @@ class Border {
     return row;
   }
 
-  /// The rows [begin, end) of y.
+  /// Writes rows [begin, end) of y.
   template <class T>
   void fill(const T* x, T value, T* y, int64_t begin, int64_t end) const {
     for (int64_t r = begin; r < end; ++r) {
@@ -80,7 +80,7 @@ class Border {
   Shape x_;
   Shape begin_;
   Shape y_;
-  int axis_ = 0;  ///< the last one that is padded
+  int axis_ = 0;  ///< last padded axis
   int64_t x_rows_ = 1;
   int64_t y_rows_ = 1;
   int64_t x_width_ = 1;
@@ -88,8 +88,8 @@ class Border {
   int64_t before_ = 0;
 };
 
-/// The shape of y. Throws GraphError unless `begin` and `end` have a number for each axis and y
-/// has at most Shape::max_elements.
+/// Shape of y. Throws GraphError unless `begin` and `end` have one number per axis and y has at
+/// most Shape::max_elements elements.
 Shape padded_shape(const Shape& x, const Shape& begin, const Shape& end);
 
 }  // namespace qtape

@@ -1,30 +1,28 @@
-// Base of ops that combine two operands element by element, repeated to a common shape.
+// Base of elementwise ops with two operands that broadcast to a common shape.
 #pragma once
 
 #include "qtape/ops/core/op.h"
 
 namespace qtape {
 
-/// Facts about ops of two operands.
+/// Facts about broadcast ops.
 namespace broadcast {
 
-/// OpDocs: what operands may be.
-inline constexpr Facts operands = {
-    "a and b are f32 or f64, of one dtype.",
-    "Their shapes broadcast as in NumPy: aligned at the last axis, an extent of 1 or a missing "
-    "one is repeated.",
-    "y has the common shape."};
-/// OpDocs: how gradients of repeated operands are summed.
+/// OpDocs: types and shapes of the operands.
+inline constexpr Facts operands = {"a and b are f32 or f64 of the same dtype.",
+                                   "Their shapes broadcast as in NumPy: aligned at the last "
+                                   "axis, an extent that is 1 or missing is repeated.",
+                                   "y has the common shape."};
+/// OpDocs: summation of the gradients of repeated operands.
 inline constexpr const char* summed =
-    "Each is summed in double and in a fixed order over the axes along which the operand is "
+    "Each is summed in double, in a fixed order, over the axes along which the operand is "
     "repeated.";
 
 }  // namespace broadcast
 
-/// `Op` provides `value(a, b)`, `gradient_a(dy, a, b)` and `gradient_b(dy, a, b)`, all static,
-/// and says in `reads_operands` whether the gradients read a and b; when not, `gradient_a` is
-/// dy.
-/// `<op>.cpp` includes broadcast_kernels.h and instantiates this base once.
+/// `Op` provides the static functions `value(a, b)`, `gradient_a(dy, a, b)` and `gradient_b(dy,
+/// a, b)`. `reads_operands` states if the gradients read a and b; if not, `gradient_a` must be
+/// dy. `<op>.cpp` includes broadcast_kernels.h and instantiates this base once.
 template <class Op>
 struct Broadcast {
   std::vector<Slot> slots() const { return {{.name = "a"}, {.name = "b"}}; }

@@ -1,4 +1,4 @@
-// The kernels behind Broadcast: included by the .cpp of each op that broadcasts, nowhere else.
+// Kernels of Broadcast. Included only by the .cpp files of ops that broadcast.
 #pragma once
 
 #include "qtape/ops/families/broadcast.h"
@@ -16,7 +16,7 @@ struct ValueOf {
   }
 };
 
-/// The gradient of operand `i`; its own value comes before the other's.
+/// Gradient of operand `i`; its own value precedes the value of the other operand.
 template <class Op, int i>
 struct GradientOf {
   template <class T>
@@ -56,7 +56,7 @@ Kernel broadcast_forward(const Binding& b) {
   });
 }
 
-/// The wanted gradients, that of operand 0 first.
+/// Computes the wanted gradients, that of operand 0 first.
 template <class Op>
 Kernel broadcast_backward(const Binding& b) {
   return dispatch_compute(b.output.dtype, [&]<class T>() {

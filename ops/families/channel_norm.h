@@ -1,5 +1,5 @@
-// What norms over the channels of the last axis share: sums over all other axes, and maps with
-// numbers for each channel. Included by the .cpp of these ops.
+// Common parts of norms over the channels of the last axis: sums over all other axes, and maps
+// with parameters per channel. Included only by the .cpp files of these ops.
 #pragma once
 
 #include <algorithm>
@@ -14,9 +14,9 @@ namespace qtape {
 
 using namespace kernels;
 
-/// x [..., channels] as blocks of `width` elements, which are several rows where channels are
-/// few, and as pieces of blocks. Sums add the blocks of a piece, then pieces, then the rows of
-/// a block; all of this follows from the extents alone.
+/// x [..., channels] as blocks of `width` elements and as pieces of blocks. A block has several
+/// rows if there are few channels. Sums add the blocks of a piece, then the pieces, then the
+/// rows of a block; this order depends only on the extents.
 struct ChannelRows {
   int64_t channels = 0;
   int64_t rows = 0;
@@ -38,7 +38,7 @@ struct ChannelRows {
   }
 
   int64_t elements() const { return rows * channels; }
-  /// The first element of a piece; that of the piece after the last is the end.
+  /// First element of a piece; for the index after the last piece, the end.
   int64_t piece_begin(int64_t piece) const {
     return std::min(elements(), blocks * piece / pieces * width);
   }
@@ -61,13 +61,13 @@ class ChannelSums {
 
   static int64_t count(const ChannelRows& rows) { return 2 * rows.width * rows.pieces; }
 
-  /// Where a piece adds up: `width` first sums and then as many second ones, now 0.
+  /// Buffer for the sums of a piece: `width` first sums and then `width` second sums, set to 0.
   double* begin_piece(int64_t piece) const {
     double* sums = memory_ + 2 * rows_.width * piece;
     std::fill_n(sums, 2 * rows_.width, 0.0);
     return sums;
   }
-  /// Adds everything up: first(c) and second(c) give the sums of channel c from now on.
+  /// Adds up all pieces; afterwards first(c) and second(c) return the sums of channel c.
   void finish() const {
     for (int64_t p = 1; p < rows_.pieces; ++p) {
       const double* more = memory_ + 2 * rows_.width * p;
@@ -89,7 +89,7 @@ class ChannelSums {
 
 namespace detail {
 
-/// Adds d = x - center and d^2 for n elements, or with a gradient dy and dy d.
+/// Adds d = x - center and d^2 for n elements or, with a gradient, dy and dy d.
 template <class T, bool gradient>
 auto channel_sums_loop() {
   return simd::best_for<T, const T*, const T*, const double*, double*, int64_t, int64_t>(
@@ -110,7 +110,7 @@ auto channel_sums_loop() {
       });
 }
 
-/// The numbers of a map, `width` of each.
+/// Parameters of a map, `width` of each.
 struct ChannelTables {
   double* center;
   double* scale;
@@ -136,7 +136,7 @@ auto channel_map_loop() {
       });
 }
 
-/// dx (+)= scale dy, and with statistics of the batch + slope (x - center) + offset.
+/// dx (+)= scale dy; with batch statistics also + slope (x - center) + offset.
 template <class T, bool batch, bool accumulate>
 auto channel_gradient_loop()
     -> void (*)(const T*, const T*, const ChannelTables*, T*, int64_t, int64_t) {
@@ -162,8 +162,8 @@ auto channel_gradient_loop()
 
 }  // namespace detail
 
-/// What forward saves of each channel: y = gain inverse (x - mean) + beta. `gain` is gamma, or
-/// what takes its place; `extra` is the op's own.
+/// Values of each channel that forward saves: y = gain inverse (x - mean) + beta. `gain` is
+/// gamma or its replacement; `extra` is specific to the op.
 struct ChannelNumbers {
   double* mean;
   double* inverse;
@@ -195,7 +195,7 @@ class ChannelScratch {
     return {first_, first_ + rows_.width, first_ + 2 * rows_.width, first_ + 3 * rows_.width};
   }
   ChannelSums sums() const { return {rows_, first_ + 4 * rows_.width}; }
-  /// Repeats `value(c)` over a table.
+  /// Fills a table with `value(c)`, repeated up to its width.
   template <class Value>
   void fill(double* table, const Value& value) const {
     for (int64_t c = 0; c < rows_.channels; ++c) table[c] = value(c);
@@ -207,7 +207,7 @@ class ChannelScratch {
   double* first_;
 };
 
-/// Statistics and values of operand 0.
+/// Computes statistics and values of operand 0.
 template <class T>
 class ChannelNormForward {
  public:
@@ -223,7 +223,7 @@ class ChannelNormForward {
 
   const ChannelRows& rows() const { return rows_; }
 
-  /// Sums the differences to the first row, of which there must be one.
+  /// Sums the differences from the first row. Requires at least one row.
   void measure() const {
     const detail::ChannelTables tables = scratch_.tables();
     scratch_.fill(tables.center, [&](int64_t c) { return double{x_[c]}; });
@@ -234,18 +234,18 @@ class ChannelNormForward {
     });
     sums.finish();
   }
-  /// After `measure`.
+  /// Requires `measure`.
   double mean(int64_t c) const {
     return scratch_.tables().center[c] + scratch_.sums().first(c) / count();
   }
-  /// After `measure`: the mean of squares, which counts all elements.
+  /// Requires `measure`. The biased variance: the mean of squared differences.
   double variance(int64_t c) const {
     const double sum = scratch_.sums().first(c);
     const double variance = (scratch_.sums().second(c) - sum * (sum / count())) / count();
     return variance < 0 ? 0 : variance;
   }
 
-  /// y, from `numbers`.
+  /// Computes y from `numbers`.
   void normalize(const T* beta) const {
     if (rows_.elements() == 0) return;
     const detail::ChannelTables tables = scratch_.tables();
@@ -303,12 +303,12 @@ class ChannelNormBackward {
     });
     sums.finish();
   }
-  /// After `measure`: the sum of dy.
+  /// Requires `measure`. The sum of dy.
   double sum(int64_t c) const { return scratch_.sums().first(c); }
-  /// After `measure`: the sum of dy (x - mean).
+  /// Requires `measure`. The sum of dy (x - mean).
   double product(int64_t c) const { return scratch_.sums().second(c); }
 
-  /// dx where anyone wants it, after `measure`; `batch`: mean and inverse are functions of x.
+  /// Computes dx if it is wanted; requires `measure`. `batch`: mean and inverse depend on x.
   void spread(bool batch) const {
     if (dx_ == nullptr || rows_.rows == 0) return;
     const detail::ChannelTables tables = scratch_.tables();
@@ -341,7 +341,7 @@ class ChannelNormBackward {
   int threads_;
 };
 
-/// The gradient of an operand with a number for each channel.
+/// Gradient of an operand with one number per channel.
 template <class T>
 struct ChannelGradient {
   T* data;
@@ -350,7 +350,7 @@ struct ChannelGradient {
   ChannelGradient(const Binding& b, int operand)
       : data(b.dx<T>(operand)), accumulate(b.accumulate(operand)) {}
 
-  /// (+)= value(c), where anyone wants it.
+  /// (+)= value(c), if the gradient is wanted.
   template <class Value>
   void put(int64_t channels, const Value& value) const {
     if (data == nullptr) return;
@@ -361,15 +361,15 @@ struct ChannelGradient {
   }
 };
 
-/// The running statistics of a norm, [channels] each.
+/// Running statistics of a norm, [channels] each.
 template <class T>
 struct RunningStatistics {
   T* mean;
   T* variance;
   double momentum;
 
-  /// Moves those of channel c towards what a batch of n elements has. They stay where the
-  /// result is not finite. `variance` is that of all elements, which is made unbiased.
+  /// Updates channel c with the statistics of a batch of n elements; `batch_variance` is
+  /// biased, the running variance unbiased. Does nothing if the result is not finite.
   void move(int64_t c, double batch_mean, double batch_variance, double n) const {
     const auto towards = [&](T running, double batch) {
       return static_cast<T>((1 - momentum) * double{running} + momentum * batch);
@@ -382,26 +382,26 @@ struct RunningStatistics {
   }
 };
 
-/// The fault of statistics of fewer than two elements.
+/// Fault for statistics of fewer than two elements.
 inline Fault too_few_elements(int64_t rows) {
   return {"statistics of a batch need at least 2 elements of each channel, got {value}", 0,
           static_cast<double>(rows)};
 }
 
-/// Throws unless operand `i`, called `name`, holds one number for each channel of operand 0.
+/// Throws GraphError unless operand `i`, named `name`, has one number per channel of operand 0.
 inline void check_channels(Inputs inputs, size_t i, std::string_view name) {
   const TensorType expected{inputs[0].dtype, Shape{inputs[0].shape[-1]}};
   check(inputs[i] == expected, "{} must be {}, one for each channel, got {}", name,
         to_string(expected), to_string(inputs[i]));
 }
 
-/// Throws unless it can keep a denominator from 0.
+/// Throws GraphError unless `eps` is positive and finite.
 inline void check_eps(double eps) {
   check(eps > 0 && std::isfinite(eps), "eps must be above 0 and finite, got {}", eps);
 }
 
-/// The type of the result of a norm whose operands after the first are all [c], after checking
-/// them and the attributes.
+/// Type of the result of a norm whose operands after the first are all [c]. Throws GraphError
+/// for invalid operands or attributes.
 template <class X>
 TensorType infer_channel_norm(const X& op, Inputs inputs) {
   const auto slots = op.slots();

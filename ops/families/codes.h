@@ -1,5 +1,5 @@
-// What the ops between values and integer codes share: scales that come as operands, and the
-// walk over elements with their scales.
+// Common parts of Quantize and Dequantize: scales as operands, and iteration over elements with
+// their scales.
 #pragma once
 
 #include <algorithm>
@@ -14,8 +14,8 @@ namespace qtape {
 
 using namespace kernels;
 
-/// Operands scale [channels] and zero_point [channels] of a node, copied into its record by
-/// each forward so that backward sees the same numbers.
+/// Operands scale [channels] and zero_point [channels] of a node. Each forward copies them to
+/// the record, so that backward uses the same values.
 template <class T>
 class ScaleOperands {
  public:
@@ -28,7 +28,7 @@ class ScaleOperands {
 
   const QuantizerRecord<T>& record() const { return record_; }
 
-  /// Fills the record, and returns what is wrong with the first number that cannot be used.
+  /// Fills the record. Returns a fault for the first unusable scale or zero point.
   Fault load() const {
     for (int64_t c = 0; c < channels_; ++c) {
       const QParams<T> q{scale_[c], zero_point_ == nullptr ? T(0) : zero_point_[c]};
@@ -51,7 +51,7 @@ class ScaleOperands {
   CodeLimits limits_;
 };
 
-/// `r` from its element `begin` on.
+/// Chunk `r` starting at its element `begin`.
 template <class T>
 QuantizeChunk<T> advanced(QuantizeChunk<T> r, bool columns, int64_t begin) {
   if (columns) {
@@ -65,8 +65,8 @@ QuantizeChunk<T> advanced(QuantizeChunk<T> r, bool columns, int64_t begin) {
   return r;
 }
 
-/// Calls `body(i, scale, zero point)` for the elements 0 to n of a chunk. `body` must not carry
-/// anything from one to the next.
+/// Calls `body(i, scale, zero point)` for elements 0 to n - 1 of a chunk. Calls of `body` must
+/// be independent of each other.
 template <bool columns, class T, class Body>
 inline void for_each_scaled(int64_t n, const QuantizeChunk<T>& r, const Body& body) {
   if constexpr (columns) {

@@ -1,4 +1,4 @@
-// The kernels behind convolutions: included by the .cpp of each, nowhere else.
+// Kernels of convolutions. Included only by the .cpp files of these ops.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ inline kernels::ConvAxis kernel_axis(const WindowAxis& a) {
           .end = a.end};
 }
 
-/// `by_input`: filters lie in the order of in_channels.
+/// `by_input`: filters are stored in the order of in_channels.
 inline kernels::Conv kernel_extents(const Convolution& c, bool by_input) {
   return {.images = c.images,
           .groups = c.groups,
@@ -51,15 +51,15 @@ inline Kernel forward(const kernels::Conv& c, const Binding& b) {
   });
 }
 
-/// What gradients are computed of beside the filters, as `x` and `y` of the convolution: the
-/// gradient of the output and operand 0, which is y where the op is a convolution transposed.
+/// Operands of the gradients other than the filters, as `x` and `y` of the convolution: the
+/// gradient of the output and operand 0. A transposed convolution exchanges the two.
 template <class T>
 struct Images {
   const T* x;
   const T* y;
 };
 
-/// The gradients of a convolution, or of a convolution transposed.
+/// Gradients of a convolution or of a transposed convolution.
 struct Gradients {
   const kernels::Conv& c;
   const Binding& b;
@@ -99,7 +99,7 @@ struct Gradients {
     return sequence(std::move(dx), std::move(dw));
   }
 
-  /// In bf16 where oneDNN is fast at it. The scratch begins with x and y.
+  /// Uses bf16 where oneDNN is fast. The scratch starts with x and y.
   Kernel all_bf16() const {
     const bool dx_bf16 = has_bf16_conv(c, data_pass());
     const bool dw_bf16 = has_bf16_conv(c, kernels::ConvPass::Filters);

@@ -1,4 +1,4 @@
-// Kernels of ops whose output is an operand, bit for bit, whatever the dtype.
+// Kernels of ops whose output is a bit-exact copy of an operand, for any dtype.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace qtape {
 
 using namespace kernels;
 
-/// to = from, `bytes` long; nothing when both are one buffer or `to` is null.
+/// to = from for `bytes` bytes; no kernel if both are one buffer or `to` is null.
 inline Kernel bind_copy(const std::byte* from, std::byte* to, int64_t bytes, int threads) {
   if (from == to || to == nullptr || bytes == 0) return {};
   return [from, to, bytes, threads](const Step&) {
@@ -24,7 +24,7 @@ inline Kernel bind_copy(const std::byte* from, std::byte* to, int64_t bytes, int
   };
 }
 
-/// The loop y += x over n elements, in float for f16 and bf16.
+/// Loop y += x over n elements, computed in float for f16 and bf16.
 template <class T>
 auto add_loop() -> void (*)(const T* x, T* y, int64_t n) {
   return simd::best<const T*, T*, int64_t>([](const T* x, T* y, int64_t n) {
@@ -34,7 +34,7 @@ auto add_loop() -> void (*)(const T* x, T* y, int64_t n) {
   });
 }
 
-/// to += from, in float for f16 and bf16.
+/// to += from, computed in float for f16 and bf16.
 template <class T>
 Kernel bind_add(const T* from, T* to, int64_t n, int threads) {
   if (n == 0) return {};

@@ -11,7 +11,7 @@ namespace qtape {
 using namespace kernels;
 namespace {
 
-/// Values of elements of one channel.
+/// Decodes elements of one channel.
 class SegmentDecoder {
  public:
   explicit SegmentDecoder(const EncodedOperand& operand)

@@ -1,26 +1,27 @@
-// Ops that map each element by itself: everything but the function and its slope.
+// Elementwise ops with one operand: everything except the function and its slope.
 #pragma once
 
 #include "qtape/ops/core/op.h"
 
 namespace qtape {
 
-/// What the slope of an elementwise function is computed from; the planner keeps just that.
+/// Value from which the slope of an elementwise function is computed; the planner keeps only
+/// it.
 enum class SlopeOf : uint8_t { Operand, Output, Nothing };
 
-/// What `limits()` of an op says whose value is x limited to a range.
+/// Range returned by `limits()` of an op whose value is x clamped to that range.
 struct ValueLimits {
   double low = 0;
   double high = 0;
 };
 
-/// Facts about ops that map each element by itself.
+/// Facts about elementwise ops.
 namespace elementwise {
 
 /// For OpDocs.
 inline constexpr Facts operands = "x is f32 or f64 of any shape; y has its type.";
 
-/// What an op with a slope of `slope_of` keeps.
+/// Values kept by an op with a slope of `slope_of`.
 constexpr Keep keep(SlopeOf slope_of) {
   return {.operands = slope_of == SlopeOf::Operand ? 1u : 0u,
           .output = slope_of == SlopeOf::Output,
@@ -30,11 +31,11 @@ constexpr Keep keep(SlopeOf slope_of) {
 
 }  // namespace elementwise
 
-/// Base of elementwise ops without attributes. `Op` provides `slope_of`, `value(double or float
-/// x)` and `slope(v)`, v being x or y as `slope_of` says. `<op>.cpp` includes
-/// elementwise_kernels.h and instantiates this base once. An op with attributes has no base, as
-/// it could not be initialised by names without a warning: it declares these functions itself
-/// and defines them by those of elementwise_kernels.h (`leaky_relu.h`).
+/// Base of elementwise ops without attributes. `Op` provides `slope_of`, `value(x)` for float
+/// and double, and `slope(v)`, where v is x or y according to `slope_of`. `<op>.cpp` includes
+/// elementwise_kernels.h and instantiates this base once. An op with attributes has no base,
+/// because designated initializers would cause a warning. It declares these functions itself
+/// and defines them by those of elementwise_kernels.h (see `leaky_relu.h`).
 template <class Op>
 struct Elementwise {
   std::vector<Slot> slots() const { return {{.name = "x"}}; }

@@ -1,4 +1,4 @@
-// The loops of elementwise ops: included by the .cpp of each of them, nowhere else.
+// Loops of elementwise ops. Included only by the .cpp files of these ops.
 #pragma once
 
 #include "qtape/core/math.h"
@@ -12,7 +12,7 @@ namespace qtape {
 using namespace kernels;
 namespace elementwise {
 
-/// dx (+)= dy * slope; `v` is the kept operand or output, or dy itself when nothing is kept.
+/// dx (+)= dy * slope; `v` is the kept operand or output, or dy if nothing is kept.
 template <class Op, class T, bool accumulate>
 auto slope_loop() {
   return simd::best_for<T, const Op*, const T*, const T*, T*, int64_t>(

@@ -5,7 +5,7 @@
 namespace qtape {
 namespace {
 
-/// The number of attribute `name` for spatial axis `i`; `none` where it is empty.
+/// The number of attribute `name` for spatial axis `i`; `none` if the attribute is empty.
 int64_t number_of(std::string_view name, const Shape& numbers, int axes, int i, int64_t none) {
   check(numbers.rank() == axes || numbers.rank() == 0,
         "{} must have {} numbers, one for each spatial axis, or none, got {}", name, axes,
@@ -13,7 +13,7 @@ int64_t number_of(std::string_view name, const Shape& numbers, int axes, int i, 
   return numbers.rank() == 0 ? none : numbers[i];
 }
 
-/// Windows of padding alone have no value.
+/// A window that contains only padding has no value.
 void check_real(std::string_view axis, const WindowAxis& w) {
   check(w.kernel == 1 || w.dilation <= w.in,
         "dilation must be at most the extent along {}, got {} and {}", axis, w.dilation, w.in);

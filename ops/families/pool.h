@@ -1,5 +1,5 @@
-// What poolings share: the attributes of their windows over NHWC and NLC tensors, shapes, and
-// which elements a window has.
+// Common parts of poolings: attributes of the windows over NHWC and NLC tensors, shapes, and
+// the elements of windows.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 
 namespace qtape {
 
-/// The attributes of a pooling: a number for each spatial axis. Of all but `kernel` there may
-/// be none, which stands for the defaults.
+/// Attributes of a pooling: one number per spatial axis. All except `kernel` may be empty,
+/// which selects the defaults.
 struct PoolAttributes {
   Shape kernel;
   Shape stride;    ///< default: the kernel
@@ -21,23 +21,24 @@ struct PoolAttributes {
   Shape pads_end;    ///< default: 0
 };
 
-/// A pooling of one tensor. With 3 axes the windows slide along w, and h has extent 1.
+/// Extents of a pooling of one tensor. For 3 axes the windows slide along w, and h has extent
+/// 1.
 struct Pool {
   int64_t images = 0;
   int64_t channels = 0;
   Window window;
   Shape result;
 
-  /// Rows of windows, or of elements of x, in all images.
+  /// Number of rows of windows, or of elements of x, in all images.
   int64_t output_rows() const { return images * window.h.out; }
   int64_t input_rows() const { return images * window.h.in; }
 };
 
-/// Throws GraphError unless x is [n, h, w, c] or [n, l, c], for what `window_axis` refuses, for
-/// windows of more than 2^31 - 1 elements and for one that holds no element of x.
+/// Throws GraphError unless x is [n, h, w, c] or [n, l, c], as `window_axis` does, for windows
+/// of more than 2^31 - 1 elements and for a window that contains no element of x.
 Pool pool_of(const Shape& x, const PoolAttributes& attributes);
 
-/// The attributes of windows as `fields()` lists them, but for dilation.
+/// Fields of the window attributes for `fields()`, except dilation.
 template <class X>
 constexpr auto pool_fields() {
   return std::tuple{
@@ -57,7 +58,7 @@ struct Range {
   int64_t size() const { return end - begin; }
 };
 
-/// The elements of window `i` that are not padding.
+/// Elements of window `i` that are not padding.
 inline Range real_elements(const WindowAxis& w, int64_t i) {
   const int64_t start = w.start(i);
   if (w.dilation == 1) return {std::max<int64_t>(0, -start), std::min(w.kernel, w.in - start)};
@@ -65,19 +66,19 @@ inline Range real_elements(const WindowAxis& w, int64_t i) {
   return {first, std::min(w.kernel, (w.in - start + w.dilation - 1) / w.dilation)};
 }
 
-/// The windows between whose ends element `at` of x lies. With dilation they may step over it.
+/// Windows whose span contains element `at` of x. With dilation they may skip the element.
 inline Range windows_over(const WindowAxis& w, int64_t at) {
   const int64_t padded = at + w.begin;
   const int64_t before = padded - w.span();
   return {before < 0 ? 0 : before / w.stride + 1, std::min(w.out, padded / w.stride + 1)};
 }
 
-/// Whether some window holds padding.
+/// True if any window contains padding.
 inline bool holds_padding(const WindowAxis& w) {
   return w.start(0) < 0 || w.start(w.out - 1) + w.span() > w.in;
 }
 
-/// Throws GraphError unless `type` is f32, f64 or codes.
+/// Throws GraphError unless `type` is f32, f64 or a code dtype.
 void check_compute_or_codes(const TensorType& type);
 
 }  // namespace qtape

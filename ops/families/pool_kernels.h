@@ -1,4 +1,4 @@
-// How work on images is cut, for the kernels of ops that step over their rows.
+// Division of work on images for kernels that iterate over their rows.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace qtape {
 
-/// Rows that are worth a thread, of so many `elements` with so many `terms` each.
+/// Minimum number of rows per thread, for rows of `elements` elements with `terms` terms each.
 inline int64_t row_grain(int64_t elements, int64_t terms) {
   const int64_t row = kernels::pointwise_grain / std::max<int64_t>(1, elements);
   return std::max<int64_t>(1, row / std::max<int64_t>(1, terms));

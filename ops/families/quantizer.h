@@ -1,5 +1,5 @@
-// What the kernels of all quantizer ops share: the record of scales and zero points in use, and
-// a grid applied with them to a tensor.
+// Common parts of quantizer kernels: the record of scales and zero points in use, and their
+// application to a tensor.
 #pragma once
 
 #include <atomic>
@@ -17,9 +17,9 @@ namespace qtape {
 
 using namespace kernels;
 
-/// A quantizer's Binding::record: for each channel the scale in use, the zero point in use, 1 /
-/// scale and a number of the op's own that backward reads. Tools read the first two after a
-/// step.
+/// Binding::record of a quantizer: for each channel the scale in use, the zero point in use, 1
+/// / scale, and a number specific to the op that backward reads. Tools read the first two after
+/// a step.
 template <class T>
 struct QuantizerRecord {
   T* scale = nullptr;
@@ -44,7 +44,8 @@ struct QuantizerRecord {
   QParams<T> at(int64_t channel) const { return {scale[channel], zero_point[channel]}; }
 };
 
-/// What a QuantizeChunk holds for every chunk of a tensor with segments of so many elements.
+/// Members of a QuantizeChunk that are equal for all chunks of a tensor with segments of
+/// `segment` elements.
 template <class T>
 QuantizeChunk<T> quantize_chunk_of(const Grid& grid, int64_t segment, int64_t channels,
                                    MaskRule mask) {
@@ -67,7 +68,7 @@ QuantizeChunk<T> quantize_chunk_of(const Grid& grid, const QuantizeLayout& layou
   return quantize_chunk_of<T>(grid, layout.segment(), layout.channels(), mask);
 }
 
-/// `base` with the record's numbers for `chunk`.
+/// `base` with the numbers of the record for `chunk`.
 template <class T>
 QuantizeChunk<T> at_chunk(QuantizeChunk<T> base, const QuantizerRecord<T>& record,
                           const QuantizeLayout& layout, const Chunk& chunk) {
@@ -80,13 +81,13 @@ QuantizeChunk<T> at_chunk(QuantizeChunk<T> base, const QuantizerRecord<T>& recor
   return base;
 }
 
-/// y = fake(x) with the scales and zero points of the record.
+/// Quantizes x to values, codes or both, with the scales and zero points of the record.
 template <class S>
 class GridQuantizer {
  public:
   using T = typename Storage<S>::Compute;
 
-  /// `mask`: where to write the mask, or null.
+  /// `masked`: writes the mask to Binding::saved.
   GridQuantizer(const Grid& grid, const QuantizeLayout& layout, const QuantizeChunk<T>& base,
                 bool masked, const Binding& b)
       : layout_(layout),
@@ -130,7 +131,7 @@ class GridQuantizer {
     loops_.quantize(x_ + chunk.offset, y_ + chunk.offset, mask, chunk.length, &r);
   }
 
-  /// Quantizes everything, unless the status says that codes come from elsewhere.
+  /// Quantizes all elements, unless the status states that codes are computed elsewhere.
   void quantize_all() const {
     if (status_->output == QuantizerOutput::Nothing) return;
     layout_.for_each_chunk(threads_, [&](int64_t, const Chunk& chunk) { quantize(chunk); });

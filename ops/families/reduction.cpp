@@ -7,7 +7,7 @@
 namespace qtape {
 namespace {
 
-/// Strides of a dense `shape` along the axes of a tensor of `rank`, 0 where it is repeated.
+/// Strides of a dense `shape` along the axes of a tensor of `rank`; 0 where it is repeated.
 std::array<int64_t, Shape::max_rank> strides_of(const Shape& shape, int rank) {
   std::array<int64_t, Shape::max_rank> strides{};
   int64_t stride = 1;
@@ -34,7 +34,7 @@ std::array<bool, Shape::max_rank> chosen_axes(const Shape& x, std::span<const in
   return chosen;
 }
 
-/// Takes the last of `axes`, or an axis of one step when there is none.
+/// Removes and returns the last of `axes`, or returns an axis of extent 1 if there is none.
 WalkAxis take_last(std::vector<WalkAxis>& axes) {
   if (axes.empty()) return {};
   const WalkAxis last = axes.back();

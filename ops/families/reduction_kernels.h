@@ -1,4 +1,4 @@
-// The loops behind broadcasts and sums: included by the .cpp of the ops that use them.
+// Loops of broadcasts and sums. Included only by the .cpp files of ops that use them.
 //
 // A function here is a small struct with `template <class T> T operator()(T x, T a, T b)
 // const`. An operand that it ignores may be any readable tensor with as many elements as x.
@@ -19,7 +19,7 @@ namespace qtape {
 
 using namespace kernels;
 
-/// Where the values of a MapWalk or a SumWalk are.
+/// Operands of a MapWalk or a SumWalk.
 template <class T>
 struct Tensors {
   const T* x = nullptr;
@@ -64,9 +64,9 @@ MapLoop<F, T> choose_map_loop(const WalkAxis& columns) {
   return map_loop<F, T, accumulate, true, true>();
 }
 
-/// Partial sums of a row: fixed, so that the order of additions is.
+/// Number of partial sums of a row: constant, which fixes the order of additions.
 inline constexpr int64_t sum_lanes = 16;
-/// Columns whose sums are collected at once.
+/// Columns that are summed at once.
 inline constexpr int64_t sum_columns = 256;
 
 template <class F, class T>
@@ -97,7 +97,7 @@ SumLoop<F, T> sum_rows_loop() {
   });
 }
 
-/// The same of few columns, `sum_lanes` at a time: their sums stay in registers.
+/// Variant of sum_rows for few columns: `sum_lanes` columns at a time, with sums in registers.
 template <class F, class T, bool b_steps>
 SumLoop<F, T> sum_narrow_rows_loop() {
   return simd::best_for<T, const F*, const T*, const T*, const T*, double*, const WalkAxis*,
@@ -159,14 +159,14 @@ SumLoop<F, T> choose_sum_loop(const SumWalk& walk) {
   return b_steps ? sum_rows_loop<F, T, true>() : sum_rows_loop<F, T, false>();
 }
 
-/// The sum of all lanes, halving their number each time.
+/// Adds up all lanes, halving their number each time.
 inline void fold_lanes(double* sums) {
   for (int64_t width = sum_lanes / 2; width > 0; width /= 2) {
     for (int64_t k = 0; k < width; ++k) sums[k] += sums[k + width];
   }
 }
 
-/// Everything a sum needs at run time.
+/// Run-time parameters of a sum.
 template <class F, class T>
 struct SumTask {
   F function;
@@ -177,7 +177,7 @@ struct SumTask {
   double divisor;
   SumLoop<F, T> loop;
 
-  /// Writes the outputs [begin, end).
+  /// Writes outputs [begin, end).
   void operator()(int64_t begin, int64_t end) const {
     std::array<double, sum_columns> sums;
     const int64_t columns = walk.columns_kept ? walk.columns.extent : 1;
@@ -201,8 +201,8 @@ struct SumTask {
   }
 };
 
-/// The sum of a matrix over its rows, which are cut into pieces by the extents alone. The sums
-/// of pieces are added in their order.
+/// Sum of a matrix over its rows, which are divided into pieces by the extents alone. The sums
+/// of the pieces are added in order.
 template <class F, class T>
 class PiecewiseSum {
  public:
@@ -213,8 +213,8 @@ class PiecewiseSum {
         pieces_(pieces_of(task.walk)),
         sums_(std::make_shared<std::vector<double>>(static_cast<size_t>(pieces_ * columns_))) {}
 
-  /// 1 where cutting does not pay, where columns are enough to share, or where the walk is no
-  /// matrix.
+  /// Number of pieces; 1 if division does not pay, if there are enough columns to share out, or
+  /// if the walk is not a matrix.
   static int64_t pieces_of(const SumWalk& walk) {
     if (!walk.columns_kept || walk.repeats > 1 || !walk.kept.empty()) return 1;
     if (walk.columns.extent > most_columns) return 1;
@@ -255,7 +255,7 @@ class PiecewiseSum {
 
   SumTask<F, T> task_;
   int64_t rows_, columns_, pieces_;
-  std::shared_ptr<std::vector<double>> sums_;  // by piece and column
+  std::shared_ptr<std::vector<double>> sums_;  // indexed by piece and column
 };
 
 }  // namespace detail
@@ -278,9 +278,10 @@ Kernel bind_map(const F& f, MapWalk walk, Tensors<T> from, T* out, bool accumula
   };
 }
 
-/// out (+)= (sum of f(x, a, b) over all x that an element of a is repeated over) / divisor, for
-/// every element of a. Sums are in double: in index order where the last axis stays, those over
-/// all rows in up to 16 pieces, else in 16 interleaved partial sums.
+/// out (+)= (sum of f(x, a, b) over the elements of x over which an element of a is repeated) /
+/// divisor, for every element of a. Sums are in double: in index order if the last axis is kept
+/// (a sum over all rows of a matrix in up to 16 pieces), otherwise in 16 interleaved partial
+/// sums.
 template <class T, class F>
 Kernel bind_sum(const F& f, SumWalk walk, Tensors<T> from, T* out, bool accumulate, int threads,
                 double divisor = 1.0) {

@@ -1,5 +1,5 @@
-// Kernels that move rows: blocks of consecutive elements that lie at a regular distance, as the
-// parts of a tensor along an axis do.
+// Kernels that move rows: blocks of consecutive elements at a regular distance, such as the
+// parts of a tensor along an axis.
 #pragma once
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 
 namespace qtape {
 
-/// The places of `count` rows of `width` elements in a source and in a target: row r begins at
-/// r * from_stride and r * to_stride.
+/// Positions of `count` rows of `width` elements in a source and in a target: row r starts at r
+/// * from_stride and r * to_stride.
 struct Rows {
   int64_t count = 0;
   int64_t width = 0;
@@ -25,7 +25,7 @@ struct Rows {
   }
 };
 
-/// Calls `body(from, to, n)` with the offsets of each run of consecutive elements among the
+/// Calls `body(from, to, n)` with the offsets of each run of consecutive elements within
 /// elements [begin, end), counted row by row.
 template <class Body>
 void for_each_run(const Rows& rows, int64_t begin, int64_t end, const Body& body) {
@@ -51,7 +51,7 @@ inline Kernel bind_copy_rows(const Rows& rows, int64_t size, const std::byte* fr
   };
 }
 
-/// to += from, in float for f16 and bf16.
+/// to += from, computed in float for f16 and bf16.
 template <class T>
 Kernel bind_add_rows(const Rows& rows, const T* from, T* to, int threads) {
   if (rows.elements() == 0) return {};
@@ -75,14 +75,14 @@ inline Kernel bind_move_rows(const Rows& rows, DType dtype, const std::byte* fro
   });
 }
 
-/// A source of `bind_join_rows`: `width` bytes of each row, one row after the other; zeros
-/// where `data` is null.
+/// A source of `bind_join_rows`: `width` bytes of each row, row after row; zeros if `data` is
+/// null.
 struct RowPart {
   const std::byte* data = nullptr;
   int64_t width = 0;
 };
 
-/// Writes the bytes [begin, end) of joined rows that are `width` bytes long.
+/// Writes bytes [begin, end) of joined rows of `width` bytes.
 inline void join_rows(const std::vector<RowPart>& parts, int64_t width, std::byte* to,
                       int64_t begin, int64_t end) {
   int64_t row = begin / width;
@@ -103,7 +103,7 @@ inline void join_rows(const std::vector<RowPart>& parts, int64_t width, std::byt
   }
 }
 
-/// Each of the `count` rows of `to` is the rows of `parts` side by side.
+/// Writes `count` rows to `to`, each the concatenation of the corresponding rows of `parts`.
 inline Kernel bind_join_rows(std::vector<RowPart> parts, int64_t count, std::byte* to,
                              int threads) {
   std::erase_if(parts, [](const RowPart& part) { return part.width == 0; });

@@ -9,18 +9,18 @@ namespace qtape {
 
 using namespace kernels;
 
-/// What becomes of the gradient of operand i.
+/// Treatment of the gradient of operand i.
 inline Target target_of(const Binding& b, int i) {
   if (!b.wanted(i)) return Target::Unwanted;
   return b.accumulate(i) ? Target::Add : Target::Write;
 }
 
-/// Where the gradient of a learned number per channel goes.
+/// Destination of the gradient of a learned parameter with one number per channel.
 template <class T>
 class GradientSink {
  public:
   GradientSink() = default;
-  /// For operand i, which the op may lack.
+  /// Gradient of operand i; does nothing if the op has no such operand.
   GradientSink(const Binding& b, int i) {
     if (static_cast<size_t>(i) >= b.gradients.size()) return;
     target_ = target_of(b, i);
@@ -60,7 +60,8 @@ class ScaleGradients {
         second_(first_ + partials(layout)),
         threads_(b.threads) {}
 
-  /// Runs the loop over x, writing dx, and calls `sink(channel, sum of first, sum of second)`.
+  /// Runs the loop over x, which writes dx, and calls `sink(channel, sum of first, sum of
+  /// second)`.
   template <class Sink>
   void chunk(const Sink& sink) const {
     if (layout_.columns()) {

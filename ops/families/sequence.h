@@ -1,4 +1,4 @@
-// Sequence: two kernels as one.
+// Sequence: combines two kernels.
 #pragma once
 
 #include <utility>

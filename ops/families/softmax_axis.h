@@ -1,4 +1,4 @@
-// Softmax and its logarithm along any axis: the kernels behind Softmax and LogSoftmax.
+// Kernels of Softmax and LogSoftmax along any axis.
 #pragma once
 
 #include "qtape/kernels/simd/threads.h"
@@ -10,8 +10,8 @@ namespace qtape::softmax {
 
 using namespace kernels;
 
-/// Lines of `channels` elements, `inner` apart. With inner = 1 the kernels take consecutive
-/// lines one by one, else up to `block` neighbouring lines side by side.
+/// Lines of `channels` elements at distance `inner`. With inner = 1 the kernels process
+/// consecutive lines one at a time, otherwise up to `block` adjacent lines at once.
 struct Lines {
   int64_t channels = 0;
   int64_t inner = 0;
@@ -23,7 +23,7 @@ struct Lines {
     inner = view.inner;
     count = view.outer * view.inner;
   }
-  /// Calls `body(offset, lines)` for pieces that make up the lines [begin, end).
+  /// Calls `body(offset, lines)` for pieces that cover lines [begin, end).
   template <class Body>
   void run(int64_t begin, int64_t end, const Body& body) const {
     if (inner == 1) return body(begin * channels, end - begin);
@@ -34,7 +34,7 @@ struct Lines {
       line += width;
     }
   }
-  /// Lines that are worth a thread: an exponential costs about four pointwise elements.
+  /// Minimum number of lines per thread: an exponential costs about four pointwise elements.
   int64_t grain() const { return std::max<int64_t>(1, pointwise_grain / (4 * channels)); }
 };
 
@@ -99,13 +99,13 @@ ForwardLoop<T> columns_forward() {
       });
 }
 
-/// What the sum of the gradient runs over: dy, times y for the softmax itself.
+/// Term of the sum in the gradient: dy, times y for Softmax.
 template <bool log>
 inline double term(double y, double dy) {
   return log ? dy : dy * y;
 }
 
-/// The gradient, given that sum.
+/// Gradient of an element, given that sum.
 template <bool log>
 inline double slope(double y, double dy, double sum) {
   if constexpr (log) return dy - math::exp(y) * sum;
@@ -168,7 +168,7 @@ Kernel bind_forward(const Binding& b, int axis) {
   });
 }
 
-/// dx (+)= the gradient, from y and dy; dx may be dy.
+/// dx (+)= the gradient, computed from y and dy; dx may be dy.
 template <bool log>
 Kernel bind_backward(const Binding& b, int axis) {
   if (!b.wanted(0) || b.output.elements() == 0) return {};

@@ -1,5 +1,5 @@
-// Pieces of softmax shared by Softmax, LogSoftmax and SoftmaxCrossEntropy. Sums are in double
-// and in the order that the fixed number of lanes gives.
+// Common parts of Softmax, LogSoftmax and SoftmaxCrossEntropy. Sums are in double, in the order
+// given by a fixed number of lanes.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace qtape::softmax {
 
 using namespace kernels;
 
-/// Elements whose exponentials are held at once.
+/// Number of exponentials that are buffered at once.
 inline constexpr int64_t block = 64;
 
 /// Eight partial sums.
@@ -37,7 +37,7 @@ class Lanes {
   double lanes_[8] = {};
 };
 
-/// The largest of x[0 .. n), NaN left out; -infinity when there is none.
+/// Largest of x[0 .. n), ignoring NaN; -infinity if there is none.
 template <class T>
 inline T largest(const T* x, int64_t n) {
   constexpr T lowest = -std::numeric_limits<T>::infinity();
@@ -54,7 +54,8 @@ inline T largest(const T* x, int64_t n) {
   return result;
 }
 
-/// The sum of f(i) for i in [0, n); calls `take(i, values, width)` with f(i .. i + width).
+/// Sum of f(i) for i in [0, n). Calls `take(i, values, width)` with values f(i) .. f(i + width
+/// - 1).
 template <class F, class Take>
 inline double sum_of(int64_t n, const F& f, const Take& take) {
   alignas(64) double values[block];
@@ -74,7 +75,7 @@ inline double sum_of(int64_t n, const F& f) {
   return sum_of(n, f, [](int64_t, const double*, int64_t) {});
 }
 
-/// y = exp(x - peak), which may be x itself; returns the sum before rounding to T.
+/// y = exp(x - peak), where y may be x; returns the sum before rounding to T.
 template <class T>
 inline double exponentials(const T* x, double peak, T* y, int64_t n) {
   return sum_of(

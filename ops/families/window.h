@@ -1,5 +1,5 @@
-// Windows that slide over the spatial axes of NHWC and NLC tensors: the attributes that
-// describe them, and where they lie.
+// Windows that slide over the spatial axes of NHWC and NLC tensors: their attributes and
+// positions.
 #pragma once
 
 #include <array>
@@ -13,25 +13,25 @@
 
 namespace qtape {
 
-/// What lies around x. With `Same`, as in TensorFlow, there are ceil(in / stride) windows, and
-/// of an odd amount of padding the larger half is at the end.
+/// Padding of x. With `Same`, as in TensorFlow, there are ceil(in / stride) windows; if the
+/// amount of padding is odd, the larger half is at the end.
 enum class Padding : uint8_t { Valid, Same, Explicit };
 template <>
 inline constexpr auto enum_names<Padding> =
     std::array<std::string_view, 3>{"Valid", "Same", "Explicit"};
 
-/// What attributes say of the windows along one axis.
+/// Attributes of the windows along one axis.
 struct WindowAttributes {
   int64_t kernel = 1;
   int64_t stride = 1;
   int64_t dilation = 1;
   Padding padding = Padding::Valid;
-  int64_t pad_begin = 0;  ///< with Padding::Explicit, else 0
+  int64_t pad_begin = 0;  ///< with Padding::Explicit; else 0
   int64_t pad_end = 0;
 };
 
-/// The windows along one axis: element j of window i is x[i stride + j dilation - begin], and
-/// padding where that is outside of [0, in).
+/// Windows along one axis: element j of window i is x[i stride + j dilation - begin], or
+/// padding if that index is outside [0, in).
 struct WindowAxis {
   int64_t in = 1;
   int64_t kernel = 1;
@@ -39,29 +39,29 @@ struct WindowAxis {
   int64_t dilation = 1;
   int64_t begin = 0;  ///< padding before x; 0 or more
   int64_t end = 0;    ///< padding after x; 0 or more
-  int64_t out = 1;    ///< how many windows there are; at least 1
+  int64_t out = 1;    ///< number of windows, at least 1
 
-  /// From the first element of a window to its last, both included.
+  /// Distance from the first element of a window to its last, both included.
   int64_t span() const { return (kernel - 1) * dilation + 1; }
-  /// Where window `i` begins in x; negative in the padding.
+  /// Start of window `i` in x; negative within the padding.
   int64_t start(int64_t i) const { return i * stride - begin; }
   bool operator==(const WindowAxis&) const = default;
 };
 
-/// The windows along an axis of `in` elements, which messages call `axis`. Throws GraphError
-/// for an extent, a kernel, a stride or a dilation below 1, for negative padding or padding
-/// that is given without Padding::Explicit, for a kernel that is larger than the padded axis,
-/// and for what spans more than Shape::max_elements.
+/// Windows along an axis of `in` elements, named `axis` in messages. Throws GraphError for an
+/// extent, kernel, stride or dilation below 1, for negative padding, for nonzero padding
+/// without Padding::Explicit, for a kernel larger than the padded axis, and for a span of more
+/// than Shape::max_elements.
 WindowAxis window_axis(std::string_view axis, int64_t in, const WindowAttributes& attributes);
 
-/// The windows that turn what `extra` and `attributes` say into `out` of them: of the axis
-/// whose convolution a transposed convolution of `out` elements undoes. It has (out - 1) stride
-/// + span - padding + extra elements; with Padding::Same out stride, with Padding::Valid no
-/// less. Throws as `window_axis`, and for an extra outside of [0, stride).
+/// Windows of the convolution that a transposed convolution with `out` input elements reverses.
+/// The axis has (out - 1) stride + span - padding + extra elements; with Padding::Same out
+/// stride, with Padding::Valid at least that many. Throws as `window_axis` does, and for an
+/// extra outside [0, stride).
 WindowAxis transposed_axis(std::string_view axis, int64_t out,
                            const WindowAttributes& attributes, int64_t extra);
 
-/// The windows of [n, h, w, c], or with `h` of extent 1 those of [n, l, c].
+/// Windows of [n, h, w, c] or, with `h` of extent 1, of [n, l, c].
 struct Window {
   WindowAxis h;
   WindowAxis w;
@@ -77,9 +77,9 @@ struct Window {
 /// Throws GraphError unless `numbers`, the attribute `name`, has two extents.
 void check_pair(std::string_view name, const Shape& numbers);
 
-/// What an op's attributes say of the windows along axis `i` of h and w. The op has `padding`
-/// and, as Shape [h, w], `stride`, `pads_begin`, `pads_end` and perhaps `dilation`. Throws
-/// GraphError where these are no pairs.
+/// Attributes of the windows of an op along axis `i` of h and w. The op has `padding` and, as
+/// Shape [h, w], `stride`, `pads_begin`, `pads_end` and optionally `dilation`. Throws
+/// GraphError unless each of these has two extents.
 template <class X>
 WindowAttributes window_attributes_2d(const X& op, int i, int64_t kernel) {
   check_pair("stride", op.stride);
@@ -97,17 +97,17 @@ WindowAttributes window_attributes_2d(const X& op, int i, int64_t kernel) {
   return a;
 }
 
-/// The windows of an op as above over x [n, h, w, c], whose rank must be 4. Throws as
-/// `window_axis`.
+/// Windows of such an op over x [n, h, w, c], whose rank must be 4. Throws as `window_axis`
+/// does.
 template <class X>
 Window window_2d(const X& op, const Shape& x, int64_t kernel_h, int64_t kernel_w) {
   return {window_axis("h", x[1], window_attributes_2d(op, 0, kernel_h)),
           window_axis("w", x[2], window_attributes_2d(op, 1, kernel_w))};
 }
 
-/// The windows of an op over x [n, l, c], whose rank must be 3, along w. The op has the numbers
-/// `stride`, `pad_begin`, `pad_end` and perhaps `dilation`, and `padding`. Throws as
-/// `window_axis`.
+/// Windows along w of an op over x [n, l, c], whose rank must be 3. The op has `padding` and
+/// the numbers `stride`, `pad_begin`, `pad_end` and optionally `dilation`. Throws as
+/// `window_axis` does.
 template <class X>
 Window window_1d(const X& op, const Shape& x, int64_t kernel) {
   WindowAttributes a{.kernel = kernel,
@@ -119,7 +119,7 @@ Window window_1d(const X& op, const Shape& x, int64_t kernel) {
   return {{}, window_axis("l", x[1], a)};
 }
 
-/// The described attributes of windows over two axes, but for dilation: for `fields()`.
+/// Fields of the attributes of windows over two axes, except dilation, for `fields()`.
 template <class X>
 constexpr auto window_fields_2d() {
   return std::tuple{
@@ -129,7 +129,7 @@ constexpr auto window_fields_2d() {
       field("pads_end", &X::pads_end, "with Explicit: padding [bottom, right]")};
 }
 
-/// The same over one axis.
+/// Fields of the attributes of windows over one axis, except dilation, for `fields()`.
 template <class X>
 constexpr auto window_fields_1d() {
   return std::tuple{

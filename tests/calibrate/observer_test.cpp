@@ -1,4 +1,4 @@
-// What observers keep: growth, merging, non-finite values, refusals.
+// State of observers: growth, merging, non-finite values, rejected data.
 #include "qtape/calibrate/observer.h"
 
 #include <doctest/doctest.h>
@@ -17,7 +17,7 @@ namespace {
 
 const Grid grid = grid_of(8, CodeRange::Narrow);
 
-/// Every method, with some settings that are not the defaults.
+/// Every method, some with settings other than the defaults.
 const std::vector<ObserverMethod> methods = {MinMax{},
                                              MovingAverage{.averaging_constant = 0.3},
                                              Histogram{.bins = 64},
@@ -28,7 +28,7 @@ const std::vector<ObserverMethod> methods = {MinMax{},
                                              FixedScale{.scale = 0.25},
                                              Mix{}};
 
-/// Methods whose state must not depend on the order of data.
+/// Methods whose state must not depend on the order of the data.
 const std::vector<ObserverMethod> orderless = {
     MinMax{},        Histogram{},       Percentile{},
     Mse{.bins = 16}, Kl{.bins = 65536}, Mix{.candidates = {"MinMax", "Kl"}}};

@@ -19,7 +19,7 @@ Tensor tensor(Shape shape, std::vector<T> values) {
   return Tensor::of<T>(shape, values);
 }
 
-/// Four samples of two pixels with labels.
+/// Four samples of two pixels, with labels.
 data::Dataset four() {
   data::Dataset set;
   set.add("x", tensor<uint8_t>({4, 2}, {0, 255, 51, 102, 1, 2, 3, 4}));
@@ -157,7 +157,8 @@ TEST_CASE("data sets: maps change samples as they are read, with numbers of thei
   CHECK(value(set, 1, {1, 0}) != value(set, 1, {1, 1}));
   CHECK(value(set, 0, {1, 0}) - value(plain, 0, {}) !=
         value(set, 1, {1, 0}) - value(plain, 1, {}));
-  CHECK(value(set.slice(1, 3), 0, {1, 5}) == value(set, 1, {1, 5}));  // the sample counts
+  // A slice keeps the random numbers of its samples.
+  CHECK(value(set.slice(1, 3), 0, {1, 5}) == value(set, 1, {1, 5}));
   CHECK(first_of(set, 0, 1) == value(set, 1, {0, 0}));
   CHECK(label_of(set, 0) == 2);
   CHECK(set.computed());

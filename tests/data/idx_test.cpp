@@ -1,4 +1,4 @@
-// IDX files, sound and broken in every way the reader names.
+// IDX files, valid and with every defect that the reader reports.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 #include <unistd.h>
@@ -44,7 +44,7 @@ std::string idx_file(uint32_t magic, const std::vector<uint32_t>& extents,
   return bytes;
 }
 
-/// Six images of 4x5 whose pixels count upwards.
+/// Six images of 4x5 with increasing pixel values.
 std::vector<uint8_t> six_images() {
   std::vector<uint8_t> pixels(size_t{6} * 4 * 5);
   for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<uint8_t>(2 * i);
@@ -61,7 +61,7 @@ void write_plain(const std::string& path, const std::string& bytes) {
   REQUIRE(out.good());
 }
 
-/// Writes gzip without compression, so that a test knows where each byte lies.
+/// Writes gzip without compression, so that tests know the position of each byte.
 void write_gzip(const std::string& path, const std::string& bytes) {
   gzFile file = gzopen(path.c_str(), "wb0");
   REQUIRE(file != nullptr);
@@ -87,7 +87,7 @@ void flip_byte(const std::string& path, int64_t position) {
   REQUIRE(file.good());
 }
 
-/// A sound pair of files, of which a test then breaks one.
+/// A valid pair of files, of which a test then damages one.
 struct Pair {
   Folder directory;
   std::string images = directory.file("images");

@@ -17,7 +17,7 @@ namespace {
 const FakeQuantize weight{.axis = 0};
 const FakeQuantize input{.range = CodeRange::Unsigned, .scale_mode = EMA{}};
 
-/// One product of x, so that its gradients are computed of what a test writes.
+/// One product of x, whose gradients depend on values written by the test.
 struct Net {
   Graph graph;
   NodeId x, y;
@@ -50,7 +50,7 @@ struct Gradients {
   bool operator==(const Gradients&) const = default;
 };
 
-/// `whole`: of whole numbers that bf16 holds.
+/// `whole`: draws integers that bf16 represents exactly.
 Gradients gradients(const Net& net, bool whole, TapeOptions options) {
   Parameters parameters(net.graph, 1);
   const auto fill = [&](std::span<float> x, uint64_t seed) {
@@ -108,7 +108,7 @@ TEST_CASE("gradient precision: other operands are rounded, equally at any thread
 
 TEST_CASE("gradient precision: operands that are held as codes give what values give") {
   if (!kernels::has_bf16_products()) return;
-  for (int64_t width : {70, 1100}) {  // weights of the latter are quantized again
+  for (int64_t width : {70, 1100}) {  // the larger weights are quantized again
     Graph graph;
     const NodeId x = graph.add(Input{.shape = {33, 1024}}, {}, "x");
     LayerOptions layer{.out = width,

@@ -1,4 +1,4 @@
-// What is JSON, and how deep and how often.
+// Parsing of JSON documents: validity, nesting depth and repeated keys.
 #include "qtape/engine/json_document.h"
 
 #include <doctest/doctest.h>

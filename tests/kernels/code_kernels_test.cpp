@@ -17,9 +17,9 @@ using namespace qtape::kernels;
 
 namespace {
 
-constexpr int64_t count = 1488;  // three segments of whole mask lanes
+constexpr int64_t count = 1488;  // three segments that are multiples of the mask lanes
 
-/// Ties and their neighbours, ends of the codes and beyond, and anything in between.
+/// Ties and their neighbours, values at and beyond the ends of the codes, and values between.
 std::vector<float> data_around(const QParams<float>& q, CodeLimits limits, uint64_t seed) {
   const Random random(seed, 1);
   std::vector<float> x;
@@ -92,7 +92,8 @@ struct Trial {
   }
 };
 
-/// What differs from the scalar functions, and from the mask of the loop without codes.
+/// Number of elements that differ from the scalar functions or from the mask of the loop
+/// without codes.
 template <class Code>
 int64_t wrong(const Trial& t, std::vector<float> x, bool values, bool in_place) {
   const QuantizeChunk<float> r = t.chunk();

@@ -1,5 +1,5 @@
-// BatchNorm and BatchNormCorrection beside values and gradients: running statistics, when they
-// move and count, and what cannot be normalized.
+// BatchNorm and BatchNormCorrection apart from values and gradients: updates and use of the
+// running statistics, and invalid batches.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ using test::Values;
 
 namespace {
 
-/// Fills an input with numbers of a step.
+/// Fills an input with the random numbers of a step.
 template <class T>
 void feed(Tape& tape, const char* label, uint64_t step) {
   const auto x = tape.input<T>(label);
@@ -33,7 +33,7 @@ Values numbers(const Parameters& parameters, const std::string& name) {
   });
 }
 
-/// Whether two lists agree to within `error` of the larger of 1 and the number.
+/// True if two lists agree within `error` relative to max(1, |number|).
 bool near(const Values& a, const Values& b, double error) {
   return std::ranges::equal(a, b, [&](double x, double y) {
     return std::fabs(x - y) <= error * std::max(1.0, std::fabs(y));
@@ -53,7 +53,7 @@ Net norm_net(DType dtype, const Shape& x, const BatchNorm& op = {}) {
   return net;
 }
 
-/// A layer without quantizers and its batch norm, apart or folded.
+/// A layer without quantizers and its batch norm, separate or folded.
 Net layer_net(bool folded, const BatchNorm& op, int64_t batch = 9) {
   Net net;
   const NodeId x = net.graph.add(Input{.dtype = DType::F64, .shape = {batch, 4}}, {}, "x");
@@ -121,7 +121,7 @@ TEST_CASE("batch norm: running statistics count, and stay, where those of the ba
   CHECK(value() == expected);
   tape.status(net.y).observing = true;
   CHECK(parameters.sha256() == before);
-  // Step 2, from which the schedule freezes norms.
+  // Step 2, from which the schedule freezes the norms.
   for (const Mode& mode : {mode::qat, mode::float_train}) {
     tape.forward(mode);
     CHECK(value() == expected);

@@ -1,4 +1,5 @@
-// FakeQuantizeBias: values against a plain formula, what switches it off, gradients, refusals.
+// FakeQuantizeBias: values against a plain formula, conditions that disable it, gradients,
+// rejected operands.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -26,7 +27,7 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 constexpr double most = 2147483647.0;
 
-/// An independent version: remainders instead of a magic constant.
+/// Independent implementation: remainders instead of a magic constant.
 template <class T>
 T expected_bias(T b, T s_x, T s_w) {
   if (std::isnan(b)) return b;
@@ -48,7 +49,7 @@ bool same_bits(double a, double b) {
   return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b);
 }
 
-/// b, x [3, k] and w [n, k], the latter two quantized, and the bias on their grid.
+/// b, x [3, k] and w [n, k], where x and w are quantized, and the bias on their grid.
 template <class T>
 struct Bench {
   Graph graph;
@@ -89,7 +90,7 @@ struct Bench {
     std::ranges::transform(values, bias().begin(), [](double v) { return static_cast<T>(v); });
   }
 
-  /// Whether y is the formula's value, with the scales that the quantizers report.
+  /// True if y equals the formula with the scales reported by the quantizers.
   bool on_grid() {
     const auto s_x = static_cast<T>(tape.qparams(x_source)[0].scale);
     const auto s_w = tape.qparams(w_source);
@@ -166,7 +167,7 @@ TEST_CASE("bias: the code at ties, ends, infinities and NaN") {
   CHECK(std::isnan(bias_code(not_a_number, 1.0, 1.0)));
   CHECK(!std::signbit(bias_code(-0.25, 1.0, 1.0)));
   CHECK(!std::signbit(bias_code(-0.0, 1.0, 1.0)));
-  // Products of f64 scales that are no number.
+  // Products of f64 scales that underflow or overflow.
   CHECK(bias_code(0.0, 1e-200, 1e-200) == 0);
   CHECK(bias_code(1.0, 1e-200, 1e-200) == most);
   CHECK(bias_value(most, 1e-200, 1e-200) == 0);
@@ -269,7 +270,7 @@ TEST_CASE("bias: a quantizer's value is not kept for it, and memory can be share
     return parameters.sha256();
   };
   CHECK(run(true) == run(false));
-  // Nothing but the bias uses the quantizers' values, so one buffer serves both.
+  // Only the bias uses the values of the quantizers, so they share one buffer.
   Bench<float> bench(FakeQuantize{}, FakeQuantize{}, 3);
   const auto& nodes = bench.tape.memory().nodes;
   CHECK(nodes[static_cast<size_t>(bench.x_source.index)].value.offset ==
@@ -312,7 +313,7 @@ TEST_CASE("bias: operands that have no such scales are refused") {
   CHECK(error({w, qx, qw}) == "b must be [n], got [3, 6]");
   CHECK(error({labels, qx, qw}) == "expected f32 or f64, got s32");
   CHECK(error({b, labels, qw}) == "x must be f32, f64, f16 or bf16, got s32");
-  // f16 has scales of f32.
+  // The scales of f16 are f32.
   const NodeId low = add_quantizer(graph, half, FakeQuantize{}, "low");
   (void)graph.add(FakeQuantizeBias{}, {b, low, qw}, "y");
 }

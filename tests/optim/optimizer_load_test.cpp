@@ -1,5 +1,5 @@
-// An optimizer that is saved and loaded goes on as if nothing had happened, or says what
-// differs.
+// Saving and loading an optimizer: training continues with equal bits, or the difference is
+// reported.
 #include <doctest/doctest.h>
 
 #include <functional>
