@@ -24,16 +24,14 @@ struct BatchNormCorrection {
            "Nodes before it may read the running statistics: as the step before left them."},
       .gradient =
           {"With s = sqrt(var v + eps r^2), g = gamma sign(r), h = (v - mean v) / s: dv = g / "
-           "s "
-           "(dy - mean dy - h mean(dy h)), or dy without batch statistics.",
+           "s (dy - mean dy - h mean(dy h)), or dy without batch statistics.",
            "dgamma = sign(r) sum dy h, dbeta = sum dy, dr = -g eps r / s^2 sum dy h; without "
            "batch statistics 0.",
            "None for bias: it cancels."},
       .saves = "Four f64 for each channel; backward also reads v.",
       .edge_cases =
           {"r = 0, which is gamma = 0: y = beta, the running statistics stay, dv, dgamma and "
-           "dr "
-           "are 0. So the channel begins to learn again without batch statistics alone.",
+           "dr are 0. So the channel begins to learn again without batch statistics alone.",
            "Fewer than 2 elements of a channel and statistics that are not finite: as in "
            "BatchNorm."},
       .source =
