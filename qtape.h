@@ -1,5 +1,5 @@
-// Everything: networks, data, training, files, calibration and integer programs, and the graphs
-// and tapes beneath.
+// Includes the whole public API: networks, data, training, files, calibration and integer
+// programs, and the underlying graphs and tapes.
 #pragma once
 
 #include "qtape/arrays/arrays.h"
@@ -39,5 +39,5 @@
 #include "qtape/report/page.h"
 
 /// @namespace qtape
-/// What users of the library name. Data sets, programs and their console, initialisers, losses
-/// and the ops of integer programs have namespaces of their own.
+/// Public names of the library. Data sets, the console, initializers, losses and the ops of
+/// integer programs have their own namespaces.

@@ -1,4 +1,4 @@
-// Files of either kind.
+// Reading of model files and program files alike.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@ namespace qtape {
 
 using AnyFile = std::variant<SavedModel, IntegerProgram>;
 
-/// Whether the first member of `text` that tells a model from an integer program is one of a
-/// program. Throws nothing: what is no JSON is no program.
+/// True if `text` holds an integer program, judged by the first member that only one of the two
+/// formats has. Never throws; returns false for invalid JSON.
 bool holds_program(std::string_view text);
 
 /// Reads a model or an integer program. Throws IoError or FormatError, both beginning with the

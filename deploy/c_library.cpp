@@ -17,7 +17,7 @@ namespace {
 
 size_t at(NodeId id) { return static_cast<size_t>(id.index); }
 
-/// The functions of a program on its static memory, with arrays of pointers for inputs and
+/// C functions that run a program on its static memory, with arrays of pointers for inputs and
 /// outputs.
 std::string glue(const CUnit& unit) {
   const CProgram& c = unit.written;
@@ -74,7 +74,7 @@ CLibrary::CLibrary(std::span<const CUnit> units, const CCompiler& compiler) {
     arguments.push_back(folder_.file(unit.name + ".c"));
     arguments.push_back(folder_.file(unit.name + "_glue.c"));
   }
-  // Without warnings of libraries.
+  // Suppresses warnings of library sources.
   if (!compiler.sources.empty()) arguments.emplace_back("-w");
   arguments.insert(arguments.end(), compiler.sources.begin(), compiler.sources.end());
   const Finished finished = run_program(arguments);
@@ -82,7 +82,8 @@ CLibrary::CLibrary(std::span<const CUnit> units, const CCompiler& compiler) {
   require_success(compiler.command, finished);
   handle_ = ::dlopen(object.c_str(), RTLD_NOW | RTLD_LOCAL);
   require<Error>(handle_ != nullptr, "{}", handle_ == nullptr ? ::dlerror() : "");
-  // What is loaded stays; a signal may end this process at any time.
+  // The loaded library stays usable; a signal may end this process at any time, so files are
+  // removed now.
   folder_.remove();
 }
 

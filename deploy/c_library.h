@@ -1,4 +1,4 @@
-// C programs compiled by a compiler of this machine and loaded.
+// C programs that are compiled by a compiler of this machine and loaded.
 #pragma once
 
 #include <cstddef>
@@ -12,18 +12,19 @@
 
 namespace qtape {
 
-/// A compiler and what it is told beside `-std=c99`.
+/// A compiler and its arguments in addition to `-std=c99`.
 struct CCompiler {
   std::string command = "cc";
   std::vector<std::string> flags = {"-O2"};
-  std::vector<std::string> sources = {};  ///< of libraries, compiled as well
+  std::vector<std::string> sources = {};  ///< library sources that are compiled as well
 
-  /// What the environment's CC and CFLAGS say, words apart by spaces; else cc -O2.
+  /// Returns the compiler of the environment variables CC and CFLAGS, split at spaces; cc -O2
+  /// if they are unset.
   static CCompiler of_environment();
   bool operator==(const CCompiler&) const = default;
 };
 
-/// A C program and the integer program that it was made of.
+/// A C program and its name.
 struct CUnit {
   std::string name;
   CProgram written;
@@ -32,16 +33,16 @@ struct CUnit {
 /// A shared object with the functions of C programs, in a temporary folder.
 class CLibrary {
  public:
-  /// Compiles and loads. Throws Error with what the compiler says where it fails, and where
-  /// there is none.
+  /// Compiles and loads the programs. Throws Error, with the compiler's output, if that fails
+  /// or if there is no compiler.
   CLibrary(std::span<const CUnit> units, const CCompiler& compiler);
   CLibrary(const CLibrary&) = delete;
   CLibrary& operator=(const CLibrary&) = delete;
   ~CLibrary();
 
-  /// The function `name`. Throws Error where there is none.
+  /// Returns the function `name`. Throws Error if there is none.
   void* function(const std::string& name) const;
-  /// What the compiler said, which may be warnings.
+  /// Returns the output of the compiler, such as warnings.
   const std::string& messages() const { return messages_; }
 
  private:
@@ -50,21 +51,22 @@ class CLibrary {
   std::string messages_;
 };
 
-/// Runs one C program of a library, which must outlive it. Its memory is static, so there
-/// is one at a time for each program.
+/// Runs one C program of a library, which must outlive the session. The program's memory is
+/// static, so only one session per program can exist at a time.
 class CSession {
  public:
   CSession(const IntegerProgram& program, const CUnit& unit, const CLibrary& library);
 
-  /// The memory of input `which` as f32, for the caller to fill before a run.
+  /// Returns the memory of input `which` as f32, to be filled before a run.
   std::span<float> input(size_t which) { return inputs_[which]; }
-  /// The codes of input `which`, where the program takes codes.
+  /// Returns the codes of input `which`, for programs that accept codes.
   std::span<std::byte> codes(size_t which) { return codes_[which]; }
-  /// Throws GraphError for NaN.
+  /// Runs the program. Throws GraphError for NaN.
   void run();
-  /// Runs from codes; the values of steps are not taken over.
+  /// Runs the program from codes; the values of steps are not updated.
   void run_codes();
-  /// What a step has computed, also of its views; nothing for nodes that no step gives.
+  /// Returns the value that a step computed, also for views of it; empty for nodes that no step
+  /// computes.
   std::span<const std::byte> value(NodeId id) const;
   std::span<const std::byte> output(size_t which) const { return outputs_[which]; }
 
@@ -74,9 +76,10 @@ class CSession {
   std::vector<std::vector<std::byte>> codes_;
   std::vector<std::vector<std::byte>> outputs_;
   std::vector<std::vector<std::byte>> values_;  // by node
-  std::vector<size_t> shown_;                   // by node: the one that it is or is a view of
-  std::vector<void*> arguments_;                // of begin
-  std::vector<void*> code_arguments_;           // of run_codes
+  std::vector<size_t> shown_;                   // by node: the node itself, or the node of
+                                                // which it is a view
+  std::vector<void*> arguments_;                // arguments of begin
+  std::vector<void*> code_arguments_;           // arguments of run_codes
   int32_t (*begin_)(void**) = nullptr;
   int32_t (*run_codes_)(void**) = nullptr;
   int32_t (*step_)(int32_t) = nullptr;

@@ -18,8 +18,8 @@
 namespace qtape {
 namespace {
 
-/// What hashes results; {0} is the name, {1} that in capitals, {2} the inputs made, {3}
-/// outputs.
+/// C code that hashes results; {0} is the name, {1} the name in capitals, {2} the number of
+/// generated inputs, {3} outputs.
 constexpr std::string_view hashing = R"(
 /* A step or an output: its elements, their bytes, and the hash of them over all inputs. */
 typedef struct {{
@@ -58,8 +58,9 @@ static int32_t {0}_test_constants({0}_report report) {{
 }}
 )";
 
-/// {0} to {3} as above; {4} makes floats, {5} codes, {6} and {7} begin with them, {8} and {9}
-/// run on them, {10} adds outputs, {11} is a condition for floats.
+/// C code that runs generated inputs; {0} to {3} as above. {4} generates floats, {5} codes; {6}
+/// and {7} begin a run with them, {8} and {9} run on them; {10} adds outputs; {11} is a
+/// condition for floats.
 constexpr std::string_view making = R"(
 /* Runs input `sample`, from codes or from floats, and adds all results to the hashes. The first
  * and the last input run once more as a whole. */
@@ -141,7 +142,7 @@ int main(void) {{
 #endif
 )";
 
-/// Every so many inputs are made in float, the last one among them.
+/// One in this number of inputs is generated as floats, including the last one.
 constexpr int64_t codes_by_floats = 8;
 
 class SelfTest {
@@ -202,7 +203,7 @@ class SelfTest {
     return !written_.takes_codes || (options_.inputs - 1 - sample) % codes_by_floats == 0;
   }
 
-  /// Makes input `i` of `sample` in the reference: floats, or values whose codes are these.
+  /// Generates input `i` of `sample` for the reference: floats, or values with these codes.
   void make(IntegerSession& reference, int64_t sample, size_t i, std::vector<int32_t>& codes) {
     const CTestInput& made = made_[i];
     const bool floats = is_float(sample);
@@ -242,7 +243,7 @@ class SelfTest {
       hashes_[value] = c_hash(hashes_[value], reference.bytes(id), size_of(type_of(id)));
     };
     for (size_t i = 0; i < written_.steps.size(); ++i) add(i, written_.steps[i].node);
-    // The first and the last one run twice.
+    // The first and the last input run twice.
     const int times = sample == 0 || sample == options_.inputs - 1 ? 2 : 1;
     for (int run = 0; run < times; ++run) {
       for (size_t i = 0; i < written_.outputs.size(); ++i) {
@@ -261,7 +262,7 @@ class SelfTest {
     return fmt::format("    {{\"{}\", {}, {}, {}u}},\n", name, count(id), size_of(type_of(id)),
                        hashes_[value]);
   }
-  /// C has no tables without rows.
+  /// C has no tables without rows, so an empty table gets one.
   std::string value_table(std::string_view part, const std::string& rows) const {
     return fmt::format("\nstatic const {0}_test_value {0}_test_{1}[] = {{\n{2}}};\n", name_,
                        part, rows.empty() ? "    {\"\", 0, 0, 0},\n" : rows);
@@ -279,7 +280,7 @@ class SelfTest {
     return value_table("steps", steps) + value_table("outputs", outputs);
   }
 
-  /// The functions that make input `i`.
+  /// Returns the functions that generate input `i`.
   std::string maker(size_t i) const {
     const CTestInput& made = made_[i];
     const int64_t n = made.shape.elements();
@@ -306,7 +307,7 @@ class SelfTest {
     return text;
   }
 
-  /// Calls that make all inputs.
+  /// Returns calls that generate all inputs.
   std::string makers(bool floats) const {
     std::string text;
     for (size_t i = 0; i < made_.size(); ++i) {
@@ -358,7 +359,7 @@ class SelfTest {
   const CSelfTestOptions& options_;
   std::vector<CTestInput> made_;  // by input
   std::vector<uint32_t> hashes_;  // by step, then by output
-  std::string samples_;           // the part for stored samples
+  std::string samples_;           // C code for stored samples
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The self-test of a C program: inputs, and what each step must make of them.
+// Self-test of a C program: inputs and the expected result of each step.
 #pragma once
 
 #include <cstdint>
@@ -11,21 +11,22 @@
 
 namespace qtape {
 
-/// What a sample holds: f32 of each input, in the order of the program.
+/// Values of one sample: f32 of each input, in the order of the program.
 using GoldenSample = std::vector<std::vector<float>>;
 
-/// What a self-test runs.
+/// Options of a self-test.
 struct CSelfTestOptions {
-  int64_t inputs = 128;                    ///< that the test makes on the device, at least 1
-  std::vector<GoldenSample> samples = {};  ///< stored with all that comes of them
-  /// Called before each input runs in the reference, with its number and their number.
+  int64_t inputs = 128;                    ///< number of inputs that the test generates on the
+                                           ///< device, at least 1
+  std::vector<GoldenSample> samples = {};  ///< stored with all their expected results
+  /// Called before the reference runs an input, with its index and the number of inputs.
   std::function<void(int64_t, int64_t)> progress = {};
 };
 
-/// NAME_test.c for `written`, which is `program` in C. The function in it compares hashes of
-/// all constants, then hashes of what each step gives of inputs that it makes with what the
-/// reference gives, then the integers of the samples; and a main. Throws GraphError for NaN in
-/// a sample.
+/// Returns NAME_test.c for `written`, the C form of `program`. Its test function compares
+/// hashes of all constants, then hashes of the results of each step for generated inputs with
+/// those of the reference, then the integers of the samples. The file also has a main. Throws
+/// GraphError for NaN in a sample.
 std::string write_c_self_test(const IntegerProgram& program, const CProgram& written,
                               std::string_view name, const CSelfTestOptions& options = {});
 

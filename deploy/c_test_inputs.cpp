@@ -57,7 +57,8 @@ static int32_t {0}_next({0}_generator *g, int32_t i) {{
 }}
 )";
 
-/// Height, width and channels of what has a shape: its last axes, all others are rows.
+/// Height, width and channels of a shape, taken from its last axes; all other axes count as
+/// rows.
 struct Extents {
   int64_t height = 1;
   int64_t width = 1;
@@ -71,15 +72,15 @@ struct Extents {
   }
 };
 
-/// The smallest power of 2 of which `count` reach from `low` to `high`.
+/// Returns the smallest power of 2 of which `count` steps reach from `low` to `high`.
 double step_between(double low, double high, double count) {
   int exponent = 0;
   std::frexp((high - low) / count, &exponent);
   return std::ldexp(1.0, std::clamp(exponent, -120, 100));
 }
 
-/// What quantizers of input `id` tell apart and an eighth more on either side, as multiples of
-/// a power of 2.
+/// Sets the float range: the range that quantizers of input `id` distinguish, extended by an
+/// eighth on either side, in multiples of a power of 2.
 void set_floats(const IntegerProgram& program, NodeId id, CTestInput& made) {
   double low = 0;
   double high = 0;

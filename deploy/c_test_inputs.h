@@ -1,4 +1,4 @@
-// Inputs that self-tests of C programs make on the device, from integers alone.
+// Inputs that self-tests of C programs generate on the device, by integer arithmetic.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +10,20 @@
 
 namespace qtape {
 
-/// Integers low..high in the shape of an input.
+/// Range low..high of integers for an input.
 struct CTestRange {
   int32_t low = 0;
   int32_t high = 0;  ///< less than low + 65,536
-  int32_t rest = 0;  ///< that stands for 0
+  int32_t rest = 0;  ///< the value that represents 0
 };
 
-/// Makes the integers of one input: noise, ends of the range, few that are not `rest`, or a
-/// rectangle, by turns. The text of `c_test_generator` does the same in C.
+/// Generates the integers of one input: in turn noise, ends of the range, sparse values other
+/// than `rest`, or a rectangle. The C code of `c_test_generator` generates the same integers.
 class CTestGenerator {
  public:
   CTestGenerator(uint32_t seed, const Shape& shape, const CTestRange& range);
 
-  /// Integer `i`; to be asked for in order.
+  /// Returns integer `i`; must be called in order.
   int32_t next(int64_t i);
 
  private:
@@ -42,24 +42,25 @@ class CTestGenerator {
   int32_t value_ = 0;
 };
 
-/// An input as a self-test makes it.
+/// A generated input of a self-test.
 struct CTestInput {
   NodeId node;
   Shape shape;
-  std::optional<NodeId> codes = {};  ///< what it is given as, where that is codes
+  std::optional<NodeId> codes = {};  ///< the node of its codes, if the input is given as codes
   CTestRange code_range = {};
-  CTestRange float_range = {};  ///< what its quantizers tell apart, and an eighth more
-  double float_step = 1;        ///< a power of 2: floats are multiples of it by these integers
+  CTestRange float_range = {};  ///< range that its quantizers distinguish, extended by an
+                                ///< eighth on either side
+  double float_step = 1;        ///< a power of 2; floats are these integers times this step
 };
-/// Input `id` of `program`, which is `written` in C.
+/// Returns the generated input for input `id` of `program`, whose C form is `written`.
 CTestInput c_test_input(const IntegerProgram& program, const CProgram& written, NodeId id);
 
-/// The seed of input `input` of `inputs` in sample `sample`.
+/// Returns the seed of input `input` of `inputs` in sample `sample`.
 uint32_t c_test_seed(int64_t sample, int64_t inputs, int64_t input);
 
-/// The generator in C, for the prefix `name`.
+/// Returns the C code of the generator, for the prefix `name`.
 std::string c_test_generator(std::string_view name);
-/// Arguments of NAME_test_start behind generator and seed.
+/// Returns the arguments of NAME_test_start that follow generator and seed.
 std::string c_test_arguments(const Shape& shape, const CTestRange& range);
 
 }  // namespace qtape

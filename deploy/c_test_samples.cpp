@@ -11,7 +11,7 @@
 namespace qtape {
 namespace {
 
-/// What compares stored samples; {0} is the name.
+/// C code that compares stored samples; {0} is the name.
 constexpr std::string_view loops = R"(
 /* What a step must give: `kind` tells its elements, `codes` is where those of sample 0 begin. */
 typedef struct {{
@@ -100,7 +100,7 @@ char kind_of(DType dtype) {
   }
 }
 
-/// The bytes of samples as an array of their type; floats as their bits.
+/// Returns the bytes of samples as an array of their type; floats as their bits.
 std::string array_of(const std::string& name, DType dtype, std::span<const std::byte> bytes) {
   const auto elements = [&]<class T>() {
     std::vector<T> all(bytes.size() / sizeof(T));
@@ -159,7 +159,7 @@ class Samples {
     return fmt::format("{}_golden_{}", name_, written_.inputs[i].name);
   }
 
-  /// Runs the samples in the reference.
+  /// Runs the samples in the reference and records the results.
   void record(IntegerSession& reference) {
     codes_.resize(written_.steps.size());
     outputs_.resize(written_.outputs.size());
@@ -200,7 +200,7 @@ class Samples {
     return list;
   }
 
-  /// The step that makes the codes of input `i`.
+  /// Returns the step that computes the codes of input `i`.
   size_t quantized(size_t i) const {
     for (size_t step = 0; step < written_.steps.size(); ++step) {
       const CStep& each = written_.steps[step];
@@ -216,7 +216,7 @@ class Samples {
                        type.elements(), array);
   }
 
-  /// A table `part` of rows; C has none without.
+  /// Returns a table `part`; C has no tables without rows, so an empty one gets a row.
   std::string table(std::string_view part, const std::string& rows) const {
     return fmt::format("\nstatic const {0}_expected {0}_{1}[] = {{\n{2}}};\n", name_, part,
                        rows.empty() ? "    {\"\", 'b', 0, 0},\n" : rows);
@@ -235,7 +235,7 @@ class Samples {
     return table("steps", steps) + table("outputs", outputs);
   }
 
-  /// Compares outputs, and runs from codes where that is possible.
+  /// Returns code that compares outputs, and runs from codes if the program accepts them.
   std::string ends() const {
     std::string compared;
     for (size_t i = 0; i < outputs_.size(); ++i) {

@@ -1,4 +1,4 @@
-// Stored samples in the self-tests of C programs, with all that comes of them.
+// Stored samples in the self-tests of C programs, with all expected results.
 #pragma once
 
 #include <span>
@@ -10,8 +10,8 @@
 
 namespace qtape {
 
-/// The part of NAME_test.c that holds `samples` and what each step of `reference` makes of them,
-/// and a function NAME_test_samples that compares. Throws GraphError for NaN.
+/// Returns the part of NAME_test.c that holds `samples` and the results of each step of
+/// `reference`, and a function NAME_test_samples that compares them. Throws GraphError for NaN.
 std::string c_test_samples(const IntegerProgram& program, const CProgram& written,
                            std::string_view name, std::span<const GoldenSample> samples,
                            IntegerSession& reference);

@@ -16,11 +16,10 @@ namespace qtape {
 using namespace kernels;
 namespace {
 
-// More than any code is from its zero point: values stay finite.
+// Exceeds the distance of any code from its zero point, so that values stay finite.
 constexpr double max_distance = 0x1p17;
 
-/// What a state holds of channel `c`: one number, or both ends of a range; empty where they are
-/// 0.
+/// Formats the state of channel `c`: one number, or both ends of a range; empty if all are 0.
 std::string state_text(const ParameterEntry& state, int64_t channels, int64_t c) {
   return dispatch_compute(state.type.dtype, [&]<class T>() -> std::string {
     std::vector<T> numbers;
@@ -43,7 +42,7 @@ std::string missing_scale(const Graph& graph, const Parameters& parameters, Node
   for (size_t k = 1; k < node.operands.size(); ++k) {
     const ParameterEntry& state = parameters.at(graph[node.operands[k]].label);
     const std::string held = state_text(state, channels, c);
-    // The first state is the scale, or what it is computed from.
+    // The first state is the scale, or the value from which the scale is computed.
     if (k == 1 && held.empty()) return std::string(never_observed);
     text +=
         fmt::format("{}{} {}", k == 1 ? "" : " and ", slots[k].name, held.empty() ? "0" : held);
@@ -129,7 +128,7 @@ CodeTable table_of(const Graph& graph, const Parameters& parameters,
 
 namespace {
 
-/// The function before a quantizer, where it is one of codes.
+/// Checks the function of codes that precedes a quantizer, if there is one.
 Verdict check_table(const Graph& graph, const Parameters& parameters,
                     const IntegerAnalysis& analysis, NodeId id) {
   const IntegerForm& x = analysis[graph[id].operands[0]];

@@ -1,4 +1,4 @@
-// What keeps the numbers of a graph from being integers: asked by conversion and by lint.
+// Checks of the numbers of a graph that conversion and lint share.
 #pragma once
 
 #include <span>
@@ -12,30 +12,30 @@ namespace qtape {
 
 inline constexpr std::string_view never_observed = "never observed anything";
 
-/// For channel `c` of the quantizer at `id`, which has states and by them scale 0:
-/// `never_observed`, or what they hold instead: `no scale follows from its scale -0.05`.
+/// Explains why channel `c` of the quantizer at `id`, whose states give scale 0, has no scale:
+/// `never_observed`, or the contents of the states: `no scale follows from its scale -0.05`.
 std::string missing_scale(const Graph& graph, const Parameters& parameters, NodeId id,
                           int64_t c);
 
-/// Whether the states of the quantizer at `id` hold that nothing but zeros was observed.
+/// True if the states of the quantizer at `id` show that only zeros were observed.
 bool saw_zeros_alone(const Graph& graph, const Parameters& parameters, NodeId id);
 
-/// Each gives a verdict without a reason where nothing is wrong.
+/// The following checks return a verdict without a reason if nothing is wrong.
 ///
-/// Scale and zero point of a quantizer of activations.
+/// Checks the scale and zero point of a quantizer of activations.
 Verdict check_scale(const Graph& graph, const Parameters& parameters, NodeId id);
-/// What is added to accumulators, or why there is nothing.
+/// Checks the values that are added to accumulators; `fault` is the reason if there are none.
 Verdict check_bias(std::span<const float> values, const std::string& fault);
-/// Quantized weights, or why there are none.
+/// Checks quantized weights; `fault` is the reason if there are none.
 Verdict check_weights(std::span<const float> values, const std::string& fault);
-/// A node that a program is to yield, in floats or in integers.
+/// Checks a node that is to be an output of a program, in floats or in integers.
 Verdict check_output(const IntegerForm& form, bool integer_outputs);
 
-/// The table of a quantizer of a function of codes, see code_table.
+/// Returns the lookup table of a quantizer that follows a function of codes, see code_table.
 CodeTable table_of(const Graph& graph, const Parameters& parameters,
                    const IntegerAnalysis& analysis, NodeId quantizer);
 
-/// What is wrong with the numbers of a node, beside weights and biases that are no leaves.
+/// Checks the numbers of a node, except weights and biases that are not leaves.
 Verdict check_numbers(const Graph& graph, const Parameters& parameters,
                       const IntegerAnalysis& analysis, NodeId id);
 

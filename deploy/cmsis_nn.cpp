@@ -16,8 +16,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* variable = "QTAPE_CMSIS_NN";
 
-/// Folders of Source that hold what exported C calls, and what that calls; in them, what is for
-/// floats needs other headers.
+/// Folders of Source with the functions that exported C calls, and those that they call. Float
+/// functions in them are excluded because they need other headers.
 constexpr std::string_view folders[] = {"ActivationFunctions",  "BasicMathFunctions",
                                         "ConvolutionFunctions", "FullyConnectedFunctions",
                                         "NNSupportFunctions",   "PoolingFunctions",
@@ -40,7 +40,7 @@ CmsisNn CmsisNn::of_environment(Requantization requantization) {
   require<Error>(fs::exists(root / "Include" / "arm_nnfunctions.h", missing),
                  "{}: {} has no Include/arm_nnfunctions.h", variable, path);
   CmsisNn found;
-  // A system header: its warnings are not ours.
+  // As a system header its warnings are suppressed.
   found.flags = {"-isystem", (root / "Include").string()};
   if (cmsis_single_rounding(requantization).value_or(false)) {
     found.flags.emplace_back("-DCMSIS_NN_USE_SINGLE_ROUNDING");

@@ -1,4 +1,4 @@
-// CMSIS-NN where it is installed: sources that exported C is compiled with.
+// Sources of an installed CMSIS-NN with which exported C is compiled.
 #pragma once
 
 #include <string>
@@ -8,20 +8,22 @@
 
 namespace qtape {
 
-/// A source tree of CMSIS-NN and how a compiler is told of it.
+/// A source tree of CMSIS-NN and the compiler arguments for it.
 struct CmsisNn {
-  std::vector<std::string> flags;    ///< folders of headers, and the rounding
-  std::vector<std::string> sources;  ///< of what exported C calls
+  std::vector<std::string> flags;    ///< include folders, and the macro for single rounding if
+                                     ///< needed
+  std::vector<std::string> sources;  ///< sources that contain the functions that exported C
+                                     ///< calls
 
-  /// The tree that the environment's QTAPE_CMSIS_NN names, for one requantization. Throws Error
-  /// where it names none, or what is none.
+  /// Returns the tree named by the environment variable QTAPE_CMSIS_NN, for one requantization.
+  /// Throws Error if the variable is not set or does not name a CMSIS-NN tree.
   static CmsisNn of_environment(Requantization requantization);
-  /// Whether QTAPE_CMSIS_NN is set.
+  /// True if QTAPE_CMSIS_NN is set.
   static bool is_given();
 };
 
 struct CCompiler;
-/// Has `compiler` compile that tree as well. Throws as `of_environment`.
+/// Adds that tree to the sources of `compiler`. Throws like `of_environment`.
 void add_cmsis_nn(CCompiler& compiler, Requantization requantization);
 
 }  // namespace qtape

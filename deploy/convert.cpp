@@ -65,7 +65,7 @@ class Converter {
  private:
   const IntegerForm& form(NodeId id) const { return analysis_[id]; }
 
-  /// Also loads the weights.
+  /// Checks all nodes; also loads the weights.
   void check_all(std::span<const NodeId> outputs) {
     std::vector<std::string> reasons;
     const std::vector<bool> needed = needed_for(graph_, outputs);
@@ -127,7 +127,7 @@ class Converter {
     return {static_cast<float>(q.scale), static_cast<float>(q.zero_point)};
   }
 
-  /// The grid of a quantizer with what Relu and Clamp in front of it leave of its codes.
+  /// Returns the grid of a quantizer, with its codes restricted by preceding Relu and Clamp.
   CodeGrid grid(NodeId quantizer, double low, double high) const {
     const Grid full = grid_of(graph_, quantizer);
     const QParams<float> q = qparams_of_node(quantizer);
@@ -136,15 +136,16 @@ class Converter {
             limits.q_min, limits.q_max};
   }
 
-  /// The label of a graph node, or of the first view of one without, where no node of the
-  /// program has it yet.
+  /// Returns the label of a graph node, or of its first view if it has none; empty if a node of
+  /// the program already has this label.
   std::string label(NodeId id) const {
     const auto shown = shown_as_.find(id);
     const std::string& text = shown == shown_as_.end() ? graph_[id].label : shown->second;
     return program_.find(text) ? std::string() : text;
   }
 
-  /// The label of the floats of an output whose integers may have the node's own.
+  /// Returns the label for the floats of an output, whose integers may already have the node's
+  /// own label.
   std::string value_label(NodeId id) const {
     const std::string& text = graph_[id].label;
     if (!program_.find(text)) return text;
@@ -152,7 +153,7 @@ class Converter {
     return program_.find(longer) || graph_.find(longer) ? std::string() : longer;
   }
 
-  /// The axis of the node that grows with the batch, where there is just one.
+  /// Returns the axis of the node that grows with the batch, if there is exactly one.
   std::optional<int> batch_axis(NodeId id) {
     if (!graph_.batch()) return std::nullopt;
     if (!larger_) {
@@ -173,7 +174,7 @@ class Converter {
     return found;
   }
 
-  /// `x` under the shape of the graph's node `id`; a node of its own is called `label`.
+  /// Returns `x` in the shape of the graph's node `id`; a new node gets the label `label`.
   NodeId shaped(NodeId x, NodeId id, const std::string& label = {}) {
     const Shape& shape = graph_[id].type.shape;
     if (program_[x].value.type.shape == shape) return x;
@@ -183,7 +184,7 @@ class Converter {
     return program_.add(integer::Reshape{qtape::Reshape{.shape = extents}}, {x}, label);
   }
 
-  /// The codes of a node whose form is Codes, in its shape.
+  /// Returns the codes of a node of kind Codes, in its shape.
   NodeId codes(NodeId id) { return shaped(source_codes(form(id).source), id); }
 
   NodeId source_codes(NodeId source) {
@@ -233,7 +234,7 @@ class Converter {
     return shaped(program_.add(op, {inputs_[x]}, label(quantizer)), quantizer);
   }
 
-  /// Codes of the quantizer's grid from the integers of `x_form`.
+  /// Returns codes on the quantizer's grid, from the integers of `x_form`.
   NodeId requantized(const IntegerForm& x_form, NodeId quantizer, std::string name) {
     const CodeGrid target = grid(quantizer, x_form.low, x_form.high);
     if (x_form.kind == IntegerKind::Accumulators) {
@@ -255,7 +256,7 @@ class Converter {
     return program_.add(op, operands, std::move(name));
   }
 
-  /// Codes of a quantizer that maps codes, through the ops between them.
+  /// Returns codes of a quantizer that follows a function of codes, by a lookup table.
   NodeId looked_up(NodeId quantizer, CodeGrid target, std::string name) {
     const NodeId x = graph_[quantizer].operands[0];
     const CodeTable table = table_of(graph_, parameters_, analysis_, quantizer);
@@ -269,7 +270,7 @@ class Converter {
     return program_.add(emit(graph_[form(x).source].op, numbers), {codes_in}, std::move(name));
   }
 
-  /// The accumulators of a product, its bias or a sum.
+  /// Returns the accumulators of a product, of its bias or of a sum.
   NodeId accumulators(NodeId source) {
     const auto known = sums_.find(source);
     if (known != sums_.end()) return known->second;
@@ -350,8 +351,7 @@ class Converter {
     return shaped(program_.add(decode, {made}), id, name);
   }
 
-  /// Whether a value can be had under another shape: scales of channels belong to the last
-  /// axis.
+  /// True if a value can be reshaped to `shape`: scales of channels belong to the last axis.
   static bool can_show(const IntegerValue& value, const Shape& shape) {
     const bool kept = shape.rank() > 0 && shape[-1] == value.type.shape[-1];
     return value.scales.size() <= 1 || kept;
@@ -367,14 +367,14 @@ class Converter {
   }
 
   struct Weights {
-    std::vector<int8_t> codes;  // as the quantizer has them
+    std::vector<int8_t> codes;  // as the quantizer writes them
     std::vector<QParams<double>> qparams;
-    Verdict wrong;  // what keeps them from being codes
+    Verdict wrong;  // why they have no codes
   };
 
   struct Bias {
     std::vector<float> values;
-    Verdict wrong;  // what keeps them from being codes
+    Verdict wrong;  // why they have no codes
   };
 
   const Graph& graph_;
@@ -382,13 +382,13 @@ class Converter {
   const ConvertOptions& options_;
   IntegerAnalysis analysis_;
   IntegerProgram program_;
-  std::optional<Graph> larger_;  // by one sample
+  std::optional<Graph> larger_;  // batch larger by one
   std::map<NodeId, NodeId> inputs_;
   std::map<NodeId, NodeId> codes_;  // by source
   std::map<NodeId, NodeId> sums_;   // by source
   std::map<NodeId, Weights> weights_;
   std::map<NodeId, std::string> shown_as_;  // labels of views, by source
-  std::map<NodeId, Bias> biases_;           // those that are no leaves
+  std::map<NodeId, Bias> biases_;           // biases that are not leaves
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Conversion: a trained graph as an integer program.
+// Conversion of a trained graph to an integer program.
 #pragma once
 
 #include <vector>
@@ -8,43 +8,43 @@
 
 namespace qtape {
 
-/// What a program yields, and how it rounds.
+/// Outputs and rounding of a converted program.
 struct ConvertOptions {
   Requantization requantization = Requantization::FloatMultiply;
-  /// Nodes that the program yields; empty: all answers of the graph, see Graph::answers.
+  /// Nodes that are outputs of the program; empty: all answers of the graph, see
+  /// Graph::answers.
   std::vector<NodeId> outputs = {};
-  /// Yield codes and accumulators instead of floats.
+  /// Output codes and accumulators instead of floats.
   bool integer_outputs = false;
 };
 
-/// What `graph` computes between its quantizers, in integers: what a tape with
-/// exact(requantization) arithmetic computes, bit for bit. Nodes of codes and of Linear have
-/// the labels of the nodes that they come from, or of views of them. `parameters` are read
-/// only.
+/// Converts `graph` to an integer program, which computes bit for bit what a tape with
+/// exact(requantization) arithmetic computes. Nodes of codes and of Linear have the labels of
+/// the graph nodes from which they come, or of views of those. `parameters` are only read.
 ///
-/// Throws GraphError for a graph without quantizers, and one that lists every node that cannot
-/// be converted, with the reason: operations without integers, operands that are not quantized,
-/// scales that were never observed or come from each batch, zero points that are no codes,
-/// weights and biases with NaN.
+/// Throws GraphError for a graph without quantizers. Throws GraphError that lists every node
+/// that cannot be converted, with the reason: ops without an integer form, operands that are
+/// not quantized, scales that were never observed or are computed from each batch, zero points
+/// that are not codes, and weights or biases with NaN.
 IntegerProgram convert(const Graph& graph, Parameters& parameters,
                        const ConvertOptions& options);
-/// The same with the other options as they are by default.
+/// Converts with defaults for the other options.
 inline IntegerProgram convert(const Graph& graph, Parameters& parameters,
                               Requantization requantization) {
   return convert(graph, parameters, ConvertOptions{.requantization = requantization});
 }
 
-/// A program, and which integers of the graph its nodes hold.
+/// A program, and the correspondence between its nodes and those of the graph.
 struct Conversion {
-  /// A node of the graph and one of the program that hold the same integers.
+  /// A node of the graph and a node of the program that hold the same integers.
   struct Pair {
-    NodeId graph;    ///< a node that is the source of its integers, see IntegerForm
+    NodeId graph;    ///< the source of the integers, see IntegerForm
     NodeId program;  ///< its codes or accumulators
   };
   IntegerProgram program;
   std::vector<Pair> pairs;  ///< in the order of the program
 };
-/// The same, for tools that compare the two.
+/// Converts `graph` like `convert`, and returns the correspondence of nodes as well.
 Conversion convert_traced(const Graph& graph, Parameters& parameters,
                           const ConvertOptions& options);
 

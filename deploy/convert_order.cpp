@@ -13,7 +13,7 @@ class Walk {
         max_depth_(max_depth),
         depths_(static_cast<size_t>(graph.size()), unknown) {}
 
-  /// Visits `source` after all that it is made of.
+  /// Visits `source` after all sources from which it is computed.
   void run(NodeId source) {
     open(source);
     while (!open_.empty()) {
@@ -56,7 +56,7 @@ class Walk {
     open_.pop_back();
   }
 
-  /// The sources that one is converted from.
+  /// Returns the sources from which `source` is computed.
   std::vector<NodeId> parts_of(NodeId source) const {
     const NodeId product = analysis_[source].product;
     const Node& node = graph_[product.index >= 0 ? product : source];
@@ -74,7 +74,7 @@ class Walk {
   const Graph& graph_;
   const IntegerAnalysis& analysis_;
   int max_depth_;
-  std::vector<int> depths_;  // to the next early source
+  std::vector<int> depths_;  // distance to the next early source
   std::vector<Visit> open_;
   std::vector<NodeId> early_;
 };

@@ -1,4 +1,4 @@
-// In which order to convert so that recursion stays shallow.
+// Order of conversion that keeps recursion shallow.
 #pragma once
 
 #include <span>
@@ -8,9 +8,10 @@
 
 namespace qtape {
 
-/// Conversion goes from the outputs to what they are made of. Of graphs deeper than a stack has
-/// room for, some sources (see IntegerForm) are to be converted before, in this order; none
-/// where `outputs` are at most `max_depth` sources deep. Needs a graph without reasons.
+/// Conversion recurses from the outputs to their operands. For graphs deeper than the stack
+/// allows, returns the sources (see IntegerForm) that must be converted first, in order; empty
+/// if `outputs` are at most `max_depth` sources deep. The graph must be
+/// convertible.
 std::vector<NodeId> early_sources(const Graph& graph, const IntegerAnalysis& analysis,
                                   std::span<const NodeId> outputs, int max_depth = 128);
 

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A hidden folder beside the files that will be renamed out of it.
+/// A hidden folder next to the target files, which are renamed out of it.
 class Beside {
  public:
   Beside(const fs::path& folder, const std::string& name)
@@ -37,7 +37,7 @@ class Beside {
   std::string path_;
 };
 
-/// Writes a file to `to` for `path`, which errors name.
+/// Writes a file to `to`; errors name `path`.
 void write_for(const std::string& path, const std::string& to, const CFile& file) {
   try {
     write_file(to, file.text);
@@ -47,7 +47,8 @@ void write_for(const std::string& path, const std::string& to, const CFile& file
   }
 }
 
-/// Puts a written file in its place. Links stay; targets in other file systems are written.
+/// Moves a written file to its place. Symbolic links stay; targets in other file systems are
+/// written directly.
 void move_to(const std::string& from, const std::string& path, const CFile& file) {
   const std::string target = written_path(path);
   if (::rename(from.c_str(), target.c_str()) == 0) return;

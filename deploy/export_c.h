@@ -1,4 +1,5 @@
-// An integer program as C99 for microcontrollers, with a self-test: texts, or files.
+// Export of an integer program as C99 for microcontrollers, with a self-test, as texts or as
+// files.
 #pragma once
 
 #include <cstdint>
@@ -13,36 +14,38 @@
 
 namespace qtape {
 
-/// How a program is written in C.
+/// Options of an export to C.
 struct CExportOptions {
   std::string name = "network";           ///< a C identifier: prefix of all names
-  CKernels kernels = CKernels::Portable;  ///< CMSIS-NN: for SingleRounding, DoubleRounding
-  CSelfTestOptions test = {};             ///< of NAME_test.c
+  CKernels kernels = CKernels::Portable;  ///< CmsisNn requires SingleRounding or DoubleRounding
+  CSelfTestOptions test = {};             ///< options of NAME_test.c
 };
 
 /// A file of an export.
 struct CFile {
   std::string name;  ///< `NAME.h`
-  std::string text;  ///< what it holds
+  std::string text;  ///< contents
 };
 
-/// What is written.
+/// Result of an export.
 struct CExport {
   std::vector<CFile> files;  ///< NAME.h, NAME.c and NAME_test.c
   CProgram written;          ///< steps, sizes and kernels
-  IntegerProgram program;    ///< that C computes: batch 1, for CMSIS-NN with signed codes
+  IntegerProgram program;    ///< the program that the C code computes: batch 1, with signed
+                             ///< codes for CMSIS-NN
 };
 
-/// `program` in C, one sample at a time; its self-test runs the reference. Throws ArgumentError
-/// for a name that is no C identifier or a keyword, and GraphError for a requantization that
-/// CMSIS-NN does not compute, for what C cannot count and for NaN in a sample.
+/// Exports `program` as C that processes one sample at a time; its self-test contains results
+/// of the reference. Throws ArgumentError if the name is not a C identifier or is a keyword.
+/// Throws GraphError for a requantization that CMSIS-NN does not support, for sizes that exceed
+/// 32 bits and for NaN in a sample.
 CExport export_c(const IntegerProgram& program, const CExportOptions& options = {});
 
-/// Writes the files into `folder`, which is made where there is none: all of them, or none
-/// where one cannot be written. Throws IoError.
+/// Writes the files into `folder`, which is created if it does not exist. Writes either all
+/// files or none. Throws IoError.
 void write_c(const std::string& folder, const CExport& exported);
 
-/// Both.
+/// Exports `program` and writes the files.
 void write_c(const std::string& folder, const IntegerProgram& program,
              const CExportOptions& options = {});
 

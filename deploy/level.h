@@ -1,4 +1,4 @@
-// Levels of arithmetic that verification compares, and what runs each of them.
+// Levels of arithmetic that verification compares, and their runners.
 #pragma once
 
 #include <array>
@@ -17,51 +17,53 @@
 
 namespace qtape {
 
-/// From training to the machine. All but L0 are equal in every bit; L0 differs by the rounding
-/// of float accumulators. To add one: its enumerator, its name, and its runner in the list of
-/// deploy/levels.cpp, or among those that another library gives (VerifyOptions::runners).
+/// Levels from training to the target machine. All except L0 agree bit for bit; L0 differs by
+/// the rounding of float accumulators. To add a level, add its enumerator, its name, and its
+/// runner to the list of deploy/levels.cpp or to the runners that another library provides
+/// (VerifyOptions::runners).
 enum class Level : uint8_t {
-  Float,       ///< L0: the float forward with fake quantization
-  Exact,       ///< L1: the training forward in exact arithmetic
+  Float,       ///< L0: the float forward pass with fake quantization
+  Exact,       ///< L1: the training forward pass in exact arithmetic
   Reference,   ///< L2: plain loops over the program's integers
-  Backend,     ///< L3: the program on our own products, oneDNN or plain loops
-  C,           ///< L4: the program written as C99, compiled by this machine's compiler
-  Onnx,        ///< L5: the program as an ONNX model, by an interpreter of the specification
-  CmsisNn,     ///< L6: C99 on kernels of CMSIS-NN, of the tree that QTAPE_CMSIS_NN names
-  OnnxRuntime  ///< L7: the ONNX model by the ONNX Runtime of python3
+  Backend,     ///< L3: the program on the library's fast kernels, including oneDNN
+  C,           ///< L4: the program exported as C99 and compiled by this machine's compiler
+  Onnx,        ///< L5: the program as an ONNX model, run by an interpreter of the ONNX
+               ///< specification
+  CmsisNn,     ///< L6: exported C99 that calls the CMSIS-NN tree named by QTAPE_CMSIS_NN
+  OnnxRuntime  ///< L7: the ONNX model run by ONNX Runtime in python3
 };
 template <>
 inline constexpr auto enum_names<Level> =
     std::array<std::string_view, 8>{"L0 float", "L1 exact", "L2 reference", "L3 backend",
                                     "L4 C",     "L5 ONNX",  "L6 CMSIS-NN",  "L7 ONNX Runtime"};
 
-/// The levels that need nothing but this library.
+/// The levels that need no other library or tool.
 inline constexpr std::array usual_levels = {Level::Float, Level::Exact, Level::Reference,
                                             Level::Backend};
 
 struct SessionHooks;
 
-/// What is verified.
+/// Subject of a verification.
 struct LevelSubject {
   Graph graph;                  ///< with the batch extent
-  Conversion conversion;        ///< of it; its pairs are what is compared
+  Conversion conversion;        ///< of the graph; its pairs are compared
   std::vector<NodeId> inputs;   ///< of the program
   std::vector<NodeId> outputs;  ///< of the graph
 };
 
-/// What runners are made of; what it refers to outlives them.
+/// Arguments from which runners are made; referenced objects must outlive the runners.
 struct LevelContext {
   const LevelSubject& subject;
   Parameters& parameters;
   int threads = 1;
-  const SessionHooks* hooks = nullptr;  ///< of L3; null: none
+  const SessionHooks* hooks = nullptr;  ///< for L3; null: none
 };
 
-/// Integers of a node as they lie in memory.
+/// Integers of a node as stored in memory.
 struct IntegersView {
   DType dtype = DType::S8;
   const std::byte* data = nullptr;
-  int64_t offset = 0;  ///< that each lacks
+  int64_t offset = 0;  ///< value to add to each stored integer
 
   int64_t at(int64_t i) const;
 };
@@ -70,37 +72,38 @@ struct IntegersView {
 class LevelRunner {
  public:
   virtual ~LevelRunner() = default;
-  /// Runs a batch, of which the first `rows` samples count: f32 of each input.
+  /// Runs a batch of f32 values for each input; only the first `rows` samples are significant.
   virtual void run(std::span<const std::vector<float>> inputs, int64_t rows) = 0;
-  /// What the node of pair `i` held in the last run; nothing where the level does not tell.
+  /// Returns the integers of the node of pair `i` in the last run; nullopt if the level does
+  /// not provide them.
   virtual std::optional<IntegersView> integers(size_t i) const = 0;
-  /// The values of output `which` in the last run.
+  /// Returns the values of output `which` in the last run.
   virtual std::span<const float> output(size_t which) const = 0;
-  /// How it computes, a line for each product with weights; empty where it says nothing.
+  /// Explains how products are computed, one line per product with weights; may be empty.
   virtual std::string report() const { return {}; }
 };
 
-/// Makes the runners of a level.
+/// Creates the runners of a level.
 struct RunnerFactory {
   std::function<std::unique_ptr<LevelRunner>(const LevelContext&)> make;
-  /// Whether they compute a requantization; null: all of them.
+  /// Returns true if the runners support a requantization; null: they support all.
   bool (*computes)(Requantization) = nullptr;
 };
-/// Those of levels that other libraries run.
+/// Factories of levels that other libraries provide.
 using RunnerFactories = std::map<Level, RunnerFactory>;
 
-/// Whether a level computes a requantization, by this library or `others`. Throws ArgumentError
-/// where neither runs the level.
+/// True if this library or `others` can run the level with this requantization. Throws
+/// ArgumentError if neither provides the level.
 bool computes(Level level, Requantization requantization, const RunnerFactories& others = {});
 
-/// The runner of a level. Throws GraphError where oneDNN refuses a product, ArgumentError where
-/// neither this library nor `others` runs the level, and Error where a compiler is missing or
-/// fails.
+/// Creates the runner of a level. Throws GraphError if oneDNN rejects a product, ArgumentError
+/// if neither this library nor `others` provides the level, and Error if a compiler is missing
+/// or fails.
 std::unique_ptr<LevelRunner> make_runner(Level level, const LevelContext& context,
                                          const RunnerFactories& others = {});
 
-/// How many codes of the quantizer at pair `i` have another value in the floats of L0 than in
-/// those of L1. Both runners must be of these levels.
+/// Returns the number of codes of the quantizer at pair `i` whose value in L0 differs from that
+/// in L1. The runners must be of these levels; `exact` is L1.
 int64_t float_differences(const LevelRunner& floats, const LevelRunner& exact, size_t i,
                           int64_t elements);
 

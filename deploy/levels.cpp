@@ -1,4 +1,4 @@
-// The runners of levels.
+// Runners of the levels.
 #include <algorithm>
 #include <cstring>
 
@@ -19,7 +19,7 @@
 namespace qtape {
 namespace {
 
-/// Label of input `i` in graph and program.
+/// Returns the label of input `i` in graph and program.
 const std::string& label_of(const LevelContext& c, size_t i) {
   return c.subject.conversion.program[c.subject.inputs[i]].label;
 }
@@ -42,7 +42,7 @@ class FloatRunner : public LevelRunner {
   std::span<const float> output(size_t which) const override {
     return tape_.value<float>(context_.subject.outputs[which]);
   }
-  /// The floats of a quantizer; nothing of other nodes.
+  /// Returns the floats of a quantizer; empty for other nodes.
   std::span<const float> values(size_t i) const {
     const NodeId id = context_.subject.conversion.pairs[i].graph;
     if (!is_quantizer(context_.subject.graph[id].op)) return {};
@@ -101,7 +101,7 @@ class ExactRunner : public LevelRunner {
   Tape tape_;
 };
 
-/// L2 and L3.
+/// Runner of L2 and L3.
 class SessionRunner : public LevelRunner {
  public:
   SessionRunner(const LevelContext& c, const SessionOptions& options, const SessionHooks& hooks)
@@ -134,7 +134,7 @@ CCompiler compiler_for(const IntegerProgram& program, CKernels kernels) {
   return compiler;
 }
 
-/// L4 and L6, a sample at a time, as devices run it.
+/// Runner of L4 and L6: one sample at a time, as on a device.
 class CRunner : public LevelRunner {
  public:
   CRunner(const LevelContext& c, CKernels kernels)
@@ -185,7 +185,7 @@ class CRunner : public LevelRunner {
     const NodeId id = context_.subject.conversion.pairs[i].program;
     return made_.nodes[static_cast<size_t>(id.index)];
   }
-  /// Of the whole batch.
+  /// Returns the size for the whole batch.
   size_t bytes_of(NodeId id) const {
     return static_cast<size_t>(program_[id].value.type.bytes() * batch_.value_or(1));
   }
@@ -196,8 +196,8 @@ class CRunner : public LevelRunner {
 
   LevelContext context_;
   std::optional<int64_t> batch_;
-  RewrittenProgram made_;          // of one sample
-  const IntegerProgram& program_;  // that
+  RewrittenProgram made_;          // for one sample
+  const IntegerProgram& program_;  // refers to made_.program
   CUnit unit_;
   CLibrary library_;
   CSession session_;

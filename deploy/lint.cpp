@@ -41,11 +41,11 @@ struct WeightValues {
   }
 };
 
-/// What one output channel is made of.
+/// Statistics of one output channel.
 struct WeightChannel {
   int64_t nans = 0;
-  int64_t nonzero = 0;  ///< codes
-  int64_t clamped = 0;  ///< a step or more beyond the end of the grid
+  int64_t nonzero = 0;  ///< number of nonzero codes
+  int64_t clamped = 0;  ///< number that lie a step or more beyond the end of the grid
 };
 
 WeightChannel look_at(const WeightValues& w, int64_t c, const Grid& grid) {
@@ -137,7 +137,8 @@ class Linter {
         "find out why, then calibrate it again");
   }
 
-  /// `2 of 3 scales were never set`, or what the first state that holds something else holds.
+  /// Returns `2 of 3 scales were never set`, or the contents of the first state that holds
+  /// something else.
   std::string unset_text(NodeId quantizer, const std::vector<QParams<double>>& found) const {
     const auto unset = std::ranges::count(found, 0.0, &QParams<double>::scale);
     for (size_t c = 0; c < found.size(); ++c) {
@@ -151,12 +152,12 @@ class Linter {
     return fmt::format("{} of {} scales were never set", unset, found.size());
   }
 
-  /// Whether the scales of weights can be had.
+  /// Checks that the scales of weights are available; adds an error otherwise.
   bool weight_scales(NodeId quantizer) {
     const auto found = qparams(graph_, parameters_, quantizer);
     const auto unseen = std::ranges::count(found, 0.0, &QParams<double>::scale);
     const auto all = static_cast<int64_t>(found.size());
-    // Running ranges leave the scale of a channel of zeros at 0, and that is no fault.
+    // Running ranges leave the scale of an all-zero channel at 0, which is not a fault.
     if (unseen > 0 && (faulted_.contains(quantizer) || unseen == all)) {
       add(Severity::Error, quantizer, unset_text(quantizer, found), "train or calibrate first");
       return false;
@@ -171,7 +172,7 @@ class Linter {
     return true;
   }
 
-  /// Collects what is to be said of the weights of all products, for `node` to add in order.
+  /// Collects the findings about the weights of all products, for `node` to add in order.
   void look_at_weights(const std::vector<bool>& needed) {
     std::map<NodeId, NodeId> products;  // by quantizer
     for (int32_t i = 0; i < graph_.size(); ++i) {
@@ -214,7 +215,7 @@ class Linter {
              .layout = weight_layout(graph_[product].op, graph_[quantizer].type.shape)});
   }
 
-  /// The operand of a product that is its weights.
+  /// Returns the weights operand of a product.
   NodeId weights_of(NodeId product) const {
     const Node& node = graph_[product];
     return node.operands[*weights_operand(node.op)];
@@ -271,7 +272,7 @@ class Linter {
     for (NodeId id : options_.outputs) add(Severity::Error, id, check_output(form(id), false));
   }
 
-  /// What the integer program shows, of which there must be one.
+  /// Adds the findings that only the integer program shows; there must be no errors.
   void integers() {
     try {
       const Conversion made =
@@ -286,7 +287,7 @@ class Linter {
 
   void rounded_bias(const IntegerProgram& program, const Conversion::Pair& pair) {
     const NodeId leaf = form(pair.graph).bias;
-    // Rounded in training already, where it is not the leaf that is added.
+    // If the added operand is not the leaf, training has already rounded the bias.
     if (leaf.index < 0 || graph_[pair.graph].operands[1] != leaf) return;
     const IntegerNode& layer = program[pair.program];
     const auto* codes =
@@ -314,7 +315,7 @@ class Linter {
         "train with FakeQuantizeBias on it, or in exact arithmetic");
   }
 
-  /// A bias that is no leaf.
+  /// A bias that is not a leaf.
   struct Bias {
     std::vector<float> values;
     Verdict wrong;
@@ -326,7 +327,7 @@ class Linter {
   IntegerAnalysis analysis_;
   std::vector<Finding> findings_;
   std::map<NodeId, std::vector<Finding>> of_weights_;
-  std::set<NodeId> faulted_;  // quantizers of weights that give none
+  std::set<NodeId> faulted_;  // quantizers of weights without values
   std::map<NodeId, Bias> biases_;
 };
 

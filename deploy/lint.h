@@ -1,4 +1,4 @@
-// Lint: what may go wrong with a trained graph in integers, and what to do about it.
+// Lint: likely problems of a trained graph in integer arithmetic, with remedies.
 #pragma once
 
 #include <string>
@@ -9,22 +9,22 @@
 
 namespace qtape {
 
-/// How much a finding matters.
+/// Importance of a finding.
 enum class Severity : uint8_t {
   Error,    ///< cannot be converted
-  Warning,  ///< converts, and probably not to what is wanted
+  Warning,  ///< converts, but probably with an unwanted result
   Note      ///< costs size or speed, or depends on the target
 };
 template <>
 inline constexpr auto enum_names<Severity> =
     std::array<std::string_view, 3>{"error", "warning", "note"};
 
-/// What is the case at a node, and what helps.
+/// A finding at a node, with a remedy.
 struct Finding {
   Severity severity = Severity::Note;
-  std::string node;    ///< printable label, or what describe says of a node without one
-  std::string what;    ///< what is the case, with its numbers
-  std::string remedy;  ///< what to do about it
+  std::string node;    ///< printable label, or the description of a node without one
+  std::string what;    ///< the finding, with its numbers
+  std::string remedy;  ///< recommended action
 
   static constexpr auto fields() {
     using F = Finding;
@@ -39,22 +39,23 @@ struct Finding {
 /// `warning: fc1.weight.quantized: 2 of 64 channels (3, 9) have only codes 0; remove them, ...`
 std::string to_string(const Finding& finding);
 
-/// What is wanted in integers, and from where on findings are told.
+/// Outputs and thresholds of lint.
 struct LintOptions {
-  /// Nodes that are wanted in integers; empty: the graph's first output.
+  /// Nodes that should be integer outputs; empty: the graph's first output.
   std::vector<NodeId> outputs = {};
-  /// Share of a channel's weights, in [0, 1], above which clamping them is a warning.
+  /// Share of a channel's clamped weights, in [0, 1], above which there is a warning.
   double clamped_share = 0.1;
-  /// Share of the largest bias, at least 0, above which rounding biases is a warning.
+  /// Change of a bias by rounding, as a share of the largest bias and at least 0, above which
+  /// there is a warning.
   double bias_change = 0.01;
 };
 
-/// Everything that is found, errors first, then warnings, then notes, each in graph order. What
-/// only the integer program shows is looked for once there are no errors. `parameters` are read
-/// only. Throws GraphError for outputs that do not exist.
+/// Returns all findings: errors first, then warnings, then notes, each in graph order. Findings
+/// that require the integer program appear only if there are no errors. `parameters` are only
+/// read. Throws GraphError for outputs that do not exist.
 std::vector<Finding> lint(const Graph& graph, Parameters& parameters,
                           const LintOptions& options = {});
-/// What the integers alone tell: accumulators, biases, ratios between grids, storage.
+/// Returns the findings of an integer program: accumulators, biases, scale ratios and storage.
 std::vector<Finding> lint(const IntegerProgram& program);
 
 }  // namespace qtape

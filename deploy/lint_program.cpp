@@ -15,9 +15,9 @@ namespace {
 
 constexpr int64_t largest_denominator = 1024;
 
-/// q where `ratio` is p / q in lowest terms to within the rounding of f32, up to 64, powers of
-/// two up to 1024; else 0. Accumulators of the grid come at all multiples of 1 / q, so that
-/// with an even q one of q is a tie.
+/// Returns q if `ratio` is p / q in lowest terms, within the rounding of f32, for q up to 64 or
+/// a power of two up to 1024; otherwise 0. Accumulators are multiples of 1 / q on the target
+/// grid, so for an even q one in q of them is a tie.
 int64_t denominator_of(double ratio) {
   const auto matches = [ratio](int64_t q) {
     const double scaled = ratio * static_cast<double>(q);
@@ -33,7 +33,7 @@ int64_t denominator_of(double ratio) {
   return 0;
 }
 
-/// `A, B and C`: the requantizations that round ties to even, or the others.
+/// Returns `A, B and C`: the requantizations that round ties to even, or the others.
 std::string names_of(bool ties_to_even) {
   std::vector<std::string_view> names;
   requantization::for_each([&]<class Each>() {
@@ -54,7 +54,7 @@ std::string tie_text(int64_t q, std::string_view noun) {
 constexpr std::string_view tie_remedy =
     "train in exact arithmetic with the target's requantization, or move a scale a little";
 
-/// Largest magnitude of what requantization multiplies.
+/// Returns the largest magnitude that requantization multiplies.
 int64_t reach_of(const IntegerValue& x) {
   return x.is_codes() ? x.limit() : std::max(std::abs(x.low), std::abs(x.high));
 }
@@ -156,7 +156,7 @@ class ProgramLinter {
         "give their quantizer so many bits, with the same scale");
   }
 
-  /// Ops that requantize: one operand, or the sum of two.
+  /// Checks ops that requantize: one operand, or the sum of two.
   template <class X>
   void look_at_grid(const X& op) {
     if constexpr (requires { op.grid; }) {
@@ -171,7 +171,7 @@ class ProgramLinter {
   void requantized(const CodeGrid& grid) {
     const IntegerValue& x = operand(0);
     const auto reach = static_cast<double>(reach_of(x));
-    // Between codes of nearly the same grid a few are always left out.
+    // Between codes of nearly equal grids a few codes are always skipped.
     const double finest = x.is_codes() ? 2 : 1;
     std::vector<int64_t> vanish, coarse, ties;
     double least = 1;
@@ -179,7 +179,7 @@ class ProgramLinter {
     int64_t tie = 0;
     for (size_t c = 0; c < x.scales.size(); ++c) {
       const double ratio = x.scales[c] / grid.scale;
-      // In Q31 nothing is left of ratios below 2^-32.
+      // In Q31 ratios below 2^-32 vanish.
       if (ratio * reach < 0.5 || ratio < 0x1p-32) vanish.push_back(static_cast<int64_t>(c));
       if (ratio > finest) coarse.push_back(static_cast<int64_t>(c));
       least = std::min(least, ratio);
@@ -209,11 +209,11 @@ class ProgramLinter {
         "calibrate it again: its scale is too large");
   }
 
-  /// What a Requantize takes.
+  /// Returns the kind of integers that a Requantize reads.
   std::string_view noun() const {
     return operand(0).is_accumulators() ? "accumulators" : "codes";
   }
-  /// `in channel 3 of 8, `, or nothing where one scale is all there is.
+  /// Returns `in channel 3 of 8, `, or an empty string if there is a single scale.
   std::string of_channels(const std::vector<int64_t>& channels) const {
     const auto all = static_cast<int64_t>(operand(0).scales.size());
     return all == 1 ? "" : fmt::format("in {}, ", channels_text(channels, all));

@@ -1,4 +1,4 @@
-// Words that findings share.
+// Phrases that findings share.
 #pragma once
 
 #include <fmt/format.h>
@@ -8,7 +8,8 @@
 
 namespace qtape {
 
-/// `channel 3 of 8`, `2 of 8 channels (3, 5)` with the first four of them, or `all 8 channels`.
+/// Returns `channel 3 of 8`, `2 of 8 channels (3, 5)` with at most four channels listed, or
+/// `all 8 channels`.
 inline std::string channels_text(const std::vector<int64_t>& channels, int64_t all) {
   if (channels.size() == 1) return fmt::format("channel {} of {}", channels[0], all);
   if (static_cast<int64_t>(channels.size()) == all) return fmt::format("all {} channels", all);

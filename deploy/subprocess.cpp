@@ -25,7 +25,7 @@ extern char** environ;
 namespace qtape {
 namespace {
 
-/// The two ends of a pipe, closed with their object.
+/// The two ends of a pipe, closed by the destructor.
 struct Pipe {
   std::array<int, 2> ends{-1, -1};
 
@@ -47,10 +47,10 @@ struct Pipe {
 
 enum class Event { Output, Signal, TimeOver };
 
-/// Waits for the first of these.
+/// Waits for the first of these events.
 Event wait_for(int end, std::optional<std::chrono::steady_clock::time_point> deadline,
                const console::Interruption& interruption) {
-  // A signal just before a poll, or in another thread, does not end it.
+  // A signal that arrives just before poll, or in another thread, does not interrupt it.
   constexpr int milliseconds = 50;
   for (;;) {
     if (interruption.signal() != 0) return Event::Signal;
@@ -74,9 +74,9 @@ Finished run_program(const std::vector<std::string>& arguments, int seconds) {
   for (const std::string& each : arguments) pointers.push_back(const_cast<char*>(each.c_str()));
   pointers.push_back(nullptr);
   pid_t child = 0;
-  // Temporary files go away with their objects, so a signal ends the other program first.
+  // Temporary files are removed by destructors, so a signal must end the other program first.
   const console::Interruption interruption;
-  // A group of its own, so that signals reach what it starts as well.
+  // A separate process group, so that signals also reach the processes that the program starts.
   posix_spawnattr_t attributes;
   ::posix_spawnattr_init(&attributes);
   ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);

@@ -1,4 +1,4 @@
-// Other programs, run without a shell.
+// Execution of other programs, without a shell.
 #pragma once
 
 #include <string>
@@ -7,25 +7,25 @@
 
 namespace qtape {
 
-/// How a program ended, and what it wrote to standard output and error.
+/// Exit status of a program, and its standard output and error.
 struct Finished {
-  int exit_code = 0;  ///< 128 and the signal's number where one ended it
+  int exit_code = 0;  ///< 128 plus the signal number if a signal ended it
   std::string output;
 };
 
-/// Runs `arguments[0]`, found in PATH, to its end; its standard input is empty. One that is
-/// still running after `seconds`, unless they are 0, is killed with all that it started. Throws
-/// Error where it cannot be started, console::Interrupted where SIGINT or SIGTERM came, which
-/// it is sent as well.
+/// Runs `arguments[0]`, found in PATH, to completion, with empty standard input. If it is still
+/// running after `seconds` (0: no limit), it is killed together with the processes that it
+/// started. Throws Error if it cannot be started. Throws console::Interrupted on SIGINT or
+/// SIGTERM, which is forwarded to it.
 Finished run_program(const std::vector<std::string>& arguments, int seconds = 0);
 
-/// Throws Error with the beginning of what `program` wrote, unless it succeeded.
+/// Throws Error with the beginning of the output of `program` if it did not succeed.
 void require_success(const std::string& program, const Finished& finished);
 
-/// Whether PATH has a program `name`.
+/// True if PATH has a program `name`.
 bool has_program(const std::string& name);
 
-/// A new folder for temporary files, which goes away with its object.
+/// A new folder for temporary files, removed by the destructor.
 class TemporaryFolder {
  public:
   /// Throws IoError.
@@ -34,9 +34,9 @@ class TemporaryFolder {
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
   ~TemporaryFolder();
 
-  /// Removes it now.
+  /// Removes the folder.
   void remove();
-  /// The path of a file in it.
+  /// Returns the path of file `name` in the folder.
   std::string file(std::string_view name) const;
 
  private:

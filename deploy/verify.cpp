@@ -25,7 +25,7 @@ std::vector<NodeId> inputs_of(const IntegerProgram& program) {
   return found;
 }
 
-/// Outputs in floats: they are compared as well.
+/// Returns the options with float outputs, which are compared as well.
 ConvertOptions with_floats(ConvertOptions options) {
   options.integer_outputs = false;
   return options;
@@ -121,7 +121,8 @@ void Verifier::note(Level other, size_t i, int64_t k, int64_t reference, int64_t
   }
 }
 
-/// Elements of `rows` samples, or all where they do not lie sample after sample.
+/// Returns the number of elements of `rows` samples, or of the whole value if samples are not
+/// consecutive.
 int64_t Verifier::compared(const TensorType& type, int64_t rows) const {
   const bool by_sample = type.shape.rank() > 0 && type.shape[0] == batch_;
   return by_sample ? type.elements() / batch_ * rows : type.elements();

@@ -1,5 +1,4 @@
-// Verification: the same samples through every level of arithmetic, compared integer by
-// integer.
+// Verification: runs the same samples at every level of arithmetic and compares all integers.
 #pragma once
 
 #include <map>
@@ -15,33 +14,33 @@
 
 namespace qtape {
 
-/// What is converted, and how its samples are run.
+/// Options of conversion and of the run.
 struct VerifyOptions {
   ConvertOptions convert = {};
-  int64_t batch = 250;  ///< samples at once, at least 1
+  int64_t batch = 250;  ///< samples per run, at least 1
   int threads = default_threads();
-  /// What runs; L2 does in any case. L0 is compared with L1, all others with L2.
+  /// Levels to run; L2 always runs. L0 is compared with L1, all others with L2.
   std::vector<Level> levels = {usual_levels.begin(), usual_levels.end()};
-  /// What runs levels that this library does not, as `onnx_levels()` of qtape::onnx.
+  /// Runners of levels that other libraries provide, such as `onnx_levels()` of qtape::onnx.
   RunnerFactories runners = {};
 };
 
-/// What was compared of one node.
+/// Result of the comparison of one node.
 struct LayerComparison {
   std::string label;
-  bool accumulators = false;  ///< accumulators instead of codes
-  int64_t compared = 0;       ///< integers
-  /// By level: how many of them are others than those of L2, of L0 than those of L1. Nothing of
-  /// levels that do not tell them.
+  bool accumulators = false;  ///< true: accumulators, false: codes
+  int64_t compared = 0;       ///< number of integers
+  /// By level: number of integers that differ from L2; for L0, from L1. Levels that do not
+  /// provide the integers have no entry.
   std::map<Level, int64_t> differences = {};
-  /// The largest of them by level, but of L0.
+  /// By level, except L0: the largest difference.
   std::map<Level, int64_t> largest = {};
 
-  /// Those that must not be: of all levels but L0.
+  /// Returns the number of differences at all levels except L0, none of which may differ.
   int64_t mismatches() const;
 };
 
-/// The first pair of integers that differ although they must not.
+/// The first pair of integers that should be equal but differ.
 struct Mismatch {
   Level first = Level::Exact;
   Level second = Level::Reference;
@@ -50,7 +49,7 @@ struct Mismatch {
   int64_t index = 0;   ///< within the sample
   int64_t first_code = 0;
   int64_t second_code = 0;
-  /// The sum that the reference made the code of, where it was made of one.
+  /// The accumulator from which the reference computed the code, if there is one.
   std::optional<int64_t> accumulator;
 
   static constexpr auto fields() {
@@ -65,42 +64,42 @@ struct Mismatch {
                       field("accumulator", &M::accumulator, "that the code is made of")};
   }
 };
-/// One line that says where the levels differ and by what.
+/// Returns one line that states where the levels differ and their values.
 std::string to_string(const Mismatch& mismatch);
 
-/// Runs samples through all levels. `parameters` are read only and must outlive it.
+/// Runs samples at all levels. `parameters` are only read and must outlive the verifier.
 class Verifier {
  public:
-  /// Throws as convert does, and ArgumentError for options out of range and for a program
-  /// without inputs.
+  /// Throws like convert, and ArgumentError for options out of range and for a program without
+  /// inputs.
   Verifier(const Graph& graph, Parameters& parameters, const VerifyOptions& options);
-  /// The same as tests ask for it, see integer/session_hooks.h.
+  /// Verifier with hooks for tests, see integer/session_hooks.h.
   Verifier(const Graph& graph, Parameters& parameters, const VerifyOptions& options,
            const SessionHooks& hooks);
 
-  /// The inputs of program(), in its order.
+  /// Returns the inputs of program(), in order.
   std::span<const NodeId> inputs() const { return subject_->inputs; }
-  /// Where the samples of one of them go, f32 [batch, ...]. Throws ArgumentError for one that
-  /// does not exist.
+  /// Returns the memory for samples of one input, f32 [batch, ...]. Throws ArgumentError if the
+  /// input does not exist.
   std::span<float> input(size_t which = 0);
-  /// Runs them and compares the first `rows`. Throws GraphError for NaN.
+  /// Runs the samples and compares the first `rows`. Throws GraphError for NaN.
   void run(int64_t rows);
 
-  /// The first output's values of the last run, f32 of the program's output type. Throws
-  /// ArgumentError for a level that does not run.
+  /// Returns the first output's values of the last run, f32 of the program's output type.
+  /// Throws ArgumentError for a level that does not run.
   std::span<const float> output(Level level) const;
-  /// What runs, in order.
+  /// Returns the levels that run, in order.
   std::vector<Level> levels() const;
   const std::vector<LayerComparison>& layers() const { return layers_; }
-  /// f32 values of outputs whose bits differ between L2 and another level, and between L0 and
-  /// L1.
+  /// Number of f32 output values that are not bit-identical between L2 and other levels; the
+  /// second function compares L0 with L1.
   int64_t output_mismatches() const { return output_mismatches_; }
   int64_t float_output_mismatches() const { return float_output_mismatches_; }
-  /// Integers and outputs that must be equal and are not.
+  /// Returns the number of integers and outputs that should be equal but differ.
   int64_t mismatches() const;
   const std::optional<Mismatch>& first_mismatch() const { return first_; }
   const IntegerProgram& program() const { return subject_->conversion.program; }
-  /// How L3 multiplies, a line for each product with weights; empty where it does not run.
+  /// Explains how L3 multiplies, one line per product with weights; empty if L3 does not run.
   std::string report() const;
 
  private:

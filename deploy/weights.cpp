@@ -12,9 +12,8 @@
 namespace qtape {
 namespace {
 
-/// Nodes by what they are connected to, each part in the order of the graph. A tape of the
-/// whole graph for each weight would take quadratic time, one for all would stop at the first
-/// fault.
+/// Groups nodes into connected parts, each in graph order. One tape of the whole graph per
+/// weight would take quadratic time; one tape for all weights would stop at the first fault.
 std::vector<std::vector<NodeId>> parts_of(const Graph& graph, const std::vector<bool>& needed) {
   std::vector<size_t> parent(needed.size());
   std::iota(parent.begin(), parent.end(), size_t{0});
@@ -38,7 +37,7 @@ std::vector<std::vector<NodeId>> parts_of(const Graph& graph, const std::vector<
 
 class Part {
  public:
-  /// `copies` has room for every node of `graph`.
+  /// `copies` must have room for every node of `graph`.
   Part(const Graph& graph, std::span<const NodeId> nodes, std::vector<NodeId>& copies)
       : graph_(graph), nodes_(nodes), copies_(copies) {
     for (NodeId id : nodes) {
@@ -78,7 +77,7 @@ class Part {
  private:
   NodeId& copy(NodeId id) const { return copies_[static_cast<size_t>(id.index)]; }
 
-  /// Tells the weights that depend on the node which the error names.
+  /// Reports the weights that depend on the node named by the error.
   template <class Visit>
   void report(const std::string& error, std::span<const NodeId> weights,
               const Visit& visit) const {

@@ -1,4 +1,4 @@
-// The weights and biases of a graph as a tape in evaluation has them.
+// Values of the weights and biases of a graph, as a tape in evaluation mode computes them.
 #pragma once
 
 #include <functional>
@@ -12,20 +12,20 @@
 
 namespace qtape {
 
-/// The value of a node that depends on no input, and what a quantizer takes and gives beside
-/// it. Spans are valid within the call that shows them.
+/// The value of a node that depends on no input, with the operand and codes of a quantizer.
+/// Spans are valid only during the call of the visitor.
 struct WeightView {
-  std::span<const float> raw;  ///< quantizers: of what they quantize
+  std::span<const float> raw;  ///< quantizers: the operand
   std::span<const float> values;
-  const ExactValue* codes = nullptr;     ///< what a quantizer wrote beside the values
+  const ExactValue* codes = nullptr;     ///< quantizers: the codes of the values
   std::vector<QParams<double>> qparams;  ///< quantizers: one per channel
-  std::string fault;                     ///< why there are no values; else empty
+  std::string fault;                     ///< why there are no values; empty otherwise
 };
 
-/// Calls `visit` with each of `ids`, f32 nodes that depend on no input, in any order.
-/// Takes time linear in the graph and in what it computes. Weights that have nothing in common
-/// fail by themselves; those that share operands with one that fails, but do not depend on it,
-/// are left out. `parameters` are read only.
+/// Calls `visit` with each of `ids`, f32 nodes that depend on no input, in any order. The time
+/// is linear in the graph and in the computation. Unconnected weights fail independently.
+/// Weights that share operands with one that fails, but do not depend on the failing node, are
+/// not visited. `parameters` are only read.
 void visit_weights(const Graph& graph, Parameters& parameters, std::span<const NodeId> ids,
                    const std::function<void(NodeId, const WeightView&)>& visit);
 

@@ -45,7 +45,7 @@ class Analyzer {
                                [&](NodeId id) -> bool { return blocked_[at(id)]; });
   }
 
-  /// No integers: because of this node, unless one before it was the cause already.
+  /// Marks the node as having no integers, and as the cause unless an earlier node is.
   IntegerForm refuse(Verdict verdict) {
     if (!blocked_before()) result_.refusals[at(id_)] = std::move(verdict);
     blocked_[at(id_)] = true;
@@ -107,7 +107,7 @@ class Analyzer {
     return result;
   }
 
-  /// What is added: what is rounded to the accumulators' grid stands for it.
+  /// Returns the bias node before rounding to the accumulators' grid.
   NodeId added(NodeId id) const {
     const bool rounded = std::holds_alternative<FakeQuantizeBias>(graph_[id].op);
     return rounded ? graph_[id].operands[0] : id;

@@ -1,5 +1,5 @@
-// What each node of a graph means in integer arithmetic. Exact forward passes and the
-// conversion to integer programs read it alike, so they cannot disagree on what is integer.
+// Integer form of each node of a graph. Exact forward passes and the conversion to integer
+// programs both read it, so they cannot disagree on which nodes are integer.
 #pragma once
 
 #include <span>
@@ -13,10 +13,10 @@ namespace qtape {
 
 struct IntegerAnalysis {
   std::vector<IntegerForm> forms;  ///< by node
-  /// By node: itself, or what the views there show.
+  /// By node: the node itself, or the node that a chain of views starts from.
   std::vector<NodeId> origins;
-  /// By node: why it has no integers although nothing before it stands in the way, with the
-  /// reason and the remedy; else without reason.
+  /// By node: the reason why the node has no integer form, and the remedy, if no earlier node
+  /// is the cause; otherwise a verdict without a reason.
   std::vector<Verdict> refusals;
 
   const IntegerForm& operator[](NodeId id) const {
@@ -26,13 +26,14 @@ struct IntegerAnalysis {
   const Verdict& refusal(NodeId id) const { return refusals[static_cast<size_t>(id.index)]; }
 };
 
-/// Never throws: what has no integers is told in `refusals`.
+/// Never throws: nodes without an integer form are reported in `refusals`.
 IntegerAnalysis analyze_integers(const Graph& graph);
 
-/// The f32 numbers of a leaf.
+/// Returns the f32 values of a leaf.
 std::vector<float> leaf_values(const Graph& graph, const Parameters& parameters, NodeId leaf);
 
-/// By node: whether `outputs` need it. Throws GraphError for ids that are not of the graph.
+/// By node: true if one of `outputs` depends on it. Throws GraphError for ids that are not in
+/// the graph.
 std::vector<bool> needed_for(const Graph& graph, std::span<const NodeId> outputs);
 
 }  // namespace qtape

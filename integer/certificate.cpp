@@ -9,7 +9,7 @@
 namespace qtape {
 namespace {
 
-/// Codes as multiplied, from `low` to `high`, with 0 among them: so accumulators in part are
+/// Range of the codes that are multiplied, extended to include 0, so that partial sums are
 /// within the range of the whole.
 struct Factors {
   int64_t low;
@@ -17,7 +17,8 @@ struct Factors {
   bool stored_signed;
 };
 
-/// All accumulators of any of the products of one output's weights with codes in `x`.
+/// Returns the range of the sums of any subset of the products of one output's weights and
+/// codes in `x`.
 AccumulatorRange products_range(std::span<const int8_t> weights, Factors x) {
   AccumulatorRange range;
   for (int64_t w : weights) {
@@ -39,15 +40,15 @@ Factors whole_of(const IntegerValue& x) {
   return {std::min<int64_t>(x.low, 0), std::max<int64_t>(x.high, 0), is_signed(x)};
 }
 
-/// The 8-bit parts of codes within `x`; one part where the codes have 8 bits.
+/// Returns the 8-bit parts of codes within `x`; a single part for 8-bit codes.
 std::vector<Factors> parts_of(const IntegerValue& x) {
   const Factors whole = whole_of(x);
   if (size_of(x.type.dtype) == 1) return {whole};
   return {{whole.low >> 8, whole.high >> 8, is_signed(x)}, {0, 255, false}};
 }
 
-/// The largest sum of two products, of any two of the weights. Codes of a signed type are
-/// multiplied as unsigned ones, 128 added, whatever their range.
+/// Returns the largest magnitude of the sum of two products, over any two weights. Signed codes
+/// are multiplied as unsigned ones with 128 added, so their lower end is 0.
 int64_t pair_bound(std::span<const int8_t> weights, Factors x) {
   const int64_t max_code = x.stored_signed ? x.high + 128 : x.high;
   int64_t high[2] = {0, 0};
@@ -75,7 +76,8 @@ int64_t int8_accumulator_bound(const Certificate& c, const IntegerValue& x) {
     if (!part.stored_signed) continue;
     const int64_t most = std::max(part.high, -part.low);
     if (most == 0) return std::numeric_limits<int64_t>::max();
-    // Neither the positive weights of an output nor the negative ones sum to more.
+    // Neither the positive nor the negative weights of an output have a larger sum of
+    // magnitudes.
     const int64_t weights = c.part_bound / most;
     bound = std::max(bound, weights * (part.high + 128));
   }
@@ -113,7 +115,7 @@ Certificate certify(std::span<const int8_t> weights, int64_t n, int64_t k,
     const auto row = weights.subspan(static_cast<size_t>(i * k), static_cast<size_t>(k));
     const int64_t b = bias.empty() ? 0 : bias[static_cast<size_t>(i)];
     const AccumulatorRange products = products_range(row, whole_of(x));
-    // What is added to the products: bias and zero point.
+    // Offset added to the products: bias and zero point.
     int64_t shift = b;
     for (int64_t w : row) shift -= w * x.zero_point;
     const AccumulatorRange whole{products.low + shift, products.high + shift};

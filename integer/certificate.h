@@ -1,4 +1,4 @@
-// Certificates: what the actual weights of a layer prove about every sum that can occur in it.
+// Certificates: bounds on every sum that can occur in a layer, proven from its actual weights.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace qtape {
 
-/// Bounds over all inputs within the range of their codes. Codes of 16 bits are taken in two
-/// parts of 8 bits, x = 256 high + low.
+/// Bounds over all inputs within the range of their codes. 16-bit codes are split into two
+/// 8-bit parts, x = 256 high + low.
 struct Certificate {
   static constexpr std::string_view name = "Certificate";
   int64_t accumulator_bound = 0;
@@ -42,31 +42,31 @@ struct Certificate {
   bool operator==(const Certificate&) const = default;
 };
 
-/// What no sum of products, as int8 multiplies them, is further from 0 than: signed codes, or
-/// the signed part of 16-bit ones, with 128 added. Follows from `part_bound`; 2^63 - 1 where
-/// nothing does, for signed codes that are all 0.
+/// Upper bound of |sum of products| in the int8 kernel, which adds 128 to signed codes and to
+/// the signed part of 16-bit codes. Follows from `part_bound`. Returns 2^63 - 1 for signed
+/// codes that are all 0, because `part_bound` says nothing about the weights then.
 int64_t int8_accumulator_bound(const Certificate& certificate, const IntegerValue& x);
 
-/// `accumulators 1000 of 2147483647 (x2147483.6)` for each of the three, the factor being the
-/// margin.
+/// Formats the three bounds, each as `accumulators 1000 of 2147483647 (x2147483.6)`, where the
+/// factor is the margin.
 std::string to_string(const Certificate& certificate);
 
-/// What weights prove of which no more is known than that, for each output, their magnitudes
-/// add up to `magnitude` at most and none is above `largest`; parts of codes are up to `most`.
-/// Of accumulators it says nothing.
+/// Returns the certificate of weights of which only two bounds are known: for each output, the
+/// sum of their magnitudes is at most `magnitude`, and no magnitude exceeds `largest`. `most`
+/// is the largest magnitude of an 8-bit part of the codes. The accumulator bound is left at 0.
 Certificate certify_sums(int64_t magnitude, int64_t largest, int64_t most);
 
-/// What weights [n, k] and biases [n] (or none) on codes `x` prove.
+/// Returns the certificate of weights [n, k] and biases [n] (or none) applied to codes `x`.
 Certificate certify(std::span<const int8_t> weights, int64_t n, int64_t k,
                     std::span<const int32_t> bias, const IntegerValue& x);
 
-/// Range of the accumulators of output c alone, with bias and zero point: some input gives each
-/// end.
+/// Exact range of the accumulators of one output, including bias and zero point: each end is
+/// reached by some input.
 struct AccumulatorRange {
   int64_t low = 0;
   int64_t high = 0;
 };
-/// The range that the weights of output c and its bias prove on codes `x`.
+/// Returns the accumulator range of output c for codes `x`, from its weights and bias.
 AccumulatorRange accumulator_range(std::span<const int8_t> weights_of_c, int64_t bias,
                                    const IntegerValue& x);
 

@@ -1,4 +1,4 @@
-// How codes pass through the ops of a graph.
+// Finds the quantizer whose codes reach a node through views and ops that keep codes.
 #pragma once
 
 #include <optional>
@@ -7,13 +7,13 @@
 
 namespace qtape {
 
-/// The quantizer on whose codes the values of `id` lie: `id` itself, or what views and ops that
-/// keep codes lead back to.
+/// Returns the quantizer that produced the codes of `id`: `id` itself, or the node reached from
+/// it through views and ops that keep codes. Returns nullopt if that node is not a quantizer.
 std::optional<NodeId> quantizer_behind(const Graph& graph, NodeId id);
 
-/// Whether the accumulators of `product` of x and w lie on one grid per output channel: the
-/// quantizer behind x has one scale, and w is one with one scale or one for each output
-/// channel.
+/// True if the accumulators of `product` of x and w have one scale per output channel. This
+/// requires that the quantizer preceding x has a single scale, and that w is a quantizer with
+/// one scale or one scale per output channel.
 bool accumulators_have_grid(const Graph& graph, const Op& product, NodeId x, NodeId w);
 
 }  // namespace qtape

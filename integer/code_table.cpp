@@ -13,7 +13,7 @@ namespace qtape {
 using namespace kernels;
 namespace {
 
-/// The ops from codes to x, in the order in which they apply.
+/// Returns the ops from the codes to x, in the order of application.
 std::vector<const Op*> path_to(const Graph& graph, const IntegerAnalysis& analysis, NodeId x) {
   std::vector<const Op*> path;
   for (; !analysis[x].is_plain_codes(); x = graph[x].operands[0]) {

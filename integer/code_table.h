@@ -1,4 +1,4 @@
-// Tables of functions of one code.
+// Lookup tables of functions of one code.
 #pragma once
 
 #include <optional>
@@ -8,20 +8,21 @@
 
 namespace qtape {
 
-/// From codes to the codes of a quantizer, through the ops between them.
+/// Maps the codes of a node to the codes of a quantizer, through the ops between them.
 struct CodeTable {
   NodeId codes;   ///< the node whose codes are mapped
-  Tensor values;  ///< a code for each code that their dtype holds
-  /// A code within the range of x whose value has no code: the function gives NaN.
+  Tensor values;  ///< one output code for each code that the input dtype can hold
+  /// A code within the range of x for which the function returns NaN, which has no code.
   std::optional<int32_t> undefined;
 };
 
-/// The table of what the quantizer with `grid` and `q` makes of node `x`, which is a function
-/// of codes of `input`, of dtype code_dtype(input.limits) with scale and zero point `input_q`.
+/// Builds the table from codes of `input` to codes of `grid` and `q`, where node `x` is a
+/// function of the codes of `input`. Those have dtype code_dtype(input.limits), and `input_q`
+/// holds their scale and zero point.
 CodeTable code_table(const Graph& graph, const IntegerAnalysis& analysis, NodeId x,
                      const Grid& input, const QParams<float>& input_q, const Grid& grid,
                      const QParams<float>& q);
-/// The node whose codes `x` is a function of.
+/// Returns the node that provides the codes of which `x` is a function.
 NodeId mapped_codes(const Graph& graph, const IntegerAnalysis& analysis, NodeId x);
 
 }  // namespace qtape

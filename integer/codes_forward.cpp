@@ -15,7 +15,7 @@ namespace {
 
 size_t at(NodeId id) { return static_cast<size_t>(id.index); }
 
-/// The limits of an op that does nothing but limit x, which its gradient does not read.
+/// Returns the limits of an op that only limits x and whose gradient does not read x.
 std::optional<ValueLimits> limits_of(const Op& op) {
   return std::visit(
       []<class X>(const X& each) -> std::optional<ValueLimits> {
@@ -27,7 +27,7 @@ std::optional<ValueLimits> limits_of(const Op& op) {
       op);
 }
 
-/// What a product is computed with in a step. Stays where it is while kernels point to it.
+/// State of one product and its epilogue. Must stay in place, because kernels point to it.
 struct ChainState {
   IntegerValue x;
   IntegerValue accumulators;
@@ -44,7 +44,7 @@ struct ChainState {
     };
     return usable(encoded_x) && usable(encoded_w);
   }
-  /// Takes over the numbers of this step.
+  /// Loads the numbers of this step.
   void load() {
     const auto* of_x = encoded_x.source.scales<float>();
     x.scales[0] = double{of_x[0]};
@@ -83,7 +83,7 @@ CodesForward::CodesForward(const Graph& graph, int threads)
 
 CodesForward::~CodesForward() = default;
 
-/// Whether the value of `id` can be held as codes, as far as its op is concerned.
+/// True if the value of `id` can be held as codes, judged by its op alone.
 bool CodesForward::may_hold_codes(NodeId id) const {
   if (!has_byte_codes(graph_, analysis_, id)) return false;
   if (is_quantizer(node(id).op)) return true;

@@ -1,5 +1,5 @@
-// Forward on codes: products of quantized operands are computed on their codes, everything else
-// in floats.
+// Forward pass on codes: products of quantized operands are computed on their codes, everything
+// else in floats.
 #pragma once
 
 #include <memory>
@@ -11,11 +11,11 @@
 
 namespace qtape {
 
-/// A product, then a bias and limits where nothing but these reads what comes before: one pass
-/// from codes to floats, done where the last of these nodes is.
+/// A product, optionally followed by a bias and limits, where only these nodes read the
+/// intermediate values. It runs as one pass from codes to floats, at the last of these nodes.
 struct ProductChain {
   NodeId product;
-  NodeId bias;  ///< what is added; index -1: nothing
+  NodeId bias;  ///< the operand that is added; index -1 if none
   NodeId end;   ///< the last node
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
@@ -38,8 +38,8 @@ class CodesForward : public ForwardArithmetic {
 
  private:
   const Node& node(NodeId id) const { return graph_[id]; }
-  /// The quantizer or op on codes whose 8-bit codes `id` shows, where it could be held as
-  /// codes.
+  /// Returns the quantizer or op on codes whose 8-bit codes `id` holds, if `id` could be held
+  /// as codes.
   std::optional<NodeId> code_source(NodeId id) const;
   bool may_hold_codes(NodeId id) const;
   void find_candidates(std::span<const NodeId> kept);
@@ -54,7 +54,7 @@ class CodesForward : public ForwardArithmetic {
   std::vector<std::vector<NodeId>> readers_;  // by node
   std::vector<bool> candidates_;              // by node: may be held as codes
   std::vector<bool> within_;                  // by node: computed by the end of its chain
-  std::vector<std::optional<ProductChain>> chains_;  // by node: that end there
+  std::vector<std::optional<ProductChain>> chains_;  // by node: the chain that ends there
 };
 
 }  // namespace qtape

@@ -17,15 +17,15 @@ namespace qtape {
 using namespace kernels;
 namespace {
 
-// Products of a tile should stay in cache until they are codes.
+// The products of a tile should stay in cache until they are codes.
 constexpr int64_t tile_products = 16384;
 
-/// What the loops read of a convolution.
+/// Extents of a convolution that the loops read.
 struct Extents {
   int64_t taps, groups, inputs, outputs;  // the last two of a group
 };
 
-/// acc [groups, outputs] = the sum over taps of x [groups, inputs] w [taps, groups, inputs,
+/// acc [groups, outputs] = sum over taps of x [groups, inputs] w [taps, groups, inputs,
 /// outputs].
 template <class X, class Acc>
 using PixelLoop = void (*)(const X* const*, const int32_t*, Acc*, const Extents*);
@@ -115,7 +115,7 @@ class GroupedProducts {
   }
 
  private:
-  // Below this many multiplications a second thread does not pay.
+  // Below this number of multiplications a second thread does not pay off.
   static constexpr int64_t worker_work = int64_t{1} << 17;
 
   struct Worker {
@@ -124,7 +124,7 @@ class GroupedProducts {
     std::vector<const X*> taps;
   };
 
-  /// From [groups, outputs, taps, inputs] to [taps, groups, inputs, outputs].
+  /// Rearranges weights [groups, outputs, taps, inputs] to [taps, groups, inputs, outputs].
   void arrange(const int8_t* w) {
     const auto& [taps, groups, inputs, outputs] = extents_;
     for (int64_t g = 0; g < groups; ++g) {
@@ -171,12 +171,12 @@ class GroupedProducts {
   const X* x_;
   const IntegerValue* value_;
   const IntegerValue* output_;
-  const WeightNumbers* numbers_;  // null: constant weights
+  const WeightNumbers* numbers_;  // null if weights are constant
   int64_t channels_, n_, rows_;
   int threads_;
   int64_t tile_;  // rows
   std::vector<int32_t> weights_;
-  std::vector<X> padding_;  // a pixel of it
+  std::vector<X> padding_;  // one pixel of padding
   WeightSummation sum_;
   std::vector<WeightSums> sums_;  // by output
   std::vector<int64_t> offsets_;  // by output

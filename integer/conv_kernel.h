@@ -1,4 +1,4 @@
-// How convolutions in groups run fast: by loops over the channels of a pixel.
+// Fast kernel for grouped convolutions: loops over the channels of a pixel.
 #pragma once
 
 #include "qtape/integer/epilogue.h"
@@ -8,7 +8,7 @@
 
 namespace qtape {
 
-/// Exact for any weights: sums are in integers of the width that the result has.
+/// Exact for any weights: sums are accumulated in integers of the result's width.
 IntegerKernel grouped_kernel(const QuantizedWeights& weights, const Convolution& windows,
                              const IntegerBinding& binding, Epilogue epilogue);
 

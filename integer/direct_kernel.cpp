@@ -20,9 +20,9 @@ using namespace kernels;
 namespace {
 
 constexpr int64_t max_terms_of_32_bits = 65'000;
-// Products of a tile should stay in the first-level cache until they are codes.
+// The products of a tile should stay in the first-level cache until they are codes.
 constexpr int64_t tile_products = 4096;
-// Below this many multiplications a second thread does not pay.
+// Below this number of multiplications a second thread does not pay off.
 constexpr int64_t worker_work = int64_t{1} << 19;
 
 constexpr int64_t min_padded_limit = int64_t{1} << 20;  // codes
@@ -40,7 +40,7 @@ CopyLoop<X, Code> copy_loop() {
       });
 }
 
-/// An image as windows read it: the lines that they reach, padding included and nothing else.
+/// An image as windows read it: exactly the lines that windows reach, including padding.
 struct PaddedImage {
   explicit PaddedImage(const Convolution& c)
       : lines(reach(c.window.h)),
@@ -58,14 +58,14 @@ struct PaddedImage {
   int64_t codes() const { return lines * line(); }
 
   int64_t lines, width, channels;
-  int64_t top, bottom;  // lines that x gives: [top, bottom)
-  int64_t left, right;  // columns that x gives
+  int64_t top, bottom;  // lines that come from x: [top, bottom)
+  int64_t left, right;  // columns that come from x
 };
 
 bool is_depthwise(const Convolution& c) { return c.inputs() == 1 && c.outputs() == 1; }
 
-/// The codes of a window that lie one after the other: rows of its elements, elements where
-/// these lie apart, or single codes of each channel.
+/// The contiguous runs of codes in a window: one run per row of taps; one per tap if dilation
+/// separates the taps or the convolution is depthwise.
 struct Runs {
   explicit Runs(const Convolution& c) {
     const auto& [h, w] = c.window;
@@ -82,8 +82,8 @@ struct Runs {
   int64_t length;
 };
 
-/// The same convolution with all elements of an image in one line, where windows are single
-/// elements: longer blocks.
+/// Returns an equivalent convolution with all elements of an image in one line, if windows are
+/// single elements. This gives longer blocks.
 Convolution as_lines(Convolution c) {
   const auto is_plain = [](const WindowAxis& axis) { return axis.in == axis.out; };
   if (c.window.kernel() > 1 || c.window.has_padding()) return c;
@@ -93,7 +93,7 @@ Convolution as_lines(Convolution c) {
   return c;
 }
 
-/// Products of codes X by WindowProducts or ChannelProducts.
+/// Computes products of codes X by WindowProducts or ChannelProducts.
 template <class X, class Products>
 class DirectProducts {
   using Code = typename Products::Code;
@@ -153,7 +153,7 @@ class DirectProducts {
   }
 
  private:
-  /// What is subtracted from codes before they are multiplied.
+  /// Value subtracted from codes before they are multiplied.
   static constexpr int32_t origin =
       sizeof(Code) == 1 && std::is_signed_v<X> ? std::numeric_limits<int8_t>::min() : 0;
 
@@ -161,7 +161,7 @@ class DirectProducts {
     RowShare points;
     AlignedBuffer image;
     AlignedBuffer products;
-    AlignedBuffer wide;  // in 64 bits
+    AlignedBuffer wide;  // products in 64 bits
   };
 
   static Products products_of(const Convolution& c, const Runs& runs) {
@@ -177,7 +177,7 @@ class DirectProducts {
     sum_(w, terms_, rows, threads_, sums_);
   }
 
-  /// Lines of x [begin, end) of the padded image.
+  /// Copies lines of x [begin, end) of the padded image.
   void copy_lines(const Worker& worker, int64_t image, int64_t begin, int64_t end) const {
     const WindowAxis& w = c_.window.w;
     const int64_t length = (image_.right - image_.left) * image_.channels;
@@ -194,7 +194,7 @@ class DirectProducts {
     const auto& [h, w] = c_.window;
     auto* to = reinterpret_cast<int32_t*>(worker.products.data());
     int64_t filled = 0;
-    int64_t copied = 0;  // lines of this image
+    int64_t copied = 0;  // number of lines of this image
     for (int64_t point = worker.points.begin; point < worker.points.end;) {
       const int64_t column = point % w.out;
       const int64_t row = point / w.out % h.out;
@@ -214,7 +214,7 @@ class DirectProducts {
     }
   }
 
-  /// The products of the `filled` points in front of `end`.
+  /// Passes the products of the `filled` points that precede `end` to the epilogue.
   void flush(const Worker& worker, int64_t end, int64_t& filled) const {
     const auto* products = reinterpret_cast<const int32_t*>(worker.products.data());
     if (is_wide()) {
@@ -235,7 +235,7 @@ class DirectProducts {
   const X* x_;
   const IntegerValue* value_;
   const IntegerValue* output_;
-  const WeightNumbers* numbers_;  // null: constant weights
+  const WeightNumbers* numbers_;  // null if weights are constant
   int64_t n_, terms_, points_;
   int threads_;
   int64_t tile_;  // points
@@ -249,7 +249,7 @@ class DirectProducts {
 }  // namespace
 
 bool is_direct(const Convolution& c, DType codes) {
-  // Padding may be far larger than an image; it is not worth the memory then.
+  // Padding may be far larger than the image and would then waste memory.
   const int64_t image = c.window.h.in * c.window.w.in * c.in_channels;
   const PaddedImage padded(c);
   const int64_t limit = std::max(min_padded_limit, 4 * image);

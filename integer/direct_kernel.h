@@ -1,5 +1,5 @@
-// How convolutions of one group, and depthwise ones, run where the processor multiplies codes
-// exactly: windows are read where they lie in an image with its padding.
+// Fast kernel for convolutions with one group and for depthwise ones, on processors that
+// multiply codes exactly. It reads windows in place from a padded copy of the image.
 #pragma once
 
 #include "qtape/integer/epilogue.h"
@@ -9,13 +9,13 @@
 
 namespace qtape {
 
-/// Whether `direct_kernel` takes the convolution of `codes`: in 8 bits and one group
-/// or depthwise, with little padding, of no more terms than sums of 32 bits take of any codes
-/// and weights.
+/// True if `direct_kernel` supports the convolution of `codes`: the processor has exact
+/// products of codes, codes have 8 bits, the convolution has one group or is depthwise, padding
+/// does not inflate the image too much, and the number of terms is small enough for 32-bit sums
+/// of any codes and weights.
 bool is_direct(const Convolution& windows, DType codes);
 
-/// Exact for any codes and weights. `windows` must be direct.
-/// Rows [rows, k] as an image of one line whose windows are single elements.
+/// Returns rows [rows, k] as an image of one line whose windows are single elements.
 Convolution as_windows(int64_t rows, int64_t k, int64_t n);
 
 IntegerKernel direct_kernel(const QuantizedWeights& weights, const Convolution& windows,

@@ -1,5 +1,5 @@
-// Exact arithmetic: a tape's forward runs, between quantized operands, the integer ops that
-// ship.
+// Exact arithmetic: the forward pass of a tape runs the integer ops that are deployed, between
+// quantized operands.
 #pragma once
 
 #include <cstdint>
@@ -11,31 +11,33 @@
 
 namespace qtape {
 
-/// What exact arithmetic keeps.
+/// Options of exact arithmetic.
 struct ExactOptions {
-  /// Keep the integers of every node readable after a step, see Tape::integers; else their
-  /// memory is used again.
+  /// Keep the integers of every node readable after a step, see Tape::integers; otherwise their
+  /// memory is reused.
   bool keep = false;
 };
 
-/// On codes, requantized as `requantization` does. Every node still has its float value, (q -
-/// zp) s or S acc, where gradients or anyone else reads it. Empty: in floats.
+/// Exact arithmetic on codes, requantized as `requantization` specifies. A node still has its
+/// float value, (q - zp) s or S acc, if gradients or any other reader need it. Float arithmetic
+/// if `requantization` is empty.
 Arithmetic exact(std::optional<Requantization> requantization, ExactOptions options = {});
 
-/// Products of quantized operands on their 8-bit codes, everything else in floats: y =
-/// float(sum of codes) s_x s_w, which differs from fake quantization by the rounding of float
-/// sums alone, and not between processors. Where all quantizers of a step apply, their values
-/// are held as codes, which backward reads, too. A NaN that meets such a quantizer makes all of
-/// its products NaN. Backward, weights and states are those of floats.
+/// Products of quantized operands are computed on their 8-bit codes, everything else in floats:
+/// y = float(sum of codes) s_x s_w. The result differs from fake quantization only by the
+/// rounding of float sums, and is the same on all processors. If all quantizers of a step
+/// apply, their values are held as codes, which the backward pass reads as well. A NaN that
+/// reaches such a quantizer makes all of its products NaN. The backward pass, weights and
+/// states are those of float arithmetic.
 Arithmetic products_of_codes();
 
 /// The integers of one node in the last step.
 struct ExactValue {
-  bool exact = false;  ///< they are there: quantizers applied, no NaN came in
+  bool exact = false;  ///< true if the integers exist: quantizers applied and no input was NaN
   IntegerValue value;
   const std::byte* data = nullptr;  ///< elements of the dtype of `value`
 
-  /// Element i: a code or an accumulator.
+  /// Returns element i: a code or an accumulator.
   int64_t at(int64_t i) const;
 };
 

@@ -35,13 +35,13 @@ Arithmetic exact(std::optional<Requantization> requantization, ExactOptions opti
   }};
 }
 
-/// From the integers of x to codes of a grid: the ops that conversion would add.
+/// Requantizes the integers of x to codes of a grid, with the ops that conversion would add.
 class ExactForward::Pending {
  public:
   Pending(ExactForward& owner, NodeId x, const IntegerForm& form, const Grid& grid,
           std::byte* to)
       : grid_(grid), low_(form.low), high_(form.high) {
-    // What awaits a grid is computed where it is, in the shape that it has there.
+    // A pending op runs in its own shape, before any views.
     const bool pending = form.kind == IntegerKind::Pending;
     const Shape& shape = owner.node(pending ? form.source : x).type.shape;
     const Op& op = owner.node(form.source).op;
@@ -90,7 +90,7 @@ class ExactForward::Pending {
         std::make_unique<Pending>(owner, id, piece, grid_, buffers_.back().data()));
   }
 
-  /// Accumulators of products may be s32 in one step and s64 in another.
+  /// The accumulators of a product may be s32 in one step and s64 in another.
   void add_variants(ExactForward& owner, const IntegerOp& op, std::vector<Operand>& operands,
                     const IntegerValue& result, std::byte* to) {
     operands_ = std::move(operands);
@@ -211,7 +211,7 @@ void ExactForward::begin(const Step& step) {
   repeats_ = false;
 }
 
-/// A float kernel, which lean steps leave out where nobody reads what it gives.
+/// Wraps a float kernel so that lean steps skip it if no one reads its result.
 Kernel ExactForward::floats(NodeId id, Kernel kernel) const {
   if (!kernel || lookup_.backward || float_needed_[at(id)]) return kernel;
   return [this, kernel = std::move(kernel)](const Step& step) {
@@ -228,7 +228,7 @@ const float* ExactForward::bias_values(NodeId bias) const {
 Kernel ExactForward::around(NodeId id, Kernel kernel, const Binding& binding) {
   const auto computed = computed_biases_.find(id);
   if (computed == computed_biases_.end()) return replaced(id, std::move(kernel), binding);
-  // What comes after may overwrite the value.
+  // Later nodes may overwrite the value, so it is copied.
   return [kernel = replaced(id, std::move(kernel), binding),
           from = reinterpret_cast<const float*>(binding.result),
           to = std::span(computed->second)](const Step& step) {
@@ -253,7 +253,7 @@ Kernel ExactForward::replaced(NodeId id, Kernel kernel, const Binding& binding) 
   return floats(id, std::move(kernel));
 }
 
-/// A quantizer of floats writes its codes itself.
+/// Kernel of a quantizer that reads floats and writes codes itself.
 Kernel ExactForward::quantizer(NodeId id, Kernel kernel, const Binding& b) {
   const bool codes = form(id).kind == IntegerKind::Codes;
   return [this, codes, &own = value(id), kernel = std::move(kernel),
@@ -268,7 +268,8 @@ Kernel ExactForward::quantizer(NodeId id, Kernel kernel, const Binding& b) {
   };
 }
 
-/// A quantizer of integers settles its scale as ever; then the integers are requantized.
+/// Kernel of a quantizer that reads integers: the scale is determined as usual, then the
+/// integers are requantized.
 Kernel ExactForward::requantizer(NodeId id, Kernel kernel, const Binding& b) {
   requantizers_.push_back({id, {}});
   for (size_t i = 1; i < node(id).operands.size(); ++i) {
@@ -304,7 +305,7 @@ Kernel ExactForward::requantizer(NodeId id, Kernel kernel, const Binding& b) {
       };
 }
 
-/// Codes or sums of one operand's codes.
+/// Kernel of an op that computes codes, or sums of the codes of one operand.
 Kernel ExactForward::operation(NodeId id, Kernel kernel, const Binding& b) {
   ExactValue& own = value(id);
   const Operand x = operand(node(id).operands[0]);
@@ -316,7 +317,7 @@ Kernel ExactForward::operation(NodeId id, Kernel kernel, const Binding& b) {
   const IntegerOp op = emit(node(id).op, numbers);
   IntegerValue result = own.value;
   if (own.value.is_accumulators()) {
-    // The zero point is not known yet: room for the sums with any.
+    // The zero point is not known yet: the sums must fit for any zero point.
     IntegerValue widest = *shaped;
     widest.zero_point = 0;
     widest.high = shaped->high - shaped->low;
@@ -345,7 +346,7 @@ Kernel ExactForward::operation(NodeId id, Kernel kernel, const Binding& b) {
       if (kernel && !lean_) kernel(step);
       return;
     }
-    // Gradients read what the op itself keeps.
+    // Gradients read the values that the op itself saves.
     if (codes && kernel && !lean_) kernel(step);
     shaped->scales[0] = x.value->scales[0];
     shaped->zero_point = x.value->zero_point;
@@ -362,7 +363,7 @@ Kernel ExactForward::operation(NodeId id, Kernel kernel, const Binding& b) {
   };
 }
 
-/// The op's own kernel takes codes and gives codes.
+/// Kernel of an op whose own kernel reads and writes codes.
 Kernel ExactForward::operation_on_codes(const Operand& x, ExactValue& own, Kernel kernel) {
   return [this, x, &own, kernel = std::move(kernel)](const Step& step) {
     if (kernel) kernel(step);
@@ -410,7 +411,8 @@ std::shared_ptr<ExactForward::Product> ExactForward::make_product(NodeId source)
   return made;
 }
 
-/// A product that only biases read: its float value is for those that have no integers.
+/// Kernel of a product that only biases read. Its float value is needed only by biases that
+/// have no integers in this step.
 Kernel ExactForward::folded(NodeId id, Kernel kernel) {
   std::vector<std::shared_ptr<Product>> readers;
   for (int32_t i = 0; i < graph_.size(); ++i) {
@@ -427,7 +429,7 @@ Kernel ExactForward::folded(NodeId id, Kernel kernel) {
   };
 }
 
-/// A product alone, or the bias that goes into its accumulators.
+/// Kernel of a product, including the bias added to its accumulators if there is one.
 Kernel ExactForward::product(NodeId id, Kernel kernel, const Binding& b) {
   std::shared_ptr<Product> product = make_product(id);
   const bool needed = float_needed_[at(id)];

@@ -1,5 +1,5 @@
-// Exact forward: puts the integer ops of the program that a graph converts to in the place of
-// kernels of a tape, with numbers that each step refreshes.
+// Exact forward pass: replaces kernels of a tape by the integer ops of the program that the
+// graph converts to. Scales, zero points, weights and biases are refreshed in each step.
 #pragma once
 
 #include <map>
@@ -12,10 +12,10 @@
 
 namespace qtape {
 
-/// Two kinds of steps. A full step computes the float value of every node: what gradients and
-/// observers read. A lean step, of a tape without gradients in a mode that neither trains nor
-/// observes, computes floats only where someone reads them; where a NaN takes integers away, it
-/// is run again as a full one.
+/// There are two kinds of steps. A full step computes the float value of every node, which
+/// gradients and observers read. A lean step belongs to a tape without gradients, in a mode
+/// that neither trains nor observes, and computes only the floats that are read. If a NaN makes
+/// integers unavailable, the lean step is repeated as a full one.
 class ExactForward : public ForwardArithmetic {
  public:
   /// `encodes`: values of quantizers may be held as codes.
@@ -37,7 +37,7 @@ class ExactForward : public ForwardArithmetic {
   class Operation;
   class Pending;
   struct Operand;
-  /// A quantizer of integers and its operands behind x.
+  /// A quantizer applied to integers, and the memory of its operands after x.
   struct Requantizer {
     NodeId id;
     std::vector<std::byte*> values;
@@ -47,12 +47,12 @@ class ExactForward : public ForwardArithmetic {
   static size_t at(NodeId id) { return static_cast<size_t>(id.index); }
   const IntegerForm& form(NodeId id) const { return analysis_[id]; }
   const Node& node(NodeId id) const { return graph_[id]; }
-  /// Whether the node has integers of its own in memory.
+  /// True if the node has integers of its own in memory.
   bool owns(NodeId id) const;
-  /// Whether a quantizer of `x` takes integers: of functions of codes it takes floats, as the
-  /// table of the program does.
+  /// True if the quantizer of `x` reads integers. For functions of codes it reads floats, as
+  /// the lookup table of the program does.
   bool is_requantized(NodeId x) const;
-  /// The sources whose integers node `id` reads.
+  /// Returns the sources whose integers node `id` reads.
   std::vector<NodeId> sources_read(NodeId id) const;
   void add_sources(NodeId x, std::vector<NodeId>& to) const;
   bool reads_floats(NodeId id) const;
@@ -63,7 +63,7 @@ class ExactForward : public ForwardArithmetic {
   ExactValue& value(NodeId source) { return values_[static_cast<size_t>(source.index)]; }
   Operand operand(NodeId id) const;
   const float* bias_values(NodeId bias) const;
-  /// The kernel that takes the place of a node's.
+  /// Returns the kernel that replaces the one of the node.
   Kernel replaced(NodeId id, Kernel kernel, const Binding& binding);
   Kernel floats(NodeId id, Kernel kernel) const;
   Kernel quantizer(NodeId id, Kernel kernel, const Binding& binding);
@@ -74,9 +74,9 @@ class ExactForward : public ForwardArithmetic {
   std::byte* memory(NodeId source) const {
     return encoded_[at(source)] ? lookup_.value(source) : lookup_.companion(source);
   }
-  /// Whether what reads `id`, or a view of it, reads codes alone.
+  /// True if all readers of `id`, and of views of it, read only codes.
   bool is_read_as_codes(NodeId id, const std::vector<std::vector<NodeId>>& readers) const;
-  /// Whether both operands of a product are held as codes.
+  /// True if both operands of a product are held as codes.
   bool multiplies_codes(NodeId product) const;
   Kernel folded(NodeId id, Kernel kernel);
   std::shared_ptr<Product> make_product(NodeId source);
@@ -89,12 +89,13 @@ class ExactForward : public ForwardArithmetic {
   Lookup lookup_;
   std::vector<bool> kept_;          // by node
   std::vector<bool> folded_;        // by node: a product that only biases read
-  std::vector<bool> float_needed_;  // by node: in lean steps
-  std::vector<ExactValue> values_;  // by node, of sources
+  std::vector<bool> float_needed_;  // by node: needed in lean steps
+  std::vector<ExactValue> values_;  // by node: valid for sources
   bool encodes_;
   std::vector<bool> encoded_;      // by node: sources whose value is held as codes
   std::vector<bool> takes_codes_;  // by node: reads such values as codes
-  std::map<NodeId, std::vector<float>> computed_biases_;  // of this step, those of no leaf
+  std::map<NodeId, std::vector<float>> computed_biases_;  // of this step: biases that are not
+                                                          // leaves
   std::vector<Requantizer> requantizers_;
   std::vector<const NodeStatus*> quantizers_;
   bool lean_ = false;

@@ -1,5 +1,5 @@
-// What exact arithmetic holds of each node: integers, codes instead of values, floats that
-// someone reads.
+// Layout of exact arithmetic: which nodes own integers, which are held as codes, and which need
+// floats.
 #include <algorithm>
 
 #include "qtape/core/code_types.h"
@@ -13,7 +13,7 @@ namespace qtape {
 void ExactForward::find_folded() {
   const auto adds_to = [&](NodeId id, NodeId product) {
     const NodeId bias = form(id).bias;
-    // What is computed must be there before the product.
+    // A computed bias must be available before the product.
     return form(id).source == id && bias.index >= 0 && form(id).product == product &&
            (node(bias).operands.empty() || bias < product);
   };
@@ -95,7 +95,7 @@ bool ExactForward::is_read_as_codes(NodeId id,
 Encoding ExactForward::encoding(std::span<const NodeId> kept, bool backward) {
   for (NodeId id : kept) kept_[at(id)] = true;
   find_folded();
-  // Without gradients, a NaN of one row is to leave others alone.
+  // Without gradients, a NaN in one row must not affect other rows.
   if (!encodes_ || !backward) return {};
   const std::vector<bool> shown = shown_by(graph_, kept);
   std::vector<std::vector<NodeId>> readers(values_.size());
@@ -108,7 +108,8 @@ Encoding ExactForward::encoding(std::span<const NodeId> kept, bool backward) {
     encoded_[at(id)] =
         !shown[at(id)] && owns(id) && has_byte_codes(graph_, analysis_, id) && may;
   }
-  // What one node cannot take as codes, others before it cannot be held as.
+  // A value cannot be held as codes if one of its readers cannot read codes; repeat until
+  // stable.
   for (bool changed = true; changed;) {
     changed = false;
     for (auto i = static_cast<int32_t>(graph_.size()); i-- > 0;) {
@@ -155,7 +156,7 @@ std::vector<Companion> ExactForward::companions(std::span<const NodeId>) {
   return found;
 }
 
-/// Whether the float kernel of `id` runs in lean steps, given that its value is needed.
+/// True if the float kernel of `id` must run in lean steps, assuming its value is needed.
 bool ExactForward::reads_floats(NodeId id) const {
   if (!owns(id)) return true;
   return is_quantizer(node(id).op) && !is_requantized(node(id).operands[0]);

@@ -1,4 +1,4 @@
-// What the kernels of exact arithmetic are made of: operands, integer ops and products.
+// Building blocks of the kernels of exact arithmetic: operands, integer ops and products.
 #pragma once
 
 #include <algorithm>
@@ -11,11 +11,11 @@
 
 namespace qtape {
 
-/// The integers of an operand. A view on the way from their source that changes values, as
-/// Dropout does in training, takes them away while it does.
+/// The integers of an operand. They are unavailable while a view between source and operand
+/// changes values, as Dropout does in training.
 struct ExactForward::Operand {
   ExactValue* source = nullptr;
-  IntegerValue* value = nullptr;  // of the source, in its shape
+  IntegerValue* value = nullptr;  // of the source, in the operand's shape
   std::byte* memory = nullptr;
   std::vector<const NodeStatus*> views = {};
 
@@ -25,7 +25,7 @@ struct ExactForward::Operand {
   }
 };
 
-/// One integer op on a tape. Values and ops stay where they are while kernels point to them.
+/// One integer op on a tape. Must stay in place, because kernels point to its values and op.
 class ExactForward::Operation {
  public:
   Operation(IntegerOp made, std::vector<const IntegerValue*> inputs, IntegerValue result,
@@ -33,12 +33,13 @@ class ExactForward::Operation {
             int threads, const WeightNumbers* weights = nullptr);
 
   IntegerValue& output() { return output_; }
-  /// The grid that the op writes, where it has one.
+  /// Sets the grid of the result, for ops that have one.
   void set_grid(const CodeGrid& grid);
-  /// The same from what `op` emits for `numbers`, and the code that it writes, where it has
-  /// one.
+  /// Sets the grid, and the code that the op writes if it has one, from the op that `op` emits
+  /// for `numbers`.
   void refresh(const Op& op, const Numbers& numbers);
-  /// Takes over what changed, and runs unless that is at fault.
+  /// Loads changed numbers and runs the kernel; returns the fault of loading, if any, without
+  /// running.
   Fault run();
 
  private:
@@ -48,27 +49,27 @@ class ExactForward::Operation {
   IntegerKernel kernel_;
 };
 
-/// A product with constant weights, and the bias in its accumulators.
+/// A product with constant weights, including a bias added to its accumulators.
 struct ExactForward::Product {
   Operand x;
-  IntegerValue shaped;  // of x, in the shape that the product takes
+  IntegerValue shaped;  // of x, in the shape that the product reads
   ExactValue* weight = nullptr;
   ScaleSource scales;           // of the weights
   const float* bias = nullptr;  // [n], or null
   int64_t outputs = 0;
-  int64_t bound = 0;  // no sum of products is further from 0
+  int64_t bound = 0;  // upper bound of |sum of products|
   WeightNumbers numbers;
   float loaded_input_scale = 0;
   std::vector<float> loaded_bias = {};
-  std::unique_ptr<Operation> operation;  // none where only the bias reads it
+  std::unique_ptr<Operation> operation;  // null if only the bias reads the product
 
-  /// Whether this step has integers for it.
+  /// True if integers are available in this step.
   bool is_ready() const;
 
-  /// Scales and biases of this step.
+  /// Loads the scales and biases of this step.
   Fault load();
 
-  /// Whether these scales and biases were taken over before.
+  /// True if these scales and biases are already loaded.
   bool is_loaded(float s_x) const;
 };
 

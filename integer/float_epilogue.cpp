@@ -11,7 +11,8 @@ namespace qtape {
 using namespace kernels;
 namespace {
 
-/// What loops read, one number for each output; repeated, so that few outputs fill vectors.
+/// Values read by the loops, one per output; repeated, so that a small number of outputs fills
+/// vectors.
 struct FloatTable {
   int64_t period = 0;
   std::vector<int32_t> offsets;

@@ -1,11 +1,11 @@
-// From products of codes to floats, while they are in cache.
+// Epilogue that converts products of codes to floats while they are in cache.
 #pragma once
 
 #include "qtape/integer/epilogue.h"
 
 namespace qtape {
 
-/// y = limit(float(sum) scales + bias) over rows of n; numbers are read in each step.
+/// y = limit(float(sum) scales + bias) over rows of n; scales and biases are read in each step.
 struct FloatEpilogue {
   int64_t n = 0;
   const float* scales = nullptr;  ///< [n]
@@ -15,7 +15,7 @@ struct FloatEpilogue {
   float* y = nullptr;
 };
 
-/// `load` takes over offsets of integers.
+/// Returns the epilogue; its `load` takes integer offsets.
 Epilogue float_epilogue(const FloatEpilogue& made_of);
 
 }  // namespace qtape

@@ -1,4 +1,4 @@
-// Which values of a graph could be held as codes alone.
+// Determines which values of a graph can be held as codes alone.
 #pragma once
 
 #include <span>
@@ -8,26 +8,25 @@
 
 namespace qtape {
 
-/// Whether kernels of `op` may be bound to codes of operand 0, see OnCodes.
+/// True if kernels of `op` can be bound to codes of operand 0, see OnCodes.
 bool runs_on_codes(const Op& op);
-/// Whether the value of a node is operand 0, bit for bit.
+/// True if the value of a node equals operand 0 bit for bit.
 bool shows_operand(const Op& op);
 
-/// By node: a node of `kept` is it or shows it.
+/// By node: true if a node of `kept` is this node or a view of it.
 std::vector<bool> shown_by(const Graph& graph, std::span<const NodeId> kept);
 
-/// Whether `id` has 8-bit codes of a quantizer of f32 that stand for its value.
+/// True if the value of `id` is represented by 8-bit codes of an f32 quantizer.
 bool has_byte_codes(const Graph& graph, const IntegerAnalysis& analysis, NodeId id);
 
-/// Codes of `grid` in `shape`, whose scale and zero point are not known yet.
+/// Returns codes of `grid` in `shape`, with scale and zero point not known yet.
 IntegerValue codes_within(const Grid& grid, const Shape& shape);
 
-/// No sum of so many products of codes x with weights of 8 bits is further from 0, whatever the
-/// zero point is.
+/// Upper bound of |sum of `terms` products of codes x and 8-bit weights|, for any zero point.
 int64_t bound_of_products(const IntegerValue& x, int64_t terms);
 
-/// What products give where an operand that is held as codes has a NaN: it has no code, may be
-/// anywhere in the operand, and makes them all NaN.
+/// Fills y with NaN: codes cannot hold one, so an operand with a NaN makes the whole product
+/// NaN.
 void fill_without_codes(std::span<float> y);
 
 }  // namespace qtape

@@ -1,4 +1,4 @@
-// What the kernels of integer ops are bound to.
+// Memory and context to which the kernels of integer ops are bound.
 #pragma once
 
 #include <cstddef>
@@ -14,16 +14,17 @@ namespace qtape {
 
 using namespace kernels;
 
-/// Numbers of constant weights that are not in the op: those of the step of a tape.
+/// Numbers of constant weights that are not stored in the op but come from the current step of
+/// a tape.
 struct WeightNumbers {
-  const int8_t* codes = nullptr;   ///< [n, k], or [k, n] where they lie in columns
-  bool rows = true;                ///< whether the weights of an output are consecutive
+  const int8_t* codes = nullptr;   ///< [n, k], or [k, n] if not `rows`
+  bool rows = true;                ///< true if the weights of an output are consecutive
   std::vector<float> scales = {};  ///< [n] or [1]
-  std::vector<int32_t> bias = {};  ///< [n], or none
+  std::vector<int32_t> bias = {};  ///< [n], or empty
 };
 
-/// Memory and context of one node. Operands and result are dense and 64-byte aligned. Values
-/// and numbers stay where they are.
+/// Memory and context of one node. Operands and result are dense and 64-byte aligned. Pointers
+/// must stay valid while the kernel is in use.
 struct IntegerBinding {
   std::vector<const IntegerValue*> inputs = {};
   const IntegerValue* output = nullptr;
@@ -31,10 +32,11 @@ struct IntegerBinding {
   std::byte* result = nullptr;
   Requantization requantization = Requantization::FloatMultiply;
   int threads = 1;
-  /// How products are computed; empty: by exact_path. Another one may be inexact: for tests.
+  /// Path by which products are computed; empty: exact_path chooses. Any other path may be
+  /// inexact and is meant for tests.
   std::optional<ProductPath> path = std::nullopt;
-  const WeightNumbers* weights = nullptr;  ///< instead of the op's own
-  /// Whether numbers change from run to run: large tables do not pay then.
+  const WeightNumbers* weights = nullptr;  ///< used instead of the op's own weights
+  /// True if numbers change from run to run, so that large lookup tables do not pay off.
   bool refreshed = false;
 
   const IntegerValue& in(size_t i) const { return *inputs[i]; }
@@ -56,7 +58,7 @@ auto dispatch_accumulators(DType dtype, const Body& body) {
                              : body.template operator()<int32_t>();
 }
 
-/// The same for codes or accumulators.
+/// Calls `body.template operator()<T>()` with the storage type of codes or accumulators.
 template <class Body>
 auto dispatch_integers(DType dtype, const Body& body) {
   const bool accumulators = dtype == DType::S32 || dtype == DType::S64;
@@ -65,7 +67,7 @@ auto dispatch_integers(DType dtype, const Body& body) {
 
 namespace integer {
 
-/// The multipliers from the scales of `x` to `scale`; a fault for scales that cannot be.
+/// Loads the multipliers from the scales of `x` to `scale`; returns a fault for invalid scales.
 Fault load_multipliers(const IntegerValue& x, double scale, std::vector<Multiplier>& to);
 
 }  // namespace integer

@@ -1,4 +1,4 @@
-// What a node of a graph is in integers.
+// Integer form of a node of a graph.
 #pragma once
 
 #include <algorithm>
@@ -11,23 +11,24 @@ namespace qtape {
 
 enum class IntegerKind : uint8_t {
   Float,         ///< no integers
-  Weight,        ///< codes of what depends on no input
+  Weight,        ///< codes of a node that depends on no input
   Codes,         ///< (q - zp) s with the codes q of a quantizer of one scale
-  Accumulators,  ///< S[c] times a sum of codes or of products of codes; c is the index of the
-                 ///< last axis
-  Pending        ///< integers once a quantizer gives them a grid
+  Accumulators,  ///< S[c] times a sum of codes or of products of codes, where c is the index
+                 ///< along the last axis
+  Pending        ///< integers once a following quantizer provides a grid
 };
 
-/// The integers of one node. Views share those of their operand, in the same order.
+/// The integers of one node. Views share the integers of their operand, in the same order.
 struct IntegerForm {
   IntegerKind kind = IntegerKind::Float;
-  /// The node whose integers they are: with Codes and Weight a quantizer or an op that gives
-  /// some codes of it, with Accumulators and Pending the op that has them.
+  /// The node that owns the integers. For Codes and Weight: a quantizer, or an op that selects
+  /// codes of one. For Accumulators and Pending: the op that computes them.
   NodeId source;
-  NodeId quantizer;  ///< Codes and Weight: whose scales they have
-  NodeId product;    ///< Accumulators of products: the op that multiplies, which source may be
-  NodeId bias;       ///< of these: what is added, before it is rounded; depends on no input
-  /// Limits of the value, which are left to what requantizes.
+  NodeId quantizer;  ///< Codes and Weight: the quantizer whose scales they have
+  NodeId product;    ///< Accumulators of products: the op that multiplies; may equal `source`
+  NodeId bias;       ///< Accumulators of products: the bias before rounding; depends on no
+                     ///< input
+  /// Limits of the value, applied by the following requantization.
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
 
@@ -35,14 +36,14 @@ struct IntegerForm {
     return low > -std::numeric_limits<double>::infinity() ||
            high < std::numeric_limits<double>::infinity();
   }
-  /// This form within limits of the value.
+  /// Returns this form with the value limited to [least, most] as well.
   IntegerForm limited(double least, double most) const {
     IntegerForm result = *this;
     result.low = std::clamp(low, least, most);
     result.high = std::clamp(high, least, most);
     return result;
   }
-  /// Codes as they are: what products, slices and maxima can be taken of.
+  /// True for codes without limits: valid operands of products, slices and maxima.
   bool is_plain_codes() const { return kind == IntegerKind::Codes && !is_limited(); }
   bool is_integer() const {
     return kind == IntegerKind::Codes || kind == IntegerKind::Accumulators ||

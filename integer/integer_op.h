@@ -1,4 +1,4 @@
-// The contract of an op of an integer program.
+// Contract of an op of an integer program.
 #pragma once
 
 #include <functional>
@@ -22,32 +22,35 @@ struct Epilogue;
 struct IntegerBinding;
 enum class ProductPath : uint8_t;
 
-/// What one bound node runs. Both allocate nothing once `load` has run.
+/// Functions of one bound node. Neither allocates once `load` has run.
 struct IntegerKernel {
-  /// Takes over the numbers that the op and its values have now; called before the first run
-  /// and whenever they changed. Empty where there are none. A fault is for tapes, whose numbers
-  /// nobody could check before.
+  /// Loads the current numbers of the op and its values. Called before the first run and
+  /// whenever they have changed. Empty if there is nothing to load. A fault can occur only on
+  /// tapes, whose numbers are not validated in advance.
   std::function<Fault()> load = {};
-  /// Throws GraphError for data that has no codes (NaN).
+  /// Throws GraphError for values that have no code (NaN).
   std::function<void()> run = {};
 };
 
-/// Where an op's result may lie; told by a function `placement`, Own where there is none.
+/// Memory in which the result of an op may lie; returned by its function `placement`, Own if
+/// there is none.
 enum class Placement : uint8_t {
-  Own,      ///< in memory of its own
-  InPlace,  ///< over operand 0, if that has as many bytes
-  View      ///< it is operand 0, bit for bit; a kernel bound to it there does nothing
+  Own,      ///< in its own memory
+  InPlace,  ///< in the memory of operand 0, if both have the same number of bytes
+  View      ///< equal to operand 0 bit for bit; a kernel bound to the memory of operand 0 does
+            ///< nothing
 };
 
-/// Operands of an integer op, in their order.
+/// Operands of an integer op, in order.
 using IntegerInputs = std::span<const IntegerValue>;
 
-/// `infer` is the only place that validates; it throws GraphError. `update` gives scales, zero
-/// point and range of the value that `infer` gave, from numbers that changed since; it neither
-/// throws nor allocates. `reference` is the oracle: plain loops over integers. `kernel` is what
-/// runs fast, with the same result bit for bit; it reads the numbers of the op where that is.
-/// `write_c` writes the same in C99, see integer/c/c_source.h; `c_scratch`, where there is one,
-/// tells the bytes of memory that this takes beside its operands and result.
+/// `infer` is the only place that validates; it throws GraphError. `update` recomputes scales,
+/// zero point and range of the value that `infer` returned, from numbers that have changed
+/// since; it neither throws nor allocates. `reference` is the oracle: plain loops over
+/// integers. `kernel` is the fast implementation, with bit-identical results; it points to the
+/// numbers of the op, which must stay in place. `write_c` writes the op in C99, see
+/// integer/c/c_source.h. The optional `c_scratch` returns the number of bytes of scratch memory
+/// that the C code needs.
 template <class X>
 concept IntegerCompute = std::equality_comparable<X> && std::default_initializable<X> &&
     Described<X> && requires(const X& op, IntegerInputs inputs, const IntegerBinding& binding,
@@ -61,7 +64,7 @@ concept IntegerCompute = std::equality_comparable<X> && std::default_initializab
   { op.write_c(node) } -> std::same_as<void>;
 };
 
-/// Throws GraphError for another number of operands.
+/// Throws GraphError unless there are `count` operands.
 inline void check_operands(IntegerInputs inputs, size_t count) {
   check(inputs.size() == count, "expected {} operands, got {}", count, inputs.size());
 }

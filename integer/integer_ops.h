@@ -1,4 +1,4 @@
-// The closed list of ops of integer programs. To add one: its include and its alternative,
+// The closed list of ops of integer programs. To add an op, add its include and its alternative
 // here.
 #pragma once
 
@@ -23,7 +23,7 @@
 
 namespace qtape {
 
-/// The list, as a variant.
+/// The closed list as a variant.
 using IntegerOpAlternatives =
     std::variant<integer::Input, integer::Quantize, integer::Linear, integer::Conv,
                  integer::Requantize, integer::Lookup, integer::Add, integer::Sub, integer::Mul,
@@ -31,7 +31,7 @@ using IntegerOpAlternatives =
                  integer::Structure<Upsample>, integer::Pad, integer::Max, integer::Sum,
                  integer::AvgPool, integer::Dequantize>;
 
-/// One of the integer ops, compiled once as Op is.
+/// One of the integer ops; its members are compiled once, as those of Op are.
 struct IntegerOp : IntegerOpAlternatives {
   using IntegerOpAlternatives::IntegerOpAlternatives;
   IntegerOp();
@@ -43,31 +43,35 @@ struct IntegerOp : IntegerOpAlternatives {
   bool operator==(const IntegerOp& other) const;
 };
 
-/// The op's name, as in files and messages.
+/// Returns the op's name, as used in files and messages.
 std::string_view name_of(const IntegerOp& op);
 
-/// Whether it can hand its products on while they are in cache.
+/// True if the op can pass its products to an epilogue while they are in cache.
 bool takes_epilogue(const IntegerOp& op);
-/// Whether it can take what another one hands on.
+/// True if the op provides an epilogue.
 bool has_epilogue(const IntegerOp& op);
-/// Writes it in C.
+/// Writes the op in C.
 void write_c(const IntegerOp& op, CNode& node);
-/// What its C takes of memory beside operands and result, in bytes.
+/// Returns the scratch memory that its C code needs in addition to operands and result, in
+/// bytes.
 int64_t c_scratch(const IntegerOp& op, const CUse& use);
-/// How it takes sums of the accumulators `x`, which are added in the C type `sum`. The op must
-/// have an epilogue.
+/// Returns the C function that receives sums of the accumulators `x`, added in the C type
+/// `sum`. The op must have an epilogue.
 CStore c_store(const IntegerOp& op, CNode& node, const IntegerValue& x, std::string_view sum);
-/// Where its result may lie.
+/// Returns where the result of the op may lie.
 Placement placement_of(const IntegerOp& op);
 
-/// The grid of the codes that it makes, or null where these have that of an operand.
+/// Returns the grid of the codes that the op writes, or null if they have the grid of an
+/// operand.
 const CodeGrid* grid_of(const IntegerOp& op);
-/// The constant weights that the op multiplies by, or null.
+/// Returns the constant weights of the op, or null.
 const QuantizedWeights* weights_of(const IntegerOp& op);
-/// How it multiplies codes `x` and why, on `path` if it is given; empty where it does not.
+/// Explains how the op multiplies codes `x` and why, on `path` if given; empty if the op has no
+/// products.
 std::string explain(const IntegerOp& op, const IntegerValue& x,
                     std::optional<ProductPath> path);
-/// What the weights multiply of the codes `x`: with padding, the zero point as well.
+/// Returns the codes that the weights multiply: `x`, extended by its zero point if there is
+/// padding.
 IntegerValue factors_of(const IntegerOp& op, const IntegerValue& x);
 
 }  // namespace qtape

@@ -18,7 +18,7 @@ std::string scales_text(const std::vector<double>& scales) {
   return scales.empty() ? "none" : fmt::format("{:.6g} to {:.6g}", *low, *high);
 }
 
-/// What a value is beside its type: scale, zero point and range.
+/// Describes the parts of a value other than its type: scale, zero point and range.
 std::string value_text_of(const IntegerValue& value) {
   if (value.scales.empty()) return "";
   std::string text = fmt::format(" scale {}", scales_text(value.scales));
@@ -26,7 +26,7 @@ std::string value_text_of(const IntegerValue& value) {
   return text + fmt::format(", {}..{}", value.low, value.high);
 }
 
-/// An op in short: what its value does not tell already.
+/// Describes an op briefly, without information already shown by its value.
 std::string op_text(const IntegerOp& op) {
   if (const QuantizedWeights* w = weights_of(op)) {
     return fmt::format("{} {} of {} bits", name_of(op), to_string(w->shape), w->storage_bits);

@@ -1,4 +1,4 @@
-// Integer programs: what a trained graph computes once it is converted, as a value.
+// Integer programs: the deployed form of a trained graph, as a value type.
 #pragma once
 
 #include <initializer_list>
@@ -14,7 +14,7 @@
 
 namespace qtape {
 
-/// An integer op, what it is applied to and what comes of it.
+/// An integer op, its operands and its inferred value.
 struct IntegerNode {
   IntegerOp op;
   std::vector<NodeId> operands;
@@ -23,16 +23,16 @@ struct IntegerNode {
   bool operator==(const IntegerNode&) const = default;
 };
 
-/// Append-only nodes in topological order, for one requantization of requantization.
-/// Comparable, printable, saved in the format of models.
+/// Append-only nodes in topological order, all with one requantization. Comparable, printable,
+/// and saved in the same file format as models.
 class IntegerProgram {
  public:
   explicit IntegerProgram(Requantization requantization = Requantization::FloatMultiply)
       : requantization_(requantization) {}
 
-  /// Appends a node; the only way to make one, also for files. Throws GraphError, leaving the
-  /// program as it was, for operands that do not exist, what the op refuses, a certificate that
-  /// does not hold and a label in use.
+  /// Appends a node; the only way to create one, also when reading files. Throws GraphError,
+  /// leaving the program unchanged, for operands that do not exist or that the op rejects, for
+  /// a certificate that does not hold and for a label in use.
   NodeId add(IntegerOp op, std::span<const NodeId> operands, std::string label = {});
   NodeId add(IntegerOp op, std::initializer_list<NodeId> operands, std::string label = {}) {
     return add(std::move(op), std::span(operands.begin(), operands.size()), std::move(label));
@@ -44,19 +44,20 @@ class IntegerProgram {
   /// Throws GraphError for an id that is not of this program.
   const IntegerNode& operator[](NodeId id) const;
   std::optional<NodeId> find(std::string_view label) const;
-  /// The node called `label`; throws GraphError when there is none.
+  /// Returns the node with label `label`; throws GraphError if there is none.
   NodeId at(std::string_view label) const;
-  /// Label, or `%7` where there is none.
+  /// Returns the label, or `%7` for a node without one.
   std::string name(NodeId id) const;
-  /// One line that locates a node: `Linear %2 'fc1' (%1 'x.quantized' u8[1, 784])`.
+  /// Describes a node in one line: `Linear %2 'fc1' (%1 'x.quantized' u8[1, 784])`.
   std::string describe(NodeId id) const;
 
   void set_outputs(std::vector<NodeId> outputs);
   std::span<const NodeId> outputs() const { return outputs_; }
 
-  /// The batch extent of the batched inputs, if there are any.
+  /// Returns the batch extent of the batched inputs, if there are any.
   std::optional<int64_t> batch() const { return batch_; }
-  /// This program with another batch extent, every node inferred anew. Throws GraphError.
+  /// Returns this program with another batch extent and all values inferred again. Throws
+  /// GraphError.
   IntegerProgram with_batch(int64_t batch) const;
 
   bool operator==(const IntegerProgram& other) const {
@@ -76,16 +77,16 @@ class IntegerProgram {
   std::optional<int64_t> batch_;
 };
 
-/// All nodes, one a line, with grids, ranges and certificates.
+/// Lists all nodes, one per line, with grids, ranges and certificates.
 std::string to_string(const IntegerProgram& program);
 
-/// The text of a program file. Equal programs give equal text.
+/// Returns the text of a program file. Equal programs give equal text.
 std::string to_json(const IntegerProgram& program);
-/// Reads a program. Throws FormatError that begins with a JSON pointer to the fault: also where
-/// a certificate does not hold for the weights beside it.
+/// Reads a program. Throws FormatError, whose message begins with a JSON pointer to the fault.
+/// A certificate that does not hold for its weights is such a fault.
 IntegerProgram program_from_json(std::string_view text);
 
-/// Writes a program file; the old file survives any failure. Throws IoError.
+/// Writes a program file; an existing file survives any failure. Throws IoError.
 void save_program(const std::string& path, const IntegerProgram& program);
 /// Reads a program file. Throws IoError or FormatError, both beginning with the path.
 IntegerProgram load_program(const std::string& path);

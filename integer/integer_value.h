@@ -1,5 +1,5 @@
-// What flows through an integer program: codes on a grid, accumulators on a finer one, floats
-// at the ends.
+// Values of integer programs: codes on a grid, accumulators on a finer grid, and floats at
+// inputs and outputs.
 #pragma once
 
 #include <cstdint>
@@ -15,23 +15,23 @@ namespace qtape {
 /// (q - zero_point) scale, accumulators (s32, s64) for acc scale.
 struct IntegerValue {
   TensorType type;
-  /// Codes: one, an f32. Accumulators: one, or one for each index of the last axis. f32: none.
+  /// Codes: one f32 value. Accumulators: one, or one per index of the last axis. f32: none.
   std::vector<double> scales = {};
   int32_t zero_point = 0;
-  /// Codes and accumulators: the range that no value leaves.
+  /// Codes and accumulators: range that contains every element.
   int64_t low = 0;
   int64_t high = 0;
-  /// Accumulators: as what SingleRounding and DoubleRounding requantize them.
+  /// Accumulators: the kind as which SingleRounding and DoubleRounding requantize them.
   Accumulator accumulator = Accumulator::S32;
 
   bool is_codes() const;
   bool is_accumulators() const { return type.dtype == DType::S32 || type.dtype == DType::S64; }
-  /// The largest distance of a code from its zero point.
+  /// Returns the largest distance of a code from its zero point.
   int64_t limit() const;
   bool operator==(const IntegerValue&) const = default;
 };
 
-/// A grid of codes, as ops that make codes carry it.
+/// Grid of codes, an attribute of ops that write codes.
 struct CodeGrid {
   static constexpr std::string_view name = "CodeGrid";
   DType dtype = DType::S8;
@@ -51,16 +51,18 @@ struct CodeGrid {
   bool operator==(const CodeGrid&) const = default;
 };
 
-/// The value of codes of `grid`. Throws GraphError, naming what is wrong with it.
+/// Returns the type of codes of `grid`. Throws GraphError that names the invalid attribute.
 IntegerValue codes_of(const CodeGrid& grid, const Shape& shape);
 
-/// Makes codes `value` those of `grid`, whose dtype it has.
+/// Sets scale, zero point and range of codes `value` to those of `grid`, which must have the
+/// same dtype.
 void set_grid(IntegerValue& value, const CodeGrid& grid);
 
-/// The codes `x` with the zero point among them, which is what padding holds.
+/// Returns the codes `x` with the range extended to include the zero point, which padding
+/// holds.
 IntegerValue with_zero_point(IntegerValue x);
 
-/// Throws GraphError, which names the operand as `what`, unless `value` is codes.
+/// Throws GraphError, naming the operand as `what`, unless `value` is codes.
 void check_codes(const IntegerValue& value, std::string_view what);
 
 }  // namespace qtape

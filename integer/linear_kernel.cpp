@@ -20,14 +20,14 @@ namespace qtape {
 using namespace kernels;
 namespace {
 
-// Products of a tile should stay in the second-level cache until they are codes.
+// The products of a tile should stay in the second-level cache until they are codes.
 constexpr int64_t tile_products = 65536;
 constexpr int64_t min_rows = 16;
 constexpr int64_t max_rows = 256;
-// Below this many multiplications a second thread does not pay.
+// Below this number of multiplications a second thread does not pay off.
 constexpr int64_t worker_work = int64_t{1} << 19;
 
-/// An 8-bit part of codes: all of them, or the upper or lower byte of 16 bits.
+/// An 8-bit part of codes: the whole code, or the upper or lower byte of 16 bits.
 enum class Part : uint8_t { Whole, Upper, Lower };
 
 template <class X, class To>
@@ -59,8 +59,8 @@ ExtractLoop<X, To> extract_loop(Part part) {
       [](const X* x, To* to, int64_t n) { extract(Part::Whole, x, to, n); });
 }
 
-/// The products of all rows with codes X, cut into tiles for workers. Rows are those of x, or
-/// windows of it that each tile gathers.
+/// Computes the products of all rows with codes X, divided into tiles for workers. Rows are
+/// rows of x, or windows of x that are gathered for each tile.
 template <class X>
 class TiledProducts {
  public:
@@ -135,7 +135,7 @@ class TiledProducts {
   };
   struct Worker {
     AlignedBuffer windows;                // codes of a tile, where they are gathered
-    std::vector<AlignedBuffer> inputs;    // by part: codes as the product reads them
+    std::vector<AlignedBuffer> inputs;    // by part: codes in the type that the product reads
     std::vector<AlignedBuffer> products;  // by part: s32
     AlignedBuffer floats;                 // products in f32
     AlignedBuffer s64;                    // s64
@@ -149,10 +149,11 @@ class TiledProducts {
   bool in_rows() const { return numbers_ == nullptr || numbers_->rows; }
   bool s32() const { return sizeof(X) == 1 && output_->type.dtype == DType::S32; }
 
-  /// No part of a code is larger.
+  /// Largest magnitude of a part.
   static constexpr int64_t most = sizeof(X) == 1 ? 255 : 256;
 
-  /// One path where it is exact for any weights, else all, to choose from in each step.
+  /// Selects a single path if it is exact for any weights; otherwise all paths, from which each
+  /// step chooses.
   void choose_paths() {
     const Certificate any = certify_sums(k_ * 128, 128, most);
     path_ = forced_.value_or(exact_path(any, factors_));
@@ -162,7 +163,7 @@ class TiledProducts {
     if (int8_exactness() != Int8Exactness::Never) paths_.push_back(ProductPath::Int8);
   }
 
-  /// The range of the codes that are multiplied.
+  /// Determines the range of the codes that are multiplied.
   void find_factors() {
     factors_.zero_point = value_->zero_point;
     factors_.low = value_->low;
@@ -212,7 +213,8 @@ class TiledProducts {
       allocate(worker, std::min(fitting, end - begin));
       for (int64_t row = begin; row < end; row += fitting) {
         Tile tile{row, std::min(fitting, end - row)};
-        // What is gathered lies in one place, so tiles differ by their rows alone.
+        // All gathered windows use the same memory, so tiles with the same number of rows can
+        // share bindings.
         const bool bound =
             windows_ && !worker.tiles.empty() && worker.tiles.back().rows == tile.rows;
         if (bound) {
@@ -226,7 +228,7 @@ class TiledProducts {
     }
   }
 
-  /// Weights of a step are packed by every tile: fewer of them.
+  /// Every tile packs weights that change from step to step, so there are fewer tiles then.
   int64_t rows_of_tile() const {
     const int64_t products = numbers_ == nullptr ? tile_products : 4 * tile_products;
     return std::clamp(products / std::max<int64_t>(1, n_), min_rows, max_rows);
@@ -268,7 +270,7 @@ class TiledProducts {
     }
   }
 
-  /// Where the codes of a tile are.
+  /// Returns the codes of a tile.
   const X* rows_of(const Worker& worker, const Tile& tile) const {
     return windows_ ? reinterpret_cast<const X*>(worker.windows.data()) : x_ + tile.row * k_;
   }
@@ -294,7 +296,7 @@ class TiledProducts {
     return fine;
   }
 
-  /// Products of one part, in s32.
+  /// Computes the products of one part, in s32.
   bool run_part(Worker& worker, Tile& tile, size_t p) const {
     const X* x = rows_of(worker, tile);
     const int64_t codes = tile.rows * k_;
@@ -351,7 +353,7 @@ class TiledProducts {
   const IntegerValue* value_;
   IntegerValue factors_;  // the codes that are multiplied
   const IntegerValue* output_;
-  const WeightNumbers* numbers_;  // null: constant weights
+  const WeightNumbers* numbers_;  // null if weights are constant
   int64_t n_, k_, rows_;
   int threads_;
   WeightSummation sum_;
@@ -359,7 +361,7 @@ class TiledProducts {
   std::vector<int64_t> offsets_;  // by output
   std::optional<ProductPath> forced_;
   ProductPath path_ = ProductPath::Plain;
-  std::vector<ProductPath> paths_;  // that may be taken
+  std::vector<ProductPath> paths_;  // the paths to choose from
   std::vector<int8_t> constant_;    // weights
   std::vector<float> floats_;       // weights
   std::vector<Part> parts_;

@@ -1,5 +1,5 @@
-// How products with constant weights run fast: tile by tile, each followed at once by what
-// makes codes of its accumulators.
+// Fast kernels for products with constant weights: computed tile by tile, each tile followed
+// immediately by the epilogue.
 #pragma once
 
 #include "qtape/integer/epilogue.h"
@@ -9,20 +9,20 @@
 
 namespace qtape {
 
-/// Writes accumulators, of the dtype that the result has when it runs.
+/// Returns an epilogue that writes accumulators, in the dtype of the result at run time.
 Epilogue store_accumulators(const IntegerBinding& binding);
 
-/// The scales of the accumulators y, of x and weights that changed since.
+/// Sets the scales of the accumulators y from the current scales of x and weights.
 void update_scales(const QuantizedWeights& weights, const IntegerBinding& binding,
                    IntegerValue& y);
 
-/// Products of the rows [..., k] of x. Runs within a SerialLibraries. Throws Error when oneDNN
+/// Multiplies the rows [..., k] of x. Must run within a SerialLibraries. Throws Error if oneDNN
 /// fails.
 IntegerKernel linear_kernel(const QuantizedWeights& weights, const IntegerBinding& binding,
                             Epilogue epilogue);
 
-/// The same of the windows of x, one row for each place of a window, in the order of taps and
-/// channels: padding is codes at the zero point. One group.
+/// Multiplies the windows of x, one row per window position, with elements ordered by tap and
+/// then channel. Padding holds codes equal to the zero point. One group only.
 IntegerKernel window_kernel(const QuantizedWeights& weights, const Convolution& windows,
                             const IntegerBinding& binding, Epilogue epilogue);
 

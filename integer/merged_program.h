@@ -1,4 +1,4 @@
-// Integer programs in which nothing is computed twice.
+// Merging of equal nodes in integer programs.
 #pragma once
 
 #include <vector>
@@ -7,18 +7,18 @@
 
 namespace qtape {
 
-/// A program made of another one, which computes the same.
+/// A program derived from another one, with the same results.
 struct RewrittenProgram {
   IntegerProgram program;
-  std::vector<NodeId> nodes;  ///< by node of the program it was made of: the one in its place
+  std::vector<NodeId> nodes;  ///< by node of the original program: the node that replaces it
 };
 
-/// The node of `program` that applies `op` to `operands`, appended where there is none.
+/// Returns the node of `program` that applies `op` to `operands`; appends it if there is none.
 NodeId add_once(IntegerProgram& program, IntegerOp op, std::span<const NodeId> operands,
                 const std::string& label);
 
-/// `program` with one node for several that apply the same op to the same operands. Inputs and
-/// outputs stay.
+/// Returns `program` with nodes merged that apply the same op to the same operands. Inputs and
+/// outputs are kept.
 RewrittenProgram merged(const IntegerProgram& program);
 
 }  // namespace qtape

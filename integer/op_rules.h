@@ -1,4 +1,4 @@
-// What is asked of the rule of an op, whichever op it is.
+// Queries of the integer rule of any op.
 #pragma once
 
 #include <optional>
@@ -7,27 +7,28 @@
 
 namespace qtape {
 
-/// Whether the integers of a node are those of operand 0 under another shape.
+/// True if the integers of a node are those of operand 0 in another shape.
 bool is_view(const Op& op);
-/// Whether a node gives some codes of operand 0, on its grid.
+/// True if a node outputs a selection of the codes of operand 0, on the same grid.
 bool keeps_codes(const Op& op);
-/// Whether a node with Codes has values beside them, which it rounds to their grid.
+/// True if a node of kind Codes adds values of its own, which it rounds to the grid.
 bool rounds(const Op& op);
-/// Whether operands of a pending node get the grid that follows, each for itself.
+/// True if each operand of a pending node is requantized to the grid that follows.
 bool joins(const Op& op);
-/// Whether a node is a function of the codes of operand 0.
+/// True if a node is a function of the codes of operand 0.
 bool maps(const Op& op);
-/// What `op`, one that maps each element by itself, makes of x. Throws Error for other ops.
+/// Applies `op`, which must be elementwise, to x. Throws Error for other ops.
 float map_value(const Op& op, float x);
-/// Whether a node adds operand 1 to the accumulators of a product.
+/// True if a node adds operand 1 to the accumulators of a product.
 bool adds_bias(const Op& op);
-/// Which operand of a node is constant weights, if one is.
+/// Returns the index of the operand that is constant weights, if there is one.
 std::optional<size_t> weights_operand(const Op& op);
-/// How these lie in their operand. Throws Error for other nodes.
+/// Returns the layout of the weights in their operand. Throws Error for ops without weights.
 WeightLayout weight_layout(const Op& op, const Shape& weights);
-/// What `op` is in integers.
+/// Returns the integer form of `op`.
 Verdict classify(const Op& op, const Operands& operands);
-/// The integer op of a node with Codes, Accumulators or Pending. Throws Error for others.
+/// Returns the integer op of a node of kind Codes, Accumulators or Pending. Throws Error for
+/// others.
 IntegerOp emit(const Op& op, const Numbers& numbers);
 
 }  // namespace qtape

@@ -1,4 +1,4 @@
-// Which way of multiplying codes is the fastest that is exact.
+// Choice of the fastest exact way to multiply codes.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@ namespace qtape {
 
 using namespace kernels;
 
-/// Ways to compute products of codes.
+/// Implementations of products of codes.
 enum class ProductPath : uint8_t {
   Int8,  ///< oneDNN in int8
   F32,   ///< oneDNN in f32 on the codes
@@ -23,12 +23,12 @@ template <>
 inline constexpr auto enum_names<ProductPath> =
     std::array<std::string_view, 3>{"int8", "f32", "plain"};
 
-/// The fastest path that is exact for codes `x`, where `int8` tells how exact int8 is: Int8
-/// where it always is or the certificate proves what it needs, F32 where the certificate proves
-/// 24 bits, else Plain.
+/// Returns the fastest path that is exact for codes `x`, where `int8` states how exact int8
+/// products are. Int8 if they are exact given the certificate and the sums fit s32, else F32 if
+/// the certificate proves 24 bits, else Plain.
 ProductPath exact_path(const Certificate& certificate, const IntegerValue& x,
                        Int8Exactness int8 = int8_exactness());
-/// Why that is: `int8, added in 32 bits by avx512_core_vnni`.
+/// Explains the choice of exact_path: `int8, added in 32 bits by avx512_core_vnni`.
 std::string explain_path(const Certificate& certificate, const IntegerValue& x,
                          Int8Exactness int8 = int8_exactness());
 

@@ -59,7 +59,7 @@ class Planner {
            std::holds_alternative<integer::Input>(program_[id].op);
   }
 
-  /// Products that one node alone reads become its codes at once.
+  /// Passes products that only one node reads to its epilogue.
   void join_products() {
     if (kept_ == KeptValues::All) return;
     for (int32_t i = 0; i < program_.size(); ++i) {
@@ -72,12 +72,12 @@ class Planner {
     }
   }
 
-  /// When a node runs.
+  /// Returns the time at which a node runs.
   int64_t time_of(NodeId id) const {
     return joined_to_[at(id)] ? joined_to_[at(id)]->index : id.index;
   }
 
-  /// Whether the value lies in memory of the caller.
+  /// True if the value lies in memory of the caller.
   bool is_outside(NodeId id) const {
     const IntegerNode& node = program_[id];
     if (!c_ || node.value.type.dtype != DType::F32) return false;
@@ -114,7 +114,7 @@ class Planner {
     plan_.buffers.push_back({.bytes = bytes, .begin = begin, .end = std::max(begin, end)});
   }
 
-  /// Whether the node, which runs at `time`, lies where its operand 0 does.
+  /// True if the node, which runs at `time`, can share the memory of its operand 0.
   bool shares_place(const IntegerNode& node, int64_t time) const {
     const Placement placement = placement_of(node.op);
     if (placement == Placement::Own || !buffer_[at(node.operands[0])]) return false;
@@ -126,12 +126,13 @@ class Planner {
 
   const IntegerProgram& program_;
   KeptValues kept_;
-  std::optional<CKernels> c_;                     // for C
-  std::vector<int> readers_;                      // by node; an output is read once more
-  std::vector<int64_t> last_;                     // by node: when it is read last
+  std::optional<CKernels> c_;                     // set for C
+  std::vector<int> readers_;                      // by node; an output counts as one more
+  std::vector<int64_t> last_;                     // by node: time of the last read
   std::vector<std::optional<size_t>> buffer_;     // by node
   std::vector<std::optional<size_t>> scratch_;    // by node
-  std::vector<std::optional<NodeId>> joined_to_;  // by node: whose products it takes
+  std::vector<std::optional<NodeId>> joined_to_;  // by node: the node whose products it
+                                                  // receives
   ProgramPlan plan_;
 };
 

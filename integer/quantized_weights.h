@@ -1,4 +1,4 @@
-// Constant weights as integer ops multiply by them.
+// Constant weights as used by integer ops.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace qtape {
 
-/// Codes of n outputs with k weights each, and what goes with them: a member of every integer
-/// op that multiplies by constants.
+/// Codes of n outputs with k weights each, with scales, biases and certificate: a member of
+/// every integer op that multiplies by constants.
 struct QuantizedWeights {
   static constexpr std::string_view name = "QuantizedWeights";
 
@@ -38,22 +38,23 @@ struct QuantizedWeights {
 
   int64_t outputs() const { return shape[0]; }
   int64_t terms() const { return shape[1]; }
-  /// The codes [n, k].
+  /// Returns the codes [n, k].
   std::vector<int8_t> unpacked() const;
-  /// The biases [n], or none.
+  /// Returns the biases [n], or an empty vector.
   std::vector<int32_t> biases() const;
-  /// The biases [n], 0 where there are none.
+  /// Returns the biases [n], 0 if there are none.
   std::vector<int32_t> all_biases() const;
-  /// Biases with the zero point of `x` taken in: b[c] - zp (sum over i of w[c, i]).
+  /// Returns the biases with the zero point of `x` folded in: b[c] - zp (sum over i of w[c,
+  /// i]).
   std::vector<int64_t> offsets(const IntegerValue& x) const;
-  /// Throws GraphError for attributes that do not fit each other.
+  /// Throws GraphError for inconsistent attributes.
   void check() const;
-  /// The accumulators of codes `x`, in the shape `result` [..., n]. Throws GraphError for a
-  /// certificate that does not hold and scales that cannot be.
+  /// Returns the type of the accumulators for codes `x`, in the shape `result` [..., n]. Throws
+  /// GraphError for a certificate that does not hold and for invalid scales.
   IntegerValue accumulators(const IntegerValue& x, const Shape& result) const;
 };
 
-/// Packs `codes` [n, k] and states what they prove on codes `x`. `bias` and `scales` as above.
+/// Packs `codes` [n, k] and certifies them for codes `x`. `bias` and `scales` are as above.
 QuantizedWeights pack_weights(std::span<const int8_t> codes, const Shape& shape,
                               int storage_bits, std::span<const float> scales,
                               std::span<const int32_t> bias, const IntegerValue& x);

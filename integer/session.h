@@ -13,38 +13,38 @@
 
 namespace qtape {
 
-/// How a program runs, and what stays readable.
+/// Options of a session.
 struct SessionOptions {
-  /// Plain loops over integers, in one thread: the oracle that everything else must equal.
+  /// Run plain loops over integers in one thread: the oracle that all other kernels must equal.
   bool reference = false;
   int threads = default_threads();  ///< at least 1
-  /// The reference keeps all.
+  /// Values to keep; the reference keeps all.
   KeptValues kept = KeptValues::Outputs;
 };
 
 struct SessionHooks;
 
-/// Binds in the constructor; a run allocates nothing of ours. Not for use by two threads at
-/// once. Movable, not copyable.
+/// The constructor binds the program; runs make no allocations of their own. Must not be used
+/// by two threads at once. Movable, not copyable.
 class IntegerSession {
  public:
-  /// Throws ArgumentError for fewer than one thread, GraphError when oneDNN refuses a product.
+  /// Throws ArgumentError for fewer than one thread and GraphError if oneDNN rejects a product.
   IntegerSession(const IntegerProgram& program, SessionOptions options);
-  /// The same as tests ask for it, see integer/session_hooks.h.
+  /// Session with hooks for tests, see integer/session_hooks.h.
   IntegerSession(const IntegerProgram& program, SessionOptions options,
                  const SessionHooks& hooks);
 
-  /// The memory of an input, f32 in its shape, for the caller to fill before a run. Throws
+  /// Returns the memory of an input, f32 in its shape, to be filled before a run. Throws
   /// GraphError for other nodes.
   std::span<float> input(NodeId id);
   std::span<float> input(std::string_view label) { return input(program_.at(label)); }
 
-  /// Throws GraphError, naming input and element, for NaN; values are undefined then, and the
-  /// next run may follow.
+  /// Runs the program. Throws GraphError, naming input and element, for NaN; values are
+  /// undefined then, but the session can be run again.
   void run();
 
-  /// The value of a node. Throws GraphError for another T than its dtype and for a value that
-  /// is not kept.
+  /// Returns the value of a node. Throws GraphError if T is not its dtype or the value is not
+  /// kept.
   template <class T>
   std::span<const T> value(NodeId id) const {
     return {reinterpret_cast<const T*>(data(id, dtype_of<T>)),
@@ -54,16 +54,16 @@ class IntegerSession {
   std::span<const T> value(std::string_view label) const {
     return value<T>(program_.at(label));
   }
-  /// Element i of codes or accumulators, whatever their dtype. Throws GraphError for one out of
-  /// range.
+  /// Returns element i of codes or accumulators of any dtype. Throws GraphError for an index
+  /// out of range.
   int64_t integer(NodeId id, int64_t i) const;
-  /// The value of a node as it lies in memory. Throws GraphError for one that is not kept.
+  /// Returns the value of a node as stored in memory. Throws GraphError if it is not kept.
   std::span<const std::byte> bytes(NodeId id) const;
-  /// Whether the value of the node is kept.
+  /// True if the value of the node is kept.
   bool has_value(NodeId id) const;
 
   const IntegerProgram& program() const { return program_; }
-  /// How each product with weights runs and why, one a line.
+  /// Explains how each product with weights runs and why, one per line.
   std::string report() const;
 
  private:

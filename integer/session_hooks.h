@@ -1,4 +1,4 @@
-// What tests ask of a session.
+// Session hooks for tests.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,8 @@
 namespace qtape {
 
 struct SessionHooks {
-  /// How products are computed; empty: as exact_path says. Any other may be inexact.
+  /// Path by which products are computed; empty: exact_path chooses. Any other path may be
+  /// inexact.
   std::optional<ProductPath> path = std::nullopt;
 };
 

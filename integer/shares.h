@@ -1,4 +1,4 @@
-// How workers share the rows of a product.
+// Division of the rows of a product among workers.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,8 @@ struct RowShare {
   int64_t end;
 };
 
-/// [0, rows) in shares of nearly one size, at least one: as many as threads, if each has
-/// `worker_work` of the `work` to do.
+/// Divides [0, rows) into shares of nearly equal size, at least one: one per thread as long as
+/// each has at least `worker_work` of the total `work`.
 inline std::vector<RowShare> shares_of(int64_t rows, int64_t work, int64_t worker_work,
                                        int threads) {
   const int64_t useful = std::clamp<int64_t>(work / worker_work, 1, threads);

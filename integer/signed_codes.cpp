@@ -17,7 +17,7 @@ CodeGrid shifted(CodeGrid grid) {
   return grid;
 }
 
-/// Entries of a table of unsigned codes, less their offset.
+/// Returns a table of codes with signed_offset subtracted.
 Tensor shifted(const Tensor& table) {
   const int64_t offset = signed_offset(table.type.dtype);
   if (offset == 0) return table;

@@ -1,4 +1,4 @@
-// Integer programs whose codes are all signed, as CMSIS-NN wants them.
+// Conversion of integer programs to signed codes, which CMSIS-NN requires.
 #pragma once
 
 #include "qtape/integer/c/c_kernels.h"
@@ -6,16 +6,18 @@
 
 namespace qtape {
 
-/// What u8 and u16 codes are more than the s8 and s16 codes in their place: 128 or 32768; 0 of
-/// all else.
+/// Returns the offset between unsigned codes and the signed codes that replace them: 128 for
+/// u8, 32768 for u16, 0 for all other dtypes.
 int64_t signed_offset(DType dtype);
 
-/// `program` with s8 for u8 and s16 for u16: codes and zero points are less by signed_offset,
-/// values, accumulators and rounding are the same. Inputs that are quantized with their zero
-/// point before rounding are made signed by a further node.
+/// Returns `program` with s8 in place of u8 and s16 in place of u16. Codes and zero points are
+/// reduced by signed_offset; real values, accumulators and rounding stay the same. An input
+/// that is quantized with its zero point added before rounding is converted to signed codes by
+/// an additional node.
 RewrittenProgram with_signed_codes(const IntegerProgram& program);
 
-/// The program that C is made of: `program` merged, and for CMSIS-NN with signed codes.
+/// Returns the program from which C is generated: `program` merged, and for CMSIS-NN with
+/// signed codes.
 RewrittenProgram program_for_c(const IntegerProgram& program, CKernels kernels);
 
 }  // namespace qtape

@@ -21,7 +21,7 @@ WeightSummation::WeightSummation()
             }
             *sums = {sum, magnitude};
           })),
-      // Adds one weight of each of n outputs to their sums.
+      // Adds one weight of each of n outputs to the sums.
       by_column_(simd::best<const int8_t*, int64_t, WeightSums*>(
           [](const int8_t* w, int64_t n, WeightSums* sums) {
             for (int64_t c = 0; c < n; ++c) {

@@ -1,4 +1,4 @@
-// What the weights of each output sum up to: for zero points and for the choice of a path.
+// Sums of the weights of each output, needed for zero points and for the choice of a path.
 #pragma once
 
 #include <cstdint>
@@ -6,17 +6,17 @@
 
 namespace qtape {
 
-/// Of one output.
+/// Sums of the weights of one output.
 struct WeightSums {
   int64_t sum = 0;
-  int64_t magnitude = 0;  ///< of the magnitudes
+  int64_t magnitude = 0;  ///< sum of the magnitudes
 };
 
-/// Sums of up to 2^23 weights each.
+/// Computes WeightSums, of up to 2^23 weights each.
 class WeightSummation {
  public:
   WeightSummation();
-  /// Of w [n, k], or [k, n] unless `rows`; `sums` has n.
+  /// Sums w [n, k], or [k, n] unless `rows`; `sums` has n elements.
   void operator()(const int8_t* w, int64_t k, bool rows, int threads,
                   std::span<WeightSums> sums) const;
 
@@ -26,8 +26,8 @@ class WeightSummation {
   Loop by_column_;
 };
 
-/// What is added to the products of each output: its bias, of which there may be none, less
-/// `zero` for each of its weights.
+/// Computes the offset that is added to the products of each output: its bias, if there is any,
+/// minus `zero` times the sum of its weights.
 void take_offsets(std::span<const int32_t> bias, std::span<const WeightSums> sums, int64_t zero,
                   std::span<int64_t> offsets);
 

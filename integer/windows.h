@@ -1,4 +1,4 @@
-// Windows of codes, as rows that products take.
+// Windows of codes, gathered as rows for products.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 
 namespace qtape {
 
-/// Copies codes that do not overlap, a few of them for the most part: in chunks of which the
-/// last may lie over the one before.
+/// Copies codes between ranges that do not overlap, optimized for small n: in 16-byte chunks,
+/// of which the last may overlap the one before.
 template <class X>
 void copy_short(const X* from, X* to, int64_t n) {
   constexpr int64_t chunk = 16 / sizeof(X);
@@ -22,14 +22,14 @@ void copy_short(const X* from, X* to, int64_t n) {
   std::memcpy(to + n - chunk, from + n - chunk, 16);
 }
 
-/// The windows of x [images, h.in, w.in, channels], counted over images, h.out and w.out.
+/// The windows of x [images, h.in, w.in, channels], indexed over images, h.out and w.out.
 template <class X>
 class CodeWindows {
  public:
   explicit CodeWindows(const Convolution& c) : c_(c) {}
 
-  /// Writes the windows [first, first + count) to rows [kernel, channels]; `padding` is what
-  /// lies outside.
+  /// Writes the windows [first, first + count) to rows [kernel, channels]; elements outside x
+  /// are `padding`.
   void gather(const X* x, X padding, int64_t first, int64_t count, X* to) const {
     const auto& [h, w] = c_.window;
     const int64_t channels = c_.in_channels;
@@ -60,7 +60,7 @@ class CodeWindows {
     }
   }
 
-  /// Points `taps` at the channels of each element of window `r`, or at `padding`.
+  /// Points `taps` at the channels of each element of window `r`, or at `padding` outside x.
   void point(const X* x, const X* padding, int64_t r, const X** taps) const {
     const auto& [h, w] = c_.window;
     const X* image = x + r / c_.window.outputs() * h.in * w.in * c_.in_channels;

@@ -20,7 +20,7 @@ double area_under_curve(std::span<const double> normal, std::span<const double> 
   }
   std::vector<double> sorted(normal.begin(), normal.end());
   std::ranges::sort(sorted);
-  // Twice the count of pairs: integers, so that no order of summation shows.
+  // Twice the number of pairs: an integer, so that the order of summation does not matter.
   uint64_t twice = 0;
   for (const double score : anomalous) {
     const auto [first, last] = std::equal_range(sorted.begin(), sorted.end(), score);

@@ -13,7 +13,7 @@ namespace {
 constexpr int fewest_bits = 2;
 constexpr int most_bits = 8;
 
-/// The mean loss over full batches of the first samples.
+/// Returns the mean loss over full batches of the first samples.
 double loss_of(const Model& model, const data::Dataset& dataset,
                const BitSearchOptions& options) {
   const int64_t samples = std::min(options.samples, dataset.size());
@@ -47,14 +47,14 @@ QuantizationRecipe recipe_of(const BitSearchOptions& options, int most,
           .float_parts = options.float_parts};
 }
 
-/// Bits for some of the layers: what they cost, and how to get there.
+/// A choice of bits for the first layers, with its cost.
 struct Choice {
   int64_t bytes = 0;
   double loss = 0;
   std::vector<size_t> chosen = {};
 };
 
-/// Keeps of `choices` those that are better than all that are no larger.
+/// Keeps those of `choices` that have a smaller loss than all choices of equal or smaller size.
 std::vector<Choice> best_of(std::vector<Choice> choices) {
   std::ranges::stable_sort(choices, [](const Choice& a, const Choice& b) {
     return a.bytes != b.bytes ? a.bytes < b.bytes : a.loss < b.loss;
@@ -66,7 +66,7 @@ std::vector<Choice> best_of(std::vector<Choice> choices) {
   return kept;
 }
 
-/// The least sum of losses within the budget.
+/// Returns the choice with the least sum of losses within the budget.
 Choice choose(const std::vector<LayerSearch>& layers, int64_t budget) {
   std::vector<Choice> choices = {{}};
   for (const LayerSearch& layer : layers) {
@@ -131,7 +131,7 @@ BitSearch search_bits(const Model& model, const data::Dataset& dataset,
         const LayerBits few{layer.weight, bits, options.activation_bits};
         Model trial(quantized(plain.graph(), recipe_of(options, most, {few})),
                     full.parameters());
-        // Learned scales of other codes have to be those of these codes.
+        // Learned scales must belong to the codes of the trial.
         if (scales_of(options) == RecipeScales::Learned) {
           (void)start_from(trial, plain.parameters(), dataset, options.samples,
                            options.threads);

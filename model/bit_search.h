@@ -1,4 +1,4 @@
-// Bits by layer: as few as a size allows, where they cost least.
+// Bit search: chooses the bits of each layer so that all weights fit a size at the least loss.
 #pragma once
 
 #include <functional>
@@ -10,48 +10,49 @@
 
 namespace qtape {
 
-/// How much memory there is, and what is tried.
+/// Size limit and candidates of a bit search.
 struct BitSearchOptions {
-  int64_t budget = 0;  ///< most bytes of all weights, as integer programs pack them
-  /// Bits to choose from; programs store 2, 4 or 8 bits a weight.
+  int64_t budget = 0;  ///< maximum bytes of all weights, as packed in integer programs
+  /// Bits to choose from; programs store 2, 4 or 8 bits per weight.
   std::vector<int> candidates = {2, 4, 8};
   int activation_bits = 8;  ///< 2 to 16
-  /// Without it, `usual_scales` of the fewest of these bits.
+  /// If empty, `usual_scales` of the smallest candidate.
   std::optional<RecipeScales> scales = std::nullopt;
   std::optional<CodeRange> weight_codes = std::nullopt;  ///< see QuantizationRecipe
-  int64_t samples = usual_calibration_samples;  ///< that losses are measured on, at least 1
-  bool float_parts = false;                     ///< as of QuantizationRecipe
+  int64_t samples = usual_calibration_samples;  ///< number of samples on which losses are
+                                                ///< measured, at least 1
+  bool float_parts = false;                     ///< as in QuantizationRecipe
   int threads = default_threads();
   std::function<void(int64_t done, int64_t all)> on_trial = {};  ///< called after every trial
 };
 
-/// One layer: what each candidate costs, and which was chosen.
+/// One layer: the cost of each candidate, and the choice.
 struct LayerSearch {
-  std::string weight;    ///< label of its weight
-  int64_t elements = 0;  ///< of the weight
-  /// By candidate: the loss with this layer alone at so many bits, less that with all layers at
-  /// the most bits.
+  std::string weight;    ///< label of the weight
+  int64_t elements = 0;  ///< number of elements of the weight
+  /// By candidate: the loss with only this layer at that number of bits, minus the loss with
+  /// all layers at the largest candidate.
   std::vector<double> losses = {};
   std::vector<int64_t> bytes = {};  ///< by candidate
-  size_t chosen = 0;                ///< which candidate, from 0
+  size_t chosen = 0;                ///< index of the chosen candidate, from 0
 };
 
-/// The bits that were found, and what they take.
+/// Result of a bit search.
 struct BitSearch {
-  std::vector<LayerSearch> layers;  ///< in the order of the graph
+  std::vector<LayerSearch> layers;  ///< in graph order
   int64_t bytes = 0;                ///< of all weights, at most the budget
   QuantizationRecipe recipe;        ///< with the chosen bits by layer
 };
 
-/// Bytes of `elements` weights of so many bits in an integer program. Throws ArgumentError for
-/// bits outside 2 to 8.
+/// Returns the bytes of `elements` weights with this number of bits in an integer program.
+/// Throws ArgumentError for bits outside 2 to 8.
 int64_t weight_bytes(int64_t elements, int bits);
 
-/// Measures each layer by itself on the first samples of `dataset`, then takes the bits whose
-/// losses have the least sum within the budget, exactly. Dong et al., arXiv 1905.03696, with
-/// measured losses in the place of curvatures. Throws GraphError for a model without a loss,
-/// ArgumentError for no samples, candidates out of range and a budget below what the fewest
-/// bits need, which it tells.
+/// Measures each layer separately on the first samples of `dataset`, then finds the exact
+/// combination with the least sum of losses within the budget. Dong et al., arXiv 1905.03696,
+/// with measured losses instead of curvatures. Throws GraphError for a model without a loss.
+/// Throws ArgumentError if there are no samples, for candidates out of range, and for a budget
+/// below the minimum, which the message states.
 BitSearch search_bits(const Model& model, const data::Dataset& dataset,
                       const BitSearchOptions& options);
 

@@ -46,7 +46,7 @@ DistilledGraph distilled(const Graph& graph, NodeId answer, NodeId loss,
   const NodeId logs =
       grown.add(LogSoftmax{.axis = -1}, {add_factor(grown, answer, 1 / temperature)});
   const NodeId mean = grown.add(Mean{}, {grown.add(Mul{}, {result.probabilities, logs})});
-  // The mean is over classes as well.
+  // Mean also averages over classes.
   const double factor = -share * temperature * temperature * static_cast<double>(classes);
   result.loss =
       grown.add(Add{}, {add_factor(grown, loss, 1 - share), add_factor(grown, mean, factor)});

@@ -1,5 +1,5 @@
-// Knowledge distillation: a model learns what another one answers, a quantized one what its
-// float form does.
+// Knowledge distillation: a student model learns the outputs of a teacher, for example a
+// quantized model those of its float form.
 #pragma once
 
 #include <memory>
@@ -16,30 +16,32 @@ namespace qtape {
 ///   loss = (1 - share) own loss
 ///          - share T^2 mean over samples of sum_c p_c log softmax(s / T)_c
 ///
-/// Hinton, Vinyals and Dean, arXiv 1503.02531; of quantized students Mishra and Marr, arXiv
+/// Hinton, Vinyals and Dean, arXiv 1503.02531; for quantized students Mishra and Marr, arXiv
 /// 1711.05852.
 struct Distillation {
-  const Model* teacher = nullptr;  ///< answers [batch, classes]; must outlive the training
+  const Model* teacher = nullptr;  ///< its answers are [batch, classes]; must outlive the
+                                   ///< training
   double temperature = 2;          ///< T, finite and above 0
   double share = 0.5;              ///< in [0, 1]
 };
 
-/// A graph with the loss of a distillation, and where the teacher's p goes.
+/// A graph with a distillation loss, and the input for the teacher's p.
 struct DistilledGraph {
   Graph graph;
-  NodeId loss;           ///< a scalar: where gradients start
-  NodeId probabilities;  ///< the input, f32 [batch, classes], that takes p
+  NodeId loss;           ///< a scalar: start of the gradients
+  NodeId probabilities;  ///< the input for p, f32 [batch, classes]
 };
 
-/// `graph` with nodes behind its own. Throws ArgumentError for settings out of their range and
-/// where student and teacher do not answer [batch, classes] of the same classes.
+/// Returns `graph` with the nodes of the distillation loss appended. Throws ArgumentError for
+/// settings out of range, and if student and teacher do not both answer [batch, classes] with
+/// the same number of classes.
 DistilledGraph distilled(const Graph& graph, NodeId answer, NodeId loss,
                          const Distillation& distillation);
 
-/// The teacher at work. The student's inputs are read as the student reads them.
+/// Runs the teacher. The inputs are the samples that the student reads.
 class Teacher {
  public:
-  /// `probabilities`, [batch, classes], is where answers go; it must outlive the teacher.
+  /// `probabilities`, [batch, classes], receives the results and must outlive the teacher.
   Teacher(const Distillation& distillation, const data::Dataset& dataset, int64_t batch,
           int threads, std::span<float> probabilities);
 

@@ -33,8 +33,8 @@ std::vector<NodeId> outputs_of(const IntegerProgram& program) {
   return outputs;
 }
 
-/// Adds what makes floats of an integer output: accumulators of different scales cannot be
-/// compared.
+/// Adds a Dequantize after an integer output, because accumulators with different scales cannot
+/// be compared.
 NodeId add_scores(IntegerProgram& program, std::vector<NodeId> outputs) {
   if (program[outputs[0]].value.type.dtype == DType::F32) return outputs[0];
   outputs.push_back(program.add(integer::Dequantize{}, {outputs[0]}));
@@ -42,7 +42,7 @@ NodeId add_scores(IntegerProgram& program, std::vector<NodeId> outputs) {
   return outputs.back();
 }
 
-/// The first `count` samples of an output of a session.
+/// Returns the first `count` samples of an output of a session.
 std::span<const std::byte> bytes_of_rows(const IntegerSession& session, NodeId id,
                                          int64_t count) {
   const TensorType& type = session.program()[id].value.type;

@@ -1,4 +1,4 @@
-// Evaluation: how well a model answers a data set, and the exact bits of what it answered.
+// Evaluation: the score of a model on a data set, and hashes of its exact answers.
 #pragma once
 
 #include <optional>
@@ -14,37 +14,37 @@
 
 namespace qtape {
 
-/// One answer of a model with several.
+/// Hash of one answer of a model with several.
 struct AnswerHash {
   std::string label;
-  std::string sha256;  ///< as Evaluation::outputs_sha256, of this answer alone
+  std::string sha256;  ///< like Evaluation::outputs_sha256, for this answer alone
   bool operator==(const AnswerHash&) const = default;
 };
 
-/// What came of a data set.
+/// Result of an evaluation.
 struct Evaluation {
   int64_t samples = 0;
-  /// Of the first answer, by the metric of the model and the data, see choose_metric; empty
-  /// where there is none.
+  /// Score of the first answer, by the metric for the model and the data, see choose_metric;
+  /// empty if there is none.
   std::optional<MetricScore> score = {};
-  /// The score where it is an accuracy: percent of the samples whose largest answer is their
-  /// label, or whose one answer is above 0 for label 1.
+  /// The score if it is an accuracy: percentage of samples whose largest answer is their label,
+  /// or, with a single answer, of samples whose answer is above 0 exactly if the label is 1.
   std::optional<double> accuracy = {};
-  std::string outputs_sha256 = {};       ///< of all answers in their dtype, sample after sample
-  std::vector<AnswerHash> outputs = {};  ///< each of several answers; empty for one
+  std::string outputs_sha256 = {};       ///< of all answers in their dtype, sample by sample
+  std::vector<AnswerHash> outputs = {};  ///< one per answer if there are several; else empty
   bool operator==(const Evaluation&) const = default;
 };
 
-/// Scores and hashes answers.
+/// Computes scores and hashes of answers.
 class Judge {
  public:
-  /// `labels` are those of the answers, of which the first, of `width` numbers, is scored.
-  /// Throws ArgumentError as Scorer does.
+  /// `labels` are those of the answers. The first answer, with `width` values per sample, is
+  /// scored. Throws ArgumentError like Scorer.
   Judge(const data::Dataset& dataset, const std::optional<MetricChoice>& metric, int64_t width,
         const std::vector<std::string>& labels);
 
-  /// Adds the answers to samples `first` to `first + count`: numbers of the first one, and the
-  /// bytes of each.
+  /// Adds the answers to samples `first` to `first + count`: `scores` are the values of the
+  /// first answer, `answers` the bytes of each.
   void add(int64_t first, int64_t count, std::span<const float> scores,
            std::span<const std::span<const std::byte>> answers);
   Evaluation result();
@@ -58,23 +58,24 @@ class Judge {
   std::optional<Scorer> scorer_;
   int64_t samples_ = 0;
   Sha256 hash_;
-  std::vector<Hash> hashes_;  // of several answers
+  std::vector<Hash> hashes_;  // one per answer if there are several
 };
 
-/// Runs the answers of a graph, f32 [batch, ...], over data sets. Allocates once.
+/// Runs the answers of a graph, f32 [batch, ...], on data sets. Allocates only in the
+/// constructor.
 class Evaluator {
  public:
-  /// Samples per step: results do not depend on how many the caller trains with.
+  /// Samples per step, independent of the batch size in training.
   static constexpr int64_t batch = 250;
 
-  /// Throws GraphError for a graph without answers and for one of another kind.
+  /// Throws GraphError for a graph without answers and for answers of another type.
   Evaluator(const Graph& graph, Parameters& parameters, int threads,
             Arithmetic arithmetic = {});
-  /// Scored by `wanted`, else by choose_metric. Throws ArgumentError when the data do not fit
-  /// the inputs or the metric.
+  /// Evaluates `dataset` by the metric `wanted`, or by choose_metric if it is empty. Throws
+  /// ArgumentError if the data do not fit the inputs or the metric.
   Evaluation run(const data::Dataset& dataset, Mode mode = mode::eval,
                  std::optional<MetricKind> wanted = std::nullopt);
-  /// What it runs: quantizers can be switched off here.
+  /// Returns the tape, for example to switch off quantizers.
   Tape& tape() { return tape_; }
 
  private:
@@ -84,13 +85,13 @@ class Evaluator {
   std::vector<NodeId> answers_;
 };
 
-/// The same of an integer program, whose outputs may be of integers: a Dequantize makes scores
-/// of these. Throws GraphError when it has an output other than [batch, ...].
+/// Evaluates an integer program. Outputs may be integers, which are dequantized for the score.
+/// Throws GraphError if an output is not [batch, ...].
 Evaluation evaluate(const IntegerProgram& program, const data::Dataset& dataset,
                     int threads = default_threads());
 
-/// The name of an output of a program: its label, that of the node whose integers it gives in
-/// floats, or `%7` where there is none.
+/// Returns the name of an output of a program: its label, or the label of the node whose
+/// integers it dequantizes, or `%7` if there is neither.
 std::string output_name(const IntegerProgram& program, NodeId output);
 
 }  // namespace qtape

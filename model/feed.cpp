@@ -135,7 +135,7 @@ std::vector<size_t> columns_for(std::span<const FedInput> inputs,
 
 namespace {
 
-/// An input that has no memory yet. Matching looks only at which of the two spans there is.
+/// Returns an input without memory. Matching only tests which of the two spans is not empty.
 FedInput unbound_input(const std::string& label, DType dtype, const Shape& shape) {
   static float a_float = 0;
   static int32_t an_integer = 0;
@@ -148,7 +148,7 @@ FedInput unbound_input(const std::string& label, DType dtype, const Shape& shape
   return input;
 }
 
-/// Nodes that `outputs` are computed from.
+/// By node: true if one of `outputs` depends on it.
 std::vector<bool> needed(const Graph& graph, std::span<const NodeId> outputs) {
   std::vector<bool> found(static_cast<size_t>(graph.size()), false);
   for (const NodeId id : outputs) found[static_cast<size_t>(id.index)] = true;

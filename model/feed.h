@@ -1,4 +1,4 @@
-// Samples on their way into whatever computes: tapes, sessions and verification.
+// Feeding of samples to tapes, sessions and verifiers.
 #pragma once
 
 #include <functional>
@@ -14,57 +14,59 @@
 
 namespace qtape {
 
-/// An input with room for some samples: f32 or s32.
+/// An input with memory for a number of samples, f32 or s32.
 struct FedInput {
   std::string label = {};
   Shape sample = {};                 ///< extents of one sample
-  std::span<float> floats = {};      ///< all samples of an f32 input, else empty
-  std::span<int32_t> integers = {};  ///< all samples of an s32 input, else empty
+  std::span<float> floats = {};      ///< all samples of an f32 input, otherwise empty
+  std::span<int32_t> integers = {};  ///< all samples of an s32 input, otherwise empty
 
-  /// Samples that there is room for.
+  /// Returns the number of samples that fit.
   int64_t rows() const;
 };
 
-/// The inputs that a run needs. Throws ArgumentError for one without a batch extent and for
-/// other dtypes than f32 and s32.
+/// Returns the inputs of a tape. Throws ArgumentError for an input without batch extent or with
+/// a dtype other than f32 and s32.
 std::vector<FedInput> inputs_of(Tape& tape);
-/// The same of a session.
+/// Returns the inputs of a session.
 std::vector<FedInput> inputs_of(IntegerSession& session);
-/// The same of a verifier.
+/// Returns the inputs of a verifier.
 std::vector<FedInput> inputs_of(Verifier& verifier);
 
-/// Whether a column may fill an input: labels s32 inputs of one number, all others what has the
-/// same extents, those of 1 aside, or as many elements where either has one axis alone.
+/// True if a column can fill an input. An s32 input takes an integer column with the same
+/// extents. An f32 input takes a column that is not labels, with the same extents or, if either
+/// has a single axis, with the same number of elements. Extents of 1 are ignored.
 bool fits(const data::Column& column, const FedInput& input);
 
-/// The column for each of `inputs`: the one of its label, else the first that fits and that no
-/// input took. Throws ArgumentError as Feed does.
+/// Returns the index of the column for each of `inputs`: the column with the input's label,
+/// otherwise the first unused column that fits. Throws ArgumentError like Feed.
 std::vector<size_t> columns_for(std::span<const FedInput> inputs, const data::Dataset& dataset);
 
-/// Throws the ArgumentError that Feed throws for data that do not fit the inputs which
-/// `outputs` need, before anything takes memory to run the graph.
+/// Throws the ArgumentError that Feed would throw if the data do not fit the inputs that
+/// `outputs` need, before memory for the graph is allocated.
 void require_fit(const Graph& graph, std::span<const NodeId> outputs,
                  const data::Dataset& dataset);
-/// The same of all inputs of a program.
+/// Checks the data for all inputs of a program.
 void require_fit(const IntegerProgram& program, const data::Dataset& dataset);
 
-/// Writes samples of a data set to inputs, each from one column: the one of its label, else the
-/// first that fits and that no input took.
+/// Writes samples of a data set to inputs. Each input is filled from one column: the column
+/// with the input's label, otherwise the first unused column that fits.
 class Feed {
  public:
-  /// Throws ArgumentError, which tells what the data set has, for an input that no column fits,
-  /// for a column of the input's label that does not, and for no inputs. The inputs' memory
-  /// must outlive it.
+  /// Throws ArgumentError, which lists the columns of the data set, for an input that no column
+  /// fits, for a column that has an input's label but does not fit it, and if there are no
+  /// inputs. The memory of the inputs must outlive the feed.
   Feed(std::vector<FedInput> inputs, data::Dataset dataset);
 
-  /// Samples that the inputs have room for.
+  /// Returns the number of samples that the inputs can hold.
   int64_t rows() const { return inputs_[0].rows(); }
   const data::Dataset& dataset() const { return dataset_; }
-  /// Writes `samples`, at most rows(), and 0 after the last.
+  /// Writes `samples`, at most rows() of them, followed by zeros.
   void fill(std::span<const int64_t> samples);
-  /// Writes samples from `first` on, as many as there are and fit; how many.
+  /// Writes samples starting at `first`, as many as exist and fit; returns their number.
   int64_t fill_from(int64_t first);
-  /// Writes all samples in order and calls `body(first, count)` after each batch.
+  /// Writes all samples in order, batch by batch, and calls `body(first, count)` for each
+  /// batch.
   template <class Body>
   void for_each_batch(const Body& body) {
     for (int64_t first = 0; first < dataset_.size(); first += rows()) {
@@ -72,7 +74,7 @@ class Feed {
       body(first, count);
     }
   }
-  /// Writes the samples of training step `step`, rows() of them, as `augmenter` changes them.
+  /// Writes the samples of training step `step`, rows() of them, augmented by `augmenter`.
   void fill(std::span<const int64_t> samples, int64_t step, data::Augmenter& augmenter);
 
  private:
@@ -86,7 +88,8 @@ class Feed {
   std::vector<int64_t> order_;
 };
 
-/// Full batches of a data set in order, at most `samples` of it, for calibration and reports.
+/// Returns full batches of a data set in order, of at most `samples` samples, for calibration
+/// and reports.
 BatchSource batches_of(const data::Dataset& dataset, int64_t samples);
 
 }  // namespace qtape

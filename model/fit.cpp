@@ -21,9 +21,9 @@ namespace qtape {
 namespace {
 
 constexpr int64_t largest_count = int64_t{1} << 60;
-// Step times that the median is taken of: those of the last steps where there are more.
+// Maximum number of step times for the median; in longer runs the last ones count.
 constexpr int64_t max_times = 1 << 20;
-// Where progress stands in checkpoints, for messages.
+// Location of the progress in checkpoints, for messages.
 constexpr std::string_view progress_place = "/sections/progress";
 
 const Section& section_of(const std::map<std::string, Section>& sections, const char* name) {
@@ -33,7 +33,7 @@ const Section& section_of(const std::map<std::string, Section>& sections, const 
   return found->second;
 }
 
-/// All values, for a checkpoint as well.
+/// Returns all values, also for a checkpoint.
 Section snapshot(const Parameters& parameters) {
   Section section{.kind = "parameters"};
   for (const ParameterEntry& each : parameters.entries()) {
@@ -46,7 +46,7 @@ void restore_values(const Section& snapshot, Parameters& parameters) {
   for (const auto& [name, values] : snapshot.tensors) parameters.set(name, values);
 }
 
-/// The objects that live as long as a run.
+/// All objects of one run.
 class Run {
  public:
   Run(Model& model, const data::Dataset& dataset, const FitOptions& options)
@@ -123,7 +123,7 @@ class Run {
   }
 
  private:
-  /// The metric of model and validation data; one that measures nothing where they have none.
+  /// Returns the metric of model and validation data; one without measure if there is none.
   Metric validation_metric() {
     const data::Dataset& validation = *options_.validation;
     const std::optional<MetricKind>& wanted = options_.score;
@@ -140,7 +140,7 @@ class Run {
     return metric;
   }
 
-  /// All steps that are left, or those until something ends the run.
+  /// Runs all remaining steps, or those until the run is ended.
   void train() {
     std::optional<console::Interruption> interruption;
     if (options_.interruptible) interruption.emplace();
@@ -176,7 +176,8 @@ class Run {
     result_.step_us = median(times);
   }
 
-  /// One step; the loss. A batch whose loss is not finite leaves the parameters alone.
+  /// Runs one step and returns its loss. A batch with a non-finite loss leaves the parameters
+  /// unchanged.
   double take_step() {
     if (prefetcher_) {
       prefetcher_->fill(step_);
@@ -229,7 +230,7 @@ class Run {
     if (options_.on_epoch) options_.on_epoch(epoch);
   }
 
-  /// Whether the last epoch is the best one so far.
+  /// Updates the best epoch; true if the last epoch is the best one so far.
   bool note_best() {
     const EpochResult& last = result_.epochs.back();
     if (!last.score || std::isnan(*last.score)) return false;
@@ -241,7 +242,7 @@ class Run {
     return true;
   }
 
-  /// Whether the score has not become better for as long as the options wait.
+  /// True if the score has not improved within the patience of the options.
   bool exhausted() const {
     const auto epochs = static_cast<int64_t>(result_.epochs.size());
     return options_.patience > 0 &&
@@ -269,7 +270,8 @@ class Run {
   }
 
   void save_progress() {
-    // Before the checkpoint: a run that goes on finds at least its steps in the record.
+    // Written before the checkpoint, so that a resumed run finds at least its steps in the
+    // record.
     record(report::RunState::Running);
     if (!options_.checkpoint.empty()) save_checkpoint();
   }
@@ -347,12 +349,12 @@ class Run {
   Model& model_;
   const FitOptions& options_;
   data::EpochOrder order_;
-  DistilledGraph trained_;  // without a teacher, with the loss of the model
+  DistilledGraph trained_;  // if there is no teacher, the graph with the loss of the model
   int64_t steps_;
   QuantizationSchedule quantization_;
   Tape tape_;
   data::Augmenter augmenter_;
-  std::optional<Feed> feed_;  // or
+  std::optional<Feed> feed_;  // null if prefetcher_ is used
   std::optional<Prefetcher> prefetcher_;
   Optimizer optimizer_;
   Schedule schedule_;
@@ -361,7 +363,7 @@ class Run {
   std::optional<Evaluator> evaluator_;
   std::optional<Recorder> recorder_;
   Metric metric_;
-  std::optional<Section> best_values_;  // of the best epoch, where they are kept
+  std::optional<Section> best_values_;  // values of the best epoch, if they are to be restored
   int64_t step_ = 0;
   double total_loss_ = 0;
   int64_t batches_ = 0;

@@ -1,4 +1,4 @@
-// fit: trains a model on a data set, from its first step or from a checkpoint.
+// fit: trains a model on a data set, from the first step or from a checkpoint.
 #pragma once
 
 #include <functional>
@@ -19,106 +19,109 @@
 
 namespace qtape {
 
-/// Where a run is: what FitOptions::on_step is given.
+/// Progress of a run, the argument of FitOptions::on_step.
 using FitProgress = console::Progress;
 
-/// What an epoch came to.
+/// Result of an epoch.
 struct EpochResult {
   int64_t epoch = 0;                 ///< from 1
-  double loss = 0;                   ///< mean over the epoch's finite batches
-  std::optional<double> score = {};  ///< of FitOptions::metric
+  double loss = 0;                   ///< mean over the epoch's batches with a finite loss
+  std::optional<double> score = {};  ///< by FitOptions::metric or the validation data
 };
 
-/// What becomes of a batch whose loss is NaN or infinite. Neither changes the parameters.
+/// Handling of a batch whose loss is NaN or infinite. In both cases parameters stay unchanged.
 enum class NonFiniteLoss : uint8_t {
-  Skip,  ///< it is counted, and the next one follows
-  Stop   ///< a GraphError that names the step
+  Skip,  ///< the batch is counted, and training continues
+  Stop   ///< throws a GraphError that names the step
 };
 
-/// How a model is trained, and who is told.
+/// Options of a training run.
 struct FitOptions {
   int64_t epochs = 10;  ///< at least 1
-  int64_t batch = 64;   ///< samples of a step, from 1 to those of the data
+  int64_t batch = 64;   ///< samples per step, from 1 to the size of the data
   Rule optimizer = Adam{};
-  /// Highest learning rate, and how it changes; without a shape it falls to 0 by half a cosine
-  /// over the run.
+  /// Highest learning rate, and its shape over time; without a shape it falls to 0 by half a
+  /// cosine over the run.
   double learning_rate = 1e-3;
   std::optional<Schedule::Shape> schedule = {};
   WarmUp warm_up = {};
   std::vector<ParameterGroup> groups = {};
-  /// Learns from another model as well.
+  /// Adds a loss for the outputs of a teacher model.
   std::optional<Distillation> distillation = {};
-  /// Quiets weights that jump between two codes.
+  /// Damps or freezes weights that oscillate between two codes.
   Oscillations oscillations = {};
-  /// Gradients of a larger norm are scaled down to it; 0: never.
+  /// Gradients with a larger norm are scaled down to it; 0: no limit.
   double max_gradient_norm = 0;
   data::Augmentation augmentation = {};
-  /// Reads the samples of the next step in a thread of its own while a step computes. Without
-  /// it: where samples are computed or augmented and there are threads for it.
+  /// Reads the samples of the next step in a separate thread while a step computes. If empty:
+  /// only if samples are computed or augmented and there is more than one thread.
   std::optional<bool> prefetch = {};
-  /// Without one batch norms stand still in the last third of the run, so that training
-  /// computes what ships.
+  /// If empty, batch norms are frozen in the last third of the run, so that training computes
+  /// what is deployed.
   std::optional<QuantizationSchedule> quantization = {};
-  /// Without one products of quantized operands are computed on codes where all have 4 bits or
-  /// more: products_of_codes().
+  /// If empty, products of quantized operands are computed on codes (products_of_codes()) if
+  /// all of them have 4 bits or more.
   std::optional<Arithmetic> arithmetic = {};
   GradientPrecision gradient_precision = GradientPrecision::F32;
   NonFiniteLoss non_finite_loss = NonFiniteLoss::Skip;
-  /// Judges every epoch by the metric of model and data, see choose_metric.
+  /// Data on which every epoch is scored, by the metric for model and data, see choose_metric.
   std::optional<data::Dataset> validation = {};
-  /// By this metric of theirs instead: MetricKind::AreaUnderCurve.
+  /// Metric for `validation` instead of the default: MetricKind::AreaUnderCurve.
   std::optional<MetricKind> score = {};
-  /// The same by anything else; comes before `validation`.
+  /// User-defined score of every epoch; takes precedence over `validation`.
   std::optional<Metric> metric = {};
-  /// Ends the run after so many epochs in a row without a better score; 0: never.
+  /// Stops the run after this number of consecutive epochs without a better score; 0: never.
   int64_t patience = 0;
-  /// Gives the model the values of its best epoch in the end.
+  /// Restores the values of the best epoch at the end.
   bool keep_best = false;
   /// File written after every epoch and every `checkpoint_every` steps; empty: none.
   std::string checkpoint = {};
-  int64_t checkpoint_every = 0;  ///< steps; 0: after epochs alone
-  /// Goes on where the model's sections, or else the file `checkpoint`, stand, where there is
-  /// such progress. The result has the bits of an unbroken run.
+  int64_t checkpoint_every = 0;  ///< in steps; 0: only after epochs
+  /// Continues from the progress in the model's sections, or else in the file `checkpoint`, if
+  /// there is any. The result is bit-identical to that of an uninterrupted run.
   bool resume = false;
-  /// Folder that keeps the record of the run, for report::run_page and `qtape report`; written
+  /// Folder for the record of the run, read by report::run_page and `qtape report`; written
   /// after every epoch and with every checkpoint. Empty: none.
   std::string report = {};
-  /// Further sections for checkpoints.
+  /// Additional sections for checkpoints.
   std::map<std::string, Section> sections = {};
-  uint64_t seed = 1;                ///< of order, augmentation and dropout
+  uint64_t seed = 1;                ///< for order, augmentation and dropout
   int threads = default_threads();  ///< at least 1
-  bool progress = true;             ///< draws a bar, or prints a line per epoch
-  int loss_digits = 4;              ///< after the point, there
-  bool interruptible = true;        ///< SIGINT and SIGTERM end the run after their step
-  /// Before forward: switches of quantizers.
+  bool progress = true;             ///< draws a progress bar, or prints one line per epoch
+  int loss_digits = 4;              ///< digits after the point of the loss in the progress
+                                    ///< display
+  bool interruptible = true;        ///< SIGINT and SIGTERM end the run after the current step
+  /// Called before the forward pass, for example to switch quantizers.
   std::function<void(Tape& tape, int64_t step)> before_step = {};
-  /// Between backward and the optimizer.
+  /// Called between the backward pass and the optimizer.
   std::function<void(Parameters& parameters, int64_t step)> on_gradients = {};
   std::function<void(const FitProgress&)> on_step = {};   ///< called after every step
   std::function<void(const EpochResult&)> on_epoch = {};  ///< called after every epoch
-  /// Asked after every step; true: a checkpoint, then the end.
+  /// Called after every step; if it returns true, the run writes a checkpoint and ends.
   std::function<bool()> stop = {};
 };
 
-/// What a run came to.
+/// Result of a training run.
 struct FitResult {
-  std::vector<EpochResult> epochs = {};  ///< those before a resume included
-  int64_t step = 0;                      ///< finished steps
-  int64_t steps = 0;                     ///< of the whole run
-  double step_us = 0;  ///< median time of a step: batch, forward, backward and optimizer
-  int64_t skipped_batches = 0;             ///< batches whose loss was not finite: no update
-  int64_t non_finite_elements = 0;         ///< that observers skipped
-  int64_t frozen_weights = 0;              ///< by FitOptions::oscillations
-  bool stopped = false;                    ///< by FitOptions::stop
+  std::vector<EpochResult> epochs = {};  ///< including those before a resume
+  int64_t step = 0;                      ///< number of finished steps
+  int64_t steps = 0;                     ///< number of steps of the whole run
+  double step_us = 0;  ///< median time of a step in microseconds: batch, forward, backward and
+                       ///< optimizer
+  int64_t skipped_batches = 0;             ///< batches without update because their loss was
+                                           ///< not finite
+  int64_t non_finite_elements = 0;         ///< number of elements that observers skipped
+  int64_t frozen_weights = 0;              ///< number frozen by FitOptions::oscillations
+  bool stopped = false;                    ///< true if FitOptions::stop ended the run
   std::optional<int64_t> best_epoch = {};  ///< from 1, by score
-  /// Why FitOptions::report could not be written in the end, which ends no run.
+  /// Why FitOptions::report could not be written at the end; this does not end the run.
   std::string report_failure = {};
 };
 
-/// A run that a signal ended. What was trained is in the model, and in the checkpoint.
+/// Thrown if a signal ended the run. The model and the checkpoint hold the progress.
 class FitInterrupted : public console::Interrupted {
  public:
-  /// `report_failure` as in FitResult.
+  /// `report_failure` is as in FitResult.
   FitInterrupted(int signal, const FitProgress& progress,
                  const std::string& report_failure = {});
   const FitProgress& progress() const { return progress_; }
@@ -127,10 +130,10 @@ class FitInterrupted : public console::Interrupted {
   FitProgress progress_;
 };
 
-/// Trains `model` on the full batches of `dataset`, shuffled anew each epoch. Throws
-/// ArgumentError for options that cannot be and data that do not fit the model, GraphError for
-/// a model without a loss, FormatError for a checkpoint of another model, IoError where a
-/// checkpoint cannot be written or another run writes it, and FitInterrupted.
+/// Trains `model` on the full batches of `dataset`, reshuffled in each epoch. Throws
+/// ArgumentError for invalid options and for data that do not fit the model, GraphError for a
+/// model without a loss, FormatError for a checkpoint of another model, IoError if a checkpoint
+/// cannot be written or another run writes it, and FitInterrupted.
 FitResult fit(Model& model, const data::Dataset& dataset, const FitOptions& options = {});
 
 }  // namespace qtape

@@ -9,10 +9,10 @@
 namespace qtape {
 namespace {
 
-// Below it, sums of codes that are exactly 0 cost accuracy.
+// With fewer bits, sums of codes that are exactly 0 cost accuracy.
 constexpr int fewest_bits_on_codes = 4;
 
-/// The loss of a model that can be trained on `dataset`.
+/// Returns the loss of a model after checking that the model can be trained on `dataset`.
 NodeId loss_of(const Model& model, const data::Dataset& dataset) {
   check(model.loss().has_value(),
         "the model has no loss: no output that training can begin at");

@@ -1,4 +1,4 @@
-// What a run of fit is made of, from its options.
+// Preparation of a run of fit from its options.
 #pragma once
 
 #include "qtape/model/distillation.h"
@@ -7,22 +7,22 @@
 
 namespace qtape {
 
-/// Throws ArgumentError for counts and norms that cannot be.
+/// Throws ArgumentError for invalid counts and norms.
 void check_counts(const FitOptions& options);
 
-/// What is trained: the model's graph for batches of the options, with a teacher where there is
-/// one. Throws GraphError for a model without a loss, ArgumentError for data of more classes
-/// than the model has.
+/// Returns the graph to train: the model's graph with the batch size of the options, extended
+/// by distillation if there is a teacher. Throws GraphError for a model without a loss,
+/// ArgumentError for data with more classes than the model.
 DistilledGraph training_graph(const Model& model, const data::Dataset& dataset,
                               const FitOptions& options);
 
-/// The inputs of `tape` that data fill: all but `other`, where there is one.
+/// Returns the inputs of `tape` that data fill: all except `other`, if it is valid.
 std::vector<FedInput> inputs_but(Tape& tape, NodeId other);
 
-/// Whether the options, or else the data, ask for a thread that reads ahead.
+/// True if a thread should read ahead, by the options or else by the data.
 bool prefetches(const data::Dataset& dataset, const FitOptions& options);
 
-/// The arithmetic of the options, or what pays for the bits of `graph`.
+/// Returns the arithmetic of the options, or else the fastest one for the bits of `graph`.
 Arithmetic arithmetic_for(const Graph& graph, const FitOptions& options);
 
 }  // namespace qtape

@@ -21,14 +21,14 @@
 namespace qtape {
 namespace {
 
-/// `Relu %7 'relu'`, without operands.
+/// Returns `Relu %7 'relu'`, without operands.
 std::string short_name(const Graph& graph, NodeId id) {
   const std::string text = graph.describe(id);
   return text.substr(0, text.find(" ("));
 }
 
-/// A copy with nodes at the same places, `cut` being inputs, that yields `answers` and operands
-/// of `cut`.
+/// Returns a copy with nodes at the same positions, in which `cut` are inputs. Its outputs are
+/// `answers` and the operands of `cut`.
 Graph with_inputs(const Graph& graph, const std::set<NodeId>& cut,
                   const std::vector<NodeId>& answers) {
   Graph result;
@@ -42,7 +42,7 @@ Graph with_inputs(const Graph& graph, const std::set<NodeId>& cut,
     }
     const std::string label =
         node.label.empty() ? unused_label(graph, graph.name(NodeId{i})) : node.label;
-    // What leads to them stays needed.
+    // The nodes before the cut must stay needed.
     std::ranges::copy_if(node.operands, std::back_inserter(outputs), [&](NodeId x) -> bool {
       return !constant[static_cast<size_t>(x.index)];
     });
@@ -53,14 +53,14 @@ Graph with_inputs(const Graph& graph, const std::set<NodeId>& cut,
   return result;
 }
 
-/// The same with quantizers wherever integers need one.
+/// Returns a copy with quantizers wherever integers need one.
 Graph with_all_quantizers(const Graph& graph) {
   const InsertOptions options = calibrated_quantizers(8, 8);
   return weighted_layers(graph).empty() ? complete_quantizers(graph, *options.input)
                                         : insert_quantizers(graph, options);
 }
 
-/// By node of `copy`, which is `graph` with labelled nodes between: the node of `graph`.
+/// By node of `copy`, which is `graph` with labelled nodes inserted: the node of `graph`.
 std::vector<NodeId> origins(const Graph& copy, const Graph& graph) {
   std::vector<NodeId> found;
   int32_t next = 0;
@@ -75,7 +75,7 @@ std::vector<NodeId> origins(const Graph& copy, const Graph& graph) {
   return found;
 }
 
-/// `text` with the numbers of nodes that they have in the original.
+/// Returns `text` with node numbers of the copy replaced by those of the original.
 std::string renumbered(const std::string& text, const std::vector<NodeId>& origins) {
   std::string result;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -107,7 +107,7 @@ class Search {
   }
 
  private:
-  /// Whether it finds more: with what is known to have no integers as inputs.
+  /// Analyzes the graph with all nodes found so far as inputs; true if it finds more.
   bool look(bool quantized) {
     const Graph cut = with_inputs(graph_, cut_, answers_);
     const Graph ready = quantized ? cut : with_all_quantizers(cut);
@@ -129,11 +129,11 @@ class Search {
     return false;
   }
 
-  /// Whether it is new.
+  /// Adds a finding; true if the node is new.
   bool note(NodeId id, const Verdict& verdict, const std::vector<NodeId>& from) {
     if (id.index < 0 || !cut_.insert(id).second) return false;
     const Node& node = graph_[id];
-    // Its product is the one without integers.
+    // The product before the bias is the one without integers.
     const bool bias = adds_bias(node.op) && cut_.contains(node.operands[0]);
     if (bias) return true;
     Finding part{.severity = Severity::Error,

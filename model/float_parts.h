@@ -1,4 +1,4 @@
-// What of a network will have no integers, known before anything is trained or calibrated.
+// Finds the parts of a network that will have no integer form, before training or calibration.
 #pragma once
 
 #include <vector>
@@ -7,18 +7,18 @@
 
 namespace qtape {
 
-/// The answers of a graph, which integer programs yield: its outputs but for losses. A Softmax
-/// or LogSoftmax at the end gives way to its operand, as `with_loss` has it.
+/// Returns the answers of a graph that integer programs output: its outputs except losses. A
+/// final Softmax or LogSoftmax is replaced by its operand, as in `with_loss`.
 std::vector<NodeId> shipped_answers(const Graph& graph);
 
-/// Every node that the answers need and that has no integers, with the reason and what helps,
-/// in the order of the graph. A graph without quantizers is judged as if it had them wherever
-/// integers need one, and what comes after a node without integers as if that were an input;
-/// one with quantizers as it is. Numbers, such as scales that were never set, are not looked
-/// at.
+/// Returns a finding, with reason and remedy, for every node that the answers need and that has
+/// no integer form, in graph order. A graph without quantizers is judged as if it had them
+/// wherever integers need one, and nodes after one without integers are judged as if that node
+/// were an input. A graph with quantizers is judged as it is. Numbers, such as scales that were
+/// never set, are not checked.
 std::vector<Finding> float_parts(const Graph& graph);
 
-/// Throws GraphError that lists all `parts`, where there are any; `way_out` ends it.
+/// Throws GraphError that lists all `parts` and ends with `way_out`, unless there are none.
 void require_no_float_parts(const std::vector<Finding>& parts, std::string_view way_out);
 
 }  // namespace qtape

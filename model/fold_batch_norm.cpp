@@ -18,7 +18,7 @@
 namespace qtape {
 namespace {
 
-/// A FakeQuantize with Fixed scales, one for each index of `axis`, and the codes of
+/// Returns a FakeQuantize with Fixed scales, one per index of `axis`, and the codes of
 /// `quantizer`.
 FakeQuantize fixed_along(const Op& quantizer, int axis) {
   return visit_quantizer(quantizer, [&](const auto& op) {
@@ -63,7 +63,7 @@ class Folder {
   }
 
  private:
-  /// The numbers of a norm: y = r x + shift.
+  /// The coefficients of a norm: y = r x + shift.
   struct Factors {
     std::vector<double> r;
     std::vector<double> shift;
@@ -95,7 +95,7 @@ class Folder {
     return folds_corrections_ && std::holds_alternative<BatchNormCorrection>(node(id).op);
   }
 
-  /// Calls `visit` with what the folded graph has a node for.
+  /// Calls `visit` with the operands of a node that the folded graph needs.
   template <class Visit>
   void visit_operands(NodeId id, const Visit& visit) const {
     if (made_[at(id)]) return;
@@ -198,8 +198,8 @@ class Folder {
     return add_views(fold, product, bias);
   }
 
-  /// The sum of product and bias, then the views between product and norm. The last of these
-  /// nodes has the norm's label, or where that has none its operand's.
+  /// Adds the sum of product and bias, then the views between product and norm. The last of
+  /// these nodes gets the norm's label, or that of the norm's operand if the norm has none.
   NodeId add_views(const NormFold& fold, NodeId product, NodeId bias) {
     const NodeId before = node(fold.norm).operands[0];
     std::string label = free_label(node(fold.norm).label);
@@ -272,7 +272,7 @@ class Folder {
     return folded;
   }
 
-  /// As the scale's dtype holds it.
+  /// Returns the scale as stored in its dtype.
   static double scale_after(double scale, double r, DType dtype) {
     if (r == 0) return scale;
     const double exact = scale * std::fabs(r);
@@ -310,13 +310,13 @@ class Folder {
     return result_.add(Parameter{.dtype = type.dtype, .shape = type.shape}, {}, own);
   }
 
-  /// The label of a node, or of the first one with a label that operands 0 lead to.
+  /// Returns the label of a node, or the first label found by following operands 0.
   std::string label_behind(NodeId id) const {
     while (node(id).label.empty() && !node(id).operands.empty()) id = node(id).operands[0];
     return node(id).label.empty() ? "folded" : node(id).label;
   }
 
-  /// The label of a node that has no copy of its own.
+  /// Returns the label of a node that has no copy of its own.
   std::string label_once(NodeId id) const {
     return needed_[at(id)] ? "" : free_label(labels_[at(id)]);
   }
@@ -324,12 +324,12 @@ class Folder {
   bool is_free(const std::string& label) const {
     return !reserved_.contains(label) && !result_.find(label);
   }
-  /// `label`, with a number where it is taken; empty for an empty one.
+  /// Returns `label`, with a number appended if it is taken; empty for an empty label.
   std::string free_label(const std::string& label) const {
     const auto taken = [&](const std::string& each) { return !each.empty() && !is_free(each); };
     return unused_label(label, taken, "");
   }
-  /// The same for what add_quantizer labels.
+  /// Returns a label that is free for add_quantizer, with a number appended if necessary.
   std::string free_stem(const std::string& label) const {
     const auto taken = [&](const std::string& each) {
       return !is_free(each + ".quantized") || !is_free(each + ".scale");
@@ -356,7 +356,7 @@ class Folder {
   bool folds_corrections_;
   Graph result_;
   std::vector<bool> constant_;  // depends on no input
-  std::vector<bool> made_;      // of numbers of a folded norm alone
+  std::vector<bool> made_;      // computed only from the values of a folded norm
   std::vector<bool> needed_;    // has a copy
   std::vector<NodeId> copies_;
   std::vector<std::string> labels_;  // of copies

@@ -1,4 +1,4 @@
-// Batch norms folded into the products before them: the graph that inference runs.
+// Folding of batch norms into the preceding products, for inference.
 #pragma once
 
 #include <optional>
@@ -9,41 +9,41 @@
 
 namespace qtape {
 
-/// What `graph` computes in evaluation, with plain layers in the place of batch norms, and
-/// values for it.
+/// Returns a graph, with its values, that computes the evaluation results of `graph` with plain
+/// layers in place of batch norms.
 ///
-/// - A BatchNormCorrection gives way to its operand; what FoldFactor and FoldBias lead to, up
-/// to
-///   quantizers, becomes Parameters. Outputs are those of the graph in evaluation, and in
-///   training with frozen norms, bit for bit.
-/// - A BatchNorm after a product with weights that depend on no input, with or without a bias
-///   and changes of shape that keep the channels between them, becomes part of both. With r =
-///   gamma / sqrt(running_var + eps) the bias is beta + (bias - running_mean) r, on the grid of
-///   the accumulators where there was none or it was there before. Weights become w r. Where
-///   they are quantized their codes stay and the scale of each output becomes s |r|, at least
-///   the smallest normal f32, in a FakeQuantize with Fixed scales; r < 0 changes the sign of
-///   codes, and r = 0 makes them 0.
+/// - A BatchNormCorrection is replaced by its operand. The values computed by FoldFactor and
+///   FoldBias, up to quantizers, become Parameters. The outputs are bit-identical to those of
+///   the graph in evaluation, and in training with frozen norms.
+/// - A BatchNorm is folded into the product that precedes it if the weights depend on no input.
+///   A bias and changes of shape that keep the channels may stand between them. With r = gamma
+///   / sqrt(running_var + eps) the bias becomes beta + (bias - running_mean) r, on the grid of
+///   the accumulators if there was no bias or it was on that grid. Weights become w r.
+///   Quantized weights keep their codes, and the scale of each output becomes s |r|, at least
+///   the smallest normal f32, in a FakeQuantize with Fixed scales; r < 0 negates the codes, and
+///   r = 0 sets them to 0.
 ///
-/// Other batch norms stay. Labels stay: folded weights have that of w, a bias its own or else
-/// beta's, the sum that of the norm; where a label is taken a number follows it. What nothing
-/// reads any more is gone. `parameters` are read only.
+/// Other batch norms stay. Labels are kept: folded weights have the label of w, a bias its own
+/// or else that of beta, the sum that of the norm; if a label is taken, a number is appended.
+/// Nodes without readers are removed. `parameters` are only read.
 ///
-/// Throws GraphError where there is nothing to fold; for weights before a BatchNorm whose codes
-/// would move: affine, grouped, along another axis than outputs, not quantized last, or
-/// -2^(b-1) with r < 0; and where the graph cannot be evaluated, as where scales were never
-/// set.
+/// Throws GraphError if there is nothing to fold; for weights whose codes could not be kept:
+/// affine, grouped, quantized along an axis other than the outputs, not quantized last, or
+/// -2^(b-1) with r < 0; and if the graph cannot be evaluated, for example because scales were
+/// never set.
 SavedModel fold_batch_norm(const Graph& graph, Parameters& parameters);
 
-/// Batch norms that were folded before a network is trained or quantized.
+/// Result of fold_norms.
 struct FoldedNorms {
-  std::optional<SavedModel> model = {};  ///< the network without them; none where all stay
-  std::vector<std::string> labels = {};  ///< of the norms, or `%7`
+  std::optional<SavedModel> model = {};  ///< the network without them; empty if no norm was
+                                         ///< folded
+  std::vector<std::string> labels = {};  ///< of the folded norms, or `%7`
 };
 
-/// Folds the BatchNorm nodes whose products nothing else reads and no quantizer was given to:
-/// what comes of it computes the same in evaluation, to within roundings of f32, and can be
-/// trained and quantized layer by layer. `norm_folds` has the reasons of those that stay.
-/// Norms that training folds itself (BatchNormCorrection) stay. Throws GraphError where the
+/// Folds the BatchNorm nodes that follow a product without other readers and without
+/// quantizers. The result computes the same in evaluation, up to f32 rounding, and can be
+/// trained and quantized layer by layer. `norm_folds` gives the reasons for the norms that
+/// stay. Norms that training folds itself (BatchNormCorrection) stay. Throws GraphError if the
 /// graph cannot be evaluated.
 FoldedNorms fold_norms(const Graph& graph, Parameters& parameters);
 

@@ -22,8 +22,8 @@ constexpr int most_bits_full = 4;
 template <class T>
 constexpr bool is_quantizer_op = Quantizer<T>;
 
-/// `quantizer` for a matrix whose output channels are its last axis. Throws GraphError for an
-/// axis that the matrix does not have.
+/// Returns `quantizer` for a matrix whose output channels are its last axis. Throws GraphError
+/// for an axis that the matrix does not have.
 Op along_columns(Op quantizer, const Shape& shape) {
   std::visit(
       [&](auto& op) {
@@ -35,7 +35,7 @@ Op along_columns(Op quantizer, const Shape& shape) {
   return quantizer;
 }
 
-/// `quantizer` without the codes that have no negative.
+/// Returns `quantizer` without codes that have no negative.
 Op narrowed(Op quantizer) {
   std::visit(
       [&](auto& op) {
@@ -47,7 +47,7 @@ Op narrowed(Op quantizer) {
   return quantizer;
 }
 
-/// True where a BatchNorm follows the product, with or without a bias between them.
+/// True if a BatchNorm follows the product, with or without a bias between them.
 bool norm_follows(const Graph& graph, NodeId product) {
   NodeId last = product;
   for (int32_t i = product.index + 1; i < graph.size(); ++i) {
@@ -59,7 +59,8 @@ bool norm_follows(const Graph& graph, NodeId product) {
   return false;
 }
 
-/// Whether what `op` gives is some of what it is given, and as good in codes.
+/// True if `op` returns a selection of its operand's elements, which it can do on codes as
+/// well.
 bool picks(const Op& op) {
   const bool pointwise = std::visit([]<class X>(const X&) { return Pointwise<X>; }, op);
   return keeps_codes(op) && !pointwise;
@@ -109,7 +110,7 @@ class Inserter {
     at(id) = add_quantizer(result_, at(id), *options_.input, free_label(early->second));
   }
 
-  /// A pooling before a product is one of codes: the product's quantizer comes before it.
+  /// A pooling before a product works on codes: the product's quantizer goes before it.
   void note_early(const WeightedLayer& layer) {
     if (!options_.input) return;
     NodeId origin = graph_[layer.product].operands[0];
@@ -154,7 +155,7 @@ class Inserter {
                     free_label(label_near(graph_, bias)) + ".quantized");
   }
 
-  /// A correction reads the bias that was added: the rounded one, where it gained rounding.
+  /// A correction must read the bias that is added: the rounded one, if rounding was inserted.
   void follow_bias(const Node& node, std::vector<NodeId>& operands) const {
     const Node& sum = graph_[node.operands[0]];
     const bool same = adds_bias(sum.op) && sum.operands[1] == node.operands[4];
@@ -162,7 +163,7 @@ class Inserter {
     if (same && adds_bias(copy.op)) operands[4] = copy.operands[1];
   }
 
-  /// `label`, with a number where a quantizer of this name exists.
+  /// Returns `label`, with a number appended if a quantizer of that name exists.
   std::string free_label(const std::string& label) const {
     const auto taken = [&](const std::string& each) {
       return result_.find(each + ".quantized").has_value();
@@ -170,7 +171,7 @@ class Inserter {
     return unused_label(label, taken, "");
   }
 
-  /// The quantizer after the copy of x, made where there is none yet.
+  /// Returns the quantizer after the copy of x; adds one if there is none yet.
   NodeId quantized(NodeId x, bool columns, const Op& quantizer, const std::string& label) {
     const auto found = quantized_.find({x, columns});
     if (found != quantized_.end()) return found->second;
@@ -191,7 +192,7 @@ class Inserter {
   int inserted_ = 0;
 };
 
-/// The nodes whose outputs have to be quantized before the graph's answers can have integers.
+/// Returns the nodes that must be quantized before the graph's answers can have integers.
 std::set<NodeId> unquantized_nodes(const Graph& graph) {
   const IntegerAnalysis analysis = analyze_integers(graph);
   const std::vector<NodeId> answers = shipped_answers(graph);
@@ -207,7 +208,7 @@ std::set<NodeId> unquantized_nodes(const Graph& graph) {
   return found;
 }
 
-/// The nodes that a mean is taken of.
+/// Returns the nodes that are averaged by a mean.
 std::set<NodeId> averaged_nodes(const Graph& graph) {
   std::set<NodeId> found;
   for (int32_t i = 0; i < graph.size(); ++i) {
@@ -217,7 +218,8 @@ std::set<NodeId> averaged_nodes(const Graph& graph) {
   return found;
 }
 
-/// A copy of `graph` with `quantizer` after each of `nodes`, `averaged` where a mean reads it.
+/// Returns a copy of `graph` with `quantizer` after each of `nodes`, or `averaged` if a mean
+/// reads the node.
 Graph quantize_after(const Graph& graph, const std::set<NodeId>& nodes, const Op& quantizer,
                      const Op& averaged) {
   const std::set<NodeId> before_means = averaged_nodes(graph);
@@ -262,7 +264,7 @@ Graph complete_quantizers(const Graph& graph, const Op& quantizer,
                           const std::optional<Op>& averaged) {
   Graph result = graph;
   if (result.outputs().empty()) return result;
-  // A quantizer may let the next refusal be seen, each of a node of its own.
+  // A new quantizer may expose the next refusal, so this repeats until there is none.
   for (std::set<NodeId> nodes = unquantized_nodes(result); !nodes.empty();
        nodes = unquantized_nodes(result)) {
     result = quantize_after(result, nodes, quantizer, averaged.value_or(quantizer));

@@ -1,4 +1,4 @@
-// Quantizers for graphs that were built without: the first step of post-training quantization.
+// Insertion of quantizers into float graphs: the first step of post-training quantization.
 #pragma once
 
 #include <optional>
@@ -8,60 +8,62 @@
 
 namespace qtape {
 
-/// Which quantizers are inserted; none where there is no op.
+/// Quantizers to insert; an empty op inserts none.
 struct InsertOptions {
-  /// For weights, as of a weight [out, in]: axis 0 is the output channel of a matrix
-  /// whatever its layout. Weights of other ranks take the axis as it is.
+  /// For weights, with axes as of a weight [out, in]: axis 0 is the output channel of a matrix
+  /// in any layout. For weights of other ranks the axis is used unchanged.
   std::optional<Op> weight = std::nullopt;
   std::optional<Op> input = std::nullopt;  ///< for the other operand
-  /// Weights whose labels match, `*` being any text and `?` any one byte.
+  /// Weights whose labels match; `*` matches any text and `?` any one byte.
   std::string pattern = "*";
-  /// Gives weights that a BatchNorm follows Narrow codes where `weight` has Full ones: folding
-  /// the norm may change the sign of a channel, and the lowest code has no negative.
+  /// Uses Narrow codes for weights followed by a BatchNorm if `weight` has Full ones: folding
+  /// the norm may negate a channel, and the lowest code has no negative.
   bool narrow_before_norms = false;
-  /// Round biases as `linear` does.
+  /// Rounds biases as `linear` does.
   bool bias_on_grid = true;
-  /// Also `input` wherever integers need one so that the first output has an integer form:
-  /// before sums, poolings and functions whose operands have no grid, and after a sum or a
-  /// function that is an answer. What has no integer form at all stays as it is, see
+  /// Also inserts `input` wherever integers need a quantizer so that the first output has an
+  /// integer form: before sums, poolings and functions whose operands have no grid, and after a
+  /// sum or a function that is an answer. Ops without an integer form stay unchanged, see
   /// `float_parts`.
   bool complete = false;
 };
 
-/// A copy of `graph` with `quantizer` wherever integers need one so that the first output has
-/// an integer form, see InsertOptions::complete; `averaged` instead, where there is one, for
-/// operands of means.
+/// Returns a copy of `graph` with `quantizer` wherever integers need one so that the first
+/// output has an integer form, see InsertOptions::complete. If given, `averaged` is used for
+/// operands of means instead.
 Graph complete_quantizers(const Graph& graph, const Op& quantizer,
                           const std::optional<Op>& averaged = std::nullopt);
 
 /// True for GlobalAvgPool and Mean, and views of them.
 bool is_mean(const Graph& graph, NodeId id);
 
-/// The codes of weights unless another range is asked for: Full up to 4 bits, where a code more
-/// is worth most, else Narrow.
+/// Returns the default code range of weights: Full up to 4 bits, where an additional code
+/// matters most, otherwise Narrow.
 CodeRange usual_weight_codes(int bits);
 
-/// Quantizers whose states calibration fills, of so many bits: weights symmetric with a scale
-/// per output, inputs affine without a sign, wherever integers need them. The largest magnitude
-/// of a channel is (q_max - q_min) / 2 steps. Without `weight_codes`, which are Narrow or Full,
-/// these are usual_weight_codes, and Narrow before a BatchNorm. Throws ArgumentError for
-/// Unsigned ones.
+/// Returns quantizers with this number of bits whose states calibration fills: symmetric for
+/// weights with one scale per output, affine and unsigned for inputs, wherever integers need
+/// them. The largest magnitude of a channel is (q_max - q_min) / 2 steps. `weight_codes` must
+/// be Narrow or Full; if empty, usual_weight_codes, and Narrow before a BatchNorm. Throws
+/// ArgumentError for Unsigned.
 InsertOptions calibrated_quantizers(int weight_bits, int activation_bits,
                                     std::optional<CodeRange> weight_codes = std::nullopt);
 
-/// A copy of `graph` with quantizers before each product with weights, MatMul, Conv1d or
-/// Conv2d, whose weights depend on no input and have a matching label: that of the parameter
-/// that they are or, as with a folded batch norm, are computed from. `fc1.weight` is quantized
-/// by `fc1.weight.quantized`, the other operand by `fc1.input.quantized`, as `linear` labels
-/// them, and their states follow; where the operand only picks or pads codes, as a MaxPool
-/// does, what it picks from is quantized. What several products share is quantized once, a
-/// weight once for each layout, and where a label is taken a number follows it; operands that
-/// are quantized already, or show the codes of a quantizer
-/// (`quantizer_behind`), are left alone. Where a product that gained a quantizer feeds an
-/// AddBias of what depends on no input and its accumulators have a grid
-/// (`accumulators_have_grid`), the bias is rounded to it by `fc1.bias.quantized`, and a
-/// BatchNormCorrection that follows reads it so. Values of parameters fit the copy: labels
-/// stay. Throws GraphError when nothing matches and for ops that are no quantizers.
+/// Returns a copy of `graph` with quantizers for the operands of each product with weights
+/// (MatMul, Conv1d or Conv2d) whose weights depend on no input and have a matching label. The
+/// label is that of the parameter that the weight is or, as with a folded batch norm, from
+/// which it is computed. `fc1.weight` is quantized by `fc1.weight.quantized`, the other operand
+/// by `fc1.input.quantized`, followed by their states, with the labels that `linear` uses. If
+/// the operand only selects or pads codes, as MaxPool does, its source is quantized. A value
+/// that several products share is quantized once, a weight once for each layout; if a label is
+/// taken, a number is appended. Operands that are quantized already, or views of quantized
+/// values (`quantizer_behind`), stay unchanged.
+///
+/// If a product that gained a quantizer feeds an AddBias whose bias depends on no input, and
+/// its accumulators have a grid (`accumulators_have_grid`), the bias is rounded to that grid by
+/// `fc1.bias.quantized`, and a following BatchNormCorrection reads the rounded bias. Parameter
+/// values fit the copy, because labels are kept. Throws GraphError if nothing matches and for
+/// ops that are not quantizers.
 Graph insert_quantizers(const Graph& graph, const InsertOptions& options);
 
 }  // namespace qtape

@@ -41,7 +41,7 @@ class FoldedNorm {
     factor_ = graph.add(FoldFactor{.eps = op.eps}, {leaves_.gamma, leaves_.variance});
   }
 
-  /// Weights with `axis` as that of the outputs, as they are to be quantized.
+  /// Returns the scaled weights to be quantized; `axis` is the output axis.
   NodeId weight(NodeId w, int axis) {
     const Shape& shape = graph_[w].type.shape;
     std::vector<int64_t> extents(static_cast<size_t>(shape.rank()), 1);
@@ -49,11 +49,11 @@ class FoldedNorm {
     const NodeId r = graph_.add(Reshape{.shape = extents}, {factor_});
     return graph_.add(Mul{}, {w, r});
   }
-  /// What is to be rounded and added to the product.
+  /// Returns the bias to be rounded and added to the product.
   NodeId bias(const std::string& label) {
     return graph_.add(FoldBias{}, {leaves_.beta, leaves_.mean, factor_}, label);
   }
-  /// The result of the layer, v being the product plus `bias`.
+  /// Returns the result of the layer, where v is the product plus `bias`.
   NodeId correct(NodeId v, NodeId bias, const std::string& label) {
     const BatchNormCorrection op{.momentum = op_.momentum, .eps = op_.eps};
     return graph_.add(
@@ -68,8 +68,8 @@ class FoldedNorm {
   NodeId factor_;
 };
 
-/// The product `op` of x and weights `shape`, whose first axis is that of the outputs, and what
-/// `options` adds to it.
+/// Adds the product `op` of x and weights of shape `shape`, whose first axis is the output
+/// axis, and the additional nodes of `options`.
 NodeId layer(Graph& graph, NodeId x, const Op& op, const Shape& shape,
              const LayerOptions& options) {
   const DType dtype = graph[x].type.dtype;
@@ -110,16 +110,17 @@ void check_layer(const char* name, const LayerOptions& options, const TensorType
         options.out);
 }
 
-/// Channels of a group. Ops refuse groups that do not divide; filters need an extent before.
+/// Returns the channels per group. Ops reject invalid groups, but filters need a valid extent
+/// before that.
 int64_t inputs_of_group(const Shape& x, int64_t groups) {
   return groups >= 1 ? std::max<int64_t>(1, x[-1] / groups) : 1;
 }
 
-/// Options and op of a layer whose channels are convolved each by itself.
+/// Sets the options and op of a depthwise layer.
 template <class Conv>
 void make_depthwise(const Graph& graph, NodeId x, Conv& op, LayerOptions& options) {
   const Shape& shape = graph[x].type.shape;
-  if (shape.rank() == 0) return;  // for the layer to refuse
+  if (shape.rank() == 0) return;  // rejected by the layer
   op.groups = shape[-1];
   if (options.out == 0) options.out = shape[-1];
 }

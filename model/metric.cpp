@@ -14,10 +14,10 @@
 namespace qtape {
 namespace {
 
-/// A network as the choice of a metric sees it.
+/// A network, as input of the choice of a metric.
 struct Answered {
   std::vector<FedInput> inputs;  // without memory
-  TensorType answers;            // to one batch
+  TensorType answers;            // for one batch
   const data::Dataset& dataset;
 };
 
@@ -28,7 +28,7 @@ FedInput without_memory(const std::string& label, const Shape& batch, DType dtyp
   return input;
 }
 
-/// The batched inputs that `outputs` need.
+/// Returns the batched inputs that `outputs` need.
 std::vector<FedInput> inputs_for(const Graph& graph, std::span<const NodeId> outputs) {
   const std::vector<bool> needed = needed_for(graph, outputs);
   std::vector<FedInput> inputs;
@@ -41,7 +41,7 @@ std::vector<FedInput> inputs_for(const Graph& graph, std::span<const NodeId> out
   return inputs;
 }
 
-/// The column that fills input `which`; nothing where the data do not fit.
+/// Returns the column that fills input `which`; nullopt if the data do not fit.
 std::optional<size_t> column_of(const Answered& answered, size_t which) {
   try {
     return columns_for(answered.inputs, answered.dataset)[which];
@@ -55,7 +55,8 @@ std::optional<MetricChoice> squared_error(const std::optional<size_t>& column) {
   return MetricChoice{MetricKind::MeanSquaredError, *column};
 }
 
-/// The target in the shape of an answer; without a target, the first input in that shape.
+/// Returns the target with the shape of an answer, or, without a target, the first input with
+/// that shape.
 std::optional<size_t> compared_column(const Answered& answered) {
   const Shape sample(answered.answers.shape.extents().subspan(1));
   const data::Dataset& dataset = answered.dataset;
@@ -78,7 +79,7 @@ std::optional<MetricChoice> choose_by_data(const Answered& answered) {
   return MetricChoice{MetricKind::Accuracy, *answered.dataset.target()};
 }
 
-/// Whether a metric compares answers with labels.
+/// True if a metric compares answers with labels.
 bool by_labels(MetricKind kind) {
   return kind == MetricKind::Accuracy || kind == MetricKind::AreaUnderCurve;
 }
@@ -88,7 +89,7 @@ NodeId origin_of(const Graph& graph, NodeId id) {
   return id;
 }
 
-/// The input that `loss` compares `answer` with by MeanSquaredError.
+/// Returns the input with which `loss` compares `answer` by MeanSquaredError.
 std::optional<NodeId> compared_input(const Graph& graph, NodeId answer, NodeId loss) {
   const std::vector<bool> needed = needed_for(graph, std::span(&loss, 1));
   for (int32_t i = 0; i < graph.size(); ++i) {
@@ -105,7 +106,7 @@ std::optional<NodeId> compared_input(const Graph& graph, NodeId answer, NodeId l
   return std::nullopt;
 }
 
-/// What the loss compares the answers with, where it does.
+/// Returns the metric by the input with which the loss compares the answers, if there is one.
 std::optional<MetricChoice> choose_by_loss(const Graph& graph, NodeId answer,
                                            const data::Dataset& dataset) {
   const std::vector<NodeId> losses = graph.losses();

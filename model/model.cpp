@@ -22,14 +22,14 @@ Graph with_outputs(const std::vector<Value>& answers, const std::optional<Value>
 
 constexpr int64_t usual_batch = Evaluator::batch;
 
-/// An answer, as what runs a batch knows it.
+/// An answer, independent of how batches are run.
 struct Answer {
   std::string name;
   TensorType type;                                   // of one batch
   std::function<std::span<const std::byte>()> read;  // after a run
 };
 
-/// All answers to all samples.
+/// Returns all answers to all samples.
 NamedTensors collect(std::vector<FedInput> inputs, const data::Dataset& dataset,
                      const std::vector<Answer>& answers, const std::function<void()>& run) {
   Feed feed(std::move(inputs), dataset);
@@ -51,7 +51,7 @@ NamedTensors collect(std::vector<FedInput> inputs, const data::Dataset& dataset,
   return all;
 }
 
-/// Refuses what is no answer per sample.
+/// Throws unless there is one answer per sample.
 template <class Nodes>
 void check_answer(const Nodes& nodes, NodeId id, const TensorType& type, bool floats) {
   check((type.dtype == DType::F32 || !floats) && type.shape.rank() >= 1 &&

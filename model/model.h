@@ -1,4 +1,4 @@
-// Model: a network with its values, as a user holds it from training to integers.
+// Model: a network with its values, the user's handle from training to integers.
 #pragma once
 
 #include <functional>
@@ -21,32 +21,32 @@ namespace qtape {
 
 class Model;
 namespace detail {
-/// The values for what reads them through a tape, and leaves them as they are.
+/// Returns the values for readers that need a tape and leave them unchanged.
 Parameters& values_of(const Model& model);
-/// Throws GraphError, which names the entry, where `found` is of another type.
+/// Throws GraphError, which names the entry, if `found` has another type.
 void check_same_type(const ParameterEntry& wanted, const ParameterEntry& found);
 }  // namespace detail
 
-/// Owns graph and values. What does not change them is const. Movable, not copyable.
+/// Owns graph and values. Functions that do not change them are const. Movable, not copyable.
 class Model {
  public:
-  /// The network that `answer` is the result of, its parameters drawn by `seed`. Without a loss
-  /// it cannot be trained.
+  /// The network with the result `answer`, with parameters initialized by `seed`. Without a
+  /// loss it cannot be trained.
   explicit Model(const Value& answer, uint64_t seed = 1);
   Model(const Value& answer, const Loss& loss, uint64_t seed = 1);
-  /// The same with a loss that is built already.
+  /// The network with a loss that is already built.
   Model(const Value& answer, const Value& loss, uint64_t seed = 1);
-  /// A network with several answers, all of which ship. Throws GraphError for none.
+  /// A network with several answers, all of which are deployed. Throws GraphError for none.
   explicit Model(const std::vector<Value>& answers, uint64_t seed = 1);
   Model(const std::vector<Value>& answers, const Value& loss, uint64_t seed = 1);
-  /// The outputs of `graph` that are no losses are the answers; its first loss is what training
-  /// minimises. Throws GraphError for a graph without answers.
+  /// The answers are the outputs of `graph` that are not losses; training minimizes the first
+  /// loss. Throws GraphError for a graph without answers.
   explicit Model(Graph graph, uint64_t seed = 1);
   explicit Model(SavedModel saved);
-  /// The same with the values that `values` holds of it, see take_over.
+  /// The model of `graph`, with those of its values that `values` holds, see take_over.
   Model(Graph graph, const Parameters& values);
 
-  /// Reads a model file, as `load_model` does, or a checkpoint. Throws IoError or FormatError.
+  /// Reads a model file, like `load_model`, or a checkpoint. Throws IoError or FormatError.
   static Model load(const std::string& path);
   /// Writes a model file. Throws IoError or FormatError.
   void save(const std::string& path) const;
@@ -54,27 +54,27 @@ class Model {
   const Graph& graph() const { return graph_; }
   Parameters& parameters() { return *parameters_; }
   const Parameters& parameters() const { return *parameters_; }
-  /// The answers, in order: all of them ship. See Graph::answers.
+  /// Returns the answers, in order; all of them are deployed. See Graph::answers.
   const std::vector<NodeId>& outputs() const { return outputs_; }
-  /// The first of outputs(), which metrics score.
+  /// Returns the first of outputs(), which metrics score.
   NodeId answer() const { return outputs_[0]; }
-  /// What training minimises: the first of Graph::losses.
+  /// Returns the node that training minimizes: the first of Graph::losses.
   const std::optional<NodeId>& loss() const { return loss_; }
-  /// What a checkpoint adds: settings, optimizer, schedule and progress.
+  /// Returns the sections of a checkpoint: settings, optimizer, schedule and progress.
   const std::map<std::string, Section>& sections() const { return sections_; }
 
-  /// Replaces a value. Throws GraphError for an unknown name, another dtype or shape, or
-  /// another number of values.
+  /// Replaces a value. Throws GraphError for an unknown name, another dtype or shape, or a
+  /// wrong number of elements.
   template <Element T>
   void set(std::string_view name, std::span<const T> values) {
     parameters_->set(name, Tensor::of<T>(parameters_->at(name).type.shape, values));
   }
 
-  /// Takes over what `other` holds of this model's parameters and states, by name; how many.
-  /// Throws GraphError for one of another type, which changes nothing.
+  /// Copies those of this model's parameters and states that `other` holds, by name; returns
+  /// their number. Throws GraphError, changing nothing, if one has another type.
   int64_t take_over(const Parameters& other);
 
-  /// The integer program that the model converts to. Throws GraphError as `convert` does.
+  /// Converts the model to an integer program. Throws GraphError like `convert`.
   IntegerProgram integers(Requantization requantization) const;
 
  private:
@@ -87,38 +87,40 @@ class Model {
   std::optional<NodeId> loss_;
 };
 
-/// How well the model answers `dataset`. Throws ArgumentError for data that do not fit.
+/// Evaluates the model on `dataset`. Throws ArgumentError for data that do not fit.
 Evaluation evaluate(const Model& model, const data::Dataset& dataset,
                     int threads = default_threads());
-/// The accuracy alone, in percent. Throws ArgumentError for data without labels.
+/// Returns only the accuracy, in percent. Throws ArgumentError for data without labels.
 double accuracy(const Model& model, const data::Dataset& dataset,
                 int threads = default_threads());
-/// The score of the first answer by a metric: `score(model, test, MetricKind::AreaUnderCurve)`.
-/// Throws ArgumentError for data that the metric cannot compare.
+/// Returns the score of the first answer by a metric: `score(model, test,
+/// MetricKind::AreaUnderCurve)`. Throws ArgumentError for data with which the metric cannot
+/// compare.
 double score(const Model& model, const data::Dataset& dataset, MetricKind metric,
              int threads = default_threads());
-/// The first answer of the model: f32 [size, ...], sample after sample. Its numbers:
+/// Returns the first answer of the model: f32 [size, ...], in sample order. To read the
+/// numbers:
 ///
 ///   const Tensor answers = predict(model, dataset);
 ///   for (float y : answers.values<float>()) fmt::print("{}\n", y);
 Tensor predict(const Model& model, const data::Dataset& dataset,
                int threads = default_threads());
 
-/// The same of an integer program that yields floats.
+/// Returns the first output of an integer program, which must be floats.
 Tensor predict(const IntegerProgram& program, const data::Dataset& dataset,
                int threads = default_threads());
 
-/// All answers of the model by label, each f32 [size, ...], sample after sample.
+/// Returns all answers of the model by label, each f32 [size, ...], in sample order.
 NamedTensors predict_all(const Model& model, const data::Dataset& dataset,
                          int threads = default_threads());
 
-/// The same of an integer program, by output_name; outputs of integers keep their dtype.
+/// Returns all outputs of an integer program by output_name; integer outputs keep their dtype.
 NamedTensors predict_all(const IntegerProgram& program, const data::Dataset& dataset,
                          int threads = default_threads());
 
-/// Runs the data through every level of arithmetic. What came of it is the verifier's:
-/// `verify(model, test, rounding).mismatches()`. Throws GraphError for a model that has no
-/// integers, ArgumentError for data that do not fit.
+/// Runs the data at all levels of arithmetic and returns the verifier with the results:
+/// `verify(model, test, rounding).mismatches()`. Throws GraphError for a model without an
+/// integer form, ArgumentError for data that do not fit.
 Verifier verify(const Model& model, const data::Dataset& dataset,
                 Requantization requantization = Requantization::FloatMultiply,
                 int threads = default_threads());

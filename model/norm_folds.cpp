@@ -15,8 +15,8 @@ constexpr const char* rebuild =
     "have the norm directly after a convolution or a matrix product, and train it there";
 constexpr const char* fold_later = "fold it when training is over: qtape fold, fold_batch_norm";
 
-/// The weights of products that norms can be folded into: those with integers, and transposed
-/// convolutions.
+/// Returns the weights operand of products into which norms can be folded: those with an
+/// integer form, and transposed convolutions.
 std::optional<size_t> scaled_operand(const Op& op) {
   if (std::holds_alternative<ConvTranspose2d>(op)) return 1;
   return weights_operand(op);
@@ -69,7 +69,7 @@ class Finder {
     fold.remedy = remedy;
   }
 
-  /// Fills in the product, or why there is none.
+  /// Sets the product, or the reason why there is none.
   void find_product(NormFold& fold) const {
     const std::vector<NodeId>& operands = graph_[fold.norm].operands;
     if (!std::all_of(operands.begin() + 1, operands.end(),
@@ -101,8 +101,8 @@ class Finder {
     fold.quantized = quantized_[at(weight)];
   }
 
-  /// The node before changes of shape that keep the channels and before one sum with a bias,
-  /// which are noted, or why it cannot go there.
+  /// Returns the node that precedes shape changes that keep the channels and at most one sum
+  /// with a bias, which are recorded. Records the reason if there is another node between.
   NodeId past_views(NormFold& fold) const {
     const int64_t channels = graph_[fold.norm].type.shape[-1];
     NodeId x = graph_[fold.norm].operands[0];
@@ -130,7 +130,7 @@ class Finder {
     fold.bias = fold.rounded ? graph_[bias].operands[0] : bias;
   }
 
-  /// What speaks against folding before training.
+  /// Sets the reason against folding before training, if there is one.
   void find_hindrance(NormFold& fold) const {
     if (fold.quantized || fold.rounded) {
       return refuse(fold,
@@ -147,7 +147,7 @@ class Finder {
     }
   }
 
-  /// `Relu %7 'relu'`, without operands.
+  /// Returns `Relu %7 'relu'`, without operands.
   std::string name(NodeId id) const {
     const std::string text = graph_.describe(id);
     return text.substr(0, text.find(" ("));
@@ -155,7 +155,7 @@ class Finder {
 
   const Graph& graph_;
   std::vector<bool> constant_;   // depends on no input
-  std::vector<bool> quantized_;  // a quantizer is on the way to it
+  std::vector<bool> quantized_;  // computed through a quantizer
   std::vector<int64_t> readers_;
 };
 

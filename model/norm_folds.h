@@ -1,4 +1,4 @@
-// Where batch norms can become part of the products before them.
+// Finds batch norms that can be folded into the preceding products.
 #pragma once
 
 #include <string>
@@ -9,30 +9,29 @@
 
 namespace qtape {
 
-/// A BatchNorm, and the product that it can become part of.
+/// A BatchNorm, and the product into which it can be folded.
 struct NormFold {
   NodeId norm;
-  NodeId product = {};     ///< MatMul or convolution; index -1: there is none, see `reason`
+  NodeId product = {};     ///< MatMul or convolution; index -1: none, see `reason`
   NodeId weight = {};      ///< operand of the product
-  NodeId bias = {};        ///< before it is rounded; index -1: none
-  bool rounded = false;    ///< the bias, to the grid of accumulators
-  bool quantized = false;  ///< the weight is or is computed from codes
+  NodeId bias = {};        ///< before rounding; index -1: none
+  bool rounded = false;    ///< true if the bias is rounded to the grid of the accumulators
+  bool quantized = false;  ///< true if the weight is, or is computed from, codes
   WeightLayout layout = {};
-  /// Views and the sum with the bias between the two, the norm's operand first.
+  /// Views and the bias sum between product and norm, beginning with the norm's operand.
   std::vector<NodeId> between = {};
-  /// Why a network that is to be trained or quantized next cannot have it folded; empty where
-  /// it can. A product alone tells that values for evaluation can be folded.
+  /// Why the norm cannot be folded in a network that is still to be trained or quantized; empty
+  /// if it can. For folding in evaluation it is enough that there is a product.
   std::string reason = {};
   std::string remedy = {};
 
   bool has_product() const { return product.index >= 0; }
 };
 
-/// All BatchNorm nodes, in the order of the graph.
+/// Returns all BatchNorm nodes, in graph order.
 std::vector<NormFold> norm_folds(const Graph& graph);
 
-/// Throws GraphError for quantized weights whose codes could not stay when the norm scales
-/// them.
+/// Throws GraphError for quantized weights whose codes would change when the norm scales them.
 void check_weights(const Graph& graph, const NormFold& fold);
 
 }  // namespace qtape

@@ -1,15 +1,15 @@
-// Batch norms of trained models.
+// Re-estimation of the batch norms of trained models.
 #pragma once
 
 #include "qtape/model/model.h"
 
 namespace qtape {
 
-/// Moves the running statistics of all batch norms, folded ones too, over `batches` full
-/// batches of `dataset` with everything else as it stands: what the norms saw in training was
-/// of other weights, and below 8 bits that can matter. Shuffled by `seed`. Sun et al., arXiv
-/// 1909.12322. Returns how many batch norms there are. Throws ArgumentError for fewer samples
-/// than a batch.
+/// Updates the running statistics of all batch norms, including folded ones, over `batches`
+/// full batches of `dataset`, with all other values fixed. The statistics collected in training
+/// belong to earlier weights, which can matter below 8 bits. Batches are shuffled by `seed`.
+/// Sun et al., arXiv 1909.12322. Returns the number of batch norms. Throws ArgumentError for
+/// fewer samples than a batch.
 int64_t reestimate_norms(Model& model, const data::Dataset& dataset, int64_t batches = 100,
                          int64_t batch = 64, uint64_t seed = 1,
                          int threads = default_threads());

@@ -1,4 +1,4 @@
-// Weights of few bits that jump between two codes: damped, or frozen.
+// Control of weights with few bits that oscillate between two codes, by damping or freezing.
 #pragma once
 
 #include <optional>
@@ -8,44 +8,46 @@
 
 namespace qtape {
 
-/// Nagel, Fournarakis, Bondarenko and Blankevoort, arXiv 2203.11086. Weights near the middle
-/// between two codes jump back and forth in training, which keeps batch norms and other weights
-/// from settling.
+/// Nagel, Fournarakis, Bondarenko and Blankevoort, arXiv 2203.11086. Weights near the midpoint
+/// of two codes jump back and forth in training, which keeps batch norms and other weights from
+/// converging.
 struct Oscillations {
-  /// Of the term strength sum (w - fake(w))^2 over weights inside their range, which rises from
-  /// 0 by half a cosine to this at the end of the run; 0: none. Finite and >= 0.
+  /// Strength of the term strength sum (w - fake(w))^2 over weights inside their range. It
+  /// rises from 0 to this value at the end of the run by half a cosine; 0: no damping. Finite
+  /// and >= 0.
   double damping = 0;
-  /// Weights whose code turned back in more than this part of the last steps stay, from then
-  /// on, at the code that is nearest to their average; without one, none. In (0, 1).
+  /// Weights whose code reversed direction in more than this share of the recent steps are
+  /// frozen at the code nearest to their average. In (0, 1); empty: no freezing.
   std::optional<double> freeze_above = std::nullopt;
-  double momentum = 0.01;  ///< of the averages over steps, in (0, 1)
+  double momentum = 0.01;  ///< of the moving averages over steps, in (0, 1)
 
   bool any() const { return damping > 0 || freeze_above; }
 };
 
-/// Throws ArgumentError, which names it, for a setting out of its range.
+/// Throws ArgumentError, which names the setting, for a setting out of range.
 void validate(const Oscillations& oscillations);
 
-/// Follows the codes of all Parameters that a graph quantizes; weights that a batch norm is
-/// folded into before are left alone.
+/// Tracks the codes of all Parameters that a graph quantizes, except weights into which a batch
+/// norm is folded.
 class OscillationControl {
  public:
-  /// Throws as `validate`.
+  /// Throws like `validate`.
   OscillationControl(const Graph& graph, const Oscillations& options);
 
-  /// Adds the gradient of the damping term. `progress` in [0, 1] is how far the run is; scales
-  /// are those of the last forward.
+  /// Adds the gradient of the damping term. `progress` in [0, 1] is the progress of the run;
+  /// scales are those of the last forward pass.
   void damp(const Tape& tape, double progress) const;
-  /// Looks at the weights that a step gave, and puts the frozen ones back.
+  /// Tracks the weights after a step, and resets the frozen ones.
   void follow(const Tape& tape);
 
   int64_t frozen() const;
-  /// Weights that turned back in more than `frequency` of the last steps.
+  /// Returns the number of weights that reversed direction in more than `frequency` of the
+  /// recent steps.
   int64_t oscillating(double frequency) const;
 
-  /// All that further steps depend on, for a checkpoint.
+  /// Returns the complete state for a checkpoint.
   Section save() const;
-  /// Throws FormatError for a section of other weights.
+  /// Throws FormatError for a section that belongs to other weights.
   void load(const Section& section);
 
  private:
@@ -56,9 +58,9 @@ class OscillationControl {
     ChannelMap map;
     std::vector<float> code;       // of the last step
     std::vector<float> direction;  // of the last change: -1, 0 or 1
-    std::vector<float> frequency;  // of turns
+    std::vector<float> frequency;  // of reversals
     std::vector<float> average;    // of the code
-    std::vector<float> frozen;     // 1: for good, at the code `code`
+    std::vector<float> frozen;     // 1: frozen permanently at `code`
   };
 
   Oscillations options_;

@@ -14,19 +14,19 @@ namespace qtape {
 
 class Prefetcher {
  public:
-  /// Reads samples of `dataset` in `order`, changed by `augmenter`, for `inputs`, whose memory
-  /// must outlive it, up to step `steps`. Throws as Feed does.
+  /// Reads samples of `dataset` in `order`, augmented by `augmenter`, for `inputs`, whose
+  /// memory must outlive the prefetcher, up to step `steps`. Throws like Feed.
   Prefetcher(std::vector<FedInput> inputs, const data::Dataset& dataset, data::EpochOrder order,
              data::Augmenter augmenter, int64_t steps);
   ~Prefetcher();
 
-  /// Writes the batch of `step` to the inputs, waiting for it where needed, and begins to read
-  /// that of the next step. The first call may have any step, each other the one after it.
-  /// Throws what reading threw.
+  /// Writes the batch of `step` to the inputs, waiting for it if necessary, and starts to read
+  /// the next one. The first call may have any step; each further call must have the following
+  /// step. Rethrows exceptions of the reading thread.
   void fill(int64_t step);
 
  private:
-  /// What `inputs_` get, in memory of its own.
+  /// Private memory for the contents of one input.
   struct Buffer {
     std::vector<float> floats = {};
     std::vector<int32_t> integers = {};
@@ -40,15 +40,15 @@ class Prefetcher {
 
   std::vector<FedInput> inputs_;
   std::vector<Buffer> buffers_;  // by input
-  Feed feed_;                    // into them
+  Feed feed_;                    // writes to the buffers
   data::EpochOrder order_;
   data::Augmenter augmenter_;
   int64_t steps_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  int64_t requested_ = nothing;  // what the thread reads or is to read
-  int64_t ready_ = nothing;      // what the buffers hold
-  std::exception_ptr error_;     // instead
+  int64_t requested_ = nothing;  // step that the thread reads or will read
+  int64_t ready_ = nothing;      // step in the buffers
+  std::exception_ptr error_;     // set if reading failed
   bool ends_ = false;
   std::thread thread_;
 };

@@ -9,10 +9,10 @@
 namespace qtape::presets {
 namespace {
 
-/// Running averages of min and max as PyTorch computes them.
+/// Running averages of min and max as in PyTorch.
 constexpr EMA torch_average{.decay = 0.99, .track = Track::Range, .weight = 0.01};
 
-/// Weight and input from what they share.
+/// Returns quantizers of weights and inputs with shared settings.
 QuantizerPreset symmetric(const FakeQuantize& shared) {
   return {.weight = shared.with(&FakeQuantize::axis, 0), .input = shared};
 }
@@ -45,7 +45,8 @@ QuantizerPreset torch() {
 }
 
 QuantizerPreset oxicuda(int bits) {
-  // Divided in f32, as there: the larger of two quotients is the quotient of the larger range.
+  // Divided in f32, as in oxicuda-quant: the larger of two quotients is the quotient of the
+  // larger range.
   const auto floor_over = [](float steps) { return double{1e-8f / steps}; };
   const EMA average{.decay = 0.99, .track = Track::Range};
   return {.weight = {.bits = bits,

@@ -10,7 +10,7 @@
 namespace qtape {
 namespace {
 
-/// Labels of what quantizers hold their scales in.
+/// Returns the labels of the states in which quantizers hold their scales.
 std::set<std::string, std::less<>> scale_labels(const Graph& graph) {
   std::set<std::string, std::less<>> labels;
   for (NodeId id : quantizers(graph)) {

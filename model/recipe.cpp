@@ -67,12 +67,12 @@ void check_recipe(const QuantizationRecipe& recipe, const std::vector<std::strin
   }
 }
 
-/// Copies nodes of a graph, others in the place of some.
+/// Copies the nodes of a graph, with some replaced.
 class Rebuild {
  public:
   explicit Rebuild(const Graph& from) : from_(from) {}
 
-  /// The node of `from` that stands for `id`: what a quantizer is given.
+  /// Returns the unquantized value of a quantizer, and `id` itself for all other nodes.
   NodeId shown(NodeId id) const {
     const Op& op = from_[id].op;
     const bool skipped = is_quantizer(op) || std::holds_alternative<FakeQuantizeBias>(op);
@@ -119,8 +119,8 @@ std::vector<const data::Column*> targets_of(const data::Dataset& dataset) {
   return targets;
 }
 
-/// The cross-entropy of `answer`, or of what a Softmax there is taken of, which becomes the
-/// answer. Labels are called as their column, where it is given.
+/// Adds the cross-entropy of `answer`. If `answer` is a Softmax, its operand becomes the
+/// answer. The input for labels is named like `column`, if given.
 NodeId add_cross_entropy(Graph& graph, NodeId& answer, const data::Column* column) {
   const Op& last = graph[answer].op;
   if (std::holds_alternative<Softmax>(last) || std::holds_alternative<LogSoftmax>(last)) {
@@ -132,8 +132,8 @@ NodeId add_cross_entropy(Graph& graph, NodeId& answer, const data::Column* colum
   return graph.add(SoftmaxCrossEntropy{}, {answer, labels}, unused_label(graph, "loss"));
 }
 
-/// The mean squared difference of `answer` from its target or, without one, from the last
-/// input of its type. `named`: the target is called as its column.
+/// Adds the mean squared error of `answer` relative to its target or, without one, to the last
+/// input of the same type. If `named`, the target is named like its column.
 NodeId add_squared_error(Graph& graph, NodeId answer, const data::Column* column, bool named) {
   const TensorType type = graph[answer].type;
   NodeId target;
@@ -219,7 +219,7 @@ Graph quantized(const Graph& graph, const QuantizationRecipe& asked) {
                                 .input = input,
                                 .pattern = weights[i]};
     const auto left = layer_weights(result);
-    // One weight may serve several products, which were all quantized with the first.
+    // A weight may serve several products, which were all quantized with the first.
     if (std::ranges::find(left, weights[i]) != left.end()) {
       result = insert_quantizers(result, options);
     }
@@ -241,7 +241,7 @@ Model quantized(const Model& model, const QuantizationRecipe& recipe,
 Graph without_quantizers(const Graph& graph) { return Rebuild(graph).run(); }
 
 Model plain_model(const Model& model) {
-  // Scales of quantizers that go must not become those of new ones by their names.
+  // Scales of removed quantizers must not be reused for new ones with the same labels.
   Model plain(without_quantizers(model.graph()), model.parameters());
   FoldedNorms folded = fold_norms(plain.graph(), plain.parameters());
   return folded.model ? Model(std::move(*folded.model)) : std::move(plain);

@@ -9,35 +9,35 @@
 
 namespace qtape {
 
-/// Where scales come from.
+/// Source of the scales.
 enum class RecipeScales : uint8_t {
-  Observed,  ///< weights from their largest, activations by running averages of their range
-  Learned    ///< both trained with everything else: FakeQuantizeLSQ
+  Observed,  ///< weights by their largest magnitude, activations by running averages of their
+             ///< range
+  Learned    ///< both trained with the other parameters: FakeQuantizeLSQ
 };
 template <>
 inline constexpr auto enum_names<RecipeScales> =
     std::array<std::string_view, 2>{"Observed", "Learned"};
 
-/// Where scales come from unless a recipe says: learned where weights or activations have at
-/// most 3 bits.
+/// Returns the default source of scales: learned if weights or activations have at most 3 bits.
 RecipeScales usual_scales(int weight_bits, int activation_bits);
 
-/// Bits of the first and the last layer unless a recipe says: 8 in the place of 3 or fewer
-/// where the graph has batch norms, as with 2 bits such networks do not learn; else none of
-/// their own.
+/// Returns the default bits of the first and the last layer: 8 if weights or activations have
+/// at most 3 bits and the graph has batch norms, because such networks do not learn with 2
+/// bits; otherwise empty.
 std::optional<int> usual_ends_bits(const Graph& graph, int weight_bits, int activation_bits);
 
-/// Bits of activations around means unless a recipe says, see QuantizationRecipe::mean_bits.
+/// Returns the default bits of activations around means, see QuantizationRecipe::mean_bits.
 int usual_mean_bits(int activation_bits);
 
-/// Steps of a run of `steps` from random values that are trained in float before learned scales
-/// of at most 3 bits start: a third. By then weights and the statistics of batch norms, by
-/// which folded weights are scaled, have settled.
+/// Returns the default number of float steps, before learned scales of at most 3 bits start, in
+/// a run of `steps` from random values: a third. By then weights have converged, and so have
+/// the batch norm statistics that scale folded weights.
 int64_t usual_float_steps(int64_t steps);
 
 /// Bits of the layers whose weights match a pattern.
 struct LayerBits {
-  std::string pattern = {};  ///< `*` is any text, also none, `?` any one byte
+  std::string pattern = {};  ///< `*` matches any text, including none, `?` any one byte
   int weight_bits = 8;       ///< 2 to 16
   int activation_bits = 8;   ///< of the layer's input, 2 to 16
 };
@@ -46,58 +46,59 @@ struct LayerBits {
 struct QuantizationRecipe {
   int weight_bits = 8;      ///< 2 to 16
   int activation_bits = 8;  ///< 2 to 16
-  /// Weights and inputs of the first and the last layer, which lose most by few bits; without
-  /// it, `usual_ends_bits`, or as all others.
+  /// Bits of weights and inputs of the first and the last layer, which are the most sensitive.
+  /// If empty, `usual_ends_bits`, or the bits above.
   std::optional<int> ends_bits = std::nullopt;
-  std::optional<RecipeScales> scales = std::nullopt;  ///< without it, `usual_scales`
-  /// Narrow or Full; without it, Narrow: trained networks gain nothing by one code more.
+  std::optional<RecipeScales> scales = std::nullopt;  ///< if empty, `usual_scales`
+  /// Narrow or Full; if empty, Narrow, because trained networks do not benefit from one more
+  /// code.
   std::optional<CodeRange> weight_codes = std::nullopt;
-  /// Bits of activations that a mean is taken of, and of means that layers read: samples differ
-  /// little in them. Without it, as of all others, but 8 in the place of 3 or fewer.
+  /// Bits of activations that are averaged, and of means that layers read: samples differ
+  /// little in them. If empty, as for other activations, but 8 instead of 3 or fewer.
   std::optional<int> mean_bits = std::nullopt;
-  /// The first that matches a layer's weight comes before the bits above.
+  /// The first entry that matches a layer's weight overrides the bits above.
   std::vector<LayerBits> layers = {};
-  /// Leave in floats what has no integers, as `float_parts` lists it, instead of refusing the
-  /// graph.
+  /// Leaves parts without an integer form, as listed by `float_parts`, in float instead of
+  /// refusing the graph.
   bool float_parts = false;
 };
 
-/// Labels of the weights of the graph's products, in order: what `LayerBits` match. Weights
-/// that are computed, as with folded batch norms, have those of their parameters.
+/// Returns the labels of the weights of the graph's products, in order; `LayerBits` match
+/// these. Computed weights, as with folded batch norms, have the labels of their parameters.
 std::vector<std::string> layer_weights(const Graph& graph);
 
-/// Whether no element of the value can be negative, by the ops that lead to it.
+/// True if no element of the value can be negative, judged by the ops that compute it.
 bool never_negative(const Graph& graph, NodeId id);
 
-/// A copy of `graph`, which has no quantizers, with those of the recipe: weights symmetric by
-/// output channel, of scale max|x| / ((q_max - q_min) / 2) where it is not learned; inputs of
-/// layers without a sign where they are never negative, else affine; and affine ones wherever
-/// else integers need them. Throws GraphError where nothing has weights and, unless the recipe
-/// allows them, for nodes that would have no integers, all of which it lists; ArgumentError for
-/// bits outside 2 to 16, weight codes without a sign, and a pattern that matches nothing, which
-/// names the nearest weight.
+/// Returns a copy of `graph`, which must have no quantizers, with the quantizers of the recipe:
+/// symmetric per output channel for weights, with scale max|x| / ((q_max - q_min) / 2) unless
+/// it is learned; for inputs of layers, unsigned symmetric if they are never negative,
+/// otherwise affine; and affine wherever else integers need one. Throws GraphError if nothing
+/// has weights, and for nodes that would have no integer form, all of which it lists, unless
+/// the recipe allows them. Throws ArgumentError for bits outside 2 to 16, for unsigned weight
+/// codes, and for a pattern that matches nothing; the message names the nearest weight.
 Graph quantized(const Graph& graph, const QuantizationRecipe& recipe);
 
-/// The same of a model, whose values it takes over; quantizers are calibrated on `samples` of
-/// `dataset`, after which training may begin. A model that has quantizers gets new ones, and
-/// batch norms become part of the products before them where `fold_norms` can do that.
+/// Quantizes a model and keeps its values. Quantizers are calibrated on `samples` of `dataset`,
+/// so training can start. Quantizers of the model are replaced, and batch norms are folded into
+/// the preceding products where `fold_norms` can do that.
 Model quantized(const Model& model, const QuantizationRecipe& recipe,
                 const data::Dataset& dataset, int64_t samples = usual_calibration_samples,
                 int threads = default_threads());
 
-/// A copy without quantizers. States that only they held are gone.
+/// Returns a copy without quantizers and without states that only they used.
 Graph without_quantizers(const Graph& graph);
 
-/// A copy of the model that quantizers can be inserted into: without those it has, and with
+/// Returns a copy of the model that is ready for new quantizers: without quantizers, and with
 /// batch norms folded where `fold_norms` can do that.
 Model plain_model(const Model& model);
 
-/// The model with what it needs to be trained on `dataset`, where it has no loss: the
-/// cross-entropy of its answer, or of what a Softmax at its end is taken of, which becomes the
-/// answer, where the data have labels; else the mean squared difference from the target, or
-/// from the input where there is no target. Of several answers the sum of these, one for each
-/// target of the data in their order, whose inputs are called as the columns. Throws GraphError
-/// where these do not fit.
+/// Returns the model, with a loss for training on `dataset` added if it has none. If the data
+/// have labels, the loss is the cross-entropy of the answer; a final Softmax is removed from
+/// the answer. Otherwise it is the mean squared error relative to the target, or to the input
+/// if there is no target. For several answers it is the sum of these, one for each target of
+/// the data in order, and the inputs are named like the columns. Throws GraphError if answers
+/// and targets do not match.
 Model with_loss(Model model, const data::Dataset& dataset);
 
 }  // namespace qtape

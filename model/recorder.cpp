@@ -13,22 +13,22 @@
 namespace qtape {
 namespace {
 
-/// Training samples that codes are counted on.
+/// Number of training samples on which codes are counted.
 constexpr int64_t counted_samples = 256;
 
-/// The last part of a folder's name, as the run is called.
+/// Returns the last part of a folder's name, which is the name of the run.
 std::string name_of_folder(const std::string& folder) {
   const std::filesystem::path path = std::filesystem::path(folder).lexically_normal();
   return (path.has_filename() ? path.filename() : path.parent_path().filename()).string();
 }
 
-/// The folder, which is made where there is none. Throws IoError where it cannot be written.
+/// Creates the folder if necessary. Throws IoError if it cannot be written.
 const std::string& made(const std::string& folder) {
   report::require_run_folder(folder);
   return folder;
 }
 
-/// Bytes of the arena in use at each time of a step.
+/// Returns the bytes of the arena in use at each time of a step.
 std::vector<int64_t> live_bytes(const Tape& tape) {
   std::vector<int64_t> live(2 * static_cast<size_t>(tape.graph().size()));
   for (const Lifetime& each : tape.memory().buffers) {
@@ -160,7 +160,7 @@ void Recorder::measure_quantizers() {
     record_.quantizers =
         report::summaries(report_quantizers(tape, batches_of(dataset_, samples)));
   } catch (const Error&) {
-    // Quantizers that wait for a later step may have no scales yet: training goes on.
+    // Quantizers that start at a later step may have no scales yet, which is not an error.
   }
 }
 

@@ -9,7 +9,7 @@
 namespace qtape {
 namespace {
 
-/// What both layers do in each step.
+/// The common part of one step of both layers.
 class Cell {
  public:
   Cell(Graph& graph, NodeId x, int64_t gates, const RecurrentOptions& options)
@@ -44,7 +44,7 @@ class Cell {
 
   int64_t steps() const { return steps_; }
 
-  /// A state that is given, quantized.
+  /// Returns a given state, quantized.
   NodeId start(NodeId state, const char* name) {
     const TensorType& type = graph_[state].type;
     check(type.shape.rank() == 2 && type.shape[1] == options_.hidden,
@@ -52,8 +52,8 @@ class Cell {
           to_string(type));
     return quantized(state, fmt::format("{}.{}", options_.label, name));
   }
-  /// A state of zeros, quantized: products of the inputs have its extents and its dtype, and
-  /// are limited to 0.
+  /// Returns a state of zeros, quantized. It is derived from products of the inputs, which have
+  /// the right extents and dtype, by clamping them to 0.
   NodeId zeros(const char* name) {
     check(steps_ >= 1, "'{}': x must have at least one step, got {}", options_.label,
           to_string(graph_[of_inputs_].type));
@@ -63,13 +63,13 @@ class Cell {
   }
   void begin(int64_t step) { step_ = step; }
 
-  /// x W + b of this step, of all gates.
+  /// Returns x W + b of this step, for all gates.
   NodeId of_input() {
     const NodeId row =
         graph_.add(Slice{.axis = 1, .begin = step_, .end = step_ + 1}, {of_inputs_});
     return graph_.add(Reshape{.shape = {-1, width_}}, {row});
   }
-  /// h U + b, of all gates.
+  /// Returns h U + b, for all gates.
   NodeId of_state(NodeId h) {
     const NodeId product = graph_.add(MatMul{.transpose_b = true}, {h, weight_});
     NodeId bias = bias_;
@@ -79,17 +79,17 @@ class Cell {
     }
     return quantized(graph_.add(AddBias{}, {product, bias}), name("products"));
   }
-  /// Gates [first, last) of `all`.
+  /// Returns gates [first, last) of `all`.
   NodeId gates(NodeId all, int64_t first, int64_t last) {
     return graph_.add(
         Slice{.axis = 1, .begin = first * options_.hidden, .end = last * options_.hidden},
         {all});
   }
-  /// The result of an op, quantized.
+  /// Returns the result of an op, quantized.
   NodeId compute(Op op, std::initializer_list<NodeId> operands, const char* what) {
     return quantized(graph_.add(std::move(op), operands), name(what));
   }
-  /// The same for the state after this step, which has the label of the step.
+  /// Returns the quantized state after this step, which has the label of the step.
   NodeId finish(Op op, std::initializer_list<NodeId> operands) {
     const std::string label = fmt::format("{}.{}", options_.label, step_);
     return quantized(graph_.add(std::move(op), operands, label), label);

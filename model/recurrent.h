@@ -1,4 +1,4 @@
-// Recurrent layers, unrolled: one set of nodes for each step, with the same weights.
+// Recurrent layers, unrolled: one set of nodes for each step, with shared weights.
 #pragma once
 
 #include <optional>
@@ -9,14 +9,14 @@
 
 namespace qtape {
 
-/// What `gru` and `lstm` build. Labels are those of `linear` for `<label>.input`, with the
-/// weights of x for all gates one below the other, `<label>.state.weight` and
-/// `<label>.state.bias` for those of h, and `<label>.<step>` for h after a step, from 0.
+/// Options of `gru` and `lstm`. Labels are those of `linear` for `<label>.input`, whose weights
+/// stack the weights of x for all gates, `<label>.state.weight` and `<label>.state.bias` for
+/// those of h, and `<label>.<step>` for h after a step, from 0.
 struct RecurrentOptions {
-  int64_t hidden = 0;                                 ///< numbers of a state, at least 1
+  int64_t hidden = 0;                                 ///< size of a state, at least 1
   std::optional<Op> weight_quantizer = std::nullopt;  ///< of both weights
-  /// Of x unless that is quantized, of the states, and of whatever is computed from them: after each op of a step. So
-  /// everything has integers.
+  /// Quantizer of x (unless x is quantized already), of the states, and of every value that is
+  /// computed from them, after each op of a step. With it the whole layer has an integer form.
   std::optional<Op> activation_quantizer = std::nullopt;
   bool bias_on_grid = true;  ///< as in LayerOptions
   std::string label = "recurrent";
@@ -28,11 +28,11 @@ struct RecurrentOptions {
 ///   r, z = sigmoid(x W_r + h U_r), sigmoid(x W_z + h U_z)
 ///   m = tanh(x W_m + r (h U_m)),  h' = m + z (h - m)
 ///
-/// where products have their bias. Weights hold r, z and m in this order, as in PyTorch. Gives
-/// h after each step. Throws GraphError.
+/// with a bias added to each product. Weights are stacked in the order r, z, m, as in PyTorch.
+/// Returns h after each step. Throws GraphError.
 std::vector<NodeId> gru(Graph& graph, NodeId x, NodeId h, const RecurrentOptions& options);
 
-/// The same from a state of zeros, which is no input.
+/// Gated recurrent unit from a state of zeros, which is not an input.
 std::vector<NodeId> gru(Graph& graph, NodeId x, const RecurrentOptions& options);
 
 /// The state of an LSTM.
@@ -41,16 +41,17 @@ struct LstmState {
   NodeId c;
 };
 
-/// Long short-term memory over x [n, steps, c] from a state of two [n, hidden], all f32 or f64:
+/// Long short-term memory over x [n, steps, c] from a state of h and c [n, hidden], all f32 or
+/// f64:
 ///
-///   i, f, o = sigmoid(x W + h U) of their own,  g = tanh(x W_g + h U_g)
+///   i, f, o = sigmoid(x W + h U) with separate weights each,  g = tanh(x W_g + h U_g)
 ///   c' = f c + i g,  h' = o tanh(c')
 ///
-/// where products have their bias. Weights hold i, f, g and o in this order, as in PyTorch.
-/// Gives the state after each step; `<label>.<step>.cell` is c. Throws GraphError.
+/// with a bias added to each product. Weights are stacked in the order i, f, g, o, as in
+/// PyTorch. Returns the state after each step; `<label>.<step>.cell` is c. Throws GraphError.
 std::vector<LstmState> lstm(Graph& graph, NodeId x, const LstmState& state,
                             const RecurrentOptions& options);
-/// The same from a state of zeros, which is no input.
+/// Long short-term memory from a state of zeros, which is not an input.
 std::vector<LstmState> lstm(Graph& graph, NodeId x, const RecurrentOptions& options);
 
 }  // namespace qtape

@@ -13,11 +13,11 @@
 namespace qtape {
 namespace detail {
 
-/// A graph that grows, shared by its values.
+/// A growing graph, shared by its values.
 struct Building {
   Graph graph;
 
-  /// `stem` with the first number from 1 on that makes it and what layers add to it new.
+  /// Returns `stem` with the smallest number from 1 for which it and derived labels are free.
   std::string numbered(std::string_view stem) const {
     for (int64_t number = 1;; ++number) {
       std::string label = fmt::format("{}{}", stem, number);
@@ -56,7 +56,7 @@ LayerOptions options_of(const Value& x, int64_t out, const Layer& layer,
   return options;
 }
 
-/// A layer of the low-level functions. `add` takes the graph and the id of x.
+/// Adds a layer of the low-level functions. `add` takes the graph and the id of x.
 template <class Add>
 Value layer_of(const Value& x, const Add& add) {
   const auto& building = Building::of(x);
@@ -162,7 +162,7 @@ RecurrentOptions recurrent_options(const Value& x, int64_t hidden, const Layer& 
           .weight_initializer = layer.initializer.value_or(init::XavierUniform{})};
 }
 
-/// The numbers of a state that is given.
+/// Returns the size of a given state.
 int64_t hidden_of(const Value& h) {
   const Shape shape = h.shape();
   require<GraphError>(shape.rank() == 1, "{}: a state must be [hidden] of each sample, got {}",
@@ -228,7 +228,7 @@ Value quantized(const Value& x, const Op& quantizer, const std::string& label) {
 
 namespace {
 
-/// Axes of a sample as those of a batch.
+/// Converts axes of a sample to axes of a batch.
 std::vector<int> axes_of_sample(const Value& x, std::vector<int> axes) {
   require<GraphError>(!axes.empty(), "{}: expected at least one axis of the sample",
                       x.graph().describe(x.id()));
@@ -264,7 +264,7 @@ Value flatten(const Value& x) { return node(Flatten{}, {x}); }
 Value reshape(const Value& x, const std::vector<int64_t>& sample) {
   const bool open = std::ranges::find(sample, -1) != sample.end();
   std::vector<int64_t> shape = sample;
-  if (open) {  // the batch takes the only extent that may be left open
+  if (open) {  // the batch extent uses the only extent that may be -1
     int64_t known = 1;
     for (const int64_t extent : sample) known *= extent == -1 ? 1 : extent;
     const int64_t elements = x.shape().elements();
@@ -333,7 +333,7 @@ Value operator/(double number, const Value& x) {
 namespace loss {
 namespace {
 
-/// An input of the type of y, for what y is compared with.
+/// Returns a new input of the type of y, with which y is compared.
 Value target_of(const Value& y) {
   const auto& building = Building::of(y);
   const TensorType& type = y.graph()[y.id()].type;
@@ -342,7 +342,7 @@ Value target_of(const Value& y) {
   return Building::value(building, target);
 }
 
-/// The last node of a loss.
+/// Adds the last node of a loss.
 Value finish(Op op, std::initializer_list<Value> operands) {
   return node(std::move(op), operands,
               unused_label(Building::of(*operands.begin())->graph, "loss"));

@@ -11,7 +11,7 @@
 namespace qtape {
 namespace {
 
-/// What the node is computed from, itself included, in the order of the graph.
+/// Returns the nodes from which a node is computed, including itself, in graph order.
 std::set<NodeId> sources_of(const Graph& graph, NodeId id) {
   std::set<NodeId> found = {id};
   std::vector<NodeId> open = {id};
@@ -25,8 +25,9 @@ std::set<NodeId> sources_of(const Graph& graph, NodeId id) {
   return found;
 }
 
-/// The parameter that a weight is made of: of those that lead to it the first with as many
-/// elements, as scaling by channel leaves them; else the largest.
+/// Returns the label of the parameter of a weight: of those from which it is computed, the
+/// first with the same number of elements, which scaling by channel preserves, otherwise the
+/// largest.
 std::string label_of(const Graph& graph, NodeId weight) {
   const int64_t elements = graph[weight].type.elements();
   const Node* found = nullptr;

@@ -1,4 +1,4 @@
-// The layers of a graph whose weights can be quantized.
+// Finds the layers of a graph whose weights can be quantized.
 #pragma once
 
 #include <string>
@@ -13,15 +13,16 @@ struct WeightedLayer {
   NodeId product;
   NodeId
       weight;  ///< operand of the product: a parameter, or computed from parameters and states
-  /// Label of the parameter that the weight is or is computed from: the one with as many
-  /// elements. Without any, what `label_near` says of the weight.
+  /// Label of the parameter from which the weight is computed: the first one with the same
+  /// number of elements, otherwise the largest. Without any parameter, the result of
+  /// `label_near` for the weight.
   std::string label;
 
-  /// What labels of the layer's quantizers begin with: `fc1` for `fc1.weight`.
+  /// Returns the prefix of the labels of the layer's quantizers: `fc1` for `fc1.weight`.
   std::string stem() const;
 };
 
-/// Those whose weights no quantizer has yet, in the order of the graph.
+/// Returns the layers whose weights are not quantized yet, in graph order.
 std::vector<WeightedLayer> weighted_layers(const Graph& graph);
 
 }  // namespace qtape

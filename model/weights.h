@@ -1,4 +1,4 @@
-// Values of a model as tensors with names: to other programs and from them.
+// Values of a model as named tensors, for exchange with other programs.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,12 @@
 
 namespace qtape {
 
-/// All parameters and states, in graph order.
+/// Returns all parameters and states, in graph order.
 NamedTensors named_values(const Parameters& parameters);
 
-/// Replaces the values that `values` name and keeps the others; how many are replaced. Throws
-/// GraphError, which changes nothing, for a name that is no parameter or state, with the
-/// nearest that is one, for a name twice, and for another dtype or shape.
+/// Replaces the values named in `values` and keeps the others; returns the number of replaced
+/// values. Throws GraphError, changing nothing, for a name that is not a parameter or state
+/// (the message states the nearest name), for a duplicate name, and for another dtype or shape.
 int64_t set_values(Parameters& parameters, const NamedTensors& values);
 
 }  // namespace qtape

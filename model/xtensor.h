@@ -1,5 +1,5 @@
-// xtensor arrays in and out of models and data sets. A header of its own: xtensor takes seconds
-// to compile.
+// Conversion between xtensor arrays and models or data sets. A separate header, because xtensor
+// takes seconds to compile.
 #pragma once
 
 #include <algorithm>
@@ -14,8 +14,9 @@
 
 namespace qtape {
 
-/// What an expression computes, as a tensor of its shape and its type, one that tensors have:
-/// float, double or an integer of 8 to 64 bits, but no unsigned ones of 32 and 64.
+/// Evaluates an expression into a tensor of the same shape and type. The type must be an
+/// element type of tensors: float, double or an integer of 8 to 64 bits except unsigned 32 and
+/// 64.
 template <class E>
 Tensor to_tensor(const xt::xexpression<E>& expression) {
   using T = std::decay_t<typename E::value_type>;
@@ -25,7 +26,7 @@ Tensor to_tensor(const xt::xexpression<E>& expression) {
   return Tensor::of<T>(Shape(extents), std::span<const T>(values.data(), values.size()));
 }
 
-/// The elements of a tensor. Throws GraphError when T is not its dtype.
+/// Returns the elements of a tensor. Throws GraphError if T is not its dtype.
 template <Element T>
 xt::xarray<T> to_array(const Tensor& tensor) {
   check(tensor.type.dtype == dtype_of<T>, "the tensor is {}, not {}", to_string(tensor.type),
@@ -39,14 +40,15 @@ xt::xarray<T> to_array(const Tensor& tensor) {
 
 namespace data {
 
-/// Samples along the first axis of `x`, u8 being pixels: see Dataset.
+/// Returns a data set with samples along the first axis of `x`; u8 elements are pixels, see
+/// Dataset.
 template <class X>
 Dataset arrays(const xt::xexpression<X>& x) {
   Dataset set;
   set.add("x", to_tensor(x));
   return set;
 }
-/// The same with what a model should answer; integers without further axes are labels.
+/// Returns a data set with targets `y`; integers without further axes are labels.
 template <class X, class Y>
 Dataset arrays(const xt::xexpression<X>& x, const xt::xexpression<Y>& y) {
   Dataset set = arrays(x);
@@ -56,36 +58,36 @@ Dataset arrays(const xt::xexpression<X>& x, const xt::xexpression<Y>& y) {
 
 }  // namespace data
 
-/// What the model answers to the samples of `x`: [samples, ...].
+/// Returns the model's answers to the samples of `x`: [samples, ...].
 template <class E>
 xt::xarray<float> predict(const Model& model, const xt::xexpression<E>& x,
                           int threads = default_threads()) {
   return to_array<float>(predict(model, data::arrays(x), threads));
 }
 
-/// A view of a parameter or a state, writable unless the model is const, and of a parameter's
-/// gradient. They stay valid as long as the model, which may move. Throw GraphError for an
-/// unknown name and when T is not its dtype; of a state there is no gradient.
+/// Return views of a parameter or state, writable unless the model is const, and of a
+/// parameter's gradient. Views stay valid as long as the model, even if it is moved. Throw
+/// GraphError for an unknown name and if T is not the dtype, and `gradients` also for a state.
 template <Element T>
 auto values(Model& model, std::string_view name) {
   const ParameterEntry& entry = model.parameters().at(name);
   return detail::view_of(entry.values<T>(), entry.type.shape);
 }
-/// The same of a model that is const.
+/// Returns a read-only view of a parameter or state.
 template <Element T>
 auto values(const Model& model, std::string_view name) {
   const ParameterEntry& entry = model.parameters().at(name);
   return detail::view_of(std::span<const T>(entry.values<T>()), entry.type.shape);
 }
-/// The gradient of a parameter.
+/// Returns a view of the gradient of a parameter.
 template <Element T>
 auto gradients(const Model& model, std::string_view name) {
   const ParameterEntry& entry = model.parameters().at(name);
   return detail::view_of(std::span<const T>(entry.gradients<T>()), entry.type.shape);
 }
 
-/// Replaces a value by what `expression` computes. Throws GraphError for an unknown name and
-/// another dtype or shape.
+/// Replaces a value with the result of `expression`. Throws GraphError for an unknown name and
+/// for another dtype or shape.
 template <class E>
 void set(Model& model, std::string_view name, const xt::xexpression<E>& expression) {
   model.parameters().set(name, to_tensor(expression));

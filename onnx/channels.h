@@ -1,4 +1,4 @@
-// Numbers of ONNX, whose channels come before places, in the order of ours.
+// Conversion of ONNX data, with channels first, to the library's order, with channels last.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace qtape {
 
-/// A matrix [rows, columns] as [columns, rows].
+/// Returns a matrix [rows, columns] as [columns, rows].
 template <class T>
 std::vector<T> transposed(const std::vector<T>& a, int64_t rows, int64_t columns) {
   std::vector<T> result(a.size());
@@ -19,7 +19,7 @@ std::vector<T> transposed(const std::vector<T>& a, int64_t rows, int64_t columns
   return result;
 }
 
-/// Numbers of [outer, channels, places] as [outer, places, channels].
+/// Returns elements of [outer, channels, places] as [outer, places, channels].
 inline std::vector<float> channels_behind(const std::vector<float>& numbers, int64_t outer,
                                           int64_t channels, int64_t places) {
   std::vector<float> result;

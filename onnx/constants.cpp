@@ -13,7 +13,7 @@ void OnnxOperators::give_integers(std::vector<int64_t> numbers) {
   to.add_constant(node.output(0), std::move(result));
 }
 
-/// Rows of a constant, in steps that may go backwards.
+/// Selects rows of a constant; the step may be negative.
 void OnnxOperators::slice_constant(int64_t start, int64_t end, int64_t step) {
   const OnnxConstant& from = to.constant(node, 0);
   require<FormatError>(from.shape.rank() >= 1 && step != 0, "it cannot be cut");
@@ -32,7 +32,7 @@ void OnnxOperators::slice_constant(int64_t start, int64_t end, int64_t step) {
   };
   int64_t taken = 0;
   const int64_t last = within(end);
-  // A step beyond the rows takes one of them.
+  // A larger step selects a single row.
   const int64_t stride = std::clamp<int64_t>(step, -rows - 1, rows + 1);
   for (int64_t row = within(start); stride > 0 ? row < last : row > last; row += stride) {
     take(from.floats, result.floats, row);
@@ -44,7 +44,7 @@ void OnnxOperators::slice_constant(int64_t start, int64_t end, int64_t step) {
 }
 
 void OnnxOperators::constant_of_shape() {
-  constexpr int64_t most = 1 << 16;  // what shapes and pads are made of is short
+  constexpr int64_t most = 1 << 16;  // constants for shapes and pads are short
   const std::vector<int64_t> extents = to.integers(node, 0);
   require<FormatError>(std::ranges::none_of(extents, [](int64_t each) { return each < 0; }),
                        "constants of {} are not read", extents_text(extents));
@@ -100,7 +100,7 @@ void OnnxOperators::shape() {
   give_integers(std::move(extents));
 }
 
-/// Elements of a row of constants.
+/// Selects elements along axis 0 of constants.
 void OnnxOperators::gather_constant() {
   expect_attribute("axis", 0);
   settle();
@@ -116,7 +116,7 @@ void OnnxOperators::gather_constant() {
   to.add_constant(node.output(0), std::move(result));
 }
 
-/// Consecutive indices of an axis, or one of them, which takes the axis away.
+/// Selects consecutive indices of an axis, or a single index, which removes the axis.
 void OnnxOperators::gather() {
   if (constant_input() && to.is_constant(node.input(1))) return gather_constant();
   const int64_t along = node.integer("axis", 0);
@@ -155,7 +155,8 @@ void OnnxOperators::gather() {
 
 namespace {
 
-/// a op b for whole numbers, of which the batch extent keeps itself by 0 and 1 alone.
+/// Returns a op b for integers. The batch extent is preserved only by neutral operands: 0 for
+/// Add and Sub, 1 for Mul and Div.
 int64_t folded(std::string_view op, int64_t a, int64_t b) {
   const bool neutral = (op == "Add" || op == "Sub") ? b == 0 : b == 1;
   if (a == onnx_batch && neutral) return a;
@@ -184,7 +185,8 @@ float folded(std::string_view op, float a, float b) {
 
 }  // namespace
 
-/// Arithmetic of two constants of one shape, or with one number.
+/// Computes arithmetic of two constants with the same shape, or of which one is a single
+/// number.
 void OnnxOperators::fold() {
   const OnnxConstant& a = to.constant(node, 0);
   const OnnxConstant& b = to.constant(node, 1);

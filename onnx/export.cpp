@@ -19,8 +19,8 @@
 namespace qtape {
 namespace {
 
-/// A value of the program as an output of the ONNX graph. With `channels_first`, [n, h, w, c]
-/// is [n, c, h, w] there.
+/// A value of the program in the ONNX graph. If `channels_first`, [n, h, w, c] is stored as [n,
+/// c, h, w].
 struct Written {
   std::string name;
   bool channels_first = false;
@@ -36,7 +36,7 @@ class Exporter {
 
   std::string run() {
     name_nodes();
-    // Inputs and outputs are called as their nodes.
+    // Inputs and outputs are named like their nodes.
     for (NodeId id : inputs()) {
       names_[id.index] = to_.unique(program_.name(id));
       yielded_.insert(names_[id.index]);
@@ -73,7 +73,8 @@ class Exporter {
   const Written& written(size_t i) const {
     return values_[static_cast<size_t>(node().operands[i].index)];
   }
-  /// The label of an output, without what told floats from the integers of the same node.
+  /// Returns the label of an output, without the suffix that distinguishes floats from the
+  /// integers of the same node.
   std::string output_name(NodeId id) const {
     const std::string& label = program_[id].label;
     const std::string& name = label.empty() ? bases_[static_cast<size_t>(id.index)] : label;
@@ -92,8 +93,8 @@ class Exporter {
                  std::string(to_string_view(in_floats_ ? OnnxForm::Qdq : OnnxForm::Integer)));
   }
 
-  /// Names the parts of each node after its label; without one, after the nearest one that it
-  /// reads and its operation.
+  /// Determines name prefixes: the label of a node, or the nearest label among its operands and
+  /// its op.
   void name_nodes() {
     std::vector<std::string> nearest;
     for (int32_t i = 0; i < program_.size(); ++i) {
@@ -111,7 +112,7 @@ class Exporter {
       bases_.push_back(own ? nearest.back() : fmt::format("{}.{}", above, operation));
     }
   }
-  /// `conv1.codes` of the node `conv1`.
+  /// Returns `conv1.codes` for the node `conv1`.
   std::string named(std::string_view part) const {
     return fmt::format("{}.{}", bases_[static_cast<size_t>(at_.index)], part);
   }
@@ -145,7 +146,7 @@ class Exporter {
     return shape.rank() == 3 ? transposed(x.name, {0, 2, 1}) : transposed(x.name, {0, 2, 3, 1});
   }
 
-  /// The shape that numbers of channels have beside a value.
+  /// Returns the shape of per-channel values that are broadcast to a value.
   Shape beside(int64_t n, bool channels_first, const Shape& value) const {
     if (!channels_first) return {n};
     return value.rank() == 3 ? Shape{1, n, 1} : Shape{1, n, 1, 1};
@@ -157,7 +158,7 @@ class Exporter {
     return node.output(0);
   }
 
-  /// Codes less their zero point, as s32.
+  /// Adds codes minus their zero point, as s32.
   std::string differences(const std::string& x, const IntegerValue& value) {
     const std::string wide = cast(x, DType::S32, "wide");
     if (value.zero_point == 0) return wide;
@@ -165,7 +166,7 @@ class Exporter {
                      named("differences"));
   }
 
-  /// The floats that sums of the scales of `value` stand for.
+  /// Adds the floats that sums with the scales of `value` represent.
   std::string floats(const std::string& sums, const IntegerValue& value, bool channels_first) {
     const std::vector<float> scales(value.scales.begin(), value.scales.end());
     const Shape shape = scales.size() == 1
@@ -177,7 +178,7 @@ class Exporter {
                      named("value"));
   }
 
-  /// What codes stand for, as runtimes look for it.
+  /// Adds the floats that codes represent, in the form that runtimes recognize.
   std::string dequantized(const std::string& x, const IntegerValue& value) {
     const auto scale = static_cast<float>(value.scales[0]);
     return to_.apply("DequantizeLinear",
@@ -186,8 +187,8 @@ class Exporter {
                      named("x"));
   }
 
-  /// The values of constants `codes`, whose scales and zero points belong to all or to each
-  /// index of axis 0.
+  /// Adds the values of constant `codes`; scales and zero points are one for all, or one for
+  /// each index of axis 0.
   std::string dequantized(std::string_view part, const std::string& codes,
                           const std::string& zeros, const std::vector<float>& scales) {
     onnx::NodeProto& made =
@@ -200,11 +201,12 @@ class Exporter {
     if (scales.size() > 1) set_attribute(made, "axis", int64_t{0});
     return made.output(0);
   }
-  /// The shape of scales: one, or one for each index.
+  /// Returns the shape of scales: a scalar, or one per index.
   static Shape of_axis(size_t scales) {
     return scales == 1 ? Shape{} : Shape{static_cast<int64_t>(scales)};
   }
-  /// Weights `codes` of `shape`. ONNX Runtime fuses only those that state their zero points.
+  /// Adds weights `codes` of `shape`. ONNX Runtime fuses only weights with explicit zero
+  /// points.
   std::string weight_value(const QuantizedWeights& weights, const Shape& shape,
                            std::span<const int8_t> codes) {
     const std::vector<float> scales = scales_of(weights);
@@ -224,7 +226,7 @@ class Exporter {
     std::memcpy(scales.data(), weights.scales.data.data(), weights.scales.data.size());
     return scales;
   }
-  /// The bias in floats, on the grid of the sums.
+  /// Adds the bias in floats, on the grid of the sums.
   std::string bias_value(const QuantizedWeights& weights) {
     const std::vector<float> scales(out().scales.begin(), out().scales.end());
     const std::vector<int32_t> zeros(scales.size());
@@ -236,7 +238,7 @@ class Exporter {
         scales);
   }
 
-  /// The value of operand `i` in floats.
+  /// Adds the value of operand `i` in floats.
   std::string values_of(size_t i, const std::string& x, bool channels_first) {
     if (in_floats_) return in(i).is_codes() ? dequantized(x, in(i)) : x;
     const std::string sums = in(i).is_codes() ? differences(x, in(i)) : x;
@@ -250,7 +252,7 @@ class Exporter {
                      named("codes"));
   }
 
-  /// The codes of floats.
+  /// Adds the codes of floats.
   std::string codes(const std::string& x, const CodeGrid& grid) {
     const auto quantized_grid = [&](const std::string& from) {
       return quantized(from, grid.dtype, grid.scale, grid.zero_point);
@@ -261,8 +263,8 @@ class Exporter {
     });
     if (whole) return quantized_grid(x);
     if (is_wide(grid.dtype)) {
-      // Runtimes limit no integers of 16 bits. Floats in their place have the same codes:
-      // rounding keeps the order, and what the ends stand for has their codes.
+      // Runtimes cannot clamp 16-bit integers, so floats are clamped instead. The codes are the
+      // same, because rounding is monotonic and the float limits have the limit codes.
       return quantized_grid(
           to_.apply("Clip",
                     {x, float_of("low", grid.low, grid.zero_point, grid.scale),
@@ -274,16 +276,16 @@ class Exporter {
                       code(grid.dtype, "high", grid.high)},
                      named("limited"));
   }
-  /// What a code stands for, as a constant.
+  /// Adds the float value of a code as a constant.
   std::string float_of(std::string_view part, int32_t code, int32_t zero_point, double scale) {
     return to_.scalar(
         named(part), DType::F32,
         static_cast<float>(int64_t{code} - zero_point) * static_cast<float>(scale));
   }
 
-  /// What `moved`, which chooses among elements, makes of codes `x` of operand 0. ONNX or its
-  /// runtimes do that with 8 bits alone; of 16 it is done to the floats that the codes stand
-  /// for, which have these codes again.
+  /// Applies `moved`, which selects elements, to codes `x` of operand 0. ONNX or its runtimes
+  /// support this only for 8 bits; 16-bit codes are converted to floats and back, which is
+  /// exact.
   template <class Moved>
   std::string chosen(const std::string& x, const Moved& moved) {
     const IntegerValue& value = in(0);
@@ -297,7 +299,7 @@ class Exporter {
     });
   }
 
-  /// Codes as u8, with their zero point.
+  /// Adds codes as u8, with their zero point.
   std::pair<std::string, std::string> unsigned_codes(const std::string& x,
                                                      const IntegerValue& value) {
     const int32_t offset = value.type.dtype == DType::S8 ? 128 : 0;
@@ -310,7 +312,7 @@ class Exporter {
     return {cast(shifted, DType::U8, "unsigned"), zero};
   }
 
-  /// `codes` as u8 weights of zero point 128.
+  /// Adds `codes` as u8 weights with zero point 128.
   std::pair<std::string, std::string> unsigned_weights(const Shape& shape,
                                                        std::span<const int8_t> codes) {
     std::vector<uint8_t> shifted;
@@ -342,7 +344,7 @@ class Exporter {
     return {codes(written(0).name, op.grid), written(0).channels_first};
   }
 
-  /// x [..., k] by weights [n, k], in floats.
+  /// Adds x [..., k] times weights [n, k], in floats.
   Written linear_in_floats(const integer::Linear& op) {
     const auto [n, k] = std::pair(op.weights.outputs(), op.weights.terms());
     const std::string x = dequantized(channels_last(0), in(0));
@@ -395,7 +397,7 @@ class Exporter {
     for (int64_t each : both(end_padding(h), end_padding(w))) pads.push_back(each);
     set_attribute(node, "pads", pads);
   }
-  /// What lies behind the last window is no padding.
+  /// Returns the end padding that windows use; elements after the last window do not count.
   static int64_t end_padding(const WindowAxis& a) {
     return std::max<int64_t>(0, (a.out - 1) * a.stride + a.span() - a.in - a.begin);
   }
@@ -464,7 +466,7 @@ class Exporter {
     return {to_.apply("Gather", {table, index}, named("codes")), written(0).channels_first};
   }
 
-  /// Both operands in one order of axes.
+  /// Returns both operands in the same axis order.
   std::pair<bool, std::pair<std::string, std::string>> pair() {
     const bool first = written(0).channels_first && written(1).channels_first;
     if (first) return {true, {written(0).name, written(1).name}};
@@ -516,8 +518,8 @@ class Exporter {
                       named("reshaped"))};
   }
 
-  /// Runtimes refuse padding as wide as the kernel, which dilation makes use of: then the
-  /// lowest codes are put around x before.
+  /// Runtimes reject padding as wide as the kernel, which is possible with dilation: in that
+  /// case x is padded with the lowest codes first.
   Written write(const integer::Structure<MaxPool>& op) {
     const Shape& x = in(0).type.shape;
     const bool one = x.rank() == 3;
@@ -536,7 +538,8 @@ class Exporter {
                    }),
             true};
   }
-  /// [n, c, ...] with the padding of `window` as lowest codes, or what these stand for.
+  /// Returns [n, c, ...] with the padding of `window` filled with the lowest codes, or with
+  /// their values.
   std::string bordered(const std::string& x, const Window& window, bool one) {
     const IntegerValue& value = in(0);
     const auto [lowest, highest] = dispatch_codes(value.type.dtype, []<class Code>() {
@@ -555,8 +558,8 @@ class Exporter {
     pads.push_back(end_padding(window.w));
     const std::string padded =
         to_.apply("Pad", {x, to_.numbers(named("pads"), pads), border}, named("padded"));
-    // Limits that change nothing: ONNX Runtime 1.21 gives the padding of a Pad right before a
-    // MaxPool to the latter, and then refuses it.
+    // A Clip without effect: ONNX Runtime 1.21 merges a Pad that directly precedes a MaxPool
+    // into it, and then rejects the padding.
     return to_.apply("Clip", {padded, border, end("highest", highest)}, named("kept"));
   }
   static Window without_padding(Window window) {
@@ -569,7 +572,8 @@ class Exporter {
 
   Written write(const integer::Structure<Upsample>&) {
     const Shape& x = in(0).type.shape;
-    // Each element of a spatial axis as often as it is repeated: an axis behind it, and joined.
+    // Repeats the elements of each spatial axis: along a new axis after it, which is then
+    // joined.
     std::string name = channels_last(0);
     for (int axis = 1; axis + 1 < x.rank(); ++axis) {
       const int64_t factor = x[axis] == 0 ? 1 : out().type.shape[axis] / x[axis];
@@ -596,7 +600,7 @@ class Exporter {
     })};
   }
 
-  /// The axes of a reduction of operand 0, each from the front.
+  /// Returns the axes of a reduction of operand 0, counted from the front.
   std::vector<int64_t> axes_of(const std::vector<int>& axes) const {
     const Shape& x = in(0).type.shape;
     std::vector<int64_t> all;
@@ -605,7 +609,7 @@ class Exporter {
     return all;
   }
 
-  /// A reduction, which has its axes as an input since opset `since`, before as an attribute.
+  /// Adds a reduction. Its axes are an input since opset `since`, an attribute before.
   std::string reduced(std::string_view op, const std::string& x,
                       const std::vector<int64_t>& axes, bool keep_dims, int64_t since) {
     std::vector<std::string> inputs = {x};
@@ -633,7 +637,7 @@ class Exporter {
     const std::string x = dequantized(channels_last(0), in(0));
     const std::string sum = reduced("ReduceSum", x, axes_of(op.axes), op.keep_dims, 13);
     if (!op.mean) return {sum};
-    // By the very factor of the program: a mean would be divided, which ties show.
+    // Multiplied by the program's own factor: a ReduceMean would divide, which changes ties.
     const double share = out().scales[0] / in(0).scales[0];
     return {to_.apply("Mul",
                       {sum, to_.scalar(named("share"), DType::F32, static_cast<float>(share))},
@@ -649,7 +653,7 @@ class Exporter {
     return {made.output(0), true};
   }
 
-  /// Sums by windows of ones, each taken as often as its divisor asks.
+  /// Adds sums by windows of ones, weighted by their divisors.
   Written write(const integer::AvgPool& op) {
     if (in_floats_) return average_in_floats(op);
     check(out().type.dtype == DType::S32, "ONNX's sums have 32 bits");
@@ -687,7 +691,7 @@ class Exporter {
     const std::string last = channels_last(x, program_[id].value.type.shape);
     onnx::NodeProto& made = to_.node("Identity", {last}, named("output"));
     std::string& name = names_[id.index];
-    // What is yielded twice, or an input, needs another name.
+    // A value that is an output twice, or also an input, needs another name.
     if (!yielded_.insert(name).second) name = to_.unique(name);
     made.set_output(0, name);
     to_.output(name, program_[id].value.type, is_batched(program_[id].value.type));
@@ -696,9 +700,9 @@ class Exporter {
   const IntegerProgram& program_;
   int64_t opset_;
   OnnxWriter to_;
-  bool in_floats_;  // what the program has as accumulators
+  bool in_floats_;  // true if the program's accumulators are written as floats
   NodeId at_;
-  std::vector<std::string> bases_;        // of names, by node
+  std::vector<std::string> bases_;        // prefixes of names, by node
   std::vector<Written> values_;           // by node
   std::map<int32_t, std::string> names_;  // of inputs and outputs, by node
   std::set<std::string> yielded_;

@@ -1,4 +1,4 @@
-// Integer programs for other runtimes: ONNX files.
+// Export of integer programs to ONNX files, for other runtimes.
 #pragma once
 
 #include <array>
@@ -9,46 +9,48 @@
 
 namespace qtape {
 
-/// How products are written.
+/// Representation of products.
 enum class OnnxForm : uint8_t {
-  /// DequantizeLinear of codes and weights, products in float, QuantizeLinear: what runtimes
-  /// fuse, and compilers of accelerators read. Sums in float are rounded, so a code next to a
-  /// tie may be another one.
+  /// DequantizeLinear of codes and weights, products in float, QuantizeLinear: the form that
+  /// runtimes fuse and that compilers for accelerators read. Float sums are rounded, so a code
+  /// next to a tie may differ.
   Qdq,
   /// MatMulInteger and ConvInteger of u8 codes and u8 weights with zero point 128, which every
-  /// runtime adds exactly: the very codes of the program.
+  /// runtime adds exactly: the codes equal those of the program.
   Integer
 };
 template <>
 inline constexpr auto enum_names<OnnxForm> = std::array<std::string_view, 2>{"qdq", "integer"};
 
-inline constexpr int64_t first_onnx_opset = 13;  ///< of ONNX's operators that is written
-inline constexpr int64_t last_onnx_opset = 21;   ///< the same
-/// The first with int4, and with quantizers of 16 bits.
+inline constexpr int64_t first_onnx_opset = 13;  ///< first supported opset of ONNX's operators
+inline constexpr int64_t last_onnx_opset = 21;   ///< last supported opset of ONNX's operators
+/// First opset with int4 and with 16-bit quantizers.
 inline constexpr int64_t first_onnx_opset_of_int4 = 21;
 
-/// How a program is written.
+/// Options of an export.
 struct OnnxExportOptions {
   OnnxForm form = OnnxForm::Qdq;
-  /// From 21 on Qdq writes weights of up to 4 bits as int4, and codes of 16 bits.
+  /// From opset 21 on, Qdq writes weights of up to 4 bits as int4, and supports 16-bit codes.
   int64_t opset = first_onnx_opset;
 };
 
-/// `program`, of OnnxQdq, as the bytes of an ONNX model.
+/// Returns `program`, which must have OnnxQdq requantization, as the bytes of an ONNX model.
 ///
 /// Inputs and outputs have the names of their nodes; an output that shares its layer's label
-/// has that of the layer. All values between nodes have types and shapes, the batch being the
-/// extent `batch`. metadata_props holds `qtape.version`, `qtape.program_sha256`, that of the
-/// program's file, `qtape.requantization` and `qtape.form`.
+/// has the name of the layer. All values between nodes have types and shapes, and the batch
+/// extent is the symbolic extent `batch`. metadata_props contains `qtape.version`,
+/// `qtape.program_sha256` (the hash of the program's file), `qtape.requantization` and
+/// `qtape.form`.
 ///
-/// Throws ArgumentError for another opset, GraphError, naming the node, for another
-/// requantization and for what ONNX has not: codes of 16 bits in integers or before opset 21,
-/// in integers sums of 64, in Qdq accumulators as outputs, quantizers of inputs that round ties
-/// other than to even, divide other than exactly or add the zero point before.
+/// Throws ArgumentError for an unsupported opset. Throws GraphError, which names the node, for
+/// another requantization and for features that ONNX lacks: in the Integer form 16-bit codes
+/// and 64-bit sums; in the Qdq form 16-bit codes before opset 21 and accumulators as outputs;
+/// and quantizers of inputs with rounding other than ties to even, inexact division or the zero
+/// point added before rounding.
 std::string to_onnx(const IntegerProgram& program, const OnnxExportOptions& options = {});
 
-/// Writes the bytes of `to_onnx` to a file and returns their number; the old file survives any
-/// failure. Throws IoError as well.
+/// Writes the bytes of `to_onnx` to a file and returns their number; an existing file survives
+/// any failure. Also throws IoError.
 int64_t write_onnx(const std::string& path, const IntegerProgram& program,
                    const OnnxExportOptions& options = {});
 

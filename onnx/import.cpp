@@ -15,7 +15,7 @@
 namespace qtape {
 namespace {
 
-// What protobuf holds in one message.
+// Maximum size of a protobuf message.
 constexpr int64_t largest_file = (int64_t{1} << 31) - 1;
 constexpr int64_t first_opset = 9;
 constexpr int64_t last_opset = 18;
@@ -30,7 +30,7 @@ int64_t opset_of(const onnx::ModelProto& model) {
   return opset;
 }
 
-/// Whether filters go over one axis: then values of rank 3 have channels.
+/// True if filters have one spatial axis: then values of rank 3 have channels.
 bool has_conv_over_one_axis(const onnx::GraphProto& graph, const LiveParts& live,
                             const OnnxImporter& importer) {
   return std::ranges::any_of(live.nodes, [&](int i) {
@@ -41,13 +41,14 @@ bool has_conv_over_one_axis(const onnx::GraphProto& graph, const LiveParts& live
   });
 }
 
-/// Elements that nodes may make of a file of so many bytes.
+/// Returns the number of elements that nodes may create for a file with this number of bytes.
 int64_t most_elements(size_t bytes) {
   constexpr int64_t times = 4, least = 1 << 16;
   return times * static_cast<int64_t>(bytes) + least;
 }
 
-/// Constants of the file, and what nodes make of these alone. Returns the other nodes.
+/// Adds constants of the file, and constants that nodes compute from these. Returns the other
+/// nodes.
 std::vector<int> add_constants(OnnxImporter& importer, const onnx::GraphProto& graph,
                                const LiveParts& live) {
   for (const auto& tensor : graph.initializer()) {
@@ -71,7 +72,7 @@ std::vector<int> add_constants(OnnxImporter& importer, const onnx::GraphProto& g
   return others;
 }
 
-/// What no output needs.
+/// Returns notes about everything that no output needs.
 std::vector<std::string> left_out(const onnx::GraphProto& graph, const LiveParts& live,
                                   const std::set<std::string>& tensors) {
   std::vector<std::string> notes;
@@ -118,7 +119,7 @@ SavedModel import_graph(const onnx::ModelProto& model, size_t bytes,
 
 SavedModel parse_onnx(std::string_view bytes, std::string_view name,
                       std::vector<std::string>* notes) {
-  // What protobuf would print of broken files is in our own error.
+  // Protobuf's own messages are suppressed; our error replaces them.
   const google::protobuf::LogSilencer silence;
   try {
     onnx::ModelProto model;

@@ -10,15 +10,15 @@
 namespace qtape {
 namespace {
 
-/// [n, c, ...] as [n, ..., c].
+/// Returns the extents [n, c, ...] as [n, ..., c].
 std::vector<int64_t> channels_behind(const std::vector<int64_t>& shape) {
   std::vector<int64_t> result = shape;
   std::rotate(result.begin() + 1, result.begin() + 2, result.end());
   return result;
 }
 
-/// The path of the module in a node's name: `layer1.0.conv1` of `/layer1/layer1.0/conv1/Conv`,
-/// where a part repeats the one before it.
+/// Returns the path of the module in a node's name: `layer1.0.conv1` for
+/// `/layer1/layer1.0/conv1/Conv`, where a part repeats the one before it.
 std::string module_of(const OnnxNode& node) {
   std::vector<std::string> parts;
   std::string part;
@@ -196,7 +196,7 @@ void OnnxImporter::stand_in(const std::string& name) {
                      .shape = declared->second};
     unknown_.erase(name);
   } catch (const Error&) {
-    // A shape beyond any tensor leaves the value unknown.
+    // If the shape is too large for a tensor, the value stays unknown.
   }
 }
 
@@ -216,13 +216,13 @@ Graph OnnxImporter::finish(const std::vector<std::string>& outputs) {
     ids.push_back(named_output(value.id, name));
   }
   problems_.settle();
-  graph_.set_outputs(std::move(ids), {});  // ONNX states no losses
+  graph_.set_outputs(std::move(ids), {});  // ONNX declares no losses
   return std::move(graph_);
 }
 
 NodeId OnnxImporter::named_output(NodeId value, const std::string& name) {
   const bool usable = !name.empty() && printable(name) == name && !graph_.find(name);
-  // What a Softmax at the end is taken of becomes the answer, see with_loss.
+  // The operand of a final Softmax becomes the answer, see with_loss.
   const Op& op = graph_[value].op;
   const bool softmax =
       std::holds_alternative<Softmax>(op) || std::holds_alternative<LogSoftmax>(op);
@@ -284,7 +284,7 @@ NodeId OnnxImporter::add(Op op, std::vector<NodeId> operands, std::string label)
 }
 
 std::string OnnxImporter::free_label(const std::string& wanted) const {
-  // What cannot be printed as it is could not be saved either.
+  // Labels with unprintable characters could not be saved.
   const bool usable = !wanted.empty() && printable(wanted) == wanted;
   return unused_label(graph_, usable ? wanted : "value");
 }
@@ -318,7 +318,7 @@ NodeId OnnxImporter::add_parameter(const std::string& name, Shape shape,
                                    std::string_view part) {
   Tensor tensor = Tensor::of<float>(shape, numbers);
   if (const auto known = known_parameter(name, tensor)) return *known;
-  // PyTorch numbers what it computed: weights with a folded norm, transposed ones.
+  // PyTorch numbers computed constants: weights with a folded norm, and transposed ones.
   const bool numbered = name.find("::") != std::string::npos && !layer.empty();
   const std::string wanted = numbered ? fmt::format("{}.{}", layer, part) : name;
   const NodeId id = add_leaf(Parameter{.shape = shape}, wanted, std::move(tensor));
@@ -326,7 +326,7 @@ NodeId OnnxImporter::add_parameter(const std::string& name, Shape shape,
   return id;
 }
 
-// Nodes that move a state by themselves cannot share it.
+// Nodes that update their state cannot share it.
 NodeId OnnxImporter::add_state(const std::string& name, Shape shape,
                                std::vector<float> numbers) {
   return add_leaf(State{.shape = shape}, name, Tensor::of<float>(shape, numbers));

@@ -1,5 +1,4 @@
-// The state of an import: what is known of each name of an ONNX graph, and the graph that
-// grows.
+// State of an import: the values of an ONNX graph by name, and the graph that is built.
 #pragma once
 
 #include <cstdint>
@@ -16,106 +15,107 @@
 
 namespace qtape {
 
-/// How the numbers of a value lie, seen from what ONNX says of them.
+/// Memory layout of a value, relative to its ONNX shape.
 enum class OnnxLayout : uint8_t {
-  Same,          ///< as ONNX has them
-  ChannelsLast,  ///< [n, c, ...] lies as [n, ..., c]
-  Flat           ///< the axes of a ChannelsLast value behind n joined as they lie
+  Same,          ///< as in ONNX
+  ChannelsLast,  ///< [n, c, ...] is stored as [n, ..., c]
+  Flat           ///< a ChannelsLast value with all axes after n joined as stored
 };
 
 /// A value of an ONNX graph.
 struct OnnxValue {
   NodeId id;
-  std::vector<int64_t> shape;  ///< as ONNX has it; the batch extent is 1
+  std::vector<int64_t> shape;  ///< shape in ONNX; the batch extent is 1
   OnnxLayout layout = OnnxLayout::Same;
-  std::vector<int64_t> flat = {};  ///< of Flat: [c, ...] before they were joined
+  std::vector<int64_t> flat = {};  ///< Flat only: [c, ...] before the axes were joined
 
   int rank() const { return static_cast<int>(shape.size()); }
 };
 
-/// The batch extent among whole numbers that are computed of shapes.
+/// Marks the batch extent among integers that are computed from shapes.
 inline constexpr int64_t onnx_batch = INT64_MIN;
 
 class OnnxImporter {
  public:
-  /// `opset` is that of the default domain. Nodes may make constants and parameters of
-  /// `most_elements` in all. Outputs need the values of `needed` names.
+  /// `opset` is that of the default domain. The constants and parameters that nodes create may
+  /// have `most_elements` elements in total. `needed` are the names of the values that outputs
+  /// need.
   OnnxImporter(int64_t opset, int64_t most_elements, std::set<std::string> needed)
       : opset_(opset), elements_left_(most_elements), needed_(std::move(needed)) {}
 
-  /// A constant of the file.
+  /// Adds a constant of the file.
   void add_tensor(const onnx::TensorProto& tensor);
-  /// An input as the file declares it. Of rank 3 it is channels last where `one_axis` says so.
+  /// Adds an input as declared in the file. An input of rank 3 is channels-last if `one_axis`.
   void add_input(const onnx::ValueInfoProto& input, bool one_axis);
-  /// The node at `index` of the graph. What keeps it from being read is noted.
+  /// Adds the node at `index` of the graph, or records why it cannot be read.
   void add_node(int64_t index, const OnnxNode& node);
-  /// The shape of a value, as the file declares it: what follows a node that was refused is
-  /// checked with it.
+  /// Records the shape of a value as declared in the file, which is used to check nodes that
+  /// follow a refused one.
   void declare(const onnx::ValueInfoProto& value);
-  /// Notes that the tensor `name` is not read.
+  /// Records that the tensor `name` is not supported.
   void refuse_tensor(const std::string& name, const std::string& reason);
-  /// Whether a node can be computed before inputs are known: it reads constants alone.
+  /// True if a node reads only constants, so that it can be computed before inputs are known.
   bool reads_constants(const OnnxNode& node) const;
-  /// The constant of that name, else none.
+  /// Returns the constant of that name, or null.
   const OnnxConstant* find_constant(const std::string& name) const;
-  /// The graph, its outputs being those that ONNX names. Throws FormatError with everything
-  /// that cannot be read.
+  /// Returns the graph with the outputs of the ONNX model. Throws FormatError that lists
+  /// everything that is not supported.
   Graph finish(const std::vector<std::string>& outputs);
-  /// Values of the parameters and states of the graph.
+  /// Returns the values of the parameters and states of the graph.
   const std::map<std::string, Tensor>& values() const { return parameters_; }
 
  private:
   friend struct OnnxOperators;
 
-  /// Throws FormatError beyond the elements that may be made.
+  /// Throws FormatError if the limit of elements is exceeded.
   void add_constant(const std::string& name, OnnxConstant constant);
   void read(const OnnxNode& node, std::vector<std::string>& reasons);
-  /// In place of the outputs of a refused node: a value of the shape that they would have, for
-  /// the checks of what follows, else an unknown one.
+  /// Replaces the outputs of a refused node by values of the declared shapes, so that following
+  /// nodes can be checked, or by unknown values.
   void stand_in(const OnnxNode& node);
   void stand_in(const std::string& name);
 
-  // What nodes read.
+  // Inputs of nodes.
   OnnxValue value(const OnnxNode& node, int k) const;
   bool is_constant(const std::string& name) const { return constants_.contains(name); }
   bool has_input(const OnnxNode& node, int k) const { return !node.input(k).empty(); }
   const OnnxConstant& constant(const OnnxNode& node, int k) const;
   std::vector<float> floats(const OnnxNode& node, int k, int64_t count) const;
   std::vector<int64_t> integers(const OnnxNode& node, int k) const;
-  /// An attribute of whole numbers that later opsets made an input.
+  /// Returns an integer list that is an attribute in old opsets and an input in later ones.
   std::optional<std::vector<int64_t>> integers_or(const OnnxNode& node, const char* name,
                                                   int k) const;
 
-  // What nodes give.
+  // Outputs of nodes.
   void spend(int64_t elements);
-  /// A parameter of that name with these numbers that there is already.
+  /// Returns an existing parameter of that name with equal values.
   std::optional<NodeId> known_parameter(const std::string& name, const Tensor& tensor) const;
   NodeId add_leaf(Op leaf, const std::string& name, Tensor tensor);
   void give(const OnnxNode& node, OnnxValue value, int k = 0);
   NodeId add(Op op, std::vector<NodeId> operands, std::string label = {});
-  /// The constant `name` as a parameter: called after `layer` and `part` where an exporter only
-  /// numbered it.
+  /// Adds the constant `name` as a parameter. If its name was generated by an exporter, the
+  /// label is built from `layer` and `part`.
   NodeId add_parameter(const std::string& name, Shape shape, std::vector<float> numbers,
                        const std::string& layer = {}, std::string_view part = {});
   NodeId add_state(const std::string& name, Shape shape, std::vector<float> numbers);
   std::string free_label(const std::string& wanted) const;
-  /// The label of a layer: the name of its weight without `.weight`, else the module that the
-  /// node's name names; empty where that is taken.
+  /// Returns the label of a layer: the name of its weight without `.weight`, or else the module
+  /// in the node's name; empty if that label is taken.
   std::string layer_label(const OnnxNode& node) const;
-  /// The label of a node without weights: its module and `part`.
+  /// Returns the label of a node without weights: its module and `part`.
   std::string node_label(const OnnxNode& node, const std::string& part) const;
-  /// `value` under the name of an output.
+  /// Gives `value` the name of an output.
   NodeId named_output(NodeId value, const std::string& name);
 
   // Layouts.
-  /// `id` with its axes in another order, axis 0 in its place: a Reshape where only extents of
-  /// 1 move.
+  /// Returns `id` with its axes permuted, except axis 0: a Reshape if only extents of 1 move.
   NodeId permuted(NodeId id, std::vector<int> permutation);
   OnnxValue to_same(OnnxValue value);
   OnnxValue to_channels_last(OnnxValue value);
-  /// Where axis `axis` of ONNX lies, for values that are not Flat.
+  /// Returns the position of ONNX axis `axis` in the stored value; not for Flat values.
   static int physical_axis(const OnnxValue& value, int64_t axis);
-  /// Where the numbers of a Flat value come from: element k of ours is element order[k].
+  /// Returns the origin of the elements of a Flat value: stored element k is ONNX element
+  /// order[k].
   static std::vector<size_t> flat_order(const std::vector<int64_t>& flat);
   OnnxValue reshaped(const OnnxValue& value, const std::vector<int64_t>& shape);
 
@@ -129,20 +129,21 @@ class OnnxImporter {
   int64_t elements_left_;
   std::set<std::string> needed_;
   std::map<std::string, std::vector<int64_t>> declared_;  // shapes of floats
-  std::set<std::string> unknown_;                         // given by refused nodes
+  std::set<std::string> unknown_;                         // outputs of refused nodes
   OnnxProblems problems_;
-  bool one_axis_ = false;  // values of rank 3 have channels
+  bool one_axis_ = false;  // true if values of rank 3 have channels
 };
 
-/// A whole number of a constant as messages show it: `batch`, or its digits.
+/// Formats an integer of a constant for messages: `batch`, or its digits.
 std::string onnx_number(int64_t number);
-/// `[batch, 3, 8]`.
+/// Returns `[batch, 3, 8]`.
 std::string extents_text(const std::vector<int64_t>& extents);
 
-/// a b. Throws FormatError for negative ones and beyond the elements of any tensor.
+/// Returns a b. Throws FormatError for negative operands and for results beyond the size of any
+/// tensor.
 int64_t onnx_product(int64_t a, int64_t b);
 
-/// `axis` from the front. Throws FormatError outside of -rank..rank-1.
+/// Returns `axis` counted from the front. Throws FormatError outside -rank..rank-1.
 int onnx_axis(int64_t axis, int rank);
 
 }  // namespace qtape

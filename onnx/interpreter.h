@@ -1,5 +1,5 @@
-// ONNX models computed as the specification of the operators says, one after another: slowly,
-// and without any code of what writes them. It has the operators and types of exported
+// Interpreter of ONNX models that follows the specification of each operator: slow, and
+// independent of the code that writes models. It supports the operators and types of exported
 // programs.
 #pragma once
 
@@ -25,25 +25,27 @@ struct OnnxArray {
   int64_t elements() const;
 };
 
-/// The product of extents.
+/// Returns the product of extents.
 int64_t onnx_elements(const std::vector<int64_t>& shape);
 
 /// A model, and the values of its last run.
 class OnnxInterpreter {
  public:
-  /// Throws FormatError for bytes that are no ONNX model, and for constants of other types.
+  /// Throws FormatError for bytes that are not an ONNX model, and for constants of unsupported
+  /// types.
   explicit OnnxInterpreter(std::string_view bytes);
 
-  /// Names of the graph's inputs and outputs, in its order.
+  /// Return the names of the graph's inputs and outputs, in order.
   std::vector<std::string> inputs() const;
   std::vector<std::string> outputs() const;
 
-  /// The value of the input `name`. Throws FormatError for other elements than its shape has.
+  /// Sets the value of input `name`. Throws FormatError if the number of elements does not
+  /// match the shape.
   void set(const std::string& name, OnnxArray value);
-  /// Computes all nodes. Throws FormatError, which names the node, for operators that it does
-  /// not know and for operands that the operator does not take.
+  /// Computes all nodes. Throws FormatError, which names the node, for unsupported operators
+  /// and operands.
   void run();
-  /// What was set or computed as `name`. Throws FormatError where there is none.
+  /// Returns the value that was set or computed as `name`. Throws FormatError if there is none.
   const OnnxArray& value(const std::string& name) const;
 
  private:

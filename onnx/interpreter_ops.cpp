@@ -1,4 +1,4 @@
-// Each operator as https://onnx.ai/onnx/operators says it, with opsets 13 to 21.
+// Each operator as specified at https://onnx.ai/onnx/operators, for opsets 13 to 21.
 #include "qtape/onnx/interpreter_ops.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 using Extents = std::vector<int64_t>;
 
-/// A node with what it reads.
+/// A node with its operands.
 struct Call {
   const OnnxNode& node;
   const OnnxOperands& operands;
@@ -32,14 +32,14 @@ struct Call {
     require<FormatError>(found != nullptr, "input {} has elements of another type", k);
     return *found;
   }
-  /// The only element of input `k`, or `usual` where it is left out.
+  /// Returns the only element of input `k`, or `usual` if it is omitted.
   template <class T>
   T scalar(size_t k, T usual) const {
     if (!has(k)) return usual;
     require<FormatError>(of<T>(k).size() == 1, "input {} must be one number", k);
     return of<T>(k)[0];
   }
-  /// Numbers that came to be inputs in later opsets, given as either.
+  /// Returns integers that are an attribute in old opsets and an input in later ones.
   std::optional<Extents> numbers(size_t k, const char* name) const {
     if (has(k)) return of<int64_t>(k);
     return node.integers(name);
@@ -71,7 +71,7 @@ void for_each_index(const Extents& shape, const Body& body) {
   }
 }
 
-/// y of `shape`, whose element at each index is the one of x at `place(index)`.
+/// Returns y of `shape`, whose element at each index is the element of x at `place(index)`.
 template <class Place>
 OnnxArray moved(const OnnxArray& x, const Extents& shape, const Place& place) {
   return std::visit(
@@ -155,7 +155,7 @@ OnnxArray cast(const Call& c) {
       x.data);
 }
 
-/// The shape of two operands of numpy's broadcasting.
+/// Returns the broadcast shape of two operands, as in NumPy.
 Extents broadcast(const Extents& a, const Extents& b) {
   Extents shape(std::max(a.size(), b.size()));
   for (size_t i = 0; i < shape.size(); ++i) {
@@ -168,7 +168,7 @@ Extents broadcast(const Extents& a, const Extents& b) {
   return shape;
 }
 
-/// The place in an operand of `shape` for an index of what it is broadcast to.
+/// Returns the position in an operand of `shape` for an index of the broadcast shape.
 int64_t broadcast_place(const Extents& shape, const Extents& index) {
   int64_t at = 0;
   for (size_t a = 0; a < shape.size(); ++a) {
@@ -200,7 +200,7 @@ OnnxArray arithmetic(const Call& c, const Combine& combine) {
   if (std::holds_alternative<std::vector<float>>(c.in(0).data)) {
     return combined<float>(c, combine);
   }
-  // In 64 bits: what overflows 32 is undefined there, not here.
+  // In 64 bits: an overflow of 32 bits is undefined in ONNX, but must be defined here.
   return combined<int32_t>(
       c, [&](int64_t a, int64_t b) { return static_cast<int32_t>(combine(a, b)); });
 }
@@ -286,7 +286,7 @@ OnnxArray dequantize(const Call& c) {
       x.data);
 }
 
-/// Codes less their zero point, whether they are s8 or u8.
+/// Returns codes minus their zero point, for s8 and u8.
 std::vector<int32_t> differences(const Call& c, size_t codes, size_t zero) {
   const auto less = [&]<class T>(const std::vector<T>& from) {
     const int32_t z = c.scalar<T>(zero, 0);
@@ -300,11 +300,11 @@ std::vector<int32_t> differences(const Call& c, size_t codes, size_t zero) {
   return less(c.of<uint8_t>(codes));
 }
 
-/// What products of T are added in: integers in 64 bits, of which the sum must fit 32.
+/// Type in which products of T are added: 64-bit integers, whose sum must fit 32 bits.
 template <class T>
 using Sum = std::conditional_t<std::is_integral_v<T>, int64_t, T>;
 
-/// a [..., k] times b [k, n].
+/// Returns a [..., k] times b [k, n].
 template <class T>
 OnnxArray product(const Call& c, const std::vector<T>& a, const std::vector<T>& b) {
   const Extents& left = c.in(0).shape;
@@ -344,13 +344,13 @@ OnnxArray gemm(const Call& c) {
   return c.has(2) ? add({c.node, {&y, &c.in(2)}}) : y;
 }
 
-/// Windows along one spatial axis or two, of which the first then has one element.
+/// Windows along one or two spatial axes; with one, the first of the two axes has extent 1.
 struct Windows2d {
   int64_t n, channels, h, w;
   int64_t kernel_h, kernel_w;
   std::array<int64_t, 2> stride, dilation, begin;
   std::array<int64_t, 2> out;
-  Extents spatial;  // extents of y behind the channels
+  Extents spatial;  // extents of y after the channels
 };
 
 Windows2d windows_of(const Call& c, const Extents& kernel) {
@@ -386,8 +386,8 @@ Windows2d windows_of(const Call& c, const Extents& kernel) {
   return g;
 }
 
-/// Calls `body(y, x, tap)` for each tap of the windows of a channel and each window under which
-/// it does not lie in the padding, with the places of window and element in their channel.
+/// Calls `body(y, x, tap)` for each tap and each window in which the tap is not in the padding.
+/// y and x are the positions of window and element within their channel.
 template <class Body>
 void for_each_place(const Windows2d& g, const Body& body) {
   for (int64_t a = 0; a < g.kernel_h; ++a) {
@@ -412,7 +412,7 @@ Extents with_channels(const Windows2d& g, int64_t channels) {
   return shape;
 }
 
-/// Products of windows by filters; elements of the padding count as 0.
+/// Returns products of windows and filters; elements of the padding count as 0.
 template <class T>
 OnnxArray filtered(const Call& c, const std::vector<T>& x, const std::vector<T>& w,
                    const std::vector<T>& bias) {
@@ -454,7 +454,7 @@ OnnxArray conv_integer(const Call& c) {
   return filtered<int32_t>(c, differences(c, 0, 2), differences(c, 1, 3), {});
 }
 
-/// What `reduce` makes of the elements under each window.
+/// Applies `reduce` to the elements of each window.
 template <class T, class Reduce>
 OnnxArray pooled(const Call& c, const Reduce& reduce) {
   const auto kernel = c.node.integers("kernel_shape");
@@ -473,7 +473,7 @@ OnnxArray pooled(const Call& c, const Reduce& reduce) {
   return {with_channels(g, g.channels), std::move(y)};
 }
 
-/// Operators of which no version takes integers of 16 bits.
+/// Rejects 16-bit integers, for operators of which no version supports them.
 void expect_no_16_bits(const Call& c) {
   std::visit(
       []<class T>(const std::vector<T>&) {
@@ -618,7 +618,7 @@ OnnxArray pad(const Call& c) {
       x.data);
 }
 
-/// What `reduce` makes of all elements along the axes.
+/// Applies `reduce` to all elements along the axes.
 template <class T, class Reduce>
 OnnxArray reduced(const Call& c, const Reduce& reduce) {
   const OnnxArray& x = c.in(0);

@@ -1,4 +1,4 @@
-// What the operators of ONNX compute.
+// Computation of single ONNX operators.
 #pragma once
 
 #include <vector>
@@ -8,11 +8,11 @@
 
 namespace qtape {
 
-/// The inputs of a node; null where one is left out.
+/// The inputs of a node; null for an omitted one.
 using OnnxOperands = std::vector<const OnnxArray*>;
 
-/// The first output of a node. Throws FormatError for operators that are not known and for
-/// operands that this one does not take.
+/// Returns the first output of a node. Throws FormatError for unsupported operators and
+/// operands.
 OnnxArray compute_onnx(const OnnxNode& node, const OnnxOperands& operands);
 
 }  // namespace qtape

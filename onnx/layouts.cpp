@@ -1,4 +1,4 @@
-// Layouts of imported values: from one to another, and under other shapes.
+// Layouts of imported values: conversions between them, and reshaping.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ int64_t product(std::span<const int64_t> extents) {
   return result;
 }
 
-/// What brings [n, ..., c] to [n, c, ...], and back.
+/// Returns the permutation from [n, ..., c] to [n, c, ...].
 std::vector<int> channels_first(int rank) {
   std::vector<int> permutation = {0, rank - 1};
   for (int axis = 1; axis + 1 < rank; ++axis) permutation.push_back(axis);
@@ -90,7 +90,7 @@ OnnxValue OnnxImporter::to_channels_last(OnnxValue value) {
 
 namespace {
 
-/// The extents that a Reshape of `from` to `shape` gives, the batch being 1.
+/// Returns the extents after a Reshape of `from` to `shape`, with batch extent 1.
 std::vector<int64_t> reshaped_extents(const std::vector<int64_t>& from,
                                       const std::vector<int64_t>& shape, bool keeps_batch) {
   const int64_t elements = product(std::span(from).subspan(1));
@@ -130,7 +130,7 @@ OnnxValue OnnxImporter::reshaped(const OnnxValue& from, const std::vector<int64_
         from.layout == OnnxLayout::Flat
             ? from.flat
             : std::vector<int64_t>(from.shape.begin() + 1, from.shape.end());
-    // Of one channel or one place the numbers have the same order in both layouts.
+    // With a single channel or place, elements have the same order in both layouts.
     if (sample[0] == 1 || product(std::span(sample).subspan(1)) == 1) {
       return {.id = add(Reshape{.shape = target}, {from.id}), .shape = extents};
     }

@@ -14,14 +14,16 @@
 namespace qtape {
 namespace {
 
-/// A program whose outputs are all nodes that are compared, then its own.
+/// A program whose outputs are all compared nodes, followed by its own outputs.
 struct YieldingAll {
   IntegerProgram program;
-  std::vector<std::optional<size_t>> pairs;  ///< the output of each pair
-  std::vector<size_t> outputs;               ///< the output of each output of the program
+  std::vector<std::optional<size_t>> pairs;  ///< index of the output of each pair
+  std::vector<size_t> outputs;               ///< index of the output of each of the program's
+                                             ///< own outputs
 };
 
-/// Without accumulators where the form has none.
+/// Returns the program with all compared nodes as outputs; without accumulators if the form has
+/// none.
 YieldingAll yielding_all(const LevelSubject& subject, OnnxForm form) {
   YieldingAll all{subject.conversion.program, {}, {}};
   std::vector<NodeId> ids;
@@ -41,7 +43,7 @@ YieldingAll yielding_all(const LevelSubject& subject, OnnxForm form) {
   return all;
 }
 
-/// A model, and what its last run gave.
+/// A model, and the outputs of its last run.
 class OnnxRunner : public LevelRunner {
  public:
   OnnxRunner(const LevelContext& c, const OnnxExportOptions& options)
@@ -74,7 +76,7 @@ class OnnxRunner : public LevelRunner {
   }
 
  protected:
-  /// All outputs of the model.
+  /// Returns all outputs of the model.
   virtual std::vector<Tensor> compute(const std::vector<Tensor>& inputs) = 0;
   const std::string& bytes() const { return bytes_; }
 
@@ -115,7 +117,7 @@ class InterpreterRunner : public OnnxRunner {
   OnnxInterpreter model_;
 };
 
-/// Arrays are called by their index. Arguments: the model, files of inputs and of outputs.
+/// Arrays are named by their index. Arguments: the model, and the files of inputs and outputs.
 constexpr const char* script = R"(
 import sys, numpy, onnxruntime
 model, inputs, outputs = sys.argv[1:]
@@ -142,7 +144,8 @@ class RuntimeRunner : public OnnxRunner {
     for (size_t i = 0; i < inputs.size(); ++i) {
       given.push_back({fmt::format("{}", i), inputs[i]});
     }
-    // Of this run alone: a signal between runs ends the process, which would leave it.
+    // The folder exists only during this run: a signal between runs ends the process, and the
+    // folder would be left behind.
     const TemporaryFolder folder;
     write_file(folder.file("model.onnx"), bytes());
     write_arrays(folder.file("inputs.npz"), given);

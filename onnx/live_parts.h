@@ -1,4 +1,4 @@
-// The parts of an ONNX graph that its outputs need: all else is not read.
+// The parts of an ONNX graph that its outputs need; the rest is not read.
 #pragma once
 
 #include <algorithm>

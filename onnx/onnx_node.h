@@ -1,4 +1,4 @@
-// One node of an ONNX graph: its attributes, with their types checked.
+// A node of an ONNX graph, with type-checked access to its attributes.
 #pragma once
 
 #include <onnx/onnx_pb.h>
@@ -18,15 +18,15 @@ class OnnxNode {
   explicit OnnxNode(const onnx::NodeProto& proto) : proto_(proto) {}
 
   const std::string& type() const { return proto_.op_type(); }
-  /// Empty for ONNX's own operators.
+  /// Returns the domain; empty for ONNX's own operators.
   std::string domain() const { return proto_.domain() == "ai.onnx" ? "" : proto_.domain(); }
   int inputs() const { return proto_.input_size(); }
   int outputs() const { return proto_.output_size(); }
-  /// The name of an input; empty where it is left out.
+  /// Returns the name of an input; empty if it is omitted.
   std::string input(int k) const { return k < inputs() ? proto_.input(k) : std::string(); }
   const std::string& output(int k) const { return proto_.output(k); }
 
-  /// Attributes; `usual` where there are none. Throw FormatError for another type.
+  /// Return attributes, or `usual` if absent. Throw FormatError if the type does not match.
   int64_t integer(const char* name, int64_t usual) const {
     const auto* found = find(name, onnx::AttributeProto::INT);
     return found == nullptr ? usual : found->i();
@@ -60,13 +60,13 @@ class OnnxNode {
     }
     return false;
   }
-  /// Throws FormatError unless an attribute is absent or `value`.
+  /// Throws FormatError unless an attribute is absent or equals `value`.
   void expect(const char* name, int64_t value) const {
     const int64_t found = integer(name, value);
     require<FormatError>(found == value, "attribute {} is {}, only {} is read", name, found,
                          value);
   }
-  /// Names of its attributes that nobody has asked for.
+  /// Returns the names of the attributes that were never queried.
   std::vector<std::string> unread_attributes() const {
     std::vector<std::string> unread;
     for (const auto& each : proto_.attribute()) {
@@ -76,7 +76,7 @@ class OnnxNode {
   }
 
   const std::string& name() const { return proto_.name(); }
-  /// `node 'conv1' (Conv)`, or its output where it has no name.
+  /// Returns `node 'conv1' (Conv)`, or a text with its output if the node has no name.
   std::string describe() const {
     const std::string type = printable(proto_.op_type());
     if (!proto_.name().empty()) {

@@ -25,7 +25,7 @@ void set_type(onnx::ValueInfoProto& value, const std::string& name, const Tensor
   }
 }
 
-/// The version of the format that came with an opset.
+/// Returns the version of the ONNX format that was released with an opset.
 int64_t ir_version_of(int64_t opset) {
   if (opset >= 21) return 10;
   if (opset >= 19) return 9;

@@ -1,4 +1,4 @@
-// An ONNX graph while it is written: nodes, constants and their names.
+// An ONNX graph under construction: nodes, constants and their names.
 #pragma once
 
 #include <onnx/onnx_pb.h>
@@ -14,16 +14,16 @@
 
 namespace qtape {
 
-/// The element type of ONNX for a dtype of ours.
+/// Returns the ONNX element type of a dtype.
 int32_t onnx_type(DType dtype);
 
 class OnnxWriter {
  public:
   explicit OnnxWriter(int64_t opset);
 
-  /// A name that begins with `wanted` and that nothing else has.
+  /// Returns an unused name that begins with `wanted`.
   std::string unique(std::string_view wanted);
-  /// A constant.
+  /// Adds a constant and returns its name.
   template <class T>
   std::string constant(std::string_view name, DType dtype, const Shape& shape,
                        std::span<const T> values) {
@@ -35,30 +35,30 @@ class OnnxWriter {
   std::string scalar(std::string_view name, DType dtype, T value) {
     return constant<T>(name, dtype, Shape{}, std::span(&value, 1));
   }
-  /// The same of codes of 4 bits, two in a byte.
+  /// Adds a constant of 4-bit codes, two per byte, and returns its name.
   std::string constant_of_4_bits(std::string_view name, const Shape& shape,
                                  std::span<const int8_t> codes);
-  /// Numbers of an axis: s64 [n].
+  /// Adds a constant of integers, s64 [n], and returns its name.
   std::string numbers(std::string_view name, const std::vector<int64_t>& values);
 
-  /// A node with one output, which it names.
+  /// Adds a node with one output and a unique output name that begins with `output`.
   onnx::NodeProto& node(std::string_view op, const std::vector<std::string>& inputs,
                         std::string_view output);
-  /// The same, of which only the output's name is of interest.
+  /// Adds a node and returns the name of its output.
   std::string apply(std::string_view op, const std::vector<std::string>& inputs,
                     std::string_view output) {
     return node(op, inputs, output).output(0);
   }
 
-  /// Inputs and outputs; with `batch` the first extent has a name instead of a number.
+  /// Add inputs and outputs; if `batch`, the first extent is symbolic.
   void input(const std::string& name, const TensorType& type, bool batch);
   void output(const std::string& name, const TensorType& type, bool batch);
 
-  /// An entry of the model's metadata.
+  /// Adds an entry to the model's metadata.
   void metadata(const std::string& key, const std::string& value);
 
-  /// The file's bytes, with the types of all values. Throws GraphError for more than 2 GiB,
-  /// which no ONNX file has.
+  /// Returns the file's bytes, with the types of all values. Throws GraphError above 2 GiB, the
+  /// limit of ONNX files.
   std::string bytes();
 
  private:

@@ -67,7 +67,7 @@ const std::map<std::string_view, OnnxOperators::Method>& OnnxOperators::methods(
 }
 
 void OnnxOperators::run() {
-  // What has no effect on values.
+  // Attributes without effect on values.
   for (const char* ignored : {"storage_order", "seed", "saturate"}) (void)node.has(ignored);
   require<FormatError>(node.domain().empty(), "operators of '{}' are not read",
                        printable(node.domain()));
@@ -138,7 +138,7 @@ void OnnxOperators::along_axis() {
   const int64_t given = node.integer("axis", to.opset_ < 13 ? 1 : -1);
   OnnxValue a = x();
   const int axis = onnx_axis(given, a.rank());
-  // Before opset 13 all axes from this one on were one.
+  // Before opset 13, the axes from this one on were treated as one.
   require<FormatError>(to.opset_ >= 13 || axis + 1 == a.rank(),
                        "axis {} of {} joins axes in opset {}", axis, a.rank(), to.opset_);
   require<FormatError>(axis != 0, "axis 0 would join samples");
@@ -149,7 +149,7 @@ void OnnxOperators::along_axis() {
 void OnnxOperators::softmax() { along_axis<Softmax>(); }
 void OnnxOperators::log_softmax() { along_axis<LogSoftmax>(); }
 
-/// The leaf of a constant that is combined with `x`, in the order of x's numbers.
+/// Adds a leaf for a constant operand, in the element order of `x`.
 NodeId OnnxOperators::with_constant(const OnnxValue& a, const OnnxConstant& constant,
                                     const std::string& name) {
   require<FormatError>(constant.is_float, "'{}' must hold floats", printable(name));
@@ -277,7 +277,7 @@ void OnnxOperators::layer_normalization() {
   give(std::move(a));
 }
 
-/// Squares and square roots.
+/// Converts Pow with exponent 2 or 0.5 to squares and square roots.
 void OnnxOperators::pow() {
   const OnnxConstant* found = to.find_constant(node.input(1));
   const bool known = found != nullptr && found->shape.elements() == 1;

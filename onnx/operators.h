@@ -1,4 +1,4 @@
-// What each ONNX operator becomes.
+// Conversion of ONNX operators to graph nodes.
 #pragma once
 
 #include <fmt/format.h>
@@ -8,14 +8,15 @@
 
 namespace qtape {
 
-/// One node on its way into a graph.
+/// Conversion of one node.
 struct OnnxOperators {
   OnnxImporter& to;
   const OnnxNode& node;
-  std::vector<std::string>& reasons;  ///< why the node cannot be read
+  std::vector<std::string>& reasons;  ///< why the node is not supported
 
-  /// Adds what the node becomes, or notes why it cannot be read. Attributes and constants are
-  /// looked at before values: so all reasons are known, also where a value is not.
+  /// Adds the nodes of the graph, or records why the ONNX node is not supported. Attributes and
+  /// constants are checked before values, so that all reasons are found even if a value is
+  /// unknown.
   void run();
 
  private:
@@ -61,7 +62,7 @@ struct OnnxOperators {
   void pad();
   void split();
   void resize();
-  // Constants and what is computed of them.
+  // Constants and computations on them.
   void constant();
   void fold();
   void constant_of_shape();
@@ -70,19 +71,19 @@ struct OnnxOperators {
   void gather();
   void gather_constant();
 
-  /// Notes a reason unless `condition` holds.
+  /// Records a reason unless `condition` holds.
   template <class... Args>
   void expect(bool condition, fmt::format_string<Args...> text, Args&&... args) {
     if (!condition) reasons.push_back(fmt::format(text, std::forward<Args>(args)...));
   }
-  /// The same unless an attribute is absent or `value`.
+  /// Records a reason unless an attribute is absent or equals `value`.
   void expect_attribute(const char* name, int64_t value) {
     const int64_t found = node.integer(name, value);
     expect(found == value, "attribute {} is {}, only {} is read", name, found, value);
   }
-  /// The same for weights of another kind than constant floats of `rank`.
+  /// Records a reason unless input `k` is constant floats of rank `rank`.
   void expect_weights(int k, int rank, std::string_view kind);
-  /// Throws OnnxRefused where there are reasons.
+  /// Throws OnnxRefused if there are reasons.
   void settle() const {
     if (!reasons.empty()) throw OnnxRefused();
   }
@@ -98,7 +99,7 @@ struct OnnxOperators {
               int64_t in, const std::vector<float>& bias, const std::string& bias_name);
   void give_biased(NodeId y, int64_t out, const std::string& label);
   void expect_auto_pad();
-  /// The windows of `node` over a value of `shape`, as ONNX has it.
+  /// Returns the windows of `node` over a value with ONNX shape `shape`.
   Windows windows(const std::vector<int64_t>& shape, const std::vector<int64_t>& kernel);
   template <class PoolOp>
   PoolOp pool(const OnnxValue& a, const Windows& windows);

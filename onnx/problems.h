@@ -1,4 +1,4 @@
-// Everything that keeps an ONNX file from being read, gathered as one list.
+// Collects everything in an ONNX file that is not supported.
 #pragma once
 
 #include <cstdint>
@@ -10,28 +10,28 @@
 
 namespace qtape {
 
-/// Thrown where a node reads a value of another node that was refused.
+/// Thrown if a node reads a value of a refused node.
 struct OnnxUnknown {};
 
-/// Thrown by a node whose reasons are noted already.
+/// Thrown by a node whose reasons are recorded already.
 struct OnnxRefused {};
 
 class OnnxProblems {
  public:
-  /// Of tensors, inputs and outputs; `place` is empty where the reason names it.
+  /// Adds a problem of a tensor, input or output; `place` is empty if the reason names it.
   void add(const std::string& place, const std::string& reason);
-  /// Of the node at `index` of the graph.
+  /// Adds a problem of the node at `index` of the graph.
   void add(int64_t index, const OnnxNode& node, const std::string& reason);
   bool empty() const { return problems_.empty(); }
-  /// Throws FormatError with all of them, in the order of the file, unless there are none.
+  /// Throws FormatError with all problems, in file order, unless there are none.
   void settle() const;
 
  private:
   struct Problem {
-    int64_t index;  ///< of the node; -1 of others
+    int64_t index;  ///< of the node; -1 if none
     std::string place;
     std::string type;                ///< of the operator
-    std::vector<std::string> names;  ///< of nodes with one type and reason
+    std::vector<std::string> names;  ///< of nodes with the same type and reason
     std::string reason;
 
     std::string text() const;
@@ -40,10 +40,10 @@ class OnnxProblems {
   std::vector<Problem> problems_;
 };
 
-/// Whether the output has the shape of input 0, also of operators that are not read.
+/// True if the output has the shape of input 0, also for unsupported operators.
 bool onnx_keeps_shape(std::string_view type);
 
-/// A way around an operator that is not read.
+/// Returns a workaround for an unsupported operator.
 std::string_view onnx_remedy(std::string_view type);
 
 }  // namespace qtape

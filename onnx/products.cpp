@@ -119,7 +119,7 @@ void OnnxOperators::conv() {
   give_biased(y, out, label);
 }
 
-/// Adds the bias of input 2 to the channels of `y`, and gives it.
+/// Adds the bias of input 2 to the channels of `y`, and sets the output.
 void OnnxOperators::give_biased(NodeId y, int64_t out, const std::string& label) {
   if (to.has_input(node, 2)) {
     const NodeId b =
@@ -134,8 +134,8 @@ void OnnxOperators::give_biased(NodeId y, int64_t out, const std::string& label)
 
 namespace {
 
-/// Filters [in, out of a group, places] of a transposed convolution as [out, places, in of a
-/// group].
+/// Returns the filters [in, out per group, places] of a transposed convolution as [out, places,
+/// in per group].
 std::vector<float> transposed_filters(const OnnxConstant& w, int64_t groups) {
   const int64_t in = w.shape[0] / groups, out = w.shape[1];
   const int64_t places = w.shape.elements() / (w.shape[0] * out);

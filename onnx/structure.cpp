@@ -10,7 +10,7 @@
 namespace qtape {
 namespace {
 
-/// `extent`, where a sum of two cannot overflow. Throws FormatError.
+/// Returns `extent` if a sum of two such values cannot overflow. Throws FormatError otherwise.
 int64_t bounded(int64_t extent) {
   require<FormatError>(extent >= -Shape::max_elements && extent <= Shape::max_elements,
                        "{} is beyond any tensor", onnx_number(extent));
@@ -269,7 +269,7 @@ void OnnxOperators::split() {
 
 namespace {
 
-/// The whole number that `scale` is, else 0.
+/// Returns `scale` if it is an integer, else 0.
 int64_t whole(double scale) {
   constexpr double most = 1 << 16;
   return scale >= 1 && scale <= most && scale == std::floor(scale) ? static_cast<int64_t>(scale)
@@ -278,7 +278,7 @@ int64_t whole(double scale) {
 
 }  // namespace
 
-/// Nearest neighbours by whole factors.
+/// Converts nearest-neighbour resizing with integer factors.
 void OnnxOperators::resize() {
   const bool upsample = node.type() == "Upsample";
   const std::string mode = node.text("mode", "nearest");

@@ -16,7 +16,7 @@ void check_count(const onnx::TensorProto& tensor, int64_t elements, int64_t foun
                        printable(tensor.name()), elements, found);
 }
 
-/// The elements of `tensor`, each a T in the raw data, or what `typed` holds.
+/// Returns the elements of `tensor`, from raw data of type T or from the field `typed`.
 template <class T, class Out, class Typed, class Convert>
 std::vector<Out> read(const onnx::TensorProto& tensor, int64_t elements, const Typed& typed,
                       const Convert& convert) {
@@ -41,7 +41,7 @@ std::vector<Out> read(const onnx::TensorProto& tensor, int64_t elements, const T
   return values;
 }
 
-/// Two elements in a byte, the first in the low bits.
+/// Returns 4-bit elements, two per byte, first in the low bits.
 std::vector<int64_t> read_int4(const onnx::TensorProto& tensor, int64_t elements) {
   const std::string& raw = tensor.raw_data();
   require<FormatError>(std::ssize(raw) == elements / 2 + elements % 2,

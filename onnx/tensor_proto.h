@@ -10,10 +10,10 @@
 
 namespace qtape {
 
-/// The element type INT4 of opset 21, which older headers of ONNX do not name.
+/// The element type INT4 of opset 21, which older ONNX headers do not define.
 inline constexpr int32_t onnx_int4 = 22;
 
-/// A constant of an ONNX model: numbers as f32, or whole numbers.
+/// A constant of an ONNX model: f32 values, or integers.
 struct OnnxConstant {
   Shape shape = {};
   std::vector<float> floats = {};
@@ -21,9 +21,9 @@ struct OnnxConstant {
   bool is_float = true;
 };
 
-/// Reads floats of 16, 32 and 64 bits as f32, and integers of any size, raw INT4 among them,
-/// and booleans as s64. Throws FormatError for other types, data in another file and data of
-/// another size than the extents say, before memory is taken for it.
+/// Reads floats of 16, 32 and 64 bits as f32; integers of any size, including raw INT4, and
+/// booleans as s64. Throws FormatError for other types, for external data, and for data whose
+/// size does not match the extents, before allocating memory for it.
 OnnxConstant read_constant(const onnx::TensorProto& tensor);
 
 }  // namespace qtape

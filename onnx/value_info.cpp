@@ -84,7 +84,7 @@ class Inference {
     return moved();
   }
 
-  /// Of what only brings elements to other places.
+  /// Returns the shape after an operator that only moves elements.
   std::vector<int64_t> moved() const {
     std::vector<int64_t> shape = in(0).shape;
     if (is({"Reshape"})) return numbers(1);
@@ -172,7 +172,7 @@ class Inference {
 
   onnx::GraphProto& graph_;
   std::map<std::string, Known> known_;
-  std::map<std::string, std::vector<int64_t>> numbers_;  // of constants
+  std::map<std::string, std::vector<int64_t>> numbers_;  // values of constants
   std::set<std::string> outputs_;
   const OnnxNode* node_ = nullptr;
 };

@@ -5,7 +5,7 @@
 
 namespace qtape {
 
-/// Adds a value_info for each output of a node that is no output of `graph`. Takes the
+/// Adds a value_info for each node output that is not an output of `graph`. Supports the
 /// operators of exported programs; throws GraphError for others. -1 in a Reshape is the batch.
 void add_value_info(onnx::GraphProto& graph);
 

@@ -35,15 +35,16 @@ Windows windows_of(const OnnxNode& node, int axes) {
 
 namespace {
 
-/// From the first element of a window to its last. Throws FormatError beyond any tensor.
+/// Returns the extent of a window. Throws FormatError beyond the size of any tensor.
 int64_t span_of(int64_t kernel, int64_t dilation) {
   require<FormatError>(kernel >= 1 && dilation >= 1, "a kernel of {} with dilation {}", kernel,
                        dilation);
   return onnx_product(kernel - 1, dilation) + 1;
 }
 
-/// The elements behind an axis that ceil_mode adds for a last window which begins within
-/// `before + in`, all before the padding of the axis having `padded` elements.
+/// Returns the number of elements that ceil_mode appends to an axis for a last window. That
+/// window must begin within `before + in`, before the end padding; the axis has `padded`
+/// elements including padding.
 int64_t ceiled(int64_t padded, int64_t in, int64_t before, int64_t span, int64_t stride) {
   const int64_t rest = (padded - span) % stride;
   if (padded < span || rest == 0) return 0;
@@ -114,7 +115,7 @@ void OnnxOperators::max_pool() {
   expect_auto_pad();
   const OnnxValue a = to.to_channels_last(x());
   const auto kernel = of_axes(node, "kernel_shape", a.shape.size() - 2, 0);
-  // What ceil_mode adds is padding, which never wins.
+  // ceil_mode adds padding, which a maximum never selects.
   const Windows over = windows(a.shape, kernel);
   MaxPool op = pool<MaxPool>(a, over);
   op.dilation = Shape(over.dilations);
@@ -133,7 +134,7 @@ void OnnxOperators::average_pool() {
   const Windows over = windows(a.shape, kernel);
   const Windows plain = windows_of(node, static_cast<int>(kernel.size()));
   const bool padded = plain.padding == Padding::Explicit;
-  // Of what ceil_mode adds no element is counted.
+  // Elements added by ceil_mode do not count.
   require<FormatError>(!ceil || !counted || !padded || over.end == plain.end,
                        "ceil_mode adds windows, which count_include_pad does not count alike");
   AvgPool op = pool<AvgPool>(a, over);
@@ -173,7 +174,7 @@ void OnnxOperators::reduce(const char* part) {
     if (!gone[k]) result.shape.push_back(a.shape[k]);
     if (gone[k] && kept) result.shape.push_back(1);
   }
-  // Without channels, or with nothing but them, the order of axes is that of ONNX.
+  // With channels only, or without channels, the axis order is that of ONNX.
   if (!kept && (gone[1] || result.rank() < 3)) result.layout = OnnxLayout::Same;
   give(std::move(result));
 }

@@ -1,4 +1,4 @@
-// Windows of convolutions and poolings, as attributes of ONNX give them.
+// Windows of convolutions and poolings, from ONNX attributes.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +18,13 @@ struct Windows {
   Padding padding = Padding::Valid;
 };
 
-/// The attribute `name`, a number for each of `count` axes; without it `usual` for all. Throws
-/// FormatError for another number of numbers.
+/// Returns the attribute `name`, one number for each of `count` axes; `usual` for all axes if
+/// absent. Throws FormatError for a wrong number of values.
 std::vector<int64_t> of_axes(const OnnxNode& node, const char* name, size_t count,
                              int64_t usual);
 
-/// Those of `node` along `axes` axes, of SAME_LOWER without its padding. Throws FormatError for
-/// another number of numbers.
+/// Returns the windows of `node` along `axes` axes; for SAME_LOWER without its padding. Throws
+/// FormatError for a wrong number of values.
 Windows windows_of(const OnnxNode& node, int axes);
 
 }  // namespace qtape

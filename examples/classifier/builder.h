@@ -1,4 +1,4 @@
-// Layers of classifiers as a recipe wants them quantized.
+// Layers of classifiers, quantized according to a recipe.
 #pragma once
 
 #include <string>
@@ -8,43 +8,43 @@
 
 namespace qtape::examples {
 
-/// Inputs of layers get a quantizer unless they have one already; weights are quantized per
-/// output channel.
+/// Adds a quantizer to the inputs of layers unless they have one already; weights are quantized
+/// per output channel.
 class Builder {
  public:
   explicit Builder(const Recipe& recipe) : recipe_(recipe) {}
 
-  /// x after a quantizer of its `range`; x itself where it is or shows codes, and where
-  /// activations are float.
+  /// Returns x quantized to `range`; x itself if it is or shows codes, or if activations are
+  /// float.
   Value quantize(const Value& x, CodeRange range, const std::string& label) const {
     return quantized(x, recipe_, range, label);
   }
 
-  /// The same of activations that a global mean is taken of, or of that mean: x >= 0.
+  /// Quantizes activations x >= 0 that are averaged by a global mean, or the mean itself.
   Value quantize_pooled(const Value& x, const std::string& label) const;
 
-  /// A layer with a folded batch norm if `norm`, else with Xavier's weights, of which LeNet
-  /// learns more than of Kaiming's.
+  /// Returns the options of a layer: with a folded batch norm if `norm`, else with Xavier
+  /// initialization, with which LeNet reaches a higher accuracy than with Kaiming's.
   Layer layer(const std::string& label, bool norm) const;
 
-  /// A convolution over images [h, w, c], padded to the size of the input. x >= 0 unless
-  /// `range` says other.
+  /// Convolution over images [h, w, c], padded to the size of the input. `range` is that of x;
+  /// by default x >= 0.
   Value conv(const Value& x, int64_t out, int64_t kernel, int64_t stride,
              const std::string& label, CodeRange range = CodeRange::Unsigned) const;
-  /// The same for each channel by itself.
+  /// Depthwise convolution over images [h, w, c], padded to the size of the input.
   Value depthwise(const Value& x, int64_t kernel, int64_t stride, const std::string& label,
                   CodeRange range = CodeRange::Unsigned) const;
-  /// The sum of two branches, each with a quantizer.
+  /// Sum of two branches, each with a quantizer.
   Value residual(const Value& branch, const Value& skip, CodeRange skip_range,
                  const std::string& label) const;
-  /// The mean of each channel, then a layer without an activation.
+  /// The mean of each channel, followed by a layer without activation.
   Value head(const Value& x, int64_t classes, const std::string& label) const;
 
  private:
   const Recipe& recipe_;
 };
 
-/// The graph of a classifier for batches of `recipe`: its outputs are logits and loss.
+/// Returns the graph of a classifier for batches of `recipe`, with logits and loss as outputs.
 Graph classifier(const Value& logits, const Recipe& recipe);
 
 }  // namespace qtape::examples

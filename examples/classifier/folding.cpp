@@ -21,7 +21,7 @@ std::optional<FoldedComparison> compare_folded(Model& model, const data::Dataset
   FoldedComparison result{.compared = deployed.type.elements()};
   const auto* got = reinterpret_cast<const uint32_t*>(deployed.data.data());
   feed.for_each_batch([&](int64_t, int64_t count) {
-    // As steps are in which norms and observers stand still.
+    // As in steps with frozen norms and observers.
     trained.tape().forward({.train = true, .observe = false, .quantize = true});
     const auto wanted = trained.tape().value<float>(model.answer());
     const size_t values =

@@ -1,4 +1,4 @@
-// Whether inference runs what training with frozen norms computed.
+// Comparison of training with frozen norms and inference of the folded graph.
 #pragma once
 
 #include <optional>
@@ -7,14 +7,15 @@
 
 namespace qtape::examples {
 
-/// Answers of a model as training with frozen norms computes them, beside those of its folded
-/// graph in evaluation.
+/// Comparison of a model's answers in training with frozen norms and those of its folded graph
+/// in evaluation.
 struct FoldedComparison {
   int64_t compared = 0;
-  int64_t different = 0;  ///< in any bit
+  int64_t different = 0;  ///< not bit-identical
 };
 
-/// Over all samples of `dataset`; nothing for a model without norms that fold.
+/// Compares all samples of `dataset`; returns nullopt for a model without norms that can be
+/// folded.
 std::optional<FoldedComparison> compare_folded(Model& model, const data::Dataset& dataset,
                                                int threads);
 

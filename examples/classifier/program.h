@@ -1,5 +1,5 @@
-// The program around a training run: options, files, progress, interruption, JSON. Included
-// by the .cpp file of a program only.
+// Common part of training programs: options, files, progress, interruption, JSON. Included only
+// by the .cpp file of a program.
 #pragma once
 
 #include <fmt/format.h>
@@ -22,10 +22,10 @@
 
 namespace qtape::examples {
 
-/// Training batches that fine-tuning calibrates on.
+/// Number of training batches on which fine-tuning calibrates.
 inline constexpr int64_t calibration_batches = 32;
 
-/// What a program takes beside its settings.
+/// Options of a program in addition to its settings.
 struct ProgramOptions {
   int threads = default_threads();
   std::string save = {};
@@ -33,22 +33,23 @@ struct ProgramOptions {
   int64_t checkpoint_every = 0;
   std::string resume = {};
   std::string json = {};
-  std::string report = {};     ///< folder of the run's record
+  std::string report = {};     ///< folder for the run's record
   std::string save_data = {};  ///< folder for the data, as MNIST-format files
 };
 
 void add_options(CommandLine& line, ProgramOptions& options);
 
-/// "weights 4 bits, activations float".
+/// Returns "weights 4 bits, activations float".
 std::string describe(const Recipe& recipe);
 
-/// Says which bits the first and the last layer get that nobody asked for.
+/// Prints the default bits of the first and the last layer if they were not given.
 void print_ends(const Graph& graph, const Recipe& recipe);
 
-/// What a program adds to how a recipe trains.
+/// Returns the recipe's options for fit, with those of the program added.
 FitOptions fit_options(const Recipe& recipe, const ProgramOptions& options, int64_t samples);
 
-/// Trains to the end, drawing progress. Throws Interrupted, which says what is left of the run.
+/// Trains to the end, drawing progress. Throws Interrupted, which states what remains of the
+/// run.
 RunResult train(Model& model, const Recipe& recipe, const data::Split& data,
                 const ProgramOptions& options, Section settings);
 
@@ -59,7 +60,7 @@ void print_folding(Model& model, const data::Dataset& images, int threads);
 void finish(const Model& model, const RunResult& result, const ProgramOptions& options,
             const std::string& json, OutputFiles& files);
 
-/// Takes the checkpoint to go on from, if there is one, and its settings.
+/// Loads the checkpoint from which to continue, if there is one, and its settings.
 template <ClassifierSettings S>
 std::optional<Model> resume(const CommandLine& line, S& settings, ProgramOptions& options) {
   if (options.resume.empty()) return std::nullopt;
@@ -68,7 +69,7 @@ std::optional<Model> resume(const CommandLine& line, S& settings, ProgramOptions
   line.require_same(settings, resumed);
   line.require_same(settings.recipe, resumed.recipe);
   settings = resumed;
-  // What is read from a pipe cannot be written again.
+  // A pipe that was read from cannot be written.
   if (options.checkpoint.empty() && std::filesystem::is_regular_file(options.resume)) {
     options.checkpoint = options.resume;
   }
@@ -121,7 +122,7 @@ void run(const CommandLine& line, S& settings, ProgramOptions& options) {
   print_folding(model, data.test, options.threads);
 }
 
-/// The whole program; the exit code.
+/// Runs the whole program; returns the exit code.
 template <ClassifierSettings S>
 int run_classifier_program(int argc, char** argv) try {
   CommandLine line{std::string(S::program), std::string(S::about)};

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t most_few_bits = 3;
 
-/// The bits of quantizers of a copy of a graph.
+/// Bits of quantizers in a copy of a graph.
 using BitsOf = std::map<NodeId, int>;
 
 Graph with_bits(const Graph& graph, const BitsOf& bits) {
@@ -49,7 +49,7 @@ bool has_few_bits(const Recipe& recipe) {
 }
 
 Quantization scale_mode_of(const Recipe& recipe) {
-  // Learned scales are no powers of two.
+  // Learned scales are not powers of two.
   const bool learned = has_few_bits(recipe) && !recipe.power_of_two;
   return recipe.scale_mode.value_or(learned ? Quantization::LSQ : Quantization::EMA);
 }
@@ -141,7 +141,7 @@ std::optional<Op> activation_quantizer(const Recipe& recipe, CodeRange range) {
 Recipe pooled(const Recipe& recipe) {
   Recipe result = recipe;
   if (recipe.activation_bits == 0) return result;
-  // Scales come from where those of all other quantizers do.
+  // The source of the scales is the same as for all other quantizers.
   result.scale_mode = scale_mode_of(recipe);
   result.activation_bits =
       recipe.mean_bits.value_or(usual_mean_bits(static_cast<int>(recipe.activation_bits)));
@@ -149,7 +149,7 @@ Recipe pooled(const Recipe& recipe) {
 }
 
 std::optional<int> usual_ends_of(const Graph& graph, const Recipe& recipe) {
-  // Of what is float nothing is few.
+  // Float operands do not count as few bits.
   const auto bits_or = [](int64_t bits) { return bits == 0 ? 16 : static_cast<int>(bits); };
   if (recipe.weight_bits == 0 && recipe.activation_bits == 0) return std::nullopt;
   return usual_ends_bits(graph, bits_or(recipe.weight_bits), bits_or(recipe.activation_bits));

@@ -1,4 +1,4 @@
-// How a classifier is trained, whatever its network is: the settings that all programs share.
+// Training settings that all classifier programs share, independent of the network.
 #pragma once
 
 #include <cstdint>
@@ -16,27 +16,28 @@
 
 namespace qtape::examples {
 
-/// Where scales come from.
+/// Source of the scales.
 enum class Quantization : uint8_t {
   EMA,       ///< weights from each batch, activations by running averages
-  Delayed,   ///< the same, by the averages of the steps before
+  Delayed,   ///< weights from each batch, activations by running averages of the previous steps
   PerBatch,  ///< both from each batch
   LSQ,       ///< both learned
   PACT       ///< weights from each batch, activations by learned clipping
 };
 
-/// What products of quantized operands are computed on.
+/// Operands on which products of quantized operands are computed.
 enum class Products : uint8_t {
   Values,
-  Codes  ///< where both operands have 8-bit codes
+  Codes  ///< if both operands have 8-bit codes
 };
 
 struct Recipe {
   std::string data = {};  ///< directory; empty: generated
   int64_t samples = 7000;
-  int64_t holdout = 0;      ///< training samples to be judged by instead of the test samples
-  std::string from = {};    ///< saved model to begin with; empty: random weights
-  int64_t weight_bits = 8;  ///< 0: float
+  int64_t holdout = 0;          ///< number of training samples for scores instead of the test
+                                ///< samples
+  std::string from = {};        ///< saved model to start from; empty: random weights
+  int64_t weight_bits = 8;      ///< 0: float
   int64_t activation_bits = 8;  ///< 0: float
   std::optional<int64_t> ends_bits = std::nullopt;
   std::optional<int64_t> mean_bits = std::nullopt;
@@ -53,7 +54,7 @@ struct Recipe {
   int64_t warm_up = 0;
   double shift = 0;     ///< pixels
   double rotation = 0;  ///< degrees
-  double noise = 0;     ///< of the range of a pixel
+  double noise = 0;     ///< relative to the range of a pixel
   int64_t epochs = 15;
   int64_t batch = 64;
   double learning_rate = 1e-3;
@@ -137,37 +138,38 @@ struct Recipe {
   bool operator==(const Recipe&) const = default;
 };
 
-/// True where weights or activations have 3 bits or fewer.
+/// True if weights or activations have 3 bits or fewer.
 bool has_few_bits(const Recipe& recipe);
 
-/// Where scales come from, said or not.
+/// Returns the source of the scales, given or default.
 Quantization scale_mode_of(const Recipe& recipe);
 
-/// When quantizers apply, observers stop and norms freeze in a run of so many steps.
+/// Returns when quantizers start, observers stop and norms freeze in a run of `steps` steps.
 QuantizationSchedule schedule_of(const Recipe& recipe, int64_t steps);
 
-/// How `fit` trains on `samples` samples.
+/// Returns the options of `fit` for training on `samples` samples.
 FitOptions fit_options(const Recipe& recipe, int64_t samples);
 
-/// How training steps compute.
+/// Returns the arithmetic of training steps.
 Arithmetic arithmetic_of(const Recipe& recipe);
 
-/// What quantizes weights, per output channel on axis 0; none where they are float.
+/// Returns the quantizer of weights, per output channel on axis 0; empty if they are float.
 std::optional<Op> weight_quantizer(const Recipe& recipe);
 
-/// What quantizes activations, per tensor; none where they are float.
+/// Returns the quantizer of activations, per tensor; empty if they are float.
 std::optional<Op> activation_quantizer(const Recipe& recipe, CodeRange range);
 
-/// The recipe for the activations of a global mean, see Recipe::mean_bits.
+/// Returns the recipe for activations of a global mean, see Recipe::mean_bits.
 Recipe pooled(const Recipe& recipe);
 
-/// The bits of the first and the last layer where the recipe does not say, see usual_ends_bits.
+/// Returns the default bits of the first and the last layer, see usual_ends_bits.
 std::optional<int> usual_ends_of(const Graph& graph, const Recipe& recipe);
 
-/// A copy of `graph` whose first and last layers have the recipe's bits for these.
+/// Returns a copy of `graph` whose first and last layers have the bits that the recipe gives
+/// them.
 Graph with_ends(const Graph& graph, const Recipe& recipe);
 
-/// x after a quantizer of its `range`; x itself where it is quantized and where activations are
+/// Returns x quantized to `range`; x itself if it is quantized already or activations are
 /// float.
 Value quantized(const Value& x, const Recipe& recipe, CodeRange range,
                 const std::string& label);

@@ -1,4 +1,4 @@
-// The report of a training run, as JSON for other programs. Included by .cpp files only.
+// Report of a training run as JSON. Included only by .cpp files.
 #pragma once
 
 #include <string>
@@ -10,10 +10,10 @@
 
 namespace qtape::examples {
 
-/// `settings`, then per-epoch loss and accuracy, median step time and final results.
+/// Returns `settings`, then loss and accuracy per epoch, median step time and final results.
 std::string report_json(Json settings, const RunResult& result);
 
-/// The same with all settings of a program.
+/// Returns the report with all settings of a program.
 template <ClassifierSettings S>
 std::string report_json(const S& settings, int threads, const RunResult& result) {
   Json named = write_json(settings);

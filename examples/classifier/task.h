@@ -1,5 +1,5 @@
-// What a program trains: its settings, of which a recipe is the shared part, and the graph
-// that they describe.
+// Task of a training program: its settings, which include a recipe, and the graph that they
+// describe.
 #pragma once
 
 #include <map>
@@ -17,7 +17,8 @@
 namespace qtape::examples {
 
 /// Settings of a program: those of its network, and a recipe. `S::program` is its name,
-/// `S::about` what its help says, `S::data_kind` what it generates without --data.
+/// `S::about` the description in its help, `S::data_kind` the data that it generates without
+/// --data.
 template <class S>
 concept ClassifierSettings = Described<S> &&
     requires(const S& settings, const data::Dataset& set) {
@@ -30,11 +31,11 @@ concept ClassifierSettings = Described<S> &&
   validate_network(settings);
 };
 
-/// The section `name` of a checkpoint. Throws FormatError when there is none.
+/// Returns the section `name` of a checkpoint. Throws FormatError if there is none.
 const Section& section_of(const std::map<std::string, Section>& sections,
                           std::string_view name);
 
-/// Throws ArgumentError, which names it, for a setting that cannot be.
+/// Throws ArgumentError, which names the setting, for an invalid setting.
 template <ClassifierSettings S>
 void validate(const S& settings) {
   require_limits(settings);
@@ -42,7 +43,7 @@ void validate(const S& settings) {
   validate_network(settings);
 }
 
-/// What reports call the data that `settings` name.
+/// Returns the name of the data in reports.
 template <ClassifierSettings S>
 std::string data_name(const S& settings) {
   if (!settings.recipe.data.empty()) return settings.recipe.data;
@@ -53,7 +54,7 @@ std::string data_name(const S& settings) {
   return "generated " + kind;
 }
 
-/// The data that `settings` name. Throws IoError or FormatError, and ArgumentError for a
+/// Loads the data that `settings` name. Throws IoError or FormatError, and ArgumentError for a
 /// holdout that leaves no training samples.
 template <ClassifierSettings S>
 data::Split load_data(const S& settings) {
@@ -62,7 +63,7 @@ data::Split load_data(const S& settings) {
   return data::held_out(data, settings.recipe.holdout);
 }
 
-/// All settings, as checkpoints hold them.
+/// Returns all settings as a section of a checkpoint.
 template <ClassifierSettings S>
 Section settings_section(const S& settings) {
   Section section{std::string(S::program), {}, {}};
@@ -71,7 +72,7 @@ Section settings_section(const S& settings) {
   return section;
 }
 
-/// The settings that a checkpoint was made with. Throws FormatError for files of other
+/// Returns the settings with which a checkpoint was made. Throws FormatError for files of other
 /// programs.
 template <ClassifierSettings S>
 S settings_of(const std::map<std::string, Section>& sections) {

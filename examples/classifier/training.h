@@ -1,4 +1,4 @@
-// One training run of a classifier: what it is judged by, and what is reported of it.
+// A training run of a classifier: its validation and its results.
 #pragma once
 
 #include <string>
@@ -15,8 +15,8 @@ struct RunResult {
   std::string parameters_sha256 = {};
 };
 
-/// Trains by `options`, those of `fit_options` with what a program adds, and judges by the test
-/// set, in the arithmetic of the recipe. A run that was stopped is not tested.
+/// Trains with `options`, which are those of `fit_options` with additions of a program, and
+/// evaluates the test set, in the arithmetic of the recipe. A stopped run is not tested.
 RunResult train(Model& model, const Recipe& recipe, const data::Split& data,
                 FitOptions options);
 

@@ -25,12 +25,12 @@ struct Point {
   double y;
 };
 
-/// The random ways in which images of one kind differ from clean forms.
+/// Ranges of the random variation between images of one kind and the clean forms.
 struct Style {
-  double warp;  ///< of the unit square
+  double warp;  ///< relative to the unit square
   double least_ink, most_ink;
   int fewest_strays, most_strays;
-  bool strays_by_pen;  ///< of the digit's width and ink, else thinner
+  bool strays_by_pen;  ///< true: with the digit's width and ink, else thinner
   double least_noise, most_noise;
 };
 
@@ -102,8 +102,8 @@ std::vector<Stroke> parse_strokes(std::string_view text) {
   return strokes;
 }
 
-/// A random number is a hash of (key, how many were drawn before): splitmix64 by Steele, Lea
-/// and Flood, "Fast splittable pseudorandom number generators", 2014.
+/// A random number is a hash of (key, number of previous draws): splitmix64 by Steele, Lea and
+/// Flood, "Fast splittable pseudorandom number generators", 2014.
 class Random {
  public:
   explicit Random(uint64_t key) : key_(key) {}
@@ -125,7 +125,8 @@ class Random {
 
   /// Bell-shaped in (-spread, spread), standard deviation spread / 3: a sum of three uniforms.
   double bell(double spread) {
-    // One statement per draw: the operands of + have no order, and the sum rounds.
+    // One statement per draw: the evaluation order of operands is unspecified, and the sum
+    // rounds.
     double sum = uniform();
     sum += uniform();
     sum += uniform();
@@ -177,7 +178,7 @@ class Warp {
   std::array<Point, 9> corners_;
 };
 
-/// Turn, slant, scale and shift from the unit square to pixels.
+/// Maps the unit square to pixels by rotation, slant, scale and shift.
 class Placement {
  public:
   explicit Placement(Random& random) {
@@ -263,7 +264,7 @@ class Canvas {
   std::array<double, pixel_count> ink_ = {};
 };
 
-/// Point of the Catmull-Rom curve between p1 (t = 0) and p2 (t = 1).
+/// Returns the point of the Catmull-Rom curve between p1 (t = 0) and p2 (t = 1).
 Point on_curve(Point p0, Point p1, Point p2, Point p3, double t) {
   const auto along = [t](double a, double b, double c, double d) {
     const double linear = c - a;
@@ -274,7 +275,7 @@ Point on_curve(Point p0, Point p1, Point p2, Point p3, double t) {
   return {along(p0.x, p1.x, p2.x, p3.x), along(p0.y, p1.y, p2.y, p3.y)};
 }
 
-/// Random ways in which one image differs from the clean form.
+/// Random variation of one image.
 struct Hand {
   Warp warp;
   Placement placement;
@@ -306,7 +307,7 @@ void draw_stroke(const Stroke& stroke, const Hand& hand, Random& random, Canvas&
   }
 }
 
-/// A short stroke that belongs to no digit.
+/// Draws a short stroke that belongs to no digit.
 void draw_stray(const Style& style, const Hand& hand, Random& random, Canvas& canvas) {
   const Point a = {random.uniform(0.0, side), random.uniform(0.0, side)};
   const Point b = {a.x + random.bell(7.0), a.y + random.bell(7.0)};
@@ -341,7 +342,7 @@ void draw_digit(int digit, const Style& style, Random& random, std::span<uint8_t
   canvas.develop(random, random.uniform(style.least_noise, style.most_noise), pixels);
 }
 
-/// Element `index` of a sequence in which every ten are a permutation of 0..9.
+/// Returns element `index` of a sequence in which every ten elements are a permutation of 0..9.
 int balanced_label(uint64_t key, int64_t index) {
   Random random(Random::mix(key ^ static_cast<uint64_t>(index / classes)));
   std::array<int, classes> order = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};

@@ -1,4 +1,4 @@
-// Handwriting-like 28x28 digits drawn by the program: training data that needs no download.
+// Generated 28x28 images of digits that resemble handwriting: training data without a download.
 #pragma once
 
 #include <array>
@@ -10,11 +10,12 @@
 
 namespace qtape::data {
 
-/// How hard generated digits are to read.
+/// Difficulty of generated digits.
 enum class DigitKind : uint8_t {
   Plain,
-  /// Faint, noisy, bent further, and crossed by several strokes of the same pen: a task on
-  /// which float networks of these sizes stay below 90 %, so that few bits show.
+  /// Faint, noisy, more distorted, and crossed by several strokes of the same pen: a task on
+  /// which float networks of these sizes stay below 90 %, so that the effect of few bits is
+  /// visible.
   Hard
 };
 
@@ -27,14 +28,14 @@ enum class DigitKind : uint8_t {
 /// Every ten consecutive labels are a permutation of 0..9. An image depends only on (seed,
 /// train or test, index), so a smaller set is a prefix of a larger one. The bytes are the same
 /// on every machine whose sum, product, quotient and square root follow IEEE 754, if the
-/// compiler fuses none of them (-ffp-contract=off).
+/// compiler does not fuse them (-ffp-contract=off).
 ///
 /// Throws ArgumentError unless both counts are within 0..10000000.
 Split generate_digits(uint64_t seed, int64_t train_count, int64_t test_count,
                       DigitKind kind = DigitKind::Plain);
 
-/// The digits that the programs use where no data is given: one fixed data set with 1,000 test
-/// images, 4,000 where they are hard. Throws as generate_digits does.
+/// Returns the digits that programs use if no data are given: one fixed data set with 1,000
+/// test images, or 4,000 hard ones. Throws like generate_digits.
 Split example_digits(int64_t train_count, DigitKind kind = DigitKind::Plain);
 
 }  // namespace qtape::data

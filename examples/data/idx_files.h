@@ -1,4 +1,4 @@
-// Generated data as files.
+// Writes generated data to files.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 namespace qtape::data {
 
 /// Writes the four files that `mnist` reads, {train,t10k}-{images-idx3,labels-idx1}-ubyte, to
-/// `folder`, which is made where there is none. Samples are u8 of two axes, labels below 256.
-/// Throws IoError where that fails.
+/// `folder`, which is created if necessary. Samples must be u8 with two axes, labels below 256.
+/// Throws IoError on failure.
 void write_mnist(const std::string& folder, const Split& split);
 
 }  // namespace qtape::data

@@ -16,11 +16,11 @@ constexpr size_t frames = spectrum_frames;
 constexpr size_t bands = spectrum_bands;
 constexpr uint64_t fault_kinds = 5;
 
-/// Power of each harmonic of the sound machine at mean load, and how much of it the load moves.
+/// Power of each harmonic at mean load, and the share that depends on the load.
 constexpr std::array<double, harmonics> power_of = {1.0, 0.5, 0.7, 0.25, 0.4, 0.12, 0.2, 0.08};
 constexpr std::array<double, harmonics> load_of = {0.3, 0.5, 0.2, 0.8, 0.4, 0.9, 0.6, 1.0};
 
-/// Random numbers one after another.
+/// A sequence of random numbers.
 class Draw {
  public:
   Draw(uint64_t seed, uint64_t stream) : random_(seed, stream) {}
@@ -30,7 +30,8 @@ class Draw {
   }
   /// Bell-shaped in (-3 deviation, 3 deviation): a sum of three uniforms.
   double bell(double deviation) {
-    // One statement per draw: the operands of + have no order, and the sum rounds.
+    // One statement per draw: the evaluation order of operands is unspecified, and the sum
+    // rounds.
     double sum = random_.uniform(count_++);
     sum += random_.uniform(count_++);
     sum += random_.uniform(count_++);
@@ -43,13 +44,13 @@ class Draw {
   uint64_t count_ = 0;
 };
 
-/// Where `hertz` lies on an axis of mel bands that reaches 8 kHz.
+/// Returns the position of `hertz` on an axis of mel bands up to 8 kHz.
 double band_at(double hertz) {
   constexpr double mel_of_8_khz = 2.5182;  // log(1 + 8000 / 700)
   return static_cast<double>(bands) * math::log(1.0 + hertz / 700.0) / mel_of_8_khz;
 }
 
-/// A wave of period 1 between -1 and 1, made of straight lines.
+/// Returns a triangle wave of period 1 between -1 and 1.
 double triangle(double phase) {
   const double fraction = phase - static_cast<double>(static_cast<int64_t>(phase));
   return fraction < 0.5 ? 4.0 * fraction - 1.0 : 3.0 - 4.0 * fraction;
@@ -58,7 +59,7 @@ double triangle(double phase) {
 using Frame = std::array<double, bands>;
 using Sound = std::array<Frame, frames>;  // power
 
-/// Adds a peak that is `half_width` bands wide to each side.
+/// Adds a peak that extends 2.5 bands to each side.
 void add_peak(Frame& frame, double center, double power) {
   constexpr double half_width = 2.5;
   const auto last = static_cast<double>(bands - 1);
@@ -71,14 +72,14 @@ void add_peak(Frame& frame, double center, double power) {
   }
 }
 
-/// A harmonic's departure from normal.
+/// Deviation of a harmonic from normal.
 struct Deviation {
   size_t harmonic = harmonics;  // none
   double power = 1.0;
   double pitch = 1.0;
 };
 
-/// What all frames of a sample share.
+/// Parameters that all frames of a sample share.
 struct Machine {
   double pitch;  // Hz
   double load;   // -1..1
@@ -146,7 +147,7 @@ void add_tone(const Machine& machine, Draw& draw, Sound& sound) {
   for (Frame& frame : sound) add_peak(frame, band_at(hertz), power);
 }
 
-/// Multiplies the power that the noise has in `width` bands of the frames [begin, end).
+/// Multiplies the noise power in `width` bands of the frames in `part`.
 void raise_noise(const Machine& machine, size_t first, size_t width, double gain,
                  std::span<Frame> part) {
   for (Frame& frame : part) {

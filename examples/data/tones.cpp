@@ -53,7 +53,7 @@ class Draw {
   uint64_t count_ = 0;
 };
 
-/// Semitones above the base pitch at `t` in [0, 1) of a melody, and whether it sounds.
+/// Pitch in semitones above the base pitch, and whether the note sounds.
 struct Note {
   double semitones = 0;
   bool sounds = true;
@@ -88,7 +88,7 @@ Note note_at(Melody melody, double t, double step) {
   return {};
 }
 
-/// One second of sound.
+/// Returns one second of sound.
 std::vector<double> draw_sound(Melody melody, Draw& draw) {
   std::vector<double> sound(rate);
   const double length = draw.within(0.45, 0.8);
@@ -99,7 +99,7 @@ std::vector<double> draw_sound(Melody melody, Draw& draw) {
   const double second = draw.within(0, 0.5);
   const double third = draw.within(0, 0.3);
   const double noise = 0.3 * math::exp(draw.within(-2.5, 0));
-  // Noise through one pole: from white to dull.
+  // One-pole noise filter: from white to low-pass noise.
   const double memory = draw.within(0, 0.8);
   constexpr double fade = 0.01;
   double phase = 0;
@@ -126,7 +126,7 @@ std::vector<double> draw_sound(Melody melody, Draw& draw) {
 
 using Frame = std::array<std::complex<double>, window>;
 
-/// The tables of the front end.
+/// The precomputed tables of the front end.
 class FrontEnd {
  public:
   FrontEnd() {
@@ -143,7 +143,7 @@ class FrontEnd {
     make_bands();
   }
 
-  /// The 49 x 20 features of one second.
+  /// Computes the 49 x 20 features of one second.
   void run(const std::vector<double>& sound, uint8_t* to) const {
     for (size_t f = 0; f < tone_frames; ++f) {
       Frame frame;
@@ -172,7 +172,8 @@ class FrontEnd {
     }
   }
 
-  /// The discrete Fourier transform of what lies in bit-reversed order (Cooley and Tukey).
+  /// Computes the discrete Fourier transform of values in bit-reversed order (Cooley and
+  /// Tukey).
   void transform(Frame& x) const {
     for (size_t half = 1; half < window; half *= 2) {
       const size_t stride = window / (2 * half);
@@ -190,7 +191,8 @@ class FrontEnd {
   }
 
   static uint8_t level_of(const Frame& frame, const Weights& weights) {
-    // A full-scale tone has window / 4 in the bin of its frequency under a Hann window.
+    // A full-scale tone has magnitude window / 4 in the bin of its frequency under a Hann
+    // window.
     constexpr double full = (window / 4.0) * (window / 4.0);
     constexpr double decibels_per_neper = 10 / std::numbers::ln10;
     double power = 1e-9;
@@ -212,7 +214,7 @@ class FrontEnd {
   std::array<Weights, tone_bands> bands_{};
 };
 
-/// `set` is 0 for training and 1 to test.
+/// `set` is 0 for training and 1 for testing.
 Dataset draw_set(uint64_t seed, uint64_t set, int64_t count) {
   const FrontEnd front_end;
   constexpr int64_t features = tone_frames * tone_bands;

@@ -1,4 +1,4 @@
-/* Runs the self-test of a network on a Cortex-M and tells what one run takes.
+/* Runs the self-test of a network on a Cortex-M and prints the time of one run.
  *
  *   qtape export c lenet.json -o . --name network
  *   arm-none-eabi-gcc -std=c99 -O2 -mcpu=cortex-m4 -mthumb -mfloat-abi=hard -mfpu=fpv4-sp-d16 \
@@ -6,7 +6,7 @@
  *     main.c board.c startup.c network.c network_test.c
  *   qemu-system-arm -M mps2-an386 -nographic -semihosting -icount shift=0 -kernel firmware.elf
  *
- * With -icount shift=0, QEMU's clock goes on by a nanosecond with each instruction. */
+ * With -icount shift=0, QEMU's clock advances by one nanosecond per instruction. */
 #include "board.h"
 
 #ifndef NETWORK

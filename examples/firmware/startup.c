@@ -1,5 +1,5 @@
-/* The vector table and what runs before main on a Cortex-M: memory is set up and the
- * floating-point unit switched on. */
+/* Vector table and startup code of a Cortex-M: initializes memory and enables the
+ * floating-point unit before main runs. */
 #include <stdint.h>
 
 extern uint32_t stack_end, data_start, data_end, data_load, bss_start, bss_end;

@@ -17,22 +17,22 @@
 namespace qtape::examples {
 namespace {
 
-/// "1 to 100", "0 or more".
+/// Returns "1 to 100" or "0 or more".
 template <class T>
 std::string span_of(const Limits<T>& limits) {
   return limits.bounded() ? fmt::format("{} to {}", limits.low, limits.high)
                           : fmt::format("{} or more", limits.low);
 }
 
-/// Whether all of `text` is a number, and not too large for its type. CLI11 leaves the latter
-/// to errno.
+/// Parses all of `text` as a number; false if it is not a number or too large for its type.
+/// CLI11 reports the latter only through errno.
 template <class T>
 bool parse(const std::string& text, T& value) {
   errno = 0;
   return CLI::detail::lexical_cast(text, value) && (!std::is_integral_v<T> || errno != ERANGE);
 }
 
-/// Accepts what is in `limits`.
+/// Accepts values in `limits`.
 template <class T>
 CLI::Validator inside(const Limits<T>& limits) {
   const std::string span = span_of(limits);
@@ -62,15 +62,16 @@ CLI::Option* add_option(CLI::App& app, const Option& option, T* value) {
   return added->capture_default_str();
 }
 
-/// Accepts any case of letters. As a transform, not as a check: only so `set` gets a spelling
-/// that it knows.
+/// Accepts any letter case. A transform instead of a check, so that `set` receives one of the
+/// known names.
 CLI::Option* add_option(CLI::App& app, const Option& option, const Spelling& value) {
   return app.add_option_function<std::string>(option.name, value.set, std::string(option.doc))
       ->transform(CLI::IsMember(value.names, CLI::ignore_case))
       ->default_str(value.value);
 }
 
-/// CLI11 would only say that a subcommand is required. Throws ArgumentError.
+/// Throws ArgumentError for an unknown command; CLI11 would only report that a subcommand is
+/// required.
 void require_known_command(const CLI::App& app, int argc, char** argv) {
   const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
   if (commands.empty() || argc < 2 || argv[1][0] == '-') return;
@@ -85,14 +86,14 @@ void require_known_command(const CLI::App& app, int argc, char** argv) {
   fail<ArgumentError>("unknown command {}; expected one of {}", given, fmt::join(names, ", "));
 }
 
-/// The command that was given, or the program.
+/// Returns the command that was given, or the program.
 const CLI::App& innermost(const CLI::App& app) {
   const auto commands = app.get_subcommands();
   return commands.empty() ? app : innermost(*commands[0]);
 }
 
-/// CLI11 would say that something else is missing, or that an argument was not expected. Throws
-/// ArgumentError for what begins like an option and is none.
+/// Throws ArgumentError for arguments that begin like an option but are not one. CLI11 would
+/// report a missing or an unexpected argument instead.
 void require_known_options(const CLI::App& app) {
   for (const std::string& given : app.remaining(true)) {
     if (given.size() < 2 || given[0] != '-') continue;
@@ -110,14 +111,15 @@ void require_known_options(const CLI::App& app) {
   }
 }
 
-/// What --help and --version print.
+/// Prints the text of --help or --version.
 void print_asked(CLI::App& app, const CLI::Success& asked) {
   std::ostringstream out;
   (void)app.exit(asked, out, out);
   console::print_text(out.str());
 }
 
-/// Whether there is something to run: --help and --version are all of a run.
+/// Parses the command line; false if --help or --version was given, so that nothing is left to
+/// run.
 bool parse(CLI::App& app, int argc, char** argv) {
   try {
     require_known_command(app, argc, argv);

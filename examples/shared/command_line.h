@@ -1,4 +1,4 @@
-// Command lines of programs: options, spellings and ranges, and how errors become exit codes.
+// Command lines of programs: options, enumerations and ranges, and exit codes for errors.
 #pragma once
 
 #include <cstdint>
@@ -22,14 +22,14 @@ class Validator;
 
 namespace qtape::examples {
 
-/// A value of an enumeration without its type.
+/// A type-erased value of an enumeration.
 struct Spelling {
   std::vector<std::string> names;
-  std::string value;                            ///< its default; empty: none
+  std::string value;                            ///< default; empty: none
   std::function<void(const std::string&)> set;  ///< called with one of `names`
 };
 
-/// Where an option puts what it was given. A bool is a flag.
+/// Destination of an option's value. A bool is a flag.
 using OptionValue =
     std::variant<bool*, int*, int64_t*, double*, std::string*, std::optional<int64_t>*,
                  std::optional<double>*, std::vector<int64_t>*, Spelling>;
@@ -41,7 +41,7 @@ struct Option {
   std::variant<std::monostate, Limits<int64_t>, Limits<double>> limits = {};
 };
 
-/// The value of an option that sets `value`.
+/// Returns the option value that sets `value`.
 template <class T>
 OptionValue option_value(T& value) {
   if constexpr (NamedEnum<typename detail::Single<T>::type> && !is_vector<T>) {
@@ -61,15 +61,15 @@ OptionValue option_value(T& value) {
   }
 }
 
-/// The options of a program. Where one is given several times the last one counts.
+/// The options of a program. If an option is given several times, the last one applies.
 class CommandLine {
  public:
   CommandLine(const std::string& name, const std::string& description);
   ~CommandLine();
 
-  /// The value must outlive the command line; its help shows what it is now as the default.
+  /// The value must outlive the command line; the help shows its current value as the default.
   void add(const Option& option);
-  /// One option for each field.
+  /// Adds one option per field.
   template <Described T>
   void add_settings(T& settings) {
     for_each_field<T>([&](const auto& each) {
@@ -77,10 +77,10 @@ class CommandLine {
     });
   }
 
-  /// Whether an option was given.
+  /// True if an option was given.
   bool given(const std::string& option) const;
-  /// Throws ArgumentError where an option gave another value than the run had that `resumed`
-  /// are the settings of.
+  /// Throws ArgumentError if a given option differs from `resumed`, the settings of the run to
+  /// continue.
   template <Described T>
   void require_same(const T& settings, const T& resumed) const {
     for_each_field<T>([&](const auto& each) {
@@ -96,23 +96,23 @@ class CommandLine {
   std::unique_ptr<CLI::App> app_;
 };
 
-/// --threads of programs that train.
+/// --threads, for programs that train.
 Option threads_option(int& threads);
-/// --json of programs that train.
+/// --json, for programs that train.
 Option json_option(std::string& path);
-/// What --report says of itself.
+/// Help text of --report.
 inline constexpr const char* report_help =
     "folder to keep the record of the run in, for qtape report";
-/// --report of programs that train.
+/// --report, for programs that train.
 Option report_option(std::string& folder);
 
-/// Accepts `low` to `high`: "--threads: expected 1 to 1024, got 0". T is int, int64_t,
-/// uint64_t or double.
+/// Accepts `low` to `high`: "--threads: expected 1 to 1024, got 0". T is int, int64_t, uint64_t
+/// or double.
 template <class T>
 CLI::Validator range(T low, T high);
 
-/// Adds --version, parses, then calls `run`, all as console::run_program does. Wrong arguments
-/// are ArgumentErrors.
+/// Adds --version, parses, then calls `run`, with the error handling of console::run_program.
+/// Wrong arguments are ArgumentErrors.
 int run_program(CLI::App& app, int argc, char** argv, const std::function<int()>& run);
 
 }  // namespace qtape::examples

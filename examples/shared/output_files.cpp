@@ -20,7 +20,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A new empty file for what cannot be written to `path`. Throws IoError.
+/// Creates an empty temporary file for content that cannot be written to `path`. Throws
+/// IoError.
 std::string temporary_file(const std::string& path) {
   const std::string ending = fs::path(path).extension().string();
   std::string name = (fs::temp_directory_path() / ("qtape-XXXXXX" + ending)).string();
@@ -32,7 +33,7 @@ std::string temporary_file(const std::string& path) {
   return name;
 }
 
-/// Saves elsewhere after `error`; what to say of both.
+/// Saves the content elsewhere after `error`; returns the message about both.
 std::string rescue(const std::string& path, const OutputFiles::Save& content,
                    const std::string& error) {
   std::string name;

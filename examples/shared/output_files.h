@@ -1,5 +1,5 @@
-// The files that a run writes: tried before the work, written after it, not lost when a path
-// fails then.
+// Output files of a run: paths are tested before the work, and content that cannot be written
+// afterwards is saved elsewhere.
 #pragma once
 
 #include <functional>
@@ -19,28 +19,28 @@ class OutputFiles {
   OutputFiles& operator=(const OutputFiles&) = delete;
   ~OutputFiles();
 
-  /// What the program reads: files, and folders with files directly in them. `expect_text`
-  /// refuses them. Empty paths, and such as do not exist, are none.
+  /// Declares the inputs of the program: files, and folders with files directly in them.
+  /// `expect_text` rejects these paths. Empty and nonexistent paths are ignored.
   void reads(const std::vector<std::string>& paths);
-  /// Tries a path that `option` names; an empty one is none. Throws IoError where it cannot be
-  /// written, ArgumentError where another option names the same file.
+  /// Tests a path given by `option`; an empty path is ignored. Throws IoError if it cannot be
+  /// written, ArgumentError if another option names the same file.
   void expect(std::string_view option, const std::string& path);
-  /// The same, and throws ArgumentError for what is read.
+  /// Tests a path like `expect`, and throws ArgumentError if the program reads it.
   void expect_unread(std::string_view option, const std::string& path);
-  /// The same for a text. `-` is standard output, which then takes that text alone: whatever
-  /// is printed from here on goes to standard error.
+  /// Tests the path of a text like `expect_unread`. `-` is standard output, which is then
+  /// reserved for that text: everything printed from here on goes to standard error.
   void expect_text(std::string_view option, const std::string& path);
 
-  /// The same for the folder of a run's record, which is made where there is none.
+  /// Tests the folder of a run's record, which is created if necessary.
   void expect_run(std::string_view option, const std::string& folder);
 
-  /// Calls `content` with the path, if there is one, and prints that it is saved. Where that
-  /// fails it is called with a temporary file instead, and the failure kept.
+  /// Calls `content` with the path, unless it is empty, and prints that the file is saved. On
+  /// failure, `content` is called with a temporary file instead, and the failure is recorded.
   void save(const std::string& path, const Save& content);
-  /// Writes a text, if there is a path. A failure is kept as well.
+  /// Writes a text, unless the path is empty. A failure is recorded as in `save`.
   void write(const std::string& path, std::string_view text);
 
-  /// Keeps what failed elsewhere, unless it is empty.
+  /// Records a failure, unless it is empty.
   void add_failure(const std::string& failure);
 
   /// Throws IoError with all failures, each with the temporary file that holds the content.
@@ -54,7 +54,7 @@ class OutputFiles {
   std::map<std::string, std::string, std::less<>> options_;  // by the file they name
   std::vector<std::string> read_;
   std::vector<std::string> failures_;
-  int standard_output_ = -1;  // where it is that of a text alone
+  int standard_output_ = -1;  // its descriptor while it is reserved for a text
 };
 
 }  // namespace qtape::examples

@@ -1,6 +1,5 @@
-// Settings of a run as data. What a struct lists of a setting in `fields()`, one line each,
-// makes its option of the command line, the check of its range, its place in checkpoints and in
-// reports.
+// Settings of a run as data. One line per setting in `fields()` of a struct defines its
+// command-line option, the check of its range, and its key in checkpoints and reports.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +14,12 @@
 
 namespace qtape::examples {
 
-/// The numbers that a setting takes: `low` to `high`, and 0 where that stands for something of
-/// its own.
+/// Valid numbers of a setting: `low` to `high`, and 0 if it has a special meaning.
 template <class T>
 struct Limits {
   T low = 0;
   T high = std::numeric_limits<T>::max();
-  std::string_view zero = {};  ///< what 0 stands for, as "float"; empty: nothing
+  std::string_view zero = {};  ///< meaning of 0, such as "float"; empty: none
 
   constexpr bool bounded() const { return high != std::numeric_limits<T>::max(); }
   constexpr bool contain(T value) const {
@@ -31,7 +29,7 @@ struct Limits {
 
 namespace detail {
 
-/// What a setting of type T holds one of, or several.
+/// The element type of a setting of type T, which may be an optional or a list.
 template <class T>
 struct Single {
   using type = T;
@@ -56,25 +54,26 @@ struct LimitsOf<double> {
 
 }  // namespace detail
 
-/// The limits of a setting of type Value: of numbers, and of an optional or a list of them.
+/// The type of the limits of a setting of type Value: for numbers, and optionals or lists of
+/// numbers.
 template <class Value>
 using LimitsOf = typename detail::LimitsOf<typename detail::Single<Value>::type>::type;
 
-/// One setting. Its key stands in checkpoints and reports; its option is the key with - for _.
+/// One setting. Its key is used in checkpoints and reports; its option is the key with - for _.
 template <class Owner, class Value>
 struct Setting : Field<Owner, Value> {
   LimitsOf<Value> limits = {};
-  int64_t most = std::numeric_limits<int64_t>::max();  ///< elements of a list
-  /// What messages call a value; empty: the key with spaces for _.
+  int64_t most = std::numeric_limits<int64_t>::max();  ///< maximum number of elements of a list
+  /// Name of a value in messages; empty: the key with spaces for _.
   std::string_view name = {};
 
-  /// The same with a name, as "layer width" of one of `layers`.
+  /// Returns a copy with a name, such as "layer width" for one of `layers`.
   constexpr Setting called(std::string_view other) const {
     Setting copy = *this;
     copy.name = other;
     return copy;
   }
-  /// The same with at most `count` elements.
+  /// Returns a copy with at most `count` elements.
   constexpr Setting at_most(int64_t count) const requires is_vector<Value> {
     Setting copy = *this;
     copy.most = count;
@@ -82,7 +81,7 @@ struct Setting : Field<Owner, Value> {
   }
 };
 
-/// A number, or an optional or a list of them, in its limits; `doc` is what help says of it.
+/// A number, or an optional or a list of numbers, with limits; `doc` is the help text.
 template <class Owner, class Value>
 constexpr Setting<Owner, Value> setting(std::string_view key, Value Owner::*member,
                                         std::string_view doc, LimitsOf<Value> limits) {
@@ -97,10 +96,10 @@ constexpr Setting<Owner, Value> setting(std::string_view key, Value Owner::*memb
   return {{key, member, doc}};
 }
 
-/// "--weight-bits" of weight_bits.
+/// Returns "--weight-bits" for weight_bits.
 std::string option_name(std::string_view key);
 
-/// "weight bits" of weight_bits.
+/// Returns "weight bits" for weight_bits.
 std::string spaced(std::string_view key);
 
 /// Throws ArgumentError for a value outside its limits: "weight bits must be in 2..8, got 1",
@@ -111,7 +110,8 @@ void require_in(std::string_view name, const Limits<double>& limits, double valu
 /// Throws ArgumentError for a list of more than `most` elements.
 void require_length(std::string_view key, size_t length, int64_t most);
 
-/// Throws ArgumentError, which names it, for a value outside the limits of its setting.
+/// Throws ArgumentError, which names the setting, for a value outside the limits of its
+/// setting.
 template <class Owner, class Value>
 void require_limits(const Setting<Owner, Value>& setting, const Value& value) {
   const auto require_one = [&](const auto& one) {
@@ -130,7 +130,7 @@ void require_limits(const Setting<Owner, Value>& setting, const Value& value) {
   }
 }
 
-/// The same for every setting.
+/// Checks the limits of every setting.
 template <Described T>
 void require_limits(const T& settings) {
   for_each_field<T>([&](const auto& each) { require_limits(each, settings.*each.member); });

@@ -1,4 +1,4 @@
-// Settings in reports. Included by .cpp files only.
+// Settings in reports. Included only by .cpp files.
 #pragma once
 
 #include "qtape/core/isa.h"
@@ -6,7 +6,7 @@
 
 namespace qtape::examples {
 
-/// The settings, the threads that ran and the instruction set that they used.
+/// Returns the settings, the number of threads and the instruction set in use.
 template <Described T>
 Json settings_json(const T& settings, int threads) {
   Json json = write_json(settings);

@@ -23,7 +23,7 @@ double mean(std::span<const double> values) {
          static_cast<double>(values.size());
 }
 
-/// NaN where the set holds no such fault.
+/// Returns NaN if the set has no such fault.
 double auc_of(data::Fault fault, const data::Spectra& spectra, std::span<const double> normal,
               std::span<const double> anomalous) {
   std::vector<double> chosen;

@@ -17,7 +17,7 @@ struct Moments {
   double deviation = 0;
 };
 
-/// The moments of each column of `values` [rows, columns].
+/// Returns the moments of each column of `values` [rows, columns].
 std::vector<Moments> moments_of(std::span<const float> values, size_t columns) {
   const size_t count = values.size() / columns;
   const auto rows = static_cast<double>(count);
@@ -33,14 +33,14 @@ std::vector<Moments> moments_of(std::span<const float> values, size_t columns) {
   return moments;
 }
 
-/// Scales and shifts each unit of a layer from what it has to what it should have.
+/// Scales and shifts each unit of a layer from its moments `has` to the moments `wanted`.
 void adjust(Parameters& parameters, const std::string& layer, std::span<const Moments> has,
             std::span<const Moments> wanted) {
   const std::span<float> weight = parameters.at(layer + ".weight").values<float>();
   const std::span<float> bias = parameters.at(layer + ".bias").values<float>();
   const size_t inputs = weight.size() / bias.size();
   for (size_t unit = 0; unit < bias.size(); ++unit) {
-    // Too few or equal samples say nothing about the scale.
+    // The scale is unknown if there are too few samples or all are equal.
     const bool known = has[unit].deviation > least_deviation;
     const double factor = known ? wanted[unit].deviation / has[unit].deviation : 1.0;
     for (float& each : weight.subspan(unit * inputs, inputs)) {

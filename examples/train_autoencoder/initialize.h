@@ -1,4 +1,4 @@
-// Weights and biases to start from, fitted to the data.
+// Data-dependent initialization of weights and biases.
 #pragma once
 
 #include "qtape/examples/data/spectra.h"
@@ -6,11 +6,12 @@
 
 namespace qtape::examples::autoencoder {
 
-/// Scales and shifts each layer, one after another, so that over the first samples each of
-/// its units has mean 0 and deviation 1 (Salimans and Kingma, arXiv 1602.07868, section 3); the
-/// bottleneck mean 1, so that its ReLU passes most; the last layer mean and deviation of the
-/// feature. Without it samples look ever more alike from layer to layer, and some of the eight
-/// units of the bottleneck are 0 for all of them from the start.
+/// Scales and shifts each layer, one after another, so that over the first samples each of its
+/// units has mean 0 and deviation 1 (Salimans and Kingma, arXiv 1602.07868, section 3). Units
+/// of the bottleneck get mean 1, so that its ReLU passes most values, and those of the last
+/// layer get mean and deviation of the feature. Without this, samples become more and more
+/// alike from layer to layer, and some of the eight units of the bottleneck are 0 for all of
+/// them from the start.
 void initialize_by_data(Model& model, const data::Spectra& spectra, int threads);
 
 }  // namespace qtape::examples::autoencoder

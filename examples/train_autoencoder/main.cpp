@@ -1,5 +1,6 @@
-// train_autoencoder: finds faults of a machine in its sound by an autoencoder, in float, with
-// quantizers calibrated afterwards, and trained with quantizers; both also as integers.
+// train_autoencoder: detects faults of a machine by its sound with an autoencoder: in float,
+// with calibrated quantizers, and trained with quantizers; the latter two also as integer
+// programs.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -20,7 +21,7 @@ using namespace qtape::examples::autoencoder;
 using console::print;
 using examples::OutputFiles;
 
-// Folders of the records of the three runs, in that of --report.
+// Subfolders of --report for the records of the three runs.
 constexpr const char* start_record = "start";
 constexpr const char* float_record = "float";
 constexpr const char* quantized_record = "quantized";
@@ -49,7 +50,7 @@ void add_options(examples::CommandLine& line, Arguments& arguments) {
   line.add(examples::report_option(arguments.report));
 }
 
-/// The folder of a run's record; empty where none is wanted.
+/// Returns the folder for a run's record; empty if no record is wanted.
 std::string record_of(const Arguments& arguments, const char* name) {
   return arguments.report.empty() ? "" : arguments.report + "/" + name;
 }
@@ -66,8 +67,8 @@ void expect_files(const Arguments& arguments, OutputFiles& files) {
   files.expect_text("--json", arguments.json);
 }
 
-/// Calls `train` with options that draw its progress under a heading and keep a record as
-/// `name` where one is wanted. Throws Interrupted.
+/// Calls `train` with options that draw its progress under a heading and keep a record named
+/// `name` if requested. Throws Interrupted.
 template <class Train>
 TrainedModel with_display(const Arguments& arguments, OutputFiles& files,
                           const std::string& heading, const char* name, const Train& train) {
@@ -127,7 +128,7 @@ void deploy_all(const Arguments& arguments, const data::SpectraSplit& data, Resu
   });
 }
 
-/// Throws GraphError where levels of arithmetic disagree.
+/// Throws GraphError if levels of arithmetic disagree.
 void require_equal(const Deployed& integers, std::string_view model) {
   if (integers.mismatches == 0) return;
   fail<GraphError>("the {} model has {} mismatches between levels of arithmetic{}", model,

@@ -19,8 +19,8 @@ constexpr std::array<int64_t, 10> widths = {128, 128, 128, 128, bottleneck,
 
 struct Quantizers {
   std::optional<Op> weight;
-  std::optional<Op> ends;    ///< x and reconstruction: any sign
-  std::optional<Op> hidden;  ///< after a ReLU: never negative
+  std::optional<Op> ends;    ///< of x and reconstruction: any sign
+  std::optional<Op> hidden;  ///< of values after a ReLU: never negative
 };
 
 FakeQuantize weight_grid(const Settings& settings) {
@@ -57,7 +57,7 @@ Quantizers trained_quantizers(const Settings& s) {
           observed(hidden_grid(s), EMA{.decay = 0.99})};
 }
 
-/// The layers alone; the one output is what the last one gives.
+/// Returns the graph of the layers; its only output is the result of the last one.
 Graph layers(const Settings& settings, const Quantizers& quantizers) {
   Graph graph;
   NodeId y = graph.add(Input{.shape = {settings.batch, data::spectrum_features}}, {}, "x");
@@ -73,7 +73,7 @@ Graph layers(const Settings& settings, const Quantizers& quantizers) {
   return graph;
 }
 
-/// Adds what comes after the layers.
+/// Adds the quantizer of the reconstruction, if any, and the loss.
 Graph finish(Graph graph, const std::optional<Op>& quantizer) {
   NodeId reconstruction = graph.outputs()[0];
   if (quantizer) {

@@ -1,5 +1,5 @@
-// The autoencoder that train_autoencoder trains, without and with quantizers, and the settings
-// that define a run.
+// The autoencoder of train_autoencoder, without and with quantizers, and the settings that
+// define a run.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,13 @@ namespace qtape::examples::autoencoder {
 
 using namespace kernels;
 
-/// Where the scales of the trained quantizers come from.
+/// Source of the scales of the trained quantizers.
 enum class ScaleOrigin : uint8_t {
   EMA,  ///< weights from each batch, activations by running averages
   LSQ   ///< both learned
 };
 
-/// Everything that the result of a run depends on.
+/// All settings on which the result of a run depends.
 struct Settings {
   int64_t samples = 4000;
   int64_t test_samples = 1000;
@@ -76,27 +76,28 @@ struct Settings {
   bool operator==(const Settings&) const = default;
 };
 
-/// Throws ArgumentError, which names it, for a setting out of its range: a batch has at most
-/// all training samples, and an observer is one of calibration or "search".
+/// Throws ArgumentError, which names the setting, for a setting out of range: a batch has at
+/// most all training samples, and an observer is one of calibration or "search".
 void validate(const Settings& settings);
 
 /// Width of the narrowest layer.
 constexpr int64_t bottleneck = 8;
 
-/// Dense layers fc1 to fc10 of 640-128-128-128-128-8-128-128-128-128-640, ReLU after all but
-/// the last. Outputs: the reconstruction of x, after its quantizer where there is one, which
-/// needs x alone; and the mean squared difference from x.
+/// Dense layers fc1 to fc10 of 640-128-128-128-128-8-128-128-128-128-640, ReLU after all except
+/// the last. Outputs are the reconstruction of x, after its quantizer if there is one, which
+/// depends only on x, and the mean squared difference from x.
 ///
-/// Without quantizers.
+/// This network has no quantizers.
 Graph float_network(const Settings& settings);
-/// The float network with quantizers inserted whose states calibration fills: weights narrow
-/// and per output channel, each layer's input and the reconstruction unsigned and per tensor;
-/// x and the reconstruction with a zero point. Values of parameters fit: labels are the same.
+/// Returns the float network with quantizers whose states calibration fills: weights narrow and
+/// per output channel, each layer's input and the reconstruction unsigned and per tensor; x and
+/// the reconstruction with a zero point. Parameter values of the float network fit, because
+/// labels are the same.
 Graph fixed_network(const Settings& settings);
-/// The same grids in quantizers for training.
+/// Returns the network with quantizers on the same grids for training.
 Graph trained_network(const Settings& settings);
 
-/// Labels of the layers, in order.
+/// Returns the labels of the layers, in order.
 std::vector<std::string> layer_labels();
 
 }  // namespace qtape::examples::autoencoder

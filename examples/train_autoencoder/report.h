@@ -1,4 +1,4 @@
-// What a run reached: as a table for people, as JSON for other programs.
+// Results of a run, as a table and as JSON.
 #pragma once
 
 #include <string>
@@ -10,16 +10,17 @@ namespace qtape::examples::autoencoder {
 struct Results {
   TrainedModel float_model;
   TrainedModel calibrated;  ///< the float model with quantizers
-  TrainedModel quantized;   ///< trained so
+  TrainedModel quantized;   ///< trained with quantizers
   Deployed calibrated_integers;
   Deployed quantized_integers;
 };
 
-/// A row for each model, simulated and as an integer program: the epochs it has seen, AUC, also
-/// for each kind of fault alone, and mean scores; then what verification compared.
+/// Returns a table with one row per model, simulated and as an integer program: number of
+/// epochs, AUC, AUC for each kind of fault, and mean scores; followed by the results of
+/// verification.
 std::string report_table(const Settings& settings, const Results& results);
-/// Settings, and for each model AUCs, mean scores, the epochs, a SHA-256 of its values and the
-/// figures of its integer program.
+/// Returns the settings, and for each model AUCs, mean scores, epochs, a SHA-256 of its values
+/// and the results of its integer program.
 std::string report_json(const Settings& settings, int threads, const Results& results);
 
 }  // namespace qtape::examples::autoencoder

@@ -13,7 +13,8 @@ Detection test(const Model& model, const data::SpectraSplit& data, int threads) 
                 data);
 }
 
-/// A network with the values of `from` for all parameters that both have, and its history.
+/// Returns a network with the values of `from` for all parameters that both have, and its
+/// history.
 TrainedModel with_values(Graph network, const Settings& settings, const TrainedModel& from) {
   Model model(std::move(network), static_cast<uint64_t>(settings.seed));
   (void)model.take_over(from.model.parameters());

@@ -10,12 +10,14 @@
 
 namespace qtape::examples::autoencoder {
 
-/// A model and what it reached.
+/// A model and its results.
 struct TrainedModel {
   Model model;
-  std::vector<EpochResult> epochs;  ///< all that its values have seen, judged by AUC
+  std::vector<EpochResult> epochs;  ///< all epochs that its values were trained for, with AUC
+                                    ///< as score
   double step_us = 0;               ///< median time of a step of its last training
-  int64_t skipped_batches = 0;      ///< batches whose loss was not finite: no update
+  int64_t skipped_batches = 0;      ///< batches without update because their loss was not
+                                    ///< finite
   std::string report_failure = {};  ///< of its last training, see FitResult
   Detection test;
 };
@@ -23,26 +25,26 @@ struct TrainedModel {
 struct RunOptions {
   int threads = 1;
   bool progress = false;
-  std::string report = {};  ///< folder of the run's record; empty: none
+  std::string report = {};  ///< folder for the run's record; empty: none
 };
 
-/// The generated samples of a run.
+/// Generates the samples of a run.
 data::SpectraSplit load_data(const Settings& settings);
 
-/// Trains the float network for `epochs` by Adam, the learning rate falling to 0 by half a
+/// Trains the float network for `epochs` epochs by Adam; the learning rate falls to 0 by half a
 /// cosine.
 TrainedModel train_float(const Settings& settings, const data::SpectraSplit& data,
                          const RunOptions& options);
-/// Goes on from the float model in float just as train_quantized does with quantizers, so that
-/// both have seen the same number of epochs.
+/// Continues training of the float model in float for as many epochs as train_quantized, so
+/// that both models have the same total number.
 TrainedModel continue_float(const Settings& settings, const data::SpectraSplit& data,
                             const TrainedModel& trained, const RunOptions& options);
-/// Post-training quantization of the float model.
+/// Quantizes the float model after training, by calibration.
 TrainedModel calibrate_float(const Settings& settings, const data::SpectraSplit& data,
                              const TrainedModel& trained, int threads);
-/// Quantization-aware training for `qat_epochs`, from the weights of the float model: with 4
-/// bits and 60 epochs in all, 30 in float and 30 with quantizers reach an AUC of 0.916, 60 with
-/// quantizers from fresh weights 0.843.
+/// Trains with quantizers for `qat_epochs` epochs, starting from the weights of the float
+/// model. With 4 bits and 60 epochs in total, 30 in float and 30 with quantizers reach an AUC
+/// of 0.916, 60 with quantizers from random weights 0.843.
 TrainedModel train_quantized(const Settings& settings, const data::SpectraSplit& data,
                              const TrainedModel& trained, const RunOptions& options);
 

@@ -1,5 +1,5 @@
-// train_cnn: trains a quantization-aware convolutional network, saves it, reports what it
-// reached.
+// train_cnn: trains a quantization-aware convolutional network, saves it and reports the
+// results.
 #include "qtape/examples/classifier/program.h"
 #include "qtape/examples/train_cnn/network.h"
 

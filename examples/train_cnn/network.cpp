@@ -7,7 +7,7 @@
 namespace qtape::examples {
 namespace {
 
-/// Builds one of the networks on images [h, w, 1].
+/// Builds one of the networks for images [h, w, 1].
 class Cnn {
  public:
   Cnn(const CnnSettings& settings, int64_t classes)
@@ -66,7 +66,7 @@ class Cnn {
                   build_.layer(label, false));
   }
 
-  /// A convolution 5x5 and the maximum of each 2x2, in codes.
+  /// Adds a 5x5 convolution and 2x2 max-pooling on codes.
   Value pooled_conv(const Value& x, int64_t out, Padding padding,
                     const std::string& label) const {
     const Value y = conv2d(build_.quantize(x, CodeRange::Unsigned, label + ".input"), wide(out),
@@ -74,7 +74,7 @@ class Cnn {
     return max_pool(build_.quantize(relu(y), CodeRange::Unsigned, label + ".output"), {2, 2});
   }
 
-  /// Relu(conv(Relu(conv(x))) + skip); the skip is x, or a convolution 1x1 of it.
+  /// Adds Relu(conv(Relu(conv(x))) + skip); the skip is x, or a 1x1 convolution of it.
   Value residual_block(const Value& h, int64_t out, int64_t stride,
                        const std::string& label) const {
     const bool direct = stride == 1 && h.shape()[-1] == out;
@@ -86,7 +86,8 @@ class Cnn {
         build_.residual(branch, skip, direct ? CodeRange::Unsigned : CodeRange::Full, label));
   }
 
-  /// Wider, a filter for each channel, narrower; and x itself where the shapes agree.
+  /// Adds an expansion, a depthwise convolution and a projection; plus x itself if the shapes
+  /// agree.
   Value inverted_residual(const Value& h, CodeRange range, int64_t expansion, int64_t out,
                           int64_t stride, const std::string& label) const {
     const int64_t channels = h.shape()[-1];

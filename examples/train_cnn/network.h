@@ -10,22 +10,22 @@
 
 namespace qtape::examples {
 
-/// Convolutional networks that embedded users ship. Layers but LeNet's have a batch norm that
-/// is folded into them.
+/// Convolutional networks that are common in embedded applications. All layers except those of
+/// LeNet have a folded batch norm.
 enum class CnnModel : uint8_t {
-  /// LeNet-5: convolutions 5x5 of 6 and 16 channels, each with a maximum over 2x2, then layers
-  /// of 120, 84 and the classes. LeCun et al. 1998 with ReLU and without gaps between channels.
+  /// LeNet-5: 5x5 convolutions with 6 and 16 channels, each followed by 2x2 max-pooling, then
+  /// dense layers of 120, 84 and the number of classes. LeCun et al. 1998, with ReLU and with
+  /// full connections between channels.
   LeNet,
-  /// A convolution of stride 2, then four depthwise separable ones, all of 64 channels, the
-  /// mean
-  /// of the image and a layer. Zhang et al. 2017, as MLPerf Tiny has it.
+  /// A convolution of stride 2, then four depthwise separable ones, all with 64 channels,
+  /// global average pooling and a dense layer. Zhang et al. 2017, as in MLPerf Tiny.
   DSCNN,
-  /// Three residual blocks of 16, 32 and 64 channels after a convolution, the mean of the image
-  /// and a layer. As MLPerf Tiny has it.
+  /// A convolution, then three residual blocks of 16, 32 and 64 channels, global average
+  /// pooling and a dense layer. As in MLPerf Tiny.
   ResNet8,
-  /// Five inverted residual blocks with ReLU6 and linear bottlenecks after a convolution, a
-  /// convolution 1x1, the mean of the image and a layer. Sandler et al. 2018, at the width of
-  /// small images.
+  /// A convolution, then five inverted residual blocks with ReLU6 and linear bottlenecks, a 1x1
+  /// convolution, global average pooling and a dense layer. Sandler et al. 2018, with a width
+  /// for small images.
   MobileNet
 };
 
@@ -54,8 +54,8 @@ struct CnnSettings {
 
 inline void validate_network(const CnnSettings&) {}
 
-/// The network on images of `dataset`'s size. Throws GraphError for images that are too small
-/// for it.
+/// Returns the network for images of `dataset`'s size. Throws GraphError for images that are
+/// too small.
 Graph make_network(const CnnSettings& settings, const data::Dataset& dataset);
 
 }  // namespace qtape::examples

@@ -1,5 +1,5 @@
-// train_keywords: trains a quantization-aware network on sounds, saves it, reports what it
-// reached.
+// train_keywords: trains a quantization-aware network on sounds, saves it and reports the
+// results.
 #include "qtape/examples/classifier/program.h"
 #include "qtape/examples/train_keywords/network.h"
 

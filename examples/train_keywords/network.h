@@ -10,10 +10,10 @@
 
 namespace qtape::examples {
 
-/// Networks over frames of log-mel bands.
+/// Networks on frames of log-mel bands.
 enum class KeywordModel : uint8_t {
-  /// A convolution of stride 2 over time, then depthwise separable ones, the mean over time and
-  /// a layer. Each has a batch norm that is folded into it.
+  /// A convolution of stride 2 over time, then depthwise separable ones, average pooling over
+  /// time and a dense layer. All except the last have a folded batch norm.
   DSCNN
 };
 
@@ -40,7 +40,7 @@ struct KeywordSettings {
 
 inline void validate_network(const KeywordSettings&) {}
 
-/// The network on features of `dataset`'s size: rows are frames, columns bands.
+/// Returns the network for features of `dataset`'s size: rows are frames, columns bands.
 Graph make_network(const KeywordSettings& settings, const data::Dataset& dataset);
 
 }  // namespace qtape::examples

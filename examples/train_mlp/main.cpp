@@ -1,4 +1,4 @@
-// train_mlp: trains a quantization-aware network on digits, saves it, reports what it reached.
+// train_mlp: trains a quantization-aware network on digits, saves it and reports the results.
 #include "qtape/examples/classifier/program.h"
 #include "qtape/examples/train_mlp/network.h"
 

@@ -7,7 +7,7 @@
 namespace qtape::examples {
 namespace {
 
-/// A layer whose input gets a quantizer, unless it is quantized already.
+/// Adds a layer with a quantizer on its input, unless that is quantized already.
 Value dense(const Value& x, const Recipe& recipe, int64_t out, const std::string& label) {
   return linear(x, out,
                 {.weights = weight_quantizer(recipe),
@@ -15,7 +15,7 @@ Value dense(const Value& x, const Recipe& recipe, int64_t out, const std::string
                  .label = label});
 }
 
-/// Relu(Qa(fc(h)) + Qb(skip)) of h >= 0. The skip is h where the widths agree.
+/// Adds Relu(Qa(fc(h)) + Qb(skip)) for h >= 0. The skip is h if the widths agree.
 Value residual_layer(const Value& h, const Recipe& recipe, int64_t width,
                      const std::string& label) {
   const bool direct = h.shape()[-1] == width;
@@ -28,7 +28,7 @@ Value residual_layer(const Value& h, const Recipe& recipe, int64_t width,
   return relu(branch + skip);
 }
 
-/// A layer of its own for each half of the features of x, and their results side by side.
+/// Adds a separate layer for each half of the features of x, and concatenates their results.
 Value split_layer(const Value& pixels, const Recipe& recipe, int64_t width,
                   const std::string& label) {
   const int64_t features = pixels.shape()[-1];
@@ -47,7 +47,7 @@ Value split_layer(const Value& pixels, const Recipe& recipe, int64_t width,
 
 std::string layer_label(size_t i) { return fmt::format("fc{}", i + 1); }
 
-/// Hidden layer i, its activation included.
+/// Adds hidden layer i, including its activation.
 Value hidden_layer(const Value& x, const MlpSettings& settings, size_t i) {
   const Recipe& recipe = settings.recipe;
   const int64_t width = settings.layers[i];

@@ -11,18 +11,18 @@
 
 namespace qtape::examples {
 
-/// How the layers are put together. fc1, fc2, ... are layers whose weights are quantized narrow
-/// and per output channel, and whose inputs unsigned and per tensor.
+/// Structure of the network. fc1, fc2, ... are layers with narrow weight quantizers per output
+/// channel, and unsigned input quantizers per tensor.
 enum class Architecture : uint8_t {
   /// Each hidden layer is Relu(fc(h)).
   MLP,
-  /// Hidden layers after the first are Relu(Qa(fc(h)) + Qb(skip)): the skip is h, or a layer
-  /// `fc2.skip` of the same quantized input where the widths differ; Qa is signed, and Qb is
+  /// Hidden layers after the first are Relu(Qa(fc(h)) + Qb(skip)). The skip is h, or, if the
+  /// widths differ, a layer `fc2.skip` of the same quantized input. Qa is signed; Qb is signed
   /// unless the skip is h. They are labelled `fc2.branch` and `fc2.skip`.
   Residual,
-  /// The first hidden layer is cut in two: `fc1.upper` sees the first half of the quantized
+  /// The first hidden layer is split in two: `fc1.upper` reads the first half of the quantized
   /// pixels, `fc1.lower` the rest. Their activations are quantized, unsigned, as
-  /// `fc1.upper.output` and `fc1.lower.output`, then put side by side.
+  /// `fc1.upper.output` and `fc1.lower.output`, then concatenated.
   Concat
 };
 
@@ -52,12 +52,12 @@ struct MlpSettings {
   bool operator==(const MlpSettings&) const = default;
 };
 
-/// Throws ArgumentError, which names it, for a setting that cannot be: Residual needs 2 hidden
-/// layers, Concat a first one of width 2 or more.
+/// Throws ArgumentError, which names the setting, for an invalid setting: Residual needs 2
+/// hidden layers, Concat a first one of width 2 or more.
 void validate_network(const MlpSettings& settings);
 
-/// A ReLU network of the settings' model and layers on images of `dataset`'s size. Throws
-/// ArgumentError when Concat has less than 2 pixels to cut.
+/// Returns a ReLU network with the settings' model and layers, for images of `dataset`'s size.
+/// Throws ArgumentError if Concat has fewer than 2 pixels to split.
 Graph make_network(const MlpSettings& settings, const data::Dataset& dataset);
 
 }  // namespace qtape::examples

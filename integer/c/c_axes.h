@@ -1,4 +1,4 @@
-// Axes that C kernels walk along.
+// Axes over which C kernels iterate.
 #pragma once
 
 #include <cstdint>
@@ -9,19 +9,20 @@
 
 namespace qtape {
 
-/// An axis of x, and how far y moves along it.
+/// An axis of x, and the step of y along it.
 struct CAxis {
   int64_t extent = 1;
   int64_t step = 0;
 };
 
-/// The elements from one index of each axis to the next.
+/// Returns the stride of each axis in elements, row-major.
 std::vector<int64_t> row_major_strides(const Shape& shape);
 
-/// `axes` without those of extent 1, and neighbours that are walked as one joined.
+/// Returns `axes` without those of extent 1, with neighbours merged where they can be walked as
+/// one axis.
 std::vector<CAxis> joined(const std::vector<CAxis>& axes);
 
-/// Writes the axes, the last one first; gives the argument.
+/// Writes the axes, last one first; returns the argument of the C call.
 std::string write_axes(CNode& node, const std::vector<CAxis>& axes);
 
 }  // namespace qtape

@@ -13,7 +13,7 @@ namespace {
 
 size_t at(NodeId id) { return static_cast<size_t>(id.index); }
 
-/// `text` with each line indented.
+/// Returns `text` with each line indented.
 std::string indented(std::string_view text, int columns) {
   std::string all;
   for (size_t begin = 0; begin < text.size();) {
@@ -42,7 +42,7 @@ class Functions {
     const std::string all = c_parameters(f_.program, f_.written, codes);
     return all.empty() ? "" : ", " + all;
   }
-  /// The names of inputs and outputs.
+  /// Returns the names of inputs and outputs, each preceded by a comma.
   std::string arguments() const {
     std::string names;
     for (const auto* all : {&f_.written.inputs, &f_.written.outputs}) {
@@ -57,7 +57,7 @@ class Functions {
                        macro_);
   }
 
-  /// What is computed of codes alone, unless the program itself has floats.
+  /// Returns NAME_compute, which runs the steps other than the quantization of inputs.
   std::string compute() const {
     std::string cases;
     for (size_t i = 0; i < steps().size(); ++i) {
@@ -69,7 +69,7 @@ class Functions {
         name_, cases, macro_);
   }
 
-  /// The input whose codes a step makes.
+  /// Returns the index of the input from which a step computes codes.
   size_t input_of(const CStep& step) const {
     const NodeId x = f_.program[step.node].operands[0];
     const auto found = std::ranges::find(f_.written.inputs, x, &CArgument::node);
@@ -114,7 +114,7 @@ class Functions {
                                                           : f_.rounding_check + "(context)");
   }
 
-  /// Outputs that steps have not written where they belong.
+  /// Returns NAME_end, which writes the outputs that steps have not written in place.
   std::string end() const {
     std::string text =
         fmt::format("void {0}_end({0}_context *context) {{\n  (void)context;\n", name_);
@@ -158,7 +158,7 @@ class Functions {
         name_, macro_);
   }
 
-  /// The same on static memory.
+  /// Returns the static variant: the functions on static memory.
   std::string fixed() const {
     std::string text = fmt::format(
         "#ifndef {1}_NO_STATIC\nstatic {0}_arena {0}_static_arena;\n"
@@ -193,7 +193,7 @@ std::string c_constant_hash(std::string_view name, const std::vector<CSource::Ar
   std::string rows;
   for (const CSource::Array& each : arrays) {
     const std::string row = fmt::format("    {{{}}},\n", each.hashed);
-    // Elsewhere the hash itself, of no element.
+    // On other processors the row holds the hash itself and no elements.
     rows += each.helium_only ? fmt::format(
                                    "#if defined(ARM_MATH_MVEI)\n{}#else\n"
                                    "    {{0, (int32_t){}u, 0}},\n#endif\n",

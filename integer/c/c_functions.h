@@ -1,4 +1,4 @@
-// The functions of a C program: a run, its parts, and what self-tests ask.
+// The functions of a C program: run, its steps, and the functions for self-tests.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace qtape {
 
-/// What the functions are made of.
+/// Input of c_functions.
 struct CFunctions {
   const IntegerProgram& program;
   const CProgram& written;  ///< its steps, inputs and outputs
@@ -20,21 +20,21 @@ struct CFunctions {
   std::string rounding_check = {};       ///< a C function, or empty
 };
 
-/// The expression of a pointer to input or output `i`, or to the codes of an input.
+/// Returns the C expression of a pointer to input or output `i`, or to the codes of an input.
 std::string c_in_pointer(size_t i);
 std::string c_codes_pointer(size_t i);
 std::string c_out_pointer(size_t i);
 
-/// Their definitions.
+/// Returns the definitions of all functions.
 std::string c_functions(const CFunctions& functions);
 
-/// The definition of NAME_constant_hash.
+/// Returns the definition of NAME_constant_hash.
 std::string c_constant_hash(std::string_view name, const std::vector<CSource::Array>& arrays);
 
-/// The node with the codes that a step makes of `input`; `input` where none does.
+/// Returns the node whose codes a step computes from `input`; `input` itself if there is none.
 NodeId c_codes_of(const IntegerProgram& program, const CProgram& written, NodeId input);
 
-/// The version of qtape.
+/// Returns the version of qtape.
 std::string_view c_writer_version();
 
 }  // namespace qtape

@@ -1,4 +1,4 @@
-// What becomes of sums in C: codes, as the program's requantization makes them.
+// C code that converts sums to codes by the program's requantization.
 #include "qtape/integer/c/c_grid.h"
 
 #include <fmt/format.h>
@@ -26,21 +26,21 @@ std::vector<T> each_of(std::span<const Multiplier> multipliers, const Each& each
   return all;
 }
 
-/// Whether sums are taken as 64 bits although their codes have 8.
+/// True if sums have 64 bits although their codes have 8.
 bool is_wide(std::string_view sum, Accumulator accumulator) {
   return sum == "int64_t" && accumulator == Accumulator::S32;
 }
 
 std::string product_wide(CSource& source) { return source.kernel("product_wide", ""); }
 
-/// The ratios of a grid: arrays, and numbers behind them.
+/// The ratios of a grid: arrays, followed by numbers.
 struct Ratios {
   std::vector<std::string> arrays;
   std::vector<CWord> numbers = {};
 };
 
-/// How a requantization makes codes and sums of codes in C; `cmsis_nn` tells whether CMSIS-NN
-/// computes it with one rounding, nothing where it does not compute it.
+/// C code of a requantization of codes and of sums of codes. `cmsis_nn` is true if CMSIS-NN
+/// computes it with one rounding, and empty if CMSIS-NN does not support it.
 template <class Each>
 struct Written;
 
@@ -95,7 +95,8 @@ struct Written<requantization::OnnxQdq> {
   }
 };
 
-/// In fixed point: Each says what `shift` of a multiplier is and what scales by it.
+/// Fixed-point requantization: Each defines the `shift` of a multiplier and the scaling
+/// function.
 template <class Each>
 struct Fixed {
   static constexpr std::string_view kind = "fixed";
@@ -152,7 +153,7 @@ struct Written<requantization::DoubleRounding>
   }
 };
 
-/// `words` and what ends a grid.
+/// Returns `words` followed by zero point and limits of the grid.
 std::vector<CWord> with_limits(std::vector<CWord> words, const CodeGrid& grid) {
   for (int32_t each : {grid.zero_point, grid.low, grid.high}) words.push_back(CWord::of(each));
   return words;
@@ -205,8 +206,8 @@ std::optional<bool> cmsis_single_rounding(Requantization requantization) {
 
 namespace {
 
-/// Whether 32 bits hold what CMSIS-NN computes of sums up to `bound`: these shifted to the
-/// left, and what they become. Its mask of a shift to the right has 30 bits at most.
+/// True if CMSIS-NN's intermediate results for sums up to `bound` fit in 32 bits: the sums
+/// shifted to the left, and the scaled results. Its mask for right shifts has 30 bits at most.
 bool fits_cmsis_nn(const Multiplier& m, int64_t bound) {
   constexpr int64_t most = int64_t{1} << 30;
   return m.exponent >= -30 && bound < most >> std::max(m.exponent, 0);

@@ -123,7 +123,7 @@ class Header {
            define(argument, "SHAPE", fmt::format("{{{}}}", fmt::join(shape.extents(), ", ")));
   }
 
-  /// The macros of input `i`, with those of its codes where the program takes them.
+  /// Returns the macros of input `i`, and those of its codes if the program accepts codes.
   std::string input(size_t i) const {
     const CArgument& each = written_.inputs[i];
     const std::string argument = fmt::format("INPUT{}", i);
@@ -186,7 +186,7 @@ class Header {
     return text + define(argument, "RATIOS", fmt::format("{{{}}}", fmt::join(ratios, ", ")));
   }
 
-  /// What CMSIS-NN is lent, by processor.
+  /// Returns the buffer sizes for CMSIS-NN, by processor type.
   std::string buffer() const {
     if (written_.buffer_bytes == 0) return {};
     const auto whole = [](int64_t bytes) { return std::max<int64_t>(4, (bytes + 3) / 4 * 4); };

@@ -1,4 +1,4 @@
-// The header of a C program: what a firmware calls.
+// The public header of a C program.
 #pragma once
 
 #include <string>
@@ -10,22 +10,23 @@
 
 namespace qtape {
 
-/// What a header states beside a program and its texts.
+/// Parts of a header that come neither from the program nor from `written`.
 struct CHeaderParts {
   std::string name;
   std::string sha256;
   std::vector<DType> arena = {};  ///< types of values in the arena
-  CBuffer buffer = {};            ///< for CMSIS-NN
+  CBuffer buffer = {};            ///< scratch buffer for CMSIS-NN
 };
 
-/// The parameters of NAME_run, or with `codes` of NAME_run_codes: `const float *x, float *y`.
+/// Returns the parameters of NAME_run, or with `codes` of NAME_run_codes: `const float *x,
+/// float *y`.
 std::string c_parameters(const IntegerProgram& program, const CProgram& written, bool codes);
 
-/// NAME.h, of all that `written` tells beside its texts.
+/// Returns NAME.h, from all members of `written` except its texts.
 std::string c_header(const IntegerProgram& program, const CProgram& written,
                      const CHeaderParts& parts);
 
-/// The inclusion of NAME.h, and a check that it is of the export `id`.
+/// Returns the inclusion of NAME.h and a check that it belongs to the export `id`.
 std::string c_include(std::string_view name, std::string_view id);
 
 }  // namespace qtape

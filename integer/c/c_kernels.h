@@ -1,4 +1,4 @@
-// Whose kernels exported C calls.
+// Kernel libraries that exported C can call.
 #pragma once
 
 #include <array>
@@ -9,10 +9,10 @@
 
 namespace qtape {
 
-/// Whose kernels a C program calls.
+/// Kernel library that a C program calls.
 enum class CKernels : uint8_t {
-  Portable,  ///< its own
-  CmsisNn    ///< those of CMSIS-NN for products, max-pooling and sums of s8 codes
+  Portable,  ///< kernels of its own
+  CmsisNn    ///< CMSIS-NN kernels for products, max-pooling and sums of s8 codes
 };
 template <>
 inline constexpr auto enum_names<CKernels> =

@@ -9,7 +9,7 @@
 namespace qtape {
 namespace {
 
-// Of C and C++, with `main` and what compilers define in lower case.
+// Keywords of C and C++, `main`, and macros that compilers define in lower case.
 constexpr auto keywords = std::to_array<std::string_view>({"alignas",     "alignof",
                                                            "and",         "and_eq",
                                                            "asm",         "auto",
@@ -60,14 +60,14 @@ constexpr auto keywords = std::to_array<std::string_view>({"alignas",     "align
                                                            "wchar_t",     "while",
                                                            "xor",         "xor_eq"});
 
-/// Of the library of C, whose headers would be those of a program of that name.
+/// Headers of the C library, which the header of a program of the same name would shadow.
 constexpr auto headers = std::to_array<std::string_view>(
     {"assert",  "complex", "ctype",  "errno",  "fenv",   "float",       "inttypes", "iso646",
      "limits",  "locale",  "math",   "setjmp", "signal", "stdalign",    "stdarg",   "stdatomic",
      "stdbool", "stddef",  "stdint", "stdio",  "stdlib", "stdnoreturn", "string",   "strings",
      "tgmath",  "threads", "time",   "uchar",  "unistd", "wchar",       "wctype"});
 
-/// In any case: file systems may not tell cases apart.
+/// Compares without case, because file systems may be case-insensitive.
 bool is_header(std::string_view name) {
   return std::ranges::any_of(
       headers, [&](std::string_view each) { return c_macro(each) == c_macro(name); });
@@ -77,7 +77,7 @@ bool is_keyword(std::string_view name) { return std::ranges::count(keywords, nam
 bool is_letter(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; }
 bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 
-/// Whether headers may have a macro of that name: no lower case letter.
+/// True if headers may define a macro of that name: it has no lower-case letter.
 bool is_macro(std::string_view name) {
   return std::ranges::none_of(name, [](unsigned char c) { return std::islower(c) != 0; });
 }
@@ -97,7 +97,7 @@ std::string refused_c_name(std::string_view name) {
   }
   if (is_keyword(name)) return "it is a keyword of C or C++";
   if (is_header(name)) return "a header of the library of C is called so";
-  // What C99 tells apart within a file.
+  // C99 guarantees 63 significant characters for internal identifiers.
   constexpr size_t longest = 63;
   if (name.size() > longest) return fmt::format("it has more than {} characters", longest);
   if (name.ends_with("_test")) return "names that end in _test are those of self-tests";

@@ -1,4 +1,4 @@
-// Names in C programs, made of labels or given.
+// C identifiers, derived from labels or given by the caller.
 #pragma once
 
 #include <cstdint>
@@ -8,27 +8,28 @@
 
 namespace qtape {
 
-/// Whether `name` can begin the names of a C program. Nothing, or why not.
+/// Returns why `name` cannot be the prefix of a C program; empty if it can.
 std::string refused_c_name(std::string_view name);
 
-/// The letters and digits of `text`, with an underscore where there is anything else between
-/// them. May begin with a digit, be empty or a keyword.
+/// Returns the letters and digits of `text`, with one underscore for any other characters
+/// between them. The result may begin with a digit, be empty or be a keyword.
 std::string c_words(std::string_view text);
 
-/// The name of a macro of a program: `NET` of `net`.
+/// Returns the prefix of the macros of a program: `NET` for `net`.
 std::string c_macro(std::string_view name);
 
-/// `text` for a comment, without what would begin or end one.
+/// Returns `text` for use in a comment, without anything that would begin or end one.
 std::string c_comment(std::string_view text);
 
-/// C identifiers of labels, each once.
+/// Unique C identifiers derived from labels.
 class CIdentifiers {
  public:
-  /// None is one of `used`. With `reserved`, which none begins with, they stand without a
-  /// prefix.
+  /// No identifier is one of `used`. If `reserved` is given, identifiers are used without a
+  /// prefix: none begins with `reserved` or looks like a macro.
   explicit CIdentifiers(std::set<std::string> used = {}, std::string reserved = {});
 
-  /// The identifier of `label`; `number` makes one of a label that has no letter in front.
+  /// Returns the identifier of `label`; `number` is used for a label that does not begin with a
+  /// letter.
   std::string of(std::string_view label, int64_t number);
 
  private:

@@ -10,7 +10,7 @@
 namespace qtape {
 namespace {
 
-/// How codes are read on Arm: on Helium as halfwords and as words, with the DSP extension as
+/// How codes are loaded on Arm: on Helium as halfwords and as words, with the DSP extension as
 /// the halfwords of two words.
 struct ArmLoads {
   std::string_view x;
@@ -32,7 +32,7 @@ constexpr ArmLoads arm_loads[] = {
      "const int32_t low = @_word(x + i), high = @_word(x + i + 2);\n"
      "      const int32_t even = @_low_halves(low, high), odd = @_high_halves(low, high);"}};
 
-/// `text` with the prefix for each `@`.
+/// Returns `text` with each `@` replaced by the prefix.
 std::string with_prefix(CNode& node, std::string_view text) {
   std::string all;
   for (char c : text) {
@@ -45,7 +45,7 @@ std::string with_prefix(CNode& node, std::string_view text) {
   return all;
 }
 
-/// The part of dot_8 for Arm, or nothing.
+/// Returns the Arm part of dot_8; empty if there is none for this type.
 std::string dot_on_arm(CNode& node, std::string_view x, std::string_view sum) {
   const auto* found = std::ranges::find(arm_loads, x, &ArmLoads::x);
   if (found == std::end(arm_loads)) return {};

@@ -67,7 +67,7 @@ class Writer {
     const std::string body = source();
     CHeaderParts parts{
         .name = name_, .sha256 = sha256_, .arena = arena_members(), .buffer = source_.buffer()};
-    // Of all texts but the id itself.
+    // Hash of all texts except the id itself.
     const std::string all = c_header(program_, result_, parts) + body;
     result_.id = sha256_hex(std::as_bytes(std::span(all))).substr(0, 16);
     result_.header = c_header(program_, result_, parts);
@@ -82,7 +82,7 @@ class Writer {
   }
 
   void name_nodes() {
-    // Parameters, beside what functions call and declare.
+    // Parameters must differ from the identifiers that the functions use and declare.
     CIdentifiers inputs(
         {"context", "step", "status", "memcpy", "memset", "size_t", "int8_t", "uint8_t",
          "int16_t", "uint16_t", "int32_t", "uint32_t", "int64_t", name_},
@@ -98,7 +98,7 @@ class Writer {
     }
   }
 
-  /// Says where the value lies.
+  /// Determines the C expression of the location of the value.
   void place(NodeId id) {
     const DType dtype = program_[id].value.type.dtype;
     if (const auto offset = value(id).offset) {
@@ -179,7 +179,7 @@ class Writer {
     return bytes;
   }
 
-  /// Whether codes of all inputs can be given instead of floats.
+  /// True if codes of all inputs can be given instead of floats.
   bool takes_codes() const {
     std::map<int32_t, int> readers;
     for (const IntegerNode& node : program_.nodes()) {
@@ -196,7 +196,7 @@ class Writer {
            std::ranges::none_of(program_.outputs(), [&](NodeId id) { return is_input(id); });
   }
 
-  /// The table of steps and what the program takes.
+  /// Returns the comment with the table of steps and the memory requirements.
   std::string description() const {
     std::string text =
         fmt::format("/* {}: a network in integers, written by qtape.\n *\n", name_);
@@ -237,12 +237,12 @@ class Writer {
                                     []<class Each>() { return std::string(Each::doc); });
   }
 
-  /// The members of the union that holds values.
+  /// Returns the member types of the union that holds values.
   std::vector<DType> arena_members() const {
     std::set<DType> used = {DType::U8};
     for (int32_t i = 0; i < program_.size(); ++i) {
       if (value(NodeId{i}).offset) used.insert(program_[NodeId{i}].value.type.dtype);
-      // Where windows are gathered, in either type.
+      // Gathered windows have either type.
       if (value(NodeId{i}).scratch) used.insert({DType::S16, DType::S32});
     }
     return {used.begin(), used.end()};
@@ -258,7 +258,7 @@ class Writer {
         single ? "with" : "without");
   }
 
-  /// All behind the inclusion of the header.
+  /// Returns everything that follows the inclusion of the header.
   std::string source() const {
     std::string text = "#include <stddef.h>\n#include <string.h>\n\n";
     if (source_.kernels().find("float") != std::string::npos) {
@@ -290,7 +290,7 @@ class Writer {
   CProgram result_;
 };
 
-/// C counts elements and bytes in 32 bits.
+/// Throws GraphError if elements or bytes exceed 32 bits, in which C counts them.
 void check_counts(const IntegerProgram& program) {
   constexpr int64_t most = 2147483647;
   for (int32_t i = 0; i < program.size(); ++i) {

@@ -1,4 +1,4 @@
-// An integer program as C99: a header and a source that compute it bit for bit.
+// Export of an integer program as C99: a header and a source with bit-identical results.
 #pragma once
 
 #include <cstdint>
@@ -11,59 +11,65 @@
 
 namespace qtape {
 
-/// One step of a C program: a node, with the one that takes its sums.
+/// One step of a C program: a node, together with the node that receives its sums.
 struct CStep {
-  NodeId node;                 ///< whose value is what the step gives
-  std::string name;            ///< a C identifier, from its label
-  std::string label;           ///< as messages call it
-  int64_t products = 0;        ///< multiplications by weights
+  NodeId node;                 ///< the node whose value the step computes
+  std::string name;            ///< a C identifier derived from its label
+  std::string label;           ///< label used in messages
+  int64_t products = 0;        ///< number of multiplications by weights
   int64_t constant_bytes = 0;  ///< of weights and other constants
-  int64_t live_bytes = 0;      ///< of the arena, in use while it runs
-  bool is_input = false;       ///< codes of an input, which a caller may give instead
-  std::string library;         ///< the function of CMSIS-NN that computes it; empty: own C
-  std::string own_because;     ///< why its own C does, where CMSIS-NN was asked for
+  int64_t live_bytes = 0;      ///< of the arena, in use while the step runs
+  bool is_input = false;       ///< true if it computes codes of an input, which a caller can
+                               ///< supply instead
+  std::string library;         ///< the CMSIS-NN function that computes it; empty if the step
+                               ///< has C code of its own
+  std::string own_because;     ///< why CMSIS-NN is not used although it was requested
 };
 
 /// A constant of a C program.
 struct CConstantHash {
-  std::string name;   ///< in C
-  std::string node;   ///< a C identifier, of the step
+  std::string name;   ///< name in C
+  std::string node;   ///< C identifier of the step
   uint32_t hash = 0;  ///< as NAME_constant_hash returns it
 };
 
 /// An input or output of a C program.
 struct CArgument {
-  NodeId node;       ///< of the program
-  std::string name;  ///< of the parameter
+  NodeId node;       ///< node of the program
+  std::string name;  ///< name of the parameter
 };
 
-/// What is written, and what it takes. Texts name no file but NAME.h.
+/// An exported program and its memory requirements. The texts refer to no other generated file
+/// than NAME.h.
 struct CProgram {
   std::string header;                    ///< NAME.h
   std::string source;                    ///< NAME.c
   std::vector<CStep> steps;              ///< in the order in which they run
   std::vector<CArgument> inputs;         ///< in the order of parameters
-  std::vector<CArgument> outputs;        ///< behind them
-  bool takes_codes = false;              ///< whether it has NAME_run_codes
-  std::vector<CConstantHash> constants;  ///< by their number in NAME_constant_hash
-  std::string id;              ///< NAME_EXPORT: of header and source, which belong together
-  int64_t constant_bytes = 0;  ///< in flash, beside code
-  int64_t weight_bytes = 0;    ///< of weights as they are stored, in these
+  std::vector<CArgument> outputs;        ///< following the inputs
+  bool takes_codes = false;              ///< true if it has NAME_run_codes
+  std::vector<CConstantHash> constants;  ///< ordered by their index in NAME_constant_hash
+  std::string id;              ///< NAME_EXPORT: identifies header and source that belong
+                               ///< together
+  int64_t constant_bytes = 0;  ///< in flash, in addition to code
+  int64_t weight_bytes = 0;    ///< of stored weights, included in constant_bytes
   int64_t arena_bytes = 0;     ///< memory of a run
-  int64_t live_bytes = 0;      ///< the most that is in use at once: the least any arena takes
-  int64_t buffer_bytes = 0;    ///< the most that CMSIS-NN is lent on any processor
-  bool has_wide_sums = false;  ///< whether sums are added in 64 bits
+  int64_t live_bytes = 0;      ///< peak memory in use at once: lower bound of any arena
+  int64_t buffer_bytes = 0;    ///< largest buffer that CMSIS-NN requires on any processor
+  bool has_wide_sums = false;  ///< true if sums are accumulated in 64 bits
 };
 
-/// Whose C computes a step, and where CMSIS-NN was asked for why not that.
+/// Describes which implementation computes a step and, if CMSIS-NN was requested but is not
+/// used, why.
 std::string c_kernel_text(const CStep& step);
 
-/// The SHA-256 of the program's file.
+/// Returns the SHA-256 of the program's file.
 std::string sha256_of(const IntegerProgram& program);
 
-/// `program`, with the batch that it has, for the prefix `name`. `sha256` is that of the
-/// program it was made of; empty: its own. Throws ArgumentError for a name that is no C
-/// identifier or a keyword, GraphError for what C cannot count.
+/// Exports `program`, with its own batch extent, under the prefix `name`. `sha256` is the hash
+/// of the program from which it was derived; if empty, the hash of `program` itself. Throws
+/// ArgumentError if the name is not a C identifier or is a keyword, GraphError if sizes exceed
+/// 32 bits.
 CProgram write_c_program(const IntegerProgram& program, std::string_view name,
                          CKernels kernels = CKernels::Portable, std::string sha256 = {});
 

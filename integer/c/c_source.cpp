@@ -32,8 +32,8 @@ std::string_view text_of(std::string_view kernel) {
   fail<GraphError>("there is no kernel {} in C", kernel);
 }
 
-/// `text` with its placeholders `@name` filled in; `@_name` has the prefix, `@^_NAME` that in
-/// capitals.
+/// Returns `text` with its placeholders `@name` replaced by their values; `@_name` becomes the
+/// prefix followed by `_name`, `@^_NAME` the same with the prefix in capitals.
 std::string filled(std::string_view text, const std::string& prefix, const std::string& self,
                    const CParameters& parameters) {
   std::string result;
@@ -68,7 +68,7 @@ std::string number(T v) {
   return fmt::format("{}", v);
 }
 
-/// Numbers in lines of at most 99 columns.
+/// Formats numbers in lines of at most 99 columns.
 template <class T>
 std::string lines_of(std::span<const T> values) {
   std::string text;
@@ -88,7 +88,7 @@ std::string lines_of(std::span<const T> values) {
   return text;
 }
 
-/// What stands behind the name of an array.
+/// Returns the part of an array definition that follows its name.
 template <class T>
 std::string elements_of(std::span<const T> values) {
   // C has no arrays without elements.
@@ -156,7 +156,7 @@ CWord CWord::of_float(double v) {
 std::string CSource::define(Array array, std::string_view name, std::string_view before,
                             std::string_view after) {
   std::string part = fmt::format("{}_{}", array.of, name);
-  // Kernels define types of their name.
+  // Kernels define types whose names must not be reused.
   if (is_kernel(part)) part += "_value";
   const auto [at, added] = shared_.try_emplace(fmt::format("{}{}", before, after),
                                                fmt::format("{}_{}", prefix_, part));
@@ -189,7 +189,7 @@ std::string CSource::text(std::string_view name, const CParameters& parameters) 
 
 template <class T>
 CSource::Array CSource::array_of(std::string_view of, std::span<const T> values) {
-  // C has no arrays without elements: these have one.
+  // C has no arrays without elements, so an empty array gets one element.
   const T none = 0;
   const std::span<const T> all = values.empty() ? std::span(&none, 1) : values;
   const auto size = static_cast<int64_t>(sizeof(T));
@@ -241,7 +241,7 @@ std::string CSource::constant(std::string_view of, std::string_view name,
                               const CConstant& value) {
   std::vector<std::string> members = value.pointers;
   for (const CWord& each : value.words) members.push_back(each.text);
-  // Members of 32 bits have no gaps between them.
+  // 32-bit members have no gaps between them.
   return define({.of = std::string(of),
                  .bytes = 4 * std::ssize(members),
                  .hashed = fmt::format("(const char *)&@ + offsetof({}, {}), {}, 4", value.type,
@@ -267,7 +267,7 @@ std::string CSource::table(std::string_view of, std::string_view name, std::stri
 std::string CSource::helium_array(std::string_view of, std::string_view name,
                                   std::span<const int32_t> values) {
   Array array = array_of(of, values);
-  array.bytes = 0;  // counted for other processors
+  array.bytes = 0;  // not counted: other processors do not have it
   array.helium_only = true;
   array.name = fmt::format("{}_{}_{}", prefix_, of, name);
   array.hashed.replace(0, 1, array.name);

@@ -1,4 +1,4 @@
-// C99 of integer programs: what ops write of themselves.
+// Generation of C99 from integer programs: the interface by which ops write themselves.
 #pragma once
 
 #include <cstdint>
@@ -18,22 +18,22 @@ namespace qtape {
 
 struct IntegerOp;
 
-/// Values of the placeholders `@NAME` of a kernel's text.
+/// Values of the placeholders `@NAME` in the text of a kernel.
 using CParameters = std::vector<std::pair<std::string_view, std::string>>;
 
-/// The type of an element: `int8_t`, `float`.
+/// Returns the C type of an element: `int8_t`, `float`.
 std::string_view c_type(DType dtype);
-/// A constant that has the very value of `v`: `0x1.8p-3f`.
+/// Returns a C constant with exactly the value `v`: `0x1.8p-3f`.
 std::string c_float(double v);
 
-/// Bytes that CMSIS-NN needs beside operands and result.
+/// Bytes of buffer that CMSIS-NN needs in addition to operands and result, by processor type.
 struct CBuffer {
   int64_t plain = 0;
   int64_t dsp = 0;
   int64_t helium = 0;
 };
 
-/// A member of 32 bits of a constant: its text and its bits.
+/// A 32-bit member of a constant: its text and its bits.
 struct CWord {
   std::string text;
   uint32_t bits = 0;
@@ -41,71 +41,71 @@ struct CWord {
   static CWord of(int64_t v);  ///< an int32_t
   static CWord of_float(double v);
 };
-/// Words of integers, by the members of a struct.
+/// Returns words of integers, in the order of the struct members.
 template <class... T>
 std::vector<CWord> c_words_of(T... v) {
   return {CWord::of(v)...};
 }
 
-/// A constant struct: pointers to constants, and behind them members of 32 bits.
+/// A constant struct: pointers to constants, followed by 32-bit members.
 struct CConstant {
   std::string type;
   std::vector<std::string> pointers = {};
-  std::string first = {};  ///< the name of the first member that is no pointer
+  std::string first = {};  ///< name of the first member that is not a pointer
   std::vector<CWord> words = {};
 };
 
-/// `static const T name[n] = {...};`
+/// Returns `static const T name[n] = {...};`.
 template <class T>
 std::string c_array(std::string_view name, std::span<const T> values);
 
-/// The definitions of a C file: kernels, each once for each use of its own, and constants. All
+/// The definitions of a C file: kernels, each once per set of parameters, and constants. All
 /// are static and begin with the prefix.
 class CSource {
  public:
-  /// A constant, for the sizes that a file states and for self-tests.
+  /// A constant, recorded for size statistics and self-tests.
   struct Array {
-    std::string of;      ///< the node that it was written for
-    int64_t bytes = 0;   ///< on a processor of 32 bits
-    std::string name;    ///< in C
-    std::string hashed;  ///< arguments of NAME_hash: where its elements begin, count, size
-    uint32_t hash = 0;   ///< of these elements
+    std::string of;      ///< the node for which it was written
+    int64_t bytes = 0;   ///< on a 32-bit processor
+    std::string name;    ///< name in C
+    std::string hashed;  ///< arguments of NAME_hash: address of the elements, count, size
+    uint32_t hash = 0;   ///< hash of these elements
     bool helium_only = false;
     bool is_weights = false;
   };
 
-  /// `prefix` is a C identifier without the underscore behind it.
+  /// `prefix` is a C identifier without trailing underscore.
   explicit CSource(std::string prefix) : prefix_(std::move(prefix)) {}
 
-  /// The name of kernel `name` of integer/c/kernels with these parameters, written when it is
-  /// first asked for. `variant` tells it from the same kernel with others.
+  /// Returns the name of kernel `name` of integer/c/kernels with these parameters; writes it on
+  /// first use. `variant` distinguishes it from the same kernel with other parameters.
   std::string kernel(std::string_view name, std::string_view variant,
                      const CParameters& parameters = {});
-  /// The text of that kernel with these parameters, for a part of another one.
+  /// Returns the text of that kernel with these parameters, for inclusion in another kernel.
   std::string text(std::string_view name, const CParameters& parameters) const;
-  /// The name of an array of constants of node `of`, or of an equal one that is there already,
-  /// as with all constants.
+  /// Returns the name of a new array of constants of node `of`, or of an existing equal one.
+  /// All constants are shared like this.
   template <class T>
   std::string array(std::string_view of, std::string_view name, std::span<const T> values);
-  /// The name of an array of weights, counted as such.
+  /// Returns the name of an array of weights, counted as weights in the statistics.
   template <class T>
   std::string weights(std::string_view of, std::span<const T> values);
-  /// The name of a constant struct.
+  /// Returns the name of a constant struct.
   std::string constant(std::string_view of, std::string_view name, const CConstant& value);
-  /// The name of an array of structs of `members` words each.
+  /// Returns the name of an array of structs with `members` words each.
   std::string table(std::string_view of, std::string_view name, std::string_view type,
                     std::span<const CWord> words, size_t members);
 
-  /// The same, of which there is none but on Helium.
+  /// Returns the name of an array that exists only on Helium.
   std::string helium_array(std::string_view of, std::string_view name,
                            std::span<const int32_t> values);
-  /// Asks for memory that CMSIS-NN is lent, by what a processor has.
+  /// Requests buffer memory for CMSIS-NN, by processor type.
   void lend(const CBuffer& buffer);
   const CBuffer& buffer() const { return buffer_; }
-  /// Asks for a check of how CMSIS-NN rounds, by kernel `name` with `function`. The first one
-  /// that is asked for is made.
+  /// Requests a check of how CMSIS-NN rounds, by kernel `name` with `function`. Only the first
+  /// request takes effect.
   void check_rounding(std::string_view name, std::string_view function, bool single_rounding);
-  /// The C function of that check; empty where nothing depends on it.
+  /// Returns the C function of that check; empty if none was requested.
   const std::string& rounding_check() const { return rounding_check_; }
 
   const std::string& prefix() const { return prefix_; }
@@ -116,8 +116,8 @@ class CSource {
  private:
   template <class T>
   static Array array_of(std::string_view of, std::span<const T> values);
-  /// The name of a constant `name` of node `array.of`: of the definition `before` name `after`,
-  /// or of an equal one. `@` in array.hashed stands for it.
+  /// Returns the name of a constant `name` of node `array.of` with the definition `before` NAME
+  /// `after`, or of an existing equal one. `@` in array.hashed is replaced by the name.
   std::string define(Array array, std::string_view name, std::string_view before,
                      std::string_view after);
 
@@ -131,15 +131,16 @@ class CSource {
   std::string rounding_check_;
 };
 
-/// What the C of an op depends on beside its attributes.
+/// Properties on which the C code of an op depends, in addition to its attributes.
 struct CUse {
   CKernels kernels = CKernels::Portable;
   const IntegerValue* x = nullptr;       ///< operand 0
-  const IntegerValue* output = nullptr;  ///< what the op gives, sums for instance
-  const CodeGrid* grid = nullptr;        ///< of the codes that sums become; null: they do not
+  const IntegerValue* output = nullptr;  ///< result of the op, for example sums
+  const CodeGrid* grid = nullptr;        ///< grid of the codes to which sums are converted;
+                                         ///< null if they are not
 };
 
-/// What becomes of each sum: a C function `type function(sum, const to *, channel)`.
+/// Destination of each sum: a C function `type function(sum, const to *, channel)`.
 struct CStore {
   std::string function;
   std::string type;
@@ -147,7 +148,7 @@ struct CStore {
   std::string argument;
 };
 
-/// One node, while its op writes itself.
+/// Context of one node while its op writes its C code.
 struct CNode {
   CSource& source;
   std::string name;  ///< a C identifier, unique in the program
@@ -156,24 +157,26 @@ struct CNode {
   std::vector<const IntegerValue*> inputs = {};
   const IntegerValue* output = nullptr;
   std::vector<std::string> operands = {};  ///< expressions of pointers to their elements
-  std::string result = {};                 ///< the same; of what `next` gives where it is set
+  std::string result = {};                 ///< expression of a pointer to the result, or to
+                                           ///< that of `next` if set
   std::string values = {};                 ///< the arena, as a C expression
-  std::string buffer = {};                 ///< the memory lent to CMSIS-NN, the same
-  std::optional<int64_t> scratch = {};     ///< bytes from the start of `values`
-  const IntegerOp* next = nullptr;         ///< the op that takes the sums
-  bool wide_sums = false;                  ///< whether sums are added in 64 bits
-  std::string code = {};                   ///< statements, each with its line
-  std::string library = {};                ///< the function of CMSIS-NN that is called, or none
-  std::string own_because = {};            ///< why none is; empty where there is none for it
+  std::string buffer = {};                 ///< the buffer lent to CMSIS-NN, as a C expression
+  std::optional<int64_t> scratch = {};     ///< offset in bytes from the start of `values`
+  const IntegerOp* next = nullptr;         ///< the op that receives the sums
+  bool wide_sums = false;                  ///< true if sums are accumulated in 64 bits
+  std::string code = {};                   ///< statements, each on its own line
+  std::string library = {};                ///< the CMSIS-NN function that is called, or empty
+  std::string own_because = {};            ///< why none is called; empty if CMSIS-NN has none
+                                           ///< for this op
 
   const IntegerValue& in(size_t i) const { return *inputs[i]; }
   const IntegerValue& out() const { return *output; }
-  /// The grid of the codes that sums become, or null where they become none.
+  /// Returns the grid of the codes to which sums are converted, or null if they are not.
   const CodeGrid* grid() const;
   CUse use() const { return {kernels, inputs[0], output, grid()}; }
-  /// Where sums go: to `next`, or as they are. `sum` is the C type they are added in.
+  /// Returns the destination of sums: `next`, or memory as they are. `sum` is their C type.
   CStore store(std::string_view sum);
-  /// Writes an op that makes each element of operand 0 what `c_store` of it says.
+  /// Writes an op that applies its `c_store` to each element of operand 0.
   template <class Op>
   void write_each(const Op& op);
   /// Adds a call of a C function.
@@ -184,8 +187,8 @@ struct CNode {
     call(function, std::span<const std::string>(all));
   }
 
-  /// The same of one that returns 0 unless it fails: the step returns `failure` then, the end
-  /// of a macro of the program.
+  /// Adds a call of a C function that returns 0 on success. On failure the step returns
+  /// `failure`, the end of the name of a macro of the program.
   template <class... T>
   void call_checked(std::string_view failure, std::string_view function,
                     const T&... arguments) {
@@ -195,16 +198,16 @@ struct CNode {
     code.resize(code.size() - 2);
     code = before + "if (" + code + " != 0) return " + macro(failure) + ";\n";
   }
-  /// The same of a kernel that calls `function` of CMSIS-NN.
+  /// Adds a checked call of a kernel that calls `function` of CMSIS-NN.
   template <class... T>
   void call_library(std::string_view function, std::string_view kernel,
                     const T&... arguments) {
     library = std::string(function);
     call_checked("REFUSED", source.kernel(kernel, ""), arguments...);
   }
-  /// `NET_end` of the program `net`.
+  /// Returns the macro `NET_end` of the program `net`.
   std::string macro(std::string_view end) const;
-  /// The scratch as a pointer to elements of a C type.
+  /// Returns a pointer to the scratch memory as elements of the C type of `dtype`.
   std::string scratch_of(DType dtype) const;
 
  private:

@@ -1,4 +1,4 @@
-// The kernels of integer/c/kernels, C with placeholders, as CMake links them.
+// Texts of the kernels in integer/c/kernels, C with placeholders, embedded by CMake.
 #pragma once
 
 #include <span>
@@ -7,7 +7,7 @@
 
 namespace qtape {
 
-/// By the names of their files.
+/// Returns pairs of file name and text.
 std::span<const std::pair<std::string_view, std::string_view>> c_kernel_texts();
 
 }  // namespace qtape

@@ -14,12 +14,12 @@
 namespace qtape::integer {
 namespace {
 
-/// L, which `infer` has found to be there.
+/// Returns L, whose existence `infer` has checked.
 int64_t multiple_for(const AvgPool& op, const Shape& x) {
   return op.common_divisor(op.pool(x), max_terms).value();
 }
 
-/// x - zp at (row, column, c) of an image, and 0 in the padding.
+/// Returns x - zp at (row, column, c) of an image, and 0 in the padding.
 template <class Acc, class Code>
 Acc element(const Pool& pool, const Code* image, int64_t row, int64_t column, int64_t c,
             int32_t zero) {
@@ -29,14 +29,14 @@ Acc element(const Pool& pool, const Code* image, int64_t row, int64_t column, in
   return static_cast<Acc>(image[(row * width + column) * pool.channels + c]) - Acc{zero};
 }
 
-/// What the loop over rows of y knows.
+/// Arguments of the loop over rows of y.
 struct Sums {
   AvgPool op;
   Pool pool;
   int64_t common = 1;
 };
 
-/// The rows [begin, end) of y.
+/// Returns the loop that computes rows [begin, end) of y.
 template <class Code, class Acc>
 auto sums_loop() {
   return simd::best<const Sums*, const Code*, Acc*, int32_t, int64_t, int64_t>(

@@ -1,4 +1,4 @@
-// AvgPool of codes: sums of windows.
+// AvgPool of codes: sums over windows.
 #pragma once
 
 #include "qtape/integer/integer_op.h"
@@ -6,13 +6,12 @@
 
 namespace qtape::integer {
 
-/// Sums of codes over windows; the quotient is left to a requantization.
+/// Sums of codes over windows; the following requantization divides.
 struct AvgPool : qtape::AvgPool {
   static constexpr std::string_view doc =
-      "y = sums of x - zp over windows, in s32 where they always fit, else in s64; padding is "
-      "0. "
-      "y stands for means: each sum is taken L / m times, m being what it is divided by and L "
-      "the least common multiple of all m, and the scale is that of x divided by L.";
+      "y = sums of x - zp over windows, in s32 if they always fit, else in s64; padding is 0. "
+      "y represents means: each sum is multiplied by L / m, where m is its divisor and L the "
+      "least common multiple of all m, and the scale is that of x divided by L.";
 
   static constexpr auto fields() { return qtape::AvgPool::fields(); }
   IntegerValue infer(IntegerInputs inputs) const;

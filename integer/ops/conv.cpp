@@ -35,7 +35,7 @@ void check_attributes(const Conv& op, const Shape& x) {
         x[-1], outputs);
 }
 
-/// Whether each output has a weight for each tap and channel of a group.
+/// True if each output has one weight for each tap and channel of a group.
 bool fits(const Conv& op, int64_t channels) {
   int64_t terms = 1;
   std::array<int64_t, 3> factors = {channels / op.groups, op.taps[0], op.taps[-1]};
@@ -47,8 +47,7 @@ bool fits(const Conv& op, int64_t channels) {
   return terms == op.weights.terms();
 }
 
-/// Plain sums over a window, whose codes have their zero point taken off and are 0 in the
-/// padding.
+/// Plain sums over a window of codes with their zero point subtracted; padding is 0.
 template <class X>
 class Oracle {
  public:
@@ -92,8 +91,8 @@ class Oracle {
   }
 
  private:
-  // Codes of 8 bits less their zero point fit 16 bits, and their products with a weight, up to
-  // 2^15 of them, 32.
+  // 8-bit codes with their zero point subtracted fit 16 bits, and sums of up to 2^15 products
+  // with weights fit 32 bits.
   using Value = std::conditional_t<sizeof(X) == 1, int16_t, int32_t>;
   using Sum = std::conditional_t<sizeof(X) == 1, int32_t, int64_t>;
   static constexpr int64_t max_terms = int64_t{1} << 15;
@@ -105,10 +104,10 @@ class Oracle {
   std::vector<Value> window_;
 };
 
-/// How products run fast.
+/// Kernels for fast products.
 enum class Kind : uint8_t { Groups, Rows, Direct, Windows };
 
-/// `path` is taken by products of rows alone.
+/// `path` applies only to products of rows.
 Kind kind_of(const Convolution& c, DType codes, std::optional<ProductPath> path) {
   if (!path && is_direct(c, codes)) return Kind::Direct;
   if (c.groups > 1) return Kind::Groups;

@@ -7,13 +7,12 @@
 
 namespace qtape::integer {
 
-/// Over one axis x is [batch, l, c], over two [batch, h, w, c]: as many as `taps` has.
+/// x is [batch, l, c] if `taps` has one element, [batch, h, w, c] if it has two.
 struct Conv {
   static constexpr std::string_view name = "Conv";
   static constexpr std::string_view doc =
       "y[..., o] = sum over taps t and channels c of (x at t - zp) w[o, t, c] + b[o], over "
-      "taps "
-      "within x, summed and stored as Linear does. x codes, y accumulators with scales s_x "
+      "taps within x, summed and stored as in Linear. x codes, y accumulators with scales s_x "
       "s_w[o].";
 
   QuantizedWeights weights = {};
@@ -38,10 +37,11 @@ struct Conv {
         field("pads_end", &Conv::pads_end, "with Explicit: padding after each axis"),
         field("groups", &Conv::groups, "groups of channels, a divisor of both")};
   }
-  /// The extents over codes of shape `x`, which `infer` takes.
+  /// Returns the extents of the convolution over codes of shape `x`, which `infer` must have
+  /// accepted.
   Convolution extents(const Shape& x) const;
-  /// What weights multiply where kernels take padding as codes: x and, with padding, its zero
-  /// point.
+  /// Returns the codes that the weights multiply if kernels read padding as codes: x, extended
+  /// by its zero point if there is padding.
   IntegerValue factors(const IntegerValue& x) const;
   IntegerValue infer(IntegerInputs inputs) const;
   void update(const IntegerBinding& binding, IntegerValue& y) const;
@@ -49,9 +49,10 @@ struct Conv {
   void write_c(CNode& node) const;
   int64_t c_scratch(const CUse& use) const;
   IntegerKernel kernel(const IntegerBinding& binding) const;
-  /// The same followed by `next` while products are in cache; y is written nowhere.
+  /// Returns a kernel that passes its products to `next` while they are in cache; y is not
+  /// written.
   IntegerKernel kernel(const IntegerBinding& binding, Epilogue next) const;
-  /// How codes `x` are multiplied and why, on `path` if it is given.
+  /// Explains how codes `x` are multiplied and why, on `path` if given.
   std::string explain(const IntegerValue& x, std::optional<ProductPath> path) const;
   bool operator==(const Conv&) const = default;
 };

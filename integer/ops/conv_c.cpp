@@ -1,4 +1,4 @@
-// Conv in C.
+// C code of Conv.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,21 +11,22 @@
 namespace qtape::integer {
 namespace {
 
-/// The type of codes of `x` less their zero point.
+/// Returns the type of codes of `x` with their zero point subtracted.
 DType c_differences(const IntegerValue& x) {
   const int64_t most =
       std::max(std::abs(x.low - x.zero_point), std::abs(x.high - x.zero_point));
   return most <= Certificate::s16_limit ? DType::S16 : DType::S32;
 }
 
-/// Whether each channel has a filter of its own.
+/// True if each channel has a filter of its own.
 bool is_depthwise(const Convolution& c) {
   return c.groups > 1 && c.inputs() == 1 && c.outputs() == 1;
 }
 
 int64_t padded_terms(int64_t terms) { return (terms + c_lanes - 1) / c_lanes * c_lanes; }
 
-/// The C type that holds the sums of all windows of `x`, in part and with bias.
+/// Returns the C type that holds the sums of all windows of `x`, including partial sums and
+/// bias.
 std::string c_sums(const QuantizedWeights& weights, const IntegerValue& x) {
   const std::vector<int8_t> w = weights.unpacked();
   const std::vector<int32_t> biases = weights.biases();
@@ -39,7 +40,7 @@ std::string c_sums(const QuantizedWeights& weights, const IntegerValue& x) {
   return most <= Certificate::s32_limit ? "int32_t" : "int64_t";
 }
 
-/// Weights [channels, taps] as [taps, channels].
+/// Transposes weights [channels, taps] to [taps, channels].
 std::vector<int8_t> by_tap(const std::vector<int8_t>& weights, size_t channels) {
   const size_t taps = weights.size() / channels;
   std::vector<int8_t> all(weights.size());
@@ -49,7 +50,8 @@ std::vector<int8_t> by_tap(const std::vector<int8_t>& weights, size_t channels) 
   return all;
 }
 
-/// Lines of a few codes have a kernel with their length, which compilers unroll.
+/// Returns the kernel that gathers windows. Short lines use a kernel with a constant length,
+/// which compilers unroll.
 std::string gather_kernel(CNode& node, const Convolution& c, const std::string& code,
                           const std::string& difference) {
   constexpr int64_t few = 16;
@@ -63,8 +65,8 @@ std::string gather_kernel(CNode& node, const Convolution& c, const std::string& 
       {{"X", code}, {"V", difference}, {"LINE", fmt::format("{}", line)}});
 }
 
-/// What arm_convolve_wrapper_s8 and arm_depthwise_conv_wrapper_s8 need at most on any path;
-/// what they do need is asked for again at run time.
+/// Returns the largest buffer that arm_convolve_wrapper_s8 and arm_depthwise_conv_wrapper_s8
+/// need on any path. The actual size is queried again at run time.
 CBuffer cmsis_buffer(const Convolution& c) {
   const auto& [h, w] = c.window;
   const int64_t taps = c.window.kernel();
@@ -83,28 +85,29 @@ CBuffer cmsis_buffer(const Convolution& c) {
 
 bool is_row(const Window& window) { return window.h.in == 1 && window.h.kernel == 1; }
 
-/// Rows or columns of padding that the last window ends in.
+/// Returns the number of rows or columns of padding that the last window covers at the end.
 int64_t end_padding(const WindowAxis& a) {
   return (a.out - 1) * a.stride + a.span() - a.in - a.begin;
 }
 
-/// On Helium arm_convolve_1_x_n_s8 takes codes from behind a row for windows that more than one
-/// column of padding ends (CMSIS-NN 7.0): rows with padding are written as columns.
+/// Returns the window with rows turned into columns if they have padding. On Helium,
+/// arm_convolve_1_x_n_s8 of CMSIS-NN 7.0 reads past the end of a row if windows cover more than
+/// one column of padding there.
 Window upright(Window window) {
   if (is_row(window) && window.has_padding()) std::swap(window.h, window.w);
   return window;
 }
 
-/// Whether CMSIS-NN runs arm_depthwise_conv_3x3_s8, which reads the second column of a window
-/// wherever it lies.
+/// True if CMSIS-NN runs arm_depthwise_conv_3x3_s8, which reads the second column of a window
+/// even if it is outside x.
 bool is_three_by_three(const Window& window) {
   const auto& [h, w] = window;
   return h.kernel == 3 && w.kernel == 3 && h.dilation == 1 && w.dilation == 1 && h.begin <= 1 &&
          w.begin <= 1;
 }
 
-/// Why CMSIS-NN does not run it, which 7.0 computes otherwise in some cases; empty where it
-/// does.
+/// Returns why CMSIS-NN cannot compute the convolution; empty if it can. Version 7.0 gives
+/// different results in some cases.
 std::string not_by_cmsis_nn(const Conv& op, const CUse& use) {
   const Convolution c = op.extents(use.x->type.shape);
   const Window window = upright(c.window);
@@ -136,7 +139,7 @@ void write_cmsis(const Conv& op, CNode& node) {
   const std::string bytes = node.macro("BUFFER_BYTES");
   const bool once = rounds_once(node.requantization);
   node.source.lend(cmsis_buffer(c));
-  // Of the check, which has as many codes.
+  // Buffer for the check, whose convolution is small.
   node.source.lend({.plain = 64, .dsp = 64, .helium = 512});
   if (is_depthwise(c)) {
     const auto rows = by_tap(codes, static_cast<size_t>(c.in_channels));

@@ -18,7 +18,7 @@ namespace qtape::integer {
 using namespace kernels;
 namespace {
 
-/// Limits y, where there are any.
+/// Clamps y if limits are given.
 struct Limits {
   float low;
   float high;
@@ -65,7 +65,7 @@ IntegerKernel of_codes(const Dequantize& op, const IntegerBinding& b) {
   }};
 }
 
-/// The scales of accumulators as multipliers that requantize nothing.
+/// Loads the scales of accumulators as multipliers, with no requantization.
 void load_scales(const IntegerValue& x, std::span<const int64_t> offsets, int64_t n,
                  std::vector<Multiplier>& scales, RequantizeTable& table) {
   scales.clear();

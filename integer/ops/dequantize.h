@@ -1,4 +1,4 @@
-// Dequantize: codes or accumulators to floats, at the exit of a program.
+// Dequantize: converts codes or accumulators to floats at the outputs of a program.
 #pragma once
 
 #include <optional>
@@ -10,9 +10,8 @@ namespace qtape::integer {
 struct Dequantize {
   static constexpr std::string_view name = "Dequantize";
   static constexpr std::string_view doc =
-      "y = (x - zp) s of codes, or float(x) s[c] of accumulators, in f32; limited to [low, "
-      "high] where "
-      "they are given.";
+      "y = (x - zp) s for codes, float(x) s[c] for accumulators, in f32; limited to [low, "
+      "high] if given.";
 
   std::optional<double> low = std::nullopt;
   std::optional<double> high = std::nullopt;
@@ -26,7 +25,7 @@ struct Dequantize {
   IntegerKernel reference(const IntegerBinding& binding) const;
   void write_c(CNode& node) const;
   IntegerKernel kernel(const IntegerBinding& binding) const;
-  /// What makes y of the products of the op whose result x is.
+  /// Returns the epilogue that computes y from the products of the op whose result is x.
   Epilogue epilogue(const IntegerBinding& binding) const;
   CStore c_store(CNode& node, const IntegerValue& x, std::string_view sum) const;
   bool operator==(const Dequantize&) const = default;

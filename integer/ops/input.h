@@ -1,4 +1,4 @@
-// Input: floats that a program is fed.
+// Input: floats provided by the caller of a program.
 #pragma once
 
 #include "qtape/integer/integer_op.h"
@@ -8,7 +8,8 @@ namespace qtape::integer {
 struct Input {
   static constexpr std::string_view name = "Input";
   static constexpr std::string_view doc =
-      "f32 that the caller writes before a run. With `batch` its first extent is the batch.";
+      "f32 values that the caller writes before a run. With `batch`, the first extent is the "
+      "batch.";
 
   Shape shape = {};
   bool batch = true;

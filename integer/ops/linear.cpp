@@ -16,7 +16,7 @@
 namespace qtape::integer {
 namespace {
 
-/// A row of products. Nothing overflows an Acc of 32 bits where the certificate says so.
+/// Returns the product of one row. A 32-bit Acc does not overflow if the certificate proves it.
 template <class X, class Acc>
 Acc dot(const X* x, const int8_t* w, int64_t k) {
   Acc sum = 0;
@@ -24,8 +24,8 @@ Acc dot(const X* x, const int8_t* w, int64_t k) {
   return sum;
 }
 
-/// Whether products of the rows of x run as those of windows: where our own products of words
-/// are exact and oneDNN's of bytes are not.
+/// True if products of the rows of x run as those of windows: if the library's word products
+/// are exact and oneDNN's int8 products are not.
 bool runs_as_windows(const QuantizedWeights& weights, const IntegerValue& x, bool constant,
                      std::optional<ProductPath> path) {
   if (path || code_products() != CodeProducts::Words) return false;

@@ -10,9 +10,8 @@ namespace qtape::integer {
 struct Linear {
   static constexpr std::string_view name = "Linear";
   static constexpr std::string_view doc =
-      "y[..., c] = sum over i of (x[..., i] - zp) w[c, i] + b[c], in s32 where x has 8 bits "
-      "and "
-      "the certificate proves that it fits, else in s64. x codes [..., k], w [n, k]; y "
+      "y[..., c] = sum over i of (x[..., i] - zp) w[c, i] + b[c], in s32 if x has 8 bits and "
+      "the certificate proves that the sum fits, else in s64. x codes [..., k], w [n, k]; y "
       "accumulators with scales s_x s_w[c].";
 
   QuantizedWeights weights = {};
@@ -25,9 +24,10 @@ struct Linear {
   IntegerKernel reference(const IntegerBinding& binding) const;
   void write_c(CNode& node) const;
   IntegerKernel kernel(const IntegerBinding& binding) const;
-  /// The same followed by `next` while products are in cache; y is written nowhere.
+  /// Returns a kernel that passes its products to `next` while they are in cache; y is not
+  /// written.
   IntegerKernel kernel(const IntegerBinding& binding, Epilogue next) const;
-  /// How codes `x` are multiplied and why, on `path` if it is given.
+  /// Explains how codes `x` are multiplied and why, on `path` if given.
   std::string explain(const IntegerValue& x, std::optional<ProductPath> path) const;
   bool operator==(const Linear&) const = default;
 };

@@ -8,7 +8,7 @@ namespace qtape::integer {
 struct Lookup {
   static constexpr std::string_view name = "Lookup";
   static constexpr std::string_view doc =
-      "y = table[x - least], least being the least code that x's dtype holds. x codes of 8 or "
+      "y = table[x - lowest], where lowest is the smallest value of x's dtype. x codes of 8 or "
       "16 bits; y codes of `grid`.";
 
   CodeGrid grid = {};

@@ -1,4 +1,4 @@
-// The reference of MaxPool: plain loops.
+// Reference of MaxPool: plain loops.
 #include "qtape/ops/max_pool.h"
 
 #include <limits>
@@ -9,7 +9,7 @@
 namespace qtape::integer {
 namespace {
 
-/// The largest code of one window: what lies outside of x is left out.
+/// Returns the largest code of one window, ignoring positions outside x.
 template <class Code>
 Code largest(const Pool& pool, const Code* image, int64_t i, int64_t j, int64_t c) {
   const WindowAxis& h = pool.window.h;

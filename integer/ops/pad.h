@@ -1,11 +1,11 @@
-// Pad of codes: a border of one code.
+// Pad of codes: adds a border of one code.
 #pragma once
 
 #include "qtape/integer/integer_op.h"
 
 namespace qtape::integer {
 
-/// A border of one code.
+/// Adds a border filled with one code.
 struct Pad {
   static constexpr std::string_view name = "Pad";
   static constexpr std::string_view doc =
@@ -28,7 +28,7 @@ struct Pad {
   bool operator==(const Pad&) const = default;
 };
 
-/// The code of `value` on `grid`: the nearest one, ties to even, within its ends.
+/// Returns the code of `value` on `grid`: the nearest one, ties to even, clamped to the range.
 int32_t border_code(double value, const CodeGrid& grid);
 
 }  // namespace qtape::integer

@@ -15,18 +15,18 @@ namespace qtape::integer {
 using namespace kernels;
 namespace {
 
-// A sum in integers takes three multiplications of 64 bits.
+// An integer sum takes three 64-bit multiplications.
 constexpr int64_t grain = 4096;
 constexpr int64_t vector_grain = 32768;
 
-/// What the vector loops read of three grids.
+/// Returns the parameters of three grids that the vector loops read.
 PairTerms terms_on(const IntegerValue& a, const IntegerValue& b, const CodeGrid& y) {
   return {.a = {a.type.dtype == DType::S8, a.zero_point},
           .b = {b.type.dtype == DType::S8, b.zero_point},
           .y = {y.zero_point, y.low, y.high}};
 }
 
-/// What makes a code of a sum or a difference.
+/// Computes the code of a sum or a difference.
 template <int32_t sign>
 struct SumTerms {
   Requantization requantization;
@@ -74,7 +74,7 @@ struct SumTerms {
   }
 };
 
-/// What makes a code of a product.
+/// Computes the code of a product.
 struct ProductTerms {
   Requantization requantization;
   Multiplier multiplier = {};
@@ -135,7 +135,7 @@ IntegerKernel plain(const Op& op, const IntegerBinding& b, int threads) {
       }};
 }
 
-/// Codes of 8 bits by the vector loops.
+/// Returns the kernel for 8-bit codes that uses the vector loops.
 template <class Op>
 IntegerKernel vectorised(const Op& op, const IntegerBinding& b) {
   auto terms = std::make_shared<PairTerms>();
@@ -154,7 +154,7 @@ IntegerKernel vectorised(const Op& op, const IntegerBinding& b) {
           }};
 }
 
-/// Calls `body` with the storage types of both operands and of the codes.
+/// Calls `body` with the storage types of both operands and of the result.
 template <class Body>
 IntegerKernel dispatch(DType y, const IntegerBinding& b, const Body& body) {
   return dispatch_codes(b.in(0).type.dtype, [&]<class A>() {

@@ -1,17 +1,16 @@
-// Add, Sub and Mul: codes of two grids as codes of a third.
+// Add, Sub and Mul: elementwise ops on codes of two grids, with codes of a third as result.
 #pragma once
 
 #include "qtape/integer/integer_op.h"
 
 namespace qtape::integer {
 
-/// Sums of two code tensors of one shape.
+/// Sum of two code tensors of the same shape.
 struct Add {
   static constexpr std::string_view name = "Add";
   static constexpr std::string_view doc =
       "y = clamp(round(((a - zp_a) s_a + (b - zp_b) s_b) / s) + zp, low, high), computed as "
-      "the "
-      "program's requantization adds. a and b codes of one shape.";
+      "the program's requantization defines addition. a and b codes of the same shape.";
 
   CodeGrid grid = {};
 
@@ -25,13 +24,12 @@ struct Add {
   bool operator==(const Add&) const = default;
 };
 
-/// Differences of two code tensors of one shape.
+/// Difference of two code tensors of the same shape.
 struct Sub {
   static constexpr std::string_view name = "Sub";
   static constexpr std::string_view doc =
       "y = clamp(round(((a - zp_a) s_a - (b - zp_b) s_b) / s) + zp, low, high), computed as "
-      "Add "
-      "with b - zp_b negated. a and b codes of one shape.";
+      "Add with b - zp_b negated. a and b codes of the same shape.";
 
   CodeGrid grid = {};
 
@@ -45,12 +43,12 @@ struct Sub {
   bool operator==(const Sub&) const = default;
 };
 
-/// Products of two code tensors of one shape.
+/// Product of two code tensors of the same shape.
 struct Mul {
   static constexpr std::string_view name = "Mul";
   static constexpr std::string_view doc =
-      "y = clamp(requant((a - zp_a) (b - zp_b)) + zp, low, high), requant being that of the "
-      "program's requantization from the scale s_a s_b. a and b codes of one shape.";
+      "y = clamp(requant((a - zp_a) (b - zp_b)) + zp, low, high), where requant is the "
+      "program's requantization from the scale s_a s_b. a and b codes of the same shape.";
 
   CodeGrid grid = {};
 

@@ -22,7 +22,7 @@ struct Numbers {
   QParams<float> q;
 };
 
-/// The grid whose code_of is `op`.
+/// Returns the grid and qparams for which code_of computes `op`.
 Numbers numbers_of(const Quantize& op) {
   return {{.limits = {op.grid.low, op.grid.high},
            .scheme = Scheme::Affine,
@@ -37,7 +37,8 @@ Numbers numbers_of(const Quantize& op) {
   fail<GraphError>("element {} of the input is NaN, which has no code", nan - x);
 }
 
-/// y = codes of x; whether there was no NaN. `Code` takes NaN for the low end.
+/// Writes the codes of x to y; sets the flag to true if no element was NaN. `Code` encodes NaN
+/// as the low end.
 template <class Code>
 using Loop = void (*)(const float*, Code*, int64_t, const Numbers*, bool*);
 

@@ -1,4 +1,4 @@
-// Quantize: floats to codes, at the entrance of a program.
+// Quantize: converts floats to codes at the inputs of a program.
 #pragma once
 
 #include "qtape/core/grid.h"
@@ -9,8 +9,8 @@ namespace qtape::integer {
 struct Quantize {
   static constexpr std::string_view name = "Quantize";
   static constexpr std::string_view doc =
-      "y = clamp(round(x / s) + zp, low, high). x f32. What lies outside, infinities too, goes "
-      "to the end of the codes; NaN is refused.";
+      "y = clamp(round(x / s) + zp, low, high). x f32. Values out of range, including "
+      "infinities, saturate; NaN is an error.";
 
   CodeGrid grid = {};
   Rounding rounding = Rounding::HalfEven;

@@ -14,7 +14,7 @@
 namespace qtape::integer {
 namespace {
 
-/// For each element of x, in order, which element of y it belongs to.
+/// Returns, for each element of x in order, the index of the element of y to which it is added.
 std::vector<int64_t> targets(const Shape& x, std::span<const int> axes) {
   const Shape y = reduced_shape(x, axes);
   std::vector<int64_t> result(static_cast<size_t>(x.elements()));
@@ -30,7 +30,7 @@ std::vector<int64_t> targets(const Shape& x, std::span<const int> axes) {
   return result;
 }
 
-/// y += x - zero, of one element of y or as many as x has.
+/// y += x - zero, where y has one element or as many as x.
 template <class X, class Acc>
 using SumLoop = void (*)(const X* x, Acc* y, int64_t n, int32_t zero);
 
@@ -51,7 +51,7 @@ SumLoop<X, Acc> sum_loop(bool kept) {
       });
 }
 
-/// Adds up x along the axes that y lacks, row by row of its last axis.
+/// Sums x over the axes that y lacks, one row of the last axis at a time.
 template <class X, class Acc>
 class Summation {
  public:
@@ -64,7 +64,7 @@ class Summation {
     loop_ = sum_loop<X, Acc>(last_.a != 0);
   }
 
-  /// y begins at 0. Threads share the outermost axis where y has it.
+  /// y must be 0 initially. Threads divide the outermost axis if y has it.
   void run(const X* x, Acc* y, int32_t zero, int threads) const {
     if (elements_ == 0) return;
     const int64_t rows = elements_ / last_.extent;
@@ -79,7 +79,7 @@ class Summation {
   }
 
  private:
-  std::vector<WalkAxis> axes_;  // but the last one; at least 1
+  std::vector<WalkAxis> axes_;  // except the last; at least 1
   WalkAxis last_;
   int64_t elements_;
   SumLoop<X, Acc> loop_;
@@ -171,7 +171,7 @@ IntegerKernel Sum::kernel(const IntegerBinding& b) const {
 
 namespace {
 
-/// How y moves along the axes of x.
+/// Returns the axes of x with the step of y along each.
 std::vector<CAxis> axes_towards(const Shape& x, std::span<const int> reduced) {
   const Shape y = reduced_shape(x, reduced);
   const std::vector<int64_t> strides = row_major_strides(y);

@@ -5,12 +5,11 @@
 
 namespace qtape::integer {
 
-/// The largest codes along axes.
+/// Maximum of codes along axes.
 struct Max {
   static constexpr std::string_view name = "Max";
   static constexpr std::string_view doc =
-      "y = the largest code of x over `axes`, or over all of them when none are given; a code "
-      "of "
+      "y = the largest code of x over `axes`, or over all axes if none are given; a code of "
       "the same grid.";
 
   std::vector<int> axes = {};
@@ -29,13 +28,12 @@ struct Max {
   bool operator==(const Max&) const = default;
 };
 
-/// Sums of codes along axes.
+/// Sum of codes along axes.
 struct Sum {
   static constexpr std::string_view name = "Sum";
   static constexpr std::string_view doc =
-      "y = the sum of x - zp over `axes`, or over all of them when none are given, in s32 "
-      "where "
-      "it always fits, else in s64. With `mean`, y stands for the mean: its scale is that of x "
+      "y = the sum of x - zp over `axes`, or over all axes if none are given, in s32 if it "
+      "always fits, else in s64. With `mean`, y represents the mean: its scale is that of x "
       "divided by the number of terms.";
 
   std::vector<int> axes = {};
@@ -53,7 +51,7 @@ struct Sum {
   IntegerKernel reference(const IntegerBinding& binding) const;
   void write_c(CNode& node) const;
   IntegerKernel kernel(const IntegerBinding& binding) const;
-  /// The scale of y.
+  /// Returns the scale of y.
   double scale_of(const IntegerValue& x) const;
   bool operator==(const Sum&) const = default;
 };

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t grain = 4096;
 
-/// What makes a code of one accumulator or code, as requantize has it.
+/// Parameters with which requantize computes the code of one accumulator or code.
 struct Terms {
   std::vector<Multiplier> multipliers;  // by channel
   Requantization requantization;
@@ -42,7 +42,7 @@ struct Terms {
   }
 };
 
-/// One accumulator or code after the other.
+/// Returns the kernel that processes one accumulator or code at a time.
 template <class X, class Code>
 IntegerKernel plain(const Requantize& op, const IntegerBinding& b, int threads) {
   auto terms = std::make_shared<Terms>(b);
@@ -57,7 +57,7 @@ IntegerKernel plain(const Requantize& op, const IntegerBinding& b, int threads) 
           }};
 }
 
-/// Codes by a table of all codes.
+/// Returns the kernel that uses a lookup table of all codes.
 template <class X, class Code>
 IntegerKernel looked_up(const Requantize& op, const IntegerBinding& b) {
   constexpr int32_t least = std::numeric_limits<X>::lowest();
@@ -88,8 +88,8 @@ IntegerKernel looked_up(const Requantize& op, const IntegerBinding& b) {
           }};
 }
 
-/// What the vector loops read. Multipliers take some 20 ns each, so they are kept while the
-/// scales that they come from stay.
+/// Parameters of the vector loops. A multiplier takes about 20 ns to compute, so multipliers
+/// are kept as long as the scales do not change.
 struct Vectors {
   RequantizeTable table;
   RequantizeCodes codes;
@@ -119,7 +119,7 @@ struct Vectors {
   }
 };
 
-/// Accumulators of s32 by the vector loops.
+/// Returns the kernel for s32 accumulators that uses the vector loops.
 template <class Code>
 IntegerKernel vectorised(const Requantize& op, const IntegerBinding& b) {
   const int64_t n = static_cast<int64_t>(b.in(0).scales.size());
@@ -144,7 +144,7 @@ IntegerKernel fast(const Requantize& op, const IntegerBinding& b) {
   } else if constexpr (std::is_same_v<X, int64_t>) {
     return plain<X, Code>(op, b, b.threads);
   } else {
-    // A table of 16-bit codes takes longer than small tensors do.
+    // Building a table of 16-bit codes takes longer than requantizing a small tensor.
     if (b.refreshed && sizeof(X) > 1) return plain<X, Code>(op, b, b.threads);
     return looked_up<X, Code>(op, b);
   }

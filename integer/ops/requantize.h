@@ -1,4 +1,4 @@
-// Requantize: accumulators or codes to codes of another grid.
+// Requantize: converts accumulators or codes to codes of another grid.
 #pragma once
 
 #include "qtape/integer/integer_op.h"
@@ -8,9 +8,9 @@ namespace qtape::integer {
 struct Requantize {
   static constexpr std::string_view name = "Requantize";
   static constexpr std::string_view doc =
-      "y = clamp(requant(x) + zp, low, high), requant being that of the program's "
-      "requantization. x "
-      "accumulators, with a scale each or one for all, or codes, less their zero point.";
+      "y = clamp(requant(x) + zp, low, high), where requant is the program's requantization. x "
+      "accumulators, with one scale per channel or one for all, or codes, whose zero point is "
+      "subtracted first.";
 
   CodeGrid grid = {};
 
@@ -23,7 +23,7 @@ struct Requantize {
   IntegerKernel reference(const IntegerBinding& binding) const;
   void write_c(CNode& node) const;
   IntegerKernel kernel(const IntegerBinding& binding) const;
-  /// What makes y of the products of the op whose result x is.
+  /// Returns the epilogue that computes y from the products of the op whose result is x.
   Epilogue epilogue(const IntegerBinding& binding) const;
   CStore c_store(CNode& node, const IntegerValue& x, std::string_view sum) const;
   bool operator==(const Requantize&) const = default;

@@ -6,7 +6,7 @@
 namespace qtape::integer {
 namespace {
 
-/// Copies `count` rows of `width` elements between tensors whose rows lie apart.
+/// Copies `count` rows of `width` elements between tensors with different row strides.
 template <class Code>
 void copy_rows(const Code* from, int64_t from_row, Code* to, int64_t to_row, int64_t count,
                int64_t width) {
@@ -15,7 +15,7 @@ void copy_rows(const Code* from, int64_t from_row, Code* to, int64_t to_row, int
   }
 }
 
-/// Elements of any type.
+/// Returns a kernel that copies elements of any type.
 IntegerKernel copy_all(const IntegerBinding& b) {
   return {.run = [x = b.operands[0], y = b.result, n = b.out().type.bytes()] {
     copy_rows(x, n, y, n, 1, n);
@@ -54,7 +54,7 @@ IntegerKernel copy(const qtape::Concat& op, const IntegerBinding& b) {
   }};
 }
 
-/// Copies `count` rows of `width` elements in C, see copy_rows.
+/// Writes C code that copies `count` rows of `width` elements, see copy_rows.
 void write_rows(CNode& node, const std::string& from, int64_t from_row, const std::string& to,
                 int64_t to_row, int64_t count, int64_t width) {
   const int64_t size = size_of(node.out().type.dtype);

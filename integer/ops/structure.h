@@ -1,4 +1,4 @@
-// Ops of graphs that take codes as they are, as Concat, Slice and Reshape do: their elements
+// Graph ops that move codes unchanged, such as Concat, Slice and Reshape: their elements may
 // have any dtype.
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace qtape::integer {
 
-/// An op of a graph, `Op`, on codes of one grid: y has codes of it too. Attributes, shapes and
-/// the fast kernel are those of `Op`, the reference is a loop of its own.
+/// The graph op `Op` applied to codes of one grid; y has codes of the same grid. Attributes,
+/// shapes and the fast kernel are those of `Op`; the reference is a separate loop.
 template <class Op>
 struct Structure : Op {
   static constexpr std::string_view doc = *Op::docs.summary.begin();
@@ -25,12 +25,12 @@ struct Structure : Op {
   bool operator==(const Structure&) const = default;
 };
 
-/// Codes one after another along an axis.
+/// Concatenation of codes along an axis.
 using Concat = Structure<qtape::Concat>;
 /// Codes of a range of indices along an axis.
 using Slice = Structure<qtape::Slice>;
-/// The same codes, accumulators or floats under another shape. Accumulators with a scale for
-/// each channel keep their last axis.
+/// The same elements (codes, accumulators or floats) in another shape. Accumulators with a
+/// scale per channel must keep their last axis.
 using Reshape = Structure<qtape::Reshape>;
 
 }  // namespace qtape::integer

@@ -1,5 +1,5 @@
-// What Structure<Op> does but for its reference: included by the .cpp of the ops alone, each of
-// which defines `reference` and instantiates Structure.
+// Implementation of Structure<Op> except for the reference. Included only by the .cpp files of
+// the ops, each of which defines `reference` and instantiates Structure.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ inline std::vector<TensorType> types_of(IntegerInputs inputs) {
   return types;
 }
 
-/// Codes of several operands have one meaning only on one grid.
+/// Checks that all operands have the same grid, without which their codes cannot be combined.
 inline void check_one_grid(IntegerInputs inputs) {
   for (const IntegerValue& input : inputs) {
     check_codes(input, "each operand");
@@ -29,11 +29,11 @@ inline void check_one_grid(IntegerInputs inputs) {
   }
 }
 
-/// Whether Op takes accumulators and floats as well as codes: elements as they are.
+/// True if Op accepts accumulators and floats in addition to codes.
 template <class Op>
 inline constexpr bool takes_all = std::is_same_v<Op, qtape::Reshape>;
 
-/// Scales of channels belong to the last axis.
+/// Checks that the last axis, to which scales of channels belong, is kept.
 inline void check_channels(const IntegerValue& x, const Shape& y) {
   const bool kept = y.rank() > 0 && y[-1] == x.type.shape[-1];
   check(x.scales.size() <= 1 || kept,

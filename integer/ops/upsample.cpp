@@ -1,4 +1,4 @@
-// The reference of Upsample: plain loops.
+// Reference of Upsample: plain loops.
 #include "qtape/ops/upsample.h"
 
 #include "qtape/integer/c/c_source.h"

@@ -1,4 +1,4 @@
-// AddBias: the bias of a product, in its accumulators.
+// AddBias: a bias added to the accumulators of a product.
 #pragma once
 
 #include "qtape/integer/rules/rule.h"
@@ -39,7 +39,7 @@ struct IntegerRule<AddBias> {
   }
 
  private:
-  /// Whether the rounding of the bias takes the scales of the operands of `product`.
+  /// True if the bias is rounded to the scales of the operands of `product`.
   static bool rounds_for(const Operands& operands, NodeId bias, NodeId product) {
     const Graph& graph = operands.graph();
     const std::vector<NodeId>& factors = graph[product].operands;

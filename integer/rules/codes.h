@@ -1,5 +1,5 @@
-// Ops that give codes of their operand's grid, as Slice, Max and Relu do; and ops that limit
-// what requantizes their operand, as Clamp does, and Relu where that has no grid yet.
+// Ops that select codes of their operand on the same grid, such as Slice, Max and Relu; and ops
+// that limit the value before it is requantized: Clamp, and Relu of integers without a grid.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,8 @@ inline Verdict classify_codes(const Operands& operands) {
   return {.is = Verdict::Is::Codes};
 }
 
-/// Ops of one operand that are integer ops as they are. Some have rules of their own.
+/// Ops of one or more operands that exist as integer ops unchanged. Some have rules of their
+/// own.
 template <class X>
 concept TakesCodes = is_alternative<integer::Structure<X>, IntegerOpAlternatives>;
 
@@ -52,7 +53,7 @@ struct IntegerRule<Relu> {
   }
 };
 
-/// Its border has the code of its value.
+/// The border holds the code of its value.
 template <>
 struct IntegerRule<Pad> {
   static constexpr bool keeps_codes = true;

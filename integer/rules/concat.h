@@ -1,4 +1,4 @@
-// Concat: operands side by side, each brought to the grid that follows.
+// Concat: each operand is requantized to the grid that follows, then they are joined.
 #pragma once
 
 #include "qtape/integer/rules/rule.h"

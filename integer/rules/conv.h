@@ -5,7 +5,7 @@
 
 namespace qtape {
 
-/// What the convolutions share; they differ in the number of axes.
+/// Common part of both convolutions, which differ in the number of axes.
 template <class X>
 struct ConvolutionRule {
   static constexpr size_t weights = 1;

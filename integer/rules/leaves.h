@@ -1,5 +1,5 @@
 // Leaves have no integers of their own: inputs are quantized, weights are constants of a
-// product, and a rounded bias is what the leaf behind it stands for.
+// product, and a rounded bias is represented by the leaf from which it is computed.
 #pragma once
 
 #include "qtape/integer/rules/rule.h"

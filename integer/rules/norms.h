@@ -1,4 +1,4 @@
-// BatchNorm has no integers: it becomes part of the product before it.
+// BatchNorm has no integer form: it must be folded into the preceding product.
 #pragma once
 
 #include "qtape/integer/rules/rule.h"

@@ -1,11 +1,11 @@
-// Add, Sub and Mul of two code tensors, on a third grid.
+// Add, Sub and Mul of two code tensors, with a third grid for the result.
 #pragma once
 
 #include "qtape/integer/rules/rule.h"
 
 namespace qtape {
 
-/// Two operands of plain codes in one shape.
+/// Requires two operands of plain codes with the same shape.
 inline Verdict classify_pair(const Operands& operands) {
   for (size_t k = 0; k < 2; ++k) {
     if (!operands.form(k).is_plain_codes()) return operands.refuse(k);

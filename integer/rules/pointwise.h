@@ -1,5 +1,5 @@
-// Every op that maps each element by itself: between two quantizers it is a table of codes,
-// made by evaluating the op's own function on each of them.
+// Elementwise ops: between two quantizers they become a lookup table of codes, built by
+// evaluating the op's own function on each code.
 #pragma once
 
 #include "qtape/integer/rules/rule.h"

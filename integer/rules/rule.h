@@ -1,4 +1,4 @@
-// What an op is in integers, said once: the contract of IntegerRule.
+// Contract of IntegerRule, which defines the integer form of an op.
 #pragma once
 
 #include <fmt/format.h>
@@ -21,34 +21,35 @@ concept Pointwise = requires(const X& op, float x) {
   { op.value(x) } -> std::same_as<float>;
 };
 
-/// One that limits it, and does nothing else.
+/// A pointwise op that only limits its operand.
 template <class X>
 concept Limiting = Pointwise<X> && requires(const X& op) {
   { op.limits() } -> std::same_as<ValueLimits>;
 };
 
-/// What a rule says of a node.
+/// Integer form that a rule gives to a node.
 struct Verdict {
   enum class Is : uint8_t {
     Float,         ///< no integers
     Codes,         ///< codes of its own, on the grid of operand 0
     Accumulators,  ///< accumulators of its own
     Pending,       ///< integers once a quantizer gives them a grid
-    Operand        ///< the integers of operand 0, the value being limited
+    Operand        ///< the integers of operand 0, with the value limited
   };
   Is is = Is::Float;
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
-  std::string reason = {};  ///< why there are no integers; empty where that is no fault
-  std::string remedy = {};  ///< what to do about it
-  NodeId unquantized = {};  ///< the node whose output a quantizer has to follow, if that is all
+  std::string reason = {};  ///< why there are no integers; empty if that is not a fault
+  std::string remedy = {};  ///< how to avoid the refusal
+  NodeId unquantized = {};  ///< the node whose output needs a quantizer, if that is the only
+                            ///< remedy
 };
 
 inline Verdict refusal(std::string reason, std::string remedy, NodeId unquantized = {}) {
   return {.reason = std::move(reason), .remedy = std::move(remedy), .unquantized = unquantized};
 }
 
-/// The operands of a node, as a rule asks for them.
+/// The operands of a node, as seen by a rule.
 class Operands {
  public:
   Operands(const Graph& graph, const std::vector<IntegerForm>& forms,
@@ -59,17 +60,17 @@ class Operands {
   NodeId id(size_t k) const { return graph_[id_].operands[k]; }
   const IntegerForm& form(size_t k) const { return form_of(id(k)); }
   const IntegerForm& form_of(NodeId id) const { return forms_[static_cast<size_t>(id.index)]; }
-  /// Whether it depends on no input.
+  /// True if the operand depends on no input.
   bool constant(size_t k) const { return is_constant(id(k)); }
   bool is_constant(NodeId id) const { return constant_[static_cast<size_t>(id.index)]; }
   const Shape& shape(size_t k) const { return graph_[id(k)].type.shape; }
   const TensorType& result() const { return graph_[id_].type; }
   const Graph& graph() const { return graph_; }
 
-  /// Whether node `id` is a function of one code.
+  /// True if node `id` is a function of one code.
   bool maps(NodeId id) const;
 
-  /// Operand k is no codes where codes are needed.
+  /// Returns the refusal of operand k, which has no codes although codes are needed.
   Verdict refuse(size_t k) const {
     const std::string text = graph_.describe(id(k));
     if (constant(k)) {
@@ -96,40 +97,41 @@ class Operands {
   NodeId id_;
 };
 
-/// Where weights lie in their operand.
+/// Position of weights in their operand.
 struct WeightLayout {
   int64_t outputs = 0;  ///< n
   int64_t terms = 0;    ///< k, of each output
-  int axis = 0;         ///< of the outputs
-  bool rows = true;  ///< whether the weights of an output are consecutive: [n, k], else [k, n]
+  int axis = 0;         ///< axis of the outputs
+  bool rows = true;     ///< true if the weights of an output are consecutive: [n, k]; otherwise
+                        ///< [k, n]
 
   int64_t at(int64_t output, int64_t term) const {
     return rows ? output * terms + term : term * outputs + output;
   }
 };
 
-/// What a rule makes an integer op of, beside the op's attributes.
+/// Numbers from which a rule builds an integer op, in addition to the op's attributes.
 struct Numbers {
-  CodeGrid grid = {};             ///< of the codes that are written
+  CodeGrid grid = {};             ///< of the codes that the op writes
   QuantizedWeights weights = {};  ///< of ops that multiply by constants
-  Shape weights_shape = {};       ///< of the operand that these are in the graph
+  Shape weights_shape = {};       ///< shape of the weights operand in the graph
   Tensor table = {};              ///< of functions of one code
   Shape x = {};                   ///< of operand 0, for Codes and Accumulators
 };
 
 // clang-format off
-/// The rule of op X. A specialisation says `classify` and what follows from it:
+/// The integer rule of op X. A specialization defines `classify`, and `emit` where stated:
 ///
 ///   static Verdict classify(const X&, const Operands&);
-///   static IntegerOp emit(const X&, const Numbers&);     of Codes, Accumulators, Pending
+///   static IntegerOp emit(const X&, const Numbers&);     for Codes, Accumulators, Pending
 ///
-/// and, where it holds,
+/// It also defines each of the following that applies:
 ///
 ///   static constexpr bool view = true;         the integers of operand 0 under another shape
-///   static constexpr bool keeps_codes = true;  some codes of operand 0, on its grid
-///   static bool rounds(const X&);              Codes: whether other values are rounded to it
-///   static constexpr bool joins = true;        Pending: each operand gets the grid first
-///   static constexpr size_t weights = 1;       the operand that is constant weights, laid out as
+///   static constexpr bool keeps_codes = true;  selects codes of operand 0, on its grid
+///   static bool rounds(const X&);              Codes: true if it rounds values to the grid
+///   static constexpr bool joins = true;        Pending: each operand is brought to the grid
+///   static constexpr size_t weights = 1;       index of the weights operand, laid out as
 ///   static WeightLayout layout(const X&, const Shape&);
 ///   static constexpr bool maps = true;         Pending: a function of the codes of operand 0
 ///   static constexpr bool adds_bias = true;    adds operand 1 to the accumulators of a product

@@ -1,4 +1,5 @@
-// The rules of all ops that have integers, and what is asked of the rule of an op.
+// Includes the rules of all ops that have an integer form, and the queries of the rule of an
+// op.
 #pragma once
 
 #include "qtape/integer/rules/add_bias.h"

@@ -1,12 +1,12 @@
-// Sum, Mean, GlobalAvgPool and AvgPool: sums of codes, whose scale is that of the codes or its
-// n-th part.
+// Sum, Mean, GlobalAvgPool and AvgPool: sums of codes. A mean has the scale of the codes
+// divided by the number of terms.
 #pragma once
 
 #include "qtape/integer/rules/rule.h"
 
 namespace qtape {
 
-/// Accumulators of so many terms fit what requantizes them.
+/// Checks that the number of terms of each sum is within the limit of requantization.
 Verdict classify_sum(const Operands& operands);
 
 template <>

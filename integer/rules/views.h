@@ -1,6 +1,5 @@
 // Reshape, Flatten, StopGradient, Dropout and BatchNormCorrection: the integers of the operand,
-// as they are. The last two change values in training alone, and take their integers away while
-// they do.
+// unchanged. The last two change values only in training, and have no integers while they do.
 #pragma once
 
 #include "qtape/integer/rules/rule.h"

@@ -1,11 +1,11 @@
-// The observers of docs/quantization.md.
+// Table of observers for docs/quantization.md.
 #pragma once
 
 #include <string>
 
 namespace qtape {
 
-/// A row for each method of observers: name, settings with their defaults, range.
+/// Returns one row per observer method: name, settings with defaults, range.
 std::string observers_table();
 
 }  // namespace qtape

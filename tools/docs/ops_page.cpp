@@ -50,7 +50,7 @@ std::string attributes_text() {
   return "\n| attribute | default | meaning |\n| --- | --- | --- |\n" + text;
 }
 
-/// Operand types that an op with default attributes takes, found by trying.
+/// Returns operand types that an op with default attributes accepts, found by trial.
 template <class T>
 std::vector<TensorType> example_operands(const T& op) {
   const std::vector<TensorType> candidates = {
@@ -98,7 +98,7 @@ std::string workspace_text(const T& op) {
                      types, f.saved, f.scratch, f.record);
 }
 
-/// One fact beside its title, several below it.
+/// Formats a single fact next to its title, several facts below it.
 std::string facts_text(std::string_view title, const Facts& facts) {
   if (facts.size() == 1) return fmt::format("- **{}**: {}\n", title, *facts.begin());
   std::string text = fmt::format("- **{}**:\n", title);
@@ -106,7 +106,7 @@ std::string facts_text(std::string_view title, const Facts& facts) {
   return text;
 }
 
-/// The summary, then a list of the rest.
+/// Formats the summary, followed by a list of the other parts.
 std::string docs_text(const OpDocs& docs) {
   std::string text;
   for (std::string_view fact : docs.summary) text += fmt::format("{}\n", fact);

@@ -1,12 +1,12 @@
-// The reference of all ops as text, made from what the ops declare of themselves.
+// Reference of all ops as text, generated from their declarations.
 #pragma once
 
 #include <string>
 
 namespace qtape {
 
-/// docs/ops.md: for each op its documentation, operands, attributes with defaults, and what its
-/// backward keeps.
+/// Returns docs/ops.md: for each op its documentation, operands, attributes with defaults, and
+/// the values that its backward saves.
 std::string ops_page();
 
 }  // namespace qtape

@@ -13,7 +13,7 @@ namespace qtape {
 using namespace kernels;
 namespace {
 
-/// The type of an attribute, as its JSON is written.
+/// Returns the JSON type of an attribute.
 template <class T>
 std::string type_text() {
   if constexpr (std::is_same_v<T, DType>) {

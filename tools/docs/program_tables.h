@@ -1,12 +1,12 @@
-// The part of docs/integer-program.md that follows from the code.
+// Generated part of docs/integer-program.md.
 #pragma once
 
 #include <string>
 
 namespace qtape {
 
-/// Attributes of all ops of integer programs with their types and defaults, limits, and worked
-/// examples of multipliers and requantization.
+/// Returns the attributes of all ops of integer programs with types and defaults, the limits,
+/// and worked examples of multipliers and requantization.
 std::string program_tables();
 
 }  // namespace qtape

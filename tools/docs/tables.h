@@ -1,4 +1,4 @@
-// Parts of pages of docs that follow from the code.
+// Generated parts of documentation pages.
 #pragma once
 
 #include <string>
@@ -6,9 +6,9 @@
 
 namespace qtape {
 
-/// `page` with every part between `<!-- written by write_tables: NAME -->` and `<!-- end -->`
-/// written anew. NAME is `integer program` or `observers`. Throws FormatError for a page
-/// without such parts, a name that is none and a part without an end.
+/// Returns `page` with every part between `<!-- written by write_tables: NAME -->` and `<!--
+/// end -->` regenerated. NAME is `integer program` or `observers`. Throws FormatError for a
+/// page without such parts, an unknown name and a part without an end.
 std::string with_tables(std::string_view page);
 
 }  // namespace qtape

@@ -1,5 +1,5 @@
-// write_tables: prints a page of docs as it is, read from the standard input, with the tables
-// that are made from the code.
+// write_tables: copies a documentation page from standard input to standard output and
+// regenerates the tables that come from the code.
 #include <cstdio>
 #include <exception>
 #include <iostream>

@@ -17,17 +17,18 @@
 namespace qtape::tool {
 namespace {
 
-/// A processor that QEMU emulates, with the board it is on.
+/// A processor that QEMU emulates, with its board.
 struct Board {
   std::string_view processor;
   std::string_view machine;
   std::vector<std::string> flags;
-  /// Of its timer. With -icount shift=0 an instruction takes 1 ns.
+  /// Nanoseconds per timer clock. With -icount shift=0 an instruction takes 1 ns.
   double nanoseconds_by_clock;
 };
 
 const std::vector<Board>& boards() {
-  // Code for a Cortex-M0 runs on the M3's board: that of an M0 in QEMU has too little memory.
+  // Code for a Cortex-M0 runs on the board of the M3, because QEMU's M0 board has too little
+  // memory.
   static const std::vector<Board> all = {
       {"cortex-m0", "mps2-an385", {"-mcpu=cortex-m0"}, 40},
       {"cortex-m4",
@@ -47,7 +48,7 @@ void append(std::vector<std::string>& to, const std::vector<std::string>& more) 
   to.insert(to.end(), more.begin(), more.end());
 }
 
-/// Prints the messages of a compiler, which are an error unless it succeeded.
+/// Prints the messages of a compiler; throws Error if it failed.
 void require_compiled(const std::string& compiler, const Finished& finished) {
   require_success(compiler, finished);
   fmt::print("{}", finished.output);
@@ -57,7 +58,7 @@ void compile(const std::vector<std::string>& arguments) {
   require_compiled(arguments[0], run_program(arguments));
 }
 
-/// The number behind `label` in `text`.
+/// Returns the number that follows `label` in `text`.
 std::optional<int64_t> number_after(std::string_view text, std::string_view label) {
   const size_t at = text.find(label);
   if (at == std::string_view::npos) return std::nullopt;
@@ -67,7 +68,8 @@ std::optional<int64_t> number_after(std::string_view text, std::string_view labe
   return fault == std::errc() ? std::optional(number) : std::nullopt;
 }
 
-/// Sizes of sections of an object file, as `size -A` lists them: of those that begin so.
+/// Returns the total size of the sections whose names begin with `section`, from the output of
+/// `size -A`.
 int64_t bytes_of(const std::string& listing, std::string_view section) {
   int64_t bytes = 0;
   for (size_t at = 0; at < listing.size();) {
@@ -82,7 +84,7 @@ int64_t bytes_of(const std::string& listing, std::string_view section) {
   return bytes;
 }
 
-/// The objects of a library, compiled in a folder of their own by `compiler`.
+/// The objects of a library, compiled by `compiler` in a temporary folder.
 class LibraryObjects {
  public:
   LibraryObjects(std::vector<std::string> compiler, const std::optional<CmsisNn>& library,
@@ -98,7 +100,7 @@ class LibraryObjects {
     compile(compiler);
     arguments_ = {folder_.file("library.o"), "-Wl,--gc-sections"};
   }
-  /// For a linker.
+  /// Returns linker arguments.
   const std::vector<std::string>& arguments() const { return arguments_; }
 
  private:
@@ -198,7 +200,7 @@ void print(const CCheck& check) {
 
 std::vector<CCheck> check_c(const std::string& folder, const std::string& name, int64_t steps,
                             const std::optional<CmsisNn>& library) {
-  // Absolute: compilers take what begins with - or @ for something else.
+  // Absolute, because compilers interpret names that begin with - or @.
   const std::string base = (std::filesystem::absolute(folder) / name).string();
   std::vector<CCheck> checks = {check_on_host(base, library)};
   print(checks.back());

@@ -1,4 +1,4 @@
-// Self-tests of exported C, compiled and run: on this machine, and under QEMU where compiler
+// Compiles and runs self-tests of exported C: on this machine, and under QEMU if cross compiler
 // and emulator are installed.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace qtape::tool {
 
-/// One compiler and what runs what it made.
+/// Result of one compiler and the machine that ran its program.
 struct CCheck {
   std::string target;
   bool passed = false;
@@ -37,12 +37,12 @@ struct CCheck {
   }
 };
 
-/// The files of examples/firmware, by name.
+/// Returns the files of examples/firmware, by name.
 std::span<const std::pair<std::string_view, std::string_view>> firmware_texts();
 
-/// Compiles FOLDER/NAME.c and NAME_test.c for all targets that there are, runs the tests, and
-/// prints a line for each; with `library` for C that calls it. Throws Error where this machine
-/// has no compiler.
+/// Compiles FOLDER/NAME.c and NAME_test.c for all available targets, runs the tests, and prints
+/// one line per target. `library` is given for C code that calls CMSIS-NN. Throws Error if this
+/// machine has no compiler.
 std::vector<CCheck> check_c(const std::string& folder, const std::string& name, int64_t steps,
                             const std::optional<CmsisNn>& library);
 

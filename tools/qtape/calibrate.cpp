@@ -19,10 +19,10 @@
 namespace qtape::tool {
 namespace {
 
-/// The observer that is the usual one of each quantizer.
+/// Name of the choice of the usual observer for each quantizer.
 constexpr std::string_view usual = "usual";
 
-/// What calibration by one observer is worth.
+/// Result of calibration by one observer.
 struct ObserverReport : EvaluationReport {
   std::string observer;
 
@@ -69,7 +69,7 @@ struct CalibrateReport : Preparation {
   }
 };
 
-/// The model with quantizers: its own, or new ones whose states calibration fills.
+/// Returns the model with its own quantizers, or with new ones whose states calibration fills.
 Model with_some_quantizers(Model model, const CalibrateOptions& options, Preparation& report) {
   if (!quantizers(model.graph()).empty()) {
     judge(model.graph(), options.float_parts, report);
@@ -81,13 +81,14 @@ Model with_some_quantizers(Model model, const CalibrateOptions& options, Prepara
                                                from_string<CodeRange>(options.weight_codes)));
 }
 
-/// "97.10 %", or the bits of the answers where there is no metric.
+/// Returns "97.10 %", or the hash of the answers if there is no metric.
 std::string score(const EvaluationReport& result) {
   return result.score ? metric_of(*result.metric).text(*result.score)
                       : "outputs sha256 " + result.outputs_sha256;
 }
 
-/// What scores other than percents are: " (mean squared error, lower is better)".
+/// Returns the unit of scores that are not percentages: " (mean squared error, lower is
+/// better)".
 std::string heading(const EvaluationReport& result) {
   if (!result.metric || result.metric == MetricKind::Accuracy) return {};
   const Metric metric = metric_of(*result.metric);
@@ -158,7 +159,7 @@ std::vector<std::string> observers_of(const CalibrateOptions& options) {
   return observers;
 }
 
-/// Calibrates by each observer in turn and prints what comes of it.
+/// Calibrates by each observer in turn and prints the results.
 void calibrate_all(Model& model, const data::Split& data, const CalibrateOptions& options,
                    CalibrateReport& report) {
   const int64_t extent = std::min({Evaluator::batch, data.train.size(), options.images});

@@ -44,7 +44,8 @@ ConvertReport report_of(const IntegerProgram& program, const std::string& text,
   return report;
 }
 
-/// How many nodes and products a program has, and the largest bounds of these.
+/// Prints the numbers of nodes and products of a program, and the largest bounds of the
+/// products.
 void print_summary(const ConvertReport& report) {
   fmt::print("requantization {}, {} nodes\n", to_string_view(report.requantization),
              report.nodes.size());

@@ -13,7 +13,7 @@
 namespace qtape::tool {
 namespace {
 
-/// `'x' f32[784]`.
+/// Returns `'x' f32[784]`.
 std::string text_of(const std::string& label, const TensorType& type, bool batched) {
   const auto extents = type.shape.extents();
   const Shape sample = batched ? Shape(extents.subspan(1)) : type.shape;

@@ -1,4 +1,4 @@
-// The data that commands run models on.
+// Data on which commands run models.
 #pragma once
 
 #include <string>
@@ -10,34 +10,35 @@
 
 namespace qtape::tool {
 
-/// Where data come from, as the command line says it.
+/// Source of the data, as given on the command line.
 struct DataOptions {
   std::string directory = {};  ///< with MNIST-format files
   std::string input = {};      ///< file of inputs, see data::arrays
-  std::string labels = {};     ///< the same of what models should answer; may be empty
-  /// The same to test with; without it, those above, or nothing where a command trains on them.
+  std::string labels = {};     ///< file of labels or targets; may be empty
+  /// Files for testing. If empty, the files above are used, or none if the command trains on
+  /// them.
   std::string test_input = {};
   std::string test_labels = {};
   bool trains = false;
-  int64_t holdout = 0;  ///< last training samples in the place of the test samples
+  int64_t holdout = 0;  ///< number of last training samples that replace the test samples
 
-  /// The files and the folder that these name; some may be empty.
+  /// Returns all files and folders named here; some may be empty.
   std::vector<std::string> paths() const;
   bool given() const { return !directory.empty() || !input.empty(); }
 };
 
-/// What a command needs data for.
+/// The data requirements of a command, for messages.
 struct DataNeeds {
-  std::string file;                 ///< a model or a program
+  std::string file;                 ///< `'x' f32[784]`, with dtype and shape of a sample
   std::vector<std::string> inputs;  ///< `'x' f32[784]`, dtype and shape of a sample
-  std::string otherwise = {};       ///< what else helps: `, or --random COUNT`
+  std::string otherwise = {};       ///< alternative to data: `, or --random COUNT`
 };
-/// The inputs that the answers of a model or a program need.
+/// Return the inputs that the answers of a model or a program need.
 DataNeeds needs_of(const std::string& file, const Graph& graph);
 DataNeeds needs_of(const std::string& file, const IntegerProgram& program);
 
-/// The data that `options` name. Throws ArgumentError where they name none, which says what is
-/// needed, and for options that exclude each other, IoError or FormatError.
+/// Loads the data that `options` name. Throws ArgumentError, which states the requirements, if
+/// they name none, ArgumentError for conflicting options, and IoError or FormatError.
 data::Split load_data(const DataOptions& options, const DataNeeds& needs);
 
 }  // namespace qtape::tool

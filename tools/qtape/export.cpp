@@ -39,7 +39,7 @@ struct StepReport {
   }
 };
 
-/// An output in integers.
+/// An integer output.
 struct OutputReport {
   std::string name;
   DType dtype = DType::S32;
@@ -89,13 +89,14 @@ struct ExportReport {
   }
 };
 
-/// The name of files without their ending, as a C identifier.
+/// Returns the file name without extension as a C identifier, or "network".
 std::string name_from(const std::string& path) {
   const std::string name = c_words(fs::path(path).stem().string());
   return refused_c_name(name).empty() ? name : "network";
 }
 
-/// Stored samples: those of given data, else as many as are asked for.
+/// Returns the number of stored samples: as requested, or a default if data are given, else
+/// none.
 int64_t golden_of(const ExportCCommand& command) {
   constexpr int64_t of_data = 3;
   return command.golden.value_or(command.data.given() ? of_data : 0);
@@ -121,7 +122,7 @@ struct Fed {
   std::vector<NodeId> nodes;
 };
 
-/// Stored samples of the self-test: the first samples of the data, else random ones.
+/// Returns stored samples for the self-test: the first samples of the data, else random ones.
 std::vector<GoldenSample> golden_samples(const IntegerProgram& program,
                                          const ExportCCommand& command) {
   const int64_t golden = golden_of(command);
@@ -172,7 +173,7 @@ ExportReport report_of(const IntegerProgram& program, const CProgram& written,
   return report;
 }
 
-/// Which kernels run, where CMSIS-NN was asked for.
+/// Prints which kernels run, if CMSIS-NN was requested.
 void print_kernels(const CProgram& written) {
   const auto called = std::ranges::count_if(
       written.steps, [](const CStep& each) { return !each.library.empty(); });
@@ -187,7 +188,7 @@ void print_kernels(const CProgram& written) {
   }
 }
 
-/// What integers at the end stand for.
+/// Prints the meaning of an integer output.
 void print(const OutputReport& output) {
   const std::string_view dtype = to_string_view(output.dtype);
   if (output.scales.size() == 1) {
@@ -220,8 +221,8 @@ void print(const ExportReport& report) {
   for (const OutputReport& output : report.integer_outputs) print(output);
 }
 
-/// Makes a folder and those above it where there are none, and removes what it has made unless
-/// that is kept. Throws IoError.
+/// Creates a folder and its parents if necessary, and removes what it created unless it is
+/// kept. Throws IoError.
 class NewFolder {
  public:
   explicit NewFolder(const fs::path& path) {
@@ -251,7 +252,7 @@ class NewFolder {
   std::vector<fs::path> made_;
 };
 
-/// Refuses what takes more memory than there is.
+/// Throws if the program needs more memory than is available.
 void check_ram(const CProgram& written, const ExportCCommand& command) {
   const int64_t bytes = written.arena_bytes + written.buffer_bytes;
   if (!command.ram || bytes <= *command.ram) return;
@@ -270,7 +271,7 @@ void check_ram(const CProgram& written, const ExportCCommand& command) {
 
 namespace {
 
-/// The program in C; progress is drawn on a terminal.
+/// Exports the program to C; draws progress on a terminal.
 CExport exported_c(const ExportCCommand& command, const std::string& name,
                    const IntegerProgram& program) {
   CExportOptions options{.name = name, .kernels = command.kernels};

@@ -45,7 +45,7 @@ struct OnnxReport {
   }
 };
 
-/// Counts what products in float change, by an interpreter of the model.
+/// Counts the codes that products in float change, with the interpreter of the model.
 void count_changes(OnnxReport& report, SavedModel& model, const ExportOnnxCommand& command) {
   VerifyOptions options;
   options.convert.requantization = Requantization::OnnxQdq;

@@ -1,4 +1,4 @@
-// What is exported: a program, or what a model converts to.
+// Program to export: an integer program, or the conversion of a model.
 #pragma once
 
 #include <optional>
@@ -8,9 +8,9 @@
 
 namespace qtape::tool {
 
-/// The program that the file at `path` holds; of a model what it converts to, of
-/// `requantization` or, where that is not given, the `usual` one. Throws ArgumentError for a
-/// program of another requantization or asked for `integer_outputs`.
+/// Returns the program in the file at `path`, or the converted program of a model, with
+/// `requantization` or, if it is empty, with `usual`. Throws ArgumentError for a program with
+/// another requantization, and for a program with `integer_outputs`.
 IntegerProgram exported_program(AnyFile& file, const std::string& path,
                                 std::optional<Requantization> requantization,
                                 Requantization usual, bool integer_outputs);

@@ -11,7 +11,7 @@
 namespace qtape::tool {
 namespace {
 
-/// A batch norm that stays.
+/// A batch norm that is not folded.
 struct KeptNorm {
   std::string label;
   std::string reason;
@@ -58,7 +58,7 @@ FoldReport report_of(const SavedModel& model) {
   return report;
 }
 
-/// Throws GraphError where there is nothing to fold.
+/// Throws GraphError if there is nothing to fold.
 void require_norms(const FoldReport& report) {
   if (!report.folded.empty()) return;
   check(!report.kept.empty(), "the model has no batch norms");

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t largest_drawing = int64_t{1} << 30;
 
-/// Colours of quantizers by their bits, from warm for few to cool for many.
+/// Returns the colour of quantizers by their bits, from warm for few to cool for many.
 const char* colour_of(int bits) {
   if (bits <= 2) return "#f4a6a0";
   if (bits == 3) return "#f6c89f";
@@ -32,7 +32,7 @@ int bits_of(CodeLimits limits) {
   return bits;
 }
 
-/// A text between quotes of DOT.
+/// Escapes a text for use between quotes in DOT.
 std::string dot_string(const std::string& text) {
   std::string result = "\"";
   for (const char each : text) {
@@ -87,7 +87,7 @@ class Drawing {
  private:
   void draw(NodeId id) {
     const Node& node = graph_[id];
-    if (std::holds_alternative<State>(node.op)) return;  // told at what holds it
+    if (std::holds_alternative<State>(node.op)) return;  // shown at the node that uses it
     std::string label = node.label.empty() ? "" : printable(node.label) + "\n";
     label += fmt::format("{}\n{}", name_of(node.op), to_string(node.type));
     std::string colour = "#ffffff";
@@ -118,7 +118,7 @@ class Drawing {
   int64_t edges_ = 0;
 };
 
-/// What Graphviz draws of `dot`.
+/// Returns the SVG that Graphviz draws from `dot`.
 std::string drawn(const std::string& dot) {
   require<IoError>(has_program("dot"),
                    "cannot run dot: it is not in PATH; install Graphviz, or write a .dot file "

@@ -65,7 +65,7 @@ struct SectionReport {
 
 struct ModelReport {
   std::string file = "model";
-  std::string text;  // of the nodes, for people
+  std::string text;  // human-readable list of the nodes
   std::vector<NodeReport> nodes;
   std::vector<QuantizerState> quantizers;
   int64_t parameters = 0;
@@ -89,7 +89,7 @@ struct ModelReport {
   }
 };
 
-/// An output of a program, and what its integers stand for.
+/// An output of a program, and the meaning of its integers.
 struct ProgramOutputReport {
   std::string label;
   DType dtype = DType::F32;
@@ -108,7 +108,7 @@ struct ProgramOutputReport {
 
 struct ProgramReport {
   std::string file = "integer program";
-  std::string text;  // of the nodes, for people
+  std::string text;  // human-readable list of the nodes
   Requantization requantization = Requantization::FloatMultiply;
   std::vector<ProgramNodeReport> nodes;
   std::vector<ProgramOutputReport> outputs;
@@ -129,7 +129,7 @@ struct ProgramReport {
   }
 };
 
-/// Its scales, or why there are none.
+/// Sets the scales, or the reason why there are none.
 void set_scales(QuantizerState& report, const SavedModel& model, NodeId id) {
   const auto found = qparams(model.graph, model.parameters, id);
   report.channels = static_cast<int64_t>(found.size());

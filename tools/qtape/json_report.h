@@ -1,5 +1,5 @@
-// What commands report: structs that are printed from and written as JSON, by --json. Included
-// by .cpp files only.
+// Reports of commands: structs that are printed and written as JSON with --json. Included only
+// by .cpp files.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@
 
 namespace qtape::tool {
 
-/// Writes a report, if there is a path; `-` is standard output. Numbers that are not finite are
+/// Writes a report if `path` is not empty; `-` is standard output. Non-finite numbers become
 /// null, and bytes that are not UTF-8 the replacement character.
 void write_json_text(examples::OutputFiles& files, const std::string& path, const Json& report);
 
@@ -23,7 +23,7 @@ void write_report(examples::OutputFiles& files, const std::string& path, const R
   if (!path.empty()) write_json_text(files, path, write_json(report));
 }
 
-/// One output of several.
+/// One of several outputs.
 struct OutputReport {
   std::string label;
   std::string sha256;
@@ -35,7 +35,7 @@ struct OutputReport {
   }
 };
 
-/// What a model or a program makes of data.
+/// Result of a model or a program on data.
 struct EvaluationReport {
   int64_t samples = 0;
   std::optional<MetricKind> metric = {};
@@ -56,7 +56,7 @@ struct EvaluationReport {
   }
 };
 EvaluationReport report_of(const Evaluation& evaluation);
-/// "accuracy 97.10 %"; empty without a metric.
+/// Returns "accuracy 97.10 %"; empty without a metric.
 std::string score_text(const EvaluationReport& report);
 
 /// A node of a model.

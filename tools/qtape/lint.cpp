@@ -30,7 +30,7 @@ struct LintReport {
   }
 };
 
-/// NaN is one of the things to find.
+/// Loads with NaN values, because lint reports them.
 std::vector<Finding> findings_of(const std::string& path) {
   AnyFile file = load_any(path, NanValues::Keep);
   return naming<GraphError>(path, [&] {
@@ -38,7 +38,7 @@ std::vector<Finding> findings_of(const std::string& path) {
     SavedModel& model = std::get<SavedModel>(file);
     std::vector<Finding> findings = qtape::lint(model.graph, model.parameters);
     if (!quantizers(model.graph).empty()) return findings;
-    // What quantizers will not help.
+    // Nodes that lack an integer form even with quantizers.
     std::ranges::move(float_parts(model.graph), std::back_inserter(findings));
     return findings;
   });

@@ -1,4 +1,4 @@
-// qtape: looks into saved models and runs them.
+// qtape: inspects, runs, calibrates, trains and exports saved models.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -80,7 +80,7 @@ void add_data(CLI::App& command, tool::DataOptions& data, int& threads) {
       ->capture_default_str();
 }
 
-/// Every command has it.
+/// Adds --json, which every command has.
 void add_json(CLI::App& command, std::string& json) {
   command.add_option("--json", json,
                      "write what is printed here as JSON; - is standard output");
@@ -157,7 +157,7 @@ void add_quantizers(CLI::App& app, Commands& c) {
   quantizers.add_flag("--no-sensitivity", c.no_sensitivity, "do not score quantizers alone");
 }
 
-/// `--requantization`: one by its name, in any case of letters, or one of `more`.
+/// Adds `--requantization`: a requantization by name, in any letter case, or one of `more`.
 void add_requantization(CLI::App& command, std::string& name,
                         const std::vector<std::string>& more) {
   std::vector<std::string> names(enum_names<Requantization>.begin(),
@@ -168,7 +168,7 @@ void add_requantization(CLI::App& command, std::string& name,
       ->capture_default_str();
 }
 
-/// All are those that all levels compute.
+/// Returns the named requantization, or for "all" those that all levels support.
 std::vector<Requantization> requantizations_of(const std::string& name,
                                                const std::vector<Level>& levels = {}) {
   if (const auto requantization = from_string<Requantization>(name)) return {*requantization};
@@ -183,7 +183,7 @@ std::vector<Requantization> requantizations_of(const std::string& name,
   return all;
 }
 
-/// Takes any text but an empty one.
+/// Accepts any non-empty text.
 CLI::Validator not_empty() {
   return {[](const std::string& text) {
             return text.empty() ? std::string("must not be empty") : std::string();
@@ -191,7 +191,7 @@ CLI::Validator not_empty() {
           ""};
 }
 
-/// `L0` and so on, in the order of levels.
+/// Returns `L0` and so on, in the order of levels.
 std::vector<std::string> level_numbers() {
   std::vector<std::string> all;
   for (size_t i = 0; i < enum_names<Level>.size(); ++i) {
@@ -348,7 +348,7 @@ void add_scales(CLI::App& command, std::string& scales) {
       ->transform(CLI::IsMember(names, CLI::ignore_case));
 }
 
-/// What `train` takes to train with few bits.
+/// Adds the options of `train` for few bits.
 void add_few_bits(CLI::App& train, tool::TrainCommand& o) {
   train
       .add_option("--weight-bits", o.weight_bits,
@@ -496,7 +496,7 @@ void add_report(CLI::App& app, Commands& c) {
   add_json(report, c.json);
 }
 
-/// The exit code: 1 where verification found a mismatch, or lint an error or a warning.
+/// Runs the command; returns 1 if verification found a mismatch, or lint an error or a warning.
 int run(const CLI::App& app, Commands& c) {
   c.replay.quantize = !c.quantizers_off;
   c.quantizers.sensitivity = !c.no_sensitivity;
@@ -541,7 +541,7 @@ int run(const CLI::App& app, Commands& c) {
   return 0;
 }
 
-/// The order of the help: of groups as of their first command, within groups as added.
+/// Groups the commands in the help: groups in order of their first command, commands as added.
 void group_commands(CLI::App& app) {
   const std::vector<std::pair<const char*, std::vector<const char*>>> groups = {
       {"Models", {"import", "fold", "inspect", "graph", "replay", "weights", "profile"}},

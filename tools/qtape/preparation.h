@@ -1,4 +1,4 @@
-// What commands do to a model before they quantize it, and what they say of it.
+// Preparation of a model before quantization, with its report.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace qtape::tool {
 
-/// What was done, and what will have no integers.
+/// The changes to a model, and its parts without an integer form.
 struct Preparation {
   std::vector<std::string> folded_norms = {};
   std::vector<Finding> float_parts = {};
@@ -26,13 +26,13 @@ struct Preparation {
 inline constexpr const char* float_parts_help =
     "leave in floats what has no integers, instead of refusing the model";
 
-/// The model with batch norms folded into the products before them where that can be done;
-/// which is printed.
+/// Returns the model with batch norms folded into the preceding products where possible, and
+/// prints them.
 Model fold_all(Model model, Preparation& report);
-/// Throws GraphError that lists what of the model will have no integers or, where these are
-/// `allowed`, prints it.
+/// Throws GraphError that lists the parts of the model without an integer form; prints the list
+/// instead if `allowed`.
 void judge(const Graph& graph, bool allowed, Preparation& report);
-/// Both.
+/// Applies fold_all, then judge.
 Model prepared(Model model, bool float_parts, Preparation& report);
 
 }  // namespace qtape::tool

@@ -18,10 +18,10 @@
 namespace qtape::tool {
 namespace {
 
-/// Steps before times count.
+/// Number of steps before times count.
 constexpr int64_t warm_up = 5;
 
-/// Values between 0 and 1; integers are 0, which every label and index may be.
+/// Fills inputs with values between 0 and 1; integers are 0, which is a valid label and index.
 void fill_inputs(Tape& tape) {
   for (int32_t i = 0; i < tape.graph().size(); ++i) {
     const NodeId id{i};
@@ -57,7 +57,7 @@ Arithmetic arithmetic_of(const ProfileOptions& options) {
   return {};
 }
 
-/// Bytes of a node's value as the tape holds it.
+/// Returns the bytes of a node's value as the tape holds it.
 int64_t held_bytes(const Tape& tape, NodeId id) {
   const auto& codes = tape.memory().nodes[static_cast<size_t>(id.index)].encoded;
   const TensorType& type = tape.graph()[id].type;
@@ -105,7 +105,7 @@ struct ProfileReport {
   }
 };
 
-/// What each node takes of a mean step of `step_us`.
+/// Returns the share of each node in a mean step of `step_us`.
 std::vector<NodeTime> times_of(const Tape& tape, int64_t steps, double step_us) {
   std::vector<NodeTime> nodes;
   const auto times = tape.times();
@@ -130,7 +130,7 @@ std::vector<NodeTime> times_of(const Tape& tape, int64_t steps, double step_us) 
   return nodes;
 }
 
-/// Times of steps, in us; the tape holds those of its nodes.
+/// Runs steps and returns their times in us; the tape records those of its nodes.
 std::vector<double> run_steps(Tape& tape, const ProfileOptions& options, bool training) {
   const bool quantizes = options.arithmetic != StepArithmetic::Float;
   const Mode inference = quantizes ? mode::eval : mode::float_eval;

@@ -13,11 +13,12 @@ struct InputRange {
   double low = 0;
   double high = 1;
 };
-/// What the quantizers that read an input tell apart, and half of it more on either side.
+/// Returns the range that the quantizers of an input distinguish, extended by half on either
+/// side.
 InputRange range_of(const IntegerProgram& program, NodeId input);
 
-/// One random sample, drawn for all inputs in turn; each sample has its own density, from
-/// nearly all 0 to nearly none.
+/// One random sample, drawn for all inputs in turn. Each sample has its own density, from
+/// nearly all 0 to almost no 0.
 class RandomSample {
  public:
   RandomSample(uint64_t seed, int64_t sample)

@@ -22,8 +22,8 @@ void print(const EvaluationReport& report) {
   }
 }
 
-/// The arrays that are written: that of one output is called `answers`, those of several as
-/// the outputs.
+/// Returns the arrays to write: a single output is named `answers`, several are named like the
+/// outputs.
 NamedTensors arrays_of(NamedTensors answers, const std::string& path) {
   if (answers.size() == 1) answers[0].name = "answers";
   require<ArgumentError>(

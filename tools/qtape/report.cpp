@@ -11,7 +11,7 @@
 namespace qtape::tool {
 namespace {
 
-/// A run in a line.
+/// Summary of a run in one line.
 struct RunLine {
   std::string name;
   std::string state;
@@ -41,7 +41,7 @@ struct RunsReport {
   }
 };
 
-/// Runs of one name are called as their paths are given.
+/// Names runs by their paths if several have the same name.
 void tell_apart(std::vector<report::RunRecord>& records,
                 const std::vector<std::string>& paths) {
   std::map<std::string, int64_t> counts;

@@ -69,8 +69,8 @@ struct TrainReport : Preparation {
   }
 };
 
-/// Whether training can use the quantizers that there are: those of post-training quantization
-/// have scales that nothing moves.
+/// True if training can use the existing quantizers. Those of post-training quantization have
+/// fixed scales, which training does not update.
 bool has_trainable_quantizers(const Graph& graph) {
   const std::vector<NodeId> ids = quantizers(graph);
   return !ids.empty() && std::ranges::none_of(ids, [&](NodeId id) {
@@ -79,7 +79,7 @@ bool has_trainable_quantizers(const Graph& graph) {
   });
 }
 
-/// Says which bits the ends get that were not asked for, and warns of those that rarely learn.
+/// Prints the default bits of the first and last layer, and warns of bits that rarely learn.
 void say_ends(const Graph& graph, const QuantizationRecipe& recipe) {
   const auto usual = usual_ends_bits(graph, recipe.weight_bits, recipe.activation_bits);
   if (!usual) return;
@@ -93,10 +93,11 @@ void say_ends(const Graph& graph, const QuantizationRecipe& recipe) {
   }
 }
 
-/// Which quantizers are trained.
+/// Quantizers that are trained.
 enum class Trained : uint8_t { None, Own, New };
 
-/// New ones where the command asks for some, or the model has none that can be trained.
+/// Returns New if the command requests quantizers, or if the model has none that can be
+/// trained.
 Trained quantizers_for(const Graph& graph, const TrainCommand& command) {
   const bool asked = command.weight_bits || command.activation_bits || command.ends_bits ||
                      !command.scales.empty() || !command.weight_codes.empty();
@@ -106,7 +107,7 @@ Trained quantizers_for(const Graph& graph, const TrainCommand& command) {
   return !asked && has_trainable_quantizers(graph) ? Trained::Own : Trained::New;
 }
 
-/// A copy of the model to start from, which says what will have no integers.
+/// Returns a copy of the model to start from, and reports parts without an integer form.
 Model starting_point(const Model& model, Trained trained, const TrainCommand& command,
                      TrainReport& report) {
   if (trained == Trained::Own) {
@@ -118,7 +119,7 @@ Model starting_point(const Model& model, Trained trained, const TrainCommand& co
   return prepared(std::move(plain), command.float_parts, report);
 }
 
-/// The model with the quantizers that the command asks for.
+/// Returns the model with the quantizers that the command requests.
 Model with_recipe(Model model, const TrainCommand& command, const data::Dataset& samples) {
   const QuantizationRecipe recipe{.weight_bits = command.weight_bits.value_or(8),
                                   .activation_bits = command.activation_bits.value_or(8),
@@ -130,7 +131,7 @@ Model with_recipe(Model model, const TrainCommand& command, const data::Dataset&
   return quantized(model, recipe, samples, usual_calibration_samples, command.threads);
 }
 
-/// Names of scales and zero points that are trained.
+/// Returns the names of scales and zero points that are trained.
 std::vector<std::string> learned_scales(const Graph& graph) {
   std::vector<std::string> names;
   for (NodeId id : quantizers(graph)) {
@@ -143,7 +144,8 @@ std::vector<std::string> learned_scales(const Graph& graph) {
   return names;
 }
 
-/// The learning rate that fits the fewest bits; docs/recipes.md has what decided.
+/// Returns the learning rate for the smallest number of bits; see docs/recipes.md for the
+/// measurements.
 double usual_rate(const Graph& graph) {
   const bool few = std::ranges::any_of(quantizers(graph), [&](NodeId id) {
     const CodeLimits limits = grid_of(graph, id).limits;
@@ -163,7 +165,7 @@ FitOptions options_of(const TrainCommand& command, const Model& model,
                      .seed = command.seed,
                      .threads = command.threads};
   if (data.test.size() > 0) options.validation = data.test;
-  // What is trained with frozen norms fits these, not what they would be measured as later.
+  // With frozen norms, weights would be trained for statistics that are replaced at the end.
   if (command.norms) options.quantization = QuantizationSchedule{};
   options.oscillations = {.damping = command.damping, .freeze_above = command.freeze_above};
   for (const std::string& pattern : learned_scales(model.graph())) {
@@ -173,7 +175,7 @@ FitOptions options_of(const TrainCommand& command, const Model& model,
   return options;
 }
 
-/// The score on the test data, which is printed; empty without a metric.
+/// Prints and returns the score on the test data; empty without a metric.
 std::optional<MetricScore> score_of(const char* when, const Model& model,
                                     const TrainCommand& command, const data::Dataset& test) {
   if (test.size() == 0 || !choose_metric(model.graph(), model.answer(), test)) return {};
@@ -182,7 +184,7 @@ std::optional<MetricScore> score_of(const char* when, const Model& model,
   return score;
 }
 
-/// Notes a score, and that again where it is an accuracy.
+/// Records a score, also as an accuracy if it is one.
 void note(const std::optional<MetricScore>& found, TrainReport& report,
           std::optional<double>& score, std::optional<double>& accuracy) {
   if (!found) return;
@@ -191,7 +193,7 @@ void note(const std::optional<MetricScore>& found, TrainReport& report,
   if (found->metric == MetricKind::Accuracy) accuracy = found->value;
 }
 
-/// Trains to the end. Throws Interrupted, which says what is left of the run.
+/// Trains to the end. Throws Interrupted, which states what remains of the run.
 FitResult fit_to_end(Model& model, const data::Dataset& dataset, const FitOptions& options,
                      const std::string& checkpoint) {
   try {
@@ -216,8 +218,8 @@ void add(TrainReport& report, const FitResult& result) {
   report.non_finite_elements = result.non_finite_elements;
 }
 
-/// Trains `model`, which has its quantizers, and adds what came of it. What could not be
-/// written of the run's record; empty where all was.
+/// Trains `model`, which must have its quantizers, and adds the results to the report. Returns
+/// the failure of writing the run's record; empty if there was none.
 std::string train_model(Model& model, const TrainCommand& command, const data::Split& data,
                         TrainReport& report) {
   std::optional<Model> teacher;

@@ -148,7 +148,7 @@ void add_certificates(RequantizationReport& report, const Verifier& verifier) {
   report.backend = verifier.report();
 }
 
-/// The levels that must agree: `L1, L2 and L3`.
+/// Returns the levels that must agree: `L1, L2 and L3`.
 std::string agreeing(const std::vector<Level>& levels) {
   std::vector<std::string_view> names;
   for (Level level : levels) {
@@ -193,7 +193,7 @@ void print_certificates(const RequantizationReport& report) {
   if (!report.backend.empty()) fmt::print("L3 runs\n{}", report.backend);
 }
 
-/// The attributes that differ; empty for equal ops.
+/// Returns the attributes that differ; empty for equal ops.
 template <class T>
 std::string differing(const T& a, const IntegerOp& other) {
   const T* b = std::get_if<T>(&other);
@@ -206,7 +206,7 @@ std::string differing(const T& a, const IntegerOp& other) {
   return names;
 }
 
-/// `%6 'fc3' and %2`, or `none`.
+/// Returns `%6 'fc3' and %2`, or `none`.
 std::string names_of(const IntegerProgram& program, std::span<const NodeId> ids) {
   std::string text;
   for (NodeId id : ids) {
@@ -216,7 +216,7 @@ std::string names_of(const IntegerProgram& program, std::span<const NodeId> ids)
   return text.empty() ? "none" : text;
 }
 
-/// Where two programs differ first.
+/// Describes the first difference of two programs.
 std::string difference(const IntegerProgram& saved, const IntegerProgram& converted) {
   for (int32_t i = 0; i < std::min(saved.size(), converted.size()); ++i) {
     const NodeId id{i};
@@ -304,7 +304,7 @@ void print_samples(const RequantizationReport& report, const std::vector<Level>&
                                    : "outputs differ in their bits");
 }
 
-/// Each part is printed as soon as it is known.
+/// Verifies one requantization. Each part is printed as soon as it is known.
 RequantizationReport verify_requantization(SavedModel& model, const data::Dataset& images,
                                            const VerifyCommand& command,
                                            Requantization requantization) {
@@ -334,7 +334,7 @@ RequantizationReport verify_requantization(SavedModel& model, const data::Datase
 
 namespace {
 
-/// Refuses levels of which some are compared with nothing.
+/// Throws for levels without a level for comparison.
 void check_levels(const std::vector<Level>& levels) {
   const auto runs = [&](Level level) { return std::ranges::count(levels, level) > 0; };
   require<ArgumentError>(!runs(Level::Float) || runs(Level::Exact),

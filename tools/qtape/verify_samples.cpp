@@ -18,13 +18,13 @@ void show(std::string_view what, int64_t done, int64_t all) {
   console::redraw(done == all ? "" : fmt::format("{}: {} of {}", what, done, all));
 }
 
-/// The first output at one level, of the last run.
+/// Returns the first output at one level, of the last run.
 std::span<const float> answers(const Verifier& verifier, Level level, int64_t count,
                                size_t width) {
   return verifier.output(level).first(static_cast<size_t>(count) * width);
 }
 
-/// Counts samples whose class levels see differently.
+/// Counts samples whose predicted class differs between levels.
 void compare_classes(const Verifier& verifier, int64_t count, size_t width, LevelScores& to) {
   for (const Level level : verifier.levels()) {
     const Level base = level == Level::Float ? Level::Exact : Level::Reference;

@@ -1,4 +1,4 @@
-// What verification feeds a model: data where it takes them, and random inputs.
+// Inputs of verification: data if the model accepts them, and random inputs.
 #pragma once
 
 #include <cstdint>
@@ -11,28 +11,30 @@
 
 namespace qtape::tool {
 
-/// Samples at once: 250 where the model takes any number, else as many as it was stored with.
+/// Returns the batch size: 250 if the model supports any batch size, else that with which it
+/// was stored.
 int64_t verification_batch(const Graph& graph);
 
-/// What the levels made of samples with labels or targets, by the metric of model and data.
+/// Scores of the levels on samples with labels or targets, by the metric of model and data.
 struct LevelScores {
   MetricKind metric = MetricKind::Accuracy;
   std::map<Level, double> scores = {};
-  /// Of labels: samples that a level sees differently than L2; L0 than L1, where both run.
+  /// For labels: the number of samples whose predicted class differs from that of L2; for L0
+  /// from that of L1, if both run.
   std::map<Level, int64_t> seen_differently = {};
 };
 
-/// A verifier, and the samples it runs at once.
+/// A verifier, and its batch size.
 struct Samples {
   Verifier& verifier;
-  const Graph& graph;  ///< that is verified
+  const Graph& graph;  ///< the verified graph
   int64_t batch;
 
-  /// Runs all of a data set and scores the first output. Nothing where there is no metric.
-  /// Throws ArgumentError for data that do not fit.
+  /// Runs all samples of a data set and scores the first output. Returns nullopt if there is no
+  /// metric. Throws ArgumentError for data that do not fit.
   std::optional<LevelScores> run_data(const data::Dataset& dataset);
-  /// Runs random inputs that go beyond the codes that the model makes of them by half of their
-  /// range on either side, each in its own density: from nearly all 0 to nearly none.
+  /// Runs random inputs. Their range exceeds that of the model's codes by half of it on either
+  /// side, and each sample has its own density, from nearly all 0 to almost no 0.
   void run_random(int64_t count, uint64_t seed);
 
  private:
