@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -10,30 +11,35 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "qtape/core/enum_names.h"
 #include "qtape/deploy/convert.h"
 
 namespace qtape {
 
-/// From training to the machine. All but L0 are equal in every bit; L0 differs by the rounding
-/// of float accumulators. To add one: its enumerator, its name, and its runner in the list of
-/// deploy/levels.cpp, or among those that another library gives (VerifyOptions::runners).
-enum class Level : uint8_t {
-  Float,       ///< L0: the float forward with fake quantization
-  Exact,       ///< L1: the training forward in exact arithmetic
-  Reference,   ///< L2: plain loops over the program's integers
-  Backend,     ///< L3: the program on our own products, oneDNN or plain loops
-  C,           ///< L4: the program written as C99, compiled by this machine's compiler
-  Onnx,        ///< L5: the program as an ONNX model, by an interpreter of the specification
-  CmsisNn,     ///< L6: C99 on kernels of CMSIS-NN, of the tree that QTAPE_CMSIS_NN names
-  OnnxRuntime  ///< L7: the ONNX model by the ONNX Runtime of python3
+/// A level of arithmetic, from training to the machine. All but L0 are equal in every bit; L0
+/// differs by the rounding of float accumulators. This library runs the four that are members.
+/// A target has levels of its own, with a number and a name that no other level has, and gives
+/// their runners to verification (VerifyOptions::runners).
+struct Level {
+  int number = 0;
+  std::string_view name = "L0 float";  ///< begins with L and the number
+
+  static const Level Float;      ///< L0: the float forward with fake quantization
+  static const Level Exact;      ///< L1: the training forward in exact arithmetic
+  static const Level Reference;  ///< L2: plain loops over the program's integers
+  static const Level Backend;    ///< L3: the program on our own products, oneDNN or plain loops
+
+  friend bool operator==(const Level& a, const Level& b) { return a.number == b.number; }
+  friend auto operator<=>(const Level& a, const Level& b) { return a.number <=> b.number; }
 };
-template <>
-inline constexpr auto enum_names<Level> =
-    std::array<std::string_view, 8>{"L0 float", "L1 exact", "L2 reference", "L3 backend",
-                                    "L4 C",     "L5 ONNX",  "L6 CMSIS-NN",  "L7 ONNX Runtime"};
+inline constexpr Level Level::Float = {0, "L0 float"};
+inline constexpr Level Level::Exact = {1, "L1 exact"};
+inline constexpr Level Level::Reference = {2, "L2 reference"};
+inline constexpr Level Level::Backend = {3, "L3 backend"};
+
+inline std::string_view to_string_view(const Level& level) { return level.name; }
 
 /// The levels that need nothing but this library.
 inline constexpr std::array usual_levels = {Level::Float, Level::Exact, Level::Reference,

@@ -14,10 +14,6 @@
 
 namespace qtape {
 
-enum class CKernels : uint8_t;
-struct CNode;
-struct CUse;
-struct CStore;
 struct Epilogue;
 struct IntegerBinding;
 enum class ProductPath : uint8_t;
@@ -46,19 +42,16 @@ using IntegerInputs = std::span<const IntegerValue>;
 /// point and range of the value that `infer` gave, from numbers that changed since; it neither
 /// throws nor allocates. `reference` is the oracle: plain loops over integers. `kernel` is what
 /// runs fast, with the same result bit for bit; it reads the numbers of the op where that is.
-/// `write_c` writes the same in C99, see integer/c/c_source.h; `c_scratch`, where there is one,
-/// tells the bytes of memory that this takes beside its operands and result.
 template <class X>
 concept IntegerCompute = std::equality_comparable<X> && std::default_initializable<X> &&
     Described<X> && requires(const X& op, IntegerInputs inputs, const IntegerBinding& binding,
-                             IntegerValue& output, CNode& node) {
+                             IntegerValue& output) {
   { X::name } -> std::convertible_to<std::string_view>;
   { X::doc } -> std::convertible_to<std::string_view>;
   { op.infer(inputs) } -> std::same_as<IntegerValue>;
   { op.update(binding, output) } -> std::same_as<void>;
   { op.reference(binding) } -> std::same_as<IntegerKernel>;
   { op.kernel(binding) } -> std::same_as<IntegerKernel>;
-  { op.write_c(node) } -> std::same_as<void>;
 };
 
 /// Throws GraphError for another number of operands.

@@ -50,13 +50,6 @@ std::string_view name_of(const IntegerOp& op);
 bool takes_epilogue(const IntegerOp& op);
 /// Whether it can take what another one hands on.
 bool has_epilogue(const IntegerOp& op);
-/// Writes it in C.
-void write_c(const IntegerOp& op, CNode& node);
-/// What its C takes of memory beside operands and result, in bytes.
-int64_t c_scratch(const IntegerOp& op, const CUse& use);
-/// How it takes sums of the accumulators `x`, which are added in the C type `sum`. The op must
-/// have an epilogue.
-CStore c_store(const IntegerOp& op, CNode& node, const IntegerValue& x, std::string_view sum);
 /// Where its result may lie.
 Placement placement_of(const IntegerOp& op);
 

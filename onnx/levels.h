@@ -6,6 +6,11 @@
 
 namespace qtape {
 
+/// L5: the program as an ONNX model, by an interpreter of the specification.
+inline constexpr Level onnx_level = {5, "L5 ONNX"};
+/// L7: the ONNX model by the ONNX Runtime of `python3`.
+inline constexpr Level onnx_runtime_level = {7, "L7 ONNX Runtime"};
+
 /// Runners for VerifyOptions::runners of L5, an interpreter that computes each operator as the
 /// specification says, and of L7, the ONNX Runtime of `python3`. Both take programs of OnnxQdq
 /// as `to_onnx` writes them with `options`. The form in integers is equal to L2 in every bit;

@@ -23,7 +23,6 @@ struct Linear {
   IntegerValue infer(IntegerInputs inputs) const;
   void update(const IntegerBinding& binding, IntegerValue& y) const;
   IntegerKernel reference(const IntegerBinding& binding) const;
-  void write_c(CNode& node) const;
   IntegerKernel kernel(const IntegerBinding& binding) const;
   /// The same followed by `next` while products are in cache; y is written nowhere.
   IntegerKernel kernel(const IntegerBinding& binding, Epilogue next) const;
