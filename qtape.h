@@ -4,6 +4,8 @@
 
 #include "qtape/arrays/arrays.h"
 #include "qtape/arrays/npy.h"
+#include "qtape/c99/export_c.h"
+#include "qtape/c99/levels.h"
 #include "qtape/calibrate/calibration.h"
 #include "qtape/calibrate/report.h"
 #include "qtape/calibrate/sensitivity.h"
@@ -11,7 +13,6 @@
 #include "qtape/core/requantization.h"
 #include "qtape/data/files.h"
 #include "qtape/deploy/convert.h"
-#include "qtape/deploy/export_c.h"
 #include "qtape/deploy/lint.h"
 #include "qtape/deploy/verify.h"
 #include "qtape/engine/graph.h"

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "qtape/bench/networks.h"
-#include "qtape/deploy/c_library.h"
+#include "qtape/c99/c_library.h"
 #include "qtape/kernels/onednn/onednn.h"
 #include "qtape/qtape.h"
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -10,32 +11,35 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "qtape/core/enum_names.h"
 #include "qtape/deploy/convert.h"
 
 namespace qtape {
 
-/// Levels from training to the target machine. All except L0 agree bit for bit; L0 differs by
-/// the rounding of float accumulators. To add a level, add its enumerator, its name, and its
-/// runner to the list of deploy/levels.cpp or to the runners that another library provides
-/// (VerifyOptions::runners).
-enum class Level : uint8_t {
-  Float,       ///< L0: the float forward pass with fake quantization
-  Exact,       ///< L1: the training forward pass in exact arithmetic
-  Reference,   ///< L2: plain loops over the program's integers
-  Backend,     ///< L3: the program on the library's fast kernels, including oneDNN
-  C,           ///< L4: the program exported as C99 and compiled by this machine's compiler
-  Onnx,        ///< L5: the program as an ONNX model, run by an interpreter of the ONNX
-               ///< specification
-  CmsisNn,     ///< L6: exported C99 that calls the CMSIS-NN tree named by QTAPE_CMSIS_NN
-  OnnxRuntime  ///< L7: the ONNX model run by ONNX Runtime in python3
+/// A level of arithmetic, from training to the machine. All but L0 are equal in every bit; L0
+/// differs by the rounding of float accumulators. This library runs the four that are members.
+/// A target has levels of its own, with a number and a name that no other level has, and gives
+/// their runners to verification (VerifyOptions::runners).
+struct Level {
+  int number = 0;
+  std::string_view name = "L0 float";  ///< begins with L and the number
+
+  static const Level Float;      ///< L0: the float forward with fake quantization
+  static const Level Exact;      ///< L1: the training forward in exact arithmetic
+  static const Level Reference;  ///< L2: plain loops over the program's integers
+  static const Level Backend;    ///< L3: the program on our own products, oneDNN or plain loops
+
+  friend bool operator==(const Level& a, const Level& b) { return a.number == b.number; }
+  friend auto operator<=>(const Level& a, const Level& b) { return a.number <=> b.number; }
 };
-template <>
-inline constexpr auto enum_names<Level> =
-    std::array<std::string_view, 8>{"L0 float", "L1 exact", "L2 reference", "L3 backend",
-                                    "L4 C",     "L5 ONNX",  "L6 CMSIS-NN",  "L7 ONNX Runtime"};
+inline constexpr Level Level::Float = {0, "L0 float"};
+inline constexpr Level Level::Exact = {1, "L1 exact"};
+inline constexpr Level Level::Reference = {2, "L2 reference"};
+inline constexpr Level Level::Backend = {3, "L3 backend"};
+
+inline std::string_view to_string_view(const Level& level) { return level.name; }
 
 /// The levels that need no other library or tool.
 inline constexpr std::array usual_levels = {Level::Float, Level::Exact, Level::Reference,

@@ -1,20 +1,15 @@
 // Runners of the levels.
 #include <algorithm>
-#include <cstring>
 
 #include "qtape/core/error.h"
-#include "qtape/deploy/c_library.h"
-#include "qtape/deploy/cmsis_nn.h"
 #include "qtape/deploy/level.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/engine/tape.h"
 #include "qtape/integer/analysis.h"
-#include "qtape/integer/c/c_grid.h"
 #include "qtape/integer/exact.h"
 #include "qtape/integer/integer_binding.h"
 #include "qtape/integer/session.h"
 #include "qtape/integer/session_hooks.h"
-#include "qtape/integer/signed_codes.h"
 
 namespace qtape {
 namespace {
@@ -128,83 +123,6 @@ class SessionRunner : public LevelRunner {
   IntegerSession session_;
 };
 
-CCompiler compiler_for(const IntegerProgram& program, CKernels kernels) {
-  CCompiler compiler = CCompiler::of_environment();
-  if (kernels == CKernels::CmsisNn) add_cmsis_nn(compiler, program.requantization());
-  return compiler;
-}
-
-/// Runner of L4 and L6: one sample at a time, as on a device.
-class CRunner : public LevelRunner {
- public:
-  CRunner(const LevelContext& c, CKernels kernels)
-      : context_(c),
-        batch_(c.subject.conversion.program.batch()),
-        made_(program_for_c(
-            batch_ ? c.subject.conversion.program.with_batch(1) : c.subject.conversion.program,
-            kernels)),
-        program_(made_.program),
-        unit_{"network", write_c_program(program_, "network", kernels)},
-        library_(std::span(&unit_, 1), compiler_for(program_, kernels)),
-        session_(program_, unit_, library_),
-        integers_(c.subject.conversion.pairs.size()),
-        outputs_(unit_.written.outputs.size()) {
-    for (size_t i = 0; i < integers_.size(); ++i) integers_[i].resize(bytes_of(node(i)));
-    for (size_t i = 0; i < outputs_.size(); ++i) {
-      outputs_[i].resize(bytes_of(unit_.written.outputs[i].node) / sizeof(float));
-    }
-  }
-
-  void run(std::span<const std::vector<float>> inputs, int64_t rows) override {
-    const int64_t runs = batch_ ? rows : 1;
-    for (int64_t row = 0; row < runs; ++row) {
-      for (size_t i = 0; i < inputs.size(); ++i) {
-        const auto to = session_.input(i);
-        std::copy_n(inputs[i].begin() + row * std::ssize(to), to.size(), to.begin());
-      }
-      session_.run();
-      for (size_t i = 0; i < integers_.size(); ++i)
-        put(session_.value(node(i)), row, integers_[i].data());
-      for (size_t i = 0; i < outputs_.size(); ++i) {
-        put(session_.output(i), row, reinterpret_cast<std::byte*>(outputs_[i].data()));
-      }
-    }
-  }
-  std::optional<IntegersView> integers(size_t i) const override {
-    if (session_.value(node(i)).empty()) return std::nullopt;
-    const NodeId id = context_.subject.conversion.pairs[i].program;
-    const DType wanted = context_.subject.conversion.program[id].value.type.dtype;
-    const DType dtype = program_[node(i)].value.type.dtype;
-    return IntegersView{dtype, integers_[i].data(),
-                        dtype == wanted ? 0 : signed_offset(wanted)};
-  }
-  std::span<const float> output(size_t which) const override { return outputs_[which]; }
-
- private:
-  NodeId node(size_t i) const {
-    const NodeId id = context_.subject.conversion.pairs[i].program;
-    return made_.nodes[static_cast<size_t>(id.index)];
-  }
-  /// Returns the size for the whole batch.
-  size_t bytes_of(NodeId id) const {
-    return static_cast<size_t>(program_[id].value.type.bytes() * batch_.value_or(1));
-  }
-  static void put(std::span<const std::byte> sample, int64_t row, std::byte* to) {
-    if (sample.empty()) return;
-    std::memcpy(to + row * std::ssize(sample), sample.data(), sample.size());
-  }
-
-  LevelContext context_;
-  std::optional<int64_t> batch_;
-  RewrittenProgram made_;          // for one sample
-  const IntegerProgram& program_;  // refers to made_.program
-  CUnit unit_;
-  CLibrary library_;
-  CSession session_;
-  std::vector<std::vector<std::byte>> integers_;  // by pair
-  std::vector<std::vector<float>> outputs_;
-};
-
 template <class Runner>
 std::unique_ptr<LevelRunner> make(const LevelContext& c) {
   return std::make_unique<Runner>(c);
@@ -222,13 +140,7 @@ const RunnerFactories& own_runners() {
          return std::make_unique<SessionRunner>(
              c, SessionOptions{.threads = c.threads, .kept = KeptValues::Codes},
              c.hooks == nullptr ? SessionHooks{} : *c.hooks);
-       }}},
-      {Level::C, {[](const LevelContext& c) {
-         return std::make_unique<CRunner>(c, CKernels::Portable);
-       }}},
-      {Level::CmsisNn,
-       {[](const LevelContext& c) { return std::make_unique<CRunner>(c, CKernels::CmsisNn); },
-        [](Requantization each) { return cmsis_single_rounding(each).has_value(); }}}};
+       }}}};
   return all;
 }
 

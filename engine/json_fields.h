@@ -216,7 +216,7 @@ inline void read_tensor(const JsonPlace& place, Tensor& tensor) {
 
 template <class T>
 Json write_json(const T& value) {
-  if constexpr (NamedEnum<T>) {
+  if constexpr (requires { to_string_view(value); }) {
     return std::string(to_string_view(value));
   } else if constexpr (is_variant<T>) {
     return detail::write_variant(value);

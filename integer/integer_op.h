@@ -14,10 +14,6 @@
 
 namespace qtape {
 
-enum class CKernels : uint8_t;
-struct CNode;
-struct CUse;
-struct CStore;
 struct Epilogue;
 struct IntegerBinding;
 enum class ProductPath : uint8_t;
@@ -44,24 +40,20 @@ enum class Placement : uint8_t {
 /// Operands of an integer op, in order.
 using IntegerInputs = std::span<const IntegerValue>;
 
-/// `infer` is the only place that validates; it throws GraphError. `update` recomputes scales,
-/// zero point and range of the value that `infer` returned, from numbers that have changed
-/// since; it neither throws nor allocates. `reference` is the oracle: plain loops over
-/// integers. `kernel` is the fast implementation, with bit-identical results; it points to the
-/// numbers of the op, which must stay in place. `write_c` writes the op in C99, see
-/// integer/c/c_source.h. The optional `c_scratch` returns the number of bytes of scratch memory
-/// that the C code needs.
+/// `infer` is the only place that validates; it throws GraphError. `update` gives scales, zero
+/// point and range of the value that `infer` gave, from numbers that changed since; it neither
+/// throws nor allocates. `reference` is the oracle: plain loops over integers. `kernel` is what
+/// runs fast, with the same result bit for bit; it reads the numbers of the op where that is.
 template <class X>
 concept IntegerCompute = std::equality_comparable<X> && std::default_initializable<X> &&
     Described<X> && requires(const X& op, IntegerInputs inputs, const IntegerBinding& binding,
-                             IntegerValue& output, CNode& node) {
+                             IntegerValue& output) {
   { X::name } -> std::convertible_to<std::string_view>;
   { X::doc } -> std::convertible_to<std::string_view>;
   { op.infer(inputs) } -> std::same_as<IntegerValue>;
   { op.update(binding, output) } -> std::same_as<void>;
   { op.reference(binding) } -> std::same_as<IntegerKernel>;
   { op.kernel(binding) } -> std::same_as<IntegerKernel>;
-  { op.write_c(node) } -> std::same_as<void>;
 };
 
 /// Throws GraphError unless there are `count` operands.

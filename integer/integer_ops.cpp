@@ -1,6 +1,5 @@
 #include "qtape/integer/integer_ops.h"
 
-#include "qtape/integer/c/c_source.h"
 #include "qtape/integer/epilogue.h"
 
 namespace qtape {
@@ -26,30 +25,6 @@ bool takes_epilogue(const IntegerOp& op) {
 }
 bool has_epilogue(const IntegerOp& op) {
   return std::visit([]<class X>(const X&) { return HasEpilogue<X>; }, op);
-}
-
-void write_c(const IntegerOp& op, CNode& node) {
-  std::visit([&](const auto& each) { each.write_c(node); }, op);
-}
-
-int64_t c_scratch(const IntegerOp& op, const CUse& use) {
-  return std::visit(
-      [&]<class X>(const X& each) -> int64_t {
-        if constexpr (requires { each.c_scratch(use); }) {
-          return each.c_scratch(use);
-        }
-        return 0;
-      },
-      op);
-}
-
-CStore c_store(const IntegerOp& op, CNode& node, const IntegerValue& x, std::string_view sum) {
-  return std::visit(
-      [&]<class X>(const X& each) -> CStore {
-        if constexpr (HasEpilogue<X>) return each.c_store(node, x, sum);
-        fail<GraphError>("{} takes no sums", X::name);
-      },
-      op);
 }
 
 Placement placement_of(const IntegerOp& op) {

@@ -50,15 +50,7 @@ std::string_view name_of(const IntegerOp& op);
 bool takes_epilogue(const IntegerOp& op);
 /// True if the op provides an epilogue.
 bool has_epilogue(const IntegerOp& op);
-/// Writes the op in C.
-void write_c(const IntegerOp& op, CNode& node);
-/// Returns the scratch memory that its C code needs in addition to operands and result, in
-/// bytes.
-int64_t c_scratch(const IntegerOp& op, const CUse& use);
-/// Returns the C function that receives sums of the accumulators `x`, added in the C type
-/// `sum`. The op must have an epilogue.
-CStore c_store(const IntegerOp& op, CNode& node, const IntegerValue& x, std::string_view sum);
-/// Returns where the result of the op may lie.
+/// Where its result may lie.
 Placement placement_of(const IntegerOp& op);
 
 /// Returns the grid of the codes that the op writes, or null if they have the grid of an

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "qtape/engine/arena.h"
-#include "qtape/integer/c/c_source.h"
 #include "qtape/integer/epilogue.h"
 
 namespace qtape {
@@ -14,10 +13,10 @@ size_t at(NodeId id) { return static_cast<size_t>(id.index); }
 class Planner {
  public:
   Planner(const IntegerProgram& program, KeptValues kept,
-          std::optional<CKernels> c = std::nullopt)
+          const TargetMemory* target = nullptr)
       : program_(program),
         kept_(kept),
-        c_(c),
+        target_(target),
         readers_(static_cast<size_t>(program.size())),
         last_(readers_.size()),
         buffer_(readers_.size()),
@@ -42,8 +41,10 @@ class Planner {
       }
     }
     for (int32_t i = 0; i < program_.size(); ++i) place(NodeId{i});
-    plan_.arena_bytes = c_ ? assign_arena_offsets(plan_.buffers, true, 0, c_alignment)
-                           : assign_arena_offsets(plan_.buffers, true, 0);
+    plan_.arena_bytes =
+        target_ == nullptr
+            ? assign_arena_offsets(plan_.buffers, true, 0)
+            : assign_arena_offsets(plan_.buffers, true, 0, target_->alignment);
     if (plan_.buffers.empty()) plan_.arena_bytes = 0;
     for (size_t i = 0; i < buffer_.size(); ++i) {
       if (buffer_[i]) plan_.values[i].offset = plan_.buffers[*buffer_[i]].offset;
@@ -80,17 +81,16 @@ class Planner {
   /// True if the value lies in memory of the caller.
   bool is_outside(NodeId id) const {
     const IntegerNode& node = program_[id];
-    if (!c_ || node.value.type.dtype != DType::F32) return false;
+    if (target_ == nullptr || node.value.type.dtype != DType::F32) return false;
     return node.operands.empty() || std::ranges::count(program_.outputs(), id) > 0;
   }
 
   void place_scratch(NodeId id) {
     const IntegerNode& node = program_[id];
-    if (!c_ || node.operands.empty()) return;
+    if (target_ == nullptr || node.operands.empty()) return;
     const auto next = value(id).next;
     const int64_t bytes =
-        c_scratch(node.op, {*c_, &program_[node.operands[0]].value, &node.value,
-                            next ? grid_of(program_[*next].op) : nullptr});
+        target_->scratch(node, next ? grid_of(program_[*next].op) : nullptr);
     if (bytes == 0) return;
     scratch_[at(id)] = plan_.buffers.size();
     plan_.buffers.push_back({.bytes = bytes, .begin = time_of(id), .end = time_of(id)});
@@ -126,9 +126,9 @@ class Planner {
 
   const IntegerProgram& program_;
   KeptValues kept_;
-  std::optional<CKernels> c_;                     // set for C
-  std::vector<int> readers_;                      // by node; an output counts as one more
-  std::vector<int64_t> last_;                     // by node: time of the last read
+  const TargetMemory* target_;                    // null: a session
+  std::vector<int> readers_;                      // by node; an output is read once more
+  std::vector<int64_t> last_;                     // by node: when it is read last
   std::vector<std::optional<size_t>> buffer_;     // by node
   std::vector<std::optional<size_t>> scratch_;    // by node
   std::vector<std::optional<NodeId>> joined_to_;  // by node: the node whose products it
@@ -142,8 +142,8 @@ ProgramPlan plan_program(const IntegerProgram& program, KeptValues kept) {
   return Planner(program, kept).run();
 }
 
-ProgramPlan plan_c_program(const IntegerProgram& program, CKernels kernels) {
-  return Planner(program, KeptValues::Outputs, kernels).run();
+ProgramPlan plan_program(const IntegerProgram& program, const TargetMemory& target) {
+  return Planner(program, KeptValues::Outputs, &target).run();
 }
 
 }  // namespace qtape

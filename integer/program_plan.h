@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -26,7 +27,7 @@ struct ProgramPlan {
     bool kept = false;  ///< readable after a run
     /// The node that receives its products while they are in cache; both run as one.
     std::optional<NodeId> next = std::nullopt;
-    /// Offset of the scratch memory of its C code; empty if it needs none.
+    /// Where its scratch lies, of plans for other machines; none where it takes none.
     std::optional<int64_t> scratch = std::nullopt;
     bool operator==(const Value&) const = default;
   };
@@ -40,10 +41,16 @@ struct ProgramPlan {
 /// may run in place takes the memory of operand 0 if no later node reads it.
 ProgramPlan plan_program(const IntegerProgram& program, KeptValues kept);
 
-/// The alignment of buffers in the arena of a C program.
-inline constexpr int64_t c_alignment = 8;
-/// Memory plan for C: outputs are kept, inputs and outputs in f32 lie in memory of the caller,
-/// and nodes have the scratch memory that their C code needs.
-ProgramPlan plan_c_program(const IntegerProgram& program, CKernels kernels);
+/// What code written for another machine needs of a plan.
+struct TargetMemory {
+  int64_t alignment = 8;  ///< of buffers in the arena, in bytes
+  /// Returns the bytes that a node needs beside its operands and result. `grid` is that of the
+  /// codes that its sums become while they are computed, or null.
+  std::function<int64_t(const IntegerNode& node, const CodeGrid* grid)> scratch;
+};
+
+/// Plans code for another machine: outputs are kept, inputs and outputs in f32 lie in memory of
+/// the caller, and nodes have scratch. No node takes sums that it would have to keep.
+ProgramPlan plan_program(const IntegerProgram& program, const TargetMemory& target);
 
 }  // namespace qtape

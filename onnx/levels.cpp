@@ -7,7 +7,7 @@
 
 #include "qtape/arrays/arrays.h"
 #include "qtape/core/error.h"
-#include "qtape/deploy/subprocess.h"
+#include "qtape/console/subprocess.h"
 #include "qtape/engine/files.h"
 #include "qtape/onnx/interpreter.h"
 
@@ -135,7 +135,7 @@ class RuntimeRunner : public OnnxRunner {
     require<Error>(
         has_program("python3") &&
             run_program({"python3", "-c", "import numpy, onnxruntime"}).exit_code == 0,
-        "{} needs python3 with onnxruntime and NumPy", to_string_view(Level::OnnxRuntime));
+        "{} needs python3 with onnxruntime and NumPy", to_string_view(onnx_runtime_level));
   }
 
  private:
@@ -170,8 +170,8 @@ RunnerFactory factory(const OnnxExportOptions& options) {
 }  // namespace
 
 RunnerFactories onnx_levels(const OnnxExportOptions& options) {
-  return {{Level::Onnx, factory<InterpreterRunner>(options)},
-          {Level::OnnxRuntime, factory<RuntimeRunner>(options)}};
+  return {{onnx_level, factory<InterpreterRunner>(options)},
+          {onnx_runtime_level, factory<RuntimeRunner>(options)}};
 }
 
 }  // namespace qtape

@@ -6,11 +6,16 @@
 
 namespace qtape {
 
-/// Returns runners for VerifyOptions::runners: L5, an interpreter that follows the
-/// specification of each operator, and L7, the ONNX Runtime of `python3`. Both run programs of
-/// OnnxQdq as written by `to_onnx` with `options`. The Integer form is bit-identical to L2; the
-/// Qdq form has no accumulators. Creating a runner throws like `to_onnx`; L7 throws Error if
-/// `python3` lacks onnxruntime or NumPy.
+/// L5: the program as an ONNX model, by an interpreter of the specification.
+inline constexpr Level onnx_level = {5, "L5 ONNX"};
+/// L7: the ONNX model by the ONNX Runtime of `python3`.
+inline constexpr Level onnx_runtime_level = {7, "L7 ONNX Runtime"};
+
+/// Runners for VerifyOptions::runners of L5, an interpreter that computes each operator as the
+/// specification says, and of L7, the ONNX Runtime of `python3`. Both take programs of OnnxQdq
+/// as `to_onnx` writes them with `options`. The form in integers is equal to L2 in every bit;
+/// the other has no accumulators. Making one throws as `to_onnx` does; L7 throws Error where
+/// `python3` has no onnxruntime or NumPy.
 RunnerFactories onnx_levels(const OnnxExportOptions& options = {.form = OnnxForm::Integer});
 
 }  // namespace qtape

@@ -75,8 +75,10 @@ const std::map<std::string, std::vector<std::string>> rooms = {
     {"model",
      {"core", "kernels/quantize", "ops", "engine", "console", "arrays", "data", "optim",
       "calibrate", "integer", "deploy", "report"}},
-    {"onnx", {"core", "ops", "engine", "arrays", "integer", "deploy"}},
-    {"deploy", {"core", "kernels/quantize", "ops", "engine", "console", "integer"}}};
+    {"onnx", {"core", "ops", "engine", "console", "arrays", "integer", "deploy"}},
+    {"deploy", {"core", "kernels/quantize", "ops", "engine", "integer"}},
+    {"c99",
+     {"core", "kernels/quantize", "ops", "engine", "console", "integer", "deploy"}}};
 
 std::vector<std::string> folders() {
   std::vector<std::string> all;

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "qtape/integer/c/c_products.h"
 #include "qtape/integer/integer_binding.h"
 #include "qtape/kernels/simd/vectorize.h"
 #include "qtape/kernels/simd/versions.h"
@@ -14,12 +13,7 @@
 namespace qtape::integer {
 namespace {
 
-/// Returns L, whose existence `infer` has checked.
-int64_t multiple_for(const AvgPool& op, const Shape& x) {
-  return op.common_divisor(op.pool(x), max_terms).value();
-}
-
-/// Returns x - zp at (row, column, c) of an image, and 0 in the padding.
+/// x - zp at (row, column, c) of an image, and 0 in the padding.
 template <class Acc, class Code>
 Acc element(const Pool& pool, const Code* image, int64_t row, int64_t column, int64_t c,
             int32_t zero) {
@@ -89,16 +83,20 @@ IntegerValue AvgPool::infer(IntegerInputs inputs) const {
           high};
 }
 
+int64_t AvgPool::common_multiple(const Shape& x) const {
+  return common_divisor(pool(x), max_terms).value();
+}
+
 void AvgPool::update(const IntegerBinding& b, IntegerValue& y) const {
   const IntegerValue& x = b.in(0);
-  y.scales[0] = x.scales[0] / static_cast<double>(multiple_for(*this, x.type.shape));
+  y.scales[0] = x.scales[0] / static_cast<double>(common_multiple(x.type.shape));
 }
 
 IntegerKernel AvgPool::reference(const IntegerBinding& b) const {
   return dispatch_codes(b.in(0).type.dtype, [&]<class Code>() {
     return dispatch_accumulators(b.out().type.dtype, [&]<class Acc>() -> IntegerKernel {
       const Shape& shape = b.in(0).type.shape;
-      return {.run = [*this, windows = pool(shape), common = multiple_for(*this, shape),
+      return {.run = [*this, windows = pool(shape), common = common_multiple(shape),
                       x = b.operand<Code>(0), y = b.y<Acc>(), value = b.inputs[0]] {
         const WindowAxis& h = windows.window.h;
         const WindowAxis& w = windows.window.w;
@@ -127,7 +125,7 @@ IntegerKernel AvgPool::kernel(const IntegerBinding& b) const {
     return dispatch_accumulators(b.out().type.dtype, [&]<class Acc>() -> IntegerKernel {
       if (b.out().type.elements() == 0) return {};
       const Shape& shape = b.in(0).type.shape;
-      const Sums sums{*this, pool(shape), multiple_for(*this, shape)};
+      const Sums sums{*this, pool(shape), common_multiple(shape)};
       const int64_t grain =
           row_grain(sums.pool.window.w.out * sums.pool.channels, sums.pool.window.kernel());
       return {.run = [sums, grain, loop = sums_loop<Code, Acc>(), x = b.operand<Code>(0),
@@ -139,25 +137,6 @@ IntegerKernel AvgPool::kernel(const IntegerBinding& b) const {
       }};
     });
   });
-}
-
-void AvgPool::write_c(CNode& node) const {
-  const IntegerValue& x = node.in(0);
-  const Pool windows = pool(x.type.shape);
-  const std::string code(c_type(x.type.dtype));
-  const std::string sum(c_type(node.out().type.dtype));
-  const CStore store = node.store(sum);
-  const std::string window =
-      write_window(node, windows.images, windows.channels, windows.window);
-  const std::string average = node.source.kernel("avg_pool", fmt::format("{}_{}", code, sum),
-                                                 {{"X", code},
-                                                  {"Y", store.type},
-                                                  {"ACC", sum},
-                                                  {"TO", store.to},
-                                                  {"STORE", store.function}});
-  node.call(average, node.operands[0], node.result, window, x.zero_point,
-            multiple_for(*this, x.type.shape), count_include_pad ? windows.window.kernel() : 0,
-            store.argument);
 }
 
 }  // namespace qtape::integer

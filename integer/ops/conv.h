@@ -46,8 +46,6 @@ struct Conv {
   IntegerValue infer(IntegerInputs inputs) const;
   void update(const IntegerBinding& binding, IntegerValue& y) const;
   IntegerKernel reference(const IntegerBinding& binding) const;
-  void write_c(CNode& node) const;
-  int64_t c_scratch(const CUse& use) const;
   IntegerKernel kernel(const IntegerBinding& binding) const;
   /// Returns a kernel that passes its products to `next` while they are in cache; y is not
   /// written.

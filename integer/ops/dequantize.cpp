@@ -6,7 +6,6 @@
 #include <limits>
 #include <memory>
 
-#include "qtape/integer/c/c_source.h"
 #include "qtape/integer/epilogue.h"
 #include "qtape/integer/integer_binding.h"
 #include "qtape/kernels/quantize/code_kernels.h"
@@ -147,33 +146,5 @@ Epilogue Dequantize::epilogue(const IntegerBinding& b) const {
             }
           }};
 }
-
-CStore Dequantize::c_store(CNode& node, const IntegerValue& x, std::string_view sum) const {
-  const std::vector<float> scales(x.scales.begin(), x.scales.end());
-  const std::string array = node.source.array<float>(node.name, "value", scales);
-  const std::string index = scales.size() == 1 ? "0" : "c";
-  const CParameters parameters = {{"ACC", std::string(sum)}, {"INDEX", index}};
-  const std::string variant = fmt::format("{}_{}", sum, index);
-  if (!low && !high) {
-    return {node.source.kernel("value", variant, parameters), "float", "float", array};
-  }
-  const std::string type = node.source.prefix() + "_limits";
-  node.source.kernel("limits", "");
-  const std::string constant = node.source.constant(
-      node.name, "limits",
-      {.type = type,
-       .pointers = {array},
-       .first = "low",
-       .words = {CWord::of_float(low.value_or(0)), CWord::of_float(high.value_or(0))}});
-  std::string limited = "v";
-  if (high) limited = fmt::format("v > to->high ? to->high : {}", limited);
-  if (low) limited = fmt::format("v < to->low ? to->low : {}", limited);
-  const CParameters with_limits = {
-      {"ACC", std::string(sum)}, {"INDEX", index}, {"LIMITED", limited}};
-  return {node.source.kernel("value_limited", variant, with_limits), "float", type,
-          "&" + constant};
-}
-
-void Dequantize::write_c(CNode& node) const { node.write_each(*this); }
 
 }  // namespace qtape::integer

@@ -25,7 +25,6 @@ struct Input {
   }
   void update(const IntegerBinding&, IntegerValue&) const {}
   IntegerKernel reference(const IntegerBinding&) const { return {}; }
-  void write_c(CNode&) const {}
   IntegerKernel kernel(const IntegerBinding&) const { return {}; }
   bool operator==(const Input&) const = default;
 };

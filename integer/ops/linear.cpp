@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "qtape/integer/c/c_grid.h"
-#include "qtape/integer/c/c_products.h"
 #include "qtape/integer/direct_kernel.h"
 #include "qtape/integer/epilogue.h"
 #include "qtape/integer/integer_binding.h"
@@ -92,56 +90,6 @@ std::string Linear::explain(const IntegerValue& x, std::optional<ProductPath> pa
     return fmt::format("rows in place, added in 32 bits by {}", name_of(code_products()));
   }
   return path ? std::string(to_string_view(*path)) : explain_path(weights.certificate, x);
-}
-
-namespace {
-
-void write_cmsis(const Linear& op, CNode& node) {
-  const IntegerValue& x = node.in(0);
-  const auto [n, k] = std::pair(op.weights.outputs(), op.weights.terms());
-  const int64_t rows = node.out().type.elements() / std::max<int64_t>(1, n);
-  const bool each = node.out().scales.size() > 1;
-  const std::vector<int64_t> offsets = op.weights.offsets(x);
-  const std::vector<int32_t> sums(offsets.begin(), offsets.end());
-  const CWeights w = write_weights(node, op.weights.unpacked(), n, 8, 0);
-  const std::string bias =
-      node.source.array<int32_t>(node.name, "bias", op.weights.all_biases());
-  const std::string helium = node.source.helium_array(node.name, "sums", sums);
-  const std::string grid = cmsis_grid(node, node.out(), *node.grid(), each ? n : 1);
-  node.call_library("arm_fully_connected_wrapper_s8", "cmsis_dense", node.operands[0],
-                    node.result, rows, k, n, x.zero_point, w.array, bias, helium, each ? 1 : 0,
-                    grid);
-  node.source.check_rounding("cmsis_check_dense", node.source.kernel("cmsis_dense", ""),
-                             rounds_once(node.requantization));
-}
-
-}  // namespace
-
-void Linear::write_c(CNode& node) const {
-  node.own_because = not_by_cmsis_nn(node.use(), weights.certificate.accumulator_bound);
-  if (node.kernels == CKernels::CmsisNn && node.own_because.empty()) {
-    return write_cmsis(*this, node);
-  }
-  const IntegerValue& x = node.in(0);
-  const auto [n, k] = std::pair(weights.outputs(), weights.terms());
-  const int64_t rows = node.out().type.elements() / std::max<int64_t>(1, n);
-  const std::string sum = weights.certificate.fits_s32() ? "int32_t" : "int64_t";
-  const std::string code(c_type(x.type.dtype));
-  const CStore store = node.store(sum);
-  const CWeights w = write_weights(node, weights.unpacked(), n, weights.storage_bits, 0);
-  const COffsets offsets = write_offsets(node, "offset", weights.offsets(x));
-  const std::string dense = node.source.kernel(
-      "dense", fmt::format("{}_{}_{}", code, weights.storage_bits, store.type),
-      {{"X", code},
-       {"Y", store.type},
-       {"ACC", sum},
-       {"W", w.type},
-       {"OFFSET", offsets.type},
-       {"TO", store.to},
-       {"STORE", store.function},
-       {"DOT", dot_kernel(node, weights.storage_bits, code, sum)}});
-  node.call(dense, node.operands[0], node.result, rows, k, n, w.array, w.row, offsets.array,
-            store.argument);
 }
 
 }  // namespace qtape::integer

@@ -22,7 +22,6 @@ struct Linear {
   IntegerValue infer(IntegerInputs inputs) const;
   void update(const IntegerBinding& binding, IntegerValue& y) const;
   IntegerKernel reference(const IntegerBinding& binding) const;
-  void write_c(CNode& node) const;
   IntegerKernel kernel(const IntegerBinding& binding) const;
   /// Returns a kernel that passes its products to `next` while they are in cache; y is not
   /// written.

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "qtape/integer/c/c_source.h"
 #include "qtape/integer/integer_binding.h"
 #include "qtape/kernels/simd/threads.h"
 
@@ -62,22 +61,6 @@ IntegerKernel Lookup::reference(const IntegerBinding& b) const { return bind(*th
 
 IntegerKernel Lookup::kernel(const IntegerBinding& b) const {
   return bind(*this, b, b.threads);
-}
-
-void Lookup::write_c(CNode& node) const {
-  const DType x = node.in(0).type.dtype;
-  dispatch_codes(grid.dtype, [&]<class Code>() {
-    const auto* codes = reinterpret_cast<const Code*>(table.data.data());
-    const std::string array = node.source.array<Code>(
-        node.name, "table", std::span(codes, static_cast<size_t>(table.type.elements())));
-    const int64_t least =
-        dispatch_codes(x, []<class X>() { return int64_t{std::numeric_limits<X>::lowest()}; });
-    const std::string code(c_type(x));
-    const std::string y(c_type(grid.dtype));
-    node.call(node.source.kernel("lookup", fmt::format("{}_{}", code, y),
-                                 {{"X", code}, {"Y", y}, {"LEAST", fmt::format("{}", least)}}),
-              node.operands[0], node.result, node.out().type.elements(), array);
-  });
 }
 
 }  // namespace qtape::integer

@@ -3,7 +3,6 @@
 
 #include <limits>
 
-#include "qtape/integer/c/c_products.h"
 #include "qtape/integer/ops/structure_kernels.h"
 
 namespace qtape::integer {
@@ -46,25 +45,6 @@ IntegerKernel Structure<qtape::MaxPool>::reference(const IntegerBinding& b) cons
       }
     }};
   });
-}
-
-template <>
-void Structure<qtape::MaxPool>::write_c(CNode& node) const {
-  const Pool windows = this->pool(node.in(0).type.shape);
-  const std::string code(c_type(node.out().type.dtype));
-  const std::string window =
-      write_window(node, windows.images, windows.channels, windows.window);
-  const auto& [h, w] = windows.window;
-  if (node.out().type.dtype != DType::S8) {
-    node.own_because = "CMSIS-NN is called for codes of 8 bits";
-  } else if (h.dilation != 1 || w.dilation != 1) {
-    node.own_because = "CMSIS-NN's windows have no dilation here";
-  } else if (node.kernels == CKernels::CmsisNn) {
-    return node.call_library("arm_max_pool_s8", "cmsis_max_pool", node.operands[0], node.result,
-                             window);
-  }
-  node.call(node.source.kernel("max_pool", code, {{"X", code}}), node.operands[0], node.result,
-            window);
 }
 
 template struct Structure<qtape::MaxPool>;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "qtape/integer/c/c_axes.h"
 #include "qtape/integer/integer_binding.h"
 #include "qtape/kernels/quantize/quantize.h"
 #include "qtape/kernels/simd/threads.h"
@@ -75,26 +74,6 @@ int32_t border_code(double value, const CodeGrid& grid) {
   return static_cast<int32_t>(
       code_of(static_cast<float>(value),
               {static_cast<float>(grid.scale), static_cast<float>(grid.zero_point)}, codes));
-}
-
-void Pad::write_c(CNode& node) const {
-  const Shape& x = node.in(0).type.shape;
-  const Shape& y = node.out().type.shape;
-  if (y.elements() == 0) return;
-  const std::vector<int64_t> strides = row_major_strides(y);
-  int64_t at = 0;
-  for (int axis = 0; axis < y.rank(); ++axis)
-    at += begin[axis] * strides[static_cast<size_t>(axis)];
-  std::vector<CAxis> axes;
-  for (int axis = 0; axis + 1 < x.rank(); ++axis) {
-    axes.push_back({x[axis], strides[static_cast<size_t>(axis)]});
-  }
-  const int64_t width = x.rank() == 0 ? 1 : x[-1];
-  const std::string walk = write_axes(node, axes);
-  const std::string code_type(c_type(node.in(0).type.dtype));
-  node.call(node.source.kernel("pad", code_type, {{"X", code_type}}), node.operands[0],
-            node.result, y.elements(), code, at, x.elements() / std::max<int64_t>(1, width),
-            width, walk, std::ssize(axes));
 }
 
 }  // namespace qtape::integer

@@ -23,7 +23,6 @@ struct Pad {
   IntegerValue infer(IntegerInputs inputs) const;
   void update(const IntegerBinding& binding, IntegerValue& y) const;
   IntegerKernel reference(const IntegerBinding& binding) const;
-  void write_c(CNode& node) const;
   IntegerKernel kernel(const IntegerBinding& binding) const;
   bool operator==(const Pad&) const = default;
 };

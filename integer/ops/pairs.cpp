@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <memory>
 
-#include "qtape/integer/c/c_grid.h"
 #include "qtape/integer/integer_binding.h"
 #include "qtape/kernels/quantize/requantize_kernels.h"
 #include "qtape/kernels/simd/threads.h"
@@ -214,54 +213,5 @@ IntegerValue Mul::infer(IntegerInputs inputs) const { return infer_pair(*this, i
 void Mul::update(const IntegerBinding&, IntegerValue& y) const { set_grid(y, grid); }
 IntegerKernel Mul::reference(const IntegerBinding& b) const { return reference_pair(*this, b); }
 IntegerKernel Mul::kernel(const IntegerBinding& b) const { return kernel_pair(*this, b); }
-
-namespace {
-
-std::string pair_variant(CNode& node) {
-  return fmt::format("{}_{}_{}", c_type(node.in(0).type.dtype), c_type(node.in(1).type.dtype),
-                     c_type(node.out().type.dtype));
-}
-
-void write_sum(CNode& node, const CodeGrid& grid, std::string_view kernel) {
-  const CCodeSum code = code_sum(node, node.in(0), node.in(1), grid);
-  const std::string add = node.source.kernel(kernel, pair_variant(node),
-                                             {{"A", std::string(c_type(node.in(0).type.dtype))},
-                                              {"B", std::string(c_type(node.in(1).type.dtype))},
-                                              {"Y", std::string(c_type(grid.dtype))},
-                                              {"CODE", code.function}});
-  node.call(add, node.operands[0], node.operands[1], node.result, node.out().type.elements(),
-            code.terms);
-}
-
-}  // namespace
-
-void Add::write_c(CNode& node) const {
-  node.own_because = not_a_sum_by_cmsis_nn(node.in(0), node.in(1), grid);
-  if (node.kernels != CKernels::CmsisNn || !node.own_because.empty()) {
-    return write_sum(node, grid, "add");
-  }
-  const std::string terms = cmsis_sum(node, node.in(0), node.in(1), grid);
-  node.call_library("arm_elementwise_add_s8", "cmsis_add", node.operands[0], node.operands[1],
-                    node.result, node.out().type.elements(), terms);
-  node.source.check_rounding("cmsis_check_add", node.source.kernel("cmsis_add", ""),
-                             rounds_once(node.requantization));
-}
-void Sub::write_c(CNode& node) const { write_sum(node, grid, "subtract"); }
-void Mul::write_c(CNode& node) const {
-  const IntegerValue& a = node.in(0);
-  const IntegerValue& b = node.in(1);
-  const IntegerValue product{.type = node.out().type, .scales = {a.scales[0] * b.scales[0]}};
-  const bool narrow = a.limit() <= Certificate::s32_limit / std::max<int64_t>(1, b.limit());
-  const std::string sum = narrow ? "int32_t" : "int64_t";
-  const CStore store = store_codes(node, product, grid, sum);
-  const std::string multiply = node.source.kernel("multiply", pair_variant(node),
-                                                  {{"A", std::string(c_type(a.type.dtype))},
-                                                   {"B", std::string(c_type(b.type.dtype))},
-                                                   {"Y", store.type},
-                                                   {"ACC", sum},
-                                                   {"CODE", store.function}});
-  node.call(multiply, node.operands[0], node.operands[1], node.result,
-            node.out().type.elements(), a.zero_point, b.zero_point, store.argument);
-}
 
 }  // namespace qtape::integer

@@ -19,7 +19,6 @@ struct Add {
   IntegerValue infer(IntegerInputs inputs) const;
   void update(const IntegerBinding& binding, IntegerValue& y) const;
   IntegerKernel reference(const IntegerBinding& binding) const;
-  void write_c(CNode& node) const;
   IntegerKernel kernel(const IntegerBinding& binding) const;
   bool operator==(const Add&) const = default;
 };
@@ -38,7 +37,6 @@ struct Sub {
   IntegerValue infer(IntegerInputs inputs) const;
   void update(const IntegerBinding& binding, IntegerValue& y) const;
   IntegerKernel reference(const IntegerBinding& binding) const;
-  void write_c(CNode& node) const;
   IntegerKernel kernel(const IntegerBinding& binding) const;
   bool operator==(const Sub&) const = default;
 };
@@ -57,7 +55,6 @@ struct Mul {
   IntegerValue infer(IntegerInputs inputs) const;
   void update(const IntegerBinding& binding, IntegerValue& y) const;
   IntegerKernel reference(const IntegerBinding& binding) const;
-  void write_c(CNode& node) const;
   IntegerKernel kernel(const IntegerBinding& binding) const;
   bool operator==(const Mul&) const = default;
 };

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <cmath>
 
-#include "qtape/integer/c/c_source.h"
 #include "qtape/integer/integer_binding.h"
 #include "qtape/kernels/quantize/quantize.h"
 #include "qtape/kernels/simd/threads.h"
@@ -122,25 +121,6 @@ IntegerKernel Quantize::kernel(const IntegerBinding& b) const {
       if (!clean) refuse_nan(x, n);
     }};
   });
-}
-
-void Quantize::write_c(CNode& node) const {
-  const bool before = zero_point == ZeroPoint::BeforeRounding;
-  const bool exact = division == Division::Exact;
-  const auto scale = static_cast<float>(grid.scale);
-  const std::string quotient = exact ? "x[i] / scale" : "x[i] * scale";
-  CSource& c = node.source;
-  const std::string terms =
-      !before ? quotient : fmt::format("{}({}) + before", c.kernel("rounded", ""), quotient);
-  const std::string y(c_type(grid.dtype));
-  std::string round = c.kernel("round_even", "");
-  if (rounding != Rounding::HalfEven) round = c.kernel("round_up", "", {{"EVEN", round}});
-  if (rounding == Rounding::HalfAway) round = c.kernel("round_away", "", {{"UP", round}});
-  const int32_t after = before ? 0 : grid.zero_point;
-  node.call_checked("NAN", c.kernel("quantize", y, {{"Y", y}, {"TERMS", terms}, {"ROUND", round}}),
-                    node.operands[0], node.result, node.out().type.elements(),
-                    c_float(exact ? scale : 1.0f / scale), c_float(grid.zero_point), after,
-                    c_float(grid.low - after), c_float(grid.high - after));
 }
 
 }  // namespace qtape::integer

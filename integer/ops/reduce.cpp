@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "qtape/integer/c/c_axes.h"
 #include "qtape/integer/integer_binding.h"
 #include "qtape/kernels/simd/threads.h"
 #include "qtape/kernels/simd/vectorize.h"
@@ -167,47 +166,6 @@ IntegerKernel Sum::kernel(const IntegerBinding& b) const {
       }};
     });
   });
-}
-
-namespace {
-
-/// Returns the axes of x with the step of y along each.
-std::vector<CAxis> axes_towards(const Shape& x, std::span<const int> reduced) {
-  const Shape y = reduced_shape(x, reduced);
-  const std::vector<int64_t> strides = row_major_strides(y);
-  std::vector<CAxis> axes;
-  for (int axis = 0; axis < x.rank(); ++axis) {
-    axes.push_back({x[axis], y[axis] > 1 ? strides[static_cast<size_t>(axis)] : 0});
-  }
-  return joined(axes);
-}
-
-}  // namespace
-
-void Max::write_c(CNode& node) const {
-  const Shape& x = node.in(0).type.shape;
-  const std::vector<CAxis> towards = axes_towards(x, axes);
-  const std::string walk = write_axes(node, towards);
-  const std::string code(c_type(node.in(0).type.dtype));
-  const int64_t least = dispatch_codes(node.in(0).type.dtype, []<class X>() {
-    return int64_t{std::numeric_limits<X>::lowest()};
-  });
-  node.call(
-      node.source.kernel("max_axes", code, {{"X", code}, {"LEAST", fmt::format("{}", least)}}),
-      node.operands[0], node.result, x.elements(), node.out().type.elements(), walk,
-      std::ssize(towards));
-}
-
-void Sum::write_c(CNode& node) const {
-  const IntegerValue& x = node.in(0);
-  const std::vector<CAxis> towards = axes_towards(x.type.shape, axes);
-  const std::string walk = write_axes(node, towards);
-  const std::string code(c_type(x.type.dtype));
-  const std::string sum(c_type(node.out().type.dtype));
-  node.call(node.source.kernel("sum_axes", fmt::format("{}_{}", code, sum),
-                               {{"X", code}, {"ACC", sum}}),
-            node.operands[0], node.result, x.type.elements(), node.out().type.elements(),
-            x.zero_point, walk, std::ssize(towards));
 }
 
 }  // namespace qtape::integer

@@ -23,7 +23,6 @@ struct Max {
   IntegerValue infer(IntegerInputs inputs) const;
   void update(const IntegerBinding& binding, IntegerValue& y) const;
   IntegerKernel reference(const IntegerBinding& binding) const;
-  void write_c(CNode& node) const;
   IntegerKernel kernel(const IntegerBinding& binding) const { return reference(binding); }
   bool operator==(const Max&) const = default;
 };
@@ -49,7 +48,6 @@ struct Sum {
   IntegerValue infer(IntegerInputs inputs) const;
   void update(const IntegerBinding& binding, IntegerValue& y) const;
   IntegerKernel reference(const IntegerBinding& binding) const;
-  void write_c(CNode& node) const;
   IntegerKernel kernel(const IntegerBinding& binding) const;
   /// Returns the scale of y.
   double scale_of(const IntegerValue& x) const;

@@ -4,7 +4,6 @@
 #include <limits>
 #include <memory>
 
-#include "qtape/integer/c/c_grid.h"
 #include "qtape/integer/epilogue.h"
 #include "qtape/integer/integer_binding.h"
 #include "qtape/kernels/quantize/requantize_kernels.h"
@@ -217,11 +216,5 @@ Epilogue Requantize::epilogue(const IntegerBinding& b) const {
             }};
   });
 }
-
-CStore Requantize::c_store(CNode& node, const IntegerValue& x, std::string_view sum) const {
-  return store_codes(node, x, grid, sum);
-}
-
-void Requantize::write_c(CNode& node) const { node.write_each(*this); }
 
 }  // namespace qtape::integer

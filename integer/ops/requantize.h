@@ -21,11 +21,9 @@ struct Requantize {
   IntegerValue infer(IntegerInputs inputs) const;
   void update(const IntegerBinding& binding, IntegerValue& y) const;
   IntegerKernel reference(const IntegerBinding& binding) const;
-  void write_c(CNode& node) const;
   IntegerKernel kernel(const IntegerBinding& binding) const;
   /// Returns the epilogue that computes y from the products of the op whose result is x.
   Epilogue epilogue(const IntegerBinding& binding) const;
-  CStore c_store(CNode& node, const IntegerValue& x, std::string_view sum) const;
   bool operator==(const Requantize&) const = default;
 };
 

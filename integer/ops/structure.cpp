@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include "qtape/integer/c/c_source.h"
 #include "qtape/integer/ops/structure_kernels.h"
 
 namespace qtape::integer {
@@ -54,44 +53,6 @@ IntegerKernel copy(const qtape::Concat& op, const IntegerBinding& b) {
   }};
 }
 
-/// Writes C code that copies `count` rows of `width` elements, see copy_rows.
-void write_rows(CNode& node, const std::string& from, int64_t from_row, const std::string& to,
-                int64_t to_row, int64_t count, int64_t width) {
-  const int64_t size = size_of(node.out().type.dtype);
-  node.call(node.source.kernel("copy_rows", ""), from, from_row * size, to, to_row * size,
-            count, width * size);
-}
-
-void write_copy(CNode& node, const qtape::Reshape&) {
-  if (node.operands[0] == node.result) return;
-  const int64_t n = node.out().type.elements();
-  write_rows(node, node.operands[0], n, node.result, n, 1, n);
-}
-
-void write_copy(CNode& node, const qtape::Slice& op) {
-  const Shape& shape = node.in(0).type.shape;
-  const int axis = resolve_axis(op.axis, shape);
-  const AxisView x = axis_view(shape, axis);
-  const AxisView y = axis_view(node.out().type.shape, axis);
-  const int64_t begin = op.begin < 0 ? op.begin + x.channels : op.begin;
-  write_rows(node, fmt::format("{} + {}", node.operands[0], begin * x.inner),
-             x.channels * x.inner, node.result, y.channels * y.inner, y.outer,
-             y.channels * y.inner);
-}
-
-void write_copy(CNode& node, const qtape::Concat& op) {
-  const int axis = resolve_axis(op.axis, node.out().type.shape);
-  const AxisView whole = axis_view(node.out().type.shape, axis);
-  int64_t offset = 0;
-  for (size_t i = 0; i < node.operands.size(); ++i) {
-    const AxisView part = axis_view(node.in(i).type.shape, axis);
-    const int64_t width = part.channels * part.inner;
-    write_rows(node, node.operands[i], width, fmt::format("{} + {}", node.result, offset),
-               whole.channels * whole.inner, whole.outer, width);
-    offset += width;
-  }
-}
-
 }  // namespace
 
 template <class Op>
@@ -102,11 +63,6 @@ IntegerKernel Structure<Op>::reference(const IntegerBinding& b) const {
     return dispatch_codes(b.out().type.dtype,
                           [&]<class Code>() { return copy<Code>(*this, b); });
   }
-}
-
-template <class Op>
-void Structure<Op>::write_c(CNode& node) const {
-  write_copy(node, *this);
 }
 
 template struct Structure<qtape::Concat>;

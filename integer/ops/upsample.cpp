@@ -1,7 +1,6 @@
 // Reference of Upsample: plain loops.
 #include "qtape/ops/upsample.h"
 
-#include "qtape/integer/c/c_source.h"
 #include "qtape/integer/ops/structure_kernels.h"
 
 namespace qtape::integer {
@@ -25,19 +24,6 @@ IntegerKernel Structure<qtape::Upsample>::reference(const IntegerBinding& b) con
       }
     }};
   });
-}
-
-template <>
-void Structure<qtape::Upsample>::write_c(CNode& node) const {
-  const Shape& x = node.in(0).type.shape;
-  const Shape& y = node.out().type.shape;
-  const bool one = x.rank() == 3;
-  const int64_t height = one ? 1 : x[1];
-  const int64_t width = one ? x[1] : x[2];
-  const int64_t by_h = one || x[1] == 0 ? 1 : y[1] / x[1];
-  const int64_t by_w = width == 0 ? 1 : y[one ? 1 : 2] / width;
-  node.call(node.source.kernel("repeat", ""), node.operands[0], node.result, x[0], height,
-            width, by_h, by_w, x[-1] * size_of(node.out().type.dtype));
 }
 
 template struct Structure<qtape::Upsample>;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "qtape/c99/levels.h"
 #include "qtape/core/random.h"
 #include "qtape/deploy/convert.h"
 #include "qtape/deploy/verify.h"
@@ -47,9 +48,10 @@ Verifier verified(const Model& model, Requantization rounding, OnnxForm form) {
   options.convert.requantization = rounding;
   options.batch = 32;
   options.threads = 1;
-  options.levels = {Level::Float, Level::Exact, Level::Backend, Level::C};
-  if (rounding == Requantization::OnnxQdq) options.levels.push_back(Level::Onnx);
+  options.levels = {Level::Float, Level::Exact, Level::Backend, c_level};
+  if (rounding == Requantization::OnnxQdq) options.levels.push_back(onnx_level);
   options.runners = onnx_levels({.form = form});
+  options.runners.merge(c_levels());
   Verifier verifier(model.graph(), detail::values_of(model), options);
   Feed feed(inputs_of(verifier), noise());
   feed.for_each_batch([&](int64_t, int64_t count) { verifier.run(count); });

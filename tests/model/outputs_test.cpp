@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "qtape/c99/levels.h"
 #include "qtape/deploy/verify.h"
 #include "qtape/engine/serialize.h"
 #include "qtape/model/evaluate.h"
@@ -169,8 +170,9 @@ TEST_CASE("outputs: two trained heads convert, verify at every level and predict
   }
   VerifyOptions options;
   options.convert.requantization = Requantization::OnnxQdq;
-  options.levels = {Level::Float, Level::Exact, Level::Backend, Level::C, Level::Onnx};
+  options.levels = {Level::Float, Level::Exact, Level::Backend, c_level, onnx_level};
   options.runners = onnx_levels({.form = OnnxForm::Integer});
+  options.runners.merge(c_levels());
   options.threads = 1;
   Verifier verifier(model.graph(), detail::values_of(model), options);
   Feed feed(inputs_of(verifier), data);

@@ -9,10 +9,10 @@
 
 #include "qtape/console/terminal.h"
 #include "qtape/core/error.h"
-#include "qtape/deploy/c_library.h"
-#include "qtape/deploy/subprocess.h"
+#include "qtape/c99/c_library.h"
+#include "qtape/console/subprocess.h"
 #include "qtape/engine/files.h"
-#include "qtape/integer/c/c_names.h"
+#include "qtape/c99/c_names.h"
 
 namespace qtape::tool {
 namespace {

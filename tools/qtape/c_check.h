@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "qtape/core/fields.h"
-#include "qtape/deploy/cmsis_nn.h"
+#include "qtape/c99/cmsis_nn.h"
 
 namespace qtape::tool {
 

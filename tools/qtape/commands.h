@@ -10,7 +10,7 @@
 
 #include "qtape/core/enum_names.h"
 #include "qtape/deploy/level.h"
-#include "qtape/integer/c/c_kernels.h"
+#include "qtape/c99/c_kernels.h"
 #include "qtape/kernels/quantize/requantize.h"
 #include "qtape/onnx/export.h"
 #include "qtape/tools/qtape/data.h"
@@ -123,9 +123,6 @@ struct ExportOnnxCommand {
 /// Writes a program as an ONNX model; for a model file and products in float also prints how
 /// many codes change.
 void export_onnx(const ExportOnnxCommand& command);
-
-/// Returns `L4` for `L4 C`.
-inline std::string_view number_of(Level level) { return to_string_view(level).substr(0, 2); }
 
 struct VerifyCommand {
   std::string model;

@@ -5,9 +5,9 @@
 
 #include "qtape/console/terminal.h"
 #include "qtape/core/printable.h"
-#include "qtape/deploy/export_c.h"
+#include "qtape/c99/export_c.h"
 #include "qtape/examples/shared/output_files.h"
-#include "qtape/integer/c/c_names.h"
+#include "qtape/c99/c_names.h"
 #include "qtape/model/feed.h"
 #include "qtape/tools/qtape/c_check.h"
 #include "qtape/tools/qtape/commands.h"

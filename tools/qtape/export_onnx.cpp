@@ -51,7 +51,7 @@ void count_changes(OnnxReport& report, SavedModel& model, const ExportOnnxComman
   options.convert.requantization = Requantization::OnnxQdq;
   options.batch = verification_batch(model.graph);
   options.threads = command.threads;
-  options.levels = {Level::Onnx};
+  options.levels = {onnx_level};
   options.runners = onnx_levels({.form = command.form, .opset = command.opset});
   Verifier verifier = naming<GraphError>(
       command.file, [&] { return Verifier(model.graph, model.parameters, options); });
@@ -63,7 +63,7 @@ void count_changes(OnnxReport& report, SavedModel& model, const ExportOnnxComman
     report.samples = dataset.size();
     const auto found = samples.run_data(dataset);
     if (found && found->metric == MetricKind::Accuracy) {
-      report.changed_labels = found->seen_differently.at(Level::Onnx);
+      report.changed_labels = found->seen_differently.at(onnx_level);
     }
   } else {
     constexpr int64_t random = 1000;
@@ -75,11 +75,11 @@ void count_changes(OnnxReport& report, SavedModel& model, const ExportOnnxComman
   report.changed_codes = 0;
   report.largest_change = 0;
   for (const LayerComparison& layer : verifier.layers()) {
-    const auto changed = layer.differences.find(Level::Onnx);
+    const auto changed = layer.differences.find(onnx_level);
     if (changed == layer.differences.end()) continue;
     *report.codes += layer.compared;
     *report.changed_codes += changed->second;
-    const auto largest = layer.largest.find(Level::Onnx);
+    const auto largest = layer.largest.find(onnx_level);
     if (largest == layer.largest.end()) continue;
     report.largest_change = std::max(*report.largest_change, largest->second);
   }

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "qtape/core/printable.h"
-#include "qtape/deploy/subprocess.h"
+#include "qtape/console/subprocess.h"
 #include "qtape/engine/files.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/engine/serialize.h"

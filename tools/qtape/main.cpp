@@ -11,8 +11,8 @@
 #include "qtape/examples/data/digits.h"
 #include "qtape/examples/shared/command_line.h"
 #include "qtape/model/recipe.h"
-#include "qtape/onnx/levels.h"
 #include "qtape/tools/qtape/commands.h"
+#include "qtape/tools/qtape/levels.h"
 #include "qtape/tools/qtape/preparation.h"
 
 namespace {
@@ -173,9 +173,9 @@ std::vector<Requantization> requantizations_of(const std::string& name,
                                                const std::vector<Level>& levels = {}) {
   if (const auto requantization = from_string<Requantization>(name)) return {*requantization};
   std::vector<Requantization> all;
-  const RunnerFactories others = onnx_levels();
+  const RunnerFactories targets = tool::target_levels();
   for (Requantization each : requantization::values) {
-    const auto computed = [&](Level level) { return computes(level, each, others); };
+    const auto computed = [&](const Level& level) { return computes(level, each, targets); };
     if (std::ranges::all_of(levels, computed)) all.push_back(each);
   }
   require<ArgumentError>(!all.empty(),
@@ -194,17 +194,14 @@ CLI::Validator not_empty() {
 /// Returns `L0` and so on, in the order of levels.
 std::vector<std::string> level_numbers() {
   std::vector<std::string> all;
-  for (size_t i = 0; i < enum_names<Level>.size(); ++i) {
-    all.emplace_back(tool::number_of(static_cast<Level>(i)));
-  }
+  for (const Level& level : tool::known_levels()) all.emplace_back(tool::number_of(level));
   return all;
 }
 
 std::vector<Level> levels_of(const std::vector<std::string>& numbers) {
-  const std::vector<std::string> all = level_numbers();
   std::vector<Level> levels;
-  for (const std::string& each : numbers) {
-    levels.push_back(static_cast<Level>(std::ranges::find(all, each) - all.begin()));
+  for (const Level& level : tool::known_levels()) {
+    if (std::ranges::count(numbers, tool::number_of(level)) > 0) levels.push_back(level);
   }
   return levels;
 }

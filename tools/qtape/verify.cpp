@@ -9,10 +9,10 @@
 #include "qtape/engine/serialize.h"
 #include "qtape/examples/shared/output_files.h"
 #include "qtape/model/feed.h"
-#include "qtape/onnx/levels.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/data.h"
 #include "qtape/tools/qtape/json_report.h"
+#include "qtape/tools/qtape/levels.h"
 #include "qtape/tools/qtape/verify_samples.h"
 
 namespace qtape::tool {
@@ -314,7 +314,7 @@ RequantizationReport verify_requantization(SavedModel& model, const data::Datase
                      .batch = batch,
                      .threads = command.threads,
                      .levels = command.levels,
-                     .runners = onnx_levels()});
+                     .runners = target_levels()});
   RequantizationReport report{.requantization = requantization};
   fmt::print("requantization {}, {} thread{}\n", to_string_view(report.requantization),
              command.threads, command.threads == 1 ? "" : "s");

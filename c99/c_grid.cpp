@@ -1,0 +1,281 @@
+// What becomes of sums in C: codes, as the program's requantization makes them.
+#include "qtape/c99/c_grid.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "qtape/integer/integer_binding.h"
+#include "qtape/kernels/quantize/requantize.h"
+
+namespace qtape {
+
+using namespace kernels;
+namespace {
+
+std::vector<Multiplier> multipliers_of(const IntegerValue& x, double scale) {
+  std::vector<Multiplier> all;
+  for (double each : x.scales) all.push_back(multiplier_of(each, scale));
+  return all;
+}
+
+template <class T, class Each>
+std::vector<T> each_of(std::span<const Multiplier> multipliers, const Each& each) {
+  std::vector<T> all;
+  for (const Multiplier& m : multipliers) all.push_back(static_cast<T>(each(m)));
+  return all;
+}
+
+/// True if sums have 64 bits although their codes have 8.
+bool is_wide(std::string_view sum, Accumulator accumulator) {
+  return sum == "int64_t" && accumulator == Accumulator::S32;
+}
+
+std::string product_wide(CSource& source) { return source.kernel("product_wide", ""); }
+
+/// The ratios of a grid: arrays, followed by numbers.
+struct Ratios {
+  std::vector<std::string> arrays;
+  std::vector<CWord> numbers = {};
+};
+
+/// C code of a requantization of codes and of sums of codes. `cmsis_nn` is true if CMSIS-NN
+/// computes it with one rounding, and empty if CMSIS-NN does not support it.
+template <class Each>
+struct Written;
+
+template <>
+struct Written<requantization::FloatMultiply> {
+  static constexpr std::optional<bool> cmsis_nn = std::nullopt;
+  static constexpr std::string_view kind = "float";
+  static constexpr std::string_view first = "zero_point";
+  static constexpr std::string_view first_of_sum = "a";
+
+  static Ratios ratios(CNode& node, std::span<const Multiplier> m, Accumulator) {
+    const auto scales = each_of<float>(m, [](const Multiplier& each) { return each.ratio; });
+    return {{node.source.array<float>(node.name, "scale", scales)}};
+  }
+  static std::string code(CNode& node, std::string_view sum, std::string index, Accumulator) {
+    return node.source.kernel("code_float", fmt::format("{}_{}", sum, index),
+                              {{"ACC", std::string(sum)}, {"INDEX", std::move(index)}});
+  }
+  static std::string sum(CNode& node) {
+    return node.source.kernel("code_sum_float", "",
+                              {{"ROUNDED", node.source.kernel("rounded", "")}});
+  }
+  static std::vector<CWord> sum_terms(const AddMultiplier& m) {
+    return {CWord::of_float(m.a_ratio), CWord::of_float(m.b_ratio)};
+  }
+};
+
+template <>
+struct Written<requantization::OnnxQdq> {
+  static constexpr std::optional<bool> cmsis_nn = std::nullopt;
+  static constexpr std::string_view kind = "onnx";
+  static constexpr std::string_view first = "step";
+  static constexpr std::string_view first_of_sum = "a";
+
+  static Ratios ratios(CNode& node, std::span<const Multiplier> m, Accumulator) {
+    const auto scales =
+        each_of<float>(m, [](const Multiplier& each) { return each.accumulator_scale; });
+    return {{node.source.array<float>(node.name, "scale", scales)},
+            {CWord::of_float(m.empty() ? 1.0f : m[0].output_scale)}};
+  }
+  static std::string code(CNode& node, std::string_view sum, std::string index, Accumulator) {
+    return node.source.kernel("code_onnx", fmt::format("{}_{}", sum, index),
+                              {{"ACC", std::string(sum)}, {"INDEX", std::move(index)}});
+  }
+  static std::string sum(CNode& node) {
+    return node.source.kernel("code_sum_onnx", "",
+                              {{"ROUNDED", node.source.kernel("rounded", "")}});
+  }
+  static std::vector<CWord> sum_terms(const AddMultiplier& m) {
+    return {CWord::of_float(m.a_scale), CWord::of_float(m.b_scale),
+            CWord::of_float(m.output_scale)};
+  }
+};
+
+/// Fixed-point requantization: Each defines the `shift` of a multiplier and the scaling
+/// function.
+template <class Each>
+struct Fixed {
+  static constexpr std::string_view kind = "fixed";
+  static constexpr std::string_view first = "zero_point";
+  static constexpr std::string_view first_of_sum = "left";
+
+  static Ratios ratios(CNode& node, std::span<const Multiplier> m, Accumulator accumulator) {
+    const bool reduced = accumulator == Accumulator::S64;
+    const auto multipliers = each_of<int32_t>(m, [&](const Multiplier& each) {
+      return reduced ? reduced_mantissa(each) : each.mantissa;
+    });
+    const auto shifts = each_of<int8_t>(m, [&](const Multiplier& each) {
+      return reduced ? 15 - each.exponent : Each::shift(each);
+    });
+    const std::string all = node.source.array<int32_t>(node.name, "multiplier", multipliers);
+    return {{all, node.source.array<int8_t>(node.name, "shift", shifts)}};
+  }
+  static std::string code(CNode& node, std::string_view sum, std::string index,
+                          Accumulator accumulator) {
+    const bool reduced = accumulator == Accumulator::S64;
+    const std::string scaled = reduced ? node.source.kernel("scaled_reduced", "")
+                               : is_wide(sum, accumulator) ? Each::wide(node.source)
+                                                           : Each::scaled(node.source);
+    return node.source.kernel(
+        "code_fixed", fmt::format("{}_{}{}", sum, index, reduced ? "_reduced" : ""),
+        {{"ACC", std::string(sum)}, {"INDEX", std::move(index)}, {"SCALED", scaled}});
+  }
+  static std::string sum(CNode& node) {
+    return node.source.kernel("code_sum_fixed", "", {{"SCALED", Each::scaled(node.source)}});
+  }
+  static std::vector<CWord> sum_terms(const AddMultiplier& m) {
+    return c_words_of(int64_t{1} << m.left_shift, m.a.mantissa, Each::shift(m.a), m.b.mantissa,
+                      Each::shift(m.b), m.output.mantissa, Each::shift(m.output));
+  }
+};
+
+template <>
+struct Written<requantization::SingleRounding>
+    : Fixed<Written<requantization::SingleRounding>> {
+  static constexpr std::optional<bool> cmsis_nn = true;
+  static int32_t shift(const Multiplier& m) { return 31 - m.exponent; }
+  static std::string scaled(CSource& source) { return source.kernel("scaled_single", ""); }
+  static std::string wide(CSource& source) { return product_wide(source); }
+};
+
+template <>
+struct Written<requantization::DoubleRounding>
+    : Fixed<Written<requantization::DoubleRounding>> {
+  static constexpr std::optional<bool> cmsis_nn = false;
+  static int32_t shift(const Multiplier& m) { return m.exponent; }
+  static std::string scaled(CSource& source) { return source.kernel("scaled_double", ""); }
+  static std::string wide(CSource& source) {
+    return source.kernel("scaled_double_wide", "", {{"PRODUCT", product_wide(source)}});
+  }
+};
+
+/// Returns `words` followed by zero point and limits of the grid.
+std::vector<CWord> with_limits(std::vector<CWord> words, const CodeGrid& grid) {
+  for (int32_t each : {grid.zero_point, grid.low, grid.high}) words.push_back(CWord::of(each));
+  return words;
+}
+
+}  // namespace
+
+CStore store_codes(CNode& node, const IntegerValue& x, const CodeGrid& to,
+                   std::string_view sum) {
+  return requantization::dispatch(node.requantization, [&]<class Each>() -> CStore {
+    using As = Written<Each>;
+    const std::vector<Multiplier> m = multipliers_of(x, to.scale);
+    node.source.kernel(fmt::format("grid_{}", As::kind), "");
+    const std::string code = As::code(node, sum, m.size() == 1 ? "0" : "c", x.accumulator);
+    const std::string type = node.source.prefix() + "_grid";
+    Ratios ratios = As::ratios(node, m, x.accumulator);
+    const std::string grid =
+        node.source.constant(node.name, "grid",
+                             {.type = type,
+                              .pointers = std::move(ratios.arrays),
+                              .first = std::string(As::first),
+                              .words = with_limits(std::move(ratios.numbers), to)});
+    return {code, std::string(c_type(to.dtype)), type, "&" + grid};
+  });
+}
+
+CCodeSum code_sum(CNode& node, const IntegerValue& a, const IntegerValue& b,
+                  const CodeGrid& to) {
+  const bool of_16_bits = size_of(a.type.dtype) > 1 || size_of(b.type.dtype) > 1;
+  const AddMultiplier m = add_multiplier_of(a.scales[0], b.scales[0], to.scale, of_16_bits);
+  return requantization::dispatch(node.requantization, [&]<class Each>() -> CCodeSum {
+    using As = Written<Each>;
+    node.source.kernel(fmt::format("sum_{}", As::kind), "");
+    const std::string code = As::sum(node);
+    std::vector<CWord> words = As::sum_terms(m);
+    for (int32_t each : {a.zero_point, b.zero_point}) words.push_back(CWord::of(each));
+    const std::string terms =
+        node.source.constant(node.name, "sum",
+                             {.type = node.source.prefix() + "_sum",
+                              .first = std::string(As::first_of_sum),
+                              .words = with_limits(std::move(words), to)});
+    return {code, "&" + terms};
+  });
+}
+
+std::optional<bool> cmsis_single_rounding(Requantization requantization) {
+  return requantization::dispatch(requantization,
+                                  []<class Each>() { return Written<Each>::cmsis_nn; });
+}
+
+namespace {
+
+/// True if CMSIS-NN's intermediate results for sums up to `bound` fit in 32 bits: the sums
+/// shifted to the left, and the scaled results. Its mask for right shifts has 30 bits at most.
+bool fits_cmsis_nn(const Multiplier& m, int64_t bound) {
+  constexpr int64_t most = int64_t{1} << 30;
+  return m.exponent >= -30 && bound < most >> std::max(m.exponent, 0);
+}
+
+}  // namespace
+
+std::string not_by_cmsis_nn(const CUse& use, int64_t bound) {
+  if (use.grid == nullptr) return "its sums do not become codes, CMSIS-NN gives nothing else";
+  if (use.x->type.dtype != DType::S8 || use.grid->dtype != DType::S8) {
+    return fmt::format("CMSIS-NN is called for codes of 8 bits, here {} become {}",
+                       to_string_view(use.x->type.dtype), to_string_view(use.grid->dtype));
+  }
+  const std::vector<Multiplier> all = multipliers_of(*use.output, use.grid->scale);
+  const bool fits =
+      std::ranges::all_of(all, [&](const Multiplier& m) { return fits_cmsis_nn(m, bound); });
+  return fits ? "" : "its sums pass the 32 bits in which CMSIS-NN scales them";
+}
+
+std::string not_a_sum_by_cmsis_nn(const IntegerValue& a, const IntegerValue& b,
+                                  const CodeGrid& to) {
+  for (DType dtype : {a.type.dtype, b.type.dtype, to.dtype}) {
+    if (dtype == DType::S8) continue;
+    return fmt::format("CMSIS-NN is called for codes of 8 bits, here are {}",
+                       to_string_view(dtype));
+  }
+  const AddMultiplier m = add_multiplier_of(a.scales[0], b.scales[0], to.scale, false);
+  const int64_t shifted = int64_t{255} << m.left_shift;
+  const bool fits = fits_cmsis_nn(m.a, shifted) && fits_cmsis_nn(m.b, shifted) &&
+                    fits_cmsis_nn(m.output, 2 * shifted);
+  return fits ? "" : "its sums pass the 32 bits in which CMSIS-NN scales them";
+}
+
+std::string cmsis_grid(CNode& node, const IntegerValue& x, const CodeGrid& to,
+                       int64_t channels) {
+  std::vector<Multiplier> m = multipliers_of(x, to.scale);
+  if (m.size() == 1) m.resize(static_cast<size_t>(channels), m[0]);
+  const auto multipliers =
+      each_of<int32_t>(m, [](const Multiplier& each) { return each.mantissa; });
+  const auto shifts = each_of<int32_t>(m, [](const Multiplier& each) { return each.exponent; });
+  node.source.kernel("cmsis_grid", "");
+  const std::string first = node.source.array<int32_t>(node.name, "multiplier", multipliers);
+  const std::string second = node.source.array<int32_t>(node.name, "shift", shifts);
+  const std::string name = node.source.constant(node.name, "grid",
+                                                {.type = node.source.prefix() + "_cmsis_grid",
+                                                 .pointers = {first, second},
+                                                 .first = "zero_point",
+                                                 .words = with_limits({}, to)});
+  return fmt::format("&{}", name);
+}
+
+std::string cmsis_sum(CNode& node, const IntegerValue& a, const IntegerValue& b,
+                      const CodeGrid& to) {
+  const AddMultiplier m = add_multiplier_of(a.scales[0], b.scales[0], to.scale, false);
+  node.source.kernel("cmsis_sum", "");
+  const std::string name = node.source.constant(
+      node.name, "sum",
+      {.type = node.source.prefix() + "_cmsis_sum",
+       .first = "left",
+       .words = with_limits(
+           c_words_of(m.left_shift, m.a.mantissa, m.a.exponent, m.b.mantissa, m.b.exponent,
+                      m.output.mantissa, m.output.exponent, a.zero_point, b.zero_point),
+           to)});
+  return fmt::format("&{}", name);
+}
+
+bool rounds_once(Requantization requantization) {
+  return cmsis_single_rounding(requantization).value_or(false);
+}
+
+}  // namespace qtape

@@ -1,0 +1,168 @@
+#include "qtape/c99/c_library.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <iterator>
+#include <sstream>
+
+#include "qtape/core/error.h"
+#include "qtape/console/subprocess.h"
+#include "qtape/engine/files.h"
+
+namespace qtape {
+namespace {
+
+size_t at(NodeId id) { return static_cast<size_t>(id.index); }
+
+/// C functions that run a program on its static memory, with arrays of pointers for inputs and
+/// outputs.
+std::string glue(const CUnit& unit) {
+  const CProgram& c = unit.written;
+  const size_t count = c.inputs.size() + c.outputs.size();
+  std::string pointers;
+  for (size_t i = 0; i < count; ++i) pointers += fmt::format(", p[{}]", i);
+  std::string text = fmt::format(
+      "#include \"{0}.h\"\n#define GLUE {0}_static_context()\n"
+      "int32_t {0}_glue_begin(void **p);\nint32_t {0}_glue_step(int32_t step);\n"
+      "void {0}_glue_end(void);\nconst void *{0}_glue_result(int32_t step);\n"
+      "int32_t {0}_glue_begin(void **p) {{\n  (void)p;\n  return {0}_begin(GLUE{1});\n}}\n"
+      "int32_t {0}_glue_step(int32_t step) {{ return {0}_step(GLUE, step); }}\n"
+      "void {0}_glue_end(void) {{ {0}_end(GLUE); }}\n"
+      "const void *{0}_glue_result(int32_t step) {{ return {0}_result(GLUE, step); }}\n",
+      unit.name, pointers);
+  if (!c.takes_codes) return text;
+  return text + fmt::format(
+                    "int32_t {0}_glue_run_codes(void **p);\n"
+                    "int32_t {0}_glue_run_codes(void **p) {{\n"
+                    "  return {0}_run_codes_in(GLUE{1});\n}}\n",
+                    unit.name, pointers);
+}
+
+}  // namespace
+
+CCompiler CCompiler::of_environment() {
+  CCompiler compiler;
+  const auto words = [](const char* name) {
+    const char* text = std::getenv(name);
+    std::istringstream rest(text == nullptr ? "" : text);
+    return std::vector<std::string>(std::istream_iterator<std::string>(rest), {});
+  };
+  const std::vector<std::string> command = words("CC");
+  const std::vector<std::string> flags = words("CFLAGS");
+  if (!flags.empty()) compiler.flags = flags;
+  if (!command.empty()) {
+    compiler.command = command[0];
+    compiler.flags.insert(compiler.flags.begin(), command.begin() + 1, command.end());
+  }
+  return compiler;
+}
+
+CLibrary::CLibrary(std::span<const CUnit> units, const CCompiler& compiler) {
+  const std::string object = folder_.file("library.so");
+  std::vector<std::string> arguments = {compiler.command,
+                                        compiler.sources.empty() ? "-std=c99" : "-std=gnu99",
+                                        "-shared", "-fPIC"};
+  arguments.insert(arguments.end(), compiler.flags.begin(), compiler.flags.end());
+  arguments.insert(arguments.end(), {"-o", object});
+  for (const CUnit& unit : units) {
+    write_file(folder_.file(unit.name + ".h"), unit.written.header);
+    write_file(folder_.file(unit.name + ".c"), unit.written.source);
+    write_file(folder_.file(unit.name + "_glue.c"), glue(unit));
+    arguments.push_back(folder_.file(unit.name + ".c"));
+    arguments.push_back(folder_.file(unit.name + "_glue.c"));
+  }
+  // Suppresses warnings of library sources.
+  if (!compiler.sources.empty()) arguments.emplace_back("-w");
+  arguments.insert(arguments.end(), compiler.sources.begin(), compiler.sources.end());
+  const Finished finished = run_program(arguments);
+  messages_ = finished.output;
+  require_success(compiler.command, finished);
+  handle_ = ::dlopen(object.c_str(), RTLD_NOW | RTLD_LOCAL);
+  require<Error>(handle_ != nullptr, "{}", handle_ == nullptr ? ::dlerror() : "");
+  // The loaded library stays usable; a signal may end this process at any time, so files are
+  // removed now.
+  folder_.remove();
+}
+
+CLibrary::~CLibrary() {
+  if (handle_ != nullptr) ::dlclose(handle_);
+}
+
+void* CLibrary::function(const std::string& name) const {
+  void* found = ::dlsym(handle_, name.c_str());
+  require<Error>(found != nullptr, "the library has no {}", name);
+  return found;
+}
+
+CSession::CSession(const IntegerProgram& program, const CUnit& unit, const CLibrary& library)
+    : values_(static_cast<size_t>(program.size())) {
+  const auto bytes_of = [&](NodeId id) {
+    return static_cast<size_t>(program[id].value.type.bytes());
+  };
+  const CProgram& c = unit.written;
+  for (const CArgument& each : c.inputs) {
+    inputs_.emplace_back(bytes_of(each.node) / sizeof(float));
+    if (!c.takes_codes) continue;
+    for (const CStep& step : c.steps) {
+      if (step.is_input && program[step.node].operands[0] == each.node) {
+        codes_.emplace_back(bytes_of(step.node));
+      }
+    }
+  }
+  for (const CArgument& each : c.outputs) outputs_.emplace_back(bytes_of(each.node));
+  for (const CStep& step : c.steps) {
+    steps_.push_back(step.node);
+    values_[at(step.node)].resize(bytes_of(step.node));
+  }
+  for (auto& each : inputs_) arguments_.push_back(each.data());
+  for (auto& each : codes_) code_arguments_.push_back(each.data());
+  for (auto& each : outputs_) {
+    arguments_.push_back(each.data());
+    code_arguments_.push_back(each.data());
+  }
+  for (int32_t i = 0; i < program.size(); ++i) {
+    const IntegerNode& node = program[NodeId{i}];
+    const bool view = values_[at(NodeId{i})].empty() && !node.operands.empty() &&
+                      placement_of(node.op) == Placement::View;
+    shown_.push_back(view ? shown_[at(node.operands[0])] : static_cast<size_t>(i));
+  }
+  const std::string prefix = unit.name + "_glue";
+  using Run = int32_t (*)(void**);
+  begin_ = reinterpret_cast<Run>(library.function(prefix + "_begin"));
+  if (c.takes_codes) {
+    run_codes_ = reinterpret_cast<Run>(library.function(prefix + "_run_codes"));
+  }
+  step_ = reinterpret_cast<int32_t (*)(int32_t)>(library.function(prefix + "_step"));
+  end_ = reinterpret_cast<void (*)()>(library.function(prefix + "_end"));
+  result_ = reinterpret_cast<const void* (*)(int32_t)>(library.function(prefix + "_result"));
+}
+
+namespace {
+
+void require_ok(int32_t status, const std::string& what) {
+  require<GraphError>(status != 1, "an input has NaN, which has no code");
+  require<Error>(status != 4, "CMSIS-NN is compiled for another requantization");
+  require<Error>(status == 0, "{}: a library refuses it, status {}", what, status);
+}
+
+}  // namespace
+
+void CSession::run() {
+  require_ok(begin_(arguments_.data()), "begin");
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const auto number = static_cast<int32_t>(i);
+    require_ok(step_(number), fmt::format("step {}", i));
+    std::vector<std::byte>& to = values_[at(steps_[i])];
+    if (!to.empty()) std::memcpy(to.data(), result_(number), to.size());
+  }
+  end_();
+}
+
+void CSession::run_codes() { require_ok(run_codes_(code_arguments_.data()), "run_codes"); }
+
+std::span<const std::byte> CSession::value(NodeId id) const { return values_[shown_[at(id)]]; }
+
+}  // namespace qtape

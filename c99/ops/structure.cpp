@@ -1,0 +1,92 @@
+// Integer ops that move and reduce codes in C99.
+#include <fmt/format.h>
+
+#include "qtape/c99/c_axes.h"
+#include "qtape/c99/c_writers.h"
+#include "qtape/ops/families/reduction.h"
+
+namespace qtape {
+namespace {
+
+/// Copies `count` rows of `width` elements in C, see copy_rows.
+void write_rows(CNode& node, const std::string& from, int64_t from_row, const std::string& to,
+                int64_t to_row, int64_t count, int64_t width) {
+  const int64_t size = size_of(node.out().type.dtype);
+  node.call(node.source.kernel("copy_rows", ""), from, from_row * size, to, to_row * size,
+            count, width * size);
+}
+
+}  // namespace
+
+void write(const integer::Reshape&, CNode& node) {
+  if (node.operands[0] == node.result) return;
+  const int64_t n = node.out().type.elements();
+  write_rows(node, node.operands[0], n, node.result, n, 1, n);
+}
+
+void write(const integer::Slice& op, CNode& node) {
+  const Shape& shape = node.in(0).type.shape;
+  const int axis = resolve_axis(op.axis, shape);
+  const AxisView x = axis_view(shape, axis);
+  const AxisView y = axis_view(node.out().type.shape, axis);
+  const int64_t begin = op.begin < 0 ? op.begin + x.channels : op.begin;
+  write_rows(node, fmt::format("{} + {}", node.operands[0], begin * x.inner),
+             x.channels * x.inner, node.result, y.channels * y.inner, y.outer,
+             y.channels * y.inner);
+}
+
+void write(const integer::Concat& op, CNode& node) {
+  const int axis = resolve_axis(op.axis, node.out().type.shape);
+  const AxisView whole = axis_view(node.out().type.shape, axis);
+  int64_t offset = 0;
+  for (size_t i = 0; i < node.operands.size(); ++i) {
+    const AxisView part = axis_view(node.in(i).type.shape, axis);
+    const int64_t width = part.channels * part.inner;
+    write_rows(node, node.operands[i], width, fmt::format("{} + {}", node.result, offset),
+               whole.channels * whole.inner, whole.outer, width);
+    offset += width;
+  }
+}
+
+namespace {
+
+/// How y moves along the axes of x.
+std::vector<CAxis> axes_towards(const Shape& x, std::span<const int> reduced) {
+  const Shape y = reduced_shape(x, reduced);
+  const std::vector<int64_t> strides = row_major_strides(y);
+  std::vector<CAxis> axes;
+  for (int axis = 0; axis < x.rank(); ++axis) {
+    axes.push_back({x[axis], y[axis] > 1 ? strides[static_cast<size_t>(axis)] : 0});
+  }
+  return joined(axes);
+}
+
+}  // namespace
+
+void write(const integer::Max& op, CNode& node) {
+  const Shape& x = node.in(0).type.shape;
+  const std::vector<CAxis> towards = axes_towards(x, op.axes);
+  const std::string walk = write_axes(node, towards);
+  const std::string code(c_type(node.in(0).type.dtype));
+  const int64_t least = dispatch_codes(node.in(0).type.dtype, []<class X>() {
+    return int64_t{std::numeric_limits<X>::lowest()};
+  });
+  node.call(
+      node.source.kernel("max_axes", code, {{"X", code}, {"LEAST", fmt::format("{}", least)}}),
+      node.operands[0], node.result, x.elements(), node.out().type.elements(), walk,
+      std::ssize(towards));
+}
+
+void write(const integer::Sum& op, CNode& node) {
+  const IntegerValue& x = node.in(0);
+  const std::vector<CAxis> towards = axes_towards(x.type.shape, op.axes);
+  const std::string walk = write_axes(node, towards);
+  const std::string code(c_type(x.type.dtype));
+  const std::string sum(c_type(node.out().type.dtype));
+  node.call(node.source.kernel("sum_axes", fmt::format("{}_{}", code, sum),
+                               {{"X", code}, {"ACC", sum}}),
+            node.operands[0], node.result, x.type.elements(), node.out().type.elements(),
+            x.zero_point, walk, std::ssize(towards));
+}
+
+}  // namespace qtape

@@ -1,7 +1,0 @@
-#include "qtape/integer/c/c_functions.h"
-
-namespace qtape {
-
-std::string_view c_writer_version() { return QTAPE_VERSION; }
-
-}  // namespace qtape

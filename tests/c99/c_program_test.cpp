@@ -1,0 +1,404 @@
+// C programs: what a compiler of this machine makes of them gives the integers of the
+// reference.
+#include "qtape/c99/c_program.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "qtape/c99/c_library.h"
+#include "qtape/c99/c_self_test.h"
+#include "qtape/c99/cmsis_nn.h"
+#include "qtape/c99/levels.h"
+#include "qtape/deploy/convert.h"
+#include "qtape/console/subprocess.h"
+#include "qtape/deploy/verify.h"
+#include "qtape/engine/files.h"
+#include "qtape/engine/parameters.h"
+#include "qtape/integer/session.h"
+#include "qtape/c99/signed_codes.h"
+#include "qtape/tests/support/conformance.h"
+#include "qtape/tests/support/errors.h"
+#include "qtape/tests/support/folder.h"
+#include "qtape/tests/support/integer_nets.h"
+#include "qtape/tests/support/integer_programs.h"
+
+namespace {
+
+using namespace qtape;
+
+/// Warnings are errors: the C that users compile has none.
+const CCompiler strict{.flags = {"-O1", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion",
+                                 "-Wshadow", "-Wcast-align", "-Wcast-qual", "-Wundef",
+                                 "-Wcomment", "-Werror"}};
+
+struct Case {
+  std::string name;
+  IntegerProgram program;
+};
+
+/// Runs from the codes that the reference has of the inputs; false where C takes none.
+bool run_from_codes(const IntegerProgram& program, const IntegerSession& reference,
+                    const CUnit& unit, CSession& c) {
+  if (!unit.written.takes_codes) return false;
+  for (size_t i = 0; i < unit.written.inputs.size(); ++i) {
+    for (const CStep& step : unit.written.steps) {
+      if (!step.is_input || program[step.node].operands[0] != unit.written.inputs[i].node)
+        continue;
+      std::ranges::copy(reference.bytes(step.node), c.codes(i).begin());
+    }
+  }
+  c.run_codes();
+  return true;
+}
+
+/// Where C and reference differ, of `samples` runs on random inputs.
+std::string difference(const Case& each, CSession& c, const CUnit& unit, int samples) {
+  IntegerSession reference(each.program, {.reference = true});
+  for (int sample = 0; sample < samples; ++sample) {
+    for (size_t i = 0; i < unit.written.inputs.size(); ++i) {
+      const auto x = reference.input(unit.written.inputs[i].node);
+      test::fill_wild(x, static_cast<uint64_t>(1000 * sample) + i);
+      std::ranges::copy(x, c.input(i).begin());
+    }
+    reference.run();
+    c.run();
+    for (const CStep& step : unit.written.steps) {
+      const auto wanted = reference.bytes(step.node);
+      const auto got = c.value(step.node);
+      if (std::ranges::equal(wanted, got)) continue;
+      const auto [a, b] = std::ranges::mismatch(wanted, got);
+      return fmt::format("{}: {} differs at byte {} of {}", each.name,
+                         each.program.describe(step.node), a - wanted.begin(), wanted.size());
+    }
+    for (bool from_codes : {false, true}) {
+      if (from_codes && !run_from_codes(each.program, reference, unit, c)) continue;
+      for (size_t i = 0; i < unit.written.outputs.size(); ++i) {
+        if (!std::ranges::equal(reference.bytes(unit.written.outputs[i].node), c.output(i))) {
+          return fmt::format("{}: output {} differs{}", each.name, i,
+                             from_codes ? ", run from codes" : "");
+        }
+      }
+    }
+  }
+  return "";
+}
+
+/// Of all cases, the first difference.
+std::string differences(const std::vector<Case>& cases, const CCompiler& compiler, int samples,
+                        CKernels kernels = CKernels::Portable) {
+  std::vector<CUnit> units;
+  for (const Case& each : cases) {
+    units.push_back({each.name, write_c_program(each.program, each.name, kernels)});
+  }
+  const CLibrary library(units, compiler);
+  for (size_t i = 0; i < cases.size(); ++i) {
+    CSession session(cases[i].program, units[i], library);
+    std::string text = difference(cases[i], session, units[i], samples);
+    if (!text.empty()) return text;
+  }
+  return "";
+}
+
+/// The same of cases of one requantization, on CMSIS-NN.
+std::string cmsis_differences(const std::vector<Case>& cases, int samples) {
+  CCompiler compiler;
+  add_cmsis_nn(compiler, cases[0].program.requantization());
+  return differences(cases, compiler, samples, CKernels::CmsisNn);
+}
+
+/// A case of a net whose quantizers have settled, with each requantization in turn.
+Case case_of(const Graph& graph, const std::string& kind, uint64_t seed, bool codes) {
+  Parameters parameters(graph, seed);
+  test::settle(graph, parameters, seed);
+  const auto outputs = codes ? graph.outputs().last(1) : graph.outputs();
+  return {fmt::format("{}{}", kind, seed),
+          convert(graph, parameters,
+                  {.requantization = requantization::values[seed % requantization::count],
+                   .outputs = {outputs.begin(), outputs.end()},
+                   .integer_outputs = codes})};
+}
+
+TEST_CASE("C programs: random nets give the integers of the reference, without a warning") {
+  std::vector<Case> cases;
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    cases.push_back(case_of(test::random_net(seed), "net", seed, seed % 3 == 0));
+  }
+  CHECK(differences(cases, strict, 20) == "");
+}
+
+TEST_CASE("C programs: so do random convolutions") {
+  std::vector<Case> cases;
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    cases.push_back(case_of(test::conv_net(seed), "conv", seed, false));
+  }
+  CHECK(differences(cases, strict, 8) == "");
+}
+
+TEST_CASE("C programs: they give every value of the conformance cases") {
+  std::vector<CUnit> units;
+  const std::vector<test::ConformanceCase> cases = test::conformance_cases();
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const std::string name = fmt::format("case{}", i);
+    units.push_back({name, write_c_program(cases[i].program, name)});
+  }
+  const CLibrary library(units, strict);
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const test::ConformanceCase& each = cases[i];
+    CAPTURE(each.name);
+    IntegerSession reference(each.program, {.reference = true});
+    test::feed_inputs(reference, each.inputs);
+    reference.run();
+    CSession c(each.program, units[i], library);
+    for (size_t k = 0; k < each.inputs.size(); ++k) {
+      std::memcpy(c.input(k).data(), each.inputs[k].data.data(), c.input(k).size_bytes());
+    }
+    c.run();
+    for (const CStep& step : units[i].written.steps) {
+      CAPTURE(each.program.describe(step.node));
+      CHECK(std::ranges::equal(reference.bytes(step.node), c.value(step.node)));
+    }
+  }
+}
+
+TEST_CASE("C programs: on CMSIS-NN, where QTAPE_CMSIS_NN names it") {
+  if (!CmsisNn::is_given()) return;
+  for (Requantization requantization :
+       {Requantization::SingleRounding, Requantization::DoubleRounding}) {
+    std::vector<Case> cases;
+    for (uint64_t seed = 0; seed < 120; ++seed) {
+      const bool conv = seed % 2 == 0;
+      const Graph graph = conv ? test::conv_net(seed) : test::random_net(seed);
+      Parameters parameters(graph, seed);
+      test::settle(graph, parameters, seed);
+      const std::string name = fmt::format("net{}", seed);
+      const IntegerProgram program =
+          with_signed_codes(convert(graph, parameters, requantization)).program;
+      cases.push_back({name, program});
+    }
+    CHECK(cmsis_differences(cases, 8) == "");
+  }
+}
+
+/// x f32[1, 5, 5, 4] with s8 codes and a convolution with these taps and padding at the ends,
+/// in as many groups, to s8 codes.
+IntegerProgram padded_program(int64_t groups, int64_t taps, int64_t stride, int64_t end) {
+  IntegerProgram program(Requantization::SingleRounding);
+  const CodeGrid grid{
+      .dtype = DType::S8, .scale = 0.25, .zero_point = 7, .low = -128, .high = 127};
+  const NodeId x = program.add(integer::Input{.shape = {1, 5, 5, 4}}, {}, "x");
+  const NodeId q = program.add(integer::Quantize{grid}, {x}, "q");
+  const int64_t terms = 4 / groups * taps * taps;
+  std::vector<int8_t> codes;
+  for (int64_t i = 0; i < 4 * terms; ++i)
+    codes.push_back(static_cast<int8_t>(i * 37 % 251 - 125));
+  const std::vector<float> scales(4, 0.01f);
+  const std::vector<int32_t> biases = {1, -2, 3, -4};
+  integer::Conv conv;
+  conv.weights =
+      pack_weights(codes, {4, terms}, 8, scales, biases, with_zero_point(program[q].value));
+  conv.groups = groups;
+  conv.padding = Padding::Explicit;
+  conv.taps = {taps, taps};
+  conv.stride = {stride, stride};
+  conv.dilation = {1, 1};
+  conv.pads_begin = {0, 0};
+  conv.pads_end = {end, end};
+  const NodeId products = program.add(conv, {q}, "products");
+  program.set_outputs({program.add(integer::Requantize{grid}, {products}, "y")});
+  return program;
+}
+
+TEST_CASE("C programs: padding behind the last row and column, in CMSIS-NN where it can") {
+  std::vector<Case> cases;
+  for (int64_t groups : {1, 2, 4}) {
+    for (int64_t taps : {1, 2, 3}) {
+      for (int64_t stride : {1, 2}) {
+        for (int64_t end : {0, 1, 2}) {
+          cases.push_back(
+              {fmt::format("net{}", cases.size()), padded_program(groups, taps, stride, end)});
+        }
+      }
+    }
+  }
+  CHECK(differences(cases, strict, 3) == "");
+  if (!CmsisNn::is_given()) return;
+  CHECK(cmsis_differences(cases, 3) == "");
+}
+
+/// x f32[1, 3] with s8 codes, a convolution of one element or a linear layer with this bias,
+/// and its s8 codes with this scale.
+IntegerProgram product_program(Requantization requantization, bool conv, int32_t bias,
+                               double scale) {
+  IntegerProgram program(requantization);
+  const CodeGrid in{
+      .dtype = DType::S8, .scale = 0.25, .zero_point = 7, .low = -128, .high = 127};
+  const NodeId x = program.add(integer::Input{.shape = {1, 1, 3}}, {}, "x");
+  const NodeId q = program.add(integer::Quantize{in}, {x}, "q");
+  const std::vector<int8_t> codes = {5, -3, 2, 7, 0, -9};
+  const std::vector<int32_t> biases = {bias, -bias};
+  const std::vector<float> scales = {0.5f, 2.0f};
+  const QuantizedWeights weights =
+      pack_weights(codes, {2, 3}, 8, scales, biases, program[q].value);
+  integer::Conv conv_op;
+  conv_op.weights = weights;
+  conv_op.taps = conv_op.stride = conv_op.dilation = {1};
+  conv_op.pads_begin = conv_op.pads_end = {0};
+  const IntegerOp op =
+      conv ? IntegerOp{conv_op} : IntegerOp{integer::Linear{.weights = weights}};
+  const NodeId products = program.add(op, {q}, "products");
+  CodeGrid out = in;
+  out.scale = static_cast<float>(scale);
+  program.set_outputs({program.add(integer::Requantize{out}, {products}, "y")});
+  return program;
+}
+
+TEST_CASE("C programs: CMSIS-NN is called where its 32 bits hold what it computes alone") {
+  for (Requantization requantization :
+       {Requantization::SingleRounding, Requantization::DoubleRounding}) {
+    std::vector<Case> cases;
+    for (bool conv : {false, true}) {
+      for (const auto& given : {std::tuple{100, 1.0, true}, std::tuple{1 << 29, 1.0, true},
+                                std::tuple{2147483600, 1.0, false},
+                                std::tuple{1 << 29, 0.01, false}, std::tuple{100, 1e-12, false},
+                                std::tuple{100, 1e-9, false}, std::tuple{100, 1e12, true}}) {
+        const auto bias = std::get<0>(given);
+        const auto scale = std::get<1>(given);
+        const auto called = std::get<2>(given);
+        CAPTURE(bias);
+        CAPTURE(scale);
+        CAPTURE(conv);
+        const std::string name = fmt::format("net{}", cases.size());
+        cases.push_back({name, product_program(requantization, conv, bias, scale)});
+        const std::string source =
+            write_c_program(cases.back().program, name, CKernels::CmsisNn).source;
+        CHECK((source.find("_wrapper_s8(") != std::string::npos) == called);
+      }
+    }
+    CHECK(differences(cases, strict, 5) == "");
+    if (!CmsisNn::is_given()) continue;
+    CHECK(cmsis_differences(cases, 5) == "");
+  }
+}
+
+TEST_CASE("C programs: labels are no names that the program, C or C++ have already") {
+  const IntegerProgram from = product_program(Requantization::SingleRounding, false, 1, 1);
+  std::vector<Case> cases;
+  for (const std::vector<const char*>& labels :
+       {std::vector{"net0_in0", "cmsis", "q", "net0_out0"},
+        {"net1_step", "code", "dot_8", "x"},
+        {"concept", "linux", "a", "NULL"},
+        {"a b", "a_b", "a-b", "status"},
+        {"context", "/* q */", "*/ /*", "arena"}}) {
+    IntegerProgram program(from.requantization());
+    for (int32_t i = 0; i < from.size(); ++i) {
+      const IntegerNode& node = from[NodeId{i}];
+      program.add(node.op, node.operands, labels[static_cast<size_t>(i)]);
+    }
+    program.set_outputs({from.outputs().begin(), from.outputs().end()});
+    cases.push_back({fmt::format("net{}", cases.size()), program});
+  }
+  CHECK(differences(cases, strict, 2) == "");
+  const std::string header = write_c_program(cases[2].program, "net").header;
+  CHECK(header.find("const float *concept_value, int8_t *NULL_value)") != std::string::npos);
+}
+
+TEST_CASE("C programs: self-tests of programs without steps compile") {
+  const IntegerProgram from = test::small_program();
+  const test::Folder folder;
+  for (int32_t size : {1, 2}) {
+    IntegerProgram program(from.requantization());
+    for (int32_t i = 0; i < size; ++i) {
+      program.add(from[NodeId{i}].op, from[NodeId{i}].operands, from[NodeId{i}].label);
+    }
+    program.set_outputs({NodeId{size - 1}});
+    const CProgram written = write_c_program(program, "net");
+    write_file(folder.file("net.h"), written.header);
+    write_file(folder.file("net.c"), written.source);
+    const CSelfTestOptions test{.inputs = 9, .samples = {{{1, 2, 3, 4, 5, 6}}}};
+    write_file(folder.file("net_test.c"), write_c_self_test(program, written, "net", test));
+    std::vector<std::string> arguments = {"cc", "-std=c99", "-o", folder.file("net")};
+    arguments.insert(arguments.end(), strict.flags.begin(), strict.flags.end());
+    arguments.insert(arguments.end(), {folder.file("net.c"), folder.file("net_test.c")});
+    CHECK(run_program(arguments).output == "");
+    CHECK(run_program({folder.file("net")}).output ==
+          "net: 0 constants, 9 inputs, 1 samples: all as expected\n");
+  }
+}
+
+TEST_CASE("C programs: verification runs them as a level, and counts what differs") {
+  const Graph graph = test::conv_net(4);
+  Parameters parameters(graph, 4);
+  test::settle(graph, parameters, 4);
+  for (Requantization requantization : requantization::values) {
+    VerifyOptions options;
+    options.convert.requantization = requantization;
+    options.batch = 5;
+    options.levels = {c_level};
+    options.runners = c_levels();
+    Verifier verifier(graph, parameters, options);
+    CHECK(verifier.levels() == std::vector{Level::Reference, c_level});
+    test::fill_wild(verifier.input(), 3);
+    verifier.run(4);
+    CHECK(verifier.mismatches() == 0);
+    int64_t told = 0;
+    for (const LayerComparison& layer : verifier.layers()) {
+      CHECK(!layer.differences.contains(Level::Float));
+      told += layer.differences.contains(c_level) ? 1 : 0;
+    }
+    CHECK(told >= 2);
+    CHECK_THROWS_AS((void)verifier.output(Level::Exact), ArgumentError);
+  }
+}
+
+TEST_CASE(
+    "C programs: memory is as large as what is in use at once, and no value lies outside") {
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    CAPTURE(seed);
+    const Case each = case_of(test::conv_net(seed), "conv", seed, false);
+    const CProgram written = write_c_program(each.program, each.name);
+    CHECK(written.arena_bytes >= written.live_bytes);
+    // What rounding up to 8 bytes takes, of at most four buffers at once.
+    CHECK(written.arena_bytes <= written.live_bytes + 4 * c_alignment);
+  }
+}
+
+TEST_CASE("C programs: names that are no C identifiers are refused") {
+  const IntegerProgram program = case_of(test::random_net(1), "net", 1, false).program;
+  const std::string long_name(64, 'a');
+  const std::pair<std::string, std::string> refused[] = {
+      {"", "'' is no C identifier: it is empty"},
+      {"3d", "'3d' is no C identifier: it begins with a digit"},
+      {"a-b", "'a-b' is no C identifier: it has '-'"},
+      {"n\xc3\xa9",
+       "'n\?\?' is no C identifier: it has more than ASCII letters, digits and underscores"},
+      {"String", "'String' is no C identifier: a header of the library of C is called so"},
+      {long_name,
+       fmt::format("'{}' is no C identifier: it has more than 63 characters", long_name)},
+      {"_net",
+       "'_net' is no C identifier: names that begin with an underscore are those of "
+       "compilers"},
+      {"a_test",
+       "'a_test' is no C identifier: names that end in _test are those of self-tests"},
+      {"while", "'while' is no C identifier: it is a keyword of C or C++"}};
+  for (const auto& each : refused) {
+    CHECK(test::error_text<ArgumentError>(
+              [&] { (void)write_c_program(program, each.first); }) == each.second);
+  }
+  CHECK(write_c_program(program, "Net_2").steps.size() > 0);
+}
+
+TEST_CASE("C programs: a compiler that is missing or fails says so") {
+  const CUnit unit{
+      "net", write_c_program(case_of(test::random_net(1), "net", 1, false).program, "net")};
+  const auto error = [&](const CCompiler& compiler) {
+    return test::error_text<Error>([&] { CLibrary(std::span(&unit, 1), compiler); });
+  };
+  CHECK(error({.command = "no-such-compiler"}) ==
+        "no-such-compiler cannot be run: No such file or directory");
+  CHECK(error({.flags = {"-DNET_H", "-O0"}}).starts_with("cc ended with 1: "));
+}
+
+}  // namespace

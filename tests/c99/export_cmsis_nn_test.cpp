@@ -1,0 +1,149 @@
+// Exports of C on CMSIS-NN: which steps it computes, and a library of another rounding.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "qtape/c99/cmsis_nn.h"
+#include "qtape/c99/export_c.h"
+#include "qtape/console/subprocess.h"
+#include "qtape/tests/support/folder.h"
+#include "qtape/tests/support/integer_programs.h"
+
+namespace {
+
+using namespace qtape;
+
+/// A program of two convolutions, all of whose codes are s8: depthwise with `taps` x `taps` and
+/// as much padding as it takes to keep the extent, then 1 x 1.
+IntegerProgram small_convolutions(Requantization requantization, int64_t taps, int bits) {
+  IntegerProgram program(requantization);
+  const CodeGrid grid{
+      .dtype = DType::S8, .scale = 0.25, .zero_point = 3, .low = -128, .high = 127};
+  const NodeId x = program.add(integer::Input{.shape = {1, 5, 5, 4}}, {}, "x");
+  const NodeId q = program.add(integer::Quantize{grid}, {x}, "q");
+  const auto product = [&](NodeId from, int64_t extent, int64_t groups, const char* label) {
+    const int64_t terms = extent * extent * 4 / groups;
+    std::vector<int8_t> codes;
+    for (int64_t i = 0; i < 4 * terms; ++i)
+      codes.push_back(static_cast<int8_t>(i * 5 % 15 - 7));
+    const std::vector<float> scales = {0.01f, 0.02f, 0.015f, 0.03f};
+    const std::vector<int32_t> biases = {1, -2, 3, -4};
+    integer::Conv conv;
+    conv.weights = pack_weights(codes, {4, terms}, bits, scales, biases,
+                                with_zero_point(program[from].value));
+    conv.groups = groups;
+    conv.padding = Padding::Explicit;
+    conv.taps = {extent, extent};
+    conv.stride = conv.dilation = {1, 1};
+    conv.pads_begin = {(extent - 1) / 2, (extent - 1) / 2};
+    conv.pads_end = {extent / 2, extent / 2};
+    return program.add(integer::Requantize{grid}, {program.add(conv, {from}, label)},
+                       fmt::format("{}.codes", label));
+  };
+  const NodeId first = product(q, taps, 4, "depthwise");
+  program.set_outputs({product(first, 1, 1, "pointwise")});
+  return program;
+}
+
+TEST_CASE("exported C: steps say which function of CMSIS-NN computes them, or why none does") {
+  const auto texts = [](const IntegerProgram& program) {
+    std::vector<std::string> all;
+    const CExport exported =
+        export_c(program, {.kernels = CKernels::CmsisNn, .test = {.inputs = 1}});
+    for (const CStep& step : exported.written.steps) {
+      all.push_back(fmt::format("{}: {}", step.label, c_kernel_text(step)));
+      CHECK(exported.files[1].text.find(" * " + all.back() + ".\n") != std::string::npos);
+    }
+    return all;
+  };
+  const std::vector<std::string> called = {"q: own C: CMSIS-NN is not called for Quantize",
+                                           "depthwise: arm_depthwise_conv_wrapper_s8",
+                                           "pointwise: arm_convolve_wrapper_s8"};
+  CHECK(texts(small_convolutions(Requantization::SingleRounding, 3, 8)) == called);
+  // Two columns of padding behind a window: not its kernel for 3 x 3, but its others.
+  CHECK(texts(small_convolutions(Requantization::SingleRounding, 5, 8)) == called);
+  const std::vector<std::string> floats = texts(test::small_program());
+  CHECK(floats.back() ==
+        "fc: own C: its sums do not become codes, CMSIS-NN gives nothing else");
+}
+
+TEST_CASE("exported C: bytes of weights are those that are stored") {
+  const IntegerProgram program = small_convolutions(Requantization::SingleRounding, 3, 4);
+  const auto bytes = [&](CKernels kernels) {
+    return export_c(program, {.kernels = kernels, .test = {.inputs = 1}}).written.weight_bytes;
+  };
+  CHECK(bytes(CKernels::CmsisNn) == 52);
+  // With the bytes behind rows that products of 16 terms read.
+  CHECK(bytes(CKernels::Portable) == 26 + 8);
+}
+
+/// x f32[1, 3] to s8 codes of a linear layer, or of x added to itself.
+IntegerProgram rows_program(Requantization requantization, bool product) {
+  IntegerProgram program(requantization);
+  const CodeGrid grid{
+      .dtype = DType::S8, .scale = 0.25, .zero_point = 7, .low = -128, .high = 127};
+  const NodeId x = program.add(integer::Input{.shape = {1, 3}}, {}, "x");
+  const NodeId q = program.add(integer::Quantize{grid}, {x}, "q");
+  if (!product) {
+    program.set_outputs({program.add(integer::Add{.grid = grid}, {q, q}, "sum")});
+    return program;
+  }
+  const std::vector<int8_t> codes = {5, -3, 2, 7, 0, -9};
+  const std::vector<float> scales = {0.05f, 0.2f};
+  const std::vector<int32_t> biases = {10, -20};
+  const NodeId fc =
+      program.add(integer::Linear{.weights = pack_weights(codes, {2, 3}, 8, scales, biases,
+                                                          program[q].value)},
+                  {q}, "fc");
+  program.set_outputs({program.add(integer::Requantize{grid}, {fc}, "codes")});
+  return program;
+}
+
+/// All sources of CMSIS-NN as one object, compiled for `requantization`.
+std::string library_for(const test::Folder& folder, Requantization requantization) {
+  const CmsisNn library = CmsisNn::of_environment(requantization);
+  const std::string object = folder.file(fmt::format("{}.o", to_string_view(requantization)));
+  std::vector<std::string> arguments = {"cc", "-std=gnu99", "-O1", "-w",  "-ffunction-sections",
+                                        "-r", "-nostdlib",  "-o",  object};
+  arguments.insert(arguments.end(), library.flags.begin(), library.flags.end());
+  arguments.insert(arguments.end(), library.sources.begin(), library.sources.end());
+  require_success("cc", run_program(arguments));
+  return object;
+}
+
+/// What the self-test of `program` prints, linked to a library object.
+std::string self_test(const IntegerProgram& program, const std::string& library) {
+  const test::Folder folder;
+  write_c(folder.path(), program,
+          {.name = "net", .kernels = CKernels::CmsisNn, .test = {.inputs = 8}});
+  std::vector<std::string> arguments = {"cc", "-std=c99", "-o", folder.file("test")};
+  const CmsisNn flags = CmsisNn::of_environment(program.requantization());
+  arguments.insert(arguments.end(), flags.flags.begin(), flags.flags.end());
+  arguments.insert(arguments.end(), {folder.file("net.c"), folder.file("net_test.c"), library,
+                                     "-Wl,--gc-sections"});
+  require_success("cc", run_program(arguments));
+  return run_program({folder.file("test")}).output;
+}
+
+TEST_CASE("exported C: a CMSIS-NN that rounds otherwise is told before anything runs") {
+  if (!CmsisNn::is_given()) return;
+  const test::Folder folder;
+  const std::string single = library_for(folder, Requantization::SingleRounding);
+  const std::string twice = library_for(folder, Requantization::DoubleRounding);
+  for (Requantization requantization :
+       {Requantization::SingleRounding, Requantization::DoubleRounding}) {
+    const bool once = requantization == Requantization::SingleRounding;
+    for (const IntegerProgram& program :
+         {small_convolutions(requantization, 3, 8), rows_program(requantization, true),
+          rows_program(requantization, false)}) {
+      CAPTURE(program[NodeId{2}].label);
+      CHECK(self_test(program, once ? single : twice).find("all as expected") !=
+            std::string::npos);
+      CHECK(self_test(program, once ? twice : single) ==
+            "net: status sample 0 index -1: expected 0, got 4\n");
+    }
+  }
+}
+
+}  // namespace

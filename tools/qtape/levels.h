@@ -1,0 +1,20 @@
+// Levels of arithmetic that commands run: those of the library and of every target.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "qtape/deploy/level.h"
+
+namespace qtape::tool {
+
+/// Runners of the levels of all targets. A new target adds its own here.
+RunnerFactories target_levels();
+
+/// All levels in the order of their numbers.
+std::vector<Level> known_levels();
+
+/// `L4` of `L4 C`.
+inline std::string_view number_of(const Level& level) { return level.name.substr(0, 2); }
+
+}  // namespace qtape::tool
