@@ -18,11 +18,10 @@ inline double for_moments(double x) { return std::clamp(x, -moment_limit, moment
 
 /// Statistics of one channel without its histogram, or of one channel of one batch.
 struct ChannelRecord {
-  int64_t count = 0;         ///< finite values
-  ValueRange<double> range;  ///< smallest and largest finite value
-  int64_t batches = 0;       ///< number of batches in the averages
-  ValueRange<double>
-      average;  ///< running means of the smallest and largest value of each batch
+  int64_t count = 0;           ///< finite values
+  ValueRange<double> range;    ///< smallest and largest finite value
+  int64_t batches = 0;         ///< number of batches in the averages
+  ValueRange<double> average;  ///< running means of the range of each batch
   double mean = 0;
   double squares = 0;   ///< sum of (x - mean)^2
   double positive = 0;  ///< sum of the positive values
@@ -41,8 +40,8 @@ void blend(ChannelRecord& record, const ValueRange<double>& other, double weight
 /// Statistics that a method collects for each channel in addition to count and range.
 struct Collected {
   int64_t bins = 0;  ///< bins of the histogram; 0 for none
-  std::optional<double> average_weight =
-      std::nullopt;         ///< weight of a new batch in the averages; nullopt for none
+  /// Weight of a new batch in the averages; nullopt for none.
+  std::optional<double> average_weight = std::nullopt;
   bool moments = false;     ///< mean and squares
   bool magnitudes = false;  ///< sums of positive values and of negative ones
 };

@@ -17,10 +17,9 @@ struct Progress {
 
 /// Texts after the bar.
 struct ProgressText {
-  std::string loss;  ///< "0.1234"
-  std::string
-      result;  ///< result of the last epoch, such as "test accuracy 93.10 %"; may be empty
-  std::string left;  ///< "12 s"
+  std::string loss;    ///< "0.1234"
+  std::string result;  ///< last epoch's, such as "test accuracy 93.10 %"; may be empty
+  std::string left;    ///< time left: "12 s"
 };
 
 /// One line with fewer than `columns` characters. Parts that do not fit are omitted in this

@@ -75,8 +75,8 @@ class Graph {
 
   /// Label of a node, or `%7` if it has none.
   std::string name(NodeId id) const;
-  /// One line that identifies a node: `MatMul %2 'fc1' (%0 'x' f32[8, 4], %1 'fc1.w' f32[5,
-  /// 3])`, with the first 16 operands and labels escaped by `printable`.
+  /// One line that identifies a node, with its first 16 operands, and labels escaped by
+  /// `printable`: `MatMul %2 'fc1' (%0 'x' f32[8, 4], %1 'fc1.w' f32[5, 3])`.
   std::string describe(NodeId id) const;
 
   bool operator==(const Graph& other) const {
@@ -110,8 +110,8 @@ class Graph {
   std::optional<int64_t> batch_;
 };
 
-/// All nodes, one per line: `%2 'fc1' f32[8, 3] = MatMul {transpose_b: true} (%0 'x', %1
-/// 'fc1.w')`.
+/// All nodes, one per line:
+/// `%2 'fc1' f32[8, 3] = MatMul {transpose_b: true} (%0 'x', %1 'fc1.w')`.
 std::string to_string(const Graph& graph);
 
 }  // namespace qtape

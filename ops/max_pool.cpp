@@ -245,8 +245,7 @@ Kernel MaxPool::backward(const Binding& b) const {
   if (!b.wanted(0) || b.inputs[0].elements() == 0) return {};
   const Pool p = pool(b.inputs[0].shape);
   if (!is_compute(b.output.dtype)) {
-    if (b.encoded_operand(0) == nullptr)
-      return {};  // codes without a quantizer have no gradient
+    if (b.encoded_operand(0) == nullptr) return {};  // codes without a quantizer
     return bind_gradient<float, Tap<uint8_t>>(p, b);
   }
   return dispatch_compute(b.output.dtype,

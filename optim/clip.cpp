@@ -16,8 +16,8 @@ using namespace kernels;
 namespace {
 
 constexpr int64_t block_size = 4096;
-constexpr int64_t blocks_per_region =
-    512;  // their sums are on the stack, so nothing is allocated
+// The sums of a region are on the stack, so nothing is allocated.
+constexpr int64_t blocks_per_region = 512;
 constexpr int64_t grain = pointwise_grain / block_size;
 constexpr int64_t lanes = 16;
 

@@ -154,8 +154,8 @@ struct RunRecord {
   int64_t threads = 0;
   int64_t parameters = 0;   ///< number of trained values
   double mean_step_us = 0;  ///< mean over the steps since the run was started or resumed
-  std::string metric =
-      {};  ///< name of the scores, such as "test accuracy"; empty if there are none
+  /// Name of the scores, such as "test accuracy"; empty if there are none.
+  std::string metric = {};
   std::string unit = {};  ///< unit of the scores, such as " %"
   bool higher_is_better = true;
   Curve loss = {};

@@ -199,8 +199,7 @@ void WindowProducts<Code>::load(const int8_t* w, bool rows, int threads) {
   const int64_t terms = std::ssize(runs_) * length_;
   const int64_t output_stride = rows ? terms : 1;
   const int64_t term_stride = rows ? 1 : n_;
-  const int64_t taken =
-      std::ssize(runs_) * groups_ * group;  // terms, including those that fill up groups
+  const int64_t taken = std::ssize(runs_) * groups_ * group;  // terms with padding of groups
   const auto load_block = [&](int64_t first) {
     auto* to = reinterpret_cast<Weight*>(weights_.data()) + first * taken;
     const int64_t outputs = vectors_at<Code>(first, n_) * lanes<Code>;

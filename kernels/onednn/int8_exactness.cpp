@@ -34,9 +34,8 @@ struct Trial {
 
 constexpr int64_t trial_terms = 1100;
 // Pairs are at most 255 * 128 = 2^15 - 128.
-constexpr Trial within_both{1024, -64, 64};  // just below 2^24
-constexpr Trial within_pairs{trial_terms, -64,
-                             64};  // odd sums beyond 2^24, which f32 cannot represent
+constexpr Trial within_both{1024, -64, 64};          // just below 2^24
+constexpr Trial within_pairs{trial_terms, -64, 64};  // odd sums beyond 2^24: not f32
 constexpr Trial full_range{trial_terms, -128, 127};
 
 struct TrialExtents {

@@ -23,11 +23,12 @@ constexpr bool starts_by_magnitude(CodeLimits limits) {
   return limits.q_max - limits.q_min < 16;
 }
 
-/// Scale and zero point from the mean magnitude, in double. Symmetric: s = 2 mean|x| /
-/// sqrt(q_max) and zp = 0 (Esser et al., arXiv 1902.08153).
+/// Scale and zero point from the mean magnitude, in double.
+/// Symmetric: s = 2 mean|x| / sqrt(q_max) and zp = 0 (Esser et al., arXiv 1902.08153).
 /// Affine: the n = q_max - q_min codes are divided between the signs in proportion to their
-/// sums: zp = q_min + round(n negative / sum), s = 2 mean|x| / sqrt(n max(positive, negative) /
-/// sum). For values of one sign this is the symmetric rule with n instead of q_max.
+/// sums: zp = q_min + round(n negative / sum) and
+/// s = 2 mean|x| / sqrt(n max(positive, negative) / sum).
+/// For values of one sign this is the symmetric rule with n instead of q_max.
 /// The scale is at least the floor. If all values are 0, the result is the grid of [-1, 1].
 inline QParams<double> lsq_start(const Magnitudes& seen, const Grid& grid) {
   const auto [q_min, q_max] = grid.limits;

@@ -92,8 +92,8 @@ T scale_in_use(T scale, const Grid& grid) {
 /// Scale and zero point for data in `range`, in T.
 /// Symmetric: s = max(max|x| / denominator, floor), zp = 0.
 /// Affine, with the range extended to contain 0: s = max((max - min) / (q_max - q_min), floor)
-/// and zp = q_min - round(min / s), clamped to the codes. If max - min overflows, s = max /
-/// (q_max - q_min) - min / (q_max - q_min).
+/// and zp = q_min - round(min / s), clamped to the codes. If max - min overflows:
+/// s = max(max / (q_max - q_min) - min / (q_max - q_min), floor).
 /// Scales are powers of two if the grid requires it (scale_in_use).
 template <class T>
 QParams<T> qparams_of(const ValueRange<T>& range, const Grid& grid) {

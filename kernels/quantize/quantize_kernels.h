@@ -31,10 +31,10 @@ struct QuantizeChunk {
   int64_t channels = 1;  ///< number of channels, after which segments start again at channel 0
   T q_min = 0;
   T q_max = 0;
-  T slack_low =
-      0;  ///< tolerance below the range, in steps; infinity: no element counts as below
-  T slack_high =
-      0;  ///< tolerance above the range, in steps; infinity: no element counts as above
+  /// Tolerance below the range, in steps. Infinity: no element counts as below.
+  T slack_low = 0;
+  /// Tolerance above the range, in steps. Infinity: no element counts as above.
+  T slack_high = 0;
   T gate = -std::numeric_limits<T>::infinity();  ///< elements below are masked out
   bool before = false;                           ///< ZeroPoint::BeforeRounding
   bool mask_by_value = false;                    ///< MaskRule::Value

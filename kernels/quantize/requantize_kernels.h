@@ -41,8 +41,7 @@ struct RequantizeTable {
 /// Output grid. All three are codes; low <= high.
 struct RequantizeCodes {
   int32_t zero_point = 0;
-  int32_t low =
-      0;  ///< smallest code to write: above the minimum of the type if a ReLU is fused
+  int32_t low = 0;   ///< smallest code to write; raised if a ReLU is fused
   int32_t high = 0;  ///< largest code to write
 };
 

@@ -19,10 +19,9 @@
 namespace qtape {
 
 // Defaults of attributes that have no default in Grid.
-inline constexpr int default_bits = 8;  ///< default of the attribute `bits`
-inline constexpr CodeRange default_range =
-    CodeRange::Narrow;                                    ///< default of the attribute `range`
-inline constexpr MaskRule default_mask = MaskRule::Code;  ///< default of the attribute `mask`
+inline constexpr int default_bits = 8;                         ///< default of `bits`
+inline constexpr CodeRange default_range = CodeRange::Narrow;  ///< default of `range`
+inline constexpr MaskRule default_mask = MaskRule::Code;       ///< default of `mask`
 
 /// An op with a granularity.
 template <class X>

@@ -157,10 +157,10 @@ struct ScaleSource {
 /// An f32 operand held as 8-bit codes of a quantizer: its elements are (code - zero point)
 /// scale, bit for bit.
 struct EncodedOperand {
-  const std::byte* codes =
-      nullptr;  ///< null if the codes are no longer stored, or if the operand is held as values
-  const float* unquantized =
-      nullptr;  ///< if the codes are no longer stored: input from which they are recomputed
+  /// Null if the codes are no longer stored, or if the operand is held as values.
+  const std::byte* codes = nullptr;
+  /// If the codes are no longer stored: the input from which they are recomputed.
+  const float* unquantized = nullptr;
   Grid grid;
   DType dtype = DType::U8;
   ScaleSource source;
