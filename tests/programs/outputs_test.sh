@@ -28,7 +28,7 @@ check "and equal" grep -q ' 300 random inputs: 0 mismatches' "$work/verify.txt"
 for file in q p; do
   "$tool" replay "$work/$file.json" "${data[@]}" -o "$work/$file.npz" >"$work/$file.txt"
   check "$file: hashes of each" test "$(grep -c '^output [ab] sha256 ' "$work/$file.txt")" = 2
-  check "$file: arrays by label" test "$(unzip -l "$work/$file.npz" 2>/dev/null | grep -c ' [ab]\.npy$')" = 2
+  check "$file: arrays by label" test "$(grep -ao '[ab]\.npy' "$work/$file.npz" | sort -u | wc -l)" = 2
 done
 check "one array for two outputs" exits 2 "--output: $work/a.npy holds one array, the outputs are 'a', 'b': name a .npz or .safetensors file" "$tool" replay "$work/q.json" "${data[@]}" -o "$work/a.npy"
 check "a single output keeps its name" "$tool" replay "$work/one.json" "${data[@]}" -o "$work/t.npz" >/dev/null
