@@ -11,8 +11,6 @@
 namespace qtape {
 namespace {
 
-size_t at(NodeId id) { return static_cast<size_t>(id.index); }
-
 /// Returns `text` with each line indented.
 std::string indented(std::string_view text, int columns) {
   std::string all;

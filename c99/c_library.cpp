@@ -8,14 +8,12 @@
 #include <iterator>
 #include <sstream>
 
-#include "qtape/core/error.h"
 #include "qtape/console/subprocess.h"
+#include "qtape/core/error.h"
 #include "qtape/engine/files.h"
 
 namespace qtape {
 namespace {
-
-size_t at(NodeId id) { return static_cast<size_t>(id.index); }
 
 /// C functions that run a program on its static memory, with arrays of pointers for inputs and
 /// outputs.
@@ -123,11 +121,11 @@ CSession::CSession(const IntegerProgram& program, const CUnit& unit, const CLibr
     arguments_.push_back(each.data());
     code_arguments_.push_back(each.data());
   }
-  for (int32_t i = 0; i < program.size(); ++i) {
-    const IntegerNode& node = program[NodeId{i}];
-    const bool view = values_[at(NodeId{i})].empty() && !node.operands.empty() &&
+  for (const NodeId id : ids(program)) {
+    const IntegerNode& node = program[id];
+    const bool view = values_[at(id)].empty() && !node.operands.empty() &&
                       placement_of(node.op) == Placement::View;
-    shown_.push_back(view ? shown_[at(node.operands[0])] : static_cast<size_t>(i));
+    shown_.push_back(view ? shown_[at(node.operands[0])] : at(id));
   }
   const std::string prefix = unit.name + "_glue";
   using Run = int32_t (*)(void**);

@@ -6,27 +6,24 @@
 #include <map>
 #include <set>
 
-#include "qtape/core/sha256.h"
-#include "qtape/engine/plan.h"
 #include "qtape/c99/c_functions.h"
 #include "qtape/c99/c_grid.h"
 #include "qtape/c99/c_header.h"
 #include "qtape/c99/c_names.h"
 #include "qtape/c99/c_source.h"
 #include "qtape/c99/c_writers.h"
+#include "qtape/core/sha256.h"
+#include "qtape/engine/plan.h"
 #include "qtape/integer/program_plan.h"
 
 namespace qtape {
 namespace {
 
-size_t at(NodeId id) { return static_cast<size_t>(id.index); }
-
 constexpr std::string_view values = "context->arena->values";
 
 ProgramPlan plan_c_program(const IntegerProgram& program, CKernels kernels) {
   const auto scratch = [&](const IntegerNode& node, const CodeGrid* grid) {
-    return c_scratch(node.op,
-                     {kernels, &program[node.operands[0]].value, &node.value, grid});
+    return c_scratch(node.op, {kernels, &program[node.operands[0]].value, &node.value, grid});
   };
   return plan_program(program, {.alignment = c_alignment, .scratch = scratch});
 }
@@ -64,8 +61,8 @@ class Writer {
   CProgram run() {
     result_.arena_bytes = plan_.arena_bytes;
     name_nodes();
-    for (int32_t i = 0; i < program_.size(); ++i) place(NodeId{i});
-    for (int32_t i = 0; i < program_.size(); ++i) write(NodeId{i});
+    for (const NodeId id : ids(program_)) place(id);
+    for (const NodeId id : ids(program_)) write(id);
     count_constants();
     for (const CStep& step : result_.steps) {
       result_.live_bytes = std::max(result_.live_bytes, step.live_bytes);
@@ -97,8 +94,7 @@ class Writer {
          "int16_t", "uint16_t", "int32_t", "uint32_t", "int64_t", name_},
         name_ + "_");
     CIdentifiers nodes;
-    for (int32_t i = 0; i < program_.size(); ++i) {
-      const NodeId id{i};
+    for (const NodeId id : ids(program_)) {
       names_[at(id)] = (is_input(id) ? inputs : nodes).of(program_[id].label, i);
       if (is_input(id)) result_.inputs.push_back({id, names_[at(id)]});
     }
@@ -249,10 +245,10 @@ class Writer {
   /// Returns the member types of the union that holds values.
   std::vector<DType> arena_members() const {
     std::set<DType> used = {DType::U8};
-    for (int32_t i = 0; i < program_.size(); ++i) {
-      if (value(NodeId{i}).offset) used.insert(program_[NodeId{i}].value.type.dtype);
+    for (const NodeId id : ids(program_)) {
+      if (value(id).offset) used.insert(program_[id].value.type.dtype);
       // Gathered windows have either type.
-      if (value(NodeId{i}).scratch) used.insert({DType::S16, DType::S32});
+      if (value(id).scratch) used.insert({DType::S16, DType::S32});
     }
     return {used.begin(), used.end()};
   }
@@ -302,10 +298,10 @@ class Writer {
 /// Throws GraphError if elements or bytes exceed 32 bits, in which C counts them.
 void check_counts(const IntegerProgram& program) {
   constexpr int64_t most = 2147483647;
-  for (int32_t i = 0; i < program.size(); ++i) {
-    const TensorType& type = program[NodeId{i}].value.type;
+  for (const NodeId id : ids(program)) {
+    const TensorType& type = program[id].value.type;
     require<GraphError>(type.bytes() <= most, "{}: C counts bytes in 32 bits, it takes {}",
-                        program.describe(NodeId{i}), type.bytes());
+                        program.describe(id), type.bytes());
   }
 }
 

@@ -31,8 +31,8 @@ class Converter {
         options_(options),
         analysis_(analyze_integers(graph)),
         program_(options.requantization) {
-    for (int32_t i = 0; i < graph_.size(); ++i) {
-      const Node& node = graph_[NodeId{i}];
+    for (const NodeId id : ids(graph_)) {
+      const Node& node = graph_[id];
       if (node.label.empty() || !is_view(node.op)) continue;
       const NodeId shown = analysis_.origin(node.operands[0]);
       if (graph_[shown].label.empty()) shown_as_.try_emplace(shown, node.label);
@@ -75,8 +75,7 @@ class Converter {
       reasons.push_back(
           fmt::format("{}: {}: {}", graph_.describe(id), wrong.reason, wrong.remedy));
     };
-    for (int32_t i = 0; i < graph_.size(); ++i) {
-      const NodeId id{i};
+    for (const NodeId id : ids(graph_)) {
       if (!needed[static_cast<size_t>(i)]) continue;
       add(id, analysis_.refusal(id));
       if (!analysis_.refusal(id).reason.empty()) continue;
@@ -98,10 +97,10 @@ class Converter {
   void load_weights(const std::vector<bool>& needed) {
     std::set<NodeId> biases;
     std::set<NodeId> ids;
-    for (int32_t i = 0; i < graph_.size(); ++i) {
-      if (!needed[static_cast<size_t>(i)]) continue;
-      const IntegerForm& x = form(NodeId{i});
-      if (x.kind == IntegerKind::Weight && x.source == NodeId{i}) ids.insert(NodeId{i});
+    for (const NodeId id : ids(graph_)) {
+      if (!needed[at(id)]) continue;
+      const IntegerForm& x = form(id);
+      if (x.kind == IntegerKind::Weight && x.source == id) ids.insert(id);
       if (x.bias.index >= 0 && !graph_[x.bias].operands.empty()) biases.insert(x.bias);
     }
     ids.insert(biases.begin(), biases.end());

@@ -84,8 +84,8 @@ class Linter {
     }
     const std::vector<bool> needed = needed_for(graph_, options_.outputs);
     look_at_weights(needed);
-    for (int32_t i = 0; i < graph_.size(); ++i) {
-      if (needed[static_cast<size_t>(i)]) node(NodeId{i});
+    for (const NodeId id : ids(graph_)) {
+      if (needed[at(id)]) node(id);
     }
     if (!any_error()) outputs();
     if (!any_error()) integers();
@@ -175,8 +175,7 @@ class Linter {
   /// Collects the findings about the weights of all products, for `node` to add in order.
   void look_at_weights(const std::vector<bool>& needed) {
     std::map<NodeId, NodeId> products;  // by quantizer
-    for (int32_t i = 0; i < graph_.size(); ++i) {
-      const NodeId id{i};
+    for (const NodeId id : ids(graph_)) {
       const bool product = form(id).kind == IntegerKind::Accumulators && form(id).product == id;
       if (needed[static_cast<size_t>(i)] && product) {
         products.emplace(form(weights_of(id)).source, id);
@@ -184,9 +183,9 @@ class Linter {
     }
     std::set<NodeId> ids;
     for (const auto& [quantizer, product] : products) ids.insert(quantizer);
-    for (int32_t i = 0; i < graph_.size(); ++i) {
-      const NodeId bias = form(NodeId{i}).bias;
-      if (!needed[static_cast<size_t>(i)] || bias.index < 0) continue;
+    for (const NodeId id : ids(graph_)) {
+      const NodeId bias = form(id).bias;
+      if (!needed[at(id)] || bias.index < 0) continue;
       if (graph_[bias].operands.empty()) continue;
       ids.insert(bias);
       biases_[bias] = {};

@@ -64,8 +64,8 @@ class ProgramLinter {
   explicit ProgramLinter(const IntegerProgram& program) : program_(program) {}
 
   std::vector<Finding> run() {
-    for (int32_t i = 0; i < program_.size(); ++i) {
-      id_ = NodeId{i};
+    for (const NodeId id : ids(program_)) {
+      id_ = id;
       if (const QuantizedWeights* w = weights_of(program_[id_].op)) look(*w);
       std::visit([&](const auto& op) { look_at_grid(op); }, program_[id_].op);
     }

@@ -16,9 +16,9 @@ namespace {
 
 std::vector<NodeId> inputs_of(const IntegerProgram& program) {
   std::vector<NodeId> found;
-  for (int32_t i = 0; i < program.size(); ++i) {
-    if (std::holds_alternative<integer::Input>(program[NodeId{i}].op)) {
-      found.push_back(NodeId{i});
+  for (const NodeId id : ids(program)) {
+    if (std::holds_alternative<integer::Input>(program[id].op)) {
+      found.push_back(id);
     }
   }
   require<ArgumentError>(!found.empty(), "the program has no input");

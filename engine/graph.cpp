@@ -261,9 +261,9 @@ Graph Graph::with_batch(int64_t batch) const {
 
 std::string to_string(const Graph& graph) {
   std::string text;
-  for (int32_t i = 0; i < graph.size(); ++i) {
-    const Node& node = graph[NodeId{i}];
-    text += fmt::format("{} {} = {}", reference(graph, NodeId{i}), to_string(node.type),
+  for (const NodeId id : ids(graph)) {
+    const Node& node = graph[id];
+    text += fmt::format("{} {} = {}", reference(graph, id), to_string(node.type),
                         to_string(node.op));
     for (size_t k = 0; k < node.operands.size(); ++k) {
       text += fmt::format("{}{}", k == 0 ? " (" : ", ", reference(graph, node.operands[k]));

@@ -10,15 +10,10 @@
 #include <string_view>
 #include <vector>
 
+#include "qtape/engine/node_id.h"
 #include "qtape/ops/ops.h"
 
 namespace qtape {
-
-/// Index of a node in its graph. Formatted as `%3`.
-struct NodeId {
-  int32_t index = -1;
-  auto operator<=>(const NodeId&) const = default;
-};
 
 /// An op with its operands and the type of its result.
 struct Node {

@@ -71,7 +71,6 @@ class Planner {
   }
 
  private:
-  static size_t at(NodeId id) { return static_cast<size_t>(id.index); }
   const Node& node(size_t i) const { return graph_.nodes()[i]; }
   int64_t backward_time(size_t i) const { return 2 * count_ - 1 - static_cast<int64_t>(i); }
   int64_t end_time() const { return 2 * count_; }

@@ -91,8 +91,8 @@ void check_qparams(const Graph& graph, NodeId id, std::span<const QParams<double
 
 std::vector<NodeId> quantizers(const Graph& graph) {
   std::vector<NodeId> found;
-  for (int32_t i = 0; i < graph.size(); ++i) {
-    if (is_quantizer(graph[NodeId{i}].op)) found.push_back(NodeId{i});
+  for (const NodeId id : ids(graph)) {
+    if (is_quantizer(graph[id].op)) found.push_back(id);
   }
   return found;
 }

@@ -67,9 +67,9 @@ Tape::Tape(const Graph& graph, Parameters& parameters, TapeOptions options,
   step_.warm_up = static_cast<uint64_t>(options_.schedule.warm_up);
   add_layout(true);
   active_ = layouts_[0].get();
-  for (int32_t i = 0; i < graph_.size(); ++i) {
-    const bool encoded = main().plan.nodes[static_cast<size_t>(i)].encoded.has_value();
-    if (encoded && is_quantizer(graph_[NodeId{i}].op)) encoders_.push_back(NodeId{i});
+  for (const NodeId id : ids(graph_)) {
+    const bool encoded = main().plan.nodes[at(id)].encoded.has_value();
+    if (encoded && is_quantizer(graph_[id].op)) encoders_.push_back(id);
   }
 } catch (const std::bad_alloc& error) {
   fail_while("binding a tape", {}, error);
@@ -119,8 +119,7 @@ Tape::Layout& Tape::layout_for(Mode mode) {
 }
 
 void Tape::check_leaves() const {
-  for (int32_t i = 0; i < graph_.size(); ++i) {
-    const NodeId id{i};
+  for (const NodeId id : ids(graph_)) {
     if (!main().plan.nodes[static_cast<size_t>(i)].needed || !is_persistent(graph_[id].op))
       continue;
     const ParameterEntry* entry = parameters().find(graph_[id].label);

@@ -14,17 +14,15 @@ namespace {
 class Analyzer {
  public:
   explicit Analyzer(const Graph& graph)
-      : graph_(graph),
-        constant_(constant_nodes(graph)),
-        blocked_(constant_.size()) {
+      : graph_(graph), constant_(constant_nodes(graph)), blocked_(constant_.size()) {
     result_.forms.resize(constant_.size());
     result_.origins.resize(constant_.size());
     result_.refusals.resize(constant_.size());
   }
 
   IntegerAnalysis run() {
-    for (int32_t i = 0; i < graph_.size(); ++i) {
-      id_ = NodeId{i};
+    for (const NodeId id : ids(graph_)) {
+      id_ = id;
       const Node& node = graph_[id_];
       const bool view = is_view(node.op);
       result_.origins[at(id_)] = view ? result_.origin(node.operands[0]) : id_;
@@ -34,7 +32,6 @@ class Analyzer {
   }
 
  private:
-  static size_t at(NodeId id) { return static_cast<size_t>(id.index); }
   IntegerForm& form() { return result_.forms[at(id_)]; }
   const Node& node() const { return graph_[id_]; }
   const IntegerForm& operand(size_t k) const { return result_[node().operands[k]]; }

@@ -13,8 +13,6 @@
 namespace qtape {
 namespace {
 
-size_t at(NodeId id) { return static_cast<size_t>(id.index); }
-
 /// Returns the limits of an op that only limits x and whose gradient does not read x.
 std::optional<ValueLimits> limits_of(const Op& op) {
   return std::visit(
@@ -76,8 +74,8 @@ CodesForward::CodesForward(const Graph& graph, int threads)
       candidates_(readers_.size()),
       within_(readers_.size()),
       chains_(readers_.size()) {
-  for (int32_t i = 0; i < graph_.size(); ++i) {
-    for (NodeId operand : node(NodeId{i}).operands) readers_[at(operand)].push_back(NodeId{i});
+  for (const NodeId id : ids(graph_)) {
+    for (NodeId operand : node(id).operands) readers_[at(operand)].push_back(id);
   }
 }
 
@@ -98,8 +96,7 @@ std::optional<NodeId> CodesForward::code_source(NodeId id) const {
 
 void CodesForward::find_candidates(std::span<const NodeId> kept) {
   const std::vector<bool> shown = shown_by(graph_, kept);
-  for (int32_t i = 0; i < graph_.size(); ++i) {
-    const NodeId id{i};
+  for (const NodeId id : ids(graph_)) {
     candidates_[at(id)] = !shown[at(id)] && may_hold_codes(id);
   }
 }

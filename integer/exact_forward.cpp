@@ -149,8 +149,7 @@ void ExactForward::bind(const Lookup& lookup) {
   lookup_ = lookup;
   find_float_readers();
   find_computed_biases();
-  for (int32_t i = 0; i < graph_.size(); ++i) {
-    const NodeId id{i};
+  for (const NodeId id : ids(graph_)) {
     if (!owns(id)) continue;
     ExactValue& own = value(id);
     own.data = memory(id);
@@ -415,8 +414,7 @@ std::shared_ptr<ExactForward::Product> ExactForward::make_product(NodeId source)
 /// have no integers in this step.
 Kernel ExactForward::folded(NodeId id, Kernel kernel) {
   std::vector<std::shared_ptr<Product>> readers;
-  for (int32_t i = 0; i < graph_.size(); ++i) {
-    const NodeId reader{i};
+  for (const NodeId reader : ids(graph_)) {
     if (form(reader).source == reader && form(reader).product == id && reader != id) {
       readers.push_back(make_product(reader));
     }

@@ -44,7 +44,6 @@ class ExactForward : public ForwardArithmetic {
   };
   struct Product;
 
-  static size_t at(NodeId id) { return static_cast<size_t>(id.index); }
   const IntegerForm& form(NodeId id) const { return analysis_[id]; }
   const Node& node(NodeId id) const { return graph_[id]; }
   /// True if the node has integers of its own in memory.

@@ -18,9 +18,9 @@ void ExactForward::find_folded() {
            (node(bias).operands.empty() || bias < product);
   };
   std::vector<bool> read = kept_;
-  for (int32_t i = 0; i < graph_.size(); ++i) {
-    for (NodeId operand : node(NodeId{i}).operands) {
-      const bool folds = adds_to(NodeId{i}, operand);
+  for (const NodeId id : ids(graph_)) {
+    for (NodeId operand : node(id).operands) {
+      const bool folds = adds_to(id, operand);
       folded_[at(operand)] = folded_[at(operand)] || folds;
       if (!folds) read[at(operand)] = true;
     }
@@ -99,8 +99,7 @@ Encoding ExactForward::encoding(std::span<const NodeId> kept, bool backward) {
   if (!encodes_ || !backward) return {};
   const std::vector<bool> shown = shown_by(graph_, kept);
   std::vector<std::vector<NodeId>> readers(values_.size());
-  for (int32_t i = 0; i < graph_.size(); ++i) {
-    const NodeId id{i};
+  for (const NodeId id : ids(graph_)) {
     for (NodeId operand : node(id).operands) readers[at(operand)].push_back(id);
     const bool may =
         is_quantizer(node(id).op) ||
@@ -122,8 +121,7 @@ Encoding ExactForward::encoding(std::span<const NodeId> kept, bool backward) {
     }
   }
   Encoding found;
-  for (int32_t i = 0; i < graph_.size(); ++i) {
-    const NodeId id{i};
+  for (const NodeId id : ids(graph_)) {
     if (encoded_[at(id)]) {
       const Grid grid = grid_of(graph_, form(id).quantizer);
       found.values.push_back({id, code_dtype(grid.limits)});
@@ -140,12 +138,11 @@ Encoding ExactForward::encoding(std::span<const NodeId> kept, bool backward) {
 
 std::vector<Companion> ExactForward::companions(std::span<const NodeId>) {
   std::vector<std::vector<NodeId>> readers(values_.size());
-  for (int32_t i = 0; i < graph_.size(); ++i) {
-    for (NodeId source : sources_read(NodeId{i})) readers[at(source)].push_back(NodeId{i});
+  for (const NodeId id : ids(graph_)) {
+    for (NodeId source : sources_read(id)) readers[at(source)].push_back(id);
   }
   std::vector<Companion> found;
-  for (int32_t i = 0; i < graph_.size(); ++i) {
-    const NodeId id{i};
+  for (const NodeId id : ids(graph_)) {
     if (!owns(id) || encoded_[at(id)]) continue;
     const bool accumulators = form(id).kind == IntegerKind::Accumulators;
     const int64_t size = accumulators
@@ -174,8 +171,8 @@ void ExactForward::find_float_readers() {
 }
 
 void ExactForward::find_computed_biases() {
-  for (int32_t i = 0; i < graph_.size(); ++i) {
-    const NodeId bias = form(NodeId{i}).bias;
+  for (const NodeId id : ids(graph_)) {
+    const NodeId bias = form(id).bias;
     if (bias.index < 0 || node(bias).operands.empty()) continue;
     computed_biases_[bias].resize(static_cast<size_t>(node(bias).type.elements()));
   }

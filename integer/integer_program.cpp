@@ -162,10 +162,10 @@ std::string to_string(const IntegerProgram& program) {
     return label.empty() ? fmt::format("%{}", id.index)
                          : fmt::format("%{} '{}'", id.index, printable(label));
   };
-  for (int32_t i = 0; i < program.size(); ++i) {
-    const IntegerNode& node = program[NodeId{i}];
-    text += fmt::format("{} {} = {}", reference(NodeId{i}), to_string(node.value.type),
-                        op_text(node.op));
+  for (const NodeId id : ids(program)) {
+    const IntegerNode& node = program[id];
+    text +=
+        fmt::format("{} {} = {}", reference(id), to_string(node.value.type), op_text(node.op));
     for (size_t k = 0; k < node.operands.size(); ++k) {
       text += (k == 0 ? " (" : ", ") + reference(node.operands[k]);
     }

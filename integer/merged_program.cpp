@@ -6,9 +6,9 @@ namespace qtape {
 
 NodeId add_once(IntegerProgram& program, IntegerOp op, std::span<const NodeId> operands,
                 const std::string& label) {
-  for (int32_t i = 0; i < program.size(); ++i) {
-    const IntegerNode& each = program[NodeId{i}];
-    if (std::ranges::equal(each.operands, operands) && each.op == op) return NodeId{i};
+  for (const NodeId id : ids(program)) {
+    const IntegerNode& each = program[id];
+    if (std::ranges::equal(each.operands, operands) && each.op == op) return id;
   }
   return program.add(std::move(op), operands, label);
 }
@@ -16,13 +16,13 @@ NodeId add_once(IntegerProgram& program, IntegerOp op, std::span<const NodeId> o
 RewrittenProgram merged(const IntegerProgram& program) {
   RewrittenProgram result{IntegerProgram(program.requantization()), {}};
   std::vector<NodeId> operands;
-  for (int32_t i = 0; i < program.size(); ++i) {
-    const IntegerNode& node = program[NodeId{i}];
+  for (const NodeId id : ids(program)) {
+    const IntegerNode& node = program[id];
     operands.clear();
     for (NodeId each : node.operands) {
       operands.push_back(result.nodes[static_cast<size_t>(each.index)]);
     }
-    const bool stays = operands.empty() || std::ranges::count(program.outputs(), NodeId{i}) > 0;
+    const bool stays = operands.empty() || std::ranges::count(program.outputs(), id) > 0;
     result.nodes.push_back(stays ? result.program.add(node.op, operands, node.label)
                                  : add_once(result.program, node.op, operands, node.label));
   }

@@ -8,12 +8,9 @@
 namespace qtape {
 namespace {
 
-size_t at(NodeId id) { return static_cast<size_t>(id.index); }
-
 class Planner {
  public:
-  Planner(const IntegerProgram& program, KeptValues kept,
-          const TargetMemory* target = nullptr)
+  Planner(const IntegerProgram& program, KeptValues kept, const TargetMemory* target = nullptr)
       : program_(program),
         kept_(kept),
         target_(target),
@@ -29,22 +26,21 @@ class Planner {
     for (const IntegerNode& node : program_.nodes()) {
       for (NodeId operand : node.operands) ++readers_[at(operand)];
     }
-    for (int32_t i = 0; i < program_.size(); ++i) value(NodeId{i}).kept = is_kept(NodeId{i});
+    for (const NodeId id : ids(program_)) value(id).kept = is_kept(id);
     for (NodeId id : program_.outputs()) {
       value(id).kept = true;
       ++readers_[at(id)];
     }
     join_products();
-    for (int32_t i = 0; i < program_.size(); ++i) {
-      for (NodeId operand : program_[NodeId{i}].operands) {
-        last_[at(operand)] = std::max(last_[at(operand)], time_of(NodeId{i}));
+    for (const NodeId id : ids(program_)) {
+      for (NodeId operand : program_[id].operands) {
+        last_[at(operand)] = std::max(last_[at(operand)], time_of(id));
       }
     }
-    for (int32_t i = 0; i < program_.size(); ++i) place(NodeId{i});
-    plan_.arena_bytes =
-        target_ == nullptr
-            ? assign_arena_offsets(plan_.buffers, true, 0)
-            : assign_arena_offsets(plan_.buffers, true, 0, target_->alignment);
+    for (const NodeId id : ids(program_)) place(id);
+    plan_.arena_bytes = target_ == nullptr
+                            ? assign_arena_offsets(plan_.buffers, true, 0)
+                            : assign_arena_offsets(plan_.buffers, true, 0, target_->alignment);
     if (plan_.buffers.empty()) plan_.arena_bytes = 0;
     for (size_t i = 0; i < buffer_.size(); ++i) {
       if (buffer_[i]) plan_.values[i].offset = plan_.buffers[*buffer_[i]].offset;
@@ -63,13 +59,13 @@ class Planner {
   /// Passes products that only one node reads to its epilogue.
   void join_products() {
     if (kept_ == KeptValues::All) return;
-    for (int32_t i = 0; i < program_.size(); ++i) {
-      const IntegerNode& node = program_[NodeId{i}];
+    for (const NodeId id : ids(program_)) {
+      const IntegerNode& node = program_[id];
       if (!has_epilogue(node.op)) continue;
       const NodeId x = node.operands[0];
       if (readers_[at(x)] > 1 || !takes_epilogue(program_[x].op)) continue;
-      value(x) = {.next = NodeId{i}};
-      joined_to_[static_cast<size_t>(i)] = x;
+      value(x) = {.next = id};
+      joined_to_[at(id)] = x;
     }
   }
 
@@ -89,8 +85,7 @@ class Planner {
     const IntegerNode& node = program_[id];
     if (target_ == nullptr || node.operands.empty()) return;
     const auto next = value(id).next;
-    const int64_t bytes =
-        target_->scratch(node, next ? grid_of(program_[*next].op) : nullptr);
+    const int64_t bytes = target_->scratch(node, next ? grid_of(program_[*next].op) : nullptr);
     if (bytes == 0) return;
     scratch_[at(id)] = plan_.buffers.size();
     plan_.buffers.push_back({.bytes = bytes, .begin = time_of(id), .end = time_of(id)});

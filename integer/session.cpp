@@ -20,8 +20,6 @@ SessionOptions checked(const SessionOptions& options) {
   return options;
 }
 
-size_t at(NodeId id) { return static_cast<size_t>(id.index); }
-
 Epilogue epilogue_of(const IntegerOp& op, const IntegerBinding& b) {
   return std::visit(
       [&]<class X>(const X& each) -> Epilogue {
@@ -70,8 +68,7 @@ IntegerBinding IntegerSession::binding(NodeId id) const {
 void IntegerSession::bind() {
   const SerialLibraries serial;
   std::vector<bool> done(plan_.values.size());
-  for (int32_t i = 0; i < program_.size(); ++i) {
-    const NodeId id{i};
+  for (const NodeId id : ids(program_)) {
     if (done[at(id)]) continue;
     const std::optional<NodeId> next = plan_.values[at(id)].next;
     if (next) done[at(*next)] = true;
@@ -157,11 +154,11 @@ int64_t IntegerSession::integer(NodeId id, int64_t i) const {
 
 std::string IntegerSession::report() const {
   std::string text;
-  for (int32_t i = 0; i < program_.size(); ++i) {
-    const IntegerNode& node = program_[NodeId{i}];
+  for (const NodeId id : ids(program_)) {
+    const IntegerNode& node = program_[id];
     if (weights_of(node.op) == nullptr) continue;
     const IntegerValue& x = program_[node.operands[0]].value;
-    text += fmt::format("{}: {}\n", printable(program_.name(NodeId{i})),
+    text += fmt::format("{}: {}\n", printable(program_.name(id)),
                         options_.reference ? "reference loops" : explain(node.op, x, path_));
   }
   return text;

@@ -45,8 +45,7 @@ int64_t FedInput::rows() const {
 std::vector<FedInput> inputs_of(Tape& tape) {
   std::vector<FedInput> found;
   const Graph& graph = tape.graph();
-  for (int32_t i = 0; i < graph.size(); ++i) {
-    const NodeId id{i};
+  for (const NodeId id : ids(graph)) {
     const auto* op = std::get_if<Input>(&graph[id].op);
     if (op == nullptr || !tape.memory().nodes[static_cast<size_t>(i)].needed) continue;
     const bool known = op->dtype == DType::F32 || op->dtype == DType::S32;
@@ -66,8 +65,7 @@ std::vector<FedInput> inputs_of(Tape& tape) {
 std::vector<FedInput> inputs_of(IntegerSession& session) {
   std::vector<FedInput> found;
   const IntegerProgram& program = session.program();
-  for (int32_t i = 0; i < program.size(); ++i) {
-    const NodeId id{i};
+  for (const NodeId id : ids(program)) {
     const auto* op = std::get_if<integer::Input>(&program[id].op);
     if (op == nullptr) continue;
     require<ArgumentError>(op->batch && op->shape.rank() >= 1,
@@ -167,10 +165,10 @@ void require_fit(const Graph& graph, std::span<const NodeId> outputs,
                  const data::Dataset& dataset) {
   const std::vector<bool> used = needed(graph, outputs);
   std::vector<FedInput> inputs;
-  for (int32_t i = 0; i < graph.size(); ++i) {
-    const Node& node = graph[NodeId{i}];
+  for (const NodeId id : ids(graph)) {
+    const Node& node = graph[id];
     const auto* op = std::get_if<Input>(&node.op);
-    if (op == nullptr || !op->batch || !used[static_cast<size_t>(i)]) continue;
+    if (op == nullptr || !op->batch || !used[at(id)]) continue;
     inputs.push_back(unbound_input(node.label, op->dtype, op->shape));
   }
   (void)columns_for(inputs, dataset);

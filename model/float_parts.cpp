@@ -34,14 +34,14 @@ Graph with_inputs(const Graph& graph, const std::set<NodeId>& cut,
   Graph result;
   const std::vector<bool> constant = constant_nodes(graph);
   std::vector<NodeId> outputs = answers;
-  for (int32_t i = 0; i < graph.size(); ++i) {
-    const Node& node = graph[NodeId{i}];
-    if (!cut.contains(NodeId{i})) {
+  for (const NodeId id : ids(graph)) {
+    const Node& node = graph[id];
+    if (!cut.contains(id)) {
       (void)result.add(node.op, node.operands, node.label);
       continue;
     }
     const std::string label =
-        node.label.empty() ? unused_label(graph, graph.name(NodeId{i})) : node.label;
+        node.label.empty() ? unused_label(graph, graph.name(id)) : node.label;
     // The nodes before the cut must stay needed.
     std::ranges::copy_if(node.operands, std::back_inserter(outputs), [&](NodeId x) -> bool {
       return !constant[static_cast<size_t>(x.index)];
@@ -115,10 +115,10 @@ class Search {
     const IntegerAnalysis analysis = analyze_integers(ready);
     const std::vector<bool> needed = needed_for(ready, ready.outputs());
     bool more = false;
-    for (int32_t i = 0; i < ready.size(); ++i) {
-      const Verdict& verdict = analysis.refusal(NodeId{i});
-      if (!needed[static_cast<size_t>(i)] || verdict.reason.empty()) continue;
-      more = note(from[static_cast<size_t>(i)], verdict, from) || more;
+    for (const NodeId id : ids(ready)) {
+      const Verdict& verdict = analysis.refusal(id);
+      if (!needed[at(id)] || verdict.reason.empty()) continue;
+      more = note(from[at(id)], verdict, from) || more;
     }
     if (!parts_.empty()) return more;
     for (NodeId id : ready.outputs()) {

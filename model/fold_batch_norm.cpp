@@ -48,14 +48,14 @@ class Folder {
   }
 
   SavedModel run() {
-    for (int32_t i = 0; i < graph_.size(); ++i) look_at(NodeId{i});
+    for (const NodeId id : ids(graph_)) look_at(id);
     for (const auto& [norm, fold] : norms_) check_weights(graph_, fold);
     check(!norms_.empty() || corrections_ > 0,
           "no BatchNorm follows a product with weights, and no BatchNormCorrection is there");
     find_needed();
     evaluate();
-    for (int32_t i = 0; i < graph_.size(); ++i) {
-      if (needed_[at(NodeId{i})]) copies_[at(NodeId{i})] = copy(NodeId{i});
+    for (const NodeId id : ids(graph_)) {
+      if (needed_[at(id)]) copies_[at(id)] = copy(id);
     }
     result_.copy_outputs(graph_, [&](NodeId id) { return copies_[at(id)]; });
     Parameters values = make_parameters();
@@ -73,7 +73,6 @@ class Folder {
     std::vector<QParams<double>> qparams = {};
   };
 
-  static size_t at(NodeId id) { return static_cast<size_t>(id.index); }
   const Node& node(NodeId id) const { return graph_[id]; }
 
   void look_at(NodeId id) {
@@ -123,8 +122,7 @@ class Folder {
         visit_operands(NodeId{i}, [&](NodeId x) { needed_[at(x)] = true; });
       }
     }
-    for (int32_t i = 0; i < graph_.size(); ++i) {
-      const NodeId id{i};
+    for (const NodeId id : ids(graph_)) {
       const bool keeps_label = needed_[at(id)] && !made_[at(id)] && !norms_.contains(id) &&
                                !is_folded_correction(id);
       if (keeps_label && !labels_[at(id)].empty()) reserved_.insert(labels_[at(id)]);
@@ -133,8 +131,7 @@ class Folder {
 
   void evaluate() {
     TapeOptions options{.threads = 1};
-    for (int32_t i = 0; i < graph_.size(); ++i) {
-      const NodeId id{i};
+    for (const NodeId id : ids(graph_)) {
       if (needed_[at(id)] && made_[at(id)]) options.outputs.push_back(id);
     }
     for (const auto& [id, fold] : norms_) {

@@ -80,7 +80,7 @@ class Inserter {
 
   Graph run() {
     for (const auto& [product, layer] : layers_) note_early(layer);
-    for (int32_t i = 0; i < graph_.size(); ++i) copy(NodeId{i});
+    for (const NodeId id : ids(graph_)) copy(id);
     check(inserted_ > 0, "no product has unquantized weights that match '{}'",
           options_.pattern);
     result_.copy_outputs(graph_, [&](NodeId id) { return at(id); });
@@ -211,9 +211,9 @@ std::set<NodeId> unquantized_nodes(const Graph& graph) {
 /// Returns the nodes that are averaged by a mean.
 std::set<NodeId> averaged_nodes(const Graph& graph) {
   std::set<NodeId> found;
-  for (int32_t i = 0; i < graph.size(); ++i) {
-    if (is_view(graph[NodeId{i}].op) || !is_mean(graph, NodeId{i})) continue;
-    found.insert(graph[NodeId{i}].operands[0]);
+  for (const NodeId id : ids(graph)) {
+    if (is_view(graph[id].op) || !is_mean(graph, id)) continue;
+    found.insert(graph[id].operands[0]);
   }
   return found;
 }
@@ -225,20 +225,19 @@ Graph quantize_after(const Graph& graph, const std::set<NodeId>& nodes, const Op
   const std::set<NodeId> before_means = averaged_nodes(graph);
   Graph result;
   std::vector<NodeId> copies;
-  for (int32_t i = 0; i < graph.size(); ++i) {
-    const Node& node = graph[NodeId{i}];
+  for (const NodeId id : ids(graph)) {
+    const Node& node = graph[id];
     std::vector<NodeId> operands;
     for (NodeId operand : node.operands) {
       operands.push_back(copies[static_cast<size_t>(operand.index)]);
     }
     NodeId copy = result.add(node.op, operands, node.label);
-    if (nodes.contains(NodeId{i})) {
+    if (nodes.contains(id)) {
       const auto taken = [&](const std::string& label) {
         return graph.find(label + ".quantized") || result.find(label + ".quantized");
       };
-      copy =
-          add_quantizer(result, copy, before_means.contains(NodeId{i}) ? averaged : quantizer,
-                        unused_label(label_near(graph, NodeId{i}), taken, ""));
+      copy = add_quantizer(result, copy, before_means.contains(id) ? averaged : quantizer,
+                           unused_label(label_near(graph, id), taken, ""));
     }
     copies.push_back(copy);
   }

@@ -32,10 +32,10 @@ FedInput without_memory(const std::string& label, const Shape& batch, DType dtyp
 std::vector<FedInput> inputs_for(const Graph& graph, std::span<const NodeId> outputs) {
   const std::vector<bool> needed = needed_for(graph, outputs);
   std::vector<FedInput> inputs;
-  for (int32_t i = 0; i < graph.size(); ++i) {
-    const Node& node = graph[NodeId{i}];
+  for (const NodeId id : ids(graph)) {
+    const Node& node = graph[id];
     const auto* input = std::get_if<Input>(&node.op);
-    if (input == nullptr || !needed[static_cast<size_t>(i)] || !input->batch) continue;
+    if (input == nullptr || !needed[at(id)] || !input->batch) continue;
     inputs.push_back(without_memory(node.label, input->shape, input->dtype));
   }
   return inputs;
@@ -92,9 +92,9 @@ NodeId origin_of(const Graph& graph, NodeId id) {
 /// Returns the input with which `loss` compares `answer` by MeanSquaredError.
 std::optional<NodeId> compared_input(const Graph& graph, NodeId answer, NodeId loss) {
   const std::vector<bool> needed = needed_for(graph, std::span(&loss, 1));
-  for (int32_t i = 0; i < graph.size(); ++i) {
-    const Node& node = graph[NodeId{i}];
-    if (!needed[static_cast<size_t>(i)]) continue;
+  for (const NodeId id : ids(graph)) {
+    const Node& node = graph[id];
+    if (!needed[at(id)]) continue;
     if (!std::holds_alternative<MeanSquaredError>(node.op)) continue;
     for (size_t k = 0; k < 2; ++k) {
       const NodeId target = origin_of(graph, node.operands[1 - k]);

@@ -41,14 +41,14 @@ class Finder {
         constant_(constant_nodes(graph)),
         quantized_(constant_.size()),
         readers_(constant_.size()) {
-    for (int32_t i = 0; i < graph.size(); ++i) {
-      const Node& node = graph[NodeId{i}];
+    for (const NodeId id : ids(graph)) {
+      const Node& node = graph[id];
       bool quantized = is_quantizer(node.op);
       for (NodeId x : node.operands) {
         ++readers_[at(x)];
         quantized = quantized || quantized_[at(x)];
       }
-      quantized_[at(NodeId{i})] = quantized;
+      quantized_[at(id)] = quantized;
     }
     for (NodeId id : graph.outputs()) ++readers_[at(id)];
   }
@@ -61,7 +61,6 @@ class Finder {
   }
 
  private:
-  static size_t at(NodeId id) { return static_cast<size_t>(id.index); }
   bool known(NodeId id) const { return constant_[at(id)]; }
 
   static void refuse(NormFold& fold, std::string reason, const char* remedy) {
@@ -164,9 +163,9 @@ class Finder {
 std::vector<NormFold> norm_folds(const Graph& graph) {
   const Finder finder(graph);
   std::vector<NormFold> found;
-  for (int32_t i = 0; i < graph.size(); ++i) {
-    if (!std::holds_alternative<BatchNorm>(graph[NodeId{i}].op)) continue;
-    found.push_back(finder.look_at(NodeId{i}));
+  for (const NodeId id : ids(graph)) {
+    if (!std::holds_alternative<BatchNorm>(graph[id].op)) continue;
+    found.push_back(finder.look_at(id));
   }
   return found;
 }

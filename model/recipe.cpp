@@ -100,8 +100,6 @@ class Rebuild {
   }
 
  private:
-  static size_t at(NodeId id) { return static_cast<size_t>(id.index); }
-
   const Graph& from_;
   Graph result_;
 };

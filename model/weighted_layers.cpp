@@ -50,14 +50,14 @@ std::string WeightedLayer::stem() const {
 std::vector<WeightedLayer> weighted_layers(const Graph& graph) {
   const std::vector<bool> constant = constant_nodes(graph);
   std::vector<WeightedLayer> found;
-  for (int32_t i = 0; i < graph.size(); ++i) {
-    const Node& node = graph[NodeId{i}];
+  for (const NodeId id : ids(graph)) {
+    const Node& node = graph[id];
     const auto operand = weights_operand(node.op);
-    if (!operand || constant[static_cast<size_t>(i)]) continue;
+    if (!operand || constant[at(id)]) continue;
     const NodeId weight = node.operands[*operand];
     if (!constant[static_cast<size_t>(weight.index)]) continue;
     if (quantizer_behind(graph, weight)) continue;
-    found.push_back({NodeId{i}, weight, label_of(graph, weight)});
+    found.push_back({id, weight, label_of(graph, weight)});
   }
   return found;
 }

@@ -44,8 +44,7 @@ class Exporter {
     for (NodeId id : program_.outputs()) {
       if (!names_.contains(id.index)) names_[id.index] = to_.unique(output_name(id));
     }
-    for (int32_t i = 0; i < program_.size(); ++i) {
-      const NodeId id{i};
+    for (const NodeId id : ids(program_)) {
       naming<GraphError>(program_.describe(id), [&] {
         check_codes(program_[id].value);
         at_ = id;
@@ -61,9 +60,8 @@ class Exporter {
  private:
   std::vector<NodeId> inputs() const {
     std::vector<NodeId> all;
-    for (int32_t i = 0; i < program_.size(); ++i) {
-      if (std::holds_alternative<integer::Input>(program_[NodeId{i}].op))
-        all.push_back(NodeId{i});
+    for (const NodeId id : ids(program_)) {
+      if (std::holds_alternative<integer::Input>(program_[id].op)) all.push_back(id);
     }
     return all;
   }

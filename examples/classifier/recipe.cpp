@@ -160,10 +160,10 @@ Graph with_ends(const Graph& graph, const Recipe& recipe) {
   if (recipe.ends_bits) ends = static_cast<int>(*recipe.ends_bits);
   if (!ends) return graph;
   std::vector<NodeId> layers;
-  for (int32_t i = 0; i < graph.size(); ++i) {
-    const auto weights = weights_operand(graph[NodeId{i}].op);
-    if (weights && is_quantizer(graph[graph[NodeId{i}].operands[*weights]].op)) {
-      layers.push_back(NodeId{i});
+  for (const NodeId id : ids(graph)) {
+    const auto weights = weights_operand(graph[id].op);
+    if (weights && is_quantizer(graph[graph[id].operands[*weights]].op)) {
+      layers.push_back(id);
     }
   }
   if (layers.empty()) return graph;

@@ -12,13 +12,13 @@
 #include "qtape/c99/c_self_test.h"
 #include "qtape/c99/cmsis_nn.h"
 #include "qtape/c99/levels.h"
-#include "qtape/deploy/convert.h"
+#include "qtape/c99/signed_codes.h"
 #include "qtape/console/subprocess.h"
+#include "qtape/deploy/convert.h"
 #include "qtape/deploy/verify.h"
 #include "qtape/engine/files.h"
 #include "qtape/engine/parameters.h"
 #include "qtape/integer/session.h"
-#include "qtape/c99/signed_codes.h"
 #include "qtape/tests/support/conformance.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/folder.h"
@@ -293,9 +293,9 @@ TEST_CASE("C programs: labels are no names that the program, C or C++ have alrea
         {"a b", "a_b", "a-b", "status"},
         {"context", "/* q */", "*/ /*", "arena"}}) {
     IntegerProgram program(from.requantization());
-    for (int32_t i = 0; i < from.size(); ++i) {
-      const IntegerNode& node = from[NodeId{i}];
-      program.add(node.op, node.operands, labels[static_cast<size_t>(i)]);
+    for (const NodeId id : ids(from)) {
+      const IntegerNode& node = from[id];
+      program.add(node.op, node.operands, labels[at(id)]);
     }
     program.set_outputs({from.outputs().begin(), from.outputs().end()});
     cases.push_back({fmt::format("net{}", cases.size()), program});

@@ -15,8 +15,7 @@ using namespace qtape;
 /// The first node whose integers or floats are not those of `from`, less their offset.
 std::string first_difference(const IntegerSession& from, const RewrittenProgram& made,
                              const IntegerSession& to) {
-  for (int32_t i = 0; i < from.program().size(); ++i) {
-    const NodeId id{i};
+  for (const NodeId id : ids(from.program())) {
     const NodeId other = made.nodes[static_cast<size_t>(i)];
     const TensorType& type = from.program()[id].value.type;
     if (type.dtype == DType::F32) {

@@ -418,9 +418,9 @@ TEST_CASE("exact forward: constant parameters change no bit, whatever the passes
     Tape lasting(graph, one, {.constant_parameters = true, .arithmetic = arithmetic});
     Tape plain(graph, two, {.arithmetic = arithmetic});
     std::vector<NodeId> quantizers;
-    for (int32_t i = 0; i < graph.size(); ++i) {
-      const bool needed = plain.memory().nodes[static_cast<size_t>(i)].needed;
-      if (needed && is_quantizer(graph[NodeId{i}].op)) quantizers.push_back(NodeId{i});
+    for (const NodeId id : ids(graph)) {
+      const bool needed = plain.memory().nodes[at(id)].needed;
+      if (needed && is_quantizer(graph[id].op)) quantizers.push_back(id);
     }
     const Random random(seed, 7);
     for (uint64_t pass = 0; pass < 12; ++pass) {
@@ -433,9 +433,9 @@ TEST_CASE("exact forward: constant parameters change no bit, whatever the passes
         if (pass % 5 == 3) {
           tape->status(switched).enabled = !tape->status(switched).enabled;
         }
-        for (int32_t i = 0; i < graph.size(); ++i) {
-          if (!std::holds_alternative<Input>(graph[NodeId{i}].op)) continue;
-          const auto x = tape->input<float>(NodeId{i});
+        for (const NodeId id : ids(graph)) {
+          if (!std::holds_alternative<Input>(graph[id].op)) continue;
+          const auto x = tape->input<float>(id);
           if (mode.observe) {
             fill(x, 31 * seed + pass);
           } else {

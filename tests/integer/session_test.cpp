@@ -130,8 +130,7 @@ TEST_CASE(
         session->run();
       }
       int64_t wrong = 0;
-      for (int32_t i = 0; i < program.size(); ++i) {
-        const NodeId id{i};
+      for (const NodeId id : ids(program)) {
         if (lean.has_value(id)) CHECK(same_bytes(lean, reference, id));
         if (program[id].value.type.dtype == DType::F32) continue;
         for (int64_t k = 0; k < program[id].value.type.elements(); ++k) {

@@ -193,10 +193,10 @@ int64_t different_outputs(const IntegerProgram& program, OnnxForm form, uint64_t
   const std::string bytes = to_onnx(program, {.form = form, .opset = opset});
   OnnxInterpreter model(bytes);
   IntegerSession reference(program, {.reference = true});
-  for (int32_t i = 0; i < program.size(); ++i) {
-    const IntegerNode& node = program[NodeId{i}];
+  for (const NodeId id : ids(program)) {
+    const IntegerNode& node = program[id];
     if (!std::holds_alternative<integer::Input>(node.op)) continue;
-    const auto input = reference.input(NodeId{i});
+    const auto input = reference.input(id);
     test::fill_wild(input, seed);
     const auto extents = node.value.type.shape.extents();
     model.set(node.label,
@@ -227,9 +227,9 @@ TEST_CASE("onnx interpreter: programs in integers give every value of the refere
     test::settle(graph, parameters, seed);
     IntegerProgram program = convert(graph, parameters, Requantization::OnnxQdq);
     std::vector<NodeId> all;
-    for (int32_t i = 0; i < program.size(); ++i) {
-      if (!std::holds_alternative<integer::Input>(program[NodeId{i}].op)) {
-        all.push_back(NodeId{i});
+    for (const NodeId id : ids(program)) {
+      if (!std::holds_alternative<integer::Input>(program[id].op)) {
+        all.push_back(id);
       }
     }
     program.set_outputs(all);
@@ -247,8 +247,8 @@ TEST_CASE("onnx interpreter: programs in integers give every value of the refere
 /// The graph with scales that are powers of two; nothing where some are learned or given.
 std::optional<Graph> with_powers_of_two(const Graph& graph) {
   Graph result;
-  for (int32_t i = 0; i < graph.size(); ++i) {
-    const Node& node = graph[NodeId{i}];
+  for (const NodeId id : ids(graph)) {
+    const Node& node = graph[id];
     Op op = node.op;
     auto* quantizer = std::get_if<FakeQuantize>(&op);
     if (quantizer != nullptr && !std::holds_alternative<Fixed>(quantizer->scale_mode)) {

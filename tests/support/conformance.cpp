@@ -22,9 +22,9 @@ Tensor typed_value(const IntegerSession& session, NodeId id) {
 
 void feed_inputs(IntegerSession& session, const std::vector<Tensor>& inputs) {
   size_t next = 0;
-  for (int32_t i = 0; i < session.program().size(); ++i) {
-    if (!std::holds_alternative<integer::Input>(session.program()[NodeId{i}].op)) continue;
-    const auto bytes = std::as_writable_bytes(session.input(NodeId{i}));
+  for (const NodeId id : ids(session.program())) {
+    if (!std::holds_alternative<integer::Input>(session.program()[id].op)) continue;
+    const auto bytes = std::as_writable_bytes(session.input(id));
     std::ranges::copy(inputs.at(next++).data, bytes.begin());
   }
 }

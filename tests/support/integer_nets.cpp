@@ -67,8 +67,8 @@ void settle(const Graph& graph, Parameters& parameters, uint64_t seed) {
     if (is_fixed(graph[id].op)) set_fixed(graph, parameters, id, random);
   }
   std::vector<NodeId> all;
-  for (int32_t i = 0; i < graph.size(); ++i) {
-    if (!graph[NodeId{i}].operands.empty()) all.push_back(NodeId{i});
+  for (const NodeId id : ids(graph)) {
+    if (!graph[id].operands.empty()) all.push_back(id);
   }
   Tape tape(graph, parameters, {.outputs = all, .threads = 1});
   for (const Node& node : graph.nodes()) {

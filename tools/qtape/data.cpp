@@ -30,10 +30,10 @@ std::vector<std::string> DataOptions::paths() const {
 DataNeeds needs_of(const std::string& file, const Graph& graph) {
   DataNeeds needs{.file = file, .inputs = {}};
   const std::vector<bool> needed = needed_for(graph, shipped_answers(graph));
-  for (int32_t i = 0; i < graph.size(); ++i) {
-    const Node& node = graph[NodeId{i}];
+  for (const NodeId id : ids(graph)) {
+    const Node& node = graph[id];
     const auto* input = std::get_if<Input>(&node.op);
-    if (input == nullptr || !needed[static_cast<size_t>(i)]) continue;
+    if (input == nullptr || !needed[at(id)]) continue;
     needs.inputs.push_back(text_of(node.label, node.type, input->batch));
   }
   return needs;

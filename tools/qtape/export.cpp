@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "qtape/c99/c_names.h"
+#include "qtape/c99/export_c.h"
 #include "qtape/console/terminal.h"
 #include "qtape/core/printable.h"
-#include "qtape/c99/export_c.h"
 #include "qtape/examples/shared/output_files.h"
-#include "qtape/c99/c_names.h"
 #include "qtape/model/feed.h"
 #include "qtape/tools/qtape/c_check.h"
 #include "qtape/tools/qtape/commands.h"
@@ -108,14 +108,14 @@ struct Fed {
   std::vector<FedInput> inputs;
 
   explicit Fed(const IntegerProgram& program) {
-    for (int32_t i = 0; i < program.size(); ++i) {
-      if (!std::holds_alternative<integer::Input>(program[NodeId{i}].op)) continue;
-      const Shape& shape = program[NodeId{i}].value.type.shape;
+    for (const NodeId id : ids(program)) {
+      if (!std::holds_alternative<integer::Input>(program[id].op)) continue;
+      const Shape& shape = program[id].value.type.shape;
       buffers.emplace_back(static_cast<size_t>(shape.elements()));
       const auto extents = shape.extents();
-      inputs.push_back({.label = program[NodeId{i}].label,
+      inputs.push_back({.label = program[id].label,
                         .sample = Shape(extents.subspan(std::min<size_t>(1, extents.size())))});
-      nodes.push_back(NodeId{i});
+      nodes.push_back(id);
     }
     for (size_t i = 0; i < inputs.size(); ++i) inputs[i].floats = buffers[i];
   }

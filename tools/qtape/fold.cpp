@@ -51,9 +51,9 @@ FoldReport report_of(const SavedModel& model) {
       report.kept.push_back({name, each.reason, each.remedy});
     }
   }
-  for (int32_t i = 0; i < model.graph.size(); ++i) {
-    const bool trained = std::holds_alternative<BatchNormCorrection>(model.graph[NodeId{i}].op);
-    if (trained) report.folded.push_back(model.graph.name(NodeId{i}));
+  for (const NodeId id : ids(model.graph)) {
+    const bool trained = std::holds_alternative<BatchNormCorrection>(model.graph[id].op);
+    if (trained) report.folded.push_back(model.graph.name(id));
   }
   return report;
 }

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "qtape/core/printable.h"
 #include "qtape/console/subprocess.h"
+#include "qtape/core/printable.h"
 #include "qtape/engine/files.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/engine/serialize.h"
@@ -75,7 +75,7 @@ class Drawing {
         "digraph model {\n  rankdir=TB;\n  node [shape=box, style=\"filled,rounded\", "
         "fontname=\"sans-serif\", fontsize=11, fillcolor=white];\n  edge "
         "[color=\"#777777\"];\n";
-    for (int32_t i = 0; i < graph_.size(); ++i) draw(NodeId{i});
+    for (const NodeId id : ids(graph_)) draw(id);
     for (const NodeId id : graph_.outputs()) {
       text_ += fmt::format("  n{} [penwidth=2.5];\n", id.index);
     }

@@ -23,8 +23,7 @@ constexpr int64_t warm_up = 5;
 
 /// Fills inputs with values between 0 and 1; integers are 0, which is a valid label and index.
 void fill_inputs(Tape& tape) {
-  for (int32_t i = 0; i < tape.graph().size(); ++i) {
-    const NodeId id{i};
+  for (const NodeId id : ids(tape.graph())) {
     const Node& node = tape.graph()[id];
     const bool used = tape.memory().nodes[static_cast<size_t>(i)].needed;
     if (!std::holds_alternative<Input>(node.op) || !used) continue;
