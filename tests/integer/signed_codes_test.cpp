@@ -1,4 +1,4 @@
-// Programs on signed codes: the values are those of the program they were made of.
+// Programs with signed codes: the values are those of the original program.
 #include "qtape/integer/signed_codes.h"
 
 #include <doctest/doctest.h>
@@ -12,7 +12,8 @@ namespace {
 
 using namespace qtape;
 
-/// The first node whose integers or floats are not those of `from`, less their offset.
+/// Returns the first node whose integers, minus their offset, or floats differ from those of
+/// `from`.
 std::string first_difference(const IntegerSession& from, const RewrittenProgram& made,
                              const IntegerSession& to) {
   for (int32_t i = 0; i < from.program().size(); ++i) {
