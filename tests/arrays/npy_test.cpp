@@ -14,7 +14,7 @@ using namespace qtape;
 
 namespace {
 
-/// A file as NumPy writes it, from the text of its header.
+/// Returns a file as written by NumPy, with the given header text.
 std::string file_of(std::string_view header, std::string_view data, int version = 1) {
   std::string bytes = "\x93NUMPY";
   bytes += {static_cast<char>(version), '\0', static_cast<char>(header.size()), '\0'};

@@ -34,7 +34,7 @@ std::string message(const std::string& bytes) {
   return error_text<FormatError>([&] { (void)parse_npz(bytes, "x.npz"); });
 }
 
-/// `bytes` with all of one text replaced by another that is as long.
+/// Returns `bytes` with all occurrences of one text replaced by another of the same length.
 std::string with(std::string bytes, std::string_view text, std::string_view other) {
   REQUIRE(text.size() == other.size());
   size_t found = 0;
@@ -46,7 +46,7 @@ std::string with(std::string bytes, std::string_view text, std::string_view othe
   return bytes;
 }
 
-/// The same with a number of 2 bytes in its only central header changed.
+/// Returns `bytes` with one byte of its only central directory header changed.
 std::string with_central(std::string bytes, size_t offset, char value) {
   const size_t at = bytes.find("PK\1\2");
   REQUIRE(at != std::string::npos);

@@ -28,7 +28,7 @@ std::string fixture(const std::string& name) {
   return read_file(fmt::format("{}/arrays/{}", QTAPE_TEST_DATA, name), 1 << 20);
 }
 
-/// A file of a header and data.
+/// Returns a file with this header and data.
 std::string file_of(std::string_view header, std::string_view data = "") {
   std::string bytes;
   for (size_t i = 0; i < 8; ++i) bytes += static_cast<char>(header.size() >> (8 * i) & 0xff);

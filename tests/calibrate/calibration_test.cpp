@@ -1,5 +1,4 @@
-// Calibration of whole graphs: observers filled from float passes, states filled from
-// observers.
+// Calibration of whole graphs: float passes fill observers, and observers fill states.
 #include "qtape/calibrate/calibration.h"
 
 #include <doctest/doctest.h>
@@ -41,7 +40,7 @@ float value_at(int64_t batch, size_t i) {
   return std::sin(static_cast<float>(i) * 0.7f + static_cast<float>(batch));
 }
 
-/// `count` batches of a known wave, of which `spoiled` elements are NaN.
+/// Returns `count` batches of a known wave, with `spoiled` elements set to NaN.
 BatchSource wave(int64_t count, size_t spoiled = 0) {
   return [count, spoiled](Tape& tape, int64_t index) {
     const auto x = tape.input<float>("x");
@@ -145,7 +144,7 @@ TEST_CASE("calibrate: learned scales of few bits start by their own rule") {
           doctest::Approx(2 * magnitudes / 6));
   }
   const auto scales = parameters.get("fc.weight.scale");
-  // From 5 bits on it is the range; and what is asked for comes first.
+  // From 5 bits on the usual method is the range; a requested method takes precedence.
   const auto all = calibrate(tape, wave(4), {.method = MinMax{}});
   CHECK(all.back().qparams[0].scale == parameters.at("wide.scale").values<float>()[0]);
   float largest = 0;
@@ -205,7 +204,7 @@ TEST_CASE("calibrate: the search is never worse at the outputs than any one meth
   const Graph graph = make_graph();
   Parameters parameters(graph, 3);
   Tape tape(graph, parameters, {.threads = 1});
-  // Outliers, so that methods differ.
+  // With outliers, so that methods differ.
   const BatchSource data = [](Tape& t, int64_t index) {
     const auto x = t.input<float>("x");
     for (size_t i = 0; i < x.size(); ++i)

@@ -1,4 +1,4 @@
-// Data for the tests of observers, and quantization written out once more to judge ranges by.
+// Data for the tests of observers, and an independent quantization for comparison of ranges.
 #pragma once
 
 #include <algorithm>
@@ -35,7 +35,7 @@ inline Values gaussian(size_t n, double sigma = 1, uint64_t stream = 2) {
   return x;
 }
 
-/// Exponential with mean 1; of both signs in turn where `two_sided`.
+/// Exponential with mean 1; with alternating signs if `two_sided`.
 inline Values exponential(size_t n, bool two_sided, uint64_t stream = 3) {
   const Random random(13, stream);
   Values x(n);
@@ -68,7 +68,7 @@ inline ValueRange<double> range_by(const ObserverMethod& method, const Grid& gri
   return observed(method, grid, x).ranges()[0];
 }
 
-/// Sum of (x - fake(x))^2 for `range`, ties to even and exact division.
+/// Returns the sum of (x - fake(x))^2 for `range`, with ties to even and exact division.
 inline double raw_error(const Values& x, const ValueRange<double>& range, const Grid& grid) {
   const double q_min = grid.limits.q_min;
   const double q_max = grid.limits.q_max;

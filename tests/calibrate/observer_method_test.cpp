@@ -1,4 +1,4 @@
-// Methods of observers: names, and settings that are refused.
+// Observer methods: names, and invalid settings.
 #include <doctest/doctest.h>
 
 #include <limits>

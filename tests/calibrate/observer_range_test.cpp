@@ -1,4 +1,4 @@
-// The ranges that methods choose, against searches over the raw data.
+// The ranges that methods choose, compared with searches over the raw data.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -48,7 +48,8 @@ const std::vector<DataCase> data_cases = {
     {"outlier below", with(exponential(4000, false), {-20})},
     {"offset", with(gaussian(4000, 0.5), uniform(4000, 1, 3))}};
 
-/// The least raw error of all ranges whose ends are multiples of 1/`steps` of the data's.
+/// Returns the least raw error of all ranges whose ends are multiples of 1/`steps` of the
+/// data's.
 double least_raw_error(const Values& x, const Grid& grid, int steps, bool same_fraction) {
   const ValueRange<double> all = extent(x);
   const bool one_end = grid.scheme == Scheme::Symmetric || same_fraction;
@@ -258,7 +259,7 @@ TEST_CASE("observer: Kl does not take a range of a few bins for a good one") {
 }
 
 TEST_CASE("observer: Kl does not take a sliver of discrete data for a good range") {
-  // Like pixels: multiples of 1 / 255, most of them close to 1.
+  // Similar to pixels: multiples of 1 / 255, most of them close to 1.
   Values x = uniform(2000, 0, 1);
   for (double& v : x) v = std::round(255 * v) / 255;
   for (int k = 0; k < 3; ++k) x = with(x, Values(2000, (253.0 + k) / 255));
@@ -318,7 +319,7 @@ TEST_CASE("observer: Mix takes the candidate with the least error over all chann
 }
 
 TEST_CASE("observer: Mix weighs channels by their error") {
-  // ClipStd suits the first channel, MinMax the second; the one with the larger values
+  // ClipStd fits the first channel, MinMax the second; the channel with the larger values
   // decides.
   const Grid grid = grid_of(4, CodeRange::Narrow);
   const Values clipped = with(gaussian(5000, 1), {12});
@@ -418,7 +419,8 @@ TEST_CASE("observer: Lsq is the rule of learned scales") {
     CHECK(observer.qparams()[0].scale == 2 * 28.0 / 8 / root);
     CHECK(observer.qparams()[2].scale == 2 * 26.0 / 6 / root);
   }
-  // 1 of 4 below 0: 1.75 of 7 codes for it, and the rule of a grid of 5.25 codes for the rest.
+  // 1 of 4 values is below 0, which gives it 1.75 of 7 codes; the rest uses the rule of a grid
+  // of 5.25 codes.
   const Grid affine = grid_of(3, CodeRange::Unsigned, Scheme::Affine);
   CHECK(observed(Lsq{}, affine, {-1, 1, 2}).qparams()[0] ==
         QParams<double>{2 * (4.0 / 3) / std::sqrt(5.25), 2});

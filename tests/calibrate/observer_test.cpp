@@ -1,4 +1,4 @@
-// What observers keep: growth, merging, non-finite values, refusals.
+// State of observers: growth, merging, non-finite values, errors.
 #include "qtape/calibrate/observer.h"
 
 #include <doctest/doctest.h>
@@ -17,7 +17,7 @@ namespace {
 
 const Grid grid = grid_of(8, CodeRange::Narrow);
 
-/// Every method, with some settings that are not the defaults.
+/// All methods, some with non-default settings.
 const std::vector<ObserverMethod> methods = {MinMax{},
                                              MovingAverage{.averaging_constant = 0.3},
                                              Histogram{.bins = 64},

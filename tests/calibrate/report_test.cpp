@@ -43,7 +43,7 @@ struct SmallNet {
   }
 };
 
-/// Two batches of known numbers.
+/// Two batches of known values.
 bool numbers(Tape& tape, int64_t index) {
   const std::vector<float> batches[] = {{1, 0.25f, 3, NAN, -5, 0, 4, 1},
                                         {0, 0, 1, 1, 0, 0.25f, 1, 1}};
@@ -101,7 +101,7 @@ TEST_CASE("sensitivity: scores each quantizer on and off, and puts the switches 
   SmallNet m;
   Tape tape(m.graph, m.parameters, {.threads = 1});
   tape.status(m.second).enabled = false;
-  // 1 for the first, 10 for the second.
+  // The first quantizer counts 1, the second 10.
   const auto score = [&](Tape& t) {
     return (t.status(m.first).enabled ? 1.0 : 0.0) + (t.status(m.second).enabled ? 10.0 : 0.0);
   };

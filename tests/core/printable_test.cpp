@@ -22,9 +22,9 @@ TEST_CASE("printable: control characters, breaks and turns are escaped") {
 
 TEST_CASE("printable: bytes that are not UTF-8 are shown as bytes") {
   CHECK(printable("\xff") == "\\xff");
-  CHECK(printable("a\xc3") == "a\\xc3");                           // cut short
-  CHECK(printable("\xc0\xaf") == "\\xc0\\xaf");                    // longer than needed
-  CHECK(printable("\xe0\x80\xaf") == "\\xe0\\x80\\xaf");           // the same
+  CHECK(printable("a\xc3") == "a\\xc3");                           // truncated
+  CHECK(printable("\xc0\xaf") == "\\xc0\\xaf");                    // overlong encoding
+  CHECK(printable("\xe0\x80\xaf") == "\\xe0\\x80\\xaf");           // overlong encoding
   CHECK(printable("\xed\xa0\x80") == "\\xed\\xa0\\x80");           // a surrogate
   CHECK(printable("\xf4\x90\x80\x80") == "\\xf4\\x90\\x80\\x80");  // beyond U+10FFFF
   CHECK(printable("\xc3"

@@ -1,4 +1,4 @@
-// SHA-256 against the published FIPS 180-4 / NIST CAVP vectors, and cut into odd pieces.
+// SHA-256 compared with the published FIPS 180-4 / NIST CAVP vectors, also in odd pieces.
 #include "qtape/core/sha256.h"
 
 #include <doctest/doctest.h>

@@ -14,7 +14,7 @@ using namespace qtape;
 
 namespace {
 
-/// The quota in a file system of these files.
+/// Returns the quota in a file system with these files.
 std::optional<double> quota(const std::map<std::string, std::string>& files) {
   const test::Folder folder;
   for (const auto& [path, content] : files) {
@@ -43,13 +43,13 @@ TEST_CASE("threads: OMP_NUM_THREADS is its first number, and nothing where it is
 TEST_CASE("threads: quotas of control groups, version 2") {
   const std::string self = "/proc/self/cgroup";
   CHECK(quota({{self, "0::/a/b\n"}, {"/sys/fs/cgroup/a/b/cpu.max", "150000 100000\n"}}) == 1.5);
-  // The group around it has less.
+  // The parent group has a smaller quota.
   CHECK(quota({{self, "0::/a/b\n"},
                {"/sys/fs/cgroup/a/b/cpu.max", "400000 100000\n"},
                {"/sys/fs/cgroup/a/cpu.max", "50000 100000\n"}}) == 0.5);
   CHECK(quota({{self, "0::/a\n"}, {"/sys/fs/cgroup/a/cpu.max", "max 100000\n"}}) ==
         std::nullopt);
-  // A container that sees its own group as the root of all.
+  // A container that sees its own group as the root.
   CHECK(quota({{self, "0::/\n"}, {"/sys/fs/cgroup/cpu.max", "200000 100000\n"}}) == 2);
   CHECK(quota({{self, "0::/../other\n"}, {"/sys/fs/cgroup/cpu.max", "200000 100000\n"}}) == 2);
 }
@@ -65,7 +65,7 @@ TEST_CASE("threads: quotas of control groups, version 1") {
   };
   CHECK(quota(files("cpu,cpuacct/a", "150000")) == 3);
   CHECK(quota(files("cpu/a", "25000")) == 0.5);
-  // The path is the host's, what is mounted is the container's.
+  // The path is the host's, but the mount is the container's.
   CHECK(quota(files("cpu", "100000")) == 2);
   CHECK(quota(files("cpu/a", "-1")) == std::nullopt);
   CHECK(quota(files("memory/a", "100000")) == std::nullopt);

@@ -9,7 +9,7 @@ using namespace qtape;
 using test::error_text;
 
 static_assert(Element<float> && Element<int64_t> && Element<Half>);
-// They would be taken for f32, were every unknown type one.
+// Would be taken for f32 if every unknown type were.
 static_assert(!Element<char> && !Element<bool> && !Element<unsigned> && !Element<std::byte>);
 static_assert(!Element<const float> && !Element<long double>);
 static_assert(dtype_of<float> == DType::F32 && dtype_of<BHalf> == DType::BF16);
@@ -31,7 +31,7 @@ template <class X>
 concept HasNumbers = requires(X tensor) {
   std::forward<X>(tensor).template values<float>();
 };
-// Numbers of a tensor that is gone after the expression could not be read.
+// Values of a temporary tensor could not be read after the expression.
 static_assert(HasNumbers<const Tensor&> && !HasNumbers<Tensor>);
 
 TEST_CASE("types: numbers of a tensor are read as what they are") {

@@ -14,7 +14,7 @@ using namespace qtape;
 
 namespace {
 
-/// Reads the batch of one step.
+/// Returns the batch of one step.
 std::vector<float> draw(const data::Dataset& set, int64_t batch,
                         const data::Augmentation& augmentation, uint64_t seed, int64_t step) {
   data::EpochOrder order(set.size(), batch, seed);
@@ -63,7 +63,7 @@ TEST_CASE("batches: augmented images are functions of seed, step and place alone
   CHECK(draw(digits, 16, all, 1, 3) != draw(digits, 16, all, 2, 3));
   CHECK(draw(digits, 16, all, 1, 3) != draw(digits, 16, all, 1, 7));
   CHECK(draw(digits, 16, {.rotation = 1e-300}, 1, 3) == draw(digits, 16, {}, 1, 3));
-  // Noise has the deviation that it says, and no mean.
+  // Noise has the requested deviation, and mean 0.
   const std::vector<float> plain = draw(digits, 16, {}, 1, 3);
   const std::vector<float> noisy = draw(digits, 16, {.noise = 0.25}, 1, 3);
   double sum = 0, squares = 0;

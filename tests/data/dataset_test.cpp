@@ -157,7 +157,8 @@ TEST_CASE("data sets: maps change samples as they are read, with numbers of thei
   CHECK(value(set, 1, {1, 0}) != value(set, 1, {1, 1}));
   CHECK(value(set, 0, {1, 0}) - value(plain, 0, {}) !=
         value(set, 1, {1, 0}) - value(plain, 1, {}));
-  CHECK(value(set.slice(1, 3), 0, {1, 5}) == value(set, 1, {1, 5}));  // the sample counts
+  CHECK(value(set.slice(1, 3), 0, {1, 5}) == value(set, 1, {1, 5}));  // augmentation depends on
+                                                                      // the sample
   CHECK(first_of(set, 0, 1) == value(set, 1, {0, 0}));
   CHECK(label_of(set, 0) == 2);
   CHECK(set.computed());

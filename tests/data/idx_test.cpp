@@ -1,4 +1,4 @@
-// IDX files, sound and broken in every way the reader names.
+// IDX files, valid ones and invalid ones of every kind that the reader reports.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 #include <unistd.h>
@@ -34,7 +34,7 @@ void append_word(std::string& bytes, uint32_t word) {
   for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(word >> shift & 255);
 }
 
-/// An IDX file: magic, extents, content.
+/// Returns an IDX file: magic, extents, content.
 std::string idx_file(uint32_t magic, const std::vector<uint32_t>& extents,
                      const std::vector<uint8_t>& content) {
   std::string bytes;
@@ -44,7 +44,7 @@ std::string idx_file(uint32_t magic, const std::vector<uint32_t>& extents,
   return bytes;
 }
 
-/// Six images of 4x5 whose pixels count upwards.
+/// Returns six images of 4x5 whose pixels count upwards.
 std::vector<uint8_t> six_images() {
   std::vector<uint8_t> pixels(size_t{6} * 4 * 5);
   for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<uint8_t>(2 * i);
@@ -61,7 +61,7 @@ void write_plain(const std::string& path, const std::string& bytes) {
   REQUIRE(out.good());
 }
 
-/// Writes gzip without compression, so that a test knows where each byte lies.
+/// Writes gzip without compression, so that the position of each byte is known.
 void write_gzip(const std::string& path, const std::string& bytes) {
   gzFile file = gzopen(path.c_str(), "wb0");
   REQUIRE(file != nullptr);
@@ -87,7 +87,7 @@ void flip_byte(const std::string& path, int64_t position) {
   REQUIRE(file.good());
 }
 
-/// A sound pair of files, of which a test then breaks one.
+/// A valid pair of files, of which a test damages one.
 struct Pair {
   Folder directory;
   std::string images = directory.file("images");

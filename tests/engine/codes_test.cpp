@@ -1,4 +1,4 @@
-// Gradients of integer codes through plans and tapes: where they flow, and in which memory.
+// Gradients of integer codes in plans and tapes: their flow and their memory.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -15,15 +15,15 @@ using test::error_text;
 namespace {
 
 constexpr int64_t count = 1000;
-constexpr double x_scale = 0.25;  // of codes in -7..7
+constexpr double x_scale = 0.25;  // for codes in -7..7
 constexpr double y_scale = 0.5;
 
-/// x (Parameter) -> Quantize -> Dequantize to `dtype`. The two have scales of their own.
+/// x (Parameter) -> Quantize -> Dequantize to `dtype`. The two nodes have separate scales.
 struct Chain {
   Graph graph;
   NodeId codes;
   NodeId y;
-  NodeId scale;  // for a further Dequantize to `dtype`
+  NodeId scale;  // for an additional Dequantize to `dtype`
 
   Chain(DType x_dtype, DType dtype) {
     const NodeId x = graph.add(Parameter{.dtype = x_dtype, .shape = {count}}, {}, "x");
@@ -38,10 +38,10 @@ struct Chain {
   }
 };
 
-/// Elements of x, a third of them outside of the codes.
+/// Returns an element of x; a third of them are outside the codes.
 double element(size_t i) { return 6 * Random(3, 3).uniform(i) - 3; }
 
-/// Runs `tape` on x and gives its gradient, all as double.
+/// Runs `tape` on x and returns its gradient, as double.
 template <class T>
 std::vector<double> gradient(const Graph& graph, TapeOptions options, double before = 0,
                              const PlanHooks& hooks = {}) {
@@ -58,8 +58,8 @@ std::vector<double> gradient(const Graph& graph, TapeOptions options, double bef
   return {dx.begin(), dx.end()};
 }
 
-/// Gradients with and without shared memory, with guards, and added to what was there, all of
-/// which must be `expected(i)` where x lies inside, else 0.
+/// Checks gradients with and without shared memory, with guards, and accumulated. All must be
+/// `expected(i)` where x is inside, else 0.
 template <class T, class F>
 void check_gradients(const Graph& graph, const F& expected) {
   const NodeId loss = graph.at("loss");
@@ -79,13 +79,13 @@ void check_gradients(const Graph& graph, const F& expected) {
   CHECK(wrong == 0);
 }
 
-/// The mean square of y as the scalar `loss`, in a dtype that ops compute in.
+/// Adds the mean square of y as the scalar `loss`, in a dtype in which ops compute.
 void add_square_loss(Graph& graph, NodeId y, DType dtype) {
   if (graph[y].type.dtype != dtype) y = graph.add(Cast{.dtype = dtype}, {y});
   graph.add(Mean{}, {graph.add(Mul{}, {y, y})}, "loss");
 }
 
-/// Tanh keeps every value small; codes are shared by several readers and change dtypes.
+/// Tanh keeps values small; codes have several readers and change dtypes.
 Graph random_graph(uint64_t seed) {
   const Random random(seed, 1);
   uint64_t next = 0;
@@ -131,7 +131,7 @@ TEST_CASE("quantize: a gradient runs from a loss through codes to a parameter") 
     const auto expected = [](double code) {
       return 2 * code * y_scale / count * y_scale / x_scale;
     };
-    // f16 holds dy to eleven bits and bf16 to eight, which a mean of squares shows.
+    // f16 holds dy with eleven bits and bf16 with eight, which is visible in a mean of squares.
     if (dtype == DType::F32 || dtype == DType::F64) {
       Chain narrow(DType::F32, dtype);
       add_square_loss(narrow.graph, narrow.y, dtype);
@@ -140,7 +140,7 @@ TEST_CASE("quantize: a gradient runs from a loss through codes to a parameter") 
       add_square_loss(wide.graph, wide.y, dtype);
       check_gradients<double>(wide.graph, expected);
     }
-    // A sum's gradient of 1 is exact in all of them.
+    // A sum's gradient of 1 is exact in all dtypes.
     Chain sums(DType::F32, dtype);
     const NodeId y = sums.graph.add(Cast{}, {sums.y});
     sums.graph.add(Sum{}, {y}, "loss");

@@ -18,7 +18,7 @@ using test::error_text;
 
 namespace {
 
-/// Limits the size of files that this process writes, as a full disk would.
+/// Limits the size of files that this process writes, like a full disk.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) {

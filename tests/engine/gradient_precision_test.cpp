@@ -17,7 +17,7 @@ namespace {
 const FakeQuantize weight{.axis = 0};
 const FakeQuantize input{.range = CodeRange::Unsigned, .scale_mode = EMA{}};
 
-/// One product of x, so that its gradients are computed of what a test writes.
+/// A single product of x, so that its gradients are computed from values that a test writes.
 struct Net {
   Graph graph;
   NodeId x, y;
@@ -50,7 +50,7 @@ struct Gradients {
   bool operator==(const Gradients&) const = default;
 };
 
-/// `whole`: of whole numbers that bf16 holds.
+/// `whole`: uses integers that bf16 can represent.
 Gradients gradients(const Net& net, bool whole, TapeOptions options) {
   Parameters parameters(net.graph, 1);
   const auto fill = [&](std::span<float> x, uint64_t seed) {

@@ -1,4 +1,4 @@
-// What is JSON, and how deep and how often.
+// Validity of JSON, with limits of depth and size.
 #include "qtape/engine/json_document.h"
 
 #include <doctest/doctest.h>

@@ -29,7 +29,7 @@ constexpr std::string_view moved_from =
 constexpr std::string_view gone =
     "the parameters of this tape are gone: destroyed, or others were assigned to them";
 
-/// A tape and an optimizer that train together.
+/// A tape and an optimizer for training.
 struct Training {
   Training(const test::Classifier& classifier, Parameters& parameters)
       : c(classifier),

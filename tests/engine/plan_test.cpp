@@ -14,7 +14,7 @@ using namespace qtape;
 
 namespace {
 
-/// A random graph of matrices [6, 6] with every kind of sharing: in place, views, kept
+/// Returns a random graph of matrices [6, 6] with every kind of sharing: in place, views, kept
 /// operands.
 Graph random_graph(uint64_t seed, int count) {
   const Random random(seed, 1);
@@ -53,7 +53,7 @@ Graph random_graph(uint64_t seed, int count) {
         nodes.push_back(graph.add(FakeQuantize{.ste = Ste::HardTanh}, {any()}));
     }
   }
-  // Whatever was drawn, the input and the parameter are needed.
+  // Makes sure that the input and the parameter are needed.
   nodes.push_back(graph.add(MatMul{}, {nodes.back(), nodes[1]}));
   nodes.push_back(graph.add(Add{}, {nodes.back(), nodes[0]}));
   graph.add(Mean{}, {nodes.back()}, "loss");
@@ -92,7 +92,7 @@ TEST_CASE("plan: no two live buffers overlap on random graphs") {
 }
 
 TEST_CASE("arena: buffers of mixed sizes never overlap, and packing by size pays") {
-  int smaller = 0;  // than sweeps alone, which more than 2,000 buffers get
+  int smaller = 0;  // compared with sweeps alone, which are used above 2,000 buffers
   for (uint64_t seed = 0; seed < 40; ++seed) {
     CAPTURE(seed);
     const Random random(seed, 5);

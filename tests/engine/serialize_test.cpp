@@ -23,7 +23,7 @@ std::string error_of(const std::string& text) {
   return test::error_text<FormatError>([&] { (void)model_from_json(text); });
 }
 
-/// A file with the given nodes, values and further top-level members.
+/// Returns a file with the given nodes, values and additional top-level members.
 std::string file_with(const std::string& nodes, const std::string& values = "",
                       const std::string& more = "") {
   return fmt::format(
@@ -39,7 +39,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text.replace(at, from.size(), to);
 }
 
-/// How JSON holds a T.
+/// Returns the JSON kind of a T.
 template <class T>
 constexpr std::string_view kind_of() {
   if constexpr (NamedEnum<T>) {
@@ -69,7 +69,7 @@ constexpr std::string_view kind_of() {
 
 using Kinds = std::set<std::string_view>;
 
-/// The kinds that a T may hold, at any depth.
+/// Adds the kinds that a T may contain, at any depth.
 template <class T>
 void add_declared(Kinds& kinds) {
   const auto add_fields = [&]<class X>() {
@@ -88,7 +88,7 @@ void add_declared(Kinds& kinds) {
   }
 }
 
-/// The kinds that `value` holds.
+/// Adds the kinds that `value` contains.
 template <class T>
 void add_held(const T& value, Kinds& kinds) {
   const auto add_fields = [&]<class X>(const X& each) {
@@ -115,8 +115,8 @@ TEST_CASE("format: the golden file holds every feature and comes back letter by 
   const std::string text = read_file(golden_path(), 1 << 20);
   const SavedModel model = model_from_json(text);
   CHECK(to_json(model.graph, model.parameters, model.sections) == text);
-  // Every kind of attribute is in it, so a change of the format shows here. What each op has is
-  // in docs/ops.md, and goes through JSON in completeness_test.cpp.
+  // It contains every kind of attribute, so that a change of the format is detected. The
+  // attributes of each op are in docs/ops.md, and completeness_test.cpp tests their JSON.
   Kinds declared;
   Kinds held;
   add_declared<Op>(declared);

@@ -1,4 +1,4 @@
-// What a tape tells of a step beside its values: scales in use and gradients of inputs.
+// Results of a step other than values: scales in use and gradients of inputs.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -50,7 +50,7 @@ std::vector<T> copy(std::span<const T> values) {
   return {values.begin(), values.end()};
 }
 
-/// dx of one step with x drawn from `seed`.
+/// Returns dx of one step with x drawn from `seed`.
 template <class T>
 std::vector<T> step(Tape& tape, uint64_t seed) {
   draw(tape.input<T>("x"), seed);
@@ -59,7 +59,7 @@ std::vector<T> step(Tape& tape, uint64_t seed) {
   return copy(tape.input_gradient<T>("x"));
 }
 
-/// The same with x as a parameter.
+/// Returns the gradient with x as a parameter.
 template <class T>
 std::vector<T> parameter_gradient(uint64_t seed) {
   const Net net = make_net(dtype_of<T>, true);

@@ -16,7 +16,7 @@ using test::error_text;
 
 namespace {
 
-/// SHA-256 of all parameters and states after some training steps.
+/// Returns the SHA-256 of all parameters and states after some training steps.
 std::string train(const test::Classifier& c, int threads, int steps) {
   Parameters parameters(c.graph, 7);
   Tape tape(c.graph, parameters, {.roots = {c.loss}, .threads = threads, .seed = 3});
@@ -264,7 +264,7 @@ TEST_CASE("tape: affine states hold scale and zero point, or the range that give
     CHECK(error_text<GraphError>([&] { (void)qparams(graph, parameters, x); }) ==
           "Input %0 'x': is not a quantizer");
     CHECK(qparams(graph, parameters, y)[0] == QParams<double>{1, 1});
-    // A scale below the floor acts as the floor, with the zero point that was given.
+    // A scale below the floor is replaced by the floor, with the given zero point.
     set_qparams(graph, parameters, y, 1e-15, 100);
     CHECK(qparams(graph, parameters, y)[1] == QParams<double>{double{1e-12f}, 100});
   }

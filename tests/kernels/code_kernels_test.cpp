@@ -1,4 +1,4 @@
-// Loops that write integer codes, against the scalar functions.
+// Loops that write integer codes, compared with the scalar functions.
 #include "qtape/kernels/quantize/code_kernels.h"
 
 #include <doctest/doctest.h>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr int64_t count = 1488;  // three segments of whole mask lanes
 
-/// Ties and their neighbours, ends of the codes and beyond, and anything in between.
+/// Returns ties and their neighbours, ends of the codes and beyond, and random values.
 std::vector<float> data_around(const QParams<float>& q, CodeLimits limits, uint64_t seed) {
   const Random random(seed, 1);
   std::vector<float> x;
@@ -92,7 +92,8 @@ struct Trial {
   }
 };
 
-/// What differs from the scalar functions, and from the mask of the loop without codes.
+/// Returns the number of differences from the scalar functions, and from the mask of the loop
+/// without codes.
 template <class Code>
 int64_t wrong(const Trial& t, std::vector<float> x, bool values, bool in_place) {
   const QuantizeChunk<float> r = t.chunk();

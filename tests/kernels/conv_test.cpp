@@ -26,7 +26,7 @@ std::vector<double> values(int64_t n, uint64_t seed) {
   return x;
 }
 
-/// Draws whole numbers.
+/// Draws integers.
 class Draw {
  public:
   explicit Draw(uint64_t seed) : random_(seed, 1) {}
@@ -132,7 +132,7 @@ TEST_CASE("conv: oneDNN agrees with plain loops on 200 random shapes") {
   }
 }
 
-// oneDNN's own code for these writes past its memory, see conv_faults.h.
+// oneDNN's own implementation of these writes out of bounds, see conv_faults.h.
 TEST_CASE("conv: gradients of strided 1x1 filters over few channels agree with plain loops") {
   for (int64_t channels : {1, 3, 4, 7, 8, 12, 15, 16}) {
     for (int64_t stride : {2, 3}) {

@@ -1,4 +1,4 @@
-// Products of codes against loops over 64-bit integers.
+// Products of codes, compared with loops over 64-bit integers.
 #include "qtape/kernels/onednn/integer_gemm.h"
 
 #include <doctest/doctest.h>
@@ -20,10 +20,10 @@ using namespace qtape::kernels;
 
 namespace {
 
-/// Which codes are drawn.
+/// Kinds of random codes.
 enum class Draw { Full, Ends, Top, Small, SmallTop, Tiny };
 
-/// Codes in [low, high]: any, those at the ends, or those at the upper end.
+/// Returns codes in [low, high]: any, those at both ends, or those at the upper end.
 template <class T>
 std::vector<T> codes(int64_t n, uint64_t seed, int low, int high, bool ends, bool top) {
   const Random random(seed, 0);
@@ -37,8 +37,8 @@ std::vector<T> codes(int64_t n, uint64_t seed, int low, int high, bool ends, boo
   return all;
 }
 
-/// Weights for x up to 255: with small ones no two products leave 16 bits together, and with
-/// tiny ones no sum of 20,000 reaches 2^24 either.
+/// Returns weights for x up to 255: with small ones the sum of any two products fits 16 bits,
+/// and with tiny ones a sum of 20,000 stays below 2^24 as well.
 std::vector<int8_t> weights(int64_t n, Draw draw) {
   const bool small = draw == Draw::Small || draw == Draw::SmallTop;
   const bool tiny = draw == Draw::Tiny;
@@ -80,7 +80,7 @@ std::vector<X> sources(int64_t n, Draw draw) {
                   draw == Draw::Top || draw == Draw::SmallTop);
 }
 
-/// How many accumulators of a product are not what 64-bit integers give.
+/// Returns the number of accumulators that differ from those of 64-bit integers.
 template <class X>
 int64_t wrong_sums(const Extents& e, Draw draw) {
   const SerialLibraries serial;

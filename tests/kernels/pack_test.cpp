@@ -28,7 +28,7 @@ std::string unpack_error(const std::vector<std::byte>& packed, int64_t count, in
   return error_text<ArgumentError>([&] { (void)unpack_codes<Code>(packed, count, bits); });
 }
 
-/// Random codes of `bits` there and back; every bit lies where its index says.
+/// Checks that random codes of `bits` survive packing, and the position of every bit.
 template <class Code>
 void check_round_trip(int bits, size_t count) {
   const Random random(5, count);

@@ -1,4 +1,4 @@
-// The loops of requantization against the scalar function, bit for bit.
+// Requantization loops compared with the scalar function, bit for bit.
 #include "qtape/kernels/quantize/requantize_kernels.h"
 
 #include <doctest/doctest.h>
@@ -22,7 +22,7 @@ constexpr int32_t s32_min = std::numeric_limits<int32_t>::min();
 constexpr int32_t s32_max = std::numeric_limits<int32_t>::max();
 constexpr auto requantizations = requantization::values;
 
-/// Accumulators of every magnitude, with the ends of s32 among them.
+/// Returns accumulators of every magnitude, including the ends of s32.
 std::vector<int32_t> accumulators(int64_t n, uint64_t seed) {
   const std::vector<int32_t> ends = {0, 1, -1, s32_max, s32_min, s32_max - 1, s32_min + 1};
   const Random random(seed, 1);
@@ -38,7 +38,7 @@ std::vector<int32_t> accumulators(int64_t n, uint64_t seed) {
   return all;
 }
 
-/// Multipliers of every exponent, ties at powers of two and none at all.
+/// Returns multipliers of every exponent, ties at powers of two, and zero multipliers.
 std::vector<Multiplier> multipliers(int64_t n, uint64_t seed) {
   const Random random(seed, 2);
   std::vector<Multiplier> all;
@@ -66,7 +66,7 @@ RequantizeCodes grid(uint64_t seed) {
   return {zero_point, low, seed % 5 < 3 ? most : any(2, low, most)};
 }
 
-/// How many codes of [rows, n] are not those of the scalar function.
+/// Returns the number of codes of [rows, n] that differ from the scalar function.
 template <class Code>
 int64_t wrong_codes(int64_t rows, int64_t n, uint64_t seed, Requantization requantization) {
   const auto wanted = multipliers(seed % 2 == 0 ? n : 1, seed);
@@ -116,8 +116,8 @@ struct ByteOf {
   }
 };
 
-/// How many of all pairs of codes have not the code that the scalar functions give, as sum,
-/// difference or product.
+/// Returns the number of pairs of codes whose sum, difference or product differs from the
+/// scalar functions.
 int64_t wrong_pairs(uint64_t seed, Requantization requantization) {
   const Random random(seed, 4);
   const auto scale = [&](uint64_t i, int span) {

@@ -1,4 +1,4 @@
-// Requantization of every requantization against exact rational arithmetic.
+// All requantizations compared with exact rational arithmetic.
 #include "qtape/kernels/quantize/requantize.h"
 
 #include <doctest/doctest.h>
@@ -30,7 +30,7 @@ int32_t limited(Wide v) {
 
 Wide floor_shift(Wide v, int shift) { return v >> shift; }
 
-/// v / 2^shift to nearest, ties away from zero.
+/// Returns v / 2^shift to nearest, ties away from zero.
 Wide away(Wide v, int shift) {
   if (shift == 0) return v;
   const Wide half = Wide{1} << (shift - 1);
@@ -49,7 +49,7 @@ int32_t oracle_double(int64_t acc, const Multiplier& m) {
   return limited(away(high, right));
 }
 
-/// floor(acc r 2^(exponent - 15) + 1/2) with the mantissa in 16 bits, r.
+/// Returns floor(acc r 2^(exponent - 15) + 1/2), where r is the mantissa in 16 bits.
 int32_t oracle_s64(int64_t acc, const Multiplier& m) {
   const Wide reduced = (m.mantissa + (Wide{1} << 15)) / 65536;
   const Wide product = Wide{acc} * (reduced > 32767 ? Wide{32767} : reduced);
@@ -127,7 +127,7 @@ TEST_CASE("requantize: accumulators beyond s32 reach the codes that they stand f
   CHECK(requantize(acc, m, Requantization::DoubleRounding) == 71707);
   CHECK(requantize(acc, m, Requantization::SingleRounding) == 71707);
   CHECK(requantize(-acc, m, Requantization::DoubleRounding) == -71707);
-  // 0.601882624 2^-21, in 16 bits 19722 2^-36.
+  // 0.601882624 2^-21, which is 19722 2^-36 in 16 bits.
   CHECK(requantize(acc, m, Requantization::DoubleRounding, Accumulator::S64) == 71705);
   CHECK(requantize(-acc, m, Requantization::SingleRounding, Accumulator::S64) == -71705);
 }
@@ -143,7 +143,7 @@ TEST_CASE("requantize: S64 accumulators are multiplied by 16 bits of the mantiss
   CHECK(reduced(0x7ffeffff) == 0x7fff);
   CHECK(reduced(0x7fff0000) == 0x7fff);
   CHECK(reduced(0x7fffffff) == 0x7fff);
-  // Ties go up, in both requantizations.
+  // Ties are rounded up, in both requantizations.
   const Multiplier half = multiplier_of(0.5, 1.0);
   for (auto [acc, expected] : std::vector<std::pair<int64_t, int32_t>>{
            {1, 1}, {3, 2}, {-1, 0}, {-3, -1}, {-5, -2}, {5, 3}}) {
@@ -152,7 +152,7 @@ TEST_CASE("requantize: S64 accumulators are multiplied by 16 bits of the mantiss
       CHECK(requantize(acc, half, requantization, Accumulator::S64) == expected);
     }
   }
-  // Just below 1 the 16 bits end at 1 - 2^-15.
+  // Just below 1 the 16-bit mantissa saturates at 1 - 2^-15.
   const Multiplier one = multiplier_of(0x1.fffffep-1, 1.0);
   CHECK(requantize(65535, one, Requantization::SingleRounding, Accumulator::S64) == 65533);
   CHECK(requantize(65535, one, Requantization::SingleRounding) == 65535);
@@ -201,7 +201,7 @@ TEST_CASE("requantize: a mantissa represents its ratio to 31 bits") {
     const double represented = std::ldexp(static_cast<double>(m.mantissa), m.exponent - 31);
     CHECK(std::fabs(represented - ratio) <= std::ldexp(ratio, -31));
   }
-  // 2^30 + 2^15 + 2^14 + 1/2: halves go away from zero.
+  // 2^30 + 2^15 + 2^14 + 1/2: halves are rounded away from zero.
   const Multiplier tie = multiplier_of((1 + 0x1p-16) * ((1 + 0x1p-15) * 0x1p-15), 1.0);
   CHECK(tie.mantissa == 1073790977);
   CHECK(tie.exponent == -14);
@@ -282,7 +282,7 @@ TEST_CASE("requantize: the sum of two codes, as TFLite adds, and to within a ste
         const double exact = (a * double{m.a_scale} + b * double{m.b_scale}) / s_y;
         for (auto requantization : requantization::values) {
           const int32_t y = requantize_add(a, b, m, requantization);
-          // Codes of 16 bits keep 15 bits after the point, and f32 rounds their accumulators.
+          // 16-bit codes keep 15 bits after the point, and f32 rounds their accumulators.
           if (std::fabs(y - exact) > (wide ? 0.53 : 0.501)) ++wrong;
         }
         if (requantize_add(a, b, m, Requantization::SingleRounding) !=

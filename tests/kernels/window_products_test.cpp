@@ -1,4 +1,4 @@
-// Products of windows and of channels against plain loops.
+// Products of windows and of channels, compared with plain loops.
 #include "qtape/kernels/integer/window_products.h"
 
 #include <doctest/doctest.h>
@@ -12,8 +12,8 @@ using namespace qtape::kernels;
 
 namespace {
 
-/// One convolution of random codes over lines, and its sums by plain loops. Each output of
-/// ChannelProducts has a code of a tap to itself; all others share those of a run.
+/// A convolution of random codes, and its sums by plain loops. Each output of ChannelProducts
+/// reads one code per tap; outputs of other products share those of a run.
 template <class Products>
 class Trial {
   using Code = typename Products::Code;
@@ -39,7 +39,7 @@ class Trial {
 
     Products products(n_, runs_, length_);
     products.load(w.data(), rows_, 2);
-    // What lies behind the result must stay.
+    // Memory after the result must stay unchanged.
     std::vector<int32_t> y(static_cast<size_t>(points_ * n_ + 64), 77);
     products.run(x.data(), step_, points_, y.data());
 

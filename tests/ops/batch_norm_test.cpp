@@ -1,5 +1,5 @@
-// BatchNorm and BatchNormCorrection beside values and gradients: running statistics, when they
-// move and count, and what cannot be normalized.
+// BatchNorm and BatchNormCorrection other than values and gradients: running statistics, when
+// they are updated and used, and data that cannot be normalized.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ using test::Values;
 
 namespace {
 
-/// Fills an input with numbers of a step.
+/// Fills an input with values of a step.
 template <class T>
 void feed(Tape& tape, const char* label, uint64_t step) {
   const auto x = tape.input<T>(label);
@@ -33,7 +33,7 @@ Values numbers(const Parameters& parameters, const std::string& name) {
   });
 }
 
-/// Whether two lists agree to within `error` of the larger of 1 and the number.
+/// True if two lists agree within `error` times the larger of 1 and the value.
 bool near(const Values& a, const Values& b, double error) {
   return std::ranges::equal(a, b, [&](double x, double y) {
     return std::fabs(x - y) <= error * std::max(1.0, std::fabs(y));
@@ -53,7 +53,7 @@ Net norm_net(DType dtype, const Shape& x, const BatchNorm& op = {}) {
   return net;
 }
 
-/// A layer without quantizers and its batch norm, apart or folded.
+/// A layer without quantizers and its batch norm, separate or folded.
 Net layer_net(bool folded, const BatchNorm& op, int64_t batch = 9) {
   Net net;
   const NodeId x = net.graph.add(Input{.dtype = DType::F64, .shape = {batch, 4}}, {}, "x");

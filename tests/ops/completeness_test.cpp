@@ -11,7 +11,7 @@ using namespace qtape;
 
 namespace {
 
-/// Draws attribute values of any type that a field list may hold.
+/// Draws attribute values of any type that a field list may contain.
 class Draw {
  public:
   explicit Draw(uint64_t seed) : random_(seed, 3) {}
@@ -67,7 +67,7 @@ class Draw {
   uint64_t next_ = 0;
 };
 
-/// What an op tells of itself and of its attributes.
+/// The description that an op gives of itself and its attributes.
 struct Description {
   std::string name;
   const OpDocs* docs;
@@ -85,7 +85,7 @@ std::vector<Description> descriptions() {
   return all;
 }
 
-/// Every op with random attributes.
+/// Returns every op with random attributes.
 std::vector<Op> drawn_ops(uint64_t seed) {
   std::vector<Op> all;
   for_each_alternative<Op>([&]<class T>() {
@@ -98,7 +98,7 @@ std::vector<Op> drawn_ops(uint64_t seed) {
 
 }  // namespace
 
-// So an op that leaves out a part of its documentation does not compile.
+// Therefore an op that omits a part of its documentation does not compile.
 static_assert(!std::default_initializable<Facts>);
 
 TEST_CASE("ops: names are unique and every op and attribute is documented in short") {

@@ -1,4 +1,4 @@
-// FakeQuantizeBias: values against a plain formula, what switches it off, gradients, refusals.
+// FakeQuantizeBias: values compared with a plain formula, switches, gradients, errors.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 constexpr double most = 2147483647.0;
 
-/// An independent version: remainders instead of a magic constant.
+/// Independent implementation: remainders instead of a magic constant.
 template <class T>
 T expected_bias(T b, T s_x, T s_w) {
   if (std::isnan(b)) return b;
@@ -89,7 +89,7 @@ struct Bench {
     std::ranges::transform(values, bias().begin(), [](double v) { return static_cast<T>(v); });
   }
 
-  /// Whether y is the formula's value, with the scales that the quantizers report.
+  /// True if y is the formula's value, with the scales that the quantizers report.
   bool on_grid() {
     const auto s_x = static_cast<T>(tape.qparams(x_source)[0].scale);
     const auto s_w = tape.qparams(w_source);
@@ -166,7 +166,7 @@ TEST_CASE("bias: the code at ties, ends, infinities and NaN") {
   CHECK(std::isnan(bias_code(not_a_number, 1.0, 1.0)));
   CHECK(!std::signbit(bias_code(-0.25, 1.0, 1.0)));
   CHECK(!std::signbit(bias_code(-0.0, 1.0, 1.0)));
-  // Products of f64 scales that are no number.
+  // Products of f64 scales that underflow.
   CHECK(bias_code(0.0, 1e-200, 1e-200) == 0);
   CHECK(bias_code(1.0, 1e-200, 1e-200) == most);
   CHECK(bias_value(most, 1e-200, 1e-200) == 0);
@@ -269,7 +269,7 @@ TEST_CASE("bias: a quantizer's value is not kept for it, and memory can be share
     return parameters.sha256();
   };
   CHECK(run(true) == run(false));
-  // Nothing but the bias uses the quantizers' values, so one buffer serves both.
+  // Only the bias uses the quantizers' values, so one buffer serves both.
   Bench<float> bench(FakeQuantize{}, FakeQuantize{}, 3);
   const auto& nodes = bench.tape.memory().nodes;
   CHECK(nodes[static_cast<size_t>(bench.x_source.index)].value.offset ==

@@ -1,4 +1,4 @@
-// FakeQuantize against golden vectors and the independent formulas.
+// FakeQuantize compared with golden vectors and the independent formulas.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -58,7 +58,7 @@ void check_golden(FakeQuantize op, float scale, const std::vector<Golden>& table
   }
 }
 
-/// Values on, next to and between half-grid points, and all the odd ones.
+/// Returns values on, next to and between half-grid points, and all special values.
 template <class T>
 std::vector<T> probes(T scale, CodeLimits limits) {
   std::vector<T> x = {T(0),
@@ -123,7 +123,7 @@ void check_against_oracle(const FakeQuantize& op, T scale, T zero_point) {
   CHECK(wrong_masks == 0);
 }
 
-/// One observed call of a quantizer whose scales come from the data.
+/// Checks one observed call of a quantizer with scales from the data.
 void check_granularity(const FakeQuantize& op, const Shape& shape) {
   CAPTURE(to_string(shape));
   CAPTURE(op.axis.value_or(99));
@@ -250,7 +250,7 @@ TEST_CASE("fake_quantize: golden vector of an affine unsigned 2-bit range") {
   CHECK(bench.qparams(0) == QParams<float>{1, 1});
   CHECK(bench.y == std::vector<float>{-1, 2, 0, 0, 2, 0});
   CHECK(bench.dx == bench.dy);
-  // Half way to [-3, 2]: [-2, 2] has steps of 4/3 and 0 at code 2 (1.5 rounded to even).
+  // Halfway to [-3, 2]: [-2, 2] has steps of 4/3, and 0 is code 2 (1.5 rounded to even).
   bench.x = {-3.0f, 2.0f, 0, 0, 0, 0};
   bench.forward(mode::qat);
   bench.x = {-3.0f, 2.0f, 2.1f, 0.0f, 1.9f, 1e9f};
@@ -284,7 +284,7 @@ TEST_CASE("fake_quantize: scales and zero points of every granularity equal the 
       }
     }
   }
-  // Long and short segments, whole and cut runs, and columns beyond one run.
+  // Long and short segments, whole and partial runs, and columns longer than one run.
   for (const Shape& large : {Shape{3, 40000}, Shape{64, 48}, Shape{2, 20000, 3}, Shape{70, 10},
                              Shape{5, 7, 16}, Shape{2, 40000}}) {
     for (int axis : {0, 1, -1}) {

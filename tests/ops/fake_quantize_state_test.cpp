@@ -1,4 +1,4 @@
-// FakeQuantize: running averages and scales in states, against their formulas.
+// FakeQuantize: running averages and scales in states, compared with their formulas.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ TEST_CASE("fake_quantize: the two forms of an average equal their formulas for 1
     const T old_weight = static_cast<T>(decay);
     const T one_less = T(1) - old_weight;
     const auto average = [&](T old, T current) {
-      // volatile: each operation rounds by itself.
+      // volatile: each operation is rounded separately.
       if (weight) {
         volatile T step = current - old;
         step = static_cast<T>(*weight) * step;
@@ -97,7 +97,7 @@ TEST_CASE("fake_quantize: a scale in a state acts as the floor where it is below
       const FakeQuantize op{.axis = axis, .floor = floor, .scale_mode = Fixed{}};
       CHECK(scale_in_use(op, 1e-15f, mode::eval) == least);
       CHECK(scale_in_use(op, std::nextafter(least, 1.0f), mode::qat) > least);
-      // Nothing moves it here but its own weight: the state stays below the floor.
+      // Only its own weight changes the state, which stays below the floor.
       FakeQuantize average = op;
       average.scale_mode = EMA{.decay = 1 - 0x1p-40};
       CHECK(scale_in_use(average, 1e-15f, mode::eval) == least);
@@ -148,12 +148,12 @@ TEST_CASE("fake_quantize: a state that saw nothing but zeros is a grid of -1..1"
       CHECK(bench.state.back() == mark);
       CHECK(scale() == double{1 / 7.0f});
     }
-    bench.x = {5, -5};  // other data in evaluation, at the grid that ships
+    bench.x = {5, -5};  // other data in evaluation, with the deployed grid
     bench.forward(mode::eval);
     CHECK(bench.y == std::vector<float>{1, -1});
-    bench.forward(mode::qat);  // the average begins here
+    bench.forward(mode::qat);  // the average starts here
     CHECK(bench.scales()[0] == 5 / 7.0f);
-    bench.x = {0, 0};  // zeros count where something was seen
+    bench.x = {0, 0};  // zeros count once nonzero data were seen
     bench.forward(mode::qat);
     CHECK(bench.scales()[0] == doctest::Approx(2.5 / 7));
     op.store(x, std::vector<ValueRange<double>>{{0, 0}}, values);
@@ -174,7 +174,7 @@ TEST_CASE("fake_quantize: grids of zeros alone leave room for a bias, affine and
   }
   const float nan = std::numeric_limits<float>::quiet_NaN();
   bench.state = {0, 0};
-  bench.x = {0, nan, 0};  // zeros beside what is not finite are no observation
+  bench.x = {0, nan, 0};  // zeros next to non-finite values are not an observation
   bench.forward(mode::qat);
   CHECK(bench.state == std::vector<float>{0, 0});
 }

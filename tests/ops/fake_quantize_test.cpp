@@ -87,7 +87,7 @@ TEST_CASE("fake_quantize: a constant, and a range as wide as the type, give usab
     CHECK(bench.qparams(0).zero_point >= -128);
     CHECK(bench.qparams(0).zero_point <= 127);
   }
-  // Where max - min overflows, each end is divided.
+  // If max - min overflows, each end is divided separately.
   QuantizerBench<float, float> bench({.range = CodeRange::Unsigned, .scheme = Scheme::Affine},
                                      {2});
   bench.x = {-2e38f, 3e38f};
@@ -350,7 +350,7 @@ TEST_CASE("fake_quantize: delayed, a channel without a state changes nothing for
       CHECK(run(1.27f, 0)[0] == 1.27f / 127);
       CHECK(run(2.54f, 0)[0] == 1.27f / 127);
       CHECK(run(5.08f, 0)[0] == 2.54f / 127);
-      // The other channel uses what it sees first, zeros aside, and then lags as well.
+      // The other channel uses the first nonzero data that it sees, and then lags as well.
       CHECK(run(1.27f, 12.7f) == std::vector<float>{5.08f / 127, 12.7f / 127});
       CHECK(run(1.27f, 1.27f) == std::vector<float>{1.27f / 127, 12.7f / 127});
     }
@@ -397,7 +397,7 @@ TEST_CASE(
         CHECK(a.scales() == before.scales());
         CHECK(a.state == b.state);
       }
-      // What does not observe uses the state, and leaves it alone.
+      // Modes that do not observe use the state and leave it unchanged.
       b.state = a.state;
       a.forward(mode::eval);
       b.forward(mode::eval);

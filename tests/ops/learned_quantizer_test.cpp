@@ -1,4 +1,5 @@
-// FakeQuantizeLSQ and FakeQuantizePACT: values, gradients against differences, initialisation.
+// FakeQuantizeLSQ and FakeQuantizePACT: values, gradients compared with differences,
+// initialization.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -22,7 +23,7 @@ namespace {
 using LsqBench = QuantizerBench<double, double, FakeQuantizeLSQ>;
 using Pact = QuantizerBench<double, double, FakeQuantizePACT>;
 
-/// x in [-low, high], not within 1e-3 steps of a tie or an end at `scale`.
+/// Returns x in [-low, high], at least 1e-3 steps away from ties and ends at `scale`.
 std::vector<double> away_from_ties(size_t n, double scale, double spread, uint64_t seed) {
   const Random random(seed, 5);
   std::vector<double> x(n);
@@ -40,7 +41,7 @@ double objective(Bench& bench) {
   return std::inner_product(bench.y.begin(), bench.y.end(), bench.dy.begin(), 0.0);
 }
 
-/// Central difference of the forward in one number.
+/// Returns the central difference of forward for one number.
 template <class Bench>
 double difference(Bench& bench, double& at, double step) {
   const double center = at;
@@ -114,8 +115,8 @@ TEST_CASE("lsq: the scale's gradient is that of differences and the straight-thr
       bench.forward(mode::qat);
       bench.backward();
       const double ds = bench.dstate[0];
-      // With rounding frozen y = s (clamp(z) + r): the straight-through part removes what dx
-      // times x / s counts twice.
+      // With rounding fixed, y = s (clamp(z) + r): the straight-through part removes the double
+      // count of dx times x / s.
       const double through =
           std::inner_product(bench.x.begin(), bench.x.end(), bench.dx.begin(), 0.0) / 0.21;
       const double numeric = difference(bench, bench.state[0], 1e-7) - sign * through;
@@ -131,7 +132,7 @@ TEST_CASE("lsq: the zero point's gradient is that of differences") {
   LsqBench bench(op, {301});
   bench.state = {0.2};
   bench.zero_point = {3.2};
-  // Inside, or outside at every zero point that the difference visits.
+  // Inside, or outside for every zero point that the difference uses.
   for (size_t i = 0; i < 301; ++i) {
     bench.x[i] = i % 3 == 0 ? 0.01 * static_cast<double>(i % 7) : i % 3 == 1 ? 2.5 : -2.5;
     bench.dy[i] = std::cos(static_cast<double>(i));
@@ -139,7 +140,7 @@ TEST_CASE("lsq: the zero point's gradient is that of differences") {
   bench.forward(mode::qat);
   bench.backward();
   const double factor = 1 / std::sqrt(301.0 * 7);
-  // Steps of one code: between them the rounded zero point does not move.
+  // Steps of one code: within a step the rounded zero point does not change.
   CHECK(bench.dzero_point[0] ==
         doctest::Approx(factor * difference(bench, bench.zero_point[0], 1.0)).epsilon(1e-12));
   CHECK(std::fabs(bench.dzero_point[0]) > 1e-5);
@@ -192,7 +193,7 @@ TEST_CASE("lsq: the first observed batch initialises, others only read") {
   CHECK(bench.state == std::vector<double>{0, 0, 0});
   CHECK(bench.scales()[0] == 2 * 2.0 / std::sqrt(3.0));
   bench.forward(mode::qat);
-  const double zeros = std::numeric_limits<double>::min();  // the mark of nothing but zeros
+  const double zeros = std::numeric_limits<double>::min();  // the mark for all-zero data
   CHECK(bench.state == std::vector<double>{4 / std::sqrt(3.0), zeros, 4 / std::sqrt(3.0)});
   CHECK(bench.status.non_finite == 4);
   CHECK(bench.scales()[1] == 1 / 3.0);
@@ -215,7 +216,7 @@ TEST_CASE(
     CHECK(bench.scales()[0] == 1 / 7.0);
     CHECK(bench.dstate[0] == 0);
   }
-  // What does not observe has the grid that ships, whatever its data are.
+  // Modes that do not observe use the deployed grid for any data.
   bench.x = {14, -14};
   bench.forward(mode::eval);
   CHECK(bench.y == std::vector<double>{1, -1});
@@ -233,7 +234,7 @@ TEST_CASE("lsq: an affine quantizer of few bits divides its codes between the si
   LsqBench bench(op, {4});
   bench.x = {-1, 0.5, 2, 0.5};
   bench.forward(mode::qat);
-  // 1 of 4 lies below 0, of 3 steps that is 0.75; the other side has 2.25.
+  // 1 of 4 values is below 0, which is 0.75 of 3 steps; the other side has 2.25.
   CHECK(bench.state[0] == 2 * 1.0 / 1.5);
   CHECK(bench.zero_point[0] == 1);
 }
@@ -267,7 +268,7 @@ TEST_CASE("lsq: a scale that the optimizer drives to zero or below recovers") {
       bench.forward(mode::qat);
       CHECK(bench.scales()[0] >= 1e-12f);
       CHECK(std::isfinite(bench.scales()[0]));
-      // The loss is the squared error of the values; a step of fixed length, as Adam's.
+      // The loss is the squared error of the values; steps have a fixed length, as in Adam.
       for (size_t i = 0; i < 400; ++i) bench.dy[i] = bench.y[i] - bench.x[i];
       bench.backward();
       bench.state[0] -=
@@ -346,7 +347,7 @@ TEST_CASE("pact: values, dx and dalpha") {
     }
     CHECK(bench.dx == std::vector<double>{0, 0, is_signed ? 4.0 : 0.0, 8, 16, 0, 0});
     CHECK(bench.dstate[0] == (is_signed ? 96 - 3 : 96));
-    // Differences, on the elements beyond alpha alone.
+    // Differences only for the elements beyond alpha.
     bench.x = {-3, -4, -9, 2.5, 3, 4, 5};
     bench.forward(mode::qat);
     bench.backward();
@@ -361,7 +362,7 @@ TEST_CASE("pact: alpha starts from the data, and below 0 it is a fault") {
   bench.forward(mode::eval);
   CHECK(bench.state == std::vector<float>{0, 0, 0});
   bench.forward(mode::qat);
-  // The second channel saw nothing above 0.
+  // The second channel has only seen values up to 0.
   CHECK(bench.state == std::vector<float>{1, std::numeric_limits<float>::min(), 7});
   for (float bad : {-1.0f, std::numeric_limits<float>::quiet_NaN(),
                     std::numeric_limits<float>::infinity()}) {

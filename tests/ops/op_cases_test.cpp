@@ -1,4 +1,4 @@
-// Every entry of the table of ops through one driver, its refusals and its integers.
+// A driver that tests every entry of the table of ops, with its refusals and its integers.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -13,7 +13,7 @@
 namespace qtape::test {
 namespace {
 
-/// A leaf as the one node of a tape.
+/// Tests a leaf as the only node of a tape.
 void check_leaf(const OpCase& c, const OpUse& use) {
   const std::string text = to_string(use.op);
   CAPTURE(text);
@@ -68,7 +68,8 @@ void check_use(const OpCase& c, const OpUse& use, double roundings) {
   }
 }
 
-/// In f32 only: values and gradients, and the same bits by threads and instruction sets.
+/// Tests values and gradients only in f32, and that threads and instruction sets do not change
+/// bits.
 void check_large(const OpCase& c, const OpUse& use) {
   OpTrial trial(c, use, DType::F32);
   const std::string text = trial.text();
@@ -112,7 +113,7 @@ TEST_CASE("op cases: every op has one entry, with an oracle and an integer verdi
     CHECK(bool(c.integer->net));
     const bool leaf = slots_of(c.uses[0].op).empty();
     CHECK(c.bench.empty() == leaf);
-    // Differences are taken of uniform numbers.
+    // Differences require uniform numbers.
     const auto smooth = [](const OpUse& use) {
       return std::ranges::any_of(use.operands, [](const Operand& each) {
         return each.fill == Fill::Uniform && each.values.empty();

@@ -1,4 +1,4 @@
-// What the table of ops cannot say: shared operands, faults, errors with their places and
+// Properties of ops outside the table of ops: shared operands, faults, error locations and
 // graphs of several nodes.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -62,7 +62,7 @@ TEST_CASE("dropout: the rate, and draws that follow seed and step") {
   const auto dropped = std::ranges::count(y, 0.0);
   CHECK(dropped > 4099 * 0.22);
   CHECK(dropped < 4099 * 0.28);
-  // Backward comes after the step has been counted.
+  // Backward runs after the step has been counted.
   ++run.step().number;
   CHECK(run.backward(x)[0] == y);
   CHECK(run.forward() != y);
@@ -95,7 +95,7 @@ TEST_CASE("concat: a wrong count is refused with its place") {
 
 namespace {
 
-/// y = w * (x2 x0 x1 x1 x2): slices of one parameter, one of them twice, joined again.
+/// y = w * (x2 x0 x1 x1 x2): slices of one parameter, some of them used twice, concatenated.
 std::vector<double> shuffled_gradient(const TapeOptions& tape_options,
                                       const PlanHooks& hooks = {}) {
   Graph graph;

@@ -1,4 +1,4 @@
-// Quantize and Dequantize against FakeQuantize and the independent formulas.
+// Quantize and Dequantize compared with FakeQuantize and the independent formulas.
 #include <doctest/doctest.h>
 
 #include <bit>
@@ -26,7 +26,7 @@ size_t differences(const Values& got, const Values& expected) {
   return count;
 }
 
-/// Codes, values and gradients of one quantizer.
+/// Checks codes, values and gradients of one quantizer.
 template <class S>
 void check_trial(const Trial<S>& trial, size_t turn, test::RunOptions options = {}) {
   using T = typename Storage<S>::Compute;
@@ -60,7 +60,7 @@ void check_trial(const Trial<S>& trial, size_t turn, test::RunOptions options = 
   CHECK(wrong_dq == 0);
 }
 
-/// Calls `f(op)` with every combination of the attributes that decide codes and masks.
+/// Calls `f(op)` with every combination of the attributes that affect codes and masks.
 template <class F>
 void for_each_quantize(F f) {
   for (auto scheme : {Scheme::Symmetric, Scheme::Affine}) {
@@ -97,7 +97,7 @@ void check_every_combination() {
   });
 }
 
-/// Text of the fault of one forward, and what came out.
+/// Returns the text of the fault of one forward pass, and the result.
 std::string fault_of(OpRun& run) {
   const Values y = run.forward();
   const Fault& fault = run.status().fault;
@@ -181,7 +181,7 @@ TEST_CASE("quantize: golden codes and gradients") {
   CHECK(run.forward() == Values{0, 2, -2, 7, 7, 7, -8, -8});
   CHECK(run.output() == TensorType{DType::S8, {8}});
   CHECK(run.status().applied);
-  // 1 / s is part of the gradient: a code moves by 2 where x moves by 1.
+  // 1 / s is part of the gradient: a code changes by 2 if x changes by 1.
   CHECK(run.backward(Values(8, 3.0))[0] == Values{6, 6, 6, 6, 0, 0, 6, 0});
   OpRun back(Dequantize{}, {{DType::S8, {3}}, {DType::F32, {1}}}, {{-128, 3, 127}, {0.5}});
   CHECK(back.forward() == Values{-64, 1.5, 63.5});

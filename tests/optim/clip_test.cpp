@@ -1,4 +1,4 @@
-// The norm of all gradients, clipping by it and by value.
+// The norm of all gradients, clipping by norm and by value.
 #include "qtape/optim/clip.h"
 
 #include <doctest/doctest.h>
@@ -14,7 +14,7 @@ using namespace qtape::test;
 
 namespace {
 
-/// Gradients 3 and 4 in two dtypes, of norm 5; a state beside them.
+/// Gradients 3 and 4 in two dtypes, with norm 5; and a state.
 Parameters three_four_five() {
   Parameters parameters =
       make_parameters({{"a", f32({2})}, {"state.s", f32({9})}, {"b", f64({3})}});
@@ -51,7 +51,7 @@ TEST_CASE("clip: equal bits on every instruction set and at any number of thread
   for (const char* name : {"baseline", "avx2", "avx512"}) {
     const IsaCap cap(name);
     for (const int threads : {1, 2, 4}) {
-      // Above 512 blocks, so that more than one region of them is summed.
+      // More than 512 blocks, so that more than one region is summed.
       Parameters parameters = make_parameters({{"a", f32({1500, 1001})},
                                                {"b", f64({70001})},
                                                {"c", f32({5})},

@@ -1,4 +1,4 @@
-// Update rules against a textbook reference and golden bits; parameter groups; refused
+// Update rules compared with a textbook reference and golden bits; parameter groups; invalid
 // settings.
 #include <doctest/doctest.h>
 
@@ -15,7 +15,7 @@ using namespace qtape::test;
 
 namespace {
 
-/// One element as the papers write it, all in double, with libm.
+/// One element as in the papers, in double, with libm.
 struct Textbook {
   double p = 0, m = 0, v = 0;
 
@@ -50,7 +50,7 @@ struct Golden {
   double twice[2];
 };
 
-/// Two elements after five steps, computed apart from the library with each operation rounded.
+/// Two elements after five steps, computed independently with each operation rounded.
 const std::vector<Golden> goldens = {
     {Sgd{}, {0x1.eccccep-1f, -0x1.acccccp-1f}, {0x1.ecccccccccccdp-1, -0x1.acccccccccccdp-1}},
     {Sgd{.momentum = 0.9, .weight_decay = 0.01},

@@ -1,5 +1,4 @@
-// An optimizer that is saved and loaded goes on as if nothing had happened, or says what
-// differs.
+// A saved and loaded optimizer continues bit for bit, or reports the difference.
 #include <doctest/doctest.h>
 
 #include <functional>

@@ -18,7 +18,7 @@ inline constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 
 using Types = std::vector<std::pair<std::string, TensorType>>;
 
-/// Values uniform in [-1, 1]; a name that starts with "state" becomes a state.
+/// Returns values uniform in [-1, 1]; names that start with "state" become states.
 inline Parameters make_parameters(const Types& types) {
   Graph graph;
   for (const auto& [name, type] : types) {
@@ -58,7 +58,7 @@ inline double gradient_at(const ParameterEntry& entry, size_t i) {
                                         : double{entry.gradients<float>()[i]};
 }
 
-/// Gradients uniform in [-1, 1] that depend on `step` and the place alone.
+/// Fills gradients uniform in [-1, 1] that depend only on `step` and the position.
 inline void fill_gradients(const Parameters& parameters, int step) {
   uint64_t stream = 100 * static_cast<uint64_t>(step + 1);
   for (const ParameterEntry& entry : parameters.entries()) {
@@ -72,7 +72,7 @@ inline void fill_gradients(const Parameters& parameters, int step) {
 inline TensorType f32(Shape shape) { return {DType::F32, shape}; }
 inline TensorType f64(Shape shape) { return {DType::F64, shape}; }
 
-/// Caps the instruction set while it lives.
+/// Limits the instruction set during its lifetime.
 class IsaCap {
  public:
   explicit IsaCap(const char* name) {

@@ -1,4 +1,4 @@
-// Learning rates at the start, on the way, at the end and beyond; refused settings; sections.
+// Learning rates at the start, in between, at the end and beyond; invalid settings; sections.
 #include "qtape/optim/schedule.h"
 
 #include <doctest/doctest.h>
