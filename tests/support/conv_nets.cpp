@@ -56,12 +56,11 @@ class ConvNet {
     return add_quantizer(graph_, x, kinds[below(5)], name("q"));
   }
 
-  /// Reshapes twice, which keeps the shape but permutes the codes.
+  /// Returns a view of x with the extents of `shape`, with axis 1 and the last axis exchanged.
   NodeId viewed(NodeId x, const Shape& shape) {
     const NodeId flat = graph_.add(Flatten{}, {x});
     std::vector<int64_t> extents(shape.extents().begin(), shape.extents().end());
     extents[0] = -1;
-    // The first two axes are exchanged.
     std::swap(extents[1], extents.back());
     return graph_.add(Reshape{.shape = extents}, {flat});
   }
