@@ -19,7 +19,7 @@ bool all_exact_in_f32(const IntegerProgram& program);
 /// Number of requantizations, thread counts and product paths that are tested.
 enum class Effort { Some, All };
 /// Returns an empty string if all levels agree in every integer and output, otherwise the first
-/// difference. Verifies the graph's first output if `outputs` is empty.
+/// difference. Verifies all answers if `outputs` is empty.
 std::string disagreement(const Graph& graph, Parameters& parameters, uint64_t seed,
                          Effort effort, const std::vector<NodeId>& outputs = {});
 
