@@ -1,4 +1,4 @@
-// Convolutional networks: training steps, and integers beside floats.
+// Convolutional networks: training steps, and inference in integers and in floats.
 #include <benchmark/benchmark.h>
 
 #include <map>
@@ -41,7 +41,7 @@ void train_exact(benchmark::State& state) {
   train_small(state, true, exact(Requantization::SingleRounding));
 }
 
-/// A network of train_cnn whose observers have seen a batch.
+/// A network of train_cnn whose observers have seen one batch.
 struct Settled {
   explicit Settled(examples::CnnModel model) {
     const data::Dataset digits = data::generate_digits(1, batch, 0).train;

@@ -1,7 +1,7 @@
 // Inference of 784-1024-1024-10 at batch 256: the same network in f32, with fake quantization,
-// in exact arithmetic and as an integer program, beside oneDNN's int8 products of its layers
-// alone. 784-256-128-10 at batch 1. And LeNet at batch 1, by a session and as C99 that this
-// machine's compiler makes of it: CC and CFLAGS, else cc -O3.
+// in exact arithmetic and as an integer program, compared with oneDNN's int8 products of the
+// layers alone. 784-256-128-10 at batch 1. LeNet at batch 1, in a session and as exported C99
+// compiled on this machine with CC and CFLAGS, by default cc -O3.
 #include <benchmark/benchmark.h>
 #include <fmt/ranges.h>
 #include <omp.h>
@@ -24,7 +24,7 @@ namespace {
 
 using namespace qtape;
 
-/// A trained network without its loss, calibrated on made-up pixels.
+/// A trained network without its loss, calibrated on synthetic pixels.
 struct Network {
   Graph graph;
   std::unique_ptr<Parameters> parameters;
@@ -67,7 +67,7 @@ void replay_fake_quantized(benchmark::State& state) { run_tape(state, mode::eval
 void replay_exact(benchmark::State& state) {
   run_tape(state, mode::eval, exact(Requantization::SingleRounding));
 }
-/// The same with parameters that may change between passes, as in training.
+/// Runs with parameters that may change between passes, as in training.
 void replay_exact_of_changing_parameters(benchmark::State& state) {
   run_tape(state, mode::eval, exact(Requantization::SingleRounding), false);
 }
@@ -113,7 +113,7 @@ void lenet_c(benchmark::State& state) {
   state.SetLabel(fmt::format("{} {}", compiler.command, fmt::join(compiler.flags, " ")));
 }
 
-/// The accumulators of all layers and nothing else: u8 x s8, with weights as oneDNN wants them.
+/// Measures only the accumulators of all layers: u8 x s8, with weights in oneDNN's layout.
 void onednn_int8_products(benchmark::State& state) {
   using dnnl::memory;
   const int threads = omp_get_max_threads();

@@ -1,6 +1,6 @@
-// FakeQuantize and its learned forms on 16 M floats beside a memory copy of the same size by
-// the same threads. Bytes per second count each element once read and once written, so the rows
-// compare directly.
+// FakeQuantize and its learned forms on 16 M floats, compared with a memory copy of the same
+// size by the same threads. Bytes per second count each element as read once and written once,
+// so that rows can be compared directly.
 #include "qtape/ops/fake_quantize.h"
 
 #include <benchmark/benchmark.h>

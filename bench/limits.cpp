@@ -20,7 +20,7 @@ namespace {
 using dnnl::memory;
 using Seconds = std::chrono::duration<double>;
 
-/// The wall time of `work(thread)` in all threads at once.
+/// Returns the wall time of `work(thread)` in all threads at once.
 double time_threads(int threads, const std::function<void(int)>& work) {
   const auto begin = std::chrono::steady_clock::now();
   std::vector<std::jthread> others;
@@ -51,7 +51,7 @@ double measure_copy(int threads, int rounds) {
   return best;
 }
 
-/// A square product that a second-level cache holds, one for each thread.
+/// A square product that fits the second-level cache, one per thread.
 class PeakProduct {
  public:
   PeakProduct(memory::data_type a, memory::data_type b, memory::data_type c)

@@ -1,4 +1,4 @@
-// What the machine can do at best, measured with libraries alone: the yardstick of every row.
+// Peak performance of the machine, measured with libraries alone: the reference for all rows.
 #pragma once
 
 #include <tuple>
@@ -8,10 +8,12 @@
 namespace qtape::bench {
 
 struct Limits {
-  double copy = 0;  ///< bytes read and written per second by a copy beyond all caches
-  double f32 = 0;   ///< multiplications and additions of f32 per second, oneDNN's products
-  double bf16 = 0;  ///< the same of bf16; 0 where the machine has none
-  double int8 = 0;  ///< the same of 8-bit codes; 0 where oneDNN has none that add in 32 bits
+  double copy = 0;  ///< bytes read and written per second by a copy larger than all caches
+  double f32 = 0;   ///< f32 multiplications and additions per second in oneDNN's products
+  double bf16 = 0;  ///< bf16 multiplications and additions per second; 0 if the machine has
+                    ///< none
+  double int8 = 0;  ///< multiplications and additions of 8-bit codes per second; 0 if oneDNN
+                    ///< has none with 32-bit accumulation
 
   static constexpr auto fields() {
     return std::tuple{field("copy", &Limits::copy, "bytes per second"),
@@ -21,7 +23,7 @@ struct Limits {
   }
 };
 
-/// The best of `rounds`, with so many threads.
+/// Returns the best of `rounds` measurements with this number of threads.
 Limits measure_limits(int threads, int rounds = 5);
 
 }  // namespace qtape::bench

@@ -67,7 +67,7 @@ const std::map<std::string, Make, std::less<>>& makers() {
   return all;
 }
 
-/// The number at the start of `text`, which loses it; 0 where there is none.
+/// Removes and returns the number at the start of `text`; 0 if there is none.
 int64_t take_number(std::string_view& text) {
   int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -75,14 +75,14 @@ int64_t take_number(std::string_view& text) {
   return error == std::errc{} ? number : 0;
 }
 
-/// Whether `text` begins with `c`, which it loses then.
+/// Removes `c` from the start of `text`; false if `text` does not begin with it.
 bool take(std::string_view& text, char c) {
   if (!text.starts_with(c)) return false;
   text.remove_prefix(1);
   return true;
 }
 
-/// The network that mlpA-LxB-C:N describes; none where the text is something else.
+/// Returns the network described by mlpA-LxB-C:N; nullopt for any other text.
 std::optional<TrainedNetwork> make_described(std::string_view text, bool quantized) {
   constexpr int64_t most = 1 << 16;
   if (!text.starts_with("mlp")) return std::nullopt;

@@ -1,4 +1,4 @@
-// The networks whose whole steps are measured.
+// Networks whose training steps are measured.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@
 
 namespace qtape::bench {
 
-/// What a step of a network computes with.
+/// Arithmetic of a training step.
 enum class Arithmetics : uint8_t {
   Float,      ///< no quantizers
   Quantized,  ///< fake quantization to 8 bits
-  Codes,      ///< the same, products of codes
-  Bf16,       ///< the same, products of gradients in bf16
-  Exact       ///< the same on the integers that ship
+  Codes,      ///< fake quantization with products of codes
+  Bf16,       ///< fake quantization with products of gradients in bf16
+  Exact       ///< the integer ops that are deployed
 };
 
 struct TrainedNetwork {
@@ -26,22 +26,22 @@ struct TrainedNetwork {
   Graph graph;  ///< inputs x and labels; the one root is `loss`
 };
 
-/// A ReLU network of these widths. Quantized: weights per output by their own ranges,
-/// activations unsigned by running averages.
+/// Returns a ReLU network of these widths. If quantized, weights are quantized per output by
+/// their own ranges, activations unsigned by running averages.
 TrainedNetwork make_mlp(std::span<const int64_t> widths, int64_t batch, bool quantized);
-/// Convolutions 3x3 of 16 and 32 channels, each with a Relu and a maximum over 2x2, then a
-/// layer; the peer's convolutional network.
+/// Returns 3x3 convolutions with 16 and 32 channels, each followed by Relu and 2x2 max-pooling,
+/// then a dense layer: the convolutional network of the peer.
 TrainedNetwork make_small_cnn(int64_t batch, bool quantized);
 
-/// The networks that `make_trained` knows by name.
+/// Returns the names of the networks that `make_trained` supports.
 std::vector<std::string> network_names();
-/// One of them, or mlpA-B-C:N, a ReLU network of these widths at batch N, in which LxB stands
-/// for L layers of width B. Throws ArgumentError for another name.
+/// Returns a network by name, or mlpA-B-C:N, a ReLU network of these widths with batch N, in
+/// which LxB means L layers of width B. Throws ArgumentError for other names.
 TrainedNetwork make_trained(std::string_view name, bool quantized);
 
-/// Pixels between 0 and 1.
+/// Fills x with pixels between 0 and 1.
 void fill_pixels(std::span<float> x);
-/// The same, and labels.
+/// Fills pixels and labels.
 void fill_batch(Tape& tape);
 
 }  // namespace qtape::bench

@@ -1,4 +1,4 @@
-// Every op by itself, forward and backward, on the operands that the table of ops gives for it:
+// Each op alone, forward and backward, with the operands of the table of ops in
 // tests/support/op_case.h.
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
 // Large graphs and models: building, planning and binding 10,000 nodes, loading 10^6 parameters
-// and 80,000 nodes, refusing 12 MB, converting and linting 1,200 layers.
+// and 80,000 nodes, rejecting 12 MB, converting and linting 1,200 layers.
 #include <benchmark/benchmark.h>
 
 #include "qtape/deploy/lint.h"
@@ -57,7 +57,7 @@ void load_and_bind_million(benchmark::State& state) {
   }
 }
 
-/// 1,200 layers of 8 units that convert.
+/// 1,200 layers of 8 units that can be converted.
 struct Layers {
   Graph graph;
   Parameters parameters;
@@ -101,7 +101,7 @@ void load_nodes(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(model_from_json(text));
 }
 
-/// 12 MB of objects that are no nodes.
+/// 12 MB of objects that are not nodes.
 void refuse_hostile_file(benchmark::State& state) {
   std::string text = R"({"nodes":[{"a":{}})";
   while (text.size() < 12000000) text += R"(,{"a":{}})";

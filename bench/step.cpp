@@ -1,5 +1,5 @@
-// bench_step: whole training steps of networks, the ways to compute one interleaved, beside
-// what the machine can do.
+// bench_step: whole training steps of networks, with different arithmetic interleaved, compared
+// with the limits of the machine.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -34,7 +34,7 @@ struct Settings {
   std::string json;
 };
 
-/// One network, trained in one way.
+/// One network, trained with one arithmetic.
 class Subject {
  public:
   Subject(const std::string& name, Arithmetics arithmetics, int threads)
@@ -57,21 +57,21 @@ class Subject {
     optimizer_time_ += std::chrono::duration<double, std::micro>(end - middle).count();
   }
 
-  /// Forgets what was measured so far.
+  /// Discards all measurements so far.
   void restart(bool timing) {
     times_.clear();
     optimizer_time_ = 0;
     tape_.set_timing(timing);
   }
 
-  /// Microseconds that `share` of all steps took at most.
+  /// Returns the time in microseconds that the share `share` of all steps did not exceed.
   double quantile(double share) {
     const auto at = static_cast<std::ptrdiff_t>(share * static_cast<double>(times_.size() - 1));
     std::nth_element(times_.begin(), times_.begin() + at, times_.end());
     return times_[static_cast<size_t>(at)];
   }
 
-  /// Mean microseconds of a step by op, the most first.
+  /// Returns the mean microseconds per step by op, largest first.
   std::vector<std::pair<std::string, double>> times_by_op() const {
     std::map<std::string, double> sums;
     const auto times = tape_.times();

@@ -3,7 +3,7 @@
 namespace qtape::bench {
 namespace {
 
-/// Multiplications and additions of one product, 0 for other ops.
+/// Returns the multiplications and additions of one product, 0 for other ops.
 double operations(const Graph& graph, const Node& node) {
   const auto shape = [&](size_t i) -> const Shape& {
     return graph[node.operands[i]].type.shape;

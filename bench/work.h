@@ -1,4 +1,4 @@
-// The work that a training step cannot do without, and the time that takes at best.
+// Minimum work of a training step, and its minimum time.
 #pragma once
 
 #include "qtape/bench/limits.h"
@@ -10,13 +10,13 @@ namespace qtape::bench {
 
 struct Work {
   double forward = 0;    ///< multiplications and additions of products
-  double backward = 0;   ///< of their gradients that are wanted
+  double backward = 0;   ///< of the gradients that are needed
   double optimizer = 0;  ///< bytes that Adam reads and writes
 };
 
 Work work_of(const Graph& graph, const Plan& plan);
 
-/// Microseconds, all of it at the machine's limits and one after another.
+/// Returns the microseconds of all work at the machine's limits, without overlap.
 double roofline(const Work& work, Arithmetics arithmetics, const Limits& limits);
 
 }  // namespace qtape::bench

@@ -18,8 +18,8 @@ struct CHeaderParts {
   CBuffer buffer = {};            ///< scratch buffer for CMSIS-NN
 };
 
-/// Returns the parameters of NAME_run, or with `codes` of NAME_run_codes: `const float *x,
-/// float *y`.
+/// Returns the parameters of NAME_run, or with `codes` of NAME_run_codes:
+/// `const float *x, float *y`.
 std::string c_parameters(const IntegerProgram& program, const CProgram& written, bool codes);
 
 /// Returns NAME.h, from all members of `written` except its texts.

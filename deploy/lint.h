@@ -41,7 +41,8 @@ std::string to_string(const Finding& finding);
 
 /// Outputs and thresholds of lint.
 struct LintOptions {
-  /// Nodes that should be integer outputs; empty: the graph's first output.
+  /// Nodes that should be integer outputs; empty: all answers of the graph, see
+  /// Graph::answers.
   std::vector<NodeId> outputs = {};
   /// Share of a channel's clamped weights, in [0, 1], above which there is a warning.
   double clamped_share = 0.1;

@@ -36,7 +36,7 @@ struct LayerComparison {
   /// By level, except L0: the largest difference.
   std::map<Level, int64_t> largest = {};
 
-  /// Returns the number of differences at all levels except L0, none of which may differ.
+  /// Returns the number of differences at all levels except L0; must be 0.
   int64_t mismatches() const;
 };
 

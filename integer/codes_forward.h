@@ -38,8 +38,8 @@ class CodesForward : public ForwardArithmetic {
 
  private:
   const Node& node(NodeId id) const { return graph_[id]; }
-  /// Returns the quantizer or op on codes whose 8-bit codes `id` holds, if `id` could be held
-  /// as codes.
+  /// Returns the node of which `id` is a view (or `id` itself), if that node can be held as
+  /// 8-bit codes.
   std::optional<NodeId> code_source(NodeId id) const;
   bool may_hold_codes(NodeId id) const;
   void find_candidates(std::span<const NodeId> kept);

@@ -149,7 +149,7 @@ class TiledProducts {
   bool in_rows() const { return numbers_ == nullptr || numbers_->rows; }
   bool s32() const { return sizeof(X) == 1 && output_->type.dtype == DType::S32; }
 
-  /// Largest magnitude of a part.
+  /// Upper bound of the magnitude of a part.
   static constexpr int64_t most = sizeof(X) == 1 ? 255 : 256;
 
   /// Selects a single path if it is exact for any weights; otherwise all paths, from which each

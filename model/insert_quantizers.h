@@ -21,15 +21,15 @@ struct InsertOptions {
   bool narrow_before_norms = false;
   /// Rounds biases as `linear` does.
   bool bias_on_grid = true;
-  /// Also inserts `input` wherever integers need a quantizer so that the first output has an
+  /// Also inserts `input` wherever integers need a quantizer so that all answers have an
   /// integer form: before sums, poolings and functions whose operands have no grid, and after a
   /// sum or a function that is an answer. Ops without an integer form stay unchanged, see
   /// `float_parts`.
   bool complete = false;
 };
 
-/// Returns a copy of `graph` with `quantizer` wherever integers need one so that the first
-/// output has an integer form, see InsertOptions::complete. If given, `averaged` is used for
+/// Returns a copy of `graph` with `quantizer` wherever integers need one so that all
+/// answers have an integer form, see InsertOptions::complete. If given, `averaged` is used for
 /// operands of means instead.
 Graph complete_quantizers(const Graph& graph, const Op& quantizer,
                           const std::optional<Op>& averaged = std::nullopt);

@@ -93,9 +93,9 @@ Evaluation evaluate(const Model& model, const data::Dataset& dataset,
 /// Returns only the accuracy, in percent. Throws ArgumentError for data without labels.
 double accuracy(const Model& model, const data::Dataset& dataset,
                 int threads = default_threads());
-/// Returns the score of the first answer by a metric: `score(model, test,
-/// MetricKind::AreaUnderCurve)`. Throws ArgumentError for data with which the metric cannot
-/// compare.
+/// Returns the score of the first answer by a metric:
+/// `score(model, test, MetricKind::AreaUnderCurve)`. Throws ArgumentError for data with which
+/// the metric cannot compare.
 double score(const Model& model, const data::Dataset& dataset, MetricKind metric,
              int threads = default_threads());
 /// Returns the first answer of the model: f32 [size, ...], in sample order. To read the

@@ -9,8 +9,8 @@
 namespace qtape {
 
 /// Quantizers of weights [out, in], per output channel, and of activations, per tensor. Each is
-/// a value that can be copied with changes, `presets::torch().weight.with(&FakeQuantize::bits,
-/// 4)`, and used for any number of layers.
+/// a value that can be copied with changes and used for any number of layers:
+/// `presets::torch().weight.with(&FakeQuantize::bits, 4)`.
 struct QuantizerPreset {
   FakeQuantize weight = {};
   FakeQuantize input = {};

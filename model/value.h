@@ -214,8 +214,8 @@ Value mean_squared_error(const Value& y);
 /// input.
 Value l1(const Value& y);
 /// Mean of d^2 / 2 where |d| <= delta, otherwise delta (|d| - delta / 2), where d is the
-/// difference from a target of the same shape, which becomes an input: `Model(y,
-/// loss::huber(0.5))`. Huber, 1964. Throws ArgumentError unless delta is finite and above 0.
+/// difference from a target of the same shape, which becomes an input. Huber, 1964. Example:
+/// `Model(y, loss::huber(0.5))`. Throws ArgumentError unless delta is finite and above 0.
 Loss huber(double delta = 1);
 
 }  // namespace loss

@@ -1,5 +1,5 @@
-// Counts allocations in a training step and in a run of a program: none of ours. Its own
-// program, as it replaces operator new.
+// Counts allocations in a training step and in a run of a program: there must be none of the
+// library. A separate program, because it replaces operator new.
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <dlfcn.h>
 #include <doctest/doctest.h>
@@ -30,10 +30,10 @@ std::atomic<int64_t> bytes{0};  // of both
 
 }  // namespace
 
-#ifndef __clang_analyzer__  // it takes what malloc gave these and `delete` takes for mismatched
+#ifndef __clang_analyzer__  // the analyzer reports a mismatch of malloc and `delete` here
 namespace {
 
-/// oneDNN allocates within `execute`; those blocks are counted apart.
+/// oneDNN allocates within `execute`; those blocks are counted separately.
 void count(size_t size, const void* caller) {
   if (!counting) return;
   bytes += static_cast<int64_t>(size);
@@ -97,7 +97,7 @@ namespace {
 
 using namespace qtape;
 
-/// Blocks of ours that ten calls of `step` allocate after a first one.
+/// Returns the number of the library's allocations in ten calls of `step` after a first one.
 template <class Step>
 int64_t allocated_by(const Step& step) {
   step();
@@ -109,7 +109,7 @@ int64_t allocated_by(const Step& step) {
   return ours.load();
 }
 
-/// The same for steps of training.
+/// Returns the number of the library's allocations in training steps.
 int64_t allocated_by_steps(const test::Classifier& c, Arithmetic arithmetic = {},
                            GradientPrecision precision = GradientPrecision::F32) {
   Parameters parameters(c.graph, 1);
@@ -298,7 +298,7 @@ TEST_CASE("allocation: a run of an integer program allocates nothing of ours") {
 
 namespace {
 
-/// Bytes that `body` allocates, whether they are freed or not.
+/// Returns the bytes that `body` allocates, freed or not.
 template <class Body>
 int64_t bytes_of(const Body& body) {
   bytes = 0;
@@ -308,7 +308,7 @@ int64_t bytes_of(const Body& body) {
   return bytes.load();
 }
 
-/// `count` layers of 4 units, one after another, that convert.
+/// Returns a chain of `count` layers of 4 units that can be converted.
 Graph deep(int count) {
   const FakeQuantize fixed{.scale_mode = Fixed{}};
   Graph graph;

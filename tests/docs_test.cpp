@@ -1,4 +1,4 @@
-// Documentation that must agree with the code. The code blocks of pages are run by docs_code.
+// Documentation that must agree with the code. docs_code runs the code blocks of pages.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -29,7 +29,7 @@ std::string source(const std::string& path) {
   return read_file(fmt::format("{}/{}", QTAPE_SOURCE, path), 1 << 20);
 }
 
-/// Files of a folder and those in it with one of the extensions, by their paths in the tree.
+/// Returns the files in a folder with one of the extensions, by their paths in the tree.
 std::vector<std::string> files_in(const std::string& folder,
                                   const std::vector<std::string>& extensions) {
   std::vector<std::string> found;
@@ -49,7 +49,7 @@ std::vector<std::string> pages() {
   return all;
 }
 
-/// `text` with literals that follow each other over lines as one.
+/// Returns `text` with adjacent string literals joined across lines.
 std::string with_joined_literals(const std::string& text) {
   std::string joined;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -63,7 +63,7 @@ std::string with_joined_literals(const std::string& text) {
   return joined;
 }
 
-/// All sources of the library and of the programs.
+/// Returns all sources of the library and of the programs.
 std::string program_text() {
   std::string text;
   for (const char* folder :
@@ -76,7 +76,7 @@ std::string program_text() {
   return text;
 }
 
-/// The cells of a row of a table; none for other lines.
+/// Returns the cells of a table row; empty for other lines.
 std::vector<std::string> cells_of(const std::string& line) {
   std::vector<std::string> cells;
   if (!line.starts_with("|")) return cells;
@@ -88,8 +88,8 @@ std::vector<std::string> cells_of(const std::string& line) {
   return cells;
 }
 
-/// What is in backticks in the first or the last column of the tables of a page. Without what
-/// has no space: names, not messages.
+/// Returns the code spans in the first or the last column of the tables of a page, except those
+/// without spaces, which are names instead of messages.
 std::vector<std::string> messages(const std::string& page, bool first) {
   std::vector<std::string> found;
   for (const std::string& line : docs::prose(page)) {
@@ -106,8 +106,8 @@ constexpr std::string_view digits = "0123456789";
 constexpr std::string_view capitals = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 constexpr std::string_view small_letters = "abcdefghijklmnopqrstuvwxyz";
 
-/// Where a part of a message ends that stands for what is at hand, a name in quotes, a type, a
-/// number, a word in capitals or dots; `i` itself where none begins there.
+/// Returns the end of a variable part of a message at `i`: a quoted name, a type, a number, a
+/// word in capitals or dots; `i` itself if none begins there.
 size_t end_of_variable(const std::string& message, size_t i) {
   const auto run = [&](std::string_view letters) {
     return std::min(message.find_first_not_of(letters, i), message.size());
@@ -126,7 +126,7 @@ size_t end_of_variable(const std::string& message, size_t i) {
   return run(capitals) == word && word >= i + 3 ? word : i;
 }
 
-/// The parts of a message that are the same in all of its kind.
+/// Returns the parts of a message that do not vary.
 std::vector<std::string> fixed_parts(const std::string& message) {
   std::vector<std::string> parts = {""};
   for (size_t i = 0; i < message.size();) {
@@ -147,7 +147,7 @@ std::vector<std::string> fixed_parts(const std::string& message) {
   return words;
 }
 
-/// What stands in backticks in a page.
+/// Returns the code spans of a page.
 std::vector<std::string> spans_of(const std::string& page) {
   std::vector<std::string> all;
   for (const std::string& line : docs::prose(page)) {
@@ -156,7 +156,7 @@ std::vector<std::string> spans_of(const std::string& page) {
   return all;
 }
 
-/// Whether a text in backticks is the path of a source.
+/// True if a code span is the path of a source.
 bool names_source(const std::string& span) {
   const std::string letters = fmt::format("{}{}{}_/.-", digits, capitals, small_letters);
   const std::string extension = fs::path(span).extension().string();
@@ -167,7 +167,7 @@ bool names_source(const std::string& span) {
                   extension == ".sh" || extension == ".json");
 }
 
-/// What stands in `text` between each `open` and the next `close`.
+/// Returns the parts of `text` between each `open` and the next `close`.
 std::vector<std::string> between(const std::string& text, const std::string& open,
                                  const std::string& close) {
   std::vector<std::string> found;
@@ -178,7 +178,7 @@ std::vector<std::string> between(const std::string& text, const std::string& ope
   return found;
 }
 
-/// What the first cells of the rows of a page have in backticks.
+/// Returns the code spans in the first cells of the table rows of a page.
 std::vector<std::string> rows_of(const std::string& page) {
   std::vector<std::string> found;
   for (const std::string& line : docs::prose(page)) {
@@ -189,7 +189,7 @@ std::vector<std::string> rows_of(const std::string& page) {
   return found;
 }
 
-/// The commands of `qtape`, `export c` and `export onnx` among them.
+/// Returns the commands of `qtape`, including `export c` and `export onnx`.
 std::vector<std::string> commands() {
   std::vector<std::string> found;
   for (const std::string& call :
@@ -201,13 +201,13 @@ std::vector<std::string> commands() {
   return found;
 }
 
-/// Whether one of `rows` is `name`, or that and arguments.
+/// True if one of `rows` is `name`, with or without arguments.
 bool has_row(const std::vector<std::string>& rows, const std::string& name) {
   return std::ranges::any_of(
       rows, [&](const std::string& row) { return row == name || row.starts_with(name + " "); });
 }
 
-/// Members of a struct of a header with their defaults, `{name, "10"}`.
+/// Returns the members of a struct in a header with their defaults, `{name, "10"}`.
 std::vector<std::pair<std::string, std::string>> members_of(const std::string& header,
                                                             const std::string& name) {
   const std::string body = between(source(header), "\nstruct " + name + " {\n", "\n};")[0];
@@ -355,7 +355,7 @@ TEST_CASE("docs: sources that pages name exist") {
     for (const std::string& file : spans_of(source(name))) {
       if (!names_source(file)) continue;
       if (file.starts_with("ops/softsign.")) continue;  // the example of an op to add
-      // As in the tree, within a room of programs, or as an include.
+      // Relative to the tree or to a folder of programs, or as an include.
       const bool exists = fs::exists(root / file) || fs::exists(root / "examples" / file) ||
                           fs::exists(root / "tools" / file) ||
                           (file.starts_with("qtape/") && fs::exists(root / file.substr(6)));

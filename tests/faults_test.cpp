@@ -1,5 +1,5 @@
-// Allocations that fail, one after another: each ends in one clear error, and no file is lost.
-// Its own program, as it replaces malloc and ftruncate.
+// Failing allocations, one after another: each leads to one clear error, and no file is lost. A
+// separate program, because it replaces malloc and ftruncate.
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <dlfcn.h>
 #include <doctest/doctest.h>
@@ -94,7 +94,7 @@ using namespace qtape;
 
 std::string data_file(const std::string& name) { return QTAPE_TEST_DATA "/" + name; }
 
-/// What is tried, and how the error of a failed allocation in it begins.
+/// What is run, and the beginning of the error for a failed allocation.
 template <class Run>
 struct Trial {
   std::string error;
@@ -104,7 +104,7 @@ struct Trial {
 
 const char* running = "";
 
-/// An abort names what it comes from.
+/// Prints the context of an abort.
 void name_abort() {
   armed = false;
   std::fprintf(stderr, "terminated after %ld allocations of a trial, that of «%s»\n",
@@ -112,7 +112,7 @@ void name_abort() {
   std::abort();
 }
 
-/// What was thrown: nothing, `error`, or another text.
+/// Returns the kind of exception: none, `error`, or another message.
 template <class Run, class Result>
 std::string thrown_by(const Run& run, Result& result) {
   calls = 0;
@@ -127,7 +127,7 @@ std::string thrown_by(const Run& run, Result& result) {
   }
 }
 
-/// Lets each of a sample of allocations fail, alone and with all after it.
+/// Lets each of a sample of allocations fail, alone and together with all later ones.
 template <class Run>
 void try_failures(const Trial<Run>& trial) {
   if (!replaces_malloc) return;
@@ -141,7 +141,8 @@ void try_failures(const Trial<Run>& trial) {
     return thrown_by(trial.run, result);
   };
   Result whole;
-  REQUIRE(run_failing(INT64_MAX, INT64_MAX, whole).empty());  // with what libraries make once
+  REQUIRE(run_failing(INT64_MAX, INT64_MAX, whole).empty());  // includes one-time allocations
+                                                              // of libraries
   REQUIRE(run_failing(INT64_MAX, INT64_MAX, whole).empty());
   const std::string expected = trial.shown(*whole);
   const int64_t all = calls;
@@ -182,8 +183,8 @@ SavedModel small_model() {
   return {std::move(graph), std::move(parameters), {}};
 }
 
-/// Runs `write` under failures; the file is then the old one or the new one, and nothing beside
-/// it stays.
+/// Runs `write` with failures; afterwards the file is the old or the new one, and no other file
+/// is left.
 template <class Write>
 void try_writing(const std::string& name, const Write& write) {
   const test::Folder folder;
@@ -242,7 +243,7 @@ TEST_CASE("faults: and while models are converted") {
   const auto run = [&] {
     return convert(model.graph, model.parameters, Requantization::SingleRounding);
   };
-  try_failures(Trial{"out of memory while ", run,  // a step of it, or all
+  try_failures(Trial{"out of memory while ", run,  // in one of its steps or in general
 
                      [](const IntegerProgram& program) { return to_json(program); }});
 }

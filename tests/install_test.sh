@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# An installed qtape and one added as a subdirectory both build users' programs, those of the
-# README without a warning, and the application of the tutorial:
+# Checks that an installed qtape and one added as a subdirectory both build users' programs, those
+# of the README without a warning, and the application of the tutorial:
 # install_test.sh SOURCE_FOLDER BUILD_FOLDER
 set -euo pipefail
 source=$1 build=$2
@@ -67,7 +67,7 @@ cmake -S "$work/user" -B "$work/installed" -G Ninja -DCMAKE_PREFIX_PATH="$work/p
 cmake --build "$work/installed" >"$work/log" || { cat "$work/log"; exit 1; }
 "$work/installed/user"
 (cd "$work" && [ "$(installed/user_xor | wc -l)" = 4 ])
-# The licence, and the library by pkg-config, in a prefix that was moved.
+# The licence, and use of the library by pkg-config, in a relocated prefix.
 [ -n "$(find "$work/prefix" -path '*/doc/*' -name LICENSE)" ]
 if command -v pkg-config >/dev/null; then
   cp -r "$work/prefix" "$work/moved"
@@ -84,11 +84,11 @@ cmake --build "$work/app-built" >"$work/log" || { cat "$work/log"; exit 1; }
 "$build/tools/qtape" convert "$work/model.json" -o "$work/integers.json" >/dev/null
 "$build/tests/write_data" "$work" 100
 [ "$("$work/app-built/app" "$work/integers.json" "$work/x-test.npy" | grep -c '^image . is a .$')" = 3 ]
-# Building the library again would take minutes: that it configures and names its targets is enough.
+# Building the library again would take minutes, so this only checks configuration and targets.
 cmake -S "$work/user" -B "$work/added" -G Ninja -DQTAPE_SOURCE="$source" >/dev/null
 cmake --build "$work/added" -- -t targets all >"$work/targets"
 grep -q '^user: CXX_EXECUTABLE_LINKER' "$work/targets"
-# Where the project says no build type, the library is optimised all the same.
+# Without a build type of the project, the library is still optimized.
 optimised() {
   ninja -C "$1" -t commands qtape/core/libqtape_core.a >"$work/commands"
   grep -q -e ' -O3 .*types.cpp' "$work/commands"

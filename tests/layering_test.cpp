@@ -1,4 +1,4 @@
-// The layers of docs/architecture.md, read from the #include lines of the sources.
+// The layers of docs/architecture.md, from the #include lines of the sources.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ struct Include {
   std::string target;
 };
 
-/// The target of an #include line, or nothing.
+/// Returns the target of an #include line, if it is one.
 std::string target_of(const std::string& line) {
   constexpr std::string_view directive = "#include ";
   if (!line.starts_with(directive)) return {};
@@ -54,7 +54,7 @@ std::vector<Include> includes_of(const std::vector<std::string>& folders) {
   return found;
 }
 
-/// Rooms of the library, and what each may include besides itself.
+/// Folders of the library, and the folders that each may include besides itself.
 const std::map<std::string, std::vector<std::string>> rooms = {
     {"core", {}},
     {"kernels/simd", {"core"}},
@@ -88,12 +88,12 @@ std::vector<std::string> folders() {
   return all;
 }
 
-/// Whether `path` lies in the folder `room` or is it.
+/// True if `path` is in the folder `room` or is the folder.
 bool lies_in(const std::string& path, const std::string& room) {
   return path == room || path.starts_with(room + "/");
 }
 
-/// The room of a file: the longest that it lies in.
+/// Returns the folder of a file: the longest one that contains it.
 std::string room_of(const std::string& file) {
   std::string found;
   for (const auto& [room, allowed] : rooms) {
@@ -102,7 +102,7 @@ std::string room_of(const std::string& file) {
   return found;
 }
 
-/// What users include, and what that includes.
+/// Returns the headers that users include, and the headers that these include.
 std::set<std::string> public_headers() {
   std::set<std::string> reached = {"qtape.h", "model/xtensor.h", "onnx/export.h",
                                    "onnx/import.h", "onnx/levels.h"};

@@ -1,6 +1,6 @@
-// write_data FOLDER [MNIST | COUNT]: digits as the four MNIST-format files, as x.npy, y.npy,
-// x-test.npy and y-test.npy and as digits.npz with arrays of these names, of MNIST-format files
-// where a folder with such is given, else so many generated ones, 7000 by default.
+// write_data FOLDER [MNIST | COUNT]: writes digits as the four MNIST-format files, as x.npy,
+// y.npy, x-test.npy and y-test.npy, and as digits.npz with arrays of these names. The digits
+// come from a folder of MNIST-format files if given, else COUNT are generated, by default 7000.
 #include <algorithm>
 #include <iterator>
 
@@ -13,7 +13,7 @@ namespace {
 
 using namespace qtape;
 
-/// Writes a set as arrays, which it returns.
+/// Writes a set as arrays, and returns them.
 NamedTensors write_set(const data::Dataset& set, const std::string& suffix,
                        const std::string& folder) {
   const auto pixels = set.values<uint8_t>("x");

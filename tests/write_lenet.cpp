@@ -1,6 +1,6 @@
-// write_lenet FILE [norms]: an untrained LeNet for 28x28 images as an ONNX file, as PyTorch
-// lays it out; with batch norms after its first three layers, as files have them that are
-// exported in training.
+// write_lenet FILE [norms]: writes an untrained LeNet for 28x28 images as an ONNX file in
+// PyTorch's layout; with `norms`, its first three layers have batch norms, as in files that
+// were exported in training mode.
 #include <onnx/onnx_pb.h>
 
 #include <cmath>
@@ -27,7 +27,7 @@ class Writer {
     for (const int64_t extent : {1, 28, 28}) shape->add_dim()->set_dim_value(extent);
   }
 
-  /// Gives `last` the output of a node of it and parameters `<label>.weight` and `.bias`.
+  /// Sets `last` to the output of a new node with parameters `<label>.weight` and `.bias`.
   void layer(const char* op, const std::string& label, std::vector<int64_t> extents) {
     onnx::NodeProto& added = node(op, label);
     weight(label + ".weight", extents);
@@ -40,7 +40,7 @@ class Writer {
     attribute.set_type(onnx::AttributeProto::INT);
     attribute.set_i(1);
   }
-  /// A batch norm of `last` with statistics and factors `<label>.weight` and others.
+  /// Adds a batch norm of `last` with statistics and factors `<label>.weight` and others.
   void norm(const std::string& label, int64_t channels) {
     onnx::NodeProto& added = node("BatchNormalization", label);
     for (const char* name : {".weight", ".bias", ".mean", ".variance"}) {
@@ -76,7 +76,7 @@ class Writer {
 
  private:
   onnx::GraphProto& graph() { return *model_.mutable_graph(); }
-  /// Uniform in +-1 / sqrt(terms), as PyTorch begins, around `middle`.
+  /// Adds values uniform in +-1 / sqrt(terms) around `middle`, as in PyTorch's initialization.
   void weight(const std::string& name, const std::vector<int64_t>& extents, double middle = 0) {
     onnx::TensorProto& tensor = *graph().add_initializer();
     tensor.set_name(name);

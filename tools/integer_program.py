@@ -28,8 +28,8 @@ STORED = {"f32": "<f4", "s8": "<i1", "u8": "<u1", "s16": "<i2", "u16": "<u2", "s
 CODES = {"s8": (-128, 127), "u8": (0, 255), "s16": (-32768, 32767), "u16": (0, 65535)}
 LARGEST_F32 = float(np.finfo(np.float32).max)
 
-# Attributes with their defaults. A tuple has all that is allowed, the default first; a set
-# has the dtypes of a tensor and a type has none; the default of a union of types is null.
+# Attributes with their defaults. A tuple lists the allowed values, default first; a set lists
+# the dtypes of a tensor; a type means no default; the default of a union of types is null.
 GRID = {"dtype": tuple(CODES), "scale": 1.0, "zero_point": 0, "low": -128, "high": 127}
 WEIGHTS = {"shape": [], "storage_bits": (8, 4, 2), "codes": {"u8"}, "scales": {"f32"},
            "bias": {"s32"},
@@ -218,7 +218,7 @@ def away(v, n):
 
 
 def fixed_point(acc, multipliers, requantization, of_16_bits):
-    # Within 32 bits all products and shifts fit int64; beyond, Python's integers do them.
+    # Within 32 bits all products and shifts fit int64; otherwise Python integers are used.
     dtype = np.int64 if np.all(abs(acc) < 2**31) else object
     _, m, sh, r = (np.array(column, dtype) for column in zip(*multipliers))
     acc = acc.astype(dtype)
@@ -245,7 +245,7 @@ def requant(acc, scale, s_y, requantization, of_16_bits=False):
     return y.reshape(acc.shape)
 
 
-# Ops, from attributes, requantization and operands. NumPy refuses axes and shapes that do not fit.
+# Ops as functions of attributes, requantization and operands. NumPy rejects invalid axes.
 
 
 def quantize(a, requantization, x):
@@ -488,7 +488,7 @@ def dequantize(a, requantization, x):
     return Value(v.reshape(x.data.shape), "f32")
 
 
-# What each op takes, how many operands (None: `count`), and what it does.
+# For each op: kinds of operands, number of operands (None: `count`), and function.
 RULES = {
     "Quantize": ("floats", 1, quantize),
     "Linear": ("codes", 1, linear),

@@ -29,7 +29,7 @@ namespace {
 
 using namespace qtape;
 
-/// Warnings are errors: the C that users compile has none.
+/// Warnings are errors, because exported C must compile without warnings.
 const CCompiler strict{.flags = {"-O1", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion",
                                  "-Wshadow", "-Wcast-align", "-Wcast-qual", "-Wundef",
                                  "-Wcomment", "-Werror"}};
@@ -39,7 +39,7 @@ struct Case {
   IntegerProgram program;
 };
 
-/// Runs from the codes that the reference has of the inputs; false where C takes none.
+/// Runs from the reference's codes of the inputs; false if the program does not accept codes.
 bool run_from_codes(const IntegerProgram& program, const IntegerSession& reference,
                     const CUnit& unit, CSession& c) {
   if (!unit.written.takes_codes) return false;
@@ -54,7 +54,7 @@ bool run_from_codes(const IntegerProgram& program, const IntegerSession& referen
   return true;
 }
 
-/// Where C and reference differ, of `samples` runs on random inputs.
+/// Returns the differences between C and reference in `samples` runs on random inputs.
 std::string difference(const Case& each, CSession& c, const CUnit& unit, int samples) {
   IntegerSession reference(each.program, {.reference = true});
   for (int sample = 0; sample < samples; ++sample) {
@@ -86,7 +86,7 @@ std::string difference(const Case& each, CSession& c, const CUnit& unit, int sam
   return "";
 }
 
-/// Of all cases, the first difference.
+/// Returns the first difference of all cases.
 std::string differences(const std::vector<Case>& cases, const CCompiler& compiler, int samples,
                         CKernels kernels = CKernels::Portable) {
   std::vector<CUnit> units;
@@ -102,14 +102,14 @@ std::string differences(const std::vector<Case>& cases, const CCompiler& compile
   return "";
 }
 
-/// The same of cases of one requantization, on CMSIS-NN.
+/// Returns the first difference of cases of one requantization, on CMSIS-NN.
 std::string cmsis_differences(const std::vector<Case>& cases, int samples) {
   CCompiler compiler;
   add_cmsis_nn(compiler, cases[0].program.requantization());
   return differences(cases, compiler, samples, CKernels::CmsisNn);
 }
 
-/// A case of a net whose quantizers have settled, with each requantization in turn.
+/// Returns a case of a net with settled quantizers; requantizations alternate.
 Case case_of(const Graph& graph, const std::string& kind, uint64_t seed, bool codes) {
   Parameters parameters(graph, seed);
   test::settle(graph, parameters, seed);
@@ -182,8 +182,8 @@ TEST_CASE("C programs: on CMSIS-NN, where QTAPE_CMSIS_NN names it") {
   }
 }
 
-/// x f32[1, 5, 5, 4] with s8 codes and a convolution with these taps and padding at the ends,
-/// in as many groups, to s8 codes.
+/// x f32[1, 5, 5, 4] with s8 codes and a convolution to s8 codes, with these taps, this padding
+/// at the ends and this number of groups.
 IntegerProgram padded_program(int64_t groups, int64_t taps, int64_t stride, int64_t end) {
   IntegerProgram program(Requantization::SingleRounding);
   const CodeGrid grid{
@@ -228,8 +228,8 @@ TEST_CASE("C programs: padding behind the last row and column, in CMSIS-NN where
   CHECK(cmsis_differences(cases, 3) == "");
 }
 
-/// x f32[1, 3] with s8 codes, a convolution of one element or a linear layer with this bias,
-/// and its s8 codes with this scale.
+/// x f32[1, 3] with s8 codes, a 1x1 convolution or a linear layer with this bias, and its s8
+/// codes with this scale.
 IntegerProgram product_program(Requantization requantization, bool conv, int32_t bias,
                                double scale) {
   IntegerProgram program(requantization);
@@ -360,7 +360,7 @@ TEST_CASE(
     const Case each = case_of(test::conv_net(seed), "conv", seed, false);
     const CProgram written = write_c_program(each.program, each.name);
     CHECK(written.arena_bytes >= written.live_bytes);
-    // What rounding up to 8 bytes takes, of at most four buffers at once.
+    // Rounding up to 8 bytes, for at most four buffers at once.
     CHECK(written.arena_bytes <= written.live_bytes + 4 * c_alignment);
   }
 }

@@ -27,7 +27,7 @@ namespace {
 
 using namespace qtape;
 
-/// The program of a random net whose quantizers have settled.
+/// Returns the program of a random net with settled quantizers.
 IntegerProgram net_program(const Graph& graph, uint64_t seed, Requantization requantization,
                            bool integer_outputs = false) {
   Parameters parameters(graph, seed);
@@ -39,7 +39,7 @@ IntegerProgram net_program(const Graph& graph, uint64_t seed, Requantization req
                   .integer_outputs = integer_outputs});
 }
 
-/// What a compiler of this machine says of C files.
+/// Returns the compiler's messages about C files.
 std::string compiled(const test::Folder& folder, const std::string& output,
                      std::vector<std::string> more) {
   std::vector<std::string> arguments = {"cc", "-std=c99", "-O1", "-o", folder.file(output)};
@@ -47,7 +47,7 @@ std::string compiled(const test::Folder& folder, const std::string& output,
   return run_program(arguments).output;
 }
 
-/// The names of constant arrays and structs of a source.
+/// Returns the names of constant arrays and structs in a source.
 std::vector<std::string> constants_of(const std::string& source) {
   std::vector<std::string> names;
   const std::regex definition("\nstatic const \\w+ (net_\\w+)(\\[\\d*\\])? = \\{");
@@ -58,12 +58,12 @@ std::vector<std::string> constants_of(const std::string& source) {
   return names;
 }
 
-/// A C file that is net.c with constants in memory that can be written, and says where they
-/// are.
+/// Returns a C file that includes net.c with constants in writable memory, and gives their
+/// locations.
 std::string writable(const std::vector<std::string>& names) {
   std::string cases;
   for (size_t i = 0; i < names.size(); ++i) {
-    // Of those with pointers, what is behind them.
+    // For structs with pointers, the members that follow the pointers.
     const bool is_grid = names[i].find("_grid") != std::string::npos;
     const bool is_limits = names[i].find("_limits") != std::string::npos;
     const std::string_view first = is_grid ? ".zero_point" : is_limits ? ".low" : "";
@@ -80,7 +80,7 @@ std::string writable(const std::vector<std::string>& names) {
       cases);
 }
 
-/// An exported program in this process whose constants can be changed.
+/// An exported program in this process with modifiable constants.
 class Patched {
  public:
   explicit Patched(const IntegerProgram& program) {
@@ -88,7 +88,7 @@ class Patched {
     write_c(folder_.path(), exported);
     names_ = constants_of(exported.files[1].text);
     write_file(folder_.file("place.c"), writable(names_));
-    // Kernels take pointers to constants, which have none here.
+    // Kernels take pointers to constants, but the constants are not const here.
     messages_ = compiled(folder_, "net.so",
                          {"-shared", "-fPIC", "-w", "-DNET_TEST_NO_MAIN",
                           folder_.file("place.c"), folder_.file("net_test.c")});
@@ -174,7 +174,7 @@ TEST_CASE("exported C: sums that two nodes take to the same codes become these a
   const RewrittenProgram made = program_for_c(program, CKernels::Portable);
   CHECK(made.nodes[static_cast<size_t>(a.index)] == made.nodes[static_cast<size_t>(b.index)]);
   CHECK(made.program.size() == program.size() - 1);
-  // Outputs are not merged: each has a name.
+  // Outputs are not merged, because each has a name.
   program.set_outputs({a, b});
   CHECK(program_for_c(program, CKernels::Portable).program.size() == program.size());
 }
@@ -250,7 +250,7 @@ TEST_CASE("exported C: files of two exports do not compile together") {
   }
 }
 
-/// x f32[2, 3] to s8 codes [2, 2] of small_program, nothing else.
+/// x f32[2, 3] to s8 codes [2, 2] of small_program, and nothing else.
 IntegerProgram codes_program() {
   const IntegerProgram from = test::small_program();
   IntegerProgram program(from.requantization());

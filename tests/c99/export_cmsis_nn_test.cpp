@@ -1,4 +1,4 @@
-// Exports of C on CMSIS-NN: which steps it computes, and a library of another rounding.
+// Exports to C with CMSIS-NN: the steps that it computes, and a library with another rounding.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -14,8 +14,8 @@ namespace {
 
 using namespace qtape;
 
-/// A program of two convolutions, all of whose codes are s8: depthwise with `taps` x `taps` and
-/// as much padding as it takes to keep the extent, then 1 x 1.
+/// Returns a program of two convolutions with only s8 codes: a depthwise one with `taps` x
+/// `taps` and padding that keeps the extent, then a 1 x 1 one.
 IntegerProgram small_convolutions(Requantization requantization, int64_t taps, int bits) {
   IntegerProgram program(requantization);
   const CodeGrid grid{
@@ -61,7 +61,8 @@ TEST_CASE("exported C: steps say which function of CMSIS-NN computes them, or wh
                                            "depthwise: arm_depthwise_conv_wrapper_s8",
                                            "pointwise: arm_convolve_wrapper_s8"};
   CHECK(texts(small_convolutions(Requantization::SingleRounding, 3, 8)) == called);
-  // Two columns of padding behind a window: not its kernel for 3 x 3, but its others.
+  // Two columns of padding after a window: CMSIS-NN's general kernels instead of its 3 x 3
+  // kernel.
   CHECK(texts(small_convolutions(Requantization::SingleRounding, 5, 8)) == called);
   const std::vector<std::string> floats = texts(test::small_program());
   CHECK(floats.back() ==
@@ -74,7 +75,7 @@ TEST_CASE("exported C: bytes of weights are those that are stored") {
     return export_c(program, {.kernels = kernels, .test = {.inputs = 1}}).written.weight_bytes;
   };
   CHECK(bytes(CKernels::CmsisNn) == 52);
-  // With the bytes behind rows that products of 16 terms read.
+  // Includes the bytes after rows that products of 16 terms read.
   CHECK(bytes(CKernels::Portable) == 26 + 8);
 }
 
@@ -100,7 +101,7 @@ IntegerProgram rows_program(Requantization requantization, bool product) {
   return program;
 }
 
-/// All sources of CMSIS-NN as one object, compiled for `requantization`.
+/// Compiles all sources of CMSIS-NN for `requantization` to one object.
 std::string library_for(const test::Folder& folder, Requantization requantization) {
   const CmsisNn library = CmsisNn::of_environment(requantization);
   const std::string object = folder.file(fmt::format("{}.o", to_string_view(requantization)));
@@ -112,7 +113,7 @@ std::string library_for(const test::Folder& folder, Requantization requantizatio
   return object;
 }
 
-/// What the self-test of `program` prints, linked to a library object.
+/// Returns the output of the self-test of `program`, linked to a library object.
 std::string self_test(const IntegerProgram& program, const std::string& library) {
   const test::Folder folder;
   write_c(folder.path(), program,

@@ -12,7 +12,8 @@ namespace {
 
 using namespace qtape;
 
-/// The first node whose integers or floats are not those of `from`, less their offset.
+/// Returns the first node whose integers, minus their offset, or floats differ from those of
+/// `from`.
 std::string first_difference(const IntegerSession& from, const RewrittenProgram& made,
                              const IntegerSession& to) {
   for (const NodeId id : ids(from.program())) {

@@ -258,7 +258,7 @@ TEST_CASE("observer: Kl does not take a range of a few bins for a good one") {
 }
 
 TEST_CASE("observer: Kl does not take a sliver of discrete data for a good range") {
-  // Like pixels: multiples of 1 / 255, most of them close to 1.
+  // Similar to pixels: multiples of 1 / 255, most of them close to 1.
   Values x = uniform(2000, 0, 1);
   for (double& v : x) v = std::round(255 * v) / 255;
   for (int k = 0; k < 3; ++k) x = with(x, Values(2000, (253.0 + k) / 255));

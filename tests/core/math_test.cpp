@@ -11,7 +11,7 @@ using namespace qtape;
 
 namespace {
 
-/// Largest error over random arguments in [low, high], in units in the last place.
+/// Returns the largest error over random arguments in [low, high], in units in the last place.
 template <class F, class G>
 double worst_ulp(F ours, G exact, double low, double high) {
   const Random random(1, 2);

@@ -14,7 +14,7 @@ using namespace qtape;
 
 namespace {
 
-/// Reads the batch of one step.
+/// Returns the batch of one step.
 std::vector<float> draw(const data::Dataset& set, int64_t batch,
                         const data::Augmentation& augmentation, uint64_t seed, int64_t step) {
   data::EpochOrder order(set.size(), batch, seed);

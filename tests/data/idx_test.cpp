@@ -34,7 +34,7 @@ void append_word(std::string& bytes, uint32_t word) {
   for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(word >> shift & 255);
 }
 
-/// An IDX file: magic, extents, content.
+/// Returns an IDX file: magic, extents, content.
 std::string idx_file(uint32_t magic, const std::vector<uint32_t>& extents,
                      const std::vector<uint8_t>& content) {
   std::string bytes;

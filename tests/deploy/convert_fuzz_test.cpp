@@ -1,4 +1,4 @@
-// Random nets of all pieces that have integers: every level of arithmetic agrees on them.
+// Random nets of all pieces with an integer form: all levels of arithmetic agree.
 #include <doctest/doctest.h>
 
 #include "qtape/tests/support/integer_nets.h"

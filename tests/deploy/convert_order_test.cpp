@@ -13,7 +13,7 @@ using namespace qtape;
 
 namespace {
 
-/// An input and `count` quantizers, each of the codes of the one before, in `ids`.
+/// An input and a chain of `count` quantizers, listed in `ids`.
 struct Chain {
   Graph graph;
   std::vector<NodeId> ids;

@@ -1,4 +1,4 @@
-// What cannot be converted, word for word.
+// Exact error messages of graphs that cannot be converted.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -36,7 +36,7 @@ struct Net {
 
 using Change = std::function<void(const Graph&, Parameters&)>;
 
-/// Why the net whose output `build` gives is refused, settled and then changed.
+/// Returns why the net built by `build` is refused, after it is settled and then changed.
 std::string refusal(const std::function<NodeId(Net&)>& build, const Change& change = {}) {
   Net net;
   net.graph.set_outputs({build(net)});
@@ -204,7 +204,7 @@ TEST_CASE("convert: accumulators have a limit of terms, slices have none") {
   const NodeId half = graph.add(Mean{}, {graph.add(Slice{.axis = 1, .begin = 1}, {a})});
   const NodeId lines = graph.add(Reshape{.shape = {1, (1 << 23) + 1, 1}}, {a});
   const NodeId windows = graph.add(AvgPool{.kernel = {(1 << 23) + 1}}, {lines});
-  // Windows of 20 up to 40 elements, whose means have no common divisor in range.
+  // Windows with 20 to 40 elements, whose means have no common divisor in range.
   const NodeId uneven = graph.add(
       AvgPool{
           .kernel = {40}, .stride = {1}, .padding = Padding::Same, .count_include_pad = false},
@@ -371,7 +371,7 @@ TEST_CASE("convert: a verifier takes models of several inputs, and sound options
   const auto first = std::vector(verifier.output(Level::Backend).begin(),
                                  verifier.output(Level::Backend).end());
   CHECK(verifier.mismatches() == 0);
-  // Each input arrives at every level.
+  // Each input is used at every level.
   for (size_t i = 0; i < 2; ++i) {
     CAPTURE(i);
     const std::vector<float> before(verifier.input(i).begin(), verifier.input(i).end());

@@ -1,4 +1,4 @@
-// Each piece that has integers, through all levels of arithmetic, and two layers by hand.
+// Each piece with an integer form at all levels of arithmetic, and two layers computed by hand.
 #include "qtape/deploy/convert.h"
 
 #include <doctest/doctest.h>
@@ -52,7 +52,7 @@ void check_piece(const char* name, const Build& build) {
   CHECK(test::disagreement(net.graph, parameters, 9, test::Effort::All, outputs) == "");
 }
 
-/// The input quantized by `op`, a layer and codes of its accumulators.
+/// The input quantized by `op`, a layer, and codes of its accumulators.
 Build layer_with(const Op& activation, const Op& weight, bool bias = true) {
   return [=](Net& n) -> std::vector<NodeId> {
     const NodeId y = n.layer(n.quantized(n.x, activation, "a"), "fc", weight, bias);
@@ -277,8 +277,8 @@ TEST_CASE("convert: ties of a layer by hand, in each requantization") {
   set_qparams(hand.net.graph, parameters, hand.a, 0.5);
   set_qparams(hand.net.graph, parameters, hand.w, 1);
   set_qparams(hand.net.graph, parameters, hand.y, 2);
-  // Codes {2, 0}, {6, 0} and {0, 1} give the accumulators {2, -2}, {6, -6} and {2, 3}, a
-  // quarter of which are the results: 0.5 and -0.5, 1.5 and -1.5, 0.5 and 0.75.
+  // Codes {2, 0}, {6, 0} and {0, 1} give the accumulators {2, -2}, {6, -6} and {2, 3}. The
+  // results are a quarter of these: 0.5 and -0.5, 1.5 and -1.5, 0.5 and 0.75.
   const std::vector<float> x = {1, 0, 3, 0, 0, 0.5};
   const std::vector<int64_t> even = {0, 0, 2, -2, 0, 1};
   const std::vector<int64_t> up = {1, 0, 2, -1, 1, 1};
@@ -303,8 +303,8 @@ TEST_CASE(
   set_qparams(hand.net.graph, parameters, hand.w, 1);
   set_qparams(hand.net.graph, parameters, hand.y, 3, 100);
   constexpr float inf = std::numeric_limits<float>::infinity();
-  // Less the zero point {-6, 8}, {-10, 200} and {245, -3}: accumulators {16, 22}, {396, 602}
-  // and {245, -262}, a sixth of which are 2.67, 3.67, 66, 100.33, 40.83 and less than 0.
+  // Minus the zero point: {-6, 8}, {-10, 200} and {245, -3}. Accumulators: {16, 22}, {396, 602}
+  // and {245, -262}. A sixth of these: 2.67, 3.67, 66, 100.33, 40.83 and less than 0.
   const std::vector<float> x = {-3, 4, -inf, 100, inf, -1.5};
   const std::vector<int64_t> expected = {103, 104, 166, 200, 141, 100};
   for (auto requantization : requantization::values) {

@@ -1,4 +1,4 @@
-// What lint finds, word for word, each provoked by a small graph.
+// Exact findings of lint, each provoked by a small graph.
 #include "qtape/deploy/lint.h"
 
 #include <doctest/doctest.h>
@@ -29,21 +29,21 @@ std::string lint_text(const Graph& graph, Parameters& parameters) {
   return text_of(lint(graph, parameters));
 }
 
-/// x [1, inputs] -> fc [1, 3] -> y.quantized with scales of its own. As it is, nothing is
-/// wrong.
+/// x [1, inputs] -> fc [1, 3] -> y.quantized with explicit scales. The defaults have no
+/// findings.
 struct OneLayer {
   double x_scale = 0.013;  // 0: not set
   double w_scale = 0.01;
   double y_scale = 0.0371;
-  float x_state = 0;  // instead of a scale that is not set
-  float w_state = 0;  // the same, of channel 1
+  float x_state = 0;  // used if the scale is not set
+  float w_state = 0;  // used if the scale is not set, for channel 1
   int64_t inputs = 2;
   std::vector<float> weights = {1.27f, 0.6f, -0.5f, 1.27f, 0.8f, -1.27f};
   std::vector<float> biases = {0.1f, -0.2f, 0.3f};
   bool bias_on_grid = true;
   FakeQuantize input = {.scale_mode = Fixed{}};
   FakeQuantize weight = {.axis = 0, .scale_mode = Fixed{}};
-  /// A batch norm that changes nothing but gives the biases.
+  /// A batch norm whose only effect is the biases.
   bool folded = false;
 };
 

@@ -1,4 +1,4 @@
-// Outputs of programs: several, and under another shape than their integers.
+// Outputs of programs: several of them, and reshaped ones.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -33,14 +33,14 @@ data::Dataset noise() {
   return set;
 }
 
-/// What `build` makes of a convolution's answers, quantized and calibrated.
+/// Returns a model of `build` applied to a convolution, quantized and calibrated.
 Model net(const std::function<Value(const Value&)>& build) {
   Network network;
   const Value h = relu(conv2d(network.input("x", {6, 6, 3}), 4, {3, 3}, {.label = "conv"}));
   return quantized(Model(build(h), 2), {}, noise(), 64, 1);
 }
 
-/// [1, 1, c] of each sample.
+/// [1, 1, c] for each sample.
 Value pooled(const Value& x) { return node(GlobalAvgPool{.keep_dims = true}, {x}); }
 
 Verifier verified(const Model& model, Requantization rounding, OnnxForm form) {
@@ -58,7 +58,7 @@ Verifier verified(const Model& model, Requantization rounding, OnnxForm form) {
   return verifier;
 }
 
-/// All levels give the same integers and floats, in the shape of the graph.
+/// Checks that all levels give the same integers and floats, in the shape of the graph.
 void check_all(const Model& model) {
   for (const Requantization rounding : requantization::values) {
     const Verifier verifier = verified(model, rounding, OnnxForm::Integer);

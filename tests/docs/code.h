@@ -1,4 +1,4 @@
-// What the sources that are written of pages tell the program that runs them.
+// Interface between the sources that are generated from pages and the program that runs them.
 #pragma once
 
 #include <functional>
@@ -7,10 +7,10 @@
 
 namespace qtape::docs {
 
-/// The fragment at `line` of its page begins.
+/// Marks the beginning of the fragment at `line` of its page.
 void at(int line);
 
-/// A whole program of a page.
+/// A complete program on a page.
 struct Program {
   int line = 0;
   std::function<int(int argc, char** argv)> main = {};
@@ -18,15 +18,15 @@ struct Program {
 Program program(int line, int (*main)());
 Program program(int line, int (*main)(int argc, char** argv));
 
-/// The C++ of a page.
+/// The C++ code of a page.
 struct Code {
   std::function<void()> fragments = {};
   std::vector<Program> programs = {};
 };
-/// Empty for a page without any.
+/// Returns the code of a page; empty if it has none.
 Code code_of(const std::string& page);
 
-/// Makes the code of `page` known.
+/// Registers the code of `page`.
 struct Registration {
   Registration(const std::string& page, void (*fragments)(), std::vector<Program> programs);
 };

@@ -10,7 +10,7 @@ namespace qtape::docs {
 
 namespace {
 
-/// What pages need not say: headers, and that code for readers names what it does not use.
+/// Code that pages omit: headers, and suppressed warnings about unused names.
 constexpr std::string_view prologue = R"(#include <fmt/format.h>
 
 #include <algorithm>
@@ -28,17 +28,17 @@ struct Parts {
   std::string includes;
   std::string declarations;
   std::string fragments;
-  std::string programs;  // to register
+  std::string programs;  // programs to register
 };
 
-/// A namespace of the page's own: several pages are compiled as one source.
+/// Returns a namespace for the page, because several pages are compiled as one source.
 std::string namespace_of(const Page& page) {
   std::string name = "page_" + page.name;
   std::ranges::replace_if(name, [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
   return name;
 }
 
-/// `block` without its includes, which go to `parts`; lines stay where they are.
+/// Returns `block` without its includes, which are added to `parts`; line numbers are kept.
 std::string body_of(const Block& block, const std::string& path, Parts& parts) {
   std::istringstream text(block.text);
   std::string body = fmt::format("#line {} \"{}\"\n", block.line, path);

@@ -1,4 +1,4 @@
-// The C++ of a page as one source of the program docs_code.
+// The C++ code of a page as one source of the program docs_code.
 #pragma once
 
 #include <string>
@@ -7,8 +7,9 @@
 
 namespace qtape::docs {
 
-/// Fragments stand in their order in one function, whole programs each in a namespace; includes
-/// and declarations go before them. #line leads messages of the compiler to `path`.
+/// Returns a source with fragments in order in one function, and complete programs each in a
+/// namespace, after includes and declarations. #line directives map compiler messages to
+/// `path`.
 std::string cpp_source(const Page& page, const std::string& path);
 
 }  // namespace qtape::docs

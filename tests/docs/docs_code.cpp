@@ -1,5 +1,5 @@
-// docs_code PAGE: runs every code block of a page, in a folder that is gone afterwards: its
-// files, its setup, its C++, its shell blocks; then its JSON is read. See page.h.
+// docs_code PAGE: runs all code blocks of a page in a temporary folder: its files, its setup,
+// its C++, its shell blocks; then parses its JSON. See page.h.
 #include <stdlib.h>
 
 #include <cstdlib>
@@ -28,10 +28,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-int running = 0;             // the line of the C++ that runs
-Printed* printed = nullptr;  // while C++ runs
+int running = 0;             // line of the running C++ code
+Printed* printed = nullptr;  // set while C++ code runs
 
-/// Throws unless the program of a conformance case gives its values.
+/// Throws unless the program of a conformance case computes its values.
 void check_conformance(const std::string& text) {
   const test::ConformanceFile file = test::read_conformance(text);
   IntegerSession session(file.program, {.reference = true});
@@ -66,7 +66,7 @@ class Run {
   }
 
  private:
-  /// Calls `use` for blocks of a language, or with the note `kind`, that are run.
+  /// Calls `use` for blocks that are run and have a language, or the note `kind`.
   template <class Use>
   void each(const std::string& kind, const Use& use) {
     for (const Block& block : page_.blocks) {
@@ -85,7 +85,7 @@ class Run {
     write_file(path.string(), block.text);
   }
 
-  /// What the commands print.
+  /// Returns the output of the commands.
   std::string shell(const Block& block) {
     write_file("block.sh", "set -eo pipefail\n" + block.text);
     const int status = std::system("bash block.sh >block.out 2>block.err </dev/null");

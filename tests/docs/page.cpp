@@ -31,7 +31,7 @@ std::string trimmed(std::string_view text) {
   return std::string(text.substr(begin, text.find_last_not_of(" \n") - begin + 1));
 }
 
-/// What is written into pages, and ends there.
+/// True for comments that delimit generated parts of pages.
 bool is_generated_part(std::string_view comment) {
   return comment == "end" || comment.starts_with("written by ");
 }
@@ -113,7 +113,7 @@ class Reader {
   std::vector<std::string> lines_;
   size_t at_ = 0;
   Page page_;
-  std::map<std::string, std::string> notes_;  // for the block that follows
+  std::map<std::string, std::string> notes_;  // for the following block
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What code blocks print: standard output goes to a file, block by block.
+// Output of code blocks: redirects standard output to a file, block by block.
 #pragma once
 
 #include <map>
@@ -8,15 +8,15 @@ namespace qtape::docs {
 
 class Printed {
  public:
-  /// Standard output goes to the new file `path` as long as this lives. Throws IoError.
+  /// Redirects standard output to the new file `path` during its lifetime. Throws IoError.
   explicit Printed(std::string path);
   Printed(const Printed&) = delete;
   Printed& operator=(const Printed&) = delete;
   ~Printed();
 
-  /// From here on it is that of the block at `line`.
+  /// Assigns the following output to the block at `line`.
   void begin(int line);
-  /// What every block printed since, by line.
+  /// Returns the output of every block since the last call, by line.
   std::map<int, std::string> take();
 
  private:

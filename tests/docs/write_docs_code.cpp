@@ -1,5 +1,7 @@
-// write_docs_code SOURCE_FOLDER PAGE FILE.cpp: the C++ of a page as a source of docs_code.
-// write_docs_code --files SOURCE_FOLDER PAGE FOLDER: the blocks that are files of a project.
+// write_docs_code SOURCE_FOLDER PAGE FILE.cpp: writes the C++ code of a page as a source of
+// docs_code.
+// write_docs_code --files SOURCE_FOLDER PAGE FOLDER: writes the blocks that are files of a
+// project.
 #include <filesystem>
 
 #include "qtape/console/program.h"

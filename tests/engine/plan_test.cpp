@@ -14,7 +14,7 @@ using namespace qtape;
 
 namespace {
 
-/// A random graph of matrices [6, 6] with every kind of sharing: in place, views, kept
+/// Returns a random graph of matrices [6, 6] with every kind of sharing: in place, views, kept
 /// operands.
 Graph random_graph(uint64_t seed, int count) {
   const Random random(seed, 1);

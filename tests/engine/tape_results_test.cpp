@@ -50,7 +50,7 @@ std::vector<T> copy(std::span<const T> values) {
   return {values.begin(), values.end()};
 }
 
-/// dx of one step with x drawn from `seed`.
+/// Returns dx of one step with x drawn from `seed`.
 template <class T>
 std::vector<T> step(Tape& tape, uint64_t seed) {
   draw(tape.input<T>("x"), seed);

@@ -16,7 +16,7 @@ using test::error_text;
 
 namespace {
 
-/// SHA-256 of all parameters and states after some training steps.
+/// Returns the SHA-256 of all parameters and states after some training steps.
 std::string train(const test::Classifier& c, int threads, int steps) {
   Parameters parameters(c.graph, 7);
   Tape tape(c.graph, parameters, {.roots = {c.loss}, .threads = threads, .seed = 3});

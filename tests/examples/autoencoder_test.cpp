@@ -1,4 +1,4 @@
-// train_autoencoder: what its networks are, and short runs.
+// train_autoencoder: its networks, and short runs.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ Results run(const Settings& settings, int threads) {
           std::move(calibrated_integers), std::move(quantized_integers)};
 }
 
-/// All have seen the same number of epochs, the first ones together.
+/// Checks that all models have seen the same number of epochs, with the first ones in common.
 void check_epochs(const Settings& settings, const Results& results) {
   const auto first = static_cast<size_t>(settings.epochs);
   const size_t all = first + static_cast<size_t>(settings.qat_epochs);
@@ -46,7 +46,7 @@ void check_epochs(const Settings& settings, const Results& results) {
   }
 }
 
-/// Of the trained model and of the calibrated one.
+/// Checks the integer programs of the trained and the calibrated model.
 void check_integers(const Settings& settings, const Results& results) {
   CHECK(results.calibrated_integers.mismatches == 0);
   const Deployed& integers = results.quantized_integers;

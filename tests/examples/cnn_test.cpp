@@ -1,4 +1,4 @@
-// Convolutional networks from training to integers.
+// Convolutional networks from training to integer programs.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ using namespace qtape::examples;
 
 namespace {
 
-/// Trains a few steps, the last of them with norms that stand still.
+/// Trains a few steps, the last of them with frozen norms.
 template <class S>
 Model trained(S settings, const data::Split& data) {
   settings.recipe.epochs = 2;
@@ -39,11 +39,11 @@ std::vector<float> outputs(const Graph& graph, Parameters& parameters, const dat
   return {y.begin(), y.end()};
 }
 
-/// Folded, frozen and integer forms of a trained network agree in every bit.
+/// Checks that folded, frozen and integer forms of a trained network are bit-identical.
 void check_alike(Model& model, const data::Dataset& test_set) {
   const Graph& graph = model.graph();
   Parameters& parameters = model.parameters();
-  // A training step with frozen norms and observers, without dropout's and observers' changes.
+  // A training step with frozen norms and observers, without dropout and observer updates.
   const Mode frozen{.train = true, .observe = false, .quantize = true};
   for (const auto& arithmetic : {Arithmetic{}, exact(Requantization::SingleRounding)}) {
     const auto wanted = outputs(graph, parameters, test_set, mode::eval, arithmetic);

@@ -1,4 +1,4 @@
-// The generated digits: the same bytes everywhere, of the promised kind.
+// Generated digits: the same bytes on every machine, with the documented properties.
 #include "qtape/examples/data/digits.h"
 
 #include <doctest/doctest.h>
@@ -97,7 +97,7 @@ TEST_CASE("digits: hard ones are others of the same labels, fainter and fuller")
   const auto pixels_above = [](const Dataset& set, int level) {
     return std::ranges::count_if(pixels(set), [&](int pixel) { return pixel >= level; });
   };
-  // Bright pixels are a tenth, pixels that are not dark half as many again.
+  // A tenth of the pixels are bright, and half as many more are not dark.
   CHECK(pixels_above(hard, 200) * 5 < pixels_above(plain, 200));
   CHECK(pixels_above(hard, 40) * 4 > pixels_above(plain, 40) * 5);
   CHECK(pixel_digest(hard) ==

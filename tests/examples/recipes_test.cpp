@@ -1,5 +1,5 @@
-// Quantizers for the networks of all programs, by every way that gives a model some: all layers
-// get them, folded batch norms or not.
+// Quantizers for the networks of all programs, inserted in every supported way: all layers get
+// them, with and without folded batch norms.
 #include <doctest/doctest.h>
 
 #include <set>
@@ -19,7 +19,7 @@ using namespace qtape::examples;
 
 namespace {
 
-/// A network without quantizers, what it is trained on, and its layers.
+/// A network without quantizers, its training data, and its layers.
 struct Case {
   std::string name;
   Graph graph;
@@ -27,7 +27,7 @@ struct Case {
   std::set<std::string> layers;  // labels without `.weight`
 };
 
-/// The labels of products with weights: the layers of the network with its own quantizers.
+/// Returns the labels of products with weights, from the quantizers of the network.
 std::set<std::string> layers_of(const Graph& graph) {
   std::set<std::string> layers;
   for (NodeId id : quantizers(graph)) {
@@ -73,14 +73,14 @@ std::vector<Case> cases() {
   return all;
 }
 
-/// Bits of the codes of a quantizer, by its label.
+/// Returns the number of code steps of a quantizer, by its label.
 int64_t steps_of(const Model& model, const std::string& label) {
   const CodeLimits limits = grid_of(model.graph(), model.graph().at(label)).limits;
   return int64_t{limits.q_max} - limits.q_min;
 }
 
-/// Every product has quantized weights and input, biases are on the grid of the accumulators,
-/// and integers are the same at all levels.
+/// Checks that every product has quantized weights and input, that biases are on the grid of
+/// the accumulators, and that all levels give the same integers.
 void check_all_quantized(const Model& model, const Case& test) {
   const Graph& graph = model.graph();
   CHECK(layers_of(graph) == test.layers);

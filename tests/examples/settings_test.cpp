@@ -1,5 +1,5 @@
-// Settings of every kind, by what their struct lists in fields() alone: options, limits,
-// sections of checkpoints, reports.
+// Settings of every kind, defined only by fields(): options, limits, sections of checkpoints,
+// reports.
 #include "qtape/examples/shared/settings.h"
 
 #include <doctest/doctest.h>
@@ -52,7 +52,7 @@ struct Sample {
   bool operator==(const Sample&) const = default;
 };
 
-/// Every member differs from its default.
+/// Returns a sample in which every member differs from its default.
 Sample others() {
   return {.count = 5,
           .first_bits = 0,
@@ -68,7 +68,7 @@ Sample others() {
           .widths = {64, 1, 3}};
 }
 
-/// A command line with the settings of `sample`, parsed from `arguments`.
+/// A command line with settings, parsed from `arguments`.
 class Parsed {
  public:
   explicit Parsed(const std::string& arguments) {
@@ -82,7 +82,7 @@ class Parsed {
 
 Sample parsed(const std::string& arguments) { return Parsed(arguments).sample; }
 
-/// What is wrong with arguments.
+/// Returns the error message for arguments.
 std::string refusal(const std::string& arguments) {
   return error_text<CLI::ParseError>([&] { (void)parsed(arguments); });
 }
@@ -198,7 +198,7 @@ TEST_CASE("settings: sections hold each field and give it back") {
     CHECK(read(section) == sample);
   }
   Section whole = section_of({});
-  whole.settings["rate"] = int64_t{1};  // 1.0 may come back from a file so
+  whole.settings["rate"] = int64_t{1};  // a file may contain 1 for 1.0
   CHECK(read(whole).rate == 1);
 }
 

@@ -1,4 +1,4 @@
-// What programs share: lines of progress, ranges of options, locks.
+// Common parts of programs: progress lines, ranges of options, locks.
 #include <doctest/doctest.h>
 #include <unistd.h>
 
@@ -21,7 +21,7 @@ using test::error_text;
 
 namespace {
 
-/// What a validator says of an argument; empty: nothing.
+/// Returns a validator's complaint about an argument; empty if it is valid.
 std::string complaint(const CLI::Validator& validator, std::string text) {
   return validator(text);
 }
@@ -75,7 +75,7 @@ TEST_CASE("locks: one holder, whatever the path is called") {
   const FileLock none("");
   const FileLock device("/dev/null");
   CHECK(!std::filesystem::exists("/dev/null.lock"));
-  // What a killed run left locks nothing.
+  // A lock file left by a killed run does not lock.
   write_file(folder.file("e.json.lock"), "process 1");
   const FileLock left(folder.file("e.json"));
 }

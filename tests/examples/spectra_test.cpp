@@ -1,4 +1,5 @@
-// The generated machine sound: the same bits everywhere, of the promised kind; and the AUC.
+// Generated machine sound: the same bits on every machine, with the documented properties; and
+// the AUC.
 #include "qtape/examples/data/spectra.h"
 
 #include <doctest/doctest.h>
@@ -27,7 +28,7 @@ std::string digest(const Spectra& spectra) {
   return sha256_hex(std::as_bytes(spectra.features()));
 }
 
-/// The mean of feature `index` over the samples with `fault`.
+/// Returns the mean of feature `index` over the samples with `fault`.
 double mean_of(const Spectra& spectra, data::Fault fault, int64_t index) {
   double sum = 0;
   int64_t count = 0;
@@ -105,7 +106,7 @@ TEST_CASE("spectra: every five anomalous samples hold each kind of fault once") 
 
 TEST_CASE("spectra: each kind of fault shows where it should") {
   const SpectraSplit split = generate_spectra(6, 0, 1000, 5000);
-  // The first harmonic, 330 Hz, lies in band 19 or 20; above band 90 there is noise alone.
+  // The first harmonic, 330 Hz, is in band 19 or 20; above band 90 there is only noise.
   const auto change = [&](data::Fault fault, int64_t first, int64_t last) {
     double sum = 0;
     for (int64_t band = first; band <= last; ++band) {

@@ -1,5 +1,5 @@
-// The generated keywords: the same bytes everywhere, and classes that melodies alone tell
-// apart.
+// Generated keywords: the same bytes on every machine, and classes that only the melody
+// distinguishes.
 #include "qtape/examples/data/tones.h"
 
 #include <doctest/doctest.h>

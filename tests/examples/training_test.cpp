@@ -23,13 +23,13 @@ using Settings = examples::MlpSettings;
 
 namespace {
 
-/// The smallest network whose training can be told from guessing: no hidden layer, float.
+/// Returns the smallest network with an accuracy above chance: float, without hidden layers.
 Settings linear_settings() {
   return {.layers = {},
           .recipe = {.samples = 3000, .weight_bits = 0, .activation_bits = 0, .epochs = 12}};
 }
 
-/// A network of few narrow layers, which learns a little within a moment.
+/// Returns a network of a few narrow layers, which learns a little within a short time.
 Settings small_settings(Architecture model) {
   return {.model = model,
           .layers = {24, 24, 17},
@@ -40,7 +40,7 @@ Settings small_settings(Architecture model) {
                      .learning_rate = 4e-3}};
 }
 
-/// A layer of 16, trained on so many generated digits.
+/// Returns a layer of 16 units, trained on this number of generated digits.
 Settings narrow_settings(int64_t samples, int64_t epochs) {
   return {.layers = {16}, .recipe = {.samples = samples, .epochs = epochs}};
 }
@@ -60,7 +60,7 @@ examples::RunResult run(Model& model, const Settings& settings, const data::Spli
   return examples::train(model, settings.recipe, data, options_of(settings, data));
 }
 
-/// Labels of the quantizers, in the order of their nodes.
+/// Returns the labels of the quantizers, in node order.
 std::vector<std::string> quantizer_labels(const Graph& graph) {
   std::vector<std::string> labels;
   for (NodeId id : quantizers(graph)) {
@@ -302,7 +302,7 @@ TEST_CASE("train_mlp: every model learns in every scale mode and replays to the 
       settings.recipe.scale_mode = mode;
       Model trained = model_of(settings, data);
       const examples::RunResult result = run(trained, settings, data);
-      CHECK(result.test.accuracy.value() > 60);  // 10 by guessing
+      CHECK(result.test.accuracy.value() > 60);  // chance level is 10
       const test::Folder folder;
       trained.save(folder.file("m.json"));
       const Model saved = Model::load(folder.file("m.json"));

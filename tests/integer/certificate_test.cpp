@@ -1,4 +1,4 @@
-// Certificates against all inputs that there are.
+// Certificates compared with all possible inputs.
 #include "qtape/integer/certificate.h"
 
 #include <doctest/doctest.h>
@@ -46,8 +46,8 @@ void for_all_inputs(const OneLayer& layer, const Body& body) {
   }
 }
 
-/// What the products of a processor multiply: codes of 8 bits, s8 with 128 added, or both parts
-/// of 16 bits.
+/// Returns the factors that a processor multiplies: 8-bit codes, with 128 added to s8, or both
+/// parts of 16-bit codes.
 std::vector<int64_t> factors(int64_t code, DType dtype) {
   switch (dtype) {
     case DType::U8:
@@ -61,17 +61,17 @@ std::vector<int64_t> factors(int64_t code, DType dtype) {
   }
 }
 
-/// The largest magnitudes that occur.
+/// The largest magnitudes found.
 struct Found {
   int64_t sum = 0;
   int64_t part = 0;
   int64_t pair = 0;
-  int64_t int8 = 0;  // of products as a processor multiplies them
+  int64_t int8 = 0;  // of products as computed by a processor
 };
 
 void grow(int64_t& most, int64_t v) { most = std::max(most, std::abs(v)); }
 
-/// Accumulators of part of the products, in order, and with the bias and the zero point.
+/// Records partial sums of the products, in order, and the sums with bias and zero point.
 void note_sums(const OneLayer& l, const std::vector<int64_t>& x, size_t c, Found& found) {
   const auto k = static_cast<size_t>(l.k);
   const bool wide = size_of(l.x.type.dtype) == 2;
@@ -91,7 +91,7 @@ void note_sums(const OneLayer& l, const std::vector<int64_t>& x, size_t c, Found
   grow(found.sum, sum + offset);
 }
 
-/// Accumulators of those products that are above 0, and of those below.
+/// Records the sums of the positive products and of the negative ones.
 void note_int8_sums(const OneLayer& l, const std::vector<int64_t>& x, size_t c, Found& found) {
   std::vector<int64_t> above(2), below(2);  // by part
   for (size_t i = 0; i < x.size(); ++i) {
@@ -200,13 +200,13 @@ TEST_CASE("certificate: bounds of full ranges") {
   CHECK(u8.accumulator_bound == 255 * 255);
   CHECK(u8.part_bound == 255 * 255);
   CHECK(u8.pair_bound == 255 * 254);
-  // 128 is added to signed codes, also where none is negative.
+  // 128 is added to signed codes even if none is negative.
   CHECK(with(DType::S8, -128, 127, 0).pair_bound == 255 * 254);
   CHECK(with(DType::S8, 0, 127, 0).pair_bound == 255 * 254);
   CHECK(with(DType::U16, 0, 65535, 0).part_bound == 255 * 255);
   CHECK(with(DType::S16, -32768, 32767, 0).pair_bound == 255 * 254);
   CHECK(with(DType::S16, -32768, 32767, 0).accumulator_bound == 32768 * 255 + 32767 * 128);
-  // A zero point takes its products away.
+  // Products with the zero point are subtracted.
   CHECK(with(DType::U8, 0, 255, 255).accumulator_bound == 255 * 255 + 255 * 1 - 255 * 1);
 }
 
@@ -239,7 +239,7 @@ TEST_CASE("certificate: the fastest path that is exact") {
   CHECK(paths({f32, f32, 32767}, u8) == Paths{Int8, Int8, Int8, F32});
   CHECK(paths({f32, f32 + 1, 32767}, u8) == Paths{Int8, Int8, Plain, Plain});
   CHECK(paths({f32, f32 + 1, 32768}, u8) == Paths{Int8, Plain, Plain, Plain});
-  // 128 is added to signed codes, and their accumulators reach 2^24 earlier.
+  // 128 is added to signed codes, so their accumulators reach 2^24 earlier.
   CHECK(paths({f32, f32 / 255 * 127, 32767}, s8) == Paths{Int8, Int8, Int8, F32});
   CHECK(paths({f32, f32 / 255 * 127 + 127, 32767}, s8) == Paths{Int8, Int8, F32, F32});
   const Certificate huge{int64_t{1} << 40, int64_t{1} << 31, 100};

@@ -1,4 +1,4 @@
-// Products of codes in training against the same steps on values.
+// Products of codes in training, compared with the same steps on values.
 #include "qtape/integer/codes_forward.h"
 
 #include <doctest/doctest.h>
@@ -24,8 +24,8 @@ const FakeQuantize fixed_weight{.axis = 0, .ste = Ste::ClippedIdentity, .scale_m
 const FakeQuantize fixed_input{
     .range = CodeRange::Unsigned, .ste = Ste::ClippedIdentity, .scale_mode = Fixed{}};
 
-/// A network of small whole numbers times powers of two: sums of floats are exact, whatever
-/// their order is, so values and codes must agree in every bit.
+/// A network of small integers times powers of two: float sums are exact in any order, so
+/// values and codes must agree bit for bit.
 struct WholeNet {
   Graph graph;
   NodeId x, y;
@@ -64,7 +64,7 @@ struct WholeNet {
     options.input_quantizer = std::nullopt;
     finish(linear(graph, h, options));
   }
-  /// A quantizer that a layer reads and a product of activations.
+  /// A quantizer that is read by a layer and by a product of activations.
   void products_of_activations() {
     x = graph.add(Input{.shape = {2, 5, 8}}, {}, "x");
     const NodeId q = add_quantizer(graph, x, fixed_input, "q");
@@ -94,7 +94,7 @@ struct WholeNet {
   }
 };
 
-/// What one step gives: the outputs and every gradient.
+/// Results of one step: the outputs and all gradients.
 struct Step1 {
   std::vector<float> y;
   std::vector<float> dx;
@@ -148,7 +148,7 @@ std::vector<WholeNet> nets() {
   return all;
 }
 
-/// Those whose quantizers are read by products with weights alone.
+/// Returns the nets whose quantizers are read only by products with weights.
 std::vector<WholeNet> nets_of_codes() {
   std::vector<WholeNet> all = nets();
   all.pop_back();

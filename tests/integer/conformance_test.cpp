@@ -1,4 +1,4 @@
-// The conformance vectors of tests/data/conformance in every session of ours.
+// The conformance vectors of tests/data/conformance in all sessions of this library.
 #include "qtape/tests/support/conformance.h"
 
 #include <doctest/doctest.h>
@@ -39,7 +39,7 @@ std::vector<Tensor> inputs_of(const test::ConformanceFile& file) {
   return inputs;
 }
 
-/// The first node whose value is not that of the file, or nothing.
+/// Returns the first node whose value differs from the file; empty if there is none.
 std::string first_difference(const test::ConformanceFile& file, const SessionOptions& options,
                              const SessionHooks& hooks = {}) {
   IntegerSession session(file.program, options, hooks);

@@ -19,7 +19,7 @@ IntegerValue codes(DType dtype, Shape shape, int32_t zero_point, int64_t low, in
   return {{dtype, shape}, {0.5}, zero_point, low, high};
 }
 
-/// A convolution with weights 1 for all terms.
+/// A convolution with all weights 1.
 integer::Conv ones(integer::Conv op, int64_t n, int64_t k, const IntegerValue& x) {
   const std::vector<int8_t> weights(static_cast<size_t>(n * k), 1);
   const std::vector<float> scales = {0.25f};
@@ -82,7 +82,7 @@ TEST_CASE("integer conv: padding may be far larger than an image") {
   REQUIRE(program[y].value.type.shape == Shape{2, 5, 1});
   const auto wanted = reference.value<int32_t>(y);
   CHECK(std::ranges::equal(session.value<int32_t>(y), wanted));
-  // Only the third window of each image lies in it: 3 (10 / 0.5).
+  // Only the third window of each image is inside it: 3 (10 / 0.5).
   CHECK(std::vector(wanted.begin(), wanted.end()) ==
         std::vector<int32_t>{0, 0, 60, 0, 0, 0, 0, 60, 0, 0});
 }
@@ -169,7 +169,7 @@ TEST_CASE("integer conv: what has no integers says so") {
   };
   CHECK(refused(w).find("is not quantized: quantize its output") != std::string::npos);
   CHECK(refused(q).find("the filters depend on inputs") != std::string::npos);
-  // One scale for each input channel.
+  // One scale per input channel.
   CHECK(refused(add_quantizer(graph, w, FakeQuantize{.axis = 1}, "w"))
             .find("weights need one scale or one per output, axis 0, got 2 scales") !=
         std::string::npos);

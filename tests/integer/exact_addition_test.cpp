@@ -1,4 +1,4 @@
-// Scales that integers cannot be added with, word for word.
+// Exact error messages for scales whose codes cannot be added.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@ using namespace qtape;
 
 namespace {
 
-/// What an exact forward of quantized a + b says.
+/// Returns the error of an exact forward pass of quantized a + b.
 std::string error_of(double a_scale, double b_scale, double y_scale) {
   const FakeQuantize fixed{.scale_mode = Fixed{}};
   Graph graph;

@@ -1,4 +1,4 @@
-// Tapes with exact arithmetic against plain loops over integers.
+// Tapes with exact arithmetic compared with plain loops over integers.
 #include "qtape/integer/exact_forward.h"
 
 #include <doctest/doctest.h>
@@ -30,8 +30,8 @@ const FakeQuantize affine{.range = CodeRange::Unsigned,
                           .scheme = Scheme::Affine,
                           .scale_mode = EMA{.track = Track::Range}};
 
-/// x [rows, k] through a layer to [rows, n], a Relu and a quantizer, and a residual sum where
-/// n = k.
+/// x [rows, k] through a layer to [rows, n], a Relu and a quantizer, and a residual sum if n =
+/// k.
 struct Net {
   int64_t rows, k, n;
   Graph graph;
@@ -64,9 +64,9 @@ QParams<float> q_of(const Tape& tape, NodeId id, size_t c = 0) {
   return {static_cast<float>(q.scale), static_cast<float>(q.zero_point)};
 }
 
-/// What a plain loop makes of the values of the tape's input and parameters.
+/// Results of a plain loop for the values of the tape's input and parameters.
 struct Plain {
-  std::vector<int64_t> a, product, accumulators, b, c;  // less their zero points
+  std::vector<int64_t> a, product, accumulators, b, c;  // minus their zero points
 
   Plain(const Net& net, const Tape& tape, const Parameters& parameters,
         Requantization requantization) {
@@ -135,7 +135,8 @@ struct Plain {
   }
 };
 
-/// Elements of node `id` that are not codes times its scale, in bits or as integers.
+/// Returns the number of elements of node `id` that differ from codes times its scale, as
+/// floats or as integers.
 int64_t wrong_codes(const Tape& tape, NodeId id, const std::vector<int64_t>& codes) {
   const ExactValue* value = tape.integers(id);
   REQUIRE(value != nullptr);
@@ -228,7 +229,7 @@ TEST_CASE("exact forward: values are codes and accumulators as plain loops compu
 TEST_CASE("exact forward: accumulators that leave 24 bits are exact, in 8 and in 16 bits") {
   const auto full = [](Parameters& p) {
     std::ranges::fill(p.at("fc.weight").values<float>(), 1.27f);
-    // One weight that is odd makes odd accumulators.
+    // A single odd weight makes odd accumulators.
     p.at("fc.weight").values<float>()[0] = 1.26f;
   };
   check_net({4, 2000, 3}, 2, full);
@@ -279,7 +280,8 @@ TEST_CASE("exact forward: Dropout applies in training, and what follows has no i
       fill(tape->input<float>(x), 1);
       tape->forward(mode::qat);
     }
-    // Dropped codes are not on a grid: all is as in floats until the next quantizer.
+    // Dropout's codes are not on a grid: values equal those of float arithmetic until the next
+    // quantizer.
     for (NodeId id : {a, d, y, b}) {
       CHECK(std::ranges::equal(plain.value<float>(id), integer.value<float>(id)));
     }
@@ -319,7 +321,7 @@ TEST_CASE("exact forward: training works in each requantization, alike at 1, 2 a
 }
 
 TEST_CASE("exact forward: gradients are those of floats where values are") {
-  // Scales are powers of two and accumulators are small: floats are exact as well.
+  // Scales are powers of two and accumulators are small, so floats are exact as well.
   Graph graph;
   const FakeQuantize fixed{.bits = 4, .ste = Ste::ClippedIdentity, .scale_mode = Fixed{}};
   const NodeId x = graph.add(Input{.shape = {6, 5}}, {}, "x");

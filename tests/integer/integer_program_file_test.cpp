@@ -24,7 +24,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text.replace(at, from.size(), to);
 }
 
-/// What is said of the small program's file once `from` is `to`.
+/// Returns the error for the small program's file with `from` replaced by `to`.
 std::string damage(const std::string& from, const std::string& to) {
   return error_of(replaced(to_json(test::small_program()), from, to));
 }

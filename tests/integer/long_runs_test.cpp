@@ -1,4 +1,4 @@
-// 200 training steps give the same parameters however they are run.
+// 200 training steps give the same parameters in every execution mode.
 #include <doctest/doctest.h>
 
 #include <thread>
@@ -31,7 +31,7 @@ NodeId finish(Graph& graph, NodeId logits, int64_t batch) {
   return loss;
 }
 
-/// Wide enough for products in several tiles.
+/// Wide enough for products with several tiles.
 Graph dense() {
   Graph graph;
   NodeId x = graph.add(Input{.shape = {96, 200}}, {}, "x");
@@ -58,7 +58,7 @@ struct Way {
   bool timing = false;
 };
 
-/// The parameters' hash after 200 steps of Adam on four batches.
+/// Returns the hash of the parameters after 200 steps of Adam on four batches.
 std::string trained(const Graph& graph, const TapeOptions& given, const Way& way) {
   Parameters parameters(graph, 1);
   TapeOptions options = given;

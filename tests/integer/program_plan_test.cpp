@@ -61,7 +61,7 @@ TEST_CASE("program plan: what runs in place or is a view lies where its operand 
   };
   CHECK(offset(lean, shape) == offset(lean, codes));
   CHECK(offset(lean, sum) == offset(lean, codes));
-  // `sum` is read once more after `other` was computed.
+  // `sum` is read again after `other` was computed.
   CHECK(offset(lean, other) != offset(lean, sum));
   CHECK(offset(lean, y) == offset(lean, other));
   CHECK(lean.buffers.size() == 3);

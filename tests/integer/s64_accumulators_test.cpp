@@ -1,5 +1,5 @@
-// Accumulators of products of 16-bit codes, requantized as TFLite and CMSIS-NN do, in every
-// session.
+// Accumulators of products of 16-bit codes, requantized as in TFLite and CMSIS-NN, in all
+// sessions.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -17,8 +17,8 @@ __extension__ using Wide = __int128;
 
 constexpr int64_t rows = 6, inputs = 40, outputs = 9;
 
-/// A product of codes of `x` with random weights, and its codes `y`. Outputs differ in scale,
-/// so that some of their accumulators are a few steps of y and others far beyond.
+/// A product of codes of `x` with random weights, and its codes `y`. Scales differ between
+/// outputs, so that some accumulators are a few steps of y and others far out of range.
 struct S64Layer {
   IntegerProgram program;
   NodeId x, accumulators, y;
@@ -55,13 +55,13 @@ struct S64Layer {
     return total;
   }
 
-  /// The sum times the mantissa in 16 bits, rounded once, ties up.
+  /// Returns the sum times the 16-bit mantissa, rounded once, ties up.
   int64_t code(int64_t sum, int64_t c, const CodeGrid& grid) const {
     int exponent = 0;
     const double ratio =
         program[x].value.scales[0] * double{scales[static_cast<size_t>(c)]} / grid.scale;
     const double fraction = std::frexp(ratio, &exponent);
-    // Halves of the mantissa in 31 bits move no bit of the one in 16.
+    // Rounding halves of the 31-bit mantissa does not affect the 16-bit one.
     const auto mantissa = static_cast<int64_t>(std::floor(fraction * 0x1p31 + 0.5));
     const int64_t reduced = std::min<int64_t>((mantissa + 0x8000) / 0x10000, 0x7fff);
     const Wide product = Wide{sum} * reduced;

@@ -22,8 +22,8 @@ namespace {
 
 const FakeQuantize fixed{.range = CodeRange::Full, .scale_mode = Fixed{}};
 
-/// A layer of weights from `most` down, on codes of `input`, after a Relu where `positive`.
-/// Its biases bring accumulators of 2^24 to where f32 shows every step.
+/// A layer with weights from `most` downwards, on codes of `input`, after a Relu if `positive`.
+/// Its biases shift accumulators of 2^24 into the range where f32 represents every integer.
 struct FullRange {
   Graph graph;
   NodeId y;
@@ -87,8 +87,7 @@ TEST_CASE("session: the automatic choice is exact where int8 in 16-bit pairs is 
 }
 
 TEST_CASE("session: the automatic choice is exact where int8 accumulators go through f32") {
-  // No pairs leave 16 bits; all accumulators reach 2^24, those of s8 codes with 128 added to
-  // each.
+  // No pairs exceed 16 bits; all accumulators reach 2^24, with 128 added to each s8 code.
   for (const FakeQuantize& input : {u8, fixed, u8.with(&FakeQuantize::bits, 16)}) {
     const FullRange net(input, false, 1200, 64);
     CAPTURE(int8_isa());

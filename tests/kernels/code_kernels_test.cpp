@@ -1,4 +1,4 @@
-// Loops that write integer codes, against the scalar functions.
+// Loops that write integer codes, compared with the scalar functions.
 #include "qtape/kernels/quantize/code_kernels.h"
 
 #include <doctest/doctest.h>

@@ -30,7 +30,7 @@ int32_t limited(Wide v) {
 
 Wide floor_shift(Wide v, int shift) { return v >> shift; }
 
-/// v / 2^shift to nearest, ties away from zero.
+/// Returns v / 2^shift to nearest, ties away from zero.
 Wide away(Wide v, int shift) {
   if (shift == 0) return v;
   const Wide half = Wide{1} << (shift - 1);
@@ -49,7 +49,7 @@ int32_t oracle_double(int64_t acc, const Multiplier& m) {
   return limited(away(high, right));
 }
 
-/// floor(acc r 2^(exponent - 15) + 1/2) with the mantissa in 16 bits, r.
+/// Returns floor(acc r 2^(exponent - 15) + 1/2), where r is the mantissa in 16 bits.
 int32_t oracle_s64(int64_t acc, const Multiplier& m) {
   const Wide reduced = (m.mantissa + (Wide{1} << 15)) / 65536;
   const Wide product = Wide{acc} * (reduced > 32767 ? Wide{32767} : reduced);

@@ -1,4 +1,4 @@
-// Bits by layer within a budget.
+// Bits per layer within a budget.
 #include "qtape/model/bit_search.h"
 
 #include <doctest/doctest.h>
@@ -21,7 +21,7 @@ Model trained_model() {
   return model;
 }
 
-/// The least sum of losses within the budget, by trying all.
+/// Returns the least sum of losses within the budget, by exhaustive search.
 double least(const std::vector<LayerSearch>& layers, int64_t budget) {
   double best = 1e300;
   const size_t n = layers[0].losses.size();

@@ -1,4 +1,4 @@
-// Evaluation, and how samples find their inputs.
+// Evaluation, and the assignment of columns to inputs.
 #include "qtape/model/evaluate.h"
 
 #include <doctest/doctest.h>

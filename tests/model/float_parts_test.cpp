@@ -1,4 +1,4 @@
-// What of a network will have no integers, told before it is trained.
+// Parts of a network that will have no integer form, found before training.
 #include "qtape/model/float_parts.h"
 
 #include <doctest/doctest.h>
@@ -14,7 +14,7 @@ using test::error_text;
 
 namespace {
 
-/// `node: what: remedy`, one a line.
+/// Returns `node: what: remedy`, one per line.
 std::string text_of(const Graph& graph) {
   std::string text;
   for (const Finding& part : float_parts(graph)) {
@@ -43,7 +43,7 @@ data::Dataset samples(int64_t count, int64_t features) {
   return set;
 }
 
-/// A layer, a Softmax, a product of two values, a LayerNorm, and a layer after each.
+/// A layer, a Softmax, a product of two values and a LayerNorm, each followed by a layer.
 Graph parts_between_layers() {
   Network net;
   const Value h = linear(net.input("x", {6}), 4);

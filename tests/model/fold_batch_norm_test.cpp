@@ -1,4 +1,4 @@
-// Batch norms that are folded: in training, and afterwards.
+// Folding of batch norms, in training and afterwards.
 #include "qtape/model/fold_batch_norm.h"
 
 #include <doctest/doctest.h>
@@ -59,7 +59,7 @@ std::vector<double> codes_of(Graph& graph, Parameters& parameters, const char* l
   return codes;
 }
 
-/// Two layers with folded norms, trained, so that some factors are negative.
+/// Two layers with folded norms, trained until some factors are negative.
 struct Trained {
   Graph graph;
   Parameters parameters;
@@ -102,7 +102,7 @@ const std::vector<Op> weight_quantizers = {
     FakeQuantize{.bits = 4, .axis = 0}, FakeQuantize{.axis = 0}, FakeQuantize{},
     FakeQuantize{.axis = 0, .scale_mode = EMA{}}, FakeQuantizeLSQ{.bits = 3, .axis = 0}};
 
-/// x w^T, a bias where it is asked for, and a batch norm.
+/// x w^T, a bias if requested, and a batch norm.
 Graph norm_graph(const std::optional<Op>& weight, bool bias, bool columns = false) {
   Graph graph;
   const NodeId x =
@@ -121,7 +121,7 @@ Graph norm_graph(const std::optional<Op>& weight, bool bias, bool columns = fals
   return graph;
 }
 
-/// Numbers for a norm: factors of both signs and all magnitudes, 0 never.
+/// Fills a norm with factors of both signs and all magnitudes, except 0.
 void randomize(Parameters& parameters, uint64_t seed) {
   const Random random(seed, 21);
   const auto fill = [&](const char* name, uint64_t stream, const auto& f) {
@@ -201,8 +201,8 @@ TEST_CASE("fold: random nets compute what their folded graphs compute") {
 }
 
 TEST_CASE("fold: exact arithmetic trains folded layers while their statistics move") {
-  // Codes of inputs and weights are those of the float forward, so what the correction sees
-  // differs by roundings of sums.
+  // Codes of inputs and weights are those of the float forward pass, so the input of the
+  // correction differs only by rounding of sums.
   Trained net = train(FakeQuantize{.axis = 0});
   const auto output = [&](const Arithmetic& arithmetic) {
     Parameters copy(net.graph, 0);
@@ -276,8 +276,8 @@ TEST_CASE("fold: a batch norm after a product is part of its weights and bias") 
       const auto x = first.value<float>("fc");
       const auto y = second.value<float>("fc");
       for (size_t i = 0; i < x.size(); ++i) {
-        // In floats the folded weights are on the grid already, and else the bias is on its
-        // own.
+        // In floats the folded weights are on the grid already; otherwise the bias has a grid
+        // of its own.
         double error = 2e-5;
         if (weight) error = 0.1;
         if (weight && mode.quantize) {
@@ -328,7 +328,7 @@ TEST_CASE("fold: what cannot be folded is named, and what needs not to be stays"
           "no BatchNorm follows a product with weights, and no BatchNormCorrection is there");
   }
   {
-    // Quantized, and then transposed.
+    // Quantized, then transposed.
     Graph graph;
     const NodeId x = graph.add(Input{.shape = {12, 6}}, {}, "x");
     const NodeId w = graph.add(Parameter{.shape = {9, 6}}, {}, "w");
@@ -338,7 +338,7 @@ TEST_CASE("fold: what cannot be folded is named, and what needs not to be stays"
           std::string::npos);
   }
   {
-    // Weights and a product that others read stay for them.
+    // Weights and products with other readers are kept for these.
     Graph graph;
     const NodeId x = graph.add(Input{.shape = {12, 6}}, {}, "x");
     const NodeId y = linear(graph, x,
@@ -364,7 +364,7 @@ TEST_CASE("fold: what cannot be folded is named, and what needs not to be stays"
 
 namespace {
 
-/// Products of all kinds, each with a norm, and what may come between.
+/// Products of all kinds, each with a norm, and the nodes that may stand between them.
 Graph norms_everywhere() {
   Graph graph;
   const NodeId x = graph.add(Input{.shape = {2, 5, 5, 4}}, {}, "x");
@@ -394,7 +394,7 @@ Graph norms_everywhere() {
   return graph;
 }
 
-/// Statistics and factors that change every channel.
+/// Sets statistics and factors that change every channel.
 void shake(Parameters& parameters) {
   uint64_t stream = 0;
   for (const ParameterEntry& each : parameters.entries()) {
@@ -471,7 +471,7 @@ TEST_CASE("fold: a norm that a network to train cannot have folded stays, with t
   Parameters parameters(graph, 1);
   CHECK(!fold_norms(graph, parameters).model);
   CHECK(fold_norms(graph, parameters).labels.empty());
-  // For evaluation alone those with products are folded all the same.
+  // For evaluation, norms with products are folded in any case.
   const SavedModel folded = fold_batch_norm(graph, parameters);
   CHECK(!folded.graph.find("codes.gamma"));
   CHECK(!folded.graph.find("shared.gamma"));

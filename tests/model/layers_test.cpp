@@ -1,4 +1,4 @@
-// Where `linear` and `insert_quantizers` round biases.
+// Rounding of biases by `linear` and `insert_quantizers`.
 #include "qtape/model/layers.h"
 
 #include <doctest/doctest.h>
@@ -38,7 +38,7 @@ TEST_CASE("layers: linear puts its bias on the grid of its sums, where there is 
   CHECK(!made({.out = 4, .weight_quantizer = each}));
   CHECK(!made({.out = 4, .input_quantizer = four}));
   CHECK(!made({.out = 4}, true));
-  // Sums over several scales lie on no grid.
+  // Sums over several scales have no common grid.
   CHECK(!made({.out = 4, .weight_quantizer = each, .input_quantizer = each}));
   CHECK(!made({.out = 6,
                .weight_quantizer = four.with(&FakeQuantize::axis, 1),
@@ -78,7 +78,7 @@ TEST_CASE("layers: inserted quantizers round a bias as linear does") {
   Graph plain;
   const NodeId x = plain.add(Input{.shape = {8, 6}}, {}, "x");
   const NodeId hidden = plain.add(Relu{}, {linear(plain, x, {.out = 5, .label = "fc1"})});
-  // A layout of its own, a bias that is shared, and one that is computed.
+  // A separate layout, a shared bias, and a computed bias.
   const NodeId w = plain.add(Parameter{.shape = {5, 5}}, {}, "columns");
   const NodeId product = plain.add(MatMul{}, {hidden, w});
   const NodeId b = plain.at("fc1.bias");
@@ -127,7 +127,7 @@ TEST_CASE("layers: a bias takes the grid of the quantizer that its layer's input
     const std::string& reason = analysis.refusal(y).reason;
     const bool integer = analysis[y].kind == IntegerKind::Accumulators;
     const auto bias = graph.find("layer.bias.quantized");
-    // Where sums are integers the bias is on their grid, and conversion takes the same one.
+    // If sums are integers, the bias is on their grid, and conversion uses the same grid.
     CHECK(integer == bias.has_value());
     CHECK(reason == "");
     if (bias) CHECK(graph[*bias].operands[1] == quantizer);

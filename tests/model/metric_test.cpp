@@ -1,4 +1,4 @@
-// Which metric a model and its data have, and what it comes to.
+// The metric of a model and its data, and its value.
 #include "qtape/model/metric.h"
 
 #include <doctest/doctest.h>
@@ -15,7 +15,7 @@ using namespace qtape;
 
 namespace {
 
-/// y = 2 x0 - x1 over a few points.
+/// y = 2 x0 - x1 for a few points.
 data::Dataset line(int64_t count, bool with_target = true) {
   std::vector<float> x;
   std::vector<float> y;
@@ -93,7 +93,7 @@ TEST_CASE("metric: an autoencoder is scored by its input, also where the data ha
   labelled.add_target("fault", Tensor::of<int32_t>({40}, std::vector<int32_t>(40, 1)));
   const Model coder(y, node(MeanSquaredError{}, {y, x}));
   CHECK(evaluate(coder, labelled, 1).score->metric == MetricKind::MeanSquaredError);
-  // Nothing says that two answers are not two classes.
+  // Two answers may be two classes.
   CHECK(evaluate(unknown, labelled, 1).score->metric == MetricKind::Accuracy);
 }
 
@@ -158,7 +158,7 @@ TEST_CASE("metric: the AUC ranks the answers of two classes, and judges a run of
   set.add("x", Tensor::of<float>({4, 2}, x));
   set.add_target("label", Tensor::of<int32_t>({4}, labels));
   // Scores 0 - 1, 2 - 0, 1 - 1 and 3 - 0: of the pairs (-1, 0), (-1, 3), (2, 0) and (2, 3)
-  // three are in order.
+  // three are ordered correctly.
   Network other;
   const Value z = other.input("x", {2});
   Model model(linear(z, 1, {.bias = false, .label = "fc"}));

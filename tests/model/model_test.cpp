@@ -1,4 +1,4 @@
-// Models: from a network to integers.
+// Models: from a network to an integer program.
 #include "qtape/model/model.h"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-// Models with several answers, and which of the outputs is the loss.
+// Models with several answers, and the choice of the loss among the outputs.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -20,7 +20,7 @@ namespace {
 
 constexpr int64_t samples = 600;
 
-/// Three waves over 8 numbers; one number and one class of each sample.
+/// Three waves over 8 values, with one target number and one class per sample.
 data::Dataset waves() {
   std::vector<float> x;
   std::vector<float> phase;
@@ -206,7 +206,8 @@ TEST_CASE("outputs: evaluation scores the first answer and hashes all") {
   REQUIRE(result.outputs.size() == 2);
   CHECK(result.outputs[0].label == "value");
   CHECK(result.outputs[1].label == "class");
-  // The hash of all answers is of samples, so it does not depend on how they are cut.
+  // The hash of all answers is computed sample by sample, so it does not depend on the batch
+  // size.
   const NamedTensors answers = predict_all(model, waves(), 1);
   Sha256 all;
   const std::span<const std::byte> value = answers[0].tensor.data;

@@ -1,4 +1,4 @@
-// Presets against each system's formula, written out in double with its own rounding calls.
+// Presets compared with each system's formula, written in double with explicit rounding.
 #include "qtape/model/presets.h"
 
 #include <doctest/doctest.h>
@@ -18,12 +18,12 @@ using test::random_values;
 
 namespace {
 
-/// One system's quantizer at a given scale and zero point: the value and whether the gradient
-/// passes. Quotients are those of f32 arithmetic; everything after them is exact in double.
+/// One system's quantizer at a given scale and zero point: the value, and whether the gradient
+/// passes. Quotients are computed in f32; everything after them is exact in double.
 struct Formula {
   std::function<double(float x, float s, double zp)> rounded;  ///< code before the clamp
   double q_min, q_max;
-  bool by_value;  ///< inside judged by x instead of by the code
+  bool by_value;  ///< the range test uses x instead of the code
 };
 
 double half_up(double v) { return std::floor(v) + (v - std::floor(v) >= 0.5 ? 1 : 0); }
@@ -67,7 +67,7 @@ void check_preset(FakeQuantize op, const Formula& formula, double zero_point) {
       const auto high = static_cast<float>((formula.q_max - zero_point) * double{s});
       const bool inside = formula.by_value ? x[i] >= low && x[i] <= high
                                            : code >= formula.q_min && code <= formula.q_max;
-      // A code has no sign of zero.
+      // Codes have no negative zero.
       wrong +=
           std::bit_cast<uint32_t>(bench.y[i]) == std::bit_cast<uint32_t>(value + 0.0f) ? 0 : 1;
       wrong += bench.dx[i] == (inside ? 2.0f : 0.0f) ? 0 : 1;
@@ -80,9 +80,10 @@ void check_preset(FakeQuantize op, const Formula& formula, double zero_point) {
 double quotient(float x, float s) { return double{x / s}; }
 double product(float x, float s) { return double{x * (1.0f / s)}; }
 
-/// Drives `op`, whose channels are the rows of x, for 1,000 steps beside running averages old +
-/// 0.01f (new - old) written out in double, where every single f32 operation can be rounded by
-/// itself: the product of two f32 is exact there, and sums round the same twice.
+/// Runs `op`, whose channels are the rows of x, for 1,000 steps and compares it with running
+/// averages old + 0.01f (new - old) written in double, where every f32 operation is rounded
+/// separately: the product of two f32 values is exact there, and rounding sums twice gives the
+/// same result.
 void check_torch_average(const FakeQuantize& op, int64_t rows,
                          const std::function<QParams<float>(float min, float max)>& settle) {
   const int64_t columns = 7;
@@ -116,12 +117,12 @@ void check_torch_average(const FakeQuantize& op, int64_t rows,
   CHECK(scales == 0);
 }
 
-/// max|x| / 127.5, at least 2^-23.
+/// Returns max|x| / 127.5, at least 2^-23.
 QParams<float> half_span(float min, float max) {
   return {std::fmax(std::fmax(-min, max) / 127.5f, 0x1p-23f), 0};
 }
 
-/// What the first observed call makes of data in [-1, 3].
+/// Returns the qparams of the first observed call for data in [-1, 3].
 QParams<float> first_qparams(FakeQuantize op) {
   op.axis.reset();
   QuantizerBench<float, float> bench(op, {2});
@@ -157,7 +158,7 @@ TEST_CASE("presets: torch") {
   });
   QuantizerBench<float, float> zeros(presets::torch().input, {2});
   zeros.forward(mode::qat);
-  // PyTorch has 2^-23 here, which leaves a bias no room: see docs/quantization.md.
+  // PyTorch uses 2^-23 here, which leaves no room for a bias: see docs/quantization.md.
   const float step = 2 / 255.0f;
   CHECK(zeros.qparams(0) == QParams<float>{step, std::nearbyint(1 / step)});
 }

@@ -1,4 +1,4 @@
-// Recipes for few bits, distillation, oscillations, batch norms measured again.
+// Recipes for few bits, distillation, oscillations, re-estimated batch norms.
 #include "qtape/model/recipe.h"
 
 #include <doctest/doctest.h>
@@ -66,7 +66,7 @@ TEST_CASE("recipes: a quantized model has integers, whatever its layers are") {
   }
   const Model calibrated = with_quantizers(model, calibrated_quantizers(8, 8));
   CHECK(calibrated.graph().find("conv2.input.quantized"));
-  // The maximum is one of codes: its quantizer comes before it.
+  // The maximum works on codes: its quantizer precedes it.
   const Node& pool = calibrated.graph()[NodeId{
       calibrated.graph()[calibrated.graph().at("conv2.input.quantized")].operands[0]}];
   CHECK(std::holds_alternative<Relu>(pool.op));
@@ -179,7 +179,7 @@ TEST_CASE("recipes: learned scales start where a first step would set them") {
     const QuantizationRecipe recipe{
         .weight_bits = bits, .activation_bits = bits, .scales = RecipeScales::Learned};
     const Model calibrated = quantized(model, recipe, few);
-    // Each quantizer of the copy sets its scales from what it first sees, in floats.
+    // Each quantizer of the copy initializes its scales from its first data, in floats.
     Model cold(calibrated.graph());
     (void)cold.take_over(model.parameters());
     Tape tape(cold.graph().with_batch(Evaluator::batch), cold.parameters(),
@@ -335,7 +335,7 @@ TEST_CASE("oscillations: weights that turn back are counted, frozen, and stay on
     }
   }
   CHECK(on_codes >= count);
-  // Interrupted and resumed, the run has the same bits.
+  // An interrupted and resumed run gives the same bits.
   const test::Folder folder;
   int64_t steps = 0;
   options.checkpoint = folder.file("c.json");

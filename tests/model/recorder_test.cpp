@@ -1,4 +1,4 @@
-// Recorder: what fit keeps of a run changes no bit of it, and holds what the run was.
+// Recorder: recording a run changes no bit of it, and the record is complete.
 #include "qtape/model/recorder.h"
 
 #include <doctest/doctest.h>
@@ -75,7 +75,7 @@ TEST_CASE("recorder: a run that goes on has the record of an unbroken one") {
   Model whole = small_model();
   (void)fit(whole, small_digits().train, options_with(folder.file("whole")));
   const report::RunRecord unbroken = report::read_run(folder.file("whole"));
-  // Without its first record, the curve of a run that goes on has a gap.
+  // Without its first record, the curve of a resumed run has a gap.
   for (const bool keeps : {true, false}) {
     CAPTURE(keeps);
     Model model = small_model();
@@ -109,7 +109,7 @@ TEST_CASE("recorder: a report that cannot be written ends no run, one that canno
   const test::Folder folder;
   FitOptions options = options_with(folder.file("run"));
   options.on_epoch = [&](const EpochResult& each) {
-    // What cannot be replaced by a file.
+    // A directory that a file cannot replace.
     if (each.epoch == 1) std::filesystem::create_directories(folder.file("run/run.json/x"));
   };
   Model model = small_model();

@@ -1,4 +1,4 @@
-// gru and lstm against their formulas in plain loops, and in integers.
+// gru and lstm compared with their formulas in plain loops, and in integers.
 #include "qtape/model/recurrent.h"
 
 #include <doctest/doctest.h>
@@ -27,7 +27,7 @@ constexpr int64_t hidden = 6;
 struct Net {
   Graph graph;
   std::vector<NodeId> h;
-  std::vector<NodeId> c;  // of an LSTM
+  std::vector<NodeId> c;  // for LSTM
 };
 
 Net make(bool is_lstm, const RecurrentOptions& options, DType dtype) {
@@ -55,7 +55,7 @@ Net make(bool is_lstm, const RecurrentOptions& options, DType dtype) {
 
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
-/// What gate number `gate` gets: weights of all gates lie one below the other.
+/// Returns the input of gate number `gate`; the weights of all gates are stacked.
 double affine(const Parameters& parameters, const std::string& label, const double* x,
               int64_t gate, int64_t unit) {
   const auto w = parameters.at(label + ".weight").values<double>();
@@ -181,7 +181,7 @@ TEST_CASE("recurrent: layers from zeros are those whose state is fed zeros") {
 
 namespace {
 
-/// Sequences whose sign of the sum is their class.
+/// Sequences whose class is the sign of their sum.
 data::Dataset sequences() {
   std::vector<float> x = {};
   std::vector<int32_t> labels;
@@ -199,7 +199,7 @@ data::Dataset sequences() {
   return set;
 }
 
-/// Mismatches of a network that was trained on `set`, over all arithmetic of integers.
+/// Returns the mismatches of a network that was trained on `set`, for all requantizations.
 int64_t mismatches_trained(const Value& last, const Layer& layer, const data::Dataset& set) {
   Model model(linear(last, 2, layer), loss::cross_entropy);
   fit(model, set, {.epochs = 6, .batch = 20, .learning_rate = 0.02, .progress = false});

@@ -81,7 +81,7 @@ TEST_CASE("values: losses bring their own inputs") {
 
 namespace {
 
-/// What `y` is where the input x holds `numbers`.
+/// Returns the value of `y` for the input x = `numbers`.
 std::vector<float> computed(const Value& y, std::vector<float> numbers) {
   Graph graph = y.graph();
   graph.set_outputs({y.id()});

@@ -1,4 +1,4 @@
-// Values of a model as tensors with names.
+// Values of a model as named tensors.
 #include "qtape/model/weights.h"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-// xtensor arrays in and out of models.
+// Conversion between xtensor arrays and models.
 #include "qtape/model/xtensor.h"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-// Integer programs as ONNX models: what is written is a graph in order, and what is refused.
+// Integer programs as ONNX models: node order, and unsupported programs.
 #include "qtape/onnx/export.h"
 
 #include <doctest/doctest.h>
@@ -27,7 +27,7 @@ onnx::GraphProto graph_of(const std::string& bytes) {
   return model.graph();
 }
 
-/// The first name that a node reads before anything gives it, or that is given twice.
+/// Returns the first name that a node reads before it is defined, or that is defined twice.
 std::string first_fault(const onnx::GraphProto& graph) {
   std::set<std::string> known;
   for (const auto& each : graph.initializer()) {
@@ -50,7 +50,7 @@ std::string first_fault(const onnx::GraphProto& graph) {
   return "";
 }
 
-/// `small_program` for another requantization.
+/// Returns `small_program` with another requantization.
 IntegerProgram small_program(Requantization requantization) {
   const IntegerProgram from = test::small_program();
   IntegerProgram program(requantization);
@@ -59,7 +59,7 @@ IntegerProgram small_program(Requantization requantization) {
   return program;
 }
 
-/// Whether a reason is one of those that the header lists.
+/// True if a reason is one of those listed in the header.
 bool is_known(const std::string& reason) {
   for (const char* known : {"these have 16", "16 bits need opset 21", "QuantizeLinear rounds",
                             "adds products in 32 bits", "sums have 32 bits"}) {
@@ -152,7 +152,7 @@ TEST_CASE("onnx export: a model says what made it of which program") {
                         {"qtape.form", "integer"}});
 }
 
-/// A program that pools codes of `dtype` by windows that begin and end in padding as wide as
+/// A program that pools codes of `dtype` with windows that begin and end in padding as wide as
 /// the kernel.
 IntegerProgram dilated_pool(DType dtype) {
   IntegerProgram program(Requantization::OnnxQdq);
@@ -182,7 +182,7 @@ TEST_CASE("onnx export: no pooling has padding as wide as its kernel") {
       if (node.op_type() == "Clip") limited = node.output(0);
       if (node.op_type() != "MaxPool") continue;
       ++pools;
-      CHECK(node.input(0) == limited);  // no Pad that a runtime could join with it
+      CHECK(node.input(0) == limited);  // no Pad that a runtime could merge
       for (const auto& attribute : node.attribute()) {
         if (attribute.name() != "pads") continue;
         for (const int64_t pad : attribute.ints()) CHECK(pad == 0);

@@ -1,4 +1,4 @@
-// ONNX models, as PyTorch exports them, and broken in every way.
+// ONNX models as exported by PyTorch, and invalid ones of every kind.
 #include "qtape/onnx/import.h"
 
 #include <doctest/doctest.h>
@@ -37,7 +37,7 @@ std::vector<float> answers(const SavedModel& model, const Tensor& x) {
   return {y.begin(), y.end()};
 }
 
-/// A model of opset 13 with one input x of `extents` and the nodes that `build` adds.
+/// Returns a model of opset 13 with one input x of `extents` and the nodes that `build` adds.
 template <class Build>
 std::string model_of(std::vector<int64_t> extents, const Build& build) {
   onnx::ModelProto model;
@@ -86,7 +86,7 @@ std::string error_of(const std::string& bytes) {
   return test::error_text<FormatError>([&] { (void)parse_onnx(bytes, "m.onnx"); });
 }
 
-/// Sums and products of it overflow.
+/// Sums and products of this value overflow.
 constexpr int64_t huge = int64_t{1} << 62;
 
 }  // namespace
@@ -214,7 +214,8 @@ TEST_CASE("onnx: all that is not read is one list, and what follows it is checke
     automatic.set_type(onnx::AttributeProto::STRING);
     automatic.set_s("MIDDLE");
     add_node(graph, "Elu", {"d"}, "e").set_name("act2");
-    auto& conv = add_node(graph, "Conv", {"c", "v"}, "f");  // of the shape that Elu keeps
+    auto& conv = add_node(graph, "Conv", {"c", "v"}, "f");  // its input has the shape that Elu
+                                                            // keeps
     set_integers(conv, "kernel_shape", {5, 5});
     add_node(graph, "Concat", {"b", "e", "f"});
   }));
@@ -400,7 +401,7 @@ TEST_CASE("onnx: files that are no models, of other opsets or with other data") 
               std::string last = "c0";
               add_floats(graph, "w", {4, 4}, std::vector<float>(16));
               set_integers(add_node(graph, "Constant", {}, "c0"), "value_ints", {1, 2});
-              for (int i = 1; i < 60; ++i) {  // twice as many each time
+              for (int i = 1; i < 60; ++i) {  // doubles each time
                 const std::string next = fmt::format("c{}", i);
                 add_node(graph, "Concat", {last, last}, next.c_str());
                 last = next;

@@ -1,5 +1,5 @@
-// ONNX models by the interpreter: operators against numbers worked out by hand, and exported
-// programs against the reference.
+// The interpreter of ONNX models: operators compared with results computed by hand, and
+// exported programs compared with the reference.
 #include "qtape/onnx/interpreter.h"
 
 #include <doctest/doctest.h>
@@ -30,7 +30,8 @@ using Codes = std::vector<int8_t>;
 using Sums = std::vector<int32_t>;
 using Numbers = std::vector<int64_t>;
 
-/// What an operator makes of `operands`; its attributes are lists of integers, or one.
+/// Returns the result of an operator for `operands`; its attributes are lists of integers, or
+/// single integers.
 OnnxArray computed(const std::string& op, const std::vector<OnnxArray>& operands,
                    const std::map<std::string, Numbers>& lists = {},
                    const std::map<std::string, int64_t>& numbers = {}) {
@@ -162,8 +163,8 @@ int32_t type_of(const OnnxArray& array) {
   return types[array.data.index()];
 }
 
-/// Values between nodes that have no value_info, or another type or shape than came out. The
-/// batch may have any extent.
+/// Returns the number of values between nodes without value_info, or whose type or shape
+/// differs from the result. The batch may have any extent.
 int64_t wrong_types(const std::string& bytes, const OnnxInterpreter& run) {
   onnx::ModelProto model;
   CHECK(model.ParseFromString(bytes));
@@ -186,8 +187,8 @@ int64_t wrong_types(const std::string& bytes, const OnnxInterpreter& run) {
   return wrong;
 }
 
-/// The outputs of `program` that its ONNX model of this form gives otherwise than the
-/// reference. Seeds differ in the opset.
+/// Returns the number of outputs of `program` whose ONNX model of this form differs from the
+/// reference. The opset depends on the seed.
 int64_t different_outputs(const IntegerProgram& program, OnnxForm form, uint64_t seed) {
   const int64_t opset = has_16_bits(program) ? 21 : 13 + static_cast<int64_t>(seed % 9);
   const std::string bytes = to_onnx(program, {.form = form, .opset = opset});
@@ -244,7 +245,7 @@ TEST_CASE("onnx interpreter: programs in integers give every value of the refere
   CHECK(run >= 40);
 }
 
-/// The graph with scales that are powers of two; nothing where some are learned or given.
+/// Returns the graph with scales that are powers of two; nullopt if some are learned or fixed.
 std::optional<Graph> with_powers_of_two(const Graph& graph) {
   Graph result;
   for (const NodeId id : ids(graph)) {
@@ -262,7 +263,7 @@ std::optional<Graph> with_powers_of_two(const Graph& graph) {
   return result;
 }
 
-/// Whether its floats are sums of products alone, which powers of two keep exact.
+/// True if all floats are sums of products, which are exact with powers of two.
 bool is_of_products(const IntegerProgram& program) {
   for (const IntegerNode& node : program.nodes()) {
     if (std::holds_alternative<integer::AvgPool>(node.op) ||

@@ -85,7 +85,7 @@ std::vector<Description> descriptions() {
   return all;
 }
 
-/// Every op with random attributes.
+/// Returns every op with random attributes.
 std::vector<Op> drawn_ops(uint64_t seed) {
   std::vector<Op> all;
   for_each_alternative<Op>([&]<class T>() {

@@ -1,4 +1,4 @@
-// FakeQuantize: running averages and scales in states, against their formulas.
+// FakeQuantize: running averages and scales in states, compared with their formulas.
 #include <doctest/doctest.h>
 
 #include <algorithm>

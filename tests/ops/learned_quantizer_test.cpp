@@ -1,4 +1,5 @@
-// FakeQuantizeLSQ and FakeQuantizePACT: values, gradients against differences, initialisation.
+// FakeQuantizeLSQ and FakeQuantizePACT: values, gradients compared with differences,
+// initialization.
 #include <doctest/doctest.h>
 
 #include <algorithm>

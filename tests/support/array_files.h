@@ -1,4 +1,4 @@
-// Arrays for files, and files that are damaged at random.
+// Arrays for files, and randomly damaged files.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace qtape::test {
 
-/// A tensor whose bytes are all different where there are few.
+/// Returns a tensor whose bytes are all different if there are few of them.
 inline Tensor some_tensor(DType dtype, const Shape& shape) {
   Tensor tensor{.type = {dtype, shape}};
   tensor.data.resize(static_cast<size_t>(tensor.type.bytes()));
@@ -19,7 +19,7 @@ inline Tensor some_tensor(DType dtype, const Shape& shape) {
   return tensor;
 }
 
-/// One tensor of each of `dtypes` in shapes that are usual, a scalar or empty.
+/// Returns one tensor for each of `dtypes`, with common shapes, a scalar or an empty one.
 inline NamedTensors some_tensors(const std::vector<DType>& dtypes) {
   NamedTensors tensors;
   for (const DType dtype : dtypes) {
@@ -30,7 +30,7 @@ inline NamedTensors some_tensors(const std::vector<DType>& dtypes) {
   return tensors;
 }
 
-/// Damages files: bytes changed, put in, taken out and cut off, a few at a time.
+/// Damages files by changing, inserting, removing and truncating bytes, a few at a time.
 class Mutations {
  public:
   explicit Mutations(std::string_view letters) : letters_(letters), random_(1, 0) {}

@@ -11,25 +11,25 @@
 namespace qtape::test {
 
 struct ConformanceCase {
-  std::string name;   ///< of the file, without its ending
+  std::string name;   ///< file name without extension
   std::string about;  ///< one sentence
   IntegerProgram program;
-  std::vector<Tensor> inputs;  ///< of the program's Input nodes, in their order
-  std::set<int> omitted = {};  ///< nodes whose values are not given, for their size
+  std::vector<Tensor> inputs;  ///< of the program's Input nodes, in order
+  std::set<int> omitted = {};  ///< nodes whose values are omitted because of their size
 };
 
-/// All cases, made anew: equal in every bit each time.
+/// Generates all cases, bit-identical each time.
 std::vector<ConformanceCase> conformance_cases();
 
-/// Writes `inputs` to the session's Input nodes, in their order.
+/// Writes `inputs` to the session's Input nodes, in order.
 void feed_inputs(IntegerSession& session, const std::vector<Tensor>& inputs);
-/// The value of a node after a run.
+/// Returns the value of a node after a run.
 Tensor value_of(const IntegerSession& session, NodeId id);
 
-/// The text of a case's file, with the values of the reference session.
+/// Returns the text of a case's file, with the values of the reference session.
 std::string to_text(const ConformanceCase& each);
 
-/// What a file holds.
+/// Contents of a file.
 struct ConformanceFile {
   IntegerProgram program;
   std::vector<Tensor> values;  ///< by node
@@ -37,7 +37,7 @@ struct ConformanceFile {
 
   bool operator==(const ConformanceFile&) const = default;
 };
-/// Throws FormatError.
+/// Reads a file. Throws FormatError.
 ConformanceFile read_conformance(std::string_view text);
 
 }  // namespace qtape::test

@@ -1,4 +1,4 @@
-// Integer programs built for conformance vectors.
+// Builder of integer programs for conformance vectors.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ namespace qtape::test {
 
 using namespace kernels;
 
-/// Codes of a whole dtype.
+/// Returns the grid with all codes of a dtype.
 inline CodeGrid whole_grid(DType dtype, double scale, int32_t zero_point) {
   switch (dtype) {
     case DType::U8:
@@ -27,7 +27,7 @@ inline CodeGrid whole_grid(DType dtype, double scale, int32_t zero_point) {
   }
 }
 
-/// Random numbers one after another, the same each time.
+/// A sequence of random numbers that is the same each time.
 class Draws {
  public:
   explicit Draws(uint64_t seed) : random_(seed, 77) {}
@@ -56,7 +56,7 @@ class ConformanceBuilder {
     made_.inputs.push_back(Tensor::of<float>(shape, data));
     return made_.program.add(integer::Input{shape, batch}, {}, label);
   }
-  /// An input whose elements give `codes` on `grid` in every rounding.
+  /// Adds an input whose elements have `codes` on `grid` with every rounding.
   NodeId codes(const std::string& label, Shape shape, const CodeGrid& grid,
                const std::vector<int64_t>& codes) {
     std::vector<float> data;
@@ -78,7 +78,7 @@ class ConformanceBuilder {
   const IntegerValue& value(NodeId id) const { return made_.program[id].value; }
   void omit(NodeId id) { made_.omitted.insert(id.index); }
 
-  /// Accumulators of `x`, with as many outputs as `weights` has rows of x's last extent.
+  /// Adds accumulators of `x`; the number of outputs is the number of rows of `weights`.
   NodeId linear(NodeId x, int bits, const std::vector<int8_t>& weights,
                 const std::vector<float>& scales, const std::vector<int32_t>& bias) {
     const IntegerValue& value = made_.program[x].value;
@@ -86,7 +86,7 @@ class ConformanceBuilder {
     const int64_t n = std::ssize(weights) / k;
     return add(integer::Linear{pack_weights(weights, {n, k}, bits, scales, bias, value)}, {x});
   }
-  /// The same of a convolution that lacks its weights, whose rows have `k` of them.
+  /// Adds accumulators of a convolution; `op` lacks its weights, whose rows have `k` elements.
   NodeId conv(NodeId x, integer::Conv op, int64_t k, int bits,
               const std::vector<int8_t>& weights, const std::vector<float>& scales,
               const std::vector<int32_t>& bias) {

@@ -22,13 +22,13 @@ std::vector<int8_t> random_weights(Draws& draws, int64_t count, int64_t least, i
   for (int64_t i = 0; i < count; ++i) {
     weights.push_back(static_cast<int8_t>(draws.integer(least, most)));
   }
-  // Both ends occur.
+  // Ensures that both ends occur.
   weights[0] = static_cast<int8_t>(least);
   weights[1] = static_cast<int8_t>(most);
   return weights;
 }
 
-/// Halves of steps and their neighbours, zeros, infinities, and the ends of f32.
+/// Midpoints of steps and their neighbours, zeros, infinities, and the ends of f32.
 std::vector<float> quantize_inputs(float scale, int32_t steps) {
   const float most = std::numeric_limits<float>::max();
   const float least = std::numeric_limits<float>::denorm_min();
@@ -64,7 +64,7 @@ ConformanceCase quantize_rounding() {
   const NodeId x = b.input("halves", {1, n}, exact);
   add_quantizers(b, x, whole_grid(DType::S8, 0.5, 3));
   add_quantizers(b, b.input("tenths", {1, n}, inexact), whole_grid(DType::U8, double{0.1f}, 9));
-  // The sum with a large zero point rounds in f32.
+  // The sum with a large zero point is rounded in f32.
   add_quantizers(b, x, whole_grid(DType::U16, double{0.3f}, 40001));
   return b.done();
 }
@@ -121,8 +121,8 @@ ConformanceCase structure() {
   return b.done();
 }
 
-/// Scales that bring the accumulators of `span` steps to a few hundred steps of 1, more or
-/// less.
+/// Returns scales that map accumulators of `span` steps to approximately a few hundred steps of
+/// 1.
 std::vector<float> spread_scales(Draws& draws, int64_t n, double span) {
   std::vector<float> scales;
   for (int64_t c = 0; c < n; ++c) {
@@ -140,8 +140,8 @@ std::vector<int32_t> random_biases(Draws& draws, int64_t n, int64_t most) {
   return biases;
 }
 
-/// Three layers of 8, 4 and 2 bits on codes of `dtypes`, k being no multiple of the weights in
-/// a byte.
+/// Three layers of 8, 4 and 2 bits on codes of `dtypes`, where k is not a multiple of the
+/// weights per byte.
 ConformanceCase accumulators(const char* name, const char* about, Requantization requantization,
                              std::array<DType, 3> dtypes) {
   ConformanceBuilder b(named(name, requantization), about, requantization);
@@ -172,8 +172,8 @@ ConformanceCase accumulators(const char* name, const char* about, Requantization
   return b.done();
 }
 
-/// Accumulators that are consecutive integers around 0 and around multiples of a step, by
-/// ratios with ties.
+/// Accumulators that are consecutive integers around 0 and around multiples of a step, with
+/// ratios that have ties.
 ConformanceCase ties(Requantization requantization) {
   ConformanceBuilder b(named("ties", requantization),
                        "Accumulators halfway between codes, and beside, from 8 and 16 bits",
@@ -196,7 +196,7 @@ ConformanceCase ties(Requantization requantization) {
     const NodeId y = b.linear(x, 8, weights, scales, bias);
     b.requantize(y, {whole_grid(DType::S16, 1, 0)});
   }
-  // Halves but for the rounding of scales, which requantizations see at different places.
+  // Ties except for the rounding of scales, which requantizations apply at different places.
   const NodeId x = b.codes("thirds", {18, 1}, whole_grid(DType::U8, double{0.33f}, 0), steps);
   const NodeId y = b.linear(x, 8, {1, -1, 3, 5, -7, 9, 11, 127},
                             {1, 1, 1, 0.5f, 0.7f, 0.1f, 0.3f, 0.9f}, {});
@@ -204,7 +204,7 @@ ConformanceCase ties(Requantization requantization) {
   return b.done();
 }
 
-/// Ratios from far below 2^-32 to far above 2^30, accumulators up to the ends of s32 and
+/// Ratios from far below 2^-32 to far above 2^30, and accumulators up to the ends of s32 and
 /// beyond.
 ConformanceCase extremes(Requantization requantization) {
   ConformanceBuilder b(named("extremes", requantization),
@@ -296,7 +296,7 @@ ConformanceCase additions(Requantization requantization) {
   return b.done();
 }
 
-/// Tables of 256 and 65536 entries: no function in particular.
+/// Tables of 256 and 65536 entries with arbitrary contents.
 ConformanceCase lookups() {
   ConformanceBuilder b("lookup", "Lookup of codes of 8 and 16 bits",
                        Requantization::FloatMultiply);
@@ -378,7 +378,7 @@ ConformanceCase convolutions() {
   const auto add = [&](NodeId x, const integer::Conv& op, int64_t n, int64_t k, int bits) {
     const int64_t most = (int64_t{1} << (bits - 1)) - 1;
     const auto weights = random_weights(draws, n * k, -most, most);
-    // One draw a statement: compilers evaluate arguments in orders of their own.
+    // One draw per statement, because the evaluation order of arguments is unspecified.
     const auto biases = random_biases(draws, n, 50 * most);
     const auto scales = spread_scales(draws, n, 8'000.0 * double(most));
     return b.conv(x, op, k, bits, weights, scales, biases);
@@ -392,7 +392,7 @@ ConformanceCase convolutions() {
                  .pads_begin = {1, 0},
                  .pads_end = {0, 3}};
   const NodeId u8 = codes("u8", {2, 4, 5, 2}, whole_grid(DType::U8, 0.5, 77));
-  // The zero point is no code in use.
+  // The zero point is outside the range of codes.
   const NodeId s8 = codes("s8", {1, 5, 4, 4}, {DType::S8, 0.25, -100, 10, 120});
   const NodeId s16 = codes("s16", {1, 4, 4, 2}, whole_grid(DType::S16, 0x1p-8, 300));
   const NodeId u16 = codes("u16", {2, 9, 3}, whole_grid(DType::U16, 0x1p-8, 40000));
@@ -426,7 +426,7 @@ ConformanceCase convolutions() {
   return b.done();
 }
 
-/// Two layers with a residual sum, a cut and a join.
+/// Two layers with a residual sum, a Slice and a Concat.
 ConformanceCase network(Requantization requantization) {
   ConformanceBuilder b(named("network", requantization), "A network of all ops",
                        requantization);
@@ -459,8 +459,8 @@ ConformanceCase network(Requantization requantization) {
   return b.done();
 }
 
-/// An op as its entry in the table of ops says: the first use on codes u8 and u16, the second
-/// on s8 and s16, and so on.
+/// Applies an op to the uses in its entry of the table of ops: the first use to codes u8 and
+/// u16, the second to s8 and s16, and so on.
 ConformanceCase of_op(const OpCase& op_case) {
   const std::string name(op_case.name());
   ConformanceBuilder b("op-" + name, name + " of codes of 8 and 16 bits",

@@ -12,7 +12,7 @@
 namespace qtape::test {
 namespace {
 
-/// Nets of convolutions with all that they can have.
+/// Nets of convolutions with all their features.
 class ConvNet {
  public:
   explicit ConvNet(uint64_t seed) : random_(seed, 21) {}
@@ -56,12 +56,11 @@ class ConvNet {
     return add_quantizer(graph_, x, kinds[below(5)], name("q"));
   }
 
-  /// The same shape, the codes being those of another one.
+  /// Returns a view of x with the extents of `shape`, with axis 1 and the last axis exchanged.
   NodeId viewed(NodeId x, const Shape& shape) {
     const NodeId flat = graph_.add(Flatten{}, {x});
     std::vector<int64_t> extents(shape.extents().begin(), shape.extents().end());
     extents[0] = -1;
-    // The first two axes of what follows are exchanged.
     std::swap(extents[1], extents.back());
     return graph_.add(Reshape{.shape = extents}, {flat});
   }
@@ -76,7 +75,7 @@ class ConvNet {
     return add_quantizer(graph_, graph_.add(parameter, {}, label), kinds[below(4)], label);
   }
 
-  /// Outputs of a group; at times more than fit one vector.
+  /// Returns the outputs per group; sometimes more than fit one vector.
   int64_t outputs() { return below(5) == 0 ? 15 + below(40) : 1 + below(3); }
 
   int64_t groups_of(int64_t channels) {
@@ -100,7 +99,7 @@ class ConvNet {
   struct Axis {
     int64_t kernel, stride, dilation, begin, end;
   };
-  /// Padding can be larger than the kernel.
+  /// The padding can be larger than the kernel.
   Axis axis(int64_t in, Padding padding) {
     Axis a{1 + below(std::min<int64_t>(3, in)), 1 + below(2), 1, 0, 0};
     if (padding != Padding::Valid) a.dilation = 1 + below(2);

@@ -1,4 +1,4 @@
-// The exact text of an error, for tests that assert it word for word.
+// Exact text of an error, for tests that compare it.
 #pragma once
 
 #include <exception>
@@ -6,7 +6,7 @@
 
 namespace qtape::test {
 
-/// What `body` throws as an E, or what it does instead.
+/// Returns the message of the E that `body` throws, or a description of what it does instead.
 template <class E, class Body>
 std::string error_text(Body&& body) {
   try {

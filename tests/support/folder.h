@@ -1,4 +1,4 @@
-// A temporary folder that goes away with its object.
+// A temporary folder that is removed by its destructor.
 #pragma once
 
 #include <stdlib.h>

@@ -32,7 +32,7 @@ void set_fixed(const Graph& graph, Parameters& parameters, NodeId id, const Rand
               zero_point);
 }
 
-/// What differs first, when a batch goes through all levels.
+/// Returns the first difference when a batch is run at all levels.
 std::string difference(const Graph& graph, Parameters& parameters, const VerifyOptions& options,
                        const SessionHooks& hooks, uint64_t seed) {
   Verifier verifier(graph, parameters, options, hooks);
@@ -79,7 +79,7 @@ void settle(const Graph& graph, Parameters& parameters, uint64_t seed) {
     }
   }
   tape.forward(mode::observe);
-  // Where nothing but zeros was seen.
+  // For quantizers that have only seen zeros.
   for (NodeId id : quantizers(graph)) {
     const auto found = qparams(graph, parameters, id);
     if (!found.empty() && found[0].scale == 0) set_qparams(graph, parameters, id, 0x1p-4);
@@ -195,7 +195,7 @@ class RandomNet {
     return kinds[static_cast<size_t>(below(std::ssize(kinds)))];
   }
 
-  /// For weights whose outputs are the indices of `axis`.
+  /// Returns a quantizer for weights whose outputs are the indices of `axis`.
   Op weight(int axis) {
     const std::vector<Op> kinds = {FakeQuantize{},
                                    FakeQuantize{.axis = axis},
@@ -258,7 +258,7 @@ class RandomNet {
     return graph_.add(Concat{.axis = 1, .count = static_cast<int>(parts.size())}, parts);
   }
 
-  /// x [batch, width] as [batch, a, b].
+  /// Reshapes x [batch, width] to [batch, a, b].
   NodeId folded(NodeId x) {
     const int64_t n = width(x);
     const int64_t a = n % 3 == 0 ? 3 : n % 2 == 0 ? 2 : 1;

@@ -1,4 +1,4 @@
-// Integer programs made by hand.
+// Manually built integer programs.
 #pragma once
 
 #include "qtape/integer/integer_program.h"

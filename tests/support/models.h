@@ -6,7 +6,7 @@
 
 namespace qtape::test {
 
-/// A quantized ReLU classifier with every node that training needs.
+/// A quantized ReLU classifier with all nodes that training needs.
 struct Classifier {
   Graph graph;
   NodeId x, labels, logits, loss;

@@ -48,7 +48,7 @@ Array filled(const Operand& operand, DType run, size_t number) {
   return result;
 }
 
-/// x -> quantizer -> op -> quantizer; operands of one shape share an input.
+/// x -> quantizer -> op -> quantizer; operands of the same shape share an input.
 NodeId quantized_net(Graph& graph, const OpUse& use) {
   const auto slots = slots_of(use.op);
   const FakeQuantize ema{.scale_mode = EMA{}};

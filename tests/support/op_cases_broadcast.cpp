@@ -1,4 +1,4 @@
-// Cases of the ops of two operands: broadcasts, biases and products of matrices.
+// Cases of ops with two operands: broadcasts, biases and matrix products.
 #include <algorithm>
 #include <cmath>
 
@@ -32,7 +32,7 @@ ValueOracle broadcast(double (*f)(double, double)) {
 }
 
 OpCase broadcast_case(const Op& op, ValueOracle value, Tolerance tolerance) {
-  // Extents of 1, missing axes, remainders of vectors and empty tensors.
+  // Extents of 1, missing axes, vector remainders and empty tensors.
   std::vector<std::pair<Shape, Shape>> pairs = {{{3, 4}, {3, 4}},
                                                 {{}, {}},
                                                 {{3, 4}, {}},
@@ -68,7 +68,7 @@ OpCase broadcast_case(const Op& op, ValueOracle value, Tolerance tolerance) {
   for (const auto& [a, b] : pairs) c.uses.push_back({op, {{a, 0.5, 2}, {b, 0.5, 2}}});
   c.uses.push_back({op, {{{99}, -2, 2, Fill::Special}, {{99}, -2, 2, Fill::Halves}}});
   c.uses.push_back({op, {{{9, 11}, -2, 2, Fill::Halves}, {{11}, -2, 2, Fill::Special}}});
-  // Worth several threads, with every way that one operand is repeated.
+  // Large enough for several threads, with all kinds of broadcasting.
   c.large = {{op, {{{70000}, 0.5, 2}, {{}, 0.5, 2}}},
              {op, {{{300, 301}, 0.5, 2}, {{301}, 0.5, 2}}},
              {op, {{{300, 301}, 0.5, 2}, {{300, 1}, 0.5, 2}}},
@@ -115,7 +115,7 @@ OpCase add_bias() {
   return c;
 }
 
-/// One row of a and one column of b at a time, in index order.
+/// Multiplies one row of a and one column of b at a time, in index order.
 Array product(const OpUse& use, Arrays x) {
   const auto& op = std::get<MatMul>(use.op);
   const Shape& a = x[0].type.shape;
@@ -150,7 +150,7 @@ OpCase mat_mul() {
       .value = product,
       .bench = {{MatMul{.transpose_b = true},
                  {{{128, 256}, -3, 4, Fill::Integers}, {{128, 256}, -3, 4, Fill::Integers}}}},
-      .tolerance = {.value = 33, .gradient = 33},  // sums of up to so many terms
+      .tolerance = {.value = 33, .gradient = 33},  // sums of up to this number of terms
       .integer = converts([](Graph& graph) {
         const NodeId x = graph.add(Input{.shape = {4, 6}}, {}, "x");
         const NodeId w = graph.add(
@@ -181,7 +181,7 @@ OpCase mat_mul() {
   for (const auto& [op, shapes] : table) {
     c.uses.push_back({op, {{shapes.first}, {shapes.second}}});
   }
-  // Whole numbers: sums of products are exact in any order.
+  // Integers: sums of products are exact in any order.
   for (const auto& [op, shapes] : table) {
     c.exact.push_back(
         {op, {{shapes.first, -9, 9, Fill::Integers}, {shapes.second, -9, 9, Fill::Integers}}});

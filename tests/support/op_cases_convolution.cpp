@@ -1,4 +1,4 @@
-// Cases of convolutions, along one axis and along two.
+// Cases of convolutions along one and two axes.
 #include <array>
 
 #include "qtape/engine/quantizers.h"
@@ -7,7 +7,7 @@
 namespace qtape::test {
 namespace {
 
-/// One axis of windows, counted from the documentation.
+/// One axis of windows, computed from the documentation.
 struct Axis {
   int64_t in, kernel, stride, dilation, begin, out;
 };
@@ -27,7 +27,8 @@ Axis axis(int64_t in, int64_t kernel, int64_t stride, int64_t dilation, Padding 
   return {in, kernel, stride, dilation, begin, out};
 }
 
-/// x [n, h, w, c] and filters [o, kh, kw, c / groups] in one sum for each element of y.
+/// Returns the sum for each element of y, of x [n, h, w, c] and filters [o, kh, kw, c /
+/// groups].
 Values convolve(const Array& x, const Array& filters, int64_t images, int64_t channels,
                 int64_t outputs, int64_t groups, const Axis& h, const Axis& w) {
   const int64_t inner = channels / groups;
@@ -83,7 +84,7 @@ Array conv1d_value(const OpUse& use, Arrays x) {
           convolve(x[0], x[1], in[0], in[2], f[0], op.groups, {1, 1, 1, 1, 0, 1}, l)};
 }
 
-/// Each element of x adds its filters to y.
+/// Adds the filters scaled by each element of x to y.
 Array conv_transpose_value(const OpUse& use, Arrays x) {
   const auto& op = std::get<ConvTranspose2d>(use.op);
   const Shape& in = x[0].type.shape;
@@ -126,7 +127,8 @@ struct Extents {
   Shape filters;
 };
 
-/// Uniform numbers, whole ones, which are exact in any order, and none.
+/// Adds uses with uniform numbers, with integers, which are exact in any order, and with empty
+/// tensors.
 template <class X>
 void add_uses(OpCase& c, const std::vector<Extents<X>>& table) {
   for (const auto& [op, x, filters] : table) {

@@ -1,4 +1,4 @@
-// Cases of the norms, and of the parts that they become when they are folded.
+// Cases of the norms, and of the ops of folded norms.
 #include <cmath>
 
 #include "qtape/engine/quantizers.h"
@@ -7,7 +7,7 @@
 namespace qtape::test {
 namespace {
 
-/// The numbers of channel c of x [..., channels].
+/// Returns the elements of channel c of x [..., channels].
 Values channel_of(const Array& x, size_t c) {
   const auto channels = static_cast<size_t>(x.type.shape[-1]);
   Values values;
@@ -21,7 +21,7 @@ double mean_of(const Values& values) {
   return sum / static_cast<double>(values.size());
 }
 
-/// The mean square of the distance to the mean.
+/// Returns the mean squared distance to the mean.
 double variance_of(const Values& values) {
   const double mean = mean_of(values);
   double sum = 0;
@@ -29,7 +29,7 @@ double variance_of(const Values& values) {
   return sum / static_cast<double>(values.size());
 }
 
-/// f(x, c) for each element of x, c being its channel.
+/// Returns f(x, c) for each element of x, where c is its channel.
 Array by_channel(const Array& x, const std::function<double(double, size_t)>& f) {
   Array y = x;
   const auto channels = static_cast<size_t>(x.type.shape[-1]);
@@ -50,7 +50,7 @@ Array normalized(const OpUse& use, Arrays x) {
   });
 }
 
-/// The batch norm of (v - bias) / r, which is what a layer without the norm would give.
+/// Returns the batch norm of (v - bias) / r, the result of a layer without folding.
 Array corrected(const OpUse& use, Arrays x) {
   if (!use.mode.batch_statistics) return x[0];
   const double eps = std::get<BatchNormCorrection>(use.op).eps;
@@ -69,7 +69,7 @@ Array corrected(const OpUse& use, Arrays x) {
   });
 }
 
-/// x [..., c] and what goes with it: gamma, beta, running mean and variance.
+/// Returns x [..., c] and the other operands: gamma, beta, running mean and variance.
 std::vector<Operand> batch_norm_operands(const Shape& x) {
   const Shape c{x[-1]};
   return {{x, -2, 3}, {c, -2, 2}, {c, -1, 1}, {c, -1, 1}, {c, 0.5, 2}};
@@ -81,7 +81,7 @@ std::vector<Operand> correction_operands(const Shape& v, double r_low, double r_
           {c, -1, 1}, {c, -1, 1}, {c, 0.5, 2}};
 }
 
-/// A product with a batch norm folded into its weights; the node called `name`.
+/// Returns a product with a batch norm folded into its weights; the node is labelled `name`.
 std::function<NodeId(Graph&)> folded_net(const std::string& name) {
   return [name](Graph& graph) {
     const auto parameter = [&](const Shape& shape, double value, const std::string& label) {

@@ -1,4 +1,4 @@
-// Cases of the ops that map each element by itself.
+// Cases of pointwise ops.
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -9,7 +9,7 @@
 namespace qtape::test {
 namespace {
 
-/// dy f(op, x), the factor rounded to the dtype first.
+/// Returns dy f(op, x), with the factor rounded to the dtype first.
 template <class X, class F>
 GradientOracle slope(F f) {
   return [f](const OpUse& use, Arrays x, const Array& dy) -> std::vector<Values> {
@@ -25,7 +25,7 @@ GradientOracle slope(F f) {
 const std::string none =
     "has no integer form: replace it by what has integers, or take an output before it";
 
-/// An entry whose gradient differences decide.
+/// Returns an entry whose gradient is checked by differences.
 OpCase smooth(const Op& op, ValueOracle value, double low, double high, Tolerance tolerance) {
   return {.value = std::move(value),
           .uses = each_length(op, low, high, true),
@@ -146,8 +146,8 @@ OpCase clamp() {
   return c;
 }
 
-/// The op where it can be: between two quantizers of 8 bits and of 16 bits, after another
-/// function, and, if it `limits` alone, between accumulators and their quantizer.
+/// Tests the op in all supported places: between two quantizers of 8 bits and of 16 bits, after
+/// another function, and, if it only `limits`, between accumulators and their quantizer.
 IntegerVerdict converts_anywhere(const Op& op, bool limits) {
   return converts([op, limits](Graph& graph) {
     const FakeQuantize ema{.scale_mode = EMA{}};
@@ -171,13 +171,13 @@ IntegerVerdict converts_anywhere(const Op& op, bool limits) {
   });
 }
 
-/// x limited to low .. high; NaN stays.
+/// Returns x limited to [low, high]; NaN is kept.
 double limited(double x, double low, double high) {
   return x < low ? low : x > high ? high : x;
 }
 
-/// An entry of an op with corners: uniform numbers within (low, high) lie between two of them,
-/// the others on them and on both sides.
+/// Returns an entry of an op with corners: uniform numbers within (low, high) are between two
+/// of them, the others on them and on both sides.
 template <class X, class F, class G>
 OpCase with_corners(F value, G gradient, double low, double high, Tolerance tolerance) {
   OpCase c =
@@ -216,7 +216,8 @@ OpCase hard_swish() {
 }
 
 OpCase dropout() {
-  // As random.h says numbers are drawn, by seed of tape and op, node, step and element.
+  // Numbers are drawn as documented in random.h: by seed of tape and op, node, step and
+  // element.
   const auto passed = [](const OpUse& use, Arrays x, size_t i) {
     const auto& op = std::get<Dropout>(use.op);
     const auto n = static_cast<uint64_t>(x[0].type.elements());
@@ -268,7 +269,7 @@ OpCase cast() {
     y.type.dtype = to;
     for (double& v : y.values) {
       if (is_float(to)) continue;
-      // remainder takes the nearest multiple, the even one of two.
+      // std::remainder uses the nearest multiple, with ties to even.
       v = std::isnan(v) ? 0 : v <= low ? low : v >= high ? high : v - std::remainder(v, 1.0);
     }
     return y;
@@ -298,7 +299,7 @@ OpCase cast() {
 
 }  // namespace
 
-/// The op between a quantizer without negative codes and one that has them.
+/// The op between an unsigned quantizer and a signed one.
 IntegerVerdict converts_unsigned(const Op& op) {
   return converts([op](Graph& graph) {
     const FakeQuantize above{.range = CodeRange::Unsigned, .scale_mode = EMA{}};

@@ -1,6 +1,5 @@
-// Cases of the quantizers. The formulas at every attribute are tried in tests/ops by
-// quantizer_bench.h and quantize_trial.h; here the ops pass through what every op passes
-// through.
+// Cases of the quantizers. tests/ops tests the formulas with all attributes by
+// quantizer_bench.h and quantize_trial.h; here the ops run the checks common to all ops.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -13,7 +12,7 @@
 namespace qtape::test {
 namespace {
 
-/// The FakeQuantize with the codes and the mask of any quantizer.
+/// Returns the FakeQuantize with the codes and the mask of any quantizer.
 FakeQuantize grid_op(const Op& op) {
   if (const auto* fake = std::get_if<FakeQuantize>(&op)) return *fake;
   FakeQuantize result{.ste = Ste::ClippedIdentity, .scale_mode = Fixed{}};
@@ -36,7 +35,7 @@ FakeQuantize grid_op(const Op& op) {
   return result;
 }
 
-/// Scale and zero point of each element, in the type that the op computes in.
+/// Returns scale and zero point of each element, in the type in which the op computes.
 template <class T>
 std::vector<QParams<T>> element_qparams(const OpUse& use, Arrays x) {
   const FakeQuantize op = grid_op(use.op);
@@ -78,7 +77,7 @@ std::vector<QParams<T>> element_qparams(const OpUse& use, Arrays x) {
   return result;
 }
 
-/// `body` in the type that x is computed in.
+/// Calls `body` with the type in which x is computed.
 template <class Body>
 auto in_compute_type(const Array& x, const Body& body) {
   return dispatch_compute(x.type.dtype, body);
@@ -97,12 +96,12 @@ Array fake_quantized(const OpUse& use, Arrays x) {
   });
 }
 
-/// dy where x lies inside; without gradients of operands after x.
+/// Returns dy where x is inside, without gradients of operands after x.
 std::vector<Values> straight_through(const OpUse& use, Arrays x, const Array& dy) {
   const FakeQuantize op = grid_op(use.op);
   std::vector<Values> gradients(x.size());
   gradients[0] = dy.values;
-  // Where no end can clip, nothing is asked, not even whether x is a number.
+  // If neither end can clip, x is not tested, not even for NaN.
   const bool open = std::holds_alternative<PerBatch>(op.scale_mode) &&
                     (op.scheme == Scheme::Affine || op.range != CodeRange::Unsigned);
   if (!use.mode.quantize || op.ste == Ste::Identity || open) return gradients;
@@ -173,7 +172,7 @@ OpCase fake_quantize() {
   return c;
 }
 
-/// dscale and dzero_point of LSQ, by the formulas of its documentation.
+/// Returns dscale and dzero_point of LSQ, by the formulas of its documentation.
 std::vector<Values> lsq_gradients(const OpUse& use, Arrays x, const Array& dy) {
   std::vector<Values> gradients = straight_through(use, x, dy);
   for (size_t k = 1; k < x.size(); ++k) gradients[k].resize(x[k].values.size());

@@ -1,4 +1,4 @@
-// Cases of the ops that reduce axes: sums, maxima, softmax and losses.
+// Cases of ops that reduce axes: sums, maxima, softmax and losses.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -12,7 +12,7 @@ constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 const std::string none =
     "has no integer form: replace it by what has integers, or take an output before it";
 
-/// x with extent 1 along `axes`, or along all of them.
+/// Returns x with extent 1 along `axes`, or along all axes if empty.
 Shape kept_shape(const Shape& x, const std::vector<int>& axes) {
   Shape kept = x;
   for (int i = 0; i < x.rank() && axes.empty(); ++i) kept = kept.with(i, 1);
@@ -20,7 +20,7 @@ Shape kept_shape(const Shape& x, const std::vector<int>& axes) {
   return kept;
 }
 
-/// For each element of y the elements of x that it stands for, in index order.
+/// Returns for each element of y the elements of x that it reduces, in index order.
 std::vector<std::vector<size_t>> groups(const Shape& x, const Shape& kept) {
   std::vector<std::vector<size_t>> result(static_cast<size_t>(kept.elements()));
   for (int64_t i = 0; i < x.elements(); ++i) {
@@ -29,7 +29,7 @@ std::vector<std::vector<size_t>> groups(const Shape& x, const Shape& kept) {
   return result;
 }
 
-/// `f` of the elements that each element of y stands for.
+/// Applies `f` to the elements that each element of y reduces.
 template <class X>
 ValueOracle reduction(double (*f)(const Values& terms)) {
   return [f](const OpUse& use, Arrays x) {
@@ -58,7 +58,7 @@ double sum(const Values& terms) {
   return static_cast<double>(total);
 }
 
-/// The first of the largest; NaN is above everything.
+/// Returns the index of the first largest element; NaN is above everything.
 size_t peak(const Values& terms) {
   for (size_t i = 0; i < terms.size(); ++i) {
     if (std::isnan(terms[i])) return i;
@@ -116,7 +116,7 @@ OpCase max() {
     c.uses.push_back({Max{.axes = axes}, {{{9, 20}, -1, 1, Fill::Special}}});
     c.uses.push_back({Max{.axes = axes}, {{{9, 200}, -1, 1, Fill::Halves}}});
   }
-  // The maximum at every place where lanes and blocks begin and end.
+  // The maximum at every boundary of lanes and blocks.
   for (size_t place : {0u, 63u, 64u, 191u, 192u, 199u}) {
     Values alone(200, 1.0);
     alone[place] = 2;
@@ -164,7 +164,7 @@ OpCase softmax_case() {
       c.uses.push_back({X{.axis = axis}, {{shape, -3, 3}}});
     }
   }
-  // Large operands must not overflow, and NaN stays in its line.
+  // Large operands must not overflow, and NaN must stay in its line.
   c.exact = {{X{}, {{.shape = {3, 2}, .values = {1000, 0, -1000, -1000, nan, 1}}}}};
   c.large = {{X{}, {{{300, 301}, -3, 3}}}, {X{.axis = 1}, {{{20, 70, 80}, -3, 3}}}};
   return c;

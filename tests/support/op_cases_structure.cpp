@@ -1,4 +1,4 @@
-// Cases of the leaves, and of the ops that move elements: views, transposes, joins and slices.
+// Cases of leaves, and of ops that move elements: views, transposes, concatenations and slices.
 #include <limits>
 
 #include "qtape/engine/quantizers.h"
@@ -9,15 +9,15 @@ namespace {
 
 int from_front(int axis, const Shape& shape) { return axis < 0 ? axis + shape.rank() : axis; }
 
-/// Element `at` of x, none repeated.
+/// Returns the index of element `at` of x, without broadcasting.
 size_t exact_index(std::span<const int64_t> at, const Shape& shape) {
   int64_t index = 0;
   for (int i = 0; i < shape.rank(); ++i) index = index * shape[i] + at[static_cast<size_t>(i)];
   return static_cast<size_t>(index);
 }
 
-/// The gradient of elements that were moved: those of the numbers 0, 1, 2, ... moved in the
-/// same way say where each element went.
+/// Returns the gradient of moved elements: moving the numbers 0, 1, 2, ... in the same way
+/// shows where each element went.
 GradientOracle moved_back(const ValueOracle& value) {
   return [value](const OpUse& use, Arrays x, const Array& dy) {
     std::vector<Array> numbers;
@@ -42,7 +42,7 @@ GradientOracle moved_back(const ValueOracle& value) {
   };
 }
 
-/// An entry of an op that takes every dtype and moves elements as `value` says.
+/// Returns an entry of an op that accepts every dtype and moves elements as in `value`.
 OpCase moving(ValueOracle value) {
   return {.value = value, .gradient = moved_back(value), .dtypes = all_dtypes};
 }
@@ -347,7 +347,7 @@ OpCase pad() {
       for (double value : {0.0, 0.3, -1e9, 1e30}) {
         const Pad op{.begin = {0, 1, 0}, .end = {0, 0, 2}, .value = value};
         const NodeId y = graph.add(op, {codes});
-        // Codes as they are, in a sum; and codes of another grid.
+        // Unchanged codes, summed; and codes of another grid.
         const NodeId sum =
             add_quantizer(graph, graph.add(Sum{.axes = {2}, .keep_dims = true}, {y}), ema,
                           "sum" + std::to_string(results.size()));
@@ -494,7 +494,7 @@ OpCase embedding() {
   return c;
 }
 
-/// Each element of the leaf holds `value`.
+/// Returns a leaf in which each element is `value`.
 Array filled_with(const TensorType& type, double value) {
   return {type, Values(static_cast<size_t>(type.elements()), value)};
 }
@@ -505,7 +505,7 @@ Tensor counted(const Shape& shape) {
   return Tensor::of<float>(shape, values);
 }
 
-/// x times the weights that `leaf` holds, of shape [6, 5].
+/// x times the weights in `leaf`, of shape [6, 5].
 IntegerVerdict converts_as_weight(const Op& leaf) {
   return converts([leaf](Graph& graph) {
     const NodeId x = graph.add(Input{.shape = {4, 6}}, {}, "x");
@@ -524,7 +524,7 @@ std::vector<OpCase> structure_cases() {
           pad(),     upsample(), embedding(), stop_gradient()};
 }
 
-// What an Input holds is x[0]: the driver writes it.
+// The contents of an Input are x[0], written by the driver.
 std::vector<OpCase> leaf_cases() {
   const double inf = std::numeric_limits<double>::infinity();
   return {

@@ -1,4 +1,4 @@
-// Cases of the ops on images: poolings.
+// Cases of ops on images: poolings.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -9,7 +9,7 @@
 namespace qtape::test {
 namespace {
 
-/// Where the windows along one axis lie.
+/// Positions of the windows along one axis.
 struct Axis {
   int64_t in = 1;
   int64_t kernel = 1;
@@ -38,7 +38,7 @@ Axis axis_of(const X& op, const Shape& x, int i) {
   return a;
 }
 
-/// The elements of x that each element of y stands for, in index order.
+/// The elements of x in the window of each element of y, in index order.
 struct Windows {
   Shape y;
   int64_t kernel = 1;
@@ -73,7 +73,7 @@ Windows windows_of(const X& op, const Shape& x) {
   return result;
 }
 
-/// The first of the largest; NaN is above everything.
+/// Returns the first largest element; NaN is above everything.
 size_t peak(const Values& x, const std::vector<size_t>& members) {
   size_t best = members[0];
   for (size_t i : members) {
@@ -82,8 +82,8 @@ size_t peak(const Values& x, const std::vector<size_t>& members) {
   return best;
 }
 
-/// Nets in which each of `ops` takes codes of 8 bits of both signs, of an affine grid and of 16
-/// bits; the first gives its own codes or sums to what comes next as well.
+/// Nets in which each of `ops` reads 8-bit codes of both signs, of an affine grid and of 16
+/// bits; the first of them also passes its codes or sums to the following op.
 IntegerVerdict converts_images(const Shape& shape, const std::vector<Op>& ops) {
   return converts([shape, ops](Graph& graph) {
     const FakeQuantize ema{.scale_mode = EMA{}};
@@ -112,7 +112,7 @@ IntegerVerdict converts_images(const Shape& shape, const std::vector<Op>& ops) {
   });
 }
 
-/// Attributes that both poolings have, and shapes of x.
+/// Returns attributes that both poolings have, with shapes of x.
 template <class X>
 std::vector<std::pair<X, Shape>> pool_table() {
   return {
@@ -154,7 +154,7 @@ std::vector<OpUse> large_pools() {
       {X{.kernel = {5}, .stride = {1}, .padding = Padding::Same}, {{{3, 3000, 9}, 0, 100}}}};
 }
 
-/// What both poolings refuse of x [1, 4, 4, 2].
+/// Refusals of both poolings for x [1, 4, 4, 2].
 template <class X>
 std::vector<Refusal> pool_refusals() {
   const std::vector<TensorType> x = {f32({1, 4, 4, 2})};

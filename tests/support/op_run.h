@@ -1,4 +1,4 @@
-// OpRun: one op with memory of its own and no engine around it.
+// OpRun: a single op with its own memory, without an engine.
 #pragma once
 
 #include <cstring>
@@ -15,7 +15,7 @@ namespace qtape::test {
 
 using Values = std::vector<double>;
 
-/// `n` uniform values in [low, high), always the same for one seed.
+/// Returns `n` uniform values in [low, high), a pure function of the seed.
 Values random_values(int64_t n, uint64_t seed, double low = -1, double high = 1);
 
 /// Calls `body.template operator()<T>()` with the storage type of any dtype.
@@ -39,10 +39,10 @@ auto dispatch_element(DType dtype, const Body& body) {
   }
 }
 
-/// What is left of `x` in memory of `dtype`: rounded half to even to floats, exact in integers.
+/// Returns `x` as stored in `dtype`: rounded half to even for floats, exact for integers.
 double stored(double x, DType dtype);
 
-/// Bytes at a 64-byte boundary and not one more, so that a sanitizer sees every overrun.
+/// Memory at a 64-byte boundary with no slack, so that a sanitizer detects every overrun.
 class Memory {
  public:
   explicit Memory(int64_t bytes) : size_(static_cast<size_t>(bytes)) {
@@ -56,7 +56,7 @@ class Memory {
   ~Memory() { ::operator delete (data_, std::align_val_t{64}); }
 
   std::byte* data() const { return data_; }
-  /// The bytes as they are, to compare.
+  /// Returns the raw bytes, for comparison.
   std::string_view bytes() const { return {reinterpret_cast<const char*>(data_), size_}; }
   void store(DType dtype, const Values& values) const;
   Values load(DType dtype) const;
@@ -67,21 +67,21 @@ class Memory {
 };
 
 std::vector<Slot> slots_of(const Op& op);
-/// What the op's `infer` gives, or throws.
+/// Returns the result of the op's `infer`, or throws.
 TensorType infer(const Op& op, Inputs operands);
 
-/// How a run is bound.
+/// Options of a run.
 struct RunOptions {
   int threads = 1;
-  bool in_place = false;    ///< share buffers where keep() allows it
-  bool accumulate = false;  ///< onto gradients that hold 0.5
-  int unwanted = -1;        ///< an operand whose gradient nobody wants
+  bool in_place = false;    ///< shares buffers if keep() permits it
+  bool accumulate = false;  ///< adds to gradients that hold 0.5
+  int unwanted = -1;        ///< an operand whose gradient is not requested
   Mode mode = mode::qat;
 };
 
-/// An op with operands of `types` that hold `operands`; those of slots with scales are the
-/// scales. Backward gets exactly what keep() names. Random numbers are those of a tape with
-/// `seed` in step `number` whose nodes are the operands and then the op.
+/// An op with operands of `types` that hold `operands`; for slots with scales these are the
+/// scales. Backward receives exactly what keep() names. Random numbers are those of a tape with
+/// `seed` in step `number` whose nodes are the operands followed by the op.
 class OpRun {
  public:
   static constexpr uint64_t seed = 11;
@@ -93,26 +93,27 @@ class OpRun {
   const TensorType& output() const { return output_; }
   NodeStatus& status() { return status_; }
   Step& step() { return step_; }
-  /// The output, which may lie in the memory of operand 0.
+  /// Returns the output, which may share the memory of operand 0.
   const Memory& value() const;
   Values result() const { return value().load(output_.dtype); }
-  /// What operand `i` holds now.
+  /// Returns the current contents of operand `i`.
   Values operand(size_t i) const { return operands_[i].load(stored_[i]); }
-  /// Whether backward gives operand `i` a gradient: both sides are floats or codes.
+  /// True if backward computes a gradient of operand `i`: both sides are floats or codes.
   bool has_gradient(size_t i) const;
-  /// The memory and the type of the gradient of operand `i`.
+  /// Return the memory and the type of the gradient of operand `i`.
   const Memory& gradient(size_t i) const { return gradients_[i]; }
   const TensorType& gradient_type_of(size_t i) const { return downstream_[i]; }
-  /// The type of dy.
+  /// Returns the type of dy.
   const TensorType& upstream() const { return upstream_; }
 
-  /// Kernels bound to the run's memory, to be called with step(); none where there is nothing
-  /// to do. Backward's reads `dy`, which is rounded to the type of the gradient.
+  /// Return kernels bound to the run's memory, to be called with step(); empty if there is
+  /// nothing to do. The backward kernel reads `dy`, which is rounded to the type of the
+  /// gradient.
   Kernel bind_forward();
   Kernel bind_backward(const Values& dy);
 
   Values forward();
-  /// The gradients for the upstream gradient `dy`; empty for operands that get none.
+  /// Returns the gradients for the upstream gradient `dy`; empty for operands without gradient.
   std::vector<Values> backward(const Values& dy);
 
  private:

@@ -1,4 +1,4 @@
-// OpTrial: one use of an op in one dtype, and everything that is checked of it.
+// OpTrial: one use of an op in one dtype, with all checks.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -20,7 +20,7 @@ namespace qtape::test {
 
 using Bytes = std::string;  // compared at once
 
-/// Instruction sets for kernels that are bound while it lives.
+/// Limits the instruction set of kernels that are bound during its lifetime.
 class IsaLimit {
  public:
   explicit IsaLimit(const char* name) {
@@ -63,7 +63,7 @@ inline bool agrees(double got, double expected, double error) {
          std::fabs(got - expected) <= error * std::max(1.0, std::fabs(expected));
 }
 
-/// Elements that lie further off than `roundings` of the dtype; NaN agrees with NaN.
+/// Checks that no element is off by more than `roundings` of the dtype; NaN agrees with NaN.
 inline void check_values(const Values& got, const Values& expected, DType dtype,
                          double roundings) {
   REQUIRE(got.size() == expected.size());
@@ -82,7 +82,7 @@ inline Bytes bytes_of(const void* data, int64_t size) {
   return {static_cast<const char*>(data), static_cast<size_t>(size)};
 }
 
-/// Puts `values` into a leaf of the tape; a parameter's gradient becomes 0.5.
+/// Writes `values` to a leaf of the tape; the gradient of a parameter becomes 0.5.
 inline void write_leaf(Tape& tape, NodeId id, const Values& values) {
   const Node& leaf = tape.graph()[id];
   const Memory memory(leaf.type.bytes());
@@ -107,7 +107,7 @@ inline Bytes value_bytes(const Tape& tape, NodeId id) {
       type.dtype, [&]<class T>() { return bytes_of(tape.value<T>(id).data(), type.bytes()); });
 }
 
-/// The gradient of a parameter, or of an input that was asked for it.
+/// Returns the gradient of a parameter, or of an input for which it was requested.
 inline Bytes gradient_bytes(const Tape& tape, NodeId id) {
   const Node& leaf = tape.graph()[id];
   if (is_persistent(leaf.op)) {
@@ -137,7 +137,7 @@ class OpTrial {
         x_(make_operands(use, dtype)),
         plain_(make_run(use, x_)) {
     dy_.type = plain_.upstream();
-    // Whole numbers stay exact in sums of products with multiples of 1/8.
+    // Integers stay exact in sums of products with multiples of 1/8.
     const bool whole = std::ranges::all_of(
         use.operands, [](const Operand& each) { return each.fill == Fill::Integers; });
     dy_.values = random_values(dy_.type.elements(), 99);
@@ -163,7 +163,7 @@ class OpTrial {
     expected_ = {bytes, outcome(plain_).gradients};
   }
 
-  /// Threads, shared buffers and instruction sets change no bit.
+  /// Checks that threads, shared buffers and instruction sets change no bit.
   void check_variants() const {
     const Guarantee promised = contract(use_.op, types_of(x_)).guarantee;
     CHECK(outcome({.in_place = true}) == expected_);
@@ -183,7 +183,7 @@ class OpTrial {
     for (size_t i = 0; i < x_.size(); ++i) any = any || plain_.has_gradient(i);
     if (!any) {
       for (size_t i = 0; i < x_.size(); ++i) {
-        // Memory is made full of 0xcd.
+        // Memory is initially filled with 0xcd.
         const std::string_view bytes = plain_.gradient(i).bytes();
         CHECK(bytes == Bytes(bytes.size(), '\xcd'));
       }
@@ -198,7 +198,7 @@ class OpTrial {
     }
   }
 
-  /// Central differences of the forward: along each element of a small operand, and along a
+  /// Checks central differences of forward: along each element of a small operand, and along a
   /// random direction.
   void check_differences() const {
     if (dtype_ != DType::F64 || (case_.straight_through && use_.mode.quantize)) return;
@@ -222,7 +222,8 @@ class OpTrial {
     }
   }
 
-  /// A tape gives the op's bits with and without shared memory, to parameters and inputs.
+  /// Checks that a tape computes the op's bits with and without shared memory, for parameters
+  /// and inputs.
   void check_tapes() const {
     const auto plain = tape_outcome({}, {.share_memory = false, .guard_bytes = 64});
     const bool comparable =
@@ -245,17 +246,17 @@ class OpTrial {
   }
 
  private:
-  /// The bytes of the output, and of the gradients that exist, by operand.
+  /// The bytes of the output and of the existing gradients, by operand.
   struct Outcome {
     Bytes value;
     std::map<size_t, Bytes> gradients;
     bool operator==(const Outcome&) const = default;
   };
-  /// What is bound to the operands of a tape.
+  /// Leaves of a tape that are bound to the operands.
   struct Leaves {
-    bool accumulate = false;  ///< parameters' gradients add to 0.5
-    bool inputs = false;      ///< inputs that are asked for gradients instead of parameters
-    std::optional<size_t> fixed{};  ///< an operand that is an input without one
+    bool accumulate = false;        ///< parameters' gradients add to 0.5
+    bool inputs = false;            ///< inputs with requested gradients instead of parameters
+    std::optional<size_t> fixed{};  ///< an operand that is an input without gradient
   };
 
   bool trains(size_t i) const { return plain_.has_gradient(i) && is_float(x_[i].type.dtype); }
@@ -287,7 +288,7 @@ class OpTrial {
     OpRun run = make_run(use_, x_, {.accumulate = true});
     run.forward();
     const auto added = run.backward(dy_.values);
-    // Where a gradient is rounded before it is added, the sum is exact.
+    // If a gradient is rounded before it is added, the sum is exact.
     const bool exact = case_.tolerance.gradient == 0 && !case_.straight_through;
     const double roundings = exact ? 0 : std::max(4.5, case_.tolerance.gradient);
     for (size_t i = 0; i < x_.size(); ++i) {
@@ -300,7 +301,7 @@ class OpTrial {
     CHECK(outcome({.threads = 4, .accumulate = true}).gradients == outcome(run).gradients);
   }
 
-  /// A gradient that nobody wants changes no bit of the others.
+  /// Checks that omitting one gradient changes no bit of the others.
   void check_unwanted() const {
     for (size_t i = 0; i < x_.size() && x_.size() > 1 && x_.size() < 8; ++i) {
       if (!plain_.has_gradient(i)) continue;
@@ -321,7 +322,7 @@ class OpTrial {
     }
   }
 
-  /// The gradients in f64 at the same numbers.
+  /// Returns the gradients in f64 for the same values.
   std::vector<Values> wide_gradients() const {
     std::vector<Array> wide = x_;
     for (Array& each : wide) {
@@ -399,7 +400,7 @@ class OpTrial {
     for (size_t i = 0; i < x_.size(); ++i) {
       if (!trains(i) || leaves.fixed == i) continue;
       const bool parameter = is_persistent(graph[sources[i]].op);
-      // Inputs do not add up.
+      // Gradients of inputs are not accumulated.
       if (leaves.accumulate && !leaves.inputs && !parameter) continue;
       if (leaves.accumulate && leaves.inputs && parameter) continue;
       result.gradients[i] = gradient_bytes(tape, sources[i]);

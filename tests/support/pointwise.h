@@ -1,4 +1,4 @@
-// What entries of pointwise ops are made of.
+// Building blocks for entries of pointwise ops.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,8 @@
 
 namespace qtape::test {
 
-/// f(op, x) for each element; attributes are rounded to the dtype as the op's numbers are.
+/// Returns f(op, x) for each element; attributes are rounded to the dtype like the op's
+/// numbers.
 template <class X, class F>
 ValueOracle elementwise(F f) {
   return [f](const OpUse& use, Arrays x) {
@@ -17,7 +18,8 @@ ValueOracle elementwise(F f) {
   };
 }
 
-/// Extents that leave remainders of vectors, words and blocks, and odd numbers.
+/// Returns uses with extents that leave remainders of vectors, words and blocks, and odd
+/// numbers.
 inline std::vector<OpUse> each_length(const Op& op, double low, double high, bool special) {
   std::vector<OpUse> uses;
   for (int64_t n : {int64_t{17}, int64_t{1}, int64_t{0}, int64_t{65}, int64_t{1025}}) {
@@ -29,12 +31,12 @@ inline std::vector<OpUse> each_length(const Op& op, double low, double high, boo
   return uses;
 }
 
-/// Of a size that networks have.
+/// Returns a use of realistic size.
 inline OpUse realistic(const Op& op, double low, double high) {
   return {op, {{{256, 512}, low, high}}};
 }
 
-/// Integers are refused.
+/// Returns the refusal of integers.
 inline std::vector<Refusal> not_computed(const Op& op) {
   return {{op, {s32({4})}, "expected f32 or f64, got s32"}};
 }

@@ -1,5 +1,5 @@
-// The formulas of docs/quantization.md written out once more, in long double and without any
-// code of the library: what FakeQuantize must equal.
+// Independent implementation of the formulas in docs/quantization.md, in long double and
+// without any code of the library, with which FakeQuantize must agree.
 #pragma once
 
 #include <cmath>
@@ -8,7 +8,7 @@
 
 namespace qtape::test {
 
-/// A quotient rounded to an integer exactly.
+/// Rounds a quotient to an integer, exactly.
 inline long double oracle_round(long double v, Rounding rounding) {
   const long double low = std::floor(v);
   const long double part = v - low;
@@ -18,8 +18,8 @@ inline long double oracle_round(long double v, Rounding rounding) {
   return std::fmod(low, 2.0L) == 0 ? low : low + 1;
 }
 
-/// x / s as T computes it: one exactly rounded division, or a product with the rounded
-/// reciprocal.
+/// Returns x / s as computed in T: by one correctly rounded division, or by a product with the
+/// rounded reciprocal.
 template <class T>
 T oracle_quotient(T x, T scale, Division division) {
   if (division == Division::Exact) return static_cast<T>(x / scale);
@@ -27,8 +27,8 @@ T oracle_quotient(T x, T scale, Division division) {
   return static_cast<T>(x * inverse);
 }
 
-/// The code of x without the clamp. The one operation on the quotient that rounds is the sum
-/// of ZeroPoint::BeforeRounding.
+/// Returns the code of x before clamping. The only operation on the quotient that rounds is the
+/// sum of ZeroPoint::BeforeRounding.
 template <class T>
 long double oracle_nearest(T x, QParams<T> q, const FakeQuantize& op) {
   const T v = oracle_quotient(x, q.scale, op.division);
@@ -39,7 +39,7 @@ long double oracle_nearest(T x, QParams<T> q, const FakeQuantize& op) {
   return oracle_round(v, op.rounding) + q.zero_point;
 }
 
-/// clamp(round(x / s) + zp, q_min, q_max), for one element that is not NaN.
+/// Returns clamp(round(x / s) + zp, q_min, q_max) for an element that is not NaN.
 template <class T>
 long double oracle_code(T x, QParams<T> q, const FakeQuantize& op) {
   const auto [q_min, q_max] = code_limits(op.bits, op.range);
@@ -48,14 +48,14 @@ long double oracle_code(T x, QParams<T> q, const FakeQuantize& op) {
   return code > q_max ? static_cast<long double>(q_max) : code;
 }
 
-/// (code(x) - zp) s, for one element.
+/// Returns (code(x) - zp) s for one element.
 template <class T>
 T oracle_fake(T x, QParams<T> q, const FakeQuantize& op) {
   if (std::isnan(x)) return x;
   return static_cast<T>(static_cast<T>(oracle_code(x, q, op) - q.zero_point) * q.scale) + T(0);
 }
 
-/// Whether x counts as inside the range.
+/// True if x counts as inside the range.
 template <class T>
 bool oracle_inside(T x, QParams<T> q, const FakeQuantize& op) {
   if (std::isnan(x)) return false;
@@ -71,7 +71,7 @@ bool oracle_inside(T x, QParams<T> q, const FakeQuantize& op) {
   return (open_below || code >= q_min) && (batch || code <= q_max);
 }
 
-/// max(scale, floor), or with power_of_two the least power of two that is not below that.
+/// Returns max(scale, floor), or with power_of_two the least power of two not below that.
 template <class T>
 T oracle_scale_in_use(T scale, const FakeQuantize& op) {
   const T raised = std::max(scale, static_cast<T>(op.floor));
@@ -82,7 +82,7 @@ T oracle_scale_in_use(T scale, const FakeQuantize& op) {
   return power;
 }
 
-/// Scale and zero point of data in [min, max], in T.
+/// Returns scale and zero point of data in [min, max], in T.
 template <class T>
 QParams<T> oracle_qparams(T min, T max, const FakeQuantize& op) {
   const auto [q_min, q_max] = code_limits(op.bits, op.range);
@@ -101,7 +101,7 @@ QParams<T> oracle_qparams(T min, T max, const FakeQuantize& op) {
   return {scale, static_cast<T>(zero < q_min ? q_min : zero > q_max ? q_max : zero)};
 }
 
-/// The channel of element i from its coordinates.
+/// Returns the channel of element i from its coordinates.
 inline size_t oracle_channel(size_t i, const Shape& shape, const FakeQuantize& op) {
   if (!op.axis) return 0;
   std::vector<size_t> at(static_cast<size_t>(shape.rank()));
@@ -121,7 +121,7 @@ inline size_t oracle_channel(size_t i, const Shape& shape, const FakeQuantize& o
   return channel;
 }
 
-/// max(max|x| / denominator, floor) over finite x, in T, for a symmetric op.
+/// Returns max(max|x| / denominator, floor) over finite x, in T, for a symmetric op.
 template <class T>
 T oracle_scale(T max_abs, const FakeQuantize& op) {
   return oracle_qparams(max_abs, max_abs, op).scale;

@@ -1,5 +1,5 @@
-// One Quantize node and the Dequantize after it, with data at every edge of their grids and
-// what the independent formulas make of it.
+// A Quantize node followed by Dequantize, with data at every edge of their grids, and the
+// results of the independent formulas.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace qtape::test {
 
-/// The FakeQuantize that `op` must agree with.
+/// Returns the FakeQuantize with which `op` must agree.
 inline FakeQuantize fake_of(const Quantize& op) {
   return {.bits = op.bits,
           .axis = op.axis,
@@ -26,14 +26,14 @@ inline FakeQuantize fake_of(const Quantize& op) {
           .scale_mode = Fixed{}};
 }
 
-/// What is left of v in memory.
+/// Returns v as stored in memory.
 template <class S, class T>
 T stored(T v) {
   return Storage<S>::load(Storage<S>::store(v));
 }
 
-/// One quantizer with operands: scales and zero points that differ from channel to channel, and
-/// x at every edge of their grids. `turn` varies which.
+/// A quantizer with operands: scales and zero points that differ between channels, and x at
+/// every edge of their grids, selected by `turn`.
 template <class S>
 struct Trial {
   using T = typename Storage<S>::Compute;
@@ -70,7 +70,7 @@ struct Trial {
     values.resize(types.size());
   }
 
-  /// Odd values, ends, ties and their neighbours, and what lies between; u is uniform.
+  /// Returns special values, ends, ties and their neighbours, or values between; u is uniform.
   T edge(size_t kind, double u, const QParams<T>& q) const {
     const auto [q_min, q_max] = code_limits(op.bits, op.range);
     const T low = static_cast<T>(q_min) - q.zero_point;
@@ -97,7 +97,7 @@ struct Trial {
     return edges[kind % 16];
   }
 
-  /// (dy / s) mask, added to `base`.
+  /// Returns (dy / s) mask, added to `base`.
   Values dx(const Values& dy, T base) const {
     Values dx;
     for (size_t i = 0; i < x.size(); ++i) {
@@ -108,7 +108,7 @@ struct Trial {
     return dx;
   }
 
-  /// dy s, added to `base`.
+  /// Returns dy s, added to `base`.
   Values dq(const Values& dy, T base) const {
     Values dq;
     for (size_t i = 0; i < x.size(); ++i) {

@@ -1,4 +1,4 @@
-// One quantizer node with its buffers, run without a graph: any dtype, forward and backward.
+// A quantizer node with its buffers, run without a graph: any dtype, forward and backward.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ class QuantizerBench {
  public:
   QuantizerBench(const X& op, const Shape& shape, int threads = 1)
       : op_(op), types_{{dtype_of<S>, shape}}, threads_(threads) {
-    // Never without memory: an empty tensor of a tape has an address, too.
+    // Never without memory, because an empty tensor of a tape has an address as well.
     const auto n = static_cast<size_t>(std::max<int64_t>(1, shape.elements()));
     x.resize(n);
     y.resize(n);
@@ -41,12 +41,12 @@ class QuantizerBench {
   void forward(Mode mode) { forward_step({.mode = mode}); }
   void forward_step(const Step& step) { op_.forward(binding(false))(step); }
   void backward(bool accumulate = false) { op_.backward(binding(accumulate))({}); }
-  /// The scales that the last forward used.
+  /// Returns the scales used in the last forward pass.
   std::vector<T> scales() const {
     const T* first = reinterpret_cast<const T*>(record_.data());
     return {first, first + channels_};
   }
-  /// Scale and zero point that the last forward used for a channel.
+  /// Returns scale and zero point of a channel in the last forward pass.
   QParams<T> qparams(int64_t c) const {
     const T* first = reinterpret_cast<const T*>(record_.data());
     return {first[c], first[channels_ + c]};
@@ -93,7 +93,7 @@ class QuantizerBench {
   int64_t channels_ = 1;
 };
 
-/// Every combination of the attributes that decide codes and masks.
+/// Calls f with every combination of the attributes that affect codes and masks.
 template <class F>
 void for_each_attribute(F f) {
   for (int bits : {2, 3, 4, 8, 16}) {
@@ -114,7 +114,7 @@ void for_each_attribute(F f) {
   }
 }
 
-/// Uniform in [-1, 1).
+/// Returns values uniform in [-1, 1).
 inline std::vector<float> random_values(size_t n, uint64_t seed) {
   const Random random(seed, 0);
   std::vector<float> x(n);

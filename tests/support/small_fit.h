@@ -1,4 +1,4 @@
-// A network and data that fit trains in a moment.
+// A network and data that fit trains within a short time.
 #pragma once
 
 #include "qtape/examples/data/digits.h"

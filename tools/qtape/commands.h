@@ -35,8 +35,8 @@ struct ReplayOptions {
   std::string json = {};
 };
 
-/// Runs a saved model or integer program on the test samples of a data set; prints accuracy and
-/// a SHA-256 of the first output in its dtype.
+/// Runs a saved model or integer program on the test samples of a data set; prints the
+/// score and a SHA-256 of all answers in their dtypes.
 void replay(const ReplayOptions& options);
 
 struct CalibrateOptions {
