@@ -95,7 +95,7 @@ class Writer {
         name_ + "_");
     CIdentifiers nodes;
     for (const NodeId id : ids(program_)) {
-      names_[at(id)] = (is_input(id) ? inputs : nodes).of(program_[id].label, i);
+      names_[at(id)] = (is_input(id) ? inputs : nodes).of(program_[id].label, id.index);
       if (is_input(id)) result_.inputs.push_back({id, names_[at(id)]});
     }
     for (NodeId id : program_.outputs()) {

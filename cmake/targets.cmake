@@ -63,3 +63,44 @@ function(qtape_precompile target)
   # Lets ccache see through a precompiled header.
   target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
 endfunction()
+
+option(QTAPE_UNITY "Compile several sources at a time" ON)
+
+# qtape_unity(<target> [EXCEPT <sources>]): compiles the sources of a target several at a time, as
+# parsing the same headers is most of what each takes. EXCEPT: those that take long by themselves,
+# or whose names in anonymous namespaces others have as well.
+function(qtape_unity target)
+  cmake_parse_arguments(ARG "" "" "EXCEPT" ${ARGN})
+  if(QTAPE_UNITY)
+    set_target_properties(${target} PROPERTIES
+      UNITY_BUILD ON UNITY_BUILD_MODE BATCH UNITY_BUILD_BATCH_SIZE 8)
+    set_source_files_properties(${ARG_EXCEPT} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  endif()
+endfunction()
+
+# qtape_joined(<variable> SOURCES <sources> [EXCEPT <sources>]): sources to compile instead of
+# these: each joins several of them (cmake/joined.cmake). For sources that define nothing in
+# namespaces of the library; others are exceptions.
+function(qtape_joined variable)
+  cmake_parse_arguments(ARG "" "" "SOURCES;EXCEPT" ${ARGN})
+  if(NOT QTAPE_UNITY)
+    set(${variable} ${ARG_SOURCES} PARENT_SCOPE)
+    return()
+  endif()
+  set(all ${ARG_EXCEPT})
+  list(REMOVE_ITEM ARG_SOURCES ${ARG_EXCEPT})
+  set(script ${PROJECT_SOURCE_DIR}/cmake/joined.cmake)
+  while(ARG_SOURCES)
+    list(SUBLIST ARG_SOURCES 0 6 batch)
+    list(REMOVE_ITEM ARG_SOURCES ${batch})
+    list(TRANSFORM batch PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/ OUTPUT_VARIABLE paths)
+    list(LENGTH all number)
+    set(output ${CMAKE_CURRENT_BINARY_DIR}/joined/joined_${number}.cpp)
+    list(JOIN paths "," joined)
+    add_custom_command(OUTPUT ${output}
+      COMMAND ${CMAKE_COMMAND} -DOUTPUT=${output} -DSOURCES=${joined} -P ${script}
+      DEPENDS ${paths} ${script} VERBATIM)
+    list(APPEND all ${output})
+  endwhile()
+  set(${variable} ${all} PARENT_SCOPE)
+endfunction()

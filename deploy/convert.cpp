@@ -76,7 +76,7 @@ class Converter {
           fmt::format("{}: {}: {}", graph_.describe(id), wrong.reason, wrong.remedy));
     };
     for (const NodeId id : ids(graph_)) {
-      if (!needed[static_cast<size_t>(i)]) continue;
+      if (!needed[at(id)]) continue;
       add(id, analysis_.refusal(id));
       if (!analysis_.refusal(id).reason.empty()) continue;
       if (const auto b = biases_.find(id); b != biases_.end()) add(id, b->second.wrong);
@@ -96,15 +96,15 @@ class Converter {
 
   void load_weights(const std::vector<bool>& needed) {
     std::set<NodeId> biases;
-    std::set<NodeId> ids;
+    std::set<NodeId> wanted;
     for (const NodeId id : ids(graph_)) {
       if (!needed[at(id)]) continue;
       const IntegerForm& x = form(id);
-      if (x.kind == IntegerKind::Weight && x.source == id) ids.insert(id);
+      if (x.kind == IntegerKind::Weight && x.source == id) wanted.insert(id);
       if (x.bias.index >= 0 && !graph_[x.bias].operands.empty()) biases.insert(x.bias);
     }
-    ids.insert(biases.begin(), biases.end());
-    const std::vector<NodeId> all(ids.begin(), ids.end());
+    wanted.insert(biases.begin(), biases.end());
+    const std::vector<NodeId> all(wanted.begin(), wanted.end());
     visit_weights(graph_, parameters_, all, [&](NodeId id, const WeightView& view) {
       if (biases.contains(id)) {
         biases_[id] = {{view.values.begin(), view.values.end()},

@@ -39,6 +39,7 @@ inline constexpr Level Level::Exact = {1, "L1 exact"};
 inline constexpr Level Level::Reference = {2, "L2 reference"};
 inline constexpr Level Level::Backend = {3, "L3 backend"};
 
+/// Returns the name of a level.
 inline std::string_view to_string_view(const Level& level) { return level.name; }
 
 /// The levels that need no other library or tool.

@@ -177,20 +177,20 @@ class Linter {
     std::map<NodeId, NodeId> products;  // by quantizer
     for (const NodeId id : ids(graph_)) {
       const bool product = form(id).kind == IntegerKind::Accumulators && form(id).product == id;
-      if (needed[static_cast<size_t>(i)] && product) {
+      if (needed[at(id)] && product) {
         products.emplace(form(weights_of(id)).source, id);
       }
     }
-    std::set<NodeId> ids;
-    for (const auto& [quantizer, product] : products) ids.insert(quantizer);
+    std::set<NodeId> wanted;
+    for (const auto& [quantizer, product] : products) wanted.insert(quantizer);
     for (const NodeId id : ids(graph_)) {
       const NodeId bias = form(id).bias;
       if (!needed[at(id)] || bias.index < 0) continue;
       if (graph_[bias].operands.empty()) continue;
-      ids.insert(bias);
+      wanted.insert(bias);
       biases_[bias] = {};
     }
-    const std::vector<NodeId> all(ids.begin(), ids.end());
+    const std::vector<NodeId> all(wanted.begin(), wanted.end());
     visit_weights(graph_, parameters_, all, [&](NodeId id, const WeightView& view) {
       if (const auto bias = biases_.find(id); bias != biases_.end()) {
         bias->second.values.assign(view.values.begin(), view.values.end());

@@ -20,7 +20,7 @@
 namespace qtape {
 namespace {
 
-constexpr int max_attempts = 1000;
+constexpr int lock_attempts = 1000;
 
 /// Description of this run, written to its lock file.
 std::string this_run() {
@@ -49,8 +49,10 @@ FileLock::FileLock(const std::string& path) {
     return;
   }
   name_ = whole.string() + ".lock";
-  for (int attempt = 0; attempt < max_attempts && !lock(path); ++attempt) {
-  }
+  int attempt = 0;
+  while (attempt < lock_attempts && !lock(path)) ++attempt;
+  require<IoError>(attempt < lock_attempts, "{}: cannot lock: other runs keep removing it",
+                   name_);
 }
 
 /// Returns false if the locked file was removed by the run that held the lock before.

@@ -24,7 +24,8 @@ std::string JsonPlace::shown() const {
   if (json.is_object()) return "an object";
   if (json.is_array()) return "an array";
   const std::string text = json.dump(-1, JsonTexts::Ascii);
-  return text.size() <= max_shown ? text : text.substr(0, max_shown) + "...";
+  if (text.size() <= max_shown) return text;
+  return fmt::format("{}...", std::string_view(text).substr(0, max_shown));
 }
 
 }  // namespace qtape

@@ -21,6 +21,7 @@ constexpr size_t at(NodeId id) { return static_cast<size_t>(id.index); }
 /// The ids of `size` nodes, in their order.
 class NodeIds {
  public:
+  /// One id after another.
   class Iterator {
    public:
     explicit constexpr Iterator(int32_t index) : index_(index) {}

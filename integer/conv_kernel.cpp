@@ -18,7 +18,7 @@ using namespace kernels;
 namespace {
 
 // The products of a tile should stay in cache until they are codes.
-constexpr int64_t tile_products = 16384;
+constexpr int64_t grouped_tile_products = 16384;
 
 /// Extents of a convolution that the loops read.
 struct Extents {
@@ -80,7 +80,7 @@ class GroupedProducts {
         n_(c.out_channels),
         rows_(c.images * c.window.outputs()),
         threads_(b.threads),
-        tile_(std::clamp<int64_t>(tile_products / n_, 1, std::max<int64_t>(1, rows_))),
+        tile_(std::clamp<int64_t>(grouped_tile_products / n_, 1, std::max<int64_t>(1, rows_))),
         weights_(static_cast<size_t>(n_ * extents_.taps * extents_.inputs)),
         padding_(static_cast<size_t>(channels_)),
         sums_(static_cast<size_t>(n_)),

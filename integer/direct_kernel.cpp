@@ -21,7 +21,7 @@ namespace {
 
 constexpr int64_t max_terms_of_32_bits = 65'000;
 // The products of a tile should stay in the first-level cache until they are codes.
-constexpr int64_t tile_products = 4096;
+constexpr int64_t direct_tile_products = 4096;
 // Below this number of multiplications a second thread does not pay off.
 constexpr int64_t worker_work = int64_t{1} << 19;
 
@@ -114,7 +114,7 @@ class DirectProducts {
         terms_(weights.terms()),
         points_(c.images * c.window.outputs()),
         threads_(b.threads),
-        tile_(std::clamp<int64_t>(tile_products / n_, 16, std::max<int64_t>(16, points_))),
+        tile_(std::clamp<int64_t>(direct_tile_products / n_, 16, std::max<int64_t>(16, points_))),
         sums_(static_cast<size_t>(n_)),
         offsets_(static_cast<size_t>(n_)) {
     if (numbers_ == nullptr) {

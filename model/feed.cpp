@@ -47,7 +47,7 @@ std::vector<FedInput> inputs_of(Tape& tape) {
   const Graph& graph = tape.graph();
   for (const NodeId id : ids(graph)) {
     const auto* op = std::get_if<Input>(&graph[id].op);
-    if (op == nullptr || !tape.memory().nodes[static_cast<size_t>(i)].needed) continue;
+    if (op == nullptr || !tape.memory().nodes[at(id)].needed) continue;
     const bool known = op->dtype == DType::F32 || op->dtype == DType::S32;
     require<ArgumentError>(op->batch && known, "{}: samples need a batched input of f32 or s32",
                            graph.describe(id));

@@ -15,13 +15,13 @@ namespace qtape {
 using namespace kernels;
 namespace {
 
-constexpr int64_t block_size = 4096;
+constexpr int64_t clip_block = 4096;
 // The sums of a region are on the stack, so nothing is allocated.
 constexpr int64_t blocks_per_region = 512;
-constexpr int64_t grain = pointwise_grain / block_size;
+constexpr int64_t clip_grain = pointwise_grain / clip_block;
 constexpr int64_t lanes = 16;
 
-/// At most `block_size` consecutive gradients of one entry.
+/// At most `clip_block` consecutive gradients of one entry.
 struct Block {
   DType dtype;
   std::byte* gradient;
@@ -29,7 +29,7 @@ struct Block {
 };
 
 int64_t blocks_of(const ParameterEntry& entry) {
-  return entry.trainable() ? (entry.elements() + block_size - 1) / block_size : 0;
+  return entry.trainable() ? (entry.elements() + clip_block - 1) / clip_block : 0;
 }
 
 int64_t count_blocks(const Parameters& parameters) {
@@ -47,9 +47,9 @@ void visit_blocks(const Parameters& parameters, int64_t begin, int64_t end,
     const int64_t count = blocks_of(entry);
     const int64_t size = size_of(entry.type.dtype);
     for (int64_t i = std::max(begin, before); i < std::min(end, before + count); ++i) {
-      const int64_t start = (i - before) * block_size;
+      const int64_t start = (i - before) * clip_block;
       visit(i, Block{entry.type.dtype, entry.gradient + start * size,
-                     std::min(block_size, entry.elements() - start)});
+                     std::min(clip_block, entry.elements() - start)});
     }
     before += count;
     if (before >= end) return;
@@ -119,7 +119,7 @@ Loop clamp_loop() {
 }
 
 void run(const Parameters& parameters, const Loops& loops, double x, int threads) {
-  parallel_for(threads, count_blocks(parameters), 1, grain, [&](int64_t begin, int64_t end) {
+  parallel_for(threads, count_blocks(parameters), 1, clip_grain, [&](int64_t begin, int64_t end) {
     double argument = x;
     visit_blocks(parameters, begin, end,
                  [&](int64_t, const Block& block) { loops(block, &argument); });
@@ -136,7 +136,7 @@ double gradient_norm(const Parameters& parameters, int threads) {
   double total = 0;
   for (int64_t first = 0; first < blocks; first += blocks_per_region) {
     const int64_t count = std::min(blocks_per_region, blocks - first);
-    parallel_for(threads, count, 1, grain, [&](int64_t begin, int64_t end) {
+    parallel_for(threads, count, 1, clip_grain, [&](int64_t begin, int64_t end) {
       visit_blocks(parameters, first + begin, first + end, [&](int64_t i, const Block& block) {
         loops(block, &sums[static_cast<size_t>(i - first)]);
       });

@@ -68,7 +68,7 @@ std::string program_text() {
   std::string text;
   for (const char* folder :
        {"core", "kernels", "ops", "engine", "console", "arrays", "data", "integer", "optim",
-        "calibrate", "deploy", "report", "model", "onnx", "examples", "tools"}) {
+        "calibrate", "deploy", "c99", "report", "model", "onnx", "examples", "tools"}) {
     for (const std::string& file : files_in(folder, {".h", ".cpp"})) {
       text += with_joined_literals(source(file));
     }

@@ -91,7 +91,7 @@ grep -q '^user: CXX_EXECUTABLE_LINKER' "$work/targets"
 # Without a build type of the project, the library is still optimized.
 optimised() {
   ninja -C "$1" -t commands qtape/core/libqtape_core.a >"$work/commands"
-  grep -q -e ' -O3 .*types.cpp' "$work/commands"
+  grep -q -e ' -O3 .*qtape_core.dir/' "$work/commands"
 }
 optimised "$work/added"
 cmake -S "$work/user" -B "$work/debug" -G Ninja -DQTAPE_SOURCE="$source" \

@@ -15,7 +15,7 @@ using namespace kernels;
 namespace {
 
 // An integer sum takes three 64-bit multiplications.
-constexpr int64_t grain = 4096;
+constexpr int64_t pair_grain = 4096;
 constexpr int64_t vector_grain = 32768;
 
 /// Returns the parameters of three grids that the vector loops read.
@@ -126,7 +126,7 @@ IntegerKernel plain(const Op& op, const IntegerBinding& b, int threads) {
       [terms, &op, a = b.inputs[0], z = b.inputs[1]] { return terms->load(*a, *z, op.grid); },
       [terms, x = b.operand<A>(0), z = b.operand<B>(1), y = b.y<Code>(),
        n = b.out().type.elements(), threads] {
-        parallel_for(threads, n, 64, grain, [&](int64_t begin, int64_t end) {
+        parallel_for(threads, n, 64, pair_grain, [&](int64_t begin, int64_t end) {
           for (int64_t i = begin; i < end; ++i) {
             y[i] = static_cast<Code>(terms->code(x[i], z[i]));
           }

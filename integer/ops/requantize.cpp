@@ -14,7 +14,7 @@ namespace qtape::integer {
 using namespace kernels;
 namespace {
 
-constexpr int64_t grain = 4096;
+constexpr int64_t requantize_grain = 4096;
 
 /// Parameters with which requantize computes the code of one accumulator or code.
 struct Terms {
@@ -48,7 +48,7 @@ IntegerKernel plain(const Requantize& op, const IntegerBinding& b, int threads) 
   return {[terms, &op, x = b.inputs[0]] { return terms->load(*x, op.grid); },
           [terms, x = b.operand<X>(0), y = b.y<Code>(), n = b.out().type.elements(), threads] {
             const size_t channels = terms->multipliers.size();
-            parallel_for(threads, n, 64, grain, [&](int64_t begin, int64_t end) {
+            parallel_for(threads, n, 64, requantize_grain, [&](int64_t begin, int64_t end) {
               for (int64_t i = begin; i < end; ++i) {
                 y[i] = static_cast<Code>(terms->code(x[i], static_cast<size_t>(i) % channels));
               }

@@ -14,7 +14,7 @@
 
 using namespace qtape;
 using test::QuantizerBench;
-using test::random_values;
+using test::random_floats;
 
 namespace {
 
@@ -38,7 +38,7 @@ std::vector<float> probes(float s) {
       x.push_back(v);
     }
   }
-  for (float v : random_values(500, 11)) x.push_back(300 * s * v);
+  for (float v : random_floats(500, 11)) x.push_back(300 * s * v);
   return x;
 }
 
@@ -98,7 +98,7 @@ void check_torch_average(const FakeQuantize& op, int64_t rows,
   int states = 0, scales = 0;
   for (uint64_t n = 0; n < 1000; ++n) {
     const float spread = n % 10 == 0 ? 4.0f : 1.0f;
-    bench.x = random_values(static_cast<size_t>(rows * columns), n);
+    bench.x = random_floats(static_cast<size_t>(rows * columns), n);
     for (float& x : bench.x) x = spread * x + 0.25f;
     bench.forward_step({.mode = mode::qat, .number = n});
     const size_t each = bench.x.size() / channels;

@@ -15,7 +15,7 @@
 using namespace qtape;
 using test::for_each_attribute;
 using test::QuantizerBench;
-using test::random_values;
+using test::random_floats;
 
 namespace {
 
@@ -130,7 +130,7 @@ void check_granularity(const FakeQuantize& op, const Shape& shape) {
   CAPTURE(op.group_size.value_or(0));
   for (int threads : {1, 3}) {
     QuantizerBench<float, float> bench(op, shape, threads);
-    bench.x = random_values(bench.x.size(), 4);
+    bench.x = random_floats(bench.x.size(), 4);
     for (size_t i = 0; i < bench.x.size(); i += 3) bench.x[i] *= 0.1f;
     std::ranges::fill(bench.dy, 1.0f);
     bench.forward(mode::qat);
@@ -311,7 +311,7 @@ TEST_CASE("fake_quantize: scales and zero points of every granularity equal the 
 
 TEST_CASE("fake_quantize: f16 and bf16 compute in f32 and round once at the end") {
   const FakeQuantize op = fixed({.bits = 4});
-  const auto x = random_values(1000, 3);
+  const auto x = random_floats(1000, 3);
   QuantizerBench<Half, float> half(op, {1000});
   QuantizerBench<BHalf, float> bhalf(op, {1000});
   half.state = bhalf.state = {0.1f};

@@ -13,7 +13,7 @@
 
 using namespace qtape;
 using test::QuantizerBench;
-using test::random_values;
+using test::random_floats;
 
 TEST_CASE("fake_quantize: the two forms of an average equal their formulas for 1,000 steps") {
   const auto check = []<class T>(T, double decay, std::optional<double> weight) {
@@ -36,7 +36,7 @@ TEST_CASE("fake_quantize: the two forms of an average equal their formulas for 1
       return kept + added;
     };
     for (uint64_t n = 0; n < 1000; ++n) {
-      const auto u = random_values(2, n);
+      const auto u = random_floats(2, n);
       bench.x = {static_cast<T>(u[0]) - T(1.3), T(0), static_cast<T>(u[1]) + T(1.1)};
       bench.forward_step({.mode = mode::qat, .number = n});
       low = n == 0 ? bench.x[0] : average(low, bench.x[0]);
@@ -81,7 +81,7 @@ TEST_CASE("fake_quantize: a scale in a state acts as the floor where it is below
   const auto scale_in_use = [](const FakeQuantize& op, float state, Mode mode) {
     QuantizerBench<float, float> bench(op, {2, 40});
     std::ranges::fill(bench.state, state);
-    bench.x = random_values(80, 4);
+    bench.x = random_floats(80, 4);
     bench.forward(mode);
     const TensorType x{DType::F32, {2, 40}};
     std::byte* values[] = {reinterpret_cast<std::byte*>(bench.state.data())};

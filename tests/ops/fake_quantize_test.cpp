@@ -16,7 +16,7 @@
 using namespace qtape;
 using test::for_each_attribute;
 using test::QuantizerBench;
-using test::random_values;
+using test::random_floats;
 
 namespace {
 
@@ -46,7 +46,7 @@ TEST_CASE("fake_quantize: per-batch never clips the element that set the scale")
     for (uint64_t seed = 0; seed < 40; ++seed) {
       op.denominator = seed % 2 == 0 ? Denominator::QMax : Denominator::HalfSpan;
       QuantizerBench<float, float> bench(op, {97});
-      bench.x = random_values(97, seed);
+      bench.x = random_floats(97, seed);
       const auto largest =
           std::ranges::max_element(bench.x, {}, [](float v) { return std::fabs(v); });
       if (op.range == CodeRange::Unsigned) *largest = std::fabs(*largest);
@@ -63,7 +63,7 @@ TEST_CASE("fake_quantize: an affine per-batch range keeps every gradient, at any
     op.scheme = Scheme::Affine;
     for (uint64_t seed = 0; seed < 20; ++seed) {
       QuantizerBench<float, float> bench(op, {97});
-      bench.x = random_values(97, seed);
+      bench.x = random_floats(97, seed);
       std::ranges::fill(bench.dy, 1.0f);
       bench.forward(mode::qat);
       bench.backward();
@@ -273,9 +273,9 @@ TEST_CASE("fake_quantize: gradients accumulate, and pass through where nothing w
   for (Ste ste : {Ste::Identity, Ste::ClippedIdentity, Ste::HardTanh}) {
     QuantizerBench<float, float> bench(fixed({.bits = 2, .ste = ste}), {700});
     bench.state = {1.0f};
-    bench.x = random_values(700, 1);
+    bench.x = random_floats(700, 1);
     for (float& x : bench.x) x *= 3;
-    bench.dy = random_values(700, 2);
+    bench.dy = random_floats(700, 2);
     bench.forward(mode::qat);
     bench.backward();
     const auto once = bench.dx;
@@ -382,7 +382,7 @@ TEST_CASE(
       QuantizerBench<float, float> b(usual, shape, 1);
       QuantizerBench<float, float> before(usual, shape, 1);
       for (uint64_t step = 0; step < 4; ++step) {
-        a.x = b.x = before.x = random_values(static_cast<size_t>(shape.elements()), 20 + step);
+        a.x = b.x = before.x = random_floats(static_cast<size_t>(shape.elements()), 20 + step);
         for (float& v : a.x) v *= static_cast<float>(step + 1);
         b.x = before.x = a.x;
         std::ranges::fill(a.dy, 1.0f);

@@ -16,7 +16,7 @@
 
 using namespace qtape;
 using test::QuantizerBench;
-using test::random_values;
+using test::random_floats;
 
 namespace {
 
@@ -84,8 +84,8 @@ TEST_CASE("lsq: values and dx are those of a fixed quantizer, at every granulari
         each.axis = axis;
         QuantizerBench<float, float, FakeQuantizeLSQ> learned(each, {6, 35});
         QuantizerBench<float, float> fixed(as_fixed(each), {6, 35});
-        learned.x = fixed.x = random_values(210, 3);
-        learned.dy = fixed.dy = random_values(210, 4);
+        learned.x = fixed.x = random_floats(210, 3);
+        learned.dy = fixed.dy = random_floats(210, 4);
         const float scale = 1.5f / static_cast<float>(grid_of(each).limits.q_max);
         for (size_t c = 0; c < learned.state.size(); ++c) {
           fixed.state[c] = scale * static_cast<float>(c + 1);
@@ -152,8 +152,8 @@ TEST_CASE("lsq: gradients are per channel and group, equal at any thread count, 
     if (group > 0) op.group_size = group;
     const auto run = [&](int threads) {
       QuantizerBench<float, float, FakeQuantizeLSQ> bench(op, {50, 1600}, threads);
-      bench.x = random_values(80000, 1);
-      bench.dy = random_values(80000, 2);
+      bench.x = random_floats(80000, 1);
+      bench.dy = random_floats(80000, 2);
       std::ranges::fill(bench.state, 0.05f);
       bench.forward(mode::qat);
       bench.backward();
@@ -258,7 +258,7 @@ TEST_CASE("lsq: with more than 4 bits scales start from the range") {
 
 TEST_CASE("lsq: a scale that the optimizer drives to zero or below recovers") {
   const FakeQuantizeLSQ op{.bits = 4};
-  const auto x = random_values(400, 5);
+  const auto x = random_floats(400, 5);
   for (float start : {0.0f, 1e-20f, -1e-20f, -0.02f, 0.3f}) {
     QuantizerBench<float, float, FakeQuantizeLSQ> bench(op, {400});
     bench.x = x;

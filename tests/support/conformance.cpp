@@ -10,7 +10,7 @@ namespace qtape::test {
 using namespace kernels;
 namespace {
 
-constexpr std::string_view kind = "qtape-conformance";
+constexpr std::string_view format = "qtape-conformance";
 constexpr int64_t version = 1;
 
 template <class T>
@@ -42,7 +42,7 @@ std::string to_text(const ConformanceCase& each) {
   std::string program = to_json(each.program);
   program.pop_back();
   std::string text = fmt::format("{{\n\"format\": \"{}\",\n\"version\": {},\n\"about\": {},\n",
-                                 kind, version, Json(each.about).dump());
+                                 format, version, Json(each.about).dump());
   text += "\"program\": " + program;
   std::vector<std::string> lines;
   for (int32_t i = 0; i < each.program.size(); ++i) {
@@ -57,7 +57,7 @@ ConformanceFile read_conformance(std::string_view text) {
   const Json json = parse_document(text);
   const JsonPlace root{json};
   check_keys(root, {"format", "version", "about", "program", "values"});
-  root.member("format").expect(root.member("format").json == kind, std::string(kind));
+  root.member("format").expect(root.member("format").json == format, std::string(format));
   root.member("version").expect(root.member("version").json == version, "1");
   ConformanceFile file{program_from_json(root.member("program").json.dump()), {}, {}};
   const JsonPlace values = root.member("values");

@@ -22,7 +22,7 @@ GradientOracle slope(F f) {
   };
 }
 
-const std::string none =
+const std::string cast_has_none =
     "has no integer form: replace it by what has integers, or take an output before it";
 
 /// Returns an entry whose gradient is checked by differences.
@@ -281,7 +281,7 @@ OpCase cast() {
            },
            .straight_through = true,
            .dtypes = all_dtypes,
-           .integer = refused(none, {Cast{}, {{{4, 6}}}}),
+           .integer = refused(cast_has_none, {Cast{}, {{{4, 6}}}}),
            .refusals = {{Cast{.dtype = DType::S64}, {f32({1})}, "s64 cannot be cast"},
                         {Cast{}, {{DType::S64, {1}}}, "s64 cannot be cast"}}};
   for (DType to : all_dtypes) {

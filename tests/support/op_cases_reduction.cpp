@@ -9,7 +9,7 @@ namespace qtape::test {
 namespace {
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-const std::string none =
+const std::string no_integers =
     "has no integer form: replace it by what has integers, or take an output before it";
 
 /// Returns x with extent 1 along `axes`, or along all axes if empty.
@@ -153,7 +153,7 @@ OpCase softmax_case() {
                },
            .bench = {{X{}, {{{256, 512}, -3, 3}}}},
            .tolerance = {.value = 4, .gradient = 8},
-           .integer = refused(none, {X{}, {{{4, 6}}}}),
+           .integer = refused(no_integers, {X{}, {{{4, 6}}}}),
            .refusals = {{X{.axis = 2}, {f32({2, 3})}, "axis 2 is out of range for rank 2"},
                         {X{}, {f32({})}, "axis -1 is out of range for rank 0"},
                         {X{}, {s32({2})}, "expected f32 or f64, got s32"}}};
@@ -193,7 +193,7 @@ OpCase cross_entropy() {
           },
       .bench = {{X{}, {{{256, 512}, -3, 3}, integers(DType::S32, {256}, 0, 512)}}},
       .tolerance = {.value = 8, .gradient = 8},
-      .integer = refused(none, {X{}, {{{4, 5}}, integers(DType::S32, {4}, 0, 5)}}),
+      .integer = refused(no_integers, {X{}, {{{4, 5}}, integers(DType::S32, {4}, 0, 5)}}),
       .refusals = {
           {X{}, {f32({4, 10}), f32({4})}, "labels must be s32, got f32"},
           {X{}, {f32({4}), s32({4})}, "logits must be [n, classes], got [4]"},
@@ -236,7 +236,7 @@ OpCase squared_error() {
           },
       .bench = {{X{}, {{{256, 512}}, {{256, 512}}}}},
       .tolerance = {.value = 4, .gradient = 4},
-      .integer = refused(none, {X{}, {{{4, 6}}, {{4, 6}}}}),
+      .integer = refused(no_integers, {X{}, {{{4, 6}}, {{4, 6}}}}),
       .refusals = {{X{}, {f32({3}), f32({1, 3})}, "shapes differ: [3] and [1, 3]"},
                    {X{}, {f32({0}), f32({0})}, "the mean of no elements, prediction is [0]"},
                    {X{}, {f32({3}), f64({3})}, "dtypes differ: f32 and f64"}}};

@@ -115,7 +115,7 @@ void for_each_attribute(F f) {
 }
 
 /// Returns values uniform in [-1, 1).
-inline std::vector<float> random_values(size_t n, uint64_t seed) {
+inline std::vector<float> random_floats(size_t n, uint64_t seed) {
   const Random random(seed, 0);
   std::vector<float> x(n);
   for (size_t i = 0; i < n; ++i) x[i] = static_cast<float>(2 * random.uniform(i) - 1);

@@ -53,7 +53,7 @@ std::string default_text(const T& value) {
 }
 
 template <class T>
-std::string attributes_text() {
+std::string typed_attributes() {
   const T defaults{};
   std::string text = "\n| attribute | type | default | meaning |\n| --- | --- | --- | --- |\n";
   for_each_field<T>([&](const auto& each) {
@@ -67,7 +67,7 @@ std::string attributes_text() {
 
 template <class T>
 std::string section_text() {
-  return fmt::format("\n### Attributes of {}\n", T::name) + attributes_text<T>();
+  return fmt::format("\n### Attributes of {}\n", T::name) + typed_attributes<T>();
 }
 
 std::string limits_text() {

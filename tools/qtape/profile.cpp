@@ -25,14 +25,14 @@ constexpr int64_t warm_up = 5;
 void fill_inputs(Tape& tape) {
   for (const NodeId id : ids(tape.graph())) {
     const Node& node = tape.graph()[id];
-    const bool used = tape.memory().nodes[static_cast<size_t>(i)].needed;
+    const bool used = tape.memory().nodes[at(id)].needed;
     if (!std::holds_alternative<Input>(node.op) || !used) continue;
     const DType dtype = node.type.dtype;
     if (!is_float(dtype)) {
       dispatch_integers(dtype, [&]<class T>() { std::ranges::fill(tape.input<T>(id), T{}); });
       continue;
     }
-    const Random random(1, static_cast<uint64_t>(i));
+    const Random random(1, static_cast<uint64_t>(id.index));
     dispatch_float(dtype, [&]<class T>() {
       using Compute = typename Storage<T>::Compute;
       const auto x = tape.input<T>(id);
