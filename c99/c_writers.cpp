@@ -5,9 +5,6 @@
 namespace qtape {
 namespace {
 
-template <class X>
-concept WritesC = requires(const X& op, CNode& node) { write(op, node); };
-
 template <class... X>
 constexpr bool all_write_c(const std::variant<X...>*) {
   return (WritesC<X> && ...);

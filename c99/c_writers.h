@@ -41,6 +41,12 @@ CStore store(const integer::Requantize& op, CNode& node, const IntegerValue& x,
 CStore store(const integer::Dequantize& op, CNode& node, const IntegerValue& x,
              std::string_view sum);
 
+/// An integer op that C99 is written of.
+template <class X>
+concept WritesC = requires(const X& op, CNode& node) {
+  write(op, node);
+};
+
 /// Adds the statements of any op to `node.code`.
 void write_c(const IntegerOp& op, CNode& node);
 /// Returns the bytes of scratch that the C of an op needs.

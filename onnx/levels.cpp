@@ -9,7 +9,7 @@
 #include "qtape/core/error.h"
 #include "qtape/console/subprocess.h"
 #include "qtape/engine/files.h"
-#include "qtape/onnx/interpreter.h"
+#include "qtape/onnx/interpreter/interpreter.h"
 
 namespace qtape {
 namespace {

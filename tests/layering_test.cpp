@@ -77,8 +77,7 @@ const std::map<std::string, std::vector<std::string>> rooms = {
       "calibrate", "integer", "deploy", "report"}},
     {"onnx", {"core", "ops", "engine", "console", "arrays", "integer", "deploy"}},
     {"deploy", {"core", "kernels/quantize", "ops", "engine", "integer"}},
-    {"c99",
-     {"core", "kernels/quantize", "ops", "engine", "console", "integer", "deploy"}}};
+    {"c99", {"core", "kernels/quantize", "ops", "engine", "console", "integer", "deploy"}}};
 
 std::vector<std::string> folders() {
   std::vector<std::string> all;
@@ -158,8 +157,9 @@ TEST_CASE("layers: oneDNN, OpenMP and JSON each stay behind few files") {
       {"zip.h", {"arrays/npz.cpp"}},
       {"zlib.h", {"data/idx.cpp"}},
       {"onnx/",
-       {"onnx/onnx_node.h", "onnx/onnx_writer.h", "onnx/tensor_proto.h", "onnx/value_info.h"}},
-      {"google/", {"onnx/import.cpp"}},
+       {"onnx/onnx_node.h", "onnx/export/onnx_writer.h", "onnx/tensor_proto.h",
+        "onnx/export/value_info.h"}},
+      {"google/", {"onnx/import/import.cpp"}},
       {"xtensor/", {"engine/views.h", "model/xtensor.h"}}};
   for (const Include& include : includes_of(folders())) {
     for (const auto& [prefix, files] : owners) {

@@ -1,6 +1,6 @@
 // The interpreter of ONNX models: operators compared with results computed by hand, and
 // exported programs compared with the reference.
-#include "qtape/onnx/interpreter.h"
+#include "qtape/onnx/interpreter/interpreter.h"
 
 #include <doctest/doctest.h>
 
@@ -14,7 +14,7 @@
 #include "qtape/engine/parameters.h"
 #include "qtape/integer/session.h"
 #include "qtape/onnx/export.h"
-#include "qtape/onnx/interpreter_ops.h"
+#include "qtape/onnx/interpreter/interpreter_ops.h"
 #include "qtape/onnx/levels.h"
 #include "qtape/ops/quantizer_ops.h"
 #include "qtape/tests/support/errors.h"

@@ -1,11 +1,11 @@
-#include "qtape/onnx/importer.h"
+#include "qtape/onnx/import/importer.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "qtape/engine/labels.h"
-#include "qtape/onnx/operators.h"
+#include "qtape/onnx/import/operators.h"
 
 namespace qtape {
 namespace {

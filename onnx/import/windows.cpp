@@ -1,10 +1,10 @@
-#include "qtape/onnx/windows.h"
+#include "qtape/onnx/import/windows.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "qtape/onnx/operators.h"
+#include "qtape/onnx/import/operators.h"
 
 namespace qtape {
 

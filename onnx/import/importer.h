@@ -10,7 +10,7 @@
 
 #include "qtape/engine/graph.h"
 #include "qtape/onnx/onnx_node.h"
-#include "qtape/onnx/problems.h"
+#include "qtape/onnx/import/problems.h"
 #include "qtape/onnx/tensor_proto.h"
 
 namespace qtape {

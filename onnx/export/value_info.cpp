@@ -1,4 +1,4 @@
-#include "qtape/onnx/value_info.h"
+#include "qtape/onnx/export/value_info.h"
 
 #include <algorithm>
 #include <map>

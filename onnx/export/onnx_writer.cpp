@@ -1,10 +1,10 @@
-#include "qtape/onnx/onnx_writer.h"
+#include "qtape/onnx/export/onnx_writer.h"
 
 #include <fmt/format.h>
 
 #include "qtape/core/error.h"
+#include "qtape/onnx/export/value_info.h"
 #include "qtape/onnx/tensor_proto.h"
-#include "qtape/onnx/value_info.h"
 
 namespace qtape {
 namespace {

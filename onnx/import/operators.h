@@ -3,8 +3,8 @@
 
 #include <fmt/format.h>
 
-#include "qtape/onnx/importer.h"
-#include "qtape/onnx/windows.h"
+#include "qtape/onnx/import/importer.h"
+#include "qtape/onnx/import/windows.h"
 
 namespace qtape {
 

@@ -9,8 +9,8 @@
 #include "qtape/core/out_of_memory.h"
 #include "qtape/core/printable.h"
 #include "qtape/engine/files.h"
-#include "qtape/onnx/importer.h"
-#include "qtape/onnx/live_parts.h"
+#include "qtape/onnx/import/importer.h"
+#include "qtape/onnx/import/live_parts.h"
 
 namespace qtape {
 namespace {

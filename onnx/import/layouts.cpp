@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "qtape/onnx/importer.h"
+#include "qtape/onnx/import/importer.h"
 
 namespace qtape {
 namespace {

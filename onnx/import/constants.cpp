@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "qtape/onnx/operators.h"
+#include "qtape/onnx/import/operators.h"
 
 namespace qtape {
 

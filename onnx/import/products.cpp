@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "qtape/onnx/channels.h"
-#include "qtape/onnx/operators.h"
-#include "qtape/onnx/windows.h"
+#include "qtape/onnx/import/channels.h"
+#include "qtape/onnx/import/operators.h"
+#include "qtape/onnx/import/windows.h"
 
 namespace qtape {
 

@@ -1,4 +1,4 @@
-#include "qtape/onnx/operators.h"
+#include "qtape/onnx/import/operators.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-#include "qtape/onnx/channels.h"
+#include "qtape/onnx/import/channels.h"
 
 namespace qtape {
 

@@ -1,4 +1,4 @@
-#include "qtape/onnx/problems.h"
+#include "qtape/onnx/import/problems.h"
 
 #include <fmt/format.h>
 

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "qtape/onnx/channels.h"
-#include "qtape/onnx/operators.h"
+#include "qtape/onnx/import/channels.h"
+#include "qtape/onnx/import/operators.h"
 
 namespace qtape {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "qtape/onnx/interpreter.h"
+#include "qtape/onnx/interpreter/interpreter.h"
 #include "qtape/onnx/onnx_node.h"
 
 namespace qtape {

@@ -1,8 +1,8 @@
-#include "qtape/onnx/interpreter.h"
+#include "qtape/onnx/interpreter/interpreter.h"
 
 #include "qtape/core/error.h"
 #include "qtape/core/printable.h"
-#include "qtape/onnx/interpreter_ops.h"
+#include "qtape/onnx/interpreter/interpreter_ops.h"
 
 namespace qtape {
 namespace {

@@ -1,0 +1,141 @@
+#include "qtape/onnx/export.h"
+
+#include <fmt/format.h>
+
+#include <cctype>
+#include <set>
+
+#include "qtape/core/error.h"
+#include "qtape/core/sha256.h"
+#include "qtape/engine/files.h"
+#include "qtape/onnx/export/onnx_writers.h"
+
+namespace qtape {
+namespace {
+
+template <class... X>
+constexpr bool all_write_onnx(const std::variant<X...>*) {
+  return (WritesOnnx<X> && ...);
+}
+static_assert(all_write_onnx(static_cast<const IntegerOpAlternatives*>(nullptr)),
+              "an integer op has no write(op, OnnxProgram&): declare it in "
+              "onnx/export/onnx_writers.h");
+
+class Exporter {
+ public:
+  Exporter(const IntegerProgram& program, const OnnxExportOptions& options)
+      : p_{program, options.opset, OnnxWriter(options.opset), options.form == OnnxForm::Qdq} {}
+
+  std::string run() {
+    name_nodes();
+    // Inputs and outputs are named like their nodes.
+    for (NodeId id : inputs()) {
+      p_.names[id.index] = p_.to.unique(p_.program.name(id));
+      yielded_.insert(p_.names[id.index]);
+    }
+    for (NodeId id : p_.program.outputs()) {
+      if (!p_.names.contains(id.index)) p_.names[id.index] = p_.to.unique(output_name(id));
+    }
+    for (const NodeId id : ids(p_.program)) {
+      naming<GraphError>(p_.program.describe(id), [&] {
+        p_.check_codes(p_.program[id].value);
+        p_.current = id;
+        p_.values.push_back(
+            std::visit([&](const auto& op) { return write(op, p_); }, p_.program[id].op));
+      });
+    }
+    for (NodeId id : p_.program.outputs()) write_output(id);
+    describe_program();
+    return p_.to.bytes();
+  }
+
+ private:
+  std::vector<NodeId> inputs() const {
+    std::vector<NodeId> all;
+    for (const NodeId id : ids(p_.program)) {
+      if (std::holds_alternative<integer::Input>(p_.program[id].op)) all.push_back(id);
+    }
+    return all;
+  }
+
+  /// Returns the label of an output, without the suffix that distinguishes floats from the
+  /// integers of the same node.
+  std::string output_name(NodeId id) const {
+    const std::string& label = p_.program[id].label;
+    const std::string& name = label.empty() ? p_.bases[static_cast<size_t>(id.index)] : label;
+    const std::string_view suffix = ".value";
+    if (!name.ends_with(suffix)) return name;
+    const std::string layer = name.substr(0, name.size() - suffix.size());
+    return p_.program.find(layer) ? layer : name;
+  }
+
+  void describe_program() {
+    const std::string text = to_json(p_.program);
+    p_.to.metadata("qtape.version", QTAPE_VERSION);
+    p_.to.metadata("qtape.program_sha256", sha256_hex(std::as_bytes(std::span(text))));
+    p_.to.metadata("qtape.requantization",
+                   std::string(to_string_view(p_.program.requantization())));
+    p_.to.metadata("qtape.form", std::string(to_string_view(p_.in_floats ? OnnxForm::Qdq
+                                                                         : OnnxForm::Integer)));
+  }
+
+  /// Determines name prefixes: the label of a node, or the nearest label among its operands and
+  /// its op.
+  void name_nodes() {
+    std::vector<std::string> nearest;
+    for (int32_t i = 0; i < p_.program.size(); ++i) {
+      const IntegerNode& node = p_.program[NodeId{i}];
+      const bool reads = !node.operands.empty();
+      const std::string above =
+          reads ? nearest[static_cast<size_t>(node.operands[0].index)] : fmt::format("n{}", i);
+      nearest.push_back(node.label.empty() ? above : node.label);
+      const bool own =
+          !node.label.empty() || !reads || std::holds_alternative<integer::Requantize>(node.op);
+      std::string operation(name_of(node.op));
+      for (char& c : operation) {
+        c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+      }
+      p_.bases.push_back(own ? nearest.back() : fmt::format("{}.{}", above, operation));
+    }
+  }
+
+  void write_output(NodeId id) {
+    p_.current = id;
+    naming<GraphError>(p_.program.describe(id), [&] {
+      check(!p_.in_floats || !p_.program[id].value.is_accumulators(),
+            "has no accumulators where products are in floats: yield floats or codes");
+    });
+    const Written& x = p_.values[static_cast<size_t>(id.index)];
+    const std::string last = p_.channels_last(x, p_.program[id].value.type.shape);
+    onnx::NodeProto& made = p_.to.node("Identity", {last}, p_.named("output"));
+    std::string& name = p_.names[id.index];
+    // A value that is an output twice, or also an input, needs another name.
+    if (!yielded_.insert(name).second) name = p_.to.unique(name);
+    made.set_output(0, name);
+    p_.to.output(name, p_.program[id].value.type, p_.is_batched(p_.program[id].value.type));
+  }
+
+  OnnxProgram p_;
+  std::set<std::string> yielded_;
+};
+
+}  // namespace
+
+std::string to_onnx(const IntegerProgram& program, const OnnxExportOptions& options) {
+  require<ArgumentError>(options.opset >= first_onnx_opset && options.opset <= last_onnx_opset,
+                         "opset must be in {}..{}, got {}", first_onnx_opset, last_onnx_opset,
+                         options.opset);
+  require<GraphError>(program.requantization() == Requantization::OnnxQdq,
+                      "ONNX computes OnnxQdq, the program is of {}: convert to that one",
+                      to_string_view(program.requantization()));
+  return Exporter(program, options).run();
+}
+
+int64_t write_onnx(const std::string& path, const IntegerProgram& program,
+                   const OnnxExportOptions& options) {
+  const std::string bytes = to_onnx(program, options);
+  write_file(path, bytes);
+  return std::ssize(bytes);
+}
+
+}  // namespace qtape

@@ -1,0 +1,82 @@
+// Pointwise integer ops in ONNX.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "qtape/core/error.h"
+#include "qtape/onnx/export/onnx_writers.h"
+
+namespace qtape {
+namespace {
+
+/// Returns both operands in the same axis order.
+std::pair<bool, std::pair<std::string, std::string>> pair(OnnxProgram& p) {
+  const bool first = p.written(0).channels_first && p.written(1).channels_first;
+  if (first) return {true, {p.written(0).name, p.written(1).name}};
+  return {false, {p.channels_last(0), p.channels_last(1)}};
+}
+
+Written sum(OnnxProgram& p, std::string_view operation, const CodeGrid& grid) {
+  const auto [first, names] = pair(p);
+  const std::string a = p.values_of(0, names.first, first);
+  const std::string b = p.values_of(1, names.second, first);
+  return {p.codes(p.to.apply(operation, {a, b}, p.named("sum")), grid), first};
+}
+
+}  // namespace
+
+Written write(const integer::Quantize& op, OnnxProgram& p) {
+  check(op.rounding == Rounding::HalfEven && op.division == Division::Exact &&
+            op.zero_point == ZeroPoint::AfterRounding,
+        "ONNX's QuantizeLinear rounds x / s half to even and adds the zero point after");
+  return {p.codes(p.written(0).name, op.grid), p.written(0).channels_first};
+}
+
+Written write(const integer::Requantize& op, OnnxProgram& p) {
+  const bool first = p.written(0).channels_first;
+  return {p.codes(p.values_of(0, p.written(0).name, first), op.grid), first};
+}
+
+Written write(const integer::Dequantize& op, OnnxProgram& p) {
+  const bool first = p.written(0).channels_first;
+  std::string x = p.values_of(0, p.written(0).name, first);
+  if (op.low || op.high) {
+    const auto limit = [&](std::string_view part, const std::optional<double>& v) {
+      return v ? p.to.scalar(p.named(part), DType::F32, static_cast<float>(*v)) : std::string();
+    };
+    x = p.to.apply("Clip", {x, limit("low", op.low), limit("high", op.high)},
+                   p.named("limited"));
+  }
+  return {x, first};
+}
+
+Written write(const integer::Lookup& op, OnnxProgram& p) {
+  const std::string wide = p.cast(p.written(0).name, DType::S32, "index");
+  const auto least = dispatch_codes(p.in(0).type.dtype, []<class Code>() {
+    return int32_t{std::numeric_limits<Code>::lowest()};
+  });
+  const std::string index =
+      least == 0 ? wide
+                 : p.to.apply("Sub", {wide, p.to.scalar(p.named("least"), DType::S32, least)},
+                              p.named("place"));
+  const std::string table = p.to.constant<std::byte>(p.named("table"), op.grid.dtype,
+                                                     op.table.type.shape, op.table.data);
+  return {p.to.apply("Gather", {table, index}, p.named("codes")), p.written(0).channels_first};
+}
+
+Written write(const integer::Add& op, OnnxProgram& p) { return sum(p, "Add", op.grid); }
+
+Written write(const integer::Sub& op, OnnxProgram& p) { return sum(p, "Sub", op.grid); }
+
+Written write(const integer::Mul& op, OnnxProgram& p) {
+  if (p.in_floats) return sum(p, "Mul", op.grid);
+  const auto [first, names] = pair(p);
+  const std::string product = p.to.apply(
+      "Mul", {p.differences(names.first, p.in(0)), p.differences(names.second, p.in(1))},
+      p.named("product"));
+  const IntegerValue value{p.out().type, {p.in(0).scales[0] * p.in(1).scales[0]}};
+  return {p.codes(p.floats(product, value, first), op.grid), first};
+}
+
+}  // namespace qtape

@@ -1,0 +1,81 @@
+// Products with weights in ONNX.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "qtape/core/error.h"
+#include "qtape/onnx/export/onnx_windows.h"
+#include "qtape/onnx/export/onnx_writers.h"
+
+namespace qtape {
+namespace {
+
+/// Adds x [..., k] times weights [n, k], in floats.
+Written linear_in_floats(OnnxProgram& p, const integer::Linear& op) {
+  const auto [n, k] = std::pair(op.weights.outputs(), op.weights.terms());
+  const std::string x = p.dequantized(p.channels_last(0), p.in(0));
+  const std::string w = p.weight_value(op.weights, {n, k}, op.weights.unpacked());
+  if (p.out().type.shape.rank() == 2) {
+    onnx::NodeProto& made = p.to.node("Gemm", {x, w, p.bias_value(op.weights)}, p.named("sum"));
+    set_attribute(made, "transB", int64_t{1});
+    return {made.output(0)};
+  }
+  const std::string products =
+      p.to.apply("MatMul", {x, p.transposed(w, {1, 0})}, p.named("products"));
+  return {p.to.apply("Add", {products, p.bias_value(op.weights)}, p.named("sum"))};
+}
+
+}  // namespace
+
+Written write(const integer::Linear& op, OnnxProgram& p) {
+  if (p.in_floats) return linear_in_floats(p, op);
+  const auto [n, k] = std::pair(op.weights.outputs(), op.weights.terms());
+  check(op.weights.certificate.fits_s32(), "ONNX adds products in 32 bits");
+  const std::vector<int8_t> rows = op.weights.unpacked();
+  std::vector<int8_t> columns(rows.size());
+  for (int64_t c = 0; c < n; ++c) {
+    for (int64_t i = 0; i < k; ++i) {
+      columns[static_cast<size_t>(i * n + c)] = rows[static_cast<size_t>(c * k + i)];
+    }
+  }
+  const auto [x, x_zero] = p.unsigned_codes(p.channels_last(0), p.in(0));
+  const auto [w, w_zero] = p.unsigned_weights({k, n}, columns);
+  return {p.with_bias(p.to.apply("MatMulInteger", {x, w, x_zero, w_zero}, p.named("products")),
+                      op.weights, false)};
+}
+
+Written write(const integer::Conv& op, OnnxProgram& p) {
+  check(p.in_floats || op.weights.certificate.fits_s32(), "ONNX adds products in 32 bits");
+  const bool one = op.taps.rank() == 1;
+  const Convolution c = op.extents(p.in(0).type.shape);
+  const int64_t taps = c.window.kernel();
+  const std::vector<int8_t> last = op.weights.unpacked();  // [o, taps, channels]
+  std::vector<int8_t> first(last.size());
+  for (int64_t o = 0; o < c.out_channels; ++o) {
+    for (int64_t t = 0; t < taps; ++t) {
+      for (int64_t k = 0; k < c.inputs(); ++k) {
+        first[static_cast<size_t>((o * c.inputs() + k) * taps + t)] =
+            last[static_cast<size_t>((o * taps + t) * c.inputs() + k)];
+      }
+    }
+  }
+  const Shape shape =
+      one ? Shape{c.out_channels, c.inputs(), c.window.w.kernel}
+          : Shape{c.out_channels, c.inputs(), c.window.h.kernel, c.window.w.kernel};
+  if (p.in_floats) {
+    const std::string x = p.dequantized(p.channels_first(0), p.in(0));
+    const std::string w = p.weight_value(op.weights, shape, first);
+    onnx::NodeProto& made = p.to.node("Conv", {x, w, p.bias_value(op.weights)}, p.named("sum"));
+    set_window(made, c.window, one, true);
+    set_attribute(made, "group", c.groups);
+    return {made.output(0), true};
+  }
+  const auto [x, x_zero] = p.unsigned_codes(p.channels_first(0), p.in(0));
+  const auto [w, w_zero] = p.unsigned_weights(shape, first);
+  return {p.with_bias(conv_integer(p, x, x_zero, w, w_zero, c.window, one, c.groups),
+                      op.weights, true),
+          true};
+}
+
+}  // namespace qtape

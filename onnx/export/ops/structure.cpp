@@ -1,0 +1,92 @@
+// Inputs, moves and reductions of codes in ONNX.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "qtape/core/error.h"
+#include "qtape/onnx/export/onnx_writers.h"
+
+namespace qtape {
+namespace {
+
+/// Returns the axes of a reduction of operand 0, counted from the front.
+std::vector<int64_t> axes_of(OnnxProgram& p, const std::vector<int>& axes) {
+  const Shape& x = p.in(0).type.shape;
+  std::vector<int64_t> all;
+  for (int axis : axes) all.push_back(resolve_axis(axis, x));
+  for (int axis = 0; axes.empty() && axis < x.rank(); ++axis) all.push_back(axis);
+  return all;
+}
+
+/// Adds a reduction. Its axes are an input since opset `since`, an attribute before.
+std::string reduced(OnnxProgram& p, std::string_view op, const std::string& x,
+                    const std::vector<int64_t>& axes, bool keep_dims, int64_t since) {
+  std::vector<std::string> inputs = {x};
+  if (p.opset >= since) inputs.push_back(p.to.numbers(p.named("axes"), axes));
+  onnx::NodeProto& made = p.to.node(op, inputs, p.named("reduced"));
+  if (p.opset < since) set_attribute(made, "axes", axes);
+  set_attribute(made, "keepdims", int64_t{keep_dims});
+  return made.output(0);
+}
+
+Written sum_in_floats(OnnxProgram& p, const integer::Sum& op) {
+  const std::string x = p.dequantized(p.channels_last(0), p.in(0));
+  const std::string sum = reduced(p, "ReduceSum", x, axes_of(p, op.axes), op.keep_dims, 13);
+  if (!op.mean) return {sum};
+  // Multiplied by the program's own factor: a ReduceMean would divide, which changes ties.
+  const double share = p.out().scales[0] / p.in(0).scales[0];
+  return {p.to.apply(
+      "Mul", {sum, p.to.scalar(p.named("share"), DType::F32, static_cast<float>(share))},
+      p.named("mean"))};
+}
+
+}  // namespace
+
+Written write(const integer::Input&, OnnxProgram& p) {
+  const std::string& name = p.names[p.current.index];
+  p.to.input(name, p.out().type, p.is_batched(p.out().type));
+  return {name};
+}
+
+Written write(const integer::Concat& op, OnnxProgram& p) {
+  std::vector<std::string> inputs;
+  for (size_t i = 0; i < p.node().operands.size(); ++i) inputs.push_back(p.channels_last(i));
+  onnx::NodeProto& made = p.to.node("Concat", inputs, p.named("joined"));
+  set_attribute(made, "axis", int64_t{resolve_axis(op.axis, p.out().type.shape)});
+  return {made.output(0)};
+}
+
+Written write(const integer::Slice& op, OnnxProgram& p) {
+  const Shape& x = p.in(0).type.shape;
+  const int axis = resolve_axis(op.axis, x);
+  const int64_t begin = op.begin < 0 ? op.begin + x[axis] : op.begin;
+  return {p.to.apply("Slice",
+                     {p.channels_last(0), p.to.numbers(p.named("begin"), {begin}),
+                      p.to.numbers(p.named("end"), {begin + p.out().type.shape[axis]}),
+                      p.to.numbers(p.named("axis"), {axis})},
+                     p.named("slice"))};
+}
+
+Written write(const integer::Reshape&, OnnxProgram& p) {
+  const auto extents = p.out().type.shape.extents();
+  std::vector<int64_t> shape(extents.begin(), extents.end());
+  if (p.is_batched(p.in(0).type) && p.is_batched(p.out().type)) shape[0] = -1;
+  return {p.to.apply("Reshape", {p.channels_last(0), p.to.numbers(p.named("shape"), shape)},
+                     p.named("reshaped"))};
+}
+
+Written write(const integer::Max& op, OnnxProgram& p) {
+  return {p.chosen(p.channels_last(0), [&](const std::string& x) {
+    return reduced(p, "ReduceMax", x, axes_of(p, op.axes), op.keep_dims, 18);
+  })};
+}
+
+Written write(const integer::Sum& op, OnnxProgram& p) {
+  if (p.in_floats) return sum_in_floats(p, op);
+  check(p.out().type.dtype == DType::S32, "ONNX's sums have 32 bits");
+  return {reduced(p, "ReduceSum", p.differences(p.channels_last(0), p.in(0)),
+                  axes_of(p, op.axes), op.keep_dims, 13)};
+}
+
+}  // namespace qtape

@@ -1,0 +1,140 @@
+// Integer ops over windows and images in ONNX.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "qtape/core/error.h"
+#include "qtape/onnx/export/onnx_windows.h"
+#include "qtape/onnx/export/onnx_writers.h"
+
+namespace qtape {
+namespace {
+
+/// Returns [n, c, ...] with the padding of `window` filled with the lowest codes, or with
+/// their values.
+std::string bordered(OnnxProgram& p, const std::string& x, const Window& window, bool one) {
+  const IntegerValue& value = p.in(0);
+  const auto [lowest, highest] = dispatch_codes(value.type.dtype, []<class Code>() {
+    using Limits = std::numeric_limits<Code>;
+    return std::pair<int32_t, int32_t>(Limits::lowest(), Limits::max());
+  });
+  const auto end = [&](std::string_view part, int32_t at) {
+    return p.is_wide(value.type.dtype) ? p.float_of(part, at, value.zero_point, value.scales[0])
+                                       : p.code(value.type.dtype, part, at);
+  };
+  const std::string border = end("border", lowest);
+  std::vector<int64_t> pads = {0, 0};
+  if (!one) pads.push_back(window.h.begin);
+  pads.insert(pads.end(), {window.w.begin, 0, 0});
+  if (!one) pads.push_back(end_padding(window.h));
+  pads.push_back(end_padding(window.w));
+  const std::string padded =
+      p.to.apply("Pad", {x, p.to.numbers(p.named("pads"), pads), border}, p.named("padded"));
+  // A Clip without effect: ONNX Runtime 1.21 merges a Pad that directly precedes a MaxPool
+  // into it, and then rejects the padding.
+  return p.to.apply("Clip", {padded, border, end("highest", highest)}, p.named("kept"));
+}
+
+Window without_padding(Window window) {
+  for (WindowAxis* a : {&window.h, &window.w}) {
+    a->in += a->begin + end_padding(*a);
+    a->begin = 0;
+  }
+  return window;
+}
+
+Written average_in_floats(OnnxProgram& p, const integer::AvgPool& op) {
+  const Shape& shape = p.in(0).type.shape;
+  onnx::NodeProto& made =
+      p.to.node("AveragePool", {p.dequantized(p.channels_first(0), p.in(0))}, p.named("mean"));
+  set_window(made, op.pool(shape).window, shape.rank() == 3, false);
+  set_attribute(made, "count_include_pad", int64_t{op.count_include_pad});
+  return {made.output(0), true};
+}
+
+}  // namespace
+
+/// Runtimes reject padding as wide as the kernel, which is possible with dilation: in that
+/// case x is padded with the lowest codes first.
+Written write(const integer::Structure<MaxPool>& op, OnnxProgram& p) {
+  const Shape& x = p.in(0).type.shape;
+  const bool one = x.rank() == 3;
+  Window window = op.pool(x).window;
+  const auto wide = [](const WindowAxis& a) {
+    return std::max(a.begin, end_padding(a)) >= a.kernel;
+  };
+  const bool padded = wide(window.h) || wide(window.w);
+  return {p.chosen(p.channels_first(0),
+                   [&](const std::string& from) {
+                     const std::string around = padded ? bordered(p, from, window, one) : from;
+                     if (padded) window = without_padding(window);
+                     onnx::NodeProto& made = p.to.node("MaxPool", {around}, p.named("largest"));
+                     set_window(made, window, one, true);
+                     return made.output(0);
+                   }),
+          true};
+}
+
+Written write(const integer::Structure<Upsample>&, OnnxProgram& p) {
+  const Shape& x = p.in(0).type.shape;
+  // Repeats the elements of each spatial axis: along a new axis after it, which is then
+  // joined.
+  std::string name = p.channels_last(0);
+  for (int axis = 1; axis + 1 < x.rank(); ++axis) {
+    const int64_t factor = x[axis] == 0 ? 1 : p.out().type.shape[axis] / x[axis];
+    std::vector<int64_t> places;
+    for (int64_t i = 0; i < x[axis] * factor; ++i) places.push_back(i / factor);
+    onnx::NodeProto& made = p.to.node("Gather", {name, p.to.numbers(p.named("places"), places)},
+                                      p.named("repeated"));
+    set_attribute(made, "axis", int64_t{axis});
+    name = made.output(0);
+  }
+  return {name};
+}
+
+Written write(const integer::Pad& op, OnnxProgram& p) {
+  std::vector<int64_t> pads(op.begin.extents().begin(), op.begin.extents().end());
+  pads.insert(pads.end(), op.end.extents().begin(), op.end.extents().end());
+  const IntegerValue& value = p.in(0);
+  return {p.chosen(p.channels_last(0), [&](const std::string& x) {
+    const std::string border =
+        p.is_wide(value.type.dtype)
+            ? p.float_of("border", op.code, value.zero_point, value.scales[0])
+            : p.code(value.type.dtype, "border", op.code);
+    return p.to.apply("Pad", {x, p.to.numbers(p.named("pads"), pads), border},
+                      p.named("padded"));
+  })};
+}
+
+/// Adds sums by windows of ones, weighted by their divisors.
+Written write(const integer::AvgPool& op, OnnxProgram& p) {
+  if (p.in_floats) return average_in_floats(p, op);
+  check(p.out().type.dtype == DType::S32, "ONNX's sums have 32 bits");
+  const Shape& shape = p.in(0).type.shape;
+  const bool one = shape.rank() == 3;
+  const Pool pool = op.pool(shape);
+  const auto [x, x_zero] = p.unsigned_codes(p.channels_first(0), p.in(0));
+  const auto& [h, w] = pool.window;
+  const Shape filter =
+      one ? Shape{pool.channels, 1, w.kernel} : Shape{pool.channels, 1, h.kernel, w.kernel};
+  const std::vector<int8_t> ones(static_cast<size_t>(filter.elements()), 1);
+  const auto [by, by_zero] = p.unsigned_weights(filter, ones);
+  const std::string sums =
+      conv_integer(p, x, x_zero, by, by_zero, pool.window, one, pool.channels);
+  const auto common = op.common_divisor(pool, int64_t{1} << 23).value();
+  std::vector<int32_t> times;
+  for (int64_t i = 0; i < h.out; ++i) {
+    for (int64_t j = 0; j < w.out; ++j) {
+      times.push_back(static_cast<int32_t>(common / op.divisor(pool, i, j)));
+    }
+  }
+  const Shape places = one ? Shape{1, 1, w.out} : Shape{1, 1, h.out, w.out};
+  return {
+      p.to.apply("Mul",
+                 {sums, p.to.constant<int32_t>(p.named("times"), DType::S32, places, times)},
+                 p.named("sum")),
+      true};
+}
+
+}  // namespace qtape

@@ -1,0 +1,20 @@
+// error: update
+#include "qtape/integer/integer_op.h"
+
+namespace qtape {
+
+struct Nothing {
+  static constexpr std::string_view name = "Nothing";
+  static constexpr std::string_view doc = "y = x.";
+  static constexpr auto fields() { return std::tuple<>{}; }
+  IntegerValue infer(IntegerInputs inputs) const { return inputs[0]; }
+#ifndef MISUSE
+  void update(const IntegerBinding&, IntegerValue&) const {}
+#endif
+  IntegerKernel reference(const IntegerBinding&) const { return {}; }
+  IntegerKernel kernel(const IntegerBinding&) const { return {}; }
+  bool operator==(const Nothing&) const = default;
+};
+static_assert(IntegerCompute<Nothing>);
+
+}  // namespace qtape
