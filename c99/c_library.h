@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "qtape/console/subprocess.h"
 #include "qtape/c99/c_program.h"
+#include "qtape/console/subprocess.h"
 
 namespace qtape {
 

@@ -5,14 +5,14 @@
 #include <algorithm>
 #include <optional>
 
-#include "qtape/core/error.h"
-#include "qtape/c99/c_test_inputs.h"
-#include "qtape/c99/c_test_samples.h"
 #include "qtape/c99/c_functions.h"
 #include "qtape/c99/c_hash.h"
 #include "qtape/c99/c_header.h"
 #include "qtape/c99/c_names.h"
 #include "qtape/c99/c_source.h"
+#include "qtape/c99/c_test_inputs.h"
+#include "qtape/c99/c_test_samples.h"
+#include "qtape/core/error.h"
 #include "qtape/integer/session.h"
 
 namespace qtape {

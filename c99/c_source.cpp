@@ -7,11 +7,11 @@
 #include <cctype>
 #include <cmath>
 
-#include "qtape/core/error.h"
 #include "qtape/c99/c_hash.h"
 #include "qtape/c99/c_names.h"
 #include "qtape/c99/c_writers.h"
 #include "qtape/c99/kernel_texts.h"
+#include "qtape/core/error.h"
 
 namespace qtape {
 namespace {

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "qtape/core/requantization.h"
 #include "qtape/c99/c_kernels.h"
+#include "qtape/core/requantization.h"
 #include "qtape/integer/integer_value.h"
 
 namespace qtape {
@@ -199,8 +199,7 @@ struct CNode {
   }
   /// Adds a checked call of a kernel that calls `function` of CMSIS-NN.
   template <class... T>
-  void call_library(std::string_view function, std::string_view kernel,
-                    const T&... arguments) {
+  void call_library(std::string_view function, std::string_view kernel, const T&... arguments) {
     library = std::string(function);
     call_checked("REFUSED", source.kernel(kernel, ""), arguments...);
   }

@@ -34,8 +34,8 @@ void write(const integer::Sum& op, CNode& node);
 /// overload.
 int64_t scratch(const integer::Conv& op, const CUse& use);
 
-// Conversion of one sum of the accumulators `x`, which are added in the C type `sum`: of every op
-// with an epilogue.
+// Conversion of one sum of the accumulators `x`, which are added in the C type `sum`: of every
+// op with an epilogue.
 CStore store(const integer::Requantize& op, CNode& node, const IntegerValue& x,
              std::string_view sum);
 CStore store(const integer::Dequantize& op, CNode& node, const IntegerValue& x,
@@ -51,7 +51,8 @@ concept WritesC = requires(const X& op, CNode& node) {
 void write_c(const IntegerOp& op, CNode& node);
 /// Returns the bytes of scratch that the C of an op needs.
 int64_t c_scratch(const IntegerOp& op, const CUse& use);
-/// Returns the conversion of one sum by an op that has an epilogue. Throws GraphError for others.
+/// Returns the conversion of one sum by an op that has an epilogue. Throws GraphError for
+/// others.
 CStore c_store(const IntegerOp& op, CNode& node, const IntegerValue& x, std::string_view sum);
 
 }  // namespace qtape

@@ -5,9 +5,9 @@
 #include <filesystem>
 #include <utility>
 
-#include "qtape/core/error.h"
-#include "qtape/c99/c_library.h"
 #include "qtape/c99/c_grid.h"
+#include "qtape/c99/c_library.h"
+#include "qtape/core/error.h"
 
 namespace qtape {
 namespace {

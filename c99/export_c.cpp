@@ -8,9 +8,9 @@
 #include <filesystem>
 #include <system_error>
 
+#include "qtape/c99/signed_codes.h"
 #include "qtape/core/error.h"
 #include "qtape/engine/files.h"
-#include "qtape/c99/signed_codes.h"
 
 namespace qtape {
 namespace {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "qtape/c99/c_self_test.h"
 #include "qtape/c99/c_kernels.h"
 #include "qtape/c99/c_program.h"
+#include "qtape/c99/c_self_test.h"
 #include "qtape/integer/integer_program.h"
 
 namespace qtape {

@@ -49,8 +49,8 @@ endfunction()
 
 # qtape_precompile(<target> HEADERS ...): what most sources of a target include is parsed once.
 # qtape_precompile(<target> FROM <owner>): the same for a target with the options of another one
-# that it is built after anyway. CMAKE_DISABLE_PRECOMPILE_HEADERS switches all of that off, as the
-# developers' presets do, so that every source still names what it uses.
+# that it is built after anyway. CMAKE_DISABLE_PRECOMPILE_HEADERS and QTAPE_UNITY=OFF switch all of
+# that off, as the developers' presets do, so that every source still names what it uses.
 function(qtape_precompile target)
   cmake_parse_arguments(ARG "" "FROM" "HEADERS" ${ARGN})
   if(ARG_FROM)

@@ -120,8 +120,7 @@ Tape::Layout& Tape::layout_for(Mode mode) {
 
 void Tape::check_leaves() const {
   for (const NodeId id : ids(graph_)) {
-    if (!main().plan.nodes[at(id)].needed || !is_persistent(graph_[id].op))
-      continue;
+    if (!main().plan.nodes[at(id)].needed || !is_persistent(graph_[id].op)) continue;
     const ParameterEntry* entry = parameters().find(graph_[id].label);
     check_node(id, entry != nullptr, "the parameters hold nothing of this name");
     check_node(id, entry->type == graph_[id].type, "the parameters hold {}, the graph needs {}",

@@ -114,7 +114,8 @@ class DirectProducts {
         terms_(weights.terms()),
         points_(c.images * c.window.outputs()),
         threads_(b.threads),
-        tile_(std::clamp<int64_t>(direct_tile_products / n_, 16, std::max<int64_t>(16, points_))),
+        tile_(
+            std::clamp<int64_t>(direct_tile_products / n_, 16, std::max<int64_t>(16, points_))),
         sums_(static_cast<size_t>(n_)),
         offsets_(static_cast<size_t>(n_)) {
     if (numbers_ == nullptr) {

@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "qtape/arrays/arrays.h"
-#include "qtape/core/error.h"
 #include "qtape/console/subprocess.h"
+#include "qtape/core/error.h"
 #include "qtape/engine/files.h"
 #include "qtape/onnx/interpreter/interpreter.h"
 

@@ -24,8 +24,7 @@ struct BatchNormCorrection {
            "Earlier nodes may read the running statistics, as the previous step left them."},
       .gradient =
           {"With s = sqrt(var v + eps r^2), g = gamma sign(r), h = (v - mean v) / s: dv = g / "
-           "s "
-           "(dy - mean dy - h mean(dy h)), or dy without batch statistics.",
+           "s (dy - mean dy - h mean(dy h)), or dy without batch statistics.",
            "dgamma = sign(r) sum dy h, dbeta = sum dy, dr = -g eps r / s^2 sum dy h; without "
            "batch statistics 0.",
            "None for bias: it cancels."},

@@ -119,11 +119,12 @@ Loop clamp_loop() {
 }
 
 void run(const Parameters& parameters, const Loops& loops, double x, int threads) {
-  parallel_for(threads, count_blocks(parameters), 1, clip_grain, [&](int64_t begin, int64_t end) {
-    double argument = x;
-    visit_blocks(parameters, begin, end,
-                 [&](int64_t, const Block& block) { loops(block, &argument); });
-  });
+  parallel_for(threads, count_blocks(parameters), 1, clip_grain,
+               [&](int64_t begin, int64_t end) {
+                 double argument = x;
+                 visit_blocks(parameters, begin, end,
+                              [&](int64_t, const Block& block) { loops(block, &argument); });
+               });
 }
 
 }  // namespace

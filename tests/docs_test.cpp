@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "qtape/core/error.h"
 #include "qtape/c99/levels.h"
+#include "qtape/core/error.h"
 #include "qtape/engine/files.h"
 #include "qtape/integer/integer_ops.h"
 #include "qtape/onnx/levels.h"

@@ -134,6 +134,24 @@ TEST_CASE("layers: each room includes itself and those below it") {
   }
 }
 
+TEST_CASE("layers: references share nothing with kernels but scalar requantization") {
+  const std::set<std::string> shared = {
+      "core/requantization.h",
+      "core/types.h",
+      "integer/integer_binding.h",
+      "integer/integer_ops.h",
+      "kernels/quantize/requantize.h",
+      "ops/families/window.h"};  // the attributes of windows alone
+  for (const Include& include : includes_of({"integer/reference"})) {
+    if (!include.target.starts_with("qtape/")) continue;
+    CAPTURE(include.file);
+    CAPTURE(include.target);
+    const std::string target = include.target.substr(6);
+    CHECK((shared.contains(target) || target.starts_with("integer/ops/") ||
+           target.starts_with("integer/reference/")));
+  }
+}
+
 TEST_CASE("layers: programs include the library, and of tests only the table of ops") {
   for (const Include& include : includes_of({"examples", "tools", "bench"})) {
     CAPTURE(include.file);

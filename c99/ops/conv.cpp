@@ -163,7 +163,8 @@ void write_cmsis(const integer::Conv& op, CNode& node) {
 int64_t scratch(const integer::Conv& op, const CUse& use) {
   if (is_by_cmsis_nn(op, use)) return 0;
   const Convolution c = op.extents(use.x->type.shape);
-  return is_depthwise(c) ? 0 : padded_terms(op.weights.terms()) * size_of(c_differences(*use.x));
+  return is_depthwise(c) ? 0
+                         : padded_terms(op.weights.terms()) * size_of(c_differences(*use.x));
 }
 
 void write(const integer::Conv& op, CNode& node) {

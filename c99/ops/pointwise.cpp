@@ -30,19 +30,22 @@ void write(const integer::Quantize& op, CNode& node) {
   if (op.rounding != Rounding::HalfEven) round = c.kernel("round_up", "", {{"EVEN", round}});
   if (op.rounding == Rounding::HalfAway) round = c.kernel("round_away", "", {{"UP", round}});
   const int32_t after = before ? 0 : op.grid.zero_point;
-  node.call_checked("NAN", c.kernel("quantize", y, {{"Y", y}, {"TERMS", terms}, {"ROUND", round}}),
+  node.call_checked("NAN",
+                    c.kernel("quantize", y, {{"Y", y}, {"TERMS", terms}, {"ROUND", round}}),
                     node.operands[0], node.result, node.out().type.elements(),
                     c_float(exact ? scale : 1.0f / scale), c_float(op.grid.zero_point), after,
                     c_float(op.grid.low - after), c_float(op.grid.high - after));
 }
 
-CStore store(const integer::Requantize& op, CNode& node, const IntegerValue& x, std::string_view sum) {
+CStore store(const integer::Requantize& op, CNode& node, const IntegerValue& x,
+             std::string_view sum) {
   return store_codes(node, x, op.grid, sum);
 }
 
 void write(const integer::Requantize& op, CNode& node) { store_each(op, node); }
 
-CStore store(const integer::Dequantize& op, CNode& node, const IntegerValue& x, std::string_view sum) {
+CStore store(const integer::Dequantize& op, CNode& node, const IntegerValue& x,
+             std::string_view sum) {
   const std::vector<float> scales(x.scales.begin(), x.scales.end());
   const std::string array = node.source.array<float>(node.name, "value", scales);
   const std::string index = scales.size() == 1 ? "0" : "c";
@@ -117,9 +120,7 @@ void write(const integer::Add& op, CNode& node) {
   node.source.check_rounding("cmsis_check_add", node.source.kernel("cmsis_add", ""),
                              rounds_once(node.requantization));
 }
-void write(const integer::Sub& op, CNode& node) {
-  write_sum(node, op.grid, "subtract");
-}
+void write(const integer::Sub& op, CNode& node) { write_sum(node, op.grid, "subtract"); }
 void write(const integer::Mul& op, CNode& node) {
   const IntegerValue& a = node.in(0);
   const IntegerValue& b = node.in(1);

@@ -40,8 +40,8 @@ void write(const integer::AvgPool& op, CNode& node) {
                                                   {"TO", store.to},
                                                   {"STORE", store.function}});
   node.call(average, node.operands[0], node.result, window, x.zero_point,
-            op.common_multiple(x.type.shape), op.count_include_pad ? windows.window.kernel() : 0,
-            store.argument);
+            op.common_multiple(x.type.shape),
+            op.count_include_pad ? windows.window.kernel() : 0, store.argument);
 }
 
 void write(const integer::Structure<qtape::Upsample>&, CNode& node) {

@@ -92,34 +92,6 @@ void AvgPool::update(const IntegerBinding& b, IntegerValue& y) const {
   y.scales[0] = x.scales[0] / static_cast<double>(common_multiple(x.type.shape));
 }
 
-IntegerKernel AvgPool::reference(const IntegerBinding& b) const {
-  return dispatch_codes(b.in(0).type.dtype, [&]<class Code>() {
-    return dispatch_accumulators(b.out().type.dtype, [&]<class Acc>() -> IntegerKernel {
-      const Shape& shape = b.in(0).type.shape;
-      return {.run = [*this, windows = pool(shape), common = common_multiple(shape),
-                      x = b.operand<Code>(0), y = b.y<Acc>(), value = b.inputs[0]] {
-        const WindowAxis& h = windows.window.h;
-        const WindowAxis& w = windows.window.w;
-        for (int64_t at = 0; at < windows.result.elements(); ++at) {
-          const int64_t c = at % windows.channels;
-          const int64_t j = at / windows.channels % w.out;
-          const int64_t i = at / windows.channels / w.out % h.out;
-          const int64_t image = at / windows.channels / w.out / h.out;
-          const Code* from = x + image * h.in * w.in * windows.channels;
-          Acc sum = 0;
-          for (int64_t p = 0; p < h.kernel; ++p) {
-            for (int64_t q = 0; q < w.kernel; ++q) {
-              sum += element<Acc>(windows, from, h.start(i) + p, w.start(j) + q, c,
-                                  value->zero_point);
-            }
-          }
-          y[at] = sum * static_cast<Acc>(common / divisor(windows, i, j));
-        }
-      }};
-    });
-  });
-}
-
 IntegerKernel AvgPool::kernel(const IntegerBinding& b) const {
   return dispatch_codes(b.in(0).type.dtype, [&]<class Code>() {
     return dispatch_accumulators(b.out().type.dtype, [&]<class Acc>() -> IntegerKernel {

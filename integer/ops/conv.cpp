@@ -47,63 +47,6 @@ bool fits(const Conv& op, int64_t channels) {
   return terms == op.weights.terms();
 }
 
-/// Plain sums over a window of codes with their zero point subtracted; padding is 0.
-template <class X>
-class Oracle {
- public:
-  Oracle(const Convolution& c, std::vector<int8_t> w, int64_t zero_point)
-      : c_(c),
-        w_(std::move(w)),
-        zero_point_(zero_point),
-        terms_(c.window.kernel() * c.inputs()),
-        window_(static_cast<size_t>(terms_ * c.groups)) {}
-
-  /// Gathers window (i, j) of an image [h.in, w.in, channels], group by group.
-  void gather(const X* x, int64_t i, int64_t j) {
-    const auto& [h, w] = c_.window;
-    size_t to = 0;
-    for (int64_t g = 0; g < c_.groups; ++g) {
-      for (int64_t ki = 0; ki < h.kernel; ++ki) {
-        const int64_t row = h.start(i) + ki * h.dilation;
-        for (int64_t kj = 0; kj < w.kernel; ++kj) {
-          const int64_t column = w.start(j) + kj * w.dilation;
-          const bool inside = row >= 0 && row < h.in && column >= 0 && column < w.in;
-          const int64_t from = (row * w.in + column) * c_.in_channels + g * c_.inputs();
-          for (int64_t k = 0; k < c_.inputs(); ++k) {
-            window_[to++] = static_cast<Value>(inside ? x[from + k] - zero_point_ : 0);
-          }
-        }
-      }
-    }
-  }
-
-  int64_t sum(int64_t output) const {
-    const Value* x = window_.data() + output / c_.outputs() * terms_;
-    const int8_t* w = w_.data() + output * terms_;
-    int64_t total = 0;
-    for (int64_t begin = 0; begin < terms_; begin += max_terms) {
-      const int64_t end = std::min(terms_, begin + max_terms);
-      Sum part = 0;
-      for (int64_t k = begin; k < end; ++k) part += static_cast<Sum>(x[k]) * w[k];
-      total += part;
-    }
-    return total;
-  }
-
- private:
-  // 8-bit codes with their zero point subtracted fit 16 bits, and sums of up to 2^15 products
-  // with weights fit 32 bits.
-  using Value = std::conditional_t<sizeof(X) == 1, int16_t, int32_t>;
-  using Sum = std::conditional_t<sizeof(X) == 1, int32_t, int64_t>;
-  static constexpr int64_t max_terms = int64_t{1} << 15;
-
-  Convolution c_;
-  std::vector<int8_t> w_;
-  int64_t zero_point_;
-  int64_t terms_;
-  std::vector<Value> window_;
-};
-
 /// Kernels for fast products.
 enum class Kind : uint8_t { Groups, Rows, Direct, Windows };
 
@@ -161,31 +104,6 @@ IntegerValue Conv::infer(IntegerInputs inputs) const {
 
 void Conv::update(const IntegerBinding& b, IntegerValue& y) const {
   update_scales(weights, b, y);
-}
-
-IntegerKernel Conv::reference(const IntegerBinding& b) const {
-  return dispatch_codes(b.in(0).type.dtype, [&]<class X>() {
-    return dispatch_accumulators(b.out().type.dtype, [&]<class Acc>() -> IntegerKernel {
-      const Convolution c = extents(b.in(0).type.shape);
-      auto oracle = std::make_shared<Oracle<X>>(c, weights.unpacked(), b.in(0).zero_point);
-      return {
-          .run = [oracle, c, biases = weights.biases(), x = b.operand<X>(0), y = b.y<Acc>()] {
-            Acc* to = y;
-            const auto& [h, w] = c.window;
-            for (int64_t n = 0; n < c.images; ++n) {
-              for (int64_t i = 0; i < h.out; ++i) {
-                for (int64_t j = 0; j < w.out; ++j) {
-                  oracle->gather(x + n * h.in * w.in * c.in_channels, i, j);
-                  for (int64_t o = 0; o < c.out_channels; ++o) {
-                    const int64_t bias = biases.empty() ? 0 : biases[static_cast<size_t>(o)];
-                    *to++ = static_cast<Acc>(oracle->sum(o) + bias);
-                  }
-                }
-              }
-            }
-          }};
-    });
-  });
 }
 
 IntegerKernel Conv::kernel(const IntegerBinding& b) const {

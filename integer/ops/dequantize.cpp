@@ -38,9 +38,9 @@ struct Limits {
 };
 
 template <class X>
-IntegerKernel plain(const Dequantize& op, const IntegerBinding& b, int threads) {
+IntegerKernel plain(const Dequantize& op, const IntegerBinding& b) {
   return {.run = [limits = Limits(op), value = b.inputs[0], x = b.operand<X>(0),
-                  y = b.y<float>(), n = b.out().type.elements(), threads] {
+                  y = b.y<float>(), n = b.out().type.elements(), threads = b.threads] {
     const auto channels = std::max<int64_t>(1, std::ssize(value->scales));
     parallel_for(threads, n, channels, pointwise_grain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
@@ -112,15 +112,10 @@ IntegerValue Dequantize::infer(IntegerInputs inputs) const {
   return {{DType::F32, inputs[0].type.shape}};
 }
 
-IntegerKernel Dequantize::reference(const IntegerBinding& b) const {
-  return dispatch_integers(b.in(0).type.dtype,
-                           [&]<class X>() { return plain<X>(*this, b, 1); });
-}
-
 IntegerKernel Dequantize::kernel(const IntegerBinding& b) const {
   if (b.in(0).is_codes()) return of_codes(*this, b);
   if (b.in(0).type.dtype == DType::S32) return of_accumulators(*this, b);
-  return plain<int64_t>(*this, b, b.threads);
+  return plain<int64_t>(*this, b);
 }
 
 Epilogue Dequantize::epilogue(const IntegerBinding& b) const {

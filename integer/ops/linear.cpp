@@ -14,14 +14,6 @@
 namespace qtape::integer {
 namespace {
 
-/// Returns the product of one row. A 32-bit Acc does not overflow if the certificate proves it.
-template <class X, class Acc>
-Acc dot(const X* x, const int8_t* w, int64_t k) {
-  Acc sum = 0;
-  for (int64_t i = 0; i < k; ++i) sum += static_cast<Acc>(x[i]) * static_cast<Acc>(w[i]);
-  return sum;
-}
-
 /// True if products of the rows of x run as those of windows: if the library's word products
 /// are exact and oneDNN's int8 products are not.
 bool runs_as_windows(const QuantizedWeights& weights, const IntegerValue& x, bool constant,
@@ -52,24 +44,6 @@ IntegerValue Linear::infer(IntegerInputs inputs) const {
 
 void Linear::update(const IntegerBinding& b, IntegerValue& y) const {
   update_scales(weights, b, y);
-}
-
-IntegerKernel Linear::reference(const IntegerBinding& b) const {
-  const int64_t n = weights.outputs(), k = weights.terms();
-  const int64_t rows = b.out().type.elements() / std::max<int64_t>(1, n);
-  return dispatch_codes(b.in(0).type.dtype, [&]<class X>() {
-    return dispatch_accumulators(b.out().type.dtype, [&]<class Acc>() -> IntegerKernel {
-      return {.run = [w = weights.unpacked(), offsets = weights.offsets(b.in(0)), n, k, rows,
-                      x = b.operand<X>(0), y = b.y<Acc>()] {
-        for (int64_t row = 0; row < rows; ++row) {
-          for (int64_t c = 0; c < n; ++c) {
-            const Acc products = dot<X, Acc>(x + row * k, w.data() + c * k, k);
-            y[row * n + c] = static_cast<Acc>(products + offsets[static_cast<size_t>(c)]);
-          }
-        }
-      }};
-    });
-  });
 }
 
 IntegerKernel Linear::kernel(const IntegerBinding& b) const {

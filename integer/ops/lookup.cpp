@@ -14,22 +14,15 @@ using namespace kernels;
 namespace {
 
 template <class X, class Code>
-IntegerKernel bind(const Lookup& op, const IntegerBinding& b, int threads) {
+IntegerKernel bind(const Lookup& op, const IntegerBinding& b) {
   constexpr int32_t least = std::numeric_limits<X>::lowest();
   const auto* table = reinterpret_cast<const Code*>(op.table.data.data());
   return {.run = [table, x = b.operand<X>(0), y = b.y<Code>(), n = b.out().type.elements(),
-                  threads] {
+                  threads = b.threads] {
     parallel_for(threads, n, 64, pointwise_grain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) y[i] = table[int32_t{x[i]} - least];
     });
   }};
-}
-
-IntegerKernel bind(const Lookup& op, const IntegerBinding& b, int threads) {
-  return dispatch_codes(b.in(0).type.dtype, [&]<class X>() {
-    return dispatch_codes(op.grid.dtype,
-                          [&]<class Code>() { return bind<X, Code>(op, b, threads); });
-  });
 }
 
 }  // namespace
@@ -57,10 +50,10 @@ IntegerValue Lookup::infer(IntegerInputs inputs) const {
 
 void Lookup::update(const IntegerBinding&, IntegerValue& y) const { set_grid(y, grid); }
 
-IntegerKernel Lookup::reference(const IntegerBinding& b) const { return bind(*this, b, 1); }
-
 IntegerKernel Lookup::kernel(const IntegerBinding& b) const {
-  return bind(*this, b, b.threads);
+  return dispatch_codes(b.in(0).type.dtype, [&]<class X>() {
+    return dispatch_codes(grid.dtype, [&]<class Code>() { return bind<X, Code>(*this, b); });
+  });
 }
 
 }  // namespace qtape::integer

@@ -33,28 +33,6 @@ void Pad::update(const IntegerBinding& b, IntegerValue& y) const {
   y.high = std::max<int64_t>(b.in(0).high, code);
 }
 
-IntegerKernel Pad::reference(const IntegerBinding& b) const {
-  return dispatch_codes(b.out().type.dtype, [&]<class Code>() -> IntegerKernel {
-    return {.run = [this, shape = b.in(0).type.shape, result = b.out().type.shape,
-                    x = b.operand<Code>(0), y = b.y<Code>()] {
-      for (int64_t i = 0; i < result.elements(); ++i) {
-        bool inside = true;
-        int64_t from = 0;
-        int64_t stride = 1;
-        int64_t rest = i;
-        for (int axis = shape.rank() - 1; axis >= 0; --axis) {
-          const int64_t at = rest % result[axis] - begin[axis];
-          inside = inside && at >= 0 && at < shape[axis];
-          from += at * stride;
-          stride *= shape[axis];
-          rest /= result[axis];
-        }
-        y[i] = inside ? x[from] : static_cast<Code>(code);
-      }
-    }};
-  });
-}
-
 IntegerKernel Pad::kernel(const IntegerBinding& b) const {
   return dispatch_codes(b.out().type.dtype, [&]<class Code>() -> IntegerKernel {
     if (b.out().type.elements() == 0) return {};

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 
 #include "qtape/integer/integer_binding.h"
@@ -119,16 +120,41 @@ struct TermsOf<Sub> : SumTerms<-1> {};
 template <>
 struct TermsOf<Mul> : ProductTerms {};
 
-template <class A, class B, class Code, class Op>
-IntegerKernel plain(const Op& op, const IntegerBinding& b, int threads) {
+/// Codes that are widened, combined and narrowed at once.
+constexpr int64_t block = 256;
+
+/// Copies codes of any dtype to s32.
+void widen(const std::byte* from, DType dtype, int64_t begin, int64_t n, int32_t* to) {
+  dispatch_codes(dtype, [&]<class Code>() {
+    const Code* codes = reinterpret_cast<const Code*>(from) + begin;
+    for (int64_t i = 0; i < n; ++i) to[i] = codes[i];
+  });
+}
+
+void narrow(const int32_t* from, int64_t begin, int64_t n, DType dtype, std::byte* to) {
+  dispatch_codes(dtype, [&]<class Code>() {
+    Code* codes = reinterpret_cast<Code*>(to) + begin;
+    for (int64_t i = 0; i < n; ++i) codes[i] = static_cast<Code>(from[i]);
+  });
+}
+
+/// Returns the kernel for codes of 16 bits, in blocks of s32.
+template <class Op>
+IntegerKernel widened(const Op& op, const IntegerBinding& b) {
   auto terms = std::make_shared<TermsOf<Op>>(TermsOf<Op>{{b.requantization}});
   return {
       [terms, &op, a = b.inputs[0], z = b.inputs[1]] { return terms->load(*a, *z, op.grid); },
-      [terms, x = b.operand<A>(0), z = b.operand<B>(1), y = b.y<Code>(),
-       n = b.out().type.elements(), threads] {
-        parallel_for(threads, n, 64, pair_grain, [&](int64_t begin, int64_t end) {
-          for (int64_t i = begin; i < end; ++i) {
-            y[i] = static_cast<Code>(terms->code(x[i], z[i]));
+      [terms, b = b, n = b.out().type.elements()] {
+        parallel_for(b.threads, n, block, pair_grain, [&](int64_t begin, int64_t end) {
+          std::array<int32_t, block> x, z;
+          for (int64_t at = begin; at < end; at += block) {
+            const int64_t width = std::min(block, end - at);
+            widen(b.operands[0], b.in(0).type.dtype, at, width, x.data());
+            widen(b.operands[1], b.in(1).type.dtype, at, width, z.data());
+            for (size_t i = 0; i < static_cast<size_t>(width); ++i) {
+              x[i] = terms->code(x[i], z[i]);
+            }
+            narrow(x.data(), at, width, b.out().type.dtype, b.result);
           }
         });
       }};
@@ -153,17 +179,6 @@ IntegerKernel vectorised(const Op& op, const IntegerBinding& b) {
           }};
 }
 
-/// Calls `body` with the storage types of both operands and of the result.
-template <class Body>
-IntegerKernel dispatch(DType y, const IntegerBinding& b, const Body& body) {
-  return dispatch_codes(b.in(0).type.dtype, [&]<class A>() {
-    return dispatch_codes(b.in(1).type.dtype, [&]<class B>() {
-      return dispatch_codes(
-          y, [&]<class Code>() { return body.template operator()<A, B, Code>(); });
-    });
-  });
-}
-
 template <class Op>
 IntegerValue infer_pair(const Op& op, IntegerInputs inputs) {
   check_operands(inputs, 2);
@@ -179,20 +194,10 @@ IntegerValue infer_pair(const Op& op, IntegerInputs inputs) {
 }
 
 template <class Op>
-IntegerKernel reference_pair(const Op& op, const IntegerBinding& b) {
-  return dispatch(op.grid.dtype, b,
-                  [&]<class A, class B, class Code>() { return plain<A, B, Code>(op, b, 1); });
-}
-
-template <class Op>
 IntegerKernel kernel_pair(const Op& op, const IntegerBinding& b) {
-  return dispatch(op.grid.dtype, b, [&]<class A, class B, class Code>() {
-    if constexpr (sizeof(A) + sizeof(B) + sizeof(Code) == 3) {
-      return vectorised<Op>(op, b);
-    } else {
-      return plain<A, B, Code>(op, b, b.threads);
-    }
-  });
+  const bool narrow =
+      size_of(b.in(0).type.dtype) + size_of(b.in(1).type.dtype) + size_of(op.grid.dtype) == 3;
+  return narrow ? vectorised<Op>(op, b) : widened<Op>(op, b);
 }
 
 }  // namespace
@@ -201,17 +206,14 @@ static_assert(IntegerCompute<Add> && IntegerCompute<Sub> && IntegerCompute<Mul>)
 
 IntegerValue Add::infer(IntegerInputs inputs) const { return infer_pair(*this, inputs); }
 void Add::update(const IntegerBinding&, IntegerValue& y) const { set_grid(y, grid); }
-IntegerKernel Add::reference(const IntegerBinding& b) const { return reference_pair(*this, b); }
 IntegerKernel Add::kernel(const IntegerBinding& b) const { return kernel_pair(*this, b); }
 
 IntegerValue Sub::infer(IntegerInputs inputs) const { return infer_pair(*this, inputs); }
 void Sub::update(const IntegerBinding&, IntegerValue& y) const { set_grid(y, grid); }
-IntegerKernel Sub::reference(const IntegerBinding& b) const { return reference_pair(*this, b); }
 IntegerKernel Sub::kernel(const IntegerBinding& b) const { return kernel_pair(*this, b); }
 
 IntegerValue Mul::infer(IntegerInputs inputs) const { return infer_pair(*this, inputs); }
 void Mul::update(const IntegerBinding&, IntegerValue& y) const { set_grid(y, grid); }
-IntegerKernel Mul::reference(const IntegerBinding& b) const { return reference_pair(*this, b); }
 IntegerKernel Mul::kernel(const IntegerBinding& b) const { return kernel_pair(*this, b); }
 
 }  // namespace qtape::integer

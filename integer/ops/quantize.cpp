@@ -31,11 +31,6 @@ Numbers numbers_of(const Quantize& op) {
           {static_cast<float>(op.grid.scale), static_cast<float>(op.grid.zero_point)}};
 }
 
-[[noreturn]] void refuse_nan(const float* x, int64_t n) {
-  const float* nan = std::find_if(x, x + n, [](float v) { return v != v; });
-  fail<GraphError>("element {} of the input is NaN, which has no code", nan - x);
-}
-
 /// Writes the codes of x to y; sets the flag to true if no element was NaN. `Code` encodes NaN
 /// as the low end.
 template <class Code>
@@ -86,6 +81,11 @@ Loop<Code> loop_of(const Quantize& op) {
 
 static_assert(IntegerCompute<Quantize>);
 
+void refuse_nan(const float* x, int64_t n) {
+  const float* nan = std::find_if(x, x + n, [](float v) { return v != v; });
+  fail<GraphError>("element {} of the input is NaN, which has no code", nan - x);
+}
+
 IntegerValue Quantize::infer(IntegerInputs inputs) const {
   check_operands(inputs, 1);
   check(inputs[0].type.dtype == DType::F32, "x must be f32, got {}", to_string(inputs[0].type));
@@ -93,19 +93,6 @@ IntegerValue Quantize::infer(IntegerInputs inputs) const {
 }
 
 void Quantize::update(const IntegerBinding&, IntegerValue& y) const { set_grid(y, grid); }
-
-IntegerKernel Quantize::reference(const IntegerBinding& b) const {
-  return dispatch_codes(grid.dtype, [&]<class Code>() -> IntegerKernel {
-    return {
-        .run = [this, x = b.operand<float>(0), y = b.y<Code>(), n = b.out().type.elements()] {
-          const Numbers numbers = numbers_of(*this);
-          for (int64_t i = 0; i < n; ++i) {
-            if (std::isnan(x[i])) refuse_nan(x, n);
-            y[i] = static_cast<Code>(code_of(x[i], numbers.q, numbers.grid));
-          }
-        }};
-  });
-}
 
 IntegerKernel Quantize::kernel(const IntegerBinding& b) const {
   return dispatch_codes(grid.dtype, [&]<class Code>() -> IntegerKernel {

@@ -32,4 +32,7 @@ struct Quantize {
   bool operator==(const Quantize&) const = default;
 };
 
+/// Throws GraphError that names the first NaN of x [n].
+[[noreturn]] void refuse_nan(const float* x, int64_t n);
+
 }  // namespace qtape::integer

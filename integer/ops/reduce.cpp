@@ -105,7 +105,7 @@ void Max::update(const IntegerBinding& b, IntegerValue& y) const {
   y.high = b.in(0).high;
 }
 
-IntegerKernel Max::reference(const IntegerBinding& b) const {
+IntegerKernel Max::kernel(const IntegerBinding& b) const {
   return dispatch_codes(b.out().type.dtype, [&]<class Code>() -> IntegerKernel {
     return {.run = [to = targets(b.in(0).type.shape, axes), x = b.operand<Code>(0),
                     y = b.y<Code>(), n = b.out().type.elements()] {
@@ -137,21 +137,6 @@ double Sum::scale_of(const IntegerValue& x) const {
 
 void Sum::update(const IntegerBinding& b, IntegerValue& y) const {
   y.scales[0] = scale_of(b.in(0));
-}
-
-IntegerKernel Sum::reference(const IntegerBinding& b) const {
-  return dispatch_codes(b.in(0).type.dtype, [&]<class Code>() {
-    return dispatch_accumulators(b.out().type.dtype, [&]<class Acc>() -> IntegerKernel {
-      return {.run = [to = targets(b.in(0).type.shape, axes), x = b.operand<Code>(0),
-                      y = b.y<Acc>(), n = b.out().type.elements(), value = b.inputs[0]] {
-        const int32_t zero = value->zero_point;
-        std::fill_n(y, n, Acc(0));
-        for (size_t i = 0; i < to.size(); ++i) {
-          y[to[i]] = static_cast<Acc>(y[to[i]] + (static_cast<Acc>(x[i]) - zero));
-        }
-      }};
-    });
-  });
 }
 
 IntegerKernel Sum::kernel(const IntegerBinding& b) const {

@@ -43,10 +43,11 @@ struct Terms {
 
 /// Returns the kernel that processes one accumulator or code at a time.
 template <class X, class Code>
-IntegerKernel plain(const Requantize& op, const IntegerBinding& b, int threads) {
+IntegerKernel plain(const Requantize& op, const IntegerBinding& b) {
   auto terms = std::make_shared<Terms>(b);
   return {[terms, &op, x = b.inputs[0]] { return terms->load(*x, op.grid); },
-          [terms, x = b.operand<X>(0), y = b.y<Code>(), n = b.out().type.elements(), threads] {
+          [terms, x = b.operand<X>(0), y = b.y<Code>(), n = b.out().type.elements(),
+           threads = b.threads] {
             const size_t channels = terms->multipliers.size();
             parallel_for(threads, n, 64, requantize_grain, [&](int64_t begin, int64_t end) {
               for (int64_t i = begin; i < end; ++i) {
@@ -141,10 +142,10 @@ IntegerKernel fast(const Requantize& op, const IntegerBinding& b) {
   if constexpr (std::is_same_v<X, int32_t>) {
     return vectorised<Code>(op, b);
   } else if constexpr (std::is_same_v<X, int64_t>) {
-    return plain<X, Code>(op, b, b.threads);
+    return plain<X, Code>(op, b);
   } else {
     // Building a table of 16-bit codes takes longer than requantizing a small tensor.
-    if (b.refreshed && sizeof(X) > 1) return plain<X, Code>(op, b, b.threads);
+    if (b.refreshed && sizeof(X) > 1) return plain<X, Code>(op, b);
     return looked_up<X, Code>(op, b);
   }
 }
@@ -183,13 +184,6 @@ IntegerValue Requantize::infer(IntegerInputs inputs) const {
 }
 
 void Requantize::update(const IntegerBinding&, IntegerValue& y) const { set_grid(y, grid); }
-
-IntegerKernel Requantize::reference(const IntegerBinding& b) const {
-  return dispatch_integers(b.in(0).type.dtype, [&]<class X>() {
-    return dispatch_codes(grid.dtype,
-                          [&]<class Code>() { return plain<X, Code>(*this, b, 1); });
-  });
-}
 
 IntegerKernel Requantize::kernel(const IntegerBinding& b) const {
   return dispatch_integers(b.in(0).type.dtype, [&]<class X>() {

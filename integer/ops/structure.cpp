@@ -1,73 +1,97 @@
-#include <fmt/format.h>
+#include "qtape/integer/ops/structure.h"
 
-#include "qtape/integer/ops/structure_kernels.h"
+#include <algorithm>
+#include <type_traits>
+#include <utility>
+
+#include "qtape/integer/integer_binding.h"
+#include "qtape/ops/max_pool.h"
+#include "qtape/ops/upsample.h"
 
 namespace qtape::integer {
 namespace {
 
-/// Copies `count` rows of `width` elements between tensors with different row strides.
-template <class Code>
-void copy_rows(const Code* from, int64_t from_row, Code* to, int64_t to_row, int64_t count,
-               int64_t width) {
-  for (int64_t row = 0; row < count; ++row) {
-    for (int64_t i = 0; i < width; ++i) to[row * to_row + i] = from[row * from_row + i];
+std::vector<TensorType> types_of(IntegerInputs inputs) {
+  std::vector<TensorType> types;
+  for (const IntegerValue& input : inputs) types.push_back(input.type);
+  return types;
+}
+
+/// Checks that all operands have the same grid, without which their codes cannot be combined.
+void check_one_grid(IntegerInputs inputs) {
+  for (const IntegerValue& input : inputs) {
+    check_codes(input, "each operand");
+    check(input.scales == inputs[0].scales && input.zero_point == inputs[0].zero_point,
+          "operands must be codes of one grid, got scale {} zero point {} and scale {} zero "
+          "point {}",
+          inputs[0].scales[0], inputs[0].zero_point, input.scales[0], input.zero_point);
   }
 }
 
-/// Returns a kernel that copies elements of any type.
-IntegerKernel copy_all(const IntegerBinding& b) {
-  return {.run = [x = b.operands[0], y = b.result, n = b.out().type.bytes()] {
-    copy_rows(x, n, y, n, 1, n);
-  }};
-}
+/// True if Op accepts accumulators and floats in addition to codes.
+template <class Op>
+constexpr bool takes_all = std::is_same_v<Op, qtape::Reshape>;
 
-template <class Code>
-IntegerKernel copy(const qtape::Slice& op, const IntegerBinding& b) {
-  const Shape& shape = b.in(0).type.shape;
-  const int axis = resolve_axis(op.axis, shape);
-  const AxisView x = axis_view(shape, axis);
-  const AxisView y = axis_view(b.out().type.shape, axis);
-  const int64_t begin = op.begin < 0 ? op.begin + x.channels : op.begin;
-  return {.run = [from = b.operand<Code>(0) + begin * x.inner, to = b.y<Code>(), x, y] {
-    copy_rows(from, x.channels * x.inner, to, y.channels * y.inner, y.outer,
-              y.channels * y.inner);
-  }};
-}
-
-template <class Code>
-IntegerKernel copy(const qtape::Concat& op, const IntegerBinding& b) {
-  const int axis = resolve_axis(op.axis, b.out().type.shape);
-  const AxisView whole = axis_view(b.out().type.shape, axis);
-  std::vector<AxisView> parts;
-  for (const IntegerValue* input : b.inputs) {
-    parts.push_back(axis_view(input->type.shape, axis));
-  }
-  return {.run = [parts, operands = b.operands, to = b.y<Code>(), whole] {
-    int64_t offset = 0;
-    for (size_t i = 0; i < parts.size(); ++i) {
-      const int64_t width = parts[i].channels * parts[i].inner;
-      copy_rows(reinterpret_cast<const Code*>(operands[i]), width, to + offset,
-                whole.channels * whole.inner, whole.outer, width);
-      offset += width;
-    }
-  }};
+/// Checks that the last axis, to which scales of channels belong, is kept.
+void check_channels(const IntegerValue& x, const Shape& y) {
+  const bool kept = y.rank() > 0 && y[-1] == x.type.shape[-1];
+  check(x.scales.size() <= 1 || kept,
+        "accumulators have {} scales, one for each channel: the last axis must stay, got {} "
+        "for {}",
+        x.scales.size(), to_string(y), to_string(x.type.shape));
 }
 
 }  // namespace
 
 template <class Op>
-IntegerKernel Structure<Op>::reference(const IntegerBinding& b) const {
-  if constexpr (detail::takes_all<Op>) {
-    return copy_all(b);
-  } else {
-    return dispatch_codes(b.out().type.dtype,
-                          [&]<class Code>() { return copy<Code>(*this, b); });
+IntegerValue Structure<Op>::infer(IntegerInputs inputs) const {
+  check_operands(inputs, this->slots().size());
+  if constexpr (!takes_all<Op>) check_one_grid(inputs);
+  const auto types = types_of(inputs);
+  IntegerValue y = inputs[0];
+  y.type = Op::infer(types);
+  if constexpr (takes_all<Op>) check_channels(inputs[0], y.type.shape);
+  for (const IntegerValue& input : inputs) {
+    y.low = std::min(y.low, input.low);
+    y.high = std::max(y.high, input.high);
   }
+  return y;
+}
+
+template <class Op>
+void Structure<Op>::update(const IntegerBinding& b, IntegerValue& y) const {
+  std::ranges::copy(b.in(0).scales, y.scales.begin());
+  y.zero_point = b.in(0).zero_point;
+  y.low = b.in(0).low;
+  y.high = b.in(0).high;
+  for (const IntegerValue* input : b.inputs) {
+    y.low = std::min(y.low, input->low);
+    y.high = std::max(y.high, input->high);
+  }
+}
+
+template <class Op>
+IntegerKernel Structure<Op>::kernel(const IntegerBinding& b) const {
+  std::vector<TensorType> types;
+  for (const IntegerValue* input : b.inputs) types.push_back(input->type);
+  Binding binding;
+  binding.inputs = types;
+  binding.output = b.out().type;
+  binding.operands = b.operands;
+  binding.result = b.result;
+  binding.threads = b.threads;
+  Kernel kernel = this->forward(binding);
+  if (!kernel) return {};
+  return {.run = [kernel = std::move(kernel)] { kernel(Step{}); }};
 }
 
 template struct Structure<qtape::Concat>;
 template struct Structure<qtape::Slice>;
 template struct Structure<qtape::Reshape>;
-static_assert(IntegerCompute<Concat> && IntegerCompute<Slice> && IntegerCompute<Reshape>);
+template struct Structure<qtape::MaxPool>;
+template struct Structure<qtape::Upsample>;
+static_assert(IntegerCompute<Concat> && IntegerCompute<Slice> && IntegerCompute<Reshape> &&
+              IntegerCompute<Structure<qtape::MaxPool>> &&
+              IntegerCompute<Structure<qtape::Upsample>>);
 
 }  // namespace qtape::integer

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "qtape/engine/graph.h"
-#include "qtape/onnx/onnx_node.h"
 #include "qtape/onnx/import/problems.h"
+#include "qtape/onnx/onnx_node.h"
 #include "qtape/onnx/tensor_proto.h"
 
 namespace qtape {

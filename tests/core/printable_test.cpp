@@ -28,9 +28,7 @@ TEST_CASE("printable: bytes that are not UTF-8 are shown as bytes") {
   CHECK(printable("\xed\xa0\x80") == "\\xed\\xa0\\x80");           // a surrogate
   CHECK(printable("\xf4\x90\x80\x80") == "\\xf4\\x90\\x80\\x80");  // beyond U+10FFFF
   CHECK(printable("\xc3"
-                  "a") ==
-        "\\xc3"
-        "a");
+                  "a") == "\\xc3a");
 }
 
 TEST_CASE("printable: 80 characters are shown, however many bytes they have") {

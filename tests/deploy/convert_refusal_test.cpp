@@ -96,8 +96,7 @@ TEST_CASE("convert: operands without a grid are refused") {
           return add_quantizer(n.graph, y, ema, "y");
         }) ==
         "cannot convert 1 node: Softmax %9 'p' (%8 'fc' f32[2, 3]): has no integer form: "
-        "replace it by what has "
-        "integers, or take an output before it");
+        "replace it by what has integers, or take an output before it");
 }
 
 TEST_CASE("convert: shapes and grids that have no integers are refused") {

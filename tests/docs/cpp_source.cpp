@@ -34,7 +34,8 @@ struct Parts {
 /// Returns a namespace for the page, because several pages are compiled as one source.
 std::string namespace_of(const Page& page) {
   std::string name = "page_" + page.name;
-  std::ranges::replace_if(name, [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
+  std::ranges::replace_if(
+      name, [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
   return name;
 }
 
@@ -92,8 +93,8 @@ std::string cpp_source(const Page& page, const std::string& path) {
       "}});\n"
       "}}  // namespace\n"
       "}}\n",
-      prologue, parts.includes, namespace_of(page), parts.declarations, parts.fragments, page.name, page.name,
-      parts.programs);
+      prologue, parts.includes, namespace_of(page), parts.declarations, parts.fragments,
+      page.name, page.name, parts.programs);
 }
 
 }  // namespace qtape::docs

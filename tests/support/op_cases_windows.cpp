@@ -193,8 +193,7 @@ std::vector<Refusal> pool_refusals() {
       {X{.padding = Padding::Explicit, .pads_begin = {most, 0}},
        {f32({1, most / 2, 1, 1})},
        "a window lies in the padding alone along h: extent 140737488355328, kernel 2, stride "
-       "2, "
-       "dilation 1, padding 281474976710656 and 0"}};
+       "2, dilation 1, padding 281474976710656 and 0"}};
 }
 
 OpCase max_pool() {

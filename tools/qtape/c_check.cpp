@@ -7,12 +7,12 @@
 #include <charconv>
 #include <filesystem>
 
+#include "qtape/c99/c_library.h"
+#include "qtape/c99/c_names.h"
+#include "qtape/console/subprocess.h"
 #include "qtape/console/terminal.h"
 #include "qtape/core/error.h"
-#include "qtape/c99/c_library.h"
-#include "qtape/console/subprocess.h"
 #include "qtape/engine/files.h"
-#include "qtape/c99/c_names.h"
 
 namespace qtape::tool {
 namespace {

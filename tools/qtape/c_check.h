@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "qtape/core/fields.h"
 #include "qtape/c99/cmsis_nn.h"
+#include "qtape/core/fields.h"
 
 namespace qtape::tool {
 

@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
+#include "qtape/c99/c_kernels.h"
 #include "qtape/core/enum_names.h"
 #include "qtape/deploy/level.h"
-#include "qtape/c99/c_kernels.h"
 #include "qtape/kernels/quantize/requantize.h"
 #include "qtape/onnx/export.h"
 #include "qtape/tools/qtape/data.h"

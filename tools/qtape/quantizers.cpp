@@ -1,3 +1,5 @@
+#include "qtape/engine/quantizers.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,7 +9,6 @@
 #include "qtape/console/terminal.h"
 #include "qtape/core/printable.h"
 #include "qtape/engine/json_document.h"
-#include "qtape/engine/quantizers.h"
 #include "qtape/engine/serialize.h"
 #include "qtape/examples/shared/output_files.h"
 #include "qtape/model/evaluate.h"

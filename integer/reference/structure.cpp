@@ -1,0 +1,116 @@
+// References of integer ops that move and reduce codes.
+#include "qtape/integer/ops/structure.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "qtape/integer/ops/reduce.h"
+#include "qtape/integer/reference/integers.h"
+
+namespace qtape::integer {
+
+using namespace reference;
+namespace {
+
+int axis_from_front(int axis, const Shape& shape) {
+  return axis < 0 ? axis + shape.rank() : axis;
+}
+
+int64_t elements_behind(const Shape& shape, int axis) {
+  int64_t n = 1;
+  for (int i = axis + 1; i < shape.rank(); ++i) n *= shape[i];
+  return n;
+}
+
+/// Calls `body(i, place)` for each element i of x; `place` is its element of the result of a
+/// reduction over `axes`, all if empty.
+template <class Body>
+void for_each_reduced(const Shape& x, std::span<const int> axes, const Body& body) {
+  const auto reduced = [&](int axis) {
+    return axes.empty() || std::ranges::any_of(axes, [&](int each) {
+             return axis_from_front(each, x) == axis;
+           });
+  };
+  for (int64_t i = 0; i < x.elements(); ++i) {
+    int64_t place = 0;
+    int64_t stride = 1;
+    int64_t rest = i;
+    for (int axis = x.rank() - 1; axis >= 0; --axis) {
+      if (!reduced(axis)) {
+        place += rest % x[axis] * stride;
+        stride *= x[axis];
+      }
+      rest /= x[axis];
+    }
+    body(i, static_cast<size_t>(place));
+  }
+}
+
+void write(const std::vector<int64_t>& values, const Result& y) {
+  for (size_t i = 0; i < values.size(); ++i) y.set(static_cast<int64_t>(i), values[i]);
+}
+
+}  // namespace
+
+template <>
+IntegerKernel Structure<qtape::Concat>::reference(const IntegerBinding& b) const {
+  std::vector<Operand> operands;
+  for (size_t k = 0; k < b.inputs.size(); ++k) operands.push_back(operand(b, k));
+  return {.run = [this, operands, y = result(b), to = b.out().type.shape] {
+    const int along = axis_from_front(axis, to);
+    const int64_t inner = elements_behind(to, along);
+    int64_t before = 0;
+    for (const Operand& x : operands) {
+      const int64_t width = x.shape()[along];
+      for (int64_t i = 0; i < x.shape().elements(); ++i) {
+        const int64_t outer = i / (width * inner);
+        y.set((outer * to[along] + before) * inner + i % (width * inner), x[i]);
+      }
+      before += width;
+    }
+  }};
+}
+
+template <>
+IntegerKernel Structure<qtape::Slice>::reference(const IntegerBinding& b) const {
+  return {.run = [this, x = operand(b, 0), y = result(b), to = b.out().type.shape] {
+    const int along = axis_from_front(axis, to);
+    const int64_t inner = elements_behind(to, along);
+    const int64_t extent = x.shape()[along];
+    const int64_t first = begin < 0 ? begin + extent : begin;
+    for (int64_t i = 0; i < to.elements(); ++i) {
+      const int64_t outer = i / (to[along] * inner);
+      y.set(i, x[(outer * extent + first) * inner + i % (to[along] * inner)]);
+    }
+  }};
+}
+
+template <>
+IntegerKernel Structure<qtape::Reshape>::reference(const IntegerBinding& b) const {
+  return {.run = [x = b.operands[0], y = b.result, bytes = b.out().type.bytes()] {
+    for (int64_t i = 0; i < bytes; ++i) y[i] = x[i];
+  }};
+}
+
+IntegerKernel Max::reference(const IntegerBinding& b) const {
+  return {
+      .run = [*this, x = operand(b, 0), y = result(b), most = buffer(b.out().type.elements())] {
+        std::ranges::fill(*most, std::numeric_limits<int64_t>::lowest());
+        for_each_reduced(x.shape(), axes, [&](int64_t i, size_t place) {
+          (*most)[place] = std::max((*most)[place], x[i]);
+        });
+        write(*most, y);
+      }};
+}
+
+IntegerKernel Sum::reference(const IntegerBinding& b) const {
+  return {
+      .run = [*this, x = operand(b, 0), y = result(b), sums = buffer(b.out().type.elements())] {
+        std::ranges::fill(*sums, 0);
+        for_each_reduced(x.shape(), axes,
+                         [&](int64_t i, size_t place) { (*sums)[place] += x.difference(i); });
+        write(*sums, y);
+      }};
+}
+
+}  // namespace qtape::integer
