@@ -9,8 +9,8 @@
 #include "qtape/engine/tape.h"
 #include "qtape/examples/data/digits.h"
 #include "qtape/examples/train_cnn/network.h"
-#include "qtape/integer/exact.h"
-#include "qtape/integer/session.h"
+#include "qtape/integer/program/session.h"
+#include "qtape/integer/training/exact.h"
 #include "qtape/optim/optimizer.h"
 
 using namespace qtape;

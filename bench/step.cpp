@@ -15,7 +15,7 @@
 #include "qtape/engine/json_fields.h"
 #include "qtape/engine/json_file.h"
 #include "qtape/examples/shared/command_line.h"
-#include "qtape/integer/exact.h"
+#include "qtape/integer/training/exact.h"
 #include "qtape/kernels/onednn/gemm.h"
 #include "qtape/optim/optimizer.h"
 

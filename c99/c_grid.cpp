@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "qtape/integer/integer_binding.h"
+#include "qtape/integer/core/integer_binding.h"
 #include "qtape/kernels/quantize/requantize.h"
 
 namespace qtape {

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "qtape/c99/c_source.h"
-#include "qtape/integer/quantized_weights.h"
+#include "qtape/integer/core/quantized_weights.h"
 #include "qtape/ops/families/window.h"
 
 namespace qtape {

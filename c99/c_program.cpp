@@ -14,7 +14,7 @@
 #include "qtape/c99/c_writers.h"
 #include "qtape/core/sha256.h"
 #include "qtape/engine/plan.h"
-#include "qtape/integer/program_plan.h"
+#include "qtape/integer/program/program_plan.h"
 
 namespace qtape {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "qtape/c99/c_kernels.h"
-#include "qtape/integer/integer_program.h"
+#include "qtape/integer/program/integer_program.h"
 
 namespace qtape {
 

@@ -12,7 +12,7 @@
 
 #include "qtape/c99/c_kernels.h"
 #include "qtape/core/requantization.h"
-#include "qtape/integer/integer_value.h"
+#include "qtape/integer/core/integer_value.h"
 
 namespace qtape {
 

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "qtape/c99/c_self_test.h"
-#include "qtape/integer/session.h"
+#include "qtape/integer/program/session.h"
 
 namespace qtape {
 

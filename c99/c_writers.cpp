@@ -1,6 +1,6 @@
 #include "qtape/c99/c_writers.h"
 
-#include "qtape/integer/epilogue.h"
+#include "qtape/integer/products/epilogue.h"
 
 namespace qtape {
 namespace {

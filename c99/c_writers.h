@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "qtape/c99/c_source.h"
-#include "qtape/integer/integer_ops.h"
+#include "qtape/integer/ops/integer_ops.h"
 
 namespace qtape {
 

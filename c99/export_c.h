@@ -10,7 +10,7 @@
 #include "qtape/c99/c_kernels.h"
 #include "qtape/c99/c_program.h"
 #include "qtape/c99/c_self_test.h"
-#include "qtape/integer/integer_program.h"
+#include "qtape/integer/program/integer_program.h"
 
 namespace qtape {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "qtape/c99/c_kernels.h"
-#include "qtape/integer/merged_program.h"
+#include "qtape/c99/merged_program.h"
 
 namespace qtape {
 

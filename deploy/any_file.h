@@ -6,7 +6,7 @@
 #include <variant>
 
 #include "qtape/engine/serialize.h"
-#include "qtape/integer/integer_program.h"
+#include "qtape/integer/program/integer_program.h"
 
 namespace qtape {
 

@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "qtape/engine/quantizers.h"
-#include "qtape/integer/op_rules.h"
+#include "qtape/integer/rules/rule_table.h"
 #include "qtape/kernels/quantize/requantize.h"
 #include "qtape/kernels/quantize/settle_kernels.h"
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "qtape/integer/analysis.h"
-#include "qtape/integer/code_table.h"
+#include "qtape/integer/rules/analysis.h"
+#include "qtape/integer/rules/code_table.h"
 
 namespace qtape {
 

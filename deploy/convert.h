@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "qtape/engine/parameters.h"
-#include "qtape/integer/integer_program.h"
+#include "qtape/integer/program/integer_program.h"
 
 namespace qtape {
 

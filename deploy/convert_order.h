@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "qtape/integer/analysis.h"
+#include "qtape/integer/rules/analysis.h"
 
 namespace qtape {
 

@@ -5,11 +5,11 @@
 #include "qtape/deploy/level.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/engine/tape.h"
-#include "qtape/integer/analysis.h"
-#include "qtape/integer/exact.h"
-#include "qtape/integer/integer_binding.h"
-#include "qtape/integer/session.h"
-#include "qtape/integer/session_hooks.h"
+#include "qtape/integer/core/integer_binding.h"
+#include "qtape/integer/program/session.h"
+#include "qtape/integer/program/session_hooks.h"
+#include "qtape/integer/rules/analysis.h"
+#include "qtape/integer/training/exact.h"
 
 namespace qtape {
 namespace {

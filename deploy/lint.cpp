@@ -15,8 +15,8 @@
 #include "qtape/deploy/lint_text.h"
 #include "qtape/deploy/weights.h"
 #include "qtape/engine/quantizers.h"
-#include "qtape/integer/analysis.h"
-#include "qtape/integer/op_rules.h"
+#include "qtape/integer/rules/analysis.h"
+#include "qtape/integer/rules/rule_table.h"
 #include "qtape/kernels/quantize/quantize.h"
 #include "qtape/kernels/quantize/requantize.h"
 

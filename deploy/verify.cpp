@@ -9,7 +9,7 @@
 
 #include "qtape/core/error.h"
 #include "qtape/core/printable.h"
-#include "qtape/integer/session_hooks.h"
+#include "qtape/integer/program/session_hooks.h"
 
 namespace qtape {
 namespace {

@@ -73,7 +73,7 @@ class Verifier {
   /// Throws like convert, and ArgumentError for options out of range and for a program without
   /// inputs.
   Verifier(const Graph& graph, Parameters& parameters, const VerifyOptions& options);
-  /// Verifier with hooks for tests, see integer/session_hooks.h.
+  /// Verifier with hooks for tests, see integer/program/session_hooks.h.
   Verifier(const Graph& graph, Parameters& parameters, const VerifyOptions& options,
            const SessionHooks& hooks);
 

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "qtape/engine/tape.h"
-#include "qtape/integer/analysis.h"
+#include "qtape/integer/rules/analysis.h"
 #include "qtape/ops/quantizer_ops.h"
 
 namespace qtape {

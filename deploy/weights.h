@@ -8,7 +8,7 @@
 
 #include "qtape/engine/graph.h"
 #include "qtape/engine/parameters.h"
-#include "qtape/integer/exact.h"
+#include "qtape/integer/training/exact.h"
 
 namespace qtape {
 

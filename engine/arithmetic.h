@@ -58,7 +58,7 @@ class ForwardArithmetic {
   virtual const ExactValue* find(NodeId id) const = 0;
 };
 
-/// Arithmetic of a tape's forward between quantized operands: see integer/exact.h.
+/// Arithmetic of a tape's forward between quantized operands: see integer/training/exact.h.
 struct Arithmetic {
   /// Creates the replacement of the kernels; if empty or if it returns null, forward computes
   /// in floats. `encodes`: values may be held as codes, because all quantizers apply in the

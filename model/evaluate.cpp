@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "qtape/integer/integer_binding.h"
-#include "qtape/integer/session.h"
+#include "qtape/integer/core/integer_binding.h"
+#include "qtape/integer/program/session.h"
 #include "qtape/model/feed.h"
 
 namespace qtape {

@@ -9,7 +9,7 @@
 #include "qtape/core/sha256.h"
 #include "qtape/data/dataset.h"
 #include "qtape/engine/tape.h"
-#include "qtape/integer/integer_program.h"
+#include "qtape/integer/program/integer_program.h"
 #include "qtape/model/metric.h"
 
 namespace qtape {

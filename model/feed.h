@@ -10,7 +10,7 @@
 #include "qtape/data/batches.h"
 #include "qtape/deploy/verify.h"
 #include "qtape/engine/tape.h"
-#include "qtape/integer/session.h"
+#include "qtape/integer/program/session.h"
 
 namespace qtape {
 

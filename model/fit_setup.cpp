@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "qtape/engine/quantizers.h"
-#include "qtape/integer/exact.h"
+#include "qtape/integer/training/exact.h"
 
 namespace qtape {
 namespace {

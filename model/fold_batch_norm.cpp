@@ -11,8 +11,8 @@
 #include "qtape/engine/labels.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/engine/tape.h"
-#include "qtape/integer/code_flow.h"
-#include "qtape/integer/op_rules.h"
+#include "qtape/integer/rules/quantizer_of.h"
+#include "qtape/integer/rules/rule_table.h"
 #include "qtape/model/norm_folds.h"
 
 namespace qtape {

@@ -8,9 +8,9 @@
 #include "qtape/engine/constants.h"
 #include "qtape/engine/labels.h"
 #include "qtape/engine/quantizers.h"
-#include "qtape/integer/analysis.h"
-#include "qtape/integer/code_flow.h"
-#include "qtape/integer/op_rules.h"
+#include "qtape/integer/rules/analysis.h"
+#include "qtape/integer/rules/quantizer_of.h"
+#include "qtape/integer/rules/rule_table.h"
 #include "qtape/model/float_parts.h"
 #include "qtape/model/weighted_layers.h"
 

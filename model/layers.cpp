@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "qtape/engine/quantizers.h"
-#include "qtape/integer/code_flow.h"
+#include "qtape/integer/rules/quantizer_of.h"
 
 namespace qtape {
 namespace {

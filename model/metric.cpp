@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "qtape/core/error.h"
-#include "qtape/integer/analysis.h"
-#include "qtape/integer/op_rules.h"
+#include "qtape/integer/rules/analysis.h"
+#include "qtape/integer/rules/rule_table.h"
 #include "qtape/model/feed.h"
 
 namespace qtape {

@@ -14,7 +14,7 @@
 #include "qtape/core/enum_names.h"
 #include "qtape/data/dataset.h"
 #include "qtape/engine/graph.h"
-#include "qtape/integer/integer_program.h"
+#include "qtape/integer/program/integer_program.h"
 #include "qtape/model/area_under_curve.h"
 
 namespace qtape {

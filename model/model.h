@@ -13,7 +13,7 @@
 #include "qtape/deploy/convert.h"
 #include "qtape/deploy/verify.h"
 #include "qtape/engine/serialize.h"
-#include "qtape/integer/exact.h"
+#include "qtape/integer/training/exact.h"
 #include "qtape/model/evaluate.h"
 #include "qtape/model/value.h"
 

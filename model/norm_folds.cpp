@@ -6,7 +6,7 @@
 
 #include "qtape/engine/constants.h"
 #include "qtape/engine/quantizers.h"
-#include "qtape/integer/op_rules.h"
+#include "qtape/integer/rules/rule_table.h"
 
 namespace qtape {
 namespace {

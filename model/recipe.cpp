@@ -7,7 +7,7 @@
 #include "qtape/core/printable.h"
 #include "qtape/engine/labels.h"
 #include "qtape/engine/quantizers.h"
-#include "qtape/integer/op_rules.h"
+#include "qtape/integer/rules/rule_table.h"
 #include "qtape/model/float_parts.h"
 #include "qtape/model/fold_batch_norm.h"
 #include "qtape/model/insert_quantizers.h"

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "qtape/engine/quantizers.h"
-#include "qtape/integer/code_flow.h"
+#include "qtape/integer/rules/quantizer_of.h"
 #include "qtape/model/layers.h"
 
 namespace qtape {

@@ -7,7 +7,7 @@
 
 #include "qtape/engine/labels.h"
 #include "qtape/engine/quantizers.h"
-#include "qtape/integer/code_flow.h"
+#include "qtape/integer/rules/quantizer_of.h"
 #include "qtape/model/recurrent.h"
 
 namespace qtape {

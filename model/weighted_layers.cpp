@@ -5,8 +5,8 @@
 
 #include "qtape/engine/constants.h"
 #include "qtape/engine/labels.h"
-#include "qtape/integer/code_flow.h"
-#include "qtape/integer/op_rules.h"
+#include "qtape/integer/rules/quantizer_of.h"
+#include "qtape/integer/rules/rule_table.h"
 
 namespace qtape {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "qtape/core/enum_names.h"
-#include "qtape/integer/integer_program.h"
+#include "qtape/integer/program/integer_program.h"
 
 namespace qtape {
 

@@ -12,7 +12,7 @@
 #include "qtape/c99/levels.h"
 #include "qtape/core/error.h"
 #include "qtape/engine/files.h"
-#include "qtape/integer/integer_ops.h"
+#include "qtape/integer/ops/integer_ops.h"
 #include "qtape/onnx/levels.h"
 #include "qtape/tests/docs/cpp_source.h"
 #include "qtape/tests/docs/page.h"

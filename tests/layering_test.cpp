@@ -68,7 +68,15 @@ const std::map<std::string, std::vector<std::string>> rooms = {
     {"console", {"core"}},
     {"arrays", {"core", "engine/files.h", "engine/json_document.h"}},
     {"data", {"core", "arrays"}},
-    {"integer", {"core", "kernels", "ops", "engine"}},
+    {"integer/core", {"core", "kernels", "ops"}},
+    {"integer/products", {"core", "kernels", "ops", "integer/core"}},
+    {"integer/ops", {"core", "kernels", "ops", "integer/core", "integer/products"}},
+    {"integer/reference", {"core", "kernels", "ops", "integer/core", "integer/ops"}},
+    {"integer/program",
+     {"core", "kernels", "ops", "engine", "integer/core", "integer/products", "integer/ops"}},
+    {"integer/rules", {"core", "kernels", "ops", "engine", "integer/ops"}},
+    {"integer/training",
+     {"core", "kernels", "ops", "engine", "integer/core", "integer/products", "integer/rules"}},
     {"optim", {"core", "kernels/simd", "ops/core", "engine/parameters.h"}},
     {"calibrate", {"core", "kernels/quantize", "ops", "engine", "integer"}},
     {"report", {"core", "engine", "calibrate"}},
@@ -138,8 +146,8 @@ TEST_CASE("layers: references share nothing with kernels but scalar requantizati
   const std::set<std::string> shared = {
       "core/requantization.h",
       "core/types.h",
-      "integer/integer_binding.h",
-      "integer/integer_ops.h",
+      "integer/core/integer_binding.h",
+      "integer/ops/integer_ops.h",
       "kernels/quantize/requantize.h",
       "ops/families/window.h"};  // the attributes of windows alone
   for (const Include& include : includes_of({"integer/reference"})) {
@@ -203,6 +211,6 @@ TEST_CASE("layers: headers for users show fmt's core header and nothing else of 
       CHECK(!target.starts_with("qtape/kernels/"));
     }
   }
-  CHECK(reached.contains("integer/integer_program.h"));
+  CHECK(reached.contains("integer/program/integer_program.h"));
   CHECK(reached.contains("ops/fake_quantize.h"));
 }

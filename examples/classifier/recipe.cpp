@@ -5,9 +5,9 @@
 
 #include "qtape/core/error.h"
 #include "qtape/engine/quantizers.h"
-#include "qtape/integer/code_flow.h"
-#include "qtape/integer/exact.h"
-#include "qtape/integer/op_rules.h"
+#include "qtape/integer/rules/quantizer_of.h"
+#include "qtape/integer/rules/rule_table.h"
+#include "qtape/integer/training/exact.h"
 #include "qtape/model/recipe.h"
 
 namespace qtape::examples {

@@ -1,6 +1,6 @@
 #include "qtape/examples/classifier/training.h"
 
-#include "qtape/integer/exact.h"
+#include "qtape/integer/training/exact.h"
 
 namespace qtape::examples {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "qtape/integer/integer_binding.h"
+#include "qtape/integer/core/integer_binding.h"
 #include "qtape/kernels/simd/vectorize.h"
 #include "qtape/kernels/simd/versions.h"
 #include "qtape/ops/families/pool_kernels.h"

@@ -1,7 +1,7 @@
 // AvgPool of codes: sums over windows.
 #pragma once
 
-#include "qtape/integer/integer_op.h"
+#include "qtape/integer/core/integer_op.h"
 #include "qtape/ops/avg_pool.h"
 
 namespace qtape::integer {

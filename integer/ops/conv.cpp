@@ -7,9 +7,9 @@
 #include <memory>
 #include <utility>
 
-#include "qtape/integer/conv_kernel.h"
-#include "qtape/integer/direct_kernel.h"
-#include "qtape/integer/linear_kernel.h"
+#include "qtape/integer/products/direct_products.h"
+#include "qtape/integer/products/grouped_products.h"
+#include "qtape/integer/products/tiled_products.h"
 #include "qtape/kernels/integer/code_products.h"
 
 namespace qtape::integer {

@@ -1,8 +1,8 @@
 // Conv: filters of constant weights over windows of codes, summed in integers.
 #pragma once
 
-#include "qtape/integer/integer_op.h"
-#include "qtape/integer/quantized_weights.h"
+#include "qtape/integer/core/integer_op.h"
+#include "qtape/integer/core/quantized_weights.h"
 #include "qtape/ops/families/convolution.h"
 
 namespace qtape::integer {

@@ -6,8 +6,8 @@
 #include <limits>
 #include <memory>
 
-#include "qtape/integer/epilogue.h"
-#include "qtape/integer/integer_binding.h"
+#include "qtape/integer/core/integer_binding.h"
+#include "qtape/integer/products/epilogue.h"
 #include "qtape/kernels/quantize/code_kernels.h"
 #include "qtape/kernels/quantize/requantize_kernels.h"
 #include "qtape/kernels/simd/threads.h"

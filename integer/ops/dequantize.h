@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "qtape/integer/integer_op.h"
+#include "qtape/integer/core/integer_op.h"
 
 namespace qtape::integer {
 

@@ -1,7 +1,7 @@
 // Input: floats provided by the caller of a program.
 #pragma once
 
-#include "qtape/integer/integer_op.h"
+#include "qtape/integer/core/integer_op.h"
 
 namespace qtape::integer {
 

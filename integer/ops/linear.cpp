@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "qtape/integer/direct_kernel.h"
-#include "qtape/integer/epilogue.h"
-#include "qtape/integer/integer_binding.h"
-#include "qtape/integer/linear_kernel.h"
+#include "qtape/integer/core/integer_binding.h"
+#include "qtape/integer/products/direct_products.h"
+#include "qtape/integer/products/epilogue.h"
+#include "qtape/integer/products/tiled_products.h"
 #include "qtape/kernels/integer/code_products.h"
 
 namespace qtape::integer {

@@ -1,8 +1,8 @@
 // Linear: products of codes with constant weights, summed in integers.
 #pragma once
 
-#include "qtape/integer/integer_op.h"
-#include "qtape/integer/quantized_weights.h"
+#include "qtape/integer/core/integer_op.h"
+#include "qtape/integer/core/quantized_weights.h"
 
 /// Ops of integer programs.
 namespace qtape::integer {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "qtape/integer/integer_binding.h"
+#include "qtape/integer/core/integer_binding.h"
 #include "qtape/kernels/simd/threads.h"
 
 namespace qtape::integer {

@@ -1,7 +1,7 @@
 // Lookup: a function of one code, as a table.
 #pragma once
 
-#include "qtape/integer/integer_op.h"
+#include "qtape/integer/core/integer_op.h"
 
 namespace qtape::integer {
 

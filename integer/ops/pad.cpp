@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "qtape/integer/integer_binding.h"
+#include "qtape/integer/core/integer_binding.h"
 #include "qtape/kernels/quantize/quantize.h"
 #include "qtape/kernels/simd/threads.h"
 #include "qtape/ops/families/border.h"

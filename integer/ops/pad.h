@@ -1,7 +1,7 @@
 // Pad of codes: adds a border of one code.
 #pragma once
 
-#include "qtape/integer/integer_op.h"
+#include "qtape/integer/core/integer_op.h"
 
 namespace qtape::integer {
 

@@ -6,7 +6,7 @@
 #include <array>
 #include <memory>
 
-#include "qtape/integer/integer_binding.h"
+#include "qtape/integer/core/integer_binding.h"
 #include "qtape/kernels/quantize/requantize_kernels.h"
 #include "qtape/kernels/simd/threads.h"
 

@@ -1,7 +1,7 @@
 // Add, Sub and Mul: elementwise ops on codes of two grids, with codes of a third as result.
 #pragma once
 
-#include "qtape/integer/integer_op.h"
+#include "qtape/integer/core/integer_op.h"
 
 namespace qtape::integer {
 

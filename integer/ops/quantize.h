@@ -2,7 +2,7 @@
 #pragma once
 
 #include "qtape/core/grid.h"
-#include "qtape/integer/integer_op.h"
+#include "qtape/integer/core/integer_op.h"
 
 namespace qtape::integer {
 

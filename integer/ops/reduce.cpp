@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "qtape/integer/integer_binding.h"
+#include "qtape/integer/core/integer_binding.h"
 #include "qtape/kernels/simd/threads.h"
 #include "qtape/kernels/simd/vectorize.h"
 #include "qtape/kernels/simd/versions.h"

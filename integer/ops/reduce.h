@@ -1,7 +1,7 @@
 // Max and Sum of codes over axes.
 #pragma once
 
-#include "qtape/integer/integer_op.h"
+#include "qtape/integer/core/integer_op.h"
 
 namespace qtape::integer {
 

@@ -1,7 +1,7 @@
 // Requantize: converts accumulators or codes to codes of another grid.
 #pragma once
 
-#include "qtape/integer/integer_op.h"
+#include "qtape/integer/core/integer_op.h"
 
 namespace qtape::integer {
 

@@ -4,7 +4,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "qtape/integer/integer_binding.h"
+#include "qtape/integer/core/integer_binding.h"
 #include "qtape/ops/max_pool.h"
 #include "qtape/ops/upsample.h"
 

@@ -2,7 +2,7 @@
 // have any dtype.
 #pragma once
 
-#include "qtape/integer/integer_op.h"
+#include "qtape/integer/core/integer_op.h"
 #include "qtape/ops/concat.h"
 #include "qtape/ops/reshape.h"
 #include "qtape/ops/slice.h"

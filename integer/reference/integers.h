@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "qtape/core/requantization.h"
-#include "qtape/integer/integer_binding.h"
+#include "qtape/integer/core/integer_binding.h"
 
 namespace qtape::integer::reference {
 

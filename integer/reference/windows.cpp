@@ -3,7 +3,7 @@
 
 #include <numeric>
 
-#include "qtape/integer/integer_ops.h"
+#include "qtape/integer/ops/integer_ops.h"
 #include "qtape/integer/reference/integers.h"
 
 namespace qtape::integer {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "qtape/engine/graph.h"
-#include "qtape/integer/integer_form.h"
-#include "qtape/integer/integer_ops.h"
+#include "qtape/integer/ops/integer_ops.h"
+#include "qtape/integer/rules/integer_form.h"
 
 namespace qtape {
 

@@ -1,7 +1,7 @@
 // Integer ops in ONNX: one overload of `write` for each op, in ops/.
 #pragma once
 
-#include "qtape/integer/integer_ops.h"
+#include "qtape/integer/ops/integer_ops.h"
 #include "qtape/onnx/export/onnx_program.h"
 
 namespace qtape {

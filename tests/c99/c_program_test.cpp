@@ -18,7 +18,7 @@
 #include "qtape/deploy/verify.h"
 #include "qtape/engine/files.h"
 #include "qtape/engine/parameters.h"
-#include "qtape/integer/session.h"
+#include "qtape/integer/program/session.h"
 #include "qtape/tests/support/conformance.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/folder.h"

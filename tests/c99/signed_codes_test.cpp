@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "qtape/integer/session.h"
+#include "qtape/integer/program/session.h"
 #include "qtape/tests/support/conformance.h"
 
 namespace {

@@ -5,8 +5,8 @@
 #include "qtape/deploy/convert.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/engine/tape.h"
-#include "qtape/integer/exact.h"
-#include "qtape/integer/session.h"
+#include "qtape/integer/program/session.h"
+#include "qtape/integer/training/exact.h"
 #include "qtape/tests/support/integer_nets.h"
 
 using namespace qtape;

@@ -6,8 +6,8 @@
 #include <limits>
 
 #include "qtape/engine/quantizers.h"
-#include "qtape/integer/analysis.h"
-#include "qtape/integer/session.h"
+#include "qtape/integer/program/session.h"
+#include "qtape/integer/rules/analysis.h"
 #include "qtape/model/layers.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/integer_nets.h"

@@ -8,7 +8,7 @@
 #include "qtape/core/random.h"
 #include "qtape/deploy/convert.h"
 #include "qtape/deploy/verify.h"
-#include "qtape/integer/session.h"
+#include "qtape/integer/program/session.h"
 #include "qtape/model/feed.h"
 #include "qtape/model/insert_quantizers.h"
 #include "qtape/model/model.h"

@@ -8,7 +8,7 @@
 
 #include "qtape/engine/quantizers.h"
 #include "qtape/engine/tape.h"
-#include "qtape/integer/analysis.h"
+#include "qtape/integer/rules/analysis.h"
 #include "qtape/tests/support/integer_nets.h"
 
 using namespace qtape;

@@ -15,7 +15,7 @@
 #include "qtape/core/error.h"
 #include "qtape/engine/files.h"
 #include "qtape/engine/serialize.h"
-#include "qtape/integer/session.h"
+#include "qtape/integer/program/session.h"
 #include "qtape/tests/docs/code.h"
 #include "qtape/tests/docs/page.h"
 #include "qtape/tests/docs/printed.h"

@@ -6,7 +6,7 @@
 #include "qtape/core/random.h"
 #include "qtape/engine/plan_hooks.h"
 #include "qtape/engine/tape.h"
-#include "qtape/integer/codes_forward.h"
+#include "qtape/integer/training/codes_forward.h"
 #include "qtape/kernels/onednn/gemm.h"
 #include "qtape/model/layers.h"
 

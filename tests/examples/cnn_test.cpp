@@ -8,7 +8,7 @@
 #include "qtape/examples/data/tones.h"
 #include "qtape/examples/train_cnn/network.h"
 #include "qtape/examples/train_keywords/network.h"
-#include "qtape/integer/exact.h"
+#include "qtape/integer/training/exact.h"
 #include "qtape/model/feed.h"
 #include "qtape/model/fold_batch_norm.h"
 

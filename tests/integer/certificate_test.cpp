@@ -1,5 +1,5 @@
 // Certificates compared with all possible inputs.
-#include "qtape/integer/certificate.h"
+#include "qtape/integer/core/certificate.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "qtape/core/random.h"
-#include "qtape/integer/product_path.h"
+#include "qtape/integer/core/product_path.h"
 
 using namespace qtape;
 using namespace qtape::kernels;

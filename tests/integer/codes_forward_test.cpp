@@ -1,5 +1,5 @@
 // Products of codes in training, compared with the same steps on values.
-#include "qtape/integer/codes_forward.h"
+#include "qtape/integer/training/codes_forward.h"
 
 #include <doctest/doctest.h>
 
@@ -11,7 +11,7 @@
 #include "qtape/engine/plan_hooks.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/engine/tape.h"
-#include "qtape/integer/exact.h"
+#include "qtape/integer/training/exact.h"
 #include "qtape/model/layers.h"
 #include "qtape/optim/optimizer.h"
 #include "qtape/tests/support/models.h"

@@ -10,7 +10,7 @@
 #include <set>
 
 #include "qtape/engine/files.h"
-#include "qtape/integer/session_hooks.h"
+#include "qtape/integer/program/session_hooks.h"
 
 using namespace qtape;
 

@@ -4,7 +4,7 @@
 
 #include "qtape/engine/quantizers.h"
 #include "qtape/engine/tape.h"
-#include "qtape/integer/exact.h"
+#include "qtape/integer/training/exact.h"
 #include "qtape/tests/support/errors.h"
 
 using namespace qtape;

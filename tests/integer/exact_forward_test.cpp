@@ -1,5 +1,5 @@
 // Tapes with exact arithmetic compared with plain loops over integers.
-#include "qtape/integer/exact_forward.h"
+#include "qtape/integer/training/exact_forward.h"
 
 #include <doctest/doctest.h>
 
@@ -11,7 +11,7 @@
 #include "qtape/core/random.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/engine/tape.h"
-#include "qtape/integer/exact.h"
+#include "qtape/integer/training/exact.h"
 #include "qtape/kernels/quantize/quantize.h"
 #include "qtape/model/layers.h"
 #include "qtape/optim/optimizer.h"

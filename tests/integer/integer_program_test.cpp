@@ -1,4 +1,4 @@
-#include "qtape/integer/integer_program.h"
+#include "qtape/integer/program/integer_program.h"
 
 #include <doctest/doctest.h>
 

@@ -6,7 +6,7 @@
 #include "qtape/core/random.h"
 #include "qtape/engine/plan_hooks.h"
 #include "qtape/engine/tape.h"
-#include "qtape/integer/exact.h"
+#include "qtape/integer/training/exact.h"
 #include "qtape/kernels/onednn/gemm.h"
 #include "qtape/model/layers.h"
 #include "qtape/optim/optimizer.h"

@@ -1,4 +1,4 @@
-#include "qtape/integer/program_plan.h"
+#include "qtape/integer/program/program_plan.h"
 
 #include <doctest/doctest.h>
 

@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "qtape/core/random.h"
-#include "qtape/integer/session.h"
-#include "qtape/integer/session_hooks.h"
+#include "qtape/integer/program/session.h"
+#include "qtape/integer/program/session_hooks.h"
 
 using namespace qtape;
 

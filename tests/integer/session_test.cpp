@@ -1,4 +1,4 @@
-#include "qtape/integer/session.h"
+#include "qtape/integer/program/session.h"
 
 #include <doctest/doctest.h>
 
@@ -7,7 +7,7 @@
 #include "qtape/core/random.h"
 #include "qtape/deploy/convert.h"
 #include "qtape/engine/quantizers.h"
-#include "qtape/integer/session_hooks.h"
+#include "qtape/integer/program/session_hooks.h"
 #include "qtape/kernels/onednn/int8_exactness.h"
 #include "qtape/model/layers.h"
 #include "qtape/tests/support/conformance.h"

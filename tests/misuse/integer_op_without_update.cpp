@@ -1,5 +1,5 @@
 // error: update
-#include "qtape/integer/integer_op.h"
+#include "qtape/integer/core/integer_op.h"
 
 namespace qtape {
 

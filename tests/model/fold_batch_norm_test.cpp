@@ -11,7 +11,7 @@
 #include "qtape/engine/print.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/engine/tape.h"
-#include "qtape/integer/exact.h"
+#include "qtape/integer/training/exact.h"
 #include "qtape/model/layers.h"
 #include "qtape/model/norm_folds.h"
 #include "qtape/optim/optimizer.h"

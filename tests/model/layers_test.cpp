@@ -9,7 +9,7 @@
 #include "qtape/engine/plan_hooks.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/engine/tape.h"
-#include "qtape/integer/analysis.h"
+#include "qtape/integer/rules/analysis.h"
 #include "qtape/kernels/quantize/quantize.h"
 #include "qtape/model/insert_quantizers.h"
 #include "qtape/tests/support/errors.h"

@@ -12,7 +12,7 @@
 #include "qtape/deploy/convert.h"
 #include "qtape/deploy/verify.h"
 #include "qtape/engine/parameters.h"
-#include "qtape/integer/session.h"
+#include "qtape/integer/program/session.h"
 #include "qtape/onnx/export.h"
 #include "qtape/onnx/interpreter/interpreter_ops.h"
 #include "qtape/onnx/levels.h"

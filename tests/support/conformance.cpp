@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "qtape/engine/json_file.h"
-#include "qtape/integer/integer_binding.h"
+#include "qtape/integer/core/integer_binding.h"
 
 namespace qtape::test {
 

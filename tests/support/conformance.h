@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "qtape/integer/session.h"
+#include "qtape/integer/program/session.h"
 
 namespace qtape::test {
 

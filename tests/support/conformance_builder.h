@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "qtape/core/random.h"
-#include "qtape/integer/integer_program.h"
+#include "qtape/integer/program/integer_program.h"
 #include "qtape/kernels/quantize/pack.h"
 #include "qtape/tests/support/conformance.h"
 

@@ -7,7 +7,7 @@
 
 #include "qtape/core/random.h"
 #include "qtape/engine/quantizers.h"
-#include "qtape/integer/session_hooks.h"
+#include "qtape/integer/program/session_hooks.h"
 #include "qtape/model/layers.h"
 
 namespace qtape::test {

@@ -1,7 +1,7 @@
 // Manually built integer programs.
 #pragma once
 
-#include "qtape/integer/integer_program.h"
+#include "qtape/integer/program/integer_program.h"
 
 namespace qtape::test {
 

@@ -5,7 +5,7 @@
 #include <bit>
 
 #include "qtape/engine/json_file.h"
-#include "qtape/integer/integer_program.h"
+#include "qtape/integer/program/integer_program.h"
 #include "qtape/kernels/quantize/requantize.h"
 
 namespace qtape {

@@ -7,7 +7,7 @@
 #include "qtape/core/printable.h"
 #include "qtape/data/files.h"
 #include "qtape/data/holdout.h"
-#include "qtape/integer/analysis.h"
+#include "qtape/integer/rules/analysis.h"
 #include "qtape/model/float_parts.h"
 
 namespace qtape::tool {

@@ -6,7 +6,7 @@
 
 #include "qtape/data/dataset.h"
 #include "qtape/engine/graph.h"
-#include "qtape/integer/integer_program.h"
+#include "qtape/integer/program/integer_program.h"
 
 namespace qtape::tool {
 

@@ -8,8 +8,8 @@
 
 #include "qtape/engine/json_fields.h"
 #include "qtape/examples/shared/output_files.h"
-#include "qtape/integer/certificate.h"
-#include "qtape/integer/integer_program.h"
+#include "qtape/integer/core/certificate.h"
+#include "qtape/integer/program/integer_program.h"
 #include "qtape/model/evaluate.h"
 
 namespace qtape::tool {

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "qtape/core/random.h"
-#include "qtape/integer/integer_program.h"
+#include "qtape/integer/program/integer_program.h"
 
 namespace qtape::tool {
 

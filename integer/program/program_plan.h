@@ -1,0 +1,56 @@
+// Memory plan of the values of an integer program. A pure function.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "qtape/engine/plan.h"
+#include "qtape/integer/program/integer_program.h"
+
+namespace qtape {
+
+/// Values that stay readable after a run, in addition to inputs and outputs.
+enum class KeptValues : uint8_t {
+  Outputs,  ///< no others: their memory is reused
+  Codes,    ///< all except products that an epilogue consumes while they are in cache
+  All
+};
+
+/// Memory location of each value, and the memory that all take.
+struct ProgramPlan {
+  /// Location of one value.
+  struct Value {
+    /// Bytes from the start of the arena; empty if the value is not stored in the arena.
+    std::optional<int64_t> offset = std::nullopt;
+    bool kept = false;  ///< readable after a run
+    /// The node that receives its products while they are in cache; both run as one.
+    std::optional<NodeId> next = std::nullopt;
+    /// Where its scratch lies, of plans for other machines; none where it takes none.
+    std::optional<int64_t> scratch = std::nullopt;
+    bool operator==(const Value&) const = default;
+  };
+  std::vector<Value> values;      ///< by node
+  std::vector<Lifetime> buffers;  ///< contents of the arena; times are node indices
+  int64_t arena_bytes = 0;
+};
+
+/// Node i runs at time i, together with the node that receives its products. Inputs lie in the
+/// arena for the lifetime of the session. A view shares the memory of its operand. An op that
+/// may run in place takes the memory of operand 0 if no later node reads it.
+ProgramPlan plan_program(const IntegerProgram& program, KeptValues kept);
+
+/// What code written for another machine needs of a plan.
+struct TargetMemory {
+  int64_t alignment = 8;  ///< of buffers in the arena, in bytes
+  /// Returns the bytes that a node needs beside its operands and result. `grid` is that of the
+  /// codes that its sums become while they are computed, or null.
+  std::function<int64_t(const IntegerNode& node, const CodeGrid* grid)> scratch;
+};
+
+/// Plans code for another machine: outputs are kept, inputs and outputs in f32 lie in memory of
+/// the caller, and nodes have scratch. No node takes sums that it would have to keep.
+ProgramPlan plan_program(const IntegerProgram& program, const TargetMemory& target);
+
+}  // namespace qtape

@@ -1,0 +1,89 @@
+// Session: an integer program bound to memory, run by the fast kernels or by the reference.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "qtape/core/aligned.h"
+#include "qtape/core/thread_count.h"
+#include "qtape/integer/program/program_plan.h"
+
+namespace qtape {
+
+/// Options of a session.
+struct SessionOptions {
+  /// Run plain loops over integers in one thread: the oracle that all other kernels must equal.
+  bool reference = false;
+  int threads = default_threads();  ///< at least 1
+  /// Values to keep; the reference keeps all.
+  KeptValues kept = KeptValues::Outputs;
+};
+
+struct SessionHooks;
+
+/// The constructor binds the program; runs make no allocations of their own. Must not be used
+/// by two threads at once. Movable, not copyable.
+class IntegerSession {
+ public:
+  /// Throws ArgumentError for fewer than one thread and GraphError if oneDNN rejects a product.
+  IntegerSession(const IntegerProgram& program, SessionOptions options);
+  /// Session with hooks for tests, see integer/program/session_hooks.h.
+  IntegerSession(const IntegerProgram& program, SessionOptions options,
+                 const SessionHooks& hooks);
+
+  /// Returns the memory of an input, f32 in its shape, to be filled before a run. Throws
+  /// GraphError for other nodes.
+  std::span<float> input(NodeId id);
+  std::span<float> input(std::string_view label) { return input(program_.at(label)); }
+
+  /// Runs the program. Throws GraphError, naming input and element, for NaN; values are
+  /// undefined then, but the session can be run again.
+  void run();
+
+  /// Returns the value of a node. Throws GraphError if T is not its dtype or the value is not
+  /// kept.
+  template <class T>
+  std::span<const T> value(NodeId id) const {
+    return {reinterpret_cast<const T*>(data(id, dtype_of<T>)),
+            static_cast<size_t>(program_[id].value.type.elements())};
+  }
+  template <class T>
+  std::span<const T> value(std::string_view label) const {
+    return value<T>(program_.at(label));
+  }
+  /// Returns element i of codes or accumulators of any dtype. Throws GraphError for an index
+  /// out of range.
+  int64_t integer(NodeId id, int64_t i) const;
+  /// Returns the value of a node as stored in memory. Throws GraphError if it is not kept.
+  std::span<const std::byte> bytes(NodeId id) const;
+  /// True if the value of the node is kept.
+  bool has_value(NodeId id) const;
+
+  const IntegerProgram& program() const { return program_; }
+  /// Explains how each product with weights runs and why, one per line.
+  std::string report() const;
+
+ private:
+  struct Bound {
+    IntegerKernel kernel;
+    NodeId node;
+  };
+
+  const std::byte* data(NodeId id, DType dtype) const;
+  std::byte* memory(NodeId id) const;
+  IntegerBinding binding(NodeId id) const;
+  void bind();
+  IntegerKernel bind_node(NodeId id, std::optional<NodeId> next) const;
+
+  IntegerProgram program_;
+  SessionOptions options_;
+  std::optional<ProductPath> path_;
+  ProgramPlan plan_;
+  AlignedBuffer arena_;
+  std::vector<Bound> kernels_;
+};
+
+}  // namespace qtape

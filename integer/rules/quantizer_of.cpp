@@ -1,0 +1,26 @@
+#include "qtape/integer/rules/quantizer_of.h"
+
+#include "qtape/engine/quantizers.h"
+#include "qtape/integer/rules/rule_table.h"
+
+namespace qtape {
+
+std::optional<NodeId> quantizer_behind(const Graph& graph, NodeId id) {
+  while (is_view(graph[id].op) || keeps_codes(graph[id].op)) id = graph[id].operands[0];
+  return is_quantizer(graph[id].op) ? std::optional(id) : std::nullopt;
+}
+
+bool accumulators_have_grid(const Graph& graph, const Op& product, NodeId x, NodeId w) {
+  const std::optional<NodeId> quantizer = quantizer_behind(graph, x);
+  if (!quantizer || channel_map(graph, *quantizer).channels != 1) return false;
+  const Shape& shape = graph[w].type.shape;
+  if (!is_quantizer(graph[w].op) || !weights_operand(product) || shape.rank() < 2) return false;
+  const WeightLayout layout = weight_layout(product, shape);
+  if (layout.outputs * layout.terms != shape.elements()) return false;
+  const Granularity granularity = granularity_of(graph[w].op);
+  if (channel_map(graph, w).channels == 1) return true;
+  return granularity.axis && !granularity.group_size &&
+         resolve_axis(*granularity.axis, shape) == layout.axis;
+}
+
+}  // namespace qtape
