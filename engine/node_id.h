@@ -47,7 +47,7 @@ class NodeIds {
 /// Returns the ids of all nodes of a graph or an integer program, in topological order.
 template <class Nodes>
 constexpr NodeIds ids(const Nodes& nodes) {
-  return NodeIds(nodes.size());
+  return NodeIds(static_cast<int32_t>(nodes.size()));
 }
 
 }  // namespace qtape
