@@ -1,4 +1,4 @@
-// What becomes of sums in C: codes, as the program's requantization makes them.
+// C code that converts sums to codes by the program's requantization.
 #include "qtape/c99/c_grid.h"
 
 #include <fmt/format.h>

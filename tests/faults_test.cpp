@@ -94,7 +94,7 @@ using namespace qtape;
 
 std::string data_file(const std::string& name) { return QTAPE_TEST_DATA "/" + name; }
 
-/// What is run, and the beginning of the error for a failed allocation.
+/// An operation, and the beginning of its error for a failed allocation.
 template <class Run>
 struct Trial {
   std::string error;

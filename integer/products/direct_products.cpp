@@ -23,7 +23,7 @@ constexpr int64_t max_terms_of_32_bits = 65'000;
 // The products of a tile should stay in the first-level cache until they are codes.
 constexpr int64_t direct_tile_products = 4096;
 // Below this number of multiplications a second thread does not pay off.
-constexpr int64_t worker_work = int64_t{1} << 19;
+constexpr int64_t direct_worker_work = int64_t{1} << 19;
 
 constexpr int64_t min_padded_limit = int64_t{1} << 20;  // codes
 
@@ -124,7 +124,7 @@ class DirectProducts {
       take(codes.data(), true);
     }
     for (const RowShare& share :
-         shares_of(points_, points_ * n_ * terms_, worker_work, threads_)) {
+         shares_of(points_, points_ * n_ * terms_, direct_worker_work, threads_)) {
       workers_.push_back(
           {share, AlignedBuffer((image_.codes() + products_.slack) * int64_t{sizeof(Code)}),
            AlignedBuffer(tile_ * n_ * 4),

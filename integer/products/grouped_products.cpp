@@ -93,7 +93,7 @@ class GroupedProducts {
       offsets_ = weights.offsets(*value_);
     }
     for (const RowShare& share :
-         shares_of(rows_, rows_ * std::ssize(weights_), worker_work, threads_)) {
+         shares_of(rows_, rows_ * std::ssize(weights_), grouped_worker_work, threads_)) {
       workers_.push_back({share, AlignedBuffer(tile_ * n_ * int64_t{sizeof(int64_t)}),
                           std::vector<const X*>(static_cast<size_t>(extents_.taps))});
     }
@@ -116,7 +116,7 @@ class GroupedProducts {
 
  private:
   // Below this number of multiplications a second thread does not pay off.
-  static constexpr int64_t worker_work = int64_t{1} << 17;
+  static constexpr int64_t grouped_worker_work = int64_t{1} << 17;
 
   struct Worker {
     RowShare rows;

@@ -41,7 +41,7 @@ struct ProgramPlan {
 /// may run in place takes the memory of operand 0 if no later node reads it.
 ProgramPlan plan_program(const IntegerProgram& program, KeptValues kept);
 
-/// What code written for another machine needs of a plan.
+/// Memory needs of code that is written for another machine.
 struct TargetMemory {
   int64_t alignment = 8;  ///< of buffers in the arena, in bytes
   /// Returns the bytes that a node needs beside its operands and result. `grid` is that of the
