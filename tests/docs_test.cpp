@@ -192,11 +192,12 @@ std::vector<std::string> rows_of(const std::string& page) {
 /// Returns the commands of `qtape`, including `export c` and `export onnx`.
 std::vector<std::string> commands() {
   std::vector<std::string> found;
-  for (const std::string& call :
-       between(source("tools/qtape/main.cpp"), "add_subcommand(", ",")) {
-    const std::string name = between(call, "\"", "\"").at(0);
-    if (name == "export") continue;
-    found.push_back(name == "c" || name == "onnx" ? "export " + name : name);
+  for (const std::string& file : files_in("tools/qtape", {".cpp"})) {
+    for (const std::string& call : between(source(file), "add_subcommand(", ",")) {
+      const std::string name = between(call, "\"", "\"").at(0);
+      if (name == "export") continue;
+      found.push_back(name == "c" || name == "onnx" ? "export " + name : name);
+    }
   }
   return found;
 }

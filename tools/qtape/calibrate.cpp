@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "qtape/calibrate/calibration.h"
@@ -14,9 +15,29 @@
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/data.h"
 #include "qtape/tools/qtape/json_report.h"
+#include "qtape/tools/qtape/options.h"
 #include "qtape/tools/qtape/preparation.h"
 
 namespace qtape::tool {
+
+struct CalibrateOptions {
+  std::string model;
+  DataOptions data;
+  std::string save;       ///< file for the calibrated model; empty: none
+  int64_t images = 1000;  ///< number of training images for calibration
+  int weight_bits = 8;    ///< of quantizers that are added to a model without any
+  int activation_bits = 8;
+  bool float_parts = false;       ///< allows parts without an integer form
+  std::string weight_codes = {};  ///< name of a CodeRange; empty: not given
+  /// The name of a method, `usual` for `usual_method` of each quantizer, `search` for the
+  /// method with the least output error for each quantizer, or `all` for a table of all
+  /// methods.
+  std::string observer = "usual";
+  std::string weight_observer = "usual";
+  int threads = 1;
+  std::string json = {};
+};
+
 namespace {
 
 /// Name of the choice of the usual observer for each quantizer.
@@ -188,6 +209,8 @@ void calibrate_all(Model& model, const data::Split& data, const CalibrateOptions
 
 }  // namespace
 
+/// Calibrates a model's quantizers, adding them if there are none, and prints the remaining
+/// accuracy on the test images.
 void calibrate(const CalibrateOptions& options) {
   require<ArgumentError>(options.observer != "all" || options.save.empty(),
                          "--save needs one observer, got all");
@@ -212,6 +235,43 @@ void calibrate(const CalibrateOptions& options) {
   });
   write_report(files, options.json, report);
   files.require_written();
+}
+
+Command add_calibrate(CLI::App& app) {
+  const auto o =
+      std::make_shared<CalibrateOptions>(CalibrateOptions{.threads = default_threads()});
+  CLI::App& calibrate = *app.add_subcommand(
+      "calibrate", "Fill quantizers from training images, adding them where there are none");
+  add_model(calibrate, o->model);
+  add_data(calibrate, o->data, o->threads);
+  add_json(calibrate, o->json);
+  calibrate.add_option("-o,--output,--save", o->save, "write the calibrated model here");
+  calibrate
+      .add_option("--observer", o->observer,
+                  names_from_data() +
+                      "; usual: Lsq for learned scales of at most 4 bits, else MinMax; search: "
+                      "the best for each quantizer; all: a table")
+      ->capture_default_str();
+  calibrate
+      .add_option("--weight-observer", o->weight_observer,
+                  "the same for weights; a search tries all for them, too")
+      ->capture_default_str();
+  calibrate.add_option("--images", o->images, "training images to calibrate with")
+      ->check(range<int64_t>(1, 1000000))
+      ->capture_default_str();
+  add_float_parts(calibrate, o->float_parts);
+  calibrate.add_option("--weight-bits", o->weight_bits, "bits of weights, where added")
+      ->check(range(2, 16))
+      ->capture_default_str();
+  calibrate
+      .add_option("--activation-bits", o->activation_bits, "bits of activations, where added")
+      ->check(range(1, 16))
+      ->capture_default_str();
+  add_weight_codes(calibrate, o->weight_codes);
+  return {&calibrate, [o] {
+            qtape::tool::calibrate(*o);
+            return 0;
+          }};
 }
 
 }  // namespace qtape::tool

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 
@@ -10,8 +11,18 @@
 #include "qtape/examples/shared/output_files.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/json_report.h"
+#include "qtape/tools/qtape/options.h"
 
 namespace qtape::tool {
+
+struct ConvertCommand {
+  std::string model;
+  std::string output;  ///< file for the integer program; "-": standard output
+  Requantization requantization = Requantization::FloatMultiply;
+  bool integer_outputs = false;
+  bool verbose = false;  ///< print all nodes with their certificates
+  std::string json = {};
+};
 
 namespace {
 
@@ -66,6 +77,8 @@ void print_summary(const ConvertReport& report) {
 
 }  // namespace
 
+/// Writes a model's integer program; prints the number of nodes, the largest certificate and
+/// the reduction in text size.
 void convert(const ConvertCommand& command) {
   SavedModel model = load_model(command.model);
   examples::OutputFiles files;
@@ -96,6 +109,26 @@ void convert(const ConvertCommand& command) {
   write_report(files, command.json, report);
   files.require_written();
   fmt::print("{} bytes, {:.1f} % of {}\n", report.bytes, report.percent, command.model);
+}
+
+Command add_convert(CLI::App& app) {
+  const auto o = std::make_shared<ConvertCommand>();
+  CLI::App& convert = *app.add_subcommand("convert", "Write a model as an integer program");
+  add_model(convert, o->model);
+  add_json(convert, o->json);
+  convert.add_option("-o,--output", o->output, "file to write; - is standard output")
+      ->required()
+      ->check(not_empty());
+  const auto name = std::make_shared<std::string>("FloatMultiply");
+  add_requantization(convert, *name, {});
+  convert.add_flag("--integer-outputs", o->integer_outputs,
+                   "yield codes and accumulators instead of floats");
+  convert.add_flag("-v,--verbose", o->verbose, "print all nodes with their certificates");
+  return {&convert, [o, name] {
+            o->requantization = from_string<Requantization>(*name).value();
+            qtape::tool::convert(*o);
+            return 0;
+          }};
 }
 
 }  // namespace qtape::tool

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 
@@ -13,9 +14,29 @@
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/exported_program.h"
 #include "qtape/tools/qtape/json_report.h"
+#include "qtape/tools/qtape/options.h"
 #include "qtape/tools/qtape/random_inputs.h"
 
 namespace qtape::tool {
+
+struct ExportCCommand {
+  std::string file;  ///< integer program, or model
+  DataOptions data;  ///< source of the samples for the self-test
+  std::string folder;
+  std::string name;  ///< prefix of all names; empty: derived from the file name
+  std::optional<Requantization> requantization = std::nullopt;  ///< for models
+  bool integer_outputs = false;                                 ///< for models
+  int64_t test_inputs = 128;                                    ///< number of inputs that the
+                                                                ///< self-test generates
+  /// Number of samples stored in the self-test; if empty, a default if data are given, else
+  /// none.
+  std::optional<int64_t> golden = std::nullopt;
+  std::optional<int64_t> ram = std::nullopt;  ///< maximum bytes of the arena
+  CKernels kernels = CKernels::Portable;
+  bool check = false;  ///< compile and run the self-test
+  std::string json = {};
+};
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -289,6 +310,8 @@ CExport exported_c(const ExportCCommand& command, const std::string& name,
 
 }  // namespace
 
+/// Writes a program as C99 with a self-test; prints its memory requirements. Returns false if
+/// the self-test was run and failed.
 bool export_c(const ExportCCommand& command) {
   const std::string name = command.name.empty() ? name_from(command.file) : command.name;
   const std::string refused = refused_c_name(name);
@@ -334,6 +357,51 @@ bool export_c(const ExportCCommand& command) {
   files.require_written();
   return std::ranges::all_of(report.checks,
                              [](const CCheck& each) { return each.passed || !each.fits; });
+}
+
+Command add_export_c(CLI::App& app) {
+  const auto o = std::make_shared<ExportCCommand>();
+  CLI::App& to_c = *app.add_subcommand(
+      "c", "Write an integer program as C99 for microcontrollers, with a self-test");
+  to_c.add_option("file", o->file, "file of an integer program or a model")->required();
+  to_c.add_option("-o,--output", o->folder, "folder to write NAME.h, NAME.c and NAME_test.c to")
+      ->required()
+      ->check(not_empty());
+  to_c.add_option("--name", o->name, "what all names begin with; from the file's if not given");
+  add_data_files(to_c, o->data);
+  const std::vector<std::string> kernels(enum_names<CKernels>.begin(),
+                                         enum_names<CKernels>.end());
+  const auto kernel = std::make_shared<std::string>("portable");
+  to_c.add_option("--kernels", *kernel,
+                  "portable: its own; cmsis-nn: those of CMSIS-NN, which --check compiles from "
+                  "the tree that QTAPE_CMSIS_NN names")
+      ->check(CLI::IsMember(kernels))
+      ->capture_default_str();
+  to_c.add_option("--test-inputs", o->test_inputs,
+                  "inputs that the self-test makes on the device and compares hashes of")
+      ->check(range<int64_t>(1, 100000))
+      ->capture_default_str();
+  to_c.add_option("--golden", o->golden,
+                  "samples that it stores with the codes of every step, to find where codes "
+                  "differ; 3 of given data, else none")
+      ->check(range<int64_t>(0, 10000));
+  to_c.add_option("--ram", o->ram, "most bytes of memory for activations")
+      ->check(range<int64_t>(0, int64_t{1} << 31));
+  to_c.add_flag("--check", o->check, "compile and run the self-test, also under QEMU");
+  const std::vector<std::string> names(enum_names<Requantization>.begin(),
+                                       enum_names<Requantization>.end());
+  const auto requantization = std::make_shared<std::string>();
+  to_c.add_option("--requantization", *requantization,
+                  "of a model: how accumulators become codes; FloatMultiply if not given")
+      ->transform(CLI::IsMember(names, CLI::ignore_case));
+  to_c.add_flag("--integer-outputs", o->integer_outputs,
+                "of a model: yield codes and accumulators instead of floats");
+  add_json(to_c, o->json);
+  return {&to_c, [o, requantization, kernel] {
+            o->requantization = from_string<Requantization>(*requantization);
+            o->kernels = from_string<CKernels>(*kernel).value();
+            return qtape::tool::export_c(*o) ? 0 : 1;
+          }};
 }
 
 }  // namespace qtape::tool

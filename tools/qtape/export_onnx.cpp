@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "qtape/deploy/any_file.h"
@@ -9,9 +10,23 @@
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/exported_program.h"
 #include "qtape/tools/qtape/json_report.h"
+#include "qtape/tools/qtape/options.h"
 #include "qtape/tools/qtape/verify_samples.h"
 
 namespace qtape::tool {
+
+struct ExportOnnxCommand {
+  std::string file;    ///< integer program with OnnxQdq, or model
+  DataOptions data;    ///< for counting the codes that products in float change; only for
+                       ///< models
+  std::string output;  ///< file to write
+  OnnxForm form = OnnxForm::Qdq;
+  int64_t opset = first_onnx_opset;
+  bool integer_outputs = false;  ///< for models
+  int threads = 1;
+  std::string json = {};
+};
+
 namespace {
 
 struct OnnxReport {
@@ -117,6 +132,8 @@ bool has_int4(const IntegerProgram& program, const ExportOnnxCommand& command) {
 
 }  // namespace
 
+/// Writes a program as an ONNX model; for a model file and products in float also prints how
+/// many codes change.
 void export_onnx(const ExportOnnxCommand& command) {
   examples::OutputFiles files;
   files.reads({command.file});
@@ -145,6 +162,36 @@ void export_onnx(const ExportOnnxCommand& command) {
   print(report);
   write_report(files, command.json, report);
   files.require_written();
+}
+
+Command add_export_onnx(CLI::App& app) {
+  const auto o =
+      std::make_shared<ExportOnnxCommand>(ExportOnnxCommand{.threads = default_threads()});
+  CLI::App& to_onnx =
+      *app.add_subcommand("onnx", "Write an integer program of OnnxQdq as an ONNX model");
+  to_onnx.add_option("file", o->file, "file of an integer program or a model")->required();
+  to_onnx.add_option("-o,--output", o->output, "file to write")->required()->check(not_empty());
+  const std::vector<std::string> forms(enum_names<OnnxForm>.begin(),
+                                       enum_names<OnnxForm>.end());
+  const auto form = std::make_shared<std::string>("qdq");
+  to_onnx
+      .add_option("--form", *form,
+                  "qdq: products in float between codes, for runtimes that fuse them; integer: "
+                  "products in integers, the very codes of the program")
+      ->check(CLI::IsMember(forms))
+      ->capture_default_str();
+  add_data(to_onnx, o->data, o->threads);
+  to_onnx.add_option("--opset", o->opset, "version of ONNX's operators")
+      ->check(range(first_onnx_opset, last_onnx_opset))
+      ->capture_default_str();
+  to_onnx.add_flag("--integer-outputs", o->integer_outputs,
+                   "of a model: yield codes and accumulators instead of floats");
+  add_json(to_onnx, o->json);
+  return {&to_onnx, [o, form] {
+            o->form = from_string<OnnxForm>(*form).value();
+            qtape::tool::export_onnx(*o);
+            return 0;
+          }};
 }
 
 }  // namespace qtape::tool

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
+
 #include "qtape/core/printable.h"
 #include "qtape/engine/serialize.h"
 #include "qtape/examples/shared/output_files.h"
@@ -7,8 +9,10 @@
 #include "qtape/model/norm_folds.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/json_report.h"
+#include "qtape/tools/qtape/options.h"
 
 namespace qtape::tool {
+
 namespace {
 
 /// A batch norm that is not folded.
@@ -41,7 +45,7 @@ struct FoldReport {
   }
 };
 
-FoldReport report_of(const SavedModel& model) {
+FoldReport fold_report_of(const SavedModel& model) {
   FoldReport report{.parameters_before = model.parameters.trainable_elements()};
   for (const NormFold& each : norm_folds(model.graph)) {
     const std::string name = model.graph.name(each.norm);
@@ -80,13 +84,15 @@ void print(const FoldReport& report) {
 
 }  // namespace
 
+/// Writes a model with its batch norms folded into the preceding layers, quantized or not;
+/// prints which norms are folded and which are not.
 void fold(const std::string& path, const std::string& output, const std::string& json) {
   examples::OutputFiles files;
   files.expect("--output", output);
   files.reads({path});
   files.expect_text("--json", json);
   SavedModel model = load_model(path);
-  FoldReport report = report_of(model);
+  FoldReport report = fold_report_of(model);
   const SavedModel folded = naming<GraphError>(path, [&] {
     require_norms(report);
     return fold_batch_norm(model.graph, model.parameters);
@@ -98,6 +104,24 @@ void fold(const std::string& path, const std::string& output, const std::string&
   });
   write_report(files, json, report);
   files.require_written();
+}
+
+Command add_fold(CLI::App& app) {
+  struct Options {
+    std::string model;
+    std::string output;
+    std::string json;
+  };
+  const auto o = std::make_shared<Options>();
+  CLI::App& fold = *app.add_subcommand(
+      "fold", "Write a model with batch norms as part of the layers before");
+  add_model(fold, o->model);
+  fold.add_option("-o,--output", o->output, "file to write")->required()->check(not_empty());
+  add_json(fold, o->json);
+  return {&fold, [o] {
+            qtape::tool::fold(o->model, o->output, o->json);
+            return 0;
+          }};
 }
 
 }  // namespace qtape::tool

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "qtape/console/subprocess.h"
@@ -10,8 +11,10 @@
 #include "qtape/examples/shared/output_files.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/json_report.h"
+#include "qtape/tools/qtape/options.h"
 
 namespace qtape::tool {
+
 namespace {
 
 constexpr int64_t largest_drawing = int64_t{1} << 30;
@@ -134,6 +137,8 @@ std::string drawn(const std::string& dot) {
 
 }  // namespace
 
+/// Draws a model's graph as SVG by Graphviz, or writes it as DOT, depending on the file
+/// extension.
 void draw_graph(const std::string& model, const std::string& output, const std::string& json) {
   const bool dot = output.ends_with(".dot");
   require<ArgumentError>(dot || output.ends_with(".svg"),
@@ -153,6 +158,25 @@ void draw_graph(const std::string& model, const std::string& output, const std::
   files.save(output, [&](const std::string& path) { write_file(path, content); });
   write_report(files, json, report);
   files.require_written();
+}
+
+Command add_graph(CLI::App& app) {
+  struct Options {
+    std::string model;
+    std::string output;
+    std::string json;
+  };
+  const auto o = std::make_shared<Options>();
+  CLI::App& graph = *app.add_subcommand("graph", "Draw a model's graph");
+  add_model(graph, o->model);
+  graph.add_option("-o,--output", o->output, "file to write: .svg, by Graphviz, or .dot")
+      ->required()
+      ->check(not_empty());
+  add_json(graph, o->json);
+  return {&graph, [o] {
+            qtape::tool::draw_graph(o->model, o->output, o->json);
+            return 0;
+          }};
 }
 
 }  // namespace qtape::tool

@@ -2,14 +2,24 @@
 
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
+
 #include "qtape/core/printable.h"
 #include "qtape/examples/shared/output_files.h"
 #include "qtape/model/recipe.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/json_report.h"
+#include "qtape/tools/qtape/options.h"
 #include "qtape/tools/qtape/preparation.h"
 
 namespace qtape::tool {
+
+struct ImportCommand {
+  std::string model;         ///< ONNX file
+  std::string output;        ///< file to write
+  bool float_parts = false;  ///< allows parts without an integer form
+  std::string json = {};
+};
 
 namespace {
 
@@ -68,6 +78,8 @@ void print(const ImportReport& report) {
 
 }  // namespace
 
+/// Converts an ONNX model to a model file, with batch norms folded; prints its inputs and
+/// sizes.
 void import_model(const ImportCommand& command) {
   examples::OutputFiles files;
   files.reads({command.model});
@@ -83,6 +95,19 @@ void import_model(const ImportCommand& command) {
   files.save(command.output, [&](const std::string& name) { model.save(name); });
   write_report(files, command.json, report);
   files.require_written();
+}
+
+Command add_import(CLI::App& app) {
+  const auto o = std::make_shared<ImportCommand>();
+  CLI::App& import = *app.add_subcommand("import", "Write an ONNX float model as a model");
+  import.add_option("model", o->model, "ONNX file")->required();
+  import.add_option("-o,--output", o->output, "file to write")->required()->check(not_empty());
+  add_float_parts(import, o->float_parts);
+  add_json(import, o->json);
+  return {&import, [o] {
+            import_model(*o);
+            return 0;
+          }};
 }
 
 }  // namespace qtape::tool

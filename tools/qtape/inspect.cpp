@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "qtape/core/printable.h"
@@ -11,8 +12,10 @@
 #include "qtape/model/model.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/json_report.h"
+#include "qtape/tools/qtape/options.h"
 
 namespace qtape::tool {
+
 namespace {
 
 struct QuantizerState {
@@ -257,6 +260,8 @@ void print(const ProgramReport& report) {
 
 }  // namespace
 
+/// Prints nodes, shapes, quantizers with their scales, and parameter and activation bytes; for
+/// an integer program its nodes, certificates and weight bytes.
 void inspect(const std::string& path, const std::string& json) {
   examples::OutputFiles files;
   files.reads({path});
@@ -270,6 +275,21 @@ void inspect(const std::string& path, const std::string& json) {
       },
       file);
   files.require_written();
+}
+
+Command add_inspect(CLI::App& app) {
+  struct Options {
+    std::string file;
+    std::string json;
+  };
+  const auto o = std::make_shared<Options>();
+  CLI::App& inspect = *app.add_subcommand("inspect", "Print nodes, quantizers and sizes");
+  add_file(inspect, o->file);
+  add_json(inspect, o->json);
+  return {&inspect, [o] {
+            qtape::tool::inspect(o->file, o->json);
+            return 0;
+          }};
 }
 
 }  // namespace qtape::tool

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iterator>
 
@@ -11,8 +12,10 @@
 #include "qtape/model/float_parts.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/json_report.h"
+#include "qtape/tools/qtape/options.h"
 
 namespace qtape::tool {
+
 namespace {
 
 struct LintReport {
@@ -72,6 +75,9 @@ void print(const LintReport& report) {
 
 }  // namespace
 
+/// Prints possible problems of a model or an integer program, one finding with its remedy per
+/// line, or `ok`. Returns the number of errors and warnings; notes are printed if `notes`, but
+/// not counted.
 int64_t lint(const std::string& path, bool notes, const std::string& json) {
   examples::OutputFiles files;
   files.reads({path});
@@ -81,6 +87,21 @@ int64_t lint(const std::string& path, bool notes, const std::string& json) {
   write_report(files, json, report);
   files.require_written();
   return report.errors + report.warnings;
+}
+
+Command add_lint(CLI::App& app) {
+  struct Options {
+    std::string file;
+    std::string json;
+    bool no_notes = false;
+  };
+  const auto o = std::make_shared<Options>();
+  CLI::App& lint = *app.add_subcommand("lint", "Find what may go wrong in integers");
+  add_file(lint, o->file);
+  add_json(lint, o->json);
+  lint.add_flag("--no-notes", o->no_notes, "print errors and warnings only");
+  return {&lint,
+          [o] { return qtape::tool::lint(o->file, !o->no_notes, o->json) == 0 ? 0 : 1; }};
 }
 
 }  // namespace qtape::tool

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 
@@ -14,8 +15,38 @@
 #include "qtape/model/model.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/json_report.h"
+#include "qtape/tools/qtape/options.h"
 
 namespace qtape::tool {
+
+/// Arithmetic of a step.
+enum class StepArithmetic : uint8_t {
+  Float,   ///< quantizers are off
+  Values,  ///< fake quantization
+  Codes,   ///< fake quantization with products of codes
+  Exact    ///< the integer ops that are deployed
+};
+
+}  // namespace qtape::tool
+
+namespace qtape {
+template <>
+inline constexpr auto enum_names<tool::StepArithmetic> =
+    std::array<std::string_view, 4>{"Float", "Values", "Codes", "Exact"};
+}  // namespace qtape
+
+namespace qtape::tool {
+
+struct ProfileOptions {
+  std::string model;
+  std::optional<int64_t> batch = std::nullopt;  ///< empty: as stored
+  int64_t steps = 50;
+  StepArithmetic arithmetic = StepArithmetic::Codes;
+  Requantization requantization = Requantization::FloatMultiply;  ///< for Exact
+  int threads = 1;
+  std::string json = {};
+};
+
 namespace {
 
 /// Number of steps before times count.
@@ -162,6 +193,8 @@ void print(const ProfileReport& report) {
 
 }  // namespace
 
+/// Runs training steps of a saved model, or inference if it has no loss, on synthetic inputs,
+/// and prints time and memory of each node. The file is not changed.
 void profile(const ProfileOptions& options) {
   examples::OutputFiles files;
   files.reads({options.model});
@@ -185,6 +218,36 @@ void profile(const ProfileOptions& options) {
   print(report);
   write_report(files, options.json, report);
   files.require_written();
+}
+
+Command add_profile(CLI::App& app) {
+  const auto o = std::make_shared<ProfileOptions>(ProfileOptions{.threads = default_threads()});
+  CLI::App& profile = *app.add_subcommand(
+      "profile", "Print where the time and the memory of a step go, by node");
+  add_model(profile, o->model);
+  add_json(profile, o->json);
+  profile.add_option("--batch", o->batch, "samples of a step; without it, as stored")
+      ->check(range<int64_t>(1, 1000000));
+  profile.add_option("--steps", o->steps, "steps to measure")
+      ->check(range<int64_t>(1, 1000000))
+      ->capture_default_str();
+  const std::vector<std::string> names(enum_names<StepArithmetic>.begin(),
+                                       enum_names<StepArithmetic>.end());
+  const auto arithmetic = std::make_shared<std::string>("Codes");
+  profile.add_option("--arithmetic", *arithmetic, "what steps compute with")
+      ->transform(CLI::IsMember(names, CLI::ignore_case))
+      ->capture_default_str();
+  const auto requantization = std::make_shared<std::string>("FloatMultiply");
+  add_requantization(profile, *requantization, {});
+  profile.add_option("--threads", o->threads, "threads")
+      ->check(range(1, 1024))
+      ->capture_default_str();
+  return {&profile, [o, arithmetic, requantization] {
+            o->arithmetic = from_string<StepArithmetic>(*arithmetic).value();
+            o->requantization = from_string<Requantization>(*requantization).value();
+            qtape::tool::profile(*o);
+            return 0;
+          }};
 }
 
 }  // namespace qtape::tool

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "qtape/calibrate/report.h"
@@ -16,11 +17,22 @@
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/data.h"
 #include "qtape/tools/qtape/json_report.h"
+#include "qtape/tools/qtape/options.h"
 
 namespace qtape::tool {
+
+struct QuantizersOptions {
+  std::string model;
+  DataOptions data;
+  std::string json = {};
+  int64_t images = 1000;    ///< number of test images for the report
+  bool sensitivity = true;  ///< also score each quantizer alone
+  int threads = 1;
+};
+
 namespace {
 
-void show(int64_t done, int64_t all) {
+void show_scored(int64_t done, int64_t all) {
   console::redraw(done == all ? "" : fmt::format("sensitivity: {} of {} runs", done, all));
 }
 
@@ -50,6 +62,7 @@ Json to_json_value(const Sensitivity& s, const Metric& metric) {
 
 }  // namespace
 
+/// Reports the effect of each quantizer on the test images, and its cost alone.
 void report_quantizers(const QuantizersOptions& options) {
   examples::OutputFiles files;
   files.reads({options.model});
@@ -80,12 +93,33 @@ void report_quantizers(const QuantizersOptions& options) {
   if (options.sensitivity && choice) {
     const Metric metric = metric_of(choice->kind);
     const Sensitivity result = sensitivity(
-        evaluator.tape(), [&](Tape&) { return evaluator.run(images).score->value; }, show);
+        evaluator.tape(), [&](Tape&) { return evaluator.run(images).score->value; },
+        show_scored);
     print_sensitivity(result, metric);
     json["sensitivity"] = to_json_value(result, metric);
   }
   write_json_text(files, options.json, json);
   files.require_written();
+}
+
+Command add_quantizers(CLI::App& app) {
+  const auto o =
+      std::make_shared<QuantizersOptions>(QuantizersOptions{.threads = default_threads()});
+  CLI::App& quantizers =
+      *app.add_subcommand("quantizers", "Report what each quantizer does and costs");
+  add_model(quantizers, o->model);
+  add_data(quantizers, o->data, o->threads);
+  add_json(quantizers, o->json);
+  quantizers.add_option("--images", o->images, "test images to report on")
+      ->check(range<int64_t>(1, 1000000))
+      ->capture_default_str();
+  const auto off = std::make_shared<bool>(false);
+  quantizers.add_flag("--no-sensitivity", *off, "do not score quantizers alone");
+  return {&quantizers, [o, off] {
+            o->sensitivity = !*off;
+            report_quantizers(*o);
+            return 0;
+          }};
 }
 
 }  // namespace qtape::tool

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
+
 #include "qtape/arrays/arrays.h"
 #include "qtape/core/printable.h"
 #include "qtape/deploy/any_file.h"
@@ -10,8 +12,19 @@
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/data.h"
 #include "qtape/tools/qtape/json_report.h"
+#include "qtape/tools/qtape/options.h"
 
 namespace qtape::tool {
+
+struct ReplayOptions {
+  std::string model;  ///< or integer program
+  DataOptions data;
+  int threads = 1;
+  bool quantize = true;  ///< false: quantizers are off; only for models
+  std::string answers;   ///< file of arrays for all answers, f32; empty: none
+  std::string json = {};
+};
+
 namespace {
 
 void print(const EvaluationReport& report) {
@@ -35,6 +48,8 @@ NamedTensors arrays_of(NamedTensors answers, const std::string& path) {
 
 }  // namespace
 
+/// Runs a saved model or integer program on the test samples of a data set; prints the
+/// score and a SHA-256 of all answers in their dtypes.
 void replay(const ReplayOptions& options) {
   require<ArgumentError>(options.answers.empty() || options.quantize,
                          "--output holds quantized answers; it does not go with --float");
@@ -75,6 +90,24 @@ void replay(const ReplayOptions& options) {
   }
   write_report(files, options.json, report);
   files.require_written();
+}
+
+Command add_replay(CLI::App& app) {
+  const auto o = std::make_shared<ReplayOptions>(ReplayOptions{.threads = default_threads()});
+  CLI::App& replay =
+      *app.add_subcommand("replay", "Run a model or an integer program over test images");
+  add_file(replay, o->model);
+  add_data(replay, o->data, o->threads);
+  add_json(replay, o->json);
+  const auto off = std::make_shared<bool>(false);
+  replay.add_flag("--float", *off, "switch the quantizers off");
+  replay.add_option("-o,--output", o->answers,
+                    "write all answers here as f32: .npy, .npz or .safetensors");
+  return {&replay, [o, off] {
+            o->quantize = !*off;
+            qtape::tool::replay(*o);
+            return 0;
+          }};
 }
 
 }  // namespace qtape::tool

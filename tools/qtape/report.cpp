@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <map>
 
 #include "qtape/core/printable.h"
@@ -7,8 +8,10 @@
 #include "qtape/report/page.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/json_report.h"
+#include "qtape/tools/qtape/options.h"
 
 namespace qtape::tool {
+
 namespace {
 
 /// Summary of a run in one line.
@@ -75,6 +78,7 @@ void print(const RunsReport& report) {
 
 }  // namespace
 
+/// Writes a page that shows the runs with records in the folders `runs`.
 void draw_runs(const std::vector<std::string>& runs, const std::string& output,
                const std::string& json) {
   examples::OutputFiles files;
@@ -89,6 +93,25 @@ void draw_runs(const std::vector<std::string>& runs, const std::string& output,
   files.write(output, report::run_page(records));
   write_report(files, json, report);
   files.require_written();
+}
+
+Command add_report(CLI::App& app) {
+  struct Options {
+    std::vector<std::string> runs;
+    std::string output;
+    std::string json;
+  };
+  const auto o = std::make_shared<Options>();
+  CLI::App& report = *app.add_subcommand("report", "Write a page that shows training runs");
+  report.add_option("runs", o->runs, "folders that --report of training wrote to")->required();
+  report.add_option("-o,--output", o->output, "HTML file to write; - is standard output")
+      ->required()
+      ->check(not_empty());
+  add_json(report, o->json);
+  return {&report, [o] {
+            draw_runs(o->runs, o->output, o->json);
+            return 0;
+          }};
 }
 
 }  // namespace qtape::tool

@@ -1,14 +1,31 @@
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
+
 #include "qtape/console/terminal.h"
 #include "qtape/core/printable.h"
 #include "qtape/examples/shared/output_files.h"
 #include "qtape/model/bit_search.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/json_report.h"
+#include "qtape/tools/qtape/options.h"
 #include "qtape/tools/qtape/preparation.h"
 
 namespace qtape::tool {
+
+struct SearchCommand {
+  std::string model;
+  DataOptions data;
+  int64_t budget = 0;  ///< bytes of weights
+  int activation_bits = 8;
+  std::string scales = {};        ///< name of a RecipeScales; empty: not given
+  std::string weight_codes = {};  ///< name of a CodeRange; empty: not given
+  int64_t samples = 1000;
+  bool float_parts = false;  ///< allows parts without an integer form
+  std::string output;        ///< file for the model with the bits that were found; empty: none
+  int threads = 1;
+  std::string json = {};
+};
 
 namespace {
 
@@ -68,6 +85,7 @@ void print(const SearchReport& report) {
 
 }  // namespace
 
+/// Finds the bits of each layer within a budget; prints their cost.
 void search(const SearchCommand& command) {
   examples::OutputFiles files;
   files.expect("--output", command.output);
@@ -103,6 +121,34 @@ void search(const SearchCommand& command) {
   }
   write_report(files, command.json, report);
   files.require_written();
+}
+
+Command add_search(CLI::App& app) {
+  const auto o = std::make_shared<SearchCommand>(SearchCommand{.threads = default_threads()});
+  CLI::App& search =
+      *app.add_subcommand("search", "Find bits for each layer's weights within a size");
+  add_model(search, o->model);
+  add_data(search, o->data, o->threads);
+  add_json(search, o->json);
+  o->data.trains = true;
+  search.add_option("--budget", o->budget, "most bytes of all weights")
+      ->check(range<int64_t>(1, int64_t{1} << 50))
+      ->required();
+  search.add_option("--activation-bits", o->activation_bits, "bits of activations")
+      ->check(range(2, 16))
+      ->capture_default_str();
+  add_scales(search, o->scales);
+  add_weight_codes(search, o->weight_codes);
+  add_float_parts(search, o->float_parts);
+  search.add_option("--samples", o->samples, "samples to measure on")
+      ->check(range<int64_t>(1, 1000000))
+      ->capture_default_str();
+  search.add_option("-o,--output", o->output,
+                    "write the model with these bits here, calibrated");
+  return {&search, [o] {
+            qtape::tool::search(*o);
+            return 0;
+          }};
 }
 
 }  // namespace qtape::tool

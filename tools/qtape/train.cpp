@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "qtape/console/standard_output.h"
@@ -10,9 +11,42 @@
 #include "qtape/model/recipe.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/json_report.h"
+#include "qtape/tools/qtape/options.h"
 #include "qtape/tools/qtape/preparation.h"
 
 namespace qtape::tool {
+
+struct TrainCommand {
+  std::string model;
+  std::string output;  ///< file for the trained model; empty: none
+  DataOptions data;
+  int64_t epochs = 10;
+  int64_t batch = 64;
+  /// If empty, 0.003 if quantizers have 3 bits or fewer, else 0.001.
+  std::optional<double> learning_rate = std::nullopt;
+  uint64_t seed = 1;
+  std::optional<int> weight_bits = std::nullopt;
+  std::optional<int> activation_bits = std::nullopt;
+  std::optional<int> ends_bits = std::nullopt;
+  std::string scales = {};        ///< name of a RecipeScales; empty: not given
+  std::string weight_codes = {};  ///< name of a CodeRange; empty: not given
+  bool in_float = false;          ///< without quantizers
+  bool float_parts = false;       ///< allows parts without an integer form
+  std::string teacher = {};       ///< teacher model for distillation; empty: none
+  double temperature = 2;
+  double teacher_share = 0.5;
+  double damping = 0;
+  std::optional<double> freeze_above = std::nullopt;  ///< see Oscillations
+  double scales_rate = 1;  ///< factor on the learning rate of learned scales
+  bool norms = false;      ///< freezes no batch norms, and re-estimates their statistics at the
+                           ///< end
+  std::string checkpoint = {};
+  bool resume = false;      ///< the model is a checkpoint from which to continue
+  std::string report = {};  ///< folder for the record of the run; empty: none
+  int threads = 1;
+  std::string json = {};
+};
+
 namespace {
 
 constexpr int64_t norm_batches = 100;
@@ -246,6 +280,8 @@ std::string train_model(Model& model, const TrainCommand& command, const data::S
 
 }  // namespace
 
+/// Fine-tunes a saved model, with its own quantizers or with new ones that are calibrated
+/// first, and prints the score on the test data.
 void train(const TrainCommand& command) {
   examples::OutputFiles files;
   files.expect("--output", command.output);
@@ -280,6 +316,90 @@ void train(const TrainCommand& command) {
   files.save(command.output, [&](const std::string& path) { model.save(path); });
   write_report(files, command.json, report);
   files.require_written();
+}
+
+namespace {
+
+/// Adds the options of `train` for few bits.
+void add_few_bits(CLI::App& train, TrainCommand& o) {
+  train
+      .add_option("--weight-bits", o.weight_bits,
+                  "bits of weights; given, the model gets new quantizers, else where it has "
+                  "none that can be trained, of 8 bits")
+      ->check(range(2, 16));
+  train.add_option("--activation-bits", o.activation_bits, "the same of activations")
+      ->check(range(2, 16));
+  train
+      .add_option(
+          "--ends-bits", o.ends_bits,
+          "bits of weights and inputs of the first and the last layer; without it, 8 in "
+          "the place of 3 or fewer where there are batch norms, else as of all others")
+      ->check(range(2, 16));
+  add_scales(train, o.scales);
+  add_weight_codes(train, o.weight_codes);
+  train.add_option("--teacher", o.teacher, "learn from the answers of this model as well");
+  train.add_option("--temperature", o.temperature, "of its answers")
+      ->check(range(0.01, 100.0))
+      ->capture_default_str();
+  train.add_option("--teacher-share", o.teacher_share, "weight of it, of the labels the rest")
+      ->check(range(0.0, 1.0))
+      ->capture_default_str();
+  train
+      .add_option("--damping", o.damping,
+                  "pull weights to their codes, ever stronger up to this")
+      ->check(range(0.0, 1000.0))
+      ->capture_default_str();
+  train
+      .add_option("--freeze-above", o.freeze_above,
+                  "freeze weights whose code turns back in more than this part of the steps")
+      ->check(range(1e-6, 0.999));
+  train
+      .add_option("--scales-lr", o.scales_rate, "factor on the learning rate of learned scales")
+      ->check(range(0.0, 1000.0))
+      ->capture_default_str();
+  train.add_flag(
+      "--norms", o.norms,
+      "use the statistics of each batch to the end, then measure those of batch norms again");
+}
+
+}  // namespace
+
+Command add_train(CLI::App& app) {
+  const auto o = std::make_shared<TrainCommand>(TrainCommand{.threads = default_threads()});
+  CLI::App& train =
+      *app.add_subcommand("train", "Fine-tune a model, with its quantizers or with new ones");
+  add_model(train, o->model);
+  add_data(train, o->data, o->threads);
+  add_json(train, o->json);
+  o->data.trains = true;
+  train.add_option("--test-input", o->data.test_input, "inputs to test with");
+  train.add_option("--test-labels", o->data.test_labels, "their labels");
+  train.add_option("-o,--output", o->output,
+                   "write the trained model here; needed, unless there is --checkpoint");
+  train.add_option("--epochs", o->epochs, "passes over the data")
+      ->check(range<int64_t>(1, 100000))
+      ->capture_default_str();
+  train.add_option("--batch", o->batch, "samples of a step, at most all")
+      ->check(range<int64_t>(1, 1000000))
+      ->capture_default_str();
+  train
+      .add_option("--lr", o->learning_rate,
+                  "learning rate at the start; decays to 0 by cosine; without it, 0.003 where "
+                  "quantizers have 3 bits or fewer, else 0.001")
+      ->check(range(0.0, 10.0));
+  train.add_option("--seed", o->seed, "seed of the order")
+      ->check(range<uint64_t>(0, UINT64_MAX))
+      ->capture_default_str();
+  add_few_bits(train, *o);
+  train.add_flag("--float", o->in_float, "train without quantizers");
+  add_float_parts(train, o->float_parts);
+  train.add_option("--checkpoint", o->checkpoint, "write a checkpoint here every epoch");
+  train.add_flag("--resume", o->resume, "the model is a checkpoint: go on with its run");
+  train.add_option("--report", o->report, examples::report_help);
+  return {&train, [o] {
+            qtape::tool::train(*o);
+            return 0;
+          }};
 }
 
 }  // namespace qtape::tool

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 
@@ -13,9 +14,26 @@
 #include "qtape/tools/qtape/data.h"
 #include "qtape/tools/qtape/json_report.h"
 #include "qtape/tools/qtape/levels.h"
+#include "qtape/tools/qtape/options.h"
 #include "qtape/tools/qtape/verify_samples.h"
 
 namespace qtape::tool {
+
+struct VerifyCommand {
+  std::string model;
+  DataOptions data;
+  /// Integer program, with float or integer outputs, that the converted model must equal;
+  /// empty: no comparison.
+  std::string program;
+  std::vector<Requantization> requantizations = {Requantization::FloatMultiply};
+  /// Number of additional random inputs; empty: none, which requires data.
+  std::optional<int64_t> random = std::nullopt;
+  uint64_t seed = 1;  ///< of the random inputs
+  std::vector<Level> levels = {usual_levels.begin(), usual_levels.end()};
+  int threads = 1;
+  std::string json = {};
+};
+
 namespace {
 
 struct LevelDifferences {
@@ -346,6 +364,8 @@ void check_levels(const std::vector<Level>& levels) {
 
 }  // namespace
 
+/// Runs levels of arithmetic on all test samples and on random inputs, and prints the
+/// differences. Returns false if values differ that must be equal.
 bool verify(const VerifyCommand& command) {
   check_levels(command.levels);
   examples::OutputFiles files;
@@ -366,6 +386,79 @@ bool verify(const VerifyCommand& command) {
   write_report(files, command.json, report);
   files.require_written();
   return report.mismatches == 0;
+}
+
+namespace {
+
+/// Returns the named requantization, or for "all" those that all levels support.
+std::vector<Requantization> requantizations_of(const std::string& name,
+                                               const std::vector<Level>& levels = {}) {
+  if (const auto requantization = from_string<Requantization>(name)) return {*requantization};
+  std::vector<Requantization> all;
+  const RunnerFactories targets = target_levels();
+  for (Requantization each : requantization::values) {
+    const auto computed = [&](const Level& level) { return computes(level, each, targets); };
+    if (std::ranges::all_of(levels, computed)) all.push_back(each);
+  }
+  require<ArgumentError>(!all.empty(),
+                         "--levels: no requantization is computed by all of them");
+  return all;
+}
+
+/// Returns `L0` and so on, in the order of levels.
+std::vector<std::string> level_numbers() {
+  std::vector<std::string> all;
+  for (const Level& level : known_levels()) all.emplace_back(number_of(level));
+  return all;
+}
+
+std::vector<Level> levels_of(const std::vector<std::string>& numbers) {
+  std::vector<Level> levels;
+  for (const Level& level : known_levels()) {
+    if (std::ranges::count(numbers, number_of(level)) > 0) levels.push_back(level);
+  }
+  return levels;
+}
+
+}  // namespace
+
+Command add_verify(CLI::App& app) {
+  const auto o = std::make_shared<VerifyCommand>(VerifyCommand{.threads = default_threads()});
+  CLI::App& verify = *app.add_subcommand(
+      "verify", "Prove that training, reference and int8 agree in every bit");
+  add_model(verify, o->model);
+  add_data(verify, o->data, o->threads);
+  add_json(verify, o->json);
+  const auto name = std::make_shared<std::string>("all");
+  add_requantization(verify, *name, {"all"});
+  verify.add_option(
+      "--program", o->program,
+      "integer program that the model must convert to; needs one --requantization");
+  verify
+      .add_option("--random", o->random, "random inputs to compare, beside data or without any")
+      ->check(range<int64_t>(0, 1000000000));
+  const auto numbers = std::make_shared<std::vector<std::string>>(
+      std::vector<std::string>{"L0", "L1", "L2", "L3"});
+  verify
+      .add_option(
+          "--levels", *numbers,
+          "levels of arithmetic to compare; L2 always is. L4, the program in C, needs a "
+          "compiler: that of CC and CFLAGS, else cc -O2. L6 needs the tree of CMSIS-NN that "
+          "QTAPE_CMSIS_NN names as well, L7 a python3 with onnxruntime; L5 and L7, the program "
+          "as ONNX, take OnnxQdq alone")
+      ->delimiter(',')
+      ->check(CLI::IsMember(level_numbers()))
+      ->capture_default_str();
+  verify.add_option("--seed", o->seed, "seed of the random inputs")
+      ->check(range<uint64_t>(0, UINT64_MAX))
+      ->capture_default_str();
+  return {&verify, [o, name, numbers] {
+            o->levels = levels_of(*numbers);
+            o->requantizations = requantizations_of(*name, o->levels);
+            require<ArgumentError>(o->program.empty() || o->requantizations.size() == 1,
+                                   "--program needs one --requantization, got all");
+            return qtape::tool::verify(*o) ? 0 : 1;
+          }};
 }
 
 }  // namespace qtape::tool

@@ -2,14 +2,25 @@
 
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
+
 #include "qtape/arrays/arrays.h"
 #include "qtape/engine/files.h"
 #include "qtape/engine/serialize.h"
 #include "qtape/examples/shared/output_files.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/json_report.h"
+#include "qtape/tools/qtape/options.h"
 
 namespace qtape::tool {
+
+struct WeightsCommand {
+  std::string model;
+  std::string from;    ///< file of arrays with new values; empty: none
+  std::string output;  ///< file to write: of arrays, else the model with the new values
+  std::string json = {};
+};
+
 namespace {
 
 struct WeightsReport {
@@ -80,8 +91,29 @@ void take_values(const WeightsCommand& command) {
 
 }  // namespace
 
+/// Writes all parameters and states of a model by name, or a model with values replaced by
+/// name, without the other parts of a checkpoint; prints their number.
 void weights(const WeightsCommand& command) {
   return command.from.empty() ? write_values(command) : take_values(command);
+}
+
+Command add_weights(CLI::App& app) {
+  const auto o = std::make_shared<WeightsCommand>();
+  CLI::App& weights =
+      *app.add_subcommand("weights", "Write a model's values as arrays, or take them over");
+  add_model(weights, o->model);
+  weights.add_option("--from", o->from,
+                     "take values from this .npz or .safetensors file, by name");
+  weights
+      .add_option("-o,--output", o->output,
+                  "file to write: .npz or .safetensors; with --from, the model")
+      ->required()
+      ->check(not_empty());
+  add_json(weights, o->json);
+  return {&weights, [o] {
+            qtape::tool::weights(*o);
+            return 0;
+          }};
 }
 
 }  // namespace qtape::tool

@@ -1,0 +1,83 @@
+#include "qtape/tools/qtape/options.h"
+
+#include "qtape/model/recipe.h"
+#include "qtape/tools/qtape/preparation.h"
+
+namespace qtape::tool {
+
+void add_model(CLI::App& command, std::string& model) {
+  command.add_option("model", model, "model file")->required();
+}
+
+void add_file(CLI::App& command, std::string& file) {
+  command.add_option("file", file, "file of a model or an integer program")->required();
+}
+
+void add_data_files(CLI::App& command, DataOptions& data) {
+  command.add_option("--data", data.directory, "directory with MNIST-format IDX files");
+  command
+      .add_option("--holdout", data.holdout,
+                  "judge by the last training samples, so many, which nothing else sees, "
+                  "instead of by the test samples")
+      ->check(range<int64_t>(0, 1000000))
+      ->capture_default_str();
+  command.add_option("--input", data.input,
+                     "inputs, samples along the first axis: a .npy, .npz or .safetensors file, "
+                     "FILE:NAME where it holds several arrays");
+  command.add_option("--labels", data.labels,
+                     "the same of their labels, or of what a model should answer");
+}
+
+void add_data(CLI::App& command, DataOptions& data, int& threads) {
+  add_data_files(command, data);
+  command.add_option("--threads", threads, "threads")
+      ->check(range(1, 1024))
+      ->capture_default_str();
+}
+
+void add_json(CLI::App& command, std::string& json) {
+  command.add_option("--json", json,
+                     "write what is printed here as JSON; - is standard output");
+}
+
+void add_weight_codes(CLI::App& command, std::string& codes) {
+  command
+      .add_option(
+          "--weight-codes", codes,
+          "codes of the weights of new quantizers; without it, Narrow, but calibrate gives "
+          "Full ones up to 4 bits where no batch norm follows")
+      ->transform(CLI::IsMember({"Narrow", "Full"}, CLI::ignore_case));
+}
+
+void add_float_parts(CLI::App& command, bool& float_parts) {
+  command.add_flag("--float-parts", float_parts, float_parts_help);
+}
+
+void add_scales(CLI::App& command, std::string& scales) {
+  const std::vector<std::string> names(enum_names<RecipeScales>.begin(),
+                                       enum_names<RecipeScales>.end());
+  command
+      .add_option("--scales", scales,
+                  "where scales of new quantizers come from; without it, Learned up to 3 bits, "
+                  "else Observed")
+      ->transform(CLI::IsMember(names, CLI::ignore_case));
+}
+
+void add_requantization(CLI::App& command, std::string& name,
+                        const std::vector<std::string>& more) {
+  std::vector<std::string> names(enum_names<Requantization>.begin(),
+                                 enum_names<Requantization>.end());
+  names.insert(names.end(), more.begin(), more.end());
+  command.add_option("--requantization", name, "how accumulators become codes")
+      ->transform(CLI::IsMember(names, CLI::ignore_case))
+      ->capture_default_str();
+}
+
+CLI::Validator not_empty() {
+  return {[](const std::string& text) {
+            return text.empty() ? std::string("must not be empty") : std::string();
+          },
+          ""};
+}
+
+}  // namespace qtape::tool
