@@ -132,7 +132,7 @@ TEST_CASE("gradient precision: operands that are held as codes give what values 
       for (size_t i = 0; i < values.size(); ++i) {
         values[i] = static_cast<float>(random.uniform(i));
       }
-      if (arithmetic.make) {
+      if (arithmetic.prepare) {
         const auto& nodes = tape.memory().nodes;
         CHECK(std::ranges::any_of(nodes,
                                   [](const NodePlan& n) { return n.encoded.has_value(); }));
