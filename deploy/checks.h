@@ -10,7 +10,7 @@
 
 namespace qtape {
 
-inline constexpr std::string_view never_observed = "never observed anything";
+inline constexpr std::string_view never_observed = "has never observed any values";
 
 /// Explains why channel `c` of the quantizer at `id`, whose states give scale 0, has no scale:
 /// `never_observed`, or the contents of the states: `no scale follows from its scale -0.05`.

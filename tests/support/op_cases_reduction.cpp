@@ -10,7 +10,8 @@ namespace {
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 const std::string no_integers =
-    "has no integer form: replace it by what has integers, or take an output before it";
+    "has no integer form: replace it with an op that has an integer form, or use an output "
+    "before it";
 
 /// Returns x with extent 1 along `axes`, or along all axes if empty.
 Shape kept_shape(const Shape& x, const std::vector<int>& axes) {
@@ -126,7 +127,8 @@ OpCase max() {
   c.uses.push_back(
       {Max{.axes = {1}},
        {{.shape = {4, 3}, .values = {1, 2, 2, nan, 9, nan, -inf, -inf, -inf, 0, -0.0, 0}}}});
-  c.refusals.push_back({Max{}, {f32({0, 3})}, "the maximum of no elements, x is [0, 3]"});
+  c.refusals.push_back(
+      {Max{}, {f32({0, 3})}, "the maximum of no elements is undefined, x is [0, 3]"});
   return c;
 }
 
@@ -254,7 +256,8 @@ std::vector<OpCase> reduction_cases() {
   OpCase means = reduction_case<Mean>(
       [](const Values& terms) { return sum(terms) / static_cast<double>(terms.size()); },
       {.value = 4});
-  means.refusals.push_back({Mean{}, {f32({0, 3})}, "the mean of no elements, x is [0, 3]"});
+  means.refusals.push_back(
+      {Mean{}, {f32({0, 3})}, "the mean of no elements is undefined, x is [0, 3]"});
   return {sums,
           means,
           max(),

@@ -147,7 +147,8 @@ OpCase transpose() {
              {Transpose{.permutation = {0, 3, 1, 2}}, {{{9, 20, 20, 30}}}}};
   c.bench = {{Transpose{}, {{{256, 512}}}}};
   c.integer = refused(
-      "has no integer form: replace it by what has integers, or take an output before it",
+      "has no integer form: replace it with an op that has an integer form, or use an output "
+      "before it",
       {Transpose{}, {{{4, 6}}}});
   c.refusals = {
       {Transpose{.permutation = {0}}, {f32({2, 3})}, "permutation names 1 axes, rank is 2"},
@@ -472,7 +473,8 @@ OpCase embedding() {
   c.large = {use(1000, 64, {3000}), use(7, 9, {30, 1000})};
   c.bench = {use(10000, 64, {64, 32})};
   c.integer = refused(
-      "has no integer form: replace it by what has integers, or take an output before it",
+      "has no integer form: replace it with an op that has an integer form, or use an output "
+      "before it",
       {Embedding{}, {{{4, 3}}, integers(DType::S32, {4}, 0, 4)}});
   c.refusals = {{Embedding{},
                  {f32({4}), s32({2})},
