@@ -122,7 +122,7 @@ void Tape::check_leaves() const {
   for (const NodeId id : ids(graph_)) {
     if (!main().plan.nodes[at(id)].needed || !is_persistent(graph_[id].op)) continue;
     const ParameterEntry* entry = parameters().find(graph_[id].label);
-    check_node(id, entry != nullptr, "the parameters hold nothing of this name");
+    check_node(id, entry != nullptr, "the parameters have no entry of this name");
     check_node(id, entry->type == graph_[id].type, "the parameters hold {}, the graph needs {}",
                entry->type, graph_[id].type);
     check_node(id, entry->trainable() == std::holds_alternative<Parameter>(graph_[id].op),
@@ -419,7 +419,7 @@ TensorType Tape::seed_type(NodeId root) const {
 
 void Tape::run_backward() {
   check(!options_.roots.empty(), "this tape has no roots to start gradients from");
-  check(ran_ == Ran::Forward, "backward needs a forward before it");
+  check(ran_ == Ran::Forward, "backward requires a preceding forward");
   (void)parameters();
   const SerialLibraries serial;
   for (const Bound& bound : active_->backward) run(bound, &NodeTimes::backward);
@@ -459,7 +459,7 @@ const std::byte* Tape::input_gradient_data(NodeId id, DType dtype) const {
              "has no gradient; ask for it in TapeOptions::input_gradients");
   check_dtype(id, dtype);
   check_node(id, ran_ == Ran::Backward,
-             "its gradient is there after a backward, until the next forward");
+             "its gradient is available after a backward, until the next forward");
   return address(active(), active().plan.nodes[index_of(id)].gradient, true);
 }
 

@@ -120,7 +120,7 @@ std::string to_json(const RunRecord& record) {
 void require_run_folder(const std::string& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  require<IoError>(!error, "{}: cannot make this folder: {}", printable(folder),
+  require<IoError>(!error, "{}: cannot create this folder: {}", printable(folder),
                    error.message());
   require_writable(run_file(folder));
 }

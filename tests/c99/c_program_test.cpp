@@ -397,7 +397,7 @@ TEST_CASE("C programs: a compiler that is missing or fails says so") {
     return test::error_text<Error>([&] { CLibrary(std::span(&unit, 1), compiler); });
   };
   CHECK(error({.command = "no-such-compiler"}) ==
-        "no-such-compiler cannot be run: No such file or directory");
+        "cannot run no-such-compiler: No such file or directory");
   CHECK(error({.flags = {"-DNET_H", "-O0"}}).starts_with("cc ended with 1: "));
 }
 

@@ -115,7 +115,7 @@ TEST_CASE("integer conv: attributes that do not fit are refused") {
               op.taps = {int64_t{1} << 24, int64_t{1} << 24};
             },
             x)
-            .ends_with("do not make 36 weights"));
+            .ends_with("do not match 36 weights"));
   CHECK(error([](C& op) { op.stride = {1}; }, x) == "stride must have 2 numbers, got [1]");
   CHECK(error(
             [](C& op) {

@@ -99,8 +99,8 @@ TEST_CASE("float parts: quantizing refuses them with the whole list, unless they
   const Model model(parts_between_layers());
   const data::Dataset set = samples(16, 6);
   const std::string list =
-      "3 nodes would have no integers: Softmax %5 'soft': has no integer form: replace it with "
-      "an op that has an integer form, or use an output before it; Transpose %11: has no "
+      "3 nodes would have no integer form: Softmax %5 'soft': has no integer form: replace it "
+      "with an op that has an integer form, or use an output before it; Transpose %11: has no "
       "integer form: replace it with an op that has an integer form, or use an output before "
       "it; Transpose %12 'back': has no integer form: replace it with an op that has an "
       "integer form, or use an output before it; QuantizationRecipe::float_parts allows them";

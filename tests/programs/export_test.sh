@@ -110,7 +110,7 @@ check "more samples than there are" exits 2 'qtape: --golden: the data have 1000
 check "another requantization" exits 2 'qtape: --requantization: w8.int.json is a program of DoubleRounding' "$tool" export c w8.int.json -o fw --requantization OnnxQdq
 check "data that do not fit" exits 2 "qtape: input 'x' f32[784]: column" "$tool" export c w8.json -o fw --input "$data:int32"
 echo old >file
-check "a folder that is a file" exits 1 'qtape: --output: file: no folder can be made: Not a directory' "$tool" export c w8.json -o file --name net
+check "a folder that is a file" exits 1 'qtape: --output: file: cannot create a folder: Not a directory' "$tool" export c w8.json -o file --name net
 check "which stays" same old "$(cat file)"
 mkdir -p kept/net_test.c
 echo old >kept/net.c
@@ -120,7 +120,7 @@ mkdir locked && chmod 555 locked
 as_user=()
 [ "$(id -u)" != 0 ] || as_user=(setpriv --reuid=65534 --clear-groups)
 if [ "$(id -u)" != 0 ] || { command -v setpriv >/dev/null && chmod 755 . && setpriv --reuid=65534 --clear-groups test -r w8.json -a -x "$tool"; }; then
-  check "a folder that cannot be written" exits 1 'qtape: --output: locked/fw: no folder can be made: Permission denied' "${as_user[@]}" "$tool" export c w8.json -o locked/fw --name net
+  check "a folder that cannot be written" exits 1 'qtape: --output: locked/fw: cannot create a folder: Permission denied' "${as_user[@]}" "$tool" export c w8.json -o locked/fw --name net
 fi
 full_disk() { # full_disk COMMAND...: files end at 16 KiB
   (trap '' XFSZ; ulimit -f 16; "$@")
@@ -130,7 +130,7 @@ check "a full disk" exits 1 'full/net.c: cannot write: File too large' full_disk
 check "leaves all files" same "$(sha256sum <small/net.h) old old" "$(sha256sum <full/net.h) $(cat full/net.c) $(cat full/net_test.c)"
 check "and none besides" same 'net.c net.h net_test.c' "$(cd full && find . -mindepth 1 -printf '%f\n' | sort | tr '\n' ' ' | sed 's/ $//')"
 check "a float model" exits 1 'f.json: ' "$tool" export c f.json -o fw
-check "a compiler that is missing" exits 1 'qtape: none cannot be run' env CC=none "$tool" export c w8.json -o fw --check
+check "a compiler that is missing" exits 1 'qtape: cannot run none' env CC=none "$tool" export c w8.json -o fw --check
 check "CMSIS-NN has no float" exits 1 'CMSIS-NN does not compute OnnxQdq: convert to another requantization' "$tool" export c w8.json -o fw --requantization OnnxQdq --kernels cmsis-nn
 check "it is written without a tree" "$tool" export c w8.json -o fw --name arm --requantization SingleRounding --kernels cmsis-nn --json arm.json >arm.txt
 check "which steps it computes is told" grep -qx 'CMSIS-NN computes 1 of 3 steps' arm.txt

@@ -64,7 +64,7 @@ check "no control character of a file reaches the terminal" exits 1 "/values/\\u
 sed '/^"fc1.weight": /s/"data":"......../"data":"AADAf3wA/' "$work/m.json" >"$work/nan.json"
 check "one weight is NaN" test "$(cmp "$work/m.json" "$work/nan.json" 2>&1 | wc -l)" = 1
 for command in replay verify; do
-  check "$command refuses NaN" exits 1 "$work/nan.json: /values/fc1.weight: element 0 is NaN, and NaN was not asked for" "$tool" $command "$work/nan.json" --data "$digits"
+  check "$command refuses NaN" exits 1 "$work/nan.json: /values/fc1.weight: element 0 is NaN, and NaN values were not requested" "$tool" $command "$work/nan.json" --data "$digits"
 done
 check "convert refuses NaN" exits 1 '/values/fc1.weight: element 0 is NaN' "$tool" convert "$work/nan.json" -o "$work/x.json"
 check "inspect shows the model" "$tool" inspect "$work/nan.json" >/dev/null

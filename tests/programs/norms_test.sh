@@ -35,12 +35,12 @@ check "train" "$tool" train "$work/l.json" --data "$digits" "${four[@]}" -o "$wo
 check "nothing differs" test "$("$tool" verify "$work/l4.json" --data "$digits" | grep -c "$zero")" = 4
 
 # Parts without integers.
-check "import names what has no integers" exits 1 ' would have no integers: ' "$tool" import "$onnx/block.onnx" -o "$work/b.json"
+check "import names what has no integers" exits 1 ' would have no integer form: ' "$tool" import "$onnx/block.onnx" -o "$work/b.json"
 check "and the way out" grep -q -- '; --float-parts leaves them in floats$' "$work/err"
 check "and writes nothing" test ! -e "$work/b.json"
 check "which goes on" "$tool" import "$onnx/block.onnx" --float-parts -o "$work/b.json" >"$work/import.txt"
 check "with the same list" test "$(grep -c '^stays in floats: ' "$work/import.txt")" -ge 1
-check "a norm that stays has its reason" grep -q "BatchNorm %[0-9]* 'norm1': cannot be folded: Sub %[0-9]* before it is no product with weights; have the norm directly after" "$work/import.txt"
+check "a norm that stays has its reason" grep -q "BatchNorm %[0-9]* 'norm1': cannot be folded: Sub %[0-9]* before it is not a product with weights; place the norm directly after" "$work/import.txt"
 check "lint tells them of a float model" test "$("$tool" lint "$work/b.json" | grep -c '^error: ')" = "$(($(grep -c '^stays in floats: ' "$work/import.txt") + 1))"
 for command in "calibrate --input $onnx/block-x.npy" "train --input $onnx/block-x.npy -o $work/t.json" "search --input $onnx/block-x.npy --budget 100000"; do
   # shellcheck disable=SC2086  # a command and its options

@@ -35,7 +35,7 @@ check "no folder" exits 1 'none: cannot open' "$tool" report "$work/none" -o "$w
 check "a folder without a run" exits 1 "qtape: $work/runs: the folder holds no record of a run, run.json; training writes one with --report" "$tool" report "$work/runs" -o "$work/n.html"
 check "no record" exits 1 'm.json: /format: expected "qtape-run"' "$tool" report "$work/m.json" -o "$work/n.html"
 check "no page was written" test ! -e "$work/n.html"
-check "a report that is a file" exits 1 'cannot make this folder' "$tool" train "$work/m.json" "${of_data[@]}" --report "$work/m.json"
+check "a report that is a file" exits 1 'cannot create this folder' "$tool" train "$work/m.json" "${of_data[@]}" --report "$work/m.json"
 if [ -c /dev/full ]; then
   mkdir "$work/runs/f" && ln -s /dev/full "$work/runs/f/run.json"
   check "a full disk" exits 1 'runs/f/run.json: cannot write: No space left on device' "$tool" train "$work/m.json" "${of_data[@]}" --epochs 2 --report "$work/runs/f" -o "$work/f.json"

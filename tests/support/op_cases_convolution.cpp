@@ -245,7 +245,7 @@ OpCase conv2d() {
       {plain, {x, f32({8, 3, 0, 4})}, "kernel must be at least 1 along w, got 0"},
       {Conv2d{.padding = Padding::Explicit, .pads_begin = {far, 0}},
        {x, w},
-       "padded extents go to 2^31 - 1, got 1099511627781"}};
+       "padded extents may be at most 2^31 - 1, got 1099511627781"}};
   return c;
 }
 
@@ -317,7 +317,7 @@ OpCase conv_transpose2d() {
        "output_padding of 1 along h needs padding Valid or Explicit"},
       {ConvTranspose2d{.padding = Padding::Explicit, .pads_begin = {5, 0}},
        {x, w},
-       "padding of 5 and 0 leaves nothing of the 5 elements along h"},
+       "padding of 5 and 0 leaves none of the 5 elements along h"},
       {ConvTranspose2d{.stride = {int64_t{1} << 48, 1}},
        {x, w},
        "y has more than 2^48 elements along h: extent 3, stride 281474976710656"},

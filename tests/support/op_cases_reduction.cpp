@@ -225,23 +225,24 @@ OpCase cross_entropy() {
 
 OpCase squared_error() {
   using X = MeanSquaredError;
-  OpCase c{
-      .value =
-          [](const OpUse&, Arrays x) {
-            Values squares;
-            for (size_t i = 0; i < x[0].values.size(); ++i) {
-              const double distance = x[0].values[i] - x[1].values[i];
-              squares.push_back(distance * distance);
-            }
-            return Array{{x[0].type.dtype, {}},
-                         {sum(squares) / static_cast<double>(squares.size())}};
-          },
-      .bench = {{X{}, {{{256, 512}}, {{256, 512}}}}},
-      .tolerance = {.value = 4, .gradient = 4},
-      .integer = refused(no_integers, {X{}, {{{4, 6}}, {{4, 6}}}}),
-      .refusals = {{X{}, {f32({3}), f32({1, 3})}, "shapes differ: [3] and [1, 3]"},
-                   {X{}, {f32({0}), f32({0})}, "the mean of no elements, prediction is [0]"},
-                   {X{}, {f32({3}), f64({3})}, "dtypes differ: f32 and f64"}}};
+  OpCase c{.value =
+               [](const OpUse&, Arrays x) {
+                 Values squares;
+                 for (size_t i = 0; i < x[0].values.size(); ++i) {
+                   const double distance = x[0].values[i] - x[1].values[i];
+                   squares.push_back(distance * distance);
+                 }
+                 return Array{{x[0].type.dtype, {}},
+                              {sum(squares) / static_cast<double>(squares.size())}};
+               },
+           .bench = {{X{}, {{{256, 512}}, {{256, 512}}}}},
+           .tolerance = {.value = 4, .gradient = 4},
+           .integer = refused(no_integers, {X{}, {{{4, 6}}, {{4, 6}}}}),
+           .refusals = {{X{}, {f32({3}), f32({1, 3})}, "shapes differ: [3] and [1, 3]"},
+                        {X{},
+                         {f32({0}), f32({0})},
+                         "the mean of no elements is undefined, prediction is [0]"},
+                        {X{}, {f32({3}), f64({3})}, "dtypes differ: f32 and f64"}}};
   for (int64_t n : {1, 3, 17, 1025}) c.uses.push_back({X{}, {{{n}}, {{n}}}});
   c.uses.push_back({X{}, {{{5, 3}}, {{5, 3}}}});
   c.large = {{X{}, {{{300, 301}}, {{300, 301}}}}};

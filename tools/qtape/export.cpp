@@ -257,7 +257,7 @@ class NewFolder {
     fs::create_directories(path, failed);
     if (!failed) return;
     remove();
-    fail<IoError>("--output: {}: no folder can be made: {}", path.string(), failed.message());
+    fail<IoError>("--output: {}: cannot create a folder: {}", path.string(), failed.message());
   }
   NewFolder(const NewFolder&) = delete;
   NewFolder& operator=(const NewFolder&) = delete;
