@@ -54,7 +54,7 @@ fi
 check "graph of another kind" exits 2 'qtape: --output: expected a name that ends in .svg or .dot, got g.png' "$tool" graph "$work/w4a4.json" -o g.png
 
 # Wrong input.
-check "no ONNX" exits 1 'x.npy: is no ONNX model' "$tool" import "$work/x.npy" -o "$work/n.json"
+check "no ONNX" exits 1 'x.npy: is not an ONNX model' "$tool" import "$work/x.npy" -o "$work/n.json"
 check "no file" exits 1 'none.onnx: cannot open' "$tool" import "$work/none.onnx" -o "$work/n.json"
 check "resume needs a checkpoint" exits 2 'qtape: --resume: ' "$tool" train "$work/w4a4.json" --resume "${train_data[@]}" -o "$work/n.json"
 check "float has no bits" exits 2 'qtape: --float leaves no quantizers to have bits' "$tool" train "$work/w4a4.json" --float --weight-bits 4 "${train_data[@]}" -o "$work/n.json"
