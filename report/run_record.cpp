@@ -28,7 +28,7 @@ void check_record(const JsonPlace& root, const RunRecord& record) {
              loss.means.size() <= Curve::most_points && loss.rest_steps >= 0 &&
              loss.rest_steps < loss.stride && loss.rest_finite >= 0 &&
              loss.rest_finite <= loss.rest_steps,
-         "means of a stride of at least 1, and a rest that is shorter");
+         "means over a stride of at least 1, and a shorter remainder");
   for (const ScaleCurve& each : record.scales) {
     expect("scales",
            each.smallest.size() == record.epochs.size() &&

@@ -99,8 +99,7 @@ std::string_view onnx_remedy(std::string_view type) {
   constexpr std::string_view norm = "use BatchNorm, which becomes part of the layer before it";
   constexpr std::string_view activation = "use ReLU, LeakyReLU, Hardswish or GELU";
   constexpr std::string_view recurrent = "use convolutions along the time axis";
-  constexpr std::string_view after =
-      "leave it out of the export and compute it from the output";
+  constexpr std::string_view after = "leave it out of the export; compute it afterwards";
   constexpr std::string_view quantized = "export the float model: qtape inserts quantizers";
   constexpr std::string_view control = "export the model without branches and loops";
   static const std::map<std::string_view, std::string_view> remedies = {

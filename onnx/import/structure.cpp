@@ -292,10 +292,9 @@ void OnnxOperators::resize() {
   const bool repeats = (place == "asymmetric" && nearest == "floor") ||
                        ((place == "half_pixel" || place == "pytorch_half_pixel") &&
                         nearest.starts_with("round"));
-  expect(
-      mode == "nearest" && repeats,
-      "mode {} with {} and {} is not supported: use nearest neighbours with an integer factor",
-      printable(mode), printable(place), printable(nearest));
+  expect(mode == "nearest" && repeats,
+         "mode {} with {} and {} is not supported: use nearest with an integer factor",
+         printable(mode), printable(place), printable(nearest));
   expect(!node.has("axes") && !node.has("antialias") && !node.has("keep_aspect_ratio_policy"),
          "attributes axes, antialias and keep_aspect_ratio_policy are not supported");
   const int scales = upsample || to.opset_ < 11 ? 1 : 2;
@@ -319,8 +318,7 @@ void OnnxOperators::resize() {
   require<FormatError>(
       factor.size() == a.shape.size() && std::ranges::find(factor, 0) == factor.end() &&
           factor[0] == 1 && factor[1] == 1,
-      "factors [{}] are not supported: use integer factors along the spatial axes",
-      fmt::join(factors, ", "));
+      "factors [{}] are not supported: use integer spatial factors", fmt::join(factors, ", "));
   OnnxValue result = a;
   for (size_t k = 2; k < factor.size(); ++k) {
     result.shape[k] = onnx_product(result.shape[k], factor[k]);

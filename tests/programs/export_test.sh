@@ -102,8 +102,8 @@ check "ratios order values" "$cc" "${strict[@]}" -Ifw -o largest largest.c fw/in
 check "as scales do" ./largest
 
 # What is refused.
-check "a name" exits 2 "qtape: --name: 'a b' is no C identifier: it has ' '" "$tool" export c w8.json -o fw --name 'a b'
-check "a keyword" exits 2 "qtape: --name: 'int' is no C identifier: it is a keyword of C or C++" "$tool" export c w8.json -o fw --name int
+check "a name" exits 2 "qtape: --name: 'a b' is not a C identifier: it contains ' '" "$tool" export c w8.json -o fw --name 'a b'
+check "a keyword" exits 2 "qtape: --name: 'int' is not a C identifier: it is a keyword of C or C++" "$tool" export c w8.json -o fw --name int
 check "memory" exits 2 'qtape: --ram: the arena takes 816 bytes, there are 800; fc1 needs most of it, 816 bytes at once' "$tool" export c w8.json -o fw --ram 800
 check "enough memory" "$tool" export c w8.json -o fw --ram 816 >/dev/null
 check "more samples than there are" exits 2 'qtape: --golden: the data have 1000 samples, 1001 are wanted' "$tool" export c w8.json -o fw --golden 1001 --data digits
@@ -131,7 +131,7 @@ check "leaves all files" same "$(sha256sum <small/net.h) old old" "$(sha256sum <
 check "and none besides" same 'net.c net.h net_test.c' "$(cd full && find . -mindepth 1 -printf '%f\n' | sort | tr '\n' ' ' | sed 's/ $//')"
 check "a float model" exits 1 'f.json: ' "$tool" export c f.json -o fw
 check "a compiler that is missing" exits 1 'qtape: cannot run none' env CC=none "$tool" export c w8.json -o fw --check
-check "CMSIS-NN has no float" exits 1 'CMSIS-NN does not compute OnnxQdq: convert to another requantization' "$tool" export c w8.json -o fw --requantization OnnxQdq --kernels cmsis-nn
+check "CMSIS-NN has no float" exits 1 'CMSIS-NN does not support OnnxQdq: convert to another requantization' "$tool" export c w8.json -o fw --requantization OnnxQdq --kernels cmsis-nn
 check "it is written without a tree" "$tool" export c w8.json -o fw --name arm --requantization SingleRounding --kernels cmsis-nn --json arm.json >arm.txt
 check "which steps it computes is told" grep -qx 'CMSIS-NN computes 1 of 3 steps' arm.txt
 check "and by what" grep -q '^  fc1  *arm_fully_connected_wrapper_s8$' arm.txt
