@@ -371,7 +371,7 @@ TEST_CASE("C programs: names that are no C identifiers are refused") {
   const std::pair<std::string, std::string> refused[] = {
       {"", "'' is not a C identifier: it is empty"},
       {"3d", "'3d' is not a C identifier: it begins with a digit"},
-      {"a-b", "'a-b' is not a C identifier: it has '-'"},
+      {"a-b", "'a-b' is not a C identifier: it contains '-'"},
       {"n\xc3\xa9",
        "'n\?\?' is not a C identifier: it contains characters other than ASCII letters, digits "
        "and underscores"},
