@@ -185,7 +185,7 @@ check "int4 is told" grep -q '^weights of up to 4 bits are int4, which ONNX Runt
 check "and int8 is not" test "$(grep -c int4 out.txt)" = 0
 "$tool" export onnx po2.json -o po2.onnx >out.txt
 check "without data on random inputs" grep -q '^sequential sums in f32 change 0 of [0-9]* codes of 1000 random inputs$' out.txt
-check "not learned ones" exits 2 'train_mlp: power of two is for scales that follow data; those of LSQ are learned' "$train" "${short[@]}" --weight-bits 8 --activation-bits 8 --power-of-two --scale-mode LSQ
+check "not learned ones" exits 2 'train_mlp: power of two requires scales that follow the data; those of LSQ are learned' "$train" "${short[@]}" --weight-bits 8 --activation-bits 8 --power-of-two --scale-mode LSQ
 
 check "levels" "$tool" verify w8.json --levels L2,L4 --random 20 >out.txt
 check "of verification" grep -q ': 0 mismatches between L2 and L4' out.txt
