@@ -196,7 +196,7 @@ void OnnxOperators::slice() {
                                  extent);
     };
     const int64_t begin = within((*starts)[k]), end = within((*ends)[k]);
-    require<FormatError>(axis != 0 && begin < end, "it leaves nothing of axis {}", axis);
+    require<FormatError>(axis != 0 && begin < end, "it leaves no elements of axis {}", axis);
     if (begin == 0 && end == extent) continue;
     a.id =
         to.add(Slice{.axis = OnnxImporter::physical_axis(a, axis), .begin = begin, .end = end},

@@ -249,10 +249,11 @@ Command add_calibrate(CLI::App& app) {
   add_json(calibrate, o->json);
   calibrate.add_option("-o,--output,--save", o->save, "write the calibrated model here");
   calibrate
-      .add_option("--observer", o->observer,
-                  names_from_data() +
-                      "; usual: Lsq for learned scales of at most 4 bits, else MinMax; search: "
-                      "the best for each quantizer; all: a table")
+      .add_option(
+          "--observer", o->observer,
+          names_from_data() +
+              "; usual: Lsq for learned scales of at most 4 bits, otherwise MinMax; search: "
+              "the best for each quantizer; all: a table")
       ->capture_default_str();
   calibrate
       .add_option("--weight-observer", o->weight_observer,
