@@ -36,7 +36,7 @@ struct Finding {
   bool operator==(const Finding&) const = default;
 };
 
-/// `warning: fc1.weight.quantized: 2 of 64 channels (3, 9) have only codes 0; remove them, ...`
+/// `warning: fc1.weight.quantized: 2 of 64 channels (3, 9) have only the code 0; ...`
 std::string to_string(const Finding& finding);
 
 /// Outputs and thresholds of lint.
