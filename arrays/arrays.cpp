@@ -67,7 +67,7 @@ Tensor read_array(const std::string& place) {
   return naming<ArgumentError>(path, [&, &wanted = name] {
     if (wanted) return tensor_named(tensors, *wanted);
     require<ArgumentError>(tensors.size() == 1,
-                           "expected one array, or one by FILE:NAME; got {}: {}",
+                           "expected one array, or FILE:NAME to select one; got {}: {}",
                            tensors.size(), names_of(tensors));
     return std::move(tensors[0].tensor);
   });

@@ -53,7 +53,7 @@ class HeaderReader {
       const bool again = (key == "descr" && has_dtype_) ||
                          (key == "fortran_order" && columns_first_) ||
                          (key == "shape" && shape_);
-      if (again) refuse_at(key_at, "each key once", fmt::format("'{}' again", key));
+      if (again) refuse_at(key_at, "each key only once", fmt::format("'{}' again", key));
       if (key == "descr") {
         read_dtype();
       } else if (key == "fortran_order") {
@@ -115,7 +115,7 @@ class HeaderReader {
     const char quote = take('"') ? '"' : '\'';
     if (quote == '\'') expect('\'');
     const size_t end = text_.find(quote, at_);
-    if (end == std::string_view::npos) refuse("a text in quotes", rest());
+    if (end == std::string_view::npos) refuse("a quoted string", rest());
     const size_t begin = std::exchange(at_, end + 1);
     return text_.substr(begin, end - begin);
   }
@@ -154,7 +154,7 @@ class HeaderReader {
     has_dtype_ = true;
     skip_spaces();
     const size_t begin = at_;
-    if (take('[')) refuse_at(begin, "a dtype such as '<f4'", "one of records");
+    if (take('[')) refuse_at(begin, "a dtype such as '<f4'", "a record dtype");
     const std::string_view text = quoted();
     const char order = text.empty() ? ' ' : text[0];
     const auto spelling = std::ranges::find(
@@ -246,7 +246,7 @@ Tensor read_npy(const std::string& path) {
 std::string to_npy(const Tensor& tensor) {
   const auto spelling = std::ranges::find(npy_dtypes, tensor.type.dtype, &DTypeSpelling::dtype);
   require<ArgumentError>(spelling != npy_dtypes.end(),
-                         ".npy files hold no {}: expected another dtype",
+                         ".npy files cannot hold {}: expected another dtype",
                          to_string_view(tensor.type.dtype));
   std::string shape;
   for (int64_t extent : tensor.type.shape.extents()) shape += fmt::format("{}, ", extent);

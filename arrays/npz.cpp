@@ -97,7 +97,7 @@ class Reader {
       const std::string_view member = status.name;
       const std::string place = fmt::format("{}: member '{}'", name_, printable(member));
       require<FormatError>(member.ends_with(suffix),
-                           "{}: expected arrays alone, whose names end in .npy", place);
+                           "{}: expected only arrays, whose names end in .npy", place);
       require<FormatError>(names.emplace(member).second, "{}: appears twice", place);
       check_method(status, place);
       const std::string content = inflate(i, status, place);
@@ -170,7 +170,7 @@ void add_member(zip_t* archive, const std::string& name, std::string_view conten
 std::string content_of(zip_source_t* source) {
   const auto wanted = [&](bool done) {
     if (!done) fail_without_memory(zip_source_error(source));
-    require<Error>(done, "a .npz file cannot be made: {}",
+    require<Error>(done, "cannot create a .npz file: {}",
                    zip_error_strerror(zip_source_error(source)));
   };
   zip_stat_t status;
@@ -208,18 +208,18 @@ std::string to_npz(const NamedTensors& tensors) {
   ZipError error;
   const Source target(zip_source_buffer_create(nullptr, 0, 0, error.get()));
   if (target == nullptr) fail_without_memory(error.get());
-  require<Error>(target != nullptr, "a .npz file cannot be made: {}", error.text());
+  require<Error>(target != nullptr, "cannot create a .npz file: {}", error.text());
   zip_source_keep(target.get());
   Archive archive(zip_open_from_source(target.get(), ZIP_CREATE | ZIP_TRUNCATE, error.get()));
   if (archive == nullptr) zip_source_free(target.get());
   if (archive == nullptr) fail_without_memory(error.get());
-  require<Error>(archive != nullptr, "a .npz file cannot be made: {}", error.text());
+  require<Error>(archive != nullptr, "cannot create a .npz file: {}", error.text());
   for (size_t i = 0; i < tensors.size(); ++i) {
     add_member(archive.get(), tensors[i].name, members[i]);
   }
   const bool closed = zip_close(archive.get()) == 0;
   if (!closed) fail_without_memory(zip_get_error(archive.get()));
-  require<Error>(closed, "a .npz file cannot be made: {}", zip_strerror(archive.get()));
+  require<Error>(closed, "cannot create a .npz file: {}", zip_strerror(archive.get()));
   (void)archive.release();  // already closed
   return content_of(target.get());
 }

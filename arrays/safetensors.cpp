@@ -40,10 +40,10 @@ struct Entry {
 };
 
 void read_metadata(const JsonPlace& place) {
-  place.expect(place.json.is_object(), "an object of texts");
+  place.expect(place.json.is_object(), "an object of strings");
   for (const auto& [key, json] : place.json.items()) {
     const JsonPlace child = place.child(key, json);
-    child.expect(json.is_string(), "a text");
+    child.expect(json.is_string(), "a string");
   }
 }
 
@@ -143,7 +143,7 @@ std::string json_text(const std::string& name) {
   try {
     return Json(name).dump();
   } catch (const NotUtf8&) {
-    fail<ArgumentError>("array '{}': expected a name of UTF-8", printable(name));
+    fail<ArgumentError>("array '{}': expected a name in UTF-8", printable(name));
   }
 }
 
@@ -164,7 +164,8 @@ std::string to_safetensors(const NamedTensors& tensors) {
   int64_t at = 0;
   for (const NamedTensor* each : sorted) {
     const auto& [name, tensor] = *each;
-    require<ArgumentError>(name != metadata, "array '{}': safetensors have no such name", name);
+    require<ArgumentError>(name != metadata,
+                           "array '{}': this name is reserved in safetensors files", name);
     const int64_t end = at + tensor.type.bytes();
     header +=
         fmt::format("{}{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}",

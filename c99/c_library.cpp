@@ -141,7 +141,7 @@ CSession::CSession(const IntegerProgram& program, const CUnit& unit, const CLibr
 namespace {
 
 void require_ok(int32_t status, const std::string& what) {
-  require<GraphError>(status != 1, "an input has NaN, which has no code");
+  require<GraphError>(status != 1, "an input contains NaN, which has no code");
   require<Error>(status != 4, "CMSIS-NN is compiled for another requantization");
   require<Error>(status == 0, "{}: a library refuses it, status {}", what, status);
 }

@@ -30,7 +30,8 @@ struct Pipe {
   std::array<int, 2> ends{-1, -1};
 
   Pipe() {
-    require<Error>(::pipe2(ends.data(), O_CLOEXEC) == 0, "no pipe: {}", std::strerror(errno));
+    require<Error>(::pipe2(ends.data(), O_CLOEXEC) == 0, "cannot create a pipe: {}",
+                   std::strerror(errno));
   }
   Pipe(const Pipe&) = delete;
   Pipe& operator=(const Pipe&) = delete;
@@ -84,7 +85,7 @@ Finished run_program(const std::vector<std::string>& arguments, int seconds) {
       ::posix_spawnp(&child, pointers[0], &actions, &attributes, pointers.data(), environ);
   ::posix_spawnattr_destroy(&attributes);
   ::posix_spawn_file_actions_destroy(&actions);
-  require<Error>(refused == 0, "{} cannot be run: {}", arguments[0], std::strerror(refused));
+  require<Error>(refused == 0, "cannot run {}: {}", arguments[0], std::strerror(refused));
   pipe.close_write();
   Finished result;
   std::array<char, 4096> part{};
@@ -140,7 +141,7 @@ TemporaryFolder::TemporaryFolder() {
   const std::filesystem::path parent = std::filesystem::temp_directory_path(failed);
   require<IoError>(!failed, "TMPDIR: no folder for temporary files: {}", failed.message());
   path_ = (parent / "qtape-XXXXXX").string();
-  require<IoError>(::mkdtemp(path_.data()) != nullptr, "{}: no folder can be made: {}", path_,
+  require<IoError>(::mkdtemp(path_.data()) != nullptr, "{}: cannot create a folder: {}", path_,
                    std::strerror(errno));
 }
 

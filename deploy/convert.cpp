@@ -336,7 +336,7 @@ class Converter {
     const Shape& shape = graph_[id].type.shape;
     check(can_show(program_[integers].value, shape),
           "{}: its accumulators have {} scales, one for each channel, and the view {} joins "
-          "channels with other axes: quantize its output, or take the output before the view",
+          "channels with other axes: quantize its output, or use the output before the view",
           graph_.describe(id), program_[integers].value.scales.size(), to_string(shape));
     return shaped(integers, id);
   }

@@ -123,14 +123,14 @@ class Linter {
     const auto found = qparams(graph_, parameters_, id);
     const Grid grid = grid_of(graph_, id);
     if (saw_zeros_alone(graph_, parameters_, id)) {
-      add(Severity::Note, id, "saw nothing but 0, so its largest value is 1",
+      add(Severity::Note, id, "observed only 0, so its largest value is 1",
           "calibrate it with data that reach it, unless it is always 0");
     }
     if (found.empty() || found[0].scale == 0 || !at_floor(found[0].scale, grid)) return;
     add(Severity::Warning, id,
-        fmt::format("scale {:.3g} is not above its floor {:.3g}: it saw next to nothing but 0",
+        fmt::format("scale {:.3g} is not above its floor {:.3g}: it observed almost only 0",
                     found[0].scale, grid.floor),
-        "find out why, then calibrate it again");
+        "find the cause, then calibrate it again");
   }
 
   /// Returns `2 of 3 scales were never set`, or the contents of the first state that holds
@@ -235,8 +235,8 @@ class Linter {
     };
     const auto verb = [](const auto& some) { return some.size() == 1 ? "has" : "have"; };
     report(Severity::Error, nan, fmt::format(" {} weights that are NaN", verb(nan)),
-           "train again from before they became NaN");
-    report(Severity::Warning, dead, fmt::format(" {} only codes 0", verb(dead)),
+           "retrain from a state before they became NaN");
+    report(Severity::Warning, dead, fmt::format(" {} only the code 0", verb(dead)),
            "remove them, or give each channel its own scale");
     report(Severity::Warning, low,
            fmt::format(" {} a scale at its floor of {}", verb(low), grid.floor),
@@ -244,7 +244,7 @@ class Linter {
     const double share =
         w.layout.terms == 0 ? 0 : 100 * static_cast<double>(most) / double(w.layout.terms);
     report(Severity::Warning, clamped,
-           fmt::format(" {} up to {:.3g} % of the weights beyond the codes {}..{}",
+           fmt::format(" {} up to {:.3g} % of the weights outside the codes {}..{}",
                        verb(clamped), share, grid.limits.q_min, grid.limits.q_max),
            "calibrate the scale again, or train it longer");
   }
@@ -262,7 +262,8 @@ class Linter {
       const std::vector<Finding> more = lint(made.program);
       findings_.insert(findings_.end(), more.begin(), more.end());
     } catch (const Error& error) {
-      findings_.push_back({Severity::Error, "model", error.what(), "change the graph there"});
+      findings_.push_back(
+          {Severity::Error, "model", error.what(), "change that part of the graph"});
     }
   }
 
@@ -293,7 +294,7 @@ class Linter {
             "{} of {} biases change when they are rounded to the grid of the accumulators, by "
             "up to {:.2g} % of the largest one",
             changed, values.size(), 100 * change / largest),
-        "train with FakeQuantizeBias on it, or in exact arithmetic");
+        "apply FakeQuantizeBias to it in training, or train in exact arithmetic");
   }
 
   /// A bias that is not a leaf.

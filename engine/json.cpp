@@ -20,7 +20,7 @@ void write_scalar(std::string& out, const nlohmann::json& value, JsonTexts texts
     out += value.dump(-1, ' ', texts == JsonTexts::Ascii,
                       texts == JsonTexts::Strict ? Handler::strict : Handler::replace);
   } catch (const nlohmann::json::exception&) {
-    throw NotUtf8("a text is not UTF-8");
+    throw NotUtf8("a string is not UTF-8");
   }
 }
 

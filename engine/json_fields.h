@@ -262,7 +262,7 @@ void read_json(const JsonPlace& place, T& value) {
     place.expect(place.json.is_number(), "a number");
     value = place.json.get<T>();
   } else {
-    place.expect(place.json.is_string(), "a text");
+    place.expect(place.json.is_string(), "a string");
     value = place.json.get<std::string>();
   }
 }

@@ -127,7 +127,7 @@ void Tape::check_leaves() const {
   for (const NodeId id : ids(graph())) {
     if (!main().plan.nodes[at(id)].needed || !is_persistent(graph()[id].op)) continue;
     const ParameterEntry* entry = parameters().find(graph()[id].label);
-    check_node(id, entry != nullptr, "the parameters hold nothing of this name");
+    check_node(id, entry != nullptr, "the parameters have no entry of this name");
     check_node(id, entry->type == graph()[id].type,
                "the parameters hold {}, the graph needs {}", entry->type, graph()[id].type);
     check_node(id, entry->trainable() == std::holds_alternative<Parameter>(graph()[id].op),
@@ -424,7 +424,7 @@ TensorType Tape::seed_type(NodeId root) const {
 
 void Tape::run_backward() {
   check(!options_.roots.empty(), "this tape has no roots to start gradients from");
-  check(ran_ == Ran::Forward, "backward needs a forward before it");
+  check(ran_ == Ran::Forward, "backward requires a preceding forward");
   (void)parameters();
   const SerialLibraries serial;
   for (const Bound& bound : active_->backward) run(bound, &NodeTimes::backward);
@@ -464,7 +464,7 @@ const std::byte* Tape::input_gradient_data(NodeId id, DType dtype) const {
              "has no gradient; ask for it in TapeOptions::input_gradients");
   check_dtype(id, dtype);
   check_node(id, ran_ == Ran::Backward,
-             "its gradient is there after a backward, until the next forward");
+             "its gradient is available after a backward, until the next forward");
   return address(active(), active().plan.nodes[index_of(id)].gradient, true);
 }
 

@@ -18,7 +18,7 @@ NodeId add_factor(Graph& graph, NodeId x, double factor) {
 int64_t classes_of(const Graph& graph, NodeId answer, const char* who) {
   const TensorType& type = graph[answer].type;
   require<ArgumentError>(type.dtype == DType::F32 && type.shape.rank() == 2,
-                         "distillation: the {} answers {}, expected f32 [batch, classes]", who,
+                         "distillation: the {} returns {}, expected f32 [batch, classes]", who,
                          to_string(type));
   return type.shape[1];
 }

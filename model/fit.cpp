@@ -205,7 +205,8 @@ class Run {
       ++batches_;
     } else {
       check(options_.non_finite_loss == NonFiniteLoss::Skip,
-            "the loss of step {} is {}; the parameters are those before it", step_ + 1, loss);
+            "the loss of step {} is {}; the parameters are those before that step", step_ + 1,
+            loss);
       ++result_.skipped_batches;
     }
     ++step_;

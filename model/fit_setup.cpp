@@ -15,7 +15,7 @@ constexpr int fewest_bits_on_codes = 4;
 /// Returns the loss of a model after checking that the model can be trained on `dataset`.
 NodeId loss_of(const Model& model, const data::Dataset& dataset) {
   check(model.loss().has_value(),
-        "the model has no loss: no output that training can begin at");
+        "the model has no loss: no output from which training can start");
   const TensorType& answer = model.graph()[model.answer()].type;
   const int64_t classes = answer.shape.rank() > 0 ? answer.shape[-1] : 1;
   const Op& op = model.graph()[*model.loss()].op;

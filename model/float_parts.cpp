@@ -178,7 +178,7 @@ void require_no_float_parts(const std::vector<Finding>& parts, std::string_view 
     text += fmt::format("{}{}: {}: {}", text.empty() ? "" : "; ", part.node, part.what,
                         part.remedy);
   }
-  fail<GraphError>("{} node{} would have no integers: {}; {}", parts.size(),
+  fail<GraphError>("{} node{} would have no integer form: {}; {}", parts.size(),
                    parts.size() == 1 ? "" : "s", text, way_out);
 }
 

@@ -51,7 +51,7 @@ class Folder {
     for (const NodeId id : ids(graph_)) look_at(id);
     for (const auto& [norm, fold] : norms_) check_weights(graph_, fold);
     check(!norms_.empty() || corrections_ > 0,
-          "no BatchNorm follows a product with weights, and no BatchNormCorrection is there");
+          "no BatchNorm follows a product with weights, and there is no BatchNormCorrection");
     find_needed();
     evaluate();
     for (const NodeId id : ids(graph_)) {

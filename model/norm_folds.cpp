@@ -12,8 +12,8 @@ namespace qtape {
 namespace {
 
 constexpr const char* rebuild =
-    "have the norm directly after a convolution or a matrix product, and train it there";
-constexpr const char* fold_later = "fold it when training is over: qtape fold, fold_batch_norm";
+    "place the norm directly after a convolution or a matrix product, and train it there";
+constexpr const char* fold_later = "fold it after training: qtape fold, fold_batch_norm";
 
 /// Returns the weights operand of products into which norms can be folded: those with an
 /// integer form, and transposed convolutions.
@@ -80,7 +80,7 @@ class Finder {
     const Node& product = graph_[x];
     const std::optional<size_t> operand = scaled_operand(product.op);
     if (!operand || known(x)) {
-      return refuse(fold, fmt::format("{} before it is no product with weights", name(x)),
+      return refuse(fold, fmt::format("{} before it is not a product with weights", name(x)),
                     rebuild);
     }
     const NodeId weight = product.operands[*operand];
@@ -92,8 +92,9 @@ class Finder {
     fold.layout = layout_of(product.op, shape);
     if (fold.layout.outputs * fold.layout.terms != shape.elements() ||
         fold.layout.outputs != graph_[fold.norm].type.shape[-1]) {
-      return refuse(fold, fmt::format("{} has other outputs than the norm channels", name(x)),
-                    rebuild);
+      return refuse(
+          fold, fmt::format("the outputs of {} do not match the channels of the norm", name(x)),
+          rebuild);
     }
     fold.product = x;
     fold.weight = weight;
@@ -117,8 +118,10 @@ class Finder {
       fold.between.push_back(x);
       const Shape& before = graph_[node.operands[0]].type.shape;
       if (before.rank() == 0 || before[-1] != channels) {
-        refuse(fold, fmt::format("{} before it has other channels than its operand", name(x)),
-               rebuild);
+        refuse(
+            fold,
+            fmt::format("{} before it does not preserve the channels of its operand", name(x)),
+            rebuild);
         return x;
       }
     }
@@ -133,7 +136,7 @@ class Finder {
   void find_hindrance(NormFold& fold) const {
     if (fold.quantized || fold.rounded) {
       return refuse(fold,
-                    fmt::format("the weights of {} are quantized already", name(fold.product)),
+                    fmt::format("the weights of {} are already quantized", name(fold.product)),
                     fold_later);
     }
     std::vector<NodeId> alone = fold.between;
@@ -142,7 +145,7 @@ class Finder {
     if (fold.bias.index >= 0) alone.push_back(fold.bias);
     for (NodeId id : alone) {
       if (readers_[at(id)] <= 1) continue;
-      return refuse(fold, fmt::format("{} is used elsewhere as well", name(id)), fold_later);
+      return refuse(fold, fmt::format("{} is also used elsewhere", name(id)), fold_later);
     }
   }
 

@@ -17,7 +17,7 @@ NamedTensors named_values(const Parameters& parameters) {
 int64_t set_values(Parameters& parameters, const NamedTensors& values) {
   std::set<std::string_view> names;
   for (const auto& [name, tensor] : values) {
-    check(names.insert(name).second, "'{}' is there twice", printable(name));
+    check(names.insert(name).second, "'{}' appears twice", printable(name));
     parameters.check_value(name, tensor);
   }
   for (const auto& [name, tensor] : values) parameters.set(name, tensor);

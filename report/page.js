@@ -206,7 +206,7 @@ function table(parent, head, rows) {
   }
 }
 function overview() {
-  table(card(page, "Runs"), ["run", "state", "epochs", "last loss", "best score", "parameters", "step", "memory of a step"],
+  table(card(page, "Runs"), ["run", "state", "epochs", "last loss", "best score", "parameters", "step", "memory per step"],
     runs.map((run, i) => [
       place => { make(place, "span", {class: "dot", style: `background:${colour(i)}`}); place.append(run.name); },
       run.state === "Running" ? `at step ${run.step} of ${run.steps}` : run.state.toLowerCase(),
@@ -217,7 +217,7 @@ function overview() {
       run.mean_step_us ? time(run.mean_step_us) : "–",
       bytes(run.memory.arena_bytes)]));
   const grid = make(page, "div", {class: "grid"});
-  lines(card(grid, "Training loss", "Faint: as measured. Bold: means over nearby steps. Logarithmic where losses differ much."),
+  lines(card(grid, "Training loss", "Faint: as measured. Bold: means over nearby steps. Logarithmic if losses differ greatly."),
     runs.map((run, i) => {
       const raw = run.loss.means.map((mean, k) => [(k + 1) * run.loss.stride, mean]);
       return {name: run.name, colour: colour(i), raw, points: smooth(raw)};
@@ -234,7 +234,7 @@ function overview() {
 
 // One run.
 function scales(parent, run) {
-  const place = card(parent, "Scales of quantizers", "By epoch: the median over channels, and in the shade from the smallest to the largest.");
+  const place = card(parent, "Scales of quantizers", "By epoch: the median over channels; the shaded area spans the smallest to the largest.");
   const some = run.scales.filter(each => each.middle.some(known));
   if (!some.length) { make(place, "p", {class: "note"}, "The run has no quantizers, or no epoch has ended."); return; }
   const small = make(place, "div", {class: "small"});
@@ -266,7 +266,7 @@ function histogram(parent, q) {
   });
 }
 function quantizers(parent, run) {
-  const place = card(parent, "Codes", "What each quantizer does to training samples after the last epoch: signal to quantization noise, the share of elements that were clamped, and how often each code occurs.");
+  const place = card(parent, "Codes", "Effect of each quantizer on training samples after the last epoch: signal-to-quantization-noise ratio, share of clamped elements, and frequency of each code.");
   if (!run.quantizers.length) { make(place, "p", {class: "note"}, "The run has no quantizers, or no epoch has ended."); return; }
   const most = Math.max(1, ...run.quantizers.map(q => q.sqnr_db || 0));
   const small = make(place, "div", {class: "small"});
@@ -286,7 +286,7 @@ function memory(parent, run) {
   const live = run.memory.live, half = live.length / 2;
   const place = card(parent, "Memory over a step", live.length
     ? `Bytes of the arena in use, forward and then backward. At most ${bytes(range(live)[1])}, at ${run.memory.peak_node}; ` +
-      `the arena has ${bytes(run.memory.arena_bytes)}. Beside it ${bytes(run.memory.parameter_bytes)} of parameters, gradients and states.`
+      `the arena has ${bytes(run.memory.arena_bytes)}. In addition, ${bytes(run.memory.parameter_bytes)} of parameters, gradients and states.`
     : "");
   if (!live.length) return;
   chart(place, 220, (svg, width, height) => {
@@ -306,7 +306,7 @@ function memory(parent, run) {
 function times(parent, run) {
   const rows = run.times.filter(each => each.forward_us + each.backward_us > 0)
     .sort((a, b) => b.forward_us + b.backward_us - a.forward_us - a.backward_us);
-  const place = card(parent, "Time by op", "Of a step, without the optimizer and the reading of data. Products of codes count where the last node is that is computed with them.");
+  const place = card(parent, "Time by op", "Per step, without the optimizer and the reading of data. Products of codes count towards the last node that is computed with them.");
   if (!rows.length) { make(place, "p", {class: "note"}, "No epoch has ended."); return; }
   const keys = make(place, "div", {class: "keys"});
   for (const name of ["forward", "backward"]) {
@@ -339,7 +339,7 @@ page.replaceChildren();
 make(page, "h1", {}, runs.length === 1 ? `Training run ${runs[0].name}` : "Training runs");
 overview();
 const choose = make(page, "div", {class: "choose"});
-make(choose, "h1", {}, "Inside");
+make(choose, "h1", {}, "Details of");
 const detailed = document.createElement("div");
 if (runs.length > 1) {
   const list = make(choose, "select", {"aria-label": "run"});

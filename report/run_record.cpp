@@ -28,7 +28,7 @@ void check_record(const JsonPlace& root, const RunRecord& record) {
              loss.means.size() <= Curve::most_points && loss.rest_steps >= 0 &&
              loss.rest_steps < loss.stride && loss.rest_finite >= 0 &&
              loss.rest_finite <= loss.rest_steps,
-         "means of a stride of at least 1, and a rest that is shorter");
+         "means over a stride of at least 1, and a shorter remainder");
   for (const ScaleCurve& each : record.scales) {
     expect("scales",
            each.smallest.size() == record.epochs.size() &&
@@ -120,7 +120,7 @@ std::string to_json(const RunRecord& record) {
 void require_run_folder(const std::string& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  require<IoError>(!error, "{}: cannot make this folder: {}", printable(folder),
+  require<IoError>(!error, "{}: cannot create this folder: {}", printable(folder),
                    error.message());
   require_writable(run_file(folder));
 }

@@ -46,11 +46,12 @@ struct Curve {
   void keep(int64_t steps);
 
   static constexpr auto fields() {
-    return std::tuple(field("stride", &Curve::stride, "steps of one mean"),
-                      field("means", &Curve::means, "means of finite values"),
-                      field("rest_sum", &Curve::rest_sum, "sum after the last mean"),
-                      field("rest_finite", &Curve::rest_finite, "finite values after it"),
-                      field("rest_steps", &Curve::rest_steps, "steps after it"));
+    return std::tuple(
+        field("stride", &Curve::stride, "steps of one mean"),
+        field("means", &Curve::means, "means of finite values"),
+        field("rest_sum", &Curve::rest_sum, "sum after the last mean"),
+        field("rest_finite", &Curve::rest_finite, "finite values after the last mean"),
+        field("rest_steps", &Curve::rest_steps, "steps after the last mean"));
   }
 };
 
@@ -127,7 +128,7 @@ struct StepMemory {
         field("parameter_bytes", &StepMemory::parameter_bytes, "values, gradients and states"),
         field("arena_bytes", &StepMemory::arena_bytes, "size of the arena"),
         field("live", &StepMemory::live, "bytes in use, by time"),
-        field("peak_node", &StepMemory::peak_node, "what runs where most is in use"));
+        field("peak_node", &StepMemory::peak_node, "node at which most bytes are in use"));
   }
 };
 
@@ -139,8 +140,8 @@ struct OpTime {
 
   static constexpr auto fields() {
     return std::tuple(field("op", &OpTime::op, "name"),
-                      field("forward_us", &OpTime::forward_us, "us a step"),
-                      field("backward_us", &OpTime::backward_us, "us a step"));
+                      field("forward_us", &OpTime::forward_us, "us per step"),
+                      field("backward_us", &OpTime::backward_us, "us per step"));
   }
 };
 
@@ -168,14 +169,13 @@ struct RunRecord {
   static constexpr auto fields() {
     using R = RunRecord;
     return std::tuple(
-        field("name", &R::name, "of the run"), field("state", &R::state, "how it stands"),
+        field("name", &R::name, "of the run"), field("state", &R::state, "state of the run"),
         field("step", &R::step, "finished steps"), field("steps", &R::steps, "of the run"),
-        field("batch", &R::batch, "samples of a step"),
-        field("threads", &R::threads, "threads"),
-        field("parameters", &R::parameters, "numbers that are trained"),
+        field("batch", &R::batch, "samples per step"), field("threads", &R::threads, "threads"),
+        field("parameters", &R::parameters, "number of trainable elements"),
         field("mean_step_us", &R::mean_step_us, "mean time of a step"),
-        field("metric", &R::metric, "what scores are"),
-        field("unit", &R::unit, "what follows a score"),
+        field("metric", &R::metric, "metric of the scores"),
+        field("unit", &R::unit, "unit of the scores"),
         field("higher_is_better", &R::higher_is_better, "of scores"),
         field("loss", &R::loss, "by step"), field("epochs", &R::epochs, "by epoch"),
         field("scales", &R::scales, "by quantizer"),

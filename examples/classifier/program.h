@@ -107,8 +107,9 @@ void run(const CommandLine& line, S& settings, ProgramOptions& options) {
   files.expect_run("--report", options.report);
   files.reads({options.resume, settings.recipe.from});
   files.expect_text("--json", options.json);
-  require<ArgumentError>(options.save_data.empty() || settings.recipe.data.empty(),
-                         "--save-data writes data that are generated, and --data names some");
+  require<ArgumentError>(
+      options.save_data.empty() || settings.recipe.data.empty(),
+      "--save-data writes generated data and cannot be combined with --data");
   const data::Split data = load_data(settings);
   if (!options.save_data.empty()) data::write_mnist(options.save_data, settings.generate());
   console::print("{} training and {} test samples of {}, model {}, {}\n", data.train.size(),

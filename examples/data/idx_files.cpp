@@ -36,7 +36,7 @@ void write_pair(const Dataset& set, const std::string& stem) {
 void write_mnist(const std::string& folder, const Split& split) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  require<IoError>(!error, "{}: cannot make this folder: {}", folder, error.message());
+  require<IoError>(!error, "{}: cannot create this folder: {}", folder, error.message());
   write_pair(split.train, folder + "/train");
   write_pair(split.test, folder + "/t10k");
 }

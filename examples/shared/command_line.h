@@ -101,8 +101,7 @@ Option threads_option(int& threads);
 /// --json, for programs that train.
 Option json_option(std::string& path);
 /// Help text of --report.
-inline constexpr const char* report_help =
-    "folder to keep the record of the run in, for qtape report";
+inline constexpr const char* report_help = "folder for the record of the run, for qtape report";
 /// --report, for programs that train.
 Option report_option(std::string& folder);
 

@@ -64,7 +64,8 @@ void OutputFiles::expect(std::string_view option, const std::string& path) {
   const fs::path whole = fs::weakly_canonical(fs::absolute(written_path(path)), ignored);
   if (fs::exists(whole, ignored) && !fs::is_regular_file(whole, ignored)) return;
   const auto [known, added] = options_.emplace(whole.string(), option);
-  require<ArgumentError>(added, "{}: {} is the file of {}", option, path, known->second);
+  require<ArgumentError>(added, "{}: {} is already the file of {}", option, path,
+                         known->second);
 }
 
 void OutputFiles::reads(const std::vector<std::string>& paths) {
@@ -99,7 +100,8 @@ void OutputFiles::expect_unread(std::string_view option, const std::string& path
 void OutputFiles::expect_text(std::string_view option, const std::string& path) {
   if (path != "-") return expect_unread(option, path);
   const auto [known, added] = options_.emplace(path, option);
-  require<ArgumentError>(added, "{}: standard output takes {} already", option, known->second);
+  require<ArgumentError>(added, "{}: standard output is already used by {}", option,
+                         known->second);
   console::flush();
   standard_output_ = ::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
   if (standard_output_ < 0 || ::dup2(STDERR_FILENO, STDOUT_FILENO) < 0) {

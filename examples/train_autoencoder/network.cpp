@@ -90,10 +90,11 @@ void validate(const Settings& settings) {
   require_limits(settings);
   require_in("batch", Limits<int64_t>{1, settings.samples}, settings.batch);
   if (settings.observer != "search") (void)observer_method(settings.observer);
-  require<ArgumentError>(!settings.power_of_two || settings.scale_mode == ScaleOrigin::EMA,
-                         "power of two is for scales that follow data; those of {} are "
-                         "learned; try scale mode EMA",
-                         to_string_view(settings.scale_mode));
+  require<ArgumentError>(
+      !settings.power_of_two || settings.scale_mode == ScaleOrigin::EMA,
+      "power of two requires scales that follow the data; those of {} are learned; try scale "
+      "mode EMA",
+      to_string_view(settings.scale_mode));
 }
 
 std::vector<std::string> layer_labels() {

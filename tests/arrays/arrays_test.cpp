@@ -70,7 +70,7 @@ TEST_CASE("arrays: one of a file, by its name where there are several") {
     return error_text<ArgumentError>([&] { (void)read_array(place); });
   };
   CHECK(message(two) ==
-        two + ": expected one array, or one by FILE:NAME; got 2: 'images', 'labels:0'");
+        two + ": expected one array, or FILE:NAME to select one; got 2: 'images', 'labels:0'");
   CHECK(message(two + ":image") == two +
                                        ": there is no array 'image' among 'images', "
                                        "'labels:0'; the nearest are 'images', 'labels:0'");
@@ -79,7 +79,8 @@ TEST_CASE("arrays: one of a file, by its name where there are several") {
         folder.file("one.npy") + ": there is no array 'x' among ''; the nearest is ''");
   write_arrays(folder.file("none.npz"), {});
   CHECK(message(folder.file("none.npz")) ==
-        folder.file("none.npz") + ": expected one array, or one by FILE:NAME; got 0: none");
+        folder.file("none.npz") +
+            ": expected one array, or FILE:NAME to select one; got 0: none");
   CHECK(message(folder.file("none.npz:x")) ==
         folder.file("none.npz") + ": there is no array 'x' among none");
   CHECK(error_text<IoError>([] {

@@ -45,7 +45,7 @@ TEST_CASE("npy: what is written is read again, for every dtype that NumPy has") 
   }
   CHECK(test::error_text<ArgumentError>([] {
           to_npy({.type = {DType::BF16, {}}});
-        }) == ".npy files hold no bf16: expected another dtype");
+        }) == ".npy files cannot hold bf16: expected another dtype");
 }
 
 TEST_CASE("npy: the header is the one that NumPy writes") {
@@ -102,11 +102,11 @@ TEST_CASE("npy: what is wrong is named") {
       "x.npy: byte 10 of the header: expected a dtype of floats or integers such as '<f4', got "
       "'<c8'");
   CHECK(of_header("{'descr': [('a', '<f4')]}") ==
-        "x.npy: byte 10 of the header: expected a dtype such as '<f4', got one of records");
+        "x.npy: byte 10 of the header: expected a dtype such as '<f4', got a record dtype");
   CHECK(of_header("{'shape': (-1,)}") ==
         "x.npy: byte 11 of the header: expected an extent, got '-1,)}'");
   CHECK(of_header("{'shape': (1,), 'shape': (1,)}") ==
-        "x.npy: byte 16 of the header: expected each key once, got 'shape' again");
+        "x.npy: byte 16 of the header: expected each key only once, got 'shape' again");
   CHECK(of_header("{'shape': (1,1,1,1,1,1,1,1,1)}").starts_with("x.npy: shape: "));
   CHECK(of_header("{'shape': (9223372036854775807, 9)}").starts_with("x.npy: shape: "));
   CHECK(of_header("{'fortran_order': 1}") ==

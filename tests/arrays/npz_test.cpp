@@ -109,7 +109,7 @@ TEST_CASE("npz: what is wrong is named") {
         "x.npz: expected a .npz file, a zip archive, which begins with PK");
   CHECK(message(one.substr(0, 60)).starts_with("x.npz: is not a complete zip archive: "));
   CHECK(message(with(one, "a.npy", "a.txt")) ==
-        "x.npz: member 'a.txt': expected arrays alone, whose names end in .npy");
+        "x.npz: member 'a.txt': expected only arrays, whose names end in .npy");
   const std::string two = to_npz(
       {{"a", test::some_tensor(DType::F32, {3})}, {"b", test::some_tensor(DType::F32, {3})}});
   CHECK(message(with(two, "b.npy", "a.npy")) == "x.npz: member 'a.npy': appears twice");
@@ -133,7 +133,7 @@ TEST_CASE("npz: arrays that a file cannot hold are refused") {
   CHECK(refused({{"a\xff", x}}) ==
         "array 'a\\xff' cannot be a member of a .npz file: Invalid argument");
   CHECK(refused({{"a", {.type = {DType::BF16, {}}, .data = {2, std::byte{}}}}}) ==
-        "array 'a': .npy files hold no bf16: expected another dtype");
+        "array 'a': .npy files cannot hold bf16: expected another dtype");
   CHECK(refused({{"a", {.type = {DType::F32, {2}}}}}) ==
         "array 'a': expected 8 bytes of f32[2], got 0");
 }

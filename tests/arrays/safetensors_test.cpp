@@ -91,7 +91,7 @@ TEST_CASE("safetensors: what is wrong is named") {
         "x: /a: expected an object with dtype, shape and data_offsets, got 1");
   CHECK(message(file_of(R"({"a": {}, "a": {}})")) == "x: /a: the object has this key twice");
   CHECK(message(file_of(R"({"__metadata__": {"a": 1}})")) ==
-        "x: /__metadata__/a: expected a text, got 1");
+        "x: /__metadata__/a: expected a string, got 1");
   const auto tensor = [](std::string_view dtype, std::string_view shape,
                          std::string_view offsets, std::string_view data) {
     return message(file_of(fmt::format(R"({{"a":{{"dtype":{},"shape":{},"data_offsets":{}}}}})",
@@ -133,8 +133,8 @@ TEST_CASE("safetensors: arrays that a file cannot hold are refused") {
   const Tensor x = test::some_tensor(DType::U8, {2});
   CHECK(refused({{"a", x}, {"a", x}}) == "two arrays are called 'a'");
   CHECK(refused({{"__metadata__", x}}) ==
-        "array '__metadata__': safetensors have no such name");
-  CHECK(refused({{"a\xff", x}}) == "array 'a\\xff': expected a name of UTF-8");
+        "array '__metadata__': this name is reserved in safetensors files");
+  CHECK(refused({{"a\xff", x}}) == "array 'a\\xff': expected a name in UTF-8");
 }
 
 TEST_CASE("safetensors: 10,000 mutations of files are read or refused") {

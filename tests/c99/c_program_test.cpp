@@ -369,20 +369,21 @@ TEST_CASE("C programs: names that are no C identifiers are refused") {
   const IntegerProgram program = case_of(test::random_net(1), "net", 1, false).program;
   const std::string long_name(64, 'a');
   const std::pair<std::string, std::string> refused[] = {
-      {"", "'' is no C identifier: it is empty"},
-      {"3d", "'3d' is no C identifier: it begins with a digit"},
-      {"a-b", "'a-b' is no C identifier: it has '-'"},
+      {"", "'' is not a C identifier: it is empty"},
+      {"3d", "'3d' is not a C identifier: it begins with a digit"},
+      {"a-b", "'a-b' is not a C identifier: it contains '-'"},
       {"n\xc3\xa9",
-       "'n\?\?' is no C identifier: it has more than ASCII letters, digits and underscores"},
-      {"String", "'String' is no C identifier: a header of the library of C is called so"},
+       "'n\?\?' is not a C identifier: it contains characters other than ASCII letters, digits "
+       "and underscores"},
+      {"String", "'String' is not a C identifier: it is the name of a header of the C library"},
       {long_name,
-       fmt::format("'{}' is no C identifier: it has more than 63 characters", long_name)},
+       fmt::format("'{}' is not a C identifier: it has more than 63 characters", long_name)},
       {"_net",
-       "'_net' is no C identifier: names that begin with an underscore are those of "
+       "'_net' is not a C identifier: names that begin with an underscore are reserved for "
        "compilers"},
       {"a_test",
-       "'a_test' is no C identifier: names that end in _test are those of self-tests"},
-      {"while", "'while' is no C identifier: it is a keyword of C or C++"}};
+       "'a_test' is not a C identifier: names that end in _test are reserved for self-tests"},
+      {"while", "'while' is not a C identifier: it is a keyword of C or C++"}};
   for (const auto& each : refused) {
     CHECK(test::error_text<ArgumentError>(
               [&] { (void)write_c_program(program, each.first); }) == each.second);
@@ -397,7 +398,7 @@ TEST_CASE("C programs: a compiler that is missing or fails says so") {
     return test::error_text<Error>([&] { CLibrary(std::span(&unit, 1), compiler); });
   };
   CHECK(error({.command = "no-such-compiler"}) ==
-        "no-such-compiler cannot be run: No such file or directory");
+        "cannot run no-such-compiler: No such file or directory");
   CHECK(error({.flags = {"-DNET_H", "-O0"}}).starts_with("cc ended with 1: "));
 }
 

@@ -295,7 +295,7 @@ TEST_CASE("exported C: a folder that cannot be made, a file that cannot be repla
   const CExport exported = export_c(test::small_program(), {.test = {.inputs = 1}});
   write_file(folder.file("file"), "old");
   CHECK(test::error_text<IoError>([&] { write_c(folder.file("file"), exported); }) ==
-        folder.file("file") + ": no folder can be made: Not a directory");
+        folder.file("file") + ": cannot create a folder: Not a directory");
   write_file(folder.file("network.c"), "old");
   std::filesystem::create_directory(folder.file("network_test.c"));
   CHECK(test::error_text<IoError>([&] { write_c(folder.path(), exported); }) ==

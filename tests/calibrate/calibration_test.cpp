@@ -249,7 +249,7 @@ TEST_CASE("calibrate: a source that ends early in a later pass is refused") {
   };
   CHECK(error_text<ArgumentError>([&] {
           (void)search_calibration(tape, once, {MinMax{}, Mse{}});
-        }) == "every pass needs the same batches: the first had 2, a later one 0");
+        }) == "every pass needs the same batches: the first had 2, a later one had 0");
   CHECK(parameters.sha256() == before);
 }
 

@@ -61,14 +61,14 @@ TEST_CASE("convert: graphs without outputs, quantizers or integers are refused")
           n.codes();
           return n.x;
         }) ==
-        "cannot convert 1 node: Input %0 'x': has no integers that could be an output: take an "
-        "output that is quantized, or the accumulators of a product");
+        "cannot convert 1 node: Input %0 'x': has no integers that could be an output: use a "
+        "quantized output, or the accumulators of a product");
   CHECK(refusal([](Net& n) {
           const NodeId a = n.codes();
           return n.add(Add{}, {a, a}, "sum");
         }) ==
         "cannot convert 1 node: Add %3 'sum' (%2 'a.quantized' f32[2, 3], %2 'a.quantized' "
-        "f32[2, 3]): is an output without integers of its own: quantize its output");
+        "f32[2, 3]): is an output but has no integers of its own: quantize its output");
 }
 
 TEST_CASE("convert: operands without a grid are refused") {
@@ -91,12 +91,13 @@ TEST_CASE("convert: operands without a grid are refused") {
       "cannot convert 1 node: Add %15 'sum' (%8 'one' f32[2, 3], %14 'two' f32[2, 3]): AddBias "
       "%8 'one' (%5 f32[2, 3], %7 'one.bias.quantized' f32[3]) is not quantized: quantize its "
       "output");
-  CHECK(refusal([](Net& n) {
-          const NodeId y = n.add(Softmax{.axis = 1}, {n.layer(n.codes())}, "p");
-          return add_quantizer(n.graph, y, ema, "y");
-        }) ==
-        "cannot convert 1 node: Softmax %9 'p' (%8 'fc' f32[2, 3]): has no integer form: "
-        "replace it by what has integers, or take an output before it");
+  CHECK(
+      refusal([](Net& n) {
+        const NodeId y = n.add(Softmax{.axis = 1}, {n.layer(n.codes())}, "p");
+        return add_quantizer(n.graph, y, ema, "y");
+      }) ==
+      "cannot convert 1 node: Softmax %9 'p' (%8 'fc' f32[2, 3]): has no integer form: replace "
+      "it with an op that has an integer form, or use an output before it");
 }
 
 TEST_CASE("convert: shapes and grids that have no integers are refused") {
@@ -107,7 +108,7 @@ TEST_CASE("convert: shapes and grids that have no integers are refused") {
           return add_quantizer(n.graph, n.add(Add{}, {a, b}, "sum"), ema, "y");
         }) ==
         "cannot convert 1 node: Add %6 'sum' (%2 'a.quantized' f32[2, 3], %5 'b.quantized' "
-        "f32[2, 1]): operands must have one shape, got [2, 3] and [2, 1]: repeat the "
+        "f32[2, 1]): operands must have the same shape, got [2, 3] and [2, 1]: repeat the "
         "smaller one before it is quantized");
   CHECK(refusal([](Net& n) { return n.layer(n.codes(ema.with(&FakeQuantize::axis, 1))); }) ==
         "cannot convert 1 node: FakeQuantize %2 'a.quantized' (%0 'x' f32[2, 3], %1 'a.scale' "
@@ -135,25 +136,26 @@ TEST_CASE("convert: shapes and grids that have no integers are refused") {
   };
   CHECK(error_text<GraphError>(other_dtype) ==
         "cannot convert 1 node: FakeQuantize %2 'a.quantized' (%0 'x' f64[2, 3], %1 'a.scale' "
-        "f64[1]): integers stand for f32, got f64: build the graph in f32");
+        "f64[1]): integers represent f32 values, got f64: build the graph in f32");
 }
 
 TEST_CASE("convert: products of what are no weights are refused for what they are") {
-  CHECK(refusal([](Net& n) {
-          const NodeId a = n.codes();
-          return n.add(MatMul{.transpose_b = true}, {a, a}, "y");
-        }) ==
-        "cannot convert 1 node: MatMul %3 'y' (%2 'a.quantized' f32[2, 3], %2 'a.quantized' "
-        "f32[2, 3]): both operands depend on inputs, and integers have products with weights "
-        "only: take an output before it");
   CHECK(
       refusal([](Net& n) {
         const NodeId a = n.codes();
-        const NodeId w = n.add(Parameter{.shape = {3, 2}}, {}, "w");
-        return n.add(MatMul{}, {add_quantizer(n.graph, w, each, "w"), a}, "y");
-      })
-          .ends_with(": weights must be operand 'b' of a product, here operand 'a' depends on "
-                     "no input: exchange the operands"));
+        return n.add(MatMul{.transpose_b = true}, {a, a}, "y");
+      }) ==
+      "cannot convert 1 node: MatMul %3 'y' (%2 'a.quantized' f32[2, 3], %2 'a.quantized' "
+      "f32[2, 3]): both operands depend on inputs, but integer products need constant weights: "
+      "use an output before it");
+  CHECK(refusal([](Net& n) {
+          const NodeId a = n.codes();
+          const NodeId w = n.add(Parameter{.shape = {3, 2}}, {}, "w");
+          return n.add(MatMul{}, {add_quantizer(n.graph, w, each, "w"), a}, "y");
+        })
+            .ends_with(
+                ": weights must be operand 'b' of a product; here operand 'a' depends on no "
+                "input: swap the operands"));
   CHECK(refusal([](Net& n) {
           const NodeId w = n.add(Parameter{.shape = {18}}, {}, "w");
           const NodeId q = add_quantizer(n.graph, w, FakeQuantize{}, "w");
@@ -181,16 +183,17 @@ TEST_CASE("convert: operands that are quantized are not called unquantized") {
         const NodeId w = n.add(Parameter{.shape = {2, 3}}, {}, "w");
         return n.add(Add{}, {a, add_quantizer(n.graph, w, FakeQuantize{}, "w")}, "y");
       }) ==
-      "cannot convert 1 node: Add %5 'y' (%2 'a.quantized' f32[2, 3], %4 'w.quantized' "
-      "f32[2, 3]): FakeQuantize %4 'w.quantized' (%3 'w' f32[2, 3]) depends on no input; only "
-      "products and AddBias take what does not: replace it by what has integers, or take an "
-      "output before it");
+      "cannot convert 1 node: Add %5 'y' (%2 'a.quantized' f32[2, 3], %4 'w.quantized' f32[2, "
+      "3]): FakeQuantize %4 'w.quantized' (%3 'w' f32[2, 3]) depends on no input; only "
+      "products and AddBias accept such operands: replace it with an op that has an integer "
+      "form, or use an output before it");
   CHECK(
       refusal([](Net& n) {
         return n.layer(n.add(Clamp{.low = -1, .high = 1}, {n.codes()}, "limited"));
       })
-          .ends_with(": Clamp %3 'limited' (%2 'a.quantized' f32[2, 3]) limits codes without a "
-                     "grid of its own: quantize its output"));
+          .ends_with(
+              ": Clamp %3 'limited' (%2 'a.quantized' f32[2, 3]) limits codes but has no grid "
+              "of its own: quantize its output"));
 }
 
 TEST_CASE("convert: accumulators have a limit of terms, slices have none") {
@@ -212,7 +215,7 @@ TEST_CASE("convert: accumulators have a limit of terms, slices have none") {
   const auto reason = [&](NodeId id) { return analysis.refusal(id).reason; };
   CHECK(reason(slice) == "");
   CHECK(reason(max) == "");
-  CHECK(reason(sum) == "accumulators may have 2^23 terms, got 8388609");
+  CHECK(reason(sum) == "accumulators may have at most 2^23 terms, got 8388609");
   CHECK(reason(windows) == "windows of [8388609] need accumulators of more than 2^23 terms");
   CHECK(reason(uneven) == "windows of [40] need accumulators of more than 2^23 terms");
   CHECK(reason(half) == "");
@@ -229,16 +232,18 @@ TEST_CASE("convert: numbers that are not there are refused") {
                   p.set("a.scale", Tensor::of<float>({1}, std::vector<float>{0}));
                 }) ==
         "cannot convert 1 node: FakeQuantize %2 'a.quantized' (%0 'x' f32[2, 3], %1 'a.scale' "
-        "f32[1]): never observed anything: train or calibrate first");
+        "f32[1]): has never observed any values: train or calibrate first");
   for (const auto& [value, text] : {std::pair(-0.05f, "-0.05"), {not_a_number, "nan"}}) {
     const auto damage = [v = value](const Graph&, Parameters& p) {
       p.at("a.scale").values<float>()[0] = v;
     };
-    CHECK(refusal(layer, damage) ==
-          fmt::format("cannot convert 1 node: FakeQuantize %2 'a.quantized' (%0 'x' f32[2, 3], "
-                      "%1 'a.scale' f32[1]): no scale follows from its scale {}: train or "
-                      "calibrate first",
-                      text));
+    CHECK(
+        refusal(layer, damage) ==
+        fmt::format(
+            "cannot convert 1 node: FakeQuantize %2 'a.quantized' (%0 'x' f32[2, 3], %1 "
+            "'a.scale' f32[1]): no scale can be computed from its scale {}: train or calibrate "
+            "first",
+            text));
   }
   const FakeQuantize range{.scheme = Scheme::Affine, .scale_mode = EMA{.track = Track::Range}};
   CHECK(refusal([&](Net& n) { return n.layer(n.codes(range)); },
@@ -246,33 +251,33 @@ TEST_CASE("convert: numbers that are not there are refused") {
                   p.at("a.range").values<float>()[0] = 3;
                   p.at("a.range").values<float>()[1] = -1;
                 })
-            .ends_with(": no scale follows from its range 3 to -1: train or calibrate first"));
+            .ends_with(
+                ": no scale can be computed from its range 3 to -1: train or calibrate first"));
   CHECK(refusal(layer,
                 [](const Graph&, Parameters& p) {
                   p.at("fc.weight").values<float>()[4] = not_a_number;
                 }) ==
         "cannot convert 1 node: FakeQuantize %4 'fc.weight.quantized' (%3 'fc.weight' f32[3, "
-        "3]): weight 4 is NaN: train again from before they became so");
+        "3]): weight 4 is NaN: retrain from a state in which they were finite");
   CHECK(refusal(layer,
                 [](const Graph&, Parameters& p) {
                   p.at("fc.bias").values<float>()[2] = not_a_number;
                 }) ==
         "cannot convert 1 node: AddBias %8 'fc' (%5 f32[2, 3], %7 'fc.bias.quantized' f32[3]): "
-        "bias 2 is NaN: train again from before it became NaN");
+        "bias 2 is NaN: retrain from a state before it became NaN");
   const auto folded = [](Net& n) {
     return linear(
         n.graph, n.codes(),
         {.out = 3, .weight_quantizer = each, .label = "fc", .folded_norm = BatchNorm{}});
   };
   CHECK(refusal(folded) == "no error");
-  CHECK(
-      refusal(folded,
-              [](const Graph&, Parameters& p) {
-                p.at("fc.beta").values<float>()[1] = not_a_number;
-              }) ==
-      "cannot convert 1 node: FoldBias %11 'fc.bias' (%5 'fc.beta' f32[3], %6 "
-      "'fc.running_mean' f32[3], %8 f32[3]): bias 1 is NaN: train again from before it became "
-      "NaN");
+  CHECK(refusal(folded,
+                [](const Graph&, Parameters& p) {
+                  p.at("fc.beta").values<float>()[1] = not_a_number;
+                }) ==
+        "cannot convert 1 node: FoldBias %11 'fc.bias' (%5 'fc.beta' f32[3], %6 "
+        "'fc.running_mean' f32[3], %8 f32[3]): bias 1 is NaN: retrain from a state before it "
+        "became NaN");
   const FakeQuantize fixed{.scale_mode = Fixed{}};
   const FakeQuantize affine = fixed.with(&FakeQuantize::scheme, Scheme::Affine);
   for (float zero_point :
@@ -312,13 +317,12 @@ TEST_CASE("convert: all that is wrong comes in one message") {
   CHECK(
       text ==
       "cannot convert 4 nodes: FakeQuantize %4 'one.weight.quantized' (%3 'one.weight' f32[3, "
-      "3]): weight 0 is NaN: train again from before they became so; FakeQuantize %9 "
-      "'b.quantized' (%8 'one' f32[2, 3]): takes its "
-      "scale from each batch: use EMA or Fixed, and calibrate; AddBias %15 'two' (%12 f32[2, "
-      "3], %14 'two.bias.quantized' f32[3]): bias 1 is NaN: train again from before it became "
-      "NaN; Softmax %16 'softmax' (%15 'two' f32[2, "
-      "3]): has no integer form: replace it by what has "
-      "integers, or take an output before it");
+      "3]): weight 0 is NaN: retrain from a state in which they were finite; FakeQuantize %9 "
+      "'b.quantized' (%8 'one' f32[2, 3]): takes its scale from each batch: use EMA or Fixed, "
+      "and calibrate; AddBias %15 'two' (%12 f32[2, 3], %14 'two.bias.quantized' f32[3]): bias "
+      "1 is NaN: retrain from a state before it became NaN; Softmax %16 'softmax' (%15 'two' "
+      "f32[2, 3]): has no integer form: replace it with an op that has an integer form, or use "
+      "an output before it");
 }
 
 TEST_CASE("convert: NaN stops a run and names its element, infinities go to the ends") {

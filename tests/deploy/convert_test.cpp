@@ -391,5 +391,5 @@ TEST_CASE("convert: a function that has no value for a code is refused") {
           [&] { (void)convert(graph, parameters, Requantization::FloatMultiply); }) ==
       "cannot convert 1 node: FakeQuantize %5 'b.quantized' (%3 'root' f32[2, 3], %4 'b.scale' "
       "f32[1]): Sqrt %3 'root' (%2 'a.quantized' f32[2, 3]) is NaN for code -127 of "
-      "a.quantized: limit the values before it to where it is defined");
+      "a.quantized: limit its operand to values for which it is defined");
 }

@@ -296,7 +296,7 @@ TEST_CASE("tape: a label out of range is an error that names it, and training ca
           tape.forward(mode::qat);
         }).ends_with(": label 10 at row 3 is outside the classes"));
   CHECK(error_text<GraphError>([&] { tape.backward(); }) ==
-        "backward needs a forward before it");
+        "backward requires a preceding forward");
   tape.input<int32_t>(c.labels)[3] = -1;
   CHECK(error_text<GraphError>([&] {
           tape.forward(mode::qat);

@@ -213,7 +213,7 @@ TEST_CASE("settings: what a section has wrong is named") {
   CHECK(error("count", std::nullopt) == place + "count: expected an integer, got nothing");
   CHECK(error("count", 1.5) == place + "count: expected an integer, got 1.5");
   CHECK(error("rate", true) == place + "rate: expected a number, got true");
-  CHECK(error("folder", int64_t{1}) == place + "folder: expected a text, got 1");
+  CHECK(error("folder", int64_t{1}) == place + "folder: expected a string, got 1");
   CHECK(error("fast", int64_t{1}) == place + "fast: expected true or false, got 1");
   CHECK(error("shade", std::string("Grey")) ==
         place + "shade: unknown value \"Grey\"; expected one of Light, Dark");

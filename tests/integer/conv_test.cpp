@@ -104,7 +104,7 @@ TEST_CASE("integer conv: attributes that do not fit are refused") {
   CHECK(error(none, codes(DType::U8, {2, 2, 5, 4}, 0, 0, 255)) ==
         "kernel of 3 with dilation 1 spans 3 along h, padded x has 2");
   CHECK(error(none, codes(DType::U8, {2, 4, 5, 3}, 0, 0, 255)) ==
-        "[3, 3] taps of 3 channels in 1 groups do not make 36 weights");
+        "[3, 3] taps of 3 channels in 1 groups do not match 36 weights");
   CHECK(error(
             [](C& op) {
               op.taps = {3, 3, 1};
@@ -115,7 +115,7 @@ TEST_CASE("integer conv: attributes that do not fit are refused") {
               op.taps = {int64_t{1} << 24, int64_t{1} << 24};
             },
             x)
-            .ends_with("do not make 36 weights"));
+            .ends_with("do not match 36 weights"));
   CHECK(error([](C& op) { op.stride = {1}; }, x) == "stride must have 2 numbers, got [1]");
   CHECK(error(
             [](C& op) {

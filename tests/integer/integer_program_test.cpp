@@ -66,7 +66,7 @@ TEST_CASE("integer program: operands that do not fit are refused, and change not
   CHECK(f.refusal(integer::Pad{.begin = {0, 1}, .end = {0, 0}}, {f.fc}) ==
         "Pad %4 (%2 'fc' s32[2, 2]): x must be codes, got s32[2, 2]");
   CHECK(f.refusal(integer::Input{.shape = {2}}, {}) ==
-        "Input %4: a label is needed to find it by");
+        "Input %4: a label is required to look it up");
   CHECK(f.refusal(integer::Input{.shape = {5, 2}}, {}, "z") ==
         "Input %4 'z': batch extent is 5, but other inputs have 2");
   CHECK(f.refusal(integer::Quantize{s8}, {f.x}, "fc") ==
@@ -76,8 +76,8 @@ TEST_CASE("integer program: operands that do not fit are refused, and change not
                                     .padding = Padding::Explicit,
                                     .pads_begin = {(1 << 24) - 3}}},
                   {lines}) ==
-        "AvgPool %5 (%4 u8[2, 3, 1]): accumulators may have 2^23 terms, windows of [16777216] "
-        "need more");
+        "AvgPool %5 (%4 u8[2, 3, 1]): accumulators may have at most 2^23 terms, windows of "
+        "[16777216] need more");
   CHECK(
       f.refusal(integer::AvgPool{{.kernel = {4}}}, {lines}) ==
       "AvgPool %5 (%4 u8[2, 3, 1]): kernel of 4 with dilation 1 spans 4 along l, padded x has "
@@ -146,7 +146,7 @@ TEST_CASE("integer program: a Linear that does not fit its weights is refused") 
   CHECK(refused([](L& l) { l.weights.shape = {3, 2}; }) == "expected 3 scales or one, got 2");
   CHECK(refused([](L& l) {
           l.weights.shape = {1, 16777216};
-        }) == "accumulators may have 2^23 terms, got 16777216");
+        }) == "accumulators may have at most 2^23 terms, got 16777216");
   CHECK(refused([](L& l) {
           l.weights.bias = Tensor::of<int32_t>({1}, std::vector<int32_t>{1});
         }) == "expected 2 biases or none, got 1");

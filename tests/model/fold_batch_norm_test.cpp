@@ -325,7 +325,7 @@ TEST_CASE("fold: what cannot be folded is named, and what needs not to be stays"
     const NodeId x = graph.add(Input{.shape = {12, 6}}, {}, "x");
     batch_norm(graph, graph.add(Relu{}, {x}), {.label = "fc"});
     CHECK(text(graph) ==
-          "no BatchNorm follows a product with weights, and no BatchNormCorrection is there");
+          "no BatchNorm follows a product with weights, and there is no BatchNormCorrection");
   }
   {
     // Quantized, then transposed.
@@ -463,11 +463,11 @@ TEST_CASE("fold: a norm that a network to train cannot have folded stays, with t
   const NodeId last = batch_norm(graph, wide, {.label = "last"});
   graph.set_outputs({last, three});
   CHECK(kept_text(graph) ==
-        "first: Input %0 'x' before it is no product with weights\n"
-        "bent: Relu %10 'act' before it is no product with weights\n"
-        "codes: the weights of MatMul %18 are quantized already\n"
-        "shared: AddBias %29 'three' is used elsewhere as well\n"
-        "last: Reshape %39 'wide' before it has other channels than its operand\n");
+        "first: Input %0 'x' before it is not a product with weights\n"
+        "bent: Relu %10 'act' before it is not a product with weights\n"
+        "codes: the weights of MatMul %18 are already quantized\n"
+        "shared: AddBias %29 'three' is also used elsewhere\n"
+        "last: Reshape %39 'wide' before it does not preserve the channels of its operand\n");
   Parameters parameters(graph, 1);
   CHECK(!fold_norms(graph, parameters).model);
   CHECK(fold_norms(graph, parameters).labels.empty());

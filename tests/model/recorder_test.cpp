@@ -121,7 +121,7 @@ TEST_CASE("recorder: a report that cannot be written ends no run, one that canno
   const std::string before = model.parameters().sha256();
   CHECK(error_text<IoError>([&] {
           (void)fit(model, small_digits().train, options);
-        }).starts_with(options.report + ": cannot make this folder: "));
+        }).starts_with(options.report + ": cannot create this folder: "));
   CHECK(model.parameters().sha256() == before);
 }
 

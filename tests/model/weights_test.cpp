@@ -60,6 +60,6 @@ TEST_CASE("weights: what does not fit is refused and changes nothing") {
   CHECK(message({"scale", Tensor::of<float>({}, std::array{3.0f})}) ==
         "'scale' is f64[], got f32[]");
   CHECK(message({"scale", {.type = {DType::F64, {}}}}) == "'scale' needs 8 bytes, got 0");
-  CHECK(message({"fc.bias", bias}) == "'fc.bias' is there twice");
+  CHECK(message({"fc.bias", bias}) == "'fc.bias' appears twice");
   CHECK(parameters.sha256() == before);
 }

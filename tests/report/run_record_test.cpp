@@ -115,7 +115,7 @@ TEST_CASE("run_record: files that are no records") {
   CHECK(error_of(replaced(good, "\"steps\":40", "\"steps\":\"x\"")) ==
         "/steps: expected an integer, got \"x\"");
   CHECK(error_of(replaced(good, "\"stride\":1", "\"stride\":0"))
-            .starts_with("/loss: expected means of a stride of at least 1"));
+            .starts_with("/loss: expected means over a stride of at least 1"));
   CHECK(error_of(replaced(good, "\"smallest\":[null,0.1]", "\"smallest\":[null]"))
             .starts_with("/scales: expected three scales for each epoch"));
   CHECK(error_text<IoError>([] {

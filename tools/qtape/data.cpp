@@ -53,7 +53,7 @@ namespace {
 
 data::Split load_all(const DataOptions& options, const DataNeeds& needs) {
   require<ArgumentError>(options.directory.empty() || options.input.empty(),
-                         "--input: there is --data already");
+                         "--input: --data is already given");
   require<ArgumentError>(options.labels.empty() || !options.input.empty(),
                          "--labels needs --input");
   require<ArgumentError>(options.test_labels.empty() || !options.test_input.empty(),

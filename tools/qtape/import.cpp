@@ -50,7 +50,8 @@ struct ImportReport : Preparation {
                    field("nodes", &R::nodes, "of the graph"),
                    field("layers", &R::layers, "with weights"),
                    field("parameters", &R::parameters, "trainable elements"),
-                   field("left_out", &R::left_out, "of the file, a line for each")},
+                   field("left_out", &R::left_out,
+                         "parts of the file that are not imported, one line each")},
         Preparation::fields());
   }
 };

@@ -52,7 +52,7 @@ NamedTensors arrays_of(NamedTensors answers, const std::string& path) {
 /// score and a SHA-256 of all answers in their dtypes.
 void replay(const ReplayOptions& options) {
   require<ArgumentError>(options.answers.empty() || options.quantize,
-                         "--output holds quantized answers; it does not go with --float");
+                         "--output holds quantized answers; omit --float");
   if (!options.answers.empty()) require_array_file(options.answers);
   examples::OutputFiles files;
   files.expect("--output", options.answers);
