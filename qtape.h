@@ -2,8 +2,6 @@
 // programs, and the underlying graphs and tapes.
 #pragma once
 
-#include "qtape/arrays/arrays.h"
-#include "qtape/arrays/npy.h"
 #include "qtape/c99/export_c.h"
 #include "qtape/c99/levels.h"
 #include "qtape/calibrate/calibration.h"
@@ -22,6 +20,8 @@
 #include "qtape/engine/tape.h"
 #include "qtape/integer/program/session.h"
 #include "qtape/integer/training/exact.h"
+#include "qtape/io/arrays/arrays.h"
+#include "qtape/io/arrays/npy.h"
 #include "qtape/model/bit_search.h"
 #include "qtape/model/fit.h"
 #include "qtape/model/float_parts.h"

@@ -10,7 +10,7 @@
 
 #include "qtape/console/subprocess.h"
 #include "qtape/core/error.h"
-#include "qtape/engine/files.h"
+#include "qtape/io/files.h"
 
 namespace qtape {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "qtape/engine/file_lock.h"
+#include "qtape/io/file_lock.h"
 #include "qtape/model/fit.h"
 #include "qtape/report/run_record.h"
 

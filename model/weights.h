@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "qtape/arrays/named_tensors.h"
 #include "qtape/engine/parameters.h"
+#include "qtape/io/arrays/named_tensors.h"
 
 namespace qtape {
 

@@ -6,9 +6,9 @@
 
 #include "qtape/core/out_of_memory.h"
 #include "qtape/core/printable.h"
-#include "qtape/engine/files.h"
-#include "qtape/engine/json_document.h"
-#include "qtape/engine/json_fields.h"
+#include "qtape/io/files.h"
+#include "qtape/io/json_document.h"
+#include "qtape/io/json_fields.h"
 
 namespace qtape::report {
 namespace {

@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "qtape/core/error.h"
-#include "qtape/engine/files.h"
+#include "qtape/io/files.h"
 
 namespace qtape::data {
 namespace {

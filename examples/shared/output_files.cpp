@@ -12,7 +12,7 @@
 
 #include "qtape/console/standard_output.h"
 #include "qtape/core/error.h"
-#include "qtape/engine/files.h"
+#include "qtape/io/files.h"
 #include "qtape/report/run_record.h"
 
 namespace qtape::examples {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "qtape/core/isa.h"
-#include "qtape/engine/json_fields.h"
+#include "qtape/io/json_fields.h"
 
 namespace qtape::examples {
 

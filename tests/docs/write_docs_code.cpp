@@ -6,7 +6,7 @@
 
 #include "qtape/console/program.h"
 #include "qtape/core/error.h"
-#include "qtape/engine/files.h"
+#include "qtape/io/files.h"
 #include "qtape/tests/docs/cpp_source.h"
 
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "qtape/core/error.h"
-#include "qtape/core/sha256.h"
+#include "qtape/io/sha256.h"
 
 namespace {
 

@@ -7,10 +7,10 @@
 
 #include "qtape/console/progress.h"
 #include "qtape/core/error.h"
-#include "qtape/engine/file_lock.h"
-#include "qtape/engine/files.h"
 #include "qtape/examples/shared/command_line.h"
 #include "qtape/examples/shared/output_files.h"
+#include "qtape/io/file_lock.h"
+#include "qtape/io/files.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/folder.h"
 

@@ -13,7 +13,7 @@
 
 #include "qtape/core/error.h"
 #include "qtape/core/random.h"
-#include "qtape/core/sha256.h"
+#include "qtape/io/sha256.h"
 #include "qtape/model/area_under_curve.h"
 #include "qtape/tests/support/errors.h"
 

@@ -9,8 +9,8 @@
 #include <span>
 
 #include "qtape/core/error.h"
-#include "qtape/core/sha256.h"
 #include "qtape/data/angles.h"
+#include "qtape/io/sha256.h"
 #include "qtape/tests/support/errors.h"
 
 using namespace qtape;

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "qtape/engine/files.h"
 #include "qtape/engine/quantizers.h"
+#include "qtape/io/files.h"
 #include "qtape/model/feed.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/folder.h"

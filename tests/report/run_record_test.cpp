@@ -9,7 +9,7 @@
 #include <limits>
 
 #include "qtape/core/random.h"
-#include "qtape/engine/files.h"
+#include "qtape/io/files.h"
 #include "qtape/report/page.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/folder.h"

@@ -12,7 +12,7 @@
 #include "qtape/console/subprocess.h"
 #include "qtape/console/terminal.h"
 #include "qtape/core/error.h"
-#include "qtape/engine/files.h"
+#include "qtape/io/files.h"
 
 namespace qtape::tool {
 namespace {

@@ -4,7 +4,7 @@
 #include <map>
 
 #include "qtape/core/printable.h"
-#include "qtape/engine/files.h"
+#include "qtape/io/files.h"
 #include "qtape/report/page.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/json_report.h"

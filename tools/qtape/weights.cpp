@@ -4,10 +4,10 @@
 
 #include <CLI/CLI.hpp>
 
-#include "qtape/arrays/arrays.h"
-#include "qtape/engine/files.h"
 #include "qtape/engine/serialize.h"
 #include "qtape/examples/shared/output_files.h"
+#include "qtape/io/arrays/arrays.h"
+#include "qtape/io/files.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/json_report.h"
 #include "qtape/tools/qtape/options.h"

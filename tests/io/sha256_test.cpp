@@ -1,5 +1,5 @@
 // SHA-256 against the published FIPS 180-4 / NIST CAVP vectors, and in pieces of odd sizes.
-#include "qtape/core/sha256.h"
+#include "qtape/io/sha256.h"
 
 #include <doctest/doctest.h>
 

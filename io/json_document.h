@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "qtape/engine/json_fields.h"
+#include "qtape/io/json_fields.h"
 
 namespace qtape {
 

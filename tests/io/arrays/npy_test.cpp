@@ -1,4 +1,4 @@
-#include "qtape/arrays/npy.h"
+#include "qtape/io/arrays/npy.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // Parsing of JSON documents: validity, nesting depth and repeated keys.
-#include "qtape/engine/json_document.h"
+#include "qtape/io/json_document.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "qtape/engine/json.h"
+#include "qtape/io/json.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

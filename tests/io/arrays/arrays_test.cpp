@@ -1,10 +1,10 @@
-#include "qtape/arrays/arrays.h"
+#include "qtape/io/arrays/arrays.h"
 
 #include <doctest/doctest.h>
 
-#include "qtape/arrays/npy.h"
 #include "qtape/core/error.h"
-#include "qtape/engine/files.h"
+#include "qtape/io/arrays/npy.h"
+#include "qtape/io/files.h"
 #include "qtape/tests/support/array_files.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/folder.h"

@@ -1,4 +1,4 @@
-#include "qtape/core/sha256.h"
+#include "qtape/io/sha256.h"
 
 #include <algorithm>
 #include <bit>

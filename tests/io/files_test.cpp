@@ -1,4 +1,4 @@
-#include "qtape/engine/files.h"
+#include "qtape/io/files.h"
 
 #include <doctest/doctest.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-#include "qtape/arrays/named_tensors.h"
+#include "qtape/io/arrays/named_tensors.h"
 
 #include <algorithm>
 #include <set>

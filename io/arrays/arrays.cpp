@@ -1,16 +1,16 @@
-#include "qtape/arrays/arrays.h"
+#include "qtape/io/arrays/arrays.h"
 
 #include <filesystem>
 #include <optional>
 #include <system_error>
 #include <utility>
 
-#include "qtape/arrays/npy.h"
-#include "qtape/arrays/npz.h"
-#include "qtape/arrays/safetensors.h"
 #include "qtape/core/out_of_memory.h"
 #include "qtape/core/printable.h"
-#include "qtape/engine/files.h"
+#include "qtape/io/arrays/npy.h"
+#include "qtape/io/arrays/npz.h"
+#include "qtape/io/arrays/safetensors.h"
+#include "qtape/io/files.h"
 
 namespace qtape {
 namespace {

@@ -1,4 +1,4 @@
-#include "qtape/engine/json_fields.h"
+#include "qtape/io/json_fields.h"
 
 namespace qtape {
 namespace {

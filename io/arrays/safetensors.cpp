@@ -1,4 +1,4 @@
-#include "qtape/arrays/safetensors.h"
+#include "qtape/io/arrays/safetensors.h"
 
 #include <fmt/format.h>
 
@@ -7,9 +7,9 @@
 #include <span>
 #include <utility>
 
-#include "qtape/arrays/elements.h"
 #include "qtape/core/printable.h"
-#include "qtape/engine/json_document.h"
+#include "qtape/io/arrays/elements.h"
+#include "qtape/io/json_document.h"
 
 namespace qtape {
 namespace {

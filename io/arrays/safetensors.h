@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "qtape/arrays/named_tensors.h"
+#include "qtape/io/arrays/named_tensors.h"
 
 namespace qtape {
 

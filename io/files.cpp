@@ -1,4 +1,4 @@
-#include "qtape/engine/files.h"
+#include "qtape/io/files.h"
 
 #include <fcntl.h>
 #include <limits.h>

@@ -1,4 +1,4 @@
-#include "qtape/arrays/safetensors.h"
+#include "qtape/io/arrays/safetensors.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -7,7 +7,7 @@
 #include <array>
 
 #include "qtape/core/error.h"
-#include "qtape/engine/files.h"
+#include "qtape/io/files.h"
 #include "qtape/tests/support/array_files.h"
 #include "qtape/tests/support/errors.h"
 

@@ -1,4 +1,4 @@
-#include "qtape/engine/file_lock.h"
+#include "qtape/io/file_lock.h"
 
 #include <fcntl.h>
 #include <fmt/chrono.h>
@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "qtape/core/error.h"
-#include "qtape/engine/files.h"
+#include "qtape/io/files.h"
 
 namespace qtape {
 namespace {

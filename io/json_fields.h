@@ -7,13 +7,13 @@
 #include <string_view>
 #include <vector>
 
-#include "qtape/core/base64.h"
 #include "qtape/core/error.h"
 #include "qtape/core/fields.h"
 #include "qtape/core/printable.h"
 #include "qtape/core/types.h"
 #include "qtape/core/value_kinds.h"
-#include "qtape/engine/json.h"
+#include "qtape/io/base64.h"
+#include "qtape/io/json.h"
 
 namespace qtape {
 

@@ -1,4 +1,4 @@
-#include "qtape/core/base64.h"
+#include "qtape/io/base64.h"
 
 #include <array>
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "qtape/arrays/npy.h"
+#include "qtape/io/arrays/npy.h"
 
 #include <algorithm>
 #include <array>
@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "qtape/arrays/elements.h"
 #include "qtape/core/printable.h"
-#include "qtape/engine/files.h"
+#include "qtape/io/arrays/elements.h"
+#include "qtape/io/files.h"
 
 namespace qtape {
 namespace {

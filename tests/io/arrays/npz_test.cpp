@@ -1,13 +1,13 @@
-#include "qtape/arrays/npz.h"
+#include "qtape/io/arrays/npz.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
 #include <array>
 
-#include "qtape/arrays/npy.h"
 #include "qtape/core/error.h"
-#include "qtape/engine/files.h"
+#include "qtape/io/arrays/npy.h"
+#include "qtape/io/files.h"
 #include "qtape/tests/support/array_files.h"
 #include "qtape/tests/support/errors.h"
 

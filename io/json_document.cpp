@@ -1,4 +1,4 @@
-#include "qtape/engine/json_document.h"
+#include "qtape/io/json_document.h"
 
 #include <algorithm>
 #include <iterator>

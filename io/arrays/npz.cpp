@@ -1,4 +1,4 @@
-#include "qtape/arrays/npz.h"
+#include "qtape/io/arrays/npz.h"
 
 #include <zip.h>
 
@@ -7,9 +7,9 @@
 #include <memory>
 #include <set>
 
-#include "qtape/arrays/npy.h"
 #include "qtape/core/out_of_memory.h"
 #include "qtape/core/printable.h"
+#include "qtape/io/arrays/npy.h"
 
 namespace qtape {
 namespace {
