@@ -7,7 +7,6 @@
 #include "qtape/calibrate/calibration.h"
 #include "qtape/calibrate/report.h"
 #include "qtape/calibrate/sensitivity.h"
-#include "qtape/console/program.h"
 #include "qtape/core/requantization.h"
 #include "qtape/data/files.h"
 #include "qtape/deploy/convert.h"
@@ -37,6 +36,7 @@
 #include "qtape/optim/clip.h"
 #include "qtape/optim/optimizer.h"
 #include "qtape/optim/schedule.h"
+#include "qtape/programs/console/program.h"
 #include "qtape/report/page.h"
 
 /// @namespace qtape

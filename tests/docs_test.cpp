@@ -67,7 +67,7 @@ std::string with_joined_literals(const std::string& text) {
 std::string program_text() {
   std::string text;
   for (const char* folder :
-       {"core", "io", "kernels", "ops", "engine", "console", "data", "integer", "optim",
+       {"core", "io", "kernels", "ops", "engine", "programs", "data", "integer", "optim",
         "calibrate", "deploy", "c99", "report", "model", "onnx", "examples", "tools"}) {
     for (const std::string& file : files_in(folder, {".h", ".cpp"})) {
       text += with_joined_literals(source(file));

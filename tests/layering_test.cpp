@@ -67,7 +67,8 @@ const std::map<std::string, std::vector<std::string>> rooms = {
     {"ops/families", {"core", "kernels", "ops/core"}},
     {"ops", {"core", "kernels", "ops/core", "ops/families"}},
     {"engine", {"core", "io", "kernels/simd", "ops"}},
-    {"console", {"core"}},
+    {"programs", {"core", "io", "programs/console", "report"}},
+    {"programs/console", {"core"}},
     {"data", {"core", "io/arrays"}},
     {"integer/core", {"core", "kernels", "ops"}},
     {"integer/products", {"core", "kernels", "ops", "integer/core"}},
@@ -82,12 +83,13 @@ const std::map<std::string, std::vector<std::string>> rooms = {
     {"calibrate", {"core", "io", "kernels/quantize", "ops", "engine", "integer"}},
     {"report", {"core", "io", "calibrate"}},
     {"model",
-     {"core", "io", "kernels/quantize", "ops", "engine", "console", "data", "optim",
+     {"core", "io", "kernels/quantize", "ops", "engine", "programs/console", "data", "optim",
       "calibrate", "integer", "deploy", "report"}},
-    {"onnx", {"core", "io", "ops", "engine", "console", "integer", "deploy"}},
+    {"onnx", {"core", "io", "ops", "engine", "programs/console", "integer", "deploy"}},
     {"deploy", {"core", "kernels/quantize", "ops", "engine", "integer"}},
     {"c99",
-     {"core", "io", "kernels/quantize", "ops", "engine", "console", "integer", "deploy"}}};
+     {"core", "io", "kernels/quantize", "ops", "engine", "programs/console", "integer",
+      "deploy"}}};
 
 std::vector<std::string> folders() {
   std::vector<std::string> all;

@@ -5,9 +5,9 @@
 #include <CLI/CLI.hpp>
 
 #include "qtape/engine/serialize.h"
-#include "qtape/examples/shared/output_files.h"
 #include "qtape/io/arrays/arrays.h"
 #include "qtape/io/files.h"
+#include "qtape/programs/output_files.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/json_report.h"
 #include "qtape/tools/qtape/options.h"

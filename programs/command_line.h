@@ -13,7 +13,7 @@
 
 #include "qtape/core/enum_names.h"
 #include "qtape/core/error.h"
-#include "qtape/examples/shared/settings.h"
+#include "qtape/programs/settings.h"
 
 namespace CLI {  // its header takes longer to compile than most programs
 class App;

@@ -1,4 +1,4 @@
-#include "qtape/examples/shared/output_files.h"
+#include "qtape/programs/output_files.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -10,9 +10,9 @@
 #include <filesystem>
 #include <system_error>
 
-#include "qtape/console/standard_output.h"
 #include "qtape/core/error.h"
 #include "qtape/io/files.h"
+#include "qtape/programs/console/standard_output.h"
 #include "qtape/report/run_record.h"
 
 namespace qtape::examples {

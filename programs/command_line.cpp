@@ -1,4 +1,4 @@
-#include "qtape/examples/shared/command_line.h"
+#include "qtape/programs/command_line.h"
 
 #include <fmt/format.h>
 
@@ -8,11 +8,11 @@
 #include <sstream>
 #include <type_traits>
 
-#include "qtape/console/program.h"
-#include "qtape/console/standard_output.h"
 #include "qtape/core/error.h"
 #include "qtape/core/nearest.h"
 #include "qtape/core/out_of_memory.h"
+#include "qtape/programs/console/program.h"
+#include "qtape/programs/console/standard_output.h"
 
 namespace qtape::examples {
 namespace {

@@ -1,4 +1,4 @@
-#include "qtape/examples/shared/settings.h"
+#include "qtape/programs/settings.h"
 
 #include <fmt/format.h>
 

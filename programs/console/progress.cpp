@@ -1,11 +1,11 @@
-#include "qtape/console/progress.h"
+#include "qtape/programs/console/progress.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "qtape/console/standard_output.h"
-#include "qtape/console/terminal.h"
+#include "qtape/programs/console/standard_output.h"
+#include "qtape/programs/console/terminal.h"
 
 namespace qtape::console {
 namespace {

@@ -1,13 +1,13 @@
-#include "qtape/console/program.h"
+#include "qtape/programs/console/program.h"
 
 #include <cstdio>
 #include <system_error>
 
-#include "qtape/console/interruption.h"
-#include "qtape/console/standard_output.h"
-#include "qtape/console/terminal.h"
 #include "qtape/core/error.h"
 #include "qtape/core/out_of_memory.h"
+#include "qtape/programs/console/interruption.h"
+#include "qtape/programs/console/standard_output.h"
+#include "qtape/programs/console/terminal.h"
 
 namespace qtape::console {
 namespace {

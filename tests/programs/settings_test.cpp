@@ -1,14 +1,14 @@
 // Settings of every kind, defined only by fields(): options, limits, sections of checkpoints,
 // reports.
-#include "qtape/examples/shared/settings.h"
+#include "qtape/programs/settings.h"
 
 #include <doctest/doctest.h>
 
 #include <CLI/CLI.hpp>
 
 #include "qtape/core/settings.h"
-#include "qtape/examples/shared/command_line.h"
-#include "qtape/examples/shared/settings_json.h"
+#include "qtape/programs/command_line.h"
+#include "qtape/programs/settings_json.h"
 #include "qtape/tests/support/errors.h"
 
 using namespace qtape;

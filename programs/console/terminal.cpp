@@ -1,4 +1,4 @@
-#include "qtape/console/terminal.h"
+#include "qtape/programs/console/terminal.h"
 
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "qtape/console/standard_output.h"
+#include "qtape/programs/console/standard_output.h"
 
 namespace qtape::console {
 namespace {

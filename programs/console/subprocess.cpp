@@ -1,4 +1,4 @@
-#include "qtape/console/subprocess.h"
+#include "qtape/programs/console/subprocess.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -17,8 +17,8 @@
 #include <optional>
 #include <system_error>
 
-#include "qtape/console/interruption.h"
 #include "qtape/core/error.h"
+#include "qtape/programs/console/interruption.h"
 
 extern char** environ;
 

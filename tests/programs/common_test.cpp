@@ -5,12 +5,12 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 
-#include "qtape/console/progress.h"
 #include "qtape/core/error.h"
-#include "qtape/examples/shared/command_line.h"
-#include "qtape/examples/shared/output_files.h"
 #include "qtape/io/file_lock.h"
 #include "qtape/io/files.h"
+#include "qtape/programs/command_line.h"
+#include "qtape/programs/console/progress.h"
+#include "qtape/programs/output_files.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/folder.h"
 

@@ -1,4 +1,4 @@
-#include "qtape/console/interruption.h"
+#include "qtape/programs/console/interruption.h"
 
 #include <atomic>
 

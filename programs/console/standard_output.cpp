@@ -1,4 +1,4 @@
-#include "qtape/console/standard_output.h"
+#include "qtape/programs/console/standard_output.h"
 
 #include <fcntl.h>
 #include <unistd.h>
