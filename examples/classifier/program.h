@@ -10,9 +10,9 @@
 #include <optional>
 
 #include "qtape/core/thread_count.h"
+#include "qtape/data/generated/idx_files.h"
 #include "qtape/examples/classifier/report.h"
 #include "qtape/examples/classifier/task.h"
-#include "qtape/examples/data/idx_files.h"
 #include "qtape/model/quantization.h"
 #include "qtape/programs/command_line.h"
 #include "qtape/programs/console/interruption.h"

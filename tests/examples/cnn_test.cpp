@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
+#include "qtape/data/generated/tones.h"
 #include "qtape/examples/classifier/folding.h"
 #include "qtape/examples/classifier/training.h"
-#include "qtape/examples/data/tones.h"
 #include "qtape/examples/train_cnn/network.h"
 #include "qtape/examples/train_keywords/network.h"
 #include "qtape/integer/training/exact.h"

@@ -1,4 +1,4 @@
-#include "qtape/examples/data/digits.h"
+#include "qtape/data/generated/digits.h"
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,6 @@
 // Generated machine sound: the same bits on every machine, with the documented properties; and
 // the AUC.
-#include "qtape/examples/data/spectra.h"
+#include "qtape/data/generated/spectra.h"
 
 #include <doctest/doctest.h>
 

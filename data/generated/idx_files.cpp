@@ -1,4 +1,4 @@
-#include "qtape/examples/data/idx_files.h"
+#include "qtape/data/generated/idx_files.h"
 
 #include <filesystem>
 

@@ -1,5 +1,5 @@
 // Generated digits: the same bytes on every machine, with the documented properties.
-#include "qtape/examples/data/digits.h"
+#include "qtape/data/generated/digits.h"
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 // Generated keywords: the same bytes on every machine, and classes that only the melody
 // distinguishes.
-#include "qtape/examples/data/tones.h"
+#include "qtape/data/generated/tones.h"
 
 #include <doctest/doctest.h>
 

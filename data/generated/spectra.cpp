@@ -1,4 +1,4 @@
-#include "qtape/examples/data/spectra.h"
+#include "qtape/data/generated/spectra.h"
 
 #include <algorithm>
 #include <cstddef>

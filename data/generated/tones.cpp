@@ -1,4 +1,4 @@
-#include "qtape/examples/data/tones.h"
+#include "qtape/data/generated/tones.h"
 
 #include <algorithm>
 #include <array>
