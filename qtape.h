@@ -37,7 +37,7 @@
 #include "qtape/optim/optimizer.h"
 #include "qtape/optim/schedule.h"
 #include "qtape/programs/console/program.h"
-#include "qtape/report/page.h"
+#include "qtape/programs/report/page.h"
 
 /// @namespace qtape
 /// Public names of the library. Data sets, the console, initializers, losses and the ops of

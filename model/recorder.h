@@ -5,7 +5,7 @@
 
 #include "qtape/io/file_lock.h"
 #include "qtape/model/fit.h"
-#include "qtape/report/run_record.h"
+#include "qtape/model/training/run_record.h"
 
 namespace qtape {
 

@@ -12,8 +12,8 @@
 
 #include "qtape/core/error.h"
 #include "qtape/io/files.h"
+#include "qtape/model/training/run_record.h"
 #include "qtape/programs/console/standard_output.h"
-#include "qtape/report/run_record.h"
 
 namespace qtape::examples {
 namespace {

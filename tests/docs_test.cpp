@@ -68,7 +68,7 @@ std::string program_text() {
   std::string text;
   for (const char* folder :
        {"core", "io", "kernels", "ops", "engine", "programs", "data", "integer", "optim",
-        "calibrate", "deploy", "c99", "report", "model", "onnx", "examples", "tools"}) {
+        "calibrate", "deploy", "c99", "model", "onnx", "examples", "tools"}) {
     for (const std::string& file : files_in(folder, {".h", ".cpp"})) {
       text += with_joined_literals(source(file));
     }

@@ -1,4 +1,4 @@
-#include "qtape/report/page.h"
+#include "qtape/programs/report/page.h"
 
 #include "qtape/core/error.h"
 

@@ -1,4 +1,4 @@
-#include "qtape/report/run_record.h"
+#include "qtape/model/training/run_record.h"
 
 #include <algorithm>
 #include <cmath>

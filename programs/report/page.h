@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "qtape/report/run_record.h"
+#include "qtape/model/training/run_record.h"
 
 namespace qtape::report {
 

@@ -1,5 +1,5 @@
 // Records of training runs: curves of any length, files, and the page that shows them.
-#include "qtape/report/run_record.h"
+#include "qtape/model/training/run_record.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -10,7 +10,7 @@
 
 #include "qtape/core/random.h"
 #include "qtape/io/files.h"
-#include "qtape/report/page.h"
+#include "qtape/programs/report/page.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/folder.h"
 
