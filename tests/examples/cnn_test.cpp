@@ -10,7 +10,7 @@
 #include "qtape/examples/train_keywords/network.h"
 #include "qtape/integer/training/exact.h"
 #include "qtape/model/feed.h"
-#include "qtape/model/fold_batch_norm.h"
+#include "qtape/model/passes/fold_batch_norm.h"
 
 using namespace qtape;
 using namespace qtape::examples;

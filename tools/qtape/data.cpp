@@ -8,7 +8,7 @@
 #include "qtape/data/holdout.h"
 #include "qtape/integer/rules/analysis.h"
 #include "qtape/io/arrays/arrays.h"
-#include "qtape/model/float_parts.h"
+#include "qtape/model/passes/float_parts.h"
 
 namespace qtape::tool {
 namespace {

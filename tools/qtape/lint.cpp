@@ -8,7 +8,7 @@
 
 #include "qtape/deploy/any_file.h"
 #include "qtape/engine/quantizers.h"
-#include "qtape/model/float_parts.h"
+#include "qtape/model/passes/float_parts.h"
 #include "qtape/programs/output_files.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/json_report.h"

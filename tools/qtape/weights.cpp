@@ -1,4 +1,4 @@
-#include "qtape/model/weights.h"
+#include "qtape/model/passes/weights.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "qtape/model/norm_folds.h"
+#include "qtape/model/passes/norm_folds.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "qtape/model/prefetcher.h"
+#include "qtape/model/training/prefetcher.h"
 
 #include <algorithm>
 #include <utility>

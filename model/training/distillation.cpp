@@ -1,4 +1,4 @@
-#include "qtape/model/distillation.h"
+#include "qtape/model/training/distillation.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "qtape/model/oscillation.h"
+#include "qtape/model/training/oscillation.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "qtape/model/fold_batch_norm.h"
+#include "qtape/model/passes/fold_batch_norm.h"
 
 #include <algorithm>
 #include <cmath>
@@ -13,7 +13,7 @@
 #include "qtape/engine/tape.h"
 #include "qtape/integer/rules/quantizer_of.h"
 #include "qtape/integer/rules/rule_table.h"
-#include "qtape/model/norm_folds.h"
+#include "qtape/model/passes/norm_folds.h"
 
 namespace qtape {
 namespace {

@@ -1,4 +1,4 @@
-#include "qtape/model/insert_quantizers.h"
+#include "qtape/model/passes/insert_quantizers.h"
 
 #include <map>
 #include <set>
@@ -11,8 +11,8 @@
 #include "qtape/integer/rules/analysis.h"
 #include "qtape/integer/rules/quantizer_of.h"
 #include "qtape/integer/rules/rule_table.h"
-#include "qtape/model/float_parts.h"
-#include "qtape/model/weighted_layers.h"
+#include "qtape/model/passes/float_parts.h"
+#include "qtape/model/passes/weighted_layers.h"
 
 namespace qtape {
 namespace {

@@ -1,4 +1,4 @@
-#include "qtape/model/weighted_layers.h"
+#include "qtape/model/passes/weighted_layers.h"
 
 #include <set>
 #include <string_view>

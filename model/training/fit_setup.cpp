@@ -1,4 +1,4 @@
-#include "qtape/model/fit_setup.h"
+#include "qtape/model/training/fit_setup.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // Values of a model as named tensors.
-#include "qtape/model/weights.h"
+#include "qtape/model/passes/weights.h"
 
 #include <doctest/doctest.h>
 

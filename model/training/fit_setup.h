@@ -1,9 +1,9 @@
 // Preparation of a run of fit from its options.
 #pragma once
 
-#include "qtape/model/distillation.h"
 #include "qtape/model/feed.h"
 #include "qtape/model/fit.h"
+#include "qtape/model/training/distillation.h"
 
 namespace qtape {
 

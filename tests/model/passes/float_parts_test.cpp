@@ -1,12 +1,12 @@
 // Parts of a network that will have no integer form, found before training.
-#include "qtape/model/float_parts.h"
+#include "qtape/model/passes/float_parts.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
 #include "qtape/engine/quantizers.h"
 #include "qtape/model/bit_search.h"
-#include "qtape/model/fold_batch_norm.h"
+#include "qtape/model/passes/fold_batch_norm.h"
 #include "qtape/tests/support/errors.h"
 
 using namespace qtape;

@@ -1,4 +1,4 @@
-#include "qtape/model/float_parts.h"
+#include "qtape/model/passes/float_parts.h"
 
 #include <fmt/format.h>
 
@@ -14,9 +14,9 @@
 #include "qtape/engine/quantizers.h"
 #include "qtape/integer/rules/analysis.h"
 #include "qtape/integer/rules/rule_table.h"
-#include "qtape/model/insert_quantizers.h"
-#include "qtape/model/norm_folds.h"
-#include "qtape/model/weighted_layers.h"
+#include "qtape/model/passes/insert_quantizers.h"
+#include "qtape/model/passes/norm_folds.h"
+#include "qtape/model/passes/weighted_layers.h"
 
 namespace qtape {
 namespace {

@@ -1,4 +1,4 @@
-#include "qtape/model/recorder.h"
+#include "qtape/model/training/recorder.h"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // Recorder: recording a run changes no bit of it, and the record is complete.
-#include "qtape/model/recorder.h"
+#include "qtape/model/training/recorder.h"
 
 #include <doctest/doctest.h>
 

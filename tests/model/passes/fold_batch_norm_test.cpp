@@ -1,5 +1,5 @@
 // Folding of batch norms, in training and afterwards.
-#include "qtape/model/fold_batch_norm.h"
+#include "qtape/model/passes/fold_batch_norm.h"
 
 #include <doctest/doctest.h>
 
@@ -13,7 +13,7 @@
 #include "qtape/engine/tape.h"
 #include "qtape/integer/training/exact.h"
 #include "qtape/model/layers.h"
-#include "qtape/model/norm_folds.h"
+#include "qtape/model/passes/norm_folds.h"
 #include "qtape/optim/optimizer.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/integer_nets.h"
