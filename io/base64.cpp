@@ -19,7 +19,7 @@ constexpr std::array<uint8_t, 256> make_values() {
   return values;
 }
 
-constexpr std::array<uint8_t, 256> values = make_values();
+constexpr std::array<uint8_t, 256> value_of = make_values();
 
 }  // namespace
 
@@ -50,7 +50,8 @@ std::optional<std::vector<std::byte>> base64_decode(std::string_view text) {
     const size_t digits = i + 4 == text.size() ? 4 - padding : 4;
     uint32_t group = 0;
     for (size_t k = 0; k < 4; ++k) {
-      const uint8_t value = k < digits ? values[static_cast<uint8_t>(text[i + k])] : uint8_t{0};
+      const uint8_t value =
+          k < digits ? value_of[static_cast<uint8_t>(text[i + k])] : uint8_t{0};
       if (value == invalid) return std::nullopt;
       group = group << 6 | value;
     }
