@@ -12,12 +12,12 @@
 #include "qtape/bench/networks.h"
 #include "qtape/bench/work.h"
 #include "qtape/core/enum_names.h"
-#include "qtape/engine/json_fields.h"
 #include "qtape/engine/json_file.h"
-#include "qtape/examples/shared/command_line.h"
 #include "qtape/integer/training/exact.h"
+#include "qtape/io/json_fields.h"
 #include "qtape/kernels/onednn/gemm.h"
 #include "qtape/optim/optimizer.h"
+#include "qtape/programs/command_line.h"
 
 namespace {
 

@@ -8,9 +8,9 @@
 #include <iterator>
 #include <sstream>
 
-#include "qtape/console/subprocess.h"
 #include "qtape/core/error.h"
-#include "qtape/engine/files.h"
+#include "qtape/io/files.h"
+#include "qtape/programs/console/subprocess.h"
 
 namespace qtape {
 namespace {

@@ -12,9 +12,9 @@
 #include "qtape/c99/c_names.h"
 #include "qtape/c99/c_source.h"
 #include "qtape/c99/c_writers.h"
-#include "qtape/core/sha256.h"
 #include "qtape/engine/plan.h"
 #include "qtape/integer/program/program_plan.h"
+#include "qtape/io/sha256.h"
 
 namespace qtape {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "qtape/c99/signed_codes.h"
 #include "qtape/core/error.h"
-#include "qtape/engine/files.h"
+#include "qtape/io/files.h"
 
 namespace qtape {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "qtape/core/nearest.h"
 #include "qtape/core/printable.h"
-#include "qtape/core/sha256.h"
 #include "qtape/engine/graph.h"
+#include "qtape/io/sha256.h"
 
 namespace qtape {
 namespace {

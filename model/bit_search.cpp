@@ -5,7 +5,7 @@
 
 #include "qtape/kernels/quantize/pack.h"
 #include "qtape/model/feed.h"
-#include "qtape/model/weighted_layers.h"
+#include "qtape/model/passes/weighted_layers.h"
 
 namespace qtape {
 namespace {

@@ -8,10 +8,10 @@
 #include "qtape/engine/labels.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/integer/rules/rule_table.h"
-#include "qtape/model/float_parts.h"
-#include "qtape/model/fold_batch_norm.h"
-#include "qtape/model/insert_quantizers.h"
-#include "qtape/model/weighted_layers.h"
+#include "qtape/model/passes/float_parts.h"
+#include "qtape/model/passes/fold_batch_norm.h"
+#include "qtape/model/passes/insert_quantizers.h"
+#include "qtape/model/passes/weighted_layers.h"
 
 namespace qtape {
 namespace {

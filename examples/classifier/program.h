@@ -9,16 +9,16 @@
 #include <filesystem>
 #include <optional>
 
-#include "qtape/console/interruption.h"
-#include "qtape/console/program.h"
-#include "qtape/console/standard_output.h"
 #include "qtape/core/thread_count.h"
+#include "qtape/data/generated/idx_files.h"
 #include "qtape/examples/classifier/report.h"
 #include "qtape/examples/classifier/task.h"
-#include "qtape/examples/data/idx_files.h"
-#include "qtape/examples/shared/command_line.h"
-#include "qtape/examples/shared/output_files.h"
 #include "qtape/model/quantization.h"
+#include "qtape/programs/command_line.h"
+#include "qtape/programs/console/interruption.h"
+#include "qtape/programs/console/program.h"
+#include "qtape/programs/console/standard_output.h"
+#include "qtape/programs/output_files.h"
 
 namespace qtape::examples {
 

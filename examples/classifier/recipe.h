@@ -10,9 +10,9 @@
 #include "qtape/core/requantization.h"
 #include "qtape/engine/arithmetic.h"
 #include "qtape/engine/quantization_schedule.h"
-#include "qtape/examples/shared/settings.h"
 #include "qtape/model/fit.h"
 #include "qtape/model/value.h"
+#include "qtape/programs/settings.h"
 
 namespace qtape::examples {
 

@@ -6,13 +6,13 @@
 #include <cstdio>
 #include <exception>
 
-#include "qtape/console/program.h"
-#include "qtape/console/standard_output.h"
 #include "qtape/core/thread_count.h"
 #include "qtape/engine/serialize.h"
-#include "qtape/examples/shared/command_line.h"
-#include "qtape/examples/shared/output_files.h"
 #include "qtape/examples/train_autoencoder/report.h"
+#include "qtape/programs/command_line.h"
+#include "qtape/programs/console/program.h"
+#include "qtape/programs/console/standard_output.h"
+#include "qtape/programs/output_files.h"
 
 namespace {
 

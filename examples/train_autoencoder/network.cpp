@@ -6,10 +6,10 @@
 #include <optional>
 
 #include "qtape/calibrate/observer_method.h"
+#include "qtape/data/generated/spectra.h"
 #include "qtape/engine/quantizers.h"
-#include "qtape/examples/data/spectra.h"
-#include "qtape/model/insert_quantizers.h"
 #include "qtape/model/layers.h"
+#include "qtape/model/passes/insert_quantizers.h"
 
 namespace qtape::examples::autoencoder {
 namespace {

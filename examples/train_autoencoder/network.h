@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "qtape/engine/graph.h"
-#include "qtape/examples/shared/settings.h"
 #include "qtape/kernels/quantize/requantize.h"
+#include "qtape/programs/settings.h"
 
 namespace qtape::examples::autoencoder {
 

@@ -6,8 +6,8 @@
 #include <tuple>
 #include <vector>
 
+#include "qtape/data/generated/digits.h"
 #include "qtape/examples/classifier/task.h"
-#include "qtape/examples/data/digits.h"
 
 namespace qtape::examples {
 

@@ -6,8 +6,8 @@
 #include <set>
 
 #include "qtape/core/error.h"
-#include "qtape/core/sha256.h"
-#include "qtape/engine/files.h"
+#include "qtape/io/files.h"
+#include "qtape/io/sha256.h"
 #include "qtape/onnx/export/onnx_writers.h"
 
 namespace qtape {

@@ -8,7 +8,7 @@
 
 #include "qtape/core/out_of_memory.h"
 #include "qtape/core/printable.h"
-#include "qtape/engine/files.h"
+#include "qtape/io/files.h"
 #include "qtape/onnx/import/importer.h"
 #include "qtape/onnx/import/live_parts.h"
 

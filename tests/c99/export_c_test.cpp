@@ -12,11 +12,11 @@
 #include <regex>
 
 #include "qtape/c99/signed_codes.h"
-#include "qtape/console/subprocess.h"
 #include "qtape/core/random.h"
 #include "qtape/deploy/convert.h"
-#include "qtape/engine/files.h"
 #include "qtape/engine/parameters.h"
+#include "qtape/io/files.h"
+#include "qtape/programs/console/subprocess.h"
 #include "qtape/tests/support/conformance.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/folder.h"

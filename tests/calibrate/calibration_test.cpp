@@ -8,8 +8,8 @@
 
 #include "qtape/engine/quantizers.h"
 #include "qtape/kernels/quantize/quantize.h"
-#include "qtape/model/insert_quantizers.h"
 #include "qtape/model/layers.h"
+#include "qtape/model/passes/insert_quantizers.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/models.h"
 

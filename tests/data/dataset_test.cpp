@@ -3,9 +3,9 @@
 
 #include <doctest/doctest.h>
 
-#include "qtape/arrays/arrays.h"
-#include "qtape/arrays/npy.h"
 #include "qtape/data/files.h"
+#include "qtape/io/arrays/arrays.h"
+#include "qtape/io/arrays/npy.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/folder.h"
 

@@ -9,7 +9,7 @@
 
 #include "qtape/core/random.h"
 #include "qtape/core/value_kinds.h"
-#include "qtape/engine/files.h"
+#include "qtape/io/files.h"
 #include "qtape/optim/optimizer.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/folder.h"

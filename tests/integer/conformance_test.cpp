@@ -9,8 +9,8 @@
 #include <map>
 #include <set>
 
-#include "qtape/engine/files.h"
 #include "qtape/integer/program/session_hooks.h"
+#include "qtape/io/files.h"
 
 using namespace qtape;
 

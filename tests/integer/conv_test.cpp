@@ -7,7 +7,7 @@
 #include "qtape/engine/quantizers.h"
 #include "qtape/integer/program/session.h"
 #include "qtape/integer/rules/quantizer_of.h"
-#include "qtape/model/insert_quantizers.h"
+#include "qtape/model/passes/insert_quantizers.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/integer_nets.h"
 

@@ -3,8 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include "qtape/data/generated/digits.h"
 #include "qtape/engine/quantizers.h"
-#include "qtape/examples/data/digits.h"
 #include "qtape/model/fit.h"
 #include "qtape/tests/support/errors.h"
 

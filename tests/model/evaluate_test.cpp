@@ -5,7 +5,7 @@
 
 #include <numeric>
 
-#include "qtape/examples/data/digits.h"
+#include "qtape/data/generated/digits.h"
 #include "qtape/model/feed.h"
 #include "qtape/model/model.h"
 #include "qtape/tests/support/errors.h"

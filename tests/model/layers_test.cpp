@@ -11,7 +11,7 @@
 #include "qtape/engine/tape.h"
 #include "qtape/integer/rules/analysis.h"
 #include "qtape/kernels/quantize/quantize.h"
-#include "qtape/model/insert_quantizers.h"
+#include "qtape/model/passes/insert_quantizers.h"
 #include "qtape/tests/support/errors.h"
 
 using namespace qtape;

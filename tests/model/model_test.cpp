@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "qtape/examples/data/digits.h"
+#include "qtape/data/generated/digits.h"
 #include "qtape/model/fit.h"
 #include "qtape/model/quantization.h"
 #include "qtape/tests/support/errors.h"

@@ -5,8 +5,8 @@
 
 #include <cmath>
 
+#include "qtape/data/generated/digits.h"
 #include "qtape/engine/quantizers.h"
-#include "qtape/examples/data/digits.h"
 #include "qtape/model/fit.h"
 #include "qtape/model/norms.h"
 #include "qtape/tests/support/errors.h"

@@ -8,10 +8,10 @@
 #include <set>
 #include <string>
 
-#include "qtape/core/sha256.h"
 #include "qtape/deploy/convert.h"
-#include "qtape/engine/files.h"
 #include "qtape/engine/parameters.h"
+#include "qtape/io/files.h"
+#include "qtape/io/sha256.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/folder.h"
 #include "qtape/tests/support/integer_nets.h"

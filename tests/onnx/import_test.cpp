@@ -8,10 +8,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "qtape/arrays/npy.h"
 #include "qtape/core/random.h"
-#include "qtape/engine/files.h"
 #include "qtape/engine/tape.h"
+#include "qtape/io/arrays/npy.h"
+#include "qtape/io/files.h"
 #include "qtape/tests/support/errors.h"
 
 using namespace qtape;

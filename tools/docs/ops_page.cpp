@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "qtape/engine/json_fields.h"
+#include "qtape/io/json_fields.h"
 #include "qtape/ops/ops.h"
 
 namespace qtape {

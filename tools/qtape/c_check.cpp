@@ -9,10 +9,10 @@
 
 #include "qtape/c99/c_library.h"
 #include "qtape/c99/c_names.h"
-#include "qtape/console/subprocess.h"
-#include "qtape/console/terminal.h"
 #include "qtape/core/error.h"
-#include "qtape/engine/files.h"
+#include "qtape/io/files.h"
+#include "qtape/programs/console/subprocess.h"
+#include "qtape/programs/console/terminal.h"
 
 namespace qtape::tool {
 namespace {

@@ -4,14 +4,14 @@
 #include <algorithm>
 
 #include "qtape/calibrate/calibration.h"
-#include "qtape/console/terminal.h"
 #include "qtape/core/printable.h"
 #include "qtape/engine/constants.h"
 #include "qtape/engine/quantizers.h"
-#include "qtape/examples/shared/output_files.h"
 #include "qtape/model/evaluate.h"
 #include "qtape/model/feed.h"
 #include "qtape/model/quantization.h"
+#include "qtape/programs/console/terminal.h"
+#include "qtape/programs/output_files.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/data.h"
 #include "qtape/tools/qtape/json_report.h"

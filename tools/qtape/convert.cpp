@@ -8,7 +8,7 @@
 
 #include "qtape/engine/json_file.h"
 #include "qtape/engine/serialize.h"
-#include "qtape/examples/shared/output_files.h"
+#include "qtape/programs/output_files.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/json_report.h"
 #include "qtape/tools/qtape/options.h"

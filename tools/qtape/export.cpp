@@ -6,10 +6,10 @@
 
 #include "qtape/c99/c_names.h"
 #include "qtape/c99/export_c.h"
-#include "qtape/console/terminal.h"
 #include "qtape/core/printable.h"
-#include "qtape/examples/shared/output_files.h"
 #include "qtape/model/feed.h"
+#include "qtape/programs/console/terminal.h"
+#include "qtape/programs/output_files.h"
 #include "qtape/tools/qtape/c_check.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/exported_program.h"

@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "qtape/deploy/any_file.h"
-#include "qtape/examples/shared/output_files.h"
 #include "qtape/onnx/export.h"
 #include "qtape/onnx/levels.h"
+#include "qtape/programs/output_files.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/exported_program.h"
 #include "qtape/tools/qtape/json_report.h"

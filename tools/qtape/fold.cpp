@@ -4,9 +4,9 @@
 
 #include "qtape/core/printable.h"
 #include "qtape/engine/serialize.h"
-#include "qtape/examples/shared/output_files.h"
-#include "qtape/model/fold_batch_norm.h"
-#include "qtape/model/norm_folds.h"
+#include "qtape/model/passes/fold_batch_norm.h"
+#include "qtape/model/passes/norm_folds.h"
+#include "qtape/programs/output_files.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/json_report.h"
 #include "qtape/tools/qtape/options.h"

@@ -5,8 +5,8 @@
 #include <CLI/CLI.hpp>
 
 #include "qtape/core/printable.h"
-#include "qtape/examples/shared/output_files.h"
 #include "qtape/model/recipe.h"
+#include "qtape/programs/output_files.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/json_report.h"
 #include "qtape/tools/qtape/options.h"

@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "qtape/engine/json_fields.h"
-#include "qtape/examples/shared/output_files.h"
 #include "qtape/integer/core/certificate.h"
 #include "qtape/integer/program/integer_program.h"
+#include "qtape/io/json_fields.h"
 #include "qtape/model/evaluate.h"
+#include "qtape/programs/output_files.h"
 
 namespace qtape::tool {
 

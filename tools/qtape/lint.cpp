@@ -8,8 +8,8 @@
 
 #include "qtape/deploy/any_file.h"
 #include "qtape/engine/quantizers.h"
-#include "qtape/examples/shared/output_files.h"
-#include "qtape/model/float_parts.h"
+#include "qtape/model/passes/float_parts.h"
+#include "qtape/programs/output_files.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/json_report.h"
 #include "qtape/tools/qtape/options.h"

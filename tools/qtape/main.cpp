@@ -2,8 +2,8 @@
 #include <CLI/CLI.hpp>
 #include <exception>
 
-#include "qtape/console/program.h"
-#include "qtape/examples/shared/command_line.h"
+#include "qtape/programs/command_line.h"
+#include "qtape/programs/console/program.h"
 #include "qtape/tools/qtape/commands.h"
 
 namespace {

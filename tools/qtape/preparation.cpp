@@ -5,10 +5,10 @@
 
 #include <algorithm>
 
-#include "qtape/console/standard_output.h"
 #include "qtape/core/printable.h"
-#include "qtape/model/float_parts.h"
-#include "qtape/model/fold_batch_norm.h"
+#include "qtape/model/passes/float_parts.h"
+#include "qtape/model/passes/fold_batch_norm.h"
+#include "qtape/programs/console/standard_output.h"
 
 namespace qtape::tool {
 namespace {

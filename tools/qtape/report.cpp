@@ -4,8 +4,8 @@
 #include <map>
 
 #include "qtape/core/printable.h"
-#include "qtape/engine/files.h"
-#include "qtape/report/page.h"
+#include "qtape/io/files.h"
+#include "qtape/programs/report/page.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/json_report.h"
 #include "qtape/tools/qtape/options.h"

@@ -2,10 +2,10 @@
 
 #include <CLI/CLI.hpp>
 
-#include "qtape/console/terminal.h"
 #include "qtape/core/printable.h"
-#include "qtape/examples/shared/output_files.h"
 #include "qtape/model/bit_search.h"
+#include "qtape/programs/console/terminal.h"
+#include "qtape/programs/output_files.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/json_report.h"
 #include "qtape/tools/qtape/options.h"

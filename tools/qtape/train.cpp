@@ -3,12 +3,12 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
-#include "qtape/console/standard_output.h"
 #include "qtape/engine/quantizers.h"
-#include "qtape/examples/shared/output_files.h"
 #include "qtape/model/fit.h"
 #include "qtape/model/norms.h"
 #include "qtape/model/recipe.h"
+#include "qtape/programs/console/standard_output.h"
+#include "qtape/programs/output_files.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/json_report.h"
 #include "qtape/tools/qtape/options.h"

@@ -8,8 +8,8 @@
 
 #include "qtape/core/printable.h"
 #include "qtape/engine/serialize.h"
-#include "qtape/examples/shared/output_files.h"
 #include "qtape/model/feed.h"
+#include "qtape/programs/output_files.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/data.h"
 #include "qtape/tools/qtape/json_report.h"

@@ -1,13 +1,13 @@
-#include "qtape/model/weights.h"
+#include "qtape/model/passes/weights.h"
 
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 
-#include "qtape/arrays/arrays.h"
-#include "qtape/engine/files.h"
 #include "qtape/engine/serialize.h"
-#include "qtape/examples/shared/output_files.h"
+#include "qtape/io/arrays/arrays.h"
+#include "qtape/io/files.h"
+#include "qtape/programs/output_files.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/json_report.h"
 #include "qtape/tools/qtape/options.h"
