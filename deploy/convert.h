@@ -38,8 +38,8 @@ inline IntegerProgram convert(const Graph& graph, Parameters& parameters,
 struct Conversion {
   /// A node of the graph and a node of the program that hold the same integers.
   struct Pair {
-    NodeId graph;    ///< the source of the integers, see IntegerForm
-    NodeId program;  ///< its codes or accumulators
+    NodeId graph;           ///< the source of the integers, see IntegerForm
+    ProgramNodeId program;  ///< its codes or accumulators
   };
   IntegerProgram program;
   std::vector<Pair> pairs;  ///< in the order of the program

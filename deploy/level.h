@@ -52,7 +52,7 @@ struct SessionHooks;
 struct LevelSubject {
   Graph graph;                  ///< with the batch extent
   Conversion conversion;        ///< of the graph; its pairs are compared
-  std::vector<NodeId> inputs;   ///< of the program
+  std::vector<ProgramNodeId> inputs;
   std::vector<NodeId> outputs;  ///< of the graph
 };
 

@@ -78,7 +78,7 @@ class Verifier {
            const SessionHooks& hooks);
 
   /// Returns the inputs of program(), in order.
-  std::span<const NodeId> inputs() const { return subject_->inputs; }
+  std::span<const ProgramNodeId> inputs() const { return subject_->inputs; }
   /// Returns the memory for samples of one input, f32 [batch, ...]. Throws ArgumentError if the
   /// input does not exist.
   std::span<float> input(size_t which = 0);

@@ -7,6 +7,7 @@
 #include "qtape/core/printable.h"
 #include "qtape/engine/labels.h"
 #include "qtape/engine/quantizers.h"
+#include "qtape/engine/rewrite.h"
 #include "qtape/integer/rules/rule_table.h"
 #include "qtape/model/passes/float_parts.h"
 #include "qtape/model/passes/fold_batch_norm.h"
@@ -87,21 +88,16 @@ class Rebuild {
       if (!needed[at(NodeId{i})]) continue;
       for (NodeId id : from_[NodeId{i}].operands) needed[at(shown(id))] = true;
     }
-    std::vector<NodeId> copies(needed.size());
-    for (int32_t i = 0; i < from_.size(); ++i) {
-      if (!needed[at(NodeId{i})]) continue;
-      const Node& node = from_[NodeId{i}];
-      std::vector<NodeId> operands;
-      for (NodeId id : node.operands) operands.push_back(copies[at(shown(id))]);
-      copies[at(NodeId{i})] = result_.add(node.op, operands, node.label);
-    }
-    result_.copy_outputs(from_, [&](NodeId id) { return copies[at(shown(id))]; });
-    return std::move(result_);
+    Graph result;
+    rewrite(from_, result, [&](NodeId id, std::span<const NodeId> operands) {
+      if (shown(id) != id) return operands[0];
+      return needed[at(id)] ? result.add(from_[id].op, operands, from_[id].label) : NodeId{};
+    });
+    return result;
   }
 
  private:
   const Graph& from_;
-  Graph result_;
 };
 
 NodeId add_input_like(Graph& graph, const TensorType& type, const std::string& label) {

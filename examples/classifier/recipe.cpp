@@ -5,6 +5,7 @@
 
 #include "qtape/core/error.h"
 #include "qtape/engine/quantizers.h"
+#include "qtape/engine/rewrite.h"
 #include "qtape/integer/rules/quantizer_of.h"
 #include "qtape/integer/rules/rule_table.h"
 #include "qtape/integer/training/exact.h"
@@ -20,24 +21,17 @@ using BitsOf = std::map<NodeId, int>;
 
 Graph with_bits(const Graph& graph, const BitsOf& bits) {
   Graph result;
-  std::vector<NodeId> copies;
-  for (int32_t i = 0; i < graph.size(); ++i) {
-    const Node& node = graph[NodeId{i}];
-    std::vector<NodeId> operands;
-    for (const NodeId id : node.operands) {
-      operands.push_back(copies[static_cast<size_t>(id.index)]);
-    }
-    Op op = node.op;
-    if (const auto found = bits.find(NodeId{i}); found != bits.end()) {
+  rewrite(graph, result, [&](NodeId id, std::span<const NodeId> operands) {
+    Op op = graph[id].op;
+    if (const auto found = bits.find(id); found != bits.end()) {
       std::visit(
           [&](auto& each) {
             if constexpr (Quantizer<std::decay_t<decltype(each)>>) each.bits = found->second;
           },
           op);
     }
-    copies.push_back(result.add(op, operands, node.label));
-  }
-  result.copy_outputs(graph, [&](NodeId id) { return copies[static_cast<size_t>(id.index)]; });
+    return result.add(op, operands, graph[id].label);
+  });
   return result;
 }
 

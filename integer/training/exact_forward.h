@@ -61,7 +61,7 @@ class ExactForward : public ForwardArithmetic {
   void find_float_readers();
   void find_computed_biases();
 
-  ExactValue& value(NodeId source) { return values_[static_cast<size_t>(source.index)]; }
+  ExactValue& value(NodeId source) { return values_[at(source)]; }
   Operand operand(NodeId id);
   Factors factors_of(const LoweredOp& product);
   Inputs inputs_of(const LoweredOp& op);

@@ -42,7 +42,7 @@ class Folder {
         constant_(constant_nodes(graph)),
         made_(constant_.size()),
         needed_(constant_.size()),
-        copies_(constant_.size()),
+        copies_(graph),
         labels_(constant_.size()) {
     for (const NormFold& fold : folds) norms_.emplace(fold.norm, fold);
   }
@@ -55,9 +55,9 @@ class Folder {
     find_needed();
     evaluate();
     for (const NodeId id : ids(graph_)) {
-      if (needed_[at(id)]) copies_[at(id)] = copy(id);
+      if (needed_[at(id)]) copies_[id] = copy(id);
     }
-    result_.copy_outputs(graph_, [&](NodeId id) { return copies_[at(id)]; });
+    result_.copy_outputs(graph_, copies_);
     Parameters values = make_parameters();
     return {std::move(result_), std::move(values), {}};
   }
@@ -153,10 +153,10 @@ class Folder {
     if (made_[at(id)]) return leaf(value_of(id), label_behind(id));
     if (const auto norm = norms_.find(id); norm != norms_.end()) return fold(id, norm->second);
     if (is_folded_correction(id)) {
-      return copies_[at(own.operands[0])];
+      return copies_[own.operands[0]];
     }
     std::vector<NodeId> operands;
-    for (NodeId x : own.operands) operands.push_back(copies_[at(x)]);
+    for (NodeId x : own.operands) operands.push_back(copies_[x]);
     return result_.add(own.op, operands, labels_[at(id)]);
   }
 
@@ -178,7 +178,7 @@ class Folder {
     }
     std::vector<NodeId> operands;
     for (NodeId x : node(fold.product).operands) {
-      operands.push_back(x == fold.weight ? w : copies_[at(x)]);
+      operands.push_back(x == fold.weight ? w : copies_[x]);
     }
     const NodeId product =
         result_.add(node(fold.product).op, operands, label_once(fold.product));
@@ -355,7 +355,7 @@ class Folder {
   std::vector<bool> constant_;  // depends on no input
   std::vector<bool> made_;      // computed only from the values of a folded norm
   std::vector<bool> needed_;    // has a copy
-  std::vector<NodeId> copies_;
+  NodeMap<NodeId> copies_;
   std::vector<std::string> labels_;  // of copies
   std::set<std::string> reserved_;   // labels of copies
   std::map<NodeId, NormFold> norms_;

@@ -28,7 +28,7 @@ struct OnnxProgram {
   int64_t opset;
   OnnxWriter to;
   bool in_floats;       ///< true if the program's accumulators are written as floats
-  NodeId current = {};  ///< the node that is written
+  ProgramNodeId current = {};  ///< the node that is written
   std::vector<std::string> bases = {};        ///< prefixes of names, by node
   std::vector<Written> values = {};           ///< by node
   std::map<int32_t, std::string> names = {};  ///< of inputs and outputs, by node
