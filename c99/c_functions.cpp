@@ -210,7 +210,8 @@ std::string c_constant_hash(std::string_view name, const std::vector<CSource::Ar
       15 + name.size());
 }
 
-ProgramNodeId c_codes_of(const IntegerProgram& program, const CProgram& written, ProgramNodeId input) {
+ProgramNodeId c_codes_of(const IntegerProgram& program, const CProgram& written,
+                         ProgramNodeId input) {
   for (const CStep& step : written.steps) {
     if (step.is_input && program[step.node].operands[0] == input) return step.node;
   }

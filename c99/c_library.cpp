@@ -161,6 +161,8 @@ void CSession::run() {
 
 void CSession::run_codes() { require_ok(run_codes_(code_arguments_.data()), "run_codes"); }
 
-std::span<const std::byte> CSession::value(ProgramNodeId id) const { return values_[shown_[at(id)]]; }
+std::span<const std::byte> CSession::value(ProgramNodeId id) const {
+  return values_[shown_[at(id)]];
+}
 
 }  // namespace qtape

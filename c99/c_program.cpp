@@ -198,7 +198,8 @@ class Writer {
            std::ranges::all_of(
                result_.inputs,
                [&](const CArgument& each) { return readers[each.node.index] == 1; }) &&
-           std::ranges::none_of(program_.outputs(), [&](ProgramNodeId id) { return is_input(id); });
+           std::ranges::none_of(program_.outputs(),
+                                [&](ProgramNodeId id) { return is_input(id); });
   }
 
   /// Returns the comment with the table of steps and the memory requirements.

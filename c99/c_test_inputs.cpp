@@ -99,7 +99,8 @@ void set_floats(const IntegerProgram& program, ProgramNodeId id, CTestInput& mad
 
 }  // namespace
 
-CTestInput c_test_input(const IntegerProgram& program, const CProgram& written, ProgramNodeId id) {
+CTestInput c_test_input(const IntegerProgram& program, const CProgram& written,
+                        ProgramNodeId id) {
   CTestInput made{.node = id, .shape = program[id].value.type.shape};
   set_floats(program, id, made);
   if (!written.takes_codes) return made;

@@ -6,8 +6,8 @@
 
 namespace qtape {
 
-ProgramNodeId add_once(IntegerProgram& program, IntegerOp op, std::span<const ProgramNodeId> operands,
-                const std::string& label) {
+ProgramNodeId add_once(IntegerProgram& program, IntegerOp op,
+                       std::span<const ProgramNodeId> operands, const std::string& label) {
   for (const ProgramNodeId id : ids(program)) {
     const IntegerNode& each = program[id];
     if (std::ranges::equal(each.operands, operands) && each.op == op) return id;

@@ -15,8 +15,8 @@ struct RewrittenProgram {
 };
 
 /// Returns the node of `program` that applies `op` to `operands`; appends it if there is none.
-ProgramNodeId add_once(IntegerProgram& program, IntegerOp op, std::span<const ProgramNodeId> operands,
-                const std::string& label);
+ProgramNodeId add_once(IntegerProgram& program, IntegerOp op,
+                       std::span<const ProgramNodeId> operands, const std::string& label);
 
 /// Returns `program` with nodes merged that apply the same op to the same operands. Inputs and
 /// outputs are kept.

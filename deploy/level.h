@@ -50,8 +50,8 @@ struct SessionHooks;
 
 /// Subject of a verification.
 struct LevelSubject {
-  Graph graph;                  ///< with the batch extent
-  Conversion conversion;        ///< of the graph; its pairs are compared
+  Graph graph;            ///< with the batch extent
+  Conversion conversion;  ///< of the graph; its pairs are compared
   std::vector<ProgramNodeId> inputs;
   std::vector<NodeId> outputs;  ///< of the graph
 };

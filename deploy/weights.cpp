@@ -116,9 +116,8 @@ void visit_weights(const Graph& graph, Parameters& parameters, std::span<const N
   NodeMap<NodeId> copies(graph);
   for (const std::vector<NodeId>& nodes : parts_of(graph, needed_for(graph, ids))) {
     std::vector<NodeId> weights;
-    std::ranges::copy_if(nodes, std::back_inserter(weights), [&](NodeId id) -> bool {
-      return wanted[at(id)];
-    });
+    std::ranges::copy_if(nodes, std::back_inserter(weights),
+                         [&](NodeId id) -> bool { return wanted[at(id)]; });
     Part(graph, nodes, copies).run(parameters, weights, visit);
   }
 }

@@ -48,8 +48,8 @@ void Graph::check_states(std::span<const Slot> slots, std::span<const NodeId> op
         name_of((*this)[operands[i]].op));
     const auto use = states_.find(operands[i]);
     if (use == states_.end()) continue;
-    check(!use->second.writer, "state {} already has a writer: %{}",
-          reference(operands[i]), use->second.writer.value_or(NodeId{}).index);
+    check(!use->second.writer, "state {} already has a writer: %{}", reference(operands[i]),
+          use->second.writer.value_or(NodeId{}).index);
     const auto& early = slots[i].after_readers ? use->second.keeper : use->second.reader;
     check(!early, "state {} is read by %{}{} before this node writes it",
           reference(operands[i]), early.value_or(NodeId{}).index,

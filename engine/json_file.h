@@ -82,7 +82,8 @@ void read_node(const JsonPlace& place, Nodes& nodes) {
   std::string label;
   if (place.json.contains("label")) read_json(place.member("label"), label);
   std::vector<typename Nodes::Id> operands;
-  if (place.json.contains("operands")) operands = read_ids<typename Nodes::Id>(place.member("operands"));
+  if (place.json.contains("operands"))
+    operands = read_ids<typename Nodes::Id>(place.member("operands"));
   try {
     nodes.add(std::move(op), operands, std::move(label));
   } catch (const GraphError& error) {

@@ -9,9 +9,9 @@
 namespace qtape {
 
 /// Copies the nodes and outputs of `from` to `to`, which may have nodes already. `add(id,
-/// operands)` adds the copy of node `id` to `to` and returns it; `operands` are the copies of its
-/// operands. A node may be left out by returning a NodeId without an index or that of another
-/// copy. Returns the copies.
+/// operands)` adds the copy of node `id` to `to` and returns it; `operands` are the copies of
+/// its operands. A node may be left out by returning a NodeId without an index or that of
+/// another copy. Returns the copies.
 template <class Nodes, class Add>
 NodeMap<IdIn<Nodes>, Nodes> rewrite(const Nodes& from, Nodes& to, const Add& add) {
   NodeMap<IdIn<Nodes>, Nodes> copies(from);

@@ -38,7 +38,8 @@ YieldingAll yielding_all(const LevelSubject& subject, OnnxForm form) {
     all.pairs.emplace_back();
     if (!sums || form == OnnxForm::Integer) all.pairs.back() = place(pair.program);
   }
-  for (ProgramNodeId id : subject.conversion.program.outputs()) all.outputs.push_back(place(id));
+  for (ProgramNodeId id : subject.conversion.program.outputs())
+    all.outputs.push_back(place(id));
   all.program.set_outputs(std::move(ids));
   return all;
 }

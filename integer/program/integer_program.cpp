@@ -62,7 +62,8 @@ IntegerValue IntegerProgram::infer(const IntegerOp& op,
   return value;
 }
 
-ProgramNodeId IntegerProgram::add(IntegerOp op, std::span<const ProgramNodeId> operands, std::string label) {
+ProgramNodeId IntegerProgram::add(IntegerOp op, std::span<const ProgramNodeId> operands,
+                                  std::string label) {
   const ProgramNodeId id{static_cast<int32_t>(size())};
   try {
     for (ProgramNodeId operand : operands) (void)(*this)[operand];
@@ -102,8 +103,8 @@ std::string to_string(const IntegerProgram& program) {
       fmt::format("requantization {}\n", to_string_view(program.requantization()));
   for (const ProgramNodeId id : ids(program)) {
     const IntegerNode& node = program[id];
-    text +=
-        fmt::format("{} {} = {}", program.reference(id), to_string(node.value.type), op_text(node.op));
+    text += fmt::format("{} {} = {}", program.reference(id), to_string(node.value.type),
+                        op_text(node.op));
     for (size_t k = 0; k < node.operands.size(); ++k) {
       text += (k == 0 ? " (" : ", ") + program.reference(node.operands[k]);
     }

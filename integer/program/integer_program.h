@@ -39,8 +39,10 @@ class IntegerProgram : public NodeList<IntegerProgram, IntegerNode> {
   /// Appends a node; the only way to create one, also when reading files. Throws GraphError,
   /// leaving the program unchanged, for operands that do not exist or that the op rejects, for
   /// a certificate that does not hold and for a label in use.
-  ProgramNodeId add(IntegerOp op, std::span<const ProgramNodeId> operands, std::string label = {});
-  ProgramNodeId add(IntegerOp op, std::initializer_list<ProgramNodeId> operands, std::string label = {}) {
+  ProgramNodeId add(IntegerOp op, std::span<const ProgramNodeId> operands,
+                    std::string label = {});
+  ProgramNodeId add(IntegerOp op, std::initializer_list<ProgramNodeId> operands,
+                    std::string label = {}) {
     return add(std::move(op), std::span(operands.begin(), operands.size()), std::move(label));
   }
 

@@ -121,13 +121,13 @@ class Planner {
 
   const IntegerProgram& program_;
   KeptValues kept_;
-  const TargetMemory* target_;                    // null: a session
-  std::vector<int> readers_;                      // by node; an output is read once more
-  std::vector<int64_t> last_;                     // by node: when it is read last
-  std::vector<std::optional<size_t>> buffer_;     // by node
-  std::vector<std::optional<size_t>> scratch_;    // by node
+  const TargetMemory* target_;                           // null: a session
+  std::vector<int> readers_;                             // by node; an output is read once more
+  std::vector<int64_t> last_;                            // by node: when it is read last
+  std::vector<std::optional<size_t>> buffer_;            // by node
+  std::vector<std::optional<size_t>> scratch_;           // by node
   std::vector<std::optional<ProgramNodeId>> joined_to_;  // by node: the node whose products it
-                                                  // receives
+                                                         // receives
   ProgramPlan plan_;
 };
 

@@ -83,7 +83,8 @@ void IntegerSession::bind() {
   }
 }
 
-IntegerKernel IntegerSession::bind_node(ProgramNodeId id, std::optional<ProgramNodeId> next) const {
+IntegerKernel IntegerSession::bind_node(ProgramNodeId id,
+                                        std::optional<ProgramNodeId> next) const {
   return std::visit(
       [&](const auto& op) -> IntegerKernel {
         if (options_.reference) return op.reference(binding(id));

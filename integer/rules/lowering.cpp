@@ -65,8 +65,8 @@ class Lowering {
     const bool pending = x.kind == IntegerKind::Pending;
     if (pending && maps(node(x.source).op)) return mapped(x, quantizer);
     LoweredOp op =
-        with_grid(pending ? LoweredOp::Emitter::Rule : LoweredOp::Emitter::Requantize, x.source,
-                  quantizer);
+        with_grid(pending ? LoweredOp::Emitter::ByRule : LoweredOp::Emitter::Requantize,
+                  x.source, quantizer);
     op.low = x.low;
     op.high = x.high;
     op.operands = pending ? node(x.source).operands : std::vector{x.source};
@@ -79,7 +79,7 @@ class Lowering {
 
   /// Returns the lookup table of a function of codes, which includes the limits of x.
   LoweredOp mapped(const IntegerForm& x, NodeId quantizer) const {
-    LoweredOp op = with_grid(LoweredOp::Emitter::Rule, x.source, quantizer);
+    LoweredOp op = with_grid(LoweredOp::Emitter::ByRule, x.source, quantizer);
     op.operands = {mapped_codes(graph_, result_.analysis, x.source)};
     op.is_table = true;
     return op;
@@ -87,7 +87,7 @@ class Lowering {
 
   /// Returns an op that selects codes of its operand.
   LoweredOp selected(NodeId id) const {
-    LoweredOp op = with_grid(LoweredOp::Emitter::Rule, id, form(id).quantizer);
+    LoweredOp op = with_grid(LoweredOp::Emitter::ByRule, id, form(id).quantizer);
     op.operands = {node(id).operands[0]};
     op.numbers.x = shape(op.operands[0]);
     return op;
@@ -95,7 +95,7 @@ class Lowering {
 
   LoweredOp sum(NodeId id) const {
     const NodeId x = node(id).operands[0];
-    return {.emitter = LoweredOp::Emitter::Rule,
+    return {.emitter = LoweredOp::Emitter::ByRule,
             .node = id,
             .operands = {x},
             .numbers = {.x = shape(x)}};
@@ -107,7 +107,7 @@ class Lowering {
     const Node& multiplies = node(product);
     const NodeId factors = multiplies.operands[*weights_operand(multiplies.op)];
     const WeightLayout layout = weight_layout(multiplies.op, shape(factors));
-    LoweredOp op{.emitter = LoweredOp::Emitter::Rule, .node = product};
+    LoweredOp op{.emitter = LoweredOp::Emitter::ByRule, .node = product};
     op.operands = {multiplies.operands[0]};
     op.weights = {form(factors).source, form(id).bias, layout};
     op.numbers.weights.shape = {layout.outputs, layout.terms};
@@ -153,7 +153,7 @@ IntegerOp emit(const Graph& graph, const LoweredOp& op, const Numbers& numbers) 
                                .zero_point = op.grid.zero_point};
     case LoweredOp::Emitter::Requantize:
       return integer::Requantize{.grid = numbers.grid};
-    case LoweredOp::Emitter::Rule:
+    case LoweredOp::Emitter::ByRule:
       return emit(graph[op.node].op, numbers);
     case LoweredOp::Emitter::None:
       break;

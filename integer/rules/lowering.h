@@ -25,7 +25,7 @@ struct LoweredOp {
     None,        ///< the node has no integers of its own
     Quantize,    ///< codes of floats
     Requantize,  ///< codes of the integers of operand 0
-    Rule         ///< as the rule of `node` emits it
+    ByRule       ///< as the rule of `node` emits it
   };
   Emitter emitter = Emitter::None;
   NodeId node;       ///< the node that the op computes, before views and limits

@@ -27,7 +27,7 @@ struct OnnxProgram {
   const IntegerProgram& program;
   int64_t opset;
   OnnxWriter to;
-  bool in_floats;       ///< true if the program's accumulators are written as floats
+  bool in_floats;              ///< true if the program's accumulators are written as floats
   ProgramNodeId current = {};  ///< the node that is written
   std::vector<std::string> bases = {};        ///< prefixes of names, by node
   std::vector<Written> values = {};           ///< by node

@@ -247,8 +247,9 @@ std::string difference(const IntegerProgram& saved, const IntegerProgram& conver
 }
 
 bool has_integer_outputs(const IntegerProgram& program) {
-  return std::ranges::any_of(
-      program.outputs(), [&](ProgramNodeId id) { return program[id].value.type.dtype != DType::F32; });
+  return std::ranges::any_of(program.outputs(), [&](ProgramNodeId id) {
+    return program[id].value.type.dtype != DType::F32;
+  });
 }
 
 void compare_program(const Verifier& verifier, SavedModel& model, int64_t batch,
