@@ -39,7 +39,7 @@ class FloatRunner : public LevelRunner {
   }
   /// Returns the floats of a quantizer; empty for other nodes.
   std::span<const float> values(size_t i) const {
-    const ProgramNodeId id = context_.subject.conversion.pairs[i].graph;
+    const NodeId id = context_.subject.conversion.pairs[i].graph;
     if (!is_quantizer(context_.subject.graph[id].op)) return {};
     return tape_.value<float>(id);
   }
@@ -50,7 +50,7 @@ class FloatRunner : public LevelRunner {
 
  private:
   static Tape tape_of(const LevelContext& c) {
-    std::vector<ProgramNodeId> outputs = c.subject.outputs;
+    std::vector<NodeId> outputs = c.subject.outputs;
     for (const auto& pair : c.subject.conversion.pairs) {
       if (is_quantizer(c.subject.graph[pair.graph].op)) outputs.push_back(pair.graph);
     }
@@ -79,7 +79,7 @@ class ExactRunner : public LevelRunner {
     tape_.forward(mode::eval);
   }
   std::optional<IntegersView> integers(size_t i) const override {
-    const ProgramNodeId id = context_.subject.conversion.pairs[i].graph;
+    const NodeId id = context_.subject.conversion.pairs[i].graph;
     const ExactValue* value = tape_.integers(id);
     if (value == nullptr || !value->exact) {
       fail<GraphError>("{}: has no integers in the exact forward",

@@ -68,7 +68,9 @@ std::vector<int32_t> read_indices(const JsonPlace& place) {
 }
 
 std::string write_indices(std::span<const int32_t> indices) {
-  return Json(std::vector<int32_t>(indices.begin(), indices.end())).dump();
+  Json json = Json::array();
+  for (int32_t index : indices) json.push_back(index);
+  return json.dump();
 }
 
 }  // namespace qtape

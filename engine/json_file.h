@@ -66,8 +66,8 @@ std::vector<Id> read_ids(const JsonPlace& place) {
   return ids;
 }
 std::string write_indices(std::span<const int32_t> indices);
-template <class Nodes>
-std::string write_ids(std::span<const IdIn<Nodes>> ids) {
+template <class Ids>
+std::string write_ids(const Ids& ids) {
   std::vector<int32_t> indices;
   for (const auto id : ids) indices.push_back(id.index);
   return write_indices(indices);

@@ -92,6 +92,6 @@ Evaluation evaluate(const IntegerProgram& program, const data::Dataset& dataset,
 
 /// Returns the name of an output of a program: its label, or the label of the node whose
 /// integers it dequantizes, or `%7` if there is neither.
-std::string output_name(const IntegerProgram& program, NodeId output);
+std::string output_name(const IntegerProgram& program, ProgramNodeId output);
 
 }  // namespace qtape

@@ -178,7 +178,7 @@ MetricChoice choose_metric(const Graph& graph, NodeId answer, const data::Datase
   return {wanted, *dataset.target()};
 }
 
-std::optional<MetricChoice> choose_metric(const IntegerProgram& program, NodeId output,
+std::optional<MetricChoice> choose_metric(const IntegerProgram& program, ProgramNodeId output,
                                           const data::Dataset& dataset) {
   std::vector<FedInput> inputs;
   for (const IntegerNode& node : program.nodes()) {

@@ -53,7 +53,7 @@ NamedTensors collect(std::vector<FedInput> inputs, const data::Dataset& dataset,
 
 /// Throws unless there is one answer per sample.
 template <class Nodes>
-void check_answer(const Nodes& nodes, NodeId id, const TensorType& type, bool floats) {
+void check_answer(const Nodes& nodes, IdIn<Nodes> id, const TensorType& type, bool floats) {
   check((type.dtype == DType::F32 || !floats) && type.shape.rank() >= 1 &&
             type.shape[0] == usual_batch,
         "{}: expected one answer{} per sample, got {} for {} samples", nodes.describe(id),
@@ -74,11 +74,11 @@ NamedTensors predict_some(const Model& model, const std::vector<NodeId>& outputs
   return collect(inputs_of(tape), dataset, answers, [&] { tape.forward(mode::eval); });
 }
 
-NamedTensors predict_some(const IntegerProgram& program, std::span<const NodeId> outputs,
+NamedTensors predict_some(const IntegerProgram& program, std::span<const ProgramNodeId> outputs,
                           bool floats, const data::Dataset& dataset, int threads) {
   IntegerSession session(program.with_batch(usual_batch), {.threads = threads});
   std::vector<Answer> answers;
-  for (NodeId id : outputs) {
+  for (ProgramNodeId id : outputs) {
     const TensorType& type = session.program()[id].value.type;
     check_answer(session.program(), id, type, floats);
     answers.push_back(

@@ -224,7 +224,10 @@ Kernel ExactForward::requantizer(NodeId id, Kernel kernel, const Binding& b) {
     requantizers_.back().values.push_back(lookup_.value(node(id).operands[i]));
   }
   ExactValue& own = value(id);
-  auto op = std::make_shared<Operation>(*this, lowered(id), own.value, memory(id));
+  // The op runs in the shape of its own node, before any views.
+  IntegerValue result = own.value;
+  result.type.shape = node(lowered(id).node).type.shape;
+  auto op = std::make_shared<Operation>(*this, lowered(id), std::move(result), memory(id));
   return
       [this, &own, op, decode = decoder(id, b.result), kernel = std::move(kernel),
        needed = float_needed_[at(id)], has_values = !encoded_[at(id)],

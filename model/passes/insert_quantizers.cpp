@@ -78,8 +78,9 @@ class Inserter {
 
   Graph run() {
     for (const auto& [product, layer] : layers_) note_early(layer);
-    rewrite(graph_, result_,
-            [&](NodeId id, const std::vector<NodeId>& operands) { return copy(id, operands); });
+    rewrite(graph_, result_, [&](NodeId id, const std::vector<NodeId>& operands) {
+      return copies_[id] = copy(id, operands);
+    });
     check(inserted_ > 0, "no product has unquantized weights that match '{}'",
           options_.pattern);
     return std::move(result_);
@@ -171,12 +172,13 @@ class Inserter {
     if (found != quantized_.end()) return found->second;
     ++inserted_;
     return quantized_[{x, columns}] =
-               add_quantizer(result_, at(x), quantizer, free_label(label));
+               add_quantizer(result_, copies_[x], quantizer, free_label(label));
   }
 
   const Graph& graph_;
   const InsertOptions& options_;
   std::vector<bool> constant_;
+  NodeMap<NodeId> copies_;
   std::map<NodeId, WeightedLayer> layers_;  // by product
   Graph result_;
   std::map<std::pair<NodeId, bool>, NodeId> quantized_;

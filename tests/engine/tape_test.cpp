@@ -253,7 +253,7 @@ TEST_CASE("tape: affine states hold scale and zero point, or the range that give
           }).ends_with("range 0 must be finite in f32 and not empty, got 0 to 1e+300"));
     CHECK(error_text<GraphError>([&] {
             set_qparams(graph, parameters, y, 1e37);
-          }).ends_with("scale 0 is too large: 255 steps of 1e+37 are no f32"));
+          }).ends_with("scale 0 is too large: 255 steps of 1e+37 do not fit into f32"));
     const auto scales = Tensor::of<float>({2}, std::vector<float>{1, 1});
     CHECK(error_text<GraphError>([&] {
             set_qparams(graph, parameters, y, scales);

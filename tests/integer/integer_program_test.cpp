@@ -121,7 +121,7 @@ TEST_CASE("integer program: grids that do not fit are refused") {
   huge.scale = 0x1p100;
   const NodeId a = f.program.add(integer::Quantize{tiny}, {f.x});
   const NodeId b = f.program.add(integer::Quantize{huge}, {f.x});
-  CHECK(f.refusal(integer::Add{s8}, {a, b}).ends_with("have no Add on a grid of scale 0.5"));
+  CHECK(f.refusal(integer::Add{s8}, {a, b}).ends_with("allow no Add on a grid of scale 0.5"));
 }
 
 TEST_CASE("integer program: a Linear that does not fit its weights is refused") {
