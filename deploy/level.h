@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "qtape/deploy/convert.h"
+#include "qtape/engine/graph.h"
 
 namespace qtape {
 

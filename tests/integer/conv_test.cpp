@@ -63,15 +63,15 @@ TEST_CASE(
 
 TEST_CASE("integer conv: padding may be far larger than an image") {
   IntegerProgram program;
-  const NodeId x = program.add(integer::Input{.shape = {2, 5, 1}}, {}, "x");
-  const NodeId q = program.add(integer::Quantize{.grid = {DType::U8, 0.5, 3, 0, 255}}, {x});
+  const ProgramNodeId x = program.add(integer::Input{.shape = {2, 5, 1}}, {}, "x");
+  const ProgramNodeId q = program.add(integer::Quantize{.grid = {DType::U8, 0.5, 3, 0, 255}}, {x});
   const integer::Conv wide{.taps = {3},
                            .stride = {700'000},
                            .dilation = {1},
                            .padding = Padding::Explicit,
                            .pads_begin = {1'400'000},
                            .pads_end = {1'400'000}};
-  const NodeId y = program.add(ones(wide, 1, 3, program[q].value), {q}, "y");
+  const ProgramNodeId y = program.add(ones(wide, 1, 3, program[q].value), {q}, "y");
   program.set_outputs({y});
   IntegerSession reference(program, {.reference = true});
   IntegerSession session(program, {});
@@ -137,11 +137,11 @@ TEST_CASE("integer conv: attributes that do not fit are refused") {
 
 TEST_CASE("integer conv: quantizers find filters, and biases their grid") {
   Graph graph;
-  const NodeId x = graph.add(Input{.shape = {2, 6, 6, 3}}, {}, "x");
-  const NodeId w = graph.add(
+  const ProgramNodeId x = graph.add(Input{.shape = {2, 6, 6, 3}}, {}, "x");
+  const ProgramNodeId w = graph.add(
       Parameter{.shape = {4, 3, 3, 3}, .initializer = init::KaimingNormal{}}, {}, "c.weight");
-  const NodeId b = graph.add(Parameter{.shape = {4}}, {}, "c.bias");
-  const NodeId y =
+  const ProgramNodeId b = graph.add(Parameter{.shape = {4}}, {}, "c.bias");
+  const ProgramNodeId y =
       graph.add(AddBias{}, {graph.add(Conv2d{.padding = Padding::Same}, {x, w}), b}, "c");
   graph.set_outputs({y});
   const Graph quantized = insert_quantizers(graph, calibrated_quantizers(8, 8));
@@ -156,12 +156,12 @@ TEST_CASE("integer conv: quantizers find filters, and biases their grid") {
 TEST_CASE("integer conv: what has no integers says so") {
   Graph graph;
   const FakeQuantize ema{.scale_mode = EMA{}};
-  const NodeId x = graph.add(Input{.shape = {2, 5, 5, 1}}, {}, "x");
-  const NodeId q = add_quantizer(graph, x, ema, "q");
-  const NodeId w = graph.add(Parameter{.shape = {3, 2, 2, 1}}, {}, "w");
-  const auto refused = [&](NodeId filters) {
+  const ProgramNodeId x = graph.add(Input{.shape = {2, 5, 5, 1}}, {}, "x");
+  const ProgramNodeId q = add_quantizer(graph, x, ema, "q");
+  const ProgramNodeId w = graph.add(Parameter{.shape = {3, 2, 2, 1}}, {}, "w");
+  const auto refused = [&](ProgramNodeId filters) {
     Graph copy = graph;
-    const NodeId y = copy.add(Conv2d{}, {q, filters}, "y");
+    const ProgramNodeId y = copy.add(Conv2d{}, {q, filters}, "y");
     copy.set_outputs({y});
     Parameters parameters(copy, 1);
     set_qparams(copy, parameters, q, 0.05);
