@@ -311,7 +311,8 @@ TEST_CASE("C programs: self-tests of programs without steps compile") {
   for (int32_t size : {1, 2}) {
     IntegerProgram program(from.requantization());
     for (int32_t i = 0; i < size; ++i) {
-      program.add(from[ProgramNodeId{i}].op, from[ProgramNodeId{i}].operands, from[ProgramNodeId{i}].label);
+      program.add(from[ProgramNodeId{i}].op, from[ProgramNodeId{i}].operands,
+                  from[ProgramNodeId{i}].label);
     }
     program.set_outputs({ProgramNodeId{size - 1}});
     const CProgram written = write_c_program(program, "net");

@@ -22,7 +22,8 @@ IntegerProgram small_convolutions(Requantization requantization, int64_t taps, i
       .dtype = DType::S8, .scale = 0.25, .zero_point = 3, .low = -128, .high = 127};
   const ProgramNodeId x = program.add(integer::Input{.shape = {1, 5, 5, 4}}, {}, "x");
   const ProgramNodeId q = program.add(integer::Quantize{grid}, {x}, "q");
-  const auto product = [&](ProgramNodeId from, int64_t extent, int64_t groups, const char* label) {
+  const auto product = [&](ProgramNodeId from, int64_t extent, int64_t groups,
+                           const char* label) {
     const int64_t terms = extent * extent * 4 / groups;
     std::vector<int8_t> codes;
     for (int64_t i = 0; i < 4 * terms; ++i)

@@ -64,7 +64,8 @@ TEST_CASE(
 TEST_CASE("integer conv: padding may be far larger than an image") {
   IntegerProgram program;
   const ProgramNodeId x = program.add(integer::Input{.shape = {2, 5, 1}}, {}, "x");
-  const ProgramNodeId q = program.add(integer::Quantize{.grid = {DType::U8, 0.5, 3, 0, 255}}, {x});
+  const ProgramNodeId q =
+      program.add(integer::Quantize{.grid = {DType::U8, 0.5, 3, 0, 255}}, {x});
   const integer::Conv wide{.taps = {3},
                            .stride = {700'000},
                            .dilation = {1},

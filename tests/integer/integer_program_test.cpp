@@ -19,7 +19,8 @@ const CodeGrid u8{.dtype = DType::U8, .scale = 0.25, .zero_point = 7, .low = 0, 
 /// `y`.
 struct Fixture {
   IntegerProgram program = test::small_program();
-  ProgramNodeId x = program.at("x"), q = program.at("q"), fc = program.at("fc"), y = program.at("y");
+  ProgramNodeId x = program.at("x"), q = program.at("q"), fc = program.at("fc"),
+                y = program.at("y");
 
   std::string refusal(IntegerOp op, std::initializer_list<ProgramNodeId> operands,
                       std::string label = "") {

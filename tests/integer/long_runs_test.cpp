@@ -24,9 +24,9 @@ LayerOptions layer(int64_t out, const std::string& label, bool delayed = false) 
           .label = label};
 }
 
-ProgramNodeId finish(Graph& graph, ProgramNodeId logits, int64_t batch) {
-  const ProgramNodeId labels = graph.add(Input{.dtype = DType::S32, .shape = {batch}}, {}, "labels");
-  const ProgramNodeId loss = graph.add(SoftmaxCrossEntropy{}, {logits, labels}, "loss");
+NodeId finish(Graph& graph, NodeId logits, int64_t batch) {
+  const NodeId labels = graph.add(Input{.dtype = DType::S32, .shape = {batch}}, {}, "labels");
+  const NodeId loss = graph.add(SoftmaxCrossEntropy{}, {logits, labels}, "loss");
   graph.set_outputs({loss});
   return loss;
 }
@@ -34,7 +34,7 @@ ProgramNodeId finish(Graph& graph, ProgramNodeId logits, int64_t batch) {
 /// Wide enough for products with several tiles.
 Graph dense() {
   Graph graph;
-  ProgramNodeId x = graph.add(Input{.shape = {96, 200}}, {}, "x");
+  NodeId x = graph.add(Input{.shape = {96, 200}}, {}, "x");
   x = graph.add(Relu{}, {linear(graph, x, layer(160, "fc1"))});
   x = graph.add(Relu{}, {linear(graph, x, layer(96, "fc2", true))});
   finish(graph, linear(graph, x, layer(10, "fc3")), 96);
@@ -43,7 +43,7 @@ Graph dense() {
 
 Graph convolutional() {
   Graph graph;
-  ProgramNodeId x = graph.add(Input{.shape = {16, 14, 14, 1}}, {}, "x");
+  NodeId x = graph.add(Input{.shape = {16, 14, 14, 1}}, {}, "x");
   x = conv2d(graph, x, {.padding = Padding::Same}, {3, 3}, layer(16, "conv1"));
   x = graph.add(MaxPool{.kernel = {2, 2}}, {graph.add(Relu{}, {x})});
   x = conv2d(graph, x, {.padding = Padding::Same}, {3, 3}, layer(24, "conv2"));

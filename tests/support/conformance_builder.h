@@ -52,13 +52,13 @@ class ConformanceBuilder {
   ConformanceCase done() { return std::move(made_); }
 
   ProgramNodeId input(const std::string& label, Shape shape, const std::vector<float>& data,
-               bool batch = false) {
+                      bool batch = false) {
     made_.inputs.push_back(Tensor::of<float>(shape, data));
     return made_.program.add(integer::Input{shape, batch}, {}, label);
   }
   /// Adds an input whose elements have `codes` on `grid` with every rounding.
   ProgramNodeId codes(const std::string& label, Shape shape, const CodeGrid& grid,
-               const std::vector<int64_t>& codes) {
+                      const std::vector<int64_t>& codes) {
     std::vector<float> data;
     for (int64_t code : codes) {
       const auto steps = static_cast<double>(code - grid.zero_point);
@@ -80,7 +80,7 @@ class ConformanceBuilder {
 
   /// Adds accumulators of `x`; the number of outputs is the number of rows of `weights`.
   ProgramNodeId linear(ProgramNodeId x, int bits, const std::vector<int8_t>& weights,
-                const std::vector<float>& scales, const std::vector<int32_t>& bias) {
+                       const std::vector<float>& scales, const std::vector<int32_t>& bias) {
     const IntegerValue& value = made_.program[x].value;
     const int64_t k = value.type.shape[-1];
     const int64_t n = std::ssize(weights) / k;
@@ -88,8 +88,8 @@ class ConformanceBuilder {
   }
   /// Adds accumulators of a convolution; `op` lacks its weights, whose rows have `k` elements.
   ProgramNodeId conv(ProgramNodeId x, integer::Conv op, int64_t k, int bits,
-              const std::vector<int8_t>& weights, const std::vector<float>& scales,
-              const std::vector<int32_t>& bias) {
+                     const std::vector<int8_t>& weights, const std::vector<float>& scales,
+                     const std::vector<int32_t>& bias) {
     op.weights.shape = {std::ssize(weights) / k, k};
     const IntegerValue factors = op.factors(made_.program[x].value);
     op.weights = pack_weights(weights, op.weights.shape, bits, scales, bias, factors);

@@ -197,9 +197,10 @@ ConformanceCase ties(Requantization requantization) {
     b.requantize(y, {whole_grid(DType::S16, 1, 0)});
   }
   // Ties except for the rounding of scales, which requantizations apply at different places.
-  const ProgramNodeId x = b.codes("thirds", {18, 1}, whole_grid(DType::U8, double{0.33f}, 0), steps);
+  const ProgramNodeId x =
+      b.codes("thirds", {18, 1}, whole_grid(DType::U8, double{0.33f}, 0), steps);
   const ProgramNodeId y = b.linear(x, 8, {1, -1, 3, 5, -7, 9, 11, 127},
-                            {1, 1, 1, 0.5f, 0.7f, 0.1f, 0.3f, 0.9f}, {});
+                                   {1, 1, 1, 0.5f, 0.7f, 0.1f, 0.3f, 0.9f}, {});
   b.requantize(y, {whole_grid(DType::S16, double{0.22f}, 0)});
   return b.done();
 }
@@ -226,7 +227,7 @@ ConformanceCase extremes(Requantization requantization) {
       const std::string label =
           std::string(to_string_view(dtype)) + (end == 0 ? "" : " and large biases");
       const ProgramNodeId x = b.codes(label, {5, 1}, whole_grid(dtype, 1, 0),
-                               {0, 1, 2, 100, dtype == DType::U8 ? 255 : 65535});
+                                      {0, 1, 2, 100, dtype == DType::U8 ? 255 : 65535});
       const ProgramNodeId y = b.linear(x, 8, weights, scales, bias);
       b.requantize(y, {whole_grid(DType::S16, 1, 0), whole_grid(DType::U16, 1, 65535)});
     }
@@ -239,7 +240,8 @@ ConformanceCase codes_to_codes(Requantization requantization) {
                        requantization);
   std::vector<int64_t> all;
   for (int64_t code = 0; code < 256; code += 2) all.push_back(code);
-  const ProgramNodeId x = b.codes("u8", {1, 128}, whole_grid(DType::U8, double{0.33f}, 111), all);
+  const ProgramNodeId x =
+      b.codes("u8", {1, 128}, whole_grid(DType::U8, double{0.33f}, 111), all);
   b.requantize(
       x,
       {whole_grid(DType::U8, double{0.66f}, 111), whole_grid(DType::S8, double{0.77f}, 5),
@@ -306,7 +308,8 @@ ConformanceCase lookups() {
     while (all.size() < 40) all.push_back(draws.integer(grid.low, grid.high));
     return b.codes(label, {4, 10}, grid, all);
   };
-  const auto look_up = [&](ProgramNodeId x, DType dtype, int64_t entries, const CodeGrid& grid) {
+  const auto look_up = [&](ProgramNodeId x, DType dtype, int64_t entries,
+                           const CodeGrid& grid) {
     dispatch_codes(dtype, [&]<class Code>() {
       std::vector<Code> table;
       for (int64_t i = 0; i < entries; ++i) {
@@ -352,8 +355,10 @@ ConformanceCase totals(Requantization requantization) {
   }
   // Accumulators beyond s32.
   const ProgramNodeId u16 = codes("u16", {1, 65}, whole_grid(DType::U16, 0x1p-6, 0));
-  const ProgramNodeId some = b.add(integer::Concat{{.axis = 1, .count = 8}}, std::vector(8, u16));
-  const ProgramNodeId many = b.add(integer::Concat{{.axis = 1, .count = 64}}, std::vector(64, some));
+  const ProgramNodeId some =
+      b.add(integer::Concat{{.axis = 1, .count = 8}}, std::vector(8, u16));
+  const ProgramNodeId many =
+      b.add(integer::Concat{{.axis = 1, .count = 64}}, std::vector(64, some));
   b.omit(many);
   for (bool mean : {false, true}) {
     const ProgramNodeId x = sum(many, {1}, false, mean);
@@ -375,7 +380,8 @@ ConformanceCase convolutions() {
     }
     return b.codes(label, shape, grid, all);
   };
-  const auto add = [&](ProgramNodeId x, const integer::Conv& op, int64_t n, int64_t k, int bits) {
+  const auto add = [&](ProgramNodeId x, const integer::Conv& op, int64_t n, int64_t k,
+                       int bits) {
     const int64_t most = (int64_t{1} << (bits - 1)) - 1;
     const auto weights = random_weights(draws, n * k, -most, most);
     // One draw per statement, because the evaluation order of arguments is unspecified.
@@ -437,7 +443,8 @@ ConformanceCase network(Requantization requantization) {
       b.add(integer::Quantize{.grid = whole_grid(DType::U8, double{4.0f / 255}, 64)},
             {b.input("x", {8, 10}, data, true)});
   const CodeGrid hidden = {DType::S8, double{0.043f}, -30, -30, 127};
-  const auto layer = [&](ProgramNodeId from, int64_t k, int64_t n, const CodeGrid& grid, int bits) {
+  const auto layer = [&](ProgramNodeId from, int64_t k, int64_t n, const CodeGrid& grid,
+                         int bits) {
     const int64_t most = (int64_t{1} << (bits - 1)) - 1;
     const auto weights = random_weights(draws, n * k, -most, most);
     const auto biases = random_biases(draws, n, 40 * most);
@@ -446,7 +453,8 @@ ConformanceCase network(Requantization requantization) {
     return b.add(integer::Requantize{grid}, {y});
   };
   const ProgramNodeId one = layer(x, 10, 10, hidden, 4);
-  const ProgramNodeId both = b.add(integer::Add{{DType::U8, double{0.05f}, 20, 20, 255}}, {x, one});
+  const ProgramNodeId both =
+      b.add(integer::Add{{DType::U8, double{0.05f}, 20, 20, 255}}, {x, one});
   const ProgramNodeId half = b.add(integer::Slice{{.axis = 1, .begin = 0, .end = 5}}, {one});
   const ProgramNodeId two = layer(both, 10, 6, hidden, 8);
   const ProgramNodeId joined = b.add(integer::Concat{{.axis = 1, .count = 2}}, {half, two});
