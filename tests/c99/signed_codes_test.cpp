@@ -17,7 +17,7 @@ using namespace qtape;
 std::string first_difference(const IntegerSession& from, const RewrittenProgram& made,
                              const IntegerSession& to) {
   for (const ProgramNodeId id : ids(from.program())) {
-    const ProgramNodeId other = made.nodes[at(id)];
+    const ProgramNodeId other = made.nodes[id];
     const TensorType& type = from.program()[id].value.type;
     if (type.dtype == DType::F32) {
       if (!std::ranges::equal(from.bytes(id), to.bytes(other)))

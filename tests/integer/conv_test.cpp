@@ -138,11 +138,11 @@ TEST_CASE("integer conv: attributes that do not fit are refused") {
 
 TEST_CASE("integer conv: quantizers find filters, and biases their grid") {
   Graph graph;
-  const ProgramNodeId x = graph.add(Input{.shape = {2, 6, 6, 3}}, {}, "x");
-  const ProgramNodeId w = graph.add(
+  const NodeId x = graph.add(Input{.shape = {2, 6, 6, 3}}, {}, "x");
+  const NodeId w = graph.add(
       Parameter{.shape = {4, 3, 3, 3}, .initializer = init::KaimingNormal{}}, {}, "c.weight");
-  const ProgramNodeId b = graph.add(Parameter{.shape = {4}}, {}, "c.bias");
-  const ProgramNodeId y =
+  const NodeId b = graph.add(Parameter{.shape = {4}}, {}, "c.bias");
+  const NodeId y =
       graph.add(AddBias{}, {graph.add(Conv2d{.padding = Padding::Same}, {x, w}), b}, "c");
   graph.set_outputs({y});
   const Graph quantized = insert_quantizers(graph, calibrated_quantizers(8, 8));
@@ -157,12 +157,12 @@ TEST_CASE("integer conv: quantizers find filters, and biases their grid") {
 TEST_CASE("integer conv: what has no integers says so") {
   Graph graph;
   const FakeQuantize ema{.scale_mode = EMA{}};
-  const ProgramNodeId x = graph.add(Input{.shape = {2, 5, 5, 1}}, {}, "x");
-  const ProgramNodeId q = add_quantizer(graph, x, ema, "q");
-  const ProgramNodeId w = graph.add(Parameter{.shape = {3, 2, 2, 1}}, {}, "w");
-  const auto refused = [&](ProgramNodeId filters) {
+  const NodeId x = graph.add(Input{.shape = {2, 5, 5, 1}}, {}, "x");
+  const NodeId q = add_quantizer(graph, x, ema, "q");
+  const NodeId w = graph.add(Parameter{.shape = {3, 2, 2, 1}}, {}, "w");
+  const auto refused = [&](NodeId filters) {
     Graph copy = graph;
-    const ProgramNodeId y = copy.add(Conv2d{}, {q, filters}, "y");
+    const NodeId y = copy.add(Conv2d{}, {q, filters}, "y");
     copy.set_outputs({y});
     Parameters parameters(copy, 1);
     set_qparams(copy, parameters, q, 0.05);

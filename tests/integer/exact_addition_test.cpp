@@ -15,10 +15,10 @@ namespace {
 std::string error_of(double a_scale, double b_scale, double y_scale) {
   const FakeQuantize fixed{.scale_mode = Fixed{}};
   Graph graph;
-  const ProgramNodeId x = graph.add(Input{.shape = {1, 4}}, {}, "x");
-  const ProgramNodeId a = add_quantizer(graph, x, fixed, "a");
-  const ProgramNodeId b = add_quantizer(graph, x, fixed, "b");
-  const ProgramNodeId y = add_quantizer(graph, graph.add(Add{}, {a, b}), fixed, "y");
+  const NodeId x = graph.add(Input{.shape = {1, 4}}, {}, "x");
+  const NodeId a = add_quantizer(graph, x, fixed, "a");
+  const NodeId b = add_quantizer(graph, x, fixed, "b");
+  const NodeId y = add_quantizer(graph, graph.add(Add{}, {a, b}), fixed, "y");
   graph.set_outputs({y});
   Parameters parameters(graph, 1);
   set_qparams(graph, parameters, a, a_scale);

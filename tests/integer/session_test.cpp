@@ -26,12 +26,12 @@ const FakeQuantize fixed{.range = CodeRange::Full, .scale_mode = Fixed{}};
 /// Its biases shift accumulators of 2^24 into the range where f32 represents every integer.
 struct FullRange {
   Graph graph;
-  ProgramNodeId y;
+  NodeId y;
   int most;
 
   FullRange(const FakeQuantize& input, bool positive, int64_t terms = 256, int max_weight = 127)
       : most(max_weight) {
-    ProgramNodeId x = graph.add(Input{.shape = {16, terms}}, {}, "x");
+    NodeId x = graph.add(Input{.shape = {16, terms}}, {}, "x");
     x = add_quantizer(graph, x, input, "a");
     if (positive) x = graph.add(Relu{}, {x});
     y = linear(graph, x, {.out = 32, .weight_quantizer = fixed, .label = "fc"});
