@@ -24,7 +24,7 @@ namespace {
 
 class Converter {
  public:
-  Converter(const Graph& graph, Parameters& parameters, const ConvertOptions& options)
+  Converter(const Graph& graph, const Parameters& parameters, const ConvertOptions& options)
       : graph_(graph),
         parameters_(parameters),
         options_(options),
@@ -353,7 +353,7 @@ class Converter {
   };
 
   const Graph& graph_;
-  Parameters& parameters_;
+  const Parameters& parameters_;
   const ConvertOptions& options_;
   Lowered lowered_;
   IntegerProgram program_;
@@ -369,12 +369,12 @@ class Converter {
 
 }  // namespace
 
-IntegerProgram convert(const Graph& graph, Parameters& parameters,
+IntegerProgram convert(const Graph& graph, const Parameters& parameters,
                        const ConvertOptions& options) {
   return convert_traced(graph, parameters, options).program;
 }
 
-Conversion convert_traced(const Graph& graph, Parameters& parameters,
+Conversion convert_traced(const Graph& graph, const Parameters& parameters,
                           const ConvertOptions& options) {
   return during("converting to integers", {},
                 [&] { return Converter(graph, parameters, options).run(); });

@@ -60,7 +60,7 @@ struct LevelSubject {
 /// Arguments from which runners are made; referenced objects must outlive the runners.
 struct LevelContext {
   const LevelSubject& subject;
-  Parameters& parameters;
+  const Parameters& parameters;
   int threads = 1;
   const SessionHooks* hooks = nullptr;  ///< for L3; null: none
 };

@@ -41,11 +41,12 @@ std::string to_string(const Mismatch& m) {
                      to_string_view(m.second), m.second_code, sum);
 }
 
-Verifier::Verifier(const Graph& graph, Parameters& parameters, const VerifyOptions& options)
+Verifier::Verifier(const Graph& graph, const Parameters& parameters,
+                   const VerifyOptions& options)
     : Verifier(graph, parameters, options, SessionHooks{}) {}
 
-Verifier::Verifier(const Graph& graph, Parameters& parameters, const VerifyOptions& options,
-                   const SessionHooks& hooks)
+Verifier::Verifier(const Graph& graph, const Parameters& parameters,
+                   const VerifyOptions& options, const SessionHooks& hooks)
     : batch_(options.batch) {
   require<ArgumentError>(options.batch >= 1, "batch must be at least 1, got {}", options.batch);
   Graph batched = graph.with_batch(batch_);

@@ -72,9 +72,9 @@ class Verifier {
  public:
   /// Throws like convert, and ArgumentError for options out of range and for a program without
   /// inputs.
-  Verifier(const Graph& graph, Parameters& parameters, const VerifyOptions& options);
+  Verifier(const Graph& graph, const Parameters& parameters, const VerifyOptions& options);
   /// Verifier with hooks for tests, see integer/program/session_hooks.h.
-  Verifier(const Graph& graph, Parameters& parameters, const VerifyOptions& options,
+  Verifier(const Graph& graph, const Parameters& parameters, const VerifyOptions& options,
            const SessionHooks& hooks);
 
   /// Returns the inputs of program(), in order.

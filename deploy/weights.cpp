@@ -48,7 +48,8 @@ class Part {
   }
 
   template <class Visit>
-  void run(Parameters& parameters, std::span<const NodeId> weights, const Visit& visit) const {
+  void run(const Parameters& parameters, std::span<const NodeId> weights,
+           const Visit& visit) const {
     TapeOptions options{.threads = 1,
                         .arithmetic = exact(Requantization::FloatMultiply, {.keep = true})};
     for (NodeId id : weights) {
@@ -109,7 +110,8 @@ class Part {
 
 }  // namespace
 
-void visit_weights(const Graph& graph, Parameters& parameters, std::span<const NodeId> ids,
+void visit_weights(const Graph& graph, const Parameters& parameters,
+                   std::span<const NodeId> ids,
                    const std::function<void(NodeId, const WeightView&)>& visit) {
   std::vector<bool> wanted(static_cast<size_t>(graph.size()));
   for (NodeId id : ids) wanted[at(id)] = true;

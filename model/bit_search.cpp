@@ -19,7 +19,7 @@ double loss_of(const Model& model, const data::Dataset& dataset,
   const int64_t samples = std::min(options.samples, dataset.size());
   const int64_t rows = std::min(samples, Evaluator::batch);
   Tape tape(
-      model.graph().with_batch(rows), detail::values_of(model),
+      model.graph().with_batch(rows), model.parameters(),
       {.outputs = {*model.loss()}, .threads = options.threads, .constant_parameters = true});
   Feed feed(inputs_of(tape), dataset);
   double sum = 0;

@@ -83,7 +83,7 @@ Evaluation Judge::result() {
   return result;
 }
 
-Evaluator::Evaluator(const Graph& graph, Parameters& parameters, int threads,
+Evaluator::Evaluator(const Graph& graph, const Parameters& parameters, int threads,
                      Arithmetic arithmetic)
     : tape_(graph.with_batch(batch), parameters,
             {.outputs = answers_of(graph),

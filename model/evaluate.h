@@ -69,7 +69,7 @@ class Evaluator {
   static constexpr int64_t batch = 250;
 
   /// Throws GraphError for a graph without answers and for answers of another type.
-  Evaluator(const Graph& graph, Parameters& parameters, int threads,
+  Evaluator(const Graph& graph, const Parameters& parameters, int threads,
             Arithmetic arithmetic = {});
   /// Evaluates `dataset` by the metric `wanted`, or by choose_metric if it is empty. Throws
   /// ArgumentError if the data do not fit the inputs or the metric.

@@ -9,6 +9,7 @@
 #include "qtape/core/error.h"
 #include "qtape/integer/rules/analysis.h"
 #include "qtape/integer/rules/rule_table.h"
+#include "qtape/model/area_under_curve.h"
 #include "qtape/model/feed.h"
 
 namespace qtape {

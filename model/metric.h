@@ -15,7 +15,6 @@
 #include "qtape/data/dataset.h"
 #include "qtape/engine/graph.h"
 #include "qtape/integer/program/integer_program.h"
-#include "qtape/model/area_under_curve.h"
 
 namespace qtape {
 

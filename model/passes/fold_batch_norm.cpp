@@ -34,7 +34,7 @@ FakeQuantize fixed_along(const Op& quantizer, int axis) {
 class Folder {
  public:
   /// Folds `folds`, and BatchNormCorrection nodes if `corrections`.
-  Folder(const Graph& graph, Parameters& parameters, const std::vector<NormFold>& folds,
+  Folder(const Graph& graph, const Parameters& parameters, const std::vector<NormFold>& folds,
          bool corrections)
       : graph_(graph),
         parameters_(parameters),
@@ -349,7 +349,7 @@ class Folder {
   }
 
   const Graph& graph_;
-  Parameters& parameters_;
+  const Parameters& parameters_;
   bool folds_corrections_;
   Graph result_;
   std::vector<bool> constant_;  // depends on no input
@@ -367,13 +367,13 @@ class Folder {
 
 }  // namespace
 
-SavedModel fold_batch_norm(const Graph& graph, Parameters& parameters) {
+SavedModel fold_batch_norm(const Graph& graph, const Parameters& parameters) {
   std::vector<NormFold> folds = norm_folds(graph);
   std::erase_if(folds, [](const NormFold& each) { return !each.has_product(); });
   return Folder(graph, parameters, folds, true).run();
 }
 
-FoldedNorms fold_norms(const Graph& graph, Parameters& parameters) {
+FoldedNorms fold_norms(const Graph& graph, const Parameters& parameters) {
   FoldedNorms result;
   std::vector<NormFold> folds = norm_folds(graph);
   std::erase_if(folds, [](const NormFold& each) { return !each.reason.empty(); });
