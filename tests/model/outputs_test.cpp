@@ -7,6 +7,7 @@
 #include "qtape/deploy/verify.h"
 #include "qtape/engine/serialize.h"
 #include "qtape/model/evaluate.h"
+#include "qtape/model/feed.h"
 #include "qtape/model/fit.h"
 #include "qtape/model/model.h"
 #include "qtape/model/recipe.h"

@@ -7,6 +7,7 @@
 
 #include "qtape/data/generated/digits.h"
 #include "qtape/engine/quantizers.h"
+#include "qtape/model/feed.h"
 #include "qtape/model/fit.h"
 #include "qtape/model/norms.h"
 #include "qtape/tests/support/errors.h"
@@ -312,9 +313,9 @@ TEST_CASE("distillation: a student trains by it and keeps its graph") {
 TEST_CASE("oscillations: weights that turn back are counted, frozen, and stay on their codes") {
   const Model teacher = trained_model();
   const auto train = [&](const FitOptions& options) {
-    Model student = quantized(
-        teacher, {.weight_bits = 2, .activation_bits = 3, .scales = ScaleOrigin::LSQ},
-        digits().train);
+    Model student =
+        quantized(teacher, {.weight_bits = 2, .activation_bits = 3, .scales = ScaleOrigin::LSQ},
+                  digits().train);
     const FitResult result = fit(student, digits().train, options);
     return std::pair(std::move(student), result.frozen_weights);
   };
@@ -352,9 +353,9 @@ TEST_CASE("oscillations: weights that turn back are counted, frozen, and stay on
 TEST_CASE("oscillations: damping pulls weights to their codes") {
   const Model teacher = trained_model();
   const auto distance = [&](double damping) {
-    Model student = quantized(
-        teacher, {.weight_bits = 3, .activation_bits = 8, .scales = ScaleOrigin::LSQ},
-        digits().train);
+    Model student =
+        quantized(teacher, {.weight_bits = 3, .activation_bits = 8, .scales = ScaleOrigin::LSQ},
+                  digits().train);
     FitOptions options = quiet(4);
     options.oscillations.damping = damping;
     (void)fit(student, digits().train, options);
