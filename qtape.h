@@ -5,6 +5,7 @@
 #include "qtape/c99/export_c.h"
 #include "qtape/c99/levels.h"
 #include "qtape/calibrate/calibration.h"
+#include "qtape/calibrate/observer.h"
 #include "qtape/calibrate/report.h"
 #include "qtape/calibrate/sensitivity.h"
 #include "qtape/core/requantization.h"

@@ -69,7 +69,7 @@ class Functions {
 
   /// Returns the index of the input from which a step computes codes.
   size_t input_of(const CStep& step) const {
-    const NodeId x = f_.program[step.node].operands[0];
+    const ProgramNodeId x = f_.program[step.node].operands[0];
     const auto found = std::ranges::find(f_.written.inputs, x, &CArgument::node);
     return static_cast<size_t>(found - f_.written.inputs.begin());
   }
@@ -117,7 +117,7 @@ class Functions {
     std::string text =
         fmt::format("void {0}_end({0}_context *context) {{\n  (void)context;\n", name_);
     for (size_t i = 0; i < f_.written.outputs.size(); ++i) {
-      const NodeId id = f_.written.outputs[i].node;
+      const ProgramNodeId id = f_.written.outputs[i].node;
       if (f_.places[at(id)] == c_out_pointer(i)) continue;
       text += fmt::format("  memcpy({}, {}, {});\n", c_out_pointer(i), f_.places[at(id)],
                           f_.program[id].value.type.bytes());
@@ -210,7 +210,8 @@ std::string c_constant_hash(std::string_view name, const std::vector<CSource::Ar
       15 + name.size());
 }
 
-NodeId c_codes_of(const IntegerProgram& program, const CProgram& written, NodeId input) {
+ProgramNodeId c_codes_of(const IntegerProgram& program, const CProgram& written,
+                         ProgramNodeId input) {
   for (const CStep& step : written.steps) {
     if (step.is_input && program[step.node].operands[0] == input) return step.node;
   }

@@ -32,7 +32,8 @@ std::string c_functions(const CFunctions& functions);
 std::string c_constant_hash(std::string_view name, const std::vector<CSource::Array>& arrays);
 
 /// Returns the node whose codes a step computes from `input`; `input` itself if there is none.
-NodeId c_codes_of(const IntegerProgram& program, const CProgram& written, NodeId input);
+ProgramNodeId c_codes_of(const IntegerProgram& program, const CProgram& written,
+                         ProgramNodeId input);
 
 /// Returns the version of qtape.
 std::string_view c_writer_version();

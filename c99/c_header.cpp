@@ -90,7 +90,7 @@ class Header {
   }
 
  private:
-  const IntegerValue& value(NodeId id) const { return program_[id].value; }
+  const IntegerValue& value(ProgramNodeId id) const { return program_[id].value; }
 
   std::string origin() const {
     return fmt::format(
@@ -129,7 +129,7 @@ class Header {
     const std::string argument = fmt::format("INPUT{}", i);
     std::string text =
         fmt::format("/* Input {}, {}: {}", i, each.name, to_string(value(each.node).type));
-    const NodeId id = c_codes_of(program_, written_, each.node);
+    const ProgramNodeId id = c_codes_of(program_, written_, each.node);
     const bool takes_codes = written_.takes_codes && id != each.node;
     if (takes_codes) text += "; codes q of the values (q - ZERO_POINT) SCALE, LOW to HIGH";
     text += ". */\n" + define(argument, "TYPE", c_type(value(each.node).type.dtype)) +
@@ -220,8 +220,8 @@ class Header {
   std::string context() const {
     std::string members;
     for (size_t i = 0; i < written_.inputs.size(); ++i) {
-      const NodeId id = written_.inputs[i].node;
-      const NodeId quantized = c_codes_of(program_, written_, id);
+      const ProgramNodeId id = written_.inputs[i].node;
+      const ProgramNodeId quantized = c_codes_of(program_, written_, id);
       members += fmt::format("  const {} *in{};\n", c_type(value(id).type.dtype), i);
       if (written_.takes_codes) {
         members +=
@@ -282,7 +282,7 @@ class Header {
 std::string c_parameters(const IntegerProgram& program, const CProgram& written, bool codes) {
   std::string list;
   for (const CArgument& each : written.inputs) {
-    const NodeId id = codes ? c_codes_of(program, written, each.node) : each.node;
+    const ProgramNodeId id = codes ? c_codes_of(program, written, each.node) : each.node;
     list += fmt::format("{}const {} *{}", list.empty() ? "" : ", ",
                         c_type(program[id].value.type.dtype), each.name);
   }

@@ -97,7 +97,7 @@ void* CLibrary::function(const std::string& name) const {
 
 CSession::CSession(const IntegerProgram& program, const CUnit& unit, const CLibrary& library)
     : values_(static_cast<size_t>(program.size())) {
-  const auto bytes_of = [&](NodeId id) {
+  const auto bytes_of = [&](ProgramNodeId id) {
     return static_cast<size_t>(program[id].value.type.bytes());
   };
   const CProgram& c = unit.written;
@@ -121,7 +121,7 @@ CSession::CSession(const IntegerProgram& program, const CUnit& unit, const CLibr
     arguments_.push_back(each.data());
     code_arguments_.push_back(each.data());
   }
-  for (const NodeId id : ids(program)) {
+  for (const ProgramNodeId id : ids(program)) {
     const IntegerNode& node = program[id];
     const bool view = values_[at(id)].empty() && !node.operands.empty() &&
                       placement_of(node.op) == Placement::View;
@@ -161,6 +161,8 @@ void CSession::run() {
 
 void CSession::run_codes() { require_ok(run_codes_(code_arguments_.data()), "run_codes"); }
 
-std::span<const std::byte> CSession::value(NodeId id) const { return values_[shown_[at(id)]]; }
+std::span<const std::byte> CSession::value(ProgramNodeId id) const {
+  return values_[shown_[at(id)]];
+}
 
 }  // namespace qtape

@@ -67,11 +67,11 @@ class CSession {
   void run_codes();
   /// Returns the value that a step computed, also for views of it; empty for nodes that no step
   /// computes.
-  std::span<const std::byte> value(NodeId id) const;
+  std::span<const std::byte> value(ProgramNodeId id) const;
   std::span<const std::byte> output(size_t which) const { return outputs_[which]; }
 
  private:
-  std::vector<NodeId> steps_;
+  std::vector<ProgramNodeId> steps_;
   std::vector<std::vector<float>> inputs_;
   std::vector<std::vector<std::byte>> codes_;
   std::vector<std::vector<std::byte>> outputs_;

@@ -61,8 +61,8 @@ class Writer {
   CProgram run() {
     result_.arena_bytes = plan_.arena_bytes;
     name_nodes();
-    for (const NodeId id : ids(program_)) place(id);
-    for (const NodeId id : ids(program_)) write(id);
+    for (const ProgramNodeId id : ids(program_)) place(id);
+    for (const ProgramNodeId id : ids(program_)) write(id);
     count_constants();
     for (const CStep& step : result_.steps) {
       result_.live_bytes = std::max(result_.live_bytes, step.live_bytes);
@@ -82,8 +82,8 @@ class Writer {
   }
 
  private:
-  const ProgramPlan::Value& value(NodeId id) const { return plan_.values[at(id)]; }
-  bool is_input(NodeId id) const {
+  const ProgramPlan::Value& value(ProgramNodeId id) const { return plan_.values[at(id)]; }
+  bool is_input(ProgramNodeId id) const {
     return std::holds_alternative<integer::Input>(program_[id].op);
   }
 
@@ -94,17 +94,17 @@ class Writer {
          "int16_t", "uint16_t", "int32_t", "uint32_t", "int64_t", name_},
         name_ + "_");
     CIdentifiers nodes;
-    for (const NodeId id : ids(program_)) {
+    for (const ProgramNodeId id : ids(program_)) {
       names_[at(id)] = (is_input(id) ? inputs : nodes).of(program_[id].label, id.index);
       if (is_input(id)) result_.inputs.push_back({id, names_[at(id)]});
     }
-    for (NodeId id : program_.outputs()) {
+    for (ProgramNodeId id : program_.outputs()) {
       result_.outputs.push_back({id, inputs.of(program_[id].label, id.index)});
     }
   }
 
   /// Determines the C expression of the location of the value.
-  void place(NodeId id) {
+  void place(ProgramNodeId id) {
     const DType dtype = program_[id].value.type.dtype;
     if (const auto offset = value(id).offset) {
       const int64_t index = *offset / size_of(dtype);
@@ -120,11 +120,11 @@ class Writer {
     }
   }
 
-  void write(NodeId id) {
+  void write(ProgramNodeId id) {
     const IntegerNode& node = program_[id];
     if (is_input(id) || is_joined(id)) return;
     const auto next = value(id).next;
-    const NodeId last = next.value_or(id);
+    const ProgramNodeId last = next.value_or(id);
     CNode c{.source = source_,
             .name = names_[at(id)],
             .requantization = program_.requantization(),
@@ -135,7 +135,7 @@ class Writer {
             .buffer = "context->arena->buffer",
             .scratch = value(id).scratch,
             .next = next ? &program_[*next].op : nullptr};
-    for (NodeId operand : node.operands) {
+    for (ProgramNodeId operand : node.operands) {
       c.inputs.push_back(&program_[operand].value);
       c.operands.push_back(places_[at(operand)]);
     }
@@ -171,7 +171,7 @@ class Writer {
     }
   }
 
-  bool is_joined(NodeId id) const {
+  bool is_joined(ProgramNodeId id) const {
     const IntegerNode& node = program_[id];
     return !node.operands.empty() && value(node.operands[0]).next == id;
   }
@@ -188,7 +188,7 @@ class Writer {
   bool takes_codes() const {
     std::map<int32_t, int> readers;
     for (const IntegerNode& node : program_.nodes()) {
-      for (NodeId operand : node.operands) {
+      for (ProgramNodeId operand : node.operands) {
         if (!is_input(operand)) continue;
         if (!std::holds_alternative<integer::Quantize>(node.op)) return false;
         ++readers[operand.index];
@@ -198,7 +198,8 @@ class Writer {
            std::ranges::all_of(
                result_.inputs,
                [&](const CArgument& each) { return readers[each.node.index] == 1; }) &&
-           std::ranges::none_of(program_.outputs(), [&](NodeId id) { return is_input(id); });
+           std::ranges::none_of(program_.outputs(),
+                                [&](ProgramNodeId id) { return is_input(id); });
   }
 
   /// Returns the comment with the table of steps and the memory requirements.
@@ -245,7 +246,7 @@ class Writer {
   /// Returns the member types of the union that holds values.
   std::vector<DType> arena_members() const {
     std::set<DType> used = {DType::U8};
-    for (const NodeId id : ids(program_)) {
+    for (const ProgramNodeId id : ids(program_)) {
       if (value(id).offset) used.insert(program_[id].value.type.dtype);
       // Gathered windows have either type.
       if (value(id).scratch) used.insert({DType::S16, DType::S32});
@@ -298,7 +299,7 @@ class Writer {
 /// Throws GraphError if elements or bytes exceed 32 bits, in which C counts them.
 void check_counts(const IntegerProgram& program) {
   constexpr int64_t most = 2147483647;
-  for (const NodeId id : ids(program)) {
+  for (const ProgramNodeId id : ids(program)) {
     const TensorType& type = program[id].value.type;
     require<GraphError>(type.bytes() <= most, "{}: C counts bytes in 32 bits, and it takes {}",
                         program.describe(id), type.bytes());

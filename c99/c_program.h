@@ -16,7 +16,7 @@ inline constexpr int64_t c_alignment = 8;
 
 /// One step of a C program: a node, with the one that takes its sums.
 struct CStep {
-  NodeId node;                 ///< the node whose value the step computes
+  ProgramNodeId node;          ///< the node whose value the step computes
   std::string name;            ///< a C identifier derived from its label
   std::string label;           ///< label used in messages
   int64_t products = 0;        ///< number of multiplications by weights
@@ -38,8 +38,8 @@ struct CConstantHash {
 
 /// An input or output of a C program.
 struct CArgument {
-  NodeId node;       ///< node of the program
-  std::string name;  ///< name of the parameter
+  ProgramNodeId node;  ///< node of the program
+  std::string name;    ///< name of the parameter
 };
 
 /// An exported program and its memory requirements. The texts refer to no other generated file

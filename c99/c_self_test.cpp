@@ -169,7 +169,7 @@ class SelfTest {
 
  private:
   bool has_samples() const { return !options_.samples.empty(); }
-  int64_t count(NodeId id) const { return program_[id].value.type.elements(); }
+  int64_t count(ProgramNodeId id) const { return program_[id].value.type.elements(); }
 
   std::string text() const {
     std::string text = fmt::format(
@@ -183,7 +183,7 @@ class SelfTest {
                       : "");
     text += c_include(name_, written_.id) + "#include <string.h>\n\n";
     for (size_t i = 0; i < written_.outputs.size(); ++i) {
-      const NodeId id = written_.outputs[i].node;
+      const ProgramNodeId id = written_.outputs[i].node;
       text += fmt::format("static {} {}_out{}[{}];\n", c_type(type_of(id)), name_, i,
                           std::max<int64_t>(1, count(id)));
     }
@@ -239,7 +239,7 @@ class SelfTest {
     for (size_t i = 0; i < made_.size() && !is_float(sample); ++i) {
       check_codes(reference, made_[i], codes[i]);
     }
-    const auto add = [&](size_t value, NodeId id) {
+    const auto add = [&](size_t value, ProgramNodeId id) {
       hashes_[value] = c_hash(hashes_[value], reference.bytes(id), size_of(type_of(id)));
     };
     for (size_t i = 0; i < written_.steps.size(); ++i) add(i, written_.steps[i].node);
@@ -258,7 +258,7 @@ class SelfTest {
     return fmt::format("\n{}", c_array<uint32_t>(name_ + "_test_constant_hashes", all));
   }
 
-  std::string value_row(std::string_view name, NodeId id, size_t value) const {
+  std::string value_row(std::string_view name, ProgramNodeId id, size_t value) const {
     return fmt::format("    {{\"{}\", {}, {}, {}u}},\n", name, count(id), size_of(type_of(id)),
                        hashes_[value]);
   }
@@ -351,7 +351,7 @@ class SelfTest {
         has_samples() ? fmt::format(" + {}_test_samples(context, report)", name_) : "");
   }
 
-  DType type_of(NodeId id) const { return program_[id].value.type.dtype; }
+  DType type_of(ProgramNodeId id) const { return program_[id].value.type.dtype; }
 
   const IntegerProgram& program_;
   const CProgram& written_;

@@ -81,7 +81,7 @@ double step_between(double low, double high, double count) {
 
 /// Sets the float range: the range that quantizers of input `id` distinguish, extended by an
 /// eighth on either side, in multiples of a power of 2.
-void set_floats(const IntegerProgram& program, NodeId id, CTestInput& made) {
+void set_floats(const IntegerProgram& program, ProgramNodeId id, CTestInput& made) {
   double low = 0;
   double high = 0;
   for (const IntegerNode& node : program.nodes()) {
@@ -99,7 +99,8 @@ void set_floats(const IntegerProgram& program, NodeId id, CTestInput& made) {
 
 }  // namespace
 
-CTestInput c_test_input(const IntegerProgram& program, const CProgram& written, NodeId id) {
+CTestInput c_test_input(const IntegerProgram& program, const CProgram& written,
+                        ProgramNodeId id) {
   CTestInput made{.node = id, .shape = program[id].value.type.shape};
   set_floats(program, id, made);
   if (!written.takes_codes) return made;

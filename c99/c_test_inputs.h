@@ -44,16 +44,18 @@ class CTestGenerator {
 
 /// A generated input of a self-test.
 struct CTestInput {
-  NodeId node;
+  ProgramNodeId node;
   Shape shape;
-  std::optional<NodeId> codes = {};  ///< the node of its codes, if the input is given as codes
+  std::optional<ProgramNodeId> codes =
+      {};  ///< the node of its codes, if the input is given as codes
   CTestRange code_range = {};
   CTestRange float_range = {};  ///< range that its quantizers distinguish, extended by an
                                 ///< eighth on either side
   double float_step = 1;        ///< a power of 2; floats are these integers times this step
 };
 /// Returns the generated input for input `id` of `program`, whose C form is `written`.
-CTestInput c_test_input(const IntegerProgram& program, const CProgram& written, NodeId id);
+CTestInput c_test_input(const IntegerProgram& program, const CProgram& written,
+                        ProgramNodeId id);
 
 /// Returns the seed of input `input` of `inputs` in sample `sample`.
 uint32_t c_test_seed(int64_t sample, int64_t inputs, int64_t input);

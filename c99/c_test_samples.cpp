@@ -148,7 +148,7 @@ class Samples {
   }
 
  private:
-  DType type_of(NodeId id) const { return program_[id].value.type.dtype; }
+  DType type_of(ProgramNodeId id) const { return program_[id].value.type.dtype; }
   std::string expected_name(size_t step) const {
     return fmt::format("{}_expected_{}", name_, written_.steps[step].name);
   }
@@ -163,7 +163,7 @@ class Samples {
   void record(IntegerSession& reference) {
     codes_.resize(written_.steps.size());
     outputs_.resize(written_.outputs.size());
-    const auto append = [&](std::vector<std::byte>& to, NodeId id) {
+    const auto append = [&](std::vector<std::byte>& to, ProgramNodeId id) {
       const auto bytes = reference.bytes(id);
       to.insert(to.end(), bytes.begin(), bytes.end());
     };

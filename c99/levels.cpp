@@ -55,7 +55,7 @@ class CRunner : public LevelRunner {
   }
   std::optional<IntegersView> integers(size_t i) const override {
     if (session_.value(node(i)).empty()) return std::nullopt;
-    const NodeId id = context_.subject.conversion.pairs[i].program;
+    const ProgramNodeId id = context_.subject.conversion.pairs[i].program;
     const DType wanted = context_.subject.conversion.program[id].value.type.dtype;
     const DType dtype = program_[node(i)].value.type.dtype;
     return IntegersView{dtype, integers_[i].data(),
@@ -64,12 +64,12 @@ class CRunner : public LevelRunner {
   std::span<const float> output(size_t which) const override { return outputs_[which]; }
 
  private:
-  NodeId node(size_t i) const {
-    const NodeId id = context_.subject.conversion.pairs[i].program;
-    return made_.nodes[static_cast<size_t>(id.index)];
+  ProgramNodeId node(size_t i) const {
+    const ProgramNodeId id = context_.subject.conversion.pairs[i].program;
+    return made_.nodes[id];
   }
   /// Of the whole batch.
-  size_t bytes_of(NodeId id) const {
+  size_t bytes_of(ProgramNodeId id) const {
     return static_cast<size_t>(program_[id].value.type.bytes() * batch_.value_or(1));
   }
   static void put(std::span<const std::byte> sample, int64_t row, std::byte* to) {

@@ -1,5 +1,7 @@
 #include "qtape/c99/signed_codes.h"
 
+#include "qtape/engine/rewrite.h"
+
 namespace qtape {
 namespace {
 
@@ -40,29 +42,23 @@ class Rewriter {
       : from_(program), result_{IntegerProgram(program.requantization()), {}} {}
 
   RewrittenProgram run() {
-    for (const IntegerNode& node : from_.nodes()) {
-      operands_.clear();
-      for (NodeId operand : node.operands) {
-        operands_.push_back(result_.nodes[static_cast<size_t>(operand.index)]);
-      }
-      result_.nodes.push_back(
-          std::visit([&](const auto& op) { return add(op, node); }, node.op));
-    }
-    std::vector<NodeId> outputs;
-    for (NodeId id : from_.outputs()) {
-      outputs.push_back(result_.nodes[static_cast<size_t>(id.index)]);
-    }
-    result_.program.set_outputs(std::move(outputs));
+    result_.nodes =
+        rewrite(from_, result_.program,
+                [&](ProgramNodeId id, const std::vector<ProgramNodeId>& operands) {
+                  operands_ = operands;
+                  const IntegerNode& node = from_[id];
+                  return std::visit([&](const auto& op) { return add(op, node); }, node.op);
+                });
     return std::move(result_);
   }
 
  private:
-  NodeId append(IntegerOp op, const std::string& label) {
+  ProgramNodeId append(IntegerOp op, const std::string& label) {
     return result_.program.add(std::move(op), operands_, label);
   }
 
   template <class Op>
-  NodeId add(Op op, const IntegerNode& node) {
+  ProgramNodeId add(Op op, const IntegerNode& node) {
     if constexpr (requires { op.weights; }) {
       const IntegerValue& x = result_.program[operands_[0]].value;
       op.weights.certificate =
@@ -74,12 +70,12 @@ class Rewriter {
     return append(std::move(op), node.label);
   }
 
-  NodeId add(integer::Pad op, const IntegerNode& node) {
+  ProgramNodeId add(integer::Pad op, const IntegerNode& node) {
     op.code -= static_cast<int32_t>(signed_offset(node.value.type.dtype));
     return append(op, node.label);
   }
 
-  NodeId add(integer::Quantize op, const IntegerNode& node) {
+  ProgramNodeId add(integer::Quantize op, const IntegerNode& node) {
     const bool exact = op.zero_point == ZeroPoint::AfterRounding;
     if (!exact && signed_offset(op.grid.dtype) != 0) {
       operands_ = {append(op, {})};
@@ -91,7 +87,7 @@ class Rewriter {
 
   const IntegerProgram& from_;
   RewrittenProgram result_;
-  std::vector<NodeId> operands_;
+  std::vector<ProgramNodeId> operands_;
 };
 
 }  // namespace
@@ -109,10 +105,10 @@ RewrittenProgram program_for_c(const IntegerProgram& program, CKernels kernels) 
   RewrittenProgram first = merged(program);
   if (kernels != CKernels::CmsisNn) return first;
   RewrittenProgram result = with_signed_codes(first.program);
-  std::vector<NodeId> nodes;
-  for (NodeId id : first.nodes) nodes.push_back(result.nodes[static_cast<size_t>(id.index)]);
-  result.nodes = std::move(nodes);
-  return result;
+  for (const ProgramNodeId id : ids(program)) {
+    first.nodes[id] = result.nodes[first.nodes[id]];
+  }
+  return {std::move(result.program), std::move(first.nodes)};
 }
 
 }  // namespace qtape

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "qtape/calibrate/observer.h"
 #include "qtape/core/half.h"
 #include "qtape/core/pattern.h"
 #include "qtape/engine/constants.h"

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "qtape/calibrate/observer.h"
+#include "qtape/calibrate/observer_method.h"
 #include "qtape/engine/tape.h"
 
 namespace qtape {

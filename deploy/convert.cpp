@@ -24,7 +24,7 @@ namespace {
 
 class Converter {
  public:
-  Converter(const Graph& graph, Parameters& parameters, const ConvertOptions& options)
+  Converter(const Graph& graph, const Parameters& parameters, const ConvertOptions& options)
       : graph_(graph),
         parameters_(parameters),
         options_(options),
@@ -48,7 +48,7 @@ class Converter {
     check(!quantizers(graph_).empty(),
           "the model has no quantizers: train it with them, or insert and calibrate them");
     check_all(outputs);
-    std::vector<NodeId> results;
+    std::vector<ProgramNodeId> results;
     results.reserve(outputs.size());
     for (NodeId id : outputs) results.push_back(output(id));
     program_.set_outputs(results);
@@ -161,7 +161,7 @@ class Converter {
   }
 
   /// Returns `x` in the shape of the graph's node `id`; a new node gets the label `label`.
-  NodeId shaped(NodeId x, NodeId id, const std::string& label = {}) {
+  ProgramNodeId shaped(ProgramNodeId x, NodeId id, const std::string& label = {}) {
     const Shape& shape = graph_[id].type.shape;
     if (program_[x].value.type.shape == shape) return x;
     std::vector<int64_t> extents(shape.extents().begin(), shape.extents().end());
@@ -187,14 +187,14 @@ class Converter {
   };
 
   /// Returns the codes or accumulators of a source.
-  NodeId integers(NodeId source) {
+  ProgramNodeId integers(NodeId source) {
     tasks_.push_back({Task::Do::Source, source});
     while (!tasks_.empty()) {
       const Task task = std::move(tasks_.back());
       tasks_.pop_back();
       run(task);
     }
-    const NodeId made = built_.back();
+    const ProgramNodeId made = built_.back();
     built_.pop_back();
     return made;
   }
@@ -241,13 +241,13 @@ class Converter {
 
   void add(const LoweredOp& op, const std::string& name) {
     const auto first = built_.end() - std::ssize(op.operands);
-    const std::vector<NodeId> operands(first, built_.end());
+    const std::vector<ProgramNodeId> operands(first, built_.end());
     built_.erase(first, built_.end());
     const Numbers numbers = numbers_of(op, operands);
     built_.push_back(program_.add(emit(graph_, op, numbers), operands, name));
   }
 
-  NodeId quantized_input(const LoweredOp& op, const std::string& name) {
+  ProgramNodeId quantized_input(const LoweredOp& op, const std::string& name) {
     const NodeId x = op.operands[0];
     if (!inputs_.contains(x)) {
       const auto& input = std::get<Input>(graph_[x].op);
@@ -256,7 +256,7 @@ class Converter {
     return program_.add(emit(graph_, op, numbers_of(op, {})), {inputs_[x]}, name);
   }
 
-  Numbers numbers_of(const LoweredOp& op, std::span<const NodeId> operands) const {
+  Numbers numbers_of(const LoweredOp& op, std::span<const ProgramNodeId> operands) const {
     Numbers numbers = op.numbers;
     if (op.has_grid()) numbers.grid = op.code_grid(qparams_of_node(op.quantizer));
     if (op.is_table) {
@@ -309,9 +309,9 @@ class Converter {
     return codes;
   }
 
-  NodeId output(NodeId id) {
+  ProgramNodeId output(NodeId id) {
     const IntegerForm& x = form(id);
-    NodeId made = integers(x.source);
+    ProgramNodeId made = integers(x.source);
     if (x.kind == IntegerKind::Codes) made = shaped(made, id);
     if (options_.integer_outputs) return shaped_output(made, id);
     const auto limit = [](double v) {
@@ -332,7 +332,7 @@ class Converter {
     return value.scales.size() <= 1 || kept;
   }
 
-  NodeId shaped_output(NodeId integers, NodeId id) {
+  ProgramNodeId shaped_output(ProgramNodeId integers, NodeId id) {
     const Shape& shape = graph_[id].type.shape;
     check(can_show(program_[integers].value, shape),
           "{}: its accumulators have {} scales, one for each channel, and the view {} joins "
@@ -353,15 +353,15 @@ class Converter {
   };
 
   const Graph& graph_;
-  Parameters& parameters_;
+  const Parameters& parameters_;
   const ConvertOptions& options_;
   Lowered lowered_;
   IntegerProgram program_;
   std::optional<Graph> larger_;  // batch larger by one
-  std::map<NodeId, NodeId> inputs_;
+  std::map<NodeId, ProgramNodeId> inputs_;
   std::vector<Task> tasks_;
-  std::vector<NodeId> built_;          // results that tasks still need
-  std::map<NodeId, NodeId> integers_;  // by source
+  std::vector<ProgramNodeId> built_;          // results that tasks still need
+  std::map<NodeId, ProgramNodeId> integers_;  // by source
   std::map<NodeId, Weights> weights_;
   std::map<NodeId, std::string> shown_as_;  // labels of views, by source
   std::map<NodeId, Bias> biases_;           // biases that are not leaves
@@ -369,12 +369,12 @@ class Converter {
 
 }  // namespace
 
-IntegerProgram convert(const Graph& graph, Parameters& parameters,
+IntegerProgram convert(const Graph& graph, const Parameters& parameters,
                        const ConvertOptions& options) {
   return convert_traced(graph, parameters, options).program;
 }
 
-Conversion convert_traced(const Graph& graph, Parameters& parameters,
+Conversion convert_traced(const Graph& graph, const Parameters& parameters,
                           const ConvertOptions& options) {
   return during("converting to integers", {},
                 [&] { return Converter(graph, parameters, options).run(); });

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "qtape/deploy/convert.h"
+#include "qtape/engine/graph.h"
 
 namespace qtape {
 
@@ -50,16 +51,16 @@ struct SessionHooks;
 
 /// Subject of a verification.
 struct LevelSubject {
-  Graph graph;                  ///< with the batch extent
-  Conversion conversion;        ///< of the graph; its pairs are compared
-  std::vector<NodeId> inputs;   ///< of the program
+  Graph graph;            ///< with the batch extent
+  Conversion conversion;  ///< of the graph; its pairs are compared
+  std::vector<ProgramNodeId> inputs;
   std::vector<NodeId> outputs;  ///< of the graph
 };
 
 /// Arguments from which runners are made; referenced objects must outlive the runners.
 struct LevelContext {
   const LevelSubject& subject;
-  Parameters& parameters;
+  const Parameters& parameters;
   int threads = 1;
   const SessionHooks* hooks = nullptr;  ///< for L3; null: none
 };

@@ -109,7 +109,7 @@ class SessionRunner : public LevelRunner {
     session_.run();
   }
   std::optional<IntegersView> integers(size_t i) const override {
-    const NodeId id = context_.subject.conversion.pairs[i].program;
+    const ProgramNodeId id = context_.subject.conversion.pairs[i].program;
     if (!session_.has_value(id)) return std::nullopt;
     return IntegersView{session_.program()[id].value.type.dtype, session_.bytes(id).data()};
   }

@@ -64,7 +64,7 @@ WeightChannel look_at(const WeightValues& w, int64_t c, const Grid& grid) {
 
 class Linter {
  public:
-  Linter(const Graph& graph, Parameters& parameters, const LintOptions& options)
+  Linter(const Graph& graph, const Parameters& parameters, const LintOptions& options)
       : graph_(graph), parameters_(parameters), options_(options), lowered_(lower(graph)) {
     if (options_.outputs.empty()) {
       options_.outputs = graph.answers();
@@ -304,7 +304,7 @@ class Linter {
   };
 
   const Graph& graph_;
-  Parameters& parameters_;
+  const Parameters& parameters_;
   LintOptions options_;
   Lowered lowered_;
   std::vector<Finding> findings_;
@@ -320,7 +320,7 @@ std::string to_string(const Finding& finding) {
                      finding.what, finding.remedy);
 }
 
-std::vector<Finding> lint(const Graph& graph, Parameters& parameters,
+std::vector<Finding> lint(const Graph& graph, const Parameters& parameters,
                           const LintOptions& options) {
   return Linter(graph, parameters, options).run();
 }

@@ -54,7 +54,7 @@ struct LintOptions {
 /// Returns all findings: errors first, then warnings, then notes, each in graph order. Findings
 /// that require the integer program appear only if there are no errors. `parameters` are only
 /// read. Throws GraphError for outputs that do not exist.
-std::vector<Finding> lint(const Graph& graph, Parameters& parameters,
+std::vector<Finding> lint(const Graph& graph, const Parameters& parameters,
                           const LintOptions& options = {});
 /// Returns the findings of an integer program: accumulators, biases, scale ratios and storage.
 std::vector<Finding> lint(const IntegerProgram& program);

@@ -64,7 +64,7 @@ class ProgramLinter {
   explicit ProgramLinter(const IntegerProgram& program) : program_(program) {}
 
   std::vector<Finding> run() {
-    for (const NodeId id : ids(program_)) {
+    for (const ProgramNodeId id : ids(program_)) {
       id_ = id;
       if (const QuantizedWeights* w = weights_of(program_[id_].op)) look(*w);
       std::visit([&](const auto& op) { look_at_grid(op); }, program_[id_].op);
@@ -74,13 +74,13 @@ class ProgramLinter {
   }
 
  private:
-  std::string name(NodeId id) const {
+  std::string name(ProgramNodeId id) const {
     return program_[id].label.empty() ? program_.describe(id) : printable(program_[id].label);
   }
   void add(Severity severity, std::string what, std::string_view remedy) {
     findings_.push_back({severity, name(id_), std::move(what), std::string(remedy)});
   }
-  NodeId operand_id(size_t k) const { return program_[id_].operands[k]; }
+  ProgramNodeId operand_id(size_t k) const { return program_[id_].operands[k]; }
   const IntegerValue& operand(size_t k) const { return program_[operand_id(k)].value; }
 
   void look(const QuantizedWeights& w) {
@@ -238,7 +238,7 @@ class ProgramLinter {
   }
 
   const IntegerProgram& program_;
-  NodeId id_;
+  ProgramNodeId id_;
   std::vector<Finding> findings_;
 };
 

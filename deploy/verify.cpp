@@ -14,9 +14,9 @@
 namespace qtape {
 namespace {
 
-std::vector<NodeId> inputs_of(const IntegerProgram& program) {
-  std::vector<NodeId> found;
-  for (const NodeId id : ids(program)) {
+std::vector<ProgramNodeId> inputs_of(const IntegerProgram& program) {
+  std::vector<ProgramNodeId> found;
+  for (const ProgramNodeId id : ids(program)) {
     if (std::holds_alternative<integer::Input>(program[id].op)) {
       found.push_back(id);
     }
@@ -41,16 +41,17 @@ std::string to_string(const Mismatch& m) {
                      to_string_view(m.second), m.second_code, sum);
 }
 
-Verifier::Verifier(const Graph& graph, Parameters& parameters, const VerifyOptions& options)
+Verifier::Verifier(const Graph& graph, const Parameters& parameters,
+                   const VerifyOptions& options)
     : Verifier(graph, parameters, options, SessionHooks{}) {}
 
-Verifier::Verifier(const Graph& graph, Parameters& parameters, const VerifyOptions& options,
-                   const SessionHooks& hooks)
+Verifier::Verifier(const Graph& graph, const Parameters& parameters,
+                   const VerifyOptions& options, const SessionHooks& hooks)
     : batch_(options.batch) {
   require<ArgumentError>(options.batch >= 1, "batch must be at least 1, got {}", options.batch);
   Graph batched = graph.with_batch(batch_);
   Conversion conversion = convert_traced(batched, parameters, with_floats(options.convert));
-  std::vector<NodeId> inputs = inputs_of(conversion.program);
+  std::vector<ProgramNodeId> inputs = inputs_of(conversion.program);
   std::vector<NodeId> outputs = options.convert.outputs;
   if (outputs.empty()) outputs = graph.answers();
   subject_ = std::make_unique<LevelSubject>(LevelSubject{
@@ -59,7 +60,7 @@ Verifier::Verifier(const Graph& graph, Parameters& parameters, const VerifyOptio
     layers_.push_back(
         {subject_->graph.name(pair.graph), program()[pair.program].value.is_accumulators()});
   }
-  for (NodeId id : subject_->inputs) {
+  for (ProgramNodeId id : subject_->inputs) {
     fed_values_.emplace_back(static_cast<size_t>(program()[id].value.type.elements()));
   }
   std::set<Level> levels(options.levels.begin(), options.levels.end());
@@ -103,7 +104,7 @@ std::string Verifier::report() const {
 
 void Verifier::note(Level other, size_t i, int64_t k, int64_t reference, int64_t came) {
   if (first_) return;
-  const NodeId id = subject_->conversion.pairs[i].program;
+  const ProgramNodeId id = subject_->conversion.pairs[i].program;
   const TensorType& type = program()[id].value.type;
   const int64_t width = std::max<int64_t>(1, compared(type, 1));
   first_ = Mismatch{Level::Reference, other, layers_[i].label, samples_ + k / width, k % width,
@@ -171,7 +172,7 @@ void Verifier::compare_output(size_t which, int64_t rows) {
   const auto same = [](float a, float b) {
     return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b);
   };
-  const NodeId id = program().outputs()[which];
+  const ProgramNodeId id = program().outputs()[which];
   const auto elements = static_cast<size_t>(compared(program()[id].value.type, rows));
   const auto wanted = runner(Level::Reference)->output(which);
   const LevelRunner* exact = runner(Level::Exact);

@@ -72,13 +72,13 @@ class Verifier {
  public:
   /// Throws like convert, and ArgumentError for options out of range and for a program without
   /// inputs.
-  Verifier(const Graph& graph, Parameters& parameters, const VerifyOptions& options);
+  Verifier(const Graph& graph, const Parameters& parameters, const VerifyOptions& options);
   /// Verifier with hooks for tests, see integer/program/session_hooks.h.
-  Verifier(const Graph& graph, Parameters& parameters, const VerifyOptions& options,
+  Verifier(const Graph& graph, const Parameters& parameters, const VerifyOptions& options,
            const SessionHooks& hooks);
 
   /// Returns the inputs of program(), in order.
-  std::span<const NodeId> inputs() const { return subject_->inputs; }
+  std::span<const ProgramNodeId> inputs() const { return subject_->inputs; }
   /// Returns the memory for samples of one input, f32 [batch, ...]. Throws ArgumentError if the
   /// input does not exist.
   std::span<float> input(size_t which = 0);

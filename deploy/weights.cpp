@@ -24,7 +24,7 @@ std::vector<std::vector<NodeId>> parts_of(const Graph& graph, const std::vector<
   for (size_t i = 0; i < needed.size(); ++i) {
     if (!needed[i]) continue;
     for (NodeId operand : graph.nodes()[i].operands) {
-      parent[root(static_cast<size_t>(operand.index))] = root(i);
+      parent[root(at(operand))] = root(i);
     }
   }
   std::vector<std::vector<NodeId>> by_root(needed.size());
@@ -38,7 +38,7 @@ std::vector<std::vector<NodeId>> parts_of(const Graph& graph, const std::vector<
 class Part {
  public:
   /// `copies` must have room for every node of `graph`.
-  Part(const Graph& graph, std::span<const NodeId> nodes, std::vector<NodeId>& copies)
+  Part(const Graph& graph, std::span<const NodeId> nodes, NodeMap<NodeId>& copies)
       : graph_(graph), nodes_(nodes), copies_(copies) {
     for (NodeId id : nodes) {
       std::vector<NodeId> operands;
@@ -48,7 +48,8 @@ class Part {
   }
 
   template <class Visit>
-  void run(Parameters& parameters, std::span<const NodeId> weights, const Visit& visit) const {
+  void run(const Parameters& parameters, std::span<const NodeId> weights,
+           const Visit& visit) const {
     TapeOptions options{.threads = 1,
                         .arithmetic = exact(Requantization::FloatMultiply, {.keep = true})};
     for (NodeId id : weights) {
@@ -75,7 +76,7 @@ class Part {
   }
 
  private:
-  NodeId& copy(NodeId id) const { return copies_[static_cast<size_t>(id.index)]; }
+  NodeId& copy(NodeId id) const { return copies_[id]; }
 
   /// Reports the weights that depend on the node named by the error.
   template <class Visit>
@@ -86,7 +87,7 @@ class Part {
         std::ranges::find_if(nodes_, [&](NodeId id) { return error.starts_with(prefix(id)); });
     std::vector<bool> broken(static_cast<size_t>(part_.size()), named == nodes_.end());
     for (size_t i = 0; i < broken.size(); ++i) {
-      const auto is_broken = [&](NodeId id) -> bool { return broken[size_t(id.index)]; };
+      const auto is_broken = [&](NodeId id) -> bool { return broken[at(id)]; };
       const Node& node = part_.nodes()[i];
       if (std::ranges::any_of(node.operands, is_broken)) broken[i] = true;
       if (named != nodes_.end() && copy(*named).index == static_cast<int32_t>(i))
@@ -103,22 +104,22 @@ class Part {
 
   const Graph& graph_;
   std::span<const NodeId> nodes_;
-  std::vector<NodeId>& copies_;
+  NodeMap<NodeId>& copies_;
   Graph part_;
 };
 
 }  // namespace
 
-void visit_weights(const Graph& graph, Parameters& parameters, std::span<const NodeId> ids,
+void visit_weights(const Graph& graph, const Parameters& parameters,
+                   std::span<const NodeId> ids,
                    const std::function<void(NodeId, const WeightView&)>& visit) {
   std::vector<bool> wanted(static_cast<size_t>(graph.size()));
-  for (NodeId id : ids) wanted[static_cast<size_t>(id.index)] = true;
-  std::vector<NodeId> copies(wanted.size());
+  for (NodeId id : ids) wanted[at(id)] = true;
+  NodeMap<NodeId> copies(graph);
   for (const std::vector<NodeId>& nodes : parts_of(graph, needed_for(graph, ids))) {
     std::vector<NodeId> weights;
-    std::ranges::copy_if(nodes, std::back_inserter(weights), [&](NodeId id) -> bool {
-      return wanted[static_cast<size_t>(id.index)];
-    });
+    std::ranges::copy_if(nodes, std::back_inserter(weights),
+                         [&](NodeId id) -> bool { return wanted[at(id)]; });
     Part(graph, nodes, copies).run(parameters, weights, visit);
   }
 }

@@ -25,8 +25,9 @@ struct WeightView {
 /// Calls `visit` with each of `ids`, f32 nodes that depend on no input, in any order. The time
 /// is linear in the graph and in the computation. Unconnected weights fail independently.
 /// Weights that share operands with one that fails, but do not depend on the failing node, are
-/// not visited. `parameters` are only read.
-void visit_weights(const Graph& graph, Parameters& parameters, std::span<const NodeId> ids,
+/// not visited.
+void visit_weights(const Graph& graph, const Parameters& parameters,
+                   std::span<const NodeId> ids,
                    const std::function<void(NodeId, const WeightView&)>& visit);
 
 }  // namespace qtape

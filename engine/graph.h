@@ -1,7 +1,6 @@
 // Graph: a computation as a value, independent of memory, threads and oneDNN.
 #pragma once
 
-#include <functional>
 #include <initializer_list>
 #include <map>
 #include <optional>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "qtape/engine/node_id.h"
+#include "qtape/engine/node_list.h"
 #include "qtape/ops/ops.h"
 
 namespace qtape {
@@ -24,9 +24,13 @@ struct Node {
   bool operator==(const Node&) const = default;
 };
 
+inline const TensorType& type_of(const Node& node) { return node.type; }
+
 /// Append-only nodes in topological order. Shapes and dtypes are always inferred.
-class Graph {
+class Graph : public NodeList<Graph, Node> {
  public:
+  static constexpr std::string_view noun = "graph";
+
   /// Appends a node. This is the only way to create one, also when files are loaded. Throws
   /// GraphError, leaving the graph unchanged, for a missing or surplus operand; for attributes,
   /// shapes or dtypes that the op rejects; for an operand without the scales that its slot
@@ -38,14 +42,6 @@ class Graph {
     return add(std::move(op), std::span(operands.begin(), operands.size()), std::move(label));
   }
 
-  int64_t size() const { return static_cast<int64_t>(nodes_.size()); }
-  std::span<const Node> nodes() const { return nodes_; }
-  /// Throws GraphError if `id` is not in this graph.
-  const Node& operator[](NodeId id) const;
-  std::optional<NodeId> find(std::string_view label) const;
-  /// Node with the label `label`. Throws GraphError if there is none.
-  NodeId at(std::string_view label) const;
-
   /// Sets the outputs of the graph, the main one first. Losses are not declared: see losses().
   void set_outputs(std::vector<NodeId> outputs);
   /// Sets the outputs and declares which of them are losses: training minimises them, and
@@ -53,8 +49,7 @@ class Graph {
   /// that is not an output or not a float scalar.
   void set_outputs(std::vector<NodeId> outputs, const std::vector<NodeId>& losses);
   /// Sets the outputs and losses to the copies of those of `from`.
-  void copy_outputs(const Graph& from, const std::function<NodeId(NodeId)>& copy_of);
-  std::span<const NodeId> outputs() const { return outputs_; }
+  void copy_outputs(const Graph& from, const NodeMap<NodeId>& copies);
   /// Outputs that are losses, in order. If none are declared: all outputs after the first that
   /// are f32 or f64 scalars and depend on a parameter.
   std::vector<NodeId> losses() const;
@@ -62,17 +57,9 @@ class Graph {
   /// Outputs that are not losses, in order: the predictions of the network.
   std::vector<NodeId> answers() const;
 
-  /// Batch extent of the batched inputs, if there are any.
-  std::optional<int64_t> batch() const { return batch_; }
   /// Returns this graph with another batch extent, with all types inferred again. Throws
   /// GraphError if the ops reject it.
   Graph with_batch(int64_t batch) const;
-
-  /// Label of a node, or `%7` if it has none.
-  std::string name(NodeId id) const;
-  /// One line that identifies a node, with its first 16 operands, and labels escaped by
-  /// `printable`: `MatMul %2 'fc1' (%0 'x' f32[8, 4], %1 'fc1.w' f32[5, 3])`.
-  std::string describe(NodeId id) const;
 
   bool operator==(const Graph& other) const {
     return nodes_ == other.nodes_ && outputs_ == other.outputs_ && losses_ == other.losses_;
@@ -85,8 +72,6 @@ class Graph {
     std::optional<NodeId> keeper;  ///< reads it after forward (backward or view)
   };
 
-  std::string describe(const Op& op, std::span<const NodeId> operands, std::string_view label,
-                       int64_t index) const;
   void check_operands(std::span<const Slot> slots, std::span<const NodeId> operands) const;
   void check_label(const Op& op, const std::string& label) const;
   void check_states(std::span<const Slot> slots, std::span<const NodeId> operands) const;
@@ -97,12 +82,10 @@ class Graph {
 
   bool depends_on_parameters(NodeId id) const;
 
-  std::vector<Node> nodes_;
-  std::vector<NodeId> outputs_;
   std::optional<std::vector<NodeId>> losses_;  // in the order of outputs_
-  std::map<std::string, NodeId, std::less<>> labels_;
   std::map<NodeId, StateUse> states_;
-  std::optional<int64_t> batch_;
+
+  friend std::string to_string(const Graph& graph);
 };
 
 /// All nodes, one per line:

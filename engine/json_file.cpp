@@ -61,18 +61,15 @@ void write_text(const std::string& path, const std::string& text) {
   write_file(path, text);
 }
 
-std::vector<NodeId> read_ids(const JsonPlace& place) {
+std::vector<int32_t> read_indices(const JsonPlace& place) {
   std::vector<int32_t> indices;
   read_json(place, indices);
-  std::vector<NodeId> ids;
-  ids.reserve(indices.size());
-  for (int32_t index : indices) ids.push_back(NodeId{index});
-  return ids;
+  return indices;
 }
 
-std::string write_ids(std::span<const NodeId> ids) {
+std::string write_indices(std::span<const int32_t> indices) {
   Json json = Json::array();
-  for (NodeId id : ids) json.push_back(id.index);
+  for (int32_t index : indices) json.push_back(index);
   return json.dump();
 }
 

@@ -52,13 +52,26 @@ Json write_node(const Node& node) {
   json["op"] = write_json(node.op);
   if (node.operands.empty()) return json;
   Json operands = Json::array();
-  for (NodeId id : node.operands) operands.push_back(id.index);
+  for (const auto id : node.operands) operands.push_back(id.index);
   json["operands"] = std::move(operands);
   return json;
 }
 
-std::vector<NodeId> read_ids(const JsonPlace& place);
-std::string write_ids(std::span<const NodeId> ids);
+/// Reads an array of indices of nodes.
+std::vector<int32_t> read_indices(const JsonPlace& place);
+template <class Id>
+std::vector<Id> read_ids(const JsonPlace& place) {
+  std::vector<Id> ids;
+  for (int32_t index : read_indices(place)) ids.push_back(Id{index});
+  return ids;
+}
+std::string write_indices(std::span<const int32_t> indices);
+template <class Ids>
+std::string write_ids(const Ids& ids) {
+  std::vector<int32_t> indices;
+  for (const auto id : ids) indices.push_back(id.index);
+  return write_indices(indices);
+}
 
 /// Reads a node written by write_node and adds it to `nodes`, a Graph or an IntegerProgram.
 template <class Op, class Nodes>
@@ -68,8 +81,9 @@ void read_node(const JsonPlace& place, Nodes& nodes) {
   read_json(place.member("op"), op);
   std::string label;
   if (place.json.contains("label")) read_json(place.member("label"), label);
-  std::vector<NodeId> operands;
-  if (place.json.contains("operands")) operands = read_ids(place.member("operands"));
+  std::vector<typename Nodes::Id> operands;
+  if (place.json.contains("operands"))
+    operands = read_ids<typename Nodes::Id>(place.member("operands"));
   try {
     nodes.add(std::move(op), operands, std::move(label));
   } catch (const GraphError& error) {
@@ -86,7 +100,7 @@ void read_nodes(const JsonPlace& root, const std::string& key, Nodes& nodes) {
   if (!root.json.contains("outputs")) return;
   const JsonPlace outputs = root.member("outputs");
   try {
-    nodes.set_outputs(read_ids(outputs));
+    nodes.set_outputs(read_ids<typename Nodes::Id>(outputs));
   } catch (const GraphError& error) {
     outputs.fail("{}", error.what());
   }

@@ -1,31 +1,39 @@
-// Nodes by their index: ids, all ids of a graph or program, and values by node.
+// Nodes by their index: ids, all ids of a graph or an integer program, and values by node.
 #pragma once
 
 #include <compare>
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 namespace qtape {
 
-/// Index of a node in its graph or program. Formatted as `%3`.
-struct NodeId {
+/// Index of a node in `Nodes`, a Graph or an IntegerProgram. The ids of both cannot be mixed.
+template <class Nodes>
+struct IdIn {
   int32_t index = -1;
-  auto operator<=>(const NodeId&) const = default;
+  auto operator<=>(const IdIn&) const = default;
 };
 
+class Graph;
+/// Index of a node in its graph.
+using NodeId = IdIn<Graph>;
+
 /// Returns the index of a node in a vector that has one element for each node.
-constexpr size_t at(NodeId id) { return static_cast<size_t>(id.index); }
+template <class Nodes>
+constexpr size_t at(IdIn<Nodes> id) {
+  return static_cast<size_t>(id.index);
+}
 
 /// The ids of `size` nodes, in their order.
+template <class Nodes>
 class NodeIds {
  public:
   /// One id after another.
   class Iterator {
    public:
     explicit constexpr Iterator(int32_t index) : index_(index) {}
-    constexpr NodeId operator*() const { return {index_}; }
+    constexpr IdIn<Nodes> operator*() const { return {index_}; }
     constexpr Iterator& operator++() {
       ++index_;
       return *this;
@@ -46,8 +54,23 @@ class NodeIds {
 
 /// Returns the ids of all nodes of a graph or an integer program, in topological order.
 template <class Nodes>
-constexpr NodeIds ids(const Nodes& nodes) {
-  return NodeIds(static_cast<int32_t>(nodes.size()));
+constexpr NodeIds<Nodes> ids(const Nodes& nodes) {
+  return NodeIds<Nodes>(static_cast<int32_t>(nodes.size()));
 }
+
+/// One value for each node of a graph or an integer program.
+template <class T, class Nodes = Graph>
+class NodeMap {
+ public:
+  NodeMap() = default;
+  explicit NodeMap(const Nodes& nodes, const T& value = {})
+      : values_(static_cast<size_t>(nodes.size()), value) {}
+
+  decltype(auto) operator[](IdIn<Nodes> id) { return values_[at(id)]; }
+  decltype(auto) operator[](IdIn<Nodes> id) const { return values_[at(id)]; }
+
+ private:
+  std::vector<T> values_;
+};
 
 }  // namespace qtape

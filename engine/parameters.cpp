@@ -90,7 +90,7 @@ void Parameters::let_go() {
   if (self_) *self_ = nullptr;
 }
 
-ParametersLink::ParametersLink(Parameters& parameters) : parameters_(parameters.self_) {
+ParametersLink::ParametersLink(const Parameters& parameters) : parameters_(parameters.self_) {
   (void)parameters.entries();
 }
 

@@ -99,7 +99,7 @@ class Parameters {
 class ParametersLink {
  public:
   /// Throws GraphError if `parameters` were moved from.
-  explicit ParametersLink(Parameters& parameters);
+  explicit ParametersLink(const Parameters& parameters);
   /// The Parameters at their current location. Throws GraphError, with the name `holder` of the
   /// link's owner (such as "tape"), if they were destroyed or assigned to.
   Parameters& get(std::string_view holder) const;

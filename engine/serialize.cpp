@@ -53,7 +53,7 @@ std::map<std::string, Tensor> read_values(const JsonPlace& root, const Graph& gr
 
 void read_losses(const JsonPlace& place, Graph& graph) {
   const auto outputs = graph.outputs();
-  const std::vector<NodeId> losses = read_ids(place);
+  const std::vector<NodeId> losses = read_ids<NodeId>(place);
   try {
     graph.set_outputs({outputs.begin(), outputs.end()}, losses);
   } catch (const GraphError& error) {

@@ -8,6 +8,8 @@
 #include <tuple>
 
 #include "qtape/core/out_of_memory.h"
+#include "qtape/engine/forward_arithmetic.h"
+#include "qtape/engine/plan.h"
 #include "qtape/engine/plan_hooks.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/kernels/simd/threads.h"
@@ -51,10 +53,44 @@ void restart_learned_scales(const Graph& graph, Parameters& parameters) {
 
 }  // namespace
 
+struct Tape::Bound {
+  Kernel kernel;
+  size_t node = 0;
+  bool constant = false;
+};
+
+/// One way to run the graph: memory, and kernels bound to it.
+struct Tape::Layout {
+  std::unique_ptr<ForwardArithmetic> arithmetic;  // kernels point to its values
+  Plan plan;
+  AlignedBuffer arena;
+  std::vector<Bound> forward;
+  std::vector<Bound> backward;
+};
+
+Tape::Tape(Tape&&) noexcept = default;
+Tape& Tape::operator=(Tape&&) noexcept = default;
+Tape::~Tape() = default;
+
+const Plan& Tape::memory() const { return main().plan; }
+
 Tape::Tape(Graph graph, Parameters& parameters, TapeOptions options)
     : Tape(std::move(graph), parameters, std::move(options), PlanHooks{}) {}
 
-Tape::Tape(Graph bound, Parameters& parameters, TapeOptions options, const PlanHooks& hooks) try
+Tape::Tape(Graph graph, Parameters& parameters, TapeOptions options, const PlanHooks& hooks)
+    : Tape(std::move(graph), ParametersLink(parameters), std::move(options), hooks) {}
+
+Tape::Tape(Graph graph, const Parameters& parameters, TapeOptions options)
+    : Tape(std::move(graph), ParametersLink(parameters), std::move(options), PlanHooks{}) {
+  reads_only_ = true;
+  require<ArgumentError>(options_.roots.empty(),
+                         "a tape that only reads its parameters computes no gradients, got {} "
+                         "roots",
+                         options_.roots.size());
+}
+
+Tape::Tape(Graph bound, const ParametersLink& parameters, TapeOptions options,
+           const PlanHooks& hooks) try
     : graph_(std::make_shared<const Graph>(std::move(bound))),
       parameters_(parameters),
       options_(with_defaults(std::move(options), *graph_)),
@@ -154,7 +190,7 @@ std::byte* Tape::value_address(const Layout& layout, NodeId id) const {
   return address(where, where.plan.nodes[index_of(id)].value, false);
 }
 
-ForwardArithmetic::Lookup Tape::lookup(const Layout& layout) {
+ForwardLookup Tape::lookup(const Layout& layout) {
   return {.value = [this, &layout](NodeId id) { return value_address(layout, id); },
           .companion =
               [this, &layout](NodeId id) {
@@ -312,6 +348,9 @@ void Tape::bind_node(Layout& layout, size_t i) {
 
 void Tape::forward(Mode mode) {
   (void)parameters();
+  require<ArgumentError>(
+      !reads_only_ || (!mode.train && !mode.observe && !mode.batch_statistics),
+      "this tape only reads its parameters: expected a mode that neither trains nor observes");
   const SerialLibraries serial;
   step_.mode = options_.schedule.mode_at(mode, step_.number);
   // Weights and activations have changed since the first step, but scales have not in float

@@ -10,7 +10,6 @@
 #include "qtape/engine/arithmetic.h"
 #include "qtape/engine/graph.h"
 #include "qtape/engine/parameters.h"
-#include "qtape/engine/plan.h"
 #include "qtape/engine/quantization_schedule.h"
 
 namespace qtape {
@@ -44,6 +43,11 @@ struct TapeOptions {
   QuantizationSchedule schedule = {};
 };
 
+struct EncodedOperand;
+struct ExactValue;
+struct ForwardLookup;
+struct Place;
+struct Plan;
 struct PlanHooks;
 
 /// Time in nanoseconds of the kernels of one node.
@@ -65,8 +69,15 @@ class Tape {
   /// ArgumentError for fewer than one thread, an invalid schedule, constant_parameters with
   /// roots, and a gradient precision that the processor does not support.
   Tape(Graph graph, Parameters& parameters, TapeOptions options);
+  /// A tape that only reads `parameters`: its forward refuses modes that train or observe.
+  /// Throws like the constructor above, and ArgumentError for roots.
+  Tape(Graph graph, const Parameters& parameters, TapeOptions options);
   /// Variant with hooks for memory tests, see engine/plan_hooks.h.
   Tape(Graph graph, Parameters& parameters, TapeOptions options, const PlanHooks& hooks);
+
+  Tape(Tape&&) noexcept;
+  Tape& operator=(Tape&&) noexcept;
+  ~Tape();
 
   /// Memory of an input, to be filled by the caller before `forward`. Throws GraphError if `id`
   /// is not an input used by this tape or T is not its dtype.
@@ -152,7 +163,7 @@ class Tape {
 
   const Graph& graph() const;
   /// Plan of the memory of the main layout.
-  const Plan& memory() const { return main().plan; }
+  const Plan& memory() const;
   /// The parameters of this tape at their current location. Throws GraphError if they no longer
   /// exist.
   Parameters& parameters() const { return parameters_.get("tape"); }
@@ -161,19 +172,11 @@ class Tape {
   bool guards_intact() const;
 
  private:
-  struct Bound {
-    Kernel kernel;
-    size_t node = 0;
-    bool constant = false;
-  };
-  /// One way to run the graph: memory, and kernels bound to it.
-  struct Layout {
-    std::unique_ptr<ForwardArithmetic> arithmetic;  // kernels point to its values
-    Plan plan;
-    AlignedBuffer arena;
-    std::vector<Bound> forward;
-    std::vector<Bound> backward;
-  };
+  struct Bound;
+  struct Layout;
+
+  Tape(Graph graph, const ParametersLink& parameters, TapeOptions options,
+       const PlanHooks& hooks);
   /// Mode and switches with which constant nodes were computed.
   struct Constants {
     bool valid = false;
@@ -213,7 +216,7 @@ class Tape {
   void add_layout(bool encodes);
   /// Layout for a step in `mode`, created if it does not exist.
   Layout& layout_for(Mode mode);
-  ForwardArithmetic::Lookup lookup(const Layout& layout);
+  ForwardLookup lookup(const Layout& layout);
   void run_forward();
   /// Runs the kernel of `bound`; with timing, adds its time to `time` of its node.
   void run(const Bound& bound, int64_t NodeTimes::*time);
@@ -235,6 +238,7 @@ class Tape {
   TapeOptions options_;
   int64_t guard_bytes_;
   bool share_memory_;
+  bool reads_only_ = false;  // parameters and states
   AlignedBuffer records_;
   std::vector<NodeStatus> statuses_;
   Arithmetic::Maker arithmetic_;

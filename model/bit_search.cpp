@@ -19,7 +19,7 @@ double loss_of(const Model& model, const data::Dataset& dataset,
   const int64_t samples = std::min(options.samples, dataset.size());
   const int64_t rows = std::min(samples, Evaluator::batch);
   Tape tape(
-      model.graph().with_batch(rows), detail::values_of(model),
+      model.graph().with_batch(rows), model.parameters(),
       {.outputs = {*model.loss()}, .threads = options.threads, .constant_parameters = true});
   Feed feed(inputs_of(tape), dataset);
   double sum = 0;
@@ -32,7 +32,7 @@ double loss_of(const Model& model, const data::Dataset& dataset,
   return sum / static_cast<double>(batches);
 }
 
-RecipeScales scales_of(const BitSearchOptions& options) {
+ScaleOrigin scales_of(const BitSearchOptions& options) {
   const int fewest = std::ranges::min(options.candidates);
   return options.scales.value_or(usual_scales(fewest, options.activation_bits));
 }
@@ -132,7 +132,7 @@ BitSearch search_bits(const Model& model, const data::Dataset& dataset,
         Model trial(quantized(plain.graph(), recipe_of(options, most, {few})),
                     full.parameters());
         // Learned scales must belong to the codes of the trial.
-        if (scales_of(options) == RecipeScales::Learned) {
+        if (scales_of(options) == ScaleOrigin::LSQ) {
           (void)start_from(trial, plain.parameters(), dataset, options.samples,
                            options.threads);
         }

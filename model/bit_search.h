@@ -17,7 +17,7 @@ struct BitSearchOptions {
   std::vector<int> candidates = {2, 4, 8};
   int activation_bits = 8;  ///< 2 to 16
   /// If empty, `usual_scales` of the smallest candidate.
-  std::optional<RecipeScales> scales = std::nullopt;
+  std::optional<ScaleOrigin> scales = std::nullopt;
   std::optional<CodeRange> weight_codes = std::nullopt;  ///< see QuantizationRecipe
   int64_t samples = usual_calibration_samples;  ///< number of samples on which losses are
                                                 ///< measured, at least 1

@@ -21,10 +21,10 @@ std::vector<NodeId> answers_of(const Graph& graph) {
   return answers;
 }
 
-std::vector<NodeId> outputs_of(const IntegerProgram& program) {
+std::vector<ProgramNodeId> outputs_of(const IntegerProgram& program) {
   check(!program.outputs().empty(), "the program names no outputs");
-  const std::vector<NodeId> outputs(program.outputs().begin(), program.outputs().end());
-  for (NodeId id : outputs) {
+  const std::vector<ProgramNodeId> outputs(program.outputs().begin(), program.outputs().end());
+  for (ProgramNodeId id : outputs) {
     const TensorType& type = program[id].value.type;
     check(type.shape.rank() >= 1 && type.shape[0] == program.batch(),
           "{}: expected [batch, ...] as {}output, got {}", program.describe(id),
@@ -35,7 +35,7 @@ std::vector<NodeId> outputs_of(const IntegerProgram& program) {
 
 /// Adds a Dequantize after an integer output, because accumulators with different scales cannot
 /// be compared.
-NodeId add_scores(IntegerProgram& program, std::vector<NodeId> outputs) {
+ProgramNodeId add_scores(IntegerProgram& program, std::vector<ProgramNodeId> outputs) {
   if (program[outputs[0]].value.type.dtype == DType::F32) return outputs[0];
   outputs.push_back(program.add(integer::Dequantize{}, {outputs[0]}));
   program.set_outputs(outputs);
@@ -43,7 +43,7 @@ NodeId add_scores(IntegerProgram& program, std::vector<NodeId> outputs) {
 }
 
 /// Returns the first `count` samples of an output of a session.
-std::span<const std::byte> bytes_of_rows(const IntegerSession& session, NodeId id,
+std::span<const std::byte> bytes_of_rows(const IntegerSession& session, ProgramNodeId id,
                                          int64_t count) {
   const TensorType& type = session.program()[id].value.type;
   return session.bytes(id).first(static_cast<size_t>(type.bytes() / type.shape[0] * count));
@@ -83,7 +83,7 @@ Evaluation Judge::result() {
   return result;
 }
 
-Evaluator::Evaluator(const Graph& graph, Parameters& parameters, int threads,
+Evaluator::Evaluator(const Graph& graph, const Parameters& parameters, int threads,
                      Arithmetic arithmetic)
     : tape_(graph.with_batch(batch), parameters,
             {.outputs = answers_of(graph),
@@ -123,7 +123,7 @@ Evaluation Evaluator::run(const data::Dataset& dataset, Mode mode,
   return judge.result();
 }
 
-std::string output_name(const IntegerProgram& program, NodeId output) {
+std::string output_name(const IntegerProgram& program, ProgramNodeId output) {
   const IntegerNode& node = program[output];
   if (!std::holds_alternative<integer::Dequantize>(node.op)) return program.name(output);
   const std::string& integers = program[node.operands[0]].label;
@@ -134,11 +134,11 @@ std::string output_name(const IntegerProgram& program, NodeId output) {
 
 Evaluation evaluate(const IntegerProgram& program, const data::Dataset& dataset, int threads) {
   IntegerProgram scored = program.with_batch(Evaluator::batch);
-  const std::vector<NodeId> outputs = outputs_of(scored);
-  const NodeId scores = add_scores(scored, outputs);
+  const std::vector<ProgramNodeId> outputs = outputs_of(scored);
+  const ProgramNodeId scores = add_scores(scored, outputs);
   IntegerSession session(std::move(scored), {.threads = threads});
   std::vector<std::string> labels;
-  for (NodeId id : outputs) labels.push_back(output_name(program, id));
+  for (ProgramNodeId id : outputs) labels.push_back(output_name(program, id));
   Feed feed(inputs_of(session), dataset);
   const TensorType& type = session.program()[scores].value.type;
   Judge judge(dataset, choose_metric(program, outputs[0], dataset),
@@ -146,7 +146,7 @@ Evaluation evaluate(const IntegerProgram& program, const data::Dataset& dataset,
   feed.for_each_batch([&](int64_t first, int64_t count) {
     session.run();
     std::vector<std::span<const std::byte>> bytes;
-    for (NodeId id : outputs) bytes.push_back(bytes_of_rows(session, id, count));
+    for (ProgramNodeId id : outputs) bytes.push_back(bytes_of_rows(session, id, count));
     const size_t numbers = static_cast<size_t>(type.elements() / Evaluator::batch * count);
     judge.add(first, count, session.value<float>(scores).first(numbers), bytes);
   });

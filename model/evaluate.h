@@ -69,7 +69,7 @@ class Evaluator {
   static constexpr int64_t batch = 250;
 
   /// Throws GraphError for a graph without answers and for answers of another type.
-  Evaluator(const Graph& graph, Parameters& parameters, int threads,
+  Evaluator(const Graph& graph, const Parameters& parameters, int threads,
             Arithmetic arithmetic = {});
   /// Evaluates `dataset` by the metric `wanted`, or by choose_metric if it is empty. Throws
   /// ArgumentError if the data do not fit the inputs or the metric.
@@ -92,6 +92,6 @@ Evaluation evaluate(const IntegerProgram& program, const data::Dataset& dataset,
 
 /// Returns the name of an output of a program: its label, or the label of the node whose
 /// integers it dequantizes, or `%7` if there is neither.
-std::string output_name(const IntegerProgram& program, NodeId output);
+std::string output_name(const IntegerProgram& program, ProgramNodeId output);
 
 }  // namespace qtape

@@ -65,7 +65,7 @@ std::vector<FedInput> inputs_of(Tape& tape) {
 std::vector<FedInput> inputs_of(IntegerSession& session) {
   std::vector<FedInput> found;
   const IntegerProgram& program = session.program();
-  for (const NodeId id : ids(program)) {
+  for (const ProgramNodeId id : ids(program)) {
     const auto* op = std::get_if<integer::Input>(&program[id].op);
     if (op == nullptr) continue;
     require<ArgumentError>(op->batch && op->shape.rank() >= 1,
@@ -81,7 +81,7 @@ std::vector<FedInput> inputs_of(Verifier& verifier) {
   std::vector<FedInput> found;
   const IntegerProgram& program = verifier.program();
   for (size_t i = 0; i < verifier.inputs().size(); ++i) {
-    const NodeId id = verifier.inputs()[i];
+    const ProgramNodeId id = verifier.inputs()[i];
     const auto& op = std::get<integer::Input>(program[id].op);
     require<ArgumentError>(op.batch && op.shape.rank() >= 1, "{}: samples need a batched input",
                            program.describe(id));

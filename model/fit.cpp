@@ -56,7 +56,7 @@ class Run {
         trained_(training_graph(model, dataset, options)),
         steps_(options.epochs * order_.per_epoch()),
         quantization_(options.quantization.value_or(
-            QuantizationSchedule{.freeze_norms = steps_ - steps_ / 3})),
+            QuantizationSchedule{.freeze_norms = usual_norm_freeze(steps_)})),
         tape_(trained_.graph, model.parameters(),
               {.roots = {trained_.loss},
                .threads = options.threads,

@@ -9,6 +9,7 @@
 #include "qtape/core/error.h"
 #include "qtape/integer/rules/analysis.h"
 #include "qtape/integer/rules/rule_table.h"
+#include "qtape/model/area_under_curve.h"
 #include "qtape/model/feed.h"
 
 namespace qtape {
@@ -178,7 +179,7 @@ MetricChoice choose_metric(const Graph& graph, NodeId answer, const data::Datase
   return {wanted, *dataset.target()};
 }
 
-std::optional<MetricChoice> choose_metric(const IntegerProgram& program, NodeId output,
+std::optional<MetricChoice> choose_metric(const IntegerProgram& program, ProgramNodeId output,
                                           const data::Dataset& dataset) {
   std::vector<FedInput> inputs;
   for (const IntegerNode& node : program.nodes()) {

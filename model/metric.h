@@ -15,7 +15,6 @@
 #include "qtape/data/dataset.h"
 #include "qtape/engine/graph.h"
 #include "qtape/integer/program/integer_program.h"
-#include "qtape/model/area_under_curve.h"
 
 namespace qtape {
 
@@ -80,7 +79,7 @@ std::optional<MetricChoice> choose_metric(const Graph& graph, NodeId answer,
 MetricChoice choose_metric(const Graph& graph, NodeId answer, const data::Dataset& dataset,
                            MetricKind wanted);
 /// Returns the metric for an output of a program, which has no loss, by the rules above.
-std::optional<MetricChoice> choose_metric(const IntegerProgram& program, NodeId output,
+std::optional<MetricChoice> choose_metric(const IntegerProgram& program, ProgramNodeId output,
                                           const data::Dataset& dataset);
 
 /// Returns the predicted class: the index of the largest score; for a single score, 1 if it is

@@ -53,7 +53,7 @@ NamedTensors collect(std::vector<FedInput> inputs, const data::Dataset& dataset,
 
 /// Throws unless there is one answer per sample.
 template <class Nodes>
-void check_answer(const Nodes& nodes, NodeId id, const TensorType& type, bool floats) {
+void check_answer(const Nodes& nodes, IdIn<Nodes> id, const TensorType& type, bool floats) {
   check((type.dtype == DType::F32 || !floats) && type.shape.rank() >= 1 &&
             type.shape[0] == usual_batch,
         "{}: expected one answer{} per sample, got {} for {} samples", nodes.describe(id),
@@ -62,7 +62,7 @@ void check_answer(const Nodes& nodes, NodeId id, const TensorType& type, bool fl
 
 NamedTensors predict_some(const Model& model, const std::vector<NodeId>& outputs,
                           const data::Dataset& dataset, int threads) {
-  Tape tape(model.graph().with_batch(usual_batch), detail::values_of(model),
+  Tape tape(model.graph().with_batch(usual_batch), model.parameters(),
             {.outputs = outputs, .threads = threads, .constant_parameters = true});
   std::vector<Answer> answers;
   for (NodeId id : outputs) {
@@ -74,11 +74,11 @@ NamedTensors predict_some(const Model& model, const std::vector<NodeId>& outputs
   return collect(inputs_of(tape), dataset, answers, [&] { tape.forward(mode::eval); });
 }
 
-NamedTensors predict_some(const IntegerProgram& program, std::span<const NodeId> outputs,
+NamedTensors predict_some(const IntegerProgram& program, std::span<const ProgramNodeId> outputs,
                           bool floats, const data::Dataset& dataset, int threads) {
   IntegerSession session(program.with_batch(usual_batch), {.threads = threads});
   std::vector<Answer> answers;
-  for (NodeId id : outputs) {
+  for (ProgramNodeId id : outputs) {
     const TensorType& type = session.program()[id].value.type;
     check_answer(session.program(), id, type, floats);
     answers.push_back(
@@ -88,8 +88,6 @@ NamedTensors predict_some(const IntegerProgram& program, std::span<const NodeId>
 }
 
 }  // namespace
-
-Parameters& detail::values_of(const Model& model) { return *model.parameters_; }
 
 void detail::check_same_type(const ParameterEntry& wanted, const ParameterEntry& found) {
   require<GraphError>(found.type == wanted.type,
@@ -151,7 +149,7 @@ IntegerProgram Model::integers(Requantization requantization) const {
 }
 
 Evaluation evaluate(const Model& model, const data::Dataset& dataset, int threads) {
-  return Evaluator(model.graph(), detail::values_of(model), threads).run(dataset);
+  return Evaluator(model.graph(), model.parameters(), threads).run(dataset);
 }
 
 double accuracy(const Model& model, const data::Dataset& dataset, int threads) {
@@ -163,7 +161,7 @@ double accuracy(const Model& model, const data::Dataset& dataset, int threads) {
 }
 
 double score(const Model& model, const data::Dataset& dataset, MetricKind metric, int threads) {
-  Evaluator evaluator(model.graph(), detail::values_of(model), threads);
+  Evaluator evaluator(model.graph(), model.parameters(), threads);
   return evaluator.run(dataset, mode::eval, metric).score->value;
 }
 
@@ -194,7 +192,7 @@ Verifier verify(const Model& model, const data::Dataset& dataset, Requantization
   options.convert.outputs = model.outputs();
   options.batch = usual_batch;
   options.threads = threads;
-  Verifier verifier(model.graph(), detail::values_of(model), options);
+  Verifier verifier(model.graph(), model.parameters(), options);
   Feed feed(inputs_of(verifier), dataset);
   feed.for_each_batch([&](int64_t, int64_t count) { verifier.run(count); });
   return verifier;

@@ -21,8 +21,6 @@ namespace qtape {
 
 class Model;
 namespace detail {
-/// Returns the values for readers that need a tape and leave them unchanged.
-Parameters& values_of(const Model& model);
 /// Throws GraphError, which names the entry, if `found` has another type.
 void check_same_type(const ParameterEntry& wanted, const ParameterEntry& found);
 }  // namespace detail
@@ -78,8 +76,6 @@ class Model {
   IntegerProgram integers(Requantization requantization) const;
 
  private:
-  friend Parameters& detail::values_of(const Model& model);
-
   Graph graph_;
   std::unique_ptr<Parameters> parameters_;
   std::map<std::string, Section> sections_;

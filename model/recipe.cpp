@@ -7,6 +7,7 @@
 #include "qtape/core/printable.h"
 #include "qtape/engine/labels.h"
 #include "qtape/engine/quantizers.h"
+#include "qtape/engine/rewrite.h"
 #include "qtape/integer/rules/rule_table.h"
 #include "qtape/model/passes/float_parts.h"
 #include "qtape/model/passes/fold_batch_norm.h"
@@ -25,21 +26,16 @@ void check_bits(std::string_view what, int bits) {
                          "{} must be in {}..{}, got {}", what, fewest_bits, most_bits, bits);
 }
 
-Op weight_quantizer(int bits, RecipeScales scales, CodeRange codes) {
-  if (scales == RecipeScales::Learned) {
-    return FakeQuantizeLSQ{.bits = bits, .axis = 0, .range = codes};
-  }
-  return quantize::weights(bits)
-      .with(&FakeQuantize::range, codes)
-      .with(&FakeQuantize::denominator, Denominator::HalfSpan);
+Op weight_quantizer(int bits, ScaleOrigin scales, CodeRange codes) {
+  return with_scales(quantize::weights(bits)
+                         .with(&FakeQuantize::range, codes)
+                         .with(&FakeQuantize::denominator, Denominator::HalfSpan),
+                     scales);
 }
 
-Op activation_quantizer(int bits, RecipeScales scales, bool positive) {
+Op activation_quantizer(int bits, ScaleOrigin scales, bool positive) {
   const Scheme scheme = positive ? Scheme::Symmetric : Scheme::Affine;
-  if (scales == RecipeScales::Learned) {
-    return FakeQuantizeLSQ{.bits = bits, .range = CodeRange::Unsigned, .scheme = scheme};
-  }
-  return quantize::activations(bits).with(&FakeQuantize::scheme, scheme);
+  return with_scales(quantize::activations(bits).with(&FakeQuantize::scheme, scheme), scales);
 }
 
 LayerBits bits_of(const QuantizationRecipe& recipe, const std::string& weight, bool end) {
@@ -87,21 +83,16 @@ class Rebuild {
       if (!needed[at(NodeId{i})]) continue;
       for (NodeId id : from_[NodeId{i}].operands) needed[at(shown(id))] = true;
     }
-    std::vector<NodeId> copies(needed.size());
-    for (int32_t i = 0; i < from_.size(); ++i) {
-      if (!needed[at(NodeId{i})]) continue;
-      const Node& node = from_[NodeId{i}];
-      std::vector<NodeId> operands;
-      for (NodeId id : node.operands) operands.push_back(copies[at(shown(id))]);
-      copies[at(NodeId{i})] = result_.add(node.op, operands, node.label);
-    }
-    result_.copy_outputs(from_, [&](NodeId id) { return copies[at(shown(id))]; });
-    return std::move(result_);
+    Graph result;
+    rewrite(from_, result, [&](NodeId id, std::span<const NodeId> operands) {
+      if (shown(id) != id) return operands[0];
+      return needed[at(id)] ? result.add(from_[id].op, operands, from_[id].label) : NodeId{};
+    });
+    return result;
   }
 
  private:
   const Graph& from_;
-  Graph result_;
 };
 
 NodeId add_input_like(Graph& graph, const TensorType& type, const std::string& label) {
@@ -168,9 +159,32 @@ bool never_negative(const Graph& graph, NodeId id) {
       node.op);
 }
 
-RecipeScales usual_scales(int weight_bits, int activation_bits) {
-  return std::min(weight_bits, activation_bits) <= most_bits_learned ? RecipeScales::Learned
-                                                                     : RecipeScales::Observed;
+ScaleOrigin usual_scales(int weight_bits, int activation_bits) {
+  const bool few = std::min(weight_bits, activation_bits) <= most_bits_learned;
+  return few ? ScaleOrigin::LSQ : ScaleOrigin::EMA;
+}
+
+Op with_scales(const FakeQuantize& quantizer, ScaleOrigin origin) {
+  const bool per_batch = std::holds_alternative<PerBatch>(quantizer.scale_mode);
+  const bool positive =
+      quantizer.range == CodeRange::Unsigned && quantizer.scheme == Scheme::Symmetric;
+  if (origin == ScaleOrigin::LSQ) {
+    return FakeQuantizeLSQ{.bits = quantizer.bits,
+                           .axis = quantizer.axis,
+                           .range = quantizer.range,
+                           .scheme = quantizer.scheme};
+  }
+  if (origin == ScaleOrigin::PACT && positive && !per_batch) {
+    return FakeQuantizePACT{.bits = quantizer.bits};
+  }
+  if (origin == ScaleOrigin::PerBatch) {
+    return quantizer.with(&FakeQuantize::scale_mode, PerBatch{});
+  }
+  FakeQuantize result = quantizer;
+  if (auto* average = std::get_if<EMA>(&result.scale_mode)) {
+    average->delayed = origin == ScaleOrigin::Delayed;
+  }
+  return result;
 }
 
 std::optional<int> usual_ends_bits(const Graph& graph, int weight_bits, int activation_bits) {
@@ -188,6 +202,8 @@ int usual_mean_bits(int activation_bits) {
 
 int64_t usual_float_steps(int64_t steps) { return steps / 3; }
 
+int64_t usual_norm_freeze(int64_t steps) { return steps - steps / 3; }
+
 Graph quantized(const Graph& graph, const QuantizationRecipe& asked) {
   const std::vector<std::string> weights = layer_weights(graph);
   check(!weights.empty(), "the graph has no products with weights");
@@ -200,7 +216,7 @@ Graph quantized(const Graph& graph, const QuantizationRecipe& asked) {
     recipe.ends_bits = usual_ends_bits(graph, recipe.weight_bits, recipe.activation_bits);
   }
   const std::vector<WeightedLayer> layers = weighted_layers(graph);
-  const RecipeScales scales =
+  const ScaleOrigin scales =
       recipe.scales.value_or(usual_scales(recipe.weight_bits, recipe.activation_bits));
   Graph result = graph;
   for (size_t i = 0; i < weights.size(); ++i) {

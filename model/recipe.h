@@ -9,18 +9,31 @@
 
 namespace qtape {
 
-/// Source of the scales.
-enum class RecipeScales : uint8_t {
-  Observed,  ///< weights by their largest magnitude, activations by running averages of their
-             ///< range
-  Learned    ///< both trained with the other parameters: FakeQuantizeLSQ
+/// Origin of the scales of quantizers in training.
+enum class ScaleOrigin : uint8_t {
+  EMA,       ///< weights from each batch, activations by running averages of their range
+  Delayed,   ///< weights from each batch, activations by running averages of preceding steps
+  PerBatch,  ///< both from each batch
+  LSQ,       ///< both trained with the other parameters: FakeQuantizeLSQ
+  PACT       ///< unsigned symmetric activations by a trained limit, all others as EMA
 };
 template <>
-inline constexpr auto enum_names<RecipeScales> =
-    std::array<std::string_view, 2>{"Observed", "Learned"};
+inline constexpr auto enum_names<ScaleOrigin> =
+    std::array<std::string_view, 5>{"EMA", "Delayed", "PerBatch", "LSQ", "PACT"};
 
-/// Returns the default source of scales: learned if weights or activations have at most 3 bits.
-RecipeScales usual_scales(int weight_bits, int activation_bits);
+/// True if scales are trained.
+constexpr bool has_learned_scales(ScaleOrigin origin) {
+  return origin == ScaleOrigin::LSQ || origin == ScaleOrigin::PACT;
+}
+
+/// Returns the default origin of scales: LSQ if weights or activations have at most 3 bits,
+/// otherwise EMA.
+ScaleOrigin usual_scales(int weight_bits, int activation_bits);
+
+/// Returns a quantizer with the grid of `quantizer` and scales from `origin`. A `quantizer`
+/// whose scales come from each batch, as those of weights do, keeps them unless they are
+/// trained.
+Op with_scales(const FakeQuantize& quantizer, ScaleOrigin origin);
 
 /// Returns the default bits of the first and the last layer: 8 if weights or activations have
 /// at most 3 bits and the graph has batch norms, because such networks do not learn with 2
@@ -34,6 +47,10 @@ int usual_mean_bits(int activation_bits);
 /// a run of `steps` from random values: a third. By then weights have converged, and so have
 /// the batch norm statistics that scale folded weights.
 int64_t usual_float_steps(int64_t steps);
+
+/// Returns the default step from which batch norms use their running statistics: after two
+/// thirds of a run of `steps`.
+int64_t usual_norm_freeze(int64_t steps);
 
 /// Bits of the layers whose weights match a pattern.
 struct LayerBits {
@@ -49,7 +66,7 @@ struct QuantizationRecipe {
   /// Bits of weights and inputs of the first and the last layer, which are the most sensitive.
   /// If empty, `usual_ends_bits`, or the bits above.
   std::optional<int> ends_bits = std::nullopt;
-  std::optional<RecipeScales> scales = std::nullopt;  ///< if empty, `usual_scales`
+  std::optional<ScaleOrigin> scales = std::nullopt;  ///< if empty, `usual_scales`
   /// Narrow or Full; if empty, Narrow, because trained networks do not benefit from one more
   /// code.
   std::optional<CodeRange> weight_codes = std::nullopt;

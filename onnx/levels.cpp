@@ -26,8 +26,8 @@ struct YieldingAll {
 /// none.
 YieldingAll yielding_all(const LevelSubject& subject, OnnxForm form) {
   YieldingAll all{subject.conversion.program, {}, {}};
-  std::vector<NodeId> ids;
-  const auto place = [&](NodeId id) {
+  std::vector<ProgramNodeId> ids;
+  const auto place = [&](ProgramNodeId id) {
     const auto found = std::ranges::find(ids, id);
     const auto at = static_cast<size_t>(found - ids.begin());
     if (found == ids.end()) ids.push_back(id);
@@ -38,7 +38,8 @@ YieldingAll yielding_all(const LevelSubject& subject, OnnxForm form) {
     all.pairs.emplace_back();
     if (!sums || form == OnnxForm::Integer) all.pairs.back() = place(pair.program);
   }
-  for (NodeId id : subject.conversion.program.outputs()) all.outputs.push_back(place(id));
+  for (ProgramNodeId id : subject.conversion.program.outputs())
+    all.outputs.push_back(place(id));
   all.program.set_outputs(std::move(ids));
   return all;
 }

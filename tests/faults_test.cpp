@@ -19,6 +19,7 @@
 #include "qtape/data/files.h"
 #include "qtape/deploy/any_file.h"
 #include "qtape/deploy/convert.h"
+#include "qtape/engine/plan.h"
 #include "qtape/engine/serialize.h"
 #include "qtape/io/arrays/arrays.h"
 #include "qtape/io/files.h"

@@ -37,7 +37,7 @@ Value Builder::quantize_pooled(const Value& x, const std::string& label) const {
   return quantized(x, pooled(recipe_), CodeRange::Unsigned, label);
 }
 
-Graph classifier(const Value& logits, const Recipe& recipe) {
+Graph classifier(const Value& logits, const TrainingSettings& recipe) {
   const Value loss = loss::cross_entropy(logits);
   Graph graph = loss.graph();
   graph.set_outputs({logits.id(), loss.id()}, {loss.id()});

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "qtape/examples/classifier/recipe.h"
+#include "qtape/examples/classifier/training_settings.h"
 #include "qtape/model/value.h"
 
 namespace qtape::examples {
@@ -12,7 +12,7 @@ namespace qtape::examples {
 /// per output channel.
 class Builder {
  public:
-  explicit Builder(const Recipe& recipe) : recipe_(recipe) {}
+  explicit Builder(const TrainingSettings& recipe) : recipe_(recipe) {}
 
   /// Returns x quantized to `range`; x itself if it is or shows codes, or if activations are
   /// float.
@@ -41,10 +41,10 @@ class Builder {
   Value head(const Value& x, int64_t classes, const std::string& label) const;
 
  private:
-  const Recipe& recipe_;
+  const TrainingSettings& recipe_;
 };
 
 /// Returns the graph of a classifier for batches of `recipe`, with logits and loss as outputs.
-Graph classifier(const Value& logits, const Recipe& recipe);
+Graph classifier(const Value& logits, const TrainingSettings& recipe);
 
 }  // namespace qtape::examples

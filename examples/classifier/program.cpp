@@ -20,7 +20,7 @@ void add_options(CommandLine& line, ProgramOptions& options) {
             "write the generated data to this folder, as MNIST-format IDX files for --data"});
 }
 
-std::string describe(const Recipe& recipe) {
+std::string describe(const TrainingSettings& recipe) {
   const auto bits = [](int64_t b) {
     return b == 0 ? std::string("float") : fmt::format("{} bits", b);
   };
@@ -28,7 +28,7 @@ std::string describe(const Recipe& recipe) {
                      bits(recipe.activation_bits));
 }
 
-void print_ends(const Graph& graph, const Recipe& recipe) {
+void print_ends(const Graph& graph, const TrainingSettings& recipe) {
   const auto usual = usual_ends_of(graph, recipe);
   if (!usual) return;
   if (!recipe.ends_bits) {
@@ -41,7 +41,8 @@ void print_ends(const Graph& graph, const Recipe& recipe) {
   }
 }
 
-FitOptions fit_options(const Recipe& recipe, const ProgramOptions& options, int64_t samples) {
+FitOptions fit_options(const TrainingSettings& recipe, const ProgramOptions& options,
+                       int64_t samples) {
   FitOptions fit = fit_options(recipe, samples);
   fit.checkpoint = options.checkpoint;
   fit.checkpoint_every = options.checkpoint_every;
@@ -51,7 +52,7 @@ FitOptions fit_options(const Recipe& recipe, const ProgramOptions& options, int6
   return fit;
 }
 
-RunResult train(Model& model, const Recipe& recipe, const data::Split& data,
+RunResult train(Model& model, const TrainingSettings& recipe, const data::Split& data,
                 const ProgramOptions& options, Section settings) {
   FitOptions fit = fit_options(recipe, options, data.train.size());
   fit.sections = {{"settings", std::move(settings)}};

@@ -40,17 +40,18 @@ struct ProgramOptions {
 void add_options(CommandLine& line, ProgramOptions& options);
 
 /// Returns "weights 4 bits, activations float".
-std::string describe(const Recipe& recipe);
+std::string describe(const TrainingSettings& recipe);
 
 /// Prints the default bits of the first and the last layer if they were not given.
-void print_ends(const Graph& graph, const Recipe& recipe);
+void print_ends(const Graph& graph, const TrainingSettings& recipe);
 
 /// Returns the recipe's options for fit, with those of the program added.
-FitOptions fit_options(const Recipe& recipe, const ProgramOptions& options, int64_t samples);
+FitOptions fit_options(const TrainingSettings& recipe, const ProgramOptions& options,
+                       int64_t samples);
 
 /// Trains to the end, drawing progress. Throws Interrupted, which states what remains of the
 /// run.
-RunResult train(Model& model, const Recipe& recipe, const data::Split& data,
+RunResult train(Model& model, const TrainingSettings& recipe, const data::Split& data,
                 const ProgramOptions& options, Section settings);
 
 /// Prints how many outputs the folded graph changes, if there is one.

@@ -12,7 +12,7 @@
 #include "qtape/data/generated/digits.h"
 #include "qtape/data/holdout.h"
 #include "qtape/engine/graph.h"
-#include "qtape/examples/classifier/recipe.h"
+#include "qtape/examples/classifier/training_settings.h"
 
 namespace qtape::examples {
 
@@ -22,7 +22,7 @@ namespace qtape::examples {
 template <class S>
 concept ClassifierSettings = Described<S> &&
     requires(const S& settings, const data::Dataset& set) {
-  { settings.recipe } -> std::convertible_to<Recipe>;
+  { settings.recipe } -> std::convertible_to<TrainingSettings>;
   { S::program } -> std::convertible_to<std::string_view>;
   { S::about } -> std::convertible_to<std::string_view>;
   { S::data_kind } -> std::convertible_to<std::string_view>;

@@ -4,7 +4,7 @@
 
 namespace qtape::examples {
 
-RunResult train(Model& model, const Recipe& recipe, const data::Split& data,
+RunResult train(Model& model, const TrainingSettings& recipe, const data::Split& data,
                 FitOptions options) {
   Evaluator evaluator(model.graph(), model.parameters(), options.threads, exact(recipe.exact));
   options.metric = Metric{.name = "test accuracy", .unit = " %", .measure = [&] {

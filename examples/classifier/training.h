@@ -4,7 +4,7 @@
 #include <string>
 
 #include "qtape/data/dataset.h"
-#include "qtape/examples/classifier/recipe.h"
+#include "qtape/examples/classifier/training_settings.h"
 #include "qtape/model/fit.h"
 
 namespace qtape::examples {
@@ -17,7 +17,7 @@ struct RunResult {
 
 /// Trains with `options`, which are those of `fit_options` with additions of a program, and
 /// evaluates the test set, in the arithmetic of the recipe. A stopped run is not tested.
-RunResult train(Model& model, const Recipe& recipe, const data::Split& data,
+RunResult train(Model& model, const TrainingSettings& recipe, const data::Split& data,
                 FitOptions options);
 
 }  // namespace qtape::examples

@@ -39,22 +39,15 @@ FakeQuantize ends_grid(const Settings& settings) {
   return hidden_grid(settings).with(&FakeQuantize::scheme, Scheme::Affine);
 }
 
-FakeQuantizeLSQ learned(const FakeQuantize& grid) {
-  return {.bits = grid.bits, .axis = grid.axis, .range = grid.range, .scheme = grid.scheme};
-}
-
-FakeQuantize observed(const FakeQuantize& grid, const ScaleMode& mode) {
-  return grid.with(&FakeQuantize::ste, Ste::ClippedIdentity)
-      .with(&FakeQuantize::scale_mode, mode);
-}
-
 Quantizers trained_quantizers(const Settings& s) {
-  if (s.scale_mode == ScaleOrigin::LSQ) {
-    return {learned(weight_grid(s)), learned(ends_grid(s)), learned(hidden_grid(s))};
-  }
-  return {observed(weight_grid(s), PerBatch{}),
-          observed(ends_grid(s), EMA{.decay = 0.99, .track = Track::Range}),
-          observed(hidden_grid(s), EMA{.decay = 0.99})};
+  const auto trained = [&](const FakeQuantize& grid, const ScaleMode& mode) {
+    return with_scales(grid.with(&FakeQuantize::ste, Ste::ClippedIdentity)
+                           .with(&FakeQuantize::scale_mode, mode),
+                       s.scale_mode);
+  };
+  return {trained(weight_grid(s), PerBatch{}),
+          trained(ends_grid(s), EMA{.decay = 0.99, .track = Track::Range}),
+          trained(hidden_grid(s), EMA{.decay = 0.99})};
 }
 
 /// Returns the graph of the layers; its only output is the result of the last one.
@@ -91,7 +84,7 @@ void validate(const Settings& settings) {
   require_in("batch", Limits<int64_t>{1, settings.samples}, settings.batch);
   if (settings.observer != "search") (void)observer_method(settings.observer);
   require<ArgumentError>(
-      !settings.power_of_two || settings.scale_mode == ScaleOrigin::EMA,
+      !settings.power_of_two || !has_learned_scales(settings.scale_mode),
       "power of two requires scales that follow the data; those of {} are learned; try scale "
       "mode EMA",
       to_string_view(settings.scale_mode));

@@ -9,17 +9,12 @@
 
 #include "qtape/engine/graph.h"
 #include "qtape/kernels/quantize/requantize.h"
+#include "qtape/model/recipe.h"
 #include "qtape/programs/settings.h"
 
 namespace qtape::examples::autoencoder {
 
 using namespace kernels;
-
-/// Source of the scales of the trained quantizers.
-enum class ScaleOrigin : uint8_t {
-  EMA,  ///< weights from each batch, activations by running averages
-  LSQ   ///< both learned
-};
 
 /// All settings on which the result of a run depends.
 struct Settings {
@@ -105,9 +100,3 @@ Graph trained_network(const Settings& settings);
 std::vector<std::string> layer_labels();
 
 }  // namespace qtape::examples::autoencoder
-
-namespace qtape {
-template <>
-inline constexpr auto enum_names<examples::autoencoder::ScaleOrigin> =
-    std::array<std::string_view, 2>{"EMA", "LSQ"};
-}  // namespace qtape

@@ -38,7 +38,7 @@ struct CnnSettings {
   CnnModel model = CnnModel::LeNet;
   int64_t width = 100;
   data::DigitKind digits = data::DigitKind::Plain;
-  Recipe recipe = {};
+  TrainingSettings recipe = {};
 
   static constexpr auto fields() {
     using S = CnnSettings;

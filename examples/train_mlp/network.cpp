@@ -8,7 +8,8 @@ namespace qtape::examples {
 namespace {
 
 /// Adds a layer with a quantizer on its input, unless that is quantized already.
-Value dense(const Value& x, const Recipe& recipe, int64_t out, const std::string& label) {
+Value dense(const Value& x, const TrainingSettings& recipe, int64_t out,
+            const std::string& label) {
   return linear(x, out,
                 {.weights = weight_quantizer(recipe),
                  .activations = activation_quantizer(recipe, CodeRange::Unsigned),
@@ -16,7 +17,7 @@ Value dense(const Value& x, const Recipe& recipe, int64_t out, const std::string
 }
 
 /// Adds Relu(Qa(fc(h)) + Qb(skip)) for h >= 0. The skip is h if the widths agree.
-Value residual_layer(const Value& h, const Recipe& recipe, int64_t width,
+Value residual_layer(const Value& h, const TrainingSettings& recipe, int64_t width,
                      const std::string& label) {
   const bool direct = h.shape()[-1] == width;
   const Value x = quantized(h, recipe, CodeRange::Unsigned, label + ".input");
@@ -29,7 +30,7 @@ Value residual_layer(const Value& h, const Recipe& recipe, int64_t width,
 }
 
 /// Adds a separate layer for each half of the features of x, and concatenates their results.
-Value split_layer(const Value& pixels, const Recipe& recipe, int64_t width,
+Value split_layer(const Value& pixels, const TrainingSettings& recipe, int64_t width,
                   const std::string& label) {
   const int64_t features = pixels.shape()[-1];
   require<ArgumentError>(features >= 2,
@@ -49,7 +50,7 @@ std::string layer_label(size_t i) { return fmt::format("fc{}", i + 1); }
 
 /// Adds hidden layer i, including its activation.
 Value hidden_layer(const Value& x, const MlpSettings& settings, size_t i) {
-  const Recipe& recipe = settings.recipe;
+  const TrainingSettings& recipe = settings.recipe;
   const int64_t width = settings.layers[i];
   const std::string label = layer_label(i);
   if (settings.model == Architecture::Residual && i > 0) {

@@ -35,7 +35,7 @@ struct MlpSettings {
   Architecture model = Architecture::MLP;
   std::vector<int64_t> layers = {256, 128};
   data::DigitKind digits = data::DigitKind::Plain;
-  Recipe recipe = {};
+  TrainingSettings recipe = {};
 
   static constexpr auto fields() {
     using S = MlpSettings;

@@ -2,15 +2,12 @@
 
 #include <fmt/format.h>
 
-#include "qtape/core/nearest.h"
-#include "qtape/core/printable.h"
 #include "qtape/engine/json_file.h"
+#include "qtape/engine/node_list.inl.h"
 #include "qtape/engine/print_fields.h"
 
 namespace qtape {
 namespace {
-
-constexpr size_t max_described = 16;  // operands
 
 std::string scales_text(const std::vector<double>& scales) {
   if (scales.size() == 1) return fmt::format("{:.6g}", scales[0]);
@@ -53,121 +50,63 @@ std::string program_text(const IntegerProgram& program) {
 
 }  // namespace
 
-std::string IntegerProgram::describe(const IntegerOp& op, std::span<const NodeId> operands,
-                                     std::string_view label, int64_t index) const {
-  std::string text = fmt::format("{} %{}", name_of(op), index);
-  if (!label.empty()) text += fmt::format(" '{}'", printable(label));
-  for (size_t i = 0; i < operands.size(); ++i) {
-    const NodeId id = operands[i];
-    text += i == 0 ? " (" : ", ";
-    if (i == max_described) return text + fmt::format("... {} in all)", operands.size());
-    text += fmt::format("%{}", id.index);
-    if (id.index < 0 || id.index >= size()) continue;
-    const IntegerNode& node = (*this)[id];
-    if (!node.label.empty()) text += fmt::format(" '{}'", printable(node.label));
-    text += " " + to_string(node.value.type);
-  }
-  return operands.empty() ? text : text + ")";
-}
-
-std::string IntegerProgram::describe(NodeId id) const {
-  const IntegerNode& node = (*this)[id];
-  return describe(node.op, node.operands, node.label, id.index);
-}
-
-std::string IntegerProgram::name(NodeId id) const {
-  const std::string& label = (*this)[id].label;
-  return label.empty() ? fmt::format("%{}", id.index) : label;
-}
+template class NodeList<IntegerProgram, IntegerNode>;
 
 IntegerValue IntegerProgram::infer(const IntegerOp& op,
-                                   std::span<const NodeId> operands) const {
+                                   std::span<const ProgramNodeId> operands) const {
   std::vector<IntegerValue> inputs;
-  for (NodeId id : operands) inputs.push_back((*this)[id].value);
+  for (ProgramNodeId id : operands) inputs.push_back((*this)[id].value);
   IntegerValue value = std::visit([&](const auto& each) { return each.infer(inputs); }, op);
   const auto* input = std::get_if<integer::Input>(&op);
-  if (input != nullptr && input->batch && batch_) {
-    check(value.type.shape[0] == *batch_, "batch extent is {}, but other inputs have {}",
-          value.type.shape[0], *batch_);
-  }
+  if (input != nullptr && input->batch) check_batch(value.type.shape[0]);
   return value;
 }
 
-NodeId IntegerProgram::add(IntegerOp op, std::span<const NodeId> operands, std::string label) {
-  const NodeId id{static_cast<int32_t>(size())};
+ProgramNodeId IntegerProgram::add(IntegerOp op, std::span<const ProgramNodeId> operands,
+                                  std::string label) {
+  const ProgramNodeId id{static_cast<int32_t>(size())};
   try {
-    for (NodeId operand : operands) (void)(*this)[operand];
+    for (ProgramNodeId operand : operands) (void)(*this)[operand];
     const auto* input = std::get_if<integer::Input>(&op);
     check(input == nullptr || !label.empty(), "a label is required to look it up");
-    if (labels_.contains(label)) {
-      fail<GraphError>("label '{}' is already used", printable(label));
-    }
+    check_unused(label);
     IntegerValue value = infer(op, operands);
     if (input != nullptr && input->batch) batch_ = value.type.shape[0];
-    if (!label.empty()) labels_.emplace(label, id);
-    nodes_.push_back({std::move(op),
-                      {operands.begin(), operands.end()},
-                      std::move(label),
-                      std::move(value)});
+    return append({std::move(op),
+                   {operands.begin(), operands.end()},
+                   std::move(label),
+                   std::move(value)});
   } catch (const Error& error) {
     throw GraphError(describe(op, operands, label, id.index) + ": " + error.what());
   }
-  return id;
 }
 
-const IntegerNode& IntegerProgram::operator[](NodeId id) const {
-  check(id.index >= 0 && id.index < size(), "node %{} does not exist; the program has {} nodes",
-        id.index, size());
-  return nodes_[static_cast<size_t>(id.index)];
+void IntegerProgram::set_outputs(std::vector<ProgramNodeId> outputs) {
+  replace_outputs(std::move(outputs));
 }
 
-std::optional<NodeId> IntegerProgram::find(std::string_view label) const {
-  const auto found = labels_.find(label);
-  if (found == labels_.end()) return std::nullopt;
-  return found->second;
-}
-
-NodeId IntegerProgram::at(std::string_view label) const {
-  const auto found = find(label);
-  if (found) return *found;
-  std::vector<std::string> labels;
-  for (const auto& [each, id] : labels_) labels.push_back(each);
-  fail<GraphError>("no node is called '{}'{}", printable(label), nearest_hint(label, labels));
-}
-
-void IntegerProgram::set_outputs(std::vector<NodeId> outputs) {
-  for (NodeId id : outputs) (void)(*this)[id];
-  outputs_ = std::move(outputs);
+void IntegerProgram::copy_outputs(const IntegerProgram& from,
+                                  const NodeMap<ProgramNodeId, IntegerProgram>& copies) {
+  std::vector<ProgramNodeId> outputs;
+  for (ProgramNodeId id : from.outputs()) outputs.push_back(copies[id]);
+  set_outputs(std::move(outputs));
 }
 
 IntegerProgram IntegerProgram::with_batch(int64_t batch) const {
-  check(batch >= 1, "batch extent must be at least 1, got {}", batch);
   IntegerProgram result(requantization_);
-  for (const IntegerNode& node : nodes_) {
-    IntegerOp op = node.op;
-    if (auto* input = std::get_if<integer::Input>(&op); input != nullptr && input->batch) {
-      input->shape = input->shape.with(0, batch);
-    }
-    result.add(std::move(op), node.operands, node.label);
-  }
-  result.outputs_ = outputs_;
+  result.append_with_batch<integer::Input>(*this, batch);
   return result;
 }
 
 std::string to_string(const IntegerProgram& program) {
   std::string text =
       fmt::format("requantization {}\n", to_string_view(program.requantization()));
-  const auto reference = [&](NodeId id) {
-    const std::string& label = program[id].label;
-    return label.empty() ? fmt::format("%{}", id.index)
-                         : fmt::format("%{} '{}'", id.index, printable(label));
-  };
-  for (const NodeId id : ids(program)) {
+  for (const ProgramNodeId id : ids(program)) {
     const IntegerNode& node = program[id];
-    text +=
-        fmt::format("{} {} = {}", reference(id), to_string(node.value.type), op_text(node.op));
+    text += fmt::format("{} {} = {}", program.reference(id), to_string(node.value.type),
+                        op_text(node.op));
     for (size_t k = 0; k < node.operands.size(); ++k) {
-      text += (k == 0 ? " (" : ", ") + reference(node.operands[k]);
+      text += (k == 0 ? " (" : ", ") + program.reference(node.operands[k]);
     }
     text += (node.operands.empty() ? "" : ")") + value_text_of(node.value) + "\n";
     if (const QuantizedWeights* w = weights_of(node.op)) {

@@ -24,20 +24,20 @@ class Planner {
 
   ProgramPlan run() {
     for (const IntegerNode& node : program_.nodes()) {
-      for (NodeId operand : node.operands) ++readers_[at(operand)];
+      for (ProgramNodeId operand : node.operands) ++readers_[at(operand)];
     }
-    for (const NodeId id : ids(program_)) value(id).kept = is_kept(id);
-    for (NodeId id : program_.outputs()) {
+    for (const ProgramNodeId id : ids(program_)) value(id).kept = is_kept(id);
+    for (ProgramNodeId id : program_.outputs()) {
       value(id).kept = true;
       ++readers_[at(id)];
     }
     join_products();
-    for (const NodeId id : ids(program_)) {
-      for (NodeId operand : program_[id].operands) {
+    for (const ProgramNodeId id : ids(program_)) {
+      for (ProgramNodeId operand : program_[id].operands) {
         last_[at(operand)] = std::max(last_[at(operand)], time_of(id));
       }
     }
-    for (const NodeId id : ids(program_)) place(id);
+    for (const ProgramNodeId id : ids(program_)) place(id);
     plan_.arena_bytes = target_ == nullptr
                             ? assign_arena_offsets(plan_.buffers, true, 0)
                             : assign_arena_offsets(plan_.buffers, true, 0, target_->alignment);
@@ -50,8 +50,8 @@ class Planner {
   }
 
  private:
-  ProgramPlan::Value& value(NodeId id) { return plan_.values[at(id)]; }
-  bool is_kept(NodeId id) const {
+  ProgramPlan::Value& value(ProgramNodeId id) { return plan_.values[at(id)]; }
+  bool is_kept(ProgramNodeId id) const {
     return kept_ != KeptValues::Outputs ||
            std::holds_alternative<integer::Input>(program_[id].op);
   }
@@ -59,10 +59,10 @@ class Planner {
   /// Passes products that only one node reads to its epilogue.
   void join_products() {
     if (kept_ == KeptValues::All) return;
-    for (const NodeId id : ids(program_)) {
+    for (const ProgramNodeId id : ids(program_)) {
       const IntegerNode& node = program_[id];
       if (!has_epilogue(node.op)) continue;
-      const NodeId x = node.operands[0];
+      const ProgramNodeId x = node.operands[0];
       if (readers_[at(x)] > 1 || !takes_epilogue(program_[x].op)) continue;
       value(x) = {.next = id};
       joined_to_[at(id)] = x;
@@ -70,18 +70,18 @@ class Planner {
   }
 
   /// Returns the time at which a node runs.
-  int64_t time_of(NodeId id) const {
+  int64_t time_of(ProgramNodeId id) const {
     return joined_to_[at(id)] ? joined_to_[at(id)]->index : id.index;
   }
 
   /// True if the value lies in memory of the caller.
-  bool is_outside(NodeId id) const {
+  bool is_outside(ProgramNodeId id) const {
     const IntegerNode& node = program_[id];
     if (target_ == nullptr || node.value.type.dtype != DType::F32) return false;
     return node.operands.empty() || std::ranges::count(program_.outputs(), id) > 0;
   }
 
-  void place_scratch(NodeId id) {
+  void place_scratch(ProgramNodeId id) {
     const IntegerNode& node = program_[id];
     if (target_ == nullptr || node.operands.empty()) return;
     const auto next = value(id).next;
@@ -91,7 +91,7 @@ class Planner {
     plan_.buffers.push_back({.bytes = bytes, .begin = time_of(id), .end = time_of(id)});
   }
 
-  void place(NodeId id) {
+  void place(ProgramNodeId id) {
     const IntegerNode& node = program_[id];
     place_scratch(id);
     if (value(id).next || is_outside(id)) return;
@@ -121,13 +121,13 @@ class Planner {
 
   const IntegerProgram& program_;
   KeptValues kept_;
-  const TargetMemory* target_;                    // null: a session
-  std::vector<int> readers_;                      // by node; an output is read once more
-  std::vector<int64_t> last_;                     // by node: when it is read last
-  std::vector<std::optional<size_t>> buffer_;     // by node
-  std::vector<std::optional<size_t>> scratch_;    // by node
-  std::vector<std::optional<NodeId>> joined_to_;  // by node: the node whose products it
-                                                  // receives
+  const TargetMemory* target_;                           // null: a session
+  std::vector<int> readers_;                             // by node; an output is read once more
+  std::vector<int64_t> last_;                            // by node: when it is read last
+  std::vector<std::optional<size_t>> buffer_;            // by node
+  std::vector<std::optional<size_t>> scratch_;           // by node
+  std::vector<std::optional<ProgramNodeId>> joined_to_;  // by node: the node whose products it
+                                                         // receives
   ProgramPlan plan_;
 };
 

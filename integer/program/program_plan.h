@@ -26,7 +26,7 @@ struct ProgramPlan {
     std::optional<int64_t> offset = std::nullopt;
     bool kept = false;  ///< readable after a run
     /// The node that receives its products while they are in cache; both run as one.
-    std::optional<NodeId> next = std::nullopt;
+    std::optional<ProgramNodeId> next = std::nullopt;
     /// Where its scratch lies, of plans for other machines; none where it takes none.
     std::optional<int64_t> scratch = std::nullopt;
     bool operator==(const Value&) const = default;

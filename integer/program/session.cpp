@@ -46,19 +46,19 @@ IntegerSession::IntegerSession(const IntegerProgram& program, SessionOptions opt
   fail_while("binding a session", {}, error);
 }
 
-std::byte* IntegerSession::memory(NodeId id) const {
+std::byte* IntegerSession::memory(ProgramNodeId id) const {
   const std::optional<int64_t> offset = plan_.values[at(id)].offset;
   return offset ? arena_.data() + *offset : nullptr;
 }
 
-IntegerBinding IntegerSession::binding(NodeId id) const {
+IntegerBinding IntegerSession::binding(ProgramNodeId id) const {
   const IntegerNode& node = program_[id];
   IntegerBinding b{.output = &node.value,
                    .result = memory(id),
                    .requantization = program_.requantization(),
                    .threads = options_.threads,
                    .path = path_};
-  for (NodeId operand : node.operands) {
+  for (ProgramNodeId operand : node.operands) {
     b.inputs.push_back(&program_[operand].value);
     b.operands.push_back(memory(operand));
   }
@@ -68,9 +68,9 @@ IntegerBinding IntegerSession::binding(NodeId id) const {
 void IntegerSession::bind() {
   const SerialLibraries serial;
   std::vector<bool> done(plan_.values.size());
-  for (const NodeId id : ids(program_)) {
+  for (const ProgramNodeId id : ids(program_)) {
     if (done[at(id)]) continue;
-    const std::optional<NodeId> next = plan_.values[at(id)].next;
+    const std::optional<ProgramNodeId> next = plan_.values[at(id)].next;
     if (next) done[at(*next)] = true;
     IntegerKernel kernel = bind_node(id, next);
     if (kernel.load) {
@@ -83,7 +83,8 @@ void IntegerSession::bind() {
   }
 }
 
-IntegerKernel IntegerSession::bind_node(NodeId id, std::optional<NodeId> next) const {
+IntegerKernel IntegerSession::bind_node(ProgramNodeId id,
+                                        std::optional<ProgramNodeId> next) const {
   return std::visit(
       [&](const auto& op) -> IntegerKernel {
         if (options_.reference) return op.reference(binding(id));
@@ -96,7 +97,7 @@ IntegerKernel IntegerSession::bind_node(NodeId id, std::optional<NodeId> next) c
       program_[id].op);
 }
 
-std::span<float> IntegerSession::input(NodeId id) {
+std::span<float> IntegerSession::input(ProgramNodeId id) {
   if (!std::holds_alternative<integer::Input>(program_[id].op)) {
     fail<GraphError>("{}: is not an input", program_.describe(id));
   }
@@ -115,12 +116,12 @@ void IntegerSession::run() {
   }
 }
 
-bool IntegerSession::has_value(NodeId id) const {
+bool IntegerSession::has_value(ProgramNodeId id) const {
   (void)program_[id];
   return plan_.values[at(id)].kept;
 }
 
-std::span<const std::byte> IntegerSession::bytes(NodeId id) const {
+std::span<const std::byte> IntegerSession::bytes(ProgramNodeId id) const {
   const IntegerNode& node = program_[id];
   if (!plan_.values[at(id)].kept) {
     fail<GraphError>(
@@ -130,7 +131,7 @@ std::span<const std::byte> IntegerSession::bytes(NodeId id) const {
   return {memory(id), static_cast<size_t>(node.value.type.bytes())};
 }
 
-const std::byte* IntegerSession::data(NodeId id, DType dtype) const {
+const std::byte* IntegerSession::data(ProgramNodeId id, DType dtype) const {
   const std::byte* found = bytes(id).data();
   const TensorType& type = program_[id].value.type;
   if (type.dtype != dtype) {
@@ -140,7 +141,7 @@ const std::byte* IntegerSession::data(NodeId id, DType dtype) const {
   return found;
 }
 
-int64_t IntegerSession::integer(NodeId id, int64_t i) const {
+int64_t IntegerSession::integer(ProgramNodeId id, int64_t i) const {
   const DType dtype = program_[id].value.type.dtype;
   if (dtype == DType::F32) fail<GraphError>("{}: has no integers", program_.describe(id));
   if (i < 0 || i >= program_[id].value.type.elements()) {
@@ -155,7 +156,7 @@ int64_t IntegerSession::integer(NodeId id, int64_t i) const {
 
 std::string IntegerSession::report() const {
   std::string text;
-  for (const NodeId id : ids(program_)) {
+  for (const ProgramNodeId id : ids(program_)) {
     const IntegerNode& node = program_[id];
     if (weights_of(node.op) == nullptr) continue;
     const IntegerValue& x = program_[node.operands[0]].value;

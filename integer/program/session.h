@@ -36,7 +36,7 @@ class IntegerSession {
 
   /// Returns the memory of an input, f32 in its shape, to be filled before a run. Throws
   /// GraphError for other nodes.
-  std::span<float> input(NodeId id);
+  std::span<float> input(ProgramNodeId id);
   std::span<float> input(std::string_view label) { return input(program_.at(label)); }
 
   /// Runs the program. Throws GraphError, naming input and element, for NaN; values are
@@ -46,7 +46,7 @@ class IntegerSession {
   /// Returns the value of a node. Throws GraphError if T is not its dtype or the value is not
   /// kept.
   template <class T>
-  std::span<const T> value(NodeId id) const {
+  std::span<const T> value(ProgramNodeId id) const {
     return {reinterpret_cast<const T*>(data(id, dtype_of<T>)),
             static_cast<size_t>(program_[id].value.type.elements())};
   }
@@ -56,11 +56,11 @@ class IntegerSession {
   }
   /// Returns element i of codes or accumulators of any dtype. Throws GraphError for an index
   /// out of range.
-  int64_t integer(NodeId id, int64_t i) const;
+  int64_t integer(ProgramNodeId id, int64_t i) const;
   /// Returns the value of a node as stored in memory. Throws GraphError if it is not kept.
-  std::span<const std::byte> bytes(NodeId id) const;
+  std::span<const std::byte> bytes(ProgramNodeId id) const;
   /// True if the value of the node is kept.
-  bool has_value(NodeId id) const;
+  bool has_value(ProgramNodeId id) const;
 
   const IntegerProgram& program() const { return program_; }
   /// Explains how each product with weights runs and why, one per line.
@@ -69,14 +69,14 @@ class IntegerSession {
  private:
   struct Bound {
     IntegerKernel kernel;
-    NodeId node;
+    ProgramNodeId node;
   };
 
-  const std::byte* data(NodeId id, DType dtype) const;
-  std::byte* memory(NodeId id) const;
-  IntegerBinding binding(NodeId id) const;
+  const std::byte* data(ProgramNodeId id, DType dtype) const;
+  std::byte* memory(ProgramNodeId id) const;
+  IntegerBinding binding(ProgramNodeId id) const;
   void bind();
-  IntegerKernel bind_node(NodeId id, std::optional<NodeId> next) const;
+  IntegerKernel bind_node(ProgramNodeId id, std::optional<ProgramNodeId> next) const;
 
   IntegerProgram program_;
   SessionOptions options_;

@@ -20,10 +20,10 @@ struct IntegerAnalysis {
   std::vector<Verdict> refusals;
 
   const IntegerForm& operator[](NodeId id) const {
-    return forms[static_cast<size_t>(id.index)];
+    return forms[at(id)];
   }
-  NodeId origin(NodeId id) const { return origins[static_cast<size_t>(id.index)]; }
-  const Verdict& refusal(NodeId id) const { return refusals[static_cast<size_t>(id.index)]; }
+  NodeId origin(NodeId id) const { return origins[at(id)]; }
+  const Verdict& refusal(NodeId id) const { return refusals[at(id)]; }
 };
 
 /// Never throws: nodes without an integer form are reported in `refusals`.

@@ -59,10 +59,10 @@ class Operands {
   size_t size() const { return graph_[id_].operands.size(); }
   NodeId id(size_t k) const { return graph_[id_].operands[k]; }
   const IntegerForm& form(size_t k) const { return form_of(id(k)); }
-  const IntegerForm& form_of(NodeId id) const { return forms_[static_cast<size_t>(id.index)]; }
+  const IntegerForm& form_of(NodeId id) const { return forms_[at(id)]; }
   /// True if the operand depends on no input.
   bool constant(size_t k) const { return is_constant(id(k)); }
-  bool is_constant(NodeId id) const { return constant_[static_cast<size_t>(id.index)]; }
+  bool is_constant(NodeId id) const { return constant_[at(id)]; }
   const Shape& shape(size_t k) const { return graph_[id(k)].type.shape; }
   const TensorType& result() const { return graph_[id_].type; }
   const Graph& graph() const { return graph_; }

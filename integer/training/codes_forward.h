@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "qtape/engine/forward_arithmetic.h"
 #include "qtape/integer/training/exact.h"
 #include "qtape/integer/training/lowered_graph.h"
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "qtape/engine/forward_arithmetic.h"
 #include "qtape/integer/core/integer_binding.h"
 #include "qtape/integer/training/exact.h"
 #include "qtape/integer/training/lowered_graph.h"
@@ -61,7 +62,7 @@ class ExactForward : public ForwardArithmetic {
   void find_float_readers();
   void find_computed_biases();
 
-  ExactValue& value(NodeId source) { return values_[static_cast<size_t>(source.index)]; }
+  ExactValue& value(NodeId source) { return values_[at(source)]; }
   Operand operand(NodeId id);
   Factors factors_of(const LoweredOp& product);
   Inputs inputs_of(const LoweredOp& op);

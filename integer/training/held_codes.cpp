@@ -23,7 +23,7 @@ bool shows_operand(const Op& op) {
 
 std::vector<bool> shown_by(const Graph& graph, std::span<const NodeId> kept) {
   std::vector<bool> shown(static_cast<size_t>(graph.size()));
-  for (NodeId id : kept) shown[static_cast<size_t>(id.index)] = true;
+  for (NodeId id : kept) shown[at(id)] = true;
   for (size_t i = shown.size(); i-- > 0;) {
     const Node& node = graph.nodes()[i];
     if (!shown[i] || !shows_operand(node.op)) continue;

@@ -34,7 +34,7 @@ FakeQuantize fixed_along(const Op& quantizer, int axis) {
 class Folder {
  public:
   /// Folds `folds`, and BatchNormCorrection nodes if `corrections`.
-  Folder(const Graph& graph, Parameters& parameters, const std::vector<NormFold>& folds,
+  Folder(const Graph& graph, const Parameters& parameters, const std::vector<NormFold>& folds,
          bool corrections)
       : graph_(graph),
         parameters_(parameters),
@@ -42,7 +42,7 @@ class Folder {
         constant_(constant_nodes(graph)),
         made_(constant_.size()),
         needed_(constant_.size()),
-        copies_(constant_.size()),
+        copies_(graph),
         labels_(constant_.size()) {
     for (const NormFold& fold : folds) norms_.emplace(fold.norm, fold);
   }
@@ -55,9 +55,9 @@ class Folder {
     find_needed();
     evaluate();
     for (const NodeId id : ids(graph_)) {
-      if (needed_[at(id)]) copies_[at(id)] = copy(id);
+      if (needed_[at(id)]) copies_[id] = copy(id);
     }
-    result_.copy_outputs(graph_, [&](NodeId id) { return copies_[at(id)]; });
+    result_.copy_outputs(graph_, copies_);
     Parameters values = make_parameters();
     return {std::move(result_), std::move(values), {}};
   }
@@ -153,10 +153,10 @@ class Folder {
     if (made_[at(id)]) return leaf(value_of(id), label_behind(id));
     if (const auto norm = norms_.find(id); norm != norms_.end()) return fold(id, norm->second);
     if (is_folded_correction(id)) {
-      return copies_[at(own.operands[0])];
+      return copies_[own.operands[0]];
     }
     std::vector<NodeId> operands;
-    for (NodeId x : own.operands) operands.push_back(copies_[at(x)]);
+    for (NodeId x : own.operands) operands.push_back(copies_[x]);
     return result_.add(own.op, operands, labels_[at(id)]);
   }
 
@@ -178,7 +178,7 @@ class Folder {
     }
     std::vector<NodeId> operands;
     for (NodeId x : node(fold.product).operands) {
-      operands.push_back(x == fold.weight ? w : copies_[at(x)]);
+      operands.push_back(x == fold.weight ? w : copies_[x]);
     }
     const NodeId product =
         result_.add(node(fold.product).op, operands, label_once(fold.product));
@@ -349,13 +349,13 @@ class Folder {
   }
 
   const Graph& graph_;
-  Parameters& parameters_;
+  const Parameters& parameters_;
   bool folds_corrections_;
   Graph result_;
   std::vector<bool> constant_;  // depends on no input
   std::vector<bool> made_;      // computed only from the values of a folded norm
   std::vector<bool> needed_;    // has a copy
-  std::vector<NodeId> copies_;
+  NodeMap<NodeId> copies_;
   std::vector<std::string> labels_;  // of copies
   std::set<std::string> reserved_;   // labels of copies
   std::map<NodeId, NormFold> norms_;
@@ -367,13 +367,13 @@ class Folder {
 
 }  // namespace
 
-SavedModel fold_batch_norm(const Graph& graph, Parameters& parameters) {
+SavedModel fold_batch_norm(const Graph& graph, const Parameters& parameters) {
   std::vector<NormFold> folds = norm_folds(graph);
   std::erase_if(folds, [](const NormFold& each) { return !each.has_product(); });
   return Folder(graph, parameters, folds, true).run();
 }
 
-FoldedNorms fold_norms(const Graph& graph, Parameters& parameters) {
+FoldedNorms fold_norms(const Graph& graph, const Parameters& parameters) {
   FoldedNorms result;
   std::vector<NormFold> folds = norm_folds(graph);
   std::erase_if(folds, [](const NormFold& each) { return !each.reason.empty(); });

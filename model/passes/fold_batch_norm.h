@@ -25,13 +25,13 @@ namespace qtape {
 ///
 /// Other batch norms stay. Labels are kept: folded weights have the label of w, a bias its own
 /// or else that of beta, the sum that of the norm; if a label is taken, a number is appended.
-/// Nodes without readers are removed. `parameters` are only read.
+/// Nodes without readers are removed.
 ///
 /// Throws GraphError if there is nothing to fold; for weights whose codes could not be kept:
 /// affine, grouped, quantized along an axis other than the outputs, not quantized last, or
 /// -2^(b-1) with r < 0; and if the graph cannot be evaluated, for example because scales were
 /// never set.
-SavedModel fold_batch_norm(const Graph& graph, Parameters& parameters);
+SavedModel fold_batch_norm(const Graph& graph, const Parameters& parameters);
 
 /// Result of fold_norms.
 struct FoldedNorms {
@@ -45,6 +45,6 @@ struct FoldedNorms {
 /// trained and quantized layer by layer. `norm_folds` gives the reasons for the norms that
 /// stay. Norms that training folds itself (BatchNormCorrection) stay. Throws GraphError if the
 /// graph cannot be evaluated.
-FoldedNorms fold_norms(const Graph& graph, Parameters& parameters);
+FoldedNorms fold_norms(const Graph& graph, const Parameters& parameters);
 
 }  // namespace qtape

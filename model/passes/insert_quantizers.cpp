@@ -8,6 +8,7 @@
 #include "qtape/engine/constants.h"
 #include "qtape/engine/labels.h"
 #include "qtape/engine/quantizers.h"
+#include "qtape/engine/rewrite.h"
 #include "qtape/integer/rules/analysis.h"
 #include "qtape/integer/rules/quantizer_of.h"
 #include "qtape/integer/rules/rule_table.h"
@@ -69,10 +70,7 @@ bool picks(const Op& op) {
 class Inserter {
  public:
   Inserter(const Graph& graph, const InsertOptions& options)
-      : graph_(graph),
-        options_(options),
-        constant_(constant_nodes(graph)),
-        copies_(constant_.size()) {
+      : graph_(graph), options_(options), constant_(constant_nodes(graph)) {
     for (WeightedLayer& each : weighted_layers(graph)) {
       if (matches(options.pattern, each.label)) layers_.emplace(each.product, std::move(each));
     }
@@ -80,20 +78,17 @@ class Inserter {
 
   Graph run() {
     for (const auto& [product, layer] : layers_) note_early(layer);
-    for (const NodeId id : ids(graph_)) copy(id);
+    rewrite(graph_, result_, [&](NodeId id, const std::vector<NodeId>& operands) {
+      return copies_[id] = copy(id, operands);
+    });
     check(inserted_ > 0, "no product has unquantized weights that match '{}'",
           options_.pattern);
-    result_.copy_outputs(graph_, [&](NodeId id) { return at(id); });
     return std::move(result_);
   }
 
  private:
-  NodeId& at(NodeId id) { return copies_[static_cast<size_t>(id.index)]; }
-
-  void copy(NodeId id) {
+  NodeId copy(NodeId id, std::vector<NodeId> operands) {
     const Node& node = graph_[id];
-    std::vector<NodeId> operands;
-    for (NodeId operand : node.operands) operands.push_back(at(operand));
     if (const auto layer = layers_.find(id); layer != layers_.end()) {
       const std::vector<NodeId> before = operands;
       quantize(layer->second, operands);
@@ -103,11 +98,11 @@ class Inserter {
       put_on_grid(node, operands);
     }
     if (std::holds_alternative<BatchNormCorrection>(node.op)) follow_bias(node, operands);
-    at(id) = result_.add(node.op, operands, node.label);
+    const NodeId made = result_.add(node.op, operands, node.label);
     const auto early = early_.find(id);
-    if (early == early_.end()) return;
+    if (early == early_.end()) return made;
     ++inserted_;
-    at(id) = add_quantizer(result_, at(id), *options_.input, free_label(early->second));
+    return add_quantizer(result_, made, *options_.input, free_label(early->second));
   }
 
   /// A pooling before a product works on codes: the product's quantizer goes before it.
@@ -177,15 +172,15 @@ class Inserter {
     if (found != quantized_.end()) return found->second;
     ++inserted_;
     return quantized_[{x, columns}] =
-               add_quantizer(result_, at(x), quantizer, free_label(label));
+               add_quantizer(result_, copies_[x], quantizer, free_label(label));
   }
 
   const Graph& graph_;
   const InsertOptions& options_;
   std::vector<bool> constant_;
+  NodeMap<NodeId> copies_;
   std::map<NodeId, WeightedLayer> layers_;  // by product
   Graph result_;
-  std::vector<NodeId> copies_;
   std::map<std::pair<NodeId, bool>, NodeId> quantized_;
   std::map<NodeId, std::string> early_;  // labels of quantizers after nodes of graph_
   std::set<NodeId> gained_;              // products of graph_
@@ -224,24 +219,15 @@ Graph quantize_after(const Graph& graph, const std::set<NodeId>& nodes, const Op
                      const Op& averaged) {
   const std::set<NodeId> before_means = averaged_nodes(graph);
   Graph result;
-  std::vector<NodeId> copies;
-  for (const NodeId id : ids(graph)) {
-    const Node& node = graph[id];
-    std::vector<NodeId> operands;
-    for (NodeId operand : node.operands) {
-      operands.push_back(copies[static_cast<size_t>(operand.index)]);
-    }
-    NodeId copy = result.add(node.op, operands, node.label);
-    if (nodes.contains(id)) {
-      const auto taken = [&](const std::string& label) {
-        return graph.find(label + ".quantized") || result.find(label + ".quantized");
-      };
-      copy = add_quantizer(result, copy, before_means.contains(id) ? averaged : quantizer,
-                           unused_label(label_near(graph, id), taken, ""));
-    }
-    copies.push_back(copy);
-  }
-  result.copy_outputs(graph, [&](NodeId id) { return copies[static_cast<size_t>(id.index)]; });
+  const auto taken = [&](const std::string& label) {
+    return graph.find(label + ".quantized") || result.find(label + ".quantized");
+  };
+  rewrite(graph, result, [&](NodeId id, std::span<const NodeId> operands) {
+    const NodeId copy = result.add(graph[id].op, operands, graph[id].label);
+    if (!nodes.contains(id)) return copy;
+    return add_quantizer(result, copy, before_means.contains(id) ? averaged : quantizer,
+                         unused_label(label_near(graph, id), taken, ""));
+  });
   return result;
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "qtape/engine/labels.h"
+#include "qtape/model/feed.h"
 
 namespace qtape {
 namespace {
@@ -61,7 +62,7 @@ Teacher::Teacher(const Distillation& distillation, const data::Dataset& dataset,
       add_factor(graph, distillation.teacher->answer(), 1 / distillation.temperature);
   output_ = graph.add(Softmax{.axis = -1}, {cooled});
   tape_ = std::make_unique<Tape>(
-      graph, detail::values_of(*distillation.teacher),
+      graph, distillation.teacher->parameters(),
       TapeOptions{.outputs = {output_}, .threads = threads, .constant_parameters = true});
   feed_ = std::make_unique<Feed>(inputs_of(*tape_), dataset);
 }
@@ -72,5 +73,7 @@ void Teacher::answer(std::span<const int64_t> samples, int64_t step,
   tape_->forward(mode::eval);
   std::ranges::copy(tape_->value<float>(output_), probabilities_.begin());
 }
+
+Teacher::~Teacher() = default;
 
 }  // namespace qtape

@@ -6,10 +6,11 @@
 #include <span>
 
 #include "qtape/data/batches.h"
-#include "qtape/model/feed.h"
 #include "qtape/model/model.h"
 
 namespace qtape {
+
+class Feed;
 
 /// With logits s of the student and t of the teacher over c classes and p = softmax(t / T):
 ///
@@ -44,6 +45,7 @@ class Teacher {
   /// `probabilities`, [batch, classes], receives the results and must outlive the teacher.
   Teacher(const Distillation& distillation, const data::Dataset& dataset, int64_t batch,
           int threads, std::span<float> probabilities);
+  ~Teacher();
 
   /// Writes p for the samples of training step `step`.
   void answer(std::span<const int64_t> samples, int64_t step, data::Augmenter& augmenter);

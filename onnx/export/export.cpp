@@ -29,14 +29,14 @@ class Exporter {
   std::string run() {
     name_nodes();
     // Inputs and outputs are named like their nodes.
-    for (NodeId id : inputs()) {
+    for (ProgramNodeId id : inputs()) {
       p_.names[id.index] = p_.to.unique(p_.program.name(id));
       yielded_.insert(p_.names[id.index]);
     }
-    for (NodeId id : p_.program.outputs()) {
+    for (ProgramNodeId id : p_.program.outputs()) {
       if (!p_.names.contains(id.index)) p_.names[id.index] = p_.to.unique(output_name(id));
     }
-    for (const NodeId id : ids(p_.program)) {
+    for (const ProgramNodeId id : ids(p_.program)) {
       naming<GraphError>(p_.program.describe(id), [&] {
         p_.check_codes(p_.program[id].value);
         p_.current = id;
@@ -44,15 +44,15 @@ class Exporter {
             std::visit([&](const auto& op) { return write(op, p_); }, p_.program[id].op));
       });
     }
-    for (NodeId id : p_.program.outputs()) write_output(id);
+    for (ProgramNodeId id : p_.program.outputs()) write_output(id);
     describe_program();
     return p_.to.bytes();
   }
 
  private:
-  std::vector<NodeId> inputs() const {
-    std::vector<NodeId> all;
-    for (const NodeId id : ids(p_.program)) {
+  std::vector<ProgramNodeId> inputs() const {
+    std::vector<ProgramNodeId> all;
+    for (const ProgramNodeId id : ids(p_.program)) {
       if (std::holds_alternative<integer::Input>(p_.program[id].op)) all.push_back(id);
     }
     return all;
@@ -60,9 +60,9 @@ class Exporter {
 
   /// Returns the label of an output, without the suffix that distinguishes floats from the
   /// integers of the same node.
-  std::string output_name(NodeId id) const {
+  std::string output_name(ProgramNodeId id) const {
     const std::string& label = p_.program[id].label;
-    const std::string& name = label.empty() ? p_.bases[static_cast<size_t>(id.index)] : label;
+    const std::string& name = label.empty() ? p_.bases[at(id)] : label;
     const std::string_view suffix = ".value";
     if (!name.ends_with(suffix)) return name;
     const std::string layer = name.substr(0, name.size() - suffix.size());
@@ -84,7 +84,7 @@ class Exporter {
   void name_nodes() {
     std::vector<std::string> nearest;
     for (int32_t i = 0; i < p_.program.size(); ++i) {
-      const IntegerNode& node = p_.program[NodeId{i}];
+      const IntegerNode& node = p_.program[ProgramNodeId{i}];
       const bool reads = !node.operands.empty();
       const std::string above =
           reads ? nearest[static_cast<size_t>(node.operands[0].index)] : fmt::format("n{}", i);
@@ -99,14 +99,14 @@ class Exporter {
     }
   }
 
-  void write_output(NodeId id) {
+  void write_output(ProgramNodeId id) {
     p_.current = id;
     naming<GraphError>(p_.program.describe(id), [&] {
       check(!p_.in_floats || !p_.program[id].value.is_accumulators(),
             "has no accumulators because products are computed in floats: output floats or "
             "codes");
     });
-    const Written& x = p_.values[static_cast<size_t>(id.index)];
+    const Written& x = p_.values[at(id)];
     const std::string last = p_.channels_last(x, p_.program[id].value.type.shape);
     onnx::NodeProto& made = p_.to.node("Identity", {last}, p_.named("output"));
     std::string& name = p_.names[id.index];

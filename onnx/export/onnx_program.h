@@ -27,8 +27,8 @@ struct OnnxProgram {
   const IntegerProgram& program;
   int64_t opset;
   OnnxWriter to;
-  bool in_floats;       ///< true if the program's accumulators are written as floats
-  NodeId current = {};  ///< the node that is written
+  bool in_floats;              ///< true if the program's accumulators are written as floats
+  ProgramNodeId current = {};  ///< the node that is written
   std::vector<std::string> bases = {};        ///< prefixes of names, by node
   std::vector<Written> values = {};           ///< by node
   std::map<int32_t, std::string> names = {};  ///< of inputs and outputs, by node

@@ -188,8 +188,8 @@ IntegerProgram padded_program(int64_t groups, int64_t taps, int64_t stride, int6
   IntegerProgram program(Requantization::SingleRounding);
   const CodeGrid grid{
       .dtype = DType::S8, .scale = 0.25, .zero_point = 7, .low = -128, .high = 127};
-  const NodeId x = program.add(integer::Input{.shape = {1, 5, 5, 4}}, {}, "x");
-  const NodeId q = program.add(integer::Quantize{grid}, {x}, "q");
+  const ProgramNodeId x = program.add(integer::Input{.shape = {1, 5, 5, 4}}, {}, "x");
+  const ProgramNodeId q = program.add(integer::Quantize{grid}, {x}, "q");
   const int64_t terms = 4 / groups * taps * taps;
   std::vector<int8_t> codes;
   for (int64_t i = 0; i < 4 * terms; ++i)
@@ -206,7 +206,7 @@ IntegerProgram padded_program(int64_t groups, int64_t taps, int64_t stride, int6
   conv.dilation = {1, 1};
   conv.pads_begin = {0, 0};
   conv.pads_end = {end, end};
-  const NodeId products = program.add(conv, {q}, "products");
+  const ProgramNodeId products = program.add(conv, {q}, "products");
   program.set_outputs({program.add(integer::Requantize{grid}, {products}, "y")});
   return program;
 }
@@ -235,8 +235,8 @@ IntegerProgram product_program(Requantization requantization, bool conv, int32_t
   IntegerProgram program(requantization);
   const CodeGrid in{
       .dtype = DType::S8, .scale = 0.25, .zero_point = 7, .low = -128, .high = 127};
-  const NodeId x = program.add(integer::Input{.shape = {1, 1, 3}}, {}, "x");
-  const NodeId q = program.add(integer::Quantize{in}, {x}, "q");
+  const ProgramNodeId x = program.add(integer::Input{.shape = {1, 1, 3}}, {}, "x");
+  const ProgramNodeId q = program.add(integer::Quantize{in}, {x}, "q");
   const std::vector<int8_t> codes = {5, -3, 2, 7, 0, -9};
   const std::vector<int32_t> biases = {bias, -bias};
   const std::vector<float> scales = {0.5f, 2.0f};
@@ -248,7 +248,7 @@ IntegerProgram product_program(Requantization requantization, bool conv, int32_t
   conv_op.pads_begin = conv_op.pads_end = {0};
   const IntegerOp op =
       conv ? IntegerOp{conv_op} : IntegerOp{integer::Linear{.weights = weights}};
-  const NodeId products = program.add(op, {q}, "products");
+  const ProgramNodeId products = program.add(op, {q}, "products");
   CodeGrid out = in;
   out.scale = static_cast<float>(scale);
   program.set_outputs({program.add(integer::Requantize{out}, {products}, "y")});
@@ -293,7 +293,7 @@ TEST_CASE("C programs: labels are no names that the program, C or C++ have alrea
         {"a b", "a_b", "a-b", "status"},
         {"context", "/* q */", "*/ /*", "arena"}}) {
     IntegerProgram program(from.requantization());
-    for (const NodeId id : ids(from)) {
+    for (const ProgramNodeId id : ids(from)) {
       const IntegerNode& node = from[id];
       program.add(node.op, node.operands, labels[at(id)]);
     }
@@ -311,9 +311,10 @@ TEST_CASE("C programs: self-tests of programs without steps compile") {
   for (int32_t size : {1, 2}) {
     IntegerProgram program(from.requantization());
     for (int32_t i = 0; i < size; ++i) {
-      program.add(from[NodeId{i}].op, from[NodeId{i}].operands, from[NodeId{i}].label);
+      program.add(from[ProgramNodeId{i}].op, from[ProgramNodeId{i}].operands,
+                  from[ProgramNodeId{i}].label);
     }
-    program.set_outputs({NodeId{size - 1}});
+    program.set_outputs({ProgramNodeId{size - 1}});
     const CProgram written = write_c_program(program, "net");
     write_file(folder.file("net.h"), written.header);
     write_file(folder.file("net.c"), written.source);

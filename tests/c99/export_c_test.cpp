@@ -166,13 +166,13 @@ TEST_CASE("exported C: sums that two nodes take to the same codes become these a
   IntegerProgram program = test::small_program();
   const CodeGrid grid{
       .dtype = DType::S8, .scale = 0.5, .zero_point = 0, .low = -128, .high = 127};
-  const NodeId fc = program.at("fc");
-  const NodeId a = program.add(integer::Requantize{grid}, {fc}, "a");
-  const NodeId b = program.add(integer::Requantize{grid}, {fc}, "b");
-  const NodeId y = program.add(integer::Add{.grid = grid}, {a, b}, "sum");
+  const ProgramNodeId fc = program.at("fc");
+  const ProgramNodeId a = program.add(integer::Requantize{grid}, {fc}, "a");
+  const ProgramNodeId b = program.add(integer::Requantize{grid}, {fc}, "b");
+  const ProgramNodeId y = program.add(integer::Add{.grid = grid}, {a, b}, "sum");
   program.set_outputs({y});
   const RewrittenProgram made = program_for_c(program, CKernels::Portable);
-  CHECK(made.nodes[static_cast<size_t>(a.index)] == made.nodes[static_cast<size_t>(b.index)]);
+  CHECK(made.nodes[a] == made.nodes[b]);
   CHECK(made.program.size() == program.size() - 1);
   // Outputs are not merged, because each has a name.
   program.set_outputs({a, b});
@@ -255,11 +255,12 @@ IntegerProgram codes_program() {
   const IntegerProgram from = test::small_program();
   IntegerProgram program(from.requantization());
   for (int32_t i = 0; i < 3; ++i) {
-    program.add(from[NodeId{i}].op, from[NodeId{i}].operands, from[NodeId{i}].label);
+    program.add(from[ProgramNodeId{i}].op, from[ProgramNodeId{i}].operands,
+                from[ProgramNodeId{i}].label);
   }
   const CodeGrid grid{
       .dtype = DType::S8, .scale = 0.5, .zero_point = 0, .low = -128, .high = 127};
-  program.set_outputs({program.add(integer::Requantize{grid}, {NodeId{2}}, "codes")});
+  program.set_outputs({program.add(integer::Requantize{grid}, {ProgramNodeId{2}}, "codes")});
   return program;
 }
 

@@ -20,9 +20,10 @@ IntegerProgram small_convolutions(Requantization requantization, int64_t taps, i
   IntegerProgram program(requantization);
   const CodeGrid grid{
       .dtype = DType::S8, .scale = 0.25, .zero_point = 3, .low = -128, .high = 127};
-  const NodeId x = program.add(integer::Input{.shape = {1, 5, 5, 4}}, {}, "x");
-  const NodeId q = program.add(integer::Quantize{grid}, {x}, "q");
-  const auto product = [&](NodeId from, int64_t extent, int64_t groups, const char* label) {
+  const ProgramNodeId x = program.add(integer::Input{.shape = {1, 5, 5, 4}}, {}, "x");
+  const ProgramNodeId q = program.add(integer::Quantize{grid}, {x}, "q");
+  const auto product = [&](ProgramNodeId from, int64_t extent, int64_t groups,
+                           const char* label) {
     const int64_t terms = extent * extent * 4 / groups;
     std::vector<int8_t> codes;
     for (int64_t i = 0; i < 4 * terms; ++i)
@@ -41,7 +42,7 @@ IntegerProgram small_convolutions(Requantization requantization, int64_t taps, i
     return program.add(integer::Requantize{grid}, {program.add(conv, {from}, label)},
                        fmt::format("{}.codes", label));
   };
-  const NodeId first = product(q, taps, 4, "depthwise");
+  const ProgramNodeId first = product(q, taps, 4, "depthwise");
   program.set_outputs({product(first, 1, 1, "pointwise")});
   return program;
 }
@@ -84,8 +85,8 @@ IntegerProgram rows_program(Requantization requantization, bool product) {
   IntegerProgram program(requantization);
   const CodeGrid grid{
       .dtype = DType::S8, .scale = 0.25, .zero_point = 7, .low = -128, .high = 127};
-  const NodeId x = program.add(integer::Input{.shape = {1, 3}}, {}, "x");
-  const NodeId q = program.add(integer::Quantize{grid}, {x}, "q");
+  const ProgramNodeId x = program.add(integer::Input{.shape = {1, 3}}, {}, "x");
+  const ProgramNodeId q = program.add(integer::Quantize{grid}, {x}, "q");
   if (!product) {
     program.set_outputs({program.add(integer::Add{.grid = grid}, {q, q}, "sum")});
     return program;
@@ -93,7 +94,7 @@ IntegerProgram rows_program(Requantization requantization, bool product) {
   const std::vector<int8_t> codes = {5, -3, 2, 7, 0, -9};
   const std::vector<float> scales = {0.05f, 0.2f};
   const std::vector<int32_t> biases = {10, -20};
-  const NodeId fc =
+  const ProgramNodeId fc =
       program.add(integer::Linear{.weights = pack_weights(codes, {2, 3}, 8, scales, biases,
                                                           program[q].value)},
                   {q}, "fc");
@@ -138,7 +139,7 @@ TEST_CASE("exported C: a CMSIS-NN that rounds otherwise is told before anything 
     for (const IntegerProgram& program :
          {small_convolutions(requantization, 3, 8), rows_program(requantization, true),
           rows_program(requantization, false)}) {
-      CAPTURE(program[NodeId{2}].label);
+      CAPTURE(program[ProgramNodeId{2}].label);
       CHECK(self_test(program, once ? single : twice).find("all as expected") !=
             std::string::npos);
       CHECK(self_test(program, once ? twice : single) ==

@@ -16,8 +16,8 @@ using namespace qtape;
 /// `from`.
 std::string first_difference(const IntegerSession& from, const RewrittenProgram& made,
                              const IntegerSession& to) {
-  for (const NodeId id : ids(from.program())) {
-    const NodeId other = made.nodes[at(id)];
+  for (const ProgramNodeId id : ids(from.program())) {
+    const ProgramNodeId other = made.nodes[id];
     const TensorType& type = from.program()[id].value.type;
     if (type.dtype == DType::F32) {
       if (!std::ranges::equal(from.bytes(id), to.bytes(other)))

@@ -320,8 +320,8 @@ TEST_CASE("lint: ties between codes") {
   CHECK(lint_sum(0.01, 0.01, 0.03) == "");
   check_tie(lint_sum(0.01, 0.01, 0.06), "y.quantized: 1 of 6 accumulators lies");
   IntegerProgram program;
-  const NodeId x = program.add(integer::Input{{1, 2}}, {}, "x");
-  const NodeId codes = program.add(integer::Quantize{.grid = {.scale = 0.5}}, {x});
+  const ProgramNodeId x = program.add(integer::Input{{1, 2}}, {}, "x");
+  const ProgramNodeId codes = program.add(integer::Quantize{.grid = {.scale = 0.5}}, {x});
   program.set_outputs({program.add(integer::Requantize{{.scale = 1}}, {codes}, "y")});
   check_tie(text_of(lint(program)), "y: 1 of 2 codes lies");
 }

@@ -52,7 +52,7 @@ Verifier verified(const Model& model, Requantization rounding, OnnxForm form) {
   if (rounding == Requantization::OnnxQdq) options.levels.push_back(onnx_level);
   options.runners = onnx_levels({.form = form});
   options.runners.merge(c_levels());
-  Verifier verifier(model.graph(), detail::values_of(model), options);
+  Verifier verifier(model.graph(), model.parameters(), options);
   Feed feed(inputs_of(verifier), noise());
   feed.for_each_batch([&](int64_t, int64_t count) { verifier.run(count); });
   return verifier;
@@ -74,7 +74,7 @@ void check_all(const Model& model) {
 }
 
 IntegerProgram with_integers(const Model& model) {
-  return convert(model.graph(), detail::values_of(model), {.integer_outputs = true});
+  return convert(model.graph(), model.parameters(), {.integer_outputs = true});
 }
 
 }  // namespace

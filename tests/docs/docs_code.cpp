@@ -43,7 +43,7 @@ void check_conformance(const std::string& text) {
   test::feed_inputs(session, inputs);
   session.run();
   for (int32_t i = 0; i < static_cast<int32_t>(file.values.size()); ++i) {
-    const bool right = file.omitted.contains(i) || test::value_of(session, NodeId{i}) ==
+    const bool right = file.omitted.contains(i) || test::value_of(session, ProgramNodeId{i}) ==
                                                        file.values[static_cast<size_t>(i)];
     require<Error>(right, "node {} has another value", i);
   }

@@ -117,7 +117,7 @@ TEST_CASE("recipes: all layers of the programs' networks get quantizers, whateve
     REQUIRE(weights.size() == test.layers.size());
     const std::vector<QuantizationRecipe> recipes = {
         {.weight_bits = 4, .activation_bits = 4, .weight_codes = CodeRange::Narrow},
-        {.weight_bits = 4, .activation_bits = 4, .scales = RecipeScales::Learned},
+        {.weight_bits = 4, .activation_bits = 4, .scales = ScaleOrigin::LSQ},
         {.weight_bits = 3,
          .activation_bits = 4,
          .ends_bits = 8,

@@ -99,8 +99,7 @@ TEST_CASE("train_mlp: a float model is fine-tuned with quantizers, from its para
   const test::Folder folder;
   plain.save(folder.file("float.json"));
   const SavedModel model = load_model(folder.file("float.json"));
-  for (auto mode : {examples::Quantization::EMA, examples::Quantization::LSQ,
-                    examples::Quantization::PACT}) {
+  for (auto mode : {ScaleOrigin::EMA, ScaleOrigin::LSQ, ScaleOrigin::PACT}) {
     CAPTURE(to_string_view(mode));
     settings.recipe.scale_mode = mode;
     settings.recipe.weight_bits = settings.recipe.activation_bits = 8;
@@ -180,7 +179,7 @@ TEST_CASE("train_mlp: the report holds every setting") {
 }
 
 TEST_CASE("train_mlp: the schedule of the tape is that of the settings") {
-  const examples::Recipe recipe{.quantize_after = 3, .freeze_after = 9, .warm_up = 5};
+  const examples::TrainingSettings recipe{.quantize_after = 3, .freeze_after = 9, .warm_up = 5};
   CHECK(examples::schedule_of(recipe, 90) ==
         QuantizationSchedule{.delay = 3, .freeze = 9, .freeze_norms = 60, .warm_up = 5});
   CHECK(examples::schedule_of({.freeze_norms_after = 7}, 90) ==
@@ -188,26 +187,26 @@ TEST_CASE("train_mlp: the schedule of the tape is that of the settings") {
 }
 
 TEST_CASE("train_mlp: few bits learn their scales, after a third of a run in float") {
-  using examples::Quantization;
-  using examples::Recipe;
+  using examples::TrainingSettings;
   for (const int64_t bits : {2, 3}) {
-    for (const Recipe& recipe : {Recipe{.weight_bits = bits}, {.activation_bits = bits}}) {
-      CHECK(examples::scale_mode_of(recipe) == Quantization::LSQ);
+    for (const TrainingSettings& recipe :
+         {TrainingSettings{.weight_bits = bits}, {.activation_bits = bits}}) {
+      CHECK(examples::scale_mode_of(recipe) == ScaleOrigin::LSQ);
       CHECK(examples::schedule_of(recipe, 90) ==
             QuantizationSchedule{.delay = 30, .freeze_norms = 60});
     }
   }
-  const Recipe four{.weight_bits = 4, .activation_bits = 4};
-  CHECK(examples::scale_mode_of(four) == Quantization::EMA);
+  const TrainingSettings four{.weight_bits = 4, .activation_bits = 4};
+  CHECK(examples::scale_mode_of(four) == ScaleOrigin::EMA);
   CHECK(examples::schedule_of(four, 90).delay == 0);
-  const Recipe in_float{.weight_bits = 0, .activation_bits = 0};
+  const TrainingSettings in_float{.weight_bits = 0, .activation_bits = 0};
   CHECK(!examples::has_few_bits(in_float));
-  const Recipe two{.weight_bits = 2, .activation_bits = 2};
-  Recipe other = two;
+  const TrainingSettings two{.weight_bits = 2, .activation_bits = 2};
+  TrainingSettings other = two;
   other.from = "trained.json";
   CHECK(examples::schedule_of(other, 90).delay == 0);
   other = two;
-  other.scale_mode = Quantization::EMA;
+  other.scale_mode = ScaleOrigin::EMA;
   CHECK(examples::schedule_of(other, 90).delay == 0);
   other = two;
   other.quantize_after = 5;
@@ -216,7 +215,7 @@ TEST_CASE("train_mlp: few bits learn their scales, after a third of a run in flo
 
 TEST_CASE("train_cnn: ends and means of few bits have 8 where there are norms") {
   const data::Split data = data::generate_digits(2, 64, 10);
-  const auto steps = [&](examples::CnnModel model, examples::Recipe recipe,
+  const auto steps = [&](examples::CnnModel model, examples::TrainingSettings recipe,
                          const std::string& label) {
     const examples::CnnSettings settings{.model = model, .width = 25, .recipe = recipe};
     const Graph graph = make_network(settings, data.train);
@@ -225,7 +224,7 @@ TEST_CASE("train_cnn: ends and means of few bits have 8 where there are norms") 
   };
   constexpr auto lenet = examples::CnnModel::LeNet;
   constexpr auto resnet8 = examples::CnnModel::ResNet8;
-  const examples::Recipe two{.weight_bits = 2, .activation_bits = 2};
+  const examples::TrainingSettings two{.weight_bits = 2, .activation_bits = 2};
   for (const char* label : {"conv1.input", "fc.input", "fc.features"}) {
     CHECK(steps(resnet8, two, label) == 255);
   }
@@ -234,7 +233,7 @@ TEST_CASE("train_cnn: ends and means of few bits have 8 where there are norms") 
   CHECK(steps(resnet8, two, "block2.conv2.input") == 3);
   CHECK(steps(lenet, two, "conv1.weight") == 2);
   CHECK(steps(lenet, two, "fc3.input") == 3);
-  examples::Recipe said = two;
+  examples::TrainingSettings said = two;
   said.ends_bits = 5;
   said.mean_bits = 6;
   said.weight_codes = CodeRange::Full;
@@ -294,8 +293,8 @@ TEST_CASE("train_mlp: a run that is stopped leaves a checkpoint of that step") {
 TEST_CASE("train_mlp: every model learns in every scale mode and replays to the same bits") {
   const data::Split data = data::example_digits(1280);
   for (Architecture model : {Architecture::MLP, Architecture::Residual, Architecture::Concat}) {
-    for (auto mode : {examples::Quantization::EMA, examples::Quantization::PerBatch,
-                      examples::Quantization::LSQ, examples::Quantization::PACT}) {
+    for (auto mode :
+         {ScaleOrigin::EMA, ScaleOrigin::PerBatch, ScaleOrigin::LSQ, ScaleOrigin::PACT}) {
       CAPTURE(to_string_view(model));
       CAPTURE(to_string_view(mode));
       Settings settings = small_settings(model);

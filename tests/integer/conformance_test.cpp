@@ -31,7 +31,7 @@ std::map<std::string, std::string> committed_files() {
 std::vector<Tensor> inputs_of(const test::ConformanceFile& file) {
   std::vector<Tensor> inputs;
   for (size_t i = 0; i < file.values.size(); ++i) {
-    const NodeId id{static_cast<int32_t>(i)};
+    const ProgramNodeId id{static_cast<int32_t>(i)};
     if (std::holds_alternative<integer::Input>(file.program[id].op)) {
       inputs.push_back(file.values[i]);
     }
@@ -46,7 +46,7 @@ std::string first_difference(const test::ConformanceFile& file, const SessionOpt
   test::feed_inputs(session, inputs_of(file));
   session.run();
   for (size_t i = 0; i < file.values.size(); ++i) {
-    const NodeId id{static_cast<int32_t>(i)};
+    const ProgramNodeId id{static_cast<int32_t>(i)};
     if (file.omitted.contains(id.index) || !session.has_value(id)) continue;
     if (test::value_of(session, id) != file.values[i]) return file.program.describe(id);
   }

@@ -63,15 +63,16 @@ TEST_CASE(
 
 TEST_CASE("integer conv: padding may be far larger than an image") {
   IntegerProgram program;
-  const NodeId x = program.add(integer::Input{.shape = {2, 5, 1}}, {}, "x");
-  const NodeId q = program.add(integer::Quantize{.grid = {DType::U8, 0.5, 3, 0, 255}}, {x});
+  const ProgramNodeId x = program.add(integer::Input{.shape = {2, 5, 1}}, {}, "x");
+  const ProgramNodeId q =
+      program.add(integer::Quantize{.grid = {DType::U8, 0.5, 3, 0, 255}}, {x});
   const integer::Conv wide{.taps = {3},
                            .stride = {700'000},
                            .dilation = {1},
                            .padding = Padding::Explicit,
                            .pads_begin = {1'400'000},
                            .pads_end = {1'400'000}};
-  const NodeId y = program.add(ones(wide, 1, 3, program[q].value), {q}, "y");
+  const ProgramNodeId y = program.add(ones(wide, 1, 3, program[q].value), {q}, "y");
   program.set_outputs({y});
   IntegerSession reference(program, {.reference = true});
   IntegerSession session(program, {});

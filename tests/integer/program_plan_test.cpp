@@ -47,16 +47,16 @@ TEST_CASE("program plan: what is in use at one time never overlaps") {
 
 TEST_CASE("program plan: what runs in place or is a view lies where its operand does") {
   IntegerProgram program;
-  const NodeId x = program.add(integer::Input{.shape = {2, 6}}, {}, "x");
-  const NodeId codes = program.add(integer::Quantize{.grid = grid}, {x});
-  const NodeId shape = program.add(integer::Reshape{{.shape = {3, 4}}}, {codes});
-  const NodeId sum = program.add(integer::Add{.grid = grid}, {shape, shape});
-  const NodeId other = program.add(integer::Requantize{.grid = grid}, {sum});
-  const NodeId y = program.add(integer::Mul{.grid = grid}, {other, sum});
+  const ProgramNodeId x = program.add(integer::Input{.shape = {2, 6}}, {}, "x");
+  const ProgramNodeId codes = program.add(integer::Quantize{.grid = grid}, {x});
+  const ProgramNodeId shape = program.add(integer::Reshape{{.shape = {3, 4}}}, {codes});
+  const ProgramNodeId sum = program.add(integer::Add{.grid = grid}, {shape, shape});
+  const ProgramNodeId other = program.add(integer::Requantize{.grid = grid}, {sum});
+  const ProgramNodeId y = program.add(integer::Mul{.grid = grid}, {other, sum});
   program.set_outputs({y});
 
   const ProgramPlan lean = plan_program(program, KeptValues::Outputs);
-  const auto offset = [](const ProgramPlan& memory, NodeId id) {
+  const auto offset = [](const ProgramPlan& memory, ProgramNodeId id) {
     return memory.values[static_cast<size_t>(id.index)].offset;
   };
   CHECK(offset(lean, shape) == offset(lean, codes));

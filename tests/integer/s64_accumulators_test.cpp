@@ -21,7 +21,7 @@ constexpr int64_t rows = 6, inputs = 40, outputs = 9;
 /// outputs, so that some accumulators are a few steps of y and others far out of range.
 struct S64Layer {
   IntegerProgram program;
-  NodeId x, accumulators, y;
+  ProgramNodeId x, accumulators, y;
   std::vector<int8_t> weights;
   std::vector<int32_t> biases;
   std::vector<float> scales;
@@ -29,7 +29,7 @@ struct S64Layer {
   S64Layer(Requantization requantization, const CodeGrid& grid, const CodeGrid& output)
       : program(requantization) {
     const Random random(11, 1);
-    const NodeId floats = program.add(integer::Input{.shape = {rows, inputs}}, {}, "x");
+    const ProgramNodeId floats = program.add(integer::Input{.shape = {rows, inputs}}, {}, "x");
     x = program.add(integer::Quantize{grid}, {floats}, "codes");
     for (uint64_t i = 0; i < outputs * inputs; ++i) {
       weights.push_back(static_cast<int8_t>(static_cast<int64_t>(random.below(i, 255)) - 127));

@@ -63,7 +63,7 @@ struct FullRange {
   }
 };
 
-bool same_bytes(const IntegerSession& a, const IntegerSession& b, NodeId id) {
+bool same_bytes(const IntegerSession& a, const IntegerSession& b, ProgramNodeId id) {
   return test::value_of(a, id) == test::value_of(b, id);
 }
 
@@ -133,7 +133,7 @@ TEST_CASE(
         session->run();
       }
       int64_t wrong = 0;
-      for (const NodeId id : ids(program)) {
+      for (const ProgramNodeId id : ids(program)) {
         if (lean.has_value(id)) CHECK(same_bytes(lean, reference, id));
         if (program[id].value.type.dtype == DType::F32) continue;
         for (int64_t k = 0; k < program[id].value.type.elements(); ++k) {
@@ -161,7 +161,7 @@ TEST_CASE("session: works after it was moved") {
   IntegerSession reference(program, {.reference = true});
   std::ranges::fill(reference.input("x"), 3.0f);
   reference.run();
-  const NodeId y = program.outputs()[0];
+  const ProgramNodeId y = program.outputs()[0];
   CHECK(std::ranges::equal(second.value<float>(y), reference.value<float>(y)));
 }
 
@@ -183,7 +183,7 @@ TEST_CASE("session: what is not there is refused") {
         "SessionOptions::kept selects the values that are");
   CHECK(error_text<GraphError>([&] { (void)session.integer(program.at("x"), 0); }) ==
         "Input %0 'x': has no integers");
-  CHECK(error_text<GraphError>([&] { (void)session.has_value(NodeId{9}); }) ==
+  CHECK(error_text<GraphError>([&] { (void)session.has_value(ProgramNodeId{9}); }) ==
         "node %9 does not exist; the program has 4 nodes");
   CHECK(!session.has_value(program.at("fc")));
   CHECK(session.has_value(program.at("a.quantized")));

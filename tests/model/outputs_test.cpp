@@ -7,6 +7,7 @@
 #include "qtape/deploy/verify.h"
 #include "qtape/engine/serialize.h"
 #include "qtape/model/evaluate.h"
+#include "qtape/model/feed.h"
 #include "qtape/model/fit.h"
 #include "qtape/model/model.h"
 #include "qtape/model/recipe.h"
@@ -173,7 +174,7 @@ TEST_CASE("outputs: two trained heads convert, verify at every level and predict
   options.runners = onnx_levels({.form = OnnxForm::Integer});
   options.runners.merge(c_levels());
   options.threads = 1;
-  Verifier verifier(model.graph(), detail::values_of(model), options);
+  Verifier verifier(model.graph(), model.parameters(), options);
   Feed feed(inputs_of(verifier), data);
   feed.for_each_batch([&](int64_t, int64_t count) { verifier.run(count); });
   CHECK(verifier.mismatches() == 0);

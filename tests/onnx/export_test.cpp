@@ -157,8 +157,8 @@ TEST_CASE("onnx export: a model says what made it of which program") {
 IntegerProgram dilated_pool(DType dtype) {
   IntegerProgram program(Requantization::OnnxQdq);
   const CodeGrid grid{.dtype = dtype, .scale = 0.5, .zero_point = 3, .low = 1, .high = 120};
-  const NodeId x = program.add(integer::Input{.shape = {2, 7, 6, 3}}, {}, "x");
-  const NodeId q = program.add(integer::Quantize{grid}, {x}, "q");
+  const ProgramNodeId x = program.add(integer::Input{.shape = {2, 7, 6, 3}}, {}, "x");
+  const ProgramNodeId q = program.add(integer::Quantize{grid}, {x}, "q");
   MaxPool pool;
   pool.kernel = {3, 2};
   pool.stride = {2, 1};
@@ -166,7 +166,7 @@ IntegerProgram dilated_pool(DType dtype) {
   pool.padding = Padding::Explicit;
   pool.pads_begin = {3, 1};
   pool.pads_end = {4, 2};
-  const NodeId largest = program.add(integer::Structure<MaxPool>{pool}, {q}, "pool");
+  const ProgramNodeId largest = program.add(integer::Structure<MaxPool>{pool}, {q}, "pool");
   program.set_outputs({largest});
   return program;
 }
@@ -197,16 +197,16 @@ TEST_CASE("onnx export: outputs have the names of layers, and parts those of wha
   IntegerProgram program(Requantization::OnnxQdq);
   const CodeGrid grid{
       .dtype = DType::U8, .scale = 0.25, .zero_point = 7, .low = 0, .high = 255};
-  const NodeId x = program.add(integer::Input{.shape = {2, 3}}, {}, "x");
-  const NodeId q = program.add(integer::Quantize{grid}, {x}, "x.quantized");
+  const ProgramNodeId x = program.add(integer::Input{.shape = {2, 3}}, {}, "x");
+  const ProgramNodeId q = program.add(integer::Quantize{grid}, {x}, "x.quantized");
   const std::vector<int8_t> codes = {5, -3, 7};
   const std::vector<float> scale = {0.5f};
   const std::vector<int32_t> bias = {3};
   const integer::Linear linear{
       .weights = pack_weights(codes, {1, 3}, 8, scale, bias, program[q].value)};
-  const NodeId fc = program.add(linear, {q}, "fc");
-  const NodeId y = program.add(integer::Requantize{grid}, {fc});
-  const NodeId sum = program.add(integer::Add{grid}, {y, y});
+  const ProgramNodeId fc = program.add(linear, {q}, "fc");
+  const ProgramNodeId y = program.add(integer::Requantize{grid}, {fc});
+  const ProgramNodeId sum = program.add(integer::Add{grid}, {y, y});
   program.set_outputs({program.add(integer::Dequantize{}, {fc}, "fc.value"),
                        program.add(integer::Dequantize{}, {sum}, "sum.value")});
   const onnx::GraphProto graph = graph_of(to_onnx(program));

@@ -194,7 +194,7 @@ int64_t different_outputs(const IntegerProgram& program, OnnxForm form, uint64_t
   const std::string bytes = to_onnx(program, {.form = form, .opset = opset});
   OnnxInterpreter model(bytes);
   IntegerSession reference(program, {.reference = true});
-  for (const NodeId id : ids(program)) {
+  for (const ProgramNodeId id : ids(program)) {
     const IntegerNode& node = program[id];
     if (!std::holds_alternative<integer::Input>(node.op)) continue;
     const auto input = reference.input(id);
@@ -227,8 +227,8 @@ TEST_CASE("onnx interpreter: programs in integers give every value of the refere
     Parameters parameters(graph, seed);
     test::settle(graph, parameters, seed);
     IntegerProgram program = convert(graph, parameters, Requantization::OnnxQdq);
-    std::vector<NodeId> all;
-    for (const NodeId id : ids(program)) {
+    std::vector<ProgramNodeId> all;
+    for (const ProgramNodeId id : ids(program)) {
       if (!std::holds_alternative<integer::Input>(program[id].op)) {
         all.push_back(id);
       }
@@ -313,17 +313,17 @@ TEST_CASE("onnx interpreter: codes of 16 bits come out of floats as they went in
         CodeGrid{
             .dtype = DType::U16, .scale = 3e-5f, .zero_point = 12, .low = 12, .high = 65534}}) {
     IntegerProgram program(Requantization::OnnxQdq);
-    const NodeId x = program.add(integer::Input{.shape = {3, 7, 5, 4}}, {}, "x");
-    const NodeId q = program.add(integer::Quantize{grid}, {x}, "q");
+    const ProgramNodeId x = program.add(integer::Input{.shape = {3, 7, 5, 4}}, {}, "x");
+    const ProgramNodeId q = program.add(integer::Quantize{grid}, {x}, "q");
     integer::Structure<MaxPool> pool;
     pool.pads_begin = {1, 0};
     pool.pads_end = {0, 1};
     pool.padding = Padding::Explicit;
-    const NodeId largest = program.add(pool, {q}, "pool");
-    const NodeId padded = program.add(
+    const ProgramNodeId largest = program.add(pool, {q}, "pool");
+    const ProgramNodeId padded = program.add(
         integer::Pad{.begin = {0, 2, 0, 0}, .end = {0, 0, 1, 0}, .code = grid.high - 3}, {q},
         "pad");
-    const NodeId most = program.add(integer::Max{.axes = {1, -1}}, {padded}, "max");
+    const ProgramNodeId most = program.add(integer::Max{.axes = {1, -1}}, {padded}, "max");
     MaxPool dilated;
     dilated.kernel = {3, 2};
     dilated.stride = {1, 2};
@@ -331,7 +331,7 @@ TEST_CASE("onnx interpreter: codes of 16 bits come out of floats as they went in
     dilated.padding = Padding::Explicit;
     dilated.pads_begin = {3, 1};
     dilated.pads_end = {4, 2};
-    const NodeId wide = program.add(integer::Structure<MaxPool>{dilated}, {q}, "wide");
+    const ProgramNodeId wide = program.add(integer::Structure<MaxPool>{dilated}, {q}, "wide");
     program.set_outputs({q, largest, padded, most, wide});
     for (uint64_t seed = 0; seed < 20; ++seed) {
       CHECK(different_outputs(program, OnnxForm::Qdq, seed) == 0);
@@ -369,12 +369,12 @@ TEST_CASE("onnx export: from opset 21 on weights of 4 bits are packed, the first
   IntegerProgram program(Requantization::OnnxQdq);
   const CodeGrid grid{
       .dtype = DType::U8, .scale = 0.25, .zero_point = 7, .low = 0, .high = 255};
-  const NodeId x = program.add(integer::Input{.shape = {2, 3}}, {}, "x");
-  const NodeId q = program.add(integer::Quantize{grid}, {x}, "q");
+  const ProgramNodeId x = program.add(integer::Input{.shape = {2, 3}}, {}, "x");
+  const ProgramNodeId q = program.add(integer::Quantize{grid}, {x}, "q");
   const std::vector<int8_t> codes = {5, -3, 7};
   const integer::Linear linear{
       .weights = pack_weights(codes, {1, 3}, 4, Floats{0.5f}, Sums{3}, program[q].value)};
-  const NodeId fc = program.add(linear, {q}, "fc");
+  const ProgramNodeId fc = program.add(linear, {q}, "fc");
   program.set_outputs({program.add(integer::Dequantize{}, {fc}, "y")});
   for (int64_t opset : {20, 21}) {
     const std::string bytes = to_onnx(program, {.opset = opset});

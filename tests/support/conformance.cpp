@@ -14,7 +14,7 @@ constexpr std::string_view format = "qtape-conformance";
 constexpr int64_t version = 1;
 
 template <class T>
-Tensor typed_value(const IntegerSession& session, NodeId id) {
+Tensor typed_value(const IntegerSession& session, ProgramNodeId id) {
   return Tensor::of<T>(session.program()[id].value.type.shape, session.value<T>(id));
 }
 
@@ -22,14 +22,14 @@ Tensor typed_value(const IntegerSession& session, NodeId id) {
 
 void feed_inputs(IntegerSession& session, const std::vector<Tensor>& inputs) {
   size_t next = 0;
-  for (const NodeId id : ids(session.program())) {
+  for (const ProgramNodeId id : ids(session.program())) {
     if (!std::holds_alternative<integer::Input>(session.program()[id].op)) continue;
     const auto bytes = std::as_writable_bytes(session.input(id));
     std::ranges::copy(inputs.at(next++).data, bytes.begin());
   }
 }
 
-Tensor value_of(const IntegerSession& session, NodeId id) {
+Tensor value_of(const IntegerSession& session, ProgramNodeId id) {
   const DType dtype = session.program()[id].value.type.dtype;
   if (dtype == DType::F32) return typed_value<float>(session, id);
   return dispatch_integers(dtype, [&]<class T>() { return typed_value<T>(session, id); });
@@ -47,7 +47,7 @@ std::string to_text(const ConformanceCase& each) {
   std::vector<std::string> lines;
   for (int32_t i = 0; i < each.program.size(); ++i) {
     const bool omitted = each.omitted.contains(i);
-    lines.push_back(omitted ? "null" : write_json(value_of(session, NodeId{i})).dump());
+    lines.push_back(omitted ? "null" : write_json(value_of(session, ProgramNodeId{i})).dump());
   }
   append_lines(text, "values", '[', ']', lines);
   return text + "\n}\n";

@@ -24,7 +24,7 @@ std::vector<ConformanceCase> conformance_cases();
 /// Writes `inputs` to the session's Input nodes, in order.
 void feed_inputs(IntegerSession& session, const std::vector<Tensor>& inputs);
 /// Returns the value of a node after a run.
-Tensor value_of(const IntegerSession& session, NodeId id);
+Tensor value_of(const IntegerSession& session, ProgramNodeId id);
 
 /// Returns the text of a case's file, with the values of the reference session.
 std::string to_text(const ConformanceCase& each);

@@ -51,14 +51,14 @@ class ConformanceBuilder {
 
   ConformanceCase done() { return std::move(made_); }
 
-  NodeId input(const std::string& label, Shape shape, const std::vector<float>& data,
-               bool batch = false) {
+  ProgramNodeId input(const std::string& label, Shape shape, const std::vector<float>& data,
+                      bool batch = false) {
     made_.inputs.push_back(Tensor::of<float>(shape, data));
     return made_.program.add(integer::Input{shape, batch}, {}, label);
   }
   /// Adds an input whose elements have `codes` on `grid` with every rounding.
-  NodeId codes(const std::string& label, Shape shape, const CodeGrid& grid,
-               const std::vector<int64_t>& codes) {
+  ProgramNodeId codes(const std::string& label, Shape shape, const CodeGrid& grid,
+                      const std::vector<int64_t>& codes) {
     std::vector<float> data;
     for (int64_t code : codes) {
       const auto steps = static_cast<double>(code - grid.zero_point);
@@ -66,42 +66,42 @@ class ConformanceBuilder {
     }
     return add(integer::Quantize{.grid = grid}, {input(label, shape, data)});
   }
-  NodeId add(IntegerOp op, std::initializer_list<NodeId> operands) {
-    const NodeId id = made_.program.add(std::move(op), operands);
+  ProgramNodeId add(IntegerOp op, std::initializer_list<ProgramNodeId> operands) {
+    const ProgramNodeId id = made_.program.add(std::move(op), operands);
     outputs_.push_back(id);
     made_.program.set_outputs(outputs_);
     return id;
   }
-  NodeId add(IntegerOp op, const std::vector<NodeId>& operands) {
+  ProgramNodeId add(IntegerOp op, const std::vector<ProgramNodeId>& operands) {
     return made_.program.add(std::move(op), operands);
   }
-  const IntegerValue& value(NodeId id) const { return made_.program[id].value; }
-  void omit(NodeId id) { made_.omitted.insert(id.index); }
+  const IntegerValue& value(ProgramNodeId id) const { return made_.program[id].value; }
+  void omit(ProgramNodeId id) { made_.omitted.insert(id.index); }
 
   /// Adds accumulators of `x`; the number of outputs is the number of rows of `weights`.
-  NodeId linear(NodeId x, int bits, const std::vector<int8_t>& weights,
-                const std::vector<float>& scales, const std::vector<int32_t>& bias) {
+  ProgramNodeId linear(ProgramNodeId x, int bits, const std::vector<int8_t>& weights,
+                       const std::vector<float>& scales, const std::vector<int32_t>& bias) {
     const IntegerValue& value = made_.program[x].value;
     const int64_t k = value.type.shape[-1];
     const int64_t n = std::ssize(weights) / k;
     return add(integer::Linear{pack_weights(weights, {n, k}, bits, scales, bias, value)}, {x});
   }
   /// Adds accumulators of a convolution; `op` lacks its weights, whose rows have `k` elements.
-  NodeId conv(NodeId x, integer::Conv op, int64_t k, int bits,
-              const std::vector<int8_t>& weights, const std::vector<float>& scales,
-              const std::vector<int32_t>& bias) {
+  ProgramNodeId conv(ProgramNodeId x, integer::Conv op, int64_t k, int bits,
+                     const std::vector<int8_t>& weights, const std::vector<float>& scales,
+                     const std::vector<int32_t>& bias) {
     op.weights.shape = {std::ssize(weights) / k, k};
     const IntegerValue factors = op.factors(made_.program[x].value);
     op.weights = pack_weights(weights, op.weights.shape, bits, scales, bias, factors);
     return add(op, {x});
   }
-  void requantize(NodeId x, std::initializer_list<CodeGrid> grids) {
+  void requantize(ProgramNodeId x, std::initializer_list<CodeGrid> grids) {
     for (const CodeGrid& grid : grids) add(integer::Requantize{grid}, {x});
   }
 
  private:
   ConformanceCase made_;
-  std::vector<NodeId> outputs_;
+  std::vector<ProgramNodeId> outputs_;
 };
 
 }  // namespace qtape::test

@@ -129,7 +129,7 @@ struct Fed {
   std::vector<FedInput> inputs;
 
   explicit Fed(const IntegerProgram& program) {
-    for (const NodeId id : ids(program)) {
+    for (const ProgramNodeId id : ids(program)) {
       if (!std::holds_alternative<integer::Input>(program[id].op)) continue;
       const Shape& shape = program[id].value.type.shape;
       buffers.emplace_back(static_cast<size_t>(shape.elements()));
@@ -140,7 +140,7 @@ struct Fed {
     }
     for (size_t i = 0; i < inputs.size(); ++i) inputs[i].floats = buffers[i];
   }
-  std::vector<NodeId> nodes;
+  std::vector<ProgramNodeId> nodes;
 };
 
 /// Returns stored samples for the self-test: the first samples of the data, else random ones.

@@ -201,7 +201,7 @@ ProgramReport report_of(const IntegerProgram& program) {
     for (const Tensor* each : {&own->codes, &own->scales, &own->bias})
       report.weight_bytes += each->type.bytes();
   }
-  for (NodeId id : program.outputs()) {
+  for (ProgramNodeId id : program.outputs()) {
     const IntegerValue& v = program[id].value;
     report.outputs.push_back({program.name(id), v.type.dtype, v.zero_point, v.scales});
   }

@@ -5,13 +5,14 @@
 namespace qtape::tool {
 namespace {
 
+template <class Id>
 void fill(NodeReport& report, std::string_view op, const std::string& label,
-          const TensorType& type, const std::vector<NodeId>& operands) {
+          const TensorType& type, const std::vector<Id>& operands) {
   report.label = label;
   report.op = op;
   report.dtype = type.dtype;
   report.shape = type.shape;
-  for (NodeId id : operands) report.operands.push_back(id.index);
+  for (const Id id : operands) report.operands.push_back(id.index);
 }
 
 }  // namespace

@@ -55,13 +55,13 @@ void add_float_parts(CLI::App& command, bool& float_parts) {
 }
 
 void add_scales(CLI::App& command, std::string& scales) {
-  const std::vector<std::string> names(enum_names<RecipeScales>.begin(),
-                                       enum_names<RecipeScales>.end());
+  const std::vector<std::string> names(enum_names<ScaleOrigin>.begin(),
+                                       enum_names<ScaleOrigin>.end());
   command
       .add_option(
           "--scales", scales,
           "source of the scales of new quantizers; by default Learned up to 3 bits, otherwise "
-          "Observed")
+          "EMA")
       ->transform(CLI::IsMember(names, CLI::ignore_case));
 }
 

@@ -5,7 +5,7 @@
 
 namespace qtape::tool {
 
-InputRange range_of(const IntegerProgram& program, NodeId input) {
+InputRange range_of(const IntegerProgram& program, ProgramNodeId input) {
   std::optional<InputRange> found;
   for (const IntegerNode& node : program.nodes()) {
     const auto* op = std::get_if<integer::Quantize>(&node.op);

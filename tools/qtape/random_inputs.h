@@ -15,7 +15,7 @@ struct InputRange {
 };
 /// Returns the range that the quantizers of an input distinguish, extended by half on either
 /// side.
-InputRange range_of(const IntegerProgram& program, NodeId input);
+InputRange range_of(const IntegerProgram& program, ProgramNodeId input);
 
 /// One random sample, drawn for all inputs in turn. Each sample has its own density, from
 /// nearly all 0 to almost no 0.

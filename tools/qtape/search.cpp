@@ -18,7 +18,7 @@ struct SearchCommand {
   DataOptions data;
   int64_t budget = 0;  ///< bytes of weights
   int activation_bits = 8;
-  std::string scales = {};        ///< name of a RecipeScales; empty: not given
+  std::string scales = {};        ///< name of a ScaleOrigin; empty: not given
   std::string weight_codes = {};  ///< name of a CodeRange; empty: not given
   int64_t samples = 1000;
   bool float_parts = false;  ///< allows parts without an integer form
@@ -108,7 +108,7 @@ void search(const SearchCommand& command) {
                            .on_trial = [](int64_t done, int64_t all) {
                              console::redraw(fmt::format("{} of {} trials", done, all));
                            }};
-  options.scales = from_string<RecipeScales>(command.scales);
+  options.scales = from_string<ScaleOrigin>(command.scales);
   options.weight_codes = from_string<CodeRange>(command.weight_codes);
   const BitSearch found = search_bits(model, data.train, options);
   console::clear_line();

@@ -28,7 +28,7 @@ struct TrainCommand {
   std::optional<int> weight_bits = std::nullopt;
   std::optional<int> activation_bits = std::nullopt;
   std::optional<int> ends_bits = std::nullopt;
-  std::string scales = {};        ///< name of a RecipeScales; empty: not given
+  std::string scales = {};        ///< name of a ScaleOrigin; empty: not given
   std::string weight_codes = {};  ///< name of a CodeRange; empty: not given
   bool in_float = false;          ///< without quantizers
   bool float_parts = false;       ///< allows parts without an integer form
@@ -159,7 +159,7 @@ Model with_recipe(Model model, const TrainCommand& command, const data::Dataset&
   const QuantizationRecipe recipe{.weight_bits = command.weight_bits.value_or(8),
                                   .activation_bits = command.activation_bits.value_or(8),
                                   .ends_bits = command.ends_bits,
-                                  .scales = from_string<RecipeScales>(command.scales),
+                                  .scales = from_string<ScaleOrigin>(command.scales),
                                   .weight_codes = from_string<CodeRange>(command.weight_codes),
                                   .float_parts = command.float_parts};
   say_ends(model.graph(), recipe);

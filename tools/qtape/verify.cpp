@@ -222,9 +222,9 @@ std::string differing(const T& a, const IntegerOp& other) {
 }
 
 /// Returns `%6 'fc3' and %2`, or `none`.
-std::string names_of(const IntegerProgram& program, std::span<const NodeId> ids) {
+std::string names_of(const IntegerProgram& program, std::span<const ProgramNodeId> ids) {
   std::string text;
-  for (NodeId id : ids) {
+  for (ProgramNodeId id : ids) {
     text += fmt::format("{}%{}", text.empty() ? "" : " and ", id.index);
     if (!program[id].label.empty()) text += fmt::format(" '{}'", printable(program[id].label));
   }
@@ -233,8 +233,7 @@ std::string names_of(const IntegerProgram& program, std::span<const NodeId> ids)
 
 /// Describes the first difference of two programs.
 std::string difference(const IntegerProgram& saved, const IntegerProgram& converted) {
-  for (int32_t i = 0; i < std::min(saved.size(), converted.size()); ++i) {
-    const NodeId id{i};
+  for (const ProgramNodeId id : ids(saved.size() < converted.size() ? saved : converted)) {
     if (saved[id] == converted[id]) continue;
     const std::string names = std::visit(
         [&](const auto& op) { return differing(op, converted[id].op); }, saved[id].op);
@@ -248,8 +247,9 @@ std::string difference(const IntegerProgram& saved, const IntegerProgram& conver
 }
 
 bool has_integer_outputs(const IntegerProgram& program) {
-  return std::ranges::any_of(
-      program.outputs(), [&](NodeId id) { return program[id].value.type.dtype != DType::F32; });
+  return std::ranges::any_of(program.outputs(), [&](ProgramNodeId id) {
+    return program[id].value.type.dtype != DType::F32;
+  });
 }
 
 void compare_program(const Verifier& verifier, SavedModel& model, int64_t batch,

@@ -92,7 +92,8 @@ std::optional<LevelScores> Samples::run_data(const data::Dataset& dataset) {
 
 void Samples::run_random(int64_t samples, uint64_t seed) {
   std::vector<InputRange> ranges;
-  for (NodeId input : verifier.inputs()) ranges.push_back(range_of(verifier.program(), input));
+  for (ProgramNodeId input : verifier.inputs())
+    ranges.push_back(range_of(verifier.program(), input));
   for (int64_t first = 0; first < samples; first += batch) {
     const int64_t count = std::min(batch, samples - first);
     for (int64_t row = 0; row < count; ++row) {

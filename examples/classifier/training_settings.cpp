@@ -1,10 +1,11 @@
-#include "qtape/examples/classifier/recipe.h"
+#include "qtape/examples/classifier/training_settings.h"
 
 #include <algorithm>
 #include <map>
 
 #include "qtape/core/error.h"
 #include "qtape/engine/quantizers.h"
+#include "qtape/engine/rewrite.h"
 #include "qtape/integer/rules/quantizer_of.h"
 #include "qtape/integer/rules/rule_table.h"
 #include "qtape/integer/training/exact.h"
@@ -20,58 +21,49 @@ using BitsOf = std::map<NodeId, int>;
 
 Graph with_bits(const Graph& graph, const BitsOf& bits) {
   Graph result;
-  std::vector<NodeId> copies;
-  for (int32_t i = 0; i < graph.size(); ++i) {
-    const Node& node = graph[NodeId{i}];
-    std::vector<NodeId> operands;
-    for (const NodeId id : node.operands) {
-      operands.push_back(copies[static_cast<size_t>(id.index)]);
-    }
-    Op op = node.op;
-    if (const auto found = bits.find(NodeId{i}); found != bits.end()) {
+  rewrite(graph, result, [&](NodeId id, std::span<const NodeId> operands) {
+    Op op = graph[id].op;
+    if (const auto found = bits.find(id); found != bits.end()) {
       std::visit(
           [&](auto& each) {
             if constexpr (Quantizer<std::decay_t<decltype(each)>>) each.bits = found->second;
           },
           op);
     }
-    copies.push_back(result.add(op, operands, node.label));
-  }
-  result.copy_outputs(graph, [&](NodeId id) { return copies[static_cast<size_t>(id.index)]; });
+    return result.add(op, operands, graph[id].label);
+  });
   return result;
 }
 
 }  // namespace
 
-bool has_few_bits(const Recipe& recipe) {
+bool has_few_bits(const TrainingSettings& recipe) {
   const auto few = [](int64_t bits) { return bits > 0 && bits <= most_few_bits; };
   return few(recipe.weight_bits) || few(recipe.activation_bits);
 }
 
-Quantization scale_mode_of(const Recipe& recipe) {
+ScaleOrigin scale_mode_of(const TrainingSettings& recipe) {
   // Learned scales are not powers of two.
   const bool learned = has_few_bits(recipe) && !recipe.power_of_two;
-  return recipe.scale_mode.value_or(learned ? Quantization::LSQ : Quantization::EMA);
+  return recipe.scale_mode.value_or(learned ? ScaleOrigin::LSQ : ScaleOrigin::EMA);
 }
 
-QuantizationSchedule schedule_of(const Recipe& recipe, int64_t steps) {
+QuantizationSchedule schedule_of(const TrainingSettings& recipe, int64_t steps) {
   const bool late =
-      has_few_bits(recipe) && recipe.from.empty() && scale_mode_of(recipe) == Quantization::LSQ;
+      has_few_bits(recipe) && recipe.from.empty() && scale_mode_of(recipe) == ScaleOrigin::LSQ;
   return {.delay = recipe.quantize_after.value_or(late ? usual_float_steps(steps) : 0),
           .freeze = recipe.freeze_after,
-          .freeze_norms = recipe.freeze_norms_after.value_or(steps - steps / 3),
+          .freeze_norms = recipe.freeze_norms_after.value_or(usual_norm_freeze(steps)),
           .warm_up = recipe.warm_up};
 }
 
-Arithmetic arithmetic_of(const Recipe& recipe) {
+std::optional<Arithmetic> arithmetic_of(const TrainingSettings& recipe) {
   if (recipe.exact) return exact(recipe.exact);
-  const bool few = std::min(recipe.weight_bits, recipe.activation_bits) <= most_few_bits;
-  const Products usual = few ? Products::Values : Products::Codes;
-  return recipe.products.value_or(usual) == Products::Codes ? products_of_codes()
-                                                            : Arithmetic{};
+  if (!recipe.products) return std::nullopt;
+  return recipe.products == Products::Codes ? products_of_codes() : Arithmetic{};
 }
 
-FitOptions fit_options(const Recipe& recipe, int64_t samples) {
+FitOptions fit_options(const TrainingSettings& recipe, int64_t samples) {
   const int64_t steps = recipe.epochs * (samples / recipe.batch);
   return {.epochs = recipe.epochs,
           .batch = recipe.batch,
@@ -87,11 +79,9 @@ FitOptions fit_options(const Recipe& recipe, int64_t samples) {
 
 namespace {
 
-void require_powers_possible(const Recipe& recipe) {
-  const bool learned =
-      scale_mode_of(recipe) == Quantization::LSQ || recipe.scale_mode == Quantization::PACT;
+void require_powers_possible(const TrainingSettings& recipe) {
   require<ArgumentError>(
-      !recipe.power_of_two || !learned,
+      !recipe.power_of_two || !has_learned_scales(scale_mode_of(recipe)),
       "power of two requires scales that follow the data; those of {} are learned; try scale "
       "mode EMA",
       to_string_view(scale_mode_of(recipe)));
@@ -99,47 +89,35 @@ void require_powers_possible(const Recipe& recipe) {
 
 }  // namespace
 
-std::optional<Op> weight_quantizer(const Recipe& recipe) {
+std::optional<Op> weight_quantizer(const TrainingSettings& recipe) {
   require_powers_possible(recipe);
   if (recipe.weight_bits == 0) return std::nullopt;
   const int bits = static_cast<int>(recipe.weight_bits);
   const CodeRange codes = recipe.weight_codes.value_or(CodeRange::Narrow);
-  if (scale_mode_of(recipe) == Quantization::LSQ) {
-    return FakeQuantizeLSQ{.bits = bits, .axis = 0, .range = codes};
-  }
-  return FakeQuantize{.bits = bits,
-                      .axis = 0,
-                      .range = codes,
-                      .denominator = Denominator::HalfSpan,
-                      .power_of_two = recipe.power_of_two,
-                      .ste = recipe.ste,
-                      .scale_mode = PerBatch{}};
+  const FakeQuantize grid{.bits = bits,
+                          .axis = 0,
+                          .range = codes,
+                          .denominator = Denominator::HalfSpan,
+                          .power_of_two = recipe.power_of_two,
+                          .ste = recipe.ste,
+                          .scale_mode = PerBatch{}};
+  return with_scales(grid, scale_mode_of(recipe));
 }
 
-std::optional<Op> activation_quantizer(const Recipe& recipe, CodeRange range) {
+std::optional<Op> activation_quantizer(const TrainingSettings& recipe, CodeRange range) {
   require_powers_possible(recipe);
   if (recipe.activation_bits == 0) return std::nullopt;
   const int bits = static_cast<int>(recipe.activation_bits);
-  FakeQuantize quantizer{
-      .bits = bits, .range = range, .power_of_two = recipe.power_of_two, .ste = recipe.ste};
-  switch (scale_mode_of(recipe)) {
-    case Quantization::LSQ:
-      return FakeQuantizeLSQ{.bits = bits, .range = range};
-    case Quantization::PACT:
-      if (range == CodeRange::Unsigned) return FakeQuantizePACT{.bits = bits};
-      break;
-    case Quantization::PerBatch:
-      return quantizer;
-    case Quantization::EMA:
-    case Quantization::Delayed:
-      break;
-  }
-  const bool delayed = scale_mode_of(recipe) == Quantization::Delayed;
-  return quantizer.with(&FakeQuantize::scale_mode, EMA{.decay = 0.99, .delayed = delayed});
+  const FakeQuantize grid{.bits = bits,
+                          .range = range,
+                          .power_of_two = recipe.power_of_two,
+                          .ste = recipe.ste,
+                          .scale_mode = EMA{.decay = 0.99}};
+  return with_scales(grid, scale_mode_of(recipe));
 }
 
-Recipe pooled(const Recipe& recipe) {
-  Recipe result = recipe;
+TrainingSettings pooled(const TrainingSettings& recipe) {
+  TrainingSettings result = recipe;
   if (recipe.activation_bits == 0) return result;
   // The source of the scales is the same as for all other quantizers.
   result.scale_mode = scale_mode_of(recipe);
@@ -148,14 +126,14 @@ Recipe pooled(const Recipe& recipe) {
   return result;
 }
 
-std::optional<int> usual_ends_of(const Graph& graph, const Recipe& recipe) {
+std::optional<int> usual_ends_of(const Graph& graph, const TrainingSettings& recipe) {
   // Float operands do not count as few bits.
   const auto bits_or = [](int64_t bits) { return bits == 0 ? 16 : static_cast<int>(bits); };
   if (recipe.weight_bits == 0 && recipe.activation_bits == 0) return std::nullopt;
   return usual_ends_bits(graph, bits_or(recipe.weight_bits), bits_or(recipe.activation_bits));
 }
 
-Graph with_ends(const Graph& graph, const Recipe& recipe) {
+Graph with_ends(const Graph& graph, const TrainingSettings& recipe) {
   std::optional<int> ends = usual_ends_of(graph, recipe);
   if (recipe.ends_bits) ends = static_cast<int>(*recipe.ends_bits);
   if (!ends) return graph;
@@ -176,7 +154,7 @@ Graph with_ends(const Graph& graph, const Recipe& recipe) {
   return with_bits(graph, bits);
 }
 
-Value quantized(const Value& x, const Recipe& recipe, CodeRange range,
+Value quantized(const Value& x, const TrainingSettings& recipe, CodeRange range,
                 const std::string& label) {
   const auto quantizer = activation_quantizer(recipe, range);
   return quantizer ? qtape::quantized(x, *quantizer, label) : x;

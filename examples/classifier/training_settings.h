@@ -11,19 +11,11 @@
 #include "qtape/engine/arithmetic.h"
 #include "qtape/engine/quantization_schedule.h"
 #include "qtape/model/fit.h"
+#include "qtape/model/recipe.h"
 #include "qtape/model/value.h"
 #include "qtape/programs/settings.h"
 
 namespace qtape::examples {
-
-/// Source of the scales.
-enum class Quantization : uint8_t {
-  EMA,       ///< weights from each batch, activations by running averages
-  Delayed,   ///< weights from each batch, activations by running averages of the previous steps
-  PerBatch,  ///< both from each batch
-  LSQ,       ///< both learned
-  PACT       ///< weights from each batch, activations by learned clipping
-};
 
 /// Operands on which products of quantized operands are computed.
 enum class Products : uint8_t {
@@ -31,7 +23,7 @@ enum class Products : uint8_t {
   Codes  ///< if both operands have 8-bit codes
 };
 
-struct Recipe {
+struct TrainingSettings {
   std::string data = {};  ///< directory; empty: generated
   int64_t samples = 7000;
   int64_t holdout = 0;          ///< number of training samples for scores instead of the test
@@ -43,7 +35,7 @@ struct Recipe {
   std::optional<int64_t> mean_bits = std::nullopt;
   std::optional<CodeRange> weight_codes = std::nullopt;
   Ste ste = Ste::ClippedIdentity;
-  std::optional<Quantization> scale_mode = std::nullopt;
+  std::optional<ScaleOrigin> scale_mode = std::nullopt;
   bool power_of_two = false;
   std::optional<Requantization> exact = std::nullopt;
   std::optional<Products> products = std::nullopt;
@@ -61,7 +53,7 @@ struct Recipe {
   int64_t seed = 1;
 
   static constexpr auto fields() {
-    using S = Recipe;
+    using S = TrainingSettings;
     constexpr Limits<int64_t> bits{.low = 2, .high = 16, .zero = "float"};
     constexpr Limits<int64_t> some_bits{.low = 2, .high = 16};
     return std::tuple{
@@ -131,51 +123,48 @@ struct Recipe {
             .called("learning rate"),
         setting("seed", &S::seed, "seed of weights, order and augmentation", {.low = 0})};
   }
-  bool operator==(const Recipe&) const = default;
+  bool operator==(const TrainingSettings&) const = default;
 };
 
 /// True if weights or activations have 3 bits or fewer.
-bool has_few_bits(const Recipe& recipe);
+bool has_few_bits(const TrainingSettings& recipe);
 
 /// Returns the source of the scales, given or default.
-Quantization scale_mode_of(const Recipe& recipe);
+ScaleOrigin scale_mode_of(const TrainingSettings& recipe);
 
 /// Returns when quantizers start, observers stop and norms freeze in a run of `steps` steps.
-QuantizationSchedule schedule_of(const Recipe& recipe, int64_t steps);
+QuantizationSchedule schedule_of(const TrainingSettings& recipe, int64_t steps);
 
 /// Returns the options of `fit` for training on `samples` samples.
-FitOptions fit_options(const Recipe& recipe, int64_t samples);
+FitOptions fit_options(const TrainingSettings& recipe, int64_t samples);
 
-/// Returns the arithmetic of training steps.
-Arithmetic arithmetic_of(const Recipe& recipe);
+/// Returns the arithmetic of training steps that the settings state, if any.
+std::optional<Arithmetic> arithmetic_of(const TrainingSettings& recipe);
 
 /// Returns the quantizer of weights, per output channel on axis 0; empty if they are float.
-std::optional<Op> weight_quantizer(const Recipe& recipe);
+std::optional<Op> weight_quantizer(const TrainingSettings& recipe);
 
 /// Returns the quantizer of activations, per tensor; empty if they are float.
-std::optional<Op> activation_quantizer(const Recipe& recipe, CodeRange range);
+std::optional<Op> activation_quantizer(const TrainingSettings& recipe, CodeRange range);
 
-/// Returns the recipe for activations of a global mean, see Recipe::mean_bits.
-Recipe pooled(const Recipe& recipe);
+/// Returns the recipe for activations of a global mean, see TrainingSettings::mean_bits.
+TrainingSettings pooled(const TrainingSettings& recipe);
 
 /// Returns the default bits of the first and the last layer, see usual_ends_bits.
-std::optional<int> usual_ends_of(const Graph& graph, const Recipe& recipe);
+std::optional<int> usual_ends_of(const Graph& graph, const TrainingSettings& recipe);
 
 /// Returns a copy of `graph` whose first and last layers have the bits that the recipe gives
 /// them.
-Graph with_ends(const Graph& graph, const Recipe& recipe);
+Graph with_ends(const Graph& graph, const TrainingSettings& recipe);
 
 /// Returns x quantized to `range`; x itself if it is quantized already or activations are
 /// float.
-Value quantized(const Value& x, const Recipe& recipe, CodeRange range,
+Value quantized(const Value& x, const TrainingSettings& recipe, CodeRange range,
                 const std::string& label);
 
 }  // namespace qtape::examples
 
 namespace qtape {
-template <>
-inline constexpr auto enum_names<examples::Quantization> =
-    std::array<std::string_view, 5>{"EMA", "Delayed", "PerBatch", "LSQ", "PACT"};
 template <>
 inline constexpr auto enum_names<examples::Products> =
     std::array<std::string_view, 2>{"Values", "Codes"};

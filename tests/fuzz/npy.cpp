@@ -1,0 +1,9 @@
+// NumPy arrays.
+#include "qtape/io/arrays/npy.h"
+
+#include "qtape/tests/fuzz/reads.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  return qtape::fuzz::reads(
+      data, size, [](std::string_view bytes) { (void)qtape::parse_npy(bytes, "x.npy"); });
+}

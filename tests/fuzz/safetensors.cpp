@@ -1,0 +1,10 @@
+// Files of safetensors.
+#include "qtape/io/arrays/safetensors.h"
+
+#include "qtape/tests/fuzz/reads.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  return qtape::fuzz::reads(data, size, [](std::string_view bytes) {
+    (void)qtape::parse_safetensors(bytes, "x.safetensors");
+  });
+}
