@@ -24,6 +24,7 @@ struct Node {
   bool operator==(const Node&) const = default;
 };
 
+/// Returns the type of the result.
 inline const TensorType& type_of(const Node& node) { return node.type; }
 
 /// Append-only nodes in topological order. Shapes and dtypes are always inferred.

@@ -25,6 +25,7 @@ struct IntegerNode {
   bool operator==(const IntegerNode&) const = default;
 };
 
+/// Returns the type of the result.
 inline const TensorType& type_of(const IntegerNode& node) { return node.value.type; }
 
 /// Append-only nodes in topological order, all with one requantization. Comparable, printable,

@@ -70,7 +70,7 @@ bool picks(const Op& op) {
 class Inserter {
  public:
   Inserter(const Graph& graph, const InsertOptions& options)
-      : graph_(graph), options_(options), constant_(constant_nodes(graph)) {
+      : graph_(graph), options_(options), constant_(constant_nodes(graph)), copies_(graph) {
     for (WeightedLayer& each : weighted_layers(graph)) {
       if (matches(options.pattern, each.label)) layers_.emplace(each.product, std::move(each));
     }

@@ -40,7 +40,7 @@ check "answers are a NumPy file" test "$(head -c 6 "$work/answers.npy" | tail -c
 check "search" "$tool" search "$work/float.json" "${train_data[@]}" --budget 9000 --samples 500 -o "$work/s.json" >"$work/search.txt"
 check "it keeps the budget" awk '/bytes of weights within 9000/ { exit !($1 <= 9000) }' "$work/search.txt"
 check "its model verifies" "$tool" verify "$work/s.json" "${test_data[@]}" --requantization OnnxQdq >/dev/null
-"$tool" search "$work/float.json" "${train_data[@]}" --budget 9000 --samples 100 --scales learned -o "$work/l.json" >/dev/null
+"$tool" search "$work/float.json" "${train_data[@]}" --budget 9000 --samples 100 --scales lsq -o "$work/l.json" >/dev/null
 check "with learned scales" grep -q '"FakeQuantizeLSQ"' "$work/l.json"
 check "a budget too small" exits 2 'qtape: a budget of 10 bytes is too small: the weights take' "$tool" search "$work/float.json" "${train_data[@]}" --budget 10
 check "graph" "$tool" graph "$work/w4a4.json" -o "$work/g.dot" >/dev/null
