@@ -39,6 +39,12 @@ struct Net {
     return linear(graph, id,
                   {.out = out, .weight_quantizer = weight, .bias = bias, .label = label});
   }
+  /// Returns initial parameters with these scales.
+  Parameters with_scales(const std::vector<std::pair<NodeId, double>>& scales) const {
+    Parameters parameters(graph, 1);
+    for (const auto& [id, scale] : scales) set_qparams(graph, parameters, id, scale);
+    return parameters;
+  }
 };
 
 template <class T>
