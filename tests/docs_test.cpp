@@ -403,8 +403,7 @@ TEST_CASE("docs: pages that cannot be read say where") {
 
 TEST_CASE("docs: the C++ of a page keeps its lines") {
   const docs::Page page = docs::read_page(
-      "```cpp\n#include <set>\nint x = 1;\n```\n<!-- namespace scope -->\n```cpp\nint "
-      "f();\n```\n",
+      "```cpp\n#include <set>\nint x = 1;\n```\n<!-- namespace scope -->\n```cpp\nint f();\n```\n",
       "a.md");
   const std::string code = docs::cpp_source(page, "/a.md");
   CHECK(code.find("#line 2 \"/a.md\"\n#include <set>\n") <

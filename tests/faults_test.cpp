@@ -178,10 +178,8 @@ std::string text_of(const SavedModel& model) {
 }
 
 SavedModel small_model() {
-  Graph graph = test::random_net(3).with_batch(4);
-  Parameters parameters(graph, 3);
-  test::settle(graph, parameters, 3);
-  return {std::move(graph), std::move(parameters), {}};
+  test::Settled net(test::random_net(3).with_batch(4), 3);
+  return {std::move(net.graph), std::move(net.parameters), {}};
 }
 
 /// Runs `write` with failures; afterwards the file is the old or the new one, and no other file

@@ -3,11 +3,10 @@
 #include <doctest/doctest.h>
 
 #include "qtape/deploy/convert.h"
-#include "qtape/engine/quantizers.h"
-#include "qtape/engine/tape.h"
 #include "qtape/integer/program/session.h"
 #include "qtape/integer/training/exact.h"
 #include "qtape/tests/support/integer_nets.h"
+#include "qtape/tests/support/small_nets.h"
 
 using namespace qtape;
 
@@ -50,16 +49,16 @@ TEST_CASE("convert order: usual nets keep the order of recursion") {
 }
 
 TEST_CASE("convert order: branches count by the deepest, each source comes once") {
-  Graph graph;
   const FakeQuantize fixed{.scale_mode = Fixed{}};
-  const NodeId x = graph.add(Input{.shape = {1, 3}}, {}, "x");
-  const NodeId a = add_quantizer(graph, x, fixed, "a");
-  const NodeId b = add_quantizer(graph, a, fixed, "b");
-  const NodeId join = graph.add(Concat{.axis = 1, .count = 2}, {graph.add(Add{}, {a, b}), a});
-  const NodeId y = add_quantizer(graph, join, fixed, "y");
-  const NodeId z = graph.add(Relu{}, {y});
+  test::Net net({1, 3});
+  const NodeId a = net.quantized(net.x, fixed, "a");
+  const NodeId b = net.quantized(a, fixed, "b");
+  const NodeId join = net.add(Concat{.axis = 1, .count = 2}, {net.add(Add{}, {a, b}), a});
+  const NodeId y = net.quantized(join, fixed, "y");
+  const NodeId z = net.add(Relu{}, {y});
   const auto early = [&](int max_depth) {
-    return early_sources(graph, analyze_integers(graph), std::vector<NodeId>{z, y}, max_depth);
+    return early_sources(net.graph, analyze_integers(net.graph), std::vector<NodeId>{z, y},
+                         max_depth);
   };
   CHECK(early(1) == std::vector<NodeId>{a, b, y, z});
   CHECK(early(2) == std::vector<NodeId>{b, y});
@@ -83,6 +82,6 @@ TEST_CASE("convert order: a graph deeper than a stack is converted, and right") 
   session.run();
   const auto expected = tape.value<float>(chain.ids.back());
   const auto got = session.value<float>(program.outputs()[0]);
-  CHECK(std::ranges::equal(expected, got));
+  CHECK(test::first_difference(got, expected) == "");
   CHECK(expected[0] == 0.25f);
 }

@@ -281,8 +281,7 @@ TEST_CASE("convert: NaN stops a run and names its element, infinities go to the 
   test::Settled of(n.graph, 1);
   const IntegerProgram program = of.program();
   const std::string expected =
-      "Quantize %1 'a.quantized' (%0 'x' f32[2, 3]): element 4 of the input is NaN, which has "
-      "no code";
+      "Quantize %1 'a.quantized' (%0 'x' f32[2, 3]): element 4 of the input is NaN, which has no code";
   for (bool reference : {true, false}) {
     IntegerSession session(program, {.reference = reference, .kept = KeptValues::Codes});
     const auto x = session.input("x");

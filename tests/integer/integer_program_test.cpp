@@ -101,9 +101,9 @@ TEST_CASE("integer program: grids that do not fit are refused") {
   CHECK(refused({DType::U8, 0.25, -1, 0, 255}) == "zero point must be within 0..255, got -1");
   CHECK(refused({DType::S32, 0.25, 7, 0, 255}) == "codes are s8, u8, s16 or u16, got s32");
   const NodeId other = f.program.add(integer::Quantize{s8}, {f.x});
-  CHECK(f.refusal(integer::Concat{{.axis = 1, .count = 2}}, {f.q, other}) ==
-        "Concat %5 (%1 'q' u8[2, 3], %4 s8[2, 3]): operands must be codes of one grid, got "
-        "scale 0.25 zero point 7 and scale 0.5 zero point 0");
+  CHECK(
+      f.refusal(integer::Concat{{.axis = 1, .count = 2}}, {f.q, other}) ==
+      "Concat %5 (%1 'q' u8[2, 3], %4 s8[2, 3]): operands must be codes of one grid, got scale 0.25 zero point 7 and scale 0.5 zero point 0");
   const NodeId a =
       f.program.add(integer::Quantize{test::whole_grid(DType::S8, 0x1p-126)}, {f.x});
   const NodeId b =

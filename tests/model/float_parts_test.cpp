@@ -98,11 +98,7 @@ TEST_CASE("float parts: quantizing refuses them with the whole list, unless they
   const Model model(parts_between_layers());
   const data::Dataset set = samples(16, 6);
   const std::string list =
-      "3 nodes would have no integers: Softmax %5 'soft': has no integer form: replace it by "
-      "what has integers, or take an output before it; Transpose %11: has no integer form: "
-      "replace it by what has integers, or take an output before it; Transpose %12 'back': has "
-      "no integer form: replace it by what has integers, or take an output before it; "
-      "QuantizationRecipe::float_parts allows them";
+      "3 nodes would have no integers: Softmax %5 'soft': has no integer form: replace it by what has integers, or take an output before it; Transpose %11: has no integer form: replace it by what has integers, or take an output before it; Transpose %12 'back': has no integer form: replace it by what has integers, or take an output before it; QuantizationRecipe::float_parts allows them";
   CHECK(error_text<GraphError>([&] { (void)quantized(model, {}, set, 16, 1); }) == list);
   CHECK(error_text<GraphError>([&] { (void)quantized(model.graph(), {}); }) == list);
   const Model small = quantized(model, {.float_parts = true}, set, 16, 1);

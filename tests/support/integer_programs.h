@@ -76,4 +76,14 @@ inline IntegerProgram small_program(
   return b.of({b.add(integer::Dequantize{.low = 0}, {fc}, "y")});
 }
 
+/// Returns a program of the first `count` nodes, without outputs.
+inline IntegerProgram first_nodes(const IntegerProgram& from, int32_t count) {
+  IntegerProgram program(from.requantization());
+  for (int32_t i = 0; i < count; ++i) {
+    const IntegerNode& node = from[NodeId{i}];
+    program.add(node.op, node.operands, node.label);
+  }
+  return program;
+}
+
 }  // namespace qtape::test
