@@ -135,7 +135,7 @@ TEST_CASE("tape: an input's gradient passes quantizers and casts, and ends at f1
   Parameters parameters(graph, 1);
   Tape tape(graph, parameters, {.roots = {y}, .input_gradients = {x}});
   const std::vector<Half> given = {{0x3800}, {0x4000}, {0xb800}};  // 0.5, 2 and -0.5
-  std::ranges::copied(given, tape.input<Half>(x).begin());
+  std::ranges::copy(given, tape.input<Half>(x).begin());
   tape.forward(mode::qat);
   tape.backward();
   CHECK(copied(tape.input_gradient<Half>(x)) == std::vector<Half>{{0x3c00}, {0}, {0x3c00}});

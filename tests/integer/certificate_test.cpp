@@ -35,13 +35,9 @@ void for_all_inputs(const OneLayer& layer, const Body& body) {
   for (bool more = true; more;) {
     body(x);
     more = false;
-    for (int64_t& v : x) {
-      if (v < layer.x.high) {
-        ++v;
-        more = true;
-        break;
-      }
-      v = layer.x.low;
+    for (size_t i = 0; i < x.size() && !more; ++i) {
+      more = x[i] < layer.x.high;
+      x[i] = more ? x[i] + 1 : layer.x.low;
     }
   }
 }

@@ -1,6 +1,7 @@
 #include "qtape/integer/program/program_plan.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "qtape/tests/support/integer_nets.h"
 

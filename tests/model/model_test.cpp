@@ -3,14 +3,14 @@
 
 #include <doctest/doctest.h>
 
-#include "qtape/examples/data/digits.h"
-#include "qtape/model/fit.h"
 #include "qtape/model/quantization.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/folder.h"
+#include "qtape/tests/support/small_fit.h"
 
 using namespace qtape;
 using test::error_text;
+using test::quiet;
 
 namespace {
 
@@ -19,10 +19,6 @@ Model small_model(int weight_bits, int activation_bits) {
   const Layer layer = quantize::layer(weight_bits, activation_bits);
   const Value h = relu(linear(flatten(net.input("image", {28, 28, 1})), 24, layer));
   return {linear(h, 10, layer), loss::cross_entropy};
-}
-
-FitOptions quiet(int64_t epochs) {
-  return {.epochs = epochs, .learning_rate = 4e-3, .threads = 1, .progress = false};
 }
 
 }  // namespace

@@ -6,24 +6,20 @@
 #include <cmath>
 
 #include "qtape/engine/quantizers.h"
-#include "qtape/examples/data/digits.h"
-#include "qtape/model/fit.h"
 #include "qtape/model/norms.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/folder.h"
+#include "qtape/tests/support/small_fit.h"
 
 using namespace qtape;
 using test::error_text;
+using test::quiet;
 
 namespace {
 
 const data::Split& digits() {
   static const data::Split split = data::example_digits(1280);
   return split;
-}
-
-FitOptions quiet(int64_t epochs) {
-  return {.epochs = epochs, .learning_rate = 4e-3, .threads = 1, .progress = false};
 }
 
 /// A float network with poolings, a sum, a concat and functions between its layers.
@@ -272,7 +268,7 @@ TEST_CASE("distillation: the loss is what its formula says") {
   }
   chosen.add("x", Tensor::of<float>({batch, 784}, images));
   const Tensor t = predict(teacher, chosen);
-  const auto* logits = reinterpret_cast<const float*>(t.data.data());
+  const auto logits = t.values<float>();
   double wanted = 0;
   for (size_t row = 0; row < batch; ++row) {
     double p_sum = 0, q_sum = 0;

@@ -9,6 +9,7 @@
 #include "qtape/model/fit.h"
 #include "qtape/model/model.h"
 #include "qtape/tests/support/errors.h"
+#include "qtape/tests/support/small_nets.h"
 
 using namespace qtape;
 using test::error_text;
@@ -88,8 +89,7 @@ std::vector<float> computed(const Value& y, std::vector<float> numbers) {
   data::Dataset set;
   set.add("x", Tensor::of<float>({1, static_cast<int64_t>(numbers.size())}, numbers));
   const Tensor answer = predict(Model(graph), set);
-  const auto values = answer.values<float>();
-  return {values.begin(), values.end()};
+  return test::copied(answer.values<float>());
 }
 
 }  // namespace

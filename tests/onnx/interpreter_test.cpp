@@ -3,6 +3,7 @@
 #include "qtape/onnx/interpreter/interpreter.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <cmath>
 #include <cstring>

@@ -21,8 +21,7 @@ check "generated data as files" same_field parameters_sha256 "$work/one.json" "$
 check "train to the same bits" same_field outputs_sha256 "$work/one.json" "$work/read.json"
 check "data that are named are not saved" exits 2 'train_mlp: --save-data writes data that are generated, and --data names some' "$train" "${short[@]}" --data "$work/data" --save-data "$work/more"
 check "data over a file" exits 1 "$work/m.json: cannot make this folder" "$train" "${short[@]}" --save-data "$work/m.json"
-"$tool" inspect "$work/m.json" >"$work/inspect.txt"
-check "inspect shows quantizers" grep -q 'fc1.input.quantized .*FakeQuantize, codes 0..15, Symmetric' "$work/inspect.txt"
+check "inspect shows quantizers" grep -q 'fc1.input.quantized .*FakeQuantize, codes 0..15, Symmetric' <("$tool" inspect "$work/m.json")
 "$train" "${short[@]}" --scale-mode lsq --epochs 1 --json "$work/lower.json" >/dev/null
 check "enumerations in any case" same LSQ "$(field "$work/lower.json" scale_mode)"
 
