@@ -29,8 +29,7 @@ TEST_CASE("exact addition: scales of a sum that are too far apart or too large a
   CHECK(error_of(0.5, 0.25, 1) == "no error");
   const double ratio = double{1e10f} / double{1e-10f};
   const std::string apart = fmt::format(
-      ": the scales of two summands and their sum must be less than 2^64 times apart; the "
-      "largest is {} times the smallest",
+      ": the scales of two summands and their sum must be less than 2^64 times apart; the largest is {} times the smallest",
       ratio);
   CHECK(error_of(1e-10, 1, 1e10).ends_with(apart));
   CHECK(error_of(1, 1e10, 1e-10).ends_with(apart));

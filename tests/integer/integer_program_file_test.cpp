@@ -60,9 +60,9 @@ TEST_CASE("integer program: faults in the text are named by a JSON pointer") {
   CHECK(error_of("{}") == "/: \"format\" is missing");
   CHECK(damage("\"qtape\"", "\"onnx\"") == "/format: expected \"qtape\", got \"onnx\"");
   CHECK(damage("\"version\": 2", "\"version\": 1") == "/version: expected 2, got 1");
-  CHECK(damage("\"requantization\"", "\"requantizations\"") ==
-        "/requantizations: unknown key; expected one of format, outputs, program, "
-        "requantization, version");
+  CHECK(
+      damage("\"requantization\"", "\"requantizations\"") ==
+      "/requantizations: unknown key; expected one of format, outputs, program, requantization, version");
   CHECK(damage("\"requantization\": \"SingleRounding\",", "") ==
         "/: \"requantization\" is missing");
   CHECK(damage("\"SingleRounding\"", "\"Triple\"") ==

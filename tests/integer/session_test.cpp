@@ -59,8 +59,7 @@ struct FullRange : test::Net {
       verifier.input()[i] = static_cast<float>(255 - random.below(i, 40));
     }
     verifier.run(16);
-    if (verifier.mismatches() == 0) return "";
-    return verifier.first_mismatch() ? to_string(*verifier.first_mismatch()) : "an output";
+    return test::mismatch(verifier);
   }
 };
 
@@ -112,8 +111,7 @@ TEST_CASE("session: a report tells how each layer multiplies") {
 }
 
 TEST_CASE(
-    "session: kept accumulators, fused ones, shared memory and the reference are the same, run "
-    "after run") {
+    "session: kept accumulators, fused ones, shared memory and the reference are the same, run after run") {
   for (uint64_t seed = 200; seed < 210; ++seed) {
     const IntegerProgram program =
         test::Settled(test::random_net(seed), seed).program(Requantization::DoubleRounding);
@@ -173,9 +171,9 @@ TEST_CASE("session: what is not there is refused") {
         "no node is called 'y'; the nearest are 'x', 'fc'");
   CHECK(error_text<GraphError>([&] { (void)session.value<int8_t>("a.quantized"); }) ==
         "Quantize %1 'a.quantized' (%0 'x' f32[16, 256]): is u8[16, 256], accessed as s8");
-  CHECK(error_text<GraphError>([&] { (void)session.integer(program.at("fc"), 0); }) ==
-        "Linear %2 'fc' (%1 'a.quantized' u8[16, 256]): its value is not kept; "
-        "SessionOptions::kept tells which ones are");
+  CHECK(
+      error_text<GraphError>([&] { (void)session.integer(program.at("fc"), 0); }) ==
+      "Linear %2 'fc' (%1 'a.quantized' u8[16, 256]): its value is not kept; SessionOptions::kept tells which ones are");
   CHECK(error_text<GraphError>([&] { (void)session.integer(program.at("x"), 0); }) ==
         "Input %0 'x': has no integers");
   CHECK(error_text<GraphError>([&] { (void)session.has_value(NodeId{9}); }) ==

@@ -8,6 +8,7 @@
 #include "qtape/model/bit_search.h"
 #include "qtape/model/fold_batch_norm.h"
 #include "qtape/tests/support/errors.h"
+#include "qtape/tests/support/integer_nets.h"
 
 using namespace qtape;
 using test::error_text;
@@ -90,7 +91,7 @@ TEST_CASE("float parts: an answer that is a sum or a function gets a quantizer")
     const data::Dataset set = samples(16, 6);
     const Model small = quantized(model, {}, set, 16, 1);
     CHECK(is_quantizer(small.graph()[small.answer()].op));
-    CHECK(verify(small, set).mismatches() == 0);
+    CHECK(test::mismatch(verify(small, set)) == "");
   }
 }
 

@@ -12,6 +12,7 @@
 #include "qtape/model/recipe.h"
 #include "qtape/onnx/levels.h"
 #include "qtape/tests/support/errors.h"
+#include "qtape/tests/support/integer_nets.h"
 
 using namespace qtape;
 using test::error_text;
@@ -175,7 +176,7 @@ TEST_CASE("outputs: two trained heads convert, verify at every level and predict
   Verifier verifier(model.graph(), detail::values_of(model), options);
   Feed feed(inputs_of(verifier), data);
   feed.for_each_batch([&](int64_t, int64_t count) { verifier.run(count); });
-  CHECK(verifier.mismatches() == 0);
+  CHECK(test::mismatch(verifier) == "");
   CHECK(verifier.program().outputs().size() == 2);
   const auto has = [&](const std::string& label) {
     return std::ranges::count(verifier.layers(), label, &LayerComparison::label) == 1;

@@ -9,6 +9,7 @@
 #include "qtape/model/norms.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/folder.h"
+#include "qtape/tests/support/integer_nets.h"
 #include "qtape/tests/support/small_fit.h"
 
 using namespace qtape;
@@ -53,11 +54,10 @@ TEST_CASE("recipes: a quantized model has integers, whatever its layers are") {
   for (const RecipeScales scales : {RecipeScales::Observed, RecipeScales::Learned}) {
     Model small = quantized(model, {.weight_bits = 4, .activation_bits = 6, .scales = scales},
                             digits().train);
-    CHECK(verify(small, digits().test.first(100)).mismatches() == 0);
+    CHECK(test::mismatch(verify(small, digits().test.first(100))) == "");
     (void)fit(small, digits().train, quiet(1));
-    CHECK(
-        verify(small, digits().test.first(100), Requantization::SingleRounding).mismatches() ==
-        0);
+    CHECK(test::mismatch(
+              verify(small, digits().test.first(100), Requantization::SingleRounding)) == "");
     CHECK(without_quantizers(small.graph()) == model.graph());
   }
   const Model calibrated = with_quantizers(model, calibrated_quantizers(8, 8));
@@ -147,7 +147,7 @@ TEST_CASE("recipes: all 16 codes of 4 bits reach the integers, half a span to ea
   }
   CHECK(lowest == -8);
   CHECK(highest == 7);
-  CHECK(verify(model, digits().test.first(100)).mismatches() == 0);
+  CHECK(test::mismatch(verify(model, digits().test.first(100))) == "");
 }
 
 TEST_CASE("recipes: weights before a batch norm have codes of both signs") {

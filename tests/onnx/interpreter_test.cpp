@@ -342,7 +342,7 @@ TEST_CASE("onnx levels: verification runs the interpreter beside the others") {
   Verifier verifier(net.graph, net.parameters, options);
   test::fill_wild(verifier.input(), 3);
   verifier.run(4);
-  CHECK(verifier.mismatches() == 0);
+  CHECK(test::mismatch(verifier) == "");
   for (const LayerComparison& layer : verifier.layers()) {
     CHECK(layer.differences.at(onnx_level) == 0);
   }

@@ -361,10 +361,10 @@ ConformanceCase totals(Requantization requantization) {
 }
 
 ConformanceCase convolutions() {
-  ConformanceBuilder b("convolutions",
-                       "Conv with strides, dilations, groups and padding, over codes of all "
-                       "dtypes",
-                       Requantization::SingleRounding);
+  ConformanceBuilder b(
+      "convolutions",
+      "Conv with strides, dilations, groups and padding, over codes of all dtypes",
+      Requantization::SingleRounding);
   Draws draws(9);
   const auto add = [&](NodeId x, const integer::Conv& op, int64_t n, int64_t k, int bits) {
     return b.conv(x, op, k, weights(draws, n, k, bits, 50, 8'000));

@@ -37,11 +37,8 @@ std::string difference(const Graph& graph, Parameters& parameters, const VerifyO
   fill_wild(verifier.input(), seed);
   verifier.run(options.batch);
   if (verifier.mismatches() == 0) return "";
-  const std::string where = verifier.first_mismatch() ? to_string(*verifier.first_mismatch())
-                                                      : std::string("an output");
-  return fmt::format("{} mismatches, {}: {}\n{}{}", verifier.mismatches(),
-                     to_string_view(options.convert.requantization), where,
-                     to_string(verifier.program()), verifier.report());
+  return fmt::format("{}: {}\n{}{}", to_string_view(options.convert.requantization),
+                     mismatch(verifier), to_string(verifier.program()), verifier.report());
 }
 
 }  // namespace
@@ -106,6 +103,13 @@ void fill_wild(std::span<float> x, uint64_t seed) {
         x[i] = static_cast<float>(u * 6);
     }
   }
+}
+
+std::string mismatch(const Verifier& verifier) {
+  if (verifier.mismatches() == 0) return "";
+  return fmt::format("{} mismatches, {}", verifier.mismatches(),
+                     verifier.first_mismatch() ? to_string(*verifier.first_mismatch())
+                                               : std::string("an output"));
 }
 
 bool all_exact_in_f32(const IntegerProgram& program) {

@@ -31,6 +31,9 @@ void fill_wild(std::span<float> x, uint64_t seed);
 /// True if every Linear of the program is exact in f32.
 bool all_exact_in_f32(const IntegerProgram& program);
 
+/// Returns the first mismatch of a verification; empty if there is none.
+std::string mismatch(const Verifier& verifier);
+
 /// Number of requantizations, thread counts and product paths that are tested.
 enum class Effort { Some, All };
 /// Returns an empty string if all levels agree in every integer and output, otherwise the first
