@@ -5,9 +5,9 @@
 #include <memory>
 
 #include "qtape/bench/networks.h"
+#include "qtape/data/generated/digits.h"
 #include "qtape/deploy/convert.h"
 #include "qtape/engine/tape.h"
-#include "qtape/examples/data/digits.h"
 #include "qtape/examples/train_cnn/network.h"
 #include "qtape/integer/program/session.h"
 #include "qtape/integer/training/exact.h"

@@ -8,7 +8,7 @@
 #include <optional>
 #include <utility>
 
-#include "qtape/examples/data/digits.h"
+#include "qtape/data/generated/digits.h"
 #include "qtape/examples/train_cnn/network.h"
 #include "qtape/model/layers.h"
 

@@ -12,12 +12,12 @@
 #include "qtape/bench/networks.h"
 #include "qtape/bench/work.h"
 #include "qtape/core/enum_names.h"
-#include "qtape/engine/json_fields.h"
 #include "qtape/engine/json_file.h"
-#include "qtape/examples/shared/command_line.h"
 #include "qtape/integer/training/exact.h"
+#include "qtape/io/json_fields.h"
 #include "qtape/kernels/onednn/gemm.h"
 #include "qtape/optim/optimizer.h"
+#include "qtape/programs/command_line.h"
 
 namespace {
 
@@ -200,10 +200,10 @@ int main(int argc, char** argv) {
                              "width B at batch N",
                              fmt::join(bench::network_names(), ", ")))
       ->capture_default_str();
-  app.add_option("--arithmetics", settings.arithmetics, "what steps compute with")
+  app.add_option("--arithmetics", settings.arithmetics, "arithmetic of the steps")
       ->check(CLI::IsMember(arithmetics))
       ->capture_default_str();
-  app.add_option("--steps", settings.steps, "steps of each")
+  app.add_option("--steps", settings.steps, "steps per measurement")
       ->check(examples::range<int64_t>(1, 1000000))
       ->capture_default_str();
   app.add_option("--threads", settings.threads, "threads")

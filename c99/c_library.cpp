@@ -8,9 +8,9 @@
 #include <iterator>
 #include <sstream>
 
-#include "qtape/console/subprocess.h"
 #include "qtape/core/error.h"
-#include "qtape/engine/files.h"
+#include "qtape/io/files.h"
+#include "qtape/programs/console/subprocess.h"
 
 namespace qtape {
 namespace {
@@ -141,7 +141,7 @@ CSession::CSession(const IntegerProgram& program, const CUnit& unit, const CLibr
 namespace {
 
 void require_ok(int32_t status, const std::string& what) {
-  require<GraphError>(status != 1, "an input has NaN, which has no code");
+  require<GraphError>(status != 1, "an input contains NaN, which has no code");
   require<Error>(status != 4, "CMSIS-NN is compiled for another requantization");
   require<Error>(status == 0, "{}: a library refuses it, status {}", what, status);
 }

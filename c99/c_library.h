@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "qtape/c99/c_program.h"
-#include "qtape/console/subprocess.h"
+#include "qtape/programs/console/subprocess.h"
 
 namespace qtape {
 

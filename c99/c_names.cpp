@@ -87,20 +87,20 @@ bool is_macro(std::string_view name) {
 std::string refused_c_name(std::string_view name) {
   if (name.empty()) return "it is empty";
   if (is_digit(name[0])) return "it begins with a digit";
-  if (name[0] == '_') return "names that begin with an underscore are those of compilers";
+  if (name[0] == '_') return "names that begin with an underscore are reserved for compilers";
   const auto other =
       std::ranges::find_if(name, [](char c) { return !is_letter(c) && c != '_'; });
   if (other != name.end()) {
     return *other >= ' ' && *other < 127
-               ? fmt::format("it has '{}'", *other)
-               : "it has more than ASCII letters, digits and underscores";
+               ? fmt::format("it contains '{}'", *other)
+               : "it contains characters other than ASCII letters, digits and underscores";
   }
   if (is_keyword(name)) return "it is a keyword of C or C++";
-  if (is_header(name)) return "a header of the library of C is called so";
+  if (is_header(name)) return "it is the name of a header of the C library";
   // C99 guarantees 63 significant characters for internal identifiers.
   constexpr size_t longest = 63;
   if (name.size() > longest) return fmt::format("it has more than {} characters", longest);
-  if (name.ends_with("_test")) return "names that end in _test are those of self-tests";
+  if (name.ends_with("_test")) return "names that end in _test are reserved for self-tests";
   return {};
 }
 

@@ -12,9 +12,9 @@
 #include "qtape/c99/c_names.h"
 #include "qtape/c99/c_source.h"
 #include "qtape/c99/c_writers.h"
-#include "qtape/core/sha256.h"
 #include "qtape/engine/plan.h"
 #include "qtape/integer/program/program_plan.h"
+#include "qtape/io/sha256.h"
 
 namespace qtape {
 namespace {
@@ -300,7 +300,7 @@ void check_counts(const IntegerProgram& program) {
   constexpr int64_t most = 2147483647;
   for (const NodeId id : ids(program)) {
     const TensorType& type = program[id].value.type;
-    require<GraphError>(type.bytes() <= most, "{}: C counts bytes in 32 bits, it takes {}",
+    require<GraphError>(type.bytes() <= most, "{}: C counts bytes in 32 bits, and it takes {}",
                         program.describe(id), type.bytes());
   }
 }
@@ -320,12 +320,12 @@ std::string sha256_of(const IntegerProgram& program) {
 CProgram write_c_program(const IntegerProgram& program, std::string_view name, CKernels kernels,
                          std::string sha256) {
   const std::string refused = refused_c_name(name);
-  require<ArgumentError>(refused.empty(), "'{}' is no C identifier: {}", c_comment(name),
+  require<ArgumentError>(refused.empty(), "'{}' is not a C identifier: {}", c_comment(name),
                          refused);
   check_counts(program);
   const auto single = cmsis_single_rounding(program.requantization());
   require<GraphError>(kernels != CKernels::CmsisNn || single.has_value(),
-                      "CMSIS-NN does not compute {}: convert to another requantization",
+                      "CMSIS-NN does not support {}: convert to another requantization",
                       to_string_view(program.requantization()));
   if (sha256.empty()) sha256 = sha256_of(program);
   return Writer(program, std::string(name), kernels, std::move(sha256)).run();

@@ -31,7 +31,7 @@ CStore c_store(const IntegerOp& op, CNode& node, const IntegerValue& x, std::str
   return std::visit(
       [&]<class X>(const X& each) -> CStore {
         if constexpr (HasEpilogue<X>) return store(each, node, x, sum);
-        fail<GraphError>("{} takes no sums", X::name);
+        fail<GraphError>("{} does not accept sums", X::name);
       },
       op);
 }

@@ -10,7 +10,7 @@
 
 #include "qtape/c99/signed_codes.h"
 #include "qtape/core/error.h"
-#include "qtape/engine/files.h"
+#include "qtape/io/files.h"
 
 namespace qtape {
 namespace {
@@ -73,7 +73,7 @@ CExport export_c(const IntegerProgram& program, const CExportOptions& options) {
 void write_c(const std::string& folder, const CExport& exported) {
   std::error_code failed;
   fs::create_directories(folder, failed);
-  require<IoError>(!failed, "{}: no folder can be made: {}", folder, failed.message());
+  require<IoError>(!failed, "{}: cannot create a folder: {}", folder, failed.message());
   const auto path = [&](const CFile& file) { return (fs::path(folder) / file.name).string(); };
   for (const CFile& file : exported.files) require_writable(path(file));
   const Beside beside(folder, exported.files.at(0).name);

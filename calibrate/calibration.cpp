@@ -182,7 +182,7 @@ class OutputError {
   void require_same_batches(int64_t count) const {
     require<ArgumentError>(
         count == batch_count_,
-        "every pass needs the same batches: the first had {}, a later one {}", batch_count_,
+        "every pass needs the same batches: the first had {}, a later one had {}", batch_count_,
         count);
   }
 

@@ -119,7 +119,7 @@ void Observer::check_fits(int64_t elements, const ChannelMap& map) const {
 
 void Observer::require_room(int64_t more) const {
   require<GraphError>(more <= detail::max_elements - count() - non_finite_,
-                      "an observer counts 2^53 elements at most");
+                      "an observer counts at most 2^53 elements");
 }
 
 int64_t Observer::count() const {
@@ -138,7 +138,8 @@ void Observer::require_calibrated() const {
   if (calibrated()) return;
   const auto unseen = std::ranges::find(records_, 0, &ChannelRecord::count);
   fail<GraphError>(
-      "not calibrated: channel {} saw no finite value; {} NaN or infinite were skipped",
+      "not calibrated: channel {} observed no finite value; {} NaN or infinite values were "
+      "skipped",
       unseen - records_.begin(), non_finite_);
 }
 

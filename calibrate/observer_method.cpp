@@ -170,7 +170,7 @@ void Mix::check() const {
     const std::optional<ObserverMethod> found = find_method(candidate);
     require<ArgumentError>(
         found && can_be_candidate(*found),
-        "{}: candidates must be of {} without Mix, Lsq and FixedScale, got \"{}\"", name,
+        "{}: candidates must be among {} except Mix, Lsq and FixedScale, got \"{}\"", name,
         method_names(), printable(candidate));
   }
 }

@@ -69,12 +69,14 @@ struct Histogram {
 struct Percentile {
   static constexpr std::string_view name = "Percentile";
   static constexpr std::string_view summary =
-      "so much of the data: of the magnitudes when symmetric, else from both tails";
+      "a given percentage of the data: of the magnitudes if symmetric, otherwise cut from both "
+      "tails";
   double percent = 99.99;
   int64_t bins = 2048;
   static constexpr auto fields() {
     return std::tuple{
-        field("percent", &Percentile::percent, "part of the data in the range, in (0, 100]"),
+        field("percent", &Percentile::percent,
+              "percentage of the data within the range, in (0, 100]"),
         field("bins", &Percentile::bins, "bins for each sign, a power of two in 16..65536")};
   }
   void check() const;
@@ -93,7 +95,7 @@ struct Mse {
   int64_t bins = 2048;
   static constexpr auto fields() {
     return std::tuple{
-        field("steps", &Mse::steps, "ranges that are tried, in 1..65536"),
+        field("steps", &Mse::steps, "number of ranges to try, in 1..65536"),
         field("bins", &Mse::bins, "bins for each sign, a power of two in 16..65536")};
   }
   void check() const;
@@ -127,7 +129,7 @@ struct Kl {
 struct ClipStd {
   static constexpr std::string_view name = "ClipStd";
   static constexpr std::string_view summary =
-      "mean -+ so many standard deviations, within smallest and largest value";
+      "mean -+ a number of standard deviations, within the smallest and the largest value";
   double deviations = 3;
   static constexpr auto fields() {
     return std::tuple{field("deviations", &ClipStd::deviations,
@@ -146,7 +148,7 @@ struct ClipStd {
 struct Lsq {
   static constexpr std::string_view name = "Lsq";
   static constexpr std::string_view summary =
-      "the scale 2 mean abs(x) / sqrt(q_max), where learned scales of few bits start";
+      "the scale 2 mean abs(x) / sqrt(q_max), the initial value of learned scales of few bits";
   static constexpr auto fields() { return std::tuple<>{}; }
   void check() const {}
   detail::Collected collects() const { return {.magnitudes = true}; }
@@ -157,7 +159,7 @@ struct Lsq {
 /// Given scale and zero point; needs no data.
 struct FixedScale {
   static constexpr std::string_view name = "FixedScale";
-  static constexpr std::string_view summary = "that of a scale and a zero point that are known";
+  static constexpr std::string_view summary = "range of a given scale and zero point";
   double scale = 1;
   double zero_point = 0;
   static constexpr auto fields() {
@@ -176,12 +178,12 @@ struct FixedScale {
 struct Mix {
   static constexpr std::string_view name = "Mix";
   static constexpr std::string_view summary =
-      "that of the candidate with the least squared error";
+      "range of the candidate with the least squared error";
   std::vector<std::string> candidates = {"MinMax", "Percentile", "Mse", "Kl", "ClipStd"};
   static constexpr auto fields() {
     return std::tuple{
         field("candidates", &Mix::candidates,
-              "names of other methods than Mix, Lsq and FixedScale, at least one")};
+              "names of methods other than Mix, Lsq and FixedScale, at least one")};
   }
   void check() const;
   bool operator==(const Mix&) const = default;

@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "qtape/core/half.h"
-#include "qtape/engine/json_fields.h"
 #include "qtape/engine/quantizers.h"
+#include "qtape/io/json_fields.h"
 #include "qtape/kernels/quantize/quantize.h"
 
 namespace qtape {

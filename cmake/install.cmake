@@ -1,7 +1,7 @@
 include(CMakePackageConfigHelpers)
 install(TARGETS
-    qtape_core qtape_kernels qtape_ops qtape_engine qtape_console qtape_arrays qtape_data
-    qtape_integer qtape_optim qtape_calibrate qtape_deploy qtape_c99 qtape_report qtape_model qtape_all
+    qtape_core qtape_io qtape_kernels qtape_ops qtape_engine qtape_console qtape_data
+    qtape_integer qtape_optim qtape_calibrate qtape_deploy qtape_c99 qtape_model qtape_report qtape_all
   EXPORT qtape_targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT qtape_targets NAMESPACE qtape:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/qtape)
 # By itself: who reads and writes no ONNX needs neither libonnx nor protobuf.

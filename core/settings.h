@@ -99,7 +99,7 @@ inline std::string setting_name(std::string_view owner, std::string_view key) {
 template <class T>
 constexpr std::string_view expected_value() {
   if (std::is_same_v<T, bool>) return "true or false";
-  if (std::is_same_v<T, std::string>) return "a text";
+  if (std::is_same_v<T, std::string>) return "a string";
   return std::is_same_v<T, double> ? "a number" : "an integer";
 }
 

@@ -67,7 +67,7 @@ void Tensor::check_count(const TensorType& type, size_t values) {
 }
 
 void Tensor::check_dtype(const TensorType& type, DType wanted) {
-  check(type.dtype == wanted, "the tensor is {}, and its values are no {}", to_string(type),
+  check(type.dtype == wanted, "the tensor is {}, and its values are not {}", to_string(type),
         to_string_view(wanted));
 }
 

@@ -1,4 +1,4 @@
-#include "qtape/arrays/arrays.h"
+#include "qtape/io/arrays/arrays.h"
 
 #include "qtape/data/files.h"
 

@@ -90,13 +90,13 @@ void Dataset::add_column(Column column, Tensor values) {
                          "column {}: expected samples along the first axis, got a scalar",
                          name);
   require<ArgumentError>(values.type.dtype != DType::F16 && values.type.dtype != DType::BF16,
-                         "column {}: data sets hold no {}", name,
+                         "column {}: data sets cannot hold {}", name,
                          to_string_view(values.type.dtype));
   require<ArgumentError>(columns_.empty() || shape[0] == size_,
                          "column {}: expected {} samples as in {}, got {}", name, size_,
                          columns_.empty() ? "" : printable(columns_[0].name), shape[0]);
   for (const Column& other : columns_) {
-    require<ArgumentError>(other.name != column.name, "there is a column {} already", name);
+    require<ArgumentError>(other.name != column.name, "column {} already exists", name);
   }
   column.sample = {values.type.dtype, Shape(shape.extents().subspan(1))};
   if (holds_labels(column)) column.classes = classes_of(column, values);
@@ -157,7 +157,7 @@ Dataset Dataset::slice(int64_t begin, int64_t end) const {
 }
 
 std::pair<Dataset, Dataset> Dataset::split(double share) const {
-  require<ArgumentError>(share >= 0 && share <= 1, "a share is in [0, 1], got {}", share);
+  require<ArgumentError>(share >= 0 && share <= 1, "a share must be in [0, 1], got {}", share);
   const auto middle = static_cast<int64_t>(std::llround(share * static_cast<double>(size_)));
   return {slice(0, middle), slice(middle, size_)};
 }
@@ -180,7 +180,7 @@ Dataset Dataset::map(Map f) const {
 Dataset Dataset::map(std::string_view name, Map f) const {
   const size_t found = column(name);
   require<ArgumentError>(columns_[found].classes == 0,
-                         "column {} holds labels, which have no map", printable(name));
+                         "column {} holds labels, which cannot be mapped", printable(name));
   return mapped({found}, std::move(f));
 }
 
@@ -196,7 +196,7 @@ void Dataset::check_range(size_t column, int64_t sample, size_t elements) const 
                          column, sample, columns_.size(), size_);
   const int64_t expected = columns_[column].sample.elements();
   require<ArgumentError>(static_cast<int64_t>(elements) == expected,
-                         "column {} has {} elements a sample, not {}",
+                         "column {} has {} elements per sample, not {}",
                          printable(columns_[column].name), expected, elements);
 }
 
@@ -205,7 +205,8 @@ const std::byte* Dataset::sample_bytes(size_t column, int64_t sample) const {
 }
 
 const std::byte* Dataset::bytes_of(size_t column, DType dtype) const {
-  require<ArgumentError>(column < columns_.size(), "there is no column {} of {}", column,
+  require<ArgumentError>(column < columns_.size(),
+                         "column {} does not exist; there are {} columns", column,
                          columns_.size());
   const Column& wanted = columns_[column];
   require<ArgumentError>(tensors_[column] != nullptr && !is_mapped(column),
@@ -253,7 +254,7 @@ void Dataset::read(size_t column, int64_t sample, std::span<int32_t> to,
     bool held = number >= std::numeric_limits<int32_t>::min() &&
                 number <= std::numeric_limits<int32_t>::max();
     if constexpr (std::is_floating_point_v<T>) held = held && std::trunc(value) == value;
-    require<ArgumentError>(held, "column {}, sample {}: {} is no s32",
+    require<ArgumentError>(held, "column {}, sample {}: {} is not an s32",
                            printable(columns_[column].name), sample, value);
     to[i] = static_cast<int32_t>(value);
   };

@@ -170,7 +170,7 @@ Dataset read_idx(const std::string& images_path, const std::string& labels_path,
   const int64_t label_count = labels.read_header(labels_magic, 1, "labels")[0];
   check_extent(labels.path(), "label count", label_count, max_count);
   require<FormatError>(label_count == extents[0],
-                       "{}: expected {} labels, as many as images in {}, got {}", labels_path,
+                       "{}: expected {} labels, one for each image in {}, got {}", labels_path,
                        extents[0], images_path, label_count);
   std::vector<std::byte> bytes =
       images.read_rest(static_cast<size_t>(extents[0] * extents[1] * extents[2]), "pixels");

@@ -47,7 +47,7 @@ std::string missing_scale(const Graph& graph, const Parameters& parameters, Node
     text +=
         fmt::format("{}{} {}", k == 1 ? "" : " and ", slots[k].name, held.empty() ? "0" : held);
   }
-  return fmt::format("no scale follows from its {}", text);
+  return fmt::format("no scale can be computed from its {}", text);
 }
 
 bool saw_zeros_alone(const Graph& graph, const Parameters& parameters, NodeId id) {
@@ -88,7 +88,7 @@ Verdict check_bias(std::span<const float> values, const std::string& fault) {
   const auto nan = std::ranges::find_if(values, [](float v) { return std::isnan(v); });
   if (nan == values.end()) return {};
   return refusal(fmt::format("bias {} is NaN", nan - values.begin()),
-                 "train again from before it became NaN");
+                 "retrain from a state before it became NaN");
 }
 
 Verdict check_weights(std::span<const float> values, const std::string& fault) {
@@ -97,19 +97,19 @@ Verdict check_weights(std::span<const float> values, const std::string& fault) {
   if (wrong == values.end()) return {};
   return refusal(fmt::format("weight {} is {}", wrong - values.begin(),
                              std::isnan(*wrong) ? "NaN" : "infinite"),
-                 "train again from before they became so");
+                 "retrain from a state in which they were finite");
 }
 
 Verdict check_output(const IntegerForm& form, bool integer_outputs) {
   if (form.kind == IntegerKind::Pending) {
-    return refusal("is an output without integers of its own", "quantize its output");
+    return refusal("is an output but has no integers of its own", "quantize its output");
   }
   if (!form.is_integer()) {
     return refusal("has no integers that could be an output",
-                   "take an output that is quantized, or the accumulators of a product");
+                   "use a quantized output, or the accumulators of a product");
   }
   if (integer_outputs && form.is_limited()) {
-    return refusal("is limited without a grid", "quantize its output");
+    return refusal("is limited but has no grid", "quantize its output");
   }
   return {};
 }
@@ -139,7 +139,7 @@ Verdict check_table(const Graph& graph, const Parameters& parameters,
   if (!table.undefined) return {};
   return refusal(fmt::format("{} is NaN for code {} of {}", graph.describe(x.source),
                              *table.undefined, graph.name(input)),
-                 "limit the values before it to where it is defined");
+                 "limit its operand to values for which it is defined");
 }
 
 }  // namespace

@@ -10,10 +10,11 @@
 
 namespace qtape {
 
-inline constexpr std::string_view never_observed = "never observed anything";
+inline constexpr std::string_view never_observed = "has never observed any values";
 
 /// Explains why channel `c` of the quantizer at `id`, whose states give scale 0, has no scale:
-/// `never_observed`, or the contents of the states: `no scale follows from its scale -0.05`.
+/// `never_observed`, or the contents of the states: `no scale can be computed from its scale
+/// -0.05`.
 std::string missing_scale(const Graph& graph, const Parameters& parameters, NodeId id,
                           int64_t c);
 

@@ -10,10 +10,9 @@
 #include "qtape/core/code_types.h"
 #include "qtape/core/out_of_memory.h"
 #include "qtape/deploy/checks.h"
-#include "qtape/deploy/convert_order.h"
 #include "qtape/deploy/weights.h"
 #include "qtape/engine/quantizers.h"
-#include "qtape/integer/rules/rule_table.h"
+#include "qtape/integer/rules/lowering.h"
 #include "qtape/kernels/quantize/pack.h"
 #include "qtape/kernels/quantize/quantize.h"
 #include "qtape/kernels/quantize/requantize.h"
@@ -29,12 +28,12 @@ class Converter {
       : graph_(graph),
         parameters_(parameters),
         options_(options),
-        analysis_(analyze_integers(graph)),
+        lowered_(lower(graph)),
         program_(options.requantization) {
     for (const NodeId id : ids(graph_)) {
       const Node& node = graph_[id];
       if (node.label.empty() || !is_view(node.op)) continue;
-      const NodeId shown = analysis_.origin(node.operands[0]);
+      const NodeId shown = lowered_.analysis.origin(node.operands[0]);
       if (graph_[shown].label.empty()) shown_as_.try_emplace(shown, node.label);
     }
   }
@@ -49,21 +48,18 @@ class Converter {
     check(!quantizers(graph_).empty(),
           "the model has no quantizers: train it with them, or insert and calibrate them");
     check_all(outputs);
-    for (NodeId id : early_sources(graph_, analysis_, outputs)) source_integers(id);
     std::vector<NodeId> results;
     results.reserve(outputs.size());
     for (NodeId id : outputs) results.push_back(output(id));
     program_.set_outputs(results);
     Conversion result{std::move(program_), {}};
-    for (const auto& made : {codes_, sums_}) {
-      for (const auto& [source, node] : made) result.pairs.push_back({source, node});
-    }
+    for (const auto& [source, node] : integers_) result.pairs.push_back({source, node});
     std::ranges::sort(result.pairs, {}, &Conversion::Pair::program);
     return result;
   }
 
  private:
-  const IntegerForm& form(NodeId id) const { return analysis_[id]; }
+  const IntegerForm& form(NodeId id) const { return lowered_[id]; }
 
   /// Checks all nodes; also loads the weights.
   void check_all(std::span<const NodeId> outputs) {
@@ -77,12 +73,12 @@ class Converter {
     };
     for (const NodeId id : ids(graph_)) {
       if (!needed[at(id)]) continue;
-      add(id, analysis_.refusal(id));
-      if (!analysis_.refusal(id).reason.empty()) continue;
+      add(id, lowered_.analysis.refusal(id));
+      if (!lowered_.analysis.refusal(id).reason.empty()) continue;
       if (const auto b = biases_.find(id); b != biases_.end()) add(id, b->second.wrong);
       const auto w = weights_.find(id);
       add(id, w != weights_.end() ? w->second.wrong
-                                  : check_numbers(graph_, parameters_, analysis_, id));
+                                  : check_numbers(graph_, parameters_, lowered_.analysis, id));
     }
     for (NodeId id : outputs) {
       if (reasons.empty()) add(id, check_output(form(id), options_.integer_outputs));
@@ -124,15 +120,6 @@ class Converter {
   QParams<float> qparams_of_node(NodeId quantizer) const {
     const QParams<double> q = qparams(graph_, parameters_, quantizer)[0];
     return {static_cast<float>(q.scale), static_cast<float>(q.zero_point)};
-  }
-
-  /// Returns the grid of a quantizer, with its codes restricted by preceding Relu and Clamp.
-  CodeGrid grid(NodeId quantizer, double low, double high) const {
-    const Grid full = grid_of(graph_, quantizer);
-    const QParams<float> q = qparams_of_node(quantizer);
-    const CodeLimits limits = clamped_limits(low, high, q, full);
-    return {code_dtype(full.limits), double{q.scale}, static_cast<int32_t>(q.zero_point),
-            limits.q_min, limits.q_max};
   }
 
   /// Returns the label of a graph node, or of its first view if it has none; empty if a node of
@@ -183,127 +170,116 @@ class Converter {
     return program_.add(integer::Reshape{qtape::Reshape{.shape = extents}}, {x}, label);
   }
 
-  /// Returns the codes of a node of kind Codes, in its shape.
-  NodeId codes(NodeId id) { return shaped(source_codes(form(id).source), id); }
+  /// One step of building a source. A stack of steps, in place of recursion, is as deep as the
+  /// graph may be.
+  struct Task {
+    enum class Do : uint8_t {
+      Source,  ///< build the integers of `node`
+      Op,      ///< build `op` with its operands
+      Add,     ///< add `op`, whose operands are built
+      Shape,   ///< bring the result to the shape of `node`
+      Keep     ///< keep the result as the integers of `node`
+    };
+    Do what;
+    NodeId node = {};
+    const LoweredOp* op = nullptr;
+    std::string label = {};
+  };
 
-  NodeId source_codes(NodeId source) {
-    const auto known = codes_.find(source);
-    if (known != codes_.end()) return known->second;
-    const NodeId made = make_codes(source);
-    return codes_[source] = made;
-  }
-
-  NodeId source_integers(NodeId source) {
-    return form(source).kind == IntegerKind::Accumulators ? accumulators(source)
-                                                          : source_codes(source);
-  }
-
-  Numbers numbers_of(NodeId x) const {
-    Numbers numbers;
-    numbers.x = graph_[x].type.shape;
-    return numbers;
-  }
-
-  NodeId make_codes(NodeId source) {
-    const NodeId x = graph_[source].operands[0];
-    if (!is_quantizer(graph_[source].op)) {
-      constexpr double inf = std::numeric_limits<double>::infinity();
-      Numbers numbers = numbers_of(x);
-      numbers.grid = grid(form(source).quantizer, -inf, inf);
-      return program_.add(emit(graph_[source].op, numbers), {codes(x)}, label(source));
+  /// Returns the codes or accumulators of a source.
+  NodeId integers(NodeId source) {
+    tasks_.push_back({Task::Do::Source, source});
+    while (!tasks_.empty()) {
+      const Task task = std::move(tasks_.back());
+      tasks_.pop_back();
+      run(task);
     }
-    if (form(x).is_integer()) {
-      return shaped(requantized(form(x), source, label(source)), source);
-    }
-    return quantized_input(source);
+    const NodeId made = built_.back();
+    built_.pop_back();
+    return made;
   }
 
-  NodeId quantized_input(NodeId quantizer) {
-    const NodeId x = analysis_.origin(graph_[quantizer].operands[0]);
+  void run(const Task& task) {
+    switch (task.what) {
+      case Task::Do::Source:
+        return begin_source(task.node);
+      case Task::Do::Op:
+        return begin_op(task);
+      case Task::Do::Add:
+        return add(*task.op, task.label);
+      case Task::Do::Shape:
+        built_.back() = shaped(built_.back(), task.node);
+        return;
+      case Task::Do::Keep:
+        integers_[task.node] = built_.back();
+    }
+  }
+
+  void begin_source(NodeId source) {
+    if (const auto known = integers_.find(source); known != integers_.end()) {
+      built_.push_back(known->second);
+      return;
+    }
+    tasks_.push_back({Task::Do::Keep, source});
+    tasks_.push_back({Task::Do::Shape, source});
+    tasks_.push_back({Task::Do::Op, source, &lowered_.op(source), label(source)});
+  }
+
+  void begin_op(const Task& task) {
+    const LoweredOp& op = *task.op;
+    if (op.emitter == LoweredOp::Emitter::Quantize) {
+      return built_.push_back(quantized_input(op, task.label));
+    }
+    tasks_.push_back({Task::Do::Add, {}, &op, task.label});
+    for (size_t k = op.operands.size(); k-- > 0;) {
+      const NodeId operand = op.operands[k];
+      tasks_.push_back({Task::Do::Shape, operand});
+      tasks_.push_back(op.pieces.empty() ? Task{Task::Do::Source, form(operand).source}
+                                         : Task{Task::Do::Op, operand, &op.pieces[k]});
+    }
+  }
+
+  void add(const LoweredOp& op, const std::string& name) {
+    const auto first = built_.end() - std::ssize(op.operands);
+    const std::vector<NodeId> operands(first, built_.end());
+    built_.erase(first, built_.end());
+    const Numbers numbers = numbers_of(op, operands);
+    built_.push_back(program_.add(emit(graph_, op, numbers), operands, name));
+  }
+
+  NodeId quantized_input(const LoweredOp& op, const std::string& name) {
+    const NodeId x = op.operands[0];
     if (!inputs_.contains(x)) {
       const auto& input = std::get<Input>(graph_[x].op);
       inputs_[x] = program_.add(integer::Input{input.shape, input.batch}, {}, graph_[x].label);
     }
-    const Grid full = grid_of(graph_, quantizer);
-    constexpr double inf = std::numeric_limits<double>::infinity();
-    const integer::Quantize op{.grid = grid(quantizer, -inf, inf),
-                               .rounding = full.rounding,
-                               .division = full.division,
-                               .zero_point = full.zero_point};
-    return shaped(program_.add(op, {inputs_[x]}, label(quantizer)), quantizer);
+    return program_.add(emit(graph_, op, numbers_of(op, {})), {inputs_[x]}, name);
   }
 
-  /// Returns codes on the quantizer's grid, from the integers of `x_form`.
-  NodeId requantized(const IntegerForm& x_form, NodeId quantizer, std::string name) {
-    const CodeGrid target = grid(quantizer, x_form.low, x_form.high);
-    if (x_form.kind == IntegerKind::Accumulators) {
-      return program_.add(integer::Requantize{target}, {accumulators(x_form.source)},
-                          std::move(name));
+  Numbers numbers_of(const LoweredOp& op, std::span<const NodeId> operands) const {
+    Numbers numbers = op.numbers;
+    if (op.has_grid()) numbers.grid = op.code_grid(qparams_of_node(op.quantizer));
+    if (op.is_table) {
+      numbers.table = table_of(graph_, parameters_, lowered_.analysis, op.quantizer).values;
     }
-    if (x_form.kind == IntegerKind::Codes) {
-      return program_.add(integer::Requantize{target}, {codes(x_form.source)}, std::move(name));
+    if (op.weights) {
+      const IntegerValue& x = program_[operands[0]].value;
+      numbers.weights = packed(*op.weights, x, factors_of(emit(graph_, op, numbers), x));
     }
-    const Node& node = graph_[x_form.source];
-    if (maps(node.op)) return looked_up(quantizer, target, std::move(name));
-    const IntegerOp op = emit(node.op, {.grid = target});
-    std::vector<NodeId> operands;
-    for (NodeId operand : node.operands) {
-      const IntegerForm piece = form(operand).limited(x_form.low, x_form.high);
-      operands.push_back(joins(node.op) ? shaped(requantized(piece, quantizer, ""), operand)
-                                        : codes(operand));
-    }
-    return program_.add(op, operands, std::move(name));
+    return numbers;
   }
 
-  /// Returns codes of a quantizer that follows a function of codes, by a lookup table.
-  NodeId looked_up(NodeId quantizer, CodeGrid target, std::string name) {
-    const NodeId x = graph_[quantizer].operands[0];
-    const CodeTable table = table_of(graph_, parameters_, analysis_, quantizer);
-    const CodeLimits limits = grid_of(graph_, quantizer).limits;
-    target.low = limits.q_min;
-    target.high = limits.q_max;
-    const NodeId codes_in = codes(table.codes);
-    Numbers numbers;
-    numbers.grid = target;
-    numbers.table = table.values;
-    return program_.add(emit(graph_[form(x).source].op, numbers), {codes_in}, std::move(name));
-  }
-
-  /// Returns the accumulators of a product, of its bias or of a sum.
-  NodeId accumulators(NodeId source) {
-    const auto known = sums_.find(source);
-    if (known != sums_.end()) return known->second;
-    const bool product = form(source).product.index >= 0;
-    return sums_[source] = product ? multiplied(source) : summed(source);
-  }
-
-  NodeId summed(NodeId source) {
-    const NodeId x = graph_[source].operands[0];
-    return program_.add(emit(graph_[source].op, numbers_of(x)), {codes(x)}, label(source));
-  }
-
-  NodeId multiplied(NodeId source) {
-    const Node& product = graph_[form(source).product];
-    const NodeId x = codes(product.operands[0]);
-    const NodeId weights = product.operands[*weights_operand(product.op)];
-    const WeightLayout layout = weight_layout(product.op, graph_[weights].type.shape);
-    const NodeId quantizer = form(weights).source;
-    const CodeLimits limits = grid_of(graph_, quantizer).limits;
+  /// Returns the weights that multiply the codes `x`; `factors` includes padding.
+  QuantizedWeights packed(const LoweredWeights& weights, const IntegerValue& x,
+                          const IntegerValue& factors) const {
+    const Weights& values = weights_.at(weights.quantizer);
+    const CodeLimits limits = grid_of(graph_, weights.quantizer).limits;
     std::vector<float> scales;
-    for (const auto& q : weights_.at(quantizer).qparams) {
-      scales.push_back(static_cast<float>(q.scale));
-    }
-    const IntegerValue& value = program_[x].value;
-    const Shape shape{layout.outputs, layout.terms};
-    Numbers numbers;
-    numbers.weights.shape = shape;
-    numbers.weights_shape = graph_[weights].type.shape;
-    const IntegerValue factors = factors_of(emit(product.op, numbers), value);
-    numbers.weights =
-        pack_weights(in_rows(weights_.at(quantizer).codes, layout), shape,
-                     storage_bits(limits.q_min, limits.q_max), scales,
-                     bias_codes(form(source).bias, value.scales[0], scales), factors);
-    return program_.add(emit(product.op, numbers), {x}, label(source));
+    for (const auto& q : values.qparams) scales.push_back(static_cast<float>(q.scale));
+    return pack_weights(in_rows(values.codes, weights.layout),
+                        {weights.layout.outputs, weights.layout.terms},
+                        storage_bits(limits.q_min, limits.q_max), scales,
+                        bias_codes(weights.bias, x.scales[0], scales), factors);
   }
 
   static std::vector<int8_t> in_rows(const std::vector<int8_t>& codes,
@@ -335,8 +311,8 @@ class Converter {
 
   NodeId output(NodeId id) {
     const IntegerForm& x = form(id);
-    const NodeId made =
-        x.kind == IntegerKind::Accumulators ? accumulators(x.source) : codes(id);
+    NodeId made = integers(x.source);
+    if (x.kind == IntegerKind::Codes) made = shaped(made, id);
     if (options_.integer_outputs) return shaped_output(made, id);
     const auto limit = [](double v) {
       return std::isfinite(v) ? std::optional<double>(v) : std::nullopt;
@@ -360,7 +336,7 @@ class Converter {
     const Shape& shape = graph_[id].type.shape;
     check(can_show(program_[integers].value, shape),
           "{}: its accumulators have {} scales, one for each channel, and the view {} joins "
-          "channels with other axes: quantize its output, or take the output before the view",
+          "channels with other axes: quantize its output, or use the output before the view",
           graph_.describe(id), program_[integers].value.scales.size(), to_string(shape));
     return shaped(integers, id);
   }
@@ -379,12 +355,13 @@ class Converter {
   const Graph& graph_;
   Parameters& parameters_;
   const ConvertOptions& options_;
-  IntegerAnalysis analysis_;
+  Lowered lowered_;
   IntegerProgram program_;
   std::optional<Graph> larger_;  // batch larger by one
   std::map<NodeId, NodeId> inputs_;
-  std::map<NodeId, NodeId> codes_;  // by source
-  std::map<NodeId, NodeId> sums_;   // by source
+  std::vector<Task> tasks_;
+  std::vector<NodeId> built_;          // results that tasks still need
+  std::map<NodeId, NodeId> integers_;  // by source
   std::map<NodeId, Weights> weights_;
   std::map<NodeId, std::string> shown_as_;  // labels of views, by source
   std::map<NodeId, Bias> biases_;           // biases that are not leaves

@@ -15,8 +15,7 @@
 #include "qtape/deploy/lint_text.h"
 #include "qtape/deploy/weights.h"
 #include "qtape/engine/quantizers.h"
-#include "qtape/integer/rules/analysis.h"
-#include "qtape/integer/rules/rule_table.h"
+#include "qtape/integer/rules/lowering.h"
 #include "qtape/kernels/quantize/quantize.h"
 #include "qtape/kernels/quantize/requantize.h"
 
@@ -66,10 +65,7 @@ WeightChannel look_at(const WeightValues& w, int64_t c, const Grid& grid) {
 class Linter {
  public:
   Linter(const Graph& graph, Parameters& parameters, const LintOptions& options)
-      : graph_(graph),
-        parameters_(parameters),
-        options_(options),
-        analysis_(analyze_integers(graph)) {
+      : graph_(graph), parameters_(parameters), options_(options), lowered_(lower(graph)) {
     if (options_.outputs.empty()) {
       options_.outputs = graph.answers();
       check(!options_.outputs.empty(), "the graph names no outputs");
@@ -94,7 +90,7 @@ class Linter {
   }
 
  private:
-  const IntegerForm& form(NodeId id) const { return analysis_[id]; }
+  const IntegerForm& form(NodeId id) const { return lowered_[id]; }
   bool any_error() const {
     return std::ranges::count(findings_, Severity::Error, &Finding::severity) > 0;
   }
@@ -111,11 +107,11 @@ class Linter {
 
   void node(NodeId id) {
     const IntegerForm& own = form(id);
-    if (!analysis_.refusal(id).reason.empty()) {
-      return add(Severity::Error, id, analysis_.refusal(id));
+    if (!lowered_.analysis.refusal(id).reason.empty()) {
+      return add(Severity::Error, id, lowered_.analysis.refusal(id));
     }
     add(Severity::Error, own.source == id && own.bias.index >= 0 ? own.bias : id,
-        check_numbers(graph_, parameters_, analysis_, id));
+        check_numbers(graph_, parameters_, lowered_.analysis, id));
     if (const auto b = biases_.find(id); b != biases_.end()) {
       add(Severity::Error, id, b->second.wrong);
     }
@@ -127,14 +123,14 @@ class Linter {
     const auto found = qparams(graph_, parameters_, id);
     const Grid grid = grid_of(graph_, id);
     if (saw_zeros_alone(graph_, parameters_, id)) {
-      add(Severity::Note, id, "saw nothing but 0, so its largest value is 1",
+      add(Severity::Note, id, "observed only 0, so its largest value is 1",
           "calibrate it with data that reach it, unless it is always 0");
     }
     if (found.empty() || found[0].scale == 0 || !at_floor(found[0].scale, grid)) return;
     add(Severity::Warning, id,
-        fmt::format("scale {:.3g} is not above its floor {:.3g}: it saw next to nothing but 0",
+        fmt::format("scale {:.3g} is not above its floor {:.3g}: it observed almost only 0",
                     found[0].scale, grid.floor),
-        "find out why, then calibrate it again");
+        "find the cause, then calibrate it again");
   }
 
   /// Returns `2 of 3 scales were never set`, or the contents of the first state that holds
@@ -174,21 +170,16 @@ class Linter {
 
   /// Collects the findings about the weights of all products, for `node` to add in order.
   void look_at_weights(const std::vector<bool>& needed) {
-    std::map<NodeId, NodeId> products;  // by quantizer
-    for (const NodeId id : ids(graph_)) {
-      const bool product = form(id).kind == IntegerKind::Accumulators && form(id).product == id;
-      if (needed[at(id)] && product) {
-        products.emplace(form(weights_of(id)).source, id);
-      }
-    }
+    std::map<NodeId, WeightLayout> layouts;  // by quantizer
     std::set<NodeId> wanted;
-    for (const auto& [quantizer, product] : products) wanted.insert(quantizer);
     for (const NodeId id : ids(graph_)) {
-      const NodeId bias = form(id).bias;
-      if (!needed[at(id)] || bias.index < 0) continue;
-      if (graph_[bias].operands.empty()) continue;
-      wanted.insert(bias);
-      biases_[bias] = {};
+      const auto& factors = lowered_.op(id).weights;
+      if (!needed[at(id)] || !factors) continue;
+      layouts.emplace(factors->quantizer, factors->layout);
+      wanted.insert(factors->quantizer);
+      if (factors->bias.index < 0 || graph_[factors->bias].operands.empty()) continue;
+      wanted.insert(factors->bias);
+      biases_[factors->bias] = {};
     }
     const std::vector<NodeId> all(wanted.begin(), wanted.end());
     visit_weights(graph_, parameters_, all, [&](NodeId id, const WeightView& view) {
@@ -196,32 +187,23 @@ class Linter {
         bias->second.values.assign(view.values.begin(), view.values.end());
         bias->second.wrong = check_bias(view.values, view.fault);
       }
-      const auto product = products.find(id);
-      if (product == products.end()) return;
-      weights(id, product->second, view);
+      const auto layout = layouts.find(id);
+      if (layout == layouts.end()) return;
+      weights(id, layout->second, view);
       of_weights_[id] = std::exchange(findings_, {});
     });
   }
 
-  void weights(NodeId quantizer, NodeId product, const WeightView& view) {
+  void weights(NodeId quantizer, const WeightLayout& layout, const WeightView& view) {
     if (!view.fault.empty()) {
       faulted_.insert(quantizer);
       return add(Severity::Error, quantizer, check_weights({}, view.fault));
     }
-    weights(quantizer,
-            {.values = view.raw,
-             .qparams = view.qparams,
-             .layout = weight_layout(graph_[product].op, graph_[quantizer].type.shape)});
-  }
-
-  /// Returns the weights operand of a product.
-  NodeId weights_of(NodeId product) const {
-    const Node& node = graph_[product];
-    return node.operands[*weights_operand(node.op)];
+    weights(quantizer, {.values = view.raw, .qparams = view.qparams, .layout = layout});
   }
 
   void weights(NodeId product) {
-    const NodeId quantizer = form(weights_of(product)).source;
+    const NodeId quantizer = lowered_.op(product).weights->quantizer;
     const auto found = of_weights_.extract(quantizer);
     if (found.empty() || !weight_scales(quantizer)) return;
     std::ranges::move(found.mapped(), std::back_inserter(findings_));
@@ -253,8 +235,8 @@ class Linter {
     };
     const auto verb = [](const auto& some) { return some.size() == 1 ? "has" : "have"; };
     report(Severity::Error, nan, fmt::format(" {} weights that are NaN", verb(nan)),
-           "train again from before they became NaN");
-    report(Severity::Warning, dead, fmt::format(" {} only codes 0", verb(dead)),
+           "retrain from a state before they became NaN");
+    report(Severity::Warning, dead, fmt::format(" {} only the code 0", verb(dead)),
            "remove them, or give each channel its own scale");
     report(Severity::Warning, low,
            fmt::format(" {} a scale at its floor of {}", verb(low), grid.floor),
@@ -262,7 +244,7 @@ class Linter {
     const double share =
         w.layout.terms == 0 ? 0 : 100 * static_cast<double>(most) / double(w.layout.terms);
     report(Severity::Warning, clamped,
-           fmt::format(" {} up to {:.3g} % of the weights beyond the codes {}..{}",
+           fmt::format(" {} up to {:.3g} % of the weights outside the codes {}..{}",
                        verb(clamped), share, grid.limits.q_min, grid.limits.q_max),
            "calibrate the scale again, or train it longer");
   }
@@ -280,7 +262,8 @@ class Linter {
       const std::vector<Finding> more = lint(made.program);
       findings_.insert(findings_.end(), more.begin(), more.end());
     } catch (const Error& error) {
-      findings_.push_back({Severity::Error, "model", error.what(), "change the graph there"});
+      findings_.push_back(
+          {Severity::Error, "model", error.what(), "change that part of the graph"});
     }
   }
 
@@ -290,7 +273,7 @@ class Linter {
     if (leaf.index < 0 || graph_[pair.graph].operands[1] != leaf) return;
     const IntegerNode& layer = program[pair.program];
     const auto* codes =
-        reinterpret_cast<const int32_t*>(qtape::weights_of(layer.op)->bias.data.data());
+        reinterpret_cast<const int32_t*>(weights_of(layer.op)->bias.data.data());
     const auto computed = biases_.find(leaf);
     const auto values = computed != biases_.end() ? computed->second.values
                                                   : leaf_values(graph_, parameters_, leaf);
@@ -311,7 +294,7 @@ class Linter {
             "{} of {} biases change when they are rounded to the grid of the accumulators, by "
             "up to {:.2g} % of the largest one",
             changed, values.size(), 100 * change / largest),
-        "train with FakeQuantizeBias on it, or in exact arithmetic");
+        "apply FakeQuantizeBias to it in training, or train in exact arithmetic");
   }
 
   /// A bias that is not a leaf.
@@ -323,7 +306,7 @@ class Linter {
   const Graph& graph_;
   Parameters& parameters_;
   LintOptions options_;
-  IntegerAnalysis analysis_;
+  Lowered lowered_;
   std::vector<Finding> findings_;
   std::map<NodeId, std::vector<Finding>> of_weights_;
   std::set<NodeId> faulted_;  // quantizers of weights without values

@@ -29,14 +29,14 @@ struct Finding {
   static constexpr auto fields() {
     using F = Finding;
     return std::tuple{field("severity", &F::severity, "error, warning or note"),
-                      field("node", &F::node, "label, or what describes the node"),
-                      field("what", &F::what, "what is the case"),
-                      field("remedy", &F::remedy, "what to do about it")};
+                      field("node", &F::node, "label, or a description of the node"),
+                      field("what", &F::what, "the problem"),
+                      field("remedy", &F::remedy, "how to solve it")};
   }
   bool operator==(const Finding&) const = default;
 };
 
-/// `warning: fc1.weight.quantized: 2 of 64 channels (3, 9) have only codes 0; remove them, ...`
+/// `warning: fc1.weight.quantized: 2 of 64 channels (3, 9) have only the code 0; ...`
 std::string to_string(const Finding& finding);
 
 /// Outputs and thresholds of lint.

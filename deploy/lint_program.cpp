@@ -52,7 +52,7 @@ std::string tie_text(int64_t q, std::string_view noun) {
 }
 
 constexpr std::string_view tie_remedy =
-    "train in exact arithmetic with the target's requantization, or move a scale a little";
+    "train in exact arithmetic with the target's requantization, or change a scale slightly";
 
 /// Returns the largest magnitude that requantization multiplies.
 int64_t reach_of(const IntegerValue& x) {
@@ -108,22 +108,23 @@ class ProgramLinter {
     }
     if (!limited.empty()) {
       add(Severity::Warning,
-          fmt::format("bias of {} is limited to the end of s32",
+          fmt::format("bias of {} is clamped to the range of s32",
                       channels_text(limited, op.outputs())),
-          "give input or weights a larger scale: their product is the step of the bias");
+          "give the input or the weights a larger scale: their product is the step of the "
+          "bias");
     }
     if (!large.empty()) {
       add(Severity::Warning,
-          fmt::format("bias of {} is larger than all that the products can sum to",
+          fmt::format("bias of {} is larger than any sum of the products",
                       channels_text(large, op.outputs())),
-          "no input changes the sign there: train again, or remove it");
+          "no input changes the sign there: retrain, or remove it");
     }
   }
 
   void accumulators(const Certificate& c) {
     if (!c.fits_s32()) {
       add(Severity::Warning,
-          fmt::format("accumulators can reach {}, beyond s32, and are taken in s64",
+          fmt::format("accumulators can reach {}, beyond s32, and are computed in s64",
                       c.accumulator_bound),
           "targets that sum in 32 bits overflow: use fewer bits or a shorter sum");
     }
@@ -138,12 +139,12 @@ class ProgramLinter {
             !int8   ? ""
             : pairs ? "int8 with VNNI, AVX-512 or oneDNN 2, "
                     : "int8 where it is added in 32 bits (VNNI), "),
-        "weights of fewer bits are fast everywhere");
+        "use weights of fewer bits, which are fast everywhere");
   }
 
   void storage(const QuantizedWeights& op, const std::vector<int8_t>& weights) {
     if (size_of(operand(0).type.dtype) == 2) {
-      add(Severity::Note, "input has more than 8 bits: every product is taken twice",
+      add(Severity::Note, "input has more than 8 bits: every product is computed twice",
           "quantize it to 8 bits where accuracy allows");
     }
     if (weights.empty()) return;
@@ -153,7 +154,7 @@ class ProgramLinter {
     add(Severity::Note,
         fmt::format("weights have the codes {}..{}, which fit {} bits, and are stored in {}",
                     low, high, fitting, op.storage_bits),
-        "give their quantizer so many bits, with the same scale");
+        "give their quantizer that many bits, with the same scale");
   }
 
   /// Checks ops that requantize: one operand, or the sum of two.

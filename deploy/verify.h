@@ -58,10 +58,10 @@ struct Mismatch {
                       field("sample", &M::sample, "from 0, over all runs"),
                       field("index", &M::index, "within the sample"),
                       field("first", &M::first, "one level"),
-                      field("first_code", &M::first_code, "what it has"),
+                      field("first_code", &M::first_code, "its value"),
                       field("second", &M::second, "the other level"),
-                      field("second_code", &M::second_code, "what it has"),
-                      field("accumulator", &M::accumulator, "that the code is made of")};
+                      field("second_code", &M::second_code, "its value"),
+                      field("accumulator", &M::accumulator, "from which the code is made")};
   }
 };
 /// Returns one line that states where the levels differ and their values.

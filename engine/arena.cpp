@@ -64,7 +64,7 @@ class FreeSpace {
       }
     }
     require<Error>(bytes <= max_arena_bytes - offset,
-                   "cannot allocate {} bytes behind {} others: the arena would pass 2^60",
+                   "cannot allocate {} bytes after {} others: the arena would exceed 2^60",
                    bytes, offset);
     size_ = offset + bytes;
     return offset;

@@ -29,7 +29,10 @@ class ForwardArithmetic {
   virtual ~ForwardArithmetic() = default;
   /// Returns the memory required in addition to the values of nodes. The values of `kept` are
   /// readable after a step.
-  virtual std::vector<Companion> companions(std::span<const NodeId> kept) = 0;
+  virtual std::vector<Companion> companions(std::span<const NodeId> kept) {
+    (void)kept;
+    return {};
+  }
   /// Returns the values to be held as codes, which must not include those of `kept`.
   /// `backward`: the tape has a backward.
   virtual Encoding encoding(std::span<const NodeId> kept, bool backward) {
@@ -45,27 +48,33 @@ class ForwardArithmetic {
   /// Called before the first call of `around`.
   virtual void bind(const Lookup& lookup) = 0;
   /// Buffer for the codes of the quantizer `id`, or null.
-  virtual std::byte* codes(NodeId id) const = 0;
+  virtual std::byte* codes(NodeId id) const {
+    (void)id;
+    return nullptr;
+  }
   /// Returns the kernel that node `id` runs in forward; `kernel` is that of its op. Called for
   /// nodes in order.
   virtual Kernel around(NodeId id, Kernel kernel, const Binding& binding) = 0;
   /// Called before the kernels of a step.
-  virtual void begin(const Step& step) = 0;
+  virtual void begin(const Step& step) { (void)step; }
   /// Called after the kernels of a step. If true, they must run once more, after another
   /// `begin`.
-  virtual bool repeats() const = 0;
+  virtual bool repeats() const { return false; }
   /// Integers of the node, or null if it has none.
-  virtual const ExactValue* find(NodeId id) const = 0;
+  virtual const ExactValue* find(NodeId id) const {
+    (void)id;
+    return nullptr;
+  }
 };
 
 /// Arithmetic of a tape's forward between quantized operands: see integer/training/exact.h.
 struct Arithmetic {
-  /// Creates the replacement of the kernels; if empty or if it returns null, forward computes
+  /// Creates the replacement of the kernels of one layout; if it returns null, forward computes
   /// in floats. `encodes`: values may be held as codes, because all quantizers apply in the
   /// steps that it computes.
-  std::function<std::unique_ptr<ForwardArithmetic>(const Graph& graph, int threads,
-                                                   bool encodes)>
-      make = {};
+  using Maker = std::function<std::unique_ptr<ForwardArithmetic>(bool encodes)>;
+  /// Prepares the arithmetic of a graph for all layouts of a tape; empty for floats.
+  std::function<Maker(std::shared_ptr<const Graph> graph, int threads)> prepare = {};
 };
 
 }  // namespace qtape

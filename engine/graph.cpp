@@ -70,7 +70,7 @@ void Graph::check_operands(std::span<const Slot> slots,
 }
 
 void Graph::check_label(const Op& op, const std::string& label) const {
-  check(!label.empty() || !needs_label(op), "a label is needed to find it by");
+  check(!label.empty() || !needs_label(op), "a label is required to look it up");
   const auto used = labels_.find(label);
   if (used == labels_.end()) return;
   fail<GraphError>("label '{}' is already used by %{}", printable(label), used->second.index);

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "qtape/core/out_of_memory.h"
-#include "qtape/engine/files.h"
 #include "qtape/engine/graph.h"
-#include "qtape/engine/json_document.h"
+#include "qtape/io/files.h"
+#include "qtape/io/json_document.h"
 
 namespace qtape {
 

@@ -6,8 +6,8 @@
 
 #include "qtape/core/nearest.h"
 #include "qtape/core/printable.h"
-#include "qtape/core/sha256.h"
 #include "qtape/engine/graph.h"
+#include "qtape/io/sha256.h"
 
 namespace qtape {
 namespace {
@@ -41,7 +41,7 @@ Parameters::Parameters(const Graph& graph, uint64_t seed) {
     const bool trainable = std::holds_alternative<Parameter>(node.op);
     const int64_t size = aligned_size(node.type.bytes()) * (trainable ? 2 : 1);
     if (size > largest_total - bytes) {
-      fail<Error>("cannot allocate {} bytes for '{}': all parameters would pass 2^60", size,
+      fail<Error>("cannot allocate {} bytes for '{}': all parameters would exceed 2^60", size,
                   printable(node.label));
     }
     bytes += size;
@@ -96,17 +96,18 @@ ParametersLink::ParametersLink(Parameters& parameters) : parameters_(parameters.
 
 Parameters& ParametersLink::get(std::string_view holder) const {
   require<GraphError>(parameters_ != nullptr,
-                      "this {0} was moved from; use the {0} that it became", holder);
-  require<GraphError>(*parameters_ != nullptr,
-                      "the parameters of this {} are gone: destroyed, or others were assigned "
-                      "to them",
-                      holder);
+                      "this {0} was moved from; use the {0} that it was moved to", holder);
+  require<GraphError>(
+      *parameters_ != nullptr,
+      "the parameters of this {} no longer exist: they were destroyed, or others were assigned "
+      "to them",
+      holder);
   return **parameters_;
 }
 
 std::span<const ParameterEntry> Parameters::entries() const {
   require<GraphError>(self_ != nullptr,
-                      "these parameters were moved from; use those that they became");
+                      "these parameters were moved from; use those that they were moved to");
   return entries_;
 }
 

@@ -215,8 +215,7 @@ class Planner {
   void mark_asked() {
     for (NodeId id : options_.input_gradients) {
       require<PlanError>(std::holds_alternative<Input>(node(at(id)).op),
-                         "{}: only inputs can be asked for their gradient",
-                         graph_.describe(id));
+                         "{}: gradients can be requested only of inputs", graph_.describe(id));
       require<PlanError>(is_float(node(at(id)).type.dtype),
                          "{}: is {}, and only floats have a gradient", graph_.describe(id),
                          node(at(id)).type);
@@ -243,11 +242,10 @@ class Planner {
     for (NodeId id : options_.roots) {
       require<PlanError>(
           !options_.accumulate_gradients || !std::holds_alternative<Parameter>(node(at(id)).op),
-          "{}: a parameter cannot be a root where gradients accumulate", graph_.describe(id));
-      require<PlanError>(trains[at(id)],
-                         "{}: no gradient path leads from a parameter{} to this root",
-                         graph_.describe(id),
-                         options_.input_gradients.empty() ? "" : " or an input asked for");
+          "{}: a parameter cannot be a root if gradients accumulate", graph_.describe(id));
+      require<PlanError>(
+          trains[at(id)], "{}: no gradient path leads from a parameter{} to this root",
+          graph_.describe(id), options_.input_gradients.empty() ? "" : " or a requested input");
       plan_.nodes[at(id)].active = true;
     }
     for (size_t i = values_.size(); i-- > 0;) {

@@ -77,7 +77,7 @@ void check_qparams(const Graph& graph, NodeId id, std::span<const QParams<double
                        scale);
     }
     if (!fits(scale * span, dtype)) {
-      fail<GraphError>("{}: scale {} is too large: {} steps of {} are no {}",
+      fail<GraphError>("{}: scale {} is too large: {} steps of {} do not fit into {}",
                        graph.describe(id), c, span, scale, to_string_view(dtype));
     }
     if (!is_code(zero_point, {low, high})) {

@@ -19,7 +19,7 @@ std::optional<int64_t> first_nan(const TensorType& type, const std::byte* data) 
   });
 }
 
-constexpr std::string_view nan_text = "element {} is NaN, and NaN was not asked for";
+constexpr std::string_view nan_text = "element {} is NaN, and NaN values were not requested";
 
 /// Reads the values of the graph's leaves before any memory of their size is allocated.
 std::map<std::string, Tensor> read_values(const JsonPlace& root, const Graph& graph,
@@ -69,7 +69,7 @@ Section::Setting read_setting(const JsonPlace& place) {
   if (place.json.is_boolean()) return place.json.get<bool>();
   if (place.json.is_number_float()) return place.json.get<double>();
   if (place.json.is_string()) return place.json.get<std::string>();
-  place.expect(place.json.is_number_integer(), "true, false, a number or a text");
+  place.expect(place.json.is_number_integer(), "true, false, a number or a string");
   int64_t integer = 0;
   read_json(place, integer);
   return integer;
@@ -89,8 +89,9 @@ Json write_section(const std::string& name, const Section& section) {
   for (const auto& [key, value] : section.settings) {
     const auto* number = std::get_if<double>(&value);
     require<FormatError>(number == nullptr || std::isfinite(*number),
-                         "/sections/{}/settings/{}: {} has no JSON", json_pointer_part(name),
-                         json_pointer_part(key), number == nullptr ? 0.0 : *number);
+                         "/sections/{}/settings/{}: {} cannot be represented in JSON",
+                         json_pointer_part(name), json_pointer_part(key),
+                         number == nullptr ? 0.0 : *number);
   }
   return {{"kind", section.kind},
           {"settings", write_map(section.settings, write_setting)},
@@ -156,7 +157,7 @@ std::string to_json(const Graph& graph, const Parameters& parameters,
   try {
     return model_text(graph, parameters, sections);
   } catch (const NotUtf8&) {
-    fail<FormatError>("/: a label, a name or a text setting is not UTF-8");
+    fail<FormatError>("/: a label, a name or a string setting is not UTF-8");
   }
 }
 

@@ -51,28 +51,35 @@ void restart_learned_scales(const Graph& graph, Parameters& parameters) {
 
 }  // namespace
 
-Tape::Tape(const Graph& graph, Parameters& parameters, TapeOptions options)
-    : Tape(graph, parameters, std::move(options), PlanHooks{}) {}
+Tape::Tape(Graph graph, Parameters& parameters, TapeOptions options)
+    : Tape(std::move(graph), parameters, std::move(options), PlanHooks{}) {}
 
-Tape::Tape(const Graph& graph, Parameters& parameters, TapeOptions options,
-           const PlanHooks& hooks) try
-    : graph_(graph),
+Tape::Tape(Graph bound, Parameters& parameters, TapeOptions options, const PlanHooks& hooks) try
+    : graph_(std::make_shared<const Graph>(std::move(bound))),
       parameters_(parameters),
-      options_(with_defaults(std::move(options), graph)),
+      options_(with_defaults(std::move(options), *graph_)),
       guard_bytes_(hooks.guard_bytes),
       share_memory_(hooks.share_memory),
-      statuses_(static_cast<size_t>(graph_.size())) {
+      statuses_(static_cast<size_t>(graph_->size())) {
   step_.seed = options_.seed;
   constants_.enabled.resize(statuses_.size());
   step_.warm_up = static_cast<uint64_t>(options_.schedule.warm_up);
+  if (options_.arithmetic.prepare) {
+    arithmetic_ = options_.arithmetic.prepare(graph_, options_.threads);
+  }
   add_layout(true);
   active_ = layouts_[0].get();
-  for (const NodeId id : ids(graph_)) {
+  for (const NodeId id : ids(graph())) {
     const bool encoded = main().plan.nodes[at(id)].encoded.has_value();
-    if (encoded && is_quantizer(graph_[id].op)) encoders_.push_back(id);
+    if (encoded && is_quantizer(graph()[id].op)) encoders_.push_back(id);
   }
 } catch (const std::bad_alloc& error) {
   fail_while("binding a tape", {}, error);
+}
+
+const Graph& Tape::graph() const {
+  static const Graph none;
+  return graph_ ? *graph_ : none;
 }
 
 /// The first layout is the one whose values may be held as codes.
@@ -85,9 +92,7 @@ void Tape::add_layout(bool encodes) {
                       .constant_parameters = options_.constant_parameters,
                       .gradient_precision = options_.gradient_precision,
                       .threads = options_.threads};
-  if (options_.arithmetic.make) {
-    layout->arithmetic = options_.arithmetic.make(graph_, options_.threads, encodes);
-  }
+  if (arithmetic_) layout->arithmetic = arithmetic_(encodes);
   if (layout->arithmetic) {
     std::vector<NodeId> kept = options_.outputs;
     kept.insert(kept.end(), options_.roots.begin(), options_.roots.end());
@@ -95,7 +100,7 @@ void Tape::add_layout(bool encodes) {
     options.companions = layout->arithmetic->companions(kept);
   }
   layout->plan =
-      plan(graph_, options, {.share_memory = share_memory_, .guard_bytes = guard_bytes_});
+      plan(graph(), options, {.share_memory = share_memory_, .guard_bytes = guard_bytes_});
   layout->arena = AlignedBuffer(layout->plan.arena_bytes);
   layouts_.push_back(std::move(layout));
   if (layouts_.size() == 1) {
@@ -119,13 +124,13 @@ Tape::Layout& Tape::layout_for(Mode mode) {
 }
 
 void Tape::check_leaves() const {
-  for (const NodeId id : ids(graph_)) {
-    if (!main().plan.nodes[at(id)].needed || !is_persistent(graph_[id].op)) continue;
-    const ParameterEntry* entry = parameters().find(graph_[id].label);
-    check_node(id, entry != nullptr, "the parameters hold nothing of this name");
-    check_node(id, entry->type == graph_[id].type, "the parameters hold {}, the graph needs {}",
-               entry->type, graph_[id].type);
-    check_node(id, entry->trainable() == std::holds_alternative<Parameter>(graph_[id].op),
+  for (const NodeId id : ids(graph())) {
+    if (!main().plan.nodes[at(id)].needed || !is_persistent(graph()[id].op)) continue;
+    const ParameterEntry* entry = parameters().find(graph()[id].label);
+    check_node(id, entry != nullptr, "the parameters have no entry of this name");
+    check_node(id, entry->type == graph()[id].type,
+               "the parameters hold {}, the graph needs {}", entry->type, graph()[id].type);
+    check_node(id, entry->trainable() == std::holds_alternative<Parameter>(graph()[id].op),
                "the parameters hold a {} of this name",
                entry->trainable() ? "parameter" : "state");
   }
@@ -134,7 +139,7 @@ void Tape::check_leaves() const {
 std::byte* Tape::address(const Layout& layout, const Place& place, bool gradient) const {
   if (place.kind == Place::Kind::Arena) return layout.arena.data() + place.offset;
   if (place.kind == Place::Kind::None) return nullptr;
-  const Node& leaf = graph_[place.leaf];
+  const Node& leaf = graph()[place.leaf];
   if (const auto* constant = std::get_if<Constant>(&leaf.op)) {
     return const_cast<std::byte*>(constant->value.data.data());
   }
@@ -144,7 +149,7 @@ std::byte* Tape::address(const Layout& layout, const Place& place, bool gradient
 
 /// Inputs have one position, independent of the layout.
 std::byte* Tape::value_address(const Layout& layout, NodeId id) const {
-  const bool input = std::holds_alternative<Input>(graph_[id].op);
+  const bool input = std::holds_alternative<Input>(graph()[id].op);
   const Layout& where = input ? main() : layout;
   return address(where, where.plan.nodes[index_of(id)].value, false);
 }
@@ -177,18 +182,18 @@ void Tape::bind(Layout& layout) {
 ScaleSource Tape::scale_source(NodeId id) const {
   const size_t i = index_of(id);
   return {.record = records_.data() + main().plan.nodes[i].record,
-          .channels = channel_map(graph_, id).channels,
-          .dtype = scale_dtype(graph_[graph_[id].operands[0]].type.dtype),
+          .channels = channel_map(graph(), id).channels,
+          .dtype = scale_dtype(graph()[graph()[id].operands[0]].type.dtype),
           .status = &statuses_[i]};
 }
 
 EncodedOperand Tape::encoded_operand(const Layout& layout, NodeId id) const {
   EncodedOperand operand{.codes = value_address(layout, id),
                          .dtype = *layout.plan.nodes[index_of(id)].encoded};
-  while (!is_quantizer(graph_[id].op)) id = graph_[id].operands[0];
+  while (!is_quantizer(graph()[id].op)) id = graph()[id].operands[0];
   operand.source = scale_source(id);
-  operand.channels = channel_map(graph_, id);
-  operand.grid = grid_of(graph_, id);
+  operand.channels = channel_map(graph(), id);
+  operand.grid = grid_of(graph(), id);
   return operand;
 }
 
@@ -197,7 +202,7 @@ EncodedOperand Tape::requantized_operand(const Layout& layout, NodeId id) const 
   EncodedOperand operand = encoded_operand(layout, id);
   operand.codes = nullptr;
   operand.unquantized =
-      reinterpret_cast<const float*>(value_address(layout, graph_[id].operands[0]));
+      reinterpret_cast<const float*>(value_address(layout, graph()[id].operands[0]));
   return operand;
 }
 
@@ -213,7 +218,7 @@ struct Tape::Operands {
 /// Operands held as codes are passed as codes if the pass reads codes, as values if the plan
 /// has memory for them, and otherwise not at all.
 Tape::Operands Tape::operands_of(const Layout& layout, size_t i, Pass pass) const {
-  const Node& node = graph_.nodes()[i];
+  const Node& node = graph().nodes()[i];
   const NodePlan& plan = layout.plan.nodes[i];
   const auto [slots, keep, on_codes] = std::visit(
       []<class X>(const X& op) { return std::tuple(op.slots(), op.keep(), OnCodes<X>); },
@@ -224,7 +229,7 @@ Tape::Operands Tape::operands_of(const Layout& layout, size_t i, Pass pass) cons
     const NodeId id = node.operands[k];
     const auto& codes = layout.plan.nodes[index_of(id)].encoded;
     const bool scales = slots[k].scales != Scales::None;
-    found.types.push_back(graph_[id].type);
+    found.types.push_back(graph()[id].type);
     found.sources.push_back(scales ? scale_source(id) : ScaleSource{});
     found.values.push_back(scales ? nullptr : value_address(layout, id));
     found.encoded.push_back({});
@@ -239,7 +244,7 @@ Tape::Operands Tape::operands_of(const Layout& layout, size_t i, Pass pass) cons
       found.values[k] = address(layout, places[k], false);
       found.decode =
           sequence(std::move(found.decode),
-                   bind_decode(encoded_operand(layout, id), graph_[id].type.elements(),
+                   bind_decode(encoded_operand(layout, id), graph()[id].type.elements(),
                                reinterpret_cast<float*>(found.values[k]), options_.threads));
     } else {
       found.values[k] = nullptr;
@@ -250,7 +255,7 @@ Tape::Operands Tape::operands_of(const Layout& layout, size_t i, Pass pass) cons
 
 void Tape::bind_node(Layout& layout, size_t i) {
   const NodeId id{static_cast<int32_t>(i)};
-  const Node& node = graph_[id];
+  const Node& node = graph()[id];
   const NodePlan& place = layout.plan.nodes[i];
   ForwardArithmetic* arithmetic = layout.arithmetic.get();
   const bool encoded = place.encoded.has_value();
@@ -314,7 +319,7 @@ void Tape::forward(Mode mode) {
   const bool delayed = mode.train && options_.schedule.delay > 0 &&
                        step_.number == static_cast<uint64_t>(options_.schedule.delay);
   if (delayed && step_.mode.quantize && step_.mode.observe) {
-    restart_learned_scales(graph_, parameters());
+    restart_learned_scales(graph(), parameters());
   }
   active_ = &layout_for(step_.mode);
   run_forward();
@@ -372,13 +377,13 @@ void Tape::report_faults() {
     ran_ = Ran::Nothing;
     parameters_changed();
     const NodeId id{static_cast<int32_t>(bound.node)};
-    fail<GraphError>("{}: {}", graph_.describe(id), to_string(first));
+    fail<GraphError>("{}: {}", graph().describe(id), to_string(first));
   }
 }
 
 void Tape::backward() {
   for (NodeId root : options_.roots) {
-    const Node& node = graph_[root];
+    const Node& node = graph()[root];
     check_node(root, node.type.elements() == 1,
                "backward without dy needs a scalar root, got {}", node.type);
     dispatch_compute(seed_type(root).dtype, [&]<class T>() {
@@ -412,14 +417,14 @@ void Tape::seed_gradient(NodeId root, std::span<const std::byte> dy, DType dtype
 }
 
 TensorType Tape::seed_type(NodeId root) const {
-  const Node& node = graph_[root];
+  const Node& node = graph()[root];
   return std::visit([&](const auto& op) { return gradient_type(node.type, op.keep()); },
                     node.op);
 }
 
 void Tape::run_backward() {
   check(!options_.roots.empty(), "this tape has no roots to start gradients from");
-  check(ran_ == Ran::Forward, "backward needs a forward before it");
+  check(ran_ == Ran::Forward, "backward requires a preceding forward");
   (void)parameters();
   const SerialLibraries serial;
   for (const Bound& bound : active_->backward) run(bound, &NodeTimes::backward);
@@ -427,17 +432,17 @@ void Tape::run_backward() {
 }
 
 size_t Tape::index_of(NodeId id) const {
-  (void)graph_[id];
+  (void)graph()[id];
   return static_cast<size_t>(id.index);
 }
 
 void Tape::check_dtype(NodeId id, DType dtype) const {
-  check_node(id, graph_[id].type.dtype == dtype, "is {}, accessed as {}", graph_[id].type,
+  check_node(id, graph()[id].type.dtype == dtype, "is {}, accessed as {}", graph()[id].type,
              to_string_view(dtype));
 }
 
 std::byte* Tape::input_data(NodeId id, DType dtype) {
-  check_node(id, std::holds_alternative<Input>(graph_[id].op), "is not an input");
+  check_node(id, std::holds_alternative<Input>(graph()[id].op), "is not an input");
   check_node(id, main().plan.nodes[index_of(id)].needed, "no output of this tape needs it");
   check_dtype(id, dtype);
   return value_address(main(), id);
@@ -445,7 +450,7 @@ std::byte* Tape::input_data(NodeId id, DType dtype) {
 
 const std::byte* Tape::value_data(NodeId id, DType dtype) const {
   const NodePlan& place = active().plan.nodes[index_of(id)];
-  const bool kept = std::holds_alternative<Input>(graph_[id].op) ||
+  const bool kept = std::holds_alternative<Input>(graph()[id].op) ||
                     place.value.kind == Place::Kind::Leaf || place.kept;
   check_node(id, kept && place.needed, "is not an output of this tape");
   check_dtype(id, dtype);
@@ -453,25 +458,25 @@ const std::byte* Tape::value_data(NodeId id, DType dtype) const {
 }
 
 const std::byte* Tape::input_gradient_data(NodeId id, DType dtype) const {
-  check_node(id, std::holds_alternative<Input>(graph_[id].op), "is not an input");
+  check_node(id, std::holds_alternative<Input>(graph()[id].op), "is not an input");
   const auto& asked = options_.input_gradients;
   check_node(id, std::ranges::find(asked, id) != asked.end(),
              "has no gradient; ask for it in TapeOptions::input_gradients");
   check_dtype(id, dtype);
   check_node(id, ran_ == Ran::Backward,
-             "its gradient is there after a backward, until the next forward");
+             "its gradient is available after a backward, until the next forward");
   return address(active(), active().plan.nodes[index_of(id)].gradient, true);
 }
 
 double Tape::scalar(NodeId id) const {
-  const TensorType& type = graph_[id].type;
+  const TensorType& type = graph()[id].type;
   check_node(id, type.elements() == 1 && is_compute(type.dtype),
              "is not a scalar of f32 or f64");
   return dispatch_compute(type.dtype, [&]<class T>() { return double{value<T>(id)[0]}; });
 }
 
 std::vector<QParams<double>> Tape::qparams(NodeId id) const {
-  check_node(id, is_quantizer(graph_[id].op) && main().plan.nodes[index_of(id)].needed,
+  check_node(id, is_quantizer(graph()[id].op) && main().plan.nodes[index_of(id)].needed,
              "is not a quantizer of this tape");
   check_node(id, ran_ != Ran::Nothing,
              "no scales are in use: no forward has run, or the last one failed");

@@ -60,13 +60,13 @@ struct NodeTimes {
 /// concurrent use by two threads. Movable, not copyable.
 class Tape {
  public:
-  /// Plans and binds a copy of `graph`. Throws GraphError for leaves that `parameters` lacks or
+  /// Plans and binds `graph`. Throws GraphError for leaves that `parameters` lacks or
   /// holds with another type, and for moved-from `parameters`; PlanError as `plan` does; and
   /// ArgumentError for fewer than one thread, an invalid schedule, constant_parameters with
   /// roots, and a gradient precision that the processor does not support.
-  Tape(const Graph& graph, Parameters& parameters, TapeOptions options);
+  Tape(Graph graph, Parameters& parameters, TapeOptions options);
   /// Variant with hooks for memory tests, see engine/plan_hooks.h.
-  Tape(const Graph& graph, Parameters& parameters, TapeOptions options, const PlanHooks& hooks);
+  Tape(Graph graph, Parameters& parameters, TapeOptions options, const PlanHooks& hooks);
 
   /// Memory of an input, to be filled by the caller before `forward`. Throws GraphError if `id`
   /// is not an input used by this tape or T is not its dtype.
@@ -76,7 +76,7 @@ class Tape {
   }
   template <Element T>
   std::span<T> input(std::string_view label) {
-    return input<T>(graph_.at(label));
+    return input<T>(graph().at(label));
   }
 
   /// Runs the graph in `mode`, as modified by the schedule. Throws GraphError if a kernel
@@ -111,7 +111,7 @@ class Tape {
   }
   template <Element T>
   std::span<const T> input_gradient(std::string_view label) const {
-    return input_gradient<T>(graph_.at(label));
+    return input_gradient<T>(graph().at(label));
   }
 
   /// Value of an output, an input or a leaf. Throws GraphError for any other node, whose memory
@@ -122,7 +122,7 @@ class Tape {
   }
   template <Element T>
   std::span<const T> value(std::string_view label) const {
-    return value<T>(graph_.at(label));
+    return value<T>(graph().at(label));
   }
   /// Value of a scalar f32 or f64 output, as a double.
   double scalar(NodeId id) const;
@@ -150,7 +150,7 @@ class Tape {
   /// By node: times accumulated since timing was started; empty if it was never started.
   std::span<const NodeTimes> times() const { return times_; }
 
-  const Graph& graph() const { return graph_; }
+  const Graph& graph() const;
   /// Plan of the memory of the main layout.
   const Plan& memory() const { return main().plan; }
   /// The parameters of this tape at their current location. Throws GraphError if they no longer
@@ -190,13 +190,13 @@ class Tape {
   size_t index_of(NodeId id) const;
   /// Type of the gradient of `root`.
   TensorType seed_type(NodeId root) const;
-  size_t elements(NodeId id) const { return static_cast<size_t>(graph_[id].type.elements()); }
+  size_t elements(NodeId id) const { return static_cast<size_t>(graph()[id].type.elements()); }
   /// Formats, and thus allocates, nothing if `condition` holds.
   template <class... Args>
   void check_node(NodeId id, bool condition, fmt::format_string<Args...> text,
                   Args&&... args) const {
     if (condition) return;
-    fail<GraphError>("{}: {}", graph_.describe(id),
+    fail<GraphError>("{}: {}", graph().describe(id),
                      fmt::format(text, std::forward<Args>(args)...));
   }
   void check_dtype(NodeId id, DType dtype) const;
@@ -230,13 +230,14 @@ class Tape {
   void report_faults();
   void paint_guards(const Layout& layout) const;
 
-  Graph graph_;
+  std::shared_ptr<const Graph> graph_;  // null if moved from; arithmetics refer to it
   ParametersLink parameters_;
   TapeOptions options_;
   int64_t guard_bytes_;
   bool share_memory_;
   AlignedBuffer records_;
   std::vector<NodeStatus> statuses_;
+  Arithmetic::Maker arithmetic_;
   std::vector<std::unique_ptr<Layout>> layouts_;
   Layout* active_ = nullptr;      // layout that ran last
   std::vector<NodeId> encoders_;  // quantizers whose values are held as codes

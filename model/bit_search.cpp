@@ -5,7 +5,7 @@
 
 #include "qtape/kernels/quantize/pack.h"
 #include "qtape/model/feed.h"
-#include "qtape/model/weighted_layers.h"
+#include "qtape/model/passes/weighted_layers.h"
 
 namespace qtape {
 namespace {
@@ -120,7 +120,7 @@ BitSearch search_bits(const Model& model, const data::Dataset& dataset,
     result.layers.push_back(std::move(layer));
   }
   require<ArgumentError>(smallest <= options.budget,
-                         "a budget of {} bytes is too small: the weights take {} at least",
+                         "a budget of {} bytes is too small: the weights take at least {}",
                          options.budget, smallest);
   const auto trials = static_cast<int64_t>(result.layers.size() * options.candidates.size());
   int64_t done = 0;

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "qtape/core/sha256.h"
 #include "qtape/data/dataset.h"
 #include "qtape/engine/tape.h"
 #include "qtape/integer/program/integer_program.h"
+#include "qtape/io/sha256.h"
 #include "qtape/model/metric.h"
 
 namespace qtape {

@@ -112,7 +112,7 @@ std::vector<size_t> columns_for(std::span<const FedInput> inputs,
   for (size_t i = 0; i < inputs.size(); ++i) {
     const auto named = std::ranges::find(columns, inputs[i].label, &data::Column::name);
     if (named == columns.end()) continue;
-    require<ArgumentError>(fits(*named, inputs[i]), "{}: column {} has {} a sample",
+    require<ArgumentError>(fits(*named, inputs[i]), "{}: column {} has {} per sample",
                            describe(inputs[i]), printable(named->name),
                            to_string(named->sample));
     found[i] = static_cast<size_t>(named - columns.begin());
@@ -125,7 +125,7 @@ std::vector<size_t> columns_for(std::span<const FedInput> inputs,
       taken[k] = true;
     }
     require<ArgumentError>(found[i] != none,
-                           "{}: nothing of the data fits a sample of it; there is {}",
+                           "{}: no column of the data fits it; the data have {}",
                            describe(inputs[i]), describe(dataset));
   }
   return found;

@@ -10,11 +10,11 @@
 #include "qtape/core/median.h"
 #include "qtape/core/out_of_memory.h"
 #include "qtape/core/settings.h"
-#include "qtape/engine/file_lock.h"
+#include "qtape/io/file_lock.h"
 #include "qtape/model/feed.h"
-#include "qtape/model/fit_setup.h"
-#include "qtape/model/prefetcher.h"
-#include "qtape/model/recorder.h"
+#include "qtape/model/training/fit_setup.h"
+#include "qtape/model/training/prefetcher.h"
+#include "qtape/model/training/recorder.h"
 #include "qtape/optim/clip.h"
 
 namespace qtape {
@@ -205,7 +205,8 @@ class Run {
       ++batches_;
     } else {
       check(options_.non_finite_loss == NonFiniteLoss::Skip,
-            "the loss of step {} is {}; the parameters are those before it", step_ + 1, loss);
+            "the loss of step {} is {}; the parameters are those before that step", step_ + 1,
+            loss);
       ++result_.skipped_batches;
     }
     ++step_;

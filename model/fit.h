@@ -7,15 +7,15 @@
 #include <string>
 #include <vector>
 
-#include "qtape/console/interruption.h"
-#include "qtape/console/progress.h"
 #include "qtape/data/batches.h"
-#include "qtape/model/distillation.h"
 #include "qtape/model/metric.h"
 #include "qtape/model/model.h"
-#include "qtape/model/oscillation.h"
+#include "qtape/model/training/distillation.h"
+#include "qtape/model/training/oscillation.h"
 #include "qtape/optim/optimizer.h"
 #include "qtape/optim/schedule.h"
+#include "qtape/programs/console/interruption.h"
+#include "qtape/programs/console/progress.h"
 
 namespace qtape {
 

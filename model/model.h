@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "qtape/arrays/named_tensors.h"
 #include "qtape/data/dataset.h"
 #include "qtape/deploy/convert.h"
 #include "qtape/deploy/verify.h"
 #include "qtape/engine/serialize.h"
 #include "qtape/integer/training/exact.h"
+#include "qtape/io/arrays/named_tensors.h"
 #include "qtape/model/evaluate.h"
 #include "qtape/model/value.h"
 

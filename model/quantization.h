@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "qtape/calibrate/calibration.h"
-#include "qtape/model/insert_quantizers.h"
 #include "qtape/model/model.h"
+#include "qtape/model/passes/insert_quantizers.h"
 
 namespace qtape {
 

@@ -8,10 +8,10 @@
 #include "qtape/engine/labels.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/integer/rules/rule_table.h"
-#include "qtape/model/float_parts.h"
-#include "qtape/model/fold_batch_norm.h"
-#include "qtape/model/insert_quantizers.h"
-#include "qtape/model/weighted_layers.h"
+#include "qtape/model/passes/float_parts.h"
+#include "qtape/model/passes/fold_batch_norm.h"
+#include "qtape/model/passes/insert_quantizers.h"
+#include "qtape/model/passes/weighted_layers.h"
 
 namespace qtape {
 namespace {
@@ -250,10 +250,11 @@ Model with_loss(Model model, const data::Dataset& dataset) {
   Graph graph = model.graph();
   std::vector<NodeId> outputs = model.outputs();
   const std::vector<const data::Column*> targets = targets_of(dataset);
-  require<GraphError>(outputs.size() == 1 || targets.size() == outputs.size(),
-                      "the model has {} answers and the data {} targets: a loss needs one for "
-                      "each, or build it in C++",
-                      outputs.size(), targets.size());
+  require<GraphError>(
+      outputs.size() == 1 || targets.size() == outputs.size(),
+      "the model has {} answers and the data {} targets: a loss needs one target for each "
+      "answer, or build it in C++",
+      outputs.size(), targets.size());
   std::optional<NodeId> loss;
   for (size_t i = 0; i < outputs.size(); ++i) {
     const data::Column* target = targets.empty() ? nullptr : targets[i];

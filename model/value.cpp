@@ -92,8 +92,8 @@ Value node(Op op, std::span<const Value> operands, std::string label) {
   const auto& building = Building::of(operands[0]);
   std::vector<NodeId> ids;
   for (const Value& each : operands) {
-    require<GraphError>(Building::of(each) == building, "{}: values of different networks",
-                        name_of(op));
+    require<GraphError>(Building::of(each) == building,
+                        "{}: the values belong to different networks", name_of(op));
     ids.push_back(each.id());
   }
   return {building, building->graph.add(std::move(op), ids, std::move(label))};
@@ -153,8 +153,8 @@ namespace {
 RecurrentOptions recurrent_options(const Value& x, int64_t hidden, const Layer& layer,
                                    std::string_view stem) {
   const std::string label = layer.label.empty() ? Building::of(x)->numbered(stem) : layer.label;
-  require<GraphError>(layer.bias, "'{}': recurrent layers have a bias", label);
-  require<GraphError>(!layer.norm, "'{}': recurrent layers take no norm", label);
+  require<GraphError>(layer.bias, "'{}': recurrent layers always have a bias", label);
+  require<GraphError>(!layer.norm, "'{}': recurrent layers do not support a norm", label);
   return {.hidden = hidden,
           .weight_quantizer = layer.weights,
           .activation_quantizer = layer.activations,
@@ -165,14 +165,15 @@ RecurrentOptions recurrent_options(const Value& x, int64_t hidden, const Layer& 
 /// Returns the size of a given state.
 int64_t hidden_of(const Value& h) {
   const Shape shape = h.shape();
-  require<GraphError>(shape.rank() == 1, "{}: a state must be [hidden] of each sample, got {}",
+  require<GraphError>(shape.rank() == 1, "{}: a state must be [hidden] per sample, got {}",
                       h.graph().describe(h.id()), to_string(shape));
   return shape[0];
 }
 
 void check_same_network(const Value& x, const Value& state) {
   require<GraphError>(Building::of(x) == Building::of(state),
-                      "{}: values of different networks", x.graph().describe(x.id()));
+                      "{}: the values belong to different networks",
+                      x.graph().describe(x.id()));
 }
 
 std::vector<Value> values_of(const Value& x, const std::vector<NodeId>& ids) {

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <cstring>
 
-#include "qtape/arrays/arrays.h"
-#include "qtape/console/subprocess.h"
 #include "qtape/core/error.h"
-#include "qtape/engine/files.h"
+#include "qtape/io/arrays/arrays.h"
+#include "qtape/io/files.h"
 #include "qtape/onnx/interpreter/interpreter.h"
+#include "qtape/programs/console/subprocess.h"
 
 namespace qtape {
 namespace {

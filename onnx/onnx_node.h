@@ -63,8 +63,8 @@ class OnnxNode {
   /// Throws FormatError unless an attribute is absent or equals `value`.
   void expect(const char* name, int64_t value) const {
     const int64_t found = integer(name, value);
-    require<FormatError>(found == value, "attribute {} is {}, only {} is read", name, found,
-                         value);
+    require<FormatError>(found == value, "attribute {} is {}, only {} is supported", name,
+                         found, value);
   }
   /// Returns the names of the attributes that were never queried.
   std::vector<std::string> unread_attributes() const {
@@ -92,8 +92,7 @@ class OnnxNode {
     asked_.insert(name);
     for (const auto& each : proto_.attribute()) {
       if (each.name() != name) continue;
-      require<FormatError>(each.type() == type, "attribute {} has another type than it should",
-                           name);
+      require<FormatError>(each.type() == type, "attribute {} has the wrong type", name);
       return &each;
     }
     return nullptr;

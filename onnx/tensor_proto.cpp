@@ -111,7 +111,7 @@ OnnxConstant read_constant(const onnx::TensorProto& tensor) {
       result.integers = read_int4(tensor, n);
       return result;
     default:
-      fail<FormatError>("tensor '{}' has elements of type {}, which is not read", name,
+      fail<FormatError>("tensor '{}' has elements of type {}, which is not supported", name,
                         tensor.data_type());
   }
 }

@@ -8,7 +8,7 @@ namespace qtape {
 struct BatchNorm {
   static constexpr std::string_view name = "BatchNorm";
   static constexpr OpDocs docs{
-      .summary = "Normalizes each channel over all axes but the last.",
+      .summary = "Normalizes each channel over all axes except the last.",
       .formula =
           {"y = gamma (x - m) / sqrt(v + eps) + beta, in double, rounded once.",
            "In modes with batch statistics, m and v are the mean and variance of the n "

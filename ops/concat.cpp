@@ -31,8 +31,8 @@ void check_count(int count) {
 void check_fits(const Shape& first, const Shape& shape, int axis, size_t i) {
   bool fits = shape.rank() == first.rank();
   for (int k = 0; fits && k < shape.rank(); ++k) fits = k == axis || shape[k] == first[k];
-  check(fits, "shapes must be equal beside axis {}: x0 is {}, {} is {}", axis, to_string(first),
-        slot_name(i), to_string(shape));
+  check(fits, "shapes must be equal except along axis {}: x0 is {}, {} is {}", axis,
+        to_string(first), slot_name(i), to_string(shape));
 }
 
 }  // namespace

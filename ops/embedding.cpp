@@ -29,7 +29,7 @@ Table table_of(const Binding& b) {
 void report_indices(const Table& table, const int32_t* indices, Fault& fault) {
   for (int64_t i = 0; i < table.places && fault.text == nullptr; ++i) {
     if (table.has(indices[i])) continue;
-    fault = {"index {value} at place {index} is outside the table", i,
+    fault = {"index {value} at position {index} is outside the table", i,
              static_cast<double>(indices[i])};
   }
 }
@@ -95,7 +95,7 @@ TensorType Embedding::infer(Inputs inputs) const {
         "table must be [vocabulary, width], both at least 1, got {}", to_string(table.shape));
   check(indices.dtype == DType::S32, "indices must be s32, got {}",
         to_string_view(indices.dtype));
-  check(indices.shape.rank() < Shape::max_rank, "indices may have 7 axes, got {}",
+  check(indices.shape.rank() < Shape::max_rank, "indices may have at most 7 axes, got {}",
         to_string(indices.shape));
   std::vector<int64_t> extents(indices.shape.extents().begin(), indices.shape.extents().end());
   extents.push_back(table.shape[1]);

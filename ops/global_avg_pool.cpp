@@ -24,7 +24,7 @@ TensorType GlobalAvgPool::infer(Inputs inputs) const {
   const Shape& x = inputs[0].shape;
   check(x.rank() == 3 || x.rank() == 4, "x must be [n, h, w, c] or [n, l, c], got {}",
         to_string(x));
-  check(positions_of(x) >= 1, "the mean of no elements, x is {}", to_string(x));
+  check(positions_of(x) >= 1, "the mean of no elements is undefined, x is {}", to_string(x));
   return {inputs[0].dtype, reduced_shape(x, axes(x), keep_dims)};
 }
 

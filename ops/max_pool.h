@@ -10,10 +10,11 @@ struct MaxPool {
   static constexpr std::string_view name = "MaxPool";
   static constexpr OpDocs docs{
       .summary = "The largest element of each window, by channel.",
-      .formula = {"y[n, i, j, c] = the largest x[n, i s + p d - b, j s + q d - b, c] over the "
-                  "elements (p, q) of the kernel that lie in x.",
-                  "s is the stride, d the dilation and b the padding at the beginning of the "
-                  "axis. Padding never wins."},
+      .formula =
+          {"y[n, i, j, c] = the largest x[n, i s + p d - b, j s + q d - b, c] over the "
+           "elements (p, q) of the kernel that lie in x.",
+           "s is the stride, d the dilation and b the padding at the beginning of the axis. "
+           "Padding is never selected."},
       .operands = {"x is [n, h, w, c] or [n, l, c], f32, f64 or integer codes: s8, u8, s16 or "
                    "u16.",
                    "y is [n, windows along h, windows along w, c] or [n, windows along l, c]."},

@@ -18,7 +18,7 @@ TensorType Mean::infer(Inputs inputs) const {
   check_compute(inputs[0]);
   const Shape& x = inputs[0].shape;
   const Shape y = reduced_shape(x, axes, keep_dims);
-  check(x.elements() > 0 || y.elements() == 0, "the mean of no elements, x is {}",
+  check(x.elements() > 0 || y.elements() == 0, "the mean of no elements is undefined, x is {}",
         to_string(x));
   return {inputs[0].dtype, y};
 }

@@ -40,7 +40,7 @@ TensorType MeanSquaredError::infer(Inputs inputs) const {
   check_same_compute(inputs[0], inputs[1]);
   check(inputs[0].shape == inputs[1].shape, "shapes differ: {} and {}",
         to_string(inputs[0].shape), to_string(inputs[1].shape));
-  check(inputs[0].elements() > 0, "the mean of no elements, prediction is {}",
+  check(inputs[0].elements() > 0, "the mean of no elements is undefined, prediction is {}",
         to_string(inputs[0].shape));
   return {inputs[0].dtype, Shape{}};
 }

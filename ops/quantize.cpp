@@ -123,7 +123,7 @@ class Forward {
     layout_.for_each_chunk(threads_,
                            [&](int64_t, const Chunk& chunk) { quantize(chunk, first_nan); });
     if (first_nan < layout_.elements()) {
-      status_->fault = {"x of element {index} is NaN: it has no code", first_nan, 0};
+      status_->fault = {"element {index} of x is NaN, which has no code", first_nan, 0};
     }
   }
 

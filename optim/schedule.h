@@ -25,9 +25,8 @@ struct StepDecay {
   int64_t every = 1;
   double factor = 0.1;
   static constexpr auto fields() {
-    return std::tuple{
-        field("every", &StepDecay::every, "steps between two decays, >= 1"),
-        field("factor", &StepDecay::factor, "what one decay leaves of the rate, in (0, 1]")};
+    return std::tuple{field("every", &StepDecay::every, "steps between two decays, >= 1"),
+                      field("factor", &StepDecay::factor, "factor of one decay, in (0, 1]")};
   }
   bool operator==(const StepDecay&) const = default;
 };
@@ -40,7 +39,7 @@ struct Cosine {
   double final_fraction = 0;
   static constexpr auto fields() {
     return std::tuple{
-        field("total", &Cosine::total, "steps of the run, those of a warm-up included, >= 1"),
+        field("total", &Cosine::total, "steps of the run, including the warm-up, >= 1"),
         field("final_fraction", &Cosine::final_fraction,
               "rate at the end as a fraction of the base rate, in [0, 1]")};
   }
@@ -57,13 +56,13 @@ struct OneCycle {
   double initial_divisor = 25;
   double final_divisor = 1e4;
   static constexpr auto fields() {
-    return std::tuple{
-        field("total", &OneCycle::total, "steps of the run, >= 1"),
-        field("warm_fraction", &OneCycle::warm_fraction, "part of them that rises, in [0, 1]"),
-        field("initial_divisor", &OneCycle::initial_divisor,
-              "base rate over the rate at step 0, >= 1"),
-        field("final_divisor", &OneCycle::final_divisor,
-              "rate at step 0 over the rate at the end, >= 1")};
+    return std::tuple{field("total", &OneCycle::total, "steps of the run, >= 1"),
+                      field("warm_fraction", &OneCycle::warm_fraction,
+                            "fraction of the steps in which the rate rises, in [0, 1]"),
+                      field("initial_divisor", &OneCycle::initial_divisor,
+                            "base rate divided by the rate at step 0, >= 1"),
+                      field("final_divisor", &OneCycle::final_divisor,
+                            "rate at step 0 divided by the rate at the end, >= 1")};
   }
   bool operator==(const OneCycle&) const = default;
 };
@@ -74,7 +73,7 @@ struct WarmUp {
   int64_t steps = 0;
   double start_fraction = 0;
   static constexpr auto fields() {
-    return std::tuple{field("steps", &WarmUp::steps, "steps that it takes, 0 for none"),
+    return std::tuple{field("steps", &WarmUp::steps, "number of warm-up steps, 0 for none"),
                       field("start_fraction", &WarmUp::start_fraction,
                             "fraction of the rate at step 0, in [0, 1]")};
   }

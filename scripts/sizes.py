@@ -45,7 +45,7 @@ def main(exceptions, files):
         elif lines != allowed[place]:
             change = "grew to" if lines > allowed[place] else "shrank to"
             problems.append(f"{place}: {change} {lines} lines, {exceptions} has {allowed[place]}")
-    problems += [f"{place}: is short now, {exceptions} has {lines}"
+    problems += [f"{place}: no longer needs an exception, {exceptions} has {lines}"
                  for place, lines in sorted(allowed.items()) if place not in found]
     print("\n".join(problems) or f"sizes: {len(files)} files, {len(found)} exceptions")
     return 1 if problems else 0

@@ -11,8 +11,8 @@
 
 #include "qtape/c99/levels.h"
 #include "qtape/core/error.h"
-#include "qtape/engine/files.h"
 #include "qtape/integer/ops/integer_ops.h"
+#include "qtape/io/files.h"
 #include "qtape/onnx/levels.h"
 #include "qtape/tests/docs/cpp_source.h"
 #include "qtape/tests/docs/page.h"
@@ -67,8 +67,8 @@ std::string with_joined_literals(const std::string& text) {
 std::string program_text() {
   std::string text;
   for (const char* folder :
-       {"core", "kernels", "ops", "engine", "console", "arrays", "data", "integer", "optim",
-        "calibrate", "deploy", "c99", "report", "model", "onnx", "examples", "tools"}) {
+       {"core", "io", "kernels", "ops", "engine", "programs", "data", "integer", "optim",
+        "calibrate", "deploy", "c99", "model", "onnx", "examples", "tools"}) {
     for (const std::string& file : files_in(folder, {".h", ".cpp"})) {
       text += with_joined_literals(source(file));
     }

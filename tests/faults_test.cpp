@@ -15,15 +15,15 @@
 #include <functional>
 #include <set>
 
-#include "qtape/arrays/arrays.h"
 #include "qtape/core/out_of_memory.h"
 #include "qtape/data/files.h"
 #include "qtape/deploy/any_file.h"
 #include "qtape/deploy/convert.h"
-#include "qtape/engine/files.h"
 #include "qtape/engine/serialize.h"
+#include "qtape/io/arrays/arrays.h"
+#include "qtape/io/files.h"
+#include "qtape/model/training/run_record.h"
 #include "qtape/onnx/import.h"
-#include "qtape/report/run_record.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/folder.h"
 #include "qtape/tests/support/integer_nets.h"

@@ -2,7 +2,7 @@
 #include <cstdio>
 #include <exception>
 
-#include "qtape/engine/files.h"
+#include "qtape/io/files.h"
 #include "qtape/tests/support/conformance.h"
 
 int main(int argc, char** argv) try {

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <iterator>
 
-#include "qtape/arrays/arrays.h"
-#include "qtape/examples/data/digits.h"
-#include "qtape/examples/data/idx_files.h"
+#include "qtape/data/generated/digits.h"
+#include "qtape/data/generated/idx_files.h"
+#include "qtape/io/arrays/arrays.h"
 #include "qtape/qtape.h"
 
 namespace {

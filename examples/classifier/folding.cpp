@@ -4,7 +4,7 @@
 #include <bit>
 
 #include "qtape/model/feed.h"
-#include "qtape/model/fold_batch_norm.h"
+#include "qtape/model/passes/fold_batch_norm.h"
 
 namespace qtape::examples {
 

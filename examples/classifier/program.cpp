@@ -9,10 +9,11 @@ void add_options(CommandLine& line, ProgramOptions& options) {
   line.add({"--save", &options.save, "write the trained model here"});
   line.add({"--checkpoint", &options.checkpoint, "write a checkpoint here every epoch"});
   line.add({"--checkpoint-every", &options.checkpoint_every,
-            "and also every so many steps; 0: epochs only", Limits<int64_t>{.low = 0}});
-  line.add({"--resume", &options.resume,
-            "go on from this checkpoint, with its settings; checkpoints go there as well "
-            "unless --checkpoint names another file"});
+            "also every this many steps; 0: only at epochs", Limits<int64_t>{.low = 0}});
+  line.add(
+      {"--resume", &options.resume,
+       "continue from this checkpoint, with its settings; checkpoints are also written to it "
+       "unless --checkpoint names another file"});
   line.add(json_option(options.json));
   line.add(report_option(options.report));
   line.add({"--save-data", &options.save_data,
@@ -31,10 +32,10 @@ void print_ends(const Graph& graph, const Recipe& recipe) {
   const auto usual = usual_ends_of(graph, recipe);
   if (!usual) return;
   if (!recipe.ends_bits) {
-    console::print("first and last layer: {} bits, as there are batch norms\n", *usual);
+    console::print("first and last layer: {} bits because there are batch norms\n", *usual);
   } else if (*recipe.ends_bits < *usual) {
     console::print(
-        "warning: with batch norms and {} bits in the first and the last layer networks "
+        "warning: with batch norms and {} bits in the first and the last layer, networks "
         "rarely learn; try --ends-bits {}\n",
         *recipe.ends_bits, *usual);
   }
@@ -59,7 +60,7 @@ RunResult train(Model& model, const Recipe& recipe, const data::Split& data,
   } catch (const FitInterrupted& stopped) {
     const std::string left = options.checkpoint.empty()
                                  ? "nothing is kept without --checkpoint"
-                                 : fmt::format("go on with --resume {}", options.checkpoint);
+                                 : fmt::format("continue with --resume {}", options.checkpoint);
     throw console::Interrupted(stopped.signal(), fmt::format("{}; {}", stopped.what(), left));
   }
 }
@@ -68,7 +69,8 @@ void print_folding(Model& model, const data::Dataset& images, int threads) {
   const auto found = compare_folded(model, images, threads);
   if (!found) return;
   console::print(
-      "folded graph: {} of {} outputs differ in any bit from training's with frozen norms\n",
+      "folded graph: {} of {} outputs differ in at least one bit from those of training with "
+      "frozen norms\n",
       found->different, found->compared);
 }
 

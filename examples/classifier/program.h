@@ -9,16 +9,16 @@
 #include <filesystem>
 #include <optional>
 
-#include "qtape/console/interruption.h"
-#include "qtape/console/program.h"
-#include "qtape/console/standard_output.h"
 #include "qtape/core/thread_count.h"
+#include "qtape/data/generated/idx_files.h"
 #include "qtape/examples/classifier/report.h"
 #include "qtape/examples/classifier/task.h"
-#include "qtape/examples/data/idx_files.h"
-#include "qtape/examples/shared/command_line.h"
-#include "qtape/examples/shared/output_files.h"
 #include "qtape/model/quantization.h"
+#include "qtape/programs/command_line.h"
+#include "qtape/programs/console/interruption.h"
+#include "qtape/programs/console/program.h"
+#include "qtape/programs/console/standard_output.h"
+#include "qtape/programs/output_files.h"
 
 namespace qtape::examples {
 
@@ -107,8 +107,9 @@ void run(const CommandLine& line, S& settings, ProgramOptions& options) {
   files.expect_run("--report", options.report);
   files.reads({options.resume, settings.recipe.from});
   files.expect_text("--json", options.json);
-  require<ArgumentError>(options.save_data.empty() || settings.recipe.data.empty(),
-                         "--save-data writes data that are generated, and --data names some");
+  require<ArgumentError>(
+      options.save_data.empty() || settings.recipe.data.empty(),
+      "--save-data writes generated data and cannot be combined with --data");
   const data::Split data = load_data(settings);
   if (!options.save_data.empty()) data::write_mnist(options.save_data, settings.generate());
   console::print("{} training and {} test samples of {}, model {}, {}\n", data.train.size(),

@@ -92,8 +92,8 @@ void require_powers_possible(const Recipe& recipe) {
       scale_mode_of(recipe) == Quantization::LSQ || recipe.scale_mode == Quantization::PACT;
   require<ArgumentError>(
       !recipe.power_of_two || !learned,
-      "power of two is for scales that follow data; those of {} are learned; "
-      "try scale mode EMA",
+      "power of two requires scales that follow the data; those of {} are learned; try scale "
+      "mode EMA",
       to_string_view(scale_mode_of(recipe)));
 }
 

@@ -10,9 +10,9 @@
 #include "qtape/core/requantization.h"
 #include "qtape/engine/arithmetic.h"
 #include "qtape/engine/quantization_schedule.h"
-#include "qtape/examples/shared/settings.h"
 #include "qtape/model/fit.h"
 #include "qtape/model/value.h"
+#include "qtape/programs/settings.h"
 
 namespace qtape::examples {
 
@@ -66,71 +66,67 @@ struct Recipe {
     constexpr Limits<int64_t> some_bits{.low = 2, .high = 16};
     return std::tuple{
         setting("data", &S::data,
-                "directory with MNIST-format IDX files, plain or .gz; without it, data are "
+                "directory with MNIST-format IDX files, plain or .gz; by default data are "
                 "generated"),
         setting("samples", &S::samples, "training samples to generate", {1, 1000000}),
+        setting("holdout", &S::holdout,
+                "evaluate on this many of the last training samples, which are not trained on, "
+                "instead of the test samples: to choose settings",
+                {0, 1000000}),
         setting(
-            "holdout", &S::holdout,
-            "judge by the last training samples, so many, which are not trained on, instead "
-            "of by the test samples: to choose settings",
-            {0, 1000000}),
-        setting("from", &S::from,
-                "begin with the parameters of this saved model of the same layers, float or "
-                "quantized, and calibrate what quantizers it lacks; without it, with random "
-                "weights"),
+            "from", &S::from,
+            "begin with the parameters of this saved model of the same layers, float or "
+            "quantized, and calibrate the quantizers it lacks; by default with random weights"),
         setting("weight_bits", &S::weight_bits, "bits of weights, 0 = float", bits),
         setting("activation_bits", &S::activation_bits, "bits of activations, 0 = float", bits),
-        setting(
-            "ends_bits", &S::ends_bits,
-            "bits of weights and inputs of the first and the last layer; without it, 8 in the "
-            "place of 3 or fewer where there are batch norms, else as of all others",
-            some_bits),
-        setting(
-            "mean_bits", &S::mean_bits,
-            "bits of the activations that a global mean is taken of, and of the mean, whose "
-            "values differ little; without it, 8 where activations have at most 3",
-            some_bits),
+        setting("ends_bits", &S::ends_bits,
+                "bits of weights and inputs of the first and the last layer; by default 8 "
+                "instead of 3 or fewer with batch norms, otherwise as for all others",
+                some_bits),
+        setting("mean_bits", &S::mean_bits,
+                "bits of the operand and the result of a global mean, whose values differ "
+                "little; by default 8 if activations have at most 3",
+                some_bits),
         setting("weight_codes", &S::weight_codes,
-                "codes of weights, Narrow or Full; without it, Narrow"),
+                "codes of weights, Narrow or Full; by default Narrow"),
         setting("ste", &S::ste, "straight-through estimator"),
         setting("scale_mode", &S::scale_mode,
-                "where scales come from; without it, LSQ where weights or activations have at "
-                "most 3 bits, else EMA"),
+                "source of scales; by default LSQ if weights or activations have at most 3 "
+                "bits, otherwise EMA"),
         setting("power_of_two", &S::power_of_two,
-                "scales are powers of two, the next one up; not with LSQ or PACT"),
+                "round scales up to powers of two; not with LSQ or PACT"),
         setting("exact", &S::exact,
-                "compute on integer codes between quantizers, requantized by this "
-                "requantization; without it, in floats"),
-        setting("products", &S::products,
-                "what products of quantized operands are computed on, unless exact says it; "
-                "without it, on codes from 4 bits on and on values below, where codes cost "
-                "accuracy"),
-        setting("gradient_precision", &S::gradient_precision,
-                "what products of gradients are computed in; BF16 needs a processor that "
-                "multiplies it"),
+                "compute on integer codes between quantizers, with this requantization; by "
+                "default in floats"),
         setting(
-            "quantize_after", &S::quantize_after,
-            "steps in float before quantizers apply; without it, a third of a run from random "
-            "weights with LSQ at 3 bits or fewer, else none",
-            {.low = 0}),
-        setting("freeze_after", &S::freeze_after, "step from which observers stand still",
+            "products", &S::products,
+            "arithmetic of products of quantized operands, unless exact is given; by default "
+            "on codes from 4 bits on and on values below, where codes cost accuracy"),
+        setting(
+            "gradient_precision", &S::gradient_precision,
+            "precision of products of gradients; BF16 needs a processor that multiplies it"),
+        setting("quantize_after", &S::quantize_after,
+                "steps in float before quantizers apply; by default a third of a run from "
+                "random weights with LSQ at 3 bits or fewer, otherwise none",
+                {.low = 0}),
+        setting("freeze_after", &S::freeze_after, "step from which observers are frozen",
                 {.low = 0}),
         setting("freeze_norms_after", &S::freeze_norms_after,
-                "step from which batch norms use their running statistics, so that training "
-                "computes what ships; without it, after two thirds of the run",
+                "step from which batch norms use their running statistics, as the deployed "
+                "network does; by default after two thirds of the run",
                 {.low = 0}),
-        setting("warm_up", &S::warm_up, "steps that scales are averaged over evenly",
+        setting("warm_up", &S::warm_up, "number of steps over which scales are averaged evenly",
                 {.low = 0}),
-        setting("shift", &S::shift, "move training images by up to so many pixels", {0, 64}),
-        setting("rotation", &S::rotation, "turn training images by up to so many degrees",
+        setting("shift", &S::shift, "shift training images by up to this many pixels", {0, 64}),
+        setting("rotation", &S::rotation, "rotate training images by up to this many degrees",
                 {0, 180}),
-        setting("noise", &S::noise,
-                "add noise of this standard deviation to training images, whose pixels "
-                "are within 0 to 1",
-                {0, 10}),
+        setting(
+            "noise", &S::noise,
+            "add noise of this standard deviation to training images, whose pixels are in 0..1",
+            {0, 10}),
         setting("epochs", &S::epochs, "passes over the training data", {1, 100000}),
         setting("batch", &S::batch, "samples per step", {1, 1000000}),
-        setting("lr", &S::learning_rate, "learning rate at the start; decays to 0 by cosine",
+        setting("lr", &S::learning_rate, "initial learning rate; decays to 0 by cosine",
                 {0, 10})
             .called("learning rate"),
         setting("seed", &S::seed, "seed of weights, order and augmentation", {.low = 0})};

@@ -3,10 +3,10 @@
 
 #include <string>
 
-#include "qtape/engine/json_fields.h"
 #include "qtape/examples/classifier/task.h"
 #include "qtape/examples/classifier/training.h"
-#include "qtape/examples/shared/settings_json.h"
+#include "qtape/io/json_fields.h"
+#include "qtape/programs/settings_json.h"
 
 namespace qtape::examples {
 

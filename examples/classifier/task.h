@@ -9,10 +9,10 @@
 #include "qtape/core/printable.h"
 #include "qtape/core/settings.h"
 #include "qtape/data/files.h"
+#include "qtape/data/generated/digits.h"
 #include "qtape/data/holdout.h"
 #include "qtape/engine/graph.h"
 #include "qtape/examples/classifier/recipe.h"
-#include "qtape/examples/data/digits.h"
 
 namespace qtape::examples {
 

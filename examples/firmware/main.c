@@ -36,7 +36,7 @@ int main(void) {
   const int32_t wrong = NAME(NETWORK, _test)(report);
   NAME(NETWORK, _context) *context = NAME(NETWORK, _static_context)();
   int32_t step;
-  print("results that differ: ");
+  print("mismatches: ");
   print_number(wrong);
   print("\n");
   /* The last input again. */

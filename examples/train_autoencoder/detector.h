@@ -4,7 +4,7 @@
 #include <array>
 #include <functional>
 
-#include "qtape/examples/data/spectra.h"
+#include "qtape/data/generated/spectra.h"
 
 namespace qtape::examples::autoencoder {
 

@@ -1,7 +1,7 @@
 // Data-dependent initialization of weights and biases.
 #pragma once
 
-#include "qtape/examples/data/spectra.h"
+#include "qtape/data/generated/spectra.h"
 #include "qtape/model/model.h"
 
 namespace qtape::examples::autoencoder {

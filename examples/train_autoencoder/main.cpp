@@ -6,13 +6,13 @@
 #include <cstdio>
 #include <exception>
 
-#include "qtape/console/program.h"
-#include "qtape/console/standard_output.h"
 #include "qtape/core/thread_count.h"
 #include "qtape/engine/serialize.h"
-#include "qtape/examples/shared/command_line.h"
-#include "qtape/examples/shared/output_files.h"
 #include "qtape/examples/train_autoencoder/report.h"
+#include "qtape/programs/command_line.h"
+#include "qtape/programs/console/program.h"
+#include "qtape/programs/console/standard_output.h"
+#include "qtape/programs/output_files.h"
 
 namespace {
 
@@ -94,12 +94,12 @@ Results train_all(const Arguments& arguments, const data::SpectraSplit& data,
     return train_float(s, data, options);
   });
   TrainedModel trained =
-      stage("going on in float", float_record,
+      stage("continuing in float", float_record,
             [&](const RunOptions& options) { return continue_float(s, data, start, options); });
   TrainedModel calibrated = calibrate_float(s, data, trained, arguments.threads);
   print("calibrated by {}: test AUC {:.4f}\n", s.observer, calibrated.test.auc);
   const std::string heading =
-      fmt::format("going on with {} bits of weights and {} of activations", s.weight_bits,
+      fmt::format("continuing with {} bits of weights and {} of activations", s.weight_bits,
                   s.activation_bits);
   TrainedModel quantized = stage(heading, quantized_record, [&](const RunOptions& options) {
     return train_quantized(s, data, start, options);
@@ -164,7 +164,7 @@ void run(const Arguments& arguments) {
 int main(int argc, char** argv) try {
   examples::CommandLine line(
       "train_autoencoder",
-      "Finds faults in generated machine sound by a quantized autoencoder.");
+      "Detects faults in generated machine sound with a quantized autoencoder.");
   Arguments arguments;
   add_options(line, arguments);
   return examples::run_program(line.app(), argc, argv, [&] {

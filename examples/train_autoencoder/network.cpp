@@ -6,10 +6,10 @@
 #include <optional>
 
 #include "qtape/calibrate/observer_method.h"
+#include "qtape/data/generated/spectra.h"
 #include "qtape/engine/quantizers.h"
-#include "qtape/examples/data/spectra.h"
-#include "qtape/model/insert_quantizers.h"
 #include "qtape/model/layers.h"
+#include "qtape/model/passes/insert_quantizers.h"
 
 namespace qtape::examples::autoencoder {
 namespace {
@@ -90,10 +90,11 @@ void validate(const Settings& settings) {
   require_limits(settings);
   require_in("batch", Limits<int64_t>{1, settings.samples}, settings.batch);
   if (settings.observer != "search") (void)observer_method(settings.observer);
-  require<ArgumentError>(!settings.power_of_two || settings.scale_mode == ScaleOrigin::EMA,
-                         "power of two is for scales that follow data; those of {} are "
-                         "learned; try scale mode EMA",
-                         to_string_view(settings.scale_mode));
+  require<ArgumentError>(
+      !settings.power_of_two || settings.scale_mode == ScaleOrigin::EMA,
+      "power of two requires scales that follow the data; those of {} are learned; try scale "
+      "mode EMA",
+      to_string_view(settings.scale_mode));
 }
 
 std::vector<std::string> layer_labels() {

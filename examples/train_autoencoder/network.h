@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "qtape/engine/graph.h"
-#include "qtape/examples/shared/settings.h"
 #include "qtape/kernels/quantize/requantize.h"
+#include "qtape/programs/settings.h"
 
 namespace qtape::examples::autoencoder {
 
@@ -45,31 +45,35 @@ struct Settings {
     return std::tuple{
         setting("samples", &S::samples, "training samples to generate", {1, 1000000}),
         setting("test_samples", &S::test_samples,
-                "normal test samples to generate, and as many anomalous ones", {1, 1000000}),
+                "normal test samples to generate, and the same number of anomalous ones",
+                {1, 1000000}),
         setting("data_seed", &S::data_seed, "seed of the samples", {.low = 0}),
         setting("weight_bits", &S::weight_bits, "bits of weights", {2, 8}),
         setting("activation_bits", &S::activation_bits,
                 "bits of each layer's input and of the reconstruction", {2, 16}),
-        setting("scale_mode", &S::scale_mode, "how trained quantizers get scales"),
+        setting("scale_mode", &S::scale_mode, "source of the scales of trained quantizers"),
         setting("power_of_two", &S::power_of_two,
-                "scales are powers of two, the next one up; not with LSQ"),
+                "round scales up to powers of two; not with LSQ"),
         setting("observer", &S::observer,
-                "calibration's observer, as MinMax or Mse; search: the best for each "
+                "observer of calibration, such as MinMax or Mse; search: the best for each "
                 "quantizer"),
         setting("calibration_samples", &S::calibration_samples,
                 "training samples to calibrate with, at most all", {1, 1000000}),
-        setting("requantization", &S::requantization, "how integer programs requantize"),
+        setting("requantization", &S::requantization, "requantization of integer programs"),
         setting("epochs", &S::epochs,
-                "passes over the training data in float, before the models part", {1, 100000}),
+                "passes over the training data in float, before the runs with and without "
+                "quantizers",
+                {1, 100000}),
         setting("qat_epochs", &S::qat_epochs,
-                "further passes from there, one model in float, one with quantizers",
+                "further passes after these, for one model in float and one with quantizers",
                 {1, 100000})
             .called("QAT epochs"),
         setting("batch", &S::batch, "samples per step", {1, 1000000}),
-        setting("lr", &S::learning_rate, "learning rate at the start; decays to 0 by cosine",
+        setting("lr", &S::learning_rate, "initial learning rate; decays to 0 by cosine",
                 {0, 10})
             .called("learning rate"),
-        setting("qat_lr", &S::qat_learning_rate, "the same in the further passes", {0, 10})
+        setting("qat_lr", &S::qat_learning_rate, "initial learning rate of the further passes",
+                {0, 10})
             .called("QAT learning rate"),
         setting("seed", &S::seed, "seed of weights and order", {.low = 0})};
   }

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "qtape/examples/shared/settings_json.h"
+#include "qtape/programs/settings_json.h"
 
 namespace qtape::examples::autoencoder {
 namespace {

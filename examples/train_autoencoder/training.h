@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "qtape/examples/data/spectra.h"
+#include "qtape/data/generated/spectra.h"
 #include "qtape/examples/train_autoencoder/detector.h"
 #include "qtape/examples/train_autoencoder/network.h"
 #include "qtape/model/fit.h"

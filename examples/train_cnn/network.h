@@ -5,8 +5,8 @@
 #include <string_view>
 #include <tuple>
 
+#include "qtape/data/generated/digits.h"
 #include "qtape/examples/classifier/task.h"
-#include "qtape/examples/data/digits.h"
 
 namespace qtape::examples {
 
@@ -42,11 +42,10 @@ struct CnnSettings {
 
   static constexpr auto fields() {
     using S = CnnSettings;
-    return std::tuple{
-        setting("model", &S::model, "the network"),
-        setting("width", &S::width, "percent of its usual channels, at least one for each",
-                {1, 1000}),
-        setting("digits", &S::digits, "how hard generated digits are to read")};
+    return std::tuple{setting("model", &S::model, "the network"),
+                      setting("width", &S::width,
+                              "percent of the usual channels, at least one channel", {1, 1000}),
+                      setting("digits", &S::digits, "difficulty of generated digits")};
   }
   data::Split generate() const { return data::example_digits(recipe.samples, digits); }
   bool operator==(const CnnSettings&) const = default;

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <tuple>
 
+#include "qtape/data/generated/tones.h"
 #include "qtape/examples/classifier/task.h"
-#include "qtape/examples/data/tones.h"
 
 namespace qtape::examples {
 

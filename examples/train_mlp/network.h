@@ -6,8 +6,8 @@
 #include <tuple>
 #include <vector>
 
+#include "qtape/data/generated/digits.h"
 #include "qtape/examples/classifier/task.h"
-#include "qtape/examples/data/digits.h"
 
 namespace qtape::examples {
 
@@ -40,13 +40,14 @@ struct MlpSettings {
   static constexpr auto fields() {
     using S = MlpSettings;
     return std::tuple{
-        setting("model", &S::model,
-                "how the layers are put together: one after another, with skip connections, "
-                "the first one cut in two"),
+        setting(
+            "model", &S::model,
+            "structure of the layers: sequential, with skip connections, or with a split first "
+            "layer"),
         setting("layers", &S::layers, "widths of the hidden layers", {1, 65536})
             .called("layer width")
             .at_most(64),
-        setting("digits", &S::digits, "how hard generated digits are to read")};
+        setting("digits", &S::digits, "difficulty of generated digits")};
   }
   data::Split generate() const { return data::example_digits(recipe.samples, digits); }
   bool operator==(const MlpSettings&) const = default;

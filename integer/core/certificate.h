@@ -25,15 +25,16 @@ struct Certificate {
     using C = Certificate;
     return std::tuple{
         field("accumulator_bound", &C::accumulator_bound,
-              "no sum, with bias and zero point or in part, is further from 0; up to 2^31 - 1 "
-              "it fits s32"),
+              "upper bound on the magnitude of every sum and partial sum, with bias and zero "
+              "point; up to 2^31 - 1, sums fit s32"),
         field(
             "part_bound", &C::part_bound,
-            "the same for the products of one 8-bit part of the codes; below 2^24 it is exact "
-            "in f32"),
-        field("pair_bound", &C::pair_bound,
-              "the same for two products of 8-bit parts, whichever they are; up to 2^15 - 1 "
-              "int8 products are exact on processors that add pairs in 16 bits")};
+            "the same bound for the products of one 8-bit part of the codes; below 2^24, sums "
+            "are exact in f32"),
+        field(
+            "pair_bound", &C::pair_bound,
+            "the same bound for any two products of 8-bit parts; up to 2^15 - 1, int8 products "
+            "are exact on processors that add pairs in 16 bits")};
   }
 
   bool fits_s32() const { return accumulator_bound <= s32_limit; }

@@ -28,8 +28,8 @@ std::string explain_path(const Certificate& c, const IntegerValue& x, Int8Exactn
       if (int8 == Int8Exactness::Always) {
         return fmt::format("int8, added in 32 bits by {}", int8_isa());
       }
-      return fmt::format("int8 on {}, whose pairs in 16 bits{} are proven to fit", int8_isa(),
-                         int8 == Int8Exactness::Pairs ? "" : " and accumulators in 24");
+      return fmt::format("int8 on {}; 16-bit sums of pairs{} are proven to fit", int8_isa(),
+                         int8 == Int8Exactness::Pairs ? "" : " and 24-bit accumulators");
     case ProductPath::F32:
       return fmt::format("f32 on codes, proven to fit 24 bits; int8 on {} would not be exact",
                          int8_isa());

@@ -29,8 +29,9 @@ void check_attributes(const QuantizedWeights& op) {
   check(op.storage_bits == 2 || op.storage_bits == 4 || op.storage_bits == 8,
         "storage_bits must be 2, 4 or 8, got {}", op.storage_bits);
   const int64_t n = op.shape[0];
-  check(op.shape[1] <= max_terms, "accumulators may have 2^23 terms, got {}", op.shape[1]);
-  check(n <= max_terms, "weights may have 2^23 outputs, got {}", n);
+  check(op.shape[1] <= max_terms, "accumulators may have at most 2^23 terms, got {}",
+        op.shape[1]);
+  check(n <= max_terms, "weights may have at most 2^23 outputs, got {}", n);
   check_tensor(op.codes, DType::U8, "codes");
   check_tensor(op.scales, DType::F32, "scales");
   check_tensor(op.bias, DType::S32, "bias");

@@ -27,12 +27,12 @@ struct QuantizedWeights {
   static constexpr auto fields() {
     using W = QuantizedWeights;
     return std::tuple{
-        field("shape", &W::shape, "[n, k]: outputs, and weights of each"),
-        field("storage_bits", &W::storage_bits, "that a code is stored in: 2, 4 or 8"),
+        field("shape", &W::shape, "[n, k]: outputs, and weights per output"),
+        field("storage_bits", &W::storage_bits, "bits per stored code: 2, 4 or 8"),
         field("codes", &W::codes, "in two's complement, the first in the lowest bits"),
         field("scales", &W::scales, "f32 [n], or [1] for all"),
         field("bias", &W::bias, "s32 [n] on the grid s_x s_w[c], or [0] for none"),
-        field("certificate", &W::certificate, "what the weights prove; checked on load")};
+        field("certificate", &W::certificate, "bounds proven by the weights; checked on load")};
   }
   bool operator==(const QuantizedWeights&) const = default;
 

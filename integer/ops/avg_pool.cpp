@@ -71,7 +71,7 @@ IntegerValue AvgPool::infer(IntegerInputs inputs) const {
   check_codes(x, "x");
   const Pool windows = pool(x.type.shape);
   const auto common = common_divisor(windows, max_terms);
-  check(common.has_value(), "accumulators may have 2^23 terms, windows of {} need more",
+  check(common.has_value(), "accumulators may have at most 2^23 terms, windows of {} need more",
         to_string(qtape::AvgPool::kernel));
   const int64_t low = *common * std::min<int64_t>(x.low - x.zero_point, 0);
   const int64_t high = *common * std::max<int64_t>(x.high - x.zero_point, 0);

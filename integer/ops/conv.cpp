@@ -92,7 +92,7 @@ IntegerValue Conv::infer(IntegerInputs inputs) const {
   weights.check();
   const Shape& shape = x.type.shape;
   check_attributes(*this, shape);
-  check(fits(*this, shape[-1]), "{} taps of {} channels in {} groups do not make {} weights",
+  check(fits(*this, shape[-1]), "{} taps of {} channels in {} groups do not match {} weights",
         to_string(taps), shape[-1], groups, weights.terms());
   const Convolution c = extents(shape);
   check_extents(c);

@@ -45,6 +45,14 @@ const CodeGrid* grid_of(const IntegerOp& op) {
       op);
 }
 
+bool follows_grid(const IntegerOp& op) {
+  return grid_of(op) != nullptr || std::visit(
+                                       []<class X>(const X&) {
+                                         return requires { X::follows_grid; };
+                                       },
+                                       op);
+}
+
 const QuantizedWeights* weights_of(const IntegerOp& op) {
   return std::visit(
       []<class X>(const X& each) -> const QuantizedWeights* {

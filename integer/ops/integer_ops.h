@@ -56,6 +56,8 @@ Placement placement_of(const IntegerOp& op);
 /// Returns the grid of the codes that the op writes, or null if they have the grid of an
 /// operand.
 const CodeGrid* grid_of(const IntegerOp& op);
+/// True if the op holds numbers of the grid of its result: the grid, or codes on it.
+bool follows_grid(const IntegerOp& op);
 /// Returns the constant weights of the op, or null.
 const QuantizedWeights* weights_of(const IntegerOp& op);
 /// Explains how the op multiplies codes `x` and why, on `path` if given; empty if the op has no

@@ -10,6 +10,8 @@ struct Pad {
   static constexpr std::string_view name = "Pad";
   static constexpr std::string_view doc =
       "y = x at the positions from `begin`, and `code` elsewhere; codes of the same grid.";
+  /// `code` is a number of the grid.
+  static constexpr bool follows_grid = true;
 
   Shape begin = {};
   Shape end = {};

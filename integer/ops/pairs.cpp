@@ -38,15 +38,14 @@ struct SumTerms {
   Fault load(const IntegerValue& a, const IntegerValue& b, const CodeGrid& to) {
     for (double scale : {a.scales[0], b.scales[0], to.scale}) {
       if (!are_addable(scale, scale, scale)) {
-        return {"sums in integers need scales that are normal f32 below 2^100; one is {value}",
-                0, scale};
+        return {"integer sums need normal f32 scales below 2^100; one is {value}", 0, scale};
       }
     }
     if (!are_addable(a.scales[0], b.scales[0], to.scale)) {
       const auto [smallest, largest] = std::minmax({a.scales[0], b.scales[0], to.scale});
       return {
-          "the scales of two summands and their sum must be less than 2^64 times apart; the "
-          "largest is {value} times the smallest",
+          "the scales of two summands and their sum must differ by less than a factor of 2^64; "
+          "the largest is {value} times the smallest",
           0, largest / smallest};
     }
     const bool of_16_bits = size_of(a.type.dtype) > 1 || size_of(b.type.dtype) > 1;
@@ -88,8 +87,9 @@ struct ProductTerms {
   Fault load(const IntegerValue& a, const IntegerValue& b, const CodeGrid& to) {
     const double scale = a.scales[0] * b.scales[0];
     if (!fits(a, b, to)) {
-      return {"products need a scale that is a normal f32; that of both operands is {value}", 0,
-              scale};
+      return {
+          "products need a normal f32 scale; the product of the operands' scales is {value}", 0,
+          scale};
     }
     multiplier = multiplier_of(scale, to.scale);
     a_zero = a.zero_point;
@@ -188,7 +188,7 @@ IntegerValue infer_pair(const Op& op, IntegerInputs inputs) {
         to_string(inputs[0].type.shape), to_string(inputs[1].type.shape));
   IntegerValue y = codes_of(op.grid, inputs[0].type.shape);
   check(TermsOf<Op>::fits(inputs[0], inputs[1], op.grid),
-        "scales {} and {} have no {} on a grid of scale {}", inputs[0].scales[0],
+        "scales {} and {} allow no {} on a grid of scale {}", inputs[0].scales[0],
         inputs[1].scales[0], Op::name, op.grid.scale);
   return y;
 }

@@ -94,7 +94,7 @@ IntegerValue Max::infer(IntegerInputs inputs) const {
   IntegerValue y = inputs[0];
   y.type.shape = reduced_shape(y.type.shape, axes, keep_dims);
   check(y.type.elements() == 0 || inputs[0].type.elements() > 0,
-        "the maximum of no elements, x is {}", to_string(inputs[0].type));
+        "the maximum of no elements is undefined, x is {}", to_string(inputs[0].type));
   return y;
 }
 
@@ -121,9 +121,9 @@ IntegerValue Sum::infer(IntegerInputs inputs) const {
   check_codes(x, "x");
   const Shape shape = reduced_shape(x.type.shape, axes, keep_dims);
   const int64_t terms = reduced_terms(x.type.shape, axes);
-  check(terms <= max_terms, "accumulators may have 2^23 terms, got {}", terms);
-  check(terms > 0 || shape.elements() == 0 || !mean, "the mean of no elements, x is {}",
-        to_string(x.type));
+  check(terms <= max_terms, "accumulators may have at most 2^23 terms, got {}", terms);
+  check(terms > 0 || shape.elements() == 0 || !mean,
+        "the mean of no elements is undefined, x is {}", to_string(x.type));
   const int64_t low = terms * (x.low - x.zero_point);
   const int64_t high = terms * (x.high - x.zero_point);
   const bool narrow = std::max(std::abs(low), std::abs(high)) <= Certificate::s32_limit;

@@ -158,10 +158,8 @@ Fault load_multipliers(const IntegerValue& x, double scale, std::vector<Multipli
   to.clear();
   for (size_t c = 0; c < x.scales.size(); ++c) {
     if (!are_scales(x.scales[c], scale)) {
-      return {
-          "integers need accumulators of a normal f32 scale; that of channel {index} is "
-          "{value}",
-          static_cast<int64_t>(c), x.scales[c]};
+      return {"accumulators need a normal f32 scale; that of channel {index} is {value}",
+              static_cast<int64_t>(c), x.scales[c]};
     }
     to.push_back(multiplier_of(x.scales[c], scale));
   }

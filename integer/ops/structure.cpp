@@ -35,10 +35,11 @@ constexpr bool takes_all = std::is_same_v<Op, qtape::Reshape>;
 /// Checks that the last axis, to which scales of channels belong, is kept.
 void check_channels(const IntegerValue& x, const Shape& y) {
   const bool kept = y.rank() > 0 && y[-1] == x.type.shape[-1];
-  check(x.scales.size() <= 1 || kept,
-        "accumulators have {} scales, one for each channel: the last axis must stay, got {} "
-        "for {}",
-        x.scales.size(), to_string(y), to_string(x.type.shape));
+  check(
+      x.scales.size() <= 1 || kept,
+      "accumulators have {} scales, one for each channel: the last axis must be preserved, got "
+      "{} for {}",
+      x.scales.size(), to_string(y), to_string(x.type.shape));
 }
 
 }  // namespace

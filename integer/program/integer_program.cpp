@@ -98,7 +98,7 @@ NodeId IntegerProgram::add(IntegerOp op, std::span<const NodeId> operands, std::
   try {
     for (NodeId operand : operands) (void)(*this)[operand];
     const auto* input = std::get_if<integer::Input>(&op);
-    check(input == nullptr || !label.empty(), "a label is needed to find it by");
+    check(input == nullptr || !label.empty(), "a label is required to look it up");
     if (labels_.contains(label)) {
       fail<GraphError>("label '{}' is already used", printable(label));
     }

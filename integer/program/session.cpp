@@ -24,7 +24,7 @@ Epilogue epilogue_of(const IntegerOp& op, const IntegerBinding& b) {
   return std::visit(
       [&]<class X>(const X& each) -> Epilogue {
         if constexpr (HasEpilogue<X>) return each.epilogue(b);
-        fail<Error>("{} takes no products", X::name);
+        fail<Error>("{} does not read products", X::name);
       },
       op);
 }
@@ -123,8 +123,9 @@ bool IntegerSession::has_value(NodeId id) const {
 std::span<const std::byte> IntegerSession::bytes(NodeId id) const {
   const IntegerNode& node = program_[id];
   if (!plan_.values[at(id)].kept) {
-    fail<GraphError>("{}: its value is not kept; SessionOptions::kept tells which ones are",
-                     program_.describe(id));
+    fail<GraphError>(
+        "{}: its value is not kept; SessionOptions::kept selects the values that are",
+        program_.describe(id));
   }
   return {memory(id), static_cast<size_t>(node.value.type.bytes())};
 }
@@ -143,7 +144,7 @@ int64_t IntegerSession::integer(NodeId id, int64_t i) const {
   const DType dtype = program_[id].value.type.dtype;
   if (dtype == DType::F32) fail<GraphError>("{}: has no integers", program_.describe(id));
   if (i < 0 || i >= program_[id].value.type.elements()) {
-    fail<GraphError>("{}: has {} elements, asked for {}", program_.describe(id),
+    fail<GraphError>("{}: has {} elements, element {} was requested", program_.describe(id),
                      program_[id].value.type.elements(), i);
   }
   const std::byte* first = data(id, dtype);

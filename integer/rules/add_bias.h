@@ -16,7 +16,7 @@ struct IntegerRule<AddBias> {
     const bool bare = x.kind == IntegerKind::Accumulators && !x.is_limited() &&
                       x.source == x.product && x.product.index >= 0;
     if (!bare) {
-      return refusal("integers have a bias after a product of quantized operands only", remedy);
+      return refusal("in integers, a bias must follow a product of quantized operands", remedy);
     }
     const NodeId b = operands.id(1);
     const bool rounded = std::holds_alternative<FakeQuantizeBias>(graph[b].op);
@@ -26,13 +26,13 @@ struct IntegerRule<AddBias> {
                      remedy);
     }
     if (rounded && !rounds_for(operands, b, x.product)) {
-      return refusal(fmt::format("{} rounds to the grid of other quantizers than those of the "
-                                 "product",
-                                 graph.describe(b)),
-                     "give it the quantizers of the product's operands");
+      return refusal(
+          fmt::format("{} rounds to the grid of quantizers other than those of the product",
+                      graph.describe(b)),
+          "give it the quantizers of the product's operands");
     }
     if (graph[x.product].type.shape != operands.result().shape) {
-      return refusal("the bias must follow the product in its shape",
+      return refusal("the bias must be added in the shape of the product",
                      "add it before the shape changes");
     }
     return {.is = Verdict::Is::Accumulators};

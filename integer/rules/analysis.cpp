@@ -57,9 +57,9 @@ class Analyzer {
   IntegerForm quantizer() {
     const TensorType& type = node().type;
     if (type.dtype != DType::F32) {
-      return refuse(
-          refusal(fmt::format("integers stand for f32, got {}", to_string_view(type.dtype)),
-                  "build the graph in f32"));
+      return refuse(refusal(
+          fmt::format("integers represent f32 values, got {}", to_string_view(type.dtype)),
+          "build the graph in f32"));
     }
     if (constant_[at(id_)]) {
       return {.kind = IntegerKind::Weight, .source = id_, .quantizer = id_};

@@ -19,9 +19,8 @@ struct ConvolutionRule {
 
   static Verdict classify(const X& op, const Operands& operands) {
     if (!operands.constant(1)) {
-      return refusal(
-          "the filters depend on inputs, and integers have products with weights only",
-          "take an output before it");
+      return refusal("the filters depend on inputs, but integer products need constant weights",
+                     "use an output before it");
     }
     if (operands.form(1).kind != IntegerKind::Weight) return operands.refuse_unquantized(1);
     if (!operands.form(0).is_plain_codes()) return operands.refuse(0);

@@ -17,13 +17,13 @@ struct IntegerRule<MatMul> {
   static Verdict classify(const MatMul& op, const Operands& operands) {
     if (!operands.constant(1) && operands.constant(0)) {
       return refusal(
-          "weights must be operand 'b' of a product, here operand 'a' depends on no input",
-          "exchange the operands");
+          "weights must be operand 'b' of a product; here operand 'a' depends on no input",
+          "swap the operands");
     }
     if (!operands.constant(1)) {
       return refusal(
-          "both operands depend on inputs, and integers have products with weights only",
-          "take an output before it");
+          "both operands depend on inputs, but integer products need constant weights",
+          "use an output before it");
     }
     if (operands.form(1).kind != IntegerKind::Weight) return operands.refuse_unquantized(1);
     if (!operands.form(0).is_plain_codes()) return operands.refuse(0);

@@ -11,7 +11,7 @@ inline Verdict classify_pair(const Operands& operands) {
     if (!operands.form(k).is_plain_codes()) return operands.refuse(k);
   }
   if (operands.shape(0) != operands.shape(1)) {
-    return refusal(fmt::format("operands must have one shape, got {} and {}",
+    return refusal(fmt::format("operands must have the same shape, got {} and {}",
                                to_string(operands.shape(0)), to_string(operands.shape(1))),
                    "repeat the smaller one before it is quantized");
   }

@@ -75,12 +75,12 @@ class Operands {
     const std::string text = graph_.describe(id(k));
     if (constant(k)) {
       return refusal(
-          fmt::format("{} depends on no input; only products and AddBias take what does not",
+          fmt::format("{} depends on no input; only products and AddBias accept such operands",
                       text),
-          "replace it by what has integers, or take an output before it");
+          "replace it with an op that has an integer form, or use an output before it");
     }
     if (form(k).kind == IntegerKind::Codes) {
-      return refusal(fmt::format("{} limits codes without a grid of its own", text),
+      return refusal(fmt::format("{} limits codes but has no grid of its own", text),
                      "quantize its output", id(k));
     }
     return refuse_unquantized(k);
@@ -139,8 +139,9 @@ struct Numbers {
 template <class X>
 struct IntegerRule {
   static Verdict classify(const X&, const Operands&) {
-    return refusal("has no integer form",
-                   "replace it by what has integers, or take an output before it");
+    return refusal(
+        "has no integer form",
+        "replace it with an op that has an integer form, or use an output before it");
   }
 };
 

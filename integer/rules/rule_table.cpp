@@ -33,7 +33,7 @@ float map_value(const Op& op, float x) {
   return std::visit(
       [x]<class X>(const X& each) -> float {
         if constexpr (Pointwise<X>) return each.value(x);
-        fail<Error>("{} is no function of one element", X::name);
+        fail<Error>("{} is not a function of one element", X::name);
       },
       op);
 }

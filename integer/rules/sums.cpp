@@ -9,7 +9,7 @@ Verdict classify_sum(const Operands& operands) {
   const int64_t x = operands.shape(0).elements();
   const int64_t y = std::max<int64_t>(1, operands.result().elements());
   if (x > kernels::max_terms * y) {
-    return refusal(fmt::format("accumulators may have 2^23 terms, got {}", x / y),
+    return refusal(fmt::format("accumulators may have at most 2^23 terms, got {}", x / y),
                    "sum fewer elements at once");
   }
   return {.is = Verdict::Is::Accumulators};
@@ -20,8 +20,8 @@ Verdict IntegerRule<AvgPool>::classify(const AvgPool& op, const Operands& operan
   if (!op.common_divisor(op.pool(operands.shape(0)), kernels::max_terms)) {
     return refusal(fmt::format("windows of {} need accumulators of more than 2^23 terms",
                                to_string(op.kernel)),
-                   op.count_include_pad ? "take smaller windows"
-                                        : "take smaller windows, or count_include_pad");
+                   op.count_include_pad ? "use smaller windows"
+                                        : "use smaller windows, or set count_include_pad");
   }
   return {.is = Verdict::Is::Accumulators};
 }

@@ -12,10 +12,10 @@ constexpr const char* remedy =
 
 std::string wrong_extents(const WeightLayout& layout) {
   if (layout.terms > kernels::max_terms) {
-    return fmt::format("accumulators may have 2^23 terms, got {}", layout.terms);
+    return fmt::format("accumulators may have at most 2^23 terms, got {}", layout.terms);
   }
   if (layout.outputs > kernels::max_terms) {
-    return fmt::format("may have 2^23 outputs, got {}", layout.outputs);
+    return fmt::format("may have at most 2^23 outputs, got {}", layout.outputs);
   }
   return "";
 }
@@ -43,7 +43,7 @@ Verdict classify_product(const Operands& operands, size_t k, const WeightLayout&
                    remedy);
   }
   if (std::string wrong = wrong_extents(layout); !wrong.empty()) {
-    return refusal(std::move(wrong), "cut the layer into smaller ones");
+    return refusal(std::move(wrong), "split the layer into smaller ones");
   }
   const ChannelMap map = channel_map(graph, id);
   if (map.channels != 1 && map != ChannelMap(shape, Granularity{layout.axis, std::nullopt})) {

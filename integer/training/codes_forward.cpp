@@ -59,22 +59,22 @@ struct ChainState {
 }  // namespace
 
 Arithmetic products_of_codes() {
-  return {
-      [](const Graph& graph, int threads, bool encodes) -> std::unique_ptr<ForwardArithmetic> {
-        if (!encodes) return nullptr;
-        return std::make_unique<CodesForward>(graph, threads);
-      }};
+  return {[](std::shared_ptr<const Graph> graph, int threads) -> Arithmetic::Maker {
+    const auto lowered = std::make_shared<const LoweredGraph>(std::move(graph));
+    return [=](bool encodes) {
+      return encodes ? std::make_unique<CodesForward>(lowered, threads) : nullptr;
+    };
+  }};
 }
 
-CodesForward::CodesForward(const Graph& graph, int threads)
-    : graph_(graph),
-      analysis_(analyze_integers(graph)),
+CodesForward::CodesForward(std::shared_ptr<const LoweredGraph> lowered, int threads)
+    : lowered_(std::move(lowered)),
       threads_(threads),
-      readers_(static_cast<size_t>(graph.size())),
+      readers_(static_cast<size_t>(graph().size())),
       candidates_(readers_.size()),
       within_(readers_.size()),
       chains_(readers_.size()) {
-  for (const NodeId id : ids(graph_)) {
+  for (const NodeId id : ids(graph())) {
     for (NodeId operand : node(id).operands) readers_[at(operand)].push_back(id);
   }
 }
@@ -83,7 +83,7 @@ CodesForward::~CodesForward() = default;
 
 /// True if the value of `id` can be held as codes, judged by its op alone.
 bool CodesForward::may_hold_codes(NodeId id) const {
-  if (!has_byte_codes(graph_, analysis_, id)) return false;
+  if (!has_byte_codes(graph(), lowered_->integers, id)) return false;
   if (is_quantizer(node(id).op)) return true;
   return runs_on_codes(node(id).op) && code_source(node(id).operands[0]).has_value();
 }
@@ -95,21 +95,17 @@ std::optional<NodeId> CodesForward::code_source(NodeId id) const {
 }
 
 void CodesForward::find_candidates(std::span<const NodeId> kept) {
-  const std::vector<bool> shown = shown_by(graph_, kept);
-  for (const NodeId id : ids(graph_)) {
+  const std::vector<bool> shown = shown_by(graph(), kept);
+  for (const NodeId id : ids(graph())) {
     candidates_[at(id)] = !shown[at(id)] && may_hold_codes(id);
   }
 }
 
 std::optional<ProductChain> CodesForward::chain_of(NodeId product,
                                                    std::span<const NodeId> kept) const {
-  const auto weights = weights_operand(node(product).op);
-  const IntegerForm& form = analysis_[product];
-  if (!weights || form.kind != IntegerKind::Accumulators || form.product != product) {
-    return std::nullopt;
-  }
-  if (!code_source(node(product).operands[0]) ||
-      !code_source(node(product).operands[*weights])) {
+  const auto& weights = lowered(product).weights;
+  if (!weights || lowered(product).node != product) return std::nullopt;
+  if (!code_source(lowered(product).operands[0]) || !code_source(weights->quantizer)) {
     return std::nullopt;
   }
   ProductChain chain{.product = product, .end = product};
@@ -134,12 +130,12 @@ std::optional<ProductChain> CodesForward::chain_of(NodeId product,
 }
 
 void CodesForward::find_chains(std::span<const NodeId> kept) {
-  for (int32_t i = 0; i < graph_.size(); ++i) {
-    const auto chain = chain_of(NodeId{i}, kept);
+  for (const NodeId id : ids(graph())) {
+    const auto chain = chain_of(id, kept);
     if (!chain) continue;
     chains_[at(chain->end)] = chain;
-    for (NodeId id = chain->product; id != chain->end; id = readers_[at(id)][0]) {
-      within_[at(id)] = true;
+    for (NodeId each = chain->product; each != chain->end; each = readers_[at(each)][0]) {
+      within_[at(each)] = true;
     }
   }
 }
@@ -161,15 +157,14 @@ Encoding CodesForward::encoding(std::span<const NodeId> kept, bool) {
     if (!chain) continue;
     const Node& product = node(chain->product);
     use(product.operands[0], chain->end);
-    use(product.operands[*weights_operand(product.op)], chain->end);
+    use(lowered(chain->product).weights->quantizer, chain->end);
     if (chain->bias.index >= 0) found.uses.push_back({chain->bias, chain->end});
     found.readers.push_back(chain->product);
   }
   for (size_t i = 0; i < used.size(); ++i) {
     if (!used[i]) continue;
     const NodeId id{static_cast<int32_t>(i)};
-    const Grid grid = grid_of(graph_, analysis_[id].quantizer);
-    found.values.push_back({id, code_dtype(grid.limits)});
+    found.values.push_back({id, lowered(id).numbers.grid.dtype});
     if (!is_quantizer(node(id).op)) found.readers.push_back(id);
   }
   return found;
@@ -192,14 +187,13 @@ Kernel CodesForward::around(NodeId id, Kernel kernel, const Binding& binding) {
 }
 
 Kernel CodesForward::run_chain(const ProductChain& chain, const Binding& b) const {
-  const Node& product = node(chain.product);
+  const LoweredOp& product = lowered(chain.product);
+  const WeightLayout& layout = product.weights->layout;
   const NodeId x = product.operands[0];
-  const NodeId w = product.operands[*weights_operand(product.op)];
-  const WeightLayout layout = weight_layout(product.op, node(w).type.shape);
-  const Grid grid = grid_of(graph_, analysis_[x].quantizer);
+  const Grid& grid = lowered(lowered_->integers[x].quantizer).grid;
   auto state = std::make_shared<ChainState>();
   state->encoded_x = lookup_.encoded(x);
-  state->encoded_w = lookup_.encoded(w);
+  state->encoded_w = lookup_.encoded(product.weights->quantizer);
   state->x = codes_within(grid, node(x).type.shape);
   const bool fits = bound_of_products(state->x, layout.terms) <= Certificate::s32_limit;
   state->accumulators.type = {fits ? DType::S32 : DType::S64, node(chain.product).type.shape};
@@ -207,10 +201,7 @@ Kernel CodesForward::run_chain(const ProductChain& chain, const Binding& b) cons
   state->scales.resize(static_cast<size_t>(layout.outputs));
   state->weights.codes = reinterpret_cast<const int8_t*>(state->encoded_w.codes);
   state->weights.rows = layout.rows;
-  Numbers numbers;
-  numbers.weights.shape = {layout.outputs, layout.terms};
-  numbers.weights_shape = node(w).type.shape;
-  state->op = emit(product.op, numbers);
+  state->op = emit(graph(), product, product.numbers);
   const IntegerBinding binding{.inputs = {&state->x},
                                .output = &state->accumulators,
                                .operands = {const_cast<std::byte*>(state->encoded_x.codes)},

@@ -6,8 +6,8 @@
 #include <optional>
 #include <vector>
 
-#include "qtape/integer/rules/analysis.h"
 #include "qtape/integer/training/exact.h"
+#include "qtape/integer/training/lowered_graph.h"
 
 namespace qtape {
 
@@ -23,21 +23,18 @@ struct ProductChain {
 
 class CodesForward : public ForwardArithmetic {
  public:
-  CodesForward(const Graph& graph, int threads);
+  CodesForward(std::shared_ptr<const LoweredGraph> lowered, int threads);
   ~CodesForward() override;
 
   Encoding encoding(std::span<const NodeId> kept, bool backward) override;
   bool takes_codes(NodeId id) const override;
-  std::vector<Companion> companions(std::span<const NodeId>) override { return {}; }
   void bind(const Lookup& lookup) override { lookup_ = lookup; }
-  std::byte* codes(NodeId) const override { return nullptr; }
   Kernel around(NodeId id, Kernel kernel, const Binding& binding) override;
-  void begin(const Step&) override {}
-  bool repeats() const override { return false; }
-  const ExactValue* find(NodeId) const override { return nullptr; }
 
  private:
-  const Node& node(NodeId id) const { return graph_[id]; }
+  const Graph& graph() const { return *lowered_->graph; }
+  const Node& node(NodeId id) const { return graph()[id]; }
+  const LoweredOp& lowered(NodeId source) const { return lowered_->integers.op(source); }
   /// Returns the node of which `id` is a view (or `id` itself), if that node can be held as
   /// 8-bit codes.
   std::optional<NodeId> code_source(NodeId id) const;
@@ -47,8 +44,7 @@ class CodesForward : public ForwardArithmetic {
   std::optional<ProductChain> chain_of(NodeId product, std::span<const NodeId> kept) const;
   Kernel run_chain(const ProductChain& chain, const Binding& binding) const;
 
-  Graph graph_;
-  IntegerAnalysis analysis_;
+  std::shared_ptr<const LoweredGraph> lowered_;
   int threads_;
   Lookup lookup_;
   std::vector<std::vector<NodeId>> readers_;  // by node

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "qtape/integer/core/integer_binding.h"
-#include "qtape/integer/rules/analysis.h"
 #include "qtape/integer/training/exact.h"
+#include "qtape/integer/training/lowered_graph.h"
 
 namespace qtape {
 
@@ -19,8 +19,8 @@ namespace qtape {
 class ExactForward : public ForwardArithmetic {
  public:
   /// `encodes`: values of quantizers may be held as codes.
-  ExactForward(const Graph& graph, Requantization requantization, int threads,
-               ExactOptions options, bool encodes);
+  ExactForward(std::shared_ptr<const LoweredGraph> lowered, Requantization requantization,
+               int threads, ExactOptions options, bool encodes);
   ~ExactForward() override;
 
   Encoding encoding(std::span<const NodeId> kept, bool backward) override;
@@ -34,42 +34,48 @@ class ExactForward : public ForwardArithmetic {
   const ExactValue* find(NodeId id) const override;
 
  private:
+  class BoundOp;
   class Operation;
-  class Pending;
   struct Operand;
+  struct Factors;
+  struct Inputs;
   /// A quantizer applied to integers, and the memory of its operands after x.
   struct Requantizer {
     NodeId id;
     std::vector<std::byte*> values;
   };
-  struct Product;
 
-  const IntegerForm& form(NodeId id) const { return analysis_[id]; }
-  const Node& node(NodeId id) const { return graph_[id]; }
+  const Graph& graph() const { return *lowered_->graph; }
+  const IntegerForm& form(NodeId id) const { return lowered_->integers[id]; }
+  const LoweredOp& lowered(NodeId source) const { return lowered_->integers.op(source); }
+  const Node& node(NodeId id) const { return graph()[id]; }
   /// True if the node has integers of its own in memory.
   bool owns(NodeId id) const;
-  /// True if the quantizer of `x` reads integers. For functions of codes it reads floats, as
-  /// the lookup table of the program does.
-  bool is_requantized(NodeId x) const;
+  /// True if the codes of a source are computed from floats: those of quantizers of floats, and
+  /// of functions of codes, which the lookup table of the program evaluates in floats.
+  bool reads_values(NodeId source) const;
   /// Returns the sources whose integers node `id` reads.
   std::vector<NodeId> sources_read(NodeId id) const;
-  void add_sources(NodeId x, std::vector<NodeId>& to) const;
   bool reads_floats(NodeId id) const;
   void find_folded();
   void find_float_readers();
   void find_computed_biases();
 
   ExactValue& value(NodeId source) { return values_[static_cast<size_t>(source.index)]; }
-  Operand operand(NodeId id) const;
+  Operand operand(NodeId id);
+  Factors factors_of(const LoweredOp& product);
+  Inputs inputs_of(const LoweredOp& op);
+  /// Returns accumulators of any zero point, with scales that are not known yet.
+  IntegerValue accumulators(NodeId source);
   const float* bias_values(NodeId bias) const;
   /// Returns the kernel that replaces the one of the node.
   Kernel replaced(NodeId id, Kernel kernel, const Binding& binding);
   Kernel floats(NodeId id, Kernel kernel) const;
   Kernel quantizer(NodeId id, Kernel kernel, const Binding& binding);
   Kernel requantizer(NodeId id, Kernel kernel, const Binding& binding);
-  Kernel operation(NodeId id, Kernel kernel, const Binding& binding);
-  Kernel operation_on_codes(const Operand& x, ExactValue& own, Kernel kernel);
-  Kernel product(NodeId id, Kernel kernel, const Binding& binding);
+  Kernel computed(NodeId id, Kernel kernel, const Binding& binding);
+  Kernel computed_on_codes(NodeId id, Kernel kernel);
+  std::shared_ptr<BoundOp> decoder(NodeId source, std::byte* to);
   std::byte* memory(NodeId source) const {
     return encoded_[at(source)] ? lookup_.value(source) : lookup_.companion(source);
   }
@@ -78,10 +84,8 @@ class ExactForward : public ForwardArithmetic {
   /// True if both operands of a product are held as codes.
   bool multiplies_codes(NodeId product) const;
   Kernel folded(NodeId id, Kernel kernel);
-  std::shared_ptr<Product> make_product(NodeId source);
 
-  Graph graph_;
-  IntegerAnalysis analysis_;
+  std::shared_ptr<const LoweredGraph> lowered_;
   Requantization requantization_;
   int threads_;
   bool keep_;

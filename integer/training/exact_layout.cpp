@@ -18,7 +18,7 @@ void ExactForward::find_folded() {
            (node(bias).operands.empty() || bias < product);
   };
   std::vector<bool> read = kept_;
-  for (const NodeId id : ids(graph_)) {
+  for (const NodeId id : ids(graph())) {
     for (NodeId operand : node(id).operands) {
       const bool folds = adds_to(id, operand);
       folded_[at(operand)] = folded_[at(operand)] || folds;
@@ -35,46 +35,23 @@ bool ExactForward::owns(NodeId id) const {
           kind == IntegerKind::Weight);
 }
 
-void ExactForward::add_sources(NodeId x, std::vector<NodeId>& to) const {
-  const IntegerForm& of_x = form(x);
-  if (of_x.kind != IntegerKind::Pending) return to.push_back(of_x.source);
-  for (NodeId operand : node(of_x.source).operands) add_sources(operand, to);
-}
-
-bool ExactForward::is_requantized(NodeId x) const {
-  const IntegerForm& of_x = form(x);
-  return of_x.is_integer() &&
-         !(of_x.kind == IntegerKind::Pending && maps(node(of_x.source).op));
+bool ExactForward::reads_values(NodeId source) const {
+  const LoweredOp& op = lowered(source);
+  return op.emitter == LoweredOp::Emitter::Quantize || op.is_table;
 }
 
 std::vector<NodeId> ExactForward::sources_read(NodeId id) const {
-  const IntegerForm& own = form(id);
-  std::vector<NodeId> found;
-  if (own.source != id || own.kind == IntegerKind::Float || own.kind == IntegerKind::Weight ||
-      own.kind == IntegerKind::Pending) {
-    return found;
-  }
-  const std::vector<NodeId>& operands = node(id).operands;
-  if (is_quantizer(node(id).op)) {
-    if (is_requantized(operands[0])) add_sources(operands[0], found);
-  } else if (own.product.index >= 0) {
-    const std::vector<NodeId>& factors = node(own.product).operands;
-    found.push_back(form(factors[0]).source);
-    found.push_back(form(factors[*weights_operand(node(own.product).op)]).source);
-  } else {
-    found.push_back(form(operands[0]).source);
-  }
+  if (lowered(id).emitter == LoweredOp::Emitter::None || reads_values(id)) return {};
+  std::vector<NodeId> found = lowered_->integers.sources_read(id);
+  if (lowered(id).weights) found.push_back(lowered(id).weights->quantizer);
   return found;
 }
 
 bool ExactForward::multiplies_codes(NodeId product) const {
-  const auto weights = weights_operand(node(product).op);
-  if (!weights || form(product).product != product) return false;
-  const auto encoded = [&](size_t k) {
-    const NodeId source = form(node(product).operands[k]).source;
-    return source.index >= 0 && encoded_[at(source)];
-  };
-  return encoded(0) && encoded(*weights);
+  if (product.index < 0 || form(product).product != product) return false;
+  const LoweredOp& op = lowered(product);
+  const NodeId x = form(op.operands[0]).source;
+  return encoded_[at(x)] && encoded_[at(op.weights->quantizer)];
 }
 
 bool ExactForward::is_read_as_codes(NodeId id,
@@ -97,21 +74,21 @@ Encoding ExactForward::encoding(std::span<const NodeId> kept, bool backward) {
   find_folded();
   // Without gradients, a NaN in one row must not affect other rows.
   if (!encodes_ || !backward) return {};
-  const std::vector<bool> shown = shown_by(graph_, kept);
+  const std::vector<bool> shown = shown_by(graph(), kept);
   std::vector<std::vector<NodeId>> readers(values_.size());
-  for (const NodeId id : ids(graph_)) {
+  for (const NodeId id : ids(graph())) {
     for (NodeId operand : node(id).operands) readers[at(operand)].push_back(id);
     const bool may =
         is_quantizer(node(id).op) ||
         (runs_on_codes(node(id).op) && encoded_[at(form(node(id).operands[0]).source)]);
     encoded_[at(id)] =
-        !shown[at(id)] && owns(id) && has_byte_codes(graph_, analysis_, id) && may;
+        !shown[at(id)] && owns(id) && has_byte_codes(graph(), lowered_->integers, id) && may;
   }
   // A value cannot be held as codes if one of its readers cannot read codes; repeat until
   // stable.
   for (bool changed = true; changed;) {
     changed = false;
-    for (auto i = static_cast<int32_t>(graph_.size()); i-- > 0;) {
+    for (auto i = static_cast<int32_t>(graph().size()); i-- > 0;) {
       const NodeId id{i};
       const bool rests = !is_quantizer(node(id).op) && encoded_[at(id)] &&
                          !encoded_[at(form(node(id).operands[0]).source)];
@@ -121,10 +98,9 @@ Encoding ExactForward::encoding(std::span<const NodeId> kept, bool backward) {
     }
   }
   Encoding found;
-  for (const NodeId id : ids(graph_)) {
+  for (const NodeId id : ids(graph())) {
     if (encoded_[at(id)]) {
-      const Grid grid = grid_of(graph_, form(id).quantizer);
-      found.values.push_back({id, code_dtype(grid.limits)});
+      found.values.push_back({id, lowered(id).numbers.grid.dtype});
     }
     takes_codes_[at(id)] =
         multiplies_codes(id) || (encoded_[at(id)] && !is_quantizer(node(id).op));
@@ -138,16 +114,15 @@ Encoding ExactForward::encoding(std::span<const NodeId> kept, bool backward) {
 
 std::vector<Companion> ExactForward::companions(std::span<const NodeId>) {
   std::vector<std::vector<NodeId>> readers(values_.size());
-  for (const NodeId id : ids(graph_)) {
+  for (const NodeId id : ids(graph())) {
     for (NodeId source : sources_read(id)) readers[at(source)].push_back(id);
   }
   std::vector<Companion> found;
-  for (const NodeId id : ids(graph_)) {
+  for (const NodeId id : ids(graph())) {
     if (!owns(id) || encoded_[at(id)]) continue;
     const bool accumulators = form(id).kind == IntegerKind::Accumulators;
-    const int64_t size = accumulators
-                             ? size_of(DType::S64)
-                             : size_of(code_dtype(grid_of(graph_, form(id).quantizer).limits));
+    const int64_t size =
+        accumulators ? size_of(DType::S64) : size_of(lowered(id).numbers.grid.dtype);
     found.push_back({id, node(id).type.elements() * size, readers[at(id)], keep_});
   }
   return found;
@@ -156,11 +131,11 @@ std::vector<Companion> ExactForward::companions(std::span<const NodeId>) {
 /// True if the float kernel of `id` must run in lean steps, assuming its value is needed.
 bool ExactForward::reads_floats(NodeId id) const {
   if (!owns(id)) return true;
-  return is_quantizer(node(id).op) && !is_requantized(node(id).operands[0]);
+  return is_quantizer(node(id).op) && reads_values(id);
 }
 
 void ExactForward::find_float_readers() {
-  for (int32_t i = static_cast<int32_t>(graph_.size()) - 1; i >= 0; --i) {
+  for (int32_t i = static_cast<int32_t>(graph().size()) - 1; i >= 0; --i) {
     const NodeId id{i};
     float_needed_[at(id)] = float_needed_[at(id)] || kept_[at(id)];
     if (owns(id) && form(id).bias.index >= 0) float_needed_[at(form(id).bias)] = true;
@@ -171,7 +146,7 @@ void ExactForward::find_float_readers() {
 }
 
 void ExactForward::find_computed_biases() {
-  for (const NodeId id : ids(graph_)) {
+  for (const NodeId id : ids(graph())) {
     const NodeId bias = form(id).bias;
     if (bias.index < 0 || node(bias).operands.empty()) continue;
     computed_biases_[bias].resize(static_cast<size_t>(node(bias).type.elements()));

@@ -1,12 +1,13 @@
-// Building blocks of the kernels of exact arithmetic: operands, integer ops and products.
+// Building blocks of the kernels of exact arithmetic: operands, constant factors and integer
+// ops.
 #pragma once
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "qtape/integer/core/integer_binding.h"
-#include "qtape/integer/rules/rule_table.h"
 #include "qtape/integer/training/exact_forward.h"
 
 namespace qtape {
@@ -15,8 +16,6 @@ namespace qtape {
 /// changes values, as Dropout does in training.
 struct ExactForward::Operand {
   ExactValue* source = nullptr;
-  IntegerValue* value = nullptr;  // of the source, in the operand's shape
-  std::byte* memory = nullptr;
   std::vector<const NodeStatus*> views = {};
 
   bool is_exact() const {
@@ -25,35 +24,9 @@ struct ExactForward::Operand {
   }
 };
 
-/// One integer op on a tape. Must stay in place, because kernels point to its values and op.
-class ExactForward::Operation {
- public:
-  Operation(IntegerOp made, std::vector<const IntegerValue*> inputs, IntegerValue result,
-            std::vector<std::byte*> operands, std::byte* to, Requantization requantization,
-            int threads, const WeightNumbers* weights = nullptr);
-
-  IntegerValue& output() { return output_; }
-  /// Sets the grid of the result, for ops that have one.
-  void set_grid(const CodeGrid& grid);
-  /// Sets the grid, and the code that the op writes if it has one, from the op that `op` emits
-  /// for `numbers`.
-  void refresh(const Op& op, const Numbers& numbers);
-  /// Loads changed numbers and runs the kernel; returns the fault of loading, if any, without
-  /// running.
-  Fault run();
-
- private:
-  IntegerOp op_;
-  IntegerValue output_;
-  IntegerBinding binding_;
-  IntegerKernel kernel_;
-};
-
-/// A product with constant weights, including a bias added to its accumulators.
-struct ExactForward::Product {
-  Operand x;
-  IntegerValue shaped;  // of x, in the shape that the product reads
-  ExactValue* weight = nullptr;
+/// Constant factors of a product, and the bias added to its sums.
+struct ExactForward::Factors {
+  const ExactValue* weight = nullptr;
   ScaleSource scales;           // of the weights
   const float* bias = nullptr;  // [n], or null
   int64_t outputs = 0;
@@ -61,16 +34,78 @@ struct ExactForward::Product {
   WeightNumbers numbers;
   float loaded_input_scale = 0;
   std::vector<float> loaded_bias = {};
-  std::unique_ptr<Operation> operation;  // null if only the bias reads the product
 
-  /// True if integers are available in this step.
+  /// True if weights and bias have codes in this step.
   bool is_ready() const;
+  /// Loads the scales and biases of this step, and sets the dtype of the sums.
+  Fault load(const IntegerValue& x, IntegerValue& sums);
 
-  /// Loads the scales and biases of this step.
-  Fault load();
-
+ private:
   /// True if these scales and biases are already loaded.
   bool is_loaded(float s_x) const;
+};
+
+/// Sources of the integers that an op reads.
+struct ExactForward::Inputs {
+  std::vector<Operand> operands;
+  std::optional<Factors> factors;
+
+  /// True if all integers are available in this step.
+  bool is_ready() const {
+    return std::ranges::all_of(operands, &Operand::is_exact) &&
+           (!factors || factors->is_ready());
+  }
+};
+
+/// An integer op bound to memory, with one kernel for each dtype that operand 0 may have. Must
+/// stay in place, because kernels point to its op and its result.
+class ExactForward::BoundOp {
+ public:
+  /// `sums`: operand 0 if it holds accumulators, which may be s32 in one step and s64 in
+  /// another.
+  BoundOp(IntegerOp made, IntegerValue result, IntegerBinding binding,
+          IntegerValue* sums = nullptr);
+
+  /// Loads changed numbers and runs the kernel; returns the fault of loading, if any, without
+  /// running.
+  Fault run();
+
+  IntegerOp op;
+  IntegerValue output;
+
+ private:
+  IntegerBinding binding_;
+  std::vector<IntegerKernel> kernels_;
+};
+
+/// The op of a node, with numbers of the current step. Must stay in place.
+class ExactForward::Operation {
+ public:
+  Operation(ExactForward& owner, const LoweredOp& lowered, IntegerValue result, std::byte* to);
+
+  const IntegerValue& output() const { return bound_->output; }
+  bool is_ready() const;
+  /// Runs the op. `q`: scale and zero point of codes that it writes.
+  Fault run(const QParams<float>& q);
+  /// Returns the scale and zero point of operand 0, which must be codes.
+  QParams<float> input_qparams() const;
+
+ private:
+  /// Adds the ops that bring the operands to the grid of the result.
+  void add_pieces(IntegerBinding& binding);
+  void bind(IntegerValue result, IntegerBinding binding);
+  void load_shaped();
+  Fault run_pieces(const QParams<float>& q);
+
+  ExactForward& owner_;
+  const LoweredOp& lowered_;
+  Inputs inputs_;
+  std::vector<IntegerValue> shaped_;    // codes of operands, in the shapes of those
+  std::vector<AlignedBuffer> buffers_;  // of the pieces
+  std::vector<std::unique_ptr<Operation>> pieces_;
+  Numbers numbers_;
+  bool follows_grid_ = false;
+  std::unique_ptr<BoundOp> bound_;
 };
 
 }  // namespace qtape

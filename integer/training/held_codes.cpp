@@ -32,12 +32,12 @@ std::vector<bool> shown_by(const Graph& graph, std::span<const NodeId> kept) {
   return shown;
 }
 
-bool has_byte_codes(const Graph& graph, const IntegerAnalysis& analysis, NodeId id) {
-  const IntegerForm& form = analysis[id];
+bool has_byte_codes(const Graph& graph, const Lowered& lowered, NodeId id) {
+  const IntegerForm& form = lowered[id];
   const bool codes = form.kind == IntegerKind::Codes || form.kind == IntegerKind::Weight;
   if (!codes || form.source != id || form.is_limited()) return false;
   if (graph[id].type.dtype != DType::F32) return false;
-  return size_of(code_dtype(grid_of(graph, form.quantizer).limits)) == 1;
+  return size_of(lowered.op(id).numbers.grid.dtype) == 1;
 }
 
 IntegerValue codes_within(const Grid& grid, const Shape& shape) {

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "qtape/integer/rules/analysis.h"
+#include "qtape/integer/rules/lowering.h"
 
 namespace qtape {
 
@@ -17,7 +17,7 @@ bool shows_operand(const Op& op);
 std::vector<bool> shown_by(const Graph& graph, std::span<const NodeId> kept);
 
 /// True if the value of `id` is represented by 8-bit codes of an f32 quantizer.
-bool has_byte_codes(const Graph& graph, const IntegerAnalysis& analysis, NodeId id);
+bool has_byte_codes(const Graph& graph, const Lowered& lowered, NodeId id);
 
 /// Returns codes of `grid` in `shape`, with scale and zero point not known yet.
 IntegerValue codes_within(const Grid& grid, const Shape& shape);

@@ -259,10 +259,10 @@ class Int8Product::Impl {
 };
 
 Int8Product::Int8Product(int64_t n, int64_t k, DType x, const int8_t* w, Int8Weights weights) {
-  require<GraphError>(n >= 0 && k >= 0 && (x == DType::U8 || x == DType::S8),
-                      "an int8 product needs extents from 0 and x in u8 or s8, got n = {}, "
-                      "k = {} and {}",
-                      n, k, to_string_view(x));
+  require<GraphError>(
+      n >= 0 && k >= 0 && (x == DType::U8 || x == DType::S8),
+      "an int8 product needs non-negative extents and x in u8 or s8, got n = {}, k = {} and {}",
+      n, k, to_string_view(x));
   try {
     impl_ = std::make_unique<Impl>(n, k, x, w, weights);
   } catch (const dnnl::error& error) {
@@ -275,7 +275,8 @@ Int8Product::Int8Product(Int8Product&&) noexcept = default;
 Int8Product& Int8Product::operator=(Int8Product&&) noexcept = default;
 
 BoundInt8Product Int8Product::bind(int64_t rows, const void* x, int32_t* acc) {
-  require<GraphError>(rows >= 0, "an int8 product needs rows from 0, got {}", rows);
+  require<GraphError>(rows >= 0, "an int8 product needs a non-negative number of rows, got {}",
+                      rows);
   const SerialLibraries serial;
   try {
     return BoundInt8Product(impl_->bind(rows, x, acc));

@@ -190,8 +190,8 @@ AddMultiplier add_multiplier_of(double a_scale, double b_scale, double output_sc
                                 bool of_16_bits) {
   require<ArgumentError>(
       are_addable(a_scale, b_scale, output_scale),
-      "scales must be positive, normal f32 below 2^100 and not 2^64 apart, got {} and {} "
-      "for the summands and {} for the output",
+      "scales must be positive, normal f32 below 2^100 and differ by less than a factor of "
+      "2^64, got {} and {} for the summands and {} for the output",
       a_scale, b_scale, output_scale);
   const int32_t left_shift = of_16_bits ? 15 : 20;
   const double twice_larger = 2 * std::max(a_scale, b_scale);

@@ -6,8 +6,8 @@
 #include <set>
 
 #include "qtape/core/error.h"
-#include "qtape/core/sha256.h"
-#include "qtape/engine/files.h"
+#include "qtape/io/files.h"
+#include "qtape/io/sha256.h"
 #include "qtape/onnx/export/onnx_writers.h"
 
 namespace qtape {
@@ -103,7 +103,8 @@ class Exporter {
     p_.current = id;
     naming<GraphError>(p_.program.describe(id), [&] {
       check(!p_.in_floats || !p_.program[id].value.is_accumulators(),
-            "has no accumulators where products are in floats: yield floats or codes");
+            "has no accumulators because products are computed in floats: output floats or "
+            "codes");
     });
     const Written& x = p_.values[static_cast<size_t>(id.index)];
     const std::string last = p_.channels_last(x, p_.program[id].value.type.shape);
@@ -126,7 +127,7 @@ std::string to_onnx(const IntegerProgram& program, const OnnxExportOptions& opti
                          "opset must be in {}..{}, got {}", first_onnx_opset, last_onnx_opset,
                          options.opset);
   require<GraphError>(program.requantization() == Requantization::OnnxQdq,
-                      "ONNX computes OnnxQdq, the program is of {}: convert to that one",
+                      "ONNX computes OnnxQdq, the program is of {}: convert it to OnnxQdq",
                       to_string_view(program.requantization()));
   return Exporter(program, options).run();
 }

@@ -26,8 +26,8 @@ void OnnxProgram::check_codes(const IntegerValue& value) const {
   if (!value.is_codes() || !is_wide(value.type.dtype)) return;
   check(in_floats, "ONNX's integer products take codes of 8 bits, these have 16");
   require<GraphError>(opset >= first_onnx_opset_of_int4,
-                      "codes of 16 bits need opset {}, asked for is {}",
-                      first_onnx_opset_of_int4, opset);
+                      "codes of 16 bits need opset {}, got {}", first_onnx_opset_of_int4,
+                      opset);
 }
 
 std::string OnnxProgram::transposed(const std::string& x, std::vector<int64_t> axes) {

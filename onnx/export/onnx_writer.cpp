@@ -74,7 +74,7 @@ std::string OnnxWriter::bytes() {
   add_value_info(*model_.mutable_graph());
   std::string text;
   require<GraphError>(model_.SerializeToString(&text),
-                      "is too large for an ONNX file, which has 2 GiB at most");
+                      "is too large for an ONNX file, which has at most 2 GiB");
   return text;
 }
 

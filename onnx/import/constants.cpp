@@ -16,7 +16,7 @@ void OnnxOperators::give_integers(std::vector<int64_t> numbers) {
 /// Selects rows of a constant; the step may be negative.
 void OnnxOperators::slice_constant(int64_t start, int64_t end, int64_t step) {
   const OnnxConstant& from = to.constant(node, 0);
-  require<FormatError>(from.shape.rank() >= 1 && step != 0, "it cannot be cut");
+  require<FormatError>(from.shape.rank() >= 1 && step != 0, "it cannot be sliced");
   const int64_t rows = from.shape[0];
   const int64_t low = step > 0 ? 0 : -1;
   const auto within = [&](int64_t at) {
@@ -47,9 +47,9 @@ void OnnxOperators::constant_of_shape() {
   constexpr int64_t most = 1 << 16;  // constants for shapes and pads are short
   const std::vector<int64_t> extents = to.integers(node, 0);
   require<FormatError>(std::ranges::none_of(extents, [](int64_t each) { return each < 0; }),
-                       "constants of {} are not read", extents_text(extents));
+                       "constants of {} are not supported", extents_text(extents));
   const Shape shape(extents);
-  require<FormatError>(shape.elements() <= most, "it has {} elements, at most {} are read",
+  require<FormatError>(shape.elements() <= most, "it has {} elements, at most {} are supported",
                        shape.elements(), most);
   OnnxConstant result{.shape = shape};
   const auto count = static_cast<size_t>(shape.elements());
@@ -88,7 +88,7 @@ void OnnxOperators::constant() {
 }
 
 void OnnxOperators::shape() {
-  expect(!node.has("start") && !node.has("end"), "parts of a shape are not read");
+  expect(!node.has("start") && !node.has("end"), "slices of a shape are not supported");
   settle();
   if (const OnnxConstant* known = to.find_constant(node.input(0))) {
     const auto extents = known->shape.extents();
@@ -107,7 +107,7 @@ void OnnxOperators::gather_constant() {
   const std::vector<int64_t> from = to.integers(node, 0);
   const OnnxConstant& indices = to.constant(node, 1);
   require<FormatError>(!indices.is_float && indices.shape.rank() <= 1,
-                       "indices must be whole numbers in a row");
+                       "indices must be integers of rank 0 or 1");
   OnnxConstant result{.shape = indices.shape, .is_float = false};
   for (const int64_t each : indices.integers) {
     const int at = onnx_axis(each, static_cast<int>(from.size()));
@@ -122,11 +122,11 @@ void OnnxOperators::gather() {
   const int64_t along = node.integer("axis", 0);
   const OnnxConstant& indices = to.constant(node, 1);
   expect(!indices.is_float && indices.shape.rank() <= 1 && !indices.integers.empty(),
-         "indices must be whole numbers in a row");
+         "indices must be integers of rank 0 or 1");
   OnnxValue a = x();
   if (a.layout == OnnxLayout::Flat) a = to.to_same(a);
   const int axis = onnx_axis(along, a.rank());
-  require<FormatError>(axis != 0, "axis 0 would tear samples apart");
+  require<FormatError>(axis != 0, "axis 0 would split the batch");
   int64_t& extent = a.shape[static_cast<size_t>(axis)];
   const auto place = [&](size_t k) {
     const int64_t at = indices.integers[k];
@@ -137,7 +137,7 @@ void OnnxOperators::gather() {
   const int64_t first = place(0);
   for (size_t k = 0; k < indices.integers.size(); ++k) {
     require<FormatError>(place(k) == first + static_cast<int64_t>(k),
-                         "only indices one after another are gathered");
+                         "only consecutive indices are supported");
   }
   const int64_t end = first + std::ssize(indices.integers);
   if (first > 0 || end < extent) {
@@ -162,14 +162,14 @@ int64_t folded(std::string_view op, int64_t a, int64_t b) {
   if (a == onnx_batch && neutral) return a;
   if (b == onnx_batch && ((op == "Add" && a == 0) || (op == "Mul" && a == 1))) return b;
   require<FormatError>(a != onnx_batch && b != onnx_batch,
-                       "{} of the batch extent does not keep samples apart", op);
+                       "{} of the batch extent would mix samples", op);
   int64_t y = 0;
   bool overflows = false;
   if (op == "Add") overflows = __builtin_add_overflow(a, b, &y);
   if (op == "Sub") overflows = __builtin_sub_overflow(a, b, &y);
   if (op == "Mul") overflows = __builtin_mul_overflow(a, b, &y);
   if (op == "Div") {
-    require<FormatError>(b != 0, "a division by 0");
+    require<FormatError>(b != 0, "division by 0");
     overflows = b == -1 && a == INT64_MIN;
     if (!overflows) y = a / b;
   }
@@ -192,7 +192,7 @@ void OnnxOperators::fold() {
   const OnnxConstant& b = to.constant(node, 1);
   const bool one_a = a.shape.elements() == 1, one_b = b.shape.elements() == 1;
   require<FormatError>(a.is_float == b.is_float && (a.shape == b.shape || one_a || one_b),
-                       "constants of {} and {} are not combined", to_string(a.shape),
+                       "constants of {} and {} cannot be combined", to_string(a.shape),
                        to_string(b.shape));
   const bool b_larger =
       b.shape.elements() > a.shape.elements() || b.shape.rank() > a.shape.rank();

@@ -8,7 +8,7 @@
 
 #include "qtape/core/out_of_memory.h"
 #include "qtape/core/printable.h"
-#include "qtape/engine/files.h"
+#include "qtape/io/files.h"
 #include "qtape/onnx/import/importer.h"
 #include "qtape/onnx/import/live_parts.h"
 
@@ -58,7 +58,7 @@ std::vector<int> add_constants(OnnxImporter& importer, const onnx::GraphProto& g
     const std::string& name = each.values().name();
     if (!live.names.contains(name)) continue;
     importer.refuse_tensor(
-        name, fmt::format("tensor '{}': sparse tensors are not read", printable(name)));
+        name, fmt::format("tensor '{}': sparse tensors are not supported", printable(name)));
   }
   std::vector<int> others;
   for (const int i : live.nodes) {
@@ -127,7 +127,7 @@ SavedModel parse_onnx(std::string_view bytes, std::string_view name,
         static_cast<int64_t>(bytes.size()) <= largest_file &&
             model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) &&
             model.has_graph(),
-        "is no ONNX model");
+        "is not an ONNX model");
     return import_graph(model, bytes.size(), notes);
   } catch (const Error& error) {
     fail<FormatError>("{}: {}", name, error.what());

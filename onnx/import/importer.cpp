@@ -45,10 +45,10 @@ int onnx_axis(int64_t axis, int rank) {
 }
 
 int64_t onnx_product(int64_t a, int64_t b) {
-  require<FormatError>(a >= 0 && b >= 0, "extent {} is no number of elements",
+  require<FormatError>(a >= 0 && b >= 0, "extent {} is not a valid number of elements",
                        onnx_number(std::min(a, b)));
   require<FormatError>(b == 0 || a <= Shape::max_elements / b,
-                       "extents {} and {} are beyond any tensor", a, b);
+                       "extents {} and {} exceed the largest tensor", a, b);
   return a * b;
 }
 
@@ -175,12 +175,12 @@ void OnnxImporter::stand_in(const OnnxNode& node) {
 void OnnxImporter::read(const OnnxNode& node, std::vector<std::string>& reasons) {
   OnnxOperators{*this, node, reasons}.run();
   for (const std::string& each : node.unread_attributes()) {
-    reasons.push_back(fmt::format("attribute {} is not read", printable(each)));
+    reasons.push_back(fmt::format("attribute {} is not supported", printable(each)));
   }
   for (int k = 0; k < node.outputs(); ++k) {
     const std::string& name = node.output(k);
     if (!needed_.contains(name) || values_.contains(name) || is_constant(name)) continue;
-    reasons.push_back(fmt::format("output {}, '{}', is not read", k, printable(name)));
+    reasons.push_back(fmt::format("output {}, '{}', is not supported", k, printable(name)));
   }
 }
 
@@ -240,7 +240,8 @@ OnnxValue OnnxImporter::value(const OnnxNode& node, int k) const {
   if (unknown_.contains(name)) throw OnnxUnknown();
   require<FormatError>(!name.empty(), "input {} is missing", k);
   require<FormatError>(!is_constant(name), "input {}, '{}', is a constant", k, printable(name));
-  fail<FormatError>("input {}, '{}', is computed by no node before", k, printable(name));
+  fail<FormatError>("input {}, '{}', is not computed by any preceding node", k,
+                    printable(name));
 }
 
 const OnnxConstant& OnnxImporter::constant(const OnnxNode& node, int k) const {
@@ -263,7 +264,7 @@ std::vector<float> OnnxImporter::floats(const OnnxNode& node, int k, int64_t cou
 std::vector<int64_t> OnnxImporter::integers(const OnnxNode& node, int k) const {
   const OnnxConstant& found = constant(node, k);
   require<FormatError>(!found.is_float && found.shape.rank() <= 1,
-                       "input {}, '{}', must be whole numbers in a row", k,
+                       "input {}, '{}', must hold integers of rank 0 or 1", k,
                        printable(node.input(k)));
   return found.integers;
 }

@@ -98,13 +98,13 @@ std::vector<int64_t> reshaped_extents(const std::vector<int64_t>& from,
   for (size_t k = 1; k < extents.size(); ++k) {
     require<FormatError>(extents[k] != onnx_batch, "axis {} takes the batch extent", k);
     if (extents[k] != 0) continue;
-    require<FormatError>(k < from.size(), "extent {} is that of no axis", k);
+    require<FormatError>(k < from.size(), "extent {} is 0, but the input has no such axis", k);
     extents[k] = from[k];
   }
   const auto rest = std::span(extents).subspan(1);
   const auto open = std::ranges::count(rest, -1);
   require<FormatError>(keeps_batch && open <= 1 && (open == 0 || extents[0] != -1),
-                       "reshaping to {} does not keep samples apart", extents_text(shape));
+                       "reshaping to {} would mix samples", extents_text(shape));
   int64_t known = 1;
   for (const int64_t each : rest) known = onnx_product(known, each == -1 ? 1 : each);
   require<FormatError>(known > 0 && elements % known == 0 && (open == 1 || known == elements),

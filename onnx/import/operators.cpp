@@ -69,10 +69,10 @@ const std::map<std::string_view, OnnxOperators::Method>& OnnxOperators::methods(
 void OnnxOperators::run() {
   // Attributes without effect on values.
   for (const char* ignored : {"storage_order", "seed", "saturate"}) (void)node.has(ignored);
-  require<FormatError>(node.domain().empty(), "operators of '{}' are not read",
+  require<FormatError>(node.domain().empty(), "operators of the domain '{}' are not supported",
                        printable(node.domain()));
   const auto found = methods().find(node.type());
-  require<FormatError>(found != methods().end(), "the operator is not read: {}",
+  require<FormatError>(found != methods().end(), "the operator is not supported: {}",
                        onnx_remedy(node.type()));
   (this->*found->second)();
 }
@@ -122,7 +122,7 @@ void OnnxOperators::hard_sigmoid() {
   constexpr float sixth = 1.0f / 6.0f;
   const float alpha = node.real("alpha", 0.2f), beta = node.real("beta", 0.5f);
   expect(std::abs(alpha - sixth) < 1e-6f && beta == 0.5f,
-         "only alpha = 1/6 and beta = 1/2 are read");
+         "only alpha = 1/6 and beta = 1/2 are supported");
   element<HardSigmoid>();
 }
 
@@ -161,7 +161,7 @@ NodeId OnnxOperators::with_constant(const OnnxValue& a, const OnnxConstant& cons
   std::vector<float> numbers = constant.floats;
   for (size_t k = 0; k < extents.size(); ++k) {
     require<FormatError>(extents[k] == 1 || (k > 0 && extents[k] == a.shape[k]),
-                         "'{}' of [{}] does not go with [{}]", printable(name),
+                         "'{}' of [{}] does not broadcast to [{}]", printable(name),
                          fmt::join(extents, ", "), fmt::join(a.shape, ", "));
   }
   if (a.layout == OnnxLayout::ChannelsLast) {
@@ -235,7 +235,7 @@ void OnnxOperators::batch_normalization() {
   // ONNX's momentum is the weight of the old statistics.
   const BatchNorm op{.momentum = 1.0 - static_cast<double>(node.real("momentum", 0.9f)),
                      .eps = static_cast<double>(node.real("epsilon", 1e-5f))};
-  for (int k = 1; k < 5; ++k) expect_weights(k, 1, "floats in a row");
+  for (int k = 1; k < 5; ++k) expect_weights(k, 1, "floats of rank 1");
   OnnxValue a = x();
   if (a.rank() >= 3) a = to.to_channels_last(a);
   require<FormatError>(a.rank() >= 2, "input 0 has rank {}", a.rank());
@@ -261,8 +261,8 @@ void OnnxOperators::layer_normalization() {
   const int64_t given = node.integer("axis", -1);
   const auto eps = static_cast<double>(node.real("epsilon", 1e-5f));
   expect_attribute("stash_type", 1);
-  expect_weights(1, 1, "floats in a row");
-  if (to.has_input(node, 2)) expect_weights(2, 1, "floats in a row");
+  expect_weights(1, 1, "floats of rank 1");
+  if (to.has_input(node, 2)) expect_weights(2, 1, "floats of rank 1");
   OnnxValue a = to.to_same(x());
   require<FormatError>(a.rank() >= 2 && onnx_axis(given, a.rank()) + 1 == a.rank(),
                        "axis {} is not the last of {}", given, extents_text(a.shape));
@@ -284,7 +284,7 @@ void OnnxOperators::pow() {
   const double power = !known            ? 0
                        : found->is_float ? static_cast<double>(found->floats[0])
                                          : static_cast<double>(found->integers[0]);
-  expect(power == 2 || power == 0.5, "only the powers 2 and 0.5 are read");
+  expect(power == 2 || power == 0.5, "only the powers 2 and 0.5 are supported");
   OnnxValue a = x();
   a.id = power == 2 ? to.add(Mul{}, {a.id, a.id}) : to.add(Sqrt{}, {a.id});
   give(std::move(a));
@@ -306,7 +306,7 @@ void OnnxOperators::same() {
         type == onnx::TensorProto::INT64 || type == onnx::TensorProto::INT32;
     const bool known =
         constant_input() ? to.constant(node, 0).is_float ? float_to : integer_to : float_to;
-    expect(known, "casts to type {} are not read", type);
+    expect(known, "casts to type {} are not supported", type);
   }
   if (constant_input()) return to.add_constant(node.output(0), to.constant(node, 0));
   give(x());

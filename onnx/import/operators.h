@@ -79,7 +79,7 @@ struct OnnxOperators {
   /// Records a reason unless an attribute is absent or equals `value`.
   void expect_attribute(const char* name, int64_t value) {
     const int64_t found = node.integer(name, value);
-    expect(found == value, "attribute {} is {}, only {} is read", name, found, value);
+    expect(found == value, "attribute {} is {}, only {} is supported", name, found, value);
   }
   /// Records a reason unless input `k` is constant floats of rank `rank`.
   void expect_weights(int k, int rank, std::string_view kind);

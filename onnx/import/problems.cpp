@@ -98,8 +98,8 @@ bool onnx_keeps_shape(std::string_view type) {
 std::string_view onnx_remedy(std::string_view type) {
   constexpr std::string_view norm = "use BatchNorm, which becomes part of the layer before it";
   constexpr std::string_view activation = "use ReLU, LeakyReLU, Hardswish or GELU";
-  constexpr std::string_view recurrent = "use convolutions along the axis of time";
-  constexpr std::string_view after = "leave it out of the export and compute it of the output";
+  constexpr std::string_view recurrent = "use convolutions along the time axis";
+  constexpr std::string_view after = "leave it out of the export; compute it afterwards";
   constexpr std::string_view quantized = "export the float model: qtape inserts quantizers";
   constexpr std::string_view control = "export the model without branches and loops";
   static const std::map<std::string_view, std::string_view> remedies = {
@@ -139,7 +139,7 @@ std::string_view onnx_remedy(std::string_view type) {
       {"Scan", control}};
   const auto found = remedies.find(type);
   return found != remedies.end() ? found->second
-                                 : "replace it by operators that docs/limits.md lists";
+                                 : "replace it with operators listed in docs/limits.md";
 }
 
 }  // namespace qtape

@@ -12,7 +12,7 @@ void OnnxOperators::linear(OnnxValue a, const std::string& name, std::vector<flo
                            int64_t out, int64_t in, const std::vector<float>& bias,
                            const std::string& bias_name) {
   require<FormatError>(a.rank() >= 2 && a.shape.back() == in,
-                       "the weight takes {} features, the input has [{}]", in,
+                       "the weight expects {} features, the input has [{}]", in,
                        fmt::join(a.shape, ", "));
   if (a.layout == OnnxLayout::Flat) {
     int64_t places = 1;
@@ -157,16 +157,16 @@ std::vector<float> transposed_filters(const OnnxConstant& w, int64_t groups) {
 void OnnxOperators::conv_transpose() {
   const int64_t groups = node.integer("group", 1);
   const std::string automatic = node.text("auto_pad", "NOTSET");
-  expect(automatic == "NOTSET" || automatic == "VALID", "auto_pad {} is not read",
+  expect(automatic == "NOTSET" || automatic == "VALID", "auto_pad {} is not supported",
          printable(automatic));
-  expect(!node.has("output_shape"), "attribute output_shape is not read");
+  expect(!node.has("output_shape"), "attribute output_shape is not supported");
   expect_weights(1, 4, "filters of rank 4");
   const OnnxValue a = to.to_channels_last(x());
   require<FormatError>(a.rank() == 4, "expected an input of rank 4, got rank {}", a.rank());
   const OnnxConstant& w = to.constant(node, 1);
   const Shape& extents = w.shape;
   require<FormatError>(groups >= 1 && extents.elements() > 0 && extents[0] % groups == 0,
-                       "{} channels do not go with {} groups", extents[0], groups);
+                       "{} channels cannot be divided into {} groups", extents[0], groups);
   const Windows over = windows_of(node, 2);
   const std::vector<int64_t> kernel = of_axes(node, "kernel_shape", 2, 0);
   require<FormatError>(

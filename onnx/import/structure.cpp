@@ -13,7 +13,7 @@ namespace {
 /// Returns `extent` if a sum of two such values cannot overflow. Throws FormatError otherwise.
 int64_t bounded(int64_t extent) {
   require<FormatError>(extent >= -Shape::max_elements && extent <= Shape::max_elements,
-                       "{} is beyond any tensor", onnx_number(extent));
+                       "{} exceeds the largest tensor", onnx_number(extent));
   return extent;
 }
 
@@ -56,7 +56,7 @@ void OnnxOperators::reshape() {
   const bool literal = node.integer("allowzero", 0) != 0;
   const std::vector<int64_t> shape = to.integers(node, 1);
   expect(!literal || std::ranges::find(shape, 0) == shape.end(),
-         "with allowzero {} has no elements, and tensors without are not read",
+         "with allowzero {} has no elements, and empty tensors are not supported",
          extents_text(shape));
   if (!constant_input()) return give(to.reshaped(x(), shape));
   settle();
@@ -65,7 +65,7 @@ void OnnxOperators::reshape() {
   for (size_t k = 0; !literal && k < extents.size(); ++k) {
     if (extents[k] != 0) continue;
     require<FormatError>(static_cast<int>(k) < result.shape.rank(),
-                         "extent {} is that of no axis", k);
+                         "extent {} is 0, but the input has no such axis", k);
     extents[k] = result.shape[static_cast<int>(k)];
   }
   int64_t known = 1;
@@ -89,7 +89,7 @@ void OnnxOperators::flatten() {
 void OnnxOperators::squeeze() {
   const auto axes = to.integers_or(node, "axes", 1);
   if (constant_input()) return same();
-  expect(axes.has_value(), "without axes it may join samples; name them");
+  expect(axes.has_value(), "without axes it may join samples; specify them");
   const OnnxValue a = x();
   std::vector<bool> gone(a.shape.size(), false);
   for (const int64_t each : *axes) {
@@ -142,7 +142,7 @@ void OnnxOperators::transpose() {
     require<FormatError>(matrix.shape.rank() == 2 &&
                              node.integers("perm").value_or(std::vector<int64_t>{1, 0}) ==
                                  std::vector<int64_t>{1, 0},
-                         "of constants only matrices are transposed");
+                         "only constants that are matrices can be transposed");
     OnnxConstant result{.shape = {matrix.shape[1], matrix.shape[0]},
                         .is_float = matrix.is_float};
     result.floats = transposed(matrix.floats, matrix.shape[0], matrix.shape[1]);
@@ -151,13 +151,13 @@ void OnnxOperators::transpose() {
   }
   const auto given = node.integers("perm");
   expect(given && !given->empty() && (*given)[0] == 0,
-         "it must leave axis 0, that of the samples");
+         "it must leave axis 0, the batch axis, in place");
   OnnxValue a = x();
   if (a.layout == OnnxLayout::Flat) a = to.to_same(a);
   std::vector<int64_t> axes(a.shape.size());
   std::iota(axes.begin(), axes.end(), 0);
   require<FormatError>(std::ranges::is_permutation(*given, axes),
-                       "perm {} is no order of the axes of {}", extents_text(*given),
+                       "perm {} is not a permutation of the axes of {}", extents_text(*given),
                        extents_text(a.shape));
   std::vector<int> permutation;
   OnnxValue result{.id = a.id, .shape = {}};
@@ -177,14 +177,14 @@ void OnnxOperators::slice() {
   const auto steps = to.integers_or(node, "steps", 4);
   require<FormatError>(starts && ends && starts->size() == ends->size() &&
                            (!named || named->size() == starts->size()),
-                       "starts, ends and axes must be as many");
+                       "starts, ends and axes must have the same length");
   if (constant_input()) {
     require<FormatError>(starts->size() == 1 && (!named || named->at(0) == 0),
-                         "constants are cut along axis 0 alone");
+                         "constants can be sliced only along axis 0");
     return slice_constant((*starts)[0], (*ends)[0], steps && !steps->empty() ? (*steps)[0] : 1);
   }
   for (const int64_t step : steps.value_or(std::vector<int64_t>{})) {
-    expect(step == 1, "a step of {} is not read", onnx_number(step));
+    expect(step == 1, "a step of {} is not supported", onnx_number(step));
   }
   OnnxValue a = x();
   if (a.layout == OnnxLayout::Flat) a = to.to_same(a);
@@ -196,7 +196,7 @@ void OnnxOperators::slice() {
                                  extent);
     };
     const int64_t begin = within((*starts)[k]), end = within((*ends)[k]);
-    require<FormatError>(axis != 0 && begin < end, "it leaves nothing of axis {}", axis);
+    require<FormatError>(axis != 0 && begin < end, "it leaves no elements of axis {}", axis);
     if (begin == 0 && end == extent) continue;
     a.id =
         to.add(Slice{.axis = OnnxImporter::physical_axis(a, axis), .begin = begin, .end = end},
@@ -208,7 +208,7 @@ void OnnxOperators::slice() {
 
 void OnnxOperators::pad() {
   const std::string mode = node.text("mode", "constant");
-  expect(mode == "constant", "mode {} is not read", printable(mode));
+  expect(mode == "constant", "mode {} is not supported", printable(mode));
   const auto pads = to.integers_or(node, "pads", 1);
   float border = node.real("value", 0);
   if (to.has_input(node, 2)) border = to.floats(node, 2, 1)[0];
@@ -239,7 +239,7 @@ void OnnxOperators::split() {
   OnnxValue a = x();
   if (a.layout == OnnxLayout::Flat) a = to.to_same(a);
   const int axis = onnx_axis(along, a.rank());
-  require<FormatError>(axis != 0, "axis 0 would tear samples apart");
+  require<FormatError>(axis != 0, "axis 0 would split the batch");
   const int64_t extent = a.shape[static_cast<size_t>(axis)];
   const int64_t each = (extent + node.outputs() - 1) / node.outputs();
   std::vector<int64_t> sizes = given.value_or(std::vector<int64_t>());
@@ -293,10 +293,10 @@ void OnnxOperators::resize() {
                        ((place == "half_pixel" || place == "pytorch_half_pixel") &&
                         nearest.starts_with("round"));
   expect(mode == "nearest" && repeats,
-         "mode {} with {} and {} is not read: use nearest neighbours by a whole factor",
+         "mode {} with {} and {} is not supported: use nearest with an integer factor",
          printable(mode), printable(place), printable(nearest));
   expect(!node.has("axes") && !node.has("antialias") && !node.has("keep_aspect_ratio_policy"),
-         "attributes axes, antialias and keep_aspect_ratio_policy are not read");
+         "attributes axes, antialias and keep_aspect_ratio_policy are not supported");
   const int scales = upsample || to.opset_ < 11 ? 1 : 2;
   const bool by_sizes = !upsample && to.has_input(node, 3);
   const OnnxValue a = to.to_channels_last(x());
@@ -318,7 +318,7 @@ void OnnxOperators::resize() {
   require<FormatError>(
       factor.size() == a.shape.size() && std::ranges::find(factor, 0) == factor.end() &&
           factor[0] == 1 && factor[1] == 1,
-      "factors [{}] are not read: use whole ones along the places", fmt::join(factors, ", "));
+      "factors [{}] are not supported: use integer spatial factors", fmt::join(factors, ", "));
   OnnxValue result = a;
   for (size_t k = 2; k < factor.size(); ++k) {
     result.shape[k] = onnx_product(result.shape[k], factor[k]);

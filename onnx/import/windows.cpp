@@ -37,8 +37,8 @@ namespace {
 
 /// Returns the extent of a window. Throws FormatError beyond the size of any tensor.
 int64_t span_of(int64_t kernel, int64_t dilation) {
-  require<FormatError>(kernel >= 1 && dilation >= 1, "a kernel of {} with dilation {}", kernel,
-                       dilation);
+  require<FormatError>(kernel >= 1 && dilation >= 1, "invalid kernel {} with dilation {}",
+                       kernel, dilation);
   return onnx_product(kernel - 1, dilation) + 1;
 }
 
@@ -53,8 +53,8 @@ int64_t ceiled(int64_t padded, int64_t in, int64_t before, int64_t span, int64_t
 }
 
 void bound(int64_t number) {
-  require<FormatError>(number >= 0 && number <= Shape::max_elements, "{} is beyond any tensor",
-                       number);
+  require<FormatError>(number >= 0 && number <= Shape::max_elements,
+                       "{} exceeds the largest tensor", number);
 }
 
 }  // namespace
@@ -63,7 +63,7 @@ void OnnxOperators::expect_auto_pad() {
   const std::string automatic = node.text("auto_pad", "NOTSET");
   const bool known = automatic == "NOTSET" || automatic == "VALID" ||
                      automatic == "SAME_UPPER" || automatic == "SAME_LOWER";
-  expect(known, "auto_pad {} is not read", printable(automatic));
+  expect(known, "auto_pad {} is not supported", printable(automatic));
 }
 
 Windows OnnxOperators::windows(const std::vector<int64_t>& shape,
@@ -77,7 +77,7 @@ Windows OnnxOperators::windows(const std::vector<int64_t>& shape,
     const int64_t in = shape[k + 2], stride = found.strides[k];
     const int64_t span = span_of(kernel[k], found.dilations[k]);
     for (const int64_t each : {stride, found.begin[k], found.end[k]}) bound(each);
-    require<FormatError>(stride >= 1, "a stride of {}", stride);
+    require<FormatError>(stride >= 1, "invalid stride {}", stride);
     if (lower) {
       const int64_t total = std::max<int64_t>(0, (in - 1) / stride * stride + span - in);
       found.end[k] = total / 2;
@@ -128,7 +128,7 @@ void OnnxOperators::average_pool() {
   const bool ceil = node.integer("ceil_mode", 0) != 0;
   const auto dilations = node.integers("dilations").value_or(std::vector<int64_t>{});
   expect(std::ranges::all_of(dilations, [](int64_t each) { return each == 1; }),
-         "dilations other than 1 are not read");
+         "dilations other than 1 are not supported");
   const OnnxValue a = to.to_channels_last(x());
   const auto kernel = of_axes(node, "kernel_shape", a.shape.size() - 2, 0);
   const Windows over = windows(a.shape, kernel);
@@ -136,7 +136,7 @@ void OnnxOperators::average_pool() {
   const bool padded = plain.padding == Padding::Explicit;
   // Elements added by ceil_mode do not count.
   require<FormatError>(!ceil || !counted || !padded || over.end == plain.end,
-                       "ceil_mode adds windows, which count_include_pad does not count alike");
+                       "ceil_mode adds elements that count_include_pad does not count");
   AvgPool op = pool<AvgPool>(a, over);
   op.count_include_pad = counted && !(ceil && !padded);
   give_pooled(to.add(op, {a.id}, to.node_label(node, "pool")), a.shape[1]);
@@ -155,7 +155,7 @@ void OnnxOperators::global_average_pool() {
 template <class X>
 void OnnxOperators::reduce(const char* part) {
   const auto given = to.integers_or(node, "axes", 1);
-  expect(given && !given->empty(), "without axes it would join samples; name them");
+  expect(given && !given->empty(), "without axes it would join samples; specify them");
   (void)node.has("noop_with_empty_axes");
   OnnxValue a = x();
   if (a.layout == OnnxLayout::Flat) a = to.to_same(a);

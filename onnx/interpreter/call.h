@@ -101,7 +101,7 @@ inline Extents broadcast(const Extents& a, const Extents& b) {
     const int64_t left = i < a.size() ? a[a.size() - 1 - i] : 1;
     const int64_t right = i < b.size() ? b[b.size() - 1 - i] : 1;
     require<FormatError>(left == right || left == 1 || right == 1,
-                         "extents {} and {} do not go together", left, right);
+                         "extents {} and {} do not broadcast", left, right);
     shape[shape.size() - 1 - i] = left == 1 ? right : left;
   }
   return shape;
@@ -121,7 +121,7 @@ inline int64_t broadcast_place(const Extents& shape, const Extents& index) {
 inline void expect_no_16_bits(const Call& c) {
   std::visit(
       []<class T>(const std::vector<T>&) {
-        require<FormatError>(sizeof(T) != 2, "takes no elements of 16 bits");
+        require<FormatError>(sizeof(T) != 2, "does not support elements of 16 bits");
       },
       c.in(0).data);
 }

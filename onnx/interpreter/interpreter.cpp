@@ -34,7 +34,7 @@ OnnxArray array_of(const onnx::TensorProto& tensor) {
     case Proto::INT64:
       return narrowed(int64_t{});
     default:
-      fail<FormatError>("tensor '{}' has the element type {}, which is not computed",
+      fail<FormatError>("tensor '{}' has the element type {}, which is not supported",
                         printable(tensor.name()), tensor.data_type());
   }
 }
@@ -51,7 +51,7 @@ int64_t OnnxArray::elements() const { return onnx_elements(shape); }
 
 OnnxInterpreter::OnnxInterpreter(std::string_view bytes) {
   const bool parsed = model_.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
-  require<FormatError>(parsed && model_.has_graph(), "is no ONNX model");
+  require<FormatError>(parsed && model_.has_graph(), "is not an ONNX model");
   for (const onnx::TensorProto& each : model_.graph().initializer()) {
     constants_[each.name()] = array_of(each);
   }

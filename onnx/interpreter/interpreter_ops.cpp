@@ -13,7 +13,7 @@ OnnxArray compute_onnx(const OnnxNode& node, const OnnxOperands& operands) {
     const auto found = std::ranges::find(operators, node.type(), &Operator::name);
     if (found != operators.end()) return found->compute({node, operands});
   }
-  fail<FormatError>("the operator is not computed");
+  fail<FormatError>("the operator is not supported");
 }
 
 }  // namespace qtape

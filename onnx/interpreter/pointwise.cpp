@@ -26,7 +26,7 @@ OnnxArray cast(const Call& c) {
           case Proto::INT32:
             return {x.shape, converted<int32_t>(from)};
           default:
-            fail<FormatError>("casts to the element type {} are not computed", to);
+            fail<FormatError>("casts to the element type {} are not supported", to);
         }
       },
       x.data);

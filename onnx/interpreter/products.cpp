@@ -16,7 +16,7 @@ OnnxArray product(const Call& c, const std::vector<T>& a, const std::vector<T>& 
   const Extents& left = c.in(0).shape;
   const Extents& right = c.in(1).shape;
   require<FormatError>(!left.empty() && right.size() == 2 && left.back() == right[0],
-                       "the extents of the operands do not go together");
+                       "the extents of the operands do not match");
   const auto k = static_cast<size_t>(right[0]), n = static_cast<size_t>(right[1]);
   Extents shape = left;
   shape.back() = right[1];
@@ -41,7 +41,7 @@ OnnxArray mat_mul_integer(const Call& c) {
 OnnxArray gemm(const Call& c) {
   require<FormatError>(c.node.integer("transA", 0) == 0 && c.node.integer("transB", 0) == 1 &&
                            c.node.real("alpha", 1) == 1 && c.node.real("beta", 1) == 1,
-                       "is computed as A B' + C alone");
+                       "is supported only as A B' + C");
   const Extents& w = c.in(1).shape;
   require<FormatError>(w.size() == 2, "B must be a matrix");
   const OnnxArray b = moved(c.in(1), {w[1], w[0]},

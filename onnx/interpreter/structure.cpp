@@ -17,7 +17,7 @@ OnnxArray transpose(const Call& c) {
   std::iota(axes.begin(), axes.end(), 0);
   const Extents perm = c.node.integers("perm").value_or(Extents(axes.rbegin(), axes.rend()));
   require<FormatError>(std::ranges::is_permutation(perm, axes),
-                       "perm is no permutation of the axes");
+                       "perm is not a permutation of the axes");
   const Extents strides = strides_of(x.shape);
   Extents shape;
   for (int64_t a : perm) shape.push_back(x.shape[static_cast<size_t>(a)]);
@@ -46,7 +46,8 @@ OnnxArray reshape(const Call& c) {
   for (int64_t& each : shape) {
     if (each == -1) each = known == 0 ? 0 : n / known;
   }
-  require<FormatError>(onnx_elements(shape) == n, "the new shape has other elements");
+  require<FormatError>(onnx_elements(shape) == n,
+                       "the new shape has a different number of elements");
   y.shape = shape;
   return y;
 }
@@ -86,9 +87,9 @@ OnnxArray concat(const Call& c) {
 OnnxArray slice(const Call& c) {
   const OnnxArray& x = c.in(0);
   const Extents &starts = c.of<int64_t>(1), &ends = c.of<int64_t>(2), &axes = c.of<int64_t>(3);
-  require<FormatError>(!c.has(4), "steps are not computed");
+  require<FormatError>(!c.has(4), "steps are not supported");
   require<FormatError>(starts.size() == ends.size() && ends.size() == axes.size(),
-                       "starts, ends and axes have other counts");
+                       "starts, ends and axes have different lengths");
   Extents shape = x.shape, first(shape.size(), 0);
   for (size_t i = 0; i < axes.size(); ++i) {
     const auto a = static_cast<size_t>(axis_of(axes[i], shape.size()));
@@ -139,7 +140,7 @@ OnnxArray pad(const Call& c) {
   const Extents& pads = c.of<int64_t>(1);
   const size_t rank = x.shape.size();
   require<FormatError>(c.node.text("mode", "constant") == "constant" && !c.has(3),
-                       "is computed with a constant on all axes alone");
+                       "is supported only with a constant on all axes");
   require<FormatError>(pads.size() == 2 * rank, "{} pads for rank {}", pads.size(), rank);
   Extents shape = x.shape;
   for (size_t a = 0; a < rank; ++a) {
@@ -200,7 +201,7 @@ OnnxArray reduce_max(const Call& c) {
   return std::visit(
       [&]<class T>(const std::vector<T>&) {
         return reduced<T>(c, [](const std::vector<T>& part) {
-          require<FormatError>(!part.empty(), "there is no largest of nothing");
+          require<FormatError>(!part.empty(), "the maximum of no elements is undefined");
           return std::ranges::max(part);
         });
       },

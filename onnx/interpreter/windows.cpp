@@ -24,10 +24,10 @@ Windows2d windows_of(const Call& c, const Extents& kernel) {
   const Extents& x = c.in(0).shape;
   const size_t axes = kernel.size();
   require<FormatError>((axes == 1 || axes == 2) && x.size() == axes + 2,
-                       "is computed along one axis or two");
+                       "is supported along one or two axes");
   require<FormatError>(
       c.node.text("auto_pad", "NOTSET") == "NOTSET" && c.node.integer("ceil_mode", 0) == 0,
-      "auto_pad and ceil_mode are not computed");
+      "auto_pad and ceil_mode are not supported");
   const auto attribute = [&](const char* name, size_t count, int64_t usual) {
     const Extents all = c.node.integers(name).value_or(Extents(count, usual));
     require<FormatError>(all.size() == count, "{} has {} numbers, expected {}", name,
@@ -90,7 +90,7 @@ OnnxArray filtered(const Call& c, const std::vector<T>& x, const std::vector<T>&
   require<FormatError>(groups > 0 && g.channels == groups * filter[1] &&
                            filter[0] % groups == 0 &&
                            (bias.empty() || std::ssize(bias) == filter[0]),
-                       "groups, channels and filters do not go together");
+                       "groups, channels and filters do not match");
   const int64_t taps = g.kernel_h * g.kernel_w;
   std::vector<T> y;
   std::vector<Sum<T>> sums(static_cast<size_t>(g.out[0] * g.out[1]));
@@ -146,7 +146,7 @@ OnnxArray max_pool(const Call& c) {
   return std::visit(
       [&]<class T>(const std::vector<T>&) {
         return pooled<T>(c, [](const Windows2d&, const std::vector<T>& window) {
-          require<FormatError>(!window.empty(), "a window lies in the padding");
+          require<FormatError>(!window.empty(), "a window lies entirely in the padding");
           return std::ranges::max(window);
         });
       },

@@ -28,11 +28,11 @@ void check_filters(Inputs inputs, int64_t groups, std::string_view x_layout,
 void check_extents(const Convolution& c) {
   constexpr int64_t limit = std::numeric_limits<int32_t>::max();
   check(c.images <= limit && c.in_channels <= limit && c.out_channels <= limit,
-        "images and channels go to 2^31 - 1, got {}, {} and {}", c.images, c.in_channels,
-        c.out_channels);
+        "images and channels may be at most 2^31 - 1, got {}, {} and {}", c.images,
+        c.in_channels, c.out_channels);
   for (const WindowAxis& axis : {c.window.h, c.window.w}) {
     const int64_t padded = axis.in + axis.begin + axis.end;
-    check(padded <= limit, "padded extents go to 2^31 - 1, got {}", padded);
+    check(padded <= limit, "padded extents may be at most 2^31 - 1, got {}", padded);
   }
 }
 

@@ -18,7 +18,7 @@ void check_real(std::string_view axis, const WindowAxis& w) {
   check(w.kernel == 1 || w.dilation <= w.in,
         "dilation must be at most the extent along {}, got {} and {}", axis, w.dilation, w.in);
   check(w.begin < w.span() && w.start(w.out - 1) < w.in,
-        "a window lies in the padding alone along {}: extent {}, kernel {}, stride {}, "
+        "a window lies entirely in the padding along {}: extent {}, kernel {}, stride {}, "
         "dilation {}, padding {} and {}",
         axis, w.in, w.kernel, w.stride, w.dilation, w.begin, w.end);
 }
@@ -46,7 +46,8 @@ Pool pool_of(const Shape& x, const PoolAttributes& attributes) {
         "kernel must have {} numbers, one for each spatial axis, got {}", x.rank() - 2,
         to_string(attributes.kernel));
   check(attributes.kernel.elements() < int64_t{1} << 31,
-        "windows may have 2^31 - 1 elements, kernel is {}", to_string(attributes.kernel));
+        "windows may have at most 2^31 - 1 elements, kernel is {}",
+        to_string(attributes.kernel));
   Pool pool{.images = x[0], .channels = x[-1], .window = {}, .result = x};
   if (x.rank() == 3) {
     pool.window.w = axis_of("l", x, 0, attributes);

@@ -66,7 +66,7 @@ WindowAxis transposed_axis(std::string_view axis, int64_t out,
           axis);
     in = out * a.stride;
   }
-  check(in >= 1, "padding of {} and {} leaves nothing of the {} elements along {}", a.pad_begin,
+  check(in >= 1, "padding of {} and {} leaves none of the {} elements along {}", a.pad_begin,
         a.pad_end, in + a.pad_begin + a.pad_end, axis);
   return window_axis(axis, in, a);
 }

@@ -13,10 +13,10 @@
 #include "qtape/c99/cmsis_nn.h"
 #include "qtape/c99/levels.h"
 #include "qtape/c99/signed_codes.h"
-#include "qtape/console/subprocess.h"
 #include "qtape/deploy/verify.h"
-#include "qtape/engine/files.h"
 #include "qtape/integer/program/session.h"
+#include "qtape/io/files.h"
+#include "qtape/programs/console/subprocess.h"
 #include "qtape/tests/support/conformance.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/folder.h"
@@ -336,18 +336,19 @@ TEST_CASE("C programs: names that are no C identifiers are refused") {
   const std::string long_name(64, 'a');
   const auto refused = [&](const std::string& name, const std::string& text) {
     CHECK(test::error_text<ArgumentError>([&] { (void)write_c_program(program, name); }) ==
-          fmt::format("'{}' is no C identifier: {}", name, text));
+          fmt::format("'{}' is not a C identifier: {}", name, text));
   };
   refused("", "it is empty");
   refused("3d", "it begins with a digit");
-  refused("a-b", "it has '-'");
-  refused("String", "a header of the library of C is called so");
+  refused("a-b", "it contains '-'");
+  refused("String", "it is the name of a header of the C library");
   refused(long_name, "it has more than 63 characters");
-  refused("_net", "names that begin with an underscore are those of compilers");
-  refused("a_test", "names that end in _test are those of self-tests");
+  refused("_net", "names that begin with an underscore are reserved for compilers");
+  refused("a_test", "names that end in _test are reserved for self-tests");
   refused("while", "it is a keyword of C or C++");
-  CHECK(test::error_text<ArgumentError>([&] { (void)write_c_program(program, "n\xc3\xa9"); }) ==
-        "'n\?\?' is no C identifier: it has more than ASCII letters, digits and underscores");
+  CHECK(
+      test::error_text<ArgumentError>([&] { (void)write_c_program(program, "n\xc3\xa9"); }) ==
+      "'n\?\?' is not a C identifier: it contains characters other than ASCII letters, digits and underscores");
   CHECK(write_c_program(program, "Net_2").steps.size() > 0);
 }
 
@@ -358,7 +359,7 @@ TEST_CASE("C programs: a compiler that is missing or fails says so") {
     return test::error_text<Error>([&] { CLibrary(std::span(&unit, 1), compiler); });
   };
   CHECK(error({.command = "no-such-compiler"}) ==
-        "no-such-compiler cannot be run: No such file or directory");
+        "cannot run no-such-compiler: No such file or directory");
   CHECK(error({.flags = {"-DNET_H", "-O0"}}).starts_with("cc ended with 1: "));
 }
 

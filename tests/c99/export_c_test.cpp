@@ -12,9 +12,9 @@
 #include <regex>
 
 #include "qtape/c99/signed_codes.h"
-#include "qtape/console/subprocess.h"
 #include "qtape/core/random.h"
-#include "qtape/engine/files.h"
+#include "qtape/io/files.h"
+#include "qtape/programs/console/subprocess.h"
 #include "qtape/tests/support/conformance.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/folder.h"
@@ -284,7 +284,7 @@ TEST_CASE("exported C: a folder that cannot be made, a file that cannot be repla
   const CExport exported = export_c(test::small_program(), {.test = {.inputs = 1}});
   write_file(folder.file("file"), "old");
   CHECK(test::error_text<IoError>([&] { write_c(folder.file("file"), exported); }) ==
-        folder.file("file") + ": no folder can be made: Not a directory");
+        folder.file("file") + ": cannot create a folder: Not a directory");
   write_file(folder.file("network.c"), "old");
   std::filesystem::create_directory(folder.file("network_test.c"));
   CHECK(test::error_text<IoError>([&] { write_c(folder.path(), exported); }) ==

@@ -6,7 +6,7 @@
 
 #include "qtape/c99/cmsis_nn.h"
 #include "qtape/c99/export_c.h"
-#include "qtape/console/subprocess.h"
+#include "qtape/programs/console/subprocess.h"
 #include "qtape/tests/support/folder.h"
 #include "qtape/tests/support/integer_programs.h"
 #include "qtape/tests/support/skip.h"

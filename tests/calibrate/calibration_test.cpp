@@ -8,8 +8,8 @@
 
 #include "qtape/engine/quantizers.h"
 #include "qtape/kernels/quantize/quantize.h"
-#include "qtape/model/insert_quantizers.h"
 #include "qtape/model/layers.h"
+#include "qtape/model/passes/insert_quantizers.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/models.h"
 
@@ -249,7 +249,7 @@ TEST_CASE("calibrate: a source that ends early in a later pass is refused") {
   };
   CHECK(error_text<ArgumentError>([&] {
           (void)search_calibration(tape, once, {MinMax{}, Mse{}});
-        }) == "every pass needs the same batches: the first had 2, a later one 0");
+        }) == "every pass needs the same batches: the first had 2, a later one had 0");
   CHECK(parameters.sha256() == before);
 }
 

@@ -50,8 +50,8 @@ TEST_CASE("observer: methods out of their ranges") {
   CHECK(construction_error(Mix{.candidates = {}}) ==
         "Mix: candidates must name at least one method, got none");
   const std::string candidates =
-      "Mix: candidates must be of MinMax, MovingAverage, Histogram, Percentile, Mse, Kl, "
-      "ClipStd, Lsq, FixedScale, Mix without Mix, Lsq and FixedScale, got ";
+      "Mix: candidates must be among MinMax, MovingAverage, Histogram, Percentile, Mse, Kl, "
+      "ClipStd, Lsq, FixedScale, Mix except Mix, Lsq and FixedScale, got ";
   CHECK(construction_error(Mix{.candidates = {"Mse", "median"}}) == candidates + "\"median\"");
   CHECK(construction_error(Mix{.candidates = {"mix"}}) == candidates + "\"mix\"");
   CHECK(construction_error(Mix{.candidates = {"FixedScale"}}) == candidates + "\"FixedScale\"");

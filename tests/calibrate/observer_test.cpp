@@ -212,16 +212,19 @@ TEST_CASE("observer: errors before data and after nothing but NaN") {
     };
     CHECK(!observer.calibrated());
     CHECK(error() ==
-          "not calibrated: channel 0 saw no finite value; 0 NaN or infinite were skipped");
+          "not calibrated: channel 0 observed no finite value; 0 NaN or infinite values were "
+          "skipped");
     observe(observer, Values(20, not_a_number), map);
     CHECK(error() ==
-          "not calibrated: channel 0 saw no finite value; 20 NaN or infinite were skipped");
+          "not calibrated: channel 0 observed no finite value; 20 NaN or infinite values were "
+          "skipped");
     Values x(20, 0);
     for (size_t i = 12; i < 16; ++i) x[i] = infinity;
     observe(observer, x, map);
     CHECK(!observer.calibrated());
     CHECK(error_text<GraphError>([&] { (void)observer.ranges(); }) ==
-          "not calibrated: channel 3 saw no finite value; 24 NaN or infinite were skipped");
+          "not calibrated: channel 3 observed no finite value; 24 NaN or infinite values were "
+          "skipped");
     observe(observer, Values(20, 0), map);
     CHECK(observer.calibrated());
     CHECK(observer.ranges() == std::vector<ValueRange<double>>(5, {0, 0}));

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "qtape/core/cpu_quota.h"
-#include "qtape/engine/files.h"
+#include "qtape/io/files.h"
 #include "qtape/tests/support/folder.h"
 
 using namespace qtape;

@@ -42,5 +42,5 @@ TEST_CASE("types: numbers of a tensor are read as what they are") {
   const Tensor none = Tensor::of<int64_t>({0}, {});
   CHECK(none.values<int64_t>().empty());
   CHECK(error_text<GraphError>([&] { (void)tensor.values<double>(); }) ==
-        "the tensor is f32[2, 3], and its values are no f64");
+        "the tensor is f32[2, 3], and its values are not f64");
 }

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "qtape/examples/data/digits.h"
+#include "qtape/data/generated/digits.h"
 #include "qtape/tests/support/errors.h"
 
 using namespace qtape;

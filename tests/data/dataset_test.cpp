@@ -3,9 +3,9 @@
 
 #include <doctest/doctest.h>
 
-#include "qtape/arrays/arrays.h"
-#include "qtape/arrays/npy.h"
 #include "qtape/data/files.h"
+#include "qtape/io/arrays/arrays.h"
+#include "qtape/io/arrays/npy.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/folder.h"
 
@@ -93,7 +93,7 @@ TEST_CASE("data sets: what does not fit is refused by name") {
   data::Dataset set = four();
   CHECK(error_text<ArgumentError>([&] {
           set.add("x", tensor<float>({4}, {1, 2, 3, 4}));
-        }) == "there is a column x already");
+        }) == "column x already exists");
   CHECK(error_text<ArgumentError>([&] {
           set.add("z", tensor<float>({2}, {1, 2}));
         }) == "column z: expected 4 samples as in x, got 2");
@@ -115,7 +115,7 @@ TEST_CASE("data sets: what does not fit is refused by name") {
   data::Dataset wide;
   wide.add_target("y", tensor<int64_t>({1, 1}, {int64_t{1} << 40}));
   CHECK(error_text<ArgumentError>([&] { (void)label_of(wide, 0); }) ==
-        "column y, sample 0: 1099511627776 is no s32");
+        "column y, sample 0: 1099511627776 is not an s32");
 }
 
 TEST_CASE("data sets: files of arrays of inputs and labels") {
@@ -172,7 +172,7 @@ TEST_CASE("data sets: maps change samples as they are read, with numbers of thei
         "column x is mapped, not in memory");
   CHECK(set.values<int64_t>("labels")[0] == 2);
   CHECK(error_text<ArgumentError>([&] { (void)set.map("labels", add); }) ==
-        "column labels holds labels, which have no map");
+        "column labels holds labels, which cannot be mapped");
   CHECK(error_text<ArgumentError>([&] { (void)set.map(data::Map()); }) ==
         "a map of samples must be a function, got none");
 }
@@ -192,5 +192,5 @@ TEST_CASE("data sets: integers are mapped as floats and stay integers") {
   };
   CHECK(token(words.map(times(2))) == 12);
   CHECK(error_text<ArgumentError>([&] { (void)token(words.map(times(0.75f))); }) ==
-        "column tokens, sample 1: 3.75 is no s32");
+        "column tokens, sample 1: 3.75 is not an s32");
 }

@@ -280,7 +280,7 @@ TEST_CASE("dataset: image and label counts that differ are an error") {
   const Pair pair;
   write_plain(pair.labels, idx_file(0x801, {5}, {3, 1, 4, 1, 5}));
   CHECK(error_of<FormatError>(pair.images, pair.labels) ==
-        fmt::format("{}: expected 6 labels, as many as images in {}, got 5", pair.labels,
+        fmt::format("{}: expected 6 labels, one for each image in {}, got 5", pair.labels,
                     pair.images));
 }
 

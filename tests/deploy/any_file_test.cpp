@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "qtape/engine/files.h"
+#include "qtape/io/files.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/folder.h"
 #include "qtape/tests/support/integer_programs.h"

@@ -72,13 +72,13 @@ TEST_CASE("convert: graphs without outputs, quantizers or integers are refused")
   refused("the model has no quantizers: train it with them, or insert and calibrate them",
           [](SmallNet& n) { return n.add(Relu{}, {n.x}); });
   refused(
-      "cannot convert 1 node: Input %0 'x': has no integers that could be an output: take an output that is quantized, or the accumulators of a product",
+      "cannot convert 1 node: Input %0 'x': has no integers that could be an output: use a quantized output, or the accumulators of a product",
       [](SmallNet& n) {
         n.codes();
         return n.x;
       });
   refused(
-      "cannot convert 1 node: Add %3 'sum' (%2 'a.quantized' f32[2, 3], %2 'a.quantized' f32[2, 3]): is an output without integers of its own: quantize its output",
+      "cannot convert 1 node: Add %3 'sum' (%2 'a.quantized' f32[2, 3], %2 'a.quantized' f32[2, 3]): is an output but has no integers of its own: quantize its output",
       [](SmallNet& n) {
         const NodeId a = n.codes();
         return n.add(Add{}, {a, a}, "sum");
@@ -103,7 +103,7 @@ TEST_CASE("convert: operands without a grid are refused") {
         return n.quantized(n.add(Add{}, {one, two}, "sum"), ema, "y");
       });
   refused(
-      "cannot convert 1 node: Softmax %9 'p' (%8 'fc' f32[2, 3]): has no integer form: replace it by what has integers, or take an output before it",
+      "cannot convert 1 node: Softmax %9 'p' (%8 'fc' f32[2, 3]): has no integer form: replace it with an op that has an integer form, or use an output before it",
       [](SmallNet& n) {
         return n.quantized(n.add(Softmax{.axis = 1}, {n.layer(n.codes())}, "p"), ema, "y");
       });
@@ -111,7 +111,7 @@ TEST_CASE("convert: operands without a grid are refused") {
 
 TEST_CASE("convert: shapes and grids that have no integers are refused") {
   refused(
-      "cannot convert 1 node: Add %6 'sum' (%2 'a.quantized' f32[2, 3], %5 'b.quantized' f32[2, 1]): operands must have one shape, got [2, 3] and [2, 1]: repeat the smaller one before it is quantized",
+      "cannot convert 1 node: Add %6 'sum' (%2 'a.quantized' f32[2, 3], %5 'b.quantized' f32[2, 1]): operands must have the same shape, got [2, 3] and [2, 1]: repeat the smaller one before it is quantized",
       [](SmallNet& n) {
         const NodeId a = n.codes();
         const NodeId b = n.quantized(n.add(Slice{.axis = 1, .end = 1}, {a}), ema, "b");
@@ -136,18 +136,18 @@ TEST_CASE("convert: shapes and grids that have no integers are refused") {
   Parameters parameters(other.graph, 1);
   CHECK(
       error_text<GraphError>([&] { (void)convert(other.graph, parameters, {}); }) ==
-      "cannot convert 1 node: FakeQuantize %2 'a.quantized' (%0 'x' f64[2, 3], %1 'a.scale' f64[1]): integers stand for f32, got f64: build the graph in f32");
+      "cannot convert 1 node: FakeQuantize %2 'a.quantized' (%0 'x' f64[2, 3], %1 'a.scale' f64[1]): integers represent f32 values, got f64: build the graph in f32");
 }
 
 TEST_CASE("convert: products of what are no weights are refused for what they are") {
   refused(
-      "cannot convert 1 node: MatMul %3 'y' (%2 'a.quantized' f32[2, 3], %2 'a.quantized' f32[2, 3]): both operands depend on inputs, and integers have products with weights only: take an output before it",
+      "cannot convert 1 node: MatMul %3 'y' (%2 'a.quantized' f32[2, 3], %2 'a.quantized' f32[2, 3]): both operands depend on inputs, but integer products need constant weights: use an output before it",
       [](SmallNet& n) {
         const NodeId a = n.codes();
         return n.add(MatMul{.transpose_b = true}, {a, a}, "y");
       });
   refused_because(
-      "weights must be operand 'b' of a product, here operand 'a' depends on no input: exchange the operands",
+      "weights must be operand 'b' of a product; here operand 'a' depends on no input: swap the operands",
       [](SmallNet& n) {
         const NodeId a = n.codes();
         const NodeId w = n.parameter({3, 2}, "w");
@@ -171,14 +171,14 @@ TEST_CASE("convert: products of what are no weights are refused for what they ar
 
 TEST_CASE("convert: operands that are quantized are not called unquantized") {
   refused(
-      "cannot convert 1 node: Add %5 'y' (%2 'a.quantized' f32[2, 3], %4 'w.quantized' f32[2, 3]): FakeQuantize %4 'w.quantized' (%3 'w' f32[2, 3]) depends on no input; only products and AddBias take what does not: replace it by what has integers, or take an output before it",
+      "cannot convert 1 node: Add %5 'y' (%2 'a.quantized' f32[2, 3], %4 'w.quantized' f32[2, 3]): FakeQuantize %4 'w.quantized' (%3 'w' f32[2, 3]) depends on no input; only products and AddBias accept such operands: replace it with an op that has an integer form, or use an output before it",
       [](SmallNet& n) {
         const NodeId a = n.codes();
         const NodeId w = n.quantized(n.parameter({2, 3}, "w"), FakeQuantize{}, "w");
         return n.add(Add{}, {a, w}, "y");
       });
   refused_because(
-      "Clamp %3 'limited' (%2 'a.quantized' f32[2, 3]) limits codes without a grid of its own: quantize its output",
+      "Clamp %3 'limited' (%2 'a.quantized' f32[2, 3]) limits codes but has no grid of its own: quantize its output",
       [](SmallNet& n) {
         return n.layer(n.add(Clamp{.low = -1, .high = 1}, {n.codes()}, "limited"));
       });
@@ -201,7 +201,7 @@ TEST_CASE("convert: accumulators have a limit of terms, slices have none") {
   const auto reason = [&](NodeId id) { return analysis.refusal(id).reason; };
   CHECK(reason(slice) == "");
   CHECK(reason(max) == "");
-  CHECK(reason(sum) == "accumulators may have 2^23 terms, got 8388609");
+  CHECK(reason(sum) == "accumulators may have at most 2^23 terms, got 8388609");
   CHECK(reason(windows) == "windows of [8388609] need accumulators of more than 2^23 terms");
   CHECK(reason(uneven) == "windows of [40] need accumulators of more than 2^23 terms");
   CHECK(reason(half) == "");
@@ -215,25 +215,26 @@ TEST_CASE("convert: numbers that are not there are refused") {
       [](SmallNet& n) { return n.layer(n.codes(FakeQuantize{})); });
   const std::string a =
       "cannot convert 1 node: FakeQuantize %2 'a.quantized' (%0 'x' f32[2, 3], %1 'a.scale' f32[1]): ";
-  refused(a + "never observed anything: train or calibrate first", layer,
+  refused(a + "has never observed any values: train or calibrate first", layer,
           without_scale("a.scale"));
   for (const float value : {-0.05f, not_a_number}) {
     refused(
-        a + fmt::format("no scale follows from its scale {}: train or calibrate first", value),
+        a + fmt::format("no scale can be computed from its scale {}: train or calibrate first",
+                        value),
         layer, with("a.scale", 0, value));
   }
   const FakeQuantize range{.scheme = Scheme::Affine, .scale_mode = EMA{.track = Track::Range}};
   refused_because(
-      "no scale follows from its range 3 to -1: train or calibrate first",
+      "no scale can be computed from its range 3 to -1: train or calibrate first",
       [&](SmallNet& n) { return n.layer(n.codes(range)); },
       [](const Graph&, Parameters& p) {
         p.set("a.range", Tensor::of<float>({2, 1}, std::array{3.0f, -1.0f}));
       });
   refused(
-      "cannot convert 1 node: FakeQuantize %4 'fc.weight.quantized' (%3 'fc.weight' f32[3, 3]): weight 4 is NaN: train again from before they became so",
+      "cannot convert 1 node: FakeQuantize %4 'fc.weight.quantized' (%3 'fc.weight' f32[3, 3]): weight 4 is NaN: retrain from a state in which they were finite",
       layer, with("fc.weight", 4, not_a_number));
   refused(
-      "cannot convert 1 node: AddBias %8 'fc' (%5 f32[2, 3], %7 'fc.bias.quantized' f32[3]): bias 2 is NaN: train again from before it became NaN",
+      "cannot convert 1 node: AddBias %8 'fc' (%5 f32[2, 3], %7 'fc.bias.quantized' f32[3]): bias 2 is NaN: retrain from a state before it became NaN",
       layer, with("fc.bias", 2, not_a_number));
   const Build folded = [](SmallNet& n) {
     return linear(
@@ -242,7 +243,7 @@ TEST_CASE("convert: numbers that are not there are refused") {
   };
   refused("no error", folded);
   refused(
-      "cannot convert 1 node: FoldBias %11 'fc.bias' (%5 'fc.beta' f32[3], %6 'fc.running_mean' f32[3], %8 f32[3]): bias 1 is NaN: train again from before it became NaN",
+      "cannot convert 1 node: FoldBias %11 'fc.bias' (%5 'fc.beta' f32[3], %6 'fc.running_mean' f32[3], %8 f32[3]): bias 1 is NaN: retrain from a state before it became NaN",
       folded, with("fc.beta", 1, not_a_number));
   for (float zero_point :
        {3.5f, 128.0f, -128.0f, not_a_number, std::numeric_limits<float>::infinity()}) {
@@ -263,7 +264,7 @@ TEST_CASE("convert: numbers that are not there are refused") {
 
 TEST_CASE("convert: all that is wrong comes in one message") {
   refused(
-      "cannot convert 4 nodes: FakeQuantize %4 'one.weight.quantized' (%3 'one.weight' f32[3, 3]): weight 0 is NaN: train again from before they became so; FakeQuantize %9 'b.quantized' (%8 'one' f32[2, 3]): takes its scale from each batch: use EMA or Fixed, and calibrate; AddBias %15 'two' (%12 f32[2, 3], %14 'two.bias.quantized' f32[3]): bias 1 is NaN: train again from before it became NaN; Softmax %16 'softmax' (%15 'two' f32[2, 3]): has no integer form: replace it by what has integers, or take an output before it",
+      "cannot convert 4 nodes: FakeQuantize %4 'one.weight.quantized' (%3 'one.weight' f32[3, 3]): weight 0 is NaN: retrain from a state in which they were finite; FakeQuantize %9 'b.quantized' (%8 'one' f32[2, 3]): takes its scale from each batch: use EMA or Fixed, and calibrate; AddBias %15 'two' (%12 f32[2, 3], %14 'two.bias.quantized' f32[3]): bias 1 is NaN: retrain from a state before it became NaN; Softmax %16 'softmax' (%15 'two' f32[2, 3]): has no integer form: replace it with an op that has an integer form, or use an output before it",
       [](SmallNet& n) {
         const NodeId one = n.quantized(n.layer(n.codes(), "one"), FakeQuantize{}, "b");
         const NodeId two = n.add(Softmax{.axis = 1}, {n.layer(one, "two")}, "softmax");

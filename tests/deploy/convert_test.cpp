@@ -360,5 +360,5 @@ TEST_CASE("convert: a function that has no value for a code is refused") {
   Parameters parameters = net.with_scales({{a, 0.5}, {b, 0.5}});
   CHECK(
       test::error_text<GraphError>([&] { (void)convert(net.graph, parameters, {}); }) ==
-      "cannot convert 1 node: FakeQuantize %5 'b.quantized' (%3 'root' f32[2, 3], %4 'b.scale' f32[1]): Sqrt %3 'root' (%2 'a.quantized' f32[2, 3]) is NaN for code -127 of a.quantized: limit the values before it to where it is defined");
+      "cannot convert 1 node: FakeQuantize %5 'b.quantized' (%3 'root' f32[2, 3], %4 'b.scale' f32[1]): Sqrt %3 'root' (%2 'a.quantized' f32[2, 3]) is NaN for code -127 of a.quantized: limit its operand to values for which it is defined");
 }

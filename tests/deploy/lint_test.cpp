@@ -125,10 +125,9 @@ TEST_CASE("lint: what has no integers") {
   const NodeId codes = net.quantized(net.x, fixed, "codes");
   CHECK(
       lint_of(net.add(Softmax{.axis = 1}, {codes}, "softmax")) ==
-      "error: codes.quantized: never observed anything; train or calibrate first\n"
-      "error: softmax: has no integer form; replace it by what has integers, or take an output before it\n");
+      "error: codes.quantized: has never observed any values; train or calibrate first\nerror: softmax: has no integer form; replace it with an op that has an integer form, or use an output before it\n");
   CHECK(lint_sum(0.0113, 0.0131, 0, false) ==
-        "error: sum: is an output without integers of its own; quantize its output\n");
+        "error: sum: is an output but has no integers of its own; quantize its output\n");
 }
 
 TEST_CASE("lint: remedies fit what is wrong with a product") {
@@ -138,7 +137,7 @@ TEST_CASE("lint: remedies fit what is wrong with a product") {
   Parameters parameters = net.with_scales({{a, 0.5}});
   CHECK(
       lint_text(net.graph, parameters) ==
-      "error: y\\t: both operands depend on inputs, and integers have products with weights only; take an output before it\n");
+      "error: y\\t: both operands depend on inputs, but integer products need constant weights; use an output before it\n");
 }
 
 TEST_CASE("lint: a graph without outputs") {
@@ -152,13 +151,13 @@ TEST_CASE("lint: a graph without outputs") {
 
 TEST_CASE("lint: scales") {
   CHECK(lint_text(OneLayer{.x_scale = 0}) ==
-        "error: fc.input.quantized: never observed anything; train or calibrate first\n");
+        "error: fc.input.quantized: has never observed any values; train or calibrate first\n");
   CHECK(
       lint_text(OneLayer{.x_scale = 0, .x_state = -0.05f}) ==
-      "error: fc.input.quantized: no scale follows from its scale -0.05; train or calibrate first\n");
+      "error: fc.input.quantized: no scale can be computed from its scale -0.05; train or calibrate first\n");
   CHECK(
       lint_text(OneLayer{.w_scale = 0, .w_state = nan_value}) ==
-      "error: fc.weight.quantized: 3 of 3 channels have no scale; in channel 1, no scale follows from its scale nan; train or calibrate first\n");
+      "error: fc.weight.quantized: 3 of 3 channels have no scale; in channel 1, no scale can be computed from its scale nan; train or calibrate first\n");
   CHECK(
       lint_text(OneLayer{.input = {}}) ==
       "error: fc.input.quantized: takes its scale from each batch; use EMA or Fixed, and calibrate\n");
@@ -166,7 +165,7 @@ TEST_CASE("lint: scales") {
         "error: fc.weight.quantized: 3 of 3 scales were never set; train or calibrate first\n");
   CHECK(
       lint_text(OneLayer{.input = {.floor = 0.02, .scale_mode = Fixed{}}}) ==
-      "warning: fc.input.quantized: scale 0.02 is not above its floor 0.02: it saw next to nothing but 0; find out why, then calibrate it again\n");
+      "warning: fc.input.quantized: scale 0.02 is not above its floor 0.02: it observed almost only 0; find the cause, then calibrate it again\n");
   CHECK(
       lint_text(OneLayer{.weight = {.axis = 0, .floor = 0.1}}) ==
       "warning: fc.weight.quantized: all 3 channels have a scale at its floor of 0.1; lower the floor, or remove them\n");
@@ -178,11 +177,11 @@ TEST_CASE("lint: a quantizer that saw nothing but zeros is a note") {
                               Op(FakeQuantizeLSQ{}), Op(FakeQuantizePACT{})}) {
     Activation net(quantizer);
     CHECK(net.lint() ==
-          "error: y.quantized: never observed anything; train or calibrate first\n");
+          "error: y.quantized: has never observed any values; train or calibrate first\n");
     set_ranges(net.graph, net.parameters, net.y, std::vector<ValueRange<double>>{{0, 0}});
     CHECK(
         net.lint() ==
-        "note: y.quantized: saw nothing but 0, so its largest value is 1; calibrate it with data that reach it, unless it is always 0\n");
+        "note: y.quantized: observed only 0, so its largest value is 1; calibrate it with data that reach it, unless it is always 0\n");
     CHECK(convert(net.graph, net.parameters, {}).size() >= 2);
   }
 }
@@ -211,37 +210,36 @@ TEST_CASE("lint: scales below the floor are judged as the floor that is used") {
 TEST_CASE("lint: weights") {
   CHECK(
       lint_text(OneLayer{.weights = {1.27f, 0.6f, 0, 0, 0.8f, -1.27f}}) ==
-      "warning: fc.weight.quantized: channel 1 of 3 has only codes 0; remove them, or give each channel its own scale\n");
+      "warning: fc.weight.quantized: channel 1 of 3 has only the code 0; remove them, or give each channel its own scale\n");
   CHECK(
       lint_text(OneLayer{.weights = {1.275f, 0.6f, 1.2f, 12.7f, -1.3f, -2}}) ==
-      "warning: fc.weight.quantized: 2 of 3 channels (1, 2) have up to 100 % of the weights beyond the codes -127..127; calibrate the scale again, or train it longer\n");
+      "warning: fc.weight.quantized: 2 of 3 channels (1, 2) have up to 100 % of the weights outside the codes -127..127; calibrate the scale again, or train it longer\n");
   CHECK(
       lint_text(OneLayer{.weights = {1.27f, nan_value, 1, 1, nan_value, 1}}) ==
-      "error: fc.weight.quantized: 2 of 3 channels (0, 2) have weights that are NaN; train again from before they became NaN\n");
+      "error: fc.weight.quantized: 2 of 3 channels (0, 2) have weights that are NaN; retrain from a state before they became NaN\n");
 }
 
 TEST_CASE("lint: biases") {
   CHECK(lint_text(OneLayer{.biases = {0, nan_value, 1}}) ==
-        "error: fc.bias: bias 1 is NaN; train again from before it became NaN\n");
+        "error: fc.bias: bias 1 is NaN; retrain from a state before it became NaN\n");
   CHECK(lint_text(OneLayer{.biases = {0, nan_value, 1}, .folded = true}) ==
-        "error: fc.bias: bias 1 is NaN; train again from before it became NaN\n");
+        "error: fc.bias: bias 1 is NaN; retrain from a state before it became NaN\n");
   CHECK(lint_text(OneLayer{.folded = true}) == "");
   CHECK(
       lint_text(OneLayer{.biases = {0, 1, 1000}}) ==
-      "warning: fc: bias of channel 2 of 3 is larger than all that the products can sum to; no input changes the sign there: train again, or remove it\n");
+      "warning: fc: bias of channel 2 of 3 is larger than any sum of the products; no input changes the sign there: retrain, or remove it\n");
   CHECK(
       lint_text(OneLayer{.biases = {0, 1e9f, 1}}) ==
-      "warning: fc: bias of channel 1 of 3 is limited to the end of s32; give input or weights a larger scale: their product is the step of the bias\n"
-      "warning: fc: accumulators can reach 2147506126, beyond s32, and are taken in s64; targets that sum in 32 bits overflow: use fewer bits or a shorter sum\n");
+      "warning: fc: bias of channel 1 of 3 is clamped to the range of s32; give the input or the weights a larger scale: their product is the step of the bias\nwarning: fc: accumulators can reach 2147506126, beyond s32, and are computed in s64; targets that sum in 32 bits overflow: use fewer bits or a shorter sum\n");
   CHECK(
       lint_text(OneLayer{.biases = {0.01f, 0.0001f, 0}, .bias_on_grid = false}) ==
-      "note: fc.bias: 2 of 3 biases change when they are rounded to the grid of the accumulators, by up to 0.3 % of the largest one; train with FakeQuantizeBias on it, or in exact arithmetic\n");
+      "note: fc.bias: 2 of 3 biases change when they are rounded to the grid of the accumulators, by up to 0.3 % of the largest one; apply FakeQuantizeBias to it in training, or train in exact arithmetic\n");
   CHECK(lint_text(
             OneLayer{.biases = {0.01f, 0.0001f, 0}, .bias_on_grid = false, .folded = true}) ==
         lint_text(OneLayer{.biases = {0.01f, 0.0001f, 0}, .bias_on_grid = false}));
   CHECK(
       lint_text(OneLayer{.biases = {0.001f, 0.0001f, 0}, .bias_on_grid = false}) ==
-      "warning: fc.bias: 2 of 3 biases change when they are rounded to the grid of the accumulators, by up to 4 % of the largest one; train with FakeQuantizeBias on it, or in exact arithmetic\n");
+      "warning: fc.bias: 2 of 3 biases change when they are rounded to the grid of the accumulators, by up to 4 % of the largest one; apply FakeQuantizeBias to it in training, or train in exact arithmetic\n");
 }
 
 TEST_CASE("lint: accumulators and storage") {
@@ -249,18 +247,16 @@ TEST_CASE("lint: accumulators and storage") {
   wide.weights.assign(1800, 1.27f);
   CHECK(
       lint_text(wide) ==
-      "warning: fc: accumulators can reach 2497145400, beyond s32, and are taken in s64; targets that sum in 32 bits overflow: use fewer bits or a shorter sum\n"
-      "note: fc: accumulators of products can reach 19431000, beyond f32's 2^24, and pairs 64770, beyond 2^15: int8 where it is added in 32 bits (VNNI), plain loops on all other processors; weights of fewer bits are fast everywhere\n"
-      "note: fc: input has more than 8 bits: every product is taken twice; quantize it to 8 bits where accuracy allows\n");
+      "warning: fc: accumulators can reach 2497145400, beyond s32, and are computed in s64; targets that sum in 32 bits overflow: use fewer bits or a shorter sum\nnote: fc: accumulators of products can reach 19431000, beyond f32's 2^24, and pairs 64770, beyond 2^15: int8 where it is added in 32 bits (VNNI), plain loops on all other processors; use weights of fewer bits, which are fast everywhere\nnote: fc: input has more than 8 bits: every product is computed twice; quantize it to 8 bits where accuracy allows\n");
   OneLayer long_sums{.x_scale = 0.0142, .inputs = 2200};
   long_sums.weights.assign(6600, 0.63f);
   CHECK(
       lint_text(long_sums) ==
-      "note: fc: accumulators of products can reach 17602200, beyond f32's 2^24: int8 with VNNI, AVX-512 or oneDNN 2, plain loops on all other processors; weights of fewer bits are fast everywhere\n");
+      "note: fc: accumulators of products can reach 17602200, beyond f32's 2^24: int8 with VNNI, AVX-512 or oneDNN 2, plain loops on all other processors; use weights of fewer bits, which are fast everywhere\n");
   CHECK(
       lint_text(OneLayer{.weights = {0.07f, 0.03f, -0.05f, 0.06f, 0.01f, -0.08f},
                          .biases = {0, 0, 0}}) ==
-      "note: fc: weights have the codes -8..7, which fit 4 bits, and are stored in 8; give their quantizer so many bits, with the same scale\n");
+      "note: fc: weights have the codes -8..7, which fit 4 bits, and are stored in 8; give their quantizer that many bits, with the same scale\n");
 }
 
 TEST_CASE("lint: ratios between grids") {
@@ -285,7 +281,7 @@ TEST_CASE("lint: ties between codes") {
         "warning: " + finding +
         " halfway between two codes, where FloatMultiply and OnnxQdq round to even but SingleRounding"));
     CHECK(text.ends_with(
-        " do not; train in exact arithmetic with the target's requantization, or move a scale a little\n"));
+        " do not; train in exact arithmetic with the target's requantization, or change a scale slightly\n"));
   };
   const std::vector<float> weights = {31.75f, 15, -12.5f, 31.75f, 20, -31.75f};
   check_tie(

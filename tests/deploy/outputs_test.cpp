@@ -10,8 +10,8 @@
 #include "qtape/deploy/verify.h"
 #include "qtape/integer/program/session.h"
 #include "qtape/model/feed.h"
-#include "qtape/model/insert_quantizers.h"
 #include "qtape/model/model.h"
+#include "qtape/model/passes/insert_quantizers.h"
 #include "qtape/model/quantization.h"
 #include "qtape/model/recipe.h"
 #include "qtape/onnx/levels.h"
@@ -103,9 +103,10 @@ TEST_CASE("outputs: a network may end in a layer, flattened over its channels") 
   const Model model = net([](const Value& h) { return flatten(conv2d(h, 3, {2, 2})); });
   check_all(model);
   CHECK(error_text<GraphError>([&] { (void)with_integers(model); })
-            .ends_with("its accumulators have 3 scales, one for each channel, and the view "
-                       "[1, 27] joins channels with other axes: quantize its output, or take "
-                       "the output before the view"));
+            .ends_with(
+                "its accumulators have 3 scales, one for each channel, and the view [1, 27] "
+                "joins channels with other axes: quantize its output, or use the output before "
+                "the view"));
 }
 
 TEST_CASE("outputs: integers under the shape of a view") {

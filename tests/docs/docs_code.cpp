@@ -11,10 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include "qtape/console/program.h"
 #include "qtape/core/error.h"
-#include "qtape/engine/files.h"
 #include "qtape/engine/serialize.h"
+#include "qtape/io/files.h"
+#include "qtape/programs/console/program.h"
 #include "qtape/tests/docs/code.h"
 #include "qtape/tests/docs/page.h"
 #include "qtape/tests/docs/printed.h"

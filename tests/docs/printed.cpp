@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "qtape/core/error.h"
-#include "qtape/engine/files.h"
+#include "qtape/io/files.h"
 
 namespace qtape::docs {
 

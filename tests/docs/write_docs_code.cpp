@@ -4,9 +4,9 @@
 // project.
 #include <filesystem>
 
-#include "qtape/console/program.h"
 #include "qtape/core/error.h"
-#include "qtape/engine/files.h"
+#include "qtape/io/files.h"
+#include "qtape/programs/console/program.h"
 #include "qtape/tests/docs/cpp_source.h"
 
 namespace {

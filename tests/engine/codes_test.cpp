@@ -247,7 +247,7 @@ TEST_CASE("tape: a NaN that reaches a Quantize stops the step and names the node
   parameters.at("x").values<float>()[7] = std::nanf("");
   CHECK(
       error_text<GraphError>([&] { tape.forward(mode::qat); }) ==
-      "Quantize %3 'codes' (%0 'x' f32[1000], %1 'x.scale' f32[1]): x of element 7 is NaN: it has no code");
+      "Quantize %3 'codes' (%0 'x' f32[1000], %1 'x.scale' f32[1]): element 7 of x is NaN, which has no code");
   parameters.at("x").values<float>()[7] = 1;
   tape.forward(mode::float_eval);
   CHECK(tape.value<float>(c.y)[7] == 4 * y_scale);

@@ -116,7 +116,7 @@ TEST_CASE("gradient precision: operands that are held as codes give what values 
                  .arithmetic = arithmetic,
                  .gradient_precision = bf16});
       test::fill_uniform(tape.input<float>(net.x), Random(5, 0));
-      if (arithmetic.make) {
+      if (arithmetic.prepare) {
         const auto& nodes = tape.memory().nodes;
         CHECK(std::ranges::any_of(nodes,
                                   [](const NodePlan& n) { return n.encoded.has_value(); }));

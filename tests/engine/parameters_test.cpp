@@ -25,9 +25,10 @@ concept Readable = requires(const ParameterEntry& entry) {
 static_assert(Readable<float> && Readable<double> && !Readable<char> && !Readable<bool>);
 
 constexpr std::string_view moved_from =
-    "these parameters were moved from; use those that they became";
+    "these parameters were moved from; use those that they were moved to";
 constexpr std::string_view gone =
-    "the parameters of this tape are gone: destroyed, or others were assigned to them";
+    "the parameters of this tape no longer exist: they were destroyed, or others were assigned "
+    "to them";
 
 /// A tape and an optimizer for training.
 struct Training {
@@ -168,9 +169,9 @@ TEST_CASE("parameters: a step after they are gone is an error and touches nothin
   CHECK(error([&] { training.tape.forward(mode::eval); }) == gone);
   CHECK(error([&] { (void)training.tape.value<float>("fc1.weight"); }) == gone);
   CHECK(error([&] { (void)training.tape.parameters(); }) == gone);
-  CHECK(
-      error([&] { training.optimizer.step(0.1); }) ==
-      "the parameters of this optimizer are gone: destroyed, or others were assigned to them");
+  CHECK(error([&] { training.optimizer.step(0.1); }) ==
+        "the parameters of this optimizer no longer exist: they were destroyed, or others were "
+        "assigned to them");
   CHECK(training.optimizer.steps() == 1);
   CHECK(training.tape.step() == 2);
   CHECK(training.tape.scalar(c.loss) == loss);
@@ -183,9 +184,9 @@ TEST_CASE("parameters: a tape and an optimizer that were moved from say so") {
   Tape tape = std::move(training.tape);
   const Optimizer optimizer = std::move(training.optimizer);
   CHECK(error_text<GraphError>([&] { training.tape.forward(mode::eval); }) ==
-        "this tape was moved from; use the tape that it became");
+        "this tape was moved from; use the tape that it was moved to");
   CHECK(error_text<GraphError>([&] { training.optimizer.step(0.1); }) ==
-        "this optimizer was moved from; use the optimizer that it became");
+        "this optimizer was moved from; use the optimizer that it was moved to");
   test::feed(tape, c, 0);
   tape.forward(mode::qat);
   CHECK(&tape.parameters() == &parameters);

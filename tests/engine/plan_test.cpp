@@ -257,13 +257,13 @@ TEST_CASE("plan: inputs that have no gradient to give are refused") {
   CHECK(error(NodeId{99}, {c.loss}) ==
         "input %99 does not exist; the graph has " + std::to_string(c.graph.size()) + " nodes");
   CHECK(error(weight, {c.loss}) ==
-        c.graph.describe(weight) + ": only inputs can be asked for their gradient");
+        c.graph.describe(weight) + ": gradients can be requested only of inputs");
   CHECK(error(c.labels, {c.loss}) ==
         "Input %1 'labels': is s32[32], and only floats have a gradient");
   CHECK(error(c.x, {}) == "Input %0 'x': no gradient path leads from this input to a root");
   CHECK(
       error(c.x, {c.labels}) ==
-      "Input %1 'labels': no gradient path leads from a parameter or an input asked for to this root");
+      "Input %1 'labels': no gradient path leads from a parameter or a requested input to this root");
 }
 
 TEST_CASE("plan: roots and outputs that cannot be are refused") {

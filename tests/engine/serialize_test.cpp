@@ -8,7 +8,7 @@
 #include <set>
 
 #include "qtape/core/value_kinds.h"
-#include "qtape/engine/files.h"
+#include "qtape/io/files.h"
 #include "qtape/optim/optimizer.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/folder.h"
@@ -187,7 +187,7 @@ TEST_CASE("format: faults in the text are named by a JSON pointer") {
             R"({"op": {"FakeQuantize": {"scale_mode": {"EMA": {"decay": "x"}}}}})")) ==
         "/nodes/0/op/FakeQuantize/scale_mode/EMA/decay: expected a number, got \"x\"");
   CHECK(error_of(file_with(R"({"label": 5, "op": "Relu"})")) ==
-        "/nodes/0/label: expected a text, got 5");
+        "/nodes/0/label: expected a string, got 5");
 }
 
 TEST_CASE("format: graphs that the builder would refuse are refused at their node") {
@@ -290,7 +290,7 @@ TEST_CASE("format: NaN is refused on save and on load unless it is asked for") {
   save_model(path, graph, parameters);
   const std::string before = read_file(path, 1 << 20);
   const auto refused = [&](const std::string& where) {
-    const std::string text = where + " is NaN, and NaN was not asked for";
+    const std::string text = where + " is NaN, and NaN values were not requested";
     CHECK(test::error_text<FormatError>([&] { save_model(path, graph, parameters); }) ==
           path + ": " + text);
     CHECK(read_file(path, 1 << 20) == before);
@@ -337,5 +337,5 @@ TEST_CASE("format: labels that are no text cannot be saved") {
   graph.add(Input{.shape = {1}}, {}, "\xff");
   const Parameters parameters(graph, 1);
   CHECK(test::error_text<FormatError>([&] { (void)to_json(graph, parameters); }) ==
-        "/: a label, a name or a text setting is not UTF-8");
+        "/: a label, a name or a string setting is not UTF-8");
 }

@@ -164,7 +164,7 @@ TEST_CASE("tape: gradients of inputs that are not there are errors that say why"
     return error_text<GraphError>([&] { (void)tape.input_gradient<float>(id); });
   };
   const std::string none =
-      "Input %0 'x': its gradient is there after a backward, until the next forward";
+      "Input %0 'x': its gradient is available after a backward, until the next forward";
   CHECK(error(c.x) == none);
   test::feed(tape, c, 0);
   tape.forward(mode::qat);

@@ -250,7 +250,7 @@ TEST_CASE("tape: affine states hold scale and zero point, or the range that give
     refused("range 0 must be finite in f32 and not empty, got 0 to 1e+300", [&] {
       set_ranges(graph, parameters, y, Ranges(2, {0, 1e300}));
     });
-    refused("scale 0 is too large: 255 steps of 1e+37 are no f32",
+    refused("scale 0 is too large: 255 steps of 1e+37 do not fit into f32",
             [&] { set_qparams(graph, parameters, y, 1e37); });
     const auto scales = Tensor::of<float>({2}, std::vector<float>{1, 1});
     refused("is affine, and a tensor of scales has no zero points",
@@ -291,7 +291,7 @@ TEST_CASE("tape: a label out of range is an error that names it, and training ca
           tape.forward(mode::qat);
         }).ends_with(": label 10 at row 3 is outside the classes"));
   CHECK(error_text<GraphError>([&] { tape.backward(); }) ==
-        "backward needs a forward before it");
+        "backward requires a preceding forward");
   tape.input<int32_t>(c.labels)[3] = -1;
   CHECK(error_text<GraphError>([&] {
           tape.forward(mode::qat);

@@ -3,14 +3,14 @@
 
 #include <algorithm>
 
+#include "qtape/data/generated/tones.h"
 #include "qtape/examples/classifier/folding.h"
 #include "qtape/examples/classifier/training.h"
-#include "qtape/examples/data/tones.h"
 #include "qtape/examples/train_cnn/network.h"
 #include "qtape/examples/train_keywords/network.h"
 #include "qtape/integer/training/exact.h"
 #include "qtape/model/feed.h"
-#include "qtape/model/fold_batch_norm.h"
+#include "qtape/model/passes/fold_batch_norm.h"
 
 using namespace qtape;
 using namespace qtape::examples;

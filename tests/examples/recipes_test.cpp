@@ -4,9 +4,9 @@
 
 #include <set>
 
+#include "qtape/data/generated/spectra.h"
+#include "qtape/data/generated/tones.h"
 #include "qtape/engine/quantizers.h"
-#include "qtape/examples/data/spectra.h"
-#include "qtape/examples/data/tones.h"
 #include "qtape/examples/train_autoencoder/network.h"
 #include "qtape/examples/train_cnn/network.h"
 #include "qtape/examples/train_keywords/network.h"

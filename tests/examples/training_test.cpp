@@ -6,13 +6,13 @@
 #include <cmath>
 #include <limits>
 
-#include "qtape/engine/json_document.h"
+#include "qtape/data/generated/digits.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/examples/classifier/report.h"
 #include "qtape/examples/classifier/task.h"
-#include "qtape/examples/data/digits.h"
 #include "qtape/examples/train_cnn/network.h"
 #include "qtape/examples/train_mlp/network.h"
+#include "qtape/io/json_document.h"
 #include "qtape/model/quantization.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/folder.h"

@@ -259,9 +259,9 @@ TEST_CASE("certificate: texts") {
   };
   CHECK(text(1, Int8Exactness::Always) == "int8, added in 32 bits by " + isa);
   CHECK(text(1, Int8Exactness::Pairs) ==
-        "int8 on " + isa + ", whose pairs in 16 bits are proven to fit");
+        "int8 on " + isa + "; 16-bit sums of pairs are proven to fit");
   CHECK(text(1, Int8Exactness::PairsAnd24Bits) ==
-        "int8 on " + isa + ", whose pairs in 16 bits and accumulators in 24 are proven to fit");
+        "int8 on " + isa + "; 16-bit sums of pairs and 24-bit accumulators are proven to fit");
   CHECK(text(40000, Int8Exactness::Pairs) ==
         "f32 on codes, proven to fit 24 bits; int8 on " + isa + " would not be exact");
   const int64_t huge = int64_t{1} << 40;

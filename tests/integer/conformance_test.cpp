@@ -9,7 +9,7 @@
 #include <map>
 #include <set>
 
-#include "qtape/engine/files.h"
+#include "qtape/io/files.h"
 
 using namespace qtape;
 

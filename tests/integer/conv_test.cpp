@@ -3,7 +3,7 @@
 
 #include "qtape/deploy/convert.h"
 #include "qtape/integer/program/session.h"
-#include "qtape/model/insert_quantizers.h"
+#include "qtape/model/passes/insert_quantizers.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/integer_nets.h"
 #include "qtape/tests/support/integer_programs.h"
@@ -100,10 +100,10 @@ TEST_CASE("integer conv: attributes that do not fit are refused") {
   CHECK(error(conv, codes(DType::U8, {2, 2, 5, 4}, 0, 0, 255)) ==
         "kernel of 3 with dilation 1 spans 3 along h, padded x has 2");
   CHECK(error(conv, codes(DType::U8, {2, 4, 5, 3}, 0, 0, 255)) ==
-        "[3, 3] taps of 3 channels in 1 groups do not make 36 weights");
+        "[3, 3] taps of 3 channels in 1 groups do not match 36 weights");
   CHECK(changed(&C::taps, Shape{3, 3, 1}) == "taps must have 1 or 2 numbers, got [3, 3, 1]");
   CHECK(changed(&C::taps, Shape{int64_t{1} << 24, int64_t{1} << 24})
-            .ends_with("do not make 36 weights"));
+            .ends_with("do not match 36 weights"));
   CHECK(changed(&C::stride, Shape{1}) == "stride must have 2 numbers, got [1]");
   CHECK(changed(&C::stride, Shape{1, 0}) == "stride must be at least 1 along w, got 0");
   CHECK(changed(&C::groups, 0) == "groups must be at least 1, got 0");

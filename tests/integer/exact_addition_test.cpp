@@ -29,13 +29,12 @@ TEST_CASE("exact addition: scales of a sum that are too far apart or too large a
   CHECK(error_of(0.5, 0.25, 1) == "no error");
   const double ratio = double{1e10f} / double{1e-10f};
   const std::string apart = fmt::format(
-      ": the scales of two summands and their sum must be less than 2^64 times apart; the largest is {} times the smallest",
+      ": the scales of two summands and their sum must differ by less than a factor of 2^64; the largest is {} times the smallest",
       ratio);
   CHECK(error_of(1e-10, 1, 1e10).ends_with(apart));
   CHECK(error_of(1, 1e10, 1e-10).ends_with(apart));
-  const std::string large =
-      fmt::format(": sums in integers need scales that are normal f32 below 2^100; one is {}",
-                  double{2e30f});
+  const std::string large = fmt::format(
+      ": integer sums need normal f32 scales below 2^100; one is {}", double{2e30f});
   CHECK(error_of(1, 2e30, 1).ends_with(large));
   CHECK(error_of(1, 1, 2e30).ends_with(large));
 }

@@ -2,8 +2,8 @@
 #include <fmt/format.h>
 
 #include "qtape/core/random.h"
-#include "qtape/engine/files.h"
 #include "qtape/engine/serialize.h"
+#include "qtape/io/files.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/folder.h"
 #include "qtape/tests/support/integer_nets.h"

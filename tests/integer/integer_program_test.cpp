@@ -62,7 +62,7 @@ TEST_CASE("integer program: operands that do not fit are refused, and change not
           "Pad %4 (%1 'q' u8[2, 3]): code must be within 0..255, got 256");
   refused(integer::Pad{.begin = {0, 1}, .end = {0, 0}}, {f.fc},
           "Pad %4 (%2 'fc' s32[2, 2]): x must be codes, got s32[2, 2]");
-  refused(integer::Input{.shape = {2}}, {}, "Input %4: a label is needed to find it by");
+  refused(integer::Input{.shape = {2}}, {}, "Input %4: a label is required to look it up");
   refused(integer::Input{.shape = {5, 2}}, {},
           "Input %4 'z': batch extent is 5, but other inputs have 2", "z");
   refused(integer::Quantize{s8}, {f.x},
@@ -79,7 +79,7 @@ TEST_CASE("integer program: operands that do not fit are refused, and change not
                                   .padding = Padding::Explicit,
                                   .pads_begin = {(1 << 24) - 3}}},
                 {lines}) ==
-      "AvgPool %5 (%4 u8[2, 3, 1]): accumulators may have 2^23 terms, windows of [16777216] need more");
+      "AvgPool %5 (%4 u8[2, 3, 1]): accumulators may have at most 2^23 terms, windows of [16777216] need more");
   CHECK(
       f.refusal(integer::AvgPool{{.kernel = {4}}}, {lines}) ==
       "AvgPool %5 (%4 u8[2, 3, 1]): kernel of 4 with dilation 1 spans 4 along l, padded x has 3");
@@ -108,7 +108,7 @@ TEST_CASE("integer program: grids that do not fit are refused") {
       f.program.add(integer::Quantize{test::whole_grid(DType::S8, 0x1p-126)}, {f.x});
   const NodeId b =
       f.program.add(integer::Quantize{test::whole_grid(DType::S8, 0x1p100)}, {f.x});
-  CHECK(f.refusal(integer::Add{s8}, {a, b}).ends_with("have no Add on a grid of scale 0.5"));
+  CHECK(f.refusal(integer::Add{s8}, {a, b}).ends_with("allow no Add on a grid of scale 0.5"));
 }
 
 TEST_CASE("integer program: a Linear that does not fit its weights is refused") {
@@ -130,7 +130,7 @@ TEST_CASE("integer program: a Linear that does not fit its weights is refused") 
   refused("[2, 3] weights of 4 bits take 3 bytes, got 6", [](W& w) { w.storage_bits = 4; });
   refused("[2, 4] weights of 8 bits take 8 bytes, got 6", [](W& w) { w.shape = {2, 4}; });
   refused("expected 3 scales or one, got 2", [](W& w) { w.shape = {3, 2}; });
-  refused("accumulators may have 2^23 terms, got 16777216", [](W& w) {
+  refused("accumulators may have at most 2^23 terms, got 16777216", [](W& w) {
     w.shape = {1, 16777216};
   });
   refused("expected 2 biases or none, got 1",

@@ -173,7 +173,7 @@ TEST_CASE("session: what is not there is refused") {
         "Quantize %1 'a.quantized' (%0 'x' f32[16, 256]): is u8[16, 256], accessed as s8");
   CHECK(
       error_text<GraphError>([&] { (void)session.integer(program.at("fc"), 0); }) ==
-      "Linear %2 'fc' (%1 'a.quantized' u8[16, 256]): its value is not kept; SessionOptions::kept tells which ones are");
+      "Linear %2 'fc' (%1 'a.quantized' u8[16, 256]): its value is not kept; SessionOptions::kept selects the values that are");
   CHECK(error_text<GraphError>([&] { (void)session.integer(program.at("x"), 0); }) ==
         "Input %0 'x': has no integers");
   CHECK(error_text<GraphError>([&] { (void)session.has_value(NodeId{9}); }) ==

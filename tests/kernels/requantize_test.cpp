@@ -298,6 +298,6 @@ TEST_CASE("requantize: the sum of two codes, as TFLite adds, and to within a ste
     }
   }
   CHECK(test::error_text<ArgumentError>([] { (void)add_multiplier_of(1, 0, 2, false); }) ==
-        "scales must be positive, normal f32 below 2^100 and not 2^64 apart, got 1 and 0 for "
-        "the summands and 2 for the output");
+        "scales must be positive, normal f32 below 2^100 and differ by less than a factor of "
+        "2^64, got 1 and 0 for the summands and 2 for the output");
 }

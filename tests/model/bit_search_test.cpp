@@ -69,7 +69,7 @@ TEST_CASE("bit search: what cannot be is refused") {
   const data::Dataset digits = data::example_digits(64).train;
   CHECK(test::error_text<ArgumentError>([&] {
           (void)search_bits(model, digits, {.budget = 100, .samples = 64});
-        }) == "a budget of 100 bytes is too small: the weights take 3214 at least");
+        }) == "a budget of 100 bytes is too small: the weights take at least 3214");
   CHECK(test::error_text<ArgumentError>([&] {
           (void)search_bits(model, {}, {.budget = 10000});
         }) == "a search needs candidates and samples");

@@ -5,7 +5,7 @@
 
 #include <numeric>
 
-#include "qtape/examples/data/digits.h"
+#include "qtape/data/generated/digits.h"
 #include "qtape/model/feed.h"
 #include "qtape/model/model.h"
 #include "qtape/tests/support/errors.h"
@@ -42,7 +42,7 @@ TEST_CASE("evaluate: the last partial batch counts, and only its own samples") {
   CHECK(error_text<ArgumentError>([&] {
           (void)evaluate(model, numbers({4, 392}));
         }) ==
-        "input 'image' f32[784]: nothing of the data fits a sample of it; there is x f32[392]");
+        "input 'image' f32[784]: no column of the data fits it; the data have x f32[392]");
 }
 
 TEST_CASE("evaluate: more classes than answers, and no labels at all") {
@@ -108,10 +108,10 @@ TEST_CASE("feed: extents in another order are refused") {
       error_text<ArgumentError>([&] {
         (void)evaluate(model, numbers({1, 3, 8, 8}));
       }) ==
-      "input 'image' f32[8, 8, 3]: nothing of the data fits a sample of it; there is x f32[3, 8, 8]");
+      "input 'image' f32[8, 8, 3]: no column of the data fits it; the data have x f32[3, 8, 8]");
   CHECK(evaluate(model, numbers({1, 192})).samples == 1);
   data::Dataset named;
   named.add("image", Tensor::of<float>({1, 4}, std::vector<float>(4)));
   CHECK(error_text<ArgumentError>([&] { (void)evaluate(model, named); }) ==
-        "input 'image' f32[8, 8, 3]: column image has f32[4] a sample");
+        "input 'image' f32[8, 8, 3]: column image has f32[4] per sample");
 }

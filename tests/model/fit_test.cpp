@@ -194,7 +194,7 @@ TEST_CASE("fit: a loss that is not finite is skipped or ends the run, as the opt
   FitOptions options = quiet(1);
   options.non_finite_loss = NonFiniteLoss::Stop;
   CHECK(error_text<GraphError>([&] { (void)fit(model, small_digits().train, options); }) ==
-        "the loss of step 1 is nan; the parameters are those before it");
+        "the loss of step 1 is nan; the parameters are those before that step");
   CHECK(model.parameters().get("fc1.weight") == before);
 }
 
@@ -264,7 +264,7 @@ TEST_CASE("fit: what cannot be is refused before the first step") {
   Model untrainable(linear(net.input("x", {784}), 10));
   CHECK(error_text<GraphError>([&] {
           (void)fit(untrainable, small_digits().train, quiet(1));
-        }) == "the model has no loss: no output that training can begin at");
+        }) == "the model has no loss: no output from which training can start");
   Model narrow(linear(net.input("z", {784}), 9), loss::cross_entropy);
   CHECK(error_text<ArgumentError>([&] { (void)fit(narrow, small_digits().train, quiet(1)); }) ==
         "the data has 10 classes, the model 9");

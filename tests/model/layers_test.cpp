@@ -8,7 +8,7 @@
 
 #include "qtape/engine/plan_hooks.h"
 #include "qtape/integer/rules/analysis.h"
-#include "qtape/model/insert_quantizers.h"
+#include "qtape/model/passes/insert_quantizers.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/exact_formulas.h"
 #include "qtape/tests/support/small_nets.h"

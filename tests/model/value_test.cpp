@@ -56,7 +56,7 @@ TEST_CASE("values: what does not fit is refused with its place") {
   Network one, two;
   const Value a = one.input("a", {2});
   CHECK(error_text<GraphError>([&] { (void)(a + two.input("b", {2})); }) ==
-        "Add: values of different networks");
+        "Add: the values belong to different networks");
   CHECK(error_text<GraphError>([&] { (void)one.input("a", {3}); }).find("'a'") !=
         std::string::npos);
   CHECK(error_text<GraphError>([&] {
@@ -182,10 +182,10 @@ TEST_CASE("values: recurrent layers start from zeros or from a state") {
   CHECK(error_text<GraphError>([&] { (void)gru(x, 0); }) ==
         "'gru4': hidden must be at least 1, got 0");
   CHECK(error_text<GraphError>([&] { (void)gru(x, 2, {.bias = false}); }) ==
-        "'gru4': recurrent layers have a bias");
+        "'gru4': recurrent layers always have a bias");
   CHECK(error_text<GraphError>([&] { (void)lstm(x, 2, {.norm = true}); }) ==
-        "'lstm2': recurrent layers take no norm");
+        "'lstm2': recurrent layers do not support a norm");
   Network other;
   CHECK(error_text<GraphError>([&] { (void)gru(x, other.input("h", {2})); }) ==
-        "Input %0 'x': values of different networks");
+        "Input %0 'x': the values belong to different networks");
 }

@@ -8,8 +8,8 @@
 #include <set>
 #include <string>
 
-#include "qtape/core/sha256.h"
-#include "qtape/engine/files.h"
+#include "qtape/io/files.h"
+#include "qtape/io/sha256.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/folder.h"
 #include "qtape/tests/support/integer_nets.h"
@@ -107,7 +107,7 @@ TEST_CASE("onnx export: constants hold the weights, shifted, and the batch has a
 TEST_CASE("onnx export: what ONNX does not compute is refused, and files survive") {
   const IntegerProgram program = test::small_program(Requantization::SingleRounding);
   CHECK(test::error_text<GraphError>([&] { (void)to_onnx(program); }) ==
-        "ONNX computes OnnxQdq, the program is of SingleRounding: convert to that one");
+        "ONNX computes OnnxQdq, the program is of SingleRounding: convert it to OnnxQdq");
   const IntegerProgram good = test::small_program(Requantization::OnnxQdq);
   CHECK(test::error_text<ArgumentError>([&] { (void)to_onnx(good, {.opset = 12}); }) ==
         "opset must be in 13..21, got 12");

@@ -8,10 +8,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "qtape/arrays/npy.h"
 #include "qtape/core/random.h"
-#include "qtape/engine/files.h"
 #include "qtape/engine/tape.h"
+#include "qtape/io/arrays/npy.h"
+#include "qtape/io/files.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/small_nets.h"
 
@@ -157,25 +157,27 @@ TEST_CASE("onnx: a constant that several nodes read alike is one parameter") {
 
 TEST_CASE("onnx: what is not read is refused by its node") {
   refused(
-      "m.onnx: node 'the Erf' (Erf): the operator is not read: use ReLU, LeakyReLU, Hardswish or GELU",
+      "m.onnx: node 'the Erf' (Erf): the operator is not supported: use ReLU, LeakyReLU, Hardswish or GELU",
       {1, 4}, [](auto& graph, auto&) { add_node(graph, "Erf", {"x"}); });
   refused(
-      "m.onnx: node 'the Foo' (Foo): the operator is not read: replace it by operators that docs/limits.md lists",
+      "m.onnx: node 'the Foo' (Foo): the operator is not supported: replace it with operators listed in docs/limits.md",
       {1, 4}, [](auto& graph, auto&) { add_node(graph, "Foo", {"x"}); });
-  refused("m.onnx: the node of 'y' (Relu): operators of 'com.microsoft' are not read", {1, 4},
-          [](auto& graph, auto&) {
-            add_node(graph, "Relu", {"x"}).clear_name();
-            graph.mutable_node(0)->set_domain("com.microsoft");
-          });
-  refused("m.onnx: node 'the Add' (Add): input 1, 'z', is computed by no node before", {1, 4},
-          [](auto& graph, auto&) {
+  refused(
+      "m.onnx: the node of 'y' (Relu): operators of the domain 'com.microsoft' are not supported",
+      {1, 4}, [](auto& graph, auto&) {
+        add_node(graph, "Relu", {"x"}).clear_name();
+        graph.mutable_node(0)->set_domain("com.microsoft");
+      });
+  refused("m.onnx: node 'the Add' (Add): input 1, 'z', is not computed by any preceding node",
+          {1, 4}, [](auto& graph, auto&) {
             add_node(graph, "Add", {"x", "z"});
           });
-  refused("m.onnx: node 'the Transpose' (Transpose): it must leave axis 0, that of the samples",
-          {1, 4}, [](auto& graph, auto&) {
-            set_integers(add_node(graph, "Transpose", {"x"}), "perm", {1, 0});
-          });
-  refused("m.onnx: node 'the Gemm' (Gemm): the weight takes 3 features, the input has [1, 4]",
+  refused(
+      "m.onnx: node 'the Transpose' (Transpose): it must leave axis 0, the batch axis, in place",
+      {1, 4}, [](auto& graph, auto&) {
+        set_integers(add_node(graph, "Transpose", {"x"}), "perm", {1, 0});
+      });
+  refused("m.onnx: node 'the Gemm' (Gemm): the weight expects 3 features, the input has [1, 4]",
           {1, 4}, [](auto& graph, auto&) {
             add_floats(graph, "w", {3, 2}, std::vector<float>(6));
             add_node(graph, "Gemm", {"x", "w"});
@@ -191,14 +193,13 @@ TEST_CASE("onnx: what is not read is refused by its node") {
         set_integers(node, "kernel_shape", {2});
       });
   refused(
-      "m.onnx: node 'the Softmax' (Softmax): attribute axis has another type than it should",
-      {1, 4},
+      "m.onnx: node 'the Softmax' (Softmax): attribute axis has the wrong type", {1, 4},
       [](auto& graph, auto&) { set_integers(add_node(graph, "Softmax", {"x"}), "axis", {1}); });
 }
 
 TEST_CASE("onnx: all that is not read is one list, and what follows it is checked as well") {
   refused(
-      "m.onnx: 5 problems: tensor 'w' keeps its data in another file; nodes 'act1', 'act2' (Elu): the operator is not read: use ReLU, LeakyReLU, Hardswish or GELU; node 'the AveragePool' (AveragePool): auto_pad MIDDLE is not read, dilations other than 1 are not read; node 'the Conv' (Conv): kernel_shape is not that of the filters",
+      "m.onnx: 5 problems: tensor 'w' keeps its data in another file; nodes 'act1', 'act2' (Elu): the operator is not supported: use ReLU, LeakyReLU, Hardswish or GELU; node 'the AveragePool' (AveragePool): auto_pad MIDDLE is not supported, dilations other than 1 are not supported; node 'the Conv' (Conv): kernel_shape is not that of the filters",
       {1, 2, 8, 8}, [](auto& graph, auto&) {
         add_floats(graph, "w", {3, 2, 3, 3}, std::vector<float>(54))
             .set_data_location(onnx::TensorProto::EXTERNAL);
@@ -222,11 +223,11 @@ TEST_CASE("onnx: all that is not read is one list, and what follows it is checke
 }
 
 TEST_CASE("onnx: attributes and outputs that change a result are not passed over") {
-  refused("m.onnx: node 'the Relu' (Relu): attribute threshold is not read", {1, 4},
+  refused("m.onnx: node 'the Relu' (Relu): attribute threshold is not supported", {1, 4},
           [](auto& graph, auto&) {
             set_integers(add_node(graph, "Relu", {"x"}), "threshold", {1});
           });
-  refused("m.onnx: node 'the MaxPool' (MaxPool): output 1, 'y', is not read", {1, 2, 4, 4},
+  refused("m.onnx: node 'the MaxPool' (MaxPool): output 1, 'y', is not supported", {1, 2, 4, 4},
           [](auto& graph, auto&) {
             auto& pool = add_node(graph, "MaxPool", {"x"}, "p");
             set_integers(pool, "kernel_shape", {2, 2});
@@ -309,27 +310,28 @@ TEST_CASE("onnx: Reshape with allowzero takes extents as they are") {
   CHECK(model.graph[model.graph.outputs()[0]].type.shape == Shape{1, 2, 3});
   CHECK(
       error_of(reshaped({0, 2, 3})) ==
-      "m.onnx: node 'the Reshape' (Reshape): with allowzero [0, 2, 3] has no elements, and tensors without are not read");
+      "m.onnx: node 'the Reshape' (Reshape): with allowzero [0, 2, 3] has no elements, and empty tensors are not supported");
 }
 
 TEST_CASE("onnx: the batch extent among numbers is called so") {
   const auto shape_of = [](auto& graph) { add_node(graph, "Shape", {"x"}, "shape"); };
   refused(
-      "m.onnx: node 'the ConstantOfShape' (ConstantOfShape): constants of [batch, 4] are not read",
+      "m.onnx: node 'the ConstantOfShape' (ConstantOfShape): constants of [batch, 4] are not supported",
       {1, 4}, [&](auto& graph, auto&) {
         shape_of(graph);
         add_node(graph, "ConstantOfShape", {"shape"}, "z");
         add_node(graph, "Add", {"x", "z"});
       });
-  refused("m.onnx: node 'the Reshape' (Reshape): extent batch is no number of elements", {1, 4},
+  refused(
+      "m.onnx: node 'the Reshape' (Reshape): extent batch is not a valid number of elements",
+      {1, 4}, [&](auto& graph, auto&) {
+        shape_of(graph);
+        add_floats(graph, "w", {2, 2}, {1, 2, 3, 4});
+        add_node(graph, "Reshape", {"w", "shape"}, "z");
+        add_node(graph, "Add", {"x", "z"});
+      });
+  refused("m.onnx: node 'the Mul' (Mul): Mul of the batch extent would mix samples", {1, 4},
           [&](auto& graph, auto&) {
-            shape_of(graph);
-            add_floats(graph, "w", {2, 2}, {1, 2, 3, 4});
-            add_node(graph, "Reshape", {"w", "shape"}, "z");
-            add_node(graph, "Add", {"x", "z"});
-          });
-  refused("m.onnx: node 'the Mul' (Mul): Mul of the batch extent does not keep samples apart",
-          {1, 4}, [&](auto& graph, auto&) {
             shape_of(graph);
             add_node(graph, "Mul", {"shape", "shape"}, "z");
             add_node(graph, "Reshape", {"x", "z"});
@@ -344,13 +346,13 @@ TEST_CASE("onnx: the batch extent among numbers is called so") {
 
 TEST_CASE("onnx: numbers beyond any tensor are refused before they are added up") {
   refused(
-      "m.onnx: node 'the Pad' (Pad): 4611686018427387904 is beyond any tensor", {1, 4},
+      "m.onnx: node 'the Pad' (Pad): 4611686018427387904 exceeds the largest tensor", {1, 4},
       [](auto& graph, auto&) {
         set_integers(add_node(graph, "Constant", {}, "p"), "value_ints", {0, huge, 0, huge});
         add_node(graph, "Pad", {"x", "p"});
       });
   refused(
-      "m.onnx: node 'the Reshape' (Reshape): extents 1 and 4611686018427387904 are beyond any tensor",
+      "m.onnx: node 'the Reshape' (Reshape): extents 1 and 4611686018427387904 exceed the largest tensor",
       {1, 4}, [](auto& graph, auto&) {
         set_integers(add_node(graph, "Constant", {}, "s"), "value_ints", {-1, huge, huge});
         add_node(graph, "Reshape", {"x", "s"});
@@ -358,8 +360,8 @@ TEST_CASE("onnx: numbers beyond any tensor are refused before they are added up"
 }
 
 TEST_CASE("onnx: files that are no models, of other opsets or with other data") {
-  CHECK(error_of("") == "m.onnx: is no ONNX model");
-  CHECK(error_of("not a model") == "m.onnx: is no ONNX model");
+  CHECK(error_of("") == "m.onnx: is not an ONNX model");
+  CHECK(error_of("not a model") == "m.onnx: is not an ONNX model");
   refused("m.onnx: expected opset 9 to 18, got 8", {1, 4}, [](auto& graph, auto& model) {
     add_node(graph, "Relu", {"x"});
     model.mutable_opset_import(0)->set_version(8);

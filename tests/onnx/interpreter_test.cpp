@@ -139,14 +139,14 @@ TEST_CASE("onnx interpreter: what does not go together is refused with its reaso
     return test::error_text<FormatError>([&] { (void)computed(arguments...); });
   };
   using Given = std::vector<OnnxArray>;
-  CHECK(reason("Tanh", Given{x}) == "the operator is not computed");
-  CHECK(reason("MatMul", Given{x, x}) == "the extents of the operands do not go together");
-  CHECK(reason("Add", Given{x, {{2}, Floats{1, 2}}}) == "extents 3 and 2 do not go together");
+  CHECK(reason("Tanh", Given{x}) == "the operator is not supported");
+  CHECK(reason("MatMul", Given{x, x}) == "the extents of the operands do not match");
+  CHECK(reason("Add", Given{x, {{2}, Floats{1, 2}}}) == "extents 3 and 2 do not broadcast");
   CHECK(reason("Add", Given{x, {{2}, Bytes{1, 2}}}) == "input 1 has elements of another type");
   CHECK(reason("Add", Given{x}) == "input 1 is missing");
   CHECK(reason("Gather", Given{x, {{1}, Numbers{2}}}) == "index 2 is out of range");
   CHECK(test::error_text<FormatError>([] { OnnxInterpreter("no model"); }) ==
-        "is no ONNX model");
+        "is not an ONNX model");
 }
 
 bool has_16_bits(const IntegerProgram& program) {
@@ -322,7 +322,7 @@ TEST_CASE("onnx interpreter: codes of 16 bits come out of floats as they went in
     }
     CHECK(test::error_text<GraphError>([&] {
             (void)to_onnx(program, {.opset = 20});
-          }).ends_with("codes of 16 bits need opset 21, asked for is 20"));
+          }).ends_with("codes of 16 bits need opset 21, got 20"));
     CHECK(test::error_text<GraphError>([&] {
             (void)to_onnx(program, {.form = OnnxForm::Integer, .opset = 21});
           }).ends_with("ONNX's integer products take codes of 8 bits, these have 16"));

@@ -48,7 +48,7 @@ TEST_CASE("embedding: the first index outside is the fault, its row is 0 without
     CHECK(run.forward() == Values{3, 4, 0, 0, 1, 2, 0, 0});
     REQUIRE(run.status().fault.text != nullptr);
     CHECK(to_string(run.status().fault) ==
-          fmt::format("index {} at place 1 is outside the table", outside));
+          fmt::format("index {} at position 1 is outside the table", outside));
     CHECK(run.backward({1, 2, 3, 4, 5, 6, 7, 8})[0] == Values{5, 6, 1, 2});
   }
 }

@@ -211,7 +211,7 @@ TEST_CASE("quantize: NaN has no code: a fault at the first one, and the zero poi
                 {x, {0.5, 0.25}, {3, 7}}, {.threads = threads});
       const Values codes = run.forward();
       CHECK(std::string(run.status().fault.text) ==
-            "x of element {index} is NaN: it has no code");
+            "element {index} of x is NaN, which has no code");
       CHECK(run.status().fault.index == 40000);
       Values expected(35000, 5.0);
       expected.resize(70000, 11.0);

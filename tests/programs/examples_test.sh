@@ -15,7 +15,7 @@ check "the tool reads the same files" "$tool" verify "$work/arrays.json" --input
 check "and counts what is right" awk '/^L3 backend: accuracy/ { exit !($4 > 75) }' "$work/verify.txt"
 check "arrays says how it is called" exits 2 'arrays: usage: arrays INPUTS LABELS MODEL' "$build/examples/arrays"
 check "labels alone" exits 2 'qtape: --labels needs --input' "$tool" verify "$work/arrays.json" --labels "$work/y.npy"
-check "two kinds of data" exits 2 'qtape: --input: there is --data already' "$tool" verify "$work/arrays.json" --data "$work" --input "$work/x.npy"
+check "two kinds of data" exits 2 'qtape: --input: --data is already given' "$tool" verify "$work/arrays.json" --data "$work" --input "$work/x.npy"
 
 (cd "$work" && "$build/examples/xor" >xor.txt)
 check "xor learns" awk 'NR==1||NR==4{ok+=($1<0.2)} NR==2||NR==3{ok+=($1>0.8)} END{exit ok!=4}' "$work/xor.txt"

@@ -36,12 +36,12 @@ check "profile takes models alone" exits 1 'p.json' "$tool" profile "$work/p.jso
 # Programs of either kind of output are what the model converts to.
 check "verify takes floats" "$tool" verify "$work/m.json" --data "$digits" --requantization SingleRounding --program "$work/p.json" >/dev/null
 check "verify takes integer outputs" "$tool" verify "$work/m.json" --data "$digits" --requantization SingleRounding --program "$work/i.json" >"$work/verify.txt"
-check "and says that they are right" grep -qF "$work/i.json is what the model converts to" "$work/verify.txt"
+check "and says that they are right" grep -qF "$work/i.json equals the conversion of the model" "$work/verify.txt"
 last=$(sed -n 's/^"outputs": \[\([0-9]*\)\]/\1/p' "$work/p.json")
 sed "s/^\"outputs\": .*/\"outputs\": [$((last - 1))]/" "$work/p.json" >"$work/outputs.json"
-check "other outputs" exits 1 "outputs.json: is not what the model converts to: it has $((last + 1)) nodes, expected $last" "$tool" verify "$work/m.json" --data "$digits" --requantization SingleRounding --program "$work/outputs.json"
+check "other outputs" exits 1 "outputs.json: differs from the conversion of the model: it has $((last + 1)) nodes, expected $last" "$tool" verify "$work/m.json" --data "$digits" --requantization SingleRounding --program "$work/outputs.json"
 sed "s/^\"outputs\": .*/\"outputs\": [$last, $last]/" "$work/p.json" >"$work/twice.json"
-check "outputs that differ alone" exits 1 "is not what the model converts to: its outputs are %$last 'fc2.value' and %$last 'fc2.value', expected %$last 'fc2.value'" "$tool" verify "$work/m.json" --data "$digits" --requantization SingleRounding --program "$work/twice.json"
+check "outputs that differ alone" exits 1 "differs from the conversion of the model: its outputs are %$last 'fc2.value' and %$last 'fc2.value', expected %$last 'fc2.value'" "$tool" verify "$work/m.json" --data "$digits" --requantization SingleRounding --program "$work/twice.json"
 
 # Errors name the file.
 check "convert names the model" exits 1 "$work/f.json: the model has no quantizers" "$tool" convert "$work/f.json" -o "$work/x.json"
@@ -63,7 +63,7 @@ check "no control character of a file reaches the terminal" exits 1 "/values/\\u
 sed '/^"fc1.weight": /s/"data":"......../"data":"AADAf3wA/' "$work/m.json" >"$work/nan.json"
 check "one weight is NaN" test "$(cmp "$work/m.json" "$work/nan.json" 2>&1 | wc -l)" = 1
 for command in replay verify; do
-  check "$command refuses NaN" exits 1 "$work/nan.json: /values/fc1.weight: element 0 is NaN, and NaN was not asked for" "$tool" $command "$work/nan.json" --data "$digits"
+  check "$command refuses NaN" exits 1 "$work/nan.json: /values/fc1.weight: element 0 is NaN, and NaN values were not requested" "$tool" $command "$work/nan.json" --data "$digits"
 done
 check "convert refuses NaN" exits 1 '/values/fc1.weight: element 0 is NaN' "$tool" convert "$work/nan.json" -o "$work/x.json"
 check "inspect shows the model" "$tool" inspect "$work/nan.json" >/dev/null

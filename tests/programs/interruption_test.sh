@@ -29,7 +29,7 @@ for signal in INT TERM; do
   [ $signal = INT ] || code=143
   file=$work/$signal.json
   check "SIG$signal: exit code and words" ends $code "train_mlp: stopped by SIG$signal after step" signal_after $signal "$file" format "$train" "${long[@]}" --checkpoint "$file" --checkpoint-every 1
-  check "SIG$signal: how to go on" grep -qF "of 400; go on with --resume $file" "$work/err"
+  check "SIG$signal: how to go on" grep -qF "of 400; continue with --resume $file" "$work/err"
   step=$(sed -n 's/.* after step \([0-9]*\) of .*/\1/p' "$work/err")
   check "SIG$signal: the checkpoint is of that step" grep -q "\"step\":$step[,}]" "$file"
   check "SIG$signal: no lock and no partial file stay" same "$file" "$(echo "$file"*)"

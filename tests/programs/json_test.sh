@@ -118,8 +118,8 @@ check "train_mlp: accuracy" same "$(printed trained.txt '^test accuracy \(.*\) %
 check "train_autoencoder: keys as documented" same "$(documented 'train_autoencoder')" "$(keys a.json)"
 
 # Standard output takes one text.
-check "two texts" exits 2 'qtape: --json: standard output takes --output already' "$tool" convert m.json -o - --json -
-check "two options of one file" exits 2 'qtape: --json: y.json is the file of --output' "$tool" convert m.json -o y.json --json y.json
+check "two texts" exits 2 'qtape: --json: standard output is already used by --output' "$tool" convert m.json -o - --json -
+check "two options of one file" exits 2 'qtape: --json: y.json is already the file of --output' "$tool" convert m.json -o y.json --json y.json
 "$tool" convert m.json -o - --json c.out 2>/dev/null | cmp - p.json
 check "a program on standard output, its numbers in a file" test "${PIPESTATUS[*]} $(field c.out bytes)" = "0 0 $(stat -c %s p.json)"
 # Labels are written as they are, whatever is printed of them.

@@ -29,19 +29,19 @@ check "a model over itself" "$tool" fold "$work/q.json" -o "$work/q.json" >/dev/
 # Norms of their own, in an ONNX file.
 "$build/tests/write_lenet" "$work/normed.onnx" norms
 check "import" "$tool" import "$work/normed.onnx" -o "$work/l.json" --json "$work/l.out" >"$work/import.txt"
-check "says which norms it folds" grep -qx 'folded 3 batch norms into the layers before: norm1, norm2, norm3' "$work/import.txt"
+check "says which norms it folds" grep -qx 'folded 3 batch norms into the preceding layers: norm1, norm2, norm3' "$work/import.txt"
 check "as numbers too" same 3 "$(grep -c '^ *"norm[123]",\?$' "$work/l.out")"
 check "train" "$tool" train "$work/l.json" --data "$digits" "${four[@]}" -o "$work/l4.json" >/dev/null
 check "nothing differs" test "$("$tool" verify "$work/l4.json" --data "$digits" | grep -c "$zero")" = 4
 
 # Parts without integers.
-check "import names what has no integers" exits 1 ' would have no integers: ' "$tool" import "$onnx/block.onnx" -o "$work/b.json"
+check "import names what has no integers" exits 1 ' would have no integer form: ' "$tool" import "$onnx/block.onnx" -o "$work/b.json"
 check "and the way out" grep -q -- '; --float-parts leaves them in floats$' "$work/err"
 check "and writes nothing" test ! -e "$work/b.json"
 check "which goes on" "$tool" import "$onnx/block.onnx" --float-parts -o "$work/b.json" >"$work/import.txt"
-check "with the same list" test "$(grep -c '^stays in floats: ' "$work/import.txt")" -ge 1
-check "a norm that stays has its reason" grep -q "BatchNorm %[0-9]* 'norm1': cannot be folded: Sub %[0-9]* before it is no product with weights; have the norm directly after" "$work/import.txt"
-check "lint tells them of a float model" test "$("$tool" lint "$work/b.json" | grep -c '^error: ')" = "$(($(grep -c '^stays in floats: ' "$work/import.txt") + 1))"
+check "with the same list" test "$(grep -c '^remains in floats: ' "$work/import.txt")" -ge 1
+check "a norm that stays has its reason" grep -q "BatchNorm %[0-9]* 'norm1': cannot be folded: Sub %[0-9]* before it is not a product with weights; place the norm directly after" "$work/import.txt"
+check "lint tells them of a float model" test "$("$tool" lint "$work/b.json" | grep -c '^error: ')" = "$(($(grep -c '^remains in floats: ' "$work/import.txt") + 1))"
 for command in "calibrate --input $onnx/block-x.npy" "train --input $onnx/block-x.npy -o $work/t.json" "search --input $onnx/block-x.npy --budget 100000"; do
   # shellcheck disable=SC2086  # a command and its options
   check "$command: refuses" exits 1 "qtape: $work/b.json: " "$tool" ${command%% *} "$work/b.json" ${command#"${command%% *}"}

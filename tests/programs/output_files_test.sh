@@ -16,9 +16,9 @@ for option in --save --save-float --save-calibrated --save-program --json; do
   check "train_autoencoder $option in a missing folder" refuses "$option: $work/no/x.json: cannot write: No such file or directory" "$autoencoder" --epochs 1000 $option "$work/no/x.json"
 done
 check "a later path fails" refuses "--json: $work/no/r.json: cannot write" "$train" "${short[@]}" --save "$work/clean/m.json" --checkpoint "$work/clean/c.json" --json "$work/no/r.json"
-check "two options of one file" exits 2 "--json: $work/clean/../clean/m.json is the file of --save" "$train" "${short[@]}" --save "$work/clean/m.json" --json "$work/clean/../clean/m.json"
+check "two options of one file" exits 2 "--json: $work/clean/../clean/m.json is already the file of --save" "$train" "${short[@]}" --save "$work/clean/m.json" --json "$work/clean/../clean/m.json"
 "$train" "${short[@]}" --epochs 1 --checkpoint "$work/c.json" >/dev/null
-check "a model over the checkpoint that goes on" exits 2 "--checkpoint: $work/c.json is the file of --save" "$train" --resume "$work/c.json" --save "$work/c.json"
+check "a model over the checkpoint that goes on" exits 2 "--checkpoint: $work/c.json is already the file of --save" "$train" --resume "$work/c.json" --save "$work/c.json"
 
 # At the end: a device that is full only then.
 check "a save that fails at the end" exits 1 "/dev/full: cannot write: No space left on device; saved as $TMPDIR/qtape-" "$train" "${short[@]}" --save /dev/full --json "$work/r.json"

@@ -8,8 +8,8 @@ for model in mlp residual; do
   "$tool" convert "$work/i-$model.json" -o "$work/$model.int.json" >/dev/null
 done
 verify_mlp=("$tool" verify "$work/i-mlp.json" --data "$digits" --requantization FloatMultiply --program)
-check "a program of another model" exits 1 "residual.int.json: is not what the model converts to: " "${verify_mlp[@]}" "$work/residual.int.json"
-check "a program of another requantization" exits 1 'is of requantization FloatMultiply, verified is OnnxQdq' "$tool" verify "$work/i-mlp.json" --data "$digits" --requantization OnnxQdq --program "$work/mlp.int.json"
+check "a program of another model" exits 1 "residual.int.json: differs from the conversion of the model: " "${verify_mlp[@]}" "$work/residual.int.json"
+check "a program of another requantization" exits 1 'has requantization FloatMultiply, but OnnxQdq is verified' "$tool" verify "$work/i-mlp.json" --data "$digits" --requantization OnnxQdq --program "$work/mlp.int.json"
 tamper() { # tamper OUTPUT SED-COMMAND: the program with one change
   sed "$2" "$work/mlp.int.json" >"$work/$1"
   ! cmp -s "$work/$1" "$work/mlp.int.json"

@@ -21,7 +21,7 @@ check "standard output" test "$("$tool" report "$work/runs/a" -o - | sha256sum)"
 check "the page over a record" exits 2 "qtape: --output: $work/runs/a/run.json is the file to read" "$tool" report "$work/runs/a" -o "$work/runs/a/run.json"
 check "numbers over a record" exits 2 "qtape: --json: $work/runs/a/run.json is the file to read" "$tool" report "$work/runs/a" -o "$work/n.html" --json "$work/runs/a/run.json"
 check "numbers over data" exits 2 "qtape: --json: $work/x.npy is the file to read" "$tool" train "$work/m.json" "${of_data[@]}" --json "$work/x.npy"
-check "numbers over the record to come" exits 2 "qtape: --json: $work/runs/c/run.json is the file of --report" "$tool" train "$work/m.json" "${of_data[@]}" --report "$work/runs/c" --json "$work/runs/c/run.json"
+check "numbers over the record to come" exits 2 "qtape: --json: $work/runs/c/run.json is already the file of --report" "$tool" train "$work/m.json" "${of_data[@]}" --report "$work/runs/c" --json "$work/runs/c/run.json"
 mkdir -p "$work/runs/d" && cp -r "$work/runs/a" "$work/runs/d/a"
 check "runs of one name" test "$("$tool" report "$work/runs/a" "$work/runs/d/a" -o "$work/n.html" | grep -c "^$work/runs/.*: Finished")" = 2
 rm "$work/n.html"
@@ -35,7 +35,7 @@ check "no folder" exits 1 'none: cannot open' "$tool" report "$work/none" -o "$w
 check "a folder without a run" exits 1 "qtape: $work/runs: the folder holds no record of a run, run.json; training writes one with --report" "$tool" report "$work/runs" -o "$work/n.html"
 check "no record" exits 1 'm.json: /format: expected "qtape-run"' "$tool" report "$work/m.json" -o "$work/n.html"
 check "no page was written" test ! -e "$work/n.html"
-check "a report that is a file" exits 1 'cannot make this folder' "$tool" train "$work/m.json" "${of_data[@]}" --report "$work/m.json"
+check "a report that is a file" exits 1 'cannot create this folder' "$tool" train "$work/m.json" "${of_data[@]}" --report "$work/m.json"
 if [ -c /dev/full ]; then
   mkdir "$work/runs/f" && ln -s /dev/full "$work/runs/f/run.json"
   check "a full disk" exits 1 'runs/f/run.json: cannot write: No space left on device' "$tool" train "$work/m.json" "${of_data[@]}" --epochs 2 --report "$work/runs/f" -o "$work/f.json"

@@ -48,9 +48,9 @@ for set in train t10k; do  # one image of one pixel
   printf '\0\0\10\3\0\0\0\1\0\0\0\1\0\0\0\1\7' >"$work/$set-images-idx3-ubyte"
   printf '\0\0\10\1\0\0\0\1\7' >"$work/$set-labels-idx1-ubyte"
 done
-check "images for two inputs" exits 2 "qtape: input 'left' f32[3]: nothing of the data fits a sample of it; there is x u8[1, 1], labels u8[]" "$tool" verify "$data/two_inputs.json" --data "$work"
+check "images for two inputs" exits 2 "qtape: input 'left' f32[3]: no column of the data fits it; the data have x u8[1, 1], labels u8[]" "$tool" verify "$data/two_inputs.json" --data "$work"
 echo '{"format":"qtape","version":2,"nodes":[{"label":"x","op":{"Input":{"shape":[1,68719476736],"batch":true}}},{"op":"Relu","operands":[0]}],"outputs":[1],"values":{}}' >"$work/huge.json"
-check "data that do not fit, before memory is taken" exits 2 "qtape: input 'x' f32[68719476736]: column x has u8[1, 1] a sample" "$tool" replay "$work/huge.json" --data "$work"
+check "data that do not fit, before memory is taken" exits 2 "qtape: input 'x' f32[68719476736]: column x has u8[1, 1] per sample" "$tool" replay "$work/huge.json" --data "$work"
 cp "$work/huge.json" "$work/-x.json"
 check "a file that begins with a dash" exits 2 'qtape: unknown option -x.json; the file of this name is ./-x.json' env -C "$work" "$tool_here" inspect -x.json
 check "which is read by its folder" env -C "$work" "$tool_here" inspect ./-x.json >/dev/null
@@ -58,7 +58,7 @@ check "or after --" env -C "$work" "$tool_here" inspect -- -x.json >/dev/null
 long_name=$(printf 'n%.0s' $(seq 250))
 check "a name of 255 bytes" "$tool" convert "$work/a.json" -o "$work/$long_name.json" >/dev/null
 check "a longer one" exits 1 "qtape: --output: $work/${long_name}x.json: cannot write: File name too long" "$tool" convert "$work/a.json" -o "$work/${long_name}x.json"
-check "images of another size" exits 2 "qtape: input 'x' f32[640]: column x has u8[1, 1] a sample" "$tool" verify "$work/a.json" --data "$work"
+check "images of another size" exits 2 "qtape: input 'x' f32[640]: column x has u8[1, 1] per sample" "$tool" verify "$work/a.json" --data "$work"
 
 # Threads: what the environment says.
 threads_of() { env "$@" "$train" --samples 64 --layers 8 --epochs 1 --json - 2>/dev/null | sed -n 's/^ *"threads": \([0-9]*\).*/\1/p'; }

@@ -12,14 +12,14 @@ for kind in npz safetensors; do
   check "weights out as $kind" "$tool" weights "$work/w8a8.json" -o "$work/w.$kind" >"$work/out.txt"
   check "$kind: it says how many" grep -qx "$(grep -c . <("$tool" inspect "$work/w8a8.json" | grep -E '(Parameter|State) ')) arrays, [0-9]* numbers" "$work/out.txt"
   check "weights in from $kind" "$tool" weights "$work/w8a8.json" --from "$work/w.$kind" -o "$work/again.json" >"$work/in.txt"
-  check "$kind: all are taken over" grep -q ' taken over, 0 kept$' "$work/in.txt"
+  check "$kind: all are taken over" grep -q ' replaced, 0 kept$' "$work/in.txt"
   check "$kind: the model is the same" cmp "$work/w8a8.json" "$work/again.json"
   "$tool" weights "$work/w8a8.json" -o "$work/second.$kind" >/dev/null
   check "$kind: the same bytes" cmp "$work/w.$kind" "$work/second.$kind"
 done
 "$tool" weights "$work/lenet.json" -o "$work/float.npz" >/dev/null
 check "some weights in" "$tool" weights "$work/w8a8.json" --from "$work/float.npz" -o "$work/some.json" >"$work/some.txt"
-check "the others are kept" grep -qx '8 of [0-9]* parameters and states taken over, [1-9][0-9]* kept' "$work/some.txt"
+check "the others are kept" grep -qx '8 of [0-9]* parameters and states replaced, [1-9][0-9]* kept' "$work/some.txt"
 
 # Data and answers.
 data=(--input "$work/digits.npz:x-test" --labels "$work/digits.npz:y-test")
@@ -27,17 +27,17 @@ check "inputs of an archive" test "$("$tool" replay "$work/w8a8.json" "${data[@]
 for kind in npy npz safetensors; do
   check "answers as $kind" "$tool" replay "$work/w8a8.json" "${data[@]}" -o "$work/answers.$kind" >/dev/null
 done
-check "answers have one array" exits 2 "input 'x' f32[28, 28, 1]: column x has f32[10] a sample" "$tool" replay "$work/w8a8.json" --input "$work/answers.npz"
+check "answers have one array" exits 2 "input 'x' f32[28, 28, 1]: column x has f32[10] per sample" "$tool" replay "$work/w8a8.json" --input "$work/answers.npz"
 
 # Wrong input.
-check "which array" exits 2 "digits.npz: expected one array, or one by FILE:NAME; got 4: 'x', 'y', 'x-test', 'y-test'" "$tool" replay "$work/w8a8.json" --input "$work/digits.npz"
+check "which array" exits 2 "digits.npz: expected one array, or FILE:NAME to select one; got 4: 'x', 'y', 'x-test', 'y-test'" "$tool" replay "$work/w8a8.json" --input "$work/digits.npz"
 check "no such array" exits 2 "there is no array 'x-tset' among 'x', 'y', 'x-test', 'y-test'; the nearest are 'x-test', 'y-test'" "$tool" replay "$work/w8a8.json" --input "$work/digits.npz:x-tset"
 check "values that the model lacks" exits 1 "w.npz: no parameter or state is called 'conv1.weight.scale'; the nearest are 'conv1.weight', 'conv2.weight'" "$tool" weights "$work/lenet.json" --from "$work/w.npz" -o "$work/n.json"
 check "arrays of another kind" exits 1 'x.npy: no parameter or state is called' "$tool" weights "$work/lenet.json" --from "$work/x.npy" -o "$work/n.json"
 check "no model written" test ! -e "$work/n.json"
 check "weights as text" exits 2 'w.txt: expected a name that ends in .npy, .npz or .safetensors' "$tool" weights "$work/lenet.json" -o "$work/w.txt"
-check "weights as one array" exits 2 "qtape: --output: a .npy file has no names, got $work/w.npy" "$tool" weights "$work/lenet.json" -o "$work/w.npy"
-check "a model as an archive" exits 2 'qtape: --output: with --from it is a model, got ' "$tool" weights "$work/lenet.json" --from "$work/w.npz" -o "$work/n.npz"
+check "weights as one array" exits 2 "qtape: --output: a .npy file cannot hold names, got $work/w.npy" "$tool" weights "$work/lenet.json" -o "$work/w.npy"
+check "a model as an archive" exits 2 'qtape: --output: expected a model with --from, got ' "$tool" weights "$work/lenet.json" --from "$work/w.npz" -o "$work/n.npz"
 check "answers as text" exits 2 'a.txt: expected a name that ends in .npy, .npz or .safetensors' "$tool" replay "$work/w8a8.json" "${data[@]}" -o "$work/a.txt"
 
 finish

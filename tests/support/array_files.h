@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "qtape/arrays/named_tensors.h"
 #include "qtape/core/random.h"
+#include "qtape/io/arrays/named_tensors.h"
 
 namespace qtape::test {
 

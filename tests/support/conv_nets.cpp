@@ -6,7 +6,7 @@
 #include "qtape/core/random.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/integer/rules/quantizer_of.h"
-#include "qtape/model/insert_quantizers.h"
+#include "qtape/model/passes/insert_quantizers.h"
 #include "qtape/tests/support/integer_nets.h"
 
 namespace qtape::test {

@@ -193,7 +193,8 @@ OpCase mat_mul() {
 
 std::vector<OpCase> broadcast_cases() {
   const std::string none =
-      "has no integer form: replace it by what has integers, or take an output before it";
+      "has no integer form: replace it with an op that has an integer form, or use an output "
+      "before it";
   OpCase add = broadcast_case(Add{}, broadcast([](double a, double b) { return a + b; }), {});
   OpCase sub = broadcast_case(Sub{}, broadcast([](double a, double b) { return a - b; }), {});
   OpCase mul = broadcast_case(Mul{}, broadcast([](double a, double b) { return a * b; }), {});

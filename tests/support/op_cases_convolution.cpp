@@ -245,7 +245,7 @@ OpCase conv2d() {
       {plain, {x, f32({8, 3, 0, 4})}, "kernel must be at least 1 along w, got 0"},
       {Conv2d{.padding = Padding::Explicit, .pads_begin = {far, 0}},
        {x, w},
-       "padded extents go to 2^31 - 1, got 1099511627781"}};
+       "padded extents may be at most 2^31 - 1, got 1099511627781"}};
   return c;
 }
 
@@ -303,7 +303,8 @@ OpCase conv_transpose2d() {
           {plain, {1, 3, 3, 2}, {2, 1, 1, 2}}});
   add_large<ConvTranspose2d>(c.bench, {same, {16, 14, 14, 32}, {16, 4, 4, 32}});
   c.integer = refused(
-      "has no integer form: replace it by what has integers, or take an output before it",
+      "has no integer form: replace it with an op that has an integer form, or use an output "
+      "before it",
       quantized(same, {2, 3, 3, 2}, {3, 3, 3, 2}, {.scale_mode = Fixed{}}));
   const TensorType x = f32({2, 3, 4, 4});
   const TensorType w = f32({8, 3, 3, 4});
@@ -316,7 +317,7 @@ OpCase conv_transpose2d() {
        "output_padding of 1 along h needs padding Valid or Explicit"},
       {ConvTranspose2d{.padding = Padding::Explicit, .pads_begin = {5, 0}},
        {x, w},
-       "padding of 5 and 0 leaves nothing of the 5 elements along h"},
+       "padding of 5 and 0 leaves none of the 5 elements along h"},
       {ConvTranspose2d{.stride = {int64_t{1} << 48, 1}},
        {x, w},
        "y has more than 2^48 elements along h: extent 3, stride 281474976710656"},

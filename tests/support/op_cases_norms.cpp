@@ -236,7 +236,8 @@ OpCase layer_norm() {
       .bench = {{plain, {{{512, 256}}, {{256}}, {{256}}}}},
       .tolerance = {.value = 16, .gradient = 4},
       .integer = refused(
-          "has no integer form: replace it by what has integers, or take an output before it",
+          "has no integer form: replace it with an op that has an integer form, or use an "
+          "output before it",
           [](Graph& graph) {
             const FakeQuantize ema{.scale_mode = EMA{}};
             const NodeId x = graph.add(Input{.shape = {4, 6}}, {}, "x");

@@ -277,58 +277,58 @@ OpCase quantize() {
                         .range = CodeRange::Unsigned,
                         .scheme = Scheme::Affine,
                         .mask = MaskRule::Value};
-  return {
-      .value =
-          [](const OpUse& use, Arrays x) {
-            const FakeQuantize op = grid_op(use.op);
-            const bool is_unsigned = op.range == CodeRange::Unsigned;
-            const DType narrow = is_unsigned ? DType::U8 : DType::S8;
-            const DType wide = is_unsigned ? DType::U16 : DType::S16;
-            Array y{{op.bits <= 8 ? narrow : wide, x[0].type.shape}, {}};
-            in_compute_type(x[0], [&]<class T>() {
-              const auto qparams = element_qparams<T>(use, x);
-              for (size_t i = 0; i < qparams.size(); ++i) {
-                y.values.push_back(static_cast<double>(
-                    oracle_code(static_cast<T>(x[0].values[i]), qparams[i], op)));
-              }
-            });
-            return y;
-          },
-      .uses = {{four, {data({67}), scales({0.25})}},
-               {four, {data({0}), scales({0.25})}},
-               {four, {data({99}, Fill::Halves), scales({1})}},
-               {Quantize{.bits = 12}, {data({1025}), scales({0.001})}},
-               {Quantize{.bits = 16, .range = CodeRange::Unsigned},
-                {data({1025}), scales({0.0001})}},
-               {affine, {data({9, 3}), scales({1, 0.25, 0.1}), scales({0, 100, 255})}}},
-      .large = {{four, {data({70003}), scales({0.25})}}},
-      .bench = {{Quantize{}, {data({256, 512}), scales({0.01})}}},
-      .gradient =
-          [](const OpUse& use, Arrays x, const Array& dy) {
-            std::vector<Values> gradients = straight_through(use, x, dy);
-            in_compute_type(x[0], [&]<class T>() {
-              const auto qparams = element_qparams<T>(use, x);
-              for (size_t i = 0; i < qparams.size(); ++i) {
-                const T g = static_cast<T>(gradients[0][i]);
-                gradients[0][i] = double{static_cast<T>(g / qparams[i].scale)};
-              }
-            });
-            return gradients;
-          },
-      .straight_through = true,
-      .dtypes = floats,
-      .integer = refused(
-          "has no integer form: replace it by what has integers, or take an output before it",
-          [](Graph& graph) {
-            const NodeId x = graph.add(Input{.shape = {4, 6}}, {}, "x");
-            const NodeId scale = graph.add(State{.shape = {1}, .value = 0.25}, {}, "scale");
-            const NodeId q = graph.add(Quantize{}, {x, scale}, "q");
-            const NodeId y = graph.add(Dequantize{}, {q, scale}, "y");
-            const FakeQuantize ema{.scale_mode = EMA{}};
-            graph.set_outputs({add_quantizer(graph, y, ema, "output")});
-            return q;
-          }),
-      .refusals = {{Quantize{}, {s32({4}), f32({1})}, takes_floats}}};
+  return {.value =
+              [](const OpUse& use, Arrays x) {
+                const FakeQuantize op = grid_op(use.op);
+                const bool is_unsigned = op.range == CodeRange::Unsigned;
+                const DType narrow = is_unsigned ? DType::U8 : DType::S8;
+                const DType wide = is_unsigned ? DType::U16 : DType::S16;
+                Array y{{op.bits <= 8 ? narrow : wide, x[0].type.shape}, {}};
+                in_compute_type(x[0], [&]<class T>() {
+                  const auto qparams = element_qparams<T>(use, x);
+                  for (size_t i = 0; i < qparams.size(); ++i) {
+                    y.values.push_back(static_cast<double>(
+                        oracle_code(static_cast<T>(x[0].values[i]), qparams[i], op)));
+                  }
+                });
+                return y;
+              },
+          .uses = {{four, {data({67}), scales({0.25})}},
+                   {four, {data({0}), scales({0.25})}},
+                   {four, {data({99}, Fill::Halves), scales({1})}},
+                   {Quantize{.bits = 12}, {data({1025}), scales({0.001})}},
+                   {Quantize{.bits = 16, .range = CodeRange::Unsigned},
+                    {data({1025}), scales({0.0001})}},
+                   {affine, {data({9, 3}), scales({1, 0.25, 0.1}), scales({0, 100, 255})}}},
+          .large = {{four, {data({70003}), scales({0.25})}}},
+          .bench = {{Quantize{}, {data({256, 512}), scales({0.01})}}},
+          .gradient =
+              [](const OpUse& use, Arrays x, const Array& dy) {
+                std::vector<Values> gradients = straight_through(use, x, dy);
+                in_compute_type(x[0], [&]<class T>() {
+                  const auto qparams = element_qparams<T>(use, x);
+                  for (size_t i = 0; i < qparams.size(); ++i) {
+                    const T g = static_cast<T>(gradients[0][i]);
+                    gradients[0][i] = double{static_cast<T>(g / qparams[i].scale)};
+                  }
+                });
+                return gradients;
+              },
+          .straight_through = true,
+          .dtypes = floats,
+          .integer = refused(
+              "has no integer form: replace it with an op that has an integer form, or use an "
+              "output before it",
+              [](Graph& graph) {
+                const NodeId x = graph.add(Input{.shape = {4, 6}}, {}, "x");
+                const NodeId scale = graph.add(State{.shape = {1}, .value = 0.25}, {}, "scale");
+                const NodeId q = graph.add(Quantize{}, {x, scale}, "q");
+                const NodeId y = graph.add(Dequantize{}, {q, scale}, "y");
+                const FakeQuantize ema{.scale_mode = EMA{}};
+                graph.set_outputs({add_quantizer(graph, y, ema, "output")});
+                return q;
+              }),
+          .refusals = {{Quantize{}, {s32({4}), f32({1})}, takes_floats}}};
 }
 
 OpCase dequantize() {
@@ -368,7 +368,8 @@ OpCase dequantize() {
       .straight_through = true,
       .dtypes = {DType::F32},
       .integer = refused(
-          "has no integer form: replace it by what has integers, or take an output before it",
+          "has no integer form: replace it with an op that has an integer form, or use an "
+          "output before it",
           [](Graph& graph) {
             const Input codes{.dtype = DType::S8, .shape = {4, 6}};
             const NodeId q = graph.add(codes, {}, "q");

@@ -10,7 +10,8 @@ namespace {
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 const std::string no_integers =
-    "has no integer form: replace it by what has integers, or take an output before it";
+    "has no integer form: replace it with an op that has an integer form, or use an output "
+    "before it";
 
 /// Returns x with extent 1 along `axes`, or along all axes if empty.
 Shape kept_shape(const Shape& x, const std::vector<int>& axes) {
@@ -126,7 +127,8 @@ OpCase max() {
   c.uses.push_back(
       {Max{.axes = {1}},
        {{.shape = {4, 3}, .values = {1, 2, 2, nan, 9, nan, -inf, -inf, -inf, 0, -0.0, 0}}}});
-  c.refusals.push_back({Max{}, {f32({0, 3})}, "the maximum of no elements, x is [0, 3]"});
+  c.refusals.push_back(
+      {Max{}, {f32({0, 3})}, "the maximum of no elements is undefined, x is [0, 3]"});
   return c;
 }
 
@@ -223,23 +225,24 @@ OpCase cross_entropy() {
 
 OpCase squared_error() {
   using X = MeanSquaredError;
-  OpCase c{
-      .value =
-          [](const OpUse&, Arrays x) {
-            Values squares;
-            for (size_t i = 0; i < x[0].values.size(); ++i) {
-              const double distance = x[0].values[i] - x[1].values[i];
-              squares.push_back(distance * distance);
-            }
-            return Array{{x[0].type.dtype, {}},
-                         {sum(squares) / static_cast<double>(squares.size())}};
-          },
-      .bench = {{X{}, {{{256, 512}}, {{256, 512}}}}},
-      .tolerance = {.value = 4, .gradient = 4},
-      .integer = refused(no_integers, {X{}, {{{4, 6}}, {{4, 6}}}}),
-      .refusals = {{X{}, {f32({3}), f32({1, 3})}, "shapes differ: [3] and [1, 3]"},
-                   {X{}, {f32({0}), f32({0})}, "the mean of no elements, prediction is [0]"},
-                   {X{}, {f32({3}), f64({3})}, "dtypes differ: f32 and f64"}}};
+  OpCase c{.value =
+               [](const OpUse&, Arrays x) {
+                 Values squares;
+                 for (size_t i = 0; i < x[0].values.size(); ++i) {
+                   const double distance = x[0].values[i] - x[1].values[i];
+                   squares.push_back(distance * distance);
+                 }
+                 return Array{{x[0].type.dtype, {}},
+                              {sum(squares) / static_cast<double>(squares.size())}};
+               },
+           .bench = {{X{}, {{{256, 512}}, {{256, 512}}}}},
+           .tolerance = {.value = 4, .gradient = 4},
+           .integer = refused(no_integers, {X{}, {{{4, 6}}, {{4, 6}}}}),
+           .refusals = {{X{}, {f32({3}), f32({1, 3})}, "shapes differ: [3] and [1, 3]"},
+                        {X{},
+                         {f32({0}), f32({0})},
+                         "the mean of no elements is undefined, prediction is [0]"},
+                        {X{}, {f32({3}), f64({3})}, "dtypes differ: f32 and f64"}}};
   for (int64_t n : {1, 3, 17, 1025}) c.uses.push_back({X{}, {{{n}}, {{n}}}});
   c.uses.push_back({X{}, {{{5, 3}}, {{5, 3}}}});
   c.large = {{X{}, {{{300, 301}}, {{300, 301}}}}};
@@ -254,7 +257,8 @@ std::vector<OpCase> reduction_cases() {
   OpCase means = reduction_case<Mean>(
       [](const Values& terms) { return sum(terms) / static_cast<double>(terms.size()); },
       {.value = 4});
-  means.refusals.push_back({Mean{}, {f32({0, 3})}, "the mean of no elements, x is [0, 3]"});
+  means.refusals.push_back(
+      {Mean{}, {f32({0, 3})}, "the mean of no elements is undefined, x is [0, 3]"});
   return {sums,
           means,
           max(),

@@ -147,7 +147,8 @@ OpCase transpose() {
              {Transpose{.permutation = {0, 3, 1, 2}}, {{{9, 20, 20, 30}}}}};
   c.bench = {{Transpose{}, {{{256, 512}}}}};
   c.integer = refused(
-      "has no integer form: replace it by what has integers, or take an output before it",
+      "has no integer form: replace it with an op that has an integer form, or use an output "
+      "before it",
       {Transpose{}, {{{4, 6}}}});
   c.refusals = {
       {Transpose{.permutation = {0}}, {f32({2, 3})}, "permutation names 1 axes, rank is 2"},
@@ -209,10 +210,10 @@ OpCase concat() {
       {Concat{}, {f32({2}), f64({2})}, "dtypes differ: x0 is f32, x1 is f64"},
       {Concat{.axis = 1},
        {f32({2, 3}), f32({3, 3})},
-       "shapes must be equal beside axis 1: x0 is [2, 3], x1 is [3, 3]"},
+       "shapes must be equal except along axis 1: x0 is [2, 3], x1 is [3, 3]"},
       {Concat{.axis = -1, .count = 3},
        {f32({2, 3}), f32({2, 3}), f32({2})},
-       "shapes must be equal beside axis 1: x0 is [2, 3], x2 is [2]"},
+       "shapes must be equal except along axis 1: x0 is [2, 3], x2 is [2]"},
       {Concat{.axis = 2}, {f32({2, 3}), f32({2, 3})}, "axis 2 is out of range for rank 2"},
       {Concat{}, {f32({}), f32({})}, "axis 0 is out of range for rank 0"},
       {Concat{},
@@ -472,7 +473,8 @@ OpCase embedding() {
   c.large = {use(1000, 64, {3000}), use(7, 9, {30, 1000})};
   c.bench = {use(10000, 64, {64, 32})};
   c.integer = refused(
-      "has no integer form: replace it by what has integers, or take an output before it",
+      "has no integer form: replace it with an op that has an integer form, or use an output "
+      "before it",
       {Embedding{}, {{{4, 3}}, integers(DType::S32, {4}, 0, 4)}});
   c.refusals = {{Embedding{},
                  {f32({4}), s32({2})},
@@ -486,7 +488,7 @@ OpCase embedding() {
                 {Embedding{}, {f32({4, 3}), f32({2})}, "indices must be s32, got f32"},
                 {Embedding{},
                  {f32({4, 3}), s32({1, 1, 1, 1, 1, 1, 1, 1})},
-                 "indices may have 7 axes, got [1, 1, 1, 1, 1, 1, 1, 1]"},
+                 "indices may have at most 7 axes, got [1, 1, 1, 1, 1, 1, 1, 1]"},
                 {Embedding{},
                  {f32({1, int64_t{1} << 30}), s32({int64_t{1} << 20})},
                  "shape [1048576, 1073741824] has more than 2^48 elements"},

@@ -1,7 +1,7 @@
 // A network and data that fit trains within a short time.
 #pragma once
 
-#include "qtape/examples/data/digits.h"
+#include "qtape/data/generated/digits.h"
 #include "qtape/model/fit.h"
 #include "qtape/model/model.h"
 

@@ -2,7 +2,7 @@
 #include <cstdio>
 #include <exception>
 
-#include "qtape/console/standard_output.h"
+#include "qtape/programs/console/standard_output.h"
 #include "qtape/tools/docs/ops_page.h"
 
 int main() try {

@@ -6,7 +6,7 @@
 #include <iterator>
 #include <string>
 
-#include "qtape/console/standard_output.h"
+#include "qtape/programs/console/standard_output.h"
 #include "qtape/tools/docs/tables.h"
 
 int main() try {

@@ -9,10 +9,10 @@
 
 #include "qtape/c99/c_library.h"
 #include "qtape/c99/c_names.h"
-#include "qtape/console/subprocess.h"
-#include "qtape/console/terminal.h"
 #include "qtape/core/error.h"
-#include "qtape/engine/files.h"
+#include "qtape/io/files.h"
+#include "qtape/programs/console/subprocess.h"
+#include "qtape/programs/console/terminal.h"
 
 namespace qtape::tool {
 namespace {
@@ -166,7 +166,7 @@ CCheck check_on(const Board& board, const std::string& base, const std::string& 
 
   const std::string sizes =
       run_program({std::string(arm_size), "-A", folder.file("network.o")}).output;
-  console::redraw(fmt::format("self-test on {}: running under QEMU, {} s at most",
+  console::redraw(fmt::format("self-test on {}: running under QEMU, at most {} s",
                               board.processor, test_seconds));
   const Finished run = run_program(
       {std::string(emulator), "-M", std::string(board.machine), "-nographic", "-monitor",
@@ -192,7 +192,7 @@ void print(const CCheck& check) {
     fmt::print("; code {} bytes, constants {}, memory {}", *check.code_bytes,
                check.constant_bytes.value_or(0), check.ram_bytes.value_or(0));
   }
-  if (check.instructions) fmt::print("; {} instructions a run", *check.instructions);
+  if (check.instructions) fmt::print("; {} instructions per run", *check.instructions);
   fmt::print("\n");
 }
 

@@ -28,12 +28,13 @@ struct CCheck {
     using C = CCheck;
     return std::tuple{
         field("target", &C::target, "processor"),
-        field("passed", &C::passed, "whether all steps gave the codes of the reference"),
-        field("fits", &C::fits, "whether network and samples fit its memory; else nothing ran"),
-        field("code_bytes", &C::code_bytes, "of the network; null where it is not known"),
-        field("constant_bytes", &C::constant_bytes, "beside them in flash"),
+        field("passed", &C::passed, "true if all steps gave the codes of the reference"),
+        field("fits", &C::fits,
+              "true if network and samples fit its memory; otherwise nothing was run"),
+        field("code_bytes", &C::code_bytes, "of the network; null if unknown"),
+        field("constant_bytes", &C::constant_bytes, "in flash, in addition to the code"),
         field("ram_bytes", &C::ram_bytes, "static"),
-        field("instructions", &C::instructions, "of one run; null outside of QEMU")};
+        field("instructions", &C::instructions, "of one run; null without QEMU")};
   }
 };
 

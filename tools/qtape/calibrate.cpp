@@ -4,14 +4,14 @@
 #include <algorithm>
 
 #include "qtape/calibrate/calibration.h"
-#include "qtape/console/terminal.h"
 #include "qtape/core/printable.h"
 #include "qtape/engine/constants.h"
 #include "qtape/engine/quantizers.h"
-#include "qtape/examples/shared/output_files.h"
 #include "qtape/model/evaluate.h"
 #include "qtape/model/feed.h"
 #include "qtape/model/quantization.h"
+#include "qtape/programs/console/terminal.h"
+#include "qtape/programs/output_files.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/data.h"
 #include "qtape/tools/qtape/json_report.h"
@@ -65,13 +65,14 @@ struct CalibratedQuantizer {
 
   static constexpr auto fields() {
     using Q = CalibratedQuantizer;
-    return std::tuple{field("label", &Q::label, "of the node"),
-                      field("observer", &Q::observer, "that gave the scales"),
-                      field("channels", &Q::channels, "scales"),
-                      field("smallest_scale", &Q::smallest_scale, "over channels"),
-                      field("largest_scale", &Q::largest_scale, "over channels"),
-                      field("zero_point", &Q::zero_point, "of one channel; null of several"),
-                      field("non_finite", &Q::non_finite, "elements that were skipped")};
+    return std::tuple{
+        field("label", &Q::label, "of the node"),
+        field("observer", &Q::observer, "from which the scales are"),
+        field("channels", &Q::channels, "scales"),
+        field("smallest_scale", &Q::smallest_scale, "over channels"),
+        field("largest_scale", &Q::largest_scale, "over channels"),
+        field("zero_point", &Q::zero_point, "of a single channel; null for several"),
+        field("non_finite", &Q::non_finite, "elements that were skipped")};
   }
 };
 
@@ -84,8 +85,8 @@ struct CalibrateReport : Preparation {
     using R = CalibrateReport;
     return std::tuple_cat(
         std::tuple{field("float", &R::in_float, "without quantizers"),
-                   field("observers", &R::observers, "what each is worth"),
-                   field("quantizers", &R::quantizers, "of one observer; empty of several")},
+                   field("observers", &R::observers, "score with each observer"),
+                   field("quantizers", &R::quantizers, "of one observer; empty for several")},
         Preparation::fields());
   }
 };
@@ -241,30 +242,34 @@ Command add_calibrate(CLI::App& app) {
   const auto o =
       std::make_shared<CalibrateOptions>(CalibrateOptions{.threads = default_threads()});
   CLI::App& calibrate = *app.add_subcommand(
-      "calibrate", "Fill quantizers from training images, adding them where there are none");
+      "calibrate",
+      "Calibrate quantizers on training images, adding quantizers if the model has none");
   add_model(calibrate, o->model);
   add_data(calibrate, o->data, o->threads);
   add_json(calibrate, o->json);
   calibrate.add_option("-o,--output,--save", o->save, "write the calibrated model here");
   calibrate
-      .add_option("--observer", o->observer,
-                  names_from_data() +
-                      "; usual: Lsq for learned scales of at most 4 bits, else MinMax; search: "
-                      "the best for each quantizer; all: a table")
+      .add_option(
+          "--observer", o->observer,
+          names_from_data() +
+              "; usual: Lsq for learned scales of at most 4 bits, otherwise MinMax; search: "
+              "the best for each quantizer; all: a table")
       ->capture_default_str();
   calibrate
       .add_option("--weight-observer", o->weight_observer,
-                  "the same for weights; a search tries all for them, too")
+                  "observer of weights; with search, all are tried for weights as well")
       ->capture_default_str();
   calibrate.add_option("--images", o->images, "training images to calibrate with")
       ->check(range<int64_t>(1, 1000000))
       ->capture_default_str();
   add_float_parts(calibrate, o->float_parts);
-  calibrate.add_option("--weight-bits", o->weight_bits, "bits of weights, where added")
+  calibrate
+      .add_option("--weight-bits", o->weight_bits, "bits of the weights of new quantizers")
       ->check(range(2, 16))
       ->capture_default_str();
   calibrate
-      .add_option("--activation-bits", o->activation_bits, "bits of activations, where added")
+      .add_option("--activation-bits", o->activation_bits,
+                  "bits of the activations of new quantizers")
       ->check(range(1, 16))
       ->capture_default_str();
   add_weight_codes(calibrate, o->weight_codes);

@@ -8,7 +8,7 @@
 
 #include "qtape/engine/json_file.h"
 #include "qtape/engine/serialize.h"
-#include "qtape/examples/shared/output_files.h"
+#include "qtape/programs/output_files.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/json_report.h"
 #include "qtape/tools/qtape/options.h"
@@ -36,11 +36,12 @@ struct ConvertReport {
   static constexpr auto fields() {
     using R = ConvertReport;
     return std::tuple{
-        field("requantization", &R::requantization, "how accumulators become codes"),
+        field("requantization", &R::requantization, "conversion of accumulators to codes"),
         field("nodes", &R::nodes, "of the program, in order"),
         field("bytes", &R::bytes, "of its text"),
         field("model_bytes", &R::model_bytes, "of the model's file"),
-        field("percent_of_model", &R::percent, "bytes of the program by those")};
+        field("percent_of_model", &R::percent,
+              "bytes of the program relative to the model's file")};
   }
 };
 
@@ -122,7 +123,7 @@ Command add_convert(CLI::App& app) {
   const auto name = std::make_shared<std::string>("FloatMultiply");
   add_requantization(convert, *name, {});
   convert.add_flag("--integer-outputs", o->integer_outputs,
-                   "yield codes and accumulators instead of floats");
+                   "output codes and accumulators instead of floats");
   convert.add_flag("-v,--verbose", o->verbose, "print all nodes with their certificates");
   return {&convert, [o, name] {
             o->requantization = from_string<Requantization>(*name).value();

@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "qtape/arrays/arrays.h"
 #include "qtape/core/printable.h"
 #include "qtape/data/files.h"
 #include "qtape/data/holdout.h"
 #include "qtape/integer/rules/analysis.h"
-#include "qtape/model/float_parts.h"
+#include "qtape/io/arrays/arrays.h"
+#include "qtape/model/passes/float_parts.h"
 
 namespace qtape::tool {
 namespace {
@@ -53,7 +53,7 @@ namespace {
 
 data::Split load_all(const DataOptions& options, const DataNeeds& needs) {
   require<ArgumentError>(options.directory.empty() || options.input.empty(),
-                         "--input: there is --data already");
+                         "--input: --data is already given");
   require<ArgumentError>(options.labels.empty() || !options.input.empty(),
                          "--labels needs --input");
   require<ArgumentError>(options.test_labels.empty() || !options.test_input.empty(),

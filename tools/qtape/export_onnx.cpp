@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "qtape/deploy/any_file.h"
-#include "qtape/examples/shared/output_files.h"
 #include "qtape/onnx/export.h"
 #include "qtape/onnx/levels.h"
+#include "qtape/programs/output_files.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/exported_program.h"
 #include "qtape/tools/qtape/json_report.h"
@@ -44,19 +44,19 @@ struct OnnxReport {
 
   static constexpr auto fields() {
     using R = OnnxReport;
-    return std::tuple{field("form", &R::form, "of products"),
-                      field("opset", &R::opset, "version of the operators"),
-                      field("nodes", &R::nodes, "of the program"),
-                      field("bytes", &R::bytes, "of the file"),
-                      field("int4", &R::int4, "weights of 4 bits are written as such"),
-                      field("samples", &R::samples, "that products in float were tried on"),
-                      field("random", &R::random, "whether these are made up, without --data"),
-                      field("codes", &R::codes, "that were compared; null where not tried"),
-                      field("changed_codes", &R::changed_codes,
-                            "that sums in f32, added one after another, change"),
-                      field("largest_change", &R::largest_change, "of a code"),
-                      field("changed_labels", &R::changed_labels,
-                            "samples that are seen differently; null without labels")};
+    return std::tuple{
+        field("form", &R::form, "of products"),
+        field("opset", &R::opset, "version of the operators"),
+        field("nodes", &R::nodes, "of the program"),
+        field("bytes", &R::bytes, "of the file"),
+        field("int4", &R::int4, "true if weights of up to 4 bits are written as int4"),
+        field("samples", &R::samples, "on which products in float were compared"),
+        field("random", &R::random, "true if the samples are generated, without --data"),
+        field("codes", &R::codes, "that were compared; null if not compared"),
+        field("changed_codes", &R::changed_codes, "changed by sequential sums in f32"),
+        field("largest_change", &R::largest_change, "of a code"),
+        field("changed_labels", &R::changed_labels,
+              "samples whose predicted class changes; null without labels")};
   }
 };
 
@@ -105,20 +105,19 @@ void print(const OnnxReport& report) {
   if (report.int4) {
     fmt::print(
         "weights of up to 4 bits are int4, which ONNX Runtime 1.21 does not fuse with their "
-        "products: below opset 21 they are int8, which it does\n");
+        "products; below opset 21 they are int8, which it fuses\n");
   }
   if (!report.codes) return;
-  fmt::print("sums in f32, added one after another, change {} of {} codes of {} {}",
-             *report.changed_codes, *report.codes, report.samples,
-             report.random ? "random inputs" : "samples");
+  fmt::print("sequential sums in f32 change {} of {} codes of {} {}", *report.changed_codes,
+             *report.codes, report.samples, report.random ? "random inputs" : "samples");
   if (*report.changed_codes > 0) fmt::print(", by up to {}", *report.largest_change);
   if (report.changed_labels) {
-    fmt::print(", {} of these are seen differently", *report.changed_labels);
+    fmt::print(", {} of these are classified differently", *report.changed_labels);
   }
   fmt::print("\n");
   fmt::print(
-      "no bound for runtimes: they may add in other orders and change other codes, also more; "
-      "--form integer changes none\n");
+      "this is not a bound: runtimes may sum in other orders and change other codes, also "
+      "more; --form integer changes none\n");
 }
 
 bool has_int4(const IntegerProgram& program, const ExportOnnxCommand& command) {
@@ -146,10 +145,11 @@ void export_onnx(const ExportOnnxCommand& command) {
   const OnnxExportOptions options{.form = command.form, .opset = command.opset};
   auto* model = std::get_if<SavedModel>(&file);
   const bool counts = model != nullptr && command.form == OnnxForm::Qdq;
-  require<ArgumentError>(counts || !command.data.given(),
-                         "--data and --input are for models in the form {}: they count what "
-                         "products in float change",
-                         to_string_view(OnnxForm::Qdq));
+  require<ArgumentError>(
+      counts || !command.data.given(),
+      "--data and --input apply only to models in the form {}: they count the codes that "
+      "products in float change",
+      to_string_view(OnnxForm::Qdq));
   OnnxReport report{.form = command.form,
                     .opset = command.opset,
                     .nodes = program.size(),
@@ -177,7 +177,7 @@ Command add_export_onnx(CLI::App& app) {
   to_onnx
       .add_option("--form", *form,
                   "qdq: products in float between codes, for runtimes that fuse them; integer: "
-                  "products in integers, the very codes of the program")
+                  "products in integers, exactly the codes of the program")
       ->check(CLI::IsMember(forms))
       ->capture_default_str();
   add_data(to_onnx, o->data, o->threads);
@@ -185,7 +185,7 @@ Command add_export_onnx(CLI::App& app) {
       ->check(range(first_onnx_opset, last_onnx_opset))
       ->capture_default_str();
   to_onnx.add_flag("--integer-outputs", o->integer_outputs,
-                   "of a model: yield codes and accumulators instead of floats");
+                   "of a model: output codes and accumulators instead of floats");
   add_json(to_onnx, o->json);
   return {&to_onnx, [o, form] {
             o->form = from_string<OnnxForm>(*form).value();

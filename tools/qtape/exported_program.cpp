@@ -10,11 +10,10 @@ IntegerProgram exported_program(AnyFile& file, const std::string& path,
                                 Requantization usual, bool integer_outputs) {
   if (auto* program = std::get_if<IntegerProgram>(&file)) {
     require<ArgumentError>(!requantization || *requantization == program->requantization(),
-                           "--requantization: {} is a program of {}", path,
+                           "--requantization: {} is already a program of {}", path,
                            to_string_view(program->requantization()));
-    require<ArgumentError>(
-        !integer_outputs, "--integer-outputs: {} is a program, whose outputs are what they are",
-        path);
+    require<ArgumentError>(!integer_outputs,
+                           "--integer-outputs: {} is a program, whose outputs are fixed", path);
     return *program;
   }
   auto& model = std::get<SavedModel>(file);

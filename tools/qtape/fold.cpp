@@ -4,9 +4,9 @@
 
 #include "qtape/core/printable.h"
 #include "qtape/engine/serialize.h"
-#include "qtape/examples/shared/output_files.h"
-#include "qtape/model/fold_batch_norm.h"
-#include "qtape/model/norm_folds.h"
+#include "qtape/model/passes/fold_batch_norm.h"
+#include "qtape/model/passes/norm_folds.h"
+#include "qtape/programs/output_files.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/json_report.h"
 #include "qtape/tools/qtape/options.h"
@@ -25,7 +25,7 @@ struct KeptNorm {
     using K = KeptNorm;
     return std::tuple{field("label", &K::label, "of the norm"),
                       field("reason", &K::reason, "why it cannot be folded"),
-                      field("remedy", &K::remedy, "what helps")};
+                      field("remedy", &K::remedy, "how to solve it")};
   }
 };
 
@@ -38,10 +38,10 @@ struct FoldReport {
   static constexpr auto fields() {
     using R = FoldReport;
     return std::tuple{
-        field("folded_norms", &R::folded, "labels of those in layers before them"),
-        field("kept_norms", &R::kept, "those that stay"),
+        field("folded_norms", &R::folded, "labels of the norms folded into preceding layers"),
+        field("kept_norms", &R::kept, "norms that are kept"),
         field("parameters_before", &R::parameters_before, "trainable elements of the model"),
-        field("parameters", &R::parameters, "trainable elements of what is written")};
+        field("parameters", &R::parameters, "trainable elements of the written model")};
   }
 };
 
@@ -114,7 +114,7 @@ Command add_fold(CLI::App& app) {
   };
   const auto o = std::make_shared<Options>();
   CLI::App& fold = *app.add_subcommand(
-      "fold", "Write a model with batch norms as part of the layers before");
+      "fold", "Write a model with batch norms folded into the preceding layers");
   add_model(fold, o->model);
   fold.add_option("-o,--output", o->output, "file to write")->required()->check(not_empty());
   add_json(fold, o->json);

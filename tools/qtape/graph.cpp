@@ -3,12 +3,12 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
-#include "qtape/console/subprocess.h"
 #include "qtape/core/printable.h"
-#include "qtape/engine/files.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/engine/serialize.h"
-#include "qtape/examples/shared/output_files.h"
+#include "qtape/io/files.h"
+#include "qtape/programs/console/subprocess.h"
+#include "qtape/programs/output_files.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/json_report.h"
 #include "qtape/tools/qtape/options.h"

@@ -5,8 +5,8 @@
 #include <CLI/CLI.hpp>
 
 #include "qtape/core/printable.h"
-#include "qtape/examples/shared/output_files.h"
 #include "qtape/model/recipe.h"
+#include "qtape/programs/output_files.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/json_report.h"
 #include "qtape/tools/qtape/options.h"
@@ -50,7 +50,8 @@ struct ImportReport : Preparation {
                    field("nodes", &R::nodes, "of the graph"),
                    field("layers", &R::layers, "with weights"),
                    field("parameters", &R::parameters, "trainable elements"),
-                   field("left_out", &R::left_out, "of the file, a line for each")},
+                   field("left_out", &R::left_out,
+                         "parts of the file that are not imported, one line each")},
         Preparation::fields());
   }
 };

@@ -32,16 +32,17 @@ struct QuantizerState {
 
   static constexpr auto fields() {
     using Q = QuantizerState;
-    return std::tuple{field("label", &Q::label, "of the node"),
-                      field("op", &Q::op, "name of the op"),
-                      field("q_min", &Q::q_min, "smallest code"),
-                      field("q_max", &Q::q_max, "largest code"),
-                      field("scheme", &Q::scheme, "Symmetric or Affine"),
-                      field("channels", &Q::channels, "scales; 0 where each batch gives them"),
-                      field("smallest_scale", &Q::smallest_scale, "null where there is none"),
-                      field("largest_scale", &Q::largest_scale, "null where there is none"),
-                      field("zero_point", &Q::zero_point, "of one channel; null of several"),
-                      field("unknown", &Q::unknown, "why there is no scale, else null")};
+    return std::tuple{
+        field("label", &Q::label, "of the node"),
+        field("op", &Q::op, "name of the op"),
+        field("q_min", &Q::q_min, "smallest code"),
+        field("q_max", &Q::q_max, "largest code"),
+        field("scheme", &Q::scheme, "Symmetric or Affine"),
+        field("channels", &Q::channels, "number of scales; 0 if they come from each batch"),
+        field("smallest_scale", &Q::smallest_scale, "null if there is none"),
+        field("largest_scale", &Q::largest_scale, "null if there is none"),
+        field("zero_point", &Q::zero_point, "of a single channel; null for several"),
+        field("unknown", &Q::unknown, "reason why there is no scale, otherwise null")};
   }
 };
 
@@ -52,7 +53,7 @@ struct ArenaReport {
   static constexpr auto fields() {
     using A = ArenaReport;
     return std::tuple{field("arena_bytes", &A::arena_bytes, "of all activations"),
-                      field("live_bytes", &A::live_bytes, "most that are in use at once")};
+                      field("live_bytes", &A::live_bytes, "most bytes in use at once")};
   }
 };
 
@@ -80,15 +81,15 @@ struct ModelReport {
 
   static constexpr auto fields() {
     using R = ModelReport;
-    return std::tuple{field("file", &R::file, "what it holds"),
+    return std::tuple{field("file", &R::file, "content of the file"),
                       field("nodes", &R::nodes, "in order"),
                       field("quantizers", &R::quantizers, "in order"),
                       field("parameters", &R::parameters, "trainable elements"),
-                      field("parameter_bytes", &R::parameter_bytes, "of them"),
-                      field("state_bytes", &R::state_bytes, "of what is not trained"),
+                      field("parameter_bytes", &R::parameter_bytes, "of the parameters"),
+                      field("state_bytes", &R::state_bytes, "of the states"),
                       field("inference", &R::inference, "memory of a pass"),
                       field("training", &R::training, "of a step; null without a loss"),
-                      field("sections", &R::sections, "what a checkpoint adds")};
+                      field("sections", &R::sections, "sections of a checkpoint")};
   }
 };
 
@@ -103,7 +104,7 @@ struct ProgramOutputReport {
     using R = ProgramOutputReport;
     return std::tuple{
         field("label", &R::label, "of the node"), field("dtype", &R::dtype, "of elements"),
-        field("zero_point", &R::zero_point, "the integer of the value 0"),
+        field("zero_point", &R::zero_point, "integer that represents 0"),
         field("scales", &R::scales,
               "of integers: one, or one for each index of the last axis; none of floats")};
   }
@@ -122,8 +123,8 @@ struct ProgramReport {
   static constexpr auto fields() {
     using R = ProgramReport;
     return std::tuple{
-        field("file", &R::file, "what it holds"),
-        field("requantization", &R::requantization, "how accumulators become codes"),
+        field("file", &R::file, "content of the file"),
+        field("requantization", &R::requantization, "conversion of accumulators to codes"),
         field("nodes", &R::nodes, "in order"),
         field("outputs", &R::outputs, "in order"),
         field("weights", &R::weights, "elements"),

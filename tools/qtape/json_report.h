@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "qtape/engine/json_fields.h"
-#include "qtape/examples/shared/output_files.h"
 #include "qtape/integer/core/certificate.h"
 #include "qtape/integer/program/integer_program.h"
+#include "qtape/io/json_fields.h"
 #include "qtape/model/evaluate.h"
+#include "qtape/programs/output_files.h"
 
 namespace qtape::tool {
 
@@ -50,9 +50,9 @@ struct EvaluationReport {
         field("samples", &R::samples, "samples of the data"),
         field("metric", &R::metric, "of the first output; null without labels or targets"),
         field("score", &R::score, "by the metric"),
-        field("accuracy", &R::accuracy, "the score in percent where it is one, else null"),
+        field("accuracy", &R::accuracy, "percent; null for other metrics"),
         field("outputs_sha256", &R::outputs_sha256, "of all answers in their dtype"),
-        field("outputs", &R::outputs, "each of several; empty for one")};
+        field("outputs", &R::outputs, "each of several outputs; empty for a single one")};
   }
 };
 EvaluationReport report_of(const Evaluation& evaluation);
@@ -69,11 +69,11 @@ struct NodeReport {
 
   static constexpr auto fields() {
     using R = NodeReport;
-    return std::tuple{field("label", &R::label, "empty where it has none"),
+    return std::tuple{field("label", &R::label, "empty if it has none"),
                       field("op", &R::op, "name of the op"),
                       field("dtype", &R::dtype, "of the value"),
                       field("shape", &R::shape, "of the value"),
-                      field("operands", &R::operands, "places of nodes in this list, from 0")};
+                      field("operands", &R::operands, "indices of nodes in this list, from 0")};
   }
 };
 std::vector<NodeReport> nodes_of(const Graph& graph);
@@ -93,12 +93,12 @@ struct ProgramNodeReport : NodeReport {
         NodeReport::fields(),
         std::tuple{
             field("smallest_scale", &R::smallest_scale,
-                  "of codes and accumulators; null of f32, as what follows"),
-            field("largest_scale", &R::largest_scale, "the same where there are several"),
+                  "of codes and accumulators; null for f32, as are the following"),
+            field("largest_scale", &R::largest_scale, "largest of several scales"),
             field("zero_point", &R::zero_point, "code of the value 0"),
             field("low", &R::low, "smallest code or accumulator"),
             field("high", &R::high, "largest one"),
-            field("certificate", &R::certificate, "of products with weights, else null")});
+            field("certificate", &R::certificate, "of products with weights, otherwise null")});
   }
 };
 std::vector<ProgramNodeReport> nodes_of(const IntegerProgram& program);

@@ -8,8 +8,8 @@
 
 #include "qtape/deploy/any_file.h"
 #include "qtape/engine/quantizers.h"
-#include "qtape/examples/shared/output_files.h"
-#include "qtape/model/float_parts.h"
+#include "qtape/model/passes/float_parts.h"
+#include "qtape/programs/output_files.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/json_report.h"
 #include "qtape/tools/qtape/options.h"
@@ -26,10 +26,11 @@ struct LintReport {
 
   static constexpr auto fields() {
     using R = LintReport;
-    return std::tuple{field("errors", &R::errors, "findings that keep it from converting"),
-                      field("warnings", &R::warnings, "findings that are probably not wanted"),
-                      field("notes", &R::notes, "others, unless --no-notes leaves them out"),
-                      field("findings", &R::findings, "all of these")};
+    return std::tuple{
+        field("errors", &R::errors, "findings that prevent conversion"),
+        field("warnings", &R::warnings, "findings that probably indicate a mistake"),
+        field("notes", &R::notes, "other findings, unless --no-notes omits them"),
+        field("findings", &R::findings, "all findings")};
   }
 };
 
@@ -96,7 +97,7 @@ Command add_lint(CLI::App& app) {
     bool no_notes = false;
   };
   const auto o = std::make_shared<Options>();
-  CLI::App& lint = *app.add_subcommand("lint", "Find what may go wrong in integers");
+  CLI::App& lint = *app.add_subcommand("lint", "Find problems of the integer form");
   add_file(lint, o->file);
   add_json(lint, o->json);
   lint.add_flag("--no-notes", o->no_notes, "print errors and warnings only");

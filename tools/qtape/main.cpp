@@ -2,8 +2,8 @@
 #include <CLI/CLI.hpp>
 #include <exception>
 
-#include "qtape/console/program.h"
-#include "qtape/examples/shared/command_line.h"
+#include "qtape/programs/command_line.h"
+#include "qtape/programs/console/program.h"
 #include "qtape/tools/qtape/commands.h"
 
 namespace {
@@ -15,8 +15,8 @@ using AddCommand = tool::Command (*)(CLI::App&);
 
 /// `qtape export` and its commands.
 tool::Command add_export(CLI::App& app) {
-  CLI::App& all =
-      *app.add_subcommand("export", "Write integers for other programs and machines");
+  CLI::App& all = *app.add_subcommand(
+      "export", "Export an integer program for other programs and machines");
   all.require_subcommand(1);
   std::vector<tool::Command> commands;
   for (const AddCommand add : {tool::add_export_c, tool::add_export_onnx})
@@ -48,7 +48,8 @@ const std::vector<Group>& groups() {
 }  // namespace
 
 int main(int argc, char** argv) try {
-  CLI::App app("Looks into saved qtape models, runs and calibrates them.", "qtape");
+  CLI::App app("Inspects, runs, calibrates, trains, verifies and exports saved qtape models.",
+               "qtape");
   app.require_subcommand(1);
   std::vector<tool::Command> commands;
   for (const Group& group : groups()) {

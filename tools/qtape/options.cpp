@@ -16,16 +16,17 @@ void add_file(CLI::App& command, std::string& file) {
 void add_data_files(CLI::App& command, DataOptions& data) {
   command.add_option("--data", data.directory, "directory with MNIST-format IDX files");
   command
-      .add_option("--holdout", data.holdout,
-                  "judge by the last training samples, so many, which nothing else sees, "
-                  "instead of by the test samples")
+      .add_option(
+          "--holdout", data.holdout,
+          "evaluate on this many of the last training samples, which are used for nothing "
+          "else, instead of the test samples")
       ->check(range<int64_t>(0, 1000000))
       ->capture_default_str();
-  command.add_option("--input", data.input,
-                     "inputs, samples along the first axis: a .npy, .npz or .safetensors file, "
-                     "FILE:NAME where it holds several arrays");
-  command.add_option("--labels", data.labels,
-                     "the same of their labels, or of what a model should answer");
+  command.add_option(
+      "--input", data.input,
+      "inputs, samples along the first axis: a .npy, .npz or .safetensors file; FILE:NAME if "
+      "it holds several arrays");
+  command.add_option("--labels", data.labels, "the same for their labels or targets");
 }
 
 void add_data(CLI::App& command, DataOptions& data, int& threads) {
@@ -37,15 +38,15 @@ void add_data(CLI::App& command, DataOptions& data, int& threads) {
 
 void add_json(CLI::App& command, std::string& json) {
   command.add_option("--json", json,
-                     "write what is printed here as JSON; - is standard output");
+                     "write the printed results here as JSON; - is standard output");
 }
 
 void add_weight_codes(CLI::App& command, std::string& codes) {
   command
       .add_option(
           "--weight-codes", codes,
-          "codes of the weights of new quantizers; without it, Narrow, but calibrate gives "
-          "Full ones up to 4 bits where no batch norm follows")
+          "codes of the weights of new quantizers; by default Narrow, but calibrate uses Full "
+          "up to 4 bits if no batch norm follows")
       ->transform(CLI::IsMember({"Narrow", "Full"}, CLI::ignore_case));
 }
 
@@ -57,9 +58,10 @@ void add_scales(CLI::App& command, std::string& scales) {
   const std::vector<std::string> names(enum_names<RecipeScales>.begin(),
                                        enum_names<RecipeScales>.end());
   command
-      .add_option("--scales", scales,
-                  "where scales of new quantizers come from; without it, Learned up to 3 bits, "
-                  "else Observed")
+      .add_option(
+          "--scales", scales,
+          "source of the scales of new quantizers; by default Learned up to 3 bits, otherwise "
+          "Observed")
       ->transform(CLI::IsMember(names, CLI::ignore_case));
 }
 
@@ -68,7 +70,7 @@ void add_requantization(CLI::App& command, std::string& name,
   std::vector<std::string> names(enum_names<Requantization>.begin(),
                                  enum_names<Requantization>.end());
   names.insert(names.end(), more.begin(), more.end());
-  command.add_option("--requantization", name, "how accumulators become codes")
+  command.add_option("--requantization", name, "conversion of accumulators to codes")
       ->transform(CLI::IsMember(names, CLI::ignore_case))
       ->capture_default_str();
 }

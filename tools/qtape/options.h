@@ -8,7 +8,7 @@
 #include "qtape/core/enum_names.h"
 #include "qtape/core/requantization.h"
 #include "qtape/core/thread_count.h"
-#include "qtape/examples/shared/command_line.h"
+#include "qtape/programs/command_line.h"
 #include "qtape/tools/qtape/data.h"
 
 namespace qtape::tool {

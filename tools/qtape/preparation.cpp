@@ -5,10 +5,10 @@
 
 #include <algorithm>
 
-#include "qtape/console/standard_output.h"
 #include "qtape/core/printable.h"
-#include "qtape/model/float_parts.h"
-#include "qtape/model/fold_batch_norm.h"
+#include "qtape/model/passes/float_parts.h"
+#include "qtape/model/passes/fold_batch_norm.h"
+#include "qtape/programs/console/standard_output.h"
 
 namespace qtape::tool {
 namespace {
@@ -33,7 +33,7 @@ Model fold_all(Model model, Preparation& report) {
   if (!folded.model) return model;
   report.folded_norms = std::move(folded.labels);
   const size_t count = report.folded_norms.size();
-  console::print("folded {} batch norm{} into the layer{} before: {}\n", count,
+  console::print("folded {} batch norm{} into the preceding layer{}: {}\n", count,
                  count == 1 ? "" : "s", count == 1 ? "" : "s", names_of(report.folded_norms));
   return Model(std::move(*folded.model));
 }
@@ -44,7 +44,7 @@ void judge(const Graph& graph, bool allowed, Preparation& report) {
     require_no_float_parts(report.float_parts, "--float-parts leaves them in floats");
   }
   for (const Finding& part : report.float_parts) {
-    console::print("stays in floats: {}: {}; {}\n", part.node, part.what, part.remedy);
+    console::print("remains in floats: {}: {}; {}\n", part.node, part.what, part.remedy);
   }
 }
 

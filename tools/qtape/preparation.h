@@ -16,15 +16,16 @@ struct Preparation {
 
   static constexpr auto fields() {
     using P = Preparation;
-    return std::tuple{
-        field("folded_norms", &P::folded_norms, "labels of batch norms in layers before them"),
-        field("float_parts", &P::float_parts, "what has no integers; see --float-parts")};
+    return std::tuple{field("folded_norms", &P::folded_norms,
+                            "labels of batch norms folded into preceding layers"),
+                      field("float_parts", &P::float_parts,
+                            "nodes without an integer form; see --float-parts")};
   }
 };
 
 /// Help of --float-parts.
 inline constexpr const char* float_parts_help =
-    "leave in floats what has no integers, instead of refusing the model";
+    "leave nodes without an integer form in floats, instead of refusing the model";
 
 /// Returns the model with batch norms folded into the preceding products where possible, and
 /// prints them.

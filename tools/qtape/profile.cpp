@@ -105,10 +105,10 @@ struct NodeTime {
   double us() const { return forward_us + backward_us; }
   static constexpr auto fields() {
     using T = NodeTime;
-    return std::tuple{field("node", &T::node, "label, or its place"),
+    return std::tuple{field("node", &T::node, "label, or its index"),
                       field("op", &T::op, "name of the op"),
-                      field("forward_us", &T::forward_us, "of a step"),
-                      field("backward_us", &T::backward_us, "of a step"),
+                      field("forward_us", &T::forward_us, "per step"),
+                      field("backward_us", &T::backward_us, "per step"),
                       field("share_percent", &T::percent, "of the mean step"),
                       field("bytes", &T::bytes, "of operands and result")};
   }
@@ -128,10 +128,10 @@ struct ProfileReport {
     return std::tuple{field("training", &R::training, "forward and backward; false: inference"),
                       field("batch", &R::batch, "samples of a step"),
                       field("steps", &R::steps, "that were measured"),
-                      field("threads", &R::threads, "that ran"),
+                      field("threads", &R::threads, "that were used"),
                       field("step_us", &R::step_us, "median"),
                       field("arena_bytes", &R::arena_bytes, "of all activations"),
-                      field("nodes", &R::nodes, "from the longest time on")};
+                      field("nodes", &R::nodes, "by descending time")};
   }
 };
 
@@ -222,11 +222,11 @@ void profile(const ProfileOptions& options) {
 
 Command add_profile(CLI::App& app) {
   const auto o = std::make_shared<ProfileOptions>(ProfileOptions{.threads = default_threads()});
-  CLI::App& profile = *app.add_subcommand(
-      "profile", "Print where the time and the memory of a step go, by node");
+  CLI::App& profile =
+      *app.add_subcommand("profile", "Print the time and the memory of a step by node");
   add_model(profile, o->model);
   add_json(profile, o->json);
-  profile.add_option("--batch", o->batch, "samples of a step; without it, as stored")
+  profile.add_option("--batch", o->batch, "samples per step; by default as stored")
       ->check(range<int64_t>(1, 1000000));
   profile.add_option("--steps", o->steps, "steps to measure")
       ->check(range<int64_t>(1, 1000000))
@@ -234,7 +234,7 @@ Command add_profile(CLI::App& app) {
   const std::vector<std::string> names(enum_names<StepArithmetic>.begin(),
                                        enum_names<StepArithmetic>.end());
   const auto arithmetic = std::make_shared<std::string>("Codes");
-  profile.add_option("--arithmetic", *arithmetic, "what steps compute with")
+  profile.add_option("--arithmetic", *arithmetic, "arithmetic of the steps")
       ->transform(CLI::IsMember(names, CLI::ignore_case))
       ->capture_default_str();
   const auto requantization = std::make_shared<std::string>("FloatMultiply");

@@ -7,13 +7,13 @@
 
 #include "qtape/calibrate/report.h"
 #include "qtape/calibrate/sensitivity.h"
-#include "qtape/console/terminal.h"
 #include "qtape/core/printable.h"
-#include "qtape/engine/json_document.h"
 #include "qtape/engine/serialize.h"
-#include "qtape/examples/shared/output_files.h"
+#include "qtape/io/json_document.h"
 #include "qtape/model/evaluate.h"
 #include "qtape/model/feed.h"
+#include "qtape/programs/console/terminal.h"
+#include "qtape/programs/output_files.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/data.h"
 #include "qtape/tools/qtape/json_report.h"
@@ -75,7 +75,7 @@ void report_quantizers(const QuantizersOptions& options) {
                       options.model);
   data::Dataset images = load_data(options.data, needs_of(options.model, model.graph)).test;
   const int64_t count = std::min(images.size(), options.images);
-  require<ArgumentError>(count >= 1, "there are no samples to report on");
+  require<ArgumentError>(count >= 1, "there are no samples for the report");
   require_fit(model.graph, model.graph.answers(), images);
   Evaluator evaluator(model.graph, model.parameters, options.threads);
   const int64_t extent = std::min(Evaluator::batch, count);
@@ -106,15 +106,15 @@ Command add_quantizers(CLI::App& app) {
   const auto o =
       std::make_shared<QuantizersOptions>(QuantizersOptions{.threads = default_threads()});
   CLI::App& quantizers =
-      *app.add_subcommand("quantizers", "Report what each quantizer does and costs");
+      *app.add_subcommand("quantizers", "Report the effect and the cost of each quantizer");
   add_model(quantizers, o->model);
   add_data(quantizers, o->data, o->threads);
   add_json(quantizers, o->json);
-  quantizers.add_option("--images", o->images, "test images to report on")
+  quantizers.add_option("--images", o->images, "test images for the report")
       ->check(range<int64_t>(1, 1000000))
       ->capture_default_str();
   const auto off = std::make_shared<bool>(false);
-  quantizers.add_flag("--no-sensitivity", *off, "do not score quantizers alone");
+  quantizers.add_flag("--no-sensitivity", *off, "do not score quantizers individually");
   return {&quantizers, [o, off] {
             o->sensitivity = !*off;
             report_quantizers(*o);

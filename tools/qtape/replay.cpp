@@ -2,13 +2,13 @@
 
 #include <CLI/CLI.hpp>
 
-#include "qtape/arrays/arrays.h"
 #include "qtape/core/printable.h"
 #include "qtape/deploy/any_file.h"
-#include "qtape/engine/files.h"
-#include "qtape/examples/shared/output_files.h"
+#include "qtape/io/arrays/arrays.h"
+#include "qtape/io/files.h"
 #include "qtape/model/feed.h"
 #include "qtape/model/model.h"
+#include "qtape/programs/output_files.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/data.h"
 #include "qtape/tools/qtape/json_report.h"
@@ -52,7 +52,7 @@ NamedTensors arrays_of(NamedTensors answers, const std::string& path) {
 /// score and a SHA-256 of all answers in their dtypes.
 void replay(const ReplayOptions& options) {
   require<ArgumentError>(options.answers.empty() || options.quantize,
-                         "--output holds quantized answers; it does not go with --float");
+                         "--output holds quantized answers; omit --float");
   if (!options.answers.empty()) require_array_file(options.answers);
   examples::OutputFiles files;
   files.expect("--output", options.answers);

@@ -4,8 +4,8 @@
 #include <map>
 
 #include "qtape/core/printable.h"
-#include "qtape/engine/files.h"
-#include "qtape/report/page.h"
+#include "qtape/io/files.h"
+#include "qtape/programs/report/page.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/json_report.h"
 #include "qtape/tools/qtape/options.h"
@@ -27,10 +27,10 @@ struct RunLine {
   static constexpr auto fields() {
     using L = RunLine;
     return std::tuple{field("name", &L::name, "of its folder"),
-                      field("state", &L::state, "how it stands"),
+                      field("state", &L::state, "state of the run"),
                       field("step", &L::step, "finished steps"),
                       field("steps", &L::steps, "of the whole run"),
-                      field("epochs", &L::epochs, "finished ones"),
+                      field("epochs", &L::epochs, "number of finished epochs"),
                       field("loss", &L::loss, "of the last epoch"),
                       field("score", &L::score, "of the last epoch")};
   }
@@ -103,7 +103,7 @@ Command add_report(CLI::App& app) {
   };
   const auto o = std::make_shared<Options>();
   CLI::App& report = *app.add_subcommand("report", "Write a page that shows training runs");
-  report.add_option("runs", o->runs, "folders that --report of training wrote to")->required();
+  report.add_option("runs", o->runs, "folders written by --report of training")->required();
   report.add_option("-o,--output", o->output, "HTML file to write; - is standard output")
       ->required()
       ->check(not_empty());

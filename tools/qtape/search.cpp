@@ -2,10 +2,10 @@
 
 #include <CLI/CLI.hpp>
 
-#include "qtape/console/terminal.h"
 #include "qtape/core/printable.h"
-#include "qtape/examples/shared/output_files.h"
 #include "qtape/model/bit_search.h"
+#include "qtape/programs/console/terminal.h"
+#include "qtape/programs/output_files.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/json_report.h"
 #include "qtape/tools/qtape/options.h"
@@ -38,9 +38,9 @@ struct LayerBits {
   static constexpr auto fields() {
     using L = LayerBits;
     return std::tuple{field("weight", &L::weight, "label"),
-                      field("elements", &L::elements, "of it"),
-                      field("losses", &L::losses, "by candidate: loss that so few bits add"),
-                      field("bits", &L::bits, "that were chosen")};
+                      field("elements", &L::elements, "of the weights"),
+                      field("losses", &L::losses, "by candidate: increase of the loss"),
+                      field("bits", &L::bits, "chosen number of bits")};
   }
 };
 
@@ -56,7 +56,7 @@ struct SearchReport : Preparation {
         std::tuple{field("candidate_bits", &R::candidates, "to choose from"),
                    field("layers", &R::layers, "in order"),
                    field("weight_bytes", &R::bytes, "of all with the chosen bits"),
-                   field("budget_bytes", &R::budget_bytes, "most that they may take")},
+                   field("budget_bytes", &R::budget_bytes, "upper bound on the bytes")},
         Preparation::fields());
   }
 };
@@ -72,7 +72,7 @@ void add(SearchReport& report, const BitSearch& found, const BitSearchOptions& o
 }
 
 void print(const SearchReport& report) {
-  fmt::print("{:<28} {:>10}", "loss that so few bits add", "weights");
+  fmt::print("{:<28} {:>10}", "increase of the loss by bits", "weights");
   for (const int bits : report.candidates) fmt::print(" {:>9}", fmt::format("{} bits", bits));
   fmt::print(" {:>8}\n", "chosen");
   for (const LayerBits& layer : report.layers) {
@@ -126,12 +126,12 @@ void search(const SearchCommand& command) {
 Command add_search(CLI::App& app) {
   const auto o = std::make_shared<SearchCommand>(SearchCommand{.threads = default_threads()});
   CLI::App& search =
-      *app.add_subcommand("search", "Find bits for each layer's weights within a size");
+      *app.add_subcommand("search", "Find the bits of each layer's weights within a size");
   add_model(search, o->model);
   add_data(search, o->data, o->threads);
   add_json(search, o->json);
   o->data.trains = true;
-  search.add_option("--budget", o->budget, "most bytes of all weights")
+  search.add_option("--budget", o->budget, "maximum number of bytes of all weights")
       ->check(range<int64_t>(1, int64_t{1} << 50))
       ->required();
   search.add_option("--activation-bits", o->activation_bits, "bits of activations")
@@ -144,7 +144,7 @@ Command add_search(CLI::App& app) {
       ->check(range<int64_t>(1, 1000000))
       ->capture_default_str();
   search.add_option("-o,--output", o->output,
-                    "write the model with these bits here, calibrated");
+                    "write the calibrated model with these bits here");
   return {&search, [o] {
             qtape::tool::search(*o);
             return 0;

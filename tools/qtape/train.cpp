@@ -3,12 +3,12 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
-#include "qtape/console/standard_output.h"
 #include "qtape/engine/quantizers.h"
-#include "qtape/examples/shared/output_files.h"
 #include "qtape/model/fit.h"
 #include "qtape/model/norms.h"
 #include "qtape/model/recipe.h"
+#include "qtape/programs/console/standard_output.h"
+#include "qtape/programs/output_files.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/json_report.h"
 #include "qtape/tools/qtape/options.h"
@@ -60,10 +60,10 @@ struct EpochReport {
 
   static constexpr auto fields() {
     using E = EpochReport;
-    return std::tuple{field("epoch", &E::epoch, "from 1"),
-                      field("loss", &E::loss, "mean of its batches"),
-                      field("score", &E::score, "of the test data by the metric, else null"),
-                      field("accuracy", &E::accuracy, "the score where it is one, else null")};
+    return std::tuple{
+        field("epoch", &E::epoch, "from 1"), field("loss", &E::loss, "mean of its batches"),
+        field("score", &E::score, "of the test data by the metric, otherwise null"),
+        field("accuracy", &E::accuracy, "the score if it is an accuracy, otherwise null")};
   }
 };
 
@@ -85,18 +85,19 @@ struct TrainReport : Preparation {
   static constexpr auto fields() {
     using R = TrainReport;
     const auto own = std::tuple{
-        field("metric", &R::metric, "of model and test data; null where these have none"),
-        field("score_before", &R::score_before, "by the metric, of the model as it was"),
+        field("metric", &R::metric, "of model and test data; null if there is none"),
+        field("score_before", &R::score_before, "by the metric, of the original model"),
         field("score_calibrated", &R::score_calibrated, "with its quantizers calibrated"),
         field("score", &R::score, "of the trained model"),
         field("accuracy_before", &R::accuracy_before,
-              "percent, of the model as it was; this and what follows null for other metrics"),
+              "percent, of the original model; this and the following are null for other "
+              "metrics"),
         field("accuracy_calibrated", &R::accuracy_calibrated, "with its quantizers calibrated"),
-        field("epochs", &R::epochs, "loss and accuracy of each"),
+        field("epochs", &R::epochs, "loss and score of each epoch"),
         field("steps", &R::steps, "of the whole run"),
         field("step_us", &R::step_us, "median"),
-        field("skipped_batches", &R::skipped_batches, "without a finite loss"),
-        field("non_finite_elements", &R::non_finite_elements, "that observers skipped"),
+        field("skipped_batches", &R::skipped_batches, "batches without a finite loss"),
+        field("non_finite_elements", &R::non_finite_elements, "elements skipped by observers"),
         field("frozen_weights", &R::frozen_weights, "null without --freeze-above"),
         field("accuracy", &R::accuracy, "percent, of the trained model")};
     return std::tuple_cat(own, Preparation::fields());
@@ -118,10 +119,10 @@ void say_ends(const Graph& graph, const QuantizationRecipe& recipe) {
   const auto usual = usual_ends_bits(graph, recipe.weight_bits, recipe.activation_bits);
   if (!usual) return;
   if (!recipe.ends_bits) {
-    console::print("first and last layer: {} bits, as there are batch norms\n", *usual);
+    console::print("first and last layer: {} bits because there are batch norms\n", *usual);
   } else if (*recipe.ends_bits < *usual) {
     console::print(
-        "warning: with batch norms and {} bits in the first and the last layer networks "
+        "warning: with batch norms and {} bits in the first and the last layer, networks "
         "rarely learn; try --ends-bits {}\n",
         *recipe.ends_bits, *usual);
   }
@@ -136,7 +137,7 @@ Trained quantizers_for(const Graph& graph, const TrainCommand& command) {
   const bool asked = command.weight_bits || command.activation_bits || command.ends_bits ||
                      !command.scales.empty() || !command.weight_codes.empty();
   require<ArgumentError>(!command.in_float || !asked,
-                         "--float leaves no quantizers to have bits");
+                         "--float cannot be combined with options of new quantizers");
   if (command.in_float) return Trained::None;
   return !asked && has_trainable_quantizers(graph) ? Trained::Own : Trained::New;
 }
@@ -235,7 +236,7 @@ FitResult fit_to_end(Model& model, const data::Dataset& dataset, const FitOption
   } catch (const FitInterrupted& stopped) {
     const std::string left =
         checkpoint.empty() ? "nothing is kept without --checkpoint"
-                           : fmt::format("go on with: qtape train {} --resume", checkpoint);
+                           : fmt::format("continue with: qtape train {} --resume", checkpoint);
     throw console::Interrupted(stopped.signal(), fmt::format("{}; {}", stopped.what(), left));
   }
 }
@@ -295,7 +296,7 @@ void train(const TrainCommand& command) {
                          "would be lost");
   Model model = Model::load(command.model);
   require<ArgumentError>(!command.resume || model.sections().contains("progress"),
-                         "--resume: {} is no checkpoint", command.model);
+                         "--resume: {} is not a checkpoint", command.model);
   const Trained trained = quantizers_for(model.graph(), command);
   TrainReport report;
   std::optional<Model> start;
@@ -324,34 +325,33 @@ namespace {
 void add_few_bits(CLI::App& train, TrainCommand& o) {
   train
       .add_option("--weight-bits", o.weight_bits,
-                  "bits of weights; given, the model gets new quantizers, else where it has "
-                  "none that can be trained, of 8 bits")
+                  "bits of weights; if given, the model gets new quantizers; otherwise only if "
+                  "it has none to train, of 8 bits")
       ->check(range(2, 16));
-  train.add_option("--activation-bits", o.activation_bits, "the same of activations")
+  train.add_option("--activation-bits", o.activation_bits, "the same for activations")
       ->check(range(2, 16));
   train
-      .add_option(
-          "--ends-bits", o.ends_bits,
-          "bits of weights and inputs of the first and the last layer; without it, 8 in "
-          "the place of 3 or fewer where there are batch norms, else as of all others")
+      .add_option("--ends-bits", o.ends_bits,
+                  "bits of weights and inputs of the first and the last layer; by default 8 "
+                  "instead of 3 or fewer with batch norms, otherwise as for all others")
       ->check(range(2, 16));
   add_scales(train, o.scales);
   add_weight_codes(train, o.weight_codes);
-  train.add_option("--teacher", o.teacher, "learn from the answers of this model as well");
-  train.add_option("--temperature", o.temperature, "of its answers")
+  train.add_option("--teacher", o.teacher, "also learn from the answers of this model");
+  train.add_option("--temperature", o.temperature, "temperature of its answers")
       ->check(range(0.01, 100.0))
       ->capture_default_str();
-  train.add_option("--teacher-share", o.teacher_share, "weight of it, of the labels the rest")
+  train.add_option("--teacher-share", o.teacher_share, "weight of it; labels have the rest")
       ->check(range(0.0, 1.0))
       ->capture_default_str();
   train
       .add_option("--damping", o.damping,
-                  "pull weights to their codes, ever stronger up to this")
+                  "pull weights towards their codes with a strength that increases up to this")
       ->check(range(0.0, 1000.0))
       ->capture_default_str();
   train
       .add_option("--freeze-above", o.freeze_above,
-                  "freeze weights whose code turns back in more than this part of the steps")
+                  "freeze weights whose code oscillates in more than this part of the steps")
       ->check(range(1e-6, 0.999));
   train
       .add_option("--scales-lr", o.scales_rate, "factor on the learning rate of learned scales")
@@ -359,7 +359,7 @@ void add_few_bits(CLI::App& train, TrainCommand& o) {
       ->capture_default_str();
   train.add_flag(
       "--norms", o.norms,
-      "use the statistics of each batch to the end, then measure those of batch norms again");
+      "use batch statistics until the end, then re-estimate the statistics of batch norms");
 }
 
 }  // namespace
@@ -367,7 +367,7 @@ void add_few_bits(CLI::App& train, TrainCommand& o) {
 Command add_train(CLI::App& app) {
   const auto o = std::make_shared<TrainCommand>(TrainCommand{.threads = default_threads()});
   CLI::App& train =
-      *app.add_subcommand("train", "Fine-tune a model, with its quantizers or with new ones");
+      *app.add_subcommand("train", "Fine-tune a model with its own or new quantizers");
   add_model(train, o->model);
   add_data(train, o->data, o->threads);
   add_json(train, o->json);
@@ -375,26 +375,26 @@ Command add_train(CLI::App& app) {
   train.add_option("--test-input", o->data.test_input, "inputs to test with");
   train.add_option("--test-labels", o->data.test_labels, "their labels");
   train.add_option("-o,--output", o->output,
-                   "write the trained model here; needed, unless there is --checkpoint");
+                   "write the trained model here; required unless --checkpoint is given");
   train.add_option("--epochs", o->epochs, "passes over the data")
       ->check(range<int64_t>(1, 100000))
       ->capture_default_str();
-  train.add_option("--batch", o->batch, "samples of a step, at most all")
+  train.add_option("--batch", o->batch, "samples per step, at most all")
       ->check(range<int64_t>(1, 1000000))
       ->capture_default_str();
   train
       .add_option("--lr", o->learning_rate,
-                  "learning rate at the start; decays to 0 by cosine; without it, 0.003 where "
-                  "quantizers have 3 bits or fewer, else 0.001")
+                  "initial learning rate, decays to 0 by cosine; by default 0.003 for "
+                  "quantizers of 3 bits or fewer, otherwise 0.001")
       ->check(range(0.0, 10.0));
-  train.add_option("--seed", o->seed, "seed of the order")
+  train.add_option("--seed", o->seed, "seed of the order of samples")
       ->check(range<uint64_t>(0, UINT64_MAX))
       ->capture_default_str();
   add_few_bits(train, *o);
   train.add_flag("--float", o->in_float, "train without quantizers");
   add_float_parts(train, o->float_parts);
   train.add_option("--checkpoint", o->checkpoint, "write a checkpoint here every epoch");
-  train.add_flag("--resume", o->resume, "the model is a checkpoint: go on with its run");
+  train.add_flag("--resume", o->resume, "the model is a checkpoint: continue its run");
   train.add_option("--report", o->report, examples::report_help);
   return {&train, [o] {
             qtape::tool::train(*o);

@@ -8,8 +8,8 @@
 
 #include "qtape/core/printable.h"
 #include "qtape/engine/serialize.h"
-#include "qtape/examples/shared/output_files.h"
 #include "qtape/model/feed.h"
+#include "qtape/programs/output_files.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/data.h"
 #include "qtape/tools/qtape/json_report.h"
@@ -42,10 +42,9 @@ struct LevelDifferences {
 
   static constexpr auto fields() {
     using D = LevelDifferences;
-    return std::tuple{field("level", &D::level, "of arithmetic"),
-                      field("differ", &D::differ,
-                            "integers that are not those of L2, of L0 "
-                            "not those of L1")};
+    return std::tuple{
+        field("level", &D::level, "of arithmetic"),
+        field("differ", &D::differ, "integers that differ from L2; for L0, from L1")};
   }
 };
 
@@ -65,9 +64,9 @@ struct LayerReport {
   static constexpr auto fields() {
     using L = LayerReport;
     return std::tuple{field("label", &L::label, "of the node"),
-                      field("accumulators", &L::accumulators, "instead of codes"),
+                      field("accumulators", &L::accumulators, "true for accumulators"),
                       field("compared", &L::compared, "integers"),
-                      field("levels", &L::levels, "those that tell the node's")};
+                      field("levels", &L::levels, "levels that have values of the node")};
   }
 };
 
@@ -87,10 +86,9 @@ struct LevelScore {
 
   static constexpr auto fields() {
     using A = LevelScore;
-    return std::tuple{
-        field("level", &A::level, "of arithmetic"),
-        field("score", &A::score, "of the first output by the metric"),
-        field("accuracy", &A::accuracy, "the score in percent where it is one, else null")};
+    return std::tuple{field("level", &A::level, "of arithmetic"),
+                      field("score", &A::score, "of the first output by the metric"),
+                      field("accuracy", &A::accuracy, "percent; null for other metrics")};
   }
 };
 
@@ -113,20 +111,20 @@ struct RequantizationReport {
   static constexpr auto fields() {
     using R = RequantizationReport;
     return std::tuple{
-        field("requantization", &R::requantization, "how accumulators become codes"),
-        field("program", &R::program, "file that is what the model converts to, else null"),
+        field("requantization", &R::requantization, "conversion of accumulators to codes"),
+        field("program", &R::program, "file that the model converts to, otherwise null"),
         field("certificates", &R::certificates, "of products with weights"),
-        field("backend", &R::backend, "how L3 multiplies, a line for each of these"),
+        field("backend", &R::backend, "multiplication in L3, one line per product"),
         field("layers", &R::layers, "integers that differ"),
-        field("output_float_exact", &R::output_float_exact, "f32 outputs that L0 changes"),
-        field("output_mismatches", &R::output_mismatches, "f32 outputs that differ otherwise"),
+        field("output_float_exact", &R::output_float_exact, "f32 outputs that differ in L0"),
+        field("output_mismatches", &R::output_mismatches, "other f32 outputs that differ"),
         field("metric", &R::metric, "of the scores; null without labels or targets"),
         field("accuracies", &R::scores, "scores of each level; empty without a metric"),
-        field("samples", &R::samples, "of the data; null where the model takes none"),
-        field("random_inputs", &R::random_inputs, "beside these"),
-        field("mismatches", &R::mismatches, "between all levels but L0"),
-        field("seen_differently", &R::seen_differently, "samples, by L0 and L1"),
-        field("first_mismatch", &R::first_mismatch, "integers; null where none differ")};
+        field("samples", &R::samples, "of the data; null without data"),
+        field("random_inputs", &R::random_inputs, "in addition to the data"),
+        field("mismatches", &R::mismatches, "between all levels except L0"),
+        field("seen_differently", &R::seen_differently, "samples classified differently"),
+        field("first_mismatch", &R::first_mismatch, "integers; null if none differ")};
   }
 };
 
@@ -137,7 +135,7 @@ struct VerifyReport {
 
   static constexpr auto fields() {
     using R = VerifyReport;
-    return std::tuple{field("threads", &R::threads, "that ran"),
+    return std::tuple{field("threads", &R::threads, "that were used"),
                       field("mismatches", &R::mismatches, "of all requantizations"),
                       field("requantizations", &R::requantizations, "each by itself")};
   }
@@ -199,9 +197,8 @@ void print_layers(const RequantizationReport& report, const std::vector<Level>& 
   const bool floats = std::ranges::count(levels, Level::Float) > 0;
   fmt::print(
       "outputs, f32: {} differ between {}{}\n", report.output_mismatches, agreeing(levels),
-      floats
-          ? fmt::format("; {} are others in L0, which sums floats", report.output_float_exact)
-          : "");
+      floats ? fmt::format("; {} differ in L0, which sums floats", report.output_float_exact)
+             : "");
 }
 
 void print_certificates(const RequantizationReport& report) {
@@ -259,7 +256,7 @@ void compare_program(const Verifier& verifier, SavedModel& model, int64_t batch,
                      const std::string& path) {
   const IntegerProgram saved = load_program(path);
   if (saved.requantization() != verifier.program().requantization()) {
-    fail<GraphError>("{}: is of requantization {}, verified is {}", path,
+    fail<GraphError>("{}: has requantization {}, but {} is verified", path,
                      to_string_view(saved.requantization()),
                      to_string_view(verifier.program().requantization()));
   }
@@ -270,7 +267,7 @@ void compare_program(const Verifier& verifier, SavedModel& model, int64_t batch,
                     {.requantization = saved.requantization(), .integer_outputs = true})
           : verifier.program();
   if (batched != converted) {
-    fail<GraphError>("{}: is not what the model converts to: {}", path,
+    fail<GraphError>("{}: differs from the conversion of the model: {}", path,
                      difference(batched, converted));
   }
 }
@@ -310,12 +307,13 @@ void print_samples(const RequantizationReport& report, const std::vector<Level>&
   if (report.mismatches == 0) {
     fmt::print("{} agree in every integer and every output\n", agreeing(levels));
   }
-  fmt::print("{}{} random inputs: {} mismatches between {}{}\n\n",
-             report.samples ? fmt::format("{} samples and ", *report.samples) : "",
-             report.random_inputs, report.mismatches, agreeing(levels),
-             report.seen_differently ? fmt::format("; L0 and L1 see {} samples differently",
-                                                   *report.seen_differently)
-                                     : "");
+  fmt::print(
+      "{}{} random inputs: {} mismatches between {}{}\n\n",
+      report.samples ? fmt::format("{} samples and ", *report.samples) : "",
+      report.random_inputs, report.mismatches, agreeing(levels),
+      report.seen_differently
+          ? fmt::format("; L0 and L1 classify {} samples differently", *report.seen_differently)
+          : "");
   if (report.mismatches == 0) return;
   fmt::print(stderr, "qtape: mismatch: {}\n",
              report.first_mismatch ? to_string(*report.first_mismatch)
@@ -339,7 +337,7 @@ RequantizationReport verify_requantization(SavedModel& model, const data::Datase
   if (!command.program.empty()) {
     compare_program(verifier, model, batch, command.program);
     report.program = command.program;
-    fmt::print("{} is what the model converts to\n", *report.program);
+    fmt::print("{} equals the conversion of the model\n", *report.program);
   }
   add_certificates(report, verifier);
   print_certificates(report);
@@ -359,7 +357,7 @@ void check_levels(const std::vector<Level>& levels) {
                          "--levels: L0 is compared with L1, which must run as well");
   require<ArgumentError>(
       std::ranges::any_of(levels, [](Level each) { return each != Level::Reference; }),
-      "--levels: L2 alone is compared with nothing");
+      "--levels: expected a level to compare with L2");
 }
 
 }  // namespace
@@ -401,7 +399,7 @@ std::vector<Requantization> requantizations_of(const std::string& name,
     if (std::ranges::all_of(levels, computed)) all.push_back(each);
   }
   require<ArgumentError>(!all.empty(),
-                         "--levels: no requantization is computed by all of them");
+                         "--levels: no requantization is supported by all of them");
   return all;
 }
 
@@ -425,7 +423,7 @@ std::vector<Level> levels_of(const std::vector<std::string>& numbers) {
 Command add_verify(CLI::App& app) {
   const auto o = std::make_shared<VerifyCommand>(VerifyCommand{.threads = default_threads()});
   CLI::App& verify = *app.add_subcommand(
-      "verify", "Prove that training, reference and int8 agree in every bit");
+      "verify", "Verify that training, reference and int8 agree in every bit");
   add_model(verify, o->model);
   add_data(verify, o->data, o->threads);
   add_json(verify, o->json);
@@ -434,18 +432,16 @@ Command add_verify(CLI::App& app) {
   verify.add_option(
       "--program", o->program,
       "integer program that the model must convert to; needs one --requantization");
-  verify
-      .add_option("--random", o->random, "random inputs to compare, beside data or without any")
+  verify.add_option("--random", o->random, "random inputs to compare, with or without data")
       ->check(range<int64_t>(0, 1000000000));
   const auto numbers = std::make_shared<std::vector<std::string>>(
       std::vector<std::string>{"L0", "L1", "L2", "L3"});
   verify
-      .add_option(
-          "--levels", *numbers,
-          "levels of arithmetic to compare; L2 always is. L4, the program in C, needs a "
-          "compiler: that of CC and CFLAGS, else cc -O2. L6 needs the tree of CMSIS-NN that "
-          "QTAPE_CMSIS_NN names as well, L7 a python3 with onnxruntime; L5 and L7, the program "
-          "as ONNX, take OnnxQdq alone")
+      .add_option("--levels", *numbers,
+                  "levels of arithmetic to compare, always with L2. L4, the program in C, "
+                  "needs a compiler: that of CC and CFLAGS, otherwise cc -O2. L6 also needs "
+                  "the tree of CMSIS-NN in QTAPE_CMSIS_NN, L7 a python3 with onnxruntime. L5 "
+                  "and L7, the program as ONNX, support only OnnxQdq")
       ->delimiter(',')
       ->check(CLI::IsMember(level_numbers()))
       ->capture_default_str();

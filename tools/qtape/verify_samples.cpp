@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "qtape/console/terminal.h"
 #include "qtape/model/evaluate.h"
 #include "qtape/model/feed.h"
+#include "qtape/programs/console/terminal.h"
 #include "qtape/tools/qtape/random_inputs.h"
 
 namespace qtape::tool {

@@ -1,13 +1,13 @@
-#include "qtape/model/weights.h"
+#include "qtape/model/passes/weights.h"
 
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 
-#include "qtape/arrays/arrays.h"
-#include "qtape/engine/files.h"
 #include "qtape/engine/serialize.h"
-#include "qtape/examples/shared/output_files.h"
+#include "qtape/io/arrays/arrays.h"
+#include "qtape/io/files.h"
+#include "qtape/programs/output_files.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/json_report.h"
 #include "qtape/tools/qtape/options.h"
@@ -33,8 +33,8 @@ struct WeightsReport {
     using R = WeightsReport;
     return std::tuple{field("arrays", &R::arrays, "of the file"),
                       field("numbers", &R::numbers, "in them"),
-                      field("taken", &R::taken, "parameters and states with other values"),
-                      field("kept", &R::kept, "those without")};
+                      field("taken", &R::taken, "parameters and states with new values"),
+                      field("kept", &R::kept, "parameters and states without new values")};
   }
 };
 
@@ -47,13 +47,13 @@ WeightsReport report_of(const NamedTensors& values) {
 void print(const WeightsReport& report) {
   fmt::print("{} arrays, {} numbers\n", report.arrays, report.numbers);
   if (!report.taken) return;
-  fmt::print("{} of {} parameters and states taken over, {} kept\n", *report.taken,
+  fmt::print("{} of {} parameters and states replaced, {} kept\n", *report.taken,
              *report.taken + *report.kept, *report.kept);
 }
 
 void write_values(const WeightsCommand& command) {
   require<ArgumentError>(!command.output.ends_with(".npy"),
-                         "--output: a .npy file has no names, got {}", command.output);
+                         "--output: a .npy file cannot hold names, got {}", command.output);
   require_array_file(command.output);
   examples::OutputFiles files;
   files.expect("--output", command.output);
@@ -71,7 +71,7 @@ void write_values(const WeightsCommand& command) {
 
 void take_values(const WeightsCommand& command) {
   require<ArgumentError>(!names_array_file(command.output),
-                         "--output: with --from it is a model, got {}", command.output);
+                         "--output: expected a model with --from, got {}", command.output);
   examples::OutputFiles files;
   files.expect("--output", command.output);
   files.reads({command.model, command.from});
@@ -100,7 +100,7 @@ void weights(const WeightsCommand& command) {
 Command add_weights(CLI::App& app) {
   const auto o = std::make_shared<WeightsCommand>();
   CLI::App& weights =
-      *app.add_subcommand("weights", "Write a model's values as arrays, or take them over");
+      *app.add_subcommand("weights", "Write a model's values as arrays, or replace them");
   add_model(weights, o->model);
   weights.add_option("--from", o->from,
                      "take values from this .npz or .safetensors file, by name");

@@ -1,0 +1,185 @@
+#include "qtape/model/passes/float_parts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <iterator>
+#include <map>
+#include <set>
+
+#include "qtape/deploy/checks.h"
+#include "qtape/engine/constants.h"
+#include "qtape/engine/labels.h"
+#include "qtape/engine/quantizers.h"
+#include "qtape/integer/rules/analysis.h"
+#include "qtape/integer/rules/rule_table.h"
+#include "qtape/model/passes/insert_quantizers.h"
+#include "qtape/model/passes/norm_folds.h"
+#include "qtape/model/passes/weighted_layers.h"
+
+namespace qtape {
+namespace {
+
+/// Returns `Relu %7 'relu'`, without operands.
+std::string short_name(const Graph& graph, NodeId id) {
+  const std::string text = graph.describe(id);
+  return text.substr(0, text.find(" ("));
+}
+
+/// Returns a copy with nodes at the same positions, in which `cut` are inputs. Its outputs are
+/// `answers` and the operands of `cut`.
+Graph with_inputs(const Graph& graph, const std::set<NodeId>& cut,
+                  const std::vector<NodeId>& answers) {
+  Graph result;
+  const std::vector<bool> constant = constant_nodes(graph);
+  std::vector<NodeId> outputs = answers;
+  for (const NodeId id : ids(graph)) {
+    const Node& node = graph[id];
+    if (!cut.contains(id)) {
+      (void)result.add(node.op, node.operands, node.label);
+      continue;
+    }
+    const std::string label =
+        node.label.empty() ? unused_label(graph, graph.name(id)) : node.label;
+    // The nodes before the cut must stay needed.
+    std::ranges::copy_if(node.operands, std::back_inserter(outputs), [&](NodeId x) -> bool {
+      return !constant[static_cast<size_t>(x.index)];
+    });
+    (void)result.add(Input{.dtype = node.type.dtype, .shape = node.type.shape, .batch = false},
+                     {}, label);
+  }
+  result.set_outputs(outputs, std::vector<NodeId>());
+  return result;
+}
+
+/// Returns a copy with quantizers wherever integers need one.
+Graph with_all_quantizers(const Graph& graph) {
+  const InsertOptions options = calibrated_quantizers(8, 8);
+  return weighted_layers(graph).empty() ? complete_quantizers(graph, *options.input)
+                                        : insert_quantizers(graph, options);
+}
+
+/// By node of `copy`, which is `graph` with labelled nodes inserted: the node of `graph`.
+std::vector<NodeId> origins(const Graph& copy, const Graph& graph) {
+  std::vector<NodeId> found;
+  int32_t next = 0;
+  for (const Node& node : copy.nodes()) {
+    if (!node.label.empty()) {
+      found.push_back(graph.find(node.label).value_or(NodeId{}));
+      continue;
+    }
+    while (!graph[NodeId{next}].label.empty()) ++next;
+    found.push_back(NodeId{next++});
+  }
+  return found;
+}
+
+/// Returns `text` with node numbers of the copy replaced by those of the original.
+std::string renumbered(const std::string& text, const std::vector<NodeId>& origins) {
+  std::string result;
+  for (size_t i = 0; i < text.size(); ++i) {
+    result += text[i];
+    size_t end = i + 1;
+    while (text[i] == '%' && end < text.size() && std::isdigit(text[end]) != 0) ++end;
+    if (end == i + 1 || end - i > 9) continue;
+    const auto number = static_cast<size_t>(std::stol(text.substr(i + 1, end - i - 1)));
+    const bool known = number < origins.size() && origins[number].index >= 0;
+    result += std::to_string(known ? origins[number].index : static_cast<int32_t>(number));
+    i = end - 1;
+  }
+  return result;
+}
+
+class Search {
+ public:
+  explicit Search(const Graph& graph) : graph_(graph), answers_(shipped_answers(graph)) {
+    for (NormFold& each : norm_folds(graph)) norms_.emplace(each.norm, std::move(each));
+  }
+
+  std::vector<Finding> run() {
+    const bool quantized = !quantizers(graph_).empty();
+    while (look(quantized) && !quantized) {
+    }
+    std::vector<Finding> parts;
+    for (auto& [id, part] : parts_) parts.push_back(std::move(part));
+    return parts;
+  }
+
+ private:
+  /// Analyzes the graph with all nodes found so far as inputs; true if it finds more.
+  bool look(bool quantized) {
+    const Graph cut = with_inputs(graph_, cut_, answers_);
+    const Graph ready = quantized ? cut : with_all_quantizers(cut);
+    const std::vector<NodeId> from = origins(ready, cut);
+    const IntegerAnalysis analysis = analyze_integers(ready);
+    const std::vector<bool> needed = needed_for(ready, ready.outputs());
+    bool more = false;
+    for (const NodeId id : ids(ready)) {
+      const Verdict& verdict = analysis.refusal(id);
+      if (!needed[at(id)] || verdict.reason.empty()) continue;
+      more = note(from[at(id)], verdict, from) || more;
+    }
+    if (!parts_.empty()) return more;
+    for (NodeId id : ready.outputs()) {
+      const Verdict verdict = check_output(analysis[id], false);
+      if (!verdict.reason.empty())
+        (void)note(from[static_cast<size_t>(id.index)], verdict, from);
+    }
+    return false;
+  }
+
+  /// Adds a finding; true if the node is new.
+  bool note(NodeId id, const Verdict& verdict, const std::vector<NodeId>& from) {
+    if (id.index < 0 || !cut_.insert(id).second) return false;
+    const Node& node = graph_[id];
+    // The product before the bias is the one without integers.
+    const bool bias = adds_bias(node.op) && cut_.contains(node.operands[0]);
+    if (bias) return true;
+    Finding part{.severity = Severity::Error,
+                 .node = short_name(graph_, id),
+                 .what = renumbered(verdict.reason, from),
+                 .remedy = verdict.remedy};
+    if (const auto norm = norms_.find(id);
+        norm != norms_.end() && !norm->second.reason.empty()) {
+      part.what = "cannot be folded: " + norm->second.reason;
+      part.remedy = norm->second.remedy;
+    }
+    parts_.emplace(id, std::move(part));
+    return true;
+  }
+
+  const Graph& graph_;
+  std::vector<NodeId> answers_;
+  std::map<NodeId, NormFold> norms_;
+  std::set<NodeId> cut_;
+  std::map<NodeId, Finding> parts_;
+};
+
+}  // namespace
+
+std::vector<NodeId> shipped_answers(const Graph& graph) {
+  std::vector<NodeId> answers;
+  for (NodeId id : graph.answers()) {
+    const Op& last = graph[id].op;
+    const bool softmax =
+        std::holds_alternative<Softmax>(last) || std::holds_alternative<LogSoftmax>(last);
+    answers.push_back(softmax ? graph[id].operands[0] : id);
+  }
+  return answers;
+}
+
+std::vector<Finding> float_parts(const Graph& graph) { return Search(graph).run(); }
+
+void require_no_float_parts(const std::vector<Finding>& parts, std::string_view way_out) {
+  if (parts.empty()) return;
+  std::string text;
+  for (const Finding& part : parts) {
+    text += fmt::format("{}{}: {}: {}", text.empty() ? "" : "; ", part.node, part.what,
+                        part.remedy);
+  }
+  fail<GraphError>("{} node{} would have no integer form: {}; {}", parts.size(),
+                   parts.size() == 1 ? "" : "s", text, way_out);
+}
+
+}  // namespace qtape

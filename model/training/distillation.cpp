@@ -1,0 +1,76 @@
+#include "qtape/model/training/distillation.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "qtape/engine/labels.h"
+
+namespace qtape {
+namespace {
+
+NodeId add_factor(Graph& graph, NodeId x, double factor) {
+  const auto value = static_cast<float>(factor);
+  const NodeId constant =
+      graph.add(Constant{.value = Tensor::of<float>({}, std::span(&value, 1))}, {});
+  return graph.add(Mul{}, {x, constant});
+}
+
+int64_t classes_of(const Graph& graph, NodeId answer, const char* who) {
+  const TensorType& type = graph[answer].type;
+  require<ArgumentError>(type.dtype == DType::F32 && type.shape.rank() == 2,
+                         "distillation: the {} returns {}, expected f32 [batch, classes]", who,
+                         to_string(type));
+  return type.shape[1];
+}
+
+}  // namespace
+
+DistilledGraph distilled(const Graph& graph, NodeId answer, NodeId loss,
+                         const Distillation& distillation) {
+  const auto& [teacher, temperature, share] = distillation;
+  require<ArgumentError>(teacher != nullptr, "distillation: there is no teacher");
+  require<ArgumentError>(std::isfinite(temperature) && temperature > 0,
+                         "distillation: temperature must be finite and > 0, got {}",
+                         temperature);
+  require<ArgumentError>(share >= 0 && share <= 1,
+                         "distillation: share must be in [0, 1], got {}", share);
+  const int64_t classes = classes_of(graph, answer, "student");
+  const int64_t known = classes_of(teacher->graph(), teacher->answer(), "teacher");
+  require<ArgumentError>(classes == known,
+                         "distillation: the student has {} classes, the teacher {}", classes,
+                         known);
+  DistilledGraph result{.graph = graph, .loss = {}, .probabilities = {}};
+  Graph& grown = result.graph;
+  result.probabilities =
+      grown.add(Input{.shape = graph[answer].type.shape}, {}, unused_label(grown, "teacher"));
+  const NodeId logs =
+      grown.add(LogSoftmax{.axis = -1}, {add_factor(grown, answer, 1 / temperature)});
+  const NodeId mean = grown.add(Mean{}, {grown.add(Mul{}, {result.probabilities, logs})});
+  // Mean also averages over classes.
+  const double factor = -share * temperature * temperature * static_cast<double>(classes);
+  result.loss =
+      grown.add(Add{}, {add_factor(grown, loss, 1 - share), add_factor(grown, mean, factor)});
+  return result;
+}
+
+Teacher::Teacher(const Distillation& distillation, const data::Dataset& dataset, int64_t batch,
+                 int threads, std::span<float> probabilities)
+    : probabilities_(probabilities) {
+  Graph graph = distillation.teacher->graph().with_batch(batch);
+  const NodeId cooled =
+      add_factor(graph, distillation.teacher->answer(), 1 / distillation.temperature);
+  output_ = graph.add(Softmax{.axis = -1}, {cooled});
+  tape_ = std::make_unique<Tape>(
+      graph, detail::values_of(*distillation.teacher),
+      TapeOptions{.outputs = {output_}, .threads = threads, .constant_parameters = true});
+  feed_ = std::make_unique<Feed>(inputs_of(*tape_), dataset);
+}
+
+void Teacher::answer(std::span<const int64_t> samples, int64_t step,
+                     data::Augmenter& augmenter) {
+  feed_->fill(samples, step, augmenter);
+  tape_->forward(mode::eval);
+  std::ranges::copy(tape_->value<float>(output_), probabilities_.begin());
+}
+
+}  // namespace qtape

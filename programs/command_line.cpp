@@ -1,0 +1,188 @@
+#include "qtape/programs/command_line.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <sstream>
+#include <type_traits>
+
+#include "qtape/core/error.h"
+#include "qtape/core/nearest.h"
+#include "qtape/core/out_of_memory.h"
+#include "qtape/programs/console/program.h"
+#include "qtape/programs/console/standard_output.h"
+
+namespace qtape::examples {
+namespace {
+
+/// Returns "1 to 100" or "0 or more".
+template <class T>
+std::string span_of(const Limits<T>& limits) {
+  return limits.bounded() ? fmt::format("{} to {}", limits.low, limits.high)
+                          : fmt::format("{} or more", limits.low);
+}
+
+/// Parses all of `text` as a number; false if it is not a number or too large for its type.
+/// CLI11 reports the latter only through errno.
+template <class T>
+bool parse(const std::string& text, T& value) {
+  errno = 0;
+  return CLI::detail::lexical_cast(text, value) && (!std::is_integral_v<T> || errno != ERANGE);
+}
+
+/// Accepts values in `limits`.
+template <class T>
+CLI::Validator inside(const Limits<T>& limits) {
+  const std::string span = span_of(limits);
+  const std::string zero = limits.zero.empty() ? "" : fmt::format("0 ({}) or ", limits.zero);
+  return CLI::Validator(
+      [=](std::string& text) -> std::string {
+        T value{};
+        if (parse(text, value) && limits.contain(value)) return "";
+        return fmt::format("expected {}{}, got {}", zero, span, text);
+      },
+      (zero.empty() ? "" : "0 or ") + span);
+}
+
+CLI::Option* add_option(CLI::App& app, const Option& option, bool* value) {
+  return app.add_flag(option.name, *value, std::string(option.doc));
+}
+
+template <class T>
+CLI::Option* add_option(CLI::App& app, const Option& option, T* value) {
+  CLI::Option* added = app.add_option(option.name, *value, std::string(option.doc));
+  if constexpr (is_optional<T>) {
+    if (*value) added->default_str(fmt::format("{}", **value));
+    return added;
+  } else if constexpr (is_vector<T>) {
+    added->delimiter(',')->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  }
+  return added->capture_default_str();
+}
+
+/// Accepts any letter case. A transform instead of a check, so that `set` receives one of the
+/// known names.
+CLI::Option* add_option(CLI::App& app, const Option& option, const Spelling& value) {
+  return app.add_option_function<std::string>(option.name, value.set, std::string(option.doc))
+      ->transform(CLI::IsMember(value.names, CLI::ignore_case))
+      ->default_str(value.value);
+}
+
+/// Throws ArgumentError for an unknown command; CLI11 would only report that a subcommand is
+/// required.
+void require_known_command(const CLI::App& app, int argc, char** argv) {
+  const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
+  if (commands.empty() || argc < 2 || argv[1][0] == '-') return;
+  const std::string given = argv[1];
+  std::vector<std::string> names;
+  for (const CLI::App* command : commands) names.push_back(command->get_name());
+  if (std::ranges::find(names, given) != names.end()) return;
+  const std::string near = nearest(given, names);
+  if (2 * edit_distance(given, near) <= near.size()) {
+    fail<ArgumentError>("unknown command {}; the nearest is {}", given, near);
+  }
+  fail<ArgumentError>("unknown command {}; expected one of {}", given, fmt::join(names, ", "));
+}
+
+/// Returns the command that was given, or the program.
+const CLI::App& innermost(const CLI::App& app) {
+  const auto commands = app.get_subcommands();
+  return commands.empty() ? app : innermost(*commands[0]);
+}
+
+/// Throws ArgumentError for arguments that begin like an option but are not one. CLI11 would
+/// report a missing or an unexpected argument instead.
+void require_known_options(const CLI::App& app) {
+  for (const std::string& given : app.remaining(true)) {
+    if (given.size() < 2 || given[0] != '-') continue;
+    std::error_code ignored;
+    if (std::filesystem::exists(given, ignored)) {
+      fail<ArgumentError>("unknown option {}; the file of this name is ./{}", given, given);
+    }
+    std::vector<std::string> names;
+    for (const CLI::Option* option : innermost(app).get_options()) {
+      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    }
+    const std::string near = nearest(given, names);
+    const bool close = 2 * edit_distance(given, near) <= near.size();
+    fail<ArgumentError>("unknown option {}{}", given, close ? "; the nearest is " + near : "");
+  }
+}
+
+/// Prints the text of --help or --version.
+void print_asked(CLI::App& app, const CLI::Success& asked) {
+  std::ostringstream out;
+  (void)app.exit(asked, out, out);
+  console::print_text(out.str());
+}
+
+/// Parses the command line; false if --help or --version was given, so that nothing is left to
+/// run.
+bool parse(CLI::App& app, int argc, char** argv) {
+  try {
+    require_known_command(app, argc, argv);
+    app.parse(argc, argv);
+    return true;
+  } catch (const CLI::Success& asked) {
+    print_asked(app, asked);
+    return false;
+  } catch (const CLI::ParseError& error) {
+    require_known_options(app);
+    fail<ArgumentError>("{}", error.what());
+  }
+}
+
+}  // namespace
+
+CommandLine::CommandLine(const std::string& name, const std::string& description)
+    : app_(std::make_unique<CLI::App>(description, name)) {
+  app_->option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+}
+
+CommandLine::~CommandLine() = default;
+
+void CommandLine::add(const Option& option) {
+  CLI::Option& added = *std::visit(
+      [&](const auto& value) { return add_option(*app_, option, value); }, option.value);
+  if (std::holds_alternative<Limits<int64_t>>(option.limits)) {
+    added.check(inside(std::get<Limits<int64_t>>(option.limits)));
+  } else if (std::holds_alternative<Limits<double>>(option.limits)) {
+    added.check(inside(std::get<Limits<double>>(option.limits)));
+  }
+}
+
+bool CommandLine::given(const std::string& option) const { return app_->count(option) > 0; }
+
+Option threads_option(int& threads) {
+  return {"--threads", &threads, "threads; the result does not depend on them",
+          Limits<int64_t>{1, 1024}};
+}
+
+Option json_option(std::string& path) {
+  return {"--json", &path, "write settings and results here as JSON; - is standard output"};
+}
+
+Option report_option(std::string& folder) { return {"--report", &folder, report_help}; }
+
+template <class T>
+CLI::Validator range(T low, T high) {
+  return inside(Limits<T>{low, high});
+}
+template CLI::Validator range(int, int);
+template CLI::Validator range(int64_t, int64_t);
+template CLI::Validator range(uint64_t, uint64_t);
+template CLI::Validator range(double, double);
+
+int run_program(CLI::App& app, int argc, char** argv, const std::function<int()>& run) {
+  const std::string name = app.get_name();
+  app.set_version_flag("--version", name + " " + QTAPE_VERSION, "Print the version and exit");
+  return console::run_program(name, [&] {
+    if (!parse(app, argc, argv)) return 0;
+    const auto commands = app.get_subcommands();
+    return during("running", commands.empty() ? name : commands[0]->get_name(), run);
+  });
+}
+
+}  // namespace qtape::examples

@@ -1,0 +1,49 @@
+#include "qtape/programs/console/program.h"
+
+#include <cstdio>
+#include <system_error>
+
+#include "qtape/core/error.h"
+#include "qtape/core/out_of_memory.h"
+#include "qtape/programs/console/interruption.h"
+#include "qtape/programs/console/standard_output.h"
+#include "qtape/programs/console/terminal.h"
+
+namespace qtape::console {
+namespace {
+
+int run_checked(const std::function<int()>& body) {
+  int code = 0;
+  try {
+    code = body();
+  } catch (const std::system_error& error) {
+    // fmt::print throws this, without a stream name, if standard output fails.
+    if (std::ferror(stdout) != 0) fail_standard_output(error.code().value());
+    throw;
+  }
+  require_standard_output();
+  return code;
+}
+
+}  // namespace
+
+int report_failure(const char* name, const std::exception& error) {
+  clear_line();
+  const bool plain = dynamic_cast<const std::bad_alloc*>(&error) != nullptr &&
+                     dynamic_cast<const OutOfMemory*>(&error) == nullptr;
+  std::fprintf(stderr, "%s: %s\n", name, plain ? "out of memory" : error.what());
+  if (dynamic_cast<const ArgumentError*>(&error) != nullptr) return 2;
+  const auto* interrupted = dynamic_cast<const Interrupted*>(&error);
+  return interrupted != nullptr ? 128 + interrupted->signal() : 1;
+}
+
+int detail::run_program(const std::string& name, const std::function<int()>& body) {
+  prepare_standard_streams();
+  try {
+    return run_checked(body);
+  } catch (const std::exception& error) {
+    return report_failure(name.c_str(), error);
+  }
+}
+
+}  // namespace qtape::console
