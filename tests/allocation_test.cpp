@@ -1,6 +1,6 @@
 // Counts allocations in a training step and in a run of a program: there must be none of the
 // library. A separate program, because it replaces operator new.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#define DOCTEST_CONFIG_IMPLEMENT
 #include <dlfcn.h>
 #include <doctest/doctest.h>
 
@@ -20,6 +20,7 @@
 #include "qtape/optim/optimizer.h"
 #include "qtape/tests/support/integer_nets.h"
 #include "qtape/tests/support/models.h"
+#include "qtape/tests/support/skip.h"
 
 namespace {
 
@@ -198,7 +199,7 @@ TEST_CASE("allocation: nor does a training step whose products are of codes") {
 }
 
 TEST_CASE("allocation: nor does one whose gradients are products in bf16") {
-  if (!kernels::has_bf16_products()) return;
+  if (!kernels::has_bf16_products()) return test::skip("no products in bf16");
   for (const Arithmetic& arithmetic : {Arithmetic{}, products_of_codes()}) {
     CHECK(allocated_by_steps(test::make_classifier({.batch = 64, .inputs = 784, .hidden = 600}),
                              arithmetic, GradientPrecision::BF16) == 0);
@@ -361,3 +362,5 @@ TEST_CASE("allocation: nor does a run that two threads share") {
                          {.threads = 2});
   CHECK(allocated_by([&] { session.run(); }) == 0);
 }
+
+int main(int argc, char** argv) { return qtape::test::run_tests(argc, argv); }
