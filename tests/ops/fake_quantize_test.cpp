@@ -159,10 +159,10 @@ TEST_CASE("fake_quantize: states move only while observing") {
   CHECK(bench.state[0] == 0.25f);
   bench.forward(mode::eval);
   CHECK(bench.y[1] == 127 * 0.25f);
-  bench.status.observing = false;
+  bench.status().observing = false;
   bench.forward(mode::qat);
   CHECK(bench.state[0] == 0.25f);
-  bench.status.observing = true;
+  bench.status().observing = true;
   bench.forward(mode::observe);
   CHECK(bench.state[0] == 0.125f + 0.5f * (100.0f / 127.0f));
   CHECK(bench.y == bench.x);
@@ -195,7 +195,7 @@ TEST_CASE("fake_quantize: NaN and infinities never reach a state and are counted
   bench.x = {not_a_number, infinity, -infinity, 254.0f, not_a_number, 1.0f};
   bench.forward(mode::qat);
   CHECK(bench.state == std::vector<float>{1.0f, 1.5f});
-  CHECK(bench.status.non_finite == 4);
+  CHECK(bench.status().non_finite == 4);
   CHECK(std::isnan(bench.y[0]));
   CHECK(bench.y[1] == 127.0f);
   CHECK(bench.y[2] == -127.0f);
@@ -292,7 +292,7 @@ TEST_CASE("fake_quantize: a Fixed scale that was never set is a fault, and x pas
   QuantizerBench<float, float> bench(fixed({}), {2});
   bench.x = {1.0f, 2.0f};
   bench.forward(mode::qat);
-  CHECK(bench.status.fault.text != nullptr);
+  CHECK(bench.status().fault.text != nullptr);
   CHECK(bench.y == bench.x);
 }
 

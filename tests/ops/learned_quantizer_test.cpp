@@ -195,7 +195,7 @@ TEST_CASE("lsq: the first observed batch initialises, others only read") {
   bench.forward(mode::qat);
   const double zeros = std::numeric_limits<double>::min();  // mark of only zeros
   CHECK(bench.state == std::vector<double>{4 / std::sqrt(3.0), zeros, 4 / std::sqrt(3.0)});
-  CHECK(bench.status.non_finite == 4);
+  CHECK(bench.status().non_finite == 4);
   CHECK(bench.scales()[1] == 1 / 3.0);
   CHECK(bench.y[4] == 0);
   bench.x = {9, 9, 9, 9, 3, -3, 3, -3, 9, 9, 9, 9};
@@ -317,10 +317,10 @@ TEST_CASE("lsq: a scale that is not finite is a fault; switched off it is the id
   bench.dy = {1, 2};
   bench.state = {std::nan("")};
   bench.forward(mode::qat);
-  CHECK(bench.status.fault.text != nullptr);
+  CHECK(bench.status().fault.text != nullptr);
   CHECK(bench.y == bench.x);
   bench.state = {1.0};
-  bench.status.enabled = false;
+  bench.status().enabled = false;
   bench.dstate = {5};
   bench.forward(mode::eval);
   bench.backward();
@@ -367,12 +367,12 @@ TEST_CASE("pact: alpha starts from the data, and below 0 it is a fault") {
   for (float bad : {-1.0f, std::numeric_limits<float>::quiet_NaN(),
                     std::numeric_limits<float>::infinity()}) {
     bench.state = {1, bad, 7};
-    bench.status.fault = {};
+    bench.status().fault = {};
     bench.forward(mode::eval);
-    REQUIRE(bench.status.fault.text != nullptr);
-    CHECK(std::string(bench.status.fault.text) ==
+    REQUIRE(bench.status().fault.text != nullptr);
+    CHECK(std::string(bench.status().fault.text) ==
           "alpha of channel {index} is {value}; it must be above 0");
-    CHECK(bench.status.fault.index == 1);
+    CHECK(bench.status().fault.index == 1);
     CHECK(bench.y == bench.x);
   }
 }

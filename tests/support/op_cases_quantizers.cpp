@@ -39,7 +39,7 @@ FakeQuantize grid_op(const Op& op) {
 template <class T>
 std::vector<QParams<T>> element_qparams(const OpUse& use, Arrays x) {
   const FakeQuantize op = grid_op(use.op);
-  const auto [q_min, q_max] = code_limits(op.bits, op.range);
+  const auto [q_min, q_max] = oracle_limits(op.bits, op.range);
   const size_t n = x[0].values.size();
   std::vector<size_t> channel(n);
   size_t channels = 1;
@@ -178,7 +178,7 @@ std::vector<Values> lsq_gradients(const OpUse& use, Arrays x, const Array& dy) {
   for (size_t k = 1; k < x.size(); ++k) gradients[k].resize(x[k].values.size());
   if (!use.mode.quantize) return gradients;
   const FakeQuantize op = grid_op(use.op);
-  const CodeLimits limits = code_limits(op.bits, op.range);
+  const CodeLimits limits = oracle_limits(op.bits, op.range);
   const size_t n = dy.values.size();
   std::vector<double> counts(x[1].values.size());
   in_compute_type(x[0], [&]<class T>() {
