@@ -2,17 +2,20 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
 
 #include "qtape/core/half.h"
 #include "qtape/core/random.h"
+#include "qtape/engine/print.h"
 #include "qtape/ops/fake_quantize.h"
+#include "qtape/tests/support/first_difference.h"
 #include "qtape/tests/support/quantize_oracle.h"
 #include "qtape/tests/support/quantizer_bench.h"
 
 using namespace qtape;
+using test::difference;
+using test::FirstDifference;
 using test::for_each_attribute;
 using test::QuantizerBench;
 using test::random_floats;
@@ -22,12 +25,8 @@ namespace {
 constexpr float infinity = std::numeric_limits<float>::infinity();
 constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
 
-uint32_t bits_of(float x) { return std::bit_cast<uint32_t>(x); }
-uint64_t bits_of(double x) { return std::bit_cast<uint64_t>(x); }
-
-FakeQuantize fixed(FakeQuantize op) {
-  op.scale_mode = Fixed{};
-  return op;
+FakeQuantize fixed(const FakeQuantize& op) {
+  return op.with(&FakeQuantize::scale_mode, Fixed{});
 }
 
 /// y and the mask of ClippedIdentity for each x at a fixed scale.
@@ -49,11 +48,7 @@ void check_golden(FakeQuantize op, float scale, const std::vector<Golden>& table
   bench.backward();
   for (size_t i = 0; i < table.size(); ++i) {
     CAPTURE(table[i].x);
-    if (std::isnan(table[i].y)) {
-      CHECK(std::isnan(bench.y[i]));
-    } else {
-      CHECK(bits_of(bench.y[i]) == bits_of(table[i].y));
-    }
+    CHECK(difference(std::span(&bench.y[i], 1), std::span(&table[i].y, 1)) == "");
     CHECK(bench.dx[i] == (table[i].inside ? 3.0f : 0.0f));
   }
 }
@@ -61,13 +56,14 @@ void check_golden(FakeQuantize op, float scale, const std::vector<Golden>& table
 /// Values on, next to and between half-grid points, and special values.
 template <class T>
 std::vector<T> probes(T scale, CodeLimits limits) {
-  std::vector<T> x = {T(0),
+  using Limits = std::numeric_limits<T>;
+  std::vector<T> x = {0,
                       T(-0.0),
-                      std::numeric_limits<T>::infinity(),
-                      -std::numeric_limits<T>::infinity(),
-                      std::numeric_limits<T>::quiet_NaN(),
-                      std::numeric_limits<T>::denorm_min(),
-                      std::numeric_limits<T>::max()};
+                      Limits::infinity(),
+                      -Limits::infinity(),
+                      Limits::quiet_NaN(),
+                      Limits::denorm_min(),
+                      Limits::max()};
   const int32_t span = std::min(limits.q_max + 2, 40);
   for (int32_t q = -span; q <= span; ++q) {
     const T tie = (static_cast<T>(q) + T(0.5)) * scale;
@@ -93,41 +89,28 @@ std::vector<T> probes(T scale, CodeLimits limits) {
 
 template <class T>
 void check_against_oracle(const FakeQuantize& op, T scale, T zero_point) {
-  const auto x = probes(scale, code_limits(op.bits, op.range));
+  const auto x = probes(scale, test::oracle_limits(op.bits, op.range));
   QuantizerBench<T, T> bench(fixed(op), {static_cast<int64_t>(x.size())});
   bench.state = {scale};
   bench.zero_point = {zero_point};
-  const QParams<T> q{scale, zero_point};
   bench.x = x;
   std::ranges::fill(bench.dy, T(1));
   bench.forward(mode::qat);
   bench.backward();
-  int wrong_values = 0;
-  int wrong_masks = 0;
-  for (size_t i = 0; i < x.size(); ++i) {
-    const T expected = test::oracle_fake(x[i], q, op);
-    const bool same = std::isnan(expected) ? std::isnan(bench.y[i])
-                                           : bits_of(bench.y[i]) == bits_of(expected);
-    wrong_values += same ? 0 : 1;
-    wrong_masks += (bench.dx[i] == T(1)) == test::oracle_inside(x[i], q, fixed(op)) ? 0 : 1;
+  const QParams<T> q{scale, zero_point};
+  std::vector<T> y, dx;
+  for (T each : x) {
+    y.push_back(test::oracle_fake(each, q, op));
+    dx.push_back(test::oracle_inside(each, q, fixed(op)) ? T(1) : T(0));
   }
-  CAPTURE(op.bits);
-  CAPTURE(static_cast<int>(op.range));
-  CAPTURE(static_cast<int>(op.rounding));
-  CAPTURE(static_cast<int>(op.division));
-  CAPTURE(static_cast<int>(op.mask));
-  CAPTURE(static_cast<int>(op.zero_point));
-  CAPTURE(scale);
-  CAPTURE(zero_point);
-  CHECK(wrong_values == 0);
-  CHECK(wrong_masks == 0);
+  INFO(to_string(fixed(op)), " of scale ", scale, " and zero point ", zero_point);
+  CHECK(difference(bench.y, y) == "");
+  CHECK(difference(bench.dx, dx) == "");
 }
 
 /// One observed call of a quantizer whose scales are computed from the data.
 void check_granularity(const FakeQuantize& op, const Shape& shape) {
-  CAPTURE(to_string(shape));
-  CAPTURE(op.axis.value_or(99));
-  CAPTURE(op.group_size.value_or(0));
+  INFO(to_string(op), " of ", to_string(shape));
   for (int threads : {1, 3}) {
     QuantizerBench<float, float> bench(op, shape, threads);
     bench.x = random_floats(bench.x.size(), 4);
@@ -139,19 +122,22 @@ void check_granularity(const FakeQuantize& op, const Shape& shape) {
     for (size_t i = 0; i < bench.x.size(); ++i) {
       ranges[test::oracle_channel(i, shape, op)].merge({bench.x[i], bench.x[i]});
     }
-    size_t wrong = 0;
-    for (size_t c = 0; c < ranges.size(); ++c) {
-      const auto expected = test::oracle_qparams(ranges[c].min, ranges[c].max, op);
-      wrong += bench.qparams(static_cast<int64_t>(c)) == expected ? 0 : 1;
+    std::vector<QParams<float>> qparams;
+    FirstDifference scales, results;
+    for (const auto& range : ranges) {
+      const QParams<float> got = bench.qparams(std::ssize(qparams));
+      qparams.push_back(test::oracle_qparams(range.min, range.max, op));
+      scales.compare(got.scale, qparams.back().scale, "scale");
+      scales.compare(got.zero_point, qparams.back().zero_point, "zero point");
     }
-    CHECK(wrong == 0);
+    CHECK(scales.text() == "");
     for (size_t i = 0; i < bench.x.size(); ++i) {
-      const auto q = bench.qparams(static_cast<int64_t>(test::oracle_channel(i, shape, op)));
-      wrong += bits_of(bench.y[i]) == bits_of(test::oracle_fake(bench.x[i], q, op)) ? 0 : 1;
+      const auto& q = qparams[test::oracle_channel(i, shape, op)];
       const bool inside = op.ste == Ste::Identity || test::oracle_inside(bench.x[i], q, op);
-      wrong += (bench.dx[i] == 1.0f) == inside ? 0 : 1;
+      results.compare(bench.y[i], test::oracle_fake(bench.x[i], q, op), "y");
+      results.compare(bench.dx[i], inside ? 1.0f : 0.0f, "dx");
     }
-    CHECK(wrong == 0);
+    CHECK(results.text() == "");
   }
 }
 
@@ -224,7 +210,7 @@ TEST_CASE("fake_quantize: f32 and f64 equal the formulas for every combination o
 TEST_CASE("fake_quantize: affine f32 and f64 equal the formulas for every combination") {
   for_each_attribute([](FakeQuantize op) {
     op.scheme = Scheme::Affine;
-    const auto [q_min, q_max] = code_limits(op.bits, op.range);
+    const auto [q_min, q_max] = test::oracle_limits(op.bits, op.range);
     for (auto placement : {ZeroPoint::AfterRounding, ZeroPoint::BeforeRounding}) {
       op.zero_point = placement;
       for (int32_t zero_point : {q_min, q_min + (q_max - q_min) / 3, q_max}) {
@@ -315,10 +301,8 @@ TEST_CASE("fake_quantize: f16 and bf16 compute in f32 and round once at the end"
   QuantizerBench<Half, float> half(op, {1000});
   QuantizerBench<BHalf, float> bhalf(op, {1000});
   half.state = bhalf.state = {0.1f};
-  for (size_t i = 0; i < x.size(); ++i) {
-    half.x[i] = to_half(x[i]);
-    bhalf.x[i] = to_bhalf(x[i]);
-  }
+  std::ranges::transform(x, half.x.begin(), to_half);
+  std::ranges::transform(x, bhalf.x.begin(), to_bhalf);
   half.forward(mode::qat);
   bhalf.forward(mode::qat);
   for (size_t i = 0; i < x.size(); ++i) {

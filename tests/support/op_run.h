@@ -22,6 +22,14 @@ Values random_values(int64_t n, uint64_t seed, double low = -1, double high = 1,
 /// Returns values uniform in [-1, 1).
 std::vector<float> random_floats(size_t n, uint64_t seed);
 
+/// Returns `values` rounded to T.
+template <class T>
+std::vector<T> numbers(const Values& values) {
+  std::vector<T> result;
+  for (double each : values) result.push_back(static_cast<T>(each));
+  return result;
+}
+
 /// Calls `body.template operator()<T>()` with the storage type of any dtype.
 template <class Body>
 auto dispatch_element(DType dtype, const Body& body) {
