@@ -13,6 +13,7 @@
 #include "qtape/kernels/onednn/conv_faults.h"
 #include "qtape/kernels/onednn/gemm.h"
 #include "qtape/kernels/simd/threads.h"
+#include "qtape/tests/support/op_run.h"
 
 using namespace qtape;
 using namespace qtape::kernels;
@@ -20,10 +21,8 @@ using namespace qtape::kernels;
 namespace {
 
 std::vector<double> values(int64_t n, uint64_t seed) {
-  const Random random(seed, 0);
-  std::vector<double> x(static_cast<size_t>(n));
-  for (size_t i = 0; i < x.size(); ++i) x[i] = float(2 * random.uniform(i) - 1);
-  return x;
+  const auto x = test::random_floats(static_cast<size_t>(n), seed);
+  return {x.begin(), x.end()};
 }
 
 /// Draws integers.
@@ -98,14 +97,9 @@ void check_close(const std::vector<float>& got, const std::vector<double>& expec
 }
 
 void check_against_loops(const Conv& c, bool accumulate) {
-  CAPTURE(c.images);
-  CAPTURE(c.groups);
-  CAPTURE(c.in_channels);
-  CAPTURE(c.out_channels);
-  CAPTURE(c.h.in);
-  CAPTURE(c.h.kernel);
-  CAPTURE(c.w.in);
-  CAPTURE(c.w.kernel);
+  INFO("images ", c.images, ", groups ", c.groups, ", channels ", c.in_channels, " to ",
+       c.out_channels, ", h ", c.h.in, ", w ", c.w.in, ", kernel ", c.h.kernel, " ",
+       c.w.kernel);
   const Results got = run(c, 2, accumulate);
   const auto x = values(c.x_elements(), 1);
   const auto w = values(c.filter_elements(), 2);
@@ -195,19 +189,15 @@ TEST_CASE("conv: operands of bf16 sum whole numbers exactly, where oneDNN takes 
       const ConvRun how{.scratch = scratch.data(), .threads = 2, .accumulate = accumulate};
       auto expected = pass == ConvPass::Forward ? y : pass == ConvPass::Data ? x : w;
       auto got = narrow(expected);
-      switch (pass) {
-        case ConvPass::Forward:
-          prepare_conv(c, x.data(), w.data(), expected.data(), how)();
-          prepare_conv(c, x16.data(), w32.data(), got.data(), how)();
-          break;
-        case ConvPass::Data:
-          prepare_conv_data(c, y.data(), w.data(), expected.data(), how)();
-          prepare_conv_data(c, y16.data(), w32.data(), got.data(), how)();
-          break;
-        case ConvPass::Filters:
-          prepare_conv_filters(c, x.data(), y.data(), expected.data(), how)();
-          prepare_conv_filters(c, x16.data(), y16.data(), got.data(), how)();
-          break;
+      if (pass == ConvPass::Forward) {
+        prepare_conv(c, x.data(), w.data(), expected.data(), how)();
+        prepare_conv(c, x16.data(), w32.data(), got.data(), how)();
+      } else if (pass == ConvPass::Data) {
+        prepare_conv_data(c, y.data(), w.data(), expected.data(), how)();
+        prepare_conv_data(c, y16.data(), w32.data(), got.data(), how)();
+      } else {
+        prepare_conv_filters(c, x.data(), y.data(), expected.data(), how)();
+        prepare_conv_filters(c, x16.data(), y16.data(), got.data(), how)();
       }
       CHECK(got == narrow(expected));
     }
