@@ -14,6 +14,7 @@
 #include "qtape/tests/support/quantizer_bench.h"
 
 using namespace qtape;
+using test::check_calls;
 using test::difference;
 using test::FirstDifference;
 using test::for_each_attribute;
@@ -228,25 +229,23 @@ TEST_CASE("fake_quantize: golden vector of an affine unsigned 2-bit range") {
                         .ste = Ste::ClippedIdentity,
                         .scale_mode = EMA{.decay = 0.5, .track = Track::Range}};
   QuantizerBench<float, float> bench(op, {6});
-  bench.x = {-1.0f, 2.0f, 0.49f, 0.5f, 1.51f, -0.0f};
   bench.dy = {1, 1, 1, 1, 1, 1};
-  bench.forward(mode::qat);
-  bench.backward();
-  CHECK(bench.state == std::vector<float>{-1, 2});
-  CHECK(bench.qparams(0) == QParams<float>{1, 1});
-  CHECK(bench.y == std::vector<float>{-1, 2, 0, 0, 2, 0});
-  CHECK(bench.dx == bench.dy);
-  // Half-way to [-3, 2]: [-2, 2] has steps of 4/3, and 0 has code 2 (1.5 rounded to even).
-  bench.x = {-3.0f, 2.0f, 0, 0, 0, 0};
-  bench.forward(mode::qat);
-  bench.x = {-3.0f, 2.0f, 2.1f, 0.0f, 1.9f, 1e9f};
-  bench.forward(mode::eval);
-  bench.backward();
-  CHECK(bench.state == std::vector<float>{-2, 2});
-  CHECK(bench.qparams(0) == QParams<float>{4.0f / 3, 2});
   const float step = 4.0f / 3;
-  CHECK(bench.y == std::vector<float>{-2 * step, step, step, 0, step, step});
-  CHECK(bench.dx == std::vector<float>{1, 0, 0, 1, 1, 0});
+  // Half-way to [-3, 2]: [-2, 2] has steps of 4/3, and 0 has code 2 (1.5 rounded to even).
+  check_calls<float>(bench, {{.x = {-1.0f, 2.0f, 0.49f, 0.5f, 1.51f, -0.0f},
+                              .state = {-1, 2},
+                              .scales = {1},
+                              .zero_points = {1},
+                              .y = {-1, 2, 0, 0, 2, 0},
+                              .dx = {1, 1, 1, 1, 1, 1}},
+                             {.x = {-3.0f, 2.0f, 0, 0, 0, 0}},
+                             {.mode = mode::eval,
+                              .x = {-3.0f, 2.0f, 2.1f, 0.0f, 1.9f, 1e9f},
+                              .state = {-2, 2},
+                              .scales = {step},
+                              .zero_points = {2},
+                              .y = {-2 * step, step, step, 0, step, step},
+                              .dx = {1, 0, 0, 1, 1, 0}}});
 }
 
 TEST_CASE("fake_quantize: scales and zero points of every granularity equal the formula") {

@@ -72,13 +72,6 @@ const std::vector<Golden> goldens = {
      {-0x1.6ed51cp+1f, -0x1.3ba502p+2f},
      {-0x1.6ed51caae366p+1, -0x1.3ba502ddc4381p+2}}};
 
-void train(const Parameters& parameters, Optimizer& optimizer, int first, int last) {
-  for (int step = first; step < last; ++step) {
-    fill_gradients(parameters, step);
-    optimizer.step(0.05);
-  }
-}
-
 std::string argument_error(const Rule& rule, std::vector<ParameterGroup> groups = {},
                            int threads = 1) {
   Parameters parameters =
@@ -156,7 +149,7 @@ TEST_CASE("optimizer: equal bits on every instruction set and at any number of t
     std::string sha256;
     Section section;
     for (const char* name : {"baseline", "avx2", "avx512"}) {
-      const IsaCap cap(name);
+      const IsaLimit limit(name);
       for (const int threads : {1, 2, 4}) {
         Parameters parameters = make_parameters(types);
         Optimizer optimizer(parameters, golden.rule, {}, threads);

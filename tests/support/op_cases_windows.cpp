@@ -365,11 +365,11 @@ OpCase global_avg_pool() {
   c.tolerance = {.value = 4, .gradient = 2};
   c.integer =
       converts_images({4, 3, 5, 3}, {GlobalAvgPool{}, GlobalAvgPool{.keep_dims = true}});
-  c.refusals = {
-      {GlobalAvgPool{}, {f32({2, 3})}, "x must be [n, h, w, c] or [n, l, c], got [2, 3]"},
-      {GlobalAvgPool{}, {f32({2, 3, 0, 4})}, "the mean of no elements, x is [2, 3, 0, 4]"},
-      {GlobalAvgPool{}, {f32({2, 0, 4})}, "the mean of no elements, x is [2, 0, 4]"},
-      {GlobalAvgPool{}, {s32({1, 4, 4, 2})}, "expected f32 or f64, got s32"}};
+  refuse(c, GlobalAvgPool{},
+         {{{f32({2, 3})}, "x must be [n, h, w, c] or [n, l, c], got [2, 3]"},
+          {{f32({2, 3, 0, 4})}, "the mean of no elements, x is [2, 3, 0, 4]"},
+          {{f32({2, 0, 4})}, "the mean of no elements, x is [2, 0, 4]"},
+          {{s32({1, 4, 4, 2})}, "expected f32 or f64, got s32"}});
   return c;
 }
 

@@ -1,10 +1,12 @@
 // A quantizer node whose operands, values and gradients are lists of numbers: any dtype.
 #pragma once
 
-#include <array>
+#include <doctest/doctest.h>
+
 #include <vector>
 
 #include "qtape/ops/fake_quantize.h"
+#include "qtape/tests/support/first_difference.h"
 #include "qtape/tests/support/op_run.h"
 
 namespace qtape::test {
@@ -51,6 +53,9 @@ class QuantizerBench {
   NodeStatus& status() { return run_.status(); }
   /// Returns the scales used in the last forward pass.
   std::vector<T> scales() const { return {record_.data(), record_.data() + channels_}; }
+  std::vector<T> zero_points() const {
+    return {record_.data() + channels_, record_.data() + 2 * channels_};
+  }
   /// Returns scale and zero point of a channel in the last forward pass.
   QParams<T> qparams(int64_t channel) const {
     const auto c = static_cast<size_t>(channel);
@@ -81,6 +86,36 @@ class QuantizerBench {
   size_t operands_, channels_;
   std::vector<T> record_;
 };
+
+/// One call of a quantizer and its exact results. Empty lists are not compared.
+template <class T>
+struct Call {
+  Mode mode = mode::qat;
+  std::vector<T> x = {};  ///< empty: that of the preceding call
+  std::vector<T> state = {}, scales = {}, zero_points = {}, y = {};
+  std::vector<T> dx = {}, dstate = {};
+};
+
+/// Checks calls, one after the other.
+template <class T, class X>
+void check_calls(QuantizerBench<T, T, X>& bench, const std::vector<Call<T>>& calls) {
+  for (const Call<T>& call : calls) {
+    INFO("call ", &call - calls.data());
+    const auto check = [](const std::vector<T>& got, const std::vector<T>& expected) {
+      if (!expected.empty()) CHECK(difference(got, expected) == "");
+    };
+    if (!call.x.empty()) bench.x = call.x;
+    bench.forward(call.mode);
+    check(bench.state, call.state);
+    check(bench.scales(), call.scales);
+    check(bench.zero_points(), call.zero_points);
+    check(bench.y, call.y);
+    if (call.dx.empty() && call.dstate.empty()) continue;
+    bench.backward();
+    check(bench.dx, call.dx);
+    check(bench.dstate, call.dstate);
+  }
+}
 
 /// Calls f with every combination of the attributes that affect codes and masks.
 template <class F>
