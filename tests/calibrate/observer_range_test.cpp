@@ -261,8 +261,7 @@ TEST_CASE("observer: Kl does not take a range of a few bins for a good one") {
   const Values x = gaussian(50000);
   for (const int64_t bins : {16, 32, 64, 256}) {
     for (const int bits : {2, 3, 4}) {
-      CAPTURE(bins);
-      CAPTURE(bits);
+      INFO("bins ", bins, ", bits ", bits);
       CHECK(range_by(Kl{.bins = bins}, grid_of(bits, CodeRange::Narrow), x).max > 1.5);
     }
   }

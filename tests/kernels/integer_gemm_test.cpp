@@ -210,8 +210,7 @@ TEST_CASE("integer_gemm: runs of different numbers of rows, one after the other"
           runs.emplace_back(rows, product.bind(rows, x.data(), acc.data()));
         }
         product.load();
-        CAPTURE(k);
-        CAPTURE(n);
+        INFO("k ", k, ", n ", n);
         for (const auto& [rows, run] : runs) {
           std::ranges::fill(acc, -7);
           CHECK(run());

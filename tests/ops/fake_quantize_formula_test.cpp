@@ -30,28 +30,13 @@ FakeQuantize fixed(const FakeQuantize& op) {
   return op.with(&FakeQuantize::scale_mode, Fixed{});
 }
 
-/// y and the mask of ClippedIdentity for each x at a fixed scale.
-struct Golden {
-  float x;
-  float y;
-  bool inside;
-};
-
-void check_golden(FakeQuantize op, float scale, const std::vector<Golden>& table) {
-  op.ste = Ste::ClippedIdentity;
-  QuantizerBench<float, float> bench(fixed(op), {static_cast<int64_t>(table.size())});
+/// Checks values, and dx for dy = 3, at a fixed scale.
+void check_golden(const FakeQuantize& op, float scale, const test::Call<float>& call) {
+  QuantizerBench<float, float> bench(fixed(op).with(&FakeQuantize::ste, Ste::ClippedIdentity),
+                                     {std::ssize(call.x)});
   bench.state = {scale};
-  for (size_t i = 0; i < table.size(); ++i) {
-    bench.x[i] = table[i].x;
-    bench.dy[i] = 3.0f;
-  }
-  bench.forward(mode::qat);
-  bench.backward();
-  for (size_t i = 0; i < table.size(); ++i) {
-    CAPTURE(table[i].x);
-    CHECK(difference(std::span(&bench.y[i], 1), std::span(&table[i].y, 1)) == "");
-    CHECK(bench.dx[i] == (table[i].inside ? 3.0f : 0.0f));
-  }
+  std::ranges::fill(bench.dy, 3.0f);
+  check_calls(bench, {call});
 }
 
 /// Values on, next to and between half-grid points, and special values.
@@ -96,8 +81,7 @@ void check_against_oracle(const FakeQuantize& op, T scale, T zero_point) {
   bench.zero_point = {zero_point};
   bench.x = x;
   std::ranges::fill(bench.dy, T(1));
-  bench.forward(mode::qat);
-  bench.backward();
+  bench.train();
   const QParams<T> q{scale, zero_point};
   std::vector<T> y, dx;
   for (T each : x) {
@@ -117,8 +101,7 @@ void check_granularity(const FakeQuantize& op, const Shape& shape) {
     bench.x = random_floats(bench.x.size(), 4);
     for (size_t i = 0; i < bench.x.size(); i += 3) bench.x[i] *= 0.1f;
     std::ranges::fill(bench.dy, 1.0f);
-    bench.forward(mode::qat);
-    bench.backward();
+    bench.train();
     std::vector<ValueRange<float>> ranges(bench.scales().size());
     for (size_t i = 0; i < bench.x.size(); ++i) {
       ranges[test::oracle_channel(i, shape, op)].merge({bench.x[i], bench.x[i]});
@@ -146,57 +129,32 @@ void check_granularity(const FakeQuantize& op, const Shape& shape) {
 
 TEST_CASE("fake_quantize: golden vector of a narrow 3-bit range, ties to even") {
   check_golden({.bits = 3}, 0.5f,
-               {{0.0f, 0.0f, true},
-                {-0.0f, 0.0f, true},
-                {0.25f, 0.0f, true},
-                {-0.25f, 0.0f, true},
-                {0.75f, 1.0f, true},
-                {1.25f, 1.0f, true},
-                {1.5f, 1.5f, true},
-                {1.74f, 1.5f, true},
-                {1.75f, 1.5f, false},
-                {-1.5f, -1.5f, true},
-                {-1.75f, -1.5f, false},
-                {100.0f, 1.5f, false},
-                {infinity, 1.5f, false},
-                {-infinity, -1.5f, false},
-                {not_a_number, not_a_number, false},
-                {1e-45f, 0.0f, true},
-                {-0.2f, 0.0f, true}});
+               {.x = {0.0f, -0.0f, 0.25f, -0.25f, 0.75f, 1.25f, 1.5f, 1.74f, 1.75f, -1.5f,
+                      -1.75f, 100.0f, infinity, -infinity, not_a_number, 1e-45f, -0.2f},
+                .y = {0.0f, 0.0f, 0.0f, 0.0f, 1.0f, 1.0f, 1.5f, 1.5f, 1.5f, -1.5f, -1.5f, 1.5f,
+                      1.5f, -1.5f, not_a_number, 0.0f, 0.0f},
+                .dx = {3, 3, 3, 3, 3, 3, 3, 3, 0, 3, 0, 0, 0, 0, 0, 3, 3}});
 }
 
 TEST_CASE("fake_quantize: golden vector of a full 3-bit range, ties away from zero") {
   check_golden({.bits = 3, .range = CodeRange::Full, .rounding = Rounding::HalfAway}, 1.0f,
-               {{0.5f, 1.0f, true},
-                {-0.5f, -1.0f, true},
-                {0.49999997f, 0.0f, true},
-                {2.5f, 3.0f, true},
-                {3.49f, 3.0f, true},
-                {3.5f, 3.0f, false},
-                {-3.5f, -4.0f, true},
-                {-4.4f, -4.0f, true},
-                {-4.5f, -4.0f, false}});
+               {.x = {0.5f, -0.5f, 0.49999997f, 2.5f, 3.49f, 3.5f, -3.5f, -4.4f, -4.5f},
+                .y = {1.0f, -1.0f, 0.0f, 3.0f, 3.0f, 3.0f, -4.0f, -4.0f, -4.0f},
+                .dx = {3, 3, 3, 3, 3, 0, 3, 3, 0}});
 }
 
 TEST_CASE("fake_quantize: golden vector of an unsigned 2-bit range, ties up") {
   check_golden({.bits = 2, .range = CodeRange::Unsigned, .rounding = Rounding::HalfUp}, 1.0f,
-               {{0.5f, 1.0f, true},
-                {1.5f, 2.0f, true},
-                {-0.5f, 0.0f, true},
-                {-0.51f, 0.0f, false},
-                {3.4f, 3.0f, true},
-                {3.5f, 3.0f, false},
-                {0.49999997f, 0.0f, true}});
+               {.x = {0.5f, 1.5f, -0.5f, -0.51f, 3.4f, 3.5f, 0.49999997f},
+                .y = {1.0f, 2.0f, 0.0f, 0.0f, 3.0f, 3.0f, 0.0f},
+                .dx = {3, 3, 3, 0, 3, 0, 3}});
 }
 
 TEST_CASE("fake_quantize: golden vector of the value mask") {
   check_golden({.bits = 3, .mask = MaskRule::Value}, 0.5f,
-               {{1.5f, 1.5f, true},
-                {1.5000001f, 1.5f, false},
-                {-1.5f, -1.5f, true},
-                {-1.6f, -1.5f, false},
-                {not_a_number, not_a_number, false},
-                {0.0f, 0.0f, true}});
+               {.x = {1.5f, 1.5000001f, -1.5f, -1.6f, not_a_number, 0.0f},
+                .y = {1.5f, 1.5f, -1.5f, -1.5f, not_a_number, 0.0f},
+                .dx = {3, 0, 3, 0, 0, 3}});
 }
 
 TEST_CASE("fake_quantize: f32 and f64 equal the formulas for every combination of attributes") {

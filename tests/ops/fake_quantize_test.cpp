@@ -44,8 +44,7 @@ TEST_CASE("fake_quantize: per-batch never clips the element that set the scale")
           std::ranges::max_element(bench.x, {}, [](float v) { return std::fabs(v); });
       if (op.range == CodeRange::Unsigned) *largest = std::fabs(*largest);
       std::ranges::fill(bench.dy, 1.0f);
-      bench.forward(mode::qat);
-      bench.backward();
+      bench.train();
       CHECK(bench.dx[static_cast<size_t>(largest - bench.x.begin())] == 1.0f);
     }
   });
@@ -58,8 +57,7 @@ TEST_CASE("fake_quantize: an affine per-batch range keeps every gradient, at any
       Bench bench(op, {97});
       bench.x = random_floats(97, seed);
       std::ranges::fill(bench.dy, 1.0f);
-      bench.forward(mode::qat);
-      bench.backward();
+      bench.train();
       CHECK(bench.dx == bench.dy);
     }
   });
@@ -115,8 +113,7 @@ TEST_CASE("fake_quantize: empty tensors pass and leave the state alone") {
   for (const ScaleMode& scale_mode : {ScaleMode{PerBatch{}}, ScaleMode{EMA{}}}) {
     Bench bench({.axis = 1, .scale_mode = scale_mode}, {0, 3});
     bench.state = {0.5f, 0.0f, 2.0f};
-    bench.forward(mode::qat);
-    bench.backward();
+    bench.train();
     CHECK(bench.state == std::vector<float>{0.5f, 0.0f, 2.0f});
   }
 }
@@ -246,8 +243,7 @@ TEST_CASE("fake_quantize: gradients accumulate, and pass through where nothing w
     bench.x = random_floats(700, 1);
     for (float& x : bench.x) x *= 3;
     bench.dy = random_floats(700, 2);
-    bench.forward(mode::qat);
-    bench.backward();
+    bench.train();
     const auto once = bench.dx;
     bench.backward(true);
     for (size_t i = 0; i < 700; ++i) CHECK(bench.dx[i] == once[i] + once[i]);
@@ -323,8 +319,7 @@ TEST_CASE(
         b.forward(mode::qat);
         before.forward(step == 0 ? mode::qat : mode::eval);
         before.backward();
-        a.forward(mode::qat);
-        a.backward();
+        a.train();
         CHECK(a.y == before.y);
         CHECK(a.dx == before.dx);
         CHECK(a.scales() == before.scales());

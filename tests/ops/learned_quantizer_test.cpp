@@ -99,8 +99,7 @@ TEST_CASE("lsq: the scale's gradient is that of differences and the straight-thr
       bench.state = {sign * 0.21};
       bench.x = away_from_ties(301, 0.21, 1.5, 8);
       for (size_t i = 0; i < 301; ++i) bench.dy[i] = std::sin(static_cast<double>(i));
-      bench.forward(mode::qat);
-      bench.backward();
+      bench.train();
       const double ds = bench.dstate[0];
       // With rounding frozen, y = s (clamp(z) + r). The straight-through part removes the term
       // that dx x / s counts twice.
@@ -124,8 +123,7 @@ TEST_CASE("lsq: the zero point's gradient is that of differences") {
     bench.x[i] = i % 3 == 0 ? 0.01 * static_cast<double>(i % 7) : i % 3 == 1 ? 2.5 : -2.5;
     bench.dy[i] = std::cos(static_cast<double>(i));
   }
-  bench.forward(mode::qat);
-  bench.backward();
+  bench.train();
   const double factor = 1 / std::sqrt(301.0 * 7);
   // Differences over whole codes, because the rounded zero point is constant between them.
   CHECK(bench.dzero_point[0] ==
@@ -142,8 +140,7 @@ TEST_CASE("lsq: gradients are per channel and group, equal at any thread count, 
       bench.x = random_floats(80000, 1);
       bench.dy = random_floats(80000, 2);
       std::ranges::fill(bench.state, 0.05f);
-      bench.forward(mode::qat);
-      bench.backward();
+      bench.train();
       return bench;
     };
     auto one = run(1);
@@ -314,8 +311,7 @@ TEST_CASE("pact: values, dx and dalpha") {
     bench.state = {2.1};
     bench.x = {-3, -2.1, -0.5, 0, 1.04, 2.1, 5};
     bench.dy = {1, 2, 4, 8, 16, 32, 64};
-    bench.forward(mode::qat);
-    bench.backward();
+    bench.train();
     const bool is_signed = range == CodeRange::Narrow;
     const double s = 2.1 / grid_of(op).limits.q_max;
     for (size_t i = 0; i < 7; ++i) {
@@ -327,8 +323,7 @@ TEST_CASE("pact: values, dx and dalpha") {
     CHECK(bench.dstate[0] == (is_signed ? 96 - 3 : 96));
     // Differences, with elements beyond alpha only.
     bench.x = {-3, -4, -9, 2.5, 3, 4, 5};
-    bench.forward(mode::qat);
-    bench.backward();
+    bench.train();
     CHECK(bench.dstate[0] ==
           doctest::Approx(difference(bench, bench.state[0], 1e-6)).epsilon(1e-8));
   }

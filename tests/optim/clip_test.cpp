@@ -64,8 +64,7 @@ TEST_CASE("clip: equal bits on every instruction set and at any number of thread
       }
       if (!norm) sha256 = parameters.sha256();
       norm = norm.value_or(found);
-      CAPTURE(name);
-      CAPTURE(threads);
+      INFO("name ", name, ", threads ", threads);
       CHECK(found == *norm);
       CHECK(parameters.sha256() == sha256);
     }

@@ -50,6 +50,10 @@ class QuantizerBench {
     if (operands_ > 1) run_.gradient(1).get(dstate);
     if (operands_ > 2) run_.gradient(2).get(dzero_point);
   }
+  void train() {
+    forward(mode::qat);
+    backward();
+  }
   NodeStatus& status() { return run_.status(); }
   /// Returns the scales used in the last forward pass.
   std::vector<T> scales() const { return {record_.data(), record_.data() + channels_}; }
