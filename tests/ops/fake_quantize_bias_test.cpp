@@ -63,6 +63,9 @@ struct Bench {
   Bench(const Op& input, const Op& weight, int64_t n) : graph(build(input, weight, n)) {
     std::ranges::copy(test::numbers<T>(random_values(21, 4)),
                       tape.template input<T>("x").begin());
+    // Channels with scales of their own.
+    std::ranges::copy(test::numbers<T>(random_values(7 * n, 6)),
+                      parameters.at("w").template values<T>().begin());
   }
 
   std::span<T> bias() { return parameters.at("b").template values<T>(); }
