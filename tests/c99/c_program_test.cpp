@@ -181,7 +181,7 @@ TEST_CASE("C programs: on CMSIS-NN, where QTAPE_CMSIS_NN names it") {
 IntegerProgram padded_program(int64_t groups, int64_t taps, int64_t stride, int64_t end) {
   test::ProgramBuilder b;
   const CodeGrid grid = test::whole_grid(DType::S8, 0.25, 7);
-  const NodeId q = b.codes({1, 5, 5, 4}, grid);
+  const ProgramNodeId q = b.codes({1, 5, 5, 4}, grid);
   const int64_t terms = 4 / groups * taps * taps;
   test::Weights w{{}, std::vector<float>(4, 0.01f), {1, -2, 3, -4}};
   for (int64_t i = 0; i < 4 * terms; ++i)
@@ -191,7 +191,7 @@ IntegerProgram padded_program(int64_t groups, int64_t taps, int64_t stride, int6
                            .padding = Padding::Explicit,
                            .pads_end = {end, end},
                            .groups = groups};
-  const NodeId products = b.conv(q, conv, terms, w, "products");
+  const ProgramNodeId products = b.conv(q, conv, terms, w, "products");
   return b.of({b.add(integer::Requantize{grid}, {products}, "y")});
 }
 
@@ -217,11 +217,12 @@ TEST_CASE("C programs: padding behind the last row and column, in CMSIS-NN where
 IntegerProgram product_program(Requantization requantization, bool conv, int32_t bias,
                                double scale) {
   test::ProgramBuilder b(requantization);
-  const NodeId q = b.codes({1, 1, 3}, test::whole_grid(DType::S8, 0.25, 7));
+  const ProgramNodeId q = b.codes({1, 1, 3}, test::whole_grid(DType::S8, 0.25, 7));
   const test::Weights w{{5, -3, 2, 7, 0, -9}, {0.5f, 2.0f}, {bias, -bias}};
   const integer::Conv one{
       .taps = {1}, .stride = {1}, .dilation = {1}, .pads_begin = {0}, .pads_end = {0}};
-  const NodeId products = conv ? b.conv(q, one, 3, w, "products") : b.linear(q, w, "products");
+  const ProgramNodeId products =
+      conv ? b.conv(q, one, 3, w, "products") : b.linear(q, w, "products");
   const CodeGrid out = test::whole_grid(DType::S8, double{static_cast<float>(scale)}, 7);
   return b.of({b.add(integer::Requantize{out}, {products}, "y")});
 }
@@ -265,7 +266,7 @@ TEST_CASE("C programs: labels are no names that the program, C or C++ have alrea
         {"a b", "a_b", "a-b", "status"},
         {"context", "/* q */", "*/ /*", "arena"}}) {
     IntegerProgram program(from.requantization());
-    for (const NodeId id : ids(from)) {
+    for (const ProgramNodeId id : ids(from)) {
       const IntegerNode& node = from[id];
       program.add(node.op, node.operands, labels[at(id)]);
     }
@@ -281,7 +282,7 @@ TEST_CASE("C programs: self-tests of programs without steps compile") {
   const test::Folder folder;
   for (int32_t size : {1, 2}) {
     IntegerProgram program = test::first_nodes(test::small_program(), size);
-    program.set_outputs({NodeId{size - 1}});
+    program.set_outputs({ProgramNodeId{size - 1}});
     const CProgram written = write_c_program(program, "net");
     write_file(folder.file("net.h"), written.header);
     write_file(folder.file("net.c"), written.source);

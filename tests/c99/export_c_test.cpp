@@ -158,13 +158,13 @@ TEST_CASE("exported C: the self-test tells each of 200 changed bits of five netw
 TEST_CASE("exported C: sums that two nodes take to the same codes become these at once") {
   IntegerProgram program = test::small_program();
   const CodeGrid grid = test::whole_grid(DType::S8, 0.5);
-  const NodeId fc = program.at("fc");
-  const NodeId a = program.add(integer::Requantize{grid}, {fc}, "a");
-  const NodeId b = program.add(integer::Requantize{grid}, {fc}, "b");
-  const NodeId y = program.add(integer::Add{.grid = grid}, {a, b}, "sum");
+  const ProgramNodeId fc = program.at("fc");
+  const ProgramNodeId a = program.add(integer::Requantize{grid}, {fc}, "a");
+  const ProgramNodeId b = program.add(integer::Requantize{grid}, {fc}, "b");
+  const ProgramNodeId y = program.add(integer::Add{.grid = grid}, {a, b}, "sum");
   program.set_outputs({y});
   const RewrittenProgram made = program_for_c(program, CKernels::Portable);
-  CHECK(made.nodes[static_cast<size_t>(a.index)] == made.nodes[static_cast<size_t>(b.index)]);
+  CHECK(made.nodes[a] == made.nodes[b]);
   CHECK(made.program.size() == program.size() - 1);
   // Outputs are not merged, because each has a name.
   program.set_outputs({a, b});
@@ -246,7 +246,7 @@ TEST_CASE("exported C: files of two exports do not compile together") {
 IntegerProgram codes_program() {
   IntegerProgram program = test::first_nodes(test::small_program(), 3);
   const CodeGrid grid = test::whole_grid(DType::S8, 0.5);
-  program.set_outputs({program.add(integer::Requantize{grid}, {NodeId{2}}, "codes")});
+  program.set_outputs({program.add(integer::Requantize{grid}, {ProgramNodeId{2}}, "codes")});
   return program;
 }
 

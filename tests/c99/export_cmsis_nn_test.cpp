@@ -20,7 +20,8 @@ using namespace qtape;
 IntegerProgram small_convolutions(Requantization requantization, int64_t taps, int bits) {
   test::ProgramBuilder b(requantization);
   const CodeGrid grid = test::whole_grid(DType::S8, 0.25, 3);
-  const auto product = [&](NodeId from, int64_t extent, int64_t groups, const char* label) {
+  const auto product = [&](ProgramNodeId from, int64_t extent, int64_t groups,
+                           const char* label) {
     const int64_t terms = extent * extent * 4 / groups;
     test::Weights w{{}, {0.01f, 0.02f, 0.015f, 0.03f}, {1, -2, 3, -4}, bits};
     for (int64_t i = 0; i < 4 * terms; ++i)
@@ -33,7 +34,7 @@ IntegerProgram small_convolutions(Requantization requantization, int64_t taps, i
     return b.add(integer::Requantize{grid}, {b.conv(from, conv, terms, w, label)},
                  fmt::format("{}.codes", label));
   };
-  const NodeId first = product(b.codes({1, 5, 5, 4}, grid), taps, 4, "depthwise");
+  const ProgramNodeId first = product(b.codes({1, 5, 5, 4}, grid), taps, 4, "depthwise");
   return b.of({product(first, 1, 1, "pointwise")});
 }
 
@@ -74,9 +75,9 @@ TEST_CASE("exported C: bytes of weights are those that are stored") {
 IntegerProgram rows_program(Requantization requantization, bool product) {
   test::ProgramBuilder b(requantization);
   const CodeGrid grid = test::whole_grid(DType::S8, 0.25, 7);
-  const NodeId q = b.codes({1, 3}, grid);
+  const ProgramNodeId q = b.codes({1, 3}, grid);
   if (!product) return b.of({b.add(integer::Add{.grid = grid}, {q, q}, "sum")});
-  const NodeId fc = b.linear(q, {{5, -3, 2, 7, 0, -9}, {0.05f, 0.2f}, {10, -20}}, "fc");
+  const ProgramNodeId fc = b.linear(q, {{5, -3, 2, 7, 0, -9}, {0.05f, 0.2f}, {10, -20}}, "fc");
   return b.of({b.add(integer::Requantize{grid}, {fc}, "codes")});
 }
 
@@ -117,7 +118,7 @@ TEST_CASE("exported C: a CMSIS-NN that rounds otherwise is told before anything 
     for (const IntegerProgram& program :
          {small_convolutions(requantization, 3, 8), rows_program(requantization, true),
           rows_program(requantization, false)}) {
-      CAPTURE(program[NodeId{2}].label);
+      CAPTURE(program[ProgramNodeId{2}].label);
       CHECK(self_test(program, once ? single : twice).find("all as expected") !=
             std::string::npos);
       CHECK(self_test(program, once ? twice : single) ==

@@ -290,8 +290,8 @@ TEST_CASE("lint: ties between codes") {
   CHECK(lint_sum(0.01, 0.01, 0.03) == "");
   check_tie(lint_sum(0.01, 0.01, 0.06), "y.quantized: 1 of 6 accumulators lies");
   test::ProgramBuilder b;
-  const NodeId codes = b.codes({1, 2}, {.scale = 0.5});
-  const NodeId y = b.add(integer::Requantize{{.scale = 1}}, {codes}, "y");
+  const ProgramNodeId codes = b.codes({1, 2}, {.scale = 0.5});
+  const ProgramNodeId y = b.add(integer::Requantize{{.scale = 1}}, {codes}, "y");
   check_tie(text_of(lint(b.of({y}))), "y: 1 of 2 codes lies");
 }
 

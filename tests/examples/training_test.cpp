@@ -6,13 +6,13 @@
 #include <cmath>
 #include <limits>
 
-#include "qtape/io/json_document.h"
+#include "qtape/data/generated/digits.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/examples/classifier/report.h"
 #include "qtape/examples/classifier/task.h"
-#include "qtape/data/generated/digits.h"
 #include "qtape/examples/train_cnn/network.h"
 #include "qtape/examples/train_mlp/network.h"
+#include "qtape/io/json_document.h"
 #include "qtape/model/quantization.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/folder.h"
@@ -99,8 +99,7 @@ TEST_CASE("train_mlp: a float model is fine-tuned with quantizers, from its para
   const test::Folder folder;
   plain.save(folder.file("float.json"));
   const SavedModel model = load_model(folder.file("float.json"));
-  for (auto mode : {ScaleOrigin::EMA, ScaleOrigin::LSQ,
-                    ScaleOrigin::PACT}) {
+  for (auto mode : {ScaleOrigin::EMA, ScaleOrigin::LSQ, ScaleOrigin::PACT}) {
     CAPTURE(to_string_view(mode));
     settings.recipe.scale_mode = mode;
     settings.recipe.weight_bits = settings.recipe.activation_bits = 8;
@@ -188,10 +187,10 @@ TEST_CASE("train_mlp: the schedule of the tape is that of the settings") {
 }
 
 TEST_CASE("train_mlp: few bits learn their scales, after a third of a run in float") {
-
   using examples::TrainingSettings;
   for (const int64_t bits : {2, 3}) {
-    for (const TrainingSettings& recipe : {TrainingSettings{.weight_bits = bits}, {.activation_bits = bits}}) {
+    for (const TrainingSettings& recipe :
+         {TrainingSettings{.weight_bits = bits}, {.activation_bits = bits}}) {
       CHECK(examples::scale_mode_of(recipe) == ScaleOrigin::LSQ);
       CHECK(examples::schedule_of(recipe, 90) ==
             QuantizationSchedule{.delay = 30, .freeze_norms = 60});
@@ -294,8 +293,8 @@ TEST_CASE("train_mlp: a run that is stopped leaves a checkpoint of that step") {
 TEST_CASE("train_mlp: every model learns in every scale mode and replays to the same bits") {
   const data::Split data = data::example_digits(1280);
   for (Architecture model : {Architecture::MLP, Architecture::Residual, Architecture::Concat}) {
-    for (auto mode : {ScaleOrigin::EMA, ScaleOrigin::PerBatch,
-                      ScaleOrigin::LSQ, ScaleOrigin::PACT}) {
+    for (auto mode :
+         {ScaleOrigin::EMA, ScaleOrigin::PerBatch, ScaleOrigin::LSQ, ScaleOrigin::PACT}) {
       INFO("to_string_view(model) ", to_string_view(model), ", to_string_view(mode) ",
            to_string_view(mode));
       Settings settings = small_settings(model);

@@ -58,14 +58,14 @@ TEST_CASE(
 
 TEST_CASE("integer conv: padding may be far larger than an image") {
   test::ProgramBuilder b;
-  const NodeId q = b.codes({2, 5, 1}, test::whole_grid(DType::U8, 0.5, 3));
+  const ProgramNodeId q = b.codes({2, 5, 1}, test::whole_grid(DType::U8, 0.5, 3));
   const integer::Conv wide{.taps = {3},
                            .stride = {700'000},
                            .dilation = {1},
                            .padding = Padding::Explicit,
                            .pads_begin = {1'400'000},
                            .pads_end = {1'400'000}};
-  const NodeId y = b.conv(q, wide, 3, {{1, 1, 1}, {0.25f}}, "y");
+  const ProgramNodeId y = b.conv(q, wide, 3, {{1, 1, 1}, {0.25f}}, "y");
   const IntegerProgram program = b.of({y});
   IntegerSession reference(program, {.reference = true});
   IntegerSession session(program, {});

@@ -19,9 +19,10 @@ const CodeGrid u8 = test::whole_grid(DType::U8, 0.25, 7);
 /// `y`.
 struct Fixture {
   IntegerProgram program = test::small_program();
-  NodeId x = program.at("x"), q = program.at("q"), fc = program.at("fc"), y = program.at("y");
+  ProgramNodeId x = program.at("x"), q = program.at("q"), fc = program.at("fc"),
+                y = program.at("y");
 
-  std::string refusal(IntegerOp op, const std::vector<NodeId>& operands,
+  std::string refusal(IntegerOp op, const std::vector<ProgramNodeId>& operands,
                       std::string label = "") {
     const IntegerProgram before = program;
     const std::string text =
@@ -36,14 +37,14 @@ struct Fixture {
 
 TEST_CASE("integer program: operands that do not fit are refused, and change nothing") {
   Fixture f;
-  const auto refused = [&](const IntegerOp& op, const std::vector<NodeId>& operands,
+  const auto refused = [&](const IntegerOp& op, const std::vector<ProgramNodeId>& operands,
                            const std::string& text, const std::string& label = "") {
     CHECK(f.refusal(op, operands, label) == text);
   };
   refused(integer::Quantize{s8}, {}, "Quantize %4: expected 1 operands, got 0");
   refused(integer::Quantize{s8}, {f.q},
           "Quantize %4 (%1 'q' u8[2, 3]): x must be f32, got u8[2, 3]");
-  refused(integer::Quantize{s8}, {NodeId{9}},
+  refused(integer::Quantize{s8}, {ProgramNodeId{9}},
           "Quantize %4 (%9): node %9 does not exist; the program has 4 nodes");
   refused(integer::Requantize{s8}, {f.x},
           "Requantize %4 (%0 'x' f32[2, 3]): x must be codes or accumulators, got f32[2, 3]");
@@ -73,7 +74,7 @@ TEST_CASE("integer program: operands that do not fit are refused, and change not
       f.refusal(integer::Reshape{{.shape = {5}}}, {f.q}).starts_with("Reshape %4 (%1 'q' u8"));
   CHECK(f.refusal(integer::Slice{{.axis = 1, .begin = 4}}, {f.q})
             .starts_with("Slice %4 (%1 'q' u8[2, 3]): "));
-  const NodeId lines = f.program.add(integer::Reshape{{.shape = {2, 3, 1}}}, {f.q});
+  const ProgramNodeId lines = f.program.add(integer::Reshape{{.shape = {2, 3, 1}}}, {f.q});
   CHECK(
       f.refusal(integer::AvgPool{{.kernel = {1 << 24},
                                   .padding = Padding::Explicit,
@@ -100,13 +101,13 @@ TEST_CASE("integer program: grids that do not fit are refused") {
   CHECK(refused({DType::U8, 0.25, 7, 8, 7}) == "codes must be within 0..255 for u8, got 8..7");
   CHECK(refused({DType::U8, 0.25, -1, 0, 255}) == "zero point must be within 0..255, got -1");
   CHECK(refused({DType::S32, 0.25, 7, 0, 255}) == "codes are s8, u8, s16 or u16, got s32");
-  const NodeId other = f.program.add(integer::Quantize{s8}, {f.x});
+  const ProgramNodeId other = f.program.add(integer::Quantize{s8}, {f.x});
   CHECK(
       f.refusal(integer::Concat{{.axis = 1, .count = 2}}, {f.q, other}) ==
       "Concat %5 (%1 'q' u8[2, 3], %4 s8[2, 3]): operands must be codes of one grid, got scale 0.25 zero point 7 and scale 0.5 zero point 0");
-  const NodeId a =
+  const ProgramNodeId a =
       f.program.add(integer::Quantize{test::whole_grid(DType::S8, 0x1p-126)}, {f.x});
-  const NodeId b =
+  const ProgramNodeId b =
       f.program.add(integer::Quantize{test::whole_grid(DType::S8, 0x1p100)}, {f.x});
   CHECK(f.refusal(integer::Add{s8}, {a, b}).ends_with("allow no Add on a grid of scale 0.5"));
 }
@@ -155,7 +156,7 @@ TEST_CASE("integer program: a Linear that does not fit its weights is refused") 
   CHECK(refusal([](W& w) {
           w.codes.data[5] = std::byte{0};
         }).starts_with("the certificate does not hold: "));
-  const NodeId narrow = f.program.add(integer::Slice{{.axis = 1, .end = 2}}, {f.q});
+  const ProgramNodeId narrow = f.program.add(integer::Slice{{.axis = 1, .end = 2}}, {f.q});
   CHECK(f.refusal(f.linear(), {narrow}) ==
         "Linear %5 (%4 u8[2, 2]): x must be [..., 3], got [2, 2]");
 }
@@ -167,7 +168,7 @@ TEST_CASE("integer program: values tell types, scales and ranges") {
   const IntegerValue& fc = f.program[f.fc].value;
   CHECK(fc.type == TensorType{DType::S32, {2, 2}});
   CHECK(fc.scales == std::vector<double>{0.25 * 0.5, 0.25 * 2});
-  const auto value = [&](IntegerOp op, NodeId x) {
+  const auto value = [&](IntegerOp op, ProgramNodeId x) {
     return f.program[f.program.add(std::move(op), {x})].value;
   };
   CHECK(value(integer::Max{.axes = {1}}, f.q) ==
@@ -186,14 +187,14 @@ TEST_CASE("integer program: values tell types, scales and ranges") {
 
 TEST_CASE("integer program: names, outputs and another batch extent") {
   Fixture f;
-  const NodeId codes = f.program.add(integer::Requantize{s8}, {f.fc});
+  const ProgramNodeId codes = f.program.add(integer::Requantize{s8}, {f.fc});
   CHECK(f.program.name(codes) == "%4");
   CHECK(f.program.name(f.fc) == "fc");
   CHECK(f.program.describe(f.fc) == "Linear %2 'fc' (%1 'q' u8[2, 3])");
   CHECK(!f.program.find("z"));
   CHECK(error_text<GraphError>([&] { (void)f.program.at("z"); }) ==
         "no node is called 'z'; the nearest are 'q', 'x'");
-  CHECK(error_text<GraphError>([&] { f.program.set_outputs({NodeId{7}}); }) ==
+  CHECK(error_text<GraphError>([&] { f.program.set_outputs({ProgramNodeId{7}}); }) ==
         "node %7 does not exist; the program has 5 nodes");
   CHECK(f.program.batch() == 2);
   const IntegerProgram larger = f.program.with_batch(5);

@@ -20,7 +20,7 @@ constexpr int64_t rows = 6, inputs = 40, outputs = 9;
 /// A product of codes of `x` with random weights, and its codes `y`. Scales differ between
 /// outputs, so that some accumulators are a few steps of y and others far out of range.
 struct S64Layer : test::ProgramBuilder {
-  NodeId x, accumulators, y;
+  ProgramNodeId x, accumulators, y;
   test::Weights weights;
 
   S64Layer(Requantization requantization, const CodeGrid& grid, const CodeGrid& output)

@@ -124,7 +124,7 @@ TEST_CASE(
         test::fill_wild(session->input("x"), run);
         session->run();
       }
-      const auto integers = [&](const IntegerSession& session, NodeId id) {
+      const auto integers = [&](const IntegerSession& session, ProgramNodeId id) {
         std::vector<int64_t> all;
         for (int64_t k = 0; k < program[id].value.type.elements(); ++k) {
           all.push_back(session.integer(id, k));
@@ -132,7 +132,7 @@ TEST_CASE(
         return all;
       };
       CAPTURE(seed);
-      for (const NodeId id : ids(program)) {
+      for (const ProgramNodeId id : ids(program)) {
         CAPTURE(program.describe(id));
         if (lean.has_value(id))
           CHECK(test::value_of(lean, id) == test::value_of(reference, id));
@@ -156,7 +156,7 @@ TEST_CASE("session: works after it was moved") {
   IntegerSession reference(program, {.reference = true});
   std::ranges::fill(reference.input("x"), 3.0f);
   reference.run();
-  const NodeId y = program.outputs()[0];
+  const ProgramNodeId y = program.outputs()[0];
   CHECK(first_difference(second.value<float>(y), reference.value<float>(y)) == "");
 }
 
@@ -176,7 +176,7 @@ TEST_CASE("session: what is not there is refused") {
       "Linear %2 'fc' (%1 'a.quantized' u8[16, 256]): its value is not kept; SessionOptions::kept selects the values that are");
   CHECK(error_text<GraphError>([&] { (void)session.integer(program.at("x"), 0); }) ==
         "Input %0 'x': has no integers");
-  CHECK(error_text<GraphError>([&] { (void)session.has_value(NodeId{9}); }) ==
+  CHECK(error_text<GraphError>([&] { (void)session.has_value(ProgramNodeId{9}); }) ==
         "node %9 does not exist; the program has 4 nodes");
   CHECK(!session.has_value(program.at("fc")));
   CHECK(session.has_value(program.at("a.quantized")));

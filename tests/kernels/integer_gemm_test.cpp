@@ -226,10 +226,12 @@ TEST_CASE("integer_gemm: runs of different numbers of rows, one after the other"
 }
 
 TEST_CASE("integer_gemm: what cannot be a product of codes is refused") {
-  CHECK(test::error_text<GraphError>([] { Int8Product(-1, 2, DType::U8, nullptr); }) ==
-        "an int8 product needs non-negative extents and x in u8 or s8, got n = -1, k = 2 and u8");
-  CHECK(test::error_text<GraphError>([] { Int8Product(1, 2, DType::S16, nullptr); }) ==
-        "an int8 product needs non-negative extents and x in u8 or s8, got n = 1, k = 2 and s16");
+  CHECK(
+      test::error_text<GraphError>([] { Int8Product(-1, 2, DType::U8, nullptr); }) ==
+      "an int8 product needs non-negative extents and x in u8 or s8, got n = -1, k = 2 and u8");
+  CHECK(
+      test::error_text<GraphError>([] { Int8Product(1, 2, DType::S16, nullptr); }) ==
+      "an int8 product needs non-negative extents and x in u8 or s8, got n = 1, k = 2 and s16");
   CHECK(test::error_text<GraphError>([] {
           Int8Product(1, 0, DType::U8, nullptr).bind(-1, nullptr, nullptr);
         }) == "an int8 product needs a non-negative number of rows, got -1");

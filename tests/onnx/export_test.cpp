@@ -143,7 +143,7 @@ TEST_CASE("onnx export: a model says what made it of which program") {
 /// the kernel.
 IntegerProgram dilated_pool(DType dtype) {
   test::ProgramBuilder b(Requantization::OnnxQdq);
-  const NodeId q = b.codes(
+  const ProgramNodeId q = b.codes(
       {2, 7, 6, 3}, {.dtype = dtype, .scale = 0.5, .zero_point = 3, .low = 1, .high = 120});
   const MaxPool pool{.kernel = {3, 2},
                      .stride = {2, 1},
@@ -179,12 +179,12 @@ TEST_CASE("onnx export: no pooling has padding as wide as its kernel") {
 TEST_CASE("onnx export: outputs have the names of layers, and parts those of what is near") {
   test::ProgramBuilder b(Requantization::OnnxQdq);
   const CodeGrid grid = test::whole_grid(DType::U8, 0.25, 7);
-  const NodeId q = b.codes({2, 3}, grid, "x.quantized");
-  const NodeId fc = b.linear(q, {{5, -3, 7}, {0.5f}, {3}}, "fc");
-  const NodeId y = b.add(integer::Requantize{grid}, {fc});
-  const NodeId sum = b.add(integer::Add{grid}, {y, y});
-  const NodeId outputs[] = {b.add(integer::Dequantize{}, {fc}, "fc.value"),
-                            b.add(integer::Dequantize{}, {sum}, "sum.value")};
+  const ProgramNodeId q = b.codes({2, 3}, grid, "x.quantized");
+  const ProgramNodeId fc = b.linear(q, {{5, -3, 7}, {0.5f}, {3}}, "fc");
+  const ProgramNodeId y = b.add(integer::Requantize{grid}, {fc});
+  const ProgramNodeId sum = b.add(integer::Add{grid}, {y, y});
+  const ProgramNodeId outputs[] = {b.add(integer::Dequantize{}, {fc}, "fc.value"),
+                                   b.add(integer::Dequantize{}, {sum}, "sum.value")};
   const onnx::GraphProto graph = graph_of(to_onnx(b.of({outputs[0], outputs[1]})));
   CHECK(graph.output(0).name() == "fc");
   CHECK(graph.output(1).name() == "sum.value");

@@ -193,7 +193,7 @@ std::string difference(const IntegerProgram& program, OnnxForm form, uint64_t se
   const std::string bytes = to_onnx(program, {.form = form, .opset = opset});
   OnnxInterpreter model(bytes);
   IntegerSession reference(program, {.reference = true});
-  for (const NodeId id : ids(program)) {
+  for (const ProgramNodeId id : ids(program)) {
     const IntegerNode& node = program[id];
     if (!std::holds_alternative<integer::Input>(node.op)) continue;
     const auto input = reference.input(id);
@@ -226,8 +226,8 @@ TEST_CASE("onnx interpreter: programs in integers give every value of the refere
     CAPTURE(seed);
     IntegerProgram program =
         test::Settled(test::any_net(seed), seed).program(Requantization::OnnxQdq);
-    std::vector<NodeId> all;
-    for (const NodeId id : ids(program)) {
+    std::vector<ProgramNodeId> all;
+    for (const ProgramNodeId id : ids(program)) {
       if (!std::holds_alternative<integer::Input>(program[id].op)) {
         all.push_back(id);
       }
@@ -299,23 +299,23 @@ TEST_CASE("onnx interpreter: codes of 16 bits come out of floats as they went in
                                CodeGrid{DType::U16, 1.0f / 7, 65000, 0, 65535},
                                CodeGrid{DType::U16, 3e-5f, 12, 12, 65534}}) {
     test::ProgramBuilder b(Requantization::OnnxQdq);
-    const NodeId q = b.codes({3, 7, 5, 4}, grid);
+    const ProgramNodeId q = b.codes({3, 7, 5, 4}, grid);
     const auto pooled = [&](const MaxPool& pool, const char* label) {
       return b.add(integer::Structure<MaxPool>{pool}, {q}, label);
     };
-    const NodeId largest = pooled(
+    const ProgramNodeId largest = pooled(
         {.padding = Padding::Explicit, .pads_begin = {1, 0}, .pads_end = {0, 1}}, "pool");
-    const NodeId padded =
+    const ProgramNodeId padded =
         b.add(integer::Pad{.begin = {0, 2, 0, 0}, .end = {0, 0, 1, 0}, .code = grid.high - 3},
               {q}, "pad");
-    const NodeId most = b.add(integer::Max{.axes = {1, -1}}, {padded}, "max");
-    const NodeId wide = pooled({.kernel = {3, 2},
-                                .stride = {1, 2},
-                                .dilation = {2, 3},
-                                .padding = Padding::Explicit,
-                                .pads_begin = {3, 1},
-                                .pads_end = {4, 2}},
-                               "wide");
+    const ProgramNodeId most = b.add(integer::Max{.axes = {1, -1}}, {padded}, "max");
+    const ProgramNodeId wide = pooled({.kernel = {3, 2},
+                                       .stride = {1, 2},
+                                       .dilation = {2, 3},
+                                       .padding = Padding::Explicit,
+                                       .pads_begin = {3, 1},
+                                       .pads_end = {4, 2}},
+                                      "wide");
     const IntegerProgram program = b.of({q, largest, padded, most, wide});
     for (uint64_t seed = 0; seed < 20; ++seed) {
       CHECK(difference(program, OnnxForm::Qdq, seed) == "");
@@ -350,8 +350,8 @@ TEST_CASE("onnx levels: verification runs the interpreter beside the others") {
 
 TEST_CASE("onnx export: from opset 21 on weights of 4 bits are packed, the first in low bits") {
   test::ProgramBuilder b(Requantization::OnnxQdq);
-  const NodeId q = b.codes({2, 3}, test::whole_grid(DType::U8, 0.25, 7));
-  const NodeId fc = b.linear(q, {{5, -3, 7}, {0.5f}, {3}, 4}, "fc");
+  const ProgramNodeId q = b.codes({2, 3}, test::whole_grid(DType::U8, 0.25, 7));
+  const ProgramNodeId fc = b.linear(q, {{5, -3, 7}, {0.5f}, {3}, 4}, "fc");
   const IntegerProgram program = b.of({b.add(integer::Dequantize{}, {fc}, "y")});
   for (int64_t opset : {20, 21}) {
     const std::string bytes = to_onnx(program, {.opset = opset});

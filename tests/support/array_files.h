@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "qtape/io/arrays/named_tensors.h"
 #include "qtape/core/error.h"
 #include "qtape/core/random.h"
+#include "qtape/io/arrays/named_tensors.h"
 
 namespace qtape::test {
 

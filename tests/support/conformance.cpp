@@ -79,13 +79,13 @@ std::string first_difference(const ConformanceFile& file, const SessionOptions& 
                              const SessionHooks& hooks) {
   IntegerSession session(file.program, options, hooks);
   std::vector<Tensor> inputs;
-  for (const NodeId id : ids(file.program)) {
+  for (const ProgramNodeId id : ids(file.program)) {
     if (!std::holds_alternative<integer::Input>(file.program[id].op)) continue;
     inputs.push_back(file.values[static_cast<size_t>(id.index)]);
   }
   feed_inputs(session, inputs);
   session.run();
-  for (const NodeId id : ids(file.program)) {
+  for (const ProgramNodeId id : ids(file.program)) {
     if (file.omitted.contains(id.index) || !session.has_value(id)) continue;
     if (value_of(session, id) != file.values[static_cast<size_t>(id.index)]) {
       return file.program.describe(id);

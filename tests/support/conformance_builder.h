@@ -40,14 +40,14 @@ class ConformanceBuilder {
     return std::move(made_);
   }
 
-  NodeId input(const std::string& label, Shape shape, const std::vector<float>& data,
-               bool batch = false) {
+  ProgramNodeId input(const std::string& label, Shape shape, const std::vector<float>& data,
+                      bool batch = false) {
     made_.inputs.push_back(Tensor::of<float>(shape, data));
     return net_.add(integer::Input{shape, batch}, {}, label);
   }
   /// Adds an input whose elements have `codes` on `grid` with every rounding.
-  NodeId codes(const std::string& label, Shape shape, const CodeGrid& grid,
-               const std::vector<int64_t>& codes) {
+  ProgramNodeId codes(const std::string& label, Shape shape, const CodeGrid& grid,
+                      const std::vector<int64_t>& codes) {
     std::vector<float> data;
     for (int64_t code : codes) {
       const auto steps = static_cast<double>(code - grid.zero_point);
@@ -56,40 +56,40 @@ class ConformanceBuilder {
     return add(integer::Quantize{.grid = grid}, {input(label, shape, data)});
   }
   /// Adds an input of the codes `first` and random ones.
-  NodeId random_codes(Draws& draws, const std::string& label, Shape shape, const CodeGrid& grid,
-                      std::vector<int64_t> first = {}) {
+  ProgramNodeId random_codes(Draws& draws, const std::string& label, Shape shape,
+                             const CodeGrid& grid, std::vector<int64_t> first = {}) {
     while (std::ssize(first) < shape.elements()) {
       first.push_back(draws.integer(grid.low, grid.high));
     }
     return codes(label, shape, grid, first);
   }
   /// Adds an output.
-  NodeId add(IntegerOp op, const std::vector<NodeId>& operands) {
+  ProgramNodeId add(IntegerOp op, const std::vector<ProgramNodeId>& operands) {
     return output(net_.add(std::move(op), operands));
   }
   /// Adds a node that is no output.
-  NodeId add_inner(IntegerOp op, const std::vector<NodeId>& operands) {
+  ProgramNodeId add_inner(IntegerOp op, const std::vector<ProgramNodeId>& operands) {
     return net_.add(std::move(op), operands);
   }
-  void omit(NodeId id) { made_.omitted.insert(id.index); }
-  const IntegerValue& value(NodeId id) const { return net_.program[id].value; }
-  NodeId linear(NodeId x, const Weights& w) { return output(net_.linear(x, w)); }
-  NodeId conv(NodeId x, const integer::Conv& op, int64_t k, const Weights& w) {
+  void omit(ProgramNodeId id) { made_.omitted.insert(id.index); }
+  const IntegerValue& value(ProgramNodeId id) const { return net_.program[id].value; }
+  ProgramNodeId linear(ProgramNodeId x, const Weights& w) { return output(net_.linear(x, w)); }
+  ProgramNodeId conv(ProgramNodeId x, const integer::Conv& op, int64_t k, const Weights& w) {
     return output(net_.conv(x, op, k, w));
   }
-  void requantize(NodeId x, std::initializer_list<CodeGrid> grids) {
+  void requantize(ProgramNodeId x, std::initializer_list<CodeGrid> grids) {
     for (const CodeGrid& grid : grids) add(integer::Requantize{grid}, {x});
   }
 
  private:
-  NodeId output(NodeId id) {
+  ProgramNodeId output(ProgramNodeId id) {
     outputs_.push_back(id);
     return id;
   }
 
   ConformanceCase made_;
   ProgramBuilder net_;
-  std::vector<NodeId> outputs_;
+  std::vector<ProgramNodeId> outputs_;
 };
 
 }  // namespace qtape::test

@@ -50,7 +50,7 @@ std::vector<float> quantize_inputs(float scale, int32_t steps) {
   return x;
 }
 
-void add_quantizers(ConformanceBuilder& b, NodeId x, const CodeGrid& grid) {
+void add_quantizers(ConformanceBuilder& b, ProgramNodeId x, const CodeGrid& grid) {
   for (Rounding rounding : {Rounding::HalfEven, Rounding::HalfAway, Rounding::HalfUp}) {
     for (Division division : {Division::Exact, Division::Reciprocal}) {
       for (ZeroPoint zero_point : {ZeroPoint::AfterRounding, ZeroPoint::BeforeRounding}) {
@@ -67,7 +67,7 @@ ConformanceCase quantize_rounding() {
   const std::vector<float> exact = quantize_inputs(0.5f, 9);
   const std::vector<float> inexact = quantize_inputs(0.1f, 9);
   const auto n = std::ssize(exact);
-  const NodeId x = b.input("halves", {1, n}, exact);
+  const ProgramNodeId x = b.input("halves", {1, n}, exact);
   add_quantizers(b, x, whole_grid(DType::S8, 0.5, 3));
   add_quantizers(b, b.input("tenths", {1, n}, inexact), whole_grid(DType::U8, double{0.1f}, 9));
   // The sum with a large zero point is rounded in f32.
@@ -85,7 +85,7 @@ ConformanceCase quantize_grids() {
     const int exponent = static_cast<int>(draws.integer(-8, 18));
     data.push_back(std::ldexp(draws.uniform(-1, 1), exponent));
   }
-  const NodeId x = b.input("x", {4, 24}, data);
+  const ProgramNodeId x = b.input("x", {4, 24}, data);
   for (DType dtype : {DType::S8, DType::U8, DType::S16, DType::U16}) {
     for (double scale : {1.0, double{0.037f}, double{5.7f}}) {
       b.add(integer::Quantize{whole_grid(dtype, scale, 77)}, {x});
@@ -109,8 +109,9 @@ ConformanceCase structure() {
   Draws draws(3);
   for (DType dtype : {DType::S8, DType::U8, DType::S16, DType::U16}) {
     const CodeGrid grid = whole_grid(dtype, 0.5, 17);
-    const NodeId x = b.random_codes(draws, std::string(to_string_view(dtype)), {2, 3, 4}, grid);
-    const NodeId part = b.add(integer::Slice{{.axis = 1, .begin = -2}}, {x});
+    const ProgramNodeId x =
+        b.random_codes(draws, std::string(to_string_view(dtype)), {2, 3, 4}, grid);
+    const ProgramNodeId part = b.add(integer::Slice{{.axis = 1, .begin = -2}}, {x});
     b.add(integer::Slice{{.axis = -1, .begin = 1, .end = -1}}, {x});
     b.add(integer::Slice{{.axis = 2, .begin = 2, .end = 2}}, {x});
     b.add(integer::Concat{{.axis = 1, .count = 3}}, {x, part, x});
@@ -159,12 +160,12 @@ ConformanceCase accumulators(const char* name, const char* about, Requantization
   ConformanceBuilder b(named(name, requantization), about, requantization);
   Draws draws(4);
   const int64_t rows = 6, k = 7, n = 9;
-  const NodeId x = b.input("x", {2, rows / 2, k}, uniform(draws, rows * k, -4, 4), true);
+  const ProgramNodeId x = b.input("x", {2, rows / 2, k}, uniform(draws, rows * k, -4, 4), true);
   for (size_t layer = 0; layer < 3; ++layer) {
     const bool wide = size_of(dtypes[layer]) > 1;
     const int32_t zero_point = layer == 1 ? 0 : wide ? 30000 : 101;
     const double scale = double{wide ? 0.00013f : 0.033f};
-    const NodeId codes =
+    const ProgramNodeId codes =
         b.add(integer::Quantize{.grid = whole_grid(dtypes[layer], scale, zero_point)}, {x});
     const int bits = 8 >> layer;
     const int64_t most = (int64_t{1} << (bits - 1)) - 1;
@@ -172,7 +173,7 @@ ConformanceCase accumulators(const char* name, const char* about, Requantization
     const double span = static_cast<double>(most + 1) * (wide ? 60000 : 240) * scale;
     const auto scales = spread_scales(draws, layer == 1 ? 1 : n, span);
     const auto bias = random_biases(draws, layer == 1 ? 0 : n, wide ? 3'000'000 : 9000);
-    const NodeId y = b.linear(codes, {weights, scales, bias, bits});
+    const ProgramNodeId y = b.linear(codes, {weights, scales, bias, bits});
     b.requantize(y, {whole_grid(DType::U8, 1, 100), CodeGrid{DType::S8, 1, -7, -20, 90},
                      whole_grid(DType::S16, double{0.011f}, -300),
                      whole_grid(DType::U16, double{0.009f}, 25000)});
@@ -200,12 +201,13 @@ ConformanceCase ties(Requantization requantization) {
   for (int64_t i = 0; i < 18; ++i) steps.push_back(i);
   for (DType dtype : {DType::U8, DType::S16}) {
     const std::string label = std::string(to_string_view(dtype));
-    const NodeId x = b.codes(label, {18, 1}, whole_grid(dtype, 1, 0), steps);
+    const ProgramNodeId x = b.codes(label, {18, 1}, whole_grid(dtype, 1, 0), steps);
     b.requantize(b.linear(x, w), {whole_grid(DType::S16, 1, 0)});
   }
   // Ties except for the rounding of scales, which requantizations apply at different places.
-  const NodeId x = b.codes("thirds", {18, 1}, whole_grid(DType::U8, double{0.33f}, 0), steps);
-  const NodeId y =
+  const ProgramNodeId x =
+      b.codes("thirds", {18, 1}, whole_grid(DType::U8, double{0.33f}, 0), steps);
+  const ProgramNodeId y =
       b.linear(x, {{1, -1, 3, 5, -7, 9, 11, 127}, {1, 1, 1, 0.5f, 0.7f, 0.1f, 0.3f, 0.9f}});
   b.requantize(y, {whole_grid(DType::S16, double{0.22f}, 0)});
   return b.done();
@@ -230,8 +232,8 @@ ConformanceCase extremes(Requantization requantization) {
       }
       const std::string label =
           std::string(to_string_view(dtype)) + (end == 0 ? "" : " and large biases");
-      const NodeId x = b.codes(label, {5, 1}, whole_grid(dtype, 1, 0),
-                               {0, 1, 2, 100, dtype == DType::U8 ? 255 : 65535});
+      const ProgramNodeId x = b.codes(label, {5, 1}, whole_grid(dtype, 1, 0),
+                                      {0, 1, 2, 100, dtype == DType::U8 ? 255 : 65535});
       b.requantize(b.linear(x, w),
                    {whole_grid(DType::S16, 1, 0), whole_grid(DType::U16, 1, 65535)});
     }
@@ -244,15 +246,17 @@ ConformanceCase codes_to_codes(Requantization requantization) {
                        requantization);
   std::vector<int64_t> all;
   for (int64_t code = 0; code < 256; code += 2) all.push_back(code);
-  const NodeId x = b.codes("u8", {1, 128}, whole_grid(DType::U8, double{0.33f}, 111), all);
+  const ProgramNodeId x =
+      b.codes("u8", {1, 128}, whole_grid(DType::U8, double{0.33f}, 111), all);
   b.requantize(
       x,
       {whole_grid(DType::U8, double{0.66f}, 111), whole_grid(DType::S8, double{0.77f}, 5),
        whole_grid(DType::U8, double{0.11f}, 0), CodeGrid{DType::U8, double{0.33f}, 9, 9, 255},
        whole_grid(DType::S16, double{0.22f}, -100)});
   Draws draws(5);
-  const NodeId z = b.random_codes(draws, "s16", {1, 64}, whole_grid(DType::S16, 0x1p-12, 0),
-                                  {-32768, 32767, 0, 1, -1, 2, -2, 3, -3, 5, -5});
+  const ProgramNodeId z =
+      b.random_codes(draws, "s16", {1, 64}, whole_grid(DType::S16, 0x1p-12, 0),
+                     {-32768, 32767, 0, 1, -1, 2, -2, 3, -3, 5, -5});
   b.requantize(z, {whole_grid(DType::S16, 0x1p-11, 0), whole_grid(DType::S8, 0.0625, 0),
                    whole_grid(DType::U16, double{0.00021f}, 32768),
                    whole_grid(DType::U8, double{0.031f}, 128)});
@@ -267,13 +271,13 @@ ConformanceCase additions(Requantization requantization) {
     return b.random_codes(draws, label, {3, 16}, grid,
                           {grid.low, grid.high, grid.low, grid.high, grid.zero_point});
   };
-  const NodeId u8 = codes("u8", whole_grid(DType::U8, double{0.021f}, 120), 1);
-  const NodeId s8 = codes("s8", whole_grid(DType::S8, double{0.035f}, -5), 2);
-  const NodeId even = codes("even", whole_grid(DType::S8, 0.25, 0), 3);
-  const NodeId fine = codes("fine", whole_grid(DType::U8, 0x1p-12, 7), 4);
-  const NodeId s16 = codes("s16", whole_grid(DType::S16, double{0.00012f}, 0), 5);
-  const NodeId u16 = codes("u16", whole_grid(DType::U16, double{0.00007f}, 40000), 6);
-  const auto add = [&](NodeId x, NodeId y, const CodeGrid& grid) {
+  const ProgramNodeId u8 = codes("u8", whole_grid(DType::U8, double{0.021f}, 120), 1);
+  const ProgramNodeId s8 = codes("s8", whole_grid(DType::S8, double{0.035f}, -5), 2);
+  const ProgramNodeId even = codes("even", whole_grid(DType::S8, 0.25, 0), 3);
+  const ProgramNodeId fine = codes("fine", whole_grid(DType::U8, 0x1p-12, 7), 4);
+  const ProgramNodeId s16 = codes("s16", whole_grid(DType::S16, double{0.00012f}, 0), 5);
+  const ProgramNodeId u16 = codes("u16", whole_grid(DType::U16, double{0.00007f}, 40000), 6);
+  const auto add = [&](ProgramNodeId x, ProgramNodeId y, const CodeGrid& grid) {
     b.add(integer::Add{grid}, {x, y});
     b.add(integer::Sub{grid}, {x, y});
     b.add(integer::Mul{grid}, {x, y});
@@ -289,7 +293,7 @@ ConformanceCase additions(Requantization requantization) {
   add(s16, s16, whole_grid(DType::S16, double{0.00024f}, 0));
   add(s16, u8, whole_grid(DType::U16, double{0.00015f}, 30000));
   add(u8, u16, whole_grid(DType::S8, double{0.061f}, 2));
-  const auto multiply = [&](NodeId x, NodeId y, const CodeGrid& grid) {
+  const auto multiply = [&](ProgramNodeId x, ProgramNodeId y, const CodeGrid& grid) {
     b.add(integer::Mul{grid}, {x, y});
   };
   multiply(u8, s8, whole_grid(DType::S8, double{0.11f}, -7));
@@ -307,7 +311,8 @@ ConformanceCase lookups() {
   const auto codes = [&](const char* label, const CodeGrid& grid) {
     return b.random_codes(draws, label, {4, 10}, grid, {grid.low, grid.high, grid.zero_point});
   };
-  const auto look_up = [&](NodeId x, DType dtype, int64_t entries, const CodeGrid& grid) {
+  const auto look_up = [&](ProgramNodeId x, DType dtype, int64_t entries,
+                           const CodeGrid& grid) {
     dispatch_codes(dtype, [&]<class Code>() {
       std::vector<Code> table;
       for (int64_t i = 0; i < entries; ++i) {
@@ -317,9 +322,9 @@ ConformanceCase lookups() {
             {x});
     });
   };
-  const NodeId u8 = codes("u8", whole_grid(DType::U8, double{0.02f}, 100));
-  const NodeId s8 = codes("s8", whole_grid(DType::S8, 0.5, 0));
-  const NodeId s16 = codes("s16", whole_grid(DType::S16, 0x1p-12, 0));
+  const ProgramNodeId u8 = codes("u8", whole_grid(DType::U8, double{0.02f}, 100));
+  const ProgramNodeId s8 = codes("s8", whole_grid(DType::S8, 0.5, 0));
+  const ProgramNodeId s16 = codes("s16", whole_grid(DType::S16, 0x1p-12, 0));
   look_up(u8, DType::U8, 256, whole_grid(DType::U8, 0.25, 3));
   look_up(s8, DType::S8, 256, {DType::S8, 1, 0, -7, 7});
   look_up(s8, DType::S16, 256, whole_grid(DType::S16, 0x1p-14, 0));
@@ -331,13 +336,14 @@ ConformanceCase totals(Requantization requantization) {
   ConformanceBuilder b(named("sum", requantization), "Sum of codes over axes, and as a mean",
                        requantization);
   Draws draws(6);
-  const auto sum = [&](NodeId x, std::vector<int> axes, bool keep_dims, bool mean) {
+  const auto sum = [&](ProgramNodeId x, std::vector<int> axes, bool keep_dims, bool mean) {
     return b.add(integer::Sum{std::move(axes), keep_dims, mean}, {x});
   };
-  const NodeId u8 =
+  const ProgramNodeId u8 =
       b.random_codes(draws, "u8", {4, 3, 5}, whole_grid(DType::U8, double{0.02f}, 100));
-  const NodeId s16 = b.random_codes(draws, "s16", {4, 6}, whole_grid(DType::S16, 0x1p-12, 0));
-  for (NodeId x :
+  const ProgramNodeId s16 =
+      b.random_codes(draws, "s16", {4, 6}, whole_grid(DType::S16, 0x1p-12, 0));
+  for (ProgramNodeId x :
        {sum(u8, {1}, false, false), sum(u8, {-1}, true, true), sum(u8, {}, false, true),
         sum(u8, {0, 2}, false, true), sum(s16, {1}, false, false), sum(s16, {1}, false, true),
         sum(s16, {}, true, false)}) {
@@ -346,15 +352,16 @@ ConformanceCase totals(Requantization requantization) {
     b.add(integer::Dequantize{}, {x});
   }
   // Accumulators beyond s32.
-  const NodeId u16 = b.random_codes(draws, "u16", {1, 65}, whole_grid(DType::U16, 0x1p-6, 0));
-  const auto joined = [&](NodeId part, int count) {
+  const ProgramNodeId u16 =
+      b.random_codes(draws, "u16", {1, 65}, whole_grid(DType::U16, 0x1p-6, 0));
+  const auto joined = [&](ProgramNodeId part, int count) {
     return b.add_inner(integer::Concat{{.axis = 1, .count = count}},
                        std::vector(static_cast<size_t>(count), part));
   };
-  const NodeId many = joined(joined(u16, 8), 64);
+  const ProgramNodeId many = joined(joined(u16, 8), 64);
   b.omit(many);
   for (bool mean : {false, true}) {
-    const NodeId x = sum(many, {1}, false, mean);
+    const ProgramNodeId x = sum(many, {1}, false, mean);
     b.requantize(x, {whole_grid(DType::U16, 0x1p12, 0), whole_grid(DType::S16, 0x1.8p-5, 0)});
   }
   return b.done();
@@ -366,7 +373,8 @@ ConformanceCase convolutions() {
       "Conv with strides, dilations, groups and padding, over codes of all dtypes",
       Requantization::SingleRounding);
   Draws draws(9);
-  const auto add = [&](NodeId x, const integer::Conv& op, int64_t n, int64_t k, int bits) {
+  const auto add = [&](ProgramNodeId x, const integer::Conv& op, int64_t n, int64_t k,
+                       int bits) {
     return b.conv(x, op, k, weights(draws, n, k, bits, 50, 8'000));
   };
   using C = integer::Conv;
@@ -377,18 +385,20 @@ ConformanceCase convolutions() {
                  .padding = Padding::Explicit,
                  .pads_begin = {1, 0},
                  .pads_end = {0, 3}};
-  const NodeId u8 = b.random_codes(draws, "u8", {2, 4, 5, 2}, whole_grid(DType::U8, 0.5, 77));
+  const ProgramNodeId u8 =
+      b.random_codes(draws, "u8", {2, 4, 5, 2}, whole_grid(DType::U8, 0.5, 77));
   // The zero point is outside the range of codes.
-  const NodeId s8 = b.random_codes(draws, "s8", {1, 5, 4, 4}, {DType::S8, 0.25, -100, 10, 120});
-  const NodeId s16 =
+  const ProgramNodeId s8 =
+      b.random_codes(draws, "s8", {1, 5, 4, 4}, {DType::S8, 0.25, -100, 10, 120});
+  const ProgramNodeId s16 =
       b.random_codes(draws, "s16", {1, 4, 4, 2}, whole_grid(DType::S16, 0x1p-8, 300));
-  const NodeId u16 =
+  const ProgramNodeId u16 =
       b.random_codes(draws, "u16", {2, 9, 3}, whole_grid(DType::U16, 0x1p-8, 40000));
   const CodeGrid hidden = whole_grid(DType::S8, double{0.4f}, -7);
   C depthwise = uneven, grouped = same;
   depthwise.groups = 4;
   grouped.groups = 2;
-  for (NodeId y :
+  for (ProgramNodeId y :
        {add(u8, same, 3, 18, 8), add(u8, C{}, 3, 2, 4), add(u8, uneven, 2, 12, 2),
         add(s8, same, 2, 36, 4), add(s8, depthwise, 4, 6, 8), add(s8, grouped, 6, 18, 8),
         add(s16, same, 2, 18, 8), add(s16, grouped, 2, 9, 8)}) {
@@ -418,23 +428,25 @@ ConformanceCase network(Requantization requantization) {
   ConformanceBuilder b(named("network", requantization), "A network of all ops",
                        requantization);
   Draws draws(7);
-  const NodeId input = b.input("x", {8, 10}, uniform(draws, 8 * 10, -1, 3), true);
-  const NodeId x =
+  const ProgramNodeId input = b.input("x", {8, 10}, uniform(draws, 8 * 10, -1, 3), true);
+  const ProgramNodeId x =
       b.add(integer::Quantize{.grid = whole_grid(DType::U8, double{4.0f / 255}, 64)}, {input});
   const CodeGrid hidden = {DType::S8, double{0.043f}, -30, -30, 127};
-  const auto layer = [&](NodeId from, int64_t k, int64_t n, const CodeGrid& grid, int bits) {
-    const NodeId y = b.linear(from, weights(draws, n, k, bits, 40, 12'000));
+  const auto layer = [&](ProgramNodeId from, int64_t k, int64_t n, const CodeGrid& grid,
+                         int bits) {
+    const ProgramNodeId y = b.linear(from, weights(draws, n, k, bits, 40, 12'000));
     return b.add(integer::Requantize{grid}, {y});
   };
-  const NodeId one = layer(x, 10, 10, hidden, 4);
-  const NodeId both = b.add(integer::Add{{DType::U8, double{0.05f}, 20, 20, 255}}, {x, one});
-  const NodeId half = b.add(integer::Slice{{.axis = 1, .begin = 0, .end = 5}}, {one});
-  const NodeId two = layer(both, 10, 6, hidden, 8);
-  const NodeId joined = b.add(integer::Concat{{.axis = 1, .count = 2}}, {half, two});
-  const NodeId folded = b.add(integer::Reshape{{.shape = {-1, 11, 1}}}, {joined});
-  const NodeId top = b.add(integer::Max{.axes = {1}}, {folded});
+  const ProgramNodeId one = layer(x, 10, 10, hidden, 4);
+  const ProgramNodeId both =
+      b.add(integer::Add{{DType::U8, double{0.05f}, 20, 20, 255}}, {x, one});
+  const ProgramNodeId half = b.add(integer::Slice{{.axis = 1, .begin = 0, .end = 5}}, {one});
+  const ProgramNodeId two = layer(both, 10, 6, hidden, 8);
+  const ProgramNodeId joined = b.add(integer::Concat{{.axis = 1, .count = 2}}, {half, two});
+  const ProgramNodeId folded = b.add(integer::Reshape{{.shape = {-1, 11, 1}}}, {joined});
+  const ProgramNodeId top = b.add(integer::Max{.axes = {1}}, {folded});
   b.add(integer::Dequantize{.low = 0}, {top});
-  const NodeId mean = b.add(integer::Sum{.axes = {1}, .mean = true}, {joined});
+  const ProgramNodeId mean = b.add(integer::Sum{.axes = {1}, .mean = true}, {joined});
   b.add(integer::Dequantize{}, {b.add(integer::Requantize{hidden}, {mean})});
   b.add(integer::Dequantize{}, {layer(joined, 11, 4, whole_grid(DType::S16, 0x1p-11, 0), 2)});
   return b.done();
@@ -455,9 +467,9 @@ ConformanceCase of_op(const OpCase& op_case) {
     for (const size_t k : {i % 2, i % 2 + 2}) {
       const CodeGrid& grid = grids[k];
       const Shape& shape = use.operands.at(0).shape;
-      const NodeId x = b.random_codes(draws, fmt::format("x{}.{}", i, k), shape, grid,
-                                      {grid.low, grid.high});
-      const NodeId y = b.add(emit(use.op, {.grid = grid, .x = shape}), {x});
+      const ProgramNodeId x = b.random_codes(draws, fmt::format("x{}.{}", i, k), shape, grid,
+                                             {grid.low, grid.high});
+      const ProgramNodeId y = b.add(emit(use.op, {.grid = grid, .x = shape}), {x});
       if (!b.value(y).is_codes()) b.requantize(y, {whole_grid(DType::S8, 0.25, 3)});
     }
   }

@@ -36,15 +36,17 @@ struct ProgramBuilder {
   explicit ProgramBuilder(Requantization requantization = Requantization::SingleRounding)
       : program(requantization) {}
 
-  NodeId add(IntegerOp op, const std::vector<NodeId>& operands, const std::string& label = "") {
+  ProgramNodeId add(IntegerOp op, const std::vector<ProgramNodeId>& operands,
+                    const std::string& label = "") {
     return program.add(std::move(op), operands, label);
   }
   /// Adds an input `x` and its codes.
-  NodeId codes(const Shape& shape, const CodeGrid& grid, const std::string& label = "q") {
+  ProgramNodeId codes(const Shape& shape, const CodeGrid& grid,
+                      const std::string& label = "q") {
     return add(integer::Quantize{grid}, {add(integer::Input{.shape = shape}, {}, "x")}, label);
   }
   /// Adds accumulators of `x`; the number of outputs is the number of rows of weights.
-  NodeId linear(NodeId x, const Weights& w, const std::string& label = "") {
+  ProgramNodeId linear(ProgramNodeId x, const Weights& w, const std::string& label = "") {
     const int64_t k = program[x].value.type.shape[-1];
     const Shape shape = {std::ssize(w.codes) / k, k};
     const IntegerValue& value = program[x].value;
@@ -52,15 +54,15 @@ struct ProgramBuilder {
                {x}, label);
   }
   /// Adds accumulators of a convolution; `op` lacks its weights, whose rows have `k` elements.
-  NodeId conv(NodeId x, integer::Conv op, int64_t k, const Weights& w,
-              const std::string& label = "") {
+  ProgramNodeId conv(ProgramNodeId x, integer::Conv op, int64_t k, const Weights& w,
+                     const std::string& label = "") {
     op.weights.shape = {std::ssize(w.codes) / k, k};
     const IntegerValue value = op.factors(program[x].value);
     op.weights = pack_weights(w.codes, op.weights.shape, w.bits, w.scales, w.bias, value);
     return add(op, {x}, label);
   }
   /// Returns the program, whose outputs are `outputs`.
-  IntegerProgram of(const std::vector<NodeId>& outputs) {
+  IntegerProgram of(const std::vector<ProgramNodeId>& outputs) {
     program.set_outputs(outputs);
     return std::move(program);
   }
@@ -71,8 +73,8 @@ struct ProgramBuilder {
 inline IntegerProgram small_program(
     Requantization requantization = Requantization::SingleRounding) {
   ProgramBuilder b(requantization);
-  const NodeId q = b.codes({2, 3}, whole_grid(DType::U8, 0.25, 7));
-  const NodeId fc = b.linear(q, {{5, -3, 2, 7, 0, -9}, {0.5f, 2.0f}, {100, -20}}, "fc");
+  const ProgramNodeId q = b.codes({2, 3}, whole_grid(DType::U8, 0.25, 7));
+  const ProgramNodeId fc = b.linear(q, {{5, -3, 2, 7, 0, -9}, {0.5f, 2.0f}, {100, -20}}, "fc");
   return b.of({b.add(integer::Dequantize{.low = 0}, {fc}, "y")});
 }
 
@@ -80,7 +82,7 @@ inline IntegerProgram small_program(
 inline IntegerProgram first_nodes(const IntegerProgram& from, int32_t count) {
   IntegerProgram program(from.requantization());
   for (int32_t i = 0; i < count; ++i) {
-    const IntegerNode& node = from[NodeId{i}];
+    const IntegerNode& node = from[ProgramNodeId{i}];
     program.add(node.op, node.operands, node.label);
   }
   return program;
