@@ -1,6 +1,6 @@
 // Counts allocations in a training step and in a run of a program: there must be none of the
 // library. A separate program, because it replaces operator new.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#define DOCTEST_CONFIG_IMPLEMENT
 #include <dlfcn.h>
 #include <doctest/doctest.h>
 
@@ -20,6 +20,7 @@
 #include "qtape/optim/optimizer.h"
 #include "qtape/tests/support/integer_nets.h"
 #include "qtape/tests/support/models.h"
+#include "qtape/tests/support/skip.h"
 
 namespace {
 
@@ -128,6 +129,23 @@ int64_t allocated_by_steps(const test::Classifier& c, Arithmetic arithmetic = {}
   });
 }
 
+/// Returns the number of the library's allocations in steps from the node `loss`.
+int64_t allocated_by_steps(const Graph& graph, const Arithmetic& arithmetic = {}) {
+  Parameters parameters(graph, 1);
+  Tape tape(graph, parameters,
+            {.roots = {graph.at("loss")}, .threads = 2, .arithmetic = arithmetic});
+  if (std::holds_alternative<Input>(graph[graph.at("x")].op)) {
+    const auto values = tape.input<float>("x");
+    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 17);
+  }
+  const auto step = [&] {
+    tape.forward(mode::qat);
+    tape.backward();
+  };
+  step();
+  return allocated_by(step);
+}
+
 }  // namespace
 
 TEST_CASE("allocation: a training step of a quantized network allocates nothing of ours") {
@@ -155,7 +173,6 @@ TEST_CASE("allocation: nor do steps with affine, grouped and learned quantizers"
 }
 
 TEST_CASE("allocation: a training step through integer codes allocates nothing") {
-  using namespace qtape;
   Graph graph;
   const NodeId x =
       graph.add(Parameter{.shape = {300, 401}, .initializer = init::Fill{0.3}}, {}, "x");
@@ -166,16 +183,10 @@ TEST_CASE("allocation: a training step through integer codes allocates nothing")
   const NodeId y =
       graph.add(Dequantize{.axis = 1, .scheme = Scheme::Affine}, {q, scale, zero_point});
   graph.add(Mean{}, {y}, "loss");
-  Parameters parameters(graph, 1);
-  Tape tape(graph, parameters, {.roots = {graph.at("loss")}, .threads = 2});
-  CHECK(allocated_by([&] {
-          tape.forward(mode::qat);
-          tape.backward();
-        }) == 0);
+  CHECK(allocated_by_steps(graph) == 0);
 }
 
 TEST_CASE("allocation: a training step through slices that are joined allocates nothing") {
-  using namespace qtape;
   Graph graph;
   const NodeId x =
       graph.add(Parameter{.shape = {600, 401}, .initializer = init::Fill{0.3}}, {}, "x");
@@ -183,12 +194,7 @@ TEST_CASE("allocation: a training step through slices that are joined allocates 
   const NodeId right = graph.add(Slice{.axis = 1, .begin = 100}, {x});
   const NodeId y = graph.add(Concat{.axis = 1, .count = 3}, {right, left, x});
   graph.add(Mean{}, {y}, "loss");
-  Parameters parameters(graph, 1);
-  Tape tape(graph, parameters, {.roots = {graph.at("loss")}, .threads = 2});
-  CHECK(allocated_by([&] {
-          tape.forward(mode::qat);
-          tape.backward();
-        }) == 0);
+  CHECK(allocated_by_steps(graph) == 0);
 }
 
 TEST_CASE("allocation: nor does a training step whose products are of codes") {
@@ -198,7 +204,7 @@ TEST_CASE("allocation: nor does a training step whose products are of codes") {
 }
 
 TEST_CASE("allocation: nor does one whose gradients are products in bf16") {
-  if (!kernels::has_bf16_products()) return;
+  if (!kernels::has_bf16_products()) return test::skip("no products in bf16");
   for (const Arithmetic& arithmetic : {Arithmetic{}, products_of_codes()}) {
     CHECK(allocated_by_steps(test::make_classifier({.batch = 64, .inputs = 784, .hidden = 600}),
                              arithmetic, GradientPrecision::BF16) == 0);
@@ -218,7 +224,6 @@ TEST_CASE("allocation: nor does a training step in exact arithmetic") {
 }
 
 TEST_CASE("allocation: nor does one of images, in floats or in exact arithmetic") {
-  using namespace qtape;
   const FakeQuantize ema{.scale_mode = EMA{}};
   Graph graph;
   const NodeId x = add_quantizer(graph, graph.add(Parameter{.shape = {4, 20, 20, 8}}, {}, "x"),
@@ -239,16 +244,8 @@ TEST_CASE("allocation: nor does one of images, in floats or in exact arithmetic"
   const NodeId words = graph.add(Input{.dtype = DType::S32, .shape = {4}}, {}, "words");
   const NodeId vectors = graph.add(Embedding{}, {table, words});
   graph.add(Mean{}, {graph.add(Mul{}, {pooled, vectors})}, "loss");
-  Parameters parameters(graph, 1);
   for (const Arithmetic& arithmetic : {Arithmetic{}, exact(Requantization::FloatMultiply)}) {
-    Tape tape(graph, parameters,
-              {.roots = {graph.at("loss")}, .threads = 2, .arithmetic = arithmetic});
-    const auto step = [&] {
-      tape.forward(mode::qat);
-      tape.backward();
-    };
-    step();
-    CHECK(allocated_by(step) == 0);
+    CHECK(allocated_by_steps(graph, arithmetic) == 0);
   }
 }
 
@@ -266,24 +263,14 @@ TEST_CASE("allocation: nor does a training step through norms, folded or not") {
     const NodeId gamma = graph.add(Parameter{.shape = {90}}, {}, "gamma");
     const NodeId beta = graph.add(Parameter{.shape = {90}}, {}, "beta");
     graph.add(Mean{}, {graph.add(LayerNorm{}, {y, gamma, beta})}, "loss");
-    Parameters parameters(graph, 1);
-    Tape tape(graph, parameters,
-              {.roots = {graph.at("loss")}, .threads = 2, .arithmetic = arithmetic});
-    const auto values = tape.input<float>(x);
-    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 17);
-    CHECK(allocated_by([&] {
-            tape.forward(mode::qat);
-            tape.backward();
-          }) == 0);
+    CHECK(allocated_by_steps(graph, arithmetic) == 0);
   }
 }
 
 TEST_CASE("allocation: a run of an integer program allocates nothing of ours") {
   for (uint64_t seed = 0; seed < 30; ++seed) {
-    const Graph graph = test::random_net(seed).with_batch(64);
-    Parameters parameters(graph, seed);
-    test::settle(graph, parameters, seed);
-    const IntegerProgram program = convert(graph, parameters, Requantization::SingleRounding);
+    const IntegerProgram program = test::Settled(test::random_net(seed).with_batch(64), seed)
+                                       .program(Requantization::SingleRounding);
     for (const auto& path : {std::optional<ProductPath>(), std::optional(ProductPath::F32),
                              std::optional(ProductPath::Plain)}) {
       const KeptValues kept = seed % 2 == 0 ? KeptValues::All : KeptValues::Outputs;
@@ -361,3 +348,5 @@ TEST_CASE("allocation: nor does a run that two threads share") {
                          {.threads = 2});
   CHECK(allocated_by([&] { session.run(); }) == 0);
 }
+
+int main(int argc, char** argv) { return qtape::test::run_tests(argc, argv); }

@@ -88,13 +88,20 @@ std::vector<std::string> cells_of(const std::string& line) {
   return cells;
 }
 
+/// Returns the cells of all table rows of a page.
+std::vector<std::vector<std::string>> table_rows(const std::string& page) {
+  std::vector<std::vector<std::string>> rows;
+  for (const std::string& line : docs::prose(page)) {
+    if (std::vector<std::string> cells = cells_of(line); !cells.empty()) rows.push_back(cells);
+  }
+  return rows;
+}
+
 /// Returns the code spans in the first or the last column of the tables of a page, except those
 /// without spaces, which are names instead of messages.
 std::vector<std::string> messages(const std::string& page, bool first) {
   std::vector<std::string> found;
-  for (const std::string& line : docs::prose(page)) {
-    const std::vector<std::string> cells = cells_of(line);
-    if (cells.empty()) continue;
+  for (const auto& cells : table_rows(page)) {
     for (const std::string& span : docs::code_spans(first ? cells.front() : cells.back())) {
       if (span.find(' ') != std::string::npos) found.push_back(span);
     }
@@ -181,9 +188,7 @@ std::vector<std::string> between(const std::string& text, const std::string& ope
 /// Returns the code spans in the first cells of the table rows of a page.
 std::vector<std::string> rows_of(const std::string& page) {
   std::vector<std::string> found;
-  for (const std::string& line : docs::prose(page)) {
-    const std::vector<std::string> cells = cells_of(line);
-    if (cells.empty()) continue;
+  for (const auto& cells : table_rows(page)) {
     for (std::string& span : docs::code_spans(cells.front())) found.push_back(std::move(span));
   }
   return found;
@@ -258,9 +263,8 @@ TEST_CASE("docs: every command of qtape is in the tables of README and programs.
 
 TEST_CASE("docs: levels of the architecture are those of verification") {
   std::vector<std::string> levels;
-  for (const std::string& line : docs::prose(source("docs/architecture.md"))) {
-    const std::vector<std::string> cells = cells_of(line);
-    if (!cells.empty() && cells[0].starts_with(" L")) levels.push_back(cells[0].substr(1, 2));
+  for (const auto& cells : table_rows(source("docs/architecture.md"))) {
+    if (cells[0].starts_with(" L")) levels.push_back(cells[0].substr(1, 2));
   }
   std::vector<std::string> expected;
   RunnerFactories targets = c_levels();
@@ -284,8 +288,7 @@ TEST_CASE("docs: integer-program.md says what kind of value every integer op mak
   const std::string section =
       between(source("docs/integer-program.md"), "\n## Values\n", "\n## ")[0];
   std::string makers = ", ";
-  for (const std::string& line : docs::prose(section)) {
-    const std::vector<std::string> cells = cells_of(line);
+  for (const auto& cells : table_rows(section)) {
     if (cells.size() == 4) makers += cells[3].substr(1, cells[3].size() - 2) + ", ";
     if (cells.size() == 3) makers += cells[0].substr(1, cells[0].size() - 2) + ", ";
   }
@@ -308,8 +311,7 @@ TEST_CASE("docs: fit.md has every option with its default") {
       members_of("model/fit.h", "FitOptions");
   CHECK(options.size() >= 30);
   std::vector<std::pair<std::string, std::string>> shown;
-  for (const std::string& line : docs::prose(source("docs/concepts/fit.md"))) {
-    const std::vector<std::string> cells = cells_of(line);
+  for (const auto& cells : table_rows(source("docs/concepts/fit.md"))) {
     if (cells.size() < 3 || docs::code_spans(cells[0]).empty()) continue;
     shown.emplace_back(docs::code_spans(cells[0])[0], docs::code_spans(cells[1]).at(0));
   }
@@ -403,8 +405,7 @@ TEST_CASE("docs: pages that cannot be read say where") {
 
 TEST_CASE("docs: the C++ of a page keeps its lines") {
   const docs::Page page = docs::read_page(
-      "```cpp\n#include <set>\nint x = 1;\n```\n<!-- namespace scope -->\n```cpp\nint "
-      "f();\n```\n",
+      "```cpp\n#include <set>\nint x = 1;\n```\n<!-- namespace scope -->\n```cpp\nint f();\n```\n",
       "a.md");
   const std::string code = docs::cpp_source(page, "/a.md");
   CHECK(code.find("#line 2 \"/a.md\"\n#include <set>\n") <

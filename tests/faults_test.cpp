@@ -1,6 +1,6 @@
 // Failing allocations, one after another: each leads to one clear error, and no file is lost. A
 // separate program, because it replaces malloc and ftruncate.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#define DOCTEST_CONFIG_IMPLEMENT
 #include <dlfcn.h>
 #include <doctest/doctest.h>
 #include <fmt/ranges.h>
@@ -29,6 +29,7 @@
 #include "qtape/tests/support/folder.h"
 #include "qtape/tests/support/integer_nets.h"
 #include "qtape/tests/support/models.h"
+#include "qtape/tests/support/skip.h"
 
 namespace {
 
@@ -131,7 +132,7 @@ std::string thrown_by(const Run& run, Result& result) {
 /// Lets each of a sample of allocations fail, alone and together with all later ones.
 template <class Run>
 void try_failures(const Trial<Run>& trial) {
-  if (!replaces_malloc) return;
+  if (!replaces_malloc) return test::skip("malloc is the sanitizer's");
   constexpr int64_t most_points = 400;
   using Result = std::optional<decltype(trial.run())>;
   running = trial.error.c_str();
@@ -178,10 +179,8 @@ std::string text_of(const SavedModel& model) {
 }
 
 SavedModel small_model() {
-  Graph graph = test::random_net(3).with_batch(4);
-  Parameters parameters(graph, 3);
-  test::settle(graph, parameters, 3);
-  return {std::move(graph), std::move(parameters), {}};
+  test::Settled net(test::random_net(3).with_batch(4), 3);
+  return {std::move(net.graph), std::move(net.parameters), {}};
 }
 
 /// Runs `write` with failures; afterwards the file is the old or the new one, and no other file
@@ -330,3 +329,5 @@ TEST_CASE("faults: a partial file that cannot be emptied does not stay") {
   CHECK(text == path + ": cannot write: Input/output error");
   CHECK(std::filesystem::is_empty(folder.path()));
 }
+
+int main(int argc, char** argv) { return qtape::test::run_tests(argc, argv); }

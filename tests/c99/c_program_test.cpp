@@ -13,9 +13,7 @@
 #include "qtape/c99/cmsis_nn.h"
 #include "qtape/c99/levels.h"
 #include "qtape/c99/signed_codes.h"
-#include "qtape/deploy/convert.h"
 #include "qtape/deploy/verify.h"
-#include "qtape/engine/parameters.h"
 #include "qtape/integer/program/session.h"
 #include "qtape/io/files.h"
 #include "qtape/programs/console/subprocess.h"
@@ -24,6 +22,7 @@
 #include "qtape/tests/support/folder.h"
 #include "qtape/tests/support/integer_nets.h"
 #include "qtape/tests/support/integer_programs.h"
+#include "qtape/tests/support/skip.h"
 
 namespace {
 
@@ -33,6 +32,8 @@ using namespace qtape;
 const CCompiler strict{.flags = {"-O1", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion",
                                  "-Wshadow", "-Wcast-align", "-Wcast-qual", "-Wundef",
                                  "-Wcomment", "-Werror"}};
+
+constexpr const char* no_cmsis_nn = "QTAPE_CMSIS_NN names no CMSIS-NN";
 
 struct Case {
   std::string name;
@@ -111,14 +112,12 @@ std::string cmsis_differences(const std::vector<Case>& cases, int samples) {
 
 /// Returns a case of a net with settled quantizers; requantizations alternate.
 Case case_of(const Graph& graph, const std::string& kind, uint64_t seed, bool codes) {
-  Parameters parameters(graph, seed);
-  test::settle(graph, parameters, seed);
   const auto outputs = codes ? graph.outputs().last(1) : graph.outputs();
   return {fmt::format("{}{}", kind, seed),
-          convert(graph, parameters,
-                  {.requantization = requantization::values[seed % requantization::count],
-                   .outputs = {outputs.begin(), outputs.end()},
-                   .integer_outputs = codes})};
+          test::Settled(graph, seed)
+              .program({.requantization = requantization::values[seed % requantization::count],
+                        .outputs = {outputs.begin(), outputs.end()},
+                        .integer_outputs = codes})};
 }
 
 TEST_CASE("C programs: random nets give the integers of the reference, without a warning") {
@@ -164,19 +163,14 @@ TEST_CASE("C programs: they give every value of the conformance cases") {
 }
 
 TEST_CASE("C programs: on CMSIS-NN, where QTAPE_CMSIS_NN names it") {
-  if (!CmsisNn::is_given()) return;
+  if (!CmsisNn::is_given()) return test::skip(no_cmsis_nn);
   for (Requantization requantization :
        {Requantization::SingleRounding, Requantization::DoubleRounding}) {
     std::vector<Case> cases;
     for (uint64_t seed = 0; seed < 120; ++seed) {
-      const bool conv = seed % 2 == 0;
-      const Graph graph = conv ? test::conv_net(seed) : test::random_net(seed);
-      Parameters parameters(graph, seed);
-      test::settle(graph, parameters, seed);
-      const std::string name = fmt::format("net{}", seed);
-      const IntegerProgram program =
-          with_signed_codes(convert(graph, parameters, requantization)).program;
-      cases.push_back({name, program});
+      test::Settled net(test::any_net(seed), seed);
+      cases.push_back(
+          {fmt::format("net{}", seed), with_signed_codes(net.program(requantization)).program});
     }
     CHECK(cmsis_differences(cases, 8) == "");
   }
@@ -185,30 +179,20 @@ TEST_CASE("C programs: on CMSIS-NN, where QTAPE_CMSIS_NN names it") {
 /// x f32[1, 5, 5, 4] with s8 codes and a convolution to s8 codes, with these taps, this padding
 /// at the ends and this number of groups.
 IntegerProgram padded_program(int64_t groups, int64_t taps, int64_t stride, int64_t end) {
-  IntegerProgram program(Requantization::SingleRounding);
-  const CodeGrid grid{
-      .dtype = DType::S8, .scale = 0.25, .zero_point = 7, .low = -128, .high = 127};
-  const ProgramNodeId x = program.add(integer::Input{.shape = {1, 5, 5, 4}}, {}, "x");
-  const ProgramNodeId q = program.add(integer::Quantize{grid}, {x}, "q");
+  test::ProgramBuilder b;
+  const CodeGrid grid = test::whole_grid(DType::S8, 0.25, 7);
+  const ProgramNodeId q = b.codes({1, 5, 5, 4}, grid);
   const int64_t terms = 4 / groups * taps * taps;
-  std::vector<int8_t> codes;
+  test::Weights w{{}, std::vector<float>(4, 0.01f), {1, -2, 3, -4}};
   for (int64_t i = 0; i < 4 * terms; ++i)
-    codes.push_back(static_cast<int8_t>(i * 37 % 251 - 125));
-  const std::vector<float> scales(4, 0.01f);
-  const std::vector<int32_t> biases = {1, -2, 3, -4};
-  integer::Conv conv;
-  conv.weights =
-      pack_weights(codes, {4, terms}, 8, scales, biases, with_zero_point(program[q].value));
-  conv.groups = groups;
-  conv.padding = Padding::Explicit;
-  conv.taps = {taps, taps};
-  conv.stride = {stride, stride};
-  conv.dilation = {1, 1};
-  conv.pads_begin = {0, 0};
-  conv.pads_end = {end, end};
-  const ProgramNodeId products = program.add(conv, {q}, "products");
-  program.set_outputs({program.add(integer::Requantize{grid}, {products}, "y")});
-  return program;
+    w.codes.push_back(static_cast<int8_t>(i * 37 % 251 - 125));
+  const integer::Conv conv{.taps = {taps, taps},
+                           .stride = {stride, stride},
+                           .padding = Padding::Explicit,
+                           .pads_end = {end, end},
+                           .groups = groups};
+  const ProgramNodeId products = b.conv(q, conv, terms, w, "products");
+  return b.of({b.add(integer::Requantize{grid}, {products}, "y")});
 }
 
 TEST_CASE("C programs: padding behind the last row and column, in CMSIS-NN where it can") {
@@ -224,7 +208,7 @@ TEST_CASE("C programs: padding behind the last row and column, in CMSIS-NN where
     }
   }
   CHECK(differences(cases, strict, 3) == "");
-  if (!CmsisNn::is_given()) return;
+  if (!CmsisNn::is_given()) return test::skip(no_cmsis_nn);
   CHECK(cmsis_differences(cases, 3) == "");
 }
 
@@ -232,27 +216,15 @@ TEST_CASE("C programs: padding behind the last row and column, in CMSIS-NN where
 /// codes with this scale.
 IntegerProgram product_program(Requantization requantization, bool conv, int32_t bias,
                                double scale) {
-  IntegerProgram program(requantization);
-  const CodeGrid in{
-      .dtype = DType::S8, .scale = 0.25, .zero_point = 7, .low = -128, .high = 127};
-  const ProgramNodeId x = program.add(integer::Input{.shape = {1, 1, 3}}, {}, "x");
-  const ProgramNodeId q = program.add(integer::Quantize{in}, {x}, "q");
-  const std::vector<int8_t> codes = {5, -3, 2, 7, 0, -9};
-  const std::vector<int32_t> biases = {bias, -bias};
-  const std::vector<float> scales = {0.5f, 2.0f};
-  const QuantizedWeights weights =
-      pack_weights(codes, {2, 3}, 8, scales, biases, program[q].value);
-  integer::Conv conv_op;
-  conv_op.weights = weights;
-  conv_op.taps = conv_op.stride = conv_op.dilation = {1};
-  conv_op.pads_begin = conv_op.pads_end = {0};
-  const IntegerOp op =
-      conv ? IntegerOp{conv_op} : IntegerOp{integer::Linear{.weights = weights}};
-  const ProgramNodeId products = program.add(op, {q}, "products");
-  CodeGrid out = in;
-  out.scale = static_cast<float>(scale);
-  program.set_outputs({program.add(integer::Requantize{out}, {products}, "y")});
-  return program;
+  test::ProgramBuilder b(requantization);
+  const ProgramNodeId q = b.codes({1, 1, 3}, test::whole_grid(DType::S8, 0.25, 7));
+  const test::Weights w{{5, -3, 2, 7, 0, -9}, {0.5f, 2.0f}, {bias, -bias}};
+  const integer::Conv one{
+      .taps = {1}, .stride = {1}, .dilation = {1}, .pads_begin = {0}, .pads_end = {0}};
+  const ProgramNodeId products =
+      conv ? b.conv(q, one, 3, w, "products") : b.linear(q, w, "products");
+  const CodeGrid out = test::whole_grid(DType::S8, double{static_cast<float>(scale)}, 7);
+  return b.of({b.add(integer::Requantize{out}, {products}, "y")});
 }
 
 TEST_CASE("C programs: CMSIS-NN is called where its 32 bits hold what it computes alone") {
@@ -260,10 +232,11 @@ TEST_CASE("C programs: CMSIS-NN is called where its 32 bits hold what it compute
        {Requantization::SingleRounding, Requantization::DoubleRounding}) {
     std::vector<Case> cases;
     for (bool conv : {false, true}) {
-      for (const auto& given : {std::tuple{100, 1.0, true}, std::tuple{1 << 29, 1.0, true},
-                                std::tuple{2147483600, 1.0, false},
-                                std::tuple{1 << 29, 0.01, false}, std::tuple{100, 1e-12, false},
-                                std::tuple{100, 1e-9, false}, std::tuple{100, 1e12, true}}) {
+      using Given = std::tuple<int32_t, double, bool>;
+      for (const auto& given :
+           {Given{100, 1.0, true}, Given{1 << 29, 1.0, true}, Given{2147483600, 1.0, false},
+            Given{1 << 29, 0.01, false}, Given{100, 1e-12, false}, Given{100, 1e-9, false},
+            Given{100, 1e12, true}}) {
         const auto bias = std::get<0>(given);
         const auto scale = std::get<1>(given);
         const auto called = std::get<2>(given);
@@ -278,9 +251,9 @@ TEST_CASE("C programs: CMSIS-NN is called where its 32 bits hold what it compute
       }
     }
     CHECK(differences(cases, strict, 5) == "");
-    if (!CmsisNn::is_given()) continue;
-    CHECK(cmsis_differences(cases, 5) == "");
+    if (CmsisNn::is_given()) CHECK(cmsis_differences(cases, 5) == "");
   }
+  if (!CmsisNn::is_given()) test::skip(no_cmsis_nn);
 }
 
 TEST_CASE("C programs: labels are no names that the program, C or C++ have already") {
@@ -306,14 +279,9 @@ TEST_CASE("C programs: labels are no names that the program, C or C++ have alrea
 }
 
 TEST_CASE("C programs: self-tests of programs without steps compile") {
-  const IntegerProgram from = test::small_program();
   const test::Folder folder;
   for (int32_t size : {1, 2}) {
-    IntegerProgram program(from.requantization());
-    for (int32_t i = 0; i < size; ++i) {
-      program.add(from[ProgramNodeId{i}].op, from[ProgramNodeId{i}].operands,
-                  from[ProgramNodeId{i}].label);
-    }
+    IntegerProgram program = test::first_nodes(test::small_program(), size);
     program.set_outputs({ProgramNodeId{size - 1}});
     const CProgram written = write_c_program(program, "net");
     write_file(folder.file("net.h"), written.header);
@@ -330,20 +298,18 @@ TEST_CASE("C programs: self-tests of programs without steps compile") {
 }
 
 TEST_CASE("C programs: verification runs them as a level, and counts what differs") {
-  const Graph graph = test::conv_net(4);
-  Parameters parameters(graph, 4);
-  test::settle(graph, parameters, 4);
+  test::Settled net(test::conv_net(4), 4);
   for (Requantization requantization : requantization::values) {
     VerifyOptions options;
     options.convert.requantization = requantization;
     options.batch = 5;
     options.levels = {c_level};
     options.runners = c_levels();
-    Verifier verifier(graph, parameters, options);
+    Verifier verifier(net.graph, net.parameters, options);
     CHECK(verifier.levels() == std::vector{Level::Reference, c_level});
     test::fill_wild(verifier.input(), 3);
     verifier.run(4);
-    CHECK(verifier.mismatches() == 0);
+    CHECK(test::mismatch(verifier) == "");
     int64_t told = 0;
     for (const LayerComparison& layer : verifier.layers()) {
       CHECK(!layer.differences.contains(Level::Float));
@@ -369,26 +335,21 @@ TEST_CASE(
 TEST_CASE("C programs: names that are no C identifiers are refused") {
   const IntegerProgram program = case_of(test::random_net(1), "net", 1, false).program;
   const std::string long_name(64, 'a');
-  const std::pair<std::string, std::string> refused[] = {
-      {"", "'' is not a C identifier: it is empty"},
-      {"3d", "'3d' is not a C identifier: it begins with a digit"},
-      {"a-b", "'a-b' is not a C identifier: it contains '-'"},
-      {"n\xc3\xa9",
-       "'n\?\?' is not a C identifier: it contains characters other than ASCII letters, digits "
-       "and underscores"},
-      {"String", "'String' is not a C identifier: it is the name of a header of the C library"},
-      {long_name,
-       fmt::format("'{}' is not a C identifier: it has more than 63 characters", long_name)},
-      {"_net",
-       "'_net' is not a C identifier: names that begin with an underscore are reserved for "
-       "compilers"},
-      {"a_test",
-       "'a_test' is not a C identifier: names that end in _test are reserved for self-tests"},
-      {"while", "'while' is not a C identifier: it is a keyword of C or C++"}};
-  for (const auto& each : refused) {
-    CHECK(test::error_text<ArgumentError>(
-              [&] { (void)write_c_program(program, each.first); }) == each.second);
-  }
+  const auto refused = [&](const std::string& name, const std::string& text) {
+    CHECK(test::error_text<ArgumentError>([&] { (void)write_c_program(program, name); }) ==
+          fmt::format("'{}' is not a C identifier: {}", name, text));
+  };
+  refused("", "it is empty");
+  refused("3d", "it begins with a digit");
+  refused("a-b", "it contains '-'");
+  refused("String", "it is the name of a header of the C library");
+  refused(long_name, "it has more than 63 characters");
+  refused("_net", "names that begin with an underscore are reserved for compilers");
+  refused("a_test", "names that end in _test are reserved for self-tests");
+  refused("while", "it is a keyword of C or C++");
+  CHECK(
+      test::error_text<ArgumentError>([&] { (void)write_c_program(program, "n\xc3\xa9"); }) ==
+      "'n\?\?' is not a C identifier: it contains characters other than ASCII letters, digits and underscores");
   CHECK(write_c_program(program, "Net_2").steps.size() > 0);
 }
 

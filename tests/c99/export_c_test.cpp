@@ -13,8 +13,6 @@
 
 #include "qtape/c99/signed_codes.h"
 #include "qtape/core/random.h"
-#include "qtape/deploy/convert.h"
-#include "qtape/engine/parameters.h"
 #include "qtape/io/files.h"
 #include "qtape/programs/console/subprocess.h"
 #include "qtape/tests/support/conformance.h"
@@ -22,21 +20,17 @@
 #include "qtape/tests/support/folder.h"
 #include "qtape/tests/support/integer_nets.h"
 #include "qtape/tests/support/integer_programs.h"
+#include "qtape/tests/support/skip.h"
 
 namespace {
 
 using namespace qtape;
 
 /// Returns the program of a random net with settled quantizers.
-IntegerProgram net_program(const Graph& graph, uint64_t seed, Requantization requantization,
-                           bool integer_outputs = false) {
-  Parameters parameters(graph, seed);
-  test::settle(graph, parameters, seed);
+IntegerProgram net_program(const Graph& graph, uint64_t seed, Requantization requantization) {
   const auto outputs = graph.outputs();
-  return convert(graph, parameters,
-                 {.requantization = requantization,
-                  .outputs = {outputs.begin(), outputs.end()},
-                  .integer_outputs = integer_outputs});
+  return test::Settled(graph, seed)
+      .program({.requantization = requantization, .outputs = {outputs.begin(), outputs.end()}});
 }
 
 /// Returns the compiler's messages about C files.
@@ -75,8 +69,7 @@ std::string writable(const std::vector<std::string>& names) {
       "#include <stdint.h>\n#include <string.h>\n#include <stddef.h>\n"
       "#define const\n#include \"net.c\"\n#undef const\n"
       "unsigned char *place(int32_t which, int32_t *bytes);\n"
-      "unsigned char *place(int32_t which, int32_t *bytes) {{\n  switch (which) {{\n{}"
-      "    default: return 0;\n  }}\n}}\n",
+      "unsigned char *place(int32_t which, int32_t *bytes) {{\n  switch (which) {{\n{}    default: return 0;\n  }}\n}}\n",
       cases);
 }
 
@@ -164,8 +157,7 @@ TEST_CASE("exported C: the self-test tells each of 200 changed bits of five netw
 
 TEST_CASE("exported C: sums that two nodes take to the same codes become these at once") {
   IntegerProgram program = test::small_program();
-  const CodeGrid grid{
-      .dtype = DType::S8, .scale = 0.5, .zero_point = 0, .low = -128, .high = 127};
+  const CodeGrid grid = test::whole_grid(DType::S8, 0.5);
   const ProgramNodeId fc = program.at("fc");
   const ProgramNodeId a = program.add(integer::Requantize{grid}, {fc}, "a");
   const ProgramNodeId b = program.add(integer::Requantize{grid}, {fc}, "b");
@@ -252,14 +244,8 @@ TEST_CASE("exported C: files of two exports do not compile together") {
 
 /// x f32[2, 3] to s8 codes [2, 2] of small_program, and nothing else.
 IntegerProgram codes_program() {
-  const IntegerProgram from = test::small_program();
-  IntegerProgram program(from.requantization());
-  for (int32_t i = 0; i < 3; ++i) {
-    program.add(from[ProgramNodeId{i}].op, from[ProgramNodeId{i}].operands,
-                from[ProgramNodeId{i}].label);
-  }
-  const CodeGrid grid{
-      .dtype = DType::S8, .scale = 0.5, .zero_point = 0, .low = -128, .high = 127};
+  IntegerProgram program = test::first_nodes(test::small_program(), 3);
+  const CodeGrid grid = test::whole_grid(DType::S8, 0.5);
   program.set_outputs({program.add(integer::Requantize{grid}, {ProgramNodeId{2}}, "codes")});
   return program;
 }
@@ -277,7 +263,9 @@ TEST_CASE("exported C: runs from codes link no float") {
   CHECK(symbols.find(" T net_step_codes\n") != std::string::npos);
   CHECK(symbols.find(" T net_step\n") == std::string::npos);
   CHECK(symbols.find("net_quantize") == std::string::npos);
-  if (!has_program("arm-none-eabi-gcc") || !has_program("arm-none-eabi-nm")) return;
+  if (!has_program("arm-none-eabi-gcc") || !has_program("arm-none-eabi-nm")) {
+    return test::skip("no compiler for Arm");
+  }
   std::vector<std::string> arm = {
       "arm-none-eabi-gcc",   "-std=c99", "-O2", "-mcpu=cortex-m0",     "-mthumb",
       "--specs=nosys.specs", "-w",       "-o",  folder.file("arm.elf")};

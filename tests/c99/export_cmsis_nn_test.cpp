@@ -9,6 +9,7 @@
 #include "qtape/programs/console/subprocess.h"
 #include "qtape/tests/support/folder.h"
 #include "qtape/tests/support/integer_programs.h"
+#include "qtape/tests/support/skip.h"
 
 namespace {
 
@@ -17,34 +18,24 @@ using namespace qtape;
 /// Returns a program of two convolutions with only s8 codes: a depthwise one with `taps` x
 /// `taps` and padding that keeps the extent, then a 1 x 1 one.
 IntegerProgram small_convolutions(Requantization requantization, int64_t taps, int bits) {
-  IntegerProgram program(requantization);
-  const CodeGrid grid{
-      .dtype = DType::S8, .scale = 0.25, .zero_point = 3, .low = -128, .high = 127};
-  const ProgramNodeId x = program.add(integer::Input{.shape = {1, 5, 5, 4}}, {}, "x");
-  const ProgramNodeId q = program.add(integer::Quantize{grid}, {x}, "q");
+  test::ProgramBuilder b(requantization);
+  const CodeGrid grid = test::whole_grid(DType::S8, 0.25, 3);
   const auto product = [&](ProgramNodeId from, int64_t extent, int64_t groups,
                            const char* label) {
     const int64_t terms = extent * extent * 4 / groups;
-    std::vector<int8_t> codes;
+    test::Weights w{{}, {0.01f, 0.02f, 0.015f, 0.03f}, {1, -2, 3, -4}, bits};
     for (int64_t i = 0; i < 4 * terms; ++i)
-      codes.push_back(static_cast<int8_t>(i * 5 % 15 - 7));
-    const std::vector<float> scales = {0.01f, 0.02f, 0.015f, 0.03f};
-    const std::vector<int32_t> biases = {1, -2, 3, -4};
-    integer::Conv conv;
-    conv.weights = pack_weights(codes, {4, terms}, bits, scales, biases,
-                                with_zero_point(program[from].value));
-    conv.groups = groups;
-    conv.padding = Padding::Explicit;
-    conv.taps = {extent, extent};
-    conv.stride = conv.dilation = {1, 1};
-    conv.pads_begin = {(extent - 1) / 2, (extent - 1) / 2};
-    conv.pads_end = {extent / 2, extent / 2};
-    return program.add(integer::Requantize{grid}, {program.add(conv, {from}, label)},
-                       fmt::format("{}.codes", label));
+      w.codes.push_back(static_cast<int8_t>(i * 5 % 15 - 7));
+    const integer::Conv conv{.taps = {extent, extent},
+                             .padding = Padding::Explicit,
+                             .pads_begin = {(extent - 1) / 2, (extent - 1) / 2},
+                             .pads_end = {extent / 2, extent / 2},
+                             .groups = groups};
+    return b.add(integer::Requantize{grid}, {b.conv(from, conv, terms, w, label)},
+                 fmt::format("{}.codes", label));
   };
-  const ProgramNodeId first = product(q, taps, 4, "depthwise");
-  program.set_outputs({product(first, 1, 1, "pointwise")});
-  return program;
+  const ProgramNodeId first = product(b.codes({1, 5, 5, 4}, grid), taps, 4, "depthwise");
+  return b.of({product(first, 1, 1, "pointwise")});
 }
 
 TEST_CASE("exported C: steps say which function of CMSIS-NN computes them, or why none does") {
@@ -82,24 +73,12 @@ TEST_CASE("exported C: bytes of weights are those that are stored") {
 
 /// x f32[1, 3] to s8 codes of a linear layer, or of x added to itself.
 IntegerProgram rows_program(Requantization requantization, bool product) {
-  IntegerProgram program(requantization);
-  const CodeGrid grid{
-      .dtype = DType::S8, .scale = 0.25, .zero_point = 7, .low = -128, .high = 127};
-  const ProgramNodeId x = program.add(integer::Input{.shape = {1, 3}}, {}, "x");
-  const ProgramNodeId q = program.add(integer::Quantize{grid}, {x}, "q");
-  if (!product) {
-    program.set_outputs({program.add(integer::Add{.grid = grid}, {q, q}, "sum")});
-    return program;
-  }
-  const std::vector<int8_t> codes = {5, -3, 2, 7, 0, -9};
-  const std::vector<float> scales = {0.05f, 0.2f};
-  const std::vector<int32_t> biases = {10, -20};
-  const ProgramNodeId fc =
-      program.add(integer::Linear{.weights = pack_weights(codes, {2, 3}, 8, scales, biases,
-                                                          program[q].value)},
-                  {q}, "fc");
-  program.set_outputs({program.add(integer::Requantize{grid}, {fc}, "codes")});
-  return program;
+  test::ProgramBuilder b(requantization);
+  const CodeGrid grid = test::whole_grid(DType::S8, 0.25, 7);
+  const ProgramNodeId q = b.codes({1, 3}, grid);
+  if (!product) return b.of({b.add(integer::Add{.grid = grid}, {q, q}, "sum")});
+  const ProgramNodeId fc = b.linear(q, {{5, -3, 2, 7, 0, -9}, {0.05f, 0.2f}, {10, -20}}, "fc");
+  return b.of({b.add(integer::Requantize{grid}, {fc}, "codes")});
 }
 
 /// Compiles all sources of CMSIS-NN for `requantization` to one object.
@@ -129,7 +108,7 @@ std::string self_test(const IntegerProgram& program, const std::string& library)
 }
 
 TEST_CASE("exported C: a CMSIS-NN that rounds otherwise is told before anything runs") {
-  if (!CmsisNn::is_given()) return;
+  if (!CmsisNn::is_given()) return test::skip("QTAPE_CMSIS_NN names no CMSIS-NN");
   const test::Folder folder;
   const std::string single = library_for(folder, Requantization::SingleRounding);
   const std::string twice = library_for(folder, Requantization::DoubleRounding);

@@ -72,39 +72,52 @@ void check_within(const ValueRange<double>& range, const Values& x) {
   CHECK(range.min <= range.max);
 }
 
-}  // namespace
-
-TEST_CASE("observer: Histogram has the least squared error of all ranges") {
+/// Calls f(grid, x) for all grids and data.
+template <class F>
+void for_each_case(F f) {
   for (const GridCase& g : grids) {
     for (const DataCase& d : data_cases) {
-      CAPTURE(g.name);
-      CAPTURE(d.name);
-      const ValueRange<double> range = range_by(Histogram{}, g.grid, d.x);
-      check_within(range, d.x);
-      const double error = raw_error(d.x, range, g.grid);
-      const int steps = g.grid.scheme == Scheme::Symmetric ? 300 : 24;
-      const double best = least_raw_error(d.x, g.grid, steps, false);
-      const double all = raw_error(d.x, extent(d.x), g.grid);
-      CHECK(error <= 1.03 * best);
-      CHECK(error <= all * (1 + 1e-6));
+      INFO(g.name, ", ", d.name);
+      f(g.grid, d.x);
     }
   }
 }
 
-TEST_CASE("observer: Mse has the least squared error of the shrunk ranges") {
-  for (const GridCase& g : grids) {
-    for (const DataCase& d : data_cases) {
-      CAPTURE(g.name);
-      CAPTURE(d.name);
-      const ValueRange<double> range = range_by(Mse{}, g.grid, d.x);
-      check_within(range, d.x);
-      const double error = raw_error(d.x, range, g.grid);
-      const double best = least_raw_error(d.x, g.grid, 100, true);
-      const double all = raw_error(d.x, extent(d.x), g.grid);
-      CHECK(error <= 1.03 * best);
-      CHECK(error <= all * (1 + 1e-6));
-    }
+/// Calls f(method, grid) for all methods that choose ranges and all grids, changed by
+/// `change`.
+template <class Change, class F>
+void for_each_method(Change change, F f) {
+  for (GridCase g : grids) {
+    change(g);
+    for_each_alternative<ObserverMethod>([&]<class Method>() {
+      if (detail::gives_qparams(Method{})) return;
+      INFO(Method::name, ", ", g.name);
+      f(Method{}, g.grid);
+    });
   }
+}
+
+void check_least(const ObserverMethod& method, const Grid& grid, const Values& x, double best) {
+  const ValueRange<double> range = range_by(method, grid, x);
+  check_within(range, x);
+  const double error = raw_error(x, range, grid);
+  CHECK(error <= 1.03 * best);
+  CHECK(error <= raw_error(x, extent(x), grid) * (1 + 1e-6));
+}
+
+}  // namespace
+
+TEST_CASE("observer: Histogram has the least squared error of all ranges") {
+  for_each_case([](const Grid& grid, const Values& x) {
+    const int steps = grid.scheme == Scheme::Symmetric ? 300 : 24;
+    check_least(Histogram{}, grid, x, least_raw_error(x, grid, steps, false));
+  });
+}
+
+TEST_CASE("observer: Mse has the least squared error of the shrunk ranges") {
+  for_each_case([](const Grid& grid, const Values& x) {
+    check_least(Mse{}, grid, x, least_raw_error(x, grid, 100, true));
+  });
 }
 
 TEST_CASE("observer: Histogram finds the bulk between outliers of either side") {
@@ -129,9 +142,7 @@ TEST_CASE("observer: Percentile is within a bin of the sorted data") {
   for (const Case c : {Case{99.99, 2048}, Case{99, 2048}, Case{90, 64}, Case{50, 256},
                        Case{0.1, 2048}, Case{100, 16}}) {
     for (const DataCase& d : data_cases) {
-      CAPTURE(c.percent);
-      CAPTURE(c.bins);
-      CAPTURE(d.name);
+      INFO(c.percent, " %, ", c.bins, " bins, ", d.name);
       const Percentile method{.percent = c.percent, .bins = c.bins};
       const auto n = static_cast<double>(d.x.size());
       const double width =
@@ -250,8 +261,7 @@ TEST_CASE("observer: Kl does not take a range of a few bins for a good one") {
   const Values x = gaussian(50000);
   for (const int64_t bins : {16, 32, 64, 256}) {
     for (const int bits : {2, 3, 4}) {
-      CAPTURE(bins);
-      CAPTURE(bits);
+      INFO("bins ", bins, ", bits ", bits);
       CHECK(range_by(Kl{.bins = bins}, grid_of(bits, CodeRange::Narrow), x).max > 1.5);
     }
   }
@@ -299,22 +309,18 @@ TEST_CASE("observer: Kl and Mse of 16 bits keep everything") {
 
 TEST_CASE("observer: Mix takes the candidate with the least error over all channels") {
   const Mix mix;
-  for (const GridCase& g : grids) {
-    for (const DataCase& d : data_cases) {
-      CAPTURE(g.name);
-      CAPTURE(d.name);
-      const ValueRange<double> chosen = range_by(mix, g.grid, d.x);
-      double least = infinity;
-      bool found = false;
-      for (const std::string& name : mix.candidates) {
-        const ValueRange<double> range = range_by(observer_method(name), g.grid, d.x);
-        found = found || range == chosen;
-        least = std::min(least, raw_error(d.x, range, g.grid));
-      }
-      CHECK(found);
-      CHECK(raw_error(d.x, chosen, g.grid) <= 1.01 * least);
+  for_each_case([&](const Grid& grid, const Values& x) {
+    const ValueRange<double> chosen = range_by(mix, grid, x);
+    double least = infinity;
+    bool found = false;
+    for (const std::string& name : mix.candidates) {
+      const ValueRange<double> range = range_by(observer_method(name), grid, x);
+      found = found || range == chosen;
+      least = std::min(least, raw_error(x, range, grid));
     }
-  }
+    CHECK(found);
+    CHECK(raw_error(x, chosen, grid) <= 1.01 * least);
+  });
 }
 
 TEST_CASE("observer: Mix weighs channels by their error") {
@@ -339,15 +345,11 @@ TEST_CASE("observer: Mix weighs channels by their error") {
 
 TEST_CASE("observer: constant data are their own range") {
   for (const double c : {0.0, 1.0, -3.7, 1e-300, -1e300}) {
-    for (const GridCase& g : grids) {
-      for_each_alternative<ObserverMethod>([&]<class Method>() {
-        if (detail::gives_qparams(Method{})) return;
-        CAPTURE(c);
-        CAPTURE(g.name);
-        CAPTURE(Method::name);
-        CHECK(range_by(Method{}, g.grid, Values(100, c)) == ValueRange<double>{c, c});
-      });
-    }
+    CAPTURE(c);
+    for_each_method([](GridCase&) {},
+                    [&](const ObserverMethod& method, const Grid& grid) {
+                      CHECK(range_by(method, grid, Values(100, c)) == ValueRange<double>{c, c});
+                    });
   }
 }
 
@@ -360,34 +362,30 @@ TEST_CASE("observer: the smallest and largest numbers are safe") {
                                         {denormal, largest},
                                         {-1e-310, 1e308, 0},
                                         {1e-200, -1e200, 1}};
+  const auto raise_floor = [](GridCase& g) {
+    g.grid.floor = g.name.starts_with("8") ? 1e38 : 1e-12;
+  };
   for (const Values& x : extremes) {
-    for (GridCase g : grids) {
-      g.grid.floor = g.name.starts_with("8") ? 1e38 : 1e-12;
-      for_each_alternative<ObserverMethod>([&]<class Method>() {
-        if (detail::gives_qparams(Method{})) return;
-        CAPTURE(extent(x).max);
-        CAPTURE(g.name);
-        CAPTURE(Method::name);
-        const Observer observer = observed(Method{}, g.grid, x);
-        check_within(observer.ranges()[0], x);
-        CHECK(observer.qparams()[0].scale > 0);
-        CHECK(observer.qparams()[0].scale <= largest);
-      });
-    }
+    CAPTURE(extent(x).max);
+    for_each_method(raise_floor, [&](const ObserverMethod& method, const Grid& grid) {
+      const Observer observer = observed(method, grid, x);
+      check_within(observer.ranges()[0], x);
+      CHECK(observer.qparams()[0].scale > 0);
+      CHECK(observer.qparams()[0].scale <= largest);
+    });
   }
 }
 
 TEST_CASE("observer: qparams are those of the range") {
   const Values x = with(gaussian(2000), {4, 5});
-  for (GridCase g : grids) {
+  const auto change = [](GridCase& g) {
     g.grid.rounding = Rounding::HalfUp;
     g.grid.denominator = Denominator::HalfSpan;
-    for_each_alternative<ObserverMethod>([&]<class Method>() {
-      if (detail::gives_qparams(Method{})) return;
-      const Observer observer = observed(Method{}, g.grid, x);
-      CHECK(observer.qparams()[0] == qparams_of(observer.ranges()[0], g.grid));
-    });
-  }
+  };
+  for_each_method(change, [&](const ObserverMethod& method, const Grid& grid) {
+    const Observer observer = observed(method, grid, x);
+    CHECK(observer.qparams()[0] == qparams_of(observer.ranges()[0], grid));
+  });
 }
 
 TEST_CASE("observer: FixedScale is what it was given") {
@@ -434,14 +432,11 @@ TEST_CASE("observer: Lsq is the rule of learned scales") {
 
 TEST_CASE("observer: on grids of powers of two every method gives one") {
   const Values x = with(gaussian(2000), {4, 5});
-  for (GridCase g : grids) {
-    g.grid.power_of_two = true;
-    for_each_alternative<ObserverMethod>([&]<class Method>() {
-      if (detail::gives_qparams(Method{})) return;
-      const double scale = observed(Method{}, g.grid, x).qparams()[0].scale;
-      CHECK(std::exp2(std::round(std::log2(scale))) == scale);
-    });
-  }
+  const auto change = [](GridCase& g) { g.grid.power_of_two = true; };
+  for_each_method(change, [&](const ObserverMethod& method, const Grid& on) {
+    const double scale = observed(method, on, x).qparams()[0].scale;
+    CHECK(std::exp2(std::round(std::log2(scale))) == scale);
+  });
   Grid grid = grid_of(4, CodeRange::Narrow, Scheme::Symmetric);
   grid.power_of_two = true;
   CHECK(Observer(FixedScale{.scale = 0.25}, grid, 1).qparams()[0].scale == 0.25);

@@ -164,8 +164,7 @@ TEST_CASE("observer: channels are apart, whatever map leads to them") {
     }
     for (const ObserverMethod& method : methods) {
       if (std::holds_alternative<Mix>(method)) continue;
-      CAPTURE(name_of(method));
-      CAPTURE(map.channels);
+      INFO("name_of(method) ", name_of(method), ", map.channels ", map.channels);
       Observer observer(method, grid, map.channels);
       observe(observer, x, map);
       const auto ranges = observer.ranges();

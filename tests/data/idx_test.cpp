@@ -14,6 +14,7 @@
 
 #include "qtape/core/error.h"
 #include "qtape/data/files.h"
+#include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/folder.h"
 
 namespace {
@@ -102,12 +103,7 @@ struct Pair {
 template <class E>
 std::string error_of(const std::string& images, const std::string& labels,
                      int64_t classes = 10) {
-  try {
-    idx(images, labels, classes);
-  } catch (const E& error) {
-    return error.what();
-  }
-  return "no error";
+  return qtape::test::error_text<E>([&] { (void)idx(images, labels, classes); });
 }
 
 std::vector<uint8_t> pixels(const Dataset& set) {
@@ -140,12 +136,7 @@ void write_directory(const Folder& directory) {
 }
 
 std::string directory_error(const std::string& path) {
-  try {
-    mnist(path);
-  } catch (const qtape::Error& error) {
-    return error.what();
-  }
-  return "no error";
+  return qtape::test::error_text<qtape::Error>([&] { (void)mnist(path); });
 }
 
 }  // namespace

@@ -7,10 +7,9 @@
 #include <functional>
 #include <limits>
 
-#include "qtape/engine/quantizers.h"
-#include "qtape/model/layers.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/integer_nets.h"
+#include "qtape/tests/support/small_nets.h"
 
 using namespace qtape;
 
@@ -22,39 +21,27 @@ const FakeQuantize affine{
 const FakeQuantize symmetric{.range = CodeRange::Full, .scale_mode = EMA{}};
 const FakeQuantize each{.axis = 0};
 
-/// A net under construction.
-struct Net {
-  Graph graph;
-  NodeId x;
-
-  explicit Net(const Shape& shape = {3, 6}, const std::string& label = "x")
-      : x(graph.add(Input{.shape = shape}, {}, label)) {}
-  NodeId add(Op op, std::initializer_list<NodeId> operands) {
-    return graph.add(std::move(op), operands);
-  }
-  NodeId quantized(NodeId id, const Op& op, const std::string& label) {
-    return add_quantizer(graph, id, op, label);
-  }
+/// Its layers have 6 outputs.
+struct PieceNet : test::Net {
+  explicit PieceNet(const Shape& shape = {3, 6}, const std::string& label = "x")
+      : Net(shape, label) {}
   NodeId layer(NodeId id, const std::string& label, const Op& weight = each, bool bias = true) {
-    return linear(graph, id,
-                  {.out = 6, .weight_quantizer = weight, .bias = bias, .label = label});
+    return Net::layer(id, 6, label, weight, bias);
   }
 };
 
-using Build = std::function<std::vector<NodeId>(Net&)>;
+using Build = std::function<std::vector<NodeId>(PieceNet&)>;
 
 void check_piece(const char* name, const Build& build) {
-  Net net;
+  PieceNet net;
   const std::vector<NodeId> outputs = build(net);
-  Parameters parameters(net.graph, 3);
-  test::settle(net.graph, parameters, 3);
   CAPTURE(name);
-  CHECK(test::disagreement(net.graph, parameters, 9, test::Effort::All, outputs) == "");
+  CHECK(test::disagreement({net.graph, 3}, 9, test::Effort::All, outputs) == "");
 }
 
 /// The input quantized by `op`, a layer, and codes of its accumulators.
 Build layer_with(const Op& activation, const Op& weight, bool bias = true) {
-  return [=](Net& n) -> std::vector<NodeId> {
+  return [=](PieceNet& n) -> std::vector<NodeId> {
     const NodeId y = n.layer(n.quantized(n.x, activation, "a"), "fc", weight, bias);
     return {n.quantized(y, activation, "b"), y};
   };
@@ -78,14 +65,14 @@ TEST_CASE("convert: layers with every kind of quantizer") {
 }
 
 TEST_CASE("convert: weights in columns, and limits after a layer") {
-  check_piece("columns", [](Net& n) -> std::vector<NodeId> {
+  check_piece("columns", [](PieceNet& n) -> std::vector<NodeId> {
     const NodeId w =
         n.graph.add(Parameter{.shape = {6, 5}, .initializer = init::KaimingNormal{}}, {}, "w");
     const NodeId product = n.add(MatMul{}, {n.quantized(n.x, affine, "a"),
                                             n.quantized(w, FakeQuantize{.axis = 1}, "w")});
     return {n.quantized(n.add(Relu{}, {product}), affine, "b")};
   });
-  check_piece("limits", [](Net& n) -> std::vector<NodeId> {
+  check_piece("limits", [](PieceNet& n) -> std::vector<NodeId> {
     const NodeId a = n.quantized(n.x, affine, "a");
     const NodeId relu = n.add(Relu{}, {n.layer(a, "one")});
     const NodeId clamp = n.add(Clamp{.low = 0, .high = 0.7}, {n.layer(a, "two")});
@@ -98,7 +85,7 @@ TEST_CASE("convert: weights in columns, and limits after a layer") {
             clamp,
             both};
   });
-  check_piece("codes", [](Net& n) -> std::vector<NodeId> {
+  check_piece("codes", [](PieceNet& n) -> std::vector<NodeId> {
     const NodeId a = n.quantized(n.x, affine, "a");
     const NodeId s = n.quantized(n.x, symmetric, "s");
     const NodeId clamp = n.add(Clamp{.low = -0.3, .high = 0.7}, {a});
@@ -110,36 +97,33 @@ TEST_CASE("convert: weights in columns, and limits after a layer") {
 TEST_CASE("convert: accumulators of codes of grids alike and far apart, in 8 and 16 bits") {
   for (int bits : {8, 9, 16}) {
     const FakeQuantize op = affine.with(&FakeQuantize::bits, bits);
-    check_piece("residual", [&](Net& n) -> std::vector<NodeId> {
+    check_piece("residual", [&](PieceNet& n) -> std::vector<NodeId> {
       const NodeId a = n.quantized(n.x, op, "a");
       const NodeId b = n.quantized(n.layer(a, "fc"), op, "b");
       const NodeId sum = n.add(Add{}, {a, b});
       return {n.quantized(sum, op, "c"), n.quantized(n.add(Relu{}, {sum}), affine, "d")};
     });
-    check_piece("twice, and of no negative codes", [&](Net& n) -> std::vector<NodeId> {
+    check_piece("twice, and of no negative codes", [&](PieceNet& n) -> std::vector<NodeId> {
       const NodeId a = n.quantized(n.x, op, "a");
       const NodeId b = n.add(Relu{}, {a});
       return {n.quantized(n.add(Add{}, {a, a}), op, "b"),
               n.quantized(n.add(Add{}, {b, b}), op, "c")};
     });
   }
-  Net n;
+  PieceNet n;
   const FakeQuantize fixed{.scale_mode = Fixed{}};
   const NodeId a = n.quantized(n.x, fixed, "a");
   const NodeId b = n.quantized(n.x, fixed, "b");
   const NodeId c = n.quantized(n.add(Add{}, {a, b}), fixed, "c");
   for (auto [s_a, s_b] : {std::pair(1e-6, 0.04), std::pair(0.05, 1e-9), std::pair(1.0, 1e-3)}) {
-    Parameters parameters(n.graph, 1);
-    set_qparams(n.graph, parameters, a, s_a);
-    set_qparams(n.graph, parameters, b, s_b);
-    set_qparams(n.graph, parameters, c, 0.03);
+    Parameters parameters = n.with_scales({{a, s_a}, {b, s_b}, {c, 0.03}});
     CHECK(test::disagreement(n.graph, parameters, 4, test::Effort::All, {c}) == "");
   }
 }
 
 TEST_CASE(
     "convert: accumulators of 9-bit codes are shifted alike whatever range a Relu leaves") {
-  Net n;
+  PieceNet n;
   const FakeQuantize nine{
       .bits = 9, .range = CodeRange::Unsigned, .scheme = Scheme::Affine, .scale_mode = Fixed{}};
   const NodeId a = n.quantized(n.x, nine, "a");
@@ -159,27 +143,23 @@ TEST_CASE("convert: a layer of no inputs gives its biases, and one of no outputs
   for (const auto& extents : {std::pair(0, 4), std::pair(4, 0)}) {
     const int k = extents.first;
     const int n = extents.second;
-    Graph graph;
     const FakeQuantize fixed{.scale_mode = Fixed{}};
-    const NodeId x = graph.add(Input{.shape = {3, k}}, {}, "x");
-    const NodeId w = graph.add(Parameter{.shape = {n, k}}, {}, "w");
-    const NodeId bias = graph.add(Parameter{.shape = {n}}, {}, "fc.bias");
-    NodeId y = graph.add(MatMul{.transpose_b = true}, {add_quantizer(graph, x, fixed, "a"),
-                                                       add_quantizer(graph, w, fixed, "w")});
-    y = graph.add(AddBias{}, {y, bias}, "fc");
-    const NodeId b = add_quantizer(graph, y, fixed, "b");
-    Parameters parameters(graph, 1);
-    for (NodeId id : {graph.at("a.quantized"), graph.at("w.quantized"), b}) {
-      set_qparams(graph, parameters, id, 0.125);
-    }
+    test::Net net({3, k});
+    const NodeId w = net.parameter({n, k}, "w");
+    const NodeId bias = net.parameter({n}, "fc.bias");
+    const NodeId x = net.quantized(net.x, fixed, "a"), v = net.quantized(w, fixed, "w");
+    const NodeId y =
+        net.add(AddBias{}, {net.add(MatMul{.transpose_b = true}, {x, v}), bias}, "fc");
+    const NodeId b = net.quantized(y, fixed, "b");
+    Parameters parameters = net.with_scales({{x, 0.125}, {v, 0.125}, {b, 0.125}});
     std::ranges::fill(parameters.at("fc.bias").values<float>(), 0.5f);
     CAPTURE(k);
-    CHECK(test::disagreement(graph, parameters, 1, test::Effort::All, {b, y}) == "");
+    CHECK(test::disagreement(net.graph, parameters, 1, test::Effort::All, {b, y}) == "");
   }
 }
 
 TEST_CASE("convert: joins, slices, views and reductions") {
-  check_piece("joins", [](Net& n) -> std::vector<NodeId> {
+  check_piece("joins", [](PieceNet& n) -> std::vector<NodeId> {
     const NodeId a = n.quantized(n.x, affine, "a");
     const NodeId b = n.quantized(n.x, symmetric, "b");
     const NodeId sum = n.add(Relu{}, {n.add(Add{}, {a, b})});
@@ -189,14 +169,14 @@ TEST_CASE("convert: joins, slices, views and reductions") {
     return {n.quantized(n.add(Clamp{.low = -0.5, .high = 2}, {all}), affine, "c"),
             n.quantized(rows, symmetric, "d")};
   });
-  check_piece("views", [](Net& n) -> std::vector<NodeId> {
+  check_piece("views", [](PieceNet& n) -> std::vector<NodeId> {
     const NodeId a = n.quantized(n.add(Reshape{.shape = {-1, 2, 3}}, {n.x}), affine, "a");
     const NodeId flat = n.add(Dropout{.rate = 0.5}, {n.add(Flatten{}, {a})});
     const NodeId accumulators = n.add(Reshape{.shape = {-1, 3, 2}}, {n.layer(flat, "fc")});
     const NodeId b = n.quantized(n.add(StopGradient{}, {accumulators}), affine, "b");
     return {b, n.layer(n.add(Flatten{}, {b}), "last"), n.add(Flatten{}, {b})};
   });
-  check_piece("slices and reductions", [](Net& n) -> std::vector<NodeId> {
+  check_piece("slices and reductions", [](PieceNet& n) -> std::vector<NodeId> {
     const NodeId a = n.quantized(n.x, affine, "a");
     const NodeId part = n.add(Slice{.axis = 1, .begin = -4, .end = 5}, {a});
     const NodeId cube = n.add(Reshape{.shape = {-1, 3, 2}}, {a});
@@ -213,26 +193,23 @@ TEST_CASE("convert: joins, slices, views and reductions") {
 }
 
 TEST_CASE("convert: integer outputs, and several inputs") {
-  Net n;
-  const NodeId z = n.graph.add(Input{.shape = {3, 6}}, {}, "z");
+  PieceNet n;
+  const NodeId z = n.add(Input{.shape = {3, 6}}, {}, "z");
   const NodeId a = n.quantized(n.x, affine, "a");
   const NodeId b = n.quantized(z, symmetric, "b");
   const NodeId sum = n.quantized(n.add(Add{}, {a, b}), affine, "sum");
   const NodeId y = n.layer(sum, "fc");
-  Parameters parameters(n.graph, 3);
-  test::settle(n.graph, parameters, 3);
-  const IntegerProgram program = convert(n.graph, parameters,
-                                         {.requantization = Requantization::DoubleRounding,
-                                          .outputs = {y, sum, y},
-                                          .integer_outputs = true});
+  test::Settled of(n.graph, 3);
+  const IntegerProgram program = of.program({.requantization = Requantization::DoubleRounding,
+                                             .outputs = {y, sum, y},
+                                             .integer_outputs = true});
   CHECK(program[program.outputs()[0]].value.type == TensorType{DType::S32, {3, 6}});
   CHECK(program[program.outputs()[1]].value.type == TensorType{DType::U8, {3, 6}});
   CHECK(program.outputs()[2] == program.outputs()[0]);
   CHECK(program.outputs()[1] == program.at("sum.quantized"));
   CHECK((program.find("x") && program.find("z") && program.find("fc")));
   const IntegerProgram floats =
-      convert(n.graph, parameters,
-              {.requantization = Requantization::DoubleRounding, .outputs = {sum, sum, y}});
+      of.program({.requantization = Requantization::DoubleRounding, .outputs = {sum, sum, y}});
   CHECK(floats.outputs()[0] == floats.at("sum.quantized.value"));
   CHECK(floats[floats.outputs()[1]].label.empty());
   CHECK(floats.outputs()[2] == floats.at("fc.value"));
@@ -242,13 +219,12 @@ namespace {
 
 /// x [3, 2] through weights {1, 2; -1, 3} of scale 1.
 struct ByHand {
-  Net net{{3, 2}, "v"};
-  FakeQuantize fixed{.scale_mode = Fixed{}};
+  PieceNet net{{3, 2}, "v"};
   NodeId a, w, y;
 
   ByHand(const FakeQuantize& input, const FakeQuantize& output, bool limited) {
     a = net.quantized(net.x, input.with(&FakeQuantize::scale_mode, Fixed{}), "a");
-    y = linear(net.graph, a, {.out = 2, .weight_quantizer = fixed, .label = "fc"});
+    y = net.Net::layer(a, 2, "fc", FakeQuantize{.scale_mode = Fixed{}});
     if (limited) y = net.add(Relu{}, {y});
     y = net.quantized(y, output.with(&FakeQuantize::scale_mode, Fixed{}), "y");
     w = net.graph.at("fc.weight.quantized");
@@ -292,8 +268,7 @@ TEST_CASE("convert: ties of a layer by hand, in each requantization") {
 }
 
 TEST_CASE(
-    "convert: zero points, biases, infinities and a Relu by hand, alike in each "
-    "requantization") {
+    "convert: zero points, biases, infinities and a Relu by hand, alike in each requantization") {
   ByHand hand(affine, affine, true);
   Parameters parameters(hand.net.graph, 1);
   parameters.set("fc.weight", Tensor::of<float>({2, 2}, std::vector<float>{1, 2, -1, 3}));
@@ -315,19 +290,18 @@ TEST_CASE(
 }
 
 TEST_CASE("convert: scales below the floor are the floor at every level") {
-  Net n;
+  PieceNet n;
   const FakeQuantize fixed{.floor = 0x1p-6, .scale_mode = Fixed{}};
   const NodeId a = n.quantized(n.x, fixed, "a");
   const NodeId fc = n.layer(a, "fc", fixed.with(&FakeQuantize::axis, 0));
   const NodeId y = n.quantized(fc, symmetric.with(&FakeQuantize::floor, 0x1p-4), "y");
   n.graph.set_outputs({y});
-  Parameters parameters(n.graph, 3);
-  test::settle(n.graph, parameters, 3);
+  test::Settled of(n.graph, 3);
   for (const char* state : {"a.scale", "fc.weight.scale", "y.scale"}) {
-    std::ranges::fill(parameters.at(state).values<float>(), 1e-15f);
+    std::ranges::fill(of.parameters.at(state).values<float>(), 1e-15f);
   }
-  CHECK(test::disagreement(n.graph, parameters, 9, test::Effort::All) == "");
-  const IntegerProgram program = convert(n.graph, parameters, Requantization::FloatMultiply);
+  CHECK(test::disagreement(n.graph, of.parameters, 9, test::Effort::All) == "");
+  const IntegerProgram program = of.program();
   const auto scales = [&](const char* label) {
     return program[program.at(label)].value.scales;
   };
@@ -365,12 +339,11 @@ TEST_CASE("convert: functions of codes between layers are tables, alike at all l
           graph, y,
           {.out = 5, .weight_quantizer = weight, .input_quantizer = input, .label = "b"});
       graph.set_outputs({y});
-      Parameters parameters(graph, 3);
-      test::settle(graph, parameters, 3);
+      test::Settled of(graph, 3);
       CAPTURE(bits);
       CAPTURE(kind);
-      CHECK(test::disagreement(graph, parameters, 4, test::Effort::All) == "");
-      const IntegerProgram program = convert(graph, parameters, Requantization::OnnxQdq);
+      CHECK(test::disagreement(graph, of.parameters, 4, test::Effort::All) == "");
+      const IntegerProgram program = of.program(Requantization::OnnxQdq);
       CHECK(std::ranges::count_if(program.nodes(), [](const IntegerNode& node) {
               return std::holds_alternative<integer::Lookup>(node.op);
             }) == 1);
@@ -380,16 +353,12 @@ TEST_CASE("convert: functions of codes between layers are tables, alike at all l
 
 TEST_CASE("convert: a function that has no value for a code is refused") {
   const FakeQuantize input{.scale_mode = Fixed{}};
-  Graph graph;
-  const NodeId x = graph.add(Input{.shape = {2, 3}}, {}, "x");
-  const NodeId y = graph.add(Sqrt{}, {add_quantizer(graph, x, input, "a")}, "root");
-  graph.set_outputs({add_quantizer(graph, y, input, "b")});
-  Parameters parameters(graph, 1);
-  for (NodeId id : quantizers(graph)) set_qparams(graph, parameters, id, 0.5);
+  test::Net net;
+  const NodeId a = net.quantized(net.x, input, "a");
+  const NodeId b = net.quantized(net.add(Sqrt{}, {a}, "root"), input, "b");
+  net.graph.set_outputs({b});
+  Parameters parameters = net.with_scales({{a, 0.5}, {b, 0.5}});
   CHECK(
-      test::error_text<GraphError>(
-          [&] { (void)convert(graph, parameters, Requantization::FloatMultiply); }) ==
-      "cannot convert 1 node: FakeQuantize %5 'b.quantized' (%3 'root' f32[2, 3], %4 'b.scale' "
-      "f32[1]): Sqrt %3 'root' (%2 'a.quantized' f32[2, 3]) is NaN for code -127 of "
-      "a.quantized: limit its operand to values for which it is defined");
+      test::error_text<GraphError>([&] { (void)convert(net.graph, parameters, {}); }) ==
+      "cannot convert 1 node: FakeQuantize %5 'b.quantized' (%3 'root' f32[2, 3], %4 'b.scale' f32[1]): Sqrt %3 'root' (%2 'a.quantized' f32[2, 3]) is NaN for code -127 of a.quantized: limit its operand to values for which it is defined");
 }

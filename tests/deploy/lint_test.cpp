@@ -6,10 +6,10 @@
 
 #include <limits>
 
-#include "qtape/engine/quantizers.h"
 #include "qtape/kernels/quantize/requantize.h"
-#include "qtape/model/layers.h"
 #include "qtape/tests/support/errors.h"
+#include "qtape/tests/support/integer_programs.h"
+#include "qtape/tests/support/small_nets.h"
 
 using namespace qtape;
 using namespace qtape::kernels;
@@ -17,6 +17,7 @@ using test::error_text;
 
 namespace {
 
+const FakeQuantize fixed{.scale_mode = Fixed{}};
 constexpr float nan_value = std::numeric_limits<float>::quiet_NaN();
 
 std::string text_of(const std::vector<Finding>& findings) {
@@ -55,45 +56,52 @@ void set_scale(const Graph& graph, Parameters& parameters, NodeId id, double sca
 }
 
 std::string lint_text(const OneLayer& layer) {
-  Graph graph;
-  const NodeId x = graph.add(Input{.shape = {1, layer.inputs}}, {}, "x");
+  test::Net net({1, layer.inputs});
   const NodeId fc = linear(
-      graph, x,
+      net.graph, net.x,
       {.out = 3,
        .weight_quantizer = layer.weight,
        .input_quantizer = layer.input,
        .bias_on_grid = layer.bias_on_grid,
        .label = "fc",
        .folded_norm = layer.folded ? std::optional(BatchNorm{.eps = 1e-30}) : std::nullopt});
-  const NodeId y = add_quantizer(graph, fc, FakeQuantize{.scale_mode = Fixed{}}, "y");
-  graph.set_outputs({y});
-  Parameters parameters(graph, 1);
+  const NodeId y = net.quantized(fc, fixed, "y");
+  net.graph.set_outputs({y});
+  Parameters parameters(net.graph, 1);
   parameters.set("fc.weight", Tensor::of<float>({3, layer.inputs}, layer.weights));
   parameters.set(layer.folded ? "fc.beta" : "fc.bias", Tensor::of<float>({3}, layer.biases));
-  set_scale(graph, parameters, graph.at("fc.input.quantized"), layer.x_scale);
-  set_scale(graph, parameters, graph.at("fc.weight.quantized"), layer.w_scale);
-  set_scale(graph, parameters, y, layer.y_scale);
+  set_scale(net.graph, parameters, net.graph.at("fc.input.quantized"), layer.x_scale);
+  set_scale(net.graph, parameters, net.graph.at("fc.weight.quantized"), layer.w_scale);
+  set_scale(net.graph, parameters, y, layer.y_scale);
   if (layer.x_state != 0) parameters.at("fc.input.scale").values<float>()[0] = layer.x_state;
   if (layer.w_state != 0) parameters.at("fc.weight.scale").values<float>()[1] = layer.w_state;
-  return lint_text(graph, parameters);
+  return lint_text(net.graph, parameters);
 }
 
 /// a + b [1, 4] -> y.quantized.
 std::string lint_sum(double a_scale, double b_scale, double y_scale, bool quantized = true) {
-  const FakeQuantize fixed{.scale_mode = Fixed{}};
-  Graph graph;
-  const NodeId x = graph.add(Input{.shape = {1, 4}}, {}, "x");
-  const NodeId a = add_quantizer(graph, x, fixed, "a");
-  const NodeId b = add_quantizer(graph, x, fixed, "b");
-  NodeId y = graph.add(Add{}, {a, b}, "sum");
-  if (quantized) y = add_quantizer(graph, y, fixed, "y");
-  graph.set_outputs({y});
-  Parameters parameters(graph, 1);
-  set_qparams(graph, parameters, a, a_scale);
-  set_qparams(graph, parameters, b, b_scale);
-  if (quantized) set_qparams(graph, parameters, y, y_scale);
-  return lint_text(graph, parameters);
+  test::Net net({1, 4});
+  const NodeId a = net.quantized(net.x, fixed, "a");
+  const NodeId b = net.quantized(net.x, fixed, "b");
+  NodeId y = net.add(Add{}, {a, b}, "sum");
+  if (quantized) y = net.quantized(y, fixed, "y");
+  net.graph.set_outputs({y});
+  Parameters parameters = net.with_scales({{a, a_scale}, {b, b_scale}});
+  if (quantized) set_qparams(net.graph, parameters, y, y_scale);
+  return lint_text(net.graph, parameters);
 }
+
+/// x [1, 2] -> y.quantized.
+struct Activation : test::Net {
+  NodeId y;
+  Parameters parameters;
+
+  explicit Activation(const Op& op)
+      : Net({1, 2}), y(quantized(x, op, "y")), parameters(graph, 1) {
+    graph.set_outputs({y});
+  }
+  std::string lint() { return lint_text(graph, parameters); }
+};
 
 }  // namespace
 
@@ -103,50 +111,37 @@ TEST_CASE("lint: a healthy layer and a healthy sum are quiet") {
 }
 
 TEST_CASE("lint: what has no integers") {
-  Graph graph;
-  const NodeId x = graph.add(Input{.shape = {1, 2}}, {}, "x");
-  const NodeId fc = linear(graph, x, {.out = 3, .bias = false, .label = "fc"});
-  graph.set_outputs({fc});
-  Parameters plain(graph, 1);
-  CHECK(lint_text(graph, plain) ==
+  test::Net net({1, 2});
+  const auto lint_of = [&](NodeId output) {
+    net.graph.set_outputs({output});
+    Parameters parameters(net.graph, 1);
+    return lint_text(net.graph, parameters);
+  };
+  CHECK(lint_of(linear(net.graph, net.x, {.out = 3, .bias = false, .label = "fc"})) ==
         "error: model: has no quantizers; train it with them, or insert and calibrate them\n");
-
-  const NodeId weight =
-      add_quantizer(graph, graph.at("fc.weight"), FakeQuantize{.axis = 0}, "w");
-  const NodeId product = graph.add(MatMul{.transpose_b = true}, {x, weight}, "product");
-  graph.set_outputs({product});
-  Parameters unquantized(graph, 1);
-  CHECK(lint_text(graph, unquantized) ==
+  const NodeId weight = net.quantized(net.graph.at("fc.weight"), FakeQuantize{.axis = 0}, "w");
+  CHECK(lint_of(net.add(MatMul{.transpose_b = true}, {net.x, weight}, "product")) ==
         "error: product: Input %0 'x' is not quantized; quantize its output\n");
-
-  const NodeId codes = add_quantizer(graph, x, FakeQuantize{.scale_mode = Fixed{}}, "codes");
-  graph.set_outputs({graph.add(Softmax{.axis = 1}, {codes}, "softmax")});
-  Parameters softmax(graph, 1);
+  const NodeId codes = net.quantized(net.x, fixed, "codes");
   CHECK(
-      lint_text(graph, softmax) ==
-      "error: codes.quantized: has never observed any values; train or calibrate first\n"
-      "error: softmax: has no integer form; replace it with an op that has an integer form, or "
-      "use an output before it\n");
+      lint_of(net.add(Softmax{.axis = 1}, {codes}, "softmax")) ==
+      "error: codes.quantized: has never observed any values; train or calibrate first\nerror: softmax: has no integer form; replace it with an op that has an integer form, or use an output before it\n");
   CHECK(lint_sum(0.0113, 0.0131, 0, false) ==
         "error: sum: is an output but has no integers of its own; quantize its output\n");
 }
 
 TEST_CASE("lint: remedies fit what is wrong with a product") {
-  const FakeQuantize fixed{.scale_mode = Fixed{}};
-  Graph graph;
-  const NodeId x = graph.add(Input{.shape = {2, 3}}, {}, "x\n");
-  const NodeId a = add_quantizer(graph, x, fixed, "a");
-  graph.set_outputs({graph.add(MatMul{.transpose_b = true}, {a, a}, "y\t")});
-  Parameters parameters(graph, 1);
-  set_qparams(graph, parameters, a, 0.5);
-  CHECK(lint_text(graph, parameters) ==
-        "error: y\\t: both operands depend on inputs, but integer products need constant "
-        "weights; use an output before it\n");
+  test::Net net({2, 3}, "x\n");
+  const NodeId a = net.quantized(net.x, fixed, "a");
+  net.graph.set_outputs({net.add(MatMul{.transpose_b = true}, {a, a}, "y\t")});
+  Parameters parameters = net.with_scales({{a, 0.5}});
+  CHECK(
+      lint_text(net.graph, parameters) ==
+      "error: y\\t: both operands depend on inputs, but integer products need constant weights; use an output before it\n");
 }
 
 TEST_CASE("lint: a graph without outputs") {
-  Graph graph;
-  graph.add(Input{.shape = {1, 2}}, {}, "x");
+  const Graph graph = test::Net({1, 2}).graph;
   Parameters parameters(graph, 1);
   CHECK(error_text<GraphError>([&] { lint(graph, parameters); }) ==
         "the graph names no outputs");
@@ -157,62 +152,53 @@ TEST_CASE("lint: a graph without outputs") {
 TEST_CASE("lint: scales") {
   CHECK(lint_text(OneLayer{.x_scale = 0}) ==
         "error: fc.input.quantized: has never observed any values; train or calibrate first\n");
-  CHECK(lint_text(OneLayer{.x_scale = 0, .x_state = -0.05f}) ==
-        "error: fc.input.quantized: no scale can be computed from its scale -0.05; train or "
-        "calibrate first\n");
-  CHECK(lint_text(OneLayer{.w_scale = 0, .w_state = nan_value}) ==
-        "error: fc.weight.quantized: 3 of 3 channels have no scale; in channel 1, no scale can "
-        "be computed from its scale nan; train or calibrate first\n");
-  CHECK(lint_text(OneLayer{.input = {}}) ==
-        "error: fc.input.quantized: takes its scale from each batch; use EMA or Fixed, and "
-        "calibrate\n");
+  CHECK(
+      lint_text(OneLayer{.x_scale = 0, .x_state = -0.05f}) ==
+      "error: fc.input.quantized: no scale can be computed from its scale -0.05; train or calibrate first\n");
+  CHECK(
+      lint_text(OneLayer{.w_scale = 0, .w_state = nan_value}) ==
+      "error: fc.weight.quantized: 3 of 3 channels have no scale; in channel 1, no scale can be computed from its scale nan; train or calibrate first\n");
+  CHECK(
+      lint_text(OneLayer{.input = {}}) ==
+      "error: fc.input.quantized: takes its scale from each batch; use EMA or Fixed, and calibrate\n");
   CHECK(lint_text(OneLayer{.w_scale = 0}) ==
         "error: fc.weight.quantized: 3 of 3 scales were never set; train or calibrate first\n");
   CHECK(
       lint_text(OneLayer{.input = {.floor = 0.02, .scale_mode = Fixed{}}}) ==
-      "warning: fc.input.quantized: scale 0.02 is not above its floor 0.02: it observed almost "
-      "only 0; find the cause, then calibrate it again\n");
-  CHECK(lint_text(OneLayer{.weight = {.axis = 0, .floor = 0.1}}) ==
-        "warning: fc.weight.quantized: all 3 channels have a scale at its floor of 0.1; lower "
-        "the floor, or remove them\n");
+      "warning: fc.input.quantized: scale 0.02 is not above its floor 0.02: it observed almost only 0; find the cause, then calibrate it again\n");
+  CHECK(
+      lint_text(OneLayer{.weight = {.axis = 0, .floor = 0.1}}) ==
+      "warning: fc.weight.quantized: all 3 channels have a scale at its floor of 0.1; lower the floor, or remove them\n");
 }
 
 TEST_CASE("lint: a quantizer that saw nothing but zeros is a note") {
   const FakeQuantize ranges{.scale_mode = EMA{.track = Track::Range}};
   for (const Op& quantizer : {Op(ranges), Op(FakeQuantize{.scale_mode = EMA{}}),
                               Op(FakeQuantizeLSQ{}), Op(FakeQuantizePACT{})}) {
-    Graph graph;
-    const NodeId x = graph.add(Input{.shape = {1, 2}}, {}, "x");
-    const NodeId y = add_quantizer(graph, x, quantizer, "y");
-    graph.set_outputs({y});
-    Parameters parameters(graph, 1);
-    CHECK(lint_text(graph, parameters) ==
+    Activation net(quantizer);
+    CHECK(net.lint() ==
           "error: y.quantized: has never observed any values; train or calibrate first\n");
-    set_ranges(graph, parameters, y, std::vector<ValueRange<double>>{{0, 0}});
+    set_ranges(net.graph, net.parameters, net.y, std::vector<ValueRange<double>>{{0, 0}});
     CHECK(
-        lint_text(graph, parameters) ==
-        "note: y.quantized: observed only 0, so its largest value is 1; calibrate it with data "
-        "that reach it, unless it is always 0\n");
-    CHECK(convert(graph, parameters, {}).size() >= 2);
+        net.lint() ==
+        "note: y.quantized: observed only 0, so its largest value is 1; calibrate it with data that reach it, unless it is always 0\n");
+    CHECK(convert(net.graph, net.parameters, {}).size() >= 2);
   }
 }
 
 TEST_CASE("lint: zero points that are no codes") {
+  const FakeQuantize affine{
+      .range = CodeRange::Unsigned, .scheme = Scheme::Affine, .scale_mode = Fixed{}};
   for (float zero_point : {3.5f, 256.0f, -1.0f, nan_value}) {
-    Graph graph;
-    const NodeId x = graph.add(Input{.shape = {1, 2}}, {}, "x");
-    const FakeQuantize affine{
-        .range = CodeRange::Unsigned, .scheme = Scheme::Affine, .scale_mode = Fixed{}};
-    const NodeId y = add_quantizer(graph, x, affine, "y");
-    graph.set_outputs({y});
-    Parameters parameters(graph, 1);
-    set_qparams(graph, parameters, y, 0.1, 3);
-    CHECK(lint_text(graph, parameters) == "");
-    parameters.at("y.zero_point").values<float>()[0] = zero_point;
-    CHECK(lint_text(graph, parameters) ==
-          fmt::format("error: y.quantized: zero point of channel 0 is {}; it must be one of "
-                      "the codes; set it with set_qparams or calibrate\n",
-                      zero_point));
+    Activation net(affine);
+    set_qparams(net.graph, net.parameters, net.y, 0.1, 3);
+    CHECK(net.lint() == "");
+    net.parameters.at("y.zero_point").values<float>()[0] = zero_point;
+    CHECK(
+        net.lint() ==
+        fmt::format(
+            "error: y.quantized: zero point of channel 0 is {}; it must be one of the codes; set it with set_qparams or calibrate\n",
+            zero_point));
   }
 }
 
@@ -224,14 +210,13 @@ TEST_CASE("lint: scales below the floor are judged as the floor that is used") {
 TEST_CASE("lint: weights") {
   CHECK(
       lint_text(OneLayer{.weights = {1.27f, 0.6f, 0, 0, 0.8f, -1.27f}}) ==
-      "warning: fc.weight.quantized: channel 1 of 3 has only the code 0; remove them, or give "
-      "each channel its own scale\n");
-  CHECK(lint_text(OneLayer{.weights = {1.275f, 0.6f, 1.2f, 12.7f, -1.3f, -2}}) ==
-        "warning: fc.weight.quantized: 2 of 3 channels (1, 2) have up to 100 % of the weights "
-        "outside the codes -127..127; calibrate the scale again, or train it longer\n");
-  CHECK(lint_text(OneLayer{.weights = {1.27f, nan_value, 1, 1, nan_value, 1}}) ==
-        "error: fc.weight.quantized: 2 of 3 channels (0, 2) have weights that are NaN; retrain "
-        "from a state before they became NaN\n");
+      "warning: fc.weight.quantized: channel 1 of 3 has only the code 0; remove them, or give each channel its own scale\n");
+  CHECK(
+      lint_text(OneLayer{.weights = {1.275f, 0.6f, 1.2f, 12.7f, -1.3f, -2}}) ==
+      "warning: fc.weight.quantized: 2 of 3 channels (1, 2) have up to 100 % of the weights outside the codes -127..127; calibrate the scale again, or train it longer\n");
+  CHECK(
+      lint_text(OneLayer{.weights = {1.27f, nan_value, 1, 1, nan_value, 1}}) ==
+      "error: fc.weight.quantized: 2 of 3 channels (0, 2) have weights that are NaN; retrain from a state before they became NaN\n");
 }
 
 TEST_CASE("lint: biases") {
@@ -240,25 +225,21 @@ TEST_CASE("lint: biases") {
   CHECK(lint_text(OneLayer{.biases = {0, nan_value, 1}, .folded = true}) ==
         "error: fc.bias: bias 1 is NaN; retrain from a state before it became NaN\n");
   CHECK(lint_text(OneLayer{.folded = true}) == "");
-  CHECK(lint_text(OneLayer{.biases = {0, 1, 1000}}) ==
-        "warning: fc: bias of channel 2 of 3 is larger than any sum of the products; no input "
-        "changes the sign there: retrain, or remove it\n");
-  CHECK(lint_text(OneLayer{.biases = {0, 1e9f, 1}}) ==
-        "warning: fc: bias of channel 1 of 3 is clamped to the range of s32; give the input or "
-        "the weights a larger scale: their product is the step of the bias\n"
-        "warning: fc: accumulators can reach 2147506126, beyond s32, and are computed in s64; "
-        "targets that sum in 32 bits overflow: use fewer bits or a shorter sum\n");
-  CHECK(lint_text(OneLayer{.biases = {0.01f, 0.0001f, 0}, .bias_on_grid = false}) ==
-        "note: fc.bias: 2 of 3 biases change when they are rounded to the grid of the "
-        "accumulators, by up to 0.3 % of the largest one; apply FakeQuantizeBias to it in "
-        "training, or train in exact arithmetic\n");
+  CHECK(
+      lint_text(OneLayer{.biases = {0, 1, 1000}}) ==
+      "warning: fc: bias of channel 2 of 3 is larger than any sum of the products; no input changes the sign there: retrain, or remove it\n");
+  CHECK(
+      lint_text(OneLayer{.biases = {0, 1e9f, 1}}) ==
+      "warning: fc: bias of channel 1 of 3 is clamped to the range of s32; give the input or the weights a larger scale: their product is the step of the bias\nwarning: fc: accumulators can reach 2147506126, beyond s32, and are computed in s64; targets that sum in 32 bits overflow: use fewer bits or a shorter sum\n");
+  CHECK(
+      lint_text(OneLayer{.biases = {0.01f, 0.0001f, 0}, .bias_on_grid = false}) ==
+      "note: fc.bias: 2 of 3 biases change when they are rounded to the grid of the accumulators, by up to 0.3 % of the largest one; apply FakeQuantizeBias to it in training, or train in exact arithmetic\n");
   CHECK(lint_text(
             OneLayer{.biases = {0.01f, 0.0001f, 0}, .bias_on_grid = false, .folded = true}) ==
         lint_text(OneLayer{.biases = {0.01f, 0.0001f, 0}, .bias_on_grid = false}));
-  CHECK(lint_text(OneLayer{.biases = {0.001f, 0.0001f, 0}, .bias_on_grid = false}) ==
-        "warning: fc.bias: 2 of 3 biases change when they are rounded to the grid of the "
-        "accumulators, by up to 4 % of the largest one; apply FakeQuantizeBias to it in "
-        "training, or train in exact arithmetic\n");
+  CHECK(
+      lint_text(OneLayer{.biases = {0.001f, 0.0001f, 0}, .bias_on_grid = false}) ==
+      "warning: fc.bias: 2 of 3 biases change when they are rounded to the grid of the accumulators, by up to 4 % of the largest one; apply FakeQuantizeBias to it in training, or train in exact arithmetic\n");
 }
 
 TEST_CASE("lint: accumulators and storage") {
@@ -266,52 +247,41 @@ TEST_CASE("lint: accumulators and storage") {
   wide.weights.assign(1800, 1.27f);
   CHECK(
       lint_text(wide) ==
-      "warning: fc: accumulators can reach 2497145400, beyond s32, and are computed in s64; "
-      "targets that sum in 32 bits overflow: use fewer bits or a shorter sum\n"
-      "note: fc: accumulators of products can reach 19431000, beyond f32's 2^24, and pairs "
-      "64770, beyond 2^15: int8 where it is added in 32 bits (VNNI), plain loops on all other "
-      "processors; use weights of fewer bits, which are fast everywhere\n"
-      "note: fc: input has more than 8 bits: every product is computed twice; quantize it to 8 "
-      "bits where accuracy allows\n");
+      "warning: fc: accumulators can reach 2497145400, beyond s32, and are computed in s64; targets that sum in 32 bits overflow: use fewer bits or a shorter sum\nnote: fc: accumulators of products can reach 19431000, beyond f32's 2^24, and pairs 64770, beyond 2^15: int8 where it is added in 32 bits (VNNI), plain loops on all other processors; use weights of fewer bits, which are fast everywhere\nnote: fc: input has more than 8 bits: every product is computed twice; quantize it to 8 bits where accuracy allows\n");
   OneLayer long_sums{.x_scale = 0.0142, .inputs = 2200};
   long_sums.weights.assign(6600, 0.63f);
-  CHECK(lint_text(long_sums) ==
-        "note: fc: accumulators of products can reach 17602200, beyond f32's 2^24: int8 with "
-        "VNNI, AVX-512 or oneDNN 2, plain loops on all other processors; use weights of fewer "
-        "bits, which are fast everywhere\n");
-  CHECK(lint_text(OneLayer{.weights = {0.07f, 0.03f, -0.05f, 0.06f, 0.01f, -0.08f},
-                           .biases = {0, 0, 0}}) ==
-        "note: fc: weights have the codes -8..7, which fit 4 bits, and are stored in 8; give "
-        "their quantizer that many bits, with the same scale\n");
+  CHECK(
+      lint_text(long_sums) ==
+      "note: fc: accumulators of products can reach 17602200, beyond f32's 2^24: int8 with VNNI, AVX-512 or oneDNN 2, plain loops on all other processors; use weights of fewer bits, which are fast everywhere\n");
+  CHECK(
+      lint_text(OneLayer{.weights = {0.07f, 0.03f, -0.05f, 0.06f, 0.01f, -0.08f},
+                         .biases = {0, 0, 0}}) ==
+      "note: fc: weights have the codes -8..7, which fit 4 bits, and are stored in 8; give their quantizer that many bits, with the same scale\n");
 }
 
 TEST_CASE("lint: ratios between grids") {
-  CHECK(lint_text(OneLayer{.y_scale = 1e6}) ==
-        "warning: y.quantized: in all 3 channels, accumulators up to 28597, times 1.3e-10, "
-        "round to 0: "
-        "every code is the zero point; calibrate it again: its scale is too large\n");
-  CHECK(lint_text(OneLayer{.y_scale = 0.0000521}) ==
-        "note: y.quantized: in all 3 channels, accumulators are up to 2.5 steps apart: not "
-        "every code "
-        "can occur; give it fewer bits or a larger scale\n");
-  CHECK(lint_text(OneLayer{.y_scale = 0.0000001}) ==
-        "warning: y.quantized: in all 3 channels, accumulators are up to 1.3e+03 steps apart: "
-        "not "
-        "every code can occur; give it fewer bits or a larger scale\n");
-  CHECK(lint_sum(0.00001, 0.0131, 0.0243) ==
-        "warning: y.quantized: summand a.quantized is at most 0.052 of a step of the sum; "
-        "calibrate both summands and the sum together: their scales are far apart\n");
+  CHECK(
+      lint_text(OneLayer{.y_scale = 1e6}) ==
+      "warning: y.quantized: in all 3 channels, accumulators up to 28597, times 1.3e-10, round to 0: every code is the zero point; calibrate it again: its scale is too large\n");
+  CHECK(
+      lint_text(OneLayer{.y_scale = 0.0000521}) ==
+      "note: y.quantized: in all 3 channels, accumulators are up to 2.5 steps apart: not every code can occur; give it fewer bits or a larger scale\n");
+  CHECK(
+      lint_text(OneLayer{.y_scale = 0.0000001}) ==
+      "warning: y.quantized: in all 3 channels, accumulators are up to 1.3e+03 steps apart: not every code can occur; give it fewer bits or a larger scale\n");
+  CHECK(
+      lint_sum(0.00001, 0.0131, 0.0243) ==
+      "warning: y.quantized: summand a.quantized is at most 0.052 of a step of the sum; calibrate both summands and the sum together: their scales are far apart\n");
 }
 
 TEST_CASE("lint: ties between codes") {
   const auto check_tie = [](const std::string& text, const std::string& finding) {
     CAPTURE(text);
-    CHECK(text.starts_with("warning: " + finding +
-                           " halfway between two codes, where FloatMultiply and OnnxQdq round "
-                           "to even but SingleRounding"));
+    CHECK(text.starts_with(
+        "warning: " + finding +
+        " halfway between two codes, where FloatMultiply and OnnxQdq round to even but SingleRounding"));
     CHECK(text.ends_with(
-        " do not; train in exact arithmetic with the target's requantization, or change a "
-        "scale slightly\n"));
+        " do not; train in exact arithmetic with the target's requantization, or change a scale slightly\n"));
   };
   const std::vector<float> weights = {31.75f, 15, -12.5f, 31.75f, 20, -31.75f};
   check_tie(
@@ -319,11 +289,10 @@ TEST_CASE("lint: ties between codes") {
       "y.quantized: in all 3 channels, 1 of 64 accumulators lies");
   CHECK(lint_sum(0.01, 0.01, 0.03) == "");
   check_tie(lint_sum(0.01, 0.01, 0.06), "y.quantized: 1 of 6 accumulators lies");
-  IntegerProgram program;
-  const ProgramNodeId x = program.add(integer::Input{{1, 2}}, {}, "x");
-  const ProgramNodeId codes = program.add(integer::Quantize{.grid = {.scale = 0.5}}, {x});
-  program.set_outputs({program.add(integer::Requantize{{.scale = 1}}, {codes}, "y")});
-  check_tie(text_of(lint(program)), "y: 1 of 2 codes lies");
+  test::ProgramBuilder b;
+  const ProgramNodeId codes = b.codes({1, 2}, {.scale = 0.5});
+  const ProgramNodeId y = b.add(integer::Requantize{{.scale = 1}}, {codes}, "y");
+  check_tie(text_of(lint(b.of({y}))), "y: 1 of 2 codes lies");
 }
 
 TEST_CASE("lint: requantizations of one rounding differ at ties, and nowhere else") {

@@ -16,6 +16,7 @@
 #include "qtape/model/recipe.h"
 #include "qtape/onnx/levels.h"
 #include "qtape/tests/support/errors.h"
+#include "qtape/tests/support/integer_nets.h"
 
 using namespace qtape;
 using test::error_text;
@@ -62,7 +63,7 @@ Verifier verified(const Model& model, Requantization rounding, OnnxForm form) {
 void check_all(const Model& model) {
   for (const Requantization rounding : requantization::values) {
     const Verifier verifier = verified(model, rounding, OnnxForm::Integer);
-    CHECK(verifier.mismatches() == 0);
+    CHECK(test::mismatch(verifier) == "");
     const IntegerProgram& program = verifier.program();
     const Graph graph = model.graph().with_batch(32);
     for (size_t i = 0; i < program.outputs().size(); ++i) {

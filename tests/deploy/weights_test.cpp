@@ -6,10 +6,9 @@
 #include <limits>
 #include <map>
 
-#include "qtape/engine/quantizers.h"
-#include "qtape/engine/tape.h"
 #include "qtape/integer/rules/analysis.h"
 #include "qtape/tests/support/integer_nets.h"
+#include "qtape/tests/support/small_nets.h"
 
 using namespace qtape;
 
@@ -29,10 +28,7 @@ std::map<NodeId, Seen> visited(const Graph& graph, Parameters& parameters,
   std::map<NodeId, Seen> seen;
   visit_weights(graph, parameters, ids, [&](NodeId id, const WeightView& view) {
     CHECK(!seen.contains(id));
-    seen[id] = {{view.raw.begin(), view.raw.end()},
-                {view.values.begin(), view.values.end()},
-                view.qparams,
-                view.fault};
+    seen[id] = {test::copied(view.raw), test::copied(view.values), view.qparams, view.fault};
   });
   return seen;
 }
@@ -46,31 +42,28 @@ std::vector<NodeId> weights_of(const Graph& graph) {
   return ids;
 }
 
-bool same_bits(std::span<const float> a, std::span<const float> b) {
-  return std::ranges::equal(a, b, [](float v, float w) {
-    return std::bit_cast<uint32_t>(v) == std::bit_cast<uint32_t>(w);
-  });
-}
+constexpr auto same_bits = [](float v, float w) {
+  return std::bit_cast<uint32_t>(v) == std::bit_cast<uint32_t>(w);
+};
 
 }  // namespace
 
 TEST_CASE("weights: those of random nets have the bits of a tape of the whole net") {
   size_t all = 0;
   for (uint64_t seed = 0; seed < 40; ++seed) {
-    const Graph graph = test::random_net(seed);
-    Parameters parameters(graph, seed);
-    test::settle(graph, parameters, seed);
+    test::Settled net(test::random_net(seed), seed);
+    const Graph& graph = net.graph;
     const std::vector<NodeId> ids = weights_of(graph);
-    const auto seen = visited(graph, parameters, ids);
+    const auto seen = visited(graph, net.parameters, ids);
     CHECK(seen.size() == ids.size());
     all += ids.size();
     for (const auto& [id, weight] : seen) {
       const NodeId raw = graph[id].operands[0];
-      Tape tape(graph, parameters, {.outputs = {id, raw}, .threads = 2});
+      Tape tape(graph, net.parameters, {.outputs = {id, raw}, .threads = 2});
       tape.forward(mode::eval);
       CHECK(weight.fault == "");
-      CHECK(same_bits(weight.values, tape.value<float>(id)));
-      CHECK(same_bits(weight.raw, tape.value<float>(raw)));
+      CHECK(test::first_difference(weight.values, tape.value<float>(id), same_bits) == "");
+      CHECK(test::first_difference(weight.raw, tape.value<float>(raw), same_bits) == "");
       CHECK(weight.qparams == tape.qparams(id));
     }
   }

@@ -13,7 +13,6 @@
 
 #include "qtape/core/error.h"
 #include "qtape/engine/serialize.h"
-#include "qtape/integer/program/session.h"
 #include "qtape/io/files.h"
 #include "qtape/programs/console/program.h"
 #include "qtape/tests/docs/code.h"
@@ -34,19 +33,8 @@ Printed* printed = nullptr;  // set while C++ code runs
 /// Throws unless the program of a conformance case computes its values.
 void check_conformance(const std::string& text) {
   const test::ConformanceFile file = test::read_conformance(text);
-  IntegerSession session(file.program, {.reference = true});
-  std::vector<Tensor> inputs;
-  for (size_t i = 0; i < file.values.size(); ++i) {
-    const IntegerOp& op = file.program.nodes()[i].op;
-    if (std::holds_alternative<integer::Input>(op)) inputs.push_back(file.values[i]);
-  }
-  test::feed_inputs(session, inputs);
-  session.run();
-  for (int32_t i = 0; i < static_cast<int32_t>(file.values.size()); ++i) {
-    const bool right = file.omitted.contains(i) || test::value_of(session, ProgramNodeId{i}) ==
-                                                       file.values[static_cast<size_t>(i)];
-    require<Error>(right, "node {} has another value", i);
-  }
+  const std::string different = test::first_difference(file, {.reference = true});
+  require<Error>(different.empty(), "{} has another value", different);
 }
 
 class Run {

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "qtape/core/random.h"
 #include "qtape/engine/plan_hooks.h"
 #include "qtape/engine/tape.h"
 #include "qtape/tests/support/errors.h"
+#include "qtape/tests/support/small_nets.h"
 
 using namespace qtape;
 using test::error_text;
@@ -67,16 +67,20 @@ void check_gradients(const Graph& graph, const F& expected) {
   const auto plain = gradient<T>(graph, apart, 0, {.share_memory = false, .guard_bytes = 64});
   CHECK(gradient<T>(graph, {.roots = {loss}}) == plain);
   const auto added = gradient<T>(graph, {.roots = {loss}, .accumulate_gradients = true}, 0.5);
-  size_t wrong = 0;
+  std::vector<double> exact, exact_added;
   for (size_t i = 0; i < plain.size(); ++i) {
     const double v = static_cast<double>(static_cast<T>(element(i)));
     const bool inside = std::fabs(std::nearbyint(v / x_scale)) <= 7;
     const double code = std::clamp(std::nearbyint(v / x_scale), -7.0, 7.0);
-    const double dx = inside ? expected(code) : 0.0;
-    wrong += std::fabs(plain[i] - dx) <= 1e-6 * std::fabs(dx) ? 0 : 1;
-    wrong += std::fabs(added[i] - (0.5 + dx)) <= 1e-6 ? 0 : 1;
+    exact.push_back(inside ? expected(code) : 0.0);
+    exact_added.push_back(0.5 + exact.back());
   }
-  CHECK(wrong == 0);
+  CHECK(test::first_difference(plain, exact, [](double dx, double of) {
+          return std::fabs(dx - of) <= 1e-6 * std::fabs(of);
+        }) == "");
+  CHECK(test::first_difference(added, exact_added, [](double dx, double of) {
+          return std::fabs(dx - of) <= 1e-6;
+        }) == "");
 }
 
 /// Adds the mean square of y as the scalar `loss`, in a compute dtype.
@@ -241,9 +245,9 @@ TEST_CASE("tape: a NaN that reaches a Quantize stops the step and names the node
   Parameters parameters(c.graph, 1);
   Tape tape(c.graph, parameters, {.outputs = {c.y}, .threads = 1});
   parameters.at("x").values<float>()[7] = std::nanf("");
-  CHECK(error_text<GraphError>([&] { tape.forward(mode::qat); }) ==
-        "Quantize %3 'codes' (%0 'x' f32[1000], %1 'x.scale' f32[1]): element 7 of x is NaN, "
-        "which has no code");
+  CHECK(
+      error_text<GraphError>([&] { tape.forward(mode::qat); }) ==
+      "Quantize %3 'codes' (%0 'x' f32[1000], %1 'x.scale' f32[1]): element 7 of x is NaN, which has no code");
   parameters.at("x").values<float>()[7] = 1;
   tape.forward(mode::float_eval);
   CHECK(tape.value<float>(c.y)[7] == 4 * y_scale);

@@ -3,46 +3,38 @@
 
 #include <algorithm>
 
-#include "qtape/core/random.h"
 #include "qtape/engine/plan_hooks.h"
 #include "qtape/engine/tape.h"
 #include "qtape/integer/training/codes_forward.h"
 #include "qtape/kernels/onednn/gemm.h"
-#include "qtape/model/layers.h"
+#include "qtape/tests/support/skip.h"
+#include "qtape/tests/support/small_nets.h"
 
 using namespace qtape;
 
 namespace {
 
-const FakeQuantize weight{.axis = 0};
-const FakeQuantize input{.range = CodeRange::Unsigned, .scale_mode = EMA{}};
-
 /// One product of x, whose gradients depend on values written by the test.
-struct Net {
-  Graph graph;
-  NodeId x, y;
+struct Product : test::Net {
+  NodeId y;
 
-  Net(const Shape& shape) : x(graph.add(Input{.shape = shape}, {}, "x")) {}
-  NodeId parameter(const Shape& shape) { return graph.add(Parameter{.shape = shape}, {}, "w"); }
   template <class X>
-  Net& of(const X& op, const Shape& filters) {
-    y = graph.add(op, {x, parameter(filters)});
-    return *this;
-  }
+  Product(const Shape& shape, const X& op, const Shape& filters)
+      : Net(shape), y(add(op, {x, parameter(filters, "w")})) {}
 };
 
-std::vector<Net> products() {
-  return {Net({130, 70}).of(MatMul{}, {70, 90}),
-          Net({130, 70}).of(MatMul{.transpose_b = true}, {90, 70}),
-          Net({70, 130}).of(MatMul{.transpose_a = true}, {70, 90}),
-          Net({70, 130}).of(MatMul{.transpose_a = true, .transpose_b = true}, {90, 70}),
-          Net({3, 5, 70}).of(MatMul{.transpose_b = true}, {90, 70}),
-          Net({3, 5, 70}).of(MatMul{}, {3, 70, 9}),
-          Net({4, 9, 7, 16}).of(Conv2d{.padding = Padding::Same}, {24, 3, 3, 16}),
-          Net({4, 9, 7, 1}).of(Conv2d{}, {8, 3, 3, 1}),
-          Net({4, 9, 7, 8}).of(Conv2d{.groups = 8}, {8, 3, 3, 1}),
-          Net({4, 30, 6}).of(Conv1d{}, {8, 5, 6}),
-          Net({4, 5, 6, 16}).of(ConvTranspose2d{.stride = {2, 2}}, {8, 3, 3, 16})};
+std::vector<Product> products() {
+  return {{{130, 70}, MatMul{}, {70, 90}},
+          {{130, 70}, MatMul{.transpose_b = true}, {90, 70}},
+          {{70, 130}, MatMul{.transpose_a = true}, {70, 90}},
+          {{70, 130}, MatMul{.transpose_a = true, .transpose_b = true}, {90, 70}},
+          {{3, 5, 70}, MatMul{.transpose_b = true}, {90, 70}},
+          {{3, 5, 70}, MatMul{}, {3, 70, 9}},
+          {{4, 9, 7, 16}, Conv2d{.padding = Padding::Same}, {24, 3, 3, 16}},
+          {{4, 9, 7, 1}, Conv2d{}, {8, 3, 3, 1}},
+          {{4, 9, 7, 8}, Conv2d{.groups = 8}, {8, 3, 3, 1}},
+          {{4, 30, 6}, Conv1d{}, {8, 5, 6}},
+          {{4, 5, 6, 16}, ConvTranspose2d{.stride = {2, 2}}, {8, 3, 3, 16}}};
 }
 
 struct Gradients {
@@ -51,14 +43,12 @@ struct Gradients {
 };
 
 /// `whole`: draws integers that bf16 represents exactly.
-Gradients gradients(const Net& net, bool whole, TapeOptions options) {
+Gradients gradients(const Product& net, bool whole, TapeOptions options) {
   Parameters parameters(net.graph, 1);
   const auto fill = [&](std::span<float> x, uint64_t seed) {
     const Random random(seed, 0);
-    for (size_t i = 0; i < x.size(); ++i) {
-      x[i] = whole ? static_cast<float>(random.below(i, 31)) - 15
-                   : static_cast<float>(random.uniform(i));
-    }
+    if (!whole) return test::fill_uniform(x, random);
+    for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(random.below(i, 31)) - 15;
   };
   const ParameterEntry& w = parameters.at("w");
   fill(w.values<float>(), 1);
@@ -71,10 +61,8 @@ Gradients gradients(const Net& net, bool whole, TapeOptions options) {
   std::vector<float> dy(static_cast<size_t>(net.graph[net.y].type.elements()));
   fill(dy, 3);
   tape.backward<float>(net.y, dy);
-  const auto dx = tape.input_gradient<float>(net.x);
   CHECK(tape.guards_intact());
-  const auto* dw = reinterpret_cast<const float*>(w.gradient);
-  return {{dx.begin(), dx.end()}, {dw, dw + w.elements()}};
+  return {test::copied(tape.input_gradient<float>(net.x)), test::copied(w.gradients<float>())};
 }
 
 constexpr auto bf16 = GradientPrecision::BF16;
@@ -82,16 +70,16 @@ constexpr auto bf16 = GradientPrecision::BF16;
 }  // namespace
 
 TEST_CASE("gradient precision: what bf16 holds has the gradients of f32") {
-  if (!kernels::has_bf16_products()) return;
-  for (const Net& net : products()) {
+  if (!kernels::has_bf16_products()) return test::skip("no products in bf16");
+  for (const Product& net : products()) {
     CAPTURE(net.graph.describe(net.y));
     CHECK(gradients(net, true, {.gradient_precision = bf16}) == gradients(net, true, {}));
   }
 }
 
 TEST_CASE("gradient precision: other operands are rounded, equally at any thread count") {
-  if (!kernels::has_bf16_products()) return;
-  for (const Net& net : products()) {
+  if (!kernels::has_bf16_products()) return test::skip("no products in bf16");
+  for (const Product& net : products()) {
     CAPTURE(net.graph.describe(net.y));
     const auto one = gradients(net, false, {.threads = 1, .gradient_precision = bf16});
     const auto plain = gradients(net, false, {.threads = 1});
@@ -107,31 +95,27 @@ TEST_CASE("gradient precision: other operands are rounded, equally at any thread
 }
 
 TEST_CASE("gradient precision: operands that are held as codes give what values give") {
-  if (!kernels::has_bf16_products()) return;
+  if (!kernels::has_bf16_products()) return test::skip("no products in bf16");
   for (int64_t width : {70, 1100}) {  // the larger weights are quantized again
-    Graph graph;
-    const NodeId x = graph.add(Input{.shape = {33, 1024}}, {}, "x");
-    LayerOptions layer{.out = width,
-                       .weight_quantizer = weight,
-                       .input_quantizer = input,
-                       .bias_on_grid = false,
-                       .label = "fc"};
-    const NodeId y = linear(graph, x, layer);
-    graph.set_outputs({y});
+    test::Net net({33, 1024});
+    const NodeId y = linear(
+        net.graph, net.x,
+        {.out = width,
+         .weight_quantizer = FakeQuantize{.axis = 0},
+         .input_quantizer = FakeQuantize{.range = CodeRange::Unsigned, .scale_mode = EMA{}},
+         .bias_on_grid = false,
+         .label = "fc"});
+    net.graph.set_outputs({y});
     std::vector<std::vector<float>> found;
     for (const Arithmetic& arithmetic : {Arithmetic{}, products_of_codes()}) {
-      Parameters parameters(graph, 1);
-      Tape tape(graph, parameters,
+      Parameters parameters(net.graph, 1);
+      Tape tape(net.graph, parameters,
                 {.roots = {y},
-                 .input_gradients = {x},
+                 .input_gradients = {net.x},
                  .threads = 2,
                  .arithmetic = arithmetic,
                  .gradient_precision = bf16});
-      const Random random(5, 0);
-      const auto values = tape.input<float>(x);
-      for (size_t i = 0; i < values.size(); ++i) {
-        values[i] = static_cast<float>(random.uniform(i));
-      }
+      test::fill_uniform(tape.input<float>(net.x), Random(5, 0));
       if (arithmetic.prepare) {
         const auto& nodes = tape.memory().nodes;
         CHECK(std::ranges::any_of(nodes,
@@ -143,41 +127,38 @@ TEST_CASE("gradient precision: operands that are held as codes give what values 
       tape.forward(mode::qat);
       const std::vector<float> dy(static_cast<size_t>(33 * width), 0.37f);
       tape.backward<float>(y, dy);
-      const auto dx = tape.input_gradient<float>(x);
-      std::vector<float> all(dx.begin(), dx.end());
+      std::vector<float> all = test::copied(tape.input_gradient<float>(net.x));
       for (const ParameterEntry& entry : parameters.entries()) {
         if (!entry.trainable()) continue;
-        const auto* g = reinterpret_cast<const float*>(entry.gradient);
-        all.insert(all.end(), g, g + entry.elements());
+        const auto g = entry.gradients<float>();
+        all.insert(all.end(), g.begin(), g.end());
       }
       found.push_back(std::move(all));
     }
-    CHECK(found[0] == found[1]);
+    CHECK(test::first_difference(found[1], found[0]) == "");
   }
 }
 
 TEST_CASE("gradient precision: sums go on where gradients add up, and f64 stays f64") {
-  if (!kernels::has_bf16_products()) return;
-  for (const Net& net : products()) {
+  if (!kernels::has_bf16_products()) return test::skip("no products in bf16");
+  for (const Product& net : products()) {
     CAPTURE(net.graph.describe(net.y));
     const TapeOptions adding{.accumulate_gradients = true, .gradient_precision = bf16};
     CHECK(gradients(net, true, adding) == gradients(net, true, {.accumulate_gradients = true}));
   }
   std::vector<std::vector<double>> found;
   for (GradientPrecision precision : {GradientPrecision::F32, bf16}) {
-    Graph graph;
-    const NodeId x = graph.add(Input{.dtype = DType::F64, .shape = {9, 20}}, {}, "x");
-    const NodeId w = graph.add(Parameter{.dtype = DType::F64, .shape = {20, 8}}, {}, "w");
-    const NodeId y = graph.add(MatMul{}, {x, w});
-    Parameters parameters(graph, 1);
-    Tape tape(graph, parameters,
-              {.roots = {y}, .input_gradients = {x}, .gradient_precision = precision});
-    std::ranges::fill(tape.input<double>(x), 0.1);
+    test::Net net({9, 20}, "x", DType::F64);
+    const NodeId w = net.add(Parameter{.dtype = DType::F64, .shape = {20, 8}}, {}, "w");
+    const NodeId y = net.add(MatMul{}, {net.x, w});
+    Parameters parameters(net.graph, 1);
+    Tape tape(net.graph, parameters,
+              {.roots = {y}, .input_gradients = {net.x}, .gradient_precision = precision});
+    std::ranges::fill(tape.input<double>(net.x), 0.1);
     tape.forward(mode::float_train);
     const std::vector<double> dy(72, 0.3);
     tape.backward<double>(y, dy);
-    const auto dx = tape.input_gradient<double>(x);
-    found.emplace_back(dx.begin(), dx.end());
+    found.push_back(test::copied(tape.input_gradient<double>(net.x)));
   }
   CHECK(found[0] == found[1]);
 }

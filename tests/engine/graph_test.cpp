@@ -26,9 +26,9 @@ TEST_CASE("graph: an error names the op, the node, the operands and what is wron
   Graph graph;
   const NodeId x = graph.add(Input{.shape = {8, 4}}, {}, "x");
   const NodeId w = graph.add(Parameter{.shape = {5, 3}}, {}, "fc1.w");
-  CHECK(add_error(graph, MatMul{}, {x, w}, "fc1") ==
-        "MatMul %2 'fc1' (%0 'x' f32[8, 4], %1 'fc1.w' f32[5, 3]): inner extents differ: 4 and "
-        "5");
+  CHECK(
+      add_error(graph, MatMul{}, {x, w}, "fc1") ==
+      "MatMul %2 'fc1' (%0 'x' f32[8, 4], %1 'fc1.w' f32[5, 3]): inner extents differ: 4 and 5");
   CHECK(add_error(graph, MatMul{}, {x}) ==
         "MatMul %2 (%0 'x' f32[8, 4]): operand 'b' is missing: expected 2 operands, got 1");
   CHECK(add_error(graph, Relu{}, {x, w}) ==
@@ -68,18 +68,17 @@ TEST_CASE("graph: a state has one writer, and its readers come after it") {
   const FakeQuantize fixed{.scale_mode = Fixed{}};
   CHECK(
       add_error(graph, ema, {x, parameter}) ==
-      "FakeQuantize %3 (%0 'x' f32[8, 4], %2 'p' f32[1]): operand 'scale' is written and must "
-      "be a State, got Parameter");
+      "FakeQuantize %3 (%0 'x' f32[8, 4], %2 'p' f32[1]): operand 'scale' is written and must be a State, got Parameter");
   const NodeId y = graph.add(ema, {x, state});
-  CHECK(add_error(graph, ema, {y, state}) ==
-        "FakeQuantize %4 (%3 f32[8, 4], %1 'scale' f32[1]): state %1 'scale' already has a "
-        "writer: %3");
+  CHECK(
+      add_error(graph, ema, {y, state}) ==
+      "FakeQuantize %4 (%3 f32[8, 4], %1 'scale' f32[1]): state %1 'scale' already has a writer: %3");
   graph.add(fixed, {y, state});
   const NodeId other = graph.add(State{.shape = {1}}, {}, "other");
   graph.add(fixed, {y, other});
-  CHECK(add_error(graph, ema, {x, other}) ==
-        "FakeQuantize %7 (%0 'x' f32[8, 4], %5 'other' f32[1]): state %5 'other' is read by %6 "
-        "before this node writes it");
+  CHECK(
+      add_error(graph, ema, {x, other}) ==
+      "FakeQuantize %7 (%0 'x' f32[8, 4], %5 'other' f32[1]): state %5 'other' is read by %6 before this node writes it");
 }
 
 TEST_CASE("graph: a norm writes states that nodes before it read, but do not keep") {
@@ -99,9 +98,7 @@ TEST_CASE("graph: a norm writes states that nodes before it read, but do not kee
     });
   };
   const std::string refusal =
-      "BatchNormCorrection %5 (%0 'v' f32[8, 4], %1 'c' f32[4], %1 'c' f32[4], %1 'c' f32[4], "
-      "%1 'c' f32[4], %2 'mean' f32[4], %3 'variance' f32[4]): state %2 'mean' is read by %4 "
-      "and kept before this node writes it";
+      "BatchNormCorrection %5 (%0 'v' f32[8, 4], %1 'c' f32[4], %1 'c' f32[4], %1 'c' f32[4], %1 'c' f32[4], %2 'mean' f32[4], %3 'variance' f32[4]): state %2 'mean' is read by %4 and kept before this node writes it";
   CHECK(error(FoldFactor{}, false) == "no error");
   CHECK(error(Add{}, false) == "no error");
   CHECK(error(Mul{}, false) == refusal);

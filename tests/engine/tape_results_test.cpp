@@ -1,53 +1,40 @@
 // Results of a step other than values: scales in use and gradients of inputs.
 #include <doctest/doctest.h>
 
-#include <cmath>
-#include <cstring>
-
-#include "qtape/core/random.h"
 #include "qtape/engine/plan_hooks.h"
-#include "qtape/engine/quantizers.h"
-#include "qtape/engine/tape.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/models.h"
+#include "qtape/tests/support/small_nets.h"
 
 using namespace qtape;
+using test::copied;
 using test::error_text;
 
 namespace {
 
 /// loss = mean((tanh(x w^T) + x x - x)^2): x is used four times.
-struct Net {
+struct FourUses {
   Graph graph;
   NodeId x, loss;
-};
 
-Net make_net(DType dtype, bool trained_x = false) {
-  Net net;
-  const Op leaf = trained_x ? Op{Parameter{.dtype = dtype, .shape = {5, 4}}}
-                            : Op{Input{.dtype = dtype, .shape = {5, 4}}};
-  net.x = net.graph.add(leaf, {}, "x");
-  const NodeId w = net.graph.add(
-      Parameter{.dtype = dtype, .shape = {4, 4}, .initializer = init::KaimingNormal{}}, {},
-      "w");
-  const NodeId h =
-      net.graph.add(Tanh{}, {net.graph.add(MatMul{.transpose_b = true}, {net.x, w})});
-  const NodeId square = net.graph.add(Mul{}, {net.x, net.x});
-  const NodeId y = net.graph.add(Sub{}, {net.graph.add(Add{}, {h, square}), net.x});
-  net.loss = net.graph.add(Mean{}, {net.graph.add(Mul{}, {y, y})}, "loss");
-  net.graph.set_outputs({net.loss});
-  return net;
-}
+  explicit FourUses(DType dtype, bool trained_x = false) {
+    const Op leaf = trained_x ? Op{Parameter{.dtype = dtype, .shape = {5, 4}}}
+                              : Op{Input{.dtype = dtype, .shape = {5, 4}}};
+    const Parameter weight{
+        .dtype = dtype, .shape = {4, 4}, .initializer = init::KaimingNormal{}};
+    x = graph.add(leaf, {}, "x");
+    const NodeId w = graph.add(weight, {}, "w");
+    const NodeId h = graph.add(Tanh{}, {graph.add(MatMul{.transpose_b = true}, {x, w})});
+    const NodeId square = graph.add(Mul{}, {x, x});
+    const NodeId y = graph.add(Sub{}, {graph.add(Add{}, {h, square}), x});
+    loss = graph.add(Mean{}, {graph.add(Mul{}, {y, y})}, "loss");
+    graph.set_outputs({loss});
+  }
+};
 
 template <class T>
 void draw(std::span<T> x, uint64_t seed) {
-  const Random random(seed, 0);
-  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<T>(2 * random.uniform(i) - 1);
-}
-
-template <class T>
-std::vector<T> copy(std::span<const T> values) {
-  return {values.begin(), values.end()};
+  test::fill_uniform(x, Random(seed, 0), -1, 1);
 }
 
 /// Returns dx of one step with x drawn from `seed`.
@@ -56,24 +43,24 @@ std::vector<T> step(Tape& tape, uint64_t seed) {
   draw(tape.input<T>("x"), seed);
   tape.forward(mode::float_train);
   tape.backward();
-  return copy(tape.input_gradient<T>("x"));
+  return copied(tape.input_gradient<T>("x"));
 }
 
 /// Gradient of x as a parameter.
 template <class T>
 std::vector<T> parameter_gradient(uint64_t seed) {
-  const Net net = make_net(dtype_of<T>, true);
+  const FourUses net(dtype_of<T>, true);
   Parameters parameters(net.graph, 3);
   draw(parameters.at("x").values<T>(), seed);
   Tape tape(net.graph, parameters, {.roots = {net.loss}, .threads = 1});
   tape.forward(mode::float_train);
   tape.backward();
-  return copy<T>(parameters.at("x").gradients<T>());
+  return copied(parameters.at("x").gradients<T>());
 }
 
 template <class T>
 void check_as_parameter() {
-  const Net net = make_net(dtype_of<T>);
+  const FourUses net(dtype_of<T>);
   Parameters parameters(net.graph, 3);
   for (const bool share : {false, true}) {
     for (const bool accumulate : {false, true}) {
@@ -92,7 +79,7 @@ void check_as_parameter() {
 }  // namespace
 
 TEST_CASE("tape: the gradient of an input is that of central differences") {
-  const Net net = make_net(DType::F64);
+  const FourUses net(DType::F64);
   Parameters parameters(net.graph, 3);
   Tape tape(net.graph, parameters, {.roots = {net.loss}, .input_gradients = {net.x}});
   const std::vector<double> analytic = step<double>(tape, 7);
@@ -131,8 +118,7 @@ TEST_CASE("tape: asking for an input's gradient changes no bit of the parameters
   }
   for (const ParameterEntry& entry : plain.entries()) {
     if (!entry.trainable()) continue;
-    CHECK(copy<float>(entry.gradients<float>()) ==
-          copy<float>(asked.at(entry.name).gradients<float>()));
+    CHECK(copied(entry.gradients<float>()) == copied(asked.at(entry.name).gradients<float>()));
   }
 }
 
@@ -152,10 +138,10 @@ TEST_CASE("tape: an input's gradient passes quantizers and casts, and ends at f1
   std::ranges::copy(given, tape.input<Half>(x).begin());
   tape.forward(mode::qat);
   tape.backward();
-  CHECK(copy(tape.input_gradient<Half>(x)) == std::vector<Half>{{0x3c00}, {0}, {0x3c00}});
+  CHECK(copied(tape.input_gradient<Half>(x)) == std::vector<Half>{{0x3c00}, {0}, {0x3c00}});
   tape.forward(mode::qat);
   tape.backward(y, std::span<const float>(std::vector<float>{-2}));
-  CHECK(copy(tape.input_gradient<Half>(x)) == std::vector<Half>{{0xc000}, {0}, {0xc000}});
+  CHECK(copied(tape.input_gradient<Half>(x)) == std::vector<Half>{{0xc000}, {0}, {0xc000}});
 }
 
 TEST_CASE("tape: an input may be a root itself") {
@@ -167,7 +153,7 @@ TEST_CASE("tape: an input may be a root itself") {
   tape.forward(mode::eval);
   const std::vector<float> dy = {1, -2, 3};
   tape.backward(x, std::span<const float>(dy));
-  CHECK(copy(tape.input_gradient<float>("x")) == dy);
+  CHECK(copied(tape.input_gradient<float>("x")) == dy);
 }
 
 TEST_CASE("tape: gradients of inputs that are not there are errors that say why") {
@@ -188,8 +174,7 @@ TEST_CASE("tape: gradients of inputs that are not there are errors that say why"
   CHECK(error_text<GraphError>([&] { (void)tape.input_gradient<double>(c.x); }) ==
         "Input %0 'x': is f32[32, 40], accessed as f64");
   CHECK(error(c.labels) ==
-        "Input %1 'labels': has no gradient; ask for it in "
-        "TapeOptions::input_gradients");
+        "Input %1 'labels': has no gradient; ask for it in TapeOptions::input_gradients");
   CHECK(error(c.logits) == c.graph.describe(c.logits) + ": is not an input");
   tape.forward(mode::eval);
   CHECK(error(c.x) == none);

@@ -6,10 +6,10 @@
 #include <cstdlib>
 #include <limits>
 
-#include "qtape/engine/quantizers.h"
 #include "qtape/optim/optimizer.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/models.h"
+#include "qtape/tests/support/small_nets.h"
 
 using namespace qtape;
 using test::error_text;
@@ -65,8 +65,7 @@ TEST_CASE("tape: modes switch dropout, observers and quantizers on their own") {
   test::feed(tape, c, 0);
   const auto logits = [&](Mode mode) {
     tape.forward(mode);
-    const auto y = tape.value<float>(c.logits);
-    return std::vector<float>(y.begin(), y.end());
+    return test::copied(tape.value<float>(c.logits));
   };
   const NodeId input = c.graph.at("fc1.input.quantized");
   const auto scale = [&] { return qparams(c.graph, parameters, input)[0].scale; };
@@ -114,20 +113,17 @@ TEST_CASE("tape: a schedule delays quantizers and freezes observers, in training
 TEST_CASE("tape: learned scales start when quantizers begin to apply, whatever they were") {
   for (const int64_t delay : {0, 2}) {
     CAPTURE(delay);
-    Graph graph;
-    const NodeId x = graph.add(Input{.shape = {2}}, {}, "x");
-    const NodeId lsq = add_quantizer(graph, x, FakeQuantizeLSQ{.bits = 2}, "lsq");
-    const NodeId pact = add_quantizer(graph, lsq, FakeQuantizePACT{.bits = 2}, "pact");
-    graph.set_outputs({pact});
-    Parameters parameters(graph, 1);
-    set_qparams(graph, parameters, lsq, 100);
-    Tape tape(graph, parameters, {.schedule = {.delay = delay}});
+    test::Net net({2});
+    const NodeId lsq = net.quantized(net.x, FakeQuantizeLSQ{.bits = 2}, "lsq");
+    net.graph.set_outputs({net.quantized(lsq, FakeQuantizePACT{.bits = 2}, "pact")});
+    Parameters parameters = net.with_scales({{lsq, 100}});
+    Tape tape(net.graph, parameters, {.schedule = {.delay = delay}});
     std::vector<double> scales;
     for (int step = 0; step < 4; ++step) {
       tape.input<float>("x")[0] = static_cast<float>(3 * step + 3);
       tape.input<float>("x")[1] = static_cast<float>(-step - 1);
       tape.forward(mode::qat);
-      scales.push_back(qparams(graph, parameters, lsq)[0].scale);
+      scales.push_back(qparams(net.graph, parameters, lsq)[0].scale);
     }
     CHECK(scales == (delay == 0 ? std::vector<double>{100, 100, 100, 100}
                                 : std::vector<double>{100, 100, 12, 12}));
@@ -150,9 +146,9 @@ TEST_CASE("tape: a schedule survives a file, and damaged ones are refused") {
   CHECK(error() == "QuantizationSchedule: setting 'delay': expected an integer, got 0.5");
   section.settings["delay"] = int64_t{4};
   section.settings["more"] = true;
-  CHECK(error() ==
-        "QuantizationSchedule: unknown setting 'more'; expected delay, freeze, freeze_norms or "
-        "warm_up");
+  CHECK(
+      error() ==
+      "QuantizationSchedule: unknown setting 'more'; expected delay, freeze, freeze_norms or warm_up");
   section.kind = "Adam";
   CHECK(error() == "kind: expected \"QuantizationSchedule\", got \"Adam\"");
 }
@@ -199,8 +195,7 @@ TEST_CASE("tape: set_qparams takes a number, a list or a tensor and refuses what
   std::ranges::fill(tape.input<float>(x), 0.6f);
   CHECK(
       error_text<GraphError>([&] { tape.forward(mode::eval); }) ==
-      "FakeQuantize %2 'y' (%0 'x' f32[1, 3], %1 's' f32[3]): scale of channel 0 is 0; set it "
-      "with set_qparams or calibrate");
+      "FakeQuantize %2 'y' (%0 'x' f32[1, 3], %1 's' f32[3]): scale of channel 0 is 0; set it with set_qparams or calibrate");
   set_qparams(graph, parameters, y, 0.5);
   tape.forward(mode::eval);
   CHECK(tape.value<float>(y)[2] == 0.5f);
@@ -229,6 +224,7 @@ TEST_CASE("tape: set_qparams takes a number, a list or a tensor and refuses what
 
 TEST_CASE("tape: affine states hold scale and zero point, or the range that gives them") {
   for (const ScaleMode& mode : {ScaleMode{Fixed{}}, ScaleMode{EMA{.track = Track::Range}}}) {
+    using Ranges = std::vector<ValueRange<double>>;
     Graph graph;
     const NodeId x = graph.add(Input{.shape = {2, 2}}, {}, "x");
     const FakeQuantize affine{
@@ -239,28 +235,29 @@ TEST_CASE("tape: affine states hold scale and zero point, or the range that give
     const std::vector<QParams<double>> given = {{0.5, 3}, {0.25, 255}};
     set_qparams(graph, parameters, y, given);
     CHECK(qparams(graph, parameters, y) == given);
-    set_ranges(graph, parameters, y, std::vector<ValueRange<double>>{{-1, 254}, {0.5, 51}});
+    set_ranges(graph, parameters, y, Ranges{{-1, 254}, {0.5, 51}});
     CHECK(qparams(graph, parameters, y) ==
           std::vector<QParams<double>>{{1, 1}, {double{51.0f / 255}, 0}});
-    const std::string text =
-        error_text<GraphError>([&] { set_qparams(graph, parameters, y, 0.5, 256); });
-    CHECK(text.ends_with("zero point 0 must be an integer in 0..255, got 256"));
-    CHECK(error_text<GraphError>([&] {
-            set_ranges(graph, parameters, y, std::vector<ValueRange<double>>(2));
-          }).ends_with("range 0 must be finite in f32 and not empty, got inf to -inf"));
-    CHECK(error_text<GraphError>([&] {
-            set_ranges(graph, parameters, y, std::vector<ValueRange<double>>(2, {0, 1e300}));
-          }).ends_with("range 0 must be finite in f32 and not empty, got 0 to 1e+300"));
-    CHECK(error_text<GraphError>([&] {
-            set_qparams(graph, parameters, y, 1e37);
-          }).ends_with("scale 0 is too large: 255 steps of 1e+37 do not fit into f32"));
+    const auto refused = [](const std::string& reason, const std::function<void()>& body) {
+      const std::string text = error_text<GraphError>(body);
+      CAPTURE(text);
+      CHECK(text.ends_with(reason));
+    };
+    refused("zero point 0 must be an integer in 0..255, got 256",
+            [&] { set_qparams(graph, parameters, y, 0.5, 256); });
+    refused("range 0 must be finite in f32 and not empty, got inf to -inf",
+            [&] { set_ranges(graph, parameters, y, Ranges(2)); });
+    refused("range 0 must be finite in f32 and not empty, got 0 to 1e+300", [&] {
+      set_ranges(graph, parameters, y, Ranges(2, {0, 1e300}));
+    });
+    refused("scale 0 is too large: 255 steps of 1e+37 do not fit into f32",
+            [&] { set_qparams(graph, parameters, y, 1e37); });
     const auto scales = Tensor::of<float>({2}, std::vector<float>{1, 1});
-    CHECK(error_text<GraphError>([&] {
-            set_qparams(graph, parameters, y, scales);
-          }).ends_with("is affine, and a tensor of scales has no zero points"));
-    CHECK(error_text<GraphError>([&] {
-            set_qparams(graph, parameters, y, Tensor{scales.type, {}});
-          }).ends_with("scales hold 0 bytes, f32[2] needs 8"));
+    refused("is affine, and a tensor of scales has no zero points",
+            [&] { set_qparams(graph, parameters, y, scales); });
+    refused("scales hold 0 bytes, f32[2] needs 8", [&] {
+      set_qparams(graph, parameters, y, Tensor{scales.type, {}});
+    });
     CHECK(error_text<GraphError>([&] { (void)qparams(graph, parameters, x); }) ==
           "Input %0 'x': is not a quantizer");
     CHECK(qparams(graph, parameters, y)[0] == QParams<double>{1, 1});
@@ -271,16 +268,14 @@ TEST_CASE("tape: affine states hold scale and zero point, or the range that give
 }
 
 TEST_CASE("tape: a zero point outside the codes is a fault") {
-  Graph graph;
-  const NodeId x = graph.add(Input{.shape = {1, 1}}, {}, "x");
-  const NodeId y = add_quantizer(
-      graph, x, FakeQuantize{.scheme = Scheme::Affine, .scale_mode = Fixed{}}, "x");
-  graph.set_outputs({y});
-  Parameters parameters(graph, 1);
-  set_qparams(graph, parameters, y, 1, 127);
+  test::Net net({1, 1});
+  const NodeId y =
+      net.quantized(net.x, FakeQuantize{.scheme = Scheme::Affine, .scale_mode = Fixed{}}, "x");
+  net.graph.set_outputs({y});
+  Parameters parameters = net.with_scales({{y, 1}});
   parameters.at("x.zero_point").values<float>()[0] = 127.5f;
-  Tape tape(graph, parameters, {});
-  tape.input<float>(x)[0] = 0;
+  Tape tape(net.graph, parameters, {});
+  tape.input<float>(net.x)[0] = 0;
   CHECK(error_text<GraphError>([&] {
           tape.forward(mode::eval);
         }).ends_with("zero point of channel 0 is 127.5; it must be one of the codes"));
@@ -343,8 +338,8 @@ TEST_CASE("tape: gradients reach an f32 weight through f16 and bf16 quantizers")
     tape.forward(mode::qat);
     tape.backward();
     CHECK(tape.scalar(y) == 0.25 - 0.5 + 0.75);
-    const auto g = parameters.at("w").gradients<float>();
-    CHECK(std::vector<float>(g.begin(), g.end()) == std::vector<float>{1, 1, 0, 1});
+    CHECK(test::copied(parameters.at("w").gradients<float>()) ==
+          std::vector<float>{1, 1, 0, 1});
   }
 }
 
@@ -361,8 +356,8 @@ TEST_CASE("tape: backward from one of two roots is that root's gradient alone") 
   for (int repeat = 0; repeat < 2; ++repeat) {
     tape.forward(mode::eval);
     tape.backward(b, std::span<const float>(dy));
-    const auto g = parameters.at("w").gradients<float>();
-    CHECK(std::vector<float>(g.begin(), g.end()) == std::vector<float>{4, 40, 400});
+    CHECK(test::copied(parameters.at("w").gradients<float>()) ==
+          std::vector<float>{4, 40, 400});
     tape.forward(mode::eval);
     tape.backward(a, std::span<const float>(dy));
   }
@@ -377,8 +372,7 @@ TEST_CASE("tape: gradients of several steps add up on request") {
   once.forward(mode::eval);
   once.backward();
   const auto entry = parameters.at("fc2.bias");
-  const std::vector<float> first(entry.gradients<float>().begin(),
-                                 entry.gradients<float>().end());
+  const std::vector<float> first = test::copied(entry.gradients<float>());
   parameters.zero_gradients();
   test::feed(summing, c, 0);
   for (int i = 0; i < 2; ++i) {

@@ -295,8 +295,8 @@ TEST_CASE("train_mlp: every model learns in every scale mode and replays to the 
   for (Architecture model : {Architecture::MLP, Architecture::Residual, Architecture::Concat}) {
     for (auto mode :
          {ScaleOrigin::EMA, ScaleOrigin::PerBatch, ScaleOrigin::LSQ, ScaleOrigin::PACT}) {
-      CAPTURE(to_string_view(model));
-      CAPTURE(to_string_view(mode));
+      INFO("to_string_view(model) ", to_string_view(model), ", to_string_view(mode) ",
+           to_string_view(mode));
       Settings settings = small_settings(model);
       settings.recipe.scale_mode = mode;
       Model trained = model_of(settings, data);

@@ -35,13 +35,9 @@ void for_all_inputs(const OneLayer& layer, const Body& body) {
   for (bool more = true; more;) {
     body(x);
     more = false;
-    for (int64_t& v : x) {
-      if (v < layer.x.high) {
-        ++v;
-        more = true;
-        break;
-      }
-      v = layer.x.low;
+    for (size_t i = 0; i < x.size() && !more; ++i) {
+      more = x[i] < layer.x.high;
+      x[i] = more ? x[i] + 1 : layer.x.low;
     }
   }
 }
@@ -149,8 +145,7 @@ void check_layer(const OneLayer& l) {
 }  // namespace
 
 TEST_CASE(
-    "certificate: nothing that occurs is beyond a bound, and the range of accumulators is "
-    "attained") {
+    "certificate: nothing that occurs is beyond a bound, and the range of accumulators is attained") {
   const Random random(3, 3);
   uint64_t at = 0;
   const auto below = [&](int64_t n) {
@@ -254,9 +249,9 @@ TEST_CASE("certificate: the fastest path that is exact") {
 }
 
 TEST_CASE("certificate: texts") {
-  CHECK(to_string(Certificate{1000, 500, 0}) ==
-        "accumulators 1000 of 2147483647 (x2.15e+06), parts 500 of 16777215 (x3.36e+04), pairs "
-        "0 of 32767");
+  CHECK(
+      to_string(Certificate{1000, 500, 0}) ==
+      "accumulators 1000 of 2147483647 (x2.15e+06), parts 500 of 16777215 (x3.36e+04), pairs 0 of 32767");
   const IntegerValue x = codes(DType::U8, 0, 255, 0);
   const std::string isa(int8_isa());
   const auto text = [&](int64_t bound, Int8Exactness int8) {

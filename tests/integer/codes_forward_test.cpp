@@ -4,19 +4,14 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <cstring>
 #include <limits>
 
-#include "qtape/core/random.h"
 #include "qtape/engine/plan_hooks.h"
-#include "qtape/engine/quantizers.h"
-#include "qtape/engine/tape.h"
 #include "qtape/integer/training/exact.h"
-#include "qtape/model/layers.h"
-#include "qtape/optim/optimizer.h"
-#include "qtape/tests/support/models.h"
+#include "qtape/tests/support/small_nets.h"
 
 using namespace qtape;
+using test::copied;
 
 namespace {
 
@@ -26,57 +21,18 @@ const FakeQuantize fixed_input{
 
 /// A network of small integers times powers of two: float sums are exact in any order, so
 /// values and codes must agree bit for bit.
-struct WholeNet {
-  Graph graph;
-  NodeId x, y;
+struct WholeNet : test::Net {
+  using Net::Net;
+  NodeId y;
 
-  LayerOptions layer(int64_t out, const std::string& label) const {
-    return {.out = out,
-            .weight_quantizer = fixed_weight,
-            .input_quantizer = fixed_input,
-            .bias_on_grid = false,
-            .label = label};
+  LayerOptions options(int64_t out, const std::string& label) const {
+    return {
+        .out = out, .weight_quantizer = fixed_weight, .bias_on_grid = false, .label = label};
   }
-  void dense(const Shape& shape, const std::vector<int64_t>& widths) {
-    x = graph.add(Input{.shape = shape}, {}, "x");
-    NodeId h = x;
-    for (size_t i = 0; i < widths.size(); ++i) {
-      h = linear(graph, h, layer(widths[i], "fc" + std::to_string(i)));
-      if (i + 1 < widths.size()) h = graph.add(Relu{}, {h});
-    }
-    finish(h);
-  }
-  void convolutional(int64_t batch) {
-    x = graph.add(Input{.shape = {batch, 9, 7, 3}}, {}, "x");
-    NodeId h = conv2d(graph, x, {.padding = Padding::Same}, {3, 3}, layer(8, "conv1"));
-    h = add_quantizer(graph, graph.add(Relu{}, {h}), fixed_input, "pooled");
-    h = graph.add(MaxPool{.kernel = {2, 2}, .stride = {2, 2}}, {h});
-    const NodeId skip = h;
-    LayerOptions options = layer(8, "conv2");
-    options.input_quantizer = std::nullopt;
-    h = conv2d(graph, h, {.padding = Padding::Same}, {3, 3}, options);
-    h = add_quantizer(graph, graph.add(Relu6{}, {h}), fixed_input, "branch");
-    h = graph.add(Add{}, {h, skip});
-    h = add_quantizer(graph, h, fixed_input, "sum");
-    h = graph.add(MaxPool{.kernel = {3, 2}, .stride = {1, 2}}, {h});
-    h = graph.add(Flatten{}, {h});
-    options = layer(5, "fc");
-    options.input_quantizer = std::nullopt;
-    finish(linear(graph, h, options));
-  }
-  /// A quantizer that is read by a layer and by a product of activations.
-  void products_of_activations() {
-    x = graph.add(Input{.shape = {2, 5, 8}}, {}, "x");
-    const NodeId q = add_quantizer(graph, x, fixed_input, "q");
-    const NodeId r = add_quantizer(graph, x, fixed_input, "r");
-    LayerOptions options = layer(5, "fc");
-    options.input_quantizer = std::nullopt;
-    const NodeId scores = graph.add(MatMul{.transpose_b = true}, {q, r});
-    finish(graph.add(Add{}, {linear(graph, q, options), scores}));
-  }
-  void finish(NodeId last) {
+  WholeNet& ending_in(NodeId last) {
     y = last;
     graph.set_outputs({y});
+    return *this;
   }
 
   void fill(Parameters& parameters) const {
@@ -94,6 +50,41 @@ struct WholeNet {
   }
 };
 
+WholeNet dense(const Shape& shape, const std::vector<int64_t>& widths) {
+  WholeNet net(shape);
+  NodeId h = net.x;
+  for (size_t i = 0; i < widths.size(); ++i) {
+    LayerOptions options = net.options(widths[i], "fc" + std::to_string(i));
+    options.input_quantizer = fixed_input;
+    h = linear(net.graph, h, options);
+    if (i + 1 < widths.size()) h = net.add(Relu{}, {h});
+  }
+  return net.ending_in(h);
+}
+
+WholeNet convolutional(int64_t batch) {
+  WholeNet net({batch, 9, 7, 3});
+  LayerOptions first = net.options(8, "conv1");
+  first.input_quantizer = fixed_input;
+  NodeId h = conv2d(net.graph, net.x, {.padding = Padding::Same}, {3, 3}, first);
+  h = net.quantized(net.add(Relu{}, {h}), fixed_input, "pooled");
+  const NodeId skip = net.add(MaxPool{.kernel = {2, 2}, .stride = {2, 2}}, {h});
+  h = conv2d(net.graph, skip, {.padding = Padding::Same}, {3, 3}, net.options(8, "conv2"));
+  h = net.quantized(net.add(Relu6{}, {h}), fixed_input, "branch");
+  h = net.quantized(net.add(Add{}, {h, skip}), fixed_input, "sum");
+  h = net.add(Flatten{}, {net.add(MaxPool{.kernel = {3, 2}, .stride = {1, 2}}, {h})});
+  return net.ending_in(linear(net.graph, h, net.options(5, "fc")));
+}
+
+/// A quantizer that is read by a layer and by a product of activations.
+WholeNet products_of_activations() {
+  WholeNet net({2, 5, 8});
+  const NodeId q = net.quantized(net.x, fixed_input, "q");
+  const NodeId r = net.quantized(net.x, fixed_input, "r");
+  const NodeId scores = net.add(MatMul{.transpose_b = true}, {q, r});
+  return net.ending_in(net.add(Add{}, {linear(net.graph, q, net.options(5, "fc")), scores}));
+}
+
 /// Results of one step: the outputs and all gradients.
 struct Step1 {
   std::vector<float> y;
@@ -101,8 +92,6 @@ struct Step1 {
   std::vector<std::vector<float>> gradients;
   bool operator==(const Step1&) const = default;
 };
-
-std::vector<float> copy_of(std::span<const float> x) { return {x.begin(), x.end()}; }
 
 void fill_input(std::span<float> x) {
   const Random random(3, 2);
@@ -120,13 +109,12 @@ Step1 run_step(const WholeNet& net, const TapeOptions& options, Mode mode = mode
   const auto y = tape.value<float>(net.y);
   std::vector<float> dy(y.size());
   for (size_t i = 0; i < dy.size(); ++i) dy[i] = static_cast<float>(i * 7 % 5) - 2;
-  Step1 step{.y = copy_of(y)};
+  Step1 step{.y = copied(y)};
   tape.backward<float>(net.y, dy);
-  step.dx = copy_of(tape.input_gradient<float>(net.x));
+  step.dx = copied(tape.input_gradient<float>(net.x));
   for (const ParameterEntry& entry : parameters.entries()) {
     if (!entry.trainable()) continue;
-    const auto* g = reinterpret_cast<const float*>(entry.gradient);
-    step.gradients.emplace_back(g, g + entry.elements());
+    step.gradients.push_back(copied(entry.gradients<float>()));
   }
   return step;
 }
@@ -139,13 +127,9 @@ TapeOptions options_of(const WholeNet& net, int threads, Arithmetic arithmetic) 
 }
 
 std::vector<WholeNet> nets() {
-  std::vector<WholeNet> all(5);
-  all[0].dense({5, 24}, {16, 12, 3});
-  all[1].dense({3, 4, 40}, {33, 7});
-  all[2].dense({130, 24}, {640, 520, 10});  // columns of weights, several tiles
-  all[3].convolutional(3);
-  all[4].products_of_activations();
-  return all;
+  return {dense({5, 24}, {16, 12, 3}), dense({3, 4, 40}, {33, 7}),
+          dense({130, 24}, {640, 520, 10}),  // columns of weights, several tiles
+          convolutional(3), products_of_activations()};
 }
 
 /// Returns the nets whose quantizers are read only by products with weights.
@@ -214,10 +198,10 @@ TEST_CASE("codes_forward: memory that is not shared gives the same, and guards s
       const std::vector<float> dy(each->value<float>(net.y).size(), 1.0f);
       each->backward<float>(net.y, dy);
     }
-    CHECK(copy_of(apart.value<float>(net.y)) == copy_of(tape.value<float>(net.y)));
+    CHECK(copied(apart.value<float>(net.y)) == copied(tape.value<float>(net.y)));
     CAPTURE(net.graph.size());
-    CHECK(copy_of(apart.input_gradient<float>(net.x)) ==
-          copy_of(tape.input_gradient<float>(net.x)));
+    CHECK(copied(apart.input_gradient<float>(net.x)) ==
+          copied(tape.input_gradient<float>(net.x)));
     CHECK(apart.guards_intact());
   }
 }
@@ -233,12 +217,12 @@ TEST_CASE("codes_forward: steps that do not quantize run in floats, and others g
     const auto compare = [&](Mode mode) {
       codes.forward(mode);
       values.forward(mode);
-      CHECK(copy_of(codes.value<float>(net.y)) == copy_of(values.value<float>(net.y)));
+      CHECK(copied(codes.value<float>(net.y)) == copied(values.value<float>(net.y)));
       const std::vector<float> dy(codes.value<float>(net.y).size(), 1.0f);
       codes.backward<float>(net.y, dy);
-      const auto dx = copy_of(codes.input_gradient<float>(net.x));
+      const auto dx = copied(codes.input_gradient<float>(net.x));
       values.backward<float>(net.y, dy);
-      CHECK(dx == copy_of(values.input_gradient<float>(net.x)));
+      CHECK(dx == copied(values.input_gradient<float>(net.x)));
     };
     for (Mode mode : {mode::qat, mode::float_train, mode::eval, mode::float_eval, mode::qat}) {
       compare(mode);
@@ -258,13 +242,13 @@ TEST_CASE("codes_forward: a NaN makes what is computed of it NaN") {
   Tape tape(net.graph, parameters, options_of(net, 2, products_of_codes()));
   fill_input(tape.input<float>(net.x));
   tape.forward(mode::qat);
-  const auto before = copy_of(tape.value<float>(net.y));
+  const auto before = copied(tape.value<float>(net.y));
   tape.input<float>(net.x)[3] = std::numeric_limits<float>::quiet_NaN();
   tape.forward(mode::qat);
   for (float v : tape.value<float>(net.y)) CHECK(v != v);
   fill_input(tape.input<float>(net.x));
   tape.forward(mode::qat);
-  CHECK(copy_of(tape.value<float>(net.y)) == before);
+  CHECK(copied(tape.value<float>(net.y)) == before);
 }
 
 TEST_CASE("codes_forward: a scale that was never set is a fault, and training goes on") {

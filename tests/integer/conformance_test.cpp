@@ -9,7 +9,6 @@
 #include <map>
 #include <set>
 
-#include "qtape/integer/program/session_hooks.h"
 #include "qtape/io/files.h"
 
 using namespace qtape;
@@ -28,31 +27,6 @@ std::map<std::string, std::string> committed_files() {
   return files;
 }
 
-std::vector<Tensor> inputs_of(const test::ConformanceFile& file) {
-  std::vector<Tensor> inputs;
-  for (size_t i = 0; i < file.values.size(); ++i) {
-    const ProgramNodeId id{static_cast<int32_t>(i)};
-    if (std::holds_alternative<integer::Input>(file.program[id].op)) {
-      inputs.push_back(file.values[i]);
-    }
-  }
-  return inputs;
-}
-
-/// Returns the first node whose value differs from the file; empty if there is none.
-std::string first_difference(const test::ConformanceFile& file, const SessionOptions& options,
-                             const SessionHooks& hooks = {}) {
-  IntegerSession session(file.program, options, hooks);
-  test::feed_inputs(session, inputs_of(file));
-  session.run();
-  for (size_t i = 0; i < file.values.size(); ++i) {
-    const ProgramNodeId id{static_cast<int32_t>(i)};
-    if (file.omitted.contains(id.index) || !session.has_value(id)) continue;
-    if (test::value_of(session, id) != file.values[i]) return file.program.describe(id);
-  }
-  return "";
-}
-
 }  // namespace
 
 TEST_CASE("conformance: the reference and the backend give every committed value") {
@@ -69,7 +43,7 @@ TEST_CASE("conformance: the reference and the backend give every committed value
     const test::ConformanceFile file = test::read_conformance(text);
     for (size_t i = 0; i < all.size(); ++i) {
       CAPTURE(i);
-      CHECK(first_difference(file, all[i].first, all[i].second) == "");
+      CHECK(test::first_difference(file, all[i].first, all[i].second) == "");
     }
   }
 }
@@ -82,7 +56,7 @@ TEST_CASE(
     CAPTURE(name);
     test::ConformanceFile file = test::read_conformance(text);
     file.program.set_outputs({});
-    CHECK(first_difference(file, {.threads = 2}) == "");
+    CHECK(test::first_difference(file, {.threads = 2}) == "");
   }
 }
 

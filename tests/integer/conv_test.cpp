@@ -1,15 +1,13 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "qtape/core/random.h"
 #include "qtape/deploy/convert.h"
-#include "qtape/deploy/lint.h"
-#include "qtape/engine/quantizers.h"
 #include "qtape/integer/program/session.h"
-#include "qtape/integer/rules/quantizer_of.h"
 #include "qtape/model/passes/insert_quantizers.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/integer_nets.h"
+#include "qtape/tests/support/integer_programs.h"
+#include "qtape/tests/support/small_nets.h"
 
 using namespace qtape;
 
@@ -33,10 +31,7 @@ integer::Conv ones(integer::Conv op, int64_t n, int64_t k, const IntegerValue& x
 TEST_CASE("integer conv: tape, program and its reference agree on random nets") {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     CAPTURE(seed);
-    const Graph graph = test::conv_net(seed);
-    Parameters parameters(graph, seed);
-    test::settle(graph, parameters, seed);
-    CHECK(test::disagreement(graph, parameters, seed, test::Effort::Some) == "");
+    CHECK(test::disagreement({test::conv_net(seed), seed}, seed, test::Effort::Some) == "");
   }
 }
 
@@ -62,18 +57,16 @@ TEST_CASE(
 }
 
 TEST_CASE("integer conv: padding may be far larger than an image") {
-  IntegerProgram program;
-  const ProgramNodeId x = program.add(integer::Input{.shape = {2, 5, 1}}, {}, "x");
-  const ProgramNodeId q =
-      program.add(integer::Quantize{.grid = {DType::U8, 0.5, 3, 0, 255}}, {x});
+  test::ProgramBuilder b;
+  const ProgramNodeId q = b.codes({2, 5, 1}, test::whole_grid(DType::U8, 0.5, 3));
   const integer::Conv wide{.taps = {3},
                            .stride = {700'000},
                            .dilation = {1},
                            .padding = Padding::Explicit,
                            .pads_begin = {1'400'000},
                            .pads_end = {1'400'000}};
-  const ProgramNodeId y = program.add(ones(wide, 1, 3, program[q].value), {q}, "y");
-  program.set_outputs({y});
+  const ProgramNodeId y = b.conv(q, wide, 3, {{1, 1, 1}, {0.25f}}, "y");
+  const IntegerProgram program = b.of({y});
   IntegerSession reference(program, {.reference = true});
   IntegerSession session(program, {});
   for (IntegerSession* each : {&reference, &session}) {
@@ -84,56 +77,43 @@ TEST_CASE("integer conv: padding may be far larger than an image") {
   const auto wanted = reference.value<int32_t>(y);
   CHECK(std::ranges::equal(session.value<int32_t>(y), wanted));
   // Only the third window of each image is inside it: 3 (10 / 0.5).
-  CHECK(std::vector(wanted.begin(), wanted.end()) ==
-        std::vector<int32_t>{0, 0, 60, 0, 0, 0, 0, 60, 0, 0});
+  CHECK(test::copied(wanted) == std::vector<int32_t>{0, 0, 60, 0, 0, 0, 0, 60, 0, 0});
 }
 
 TEST_CASE("integer conv: attributes that do not fit are refused") {
   const IntegerValue x = codes(DType::U8, {2, 4, 5, 4}, 0, 0, 255);
-  const auto error = [&](auto change, const IntegerValue& of) {
-    integer::Conv op = ones({.taps = {3, 3}}, 2, 36, x);
-    change(op);
+  const auto error = [&](const integer::Conv& op, const IntegerValue& of) {
     const IntegerValue inputs[] = {of};
     return test::error_text<GraphError>([&] { (void)op.infer(inputs); });
   };
+  const integer::Conv conv = ones({.taps = {3, 3}}, 2, 36, x);
+  const auto changed = [&](auto member, const auto& value) {
+    integer::Conv op = conv;
+    op.*member = value;
+    return error(op, x);
+  };
   using C = integer::Conv;
-  const auto none = [](C&) {};
   const IntegerValue inputs[] = {x};
-  CHECK(ones({.taps = {3, 3}}, 2, 36, x).infer(inputs).type.shape == Shape{2, 2, 3, 2});
-  CHECK(error(none, codes(DType::U8, {4, 5, 4}, 0, 0, 255)) ==
+  CHECK(conv.infer(inputs).type.shape == Shape{2, 2, 3, 2});
+  CHECK(error(conv, codes(DType::U8, {4, 5, 4}, 0, 0, 255)) ==
         "x must be [n, h, w, c], got [4, 5, 4]");
-  CHECK(error(none, codes(DType::U8, {2, 2, 5, 4}, 0, 0, 255)) ==
+  CHECK(error(conv, codes(DType::U8, {2, 2, 5, 4}, 0, 0, 255)) ==
         "kernel of 3 with dilation 1 spans 3 along h, padded x has 2");
-  CHECK(error(none, codes(DType::U8, {2, 4, 5, 3}, 0, 0, 255)) ==
+  CHECK(error(conv, codes(DType::U8, {2, 4, 5, 3}, 0, 0, 255)) ==
         "[3, 3] taps of 3 channels in 1 groups do not match 36 weights");
-  CHECK(error(
-            [](C& op) {
-              op.taps = {3, 3, 1};
-            },
-            x) == "taps must have 1 or 2 numbers, got [3, 3, 1]");
-  CHECK(error(
-            [](C& op) {
-              op.taps = {int64_t{1} << 24, int64_t{1} << 24};
-            },
-            x)
+  CHECK(changed(&C::taps, Shape{3, 3, 1}) == "taps must have 1 or 2 numbers, got [3, 3, 1]");
+  CHECK(changed(&C::taps, Shape{int64_t{1} << 24, int64_t{1} << 24})
             .ends_with("do not match 36 weights"));
-  CHECK(error([](C& op) { op.stride = {1}; }, x) == "stride must have 2 numbers, got [1]");
-  CHECK(error(
-            [](C& op) {
-              op.stride = {1, 0};
-            },
-            x) == "stride must be at least 1 along w, got 0");
-  CHECK(error([](C& op) { op.groups = 0; }, x) == "groups must be at least 1, got 0");
-  CHECK(error([](C& op) { op.groups = 3; }, x) ==
+  CHECK(changed(&C::stride, Shape{1}) == "stride must have 2 numbers, got [1]");
+  CHECK(changed(&C::stride, Shape{1, 0}) == "stride must be at least 1 along w, got 0");
+  CHECK(changed(&C::groups, 0) == "groups must be at least 1, got 0");
+  CHECK(changed(&C::groups, 3) ==
         "groups must divide the channels: 3 groups of 4 channels and 2 outputs");
-  CHECK(error(
-            [](C& op) {
-              op.pads_begin = {1, 0};
-            },
-            x) == "padding of 1 and 0 along h needs padding Explicit, got Valid");
+  CHECK(changed(&C::pads_begin, Shape{1, 0}) ==
+        "padding of 1 and 0 along h needs padding Explicit, got Valid");
   IntegerValue accumulators = x;
   accumulators.type.dtype = DType::S32;
-  CHECK(error(none, accumulators) == "x must be codes, got s32[2, 4, 5, 4]");
+  CHECK(error(conv, accumulators) == "x must be codes, got s32[2, 4, 5, 4]");
 }
 
 TEST_CASE("integer conv: quantizers find filters, and biases their grid") {
@@ -149,19 +129,15 @@ TEST_CASE("integer conv: quantizers find filters, and biases their grid") {
   CHECK(quantized.find("c.weight.quantized"));
   CHECK(quantized.find("c.input.quantized"));
   CHECK(quantized.find("c.bias.quantized"));
-  Parameters parameters(quantized, 1);
-  test::settle(quantized, parameters, 1);
-  CHECK(test::disagreement(quantized, parameters, 1, test::Effort::All) == "");
+  CHECK(test::disagreement({quantized, 1}, 1, test::Effort::All) == "");
 }
 
 TEST_CASE("integer conv: what has no integers says so") {
-  Graph graph;
-  const FakeQuantize ema{.scale_mode = EMA{}};
-  const NodeId x = graph.add(Input{.shape = {2, 5, 5, 1}}, {}, "x");
-  const NodeId q = add_quantizer(graph, x, ema, "q");
-  const NodeId w = graph.add(Parameter{.shape = {3, 2, 2, 1}}, {}, "w");
+  test::Net net({2, 5, 5, 1});
+  const NodeId q = net.quantized(net.x, FakeQuantize{.scale_mode = EMA{}}, "q");
+  const NodeId w = net.parameter({3, 2, 2, 1}, "w");
   const auto refused = [&](NodeId filters) {
-    Graph copy = graph;
+    Graph copy = net.graph;
     const NodeId y = copy.add(Conv2d{}, {q, filters}, "y");
     copy.set_outputs({y});
     Parameters parameters(copy, 1);
@@ -171,7 +147,7 @@ TEST_CASE("integer conv: what has no integers says so") {
   CHECK(refused(w).find("is not quantized: quantize its output") != std::string::npos);
   CHECK(refused(q).find("the filters depend on inputs") != std::string::npos);
   // One scale per input channel.
-  CHECK(refused(add_quantizer(graph, w, FakeQuantize{.axis = 1}, "w"))
+  CHECK(refused(net.quantized(w, FakeQuantize{.axis = 1}, "w"))
             .find("weights need one scale or one per output, axis 0, got 2 scales") !=
         std::string::npos);
 }

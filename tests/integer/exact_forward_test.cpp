@@ -9,17 +9,16 @@
 #include <limits>
 
 #include "qtape/core/random.h"
-#include "qtape/engine/quantizers.h"
-#include "qtape/engine/tape.h"
 #include "qtape/integer/training/exact.h"
-#include "qtape/kernels/quantize/quantize.h"
-#include "qtape/model/layers.h"
 #include "qtape/optim/optimizer.h"
+#include "qtape/tests/support/exact_formulas.h"
 #include "qtape/tests/support/integer_nets.h"
 #include "qtape/tests/support/models.h"
+#include "qtape/tests/support/small_nets.h"
 
 using namespace qtape;
-using namespace qtape::kernels;
+using test::first_difference;
+namespace formulas = test::formulas;
 
 namespace {
 
@@ -32,31 +31,34 @@ const FakeQuantize affine{.range = CodeRange::Unsigned,
 
 /// x [rows, k] through a layer to [rows, n], a Relu and a quantizer, and a residual sum if n =
 /// k.
-struct Net {
+struct ExactNet : test::Net {
   int64_t rows, k, n;
-  Graph graph;
-  NodeId x, a, w, product, y, b, c;
+  int bits;
+  NodeId a, w, product, y, b, c;
 
-  Net(int64_t rows_, int64_t k_, int64_t n_, const FakeQuantize& op = affine)
-      : rows(rows_), k(k_), n(n_) {
-    x = graph.add(Input{.shape = {rows, k}}, {}, "x");
-    a = add_quantizer(graph, x, op, "a");
-    y = linear(graph, a,
-               {.out = n, .weight_quantizer = FakeQuantize{.axis = 0}, .label = "fc"});
+  ExactNet(int64_t rows_, int64_t k_, int64_t n_, int bits_ = 8)
+      : Net({rows_, k_}), rows(rows_), k(k_), n(n_), bits(bits_) {
+    const FakeQuantize op = affine.with(&FakeQuantize::bits, bits);
+    a = quantized(x, op, "a");
+    y = layer(a, n, "fc");
     product = graph[y].operands[0];
     w = graph.at("fc.weight.quantized");
-    b = add_quantizer(graph, graph.add(Relu{}, {y}), op, "b");
-    c = b;
-    if (n == k) c = add_quantizer(graph, graph.add(Add{}, {a, b}), op, "c");
+    b = quantized(add(Relu{}, {y}), op, "b");
+    c = n == k ? quantized(add(Add{}, {a, b}), op, "c") : b;
     graph.set_outputs({c});
   }
   std::vector<NodeId> all() const { return {a, w, product, y, b, c}; }
+  Tape tape(Parameters& parameters, Requantization requantization,
+            const QuantizationSchedule& schedule = {}) const {
+    return {graph,
+            parameters,
+            {.outputs = all(),
+             .arithmetic = exact(requantization, {.keep = true}),
+             .schedule = schedule}};
+  }
 };
 
-void fill(std::span<float> x, uint64_t seed) {
-  const Random random(seed, 1);
-  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(random.uniform(i) * 6 - 2);
-}
+void fill(std::span<float> x, uint64_t seed) { test::fill_uniform(x, Random(seed, 1), -2, 4); }
 
 QParams<float> q_of(const Tape& tape, NodeId id, size_t c = 0) {
   const auto all = tape.qparams(id);
@@ -64,136 +66,116 @@ QParams<float> q_of(const Tape& tape, NodeId id, size_t c = 0) {
   return {static_cast<float>(q.scale), static_cast<float>(q.zero_point)};
 }
 
-/// Results of a plain loop for the values of the tape's input and parameters.
+/// Results of plain loops for the values of the tape's input and parameters.
 struct Plain {
   std::vector<int64_t> a, product, accumulators, b, c;  // minus their zero points
 
-  Plain(const Net& net, const Tape& tape, const Parameters& parameters,
+  Plain(const ExactNet& net, const Tape& tape, const Parameters& parameters,
         Requantization requantization) {
-    const auto x = tape.value<float>(net.x);
-    const QParams<float> q_a = q_of(tape, net.a);
-    const Grid grid = grid_of(net.graph, net.a);
-    for (float v : x) {
-      a.push_back(static_cast<int64_t>(code_of(v, q_a, grid) - q_a.zero_point));
+    const bool wide = net.bits > 8;
+    const int64_t most = (int64_t{1} << net.bits) - 1;
+    const auto zero_point = [&](const QParams<float>& q) {
+      return static_cast<int64_t>(q.zero_point);
+    };
+    const auto limited = [&](int64_t steps, const QParams<float>& q) {
+      return std::clamp<int64_t>(steps, -zero_point(q), most - zero_point(q));
+    };
+    const QParams<float> q_a = q_of(tape, net.a), q_b = q_of(tape, net.b);
+    for (float v : tape.value<float>(net.x)) {
+      a.push_back(formulas::code(v, q_a.scale, zero_point(q_a), 0, most));
     }
-    multiply(net, tape, parameters, q_a);
-    requantize_accumulators(net, tape, q_a, requantization);
+    multiply(net, tape, parameters);
+    for (size_t i = 0; i < accumulators.size(); ++i) {
+      const double scale =
+          double{q_a.scale} * double{q_of(tape, net.w, i % static_cast<size_t>(net.n)).scale};
+      const int64_t steps =
+          formulas::requant(accumulators[i], scale, double{q_b.scale}, requantization, wide);
+      b.push_back(std::max<int64_t>(0, limited(steps, q_b)));
+    }
     if (net.c == net.b) {
       c = b;
       return;
     }
-    const QParams<float> q_b = q_of(tape, net.b);
     const QParams<float> q_c = q_of(tape, net.c);
-    const AddMultiplier m =
-        add_multiplier_of(q_a.scale, q_b.scale, q_c.scale, grid.limits.q_max > 255);
     for (size_t i = 0; i < a.size(); ++i) {
-      c.push_back(limited(requantize_add(static_cast<int32_t>(a[i]), static_cast<int32_t>(b[i]),
-                                         m, requantization),
-                          q_c, grid.limits));
+      c.push_back(limited(formulas::add(a[i], b[i], double{q_a.scale}, double{q_b.scale},
+                                        double{q_c.scale}, requantization, wide),
+                          q_c));
     }
   }
 
  private:
-  static int64_t limited(int64_t steps, const QParams<float>& q, CodeLimits limits) {
-    const auto zero_point = static_cast<int64_t>(q.zero_point);
-    return std::clamp<int64_t>(steps + zero_point, limits.q_min, limits.q_max) - zero_point;
-  }
-
-  void multiply(const Net& net, const Tape& tape, const Parameters& parameters,
-                const QParams<float>& q_a) {
+  void multiply(const ExactNet& net, const Tape& tape, const Parameters& parameters) {
     const auto w = parameters.at("fc.weight").values<float>();
     const auto bias = parameters.at("fc.bias").values<float>();
-    const Grid grid = grid_of(net.graph, net.w);
+    const float s_a = q_of(tape, net.a).scale;
     for (int64_t r = 0; r < net.rows; ++r) {
       for (int64_t o = 0; o < net.n; ++o) {
         const auto at = static_cast<size_t>(o);
-        const QParams<float> q_w = q_of(tape, net.w, at);
+        const float s_w = q_of(tape, net.w, at).scale;
         int64_t sum = 0;
         for (int64_t i = 0; i < net.k; ++i) {
           const float v = w[static_cast<size_t>(o * net.k + i)];
-          sum += a[static_cast<size_t>(r * net.k + i)] *
-                 static_cast<int64_t>(code_of(v, q_w, grid));
+          sum += a[static_cast<size_t>(r * net.k + i)] * formulas::code(v, s_w, 0, -127, 127);
         }
         product.push_back(sum);
-        accumulators.push_back(sum +
-                               static_cast<int64_t>(bias_code(bias[at], q_a.scale, q_w.scale)));
+        accumulators.push_back(sum + formulas::bias(bias[at], s_a, s_w));
       }
-    }
-  }
-
-  void requantize_accumulators(const Net& net, const Tape& tape, const QParams<float>& q_a,
-                               Requantization requantization) {
-    const QParams<float> q_b = q_of(tape, net.b);
-    for (size_t i = 0; i < accumulators.size(); ++i) {
-      const QParams<float> q_w = q_of(tape, net.w, i % static_cast<size_t>(net.n));
-      const Multiplier m = multiplier_of(q_a.scale * double{q_w.scale}, q_b.scale);
-      const bool wide = grid_of(net.graph, net.a).limits.q_max > 255;
-      const int64_t steps = requantize(accumulators[i], m, requantization,
-                                       wide ? Accumulator::S64 : Accumulator::S32);
-      b.push_back(std::max<int64_t>(0, limited(steps, q_b, grid_of(net.graph, net.b).limits)));
     }
   }
 };
 
-/// Returns the number of elements of node `id` that differ from codes times its scale, as
-/// floats or as integers.
-int64_t wrong_codes(const Tape& tape, NodeId id, const std::vector<int64_t>& codes) {
+/// Returns the first element of node `id` whose integer, minus its zero point, is not that of
+/// `integers`, or whose float is not that times `scale(i)`.
+template <class Scale>
+std::string difference(const Tape& tape, NodeId id, const std::vector<int64_t>& integers,
+                       const Scale& scale) {
   const ExactValue* value = tape.integers(id);
   REQUIRE(value != nullptr);
-  if (!value->exact) return -1;
-  const float scale = q_of(tape, id).scale;
-  int64_t wrong = 0;
-  for (size_t i = 0; i < codes.size(); ++i) {
-    const auto code = static_cast<float>(codes[i]);
-    const int64_t found = value->at(static_cast<int64_t>(i)) - value->value.zero_point;
-    wrong += found == codes[i] && tape.value<float>(id)[i] == code * scale ? 0 : 1;
+  if (!value->exact) return "not exact";
+  const int64_t zero_point = value->value.is_accumulators() ? 0 : value->value.zero_point;
+  for (size_t i = 0; i < integers.size(); ++i) {
+    const int64_t found = value->at(static_cast<int64_t>(i)) - zero_point;
+    const float number = tape.value<float>(id)[i];
+    const float wanted = static_cast<float>(integers[i]) * scale(i);
+    if (found == integers[i] && number == wanted) continue;
+    return fmt::format("{}: element {}: {} of value {}, expected {} of value {}",
+                       tape.graph().describe(id), i, found, number, integers[i], wanted);
   }
-  return wrong;
+  return "";
 }
 
-int64_t wrong_sums(const Tape& tape, const Net& net, NodeId id,
-                   const std::vector<int64_t>& accumulators) {
-  const ExactValue* value = tape.integers(id);
-  REQUIRE(value != nullptr);
-  if (!value->exact) return -1;
-  const float s_a = q_of(tape, net.a).scale;
-  int64_t wrong = 0;
-  for (size_t i = 0; i < accumulators.size(); ++i) {
-    const float s_w = q_of(tape, net.w, i % static_cast<size_t>(net.n)).scale;
-    const auto scale = static_cast<float>(s_a * double{s_w});
-    wrong += value->at(static_cast<int64_t>(i)) == accumulators[i] &&
-                     tape.value<float>(id)[i] == static_cast<float>(accumulators[i]) * scale
-                 ? 0
-                 : 1;
-  }
-  return wrong;
-}
-
-void check_against_loops(const Net& net, const Tape& tape, const Parameters& parameters,
+void check_against_loops(const ExactNet& net, const Tape& tape, const Parameters& parameters,
                          Requantization requantization) {
   const Plain plain(net, tape, parameters, requantization);
+  const auto of_codes = [&](NodeId id) {
+    return [scale = q_of(tape, id).scale](size_t) { return scale; };
+  };
+  const auto of_sums = [&](size_t i) {
+    const float s_w = q_of(tape, net.w, i % static_cast<size_t>(net.n)).scale;
+    return static_cast<float>(double{q_of(tape, net.a).scale} * double{s_w});
+  };
   CAPTURE(to_string_view(requantization));
-  CHECK(wrong_codes(tape, net.a, plain.a) == 0);
-  CHECK(wrong_sums(tape, net, net.product, plain.product) == 0);
-  CHECK(wrong_sums(tape, net, net.y, plain.accumulators) == 0);
-  CHECK(wrong_codes(tape, net.b, plain.b) == 0);
-  CHECK(wrong_codes(tape, net.c, plain.c) == 0);
+  CHECK(difference(tape, net.a, plain.a, of_codes(net.a)) == "");
+  CHECK(difference(tape, net.product, plain.product, of_sums) == "");
+  CHECK(difference(tape, net.y, plain.accumulators, of_sums) == "");
+  CHECK(difference(tape, net.b, plain.b, of_codes(net.b)) == "");
+  CHECK(difference(tape, net.c, plain.c, of_codes(net.c)) == "");
 }
 
-void check_net(const Net& net, int threads,
+void check_net(const ExactNet& net, int threads,
                const std::function<void(Parameters&)>& change = {}) {
   for (Requantization requantization : requantizations) {
-    Parameters parameters(net.graph, 2);
-    test::settle(net.graph, parameters, 2);
-    if (change) change(parameters);
-    Tape tape(net.graph, parameters,
+    test::Settled of(net.graph, 2);
+    if (change) change(of.parameters);
+    Tape tape(net.graph, of.parameters,
               {.outputs = net.all(),
                .threads = threads,
                .arithmetic = exact(requantization, {.keep = true})});
     for (Mode mode : {mode::eval, mode::qat, mode::eval}) {
       fill(tape.input<float>(net.x), 5 + static_cast<uint64_t>(requantization));
       tape.forward(mode);
-      check_against_loops(net, tape, parameters, requantization);
+      check_against_loops(net, tape, of.parameters, requantization);
     }
   }
 }
@@ -202,18 +184,17 @@ void check_net(const Net& net, int threads,
 
 TEST_CASE("exact: sums have room for codes at any distance from their zero point") {
   constexpr int64_t terms = 65000;
-  Graph graph;
-  const NodeId x = graph.add(Input{.shape = {1, terms}}, {}, "x");
   const FakeQuantize wide{
       .bits = 16, .range = CodeRange::Full, .scheme = Scheme::Affine, .scale_mode = Fixed{}};
-  const NodeId q = add_quantizer(graph, x, wide, "q");
-  const NodeId sum = graph.add(Sum{.axes = {1}}, {q}, "sum");
-  graph.set_outputs({sum});
-  Parameters parameters(graph, 1);
-  set_qparams(graph, parameters, q, 1.0, -32768.0);
-  Tape tape(graph, parameters,
+  test::Net net({1, terms});
+  const NodeId q = net.quantized(net.x, wide, "q");
+  const NodeId sum = net.add(Sum{.axes = {1}}, {q}, "sum");
+  net.graph.set_outputs({sum});
+  Parameters parameters(net.graph, 1);
+  set_qparams(net.graph, parameters, q, 1.0, -32768.0);
+  Tape tape(net.graph, parameters,
             {.outputs = {sum}, .arithmetic = exact(Requantization::FloatMultiply)});
-  std::ranges::fill(tape.input<float>(x), 1e9f);
+  std::ranges::fill(tape.input<float>(net.x), 1e9f);
   tape.forward(mode::eval);
   CHECK(tape.value<float>(sum)[0] == static_cast<float>(terms * 65535));
 }
@@ -221,9 +202,9 @@ TEST_CASE("exact: sums have room for codes at any distance from their zero point
 TEST_CASE("exact forward: values are codes and accumulators as plain loops compute them") {
   check_net({5, 7, 7}, 1);
   check_net({64, 33, 33}, 2);
-  check_net({9, 20, 11, affine.with(&FakeQuantize::bits, 4)}, 1);
-  check_net({9, 13, 13, affine.with(&FakeQuantize::bits, 9)}, 2);
-  check_net({9, 21, 21, affine.with(&FakeQuantize::bits, 16)}, 2);
+  check_net({9, 20, 11, 4}, 1);
+  check_net({9, 13, 13, 9}, 2);
+  check_net({9, 21, 21, 16}, 2);
 }
 
 TEST_CASE("exact forward: accumulators that leave 24 bits are exact, in 8 and in 16 bits") {
@@ -234,8 +215,8 @@ TEST_CASE("exact forward: accumulators that leave 24 bits are exact, in 8 and in
   };
   check_net({4, 2000, 3}, 2, full);
   check_net({4, 5000, 3}, 2, full);
-  check_net({4, 2000, 3, affine.with(&FakeQuantize::bits, 16)}, 2, full);
-  check_net({4, 500, 3, affine.with(&FakeQuantize::bits, 16)}, 2, full);
+  check_net({4, 2000, 3, 16}, 2, full);
+  check_net({4, 500, 3, 16}, 2, full);
 }
 
 TEST_CASE("exact forward: modes that do not quantize give the bits of a tape without it") {
@@ -252,38 +233,36 @@ TEST_CASE("exact forward: modes that do not quantize give the bits of a tape wit
         tape->forward(mode);
         tape->backward();
       }
-      CHECK(std::ranges::equal(plain.value<float>(c.logits), integer.value<float>(c.logits)));
-      CHECK(std::ranges::equal(one.at("fc1.weight").gradients<float>(),
-                               two.at("fc1.weight").gradients<float>()));
+      CHECK(first_difference(integer.value<float>(c.logits), plain.value<float>(c.logits)) ==
+            "");
+      CHECK(first_difference(two.at("fc1.weight").gradients<float>(),
+                             one.at("fc1.weight").gradients<float>()) == "");
     }
     CHECK(one.sha256() == two.sha256());
   }
 }
 
 TEST_CASE("exact forward: Dropout applies in training, and what follows has no integers") {
-  const test::Classifier c = test::make_classifier({.dropout = 0.5});
-  Graph graph;
-  const NodeId x = graph.add(Input{.shape = {8, 40}}, {}, "x");
-  const NodeId a = add_quantizer(graph, x, affine, "a");
-  const NodeId d = graph.add(Dropout{.rate = 0.5}, {a});
-  const NodeId y =
-      linear(graph, d, {.out = 9, .weight_quantizer = FakeQuantize{}, .label = "fc"});
-  const NodeId e = graph.add(Dropout{.rate = 0.5}, {graph.add(Relu{}, {y})});
-  const NodeId b = add_quantizer(graph, e, affine, "b");
-  graph.set_outputs({a, d, y, b});
-  Parameters parameters(graph, 1), others(graph, 1);
-  Tape plain(graph, parameters, {.seed = 4});
-  Tape integer(graph, others,
+  test::Net net({8, 40});
+  const NodeId a = net.quantized(net.x, affine, "a");
+  const NodeId d = net.add(Dropout{.rate = 0.5}, {a});
+  const NodeId y = net.layer(d, 9, "fc", FakeQuantize{});
+  const NodeId e = net.add(Dropout{.rate = 0.5}, {net.add(Relu{}, {y})});
+  const NodeId b = net.quantized(e, affine, "b");
+  net.graph.set_outputs({a, d, y, b});
+  Parameters parameters(net.graph, 1), others(net.graph, 1);
+  Tape plain(net.graph, parameters, {.seed = 4});
+  Tape integer(net.graph, others,
                {.seed = 4, .arithmetic = exact(Requantization::FloatMultiply, {.keep = true})});
   for (int step = 0; step < 2; ++step) {
     for (Tape* tape : {&plain, &integer}) {
-      fill(tape->input<float>(x), 1);
+      fill(tape->input<float>(net.x), 1);
       tape->forward(mode::qat);
     }
     // Dropout's codes are not on a grid: values equal those of float arithmetic until the next
     // quantizer.
     for (NodeId id : {a, d, y, b}) {
-      CHECK(std::ranges::equal(plain.value<float>(id), integer.value<float>(id)));
+      CHECK(first_difference(integer.value<float>(id), plain.value<float>(id)) == "");
     }
     CHECK(std::ranges::count(integer.value<float>(d), 0.0f) > 80);
     CHECK(integer.integers(a)->exact);
@@ -322,8 +301,8 @@ TEST_CASE("exact forward: training works in each requantization, alike at 1, 2 a
 
 TEST_CASE("exact forward: gradients are those of floats where values are") {
   // Scales are powers of two and accumulators are small, so floats are exact as well.
-  Graph graph;
   const FakeQuantize fixed{.bits = 4, .ste = Ste::ClippedIdentity, .scale_mode = Fixed{}};
+  Graph graph;
   const NodeId x = graph.add(Input{.shape = {6, 5}}, {}, "x");
   NodeId y =
       linear(graph, x,
@@ -345,22 +324,19 @@ TEST_CASE("exact forward: gradients are those of floats where values are") {
     tape->forward(mode::qat);
     tape->backward();
   }
-  CHECK(std::ranges::equal(plain.value<float>(y), integer.value<float>(y)));
+  CHECK(first_difference(integer.value<float>(y), plain.value<float>(y)) == "");
   for (const ParameterEntry& entry : one.entries()) {
     if (!entry.trainable()) continue;
     CAPTURE(entry.name);
-    CHECK(std::ranges::equal(entry.gradients<float>(), two.at(entry.name).gradients<float>()));
+    CHECK(first_difference(two.at(entry.name).gradients<float>(), entry.gradients<float>()) ==
+          "");
   }
 }
 
 TEST_CASE("exact forward: a quantizer that is off or delayed leaves floats after it") {
-  const Net net(5, 7, 7);
-  Parameters parameters(net.graph, 2);
-  test::settle(net.graph, parameters, 2);
-  Tape tape(net.graph, parameters,
-            {.outputs = net.all(),
-             .arithmetic = exact(Requantization::SingleRounding, {.keep = true}),
-             .schedule = {.delay = 2}});
+  const ExactNet net(5, 7, 7);
+  test::Settled of(net.graph, 2);
+  Tape tape = net.tape(of.parameters, Requantization::SingleRounding, {.delay = 2});
   fill(tape.input<float>(net.x), 1);
   for (bool applied : {false, false, true}) {
     tape.forward(mode::qat);
@@ -380,18 +356,14 @@ TEST_CASE("exact forward: a quantizer that is off or delayed leaves floats after
   CHECK(tape.integers(net.c)->exact);
   tape.status(net.w).enabled = true;
   tape.forward(mode::eval);
-  check_against_loops(net, tape, parameters, Requantization::SingleRounding);
+  check_against_loops(net, tape, of.parameters, Requantization::SingleRounding);
 }
 
 TEST_CASE("exact forward: a batch with NaN is computed in floats and forgotten") {
-  const Net net(5, 7, 7);
-  Parameters one(net.graph, 2), two(net.graph, 2);
-  test::settle(net.graph, one, 2);
-  test::settle(net.graph, two, 2);
-  Tape tape(net.graph, one,
-            {.outputs = net.all(),
-             .arithmetic = exact(Requantization::DoubleRounding, {.keep = true})});
-  Tape plain(net.graph, two, {.outputs = net.all()});
+  const ExactNet net(5, 7, 7);
+  test::Settled one(net.graph, 2), two(net.graph, 2);
+  Tape tape = net.tape(one.parameters, Requantization::DoubleRounding);
+  Tape plain(net.graph, two.parameters, {.outputs = net.all()});
   for (Tape* each : {&tape, &plain}) {
     fill(each->input<float>(net.x), 1);
     each->input<float>(net.x)[8] = not_a_number;
@@ -400,25 +372,22 @@ TEST_CASE("exact forward: a batch with NaN is computed in floats and forgotten")
   for (NodeId id : {net.a, net.product, net.y, net.b, net.c}) {
     CHECK(!tape.integers(id)->exact);
     const auto a = tape.value<float>(id);
-    const auto b = plain.value<float>(id);
     CHECK(std::ranges::count_if(a, [](float v) { return std::isnan(v); }) > 0);
-    CHECK(std::ranges::equal(
-        a, b, [](float v, float w) { return v == w || (std::isnan(v) && std::isnan(w)); }));
+    CHECK(first_difference(a, plain.value<float>(id), test::same_or_nan) == "");
   }
   fill(tape.input<float>(net.x), 1);
   tape.forward(mode::eval);
-  check_against_loops(net, tape, one, Requantization::DoubleRounding);
+  check_against_loops(net, tape, one.parameters, Requantization::DoubleRounding);
 }
 
 TEST_CASE("exact forward: constant parameters change no bit, whatever the passes are") {
   for (uint64_t seed = 0; seed < 40; ++seed) {
     const Graph graph = test::random_net(seed);
-    Parameters one(graph, seed), two(graph, seed);
-    test::settle(graph, one, seed);
-    test::settle(graph, two, seed);
+    test::Settled one(graph, seed), two(graph, seed);
     const Arithmetic arithmetic = exact(requantizations[seed % requantizations.size()]);
-    Tape lasting(graph, one, {.constant_parameters = true, .arithmetic = arithmetic});
-    Tape plain(graph, two, {.arithmetic = arithmetic});
+    Tape lasting(graph, one.parameters,
+                 {.constant_parameters = true, .arithmetic = arithmetic});
+    Tape plain(graph, two.parameters, {.arithmetic = arithmetic});
     std::vector<NodeId> quantizers;
     for (const NodeId id : ids(graph)) {
       const bool needed = plain.memory().nodes[at(id)].needed;
@@ -448,28 +417,23 @@ TEST_CASE("exact forward: constant parameters change no bit, whatever the passes
         tape->forward(mode);
       }
       for (NodeId id : graph.outputs()) {
-        const auto a = lasting.value<float>(id);
-        const auto b = plain.value<float>(id);
         CAPTURE(seed);
         CAPTURE(pass);
-        CHECK(std::ranges::equal(
-            a, b, [](float v, float w) { return v == w || (std::isnan(v) && std::isnan(w)); }));
+        CHECK(first_difference(lasting.value<float>(id), plain.value<float>(id),
+                               test::same_or_nan) == "");
       }
     }
   }
 }
 
 TEST_CASE("exact forward: a tape works after it was moved") {
-  const Net net(5, 7, 7);
-  Parameters parameters(net.graph, 2);
-  test::settle(net.graph, parameters, 2);
-  Tape first(
-      net.graph, parameters,
-      {.outputs = net.all(), .arithmetic = exact(Requantization::OnnxQdq, {.keep = true})});
+  const ExactNet net(5, 7, 7);
+  test::Settled of(net.graph, 2);
+  Tape first = net.tape(of.parameters, Requantization::OnnxQdq);
   Tape second(std::move(first));
   fill(second.input<float>(net.x), 3);
   second.forward(mode::eval);
-  check_against_loops(net, second, parameters, Requantization::OnnxQdq);
+  check_against_loops(net, second, of.parameters, Requantization::OnnxQdq);
   CHECK(second.integers(net.x) == nullptr);
-  CHECK(Tape(net.graph, parameters, {}).integers(net.a) == nullptr);
+  CHECK(Tape(net.graph, of.parameters, {}).integers(net.a) == nullptr);
 }

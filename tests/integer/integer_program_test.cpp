@@ -12,8 +12,8 @@ using test::error_text;
 
 namespace {
 
-const CodeGrid s8{.scale = 0.5};
-const CodeGrid u8{.dtype = DType::U8, .scale = 0.25, .zero_point = 7, .low = 0, .high = 255};
+const CodeGrid s8 = test::whole_grid(DType::S8, 0.5);
+const CodeGrid u8 = test::whole_grid(DType::U8, 0.25, 7);
 
 /// A program with an input `x` f32[2, 3], its codes `q`, accumulators `fc` [2, 2] and floats
 /// `y`.
@@ -22,7 +22,7 @@ struct Fixture {
   ProgramNodeId x = program.at("x"), q = program.at("q"), fc = program.at("fc"),
                 y = program.at("y");
 
-  std::string refusal(IntegerOp op, std::initializer_list<ProgramNodeId> operands,
+  std::string refusal(IntegerOp op, const std::vector<ProgramNodeId>& operands,
                       std::string label = "") {
     const IntegerProgram before = program;
     const std::string text =
@@ -37,52 +37,53 @@ struct Fixture {
 
 TEST_CASE("integer program: operands that do not fit are refused, and change nothing") {
   Fixture f;
-  CHECK(f.refusal(integer::Quantize{s8}, {}) == "Quantize %4: expected 1 operands, got 0");
-  CHECK(f.refusal(integer::Quantize{s8}, {f.q}) ==
-        "Quantize %4 (%1 'q' u8[2, 3]): x must be f32, got u8[2, 3]");
-  CHECK(f.refusal(integer::Quantize{s8}, {ProgramNodeId{9}}) ==
-        "Quantize %4 (%9): node %9 does not exist; the program has 4 nodes");
-  CHECK(f.refusal(integer::Requantize{s8}, {f.x}) ==
-        "Requantize %4 (%0 'x' f32[2, 3]): x must be codes or accumulators, got f32[2, 3]");
-  CHECK(f.refusal(integer::Add{s8}, {f.q}) ==
-        "Add %4 (%1 'q' u8[2, 3]): expected 2 operands, got 1");
-  CHECK(f.refusal(integer::Add{s8}, {f.q, f.fc}) ==
-        "Add %4 (%1 'q' u8[2, 3], %2 'fc' s32[2, 2]): b must be codes, got s32[2, 2]");
-  CHECK(f.refusal(integer::Max{}, {f.fc}) ==
-        "Max %4 (%2 'fc' s32[2, 2]): x must be codes, got s32[2, 2]");
+  const auto refused = [&](const IntegerOp& op, const std::vector<ProgramNodeId>& operands,
+                           const std::string& text, const std::string& label = "") {
+    CHECK(f.refusal(op, operands, label) == text);
+  };
+  refused(integer::Quantize{s8}, {}, "Quantize %4: expected 1 operands, got 0");
+  refused(integer::Quantize{s8}, {f.q},
+          "Quantize %4 (%1 'q' u8[2, 3]): x must be f32, got u8[2, 3]");
+  refused(integer::Quantize{s8}, {ProgramNodeId{9}},
+          "Quantize %4 (%9): node %9 does not exist; the program has 4 nodes");
+  refused(integer::Requantize{s8}, {f.x},
+          "Requantize %4 (%0 'x' f32[2, 3]): x must be codes or accumulators, got f32[2, 3]");
+  refused(integer::Add{s8}, {f.q}, "Add %4 (%1 'q' u8[2, 3]): expected 2 operands, got 1");
+  refused(integer::Add{s8}, {f.q, f.fc},
+          "Add %4 (%1 'q' u8[2, 3], %2 'fc' s32[2, 2]): b must be codes, got s32[2, 2]");
+  refused(integer::Max{}, {f.fc}, "Max %4 (%2 'fc' s32[2, 2]): x must be codes, got s32[2, 2]");
+  refused(integer::Dequantize{}, {f.x},
+          "Dequantize %4 (%0 'x' f32[2, 3]): x must be codes or accumulators, got f32[2, 3]");
+  refused(integer::Dequantize{.low = 1, .high = 0}, {f.q},
+          "Dequantize %4 (%1 'q' u8[2, 3]): low must be at most high, got 1 and 0");
+  refused(
+      integer::Pad{.begin = {0, 1}, .end = {0}}, {f.q},
+      "Pad %4 (%1 'q' u8[2, 3]): end must have 2 numbers, one for each axis of x [2, 3], got [0]");
+  refused(integer::Pad{.begin = {0, 1}, .end = {0, 0}, .code = 256}, {f.q},
+          "Pad %4 (%1 'q' u8[2, 3]): code must be within 0..255, got 256");
+  refused(integer::Pad{.begin = {0, 1}, .end = {0, 0}}, {f.fc},
+          "Pad %4 (%2 'fc' s32[2, 2]): x must be codes, got s32[2, 2]");
+  refused(integer::Input{.shape = {2}}, {}, "Input %4: a label is required to look it up");
+  refused(integer::Input{.shape = {5, 2}}, {},
+          "Input %4 'z': batch extent is 5, but other inputs have 2", "z");
+  refused(integer::Quantize{s8}, {f.x},
+          "Quantize %4 'fc' (%0 'x' f32[2, 3]): label 'fc' is already used", "fc");
+  refused(f.linear(), {f.fc}, "Linear %4 (%2 'fc' s32[2, 2]): x must be codes, got s32[2, 2]");
   CHECK(f.refusal(integer::Sum{.axes = {2}}, {f.q}).starts_with("Sum %4 (%1 'q' u8[2, 3]): "));
-  CHECK(f.refusal(integer::Dequantize{}, {f.x}) ==
-        "Dequantize %4 (%0 'x' f32[2, 3]): x must be codes or accumulators, got f32[2, 3]");
-  CHECK(f.refusal(integer::Dequantize{.low = 1, .high = 0}, {f.q}) ==
-        "Dequantize %4 (%1 'q' u8[2, 3]): low must be at most high, got 1 and 0");
   CHECK(
       f.refusal(integer::Reshape{{.shape = {5}}}, {f.q}).starts_with("Reshape %4 (%1 'q' u8"));
   CHECK(f.refusal(integer::Slice{{.axis = 1, .begin = 4}}, {f.q})
             .starts_with("Slice %4 (%1 'q' u8[2, 3]): "));
-  CHECK(f.refusal(integer::Pad{.begin = {0, 1}, .end = {0}}, {f.q}) ==
-        "Pad %4 (%1 'q' u8[2, 3]): end must have 2 numbers, one for each axis of x [2, 3], got "
-        "[0]");
-  CHECK(f.refusal(integer::Pad{.begin = {0, 1}, .end = {0, 0}, .code = 256}, {f.q}) ==
-        "Pad %4 (%1 'q' u8[2, 3]): code must be within 0..255, got 256");
-  CHECK(f.refusal(integer::Pad{.begin = {0, 1}, .end = {0, 0}}, {f.fc}) ==
-        "Pad %4 (%2 'fc' s32[2, 2]): x must be codes, got s32[2, 2]");
-  CHECK(f.refusal(integer::Input{.shape = {2}}, {}) ==
-        "Input %4: a label is required to look it up");
-  CHECK(f.refusal(integer::Input{.shape = {5, 2}}, {}, "z") ==
-        "Input %4 'z': batch extent is 5, but other inputs have 2");
-  CHECK(f.refusal(integer::Quantize{s8}, {f.x}, "fc") ==
-        "Quantize %4 'fc' (%0 'x' f32[2, 3]): label 'fc' is already used");
   const ProgramNodeId lines = f.program.add(integer::Reshape{{.shape = {2, 3, 1}}}, {f.q});
-  CHECK(f.refusal(integer::AvgPool{{.kernel = {1 << 24},
-                                    .padding = Padding::Explicit,
-                                    .pads_begin = {(1 << 24) - 3}}},
-                  {lines}) ==
-        "AvgPool %5 (%4 u8[2, 3, 1]): accumulators may have at most 2^23 terms, windows of "
-        "[16777216] need more");
+  CHECK(
+      f.refusal(integer::AvgPool{{.kernel = {1 << 24},
+                                  .padding = Padding::Explicit,
+                                  .pads_begin = {(1 << 24) - 3}}},
+                {lines}) ==
+      "AvgPool %5 (%4 u8[2, 3, 1]): accumulators may have at most 2^23 terms, windows of [16777216] need more");
   CHECK(
       f.refusal(integer::AvgPool{{.kernel = {4}}}, {lines}) ==
-      "AvgPool %5 (%4 u8[2, 3, 1]): kernel of 4 with dilation 1 spans 4 along l, padded x has "
-      "3");
+      "AvgPool %5 (%4 u8[2, 3, 1]): kernel of 4 with dilation 1 spans 4 along l, padded x has 3");
 }
 
 TEST_CASE("integer program: grids that do not fit are refused") {
@@ -90,91 +91,71 @@ TEST_CASE("integer program: grids that do not fit are refused") {
   const auto refused = [&](const CodeGrid& grid) {
     return f.refusal(integer::Quantize{grid}, {f.x}).substr(32);
   };
-  const auto with = [](auto change) {
-    CodeGrid grid = u8;
-    change(grid);
-    return grid;
-  };
-  CHECK(refused(with([](auto& g) { g.scale = 0; })) ==
-        "scale must be a positive normal f32, got 0");
-  CHECK(refused(with([](auto& g) { g.scale = 0.1; })) ==
+  CHECK(refused({DType::U8, 0, 7, 0, 255}) == "scale must be a positive normal f32, got 0");
+  CHECK(refused({DType::U8, 0.1, 7, 0, 255}) ==
         "scale must be an f32, got 0.1; the nearest is 0.10000000149011612");
-  CHECK(refused(with([](auto& g) {
-          g.scale = 1e-40;
-        })).starts_with("scale must be a positive normal f32, got "));
-  CHECK(refused(with([](auto& g) { g.high = 256; })) ==
+  CHECK(refused({DType::U8, 1e-40, 7, 0, 255})
+            .starts_with("scale must be a positive normal f32, got "));
+  CHECK(refused({DType::U8, 0.25, 7, 0, 256}) ==
         "codes must be within 0..255 for u8, got 0..256");
-  CHECK(refused(with([](auto& g) {
-          g.low = 8;
-          g.high = 7;
-        })) == "codes must be within 0..255 for u8, got 8..7");
-  CHECK(refused(with([](auto& g) { g.zero_point = -1; })) ==
-        "zero point must be within 0..255, got -1");
-  CHECK(refused(with([](auto& g) { g.dtype = DType::S32; })) ==
-        "codes are s8, u8, s16 or u16, got s32");
+  CHECK(refused({DType::U8, 0.25, 7, 8, 7}) == "codes must be within 0..255 for u8, got 8..7");
+  CHECK(refused({DType::U8, 0.25, -1, 0, 255}) == "zero point must be within 0..255, got -1");
+  CHECK(refused({DType::S32, 0.25, 7, 0, 255}) == "codes are s8, u8, s16 or u16, got s32");
   const ProgramNodeId other = f.program.add(integer::Quantize{s8}, {f.x});
-  CHECK(f.refusal(integer::Concat{{.axis = 1, .count = 2}}, {f.q, other}) ==
-        "Concat %5 (%1 'q' u8[2, 3], %4 s8[2, 3]): operands must be codes of one grid, got "
-        "scale 0.25 zero point 7 and scale 0.5 zero point 0");
-  CodeGrid tiny = s8;
-  tiny.scale = 0x1p-126;
-  CodeGrid huge = s8;
-  huge.scale = 0x1p100;
-  const ProgramNodeId a = f.program.add(integer::Quantize{tiny}, {f.x});
-  const ProgramNodeId b = f.program.add(integer::Quantize{huge}, {f.x});
+  CHECK(
+      f.refusal(integer::Concat{{.axis = 1, .count = 2}}, {f.q, other}) ==
+      "Concat %5 (%1 'q' u8[2, 3], %4 s8[2, 3]): operands must be codes of one grid, got scale 0.25 zero point 7 and scale 0.5 zero point 0");
+  const ProgramNodeId a =
+      f.program.add(integer::Quantize{test::whole_grid(DType::S8, 0x1p-126)}, {f.x});
+  const ProgramNodeId b =
+      f.program.add(integer::Quantize{test::whole_grid(DType::S8, 0x1p100)}, {f.x});
   CHECK(f.refusal(integer::Add{s8}, {a, b}).ends_with("allow no Add on a grid of scale 0.5"));
 }
 
 TEST_CASE("integer program: a Linear that does not fit its weights is refused") {
   Fixture f;
-  const auto refused = [&](auto change) {
+  const auto refusal = [&](auto change) {
     integer::Linear linear = f.linear();
-    change(linear);
+    change(linear.weights);
     const std::string text = f.refusal(linear, {f.q});
     const std::string prefix = "Linear %4 (%1 'q' u8[2, 3]): ";
     CHECK(text.starts_with(prefix));
     return text.substr(prefix.size());
   };
-  using L = integer::Linear;
-  CHECK(refused([](L& l) { l.weights.shape = {6}; }) == "weights need a shape [n, k], got [6]");
-  CHECK(refused([](L& l) { l.weights.storage_bits = 3; }) ==
-        "storage_bits must be 2, 4 or 8, got 3");
-  CHECK(refused([](L& l) { l.weights.storage_bits = 4; }) ==
-        "[2, 3] weights of 4 bits take 3 bytes, got 6");
-  CHECK(refused([](L& l) {
-          l.weights.shape = {2, 4};
-        }) == "[2, 4] weights of 8 bits take 8 bytes, got 6");
-  CHECK(refused([](L& l) { l.weights.shape = {3, 2}; }) == "expected 3 scales or one, got 2");
-  CHECK(refused([](L& l) {
-          l.weights.shape = {1, 16777216};
-        }) == "accumulators may have at most 2^23 terms, got 16777216");
-  CHECK(refused([](L& l) {
-          l.weights.bias = Tensor::of<int32_t>({1}, std::vector<int32_t>{1});
-        }) == "expected 2 biases or none, got 1");
-  CHECK(refused([](L& l) {
-          l.weights.bias = Tensor::of<float>({2}, std::vector<float>{1, 2});
-        }) == "bias must be s32 of rank 1, got f32[2]");
-  CHECK(refused([](L& l) {
-          l.weights.scales = Tensor::of<float>({2}, std::vector<float>{1, 0});
-        }) == "scales must be positive normal f32, got 0");
-  CHECK(refused([](L& l) { l.weights.codes.data.pop_back(); }) ==
-        "codes must be u8 of rank 1, got u8[6]");
-  CHECK(refused([](L& l) { l.weights.certificate.pair_bound = 1; }) ==
-        "the certificate does not hold: pair_bound is 1, the weights prove 2295");
-  CHECK(refused([](L& l) {
-          l.weights.certificate.accumulator_bound = 0;
-          l.weights.certificate.part_bound = 7;
-        }) ==
-        "the certificate does not hold: accumulator_bound is missing or 0, the weights prove "
-        "2301; part_bound is 7, the weights prove 2295");
-  CHECK(refused([](L& l) { l.weights.certificate = {}; }) ==
-        "the certificate is missing or 0; the weights prove accumulators 2301 of 2147483647 "
-        "(x9.33e+05), parts 2295 of 16777215 (x7.31e+03), pairs 2295 of 32767 (x14.3)");
-  CHECK(refused([](L& l) {
-          l.weights.codes.data[5] = std::byte{0};
+  using W = QuantizedWeights;
+  const auto refused = [&](const std::string& text, void (*change)(W&)) {
+    CHECK(refusal(change) == text);
+  };
+  refused("weights need a shape [n, k], got [6]", [](W& w) { w.shape = {6}; });
+  refused("storage_bits must be 2, 4 or 8, got 3", [](W& w) { w.storage_bits = 3; });
+  refused("[2, 3] weights of 4 bits take 3 bytes, got 6", [](W& w) { w.storage_bits = 4; });
+  refused("[2, 4] weights of 8 bits take 8 bytes, got 6", [](W& w) { w.shape = {2, 4}; });
+  refused("expected 3 scales or one, got 2", [](W& w) { w.shape = {3, 2}; });
+  refused("accumulators may have at most 2^23 terms, got 16777216", [](W& w) {
+    w.shape = {1, 16777216};
+  });
+  refused("expected 2 biases or none, got 1",
+          [](W& w) { w.bias = Tensor::of<int32_t>({1}, std::array{1}); });
+  refused("bias must be s32 of rank 1, got f32[2]", [](W& w) {
+    w.bias = Tensor::of<float>({2}, std::array{1.0f, 2.0f});
+  });
+  refused("scales must be positive normal f32, got 0", [](W& w) {
+    w.scales = Tensor::of<float>({2}, std::array{1.0f, 0.0f});
+  });
+  refused("codes must be u8 of rank 1, got u8[6]", [](W& w) { w.codes.data.pop_back(); });
+  refused("the certificate does not hold: pair_bound is 1, the weights prove 2295",
+          [](W& w) { w.certificate.pair_bound = 1; });
+  refused(
+      "the certificate does not hold: accumulator_bound is missing or 0, the weights prove 2301; part_bound is 7, the weights prove 2295",
+      [](W& w) {
+        w.certificate = {0, 7, w.certificate.pair_bound};
+      });
+  refused(
+      "the certificate is missing or 0; the weights prove accumulators 2301 of 2147483647 (x9.33e+05), parts 2295 of 16777215 (x7.31e+03), pairs 2295 of 32767 (x14.3)",
+      [](W& w) { w.certificate = {}; });
+  CHECK(refusal([](W& w) {
+          w.codes.data[5] = std::byte{0};
         }).starts_with("the certificate does not hold: "));
-  CHECK(f.refusal(f.linear(), {f.fc}) ==
-        "Linear %4 (%2 'fc' s32[2, 2]): x must be codes, got s32[2, 2]");
   const ProgramNodeId narrow = f.program.add(integer::Slice{{.axis = 1, .end = 2}}, {f.q});
   CHECK(f.refusal(f.linear(), {narrow}) ==
         "Linear %5 (%4 u8[2, 2]): x must be [..., 3], got [2, 2]");
@@ -226,14 +207,12 @@ TEST_CASE("integer program: names, outputs and another batch extent") {
 }
 
 TEST_CASE("integer program: all nodes as text") {
-  CHECK(to_string(test::small_program()) ==
-        "requantization SingleRounding\n"
-        "%0 'x' f32[2, 3] = Input\n"
-        "%1 'q' u8[2, 3] = Quantize (%0 'x') scale 0.25, zero point 7, 0..255\n"
-        "%2 'fc' s32[2, 2] = Linear [2, 3] of 8 bits (%1 'q') scale 0.125 to 0.5, "
-        "-2301..1857\n"
-        "   proven: accumulators 2301 of 2147483647 (x9.33e+05), parts 2295 of 16777215 "
-        "(x7.31e+03), "
-        "pairs 2295 of 32767 (x14.3)\n"
-        "%3 'y' f32[2, 2] = Dequantize {low: 0} (%2 'fc')\n");
+  CHECK(
+      to_string(test::small_program()) ==
+      "requantization SingleRounding\n"
+      "%0 'x' f32[2, 3] = Input\n"
+      "%1 'q' u8[2, 3] = Quantize (%0 'x') scale 0.25, zero point 7, 0..255\n"
+      "%2 'fc' s32[2, 2] = Linear [2, 3] of 8 bits (%1 'q') scale 0.125 to 0.5, -2301..1857\n"
+      "   proven: accumulators 2301 of 2147483647 (x9.33e+05), parts 2295 of 16777215 (x7.31e+03), pairs 2295 of 32767 (x14.3)\n"
+      "%3 'y' f32[2, 2] = Dequantize {low: 0} (%2 'fc')\n");
 }

@@ -3,13 +3,11 @@
 
 #include <thread>
 
-#include "qtape/core/random.h"
 #include "qtape/engine/plan_hooks.h"
-#include "qtape/engine/tape.h"
 #include "qtape/integer/training/exact.h"
 #include "qtape/kernels/onednn/gemm.h"
-#include "qtape/model/layers.h"
 #include "qtape/optim/optimizer.h"
+#include "qtape/tests/support/small_nets.h"
 
 using namespace qtape;
 
@@ -69,8 +67,7 @@ std::string trained(const Graph& graph, const TapeOptions& given, const Way& way
   Optimizer optimizer(parameters, Adam{}, {}, way.threads);
   for (uint64_t i = 0; i < 200; ++i) {
     const Random random(3, i % 4);
-    const auto x = tape.input<float>("x");
-    for (size_t k = 0; k < x.size(); ++k) x[k] = static_cast<float>(random.uniform(k));
+    test::fill_uniform(tape.input<float>("x"), random);
     const auto labels = tape.input<int32_t>("labels");
     for (size_t k = 0; k < labels.size(); ++k) {
       labels[k] = static_cast<int32_t>(random.below(k, 10));

@@ -5,18 +5,17 @@
 #include <algorithm>
 
 #include "qtape/core/random.h"
-#include "qtape/deploy/convert.h"
-#include "qtape/engine/quantizers.h"
 #include "qtape/integer/program/session_hooks.h"
 #include "qtape/kernels/onednn/int8_exactness.h"
-#include "qtape/model/layers.h"
 #include "qtape/tests/support/conformance.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/integer_nets.h"
+#include "qtape/tests/support/small_nets.h"
 
 using namespace qtape;
 using namespace qtape::kernels;
 using test::error_text;
+using test::first_difference;
 
 namespace {
 
@@ -24,18 +23,14 @@ const FakeQuantize fixed{.range = CodeRange::Full, .scale_mode = Fixed{}};
 
 /// A layer with weights from `most` downwards, on codes of `input`, after a Relu if `positive`.
 /// Its biases shift accumulators of 2^24 into the range where f32 represents every integer.
-struct FullRange {
-  Graph graph;
-  NodeId y;
+struct FullRange : test::Net {
   int most;
 
   FullRange(const FakeQuantize& input, bool positive, int64_t terms = 256, int max_weight = 127)
-      : most(max_weight) {
-    NodeId x = graph.add(Input{.shape = {16, terms}}, {}, "x");
-    x = add_quantizer(graph, x, input, "a");
-    if (positive) x = graph.add(Relu{}, {x});
-    y = linear(graph, x, {.out = 32, .weight_quantizer = fixed, .label = "fc"});
-    graph.set_outputs({y});
+      : Net({16, terms}), most(max_weight) {
+    NodeId y = quantized(x, input, "a");
+    if (positive) y = add(Relu{}, {y});
+    graph.set_outputs({layer(y, 32, "fc", fixed)});
   }
 
   Parameters parameters() const {
@@ -50,8 +45,13 @@ struct FullRange {
     set_qparams(graph, p, graph.at("fc.weight.quantized"), 1);
     return p;
   }
+  IntegerProgram program() const {
+    Parameters p = parameters();
+    return convert(graph, p, Requantization::FloatMultiply);
+  }
 
-  int64_t mismatches(std::optional<ProductPath> path) const {
+  /// Returns the first mismatch of a run, empty if there is none.
+  std::string mismatch(std::optional<ProductPath> path) const {
     Parameters p = parameters();
     Verifier verifier(graph, p, {.batch = 16, .threads = 2}, {.path = path});
     const Random random(2, 2);
@@ -59,13 +59,9 @@ struct FullRange {
       verifier.input()[i] = static_cast<float>(255 - random.below(i, 40));
     }
     verifier.run(16);
-    return verifier.mismatches();
+    return test::mismatch(verifier);
   }
 };
-
-bool same_bytes(const IntegerSession& a, const IntegerSession& b, ProgramNodeId id) {
-  return test::value_of(a, id) == test::value_of(b, id);
-}
 
 const FakeQuantize u8{.range = CodeRange::Unsigned, .scale_mode = Fixed{}};
 
@@ -78,10 +74,11 @@ TEST_CASE("session: the automatic choice is exact where int8 in 16-bit pairs is 
       CAPTURE(positive);
       CAPTURE(int8_isa());
       const bool exact = int8_exactness() == Int8Exactness::Always;
-      CHECK(net.mismatches(std::nullopt) == 0);
-      CHECK(net.mismatches(ProductPath::Plain) == 0);
-      CHECK(net.mismatches(ProductPath::F32) == 0);
-      CHECK((net.mismatches(ProductPath::Int8) == 0) == exact);
+      for (const std::optional<ProductPath> path :
+           {std::optional<ProductPath>(), {ProductPath::Plain}, {ProductPath::F32}}) {
+        CHECK(net.mismatch(path) == "");
+      }
+      CHECK(net.mismatch(ProductPath::Int8).empty() == exact);
     }
   }
 }
@@ -92,15 +89,13 @@ TEST_CASE("session: the automatic choice is exact where int8 accumulators go thr
     const FullRange net(input, false, 1200, 64);
     CAPTURE(int8_isa());
     const bool exact = int8_exactness() <= Int8Exactness::Pairs;
-    CHECK(net.mismatches(std::nullopt) == 0);
-    CHECK((net.mismatches(ProductPath::Int8) == 0) == exact);
+    CHECK(net.mismatch(std::nullopt) == "");
+    CHECK(net.mismatch(ProductPath::Int8).empty() == exact);
   }
 }
 
 TEST_CASE("session: a report tells how each layer multiplies") {
-  const FullRange net(u8, false);
-  Parameters p = net.parameters();
-  const IntegerProgram program = convert(net.graph, p, Requantization::FloatMultiply);
+  const IntegerProgram program = FullRange(u8, false).program();
   const auto report = [&](const SessionOptions& options, const SessionHooks& hooks = {}) {
     return IntegerSession(program, options, hooks).report();
   };
@@ -116,13 +111,10 @@ TEST_CASE("session: a report tells how each layer multiplies") {
 }
 
 TEST_CASE(
-    "session: kept accumulators, fused ones, shared memory and the reference are the same, run "
-    "after run") {
+    "session: kept accumulators, fused ones, shared memory and the reference are the same, run after run") {
   for (uint64_t seed = 200; seed < 210; ++seed) {
-    const Graph graph = test::random_net(seed);
-    Parameters parameters(graph, seed);
-    test::settle(graph, parameters, seed);
-    const IntegerProgram program = convert(graph, parameters, Requantization::DoubleRounding);
+    const IntegerProgram program =
+        test::Settled(test::random_net(seed), seed).program(Requantization::DoubleRounding);
     IntegerSession reference(program, {.reference = true});
     IntegerSession kept(program, {.threads = 2, .kept = KeptValues::All});
     IntegerSession fused(program, {.threads = 2, .kept = KeptValues::Codes});
@@ -132,28 +124,31 @@ TEST_CASE(
         test::fill_wild(session->input("x"), run);
         session->run();
       }
-      int64_t wrong = 0;
-      for (const ProgramNodeId id : ids(program)) {
-        if (lean.has_value(id)) CHECK(same_bytes(lean, reference, id));
-        if (program[id].value.type.dtype == DType::F32) continue;
+      const auto integers = [&](const IntegerSession& session, ProgramNodeId id) {
+        std::vector<int64_t> all;
         for (int64_t k = 0; k < program[id].value.type.elements(); ++k) {
-          const int64_t expected = reference.integer(id, k);
-          wrong += kept.integer(id, k) == expected ? 0 : 1;
-          wrong += !fused.has_value(id) || fused.integer(id, k) == expected ? 0 : 1;
+          all.push_back(session.integer(id, k));
         }
-      }
+        return all;
+      };
       CAPTURE(seed);
-      CHECK(wrong == 0);
-      CHECK(std::ranges::equal(kept.value<float>(program.outputs()[0]),
-                               fused.value<float>(program.outputs()[0])));
+      for (const ProgramNodeId id : ids(program)) {
+        CAPTURE(program.describe(id));
+        if (lean.has_value(id))
+          CHECK(test::value_of(lean, id) == test::value_of(reference, id));
+        if (program[id].value.type.dtype == DType::F32) continue;
+        const auto expected = integers(reference, id);
+        CHECK(first_difference(integers(kept, id), expected) == "");
+        if (fused.has_value(id)) CHECK(first_difference(integers(fused, id), expected) == "");
+      }
+      CHECK(first_difference(kept.value<float>(program.outputs()[0]),
+                             fused.value<float>(program.outputs()[0])) == "");
     }
   }
 }
 
 TEST_CASE("session: works after it was moved") {
-  const FullRange net(u8, false);
-  Parameters p = net.parameters();
-  const IntegerProgram program = convert(net.graph, p, Requantization::FloatMultiply);
+  const IntegerProgram program = FullRange(u8, false).program();
   IntegerSession first(program, {});
   IntegerSession second(std::move(first));
   std::ranges::fill(second.input("x"), 3.0f);
@@ -162,13 +157,11 @@ TEST_CASE("session: works after it was moved") {
   std::ranges::fill(reference.input("x"), 3.0f);
   reference.run();
   const ProgramNodeId y = program.outputs()[0];
-  CHECK(std::ranges::equal(second.value<float>(y), reference.value<float>(y)));
+  CHECK(first_difference(second.value<float>(y), reference.value<float>(y)) == "");
 }
 
 TEST_CASE("session: what is not there is refused") {
-  const FullRange net(u8, false);
-  Parameters p = net.parameters();
-  const IntegerProgram program = convert(net.graph, p, Requantization::FloatMultiply);
+  const IntegerProgram program = FullRange(u8, false).program();
   CHECK(error_text<ArgumentError>([&] { IntegerSession(program, {.threads = 0}); }) ==
         "threads must be at least 1, got 0");
   IntegerSession session(program, {.kept = KeptValues::Codes});
@@ -178,9 +171,9 @@ TEST_CASE("session: what is not there is refused") {
         "no node is called 'y'; the nearest are 'x', 'fc'");
   CHECK(error_text<GraphError>([&] { (void)session.value<int8_t>("a.quantized"); }) ==
         "Quantize %1 'a.quantized' (%0 'x' f32[16, 256]): is u8[16, 256], accessed as s8");
-  CHECK(error_text<GraphError>([&] { (void)session.integer(program.at("fc"), 0); }) ==
-        "Linear %2 'fc' (%1 'a.quantized' u8[16, 256]): its value is not kept; "
-        "SessionOptions::kept selects the values that are");
+  CHECK(
+      error_text<GraphError>([&] { (void)session.integer(program.at("fc"), 0); }) ==
+      "Linear %2 'fc' (%1 'a.quantized' u8[16, 256]): its value is not kept; SessionOptions::kept selects the values that are");
   CHECK(error_text<GraphError>([&] { (void)session.integer(program.at("x"), 0); }) ==
         "Input %0 'x': has no integers");
   CHECK(error_text<GraphError>([&] { (void)session.has_value(ProgramNodeId{9}); }) ==

@@ -122,8 +122,7 @@ TEST_CASE("json: values are written as nlohmann's library writes them") {
                   {"empty", Json::Array{Json::array(), Json::object()}},
                   {"infinite", std::numeric_limits<double>::infinity()}};
   const std::string text =
-      "{\"text\":\"a\\\"\\\\\\u0001\x7f\u00e4/\",\"numbers\":[1e-05,1.0,0.1,1e+300,-0.0,-3,"
-      "18446744073709551615],\"none\":null,\"empty\":[[],{}],\"infinite\":null}";
+      "{\"text\":\"a\\\"\\\\\\u0001\x7f\u00e4/\",\"numbers\":[1e-05,1.0,0.1,1e+300,-0.0,-3,18446744073709551615],\"none\":null,\"empty\":[[],{}],\"infinite\":null}";
   CHECK(json.dump() == text);
   CHECK(json.dump() == nlohmann::ordered_json::parse(text).dump());
   CHECK(json.dump(2) == nlohmann::ordered_json::parse(text).dump(2));

@@ -3,7 +3,6 @@
 
 #include <doctest/doctest.h>
 
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -11,6 +10,7 @@
 #include "qtape/core/code_types.h"
 #include "qtape/core/random.h"
 #include "qtape/kernels/quantize/quantize.h"
+#include "qtape/tests/support/first_difference.h"
 
 using namespace qtape;
 using namespace qtape::kernels;
@@ -29,22 +29,13 @@ std::vector<float> data_around(const QParams<float>& q, CodeLimits limits, uint6
                            static_cast<int64_t>(random.below(
                                2 * i, static_cast<uint64_t>(limits.q_max - limits.q_min + 7))));
     float v = (code - q.zero_point) * q.scale;
-    switch (random.below(2 * i + 1, 6)) {
-      case 0:
-        v = (code - q.zero_point + 0.5f) * q.scale;
-        break;
-      case 1:
-        v = std::nextafter((code - q.zero_point + 0.5f) * q.scale, 1e30f);
-        break;
-      case 2:
-        v = std::nextafter((code - q.zero_point - 0.5f) * q.scale, -1e30f);
-        break;
-      case 3:
-        v += q.scale * static_cast<float>(random.uniform(i));
-        break;
-      default:
-        break;
-    }
+    const float above = (code - q.zero_point + 0.5f) * q.scale;
+    const float below = (code - q.zero_point - 0.5f) * q.scale;
+    const uint64_t kind = random.below(2 * i + 1, 6);
+    if (kind == 0) v = above;
+    if (kind == 1) v = std::nextafter(above, 1e30f);
+    if (kind == 2) v = std::nextafter(below, -1e30f);
+    if (kind == 3) v += q.scale * static_cast<float>(random.uniform(i));
     x.push_back(v);
   }
   x[7] = std::numeric_limits<float>::infinity();
@@ -69,19 +60,17 @@ struct Trial {
 
   size_t channel(int64_t i) const { return static_cast<size_t>(columns ? i : i / 496); }
   QuantizeChunk<float> chunk() const {
-    QuantizeChunk<float> r;
-    r.scale = scale.data();
-    r.inverse = inverse.data();
-    r.zero_point = zero_point.data();
-    r.segment = 496;
-    r.channels = 3;
-    r.q_min = static_cast<float>(grid.limits.q_min);
-    r.q_max = static_cast<float>(grid.limits.q_max);
-    r.before = grid.zero_point == ZeroPoint::BeforeRounding;
-    r.half_even = grid.rounding == Rounding::HalfEven;
-    r.away = grid.rounding == Rounding::HalfAway;
-    r.exact = grid.division == Division::Exact;
-    return r;
+    return {.scale = scale.data(),
+            .inverse = inverse.data(),
+            .zero_point = zero_point.data(),
+            .segment = 496,
+            .channels = 3,
+            .q_min = static_cast<float>(grid.limits.q_min),
+            .q_max = static_cast<float>(grid.limits.q_max),
+            .before = grid.zero_point == ZeroPoint::BeforeRounding,
+            .half_even = grid.rounding == Rounding::HalfEven,
+            .away = grid.rounding == Rounding::HalfAway,
+            .exact = grid.division == Division::Exact};
   }
   QuantizeVersion version() const {
     return {.rounding = grid.rounding,
@@ -92,10 +81,9 @@ struct Trial {
   }
 };
 
-/// Number of elements that differ from the scalar functions or from the mask of the loop
-/// without codes.
+/// First difference from the scalar functions, or from the mask of the loop without codes.
 template <class Code>
-int64_t wrong(const Trial& t, std::vector<float> x, bool values, bool in_place) {
+std::string wrong(const Trial& t, std::vector<float> x, bool values, bool in_place) {
   const QuantizeChunk<float> r = t.chunk();
   std::vector<uint64_t> mask(64), expected_mask(64);
   std::vector<float> y(x.size());
@@ -108,20 +96,18 @@ int64_t wrong(const Trial& t, std::vector<float> x, bool values, bool in_place) 
   quantize_codes_loop(t.version(), dtype_of<Code>, values)(
       x.data(), to, reinterpret_cast<std::byte*>(codes.data()), values ? mask.data() : nullptr,
       count, &r, &nan);
-  int64_t found = nan + (values && mask != expected_mask ? 1 : 0);
+  test::FirstDifference found;
+  found.compare(nan, 0u, "nan");
+  if (values) found.compare(mask == expected_mask, true, "equal masks");
   for (int64_t i = 0; i < count; ++i) {
     const size_t c = t.channel(i);
     const auto k = static_cast<size_t>(i);
     const QParams<float> q{t.scale[c], t.zero_point[c]};
     const float code = code_of(before[k], q, t.grid);
-    found += static_cast<float>(codes[k]) == code ? 0 : 1;
-    if (!values) continue;
-    found += std::bit_cast<uint32_t>(to[k]) == std::bit_cast<uint32_t>(value_of(code, q)) ||
-                     to[k] == 0.0f
-                 ? 0
-                 : 1;
+    found.compare(static_cast<float>(codes[k]), code + 0.0f, "code");
+    if (values) found.compare(to[k] + 0.0f, value_of(code, q) + 0.0f, "value");
   }
-  return found;
+  return found.text();
 }
 
 }  // namespace
@@ -143,16 +129,13 @@ TEST_CASE("code kernels: codes, values and masks are those of the scalar functio
               const float zero = ++seed % 2 == 0 ? 0.0f : static_cast<float>(limits.q_min + 3);
               const Trial trial(grid, columns, scale, zero);
               const auto x = data_around({scale, zero}, limits, seed);
-              CAPTURE(limits.q_min);
-              CAPTURE(to_string_view(rounding));
-              CAPTURE(to_string_view(division));
-              CAPTURE(to_string_view(order));
-              CAPTURE(scale);
-              CAPTURE(columns);
+              INFO(to_string_view(rounding), " ", to_string_view(division), " ",
+                   to_string_view(order), ", codes from ", limits.q_min, ", scale ", scale,
+                   ", columns ", columns);
               dispatch_codes(code_dtype(limits), [&]<class Code>() {
-                CHECK(wrong<Code>(trial, x, false, false) == 0);
-                CHECK(wrong<Code>(trial, x, true, false) == 0);
-                CHECK(wrong<Code>(trial, x, true, true) == 0);
+                CHECK(wrong<Code>(trial, x, false, false) == "");
+                CHECK(wrong<Code>(trial, x, true, false) == "");
+                CHECK(wrong<Code>(trial, x, true, true) == "");
               });
             }
           }

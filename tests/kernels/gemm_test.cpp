@@ -10,6 +10,8 @@
 #include "qtape/core/random.h"
 #include "qtape/core/thread_count.h"
 #include "qtape/kernels/simd/threads.h"
+#include "qtape/tests/support/op_run.h"
+#include "qtape/tests/support/skip.h"
 
 using namespace qtape;
 using namespace qtape::kernels;
@@ -17,10 +19,7 @@ using namespace qtape::kernels;
 namespace {
 
 std::vector<float> values(int64_t n, uint64_t seed) {
-  const Random random(seed, 0);
-  std::vector<float> x(static_cast<size_t>(n));
-  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(2 * random.uniform(i) - 1);
-  return x;
+  return test::random_floats(static_cast<size_t>(n), seed);
 }
 
 std::vector<float> product(const Gemm& g, int threads) {
@@ -32,13 +31,16 @@ std::vector<float> product(const Gemm& g, int threads) {
   return c;
 }
 
+/// Kinds 0 to 15: transposes, accumulation and batches of 1 or 3.
+Gemm of_kind(int kind, int64_t m, int64_t n, int64_t k) {
+  return {1 + 2 * (kind >> 3), m, n, k, (kind & 1) != 0, (kind & 2) != 0, (kind & 4) != 0};
+}
+
 }  // namespace
 
 TEST_CASE("gemm: f32 agrees with the f64 loop for all transposes, batches and accumulation") {
   for (int kind = 0; kind < 16; ++kind) {
-    const Gemm g{
-        1 + 2 * (kind >> 3), 17, 9, kind == 0 ? 2500 : 33, (kind & 1) != 0, (kind & 2) != 0,
-        (kind & 4) != 0};
+    const Gemm g = of_kind(kind, 17, 9, kind == 0 ? 2500 : 33);
     const auto a = values(g.batch * g.m * g.k, 1);
     const auto b = values(g.batch * g.k * g.n, 2);
     const auto c = values(g.batch * g.m * g.n, 3);
@@ -53,7 +55,7 @@ TEST_CASE("gemm: f32 agrees with the f64 loop for all transposes, batches and ac
 }
 
 TEST_CASE("gemm: products of bf16 sum whole numbers exactly") {
-  if (!has_bf16_products()) return;
+  if (!has_bf16_products()) return test::skip("no products in bf16");
   const SerialLibraries serial;
   const Random random(4, 0);
   const auto whole = [&](int64_t n, uint64_t first) {
@@ -69,9 +71,7 @@ TEST_CASE("gemm: products of bf16 sum whole numbers exactly") {
     return y;
   };
   for (int kind = 0; kind < 16; ++kind) {
-    const Gemm g{
-        1 + 2 * (kind >> 3), 130, 70, kind == 0 ? 900 : 33, (kind & 1) != 0, (kind & 2) != 0,
-        (kind & 4) != 0};
+    const Gemm g = of_kind(kind, 130, 70, kind == 0 ? 900 : 33);
     const auto a = whole(g.batch * g.m * g.k, 0);
     const auto b = whole(g.batch * g.k * g.n, 1 << 20);
     auto expected = whole(g.batch * g.m * g.n, 1 << 21);
@@ -106,13 +106,9 @@ TEST_CASE("gemm: equal bits at 1, 2, 4 and 8 threads, long sums and narrow resul
                                                                  {3000, 33, 1500},
                                                                  {128, 10, 1000}}) {
     for (int kind = 0; kind < 4; ++kind) {
-      const Gemm g{1,    extents[0], extents[1], extents[2], (kind & 1) != 0, (kind & 2) != 0,
-                   false};
+      const Gemm g = of_kind(kind, extents[0], extents[1], extents[2]);
       const auto one = product(g, 1);
-      CAPTURE(g.m);
-      CAPTURE(g.n);
-      CAPTURE(g.k);
-      CAPTURE(kind);
+      INFO("m ", g.m, ", n ", g.n, ", k ", g.k, ", kind ", kind);
       for (int threads : {2, 4, 8}) {
         const auto many = product(g, threads);
         CHECK(std::memcmp(one.data(), many.data(), one.size() * sizeof(float)) == 0);

@@ -14,6 +14,8 @@
 #include "qtape/kernels/onednn/int8_exactness.h"
 #include "qtape/kernels/simd/threads.h"
 #include "qtape/tests/support/errors.h"
+#include "qtape/tests/support/first_difference.h"
+#include "qtape/tests/support/skip.h"
 
 using namespace qtape;
 using namespace qtape::kernels;
@@ -42,24 +44,20 @@ std::vector<T> codes(int64_t n, uint64_t seed, int low, int high, bool ends, boo
 std::vector<int8_t> weights(int64_t n, Draw draw) {
   const bool small = draw == Draw::Small || draw == Draw::SmallTop;
   const bool tiny = draw == Draw::Tiny;
-  return codes<int8_t>(n, 1,
-                       tiny    ? -3
-                       : small ? -64
-                               : -128,
-                       tiny    ? 3
-                       : small ? 64
-                               : 127,
-                       draw == Draw::Ends, draw == Draw::Top || draw == Draw::SmallTop);
+  const int high = tiny ? 3 : small ? 64 : 127;
+  return codes<int8_t>(n, 1, high == 127 ? -128 : -high, high, draw == Draw::Ends,
+                       draw == Draw::Top || draw == Draw::SmallTop);
 }
 
 struct Extents {
   int64_t rows, k, n;
 };
 
+/// First accumulator that differs from a sum of 64-bit integers.
 template <class X>
-int64_t wrong_sums(const Extents& e, const std::vector<X>& x, const std::vector<int8_t>& w,
-                   const std::vector<int32_t>& acc) {
-  int64_t wrong = 0;
+std::string wrong_sums(const Extents& e, const std::vector<X>& x, const std::vector<int8_t>& w,
+                       const std::vector<int32_t>& acc) {
+  test::FirstDifference found;
   for (int64_t r = 0; r < e.rows; ++r) {
     for (int64_t c = 0; c < e.n; ++c) {
       int64_t sum = 0;
@@ -67,10 +65,10 @@ int64_t wrong_sums(const Extents& e, const std::vector<X>& x, const std::vector<
         sum +=
             int64_t{x[static_cast<size_t>(r * e.k + i)]} * w[static_cast<size_t>(c * e.k + i)];
       }
-      wrong += sum == acc[static_cast<size_t>(r * e.n + c)] ? 0 : 1;
+      found.compare<int64_t>(acc[static_cast<size_t>(r * e.n + c)], sum);
     }
   }
-  return wrong;
+  return found.text();
 }
 
 template <class X>
@@ -80,9 +78,9 @@ std::vector<X> sources(int64_t n, Draw draw) {
                   draw == Draw::Top || draw == Draw::SmallTop);
 }
 
-/// Number of accumulators of a product that differ from 64-bit integers.
+/// The same for drawn codes.
 template <class X>
-int64_t wrong_sums(const Extents& e, Draw draw) {
+std::string wrong_sums(const Extents& e, Draw draw) {
   const SerialLibraries serial;
   const auto x = sources<X>(e.rows * e.k, draw);
   const auto w = weights(e.n * e.k, draw);
@@ -108,13 +106,9 @@ std::vector<Extents> all_extents() {
 void check_exact(Draw draw, int64_t max_terms = INT64_MAX) {
   for (const Extents& e : all_extents()) {
     if (e.k > max_terms) continue;
-    CAPTURE(int8_isa());
-    CAPTURE(e.rows);
-    CAPTURE(e.k);
-    CAPTURE(e.n);
-    CAPTURE(static_cast<int>(draw));
-    CHECK(wrong_sums<uint8_t>(e, draw) == 0);
-    CHECK(wrong_sums<int8_t>(e, draw) == 0);
+    INFO(int8_isa(), ", rows ", e.rows, ", k ", e.k, ", n ", e.n, ", draw ", int(draw));
+    CHECK(wrong_sums<uint8_t>(e, draw) == "");
+    CHECK(wrong_sums<int8_t>(e, draw) == "");
   }
 }
 
@@ -130,25 +124,29 @@ TEST_CASE(
 }
 
 TEST_CASE("integer_gemm: pairs in 16 bits give exact accumulators where they are promised") {
-  if (int8_exactness() > Int8Exactness::Pairs) return;
+  if (int8_exactness() > Int8Exactness::Pairs) {
+    return test::skip("pairs in 16 bits are not promised");
+  }
   check_exact(Draw::Small);
   check_exact(Draw::SmallTop);
 }
 
 TEST_CASE("integer_gemm: all codes give exact accumulators where they are promised") {
-  if (int8_exactness() != Int8Exactness::Always) return;
+  if (int8_exactness() != Int8Exactness::Always) {
+    return test::skip("exact sums of all codes are not promised");
+  }
   for (Draw draw : {Draw::Full, Draw::Ends, Draw::Top}) check_exact(draw);
 }
 
 TEST_CASE("integer_gemm: a trial finds where accumulators are wrong") {
   for (Draw draw : {Draw::Full, Draw::Top}) {
     const bool wrong = tried_int8_exactness() != Int8Exactness::Always;
-    CHECK((wrong_sums<uint8_t>({64, 784, 17}, draw) > 0) == wrong);
-    CHECK((wrong_sums<int8_t>({64, 784, 17}, draw) > 0) == wrong);
+    CHECK((wrong_sums<uint8_t>({64, 784, 17}, draw) != "") == wrong);
+    CHECK((wrong_sums<int8_t>({64, 784, 17}, draw) != "") == wrong);
   }
   const bool wrong = tried_int8_exactness() >= Int8Exactness::PairsAnd24Bits;
-  CHECK((wrong_sums<uint8_t>({9, 5001, 33}, Draw::SmallTop) > 0) == wrong);
-  CHECK((wrong_sums<int8_t>({9, 5001, 33}, Draw::SmallTop) > 0) == wrong);
+  CHECK((wrong_sums<uint8_t>({9, 5001, 33}, Draw::SmallTop) != "") == wrong);
+  CHECK((wrong_sums<int8_t>({9, 5001, 33}, Draw::SmallTop) != "") == wrong);
   CHECK(int8_exactness() >= tried_int8_exactness());
 }
 
@@ -186,7 +184,7 @@ TEST_CASE("integer_gemm: runs of a product share weights, outlive it and run sid
     });
   }
   for (std::thread& thread : threads) thread.join();
-  CHECK(wrong_sums(e, x, w, acc) == 0);
+  CHECK(wrong_sums(e, x, w, acc) == "");
 }
 
 TEST_CASE("integer_gemm: runs of different numbers of rows, one after the other") {
@@ -212,12 +210,11 @@ TEST_CASE("integer_gemm: runs of different numbers of rows, one after the other"
           runs.emplace_back(rows, product.bind(rows, x.data(), acc.data()));
         }
         product.load();
-        CAPTURE(k);
-        CAPTURE(n);
+        INFO("k ", k, ", n ", n);
         for (const auto& [rows, run] : runs) {
           std::ranges::fill(acc, -7);
           CHECK(run());
-          CHECK(wrong_sums(Extents{rows, k, n}, x, w, acc) == 0);
+          CHECK(wrong_sums(Extents{rows, k, n}, x, w, acc) == "");
         }
       };
       for (const auto kind : {Int8Weights::Constant, Int8Weights::Rows, Int8Weights::Columns}) {

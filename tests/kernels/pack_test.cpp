@@ -5,6 +5,7 @@
 #include "qtape/core/error.h"
 #include "qtape/core/random.h"
 #include "qtape/tests/support/errors.h"
+#include "qtape/tests/support/first_difference.h"
 
 using namespace qtape;
 using namespace qtape::kernels;
@@ -41,16 +42,16 @@ void check_round_trip(int bits, size_t count) {
   const size_t all = count * static_cast<size_t>(bits);
   REQUIRE(packed.size() == (all + 7) / 8);
   CHECK(packed_bytes(static_cast<int64_t>(count), bits) == static_cast<int64_t>(packed.size()));
-  size_t wrong = 0;
+  test::FirstDifference found;
   for (size_t bit = 0; bit < 8 * packed.size(); ++bit) {
     const bool got = (std::to_integer<unsigned>(packed[bit / 8]) >> (bit % 8) & 1u) != 0;
     const size_t i = bit / static_cast<size_t>(bits);
     const bool expected =
         bit < all &&
         (static_cast<unsigned>(codes[i]) >> (bit % static_cast<size_t>(bits)) & 1u) != 0;
-    wrong += got == expected ? 0 : 1;
+    found.compare(got, expected);
   }
-  CHECK(wrong == 0);
+  CHECK(found.text() == "");
   CHECK(unpack_codes<Code>(packed, static_cast<int64_t>(count), bits) == codes);
 }
 

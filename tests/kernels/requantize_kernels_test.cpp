@@ -4,7 +4,6 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -12,9 +11,11 @@
 #include "qtape/core/error.h"
 #include "qtape/core/random.h"
 #include "qtape/tests/support/errors.h"
+#include "qtape/tests/support/first_difference.h"
 
 using namespace qtape;
 using namespace qtape::kernels;
+using test::FirstDifference;
 
 namespace {
 
@@ -66,31 +67,29 @@ RequantizeCodes grid(uint64_t seed) {
   return {zero_point, low, seed % 5 < 3 ? most : any(2, low, most)};
 }
 
-/// Number of codes of [rows, n] that differ from the scalar function.
+/// First code of [rows, n] that differs from the scalar function.
 template <class Code>
-int64_t wrong_codes(int64_t rows, int64_t n, uint64_t seed, Requantization requantization) {
+std::string wrong_codes(int64_t rows, int64_t n, uint64_t seed, Requantization requantization) {
   const auto wanted = multipliers(seed % 2 == 0 ? n : 1, seed);
   auto acc = accumulators(rows * n, seed);
   std::vector<int64_t> bias;
   if (seed % 3 != 0) {
     for (int32_t b : accumulators(n, seed + 1000)) bias.push_back(b / 4);
-  }
-  if (!bias.empty()) {
     for (int32_t& a : acc) a /= 4;
   }
   const RequantizeTable table(wanted, bias, n);
   const RequantizeCodes codes = grid<Code>(seed);
   std::vector<Code> y(acc.size());
   requantize_loop<Code>(requantization)(acc.data(), y.data(), rows, &table, &codes);
-  int64_t wrong = 0;
+  FirstDifference found;
   for (size_t i = 0; i < acc.size(); ++i) {
     const size_t c = i % static_cast<size_t>(n);
     const int64_t sum = int64_t{acc[i]} + (bias.empty() ? 0 : bias[c]);
     const int64_t v = requantize(sum, wanted[wanted.size() == 1 ? 0 : c], requantization);
-    const auto expected = std::clamp<int64_t>(v + codes.zero_point, codes.low, codes.high);
-    wrong += expected == y[i] ? 0 : 1;
+    found.compare<int64_t>(y[i],
+                           std::clamp<int64_t>(v + codes.zero_point, codes.low, codes.high));
   }
-  return wrong;
+  return found.text();
 }
 
 template <class Code>
@@ -99,10 +98,8 @@ void check_all() {
     uint64_t seed = 1;
     for (int64_t n : {1, 3, 10, 16, 17, 64, 100, 129, 1000}) {
       for (int repeat = 0; repeat < 12; ++repeat) {
-        CAPTURE(to_string_view(requantization));
-        CAPTURE(n);
-        CAPTURE(seed);
-        CHECK(wrong_codes<Code>(n < 20 ? 60 : 7, n, ++seed, requantization) == 0);
+        INFO(to_string_view(requantization), ", n ", n, ", seed ", seed);
+        CHECK(wrong_codes<Code>(n < 20 ? 60 : 7, n, ++seed, requantization) == "");
       }
     }
   }
@@ -116,8 +113,8 @@ struct ByteOf {
   }
 };
 
-/// Number of pairs of codes whose sum, difference or product differs from the scalar functions.
-int64_t wrong_pairs(uint64_t seed, Requantization requantization) {
+/// First sum, difference or product of codes that differs from the scalar functions.
+std::string wrong_pairs(uint64_t seed, Requantization requantization) {
   const Random random(seed, 4);
   const auto scale = [&](uint64_t i, int span) {
     return std::ldexp(random.below(i, 3) == 0 ? 0.5 : random.uniform(i + 100) / 2 + 0.5,
@@ -151,10 +148,10 @@ int64_t wrong_pairs(uint64_t seed, Requantization requantization) {
   const int64_t n = std::ssize(first);
   add_loop(requantization)(first.data(), second.data(), sums.data(), n, &terms);
   multiply_loop(requantization)(first.data(), second.data(), products.data(), n, &terms);
-  int64_t wrong = 0;
+  FirstDifference found;
   const auto check = [&](int64_t rounded, uint8_t got) {
-    const int64_t code = std::clamp<int64_t>(rounded + codes.zero_point, codes.low, codes.high);
-    wrong += code == y(got) ? 0 : 1;
+    found.compare<int64_t>(
+        y(got), std::clamp<int64_t>(rounded + codes.zero_point, codes.low, codes.high));
   };
   for (size_t i = 0; i < first.size(); ++i) {
     const int32_t p = a(first[i]) - terms.a.zero_point;
@@ -162,7 +159,7 @@ int64_t wrong_pairs(uint64_t seed, Requantization requantization) {
     check(requantize_add(p, sign * q, terms.sum, requantization), sums[i]);
     check(requantize(int64_t{p} * q, terms.product, requantization), products[i]);
   }
-  return wrong;
+  return found.text();
 }
 
 }  // namespace
@@ -170,9 +167,8 @@ int64_t wrong_pairs(uint64_t seed, Requantization requantization) {
 TEST_CASE("requantize_kernels: all pairs of codes equal the scalar functions") {
   for (Requantization requantization : requantizations) {
     for (uint64_t seed = 0; seed < 40; ++seed) {
-      CAPTURE(to_string_view(requantization));
-      CAPTURE(seed);
-      CHECK(wrong_pairs(seed, requantization) == 0);
+      INFO(to_string_view(requantization), ", seed ", seed);
+      CHECK(wrong_pairs(seed, requantization) == "");
     }
   }
 }
@@ -203,14 +199,13 @@ TEST_CASE("requantize_kernels: every exponent, at the ends of s32 and around eac
         std::vector<int8_t> y(acc.size());
         requantize_loop<int8_t>(requantization)(
             acc.data(), y.data(), static_cast<int64_t>(acc.size()), &table, &codes);
-        int64_t wrong = 0;
+        FirstDifference found;
         for (size_t i = 0; i < acc.size(); ++i) {
-          wrong += std::clamp(requantize(acc[i], m, requantization), -128, 127) == y[i] ? 0 : 1;
+          found.compare<int>(y[i],
+                             std::clamp(requantize(acc[i], m, requantization), -128, 127));
         }
-        CAPTURE(exponent);
-        CAPTURE(fraction);
-        CAPTURE(to_string_view(requantization));
-        CHECK(wrong == 0);
+        INFO(to_string_view(requantization), ", ratio ", fraction, " * 2^", exponent);
+        CHECK(found.text() == "");
       }
     }
   }
@@ -252,12 +247,11 @@ TEST_CASE("requantize_kernels: accumulators become values by one conversion and 
   const RequantizeTable table(wanted, bias, n);
   std::vector<float> y(acc.size());
   dequantize_accumulators_loop()(acc.data(), y.data(), 9, &table);
-  int64_t wrong = 0;
+  FirstDifference found;
   for (size_t i = 0; i < acc.size(); ++i) {
-    const float expected = static_cast<float>(acc[i] + 12345) * wanted[i % n].accumulator_scale;
-    wrong += std::bit_cast<uint32_t>(expected) == std::bit_cast<uint32_t>(y[i]) ? 0 : 1;
+    found.compare(y[i], static_cast<float>(acc[i] + 12345) * wanted[i % n].accumulator_scale);
   }
-  CHECK(wrong == 0);
+  CHECK(found.text() == "");
 }
 
 TEST_CASE("requantize_kernels: a table of other channels is refused") {

@@ -13,9 +13,12 @@
 #include "qtape/core/error.h"
 #include "qtape/core/random.h"
 #include "qtape/tests/support/errors.h"
+#include "qtape/tests/support/first_difference.h"
 
 using namespace qtape;
 using namespace qtape::kernels;
+using test::FirstDifference;
+using enum Requantization;
 
 namespace {
 
@@ -57,10 +60,8 @@ int32_t oracle_s64(int64_t acc, const Multiplier& m) {
   return limited(floor_shift((product << (m.exponent + 32)) + (Wide{1} << 46), 47));
 }
 
-double half_even(double v) { return std::nearbyint(v); }
-
 int32_t oracle_float(int64_t acc, const Multiplier& m) {
-  return limited(static_cast<Wide>(half_even(double{static_cast<float>(acc) * m.ratio})));
+  return limited(static_cast<Wide>(std::nearbyint(double{static_cast<float>(acc) * m.ratio})));
 }
 
 std::vector<int64_t> accumulators() {
@@ -84,14 +85,12 @@ TEST_CASE("requantize: SingleRounding and DoubleRounding equal exact arithmetic"
   for (double ratio : ratios) {
     const Multiplier m = multiplier_of(ratio, 1.0);
     CAPTURE(ratio);
-    int wrong = 0;
+    FirstDifference found;
     for (int64_t acc : accumulators()) {
-      wrong +=
-          requantize(acc, m, Requantization::SingleRounding) == oracle_single(acc, m) ? 0 : 1;
-      wrong +=
-          requantize(acc, m, Requantization::DoubleRounding) == oracle_double(acc, m) ? 0 : 1;
+      found.compare(requantize(acc, m, SingleRounding), oracle_single(acc, m), "single");
+      found.compare(requantize(acc, m, DoubleRounding), oracle_double(acc, m), "double");
     }
-    CHECK(wrong == 0);
+    CHECK(found.text() == "");
   }
 }
 
@@ -99,37 +98,32 @@ TEST_CASE("requantize: s64 accumulators, as 16-bit activations give, equal exact
   const Random random(5, 5);
   for (double ratio : ratios) {
     const Multiplier m = multiplier_of(ratio, 1.0);
-    int wrong = 0;
+    CAPTURE(ratio);
+    FirstDifference found;
     for (uint64_t i = 0; i < 1000; ++i) {
       const auto magnitude = static_cast<int64_t>(random.below(i, uint64_t{1} << 47));
       const int64_t acc = i % 2 == 0 ? magnitude : -magnitude;
-      wrong +=
-          requantize(acc, m, Requantization::SingleRounding) == oracle_single(acc, m) ? 0 : 1;
-      wrong +=
-          requantize(acc, m, Requantization::DoubleRounding) == oracle_double(acc, m) ? 0 : 1;
-      for (auto requantization :
-           {Requantization::SingleRounding, Requantization::DoubleRounding}) {
-        const int32_t y = requantize(acc, m, requantization, Accumulator::S64);
-        wrong += y == oracle_s64(acc, m) ? 0 : 1;
-      }
-      for (auto requantization : {Requantization::FloatMultiply, Requantization::OnnxQdq}) {
-        const int32_t y = requantize(acc, m, requantization, Accumulator::S64);
-        wrong += y == requantize(acc, m, requantization) ? 0 : 1;
+      found.compare(requantize(acc, m, SingleRounding), oracle_single(acc, m), "single");
+      found.compare(requantize(acc, m, DoubleRounding), oracle_double(acc, m), "double");
+      for (auto by : requantization::values) {
+        const bool reduced = by == SingleRounding || by == DoubleRounding;
+        found.compare(requantize(acc, m, by, Accumulator::S64),
+                      reduced ? oracle_s64(acc, m) : requantize(acc, m, by), "s64");
       }
     }
-    CHECK(wrong == 0);
+    CHECK(found.text() == "");
   }
 }
 
 TEST_CASE("requantize: accumulators beyond s32 reach the codes that they stand for") {
   const Multiplier m = multiplier_of(2.870e-7, 1.0);
   const int64_t acc = 249'848'654'099;
-  CHECK(requantize(acc, m, Requantization::DoubleRounding) == 71707);
-  CHECK(requantize(acc, m, Requantization::SingleRounding) == 71707);
-  CHECK(requantize(-acc, m, Requantization::DoubleRounding) == -71707);
+  CHECK(requantize(acc, m, DoubleRounding) == 71707);
+  CHECK(requantize(acc, m, SingleRounding) == 71707);
+  CHECK(requantize(-acc, m, DoubleRounding) == -71707);
   // 0.601882624 2^-21; in 16 bits, 19722 2^-36.
-  CHECK(requantize(acc, m, Requantization::DoubleRounding, Accumulator::S64) == 71705);
-  CHECK(requantize(-acc, m, Requantization::SingleRounding, Accumulator::S64) == -71705);
+  CHECK(requantize(acc, m, DoubleRounding, Accumulator::S64) == 71705);
+  CHECK(requantize(-acc, m, SingleRounding, Accumulator::S64) == -71705);
 }
 
 TEST_CASE("requantize: S64 accumulators are multiplied by 16 bits of the mantissa") {
@@ -147,37 +141,36 @@ TEST_CASE("requantize: S64 accumulators are multiplied by 16 bits of the mantiss
   const Multiplier half = multiplier_of(0.5, 1.0);
   for (auto [acc, expected] : std::vector<std::pair<int64_t, int32_t>>{
            {1, 1}, {3, 2}, {-1, 0}, {-3, -1}, {-5, -2}, {5, 3}}) {
-    for (auto requantization :
-         {Requantization::SingleRounding, Requantization::DoubleRounding}) {
+    for (auto requantization : {SingleRounding, DoubleRounding}) {
       CHECK(requantize(acc, half, requantization, Accumulator::S64) == expected);
     }
   }
   // Just below 1, the 16-bit mantissa is limited to 1 - 2^-15.
   const Multiplier one = multiplier_of(0x1.fffffep-1, 1.0);
-  CHECK(requantize(65535, one, Requantization::SingleRounding, Accumulator::S64) == 65533);
-  CHECK(requantize(65535, one, Requantization::SingleRounding) == 65535);
+  CHECK(requantize(65535, one, SingleRounding, Accumulator::S64) == 65533);
+  CHECK(requantize(65535, one, SingleRounding) == 65535);
 }
 
 TEST_CASE(
     "requantize: FloatMultiply rounds one product to even, OnnxQdq a quotient of a product") {
   const double accumulator_scale = 0.1 * 0.003;
   const Multiplier m = multiplier_of(accumulator_scale, 0.07);
-  int wrong = 0;
+  FirstDifference found;
   for (int64_t acc : accumulators()) {
-    wrong += requantize(acc, m, Requantization::FloatMultiply) == oracle_float(acc, m) ? 0 : 1;
+    found.compare(requantize(acc, m, FloatMultiply), oracle_float(acc, m), "float");
     const float x = static_cast<float>(acc) * static_cast<float>(accumulator_scale);
-    const auto expected = limited(static_cast<Wide>(half_even(double{x / 0.07f})));
-    wrong += requantize(acc, m, Requantization::OnnxQdq) == expected ? 0 : 1;
+    const auto expected = limited(static_cast<Wide>(std::nearbyint(double{x / 0.07f})));
+    found.compare(requantize(acc, m, OnnxQdq), expected, "qdq");
   }
-  CHECK(wrong == 0);
+  CHECK(found.text() == "");
   const Multiplier half = multiplier_of(0.5, 1.0);
   for (auto [acc, even, single, twice] :
        std::vector<std::tuple<int64_t, int32_t, int32_t, int32_t>>{
            {1, 0, 1, 1}, {3, 2, 2, 2}, {-1, 0, 0, 0}, {-3, -2, -1, -1}, {5, 2, 3, 3}}) {
-    CHECK(requantize(acc, half, Requantization::FloatMultiply) == even);
-    CHECK(requantize(acc, half, Requantization::OnnxQdq) == even);
-    CHECK(requantize(acc, half, Requantization::SingleRounding) == single);
-    CHECK(requantize(acc, half, Requantization::DoubleRounding) == twice);
+    CHECK(requantize(acc, half, FloatMultiply) == even);
+    CHECK(requantize(acc, half, OnnxQdq) == even);
+    CHECK(requantize(acc, half, SingleRounding) == single);
+    CHECK(requantize(acc, half, DoubleRounding) == twice);
   }
 }
 
@@ -190,8 +183,8 @@ TEST_CASE("requantize: results beyond s32 are limited") {
             s32_min + 128);
     }
   }
-  CHECK(requantize(s32_max, m, Requantization::DoubleRounding) == s32_max);
-  CHECK(requantize(-(max_accumulator - 1), m, Requantization::DoubleRounding) == s32_min);
+  CHECK(requantize(s32_max, m, DoubleRounding) == s32_max);
+  CHECK(requantize(-(max_accumulator - 1), m, DoubleRounding) == s32_min);
 }
 
 TEST_CASE("requantize: a mantissa represents its ratio to 31 bits") {
@@ -229,8 +222,8 @@ TEST_CASE("requantize: scales and ratios that cannot be are refused") {
 TEST_CASE("requantize: ratios beyond what targets shift by are 0 or saturate") {
   const Multiplier none = multiplier_of(1e-12, 1e3);
   CHECK(none.mantissa == 0);
-  CHECK(requantize(s32_max, none, Requantization::SingleRounding) == 0);
-  CHECK(requantize(s32_min, none, Requantization::DoubleRounding) == 0);
+  CHECK(requantize(s32_max, none, SingleRounding) == 0);
+  CHECK(requantize(s32_min, none, DoubleRounding) == 0);
   for (double ratio : {1e6, 1e9, 3e9, 1e30}) {
     const Multiplier most = multiplier_of(ratio, 1);
     for (auto requantization : requantization::values) {
@@ -265,13 +258,12 @@ TEST_CASE("requantize: the sum of two codes, as TFLite adds, and to within a ste
   const Random random(7, 7);
   for (bool wide : {false, true}) {
     const int64_t most = wide ? 65535 : 255;
-    for (const std::array<double, 3>& scales : std::vector<std::array<double, 3>>{
+    for (const auto& scales : std::vector<std::array<double, 3>>{
              {0.01, 0.01, 0.02}, {0.003, 0.9, 0.7}, {1.0, 0x1p-9, 1.5}, {1e-12, 1, 1}}) {
-      const double s_a = scales[0];
-      const double s_b = scales[1];
-      const double s_y = scales[2];
-      const AddMultiplier m = add_multiplier_of(s_a, s_b, s_y, wide);
-      int wrong = 0;
+      const AddMultiplier m = add_multiplier_of(scales[0], scales[1], scales[2], wide);
+      INFO("scale ", scales[0], ", wide ", wide);
+      FirstDifference found;
+      bool near = true;
       for (uint64_t i = 0; i < 2000; ++i) {
         const auto draw = [&](uint64_t k) {
           const auto v = random.below(2 * i + k, static_cast<uint64_t>(2 * most + 1));
@@ -279,22 +271,17 @@ TEST_CASE("requantize: the sum of two codes, as TFLite adds, and to within a ste
         };
         const int32_t a = draw(0);
         const int32_t b = draw(1);
-        const double exact = (a * double{m.a_scale} + b * double{m.b_scale}) / s_y;
+        const double exact = (a * double{m.a_scale} + b * double{m.b_scale}) / scales[2];
         for (auto requantization : requantization::values) {
           const int32_t y = requantize_add(a, b, m, requantization);
           // 16-bit codes keep 15 fraction bits, and f32 rounds their accumulators.
-          if (std::fabs(y - exact) > (wide ? 0.53 : 0.501)) ++wrong;
+          near = near && std::fabs(y - exact) <= (wide ? 0.53 : 0.501);
         }
-        if (requantize_add(a, b, m, Requantization::SingleRounding) !=
-            oracle_sum(a, b, m, false))
-          ++wrong;
-        if (requantize_add(a, b, m, Requantization::DoubleRounding) !=
-            oracle_sum(a, b, m, true))
-          ++wrong;
+        found.compare(requantize_add(a, b, m, SingleRounding), oracle_sum(a, b, m, false));
+        found.compare(requantize_add(a, b, m, DoubleRounding), oracle_sum(a, b, m, true));
       }
-      CAPTURE(s_a);
-      CAPTURE(wide);
-      CHECK(wrong == 0);
+      CHECK(near);
+      CHECK(found.text() == "");
     }
   }
   CHECK(test::error_text<ArgumentError>([] { (void)add_multiplier_of(1, 0, 2, false); }) ==

@@ -3,10 +3,9 @@
 
 #include <doctest/doctest.h>
 
-#include "qtape/data/generated/digits.h"
 #include "qtape/engine/quantizers.h"
-#include "qtape/model/fit.h"
 #include "qtape/tests/support/errors.h"
+#include "qtape/tests/support/small_fit.h"
 
 using namespace qtape;
 
@@ -16,8 +15,7 @@ Model trained_model() {
   Network net;
   const Value h = relu(linear(net.input("x", {784}), 16));
   Model model(linear(relu(linear(h, 12)), 10), loss::cross_entropy);
-  (void)fit(model, data::example_digits(1280).train,
-            {.epochs = 6, .learning_rate = 4e-3, .threads = 1, .progress = false});
+  (void)fit(model, data::example_digits(1280).train, test::quiet(6));
   return model;
 }
 

@@ -71,9 +71,9 @@ TEST_CASE("evaluate: a model without one row of outputs per sample is refused") 
   const NodeId x = graph.add(Input{.shape = {8, 784}}, {}, "x");
   graph.set_outputs({graph.add(Mean{.axes = {0}, .keep_dims = true}, {x}, "mean")});
   Parameters parameters(graph, 1);
-  CHECK(error_text<GraphError>([&] { Evaluator bad(graph, parameters, 1); }) ==
-        "Mean %1 'mean' (%0 'x' f32[250, 784]): expected one row of outputs per sample, got "
-        "f32[1, 784] for 250 samples");
+  CHECK(
+      error_text<GraphError>([&] { Evaluator bad(graph, parameters, 1); }) ==
+      "Mean %1 'mean' (%0 'x' f32[250, 784]): expected one row of outputs per sample, got f32[1, 784] for 250 samples");
 }
 
 TEST_CASE("feed: columns go to inputs of their name, then to the first that fits") {
@@ -104,11 +104,11 @@ TEST_CASE("feed: extents in another order are refused") {
   Network net;
   const Value x = net.input("image", {8, 8, 3});
   const Model model(flatten(x));
-  CHECK(error_text<ArgumentError>([&] {
-          (void)evaluate(model, numbers({1, 3, 8, 8}));
-        }) ==
-        "input 'image' f32[8, 8, 3]: no column of the data fits it; the data have x f32[3, 8, "
-        "8]");
+  CHECK(
+      error_text<ArgumentError>([&] {
+        (void)evaluate(model, numbers({1, 3, 8, 8}));
+      }) ==
+      "input 'image' f32[8, 8, 3]: no column of the data fits it; the data have x f32[3, 8, 8]");
   CHECK(evaluate(model, numbers({1, 192})).samples == 1);
   data::Dataset named;
   named.add("image", Tensor::of<float>({1, 4}, std::vector<float>(4)));

@@ -19,11 +19,9 @@ using test::small_model;
 namespace {
 
 FitOptions quiet(int64_t epochs) {
-  return {.epochs = epochs,
-          .learning_rate = 4e-3,
-          .validation = small_digits().test,
-          .threads = 1,
-          .progress = false};
+  FitOptions options = test::quiet(epochs);
+  options.validation = small_digits().test;
+  return options;
 }
 
 std::string trained_by(const FitOptions& options) {

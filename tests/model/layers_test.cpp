@@ -7,26 +7,23 @@
 #include <numeric>
 
 #include "qtape/engine/plan_hooks.h"
-#include "qtape/engine/quantizers.h"
-#include "qtape/engine/tape.h"
 #include "qtape/integer/rules/analysis.h"
-#include "qtape/kernels/quantize/quantize.h"
 #include "qtape/model/passes/insert_quantizers.h"
 #include "qtape/tests/support/errors.h"
+#include "qtape/tests/support/exact_formulas.h"
+#include "qtape/tests/support/small_nets.h"
 
 using namespace qtape;
-using namespace qtape::kernels;
 
 TEST_CASE("layers: linear puts its bias on the grid of its sums, where there is one") {
   const FakeQuantize four{.bits = 4};
   const FakeQuantize each{.bits = 4, .axis = 0};
   const auto made = [](const LayerOptions& options, bool quantize_x = false) {
-    Graph graph;
-    NodeId x = graph.add(Input{.shape = {2, 6}}, {}, "x");
-    if (quantize_x) x = add_quantizer(graph, x, FakeQuantize{}, "before");
-    const NodeId y = linear(graph, x, options);
-    const auto found = graph.find("layer.bias.quantized");
-    if (found) CHECK(graph[y].operands[1] == *found);
+    test::Net net({2, 6});
+    const NodeId x = quantize_x ? net.quantized(net.x, FakeQuantize{}, "before") : net.x;
+    const NodeId y = linear(net.graph, x, options);
+    const auto found = net.graph.find("layer.bias.quantized");
+    if (found) CHECK(net.graph[y].operands[1] == *found);
     return found.has_value();
   };
   CHECK(made({.out = 4, .weight_quantizer = each, .input_quantizer = four}));
@@ -67,8 +64,9 @@ TEST_CASE("layers: the forward of linear adds what lies on the grid") {
   const auto sums = tape.value<float>(graph[y].operands[0]);
   for (size_t i = 0; i < 8; ++i) {
     const auto s = static_cast<float>(s_w[i % 4].scale);
-    const float on_grid = bias_value(bias_code(bias[i % 4], s_x, s), s_x, s);
-    CHECK(tape.value<float>(y)[i] == sums[i] + on_grid);
+    const auto code = static_cast<double>(test::formulas::bias(bias[i % 4], s_x, s));
+    CHECK(tape.value<float>(y)[i] ==
+          sums[i] + static_cast<float>(code * (double{s_x} * double{s})));
   }
 }
 
@@ -116,12 +114,12 @@ TEST_CASE("layers: a bias takes the grid of the quantizer that its layer's input
   const Slice slice{.axis = 1, .begin = 1};
   const Reshape fold{.shape = {-1, 3, 2}};
   const auto made = [](const Chain& chain, const FakeQuantize& input) {
-    Graph graph;
-    NodeId x = graph.add(Input{.shape = {2, 6}}, {}, "x");
-    const NodeId quantizer = add_quantizer(graph, x, input, "before");
-    x = quantizer;
-    for (const Op& op : chain) x = graph.add(op, {x});
-    const NodeId y = linear(graph, x, {.out = 4, .weight_quantizer = FakeQuantize{.axis = 0}});
+    test::Net net({2, 6});
+    Graph& graph = net.graph;
+    const NodeId quantizer = net.quantized(net.x, input, "before");
+    NodeId x = quantizer;
+    for (const Op& op : chain) x = net.add(op, {x});
+    const NodeId y = net.layer(x, 4, "layer");
     graph.set_outputs({y});
     const IntegerAnalysis analysis = analyze_integers(graph);
     const std::string& reason = analysis.refusal(y).reason;
@@ -149,13 +147,12 @@ TEST_CASE("layers: a bias takes the grid of the quantizer that its layer's input
 }
 
 TEST_CASE("layers: inserted quantizers leave what shows a quantizer alone, and use its grid") {
-  Graph plain;
-  const NodeId x = plain.add(Input{.shape = {2, 6}}, {}, "x");
-  const NodeId codes = add_quantizer(plain, x, FakeQuantize{}, "before");
+  test::Net plain({2, 6});
+  const NodeId codes = plain.quantized(plain.x, FakeQuantize{}, "before");
   const NodeId part = plain.add(Slice{.axis = 1, .end = 4}, {codes});
-  plain.set_outputs({linear(plain, part, {.out = 3, .label = "fc"})});
-  const Graph made =
-      insert_quantizers(plain, {.weight = FakeQuantize{.axis = 0}, .input = FakeQuantize{}});
+  plain.graph.set_outputs({linear(plain.graph, part, {.out = 3, .label = "fc"})});
+  const Graph made = insert_quantizers(
+      plain.graph, {.weight = FakeQuantize{.axis = 0}, .input = FakeQuantize{}});
   CHECK(!made.find("fc.input.quantized"));
   const Node& bias = made[made.at("fc.bias.quantized")];
   CHECK(made.name(bias.operands[1]) == "before.quantized");

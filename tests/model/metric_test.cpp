@@ -37,7 +37,7 @@ Model regression() {
 }
 
 double squared_error(const Tensor& answers, std::span<const float> wanted) {
-  const auto* y = reinterpret_cast<const float*>(answers.data.data());
+  const auto y = answers.values<float>();
   double sum = 0;
   for (size_t i = 0; i < wanted.size(); ++i) {
     sum += (double{y[i]} - double{wanted[i]}) * (double{y[i]} - double{wanted[i]});

@@ -3,14 +3,15 @@
 
 #include <doctest/doctest.h>
 
-#include "qtape/data/generated/digits.h"
-#include "qtape/model/fit.h"
 #include "qtape/model/quantization.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/folder.h"
+#include "qtape/tests/support/integer_nets.h"
+#include "qtape/tests/support/small_fit.h"
 
 using namespace qtape;
 using test::error_text;
+using test::quiet;
 
 namespace {
 
@@ -19,10 +20,6 @@ Model small_model(int weight_bits, int activation_bits) {
   const Layer layer = quantize::layer(weight_bits, activation_bits);
   const Value h = relu(linear(flatten(net.input("image", {28, 28, 1})), 24, layer));
   return {linear(h, 10, layer), loss::cross_entropy};
-}
-
-FitOptions quiet(int64_t epochs) {
-  return {.epochs = epochs, .learning_rate = 4e-3, .threads = 1, .progress = false};
 }
 
 }  // namespace
@@ -43,7 +40,7 @@ TEST_CASE(
     CHECK(predict(again, digits.test) == predict(model, digits.test));
     for (const Requantization rounding : requantization::values) {
       const Verifier verifier = verify(again, digits.test, rounding);
-      CHECK(verifier.mismatches() == 0);
+      CHECK(test::mismatch(verifier) == "");
       CHECK(verifier.layers()[0].compared == 784 * 1000);
     }
     const IntegerProgram program = again.integers(Requantization::SingleRounding);
@@ -65,7 +62,7 @@ TEST_CASE("models: a float model is quantized afterwards") {
   Model quantized = with_quantizers(model, calibrated_quantizers(8, 8));
   CHECK(calibrate(quantized, digits.train).size() == 4);
   CHECK(std::abs(accuracy(quantized, digits.test) - wanted) < 1);
-  CHECK(verify(quantized, digits.test).mismatches() == 0);
+  CHECK(test::mismatch(verify(quantized, digits.test)) == "");
   Model tuned(quantized.graph(), 3);
   CHECK(start_from(tuned, model.parameters(), digits.train) == 4);
   CHECK(std::abs(accuracy(tuned, digits.test) - wanted) < 1);

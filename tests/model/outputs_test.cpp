@@ -13,6 +13,7 @@
 #include "qtape/model/recipe.h"
 #include "qtape/onnx/levels.h"
 #include "qtape/tests/support/errors.h"
+#include "qtape/tests/support/integer_nets.h"
 
 using namespace qtape;
 using test::error_text;
@@ -96,11 +97,11 @@ TEST_CASE("outputs: losses are those stated, else scalars that depend on paramet
   CHECK(graph.with_batch(2).losses() == std::vector{mean});
   CHECK(error_text<GraphError>([&] { graph.set_outputs({y}, {mean}); }) ==
         "Mean %3 'mean' (%2 'y' f32[4, 2]): a loss must be one of the outputs");
-  CHECK(error_text<GraphError>([&] {
-          graph.set_outputs({y, mean}, {y});
-        }) ==
-        "MatMul %2 'y' (%0 'x' f32[4, 2], %1 'w' f32[2, 2]): a loss must be one number of f32 "
-        "or f64, got f32[4, 2]");
+  CHECK(
+      error_text<GraphError>([&] {
+        graph.set_outputs({y, mean}, {y});
+      }) ==
+      "MatMul %2 'y' (%0 'x' f32[4, 2], %1 'w' f32[2, 2]): a loss must be one number of f32 or f64, got f32[4, 2]");
   CHECK(graph.losses() == std::vector{mean});
   graph.set_outputs({mean}, {mean});
   CHECK(error_text<GraphError>([&] { Model model(graph); }) ==
@@ -133,8 +134,7 @@ TEST_CASE("outputs: files keep what is stated, and what is not") {
   };
   CHECK(
       error_with("[2]") ==
-      "/losses: MatMul %2 'y' (%0 'x' f32[4, 2], %1 'w' f32[2, 2]): a loss must be one number "
-      "of f32 or f64, got f32[4, 2]");
+      "/losses: MatMul %2 'y' (%0 'x' f32[4, 2], %1 'w' f32[2, 2]): a loss must be one number of f32 or f64, got f32[4, 2]");
   CHECK(error_with("[1]") == "/losses: Parameter %1 'w': a loss must be one of the outputs");
   CHECK(error_with("[9]") == "/losses: node %9 does not exist; the graph has 4 nodes");
 }
@@ -154,9 +154,9 @@ TEST_CASE("outputs: a loss is made of as many targets as there are answers") {
   data::Dataset one;
   one.add("x", Tensor::of<float>({2, 8}, std::vector<float>(16)));
   one.add_target("y", Tensor::of<float>({2, 1}, std::vector<float>(2)));
-  CHECK(error_text<GraphError>([&] { (void)with_loss(two_heads(), one); }) ==
-        "the model has 2 answers and the data 1 targets: a loss needs one target for each "
-        "answer, or build it in C++");
+  CHECK(
+      error_text<GraphError>([&] { (void)with_loss(two_heads(), one); }) ==
+      "the model has 2 answers and the data 1 targets: a loss needs one target for each answer, or build it in C++");
 }
 
 TEST_CASE("outputs: two trained heads convert, verify at every level and predict as integers") {
@@ -177,7 +177,7 @@ TEST_CASE("outputs: two trained heads convert, verify at every level and predict
   Verifier verifier(model.graph(), model.parameters(), options);
   Feed feed(inputs_of(verifier), data);
   feed.for_each_batch([&](int64_t, int64_t count) { verifier.run(count); });
-  CHECK(verifier.mismatches() == 0);
+  CHECK(test::mismatch(verifier) == "");
   CHECK(verifier.program().outputs().size() == 2);
   const auto has = [&](const std::string& label) {
     return std::ranges::count(verifier.layers(), label, &LayerComparison::label) == 1;

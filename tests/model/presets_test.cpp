@@ -11,6 +11,7 @@
 
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/quantizer_bench.h"
+#include "qtape/tests/support/small_nets.h"
 
 using namespace qtape;
 using test::QuantizerBench;
@@ -54,10 +55,11 @@ void check_preset(FakeQuantize op, const Formula& formula, double zero_point) {
     bench.zero_point = {static_cast<float>(zero_point)};
     bench.forward(mode::qat);
     bench.backward();
-    int wrong = 0;
+    std::vector<float> y, dx;
     for (size_t i = 0; i < x.size(); ++i) {
       if (std::isnan(x[i])) {
-        wrong += std::isnan(bench.y[i]) && bench.dx[i] == 0 ? 0 : 1;
+        y.push_back(NAN);
+        dx.push_back(0);
         continue;
       }
       const double code = formula.rounded(x[i], s, zero_point);
@@ -68,12 +70,15 @@ void check_preset(FakeQuantize op, const Formula& formula, double zero_point) {
       const bool inside = formula.by_value ? x[i] >= low && x[i] <= high
                                            : code >= formula.q_min && code <= formula.q_max;
       // Codes have no negative zero.
-      wrong +=
-          std::bit_cast<uint32_t>(bench.y[i]) == std::bit_cast<uint32_t>(value + 0.0f) ? 0 : 1;
-      wrong += bench.dx[i] == (inside ? 2.0f : 0.0f) ? 0 : 1;
+      y.push_back(value + 0.0f);
+      dx.push_back(inside ? 2.0f : 0.0f);
     }
     CAPTURE(s);
-    CHECK(wrong == 0);
+    CHECK(test::first_difference(bench.y, y, [](float a, float b) {
+            return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b) ||
+                   (std::isnan(a) && std::isnan(b));
+          }) == "");
+    CHECK(test::first_difference(bench.dx, dx) == "");
   }
 }
 
@@ -95,7 +100,7 @@ void check_torch_average(const FakeQuantize& op, int64_t rows,
     return rounded(double{old} + double{rounded(double{0.01f} * double{step})});
   };
   std::vector<float> low(channels), high(channels);
-  int states = 0, scales = 0;
+  std::string states, scales;
   for (uint64_t n = 0; n < 1000; ++n) {
     const float spread = n % 10 == 0 ? 4.0f : 1.0f;
     bench.x = random_floats(static_cast<size_t>(rows * columns), n);
@@ -108,13 +113,14 @@ void check_torch_average(const FakeQuantize& op, int64_t rows,
                               bench.x.begin() + std::ptrdiff_t(c * each + each));
       low[c] = n == 0 ? *min : average(low[c], *min);
       high[c] = n == 0 ? *max : average(high[c], *max);
-      states += bench.state[c] == low[c] && bench.state[channels + c] == high[c] ? 0 : 1;
+      const auto place = fmt::format("step {} channel {};", n, c);
+      if (bench.state[c] != low[c] || bench.state[channels + c] != high[c]) states += place;
       const auto at = static_cast<int64_t>(c);
-      scales += bench.qparams(at) == settle(low[c], high[c]) ? 0 : 1;
+      if (bench.qparams(at) != settle(low[c], high[c])) scales += place;
     }
   }
-  CHECK(states == 0);
-  CHECK(scales == 0);
+  CHECK(states == "");
+  CHECK(scales == "");
 }
 
 /// Returns max|x| / 127.5, at least 2^-23.
@@ -247,9 +253,9 @@ TEST_CASE("presets: by name") {
     CHECK(presets::at(names[i]).weight == made[i].weight);
     CHECK(presets::at(names[i]).input == made[i].input);
   }
-  CHECK(test::error_text<ArgumentError>([] { (void)presets::at("Torch"); }) ==
-        "unknown preset \"Torch\"; expected one of rlx, torch, oxicuda, baracuda, horizon, "
-        "onnx");
+  CHECK(
+      test::error_text<ArgumentError>([] { (void)presets::at("Torch"); }) ==
+      "unknown preset \"Torch\"; expected one of rlx, torch, oxicuda, baracuda, horizon, onnx");
 }
 
 TEST_CASE("presets: a copy with changes leaves the preset alone") {

@@ -5,26 +5,22 @@
 
 #include <cmath>
 
-#include "qtape/data/generated/digits.h"
 #include "qtape/engine/quantizers.h"
-#include "qtape/model/feed.h"
-#include "qtape/model/fit.h"
 #include "qtape/model/norms.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/folder.h"
+#include "qtape/tests/support/integer_nets.h"
+#include "qtape/tests/support/small_fit.h"
 
 using namespace qtape;
 using test::error_text;
+using test::quiet;
 
 namespace {
 
 const data::Split& digits() {
   static const data::Split split = data::example_digits(1280);
   return split;
-}
-
-FitOptions quiet(int64_t epochs) {
-  return {.epochs = epochs, .learning_rate = 4e-3, .threads = 1, .progress = false};
 }
 
 /// A float network with poolings, a sum, a concat and functions between its layers.
@@ -55,14 +51,13 @@ CodeLimits limits_of(const Model& model, const char* label) {
 TEST_CASE("recipes: a quantized model has integers, whatever its layers are") {
   Model model = mixed_model();
   (void)fit(model, digits().train, quiet(1));
-  for (const ScaleOrigin scales : {ScaleOrigin::EMA, ScaleOrigin::LSQ}) {
+  for (const RecipeScales scales : {RecipeScales::Observed, RecipeScales::Learned}) {
     Model small = quantized(model, {.weight_bits = 4, .activation_bits = 6, .scales = scales},
                             digits().train);
-    CHECK(verify(small, digits().test.first(100)).mismatches() == 0);
+    CHECK(test::mismatch(verify(small, digits().test.first(100))) == "");
     (void)fit(small, digits().train, quiet(1));
-    CHECK(
-        verify(small, digits().test.first(100), Requantization::SingleRounding).mismatches() ==
-        0);
+    CHECK(test::mismatch(
+              verify(small, digits().test.first(100), Requantization::SingleRounding)) == "");
     CHECK(without_quantizers(small.graph()) == model.graph());
   }
   const Model calibrated = with_quantizers(model, calibrated_quantizers(8, 8));
@@ -110,16 +105,16 @@ TEST_CASE("recipes: few bits learn their scales, and codes can be said") {
          std::vector<std::optional<CodeRange>>{{}, CodeRange::Narrow, CodeRange::Full}) {
       const CodeRange codes = said.value_or(CodeRange::Narrow);
       const Op learned =
-          weight({.weight_bits = bits, .scales = ScaleOrigin::LSQ, .weight_codes = said});
+          weight({.weight_bits = bits, .scales = RecipeScales::Learned, .weight_codes = said});
       CHECK(std::get<FakeQuantizeLSQ>(learned).range == codes);
       const Op observed =
-          weight({.weight_bits = bits, .scales = ScaleOrigin::EMA, .weight_codes = said});
+          weight({.weight_bits = bits, .scales = RecipeScales::Observed, .weight_codes = said});
       CHECK(std::get<FakeQuantize>(observed).range == codes);
       CHECK(std::get<FakeQuantize>(observed).denominator == Denominator::HalfSpan);
     }
   }
-  CHECK(usual_scales(8, 3) == ScaleOrigin::LSQ);
-  CHECK(usual_scales(4, 4) == ScaleOrigin::EMA);
+  CHECK(usual_scales(8, 3) == RecipeScales::Learned);
+  CHECK(usual_scales(4, 4) == RecipeScales::Observed);
   const std::string text = "weight codes must be Narrow or Full, got Unsigned";
   CHECK(error_text<ArgumentError>(
             [&] { (void)weight({.weight_codes = CodeRange::Unsigned}); }) == text);
@@ -152,7 +147,7 @@ TEST_CASE("recipes: all 16 codes of 4 bits reach the integers, half a span to ea
   }
   CHECK(lowest == -8);
   CHECK(highest == 7);
-  CHECK(verify(model, digits().test.first(100)).mismatches() == 0);
+  CHECK(test::mismatch(verify(model, digits().test.first(100))) == "");
 }
 
 TEST_CASE("recipes: weights before a batch norm have codes of both signs") {
@@ -178,7 +173,7 @@ TEST_CASE("recipes: learned scales start where a first step would set them") {
   for (const int bits : {2, 4, 6}) {
     CAPTURE(bits);
     const QuantizationRecipe recipe{
-        .weight_bits = bits, .activation_bits = bits, .scales = ScaleOrigin::LSQ};
+        .weight_bits = bits, .activation_bits = bits, .scales = RecipeScales::Learned};
     const Model calibrated = quantized(model, recipe, few);
     // Each quantizer of the copy initializes its scales from its first data, in floats.
     Model cold(calibrated.graph());
@@ -273,7 +268,7 @@ TEST_CASE("distillation: the loss is what its formula says") {
   }
   chosen.add("x", Tensor::of<float>({batch, 784}, images));
   const Tensor t = predict(teacher, chosen);
-  const auto* logits = reinterpret_cast<const float*>(t.data.data());
+  const auto logits = t.values<float>();
   double wanted = 0;
   for (size_t row = 0; row < batch; ++row) {
     double p_sum = 0, q_sum = 0;
@@ -313,9 +308,9 @@ TEST_CASE("distillation: a student trains by it and keeps its graph") {
 TEST_CASE("oscillations: weights that turn back are counted, frozen, and stay on their codes") {
   const Model teacher = trained_model();
   const auto train = [&](const FitOptions& options) {
-    Model student =
-        quantized(teacher, {.weight_bits = 2, .activation_bits = 3, .scales = ScaleOrigin::LSQ},
-                  digits().train);
+    Model student = quantized(
+        teacher, {.weight_bits = 2, .activation_bits = 3, .scales = RecipeScales::Learned},
+        digits().train);
     const FitResult result = fit(student, digits().train, options);
     return std::pair(std::move(student), result.frozen_weights);
   };
@@ -353,9 +348,9 @@ TEST_CASE("oscillations: weights that turn back are counted, frozen, and stay on
 TEST_CASE("oscillations: damping pulls weights to their codes") {
   const Model teacher = trained_model();
   const auto distance = [&](double damping) {
-    Model student =
-        quantized(teacher, {.weight_bits = 3, .activation_bits = 8, .scales = ScaleOrigin::LSQ},
-                  digits().train);
+    Model student = quantized(
+        teacher, {.weight_bits = 3, .activation_bits = 8, .scales = RecipeScales::Learned},
+        digits().train);
     FitOptions options = quiet(4);
     options.oscillations.damping = damping;
     (void)fit(student, digits().train, options);

@@ -12,6 +12,7 @@
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/integer_nets.h"
 #include "qtape/tests/support/op_run.h"
+#include "qtape/tests/support/small_nets.h"
 
 using namespace qtape;
 using test::error_text;
@@ -24,14 +25,14 @@ constexpr int64_t steps = 5;
 constexpr int64_t features = 4;
 constexpr int64_t hidden = 6;
 
-struct Net {
+struct Steps {
   Graph graph;
   std::vector<NodeId> h;
   std::vector<NodeId> c;  // for LSTM
 };
 
-Net make(bool is_lstm, const RecurrentOptions& options, DType dtype) {
-  Net net;
+Steps make(bool is_lstm, const RecurrentOptions& options, DType dtype) {
+  Steps net;
   const auto input = [&](const Shape& shape, const char* label) {
     return net.graph.add(Input{.dtype = dtype, .shape = shape}, {}, label);
   };
@@ -72,7 +73,7 @@ double affine(const Parameters& parameters, const std::string& label, const doub
 TEST_CASE("recurrent: states are those of the formulas, after each step") {
   for (bool is_lstm : {false, true}) {
     CAPTURE(is_lstm);
-    const Net net = make(is_lstm, {.hidden = hidden, .label = "cell"}, DType::F64);
+    const Steps net = make(is_lstm, {.hidden = hidden, .label = "cell"}, DType::F64);
     Parameters parameters(net.graph, 4);
     for (const char* name : {"cell.input.bias", "cell.state.bias"}) {
       const auto bias = parameters.at(name).values<double>();
@@ -91,7 +92,7 @@ TEST_CASE("recurrent: states are those of the formulas, after each step") {
       const auto row = [&](const char* name) {
         const auto values = tape.input<double>(name).subspan(static_cast<size_t>(n * hidden),
                                                              static_cast<size_t>(hidden));
-        return Values(values.begin(), values.end());
+        return test::copied(values);
       };
       Values h = row("h");
       Values c = is_lstm ? row("c") : Values{};
@@ -140,12 +141,12 @@ TEST_CASE("recurrent: quantized layers are integers throughout") {
   for (bool is_lstm : {false, true}) {
     for (const FakeQuantize& quantizer : {activation, fine}) {
       CAPTURE(is_lstm);
-      const Net net = make(is_lstm,
-                           {.hidden = hidden,
-                            .weight_quantizer = FakeQuantize{.axis = 0},
-                            .activation_quantizer = quantizer,
-                            .label = "cell"},
-                           DType::F32);
+      const Steps net = make(is_lstm,
+                             {.hidden = hidden,
+                              .weight_quantizer = FakeQuantize{.axis = 0},
+                              .activation_quantizer = quantizer,
+                              .label = "cell"},
+                             DType::F32);
       CHECK(net.graph.find("cell.input.bias.quantized"));
       CHECK(net.graph.find("cell.4"));
       Parameters parameters(net.graph, 4);
@@ -159,7 +160,7 @@ TEST_CASE("recurrent: layers from zeros are those whose state is fed zeros") {
   for (bool is_lstm : {false, true}) {
     CAPTURE(is_lstm);
     const RecurrentOptions options{.hidden = hidden, .label = "cell"};
-    const Net fed = make(is_lstm, options, DType::F64);
+    const Steps fed = make(is_lstm, options, DType::F64);
     Graph graph;
     const NodeId x =
         graph.add(Input{.dtype = DType::F64, .shape = {batch, steps, features}}, {}, "x");
@@ -172,8 +173,7 @@ TEST_CASE("recurrent: layers from zeros are those whose state is fed zeros") {
       std::ranges::copy(test::random_values(batch * steps * features, 11),
                         tape.input<double>("x").begin());
       tape.forward(mode::float_eval);
-      const auto values = tape.value<double>(output);
-      return Values(values.begin(), values.end());
+      return test::copied(tape.value<double>(output));
     };
     CHECK(answer(graph, last) == answer(fed.graph, fed.h.back()));
   }
@@ -199,17 +199,15 @@ data::Dataset sequences() {
   return set;
 }
 
-/// Returns the mismatches of a network that was trained on `set`, for all requantizations.
-int64_t mismatches_trained(const Value& last, const Layer& layer, const data::Dataset& set) {
+/// Checks a network that is trained on `set`: it learns, and nothing differs in integers.
+void check_trained(const Value& last, const Layer& layer, const data::Dataset& set) {
   Model model(linear(last, 2, layer), loss::cross_entropy);
   fit(model, set, {.epochs = 6, .batch = 20, .learning_rate = 0.02, .progress = false});
   CHECK(accuracy(model, set) > 70);
-  int64_t mismatches = 0;
   for (const Requantization rounding :
        {Requantization::FloatMultiply, Requantization::SingleRounding}) {
-    mismatches += verify(model, set, rounding).mismatches();
+    CHECK(test::mismatch(verify(model, set, rounding)) == "");
   }
-  return mismatches;
 }
 
 }  // namespace
@@ -230,13 +228,13 @@ TEST_CASE("recurrent: from zeros, made or fed, training ends in integers") {
       const Value x = net.input("x", {steps, features});
       const Value made =
           is_lstm ? lstm(x, hidden, layer).back().h : gru(x, hidden, layer).back();
-      CHECK(mismatches_trained(made, layer, set) == 0);
+      check_trained(made, layer, set);
       Network other;
       const Value y = other.input("x", {steps, features});
       const Value h = other.input("h", {hidden});
       const Value from = is_lstm ? lstm(y, {h, other.input("c", {hidden})}, layer).back().h
                                  : gru(y, h, layer).back();
-      CHECK(mismatches_trained(from, layer, fed) == 0);
+      check_trained(from, layer, fed);
     }
   }
 }
@@ -251,7 +249,7 @@ TEST_CASE("recurrent: a float model from zeros is quantized by a recipe") {
     fit(model, set, {.epochs = 6, .batch = 20, .learning_rate = 0.02, .progress = false});
     const Model fixed = quantized(model, QuantizationRecipe{}, set);
     CHECK(accuracy(fixed, set) > 70);
-    CHECK(verify(fixed, set, Requantization::SingleRounding).mismatches() == 0);
+    CHECK(test::mismatch(verify(fixed, set, Requantization::SingleRounding)) == "");
   }
 }
 

@@ -9,6 +9,8 @@
 #include "qtape/model/fit.h"
 #include "qtape/model/model.h"
 #include "qtape/tests/support/errors.h"
+#include "qtape/tests/support/integer_nets.h"
+#include "qtape/tests/support/small_nets.h"
 
 using namespace qtape;
 using test::error_text;
@@ -88,8 +90,7 @@ std::vector<float> computed(const Value& y, std::vector<float> numbers) {
   data::Dataset set;
   set.add("x", Tensor::of<float>({1, static_cast<int64_t>(numbers.size())}, numbers));
   const Tensor answer = predict(Model(graph), set);
-  const auto values = answer.values<float>();
-  return {values.begin(), values.end()};
+  return test::copied(answer.values<float>());
 }
 
 }  // namespace
@@ -137,7 +138,7 @@ TEST_CASE("values: expressions with numbers have integers") {
   set.add("x", Tensor::of<float>({60, 6}, numbers));
   set.add_target("target", Tensor::of<float>({60, 2}, targets));
   fit(model, set, {.epochs = 2, .batch = 20, .progress = false});
-  CHECK(verify(model, set, Requantization::SingleRounding).mismatches() == 0);
+  CHECK(test::mismatch(verify(model, set, Requantization::SingleRounding)) == "");
 }
 
 TEST_CASE("values: losses of regressions are their formulas") {

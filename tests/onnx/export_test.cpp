@@ -8,8 +8,6 @@
 #include <set>
 #include <string>
 
-#include "qtape/deploy/convert.h"
-#include "qtape/engine/parameters.h"
 #include "qtape/io/files.h"
 #include "qtape/io/sha256.h"
 #include "qtape/tests/support/errors.h"
@@ -50,15 +48,6 @@ std::string first_fault(const onnx::GraphProto& graph) {
   return "";
 }
 
-/// Returns `small_program` with another requantization.
-IntegerProgram small_program(Requantization requantization) {
-  const IntegerProgram from = test::small_program();
-  IntegerProgram program(requantization);
-  for (const IntegerNode& node : from.nodes()) program.add(node.op, node.operands, node.label);
-  program.set_outputs({from.outputs().begin(), from.outputs().end()});
-  return program;
-}
-
 /// True if a reason is one of those listed in the header.
 bool is_known(const std::string& reason) {
   for (const char* known : {"these have 16", "16 bits need opset 21", "QuantizeLinear rounds",
@@ -75,10 +64,8 @@ TEST_CASE("onnx export: random nets are graphs in order, or refused with their r
   int written[std::size(ways)] = {};
   for (uint64_t seed = 0; seed < 300; ++seed) {
     CAPTURE(seed);
-    const Graph net = seed % 2 == 0 ? test::conv_net(seed) : test::random_net(seed);
-    Parameters parameters(net, seed);
-    test::settle(net, parameters, seed);
-    const IntegerProgram program = convert(net, parameters, Requantization::OnnxQdq);
+    const IntegerProgram program =
+        test::Settled(test::any_net(seed), seed).program(Requantization::OnnxQdq);
     for (size_t way = 0; way < std::size(ways); ++way) {
       try {
         const onnx::GraphProto graph = graph_of(to_onnx(program, ways[way]));
@@ -103,8 +90,8 @@ TEST_CASE("onnx export: random nets are graphs in order, or refused with their r
 }
 
 TEST_CASE("onnx export: constants hold the weights, shifted, and the batch has a name") {
-  const onnx::GraphProto graph =
-      graph_of(to_onnx(small_program(Requantization::OnnxQdq), {.form = OnnxForm::Integer}));
+  const onnx::GraphProto graph = graph_of(
+      to_onnx(test::small_program(Requantization::OnnxQdq), {.form = OnnxForm::Integer}));
   const auto& weights = *std::ranges::find(graph.initializer(), "fc.weight",
                                            [](const auto& each) { return each.name(); });
   CHECK(weights.data_type() == onnx::TensorProto::UINT8);
@@ -118,10 +105,10 @@ TEST_CASE("onnx export: constants hold the weights, shifted, and the batch has a
 }
 
 TEST_CASE("onnx export: what ONNX does not compute is refused, and files survive") {
-  const IntegerProgram program = small_program(Requantization::SingleRounding);
+  const IntegerProgram program = test::small_program(Requantization::SingleRounding);
   CHECK(test::error_text<GraphError>([&] { (void)to_onnx(program); }) ==
         "ONNX computes OnnxQdq, the program is of SingleRounding: convert it to OnnxQdq");
-  const IntegerProgram good = small_program(Requantization::OnnxQdq);
+  const IntegerProgram good = test::small_program(Requantization::OnnxQdq);
   CHECK(test::error_text<ArgumentError>([&] { (void)to_onnx(good, {.opset = 12}); }) ==
         "opset must be in 13..21, got 12");
   const test::Folder folder;
@@ -135,7 +122,7 @@ TEST_CASE("onnx export: what ONNX does not compute is refused, and files survive
 }
 
 TEST_CASE("onnx export: a model says what made it of which program") {
-  const IntegerProgram program = small_program(Requantization::OnnxQdq);
+  const IntegerProgram program = test::small_program(Requantization::OnnxQdq);
   const test::Folder folder;
   save_program(folder.file("p.json"), program);
   const std::string text = read_file(folder.file("p.json"), 1 << 20);
@@ -155,20 +142,16 @@ TEST_CASE("onnx export: a model says what made it of which program") {
 /// A program that pools codes of `dtype` with windows that begin and end in padding as wide as
 /// the kernel.
 IntegerProgram dilated_pool(DType dtype) {
-  IntegerProgram program(Requantization::OnnxQdq);
-  const CodeGrid grid{.dtype = dtype, .scale = 0.5, .zero_point = 3, .low = 1, .high = 120};
-  const ProgramNodeId x = program.add(integer::Input{.shape = {2, 7, 6, 3}}, {}, "x");
-  const ProgramNodeId q = program.add(integer::Quantize{grid}, {x}, "q");
-  MaxPool pool;
-  pool.kernel = {3, 2};
-  pool.stride = {2, 1};
-  pool.dilation = {2, 3};
-  pool.padding = Padding::Explicit;
-  pool.pads_begin = {3, 1};
-  pool.pads_end = {4, 2};
-  const ProgramNodeId largest = program.add(integer::Structure<MaxPool>{pool}, {q}, "pool");
-  program.set_outputs({largest});
-  return program;
+  test::ProgramBuilder b(Requantization::OnnxQdq);
+  const ProgramNodeId q = b.codes(
+      {2, 7, 6, 3}, {.dtype = dtype, .scale = 0.5, .zero_point = 3, .low = 1, .high = 120});
+  const MaxPool pool{.kernel = {3, 2},
+                     .stride = {2, 1},
+                     .dilation = {2, 3},
+                     .padding = Padding::Explicit,
+                     .pads_begin = {3, 1},
+                     .pads_end = {4, 2}};
+  return b.of({b.add(integer::Structure<MaxPool>{pool}, {q}, "pool")});
 }
 
 TEST_CASE("onnx export: no pooling has padding as wide as its kernel") {
@@ -194,22 +177,15 @@ TEST_CASE("onnx export: no pooling has padding as wide as its kernel") {
 }
 
 TEST_CASE("onnx export: outputs have the names of layers, and parts those of what is near") {
-  IntegerProgram program(Requantization::OnnxQdq);
-  const CodeGrid grid{
-      .dtype = DType::U8, .scale = 0.25, .zero_point = 7, .low = 0, .high = 255};
-  const ProgramNodeId x = program.add(integer::Input{.shape = {2, 3}}, {}, "x");
-  const ProgramNodeId q = program.add(integer::Quantize{grid}, {x}, "x.quantized");
-  const std::vector<int8_t> codes = {5, -3, 7};
-  const std::vector<float> scale = {0.5f};
-  const std::vector<int32_t> bias = {3};
-  const integer::Linear linear{
-      .weights = pack_weights(codes, {1, 3}, 8, scale, bias, program[q].value)};
-  const ProgramNodeId fc = program.add(linear, {q}, "fc");
-  const ProgramNodeId y = program.add(integer::Requantize{grid}, {fc});
-  const ProgramNodeId sum = program.add(integer::Add{grid}, {y, y});
-  program.set_outputs({program.add(integer::Dequantize{}, {fc}, "fc.value"),
-                       program.add(integer::Dequantize{}, {sum}, "sum.value")});
-  const onnx::GraphProto graph = graph_of(to_onnx(program));
+  test::ProgramBuilder b(Requantization::OnnxQdq);
+  const CodeGrid grid = test::whole_grid(DType::U8, 0.25, 7);
+  const ProgramNodeId q = b.codes({2, 3}, grid, "x.quantized");
+  const ProgramNodeId fc = b.linear(q, {{5, -3, 7}, {0.5f}, {3}}, "fc");
+  const ProgramNodeId y = b.add(integer::Requantize{grid}, {fc});
+  const ProgramNodeId sum = b.add(integer::Add{grid}, {y, y});
+  const ProgramNodeId outputs[] = {b.add(integer::Dequantize{}, {fc}, "fc.value"),
+                                   b.add(integer::Dequantize{}, {sum}, "sum.value")};
+  const onnx::GraphProto graph = graph_of(to_onnx(b.of({outputs[0], outputs[1]})));
   CHECK(graph.output(0).name() == "fc");
   CHECK(graph.output(1).name() == "sum.value");
   std::set<std::string> names;

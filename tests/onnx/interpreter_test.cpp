@@ -3,15 +3,14 @@
 #include "qtape/onnx/interpreter/interpreter.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <string>
 
-#include "qtape/deploy/convert.h"
 #include "qtape/deploy/verify.h"
-#include "qtape/engine/parameters.h"
 #include "qtape/integer/program/session.h"
 #include "qtape/onnx/export.h"
 #include "qtape/onnx/interpreter/interpreter_ops.h"
@@ -19,6 +18,7 @@
 #include "qtape/ops/quantizer_ops.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/integer_nets.h"
+#include "qtape/tests/support/integer_programs.h"
 
 namespace {
 
@@ -163,16 +163,15 @@ int32_t type_of(const OnnxArray& array) {
   return types[array.data.index()];
 }
 
-/// Returns the number of values between nodes without value_info, or whose type or shape
-/// differs from the result. The batch may have any extent.
-int64_t wrong_types(const std::string& bytes, const OnnxInterpreter& run) {
+/// Returns the first value between nodes without value_info, or whose type or shape differs
+/// from the result. The batch may have any extent.
+std::string wrong_type(const std::string& bytes, const OnnxInterpreter& run) {
   onnx::ModelProto model;
   CHECK(model.ParseFromString(bytes));
   std::map<std::string, const onnx::TypeProto_Tensor*> told;
   for (const auto* values : {&model.graph().value_info(), &model.graph().output()}) {
     for (const auto& each : *values) told[each.name()] = &each.type().tensor_type();
   }
-  int64_t wrong = 0;
   for (const auto& node : model.graph().node()) {
     const auto found = told.find(node.output(0));
     const OnnxArray& came = run.value(node.output(0));
@@ -182,14 +181,14 @@ int64_t wrong_types(const std::string& bytes, const OnnxInterpreter& run) {
       const auto& extent = found->second->shape().dim(static_cast<int>(k));
       same = extent.has_dim_param() || extent.dim_value() == came.shape[k];
     }
-    wrong += same ? 0 : 1;
+    if (!same) return "type or shape of " + node.output(0);
   }
-  return wrong;
+  return "";
 }
 
-/// Returns the number of outputs of `program` whose ONNX model of this form differs from the
-/// reference. The opset depends on the seed.
-int64_t different_outputs(const IntegerProgram& program, OnnxForm form, uint64_t seed) {
+/// Returns the first output of `program` whose ONNX model of this form differs from the
+/// reference; empty if there is none. The opset depends on the seed.
+std::string difference(const IntegerProgram& program, OnnxForm form, uint64_t seed) {
   const int64_t opset = has_16_bits(program) ? 21 : 13 + static_cast<int64_t>(seed % 9);
   const std::string bytes = to_onnx(program, {.form = form, .opset = opset});
   OnnxInterpreter model(bytes);
@@ -205,14 +204,16 @@ int64_t different_outputs(const IntegerProgram& program, OnnxForm form, uint64_t
   }
   reference.run();
   model.run();
-  int64_t different = wrong_types(bytes, model);
+  std::string different = wrong_type(bytes, model);
   const std::vector<std::string> names = model.outputs();
-  for (size_t k = 0; k < names.size(); ++k) {
+  for (size_t k = 0; different.empty() && k < names.size(); ++k) {
     const auto wanted = reference.bytes(program.outputs()[k]);
     std::visit(
         [&](const auto& values) {
           const auto came = std::as_bytes(std::span(values));
-          different += std::ranges::equal(came, wanted) ? 0 : 1;
+          if (std::ranges::equal(came, wanted)) return;
+          const auto at = std::ranges::mismatch(came, wanted).in1 - came.begin();
+          different = fmt::format("{} at byte {} of {}", names[k], at, wanted.size());
         },
         model.value(names[k]).data);
   }
@@ -223,10 +224,8 @@ TEST_CASE("onnx interpreter: programs in integers give every value of the refere
   int64_t run = 0;
   for (uint64_t seed = 0; seed < 120; ++seed) {
     CAPTURE(seed);
-    const Graph graph = seed % 2 == 0 ? test::conv_net(seed) : test::random_net(seed);
-    Parameters parameters(graph, seed);
-    test::settle(graph, parameters, seed);
-    IntegerProgram program = convert(graph, parameters, Requantization::OnnxQdq);
+    IntegerProgram program =
+        test::Settled(test::any_net(seed), seed).program(Requantization::OnnxQdq);
     std::vector<ProgramNodeId> all;
     for (const ProgramNodeId id : ids(program)) {
       if (!std::holds_alternative<integer::Input>(program[id].op)) {
@@ -239,7 +238,7 @@ TEST_CASE("onnx interpreter: programs in integers give every value of the refere
     } catch (const GraphError&) {
       continue;  // export_test.cpp checks the reasons
     }
-    CHECK(different_outputs(program, OnnxForm::Integer, seed) == 0);
+    CHECK(difference(program, OnnxForm::Integer, seed) == "");
     ++run;
   }
   CHECK(run >= 40);
@@ -278,19 +277,16 @@ TEST_CASE("onnx interpreter: with scales that are powers of two products in floa
   int64_t run = 0, wide = 0;
   for (uint64_t seed = 0; seed < 300; ++seed) {
     CAPTURE(seed);
-    const auto graph =
-        with_powers_of_two(seed % 2 == 0 ? test::conv_net(seed) : test::random_net(seed));
+    const auto graph = with_powers_of_two(test::any_net(seed));
     if (!graph) continue;
-    Parameters parameters(*graph, seed);
-    test::settle(*graph, parameters, seed);
-    const IntegerProgram program = convert(*graph, parameters, Requantization::OnnxQdq);
+    const IntegerProgram program = test::Settled(*graph, seed).program(Requantization::OnnxQdq);
     if (!is_of_products(program)) continue;
     try {
       (void)to_onnx(program, {.opset = 21});
     } catch (const GraphError&) {
       continue;
     }
-    CHECK(different_outputs(program, OnnxForm::Qdq, seed) == 0);
+    CHECK(difference(program, OnnxForm::Qdq, seed) == "");
     ++run;
     wide += has_16_bits(program) ? 1 : 0;
   }
@@ -299,42 +295,30 @@ TEST_CASE("onnx interpreter: with scales that are powers of two products in floa
 }
 
 TEST_CASE("onnx interpreter: codes of 16 bits come out of floats as they went in") {
-  for (const CodeGrid& grid :
-       {CodeGrid{.dtype = DType::S16,
-       .scale = 1e-4f,
-       .zero_point = -5,
-       .low = -20001,
-       .high = 29999},
-        CodeGrid{.dtype = DType::U16,
-        .scale = 1.0f / 7,
-        .zero_point = 65000,
-        .low = 0,
-        .high = 65535},
-        CodeGrid{
-            .dtype = DType::U16, .scale = 3e-5f, .zero_point = 12, .low = 12, .high = 65534}}) {
-    IntegerProgram program(Requantization::OnnxQdq);
-    const ProgramNodeId x = program.add(integer::Input{.shape = {3, 7, 5, 4}}, {}, "x");
-    const ProgramNodeId q = program.add(integer::Quantize{grid}, {x}, "q");
-    integer::Structure<MaxPool> pool;
-    pool.pads_begin = {1, 0};
-    pool.pads_end = {0, 1};
-    pool.padding = Padding::Explicit;
-    const ProgramNodeId largest = program.add(pool, {q}, "pool");
-    const ProgramNodeId padded = program.add(
-        integer::Pad{.begin = {0, 2, 0, 0}, .end = {0, 0, 1, 0}, .code = grid.high - 3}, {q},
-        "pad");
-    const ProgramNodeId most = program.add(integer::Max{.axes = {1, -1}}, {padded}, "max");
-    MaxPool dilated;
-    dilated.kernel = {3, 2};
-    dilated.stride = {1, 2};
-    dilated.dilation = {2, 3};
-    dilated.padding = Padding::Explicit;
-    dilated.pads_begin = {3, 1};
-    dilated.pads_end = {4, 2};
-    const ProgramNodeId wide = program.add(integer::Structure<MaxPool>{dilated}, {q}, "wide");
-    program.set_outputs({q, largest, padded, most, wide});
+  for (const CodeGrid& grid : {CodeGrid{DType::S16, 1e-4f, -5, -20001, 29999},
+                               CodeGrid{DType::U16, 1.0f / 7, 65000, 0, 65535},
+                               CodeGrid{DType::U16, 3e-5f, 12, 12, 65534}}) {
+    test::ProgramBuilder b(Requantization::OnnxQdq);
+    const ProgramNodeId q = b.codes({3, 7, 5, 4}, grid);
+    const auto pooled = [&](const MaxPool& pool, const char* label) {
+      return b.add(integer::Structure<MaxPool>{pool}, {q}, label);
+    };
+    const ProgramNodeId largest = pooled(
+        {.padding = Padding::Explicit, .pads_begin = {1, 0}, .pads_end = {0, 1}}, "pool");
+    const ProgramNodeId padded =
+        b.add(integer::Pad{.begin = {0, 2, 0, 0}, .end = {0, 0, 1, 0}, .code = grid.high - 3},
+              {q}, "pad");
+    const ProgramNodeId most = b.add(integer::Max{.axes = {1, -1}}, {padded}, "max");
+    const ProgramNodeId wide = pooled({.kernel = {3, 2},
+                                       .stride = {1, 2},
+                                       .dilation = {2, 3},
+                                       .padding = Padding::Explicit,
+                                       .pads_begin = {3, 1},
+                                       .pads_end = {4, 2}},
+                                      "wide");
+    const IntegerProgram program = b.of({q, largest, padded, most, wide});
     for (uint64_t seed = 0; seed < 20; ++seed) {
-      CHECK(different_outputs(program, OnnxForm::Qdq, seed) == 0);
+      CHECK(difference(program, OnnxForm::Qdq, seed) == "");
     }
     CHECK(test::error_text<GraphError>([&] {
             (void)to_onnx(program, {.opset = 20});
@@ -346,36 +330,29 @@ TEST_CASE("onnx interpreter: codes of 16 bits come out of floats as they went in
 }
 
 TEST_CASE("onnx levels: verification runs the interpreter beside the others") {
-  const Graph graph = test::conv_net(4);
-  Parameters parameters(graph, 4);
-  test::settle(graph, parameters, 4);
+  test::Settled net(test::conv_net(4), 4);
   VerifyOptions options;
   options.convert.requantization = Requantization::OnnxQdq;
   options.batch = 5;
   options.levels = {onnx_level};
-  CHECK(test::error_text<ArgumentError>([&] { Verifier(graph, parameters, options); }) ==
-        "L5 ONNX needs a runner of another library");
+  CHECK(test::error_text<ArgumentError>([&] {
+          Verifier(net.graph, net.parameters, options);
+        }) == "L5 ONNX needs a runner of another library");
   options.runners = onnx_levels();
-  Verifier verifier(graph, parameters, options);
+  Verifier verifier(net.graph, net.parameters, options);
   test::fill_wild(verifier.input(), 3);
   verifier.run(4);
-  CHECK(verifier.mismatches() == 0);
+  CHECK(test::mismatch(verifier) == "");
   for (const LayerComparison& layer : verifier.layers()) {
     CHECK(layer.differences.at(onnx_level) == 0);
   }
 }
 
 TEST_CASE("onnx export: from opset 21 on weights of 4 bits are packed, the first in low bits") {
-  IntegerProgram program(Requantization::OnnxQdq);
-  const CodeGrid grid{
-      .dtype = DType::U8, .scale = 0.25, .zero_point = 7, .low = 0, .high = 255};
-  const ProgramNodeId x = program.add(integer::Input{.shape = {2, 3}}, {}, "x");
-  const ProgramNodeId q = program.add(integer::Quantize{grid}, {x}, "q");
-  const std::vector<int8_t> codes = {5, -3, 7};
-  const integer::Linear linear{
-      .weights = pack_weights(codes, {1, 3}, 4, Floats{0.5f}, Sums{3}, program[q].value)};
-  const ProgramNodeId fc = program.add(linear, {q}, "fc");
-  program.set_outputs({program.add(integer::Dequantize{}, {fc}, "y")});
+  test::ProgramBuilder b(Requantization::OnnxQdq);
+  const ProgramNodeId q = b.codes({2, 3}, test::whole_grid(DType::U8, 0.25, 7));
+  const ProgramNodeId fc = b.linear(q, {{5, -3, 7}, {0.5f}, {3}, 4}, "fc");
+  const IntegerProgram program = b.of({b.add(integer::Dequantize{}, {fc}, "y")});
   for (int64_t opset : {20, 21}) {
     const std::string bytes = to_onnx(program, {.opset = opset});
     onnx::ModelProto model;
@@ -387,7 +364,7 @@ TEST_CASE("onnx export: from opset 21 on weights of 4 bits are packed, the first
     CHECK(weights->raw_data() == (opset == 21 ? "\xd5\x07" : "\x05\xfd\x07"));
     CHECK(read_constant(*weights).integers == Numbers{5, -3, 7});
   }
-  CHECK(different_outputs(program, OnnxForm::Qdq, 8) == 0);  // opset 21
+  CHECK(difference(program, OnnxForm::Qdq, 8) == "");  // opset 21
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <bit>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -14,12 +14,15 @@
 #include "qtape/kernels/quantize/quantize.h"
 #include "qtape/model/layers.h"
 #include "qtape/tests/support/errors.h"
+#include "qtape/tests/support/first_difference.h"
 #include "qtape/tests/support/op_run.h"
 
 using namespace qtape;
 using namespace qtape::kernels;
 using test::error_text;
+using test::FirstDifference;
 using test::random_values;
+using test::Values;
 
 namespace {
 
@@ -39,24 +42,12 @@ T expected_bias(T b, T s_x, T s_w) {
     if (part > 0.5 || (part == 0.5 && std::fmod(q, 2) != 0)) q += 1;
   }
   q = std::min(std::max(q, -most), most);
-  return static_cast<T>(q * step);
+  return static_cast<T>(q * step + 0.0);
 }
 
-bool same_bits(float a, float b) {
-  return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b);
-}
-bool same_bits(double a, double b) {
-  return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b);
-}
-
-/// b, x [3, k] and w [n, k], where x and w are quantized, and the bias on their grid.
+/// b [n], x [3, 7] and w [n, 7], where x and w are quantized, and the bias on their grid.
 template <class T>
 struct Bench {
-  Graph graph;
-  NodeId b, x, w, x_source, w_source, y;
-  Parameters parameters;
-  Tape tape;
-
   static Graph build(const Op& input, const Op& weight, int64_t n) {
     Graph graph;
     const NodeId bias = graph.add(Parameter{.dtype = dtype_of<T>, .shape = {n}}, {}, "b");
@@ -69,57 +60,47 @@ struct Bench {
     return graph;
   }
 
-  Bench(const Op& input, const Op& weight, int64_t n)
-      : graph(build(input, weight, n)),
-        b(graph.at("b")),
-        x(graph.at("x")),
-        w(graph.at("w")),
-        x_source(graph.at("x.quantized")),
-        w_source(graph.at("w.quantized")),
-        y(graph.at("y")),
-        parameters(graph, 3),
-        tape(graph, parameters, {.roots = {y}, .threads = 1}) {
-    const auto values = random_values(21, 4);
-    std::ranges::transform(values, tape.template input<T>(x).begin(),
-                           [](double v) { return static_cast<T>(v); });
+  Bench(const Op& input, const Op& weight, int64_t n) : graph(build(input, weight, n)) {
+    std::ranges::copy(test::numbers<T>(random_values(21, 4)),
+                      tape.template input<T>("x").begin());
+    // Channels with scales of their own.
+    std::ranges::copy(test::numbers<T>(random_values(7 * n, 6)),
+                      parameters.at("w").template values<T>().begin());
   }
 
   std::span<T> bias() { return parameters.at("b").template values<T>(); }
   std::span<const T> value() const { return tape.template value<T>(y); }
-  void set_bias(const std::vector<double>& values) {
-    std::ranges::transform(values, bias().begin(), [](double v) { return static_cast<T>(v); });
+  void set_bias(const Values& values) {
+    std::ranges::copy(test::numbers<T>(values), bias().begin());
   }
-
-  /// True if y equals the formula with the scales reported by the quantizers.
-  bool on_grid() {
+  /// Returns the first difference from the formula with the scales reported by the quantizers.
+  std::string off_grid() {
     const auto s_x = static_cast<T>(tape.qparams(x_source)[0].scale);
     const auto s_w = tape.qparams(w_source);
+    FirstDifference found;
     for (size_t c = 0; c < bias().size(); ++c) {
       const auto s = static_cast<T>(s_w[s_w.size() == 1 ? 0 : c].scale);
-      const T expected = expected_bias(bias()[c], s_x, s);
-      if (std::isnan(expected) != std::isnan(value()[c])) return false;
-      if (!std::isnan(expected) && expected != value()[c]) return false;
+      found.compare(value()[c], expected_bias(bias()[c], s_x, s));
     }
-    return true;
+    return found.text();
   }
-  bool passes() {
-    return std::ranges::equal(bias(), value(), [](T a, T c) { return same_bits(a, c); });
-  }
+  bool passes() { return std::ranges::equal(std::as_bytes(bias()), std::as_bytes(value())); }
+
+  Graph graph;
+  NodeId x_source = graph.at("x.quantized"), w_source = graph.at("w.quantized");
+  NodeId y = graph.at("y");
+  Parameters parameters{graph, 3};
+  Tape tape{graph, parameters, {.roots = {y}, .threads = 1}};
 };
 
-const FakeQuantize fixed{.scale_mode = Fixed{}};
-const FakeQuantize fixed_each{.axis = 0, .scale_mode = Fixed{}};
-
+/// Returns the biases on the grid of these scales.
 template <class T>
-std::vector<T> rounded(const std::vector<double>& biases, double s_x, double s_w) {
-  const FakeQuantize fine =
-      fixed.with(&FakeQuantize::floor, double{std::numeric_limits<float>::min()});
-  Bench<T> bench(fine, fine, static_cast<int64_t>(biases.size()));
-  set_qparams(bench.graph, bench.parameters, bench.x_source, s_x);
-  set_qparams(bench.graph, bench.parameters, bench.w_source, s_w);
-  bench.set_bias(biases);
-  bench.tape.forward(mode::eval);
-  return {bench.value().begin(), bench.value().end()};
+std::vector<T> rounded(const Values& biases, double s_x, const Values& s_w) {
+  const auto n = static_cast<int64_t>(biases.size());
+  test::OpRun run(FakeQuantizeBias{},
+                  {{dtype_of<T>, {n}}, {dtype_of<T>, {3, 7}}, {dtype_of<T>, {n, 7}}},
+                  {biases, {s_x}, s_w}, {.mode = mode::eval});
+  return test::numbers<T>(run.forward());
 }
 
 template <class T>
@@ -140,7 +121,7 @@ void check_modes() {
       bench.set_bias(random_values(37, 9));
       for (const Mode& mode : {mode::qat, mode::eval}) {
         bench.tape.forward(mode);
-        CHECK(bench.on_grid());
+        CHECK(bench.off_grid() == "");
         CHECK(!bench.passes());
         CHECK(bench.tape.status(bench.y).applied);
       }
@@ -175,30 +156,23 @@ TEST_CASE("bias: the code at ties, ends, infinities and NaN") {
 }
 
 TEST_CASE("bias: ties, huge and tiny numbers in the op itself") {
-  const std::vector<double> biases = {0.0,      -0.0,      0.0625,       0.1875, -0.0625,
-                                      -0.1875,  0.3,       1e30,         -3e8,   1e-30,
-                                      infinity, -infinity, not_a_number, 5e-324};
+  const Values biases = {0.0,  -0.0, 0.0625, 0.1875,   -0.0625,   -0.1875,      0.3,
+                         1e30, -3e8, 1e-30,  infinity, -infinity, not_a_number, 5e-324};
   const auto check = [&]<class T>(T) {
     for (const auto& scales : std::vector<std::pair<double, double>>{
              {0.5, 0.25}, {0.1, 0.3}, {1e-12, 1e-12}, {2e-38, 2e-38}, {1e30, 1e4}}) {
-      const double s_x = scales.first;
-      const double s_w = scales.second;
-      const std::vector<T> y = rounded<T>(biases, s_x, s_w);
-      for (size_t i = 0; i < y.size(); ++i) {
-        const T expected =
-            expected_bias(static_cast<T>(biases[i]), static_cast<T>(s_x), static_cast<T>(s_w));
-        CAPTURE(i);
-        CAPTURE(s_x);
-        CHECK((y[i] == expected || (std::isnan(y[i]) && std::isnan(expected))));
-        const double code =
-            bias_code(static_cast<T>(biases[i]), static_cast<T>(s_x), static_cast<T>(s_w));
-        CHECK((code != 0 || !std::signbit(y[i])));
-      }
+      const auto s_x = static_cast<T>(scales.first);
+      const auto s_w = static_cast<T>(scales.second);
+      std::vector<T> expected;
+      for (T b : test::numbers<T>(biases)) expected.push_back(expected_bias(b, s_x, s_w));
+      CAPTURE(s_x);
+      const auto y = rounded<T>(biases, scales.first, {scales.second});
+      CHECK(test::difference(y, expected) == "");
     }
   };
   check(float{});
   check(double{});
-  const std::vector<float> y = rounded<float>(biases, 0.5, 0.25);
+  const std::vector<float> y = rounded<float>(biases, 0.5, {0.25});
   CHECK(y[2] == 0);
   CHECK(y[3] == 0.25f);
   CHECK(y[10] == static_cast<float>(most / 8));
@@ -206,13 +180,8 @@ TEST_CASE("bias: ties, huge and tiny numbers in the op itself") {
 }
 
 TEST_CASE("bias: each channel has its own grid") {
-  Bench<float> bench(fixed, fixed_each, 3);
-  set_qparams(bench.graph, bench.parameters, bench.x_source, 0.5);
-  const std::vector<QParams<double>> scales = {{1, 0}, {0.5, 0}, {0.25, 0}};
-  set_qparams(bench.graph, bench.parameters, bench.w_source, scales);
-  bench.set_bias({0.7, 0.7, 0.7});
-  bench.tape.forward(mode::eval);
-  CHECK(std::ranges::equal(bench.value(), std::vector<float>{0.5f, 0.75f, 0.75f}));
+  CHECK(rounded<float>({0.7, 0.7, 0.7}, 0.5, {1, 0.5, 0.25}) ==
+        std::vector<float>{0.5f, 0.75f, 0.75f});
 }
 
 TEST_CASE("bias: modes and switches that pass it through do so bit for bit") {
@@ -292,27 +261,29 @@ TEST_CASE("bias: operands that have no such scales are refused") {
   const NodeId half = graph.add(Cast{.dtype = DType::F16}, {x}, "half");
   const NodeId labels = graph.add(Input{.dtype = DType::S32, .shape = {4}}, {}, "labels");
   const Graph before = graph;
-  const auto error = [&](std::initializer_list<NodeId> operands) {
-    const std::string text =
-        error_text<GraphError>([&] { (void)graph.add(FakeQuantizeBias{}, operands, "y"); });
+  const std::vector<std::pair<std::array<NodeId, 3>, std::string>> rows = {
+      {{b, x, qw},
+       "FakeQuantizeBias %10 'y' (%0 'b' f32[3], %1 'x' f32[4, 6], %4 'w.quantized' f32[3, "
+       "6]): operand 'x' must be a quantizer, got Parameter"},
+      {{b, qx, w}, "operand 'w' must be a quantizer, got Parameter"},
+      {{b, half, qw}, "operand 'x' must be a quantizer, got Cast"},
+      {{b, qw, qw}, "operand 'x' must have one scale, got 3"},
+      {{b, qx, wrong},
+       "operand 'w' must have one scale or 3, one for each element of 'b', got 6"},
+      {{b, qx, wide}, "w has scales of f64, b is f32"},
+      {{b, wide, qw}, "x has scales of f64, b is f32"},
+      {{w, qx, qw}, "b must be [n], got [3, 6]"},
+      {{labels, qx, qw}, "expected f32 or f64, got s32"},
+      {{b, labels, qw}, "x must be f32, f64, f16 or bf16, got s32"}};
+  for (const auto& [operands, expected] : rows) {
+    const auto& ids = operands;
+    std::string text = error_text<GraphError>([&] {
+      (void)graph.add(FakeQuantizeBias{}, {ids[0], ids[1], ids[2]}, "y");
+    });
+    if (!expected.starts_with("FakeQ")) text = text.substr(text.find("): ") + 3);
+    CHECK(text == expected);
     CHECK(graph == before);
-    return text.substr(text.find("): ") + 3);
-  };
-  CHECK(error_text<GraphError>([&] {
-          (void)graph.add(FakeQuantizeBias{}, {b, x, qw}, "y");
-        }) ==
-        "FakeQuantizeBias %10 'y' (%0 'b' f32[3], %1 'x' f32[4, 6], %4 'w.quantized' f32[3, "
-        "6]): operand 'x' must be a quantizer, got Parameter");
-  CHECK(error({b, qx, w}) == "operand 'w' must be a quantizer, got Parameter");
-  CHECK(error({b, half, qw}) == "operand 'x' must be a quantizer, got Cast");
-  CHECK(error({b, qw, qw}) == "operand 'x' must have one scale, got 3");
-  CHECK(error({b, qx, wrong}) ==
-        "operand 'w' must have one scale or 3, one for each element of 'b', got 6");
-  CHECK(error({b, qx, wide}) == "w has scales of f64, b is f32");
-  CHECK(error({b, wide, qw}) == "x has scales of f64, b is f32");
-  CHECK(error({w, qx, qw}) == "b must be [n], got [3, 6]");
-  CHECK(error({labels, qx, qw}) == "expected f32 or f64, got s32");
-  CHECK(error({b, labels, qw}) == "x must be f32, f64, f16 or bf16, got s32");
+  }
   // The scales of f16 are f32.
   const NodeId low = add_quantizer(graph, half, FakeQuantize{}, "low");
   (void)graph.add(FakeQuantizeBias{}, {b, low, qw}, "y");

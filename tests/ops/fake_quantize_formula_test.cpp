@@ -2,17 +2,21 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
 
 #include "qtape/core/half.h"
 #include "qtape/core/random.h"
+#include "qtape/engine/print.h"
 #include "qtape/ops/fake_quantize.h"
+#include "qtape/tests/support/first_difference.h"
 #include "qtape/tests/support/quantize_oracle.h"
 #include "qtape/tests/support/quantizer_bench.h"
 
 using namespace qtape;
+using test::check_calls;
+using test::difference;
+using test::FirstDifference;
 using test::for_each_attribute;
 using test::QuantizerBench;
 using test::random_floats;
@@ -22,52 +26,30 @@ namespace {
 constexpr float infinity = std::numeric_limits<float>::infinity();
 constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
 
-uint32_t bits_of(float x) { return std::bit_cast<uint32_t>(x); }
-uint64_t bits_of(double x) { return std::bit_cast<uint64_t>(x); }
-
-FakeQuantize fixed(FakeQuantize op) {
-  op.scale_mode = Fixed{};
-  return op;
+FakeQuantize fixed(const FakeQuantize& op) {
+  return op.with(&FakeQuantize::scale_mode, Fixed{});
 }
 
-/// y and the mask of ClippedIdentity for each x at a fixed scale.
-struct Golden {
-  float x;
-  float y;
-  bool inside;
-};
-
-void check_golden(FakeQuantize op, float scale, const std::vector<Golden>& table) {
-  op.ste = Ste::ClippedIdentity;
-  QuantizerBench<float, float> bench(fixed(op), {static_cast<int64_t>(table.size())});
+/// Checks values, and dx for dy = 3, at a fixed scale.
+void check_golden(const FakeQuantize& op, float scale, const test::Call<float>& call) {
+  QuantizerBench<float, float> bench(fixed(op).with(&FakeQuantize::ste, Ste::ClippedIdentity),
+                                     {std::ssize(call.x)});
   bench.state = {scale};
-  for (size_t i = 0; i < table.size(); ++i) {
-    bench.x[i] = table[i].x;
-    bench.dy[i] = 3.0f;
-  }
-  bench.forward(mode::qat);
-  bench.backward();
-  for (size_t i = 0; i < table.size(); ++i) {
-    CAPTURE(table[i].x);
-    if (std::isnan(table[i].y)) {
-      CHECK(std::isnan(bench.y[i]));
-    } else {
-      CHECK(bits_of(bench.y[i]) == bits_of(table[i].y));
-    }
-    CHECK(bench.dx[i] == (table[i].inside ? 3.0f : 0.0f));
-  }
+  std::ranges::fill(bench.dy, 3.0f);
+  check_calls(bench, {call});
 }
 
 /// Values on, next to and between half-grid points, and special values.
 template <class T>
 std::vector<T> probes(T scale, CodeLimits limits) {
-  std::vector<T> x = {T(0),
+  using Limits = std::numeric_limits<T>;
+  std::vector<T> x = {0,
                       T(-0.0),
-                      std::numeric_limits<T>::infinity(),
-                      -std::numeric_limits<T>::infinity(),
-                      std::numeric_limits<T>::quiet_NaN(),
-                      std::numeric_limits<T>::denorm_min(),
-                      std::numeric_limits<T>::max()};
+                      Limits::infinity(),
+                      -Limits::infinity(),
+                      Limits::quiet_NaN(),
+                      Limits::denorm_min(),
+                      Limits::max()};
   const int32_t span = std::min(limits.q_max + 2, 40);
   for (int32_t q = -span; q <= span; ++q) {
     const T tie = (static_cast<T>(q) + T(0.5)) * scale;
@@ -93,65 +75,53 @@ std::vector<T> probes(T scale, CodeLimits limits) {
 
 template <class T>
 void check_against_oracle(const FakeQuantize& op, T scale, T zero_point) {
-  const auto x = probes(scale, code_limits(op.bits, op.range));
+  const auto x = probes(scale, test::oracle_limits(op.bits, op.range));
   QuantizerBench<T, T> bench(fixed(op), {static_cast<int64_t>(x.size())});
   bench.state = {scale};
   bench.zero_point = {zero_point};
-  const QParams<T> q{scale, zero_point};
   bench.x = x;
   std::ranges::fill(bench.dy, T(1));
-  bench.forward(mode::qat);
-  bench.backward();
-  int wrong_values = 0;
-  int wrong_masks = 0;
-  for (size_t i = 0; i < x.size(); ++i) {
-    const T expected = test::oracle_fake(x[i], q, op);
-    const bool same = std::isnan(expected) ? std::isnan(bench.y[i])
-                                           : bits_of(bench.y[i]) == bits_of(expected);
-    wrong_values += same ? 0 : 1;
-    wrong_masks += (bench.dx[i] == T(1)) == test::oracle_inside(x[i], q, fixed(op)) ? 0 : 1;
+  bench.train();
+  const QParams<T> q{scale, zero_point};
+  std::vector<T> y, dx;
+  for (T each : x) {
+    y.push_back(test::oracle_fake(each, q, op));
+    dx.push_back(test::oracle_inside(each, q, fixed(op)) ? T(1) : T(0));
   }
-  CAPTURE(op.bits);
-  CAPTURE(static_cast<int>(op.range));
-  CAPTURE(static_cast<int>(op.rounding));
-  CAPTURE(static_cast<int>(op.division));
-  CAPTURE(static_cast<int>(op.mask));
-  CAPTURE(static_cast<int>(op.zero_point));
-  CAPTURE(scale);
-  CAPTURE(zero_point);
-  CHECK(wrong_values == 0);
-  CHECK(wrong_masks == 0);
+  INFO(to_string(fixed(op)), " of scale ", scale, " and zero point ", zero_point);
+  CHECK(difference(bench.y, y) == "");
+  CHECK(difference(bench.dx, dx) == "");
 }
 
 /// One observed call of a quantizer whose scales are computed from the data.
 void check_granularity(const FakeQuantize& op, const Shape& shape) {
-  CAPTURE(to_string(shape));
-  CAPTURE(op.axis.value_or(99));
-  CAPTURE(op.group_size.value_or(0));
+  INFO(to_string(op), " of ", to_string(shape));
   for (int threads : {1, 3}) {
     QuantizerBench<float, float> bench(op, shape, threads);
     bench.x = random_floats(bench.x.size(), 4);
     for (size_t i = 0; i < bench.x.size(); i += 3) bench.x[i] *= 0.1f;
     std::ranges::fill(bench.dy, 1.0f);
-    bench.forward(mode::qat);
-    bench.backward();
+    bench.train();
     std::vector<ValueRange<float>> ranges(bench.scales().size());
     for (size_t i = 0; i < bench.x.size(); ++i) {
       ranges[test::oracle_channel(i, shape, op)].merge({bench.x[i], bench.x[i]});
     }
-    size_t wrong = 0;
-    for (size_t c = 0; c < ranges.size(); ++c) {
-      const auto expected = test::oracle_qparams(ranges[c].min, ranges[c].max, op);
-      wrong += bench.qparams(static_cast<int64_t>(c)) == expected ? 0 : 1;
+    std::vector<QParams<float>> qparams;
+    FirstDifference scales, results;
+    for (const auto& range : ranges) {
+      const QParams<float> got = bench.qparams(std::ssize(qparams));
+      qparams.push_back(test::oracle_qparams(range.min, range.max, op));
+      scales.compare(got.scale, qparams.back().scale, "scale");
+      scales.compare(got.zero_point, qparams.back().zero_point, "zero point");
     }
-    CHECK(wrong == 0);
+    CHECK(scales.text() == "");
     for (size_t i = 0; i < bench.x.size(); ++i) {
-      const auto q = bench.qparams(static_cast<int64_t>(test::oracle_channel(i, shape, op)));
-      wrong += bits_of(bench.y[i]) == bits_of(test::oracle_fake(bench.x[i], q, op)) ? 0 : 1;
+      const auto& q = qparams[test::oracle_channel(i, shape, op)];
       const bool inside = op.ste == Ste::Identity || test::oracle_inside(bench.x[i], q, op);
-      wrong += (bench.dx[i] == 1.0f) == inside ? 0 : 1;
+      results.compare(bench.y[i], test::oracle_fake(bench.x[i], q, op), "y");
+      results.compare(bench.dx[i], inside ? 1.0f : 0.0f, "dx");
     }
-    CHECK(wrong == 0);
+    CHECK(results.text() == "");
   }
 }
 
@@ -159,57 +129,32 @@ void check_granularity(const FakeQuantize& op, const Shape& shape) {
 
 TEST_CASE("fake_quantize: golden vector of a narrow 3-bit range, ties to even") {
   check_golden({.bits = 3}, 0.5f,
-               {{0.0f, 0.0f, true},
-                {-0.0f, 0.0f, true},
-                {0.25f, 0.0f, true},
-                {-0.25f, 0.0f, true},
-                {0.75f, 1.0f, true},
-                {1.25f, 1.0f, true},
-                {1.5f, 1.5f, true},
-                {1.74f, 1.5f, true},
-                {1.75f, 1.5f, false},
-                {-1.5f, -1.5f, true},
-                {-1.75f, -1.5f, false},
-                {100.0f, 1.5f, false},
-                {infinity, 1.5f, false},
-                {-infinity, -1.5f, false},
-                {not_a_number, not_a_number, false},
-                {1e-45f, 0.0f, true},
-                {-0.2f, 0.0f, true}});
+               {.x = {0.0f, -0.0f, 0.25f, -0.25f, 0.75f, 1.25f, 1.5f, 1.74f, 1.75f, -1.5f,
+                      -1.75f, 100.0f, infinity, -infinity, not_a_number, 1e-45f, -0.2f},
+                .y = {0.0f, 0.0f, 0.0f, 0.0f, 1.0f, 1.0f, 1.5f, 1.5f, 1.5f, -1.5f, -1.5f, 1.5f,
+                      1.5f, -1.5f, not_a_number, 0.0f, 0.0f},
+                .dx = {3, 3, 3, 3, 3, 3, 3, 3, 0, 3, 0, 0, 0, 0, 0, 3, 3}});
 }
 
 TEST_CASE("fake_quantize: golden vector of a full 3-bit range, ties away from zero") {
   check_golden({.bits = 3, .range = CodeRange::Full, .rounding = Rounding::HalfAway}, 1.0f,
-               {{0.5f, 1.0f, true},
-                {-0.5f, -1.0f, true},
-                {0.49999997f, 0.0f, true},
-                {2.5f, 3.0f, true},
-                {3.49f, 3.0f, true},
-                {3.5f, 3.0f, false},
-                {-3.5f, -4.0f, true},
-                {-4.4f, -4.0f, true},
-                {-4.5f, -4.0f, false}});
+               {.x = {0.5f, -0.5f, 0.49999997f, 2.5f, 3.49f, 3.5f, -3.5f, -4.4f, -4.5f},
+                .y = {1.0f, -1.0f, 0.0f, 3.0f, 3.0f, 3.0f, -4.0f, -4.0f, -4.0f},
+                .dx = {3, 3, 3, 3, 3, 0, 3, 3, 0}});
 }
 
 TEST_CASE("fake_quantize: golden vector of an unsigned 2-bit range, ties up") {
   check_golden({.bits = 2, .range = CodeRange::Unsigned, .rounding = Rounding::HalfUp}, 1.0f,
-               {{0.5f, 1.0f, true},
-                {1.5f, 2.0f, true},
-                {-0.5f, 0.0f, true},
-                {-0.51f, 0.0f, false},
-                {3.4f, 3.0f, true},
-                {3.5f, 3.0f, false},
-                {0.49999997f, 0.0f, true}});
+               {.x = {0.5f, 1.5f, -0.5f, -0.51f, 3.4f, 3.5f, 0.49999997f},
+                .y = {1.0f, 2.0f, 0.0f, 0.0f, 3.0f, 3.0f, 0.0f},
+                .dx = {3, 3, 3, 0, 3, 0, 3}});
 }
 
 TEST_CASE("fake_quantize: golden vector of the value mask") {
   check_golden({.bits = 3, .mask = MaskRule::Value}, 0.5f,
-               {{1.5f, 1.5f, true},
-                {1.5000001f, 1.5f, false},
-                {-1.5f, -1.5f, true},
-                {-1.6f, -1.5f, false},
-                {not_a_number, not_a_number, false},
-                {0.0f, 0.0f, true}});
+               {.x = {1.5f, 1.5000001f, -1.5f, -1.6f, not_a_number, 0.0f},
+                .y = {1.5f, 1.5f, -1.5f, -1.5f, not_a_number, 0.0f},
+                .dx = {3, 0, 3, 0, 0, 3}});
 }
 
 TEST_CASE("fake_quantize: f32 and f64 equal the formulas for every combination of attributes") {
@@ -224,7 +169,7 @@ TEST_CASE("fake_quantize: f32 and f64 equal the formulas for every combination o
 TEST_CASE("fake_quantize: affine f32 and f64 equal the formulas for every combination") {
   for_each_attribute([](FakeQuantize op) {
     op.scheme = Scheme::Affine;
-    const auto [q_min, q_max] = code_limits(op.bits, op.range);
+    const auto [q_min, q_max] = test::oracle_limits(op.bits, op.range);
     for (auto placement : {ZeroPoint::AfterRounding, ZeroPoint::BeforeRounding}) {
       op.zero_point = placement;
       for (int32_t zero_point : {q_min, q_min + (q_max - q_min) / 3, q_max}) {
@@ -242,25 +187,23 @@ TEST_CASE("fake_quantize: golden vector of an affine unsigned 2-bit range") {
                         .ste = Ste::ClippedIdentity,
                         .scale_mode = EMA{.decay = 0.5, .track = Track::Range}};
   QuantizerBench<float, float> bench(op, {6});
-  bench.x = {-1.0f, 2.0f, 0.49f, 0.5f, 1.51f, -0.0f};
   bench.dy = {1, 1, 1, 1, 1, 1};
-  bench.forward(mode::qat);
-  bench.backward();
-  CHECK(bench.state == std::vector<float>{-1, 2});
-  CHECK(bench.qparams(0) == QParams<float>{1, 1});
-  CHECK(bench.y == std::vector<float>{-1, 2, 0, 0, 2, 0});
-  CHECK(bench.dx == bench.dy);
-  // Half-way to [-3, 2]: [-2, 2] has steps of 4/3, and 0 has code 2 (1.5 rounded to even).
-  bench.x = {-3.0f, 2.0f, 0, 0, 0, 0};
-  bench.forward(mode::qat);
-  bench.x = {-3.0f, 2.0f, 2.1f, 0.0f, 1.9f, 1e9f};
-  bench.forward(mode::eval);
-  bench.backward();
-  CHECK(bench.state == std::vector<float>{-2, 2});
-  CHECK(bench.qparams(0) == QParams<float>{4.0f / 3, 2});
   const float step = 4.0f / 3;
-  CHECK(bench.y == std::vector<float>{-2 * step, step, step, 0, step, step});
-  CHECK(bench.dx == std::vector<float>{1, 0, 0, 1, 1, 0});
+  // Half-way to [-3, 2]: [-2, 2] has steps of 4/3, and 0 has code 2 (1.5 rounded to even).
+  check_calls<float>(bench, {{.x = {-1.0f, 2.0f, 0.49f, 0.5f, 1.51f, -0.0f},
+                              .state = {-1, 2},
+                              .scales = {1},
+                              .zero_points = {1},
+                              .y = {-1, 2, 0, 0, 2, 0},
+                              .dx = {1, 1, 1, 1, 1, 1}},
+                             {.x = {-3.0f, 2.0f, 0, 0, 0, 0}},
+                             {.mode = mode::eval,
+                              .x = {-3.0f, 2.0f, 2.1f, 0.0f, 1.9f, 1e9f},
+                              .state = {-2, 2},
+                              .scales = {step},
+                              .zero_points = {2},
+                              .y = {-2 * step, step, step, 0, step, step},
+                              .dx = {1, 0, 0, 1, 1, 0}}});
 }
 
 TEST_CASE("fake_quantize: scales and zero points of every granularity equal the formula") {
@@ -315,10 +258,8 @@ TEST_CASE("fake_quantize: f16 and bf16 compute in f32 and round once at the end"
   QuantizerBench<Half, float> half(op, {1000});
   QuantizerBench<BHalf, float> bhalf(op, {1000});
   half.state = bhalf.state = {0.1f};
-  for (size_t i = 0; i < x.size(); ++i) {
-    half.x[i] = to_half(x[i]);
-    bhalf.x[i] = to_bhalf(x[i]);
-  }
+  std::ranges::transform(x, half.x.begin(), to_half);
+  std::ranges::transform(x, bhalf.x.begin(), to_bhalf);
   half.forward(mode::qat);
   bhalf.forward(mode::qat);
   for (size_t i = 0; i < x.size(); ++i) {

@@ -12,8 +12,10 @@
 #include "qtape/tests/support/quantizer_bench.h"
 
 using namespace qtape;
+using test::check_calls;
 using test::QuantizerBench;
 using test::random_floats;
+using Bench = QuantizerBench<float, float>;
 
 TEST_CASE("fake_quantize: the two forms of an average equal their formulas for 1,000 steps") {
   const auto check = []<class T>(T, double decay, std::optional<double> weight) {
@@ -21,7 +23,7 @@ TEST_CASE("fake_quantize: the two forms of an average equal their formulas for 1
                               EMA{.decay = decay, .track = Track::Range, .weight = weight}};
     QuantizerBench<T, T> bench(op, {3});
     volatile T low = 0, high = 0;
-    int different = 0;
+    test::FirstDifference found;
     const T old_weight = static_cast<T>(decay);
     const T one_less = T(1) - old_weight;
     const auto average = [&](T old, T current) {
@@ -41,31 +43,31 @@ TEST_CASE("fake_quantize: the two forms of an average equal their formulas for 1
       bench.forward_step({.mode = mode::qat, .number = n});
       low = n == 0 ? bench.x[0] : average(low, bench.x[0]);
       high = n == 0 ? bench.x[2] : average(high, bench.x[2]);
-      different += bench.state[0] == low && bench.state[1] == high ? 0 : 1;
+      found.compare<T>(bench.state[0], low, "low");
+      found.compare<T>(bench.state[1], high, "high");
     }
-    return different;
+    return found.text();
   };
   for (auto [decay, weight] : {std::pair{0.99, 0.01}, std::pair{0.7, 0.3}}) {
-    CHECK(check(0.0f, decay, weight) == 0);
-    CHECK(check(0.0, decay, weight) == 0);
-    CHECK(check(0.0f, decay, std::nullopt) == 0);
-    CHECK(check(0.0, decay, std::nullopt) == 0);
+    CHECK(check(0.0f, decay, weight) == "");
+    CHECK(check(0.0, decay, weight) == "");
+    CHECK(check(0.0f, decay, std::nullopt) == "");
+    CHECK(check(0.0, decay, std::nullopt) == "");
   }
 }
 
 TEST_CASE("fake_quantize: an average by difference stays finite where the difference is not") {
   const FakeQuantize op{.scale_mode = EMA{.track = Track::Range, .weight = 0.01}};
-  QuantizerBench<float, float> bench(op, {2});
+  Bench bench(op, {2});
   bench.state = {-3e38f, 3e38f};
-  bench.x = {3e38f, 3e38f};
-  bench.forward(mode::qat);
-  CHECK(bench.state == std::vector<float>{0.99f * -3e38f + 0.01f * 3e38f, 3e38f});
+  check_calls<float>(bench,
+                     {{.x = {3e38f, 3e38f}, .state = {0.99f * -3e38f + 0.01f * 3e38f, 3e38f}}});
   for (float y : bench.y) CHECK(std::isfinite(y));
 }
 
 TEST_CASE("fake_quantize: in the warm-up an average by difference weighs all steps the same") {
   const FakeQuantize op{.bits = 2, .scale_mode = EMA{.weight = 0.01}};
-  QuantizerBench<float, float> bench(op, {1});
+  Bench bench(op, {1});
   float expected = 0;
   for (uint64_t n = 0; n < 4; ++n) {
     const auto current = static_cast<float>(n + 1);
@@ -79,7 +81,7 @@ TEST_CASE("fake_quantize: in the warm-up an average by difference weighs all ste
 
 TEST_CASE("fake_quantize: a scale in a state acts as the floor where it is below") {
   const auto scale_in_use = [](const FakeQuantize& op, float state, Mode mode) {
-    QuantizerBench<float, float> bench(op, {2, 40});
+    Bench bench(op, {2, 40});
     std::ranges::fill(bench.state, state);
     bench.x = random_floats(80, 4);
     bench.forward(mode);
@@ -112,23 +114,12 @@ TEST_CASE("fake_quantize: a scale in a state acts as the floor where it is below
 }
 
 TEST_CASE("fake_quantize: scales that are powers of two are those of the average, rounded up") {
-  const FakeQuantize op{.bits = 4, .power_of_two = true, .scale_mode = EMA{.decay = 0.5}};
-  QuantizerBench<float, float> bench(op, {2});
-  bench.x = {7 * 0.375f, 0.3f};
-  bench.forward(mode::qat);
-  CHECK(bench.state[0] == 0.375f);
-  CHECK(bench.scales()[0] == 0.5f);
-  CHECK(bench.y == std::vector<float>{2.5f, 0.5f});
-  bench.x = {7 * 0.75f, 0};
-  bench.forward(mode::qat);
-  CHECK(bench.state[0] == 0.5625f);
-  CHECK(bench.scales()[0] == 1);
-  bench.x = {7 * 0.4375f, 0};
-  bench.forward(mode::qat);
-  CHECK(bench.state[0] == 0.5f);
-  CHECK(bench.scales()[0] == 0.5f);
-  bench.forward(mode::eval);
-  CHECK(bench.scales()[0] == 0.5f);
+  Bench bench({.bits = 4, .power_of_two = true, .scale_mode = EMA{.decay = 0.5}}, {2});
+  check_calls<float>(
+      bench, {{.x = {7 * 0.375f, 0.3f}, .state = {0.375f}, .scales = {0.5f}, .y = {2.5f, 0.5f}},
+              {.x = {7 * 0.75f, 0}, .state = {0.5625f}, .scales = {1}},
+              {.x = {7 * 0.4375f, 0}, .state = {0.5f}, .scales = {0.5f}},
+              {.mode = mode::eval, .scales = {0.5f}}});
 }
 
 TEST_CASE("fake_quantize: a state that saw nothing but zeros is a grid of -1..1") {
@@ -137,22 +128,17 @@ TEST_CASE("fake_quantize: a state that saw nothing but zeros is a grid of -1..1"
     CAPTURE(static_cast<int>(track));
     const FakeQuantize op{.bits = 4, .scale_mode = EMA{.decay = 0.5, .track = track}};
     const TensorType x{DType::F32, {2}};
-    QuantizerBench<float, float> bench(op, {2});
+    Bench bench(op, {2});
     std::byte* values[] = {reinterpret_cast<std::byte*>(bench.state.data())};
     const auto scale = [&] { return op.load(x, values)[0].scale; };
     CHECK(scale() == 0);  // never observed
     for (int step = 0; step < 3; ++step) {
-      bench.x = {0, -0.0f};
-      bench.forward(mode::qat);
-      CHECK(bench.scales()[0] == 1 / 7.0f);
+      check_calls<float>(bench, {{.x = {0, -0.0f}, .scales = {1 / 7.0f}}});
       CHECK(bench.state.back() == mark);
       CHECK(scale() == double{1 / 7.0f});
     }
-    bench.x = {5, -5};  // evaluation uses the grid of [-1, 1]
-    bench.forward(mode::eval);
-    CHECK(bench.y == std::vector<float>{1, -1});
-    bench.forward(mode::qat);  // the average starts here
-    CHECK(bench.scales()[0] == 5 / 7.0f);
+    check_calls<float>(bench, {{.mode = mode::eval, .x = {5, -5}, .y = {1, -1}},
+                               {.scales = {5 / 7.0f}}});  // the average starts here
     bench.x = {0, 0};  // zeros count after another value was observed
     bench.forward(mode::qat);
     CHECK(bench.scales()[0] == doctest::Approx(2.5 / 7));
@@ -165,27 +151,21 @@ TEST_CASE("fake_quantize: grids of zeros alone leave room for a bias, affine and
   const FakeQuantize affine{.range = CodeRange::Unsigned,
                             .scheme = Scheme::Affine,
                             .scale_mode = EMA{.track = Track::Range, .delayed = true}};
-  QuantizerBench<float, float> bench(affine, {3});
-  bench.x = {0, 0, 0};
-  for (int step = 0; step < 2; ++step) {
-    bench.forward(mode::qat);
-    CHECK(bench.qparams(0) == test::oracle_qparams(-1.0f, 1.0f, affine));
-    CHECK(bench.y == std::vector<float>{0, 0, 0});
-  }
+  Bench bench(affine, {3});
+  const QParams<float> q = test::oracle_qparams(-1.0f, 1.0f, affine);
+  const test::Call<float> zeros{
+      .x = {0, 0, 0}, .scales = {q.scale}, .zero_points = {q.zero_point}, .y = {0, 0, 0}};
+  check_calls(bench, {zeros, zeros});
   const float nan = std::numeric_limits<float>::quiet_NaN();
   bench.state = {0, 0};
-  bench.x = {0, nan, 0};  // zeros together with values that are not finite are no observation
-  bench.forward(mode::qat);
-  CHECK(bench.state == std::vector<float>{0, 0});
+  // Zeros together with values that are not finite are no observation.
+  check_calls<float>(bench, {{.x = {0, nan, 0}, .state = {0, 0}}});
 }
 
 TEST_CASE("fake_quantize: powers of two that would overflow stay below the scale") {
   for (const Scheme scheme : {Scheme::Symmetric, Scheme::Affine}) {
-    const FakeQuantize op{.scheme = scheme, .power_of_two = true};
-    QuantizerBench<float, float> bench(op, {2});
-    bench.x = {-3.4e38f, 3.4e38f};
-    bench.forward(mode::qat);
-    CHECK(bench.scales()[0] == 0x1p120f);
+    Bench bench({.scheme = scheme, .power_of_two = true}, {2});
+    check_calls<float>(bench, {{.x = {-3.4e38f, 3.4e38f}, .scales = {0x1p120f}}});
     for (float y : bench.y) CHECK(std::isfinite(y));
   }
 }

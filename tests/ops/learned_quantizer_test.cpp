@@ -10,11 +10,11 @@
 
 #include "qtape/core/half.h"
 #include "qtape/ops/ops.h"
-#include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/quantize_oracle.h"
 #include "qtape/tests/support/quantizer_bench.h"
 
 using namespace qtape;
+using test::check_calls;
 using test::QuantizerBench;
 using test::random_floats;
 
@@ -53,37 +53,24 @@ double difference(Bench& bench, double& at, double step) {
   return (above - below) / (2 * step);
 }
 
-FakeQuantize as_fixed(const FakeQuantizeLSQ& op) {
-  return {.bits = op.bits,
-          .axis = op.axis,
-          .group_size = op.group_size,
-          .range = op.range,
-          .scheme = op.scheme,
-          .rounding = op.rounding,
-          .division = op.division,
-          .floor = op.floor,
-          .ste = Ste::ClippedIdentity,
-          .mask = op.mask,
-          .scale_mode = Fixed{}};
-}
-
 }  // namespace
 
 TEST_CASE("lsq: values and dx are those of a fixed quantizer, at every granularity") {
   test::for_each_attribute([](const FakeQuantize& base) {
     for (auto scheme : {Scheme::Symmetric, Scheme::Affine}) {
-      const FakeQuantizeLSQ op{.bits = base.bits,
-                               .axis = 1,
-                               .range = base.range,
-                               .scheme = scheme,
-                               .rounding = base.rounding,
-                               .division = base.division,
-                               .mask = base.mask};
       for (auto axis : {std::optional<int>{}, std::optional<int>{0}, std::optional<int>{1}}) {
-        FakeQuantizeLSQ each = op;
-        each.axis = axis;
+        const FakeQuantizeLSQ each{.bits = base.bits,
+                                   .axis = axis,
+                                   .range = base.range,
+                                   .scheme = scheme,
+                                   .rounding = base.rounding,
+                                   .division = base.division,
+                                   .mask = base.mask};
+        FakeQuantize same = base.with(&FakeQuantize::scheme, scheme);
+        same.axis = axis;
+        same.scale_mode = Fixed{};
         QuantizerBench<float, float, FakeQuantizeLSQ> learned(each, {6, 35});
-        QuantizerBench<float, float> fixed(as_fixed(each), {6, 35});
+        QuantizerBench<float, float> fixed(same, {6, 35});
         learned.x = fixed.x = random_floats(210, 3);
         learned.dy = fixed.dy = random_floats(210, 4);
         const float scale = 1.5f / static_cast<float>(grid_of(each).limits.q_max);
@@ -112,8 +99,7 @@ TEST_CASE("lsq: the scale's gradient is that of differences and the straight-thr
       bench.state = {sign * 0.21};
       bench.x = away_from_ties(301, 0.21, 1.5, 8);
       for (size_t i = 0; i < 301; ++i) bench.dy[i] = std::sin(static_cast<double>(i));
-      bench.forward(mode::qat);
-      bench.backward();
+      bench.train();
       const double ds = bench.dstate[0];
       // With rounding frozen, y = s (clamp(z) + r). The straight-through part removes the term
       // that dx x / s counts twice.
@@ -137,8 +123,7 @@ TEST_CASE("lsq: the zero point's gradient is that of differences") {
     bench.x[i] = i % 3 == 0 ? 0.01 * static_cast<double>(i % 7) : i % 3 == 1 ? 2.5 : -2.5;
     bench.dy[i] = std::cos(static_cast<double>(i));
   }
-  bench.forward(mode::qat);
-  bench.backward();
+  bench.train();
   const double factor = 1 / std::sqrt(301.0 * 7);
   // Differences over whole codes, because the rounded zero point is constant between them.
   CHECK(bench.dzero_point[0] ==
@@ -155,8 +140,7 @@ TEST_CASE("lsq: gradients are per channel and group, equal at any thread count, 
       bench.x = random_floats(80000, 1);
       bench.dy = random_floats(80000, 2);
       std::ranges::fill(bench.state, 0.05f);
-      bench.forward(mode::qat);
-      bench.backward();
+      bench.train();
       return bench;
     };
     auto one = run(1);
@@ -188,21 +172,20 @@ TEST_CASE("lsq: gradients are per channel and group, equal at any thread count, 
 TEST_CASE("lsq: the first observed batch initialises, others only read") {
   const FakeQuantizeLSQ op{.bits = 3, .axis = 0};
   LsqBench bench(op, {3, 4});
-  bench.x = {1, -1, 2, 4, 0, 0, 0, 0, 1, std::nan(""), -3, INFINITY};
-  bench.forward(mode::eval);
-  CHECK(bench.state == std::vector<double>{0, 0, 0});
-  CHECK(bench.scales()[0] == 2 * 2.0 / std::sqrt(3.0));
-  bench.forward(mode::qat);
   const double zeros = std::numeric_limits<double>::min();  // mark of only zeros
-  CHECK(bench.state == std::vector<double>{4 / std::sqrt(3.0), zeros, 4 / std::sqrt(3.0)});
-  CHECK(bench.status.non_finite == 4);
+  const double first = 4 / std::sqrt(3.0);
+  const std::vector<double> x = {1, -1, 2, 4, 0, 0, 0, 0, 1, std::nan(""), -3, INFINITY};
+  check_calls<double>(bench, {{.mode = mode::eval, .x = x, .state = {0, 0, 0}}});
+  CHECK(bench.scales()[0] == first);
+  check_calls<double>(bench, {{.state = {first, zeros, first}}});
+  CHECK(bench.status().non_finite == 4);
   CHECK(bench.scales()[1] == 1 / 3.0);
   CHECK(bench.y[4] == 0);
-  bench.x = {9, 9, 9, 9, 3, -3, 3, -3, 9, 9, 9, 9};
-  bench.forward(mode::observe);
-  CHECK(bench.state ==
-        std::vector<double>{4 / std::sqrt(3.0), 6 / std::sqrt(3.0), 4 / std::sqrt(3.0)});
-  CHECK(bench.y == bench.x);
+  const std::vector<double> next = {9, 9, 9, 9, 3, -3, 3, -3, 9, 9, 9, 9};
+  check_calls<double>(bench, {{.mode = mode::observe,
+                               .x = next,
+                               .state = {first, 6 / std::sqrt(3.0), first},
+                               .y = next}});
 }
 
 TEST_CASE(
@@ -210,18 +193,13 @@ TEST_CASE(
   LsqBench bench(FakeQuantizeLSQ{.bits = 4}, {2});
   bench.x = {0, -0.0};
   bench.dy = {1, -2};
-  for (int step = 0; step < 3; ++step) {
-    bench.forward(mode::qat);
-    bench.backward();
-    CHECK(bench.scales()[0] == 1 / 7.0);
-    CHECK(bench.dstate[0] == 0);
-  }
+  const test::Call<double> zeros{.scales = {1 / 7.0}, .dstate = {0}};
   // A call that does not observe uses the grid of [-1, 1], for any data.
-  bench.x = {14, -14};
-  bench.forward(mode::eval);
-  CHECK(bench.y == std::vector<double>{1, -1});
-  bench.forward(mode::qat);
-  CHECK(bench.state[0] == 2 * 14 / std::sqrt(7.0));
+  check_calls(bench, {zeros,
+                      zeros,
+                      zeros,
+                      {.mode = mode::eval, .x = {14, -14}, .y = {1, -1}},
+                      {.state = {2 * 14 / std::sqrt(7.0)}}});
   const TensorType x{DType::F64, {2}};
   std::byte* values[] = {reinterpret_cast<std::byte*>(bench.state.data())};
   const FakeQuantizeLSQ op{.bits = 4};
@@ -232,26 +210,23 @@ TEST_CASE(
 TEST_CASE("lsq: an affine quantizer of few bits divides its codes between the signs") {
   const FakeQuantizeLSQ op{.bits = 2, .range = CodeRange::Unsigned, .scheme = Scheme::Affine};
   LsqBench bench(op, {4});
-  bench.x = {-1, 0.5, 2, 0.5};
-  bench.forward(mode::qat);
   // 1 of 4 is below 0, which gives 0.75 of 3 steps; the other side gets 2.25.
-  CHECK(bench.state[0] == 2 * 1.0 / 1.5);
+  check_calls<double>(bench, {{.x = {-1, 0.5, 2, 0.5}, .state = {2 * 1.0 / 1.5}}});
   CHECK(bench.zero_point[0] == 1);
 }
 
 TEST_CASE("lsq: with more than 4 bits scales start from the range") {
   for (const int bits : {4, 5, 8}) {
-    LsqBench symmetric(FakeQuantizeLSQ{.bits = bits}, {2});
-    symmetric.x = {-3, 1};
-    symmetric.forward(mode::qat);
+    const bool few = bits == 4;
+    LsqBench symmetric({.bits = bits}, {2});
     const double q_max = (1 << (bits - 1)) - 1;
-    CHECK(symmetric.state[0] == (bits == 4 ? 4 / std::sqrt(q_max) : 3 / q_max));
+    check_calls<double>(symmetric,
+                        {{.x = {-3, 1}, .state = {few ? 4 / std::sqrt(q_max) : 3 / q_max}}});
     LsqBench affine({.bits = bits, .range = CodeRange::Unsigned, .scheme = Scheme::Affine},
                     {2});
-    affine.x = {-3, 1};
-    affine.forward(mode::qat);
     const double span = (1 << bits) - 1;
-    CHECK(affine.state[0] == (bits == 4 ? 4 / std::sqrt(span * 0.75) : 4 / span));
+    check_calls<double>(
+        affine, {{.x = {-3, 1}, .state = {few ? 4 / std::sqrt(span * 0.75) : 4 / span}}});
     CHECK(affine.zero_point[0] == std::nearbyint(span * 0.75));
   }
 }
@@ -317,10 +292,10 @@ TEST_CASE("lsq: a scale that is not finite is a fault; switched off it is the id
   bench.dy = {1, 2};
   bench.state = {std::nan("")};
   bench.forward(mode::qat);
-  CHECK(bench.status.fault.text != nullptr);
+  CHECK(bench.status().fault.text != nullptr);
   CHECK(bench.y == bench.x);
   bench.state = {1.0};
-  bench.status.enabled = false;
+  bench.status().enabled = false;
   bench.dstate = {5};
   bench.forward(mode::eval);
   bench.backward();
@@ -336,8 +311,7 @@ TEST_CASE("pact: values, dx and dalpha") {
     bench.state = {2.1};
     bench.x = {-3, -2.1, -0.5, 0, 1.04, 2.1, 5};
     bench.dy = {1, 2, 4, 8, 16, 32, 64};
-    bench.forward(mode::qat);
-    bench.backward();
+    bench.train();
     const bool is_signed = range == CodeRange::Narrow;
     const double s = 2.1 / grid_of(op).limits.q_max;
     for (size_t i = 0; i < 7; ++i) {
@@ -349,8 +323,7 @@ TEST_CASE("pact: values, dx and dalpha") {
     CHECK(bench.dstate[0] == (is_signed ? 96 - 3 : 96));
     // Differences, with elements beyond alpha only.
     bench.x = {-3, -4, -9, 2.5, 3, 4, 5};
-    bench.forward(mode::qat);
-    bench.backward();
+    bench.train();
     CHECK(bench.dstate[0] ==
           doctest::Approx(difference(bench, bench.state[0], 1e-6)).epsilon(1e-8));
   }
@@ -358,75 +331,45 @@ TEST_CASE("pact: values, dx and dalpha") {
 
 TEST_CASE("pact: alpha starts from the data, and below 0 it is a fault") {
   QuantizerBench<float, float, FakeQuantizePACT> bench(FakeQuantizePACT{.axis = 1}, {2, 3});
-  bench.x = {1, -2, 3, 0.5f, -1, 7};
-  bench.forward(mode::eval);
-  CHECK(bench.state == std::vector<float>{0, 0, 0});
-  bench.forward(mode::qat);
   // The second channel observed nothing above 0.
-  CHECK(bench.state == std::vector<float>{1, std::numeric_limits<float>::min(), 7});
+  check_calls<float>(bench,
+                     {{.mode = mode::eval, .x = {1, -2, 3, 0.5f, -1, 7}, .state = {0, 0, 0}},
+                      {.state = {1, std::numeric_limits<float>::min(), 7}}});
   for (float bad : {-1.0f, std::numeric_limits<float>::quiet_NaN(),
                     std::numeric_limits<float>::infinity()}) {
     bench.state = {1, bad, 7};
-    bench.status.fault = {};
+    bench.status().fault = {};
     bench.forward(mode::eval);
-    REQUIRE(bench.status.fault.text != nullptr);
-    CHECK(std::string(bench.status.fault.text) ==
+    REQUIRE(bench.status().fault.text != nullptr);
+    CHECK(std::string(bench.status().fault.text) ==
           "alpha of channel {index} is {value}; it must be above 0");
-    CHECK(bench.status.fault.index == 1);
+    CHECK(bench.status().fault.index == 1);
     CHECK(bench.y == bench.x);
   }
 }
 
 TEST_CASE("pact: an alpha that saw nothing above 0 is 1 until something is") {
   const FakeQuantizePACT op{.bits = 2};
-  QuantizerBench<double, double, FakeQuantizePACT> bench(op, {2});
-  bench.x = {0, -3};
-  bench.forward(mode::qat);
-  const bool above = op.range == CodeRange::Unsigned;
-  CHECK(bench.state[0] == (above ? std::numeric_limits<double>::min() : 3.0));
-  bench.x = {0, 0};
+  REQUIRE(op.range == CodeRange::Unsigned);
+  Pact bench(op, {2});
+  check_calls<double>(bench, {{.x = {0, -3}, .state = {std::numeric_limits<double>::min()}}});
   bench.state = {0};
-  bench.forward(mode::qat);
-  bench.forward(mode::qat);
-  const double step = above ? 1 / 3.0 : 1.0;
-  CHECK(bench.scales()[0] == step);
-  bench.x = {9, 9};
-  bench.forward(mode::eval);
-  CHECK(bench.scales()[0] == step);
-  bench.forward(mode::qat);
-  CHECK(bench.state[0] == 9);
+  check_calls<double>(bench, {{.x = {0, 0}},
+                              {.scales = {1 / 3.0}},
+                              {.mode = mode::eval, .x = {9, 9}, .scales = {1 / 3.0}},
+                              {.state = {9}}});
 }
 
 TEST_CASE("pact: a channel of zeros has no gradient of alpha until it has data") {
   Pact bench(FakeQuantizePACT{.axis = 0}, {2, 2});
-  bench.x = {0, 0, 1, 2};
   bench.dy = {3, 4, 5, 6};
-  bench.forward(mode::qat);
-  bench.backward();
-  CHECK(bench.state == std::vector<double>{std::numeric_limits<double>::min(), 2});
-  CHECK(bench.dstate == std::vector<double>{0, 6});
-  CHECK(bench.dx == std::vector<double>{3, 4, 5, 0});
+  check_calls<double>(bench, {{.x = {0, 0, 1, 2},
+                               .state = {std::numeric_limits<double>::min(), 2},
+                               .dx = {3, 4, 5, 0},
+                               .dstate = {0, 6}}});
   bench.x = {0, 9, 1, INFINITY};
   bench.forward_step({.mode = mode::qat, .number = 1, .warm_up = 5});
   bench.backward();
   CHECK(bench.state[0] == 9);
   CHECK(bench.dstate == std::vector<double>{0, 0});
-}
-
-TEST_CASE("learned quantizers: attributes and operands that cannot be are refused") {
-  const TensorType x{DType::F32, {4, 6}};
-  const TensorType one{DType::F32, {1}};
-  const auto error = [](const auto& op, std::vector<TensorType> inputs) {
-    return test::error_text<GraphError>([&] { (void)op.infer(inputs); });
-  };
-  CHECK(error(FakeQuantizeLSQ{.bits = 1}, {x, one}) ==
-        "bits must be in 2..16 for range Narrow, got 1");
-  CHECK(error(FakeQuantizeLSQ{.axis = 0}, {x, one}) == "scale must be f32[4], got f32[1]");
-  CHECK(error(FakeQuantizeLSQ{.scheme = Scheme::Affine}, {x, one, x}) ==
-        "zero_point must be f32[1], got f32[4, 6]");
-  CHECK(error(FakeQuantizePACT{.range = CodeRange::Full}, {x, one}) ==
-        "range must be Unsigned or Narrow, got Full");
-  CHECK(error(FakeQuantizePACT{.group_size = 2}, {x, one}) == "group_size needs an axis");
-  CHECK(error(FakeQuantizePACT{.floor = -1}, {x, one}) ==
-        "floor must be a normal f32 above 0, got -1");
 }

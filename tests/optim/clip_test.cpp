@@ -49,7 +49,7 @@ TEST_CASE("clip: equal bits on every instruction set and at any number of thread
   std::optional<double> norm;
   std::string sha256;
   for (const char* name : {"baseline", "avx2", "avx512"}) {
-    const IsaCap cap(name);
+    const IsaLimit limit(name);
     for (const int threads : {1, 2, 4}) {
       // More than 512 blocks, so that more than one region is summed.
       Parameters parameters = make_parameters({{"a", f32({1500, 1001})},
@@ -64,8 +64,7 @@ TEST_CASE("clip: equal bits on every instruction set and at any number of thread
       }
       if (!norm) sha256 = parameters.sha256();
       norm = norm.value_or(found);
-      CAPTURE(name);
-      CAPTURE(threads);
+      INFO("name ", name, ", threads ", threads);
       CHECK(found == *norm);
       CHECK(parameters.sha256() == sha256);
     }

@@ -72,13 +72,6 @@ const std::vector<Golden> goldens = {
      {-0x1.6ed51cp+1f, -0x1.3ba502p+2f},
      {-0x1.6ed51caae366p+1, -0x1.3ba502ddc4381p+2}}};
 
-void train(const Parameters& parameters, Optimizer& optimizer, int first, int last) {
-  for (int step = first; step < last; ++step) {
-    fill_gradients(parameters, step);
-    optimizer.step(0.05);
-  }
-}
-
 std::string argument_error(const Rule& rule, std::vector<ParameterGroup> groups = {},
                            int threads = 1) {
   Parameters parameters =
@@ -110,10 +103,8 @@ TEST_CASE("optimizer: every rule follows its textbook for 20 steps") {
           if (entry.trainable()) std::visit(update, golden.rule);
           const double ulp = entry.type.dtype == DType::F64 ? 0x1p-52 : 0x1p-23;
           const double p = expected[e][i].p;
-          CAPTURE(golden.rule.index());
-          CAPTURE(step);
-          CAPTURE(entry.name);
-          CAPTURE(i);
+          INFO("golden.rule.index() ", golden.rule.index(), ", step ", step, ", entry.name ",
+               entry.name, ", i ", i);
           CHECK(std::fabs(element(entry, i) - p) <= 16 * ulp * std::max(1.0, std::fabs(p)));
         }
       }
@@ -156,7 +147,7 @@ TEST_CASE("optimizer: equal bits on every instruction set and at any number of t
     std::string sha256;
     Section section;
     for (const char* name : {"baseline", "avx2", "avx512"}) {
-      const IsaCap cap(name);
+      const IsaLimit limit(name);
       for (const int threads : {1, 2, 4}) {
         Parameters parameters = make_parameters(types);
         Optimizer optimizer(parameters, golden.rule, {}, threads);
@@ -165,9 +156,8 @@ TEST_CASE("optimizer: equal bits on every instruction set and at any number of t
           sha256 = parameters.sha256();
           section = optimizer.save();
         }
-        CAPTURE(golden.rule.index());
-        CAPTURE(name);
-        CAPTURE(threads);
+        INFO("golden.rule.index() ", golden.rule.index(), ", name ", name, ", threads ",
+             threads);
         CHECK(parameters.sha256() == sha256);
         CHECK((optimizer.save() == section));
       }
@@ -223,8 +213,7 @@ TEST_CASE("optimizer: patterns match whole names") {
                               {{.pattern = each.pattern, .frozen = true}});
     const Section section = optimizer.save();
     for (const std::string& name : names) {
-      CAPTURE(each.pattern);
-      CAPTURE(name);
+      INFO("each.pattern ", each.pattern, ", name ", name);
       CHECK(section.tensors.contains("second/" + name) ==
             (std::ranges::count(each.matched, name) == 0));
     }

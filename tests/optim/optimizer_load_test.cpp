@@ -18,13 +18,6 @@ Parameters some_parameters() {
       {{"fc1.weight", f32({3, 4})}, {"fc1.bias", f64({3})}, {"state.scale", f32({3})}});
 }
 
-void train(const Parameters& parameters, Optimizer& optimizer, int first, int last) {
-  for (int step = first; step < last; ++step) {
-    fill_gradients(parameters, step);
-    optimizer.step(0.05);
-  }
-}
-
 const std::vector<ParameterGroup> groups = {
     {.pattern = "*.bias", .learning_rate_scale = 0.5, .weight_decay = 0}};
 

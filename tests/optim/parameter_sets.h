@@ -1,7 +1,6 @@
 // Parameters with pseudo-random values and gradients, for tests of optim.
 #pragma once
 
-#include <cstdlib>
 #include <limits>
 #include <string>
 #include <utility>
@@ -10,6 +9,8 @@
 #include "qtape/core/random.h"
 #include "qtape/engine/graph.h"
 #include "qtape/engine/parameters.h"
+#include "qtape/optim/optimizer.h"
+#include "qtape/tests/support/isa_limit.h"
 
 namespace qtape::test {
 
@@ -22,13 +23,9 @@ using Types = std::vector<std::pair<std::string, TensorType>>;
 inline Parameters make_parameters(const Types& types) {
   Graph graph;
   for (const auto& [name, type] : types) {
-    Parameter parameter;
-    parameter.dtype = type.dtype;
-    parameter.shape = type.shape;
-    State state;
-    state.dtype = type.dtype;
-    state.shape = type.shape;
-    graph.add(name.starts_with("state") ? Op(state) : Op(parameter), {}, name);
+    const Op state = State{.dtype = type.dtype, .shape = type.shape};
+    const Op parameter = Parameter{.dtype = type.dtype, .shape = type.shape};
+    graph.add(name.starts_with("state") ? state : parameter, {}, name);
   }
   Parameters parameters(graph, 1);
   uint64_t stream = 0;
@@ -69,26 +66,15 @@ inline void fill_gradients(const Parameters& parameters, int step) {
   }
 }
 
+/// Steps first to last - 1 with these gradients.
+inline void train(const Parameters& parameters, Optimizer& optimizer, int first, int last) {
+  for (int step = first; step < last; ++step) {
+    fill_gradients(parameters, step);
+    optimizer.step(0.05);
+  }
+}
+
 inline TensorType f32(Shape shape) { return {DType::F32, shape}; }
 inline TensorType f64(Shape shape) { return {DType::F64, shape}; }
-
-/// Caps the instruction set during its lifetime.
-class IsaCap {
- public:
-  explicit IsaCap(const char* name) {
-    const char* before = std::getenv("QTAPE_ISA");
-    if (before != nullptr) before_ = before;
-    ::setenv("QTAPE_ISA", name, 1);
-  }
-  ~IsaCap() {
-    if (before_.empty()) ::unsetenv("QTAPE_ISA");
-    if (!before_.empty()) ::setenv("QTAPE_ISA", before_.c_str(), 1);
-  }
-  IsaCap(const IsaCap&) = delete;
-  IsaCap& operator=(const IsaCap&) = delete;
-
- private:
-  std::string before_;
-};
 
 }  // namespace qtape::test

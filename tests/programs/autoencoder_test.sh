@@ -10,8 +10,7 @@ check "the autoencoder deploys both" test "$(grep -cE '^(calibrated|trained), de
 check "training, reference and backend agree" test "$(grep -c ': 100 samples, 0 mismatches' "$work/auto.txt")" = 2
 "$tool" convert "$work/a.json" -o "$work/ap2.json" --requantization OnnxQdq >/dev/null
 check "the autoencoder's program is what convert writes" cmp "$work/ap.json" "$work/ap2.json"
-"$tool" inspect "$work/a.json" >"$work/ai.txt"
-check "the trained reconstruction is quantized" grep -q 'reconstruction.quantized .*FakeQuantizeLSQ, codes 0..255, Affine' "$work/ai.txt"
+check "the trained reconstruction is quantized" grep -q 'reconstruction.quantized .*FakeQuantizeLSQ, codes 0..255, Affine' <("$tool" inspect "$work/a.json")
 check "the autoencoder saves all models" test -s "$work/af.json" -a -s "$work/ac.json" -a -s "$work/ar.json"
 check "integer programs have weights of 8 bits at most" exits 2 '--weight-bits: expected 2 to 8, got 9' "$autoencoder" --weight-bits 9
 check "one bit is too few" exits 2 '--weight-bits: expected 2 to 8, got 1' "$autoencoder" --weight-bits 1

@@ -1,11 +1,14 @@
 // Arrays for files, and randomly damaged files.
 #pragma once
 
+#include <doctest/doctest.h>
+
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "qtape/core/error.h"
 #include "qtape/core/random.h"
 #include "qtape/io/arrays/named_tensors.h"
 
@@ -66,5 +69,26 @@ class Mutations {
   Random random_;
   uint64_t draws_ = 0;
 };
+
+/// Returns the number of 10,000 mutations of `files` that `parse` refuses; others must be read
+/// as tensors of the right size. `letters` are inserted.
+template <class Parse>
+int refused_mutations(const std::vector<std::string>& files, std::string_view letters,
+                      Parse parse) {
+  Mutations mutations(letters);
+  int refused = 0;
+  for (size_t i = 0; i < 10000; ++i) {
+    const std::string bytes = mutations.of(files[i % files.size()]);
+    try {
+      const NamedTensors tensors = parse(bytes);
+      for (const auto& each : tensors) {
+        REQUIRE(static_cast<int64_t>(each.tensor.data.size()) == each.tensor.type.bytes());
+      }
+    } catch (const FormatError&) {
+      ++refused;
+    }
+  }
+  return refused;
+}
 
 }  // namespace qtape::test

@@ -75,4 +75,23 @@ ConformanceFile read_conformance(std::string_view text) {
   return file;
 }
 
+std::string first_difference(const ConformanceFile& file, const SessionOptions& options,
+                             const SessionHooks& hooks) {
+  IntegerSession session(file.program, options, hooks);
+  std::vector<Tensor> inputs;
+  for (const ProgramNodeId id : ids(file.program)) {
+    if (!std::holds_alternative<integer::Input>(file.program[id].op)) continue;
+    inputs.push_back(file.values[static_cast<size_t>(id.index)]);
+  }
+  feed_inputs(session, inputs);
+  session.run();
+  for (const ProgramNodeId id : ids(file.program)) {
+    if (file.omitted.contains(id.index) || !session.has_value(id)) continue;
+    if (value_of(session, id) != file.values[static_cast<size_t>(id.index)]) {
+      return file.program.describe(id);
+    }
+  }
+  return "";
+}
+
 }  // namespace qtape::test

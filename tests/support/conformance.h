@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "qtape/integer/program/session.h"
+#include "qtape/integer/program/session_hooks.h"
 
 namespace qtape::test {
 
@@ -39,5 +40,9 @@ struct ConformanceFile {
 };
 /// Reads a file. Throws FormatError.
 ConformanceFile read_conformance(std::string_view text);
+/// Runs the program of a file on its inputs. Returns the first node whose value differs from
+/// the file; empty if there is none.
+std::string first_difference(const ConformanceFile& file, const SessionOptions& options,
+                             const SessionHooks& hooks = {});
 
 }  // namespace qtape::test

@@ -5,27 +5,12 @@
 #include <vector>
 
 #include "qtape/core/random.h"
-#include "qtape/integer/program/integer_program.h"
-#include "qtape/kernels/quantize/pack.h"
 #include "qtape/tests/support/conformance.h"
+#include "qtape/tests/support/integer_programs.h"
 
 namespace qtape::test {
 
 using namespace kernels;
-
-/// Returns the grid with all codes of a dtype.
-inline CodeGrid whole_grid(DType dtype, double scale, int32_t zero_point) {
-  switch (dtype) {
-    case DType::U8:
-      return {dtype, scale, zero_point, 0, 255};
-    case DType::S16:
-      return {dtype, scale, zero_point, -32768, 32767};
-    case DType::U16:
-      return {dtype, scale, zero_point, 0, 65535};
-    default:
-      return {DType::S8, scale, zero_point, -128, 127};
-  }
-}
 
 /// A sequence of random numbers that is the same each time.
 class Draws {
@@ -47,14 +32,18 @@ class Draws {
 class ConformanceBuilder {
  public:
   ConformanceBuilder(std::string name, std::string about, Requantization requantization)
-      : made_{std::move(name), std::move(about), IntegerProgram(requantization), {}, {}} {}
+      : made_{std::move(name), std::move(about), IntegerProgram(requantization), {}, {}},
+        net_(requantization) {}
 
-  ConformanceCase done() { return std::move(made_); }
+  ConformanceCase done() {
+    made_.program = net_.of(outputs_);
+    return std::move(made_);
+  }
 
   ProgramNodeId input(const std::string& label, Shape shape, const std::vector<float>& data,
                       bool batch = false) {
     made_.inputs.push_back(Tensor::of<float>(shape, data));
-    return made_.program.add(integer::Input{shape, batch}, {}, label);
+    return net_.add(integer::Input{shape, batch}, {}, label);
   }
   /// Adds an input whose elements have `codes` on `grid` with every rounding.
   ProgramNodeId codes(const std::string& label, Shape shape, const CodeGrid& grid,
@@ -66,41 +55,40 @@ class ConformanceBuilder {
     }
     return add(integer::Quantize{.grid = grid}, {input(label, shape, data)});
   }
-  ProgramNodeId add(IntegerOp op, std::initializer_list<ProgramNodeId> operands) {
-    const ProgramNodeId id = made_.program.add(std::move(op), operands);
-    outputs_.push_back(id);
-    made_.program.set_outputs(outputs_);
-    return id;
+  /// Adds an input of the codes `first` and random ones.
+  ProgramNodeId random_codes(Draws& draws, const std::string& label, Shape shape,
+                             const CodeGrid& grid, std::vector<int64_t> first = {}) {
+    while (std::ssize(first) < shape.elements()) {
+      first.push_back(draws.integer(grid.low, grid.high));
+    }
+    return codes(label, shape, grid, first);
   }
+  /// Adds an output.
   ProgramNodeId add(IntegerOp op, const std::vector<ProgramNodeId>& operands) {
-    return made_.program.add(std::move(op), operands);
+    return output(net_.add(std::move(op), operands));
   }
-  const IntegerValue& value(ProgramNodeId id) const { return made_.program[id].value; }
+  /// Adds a node that is no output.
+  ProgramNodeId add_inner(IntegerOp op, const std::vector<ProgramNodeId>& operands) {
+    return net_.add(std::move(op), operands);
+  }
   void omit(ProgramNodeId id) { made_.omitted.insert(id.index); }
-
-  /// Adds accumulators of `x`; the number of outputs is the number of rows of `weights`.
-  ProgramNodeId linear(ProgramNodeId x, int bits, const std::vector<int8_t>& weights,
-                       const std::vector<float>& scales, const std::vector<int32_t>& bias) {
-    const IntegerValue& value = made_.program[x].value;
-    const int64_t k = value.type.shape[-1];
-    const int64_t n = std::ssize(weights) / k;
-    return add(integer::Linear{pack_weights(weights, {n, k}, bits, scales, bias, value)}, {x});
-  }
-  /// Adds accumulators of a convolution; `op` lacks its weights, whose rows have `k` elements.
-  ProgramNodeId conv(ProgramNodeId x, integer::Conv op, int64_t k, int bits,
-                     const std::vector<int8_t>& weights, const std::vector<float>& scales,
-                     const std::vector<int32_t>& bias) {
-    op.weights.shape = {std::ssize(weights) / k, k};
-    const IntegerValue factors = op.factors(made_.program[x].value);
-    op.weights = pack_weights(weights, op.weights.shape, bits, scales, bias, factors);
-    return add(op, {x});
+  const IntegerValue& value(ProgramNodeId id) const { return net_.program[id].value; }
+  ProgramNodeId linear(ProgramNodeId x, const Weights& w) { return output(net_.linear(x, w)); }
+  ProgramNodeId conv(ProgramNodeId x, const integer::Conv& op, int64_t k, const Weights& w) {
+    return output(net_.conv(x, op, k, w));
   }
   void requantize(ProgramNodeId x, std::initializer_list<CodeGrid> grids) {
     for (const CodeGrid& grid : grids) add(integer::Requantize{grid}, {x});
   }
 
  private:
+  ProgramNodeId output(ProgramNodeId id) {
+    outputs_.push_back(id);
+    return id;
+  }
+
   ConformanceCase made_;
+  ProgramBuilder net_;
   std::vector<ProgramNodeId> outputs_;
 };
 

@@ -17,6 +17,12 @@ std::string named(const char* name, Requantization requantization) {
   return std::string(name) + "-" + std::string(to_string_view(requantization));
 }
 
+std::vector<float> uniform(Draws& draws, int64_t count, double low, double high) {
+  std::vector<float> values;
+  for (int64_t i = 0; i < count; ++i) values.push_back(draws.uniform(low, high));
+  return values;
+}
+
 std::vector<int8_t> random_weights(Draws& draws, int64_t count, int64_t least, int64_t most) {
   std::vector<int8_t> weights;
   for (int64_t i = 0; i < count; ++i) {
@@ -103,10 +109,8 @@ ConformanceCase structure() {
   Draws draws(3);
   for (DType dtype : {DType::S8, DType::U8, DType::S16, DType::U16}) {
     const CodeGrid grid = whole_grid(dtype, 0.5, 17);
-    std::vector<int64_t> codes;
-    for (int i = 0; i < 24; ++i) codes.push_back(draws.integer(grid.low, grid.high));
-    const std::string label = std::string(to_string_view(dtype));
-    const ProgramNodeId x = b.codes(label, {2, 3, 4}, grid, codes);
+    const ProgramNodeId x =
+        b.random_codes(draws, std::string(to_string_view(dtype)), {2, 3, 4}, grid);
     const ProgramNodeId part = b.add(integer::Slice{{.axis = 1, .begin = -2}}, {x});
     b.add(integer::Slice{{.axis = -1, .begin = 1, .end = -1}}, {x});
     b.add(integer::Slice{{.axis = 2, .begin = 2, .end = 2}}, {x});
@@ -140,6 +144,15 @@ std::vector<int32_t> random_biases(Draws& draws, int64_t n, int64_t most) {
   return biases;
 }
 
+/// Returns weights [n, k] with biases of up to `bias` times the largest weight.
+Weights weights(Draws& draws, int64_t n, int64_t k, int bits, int64_t bias, double span) {
+  const int64_t most = (int64_t{1} << (bits - 1)) - 1;
+  Weights w{.codes = random_weights(draws, n * k, -most, most), .bits = bits};
+  w.bias = random_biases(draws, n, bias * most);
+  w.scales = spread_scales(draws, n, span * static_cast<double>(most));
+  return w;
+}
+
 /// Three layers of 8, 4 and 2 bits on codes of `dtypes`, where k is not a multiple of the
 /// weights per byte.
 ConformanceCase accumulators(const char* name, const char* about, Requantization requantization,
@@ -147,9 +160,7 @@ ConformanceCase accumulators(const char* name, const char* about, Requantization
   ConformanceBuilder b(named(name, requantization), about, requantization);
   Draws draws(4);
   const int64_t rows = 6, k = 7, n = 9;
-  std::vector<float> data;
-  for (int64_t i = 0; i < rows * k; ++i) data.push_back(draws.uniform(-4, 4));
-  const ProgramNodeId x = b.input("x", {2, rows / 2, k}, data, true);
+  const ProgramNodeId x = b.input("x", {2, rows / 2, k}, uniform(draws, rows * k, -4, 4), true);
   for (size_t layer = 0; layer < 3; ++layer) {
     const bool wide = size_of(dtypes[layer]) > 1;
     const int32_t zero_point = layer == 1 ? 0 : wide ? 30000 : 101;
@@ -160,9 +171,9 @@ ConformanceCase accumulators(const char* name, const char* about, Requantization
     const int64_t most = (int64_t{1} << (bits - 1)) - 1;
     const auto weights = random_weights(draws, n * k, -most - 1, most);
     const double span = static_cast<double>(most + 1) * (wide ? 60000 : 240) * scale;
-    std::vector<float> scales = spread_scales(draws, layer == 1 ? 1 : n, span);
+    const auto scales = spread_scales(draws, layer == 1 ? 1 : n, span);
     const auto bias = random_biases(draws, layer == 1 ? 0 : n, wide ? 3'000'000 : 9000);
-    const ProgramNodeId y = b.linear(codes, bits, weights, scales, bias);
+    const ProgramNodeId y = b.linear(codes, {weights, scales, bias, bits});
     b.requantize(y, {whole_grid(DType::U8, 1, 100), CodeGrid{DType::S8, 1, -7, -20, 90},
                      whole_grid(DType::S16, double{0.011f}, -300),
                      whole_grid(DType::U16, double{0.009f}, 25000)});
@@ -178,14 +189,12 @@ ConformanceCase ties(Requantization requantization) {
   ConformanceBuilder b(named("ties", requantization),
                        "Accumulators halfway between codes, and beside, from 8 and 16 bits",
                        requantization);
-  std::vector<int8_t> weights;
-  std::vector<float> scales;
-  std::vector<int32_t> bias;
+  Weights w{{}, {}};
   for (int exponent = 0; exponent <= 7; ++exponent) {
     for (float fraction : {1.0f, 0.75f}) {
-      weights.push_back(exponent % 2 == 0 ? 1 : -1);
-      scales.push_back(std::ldexp(fraction, -exponent));
-      bias.push_back(exponent % 3 == 0 ? -10 : exponent % 3 == 1 ? 9 : -(64 << exponent) - 8);
+      w.codes.push_back(exponent % 2 == 0 ? 1 : -1);
+      w.scales.push_back(std::ldexp(fraction, -exponent));
+      w.bias.push_back(exponent % 3 == 0 ? -10 : exponent % 3 == 1 ? 9 : -(64 << exponent) - 8);
     }
   }
   std::vector<int64_t> steps;
@@ -193,14 +202,13 @@ ConformanceCase ties(Requantization requantization) {
   for (DType dtype : {DType::U8, DType::S16}) {
     const std::string label = std::string(to_string_view(dtype));
     const ProgramNodeId x = b.codes(label, {18, 1}, whole_grid(dtype, 1, 0), steps);
-    const ProgramNodeId y = b.linear(x, 8, weights, scales, bias);
-    b.requantize(y, {whole_grid(DType::S16, 1, 0)});
+    b.requantize(b.linear(x, w), {whole_grid(DType::S16, 1, 0)});
   }
   // Ties except for the rounding of scales, which requantizations apply at different places.
   const ProgramNodeId x =
       b.codes("thirds", {18, 1}, whole_grid(DType::U8, double{0.33f}, 0), steps);
-  const ProgramNodeId y = b.linear(x, 8, {1, -1, 3, 5, -7, 9, 11, 127},
-                                   {1, 1, 1, 0.5f, 0.7f, 0.1f, 0.3f, 0.9f}, {});
+  const ProgramNodeId y =
+      b.linear(x, {{1, -1, 3, 5, -7, 9, 11, 127}, {1, 1, 1, 0.5f, 0.7f, 0.1f, 0.3f, 0.9f}});
   b.requantize(y, {whole_grid(DType::S16, double{0.22f}, 0)});
   return b.done();
 }
@@ -216,20 +224,18 @@ ConformanceCase extremes(Requantization requantization) {
   constexpr int32_t most = std::numeric_limits<int32_t>::max();
   for (DType dtype : {DType::U8, DType::U16}) {
     for (int32_t end : {0, most}) {
-      std::vector<int8_t> weights;
-      std::vector<float> scales;
-      std::vector<int32_t> bias;
+      Weights w{{}, {}};
       for (size_t c = 0; c < exponents.size(); ++c) {
-        weights.push_back(c % 2 == 0 ? 127 : -128);
-        scales.push_back(std::ldexp(c % 3 == 0 ? 0x1.fffffep-1f : 0.6f, exponents[c]));
-        bias.push_back(end == 0 ? static_cast<int32_t>(c) - 8 : c % 2 == 0 ? most : -most);
+        w.codes.push_back(c % 2 == 0 ? 127 : -128);
+        w.scales.push_back(std::ldexp(c % 3 == 0 ? 0x1.fffffep-1f : 0.6f, exponents[c]));
+        w.bias.push_back(end == 0 ? static_cast<int32_t>(c) - 8 : c % 2 == 0 ? most : -most);
       }
       const std::string label =
           std::string(to_string_view(dtype)) + (end == 0 ? "" : " and large biases");
       const ProgramNodeId x = b.codes(label, {5, 1}, whole_grid(dtype, 1, 0),
                                       {0, 1, 2, 100, dtype == DType::U8 ? 255 : 65535});
-      const ProgramNodeId y = b.linear(x, 8, weights, scales, bias);
-      b.requantize(y, {whole_grid(DType::S16, 1, 0), whole_grid(DType::U16, 1, 65535)});
+      b.requantize(b.linear(x, w),
+                   {whole_grid(DType::S16, 1, 0), whole_grid(DType::U16, 1, 65535)});
     }
   }
   return b.done();
@@ -248,9 +254,9 @@ ConformanceCase codes_to_codes(Requantization requantization) {
        whole_grid(DType::U8, double{0.11f}, 0), CodeGrid{DType::U8, double{0.33f}, 9, 9, 255},
        whole_grid(DType::S16, double{0.22f}, -100)});
   Draws draws(5);
-  std::vector<int64_t> some = {-32768, 32767, 0, 1, -1, 2, -2, 3, -3, 5, -5};
-  while (some.size() < 64) some.push_back(draws.integer(-32768, 32767));
-  const ProgramNodeId z = b.codes("s16", {1, 64}, whole_grid(DType::S16, 0x1p-12, 0), some);
+  const ProgramNodeId z =
+      b.random_codes(draws, "s16", {1, 64}, whole_grid(DType::S16, 0x1p-12, 0),
+                     {-32768, 32767, 0, 1, -1, 2, -2, 3, -3, 5, -5});
   b.requantize(z, {whole_grid(DType::S16, 0x1p-11, 0), whole_grid(DType::S8, 0.0625, 0),
                    whole_grid(DType::U16, double{0.00021f}, 32768),
                    whole_grid(DType::U8, double{0.031f}, 128)});
@@ -262,9 +268,8 @@ ConformanceCase additions(Requantization requantization) {
                        "Add, Sub and Mul of codes of 8 and 16 bits", requantization);
   const auto codes = [&](const char* label, const CodeGrid& grid, uint64_t seed) {
     Draws draws(seed);
-    std::vector<int64_t> all = {grid.low, grid.high, grid.low, grid.high, grid.zero_point};
-    while (all.size() < 48) all.push_back(draws.integer(grid.low, grid.high));
-    return b.codes(label, {3, 16}, grid, all);
+    return b.random_codes(draws, label, {3, 16}, grid,
+                          {grid.low, grid.high, grid.low, grid.high, grid.zero_point});
   };
   const ProgramNodeId u8 = codes("u8", whole_grid(DType::U8, double{0.021f}, 120), 1);
   const ProgramNodeId s8 = codes("s8", whole_grid(DType::S8, double{0.035f}, -5), 2);
@@ -304,9 +309,7 @@ ConformanceCase lookups() {
                        Requantization::FloatMultiply);
   Draws draws(8);
   const auto codes = [&](const char* label, const CodeGrid& grid) {
-    std::vector<int64_t> all = {grid.low, grid.high, grid.zero_point};
-    while (all.size() < 40) all.push_back(draws.integer(grid.low, grid.high));
-    return b.codes(label, {4, 10}, grid, all);
+    return b.random_codes(draws, label, {4, 10}, grid, {grid.low, grid.high, grid.zero_point});
   };
   const auto look_up = [&](ProgramNodeId x, DType dtype, int64_t entries,
                            const CodeGrid& grid) {
@@ -333,18 +336,13 @@ ConformanceCase totals(Requantization requantization) {
   ConformanceBuilder b(named("sum", requantization), "Sum of codes over axes, and as a mean",
                        requantization);
   Draws draws(6);
-  const auto codes = [&](const char* label, Shape shape, const CodeGrid& grid) {
-    std::vector<int64_t> all;
-    while (std::ssize(all) < shape.elements()) {
-      all.push_back(draws.integer(grid.low, grid.high));
-    }
-    return b.codes(label, shape, grid, all);
-  };
   const auto sum = [&](ProgramNodeId x, std::vector<int> axes, bool keep_dims, bool mean) {
     return b.add(integer::Sum{std::move(axes), keep_dims, mean}, {x});
   };
-  const ProgramNodeId u8 = codes("u8", {4, 3, 5}, whole_grid(DType::U8, double{0.02f}, 100));
-  const ProgramNodeId s16 = codes("s16", {4, 6}, whole_grid(DType::S16, 0x1p-12, 0));
+  const ProgramNodeId u8 =
+      b.random_codes(draws, "u8", {4, 3, 5}, whole_grid(DType::U8, double{0.02f}, 100));
+  const ProgramNodeId s16 =
+      b.random_codes(draws, "s16", {4, 6}, whole_grid(DType::S16, 0x1p-12, 0));
   for (ProgramNodeId x :
        {sum(u8, {1}, false, false), sum(u8, {-1}, true, true), sum(u8, {}, false, true),
         sum(u8, {0, 2}, false, true), sum(s16, {1}, false, false), sum(s16, {1}, false, true),
@@ -354,11 +352,13 @@ ConformanceCase totals(Requantization requantization) {
     b.add(integer::Dequantize{}, {x});
   }
   // Accumulators beyond s32.
-  const ProgramNodeId u16 = codes("u16", {1, 65}, whole_grid(DType::U16, 0x1p-6, 0));
-  const ProgramNodeId some =
-      b.add(integer::Concat{{.axis = 1, .count = 8}}, std::vector(8, u16));
-  const ProgramNodeId many =
-      b.add(integer::Concat{{.axis = 1, .count = 64}}, std::vector(64, some));
+  const ProgramNodeId u16 =
+      b.random_codes(draws, "u16", {1, 65}, whole_grid(DType::U16, 0x1p-6, 0));
+  const auto joined = [&](ProgramNodeId part, int count) {
+    return b.add_inner(integer::Concat{{.axis = 1, .count = count}},
+                       std::vector(static_cast<size_t>(count), part));
+  };
+  const ProgramNodeId many = joined(joined(u16, 8), 64);
   b.omit(many);
   for (bool mean : {false, true}) {
     const ProgramNodeId x = sum(many, {1}, false, mean);
@@ -368,26 +368,14 @@ ConformanceCase totals(Requantization requantization) {
 }
 
 ConformanceCase convolutions() {
-  ConformanceBuilder b("convolutions",
-                       "Conv with strides, dilations, groups and padding, over codes of all "
-                       "dtypes",
-                       Requantization::SingleRounding);
+  ConformanceBuilder b(
+      "convolutions",
+      "Conv with strides, dilations, groups and padding, over codes of all dtypes",
+      Requantization::SingleRounding);
   Draws draws(9);
-  const auto codes = [&](const std::string& label, Shape shape, const CodeGrid& grid) {
-    std::vector<int64_t> all;
-    for (int64_t i = 0; i < shape.elements(); ++i) {
-      all.push_back(draws.integer(grid.low, grid.high));
-    }
-    return b.codes(label, shape, grid, all);
-  };
   const auto add = [&](ProgramNodeId x, const integer::Conv& op, int64_t n, int64_t k,
                        int bits) {
-    const int64_t most = (int64_t{1} << (bits - 1)) - 1;
-    const auto weights = random_weights(draws, n * k, -most, most);
-    // One draw per statement, because the evaluation order of arguments is unspecified.
-    const auto biases = random_biases(draws, n, 50 * most);
-    const auto scales = spread_scales(draws, n, 8'000.0 * double(most));
-    return b.conv(x, op, k, bits, weights, scales, biases);
+    return b.conv(x, op, k, weights(draws, n, k, bits, 50, 8'000));
   };
   using C = integer::Conv;
   const C same{.taps = {3, 3}, .padding = Padding::Same};
@@ -397,15 +385,18 @@ ConformanceCase convolutions() {
                  .padding = Padding::Explicit,
                  .pads_begin = {1, 0},
                  .pads_end = {0, 3}};
-  const ProgramNodeId u8 = codes("u8", {2, 4, 5, 2}, whole_grid(DType::U8, 0.5, 77));
+  const ProgramNodeId u8 =
+      b.random_codes(draws, "u8", {2, 4, 5, 2}, whole_grid(DType::U8, 0.5, 77));
   // The zero point is outside the range of codes.
-  const ProgramNodeId s8 = codes("s8", {1, 5, 4, 4}, {DType::S8, 0.25, -100, 10, 120});
-  const ProgramNodeId s16 = codes("s16", {1, 4, 4, 2}, whole_grid(DType::S16, 0x1p-8, 300));
-  const ProgramNodeId u16 = codes("u16", {2, 9, 3}, whole_grid(DType::U16, 0x1p-8, 40000));
+  const ProgramNodeId s8 =
+      b.random_codes(draws, "s8", {1, 5, 4, 4}, {DType::S8, 0.25, -100, 10, 120});
+  const ProgramNodeId s16 =
+      b.random_codes(draws, "s16", {1, 4, 4, 2}, whole_grid(DType::S16, 0x1p-8, 300));
+  const ProgramNodeId u16 =
+      b.random_codes(draws, "u16", {2, 9, 3}, whole_grid(DType::U16, 0x1p-8, 40000));
   const CodeGrid hidden = whole_grid(DType::S8, double{0.4f}, -7);
-  C depthwise = uneven;
+  C depthwise = uneven, grouped = same;
   depthwise.groups = 4;
-  C grouped = same;
   grouped.groups = 2;
   for (ProgramNodeId y :
        {add(u8, same, 3, 18, 8), add(u8, C{}, 3, 2, 4), add(u8, uneven, 2, 12, 2),
@@ -437,19 +428,13 @@ ConformanceCase network(Requantization requantization) {
   ConformanceBuilder b(named("network", requantization), "A network of all ops",
                        requantization);
   Draws draws(7);
-  std::vector<float> data;
-  for (int i = 0; i < 8 * 10; ++i) data.push_back(draws.uniform(-1, 3));
+  const ProgramNodeId input = b.input("x", {8, 10}, uniform(draws, 8 * 10, -1, 3), true);
   const ProgramNodeId x =
-      b.add(integer::Quantize{.grid = whole_grid(DType::U8, double{4.0f / 255}, 64)},
-            {b.input("x", {8, 10}, data, true)});
+      b.add(integer::Quantize{.grid = whole_grid(DType::U8, double{4.0f / 255}, 64)}, {input});
   const CodeGrid hidden = {DType::S8, double{0.043f}, -30, -30, 127};
   const auto layer = [&](ProgramNodeId from, int64_t k, int64_t n, const CodeGrid& grid,
                          int bits) {
-    const int64_t most = (int64_t{1} << (bits - 1)) - 1;
-    const auto weights = random_weights(draws, n * k, -most, most);
-    const auto biases = random_biases(draws, n, 40 * most);
-    const auto scales = spread_scales(draws, n, 12'000.0 * static_cast<double>(most));
-    const ProgramNodeId y = b.linear(from, bits, weights, scales, biases);
+    const ProgramNodeId y = b.linear(from, weights(draws, n, k, bits, 40, 12'000));
     return b.add(integer::Requantize{grid}, {y});
   };
   const ProgramNodeId one = layer(x, 10, 10, hidden, 4);
@@ -482,11 +467,8 @@ ConformanceCase of_op(const OpCase& op_case) {
     for (const size_t k : {i % 2, i % 2 + 2}) {
       const CodeGrid& grid = grids[k];
       const Shape& shape = use.operands.at(0).shape;
-      std::vector<int64_t> codes = {grid.low, grid.high};
-      while (std::ssize(codes) < shape.elements()) {
-        codes.push_back(draws.integer(grid.low, grid.high));
-      }
-      const ProgramNodeId x = b.codes(fmt::format("x{}.{}", i, k), shape, grid, codes);
+      const ProgramNodeId x = b.random_codes(draws, fmt::format("x{}.{}", i, k), shape, grid,
+                                             {grid.low, grid.high});
       const ProgramNodeId y = b.add(emit(use.op, {.grid = grid, .x = shape}), {x});
       if (!b.value(y).is_codes()) b.requantize(y, {whole_grid(DType::S8, 0.25, 3)});
     }

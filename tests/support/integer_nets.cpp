@@ -13,8 +13,6 @@
 namespace qtape::test {
 namespace {
 
-constexpr auto requantizations = requantization::values;
-
 bool is_fixed(const Op& op) {
   const auto* quantize = std::get_if<FakeQuantize>(&op);
   return quantize != nullptr && std::holds_alternative<Fixed>(quantize->scale_mode);
@@ -39,11 +37,8 @@ std::string difference(const Graph& graph, Parameters& parameters, const VerifyO
   fill_wild(verifier.input(), seed);
   verifier.run(options.batch);
   if (verifier.mismatches() == 0) return "";
-  const std::string where = verifier.first_mismatch() ? to_string(*verifier.first_mismatch())
-                                                      : std::string("an output");
-  return fmt::format("{} mismatches, {}: {}\n{}{}", verifier.mismatches(),
-                     to_string_view(options.convert.requantization), where,
-                     to_string(verifier.program()), verifier.report());
+  return fmt::format("{}: {}\n{}{}", to_string_view(options.convert.requantization),
+                     mismatch(verifier), to_string(verifier.program()), verifier.report());
 }
 
 }  // namespace
@@ -110,6 +105,13 @@ void fill_wild(std::span<float> x, uint64_t seed) {
   }
 }
 
+std::string mismatch(const Verifier& verifier) {
+  if (verifier.mismatches() == 0) return "";
+  return fmt::format("{} mismatches, {}", verifier.mismatches(),
+                     verifier.first_mismatch() ? to_string(*verifier.first_mismatch())
+                                               : std::string("an output"));
+}
+
 bool all_exact_in_f32(const IntegerProgram& program) {
   return std::ranges::all_of(program.nodes(), [](const IntegerNode& node) {
     const QuantizedWeights* weights = weights_of(node.op);
@@ -120,7 +122,7 @@ bool all_exact_in_f32(const IntegerProgram& program) {
 std::string disagreement(const Graph& graph, Parameters& parameters, uint64_t seed,
                          Effort effort, const std::vector<NodeId>& outputs) {
   const bool some = effort == Effort::Some;
-  for (Requantization requantization : requantizations) {
+  for (Requantization requantization : requantization::values) {
     VerifyOptions options{.convert = {.requantization = requantization, .outputs = outputs},
                           .batch = 9};
     const bool f32 = all_exact_in_f32(convert(graph, parameters, options.convert));
@@ -165,46 +167,42 @@ class RandomNet {
     return static_cast<int64_t>(random_.below(draws_++, static_cast<uint64_t>(n)));
   }
   int64_t width(NodeId id) const { return graph_[id].type.shape[1]; }
-  NodeId any() { return codes_[static_cast<size_t>(below(std::ssize(codes_)))]; }
+  template <class T>
+  T pick(const std::vector<T>& from) {
+    return from[static_cast<size_t>(below(std::ssize(from)))];
+  }
+  NodeId any() { return pick(codes_); }
 
   Op activation() {
     const EMA range{.track = Track::Range};
     const FakeQuantize affine{
         .range = CodeRange::Unsigned, .scheme = Scheme::Affine, .scale_mode = range};
-    const std::vector<Op> kinds = {
-        affine,
-        affine.with(&FakeQuantize::range, CodeRange::Full),
-        affine.with(&FakeQuantize::bits, 4),
-        affine.with(&FakeQuantize::bits, 9),
-        affine.with(&FakeQuantize::bits, 16),
-        affine.with(&FakeQuantize::scale_mode, Fixed{}),
-        affine.with(&FakeQuantize::zero_point, ZeroPoint::BeforeRounding),
-        FakeQuantize{.scale_mode = EMA{}},
-        FakeQuantize{.range = CodeRange::Full,
-                     .rounding = Rounding::HalfAway,
-                     .division = Division::Reciprocal,
-                     .scale_mode = EMA{}},
-        FakeQuantize{.bits = 3, .rounding = Rounding::HalfUp, .scale_mode = range},
-        FakeQuantize{.bits = 16, .scale_mode = EMA{}},
-        FakeQuantize{.range = CodeRange::Unsigned, .scale_mode = Fixed{}},
-        FakeQuantizeLSQ{},
-        FakeQuantizeLSQ{.range = CodeRange::Unsigned, .scheme = Scheme::Affine},
-        FakeQuantizeLSQ{.bits = 12, .scheme = Scheme::Affine},
-        FakeQuantizePACT{},
-        FakeQuantizePACT{.bits = 6, .range = CodeRange::Narrow}};
-    return kinds[static_cast<size_t>(below(std::ssize(kinds)))];
+    return pick<Op>(
+        {affine, affine.with(&FakeQuantize::range, CodeRange::Full),
+         affine.with(&FakeQuantize::bits, 4), affine.with(&FakeQuantize::bits, 9),
+         affine.with(&FakeQuantize::bits, 16), affine.with(&FakeQuantize::scale_mode, Fixed{}),
+         affine.with(&FakeQuantize::zero_point, ZeroPoint::BeforeRounding),
+         FakeQuantize{.scale_mode = EMA{}},
+         FakeQuantize{.range = CodeRange::Full,
+                      .rounding = Rounding::HalfAway,
+                      .division = Division::Reciprocal,
+                      .scale_mode = EMA{}},
+         FakeQuantize{.bits = 3, .rounding = Rounding::HalfUp, .scale_mode = range},
+         FakeQuantize{.bits = 16, .scale_mode = EMA{}},
+         FakeQuantize{.range = CodeRange::Unsigned, .scale_mode = Fixed{}}, FakeQuantizeLSQ{},
+         FakeQuantizeLSQ{.range = CodeRange::Unsigned, .scheme = Scheme::Affine},
+         FakeQuantizeLSQ{.bits = 12, .scheme = Scheme::Affine}, FakeQuantizePACT{},
+         FakeQuantizePACT{.bits = 6, .range = CodeRange::Narrow}});
   }
 
   /// Returns a quantizer for weights whose outputs are the indices of `axis`.
   Op weight(int axis) {
-    const std::vector<Op> kinds = {FakeQuantize{},
-                                   FakeQuantize{.axis = axis},
-                                   FakeQuantize{.axis = axis, .range = CodeRange::Full},
-                                   FakeQuantize{.bits = 4, .axis = axis},
-                                   FakeQuantize{.bits = 2, .scale_mode = EMA{}},
-                                   FakeQuantizeLSQ{.bits = 5, .axis = axis},
-                                   FakeQuantizePACT{.bits = 8, .range = CodeRange::Narrow}};
-    return kinds[static_cast<size_t>(below(std::ssize(kinds)))];
+    return pick<Op>({FakeQuantize{}, FakeQuantize{.axis = axis},
+                     FakeQuantize{.axis = axis, .range = CodeRange::Full},
+                     FakeQuantize{.bits = 4, .axis = axis},
+                     FakeQuantize{.bits = 2, .scale_mode = EMA{}},
+                     FakeQuantizeLSQ{.bits = 5, .axis = axis},
+                     FakeQuantizePACT{.bits = 8, .range = CodeRange::Narrow}});
   }
 
   std::string label(const char* kind) { return fmt::format("{}{}", kind, names_++); }
@@ -245,7 +243,7 @@ class RandomNet {
     for (NodeId id : codes_) {
       if (width(id) == width(a)) fitting.push_back(id);
     }
-    return graph_.add(Add{}, {a, fitting[static_cast<size_t>(below(std::ssize(fitting)))]});
+    return graph_.add(Add{}, {a, pick(fitting)});
   }
 
   NodeId join() {

@@ -11,10 +11,28 @@ namespace qtape::test {
 
 /// Fills biases and batch norms, sets Fixed scales and lets the observers see a batch.
 void settle(const Graph& graph, Parameters& parameters, uint64_t seed);
+/// A graph with parameters that are settled on random data.
+struct Settled {
+  Graph graph;
+  Parameters parameters;
+
+  Settled(const Graph& of, uint64_t seed) : graph(of), parameters(graph, seed) {
+    settle(graph, parameters, seed);
+  }
+  IntegerProgram program(const ConvertOptions& options = {}) {
+    return convert(graph, parameters, options);
+  }
+  IntegerProgram program(Requantization requantization) {
+    return convert(graph, parameters, requantization);
+  }
+};
 /// Fills x with values of all magnitudes, including infinities and zeros of both signs.
 void fill_wild(std::span<float> x, uint64_t seed);
 /// True if every Linear of the program is exact in f32.
 bool all_exact_in_f32(const IntegerProgram& program);
+
+/// Returns the first mismatch of a verification; empty if there is none.
+std::string mismatch(const Verifier& verifier);
 
 /// Number of requantizations, thread counts and product paths that are tested.
 enum class Effort { Some, All };
@@ -22,11 +40,19 @@ enum class Effort { Some, All };
 /// difference. Verifies all answers if `outputs` is empty.
 std::string disagreement(const Graph& graph, Parameters& parameters, uint64_t seed,
                          Effort effort, const std::vector<NodeId>& outputs = {});
+inline std::string disagreement(Settled net, uint64_t seed, Effort effort,
+                                const std::vector<NodeId>& outputs = {}) {
+  return disagreement(net.graph, net.parameters, seed, effort, outputs);
+}
 
 /// Returns a net of random pieces: layers, some with folded batch norms, accumulators,
 /// concatenations, slices, reductions, views and quantizers of all kinds.
 Graph random_net(uint64_t seed);
 /// Returns a net of random convolutions along one or two axes, with all their features.
 Graph conv_net(uint64_t seed);
+/// Returns a net of one of both kinds.
+inline Graph any_net(uint64_t seed) {
+  return seed % 2 == 0 ? conv_net(seed) : random_net(seed);
+}
 
 }  // namespace qtape::test

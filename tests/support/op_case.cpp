@@ -102,6 +102,16 @@ IntegerVerdict refused(std::string text, std::function<NodeId(Graph&)> net) {
   return {.refusal = std::move(text), .net = std::move(net)};
 }
 
+void refuse(OpCase& c, const std::vector<TensorType>& operands,
+            const std::vector<std::pair<Op, std::string>>& rows) {
+  for (const auto& [op, text] : rows) c.refusals.push_back({op, operands, text});
+}
+
+void refuse(OpCase& c, const Op& op,
+            const std::vector<std::pair<std::vector<TensorType>, std::string>>& rows) {
+  for (const auto& [operands, text] : rows) c.refusals.push_back({op, operands, text});
+}
+
 std::vector<OpCase> op_cases() {
   std::vector<OpCase> all;
   for (const auto& family :

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "qtape/engine/graph.h"
@@ -123,6 +124,13 @@ struct OpCase {
   /// Returns the name of the op; empty if there is no use.
   std::string_view name() const { return uses.empty() ? "" : name_of(uses[0].op); }
 };
+
+/// Adds refusals of the same operands, each with an op and its text.
+void refuse(OpCase& c, const std::vector<TensorType>& operands,
+            const std::vector<std::pair<Op, std::string>>& rows);
+/// Adds refusals by the same op, each with operands and their text.
+void refuse(OpCase& c, const Op& op,
+            const std::vector<std::pair<std::vector<TensorType>, std::string>>& rows);
 
 /// Returns the table with one entry for every op, from the functions below.
 std::vector<OpCase> op_cases();

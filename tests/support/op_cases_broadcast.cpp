@@ -77,34 +77,31 @@ OpCase broadcast_case(const Op& op, ValueOracle value, Tolerance tolerance) {
 }
 
 OpCase add_bias() {
-  OpCase c{
-      .value =
-          [](const OpUse&, Arrays x) {
-            Array y = x[0];
-            for (size_t i = 0; i < y.values.size(); ++i) {
-              y.values[i] += x[1].values[i % x[1].values.size()];
-            }
-            return y;
-          },
-      .bench = {{AddBias{}, {{{256, 512}}, {{512}}}}},
-      .integer = converts([](Graph& graph) {
-        const NodeId x = graph.add(Input{.shape = {4, 6}}, {}, "x");
-        const NodeId y = linear(graph, x,
-                                {.out = 5,
-                                 .weight_quantizer = FakeQuantize{.axis = 0},
-                                 .input_quantizer = FakeQuantize{.scale_mode = EMA{}},
-                                 .bias_on_grid = false,
-                                 .label = "fc"});
-        graph.set_outputs({y});
-        return y;
-      }),
-      .refusals = {
-          {AddBias{}, {f32({8, 4}), f32({3})}, "b must be [4], the last extent of x, got [3]"},
-          {AddBias{},
-           {f32({8, 4}), f32({1, 4})},
-           "b must be [4], the last extent of x, got [1, 4]"},
-          {AddBias{}, {f32({}), f32({1})}, "x needs rank >= 1, got a scalar"},
-          {AddBias{}, {f32({4}), f64({4})}, "dtypes differ: f32 and f64"}}};
+  OpCase c{.value =
+               [](const OpUse&, Arrays x) {
+                 Array y = x[0];
+                 for (size_t i = 0; i < y.values.size(); ++i) {
+                   y.values[i] += x[1].values[i % x[1].values.size()];
+                 }
+                 return y;
+               },
+           .bench = {{AddBias{}, {{{256, 512}}, {{512}}}}},
+           .integer = converts([](Graph& graph) {
+             const NodeId x = graph.add(Input{.shape = {4, 6}}, {}, "x");
+             const NodeId y = linear(graph, x,
+                                     {.out = 5,
+                                      .weight_quantizer = FakeQuantize{.axis = 0},
+                                      .input_quantizer = FakeQuantize{.scale_mode = EMA{}},
+                                      .bias_on_grid = false,
+                                      .label = "fc"});
+             graph.set_outputs({y});
+             return y;
+           })};
+  refuse(c, AddBias{},
+         {{{f32({8, 4}), f32({3})}, "b must be [4], the last extent of x, got [3]"},
+          {{f32({8, 4}), f32({1, 4})}, "b must be [4], the last extent of x, got [1, 4]"},
+          {{f32({}), f32({1})}, "x needs rank >= 1, got a scalar"},
+          {{f32({4}), f64({4})}, "dtypes differ: f32 and f64"}});
   for (const Shape& x : std::vector<Shape>{
            {5, 7}, {2, 3, 4}, {6}, {4, 1}, {64, 256}, {3, 1025}, {0, 3}, {3, 0}}) {
     c.uses.push_back({AddBias{}, {{x}, {{x[-1]}}}});

@@ -207,45 +207,36 @@ OpCase conv2d() {
   const TensorType x = f32({2, 5, 6, 4});
   const TensorType w = f32({8, 3, 3, 4});
   const int64_t far = int64_t{1} << 40;
-  c.refusals = {
-      {plain, {f32({5, 6, 4}), w}, "x must be [n, h, w, c], got [5, 6, 4]"},
-      {plain, {x, f32({3, 3, 4})}, "filters must be [o, kh, kw, c / groups], got [3, 3, 4]"},
-      {plain, {x, f64({8, 3, 3, 4})}, "dtypes differ: f32 and f64"},
-      {plain, {s32({2, 5, 6, 4}), s32({8, 3, 3, 4})}, "expected f32 or f64, got s32"},
-      {plain,
-       {x, f32({8, 3, 3, 3})},
-       "filters need 4 channels for 4 channels in 1 group, got 3"},
-      {Conv2d{.groups = 2},
-       {x, w},
-       "filters need 2 channels for 4 channels in 2 groups, got 4"},
-      {Conv2d{.groups = 3},
-       {x, w},
-       "groups must divide the channels: 3 groups of 4 channels and 8 filters"},
-      {Conv2d{.groups = 4},
-       {x, f32({6, 3, 3, 1})},
-       "groups must divide the channels: 4 groups of 4 channels and 6 filters"},
-      {Conv2d{.groups = 0}, {x, w}, "groups must be at least 1, got 0"},
-      {plain,
-       {x, f32({8, 6, 3, 4})},
-       "kernel of 6 with dilation 1 spans 6 along h, padded x has 5"},
-      {Conv2d{.dilation = {1, 3}},
-       {x, w},
-       "kernel of 3 with dilation 3 spans 7 along w, padded x has 6"},
-      {Conv2d{.stride = {0, 1}}, {x, w}, "stride must be at least 1 along h, got 0"},
-      {Conv2d{.dilation = {1, 0}}, {x, w}, "dilation must be at least 1 along w, got 0"},
-      {Conv2d{.stride = {1, 1, 1}}, {x, w}, "stride must have 2 numbers, got [1, 1, 1]"},
-      {Conv2d{.pads_begin = {1, 0}},
-       {x, w},
-       "padding of 1 and 0 along h needs padding Explicit, got Valid"},
-      {plain, {f32({2, 0, 6, 4}), w}, "x needs an extent of at least 1 along h, got 0"},
-      {plain,
-       {f32({2, 5, 6, 0}), f32({8, 3, 3, 0})},
-       "channels must be at least 1, got 0 and 8 filters"},
-      {plain, {x, f32({0, 3, 3, 4})}, "channels must be at least 1, got 4 and 0 filters"},
-      {plain, {x, f32({8, 3, 0, 4})}, "kernel must be at least 1 along w, got 0"},
-      {Conv2d{.padding = Padding::Explicit, .pads_begin = {far, 0}},
-       {x, w},
-       "padded extents may be at most 2^31 - 1, got 1099511627781"}};
+  refuse(c, {x, w},
+         {{Conv2d{.groups = 2}, "filters need 2 channels for 4 channels in 2 groups, got 4"},
+          {Conv2d{.groups = 3},
+           "groups must divide the channels: 3 groups of 4 channels and 8 filters"},
+          {Conv2d{.groups = 0}, "groups must be at least 1, got 0"},
+          {Conv2d{.dilation = {1, 3}},
+           "kernel of 3 with dilation 3 spans 7 along w, padded x has 6"},
+          {Conv2d{.stride = {0, 1}}, "stride must be at least 1 along h, got 0"},
+          {Conv2d{.dilation = {1, 0}}, "dilation must be at least 1 along w, got 0"},
+          {Conv2d{.stride = {1, 1, 1}}, "stride must have 2 numbers, got [1, 1, 1]"},
+          {Conv2d{.pads_begin = {1, 0}},
+           "padding of 1 and 0 along h needs padding Explicit, got Valid"},
+          {Conv2d{.padding = Padding::Explicit, .pads_begin = {far, 0}},
+           "padded extents may be at most 2^31 - 1, got 1099511627781"}});
+  refuse(
+      c, plain,
+      {{{f32({5, 6, 4}), w}, "x must be [n, h, w, c], got [5, 6, 4]"},
+       {{x, f32({3, 3, 4})}, "filters must be [o, kh, kw, c / groups], got [3, 3, 4]"},
+       {{x, f64({8, 3, 3, 4})}, "dtypes differ: f32 and f64"},
+       {{s32({2, 5, 6, 4}), s32({8, 3, 3, 4})}, "expected f32 or f64, got s32"},
+       {{x, f32({8, 3, 3, 3})}, "filters need 4 channels for 4 channels in 1 group, got 3"},
+       {{x, f32({8, 6, 3, 4})}, "kernel of 6 with dilation 1 spans 6 along h, padded x has 5"},
+       {{f32({2, 0, 6, 4}), w}, "x needs an extent of at least 1 along h, got 0"},
+       {{f32({2, 5, 6, 0}), f32({8, 3, 3, 0})},
+        "channels must be at least 1, got 0 and 8 filters"},
+       {{x, f32({0, 3, 3, 4})}, "channels must be at least 1, got 4 and 0 filters"},
+       {{x, f32({8, 3, 0, 4})}, "kernel must be at least 1 along w, got 0"}});
+  refuse(c, Conv2d{.groups = 4},
+         {{{x, f32({6, 3, 3, 1})},
+           "groups must divide the channels: 4 groups of 4 channels and 6 filters"}});
   return c;
 }
 
@@ -264,21 +255,18 @@ OpCase conv1d() {
                     {{.groups = 2}, {2, 5, 4}, {2, 1, 2}}});
   add_large<Conv1d>(c.bench, {same, {32, 200, 32}, {64, 5, 32}});
   c.integer = converts(quantized(same, {2, 9, 3}, {4, 3, 3}));
-  c.refusals = {
-      {plain, {f32({2, 5, 6, 4}), f32({8, 3, 4})}, "x must be [n, l, c], got [2, 5, 6, 4]"},
-      {plain,
-       {f32({2, 5, 4}), f32({8, 3, 3, 4})},
-       "filters must be [o, k, c / groups], got [8, 3, 3, 4]"},
-      {plain,
-       {f32({2, 5, 4}), f32({8, 6, 4})},
-       "kernel of 6 with dilation 1 spans 6 along l, padded x has 5"},
-      {Conv1d{.padding = Padding::Same, .dilation = int64_t{1} << 60},
-       {f32({2, 5, 4}), f32({8, 3, 4})},
-       "windows span more than 2^48 elements along l: extent 5, kernel 3, stride 1, dilation "
-       "1152921504606846976, padding 0 and 0"},
-      {Conv1d{.stride = -1},
-       {f32({2, 5, 4}), f32({8, 3, 4})},
-       "stride must be at least 1 along l, got -1"}};
+  refuse(
+      c, {f32({2, 5, 4}), f32({8, 3, 4})},
+      {{Conv1d{.padding = Padding::Same, .dilation = int64_t{1} << 60},
+        "windows span more than 2^48 elements along l: extent 5, kernel 3, stride 1, dilation "
+        "1152921504606846976, padding 0 and 0"},
+       {Conv1d{.stride = -1}, "stride must be at least 1 along l, got -1"}});
+  refuse(c, plain,
+         {{{f32({2, 5, 6, 4}), f32({8, 3, 4})}, "x must be [n, l, c], got [2, 5, 6, 4]"},
+          {{f32({2, 5, 4}), f32({8, 3, 3, 4})},
+           "filters must be [o, k, c / groups], got [8, 3, 3, 4]"},
+          {{f32({2, 5, 4}), f32({8, 6, 4})},
+           "kernel of 6 with dilation 1 spans 6 along l, padded x has 5"}});
   return c;
 }
 
@@ -303,28 +291,24 @@ OpCase conv_transpose2d() {
           {plain, {1, 3, 3, 2}, {2, 1, 1, 2}}});
   add_large<ConvTranspose2d>(c.bench, {same, {16, 14, 14, 32}, {16, 4, 4, 32}});
   c.integer = refused(
-      "has no integer form: replace it with an op that has an integer form, or use an output "
-      "before it",
+      "has no integer form: replace it with an op that has an integer form, or use an output before it",
       quantized(same, {2, 3, 3, 2}, {3, 3, 3, 2}, {.scale_mode = Fixed{}}));
   const TensorType x = f32({2, 3, 4, 4});
   const TensorType w = f32({8, 3, 3, 4});
-  c.refusals = {
-      {ConvTranspose2d{.output_padding = {1, 0}},
-       {x, w},
-       "output_padding must be at least 0 and below the stride along h, got 1 and 1"},
-      {ConvTranspose2d{.stride = {2, 2}, .padding = Padding::Same, .output_padding = {1, 0}},
-       {x, w},
-       "output_padding of 1 along h needs padding Valid or Explicit"},
-      {ConvTranspose2d{.padding = Padding::Explicit, .pads_begin = {5, 0}},
-       {x, w},
-       "padding of 5 and 0 leaves none of the 5 elements along h"},
-      {ConvTranspose2d{.stride = {int64_t{1} << 48, 1}},
-       {x, w},
-       "y has more than 2^48 elements along h: extent 3, stride 281474976710656"},
-      {plain, {f32({2, 3, 0, 4}), w}, "x needs an extent of at least 1 along w, got 0"},
-      {plain,
-       {x, f32({8, 3, 3, 2})},
-       "filters need 4 channels for 4 channels in 1 group, got 2"}};
+  refuse(
+      c, {x, w},
+      {{ConvTranspose2d{.output_padding = {1, 0}},
+        "output_padding must be at least 0 and below the stride along h, got 1 and 1"},
+       {ConvTranspose2d{.stride = {2, 2}, .padding = Padding::Same, .output_padding = {1, 0}},
+        "output_padding of 1 along h needs padding Valid or Explicit"},
+       {ConvTranspose2d{.padding = Padding::Explicit, .pads_begin = {5, 0}},
+        "padding of 5 and 0 leaves none of the 5 elements along h"},
+       {ConvTranspose2d{.stride = {int64_t{1} << 48, 1}},
+        "y has more than 2^48 elements along h: extent 3, stride 281474976710656"}});
+  refuse(
+      c, plain,
+      {{{f32({2, 3, 0, 4}), w}, "x needs an extent of at least 1 along w, got 0"},
+       {{x, f32({8, 3, 3, 2})}, "filters need 4 channels for 4 channels in 1 group, got 2"}});
   return c;
 }
 

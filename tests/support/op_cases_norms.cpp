@@ -131,25 +131,18 @@ OpCase batch_norm() {
                                "y");
                  graph.set_outputs({add_quantizer(graph, y, ema, "output")});
                  return y;
-               }),
-           .refusals = {{plain,
-                         {f32({4}), f32({4}), f32({4}), f32({4}), f32({4})},
-                         "x needs rank >= 2, got [4]"},
-                        {plain,
-                         {f32({2, 4}), f32({3}), f32({4}), f32({4}), f32({4})},
-                         "gamma must be f32[4], one for each channel, got f32[3]"},
-                        {plain,
-                         {f32({2, 4}), f32({4}), f32({4}), f32({4}), f64({4})},
-                         "running_var must be f32[4], one for each channel, got f64[4]"},
-                        {BatchNorm{.momentum = 1.5},
-                         {f32({2, 4}), f32({4}), f32({4}), f32({4}), f32({4})},
-                         "momentum must be in [0, 1], got 1.5"},
-                        {BatchNorm{.eps = 0},
-                         {f32({2, 4}), f32({4}), f32({4}), f32({4}), f32({4})},
-                         "eps must be above 0 and finite, got 0"},
-                        {plain,
-                         {s32({2, 4}), s32({4}), s32({4}), s32({4}), s32({4})},
-                         "expected f32 or f64, got s32"}}};
+               })};
+  refuse(c, {f32({2, 4}), f32({4}), f32({4}), f32({4}), f32({4})},
+         {{BatchNorm{.momentum = 1.5}, "momentum must be in [0, 1], got 1.5"},
+          {BatchNorm{.eps = 0}, "eps must be above 0 and finite, got 0"}});
+  refuse(c, plain,
+         {{{f32({4}), f32({4}), f32({4}), f32({4}), f32({4})}, "x needs rank >= 2, got [4]"},
+          {{f32({2, 4}), f32({3}), f32({4}), f32({4}), f32({4})},
+           "gamma must be f32[4], one for each channel, got f32[3]"},
+          {{f32({2, 4}), f32({4}), f32({4}), f32({4}), f64({4})},
+           "running_var must be f32[4], one for each channel, got f64[4]"},
+          {{s32({2, 4}), s32({4}), s32({4}), s32({4}), s32({4})},
+           "expected f32 or f64, got s32"}});
   for (const Shape& x : std::vector<Shape>{{5, 3},
                                            {2, 1},
                                            {7, 17},
@@ -190,17 +183,15 @@ OpCase correction() {
   const BatchNormCorrection other{.momentum = 0.5, .eps = 0.25};
   OpCase c{.value = corrected,
            .tolerance = {.value = 32, .gradient = 4},
-           .integer = converts(folded_net("corrected")),
-           .refusals = {
-               {plain,
-                {f32({4}), f32({4}), f32({4}), f32({4}), f32({4}), f32({4}), f32({4})},
-                "v needs rank >= 2, got [4]"},
-               {plain,
-                {f32({2, 4}), f32({4}), f32({4}), f32({4, 1}), f32({4}), f32({4}), f32({4})},
-                "r must be f32[4], one for each channel, got f32[4, 1]"},
-               {BatchNormCorrection{.eps = -1},
-                {f32({2, 4}), f32({4}), f32({4}), f32({4}), f32({4}), f32({4}), f32({4})},
-                "eps must be above 0 and finite, got -1"}}};
+           .integer = converts(folded_net("corrected"))};
+  refuse(c, plain,
+         {{{f32({4}), f32({4}), f32({4}), f32({4}), f32({4}), f32({4}), f32({4})},
+           "v needs rank >= 2, got [4]"},
+          {{f32({2, 4}), f32({4}), f32({4}), f32({4, 1}), f32({4}), f32({4}), f32({4})},
+           "r must be f32[4], one for each channel, got f32[4, 1]"}});
+  refuse(c, BatchNormCorrection{.eps = -1},
+         {{{f32({2, 4}), f32({4}), f32({4}), f32({4}), f32({4}), f32({4}), f32({4})},
+           "eps must be above 0 and finite, got -1"}});
   for (const Shape& v :
        std::vector<Shape>{{5, 3}, {7, 17}, {3, 4, 5}, {2, 3, 4, 6}, {130, 2}}) {
     c.uses.push_back({plain, correction_operands(v, 0.5, 2)});

@@ -39,7 +39,7 @@ FakeQuantize grid_op(const Op& op) {
 template <class T>
 std::vector<QParams<T>> element_qparams(const OpUse& use, Arrays x) {
   const FakeQuantize op = grid_op(use.op);
-  const auto [q_min, q_max] = code_limits(op.bits, op.range);
+  const auto [q_min, q_max] = oracle_limits(op.bits, op.range);
   const size_t n = x[0].values.size();
   std::vector<size_t> channel(n);
   size_t channels = 1;
@@ -169,6 +169,38 @@ OpCase fake_quantize() {
       .dtypes = floats,
       .integer = converts_as(FakeQuantize{.scale_mode = EMA{}}),
       .refusals = {{FakeQuantize{}, {s32({4})}, takes_floats}}};
+  using X = FakeQuantize;
+  const TensorType x = f32({4, 6});
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  refuse(c, {x},
+         {{X{.bits = 1}, "bits must be in 2..16 for range Narrow, got 1"},
+          {X{.bits = 17}, "bits must be in 2..16 for range Narrow, got 17"},
+          {X{.bits = 0, .range = CodeRange::Unsigned},
+           "bits must be in 1..16 for range Unsigned, got 0"},
+          {X{.axis = 2}, "axis 2 is out of range for rank 2"},
+          {X{.axis = -3}, "axis -3 is out of range for rank 2"},
+          {X{.floor = 0}, "floor must be a normal f32 above 0, got 0"},
+          {X{.axis = 1, .group_size = 4},
+           "group_size 4 must be at least 1 and divide axis 1, which has 6"},
+          {X{.axis = 1, .group_size = 0},
+           "group_size 0 must be at least 1 and divide axis 1, which has 6"},
+          {X{.group_size = 2}, "group_size needs an axis"}});
+  refuse(
+      c, {x, f32({1})},
+      {{X{.scale_mode = EMA{.decay = 1}}, "decay must be in [0, 1), got 1"},
+       {X{.scale_mode = EMA{.decay = nan}}, "decay must be in [0, 1), got nan"},
+       {X{.scale_mode = EMA{.weight = 0.01}}, "no error"},
+       {X{.scale_mode = EMA{.decay = 0.9, .weight = 0.01}},
+        "decay and weight must add up to 1, got 0.9 and 0.01"},
+       {X{.scale_mode = EMA{.weight = nan}},
+        "decay and weight must add up to 1, got 0.99 and nan"},
+       {X{.scheme = Scheme::Affine, .scale_mode = EMA{}},
+        "scheme Affine needs EMA with track Range, got track Scale"},
+       {X{.scale_mode = EMA{.track = Track::Range}}, "range must be f32[2, 1], got f32[1]"}});
+  refuse(c, fixed.with(&X::axis, 1), {{{x, f32({4})}, "scale must be f32[6], got f32[4]"}});
+  refuse(c, fixed.with(&X::axis, 1).with(&X::group_size, 3),
+         {{{x, f32({2})}, "scale must be f32[4, 2], got f32[2]"}});
+  refuse(c, affine, {{{x, f32({1}), f32({2})}, "zero_point must be f32[1], got f32[2]"}});
   return c;
 }
 
@@ -178,7 +210,7 @@ std::vector<Values> lsq_gradients(const OpUse& use, Arrays x, const Array& dy) {
   for (size_t k = 1; k < x.size(); ++k) gradients[k].resize(x[k].values.size());
   if (!use.mode.quantize) return gradients;
   const FakeQuantize op = grid_op(use.op);
-  const CodeLimits limits = code_limits(op.bits, op.range);
+  const CodeLimits limits = oracle_limits(op.bits, op.range);
   const size_t n = dy.values.size();
   std::vector<double> counts(x[1].values.size());
   in_compute_type(x[0], [&]<class T>() {
@@ -212,25 +244,32 @@ std::vector<Values> lsq_gradients(const OpUse& use, Arrays x, const Array& dy) {
 OpCase learned_scale() {
   const FakeQuantizeLSQ symmetric{.bits = 3};
   const FakeQuantizeLSQ affine{.bits = 4, .axis = 0, .scheme = Scheme::Affine};
-  return {.value = fake_quantized,
-          .uses = {{symmetric, {data({67}), scales({0.21})}},
-                   {symmetric, {data({67}), scales({-0.21})}},
-                   {affine, {data({3, 5}), scales({1, 0.25, 0.1}), scales({0, 1.2, -3.4})}},
-                   {FakeQuantizeLSQ{.bits = 4, .axis = 1, .group_size = 5},
-                    {data({2, 35}), {{2, 7}, 0.1, 1, Fill::Uniform, {}, true}}},
-                   {FakeQuantizeLSQ{.axis = 0, .scheme = Scheme::Affine},
-                    {data({3, 5}), scales({1, 1.5, 2}), scales({0.3, 0, -1})},
-                    mode::float_train}},
-          .large = {{FakeQuantizeLSQ{.axis = 0},
-                     {data({300, 301}), {{300}, 0.01, 0.1, Fill::Uniform, {}, true}}}},
-          .bench = {{FakeQuantizeLSQ{}, {data({256, 512}), scales({0.01})}}},
-          .gradient = lsq_gradients,
-          .straight_through = true,
-          .tolerance = {.gradient = 8},
-          .dtypes = floats,
-          .integer = converts_as(FakeQuantizeLSQ{}),
-          .refusals = {{FakeQuantizeLSQ{}, {s32({4}), f32({1})}, takes_floats},
-                       {symmetric, {f32({4}), f64({1})}, "scale must be f32[1], got f64[1]"}}};
+  OpCase c{.value = fake_quantized,
+           .uses = {{symmetric, {data({67}), scales({0.21})}},
+                    {symmetric, {data({67}), scales({-0.21})}},
+                    {affine, {data({3, 5}), scales({1, 0.25, 0.1}), scales({0, 1.2, -3.4})}},
+                    {FakeQuantizeLSQ{.bits = 4, .axis = 1, .group_size = 5},
+                     {data({2, 35}), {{2, 7}, 0.1, 1, Fill::Uniform, {}, true}}},
+                    {FakeQuantizeLSQ{.axis = 0, .scheme = Scheme::Affine},
+                     {data({3, 5}), scales({1, 1.5, 2}), scales({0.3, 0, -1})},
+                     mode::float_train}},
+           .large = {{FakeQuantizeLSQ{.axis = 0},
+                      {data({300, 301}), {{300}, 0.01, 0.1, Fill::Uniform, {}, true}}}},
+           .bench = {{FakeQuantizeLSQ{}, {data({256, 512}), scales({0.01})}}},
+           .gradient = lsq_gradients,
+           .straight_through = true,
+           .tolerance = {.gradient = 8},
+           .dtypes = floats,
+           .integer = converts_as(FakeQuantizeLSQ{}),
+           .refusals = {{FakeQuantizeLSQ{}, {s32({4}), f32({1})}, takes_floats},
+                        {symmetric, {f32({4}), f64({1})}, "scale must be f32[1], got f64[1]"}}};
+  const TensorType x = f32({4, 6});
+  refuse(c, {x, f32({1})},
+         {{FakeQuantizeLSQ{.bits = 1}, "bits must be in 2..16 for range Narrow, got 1"},
+          {FakeQuantizeLSQ{.axis = 0}, "scale must be f32[4], got f32[1]"}});
+  refuse(c, FakeQuantizeLSQ{.scheme = Scheme::Affine},
+         {{{x, f32({1}), x}, "zero_point must be f32[1], got f32[4, 6]"}});
+  return c;
 }
 
 std::vector<Values> pact_gradients(const OpUse& use, Arrays x, const Array& dy) {
@@ -254,20 +293,26 @@ std::vector<Values> pact_gradients(const OpUse& use, Arrays x, const Array& dy) 
 
 OpCase learned_clipping() {
   const FakeQuantizePACT narrow{.bits = 3, .range = CodeRange::Narrow};
-  return {.value = fake_quantized,
-          .uses = {{FakeQuantizePACT{.bits = 4}, {data({67}), scales({1.3})}},
-                   {narrow, {data({67}), scales({1.3})}},
-                   {narrow, {data({99}, Fill::Halves), scales({1.5})}},
-                   {FakeQuantizePACT{.axis = 1}, {data({9, 3}), scales({1, 0.5, 1.7})}},
-                   {FakeQuantizePACT{}, {data({67}), scales({1.5})}, mode::float_train}},
-          .large = {{FakeQuantizePACT{}, {data({300, 301}), scales({1.1})}}},
-          .bench = {{FakeQuantizePACT{}, {data({256, 512}), scales({1.1})}}},
-          .gradient = pact_gradients,
-          .straight_through = true,
-          .tolerance = {.gradient = 4},
-          .dtypes = floats,
-          .integer = converts_as(FakeQuantizePACT{}),
-          .refusals = {{FakeQuantizePACT{}, {s32({4}), f32({1})}, takes_floats}}};
+  OpCase c{.value = fake_quantized,
+           .uses = {{FakeQuantizePACT{.bits = 4}, {data({67}), scales({1.3})}},
+                    {narrow, {data({67}), scales({1.3})}},
+                    {narrow, {data({99}, Fill::Halves), scales({1.5})}},
+                    {FakeQuantizePACT{.axis = 1}, {data({9, 3}), scales({1, 0.5, 1.7})}},
+                    {FakeQuantizePACT{}, {data({67}), scales({1.5})}, mode::float_train}},
+           .large = {{FakeQuantizePACT{}, {data({300, 301}), scales({1.1})}}},
+           .bench = {{FakeQuantizePACT{}, {data({256, 512}), scales({1.1})}}},
+           .gradient = pact_gradients,
+           .straight_through = true,
+           .tolerance = {.gradient = 4},
+           .dtypes = floats,
+           .integer = converts_as(FakeQuantizePACT{}),
+           .refusals = {{FakeQuantizePACT{}, {s32({4}), f32({1})}, takes_floats}}};
+  refuse(c, {f32({4, 6}), f32({1})},
+         {{FakeQuantizePACT{.range = CodeRange::Full},
+           "range must be Unsigned or Narrow, got Full"},
+          {FakeQuantizePACT{.group_size = 2}, "group_size needs an axis"},
+          {FakeQuantizePACT{.floor = -1}, "floor must be a normal f32 above 0, got -1"}});
+  return c;
 }
 
 OpCase quantize() {
@@ -277,58 +322,76 @@ OpCase quantize() {
                         .range = CodeRange::Unsigned,
                         .scheme = Scheme::Affine,
                         .mask = MaskRule::Value};
-  return {.value =
-              [](const OpUse& use, Arrays x) {
-                const FakeQuantize op = grid_op(use.op);
-                const bool is_unsigned = op.range == CodeRange::Unsigned;
-                const DType narrow = is_unsigned ? DType::U8 : DType::S8;
-                const DType wide = is_unsigned ? DType::U16 : DType::S16;
-                Array y{{op.bits <= 8 ? narrow : wide, x[0].type.shape}, {}};
-                in_compute_type(x[0], [&]<class T>() {
-                  const auto qparams = element_qparams<T>(use, x);
-                  for (size_t i = 0; i < qparams.size(); ++i) {
-                    y.values.push_back(static_cast<double>(
-                        oracle_code(static_cast<T>(x[0].values[i]), qparams[i], op)));
-                  }
-                });
-                return y;
-              },
-          .uses = {{four, {data({67}), scales({0.25})}},
-                   {four, {data({0}), scales({0.25})}},
-                   {four, {data({99}, Fill::Halves), scales({1})}},
-                   {Quantize{.bits = 12}, {data({1025}), scales({0.001})}},
-                   {Quantize{.bits = 16, .range = CodeRange::Unsigned},
-                    {data({1025}), scales({0.0001})}},
-                   {affine, {data({9, 3}), scales({1, 0.25, 0.1}), scales({0, 100, 255})}}},
-          .large = {{four, {data({70003}), scales({0.25})}}},
-          .bench = {{Quantize{}, {data({256, 512}), scales({0.01})}}},
-          .gradient =
-              [](const OpUse& use, Arrays x, const Array& dy) {
-                std::vector<Values> gradients = straight_through(use, x, dy);
-                in_compute_type(x[0], [&]<class T>() {
-                  const auto qparams = element_qparams<T>(use, x);
-                  for (size_t i = 0; i < qparams.size(); ++i) {
-                    const T g = static_cast<T>(gradients[0][i]);
-                    gradients[0][i] = double{static_cast<T>(g / qparams[i].scale)};
-                  }
-                });
-                return gradients;
-              },
-          .straight_through = true,
-          .dtypes = floats,
-          .integer = refused(
-              "has no integer form: replace it with an op that has an integer form, or use an "
-              "output before it",
-              [](Graph& graph) {
-                const NodeId x = graph.add(Input{.shape = {4, 6}}, {}, "x");
-                const NodeId scale = graph.add(State{.shape = {1}, .value = 0.25}, {}, "scale");
-                const NodeId q = graph.add(Quantize{}, {x, scale}, "q");
-                const NodeId y = graph.add(Dequantize{}, {q, scale}, "y");
-                const FakeQuantize ema{.scale_mode = EMA{}};
-                graph.set_outputs({add_quantizer(graph, y, ema, "output")});
-                return q;
-              }),
-          .refusals = {{Quantize{}, {s32({4}), f32({1})}, takes_floats}}};
+  OpCase c{
+      .value =
+          [](const OpUse& use, Arrays x) {
+            const FakeQuantize op = grid_op(use.op);
+            const bool is_unsigned = op.range == CodeRange::Unsigned;
+            const DType narrow = is_unsigned ? DType::U8 : DType::S8;
+            const DType wide = is_unsigned ? DType::U16 : DType::S16;
+            Array y{{op.bits <= 8 ? narrow : wide, x[0].type.shape}, {}};
+            in_compute_type(x[0], [&]<class T>() {
+              const auto qparams = element_qparams<T>(use, x);
+              for (size_t i = 0; i < qparams.size(); ++i) {
+                y.values.push_back(static_cast<double>(
+                    oracle_code(static_cast<T>(x[0].values[i]), qparams[i], op)));
+              }
+            });
+            return y;
+          },
+      .uses = {{four, {data({67}), scales({0.25})}},
+               {four, {data({0}), scales({0.25})}},
+               {four, {data({99}, Fill::Halves), scales({1})}},
+               {Quantize{.bits = 12}, {data({1025}), scales({0.001})}},
+               {Quantize{.bits = 16, .range = CodeRange::Unsigned},
+                {data({1025}), scales({0.0001})}},
+               {affine, {data({9, 3}), scales({1, 0.25, 0.1}), scales({0, 100, 255})}}},
+      .large = {{four, {data({70003}), scales({0.25})}}},
+      .bench = {{Quantize{}, {data({256, 512}), scales({0.01})}}},
+      .gradient =
+          [](const OpUse& use, Arrays x, const Array& dy) {
+            std::vector<Values> gradients = straight_through(use, x, dy);
+            in_compute_type(x[0], [&]<class T>() {
+              const auto qparams = element_qparams<T>(use, x);
+              for (size_t i = 0; i < qparams.size(); ++i) {
+                const T g = static_cast<T>(gradients[0][i]);
+                gradients[0][i] = double{static_cast<T>(g / qparams[i].scale)};
+              }
+            });
+            return gradients;
+          },
+      .straight_through = true,
+      .dtypes = floats,
+      .integer = refused(
+          "has no integer form: replace it with an op that has an integer form, or use an output before it",
+          [](Graph& graph) {
+            const NodeId x = graph.add(Input{.shape = {4, 6}}, {}, "x");
+            const NodeId scale = graph.add(State{.shape = {1}, .value = 0.25}, {}, "scale");
+            const NodeId q = graph.add(Quantize{}, {x, scale}, "q");
+            const NodeId y = graph.add(Dequantize{}, {q, scale}, "y");
+            const FakeQuantize ema{.scale_mode = EMA{}};
+            graph.set_outputs({add_quantizer(graph, y, ema, "output")});
+            return q;
+          }),
+      .refusals = {{Quantize{}, {s32({4}), f32({1})}, takes_floats}}};
+  const TensorType x = f32({4, 6});
+  const TensorType one = f32({1});
+  refuse(c, {x, one},
+         {{Quantize{}, "no error"},
+          {Quantize{.bits = 1}, "bits must be in 2..16 for range Narrow, got 1"},
+          {Quantize{.bits = 17, .range = CodeRange::Unsigned},
+           "bits must be in 1..16 for range Unsigned, got 17"},
+          {Quantize{.axis = 2}, "axis 2 is out of range for rank 2"},
+          {Quantize{.axis = 1, .group_size = 4},
+           "group_size 4 must be at least 1 and divide axis 1, which has 6"},
+          {Quantize{.group_size = 2}, "group_size needs an axis"},
+          {Quantize{.axis = 1}, "scale must be f32[6], got f32[1]"}});
+  refuse(c, Quantize{},
+         {{{TensorType{DType::S8, {4}}, one}, "expected f32, f64, f16 or bf16, got s8"},
+          {{f64({4}), one}, "scale must be f64[1], got f32[1]"}});
+  refuse(c, Quantize{.axis = 1, .scheme = Scheme::Affine},
+         {{{x, f32({6}), one}, "zero_point must be f32[6], got f32[1]"}});
+  return c;
 }
 
 OpCase dequantize() {
@@ -368,8 +431,7 @@ OpCase dequantize() {
       .straight_through = true,
       .dtypes = {DType::F32},
       .integer = refused(
-          "has no integer form: replace it with an op that has an integer form, or use an "
-          "output before it",
+          "has no integer form: replace it with an op that has an integer form, or use an output before it",
           [](Graph& graph) {
             const Input codes{.dtype = DType::S8, .shape = {4, 6}};
             const NodeId q = graph.add(codes, {}, "q");
@@ -378,11 +440,22 @@ OpCase dequantize() {
             const FakeQuantize ema{.scale_mode = EMA{}};
             graph.set_outputs({add_quantizer(graph, y, ema, "output")});
             return y;
-          }),
-      .refusals = {{Dequantize{}, {s32({4}), f32({1})}, "expected s8, u8, s16 or u16, got s32"},
-                   {Dequantize{},
-                    {f32({4}), f32({1})},
-                    "expected s8, u8, s16 or u16, got f32"}}};
+          })};
+  const TensorType one = f32({1});
+  const TensorType q{DType::S8, {4, 6}};
+  refuse(c, Dequantize{},
+         {{{s32({4}), one}, "expected s8, u8, s16 or u16, got s32"},
+          {{f32({4}), one}, "expected s8, u8, s16 or u16, got f32"}});
+  refuse(c, {q, one},
+         {{Dequantize{}, "no error"},
+          {Dequantize{.dtype = DType::S8}, "dtype must be f32, f64, f16 or bf16, got s8"},
+          {Dequantize{.dtype = DType::F64}, "scale must be f64[1], got f32[1]"},
+          {Dequantize{.dtype = DType::BF16}, "no error"},
+          {Dequantize{.axis = -3}, "axis -3 is out of range for rank 2"},
+          {Dequantize{.axis = 1, .group_size = 5},
+           "group_size 5 must be at least 1 and divide axis 1, which has 6"}});
+  refuse(c, Dequantize{.scheme = Scheme::Affine},
+         {{{q, one, f32({6})}, "zero_point must be f32[1], got f32[6]"}});
   for (DType to : floats) {
     const auto of = [&](const Dequantize& op, DType from, const Shape& shape, double low,
                         double high, const std::vector<Values>& numbers) {

@@ -174,39 +174,35 @@ OpCase softmax_case() {
 
 OpCase cross_entropy() {
   using X = SoftmaxCrossEntropy;
-  OpCase c{
-      .value =
-          [](const OpUse& use, Arrays x) {
-            const double e = std::get<X>(use.op).label_smoothing;
-            const auto n = static_cast<size_t>(x[0].type.shape[1]);
-            double loss = 0;
-            for (size_t row = 0; row < x[1].values.size(); ++row) {
-              const double* logits = x[0].values.data() + row * n;
-              double total = 0;
-              for (size_t j = 0; j < n; ++j) total += std::exp(logits[j]);
-              for (size_t j = 0; j < n; ++j) {
-                const bool hot = static_cast<double>(j) == x[1].values[row];
-                const double target = (hot ? 1 - e : 0.0) + e / static_cast<double>(n);
-                loss -= target * (logits[j] - std::log(total));
-              }
-            }
-            const auto rows = static_cast<double>(x[1].values.size());
-            return Array{{x[0].type.dtype, {}}, {loss / rows}};
-          },
-      .bench = {{X{}, {{{256, 512}, -3, 3}, integers(DType::S32, {256}, 0, 512)}}},
-      .tolerance = {.value = 8, .gradient = 8},
-      .integer = refused(no_integers, {X{}, {{{4, 5}}, integers(DType::S32, {4}, 0, 5)}}),
-      .refusals = {
-          {X{}, {f32({4, 10}), f32({4})}, "labels must be s32, got f32"},
-          {X{}, {f32({4}), s32({4})}, "logits must be [n, classes], got [4]"},
-          {X{}, {f32({4, 10}), s32({3})}, "labels must be [4], one per row, got [3]"},
-          {X{}, {f32({4, 0}), s32({4})}, "n and classes must be at least 1, got logits [4, 0]"},
-          {X{.label_smoothing = 1},
-           {f32({4, 10}), s32({4})},
-           "label_smoothing must be in [0, 1), got 1"},
-          {X{.label_smoothing = nan},
-           {f32({4, 10}), s32({4})},
-           "label_smoothing must be in [0, 1), got nan"}}};
+  OpCase c{.value =
+               [](const OpUse& use, Arrays x) {
+                 const double e = std::get<X>(use.op).label_smoothing;
+                 const auto n = static_cast<size_t>(x[0].type.shape[1]);
+                 double loss = 0;
+                 for (size_t row = 0; row < x[1].values.size(); ++row) {
+                   const double* logits = x[0].values.data() + row * n;
+                   double total = 0;
+                   for (size_t j = 0; j < n; ++j) total += std::exp(logits[j]);
+                   for (size_t j = 0; j < n; ++j) {
+                     const bool hot = static_cast<double>(j) == x[1].values[row];
+                     const double target = (hot ? 1 - e : 0.0) + e / static_cast<double>(n);
+                     loss -= target * (logits[j] - std::log(total));
+                   }
+                 }
+                 const auto rows = static_cast<double>(x[1].values.size());
+                 return Array{{x[0].type.dtype, {}}, {loss / rows}};
+               },
+           .bench = {{X{}, {{{256, 512}, -3, 3}, integers(DType::S32, {256}, 0, 512)}}},
+           .tolerance = {.value = 8, .gradient = 8},
+           .integer = refused(no_integers, {X{}, {{{4, 5}}, integers(DType::S32, {4}, 0, 5)}})};
+  refuse(c, {f32({4, 10}), s32({4})},
+         {{X{.label_smoothing = 1}, "label_smoothing must be in [0, 1), got 1"},
+          {X{.label_smoothing = nan}, "label_smoothing must be in [0, 1), got nan"}});
+  refuse(c, X{},
+         {{{f32({4, 10}), f32({4})}, "labels must be s32, got f32"},
+          {{f32({4}), s32({4})}, "logits must be [n, classes], got [4]"},
+          {{f32({4, 10}), s32({3})}, "labels must be [4], one per row, got [3]"},
+          {{f32({4, 0}), s32({4})}, "n and classes must be at least 1, got logits [4, 0]"}});
   for (double e : {0.0, 0.1}) {
     const auto use = [&](int64_t rows, int64_t classes) {
       const auto most = static_cast<double>(classes);

@@ -66,12 +66,13 @@ OpCase reshape() {
   c.uses.push_back({Reshape{.shape = {0, 5}}, {{{0}}}});
   c.bench = {{Reshape{.shape = {512, 256}}, {{{256, 512}}}}};
   c.integer = converts({Reshape{.shape = {-1, 3, 2}}, {{{4, 6}}}});
-  c.refusals = {
-      {Reshape{.shape = {4, -1}}, {f32({2, 3})}, "cannot reshape [2, 3] to [4, -1]"},
-      {Reshape{.shape = {7}}, {f32({2, 3})}, "cannot reshape [2, 3] to [7]"},
-      {Reshape{.shape = {0, -1}}, {f32({0})}, "cannot reshape [0] to [0, -1]"},
-      {Reshape{.shape = {-1, -1}}, {f32({2})}, "at most one extent may be -1, got [-1, -1]"},
-      {Reshape{.shape = {-2}}, {f32({2})}, "extent -2 of shape [-2] is negative"}};
+  refuse(c, {f32({2, 3})},
+         {{Reshape{.shape = {4, -1}}, "cannot reshape [2, 3] to [4, -1]"},
+          {Reshape{.shape = {7}}, "cannot reshape [2, 3] to [7]"}});
+  refuse(c, {f32({2})},
+         {{Reshape{.shape = {-1, -1}}, "at most one extent may be -1, got [-1, -1]"},
+          {Reshape{.shape = {-2}}, "extent -2 of shape [-2] is negative"}});
+  refuse(c, Reshape{.shape = {0, -1}}, {{{f32({0})}, "cannot reshape [0] to [0, -1]"}});
   return c;
 }
 
@@ -95,8 +96,8 @@ OpCase flatten() {
             {Flatten{.start_axis = 1}, {{{5}}}}};
   c.bench = {{Flatten{}, {{{256, 16, 32}}}}};
   c.integer = converts({Flatten{}, {{{4, 3, 2}}}});
-  c.refusals = {
-      {Flatten{.start_axis = 3}, {f32({2, 3})}, "start_axis 3 is out of range for rank 2"}};
+  refuse(c, Flatten{.start_axis = 3},
+         {{{f32({2, 3})}, "start_axis 3 is out of range for rank 2"}});
   return c;
 }
 
@@ -147,13 +148,12 @@ OpCase transpose() {
              {Transpose{.permutation = {0, 3, 1, 2}}, {{{9, 20, 20, 30}}}}};
   c.bench = {{Transpose{}, {{{256, 512}}}}};
   c.integer = refused(
-      "has no integer form: replace it with an op that has an integer form, or use an output "
-      "before it",
+      "has no integer form: replace it with an op that has an integer form, or use an output before it",
       {Transpose{}, {{{4, 6}}}});
-  c.refusals = {
-      {Transpose{.permutation = {0}}, {f32({2, 3})}, "permutation names 1 axes, rank is 2"},
-      {Transpose{.permutation = {0, -2}}, {f32({2, 3})}, "axis 0 is given twice"},
-      {Transpose{.permutation = {0, 2}}, {f32({2, 3})}, "axis 2 is out of range for rank 2"}};
+  refuse(c, {f32({2, 3})},
+         {{Transpose{.permutation = {0}}, "permutation names 1 axes, rank is 2"},
+          {Transpose{.permutation = {0, -2}}, "axis 0 is given twice"},
+          {Transpose{.permutation = {0, 2}}, "axis 2 is out of range for rank 2"}});
   return c;
 }
 
@@ -203,22 +203,23 @@ OpCase concat() {
   c.bench = {joined({.axis = 1}, {{256, 256}, {256, 256}})};
   c.integer = converts({Concat{.axis = 1}, {{{4, 6}}, {{4, 6}}}});
   const int64_t half = Shape::max_elements / 2;
-  c.refusals = {
-      {Concat{.count = 0}, {}, "count must be in 1..64, got 0"},
-      {Concat{.count = 65}, {}, "count must be in 1..64, got 65"},
-      {Concat{.count = 3}, {f32({2}), f32({2})}, "expected 3 operands, got 2"},
-      {Concat{}, {f32({2}), f64({2})}, "dtypes differ: x0 is f32, x1 is f64"},
-      {Concat{.axis = 1},
-       {f32({2, 3}), f32({3, 3})},
-       "shapes must be equal except along axis 1: x0 is [2, 3], x1 is [3, 3]"},
-      {Concat{.axis = -1, .count = 3},
-       {f32({2, 3}), f32({2, 3}), f32({2})},
-       "shapes must be equal except along axis 1: x0 is [2, 3], x2 is [2]"},
-      {Concat{.axis = 2}, {f32({2, 3}), f32({2, 3})}, "axis 2 is out of range for rank 2"},
-      {Concat{}, {f32({}), f32({})}, "axis 0 is out of range for rank 0"},
-      {Concat{},
-       {f32({half + 1}), f32({half})},
-       "shape [281474976710657] has more than 2^48 elements"}};
+  refuse(c, {},
+         {{Concat{.count = 0}, "count must be in 1..64, got 0"},
+          {Concat{.count = 65}, "count must be in 1..64, got 65"}});
+  refuse(c, Concat{.count = 3}, {{{f32({2}), f32({2})}, "expected 3 operands, got 2"}});
+  refuse(c, Concat{},
+         {{{f32({2}), f64({2})}, "dtypes differ: x0 is f32, x1 is f64"},
+          {{f32({}), f32({})}, "axis 0 is out of range for rank 0"},
+          {{f32({half + 1}), f32({half})},
+           "shape [281474976710657] has more than 2^48 elements"}});
+  refuse(c, Concat{.axis = 1},
+         {{{f32({2, 3}), f32({3, 3})},
+           "shapes must be equal except along axis 1: x0 is [2, 3], x1 is [3, 3]"}});
+  refuse(c, Concat{.axis = -1, .count = 3},
+         {{{f32({2, 3}), f32({2, 3}), f32({2})},
+           "shapes must be equal except along axis 1: x0 is [2, 3], x2 is [2]"}});
+  refuse(c, Concat{.axis = 2},
+         {{{f32({2, 3}), f32({2, 3})}, "axis 2 is out of range for rank 2"}});
   return c;
 }
 
@@ -266,19 +267,19 @@ OpCase slice() {
   c.bench = {{Slice{.axis = 1, .begin = 128, .end = 384}, {{{256, 512}}}}};
   c.integer = converts({Slice{.axis = 1, .begin = 1, .end = 4}, {{{4, 6}}}});
   const std::vector<TensorType> x = {f32({4, 3})};
-  c.refusals = {
-      {Slice{.begin = 5}, x, "begin must be in -4..4 along axis 0, got 5"},
-      {Slice{.axis = -1, .begin = -4}, x, "begin must be in -3..3 along axis 1, got -4"},
-      {Slice{.axis = 1, .end = 4}, x, "end must be in -3..3 along axis 1, got 4"},
-      {Slice{.end = -5}, x, "end must be in -4..4 along axis 0, got -5"},
-      {Slice{.begin = std::numeric_limits<int64_t>::min()}, x,
-       "begin must be in -4..4 along axis 0, got -9223372036854775808"},
-      {Slice{.begin = 3, .end = 1}, x,
-       "begin must not be after end along axis 0 of [4, 3], got 3 and 1"},
-      {Slice{.begin = -1, .end = -2}, x,
-       "begin must not be after end along axis 0 of [4, 3], got 3 and 2"},
-      {Slice{.axis = 2}, x, "axis 2 is out of range for rank 2"},
-      {Slice{}, {f32({})}, "axis 0 is out of range for rank 0"}};
+  refuse(c, x,
+         {{Slice{.begin = 5}, "begin must be in -4..4 along axis 0, got 5"},
+          {Slice{.axis = -1, .begin = -4}, "begin must be in -3..3 along axis 1, got -4"},
+          {Slice{.axis = 1, .end = 4}, "end must be in -3..3 along axis 1, got 4"},
+          {Slice{.end = -5}, "end must be in -4..4 along axis 0, got -5"},
+          {Slice{.begin = std::numeric_limits<int64_t>::min()},
+           "begin must be in -4..4 along axis 0, got -9223372036854775808"},
+          {Slice{.begin = 3, .end = 1},
+           "begin must not be after end along axis 0 of [4, 3], got 3 and 1"},
+          {Slice{.begin = -1, .end = -2},
+           "begin must not be after end along axis 0 of [4, 3], got 3 and 2"},
+          {Slice{.axis = 2}, "axis 2 is out of range for rank 2"}});
+  refuse(c, Slice{}, {{{f32({})}, "axis 0 is out of range for rank 0"}});
   return c;
 }
 
@@ -363,17 +364,18 @@ OpCase pad() {
   });
   const std::vector<TensorType> x = {f32({4, 3})};
   constexpr int64_t most = Shape::max_elements;
-  c.refusals = {
-      {Pad{}, x, "begin must have 2 numbers, one for each axis of x [4, 3], got []"},
-      {Pad{.begin = {0, 0}, .end = {1}}, x,
-       "end must have 2 numbers, one for each axis of x [4, 3], got [1]"},
-      {Pad{.begin = {most, 0}, .end = {most, 0}}, x,
-       "shape [562949953421316, 3] has more than 2^48 elements"},
-      {Pad{.begin = {0, 0}, .end = {0, 0}, .value = 1e39}, x,
-       "value must be a finite f32, got 1e+39"},
-      {Pad{.begin = {0, 0}, .end = {0, 0}, .value = std::numeric_limits<double>::quiet_NaN()},
-       x, "value must be a finite f32, got nan"},
-      {Pad{.begin = {1}, .end = {1}}, {s32({2})}, "expected f32 or f64, got s32"}};
+  refuse(
+      c, x,
+      {{Pad{}, "begin must have 2 numbers, one for each axis of x [4, 3], got []"},
+       {Pad{.begin = {0, 0}, .end = {1}},
+        "end must have 2 numbers, one for each axis of x [4, 3], got [1]"},
+       {Pad{.begin = {most, 0}, .end = {most, 0}},
+        "shape [562949953421316, 3] has more than 2^48 elements"},
+       {Pad{.begin = {0, 0}, .end = {0, 0}, .value = 1e39},
+        "value must be a finite f32, got 1e+39"},
+       {Pad{.begin = {0, 0}, .end = {0, 0}, .value = std::numeric_limits<double>::quiet_NaN()},
+        "value must be a finite f32, got nan"}});
+  refuse(c, Pad{.begin = {1}, .end = {1}}, {{{s32({2})}, "expected f32 or f64, got s32"}});
   for (double value : {0.0, 0.3, -1e9}) {
     c.conformance.push_back(
         {Pad{.begin = {0, 1, 2, 0}, .end = {0, 1, 0, 0}, .value = value}, {{{1, 2, 3, 2}}}});
@@ -415,21 +417,18 @@ OpCase upsample() {
              {Upsample{.factor = {4}}, {{{300, 20, 9}}}}};
   c.bench = {{Upsample{}, {{{16, 16, 16, 32}}}}};
   c.integer = converts({Upsample{.factor = {3}}, {{{4, 5, 2}}}});
-  c.refusals = {
-      {Upsample{}, {f32({2, 3})}, "x must be [n, h, w, c] or [n, l, c], got [2, 3]"},
-      {Upsample{},
-       {f32({2, 3, 4})},
-       "factor must have 1 numbers, one for each spatial axis, got [2, 2]"},
-      {Upsample{.factor = {0, 2}},
-       {f32({1, 2, 2, 1})},
-       "factor must be at least 1 along axis 1, got 0"},
-      {Upsample{.factor = {1, Shape::max_elements}},
-       {f32({1, 2, 2, 1})},
-       "281474976710656 times 2 elements along axis 2 are more than 2^48"},
-      {Upsample{.factor = {int64_t{1} << 24, int64_t{1} << 24}},
-       {f32({1, 1, 1, 2})},
-       "shape [1, 16777216, 16777216, 2] has more than 2^48 elements"},
-      {Upsample{}, {s32({1, 2, 2, 1})}, "expected f32, f64, s8, u8, s16 or u16, got s32"}};
+  refuse(c, {f32({1, 2, 2, 1})},
+         {{Upsample{.factor = {0, 2}}, "factor must be at least 1 along axis 1, got 0"},
+          {Upsample{.factor = {1, Shape::max_elements}},
+           "281474976710656 times 2 elements along axis 2 are more than 2^48"}});
+  refuse(
+      c, Upsample{},
+      {{{f32({2, 3})}, "x must be [n, h, w, c] or [n, l, c], got [2, 3]"},
+       {{f32({2, 3, 4})}, "factor must have 1 numbers, one for each spatial axis, got [2, 2]"},
+       {{s32({1, 2, 2, 1})}, "expected f32, f64, s8, u8, s16 or u16, got s32"}});
+  refuse(
+      c, Upsample{.factor = {int64_t{1} << 24, int64_t{1} << 24}},
+      {{{f32({1, 1, 1, 2})}, "shape [1, 16777216, 16777216, 2] has more than 2^48 elements"}});
   c.conformance = {{Upsample{.factor = {2, 3}}, {{{1, 2, 2, 2}}}},
                    {Upsample{.factor = {3}}, {{{2, 2, 3}}}}};
   return c;
@@ -473,26 +472,20 @@ OpCase embedding() {
   c.large = {use(1000, 64, {3000}), use(7, 9, {30, 1000})};
   c.bench = {use(10000, 64, {64, 32})};
   c.integer = refused(
-      "has no integer form: replace it with an op that has an integer form, or use an output "
-      "before it",
+      "has no integer form: replace it with an op that has an integer form, or use an output before it",
       {Embedding{}, {{{4, 3}}, integers(DType::S32, {4}, 0, 4)}});
-  c.refusals = {{Embedding{},
-                 {f32({4}), s32({2})},
-                 "table must be [vocabulary, width], both at least 1, got [4]"},
-                {Embedding{},
-                 {f32({0, 3}), s32({2})},
-                 "table must be [vocabulary, width], both at least 1, got [0, 3]"},
-                {Embedding{},
-                 {f32({3, 0}), s32({2})},
-                 "table must be [vocabulary, width], both at least 1, got [3, 0]"},
-                {Embedding{}, {f32({4, 3}), f32({2})}, "indices must be s32, got f32"},
-                {Embedding{},
-                 {f32({4, 3}), s32({1, 1, 1, 1, 1, 1, 1, 1})},
-                 "indices may have at most 7 axes, got [1, 1, 1, 1, 1, 1, 1, 1]"},
-                {Embedding{},
-                 {f32({1, int64_t{1} << 30}), s32({int64_t{1} << 20})},
-                 "shape [1048576, 1073741824] has more than 2^48 elements"},
-                {Embedding{}, {s32({4, 3}), s32({2})}, "expected f32 or f64, got s32"}};
+  refuse(c, Embedding{},
+         {{{f32({4}), s32({2})}, "table must be [vocabulary, width], both at least 1, got [4]"},
+          {{f32({0, 3}), s32({2})},
+           "table must be [vocabulary, width], both at least 1, got [0, 3]"},
+          {{f32({3, 0}), s32({2})},
+           "table must be [vocabulary, width], both at least 1, got [3, 0]"},
+          {{f32({4, 3}), f32({2})}, "indices must be s32, got f32"},
+          {{f32({4, 3}), s32({1, 1, 1, 1, 1, 1, 1, 1})},
+           "indices may have at most 7 axes, got [1, 1, 1, 1, 1, 1, 1, 1]"},
+          {{f32({1, int64_t{1} << 30}), s32({int64_t{1} << 20})},
+           "shape [1048576, 1073741824] has more than 2^48 elements"},
+          {{s32({4, 3}), s32({2})}, "expected f32 or f64, got s32"}});
   return c;
 }
 

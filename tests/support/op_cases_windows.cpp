@@ -181,19 +181,16 @@ std::vector<Refusal> pool_refusals() {
       {X{.pads_begin = {1, 0}}, x,
        "padding of 1 and 0 along h needs padding Explicit, got Valid"},
       {X{.padding = Padding::Explicit, .pads_begin = {2, 0}}, x,
-       "a window lies entirely in the padding along h: extent 4, kernel 2, stride 2, dilation "
-       "1, padding 2 and 0"},
+       "a window lies entirely in the padding along h: extent 4, kernel 2, stride 2, dilation 1, padding 2 and 0"},
       {X{.padding = Padding::Explicit, .pads_end = {0, 2}}, x,
-       "a window lies entirely in the padding along w: extent 4, kernel 2, stride 2, dilation "
-       "1, padding 0 and 2"},
+       "a window lies entirely in the padding along w: extent 4, kernel 2, stride 2, dilation 1, padding 0 and 2"},
       {X{}, {f32({1, 0, 4, 2})}, "x needs an extent of at least 1 along h, got 0"},
       {X{.kernel = {1}}, {f32({1, 0, 4})}, "x needs an extent of at least 1 along l, got 0"},
       {X{.kernel = {int64_t{1} << 30, 2}}, x,
        "windows may have at most 2^31 - 1 elements, kernel is [1073741824, 2]"},
       {X{.padding = Padding::Explicit, .pads_begin = {most, 0}},
        {f32({1, most / 2, 1, 1})},
-       "a window lies entirely in the padding along h: extent 140737488355328, kernel 2, "
-       "stride 2, dilation 1, padding 281474976710656 and 0"}};
+       "a window lies entirely in the padding along h: extent 140737488355328, kernel 2, stride 2, dilation 1, padding 281474976710656 and 0"}};
 }
 
 OpCase max_pool() {
@@ -365,15 +362,11 @@ OpCase global_avg_pool() {
   c.tolerance = {.value = 4, .gradient = 2};
   c.integer =
       converts_images({4, 3, 5, 3}, {GlobalAvgPool{}, GlobalAvgPool{.keep_dims = true}});
-  c.refusals = {
-      {GlobalAvgPool{}, {f32({2, 3})}, "x must be [n, h, w, c] or [n, l, c], got [2, 3]"},
-      {GlobalAvgPool{},
-       {f32({2, 3, 0, 4})},
-       "the mean of no elements is undefined, x is [2, 3, 0, 4]"},
-      {GlobalAvgPool{},
-       {f32({2, 0, 4})},
-       "the mean of no elements is undefined, x is [2, 0, 4]"},
-      {GlobalAvgPool{}, {s32({1, 4, 4, 2})}, "expected f32 or f64, got s32"}};
+  refuse(c, GlobalAvgPool{},
+         {{{f32({2, 3})}, "x must be [n, h, w, c] or [n, l, c], got [2, 3]"},
+          {{f32({2, 3, 0, 4})}, "the mean of no elements is undefined, x is [2, 3, 0, 4]"},
+          {{f32({2, 0, 4})}, "the mean of no elements is undefined, x is [2, 0, 4]"},
+          {{s32({1, 4, 4, 2})}, "expected f32 or f64, got s32"}});
   return c;
 }
 

@@ -15,15 +15,18 @@ double from_element(T x) {
   return static_cast<double>(Storage<T>::load(x));
 }
 
-enum Own : size_t { Y, Upstream, Saved, Scratch, Record };
-
 }  // namespace
 
-Values random_values(int64_t n, uint64_t seed, double low, double high) {
+Values random_values(int64_t n, uint64_t seed, double low, double high, uint64_t stream) {
   Values values(static_cast<size_t>(n));
-  const Random random(seed, 77);
+  const Random random(seed, stream);
   for (size_t i = 0; i < values.size(); ++i) values[i] = low + (high - low) * random.uniform(i);
   return values;
+}
+
+std::vector<float> random_floats(size_t n, uint64_t seed) {
+  const Values values = random_values(static_cast<int64_t>(n), seed, -1, 1, 0);
+  return {values.begin(), values.end()};
 }
 
 double stored(double x, DType dtype) {
@@ -113,26 +116,32 @@ Kernel OpRun::bind_forward() {
   return std::visit([&](const auto& op) { return op.forward(b); }, op_);
 }
 
+bool OpRun::shares_gradient() const {
+  return options_.in_place && keep_.backward_in_place && wanted(0) && !options_.accumulate &&
+         downstream_[0].bytes() == upstream_.bytes();
+}
+
 Kernel OpRun::bind_backward(const Values& dy) {
+  for (size_t i = 0; i < types_.size() && options_.accumulate; ++i) {
+    gradients_[i].store(downstream_[i].dtype,
+                        Values(static_cast<size_t>(types_[i].elements()), 0.5));
+  }
+  (shares_gradient() ? gradients_[0] : own_[Upstream]).store(upstream_.dtype, dy);
+  return bind_backward();
+}
+
+Kernel OpRun::bind_backward() {
   addresses_.clear();
   std::vector<Gradient> gradients;
   for (size_t i = 0; i < types_.size(); ++i) {
     const bool kept = keep_.operand(i) && slots_[i].scales == Scales::None;
     addresses_.push_back(kept ? operands_[i].data() : nullptr);
     gradients.push_back({wanted(i) ? gradients_[i].data() : nullptr, options_.accumulate});
-    if (options_.accumulate) {
-      gradients_[i].store(downstream_[i].dtype,
-                          Values(static_cast<size_t>(types_[i].elements()), 0.5));
-    }
   }
-  const bool shared = options_.in_place && keep_.backward_in_place && wanted(0) &&
-                      !options_.accumulate && downstream_[0].bytes() == upstream_.bytes();
-  const Memory& upstream = shared ? gradients_[0] : own_[Upstream];
-  upstream.store(upstream_.dtype, dy);
   Binding b = binding();
   b.operands = addresses_;
   b.result = keep_.output ? value().data() : nullptr;
-  b.dy = upstream.data();
+  b.dy = (shares_gradient() ? gradients_[0] : own_[Upstream]).data();
   b.gradients = gradients;
   return std::visit([&](const auto& op) { return op.backward(b); }, op_);
 }

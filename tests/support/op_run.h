@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <new>
+#include <stdexcept>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -15,8 +16,19 @@ namespace qtape::test {
 
 using Values = std::vector<double>;
 
-/// Returns `n` uniform values in [low, high), a pure function of the seed.
-Values random_values(int64_t n, uint64_t seed, double low = -1, double high = 1);
+/// Returns `n` uniform values in [low, high), a pure function of seed and stream.
+Values random_values(int64_t n, uint64_t seed, double low = -1, double high = 1,
+                     uint64_t stream = 77);
+/// Returns values uniform in [-1, 1).
+std::vector<float> random_floats(size_t n, uint64_t seed);
+
+/// Returns `values` rounded to T.
+template <class T>
+std::vector<T> numbers(const Values& values) {
+  std::vector<T> result;
+  for (double each : values) result.push_back(static_cast<T>(each));
+  return result;
+}
 
 /// Calls `body.template operator()<T>()` with the storage type of any dtype.
 template <class Body>
@@ -59,6 +71,17 @@ class Memory {
   /// Returns the raw bytes, for comparison.
   std::string_view bytes() const { return {reinterpret_cast<const char*>(data_), size_}; }
   void store(DType dtype, const Values& values) const;
+  /// Copies numbers from and to a list of the same size in bytes.
+  template <class T>
+  void put(const std::vector<T>& from) const {
+    if (sizeof(T) * from.size() != size_) throw std::length_error("numbers do not fit");
+    if (size_ > 0) std::memcpy(data_, from.data(), size_);
+  }
+  template <class T>
+  void get(std::vector<T>& to) const {
+    to.resize(size_ / sizeof(T));
+    if (size_ > 0) std::memcpy(to.data(), data_, size_);
+  }
   Values load(DType dtype) const;
 
  private:
@@ -93,9 +116,14 @@ class OpRun {
   const TensorType& output() const { return output_; }
   NodeStatus& status() { return status_; }
   Step& step() { return step_; }
+  RunOptions& options() { return options_; }
   /// Returns the output, which may share the memory of operand 0.
   const Memory& value() const;
   Values result() const { return value().load(output_.dtype); }
+  /// Return the memory of operand `i`, of dy and of the record.
+  const Memory& memory(size_t i) const { return operands_[i]; }
+  const Memory& dy() const { return own_[Upstream]; }
+  const Memory& record() const { return own_[Record]; }
   /// Returns the current contents of operand `i`.
   Values operand(size_t i) const { return operands_[i].load(stored_[i]); }
   /// True if backward computes a gradient of operand `i`: both sides are floats or codes.
@@ -111,6 +139,8 @@ class OpRun {
   /// gradient.
   Kernel bind_forward();
   Kernel bind_backward(const Values& dy);
+  /// The same for dy and gradients that are in memory already.
+  Kernel bind_backward();
 
   Values forward();
   /// Returns the gradients for the upstream gradient `dy`; empty for operands without gradient.
@@ -119,6 +149,10 @@ class OpRun {
  private:
   Binding binding();
   bool wanted(size_t i) const;
+  /// True if dy is written to the memory of the gradient of operand 0.
+  bool shares_gradient() const;
+
+  enum Own : size_t { Y, Upstream, Saved, Scratch, Record };
 
   Op op_;
   RunOptions options_;

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <doctest/doctest.h>
-#include <stdlib.h>
 
 #include <algorithm>
 #include <bit>
@@ -14,46 +13,18 @@
 #include "qtape/engine/plan_hooks.h"
 #include "qtape/engine/print.h"
 #include "qtape/engine/tape.h"
+#include "qtape/tests/support/isa_limit.h"
 #include "qtape/tests/support/op_case.h"
 
 namespace qtape::test {
 
 using Bytes = std::string;  // compared at once
 
-/// Limits the instruction set of kernels that are bound during its lifetime.
-class IsaLimit {
- public:
-  explicit IsaLimit(const char* name) {
-    if (const char* before = getenv("QTAPE_ISA")) before_ = before;
-    setenv("QTAPE_ISA", name, 1);
-  }
-  IsaLimit(const IsaLimit&) = delete;
-  IsaLimit& operator=(const IsaLimit&) = delete;
-  ~IsaLimit() {
-    if (before_) {
-      setenv("QTAPE_ISA", before_->c_str(), 1);
-    } else {
-      unsetenv("QTAPE_ISA");
-    }
-  }
-
- private:
-  std::optional<std::string> before_;
-};
-
 inline double epsilon(DType dtype) {
-  switch (dtype) {
-    case DType::F64:
-      return 0x1p-52;
-    case DType::F32:
-      return 0x1p-23;
-    case DType::F16:
-      return 0x1p-10;
-    case DType::BF16:
-      return 0x1p-7;
-    default:
-      return 0;
-  }
+  if (dtype == DType::F64) return 0x1p-52;
+  if (dtype == DType::F32) return 0x1p-23;
+  if (dtype == DType::F16) return 0x1p-10;
+  return dtype == DType::BF16 ? 0x1p-7 : 0;
 }
 
 inline bool agrees(double got, double expected, double error) {

@@ -8,6 +8,13 @@
 
 namespace qtape::test {
 
+/// Returns the smallest and the largest code.
+inline CodeLimits oracle_limits(int bits, CodeRange range) {
+  const auto count = static_cast<int32_t>(std::exp2(bits));
+  if (range == CodeRange::Unsigned) return {0, count - 1};
+  return {range == CodeRange::Full ? -count / 2 : 1 - count / 2, count / 2 - 1};
+}
+
 /// Rounds a quotient to an integer, exactly.
 inline long double oracle_round(long double v, Rounding rounding) {
   const long double low = std::floor(v);
@@ -42,7 +49,7 @@ long double oracle_nearest(T x, QParams<T> q, const FakeQuantize& op) {
 /// Returns clamp(round(x / s) + zp, q_min, q_max) for an element that is not NaN.
 template <class T>
 long double oracle_code(T x, QParams<T> q, const FakeQuantize& op) {
-  const auto [q_min, q_max] = code_limits(op.bits, op.range);
+  const auto [q_min, q_max] = oracle_limits(op.bits, op.range);
   const long double code = oracle_nearest(x, q, op);
   if (code < q_min) return q_min;
   return code > q_max ? static_cast<long double>(q_max) : code;
@@ -59,7 +66,7 @@ T oracle_fake(T x, QParams<T> q, const FakeQuantize& op) {
 template <class T>
 bool oracle_inside(T x, QParams<T> q, const FakeQuantize& op) {
   if (std::isnan(x)) return false;
-  const auto [q_min, q_max] = code_limits(op.bits, op.range);
+  const auto [q_min, q_max] = oracle_limits(op.bits, op.range);
   const bool batch = std::holds_alternative<PerBatch>(op.scale_mode);
   const bool open_below = batch && op.scheme == Scheme::Affine;
   if (op.mask == MaskRule::Value) {
@@ -85,7 +92,7 @@ T oracle_scale_in_use(T scale, const FakeQuantize& op) {
 /// Returns scale and zero point of data in [min, max], in T.
 template <class T>
 QParams<T> oracle_qparams(T min, T max, const FakeQuantize& op) {
-  const auto [q_min, q_max] = code_limits(op.bits, op.range);
+  const auto [q_min, q_max] = oracle_limits(op.bits, op.range);
   if (op.scheme == Scheme::Symmetric) {
     const T divisor = op.denominator == Denominator::QMax
                           ? static_cast<T>(q_max)

@@ -52,7 +52,7 @@ struct Trial {
     const TensorType scales{scale_type, granularity_of(op).scales_shape(shape)};
     types = {{dtype_of<S>, shape}, scales};
     if (op.scheme == Scheme::Affine) types.push_back(scales);
-    const auto [q_min, q_max] = code_limits(op.bits, op.range);
+    const auto [q_min, q_max] = oracle_limits(op.bits, op.range);
     Values scale, zero_point;
     for (size_t c = 0; c < static_cast<size_t>(scales.elements()); ++c) {
       scale.push_back(static_cast<T>(std::array{1.0, 0.1, 0.003, 17.0, 0.25}[(c + turn) % 5]));
@@ -72,7 +72,7 @@ struct Trial {
 
   /// Returns special values, ends, ties and their neighbours, or values between; u is uniform.
   T edge(size_t kind, double u, const QParams<T>& q) const {
-    const auto [q_min, q_max] = code_limits(op.bits, op.range);
+    const auto [q_min, q_max] = oracle_limits(op.bits, op.range);
     const T low = static_cast<T>(q_min) - q.zero_point;
     const T high = static_cast<T>(q_max) - q.zero_point;
     const T steps = static_cast<T>(low - 2 + std::floor(u * (q_max - q_min + 4)));

@@ -1,97 +1,125 @@
-// A quantizer node with its buffers, run without a graph: any dtype, forward and backward.
+// A quantizer node whose operands, values and gradients are lists of numbers: any dtype.
 #pragma once
 
-#include <algorithm>
+#include <doctest/doctest.h>
+
 #include <vector>
 
-#include "qtape/core/aligned.h"
-#include "qtape/core/random.h"
 #include "qtape/ops/fake_quantize.h"
+#include "qtape/tests/support/first_difference.h"
+#include "qtape/tests/support/op_run.h"
 
 namespace qtape::test {
 
+/// S: type of x; T: type of scales.
 template <class S, class T, class X = FakeQuantize>
 class QuantizerBench {
  public:
   QuantizerBench(const X& op, const Shape& shape, int threads = 1)
-      : op_(op), types_{{dtype_of<S>, shape}}, threads_(threads) {
-    // Never without memory, because an empty tensor of a tape has an address as well.
-    const auto n = static_cast<size_t>(std::max<int64_t>(1, shape.elements()));
-    x.resize(n);
-    y.resize(n);
-    dy.resize(n);
-    dx.resize(n);
-    channels_ = ChannelMap(shape, granularity_of(op)).channels;
-    for (const QuantizerOperand& operand : op.operands()) {
-      types_.push_back(operand_type(operand, granularity_of(op), types_[0]));
-    }
-    const int64_t states = types_.size() > 1 ? types_[1].elements() : channels_;
-    state.resize(static_cast<size_t>(states));
-    zero_point.resize(state.size());
-    dstate.resize(state.size());
-    dzero_point.resize(state.size());
-    const TensorType inferred = op.infer(types_);
-    (void)inferred;
-    const Footprint f = op.footprint(types_);
-    saved_ = AlignedBuffer(f.saved);
-    scratch_ = AlignedBuffer(f.scratch);
-    record_ = AlignedBuffer(f.record);
+      : run_(op, types(op, shape), zeros(types(op, shape)), {.threads = threads}),
+        operands_(1 + op.operands().size()),
+        channels_(static_cast<size_t>(ChannelMap(shape, granularity_of(op)).channels)) {
+    const TensorType scales = types(op, shape).back();
+    const auto states = static_cast<size_t>(scales.elements());
+    x.resize(static_cast<size_t>(shape.elements()));
+    y = dy = dx = x;
+    state.resize(operands_ > 1 ? states : channels_);
+    zero_point = dstate = dzero_point = state;
   }
 
   void forward(Mode mode) { forward_step({.mode = mode}); }
-  void forward_step(const Step& step) { op_.forward(binding(false))(step); }
-  void backward(bool accumulate = false) { op_.backward(binding(accumulate))({}); }
+  void forward_step(const Step& step) {
+    run_.memory(0).put(x);
+    if (operands_ > 1) run_.memory(1).put(state);
+    if (operands_ > 2) run_.memory(2).put(zero_point);
+    run_.bind_forward()(step);
+    run_.value().get(y);
+    if (operands_ > 1) run_.memory(1).get(state);
+    if (operands_ > 2) run_.memory(2).get(zero_point);
+    run_.record().get(record_);
+  }
+  void backward(bool accumulate = false) {
+    run_.options().accumulate = accumulate;
+    run_.options().unwanted = x_wanted ? -1 : 0;
+    run_.dy().put(dy);
+    run_.gradient(0).put(dx);
+    if (operands_ > 1) run_.gradient(1).put(dstate);
+    if (operands_ > 2) run_.gradient(2).put(dzero_point);
+    run_.bind_backward()({});
+    run_.gradient(0).get(dx);
+    if (operands_ > 1) run_.gradient(1).get(dstate);
+    if (operands_ > 2) run_.gradient(2).get(dzero_point);
+  }
+  void train() {
+    forward(mode::qat);
+    backward();
+  }
+  NodeStatus& status() { return run_.status(); }
   /// Returns the scales used in the last forward pass.
-  std::vector<T> scales() const {
-    const T* first = reinterpret_cast<const T*>(record_.data());
-    return {first, first + channels_};
+  std::vector<T> scales() const { return {record_.data(), record_.data() + channels_}; }
+  std::vector<T> zero_points() const {
+    return {record_.data() + channels_, record_.data() + 2 * channels_};
   }
   /// Returns scale and zero point of a channel in the last forward pass.
-  QParams<T> qparams(int64_t c) const {
-    const T* first = reinterpret_cast<const T*>(record_.data());
-    return {first[c], first[channels_ + c]};
+  QParams<T> qparams(int64_t channel) const {
+    const auto c = static_cast<size_t>(channel);
+    return {record_[c], record_[channels_ + c]};
   }
 
   std::vector<S> x, y, dy, dx;
   std::vector<T> state, zero_point, dstate, dzero_point;
   bool x_wanted = true;
-  NodeStatus status;
 
  private:
-  Binding binding(bool accumulate) {
-    operands_ = {reinterpret_cast<std::byte*>(x.data()),
-                 reinterpret_cast<std::byte*>(state.data()),
-                 reinterpret_cast<std::byte*>(zero_point.data())};
-    operands_.resize(types_.size());
-    const auto slots = op_.slots();
-    const auto target = [&](size_t i, void* data) {
-      const bool wanted = i < slots.size() && slots[i].differentiable && (i > 0 || x_wanted);
-      return Gradient{wanted ? static_cast<std::byte*>(data) : nullptr, accumulate};
-    };
-    gradients_ = {target(0, dx.data()), target(1, dstate.data()),
-                  target(2, dzero_point.data())};
-    gradients_.resize(types_.size());
-    return {.inputs = types_,
-            .output = types_[0],
-            .operands = operands_,
-            .result = reinterpret_cast<std::byte*>(y.data()),
-            .dy = reinterpret_cast<std::byte*>(dy.data()),
-            .gradients = gradients_,
-            .saved = saved_.data(),
-            .scratch = scratch_.data(),
-            .record = record_.data(),
-            .status = &status,
-            .threads = threads_};
+  static std::vector<TensorType> types(const X& op, const Shape& shape) {
+    std::vector<TensorType> all = {{dtype_of<S>, shape}};
+    for (const QuantizerOperand& each : op.operands()) {
+      all.push_back(operand_type(each, granularity_of(op), all[0]));
+    }
+    return all;
+  }
+  static std::vector<Values> zeros(const std::vector<TensorType>& types) {
+    std::vector<Values> all;
+    for (const TensorType& each : types) {
+      all.emplace_back(static_cast<size_t>(each.elements()));
+    }
+    return all;
   }
 
-  X op_;
-  std::vector<TensorType> types_;
-  std::vector<std::byte*> operands_;
-  std::vector<Gradient> gradients_;
-  AlignedBuffer saved_, scratch_, record_;
-  int threads_;
-  int64_t channels_ = 1;
+  OpRun run_;
+  size_t operands_, channels_;
+  std::vector<T> record_;
 };
+
+/// One call of a quantizer and its exact results. Empty lists are not compared.
+template <class T>
+struct Call {
+  Mode mode = mode::qat;
+  std::vector<T> x = {};  ///< empty: that of the preceding call
+  std::vector<T> state = {}, scales = {}, zero_points = {}, y = {};
+  std::vector<T> dx = {}, dstate = {};
+};
+
+/// Checks calls, one after the other.
+template <class T, class X>
+void check_calls(QuantizerBench<T, T, X>& bench, const std::vector<Call<T>>& calls) {
+  for (const Call<T>& call : calls) {
+    INFO("call ", &call - calls.data());
+    const auto check = [](const std::vector<T>& got, const std::vector<T>& expected) {
+      if (!expected.empty()) CHECK(difference(got, expected) == "");
+    };
+    if (!call.x.empty()) bench.x = call.x;
+    bench.forward(call.mode);
+    check(bench.state, call.state);
+    check(bench.scales(), call.scales);
+    check(bench.zero_points(), call.zero_points);
+    check(bench.y, call.y);
+    if (call.dx.empty() && call.dstate.empty()) continue;
+    bench.backward();
+    check(bench.dx, call.dx);
+    check(bench.dstate, call.dstate);
+  }
+}
 
 /// Calls f with every combination of the attributes that affect codes and masks.
 template <class F>
@@ -112,14 +140,6 @@ void for_each_attribute(F f) {
       }
     }
   }
-}
-
-/// Returns values uniform in [-1, 1).
-inline std::vector<float> random_floats(size_t n, uint64_t seed) {
-  const Random random(seed, 0);
-  std::vector<float> x(n);
-  for (size_t i = 0; i < n; ++i) x[i] = static_cast<float>(2 * random.uniform(i) - 1);
-  return x;
 }
 
 }  // namespace qtape::test

@@ -2,9 +2,15 @@
 #pragma once
 
 #include "qtape/data/generated/digits.h"
+#include "qtape/model/fit.h"
 #include "qtape/model/model.h"
 
 namespace qtape::test {
+
+/// Options of a fast run that prints nothing.
+inline FitOptions quiet(int64_t epochs) {
+  return {.epochs = epochs, .learning_rate = 4e-3, .threads = 1, .progress = false};
+}
 
 inline Model small_model() {
   Network net;

@@ -8,6 +8,7 @@
 #include "qtape/model/bit_search.h"
 #include "qtape/model/passes/fold_batch_norm.h"
 #include "qtape/tests/support/errors.h"
+#include "qtape/tests/support/integer_nets.h"
 
 using namespace qtape;
 using test::error_text;
@@ -91,7 +92,7 @@ TEST_CASE("float parts: an answer that is a sum or a function gets a quantizer")
     const data::Dataset set = samples(16, 6);
     const Model small = quantized(model, {}, set, 16, 1);
     CHECK(is_quantizer(small.graph()[small.answer()].op));
-    CHECK(verify(small, set).mismatches() == 0);
+    CHECK(test::mismatch(verify(small, set)) == "");
   }
 }
 
@@ -99,11 +100,7 @@ TEST_CASE("float parts: quantizing refuses them with the whole list, unless they
   const Model model(parts_between_layers());
   const data::Dataset set = samples(16, 6);
   const std::string list =
-      "3 nodes would have no integer form: Softmax %5 'soft': has no integer form: replace it "
-      "with an op that has an integer form, or use an output before it; Transpose %11: has no "
-      "integer form: replace it with an op that has an integer form, or use an output before "
-      "it; Transpose %12 'back': has no integer form: replace it with an op that has an "
-      "integer form, or use an output before it; QuantizationRecipe::float_parts allows them";
+      "3 nodes would have no integer form: Softmax %5 'soft': has no integer form: replace it with an op that has an integer form, or use an output before it; Transpose %11: has no integer form: replace it with an op that has an integer form, or use an output before it; Transpose %12 'back': has no integer form: replace it with an op that has an integer form, or use an output before it; QuantizationRecipe::float_parts allows them";
   CHECK(error_text<GraphError>([&] { (void)quantized(model, {}, set, 16, 1); }) == list);
   CHECK(error_text<GraphError>([&] { (void)quantized(model.graph(), {}); }) == list);
   const Model small = quantized(model, {.float_parts = true}, set, 16, 1);

@@ -6,17 +6,13 @@
 #include <algorithm>
 #include <cmath>
 
-#include "qtape/core/random.h"
-#include "qtape/deploy/convert.h"
 #include "qtape/engine/print.h"
-#include "qtape/engine/quantizers.h"
-#include "qtape/engine/tape.h"
 #include "qtape/integer/training/exact.h"
-#include "qtape/model/layers.h"
 #include "qtape/model/passes/norm_folds.h"
 #include "qtape/optim/optimizer.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/integer_nets.h"
+#include "qtape/tests/support/small_nets.h"
 
 using namespace qtape;
 using test::error_text;
@@ -26,17 +22,14 @@ namespace {
 const FakeQuantize ema{.scale_mode = EMA{.decay = 0.9}};
 
 void feed(Tape& tape, uint64_t step) {
-  const Random random(17, step);
-  const auto x = tape.input<float>("x");
-  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(random.uniform(i) * 4 - 1.5);
+  test::fill_uniform(tape.input<float>("x"), Random(17, step), -1.5, 2.5);
 }
 
 std::vector<float> first_output(const Tape& tape) {
-  const auto y = tape.value<float>(tape.graph().outputs()[0]);
-  return {y.begin(), y.end()};
+  return test::copied(tape.value<float>(tape.graph().outputs()[0]));
 }
 
-std::vector<float> output_of(Graph& graph, Parameters& parameters, const Mode& mode,
+std::vector<float> output_of(const Graph& graph, Parameters& parameters, const Mode& mode,
                              const Arithmetic& arithmetic = {}) {
   Tape tape(graph, parameters, {.arithmetic = arithmetic, .schedule = {.freeze_norms = 0}});
   feed(tape, 99);
@@ -60,12 +53,7 @@ std::vector<double> codes_of(Graph& graph, Parameters& parameters, const char* l
 }
 
 /// Two layers with folded norms, trained until some factors are negative.
-struct Trained {
-  Graph graph;
-  Parameters parameters;
-};
-
-Trained train(const Op& weight, bool quantized = true) {
+SavedModel train(const Op& weight, bool quantized = true) {
   Graph graph;
   NodeId x = graph.add(Input{.shape = {12, 6}}, {}, "x");
   LayerOptions options{.out = 7, .label = "fc1", .folded_norm = BatchNorm{}};
@@ -95,7 +83,7 @@ Trained train(const Op& weight, bool quantized = true) {
       optimizer.step(1e-2);
     }
   }
-  return {std::move(graph), std::move(parameters)};
+  return {std::move(graph), std::move(parameters), {}};
 }
 
 const std::vector<Op> weight_quantizers = {
@@ -145,7 +133,7 @@ void randomize(Parameters& parameters, uint64_t seed) {
 TEST_CASE("fold: a frozen layer computes what its folded graph computes, bit for bit") {
   for (const Op& weight : weight_quantizers) {
     CAPTURE(to_string(weight));
-    Trained net = train(weight);
+    SavedModel net = train(weight);
     SavedModel folded = fold_batch_norm(net.graph, net.parameters);
     for (const Node& node : folded.graph.nodes()) {
       const std::string_view name = name_of(node.op);
@@ -171,7 +159,7 @@ TEST_CASE("fold: a frozen layer computes what its folded graph computes, bit for
     CHECK(test::disagreement(net.graph, net.parameters, 5, test::Effort::Some) == "");
     CHECK(test::disagreement(folded.graph, folded.parameters, 5, test::Effort::Some) == "");
   }
-  Trained plain = train({}, false);
+  SavedModel plain = train({}, false);
   SavedModel folded = fold_batch_norm(plain.graph, plain.parameters);
   CHECK(output_of(plain.graph, plain.parameters, mode::float_train) ==
         output_of(folded.graph, folded.parameters, mode::float_eval));
@@ -181,20 +169,19 @@ TEST_CASE("fold: random nets compute what their folded graphs compute") {
   int folded_nets = 0;
   for (uint64_t seed = 0; seed < 60; ++seed) {
     CAPTURE(seed);
-    Graph graph = test::random_net(seed);
+    const Graph graph = test::random_net(seed);
     const bool norms = std::ranges::any_of(graph.nodes(), [](const Node& node) {
       return std::holds_alternative<BatchNormCorrection>(node.op);
     });
     if (!norms) continue;
     ++folded_nets;
-    Parameters parameters(graph, seed);
-    test::settle(graph, parameters, seed);
-    SavedModel folded = fold_batch_norm(graph, parameters);
+    test::Settled net(graph, seed);
+    SavedModel folded = fold_batch_norm(graph, net.parameters);
     for (const Arithmetic& arithmetic : {Arithmetic{}, exact(Requantization::OnnxQdq)}) {
-      CHECK(output_of(graph, parameters, mode::eval, arithmetic) ==
+      CHECK(output_of(graph, net.parameters, mode::eval, arithmetic) ==
             output_of(folded.graph, folded.parameters, mode::eval, arithmetic));
     }
-    CHECK(to_string(convert(graph, parameters, Requantization::OnnxQdq)) ==
+    CHECK(to_string(net.program(Requantization::OnnxQdq)) ==
           to_string(convert(folded.graph, folded.parameters, Requantization::OnnxQdq)));
   }
   CHECK(folded_nets > 10);
@@ -203,7 +190,7 @@ TEST_CASE("fold: random nets compute what their folded graphs compute") {
 TEST_CASE("fold: exact arithmetic trains folded layers while their statistics move") {
   // Codes of inputs and weights are those of the float forward pass, so the input of the
   // correction differs only by rounding of sums.
-  Trained net = train(FakeQuantize{.axis = 0});
+  SavedModel net = train(FakeQuantize{.axis = 0});
   const auto output = [&](const Arithmetic& arithmetic) {
     Parameters copy(net.graph, 0);
     for (const ParameterEntry& entry : net.parameters.entries()) {
@@ -213,8 +200,7 @@ TEST_CASE("fold: exact arithmetic trains folded layers while their statistics mo
     feed(tape, 5);
     tape.forward(mode::qat);
     CHECK(tape.status(net.graph.at("fc1")).applied);
-    const auto y = tape.value<float>("fc1");
-    return std::vector<float>(y.begin(), y.end());
+    return test::copied(tape.value<float>("fc1"));
   };
   const auto expected = output({});
   const auto got = output(exact(Requantization::FloatMultiply));
@@ -241,14 +227,15 @@ TEST_CASE("fold: a batch norm after a quantized product moves no code") {
     const auto after = codes_of(folded.graph, folded.parameters, "fc.weight.quantized");
     const auto gamma = parameters.at("fc.gamma").values<float>();
     REQUIRE(after.size() == before.size());
-    int64_t moved = 0;
+    std::vector<double> codes, expected_codes;
     for (size_t i = 0; i < before.size(); ++i) {
       const size_t c = columns ? i % 9 : i / 6;
       const double expected = std::nearbyint(before[i]) * (gamma[c] < 0 ? -1 : 1);
-      if (std::nearbyint(after[i]) != expected) ++moved;
+      codes.push_back(std::nearbyint(after[i]));
+      expected_codes.push_back(expected);
       CHECK(std::fabs(after[i] - expected) < 1e-4);
     }
-    CHECK(moved == 0);
+    CHECK(test::first_difference(codes, expected_codes) == "");
   }
 }
 
@@ -320,46 +307,38 @@ TEST_CASE("fold: what cannot be folded is named, and what needs not to be stays"
   CHECK(
       text(full).find("the negative of -2; weights with range Narrow can change their sign") !=
       std::string::npos);
-  {
-    Graph graph;
-    const NodeId x = graph.add(Input{.shape = {12, 6}}, {}, "x");
-    batch_norm(graph, graph.add(Relu{}, {x}), {.label = "fc"});
-    CHECK(text(graph) ==
-          "no BatchNorm follows a product with weights, and there is no BatchNormCorrection");
+  test::Net bent({12, 6});
+  batch_norm(bent.graph, bent.add(Relu{}, {bent.x}), {.label = "fc"});
+  CHECK(text(bent.graph) ==
+        "no BatchNorm follows a product with weights, and there is no BatchNormCorrection");
+  test::Net transposed({12, 6});
+  const NodeId w = transposed.parameter({9, 6}, "w");
+  const NodeId t = transposed.add(Transpose{}, {transposed.quantized(w, FakeQuantize{}, "w")});
+  batch_norm(transposed.graph, transposed.add(MatMul{}, {transposed.x, t}), {.label = "fc"});
+  CHECK(text(transposed.graph).find("weights must be quantized last or not at all") !=
+        std::string::npos);
+}
+
+TEST_CASE("fold: weights and products with other readers are kept for these") {
+  test::Net net({12, 6});
+  const NodeId y = linear(net.graph, net.x,
+                          {.out = 5,
+                           .weight_quantizer = FakeQuantize{.axis = 0},
+                           .input_quantizer = ema,
+                           .label = "fc"});
+  const NodeId other = batch_norm(net.graph, net.add(Relu{}, {y}), {.label = "other"});
+  const NodeId norm = batch_norm(net.graph, y, {.label = "norm"});
+  net.graph.set_outputs({norm, other});
+  Parameters parameters(net.graph, 1);
+  const SavedModel folded = fold_batch_norm(net.graph, parameters);
+  for (const char* label :
+       {"fc.weight", "fc.weight2", "fc.weight.quantized", "fc.weight2.quantized", "fc.bias",
+        "fc.bias2", "fc.bias2.quantized", "fc", "norm", "other", "other.gamma"}) {
+    CAPTURE(label);
+    CHECK(folded.graph.find(label));
   }
-  {
-    // Quantized, then transposed.
-    Graph graph;
-    const NodeId x = graph.add(Input{.shape = {12, 6}}, {}, "x");
-    const NodeId w = graph.add(Parameter{.shape = {9, 6}}, {}, "w");
-    const NodeId t = graph.add(Transpose{}, {add_quantizer(graph, w, FakeQuantize{}, "w")});
-    batch_norm(graph, graph.add(MatMul{}, {x, t}), {.label = "fc"});
-    CHECK(text(graph).find("weights must be quantized last or not at all") !=
-          std::string::npos);
-  }
-  {
-    // Weights and products with other readers are kept for these.
-    Graph graph;
-    const NodeId x = graph.add(Input{.shape = {12, 6}}, {}, "x");
-    const NodeId y = linear(graph, x,
-                            {.out = 5,
-                             .weight_quantizer = FakeQuantize{.axis = 0},
-                             .input_quantizer = ema,
-                             .label = "fc"});
-    const NodeId other = batch_norm(graph, graph.add(Relu{}, {y}), {.label = "other"});
-    const NodeId norm = batch_norm(graph, y, {.label = "norm"});
-    graph.set_outputs({norm, other});
-    Parameters parameters(graph, 1);
-    const SavedModel folded = fold_batch_norm(graph, parameters);
-    for (const char* label :
-         {"fc.weight", "fc.weight2", "fc.weight.quantized", "fc.weight2.quantized", "fc.bias",
-          "fc.bias2", "fc.bias2.quantized", "fc", "norm", "other", "other.gamma"}) {
-      CAPTURE(label);
-      CHECK(folded.graph.find(label));
-    }
-    CHECK(!folded.graph.find("norm.gamma"));
-    CHECK(folded.graph.outputs().size() == 2);
-  }
+  CHECK(!folded.graph.find("norm.gamma"));
+  CHECK(folded.graph.outputs().size() == 2);
 }
 
 namespace {
@@ -399,14 +378,18 @@ void shake(Parameters& parameters) {
   uint64_t stream = 0;
   for (const ParameterEntry& each : parameters.entries()) {
     const Random random(31, ++stream);
-    const auto values = parameters.at(each.name).values<float>();
-    for (size_t i = 0; i < values.size(); ++i) {
-      const double u = random.uniform(i);
-      if (each.name.ends_with(".running_var"))
-        values[i] = static_cast<float>(u + 0.2);
-      else
-        values[i] = static_cast<float>(2 * u - 1);
-    }
+    const bool variance = each.name.ends_with(".running_var");
+    test::fill_uniform(each.values<float>(), random, variance ? 0.2 : -1, variance ? 1.2 : 1);
+  }
+}
+
+/// Checks that both graphs answer alike.
+void check_close(const Graph& graph, Parameters& parameters, SavedModel& folded) {
+  const auto wanted = output_of(graph, parameters, mode::float_eval);
+  const auto got = output_of(folded.graph, folded.parameters, mode::float_eval);
+  REQUIRE(wanted.size() == got.size());
+  for (size_t i = 0; i < got.size(); ++i) {
+    CHECK(double{got[i]} == doctest::Approx(double{wanted[i]}).epsilon(1e-4));
   }
 }
 
@@ -437,13 +420,7 @@ TEST_CASE("fold: every product takes its norm, and a network without them comput
     CHECK(plain.find(label));
   }
   CHECK(folded.model->parameters.trainable_elements() < parameters.trainable_elements());
-  Graph before = graph;
-  const auto wanted = output_of(before, parameters, mode::float_eval);
-  const auto got = output_of(plain, folded.model->parameters, mode::float_eval);
-  REQUIRE(wanted.size() == got.size());
-  for (size_t i = 0; i < got.size(); ++i) {
-    CHECK(double{got[i]} == doctest::Approx(double{wanted[i]}).epsilon(1e-4));
-  }
+  check_close(graph, parameters, *folded.model);
 }
 
 TEST_CASE("fold: a norm that a network to train cannot have folded stays, with the reason") {
@@ -462,12 +439,9 @@ TEST_CASE("fold: a norm that a network to train cannot have folded stays, with t
   const NodeId wide = graph.add(Reshape{.shape = {-1, 3}}, {layer(shared, "four", {})}, "wide");
   const NodeId last = batch_norm(graph, wide, {.label = "last"});
   graph.set_outputs({last, three});
-  CHECK(kept_text(graph) ==
-        "first: Input %0 'x' before it is not a product with weights\n"
-        "bent: Relu %10 'act' before it is not a product with weights\n"
-        "codes: the weights of MatMul %18 are already quantized\n"
-        "shared: AddBias %29 'three' is also used elsewhere\n"
-        "last: Reshape %39 'wide' before it does not preserve the channels of its operand\n");
+  CHECK(
+      kept_text(graph) ==
+      "first: Input %0 'x' before it is not a product with weights\nbent: Relu %10 'act' before it is not a product with weights\ncodes: the weights of MatMul %18 are already quantized\nshared: AddBias %29 'three' is also used elsewhere\nlast: Reshape %39 'wide' before it does not preserve the channels of its operand\n");
   Parameters parameters(graph, 1);
   CHECK(!fold_norms(graph, parameters).model);
   CHECK(fold_norms(graph, parameters).labels.empty());
@@ -491,9 +465,5 @@ TEST_CASE("fold: norms of training stay where others are folded") {
   CHECK(folded.labels == std::vector<std::string>{"two.norm"});
   CHECK(folded.model->graph.find("one.gamma"));
   CHECK(!folded.model->graph.find("two.norm.gamma"));
-  const auto wanted = output_of(graph, parameters, mode::float_eval);
-  const auto got = output_of(folded.model->graph, folded.model->parameters, mode::float_eval);
-  for (size_t i = 0; i < got.size(); ++i) {
-    CHECK(double{got[i]} == doctest::Approx(double{wanted[i]}).epsilon(1e-4));
-  }
+  check_close(graph, parameters, *folded.model);
 }

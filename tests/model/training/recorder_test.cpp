@@ -21,12 +21,10 @@ using test::small_model;
 namespace {
 
 FitOptions options_with(const std::string& report) {
-  return {.epochs = 3,
-          .learning_rate = 4e-3,
-          .validation = small_digits().test,
-          .report = report,
-          .threads = 1,
-          .progress = false};
+  FitOptions options = test::quiet(3);
+  options.validation = small_digits().test;
+  options.report = report;
+  return options;
 }
 
 }  // namespace

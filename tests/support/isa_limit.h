@@ -1,0 +1,32 @@
+// Kernels of lower instruction sets, for a time.
+#pragma once
+
+#include <stdlib.h>
+
+#include <optional>
+#include <string>
+
+namespace qtape::test {
+
+/// Limits the instruction set of kernels that are bound during its lifetime.
+class IsaLimit {
+ public:
+  explicit IsaLimit(const char* name) {
+    if (const char* before = getenv("QTAPE_ISA")) before_ = before;
+    setenv("QTAPE_ISA", name, 1);
+  }
+  IsaLimit(const IsaLimit&) = delete;
+  IsaLimit& operator=(const IsaLimit&) = delete;
+  ~IsaLimit() {
+    if (before_) {
+      setenv("QTAPE_ISA", before_->c_str(), 1);
+    } else {
+      unsetenv("QTAPE_ISA");
+    }
+  }
+
+ private:
+  std::optional<std::string> before_;
+};
+
+}  // namespace qtape::test

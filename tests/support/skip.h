@@ -1,0 +1,27 @@
+// Cases that cannot run here, for want of hardware or of a tool, are reported as skipped.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+namespace qtape::test {
+
+/// Exit code of a program whose tests passed, with cases that were skipped. CTest reports its
+/// entry as skipped; a failure of any case takes precedence.
+inline constexpr int skipped_code = 77;
+inline int skipped_cases = 0;
+
+/// Prints the reason for which the rest of a case cannot run: `return test::skip("no bf16")`.
+inline void skip(const std::string& reason) {
+  ++skipped_cases;
+  MESSAGE("SKIPPED: ", reason);
+}
+
+/// Runs the tests of a program and returns its exit code.
+inline int run_tests(int argc, char** argv) {
+  const int result = doctest::Context(argc, argv).run();
+  return result == 0 && skipped_cases > 0 ? skipped_code : result;
+}
+
+}  // namespace qtape::test
