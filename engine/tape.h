@@ -69,8 +69,9 @@ class Tape {
   /// ArgumentError for fewer than one thread, an invalid schedule, constant_parameters with
   /// roots, and a gradient precision that the processor does not support.
   Tape(Graph graph, Parameters& parameters, TapeOptions options);
-  /// A tape that only reads `parameters`: its forward refuses modes that train or observe.
-  /// Throws like the constructor above, and ArgumentError for roots.
+  /// A tape that only reads `parameters`: forward throws ArgumentError for modes that observe
+  /// or normalize by the statistics of a batch. Throws like the constructor above, and
+  /// ArgumentError for roots.
   Tape(Graph graph, const Parameters& parameters, TapeOptions options);
   /// Variant with hooks for memory tests, see engine/plan_hooks.h.
   Tape(Graph graph, Parameters& parameters, TapeOptions options, const PlanHooks& hooks);

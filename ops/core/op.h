@@ -32,7 +32,7 @@ struct Mode {
   bool operator==(const Mode&) const = default;
 };
 
-/// The usual modes; see the table in docs/architecture.md.
+/// The usual modes; see docs/concepts/tape-and-modes.md.
 namespace mode {
 /// Training without quantizers.
 inline constexpr Mode float_train{true, false, false, true};

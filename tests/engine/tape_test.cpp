@@ -44,6 +44,23 @@ TEST_CASE("tape: the same seed gives the same bits with 1, 2 and 4 threads") {
   }
 }
 
+TEST_CASE("tape: constant parameters are read, and not trained or observed") {
+  const test::Classifier c = test::make_classifier({.dropout = 0.3});
+  const Parameters parameters(c.graph, 7);
+  const std::string before = parameters.sha256();
+  Tape tape(c.graph, parameters, {});
+  test::feed(tape, c, 0);
+  const std::string text =
+      "this tape only reads its parameters: expected a mode without observers and batch "
+      "statistics";
+  CHECK(error_text<ArgumentError>([&] { tape.forward(mode::qat); }) == text);
+  CHECK(error_text<ArgumentError>([&] { tape.forward(mode::observe); }) == text);
+  tape.forward(mode::float_eval);
+  CHECK(parameters.sha256() == before);
+  CHECK(error_text<ArgumentError>([&] { Tape(c.graph, parameters, {.roots = {c.loss}}); }) ==
+        "a tape that only reads its parameters computes no gradients, got 1 roots");
+}
+
 TEST_CASE("tape: the same bits with kernels of every instruction set") {
   const test::Classifier c = test::make_classifier({.dropout = 0.3});
   ::setenv("QTAPE_ISA", "baseline", 1);

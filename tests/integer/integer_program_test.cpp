@@ -67,7 +67,7 @@ TEST_CASE("integer program: operands that do not fit are refused, and change not
   refused(integer::Input{.shape = {5, 2}}, {},
           "Input %4 'z': batch extent is 5, but other inputs have 2", "z");
   refused(integer::Quantize{s8}, {f.x},
-          "Quantize %4 'fc' (%0 'x' f32[2, 3]): label 'fc' is already used", "fc");
+          "Quantize %4 'fc' (%0 'x' f32[2, 3]): label 'fc' is already used by %2", "fc");
   refused(f.linear(), {f.fc}, "Linear %4 (%2 'fc' s32[2, 2]): x must be codes, got s32[2, 2]");
   CHECK(f.refusal(integer::Sum{.axes = {2}}, {f.q}).starts_with("Sum %4 (%1 'q' u8[2, 3]): "));
   CHECK(

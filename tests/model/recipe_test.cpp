@@ -51,7 +51,7 @@ CodeLimits limits_of(const Model& model, const char* label) {
 TEST_CASE("recipes: a quantized model has integers, whatever its layers are") {
   Model model = mixed_model();
   (void)fit(model, digits().train, quiet(1));
-  for (const RecipeScales scales : {RecipeScales::Observed, RecipeScales::Learned}) {
+  for (const ScaleOrigin scales : {ScaleOrigin::EMA, ScaleOrigin::LSQ}) {
     Model small = quantized(model, {.weight_bits = 4, .activation_bits = 6, .scales = scales},
                             digits().train);
     CHECK(test::mismatch(verify(small, digits().test.first(100))) == "");
@@ -105,16 +105,16 @@ TEST_CASE("recipes: few bits learn their scales, and codes can be said") {
          std::vector<std::optional<CodeRange>>{{}, CodeRange::Narrow, CodeRange::Full}) {
       const CodeRange codes = said.value_or(CodeRange::Narrow);
       const Op learned =
-          weight({.weight_bits = bits, .scales = RecipeScales::Learned, .weight_codes = said});
+          weight({.weight_bits = bits, .scales = ScaleOrigin::LSQ, .weight_codes = said});
       CHECK(std::get<FakeQuantizeLSQ>(learned).range == codes);
       const Op observed =
-          weight({.weight_bits = bits, .scales = RecipeScales::Observed, .weight_codes = said});
+          weight({.weight_bits = bits, .scales = ScaleOrigin::EMA, .weight_codes = said});
       CHECK(std::get<FakeQuantize>(observed).range == codes);
       CHECK(std::get<FakeQuantize>(observed).denominator == Denominator::HalfSpan);
     }
   }
-  CHECK(usual_scales(8, 3) == RecipeScales::Learned);
-  CHECK(usual_scales(4, 4) == RecipeScales::Observed);
+  CHECK(usual_scales(8, 3) == ScaleOrigin::LSQ);
+  CHECK(usual_scales(4, 4) == ScaleOrigin::EMA);
   const std::string text = "weight codes must be Narrow or Full, got Unsigned";
   CHECK(error_text<ArgumentError>(
             [&] { (void)weight({.weight_codes = CodeRange::Unsigned}); }) == text);
@@ -173,7 +173,7 @@ TEST_CASE("recipes: learned scales start where a first step would set them") {
   for (const int bits : {2, 4, 6}) {
     CAPTURE(bits);
     const QuantizationRecipe recipe{
-        .weight_bits = bits, .activation_bits = bits, .scales = RecipeScales::Learned};
+        .weight_bits = bits, .activation_bits = bits, .scales = ScaleOrigin::LSQ};
     const Model calibrated = quantized(model, recipe, few);
     // Each quantizer of the copy initializes its scales from its first data, in floats.
     Model cold(calibrated.graph());
@@ -308,9 +308,9 @@ TEST_CASE("distillation: a student trains by it and keeps its graph") {
 TEST_CASE("oscillations: weights that turn back are counted, frozen, and stay on their codes") {
   const Model teacher = trained_model();
   const auto train = [&](const FitOptions& options) {
-    Model student = quantized(
-        teacher, {.weight_bits = 2, .activation_bits = 3, .scales = RecipeScales::Learned},
-        digits().train);
+    Model student =
+        quantized(teacher, {.weight_bits = 2, .activation_bits = 3, .scales = ScaleOrigin::LSQ},
+                  digits().train);
     const FitResult result = fit(student, digits().train, options);
     return std::pair(std::move(student), result.frozen_weights);
   };
@@ -348,9 +348,9 @@ TEST_CASE("oscillations: weights that turn back are counted, frozen, and stay on
 TEST_CASE("oscillations: damping pulls weights to their codes") {
   const Model teacher = trained_model();
   const auto distance = [&](double damping) {
-    Model student = quantized(
-        teacher, {.weight_bits = 3, .activation_bits = 8, .scales = RecipeScales::Learned},
-        digits().train);
+    Model student =
+        quantized(teacher, {.weight_bits = 3, .activation_bits = 8, .scales = ScaleOrigin::LSQ},
+                  digits().train);
     FitOptions options = quiet(4);
     options.oscillations.damping = damping;
     (void)fit(student, digits().train, options);
