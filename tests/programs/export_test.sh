@@ -1,30 +1,32 @@
-#!/ usr / bin / env bash
-#qtape export c : files, the self - test, and what is refused : export_test.sh BUILD_FOLDER
-source "$(dirname " $0 ")/common.sh" export LC_ALL = C data =
-    $(realpath "$(dirname " $0 ")/../data/arrays/stored.npz") cd "$work" || exit 1 strict =
-        (-std = c99 - Wall - Wextra - Wpedantic - Wconversion - Wshadow - Werror) cc =
-${CC : -cc}
+#!/usr/bin/env bash
+# qtape export c: files, the self-test, and what is refused: export_test.sh BUILD_FOLDER
+source "$(dirname "$0")/common.sh"
+export LC_ALL=C
+data=$(realpath "$(dirname "$0")/../data/arrays/stored.npz")
+cd "$work" || exit 1
+strict=(-std=c99 -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror)
+cc=${CC:-cc}
 
-exits_with(){#exits_with CODE TEXT COMMAND... : exit code,
-             and a line on standard output with TEXT local code =
-                 0 "${@:3}" > stdout.txt || code =
-                     $ ? ["$code" = "$1"] && grep - qF-- "$2" stdout.txt } nan_is_told() {
-  cat > nan.c << 'C'
+exits_with() { # exits_with CODE TEXT COMMAND...: exit code, and a line on standard output with TEXT
+  local code=0
+  "${@:3}" >stdout.txt || code=$?
+  [ "$code" = "$1" ] && grep -qF -- "$2" stdout.txt
+}
+nan_is_told() {
+  cat >nan.c <<'C'
 #include "net.h"
-            int
-            main(void) {
-    static float x[784];
-    float y[10];
-    volatile float zero = 0;
-    x[783] = zero / zero;
-    return net_run(x, y) == NET_NAN ? 0 : 1;
-  }
-  C "$cc" - std = c99 - Ifw - o nan nan.c net.o &&./ nan
+int main(void) {
+  static float x[784];
+  float y[10];
+  volatile float zero = 0;
+  x[783] = zero / zero;
+  return net_run(x, y) == NET_NAN ? 0 : 1;
+}
+C
+  "$cc" -std=c99 -Ifw -o nan nan.c net.o && ./nan
 }
 
-for
-  bits in 4 8;
-do
+for bits in 4 8; do
   "$train" "${short[@]}" --weight-bits $bits --activation-bits 8 --save "w$bits.json" >/dev/null
   "$tool" convert "w$bits.json" --requantization DoubleRounding -o "w$bits.int.json" >/dev/null
 done
@@ -39,7 +41,8 @@ check "it needs no library of C but memory functions" test -z \
   "$("$cc" -std=c99 -O2 -c fw/net.c -o net.o && nm -u net.o | grep -vE ' (memcpy|memset)$')"
 check "the hash is that of the program" same "$(sha256sum <w8.int.json | cut -c-64)" "$(sed -n 's/.*SHA-256 of the program: //p' fw/net.c)"
 check "its requantization is told" grep -q 'Requantization DoubleRounding' fw/net.c
-#A test that must fail does.
+
+# A test that must fail does.
 line=$(grep -n '^static const int8_t net_fc1_weights' fw/net.c | cut -d: -f1)
 sed "$((line + 1))s/^    \(-\{0,1\}[0-9]*\),/    99,/" fw/net.c >fw/changed.c
 check "one changed weight" same 1 "$(diff fw/net.c fw/changed.c | grep -c '^>')"
@@ -57,44 +60,32 @@ check "without samples" "$tool" export c w8.int.json -o small --name net >/dev/n
 "$cc" -std=c99 -O2 -DNET_TEST_NO_MAIN -c small/net_test.c -o small.o
 check "a test takes less than 2 KB of constants" test "$(size -A small.o | awk '/rodata|data.rel.ro/ {n += $2} END {print n}')" -lt 2048
 
-#Two networks in one program, one of them by C++.
+# Two networks in one program, one of them by C++.
 check "a model" "$tool" export c w4.json -o fw --requantization SingleRounding >out.txt
 check "is named by its file" test -s fw/w4.c
 cat >main.cpp <<'C'
 #include "net.h"
 #include "w4.h"
 int main() {
-    float x[784] = {1}, a[10], b[10];
-    return net_run(x, a) + w4_run(x, b);
-  }
-C check
-    "two in one program"
-    "$cc" -
-    std =
-    c99 - c fw / net.c fw / w4.c check "headers are C++ as well" c++ - Wall - Wextra -
-            Wpedantic - Werror - Ifw -
-            o two main.cpp net.o w4.o check "which runs"./ two check "NaN is told" nan_is_told
-#Integers at the end.
-                                                               check "integers at the end"
-                                                                     "$tool" export c w8.json -
-            o fw-- name integers-- integer - outputs-- check >
-        ints.txt check "their type" grep -
-            q 'int32_t integers_run(const float \*x, int32_t \*' fw /
-                integers.h check
-                "scales by channel" same 10 "$(sed -n 's/^#define INTEGERS_OUTPUT0_SCALES {\(.*\)}$/\1/p' fw/integers.h | tr ',' '\n' | wc -l)" check
-                                            "are told" grep -
-            q '^warning: its channels have different scales, so the largest integer need not be the largest value' ints
-                .txt "$tool" convert w8.json-- integer -
-            outputs - o ints.json >
-        / dev / null &&
-    "$tool" inspect ints.json >
-        inspected.txt check "by inspect as well" grep -
-            qE '^output +fc2: s32, value q\[i\] scale\[i\] with the scales ([0-9.e-]+, ){9}[0-9.e-]+$' inspected
-                .txt cat >
-        largest.c << 'C'
+  float x[784] = {1}, a[10], b[10];
+  return net_run(x, a) + w4_run(x, b);
+}
+C
+check "two in one program" "$cc" -std=c99 -c fw/net.c fw/w4.c
+check "headers are C++ as well" c++ -Wall -Wextra -Wpedantic -Werror -Ifw -o two main.cpp net.o w4.o
+check "which runs" ./two
+check "NaN is told" nan_is_told
+
+# Integers at the end.
+check "integers at the end" "$tool" export c w8.json -o fw --name integers --integer-outputs --check >ints.txt
+check "their type" grep -q 'int32_t integers_run(const float \*x, int32_t \*' fw/integers.h
+check "scales by channel" same 10 "$(sed -n 's/^#define INTEGERS_OUTPUT0_SCALES {\(.*\)}$/\1/p' fw/integers.h | tr ',' '\n' | wc -l)"
+check "are told" grep -q '^warning: its channels have different scales, so the largest integer need not be the largest value' ints.txt
+"$tool" convert w8.json --integer-outputs -o ints.json >/dev/null && "$tool" inspect ints.json >inspected.txt
+check "by inspect as well" grep -qE '^output +fc2: s32, value q\[i\] scale\[i\] with the scales ([0-9.e-]+, ){9}[0-9.e-]+$' inspected.txt
+cat >largest.c <<'C'
 #include "integers.h"
-            int
-            main(void) {
+int main(void) {
   static float x[INTEGERS_INPUT0_ELEMENTS];
   static const int32_t ratio[] = INTEGERS_OUTPUT0_RATIOS;
   static const float scale[] = INTEGERS_OUTPUT0_SCALES;
@@ -109,7 +100,8 @@ C check
 C
 check "ratios order values" "$cc" "${strict[@]}" -Ifw -o largest largest.c fw/integers.c
 check "as scales do" ./largest
-#What is refused.
+
+# What is refused.
 check "a name" exits 2 "qtape: --name: 'a b' is not a C identifier: it contains ' '" "$tool" export c w8.json -o fw --name 'a b'
 check "a keyword" exits 2 "qtape: --name: 'int' is not a C identifier: it is a keyword of C or C++" "$tool" export c w8.json -o fw --name int
 check "memory" exits 2 'qtape: --ram: the arena takes 816 bytes, 800 are given; fc1 needs most of it, 816 bytes at once' "$tool" export c w8.json -o fw --ram 800
@@ -127,15 +119,11 @@ check "leaves the others" same old "$(cat kept/net.c)"
 mkdir locked && chmod 555 locked
 as_user=()
 [ "$(id -u)" != 0 ] || as_user=(setpriv --reuid=65534 --clear-groups)
-if [ "$(id -u)" != 0 ] || {
-  command - v setpriv > / dev / null&& chmod 755.&& setpriv-- reuid =
-      65534 --clear - groups test - r w8.json - a - x "$tool";
-};
-then
+if [ "$(id -u)" != 0 ] || { command -v setpriv >/dev/null && chmod 755 . && setpriv --reuid=65534 --clear-groups test -r w8.json -a -x "$tool"; }; then
   check "a folder that cannot be written" exits 1 'qtape: --output: locked/fw: cannot create a folder: Permission denied' "${as_user[@]}" "$tool" export c w8.json -o locked/fw --name net
 fi
-full_disk() {
-#full_disk COMMAND... : files end at 16 KiB(trap '' XFSZ; ulimit - f 16; "$@")
+full_disk() { # full_disk COMMAND...: files end at 16 KiB
+  (trap '' XFSZ; ulimit -f 16; "$@")
 }
 cp -r small full && echo old >full/net.c && echo old >full/net_test.c
 check "a full disk" exits 1 'full/net.c: cannot write: File too large' full_disk "$tool" export c w8.json -o full --name net
@@ -157,18 +145,12 @@ check "are stored in bytes there" grep -q '^weights 25248 bytes;' packed.txt
 check "and calls it" grep -q 'arm_fully_connected_wrapper_s8(' fw/arm.c
 check "checks need a tree" exits 1 'qtape: QTAPE_CMSIS_NN must name a source tree of CMSIS-NN' env -u QTAPE_CMSIS_NN "$tool" export c w8.int.json -o fw --kernels cmsis-nn --check
 check "which is one" exits 1 'qtape: QTAPE_CMSIS_NN: fw has no Include/arm_nnfunctions.h' env QTAPE_CMSIS_NN=fw "$tool" verify w8.json --random 10 --requantization SingleRounding --levels L2,L6
-for flag in -ffast-math -funsafe-math-optimizations -ffinite-math-only;
-do
-  check "$flag is refused" test - z
-      "$(! " $cc " -std=c99 " $flag
-      " -c -o fast.o fw/net.c >fast.txt 2>&1 || echo compiled)" done
-      advice() {
-    "$cc" - std = c99 "$@" - c - o fast.o fw / net.c 2 > &1 |
-                  grep - o 'compile with -[a-z=-]*' | head - n 1;
-  }
-echo 'int none;' > none.c if "$cc" - std = c99 - mfpmath =
-                                               387 - c - o fast.o none.c 2 > / dev / null;
-then
+for flag in -ffast-math -funsafe-math-optimizations -ffinite-math-only; do
+  check "$flag is refused" test -z "$(! "$cc" -std=c99 "$flag" -c -o fast.o fw/net.c >fast.txt 2>&1 || echo compiled)"
+done
+advice() { "$cc" -std=c99 "$@" -c -o fast.o fw/net.c 2>&1 | grep -o 'compile with -[a-z=-]*' | head -n 1; }
+echo 'int none;' >none.c
+if "$cc" -std=c99 -mfpmath=387 -c -o fast.o none.c 2>/dev/null; then
   check "excess precision on x86" same 'compile with -mfpmath=sse' "$(advice -mfpmath=387)"
 fi
 check "and elsewhere" grep -q 'compile with -fexcess-precision=fast"$' fw/net.c
@@ -176,7 +158,7 @@ check "a folder like an option" "$tool" export c w8.int.json --output=-fw --name
 check "integers of a program" exits 2 'qtape: --integer-outputs: w8.int.json is a program' "$tool" export c w8.int.json -o fw --integer-outputs
 check "no folder" exits 2 'must not be empty' "$tool" export c w8.int.json -o ''
 
-#ONNX.
+# ONNX.
 cp w8.json model.json
 check "a model over itself" exits 2 'qtape: --output: model.json is the file to read' "$tool" export onnx model.json -o model.json
 check "which stays" cmp w8.json model.json
@@ -192,14 +174,17 @@ check "L0 without L1" exits 2 'qtape: --levels: L0 is compared with L1' "$tool" 
 check "powers of two" "$train" "${short[@]}" --power-of-two --save po2.json >/dev/null
 check "export" "$tool" export onnx po2.json --data digits -o po2.onnx >out.txt
 check "change no code" grep -q '^sequential sums in f32 change 0 of [0-9]* codes of 1000 samples, 0 of these are classified differently$' out.txt
-#Products of 16 - bit activations sum beyond the integers that f32 has.
+# Products of 16-bit activations sum beyond the integers that f32 has.
 "$train" "${short[@]}" --activation-bits 16 --save a16.json >/dev/null
 check "export" "$tool" export onnx a16.json --opset 21 --data digits -o a16.onnx >out.txt
 check "tells what it counts" grep -q '^sequential sums in f32 change [1-9][0-9]* of [0-9]* codes of 1000 samples, by up to [1-9]' out.txt
 check "and that it is no bound" grep -q '^this is not a bound: ' out.txt
-check "int4 is told" grep -q '^weights of up to 4 bits are int4, which ONNX Runtime 1.21 does not fuse' <("$tool" export onnx w4.json --opset 21 -o w4.onnx)
-check "and int8 is not" test "$("$tool" export onnx w4.json --opset 20 -o w4.onnx | grep -c int4)" = 0
-check "without data on random inputs" grep -q '^sequential sums in f32 change 0 of [0-9]* codes of 1000 random inputs$' <("$tool" export onnx po2.json -o po2.onnx)
+"$tool" export onnx w4.json --opset 21 -o w4.onnx >out.txt
+check "int4 is told" grep -q '^weights of up to 4 bits are int4, which ONNX Runtime 1.21 does not fuse' out.txt
+"$tool" export onnx w4.json --opset 20 -o w4.onnx >out.txt
+check "and int8 is not" test "$(grep -c int4 out.txt)" = 0
+"$tool" export onnx po2.json -o po2.onnx >out.txt
+check "without data on random inputs" grep -q '^sequential sums in f32 change 0 of [0-9]* codes of 1000 random inputs$' out.txt
 check "not learned ones" exits 2 'train_mlp: power of two requires scales that follow the data; those of LSQ are learned' "$train" "${short[@]}" --weight-bits 8 --activation-bits 8 --power-of-two --scale-mode LSQ
 
 check "levels" "$tool" verify w8.json --levels L2,L4 --random 20 >out.txt
