@@ -19,9 +19,7 @@ struct IntegerAnalysis {
   /// is the cause; otherwise a verdict without a reason.
   std::vector<Verdict> refusals;
 
-  const IntegerForm& operator[](NodeId id) const {
-    return forms[at(id)];
-  }
+  const IntegerForm& operator[](NodeId id) const { return forms[at(id)]; }
   NodeId origin(NodeId id) const { return origins[at(id)]; }
   const Verdict& refusal(NodeId id) const { return refusals[at(id)]; }
 };
