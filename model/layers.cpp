@@ -96,7 +96,7 @@ NodeId layer(Graph& graph, NodeId x, const Op& op, const Shape& shape,
     bias = graph.add(Parameter{.dtype = dtype, .shape = {options.out}}, {}, label + ".bias");
   }
   if (options.bias_on_grid && accumulators_have_grid(graph, op, x, w)) {
-    bias = graph.add(FakeQuantizeBias{}, {bias, *quantizer_behind(graph, x), w},
+    bias = graph.add(FakeQuantizeBias{}, {bias, *preceding_quantizer(graph, x), w},
                      label + ".bias.quantized");
   }
   if (!norm) return graph.add(AddBias{}, {product, bias}, label);

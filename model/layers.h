@@ -18,7 +18,7 @@ struct LayerOptions {
   bool bias = true;
   /// Rounds the bias to the grid of the accumulators to which it is added, if they have one,
   /// see `accumulators_have_grid`. This includes the case that x already is quantized or a view
-  /// of a quantized value (`quantizer_behind`).
+  /// of a quantized value (`preceding_quantizer`).
   bool bias_on_grid = true;
   std::string label = "layer";
   Initializer weight_initializer = init::KaimingNormal{};

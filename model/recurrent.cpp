@@ -20,7 +20,7 @@ class Cell {
     check(type.shape.rank() == 3, "'{}': x must be [n, steps, c], got {}", options.label,
           to_string(type));
     steps_ = type.shape[1];
-    const bool ready = quantizer_behind(graph, x).has_value();
+    const bool ready = preceding_quantizer(graph, x).has_value();
     const NodeId products =
         linear(graph, x,
                {.out = width_,
@@ -75,7 +75,7 @@ class Cell {
     NodeId bias = bias_;
     if (options_.bias_on_grid &&
         accumulators_have_grid(graph_, graph_[product].op, h, weight_)) {
-      bias = graph_.add(FakeQuantizeBias{}, {bias, *quantizer_behind(graph_, h), weight_});
+      bias = graph_.add(FakeQuantizeBias{}, {bias, *preceding_quantizer(graph_, h), weight_});
     }
     return quantized(graph_.add(AddBias{}, {product, bias}), name("products"));
   }

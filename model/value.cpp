@@ -51,7 +51,7 @@ LayerOptions options_of(const Value& x, int64_t out, const Layer& layer,
                        .bias = layer.bias,
                        .label = layer.label.empty() ? building.numbered(stem) : layer.label,
                        .weight_initializer = layer.initializer.value_or(init::KaimingNormal{})};
-  if (!quantizer_behind(building.graph, x.id())) options.input_quantizer = layer.activations;
+  if (!preceding_quantizer(building.graph, x.id())) options.input_quantizer = layer.activations;
   if (layer.norm) options.folded_norm = BatchNorm{};
   return options;
 }
@@ -219,7 +219,7 @@ std::vector<LstmValues> lstm(const Value& x, const LstmValues& state, const Laye
 
 Value quantized(const Value& x, const Op& quantizer, const std::string& label) {
   const auto& building = Building::of(x);
-  if (quantizer_behind(building->graph, x.id())) return x;
+  if (preceding_quantizer(building->graph, x.id())) return x;
   const std::string usual = label_near(building->graph, x.id());
   const std::string name =
       label.empty() ? unused_label(building->graph, usual, ".quantized") : label;

@@ -148,7 +148,7 @@ Graph with_ends(const Graph& graph, const TrainingSettings& recipe) {
   BitsOf bits;
   for (const NodeId layer : {layers.front(), layers.back()}) {
     bits[graph[layer].operands[1]] = *ends;
-    const auto input = quantizer_behind(graph, graph[layer].operands[0]);
+    const auto input = preceding_quantizer(graph, graph[layer].operands[0]);
     if (input) bits[*input] = *ends;
   }
   return with_bits(graph, bits);

@@ -5,13 +5,13 @@
 
 namespace qtape {
 
-std::optional<NodeId> quantizer_behind(const Graph& graph, NodeId id) {
+std::optional<NodeId> preceding_quantizer(const Graph& graph, NodeId id) {
   while (is_view(graph[id].op) || keeps_codes(graph[id].op)) id = graph[id].operands[0];
   return is_quantizer(graph[id].op) ? std::optional(id) : std::nullopt;
 }
 
 bool accumulators_have_grid(const Graph& graph, const Op& product, NodeId x, NodeId w) {
-  const std::optional<NodeId> quantizer = quantizer_behind(graph, x);
+  const std::optional<NodeId> quantizer = preceding_quantizer(graph, x);
   if (!quantizer || channel_map(graph, *quantizer).channels != 1) return false;
   const Shape& shape = graph[w].type.shape;
   if (!is_quantizer(graph[w].op) || !weights_operand(product) || shape.rank() < 2) return false;

@@ -9,7 +9,7 @@ namespace qtape {
 
 /// Returns the quantizer that produced the codes of `id`: `id` itself, or the node reached from
 /// it through views and ops that keep codes. Returns nullopt if that node is not a quantizer.
-std::optional<NodeId> quantizer_behind(const Graph& graph, NodeId id);
+std::optional<NodeId> preceding_quantizer(const Graph& graph, NodeId id);
 
 /// True if the accumulators of `product` of x and w have one scale per output channel. This
 /// requires that the quantizer preceding x has a single scale, and that w is a quantizer with

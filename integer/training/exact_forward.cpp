@@ -188,15 +188,12 @@ Kernel ExactForward::around(NodeId id, Kernel kernel, const Binding& binding) {
 }
 
 Kernel ExactForward::replaced(NodeId id, Kernel kernel, const Binding& binding) {
-  const IntegerForm& own = form(id);
-  if (is_quantizer(node(id).op) && owns(id)) {
+  if (folded_[at(id)]) return folded(id, std::move(kernel));
+  if (!owns(id)) return floats(id, std::move(kernel));
+  if (is_quantizer(node(id).op)) {
     return reads_values(id) ? quantizer(id, std::move(kernel), binding)
                             : requantizer(id, std::move(kernel), binding);
   }
-  if (own.source == id && own.product.index >= 0) {
-    if (folded_[at(id)]) return folded(id, std::move(kernel));
-  }
-  if (!owns(id)) return floats(id, std::move(kernel));
   return encoded_[at(id)] ? computed_on_codes(id, std::move(kernel))
                           : computed(id, std::move(kernel), binding);
 }

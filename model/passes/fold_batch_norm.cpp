@@ -189,7 +189,7 @@ class Folder {
     const NodeId x = operands[0];
     if ((fold.rounded || !own_bias) &&
         accumulators_have_grid(result_, node(fold.product).op, x, w)) {
-      bias = result_.add(FakeQuantizeBias{}, {bias, *quantizer_behind(result_, x), w},
+      bias = result_.add(FakeQuantizeBias{}, {bias, *preceding_quantizer(result_, x), w},
                          free_label(result_[bias].label + ".quantized"));
     }
     return add_views(fold, product, bias);

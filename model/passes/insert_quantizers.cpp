@@ -129,7 +129,7 @@ class Inserter {
         op = narrowed(op);
       operands[*weights_operand(node.op)] = quantized(layer.weight, columns, op, layer.label);
     }
-    if (options_.input && !quantizer_behind(result_, operands[0])) {
+    if (options_.input && !preceding_quantizer(result_, operands[0])) {
       operands[0] =
           quantized(node.operands[0], false, *options_.input, layer.stem() + ".input");
     }
@@ -146,7 +146,7 @@ class Inserter {
     const NodeId w = product.operands[1];
     if (!accumulators_have_grid(result_, product.op, x, w)) return;
     operands[1] =
-        result_.add(FakeQuantizeBias{}, {operands[1], *quantizer_behind(result_, x), w},
+        result_.add(FakeQuantizeBias{}, {operands[1], *preceding_quantizer(result_, x), w},
                     free_label(label_near(graph_, bias)) + ".quantized");
   }
 

@@ -57,7 +57,7 @@ InsertOptions calibrated_quantizers(int weight_bits, int activation_bits,
 /// the operand only selects or pads codes, as MaxPool does, its source is quantized. A value
 /// that several products share is quantized once, a weight once for each layout; if a label is
 /// taken, a number is appended. Operands that are quantized already, or views of quantized
-/// values (`quantizer_behind`), stay unchanged.
+/// values (`preceding_quantizer`), stay unchanged.
 ///
 /// If a product that gained a quantizer feeds an AddBias whose bias depends on no input, and
 /// its accumulators have a grid (`accumulators_have_grid`), the bias is rounded to that grid by

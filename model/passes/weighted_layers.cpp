@@ -56,7 +56,7 @@ std::vector<WeightedLayer> weighted_layers(const Graph& graph) {
     if (!operand || constant[at(id)]) continue;
     const NodeId weight = node.operands[*operand];
     if (!constant[static_cast<size_t>(weight.index)]) continue;
-    if (quantizer_behind(graph, weight)) continue;
+    if (preceding_quantizer(graph, weight)) continue;
     found.push_back({id, weight, label_of(graph, weight)});
   }
   return found;

@@ -90,7 +90,7 @@ class ConvNet {
     NodeId bias =
         graph_.add(Parameter{.shape = {node.type.shape[-1]}}, {}, name("b") + ".bias");
     if (below(2) == 0) {
-      const NodeId x = *quantizer_behind(graph_, node.operands[0]);
+      const NodeId x = *preceding_quantizer(graph_, node.operands[0]);
       bias = graph_.add(FakeQuantizeBias{}, {bias, x, node.operands[1]});
     }
     return graph_.add(AddBias{}, {product, bias});
