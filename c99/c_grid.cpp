@@ -98,7 +98,7 @@ struct Written<requantization::OnnxQdq> {
 /// Fixed-point requantization: Each defines the `shift` of a multiplier and the scaling
 /// function.
 template <class Each>
-struct Fixed {
+struct FixedPoint {
   static constexpr std::string_view kind = "fixed";
   static constexpr std::string_view first = "zero_point";
   static constexpr std::string_view first_of_sum = "left";
@@ -135,7 +135,7 @@ struct Fixed {
 
 template <>
 struct Written<requantization::SingleRounding>
-    : Fixed<Written<requantization::SingleRounding>> {
+    : FixedPoint<Written<requantization::SingleRounding>> {
   static constexpr std::optional<bool> cmsis_nn = true;
   static int32_t shift(const Multiplier& m) { return 31 - m.exponent; }
   static std::string scaled(CSource& source) { return source.kernel("scaled_single", ""); }
@@ -144,7 +144,7 @@ struct Written<requantization::SingleRounding>
 
 template <>
 struct Written<requantization::DoubleRounding>
-    : Fixed<Written<requantization::DoubleRounding>> {
+    : FixedPoint<Written<requantization::DoubleRounding>> {
   static constexpr std::optional<bool> cmsis_nn = false;
   static int32_t shift(const Multiplier& m) { return m.exponent; }
   static std::string scaled(CSource& source) { return source.kernel("scaled_double", ""); }
