@@ -8,6 +8,7 @@
 #include "qtape/core/median.h"
 #include "qtape/core/printable.h"
 #include "qtape/core/random.h"
+#include "qtape/engine/plan.h"
 #include "qtape/engine/serialize.h"
 #include "qtape/engine/tape.h"
 #include "qtape/integer/core/integer_binding.h"
