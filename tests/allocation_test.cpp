@@ -20,6 +20,7 @@
 #include "qtape/optim/optimizer.h"
 #include "qtape/tests/support/integer_nets.h"
 #include "qtape/tests/support/models.h"
+#include "qtape/tests/support/sanitized.h"
 #include "qtape/tests/support/skip.h"
 
 namespace {

@@ -29,6 +29,7 @@
 #include "qtape/tests/support/folder.h"
 #include "qtape/tests/support/integer_nets.h"
 #include "qtape/tests/support/models.h"
+#include "qtape/tests/support/sanitized.h"
 #include "qtape/tests/support/skip.h"
 
 namespace {
@@ -39,20 +40,20 @@ std::atomic<int64_t> first_failing{0};
 std::atomic<int64_t> last_failing{0};
 std::atomic<bool> ftruncate_fails{false};
 
-bool fails() {
+[[maybe_unused]] bool fails() {
   if (!armed) return false;
   const int64_t call = calls++;
   return call >= first_failing && call <= last_failing;
 }
 
-void* no_memory() {
+[[maybe_unused]] void* no_memory() {
   errno = ENOMEM;
   return nullptr;
 }
 
 }  // namespace
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__clang_analyzer__)
+#if QTAPE_TEST_SANITIZED
 constexpr bool replaces_malloc = false;  // the sanitizer has its own
 #else
 constexpr bool replaces_malloc = true;
