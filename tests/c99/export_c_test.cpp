@@ -9,7 +9,6 @@
 #include <cctype>
 #include <filesystem>
 #include <map>
-#include <regex>
 
 #include "qtape/c99/signed_codes.h"
 #include "qtape/core/random.h"
@@ -43,11 +42,16 @@ std::string compiled(const test::Folder& folder, const std::string& output,
 
 /// Returns the names of constant arrays and structs in a source.
 std::vector<std::string> constants_of(const std::string& source) {
+  constexpr std::string_view start = "\nstatic const ";
   std::vector<std::string> names;
-  const std::regex definition("\nstatic const \\w+ (net_\\w+)(\\[\\d*\\])? = \\{");
-  for (std::sregex_iterator at(source.begin(), source.end(), definition), end; at != end;
-       ++at) {
-    names.push_back((*at)[1]);
+  for (size_t at = source.find(start); at != std::string::npos;
+       at = source.find(start, at + 1)) {
+    const size_t type = at + start.size();
+    const std::string line = source.substr(type, source.find('\n', type) - type);
+    const size_t name = line.find(' ') + 1;
+    const bool defines = line.find(" = {") != std::string::npos;
+    if (!defines || line.compare(name, 4, "net_") != 0) continue;
+    names.push_back(line.substr(name, line.find_first_of("[ ", name) - name));
   }
   return names;
 }
