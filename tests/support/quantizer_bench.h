@@ -95,9 +95,8 @@ class QuantizerBench {
 template <class T>
 struct Call {
   Mode mode = mode::qat;
-  std::vector<T> x = {};  ///< empty: that of the preceding call
-  std::vector<T> state = {}, scales = {}, zero_points = {}, y = {};
-  std::vector<T> dx = {}, dstate = {};
+  std::vector<T> x;  ///< empty: that of the preceding call
+  std::vector<T> state, scales, zero_points, y, dx, dstate;
 };
 
 /// Checks calls, one after the other.
