@@ -20,6 +20,18 @@ std::string_view name_of(const IntegerOp& op) {
   return std::visit([](const auto& each) { return std::decay_t<decltype(each)>::name; }, op);
 }
 
+template <class X>
+concept HasWeights = requires(const X& op) {
+  op.weights;
+};
+// Training on codes runs products with an epilogue of floats.
+static_assert([] {
+  bool all = true;
+  for_each_alternative<IntegerOpAlternatives>(
+      [&]<class X>() { all = all && (!HasWeights<X> || TakesEpilogue<X>); });
+  return all;
+}());
+
 bool takes_epilogue(const IntegerOp& op) {
   return std::visit([]<class X>(const X&) { return TakesEpilogue<X>; }, op);
 }

@@ -60,7 +60,7 @@ void add_scales(CLI::App& command, std::string& scales) {
   command
       .add_option(
           "--scales", scales,
-          "source of the scales of new quantizers; by default Learned up to 3 bits, otherwise "
+          "source of the scales of new quantizers; by default LSQ up to 3 bits, otherwise "
           "EMA")
       ->transform(CLI::IsMember(names, CLI::ignore_case));
 }
