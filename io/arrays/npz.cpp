@@ -158,9 +158,9 @@ void add_member(zip_t* archive, const std::string& name, std::string_view conten
   wanted(source != nullptr);
   const zip_int64_t added = zip_file_add(archive, (name + std::string(suffix)).c_str(),
                                          source.get(), ZIP_FL_ENC_UTF_8);
-  // Now owned by the archive. Also released if memory ran out, because libzip may own it
-  // without reporting so.
-  (void)source.release();
+  // Now owned by the archive, maybe also if memory ran out; a member that is refused is not.
+  const bool without_memory = zip_error_code_zip(zip_get_error(archive)) == ZIP_ER_MEMORY;
+  if (added >= 0 || without_memory) (void)source.release();
   wanted(added >= 0);
   const auto index = static_cast<zip_uint64_t>(added);
   wanted(zip_set_file_compression(archive, index, ZIP_CM_STORE, 0) == 0);
