@@ -11,8 +11,6 @@
 
 namespace qtape {
 
-using namespace kernels;
-
 std::byte* Tape::address(const Layout& layout, const Place& place, bool gradient) const {
   if (place.kind == Place::Kind::Arena) return layout.arena.data() + place.offset;
   if (place.kind == Place::Kind::None) return nullptr;
