@@ -13,6 +13,7 @@
 #include "qtape/deploy/weights.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/integer/rules/lowering.h"
+#include "qtape/integer/rules/rule_table.h"
 #include "qtape/kernels/quantize/pack.h"
 #include "qtape/kernels/quantize/quantize.h"
 #include "qtape/kernels/quantize/requantize.h"

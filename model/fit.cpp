@@ -12,6 +12,7 @@
 #include "qtape/core/settings.h"
 #include "qtape/io/file_lock.h"
 #include "qtape/model/feed.h"
+#include "qtape/model/recipe.h"
 #include "qtape/model/training/fit_setup.h"
 #include "qtape/model/training/prefetcher.h"
 #include "qtape/model/training/recorder.h"
