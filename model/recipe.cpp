@@ -49,6 +49,9 @@ LayerBits bits_of(const QuantizationRecipe& recipe, const std::string& weight, b
 void check_recipe(const QuantizationRecipe& recipe, const std::vector<std::string>& weights) {
   require<ArgumentError>(recipe.weight_codes != CodeRange::Unsigned,
                          "weight codes must be Narrow or Full, got Unsigned");
+  require<ArgumentError>(recipe.scales != ScaleOrigin::PerBatch,
+                         "activations with scales from each batch have no integers: expected "
+                         "scales EMA, Delayed, LSQ or PACT, got PerBatch");
   check_bits("weight bits", recipe.weight_bits);
   check_bits("activation bits", recipe.activation_bits);
   if (recipe.mean_bits) check_bits("bits around means", *recipe.mean_bits);

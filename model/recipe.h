@@ -66,7 +66,7 @@ struct QuantizationRecipe {
   /// Bits of weights and inputs of the first and the last layer, which are the most sensitive.
   /// If empty, `usual_ends_bits`, or the bits above.
   std::optional<int> ends_bits = std::nullopt;
-  std::optional<ScaleOrigin> scales = std::nullopt;  ///< if empty, `usual_scales`
+  std::optional<ScaleOrigin> scales = std::nullopt;  ///< not PerBatch; if empty, `usual_scales`
   /// Narrow or Full; if empty, Narrow, because trained networks do not benefit from one more
   /// code.
   std::optional<CodeRange> weight_codes = std::nullopt;

@@ -116,6 +116,10 @@ TEST_CASE("recipes: few bits learn their scales, and codes can be said") {
   }
   CHECK(usual_scales(8, 3) == ScaleOrigin::LSQ);
   CHECK(usual_scales(4, 4) == ScaleOrigin::EMA);
+  CHECK(
+      error_text<ArgumentError>([&] { (void)weight({.scales = ScaleOrigin::PerBatch}); }) ==
+      "activations with scales from each batch have no integers: expected scales EMA, Delayed, "
+      "LSQ or PACT, got PerBatch");
   const std::string text = "weight codes must be Narrow or Full, got Unsigned";
   CHECK(error_text<ArgumentError>(
             [&] { (void)weight({.weight_codes = CodeRange::Unsigned}); }) == text);

@@ -55,8 +55,10 @@ void add_float_parts(CLI::App& command, bool& float_parts) {
 }
 
 void add_scales(CLI::App& command, std::string& scales) {
-  const std::vector<std::string> names(enum_names<ScaleOrigin>.begin(),
-                                       enum_names<ScaleOrigin>.end());
+  std::vector<std::string> names(enum_names<ScaleOrigin>.begin(),
+                                 enum_names<ScaleOrigin>.end());
+  // Has no integers.
+  std::erase(names, to_string_view(ScaleOrigin::PerBatch));
   command
       .add_option(
           "--scales", scales,
