@@ -14,7 +14,8 @@
 namespace qtape::examples {
 namespace {
 
-constexpr int64_t most_few_bits = 3;
+/// Returns the bits by which few bits are judged: float operands do not count as few.
+int counted_bits(int64_t bits) { return bits == 0 ? 16 : static_cast<int>(bits); }
 
 /// Bits of quantizers in a copy of a graph.
 using BitsOf = std::map<NodeId, int>;
@@ -38,8 +39,8 @@ Graph with_bits(const Graph& graph, const BitsOf& bits) {
 }  // namespace
 
 bool has_few_bits(const TrainingSettings& recipe) {
-  const auto few = [](int64_t bits) { return bits > 0 && bits <= most_few_bits; };
-  return few(recipe.weight_bits) || few(recipe.activation_bits);
+  return usual_scales(counted_bits(recipe.weight_bits), counted_bits(recipe.activation_bits)) ==
+         ScaleOrigin::LSQ;
 }
 
 ScaleOrigin scale_mode_of(const TrainingSettings& recipe) {
@@ -127,10 +128,9 @@ TrainingSettings pooled(const TrainingSettings& recipe) {
 }
 
 std::optional<int> usual_ends_of(const Graph& graph, const TrainingSettings& recipe) {
-  // Float operands do not count as few bits.
-  const auto bits_or = [](int64_t bits) { return bits == 0 ? 16 : static_cast<int>(bits); };
   if (recipe.weight_bits == 0 && recipe.activation_bits == 0) return std::nullopt;
-  return usual_ends_bits(graph, bits_or(recipe.weight_bits), bits_or(recipe.activation_bits));
+  return usual_ends_bits(graph, counted_bits(recipe.weight_bits),
+                         counted_bits(recipe.activation_bits));
 }
 
 Graph with_ends(const Graph& graph, const TrainingSettings& recipe) {
