@@ -46,8 +46,8 @@ class CTestGenerator {
 struct CTestInput {
   ProgramNodeId node;
   Shape shape;
-  std::optional<ProgramNodeId> codes =
-      {};  ///< the node of its codes, if the input is given as codes
+  /// The node of its codes, if the input is given as codes.
+  std::optional<ProgramNodeId> codes = {};
   CTestRange code_range = {};
   CTestRange float_range = {};  ///< range that its quantizers distinguish, extended by an
                                 ///< eighth on either side

@@ -179,7 +179,7 @@ class Converter {
       Op,      ///< build `op` with its operands
       Add,     ///< add `op`, whose operands are built
       Shape,   ///< bring the result to the shape of `node`
-      Keep     ///< keep the result as the integers of `node`
+      Keep     ///< the same, and keep it as the integers of `node`
     };
     Do what;
     NodeId node = {};
@@ -212,7 +212,7 @@ class Converter {
         built_.back() = shaped(built_.back(), task.node);
         return;
       case Task::Do::Keep:
-        integers_[task.node] = built_.back();
+        integers_[task.node] = built_.back() = shaped(built_.back(), task.node);
     }
   }
 
@@ -222,7 +222,6 @@ class Converter {
       return;
     }
     tasks_.push_back({Task::Do::Keep, source});
-    tasks_.push_back({Task::Do::Shape, source});
     tasks_.push_back({Task::Do::Op, source, &lowered_.op(source), label(source)});
   }
 

@@ -112,7 +112,6 @@ class Lowering {
     op.weights = {form(factors).source, form(id).bias, layout};
     op.numbers.weights.shape = {layout.outputs, layout.terms};
     op.numbers.weights_shape = shape(factors);
-    op.numbers.x = shape(op.operands[0]);
     return op;
   }
 
