@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "qtape/core/error.h"
+#include "qtape/integer/program/integer_node.h"
 #include "qtape/io/files.h"
 #include "qtape/programs/console/subprocess.h"
 

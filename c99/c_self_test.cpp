@@ -13,6 +13,7 @@
 #include "qtape/c99/c_test_inputs.h"
 #include "qtape/c99/c_test_samples.h"
 #include "qtape/core/error.h"
+#include "qtape/integer/program/integer_node.h"
 #include "qtape/integer/program/session.h"
 
 namespace qtape {

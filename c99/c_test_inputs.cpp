@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "qtape/c99/c_functions.h"
+#include "qtape/integer/program/integer_node.h"
 
 namespace qtape {
 namespace {

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "qtape/c99/c_program.h"
+#include "qtape/core/types.h"
 
 namespace qtape {
 

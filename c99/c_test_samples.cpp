@@ -7,6 +7,7 @@
 
 #include "qtape/c99/c_names.h"
 #include "qtape/c99/c_source.h"
+#include "qtape/integer/program/integer_node.h"
 
 namespace qtape {
 namespace {

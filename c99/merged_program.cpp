@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "qtape/engine/rewrite.h"
+#include "qtape/integer/program/integer_node.h"
 
 namespace qtape {
 

@@ -1,6 +1,7 @@
 #include "qtape/c99/signed_codes.h"
 
 #include "qtape/engine/rewrite.h"
+#include "qtape/integer/program/integer_node.h"
 
 namespace qtape {
 namespace {

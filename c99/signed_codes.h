@@ -3,6 +3,7 @@
 
 #include "qtape/c99/c_kernels.h"
 #include "qtape/c99/merged_program.h"
+#include "qtape/core/types.h"
 
 namespace qtape {
 

@@ -12,6 +12,7 @@
 #include "qtape/deploy/checks.h"
 #include "qtape/deploy/weights.h"
 #include "qtape/engine/quantizers.h"
+#include "qtape/integer/program/integer_node.h"
 #include "qtape/integer/rules/lowering.h"
 #include "qtape/integer/rules/rule_table.h"
 #include "qtape/kernels/quantize/pack.h"

@@ -6,6 +6,7 @@
 #include "qtape/engine/quantizers.h"
 #include "qtape/engine/tape.h"
 #include "qtape/integer/core/integer_binding.h"
+#include "qtape/integer/program/integer_node.h"
 #include "qtape/integer/program/session.h"
 #include "qtape/integer/program/session_hooks.h"
 #include "qtape/integer/rules/analysis.h"

@@ -15,6 +15,7 @@
 #include "qtape/deploy/lint_text.h"
 #include "qtape/deploy/weights.h"
 #include "qtape/engine/quantizers.h"
+#include "qtape/integer/program/integer_node.h"
 #include "qtape/integer/rules/lowering.h"
 #include "qtape/kernels/quantize/quantize.h"
 #include "qtape/kernels/quantize/requantize.h"

@@ -6,6 +6,7 @@
 #include "qtape/core/printable.h"
 #include "qtape/deploy/lint.h"
 #include "qtape/deploy/lint_text.h"
+#include "qtape/integer/program/integer_node.h"
 #include "qtape/kernels/quantize/pack.h"
 
 namespace qtape {

@@ -9,6 +9,7 @@
 
 #include "qtape/core/error.h"
 #include "qtape/core/printable.h"
+#include "qtape/integer/program/integer_node.h"
 #include "qtape/integer/program/session_hooks.h"
 
 namespace qtape {

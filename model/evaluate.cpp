@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "qtape/integer/core/integer_binding.h"
+#include "qtape/integer/program/integer_node.h"
 #include "qtape/integer/program/session.h"
+#include "qtape/io/sha256.h"
 #include "qtape/model/feed.h"
 
 namespace qtape {
@@ -49,7 +51,31 @@ std::span<const std::byte> bytes_of_rows(const IntegerSession& session, ProgramN
   return session.bytes(id).first(static_cast<size_t>(type.bytes() / type.shape[0] * count));
 }
 
-}  // namespace
+/// Computes scores and hashes of answers.
+class Judge {
+ public:
+  /// `labels` are those of the answers. The first answer, with `width` values per sample, is
+  /// scored. Throws ArgumentError like Scorer.
+  Judge(const data::Dataset& dataset, const std::optional<MetricChoice>& metric, int64_t width,
+        const std::vector<std::string>& labels);
+
+  /// Adds the answers to samples `first` to `first + count`: `scores` are the values of the
+  /// first answer, `answers` the bytes of each.
+  void add(int64_t first, int64_t count, std::span<const float> scores,
+           std::span<const std::span<const std::byte>> answers);
+  Evaluation result();
+
+ private:
+  struct Hash {
+    std::string label;
+    Sha256 sha256;
+  };
+
+  std::optional<Scorer> scorer_;
+  int64_t samples_ = 0;
+  Sha256 hash_;
+  std::vector<Hash> hashes_;  // one per answer if there are several
+};
 
 Judge::Judge(const data::Dataset& dataset, const std::optional<MetricChoice>& metric,
              int64_t width, const std::vector<std::string>& labels) {
@@ -82,6 +108,8 @@ Evaluation Judge::result() {
   if (result.score->metric == MetricKind::Accuracy) result.accuracy = result.score->value;
   return result;
 }
+
+}  // namespace
 
 Evaluator::Evaluator(const Graph& graph, const Parameters& parameters, int threads,
                      Arithmetic arithmetic)

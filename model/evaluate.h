@@ -9,7 +9,6 @@
 #include "qtape/data/dataset.h"
 #include "qtape/engine/tape.h"
 #include "qtape/integer/program/integer_program.h"
-#include "qtape/io/sha256.h"
 #include "qtape/model/metric.h"
 
 namespace qtape {
@@ -33,32 +32,6 @@ struct Evaluation {
   std::string outputs_sha256 = {};       ///< of all answers in their dtype, sample by sample
   std::vector<AnswerHash> outputs = {};  ///< one per answer if there are several; else empty
   bool operator==(const Evaluation&) const = default;
-};
-
-/// Computes scores and hashes of answers.
-class Judge {
- public:
-  /// `labels` are those of the answers. The first answer, with `width` values per sample, is
-  /// scored. Throws ArgumentError like Scorer.
-  Judge(const data::Dataset& dataset, const std::optional<MetricChoice>& metric, int64_t width,
-        const std::vector<std::string>& labels);
-
-  /// Adds the answers to samples `first` to `first + count`: `scores` are the values of the
-  /// first answer, `answers` the bytes of each.
-  void add(int64_t first, int64_t count, std::span<const float> scores,
-           std::span<const std::span<const std::byte>> answers);
-  Evaluation result();
-
- private:
-  struct Hash {
-    std::string label;
-    Sha256 sha256;
-  };
-
-  std::optional<Scorer> scorer_;
-  int64_t samples_ = 0;
-  Sha256 hash_;
-  std::vector<Hash> hashes_;  // one per answer if there are several
 };
 
 /// Runs the answers of a graph, f32 [batch, ...], on data sets. Allocates only in the

@@ -6,6 +6,8 @@
 #include <numeric>
 
 #include "qtape/core/printable.h"
+#include "qtape/engine/plan.h"
+#include "qtape/integer/program/integer_node.h"
 
 namespace qtape {
 namespace {

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "qtape/core/error.h"
+#include "qtape/integer/program/integer_node.h"
 #include "qtape/integer/rules/analysis.h"
 #include "qtape/integer/rules/rule_table.h"
 #include "qtape/model/area_under_curve.h"

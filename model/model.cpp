@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "qtape/core/printable.h"
+#include "qtape/integer/program/integer_node.h"
 #include "qtape/model/feed.h"
 
 namespace qtape {

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "qtape/core/error.h"
+#include "qtape/integer/program/integer_node.h"
 #include "qtape/io/arrays/arrays.h"
 #include "qtape/io/files.h"
 #include "qtape/onnx/interpreter/interpreter.h"

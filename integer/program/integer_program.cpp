@@ -5,6 +5,7 @@
 #include "qtape/engine/json_file.h"
 #include "qtape/engine/node_list.inl.h"
 #include "qtape/engine/print_fields.h"
+#include "qtape/integer/program/integer_node.h"
 
 namespace qtape {
 namespace {
@@ -52,6 +53,19 @@ std::string program_text(const IntegerProgram& program) {
 
 template class NodeList<IntegerProgram, IntegerNode>;
 
+IntegerProgram::IntegerProgram(Requantization requantization)
+    : requantization_(requantization) {}
+IntegerProgram::IntegerProgram(const IntegerProgram& other) = default;
+IntegerProgram::IntegerProgram(IntegerProgram&& other) noexcept = default;
+IntegerProgram& IntegerProgram::operator=(const IntegerProgram& other) = default;
+IntegerProgram& IntegerProgram::operator=(IntegerProgram&& other) noexcept = default;
+IntegerProgram::~IntegerProgram() = default;
+
+bool IntegerProgram::operator==(const IntegerProgram& other) const {
+  return requantization_ == other.requantization_ && nodes_ == other.nodes_ &&
+         outputs_ == other.outputs_;
+}
+
 IntegerValue IntegerProgram::infer(const IntegerOp& op,
                                    std::span<const ProgramNodeId> operands) const {
   std::vector<IntegerValue> inputs;
@@ -79,6 +93,11 @@ ProgramNodeId IntegerProgram::add(IntegerOp op, std::span<const ProgramNodeId> o
   } catch (const Error& error) {
     throw GraphError(describe(op, operands, label, id.index) + ": " + error.what());
   }
+}
+
+ProgramNodeId IntegerProgram::add(IntegerOp op, std::initializer_list<ProgramNodeId> operands,
+                                  std::string label) {
+  return add(std::move(op), std::span(operands.begin(), operands.size()), std::move(label));
 }
 
 void IntegerProgram::set_outputs(std::vector<ProgramNodeId> outputs) {

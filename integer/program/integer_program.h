@@ -7,35 +7,31 @@
 #include <string_view>
 #include <vector>
 
+#include "qtape/core/requantization.h"
 #include "qtape/engine/node_list.h"
-#include "qtape/integer/ops/integer_ops.h"
 
 namespace qtape {
 
 class IntegerProgram;
+struct IntegerNode;
+struct IntegerOp;
+struct IntegerValue;
 /// Index of a node in its integer program.
 using ProgramNodeId = IdIn<IntegerProgram>;
 
-/// An integer op, its operands and its inferred value.
-struct IntegerNode {
-  IntegerOp op;
-  std::vector<ProgramNodeId> operands;
-  std::string label;   ///< unique unless empty
-  IntegerValue value;  ///< inferred
-  bool operator==(const IntegerNode&) const = default;
-};
-
-/// Returns the type of the result.
-inline const TensorType& type_of(const IntegerNode& node) { return node.value.type; }
-
 /// Append-only nodes in topological order, all with one requantization. Comparable, printable,
-/// and saved in the same file format as models.
+/// and saved in the same file format as models. Its nodes are in
+/// integer/program/integer_node.h.
 class IntegerProgram : public NodeList<IntegerProgram, IntegerNode> {
  public:
   static constexpr std::string_view noun = "program";
 
-  explicit IntegerProgram(Requantization requantization = Requantization::FloatMultiply)
-      : requantization_(requantization) {}
+  explicit IntegerProgram(Requantization requantization = Requantization::FloatMultiply);
+  IntegerProgram(const IntegerProgram& other);
+  IntegerProgram(IntegerProgram&& other) noexcept;
+  IntegerProgram& operator=(const IntegerProgram& other);
+  IntegerProgram& operator=(IntegerProgram&& other) noexcept;
+  ~IntegerProgram();
 
   /// Appends a node; the only way to create one, also when reading files. Throws GraphError,
   /// leaving the program unchanged, for operands that do not exist or that the op rejects, for
@@ -43,9 +39,7 @@ class IntegerProgram : public NodeList<IntegerProgram, IntegerNode> {
   ProgramNodeId add(IntegerOp op, std::span<const ProgramNodeId> operands,
                     std::string label = {});
   ProgramNodeId add(IntegerOp op, std::initializer_list<ProgramNodeId> operands,
-                    std::string label = {}) {
-    return add(std::move(op), std::span(operands.begin(), operands.size()), std::move(label));
-  }
+                    std::string label = {});
 
   Requantization requantization() const { return requantization_; }
   /// Throws GraphError for ids that are not of this program.
@@ -57,10 +51,7 @@ class IntegerProgram : public NodeList<IntegerProgram, IntegerNode> {
   /// GraphError.
   IntegerProgram with_batch(int64_t batch) const;
 
-  bool operator==(const IntegerProgram& other) const {
-    return requantization_ == other.requantization_ && nodes_ == other.nodes_ &&
-           outputs_ == other.outputs_;
-  }
+  bool operator==(const IntegerProgram& other) const;
 
  private:
   IntegerValue infer(const IntegerOp& op, std::span<const ProgramNodeId> operands) const;

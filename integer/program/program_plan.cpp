@@ -4,6 +4,7 @@
 
 #include "qtape/engine/arena.h"
 #include "qtape/integer/products/epilogue.h"
+#include "qtape/integer/program/session.h"
 
 namespace qtape {
 namespace {

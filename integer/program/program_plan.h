@@ -7,16 +7,11 @@
 #include <vector>
 
 #include "qtape/engine/plan.h"
-#include "qtape/integer/program/integer_program.h"
+#include "qtape/integer/program/integer_node.h"
 
 namespace qtape {
 
-/// Values that stay readable after a run, in addition to inputs and outputs.
-enum class KeptValues : uint8_t {
-  Outputs,  ///< no others: their memory is reused
-  Codes,    ///< all except products that an epilogue consumes while they are in cache
-  All
-};
+enum class KeptValues : uint8_t;
 
 /// Memory location of each value, and the memory that all take.
 struct ProgramPlan {

@@ -2,12 +2,18 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
 
+#include "qtape/core/aligned.h"
 #include "qtape/core/out_of_memory.h"
 #include "qtape/core/printable.h"
 #include "qtape/integer/core/integer_binding.h"
 #include "qtape/integer/products/epilogue.h"
+#include "qtape/integer/program/integer_node.h"
+#include "qtape/integer/program/program_plan.h"
 #include "qtape/integer/program/session_hooks.h"
 #include "qtape/kernels/simd/threads.h"
 
@@ -31,11 +37,38 @@ Epilogue epilogue_of(const IntegerOp& op, const IntegerBinding& b) {
 
 }  // namespace
 
-IntegerSession::IntegerSession(const IntegerProgram& program, SessionOptions options)
-    : IntegerSession(program, options, SessionHooks{}) {}
+/// A copy of the program, its memory and its kernels.
+class IntegerSession::Bound {
+ public:
+  Bound(const IntegerProgram& program, const SessionOptions& options,
+        const SessionHooks& hooks);
 
-IntegerSession::IntegerSession(const IntegerProgram& program, SessionOptions options,
-                               const SessionHooks& hooks) try
+  const IntegerProgram& program() const { return program_; }
+  std::byte* memory(ProgramNodeId id) const;
+  bool is_kept(ProgramNodeId id) const { return plan_.values[at(id)].kept; }
+  void run() const;
+  std::string report() const;
+
+ private:
+  struct Step {
+    IntegerKernel kernel;
+    ProgramNodeId node;
+  };
+
+  IntegerBinding binding(ProgramNodeId id) const;
+  IntegerKernel bind_node(ProgramNodeId id, std::optional<ProgramNodeId> next) const;
+  void bind();
+
+  IntegerProgram program_;
+  SessionOptions options_;
+  std::optional<ProductPath> path_;
+  ProgramPlan plan_;
+  AlignedBuffer arena_;
+  std::vector<Step> steps_;
+};
+
+IntegerSession::Bound::Bound(const IntegerProgram& program, const SessionOptions& options,
+                             const SessionHooks& hooks) try
     : program_(program),
       options_(checked(options)),
       path_(hooks.path),
@@ -46,12 +79,12 @@ IntegerSession::IntegerSession(const IntegerProgram& program, SessionOptions opt
   fail_while("binding a session", {}, error);
 }
 
-std::byte* IntegerSession::memory(ProgramNodeId id) const {
+std::byte* IntegerSession::Bound::memory(ProgramNodeId id) const {
   const std::optional<int64_t> offset = plan_.values[at(id)].offset;
   return offset ? arena_.data() + *offset : nullptr;
 }
 
-IntegerBinding IntegerSession::binding(ProgramNodeId id) const {
+IntegerBinding IntegerSession::Bound::binding(ProgramNodeId id) const {
   const IntegerNode& node = program_[id];
   IntegerBinding b{.output = &node.value,
                    .result = memory(id),
@@ -65,7 +98,7 @@ IntegerBinding IntegerSession::binding(ProgramNodeId id) const {
   return b;
 }
 
-void IntegerSession::bind() {
+void IntegerSession::Bound::bind() {
   const SerialLibraries serial;
   std::vector<bool> done(plan_.values.size());
   for (const ProgramNodeId id : ids(program_)) {
@@ -79,12 +112,12 @@ void IntegerSession::bind() {
         fail<GraphError>("{}: {}", program_.describe(id), to_string(fault));
       }
     }
-    if (kernel.run) kernels_.push_back({std::move(kernel), id});
+    if (kernel.run) steps_.push_back({std::move(kernel), id});
   }
 }
 
-IntegerKernel IntegerSession::bind_node(ProgramNodeId id,
-                                        std::optional<ProgramNodeId> next) const {
+IntegerKernel IntegerSession::Bound::bind_node(ProgramNodeId id,
+                                               std::optional<ProgramNodeId> next) const {
   return std::visit(
       [&](const auto& op) -> IntegerKernel {
         if (options_.reference) return op.reference(binding(id));
@@ -97,64 +130,18 @@ IntegerKernel IntegerSession::bind_node(ProgramNodeId id,
       program_[id].op);
 }
 
-std::span<float> IntegerSession::input(ProgramNodeId id) {
-  if (!std::holds_alternative<integer::Input>(program_[id].op)) {
-    fail<GraphError>("{}: is not an input", program_.describe(id));
-  }
-  return {reinterpret_cast<float*>(memory(id)),
-          static_cast<size_t>(program_[id].value.type.elements())};
-}
-
-void IntegerSession::run() {
+void IntegerSession::Bound::run() const {
   const SerialLibraries serial;
-  for (const Bound& bound : kernels_) {
+  for (const Step& step : steps_) {
     try {
-      bound.kernel.run();
+      step.kernel.run();
     } catch (const GraphError& error) {
-      throw GraphError(program_.describe(bound.node) + ": " + error.what());
+      throw GraphError(program_.describe(step.node) + ": " + error.what());
     }
   }
 }
 
-bool IntegerSession::has_value(ProgramNodeId id) const {
-  (void)program_[id];
-  return plan_.values[at(id)].kept;
-}
-
-std::span<const std::byte> IntegerSession::bytes(ProgramNodeId id) const {
-  const IntegerNode& node = program_[id];
-  if (!plan_.values[at(id)].kept) {
-    fail<GraphError>(
-        "{}: its value is not kept; SessionOptions::kept selects the values that are",
-        program_.describe(id));
-  }
-  return {memory(id), static_cast<size_t>(node.value.type.bytes())};
-}
-
-const std::byte* IntegerSession::data(ProgramNodeId id, DType dtype) const {
-  const std::byte* found = bytes(id).data();
-  const TensorType& type = program_[id].value.type;
-  if (type.dtype != dtype) {
-    fail<GraphError>("{}: is {}, accessed as {}", program_.describe(id), to_string(type),
-                     to_string_view(dtype));
-  }
-  return found;
-}
-
-int64_t IntegerSession::integer(ProgramNodeId id, int64_t i) const {
-  const DType dtype = program_[id].value.type.dtype;
-  if (dtype == DType::F32) fail<GraphError>("{}: has no integers", program_.describe(id));
-  if (i < 0 || i >= program_[id].value.type.elements()) {
-    fail<GraphError>("{}: has {} elements, element {} was requested", program_.describe(id),
-                     program_[id].value.type.elements(), i);
-  }
-  const std::byte* first = data(id, dtype);
-  return dispatch_integers(dtype, [&]<class T>() {
-    return static_cast<int64_t>(reinterpret_cast<const T*>(first)[i]);
-  });
-}
-
-std::string IntegerSession::report() const {
+std::string IntegerSession::Bound::report() const {
   std::string text;
   for (const ProgramNodeId id : ids(program_)) {
     const IntegerNode& node = program_[id];
@@ -164,6 +151,70 @@ std::string IntegerSession::report() const {
                         options_.reference ? "reference loops" : explain(node.op, x, path_));
   }
   return text;
+}
+
+IntegerSession::IntegerSession(const IntegerProgram& program, SessionOptions options)
+    : IntegerSession(program, options, SessionHooks{}) {}
+
+IntegerSession::IntegerSession(const IntegerProgram& program, SessionOptions options,
+                               const SessionHooks& hooks)
+    : bound_(std::make_unique<Bound>(program, options, hooks)) {}
+
+IntegerSession::IntegerSession(IntegerSession&&) noexcept = default;
+IntegerSession& IntegerSession::operator=(IntegerSession&&) noexcept = default;
+IntegerSession::~IntegerSession() = default;
+
+const IntegerProgram& IntegerSession::program() const { return bound_->program(); }
+
+void IntegerSession::run() { bound_->run(); }
+
+std::string IntegerSession::report() const { return bound_->report(); }
+
+std::span<float> IntegerSession::input(ProgramNodeId id) {
+  const IntegerNode& node = program()[id];
+  if (!std::holds_alternative<integer::Input>(node.op)) {
+    fail<GraphError>("{}: is not an input", program().describe(id));
+  }
+  return {reinterpret_cast<float*>(bound_->memory(id)),
+          static_cast<size_t>(node.value.type.elements())};
+}
+
+bool IntegerSession::has_value(ProgramNodeId id) const {
+  (void)program()[id];
+  return bound_->is_kept(id);
+}
+
+std::span<const std::byte> IntegerSession::bytes(ProgramNodeId id) const {
+  const IntegerNode& node = program()[id];
+  if (!bound_->is_kept(id)) {
+    fail<GraphError>(
+        "{}: its value is not kept; SessionOptions::kept selects the values that are",
+        program().describe(id));
+  }
+  return {bound_->memory(id), static_cast<size_t>(node.value.type.bytes())};
+}
+
+std::span<const std::byte> IntegerSession::bytes(ProgramNodeId id, DType dtype) const {
+  const std::span<const std::byte> found = bytes(id);
+  const TensorType& type = program()[id].value.type;
+  if (type.dtype != dtype) {
+    fail<GraphError>("{}: is {}, accessed as {}", program().describe(id), to_string(type),
+                     to_string_view(dtype));
+  }
+  return found;
+}
+
+int64_t IntegerSession::integer(ProgramNodeId id, int64_t i) const {
+  const TensorType& type = program()[id].value.type;
+  if (type.dtype == DType::F32) fail<GraphError>("{}: has no integers", program().describe(id));
+  if (i < 0 || i >= type.elements()) {
+    fail<GraphError>("{}: has {} elements, element {} was requested", program().describe(id),
+                     type.elements(), i);
+  }
+  const std::byte* first = bytes(id, type.dtype).data();
+  return dispatch_integers(type.dtype, [&]<class T>() {
+    return static_cast<int64_t>(reinterpret_cast<const T*>(first)[i]);
+  });
 }
 
 }  // namespace qtape

@@ -1,17 +1,26 @@
 // Session: an integer program bound to memory, run by the fast kernels or by the reference.
 #pragma once
 
-#include <optional>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "qtape/core/aligned.h"
 #include "qtape/core/thread_count.h"
-#include "qtape/integer/program/program_plan.h"
+#include "qtape/core/types.h"
+#include "qtape/integer/program/integer_program.h"
 
 namespace qtape {
+
+/// Values that stay readable after a run, in addition to inputs and outputs.
+enum class KeptValues : uint8_t {
+  Outputs,  ///< no others: their memory is reused
+  Codes,    ///< all except products that an epilogue consumes while they are in cache
+  All
+};
 
 /// Options of a session.
 struct SessionOptions {
@@ -33,11 +42,14 @@ class IntegerSession {
   /// Session with hooks for tests, see integer/program/session_hooks.h.
   IntegerSession(const IntegerProgram& program, SessionOptions options,
                  const SessionHooks& hooks);
+  IntegerSession(IntegerSession&&) noexcept;
+  IntegerSession& operator=(IntegerSession&&) noexcept;
+  ~IntegerSession();
 
   /// Returns the memory of an input, f32 in its shape, to be filled before a run. Throws
   /// GraphError for other nodes.
   std::span<float> input(ProgramNodeId id);
-  std::span<float> input(std::string_view label) { return input(program_.at(label)); }
+  std::span<float> input(std::string_view label) { return input(program().at(label)); }
 
   /// Runs the program. Throws GraphError, naming input and element, for NaN; values are
   /// undefined then, but the session can be run again.
@@ -47,12 +59,12 @@ class IntegerSession {
   /// kept.
   template <class T>
   std::span<const T> value(ProgramNodeId id) const {
-    return {reinterpret_cast<const T*>(data(id, dtype_of<T>)),
-            static_cast<size_t>(program_[id].value.type.elements())};
+    const std::span<const std::byte> found = bytes(id, dtype_of<T>);
+    return {reinterpret_cast<const T*>(found.data()), found.size() / sizeof(T)};
   }
   template <class T>
   std::span<const T> value(std::string_view label) const {
-    return value<T>(program_.at(label));
+    return value<T>(program().at(label));
   }
   /// Returns element i of codes or accumulators of any dtype. Throws GraphError for an index
   /// out of range.
@@ -62,28 +74,17 @@ class IntegerSession {
   /// True if the value of the node is kept.
   bool has_value(ProgramNodeId id) const;
 
-  const IntegerProgram& program() const { return program_; }
+  const IntegerProgram& program() const;
   /// Explains how each product with weights runs and why, one per line.
   std::string report() const;
 
  private:
-  struct Bound {
-    IntegerKernel kernel;
-    ProgramNodeId node;
-  };
+  class Bound;
 
-  const std::byte* data(ProgramNodeId id, DType dtype) const;
-  std::byte* memory(ProgramNodeId id) const;
-  IntegerBinding binding(ProgramNodeId id) const;
-  void bind();
-  IntegerKernel bind_node(ProgramNodeId id, std::optional<ProgramNodeId> next) const;
+  /// Like `bytes`, of a value that has elements of type `dtype`.
+  std::span<const std::byte> bytes(ProgramNodeId id, DType dtype) const;
 
-  IntegerProgram program_;
-  SessionOptions options_;
-  std::optional<ProductPath> path_;
-  ProgramPlan plan_;
-  AlignedBuffer arena_;
-  std::vector<Bound> kernels_;
+  std::unique_ptr<Bound> bound_;
 };
 
 }  // namespace qtape

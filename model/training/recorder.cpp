@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "qtape/core/median.h"
+#include "qtape/engine/plan.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/model/feed.h"
 

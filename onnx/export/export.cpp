@@ -6,6 +6,7 @@
 #include <set>
 
 #include "qtape/core/error.h"
+#include "qtape/integer/program/integer_node.h"
 #include "qtape/io/files.h"
 #include "qtape/io/sha256.h"
 #include "qtape/onnx/export/onnx_writers.h"

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "qtape/integer/program/integer_program.h"
+#include "qtape/integer/program/integer_node.h"
 #include "qtape/onnx/export/onnx_writer.h"
 
 namespace qtape {

@@ -14,6 +14,7 @@
 #include "qtape/c99/levels.h"
 #include "qtape/c99/signed_codes.h"
 #include "qtape/deploy/verify.h"
+#include "qtape/integer/program/integer_node.h"
 #include "qtape/integer/program/session.h"
 #include "qtape/io/files.h"
 #include "qtape/programs/console/subprocess.h"

@@ -12,6 +12,7 @@
 
 #include "qtape/c99/signed_codes.h"
 #include "qtape/core/random.h"
+#include "qtape/integer/program/integer_node.h"
 #include "qtape/io/files.h"
 #include "qtape/programs/console/subprocess.h"
 #include "qtape/tests/support/conformance.h"

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "qtape/integer/program/integer_node.h"
 #include "qtape/integer/program/session.h"
 #include "qtape/tests/support/conformance.h"
 

@@ -7,6 +7,8 @@
 #include <functional>
 #include <limits>
 
+#include "qtape/integer/program/integer_node.h"
+#include "qtape/integer/program/session.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/integer_nets.h"
 #include "qtape/tests/support/small_nets.h"

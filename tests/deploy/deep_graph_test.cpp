@@ -3,6 +3,7 @@
 #include "qtape/deploy/convert.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/engine/tape.h"
+#include "qtape/integer/program/integer_node.h"
 #include "qtape/integer/program/session.h"
 #include "qtape/integer/training/exact.h"
 

@@ -8,6 +8,7 @@
 #include "qtape/core/random.h"
 #include "qtape/deploy/convert.h"
 #include "qtape/deploy/verify.h"
+#include "qtape/integer/program/integer_node.h"
 #include "qtape/integer/program/session.h"
 #include "qtape/model/feed.h"
 #include "qtape/model/model.h"

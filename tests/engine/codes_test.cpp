@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "qtape/engine/plan.h"
 #include "qtape/engine/plan_hooks.h"
 #include "qtape/engine/tape.h"
 #include "qtape/tests/support/errors.h"

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "qtape/engine/plan.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/examples/train_autoencoder/initialize.h"
 #include "qtape/examples/train_autoencoder/report.h"

@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 
+#include "qtape/integer/program/integer_node.h"
 #include "qtape/io/files.h"
 
 using namespace qtape;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "qtape/integer/program/integer_node.h"
 #include "qtape/integer/program/session.h"
 #include "qtape/integer/program/session_hooks.h"
 #include "qtape/tests/support/exact_formulas.h"

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "qtape/core/random.h"
+#include "qtape/integer/program/integer_node.h"
 #include "qtape/integer/program/session_hooks.h"
 #include "qtape/kernels/onednn/int8_exactness.h"
 #include "qtape/tests/support/conformance.h"

@@ -6,6 +6,7 @@
 #include "qtape/c99/levels.h"
 #include "qtape/deploy/verify.h"
 #include "qtape/engine/serialize.h"
+#include "qtape/io/sha256.h"
 #include "qtape/model/evaluate.h"
 #include "qtape/model/feed.h"
 #include "qtape/model/fit.h"

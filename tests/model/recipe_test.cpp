@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "qtape/engine/quantizers.h"
+#include "qtape/integer/program/integer_node.h"
 #include "qtape/model/feed.h"
 #include "qtape/model/norms.h"
 #include "qtape/tests/support/errors.h"

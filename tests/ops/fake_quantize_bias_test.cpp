@@ -8,6 +8,7 @@
 #include <limits>
 #include <string>
 
+#include "qtape/engine/plan.h"
 #include "qtape/engine/plan_hooks.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/engine/tape.h"

@@ -4,6 +4,7 @@
 
 #include "qtape/engine/json_file.h"
 #include "qtape/integer/core/integer_binding.h"
+#include "qtape/integer/program/integer_node.h"
 
 namespace qtape::test {
 

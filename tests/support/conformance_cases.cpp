@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "qtape/core/code_types.h"
+#include "qtape/integer/program/integer_node.h"
 #include "qtape/integer/rules/rule_table.h"
 #include "qtape/tests/support/conformance_builder.h"
 #include "qtape/tests/support/op_case.h"

@@ -8,6 +8,7 @@
 #include "qtape/core/random.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/engine/tape.h"
+#include "qtape/integer/program/integer_node.h"
 #include "qtape/integer/program/session_hooks.h"
 #include "qtape/model/layers.h"
 

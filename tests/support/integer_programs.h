@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "qtape/integer/program/integer_program.h"
+#include "qtape/integer/program/integer_node.h"
 
 namespace qtape::test {
 

@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "qtape/engine/json_file.h"
+#include "qtape/integer/program/integer_node.h"
 #include "qtape/integer/program/integer_program.h"
 #include "qtape/kernels/quantize/requantize.h"
 

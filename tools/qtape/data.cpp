@@ -6,6 +6,7 @@
 #include "qtape/core/printable.h"
 #include "qtape/data/files.h"
 #include "qtape/data/holdout.h"
+#include "qtape/integer/program/integer_node.h"
 #include "qtape/integer/rules/analysis.h"
 #include "qtape/io/arrays/arrays.h"
 #include "qtape/model/passes/float_parts.h"

@@ -7,6 +7,7 @@
 #include "qtape/c99/c_names.h"
 #include "qtape/c99/export_c.h"
 #include "qtape/core/printable.h"
+#include "qtape/integer/program/integer_node.h"
 #include "qtape/model/feed.h"
 #include "qtape/programs/console/terminal.h"
 #include "qtape/programs/output_files.h"

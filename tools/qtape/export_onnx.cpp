@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "qtape/deploy/any_file.h"
+#include "qtape/integer/program/integer_node.h"
 #include "qtape/onnx/export.h"
 #include "qtape/onnx/levels.h"
 #include "qtape/programs/output_files.h"

@@ -9,6 +9,7 @@
 #include "qtape/engine/plan.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/integer/program/program_plan.h"
+#include "qtape/integer/program/session.h"
 #include "qtape/model/model.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/json_report.h"

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "qtape/integer/program/integer_node.h"
+
 namespace qtape::tool {
 namespace {
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "qtape/integer/program/integer_node.h"
+
 namespace qtape::tool {
 
 InputRange range_of(const IntegerProgram& program, ProgramNodeId input) {

@@ -8,6 +8,7 @@
 
 #include "qtape/core/printable.h"
 #include "qtape/engine/serialize.h"
+#include "qtape/integer/program/integer_node.h"
 #include "qtape/model/feed.h"
 #include "qtape/programs/output_files.h"
 #include "qtape/tools/qtape/commands.h"

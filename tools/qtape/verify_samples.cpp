@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "qtape/integer/program/integer_node.h"
 #include "qtape/model/evaluate.h"
 #include "qtape/model/feed.h"
 #include "qtape/programs/console/terminal.h"

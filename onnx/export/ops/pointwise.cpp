@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "qtape/core/error.h"
+#include "qtape/integer/program/integer_node.h"
 #include "qtape/onnx/export/onnx_writers.h"
 
 namespace qtape {
