@@ -1,21 +1,22 @@
 #include "qtape/c99/c_writers.h"
 
+// The families are headers for this source alone, so that an op without C does not compile.
+#include "qtape/c99/ops/conv.h"
+#include "qtape/c99/ops/linear.h"
+#include "qtape/c99/ops/pointwise.h"
+#include "qtape/c99/ops/structure.h"
+#include "qtape/c99/ops/windows.h"
 #include "qtape/integer/products/epilogue.h"
 
 namespace qtape {
-namespace {
-
-template <class... X>
-constexpr bool all_write_c(const std::variant<X...>*) {
-  return (WritesC<X> && ...);
-}
-static_assert(all_write_c(static_cast<const IntegerOpAlternatives*>(nullptr)),
-              "an integer op has no write(op, CNode&): declare it in c99/c_writers.h");
-
-}  // namespace
 
 void write_c(const IntegerOp& op, CNode& node) {
-  std::visit([&](const auto& each) { write(each, node); }, op);
+  std::visit(
+      [&]<class X>(const X& each) {
+        static_assert(WritesC<X>, "an integer op has no write(op, CNode&) in c99/ops");
+        write(each, node);
+      },
+      op);
 }
 
 int64_t c_scratch(const IntegerOp& op, const CUse& use) {

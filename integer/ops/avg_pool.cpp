@@ -63,8 +63,6 @@ auto sums_loop() {
 
 }  // namespace
 
-static_assert(IntegerCompute<AvgPool>);
-
 IntegerValue AvgPool::infer(IntegerInputs inputs) const {
   check_operands(inputs, 1);
   const IntegerValue& x = inputs[0];

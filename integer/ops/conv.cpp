@@ -61,8 +61,6 @@ Kind kind_of(const Convolution& c, DType codes, std::optional<ProductPath> path)
 
 }  // namespace
 
-static_assert(IntegerCompute<Conv>);
-
 Convolution Conv::extents(const Shape& x) const {
   const auto axis = [&](int i, std::string_view text) {
     return window_axis(text, x[1 + i],

@@ -100,8 +100,6 @@ IntegerKernel of_accumulators(const Dequantize& op, const IntegerBinding& b) {
 
 }  // namespace
 
-static_assert(IntegerCompute<Dequantize>);
-
 IntegerValue Dequantize::infer(IntegerInputs inputs) const {
   check_operands(inputs, 1);
   check(inputs[0].is_codes() || inputs[0].is_accumulators(),

@@ -24,12 +24,13 @@ template <class X>
 concept HasWeights = requires(const X& op) {
   op.weights;
 };
-// Training on codes runs products with an epilogue of floats.
 static_assert([] {
-  bool all = true;
-  for_each_alternative<IntegerOpAlternatives>(
-      [&]<class X>() { all = all && (!HasWeights<X> || TakesEpilogue<X>); });
-  return all;
+  for_each_alternative<IntegerOpAlternatives>([]<class X>() {
+    static_assert(IntegerCompute<X>);
+    static_assert(!HasWeights<X> || TakesEpilogue<X>,
+                  "training on codes runs products with an epilogue of floats");
+  });
+  return true;
 }());
 
 bool takes_epilogue(const IntegerOp& op) {

@@ -29,8 +29,6 @@ bool runs_as_windows(const QuantizedWeights& weights, const IntegerValue& x, boo
 
 }  // namespace
 
-static_assert(IntegerCompute<Linear>);
-
 IntegerValue Linear::infer(IntegerInputs inputs) const {
   check_operands(inputs, 1);
   const IntegerValue& x = inputs[0];

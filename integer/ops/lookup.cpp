@@ -27,8 +27,6 @@ IntegerKernel bind(const Lookup& op, const IntegerBinding& b) {
 
 }  // namespace
 
-static_assert(IntegerCompute<Lookup>);
-
 IntegerValue Lookup::infer(IntegerInputs inputs) const {
   check_operands(inputs, 1);
   check_codes(inputs[0], "x");

@@ -9,8 +9,6 @@
 
 namespace qtape::integer {
 
-static_assert(IntegerCompute<Pad>);
-
 IntegerValue Pad::infer(IntegerInputs inputs) const {
   check_operands(inputs, 1);
   IntegerValue y = inputs[0];

@@ -202,8 +202,6 @@ IntegerKernel kernel_pair(const Op& op, const IntegerBinding& b) {
 
 }  // namespace
 
-static_assert(IntegerCompute<Add> && IntegerCompute<Sub> && IntegerCompute<Mul>);
-
 IntegerValue Add::infer(IntegerInputs inputs) const { return infer_pair(*this, inputs); }
 void Add::update(const IntegerBinding&, IntegerValue& y) const { set_grid(y, grid); }
 IntegerKernel Add::kernel(const IntegerBinding& b) const { return kernel_pair(*this, b); }

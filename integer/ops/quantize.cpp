@@ -79,8 +79,6 @@ Loop<Code> loop_of(const Quantize& op) {
 
 }  // namespace
 
-static_assert(IntegerCompute<Quantize>);
-
 void refuse_nan(const float* x, int64_t n) {
   const float* nan = std::find_if(x, x + n, [](float v) { return v != v; });
   fail<GraphError>("element {} of the input is NaN, which has no code", nan - x);

@@ -86,8 +86,6 @@ class Summation {
 
 }  // namespace
 
-static_assert(IntegerCompute<Max> && IntegerCompute<Sum>);
-
 IntegerValue Max::infer(IntegerInputs inputs) const {
   check_operands(inputs, 1);
   check_codes(inputs[0], "x");

@@ -152,8 +152,6 @@ IntegerKernel fast(const Requantize& op, const IntegerBinding& b) {
 
 }  // namespace
 
-static_assert(IntegerCompute<Requantize>);
-
 Fault load_multipliers(const IntegerValue& x, double scale, std::vector<Multiplier>& to) {
   to.clear();
   for (size_t c = 0; c < x.scales.size(); ++c) {

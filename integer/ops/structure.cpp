@@ -1,12 +1,10 @@
 #include "qtape/integer/ops/structure.h"
 
 #include <algorithm>
-#include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "qtape/integer/core/integer_binding.h"
-#include "qtape/ops/max_pool.h"
-#include "qtape/ops/upsample.h"
 
 namespace qtape::integer {
 namespace {
@@ -28,10 +26,6 @@ void check_one_grid(IntegerInputs inputs) {
   }
 }
 
-/// True if Op accepts accumulators and floats in addition to codes.
-template <class Op>
-constexpr bool takes_all = std::is_same_v<Op, qtape::Reshape>;
-
 /// Checks that the last axis, to which scales of channels belong, is kept.
 void check_channels(const IntegerValue& x, const Shape& y) {
   const bool kept = y.rank() > 0 && y[-1] == x.type.shape[-1];
@@ -44,14 +38,14 @@ void check_channels(const IntegerValue& x, const Shape& y) {
 
 }  // namespace
 
-template <class Op>
-IntegerValue Structure<Op>::infer(IntegerInputs inputs) const {
-  check_operands(inputs, this->slots().size());
-  if constexpr (!takes_all<Op>) check_one_grid(inputs);
+IntegerValue structure_value(IntegerInputs inputs, size_t count, bool takes_all,
+                             const std::function<TensorType(Inputs)>& infer) {
+  check_operands(inputs, count);
+  if (!takes_all) check_one_grid(inputs);
   const auto types = types_of(inputs);
   IntegerValue y = inputs[0];
-  y.type = Op::infer(types);
-  if constexpr (takes_all<Op>) check_channels(inputs[0], y.type.shape);
+  y.type = infer(types);
+  if (takes_all) check_channels(inputs[0], y.type.shape);
   for (const IntegerValue& input : inputs) {
     y.low = std::min(y.low, input.low);
     y.high = std::max(y.high, input.high);
@@ -59,8 +53,7 @@ IntegerValue Structure<Op>::infer(IntegerInputs inputs) const {
   return y;
 }
 
-template <class Op>
-void Structure<Op>::update(const IntegerBinding& b, IntegerValue& y) const {
+void update_structure(const IntegerBinding& b, IntegerValue& y) {
   std::ranges::copy(b.in(0).scales, y.scales.begin());
   y.zero_point = b.in(0).zero_point;
   y.low = b.in(0).low;
@@ -71,8 +64,8 @@ void Structure<Op>::update(const IntegerBinding& b, IntegerValue& y) const {
   }
 }
 
-template <class Op>
-IntegerKernel Structure<Op>::kernel(const IntegerBinding& b) const {
+IntegerKernel structure_kernel(const IntegerBinding& b,
+                               const std::function<Kernel(const Binding&)>& forward) {
   std::vector<TensorType> types;
   for (const IntegerValue* input : b.inputs) types.push_back(input->type);
   Binding binding;
@@ -81,18 +74,9 @@ IntegerKernel Structure<Op>::kernel(const IntegerBinding& b) const {
   binding.operands = b.operands;
   binding.result = b.result;
   binding.threads = b.threads;
-  Kernel kernel = this->forward(binding);
+  Kernel kernel = forward(binding);
   if (!kernel) return {};
   return {.run = [kernel = std::move(kernel)] { kernel(Step{}); }};
 }
-
-template struct Structure<qtape::Concat>;
-template struct Structure<qtape::Slice>;
-template struct Structure<qtape::Reshape>;
-template struct Structure<qtape::MaxPool>;
-template struct Structure<qtape::Upsample>;
-static_assert(IntegerCompute<Concat> && IntegerCompute<Slice> && IntegerCompute<Reshape> &&
-              IntegerCompute<Structure<qtape::MaxPool>> &&
-              IntegerCompute<Structure<qtape::Upsample>>);
 
 }  // namespace qtape::integer

@@ -2,12 +2,27 @@
 // have any dtype.
 #pragma once
 
+#include <functional>
+#include <type_traits>
+
 #include "qtape/integer/core/integer_op.h"
 #include "qtape/ops/concat.h"
 #include "qtape/ops/reshape.h"
 #include "qtape/ops/slice.h"
 
 namespace qtape::integer {
+
+// Common code of all `Structure`; `infer` and `forward` are those of the graph op.
+
+/// Returns the value of an op with `count` operands, which must be codes of one grid; if
+/// `takes_all`, there is one operand, which may also be accumulators or floats.
+IntegerValue structure_value(IntegerInputs inputs, size_t count, bool takes_all,
+                             const std::function<TensorType(Inputs)>& infer);
+/// Gives y the grid of the operands and the range of all of them.
+void update_structure(const IntegerBinding& binding, IntegerValue& y);
+/// Returns the kernel that `forward` binds to the same codes.
+IntegerKernel structure_kernel(const IntegerBinding& binding,
+                               const std::function<Kernel(const Binding&)>& forward);
 
 /// The graph op `Op` applied to codes of one grid; y has codes of the same grid. Attributes,
 /// shapes and the fast kernel are those of `Op`; the reference is a separate loop.
@@ -17,10 +32,17 @@ struct Structure : Op {
   static constexpr auto fields() { return Op::fields(); }
 
   Placement placement() const { return this->keep().view ? Placement::View : Placement::Own; }
-  IntegerValue infer(IntegerInputs inputs) const;
-  void update(const IntegerBinding& binding, IntegerValue& y) const;
+  IntegerValue infer(IntegerInputs inputs) const {
+    return structure_value(inputs, this->slots().size(), std::is_same_v<Op, qtape::Reshape>,
+                           [this](Inputs types) { return Op::infer(types); });
+  }
+  void update(const IntegerBinding& binding, IntegerValue& y) const {
+    update_structure(binding, y);
+  }
   IntegerKernel reference(const IntegerBinding& binding) const;
-  IntegerKernel kernel(const IntegerBinding& binding) const;
+  IntegerKernel kernel(const IntegerBinding& binding) const {
+    return structure_kernel(binding, [this](const Binding& b) { return this->forward(b); });
+  }
   bool operator==(const Structure&) const = default;
 };
 

@@ -14,14 +14,6 @@
 namespace qtape {
 namespace {
 
-template <class... X>
-constexpr bool all_write_onnx(const std::variant<X...>*) {
-  return (WritesOnnx<X> && ...);
-}
-static_assert(all_write_onnx(static_cast<const IntegerOpAlternatives*>(nullptr)),
-              "an integer op has no write(op, OnnxProgram&): declare it in "
-              "onnx/export/onnx_writers.h");
-
 class Exporter {
  public:
   Exporter(const IntegerProgram& program, const OnnxExportOptions& options)
@@ -41,8 +33,7 @@ class Exporter {
       naming<GraphError>(p_.program.describe(id), [&] {
         p_.check_codes(p_.program[id].value);
         p_.current = id;
-        p_.values.push_back(
-            std::visit([&](const auto& op) { return write(op, p_); }, p_.program[id].op));
+        p_.values.push_back(write_onnx(p_.program[id].op, p_));
       });
     }
     for (ProgramNodeId id : p_.program.outputs()) write_output(id);
@@ -87,8 +78,7 @@ class Exporter {
     for (int32_t i = 0; i < p_.program.size(); ++i) {
       const IntegerNode& node = p_.program[ProgramNodeId{i}];
       const bool reads = !node.operands.empty();
-      const std::string above =
-          reads ? nearest[static_cast<size_t>(node.operands[0].index)] : fmt::format("n{}", i);
+      const std::string above = reads ? nearest[at(node.operands[0])] : fmt::format("n{}", i);
       nearest.push_back(node.label.empty() ? above : node.label);
       const bool own =
           !node.label.empty() || !reads || std::holds_alternative<integer::Requantize>(node.op);

@@ -1,12 +1,15 @@
 // Integer ops over windows and images in ONNX.
+#pragma once
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <limits>
 
 #include "qtape/core/error.h"
+#include "qtape/integer/ops/integer_ops.h"
+#include "qtape/onnx/export/onnx_program.h"
 #include "qtape/onnx/export/onnx_windows.h"
-#include "qtape/onnx/export/onnx_writers.h"
 
 namespace qtape {
 namespace {
@@ -57,7 +60,7 @@ Written average_in_floats(OnnxProgram& p, const integer::AvgPool& op) {
 
 /// Runtimes reject padding as wide as the kernel, which is possible with dilation: in that
 /// case x is padded with the lowest codes first.
-Written write(const integer::Structure<MaxPool>& op, OnnxProgram& p) {
+inline Written write(const integer::Structure<MaxPool>& op, OnnxProgram& p) {
   const Shape& x = p.in(0).type.shape;
   const bool one = x.rank() == 3;
   Window window = op.pool(x).window;
@@ -76,7 +79,7 @@ Written write(const integer::Structure<MaxPool>& op, OnnxProgram& p) {
           true};
 }
 
-Written write(const integer::Structure<Upsample>&, OnnxProgram& p) {
+inline Written write(const integer::Structure<Upsample>&, OnnxProgram& p) {
   const Shape& x = p.in(0).type.shape;
   // Repeats the elements of each spatial axis: along a new axis after it, which is then
   // joined.
@@ -93,7 +96,7 @@ Written write(const integer::Structure<Upsample>&, OnnxProgram& p) {
   return {name};
 }
 
-Written write(const integer::Pad& op, OnnxProgram& p) {
+inline Written write(const integer::Pad& op, OnnxProgram& p) {
   std::vector<int64_t> pads(op.begin.extents().begin(), op.begin.extents().end());
   pads.insert(pads.end(), op.end.extents().begin(), op.end.extents().end());
   const IntegerValue& value = p.in(0);
@@ -108,7 +111,7 @@ Written write(const integer::Pad& op, OnnxProgram& p) {
 }
 
 /// Adds sums by windows of ones, weighted by their divisors.
-Written write(const integer::AvgPool& op, OnnxProgram& p) {
+inline Written write(const integer::AvgPool& op, OnnxProgram& p) {
   if (p.in_floats) return average_in_floats(p, op);
   check(p.out().type.dtype == DType::S32, "ONNX's sums have 32 bits");
   const Shape& shape = p.in(0).type.shape;

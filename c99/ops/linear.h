@@ -1,4 +1,6 @@
 // Linear in C99.
+#pragma once
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,7 +8,8 @@
 
 #include "qtape/c99/c_grid.h"
 #include "qtape/c99/c_products.h"
-#include "qtape/c99/c_writers.h"
+#include "qtape/c99/c_source.h"
+#include "qtape/integer/ops/integer_ops.h"
 
 namespace qtape {
 namespace {
@@ -32,7 +35,7 @@ void write_cmsis(const integer::Linear& op, CNode& node) {
 
 }  // namespace
 
-void write(const integer::Linear& op, CNode& node) {
+inline void write(const integer::Linear& op, CNode& node) {
   node.own_because = not_by_cmsis_nn(node.use(), op.weights.certificate.accumulator_bound);
   if (node.kernels == CKernels::CmsisNn && node.own_because.empty()) {
     return write_cmsis(op, node);

@@ -1,13 +1,16 @@
 // Integer ops over windows and images in C99.
+#pragma once
+
 #include <fmt/format.h>
 
 #include "qtape/c99/c_axes.h"
 #include "qtape/c99/c_products.h"
-#include "qtape/c99/c_writers.h"
+#include "qtape/c99/c_source.h"
+#include "qtape/integer/ops/integer_ops.h"
 
 namespace qtape {
 
-void write(const integer::Structure<qtape::MaxPool>& op, CNode& node) {
+inline void write(const integer::Structure<qtape::MaxPool>& op, CNode& node) {
   const Pool windows = op.pool(node.in(0).type.shape);
   const std::string code(c_type(node.out().type.dtype));
   const std::string window =
@@ -25,7 +28,7 @@ void write(const integer::Structure<qtape::MaxPool>& op, CNode& node) {
             window);
 }
 
-void write(const integer::AvgPool& op, CNode& node) {
+inline void write(const integer::AvgPool& op, CNode& node) {
   const IntegerValue& x = node.in(0);
   const Pool windows = op.pool(x.type.shape);
   const std::string code(c_type(x.type.dtype));
@@ -44,7 +47,7 @@ void write(const integer::AvgPool& op, CNode& node) {
             op.count_include_pad ? windows.window.kernel() : 0, store.argument);
 }
 
-void write(const integer::Structure<qtape::Upsample>&, CNode& node) {
+inline void write(const integer::Structure<qtape::Upsample>&, CNode& node) {
   const Shape& x = node.in(0).type.shape;
   const Shape& y = node.out().type.shape;
   const bool one = x.rank() == 3;
@@ -56,7 +59,7 @@ void write(const integer::Structure<qtape::Upsample>&, CNode& node) {
             width, by_h, by_w, x[-1] * size_of(node.out().type.dtype));
 }
 
-void write(const integer::Pad& op, CNode& node) {
+inline void write(const integer::Pad& op, CNode& node) {
   const Shape& x = node.in(0).type.shape;
   const Shape& y = node.out().type.shape;
   if (y.elements() == 0) return;

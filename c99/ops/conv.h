@@ -1,4 +1,6 @@
 // Conv in C99.
+#pragma once
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,7 +8,8 @@
 
 #include "qtape/c99/c_grid.h"
 #include "qtape/c99/c_products.h"
-#include "qtape/c99/c_writers.h"
+#include "qtape/c99/c_source.h"
+#include "qtape/integer/ops/integer_ops.h"
 
 namespace qtape {
 namespace {
@@ -160,14 +163,14 @@ void write_cmsis(const integer::Conv& op, CNode& node) {
 
 }  // namespace
 
-int64_t scratch(const integer::Conv& op, const CUse& use) {
+inline int64_t scratch(const integer::Conv& op, const CUse& use) {
   if (is_by_cmsis_nn(op, use)) return 0;
   const Convolution c = op.extents(use.x->type.shape);
   return is_depthwise(c) ? 0
                          : padded_terms(op.weights.terms()) * size_of(c_differences(*use.x));
 }
 
-void write(const integer::Conv& op, CNode& node) {
+inline void write(const integer::Conv& op, CNode& node) {
   const IntegerValue& x = node.in(0);
   const QuantizedWeights& weights = op.weights;
   node.own_because = conv_not_by_cmsis_nn(op, node.use());

@@ -1,8 +1,11 @@
 // Integer ops that move and reduce codes in C99.
+#pragma once
+
 #include <fmt/format.h>
 
 #include "qtape/c99/c_axes.h"
-#include "qtape/c99/c_writers.h"
+#include "qtape/c99/c_source.h"
+#include "qtape/integer/ops/integer_ops.h"
 #include "qtape/ops/families/reduction.h"
 
 namespace qtape {
@@ -18,13 +21,15 @@ void write_rows(CNode& node, const std::string& from, int64_t from_row, const st
 
 }  // namespace
 
-void write(const integer::Reshape&, CNode& node) {
+inline void write(const integer::Input&, CNode&) {}
+
+inline void write(const integer::Reshape&, CNode& node) {
   if (node.operands[0] == node.result) return;
   const int64_t n = node.out().type.elements();
   write_rows(node, node.operands[0], n, node.result, n, 1, n);
 }
 
-void write(const integer::Slice& op, CNode& node) {
+inline void write(const integer::Slice& op, CNode& node) {
   const Shape& shape = node.in(0).type.shape;
   const int axis = resolve_axis(op.axis, shape);
   const AxisView x = axis_view(shape, axis);
@@ -35,7 +40,7 @@ void write(const integer::Slice& op, CNode& node) {
              y.channels * y.inner);
 }
 
-void write(const integer::Concat& op, CNode& node) {
+inline void write(const integer::Concat& op, CNode& node) {
   const int axis = resolve_axis(op.axis, node.out().type.shape);
   const AxisView whole = axis_view(node.out().type.shape, axis);
   int64_t offset = 0;
@@ -63,7 +68,7 @@ std::vector<CAxis> axes_towards(const Shape& x, std::span<const int> reduced) {
 
 }  // namespace
 
-void write(const integer::Max& op, CNode& node) {
+inline void write(const integer::Max& op, CNode& node) {
   const Shape& x = node.in(0).type.shape;
   const std::vector<CAxis> towards = axes_towards(x, op.axes);
   const std::string walk = write_axes(node, towards);
@@ -77,7 +82,7 @@ void write(const integer::Max& op, CNode& node) {
       std::ssize(towards));
 }
 
-void write(const integer::Sum& op, CNode& node) {
+inline void write(const integer::Sum& op, CNode& node) {
   const IntegerValue& x = node.in(0);
   const std::vector<CAxis> towards = axes_towards(x.type.shape, op.axes);
   const std::string walk = write_axes(node, towards);

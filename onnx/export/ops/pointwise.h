@@ -1,12 +1,14 @@
 // Pointwise integer ops in ONNX.
+#pragma once
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <limits>
 
 #include "qtape/core/error.h"
-#include "qtape/integer/program/integer_node.h"
-#include "qtape/onnx/export/onnx_writers.h"
+#include "qtape/integer/ops/integer_ops.h"
+#include "qtape/onnx/export/onnx_program.h"
 
 namespace qtape {
 namespace {
@@ -27,19 +29,19 @@ Written sum(OnnxProgram& p, std::string_view operation, const CodeGrid& grid) {
 
 }  // namespace
 
-Written write(const integer::Quantize& op, OnnxProgram& p) {
+inline Written write(const integer::Quantize& op, OnnxProgram& p) {
   check(op.rounding == Rounding::HalfEven && op.division == Division::Exact &&
             op.zero_point == ZeroPoint::AfterRounding,
         "ONNX's QuantizeLinear rounds x / s half to even and adds the zero point after");
   return {p.codes(p.written(0).name, op.grid), p.written(0).channels_first};
 }
 
-Written write(const integer::Requantize& op, OnnxProgram& p) {
+inline Written write(const integer::Requantize& op, OnnxProgram& p) {
   const bool first = p.written(0).channels_first;
   return {p.codes(p.values_of(0, p.written(0).name, first), op.grid), first};
 }
 
-Written write(const integer::Dequantize& op, OnnxProgram& p) {
+inline Written write(const integer::Dequantize& op, OnnxProgram& p) {
   const bool first = p.written(0).channels_first;
   std::string x = p.values_of(0, p.written(0).name, first);
   if (op.low || op.high) {
@@ -52,7 +54,7 @@ Written write(const integer::Dequantize& op, OnnxProgram& p) {
   return {x, first};
 }
 
-Written write(const integer::Lookup& op, OnnxProgram& p) {
+inline Written write(const integer::Lookup& op, OnnxProgram& p) {
   const std::string wide = p.cast(p.written(0).name, DType::S32, "index");
   const auto least = dispatch_codes(p.in(0).type.dtype, []<class Code>() {
     return int32_t{std::numeric_limits<Code>::lowest()};
@@ -66,11 +68,11 @@ Written write(const integer::Lookup& op, OnnxProgram& p) {
   return {p.to.apply("Gather", {table, index}, p.named("codes")), p.written(0).channels_first};
 }
 
-Written write(const integer::Add& op, OnnxProgram& p) { return sum(p, "Add", op.grid); }
+inline Written write(const integer::Add& op, OnnxProgram& p) { return sum(p, "Add", op.grid); }
 
-Written write(const integer::Sub& op, OnnxProgram& p) { return sum(p, "Sub", op.grid); }
+inline Written write(const integer::Sub& op, OnnxProgram& p) { return sum(p, "Sub", op.grid); }
 
-Written write(const integer::Mul& op, OnnxProgram& p) {
+inline Written write(const integer::Mul& op, OnnxProgram& p) {
   if (p.in_floats) return sum(p, "Mul", op.grid);
   const auto [first, names] = pair(p);
   const std::string product = p.to.apply(

@@ -1,12 +1,15 @@
 // Products with weights in ONNX.
+#pragma once
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <limits>
 
 #include "qtape/core/error.h"
+#include "qtape/integer/ops/integer_ops.h"
+#include "qtape/onnx/export/onnx_program.h"
 #include "qtape/onnx/export/onnx_windows.h"
-#include "qtape/onnx/export/onnx_writers.h"
 
 namespace qtape {
 namespace {
@@ -28,7 +31,7 @@ Written linear_in_floats(OnnxProgram& p, const integer::Linear& op) {
 
 }  // namespace
 
-Written write(const integer::Linear& op, OnnxProgram& p) {
+inline Written write(const integer::Linear& op, OnnxProgram& p) {
   if (p.in_floats) return linear_in_floats(p, op);
   const auto [n, k] = std::pair(op.weights.outputs(), op.weights.terms());
   check(op.weights.certificate.fits_s32(), "ONNX adds products in 32 bits");
@@ -45,7 +48,7 @@ Written write(const integer::Linear& op, OnnxProgram& p) {
                       op.weights, false)};
 }
 
-Written write(const integer::Conv& op, OnnxProgram& p) {
+inline Written write(const integer::Conv& op, OnnxProgram& p) {
   check(p.in_floats || op.weights.certificate.fits_s32(), "ONNX adds products in 32 bits");
   const bool one = op.taps.rank() == 1;
   const Convolution c = op.extents(p.in(0).type.shape);

@@ -1,8 +1,11 @@
 // Pointwise integer ops in C99.
+#pragma once
+
 #include <fmt/format.h>
 
 #include "qtape/c99/c_grid.h"
-#include "qtape/c99/c_writers.h"
+#include "qtape/c99/c_source.h"
+#include "qtape/integer/ops/integer_ops.h"
 
 namespace qtape {
 
@@ -17,7 +20,7 @@ void store_each(const Op& op, CNode& node) {
 
 }  // namespace
 
-void write(const integer::Quantize& op, CNode& node) {
+inline void write(const integer::Quantize& op, CNode& node) {
   const bool before = op.zero_point == ZeroPoint::BeforeRounding;
   const bool exact = op.division == Division::Exact;
   const auto scale = static_cast<float>(op.grid.scale);
@@ -37,15 +40,15 @@ void write(const integer::Quantize& op, CNode& node) {
                     c_float(op.grid.low - after), c_float(op.grid.high - after));
 }
 
-CStore store(const integer::Requantize& op, CNode& node, const IntegerValue& x,
-             std::string_view sum) {
+inline CStore store(const integer::Requantize& op, CNode& node, const IntegerValue& x,
+                    std::string_view sum) {
   return store_codes(node, x, op.grid, sum);
 }
 
-void write(const integer::Requantize& op, CNode& node) { store_each(op, node); }
+inline void write(const integer::Requantize& op, CNode& node) { store_each(op, node); }
 
-CStore store(const integer::Dequantize& op, CNode& node, const IntegerValue& x,
-             std::string_view sum) {
+inline CStore store(const integer::Dequantize& op, CNode& node, const IntegerValue& x,
+                    std::string_view sum) {
   const std::vector<float> scales(x.scales.begin(), x.scales.end());
   const std::string array = node.source.array<float>(node.name, "value", scales);
   const std::string index = scales.size() == 1 ? "0" : "c";
@@ -71,9 +74,9 @@ CStore store(const integer::Dequantize& op, CNode& node, const IntegerValue& x,
           "&" + constant};
 }
 
-void write(const integer::Dequantize& op, CNode& node) { store_each(op, node); }
+inline void write(const integer::Dequantize& op, CNode& node) { store_each(op, node); }
 
-void write(const integer::Lookup& op, CNode& node) {
+inline void write(const integer::Lookup& op, CNode& node) {
   const DType x = node.in(0).type.dtype;
   dispatch_codes(op.grid.dtype, [&]<class Code>() {
     const auto* codes = reinterpret_cast<const Code*>(op.table.data.data());
@@ -109,7 +112,7 @@ void write_sum(CNode& node, const CodeGrid& grid, std::string_view kernel) {
 
 }  // namespace
 
-void write(const integer::Add& op, CNode& node) {
+inline void write(const integer::Add& op, CNode& node) {
   node.own_because = not_a_sum_by_cmsis_nn(node.in(0), node.in(1), op.grid);
   if (node.kernels != CKernels::CmsisNn || !node.own_because.empty()) {
     return write_sum(node, op.grid, "add");
@@ -120,8 +123,8 @@ void write(const integer::Add& op, CNode& node) {
   node.source.check_rounding("cmsis_check_add", node.source.kernel("cmsis_add", ""),
                              rounds_once(node.requantization));
 }
-void write(const integer::Sub& op, CNode& node) { write_sum(node, op.grid, "subtract"); }
-void write(const integer::Mul& op, CNode& node) {
+inline void write(const integer::Sub& op, CNode& node) { write_sum(node, op.grid, "subtract"); }
+inline void write(const integer::Mul& op, CNode& node) {
   const IntegerValue& a = node.in(0);
   const IntegerValue& b = node.in(1);
   const IntegerValue product{.type = node.out().type, .scales = {a.scales[0] * b.scales[0]}};

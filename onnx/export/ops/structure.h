@@ -1,12 +1,14 @@
 // Inputs, moves and reductions of codes in ONNX.
+#pragma once
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <limits>
 
 #include "qtape/core/error.h"
-#include "qtape/integer/program/integer_node.h"
-#include "qtape/onnx/export/onnx_writers.h"
+#include "qtape/integer/ops/integer_ops.h"
+#include "qtape/onnx/export/onnx_program.h"
 
 namespace qtape {
 namespace {
@@ -44,13 +46,13 @@ Written sum_in_floats(OnnxProgram& p, const integer::Sum& op) {
 
 }  // namespace
 
-Written write(const integer::Input&, OnnxProgram& p) {
+inline Written write(const integer::Input&, OnnxProgram& p) {
   const std::string& name = p.names[p.current.index];
   p.to.input(name, p.out().type, p.is_batched(p.out().type));
   return {name};
 }
 
-Written write(const integer::Concat& op, OnnxProgram& p) {
+inline Written write(const integer::Concat& op, OnnxProgram& p) {
   std::vector<std::string> inputs;
   for (size_t i = 0; i < p.node().operands.size(); ++i) inputs.push_back(p.channels_last(i));
   onnx::NodeProto& made = p.to.node("Concat", inputs, p.named("joined"));
@@ -58,7 +60,7 @@ Written write(const integer::Concat& op, OnnxProgram& p) {
   return {made.output(0)};
 }
 
-Written write(const integer::Slice& op, OnnxProgram& p) {
+inline Written write(const integer::Slice& op, OnnxProgram& p) {
   const Shape& x = p.in(0).type.shape;
   const int axis = resolve_axis(op.axis, x);
   const int64_t begin = op.begin < 0 ? op.begin + x[axis] : op.begin;
@@ -69,7 +71,7 @@ Written write(const integer::Slice& op, OnnxProgram& p) {
                      p.named("slice"))};
 }
 
-Written write(const integer::Reshape&, OnnxProgram& p) {
+inline Written write(const integer::Reshape&, OnnxProgram& p) {
   const auto extents = p.out().type.shape.extents();
   std::vector<int64_t> shape(extents.begin(), extents.end());
   if (p.is_batched(p.in(0).type) && p.is_batched(p.out().type)) shape[0] = -1;
@@ -77,13 +79,13 @@ Written write(const integer::Reshape&, OnnxProgram& p) {
                      p.named("reshaped"))};
 }
 
-Written write(const integer::Max& op, OnnxProgram& p) {
+inline Written write(const integer::Max& op, OnnxProgram& p) {
   return {p.chosen(p.channels_last(0), [&](const std::string& x) {
     return reduced(p, "ReduceMax", x, axes_of(p, op.axes), op.keep_dims, 18);
   })};
 }
 
-Written write(const integer::Sum& op, OnnxProgram& p) {
+inline Written write(const integer::Sum& op, OnnxProgram& p) {
   if (p.in_floats) return sum_in_floats(p, op);
   check(p.out().type.dtype == DType::S32, "ONNX's sums have 32 bits");
   return {reduced(p, "ReduceSum", p.differences(p.channels_last(0), p.in(0)),
