@@ -70,7 +70,7 @@ IntegerValue AvgPool::infer(IntegerInputs inputs) const {
   const Pool windows = pool(x.type.shape);
   const auto common = common_divisor(windows, max_terms);
   check(common.has_value(), "accumulators may have at most 2^23 terms, windows of {} need more",
-        to_string(qtape::AvgPool::kernel));
+        to_string(kernel));
   const int64_t low = *common * std::min<int64_t>(x.low - x.zero_point, 0);
   const int64_t high = *common * std::max<int64_t>(x.high - x.zero_point, 0);
   const bool narrow = std::max(-low, high) <= Certificate::s32_limit;
@@ -90,7 +90,7 @@ void AvgPool::update(const IntegerBinding& b, IntegerValue& y) const {
   y.scales[0] = x.scales[0] / static_cast<double>(common_multiple(x.type.shape));
 }
 
-IntegerKernel AvgPool::kernel(const IntegerBinding& b) const {
+IntegerKernel AvgPool::optimized(const IntegerBinding& b) const {
   return dispatch_codes(b.in(0).type.dtype, [&]<class Code>() {
     return dispatch_accumulators(b.out().type.dtype, [&]<class Acc>() -> IntegerKernel {
       if (b.out().type.elements() == 0) return {};

@@ -17,7 +17,7 @@ struct AvgPool : qtape::AvgPool {
   IntegerValue infer(IntegerInputs inputs) const;
   void update(const IntegerBinding& binding, IntegerValue& y) const;
   IntegerKernel reference(const IntegerBinding& binding) const;
-  IntegerKernel kernel(const IntegerBinding& binding) const;
+  IntegerKernel optimized(const IntegerBinding& binding) const;
   /// L for codes of shape `x`, which `infer` takes.
   int64_t common_multiple(const Shape& x) const;
   bool operator==(const AvgPool&) const = default;

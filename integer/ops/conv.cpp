@@ -104,11 +104,11 @@ void Conv::update(const IntegerBinding& b, IntegerValue& y) const {
   update_scales(weights, b, y);
 }
 
-IntegerKernel Conv::kernel(const IntegerBinding& b) const {
-  return kernel(b, store_accumulators(b));
+IntegerKernel Conv::optimized(const IntegerBinding& b) const {
+  return optimized(b, store_accumulators(b));
 }
 
-IntegerKernel Conv::kernel(const IntegerBinding& b, Epilogue next) const {
+IntegerKernel Conv::optimized(const IntegerBinding& b, Epilogue next) const {
   const Convolution c = extents(b.in(0).type.shape);
   switch (kind_of(c, b.in(0).type.dtype, b.path)) {
     case Kind::Groups:

@@ -110,7 +110,7 @@ IntegerValue Dequantize::infer(IntegerInputs inputs) const {
   return {{DType::F32, inputs[0].type.shape}};
 }
 
-IntegerKernel Dequantize::kernel(const IntegerBinding& b) const {
+IntegerKernel Dequantize::optimized(const IntegerBinding& b) const {
   if (b.in(0).is_codes()) return of_codes(*this, b);
   if (b.in(0).type.dtype == DType::S32) return of_accumulators(*this, b);
   return plain<int64_t>(*this, b);

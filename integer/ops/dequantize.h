@@ -23,7 +23,7 @@ struct Dequantize {
   IntegerValue infer(IntegerInputs inputs) const;
   void update(const IntegerBinding&, IntegerValue&) const {}
   IntegerKernel reference(const IntegerBinding& binding) const;
-  IntegerKernel kernel(const IntegerBinding& binding) const;
+  IntegerKernel optimized(const IntegerBinding& binding) const;
   /// Returns the epilogue that computes y from the products of the op whose result is x.
   Epilogue epilogue(const IntegerBinding& binding) const;
   bool operator==(const Dequantize&) const = default;

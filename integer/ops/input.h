@@ -25,7 +25,7 @@ struct Input {
   }
   void update(const IntegerBinding&, IntegerValue&) const {}
   IntegerKernel reference(const IntegerBinding&) const { return {}; }
-  IntegerKernel kernel(const IntegerBinding&) const { return {}; }
+  IntegerKernel optimized(const IntegerBinding&) const { return {}; }
   bool operator==(const Input&) const = default;
 };
 

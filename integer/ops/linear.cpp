@@ -44,11 +44,11 @@ void Linear::update(const IntegerBinding& b, IntegerValue& y) const {
   update_scales(weights, b, y);
 }
 
-IntegerKernel Linear::kernel(const IntegerBinding& b) const {
-  return kernel(b, store_accumulators(b));
+IntegerKernel Linear::optimized(const IntegerBinding& b) const {
+  return optimized(b, store_accumulators(b));
 }
 
-IntegerKernel Linear::kernel(const IntegerBinding& b, Epilogue next) const {
+IntegerKernel Linear::optimized(const IntegerBinding& b, Epilogue next) const {
   if (runs_as_windows(weights, b.in(0), b.weights == nullptr, b.path)) {
     const int64_t rows = b.in(0).type.elements() / weights.terms();
     return direct_kernel(weights, as_windows(rows, weights.terms(), weights.outputs()), b,

@@ -22,10 +22,10 @@ struct Linear {
   IntegerValue infer(IntegerInputs inputs) const;
   void update(const IntegerBinding& binding, IntegerValue& y) const;
   IntegerKernel reference(const IntegerBinding& binding) const;
-  IntegerKernel kernel(const IntegerBinding& binding) const;
+  IntegerKernel optimized(const IntegerBinding& binding) const;
   /// Returns a kernel that passes its products to `next` while they are in cache; y is not
   /// written.
-  IntegerKernel kernel(const IntegerBinding& binding, Epilogue next) const;
+  IntegerKernel optimized(const IntegerBinding& binding, Epilogue next) const;
   /// Explains how codes `x` are multiplied and why, on `path` if given.
   std::string explain(const IntegerValue& x, std::optional<ProductPath> path) const;
   bool operator==(const Linear&) const = default;

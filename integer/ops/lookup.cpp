@@ -48,7 +48,7 @@ IntegerValue Lookup::infer(IntegerInputs inputs) const {
 
 void Lookup::update(const IntegerBinding&, IntegerValue& y) const { set_grid(y, grid); }
 
-IntegerKernel Lookup::kernel(const IntegerBinding& b) const {
+IntegerKernel Lookup::optimized(const IntegerBinding& b) const {
   return dispatch_codes(b.in(0).type.dtype, [&]<class X>() {
     return dispatch_codes(grid.dtype, [&]<class Code>() { return bind<X, Code>(*this, b); });
   });

@@ -31,7 +31,7 @@ void Pad::update(const IntegerBinding& b, IntegerValue& y) const {
   y.high = std::max<int64_t>(b.in(0).high, code);
 }
 
-IntegerKernel Pad::kernel(const IntegerBinding& b) const {
+IntegerKernel Pad::optimized(const IntegerBinding& b) const {
   return dispatch_codes(b.out().type.dtype, [&]<class Code>() -> IntegerKernel {
     if (b.out().type.elements() == 0) return {};
     const Border border(b.in(0).type.shape, begin, b.out().type.shape);

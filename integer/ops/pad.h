@@ -25,7 +25,7 @@ struct Pad {
   IntegerValue infer(IntegerInputs inputs) const;
   void update(const IntegerBinding& binding, IntegerValue& y) const;
   IntegerKernel reference(const IntegerBinding& binding) const;
-  IntegerKernel kernel(const IntegerBinding& binding) const;
+  IntegerKernel optimized(const IntegerBinding& binding) const;
   bool operator==(const Pad&) const = default;
 };
 

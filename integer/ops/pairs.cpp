@@ -204,14 +204,14 @@ IntegerKernel kernel_pair(const Op& op, const IntegerBinding& b) {
 
 IntegerValue Add::infer(IntegerInputs inputs) const { return infer_pair(*this, inputs); }
 void Add::update(const IntegerBinding&, IntegerValue& y) const { set_grid(y, grid); }
-IntegerKernel Add::kernel(const IntegerBinding& b) const { return kernel_pair(*this, b); }
+IntegerKernel Add::optimized(const IntegerBinding& b) const { return kernel_pair(*this, b); }
 
 IntegerValue Sub::infer(IntegerInputs inputs) const { return infer_pair(*this, inputs); }
 void Sub::update(const IntegerBinding&, IntegerValue& y) const { set_grid(y, grid); }
-IntegerKernel Sub::kernel(const IntegerBinding& b) const { return kernel_pair(*this, b); }
+IntegerKernel Sub::optimized(const IntegerBinding& b) const { return kernel_pair(*this, b); }
 
 IntegerValue Mul::infer(IntegerInputs inputs) const { return infer_pair(*this, inputs); }
 void Mul::update(const IntegerBinding&, IntegerValue& y) const { set_grid(y, grid); }
-IntegerKernel Mul::kernel(const IntegerBinding& b) const { return kernel_pair(*this, b); }
+IntegerKernel Mul::optimized(const IntegerBinding& b) const { return kernel_pair(*this, b); }
 
 }  // namespace qtape::integer

@@ -19,7 +19,7 @@ struct Add {
   IntegerValue infer(IntegerInputs inputs) const;
   void update(const IntegerBinding& binding, IntegerValue& y) const;
   IntegerKernel reference(const IntegerBinding& binding) const;
-  IntegerKernel kernel(const IntegerBinding& binding) const;
+  IntegerKernel optimized(const IntegerBinding& binding) const;
   bool operator==(const Add&) const = default;
 };
 
@@ -37,7 +37,7 @@ struct Sub {
   IntegerValue infer(IntegerInputs inputs) const;
   void update(const IntegerBinding& binding, IntegerValue& y) const;
   IntegerKernel reference(const IntegerBinding& binding) const;
-  IntegerKernel kernel(const IntegerBinding& binding) const;
+  IntegerKernel optimized(const IntegerBinding& binding) const;
   bool operator==(const Sub&) const = default;
 };
 
@@ -55,7 +55,7 @@ struct Mul {
   IntegerValue infer(IntegerInputs inputs) const;
   void update(const IntegerBinding& binding, IntegerValue& y) const;
   IntegerKernel reference(const IntegerBinding& binding) const;
-  IntegerKernel kernel(const IntegerBinding& binding) const;
+  IntegerKernel optimized(const IntegerBinding& binding) const;
   bool operator==(const Mul&) const = default;
 };
 

@@ -92,7 +92,7 @@ IntegerValue Quantize::infer(IntegerInputs inputs) const {
 
 void Quantize::update(const IntegerBinding&, IntegerValue& y) const { set_grid(y, grid); }
 
-IntegerKernel Quantize::kernel(const IntegerBinding& b) const {
+IntegerKernel Quantize::optimized(const IntegerBinding& b) const {
   return dispatch_codes(grid.dtype, [&]<class Code>() -> IntegerKernel {
     return {.run = [this, loop = loop_of<Code>(*this), x = b.operand<float>(0), y = b.y<Code>(),
                     n = b.out().type.elements(), threads = b.threads] {

@@ -103,7 +103,7 @@ void Max::update(const IntegerBinding& b, IntegerValue& y) const {
   y.high = b.in(0).high;
 }
 
-IntegerKernel Max::kernel(const IntegerBinding& b) const {
+IntegerKernel Max::optimized(const IntegerBinding& b) const {
   return dispatch_codes(b.out().type.dtype, [&]<class Code>() -> IntegerKernel {
     return {.run = [to = targets(b.in(0).type.shape, axes), x = b.operand<Code>(0),
                     y = b.y<Code>(), n = b.out().type.elements()] {
@@ -137,7 +137,7 @@ void Sum::update(const IntegerBinding& b, IntegerValue& y) const {
   y.scales[0] = scale_of(b.in(0));
 }
 
-IntegerKernel Sum::kernel(const IntegerBinding& b) const {
+IntegerKernel Sum::optimized(const IntegerBinding& b) const {
   return dispatch_codes(b.in(0).type.dtype, [&]<class Code>() {
     return dispatch_accumulators(b.out().type.dtype, [&]<class Acc>() -> IntegerKernel {
       const Shape& shape = b.in(0).type.shape;

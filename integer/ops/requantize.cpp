@@ -181,7 +181,7 @@ IntegerValue Requantize::infer(IntegerInputs inputs) const {
 
 void Requantize::update(const IntegerBinding&, IntegerValue& y) const { set_grid(y, grid); }
 
-IntegerKernel Requantize::kernel(const IntegerBinding& b) const {
+IntegerKernel Requantize::optimized(const IntegerBinding& b) const {
   return dispatch_integers(b.in(0).type.dtype, [&]<class X>() {
     return dispatch_codes(grid.dtype, [&]<class Code>() { return fast<X, Code>(*this, b); });
   });

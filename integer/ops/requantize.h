@@ -21,7 +21,7 @@ struct Requantize {
   IntegerValue infer(IntegerInputs inputs) const;
   void update(const IntegerBinding& binding, IntegerValue& y) const;
   IntegerKernel reference(const IntegerBinding& binding) const;
-  IntegerKernel kernel(const IntegerBinding& binding) const;
+  IntegerKernel optimized(const IntegerBinding& binding) const;
   /// Returns the epilogue that computes y from the products of the op whose result is x.
   Epilogue epilogue(const IntegerBinding& binding) const;
   bool operator==(const Requantize&) const = default;

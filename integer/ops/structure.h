@@ -40,7 +40,7 @@ struct Structure : Op {
     update_structure(binding, y);
   }
   IntegerKernel reference(const IntegerBinding& binding) const;
-  IntegerKernel kernel(const IntegerBinding& binding) const {
+  IntegerKernel optimized(const IntegerBinding& binding) const {
     return structure_kernel(binding, [this](const Binding& b) { return this->forward(b); });
   }
   bool operator==(const Structure&) const = default;

@@ -22,7 +22,7 @@ struct Epilogue {
 /// An op of integer programs that can pass its products to an epilogue while they are in cache.
 template <class X>
 concept TakesEpilogue = requires(const X& op, const IntegerBinding& b, Epilogue next) {
-  op.kernel(b, std::move(next));
+  op.optimized(b, std::move(next));
 };
 /// An op of integer programs that provides an epilogue.
 template <class X>

@@ -123,9 +123,9 @@ IntegerKernel IntegerSession::Bound::bind_node(ProgramNodeId id,
         if (options_.reference) return op.reference(binding(id));
         if constexpr (TakesEpilogue<std::decay_t<decltype(op)>>) {
           if (next)
-            return op.kernel(binding(id), epilogue_of(program_[*next].op, binding(*next)));
+            return op.optimized(binding(id), epilogue_of(program_[*next].op, binding(*next)));
         }
-        return op.kernel(binding(id));
+        return op.optimized(binding(id));
       },
       program_[id].op);
 }

@@ -27,26 +27,25 @@ int64_t elements_of(const AvgPool& op, const Windows& g, int64_t i, int64_t j) {
 
 template <>
 IntegerKernel Structure<qtape::MaxPool>::reference(const IntegerBinding& b) const {
-  return {.run = [x = operand(b, 0), y = result(b),
-                  g = windows_of(*this, qtape::MaxPool::kernel, dilation, b.in(0).type.shape,
-                                 b.out().type.shape)] {
-    int64_t at = 0;
-    for_each_window(g, [&](int64_t n, int64_t i, int64_t j) {
-      for (int64_t c = 0; c < g.channels; ++c) {
-        int64_t most = std::numeric_limits<int64_t>::lowest();
-        for_each_element(g, i, j, [&](int64_t row, int64_t column, int64_t, int64_t) {
-          most = std::max(most, x[place(g, n, row, column, c)]);
+  return {
+      .run = [x = operand(b, 0), y = result(b),
+              g = windows_of(*this, kernel, dilation, b.in(0).type.shape, b.out().type.shape)] {
+        int64_t at = 0;
+        for_each_window(g, [&](int64_t n, int64_t i, int64_t j) {
+          for (int64_t c = 0; c < g.channels; ++c) {
+            int64_t most = std::numeric_limits<int64_t>::lowest();
+            for_each_element(g, i, j, [&](int64_t row, int64_t column, int64_t, int64_t) {
+              most = std::max(most, x[place(g, n, row, column, c)]);
+            });
+            y.set(at++, most);
+          }
         });
-        y.set(at++, most);
-      }
-    });
-  }};
+      }};
 }
 
 IntegerKernel AvgPool::reference(const IntegerBinding& b) const {
   return {.run = [this, x = operand(b, 0), y = result(b),
-                  g = windows_of(*this, qtape::AvgPool::kernel, {}, b.in(0).type.shape,
-                                 b.out().type.shape)] {
+                  g = windows_of(*this, kernel, {}, b.in(0).type.shape, b.out().type.shape)] {
     int64_t common = 1;
     for_each_window(g, [&](int64_t, int64_t i, int64_t j) {
       common = std::lcm(common, elements_of(*this, g, i, j));

@@ -211,15 +211,15 @@ Kernel CodesForward::run_chain(const ProductChain& chain, const Binding& b) cons
   const float* bias = chain.bias.index < 0
                           ? nullptr
                           : reinterpret_cast<const float*>(lookup_.value(chain.bias));
-  Epilogue epilogue = float_epilogue({.n = layout.outputs,
-                                      .scales = state->scales.data(),
-                                      .bias = bias,
-                                      .low = static_cast<float>(chain.low),
-                                      .high = static_cast<float>(chain.high),
-                                      .y = b.y<float>()});
+  Epilogue next = float_epilogue({.n = layout.outputs,
+                                  .scales = state->scales.data(),
+                                  .bias = bias,
+                                  .low = static_cast<float>(chain.low),
+                                  .high = static_cast<float>(chain.high),
+                                  .y = b.y<float>()});
   std::visit(
       [&]<class X>(const X& op) {
-        if constexpr (TakesEpilogue<X>) state->kernel = op.kernel(binding, std::move(epilogue));
+        if constexpr (TakesEpilogue<X>) state->kernel = op.optimized(binding, std::move(next));
       },
       state->op);
   return [state,

@@ -21,7 +21,7 @@ ExactForward::BoundOp::BoundOp(IntegerOp made, IntegerValue result, IntegerBindi
   binding_.output = &output;
   binding_.refreshed = true;
   const auto bind = [&] {
-    std::visit([&](const auto& each) { kernels_.push_back(each.kernel(binding_)); }, op);
+    std::visit([&](const auto& each) { kernels_.push_back(each.optimized(binding_)); }, op);
   };
   if (sums == nullptr) {
     bind();

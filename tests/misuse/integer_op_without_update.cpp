@@ -12,7 +12,7 @@ struct Nothing {
   void update(const IntegerBinding&, IntegerValue&) const {}
 #endif
   IntegerKernel reference(const IntegerBinding&) const { return {}; }
-  IntegerKernel kernel(const IntegerBinding&) const { return {}; }
+  IntegerKernel optimized(const IntegerBinding&) const { return {}; }
   bool operator==(const Nothing&) const = default;
 };
 static_assert(IntegerCompute<Nothing>);
