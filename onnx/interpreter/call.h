@@ -147,10 +147,14 @@ using Sum = std::conditional_t<std::is_integral_v<T>, int64_t, T>;
 /// Returns the sum of both operands, broadcast.
 OnnxArray add(const Call& c);
 
+/// The type of a result that is like operand 0.
+inline OnnxType same_type(const OnnxTypes& c) { return c.in(0); }
+
 /// An operator by its ONNX name.
 struct Operator {
   std::string_view name;
   OnnxArray (*compute)(const Call&);
+  OnnxType (*type)(const OnnxTypes&);
 };
 
 // The operators of each file.

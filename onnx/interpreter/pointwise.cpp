@@ -145,10 +145,29 @@ OnnxArray dequantize(const Call& c) {
       x.data);
 }
 
-constexpr Operator pointwise_table[] = {{"Add", add},      {"Cast", cast},
-                                        {"Clip", clip},    {"DequantizeLinear", dequantize},
-                                        {"Mul", multiply}, {"QuantizeLinear", quantize},
-                                        {"Sub", subtract}};
+OnnxType cast_type(const OnnxTypes& c) {
+  return {static_cast<int32_t>(c.node.integer("to", 0)), c.in(0).shape};
+}
+
+OnnxType quantized_type(const OnnxTypes& c) { return {c.in(2).element, c.in(0).shape}; }
+
+OnnxType dequantized_type(const OnnxTypes& c) {
+  return {onnx::TensorProto::FLOAT, c.in(0).shape};
+}
+
+OnnxType broadcast_type(const OnnxTypes& c) {
+  Extents a = c.in(0).shape, b = c.in(1).shape;
+  if (a.size() < b.size()) a.swap(b);
+  b.insert(b.begin(), a.size() - b.size(), 1);
+  for (size_t k = 0; k < a.size(); ++k) a[k] = a[k] == 1 ? b[k] : a[k];
+  return {c.in(0).element, a};
+}
+
+constexpr Operator pointwise_table[] = {
+    {"Add", add, broadcast_type},      {"Cast", cast, cast_type},
+    {"Clip", clip, same_type},         {"DequantizeLinear", dequantize, dequantized_type},
+    {"Mul", multiply, broadcast_type}, {"QuantizeLinear", quantize, quantized_type},
+    {"Sub", subtract, broadcast_type}};
 
 }  // namespace
 

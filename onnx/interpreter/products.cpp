@@ -50,8 +50,23 @@ OnnxArray gemm(const Call& c) {
   return c.has(2) ? add({c.node, {&y, &c.in(2)}}) : y;
 }
 
-constexpr Operator product_table[] = {
-    {"Gemm", gemm}, {"MatMul", mat_mul}, {"MatMulInteger", mat_mul_integer}};
+OnnxType product_type(const OnnxTypes& c) {
+  OnnxType type = c.in(0);
+  type.shape.back() = c.in(1).shape.back();
+  return type;
+}
+
+OnnxType integer_product_type(const OnnxTypes& c) {
+  return {onnx::TensorProto::INT32, product_type(c).shape};
+}
+
+OnnxType gemm_type(const OnnxTypes& c) {
+  return {c.in(0).element, {c.in(0).shape[0], c.in(1).shape[0]}};
+}
+
+constexpr Operator product_table[] = {{"Gemm", gemm, gemm_type},
+                                      {"MatMul", mat_mul, product_type},
+                                      {"MatMulInteger", mat_mul_integer, integer_product_type}};
 
 }  // namespace
 

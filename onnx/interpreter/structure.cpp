@@ -219,10 +219,66 @@ OnnxArray reduce_sum(const Call& c) {
   });
 }
 
+OnnxType transposed_type(const OnnxTypes& c) {
+  const OnnxType& x = c.in(0);
+  OnnxType type{x.element, {}};
+  const Extents perm = c.node.integers("perm").value();
+  for (const int64_t axis : perm) type.shape.push_back(x.shape[static_cast<size_t>(axis)]);
+  return type;
+}
+
+OnnxType reshaped_type(const OnnxTypes& c) { return {c.in(0).element, c.numbers(1)}; }
+
+OnnxType concat_type(const OnnxTypes& c) {
+  OnnxType type = c.in(0);
+  const auto axis = static_cast<size_t>(c.node.integer("axis", 0));
+  for (int k = 1; k < c.node.inputs(); ++k) type.shape[axis] += c.in(k).shape[axis];
+  return type;
+}
+
+OnnxType sliced_type(const OnnxTypes& c) {
+  OnnxType type = c.in(0);
+  type.shape[static_cast<size_t>(c.numbers(3)[0])] = c.numbers(2)[0] - c.numbers(1)[0];
+  return type;
+}
+
+OnnxType gathered_type(const OnnxTypes& c) {
+  OnnxType type = c.in(0);
+  const auto at = type.shape.begin() + c.node.integer("axis", 0);
+  const Extents& places = c.in(1).shape;
+  type.shape.insert(type.shape.erase(at), places.begin(), places.end());
+  return type;
+}
+
+OnnxType padded_type(const OnnxTypes& c) {
+  OnnxType type = c.in(0);
+  Extents& shape = type.shape;
+  for (size_t k = 0; k < shape.size(); ++k) {
+    const int64_t added = c.numbers(1)[k] + c.numbers(1)[k + shape.size()];
+    if (added > 0) shape[k] += added;
+  }
+  return type;
+}
+
+OnnxType reduced_type(const OnnxTypes& c) {
+  const Extents axes = c.node.has("axes") ? c.node.integers("axes").value() : c.numbers(1);
+  const bool kept = c.node.integer("keepdims", 1) != 0;
+  const OnnxType& x = c.in(0);
+  OnnxType type{x.element, {}};
+  for (size_t k = 0; k < x.shape.size(); ++k) {
+    const bool gone = std::ranges::find(axes, static_cast<int64_t>(k)) != axes.end();
+    if (!gone) type.shape.push_back(x.shape[k]);
+    if (gone && kept) type.shape.push_back(1);
+  }
+  return type;
+}
+
 constexpr Operator structure_table[] = {
-    {"Concat", concat},   {"Gather", gather},        {"Identity", identity},
-    {"Pad", pad},         {"ReduceMax", reduce_max}, {"ReduceSum", reduce_sum},
-    {"Reshape", reshape}, {"Slice", slice},          {"Transpose", transpose}};
+    {"Concat", concat, concat_type},          {"Gather", gather, gathered_type},
+    {"Identity", identity, same_type},        {"Pad", pad, padded_type},
+    {"ReduceMax", reduce_max, reduced_type},  {"ReduceSum", reduce_sum, reduced_type},
+    {"Reshape", reshape, reshaped_type},      {"Slice", slice, sliced_type},
+    {"Transpose", transpose, transposed_type}};
 
 }  // namespace
 

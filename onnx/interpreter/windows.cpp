@@ -163,10 +163,36 @@ OnnxArray average_pool(const Call& c) {
   });
 }
 
-constexpr Operator window_table[] = {{"AveragePool", average_pool},
-                                     {"Conv", conv},
-                                     {"ConvInteger", conv_integer},
-                                     {"MaxPool", max_pool}};
+OnnxType pooled_type(const OnnxTypes& c) {
+  OnnxType type = c.in(0);
+  Extents& shape = type.shape;
+  const size_t axes = shape.size() - 2;
+  const Extents ones(axes, 1);
+  const Extents kernel = c.node.integers("kernel_shape").value_or(ones);
+  const Extents strides = c.node.integers("strides").value_or(ones);
+  const Extents dilations = c.node.integers("dilations").value_or(ones);
+  const Extents pads = c.node.integers("pads").value_or(Extents(2 * axes, 0));
+  for (size_t k = 0; k < axes; ++k) {
+    const int64_t span = (kernel[k] - 1) * dilations[k] + 1;
+    shape[k + 2] = (shape[k + 2] + pads[k] + pads[k + axes] - span) / strides[k] + 1;
+  }
+  return type;
+}
+
+OnnxType filtered_type(const OnnxTypes& c) {
+  OnnxType type = pooled_type(c);
+  type.shape[1] = c.in(1).shape[0];
+  return type;
+}
+
+OnnxType integer_filtered_type(const OnnxTypes& c) {
+  return {onnx::TensorProto::INT32, filtered_type(c).shape};
+}
+
+constexpr Operator window_table[] = {{"AveragePool", average_pool, pooled_type},
+                                     {"Conv", conv, filtered_type},
+                                     {"ConvInteger", conv_integer, integer_filtered_type},
+                                     {"MaxPool", max_pool, pooled_type}};
 
 }  // namespace
 
