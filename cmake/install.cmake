@@ -1,18 +1,23 @@
 include(CMakePackageConfigHelpers)
-install(TARGETS
-    qtape_core qtape_io qtape_kernels qtape_ops qtape_engine qtape_console qtape_data
-    qtape_integer qtape_optim qtape_calibrate qtape_deploy qtape_c99 qtape_model qtape_report qtape_all
-  EXPORT qtape_targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(EXPORT qtape_targets NAMESPACE qtape:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/qtape)
-# By itself: who reads and writes no ONNX needs neither libonnx nor protobuf.
-install(TARGETS qtape_onnx EXPORT qtape_onnx_targets
-  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(EXPORT qtape_onnx_targets NAMESPACE qtape::
-  DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/qtape)
+# The libraries by set: who does without an optional one does without its dependencies too.
+function(qtape_install set)
+  install(TARGETS ${ARGN} EXPORT ${set}_targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(EXPORT ${set}_targets NAMESPACE qtape:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/qtape)
+endfunction()
+get_property(libraries GLOBAL PROPERTY QTAPE_LIBRARIES)
+list(TRANSFORM libraries PREPEND qtape_ OUTPUT_VARIABLE targets)
+qtape_install(qtape ${targets} qtape_all)
+get_property(optional GLOBAL PROPERTY QTAPE_OPTIONAL_LIBRARIES)
+foreach(name IN LISTS optional)
+  qtape_install(qtape_${name} qtape_${name})
+endforeach()
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 # qtape::qtape for those who build without CMake, wherever the prefix is moved to.
 file(RELATIVE_PATH QTAPE_PC_PREFIX
   ${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+list(REVERSE libraries)
+list(TRANSFORM libraries PREPEND -lqtape_)
+list(JOIN libraries " " QTAPE_PC_LIBRARIES)
 configure_file(${PROJECT_SOURCE_DIR}/cmake/qtape.pc.in ${PROJECT_BINARY_DIR}/qtape.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/qtape.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 include(cmake/public_headers.cmake)

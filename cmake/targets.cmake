@@ -23,10 +23,17 @@ add_library(qtape_program_options INTERFACE)
 target_link_libraries(qtape_program_options INTERFACE qtape_options)
 target_compile_options(qtape_program_options INTERFACE $<$<CONFIG:Release>:-O1>)
 
-# qtape_library(<name> SOURCES ... LINK ... PRIVATE_LINK ... [NO_KERNELS]): a static library
-# qtape::<name>. NO_KERNELS: its time does not go to loops over elements.
+# qtape_library(<name> [OPTIONAL] [NO_KERNELS] SOURCES ... LINK ... PRIVATE_LINK ...): a static
+# library qtape::<name>, which is installed and a part of qtape::qtape. OPTIONAL: no part of
+# qtape::qtape. NO_KERNELS: its time does not go to loops over elements. The global properties
+# QTAPE_LIBRARIES and QTAPE_OPTIONAL_LIBRARIES list both kinds in order.
 function(qtape_library name)
-  cmake_parse_arguments(ARG "NO_KERNELS" "" "SOURCES;LINK;PRIVATE_LINK" ${ARGN})
+  cmake_parse_arguments(ARG "OPTIONAL;NO_KERNELS" "" "SOURCES;LINK;PRIVATE_LINK" ${ARGN})
+  if(ARG_OPTIONAL)
+    set_property(GLOBAL APPEND PROPERTY QTAPE_OPTIONAL_LIBRARIES ${name})
+  else()
+    set_property(GLOBAL APPEND PROPERTY QTAPE_LIBRARIES ${name})
+  endif()
   set(target qtape_${name})
   add_library(${target} STATIC ${ARG_SOURCES})
   add_library(qtape::${name} ALIAS ${target})
