@@ -93,21 +93,12 @@ class Converter {
   }
 
   void load_weights(const std::vector<bool>& needed) {
-    std::set<NodeId> biases;
     std::set<NodeId> wanted;
     for (const NodeId id : ids(graph_)) {
-      if (!needed[at(id)]) continue;
       const IntegerForm& x = form(id);
-      if (x.kind == IntegerKind::Weight && x.source == id) wanted.insert(id);
-      if (x.bias.index >= 0 && !graph_[x.bias].operands.empty()) biases.insert(x.bias);
+      if (needed[at(id)] && x.kind == IntegerKind::Weight && x.source == id) wanted.insert(id);
     }
-    wanted.insert(biases.begin(), biases.end());
-    const std::vector<NodeId> all(wanted.begin(), wanted.end());
-    visit_weights(graph_, parameters_, all, [&](NodeId id, const WeightView& view) {
-      if (biases.contains(id)) {
-        biases_[id] = {{view.values.begin(), view.values.end()},
-                       check_bias(view.values, view.fault)};
-      }
+    const auto visit = [&](NodeId id, const WeightView& view) {
       if (form(id).kind != IntegerKind::Weight) return;
       Weights& w = weights_[id];
       w = {{}, view.qparams, check_weights(view.values, view.fault)};
@@ -116,7 +107,8 @@ class Converter {
       for (int64_t i = 0; i < std::ssize(view.values); ++i) {
         w.codes.push_back(static_cast<int8_t>(view.codes->at(i)));
       }
-    });
+    };
+    biases_ = visit_constants(graph_, parameters_, lowered_.analysis, needed, wanted, visit);
   }
 
   QParams<float> qparams_of_node(NodeId quantizer) const {
@@ -299,9 +291,7 @@ class Converter {
   std::vector<int32_t> bias_codes(NodeId bias, double s_x,
                                   const std::vector<float>& scales) const {
     if (bias.index < 0) return {};
-    const auto computed = biases_.find(bias);
-    const auto values = computed != biases_.end() ? computed->second.values
-                                                  : leaf_values(graph_, parameters_, bias);
+    const auto values = bias_values(graph_, parameters_, biases_, bias);
     std::vector<int32_t> codes;
     for (size_t c = 0; c < values.size(); ++c) {
       const float s_w = scales[scales.size() == 1 ? 0 : c];
@@ -348,11 +338,6 @@ class Converter {
     Verdict wrong;  // why they have no codes
   };
 
-  struct Bias {
-    std::vector<float> values;
-    Verdict wrong;  // why they have no codes
-  };
-
   const Graph& graph_;
   const Parameters& parameters_;
   const ConvertOptions& options_;
@@ -365,7 +350,7 @@ class Converter {
   std::map<NodeId, ProgramNodeId> integers_;  // by source
   std::map<NodeId, Weights> weights_;
   std::map<NodeId, std::string> shown_as_;  // labels of views, by source
-  std::map<NodeId, Bias> biases_;           // biases that are not leaves
+  ComputedBiases biases_;
 };
 
 }  // namespace

@@ -178,21 +178,14 @@ class Linter {
       if (!needed[at(id)] || !factors) continue;
       layouts.emplace(factors->quantizer, factors->layout);
       wanted.insert(factors->quantizer);
-      if (factors->bias.index < 0 || graph_[factors->bias].operands.empty()) continue;
-      wanted.insert(factors->bias);
-      biases_[factors->bias] = {};
     }
-    const std::vector<NodeId> all(wanted.begin(), wanted.end());
-    visit_weights(graph_, parameters_, all, [&](NodeId id, const WeightView& view) {
-      if (const auto bias = biases_.find(id); bias != biases_.end()) {
-        bias->second.values.assign(view.values.begin(), view.values.end());
-        bias->second.wrong = check_bias(view.values, view.fault);
-      }
+    const auto visit = [&](NodeId id, const WeightView& view) {
       const auto layout = layouts.find(id);
       if (layout == layouts.end()) return;
       weights(id, layout->second, view);
       of_weights_[id] = std::exchange(findings_, {});
-    });
+    };
+    biases_ = visit_constants(graph_, parameters_, lowered_.analysis, needed, wanted, visit);
   }
 
   void weights(NodeId quantizer, const WeightLayout& layout, const WeightView& view) {
@@ -275,9 +268,7 @@ class Linter {
     const IntegerNode& layer = program[pair.program];
     const auto* codes =
         reinterpret_cast<const int32_t*>(weights_of(layer.op)->bias.data.data());
-    const auto computed = biases_.find(leaf);
-    const auto values = computed != biases_.end() ? computed->second.values
-                                                  : leaf_values(graph_, parameters_, leaf);
+    const auto values = bias_values(graph_, parameters_, biases_, leaf);
     int64_t changed = 0;
     double change = 0;
     double largest = 0;
@@ -298,12 +289,6 @@ class Linter {
         "apply FakeQuantizeBias to it in training, or train in exact arithmetic");
   }
 
-  /// A bias that is not a leaf.
-  struct Bias {
-    std::vector<float> values;
-    Verdict wrong;
-  };
-
   const Graph& graph_;
   const Parameters& parameters_;
   LintOptions options_;
@@ -311,7 +296,7 @@ class Linter {
   std::vector<Finding> findings_;
   std::map<NodeId, std::vector<Finding>> of_weights_;
   std::set<NodeId> faulted_;  // quantizers of weights without values
-  std::map<NodeId, Bias> biases_;
+  ComputedBiases biases_;
 };
 
 }  // namespace

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "qtape/deploy/checks.h"
 #include "qtape/engine/tape.h"
-#include "qtape/integer/rules/analysis.h"
 #include "qtape/ops/quantizer_ops.h"
 
 namespace qtape {
@@ -96,7 +96,7 @@ class Part {
     const bool known = named != nodes_.end();
     const std::string text = known ? error.substr(prefix(*named).size()) : error;
     for (NodeId id : weights) {
-      if (!broken[static_cast<size_t>(copy(id).index)]) continue;
+      if (!broken[at(copy(id))]) continue;
       const bool other = known && *named != id;
       visit(id, {.fault = other ? graph_.describe(*named) + ": " + text : text});
     }
@@ -122,6 +122,34 @@ void visit_weights(const Graph& graph, const Parameters& parameters,
                          [&](NodeId id) -> bool { return wanted[at(id)]; });
     Part(graph, nodes, copies).run(parameters, weights, visit);
   }
+}
+
+ComputedBiases visit_constants(const Graph& graph, const Parameters& parameters,
+                               const IntegerAnalysis& analysis, const std::vector<bool>& needed,
+                               std::set<NodeId> weights,
+                               const std::function<void(NodeId, const WeightView&)>& visit) {
+  ComputedBiases biases;
+  for (const NodeId id : ids(graph)) {
+    const NodeId bias = analysis[id].bias;
+    if (!needed[at(id)] || bias.index < 0 || graph[bias].operands.empty()) continue;
+    biases[bias] = {};
+    weights.insert(bias);
+  }
+  const std::vector<NodeId> all(weights.begin(), weights.end());
+  visit_weights(graph, parameters, all, [&](NodeId id, const WeightView& view) {
+    if (const auto bias = biases.find(id); bias != biases.end()) {
+      bias->second = {{view.values.begin(), view.values.end()},
+                      check_bias(view.values, view.fault)};
+    }
+    visit(id, view);
+  });
+  return biases;
+}
+
+std::vector<float> bias_values(const Graph& graph, const Parameters& parameters,
+                               const ComputedBiases& computed, NodeId bias) {
+  const auto found = computed.find(bias);
+  return found != computed.end() ? found->second.values : leaf_values(graph, parameters, bias);
 }
 
 }  // namespace qtape

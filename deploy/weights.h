@@ -2,12 +2,15 @@
 #pragma once
 
 #include <functional>
+#include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "qtape/engine/graph.h"
 #include "qtape/engine/parameters.h"
+#include "qtape/integer/rules/analysis.h"
 #include "qtape/integer/training/exact.h"
 
 namespace qtape {
@@ -29,5 +32,23 @@ struct WeightView {
 void visit_weights(const Graph& graph, const Parameters& parameters,
                    std::span<const NodeId> ids,
                    const std::function<void(NodeId, const WeightView&)>& visit);
+
+/// Value of a bias that is not a leaf.
+struct ComputedBias {
+  std::vector<float> values;
+  Verdict wrong;  ///< why they have no codes
+};
+using ComputedBiases = std::map<NodeId, ComputedBias>;
+
+/// Calls `visit`, as visit_weights does, with each of `weights` and with the biases that are
+/// not leaves, of all products among the nodes that `needed` marks. Returns these biases.
+ComputedBiases visit_constants(const Graph& graph, const Parameters& parameters,
+                               const IntegerAnalysis& analysis, const std::vector<bool>& needed,
+                               std::set<NodeId> weights,
+                               const std::function<void(NodeId, const WeightView&)>& visit);
+
+/// Returns the values of a bias: one of `computed`, or a leaf.
+std::vector<float> bias_values(const Graph& graph, const Parameters& parameters,
+                               const ComputedBiases& computed, NodeId bias);
 
 }  // namespace qtape
