@@ -47,7 +47,7 @@ class Observation {
                     .x = graph_[id].operands[0],
                     .map = channel_map(graph_, id),
                     .observers = {}};
-      each.constant = constant[static_cast<size_t>(each.x.index)];
+      each.constant = constant[at(each.x)];
       for (const ObserverMethod& method : methods_of(id)) {
         each.observers.emplace_back(method, grid_of(graph_, id), each.map.channels);
       }

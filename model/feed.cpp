@@ -151,11 +151,11 @@ FedInput unbound_input(const std::string& label, DType dtype, const Shape& shape
 /// By node: true if one of `outputs` depends on it.
 std::vector<bool> needed(const Graph& graph, std::span<const NodeId> outputs) {
   std::vector<bool> found(static_cast<size_t>(graph.size()), false);
-  for (const NodeId id : outputs) found[static_cast<size_t>(id.index)] = true;
+  for (const NodeId id : outputs) found[at(id)] = true;
   for (auto i = static_cast<int32_t>(graph.size()) - 1; i >= 0; --i) {
     if (!found[static_cast<size_t>(i)]) continue;
     for (const NodeId id : graph[NodeId{i}].operands) {
-      found[static_cast<size_t>(id.index)] = true;
+      found[at(id)] = true;
     }
   }
   return found;

@@ -27,7 +27,7 @@ std::vector<bool> shown_by(const Graph& graph, std::span<const NodeId> kept) {
   for (size_t i = shown.size(); i-- > 0;) {
     const Node& node = graph.nodes()[i];
     if (!shown[i] || !shows_operand(node.op)) continue;
-    shown[static_cast<size_t>(node.operands[0].index)] = true;
+    shown[at(node.operands[0])] = true;
   }
   return shown;
 }

@@ -43,9 +43,8 @@ Graph with_inputs(const Graph& graph, const std::set<NodeId>& cut,
     const std::string label =
         node.label.empty() ? unused_label(graph, graph.name(id)) : node.label;
     // The nodes before the cut must stay needed.
-    std::ranges::copy_if(node.operands, std::back_inserter(outputs), [&](NodeId x) -> bool {
-      return !constant[static_cast<size_t>(x.index)];
-    });
+    std::ranges::copy_if(node.operands, std::back_inserter(outputs),
+                         [&](NodeId x) -> bool { return !constant[at(x)]; });
     (void)result.add(Input{.dtype = node.type.dtype, .shape = node.type.shape, .batch = false},
                      {}, label);
   }
@@ -123,8 +122,7 @@ class Search {
     if (!parts_.empty()) return more;
     for (NodeId id : ready.outputs()) {
       const Verdict verdict = check_output(analysis[id], false);
-      if (!verdict.reason.empty())
-        (void)note(from[static_cast<size_t>(id.index)], verdict, from);
+      if (!verdict.reason.empty()) (void)note(from[at(id)], verdict, from);
     }
     return false;
   }

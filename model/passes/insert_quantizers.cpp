@@ -138,7 +138,7 @@ class Inserter {
   void put_on_grid(const Node& node, std::vector<NodeId>& operands) {
     const NodeId bias = node.operands[1];
     if (!gained_.contains(node.operands[0])) return;
-    if (!constant_[static_cast<size_t>(bias.index)]) return;
+    if (!constant_[at(bias)]) return;
     const Op& op = graph_[bias].op;
     if (is_quantizer(op) || std::holds_alternative<FakeQuantizeBias>(op)) return;
     const Node& product = result_[operands[0]];

@@ -55,7 +55,7 @@ std::vector<WeightedLayer> weighted_layers(const Graph& graph) {
     const auto operand = weights_operand(node.op);
     if (!operand || constant[at(id)]) continue;
     const NodeId weight = node.operands[*operand];
-    if (!constant[static_cast<size_t>(weight.index)]) continue;
+    if (!constant[at(weight)]) continue;
     if (preceding_quantizer(graph, weight)) continue;
     found.push_back({id, weight, label_of(graph, weight)});
   }

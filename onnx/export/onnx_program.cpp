@@ -15,7 +15,7 @@ const Written& OnnxProgram::written(size_t i) const {
 }
 
 std::string OnnxProgram::named(std::string_view part) const {
-  return fmt::format("{}.{}", bases[static_cast<size_t>(current.index)], part);
+  return fmt::format("{}.{}", bases[at(current)], part);
 }
 
 bool OnnxProgram::is_batched(const TensorType& type) const {

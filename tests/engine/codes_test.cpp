@@ -168,9 +168,7 @@ TEST_CASE("plan: a gradient of codes takes f32 elements, and the memory of f32 n
     Chain c(x_dtype, DType::F32);
     add_square_loss(c.graph, c.y, DType::F32);
     const Plan memory = plan(c.graph, {.outputs = {}, .roots = {c.graph.at("loss")}});
-    const auto gradient = [&](NodeId id) {
-      return memory.nodes[static_cast<size_t>(id.index)].gradient;
-    };
+    const auto gradient = [&](NodeId id) { return memory.nodes[at(id)].gradient; };
     CHECK(gradient(c.codes) == gradient(c.y));
     const bool in_parameter = gradient(c.codes).kind == Place::Kind::Leaf;
     CHECK(in_parameter == (x_dtype == DType::F32));

@@ -223,7 +223,7 @@ TEST_CASE("plan: a weight's gradient is written where the optimizer reads it") {
   const test::Classifier c = test::make_classifier();
   const Plan memory = plan(c.graph, {.outputs = {c.logits}, .roots = {c.loss}});
   const NodeId quantized = c.graph.at("fc1.weight.quantized");
-  const Place& place = memory.nodes[static_cast<size_t>(quantized.index)].gradient;
+  const Place& place = memory.nodes[at(quantized)].gradient;
   CHECK(place.kind == Place::Kind::Leaf);
   CHECK(place.leaf == c.graph.at("fc1.weight"));
 }
@@ -231,9 +231,9 @@ TEST_CASE("plan: a weight's gradient is written where the optimizer reads it") {
 TEST_CASE("plan: nodes that no output needs do not run") {
   const test::Classifier c = test::make_classifier();
   const Plan memory = plan(c.graph, {.outputs = {c.logits}, .roots = {}});
-  CHECK_FALSE(memory.nodes[static_cast<size_t>(c.loss.index)].needed);
-  CHECK_FALSE(memory.nodes[static_cast<size_t>(c.labels.index)].needed);
-  CHECK_FALSE(memory.nodes[static_cast<size_t>(c.logits.index)].active);
+  CHECK_FALSE(memory.nodes[at(c.loss)].needed);
+  CHECK_FALSE(memory.nodes[at(c.labels)].needed);
+  CHECK_FALSE(memory.nodes[at(c.logits)].active);
 }
 
 TEST_CASE("plan: a long chain shares two buffers") {

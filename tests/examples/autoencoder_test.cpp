@@ -82,7 +82,7 @@ TEST_CASE("train_autoencoder: the reconstruction needs x alone") {
   const Graph graph = trained_network({});
   Parameters parameters(graph, 1);
   Tape tape(graph, parameters, {.outputs = {graph.outputs()[0]}, .threads = 1});
-  CHECK(!tape.memory().nodes[static_cast<size_t>(graph.at("loss").index)].needed);
+  CHECK(!tape.memory().nodes[at(graph.at("loss"))].needed);
 }
 
 TEST_CASE("train_autoencoder: units of fresh layers have the moments that were asked for") {

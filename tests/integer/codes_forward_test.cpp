@@ -271,6 +271,6 @@ TEST_CASE("codes_forward: outputs that users ask for stay values") {
   Tape tape(net.graph, parameters, {.threads = 1, .arithmetic = products_of_codes()});
   fill_input(tape.input<float>(net.x));
   tape.forward(mode::eval);
-  CHECK(!tape.memory().nodes[static_cast<size_t>(quantizer.index)].encoded);
+  CHECK(!tape.memory().nodes[at(quantizer)].encoded);
   CHECK(!tape.value<float>(quantizer).empty());
 }

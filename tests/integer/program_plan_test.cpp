@@ -55,7 +55,7 @@ TEST_CASE("program plan: what runs in place or is a view lies where its operand 
 
   const ProgramPlan lean = plan_program(program, KeptValues::Outputs);
   const auto offset = [](const ProgramPlan& memory, ProgramNodeId id) {
-    return memory.values[static_cast<size_t>(id.index)].offset;
+    return memory.values[at(id)].offset;
   };
   CHECK(offset(lean, shape) == offset(lean, codes));
   CHECK(offset(lean, sum) == offset(lean, codes));

@@ -243,8 +243,7 @@ TEST_CASE("bias: a quantizer's value is not kept for it, and memory can be share
   // Only the bias uses the values of the quantizers, so they share one buffer.
   Bench<float> bench(FakeQuantize{}, FakeQuantize{}, 3);
   const auto& nodes = bench.tape.memory().nodes;
-  CHECK(nodes[static_cast<size_t>(bench.x_source.index)].value.offset ==
-        nodes[static_cast<size_t>(bench.w_source.index)].value.offset);
+  CHECK(nodes[at(bench.x_source)].value.offset == nodes[at(bench.w_source)].value.offset);
 }
 
 TEST_CASE("bias: operands that have no such scales are refused") {

@@ -82,13 +82,13 @@ std::string first_difference(const ConformanceFile& file, const SessionOptions& 
   std::vector<Tensor> inputs;
   for (const ProgramNodeId id : ids(file.program)) {
     if (!std::holds_alternative<integer::Input>(file.program[id].op)) continue;
-    inputs.push_back(file.values[static_cast<size_t>(id.index)]);
+    inputs.push_back(file.values[at(id)]);
   }
   feed_inputs(session, inputs);
   session.run();
   for (const ProgramNodeId id : ids(file.program)) {
     if (file.omitted.contains(id.index) || !session.has_value(id)) continue;
-    if (value_of(session, id) != file.values[static_cast<size_t>(id.index)]) {
+    if (value_of(session, id) != file.values[at(id)]) {
       return file.program.describe(id);
     }
   }

@@ -129,7 +129,7 @@ std::vector<MethodChoice> weight_choices(const Graph& graph, const std::string& 
   if (method == usual) return choices;
   for (NodeId id : quantizers(graph)) {
     const NodeId source = graph[id].operands[0];
-    if (graph[id].operands.size() > 1 && constant[static_cast<size_t>(source.index)]) {
+    if (graph[id].operands.size() > 1 && constant[at(source)]) {
       choices.push_back({graph.name(id), observer_method(method)});
     }
   }

@@ -90,7 +90,7 @@ Arithmetic arithmetic_of(const ProfileOptions& options) {
 
 /// Returns the bytes of a node's value as the tape holds it.
 int64_t held_bytes(const Tape& tape, NodeId id) {
-  const auto& codes = tape.memory().nodes[static_cast<size_t>(id.index)].encoded;
+  const auto& codes = tape.memory().nodes[at(id)].encoded;
   const TensorType& type = tape.graph()[id].type;
   return codes ? type.elements() * size_of(*codes) : type.bytes();
 }
