@@ -1,5 +1,5 @@
 // The commands of the qtape tool. A command is a file that declares its options and runs it, a
-// function here and its place in the list of main.cpp.
+// function here and its place in the list of main.cpp. Those below `export` are in targets.cpp.
 #pragma once
 
 #include <functional>
@@ -32,8 +32,5 @@ Command add_report(CLI::App& app);
 Command add_convert(CLI::App& app);
 Command add_verify(CLI::App& app);
 Command add_lint(CLI::App& app);
-// Below `export`.
-Command add_export_c(CLI::App& app);
-Command add_export_onnx(CLI::App& app);
 
 }  // namespace qtape::tool

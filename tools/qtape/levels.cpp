@@ -1,13 +1,12 @@
 #include "qtape/tools/qtape/levels.h"
 
-#include "qtape/c99/levels.h"
-#include "qtape/onnx/levels.h"
+#include "qtape/tools/qtape/targets.h"
 
 namespace qtape::tool {
 
 RunnerFactories target_levels() {
-  RunnerFactories all = c_levels();
-  all.merge(onnx_levels());
+  RunnerFactories all;
+  for (const Target& target : targets()) all.merge(target.levels());
   return all;
 }
 

@@ -8,7 +8,7 @@
 
 namespace qtape::tool {
 
-/// Runners of the levels of all targets. A new target adds its own here.
+/// Runners of the levels of all targets.
 RunnerFactories target_levels();
 
 /// All levels in the order of their numbers.

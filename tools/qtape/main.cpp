@@ -5,6 +5,7 @@
 #include "qtape/programs/command_line.h"
 #include "qtape/programs/console/program.h"
 #include "qtape/tools/qtape/commands.h"
+#include "qtape/tools/qtape/targets.h"
 
 namespace {
 
@@ -19,8 +20,7 @@ tool::Command add_export(CLI::App& app) {
       "export", "Export an integer program for other programs and machines");
   all.require_subcommand(1);
   std::vector<tool::Command> commands;
-  for (const AddCommand add : {tool::add_export_c, tool::add_export_onnx})
-    commands.push_back(add(all));
+  for (const tool::Target& target : tool::targets()) commands.push_back(target.add_export(all));
   return {&all, [commands] {
             for (const tool::Command& each : commands) {
               if (each.app->parsed()) return each.run();

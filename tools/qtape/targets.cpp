@@ -1,0 +1,18 @@
+#include "qtape/tools/qtape/targets.h"
+
+#include "qtape/c99/levels.h"
+#include "qtape/onnx/levels.h"
+
+namespace qtape::tool {
+
+// Each in the file of its command. Declared here, so that a new target has one list to enter.
+Command add_export_c(CLI::App& app);
+Command add_export_onnx(CLI::App& app);
+
+std::span<const Target> targets() {
+  static const Target all[] = {{add_export_c, c_levels},
+                               {add_export_onnx, [] { return onnx_levels(); }}};
+  return all;
+}
+
+}  // namespace qtape::tool

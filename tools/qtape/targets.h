@@ -1,0 +1,21 @@
+// The list of export targets.
+#pragma once
+
+#include <functional>
+#include <span>
+
+#include "qtape/deploy/level.h"
+#include "qtape/tools/qtape/commands.h"
+
+namespace qtape::tool {
+
+/// A target of `qtape export`.
+struct Target {
+  Command (*add_export)(CLI::App& app);     ///< declares its command below `export`
+  std::function<RunnerFactories()> levels;  ///< runners of its levels of arithmetic
+};
+
+/// All targets, in the order of the help.
+std::span<const Target> targets();
+
+}  // namespace qtape::tool
