@@ -5,6 +5,17 @@
 #include "qtape/onnx/import/operators.h"
 
 namespace qtape {
+namespace {
+
+struct ConstantOperators : OnnxOperators {
+  void constant();
+  void constant_of_shape();
+  void shape();
+  void gather();
+  void gather_constant();
+};
+
+}  // namespace
 
 void OnnxOperators::give_integers(std::vector<int64_t> numbers) {
   OnnxConstant result{.is_float = false};
@@ -13,7 +24,6 @@ void OnnxOperators::give_integers(std::vector<int64_t> numbers) {
   to.add_constant(node.output(0), std::move(result));
 }
 
-/// Selects rows of a constant; the step may be negative.
 void OnnxOperators::slice_constant(int64_t start, int64_t end, int64_t step) {
   const OnnxConstant& from = to.constant(node, 0);
   require<FormatError>(from.shape.rank() >= 1 && step != 0, "it cannot be sliced");
@@ -43,7 +53,7 @@ void OnnxOperators::slice_constant(int64_t start, int64_t end, int64_t step) {
   to.add_constant(node.output(0), std::move(result));
 }
 
-void OnnxOperators::constant_of_shape() {
+void ConstantOperators::constant_of_shape() {
   constexpr int64_t most = 1 << 16;  // constants for shapes and pads are short
   const std::vector<int64_t> extents = to.integers(node, 0);
   require<FormatError>(std::ranges::none_of(extents, [](int64_t each) { return each < 0; }),
@@ -66,7 +76,7 @@ void OnnxOperators::constant_of_shape() {
   to.add_constant(node.output(0), std::move(result));
 }
 
-void OnnxOperators::constant() {
+void ConstantOperators::constant() {
   if (const onnx::TensorProto* tensor = node.tensor("value")) {
     return to.add_constant(node.output(0), read_constant(*tensor));
   }
@@ -87,7 +97,7 @@ void OnnxOperators::constant() {
   to.add_constant(node.output(0), std::move(result));
 }
 
-void OnnxOperators::shape() {
+void ConstantOperators::shape() {
   expect(!node.has("start") && !node.has("end"), "slices of a shape are not supported");
   settle();
   if (const OnnxConstant* known = to.find_constant(node.input(0))) {
@@ -101,7 +111,7 @@ void OnnxOperators::shape() {
 }
 
 /// Selects elements along axis 0 of constants.
-void OnnxOperators::gather_constant() {
+void ConstantOperators::gather_constant() {
   expect_attribute("axis", 0);
   settle();
   const std::vector<int64_t> from = to.integers(node, 0);
@@ -117,7 +127,7 @@ void OnnxOperators::gather_constant() {
 }
 
 /// Selects consecutive indices of an axis, or a single index, which removes the axis.
-void OnnxOperators::gather() {
+void ConstantOperators::gather() {
   if (constant_input() && to.is_constant(node.input(1))) return gather_constant();
   const int64_t along = node.integer("axis", 0);
   const OnnxConstant& indices = to.constant(node, 1);
@@ -185,8 +195,6 @@ float folded(std::string_view op, float a, float b) {
 
 }  // namespace
 
-/// Computes arithmetic of two constants with the same shape, or of which one is a single
-/// number.
 void OnnxOperators::fold() {
   const OnnxConstant& a = to.constant(node, 0);
   const OnnxConstant& b = to.constant(node, 1);
@@ -210,5 +218,17 @@ void OnnxOperators::fold() {
   }
   to.add_constant(node.output(0), std::move(result));
 }
+
+namespace {
+
+constexpr OnnxOperator constant_rows[] = {
+    {"Constant", convert<&ConstantOperators::constant>},
+    {"ConstantOfShape", convert<&ConstantOperators::constant_of_shape>},
+    {"Shape", convert<&ConstantOperators::shape>},
+    {"Gather", convert<&ConstantOperators::gather>}};
+
+}  // namespace
+
+std::span<const OnnxOperator> constant_conversions() { return constant_rows; }
 
 }  // namespace qtape

@@ -3,12 +3,18 @@
 
 #include <fmt/format.h>
 
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
 #include "qtape/onnx/import/importer.h"
 #include "qtape/onnx/import/windows.h"
 
 namespace qtape {
 
-/// Conversion of one node.
+/// Conversion of one node: what operators share. Each family derives its operators in its file.
 struct OnnxOperators {
   OnnxImporter& to;
   const OnnxNode& node;
@@ -17,59 +23,7 @@ struct OnnxOperators {
   /// Adds the nodes of the graph, or records why the ONNX node is not supported. Attributes and
   /// constants are checked before values, so that all reasons are found even if a value is
   /// unknown.
-  void run();
-
- private:
-  using Method = void (OnnxOperators::*)();
-  static const std::map<std::string_view, Method>& methods();
-
-  // Products.
-  void gemm();
-  void matmul();
-  void conv();
-  void conv_transpose();
-  // Windows and reductions.
-  void max_pool();
-  void average_pool();
-  void global_average_pool();
-  void reduce_mean();
-  void reduce_sum();
-  void reduce_max();
-  // Elements.
-  template <class X>
-  void element();
-  void leaky_relu();
-  void clip();
-  void hard_sigmoid();
-  void gelu();
-  void softmax();
-  void log_softmax();
-  template <class X>
-  void binary();
-  void batch_normalization();
-  void layer_normalization();
-  void pow();
-  void dropout();
-  void same();
-  // Structure.
-  void concat();
-  void reshape();
-  void flatten();
-  void squeeze();
-  void unsqueeze();
-  void transpose();
-  void slice();
-  void pad();
-  void split();
-  void resize();
-  // Constants and computations on them.
-  void constant();
-  void fold();
-  void constant_of_shape();
-  void slice_constant(int64_t start, int64_t end, int64_t step);
-  void shape();
-  void gather();
-  void gather_constant();
+  void run() const;
 
   /// Records a reason unless `condition` holds.
   template <class... Args>
@@ -83,6 +37,7 @@ struct OnnxOperators {
   }
   /// Records a reason unless input `k` is constant floats of rank `rank`.
   void expect_weights(int k, int rank, std::string_view kind);
+  void expect_auto_pad();
   /// Throws OnnxRefused if there are reasons.
   void settle() const {
     if (!reasons.empty()) throw OnnxRefused();
@@ -95,21 +50,36 @@ struct OnnxOperators {
   void give(OnnxValue value, int k = 0) { to.give(node, std::move(value), k); }
   void give_integers(std::vector<int64_t> numbers);
   bool constant_input() const { return to.is_constant(node.input(0)); }
-  void linear(OnnxValue a, const std::string& name, std::vector<float> weight, int64_t out,
-              int64_t in, const std::vector<float>& bias, const std::string& bias_name);
-  void give_biased(NodeId y, int64_t out, const std::string& label);
-  void expect_auto_pad();
   /// Returns the windows of `node` over a value with ONNX shape `shape`.
   Windows windows(const std::vector<int64_t>& shape, const std::vector<int64_t>& kernel);
-  template <class PoolOp>
-  PoolOp pool(const OnnxValue& a, const Windows& windows);
-  void give_pooled(NodeId y, int64_t channels);
-  template <class X>
-  void reduce(const char* part);
-  template <class X>
-  void along_axis();
-  NodeId with_constant(const OnnxValue& x, const OnnxConstant& constant,
-                       const std::string& name);
+
+  // Operators of several families.
+  /// Gives operand 0.
+  void same();
+  /// Computes arithmetic of two constants with the same shape, or of which one is a single
+  /// number.
+  void fold();
+  /// Selects rows of a constant; the step may be negative.
+  void slice_constant(int64_t start, int64_t end, int64_t step);
 };
+
+/// An ONNX operator and its conversion.
+struct OnnxOperator {
+  std::string_view type;
+  void (*convert)(const OnnxOperators&);
+};
+
+/// Calls `method` of a family of operators.
+template <auto method>
+void convert(const OnnxOperators& node) {
+  [&]<class Family>(void (Family::*)()) { (Family{node}.*method)(); }(method);
+}
+
+// The operators of each file.
+std::span<const OnnxOperator> constant_conversions();
+std::span<const OnnxOperator> element_conversions();
+std::span<const OnnxOperator> product_conversions();
+std::span<const OnnxOperator> structure_conversions();
+std::span<const OnnxOperator> window_conversions();
 
 }  // namespace qtape

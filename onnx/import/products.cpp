@@ -7,10 +7,24 @@
 #include "qtape/onnx/import/windows.h"
 
 namespace qtape {
+namespace {
 
-void OnnxOperators::linear(OnnxValue a, const std::string& name, std::vector<float> weight,
-                           int64_t out, int64_t in, const std::vector<float>& bias,
-                           const std::string& bias_name) {
+struct ProductOperators : OnnxOperators {
+  void gemm();
+  void matmul();
+  void conv();
+  void conv_transpose();
+
+  void linear(OnnxValue a, const std::string& name, std::vector<float> weight, int64_t out,
+              int64_t in, const std::vector<float>& bias, const std::string& bias_name);
+  void give_biased(NodeId y, int64_t out, const std::string& label);
+};
+
+}  // namespace
+
+void ProductOperators::linear(OnnxValue a, const std::string& name, std::vector<float> weight,
+                              int64_t out, int64_t in, const std::vector<float>& bias,
+                              const std::string& bias_name) {
   require<FormatError>(a.rank() >= 2 && a.shape.back() == in,
                        "the weight expects {} features, the input has [{}]", in,
                        fmt::join(a.shape, ", "));
@@ -33,7 +47,7 @@ void OnnxOperators::linear(OnnxValue a, const std::string& name, std::vector<flo
   give(std::move(result));
 }
 
-void OnnxOperators::gemm() {
+void ProductOperators::gemm() {
   expect_attribute("transA", 0);
   const bool rows = node.integer("transB", 0) != 0;
   const float alpha = node.real("alpha", 1), beta = node.real("beta", 1);
@@ -58,7 +72,7 @@ void OnnxOperators::gemm() {
   linear(a, node.input(1), std::move(weight), out, in, bias, node.input(2));
 }
 
-void OnnxOperators::matmul() {
+void ProductOperators::matmul() {
   if (!to.is_constant(node.input(1))) {
     const OnnxValue a = to.to_same(x());
     const OnnxValue b = to.to_same(operand(1));
@@ -73,7 +87,7 @@ void OnnxOperators::matmul() {
   linear(x(), node.input(1), transposed(b.floats, in, out), out, in, {}, {});
 }
 
-void OnnxOperators::conv() {
+void ProductOperators::conv() {
   expect_auto_pad();
   const int64_t groups = node.integer("group", 1);
   expect_weights(1, 0, "filters");
@@ -120,13 +134,13 @@ void OnnxOperators::conv() {
 }
 
 /// Adds the bias of input 2 to the channels of `y`, and sets the output.
-void OnnxOperators::give_biased(NodeId y, int64_t out, const std::string& label) {
+void ProductOperators::give_biased(NodeId y, int64_t out, const std::string& label) {
   if (to.has_input(node, 2)) {
     const NodeId b =
         to.add_parameter(node.input(2), {out}, to.floats(node, 2, out), label, "bias");
     y = to.add(AddBias{}, {y, b}, label);
   }
-  const auto lies = to.graph_[y].type.shape.extents();
+  const auto lies = to.graph()[y].type.shape.extents();
   OnnxValue result{.id = y, .shape = {1, out}, .layout = OnnxLayout::ChannelsLast};
   result.shape.insert(result.shape.end(), lies.begin() + 1, lies.end() - 1);
   give(std::move(result));
@@ -154,7 +168,7 @@ std::vector<float> transposed_filters(const OnnxConstant& w, int64_t groups) {
 
 }  // namespace
 
-void OnnxOperators::conv_transpose() {
+void ProductOperators::conv_transpose() {
   const int64_t groups = node.integer("group", 1);
   const std::string automatic = node.text("auto_pad", "NOTSET");
   expect(automatic == "NOTSET" || automatic == "VALID", "auto_pad {} is not supported",
@@ -188,5 +202,17 @@ void OnnxOperators::conv_transpose() {
              {a.id, filters}, to.has_input(node, 2) ? "" : label);
   give_biased(y, out, label);
 }
+
+namespace {
+
+constexpr OnnxOperator product_rows[] = {
+    {"Gemm", convert<&ProductOperators::gemm>},
+    {"MatMul", convert<&ProductOperators::matmul>},
+    {"Conv", convert<&ProductOperators::conv>},
+    {"ConvTranspose", convert<&ProductOperators::conv_transpose>}};
+
+}  // namespace
+
+std::span<const OnnxOperator> product_conversions() { return product_rows; }
 
 }  // namespace qtape

@@ -10,6 +10,19 @@
 namespace qtape {
 namespace {
 
+struct StructureOperators : OnnxOperators {
+  void concat();
+  void reshape();
+  void flatten();
+  void squeeze();
+  void unsqueeze();
+  void transpose();
+  void slice();
+  void pad();
+  void split();
+  void resize();
+};
+
 /// Returns `extent` if a sum of two such values cannot overflow. Throws FormatError otherwise.
 int64_t bounded(int64_t extent) {
   require<FormatError>(extent >= -Shape::max_elements && extent <= Shape::max_elements,
@@ -19,7 +32,7 @@ int64_t bounded(int64_t extent) {
 
 }  // namespace
 
-void OnnxOperators::concat() {
+void StructureOperators::concat() {
   const int64_t given = node.integer("axis", 0);
   if (to.reads_constants(node)) {
     std::vector<int64_t> all;
@@ -52,7 +65,7 @@ void OnnxOperators::concat() {
   give(std::move(result));
 }
 
-void OnnxOperators::reshape() {
+void StructureOperators::reshape() {
   const bool literal = node.integer("allowzero", 0) != 0;
   const std::vector<int64_t> shape = to.integers(node, 1);
   expect(!literal || std::ranges::find(shape, 0) == shape.end(),
@@ -79,14 +92,14 @@ void OnnxOperators::reshape() {
   to.add_constant(node.output(0), std::move(result));
 }
 
-void OnnxOperators::flatten() {
+void StructureOperators::flatten() {
   const int64_t axis = node.integer("axis", 1);
   const OnnxValue a = x();
   require<FormatError>(axis == 1 || axis == 1 - a.rank(), "axis {} would join samples", axis);
   give(to.reshaped(a, {onnx_batch, -1}));
 }
 
-void OnnxOperators::squeeze() {
+void StructureOperators::squeeze() {
   const auto axes = to.integers_or(node, "axes", 1);
   if (constant_input()) return same();
   expect(axes.has_value(), "without axes it may join samples; specify them");
@@ -105,7 +118,7 @@ void OnnxOperators::squeeze() {
   give(to.reshaped(a, shape));
 }
 
-void OnnxOperators::unsqueeze() {
+void StructureOperators::unsqueeze() {
   const auto axes = to.integers_or(node, "axes", 1);
   require<FormatError>(axes.has_value(), "axes are missing");
   if (constant_input()) {
@@ -136,7 +149,7 @@ void OnnxOperators::unsqueeze() {
   give(to.reshaped(a, shape));
 }
 
-void OnnxOperators::transpose() {
+void StructureOperators::transpose() {
   if (constant_input()) {
     const OnnxConstant& matrix = to.constant(node, 0);
     require<FormatError>(matrix.shape.rank() == 2 &&
@@ -170,7 +183,7 @@ void OnnxOperators::transpose() {
   give(std::move(result));
 }
 
-void OnnxOperators::slice() {
+void StructureOperators::slice() {
   const auto starts = to.integers_or(node, "starts", 1);
   const auto ends = to.integers_or(node, "ends", 2);
   const auto named = to.integers_or(node, "axes", 3);
@@ -206,7 +219,7 @@ void OnnxOperators::slice() {
   give(std::move(a));
 }
 
-void OnnxOperators::pad() {
+void StructureOperators::pad() {
   const std::string mode = node.text("mode", "constant");
   expect(mode == "constant", "mode {} is not supported", printable(mode));
   const auto pads = to.integers_or(node, "pads", 1);
@@ -232,7 +245,7 @@ void OnnxOperators::pad() {
   give(std::move(a));
 }
 
-void OnnxOperators::split() {
+void StructureOperators::split() {
   const int64_t along = node.integer("axis", 0);
   (void)node.has("num_outputs");
   const auto given = to.integers_or(node, "split", 1);
@@ -259,7 +272,7 @@ void OnnxOperators::split() {
     part.shape[static_cast<size_t>(axis)] = size;
     const Slice op{
         .axis = OnnxImporter::physical_axis(a, axis), .begin = begin, .end = begin + size};
-    if (to.needed_.contains(node.output(static_cast<int>(k)))) {
+    if (to.is_needed(node.output(static_cast<int>(k)))) {
       part.id = to.add(op, {a.id});
       give(std::move(part), static_cast<int>(k));
     }
@@ -279,7 +292,7 @@ int64_t whole(double scale) {
 }  // namespace
 
 /// Converts nearest-neighbour resizing with integer factors.
-void OnnxOperators::resize() {
+void StructureOperators::resize() {
   const bool upsample = node.type() == "Upsample";
   const std::string mode = node.text("mode", "nearest");
   const std::string place =
@@ -297,14 +310,14 @@ void OnnxOperators::resize() {
          printable(mode), printable(place), printable(nearest));
   expect(!node.has("axes") && !node.has("antialias") && !node.has("keep_aspect_ratio_policy"),
          "attributes axes, antialias and keep_aspect_ratio_policy are not supported");
-  const int scales = upsample || to.opset_ < 11 ? 1 : 2;
+  const int scales = upsample || to.opset() < 11 ? 1 : 2;
   const bool by_sizes = !upsample && to.has_input(node, 3);
   const OnnxValue a = to.to_channels_last(x());
   std::vector<double> factors;
   if (by_sizes) {
     const std::vector<int64_t> sizes = to.integers(node, 3);
     for (size_t k = 0; k < sizes.size() && k < a.shape.size(); ++k) {
-      const bool batch = k == 0 && (sizes[0] == onnx_batch || sizes[0] == to.declared_batch_);
+      const bool batch = k == 0 && (sizes[0] == onnx_batch || sizes[0] == to.declared_batch());
       factors.push_back(
           batch ? 1 : static_cast<double>(sizes[k]) / static_cast<double>(a.shape[k]));
     }
@@ -328,5 +341,24 @@ void OnnxOperators::resize() {
              {a.id});
   give(std::move(result));
 }
+
+namespace {
+
+constexpr OnnxOperator structure_rows[] = {
+    {"Concat", convert<&StructureOperators::concat>},
+    {"Reshape", convert<&StructureOperators::reshape>},
+    {"Flatten", convert<&StructureOperators::flatten>},
+    {"Squeeze", convert<&StructureOperators::squeeze>},
+    {"Unsqueeze", convert<&StructureOperators::unsqueeze>},
+    {"Transpose", convert<&StructureOperators::transpose>},
+    {"Slice", convert<&StructureOperators::slice>},
+    {"Pad", convert<&StructureOperators::pad>},
+    {"Split", convert<&StructureOperators::split>},
+    {"Resize", convert<&StructureOperators::resize>},
+    {"Upsample", convert<&StructureOperators::resize>}};
+
+}  // namespace
+
+std::span<const OnnxOperator> structure_conversions() { return structure_rows; }
 
 }  // namespace qtape

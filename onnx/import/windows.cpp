@@ -7,6 +7,24 @@
 #include "qtape/onnx/import/operators.h"
 
 namespace qtape {
+namespace {
+
+struct WindowOperators : OnnxOperators {
+  void max_pool();
+  void average_pool();
+  void global_average_pool();
+  void reduce_mean();
+  void reduce_sum();
+  void reduce_max();
+
+  template <class PoolOp>
+  PoolOp pool(const OnnxValue& a, const Windows& windows);
+  void give_pooled(NodeId y, int64_t channels);
+  template <class X>
+  void reduce(const char* part);
+};
+
+}  // namespace
 
 std::vector<int64_t> of_axes(const OnnxNode& node, const char* name, size_t count,
                              int64_t usual) {
@@ -93,7 +111,7 @@ Windows OnnxOperators::windows(const std::vector<int64_t>& shape,
 }
 
 template <class PoolOp>
-PoolOp OnnxOperators::pool(const OnnxValue& a, const Windows& over) {
+PoolOp WindowOperators::pool(const OnnxValue& a, const Windows& over) {
   PoolOp op{.kernel = Shape(of_axes(node, "kernel_shape", a.shape.size() - 2, 0)),
             .stride = Shape(over.strides),
             .padding = over.padding};
@@ -104,14 +122,14 @@ PoolOp OnnxOperators::pool(const OnnxValue& a, const Windows& over) {
   return op;
 }
 
-void OnnxOperators::give_pooled(NodeId y, int64_t channels) {
-  const auto lies = to.graph_[y].type.shape.extents();
+void WindowOperators::give_pooled(NodeId y, int64_t channels) {
+  const auto lies = to.graph()[y].type.shape.extents();
   OnnxValue result{.id = y, .shape = {1, channels}, .layout = OnnxLayout::ChannelsLast};
   result.shape.insert(result.shape.end(), lies.begin() + 1, lies.end() - 1);
   give(std::move(result));
 }
 
-void OnnxOperators::max_pool() {
+void WindowOperators::max_pool() {
   expect_auto_pad();
   const OnnxValue a = to.to_channels_last(x());
   const auto kernel = of_axes(node, "kernel_shape", a.shape.size() - 2, 0);
@@ -122,7 +140,7 @@ void OnnxOperators::max_pool() {
   give_pooled(to.add(op, {a.id}, to.node_label(node, "pool")), a.shape[1]);
 }
 
-void OnnxOperators::average_pool() {
+void WindowOperators::average_pool() {
   expect_auto_pad();
   const bool counted = node.integer("count_include_pad", 0) != 0;
   const bool ceil = node.integer("ceil_mode", 0) != 0;
@@ -142,7 +160,7 @@ void OnnxOperators::average_pool() {
   give_pooled(to.add(op, {a.id}, to.node_label(node, "pool")), a.shape[1]);
 }
 
-void OnnxOperators::global_average_pool() {
+void WindowOperators::global_average_pool() {
   const OnnxValue a = to.to_channels_last(x());
   OnnxValue result{
       .id = to.add(GlobalAvgPool{.keep_dims = true}, {a.id}, to.node_label(node, "pool")),
@@ -153,7 +171,7 @@ void OnnxOperators::global_average_pool() {
 }
 
 template <class X>
-void OnnxOperators::reduce(const char* part) {
+void WindowOperators::reduce(const char* part) {
   const auto given = to.integers_or(node, "axes", 1);
   expect(given && !given->empty(), "without axes it would join samples; specify them");
   (void)node.has("noop_with_empty_axes");
@@ -179,8 +197,22 @@ void OnnxOperators::reduce(const char* part) {
   give(std::move(result));
 }
 
-void OnnxOperators::reduce_mean() { reduce<Mean>("mean"); }
-void OnnxOperators::reduce_sum() { reduce<Sum>("sum"); }
-void OnnxOperators::reduce_max() { reduce<Max>("max"); }
+void WindowOperators::reduce_mean() { reduce<Mean>("mean"); }
+void WindowOperators::reduce_sum() { reduce<Sum>("sum"); }
+void WindowOperators::reduce_max() { reduce<Max>("max"); }
+
+namespace {
+
+constexpr OnnxOperator window_rows[] = {
+    {"MaxPool", convert<&WindowOperators::max_pool>},
+    {"AveragePool", convert<&WindowOperators::average_pool>},
+    {"GlobalAveragePool", convert<&WindowOperators::global_average_pool>},
+    {"ReduceMean", convert<&WindowOperators::reduce_mean>},
+    {"ReduceSum", convert<&WindowOperators::reduce_sum>},
+    {"ReduceMax", convert<&WindowOperators::reduce_max>}};
+
+}  // namespace
+
+std::span<const OnnxOperator> window_conversions() { return window_rows; }
 
 }  // namespace qtape
