@@ -46,25 +46,25 @@ CLI::Validator inside(const Limits<T>& limits) {
       (zero.empty() ? "" : "0 or ") + span);
 }
 
-CLI::Option* add_option(CLI::App& app, const Option& option, bool* value) {
+CLI::Option* added(CLI::App& app, const Option& option, bool* value) {
   return app.add_flag(option.name, *value, std::string(option.doc));
 }
 
 template <class T>
-CLI::Option* add_option(CLI::App& app, const Option& option, T* value) {
-  CLI::Option* added = app.add_option(option.name, *value, std::string(option.doc));
+CLI::Option* added(CLI::App& app, const Option& option, T* value) {
+  CLI::Option* result = app.add_option(option.name, *value, std::string(option.doc));
   if constexpr (is_optional<T>) {
-    if (*value) added->default_str(fmt::format("{}", **value));
-    return added;
+    if (*value) result->default_str(fmt::format("{}", **value));
+    return result;
   } else if constexpr (is_vector<T>) {
-    added->delimiter(',')->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    result->delimiter(',')->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   }
-  return added->capture_default_str();
+  return result->capture_default_str();
 }
 
 /// Accepts any letter case. A transform instead of a check, so that `set` receives one of the
 /// known names.
-CLI::Option* add_option(CLI::App& app, const Option& option, const Spelling& value) {
+CLI::Option* added(CLI::App& app, const Option& option, const Spelling& value) {
   return app.add_option_function<std::string>(option.name, value.set, std::string(option.doc))
       ->transform(CLI::IsMember(value.names, CLI::ignore_case))
       ->default_str(value.value);
@@ -136,22 +136,34 @@ bool parse(CLI::App& app, int argc, char** argv) {
 
 }  // namespace
 
+std::string option_name(std::string_view key) {
+  std::string name = fmt::format("--{}", key);
+  std::ranges::replace(name, '_', '-');
+  return name;
+}
+
+CLI::Option& add_option(CLI::App& app, const Option& option) {
+  CLI::Option& result =
+      *std::visit([&](const auto& value) { return added(app, option, value); }, option.value);
+  std::visit(
+      [&]<class L>(const L& limits) {
+        if constexpr (!std::is_same_v<L, std::monostate>) result.check(inside(limits));
+      },
+      option.limits);
+  return result;
+}
+
+bool any_given(const std::vector<CLI::Option*>& options) {
+  return std::ranges::any_of(options,
+                             [](const CLI::Option* each) { return each->count() > 0; });
+}
+
 CommandLine::CommandLine(const std::string& name, const std::string& description)
     : app_(std::make_unique<CLI::App>(description, name)) {
   app_->option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
 }
 
 CommandLine::~CommandLine() = default;
-
-void CommandLine::add(const Option& option) {
-  CLI::Option& added = *std::visit(
-      [&](const auto& value) { return add_option(*app_, option, value); }, option.value);
-  if (std::holds_alternative<Limits<int64_t>>(option.limits)) {
-    added.check(inside(std::get<Limits<int64_t>>(option.limits)));
-  } else if (std::holds_alternative<Limits<double>>(option.limits)) {
-    added.check(inside(std::get<Limits<double>>(option.limits)));
-  }
-}
 
 bool CommandLine::given(const std::string& option) const { return app_->count(option) > 0; }
 

@@ -7,16 +7,21 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "qtape/core/described_settings.h"
 #include "qtape/core/enum_names.h"
 #include "qtape/core/error.h"
+#include "qtape/core/fields.h"
+#include "qtape/core/value_kinds.h"
 #include "qtape/programs/settings.h"
 
 namespace CLI {  // its header takes longer to compile than most programs
 class App;
+class Option;
 class Validator;
 }  // namespace CLI
 
@@ -30,36 +35,84 @@ struct Spelling {
 };
 
 /// Destination of an option's value. A bool is a flag.
-using OptionValue =
-    std::variant<bool*, int*, int64_t*, double*, std::string*, std::optional<int64_t>*,
-                 std::optional<double>*, std::vector<int64_t>*, Spelling>;
+using OptionValue = std::variant<bool*, int*, int64_t*, uint64_t*, double*, std::string*,
+                                 std::optional<int>*, std::optional<int64_t>*,
+                                 std::optional<double>*, std::vector<int64_t>*, Spelling>;
 
 struct Option {
   std::string name;  ///< "--save"
   OptionValue value;
   std::string_view doc;
-  std::variant<std::monostate, Limits<int64_t>, Limits<double>> limits = {};
+  std::variant<std::monostate, Limits<int64_t>, Limits<uint64_t>, Limits<double>> limits = {};
 };
 
-/// Returns the option value that sets `value`.
+/// Returns the option that sets `value`.
 template <class T>
-OptionValue option_value(T& value) {
-  if constexpr (NamedEnum<typename detail::Single<T>::type> && !is_vector<T>) {
-    using E = typename detail::Single<T>::type;
+Option option_of(std::string name, T& value, std::string_view doc,
+                 const settings::LimitsOf<T>& limits) {
+  using E = settings::Single<T>;
+  if constexpr (std::is_enum_v<E>) {
     std::string shown;
     if constexpr (is_optional<T>) {
       if (value) shown = to_string_view(*value);
     } else {
       shown = to_string_view(value);
     }
-    return Spelling{
-        {enum_names<E>.begin(), enum_names<E>.end()},
-        std::move(shown),
-        [&value](const std::string& text) { value = from_string<E>(text).value(); }};
+    const auto set = [&value](const std::string& text) {
+      value = from_string<E>(text).value();
+    };
+    return {std::move(name), Spelling{limits.names(), std::move(shown), set}, doc};
   } else {
-    return &value;
+    return {std::move(name), &value, doc, limits};
   }
 }
+
+/// Returns "--weight-bits" for weight_bits.
+std::string option_name(std::string_view key);
+
+/// Adds an option. Its value must outlive the app; the help shows its current value as the
+/// default.
+CLI::Option& add_option(CLI::App& app, const Option& option);
+template <class T>
+CLI::Option& add_option(CLI::App& app, std::string name, T& value, std::string_view doc,
+                        const settings::LimitsOf<T>& limits = {}) {
+  return add_option(app, option_of(std::move(name), value, doc, limits));
+}
+
+template <class A, class B>
+constexpr bool same_member(A a, B b) {
+  if constexpr (std::is_same_v<A, B>) {
+    return a == b;
+  } else {
+    return false;
+  }
+}
+
+/// Adds one option per field of `settings`, other than the members `without`.
+template <Described T, class... Members>
+std::vector<CLI::Option*> add_settings(CLI::App& app, T& settings, Members... without) {
+  std::vector<CLI::Option*> added;
+  for_each_field<T>([&](const auto& each) {
+    if ((same_member(each.member, without) || ...)) return;
+    added.push_back(
+        &add_option(app, option_name(each.key), settings.*each.member, each.doc, each.limits));
+  });
+  return added;
+}
+
+/// Adds the option of one field for a value outside its struct.
+template <Described T, class Value>
+void add_setting(CLI::App& app, Value T::*member, Value& value) {
+  for_each_field<T>([&](const auto& each) {
+    if constexpr (std::is_same_v<Value T::*, std::decay_t<decltype(each.member)>>) {
+      if (each.member != member) return;
+      add_option(app, option_name(each.key), value, each.doc, each.limits);
+    }
+  });
+}
+
+/// True if one of the options was given.
+bool any_given(const std::vector<CLI::Option*>& options);
 
 /// The options of a program. If an option is given several times, the last one applies.
 class CommandLine {
@@ -67,14 +120,12 @@ class CommandLine {
   CommandLine(const std::string& name, const std::string& description);
   ~CommandLine();
 
-  /// The value must outlive the command line; the help shows its current value as the default.
-  void add(const Option& option);
+  /// See add_option.
+  void add(const Option& option) { add_option(*app_, option); }
   /// Adds one option per field.
   template <Described T>
   void add_settings(T& settings) {
-    for_each_field<T>([&](const auto& each) {
-      add({option_name(each.key), option_value(settings.*each.member), each.doc, each.limits});
-    });
+    examples::add_settings(*app_, settings);
   }
 
   /// True if an option was given.
