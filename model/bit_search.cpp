@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "qtape/core/error.h"
 #include "qtape/kernels/quantize/pack.h"
 #include "qtape/model/feed.h"
 #include "qtape/model/passes/weighted_layers.h"
@@ -12,6 +13,18 @@ namespace {
 
 constexpr int fewest_bits = 2;
 constexpr int most_bits = 8;
+
+void check_search(const Model& model, const data::Dataset& dataset,
+                  const BitSearchOptions& options) {
+  check(model.loss().has_value(), "the model has no loss to measure");
+  require<ArgumentError>(
+      !options.candidates.empty() && dataset.size() > 0 && options.samples > 0,
+      "a search needs candidates and samples");
+  require<ArgumentError>(options.recipe.layers.empty(),
+                         "a search chooses the bits of layers: expected a recipe without "
+                         "layers, got {}",
+                         options.recipe.layers.size());
+}
 
 /// Returns the mean loss over full batches of the first samples.
 double loss_of(const Model& model, const data::Dataset& dataset,
@@ -34,17 +47,17 @@ double loss_of(const Model& model, const data::Dataset& dataset,
 
 ScaleOrigin scales_of(const BitSearchOptions& options) {
   const int fewest = std::ranges::min(options.candidates);
-  return options.scales.value_or(usual_scales(fewest, options.activation_bits));
+  return options.recipe.scales.value_or(usual_scales(fewest, options.recipe.activation_bits));
 }
 
 QuantizationRecipe recipe_of(const BitSearchOptions& options, int most,
                              std::vector<LayerBits> layers) {
-  return {.weight_bits = most,
-          .activation_bits = options.activation_bits,
-          .scales = scales_of(options),
-          .weight_codes = options.weight_codes,
-          .layers = std::move(layers),
-          .float_parts = options.float_parts};
+  QuantizationRecipe recipe = options.recipe;
+  recipe.weight_bits = most;
+  recipe.ends_bits.reset();
+  recipe.scales = scales_of(options);
+  recipe.layers = std::move(layers);
+  return recipe;
 }
 
 /// A choice of bits for the first layers, with its cost.
@@ -97,10 +110,7 @@ int64_t weight_bytes(int64_t elements, int bits) {
 
 BitSearch search_bits(const Model& model, const data::Dataset& dataset,
                       const BitSearchOptions& options) {
-  check(model.loss().has_value(), "the model has no loss to measure");
-  require<ArgumentError>(
-      !options.candidates.empty() && dataset.size() > 0 && options.samples > 0,
-      "a search needs candidates and samples");
+  check_search(model, dataset, options);
   const Model plain = plain_model(model);
   const int most = std::ranges::max(options.candidates);
   const Model full =
@@ -128,7 +138,7 @@ BitSearch search_bits(const Model& model, const data::Dataset& dataset,
     for (const int bits : options.candidates) {
       double loss = least_loss;
       if (bits != most) {
-        const LayerBits few{layer.weight, bits, options.activation_bits};
+        const LayerBits few{layer.weight, bits, options.recipe.activation_bits};
         Model trial(quantized(plain.graph(), recipe_of(options, most, {few})),
                     full.parameters());
         // Learned scales must belong to the codes of the trial.
@@ -146,8 +156,8 @@ BitSearch search_bits(const Model& model, const data::Dataset& dataset,
   std::vector<LayerBits> layers;
   for (size_t i = 0; i < result.layers.size(); ++i) {
     result.layers[i].chosen = best.chosen[i];
-    layers.push_back(
-        {result.layers[i].weight, options.candidates[best.chosen[i]], options.activation_bits});
+    layers.push_back({result.layers[i].weight, options.candidates[best.chosen[i]],
+                      options.recipe.activation_bits});
   }
   result.bytes = best.bytes;
   result.recipe = recipe_of(options, most, std::move(layers));

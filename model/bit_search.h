@@ -15,13 +15,12 @@ struct BitSearchOptions {
   int64_t budget = 0;  ///< maximum bytes of all weights, as packed in integer programs
   /// Bits to choose from; programs store 2, 4 or 8 bits per weight.
   std::vector<int> candidates = {2, 4, 8};
-  int activation_bits = 8;  ///< 2 to 16
-  /// If empty, `usual_scales` of the smallest candidate.
-  std::optional<ScaleOrigin> scales = std::nullopt;
-  std::optional<CodeRange> weight_codes = std::nullopt;  ///< see QuantizationRecipe
+  /// The other settings of the quantizers, in the found recipe as well. Without `layers`;
+  /// `weight_bits` and `ends_bits` are not used. If `scales` are empty, `usual_scales` of the
+  /// smallest candidate.
+  QuantizationRecipe recipe = {};
   int64_t samples = usual_calibration_samples;  ///< number of samples on which losses are
                                                 ///< measured, at least 1
-  bool float_parts = false;                     ///< as in QuantizationRecipe
   int threads = default_threads();
   std::function<void(int64_t done, int64_t all)> on_trial = {};  ///< called after every trial
 };
@@ -51,8 +50,8 @@ int64_t weight_bytes(int64_t elements, int bits);
 /// Measures each layer separately on the first samples of `dataset`, then finds the exact
 /// combination with the least sum of losses within the budget. Dong et al., arXiv 1905.03696,
 /// with measured losses instead of curvatures. Throws GraphError for a model without a loss.
-/// Throws ArgumentError if there are no samples, for candidates out of range, and for a budget
-/// below the minimum, which the message states.
+/// Throws ArgumentError if there are no samples, for layers in the recipe, for candidates out
+/// of range, and for a budget below the minimum, which the message states.
 BitSearch search_bits(const Model& model, const data::Dataset& dataset,
                       const BitSearchOptions& options);
 

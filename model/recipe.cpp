@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "qtape/core/described_settings.h"
+#include "qtape/core/error.h"
 #include "qtape/core/nearest.h"
 #include "qtape/core/pattern.h"
 #include "qtape/core/printable.h"
@@ -17,14 +19,7 @@
 namespace qtape {
 namespace {
 
-constexpr int fewest_bits = 2;
-constexpr int most_bits = 16;
 constexpr int most_bits_learned = 3;
-
-void check_bits(std::string_view what, int bits) {
-  require<ArgumentError>(bits >= fewest_bits && bits <= most_bits,
-                         "{} must be in {}..{}, got {}", what, fewest_bits, most_bits, bits);
-}
 
 Op weight_quantizer(int bits, ScaleOrigin scales, CodeRange codes) {
   return with_scales(quantize::weights(bits)
@@ -47,18 +42,13 @@ LayerBits bits_of(const QuantizationRecipe& recipe, const std::string& weight, b
 }
 
 void check_recipe(const QuantizationRecipe& recipe, const std::vector<std::string>& weights) {
-  require<ArgumentError>(recipe.weight_codes != CodeRange::Unsigned,
-                         "weight codes must be Narrow or Full, got Unsigned");
   require<ArgumentError>(recipe.scales != ScaleOrigin::PerBatch,
                          "activations with scales from each batch have no integers: expected "
                          "scales EMA, Delayed, LSQ or PACT, got PerBatch");
-  check_bits("weight bits", recipe.weight_bits);
-  check_bits("activation bits", recipe.activation_bits);
-  if (recipe.mean_bits) check_bits("bits around means", *recipe.mean_bits);
-  if (recipe.ends_bits) check_bits("bits of the first and the last layer", *recipe.ends_bits);
+  settings::require_limits(recipe);
   for (const LayerBits& each : recipe.layers) {
-    check_bits("weight bits", each.weight_bits);
-    check_bits("activation bits", each.activation_bits);
+    settings::require_limits(QuantizationRecipe{.weight_bits = each.weight_bits,
+                                                .activation_bits = each.activation_bits});
     const bool found = std::ranges::any_of(
         weights, [&](const std::string& weight) { return matches(each.pattern, weight); });
     require<ArgumentError>(found, "no layer has weights '{}'; the nearest are '{}'",

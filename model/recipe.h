@@ -1,10 +1,13 @@
 // Recipes: how a float network is quantized for training, layer by layer.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
+#include "qtape/core/described_settings.h"
 #include "qtape/model/quantization.h"
 
 namespace qtape {
@@ -59,7 +62,8 @@ struct LayerBits {
   int activation_bits = 8;   ///< of the layer's input, 2 to 16
 };
 
-/// Bits and scales by layer.
+/// Bits and scales by layer. Each field is an option of `qtape train` and `qtape search`,
+/// unless these exclude it.
 struct QuantizationRecipe {
   int weight_bits = 8;      ///< 2 to 16
   int activation_bits = 8;  ///< 2 to 16
@@ -78,6 +82,34 @@ struct QuantizationRecipe {
   /// Leaves parts without an integer form, as listed by `float_parts`, in float instead of
   /// refusing the graph.
   bool float_parts = false;
+
+  static constexpr auto fields() {
+    using settings::setting;
+    using R = QuantizationRecipe;
+    constexpr settings::Limits<int64_t> bits{2, 16};
+    return std::tuple{
+        setting("weight_bits", &R::weight_bits, "bits of weights", bits),
+        setting("activation_bits", &R::activation_bits, "bits of activations", bits),
+        setting("ends_bits", &R::ends_bits,
+                "bits of weights and inputs of the first and the last layer; by default 8 "
+                "instead of 3 or fewer with batch norms, otherwise as for all others",
+                bits)
+            .called("bits of the first and the last layer"),
+        setting("mean_bits", &R::mean_bits,
+                "bits of activations that are averaged, and of means; by default 8 if "
+                "activations have at most 3",
+                bits)
+            .called("bits around means"),
+        setting(
+            "scales", &R::scales,
+            "source of the scales of new quantizers; by default LSQ up to 3 bits, otherwise "
+            "EMA",
+            {.refused = ScaleOrigin::PerBatch}),
+        setting("weight_codes", &R::weight_codes,
+                "codes of the weights of new quantizers; by default Narrow, but calibrate uses "
+                "Full up to 4 bits if no batch norm follows",
+                {.refused = CodeRange::Unsigned})};
+  }
 };
 
 /// Returns the labels of the weights of the graph's products, in order; `LayerBits` match

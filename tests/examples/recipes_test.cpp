@@ -155,7 +155,7 @@ TEST_CASE("recipes: calibration and a search see all layers of the programs' net
     const BitSearch found = search_bits(model, test.data.train,
                                         {.budget = elements / 2,
                                          .candidates = {2, 8},
-                                         .weight_codes = CodeRange::Narrow,
+                                         .recipe = {.weight_codes = CodeRange::Narrow},
                                          .samples = 32,
                                          .threads = 1});
     CHECK(found.layers.size() == test.layers.size());

@@ -48,7 +48,8 @@ TEST_CASE("bit search: the bits are the best ones within the budget") {
   for (const int64_t budget : {elements, elements / 2, elements / 2 - 100, elements / 4 + 60}) {
     CAPTURE(budget);
     const BitSearch found = search_bits(
-        model, digits, {.budget = budget, .activation_bits = 6, .samples = 500, .threads = 1});
+        model, digits,
+        {.budget = budget, .recipe = {.activation_bits = 6}, .samples = 500, .threads = 1});
     CHECK(found.bytes <= budget);
     double sum = 0;
     for (const LayerSearch& layer : found.layers) sum += layer.losses[layer.chosen];
@@ -76,6 +77,10 @@ TEST_CASE("bit search: what cannot be is refused") {
   CHECK(test::error_text<ArgumentError>([&] {
           (void)search_bits(model, digits, {.budget = 100000, .candidates = {9}});
         }) == "weights of integer programs have 2 to 8 bits, not 9");
+  CHECK(test::error_text<ArgumentError>([&] {
+          (void)search_bits(model, digits,
+                            {.budget = 10000, .recipe = {.layers = {{.pattern = "fc1.*"}}}});
+        }) == "a search chooses the bits of layers: expected a recipe without layers, got 1");
   Network net;
   const Model plain(linear(net.input("x", {784}), 10));
   CHECK(test::error_text<GraphError>([&] {

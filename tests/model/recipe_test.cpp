@@ -87,9 +87,16 @@ TEST_CASE("recipes: bits of the ends and of layers by name") {
   CHECK(error_text<ArgumentError>([&] {
           (void)quantized(model, {.layers = {{.pattern = "f1.weight"}}}, digits().train);
         }) == "no layer has weights 'f1.weight'; the nearest are 'fc1.weight'");
-  CHECK(error_text<ArgumentError>([&] {
-          (void)quantized(model, {.weight_bits = 1}, digits().train);
-        }) == "weight bits must be in 2..16, got 1");
+  const auto refused = [&](const QuantizationRecipe& recipe) {
+    return error_text<ArgumentError>([&] { (void)quantized(model.graph(), recipe); });
+  };
+  CHECK(refused({.weight_bits = 1}) == "weight bits must be in 2..16, got 1");
+  CHECK(refused({.activation_bits = 17}) == "activation bits must be in 2..16, got 17");
+  CHECK(refused({.ends_bits = 1}) ==
+        "bits of the first and the last layer must be in 2..16, got 1");
+  CHECK(refused({.mean_bits = 17}) == "bits around means must be in 2..16, got 17");
+  CHECK(refused({.layers = {{.pattern = "fc1.*", .weight_bits = 17}}}) ==
+        "weight bits must be in 2..16, got 17");
 }
 
 TEST_CASE("recipes: few bits learn their scales, and codes can be said") {

@@ -52,6 +52,24 @@ struct Sample {
   bool operator==(const Sample&) const = default;
 };
 
+/// Settings of types that checkpoints do not hold, and an enumeration with a refused value.
+struct Few {
+  int bits = 8;
+  std::optional<int> ends = std::nullopt;
+  uint64_t seed = 1;
+  Shade shade = Shade::Dark;
+  std::optional<Shade> border = std::nullopt;
+
+  static constexpr auto fields() {
+    using F = Few;
+    return std::tuple{setting("bits", &F::bits, "bits", {2, 16}),
+                      setting("ends", &F::ends, "bits of the ends", {2, 16}),
+                      setting("seed", &F::seed, "seed", {.low = 0}),
+                      setting("shade", &F::shade, "shade", {.refused = Shade::Light}),
+                      setting("border", &F::border, "border", {.refused = Shade::Light})};
+  }
+};
+
 /// Returns a sample in which every member differs from its default.
 Sample others() {
   return {.count = 5,
@@ -174,6 +192,48 @@ TEST_CASE("settings: limits hold wherever settings come from") {
         "least must be in [0, 1], got nan");
   CHECK(error({.widths = {1, 0}}) == "width must be in 1..64, got 0");
   CHECK(error({.widths = {1, 2, 3, 4}}) == "the number of widths must be in 0..3, got 4");
+}
+
+TEST_CASE("settings: a refused value of an enumeration is no choice") {
+  const auto error = [](const Few& few) {
+    return error_text<ArgumentError>([&] { require_limits(few); });
+  };
+  CHECK(error({}) == "no error");
+  CHECK(error({.bits = 17}) == "bits must be in 2..16, got 17");
+  CHECK(error({.ends = 1}) == "ends must be in 2..16, got 1");
+  CHECK(error({.shade = Shade::Light}) == "shade must be Dark, got Light");
+  CHECK(error({.border = Shade::Light}) == "border must be Dark, got Light");
+  CHECK(error_text<ArgumentError>([] {
+          qtape::settings::refuse_choice("shade", {"A", "B", "C"}, "D");
+        }) == "shade must be A, B or C, got D");
+}
+
+TEST_CASE("settings: a command takes all fields, some, or one, and knows which were given") {
+  const auto refused = [](const std::string& arguments) {
+    Few few;
+    CLI::App app;
+    add_settings(app, few, &Few::ends, &Few::border);
+    return error_text<CLI::ParseError>([&] { app.parse(arguments); });
+  };
+  CHECK(refused("--bits 3 --seed 18446744073709551615 --shade dark") == "no error");
+  CHECK(refused("--bits 17") == "--bits: expected 2 to 16, got 17");
+  CHECK(refused("--seed=-1") == "--seed: expected 0 or more, got -1");
+  CHECK(refused("--shade light") == "--shade: light not in {Dark}");
+  CHECK(refused("--ends 3") == "The following arguments were not expected: --ends 3");
+
+  Few few;
+  int bits = 5;
+  CLI::App app;
+  const auto added = add_settings(app, few, &Few::bits);
+  add_setting(app, &Few::bits, bits);
+  CHECK(added.size() == 4);
+  app.parse("--bits 4");
+  CHECK(bits == 4);
+  CHECK(few.bits == 8);
+  CHECK(!any_given(added));
+  app.parse("--ends 3");
+  CHECK(any_given(added));
+  CHECK(few.ends == 3);
 }
 
 TEST_CASE("settings: sections hold each field and give it back") {

@@ -10,6 +10,7 @@
 #include "qtape/model/evaluate.h"
 #include "qtape/model/feed.h"
 #include "qtape/model/quantization.h"
+#include "qtape/model/recipe.h"
 #include "qtape/programs/console/terminal.h"
 #include "qtape/programs/output_files.h"
 #include "qtape/tools/qtape/commands.h"
@@ -27,15 +28,28 @@ struct CalibrateOptions {
   int64_t images = 1000;  ///< number of training images for calibration
   int weight_bits = 8;    ///< of quantizers that are added to a model without any
   int activation_bits = 8;
-  bool float_parts = false;       ///< allows parts without an integer form
-  std::string weight_codes = {};  ///< name of a CodeRange; empty: not given
+  bool float_parts = false;  ///< allows parts without an integer form
+  std::optional<CodeRange> weight_codes = std::nullopt;
   /// The name of a method, `usual` for `usual_method` of each quantizer, `search` for the
   /// method with the least output error for each quantizer, or `all` for a table of all
   /// methods.
   std::string observer = "usual";
   std::string weight_observer = "usual";
-  int threads = 1;
+  int threads = default_threads();
   std::string json = {};
+
+  static constexpr auto fields() {
+    using O = CalibrateOptions;
+    return std::tuple{
+        setting("weight_observer", &O::weight_observer,
+                "observer of weights; with search, all are tried for weights as well"),
+        setting("images", &O::images, "training images to calibrate with", {1, 1000000}),
+        setting("float_parts", &O::float_parts, float_parts_help),
+        setting("weight_bits", &O::weight_bits, "bits of the weights of new quantizers",
+                {2, 16}),
+        setting("activation_bits", &O::activation_bits,
+                "bits of the activations of new quantizers", {1, 16})};
+  }
 };
 
 namespace {
@@ -100,7 +114,7 @@ Model with_some_quantizers(Model model, const CalibrateOptions& options, Prepara
   model = prepared(std::move(model), options.float_parts, report);
   return with_quantizers(model,
                          calibrated_quantizers(options.weight_bits, options.activation_bits,
-                                               from_string<CodeRange>(options.weight_codes)));
+                                               options.weight_codes));
 }
 
 /// Returns "97.10 %", or the hash of the answers if there is no metric.
@@ -239,8 +253,7 @@ void calibrate(const CalibrateOptions& options) {
 }
 
 Command add_calibrate(CLI::App& app) {
-  const auto o =
-      std::make_shared<CalibrateOptions>(CalibrateOptions{.threads = default_threads()});
+  const auto o = std::make_shared<CalibrateOptions>();
   CLI::App& calibrate = *app.add_subcommand(
       "calibrate",
       "Calibrate quantizers on training images, adding quantizers if the model has none");
@@ -255,24 +268,8 @@ Command add_calibrate(CLI::App& app) {
               "; usual: Lsq for learned scales of at most 4 bits, otherwise MinMax; search: "
               "the best for each quantizer; all: a table")
       ->capture_default_str();
-  calibrate
-      .add_option("--weight-observer", o->weight_observer,
-                  "observer of weights; with search, all are tried for weights as well")
-      ->capture_default_str();
-  calibrate.add_option("--images", o->images, "training images to calibrate with")
-      ->check(range<int64_t>(1, 1000000))
-      ->capture_default_str();
-  add_float_parts(calibrate, o->float_parts);
-  calibrate
-      .add_option("--weight-bits", o->weight_bits, "bits of the weights of new quantizers")
-      ->check(range(2, 16))
-      ->capture_default_str();
-  calibrate
-      .add_option("--activation-bits", o->activation_bits,
-                  "bits of the activations of new quantizers")
-      ->check(range(1, 16))
-      ->capture_default_str();
-  add_weight_codes(calibrate, o->weight_codes);
+  add_settings(calibrate, *o);
+  examples::add_setting(calibrate, &QuantizationRecipe::weight_codes, o->weight_codes);
   return {&calibrate, [o] {
             qtape::tool::calibrate(*o);
             return 0;

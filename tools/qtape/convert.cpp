@@ -22,6 +22,14 @@ struct ConvertCommand {
   bool integer_outputs = false;
   bool verbose = false;  ///< print all nodes with their certificates
   std::string json = {};
+
+  static constexpr auto fields() {
+    using C = ConvertCommand;
+    return std::tuple{
+        setting("requantization", &C::requantization, "conversion of accumulators to codes"),
+        setting("integer_outputs", &C::integer_outputs,
+                "output codes and accumulators instead of floats")};
+  }
 };
 
 namespace {
@@ -117,16 +125,10 @@ Command add_convert(CLI::App& app) {
   CLI::App& convert = *app.add_subcommand("convert", "Write a model as an integer program");
   add_model(convert, o->model);
   add_json(convert, o->json);
-  convert.add_option("-o,--output", o->output, "file to write; - is standard output")
-      ->required()
-      ->check(not_empty());
-  const auto name = std::make_shared<std::string>("FloatMultiply");
-  add_requantization(convert, *name, {});
-  convert.add_flag("--integer-outputs", o->integer_outputs,
-                   "output codes and accumulators instead of floats");
+  add_output(convert, o->output, "file to write; - is standard output");
+  add_settings(convert, *o);
   convert.add_flag("-v,--verbose", o->verbose, "print all nodes with their certificates");
-  return {&convert, [o, name] {
-            o->requantization = from_string<Requantization>(*name).value();
+  return {&convert, [o] {
             qtape::tool::convert(*o);
             return 0;
           }};

@@ -1,9 +1,12 @@
 // Data on which commands run models.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <tuple>
 #include <vector>
 
+#include "qtape/core/described_settings.h"
 #include "qtape/data/dataset.h"
 #include "qtape/engine/graph.h"
 #include "qtape/integer/program/integer_program.h"
@@ -21,6 +24,22 @@ struct DataOptions {
   std::string test_labels = {};
   bool trains = false;
   int64_t holdout = 0;  ///< number of last training samples that replace the test samples
+
+  static constexpr auto fields() {
+    using settings::setting;
+    using D = DataOptions;
+    return std::tuple{
+        setting("data", &D::directory, "directory with MNIST-format IDX files"),
+        setting(
+            "holdout", &D::holdout,
+            "evaluate on this many of the last training samples, which are used for nothing "
+            "else, instead of the test samples",
+            {0, 1000000}),
+        setting("input", &D::input,
+                "inputs, samples along the first axis: a .npy, .npz or .safetensors file; "
+                "FILE:NAME if it holds several arrays"),
+        setting("labels", &D::labels, "the same for their labels or targets")};
+  }
 
   /// Returns all files and folders named here; some may be empty.
   std::vector<std::string> paths() const;

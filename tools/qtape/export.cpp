@@ -36,6 +36,25 @@ struct ExportCCommand {
   CKernels kernels = CKernels::Portable;
   bool check = false;  ///< compile and run the self-test
   std::string json = {};
+
+  static constexpr auto fields() {
+    using C = ExportCCommand;
+    return std::tuple{
+        setting("test_inputs", &C::test_inputs,
+                "inputs that the self-test generates on the device and compares by hashes",
+                {1, 100000}),
+        setting("golden", &C::golden,
+                "samples that it stores with the codes of every step, to locate differences; 3 "
+                "with data, otherwise none",
+                {0, 10000}),
+        setting("ram", &C::ram, "maximum number of bytes for activations",
+                {0, int64_t{1} << 31}),
+        setting("check", &C::check, "compile and run the self-test, also under QEMU"),
+        setting("requantization", &C::requantization,
+                "of a model: conversion of accumulators to codes; by default FloatMultiply"),
+        setting("integer_outputs", &C::integer_outputs,
+                "of a model: output codes and accumulators instead of floats")};
+  }
 };
 
 namespace {
@@ -289,10 +308,6 @@ void check_ram(const CProgram& written, const ExportCCommand& command) {
       most == written.steps.end() ? 0 : most->live_bytes);
 }
 
-}  // namespace
-
-namespace {
-
 /// Exports the program to C; draws progress on a terminal.
 CExport exported_c(const ExportCCommand& command, const std::string& name,
                    const IntegerProgram& program) {
@@ -365,41 +380,18 @@ Command add_export_c(CLI::App& app) {
   CLI::App& to_c = *app.add_subcommand(
       "c", "Write an integer program as C99 for microcontrollers, with a self-test");
   to_c.add_option("file", o->file, "file of an integer program or a model")->required();
-  to_c.add_option("-o,--output", o->folder, "folder to write NAME.h, NAME.c and NAME_test.c to")
-      ->required()
-      ->check(not_empty());
+  add_output(to_c, o->folder, "folder to write NAME.h, NAME.c and NAME_test.c to");
   to_c.add_option("--name", o->name, "prefix of all names; by default from the file's name");
-  add_data_files(to_c, o->data);
-  const std::vector<std::string> kernels(enum_names<CKernels>.begin(),
-                                         enum_names<CKernels>.end());
+  add_settings(to_c, o->data);
   const auto kernel = std::make_shared<std::string>("portable");
   to_c.add_option("--kernels", *kernel,
                   "portable: its own; cmsis-nn: those of CMSIS-NN, which --check compiles from "
                   "the tree in QTAPE_CMSIS_NN")
-      ->check(CLI::IsMember(kernels))
+      ->check(CLI::IsMember(settings::Choices<CKernels>().names()))
       ->capture_default_str();
-  to_c.add_option("--test-inputs", o->test_inputs,
-                  "inputs that the self-test generates on the device and compares by hashes")
-      ->check(range<int64_t>(1, 100000))
-      ->capture_default_str();
-  to_c.add_option("--golden", o->golden,
-                  "samples that it stores with the codes of every step, to locate differences; "
-                  "3 with data, otherwise none")
-      ->check(range<int64_t>(0, 10000));
-  to_c.add_option("--ram", o->ram, "maximum number of bytes for activations")
-      ->check(range<int64_t>(0, int64_t{1} << 31));
-  to_c.add_flag("--check", o->check, "compile and run the self-test, also under QEMU");
-  const std::vector<std::string> names(enum_names<Requantization>.begin(),
-                                       enum_names<Requantization>.end());
-  const auto requantization = std::make_shared<std::string>();
-  to_c.add_option("--requantization", *requantization,
-                  "of a model: conversion of accumulators to codes; by default FloatMultiply")
-      ->transform(CLI::IsMember(names, CLI::ignore_case));
-  to_c.add_flag("--integer-outputs", o->integer_outputs,
-                "of a model: output codes and accumulators instead of floats");
+  add_settings(to_c, *o);
   add_json(to_c, o->json);
-  return {&to_c, [o, requantization, kernel] {
-            o->requantization = from_string<Requantization>(*requantization);
+  return {&to_c, [o, kernel] {
             o->kernels = from_string<CKernels>(*kernel).value();
             return qtape::tool::export_c(*o) ? 0 : 1;
           }};

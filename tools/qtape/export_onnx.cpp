@@ -24,8 +24,16 @@ struct ExportOnnxCommand {
   OnnxForm form = OnnxForm::Qdq;
   int64_t opset = first_onnx_opset;
   bool integer_outputs = false;  ///< for models
-  int threads = 1;
+  int threads = default_threads();
   std::string json = {};
+
+  static constexpr auto fields() {
+    using C = ExportOnnxCommand;
+    return std::tuple{setting("opset", &C::opset, "version of ONNX's operators",
+                              {first_onnx_opset, last_onnx_opset}),
+                      setting("integer_outputs", &C::integer_outputs,
+                              "of a model: output codes and accumulators instead of floats")};
+  }
 };
 
 namespace {
@@ -166,27 +174,20 @@ void export_onnx(const ExportOnnxCommand& command) {
 }
 
 Command add_export_onnx(CLI::App& app) {
-  const auto o =
-      std::make_shared<ExportOnnxCommand>(ExportOnnxCommand{.threads = default_threads()});
+  const auto o = std::make_shared<ExportOnnxCommand>();
   CLI::App& to_onnx =
       *app.add_subcommand("onnx", "Write an integer program of OnnxQdq as an ONNX model");
   to_onnx.add_option("file", o->file, "file of an integer program or a model")->required();
-  to_onnx.add_option("-o,--output", o->output, "file to write")->required()->check(not_empty());
-  const std::vector<std::string> forms(enum_names<OnnxForm>.begin(),
-                                       enum_names<OnnxForm>.end());
+  add_output(to_onnx, o->output, "file to write");
   const auto form = std::make_shared<std::string>("qdq");
   to_onnx
       .add_option("--form", *form,
                   "qdq: products in float between codes, for runtimes that fuse them; integer: "
                   "products in integers, exactly the codes of the program")
-      ->check(CLI::IsMember(forms))
+      ->check(CLI::IsMember(settings::Choices<OnnxForm>().names()))
       ->capture_default_str();
   add_data(to_onnx, o->data, o->threads);
-  to_onnx.add_option("--opset", o->opset, "version of ONNX's operators")
-      ->check(range(first_onnx_opset, last_onnx_opset))
-      ->capture_default_str();
-  to_onnx.add_flag("--integer-outputs", o->integer_outputs,
-                   "of a model: output codes and accumulators instead of floats");
+  add_settings(to_onnx, *o);
   add_json(to_onnx, o->json);
   return {&to_onnx, [o, form] {
             o->form = from_string<OnnxForm>(*form).value();

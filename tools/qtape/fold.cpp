@@ -116,7 +116,7 @@ Command add_fold(CLI::App& app) {
   CLI::App& fold = *app.add_subcommand(
       "fold", "Write a model with batch norms folded into the preceding layers");
   add_model(fold, o->model);
-  fold.add_option("-o,--output", o->output, "file to write")->required()->check(not_empty());
+  add_output(fold, o->output, "file to write");
   add_json(fold, o->json);
   return {&fold, [o] {
             qtape::tool::fold(o->model, o->output, o->json);

@@ -169,9 +169,7 @@ Command add_graph(CLI::App& app) {
   const auto o = std::make_shared<Options>();
   CLI::App& graph = *app.add_subcommand("graph", "Draw a model's graph");
   add_model(graph, o->model);
-  graph.add_option("-o,--output", o->output, "file to write: .svg, by Graphviz, or .dot")
-      ->required()
-      ->check(not_empty());
+  add_output(graph, o->output, "file to write: .svg, by Graphviz, or .dot");
   add_json(graph, o->json);
   return {&graph, [o] {
             qtape::tool::draw_graph(o->model, o->output, o->json);

@@ -102,7 +102,7 @@ Command add_import(CLI::App& app) {
   const auto o = std::make_shared<ImportCommand>();
   CLI::App& import = *app.add_subcommand("import", "Write an ONNX float model as a model");
   import.add_option("model", o->model, "ONNX file")->required();
-  import.add_option("-o,--output", o->output, "file to write")->required()->check(not_empty());
+  add_output(import, o->output, "file to write");
   add_float_parts(import, o->float_parts);
   add_json(import, o->json);
   return {&import, [o] {

@@ -44,8 +44,18 @@ struct ProfileOptions {
   int64_t steps = 50;
   StepArithmetic arithmetic = StepArithmetic::Codes;
   Requantization requantization = Requantization::FloatMultiply;  ///< for Exact
-  int threads = 1;
+  int threads = default_threads();
   std::string json = {};
+
+  static constexpr auto fields() {
+    using O = ProfileOptions;
+    return std::tuple{
+        setting("batch", &O::batch, "samples per step; by default as stored", {1, 1000000}),
+        setting("steps", &O::steps, "steps to measure", {1, 1000000}),
+        setting("arithmetic", &O::arithmetic, "arithmetic of the steps"),
+        setting("requantization", &O::requantization, "conversion of accumulators to codes"),
+        setting("threads", &O::threads, "threads", {1, 1024})};
+  }
 };
 
 namespace {
@@ -222,30 +232,13 @@ void profile(const ProfileOptions& options) {
 }
 
 Command add_profile(CLI::App& app) {
-  const auto o = std::make_shared<ProfileOptions>(ProfileOptions{.threads = default_threads()});
+  const auto o = std::make_shared<ProfileOptions>();
   CLI::App& profile =
       *app.add_subcommand("profile", "Print the time and the memory of a step by node");
   add_model(profile, o->model);
   add_json(profile, o->json);
-  profile.add_option("--batch", o->batch, "samples per step; by default as stored")
-      ->check(range<int64_t>(1, 1000000));
-  profile.add_option("--steps", o->steps, "steps to measure")
-      ->check(range<int64_t>(1, 1000000))
-      ->capture_default_str();
-  const std::vector<std::string> names(enum_names<StepArithmetic>.begin(),
-                                       enum_names<StepArithmetic>.end());
-  const auto arithmetic = std::make_shared<std::string>("Codes");
-  profile.add_option("--arithmetic", *arithmetic, "arithmetic of the steps")
-      ->transform(CLI::IsMember(names, CLI::ignore_case))
-      ->capture_default_str();
-  const auto requantization = std::make_shared<std::string>("FloatMultiply");
-  add_requantization(profile, *requantization, {});
-  profile.add_option("--threads", o->threads, "threads")
-      ->check(range(1, 1024))
-      ->capture_default_str();
-  return {&profile, [o, arithmetic, requantization] {
-            o->arithmetic = from_string<StepArithmetic>(*arithmetic).value();
-            o->requantization = from_string<Requantization>(*requantization).value();
+  add_settings(profile, *o);
+  return {&profile, [o] {
             qtape::tool::profile(*o);
             return 0;
           }};

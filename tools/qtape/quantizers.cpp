@@ -25,9 +25,16 @@ struct QuantizersOptions {
   std::string model;
   DataOptions data;
   std::string json = {};
-  int64_t images = 1000;    ///< number of test images for the report
-  bool sensitivity = true;  ///< also score each quantizer alone
-  int threads = 1;
+  int64_t images = 1000;  ///< number of test images for the report
+  bool no_sensitivity = false;
+  int threads = default_threads();
+
+  static constexpr auto fields() {
+    using O = QuantizersOptions;
+    return std::tuple{
+        setting("images", &O::images, "test images for the report", {1, 1000000}),
+        setting("no_sensitivity", &O::no_sensitivity, "do not score quantizers individually")};
+  }
 };
 
 namespace {
@@ -87,10 +94,10 @@ void report_quantizers(const QuantizersOptions& options) {
   Json json = {{"samples", count / extent * extent},
                {"quantizers", parse_document(to_json(reports))}};
   const auto choice = choose_metric(model.graph, model.graph.answers()[0], images);
-  if (options.sensitivity && !choice) {
+  if (!options.no_sensitivity && !choice) {
     fmt::print("\nno sensitivity: the data have neither labels nor targets for the model\n");
   }
-  if (options.sensitivity && choice) {
+  if (!options.no_sensitivity && choice) {
     const Metric metric = metric_of(choice->kind);
     const Sensitivity result = sensitivity(
         evaluator.tape(), [&](Tape&) { return evaluator.run(images).score->value; },
@@ -103,20 +110,14 @@ void report_quantizers(const QuantizersOptions& options) {
 }
 
 Command add_quantizers(CLI::App& app) {
-  const auto o =
-      std::make_shared<QuantizersOptions>(QuantizersOptions{.threads = default_threads()});
+  const auto o = std::make_shared<QuantizersOptions>();
   CLI::App& quantizers =
       *app.add_subcommand("quantizers", "Report the effect and the cost of each quantizer");
   add_model(quantizers, o->model);
   add_data(quantizers, o->data, o->threads);
   add_json(quantizers, o->json);
-  quantizers.add_option("--images", o->images, "test images for the report")
-      ->check(range<int64_t>(1, 1000000))
-      ->capture_default_str();
-  const auto off = std::make_shared<bool>(false);
-  quantizers.add_flag("--no-sensitivity", *off, "do not score quantizers individually");
-  return {&quantizers, [o, off] {
-            o->sensitivity = !*off;
+  add_settings(quantizers, *o);
+  return {&quantizers, [o] {
             report_quantizers(*o);
             return 0;
           }};

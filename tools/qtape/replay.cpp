@@ -19,9 +19,9 @@ namespace qtape::tool {
 struct ReplayOptions {
   std::string model;  ///< or integer program
   DataOptions data;
-  int threads = 1;
-  bool quantize = true;  ///< false: quantizers are off; only for models
-  std::string answers;   ///< file of arrays for all answers, f32; empty: none
+  int threads = default_threads();
+  bool in_float = false;  ///< quantizers are off; only for models
+  std::string answers;    ///< file of arrays for all answers, f32; empty: none
   std::string json = {};
 };
 
@@ -51,7 +51,7 @@ NamedTensors arrays_of(NamedTensors answers, const std::string& path) {
 /// Runs a saved model or integer program on the test samples of a data set; prints the
 /// score and a SHA-256 of all answers in their dtypes.
 void replay(const ReplayOptions& options) {
-  require<ArgumentError>(options.answers.empty() || options.quantize,
+  require<ArgumentError>(options.answers.empty() || !options.in_float,
                          "--output holds quantized answers; omit --float");
   if (!options.answers.empty()) require_array_file(options.answers);
   examples::OutputFiles files;
@@ -61,7 +61,7 @@ void replay(const ReplayOptions& options) {
   files.expect_text("--json", options.json);
   AnyFile file = load_any(options.model);
   const auto* program = std::get_if<IntegerProgram>(&file);
-  require<ArgumentError>(program == nullptr || options.quantize,
+  require<ArgumentError>(program == nullptr || !options.in_float,
                          "--float: {} is an integer program, which has no quantizers",
                          options.model);
   auto* model = std::get_if<SavedModel>(&file);
@@ -76,7 +76,7 @@ void replay(const ReplayOptions& options) {
   const EvaluationReport report = report_of(naming<GraphError>(options.model, [&] {
     if (program != nullptr) return evaluate(*program, images, options.threads);
     return Evaluator(model->graph, model->parameters, options.threads)
-        .run(images, options.quantize ? mode::eval : mode::float_eval);
+        .run(images, options.in_float ? mode::float_eval : mode::eval);
   }));
   print(report);
   if (!options.answers.empty()) {
@@ -93,18 +93,16 @@ void replay(const ReplayOptions& options) {
 }
 
 Command add_replay(CLI::App& app) {
-  const auto o = std::make_shared<ReplayOptions>(ReplayOptions{.threads = default_threads()});
+  const auto o = std::make_shared<ReplayOptions>();
   CLI::App& replay =
       *app.add_subcommand("replay", "Run a model or an integer program over test images");
   add_file(replay, o->model);
   add_data(replay, o->data, o->threads);
   add_json(replay, o->json);
-  const auto off = std::make_shared<bool>(false);
-  replay.add_flag("--float", *off, "switch the quantizers off");
+  replay.add_flag("--float", o->in_float, "switch the quantizers off");
   replay.add_option("-o,--output", o->answers,
                     "write all answers here as f32: .npy, .npz or .safetensors");
-  return {&replay, [o, off] {
-            o->quantize = !*off;
+  return {&replay, [o] {
             qtape::tool::replay(*o);
             return 0;
           }};

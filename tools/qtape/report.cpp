@@ -104,9 +104,7 @@ Command add_report(CLI::App& app) {
   const auto o = std::make_shared<Options>();
   CLI::App& report = *app.add_subcommand("report", "Write a page that shows training runs");
   report.add_option("runs", o->runs, "folders written by --report of training")->required();
-  report.add_option("-o,--output", o->output, "HTML file to write; - is standard output")
-      ->required()
-      ->check(not_empty());
+  add_output(report, o->output, "HTML file to write; - is standard output");
   add_json(report, o->json);
   return {&report, [o] {
             draw_runs(o->runs, o->output, o->json);

@@ -17,13 +17,10 @@ struct SearchCommand {
   std::string model;
   DataOptions data;
   int64_t budget = 0;  ///< bytes of weights
-  int activation_bits = 8;
-  std::string scales = {};        ///< name of a ScaleOrigin; empty: not given
-  std::string weight_codes = {};  ///< name of a CodeRange; empty: not given
+  QuantizationRecipe recipe;
   int64_t samples = 1000;
-  bool float_parts = false;  ///< allows parts without an integer form
-  std::string output;        ///< file for the model with the bits that were found; empty: none
-  int threads = 1;
+  std::string output;  ///< file for the model with the bits that were found; empty: none
+  int threads = default_threads();
   std::string json = {};
 };
 
@@ -96,20 +93,17 @@ void search(const SearchCommand& command) {
   Model model = Model::load(command.model);
   model = naming<GraphError>(command.model, [&] {
     return prepared(Model(without_quantizers(model.graph()), model.parameters()),
-                    command.float_parts, report);
+                    command.recipe.float_parts, report);
   });
   const data::Split data = load_data(command.data, needs_of(command.model, model.graph()));
   model = with_loss(std::move(model), data.train);
-  BitSearchOptions options{.budget = command.budget,
-                           .activation_bits = command.activation_bits,
-                           .samples = command.samples,
-                           .float_parts = command.float_parts,
-                           .threads = command.threads,
-                           .on_trial = [](int64_t done, int64_t all) {
-                             console::redraw(fmt::format("{} of {} trials", done, all));
-                           }};
-  options.scales = from_string<ScaleOrigin>(command.scales);
-  options.weight_codes = from_string<CodeRange>(command.weight_codes);
+  const BitSearchOptions options{.budget = command.budget,
+                                 .recipe = command.recipe,
+                                 .samples = command.samples,
+                                 .threads = command.threads,
+                                 .on_trial = [](int64_t done, int64_t all) {
+                                   console::redraw(fmt::format("{} of {} trials", done, all));
+                                 }};
   const BitSearch found = search_bits(model, data.train, options);
   console::clear_line();
   add(report, found, options);
@@ -124,25 +118,21 @@ void search(const SearchCommand& command) {
 }
 
 Command add_search(CLI::App& app) {
-  const auto o = std::make_shared<SearchCommand>(SearchCommand{.threads = default_threads()});
+  const auto o = std::make_shared<SearchCommand>();
   CLI::App& search =
       *app.add_subcommand("search", "Find the bits of each layer's weights within a size");
   add_model(search, o->model);
   add_data(search, o->data, o->threads);
   add_json(search, o->json);
   o->data.trains = true;
-  search.add_option("--budget", o->budget, "maximum number of bytes of all weights")
-      ->check(range<int64_t>(1, int64_t{1} << 50))
+  add_option(search, "--budget", o->budget, "maximum number of bytes of all weights",
+             {1, int64_t{1} << 50})
+      .default_str("")
       ->required();
-  search.add_option("--activation-bits", o->activation_bits, "bits of activations")
-      ->check(range(2, 16))
-      ->capture_default_str();
-  add_scales(search, o->scales);
-  add_weight_codes(search, o->weight_codes);
-  add_float_parts(search, o->float_parts);
-  search.add_option("--samples", o->samples, "samples to measure on")
-      ->check(range<int64_t>(1, 1000000))
-      ->capture_default_str();
+  add_settings(search, o->recipe, &QuantizationRecipe::weight_bits,
+               &QuantizationRecipe::ends_bits, &QuantizationRecipe::mean_bits);
+  add_float_parts(search, o->recipe.float_parts);
+  add_option(search, "--samples", o->samples, "samples to measure on", {1, 1000000});
   search.add_option("-o,--output", o->output,
                     "write the calibrated model with these bits here");
   return {&search, [o] {

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <bit>
 
 #include "qtape/engine/quantizers.h"
 #include "qtape/model/fit.h"
@@ -16,41 +17,76 @@
 
 namespace qtape::tool {
 
-struct TrainCommand {
-  std::string model;
-  std::string output;  ///< file for the trained model; empty: none
-  DataOptions data;
+/// Settings of the run.
+struct TrainRun {
   int64_t epochs = 10;
   int64_t batch = 64;
   /// If empty, 0.003 if quantizers have 3 bits or fewer, else 0.001.
   std::optional<double> learning_rate = std::nullopt;
   uint64_t seed = 1;
-  std::optional<int> weight_bits = std::nullopt;
-  std::optional<int> activation_bits = std::nullopt;
-  std::optional<int> ends_bits = std::nullopt;
-  std::string scales = {};        ///< name of a ScaleOrigin; empty: not given
-  std::string weight_codes = {};  ///< name of a CodeRange; empty: not given
-  bool in_float = false;          ///< without quantizers
-  bool float_parts = false;       ///< allows parts without an integer form
-  std::string teacher = {};       ///< teacher model for distillation; empty: none
+
+  static constexpr auto fields() {
+    using R = TrainRun;
+    return std::tuple{
+        setting("epochs", &R::epochs, "passes over the data", {1, 100000}),
+        setting("batch", &R::batch, "samples per step, at most all", {1, 1000000}),
+        setting("lr", &R::learning_rate,
+                "initial learning rate, decays to 0 by cosine; by default 0.003 for quantizers "
+                "of 3 bits or fewer, otherwise 0.001",
+                {0, 10}),
+        setting("seed", &R::seed, "seed of the order of samples", {.low = 0})};
+  }
+};
+
+/// Settings of training with quantizers, mostly of few bits, or without.
+struct FewBits {
+  std::string teacher = {};  ///< teacher model for distillation; empty: none
   double temperature = 2;
   double teacher_share = 0.5;
   double damping = 0;
   std::optional<double> freeze_above = std::nullopt;  ///< see Oscillations
-  double scales_rate = 1;  ///< factor on the learning rate of learned scales
-  bool norms = false;      ///< freezes no batch norms, and re-estimates their statistics at the
-                           ///< end
+  double scales_rate = 1;
+  bool norms = false;
+  bool in_float = false;  ///< without quantizers
+
+  static constexpr auto fields() {
+    using F = FewBits;
+    return std::tuple{
+        setting("teacher", &F::teacher, "also learn from the answers of this model"),
+        setting("temperature", &F::temperature, "temperature of its answers", {0.01, 100}),
+        setting("teacher_share", &F::teacher_share, "weight of it; labels have the rest",
+                {0, 1}),
+        setting("damping", &F::damping,
+                "pull weights towards their codes with a strength that increases up to this",
+                {0, 1000}),
+        setting("freeze_above", &F::freeze_above,
+                "freeze weights whose code oscillates in more than this part of the steps",
+                {1e-6, 0.999}),
+        setting("scales_lr", &F::scales_rate, "factor on the learning rate of learned scales",
+                {0, 1000}),
+        setting("norms", &F::norms,
+                "use batch statistics until the end, then re-estimate the statistics of batch "
+                "norms"),
+        setting("float", &F::in_float, "train without quantizers")};
+  }
+};
+
+struct TrainCommand : TrainRun, FewBits {
+  std::string model;
+  std::string output;  ///< file for the trained model; empty: none
+  DataOptions data;
+  QuantizationRecipe recipe;
+  bool asked = false;  ///< a setting of the recipe was given
   std::string checkpoint = {};
   bool resume = false;      ///< the model is a checkpoint from which to continue
   std::string report = {};  ///< folder for the record of the run; empty: none
-  int threads = 1;
+  int threads = default_threads();
   std::string json = {};
 };
 
 namespace {
 
 constexpr int64_t norm_batches = 100;
-constexpr int most_few_bits = 3;
 
 struct EpochReport {
   int64_t epoch = 0;
@@ -134,36 +170,22 @@ enum class Trained : uint8_t { None, Own, New };
 /// Returns New if the command requests quantizers, or if the model has none that can be
 /// trained.
 Trained quantizers_for(const Graph& graph, const TrainCommand& command) {
-  const bool asked = command.weight_bits || command.activation_bits || command.ends_bits ||
-                     !command.scales.empty() || !command.weight_codes.empty();
-  require<ArgumentError>(!command.in_float || !asked,
+  require<ArgumentError>(!command.in_float || !command.asked,
                          "--float cannot be combined with options of new quantizers");
   if (command.in_float) return Trained::None;
-  return !asked && has_trainable_quantizers(graph) ? Trained::Own : Trained::New;
+  return !command.asked && has_trainable_quantizers(graph) ? Trained::Own : Trained::New;
 }
 
 /// Returns a copy of the model to start from, and reports parts without an integer form.
 Model starting_point(const Model& model, Trained trained, const TrainCommand& command,
                      TrainReport& report) {
   if (trained == Trained::Own) {
-    judge(model.graph(), command.float_parts, report);
+    judge(model.graph(), command.recipe.float_parts, report);
     return {model.graph(), model.parameters()};
   }
   Model plain(without_quantizers(model.graph()), model.parameters());
   if (trained == Trained::None) return plain;
-  return prepared(std::move(plain), command.float_parts, report);
-}
-
-/// Returns the model with the quantizers that the command requests.
-Model with_recipe(Model model, const TrainCommand& command, const data::Dataset& samples) {
-  const QuantizationRecipe recipe{.weight_bits = command.weight_bits.value_or(8),
-                                  .activation_bits = command.activation_bits.value_or(8),
-                                  .ends_bits = command.ends_bits,
-                                  .scales = from_string<ScaleOrigin>(command.scales),
-                                  .weight_codes = from_string<CodeRange>(command.weight_codes),
-                                  .float_parts = command.float_parts};
-  say_ends(model.graph(), recipe);
-  return quantized(model, recipe, samples, usual_calibration_samples, command.threads);
+  return prepared(std::move(plain), command.recipe.float_parts, report);
 }
 
 /// Returns the names of scales and zero points that are trained.
@@ -184,7 +206,9 @@ std::vector<std::string> learned_scales(const Graph& graph) {
 double usual_rate(const Graph& graph) {
   const bool few = std::ranges::any_of(quantizers(graph), [&](NodeId id) {
     const CodeLimits limits = grid_of(graph, id).limits;
-    return limits.q_max - limits.q_min < (1 << most_few_bits);
+    const auto span = static_cast<uint32_t>(limits.q_max - limits.q_min);
+    const auto bits = static_cast<int>(std::bit_width(span));
+    return usual_scales(bits, bits) == ScaleOrigin::LSQ;
   });
   return few ? 3e-3 : 1e-3;
 }
@@ -309,7 +333,11 @@ void train(const TrainCommand& command) {
     note(score_of("as it is", model, command, data.test), report, report.score_before,
          report.accuracy_before);
     model = with_loss(std::move(*start), data.train);
-    if (trained == Trained::New) model = with_recipe(std::move(model), command, data.train);
+    if (trained == Trained::New) {
+      say_ends(model.graph(), command.recipe);
+      model = quantized(model, command.recipe, data.train, usual_calibration_samples,
+                        command.threads);
+    }
     note(score_of("with its quantizers calibrated", model, command, data.test), report,
          report.score_calibrated, report.accuracy_calibrated);
   }
@@ -319,53 +347,8 @@ void train(const TrainCommand& command) {
   files.require_written();
 }
 
-namespace {
-
-/// Adds the options of `train` for few bits.
-void add_few_bits(CLI::App& train, TrainCommand& o) {
-  train
-      .add_option("--weight-bits", o.weight_bits,
-                  "bits of weights; if given, the model gets new quantizers; otherwise only if "
-                  "it has none to train, of 8 bits")
-      ->check(range(2, 16));
-  train.add_option("--activation-bits", o.activation_bits, "the same for activations")
-      ->check(range(2, 16));
-  train
-      .add_option("--ends-bits", o.ends_bits,
-                  "bits of weights and inputs of the first and the last layer; by default 8 "
-                  "instead of 3 or fewer with batch norms, otherwise as for all others")
-      ->check(range(2, 16));
-  add_scales(train, o.scales);
-  add_weight_codes(train, o.weight_codes);
-  train.add_option("--teacher", o.teacher, "also learn from the answers of this model");
-  train.add_option("--temperature", o.temperature, "temperature of its answers")
-      ->check(range(0.01, 100.0))
-      ->capture_default_str();
-  train.add_option("--teacher-share", o.teacher_share, "weight of it; labels have the rest")
-      ->check(range(0.0, 1.0))
-      ->capture_default_str();
-  train
-      .add_option("--damping", o.damping,
-                  "pull weights towards their codes with a strength that increases up to this")
-      ->check(range(0.0, 1000.0))
-      ->capture_default_str();
-  train
-      .add_option("--freeze-above", o.freeze_above,
-                  "freeze weights whose code oscillates in more than this part of the steps")
-      ->check(range(1e-6, 0.999));
-  train
-      .add_option("--scales-lr", o.scales_rate, "factor on the learning rate of learned scales")
-      ->check(range(0.0, 1000.0))
-      ->capture_default_str();
-  train.add_flag(
-      "--norms", o.norms,
-      "use batch statistics until the end, then re-estimate the statistics of batch norms");
-}
-
-}  // namespace
-
 Command add_train(CLI::App& app) {
-  const auto o = std::make_shared<TrainCommand>(TrainCommand{.threads = default_threads()});
+  const auto o = std::make_shared<TrainCommand>();
   CLI::App& train =
       *app.add_subcommand("train", "Fine-tune a model with its own or new quantizers");
   add_model(train, o->model);
@@ -376,27 +359,23 @@ Command add_train(CLI::App& app) {
   train.add_option("--test-labels", o->data.test_labels, "their labels");
   train.add_option("-o,--output", o->output,
                    "write the trained model here; required unless --checkpoint is given");
-  train.add_option("--epochs", o->epochs, "passes over the data")
-      ->check(range<int64_t>(1, 100000))
-      ->capture_default_str();
-  train.add_option("--batch", o->batch, "samples per step, at most all")
-      ->check(range<int64_t>(1, 1000000))
-      ->capture_default_str();
-  train
-      .add_option("--lr", o->learning_rate,
-                  "initial learning rate, decays to 0 by cosine; by default 0.003 for "
-                  "quantizers of 3 bits or fewer, otherwise 0.001")
-      ->check(range(0.0, 10.0));
-  train.add_option("--seed", o->seed, "seed of the order of samples")
-      ->check(range<uint64_t>(0, UINT64_MAX))
-      ->capture_default_str();
-  add_few_bits(train, *o);
-  train.add_flag("--float", o->in_float, "train without quantizers");
-  add_float_parts(train, o->float_parts);
+  add_settings<TrainRun>(train, *o);
+  const auto recipe = add_settings(train, o->recipe, &QuantizationRecipe::mean_bits);
+  train.get_option("--weight-bits")
+      ->description(
+          "bits of weights; if given, the model gets new quantizers; otherwise only if it has "
+          "none to train, of 8 bits")
+      ->default_str("");
+  train.get_option("--activation-bits")
+      ->description("the same for activations")
+      ->default_str("");
+  add_settings<FewBits>(train, *o);
+  add_float_parts(train, o->recipe.float_parts);
   train.add_option("--checkpoint", o->checkpoint, "write a checkpoint here every epoch");
   train.add_flag("--resume", o->resume, "the model is a checkpoint: continue its run");
   train.add_option("--report", o->report, examples::report_help);
-  return {&train, [o] {
+  return {&train, [o, recipe] {
+            o->asked = examples::any_given(recipe);
             qtape::tool::train(*o);
             return 0;
           }};

@@ -31,7 +31,7 @@ struct VerifyCommand {
   std::optional<int64_t> random = std::nullopt;
   uint64_t seed = 1;  ///< of the random inputs
   std::vector<Level> levels = {usual_levels.begin(), usual_levels.end()};
-  int threads = 1;
+  int threads = default_threads();
   std::string json = {};
 };
 
@@ -347,10 +347,6 @@ RequantizationReport verify_requantization(SavedModel& model, const data::Datase
   return report;
 }
 
-}  // namespace
-
-namespace {
-
 /// Throws for levels without a level for comparison.
 void check_levels(const std::vector<Level>& levels) {
   const auto runs = [&](Level level) { return std::ranges::count(levels, level) > 0; };
@@ -422,19 +418,23 @@ std::vector<Level> levels_of(const std::vector<std::string>& numbers) {
 }  // namespace
 
 Command add_verify(CLI::App& app) {
-  const auto o = std::make_shared<VerifyCommand>(VerifyCommand{.threads = default_threads()});
+  const auto o = std::make_shared<VerifyCommand>();
   CLI::App& verify = *app.add_subcommand(
       "verify", "Verify that training, reference and int8 agree in every bit");
   add_model(verify, o->model);
   add_data(verify, o->data, o->threads);
   add_json(verify, o->json);
   const auto name = std::make_shared<std::string>("all");
-  add_requantization(verify, *name, {"all"});
+  std::vector<std::string> names = settings::Choices<Requantization>().names();
+  names.emplace_back("all");
+  verify.add_option("--requantization", *name, "conversion of accumulators to codes")
+      ->transform(CLI::IsMember(names, CLI::ignore_case))
+      ->capture_default_str();
   verify.add_option(
       "--program", o->program,
       "integer program that the model must convert to; needs one --requantization");
-  verify.add_option("--random", o->random, "random inputs to compare, with or without data")
-      ->check(range<int64_t>(0, 1000000000));
+  add_option(verify, "--random", o->random, "random inputs to compare, with or without data",
+             {0, 1000000000});
   const auto numbers = std::make_shared<std::vector<std::string>>(
       std::vector<std::string>{"L0", "L1", "L2", "L3"});
   verify
@@ -446,9 +446,7 @@ Command add_verify(CLI::App& app) {
       ->delimiter(',')
       ->check(CLI::IsMember(level_numbers()))
       ->capture_default_str();
-  verify.add_option("--seed", o->seed, "seed of the random inputs")
-      ->check(range<uint64_t>(0, UINT64_MAX))
-      ->capture_default_str();
+  add_option(verify, "--seed", o->seed, "seed of the random inputs", {.low = 0});
   return {&verify, [o, name, numbers] {
             o->levels = levels_of(*numbers);
             o->requantizations = requantizations_of(*name, o->levels);

@@ -104,11 +104,7 @@ Command add_weights(CLI::App& app) {
   add_model(weights, o->model);
   weights.add_option("--from", o->from,
                      "take values from this .npz or .safetensors file, by name");
-  weights
-      .add_option("-o,--output", o->output,
-                  "file to write: .npz or .safetensors; with --from, the model")
-      ->required()
-      ->check(not_empty());
+  add_output(weights, o->output, "file to write: .npz or .safetensors; with --from, the model");
   add_json(weights, o->json);
   return {&weights, [o] {
             qtape::tool::weights(*o);

@@ -109,9 +109,12 @@ TEST_CASE("float parts: quantizing refuses them with the whole list, unless they
   CHECK(error_text<GraphError>([&] {
           (void)search_bits(trained, set, {.budget = 1000, .samples = 16, .threads = 1});
         }) == list);
-  const BitSearch found = search_bits(
-      trained, set,
-      {.budget = 1000, .candidates = {8}, .samples = 16, .float_parts = true, .threads = 1});
+  const BitSearch found = search_bits(trained, set,
+                                      {.budget = 1000,
+                                       .candidates = {8},
+                                       .recipe = {.float_parts = true},
+                                       .samples = 16,
+                                       .threads = 1});
   CHECK(found.recipe.float_parts);
 }
 
