@@ -194,29 +194,6 @@ std::vector<std::string> between(const std::string& text, const std::string& ope
   return found;
 }
 
-/// Returns the code spans in the first cells of the table rows of a page.
-std::vector<std::string> rows_of(const std::string& page) {
-  std::vector<std::string> found;
-  for (const auto& cells : table_rows(page)) {
-    for (std::string& span : docs::code_spans(cells.front())) found.push_back(std::move(span));
-  }
-  return found;
-}
-
-/// Returns the commands of `qtape`, including those below `export`, which are in files of that
-/// name.
-std::vector<std::string> commands() {
-  std::vector<std::string> found;
-  for (const std::string& file : files_in("tools/qtape", {".cpp"})) {
-    const bool exports = fs::path(file).filename().string().starts_with("export");
-    for (const std::string& call : between(source(file), "add_subcommand(", ",")) {
-      const std::string name = between(call, "\"", "\"").at(0);
-      if (name != "export") found.push_back(exports ? "export " + name : name);
-    }
-  }
-  return found;
-}
-
 /// Returns the numbers of the levels of verification that headers define: L0, L1, ...
 std::vector<std::string> levels() {
   std::vector<std::string> found;
@@ -229,12 +206,6 @@ std::vector<std::string> levels() {
   }
   std::ranges::sort(found);
   return found;
-}
-
-/// True if one of `rows` is `name`, with or without arguments.
-bool has_row(const std::vector<std::string>& rows, const std::string& name) {
-  return std::ranges::any_of(
-      rows, [&](const std::string& row) { return row == name || row.starts_with(name + " "); });
 }
 
 /// Returns the members of a struct in a header with their defaults, `{name, "10"}`.
@@ -263,25 +234,6 @@ TEST_CASE("docs: pages have the tables that write_tables writes") {
   for (const char* path : {"docs/integer-program.md", "docs/quantization.md"}) {
     const std::string page = source(path);
     CHECK_MESSAGE(page == with_tables(page), path);
-  }
-}
-
-TEST_CASE("docs: every command of qtape is in the tables of README and programs.md") {
-  const std::vector<std::string> all = commands();
-  CHECK(all.size() >= 16);
-  for (const char* page : {"README.md", "docs/programs.md"}) {
-    const std::vector<std::string> rows = rows_of(source(page));
-    for (const std::string& name : all) {
-      const std::string row = std::string(page) == "README.md" ? "qtape " + name : name;
-      CHECK_MESSAGE(has_row(rows, row), page, ": ", row);
-    }
-  }
-  for (const std::string& row : rows_of(source("README.md"))) {
-    if (!row.starts_with("qtape ")) continue;
-    const auto known = [&](const std::string& name) {
-      return row == "qtape " + name || row.starts_with("qtape " + name + " ");
-    };
-    CHECK_MESSAGE(std::ranges::any_of(all, known), row);
   }
 }
 

@@ -41,6 +41,14 @@ kill_after() { # kill_after FILE COMMAND...: kills the command as soon as FILE h
   kill -9 $pid 2>/dev/null
   ! wait $pid 2>/dev/null
 }
+subcommands() { "$tool" "$@" --help | sed -n '/^Options:/,$s/^  \([a-z][a-z]*\) .*/\1/p'; }
+commands() { # all commands of qtape, one a line
+  local command what
+  for command in $(subcommands); do
+    what=$(subcommands "$command")
+    if [ -z "$what" ]; then echo "$command"; else sed "s/^/$command /" <<<"$what"; fi
+  done
+}
 finish() {
   echo "$passed passed, $failed failed"
   [ "$failed" = 0 ]

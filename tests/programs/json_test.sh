@@ -12,15 +12,14 @@ cd "$work" || exit 1
 "$build/tests/write_lenet" lenet.onnx
 "$build/examples/train_cnn" --model DSCNN --width 10 --samples 64 --epochs 1 --batch 16 --save cnn.json >/dev/null
 
-# By command: what it is run on, and with.
+# By command: what it is run on, m.json by default, and with, besides the data and the output that
+# its help names.
 declare -A model=([calibrate]=f.json [lint]=f.json [train]=f.json [search]=f.json [import]=lenet.onnx [fold]=cnn.json [report]=run/run.json
   ["export c"]=p.json)
 declare -A options=(
-  [inspect]="" [replay]="--data digits" [calibrate]="--data digits --images 250 --observer Mse" [quantizers]="--data digits --images 250" [convert]="-o x.json"
-  [verify]="--data digits --random 50 --threads 1" [lint]="" [profile]="--steps 3 --threads 1"
-  [train]="--data digits -o t.json --epochs 1 --weight-bits 4 --activation-bits 4 --freeze-above 0.1" [search]="--data digits --budget 20000 --samples 100"
-  [graph]="-o g.dot" [import]="-o i.json" [fold]="-o fold.json" [report]="-o r.html" [weights]="-o w.npz"
-  ["export c"]="-o c --golden 1" ["export onnx"]="--data digits -o m.onnx")
+  [calibrate]="--images 250 --observer Mse" [quantizers]="--images 250" [verify]="--random 50 --threads 1" [profile]="--steps 3 --threads 1"
+  [train]="-o t.json --epochs 1 --weight-bits 4 --activation-bits 4 --freeze-above 0.1" [search]="--budget 20000 --samples 100"
+  [graph]="-o g.dot" [weights]="-o w.npz" ["export c"]="--golden 1")
 declare -A code=([lint]=1)  # of a float model
 
 valid() { # valid FILE: one JSON object and nothing else
@@ -45,20 +44,22 @@ runs() { # runs CODE COMMAND...
 }
 same_text() { diff <(grep -v '_us"' "$1") <(grep -v '_us"' "$2"); } # but for times
 
-subcommands() { "$tool" "$@" --help | sed -n '/^Options:/,$s/^  \([a-z][a-z]*\) .*/\1/p'; }
-commands=()
-for command in $(subcommands); do
-  if [ -z "$(subcommands "$command")" ]; then commands+=("$command"); fi
-  for what in $(subcommands "$command"); do commands+=("$command $what"); done
-done
+options_of() { # options_of COMMAND: with which it is run
+  local help
+  # shellcheck disable=SC2086  # a command is words
+  help=$("$tool" $1 --help)
+  if grep -q -- '^  --data ' <<<"$help"; then echo "--data digits"; fi
+  if grep -q -- '--output .*REQUIRED' <<<"$help" && [[ ${options[$1]:-} != *-o\ * ]]; then echo "-o ${1// /-}.made"; fi
+  echo "${options[$1]:-}"
+}
+mapfile -t commands < <(commands)
 check "the help lists commands" test "${#commands[@]}" -ge 12
 # shellcheck disable=SC2086  # commands and options are words
 for command in "${commands[@]}"; do
   check "$command has --json" grep -q -- '--json' <("$tool" $command --help)
-  check "$command is run here" test "${options[$command]+given}" = given
-  on=${model[$command]:-m.json}
+  on=${model[$command]:-m.json} with=$(options_of "$command")
   expected=${code[$command]:-0}
-  run=("$tool" $command "$on" ${options[$command]:-})
+  run=("$tool" $command "$on" $with)
   check "$command --json FILE" runs "$expected" "${run[@]}" --json "$command.out" >"$command.txt" 2>/dev/null
   check "$command: valid" valid "$command.out"
   [ "$command" = inspect ] || check "$command: keys as documented" same "$(documented "$command")" "$(keys "$command.out")"
@@ -70,9 +71,9 @@ for command in "${commands[@]}"; do
   check "$command: a folder that is missing" exits 1 "qtape: --json: $work/no/x.json: cannot write: No such file or directory" "${run[@]}" --json "$work/no/x.json"
   check "$command: the file that it reads" exits 2 "qtape: --json: ./$on is the file to read" "${run[@]}" --json "./$on"
   echo old >old.txt
-  check "$command: an error" exits 1 'none.json: cannot open' "$tool" $command none.json ${options[$command]:-} --json old.txt
+  check "$command: an error" exits 1 'none.json: cannot open' "$tool" $command none.json $with --json old.txt
   check "$command: keeps the old file" same old "$(cat old.txt)"
-  check "$command: an error has no JSON" runs 1 "$tool" $command none.json ${options[$command]:-} --json - >stdout.txt 2>/dev/null
+  check "$command: an error has no JSON" runs 1 "$tool" $command none.json $with --json - >stdout.txt 2>/dev/null
   check "$command: standard output stays empty" test ! -s stdout.txt
   check "$command: a full device" runs 1 "${run[@]}" --json /dev/full >/dev/null 2>stderr.txt
   check "$command: what it could not write is kept" valid "$(sed -n 's/.*\/dev\/full: cannot write: .* saved as \(.*\) instead$/\1/p' stderr.txt)"
@@ -89,7 +90,7 @@ check "replay: accuracy" same "$(printed replay.txt '.*accuracy \(.*\) %')" "$(r
 check "replay: the hash" same "$(printed replay.txt '^outputs sha256 \(.*\)')" "$(field replay.out outputs_sha256)"
 check "calibrate: accuracy" same "$(printed calibrate.txt '^Mse *\(.*\) %')" "$(rounded calibrate.out accuracy 2)"
 check "quantizers: accuracy" same "$(printed quantizers.txt '^accuracy: all on \(.*\) %, .*')" "$(rounded quantizers.out all_on 2)"
-check "convert: bytes of the file" same "$(stat -c %s x.json)" "$(field convert.out bytes)"
+check "convert: bytes of the file" same "$(stat -c %s convert.made)" "$(field convert.out bytes)"
 check "convert: percent" same "$(printed convert.txt '.* bytes, \(.*\) % of .*')" "$(rounded convert.out percent_of_model 1)"
 check "verify: each requantization" test "$(grep -c '"requantization":' verify.out)" = 4
 check "verify: mismatches" same "$(printed verify.txt '.*inputs: \([0-9]*\) mismatches.*')" "$(field verify.out mismatches)"

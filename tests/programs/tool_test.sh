@@ -1,17 +1,19 @@
 #!/usr/bin/env bash
 # qtape on models of any kind, and its command line: tool_test.sh BUILD_FOLDER
 source "$(dirname "$0")/common.sh"
-data=$(dirname "$0")/../data
+here=$(dirname "$0")
+data=$here/../data
 tool_here=$(realpath "$tool")
 
-version=$(sed -n 's/^project(qtape VERSION \([0-9.]*\).*/\1/p' "$(dirname "$0")/../../CMakeLists.txt")
+version=$(sed -n 's/^project(qtape VERSION \([0-9.]*\).*/\1/p' "$here/../../CMakeLists.txt")
 for program in train_mlp train_autoencoder; do
   check "$program --version" same "$program $version" "$("$build/examples/$program" --version)"
 done
 check "qtape --version" same "qtape $version" "$("$tool" --version)"
 check "an unknown command" exits 2 'qtape: unknown command inspct; the nearest is inspect' "$tool" inspct m.json
 check "another one" exits 2 'qtape: unknown command verfy; the nearest is verify' "$tool" verfy
-check "a command far from all" exits 2 'qtape: unknown command frobnicate; expected one of import, fold, inspect, replay, graph,' "$tool" frobnicate m.json
+check "a command far from all" exits 2 "qtape: unknown command frobnicate; expected one of $(subcommands | paste -sd, | sed 's/,/, /g')" "$tool" frobnicate m.json
+check "the page of programs has every command, and no other" same "$(commands | sort)" "$(sed -n 's/^| `qtape \([a-z]*\( [a-z][a-z]*\)\{0,1\}\) .*/\1/p' "$here/../../docs/programs.md" | sort)"
 check "an integer out of range" exits 2 'train_mlp: --threads: expected 1 to 1024, got 0' "$train" --threads 0
 check "a number out of range" exits 2 'train_mlp: --lr: expected 0 to 10, got 11' "$train" --lr 11
 check "no number" exits 2 'train_mlp: --lr: expected 0 to 10, got nan' "$train" --lr nan
