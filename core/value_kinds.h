@@ -6,11 +6,13 @@
 
 namespace qtape {
 
+/// True if T is a std::optional.
 template <class T>
 inline constexpr bool is_optional = false;
 template <class T>
 inline constexpr bool is_optional<std::optional<T>> = true;
 
+/// True if T is a std::vector.
 template <class T>
 inline constexpr bool is_vector = false;
 template <class T>
