@@ -23,8 +23,7 @@ namespace qtape::tool {
 struct VerifyCommand {
   std::string model;
   DataOptions data;
-  /// Integer program, with float or integer outputs, that the converted model must equal;
-  /// empty: no comparison.
+  /// Integer program that the converted model must equal, with any outputs; empty: none.
   std::string program;
   std::vector<Requantization> requantizations = {Requantization::FloatMultiply};
   /// Number of additional random inputs; empty: none, which requires data.
