@@ -1,5 +1,6 @@
-// Includes the whole public API: networks, data, training, files, calibration and integer
-// programs, and the underlying graphs and tapes.
+// Includes the public API: networks, data, training, files, calibration and integer programs,
+// and the underlying graphs and tapes. Nodes of integer programs, xtensor and ONNX have headers
+// of their own.
 #pragma once
 
 #include "qtape/c99/export_c.h"

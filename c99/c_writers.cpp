@@ -6,6 +6,7 @@
 #include "qtape/c99/ops/pointwise.h"
 #include "qtape/c99/ops/structure.h"
 #include "qtape/c99/ops/windows.h"
+#include "qtape/core/error.h"
 #include "qtape/integer/products/epilogue.h"
 
 namespace qtape {

@@ -10,7 +10,7 @@
 namespace qtape {
 
 // clang-format off
-/// An integer op that C99 is written of. Its functions, of which `scratch` and `store` are for
+/// An integer op that has C99. Its functions, of which `scratch` and `store` are for
 /// ops that need memory and for those with an epilogue:
 ///
 ///   void write(const X&, CNode&)                 adds the statements that compute it to node.code

@@ -1,5 +1,6 @@
 include(CMakePackageConfigHelpers)
-# The libraries by set: who does without an optional one does without its dependencies too.
+# Each optional library is a set of its own, so that users without it need none of its
+# dependencies.
 function(qtape_install set)
   install(TARGETS ${ARGN} EXPORT ${set}_targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
   install(EXPORT ${set}_targets NAMESPACE qtape:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/qtape)

@@ -13,7 +13,7 @@ target_compile_options(qtape_options INTERFACE
   -ffp-contract=off -fno-math-errno -fno-trapping-math
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-missing-field-initializers
   $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow>  # false alarms inside fmt 9
-  # Collects garbage from 400 MB on; by default, that takes up to a tenth of a compilation.
+  # GCC collects garbage only above 400 MB: collections took up to a tenth of a compilation.
   $<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-heapsize=400000>
   $<$<CXX_COMPILER_ID:Clang>:-Wno-pass-failed>  # a loop that may be vectorised need not be
   $<$<BOOL:${QTAPE_WARNINGS_AS_ERRORS}>:-Werror>)
@@ -25,7 +25,7 @@ target_compile_options(qtape_program_options INTERFACE $<$<CONFIG:Release>:-O1>)
 
 # qtape_library(<name> [OPTIONAL] [NO_KERNELS] SOURCES ... LINK ... PRIVATE_LINK ...): a static
 # library qtape::<name>, which is installed and a part of qtape::qtape. OPTIONAL: no part of
-# qtape::qtape. NO_KERNELS: its time does not go to loops over elements. The global properties
+# qtape::qtape. NO_KERNELS: without loops over elements that need the vectoriser. The global properties
 # QTAPE_LIBRARIES and QTAPE_OPTIONAL_LIBRARIES list both kinds in order.
 function(qtape_library name)
   cmake_parse_arguments(ARG "OPTIONAL;NO_KERNELS" "" "SOURCES;LINK;PRIVATE_LINK" ${ARGN})
@@ -43,7 +43,7 @@ function(qtape_library name)
     $<BUILD_INTERFACE:${QTAPE_INCLUDE}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_link_libraries(${target} PUBLIC ${ARG_LINK}
     PRIVATE $<BUILD_INTERFACE:qtape_options> ${ARG_PRIVATE_LINK})
-  # -O3 in every optimised build: the kernels rely on the loop vectoriser.
+  # In every optimised build: loops over elements rely on the vectoriser of -O3.
   set(level -O3)
   if(ARG_NO_KERNELS)
     set(level -O2)

@@ -31,7 +31,7 @@ struct Limits {
   }
 };
 
-/// Valid values of a setting of an enumeration: all others than `refused`.
+/// Valid values of a setting of an enumeration: all except `refused`.
 template <class E>
 struct Choices {
   std::optional<E> refused = std::nullopt;
@@ -174,7 +174,7 @@ void require_limits(const Setting<Owner, Value>& setting, const Value& value) {
   }
 }
 
-/// Checks the limits of every setting.
+/// Throws ArgumentError for the first setting outside its limits.
 template <Described T>
 void require_limits(const T& settings) {
   for_each_field<T>([&](const auto& each) { require_limits(each, settings.*each.member); });

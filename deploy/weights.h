@@ -40,8 +40,8 @@ struct ComputedBias {
 };
 using ComputedBiases = std::map<NodeId, ComputedBias>;
 
-/// Calls `visit`, as visit_weights does, with each of `weights` and with the biases that are
-/// not leaves, of all products among the nodes that `needed` marks. Returns these biases.
+/// Calls `visit`, like visit_weights, for each of `weights` and for each bias that is not a
+/// leaf, of the products that `needed` marks. Returns these biases.
 ComputedBiases visit_constants(const Graph& graph, const Parameters& parameters,
                                const IntegerAnalysis& analysis, const std::vector<bool>& needed,
                                std::set<NodeId> weights,

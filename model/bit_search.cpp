@@ -17,13 +17,18 @@ constexpr int most_bits = 8;
 void check_search(const Model& model, const data::Dataset& dataset,
                   const BitSearchOptions& options) {
   check(model.loss().has_value(), "the model has no loss to measure");
-  require<ArgumentError>(
-      !options.candidates.empty() && dataset.size() > 0 && options.samples > 0,
-      "a search needs candidates and samples");
+  require<ArgumentError>(!options.candidates.empty(), "a search needs at least one candidate");
+  require<ArgumentError>(dataset.size() > 0, "a search needs samples, the data set has none");
+  require<ArgumentError>(options.samples > 0, "samples must be at least 1, got {}",
+                         options.samples);
   require<ArgumentError>(options.recipe.layers.empty(),
                          "a search chooses the bits of layers: expected a recipe without "
-                         "layers, got {}",
+                         "layers, got one with {}",
                          options.recipe.layers.size());
+  require<ArgumentError>(!options.recipe.ends_bits.has_value(),
+                         "a search chooses the bits of the first and the last layer: expected "
+                         "a recipe without bits of these, got {}",
+                         options.recipe.ends_bits.value_or(0));
 }
 
 /// Returns the mean loss over full batches of the first samples.
@@ -54,7 +59,6 @@ QuantizationRecipe recipe_of(const BitSearchOptions& options, int most,
                              std::vector<LayerBits> layers) {
   QuantizationRecipe recipe = options.recipe;
   recipe.weight_bits = most;
-  recipe.ends_bits.reset();
   recipe.scales = scales_of(options);
   recipe.layers = std::move(layers);
   return recipe;

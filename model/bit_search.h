@@ -15,8 +15,8 @@ struct BitSearchOptions {
   int64_t budget = 0;  ///< maximum bytes of all weights, as packed in integer programs
   /// Bits to choose from; programs store 2, 4 or 8 bits per weight.
   std::vector<int> candidates = {2, 4, 8};
-  /// The other settings of the quantizers, in the found recipe as well. Without `layers`;
-  /// `weight_bits` and `ends_bits` are not used. If `scales` are empty, `usual_scales` of the
+  /// Other settings of the quantizers, also those of the found recipe. `layers` and `ends_bits`
+  /// must be empty; `weight_bits` has no effect. If `scales` is empty: `usual_scales` of the
   /// smallest candidate.
   QuantizationRecipe recipe = {};
   int64_t samples = usual_calibration_samples;  ///< number of samples on which losses are

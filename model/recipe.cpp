@@ -47,8 +47,10 @@ void check_recipe(const QuantizationRecipe& recipe, const std::vector<std::strin
                          "scales EMA, Delayed, LSQ or PACT, got PerBatch");
   settings::require_limits(recipe);
   for (const LayerBits& each : recipe.layers) {
-    settings::require_limits(QuantizationRecipe{.weight_bits = each.weight_bits,
-                                                .activation_bits = each.activation_bits});
+    naming<ArgumentError>(fmt::format("layers '{}'", printable(each.pattern)), [&] {
+      settings::require_limits(QuantizationRecipe{.weight_bits = each.weight_bits,
+                                                  .activation_bits = each.activation_bits});
+    });
     const bool found = std::ranges::any_of(
         weights, [&](const std::string& weight) { return matches(each.pattern, weight); });
     require<ArgumentError>(found, "no layer has weights '{}'; the nearest are '{}'",

@@ -62,8 +62,7 @@ struct LayerBits {
   int activation_bits = 8;   ///< of the layer's input, 2 to 16
 };
 
-/// Bits and scales by layer. Each field is an option of `qtape train` and `qtape search`,
-/// unless these exclude it.
+/// Bits and scales by layer.
 struct QuantizationRecipe {
   int weight_bits = 8;      ///< 2 to 16
   int activation_bits = 8;  ///< 2 to 16
@@ -83,6 +82,8 @@ struct QuantizationRecipe {
   /// refusing the graph.
   bool float_parts = false;
 
+  /// The settings with limits, which are options of programs. `layers` and `float_parts` are
+  /// not among them: they do not ask for new quantizers.
   static constexpr auto fields() {
     using settings::setting;
     using R = QuantizationRecipe;

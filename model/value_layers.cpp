@@ -1,6 +1,7 @@
 // Layers and quantizers of values.
 #include <fmt/format.h>
 
+#include "qtape/core/error.h"
 #include "qtape/engine/labels.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/integer/rules/quantizer_of.h"

@@ -1,6 +1,7 @@
 // Losses of values.
 #include <cmath>
 
+#include "qtape/core/error.h"
 #include "qtape/engine/labels.h"
 #include "qtape/model/building.h"
 #include "qtape/model/value.h"

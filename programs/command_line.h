@@ -79,6 +79,7 @@ CLI::Option& add_option(CLI::App& app, std::string name, T& value, std::string_v
   return add_option(app, option_of(std::move(name), value, doc, limits));
 }
 
+/// True if both are the same member of the same struct.
 template <class A, class B>
 constexpr bool same_member(A a, B b) {
   if constexpr (std::is_same_v<A, B>) {
@@ -92,23 +93,31 @@ constexpr bool same_member(A a, B b) {
 template <Described T, class... Members>
 std::vector<CLI::Option*> add_settings(CLI::App& app, T& settings, Members... without) {
   std::vector<CLI::Option*> added;
+  size_t excluded = 0;
   for_each_field<T>([&](const auto& each) {
-    if ((same_member(each.member, without) || ...)) return;
+    if ((same_member(each.member, without) || ...)) {
+      ++excluded;
+      return;
+    }
     added.push_back(
         &add_option(app, option_name(each.key), settings.*each.member, each.doc, each.limits));
   });
+  require<Error>(excluded == sizeof...(without), "no row of fields() describes a member");
   return added;
 }
 
 /// Adds the option of one field for a value outside its struct.
 template <Described T, class Value>
 void add_setting(CLI::App& app, Value T::*member, Value& value) {
+  bool found = false;
   for_each_field<T>([&](const auto& each) {
     if constexpr (std::is_same_v<Value T::*, std::decay_t<decltype(each.member)>>) {
       if (each.member != member) return;
+      found = true;
       add_option(app, option_name(each.key), value, each.doc, each.limits);
     }
   });
+  require<Error>(found, "no row of fields() describes this member");
 }
 
 /// True if one of the options was given.

@@ -21,6 +21,7 @@ CPP
 # Each public aggregate with one of its members named and the others left out.
 cat >"$work/user/members.cpp" <<'CPP'
 #include "qtape/deploy/lint.h"
+#include "qtape/integer/program/integer_node.h"
 #include "qtape/qtape.h"
 using namespace qtape;
 const auto ops = std::tuple{

@@ -79,8 +79,8 @@ struct TrainingSettings {
                 "bits of the operand and the result of a global mean, whose values differ "
                 "little; by default 8 if activations have at most 3",
                 some_bits),
-        setting("weight_codes", &S::weight_codes,
-                "codes of weights, Narrow or Full; by default Narrow"),
+        setting("weight_codes", &S::weight_codes, "codes of weights; by default Narrow",
+                {.refused = CodeRange::Unsigned}),
         setting("ste", &S::ste, "straight-through estimator"),
         setting("scale_mode", &S::scale_mode,
                 "source of scales; by default LSQ if weights or activations have at most 3 "

@@ -1,4 +1,4 @@
-// The nodes of an integer program: for those who look into programs. A program is printed,
+// Nodes of integer programs, for code that reads or builds programs. A program is printed,
 // saved and run without them.
 #pragma once
 

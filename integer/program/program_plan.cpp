@@ -4,7 +4,6 @@
 
 #include "qtape/engine/arena.h"
 #include "qtape/integer/products/epilogue.h"
-#include "qtape/integer/program/session.h"
 
 namespace qtape {
 namespace {

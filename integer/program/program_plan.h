@@ -8,10 +8,9 @@
 
 #include "qtape/engine/plan.h"
 #include "qtape/integer/program/integer_node.h"
+#include "qtape/integer/program/kept_values.h"
 
 namespace qtape {
-
-enum class KeptValues : uint8_t;
 
 /// Memory location of each value, and the memory that all take.
 struct ProgramPlan {

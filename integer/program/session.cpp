@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "qtape/core/aligned.h"
+#include "qtape/core/error.h"
 #include "qtape/core/out_of_memory.h"
 #include "qtape/core/printable.h"
 #include "qtape/integer/core/integer_binding.h"

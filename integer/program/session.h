@@ -7,20 +7,13 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "qtape/core/thread_count.h"
 #include "qtape/core/types.h"
 #include "qtape/integer/program/integer_program.h"
+#include "qtape/integer/program/kept_values.h"
 
 namespace qtape {
-
-/// Values that stay readable after a run, in addition to inputs and outputs.
-enum class KeptValues : uint8_t {
-  Outputs,  ///< no others: their memory is reused
-  Codes,    ///< all except products that an epilogue consumes while they are in cache
-  All
-};
 
 /// Options of a session.
 struct SessionOptions {
@@ -81,7 +74,7 @@ class IntegerSession {
  private:
   class Bound;
 
-  /// Like `bytes`, of a value that has elements of type `dtype`.
+  /// Like the public `bytes`. Throws GraphError if the value has another dtype.
   std::span<const std::byte> bytes(ProgramNodeId id, DType dtype) const;
 
   std::unique_ptr<Bound> bound_;

@@ -8,8 +8,8 @@
 
 namespace qtape {
 
-/// An integer op that ONNX is written of: `write` adds its nodes and returns the name of its
-/// value.
+/// An integer op that can be written as ONNX: `write` adds its nodes and returns the name of
+/// its value.
 template <class X>
 concept WritesOnnx = requires(const X& op, OnnxProgram& p) {
   { write(op, p) } -> std::same_as<Written>;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "qtape/core/error.h"
 #include "qtape/onnx/import/channels.h"
 #include "qtape/onnx/import/operators.h"
 

@@ -14,7 +14,8 @@
 
 namespace qtape {
 
-/// Conversion of one node: what operators share. Each family derives its operators in its file.
+/// Conversion of one node: the common part of all operators. The file of each family derives a
+/// struct.
 struct OnnxOperators {
   OnnxImporter& to;
   const OnnxNode& node;
@@ -37,6 +38,7 @@ struct OnnxOperators {
   }
   /// Records a reason unless input `k` is constant floats of rank `rank`.
   void expect_weights(int k, int rank, std::string_view kind);
+  /// Records a reason unless attribute auto_pad has a known value.
   void expect_auto_pad();
   /// Throws OnnxRefused if there are reasons.
   void settle() const {
@@ -54,7 +56,7 @@ struct OnnxOperators {
   Windows windows(const std::vector<int64_t>& shape, const std::vector<int64_t>& kernel);
 
   // Operators of several families.
-  /// Gives operand 0.
+  /// Sets the output to operand 0.
   void same();
   /// Computes arithmetic of two constants with the same shape, or of which one is a single
   /// number.

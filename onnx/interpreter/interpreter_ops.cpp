@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "qtape/core/error.h"
 #include "qtape/onnx/interpreter/call.h"
 
 namespace qtape {
@@ -28,7 +29,9 @@ OnnxArray compute_onnx(const OnnxNode& node, const OnnxOperands& operands) {
 
 OnnxType onnx_type(const OnnxTypes& operands) {
   const interpreter::Operator* found = find_operator(operands.node.type());
-  check(found != nullptr, "{} has no shape here", operands.node.type());
+  check(found != nullptr,
+        "the type of the result of {} is not known: the interpreter has no such operator",
+        operands.node.type());
   return found->type(operands);
 }
 

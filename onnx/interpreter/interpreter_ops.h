@@ -1,4 +1,4 @@
-// Single ONNX operators: what they compute, and the type of it.
+// Single ONNX operators: their results, and the types of results.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct OnnxType {
   std::vector<int64_t> shape = {};
 };
 
-/// A node whose operands are not computed.
+/// A node with the types of its operands.
 struct OnnxTypes {
   const OnnxNode& node;
   const std::map<std::string, OnnxType>& values;  ///< by name

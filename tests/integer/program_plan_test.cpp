@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "qtape/integer/program/session.h"
 #include "qtape/tests/support/integer_nets.h"
 
 using namespace qtape;

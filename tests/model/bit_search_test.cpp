@@ -73,7 +73,7 @@ TEST_CASE("bit search: what cannot be is refused") {
         }) == "a budget of 100 bytes is too small: the weights take at least 3214");
   CHECK(test::error_text<ArgumentError>([&] {
           (void)search_bits(model, {}, {.budget = 10000});
-        }) == "a search needs candidates and samples");
+        }) == "a search needs samples, the data set has none");
   CHECK(test::error_text<ArgumentError>([&] {
           (void)search_bits(model, digits, {.budget = 100000, .candidates = {9}});
         }) == "weights of integer programs have 2 to 8 bits, not 9");

@@ -96,7 +96,7 @@ TEST_CASE("recipes: bits of the ends and of layers by name") {
         "bits of the first and the last layer must be in 2..16, got 1");
   CHECK(refused({.mean_bits = 17}) == "bits around means must be in 2..16, got 17");
   CHECK(refused({.layers = {{.pattern = "fc1.*", .weight_bits = 17}}}) ==
-        "weight bits must be in 2..16, got 17");
+        "layers 'fc1.*': weight bits must be in 2..16, got 17");
 }
 
 TEST_CASE("recipes: few bits learn their scales, and codes can be said") {

@@ -42,7 +42,7 @@ kill_after() { # kill_after FILE COMMAND...: kills the command as soon as FILE h
   ! wait $pid 2>/dev/null
 }
 subcommands() { "$tool" "$@" --help | sed -n '/^Options:/,$s/^  \([a-z][a-z]*\) .*/\1/p'; }
-commands() { # all commands of qtape, one a line
+commands() { # all commands of qtape, one per line
   local command what
   for command in $(subcommands); do
     what=$(subcommands "$command")

@@ -12,8 +12,8 @@ cd "$work" || exit 1
 "$build/tests/write_lenet" lenet.onnx
 "$build/examples/train_cnn" --model DSCNN --width 10 --samples 64 --epochs 1 --batch 16 --save cnn.json >/dev/null
 
-# By command: what it is run on, m.json by default, and with, besides the data and the output that
-# its help names.
+# By command: the file to read, m.json by default, and further options; data and output follow from
+# its help.
 declare -A model=([calibrate]=f.json [lint]=f.json [train]=f.json [search]=f.json [import]=lenet.onnx [fold]=cnn.json [report]=run/run.json
   ["export c"]=p.json)
 declare -A options=(

@@ -10,7 +10,7 @@
 
 namespace qtape::tool {
 
-/// A function that declares a command below the app that it is given, in the command's file.
+/// Declares a command below an app; defined in the command's file.
 using AddCommand = Command(CLI::App&);
 
 namespace {

@@ -130,7 +130,7 @@ Command add_search(CLI::App& app) {
       .default_str("")
       ->required();
   add_settings(search, o->recipe, &QuantizationRecipe::weight_bits,
-               &QuantizationRecipe::ends_bits, &QuantizationRecipe::mean_bits);
+               &QuantizationRecipe::ends_bits);
   add_float_parts(search, o->recipe.float_parts);
   add_option(search, "--samples", o->samples, "samples to measure on", {1, 1000000});
   search.add_option("-o,--output", o->output,

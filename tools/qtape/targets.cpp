@@ -5,7 +5,7 @@
 
 namespace qtape::tool {
 
-// Each in the file of its command. Declared here, so that a new target has one list to enter.
+// Each in the file of its command. Declared here: a new target changes only this file.
 Command add_export_c(CLI::App& app);
 Command add_export_onnx(CLI::App& app);
 

@@ -1,7 +1,6 @@
 // The list of export targets.
 #pragma once
 
-#include <functional>
 #include <span>
 
 #include "qtape/deploy/level.h"
@@ -11,8 +10,8 @@ namespace qtape::tool {
 
 /// A target of `qtape export`.
 struct Target {
-  Command (*add_export)(CLI::App& app);     ///< declares its command below `export`
-  std::function<RunnerFactories()> levels;  ///< runners of its levels of arithmetic
+  Command (*add_export)(CLI::App& app);  ///< declares its command below `export`
+  RunnerFactories (*levels)();           ///< returns the runners of its levels of arithmetic
 };
 
 /// All targets, in the order of the help.

@@ -208,6 +208,7 @@ double usual_rate(const Graph& graph) {
     const CodeLimits limits = grid_of(graph, id).limits;
     const auto span = static_cast<uint32_t>(limits.q_max - limits.q_min);
     const auto bits = static_cast<int>(std::bit_width(span));
+    // Bits of which recipes learn the scales by default.
     return usual_scales(bits, bits) == ScaleOrigin::LSQ;
   });
   return few ? 3e-3 : 1e-3;
@@ -360,7 +361,7 @@ Command add_train(CLI::App& app) {
   train.add_option("-o,--output", o->output,
                    "write the trained model here; required unless --checkpoint is given");
   add_settings<TrainRun>(train, *o);
-  const auto recipe = add_settings(train, o->recipe, &QuantizationRecipe::mean_bits);
+  const auto recipe = add_settings(train, o->recipe);
   train.get_option("--weight-bits")
       ->description(
           "bits of weights; if given, the model gets new quantizers; otherwise only if it has "
