@@ -77,10 +77,16 @@ TEST_CASE("bit search: what cannot be is refused") {
   CHECK(test::error_text<ArgumentError>([&] {
           (void)search_bits(model, digits, {.budget = 100000, .candidates = {9}});
         }) == "weights of integer programs have 2 to 8 bits, not 9");
-  CHECK(test::error_text<ArgumentError>([&] {
-          (void)search_bits(model, digits,
-                            {.budget = 10000, .recipe = {.layers = {{.pattern = "fc1.*"}}}});
-        }) == "a search chooses the bits of layers: expected a recipe without layers, got 1");
+  const auto refused = [&](const QuantizationRecipe& recipe) {
+    return test::error_text<ArgumentError>(
+        [&] { (void)search_bits(model, digits, {.budget = 10000, .recipe = recipe}); });
+  };
+  CHECK(
+      refused({.layers = {{.pattern = "fc1.*"}}}) ==
+      "a search chooses the bits of layers: expected a recipe without layers, got one with 1");
+  CHECK(refused({.ends_bits = 8}) ==
+        "a search chooses the bits of the first and the last layer: expected a recipe without "
+        "bits of these, got 8");
   Network net;
   const Model plain(linear(net.input("x", {784}), 10));
   CHECK(test::error_text<GraphError>([&] {
