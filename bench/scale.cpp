@@ -3,6 +3,7 @@
 #include <benchmark/benchmark.h>
 
 #include "qtape/deploy/lint.h"
+#include "qtape/engine/plan.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/engine/serialize.h"
 #include "qtape/engine/tape.h"
