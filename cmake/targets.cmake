@@ -23,12 +23,11 @@ add_library(qtape_program_options INTERFACE)
 target_link_libraries(qtape_program_options INTERFACE qtape_options)
 target_compile_options(qtape_program_options INTERFACE $<$<CONFIG:Release>:-O1>)
 
-# qtape_library(<name> [OPTIONAL] [NO_KERNELS] SOURCES ... LINK ... PRIVATE_LINK ...): a static
-# library qtape::<name>, which is installed and a part of qtape::qtape. OPTIONAL: no part of
-# qtape::qtape. NO_KERNELS: without loops over elements that need the vectoriser. The global properties
-# QTAPE_LIBRARIES and QTAPE_OPTIONAL_LIBRARIES list both kinds in order.
+# qtape_library(<name> [OPTIONAL] SOURCES ... LINK ... PRIVATE_LINK ...): a static library
+# qtape::<name>, which is installed and a part of qtape::qtape. OPTIONAL: no part of qtape::qtape.
+# The global properties QTAPE_LIBRARIES and QTAPE_OPTIONAL_LIBRARIES list both kinds in order.
 function(qtape_library name)
-  cmake_parse_arguments(ARG "OPTIONAL;NO_KERNELS" "" "SOURCES;LINK;PRIVATE_LINK" ${ARGN})
+  cmake_parse_arguments(ARG "OPTIONAL" "" "SOURCES;LINK;PRIVATE_LINK" ${ARGN})
   if(ARG_OPTIONAL)
     set_property(GLOBAL APPEND PROPERTY QTAPE_OPTIONAL_LIBRARIES ${name})
   else()
@@ -43,14 +42,11 @@ function(qtape_library name)
     $<BUILD_INTERFACE:${QTAPE_INCLUDE}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_link_libraries(${target} PUBLIC ${ARG_LINK}
     PRIVATE $<BUILD_INTERFACE:qtape_options> ${ARG_PRIVATE_LINK})
-  # In every optimised build: loops over elements rely on the vectoriser of -O3.
-  set(level -O3)
-  if(ARG_NO_KERNELS)
-    set(level -O2)
-  endif()
-  target_compile_options(${target} PRIVATE $<$<CONFIG:Release,RelWithDebInfo>:${level}>)
+  # -O3 in every optimised build: the kernels rely on the loop vectoriser. In all libraries: of an
+  # inline function that several compile, the linker keeps any one.
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release,RelWithDebInfo>:-O3>)
   if(QTAPE_OPTIMISE_ANYWAY)
-    target_compile_options(${target} PRIVATE ${level})
+    target_compile_options(${target} PRIVATE -O3)
   endif()
 endfunction()
 
