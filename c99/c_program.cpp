@@ -140,6 +140,7 @@ class Writer {
       c.operands.push_back(places_[at(operand)]);
     }
     naming<GraphError>(program_.describe(id), [&] { write_c(node.op, c); });
+    places_[at(last)] = c.result;  // a constant lies where it is defined
     if (c.code.empty()) return;
     result_.has_wide_sums = result_.has_wide_sums || c.wide_sums;
     const auto* weights = weights_of(node.op);

@@ -3,6 +3,7 @@
 // The families are headers for this source alone, so that an op without C does not compile.
 #include "qtape/c99/ops/conv.h"
 #include "qtape/c99/ops/linear.h"
+#include "qtape/c99/ops/norms.h"
 #include "qtape/c99/ops/pointwise.h"
 #include "qtape/c99/ops/structure.h"
 #include "qtape/c99/ops/windows.h"

@@ -20,7 +20,7 @@ CodeGrid shifted(CodeGrid grid) {
   return grid;
 }
 
-/// Returns a table of codes with signed_offset subtracted.
+/// Returns codes with signed_offset subtracted.
 Tensor shifted(const Tensor& table) {
   const int64_t offset = signed_offset(table.type.dtype);
   if (offset == 0) return table;
@@ -68,6 +68,7 @@ class Rewriter {
     }
     if constexpr (requires { op.grid; }) op.grid = shifted(op.grid);
     if constexpr (requires { op.table; }) op.table = shifted(op.table);
+    if constexpr (std::is_same_v<Op, integer::Constant>) op.codes = shifted(op.codes);
     return append(std::move(op), node.label);
   }
 

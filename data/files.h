@@ -1,8 +1,13 @@
 // Data sets read from files.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <string>
+#include <string_view>
+#include <vector>
 
+#include "qtape/core/enum_names.h"
 #include "qtape/data/dataset.h"
 
 namespace qtape::data {
@@ -32,5 +37,37 @@ Split mnist(const std::string& directory);
 /// array counts samples. Throws as `read_array` does, and FormatError, which starts with the
 /// file, for scalars, for different counts and for f16 and bf16.
 Dataset arrays(const std::string& inputs, const std::string& targets = {});
+
+/// An input of a network, to which arrays are matched.
+struct WantedInput {
+  std::string name = {};
+  Shape sample = {};  ///< extents of one sample, channels last
+};
+
+/// Position of the channels in a sample.
+enum class ChannelOrder : uint8_t {
+  Detect,  ///< as the network has them; else first, if the extents then fit
+  First,   ///< before all other axes, as in PyTorch and ONNX
+  Last     ///< after all other axes
+};
+
+}  // namespace qtape::data
+
+namespace qtape {
+
+template <>
+inline constexpr std::array<std::string_view, 3> enum_names<data::ChannelOrder>{
+    "Detect", "First", "Last"};
+
+}  // namespace qtape
+
+namespace qtape::data {
+
+/// Reads samples for a network. If `inputs` is a file of several arrays, those with the names
+/// of `wanted` are read. Arrays with the channels first become channels-last. Throws as above,
+/// and ArgumentError for a file that has only some of the names.
+Dataset arrays(const std::string& inputs, const std::string& targets,
+               const std::vector<WantedInput>& wanted,
+               ChannelOrder channels = ChannelOrder::Detect);
 
 }  // namespace qtape::data

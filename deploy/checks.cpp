@@ -121,9 +121,10 @@ CodeTable table_of(const Graph& graph, const Parameters& parameters,
     return {static_cast<float>(q.scale), static_cast<float>(q.zero_point)};
   };
   const NodeId x = graph[quantizer].operands[0];
-  const NodeId input = analysis[mapped_codes(graph, analysis, x)].quantizer;
+  const NodeId input = analysis[analysis[x].codes].quantizer;
   return code_table(graph, analysis, x, grid_of(graph, input), settled(input),
-                    grid_of(graph, quantizer), settled(quantizer));
+                    grid_of(graph, quantizer), settled(quantizer),
+                    [&](NodeId id) { return leaf_values(graph, parameters, id); });
 }
 
 namespace {
@@ -132,8 +133,8 @@ namespace {
 Verdict check_table(const Graph& graph, const Parameters& parameters,
                     const IntegerAnalysis& analysis, NodeId id) {
   const IntegerForm& x = analysis[graph[id].operands[0]];
-  if (x.kind != IntegerKind::Pending || !maps(graph[x.source].op)) return {};
-  const NodeId input = analysis[mapped_codes(graph, analysis, graph[id].operands[0])].quantizer;
+  if (x.kind != IntegerKind::Pending || x.codes.index < 0) return {};
+  const NodeId input = analysis[x.codes].quantizer;
   if (!check_scale(graph, parameters, input).reason.empty()) return {};
   const CodeTable table = table_of(graph, parameters, analysis, id);
   if (!table.undefined) return {};

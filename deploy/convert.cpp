@@ -78,6 +78,7 @@ class Converter {
       add(id, lowered_.analysis.refusal(id));
       if (!lowered_.analysis.refusal(id).reason.empty()) continue;
       if (const auto b = biases_.find(id); b != biases_.end()) add(id, b->second.wrong);
+      if (lowered_.op(id).norm) add(id, check_leaves(*lowered_.op(id).norm));
       const auto w = weights_.find(id);
       add(id, w != weights_.end() ? w->second.wrong
                                   : check_numbers(graph_, parameters_, lowered_.analysis, id));
@@ -92,6 +93,18 @@ class Converter {
                      reasons.size() == 1 ? "" : "s", text);
   }
 
+  /// Checks that gamma and beta of a norm are finite.
+  Verdict check_leaves(const LoweredNorm& norm) const {
+    for (NodeId id : norm.leaves) {
+      const std::vector<float> values = leaf_values(graph_, parameters_, id);
+      Verdict wrong = check_weights(values, "");
+      if (wrong.reason.empty()) continue;
+      wrong.reason = fmt::format("{}: {}", graph_.describe(id), wrong.reason);
+      return wrong;
+    }
+    return {};
+  }
+
   void load_weights(const std::vector<bool>& needed) {
     std::set<NodeId> wanted;
     for (const NodeId id : ids(graph_)) {
@@ -101,12 +114,11 @@ class Converter {
     const auto visit = [&](NodeId id, const WeightView& view) {
       if (form(id).kind != IntegerKind::Weight) return;
       Weights& w = weights_[id];
-      w = {{}, view.qparams, check_weights(view.values, view.fault)};
+      w.qparams = view.qparams;
+      w.wrong = check_weights(view.values, view.fault);
       if (view.codes == nullptr || !w.wrong.reason.empty()) return;
-      w.codes.reserve(view.values.size());
-      for (int64_t i = 0; i < std::ssize(view.values); ++i) {
-        w.codes.push_back(static_cast<int8_t>(view.codes->at(i)));
-      }
+      w.codes = {view.codes->value.type, {}};
+      w.codes.data.assign(view.codes->data, view.codes->data + w.codes.type.bytes());
     };
     biases_ = visit_constants(graph_, parameters_, lowered_.analysis, needed, wanted, visit);
   }
@@ -221,7 +233,9 @@ class Converter {
   void begin_op(const Task& task) {
     const LoweredOp& op = *task.op;
     if (op.emitter == LoweredOp::Emitter::Quantize) {
-      return built_.push_back(quantized_input(op, task.label));
+      const bool constant = form(op.node).kind == IntegerKind::Weight;
+      return built_.push_back(constant ? constant_codes(op, task.label)
+                                       : quantized_input(op, task.label));
     }
     tasks_.push_back({Task::Do::Add, {}, &op, task.label});
     for (size_t k = op.operands.size(); k-- > 0;) {
@@ -236,8 +250,16 @@ class Converter {
     const auto first = built_.end() - std::ssize(op.operands);
     const std::vector<ProgramNodeId> operands(first, built_.end());
     built_.erase(first, built_.end());
-    const Numbers numbers = numbers_of(op, operands);
-    built_.push_back(program_.add(emit(graph_, op, numbers), operands, name));
+    IntegerOp made = emit(graph_, op, numbers_of(op, operands));
+    if (op.norm) load_norm(*op.norm, program_[operands[0]].value, made);
+    built_.push_back(program_.add(std::move(made), operands, name));
+  }
+
+  void load_norm(const LoweredNorm& norm, const IntegerValue& x, IntegerOp& op) const {
+    std::vector<std::vector<float>> values;
+    for (NodeId id : norm.leaves) values.push_back(leaf_values(graph_, parameters_, id));
+    const std::vector<std::span<const float>> leaves(values.begin(), values.end());
+    set_numbers(op, x, qtape::numbers_of(norm, leaves));
   }
 
   ProgramNodeId quantized_input(const LoweredOp& op, const std::string& name) {
@@ -249,10 +271,18 @@ class Converter {
     return program_.add(emit(graph_, op, numbers_of(op, {})), {inputs_[x]}, name);
   }
 
+  ProgramNodeId constant_codes(const LoweredOp& op, const std::string& name) {
+    const Weights& values = weights_.at(op.quantizer);
+    const QParams<double>& q = values.qparams[0];
+    const CodeGrid grid =
+        op.code_grid({static_cast<float>(q.scale), static_cast<float>(q.zero_point)});
+    return program_.add(integer::Constant{.grid = grid, .codes = values.codes}, {}, name);
+  }
+
   Numbers numbers_of(const LoweredOp& op, std::span<const ProgramNodeId> operands) const {
     Numbers numbers = op.numbers;
     if (op.has_grid()) numbers.grid = op.code_grid(qparams_of_node(op.quantizer));
-    if (op.is_table) {
+    if (op.emitter == LoweredOp::Emitter::Table) {
       numbers.table = table_of(graph_, parameters_, lowered_.analysis, op.quantizer).values;
     }
     if (op.weights) {
@@ -269,15 +299,16 @@ class Converter {
     const CodeLimits limits = grid_of(graph_, weights.quantizer).limits;
     std::vector<float> scales;
     for (const auto& q : values.qparams) scales.push_back(static_cast<float>(q.scale));
-    return pack_weights(in_rows(values.codes, weights.layout),
+    const auto* codes = reinterpret_cast<const int8_t*>(values.codes.data.data());
+    return pack_weights(in_rows({codes, values.codes.data.size()}, weights.layout),
                         {weights.layout.outputs, weights.layout.terms},
                         storage_bits(limits.q_min, limits.q_max), scales,
                         bias_codes(weights.bias, x.scales[0], scales), factors);
   }
 
-  static std::vector<int8_t> in_rows(const std::vector<int8_t>& codes,
+  static std::vector<int8_t> in_rows(std::span<const int8_t> codes,
                                      const WeightLayout& layout) {
-    if (layout.rows) return codes;
+    if (layout.rows) return {codes.begin(), codes.end()};
     std::vector<int8_t> turned(codes.size());
     for (int64_t c = 0; c < layout.outputs; ++c) {
       for (int64_t i = 0; i < layout.terms; ++i) {
@@ -333,7 +364,7 @@ class Converter {
   }
 
   struct Weights {
-    std::vector<int8_t> codes;  // as the quantizer writes them
+    Tensor codes;  // as the quantizer writes them
     std::vector<QParams<double>> qparams;
     Verdict wrong;  // why they have no codes
   };

@@ -12,8 +12,9 @@
 #include "qtape/engine/rewrite.h"
 #include "qtape/integer/rules/rule_table.h"
 #include "qtape/model/passes/float_parts.h"
-#include "qtape/model/passes/fold_batch_norm.h"
 #include "qtape/model/passes/insert_quantizers.h"
+#include "qtape/model/passes/last_softmax.h"
+#include "qtape/model/passes/rewrite_layers.h"
 #include "qtape/model/passes/weighted_layers.h"
 
 namespace qtape {
@@ -106,10 +107,7 @@ std::vector<const data::Column*> targets_of(const data::Dataset& dataset) {
 /// Adds the cross-entropy of `answer`. If `answer` is a Softmax, its operand becomes the
 /// answer. The input for labels is named like `column`, if given.
 NodeId add_cross_entropy(Graph& graph, NodeId& answer, const data::Column* column) {
-  const Op& last = graph[answer].op;
-  if (std::holds_alternative<Softmax>(last) || std::holds_alternative<LogSoftmax>(last)) {
-    answer = graph[answer].operands[0];
-  }
+  answer = before_softmax(graph, answer);
   const int64_t batch = graph[answer].type.shape.rank() > 0 ? graph[answer].type.shape[0] : 1;
   const NodeId labels =
       add_input_like(graph, {DType::S32, {batch}}, column == nullptr ? "labels" : column->name);
@@ -252,8 +250,8 @@ Graph without_quantizers(const Graph& graph) { return Rebuild(graph).run(); }
 Model plain_model(const Model& model) {
   // Scales of removed quantizers must not be reused for new ones with the same labels.
   Model plain(without_quantizers(model.graph()), model.parameters());
-  FoldedNorms folded = fold_norms(plain.graph(), plain.parameters());
-  return folded.model ? Model(std::move(*folded.model)) : std::move(plain);
+  RewrittenLayers layers = rewrite_layers(plain.graph(), plain.parameters());
+  return layers.model ? Model(std::move(*layers.model)) : std::move(plain);
 }
 
 Model with_loss(Model model, const data::Dataset& dataset) {

@@ -130,8 +130,8 @@ bool never_negative(const Graph& graph, NodeId id);
 Graph quantized(const Graph& graph, const QuantizationRecipe& recipe);
 
 /// Quantizes a model and keeps its values. Quantizers are calibrated on `samples` of `dataset`,
-/// so training can start. Quantizers of the model are replaced, and batch norms are folded into
-/// the preceding products where `fold_norms` can do that.
+/// so training can start. Quantizers of the model are replaced, and layers are rewritten
+/// for integers (`rewrite_layers`).
 Model quantized(const Model& model, const QuantizationRecipe& recipe,
                 const data::Dataset& dataset, int64_t samples = usual_calibration_samples,
                 int threads = default_threads());
@@ -140,7 +140,7 @@ Model quantized(const Model& model, const QuantizationRecipe& recipe,
 Graph without_quantizers(const Graph& graph);
 
 /// Returns a copy of the model that is ready for new quantizers: without quantizers, and with
-/// batch norms folded where `fold_norms` can do that.
+/// layers rewritten for integers (`rewrite_layers`).
 Model plain_model(const Model& model);
 
 /// Returns the model, with a loss for training on `dataset` added if it has none. If the data

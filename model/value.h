@@ -166,8 +166,8 @@ Value concat(std::initializer_list<Value> parts, int axis = -1);
 /// Concatenation of a span of values, such as the steps of `gru`.
 Value concat(std::span<const Value> parts, int axis = -1);
 
-/// a + b, broadcast. For an integer form, as for a - b and a b, both operands must be quantized
-/// and have the same shape.
+/// a + b, broadcast. For an integer form, as for a - b and a b, both operands must be
+/// quantized.
 Value operator+(const Value& a, const Value& b);
 /// a - b, broadcast.
 Value operator-(const Value& a, const Value& b);

@@ -48,10 +48,19 @@ class OnnxNode {
     const auto* found = find(name, onnx::AttributeProto::TENSOR);
     return found == nullptr ? nullptr : &found->t();
   }
+  const onnx::GraphProto* graph(const char* name) const {
+    const auto* found = find(name, onnx::AttributeProto::GRAPH);
+    return found == nullptr ? nullptr : &found->g();
+  }
   std::optional<std::vector<float>> reals(const char* name) const {
     const auto* found = find(name, onnx::AttributeProto::FLOATS);
     if (found == nullptr) return std::nullopt;
     return std::vector<float>(found->floats().begin(), found->floats().end());
+  }
+  std::optional<std::vector<std::string>> texts(const char* name) const {
+    const auto* found = find(name, onnx::AttributeProto::STRINGS);
+    if (found == nullptr) return std::nullopt;
+    return std::vector<std::string>(found->strings().begin(), found->strings().end());
   }
   bool has(const char* name) const {
     asked_.insert(name);

@@ -59,6 +59,36 @@ std::vector<int64_t> read_int4(const onnx::TensorProto& tensor, int64_t elements
 
 }  // namespace
 
+int64_t data_bytes(const onnx::TensorProto& tensor) {
+  using Proto = onnx::TensorProto;
+  for (const int64_t extent : tensor.dims()) {
+    require<FormatError>(extent >= 0, "it has the extent {}", extent);
+  }
+  const Shape shape(std::vector<int64_t>(tensor.dims().begin(), tensor.dims().end()));
+  const int64_t n = shape.elements();
+  switch (tensor.data_type()) {
+    case Proto::DOUBLE:
+    case Proto::INT64:
+      return 8 * n;
+    case Proto::FLOAT:
+    case Proto::INT32:
+    case Proto::UINT32:
+      return 4 * n;
+    case Proto::FLOAT16:
+    case Proto::INT16:
+    case Proto::UINT16:
+      return 2 * n;
+    case Proto::INT8:
+    case Proto::UINT8:
+    case Proto::BOOL:
+      return n;
+    case onnx_int4:
+      return n / 2 + n % 2;
+    default:
+      fail<FormatError>("elements of type {} are not supported", tensor.data_type());
+  }
+}
+
 OnnxConstant read_constant(const onnx::TensorProto& tensor) {
   using Proto = onnx::TensorProto;
   const std::string name = printable(tensor.name());

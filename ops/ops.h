@@ -7,6 +7,7 @@
 #include "qtape/ops/add.h"
 #include "qtape/ops/add_bias.h"
 #include "qtape/ops/affine.h"
+#include "qtape/ops/arg_max.h"
 #include "qtape/ops/avg_pool.h"
 #include "qtape/ops/batch_norm.h"
 #include "qtape/ops/batch_norm_correction.h"
@@ -19,7 +20,9 @@
 #include "qtape/ops/dequantize.h"
 #include "qtape/ops/div.h"
 #include "qtape/ops/dropout.h"
+#include "qtape/ops/elu.h"
 #include "qtape/ops/embedding.h"
+#include "qtape/ops/erf.h"
 #include "qtape/ops/exp.h"
 #include "qtape/ops/fake_quantize.h"
 #include "qtape/ops/fake_quantize_bias.h"
@@ -28,10 +31,14 @@
 #include "qtape/ops/flatten.h"
 #include "qtape/ops/fold_bias.h"
 #include "qtape/ops/fold_factor.h"
+#include "qtape/ops/gather.h"
 #include "qtape/ops/gelu.h"
 #include "qtape/ops/global_avg_pool.h"
+#include "qtape/ops/group_norm.h"
 #include "qtape/ops/hard_sigmoid.h"
 #include "qtape/ops/hard_swish.h"
+#include "qtape/ops/interpolate.h"
+#include "qtape/ops/l2_normalize.h"
 #include "qtape/ops/layer_norm.h"
 #include "qtape/ops/leaky_relu.h"
 #include "qtape/ops/leaves.h"
@@ -40,19 +47,26 @@
 #include "qtape/ops/matmul.h"
 #include "qtape/ops/max.h"
 #include "qtape/ops/max_pool.h"
+#include "qtape/ops/maximum.h"
 #include "qtape/ops/mean.h"
 #include "qtape/ops/mean_squared_error.h"
+#include "qtape/ops/minimum.h"
+#include "qtape/ops/mish.h"
 #include "qtape/ops/mul.h"
 #include "qtape/ops/neg.h"
 #include "qtape/ops/pad.h"
+#include "qtape/ops/pow.h"
+#include "qtape/ops/prelu.h"
 #include "qtape/ops/quantize.h"
 #include "qtape/ops/relu.h"
 #include "qtape/ops/relu6.h"
 #include "qtape/ops/reshape.h"
+#include "qtape/ops/rms_norm.h"
 #include "qtape/ops/sigmoid.h"
 #include "qtape/ops/slice.h"
 #include "qtape/ops/softmax.h"
 #include "qtape/ops/softmax_cross_entropy.h"
+#include "qtape/ops/softplus.h"
 #include "qtape/ops/sqrt.h"
 #include "qtape/ops/stop_gradient.h"
 #include "qtape/ops/sub.h"
@@ -68,14 +82,16 @@ namespace qtape {
 using OpAlternatives = std::variant<
     Input, Parameter, State, Constant,
     MatMul, AddBias, Conv1d, Conv2d, ConvTranspose2d,
-    Add, Sub, Mul, Div,
+    Add, Sub, Mul, Div, Maximum, Minimum,
     Neg, Relu, LeakyRelu, Sigmoid, Tanh, Gelu, Exp, Log, Sqrt, Clamp,
-    Relu6, HardSigmoid, HardSwish, Abs, Affine,
-    Reshape, Flatten, Transpose, Concat, Slice, Pad, Upsample, Embedding,
-    Sum, Mean, Max,
+    Relu6, HardSigmoid, HardSwish, Abs, Affine, Elu, Softplus, Mish, Erf, Pow, PRelu,
+    Reshape, Flatten, Transpose, Concat, Slice, Gather, Pad, Upsample, Interpolate,
+    Embedding,
+    Sum, Mean, Max, ArgMax,
     MaxPool, AvgPool, GlobalAvgPool,
     Softmax, LogSoftmax, SoftmaxCrossEntropy, MeanSquaredError,
-    BatchNorm, LayerNorm, FoldFactor, FoldBias, BatchNormCorrection,
+    BatchNorm, LayerNorm, GroupNorm, RmsNorm, L2Normalize,
+    FoldFactor, FoldBias, BatchNormCorrection,
     Dropout, StopGradient, Cast,
     FakeQuantize, FakeQuantizeLSQ, FakeQuantizePACT, Quantize, Dequantize,
     FakeQuantizeBias>;

@@ -261,6 +261,7 @@ TEST_CASE("allocation: nor does a training step through norms, folded or not") {
                        .input_quantizer = ema,
                        .folded_norm = BatchNorm{}});
     y = batch_norm(graph, add_quantizer(graph, y, ema, "y"));
+    y = add_quantizer(graph, y, ema, "normed");
     const NodeId gamma = graph.add(Parameter{.shape = {90}}, {}, "gamma");
     const NodeId beta = graph.add(Parameter{.shape = {90}}, {}, "beta");
     graph.add(Mean{}, {graph.add(LayerNorm{}, {y, gamma, beta})}, "loss");

@@ -85,7 +85,8 @@ class Conformance(FileTest):
         for path in CASES:
             case = json.loads(path.read_text())
             for node in case["program"]["program"]:
-                product = node["op"].get("Linear") or node["op"].get("Conv")
+                op = node["op"] if isinstance(node["op"], dict) else {}  # a name alone has no attributes
+                product = op.get("Linear") or op.get("Conv")
                 weights = product and product["weights"]
                 for name in ("codes", "bias") if weights else ():
                     if not weights[name]["data"]:

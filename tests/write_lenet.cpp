@@ -1,6 +1,6 @@
-// write_lenet FILE [norms]: writes an untrained LeNet for 28x28 images as an ONNX file in
-// PyTorch's layout; with `norms`, its first three layers have batch norms, as in files that
-// were exported in training mode.
+// write_lenet FILE [norms|softmax]: writes an untrained LeNet for 28x28 images as an ONNX file
+// in PyTorch's layout; with `norms`, its first three layers have batch norms, as in files that
+// were exported in training mode; with `softmax`, a Softmax precedes the last layer.
 #include <onnx/onnx_pb.h>
 
 #include <cmath>
@@ -102,8 +102,10 @@ class Writer {
 
 int main(int argc, char** argv) {
   return console::run_program("write_lenet", [&] {
-    const bool norms = argc == 3 && std::string_view(argv[2]) == "norms";
-    require<ArgumentError>(argc == 2 || norms, "usage: write_lenet FILE [norms]");
+    const std::string_view variant = argc == 3 ? argv[2] : "";
+    const bool norms = variant == "norms", softmax = variant == "softmax";
+    require<ArgumentError>(argc == 2 || norms || softmax,
+                           "usage: write_lenet FILE [norms|softmax]");
     Writer writer;
     writer.layer("Conv", "conv1", {6, 1, 5, 5});
     if (norms) writer.norm("norm1", 6);
@@ -117,6 +119,7 @@ int main(int argc, char** argv) {
     writer.layer("Gemm", "fc1", {60, 256});
     if (norms) writer.norm("norm3", 60);
     writer.node("Relu", {});
+    if (softmax) writer.node("Softmax", {});
     writer.layer("Gemm", "fc2", {10, 60});
     writer.save(argv[1]);
   });

@@ -150,6 +150,39 @@ class Norm(nn.Module):
         return self.fc(self.norm(x)).mean(1)
 
 
+class Moves(nn.Module):
+    """Shuffles of channels and of pixels, borders, steps, and a layer over channels last."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(4, 8, 1)
+        self.norm = nn.LayerNorm(2)
+        self.fc = nn.Linear(2, 4)
+
+    def forward(self, x):
+        x = self.conv(x)
+        x = x.view(x.size(0), 2, 4, 3, 4).transpose(1, 2).reshape(x.size(0), 8, 3, 4)
+        x = nn.functional.pad(nn.functional.pixel_shuffle(x, 2), (2, 1, 0, 3), mode="reflect")
+        x = torch.relu(self.fc(self.norm(x.permute(0, 2, 3, 1))).permute(0, 3, 1, 2))
+        return nn.functional.pixel_unshuffle(torch.roll(x.flip(3)[:, [2, 0, 1], ::2, 1::2], 1, 2)[:, :, :4, :4], 2)
+
+
+class Resized(nn.Module):
+    """Bilinear and nearest neighbours by whole and other ratios."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(2, 3, 1)
+
+    def forward(self, x):
+        x = self.conv(x)
+        a = nn.functional.interpolate(x, scale_factor=2, mode="bilinear", align_corners=False)
+        b = nn.functional.interpolate(x, size=(6, 8), mode="bilinear", align_corners=True)
+        c = nn.functional.interpolate(x, size=(6, 8))
+        d = nn.functional.interpolate(nn.functional.interpolate(x, size=(4, 3)), size=(6, 8), mode="bilinear")
+        return torch.cat([a + b, c, d], 1)
+
+
 def settle(model):
     """Batch norms with statistics that are not those of fresh ones."""
     for module in model.modules():
@@ -192,6 +225,8 @@ def main():
     write(folder, "parts", Parts(), (6, 3, 2), 17, True)
     write(folder, "windows", Windows(), (2, 8, 7), 17, True)
     write(folder, "norm", Norm(), (1, 4, 6), 17, True)
+    write(folder, "moves", Moves(), (4, 3, 4), 17, True)
+    write(folder, "resized", Resized(), (2, 3, 4), 17, True)
 
 
 if __name__ == "__main__":

@@ -51,15 +51,23 @@ OPS = {
     "Add": {"grid": GRID},
     "Sub": {"grid": GRID},
     "Mul": {"grid": GRID},
+    "Constant": {"grid": GRID, "codes": {"u8", "s8", "u16", "s16"}},
+    "Maximum": {},
+    "Minimum": {},
     "Concat": {"axis": 0, "count": 2},
+    "Gather": {"axis": 0, "indices": []},
     "Slice": {"axis": 0, "begin": 0, "end": int | None},
     "Reshape": {"shape": []},
+    "Transpose": {"permutation": []},
     "MaxPool": WINDOWS | {"dilation": []},
     "Upsample": {"factor": [2, 2]},
     "Pad": {"begin": [], "end": [], "code": 0},
     "Max": REDUCTION,
     "Sum": REDUCTION | {"mean": False},
     "AvgPool": WINDOWS | {"count_include_pad": True},
+    "Interpolate": {"extents": [], "step": [], "offset": [], "divisor": []},
+    "Normalize": {"groups": 1, "joint": False, "centered": True, "shift": 0, "epsilon": 0,
+                  "least": 1, "signs": {"s32"}, "scales": {"f32"}, "bias": {"s32"}},
     "Dequantize": {"low": float | None, "high": float | None},
 }
 NODE = {"label": "", "op": object, "operands": []}
@@ -351,7 +359,6 @@ def requantize(a, requantization, x):
 
 
 def add(a, requantization, x, y, sign=1):
-    require(x.data.shape == y.data.shape, f"codes {x.data.shape} and {y.data.shape}")
     p, q, s_a, s_b, s_y = x.acc, sign * y.acc, x.scale, y.scale, np.array([a.grid.scale])
     if requantization in ("SingleRounding", "DoubleRounding"):
         L = 15 if x.of_16_bits or y.of_16_bits else 20
@@ -374,25 +381,46 @@ def sub(a, requantization, x, y):
 
 
 def mul(a, requantization, x, y):
-    require(x.data.shape == y.data.shape, f"codes {x.data.shape} and {y.data.shape}")
     total = requant(x.acc * y.acc, x.scale * y.scale, a.grid.scale, requantization)
     return codes(total + a.grid.zero_point, a.grid)
 
 
 def lookup(a, requantization, x):
     least, most = CODES[x.grid.dtype]
-    fits = a.table.dtype == a.grid.dtype and a.table.data.shape == (most - least + 1,)
+    rows = x.data.shape[-1:] if a.table.data.ndim == 2 else ()
+    fits = a.table.dtype == a.grid.dtype and a.table.data.shape == (*rows, most - least + 1)
     require(fits, f"table {a.table.dtype} {a.table.data.shape} of {x.grid.dtype}")
-    y = codes(a.table.data.astype(np.int64)[x.data - least], a.grid)
-    require((y.data == a.table.data[x.data - least]).all(), "an entry outside of the grid")
+    place = (np.arange(*rows), x.data - least) if rows else (x.data - least,)
+    y = codes(a.table.data.astype(np.int64)[place], a.grid)
+    require((y.data == a.table.data[place]).all(), "an entry outside of the grid")
     return y
 
 
-def concat(a, requantization, *operands):
+def constant(a, requantization):
+    y = codes(a.codes.data.astype(np.int64), a.grid)
+    fits = a.codes.dtype == a.grid.dtype and (y.data == a.codes.data).all()
+    require(fits, "a code outside of the grid")
+    return y
+
+
+def one_grid(operands, low, high):
     grids = [x.grid for x in operands]
     require(len({(g.dtype, g.scale, g.zero_point) for g in grids}) == 1, "grids differ")
     g = SimpleNamespace(**vars(grids[0]))
-    g.low, g.high = min(one.low for one in grids), max(one.high for one in grids)
+    g.low, g.high = low(one.low for one in grids), high(one.high for one in grids)
+    return g
+
+
+def maximum(a, requantization, x, y):
+    return codes(np.maximum(x.data, y.data), one_grid((x, y), max, max))
+
+
+def minimum(a, requantization, x, y):
+    return codes(np.minimum(x.data, y.data), one_grid((x, y), min, min))
+
+
+def concat(a, requantization, *operands):
+    g = one_grid(operands, min, max)
     return codes(np.concatenate([x.data for x in operands], a.axis), g)
 
 
@@ -411,6 +439,16 @@ def reshape(a, requantization, x):
     kept = y.shape[-1:] == x.data.shape[-1:]
     require(x.scale is None or np.size(x.scale) == 1 or kept, f"channels of {list(x.data.shape)}")
     return codes(y, x.grid) if x.grid else replace(x, data=y)
+
+
+def gather(a, requantization, x):
+    n = x.data.shape[a.axis]
+    require(all(0 <= i < n for i in a.indices), f"indices {a.indices} of {n}")
+    return codes(np.take(x.data, np.array(a.indices, np.int64), a.axis), x.grid)
+
+
+def transpose(a, requantization, x):
+    return codes(np.transpose(x.data, a.permutation or None), x.grid)
 
 
 def windows(a, x, border):
@@ -458,6 +496,23 @@ def upsample(a, requantization, x):
     return codes(y, x.grid)
 
 
+def interpolate(a, requantization, x):
+    y, axes = x.acc, x.data.ndim - 2
+    lists = a.extents, a.step, a.offset, a.divisor
+    require(axes in (1, 2) and all(len(each) == axes for each in lists), f"positions {lists}")
+    for axis, (n, step, offset, d) in enumerate(zip(*lists), 1):
+        last = y.shape[axis] - 1
+        require(min(n, d) >= 1 and step >= 0 and last >= 0, f"positions {lists}")
+        at = np.clip(step * np.arange(n) + offset, 0, last * d)
+        by = (at % d).reshape([-1 if k == axis else 1 for k in range(y.ndim)])
+        low, high = np.take(y, at // d, axis), np.take(y, np.minimum(at // d + 1, last), axis)
+        y = low * (d - by) + high * by
+    total = math.prod(a.divisor)
+    require(total <= 2**23, f"divisors {a.divisor}")
+    bound = total * max(abs(code - x.grid.zero_point) for code in (x.grid.low, x.grid.high))
+    return Value(y, "s32" if bound <= 2**31 - 1 else "s64", x.scale / total)
+
+
 def pad(a, requantization, x):
     g = SimpleNamespace(**vars(x.grid))
     g.low, g.high = min(g.low, a.code), max(g.high, a.code)
@@ -479,6 +534,47 @@ def sum_codes(a, requantization, x):
     return Value(np.asarray(y), dtype, x.scale / n if a.mean else x.scale)
 
 
+def quotients(q, centered, shift, epsilon, least):
+    """round(2^16 d / root) of each element of a set."""
+    n, A, B = len(q), sum(q), sum(each * each for each in q)
+    A = A if centered else 0
+    v = max((n * B - A * A) * 4**shift + epsilon, least)
+    k = 0
+    while v * 4**k < 2**60:
+        k += 1
+    factor = (2**61 - 1) // math.isqrt(v * 4**k)
+    down = 45 - k - shift
+    return [((n * each - A) * factor + (1 << down - 1)) >> down for each in q]
+
+
+def normalize(a, requantization, x):
+    require(x.data.ndim >= 1 + a.joint, f"codes {list(x.data.shape)}")
+    c = x.data.shape[-1]
+    require(a.groups >= 1 and c % a.groups == 0, f"{a.groups} groups of {c}")
+    positions = math.prod(x.data.shape[1:-1]) if a.joint else 1
+    width = c // a.groups
+    span = 65535 if x.of_16_bits else 255
+    require(0 <= a.shift < 30, f"shift {a.shift}")
+    require(positions * width <= ((2**30 - 1) // span) >> a.shift, f"sets of {positions * width}")
+    require(0 <= a.epsilon <= 2**60, f"epsilon {a.epsilon}")
+    require(4**a.shift <= a.least <= 2**60, f"least {a.least}")
+    numbers = (a.signs.data, a.scales.data, a.bias.data)
+    require(all(one.shape == (c,) for one in numbers), "numbers of other channels")
+    require(np.all(abs(a.signs.data) <= 1), "signs beyond 1")
+    require(np.all(abs(a.bias.data.astype(np.int64)) <= 2**30), "biases beyond 2^30")
+    require(np.all((a.scales.data >= 2.0**-110) & np.isfinite(a.scales.data)), "scales")
+    h = np.zeros(x.data.shape, np.int64)
+    if h.size:
+        q = x.acc.reshape(-1, positions, a.groups, width)
+        sets = h.reshape(q.shape)
+        for outer, group in np.ndindex(len(q), a.groups):
+            one = [int(each) for each in q[outer, :, group].reshape(-1)]
+            y = quotients(one, a.centered, a.shift, a.epsilon, a.least)
+            sets[outer, :, group] = np.reshape(y, (positions, width))
+    scale = a.scales.data.astype(np.float64) * 2.0**-16
+    return Value(h * a.signs.data + a.bias.data, "s32", scale)
+
+
 def dequantize(a, requantization, x):
     v = np.atleast_1d(x.acc).astype(np.float32) * x.scale.astype(np.float32)
     if a.low is not None:
@@ -498,8 +594,13 @@ RULES = {
     "Add": ("codes", 2, add),
     "Sub": ("codes", 2, sub),
     "Mul": ("codes", 2, mul),
+    "Constant": ("", 0, constant),
+    "Maximum": ("codes", 2, maximum),
+    "Minimum": ("codes", 2, minimum),
     "Concat": ("codes", None, concat),
     "Slice": ("codes", 1, slice_codes),
+    "Transpose": ("codes", 1, transpose),
+    "Gather": ("codes", 1, gather),
     "Reshape": ("floats codes accumulators", 1, reshape),
     "MaxPool": ("codes", 1, max_pool),
     "Upsample": ("codes", 1, upsample),
@@ -507,6 +608,8 @@ RULES = {
     "Max": ("codes", 1, max_codes),
     "Sum": ("codes", 1, sum_codes),
     "AvgPool": ("codes", 1, avg_pool),
+    "Interpolate": ("codes", 1, interpolate),
+    "Normalize": ("codes", 1, normalize),
     "Dequantize": ("codes accumulators", 1, dequantize),
 }
 

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "qtape/c99/c_axes.h"
 #include "qtape/c99/c_grid.h"
 #include "qtape/c99/c_source.h"
 #include "qtape/integer/ops/integer_ops.h"
@@ -86,6 +87,15 @@ inline void write(const integer::Lookup& op, CNode& node) {
         dispatch_codes(x, []<class X>() { return int64_t{std::numeric_limits<X>::lowest()}; });
     const std::string code(c_type(x));
     const std::string y(c_type(op.grid.dtype));
+    if (op.table.type.shape.rank() == 2) {
+      const CParameters types = {{"X", code},
+                                 {"Y", y},
+                                 {"LEAST", fmt::format("{}", least)},
+                                 {"ENTRIES", fmt::format("{}", op.table.type.shape[1])}};
+      return node.call(node.source.kernel("lookup_rows", fmt::format("{}_{}", code, y), types),
+                       node.operands[0], node.result, node.out().type.elements(),
+                       op.table.type.shape[0], array);
+    }
     node.call(node.source.kernel("lookup", fmt::format("{}_{}", code, y),
                                  {{"X", code}, {"Y", y}, {"LEAST", fmt::format("{}", least)}}),
               node.operands[0], node.result, node.out().type.elements(), array);
@@ -99,8 +109,60 @@ std::string pair_variant(CNode& node) {
                      c_type(node.out().type.dtype));
 }
 
+bool is_repeated(CNode& node) {
+  return node.in(0).type.shape != node.out().type.shape ||
+         node.in(1).type.shape != node.out().type.shape;
+}
+
+/// An element of y, from elements `p` of a and `q` of b.
+struct CPair {
+  std::string_view operation;   ///< part of the name of the C function
+  std::string_view what;        ///< text of the comment
+  std::string value;            ///< expression of the element
+  std::string parameters = {};  ///< of the C function, each after a comma
+  std::vector<std::string> arguments = {};
+};
+
+/// Adds a call that computes y from two operands that may be repeated.
+void call_pairs(CNode& node, const CPair& pair) {
+  const std::string a(c_type(node.in(0).type.dtype));
+  const std::string b(c_type(node.in(1).type.dtype));
+  const std::string y(c_type(node.out().type.dtype));
+  const std::vector<CPairAxis> axes =
+      pair_axes(node.in(0).type.shape, node.in(1).type.shape, node.out().type.shape);
+  const std::string walk = write_axes(node, axes);
+  const std::string kernel =
+      node.source.kernel("pairs", fmt::format("{}_{}", pair.operation, pair_variant(node)),
+                         {{"A", a},
+                          {"B", b},
+                          {"Y", y},
+                          {"WHAT", std::string(pair.what)},
+                          {"ARGUMENTS", pair.parameters},
+                          {"VALUE", pair.value}});
+  std::vector<std::string> arguments = {
+      node.operands[0],
+      node.operands[1],
+      node.result,
+      std::to_string(node.out().type.elements() / std::max<int64_t>(1, axes[0].extent)),
+      walk,
+      std::to_string(axes.size())};
+  arguments.insert(arguments.end(), pair.arguments.begin(), pair.arguments.end());
+  node.call(kernel, std::span<const std::string>(arguments));
+}
+
 void write_sum(CNode& node, const CodeGrid& grid, std::string_view kernel) {
   const CCodeSum code = code_sum(node, node.in(0), node.in(1), grid);
+  if (is_repeated(node)) {
+    const bool added = kernel == "add";
+    const std::string_view sign = added ? "" : "-";
+    return call_pairs(
+        node, {.operation = kernel,
+               .what = added ? "codes of a + b" : "codes of a - b",
+               .value = fmt::format("{}(p - t->a_zero_point, {}(q - t->b_zero_point), t)",
+                                    code.function, sign),
+               .parameters = fmt::format(", const {}_sum *t", node.source.prefix()),
+               .arguments = {code.terms}});
+  }
   const std::string add = node.source.kernel(kernel, pair_variant(node),
                                              {{"A", std::string(c_type(node.in(0).type.dtype))},
                                               {"B", std::string(c_type(node.in(1).type.dtype))},
@@ -113,7 +175,8 @@ void write_sum(CNode& node, const CodeGrid& grid, std::string_view kernel) {
 }  // namespace
 
 inline void write(const integer::Add& op, CNode& node) {
-  node.own_because = not_a_sum_by_cmsis_nn(node.in(0), node.in(1), op.grid);
+  node.own_because = is_repeated(node) ? "CMSIS-NN adds operands of the same shape"
+                                       : not_a_sum_by_cmsis_nn(node.in(0), node.in(1), op.grid);
   if (node.kernels != CKernels::CmsisNn || !node.own_because.empty()) {
     return write_sum(node, op.grid, "add");
   }
@@ -131,6 +194,17 @@ inline void write(const integer::Mul& op, CNode& node) {
   const bool narrow = a.limit() <= Certificate::s32_limit / std::max<int64_t>(1, b.limit());
   const std::string sum = narrow ? "int32_t" : "int64_t";
   const CStore store = store_codes(node, product, op.grid, sum);
+  if (is_repeated(node)) {
+    return call_pairs(
+        node, {.operation = sum == "int32_t" ? "product" : "wide_product",
+               .what = "codes of a b",
+               .value = fmt::format("{}(({})(p - a_zero_point) * (q - b_zero_point), to, 0)",
+                                    store.function, sum),
+               .parameters = fmt::format(
+                   ", int32_t a_zero_point, int32_t b_zero_point, const {} *to", store.to),
+               .arguments = {std::to_string(a.zero_point), std::to_string(b.zero_point),
+                             store.argument}});
+  }
   const std::string multiply = node.source.kernel("multiply", pair_variant(node),
                                                   {{"A", std::string(c_type(a.type.dtype))},
                                                    {"B", std::string(c_type(b.type.dtype))},
@@ -139,6 +213,23 @@ inline void write(const integer::Mul& op, CNode& node) {
                                                    {"CODE", store.function}});
   node.call(multiply, node.operands[0], node.operands[1], node.result,
             node.out().type.elements(), a.zero_point, b.zero_point, store.argument);
+}
+
+inline void write(const integer::Maximum&, CNode& node) {
+  call_pairs(
+      node,
+      {.operation = "larger", .what = "the larger of a and b", .value = "(p > q ? p : q)"});
+}
+inline void write(const integer::Minimum&, CNode& node) {
+  call_pairs(
+      node,
+      {.operation = "smaller", .what = "the smaller of a and b", .value = "(p < q ? p : q)"});
+}
+
+inline void write(const integer::Constant& op, CNode& node) {
+  dispatch_codes(op.grid.dtype, [&]<class Code>() {
+    node.result = node.source.array<Code>(node.name, "codes", op.codes.values<Code>());
+  });
 }
 
 }  // namespace qtape

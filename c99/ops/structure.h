@@ -40,6 +40,55 @@ inline void write(const integer::Slice& op, CNode& node) {
              y.channels * y.inner);
 }
 
+/// By begin and step where the indices are at equal distances, else by a table.
+inline void write(const integer::Gather& op, CNode& node) {
+  const Shape& shape = node.in(0).type.shape;
+  if (node.out().type.elements() == 0) return;
+  const AxisView x = axis_view(shape, resolve_axis(op.axis, shape));
+  const int64_t bytes = x.inner * size_of(node.out().type.dtype);
+  const std::vector<int64_t>& all = op.indices;
+  const int64_t count = std::ssize(all);
+  const int64_t step = count > 1 ? all[1] - all[0] : 1;
+  bool equal = true;
+  for (size_t i = 1; i < all.size(); ++i) equal = equal && all[i] - all[i - 1] == step;
+  if (equal) {
+    return node.call(node.source.kernel("step_rows", ""), node.operands[0], x.channels * bytes,
+                     node.result, x.outer, bytes, all[0], step, count);
+  }
+  const auto call = [&]<class P>(std::string_view type) {
+    std::vector<P> places;
+    for (const int64_t each : all) places.push_back(static_cast<P>(each));
+    const std::string table =
+        node.source.array<P>(node.name, "places", std::span<const P>(places));
+    node.call(node.source.kernel("take_rows", type, {{"P", std::string(type)}}),
+              node.operands[0], x.channels * bytes, node.result, x.outer, bytes, table, count);
+  };
+  if (x.channels <= 256) return call.template operator()<uint8_t>("uint8_t");
+  if (x.channels <= 65536) return call.template operator()<uint16_t>("uint16_t");
+  call.template operator()<int32_t>("int32_t");
+}
+
+/// Reads x by the strides of its axes, in the order of y.
+inline void write(const integer::Transpose& op, CNode& node) {
+  const Shape& x = node.in(0).type.shape;
+  const int64_t n = x.elements();
+  if (n == 0) return;
+  const std::vector<int64_t> strides = row_major_strides(x);
+  std::vector<CAxis> axes;
+  for (int axis = 0; axis < x.rank(); ++axis) {
+    const int from = op.permutation.empty()
+                         ? x.rank() - 1 - axis
+                         : resolve_axis(op.permutation[static_cast<size_t>(axis)], x);
+    axes.push_back({x[from], strides[static_cast<size_t>(from)]});
+  }
+  axes = joined(axes);
+  if (axes.size() <= 1) return write_rows(node, node.operands[0], n, node.result, n, 1, n);
+  const std::string walk = write_axes(node, axes);
+  const std::string code(c_type(node.out().type.dtype));
+  node.call(node.source.kernel("transpose", code, {{"X", code}}), node.operands[0], node.result,
+            n, walk, std::ssize(axes));
+}
+
 inline void write(const integer::Concat& op, CNode& node) {
   const int axis = resolve_axis(op.axis, node.out().type.shape);
   const AxisView whole = axis_view(node.out().type.shape, axis);

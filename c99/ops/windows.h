@@ -59,6 +59,43 @@ inline void write(const integer::Structure<qtape::Upsample>&, CNode& node) {
             width, by_h, by_w, x[-1] * size_of(node.out().type.dtype));
 }
 
+inline void write(const integer::Interpolate& op, CNode& node) {
+  const IntegerValue& x = node.in(0);
+  const Shape& from = x.type.shape;
+  const Shape& to = node.out().type.shape;
+  if (to.elements() == 0) return;
+  std::vector<CWord> words;
+  if (from.rank() == 3) words = c_words_of(1, 1, 0, 0, 1);
+  for (int k = 0; k + 2 < from.rank(); ++k) {
+    const auto i = static_cast<size_t>(k);
+    const int64_t last = std::max(op.step[i] * (to[1 + k] - 1) + op.offset[i],
+                                  (from[1 + k] - 1) * op.divisor[i]);
+    check(last <= std::numeric_limits<int32_t>::max() &&
+              op.step[i] * to[1 + k] <= std::numeric_limits<int32_t>::max(),
+          "positions along axis {} do not fit 32 bits", 1 + k);
+    for (const int64_t each :
+         {from[1 + k], to[1 + k], op.step[i], op.offset[i], op.divisor[i]}) {
+      words.push_back(CWord::of(each));
+    }
+  }
+  node.source.kernel("positions", "");
+  const std::string table =
+      node.source.table(node.name, "positions", node.source.prefix() + "_positions", words, 5);
+  const std::string code(c_type(x.type.dtype));
+  const std::string sum(c_type(node.out().type.dtype));
+  const std::string place = node.source.kernel("place", "");
+  const CStore store = node.store(sum);
+  node.call(node.source.kernel("interpolate", fmt::format("{}_{}", code, sum),
+                               {{"X", code},
+                                {"Y", store.type},
+                                {"ACC", sum},
+                                {"TO", store.to},
+                                {"PLACE", place},
+                                {"STORE", store.function}}),
+            node.operands[0], node.result, table, from[0], from[-1], x.zero_point,
+            store.argument);
+}
+
 inline void write(const integer::Pad& op, CNode& node) {
   const Shape& x = node.in(0).type.shape;
   const Shape& y = node.out().type.shape;

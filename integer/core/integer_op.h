@@ -32,7 +32,7 @@ struct IntegerKernel {
 /// there is none.
 enum class Placement : uint8_t {
   Own,      ///< in its own memory
-  InPlace,  ///< in the memory of operand 0, if both have the same number of bytes
+  InPlace,  ///< in the memory of operand 0, if both have as many elements and bytes
   View      ///< equal to operand 0 bit for bit; a kernel bound to the memory of operand 0 does
             ///< nothing
 };

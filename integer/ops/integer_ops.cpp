@@ -75,6 +75,12 @@ const QuantizedWeights* weights_of(const IntegerOp& op) {
       op);
 }
 
+void set_numbers(IntegerOp& op, const IntegerValue& x, const integer::NormNumbers& numbers) {
+  if (auto* norm = std::get_if<integer::Normalize>(&op)) {
+    integer::set_numbers(*norm, x, numbers);
+  }
+}
+
 std::string explain(const IntegerOp& op, const IntegerValue& x,
                     std::optional<ProductPath> path) {
   return std::visit(

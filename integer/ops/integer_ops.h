@@ -7,11 +7,14 @@
 #include <variant>
 
 #include "qtape/integer/ops/avg_pool.h"
+#include "qtape/integer/ops/constant.h"
 #include "qtape/integer/ops/conv.h"
 #include "qtape/integer/ops/dequantize.h"
 #include "qtape/integer/ops/input.h"
+#include "qtape/integer/ops/interpolate.h"
 #include "qtape/integer/ops/linear.h"
 #include "qtape/integer/ops/lookup.h"
+#include "qtape/integer/ops/normalize.h"
 #include "qtape/integer/ops/pad.h"
 #include "qtape/integer/ops/pairs.h"
 #include "qtape/integer/ops/quantize.h"
@@ -27,9 +30,11 @@ namespace qtape {
 using IntegerOpAlternatives =
     std::variant<integer::Input, integer::Quantize, integer::Linear, integer::Conv,
                  integer::Requantize, integer::Lookup, integer::Add, integer::Sub, integer::Mul,
-                 integer::Concat, integer::Slice, integer::Reshape, integer::Structure<MaxPool>,
-                 integer::Structure<Upsample>, integer::Pad, integer::Max, integer::Sum,
-                 integer::AvgPool, integer::Dequantize>;
+                 integer::Constant, integer::Maximum, integer::Minimum, integer::Concat,
+                 integer::Slice, integer::Gather, integer::Reshape, integer::Transpose,
+                 integer::Structure<MaxPool>, integer::Structure<Upsample>, integer::Pad,
+                 integer::Max, integer::Sum, integer::AvgPool, integer::Interpolate,
+                 integer::Normalize, integer::Dequantize>;
 
 /// One of the integer ops; its members are compiled once, as those of Op are.
 struct IntegerOp : IntegerOpAlternatives {
@@ -60,6 +65,8 @@ const CodeGrid* grid_of(const IntegerOp& op);
 bool follows_grid(const IntegerOp& op);
 /// Returns the constant weights of the op, or null.
 const QuantizedWeights* weights_of(const IntegerOp& op);
+/// Sets the numbers of a norm for codes `x`; does nothing for other ops. Does not allocate.
+void set_numbers(IntegerOp& op, const IntegerValue& x, const integer::NormNumbers& numbers);
 /// Explains how the op multiplies codes `x` and why, on `path` if given; empty if the op has no
 /// products.
 std::string explain(const IntegerOp& op, const IntegerValue& x,

@@ -15,17 +15,6 @@ std::vector<TensorType> types_of(IntegerInputs inputs) {
   return types;
 }
 
-/// Checks that all operands have the same grid, without which their codes cannot be combined.
-void check_one_grid(IntegerInputs inputs) {
-  for (const IntegerValue& input : inputs) {
-    check_codes(input, "each operand");
-    check(input.scales == inputs[0].scales && input.zero_point == inputs[0].zero_point,
-          "operands must be codes of one grid, got scale {} zero point {} and scale {} zero "
-          "point {}",
-          inputs[0].scales[0], inputs[0].zero_point, input.scales[0], input.zero_point);
-  }
-}
-
 /// Checks that the last axis, to which scales of channels belong, is kept.
 void check_channels(const IntegerValue& x, const Shape& y) {
   const bool kept = y.rank() > 0 && y[-1] == x.type.shape[-1];
@@ -37,6 +26,16 @@ void check_channels(const IntegerValue& x, const Shape& y) {
 }
 
 }  // namespace
+
+void check_one_grid(IntegerInputs inputs) {
+  for (const IntegerValue& input : inputs) {
+    check_codes(input, "each operand");
+    check(input.scales == inputs[0].scales && input.zero_point == inputs[0].zero_point,
+          "operands must be codes of one grid, got scale {} zero point {} and scale {} zero "
+          "point {}",
+          inputs[0].scales[0], inputs[0].zero_point, input.scales[0], input.zero_point);
+  }
+}
 
 IntegerValue structure_value(IntegerInputs inputs, size_t count, bool takes_all,
                              const std::function<TensorType(Inputs)>& infer) {

@@ -7,13 +7,17 @@
 
 #include "qtape/integer/core/integer_op.h"
 #include "qtape/ops/concat.h"
+#include "qtape/ops/gather.h"
 #include "qtape/ops/reshape.h"
 #include "qtape/ops/slice.h"
+#include "qtape/ops/transpose.h"
 
 namespace qtape::integer {
 
 // Common code of all `Structure`; `infer` and `forward` are those of the graph op.
 
+/// Checks that all operands are codes of one grid, without which they cannot be combined.
+void check_one_grid(IntegerInputs inputs);
 /// Returns the value of an op with `count` operands, which must be codes of one grid; if
 /// `takes_all`, there is one operand, which may also be accumulators or floats.
 IntegerValue structure_value(IntegerInputs inputs, size_t count, bool takes_all,
@@ -50,6 +54,10 @@ struct Structure : Op {
 using Concat = Structure<qtape::Concat>;
 /// Codes of a range of indices along an axis.
 using Slice = Structure<qtape::Slice>;
+/// Codes at constant indices along an axis.
+using Gather = Structure<qtape::Gather>;
+/// Codes with their axes permuted.
+using Transpose = Structure<qtape::Transpose>;
 /// The same elements (codes, accumulators or floats) in another shape. Accumulators with a
 /// scale per channel must keep their last axis.
 using Reshape = Structure<qtape::Reshape>;

@@ -74,10 +74,12 @@ class Planner {
     return joined_to_[at(id)] ? joined_to_[at(id)]->index : id.index;
   }
 
-  /// True if the value lies in memory of the caller.
+  /// True if the value lies outside of the arena: in memory of the caller, or with constants.
   bool is_outside(ProgramNodeId id) const {
     const IntegerNode& node = program_[id];
-    if (target_ == nullptr || node.value.type.dtype != DType::F32) return false;
+    if (target_ == nullptr) return false;
+    if (std::holds_alternative<integer::Constant>(node.op)) return true;
+    if (node.value.type.dtype != DType::F32) return false;
     return node.operands.empty() || std::ranges::count(program_.outputs(), id) > 0;
   }
 
@@ -116,7 +118,8 @@ class Planner {
     if (placement == Placement::View) return true;
     const IntegerValue& x = program_[node.operands[0]].value;
     const Lifetime& buffer = plan_.buffers[*buffer_[at(node.operands[0])]];
-    return x.type.bytes() == node.value.type.bytes() && buffer.end <= time;
+    return x.type.bytes() == node.value.type.bytes() &&
+           x.type.elements() == node.value.type.elements() && buffer.end <= time;
   }
 
   const IntegerProgram& program_;

@@ -44,7 +44,8 @@ struct TargetMemory {
 };
 
 /// Plans code for another machine: outputs are kept, inputs and outputs in f32 lie in memory of
-/// the caller, and nodes have scratch. No node takes sums that it would have to keep.
+/// the caller, constants outside of the arena, and nodes have scratch. No node takes sums that
+/// it would have to keep.
 ProgramPlan plan_program(const IntegerProgram& program, const TargetMemory& target);
 
 }  // namespace qtape

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "qtape/integer/ops/constant.h"
 #include "qtape/integer/ops/dequantize.h"
 #include "qtape/integer/ops/lookup.h"
 #include "qtape/integer/ops/pairs.h"
@@ -46,13 +47,35 @@ int64_t quantized(float x, const Quantize& op) {
   return static_cast<int64_t>(code < low ? low : code > high ? high : code) + added;
 }
 
+/// Index of the element of `x` that is repeated at element `i` of `y`.
+int64_t repeated(int64_t i, const Shape& x, const Shape& y) {
+  int64_t place = 0;
+  int64_t stride = 1;
+  for (int back = 1; back <= x.rank(); ++back) {
+    if (x[-back] != 1) place += i % y[-back] * stride;
+    i /= y[-back];
+    stride *= x[-back];
+  }
+  return place;
+}
+
+/// Calls `code(x, z)` with the places of each pair of codes.
+template <class Code>
+IntegerKernel at_pairs(const IntegerBinding& b, const Code& code) {
+  return {.run = [code, x = operand(b, 0), z = operand(b, 1), y = result(b),
+                  to = b.out().type.shape] {
+    for (int64_t i = 0; i < to.elements(); ++i) {
+      y.set(i, code(repeated(i, x.shape(), to), repeated(i, z.shape(), to)));
+    }
+  }};
+}
+
 /// Runs `code` on each pair of codes less their zero points.
 template <class Code>
 IntegerKernel pairs(const IntegerBinding& b, const Code& code) {
-  return {.run = [code, x = operand(b, 0), z = operand(b, 1), y = result(b),
-                  n = b.out().type.elements()] {
-    for (int64_t i = 0; i < n; ++i) y.set(i, code(x.difference(i), z.difference(i)));
-  }};
+  return at_pairs(b, [code, x = operand(b, 0), z = operand(b, 1)](int64_t i, int64_t k) {
+    return code(x.difference(i), z.difference(k));
+  });
 }
 
 /// Sums of a and `sign` b.
@@ -115,9 +138,12 @@ IntegerKernel Lookup::reference(const IntegerBinding& b) const {
   const int64_t least = dispatch_codes(b.in(0).type.dtype, []<class Code>() {
     return int64_t{std::numeric_limits<Code>::lowest()};
   });
-  return {.run = [least, entries = Integers{table.data.data(), grid.dtype}, x = operand(b, 0),
+  const Shape& shape = table.type.shape;
+  const int64_t rows = shape.rank() == 2 ? shape[0] : 1;
+  return {.run = [least, rows, width = shape[-1],
+                  entries = Integers{table.data.data(), grid.dtype}, x = operand(b, 0),
                   y = result(b), n = b.out().type.elements()] {
-    for (int64_t i = 0; i < n; ++i) y.set(i, entries[x[i] - least]);
+    for (int64_t i = 0; i < n; ++i) y.set(i, entries[i % rows * width + x[i] - least]);
   }};
 }
 
@@ -132,6 +158,25 @@ IntegerKernel Mul::reference(const IntegerBinding& b) const {
         multiplier_of(a.value->scales[0] * c.value->scales[0], to.scale);
     return clamped(requantize(x * z, multiplier, requantization), to);
   });
+}
+
+IntegerKernel Maximum::reference(const IntegerBinding& b) const {
+  return at_pairs(b, [x = operand(b, 0), z = operand(b, 1)](int64_t i, int64_t k) {
+    return std::max(x[i], z[k]);
+  });
+}
+
+IntegerKernel Minimum::reference(const IntegerBinding& b) const {
+  return at_pairs(b, [x = operand(b, 0), z = operand(b, 1)](int64_t i, int64_t k) {
+    return std::min(x[i], z[k]);
+  });
+}
+
+IntegerKernel Constant::reference(const IntegerBinding& b) const {
+  return {.run = [all = Integers{codes.data.data(), grid.dtype}, y = result(b),
+                  n = b.out().type.elements()] {
+    for (int64_t i = 0; i < n; ++i) y.set(i, all[i]);
+  }};
 }
 
 }  // namespace qtape::integer

@@ -86,6 +86,46 @@ IntegerKernel Structure<qtape::Slice>::reference(const IntegerBinding& b) const 
 }
 
 template <>
+IntegerKernel Structure<qtape::Gather>::reference(const IntegerBinding& b) const {
+  return {.run = [this, x = operand(b, 0), y = result(b), to = b.out().type.shape] {
+    const int along = axis_from_front(axis, to);
+    const int64_t inner = elements_behind(to, along);
+    for (int64_t i = 0; i < to.elements(); ++i) {
+      const int64_t outer = i / inner / to[along];
+      const int64_t index = indices[static_cast<size_t>(i / inner % to[along])];
+      y.set(i, x[(outer * x.shape()[along] + index) * inner + i % inner]);
+    }
+  }};
+}
+
+/// Walks x in its order; `axes` are those of y.
+template <>
+IntegerKernel Structure<qtape::Transpose>::reference(const IntegerBinding& b) const {
+  std::vector<int> axes;
+  const int rank = b.out().type.shape.rank();
+  for (int k = 0; k < rank; ++k) {
+    axes.push_back(permutation.empty() ? rank - 1 - k
+                                       : axis_from_front(permutation[static_cast<size_t>(k)],
+                                                         b.out().type.shape));
+  }
+  return {.run = [axes, x = operand(b, 0), y = result(b), to = b.out().type.shape] {
+    for (int64_t i = 0; i < to.elements(); ++i) {
+      std::vector<int64_t> at(axes.size());
+      int64_t rest = i;
+      for (int axis = x.shape().rank() - 1; axis >= 0; --axis) {
+        at[static_cast<size_t>(axis)] = rest % x.shape()[axis];
+        rest /= x.shape()[axis];
+      }
+      int64_t place = 0;
+      for (size_t k = 0; k < axes.size(); ++k) {
+        place = place * to[static_cast<int>(k)] + at[static_cast<size_t>(axes[k])];
+      }
+      y.set(place, x[i]);
+    }
+  }};
+}
+
+template <>
 IntegerKernel Structure<qtape::Reshape>::reference(const IntegerBinding& b) const {
   return {.run = [x = b.operands[0], y = b.result, bytes = b.out().type.bytes()] {
     for (int64_t i = 0; i < bytes; ++i) y[i] = x[i];

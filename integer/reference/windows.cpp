@@ -23,6 +23,15 @@ int64_t elements_of(const AvgPool& op, const Windows& g, int64_t i, int64_t j) {
   return op.count_include_pad ? g.h.kernel * g.w.kernel : elements;
 }
 
+/// Weight of element `index` of x, in parts, at the position of index i of y along an axis of
+/// extent `in`.
+int64_t nearness(const Interpolate& op, size_t axis, int64_t in, int64_t i, int64_t index) {
+  const int64_t parts = op.divisor[axis];
+  const int64_t at =
+      std::clamp<int64_t>(i * op.step[axis] + op.offset[axis], 0, (in - 1) * parts);
+  return std::max<int64_t>(0, parts - std::abs(at - index * parts));
+}
+
 }  // namespace
 
 template <>
@@ -77,6 +86,30 @@ IntegerKernel Structure<qtape::Upsample>::reference(const IntegerBinding& b) con
         rest /= to[axis];
       }
       y.set(i, x[source]);
+    }
+  }};
+}
+
+/// Takes every element of x by its weight, which is 0 for most.
+IntegerKernel Interpolate::reference(const IntegerBinding& b) const {
+  return {.run = [this, x = operand(b, 0), y = result(b), to = b.out().type.shape] {
+    const Shape& from = x.shape();
+    const bool one = from.rank() == 3;
+    const int64_t channels = from[-1], width = from[-2], height = one ? 1 : from[1];
+    for (int64_t k = 0; k < to.elements(); ++k) {
+      const int64_t j = k / channels % to[-2];
+      const int64_t i = one ? 0 : k / channels / to[-2] % to[1];
+      const int64_t image = k / (to.elements() / to[0]);
+      int64_t sum = 0;
+      for (int64_t row = 0; row < height; ++row) {
+        const int64_t above = one ? 1 : nearness(*this, 0, height, i, row);
+        for (int64_t column = 0; above > 0 && column < width; ++column) {
+          sum +=
+              above * nearness(*this, one ? 0 : 1, width, j, column) *
+              x.difference(((image * height + row) * width + column) * channels + k % channels);
+        }
+      }
+      y.set(k, sum);
     }
   }};
 }

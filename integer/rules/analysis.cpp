@@ -51,7 +51,9 @@ class Analyzer {
 
   IntegerForm shown() {
     blocked_[at(id_)] = blocked_before();
-    return operand(0);
+    IntegerForm result = operand(0);
+    if (result.is_plain_codes()) result.codes = id_;
+    return result;
   }
 
   IntegerForm quantizer() {
@@ -73,7 +75,7 @@ class Analyzer {
         !std::holds_alternative<Input>(graph_[result_.origin(node().operands[0])].op)) {
       return refuse(operands().refuse(0));
     }
-    return {.kind = IntegerKind::Codes, .source = id_, .quantizer = id_};
+    return {.kind = IntegerKind::Codes, .source = id_, .quantizer = id_, .codes = id_};
   }
 
   IntegerForm other() {
@@ -81,11 +83,14 @@ class Analyzer {
     Verdict verdict = classify(node().op, operands());
     switch (verdict.is) {
       case Verdict::Is::Codes:
-        return {.kind = IntegerKind::Codes, .source = id_, .quantizer = operand(0).quantizer};
+        return {.kind = IntegerKind::Codes,
+                .source = id_,
+                .quantizer = operand(0).quantizer,
+                .codes = id_};
       case Verdict::Is::Accumulators:
         return accumulators();
       case Verdict::Is::Pending:
-        return {.kind = IntegerKind::Pending, .source = id_};
+        return {.kind = IntegerKind::Pending, .source = id_, .codes = verdict.codes};
       case Verdict::Is::Operand:
         return operand(0).limited(verdict.low, verdict.high);
       case Verdict::Is::Float:

@@ -28,6 +28,9 @@ struct IntegerForm {
   NodeId product;    ///< Accumulators of products: the op that multiplies; may equal `source`
   NodeId bias;       ///< Accumulators of products: the bias before rounding; depends on no
                      ///< input
+  /// Codes: the node itself or the node whose codes it limits. Pending: the node of whose codes
+  /// it is a function, element by element; index -1 if it is none.
+  NodeId codes;
   /// Limits of the value, applied by the following requantization.
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();

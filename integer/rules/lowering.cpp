@@ -2,7 +2,6 @@
 
 #include "qtape/core/code_types.h"
 #include "qtape/engine/quantizers.h"
-#include "qtape/integer/rules/code_table.h"
 #include "qtape/integer/rules/rule_table.h"
 #include "qtape/kernels/quantize/quantize.h"
 
@@ -63,7 +62,7 @@ class Lowering {
   /// Returns the op that brings the integers of `x` to the grid of the quantizer.
   LoweredOp requantized(const IntegerForm& x, NodeId quantizer) const {
     const bool pending = x.kind == IntegerKind::Pending;
-    if (pending && maps(node(x.source).op)) return mapped(x, quantizer);
+    if (pending && x.codes.index >= 0) return mapped(x, quantizer);
     LoweredOp op =
         with_grid(pending ? LoweredOp::Emitter::ByRule : LoweredOp::Emitter::Requantize,
                   x.source, quantizer);
@@ -79,9 +78,8 @@ class Lowering {
 
   /// Returns the lookup table of a function of codes, which includes the limits of x.
   LoweredOp mapped(const IntegerForm& x, NodeId quantizer) const {
-    LoweredOp op = with_grid(LoweredOp::Emitter::ByRule, x.source, quantizer);
-    op.operands = {mapped_codes(graph_, result_.analysis, x.source)};
-    op.is_table = true;
+    LoweredOp op = with_grid(LoweredOp::Emitter::Table, x.source, quantizer);
+    op.operands = {x.codes};
     return op;
   }
 
@@ -94,11 +92,15 @@ class Lowering {
   }
 
   LoweredOp sum(NodeId id) const {
-    const NodeId x = node(id).operands[0];
-    return {.emitter = LoweredOp::Emitter::ByRule,
-            .node = id,
-            .operands = {x},
-            .numbers = {.x = shape(x)}};
+    const std::vector<NodeId>& all = node(id).operands;
+    LoweredOp op{.emitter = LoweredOp::Emitter::ByRule,
+                 .node = id,
+                 .operands = {all[0]},
+                 .numbers = {.x = shape(all[0])}};
+    if (const auto numbers = norm_of(node(id).op)) {
+      op.norm = {*numbers, {all.begin() + 1, all.end()}};
+    }
+    return op;
   }
 
   /// Returns a product, including the bias that node `id` may add to its sums.
@@ -143,6 +145,14 @@ std::vector<NodeId> Lowered::sources_read(NodeId source) const {
 
 Lowered lower(const Graph& graph) { return Lowering(graph).run(); }
 
+integer::NormNumbers numbers_of(const LoweredNorm& norm,
+                                std::span<const std::span<const float>> leaves) {
+  integer::NormNumbers numbers = norm.numbers;
+  if (!leaves.empty()) numbers.gamma = leaves[0];
+  if (leaves.size() > 1) numbers.beta = leaves[1];
+  return numbers;
+}
+
 IntegerOp emit(const Graph& graph, const LoweredOp& op, const Numbers& numbers) {
   switch (op.emitter) {
     case LoweredOp::Emitter::Quantize:
@@ -152,6 +162,8 @@ IntegerOp emit(const Graph& graph, const LoweredOp& op, const Numbers& numbers) 
                                .zero_point = op.grid.zero_point};
     case LoweredOp::Emitter::Requantize:
       return integer::Requantize{.grid = numbers.grid};
+    case LoweredOp::Emitter::Table:
+      return integer::Lookup{.grid = numbers.grid, .table = numbers.table};
     case LoweredOp::Emitter::ByRule:
       return emit(graph[op.node].op, numbers);
     case LoweredOp::Emitter::None:

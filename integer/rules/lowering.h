@@ -5,6 +5,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "qtape/core/grid.h"
@@ -19,12 +20,19 @@ struct LoweredWeights {
   WeightLayout layout;  ///< of the factors in their operand
 };
 
+/// Leaves from which the numbers of a norm are made.
+struct LoweredNorm {
+  integer::NormNumbers numbers;  ///< without gamma and beta
+  std::vector<NodeId> leaves;    ///< gamma, then beta, as far as the norm has them
+};
+
 /// An integer op without its numbers.
 struct LoweredOp {
   enum class Emitter : uint8_t {
     None,        ///< the node has no integers of its own
     Quantize,    ///< codes of floats
     Requantize,  ///< codes of the integers of operand 0
+    Table,       ///< a function of one code, as a lookup table
     ByRule       ///< as the rule of `node` emits it
   };
   Emitter emitter = Emitter::None;
@@ -38,8 +46,8 @@ struct LoweredOp {
   /// By operand: the op that brings its integers to the grid of the result first. Empty if
   /// operands are read as they are.
   std::vector<LoweredOp> pieces = {};
-  bool is_table = false;  ///< true if the op is a function of one code, a lookup table
   std::optional<LoweredWeights> weights = {};
+  std::optional<LoweredNorm> norm = {};
   Numbers numbers = {};  ///< shapes, and the dtype of the codes of the result
 
   bool has_grid() const { return quantizer.index >= 0; }
@@ -62,6 +70,10 @@ struct Lowered {
 
 /// Never throws: nodes without an integer form are reported in `analysis.refusals`.
 Lowered lower(const Graph& graph);
+
+/// Returns the numbers of a norm with the values of its leaves, in their order.
+integer::NormNumbers numbers_of(const LoweredNorm& norm,
+                                std::span<const std::span<const float>> leaves);
 
 /// Returns the integer op with these numbers.
 IntegerOp emit(const Graph& graph, const LoweredOp& op, const Numbers& numbers);

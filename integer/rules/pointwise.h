@@ -1,5 +1,5 @@
-// Elementwise ops: between two quantizers they become a lookup table of codes, built by
-// evaluating the op's own function on each code.
+// Elementwise ops of one operand: between two quantizers they become a lookup table of codes,
+// built by evaluating the op's own function on each code.
 #pragma once
 
 #include "qtape/integer/rules/rule.h"
@@ -8,16 +8,10 @@ namespace qtape {
 
 template <Pointwise X>
 struct IntegerRule<X> {
-  static constexpr bool maps = true;
-
   static Verdict classify(const X&, const Operands& operands) {
-    const IntegerForm& x = operands.form(0);
-    const bool chained = x.kind == IntegerKind::Pending && operands.maps(x.source);
-    if (x.kind != IntegerKind::Codes && !chained) return operands.refuse(0);
-    return {.is = Verdict::Is::Pending};
-  }
-  static IntegerOp emit(const X&, const Numbers& numbers) {
-    return integer::Lookup{.grid = numbers.grid, .table = numbers.table};
+    const NodeId codes = operands.form(0).codes;
+    if (codes.index < 0) return operands.refuse(0);
+    return {.is = Verdict::Is::Pending, .codes = codes};
   }
 };
 

@@ -21,6 +21,12 @@ concept Pointwise = requires(const X& op, float x) {
   { op.value(x) } -> std::same_as<float>;
 };
 
+/// An op that maps two elements at the same position.
+template <class X>
+concept PointwisePair = requires(float x) {
+  { X::value(x, x) } -> std::same_as<float>;
+};
+
 /// A pointwise op that only limits its operand.
 template <class X>
 concept Limiting = Pointwise<X> && requires(const X& op) {
@@ -43,6 +49,7 @@ struct Verdict {
   std::string remedy = {};  ///< how to avoid the refusal
   NodeId unquantized = {};  ///< the node whose output needs a quantizer, if that is the only
                             ///< remedy
+  NodeId codes = {};        ///< Pending: see IntegerForm::codes
 };
 
 inline Verdict refusal(std::string reason, std::string remedy, NodeId unquantized = {}) {
@@ -63,20 +70,25 @@ class Operands {
   /// True if the operand depends on no input.
   bool constant(size_t k) const { return is_constant(id(k)); }
   bool is_constant(NodeId id) const { return constant_[at(id)]; }
+  /// True if a PRelu with several slopes is among the nodes from the codes to operand k.
+  bool maps_by_channel(size_t k) const;
   const Shape& shape(size_t k) const { return graph_[id(k)].type.shape; }
   const TensorType& result() const { return graph_[id_].type; }
   const Graph& graph() const { return graph_; }
 
-  /// True if node `id` is a function of one code.
-  bool maps(NodeId id) const;
+  /// True if operand k is codes of one scale without limits, of a constant also.
+  bool has_codes(size_t k) const;
+  /// Returns the refusal of operand k, which lacks such codes.
+  Verdict refuse_codes(size_t k) const;
+  /// Returns Pending if each operand has integers that can be brought to a grid that follows.
+  Verdict classify_joined() const;
 
   /// Returns the refusal of operand k, which has no codes although codes are needed.
   Verdict refuse(size_t k) const {
     const std::string text = graph_.describe(id(k));
     if (constant(k)) {
       return refusal(
-          fmt::format("{} depends on no input; only products and AddBias accept such operands",
-                      text),
+          fmt::format("{} depends on no input, as this operand must", text),
           "replace it with an op that has an integer form, or use an output before it");
     }
     if (form(k).kind == IntegerKind::Codes) {
@@ -133,8 +145,8 @@ struct Numbers {
 ///   static constexpr bool joins = true;        Pending: each operand is brought to the grid
 ///   static constexpr size_t weights = 1;       index of the weights operand, laid out as
 ///   static WeightLayout layout(const X&, const Shape&);
-///   static constexpr bool maps = true;         Pending: a function of the codes of operand 0
 ///   static constexpr bool adds_bias = true;    adds operand 1 to the accumulators of a product
+///   static integer::NormNumbers norm(const X&);  normalizes; operand 1 is gamma, 2 beta
 // clang-format on
 template <class X>
 struct IntegerRule {
@@ -160,9 +172,11 @@ concept Multiplies = requires {
   IntegerRule<X>::weights;
 };
 template <class X>
-concept Maps = IntegerRule<X>::maps;
-template <class X>
 concept AddsBias = IntegerRule<X>::adds_bias;
+template <class X>
+concept Normalizes = requires(const X& op) {
+  IntegerRule<X>::norm(op);
+};
 template <class X>
 concept Emits = requires(const X& op, const Numbers& numbers) {
   IntegerRule<X>::emit(op, numbers);

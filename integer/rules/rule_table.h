@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 
 #include "qtape/integer/rules/rule.h"
 
@@ -15,12 +16,14 @@ bool keeps_codes(const Op& op);
 bool rounds(const Op& op);
 /// True if each operand of a pending node is requantized to the grid that follows.
 bool joins(const Op& op);
-/// True if a node is a function of the codes of operand 0.
-bool maps(const Op& op);
-/// Applies `op`, which must be elementwise, to x. Throws Error for other ops.
-float map_value(const Op& op, float x);
+/// Applies `op`, which must be elementwise with one or two operands, to `operands`. Throws
+/// Error for other ops.
+float map_value(const Op& op, std::span<const float> operands);
 /// True if a node adds operand 1 to the accumulators of a product.
 bool adds_bias(const Op& op);
+/// Returns the numbers of a norm, other than gamma and beta, its operands 1 and 2; nothing for
+/// other ops.
+std::optional<integer::NormNumbers> norm_of(const Op& op);
 /// Returns the index of the operand that is constant weights, if there is one.
 std::optional<size_t> weights_operand(const Op& op);
 /// Returns the layout of the weights in their operand. Throws Error for ops without weights.

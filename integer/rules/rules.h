@@ -11,6 +11,7 @@
 #include "qtape/integer/rules/norms.h"
 #include "qtape/integer/rules/pairs.h"
 #include "qtape/integer/rules/pointwise.h"
+#include "qtape/integer/rules/prelu.h"
 #include "qtape/integer/rules/rule.h"
 #include "qtape/integer/rules/sums.h"
 #include "qtape/integer/rules/views.h"

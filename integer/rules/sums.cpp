@@ -26,4 +26,15 @@ Verdict IntegerRule<AvgPool>::classify(const AvgPool& op, const Operands& operan
   return {.is = Verdict::Is::Accumulators};
 }
 
+Verdict IntegerRule<Interpolate>::classify(const Interpolate& op, const Operands& operands) {
+  if (!operands.form(0).is_plain_codes()) return operands.refuse(0);
+  if (!op.common_divisor(kernels::max_terms)) {
+    return refusal(fmt::format("the weights of an element may add up to at most 2^23, divisors "
+                               "are {}",
+                               to_string(Shape(op.divisor))),
+                   "resize by a ratio of smaller numbers");
+  }
+  return {.is = Verdict::Is::Accumulators};
+}
+
 }  // namespace qtape

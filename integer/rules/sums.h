@@ -1,5 +1,5 @@
-// Sum, Mean, GlobalAvgPool and AvgPool: sums of codes. A mean has the scale of the codes
-// divided by the number of terms.
+// Sum, Mean, GlobalAvgPool, AvgPool and Interpolate: sums of codes. A mean has the scale of the
+// codes divided by the number of terms.
 #pragma once
 
 #include "qtape/integer/rules/rule.h"
@@ -43,6 +43,14 @@ template <>
 struct IntegerRule<AvgPool> {
   static Verdict classify(const AvgPool& op, const Operands& operands);
   static IntegerOp emit(const AvgPool& op, const Numbers&) { return integer::AvgPool{op}; }
+};
+
+template <>
+struct IntegerRule<Interpolate> {
+  static Verdict classify(const Interpolate& op, const Operands& operands);
+  static IntegerOp emit(const Interpolate& op, const Numbers&) {
+    return integer::Interpolate{op};
+  }
 };
 
 }  // namespace qtape

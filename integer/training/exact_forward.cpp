@@ -134,10 +134,20 @@ ExactForward::Factors ExactForward::factors_of(const LoweredOp& product) {
   return made;
 }
 
+ExactForward::NormLeaves ExactForward::leaves_of(const LoweredNorm& norm) const {
+  NormLeaves found;
+  for (NodeId id : norm.leaves) {
+    const auto* values = reinterpret_cast<const float*>(lookup_.value(id));
+    found.values.emplace_back(values, static_cast<size_t>(node(id).type.elements()));
+  }
+  return found;
+}
+
 ExactForward::Inputs ExactForward::inputs_of(const LoweredOp& op) {
   Inputs inputs;
   for (NodeId id : op.operands) inputs.operands.push_back(operand(id));
   if (op.weights) inputs.factors = factors_of(op);
+  if (op.norm) inputs.norm = leaves_of(*op.norm);
   return inputs;
 }
 
@@ -200,8 +210,8 @@ Kernel ExactForward::replaced(NodeId id, Kernel kernel, const Binding& binding) 
 
 /// Kernel of a quantizer that reads floats and writes codes itself.
 Kernel ExactForward::quantizer(NodeId id, Kernel kernel, const Binding& b) {
-  const bool codes = form(id).kind == IntegerKind::Codes;
-  return [this, codes, &own = value(id), kernel = std::move(kernel),
+  const bool one_scale = value(id).value.scales.size() == 1;
+  return [this, one_scale, &own = value(id), kernel = std::move(kernel),
           needed = float_needed_[at(id)], record = reinterpret_cast<const float*>(b.record),
           status = b.status](const Step& step) {
     status->nan = false;
@@ -209,7 +219,7 @@ Kernel ExactForward::quantizer(NodeId id, Kernel kernel, const Binding& b) {
     if (kernel) kernel(step);
     own.exact = status->applied && !status->nan;
     if (lean_ && !own.exact) repeats_ = true;
-    if (own.exact && codes) set_qparams(own.value, {record[0], record[1]});
+    if (own.exact && one_scale) set_qparams(own.value, {record[0], record[1]});
   };
 }
 
@@ -266,9 +276,10 @@ Kernel ExactForward::computed(NodeId id, Kernel kernel, const Binding& b) {
   auto op = std::make_shared<Operation>(*this, lowered(id), own.value, memory(id));
   const bool codes = own.value.is_codes();
   const auto y = std::span(b.y<float>(), static_cast<size_t>(b.output.elements()));
-  return [this, op, &own, codes, decode = decoder(id, b.result), kernel = std::move(kernel), y,
-          decodes = !codes || rounds(node(id).op), needed = float_needed_[at(id)],
-          encoded = multiplies_codes(form(id).product), status = b.status](const Step& step) {
+  return [this, op, &own, decode = decoder(id, b.result), kernel = std::move(kernel), y,
+          saves = codes || lowered(id).norm, decodes = !codes || rounds(node(id).op),
+          needed = float_needed_[at(id)], encoded = multiplies_codes(form(id).product),
+          status = b.status](const Step& step) {
     own.exact = op->is_ready();
     if (!own.exact) {
       if (lean_) repeats_ = true;
@@ -277,7 +288,7 @@ Kernel ExactForward::computed(NodeId id, Kernel kernel, const Binding& b) {
       return;
     }
     // Gradients read the values that the op itself saves.
-    if (codes && kernel && !lean_) kernel(step);
+    if (saves && kernel && !lean_) kernel(step);
     status->fault = op->run(op->input_qparams());
     own.exact = status->fault.text == nullptr;
     if (!own.exact) return;

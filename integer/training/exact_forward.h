@@ -39,6 +39,7 @@ class ExactForward : public ForwardArithmetic {
   class Operation;
   struct Operand;
   struct Factors;
+  struct NormLeaves;
   struct Inputs;
   /// A quantizer applied to integers, and the memory of its operands after x.
   struct Requantizer {
@@ -65,6 +66,7 @@ class ExactForward : public ForwardArithmetic {
   ExactValue& value(NodeId source) { return values_[at(source)]; }
   Operand operand(NodeId id);
   Factors factors_of(const LoweredOp& product);
+  NormLeaves leaves_of(const LoweredNorm& norm) const;
   Inputs inputs_of(const LoweredOp& op);
   /// Returns accumulators of any zero point, with scales that are not known yet.
   IntegerValue accumulators(NodeId source);

@@ -37,7 +37,7 @@ bool ExactForward::owns(NodeId id) const {
 
 bool ExactForward::reads_values(NodeId source) const {
   const LoweredOp& op = lowered(source);
-  return op.emitter == LoweredOp::Emitter::Quantize || op.is_table;
+  return op.emitter == LoweredOp::Emitter::Quantize || op.emitter == LoweredOp::Emitter::Table;
 }
 
 std::vector<NodeId> ExactForward::sources_read(NodeId id) const {

@@ -127,7 +127,16 @@ Fault ExactForward::Operation::run(const QParams<float>& q) {
     numbers_.grid = lowered_.code_grid(q);
     bound_->op = emit(owner_.graph(), lowered_, numbers_);
   }
+  if (lowered_.norm) {
+    set_numbers(bound_->op, shaped_[0], numbers_of(*lowered_.norm, inputs_.norm.values));
+  }
   return bound_->run();
+}
+
+bool ExactForward::NormLeaves::is_ready() const {
+  return std::ranges::all_of(values, [](std::span<const float> each) {
+    return std::ranges::all_of(each, [](float v) { return std::isfinite(v); });
+  });
 }
 
 bool ExactForward::Factors::is_ready() const {

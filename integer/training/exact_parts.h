@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "qtape/integer/core/integer_binding.h"
@@ -45,15 +46,24 @@ struct ExactForward::Factors {
   bool is_loaded(float s_x) const;
 };
 
+/// Values of the leaves of a norm, in the step.
+struct ExactForward::NormLeaves {
+  std::vector<std::span<const float>> values;
+
+  /// True if all of them are finite, so that the norm has integers in this step.
+  bool is_ready() const;
+};
+
 /// Sources of the integers that an op reads.
 struct ExactForward::Inputs {
   std::vector<Operand> operands;
   std::optional<Factors> factors;
+  NormLeaves norm;
 
   /// True if all integers are available in this step.
   bool is_ready() const {
     return std::ranges::all_of(operands, &Operand::is_exact) &&
-           (!factors || factors->is_ready());
+           (!factors || factors->is_ready()) && norm.is_ready();
   }
 };
 

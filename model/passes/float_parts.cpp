@@ -15,6 +15,7 @@
 #include "qtape/integer/rules/analysis.h"
 #include "qtape/integer/rules/rule_table.h"
 #include "qtape/model/passes/insert_quantizers.h"
+#include "qtape/model/passes/last_softmax.h"
 #include "qtape/model/passes/norm_folds.h"
 #include "qtape/model/passes/weighted_layers.h"
 
@@ -157,12 +158,15 @@ class Search {
 }  // namespace
 
 std::vector<NodeId> shipped_answers(const Graph& graph) {
+  const std::vector<NodeId> last = last_softmaxes(graph);
   std::vector<NodeId> answers;
-  for (NodeId id : graph.answers()) {
-    const Op& last = graph[id].op;
-    const bool softmax =
-        std::holds_alternative<Softmax>(last) || std::holds_alternative<LogSoftmax>(last);
-    answers.push_back(softmax ? graph[id].operands[0] : id);
+  for (const NodeId answer : graph.answers()) {
+    NodeId id = answer;
+    while (is_view(graph[id].op) || std::holds_alternative<Transpose>(graph[id].op)) {
+      id = graph[id].operands[0];
+    }
+    const bool left_out = std::ranges::find(last, id) != last.end();
+    answers.push_back(left_out ? graph[id].operands[0] : before_softmax(graph, answer));
   }
   return answers;
 }

@@ -8,7 +8,7 @@
 namespace qtape {
 
 /// Returns the answers of a graph that integer programs output: its outputs except losses. A
-/// final Softmax or LogSoftmax is replaced by its operand, as in `with_loss`.
+/// last Softmax or LogSoftmax is replaced by its operand, as in `with_loss`.
 std::vector<NodeId> shipped_answers(const Graph& graph);
 
 /// Returns a finding, with reason and remedy, for every node that the answers need and that has

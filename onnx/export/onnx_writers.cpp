@@ -1,6 +1,7 @@
 #include "qtape/onnx/export/onnx_writers.h"
 
 // The families are headers for this source alone, so that an op without ONNX does not compile.
+#include "qtape/onnx/export/ops/norms.h"
 #include "qtape/onnx/export/ops/pointwise.h"
 #include "qtape/onnx/export/ops/products.h"
 #include "qtape/onnx/export/ops/structure.h"

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "qtape/core/error.h"
 #include "qtape/onnx/import/channels.h"
@@ -14,93 +15,22 @@ namespace {
 
 struct ElementOperators : OnnxOperators {
   template <class X>
-  void element();
-  void leaky_relu();
-  void clip();
-  void hard_sigmoid();
-  void gelu();
-  void softmax();
-  void log_softmax();
-  template <class X>
   void binary();
+  template <class X>
+  void with_number(OnnxValue a, double number, bool first);
+  template <class X>
+  void extreme();
   void batch_normalization();
-  void layer_normalization();
-  void pow();
   void dropout();
 
   template <class X>
-  void along_axis();
-  NodeId with_constant(const OnnxValue& x, const OnnxConstant& constant,
-                       const std::string& name);
+  OnnxValue combined(OnnxValue a, OnnxValue b);
 };
 
 }  // namespace
 
-template <class X>
-void ElementOperators::element() {
-  OnnxValue a = x();
-  a.id = to.add(X{}, {a.id});
-  give(std::move(a));
-}
-
-void ElementOperators::leaky_relu() {
-  const float slope = node.real("alpha", 0.01f);
-  OnnxValue a = x();
-  a.id = to.add(LeakyRelu{.negative_slope = slope}, {a.id});
-  give(std::move(a));
-}
-
-void ElementOperators::clip() {
-  const auto bound = [&](const char* name, int k, float usual) {
-    if (node.has(name)) return node.real(name, usual);
-    return to.has_input(node, k) ? to.floats(node, k, 1)[0] : usual;
-  };
-  const float low = bound("min", 1, -std::numeric_limits<float>::max());
-  const float high = bound("max", 2, std::numeric_limits<float>::max());
-  OnnxValue a = x();
-  const bool open = high >= std::numeric_limits<float>::max();
-  if (low == 0 && (open || high == 6)) {
-    a.id = open ? to.add(Relu{}, {a.id}) : to.add(Relu6{}, {a.id});
-  } else {
-    a.id = to.add(Clamp{.low = low, .high = high}, {a.id});
-  }
-  give(std::move(a));
-}
-
-void ElementOperators::hard_sigmoid() {
-  constexpr float sixth = 1.0f / 6.0f;
-  const float alpha = node.real("alpha", 0.2f), beta = node.real("beta", 0.5f);
-  expect(std::abs(alpha - sixth) < 1e-6f && beta == 0.5f,
-         "only alpha = 1/6 and beta = 1/2 are supported");
-  element<HardSigmoid>();
-}
-
-void ElementOperators::gelu() {
-  const bool tanh = node.text("approximate", "none") == "tanh";
-  OnnxValue a = x();
-  a.id = to.add(Gelu{.form = tanh ? GeluForm::Tanh : GeluForm::Erf}, {a.id});
-  give(std::move(a));
-}
-
-template <class X>
-void ElementOperators::along_axis() {
-  const int64_t given = node.integer("axis", to.opset() < 13 ? 1 : -1);
-  OnnxValue a = x();
-  const int axis = onnx_axis(given, a.rank());
-  // Before opset 13, the axes from this one on were treated as one.
-  require<FormatError>(to.opset() >= 13 || axis + 1 == a.rank(),
-                       "axis {} of {} joins axes in opset {}", axis, a.rank(), to.opset());
-  require<FormatError>(axis != 0, "axis 0 would join samples");
-  a.id = to.add(X{.axis = OnnxImporter::physical_axis(a, axis)}, {a.id});
-  give(std::move(a));
-}
-
-void ElementOperators::softmax() { along_axis<Softmax>(); }
-void ElementOperators::log_softmax() { along_axis<LogSoftmax>(); }
-
-/// Adds a leaf for a constant operand, in the element order of `x`.
-NodeId ElementOperators::with_constant(const OnnxValue& a, const OnnxConstant& constant,
-                                       const std::string& name) {
+NodeId OnnxOperators::with_constant(const OnnxValue& a, const OnnxConstant& constant,
+                                    const std::string& name, bool trained) {
   require<FormatError>(constant.is_float, "'{}' must hold floats", printable(name));
   std::vector<int64_t> extents(constant.shape.extents().begin(),
                                constant.shape.extents().end());
@@ -127,7 +57,8 @@ NodeId ElementOperators::with_constant(const OnnxValue& a, const OnnxConstant& c
   extents.erase(extents.begin(), first);
   if (extents.empty()) extents = {1};
   const Shape shape(extents);
-  return to.add_parameter(name, shape, std::move(numbers));
+  return trained ? to.add_parameter(name, shape, std::move(numbers))
+                 : to.add_state(name, shape, std::move(numbers));
 }
 
 namespace {
@@ -138,38 +69,106 @@ std::string lower(std::string_view name) {
   return text;
 }
 
+bool is_number(const OnnxConstant& constant, int rank) {
+  return constant.is_float && constant.shape.elements() == 1 && constant.shape.rank() <= rank;
+}
+
 }  // namespace
+
+/// Combines each element with one number: a function of the element.
+template <class X>
+void ElementOperators::with_number(OnnxValue a, double number, bool first) {
+  require<FormatError>(std::isfinite(number), "the constant must be finite, got {}", number);
+  if constexpr (std::is_same_v<X, Add>) {
+    a.id = to.add(Affine{.offset = number}, {a.id});
+  } else if constexpr (std::is_same_v<X, Sub>) {
+    a.id = first ? to.add(Affine{.factor = -1, .offset = number}, {a.id})
+                 : to.add(Affine{.offset = -number}, {a.id});
+  } else if constexpr (std::is_same_v<X, Mul>) {
+    a.id = to.add(Affine{.factor = number}, {a.id});
+  } else if (first) {
+    a.id = to.add(Pow{.exponent = -1}, {a.id});
+    if (number != 1) a.id = to.add(Affine{.factor = number}, {a.id});
+  } else {
+    require<FormatError>(std::isfinite(1 / number), "division by {}", number);
+    a.id = to.add(Affine{.factor = 1 / number}, {a.id});
+  }
+  give(std::move(a));
+}
+
+namespace {
+
+/// True for sums of products, to which a bias is added in integers.
+bool is_product(const Op& op) {
+  return std::holds_alternative<MatMul>(op) || std::holds_alternative<Conv1d>(op) ||
+         std::holds_alternative<Conv2d>(op) || std::holds_alternative<ConvTranspose2d>(op);
+}
+
+}  // namespace
+
+/// Combines two values in one element order.
+template <class X>
+OnnxValue ElementOperators::combined(OnnxValue a, OnnxValue b) {
+  const bool alike = a.layout == b.layout && a.rank() == b.rank() && a.flat == b.flat;
+  if (!alike && a.rank() == b.rank() && a.rank() >= 3) {
+    a = to.to_channels_last(a);
+    b = to.to_channels_last(b);
+  } else if (!alike) {
+    a = to.to_same(a);
+    b = to.to_same(b);
+  }
+  OnnxValue result = a.rank() >= b.rank() ? a : b;
+  for (size_t k = 0; k < result.shape.size() && a.rank() == b.rank(); ++k) {
+    result.shape[k] = std::max(a.shape[k], b.shape[k]);
+  }
+  result.id = to.add(X{}, {a.id, b.id}, to.node_label(node, lower(X::name)));
+  return result;
+}
+
+/// Converts Max and Min: a number among the inputs limits the others.
+template <class X>
+void ElementOperators::extreme() {
+  constexpr bool larger = std::is_same_v<X, Maximum>;
+  constexpr float most = std::numeric_limits<float>::max();
+  std::optional<OnnxValue> a;
+  std::optional<float> bound;
+  for (int k = 0; k < node.inputs(); ++k) {
+    if (to.is_constant(node.input(k))) {
+      const float number = to.floats(node, k, 1)[0];
+      bound = bound ? X::value(*bound, number) : number;
+    } else {
+      OnnxValue next = operand(k);
+      a = a ? combined<X>(std::move(*a), std::move(next)) : std::move(next);
+    }
+  }
+  require<FormatError>(a.has_value(), "all inputs are constants");
+  if (bound == 0 && larger) {
+    a->id = to.add(Relu{}, {a->id});
+  } else if (bound) {
+    a->id = to.add(
+        larger ? Clamp{.low = *bound, .high = most} : Clamp{.low = -most, .high = *bound},
+        {a->id});
+  }
+  give(std::move(*a));
+}
 
 template <class X>
 void ElementOperators::binary() {
   const bool first = to.is_constant(node.input(0));
   const bool second = to.is_constant(node.input(1));
-  if (first && second) return fold();
-  if (!first && !second) {
-    OnnxValue a = x();
-    OnnxValue b = operand(1);
-    const bool alike = a.layout == b.layout && a.rank() == b.rank() && a.flat == b.flat;
-    if (!alike && a.rank() == b.rank() && a.rank() >= 3) {
-      a = to.to_channels_last(a);
-      b = to.to_channels_last(b);
-    } else if (!alike) {
-      a = to.to_same(a);
-      b = to.to_same(b);
-    }
-    OnnxValue result = a.rank() >= b.rank() ? a : b;
-    for (size_t k = 0; k < result.shape.size() && a.rank() == b.rank(); ++k) {
-      result.shape[k] = std::max(a.shape[k], b.shape[k]);
-    }
-    result.id = to.add(X{}, {a.id, b.id}, to.node_label(node, lower(X::name)));
-    return give(std::move(result));
-  }
+  if (!first && !second) return give(combined<X>(x(), operand(1)));
   OnnxValue a = operand(first ? 1 : 0);
   const std::string& name = node.input(first ? 0 : 1);
-  const NodeId c = with_constant(a, to.constant(node, first ? 0 : 1), name);
+  const OnnxConstant& constant = to.constant(node, first ? 0 : 1);
+  if (is_number(constant, a.rank())) {
+    return with_number<X>(std::move(a), double{constant.floats[0]}, first);
+  }
+  const NodeId c = with_constant(a, constant, name);
   const Shape& shape = to.graph()[c].type.shape;
   const TensorType& type = to.graph()[a.id].type;
   if constexpr (std::is_same_v<X, Add>) {
-    if (shape.rank() == 1 && shape[0] == type.shape[-1] && shape[0] > 1) {
+    if (is_product(to.graph()[a.id].op) && shape.rank() == 1 && shape[0] == type.shape[-1] &&
+        shape[0] > 1) {
       a.id = to.add(AddBias{}, {a.id, c});
       return give(std::move(a));
     }
@@ -206,39 +205,6 @@ void ElementOperators::batch_normalization() {
   give(std::move(a));
 }
 
-void ElementOperators::layer_normalization() {
-  const int64_t given = node.integer("axis", -1);
-  const auto eps = static_cast<double>(node.real("epsilon", 1e-5f));
-  expect_attribute("stash_type", 1);
-  expect_weights(1, 1, "floats of rank 1");
-  if (to.has_input(node, 2)) expect_weights(2, 1, "floats of rank 1");
-  OnnxValue a = to.to_same(x());
-  require<FormatError>(a.rank() >= 2 && onnx_axis(given, a.rank()) + 1 == a.rank(),
-                       "axis {} is not the last of {}", given, extents_text(a.shape));
-  const int64_t n = a.shape.back();
-  const std::string label = to.layer_label(node);
-  const NodeId gamma = to.add_parameter(node.input(1), {n}, to.floats(node, 1, n));
-  const bool biased = to.has_input(node, 2);
-  const NodeId beta = to.add_parameter(
-      biased ? node.input(2) : "bias", {n},
-      biased ? to.floats(node, 2, n) : std::vector<float>(static_cast<size_t>(n)));
-  a.id = to.add(LayerNorm{.eps = eps}, {a.id, gamma, beta}, label);
-  give(std::move(a));
-}
-
-/// Converts Pow with exponent 2 or 0.5 to squares and square roots.
-void ElementOperators::pow() {
-  const OnnxConstant* found = to.find_constant(node.input(1));
-  const bool known = found != nullptr && found->shape.elements() == 1;
-  const double power = !known            ? 0
-                       : found->is_float ? static_cast<double>(found->floats[0])
-                                         : static_cast<double>(found->integers[0]);
-  expect(power == 2 || power == 0.5, "only the powers 2 and 0.5 are supported");
-  OnnxValue a = x();
-  a.id = power == 2 ? to.add(Mul{}, {a.id, a.id}) : to.add(Sqrt{}, {a.id});
-  give(std::move(a));
-}
-
 void ElementOperators::dropout() {
   float rate = node.real("ratio", 0.5f);
   if (to.has_input(node, 1)) rate = to.floats(node, 1, 1)[0];
@@ -250,27 +216,13 @@ void ElementOperators::dropout() {
 namespace {
 
 constexpr OnnxOperator element_rows[] = {
-    {"Relu", convert<&ElementOperators::element<Relu>>},
-    {"Sigmoid", convert<&ElementOperators::element<Sigmoid>>},
-    {"Tanh", convert<&ElementOperators::element<Tanh>>},
-    {"Exp", convert<&ElementOperators::element<Exp>>},
-    {"Log", convert<&ElementOperators::element<Log>>},
-    {"Neg", convert<&ElementOperators::element<Neg>>},
-    {"Sqrt", convert<&ElementOperators::element<Sqrt>>},
-    {"HardSwish", convert<&ElementOperators::element<HardSwish>>},
-    {"LeakyRelu", convert<&ElementOperators::leaky_relu>},
-    {"Clip", convert<&ElementOperators::clip>},
-    {"HardSigmoid", convert<&ElementOperators::hard_sigmoid>},
-    {"Gelu", convert<&ElementOperators::gelu>},
-    {"Softmax", convert<&ElementOperators::softmax>},
-    {"LogSoftmax", convert<&ElementOperators::log_softmax>},
     {"Add", convert<&ElementOperators::binary<Add>>},
     {"Sub", convert<&ElementOperators::binary<Sub>>},
     {"Mul", convert<&ElementOperators::binary<Mul>>},
     {"Div", convert<&ElementOperators::binary<Div>>},
-    {"Pow", convert<&ElementOperators::pow>},
+    {"Max", convert<&ElementOperators::extreme<Maximum>>},
+    {"Min", convert<&ElementOperators::extreme<Minimum>>},
     {"BatchNormalization", convert<&ElementOperators::batch_normalization>},
-    {"LayerNormalization", convert<&ElementOperators::layer_normalization>},
     {"Dropout", convert<&ElementOperators::dropout>},
     {"Identity", convert<&ElementOperators::same>},
     {"Cast", convert<&ElementOperators::same>}};

@@ -4,13 +4,20 @@
 #include <google/protobuf/stubs/logging.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <set>
 
 #include "qtape/core/out_of_memory.h"
 #include "qtape/core/printable.h"
+#include "qtape/engine/rewrite.h"
+#include "qtape/integer/rules/analysis.h"
 #include "qtape/io/files.h"
+#include "qtape/onnx/import/functions.h"
 #include "qtape/onnx/import/importer.h"
 #include "qtape/onnx/import/live_parts.h"
+#include "qtape/onnx/import/module_paths.h"
+#include "qtape/onnx/import/norm_patterns.h"
+#include "qtape/onnx/import/patterns.h"
 
 namespace qtape {
 namespace {
@@ -18,7 +25,7 @@ namespace {
 // Maximum size of a protobuf message.
 constexpr int64_t largest_file = (int64_t{1} << 31) - 1;
 constexpr int64_t first_opset = 9;
-constexpr int64_t last_opset = 18;
+constexpr int64_t last_opset = 23;
 
 int64_t opset_of(const onnx::ModelProto& model) {
   int64_t opset = 0;
@@ -41,16 +48,22 @@ bool has_conv_over_one_axis(const onnx::GraphProto& graph, const LiveParts& live
   });
 }
 
-/// Returns the number of elements that nodes may create for a file with this number of bytes.
-int64_t most_elements(size_t bytes) {
-  constexpr int64_t times = 4, least = 1 << 16;
-  return times * static_cast<int64_t>(bytes) + least;
+/// Returns the names of the values that recurrent operators read as [steps, batch, features].
+std::set<std::string> read_by_steps(const onnx::GraphProto& graph, const LiveParts& live) {
+  std::set<std::string> names;
+  for (const int i : live.nodes) {
+    const OnnxNode node(graph.node(i));
+    const bool recurrent =
+        node.type() == "GRU" || node.type() == "LSTM" || node.type() == "RNN";
+    if (recurrent && node.integer("layout", 0) == 0) names.insert(node.input(0));
+  }
+  return names;
 }
 
 /// Adds constants of the file, and constants that nodes compute from these. Returns the other
 /// nodes.
 std::vector<int> add_constants(OnnxImporter& importer, const onnx::GraphProto& graph,
-                               const LiveParts& live) {
+                               const LiveParts& live, const std::map<int, std::string>& calls) {
   for (const auto& tensor : graph.initializer()) {
     if (live.names.contains(tensor.name())) importer.add_tensor(tensor);
   }
@@ -63,7 +76,7 @@ std::vector<int> add_constants(OnnxImporter& importer, const onnx::GraphProto& g
   std::vector<int> others;
   for (const int i : live.nodes) {
     const OnnxNode node(graph.node(i));
-    if (importer.reads_constants(node)) {
+    if (importer.reads_constants(node) && !calls.contains(i) && node.type() != "If") {
       importer.add_node(i, node);
     } else {
       others.push_back(i);
@@ -89,36 +102,64 @@ std::vector<std::string> left_out(const onnx::GraphProto& graph, const LiveParts
   return notes;
 }
 
-SavedModel import_graph(const onnx::ModelProto& model, size_t bytes,
-                        std::vector<std::string>* notes) {
+/// Returns `graph` without nodes that no output needs, except inputs, and its values.
+SavedModel needed_part(const Graph& graph, const std::map<std::string, Tensor>& values) {
+  const std::vector<bool> needed = needed_for(graph, graph.outputs());
+  Graph result;
+  rewrite(graph, result, [&](NodeId id, std::span<const NodeId> operands) {
+    const Node& node = graph[id];
+    const bool kept =
+        needed[static_cast<size_t>(id.index)] || std::holds_alternative<Input>(node.op);
+    return kept ? result.add(node.op, operands, node.label) : NodeId{};
+  });
+  Parameters parameters(result, 0);
+  for (const auto& [name, tensor] : values) {
+    if (result.find(name)) parameters.set(name, tensor);
+  }
+  return {std::move(result), std::move(parameters), {}};
+}
+
+SavedModel import_graph(onnx::ModelProto& model, int64_t bytes, OnnxDataFiles files,
+                        std::vector<std::string>* notes, const OnnxImportOptions& options) {
+  const std::map<int, std::string> calls = inline_functions(model);
+  if (!options.outputs.empty()) end_at(*model.mutable_graph(), options.outputs);
+  // A file with other calls is refused.
+  if (calls.empty()) fuse_patterns(*model.mutable_graph());
   const onnx::GraphProto& graph = model.graph();
   const LiveParts live = live_parts(graph);
-  OnnxImporter importer(opset_of(model), most_elements(bytes), live.names);
+  OnnxImporter importer(opset_of(model), bytes, live.names, std::move(files));
   for (const auto& value : graph.value_info()) importer.declare(value);
   for (const auto& output : graph.output()) importer.declare(output);
-  const std::vector<int> others = add_constants(importer, graph, live);
+  const std::vector<int> others = add_constants(importer, graph, live, calls);
   const bool one_axis = has_conv_over_one_axis(graph, live, importer);
+  const std::set<std::string> by_steps = read_by_steps(graph, live);
   std::set<std::string> tensors;
   for (const auto& tensor : graph.initializer()) tensors.insert(tensor.name());
   for (const auto& input : graph.input()) {
     const bool read = live.names.contains(input.name()) && !tensors.contains(input.name());
-    if (read) importer.add_input(input, one_axis);
+    if (read) importer.add_input(input, one_axis, by_steps);
   }
-  for (const int i : others) importer.add_node(i, OnnxNode(graph.node(i)));
+  const NormPatterns patterns = find_norms(graph, others, importer);
+  for (const int i : others) {
+    if (patterns.merged.contains(i)) continue;
+    const auto norm = patterns.norms.find(i);
+    const OnnxNode node(norm != patterns.norms.end() ? norm->second : graph.node(i));
+    if (const auto call = calls.find(i); call != calls.end()) {
+      importer.refuse_node(i, node, call->second);
+    } else {
+      importer.add_node(i, node);
+    }
+  }
   std::vector<std::string> outputs;
   for (const auto& output : graph.output()) outputs.push_back(output.name());
   require<FormatError>(!outputs.empty(), "the graph has no outputs");
-  Graph result = importer.finish(outputs);
+  const Graph result = importer.finish(outputs);
   if (notes != nullptr) *notes = left_out(graph, live, tensors);
-  Parameters parameters(result, 0);
-  for (const auto& [name, tensor] : importer.values()) parameters.set(name, tensor);
-  return {std::move(result), std::move(parameters), {}};
+  return needed_part(result, importer.values());
 }
 
-}  // namespace
-
-SavedModel parse_onnx(std::string_view bytes, std::string_view name,
-                      std::vector<std::string>* notes) {
+SavedModel parse(std::string_view bytes, std::string_view name, OnnxDataFiles files,
+                 std::vector<std::string>* notes, const OnnxImportOptions& options) {
   // Protobuf's own messages are suppressed; our error replaces them.
   const google::protobuf::LogSilencer silence;
   try {
@@ -128,15 +169,26 @@ SavedModel parse_onnx(std::string_view bytes, std::string_view name,
             model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) &&
             model.has_graph(),
         "is not an ONNX model");
-    return import_graph(model, bytes.size(), notes);
+    return import_graph(model, static_cast<int64_t>(bytes.size()), std::move(files), notes,
+                        options);
   } catch (const Error& error) {
     fail<FormatError>("{}: {}", name, error.what());
   }
 }
 
-SavedModel import_onnx(const std::string& path, std::vector<std::string>* notes) {
-  return during("reading", path,
-                [&] { return parse_onnx(read_file(path, largest_file), path, notes); });
+}  // namespace
+
+SavedModel parse_onnx(std::string_view bytes, std::string_view name,
+                      std::vector<std::string>* notes, const OnnxImportOptions& options) {
+  return parse(bytes, name, OnnxDataFiles({}), notes, options);
+}
+
+SavedModel import_onnx(const std::string& path, std::vector<std::string>* notes,
+                       const OnnxImportOptions& options) {
+  return during("reading", path, [&] {
+    const OnnxDataFiles files(std::filesystem::path(path).parent_path().string());
+    return parse(read_file(path, largest_file), path, files, notes, options);
+  });
 }
 
 }  // namespace qtape

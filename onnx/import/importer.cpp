@@ -5,35 +5,17 @@
 #include <algorithm>
 
 #include "qtape/engine/labels.h"
+#include "qtape/onnx/import/module_paths.h"
 #include "qtape/onnx/import/operators.h"
 
 namespace qtape {
 namespace {
 
 /// Returns the extents [n, c, ...] as [n, ..., c].
-std::vector<int64_t> channels_behind(const std::vector<int64_t>& shape) {
+std::vector<int64_t> extents_channels_last(const std::vector<int64_t>& shape) {
   std::vector<int64_t> result = shape;
   std::rotate(result.begin() + 1, result.begin() + 2, result.end());
   return result;
-}
-
-/// Returns the path of the module in a node's name: `layer1.0.conv1` for
-/// `/layer1/layer1.0/conv1/Conv`, where a part repeats the one before it.
-std::string module_of(const OnnxNode& node) {
-  std::vector<std::string> parts;
-  std::string part;
-  for (const char c : node.name() + "/") {
-    if (c != '/') {
-      part += c;
-      continue;
-    }
-    if (!parts.empty() && part.starts_with(parts.back() + ".")) parts.pop_back();
-    if (!part.empty()) parts.push_back(part);
-    part.clear();
-  }
-  if (parts.empty() || !parts.back().starts_with(node.type())) return {};
-  parts.pop_back();
-  return fmt::format("{}", fmt::join(parts, "."));
 }
 
 }  // namespace
@@ -52,32 +34,36 @@ int64_t onnx_product(int64_t a, int64_t b) {
   return a * b;
 }
 
-std::string onnx_number(int64_t number) {
-  return number == onnx_batch ? "batch" : fmt::format("{}", number);
-}
-
-std::string extents_text(const std::vector<int64_t>& extents) {
-  std::vector<std::string> texts;
-  for (const int64_t each : extents) texts.push_back(onnx_number(each));
-  return fmt::format("[{}]", fmt::join(texts, ", "));
-}
-
 void OnnxImporter::add_constant(const std::string& name, OnnxConstant constant) {
   spend(constant.shape.elements());
   constants_[name] = std::move(constant);
 }
 
-void OnnxImporter::spend(int64_t elements) {
+void OnnxImporter::expect_room(int64_t elements) const {
   require<FormatError>(elements <= elements_left_,
                        "the constants that nodes compute are too large for the file");
+}
+
+void OnnxImporter::spend(int64_t elements) {
+  expect_room(elements);
   elements_left_ -= elements;
+}
+
+OnnxConstant OnnxImporter::read_tensor(const onnx::TensorProto& tensor) {
+  if (!has_data_file(tensor)) return read_constant(tensor);
+  const int64_t before = files_.bytes();
+  const onnx::TensorProto inside = files_.with_data(tensor);
+  elements_left_ += elements_for(files_.bytes() - before);
+  return read_constant(inside);
 }
 
 void OnnxImporter::add_tensor(const onnx::TensorProto& tensor) {
   try {
-    add_constant(tensor.name(), read_constant(tensor));
+    add_constant(tensor.name(), read_tensor(tensor));
   } catch (const Error& error) {
-    refuse_tensor(tensor.name(), error.what());
+    if (!has_data_file(tensor)) return refuse_tensor(tensor.name(), error.what());
+    problems_.add_tensor(tensor.name(), error.what());
+    unknown_.insert(tensor.name());
   }
 }
 
@@ -89,6 +75,11 @@ void OnnxImporter::refuse_tensor(const std::string& name, const std::string& rea
 const OnnxConstant* OnnxImporter::find_constant(const std::string& name) const {
   const auto found = constants_.find(name);
   return found == constants_.end() ? nullptr : &found->second;
+}
+
+const OnnxValue* OnnxImporter::find_value(const std::string& name) const {
+  const auto found = values_.find(name);
+  return found == values_.end() ? nullptr : &found->second;
 }
 
 bool OnnxImporter::reads_constants(const OnnxNode& node) const {
@@ -109,46 +100,105 @@ void OnnxImporter::declare(const onnx::ValueInfoProto& value) {
   declared_[value.name()] = std::move(shape);
 }
 
-void OnnxImporter::add_input(const onnx::ValueInfoProto& input, bool one_axis) {
+namespace {
+
+/// Appends the extents of an input, 1 for the batch. Returns why there are none, or nothing.
+std::string read_extents(const onnx::TensorShapeProto& shape, int batch,
+                         std::vector<int64_t>& extents) {
+  for (int k = 0; k < shape.dim_size(); ++k) {
+    const auto& extent = shape.dim(k);
+    if (k != batch && (!extent.has_dim_value() || extent.dim_value() < 1)) {
+      return fmt::format("extent {} must be a number, got '{}'", k,
+                         extent.has_dim_value() ? fmt::format("{}", extent.dim_value())
+                                                : printable(extent.dim_param()));
+    }
+    extents.push_back(k == batch ? 1 : extent.dim_value());
+  }
+  return {};
+}
+
+}  // namespace
+
+void OnnxImporter::add_input(const onnx::ValueInfoProto& input, bool one_axis,
+                             const std::set<std::string>& by_steps) {
   const auto& type = input.type().tensor_type();
   const std::string place = fmt::format("input '{}'", printable(input.name()));
   unknown_.insert(input.name());
   if (!input.type().has_tensor_type() || !type.has_shape() || type.shape().dim_size() < 1) {
     return problems_.add(place, "expected a tensor with a shape");
   }
-  if (type.elem_type() != onnx::TensorProto::FLOAT) {
+  const bool integers = type.elem_type() == onnx::TensorProto::INT64 ||
+                        type.elem_type() == onnx::TensorProto::INT32;
+  if (type.elem_type() != onnx::TensorProto::FLOAT && !integers) {
     return problems_.add(place, fmt::format("expected floats, got type {}", type.elem_type()));
   }
-  OnnxValue value{.id = {}, .shape = {1}};
-  for (int k = 1; k < type.shape().dim_size(); ++k) {
-    const auto& extent = type.shape().dim(k);
-    if (!extent.has_dim_value() || extent.dim_value() < 1) {
-      return problems_.add(
-          place, fmt::format("extent {} must be a number, got '{}'", k,
-                             extent.has_dim_value() ? fmt::format("{}", extent.dim_value())
-                                                    : printable(extent.dim_param())));
-    }
-    value.shape.push_back(extent.dim_value());
-  }
+  OnnxValue value{.id = {}, .shape = {}};
+  value.batch = onnx_batch_axis(input, by_steps);
+  const std::string open = read_extents(type.shape(), value.batch, value.shape);
+  if (!open.empty()) return problems_.add(place, open);
   one_axis_ = one_axis;
   std::vector<int64_t> extents = value.shape;
-  if (value.rank() == 4 || (value.rank() == 3 && one_axis)) {
+  std::rotate(extents.begin(), extents.begin() + value.batch,
+              extents.begin() + value.batch + 1);
+  if (!integers && value.batch == 0 && (value.rank() == 4 || (value.rank() == 3 && one_axis))) {
     value.layout = OnnxLayout::ChannelsLast;
-    extents = channels_behind(value.shape);
+    extents = extents_channels_last(value.shape);
   }
+  const DType dtype = integers ? DType::S32 : DType::F32;
   try {
-    value.id = add(Input{.shape = Shape(extents)}, {}, free_label(input.name()));
+    value.id =
+        add(Input{.dtype = dtype, .shape = Shape(extents)}, {}, free_label(input.name()));
   } catch (const Error& error) {
     return problems_.add(place, error.what());
   }
   unknown_.erase(input.name());
-  declared_batch_ = type.shape().dim(0).dim_value();
+  declared_batch_ = type.shape().dim(value.batch).dim_value();
   values_[input.name()] = std::move(value);
 }
 
+const onnx::GraphProto* OnnxImporter::selected_branch(const OnnxNode& node) const {
+  const OnnxConstant* condition = find_constant(node.input(0));
+  if (node.type() != "If" || condition == nullptr || condition->is_float ||
+      condition->integers.size() != 1) {
+    return nullptr;
+  }
+  const onnx::GraphProto* branch =
+      node.graph(condition->integers[0] != 0 ? "then_branch" : "else_branch");
+  const bool fits = branch != nullptr && branch->output_size() == node.outputs();
+  return fits ? branch : nullptr;
+}
+
+void OnnxImporter::add_branch(int64_t index, const OnnxNode& node,
+                              const onnx::GraphProto& branch) {
+  for (const auto& tensor : branch.initializer()) add_tensor(tensor);
+  for (const auto& inner : branch.node()) {
+    if (inner.output_size() == 0) continue;
+    // Branches may use the same names.
+    for (const std::string& name : inner.output()) {
+      values_.erase(name);
+      constants_.erase(name);
+    }
+    add_node(index, OnnxNode(inner));
+  }
+  for (int k = 0; k < node.outputs(); ++k) {
+    const std::string& from = branch.output(k).name();
+    if (const OnnxConstant* constant = find_constant(from)) {
+      add_constant(node.output(k), *constant);
+    } else if (const OnnxValue* value = find_value(from)) {
+      give(node, OnnxValue(*value), k);
+    } else {
+      stand_in(node.output(k));
+    }
+  }
+}
+
 void OnnxImporter::add_node(int64_t index, const OnnxNode& node) {
+  if (const onnx::GraphProto* branch = selected_branch(node)) {
+    return add_branch(index, node, *branch);
+  }
   std::vector<std::string> reasons;
   bool refused = true;
+  current_ = &node;
   try {
     read(node, reasons);
     refused = !reasons.empty();
@@ -157,8 +207,14 @@ void OnnxImporter::add_node(int64_t index, const OnnxNode& node) {
   } catch (const Error& error) {
     reasons.emplace_back(error.what());
   }
+  current_ = nullptr;
   if (!refused) return;
-  if (!reasons.empty()) problems_.add(index, node, fmt::format("{}", fmt::join(reasons, ", ")));
+  if (reasons.empty()) return stand_in(node);
+  refuse_node(index, node, fmt::format("{}", fmt::join(reasons, ", ")));
+}
+
+void OnnxImporter::refuse_node(int64_t index, const OnnxNode& node, const std::string& reason) {
+  problems_.add(index, node, reason);
   stand_in(node);
 }
 
@@ -210,8 +266,10 @@ Graph OnnxImporter::finish(const std::vector<std::string>& outputs) {
                     is_constant(name) ? "it is a constant" : "no node computes it");
       continue;
     }
-    OnnxValue value = found->second;
+    OnnxValue value = settled(found->second);
     const bool image = value.rank() == 4 || (value.rank() == 3 && one_axis_);
+    // Answers are floats.
+    if (!is_float(graph_[value.id].type.dtype)) value.id = add(Cast{}, {value.id});
     if (value.layout == OnnxLayout::Flat || !image) value = to_same(value);
     ids.push_back(named_output(value.id, name));
   }
@@ -222,18 +280,20 @@ Graph OnnxImporter::finish(const std::vector<std::string>& outputs) {
 
 NodeId OnnxImporter::named_output(NodeId value, const std::string& name) {
   const bool usable = !name.empty() && printable(name) == name && !graph_.find(name);
-  // The operand of a final Softmax becomes the answer, see with_loss.
-  const Op& op = graph_[value].op;
-  const bool softmax =
-      std::holds_alternative<Softmax>(op) || std::holds_alternative<LogSoftmax>(op);
-  if (!usable || softmax) return value;
+  if (!usable) return value;
   const auto extents = graph_[value].type.shape.extents();
   std::vector<int64_t> shape(extents.begin(), extents.end());
   if (!shape.empty()) shape[0] = -1;
   return add(Reshape{.shape = std::move(shape)}, {value}, name);
 }
 
-OnnxValue OnnxImporter::value(const OnnxNode& node, int k) const {
+OnnxValue OnnxImporter::value(const OnnxNode& node, int k) {
+  const OnnxValue found = settled(moved_value(node, k));
+  values_[node.input(k)] = found;
+  return found;
+}
+
+const OnnxValue& OnnxImporter::moved_value(const OnnxNode& node, int k) const {
   const std::string name = node.input(k);
   const auto found = values_.find(name);
   if (found != values_.end()) return found->second;
@@ -250,7 +310,25 @@ const OnnxConstant& OnnxImporter::constant(const OnnxNode& node, int k) const {
   if (unknown_.contains(name)) throw OnnxUnknown();
   require<FormatError>(found != constants_.end(), "input {}, '{}', must be a constant", k,
                        printable(name));
+  require<FormatError>(!found->second.unknown && repeats_for_samples(node, found->second),
+                       "input {}, '{}', depends on the number of samples", k, printable(name));
   return found->second;
+}
+
+bool OnnxImporter::repeats_for_samples(const OnnxNode& node,
+                                       const OnnxConstant& constant) const {
+  constexpr std::string_view recurrent[] = {"GRU", "LSTM", "RNN"};
+  constexpr std::string_view pointwise[] = {"Add", "Sub", "Mul",   "Div",  "Min",
+                                            "Max", "Pow", "Where", "PRelu"};
+  if (constant.batch_axis < 0) return true;
+  if (std::ranges::find(recurrent, node.type()) != std::end(recurrent)) return true;
+  if (std::ranges::find(pointwise, node.type()) == std::end(pointwise)) return false;
+  int rank = 0;
+  for (int k = 0; k < node.inputs(); ++k) {
+    const OnnxValue* value = find_value(node.input(k));
+    if (value != nullptr) rank = std::max(rank, value->rank());
+  }
+  return constant.batch_axis + rank == constant.shape.rank();
 }
 
 std::vector<float> OnnxImporter::floats(const OnnxNode& node, int k, int64_t count) const {
@@ -281,63 +359,22 @@ void OnnxImporter::give(const OnnxNode& node, OnnxValue value, int k) {
 }
 
 NodeId OnnxImporter::add(Op op, std::vector<NodeId> operands, std::string label) {
-  return graph_.add(std::move(op), operands, std::move(label));
-}
-
-std::string OnnxImporter::free_label(const std::string& wanted) const {
-  // Labels with unprintable characters could not be saved.
-  const bool usable = !wanted.empty() && printable(wanted) == wanted;
-  return unused_label(graph_, usable ? wanted : "value");
-}
-
-std::string OnnxImporter::layer_label(const OnnxNode& node) const {
-  const std::string suffix = ".weight";
-  const std::string weight = node.input(1);
-  const std::string label = weight.ends_with(suffix)
-                                ? weight.substr(0, weight.size() - suffix.size())
-                                : module_of(node);
-  const bool usable = !label.empty() && printable(label) == label && !graph_.find(label);
-  return usable ? label : std::string();
-}
-
-std::string OnnxImporter::node_label(const OnnxNode& node, const std::string& part) const {
-  const std::string module = module_of(node);
-  return free_label(module.empty() ? part : module + "." + part);
-}
-
-std::optional<NodeId> OnnxImporter::known_parameter(const std::string& name,
-                                                    const Tensor& tensor) const {
-  const auto [first, last] = leaves_.equal_range(name);
-  for (auto each = first; each != last; ++each) {
-    if (parameters_.at(graph_[each->second].label) == tensor) return each->second;
+  if (const auto* slice = std::get_if<Slice>(&op); slice != nullptr && label.empty()) {
+    if (const auto parts = selected_parts(*slice, operands[0])) return *parts;
   }
-  return std::nullopt;
-}
-
-NodeId OnnxImporter::add_parameter(const std::string& name, Shape shape,
-                                   std::vector<float> numbers, const std::string& layer,
-                                   std::string_view part) {
-  Tensor tensor = Tensor::of<float>(shape, numbers);
-  if (const auto known = known_parameter(name, tensor)) return *known;
-  // PyTorch numbers computed constants: weights with a folded norm, and transposed ones.
-  const bool numbered = name.find("::") != std::string::npos && !layer.empty();
-  const std::string wanted = numbered ? fmt::format("{}.{}", layer, part) : name;
-  const NodeId id = add_leaf(Parameter{.shape = shape}, wanted, std::move(tensor));
-  leaves_.emplace(name, id);
-  return id;
-}
-
-// Nodes that update their state cannot share it.
-NodeId OnnxImporter::add_state(const std::string& name, Shape shape,
-                               std::vector<float> numbers) {
-  return add_leaf(State{.shape = shape}, name, Tensor::of<float>(shape, numbers));
-}
-
-NodeId OnnxImporter::add_leaf(Op leaf, const std::string& name, Tensor tensor) {
-  spend(tensor.type.elements());
-  const std::string label = free_label(name);
-  parameters_[label] = std::move(tensor);
-  return add(std::move(leaf), {}, label);
+  // A product without a label is followed by the bias, which has the label of the layer; views
+  // and Transposes without one are merged with others.
+  const bool unnamed = std::visit(
+      []<class X>(const X&) {
+        return is_alternative<X, std::variant<MatMul, Conv1d, Conv2d, ConvTranspose2d, Reshape,
+                                              Flatten, Transpose, Constant>>;
+      },
+      op);
+  if (current_ != nullptr && label.empty() && !unnamed) {
+    const auto name = std::visit([](const auto& each) { return std::string(each.name); }, op);
+    label = node_label(*current_, lower_case(name));
+  }
+  return graph_.add(std::move(op), operands, std::move(label));
 }
 
 }  // namespace qtape

@@ -2,13 +2,18 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "qtape/engine/graph.h"
+#include "qtape/onnx/import/batch_numbers.h"
+#include "qtape/onnx/import/data_files.h"
+#include "qtape/onnx/import/moved.h"
 #include "qtape/onnx/import/problems.h"
 #include "qtape/onnx/onnx_node.h"
 #include "qtape/onnx/tensor_proto.h"
@@ -19,36 +24,47 @@ namespace qtape {
 enum class OnnxLayout : uint8_t {
   Same,          ///< as in ONNX
   ChannelsLast,  ///< [n, c, ...] is stored as [n, ..., c]
-  Flat           ///< a ChannelsLast value with all axes after n joined as stored
+  Flat,          ///< a ChannelsLast value with all axes after n joined as stored
+  Moved          ///< permuted in any way, see OnnxValue::moved
 };
 
 /// A value of an ONNX graph.
 struct OnnxValue {
   NodeId id;
-  std::vector<int64_t> shape;  ///< shape in ONNX; the batch extent is 1
+  /// Shape in ONNX. Axis 0 has this many rows for each sample: 1 unless axes are joined with
+  /// it.
+  std::vector<int64_t> shape;
   OnnxLayout layout = OnnxLayout::Same;
   std::vector<int64_t> flat = {};  ///< Flat only: [c, ...] before the axes were joined
+  /// Axis of the batch in `shape`. It is always the first axis as stored; the other axes of a
+  /// value whose batch is not axis 0 have the layout Same.
+  int batch = 0;
+  MovedAxes moved = {};  ///< Moved only
 
   int rank() const { return static_cast<int>(shape.size()); }
 };
 
-/// Marks the batch extent among integers that are computed from shapes.
-inline constexpr int64_t onnx_batch = INT64_MIN;
-
 class OnnxImporter {
  public:
-  /// `opset` is that of the default domain. The constants and parameters that nodes create may
-  /// have `most_elements` elements in total. `needed` are the names of the values that outputs
-  /// need.
-  OnnxImporter(int64_t opset, int64_t most_elements, std::set<std::string> needed)
-      : opset_(opset), elements_left_(most_elements), needed_(std::move(needed)) {}
+  /// `opset` is that of the default domain. The constants and parameters that nodes create are
+  /// limited by the number of `bytes` of the file. `needed` are the names of the values that
+  /// outputs need.
+  OnnxImporter(int64_t opset, int64_t bytes, std::set<std::string> needed, OnnxDataFiles files)
+      : opset_(opset),
+        elements_left_(elements_for(bytes) + (1 << 16)),
+        needed_(std::move(needed)),
+        files_(std::move(files)) {}
 
   /// Adds a constant of the file.
   void add_tensor(const onnx::TensorProto& tensor);
   /// Adds an input as declared in the file. An input of rank 3 is channels-last if `one_axis`.
-  void add_input(const onnx::ValueInfoProto& input, bool one_axis);
+  /// `by_steps`: see onnx_batch_axis.
+  void add_input(const onnx::ValueInfoProto& input, bool one_axis,
+                 const std::set<std::string>& by_steps);
   /// Adds the node at `index` of the graph, or records why it cannot be read.
   void add_node(int64_t index, const OnnxNode& node);
+  /// Records why the node at `index` of the graph cannot be read.
+  void refuse_node(int64_t index, const OnnxNode& node, const std::string& reason);
   /// Records the shape of a value as declared in the file, which is used to check nodes that
   /// follow a refused one.
   void declare(const onnx::ValueInfoProto& value);
@@ -71,13 +87,26 @@ class OnnxImporter {
   bool is_needed(const std::string& name) const { return needed_.contains(name); }
   /// True for an output of a refused node.
   bool is_unknown(const std::string& name) const { return unknown_.contains(name); }
-  /// Throws FormatError if the limit of elements is exceeded.
+  /// Returns the value of that name, or null.
+  const OnnxValue* find_value(const std::string& name) const;
+  /// Throws FormatError if that many elements exceed the limit.
+  void expect_room(int64_t elements) const;
+  /// Throw FormatError if the limit of elements is exceeded.
+  void spend(int64_t elements);
   void add_constant(const std::string& name, OnnxConstant constant);
 
+  /// Returns a tensor of the file; its data may lie in another file.
+  OnnxConstant read_tensor(const onnx::TensorProto& tensor);
+
   // Inputs of nodes.
-  OnnxValue value(const OnnxNode& node, int k) const;
+  /// Returns a value that is not Moved.
+  OnnxValue value(const OnnxNode& node, int k);
+  /// Returns a value in any layout.
+  const OnnxValue& moved_value(const OnnxNode& node, int k) const;
   bool is_constant(const std::string& name) const { return constants_.contains(name); }
   bool has_input(const OnnxNode& node, int k) const { return !node.input(k).empty(); }
+  /// Returns an input that is a constant. Throws FormatError if it depends on the number of
+  /// samples, unless it has the batch extent where `node` repeats it for each sample.
   const OnnxConstant& constant(const OnnxNode& node, int k) const;
   std::vector<float> floats(const OnnxNode& node, int k, int64_t count) const;
   std::vector<int64_t> integers(const OnnxNode& node, int k) const;
@@ -87,6 +116,10 @@ class OnnxImporter {
 
   // Outputs of nodes.
   void give(const OnnxNode& node, OnnxValue value, int k = 0);
+  /// Calls `convert` while the values that `node` reads are shown with the batch first; then
+  /// moves the batch of its first output to axis `batch`.
+  void with_batch_first(const OnnxNode& node, int batch, const std::function<void()>& convert);
+  /// Adds a node. A Slice of joined parts becomes these parts, if it selects whole ones.
   NodeId add(Op op, std::vector<NodeId> operands, std::string label = {});
   /// Adds the constant `name` as a parameter. If its name was generated by an exporter, the
   /// label is built from `layer` and `part`.
@@ -94,8 +127,10 @@ class OnnxImporter {
                        const std::string& layer = {}, std::string_view part = {});
   NodeId add_state(const std::string& name, Shape shape, std::vector<float> numbers);
   /// Returns the label of a layer: the name of its weight without `.weight`, or else the module
-  /// in the node's name; empty if that label is taken.
-  std::string layer_label(const OnnxNode& node) const;
+  /// in the node's name, or else its kind and a number: `conv3`.
+  std::string layer_label(const OnnxNode& node);
+  /// Returns the module in the node's name; empty if it has none or cannot be a label.
+  std::string module_label(const OnnxNode& node) const;
   /// Returns the label of a node without weights: its module and `part`.
   std::string node_label(const OnnxNode& node, const std::string& part) const;
 
@@ -110,17 +145,42 @@ class OnnxImporter {
   /// order[k].
   static std::vector<size_t> flat_order(const std::vector<int64_t>& flat);
   OnnxValue reshaped(const OnnxValue& value, const std::vector<int64_t>& shape);
+  /// Return Moved values: no node is added until one is needed.
+  OnnxValue reshaped_later(const OnnxValue& value, const std::vector<int64_t>& shape);
+  OnnxValue permuted_later(const OnnxValue& value, const std::vector<int>& axes);
+  /// Returns indices first, first + step, ... of ONNX axis `axis` of a value whose axes can be
+  /// addressed, `count` in all; any indices.
+  OnnxValue taken(OnnxValue value, int axis, int64_t first, int64_t step, int64_t count);
+  OnnxValue taken(OnnxValue value, int axis, std::vector<int64_t> indices);
+  /// Returns a Moved value in another layout, without a Transpose if one allows that.
+  OnnxValue settled(const OnnxValue& value);
 
  private:
+  /// Returns the number of elements that nodes may create for a file with this number of bytes.
+  static int64_t elements_for(int64_t bytes) { return 4 * bytes; }
   void read(const OnnxNode& node, std::vector<std::string>& reasons);
+  /// Returns the branch of an If that its constant condition selects, else null.
+  const onnx::GraphProto* selected_branch(const OnnxNode& node) const;
+  /// Adds the nodes of a branch, and gives the outputs of `node` its results.
+  void add_branch(int64_t index, const OnnxNode& node, const onnx::GraphProto& branch);
   /// Replaces the outputs of a refused node by values of the declared shapes, so that following
   /// nodes can be checked, or by unknown values.
   void stand_in(const OnnxNode& node);
   void stand_in(const std::string& name);
-  void spend(int64_t elements);
+  /// True unless `constant` has the batch extent where `node` would not repeat it.
+  bool repeats_for_samples(const OnnxNode& node, const OnnxConstant& constant) const;
   /// Returns an existing parameter of that name with equal values.
   std::optional<NodeId> known_parameter(const std::string& name, const Tensor& tensor) const;
+  /// Returns the parts of joined values that the Slice selects, in its shape, if it selects
+  /// whole ones.
+  std::optional<NodeId> selected_parts(const Slice& op, NodeId x);
   NodeId add_leaf(Op leaf, const std::string& name, Tensor tensor);
+  /// Returns the axes of `value` as factors of its elements.
+  static MovedAxes moved_axes(const OnnxValue& value);
+  /// Returns the elements of `value` with its axes after the batch in `order`.
+  NodeId arranged(const OnnxValue& value, std::span<const int> order);
+  /// Returns `id` with the extents `shape`, of which the first is the batch.
+  NodeId shaped(NodeId id, std::vector<int64_t> shape);
   std::string free_label(const std::string& wanted) const;
   /// Gives `value` the name of an output.
   NodeId named_output(NodeId value, const std::string& name);
@@ -134,16 +194,14 @@ class OnnxImporter {
   std::multimap<std::string, NodeId> leaves_;  // by the name of the constant
   int64_t elements_left_;
   std::set<std::string> needed_;
+  OnnxDataFiles files_;
+  const OnnxNode* current_ = nullptr;      // the node that is being added
+  std::map<std::string, int64_t> layers_;  // number of layers without a name, by their kind
   std::map<std::string, std::vector<int64_t>> declared_;  // shapes of floats
   std::set<std::string> unknown_;                         // outputs of refused nodes
   OnnxProblems problems_;
   bool one_axis_ = false;  // true if values of rank 3 have channels
 };
-
-/// Formats an integer of a constant for messages: `batch`, or its digits.
-std::string onnx_number(int64_t number);
-/// Returns `[batch, 3, 8]`.
-std::string extents_text(const std::vector<int64_t>& extents);
 
 /// Returns a b. Throws FormatError for negative operands and for results beyond the size of any
 /// tensor.
@@ -151,5 +209,10 @@ int64_t onnx_product(int64_t a, int64_t b);
 
 /// Returns `axis` counted from the front. Throws FormatError outside -rank..rank-1.
 int onnx_axis(int64_t axis, int rank);
+
+/// Returns the axis of the batch of an input: axis 1 if recurrent operators read the values
+/// `by_steps`, and either axis 1 is not fixed and axis 0 is, or all extents are fixed and the
+/// input is one of these values; else axis 0.
+int onnx_batch_axis(const onnx::ValueInfoProto& input, const std::set<std::string>& by_steps);
 
 }  // namespace qtape

@@ -15,6 +15,19 @@ struct LiveParts {
   std::set<std::string> names;  ///< of inputs, tensors and values
 };
 
+/// Adds the names of the values that the branches of a node read and give.
+inline void add_names_of_branches(const onnx::NodeProto& node, std::set<std::string>& names) {
+  for (const auto& attribute : node.attribute()) {
+    if (attribute.type() != onnx::AttributeProto::GRAPH) continue;
+    for (const auto& output : attribute.g().output()) names.insert(output.name());
+    for (const onnx::NodeProto& inner : attribute.g().node()) {
+      names.insert(inner.input().begin(), inner.input().end());
+      names.insert(inner.output().begin(), inner.output().end());
+      add_names_of_branches(inner, names);
+    }
+  }
+}
+
 inline LiveParts live_parts(const onnx::GraphProto& graph) {
   LiveParts live;
   for (const auto& output : graph.output()) live.names.insert(output.name());
@@ -29,7 +42,9 @@ inline LiveParts live_parts(const onnx::GraphProto& graph) {
     for (const std::string& each : node.input()) {
       if (!each.empty()) live.names.insert(each);
     }
+    add_names_of_branches(node, live.names);
   }
+  live.names.erase("");
   std::ranges::reverse(live.nodes);
   return live;
 }

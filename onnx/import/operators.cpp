@@ -11,8 +11,28 @@ void OnnxOperators::run() const {
   for (const char* ignored : {"storage_order", "seed", "saturate"}) (void)node.has(ignored);
   require<FormatError>(node.domain().empty(), "operators of the domain '{}' are not supported",
                        printable(node.domain()));
-  for (const auto family : {product_conversions(), window_conversions(), element_conversions(),
-                            structure_conversions(), constant_conversions()}) {
+  if (node.inputs() > 0 && to.reads_constants(node)) {
+    for (const auto family : {number_folds(), structure_folds()}) {
+      const auto found = std::ranges::find(family, node.type(), &OnnxOperator::type);
+      if (found != family.end()) return found->convert(*this);
+    }
+  }
+  expect_equal_rows();
+  if (!is_of_sequences()) return convert_by_family();
+  const auto rows = sequence_conversions();
+  const auto found = std::ranges::find(rows, node.type(), &OnnxOperator::type);
+  if (found != rows.end()) return found->convert(*this);
+  const int batch = batch_without_place();
+  if (batch < 0) return convert_by_family();
+  to.with_batch_first(node, batch, [&] { convert_by_family(); });
+}
+
+void OnnxOperators::convert_by_family() const {
+  for (const auto family :
+       {product_conversions(), window_conversions(), element_conversions(),
+        einsum_conversions(), pointwise_conversions(), recurrent_conversions(),
+        norm_conversions(), selection_conversions(), structure_conversions(),
+        move_conversions(), resize_conversions(), constant_conversions()}) {
     const auto found = std::ranges::find(family, node.type(), &OnnxOperator::type);
     if (found != family.end()) return found->convert(*this);
   }
@@ -29,17 +49,24 @@ void OnnxOperators::expect_weights(int k, int rank, std::string_view kind) {
          k, kind);
 }
 
+void OnnxOperators::expect_equal_rows() const {
+  int64_t rows = 0;
+  for (int k = 0; k < node.inputs(); ++k) {
+    const OnnxValue* found = to.find_value(node.input(k));
+    if (found == nullptr) continue;
+    const int64_t own = found->shape[static_cast<size_t>(found->batch)];
+    require<FormatError>(rows == 0 || own == rows, "inputs have {} and {} rows for each sample",
+                         rows, own);
+    rows = own;
+  }
+}
+
 void OnnxOperators::same() {
   if (node.type() == "Cast") {
     const int64_t type = node.integer("to", 0);
-    const bool float_to = type == onnx::TensorProto::FLOAT || type == onnx::TensorProto::DOUBLE;
-    const bool integer_to =
-        type == onnx::TensorProto::INT64 || type == onnx::TensorProto::INT32;
-    const bool known =
-        constant_input() ? to.constant(node, 0).is_float ? float_to : integer_to : float_to;
-    expect(known, "casts to type {} are not supported", type);
+    expect(type == onnx::TensorProto::FLOAT || type == onnx::TensorProto::DOUBLE,
+           "casts to type {} are not supported", type);
   }
-  if (constant_input()) return to.add_constant(node.output(0), to.constant(node, 0));
   give(x());
 }
 

@@ -44,25 +44,51 @@ struct OnnxOperators {
   void settle() const {
     if (!reasons.empty()) throw OnnxRefused();
   }
+  /// Returns operand k. Throws FormatError if its batch is not the first axis.
   OnnxValue operand(int k) {
     settle();
-    return to.value(node, k);
+    OnnxValue found = to.value(node, k);
+    require<FormatError>(found.batch == 0, "input {} has its batch on axis {}, expected axis 0",
+                         k, found.batch);
+    return found;
   }
   OnnxValue x() { return operand(0); }
+  /// Returns operand 0 in any layout, for operators that only move its elements.
+  OnnxValue moved_x() {
+    settle();
+    const OnnxValue& found = to.moved_value(node, 0);
+    require<FormatError>(found.batch == 0, "input 0 has its batch on axis {}, expected axis 0",
+                         found.batch);
+    return found;
+  }
   void give(OnnxValue value, int k = 0) { to.give(node, std::move(value), k); }
   void give_integers(std::vector<int64_t> numbers);
   bool constant_input() const { return to.is_constant(node.input(0)); }
   /// Returns the windows of `node` over a value with ONNX shape `shape`.
   Windows windows(const std::vector<int64_t>& shape, const std::vector<int64_t>& kernel);
 
+  // Values whose batch is not the first axis.
+  /// True if the node reads such a value, or moves the batch.
+  bool is_of_sequences() const;
+  /// Returns the axis of the batch if the operator computes the same wherever the batch is;
+  /// otherwise -1.
+  int batch_without_place() const;
+  /// Converts the node with the operators of all families.
+  void convert_by_family() const;
+
   // Operators of several families.
   /// Sets the output to operand 0.
   void same();
-  /// Computes arithmetic of two constants with the same shape, or of which one is a single
-  /// number.
-  void fold();
-  /// Selects rows of a constant; the step may be negative.
-  void slice_constant(int64_t start, int64_t end, int64_t step);
+  /// Adds a leaf for a constant operand, in the element order of `a`: a parameter, or a state
+  /// if not `trained`.
+  NodeId with_constant(const OnnxValue& a, const OnnxConstant& constant,
+                       const std::string& name, bool trained = true);
+  /// Multiplies a constant matrix by operand 1.
+  void matmul_left();
+  /// Throws FormatError if the operands have different numbers of rows for each sample.
+  void expect_equal_rows() const;
+  /// Selects constant indices of an axis of operand 0.
+  void gather_values();
 };
 
 /// An ONNX operator and its conversion.
@@ -77,10 +103,20 @@ void convert(const OnnxOperators& node) {
   [&]<class Family>(void (Family::*)()) { (Family{node}.*method)(); }(method);
 }
 
-// The operators of each file.
+// The operators of each file; folds are of constants.
+std::span<const OnnxOperator> number_folds();
+std::span<const OnnxOperator> structure_folds();
 std::span<const OnnxOperator> constant_conversions();
+std::span<const OnnxOperator> einsum_conversions();
 std::span<const OnnxOperator> element_conversions();
+std::span<const OnnxOperator> move_conversions();
+std::span<const OnnxOperator> norm_conversions();
+std::span<const OnnxOperator> pointwise_conversions();
 std::span<const OnnxOperator> product_conversions();
+std::span<const OnnxOperator> recurrent_conversions();
+std::span<const OnnxOperator> selection_conversions();
+std::span<const OnnxOperator> sequence_conversions();
+std::span<const OnnxOperator> resize_conversions();
 std::span<const OnnxOperator> structure_conversions();
 std::span<const OnnxOperator> window_conversions();
 

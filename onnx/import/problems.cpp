@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 
 #include "qtape/core/error.h"
 #include "qtape/core/printable.h"
@@ -14,6 +15,11 @@ void OnnxProblems::add(const std::string& place, const std::string& reason) {
   problems_.push_back({-1, place, {}, {}, reason});
 }
 
+void OnnxProblems::add_tensor(const std::string& name, const std::string& reason) {
+  problems_.push_back(
+      {-1, fmt::format("tensor '{}'", printable(name)), {}, {printable(name)}, reason});
+}
+
 void OnnxProblems::add(int64_t index, const OnnxNode& node, const std::string& reason) {
   Problem problem{index, node.describe(), node.type(), {}, reason};
   if (!node.name().empty()) problem.names = {printable(node.name())};
@@ -21,6 +27,15 @@ void OnnxProblems::add(int64_t index, const OnnxNode& node, const std::string& r
 }
 
 std::string OnnxProblems::Problem::text() const {
+  constexpr size_t shown = 3;  // of tensors
+  if (type.empty() && names.size() > shown + 1) {
+    return fmt::format("tensors '{}' and {} others: {}",
+                       fmt::join(std::span(names).first(shown), "', '"), names.size() - shown,
+                       reason);
+  }
+  if (type.empty() && names.size() > 1) {
+    return fmt::format("tensors '{}': {}", fmt::join(names, "', '"), reason);
+  }
   if (names.size() > 1) {
     return fmt::format("nodes '{}' ({}): {}", fmt::join(names, "', '"), printable(type),
                        reason);
@@ -96,32 +111,17 @@ bool onnx_keeps_shape(std::string_view type) {
 }
 
 std::string_view onnx_remedy(std::string_view type) {
-  constexpr std::string_view norm = "use BatchNorm, which becomes part of the layer before it";
-  constexpr std::string_view activation = "use ReLU, LeakyReLU, Hardswish or GELU";
-  constexpr std::string_view recurrent = "use convolutions along the time axis";
+  constexpr std::string_view steps =
+      "it has steps, which have no gradient: leave it out of the export, or compute it afterwards";
   constexpr std::string_view after = "leave it out of the export; compute it afterwards";
   constexpr std::string_view quantized = "export the float model: qtape inserts quantizers";
   constexpr std::string_view control = "export the model without branches and loops";
   static const std::map<std::string_view, std::string_view> remedies = {
-      {"InstanceNormalization", norm},
-      {"GroupNormalization", norm},
-      {"RMSNormalization", norm},
-      {"LpNormalization", norm},
-      {"MeanVarianceNormalization", norm},
-      {"LRN", norm},
-      {"Elu", activation},
-      {"Selu", activation},
-      {"Celu", activation},
-      {"Erf", activation},
-      {"Mish", activation},
-      {"PRelu", activation},
-      {"Softplus", activation},
-      {"Softsign", activation},
-      {"ThresholdedRelu", activation},
-      {"LSTM", recurrent},
-      {"GRU", recurrent},
-      {"RNN", recurrent},
-      {"ArgMax", after},
+      {"Sign", steps},
+      {"Floor", steps},
+      {"Ceil", steps},
+      {"Round", steps},
+      {"Mod", steps},
       {"ArgMin", after},
       {"TopK", after},
       {"NonMaxSuppression", after},

@@ -20,6 +20,8 @@ class OnnxProblems {
  public:
   /// Adds a problem of a tensor, input or output; `place` is empty if the reason names it.
   void add(const std::string& place, const std::string& reason);
+  /// Adds a problem of a tensor; tensors with the same reason share one line.
+  void add_tensor(const std::string& name, const std::string& reason);
   /// Adds a problem of the node at `index` of the graph.
   void add(int64_t index, const OnnxNode& node, const std::string& reason);
   bool empty() const { return problems_.empty(); }
@@ -30,8 +32,8 @@ class OnnxProblems {
   struct Problem {
     int64_t index;  ///< of the node; -1 if none
     std::string place;
-    std::string type;                ///< of the operator
-    std::vector<std::string> names;  ///< of nodes with the same type and reason
+    std::string type;                ///< of the operator; empty for a tensor
+    std::vector<std::string> names;  ///< of nodes, or of tensors, with the same type and reason
     std::string reason;
 
     std::string text() const;

@@ -17,7 +17,9 @@ struct ProductOperators : OnnxOperators {
 
   void linear(OnnxValue a, const std::string& name, std::vector<float> weight, int64_t out,
               int64_t in, const std::vector<float>& bias, const std::string& bias_name);
-  void give_biased(NodeId y, int64_t out, const std::string& label);
+  void give_biased(NodeId y, int64_t out, const std::string& label, bool one_axis = false);
+  NodeId transposed_conv(const OnnxValue& a, const OnnxConstant& w, int64_t groups,
+                         const std::string& label);
 };
 
 }  // namespace
@@ -73,6 +75,7 @@ void ProductOperators::gemm() {
 }
 
 void ProductOperators::matmul() {
+  if (constant_input()) return matmul_left();
   if (!to.is_constant(node.input(1))) {
     const OnnxValue a = to.to_same(x());
     const OnnxValue b = to.to_same(operand(1));
@@ -82,8 +85,13 @@ void ProductOperators::matmul() {
     return give(std::move(result));
   }
   const OnnxConstant& b = to.constant(node, 1);
-  require<FormatError>(b.is_float && b.shape.rank() == 2, "input 1 must be a matrix of floats");
-  const int64_t in = b.shape[0], out = b.shape[1];
+  bool single = true;  // a matrix for all samples
+  for (int k = 0; k + 2 < b.shape.rank(); ++k) single = single && b.shape[k] == 1;
+  require<FormatError>(b.is_float && b.shape.rank() >= 2 && single,
+                       "input 1 must be a matrix of floats");
+  require<FormatError>(b.shape.rank() <= to.value(node, 0).rank(),
+                       "input 1 of {} has more axes than input 0", to_string(b.shape));
+  const int64_t in = b.shape[-2], out = b.shape[-1];
   linear(x(), node.input(1), transposed(b.floats, in, out), out, in, {}, {});
 }
 
@@ -133,12 +141,18 @@ void ProductOperators::conv() {
   give_biased(y, out, label);
 }
 
-/// Adds the bias of input 2 to the channels of `y`, and sets the output.
-void ProductOperators::give_biased(NodeId y, int64_t out, const std::string& label) {
+/// Adds the bias of input 2 to the channels of `y`, and sets the output, without the rows of
+/// `y` if there is `one_axis`.
+void ProductOperators::give_biased(NodeId y, int64_t out, const std::string& label,
+                                   bool one_axis) {
   if (to.has_input(node, 2)) {
     const NodeId b =
         to.add_parameter(node.input(2), {out}, to.floats(node, 2, out), label, "bias");
     y = to.add(AddBias{}, {y, b}, label);
+  }
+  if (one_axis) {
+    const Shape& shape = to.graph()[y].type.shape;
+    y = to.add(Reshape{.shape = {-1, shape[2], out}}, {y});
   }
   const auto lies = to.graph()[y].type.shape.extents();
   OnnxValue result{.id = y, .shape = {1, out}, .layout = OnnxLayout::ChannelsLast};
@@ -168,39 +182,56 @@ std::vector<float> transposed_filters(const OnnxConstant& w, int64_t groups) {
 
 }  // namespace
 
+/// Transposed convolutions over one axis are those of images with one row.
 void ProductOperators::conv_transpose() {
   const int64_t groups = node.integer("group", 1);
   const std::string automatic = node.text("auto_pad", "NOTSET");
   expect(automatic == "NOTSET" || automatic == "VALID", "auto_pad {} is not supported",
          printable(automatic));
   expect(!node.has("output_shape"), "attribute output_shape is not supported");
-  expect_weights(1, 4, "filters of rank 4");
-  const OnnxValue a = to.to_channels_last(x());
-  require<FormatError>(a.rank() == 4, "expected an input of rank 4, got rank {}", a.rank());
+  expect_weights(1, 0, "filters");
+  OnnxValue a = to.to_channels_last(x());
   const OnnxConstant& w = to.constant(node, 1);
-  const Shape& extents = w.shape;
-  require<FormatError>(groups >= 1 && extents.elements() > 0 && extents[0] % groups == 0,
-                       "{} channels cannot be divided into {} groups", extents[0], groups);
-  const Windows over = windows_of(node, 2);
-  const std::vector<int64_t> kernel = of_axes(node, "kernel_shape", 2, 0);
+  require<FormatError>(w.shape.rank() == a.rank(), "input 1 must be filters of rank {}",
+                       a.rank());
+  require<FormatError>(groups >= 1 && w.shape.elements() > 0 && w.shape[0] % groups == 0,
+                       "{} channels cannot be divided into {} groups", w.shape[0], groups);
+  const std::vector<int64_t> kernel(w.shape.extents().begin() + 2, w.shape.extents().end());
   require<FormatError>(
-      !node.has("kernel_shape") || kernel == std::vector<int64_t>{extents[2], extents[3]},
+      !node.has("kernel_shape") || of_axes(node, "kernel_shape", kernel.size(), 0) == kernel,
       "kernel_shape is not that of the filters");
-  const int64_t out = onnx_product(extents[1], groups);
+  const bool one_axis = a.rank() == 3;
+  if (one_axis) {
+    const Shape& shape = to.graph()[a.id].type.shape;
+    a.id = to.add(Reshape{.shape = {-1, 1, shape[1], shape[2]}}, {a.id});
+  }
   const std::string label = to.layer_label(node);
-  const NodeId filters =
-      to.add_parameter(node.input(1), {out, extents[2], extents[3], extents[0] / groups},
-                       transposed_filters(w, groups), label, "weight");
-  const NodeId y =
-      to.add(ConvTranspose2d{.stride = Shape(over.strides),
-                             .padding = over.padding,
-                             .pads_begin = Shape(over.begin),
-                             .pads_end = Shape(over.end),
-                             .dilation = Shape(over.dilations),
-                             .groups = groups,
-                             .output_padding = Shape(of_axes(node, "output_padding", 2, 0))},
-             {a.id, filters}, to.has_input(node, 2) ? "" : label);
-  give_biased(y, out, label);
+  const NodeId y = transposed_conv(a, w, groups, label);
+  give_biased(y, onnx_product(w.shape[1], groups), label, one_axis);
+}
+
+NodeId ProductOperators::transposed_conv(const OnnxValue& a, const OnnxConstant& w,
+                                         int64_t groups, const std::string& label) {
+  const size_t axes = a.shape.size() - 2;
+  const Windows over = windows_of(node, static_cast<int>(axes));
+  const auto pair = [&](const std::vector<int64_t>& numbers, int64_t first) {
+    return axes == 2 ? Shape(numbers) : Shape{first, numbers[0]};
+  };
+  const std::vector<int64_t> kernel(w.shape.extents().begin() + 2, w.shape.extents().end());
+  const Shape window = pair(kernel, 1);
+  const NodeId filters = to.add_parameter(
+      node.input(1),
+      {onnx_product(w.shape[1], groups), window[0], window[1], w.shape[0] / groups},
+      transposed_filters(w, groups), label, "weight");
+  return to.add(
+      ConvTranspose2d{.stride = pair(over.strides, 1),
+                      .padding = over.padding,
+                      .pads_begin = pair(over.begin, 0),
+                      .pads_end = pair(over.end, 0),
+                      .dilation = pair(over.dilations, 1),
+                      .groups = groups,
+                      .output_padding = pair(of_axes(node, "output_padding", axes, 0), 0)},
+      {a.id, filters}, to.has_input(node, 2) ? "" : label);
 }
 
 namespace {

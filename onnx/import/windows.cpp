@@ -12,6 +12,7 @@ namespace {
 struct WindowOperators : OnnxOperators {
   void max_pool();
   void average_pool();
+  void average_channels();
   void global_average_pool();
   void reduce_mean();
   void reduce_sum();
@@ -20,8 +21,16 @@ struct WindowOperators : OnnxOperators {
   template <class PoolOp>
   PoolOp pool(const OnnxValue& a, const Windows& windows);
   void give_pooled(NodeId y, int64_t channels);
+  void reduce_min();
+  void reduce_l1();
+  void reduce_l2();
+  void reduce_sum_square();
+  void reduce_log_sum();
+  void reduce_log_sum_exp();
+  /// Sets the output to `after` of the reduction of `before`.
   template <class X>
-  void reduce(const char* part);
+  void reduce(const char* part, const std::vector<Op>& before = {},
+              const std::vector<Op>& after = {});
 };
 
 }  // namespace
@@ -140,8 +149,43 @@ void WindowOperators::max_pool() {
   give_pooled(to.add(op, {a.id}, to.node_label(node, "pool")), a.shape[1]);
 }
 
+/// Averages over the channels of images, which exporters give an axis of extent 1 and windows
+/// over three axes: [n, 1, c, h, w] is stored as [n, c, h w].
+void WindowOperators::average_channels() {
+  const bool counted = node.integer("count_include_pad", 0) != 0;
+  expect_attribute("ceil_mode", 0);
+  expect(node.text("auto_pad", "NOTSET") == "NOTSET",
+         "auto_pad is not supported over channels");
+  const OnnxValue a = to.to_same(x());
+  const Windows over = windows_of(node, 3);
+  const std::vector<int64_t> kernel = of_axes(node, "kernel_shape", 3, 0);
+  const auto only_first = [](const std::vector<int64_t>& numbers, int64_t usual) {
+    return numbers[1] == usual && numbers[2] == usual;
+  };
+  require<FormatError>(a.shape[1] == 1 && only_first(kernel, 1) &&
+                           only_first(over.strides, 1) && only_first(over.begin, 0) &&
+                           only_first(over.end, 0) &&
+                           over.dilations == std::vector<int64_t>(3, 1),
+                       "expected an input of rank 3 or 4, got rank 5");
+  AvgPool op{.kernel = {kernel[0]}, .stride = {over.strides[0]}, .padding = over.padding};
+  if (over.padding == Padding::Explicit) {
+    op.pads_begin = {over.begin[0]};
+    op.pads_end = {over.end[0]};
+  }
+  op.count_include_pad = counted;
+  const int64_t places = onnx_product(a.shape[3], a.shape[4]);
+  const NodeId rows = to.add(Reshape{.shape = {-1, a.shape[2], places}}, {a.id});
+  const NodeId y = to.add(op, {rows}, to.node_label(node, "pool"));
+  OnnxValue result{.id = y, .shape = a.shape};
+  result.shape[2] = to.graph()[y].type.shape[1];
+  result.id = to.add(Reshape{.shape = {-1, 1, result.shape[2], a.shape[3], a.shape[4]}}, {y});
+  give(std::move(result));
+}
+
 void WindowOperators::average_pool() {
   expect_auto_pad();
+  const OnnxValue* found = to.find_value(node.input(0));
+  if (found != nullptr && found->rank() == 5) return average_channels();
   const bool counted = node.integer("count_include_pad", 0) != 0;
   const bool ceil = node.integer("ceil_mode", 0) != 0;
   const auto dilations = node.integers("dilations").value_or(std::vector<int64_t>{});
@@ -171,12 +215,14 @@ void WindowOperators::global_average_pool() {
 }
 
 template <class X>
-void WindowOperators::reduce(const char* part) {
+void WindowOperators::reduce(const char* part, const std::vector<Op>& before,
+                             const std::vector<Op>& after) {
   const auto given = to.integers_or(node, "axes", 1);
   expect(given && !given->empty(), "without axes it would join samples; specify them");
   (void)node.has("noop_with_empty_axes");
   OnnxValue a = x();
   if (a.layout == OnnxLayout::Flat) a = to.to_same(a);
+  for (const Op& each : before) a.id = to.add(each, {a.id});
   const bool kept = node.integer("keepdims", 1) != 0;
   std::vector<bool> gone(a.shape.size(), false);
   X op{.keep_dims = kept};
@@ -194,12 +240,20 @@ void WindowOperators::reduce(const char* part) {
   }
   // With channels only, or without channels, the axis order is that of ONNX.
   if (!kept && (gone[1] || result.rank() < 3)) result.layout = OnnxLayout::Same;
+  for (const Op& each : after) result.id = to.add(each, {result.id});
   give(std::move(result));
 }
 
 void WindowOperators::reduce_mean() { reduce<Mean>("mean"); }
 void WindowOperators::reduce_sum() { reduce<Sum>("sum"); }
 void WindowOperators::reduce_max() { reduce<Max>("max"); }
+void WindowOperators::reduce_min() { reduce<Max>("max", {Neg{}}, {Neg{}}); }
+void WindowOperators::reduce_l1() { reduce<Sum>("sum", {Abs{}}); }
+void WindowOperators::reduce_l2() { reduce<Sum>("sum", {Pow{}}, {Sqrt{}}); }
+void WindowOperators::reduce_sum_square() { reduce<Sum>("sum", {Pow{}}); }
+void WindowOperators::reduce_log_sum() { reduce<Sum>("sum", {}, {Log{}}); }
+/// Without the usual subtraction of the maximum: exponentials of numbers above 88 overflow.
+void WindowOperators::reduce_log_sum_exp() { reduce<Sum>("sum", {Exp{}}, {Log{}}); }
 
 namespace {
 
@@ -209,7 +263,13 @@ constexpr OnnxOperator window_rows[] = {
     {"GlobalAveragePool", convert<&WindowOperators::global_average_pool>},
     {"ReduceMean", convert<&WindowOperators::reduce_mean>},
     {"ReduceSum", convert<&WindowOperators::reduce_sum>},
-    {"ReduceMax", convert<&WindowOperators::reduce_max>}};
+    {"ReduceMax", convert<&WindowOperators::reduce_max>},
+    {"ReduceMin", convert<&WindowOperators::reduce_min>},
+    {"ReduceL1", convert<&WindowOperators::reduce_l1>},
+    {"ReduceL2", convert<&WindowOperators::reduce_l2>},
+    {"ReduceSumSquare", convert<&WindowOperators::reduce_sum_square>},
+    {"ReduceLogSum", convert<&WindowOperators::reduce_log_sum>},
+    {"ReduceLogSumExp", convert<&WindowOperators::reduce_log_sum_exp>}};
 
 }  // namespace
 

@@ -25,6 +25,8 @@ OnnxArray cast(const Call& c) {
             return {x.shape, converted<uint8_t>(from)};
           case Proto::INT32:
             return {x.shape, converted<int32_t>(from)};
+          case Proto::INT64:
+            return {x.shape, converted<int64_t>(from)};
           default:
             fail<FormatError>("casts to the element type {} are not supported", to);
         }
@@ -54,6 +56,12 @@ OnnxArray arithmetic(const Call& c, const Combine& combine) {
   if (std::holds_alternative<std::vector<float>>(c.in(0).data)) {
     return combined<float>(c, combine);
   }
+  if (std::holds_alternative<std::vector<int64_t>>(c.in(0).data)) {
+    // Without signs: an overflow must be defined here.
+    return combined<int64_t>(c, [&](int64_t a, int64_t b) {
+      return static_cast<int64_t>(combine(static_cast<uint64_t>(a), static_cast<uint64_t>(b)));
+    });
+  }
   // In 64 bits: an overflow of 32 bits is undefined in ONNX, but must be defined here.
   return combined<int32_t>(
       c, [&](int64_t a, int64_t b) { return static_cast<int32_t>(combine(a, b)); });
@@ -72,6 +80,20 @@ OnnxArray subtract(const Call& c) {
 }
 OnnxArray multiply(const Call& c) {
   return arithmetic(c, [](auto a, auto b) { return a * b; });
+}
+OnnxArray larger(const Call& c) {
+  return arithmetic(c, [](auto a, auto b) { return std::max(a, b); });
+}
+OnnxArray smaller(const Call& c) {
+  return arithmetic(c, [](auto a, auto b) { return std::min(a, b); });
+}
+
+/// The quotient of integers, towards 0.
+OnnxArray divide(const Call& c) {
+  return combined<int64_t>(c, [](int64_t a, int64_t b) {
+    require<FormatError>(b != 0, "divides by 0");
+    return b == -1 ? static_cast<int64_t>(-static_cast<uint64_t>(a)) : a / b;
+  });
 }
 
 OnnxArray clip(const Call& c) {
@@ -163,11 +185,16 @@ OnnxType broadcast_type(const OnnxTypes& c) {
   return {c.in(0).element, a};
 }
 
-constexpr Operator pointwise_table[] = {
-    {"Add", add, broadcast_type},      {"Cast", cast, cast_type},
-    {"Clip", clip, same_type},         {"DequantizeLinear", dequantize, dequantized_type},
-    {"Mul", multiply, broadcast_type}, {"QuantizeLinear", quantize, quantized_type},
-    {"Sub", subtract, broadcast_type}};
+constexpr Operator pointwise_table[] = {{"Add", add, broadcast_type},
+                                        {"Cast", cast, cast_type},
+                                        {"Clip", clip, same_type},
+                                        {"DequantizeLinear", dequantize, dequantized_type},
+                                        {"Div", divide, broadcast_type},
+                                        {"Max", larger, broadcast_type},
+                                        {"Min", smaller, broadcast_type},
+                                        {"Mul", multiply, broadcast_type},
+                                        {"QuantizeLinear", quantize, quantized_type},
+                                        {"Sub", subtract, broadcast_type}};
 
 }  // namespace
 

@@ -214,6 +214,13 @@ OnnxArray reduce_sum(const Call& c) {
       return std::accumulate(part.begin(), part.end(), 0.0f);
     });
   }
+  if (std::holds_alternative<std::vector<int64_t>>(c.in(0).data)) {
+    return reduced<int64_t>(c, [](const std::vector<int64_t>& part) {
+      uint64_t sum = 0;
+      for (const int64_t each : part) sum += static_cast<uint64_t>(each);
+      return static_cast<int64_t>(sum);
+    });
+  }
   return reduced<int32_t>(c, [](const std::vector<int32_t>& part) {
     return static_cast<int32_t>(std::accumulate(part.begin(), part.end(), int64_t{0}));
   });

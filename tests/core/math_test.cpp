@@ -36,6 +36,10 @@ TEST_CASE("math: errors stay within the documented units in the last place") {
   CHECK(worst_ulp(
             math::tanh, [](long double x) { return std::tanh(x); }, -20, 20) <= 3);
   CHECK(worst_ulp(
+            math::expm1, [](long double x) { return std::expm1(x); }, -20, 20) <= 4);
+  CHECK(worst_ulp(
+            math::log1p, [](long double x) { return std::log1p(x); }, 0, 2) <= 3);
+  CHECK(worst_ulp(
             math::erf, [](long double x) { return std::erf(x); }, -7, 7) <= 27);
 }
 
@@ -56,6 +60,14 @@ TEST_CASE("math: ends, infinities and NaN") {
   CHECK(math::tanh(-inf) == -1);
   CHECK(std::signbit(math::tanh(-0.0)));
   CHECK(std::isnan(math::tanh(std::nan(""))));
+  CHECK(math::expm1(-inf) == -1);
+  CHECK(math::expm1(inf) == inf);
+  CHECK(math::expm1(0x1p-60) == 0x1p-60);
+  CHECK(std::isnan(math::expm1(std::nan(""))));
+  CHECK(math::log1p(0) == 0);
+  CHECK(math::log1p(0x1p-60) == 0x1p-60);
+  CHECK(math::log1p(inf) == inf);
+  CHECK(std::isnan(math::log1p(std::nan(""))));
   CHECK(math::erf(inf) == 1);
   CHECK(math::sigmoid(-inf) == 0);
 }

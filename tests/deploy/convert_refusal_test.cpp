@@ -111,10 +111,10 @@ TEST_CASE("convert: operands without a grid are refused") {
 
 TEST_CASE("convert: shapes and grids that have no integers are refused") {
   refused(
-      "cannot convert 1 node: Add %6 'sum' (%2 'a.quantized' f32[2, 3], %5 'b.quantized' f32[2, 1]): operands must have the same shape, got [2, 3] and [2, 1]: repeat the smaller one before it is quantized",
+      "cannot convert 1 node: Add %5 'sum' (%2 'a.quantized' f32[2, 3], %4 'b.quantized' f32[1, 3]): FakeQuantize %4 'b.quantized' (%3 'b' f32[1, 3]) has 3 scales; operands need one: quantize it per tensor",
       [](SmallNet& n) {
         const NodeId a = n.codes();
-        const NodeId b = n.quantized(n.add(Slice{.axis = 1, .end = 1}, {a}), ema, "b");
+        const NodeId b = n.quantized(n.parameter({1, 3}, "b"), FakeQuantize{.axis = 1}, "b");
         return n.quantized(n.add(Add{}, {a, b}, "sum"), ema, "y");
       });
   refused(
@@ -171,7 +171,7 @@ TEST_CASE("convert: products of what are no weights are refused for what they ar
 
 TEST_CASE("convert: operands that are quantized are not called unquantized") {
   refused(
-      "cannot convert 1 node: Add %5 'y' (%2 'a.quantized' f32[2, 3], %4 'w.quantized' f32[2, 3]): FakeQuantize %4 'w.quantized' (%3 'w' f32[2, 3]) depends on no input; only products and AddBias accept such operands: replace it with an op that has an integer form, or use an output before it",
+      "cannot convert 1 node: Add %5 'y' (%2 'a.quantized' f32[2, 3], %4 'w.quantized' f32[2, 3]): is an output but has no integers of its own: quantize its output",
       [](SmallNet& n) {
         const NodeId a = n.codes();
         const NodeId w = n.quantized(n.parameter({2, 3}, "w"), FakeQuantize{}, "w");

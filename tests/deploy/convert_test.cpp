@@ -321,6 +321,15 @@ TEST_CASE("convert: functions of codes between layers are tables, alike at all l
         return graph.add(Gelu{}, {y});
       case 2:
         return graph.add(Sigmoid{}, {y});
+      case 3:  // two functions of one code
+        return graph.add(Mul{}, {y, graph.add(Sigmoid{}, {y})});
+      case 4: {
+        const NodeId size = graph.add(Affine{.offset = 1}, {graph.add(Abs{}, {y})});
+        const NodeId part = graph.add(Reshape{.shape = {-1, 2, 4}}, {y});
+        const NodeId sum = graph.add(Reshape{.shape = {-1, 8}},
+                                     {graph.add(Add{}, {part, graph.add(Tanh{}, {part})})});
+        return graph.add(Sub{}, {graph.add(Div{}, {y, size}), sum});
+      }
       default:  // a chain, with limits and a view on the way
         y = graph.add(Clamp{.low = -1.5, .high = 2}, {graph.add(LeakyRelu{}, {y})});
         return graph.add(Neg{},
@@ -328,7 +337,7 @@ TEST_CASE("convert: functions of codes between layers are tables, alike at all l
     }
   };
   for (int bits : {8, 4, 12}) {
-    for (int kind = 0; kind < 4; ++kind) {
+    for (int kind = 0; kind < 6; ++kind) {
       const FakeQuantize weight{.bits = std::min(bits, 8), .axis = 0};
       const FakeQuantize input{.bits = bits, .scale_mode = EMA{}};
       Graph graph;

@@ -1,79 +1,21 @@
 // Outputs of programs: several of them, and reshaped ones.
 #include <doctest/doctest.h>
 
-#include <algorithm>
-#include <functional>
-
-#include "qtape/c99/levels.h"
-#include "qtape/core/random.h"
 #include "qtape/deploy/convert.h"
-#include "qtape/deploy/verify.h"
-#include "qtape/integer/program/integer_node.h"
 #include "qtape/integer/program/session.h"
-#include "qtape/model/feed.h"
-#include "qtape/model/model.h"
-#include "qtape/model/passes/insert_quantizers.h"
-#include "qtape/model/quantization.h"
-#include "qtape/model/recipe.h"
-#include "qtape/onnx/levels.h"
 #include "qtape/tests/support/errors.h"
-#include "qtape/tests/support/integer_nets.h"
+#include "qtape/tests/support/verified_models.h"
 
 using namespace qtape;
+using test::check_all;
 using test::error_text;
+using test::net;
+using test::noise;
 
 namespace {
 
-data::Dataset noise() {
-  const Random random(5, 1);
-  std::vector<float> values(64 * 6 * 6 * 3);
-  for (size_t i = 0; i < values.size(); ++i) {
-    values[i] = 2 * static_cast<float>(random.uniform(i)) - 1;
-  }
-  data::Dataset set;
-  set.add("x", Tensor::of<float>({64, 6, 6, 3}, values));
-  return set;
-}
-
-/// Returns a model of `build` applied to a convolution, quantized and calibrated.
-Model net(const std::function<Value(const Value&)>& build) {
-  Network network;
-  const Value h = relu(conv2d(network.input("x", {6, 6, 3}), 4, {3, 3}, {.label = "conv"}));
-  return quantized(Model(build(h), 2), {}, noise(), 64, 1);
-}
-
 /// [1, 1, c] for each sample.
 Value pooled(const Value& x) { return node(GlobalAvgPool{.keep_dims = true}, {x}); }
-
-Verifier verified(const Model& model, Requantization rounding, OnnxForm form) {
-  VerifyOptions options;
-  options.convert.requantization = rounding;
-  options.batch = 32;
-  options.threads = 1;
-  options.levels = {Level::Float, Level::Exact, Level::Backend, c_level};
-  if (rounding == Requantization::OnnxQdq) options.levels.push_back(onnx_level);
-  options.runners = onnx_levels({.form = form});
-  options.runners.merge(c_levels());
-  Verifier verifier(model.graph(), model.parameters(), options);
-  Feed feed(inputs_of(verifier), noise());
-  feed.for_each_batch([&](int64_t, int64_t count) { verifier.run(count); });
-  return verifier;
-}
-
-/// Checks that all levels give the same integers and floats, in the shape of the graph.
-void check_all(const Model& model) {
-  for (const Requantization rounding : requantization::values) {
-    const Verifier verifier = verified(model, rounding, OnnxForm::Integer);
-    CHECK(test::mismatch(verifier) == "");
-    const IntegerProgram& program = verifier.program();
-    const Graph graph = model.graph().with_batch(32);
-    for (size_t i = 0; i < program.outputs().size(); ++i) {
-      CHECK(program[program.outputs()[i]].value.type == graph[model.outputs()[i]].type);
-    }
-    CHECK(program_from_json(to_json(program)) == program);
-    CHECK(program.with_batch(3).with_batch(32) == program);
-  }
-}
 
 IntegerProgram with_integers(const Model& model) {
   return convert(model.graph(), model.parameters(), {.integer_outputs = true});
@@ -135,6 +77,14 @@ TEST_CASE("outputs: one in the middle and one at the end, in integers as well") 
   REQUIRE(program.outputs().size() == 2);
   CHECK(program[program.outputs()[0]].value.is_accumulators());
   CHECK(program[program.outputs()[1]].value.type.shape == Shape{1, 4, 4, 4});
+}
+
+TEST_CASE("outputs: one value twice, and views of one that others read") {
+  Network network;
+  const Value h = relu(conv2d(network.input("x", {6, 6, 3}), 4, {3, 3}));
+  const Value y = linear(flatten(h), 5);
+  check_all(quantized(Model(std::vector<Value>{y, y, reshape(h, {16, 4}), flatten(h)}, 2), {},
+                      noise(), 64, 1));
 }
 
 TEST_CASE("outputs: a refusal lists what each of them lacks") {

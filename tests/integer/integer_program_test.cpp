@@ -84,6 +84,16 @@ TEST_CASE("integer program: operands that do not fit are refused, and change not
   CHECK(
       f.refusal(integer::AvgPool{{.kernel = {4}}}, {lines}) ==
       "AvgPool %5 (%4 u8[2, 3, 1]): kernel of 4 with dilation 1 spans 4 along l, padded x has 3");
+  const ProgramNodeId part = f.program.add(integer::Slice{{.axis = 1, .end = 2}}, {f.q});
+  for (const IntegerOp& op : {IntegerOp(integer::Mul{s8}), IntegerOp(integer::Maximum{})}) {
+    CHECK(f.refusal(op, {f.q, part}).ends_with("shapes do not broadcast: [2, 3] and [2, 2]"));
+  }
+  const Tensor codes = Tensor::of<int8_t>({2}, std::vector<int8_t>{5, -9});
+  CHECK(f.refusal(integer::Constant{s8, codes}, {f.q}).ends_with("expected 0 operands, got 1"));
+  refused(integer::Constant{test::whole_grid(DType::U8, 0.5), codes}, {},
+          "Constant %6: the codes must be u8, got s8[2]");
+  refused(integer::Constant{{DType::S8, 0.5, 0, -8, 7}, codes}, {},
+          "Constant %6: code 1 must be within -8..7, got -9");
 }
 
 TEST_CASE("integer program: grids that do not fit are refused") {
@@ -105,6 +115,12 @@ TEST_CASE("integer program: grids that do not fit are refused") {
   CHECK(
       f.refusal(integer::Concat{{.axis = 1, .count = 2}}, {f.q, other}) ==
       "Concat %5 (%1 'q' u8[2, 3], %4 s8[2, 3]): operands must be codes of one grid, got scale 0.25 zero point 7 and scale 0.5 zero point 0");
+  CHECK(
+      f.refusal(integer::Minimum{}, {f.q, other}) ==
+      "Minimum %5 (%1 'q' u8[2, 3], %4 s8[2, 3]): operands must be codes of one grid, got scale 0.25 zero point 7 and scale 0.5 zero point 0");
+  const ProgramNodeId alike =
+      f.program.add(integer::Quantize{test::whole_grid(DType::S8, 0.25, 7)}, {f.x});
+  CHECK(f.refusal(integer::Maximum{}, {f.q, alike}).ends_with("dtypes differ: u8 and s8"));
   const ProgramNodeId a =
       f.program.add(integer::Quantize{test::whole_grid(DType::S8, 0x1p-126)}, {f.x});
   const ProgramNodeId b =

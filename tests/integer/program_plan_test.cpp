@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "qtape/tests/support/integer_nets.h"
+#include "qtape/tests/support/integer_programs.h"
 
 using namespace qtape;
 
@@ -68,6 +69,20 @@ TEST_CASE("program plan: what runs in place or is a view lies where its operand 
   const ProgramPlan all = plan_program(program, KeptValues::All);
   CHECK(offset(all, shape) == offset(all, codes));
   CHECK(all.buffers.size() == 5);
+}
+
+TEST_CASE("program plan: what is repeated is not computed in place, also with as many bytes") {
+  IntegerProgram program;
+  const ProgramNodeId x = program.add(integer::Input{.shape = {6, 1}}, {}, "x");
+  const ProgramNodeId two = program.add(integer::Input{.shape = {6, 2}}, {}, "two");
+  const ProgramNodeId wide =
+      program.add(integer::Quantize{.grid = test::whole_grid(DType::S16, 0.25)}, {x});
+  const ProgramNodeId codes = program.add(integer::Quantize{.grid = grid}, {two});
+  const ProgramNodeId y = program.add(integer::Mul{.grid = grid}, {wide, codes});
+  program.set_outputs({y});
+  CHECK(program[wide].value.type.bytes() == program[y].value.type.bytes());
+  const ProgramPlan plan = plan_program(program, KeptValues::Outputs);
+  CHECK(plan.values[at(y)].offset != plan.values[at(wide)].offset);
 }
 
 TEST_CASE("program plan: products that become codes at once are written nowhere") {

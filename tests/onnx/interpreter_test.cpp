@@ -329,6 +329,32 @@ TEST_CASE("onnx interpreter: codes of 16 bits come out of floats as they went in
   }
 }
 
+TEST_CASE("onnx interpreter: codes are moved and interpolated in both layouts") {
+  for (const CodeGrid& grid :
+       {CodeGrid{DType::S8, 0.5f, -5, -100, 90}, CodeGrid{DType::U8, 0.25f, 12, 0, 255}}) {
+    test::ProgramBuilder b(Requantization::OnnxQdq);
+    const ProgramNodeId q = b.codes({2, 4, 3, 5}, grid);
+    const ProgramNodeId pooled =
+        b.add(integer::Structure<MaxPool>{{.kernel = {2, 1}}}, {q}, "pooled");
+    std::vector<ProgramNodeId> all;
+    for (const ProgramNodeId x : {q, pooled}) {
+      for (int axis : {1, 2, -1}) {
+        all.push_back(b.add(integer::Gather{{.axis = axis, .indices = {1, 0, 1}}}, {x}));
+      }
+      for (const std::vector<int>& axes :
+           {std::vector{0, 3, 1, 2}, {0, 2, 3, 1}, {0, 2, 1, 3}}) {
+        all.push_back(b.add(integer::Transpose{{.permutation = axes}}, {x}));
+      }
+      const integer::Interpolate larger{
+          {.extents = {5, 4}, .step = {2, 3}, .offset = {-1, 1}, .divisor = {4, 5}}};
+      all.push_back(b.add(integer::Requantize{test::whole_grid(DType::S8, 0.25, 3)},
+                          {b.add(larger, {x})}));
+    }
+    const IntegerProgram program = b.of(all);
+    CHECK(difference(program, OnnxForm::Integer, 7) == "");
+  }
+}
+
 TEST_CASE("onnx levels: verification runs the interpreter beside the others") {
   test::Settled net(test::conv_net(4), 4);
   VerifyOptions options;

@@ -264,6 +264,16 @@ ConformanceCase codes_to_codes(Requantization requantization) {
   return b.done();
 }
 
+integer::Constant constant_of(Draws& draws, const Shape& shape, const CodeGrid& grid) {
+  return dispatch_codes(grid.dtype, [&]<class Code>() {
+    std::vector<Code> codes;
+    for (int64_t i = 0; i < shape.elements(); ++i) {
+      codes.push_back(static_cast<Code>(draws.integer(grid.low, grid.high)));
+    }
+    return integer::Constant{grid, Tensor::of<Code>(shape, std::span<const Code>(codes))};
+  });
+}
+
 ConformanceCase additions(Requantization requantization) {
   ConformanceBuilder b(named("add", requantization),
                        "Add, Sub and Mul of codes of 8 and 16 bits", requantization);
@@ -304,32 +314,69 @@ ConformanceCase additions(Requantization requantization) {
   return b.done();
 }
 
-/// Tables of 256 and 65536 entries with arbitrary contents.
+/// Pairs of codes of one or two dtypes whose shapes broadcast, and constants.
+ConformanceCase broadcasts(Requantization requantization) {
+  ConformanceBuilder b(named("broadcast", requantization),
+                       "Add, Sub, Mul, Maximum and Minimum of operands that are repeated, and "
+                       "constants",
+                       requantization);
+  Draws draws(11);
+  const CodeGrid bytes = whole_grid(DType::U8, double{0.021f}, 120);
+  const CodeGrid wide = whole_grid(DType::S16, double{0.00012f}, -7);
+  for (const CodeGrid& grid : {bytes, wide}) {
+    const std::string label(to_string_view(grid.dtype));
+    const auto codes = [&](const char* name, const Shape& shape) {
+      return b.random_codes(draws, name + label, shape, grid);
+    };
+    const ProgramNodeId image = codes("image", {2, 3, 2, 5});
+    const ProgramNodeId constant = b.add(constant_of(draws, {3, 1, 5}, grid), {});
+    for (const ProgramNodeId other : {codes("channels", {2, 1, 1, 5}), constant,
+                                      codes("positions", {2, 3, 2, 1}), codes("one", {})}) {
+      const CodeGrid to = whole_grid(DType::S8, double{0.05f}, 3);
+      b.add(integer::Add{to}, {image, other});
+      b.add(integer::Sub{to}, {other, image});
+      b.add(integer::Mul{to}, {image, other});
+      b.add(integer::Maximum{}, {image, other});
+      b.add(integer::Minimum{}, {other, image});
+    }
+    b.add(integer::Mul{grid}, {codes("column", {4, 1}), codes("row", {3})});
+    b.add(integer::Concat{{.axis = 0, .count = 2}}, {constant, codes("beside", {1, 1, 5})});
+  }
+  const ProgramNodeId x = b.random_codes(draws, "low", {6}, {DType::S8, 0.25, 3, -100, 20});
+  const ProgramNodeId z = b.random_codes(draws, "high", {6}, {DType::S8, 0.25, 3, -10, 90});
+  b.add(integer::Maximum{}, {x, z});
+  b.add(integer::Minimum{}, {x, z});
+  return b.done();
+}
+
+/// Tables of 256 and 65536 entries with arbitrary contents, also one for each channel.
 ConformanceCase lookups() {
-  ConformanceBuilder b("lookup", "Lookup of codes of 8 and 16 bits",
+  ConformanceBuilder b("lookup", "Lookup of codes of 8 and 16 bits, also by channel",
                        Requantization::FloatMultiply);
   Draws draws(8);
   const auto codes = [&](const char* label, const CodeGrid& grid) {
     return b.random_codes(draws, label, {4, 10}, grid, {grid.low, grid.high, grid.zero_point});
   };
-  const auto look_up = [&](ProgramNodeId x, DType dtype, int64_t entries,
+  const auto look_up = [&](ProgramNodeId x, DType dtype, const Shape& entries,
                            const CodeGrid& grid) {
     dispatch_codes(dtype, [&]<class Code>() {
       std::vector<Code> table;
-      for (int64_t i = 0; i < entries; ++i) {
+      for (int64_t i = 0; i < entries.elements(); ++i) {
         table.push_back(static_cast<Code>(draws.integer(grid.low, grid.high)));
       }
-      b.add(integer::Lookup{grid, Tensor::of<Code>({entries}, std::span<const Code>(table))},
+      b.add(integer::Lookup{grid, Tensor::of<Code>(entries, std::span<const Code>(table))},
             {x});
     });
   };
   const ProgramNodeId u8 = codes("u8", whole_grid(DType::U8, double{0.02f}, 100));
   const ProgramNodeId s8 = codes("s8", whole_grid(DType::S8, 0.5, 0));
   const ProgramNodeId s16 = codes("s16", whole_grid(DType::S16, 0x1p-12, 0));
-  look_up(u8, DType::U8, 256, whole_grid(DType::U8, 0.25, 3));
-  look_up(s8, DType::S8, 256, {DType::S8, 1, 0, -7, 7});
-  look_up(s8, DType::S16, 256, whole_grid(DType::S16, 0x1p-14, 0));
-  look_up(s16, DType::U8, 65536, whole_grid(DType::U8, 0.125, 0));
+  look_up(u8, DType::U8, {256}, whole_grid(DType::U8, 0.25, 3));
+  look_up(s8, DType::S8, {256}, {DType::S8, 1, 0, -7, 7});
+  look_up(s8, DType::S16, {256}, whole_grid(DType::S16, 0x1p-14, 0));
+  look_up(s16, DType::U8, {65536}, whole_grid(DType::U8, 0.125, 0));
+  look_up(u8, DType::S8, {10, 256}, whole_grid(DType::S8, 0.25, 3));
+  look_up(s8, DType::U16, {10, 256}, whole_grid(DType::U16, 0x1p-14, 7));
   return b.done();
 }
 
@@ -453,6 +500,43 @@ ConformanceCase network(Requantization requantization) {
   return b.done();
 }
 
+/// Norms of rows and of groups, centered or not, with all parts of their numbers.
+ConformanceCase norms(Requantization requantization) {
+  ConformanceBuilder b(named("normalize", requantization),
+                       "Normalize over rows and over positions of groups", requantization);
+  Draws draws(10);
+  const auto add = [&](ProgramNodeId x, integer::Normalize op) {
+    const int64_t c = b.value(x).type.shape[-1];
+    const auto n = static_cast<size_t>(c);
+    std::vector<int32_t> signs(n), bias(n);
+    std::vector<float> scales(n);
+    for (size_t k = 0; k < n; ++k) {
+      signs[k] = static_cast<int32_t>(draws.integer(-1, 1));
+      scales[k] = draws.uniform(0.1, 2);
+      bias[k] = static_cast<int32_t>(draws.integer(-100000, 100000));
+    }
+    op.signs = Tensor::of<int32_t>({c}, signs);
+    op.scales = Tensor::of<float>({c}, scales);
+    op.bias = Tensor::of<int32_t>({c}, bias);
+    op.least = std::max(op.least, int64_t{1} << (2 * op.shift));
+    b.requantize(b.add(op, {x}), {whole_grid(DType::S8, double{0.03f}, 5)});
+  };
+  const ProgramNodeId u8 =
+      b.random_codes(draws, "u8", {2, 3, 6}, whole_grid(DType::U8, double{0.02f}, 100),
+                     {7, 7, 7, 7, 7, 7, 100, 100, 100, 100, 100, 100, 0, 255});
+  const ProgramNodeId s16 =
+      b.random_codes(draws, "s16", {2, 2, 2, 4}, whole_grid(DType::S16, 0x1p-12, 30000));
+  add(u8, {.shift = 12, .epsilon = 12345});
+  add(u8, {.centered = false, .epsilon = 1});
+  add(u8, {.centered = false, .shift = 3, .least = int64_t{1} << 40});
+  add(u8, {.groups = 3, .joint = true, .shift = 5, .epsilon = 7});
+  add(u8, {.groups = 2, .shift = 9, .epsilon = int64_t{1} << 60});
+  add(s16, {.shift = 4});
+  add(s16, {.joint = true, .shift = 9, .epsilon = int64_t{1} << 50});
+  add(s16, {.groups = 4, .joint = true, .centered = false, .shift = 2, .epsilon = 99});
+  return b.done();
+}
+
 /// Applies an op to the uses in its entry of the table of ops: the first use to codes u8 and
 /// u16, the second to s8 and s16, and so on.
 ConformanceCase of_op(const OpCase& op_case) {
@@ -492,7 +576,9 @@ std::vector<ConformanceCase> conformance_cases() {
     all.push_back(extremes(requantization));
     all.push_back(codes_to_codes(requantization));
     all.push_back(additions(requantization));
+    all.push_back(broadcasts(requantization));
     all.push_back(totals(requantization));
+    all.push_back(norms(requantization));
     all.push_back(network(requantization));
   }
   all.push_back(lookups());

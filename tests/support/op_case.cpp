@@ -116,7 +116,7 @@ std::vector<OpCase> op_cases() {
   std::vector<OpCase> all;
   for (const auto& family :
        {leaf_cases, broadcast_cases, convolution_cases, pointwise_cases, structure_cases,
-        reduction_cases, window_cases, norm_cases, quantizer_cases}) {
+        move_cases, reduction_cases, window_cases, norm_cases, quantizer_cases}) {
     std::ranges::move(family(), std::back_inserter(all));
   }
   return all;

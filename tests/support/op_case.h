@@ -139,6 +139,7 @@ std::vector<OpCase> pointwise_cases();
 std::vector<OpCase> broadcast_cases();
 std::vector<OpCase> convolution_cases();
 std::vector<OpCase> structure_cases();
+std::vector<OpCase> move_cases();
 std::vector<OpCase> reduction_cases();
 std::vector<OpCase> window_cases();
 std::vector<OpCase> quantizer_cases();

@@ -76,6 +76,23 @@ OpCase broadcast_case(const Op& op, ValueOracle value, Tolerance tolerance) {
   return c;
 }
 
+/// An op that takes one of two elements, `f`: its gradient goes there, to a if both are equal.
+OpCase choice_case(const Op& op, double (*f)(double, double)) {
+  OpCase c = broadcast_case(op, broadcast(f), {.gradient = 16});
+  c.gradient = [f](const OpUse&, Arrays x, const Array& dy) {
+    std::vector<Values> gradients = {Values(x[0].values.size()), Values(x[1].values.size())};
+    for (int64_t i = 0; i < dy.type.elements(); ++i) {
+      const auto at = unravel(i, dy.type.shape);
+      const size_t a = ravel(at, x[0].type.shape), b = ravel(at, x[1].type.shape);
+      const double left = x[0].values[a], right = x[1].values[b];
+      const bool takes_a = std::isnan(left) || f(left, right) == left;
+      gradients[takes_a ? 0 : 1][takes_a ? a : b] += dy.values[static_cast<size_t>(i)];
+    }
+    return gradients;
+  };
+  return c;
+}
+
 OpCase add_bias() {
   OpCase c{.value =
                [](const OpUse&, Arrays x) {
@@ -186,23 +203,87 @@ OpCase mat_mul() {
   return c;
 }
 
+/// One slope for each channel, single slopes and negative ones, between quantizers of 8 and of
+/// 16 bits, and after another function.
+NodeId prelu_net(Graph& graph) {
+  const FakeQuantize ema{.scale_mode = EMA{}};
+  const FakeQuantize wide = ema.with(&FakeQuantize::bits, 16);
+  const NodeId x = graph.add(Input{.shape = {4, 6}}, {}, "x");
+  // `settle` draws what is called a bias.
+  const auto slope = [&](const char* label, int64_t n) {
+    return graph.add(Parameter{.shape = {n}}, {}, label);
+  };
+  const NodeId each = slope("each.bias", 6), one = slope("one.bias", 1);
+  const NodeId narrow = add_quantizer(graph, x, ema, "x8");
+  const NodeId y = graph.add(PRelu{}, {narrow, each}, "y");
+  const NodeId chained = graph.add(PRelu{}, {graph.add(Tanh{}, {narrow}), each});
+  const NodeId twice = graph.add(Relu6{}, {graph.add(PRelu{}, {chained, one})});
+  std::vector<NodeId> results;
+  for (const NodeId id : {y, twice, graph.add(PRelu{}, {narrow, one}),
+                          graph.add(PRelu{}, {add_quantizer(graph, x, wide, "x16"), each})}) {
+    results.push_back(add_quantizer(graph, id, results.empty() ? ema : wide,
+                                    "q" + std::to_string(results.size())));
+  }
+  graph.set_outputs(results);
+  return y;
+}
+
+OpCase prelu() {
+  const auto value = [](const OpUse&, Arrays x) {
+    Array y = x[0];
+    for (size_t i = 0; i < y.values.size(); ++i) {
+      const double slope = x[1].values[i % x[1].values.size()];
+      y.values[i] = y.values[i] < 0 ? y.values[i] * slope : y.values[i];
+    }
+    return y;
+  };
+  OpCase c{.value = value,
+           .bench = {{PRelu{}, {{{256, 512}}, {{512}}}}},
+           .tolerance = {.gradient = 4},
+           .integer = converts(prelu_net)};
+  for (const Shape& x : std::vector<Shape>{
+           {5, 7}, {2, 3, 4}, {6}, {4, 1}, {64, 256}, {3, 1025}, {0, 3}, {3, 0}}) {
+    for (const int64_t n : {x[-1], int64_t{1}}) {
+      c.uses.push_back({PRelu{}, {{x, -2, -0.1}, {{n}, -1, 1}}});
+      c.uses.push_back({PRelu{}, {{x, 0.1, 2}, {{n}, -1, 1}}});
+    }
+  }
+  c.uses.push_back({PRelu{}, {{{9, 11}, -2, 2, Fill::Special}, {{11}, -2, 2, Fill::Special}}});
+  c.uses.push_back({PRelu{}, {{{9, 11}, -2, 2, Fill::Halves}, {{1}, -2, 2}}});
+  c.large = {{PRelu{}, {{{300, 301}, -2, -0.1}, {{301}}}},
+             {PRelu{}, {{{300, 301}, -2, -0.1}, {{1}}}}};
+  refuse(c, PRelu{},
+         {{{f32({8, 4}), f32({3})},
+           "slope must be [1], or [n] for the last extent n of [8, 4], got [3]"},
+          {{f32({8, 4}), f32({1, 4})},
+           "slope must be [1], or [n] for the last extent n of [8, 4], got [1, 4]"},
+          {{f32({}), f32({1})}, "x needs rank >= 1, got a scalar"},
+          {{f32({4}), f64({4})}, "dtypes differ: f32 and f64"}});
+  return c;
+}
+
 }  // namespace
 
 std::vector<OpCase> broadcast_cases() {
-  const std::string none =
-      "has no integer form: replace it with an op that has an integer form, or use an output "
-      "before it";
   OpCase add = broadcast_case(Add{}, broadcast([](double a, double b) { return a + b; }), {});
   OpCase sub = broadcast_case(Sub{}, broadcast([](double a, double b) { return a - b; }), {});
   OpCase mul = broadcast_case(Mul{}, broadcast([](double a, double b) { return a * b; }), {});
   OpCase div = broadcast_case(Div{}, broadcast([](double a, double b) { return a / b; }),
                               {.gradient = 4});
+  const auto larger = [](double a, double b) { return a >= b || std::isnan(a) ? a : b; };
+  const auto smaller = [](double a, double b) { return a <= b || std::isnan(a) ? a : b; };
+  OpCase maximum = choice_case(Maximum{}, larger);
+  OpCase minimum = choice_case(Minimum{}, smaller);
   const auto of = [](const Op& op) { return OpUse{op, {{{4, 6}}, {{4, 6}}}}; };
   add.integer = converts(of(Add{}));
   sub.integer = converts(of(Sub{}));
   mul.integer = converts(of(Mul{}));
-  div.integer = refused(none, of(Div{}));
-  return {mat_mul(), add_bias(), add, sub, mul, div};
+  maximum.integer = converts({Maximum{}, {{{4, 6}}, {{4, 1}}}});
+  minimum.integer = converts({Minimum{}, {{{4, 1}}, {{4, 6}}}});
+  div.integer = refused(
+      "has integers only if both operands are functions of the same codes: replace it with an op that has an integer form, or use an output before it",
+      of(Div{}));
+  return {mat_mul(), add_bias(), add, sub, mul, div, prelu(), maximum, minimum};
 }
 
 }  // namespace qtape::test

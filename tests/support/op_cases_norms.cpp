@@ -1,4 +1,5 @@
 // Cases of the norms, and of the ops of folded norms.
+#include <algorithm>
 #include <cmath>
 
 #include "qtape/engine/quantizers.h"
@@ -206,6 +207,22 @@ OpCase correction() {
   return c;
 }
 
+/// Returns a net with a norm between quantizers, which has `parameters` operands beside x.
+std::function<NodeId(Graph&)> normalized_net(const Op& op, const Shape& shape, int parameters) {
+  return [=](Graph& graph) {
+    const FakeQuantize ema{.scale_mode = EMA{}};
+    const NodeId x = graph.add(Input{.shape = shape}, {}, "x");
+    std::vector<NodeId> operands = {add_quantizer(graph, x, ema, "x")};
+    for (const char* label : {"norm.gamma", "norm.beta"}) {
+      if (std::ssize(operands) > parameters) break;
+      operands.push_back(graph.add(Parameter{.shape = {shape[-1]}}, {}, label));
+    }
+    const NodeId y = graph.add(op, operands, "y");
+    graph.set_outputs({add_quantizer(graph, y, ema, "output")});
+    return y;
+  };
+}
+
 OpCase layer_norm() {
   const LayerNorm plain;
   OpCase c{
@@ -226,19 +243,7 @@ OpCase layer_norm() {
           },
       .bench = {{plain, {{{512, 256}}, {{256}}, {{256}}}}},
       .tolerance = {.value = 16, .gradient = 4},
-      .integer = refused(
-          "has no integer form: replace it with an op that has an integer form, or use an "
-          "output before it",
-          [](Graph& graph) {
-            const FakeQuantize ema{.scale_mode = EMA{}};
-            const NodeId x = graph.add(Input{.shape = {4, 6}}, {}, "x");
-            const NodeId gamma = graph.add(Parameter{.shape = {6}}, {}, "gamma");
-            const NodeId beta = graph.add(Parameter{.shape = {6}}, {}, "beta");
-            const NodeId y =
-                graph.add(LayerNorm{}, {add_quantizer(graph, x, ema, "x"), gamma, beta}, "y");
-            graph.set_outputs({add_quantizer(graph, y, ema, "output")});
-            return y;
-          }),
+      .integer = converts(normalized_net(plain, {4, 6}, 2)),
       .refusals = {{plain, {f32({}), f32({1}), f32({1})}, "x needs rank >= 1, got a scalar"},
                    {plain,
                     {f32({2, 4}), f32({4}), f32({3})},
@@ -258,6 +263,156 @@ OpCase layer_norm() {
                      {{11}, -3, 3, Fill::Integers}}});
   c.large = {{plain, {{{300, 301}, -2, 3}, {{301}}, {{301}}}},
              {plain, {{{30000, 3}, -2, 3}, {{3}}, {{3}}}}};
+  return c;
+}
+
+/// Returns f(row) for each row of x.
+Array by_row(const Array& x, const std::function<Values(const Values&)>& f) {
+  const auto n = static_cast<size_t>(x.type.shape[-1]);
+  Array y = x;
+  for (size_t begin = 0; begin < y.values.size(); begin += n) {
+    const auto first = x.values.begin() + static_cast<std::ptrdiff_t>(begin);
+    const Values row = f(Values(first, first + static_cast<std::ptrdiff_t>(n)));
+    std::ranges::copy(row, y.values.begin() + static_cast<std::ptrdiff_t>(begin));
+  }
+  return y;
+}
+
+double sum_of_squares(const Values& values) {
+  double sum = 0;
+  for (double each : values) sum += each * each;
+  return sum;
+}
+
+OpCase rms_norm() {
+  const RmsNorm plain;
+  OpCase c{
+      .value =
+          [](const OpUse& use, Arrays x) {
+            const double eps = std::get<RmsNorm>(use.op).eps;
+            return by_row(x[0], [&](Values row) {
+              const double mean = sum_of_squares(row) / static_cast<double>(row.size());
+              for (size_t k = 0; k < row.size(); ++k) {
+                row[k] = x[1].values[k] * row[k] / std::sqrt(mean + eps);
+              }
+              return row;
+            });
+          },
+      .bench = {{plain, {{{512, 256}}, {{256}}}}},
+      .tolerance = {.value = 8, .gradient = 4},
+      .integer = converts(normalized_net(plain, {4, 6}, 1)),
+      .refusals = {
+          {plain, {f32({}), f32({1})}, "x needs rank >= 1, got a scalar"},
+          {plain,
+           {f32({2, 4}), f32({3})},
+           "gamma must be f32[4], one for each channel, got f32[3]"},
+          {RmsNorm{.eps = 0}, {f32({2, 4}), f32({4})}, "eps must be above 0 and finite, got 0"},
+          {plain, {s32({2, 4}), s32({4})}, "expected f32 or f64, got s32"}}};
+  for (const Shape& x : std::vector<Shape>{
+           {5, 3}, {7, 17}, {3, 4, 5}, {2, 3, 2, 6}, {6}, {3, 65}, {70, 2}, {0, 3}, {3, 0}}) {
+    c.uses.push_back({plain, {{x, -2, 3}, {{x[-1]}}}});
+  }
+  c.uses.push_back({RmsNorm{.eps = 0.25}, {{{4, 9}, -2, 3}, {{9}}}});
+  c.uses.push_back({plain, {{{9, 11}, -2, 2, Fill::Special}, {{11}, -3, 3, Fill::Integers}}});
+  c.large = {{plain, {{{300, 301}, -2, 3}, {{301}}}}, {plain, {{{30000, 3}, -2, 3}, {{3}}}}};
+  return c;
+}
+
+OpCase l2_normalize() {
+  const L2Normalize plain;
+  OpCase c{.value =
+               [](const OpUse& use, Arrays x) {
+                 const double eps = std::get<L2Normalize>(use.op).eps;
+                 return by_row(x[0], [&](Values row) {
+                   const double norm = std::sqrt(sum_of_squares(row));
+                   for (double& each : row) each /= norm < eps ? eps : norm;
+                   return row;
+                 });
+               },
+           .bench = {{plain, {{{512, 256}}}}},
+           .tolerance = {.value = 8, .gradient = 8},
+           .integer = converts(normalized_net(plain, {4, 6}, 0)),
+           .refusals = {
+               {plain, {f32({})}, "x needs rank >= 1, got a scalar"},
+               {L2Normalize{.eps = 0}, {f32({2, 4})}, "eps must be above 0 and finite, got 0"},
+               {plain, {s32({2, 4})}, "expected f32 or f64, got s32"}}};
+  for (const Shape& x : std::vector<Shape>{
+           {5, 3}, {7, 17}, {3, 4, 5}, {2, 3, 2, 6}, {6}, {3, 65}, {70, 2}, {0, 3}, {3, 0}}) {
+    c.uses.push_back({plain, {{x, 0.5, 3}}});
+  }
+  c.uses.push_back({plain, {{{4, 9}, -2, 3}}});
+  // Rows that are shorter than eps.
+  c.uses.push_back({L2Normalize{.eps = 100}, {{{4, 9}, -2, 3}}});
+  c.uses.push_back({plain, {{{9, 11}, -2, 2, Fill::Special}}});
+  c.large = {{plain, {{{300, 301}, -2, 3}}}, {plain, {{{30000, 3}, -2, 3}}}};
+  return c;
+}
+
+/// Returns the group norm of x [n, ..., c].
+Array group_normalized(const OpUse& use, Arrays x) {
+  const auto& op = std::get<GroupNorm>(use.op);
+  const auto channels = static_cast<size_t>(x[0].type.shape[-1]);
+  const size_t width = channels / static_cast<size_t>(op.groups);
+  const auto samples = static_cast<size_t>(x[0].type.shape[0]);
+  const size_t sample = samples == 0 ? 0 : x[0].values.size() / samples;
+  Array y = x[0];
+  for (size_t n = 0; n < samples; ++n) {
+    for (size_t first = 0; sample > 0 && first < channels; first += width) {
+      const auto in_group = [&](size_t i) {
+        return i % channels >= first && i % channels < first + width;
+      };
+      Values group;
+      for (size_t i = n * sample; i < (n + 1) * sample; ++i) {
+        if (in_group(i)) group.push_back(x[0].values[i]);
+      }
+      const double mean = mean_of(group);
+      const double s = std::sqrt(variance_of(group) + op.eps);
+      for (size_t i = n * sample; i < (n + 1) * sample; ++i) {
+        if (!in_group(i)) continue;
+        const double h = (x[0].values[i] - mean) / s;
+        y.values[i] = x[1].values[i % channels] * h + x[2].values[i % channels];
+      }
+    }
+  }
+  return y;
+}
+
+OpCase group_norm() {
+  const GroupNorm plain;
+  const auto of = [](int64_t groups) { return GroupNorm{.groups = groups}; };
+  const auto operands = [](const Shape& x) {
+    return std::vector<Operand>{{x, -2, 3}, {{x[-1]}}, {{x[-1]}}};
+  };
+  OpCase c{
+      .value = group_normalized,
+      .bench = {{of(8), operands({32, 16, 16, 32})}},
+      .tolerance = {.value = 16, .gradient = 4},
+      .integer = converts(normalized_net(of(2), {4, 3, 6}, 2)),
+      .refusals = {{plain, {f32({4}), f32({4}), f32({4})}, "x needs rank >= 2, got [4]"},
+                   {plain,
+                    {f32({2, 4}), f32({4}), f32({3})},
+                    "beta must be f32[4], one for each channel, got f32[3]"},
+                   {of(3),
+                    {f32({2, 4}), f32({4}), f32({4})},
+                    "groups must be a divisor of the 4 channels, got 3"},
+                   {of(0),
+                    {f32({2, 4}), f32({4}), f32({4})},
+                    "groups must be a divisor of the 4 channels, got 0"},
+                   {GroupNorm{.eps = 0},
+                    {f32({2, 4}), f32({4}), f32({4})},
+                    "eps must be above 0 and finite, got 0"},
+                   {plain, {s32({2, 4}), s32({4}), s32({4})}, "expected f32 or f64, got s32"}}};
+  c.uses = {{plain, operands({5, 3})},          {of(2), operands({7, 16})},
+            {of(5), operands({3, 4, 5})},       {of(3), operands({2, 3, 2, 6})},
+            {plain, operands({2, 3, 4, 2, 3})}, {of(13), operands({3, 9, 65})},
+            {plain, operands({0, 3})},          {plain, operands({3, 0})},
+            {plain, operands({3, 0, 2})}};
+  c.uses.push_back({GroupNorm{.groups = 3, .eps = 0.25}, operands({4, 2, 9})});
+  c.uses.push_back({of(2),
+                    {{{3, 5, 8}, -2, 2, Fill::Special},
+                     {{8}, -3, 3, Fill::Integers},
+                     {{8}, -3, 3, Fill::Integers}}});
+  c.large = {{of(7), operands({30, 43, 70})}, {plain, operands({300, 90, 3})}};
   return c;
 }
 
@@ -314,7 +469,8 @@ OpCase fold_bias() {
 }  // namespace
 
 std::vector<OpCase> norm_cases() {
-  return {batch_norm(), layer_norm(), fold_factor(), fold_bias(), correction()};
+  return {batch_norm(),   layer_norm(),  group_norm(), rms_norm(),
+          l2_normalize(), fold_factor(), fold_bias(),  correction()};
 }
 
 }  // namespace qtape::test

@@ -300,6 +300,94 @@ OpCase cast() {
 
 }  // namespace
 
+namespace {
+
+OpCase elu() {
+  const auto value = [](const Elu& op, double x, DType) {
+    return op.scale * (x > 0 ? x : op.alpha * std::expm1(op.input_scale * x));
+  };
+  OpCase c = smooth(Elu{}, elementwise<Elu>(value), -3, -0.1, {.value = 2, .gradient = 4});
+  for (const Elu& each : {Elu{.alpha = 1.6732632423543772, .scale = 1.0507009873554805},
+                          Elu{.alpha = 0.5, .input_scale = 2}, Elu{.alpha = 0, .scale = -2}}) {
+    c.uses.push_back({each, {{{65}, 0.1, 3}}});
+    c.uses.push_back({each, {{{65}, -9, -0.1}}});
+    c.uses.push_back({each, {{{99}, -2, 2, Fill::Special}}});
+  }
+  c.bench = {realistic(Elu{}, -3, 3)};
+  c.integer = converts_anywhere(Elu{.alpha = 0.7}, false);
+  const std::string text =
+      "alpha and scale must be finite, input_scale finite and not negative, got ";
+  c.refusals.push_back({Elu{.alpha = std::nan("")}, {f32({4})}, text + "nan, 1 and 1"});
+  c.refusals.push_back({Elu{.input_scale = -1}, {f32({4})}, text + "1, 1 and -1"});
+  return c;
+}
+
+double softplus(double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::fabs(x))); }
+
+OpCase soft_plus() {
+  OpCase c = smooth(Softplus{}, elementwise<Softplus>([](const Softplus&, double x, DType) {
+                      return std::isnan(x) ? x : softplus(x);
+                    }),
+                    -4, 4, {.value = 2, .gradient = 2});
+  c.uses.push_back({Softplus{}, {{{65}, -80, 80}}});
+  return c;
+}
+
+OpCase mish() {
+  OpCase c = smooth(Mish{}, elementwise<Mish>([](const Mish&, double x, DType) {
+                      return std::isnan(x) ? x : x * std::tanh(softplus(x));
+                    }),
+                    -4, 4, {.value = 4, .gradient = 8});
+  c.uses.push_back({Mish{}, {{{65}, -60, 60}}});
+  return c;
+}
+
+OpCase error_function() {
+  return smooth(Erf{},
+                elementwise<Erf>([](const Erf&, double x, DType) { return std::erf(x); }), -3,
+                3, {.value = 32, .gradient = 8});
+}
+
+/// Of negative infinity std::pow is an infinity or 0, here NaN.
+double power_of(double x, double exponent) {
+  if (x < 0 && std::floor(exponent) != exponent) return std::nan("");
+  if (exponent == 0.5) return std::sqrt(x);
+  if (exponent == -0.5) return 1 / std::sqrt(x);
+  return std::pow(x, exponent);
+}
+
+OpCase power() {
+  const auto value = [](const Pow& op, double x, DType) { return power_of(x, op.exponent); };
+  OpCase c = smooth(Pow{}, elementwise<Pow>(value), -2, 2, {.value = 256, .gradient = 256});
+  c.gradient = slope<Pow>([](const Pow& op, double x) {
+    return op.exponent == 0 ? 0 : op.exponent * power_of(x, op.exponent - 1);
+  });
+  for (const double exponent : {3.0, -1.0, -2.0, 0.0, 1.0, 5.0}) {
+    const Pow op{.exponent = exponent};
+    c.uses.push_back({op, {{{33}, 0.8, 1.2}}});
+    c.uses.push_back({op, {{{33}, -1.2, -0.8}}});
+    c.uses.push_back({op, {{{99}, -2, 2, Fill::Special}}});
+  }
+  // The last exponents that are products, and the first that are not.
+  for (const double exponent : {64.0, 65.0, -66.0}) {
+    c.uses.push_back({Pow{.exponent = exponent}, {{{33}, -2, 2, Fill::Halves}}});
+  }
+  for (const double exponent : {0.5, -0.5, 0.75, -1.3, 2.5}) {
+    c.uses.push_back({Pow{.exponent = exponent}, {{{65}, 0.5, 2}}});
+    c.uses.push_back({Pow{.exponent = exponent}, {{{99}, -2, 2, Fill::Special}}});
+  }
+  for (const double exponent : {0.5, -1.0, 2.0}) {
+    c.exact.push_back({Pow{.exponent = exponent}, {{{65}, 0.5, 2}}});
+  }
+  c.bench = {realistic(Pow{.exponent = 3}, -2, 2), realistic(Pow{.exponent = 0.75}, 0.5, 2)};
+  c.refusals.push_back({Pow{.exponent = std::numeric_limits<double>::infinity()},
+                        {f32({4})},
+                        "exponent must be finite, got inf"});
+  return c;
+}
+
+}  // namespace
+
 /// The op between an unsigned quantizer and a signed one.
 IntegerVerdict converts_unsigned(const Op& op) {
   return converts([op](Graph& graph) {
@@ -351,6 +439,11 @@ std::vector<OpCase> pointwise_cases() {
       relu6(),
       hard_sigmoid(),
       hard_swish(),
+      elu(),
+      soft_plus(),
+      mish(),
+      error_function(),
+      power(),
       dropout(),
       cast(),
   };

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "qtape/engine/quantizers.h"
 #include "qtape/tests/support/op_case.h"
 
 namespace qtape::test {
@@ -132,6 +133,59 @@ OpCase max() {
   return c;
 }
 
+OpCase arg_max() {
+  const auto value = [](const OpUse& use, Arrays x) {
+    const auto& op = std::get<ArgMax>(use.op);
+    const Shape& shape = x[0].type.shape;
+    const Shape kept = kept_shape(shape, {op.axis});
+    Array y{{DType::S32, kept}, {}};
+    for (const auto& part : groups(shape, kept)) {
+      Values terms;
+      for (size_t i : part) terms.push_back(x[0].values[i]);
+      y.values.push_back(static_cast<double>(peak(terms)));
+    }
+    if (op.keep_dims) return y;
+    std::vector<int64_t> extents;
+    const int at = op.axis < 0 ? op.axis + shape.rank() : op.axis;
+    for (int k = 0; k < shape.rank(); ++k) {
+      if (k != at) extents.push_back(shape[k]);
+    }
+    y.type.shape = Shape(extents);
+    return y;
+  };
+  OpCase c{
+      .value = value,
+      .bench = {{ArgMax{}, {{{256, 512}}}}},
+      .integer = refused(no_integers,
+                         [](Graph& graph) {
+                           const NodeId x = graph.add(Input{.shape = {4, 6}}, {}, "x");
+                           const FakeQuantize ema{.scale_mode = EMA{}};
+                           const NodeId y =
+                               graph.add(ArgMax{}, {add_quantizer(graph, x, ema, "q")});
+                           graph.set_outputs({y});
+                           return y;
+                         }),
+      .refusals = {{ArgMax{}, {s32({4})}, "expected f32 or f64, got s32"},
+                   {ArgMax{.axis = 1},
+                    {f32({4, 0})},
+                    "axis 1 must have 1 to 2^31 - 1 elements, x is [4, 0]"},
+                   {ArgMax{.axis = 2}, {f32({4, 3})}, "axis 2 is out of range for rank 2"}}};
+  for (const Shape& x : std::vector<Shape>{{5, 7}, {3, 4, 5}, {2, 1, 3}, {0, 3}, {6, 1025}}) {
+    for (int axis = -1; axis < x.rank(); ++axis) {
+      if (x[axis < 0 ? x.rank() - 1 : axis] == 0) continue;
+      for (const bool keep : {false, true}) {
+        const ArgMax op{.axis = axis, .keep_dims = keep};
+        c.uses.push_back({op, {{x}}});
+        c.uses.push_back({op, {{x, -2, 2, Fill::Halves}}});
+        c.uses.push_back({op, {{x, -2, 2, Fill::Special}}});
+      }
+    }
+  }
+  c.uses.push_back({ArgMax{}, {{{9}, -2, 2, Fill::Integers}}});
+  c.large = {{ArgMax{}, {{{700, 301}}}}};
+  return c;
+}
+
 template <class X>
 OpCase softmax_case() {
   OpCase c{.value =
@@ -258,6 +312,7 @@ std::vector<OpCase> reduction_cases() {
   return {sums,
           means,
           max(),
+          arg_max(),
           softmax_case<Softmax>(),
           softmax_case<LogSoftmax>(),
           cross_entropy(),

@@ -147,13 +147,14 @@ OpCase transpose() {
   c.large = {{Transpose{}, {{{300, 301}}}},
              {Transpose{.permutation = {0, 3, 1, 2}}, {{{9, 20, 20, 30}}}}};
   c.bench = {{Transpose{}, {{{256, 512}}}}};
-  c.integer = refused(
-      "has no integer form: replace it with an op that has an integer form, or use an output before it",
-      {Transpose{}, {{{4, 6}}}});
+  c.integer = converts({Transpose{.permutation = {0, 2, 1}}, {{{4, 3, 2}}}});
   refuse(c, {f32({2, 3})},
          {{Transpose{.permutation = {0}}, "permutation names 1 axes, rank is 2"},
           {Transpose{.permutation = {0, -2}}, "axis 0 is given twice"},
           {Transpose{.permutation = {0, 2}}, "axis 2 is out of range for rank 2"}});
+  c.conformance = {{Transpose{.permutation = {0, 2, 3, 1}}, {{{2, 3, 2, 4}}}},
+                   {Transpose{.permutation = {0, 3, -2, 1}}, {{{1, 3, 2, 4}}}},
+                   {Transpose{}, {{{3, 1, 5}}}}};
   return c;
 }
 

@@ -109,9 +109,9 @@ struct CalibrateReport : Preparation {
 Model with_some_quantizers(Model model, const CalibrateOptions& options, Preparation& report) {
   if (!quantizers(model.graph()).empty()) {
     judge(model.graph(), options.float_parts, report);
-    return model;
+    return before_softmax(std::move(model));
   }
-  model = prepared(std::move(model), options.float_parts, report);
+  model = before_softmax(prepared(std::move(model), options.float_parts, report));
   return with_quantizers(model,
                          calibrated_quantizers(options.weight_bits, options.activation_bits,
                                                options.weight_codes));

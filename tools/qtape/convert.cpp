@@ -12,6 +12,7 @@
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/json_report.h"
 #include "qtape/tools/qtape/options.h"
+#include "qtape/tools/qtape/preparation.h"
 
 namespace qtape::tool {
 
@@ -89,7 +90,7 @@ void print_summary(const ConvertReport& report) {
 /// Writes a model's integer program; prints the number of nodes, the largest certificate and
 /// the reduction in text size.
 void convert(const ConvertCommand& command) {
-  SavedModel model = load_model(command.model);
+  const SavedModel model = before_softmax(load_model(command.model));
   examples::OutputFiles files;
   files.expect_text("--output", command.output);
   files.reads({command.model});

@@ -14,11 +14,14 @@
 namespace qtape::tool {
 namespace {
 
+Shape sample_of(const TensorType& type, bool batched) {
+  return batched ? Shape(type.shape.extents().subspan(1)) : type.shape;
+}
+
 /// Returns `'x' f32[784]`.
 std::string text_of(const std::string& label, const TensorType& type, bool batched) {
-  const auto extents = type.shape.extents();
-  const Shape sample = batched ? Shape(extents.subspan(1)) : type.shape;
-  return fmt::format("'{}' {}", printable(label), to_string(TensorType{type.dtype, sample}));
+  return fmt::format("'{}' {}", printable(label),
+                     to_string(TensorType{type.dtype, sample_of(type, batched)}));
 }
 
 }  // namespace
@@ -36,6 +39,7 @@ DataNeeds needs_of(const std::string& file, const Graph& graph) {
     const auto* input = std::get_if<Input>(&node.op);
     if (input == nullptr || !needed[at(id)]) continue;
     needs.inputs.push_back(text_of(node.label, node.type, input->batch));
+    needs.wanted.push_back({node.label, sample_of(node.type, input->batch)});
   }
   return needs;
 }
@@ -46,6 +50,7 @@ DataNeeds needs_of(const std::string& file, const IntegerProgram& program) {
     const auto* input = std::get_if<integer::Input>(&node.op);
     if (input == nullptr) continue;
     needs.inputs.push_back(text_of(node.label, node.value.type, input->batch));
+    needs.wanted.push_back({node.label, sample_of(node.value.type, input->batch)});
   }
   return needs;
 }
@@ -63,9 +68,12 @@ data::Split load_all(const DataOptions& options, const DataNeeds& needs) {
                          "--test-input needs --input");
   if (!options.directory.empty()) return data::mnist(options.directory);
   if (!options.input.empty()) {
-    const data::Dataset set = data::arrays(options.input, options.labels);
+    const auto read = [&](const std::string& inputs, const std::string& labels) {
+      return data::arrays(inputs, labels, needs.wanted, options.channels);
+    };
+    const data::Dataset set = read(options.input, options.labels);
     if (options.test_input.empty()) return {set, options.trains ? data::Dataset() : set};
-    return {set, data::arrays(options.test_input, options.test_labels)};
+    return {set, read(options.test_input, options.test_labels)};
   }
   fail<ArgumentError>(
       "{} needs data for input {}: --data FOLDER of MNIST-format files, or --input FILE and "

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "qtape/core/described_settings.h"
-#include "qtape/data/dataset.h"
+#include "qtape/data/files.h"
 #include "qtape/engine/graph.h"
 #include "qtape/integer/program/integer_program.h"
 
@@ -22,6 +22,7 @@ struct DataOptions {
   /// them.
   std::string test_input = {};
   std::string test_labels = {};
+  data::ChannelOrder channels = data::ChannelOrder::Detect;
   bool trains = false;
   int64_t holdout = 0;  ///< number of last training samples that replace the test samples
 
@@ -36,8 +37,11 @@ struct DataOptions {
             "else, instead of the test samples",
             {0, 1000000}),
         setting("input", &D::input,
-                "inputs, samples along the first axis: a .npy, .npz or .safetensors file; "
-                "FILE:NAME if it holds several arrays"),
+                "inputs, samples along the first axis: a .npy, .npz or .safetensors file; of "
+                "several arrays in it those with the names of the inputs, or FILE:NAME"),
+        setting("channels", &D::channels,
+                "place of the channels in the arrays of --input: Detect: last, or first if the "
+                "extents fit only so; First: before the other axes, as in PyTorch; Last"),
         setting("labels", &D::labels, "the same for their labels or targets")};
   }
 
@@ -50,7 +54,8 @@ struct DataOptions {
 struct DataNeeds {
   std::string file;                 ///< `'x' f32[784]`, with dtype and shape of a sample
   std::vector<std::string> inputs;  ///< `'x' f32[784]`, dtype and shape of a sample
-  std::string otherwise = {};       ///< alternative to data: `, or --random COUNT`
+  std::vector<data::WantedInput> wanted = {};
+  std::string otherwise = {};  ///< alternative to data: `, or --random COUNT`
 };
 /// Return the inputs that the answers of a model or a program need.
 DataNeeds needs_of(const std::string& file, const Graph& graph);

@@ -15,9 +15,10 @@
 namespace qtape::tool {
 
 struct ImportCommand {
-  std::string model;         ///< ONNX file
-  std::string output;        ///< file to write
-  bool float_parts = false;  ///< allows parts without an integer form
+  std::string model;                   ///< ONNX file
+  std::string output;                  ///< file to write
+  std::vector<std::string> ends = {};  ///< nodes or values that become the outputs
+  bool float_parts = false;            ///< allows parts without an integer form
   std::string json = {};
 };
 
@@ -87,7 +88,7 @@ void import_model(const ImportCommand& command) {
   files.expect_unread("--output", command.output);
   files.expect_text("--json", command.json);
   ImportReport report;
-  SavedModel imported = import_onnx(command.model, &report.left_out);
+  SavedModel imported = import_onnx(command.model, &report.left_out, {.outputs = command.ends});
   const Model model = naming<GraphError>(command.model, [&] {
     return prepared(Model(std::move(imported)), command.float_parts, report);
   });
@@ -103,6 +104,9 @@ Command add_import(CLI::App& app) {
   CLI::App& import = *app.add_subcommand("import", "Write an ONNX float model as a model");
   import.add_option("model", o->model, "ONNX file")->required();
   add_output(import, o->output, "file to write");
+  import.add_option("--end", o->ends,
+                    "end at this node, module or value of the file instead of at its outputs; "
+                    "may be repeated");
   add_float_parts(import, o->float_parts);
   add_json(import, o->json);
   return {&import, [o] {

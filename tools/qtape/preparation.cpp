@@ -7,7 +7,8 @@
 
 #include "qtape/core/printable.h"
 #include "qtape/model/passes/float_parts.h"
-#include "qtape/model/passes/fold_batch_norm.h"
+#include "qtape/model/passes/last_softmax.h"
+#include "qtape/model/passes/rewrite_layers.h"
 #include "qtape/programs/console/standard_output.h"
 
 namespace qtape::tool {
@@ -28,14 +29,49 @@ std::string names_of(const std::vector<std::string>& labels) {
 
 }  // namespace
 
-Model fold_all(Model model, Preparation& report) {
-  FoldedNorms folded = fold_norms(model.graph(), model.parameters());
-  if (!folded.model) return model;
-  report.folded_norms = std::move(folded.labels);
-  const size_t count = report.folded_norms.size();
-  console::print("folded {} batch norm{} into the preceding layer{}: {}\n", count,
-                 count == 1 ? "" : "s", count == 1 ? "" : "s", names_of(report.folded_norms));
-  return Model(std::move(*folded.model));
+Model rewritten(Model model, Preparation& report) {
+  RewrittenLayers result = rewrite_layers(model.graph(), model.parameters());
+  if (!result.model) return model;
+  report.folded_norms = std::move(result.folded);
+  report.rewritten_layers = std::move(result.rewritten);
+  const auto list = [](std::string_view text, std::string_view noun,
+                       const std::vector<std::string>& labels, std::string_view end) {
+    if (labels.empty()) return;
+    console::print("{} {} {}{}{}: {}\n", text, labels.size(), noun,
+                   labels.size() == 1 ? "" : "s", end, names_of(labels));
+  };
+  list("folded", "batch norm", report.folded_norms,
+       report.folded_norms.size() == 1 ? " into the preceding layer"
+                                       : " into the preceding layers");
+  list("rewrote", "layer", report.rewritten_layers,
+       " that integers compute as convolutions or by tables");
+  return Model(std::move(*result.model));
+}
+
+namespace {
+
+/// Prints the last Softmax and LogSoftmax nodes; true if there are any.
+bool say_last_softmaxes(const Graph& graph) {
+  const std::vector<NodeId> last = last_softmaxes(graph);
+  for (const NodeId id : last) {
+    const std::string text = graph.describe(id);
+    console::print(
+        "{} is left out: the answer is its operand, with the same order of classes\n",
+        text.substr(0, text.find(" (")));
+  }
+  return !last.empty();
+}
+
+}  // namespace
+
+SavedModel before_softmax(SavedModel model) {
+  if (say_last_softmaxes(model.graph)) model.graph = without_last_softmaxes(model.graph);
+  return model;
+}
+
+Model before_softmax(Model model) {
+  if (!say_last_softmaxes(model.graph())) return model;
+  return {without_last_softmaxes(model.graph()), model.parameters()};
 }
 
 void judge(const Graph& graph, bool allowed, Preparation& report) {
@@ -49,9 +85,9 @@ void judge(const Graph& graph, bool allowed, Preparation& report) {
 }
 
 Model prepared(Model model, bool float_parts, Preparation& report) {
-  Model folded = fold_all(std::move(model), report);
-  judge(folded.graph(), float_parts, report);
-  return folded;
+  Model result = rewritten(std::move(model), report);
+  judge(result.graph(), float_parts, report);
+  return result;
 }
 
 }  // namespace qtape::tool

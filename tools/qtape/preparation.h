@@ -12,12 +12,16 @@ namespace qtape::tool {
 /// The changes to a model, and its parts without an integer form.
 struct Preparation {
   std::vector<std::string> folded_norms = {};
+  std::vector<std::string> rewritten_layers = {};
   std::vector<Finding> float_parts = {};
 
   static constexpr auto fields() {
     using P = Preparation;
     return std::tuple{field("folded_norms", &P::folded_norms,
                             "labels of batch norms folded into preceding layers"),
+                      field("rewritten_layers", &P::rewritten_layers,
+                            "labels of scales, offsets and transposed convolutions that became "
+                            "other layers"),
                       field("float_parts", &P::float_parts,
                             "nodes without an integer form; see --float-parts")};
   }
@@ -27,13 +31,16 @@ struct Preparation {
 inline constexpr const char* float_parts_help =
     "leave nodes without an integer form in floats, instead of refusing the model";
 
-/// Returns the model with batch norms folded into the preceding products where possible, and
-/// prints them.
-Model fold_all(Model model, Preparation& report);
+/// Returns the model with its layers rewritten for integers (`rewrite_layers`), and prints what
+/// has changed.
+Model rewritten(Model model, Preparation& report);
+/// Returns a model without its last Softmax and LogSoftmax nodes, and prints them.
+SavedModel before_softmax(SavedModel model);
+Model before_softmax(Model model);
 /// Throws GraphError that lists the parts of the model without an integer form; prints the list
 /// instead if `allowed`.
 void judge(const Graph& graph, bool allowed, Preparation& report);
-/// Applies fold_all, then judge.
+/// Applies rewritten, then judge.
 Model prepared(Model model, bool float_parts, Preparation& report);
 
 }  // namespace qtape::tool

@@ -96,6 +96,7 @@ void search(const SearchCommand& command) {
                     command.recipe.float_parts, report);
   });
   const data::Split data = load_data(command.data, needs_of(command.model, model.graph()));
+  if (data.train.classes() > 0) model = before_softmax(std::move(model));
   model = with_loss(std::move(model), data.train);
   const BitSearchOptions options{.budget = command.budget,
                                  .recipe = command.recipe,

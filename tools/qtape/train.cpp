@@ -333,6 +333,7 @@ void train(const TrainCommand& command) {
   if (!command.resume) {
     note(score_of("as it is", model, command, data.test), report, report.score_before,
          report.accuracy_before);
+    if (data.train.classes() > 0) start = before_softmax(std::move(*start));
     model = with_loss(std::move(*start), data.train);
     if (trained == Trained::New) {
       say_ends(model.graph(), command.recipe);

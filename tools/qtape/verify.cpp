@@ -7,7 +7,6 @@
 #include <cstdio>
 
 #include "qtape/core/printable.h"
-#include "qtape/engine/serialize.h"
 #include "qtape/integer/program/integer_node.h"
 #include "qtape/model/feed.h"
 #include "qtape/programs/output_files.h"
@@ -16,6 +15,7 @@
 #include "qtape/tools/qtape/json_report.h"
 #include "qtape/tools/qtape/levels.h"
 #include "qtape/tools/qtape/options.h"
+#include "qtape/tools/qtape/preparation.h"
 #include "qtape/tools/qtape/verify_samples.h"
 
 namespace qtape::tool {
@@ -366,7 +366,7 @@ bool verify(const VerifyCommand& command) {
   files.reads({command.model, command.program});
   files.reads(command.data.paths());
   files.expect_text("--json", command.json);
-  SavedModel model = load_model(command.model);
+  SavedModel model = before_softmax(load_model(command.model));
   DataNeeds needs = needs_of(command.model, model.graph);
   needs.otherwise = ", or --random COUNT";
   data::Dataset images;

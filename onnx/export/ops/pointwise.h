@@ -13,9 +13,10 @@
 namespace qtape {
 namespace {
 
-/// Returns both operands in the same axis order.
+/// Returns both operands in the same axis order, in which they broadcast.
 std::pair<bool, std::pair<std::string, std::string>> pair(OnnxProgram& p) {
-  const bool first = p.written(0).channels_first && p.written(1).channels_first;
+  const bool first = p.written(0).channels_first && p.written(1).channels_first &&
+                     p.in(0).type.shape.rank() == p.in(1).type.shape.rank();
   if (first) return {true, {p.written(0).name, p.written(1).name}};
   return {false, {p.channels_last(0), p.channels_last(1)}};
 }
@@ -25,6 +26,22 @@ Written sum(OnnxProgram& p, std::string_view operation, const CodeGrid& grid) {
   const std::string a = p.values_of(0, names.first, first);
   const std::string b = p.values_of(1, names.second, first);
   return {p.codes(p.to.apply(operation, {a, b}, p.named("sum")), grid), first};
+}
+
+/// Adds the larger or smaller of two codes: runtimes compare integers of 32 bits, and floats.
+Written choice(OnnxProgram& p, std::string_view operation) {
+  const auto [first, names] = pair(p);
+  const IntegerValue& x = p.in(0);
+  if (p.in_floats) {
+    const std::string y = p.to.apply(
+        operation, {p.dequantized(names.first, x), p.dequantized(names.second, p.in(1))},
+        p.named("chosen"));
+    return {p.quantized(y, x.type.dtype, x.scales[0], x.zero_point), first};
+  }
+  const std::string y = p.to.apply(
+      operation, {p.cast(names.first, DType::S32, "a"), p.cast(names.second, DType::S32, "b")},
+      p.named("chosen"));
+  return {p.cast(y, x.type.dtype, "codes"), first};
 }
 
 }  // namespace
@@ -54,11 +71,29 @@ inline Written write(const integer::Dequantize& op, OnnxProgram& p) {
   return {x, first};
 }
 
+/// Writes the table of all rows as one, in which each row begins at a place of its own.
+inline Written looked_up_by_row(const integer::Lookup& op, OnnxProgram& p,
+                                const std::string& wide, int32_t least) {
+  const bool first = p.written(0).channels_first;
+  const int64_t rows = op.table.type.shape[0], entries = op.table.type.shape[1];
+  std::vector<int32_t> starts;
+  for (int64_t row = 0; row < rows; ++row) {
+    starts.push_back(static_cast<int32_t>(row * entries - least));
+  }
+  const std::string offsets = p.to.constant<int32_t>(
+      p.named("rows"), DType::S32, p.beside(rows, first, p.out().type.shape), starts);
+  const std::string index = p.to.apply("Add", {wide, offsets}, p.named("place"));
+  const std::string table = p.to.constant<std::byte>(p.named("table"), op.grid.dtype,
+                                                     Shape{rows * entries}, op.table.data);
+  return {p.to.apply("Gather", {table, index}, p.named("codes")), first};
+}
+
 inline Written write(const integer::Lookup& op, OnnxProgram& p) {
   const std::string wide = p.cast(p.written(0).name, DType::S32, "index");
   const auto least = dispatch_codes(p.in(0).type.dtype, []<class Code>() {
     return int32_t{std::numeric_limits<Code>::lowest()};
   });
+  if (op.table.type.shape.rank() == 2) return looked_up_by_row(op, p, wide, least);
   const std::string index =
       least == 0 ? wide
                  : p.to.apply("Sub", {wide, p.to.scalar(p.named("least"), DType::S32, least)},
@@ -80,6 +115,15 @@ inline Written write(const integer::Mul& op, OnnxProgram& p) {
       p.named("product"));
   const IntegerValue value{p.out().type, {p.in(0).scales[0] * p.in(1).scales[0]}};
   return {p.codes(p.floats(product, value, first), op.grid), first};
+}
+
+inline Written write(const integer::Maximum&, OnnxProgram& p) { return choice(p, "Max"); }
+
+inline Written write(const integer::Minimum&, OnnxProgram& p) { return choice(p, "Min"); }
+
+inline Written write(const integer::Constant& op, OnnxProgram& p) {
+  return {p.to.constant<std::byte>(p.named("codes"), op.grid.dtype, op.codes.type.shape,
+                                   op.codes.data)};
 }
 
 }  // namespace qtape

@@ -71,6 +71,34 @@ inline Written write(const integer::Slice& op, OnnxProgram& p) {
                      p.named("slice"))};
 }
 
+/// In the layout in which x is written.
+inline Written write(const integer::Gather& op, OnnxProgram& p) {
+  const Written& x = p.written(0);
+  const int rank = p.in(0).type.shape.rank();
+  const int axis = resolve_axis(op.axis, p.in(0).type.shape);
+  const int first = axis == 0 ? 0 : axis == rank - 1 ? 1 : axis + 1;
+  onnx::NodeProto& made = p.to.node(
+      "Gather", {x.name, p.to.numbers(p.named("places"), op.indices)}, p.named("gathered"));
+  set_attribute(made, "axis", int64_t{x.channels_first ? first : axis});
+  return {made.output(0), x.channels_first};
+}
+
+/// Reads x as it is written: a Transpose to channels last is joined with its own.
+inline Written write(const integer::Transpose& op, OnnxProgram& p) {
+  const int rank = p.out().type.shape.rank();
+  std::vector<int64_t> axes;
+  for (int k = 0; k < rank; ++k) {
+    const int axis =
+        op.permutation.empty()
+            ? rank - 1 - k
+            : resolve_axis(op.permutation[static_cast<size_t>(k)], p.in(0).type.shape);
+    const int first = axis == 0 ? 0 : axis == rank - 1 ? 1 : axis + 1;
+    axes.push_back(p.written(0).channels_first ? first : axis);
+  }
+  if (std::ranges::is_sorted(axes)) return {p.written(0).name};
+  return {p.transposed(p.written(0).name, axes)};
+}
+
 inline Written write(const integer::Reshape&, OnnxProgram& p) {
   const auto extents = p.out().type.shape.extents();
   std::vector<int64_t> shape(extents.begin(), extents.end());

@@ -56,6 +56,52 @@ Written average_in_floats(OnnxProgram& p, const integer::AvgPool& op) {
   return {made.output(0), true};
 }
 
+/// Adds `x` at `places` along an axis, times their weights in parts of `parts`.
+template <class T>
+std::string weighted(OnnxProgram& p, const std::string& x, int axis, int rank,
+                     const std::vector<int64_t>& places, const std::vector<int64_t>& weights,
+                     int64_t parts) {
+  onnx::NodeProto& made =
+      p.to.node("Gather", {x, p.to.numbers(p.named("places"), places)}, p.named("taken"));
+  set_attribute(made, "axis", int64_t{axis});
+  std::vector<T> factors;
+  for (const int64_t each : weights) {
+    factors.push_back(static_cast<T>(each) / static_cast<T>(parts));
+  }
+  Shape shape = Shape(std::vector<int64_t>(static_cast<size_t>(rank), 1));
+  shape = shape.with(axis, std::ssize(factors));
+  const std::string taken = made.output(0);
+  return p.to.apply("Mul",
+                    {taken, p.to.constant<T>(p.named("weight"),
+                                             std::is_same_v<T, float> ? DType::F32 : DType::S32,
+                                             shape, factors)},
+                    p.named("weighted"));
+}
+
+/// Adds the interpolation of `x`, one axis after the other; of integers with whole weights.
+template <class T>
+std::string interpolated(OnnxProgram& p, const integer::Interpolate& op, std::string x) {
+  const Shape& shape = p.in(0).type.shape;
+  for (int axis = 1; axis + 1 < shape.rank(); ++axis) {
+    const auto k = static_cast<size_t>(axis - 1);
+    const int64_t parts = op.divisor[k];
+    const int64_t last = shape[axis] - 1;
+    std::vector<int64_t> low, high, near, far;
+    for (int64_t i = 0; i < op.extents[k]; ++i) {
+      const int64_t at = std::clamp<int64_t>(op.step[k] * i + op.offset[k], 0, last * parts);
+      low.push_back(at / parts);
+      high.push_back(std::min(last, at / parts + 1));
+      far.push_back(at % parts);
+      near.push_back(parts - far.back());
+    }
+    const int64_t by = std::is_same_v<T, float> ? parts : 1;
+    const std::string a = weighted<T>(p, x, axis, shape.rank(), low, near, by);
+    const std::string b = weighted<T>(p, x, axis, shape.rank(), high, far, by);
+    x = p.to.apply("Add", {a, b}, p.named("between"));
+  }
+  return x;
+}
+
 }  // namespace
 
 /// Runtimes reject padding as wide as the kernel, which is possible with dilation: in that
@@ -94,6 +140,13 @@ inline Written write(const integer::Structure<Upsample>&, OnnxProgram& p) {
     name = made.output(0);
   }
   return {name};
+}
+
+inline Written write(const integer::Interpolate& op, OnnxProgram& p) {
+  const std::string x = p.channels_last(0);
+  if (p.in_floats) return {interpolated<float>(p, op, p.dequantized(x, p.in(0)))};
+  check(p.out().type.dtype == DType::S32, "ONNX's sums have 32 bits");
+  return {interpolated<int32_t>(p, op, p.differences(x, p.in(0)))};
 }
 
 inline Written write(const integer::Pad& op, OnnxProgram& p) {

@@ -50,8 +50,8 @@ Graph parts_between_layers() {
   const Value h = linear(net.input("x", {6}), 4);
   const Value soft = node(Softmax{}, {h}, "soft");
   const Value g = relu(linear(soft, 4));
-  const Value moved = node(Transpose{}, {g});
-  const Value back = node(Transpose{}, {moved}, "back");
+  const Value moved = node(LogSoftmax{}, {g});
+  const Value back = node(LogSoftmax{}, {moved}, "back");
   return graph_of(linear(back, 2));
 }
 
@@ -62,8 +62,8 @@ TEST_CASE("float parts: all of them are told at once, each with what helps") {
       "replace it with an op that has an integer form, or use an output before it";
   CHECK(text_of(parts_between_layers()) ==
         fmt::format("Softmax %5 'soft': has no integer form: {0}\n"
-                    "Transpose %11: has no integer form: {0}\n"
-                    "Transpose %12 'back': has no integer form: {0}\n",
+                    "LogSoftmax %11: has no integer form: {0}\n"
+                    "LogSoftmax %12 'back': has no integer form: {0}\n",
                     remedy));
 }
 
@@ -100,7 +100,7 @@ TEST_CASE("float parts: quantizing refuses them with the whole list, unless they
   const Model model(parts_between_layers());
   const data::Dataset set = samples(16, 6);
   const std::string list =
-      "3 nodes would have no integer form: Softmax %5 'soft': has no integer form: replace it with an op that has an integer form, or use an output before it; Transpose %11: has no integer form: replace it with an op that has an integer form, or use an output before it; Transpose %12 'back': has no integer form: replace it with an op that has an integer form, or use an output before it; QuantizationRecipe::float_parts allows them";
+      "3 nodes would have no integer form: Softmax %5 'soft': has no integer form: replace it with an op that has an integer form, or use an output before it; LogSoftmax %11: has no integer form: replace it with an op that has an integer form, or use an output before it; LogSoftmax %12 'back': has no integer form: replace it with an op that has an integer form, or use an output before it; QuantizationRecipe::float_parts allows them";
   CHECK(error_text<GraphError>([&] { (void)quantized(model, {}, set, 16, 1); }) == list);
   CHECK(error_text<GraphError>([&] { (void)quantized(model.graph(), {}); }) == list);
   const Model small = quantized(model, {.float_parts = true}, set, 16, 1);

@@ -1,0 +1,37 @@
+// Scales and offsets per channel as batch norms with a product before them, into which they can
+// be folded.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "qtape/engine/serialize.h"
+
+namespace qtape {
+
+/// Result of channel_products.
+struct ChannelProducts {
+  std::optional<SavedModel> model = {};  ///< empty if nothing changes
+  /// Labels of the last nodes of the chains that became norms, or `%7`.
+  std::vector<std::string> chains = {};
+  /// Labels of the norms that got a product of their own.
+  std::vector<std::string> products = {};
+};
+
+/// Returns a network that computes the same up to f32 rounding, without nodes that have
+/// integers only as parts of a product:
+///
+/// - A chain of sums, differences, products and quotients of a value with constants that differ
+///   by channel, with AddBias and with BatchNorm, becomes one BatchNorm with constant
+///   statistics. A chain of equal numbers for all channels becomes an Affine. Sums with a bias
+///   directly after a product stay.
+/// - A BatchNorm that cannot be folded, because no product precedes it or because other nodes
+///   read the product, gets a depthwise convolution with windows of 1 and weights of 1 as its
+///   operand.
+///
+/// `fold_norms` folds all of these norms. Graphs with quantizers do not change. Throws
+/// GraphError if the constants cannot be evaluated.
+ChannelProducts channel_products(const Graph& graph, const Parameters& parameters);
+
+}  // namespace qtape

@@ -1,0 +1,23 @@
+// A last Softmax or LogSoftmax, which integer programs leave out.
+#pragma once
+
+#include <vector>
+
+#include "qtape/engine/serialize.h"
+
+namespace qtape {
+
+/// Returns the Softmax and LogSoftmax nodes after which nothing is computed: each is an answer,
+/// or Reshape, Flatten and Transpose alone lie between it and an answer. Losses do not count.
+std::vector<NodeId> last_softmaxes(const Graph& graph);
+
+/// Returns the graph without its last Softmax and LogSoftmax nodes: the nodes that read them
+/// read their operands. The classes of an answer keep their order. If there are any, losses are
+/// left out as well.
+Graph without_last_softmaxes(const Graph& graph);
+
+/// Returns the operand of the Softmax or LogSoftmax that `answer` is, or that it only names;
+/// otherwise `answer`.
+NodeId before_softmax(const Graph& graph, NodeId answer);
+
+}  // namespace qtape

@@ -1,0 +1,146 @@
+// The norm of codes in ONNX: integers of 64 bits.
+#pragma once
+
+#include "qtape/integer/ops/integer_ops.h"
+#include "qtape/onnx/export/onnx_program.h"
+#include "qtape/onnx/export/ops/structure.h"
+
+namespace qtape {
+namespace {
+
+/// Arithmetic on s64 values of the graph.
+struct Wide {
+  OnnxProgram& p;
+
+  std::string number(int64_t value) const {
+    return p.to.scalar<int64_t>(p.named("number"), DType::S64, value);
+  }
+  std::string apply(std::string_view op, const std::string& a, const std::string& b,
+                    std::string_view part) const {
+    return p.to.apply(op, {a, b}, p.named(part));
+  }
+  std::string times(const std::string& a, const std::string& b, std::string_view part) const {
+    return apply("Mul", a, b, part);
+  }
+  /// Adds 1 where a > b, else 0.
+  std::string exceeds(const std::string& a, const std::string& b) const {
+    return p.to.apply("Clip", {apply("Sub", a, b, "excess"), number(0), number(1)},
+                      p.named("exceeds"));
+  }
+  /// Adds 1 where a >= b, else 0, for a >= 0 and b > 0.
+  std::string reaches(const std::string& a, int64_t b) const {
+    return p.to.apply("Clip", {apply("Div", a, number(b), "quotient"), number(0), number(1)},
+                      p.named("reaches"));
+  }
+};
+
+/// A root, and the power of two by which its square was scaled.
+struct ScaledRoot {
+  std::string root;
+  std::string scale;
+};
+
+/// Adds floor(sqrt(4^k v)) and 2^k, where k brings 4^k v to 2^60 or more.
+ScaledRoot scaled_root(const Wide& w, std::string v) {
+  std::string scale = w.number(1);
+  for (const int t : {16, 8, 4, 2, 1}) {
+    const std::string large = w.reaches(v, int64_t{1} << (62 - 2 * t));
+    const auto factor = [&](int bits) {
+      const int64_t by = int64_t{1} << bits;
+      return w.apply("Sub", w.number(by), w.times(large, w.number(by - 1), "less"), "factor");
+    };
+    v = w.times(v, factor(2 * t), "scaled");
+    scale = w.times(scale, factor(t), "scale");
+  }
+  std::string root = w.number(int64_t{1} << 31);
+  for (int step = 0; step < 6; ++step) {
+    const std::string sum = w.apply("Add", root, w.apply("Div", v, root, "quotient"), "sum");
+    root = w.apply("Div", sum, w.number(2), "root");
+  }
+  const std::string beyond = w.exceeds(w.times(root, root, "square"), v);
+  return {w.apply("Sub", root, beyond, "root"), scale};
+}
+
+/// Axes of a set, where groups have an axis of their own.
+std::vector<int64_t> set_axes(const integer::Normalize& op, int rank) {
+  std::vector<int64_t> axes;
+  for (int axis = 1; axis + 1 < rank && op.joint; ++axis) axes.push_back(axis);
+  axes.push_back(op.groups > 1 ? rank : rank - 1);
+  return axes;
+}
+
+std::vector<int64_t> extents_of(OnnxProgram& p) {
+  const auto extents = p.out().type.shape.extents();
+  std::vector<int64_t> shape(extents.begin(), extents.end());
+  if (p.is_batched(p.out().type)) shape[0] = -1;
+  return shape;
+}
+
+/// Adds d and v of each set of the codes less their zero point, in s64.
+std::pair<std::string, std::string> deviations(const integer::Normalize& op, OnnxProgram& p,
+                                               const std::string& q) {
+  const Wide w{p};
+  const Shape& x = p.in(0).type.shape;
+  const std::vector<int64_t> axes = set_axes(op, x.rank());
+  const std::string n = w.number(op.terms(x));
+  const auto sum = [&](const std::string& of) {
+    return reduced(p, "ReduceSum", of, axes, true, 13);
+  };
+  std::string d = w.times(q, n, "multiple");
+  std::string v = w.times(sum(w.times(q, q, "square")), n, "squares");
+  if (op.centered) {
+    const std::string total = sum(q);
+    d = w.apply("Sub", d, total, "deviation");
+    v = w.apply("Sub", v, w.times(total, total, "square"), "spread");
+  }
+  v = w.times(v, w.number(int64_t{1} << (2 * op.shift)), "scaled");
+  v = w.apply("Add", v, w.number(op.epsilon), "sum");
+  return {d, p.to.apply("Clip", {v, w.number(op.least)}, p.named("limited"))};
+}
+
+/// Adds round(2^16 d / sqrt(v)), halves upwards.
+std::string quotient(const integer::Normalize& op, const Wide& w, const std::string& d,
+                     const std::string& v) {
+  const auto power = [&](int bits) { return w.number(int64_t{1} << bits); };
+  const ScaledRoot root = scaled_root(w, v);
+  const std::string factor =
+      w.apply("Div", w.number((int64_t{1} << 61) - 1), root.root, "reciprocal");
+  const std::string unit = w.apply("Div", power(45 - op.shift), root.scale, "unit");
+  // Not negative before the division, so that it rounds down.
+  const std::string above = w.apply(
+      "Add", power(62), w.apply("Div", power(44 - op.shift), root.scale, "half"), "above");
+  const std::string sum = w.apply("Add", w.times(d, factor, "product"), above, "sum");
+  return w.apply("Sub", w.apply("Div", sum, unit, "quotient"),
+                 w.apply("Div", power(62), unit, "offset"), "normalized");
+}
+
+}  // namespace
+
+inline Written write(const integer::Normalize& op, OnnxProgram& p) {
+  const Wide w{p};
+  const IntegerValue& x = p.in(0);
+  std::string q = p.cast(p.channels_last(0), DType::S64, "wide");
+  if (x.zero_point != 0) q = w.apply("Sub", q, w.number(x.zero_point), "differences");
+  if (op.groups > 1) {
+    std::vector<int64_t> shape = extents_of(p);
+    shape.back() /= op.groups;
+    shape.insert(shape.end() - 1, op.groups);
+    q = p.to.apply("Reshape", {q, p.to.numbers(p.named("shape"), shape)}, p.named("groups"));
+  }
+  const auto [d, v] = deviations(op, p, q);
+  std::string h = quotient(op, w, d, v);
+  if (op.groups > 1) {
+    h = p.to.apply("Reshape", {h, p.to.numbers(p.named("shape"), extents_of(p))},
+                   p.named("channels"));
+  }
+  const auto channels = [&](std::string_view part, const Tensor& tensor) {
+    const auto values = tensor.values<int32_t>();
+    return p.to.numbers(p.named(part), {values.begin(), values.end()});
+  };
+  h = w.apply("Add", w.times(h, channels("signs", op.signs), "signed"),
+              channels("bias", op.bias), "biased");
+  const std::string sums = p.cast(h, DType::S32, "sum");
+  return {p.in_floats ? p.floats(sums, p.out(), false) : sums};
+}
+
+}  // namespace qtape

@@ -1,0 +1,28 @@
+// Norms that exporters write as several nodes: means, squares and roots, or reshaped instance
+// norms.
+#pragma once
+
+#include <onnx/onnx_pb.h>
+
+#include <map>
+#include <set>
+#include <vector>
+
+#include "qtape/onnx/import/importer.h"
+
+namespace qtape {
+
+/// Nodes of a graph that are one norm together.
+struct NormPatterns {
+  /// By index of the last node of a pattern: the node that replaces all of them. It has the
+  /// type and attributes of ONNX's norm, with `axes` in place of `axis`.
+  std::map<int, onnx::NodeProto> norms;
+  std::set<int> merged;  ///< other nodes of the patterns
+};
+
+/// Returns the norms among `nodes` of the graph, by structure and constants alone. The values
+/// within a pattern have no other readers.
+NormPatterns find_norms(const onnx::GraphProto& graph, const std::vector<int>& nodes,
+                        const OnnxImporter& importer);
+
+}  // namespace qtape

@@ -1,0 +1,281 @@
+// Functions of each element, and functions along one axis.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "qtape/core/error.h"
+#include "qtape/onnx/import/operators.h"
+
+namespace qtape {
+namespace {
+
+constexpr double float_max = std::numeric_limits<float>::max();
+
+struct PointwiseOperators : OnnxOperators {
+  template <class X>
+  void element();
+  void leaky_relu();
+  void elu();
+  void selu();
+  void celu();
+  void softsign();
+  void thresholded_relu();
+  void shrink();
+  void clip();
+  void hard_sigmoid();
+  void gelu();
+  void reciprocal();
+  void pow();
+  void prelu();
+  void softmax();
+  void log_softmax();
+  void lrn();
+
+  /// Sets the output to `op` of operand 0.
+  void apply(Op op);
+  void give_as(OnnxValue a, Op op);
+  NodeId slopes(const OnnxValue& a);
+  template <class X>
+  void along_axis();
+  template <class X>
+  void along_joined(OnnxValue a, int axis);
+};
+
+}  // namespace
+
+void PointwiseOperators::give_as(OnnxValue a, Op op) {
+  a.id = to.add(std::move(op), {a.id});
+  give(std::move(a));
+}
+
+void PointwiseOperators::apply(Op op) { give_as(x(), std::move(op)); }
+
+template <class X>
+void PointwiseOperators::element() {
+  apply(X{});
+}
+
+void PointwiseOperators::leaky_relu() {
+  apply(LeakyRelu{.negative_slope = double{node.real("alpha", 0.01f)}});
+}
+
+void PointwiseOperators::elu() { apply(Elu{.alpha = double{node.real("alpha", 1)}}); }
+
+void PointwiseOperators::selu() {
+  const float alpha = node.real("alpha", 1.67326319217681884765625f);
+  const float gamma = node.real("gamma", 1.05070102214813232421875f);
+  apply(Elu{.alpha = double{alpha}, .scale = double{gamma}});
+}
+
+void PointwiseOperators::celu() {
+  const double alpha = double{node.real("alpha", 1)};
+  expect(alpha > 0, "alpha must be above 0, got {}", alpha);
+  settle();
+  apply(Elu{.alpha = alpha, .input_scale = 1 / alpha});
+}
+
+void PointwiseOperators::softsign() {
+  OnnxValue a = x();
+  const NodeId below = to.add(Affine{.offset = 1}, {to.add(Abs{}, {a.id})});
+  a.id = to.add(Mul{}, {a.id, to.add(Pow{.exponent = -1}, {below})});
+  give(std::move(a));
+}
+
+/// Converts x where x > alpha, else 0, where that is a ReLU.
+void PointwiseOperators::thresholded_relu() {
+  const float alpha = node.real("alpha", 1);
+  expect(alpha == 0, "alpha {} makes a step: only 0 is supported, use ReLU or Softshrink",
+         alpha);
+  apply(Relu{});
+}
+
+/// Converts x - bias where x > lambd, x + bias where x < -lambd, else 0, if it has no steps.
+void PointwiseOperators::shrink() {
+  const float bias = node.real("bias", 0), lambd = node.real("lambd", 0.5f);
+  expect(bias == lambd && lambd >= 0,
+         "lambd {} with bias {} makes a step: only equal ones are supported, use Softshrink",
+         lambd, bias);
+  OnnxValue a = x();
+  const NodeId inside = to.add(Clamp{.low = -double{lambd}, .high = double{lambd}}, {a.id});
+  a.id = to.add(Sub{}, {a.id, inside});
+  give(std::move(a));
+}
+
+void PointwiseOperators::clip() {
+  const auto bound = [&](const char* name, int k, double usual) {
+    if (node.has(name)) return double{node.real(name, 0)};
+    return to.has_input(node, k) ? double{to.floats(node, k, 1)[0]} : usual;
+  };
+  const double low = std::max(bound("min", 1, -float_max), -float_max);
+  const double high = std::min(bound("max", 2, float_max), float_max);
+  const bool open = high >= float_max;
+  if (low == 0 && open) return apply(Relu{});
+  if (low == 0 && high == 6) return apply(Relu6{});
+  // As ONNX defines it, the upper end wins where they cross.
+  apply(Clamp{.low = std::min(low, high), .high = high});
+}
+
+void PointwiseOperators::hard_sigmoid() {
+  constexpr float sixth = 1.0f / 6.0f;
+  const float alpha = node.real("alpha", 0.2f), beta = node.real("beta", 0.5f);
+  if (std::abs(alpha - sixth) < 1e-6f && beta == 0.5f) return apply(HardSigmoid{});
+  OnnxValue a = x();
+  a.id = to.add(Affine{.factor = double{alpha}, .offset = double{beta}}, {a.id});
+  give_as(std::move(a), Clamp{.low = 0, .high = 1});
+}
+
+void PointwiseOperators::gelu() {
+  const bool tanh = node.text("approximate", "none") == "tanh";
+  apply(Gelu{.form = tanh ? GeluForm::Tanh : GeluForm::Erf});
+}
+
+void PointwiseOperators::reciprocal() { apply(Pow{.exponent = -1}); }
+
+void PointwiseOperators::pow() {
+  const OnnxConstant* found = to.find_constant(node.input(1));
+  expect(found != nullptr || to.is_unknown(node.input(1)),
+         "the exponent, '{}', must be a constant", printable(node.input(1)));
+  settle();
+  const OnnxConstant& power = to.constant(node, 1);
+  require<FormatError>(power.shape.elements() == 1, "the exponent must be one number, got {}",
+                       to_string(power.shape));
+  const double exponent =
+      power.is_float ? double{power.floats[0]} : static_cast<double>(power.integers[0]);
+  if (exponent == 0.5) return apply(Sqrt{});
+  apply(Pow{.exponent = exponent});
+}
+
+/// Returns the slopes of a PRelu: one, or one for each channel of `a`.
+NodeId PointwiseOperators::slopes(const OnnxValue& a) {
+  const OnnxConstant& slope = to.constant(node, 1);
+  require<FormatError>(slope.is_float, "the slopes must be floats");
+  const int64_t count = slope.shape.elements();
+  const std::string label = to.layer_label(node);
+  if (count == 1) return to.add_parameter(node.input(1), {1}, slope.floats, label, "weight");
+  // Of a value with channels last, [c, 1, ...] is one slope for each channel.
+  const bool last = a.layout == OnnxLayout::ChannelsLast;
+  const int axis = last ? 1 : a.rank() - 1;
+  const int from_end = a.rank() - axis;
+  const int64_t channels = a.shape[static_cast<size_t>(axis)];
+  require<FormatError>(slope.shape.rank() >= from_end && slope.shape[-from_end] == channels &&
+                           count == channels && a.layout != OnnxLayout::Flat,
+                       "slopes of {} for {} are not supported: use one slope, or one for each "
+                       "channel",
+                       to_string(slope.shape), extents_text(a.shape));
+  return to.add_parameter(node.input(1), {channels}, slope.floats, label, "weight");
+}
+
+void PointwiseOperators::prelu() {
+  expect_weights(1, 0, "floats");
+  OnnxValue a = x();
+  const OnnxConstant& slope = to.constant(node, 1);
+  const bool by_channel = slope.shape.rank() == a.rank() - 1 && slope.shape.elements() > 1;
+  if (a.rank() >= 3 && by_channel && slope.shape[-1] == 1) a = to.to_channels_last(a);
+  const NodeId slope_id = slopes(a);
+  a.id = to.add(PRelu{}, {a.id, slope_id}, to.node_label(node, "prelu"));
+  give(std::move(a));
+}
+
+/// Applies X to all elements from `axis` on as one axis, as opsets before 13 define it.
+template <class X>
+void PointwiseOperators::along_joined(OnnxValue a, int axis) {
+  if (axis > 1) a = to.to_same(a);
+  int64_t joined = 1;
+  for (int k = axis; k < a.rank(); ++k) joined *= a.shape[static_cast<size_t>(k)];
+  std::vector<int64_t> rows = {-1};
+  for (int k = 1; k < axis; ++k) rows.push_back(a.shape[static_cast<size_t>(k)]);
+  rows.push_back(joined);
+  const auto extents = to.graph()[a.id].type.shape.extents();
+  std::vector<int64_t> back(extents.begin(), extents.end());
+  back[0] = -1;
+  const NodeId y = to.add(X{.axis = axis}, {to.add(Reshape{.shape = rows}, {a.id})});
+  a.id = to.add(Reshape{.shape = back}, {y});
+  give(std::move(a));
+}
+
+template <class X>
+void PointwiseOperators::along_axis() {
+  const int64_t given = node.integer("axis", to.opset() < 13 ? 1 : -1);
+  OnnxValue a = x();
+  const int axis = onnx_axis(given, a.rank());
+  require<FormatError>(axis != 0, "axis 0 would join samples");
+  const auto behind = a.shape.begin() + axis + 1;
+  const bool single = std::all_of(behind, a.shape.end(), [](int64_t n) { return n == 1; });
+  if (to.opset() < 13 && !single) return along_joined<X>(std::move(a), axis);
+  const int physical = a.layout == OnnxLayout::Flat ? 1 : OnnxImporter::physical_axis(a, axis);
+  give_as(std::move(a), X{.axis = physical});
+}
+
+void PointwiseOperators::softmax() { along_axis<Softmax>(); }
+void PointwiseOperators::log_softmax() { along_axis<LogSoftmax>(); }
+
+/// Divides each element by a power of the mean square of the channels around it.
+void PointwiseOperators::lrn() {
+  const double alpha = double{node.real("alpha", 1e-4f)};
+  const double beta = double{node.real("beta", 0.75f)};
+  const double bias = double{node.real("bias", 1)};
+  const int64_t size = node.integer("size", 0);
+  expect(size >= 1 && size <= Shape::max_elements, "size must be at least 1, got {}", size);
+  OnnxValue a = x();
+  if (a.rank() >= 3) a = to.to_channels_last(a);
+  require<FormatError>(a.rank() >= 2, "expected an input of rank 2 to 4, got rank {}",
+                       a.rank());
+  const auto extents = to.graph()[a.id].type.shape.extents();
+  std::vector<int64_t> shape(extents.begin(), extents.end());
+  shape[0] = -1;
+  int64_t places = 1;
+  for (size_t k = 1; k + 1 < shape.size(); ++k) places *= shape[k];
+  // The channels of a pixel are a row of an image with one channel.
+  NodeId mean = to.add(Pow{}, {a.id});
+  mean = to.add(Reshape{.shape = {-1, places, shape.back(), 1}}, {mean});
+  mean = to.add(AvgPool{.kernel = {1, size},
+                        .stride = {1, 1},
+                        .padding = Padding::Explicit,
+                        .pads_begin = {0, (size - 1) / 2},
+                        .pads_end = {0, size - 1 - (size - 1) / 2}},
+                {mean});
+  mean = to.add(Reshape{.shape = shape}, {mean});
+  const NodeId base = to.add(Affine{.factor = alpha, .offset = bias}, {mean});
+  a.id = to.add(Mul{}, {a.id, to.add(Pow{.exponent = -beta}, {base})});
+  give(std::move(a));
+}
+
+namespace {
+
+constexpr OnnxOperator pointwise_rows[] = {
+    {"Relu", convert<&PointwiseOperators::element<Relu>>},
+    {"Sigmoid", convert<&PointwiseOperators::element<Sigmoid>>},
+    {"Tanh", convert<&PointwiseOperators::element<Tanh>>},
+    {"Exp", convert<&PointwiseOperators::element<Exp>>},
+    {"Log", convert<&PointwiseOperators::element<Log>>},
+    {"Neg", convert<&PointwiseOperators::element<Neg>>},
+    {"Abs", convert<&PointwiseOperators::element<Abs>>},
+    {"Sqrt", convert<&PointwiseOperators::element<Sqrt>>},
+    {"Erf", convert<&PointwiseOperators::element<Erf>>},
+    {"Mish", convert<&PointwiseOperators::element<Mish>>},
+    {"Softplus", convert<&PointwiseOperators::element<Softplus>>},
+    {"HardSwish", convert<&PointwiseOperators::element<HardSwish>>},
+    {"Softsign", convert<&PointwiseOperators::softsign>},
+    {"Reciprocal", convert<&PointwiseOperators::reciprocal>},
+    {"LeakyRelu", convert<&PointwiseOperators::leaky_relu>},
+    {"PRelu", convert<&PointwiseOperators::prelu>},
+    {"Elu", convert<&PointwiseOperators::elu>},
+    {"Selu", convert<&PointwiseOperators::selu>},
+    {"Celu", convert<&PointwiseOperators::celu>},
+    {"ThresholdedRelu", convert<&PointwiseOperators::thresholded_relu>},
+    {"Shrink", convert<&PointwiseOperators::shrink>},
+    {"Clip", convert<&PointwiseOperators::clip>},
+    {"HardSigmoid", convert<&PointwiseOperators::hard_sigmoid>},
+    {"Gelu", convert<&PointwiseOperators::gelu>},
+    {"Pow", convert<&PointwiseOperators::pow>},
+    {"Softmax", convert<&PointwiseOperators::softmax>},
+    {"LogSoftmax", convert<&PointwiseOperators::log_softmax>},
+    {"LRN", convert<&PointwiseOperators::lrn>}};
+
+}  // namespace
+
+std::span<const OnnxOperator> pointwise_conversions() { return pointwise_rows; }
+
+}  // namespace qtape

@@ -1,0 +1,381 @@
+// Values whose batch is not their first axis, as between the transposes around a recurrent
+// operator. They are stored with the batch first.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "qtape/core/error.h"
+#include "qtape/onnx/import/operators.h"
+
+namespace qtape {
+namespace {
+
+struct SequenceOperators : OnnxOperators {
+  void transpose();
+  void squeeze();
+  void unsqueeze();
+  void reshape();
+  void gather();
+  void slice();
+  void concat();
+  void shape();
+
+  /// Returns operand k, whose batch may be on any axis.
+  OnnxValue any(int k) {
+    settle();
+    return to.value(node, k);
+  }
+  void give_reshaped(const OnnxValue& from, std::vector<int64_t> shape, int batch);
+};
+
+/// Returns the axis of the stored value, whose first axis is the batch.
+int stored_axis(const OnnxValue& a, int axis) {
+  if (axis == a.batch) return 0;
+  return axis < a.batch ? axis + 1 : axis;
+}
+
+std::vector<int64_t> stored_extents(const std::vector<int64_t>& shape, int batch) {
+  std::vector<int64_t> extents = {-1};
+  for (int k = 0; k < std::ssize(shape); ++k) {
+    if (k != batch) extents.push_back(shape[static_cast<size_t>(k)]);
+  }
+  return extents;
+}
+
+int64_t product_of(const std::vector<int64_t>& shape, int begin, int end) {
+  int64_t result = 1;
+  for (int k = begin; k < end; ++k) result *= shape[static_cast<size_t>(k)];
+  return result;
+}
+
+}  // namespace
+
+void SequenceOperators::transpose() {
+  const auto given = node.integers("perm");
+  OnnxValue a = any(0);
+  if (a.batch == 0) a = to.to_same(a);
+  std::vector<int64_t> axes(a.shape.size());
+  std::iota(axes.begin(), axes.end(), 0);
+  const std::vector<int64_t> perm =
+      given.value_or(std::vector<int64_t>(axes.rbegin(), axes.rend()));
+  require<FormatError>(std::ranges::is_permutation(perm, axes),
+                       "perm {} is not a permutation of the axes of {}", extents_text(perm),
+                       extents_text(a.shape));
+  OnnxValue result{.id = a.id, .shape = {}};
+  std::vector<int> stored = {0};
+  for (int k = 0; k < a.rank(); ++k) {
+    const auto axis = static_cast<int>(perm[static_cast<size_t>(k)]);
+    result.shape.push_back(a.shape[static_cast<size_t>(axis)]);
+    if (axis == a.batch) {
+      result.batch = k;
+    } else {
+      stored.push_back(stored_axis(a, axis));
+    }
+  }
+  result.id = to.permuted(a.id, std::move(stored));
+  give(std::move(result));
+}
+
+/// Gives the elements of `from` in another shape with the same order.
+void SequenceOperators::give_reshaped(const OnnxValue& from, std::vector<int64_t> shape,
+                                      int batch) {
+  OnnxValue result{.id = from.id, .shape = std::move(shape)};
+  result.batch = batch;
+  if (stored_extents(from.shape, from.batch) != stored_extents(result.shape, batch)) {
+    result.id = to.add(Reshape{.shape = stored_extents(result.shape, batch)}, {from.id});
+  }
+  give(std::move(result));
+}
+
+void SequenceOperators::squeeze() {
+  const auto axes = to.integers_or(node, "axes", 1);
+  expect(axes.has_value(), "without axes it may join samples; specify them");
+  const OnnxValue a = any(0);
+  std::vector<bool> gone(a.shape.size(), false);
+  for (const int64_t each : *axes) {
+    const int axis = onnx_axis(each, a.rank());
+    require<FormatError>(axis != a.batch && a.shape[static_cast<size_t>(axis)] == 1,
+                         "axis {} has extent {}", axis,
+                         axis == a.batch
+                             ? "of the batch"
+                             : fmt::format("{}", a.shape[static_cast<size_t>(axis)]));
+    gone[static_cast<size_t>(axis)] = true;
+  }
+  std::vector<int64_t> shape;
+  int batch = 0;
+  for (int k = 0; k < a.rank(); ++k) {
+    if (k == a.batch) batch = static_cast<int>(shape.size());
+    if (!gone[static_cast<size_t>(k)]) shape.push_back(a.shape[static_cast<size_t>(k)]);
+  }
+  give_reshaped(a, std::move(shape), batch);
+}
+
+void SequenceOperators::unsqueeze() {
+  const auto axes = to.integers_or(node, "axes", 1);
+  require<FormatError>(axes.has_value(), "axes are missing");
+  const OnnxValue a = any(0);
+  std::vector<int64_t> sorted;
+  for (const int64_t each : *axes) {
+    sorted.push_back(onnx_axis(each, a.rank() + static_cast<int>(axes->size())));
+  }
+  std::ranges::sort(sorted);
+  std::vector<int64_t> shape = a.shape;
+  int batch = a.batch;
+  for (const int64_t axis : sorted) {
+    require<FormatError>(axis <= std::ssize(shape), "axis {} is out of range", axis);
+    shape.insert(shape.begin() + axis, 1);
+    if (axis <= batch) ++batch;
+  }
+  give_reshaped(a, std::move(shape), batch);
+}
+
+/// Reshapes the axes before the batch, and those behind it, by themselves.
+void SequenceOperators::reshape() {
+  const bool literal = node.integer("allowzero", 0) != 0;
+  std::vector<int64_t> shape = to.integers(node, 1);
+  const OnnxValue a = any(0);
+  int batch = -1;
+  for (int k = 0; k < std::ssize(shape); ++k) {
+    int64_t& extent = shape[static_cast<size_t>(k)];
+    const bool copied = extent == 0 && !literal;
+    require<FormatError>(!copied || k < a.rank(),
+                         "extent {} is 0, but the input has no such axis", k);
+    const bool marks = extent == onnx_batch || (copied && k == a.batch) ||
+                       (extent == to.declared_batch() && extent > 1 && k == a.batch);
+    if (copied) extent = a.shape[static_cast<size_t>(k)];
+    if (!marks) continue;
+    require<FormatError>(batch < 0, "reshaping to {} would mix samples", extents_text(shape));
+    batch = k;
+    extent = 1;
+  }
+  require<FormatError>(batch >= 0, "reshaping to {} would mix samples", extents_text(shape));
+  for (const auto& [begin, end, from, to_end] :
+       {std::array{0, batch, 0, a.batch},
+        std::array{batch + 1, static_cast<int>(shape.size()), a.batch + 1, a.rank()}}) {
+    const int64_t elements = product_of(a.shape, from, to_end);
+    const auto first = shape.begin() + begin, last = shape.begin() + end;
+    int64_t known = 1;
+    for (auto each = first; each != last; ++each) {
+      known = onnx_product(known, *each == -1 ? 1 : *each);
+    }
+    const auto open = std::find(first, last, -1);
+    if (open != last && known > 0 && elements % known == 0) {
+      *open = elements / known;
+      known = elements;
+    }
+    require<FormatError>(known == elements && std::find(first, last, -1) == last,
+                         "reshaping {} to {} would mix samples", extents_text(a.shape),
+                         extents_text(shape));
+  }
+  give_reshaped(a, std::move(shape), batch);
+}
+
+/// Selects one index of an axis, which is removed, or consecutive ones.
+void SequenceOperators::gather() {
+  const int64_t along = node.integer("axis", 0);
+  const OnnxConstant& indices = to.constant(node, 1);
+  expect(!indices.is_float && indices.shape.rank() <= 1 && !indices.integers.empty(),
+         "indices must be integers of rank 0 or 1");
+  OnnxValue a = any(0);
+  const int axis = onnx_axis(along, a.rank());
+  require<FormatError>(axis != a.batch, "axis {} would split the batch", axis);
+  int64_t& extent = a.shape[static_cast<size_t>(axis)];
+  const auto place = [&](int64_t at) {
+    require<FormatError>(at >= -extent && at < extent, "index {} is out of range for {}",
+                         onnx_number(at), extent);
+    return at < 0 ? at + extent : at;
+  };
+  const int64_t first = place(indices.integers[0]);
+  for (size_t k = 0; k < indices.integers.size(); ++k) {
+    require<FormatError>(place(indices.integers[k]) == first + static_cast<int64_t>(k),
+                         "only consecutive indices are supported");
+  }
+  const int64_t end = first + std::ssize(indices.integers);
+  if (first > 0 || end < extent) {
+    a.id = to.add(Slice{.axis = stored_axis(a, axis), .begin = first, .end = end}, {a.id});
+  }
+  extent = end - first;
+  if (indices.shape.rank() == 1) return give(std::move(a));
+  std::vector<int64_t> shape = a.shape;
+  shape.erase(shape.begin() + axis);
+  give_reshaped(a, std::move(shape), a.batch - (axis < a.batch ? 1 : 0));
+}
+
+void SequenceOperators::slice() {
+  const auto starts = to.integers_or(node, "starts", 1);
+  const auto ends = to.integers_or(node, "ends", 2);
+  const auto named = to.integers_or(node, "axes", 3);
+  const auto steps = to.integers_or(node, "steps", 4);
+  require<FormatError>(starts && ends && starts->size() == ends->size() &&
+                           (!named || named->size() == starts->size()),
+                       "starts, ends and axes must have the same length");
+  for (const int64_t step : steps.value_or(std::vector<int64_t>{})) {
+    expect(step == 1, "a step of {} is not supported", onnx_number(step));
+  }
+  OnnxValue a = any(0);
+  for (size_t k = 0; k < starts->size(); ++k) {
+    const int axis = onnx_axis(named ? (*named)[k] : static_cast<int64_t>(k), a.rank());
+    int64_t& extent = a.shape[static_cast<size_t>(axis)];
+    const auto within = [&](int64_t at) {
+      return std::clamp<int64_t>(at < 0 ? std::max<int64_t>(at, -extent) + extent : at, 0,
+                                 extent);
+    };
+    require<FormatError>(!is_batch((*starts)[k]) && (axis == a.batch || !is_batch((*ends)[k])),
+                         "a range of axis {} depends on the number of samples", axis);
+    const int64_t begin = within((*starts)[k]), end = within((*ends)[k]);
+    if (axis == a.batch && (*starts)[k] == 0 && (*ends)[k] >= int64_t{1} << 31) continue;
+    require<FormatError>(axis != a.batch && begin < end, "it leaves no elements of axis {}",
+                         axis);
+    if (begin == 0 && end == extent) continue;
+    a.id = to.add(Slice{.axis = stored_axis(a, axis), .begin = begin, .end = end}, {a.id});
+    extent = end - begin;
+  }
+  give(std::move(a));
+}
+
+void SequenceOperators::concat() {
+  const int64_t given = node.integer("axis", 0);
+  OnnxValue result = any(0);
+  const int axis = onnx_axis(given, result.rank());
+  require<FormatError>(axis != result.batch, "axis {} would join samples", axis);
+  std::vector<NodeId> ids = {result.id};
+  for (int k = 1; k < node.inputs(); ++k) {
+    const OnnxValue part = any(k);
+    require<FormatError>(part.rank() == result.rank() && part.batch == result.batch,
+                         "input {} has its batch on axis {}, input 0 on axis {}", k, part.batch,
+                         result.batch);
+    ids.push_back(part.id);
+    result.shape[static_cast<size_t>(axis)] += part.shape[static_cast<size_t>(axis)];
+  }
+  const Concat op{.axis = stored_axis(result, axis), .count = static_cast<int>(ids.size())};
+  result.id = to.add(op, ids, to.node_label(node, "concat"));
+  give(std::move(result));
+}
+
+void SequenceOperators::shape() {
+  const OnnxValue a = any(0);
+  std::vector<int64_t> extents = a.shape;
+  extents[static_cast<size_t>(a.batch)] = batch_times(a.shape[static_cast<size_t>(a.batch)]);
+  const auto count = std::ssize(extents);
+  const auto place = [&](const char* name, int64_t usual) {
+    const int64_t at = node.integer(name, usual);
+    return std::clamp<int64_t>(at < 0 ? at + count : at, 0, count);
+  };
+  const int64_t start = place("start", 0), end = std::max(start, place("end", count));
+  give_integers({extents.begin() + start, extents.begin() + end});
+}
+
+namespace {
+
+constexpr OnnxOperator sequence_rows[] = {{"Transpose", convert<&SequenceOperators::transpose>},
+                                          {"Squeeze", convert<&SequenceOperators::squeeze>},
+                                          {"Unsqueeze", convert<&SequenceOperators::unsqueeze>},
+                                          {"Reshape", convert<&SequenceOperators::reshape>},
+                                          {"Gather", convert<&SequenceOperators::gather>},
+                                          {"Slice", convert<&SequenceOperators::slice>},
+                                          {"Concat", convert<&SequenceOperators::concat>},
+                                          {"Shape", convert<&SequenceOperators::shape>}};
+
+/// Operators of each element, or of the last axis alone.
+constexpr std::string_view without_place[] = {
+    "Relu",     "Sigmoid",   "Tanh",       "Exp",        "Log",  "Neg",       "Abs",
+    "Sqrt",     "Erf",       "Mish",       "Softplus",   "Clip", "HardSwish", "Softsign",
+    "Elu",      "LeakyRelu", "Reciprocal", "Selu",       "Celu", "Gelu",      "Pow",
+    "Identity", "Cast",      "Dropout",    "HardSigmoid"};
+constexpr std::string_view of_last_axis[] = {"MatMul", "Add", "Sub",
+                                             "Mul",    "Div", "LayerNormalization"};
+
+template <size_t n>
+bool contains(const std::string_view (&all)[n], std::string_view type) {
+  return std::ranges::find(all, type) != std::end(all);
+}
+
+/// True for a constant that broadcasts along the last axis only, or a matrix of a product.
+bool is_of_last_axis(const OnnxConstant& constant, std::string_view type) {
+  if (type == "MatMul") return constant.shape.rank() == 2;
+  for (int k = 0; k + 1 < constant.shape.rank(); ++k) {
+    if (constant.shape[k] != 1) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+int onnx_batch_axis(const onnx::ValueInfoProto& input, const std::set<std::string>& by_steps) {
+  const auto& shape = input.type().tensor_type().shape();
+  if (by_steps.empty() || shape.dim_size() < 2 || !shape.dim(0).has_dim_value()) return 0;
+  bool fixed = true;
+  for (const auto& extent : shape.dim()) fixed = fixed && extent.has_dim_value();
+  return !shape.dim(1).has_dim_value() || (fixed && by_steps.contains(input.name())) ? 1 : 0;
+}
+
+void OnnxImporter::with_batch_first(const OnnxNode& node, int batch,
+                                    const std::function<void()>& convert) {
+  std::map<std::string, OnnxValue> before;
+  for (int k = 0; k < node.inputs(); ++k) {
+    const auto found = values_.find(node.input(k));
+    if (found == values_.end() || !before.emplace(found->first, found->second).second) continue;
+    OnnxValue& shown = found->second;
+    std::rotate(shown.shape.begin(), shown.shape.begin() + shown.batch,
+                shown.shape.begin() + shown.batch + 1);
+    shown.batch = 0;
+  }
+  const auto restore = [&] {
+    for (auto& [name, value] : before) values_[name] = std::move(value);
+  };
+  try {
+    convert();
+  } catch (...) {
+    restore();
+    throw;
+  }
+  restore();
+  const auto made = values_.find(node.output(0));
+  if (made == values_.end()) return;
+  OnnxValue& y = made->second;
+  require<FormatError>(y.layout == OnnxLayout::Same && batch < y.rank(),
+                       "the batch of its result cannot be on axis {}", batch);
+  std::rotate(y.shape.begin(), y.shape.begin() + 1, y.shape.begin() + batch + 1);
+  y.batch = batch;
+}
+
+std::span<const OnnxOperator> sequence_conversions() { return sequence_rows; }
+
+bool OnnxOperators::is_of_sequences() const {
+  for (const std::string_view type : {"GRU", "LSTM", "RNN"}) {
+    if (node.type() == type) return false;
+  }
+  for (int k = 0; k < node.inputs(); ++k) {
+    const OnnxValue* value = to.find_value(node.input(k));
+    if (value != nullptr && value->batch != 0) return true;
+  }
+  if (node.type() != "Transpose" || to.find_value(node.input(0)) == nullptr) return false;
+  const auto perm = node.integers("perm");
+  return !perm || perm->empty() || (*perm)[0] != 0;
+}
+
+int OnnxOperators::batch_without_place() const {
+  const std::string_view type = node.type();
+  const bool last = contains(of_last_axis, type);
+  int batch = -1, rank = 0;
+  for (int k = 0; k < node.inputs(); ++k) {
+    if (const OnnxConstant* constant = to.find_constant(node.input(k))) {
+      if (last && (k == 0 && type == "MatMul")) return -1;
+      if (last && !is_of_last_axis(*constant, type)) return -1;
+      continue;
+    }
+    const OnnxValue* value = to.find_value(node.input(k));
+    if (value == nullptr) continue;
+    if (batch >= 0 && (value->batch != batch || value->rank() != rank || type == "MatMul")) {
+      return -1;
+    }
+    batch = value->batch;
+    rank = value->rank();
+  }
+  if (last && batch + 1 == rank) return -1;
+  return last || contains(without_place, type) ? batch : -1;
+}
+
+}  // namespace qtape

@@ -1,0 +1,182 @@
+// Data of ONNX models in other files, and arrays for their inputs.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "qtape/data/files.h"
+#include "qtape/io/arrays/arrays.h"
+#include "qtape/io/files.h"
+#include "qtape/tests/support/folder.h"
+#include "qtape/tests/support/onnx_models.h"
+
+using namespace qtape;
+using namespace qtape::test::onnx_models;
+
+namespace {
+
+struct DataPlace {
+  const char* location = "w.data";
+  const char* offset = "8";
+  const char* length = "16";
+};
+
+void set_place(onnx::TensorProto& tensor, const DataPlace& place) {
+  tensor.clear_float_data();
+  tensor.set_data_location(onnx::TensorProto::EXTERNAL);
+  const auto add = [&](const char* key, const char* value) {
+    auto& entry = *tensor.add_external_data();
+    entry.set_key(key);
+    entry.set_value(value);
+  };
+  add("location", place.location);
+  if (*place.offset != '\0') add("offset", place.offset);
+  if (*place.length != '\0') add("length", place.length);
+}
+
+/// Returns a model whose matrix [4, 1] is in another file.
+std::string model_with(const DataPlace& place) {
+  return model_of({1, 4}, [&](auto& graph, auto&) {
+    set_place(add_floats(graph, "w", {4, 1}, {}), place);
+    add_node(graph, "MatMul", {"x", "w"});
+  });
+}
+
+/// A folder with a model, and with 24 bytes of data whose last four floats are 1, 2, 3 and 4.
+struct Files {
+  test::Folder folder;
+  std::string model = folder.file("m.onnx");
+
+  Files() {
+    const std::vector<float> numbers = {8, 9, 1, 2, 3, 4};
+    write_file(folder.file("w.data"),
+               {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(float)});
+  }
+
+  Tensor weights(const std::string& bytes) const {
+    write_file(model, bytes);
+    return import_onnx(model).parameters.get("w");
+  }
+  std::string error(const std::string& bytes) const {
+    write_file(model, bytes);
+    const std::string text = test::error_text<FormatError>([&] { (void)import_onnx(model); });
+    REQUIRE(text.starts_with(model + ": "));
+    return text.substr(model.size() + 2);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("onnx: data in another file are read from the folder of the model") {
+  const Files files;
+  const Tensor wanted = Tensor::of<float>({1, 4}, std::vector<float>{1, 2, 3, 4});
+  std::filesystem::create_directory(files.folder.file("sub"));
+  std::filesystem::copy(files.folder.file("w.data"), files.folder.file("sub/w.data"));
+  for (const DataPlace& place :
+       {DataPlace{}, DataPlace{.location = "./w.data"}, DataPlace{.location = "sub/w.data"},
+        DataPlace{.length = ""}}) {
+    CHECK(files.weights(model_with(place)) == wanted);
+  }
+  CHECK(files.weights(model_of({1, 4}, [](auto& graph, auto&) {
+    auto& value = *add_node(graph, "Constant", {}, "w").add_attribute();
+    value.set_name("value");
+    value.set_type(onnx::AttributeProto::TENSOR);
+    set_place(add_floats(graph, "gone", {4, 1}, {}), {});
+    *value.mutable_t() = graph.initializer(0);
+    graph.clear_initializer();
+    add_node(graph, "MatMul", {"x", "w"});
+  })) == wanted);
+}
+
+TEST_CASE("onnx: data files outside of the folder, links and wrong ranges are refused") {
+  const Files files;
+  std::filesystem::create_symlink("w.data", files.folder.file("link"));
+  std::filesystem::create_directory(files.folder.file("sub"));
+  std::filesystem::create_directory_symlink("sub", files.folder.file("way"));
+  const std::string tensor = "tensor 'w': data file ";
+  const std::pair<DataPlace, std::string> rows[] = {
+      {{.location = ""}, "'': expected the name of a file"},
+      {{.location = "sub/"}, "'sub/': expected the name of a file"},
+      {{.location = "/etc/passwd"},
+       "'/etc/passwd': expected a path relative to the folder of the model"},
+      {{.location = "../w.data"}, "'../w.data' would leave the folder of the model"},
+      {{.location = "sub/../w.data"}, "'sub/../w.data' would leave the folder of the model"},
+      {{.location = "link"},
+       "'link' is a link: copy the file itself into the folder of the model"},
+      {{.location = "way/w.data"},
+       "'way/w.data' is a link: copy the file itself into the folder of the model"},
+      {{.location = "sub"}, "'sub' is not a regular file"},
+      {{.location = "none"}, "'none': cannot open: No such file or directory"},
+      {{.offset = "-8"}, "'w.data': offset must be a number of bytes, got '-8'"},
+      {{.offset = "8x"}, "'w.data': offset must be a number of bytes, got '8x'"},
+      {{.offset = "99999999999999999999"},
+       "'w.data': offset must be a number of bytes, got '99999999999999999999'"},
+      {{.length = "-16"}, "'w.data': length must be a number of bytes, got '-16'"},
+      {{.length = "12"}, "'w.data': expected 16 bytes for the shape, got 12"},
+      {{.offset = "9"}, "'w.data' has 24 bytes, expected 16 from byte 9 on"},
+      {{.offset = "9223372036854775807"},
+       "'w.data' has 24 bytes, expected 16 from byte 9223372036854775807 on"}};
+  for (const auto& [place, text] : rows) CHECK(files.error(model_with(place)) == tensor + text);
+}
+
+TEST_CASE("onnx: tensors may share data, but their ranges must not overlap") {
+  const Files files;
+  const auto two = [](const char* offset) {
+    return model_of({1, 4}, [&](auto& graph, auto&) {
+      set_place(add_floats(graph, "w", {4, 1}, {}), {});
+      set_place(add_floats(graph, "v", {4, 1}, {}), {.offset = offset});
+      add_node(graph, "MatMul", {"x", "w"}, "a");
+      add_node(graph, "MatMul", {"x", "v"}, "b");
+      add_node(graph, "Add", {"a", "b"});
+    });
+  };
+  CHECK(files.weights(two("8")).type.shape == Shape{1, 4});
+  CHECK(
+      files.error(two("4")) ==
+      "tensor 'v': data file 'w.data': bytes 4 to 20 overlap bytes 8 to 24 of another tensor");
+}
+
+TEST_CASE("onnx: a missing data file is told once, with the tensors that need it") {
+  const Files files;
+  CHECK(
+      files.error(model_of({1, 4},
+                           [](auto& graph, auto&) {
+                             std::string last = "x";
+                             for (const char* name : {"a", "b", "c", "d", "e"}) {
+                               set_place(add_floats(graph, name, {4, 4}, {}),
+                                         {.location = "none", .offset = "", .length = ""});
+                               const std::string next = std::string(name) + "1";
+                               add_node(graph, "MatMul", {last, name}, next.c_str());
+                               last = next;
+                             }
+                             add_node(graph, "Foo", {last});
+                           })) ==
+      "6 problems: tensors 'a', 'b', 'c' and 2 others: data file 'none': cannot open: No such file or directory; node 'the Foo' (Foo): the operator is not supported: replace it with operators listed in docs/limits.md");
+}
+
+TEST_CASE("data: arrays with the channels first become channels last where only so they fit") {
+  const test::Folder folder;
+  const std::string path = folder.file("x.npz");
+  std::vector<float> numbers(24);
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<float>(i);
+  const Tensor x = Tensor::of<float>({2, 2, 2, 3}, numbers);
+  const Tensor z = Tensor::of<float>({2, 4}, std::vector<float>(8, 1));
+  write_arrays(path, {{"z", z}, {"x", x}, {"other", z}});
+  const std::vector<data::WantedInput> wanted = {{"x", {2, 3, 2}}, {"z", {4}}};
+  const auto first_of = [&](const std::vector<data::WantedInput>& inputs,
+                            data::ChannelOrder order) {
+    const data::Dataset set = data::arrays(path, {}, inputs, order);
+    const auto values = set.values<float>("x").first(12);
+    return std::vector<float>(values.begin(), values.end());
+  };
+  const std::vector<float> moved = {0, 6, 1, 7, 2, 8, 3, 9, 4, 10, 5, 11};
+  const std::vector<float> kept(numbers.begin(), numbers.begin() + 12);
+  CHECK(first_of(wanted, data::ChannelOrder::Detect) == moved);
+  CHECK(first_of(wanted, data::ChannelOrder::Last) == kept);
+  CHECK(first_of({{"x", {2, 2, 3}}, {"z", {4}}}, data::ChannelOrder::Detect) == kept);
+  CHECK(first_of({{"x", {2, 2, 3}}, {"z", {4}}}, data::ChannelOrder::First) == moved);
+  CHECK(data::arrays(path, {}, wanted).columns().size() == 2);
+  CHECK(test::error_text<ArgumentError>([&] {
+          (void)data::arrays(path, {}, {{"x", {2, 3, 2}}, {"y", {4}}});
+        }) == path + ": expected an array for each input, got none for 'y'");
+}

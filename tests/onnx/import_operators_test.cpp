@@ -1,0 +1,296 @@
+// Operators of ONNX that are elementwise, select, repeat or multiply, compared with formulas.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <functional>
+
+#include "qtape/tests/onnx/onnx_model.h"
+
+using namespace qtape;
+using namespace qtape::test::onnx_models;
+
+namespace {
+
+template <class X>
+int64_t count(const SavedModel& model) {
+  return std::ranges::count_if(
+      model.graph.nodes(), [](const Node& node) { return std::holds_alternative<X>(node.op); });
+}
+
+const Numbers places = {-3, -1, -0.25, 0, 0.25, 1, 3};
+
+/// Checks a model over x [1, 7] against a function of each element.
+void check_function(const OnnxModel& model, const std::function<double(double)>& f) {
+  std::vector<double> wanted;
+  for (const float each : places) wanted.push_back(f(double{each}));
+  check_close(answer(model.imported(), places, 1), wanted);
+}
+
+}  // namespace
+
+TEST_CASE("onnx: functions of each element") {
+  const auto of = [](const char* type) { return OnnxModel({-1, 7}).node(type, {"x"}); };
+  check_function(of("Erf"), [](double x) { return std::erf(x); });
+  check_function(of("Abs"), [](double x) { return std::fabs(x); });
+  check_function(of("Softplus"), [](double x) { return std::log1p(std::exp(x)); });
+  check_function(of("Softsign"), [](double x) { return x / (1 + std::fabs(x)); });
+  check_function(of("Mish"), [](double x) { return x * std::tanh(std::log1p(std::exp(x))); });
+  check_function(of("Elu").with("alpha", 0.5f),
+                 [](double x) { return x > 0 ? x : 0.5 * std::expm1(x); });
+  check_function(of("Celu").with("alpha", 0.5f),
+                 [](double x) { return x > 0 ? x : 0.5 * std::expm1(x / 0.5); });
+  check_function(of("Selu"), [](double x) {
+    return 1.0507009873554805 * (x > 0 ? x : 1.6732632423543772 * std::expm1(x));
+  });
+  check_function(of("HardSigmoid"),
+                 [](double x) { return std::min(1.0, std::max(0.0, 0.2 * x + 0.5)); });
+  check_function(of("HardSigmoid").with("alpha", 0.25f).with("beta", 0.375f),
+                 [](double x) { return std::min(1.0, std::max(0.0, 0.25 * x + 0.375)); });
+  check_function(of("ThresholdedRelu").with("alpha", 0.0f),
+                 [](double x) { return std::max(0.0, x); });
+  check_function(of("Shrink").with("lambd", 0.5f).with("bias", 0.5f), [](double x) {
+    return x > 0.5 ? x - 0.5 : x < -0.5 ? x + 0.5 : 0;
+  });
+  check_function(of("Gelu"), [](double x) { return x * std::erfc(-x / std::sqrt(2)) / 2; });
+  check_function(of("Clip"), [](double x) { return x; });
+}
+
+TEST_CASE("onnx: arithmetic with one number is a function of each element") {
+  const auto of = [](const char* type, bool first, float number) {
+    return OnnxModel({-1, 7})
+        .floats("c", {}, {number})
+        .node(type,
+              first ? std::vector<std::string>{"c", "x"} : std::vector<std::string>{"x", "c"});
+  };
+  check_function(of("Add", false, 2), [](double x) { return x + 2; });
+  check_function(of("Sub", false, 2), [](double x) { return x - 2; });
+  check_function(of("Sub", true, 2), [](double x) { return 2 - x; });
+  check_function(of("Mul", true, 2.5f), [](double x) { return 2.5 * x; });
+  check_function(of("Div", false, 4), [](double x) { return x / 4; });
+  check_function(of("Pow", false, 3), [](double x) { return x * x * x; });
+  check_function(of("Pow", false, 2), [](double x) { return x * x; });
+  check_function(of("Max", true, 0.5f), [](double x) { return std::max(x, 0.5); });
+  check_function(of("Max", false, 0), [](double x) { return std::max(x, 0.0); });
+  check_function(of("Min", true, 0.5f), [](double x) { return std::min(x, 0.5); });
+  CHECK(count<Affine>(of("Sub", true, 2).imported()) == 1);
+  CHECK(count<Relu>(of("Max", false, 0).imported()) == 1);
+  const Numbers positive = {0.5f, 1, 2, 4};
+  const auto check = [&](const OnnxModel& model, double (*f)(double)) {
+    std::vector<double> wanted;
+    for (const float each : positive) wanted.push_back(f(double{each}));
+    check_close(answer(model.imported(), positive, 4), wanted);
+  };
+  const auto over = [](const char* type, bool first, float number) {
+    return OnnxModel({-1, 1})
+        .floats("c", {}, {number})
+        .node(type,
+              first ? std::vector<std::string>{"c", "x"} : std::vector<std::string>{"x", "c"});
+  };
+  check(over("Div", true, 3), [](double x) { return 3 / x; });
+  check(over("Pow", false, 0.5f), [](double x) { return std::sqrt(x); });
+  check(over("Pow", false, -1.5f), [](double x) { return std::pow(x, -1.5); });
+  check(OnnxModel({-1, 1}).node("Reciprocal", {"x"}), [](double x) { return 1 / x; });
+}
+
+TEST_CASE("onnx: activations that are written as several nodes become one") {
+  const auto gelu = [](bool divided, bool half_first) {
+    OnnxModel model({-1, 7});
+    model.floats("r", {}, {divided ? 1.41421354f : 0.707106769f})
+        .floats("one", {}, {1})
+        .floats("half", {1}, {0.5f})
+        .node(divided ? "Div" : "Mul", {"x", "r"}, {"u"})
+        .node("Erf", {"u"}, {"e"})
+        .node("Add", {"one", "e"}, {"g"});
+    if (half_first) return model.node("Mul", {"half", "x"}, {"h"}).node("Mul", {"h", "g"});
+    return model.node("Mul", {"g", "x"}, {"h"}).node("Mul", {"h", "half"});
+  };
+  for (const bool divided : {false, true}) {
+    for (const bool half_first : {false, true}) {
+      const OnnxModel model = gelu(divided, half_first);
+      check_function(model, [](double x) { return x * std::erfc(-x / std::sqrt(2)) / 2; });
+      CHECK(count<Gelu>(model.imported()) == 1);
+      CHECK(model.imported().graph.size() == 3);
+    }
+  }
+  const OnnxModel mish = OnnxModel({-1, 7})
+                             .node("Softplus", {"x"}, {"s"})
+                             .node("Tanh", {"s"}, {"t"})
+                             .node("Mul", {"x", "t"});
+  check_function(mish, [](double x) { return x * std::tanh(std::log1p(std::exp(x))); });
+  CHECK(count<Mish>(mish.imported()) == 1);
+  const OnnxModel swish = OnnxModel({-1, 7})
+                              .floats("three", {}, {3})
+                              .floats("zero", {}, {0})
+                              .floats("six", {}, {6})
+                              .node("Add", {"x", "three"}, {"a"})
+                              .node("Clip", {"a", "zero", "six"}, {"c"})
+                              .node("Mul", {"x", "c"}, {"m"})
+                              .node("Div", {"m", "six"});
+  check_function(swish, [](double x) { return x * std::min(6.0, std::max(0.0, x + 3)) / 6; });
+  CHECK(count<HardSwish>(swish.imported()) == 1);
+  // Another constant is another function.
+  const OnnxModel other = OnnxModel({-1, 7})
+                              .floats("r", {}, {0.75f})
+                              .floats("one", {}, {1})
+                              .floats("half", {}, {0.5f})
+                              .node("Mul", {"x", "r"}, {"u"})
+                              .node("Erf", {"u"}, {"e"})
+                              .node("Add", {"one", "e"}, {"g"})
+                              .node("Mul", {"g", "x"}, {"h"})
+                              .node("Mul", {"h", "half"});
+  check_function(other, [](double x) { return 0.5 * x * (1 + std::erf(0.75 * x)); });
+  CHECK(count<Gelu>(other.imported()) == 0);
+}
+
+TEST_CASE("onnx: PRelu has one slope, or one for each channel") {
+  const Numbers x = {-1, -2, 3, -4, 5, -6};
+  check_close(
+      answer(OnnxModel({-1, 3}).floats("s", {1}, {0.5f}).node("PRelu", {"x", "s"}).imported(),
+             x, 2),
+      {-0.5, -1, 3, -2, 5, -3});
+  check_close(answer(OnnxModel({-1, 3})
+                         .floats("s", {3}, {0.5f, 2, 3})
+                         .node("PRelu", {"x", "s"})
+                         .imported(),
+                     x, 2),
+              {-0.5, -4, 3, -2, 5, -18});
+  // Channels of an image are last as fed: two pixels of three channels.
+  const SavedModel image = OnnxModel({-1, 3, 1, 2})
+                               .floats("s", {3, 1, 1}, {0.5f, 2, 3})
+                               .node("PRelu", {"x", "s"})
+                               .imported();
+  check_close(answer(image, x, 1), {-0.5, -4, 3, -2, 5, -18});
+  CHECK(image.parameters.get("s").type.shape == Shape{3});
+  CHECK(error_of(OnnxModel({-1, 3}).floats("s", {2}, {0.5f, 2}).node("PRelu", {"x", "s"})) ==
+        "m.onnx: node 'the PRelu' (PRelu): slopes of [2] for [1, 3] are not supported: use one "
+        "slope, or one for each channel");
+}
+
+TEST_CASE("onnx: Softmax joins all later axes before opset 13") {
+  const Numbers x = {1, 2, 3, 4, 0, 0};
+  const auto softmax = [&](std::vector<std::vector<size_t>> rows) {
+    std::vector<double> y(x.size());
+    for (const auto& row : rows) {
+      double sum = 0;
+      for (const size_t i : row) sum += std::exp(double{x[i]});
+      for (const size_t i : row) y[i] = std::exp(double{x[i]}) / sum;
+    }
+    return y;
+  };
+  const auto model = [](int64_t opset, int64_t axis) {
+    return OnnxModel({-1, 2, 3}, opset).node("Softmax", {"x"}).with("axis", axis).imported();
+  };
+  check_close(answer(model(12, 1), x, 1), softmax({{0, 1, 2, 3, 4, 5}}));
+  check_close(answer(model(12, 2), x, 1), softmax({{0, 1, 2}, {3, 4, 5}}));
+  check_close(answer(model(13, 1), x, 1), softmax({{0, 3}, {1, 4}, {2, 5}}));
+}
+
+TEST_CASE("onnx: LRN divides by a power of the channels around") {
+  const Numbers x = {1, 2, 3, 4, -5, 6};
+  const SavedModel model = OnnxModel({-1, 3})
+                               .node("LRN", {"x"})
+                               .with("size", int64_t{3})
+                               .with("alpha", 0.5f)
+                               .with("beta", 0.75f)
+                               .with("bias", 2.0f)
+                               .imported();
+  std::vector<double> wanted;
+  for (int i = 0; i < 6; ++i) {
+    double sum = 0;
+    for (int k = std::max(0, i % 3 - 1); k <= std::min(2, i % 3 + 1); ++k) {
+      const double each = double{x[static_cast<size_t>(i / 3 * 3 + k)]};
+      sum += each * each;
+    }
+    wanted.push_back(double{x[static_cast<size_t>(i)]} / std::pow(2 + 0.5 / 3 * sum, 0.75));
+  }
+  check_close(answer(model, x, 2), wanted);
+}
+
+TEST_CASE("onnx: Where, Expand, Tile and reductions") {
+  const Numbers x = {1, -2, 3, 4};
+  const auto boolean = onnx::TensorProto::BOOL;
+  check_close(answer(OnnxModel({-1, 2})
+                         .integers("c", {1, 0}, boolean)
+                         .floats("k", {2}, {7, -INFINITY})
+                         .node("Where", {"c", "x", "k"})
+                         .imported(),
+                     x, 2),
+              {1, -INFINITY, 3, -INFINITY});
+  check_close(answer(OnnxModel({-1, 2})
+                         .integers("c", {1, 0}, boolean)
+                         .node("Neg", {"x"}, {"n"})
+                         .node("Where", {"c", "x", "n"})
+                         .imported(),
+                     x, 2),
+              {1, 2, 3, -4});
+  check_close(
+      answer(OnnxModel({-1, 2}).integers("t", {1, 2}).node("Tile", {"x", "t"}).imported(), x,
+             2),
+      {1, -2, 1, -2, 3, 4, 3, 4});
+  check_close(answer(OnnxModel({-1, 1, 2})
+                         .integers("t", {3, 2})
+                         .node("Expand", {"x", "t"}, {"e"})
+                         .integers("a", {2})
+                         .node("ReduceSum", {"e", "a"})
+                         .with("keepdims", int64_t{0})
+                         .imported(),
+                     x, 2),
+              {-1, -1, -1, 7, 7, 7});
+  const auto reduced = [&](const char* type) {
+    return answer(OnnxModel({-1, 2}).node(type, {"x"}).with("axes", Extents{1}).imported(), x,
+                  2);
+  };
+  check_close(reduced("ReduceL1"), {3, 7});
+  check_close(reduced("ReduceL2"), {std::sqrt(5.0), 5});
+  check_close(reduced("ReduceSumSquare"), {5, 25});
+  check_close(reduced("ReduceMin"), {-2, 3});
+  check_close(reduced("ReduceLogSumExp"),
+              {std::log(std::exp(1) + std::exp(-2)), std::log(std::exp(3) + std::exp(4))});
+}
+
+TEST_CASE("onnx: the index of the largest element, and rows of a table") {
+  const SavedModel best = OnnxModel({-1, 3})
+                              .node("ArgMax", {"x"})
+                              .with("axis", int64_t{1})
+                              .with("keepdims", int64_t{0})
+                              .imported();
+  check_close(answer(best, Numbers{1, 3, 3, 5, 4, -1}, 2), {1, 0});
+  const SavedModel words = OnnxModel({-1, 2}, 17, onnx::TensorProto::INT64)
+                               .floats("e.weight", {3, 2}, {1, 2, 3, 4, 5, 6})
+                               .node("Gather", {"e.weight", "x"})
+                               .imported();
+  check_close(answer(words, std::vector<int32_t>{2, 0, 1, 1}, 2), {5, 6, 1, 2, 3, 4, 3, 4});
+  CHECK(words.graph.find("e"));
+}
+
+TEST_CASE("onnx: products with axes in another order") {
+  const Numbers x = {1, 2, 3, 4, 5, 6};
+  const Numbers w = {1, 0, 2, 0, 1, -1};  // [2, 3] or [3, 2]
+  const auto einsum = [](const Extents& extents, const char* equation, bool first) {
+    return OnnxModel({-1, 2, 3})
+        .floats("w", extents, {1, 0, 2, 0, 1, -1})
+        .node("Einsum",
+              first ? std::vector<std::string>{"w", "x"} : std::vector<std::string>{"x", "w"})
+        .with("equation", equation)
+        .imported();
+  };
+  // x [[1, 2, 3], [4, 5, 6]], w [[1, 0, 2], [0, 1, -1]] or [[1, 0], [2, 0], [1, -1]].
+  check_close(answer(einsum({2, 3}, "bij,kj->bik", false), x, 1), {7, -1, 16, -1});
+  check_close(answer(einsum({3, 2}, "bij,jk->bik", false), x, 1), {8, -3, 20, -6});
+  check_close(answer(einsum({3, 2}, "bij, jk -> bki", false), x, 1), {8, 20, -3, -6});
+  check_close(answer(einsum({3, 2}, "ki,bij->bkj", true), x, 1),
+              {1, 2, 3, 2, 4, 6, -3, -3, -3});
+  check_close(
+      answer(OnnxModel({-1, 2, 3}).floats("w", {3, 2}, w).node("MatMul", {"w", "x"}).imported(),
+             x, 1),
+      {1, 2, 3, 2, 4, 6, -3, -3, -3});
+  check_close(answer(OnnxModel({-1, 2, 3})
+                         .node("Einsum", {"x", "x"})
+                         .with("equation", "bij,bkj->bik")
+                         .imported(),
+                     x, 1),
+              {14, 32, 32, 77});
+  CHECK(error_of(OnnxModel({-1, 2, 3}).node("Einsum", {"x"}).with("equation", "bij->bji")) ==
+        "m.onnx: node 'the Einsum' (Einsum): the equation bij->bji is not supported: use a "
+        "product of two operands with named axes");
+}

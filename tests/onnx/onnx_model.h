@@ -1,0 +1,137 @@
+// Small ONNX models for tests, and their answers after import.
+#pragma once
+
+#include <doctest/doctest.h>
+#include <onnx/onnx_pb.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "qtape/engine/tape.h"
+#include "qtape/onnx/import.h"
+#include "qtape/tests/support/errors.h"
+#include "qtape/tests/support/small_nets.h"
+
+namespace qtape::test::onnx_models {
+
+using Numbers = std::vector<float>;
+using Extents = std::vector<int64_t>;
+
+/// A model with one input x and one output y.
+class OnnxModel {
+ public:
+  explicit OnnxModel(const Extents& extents, int64_t opset = 17,
+                     int32_t type = onnx::TensorProto::FLOAT) {
+    model_.set_ir_version(8);
+    model_.add_opset_import()->set_version(opset);
+    auto* input = graph().add_input();
+    input->set_name("x");
+    auto* tensor = input->mutable_type()->mutable_tensor_type();
+    tensor->set_elem_type(type);
+    for (const int64_t each : extents) {
+      auto* dim = tensor->mutable_shape()->add_dim();
+      each < 0 ? dim->set_dim_param("batch") : dim->set_dim_value(each);
+    }
+    graph().add_output()->set_name("y");
+  }
+
+  onnx::GraphProto& graph() { return *model_.mutable_graph(); }
+  OnnxModel& floats(const std::string& name, const Extents& extents, const Numbers& values) {
+    auto& tensor = *graph().add_initializer();
+    tensor.set_name(name);
+    tensor.set_data_type(onnx::TensorProto::FLOAT);
+    for (const int64_t each : extents) tensor.add_dims(each);
+    for (const float each : values) tensor.add_float_data(each);
+    return *this;
+  }
+  OnnxModel& integers(const std::string& name, const Extents& values,
+                      int32_t type = onnx::TensorProto::INT64) {
+    auto& tensor = *graph().add_initializer();
+    tensor.set_name(name);
+    tensor.set_data_type(type);
+    tensor.add_dims(std::ssize(values));
+    for (const int64_t each : values) {
+      type == onnx::TensorProto::INT64 ? tensor.add_int64_data(each)
+                                       : tensor.add_int32_data(static_cast<int32_t>(each));
+    }
+    return *this;
+  }
+  OnnxModel& node(const std::string& type, const std::vector<std::string>& inputs,
+                  const std::vector<std::string>& outputs = {"y"}) {
+    auto& node = *graph().add_node();
+    node.set_op_type(type);
+    node.set_name("the " + type);
+    for (const std::string& each : inputs) node.add_input(each);
+    for (const std::string& each : outputs) node.add_output(each);
+    return *this;
+  }
+  OnnxModel& with(const char* name, float value) {
+    auto& attribute = added(name, onnx::AttributeProto::FLOAT);
+    attribute.set_f(value);
+    return *this;
+  }
+  OnnxModel& with(const char* name, int64_t value) {
+    added(name, onnx::AttributeProto::INT).set_i(value);
+    return *this;
+  }
+  OnnxModel& with(const char* name, const Extents& values) {
+    auto& attribute = added(name, onnx::AttributeProto::INTS);
+    for (const int64_t each : values) attribute.add_ints(each);
+    return *this;
+  }
+  OnnxModel& with(const char* name, const char* value) {
+    added(name, onnx::AttributeProto::STRING).set_s(value);
+    return *this;
+  }
+  OnnxModel& output(const char* name) {
+    graph().add_output()->set_name(name);
+    return *this;
+  }
+  std::string bytes() const { return model_.SerializeAsString(); }
+  SavedModel imported() const { return parse_onnx(bytes(), "m.onnx"); }
+
+ private:
+  onnx::AttributeProto& added(const char* name, onnx::AttributeProto::AttributeType type) {
+    auto& attribute = *graph().mutable_node(graph().node_size() - 1)->add_attribute();
+    attribute.set_name(name);
+    attribute.set_type(type);
+    return attribute;
+  }
+
+  onnx::ModelProto model_;
+};
+
+/// Returns output `k` for the input x, whose samples come first.
+template <class T>
+Numbers answer(const SavedModel& model, const std::vector<T>& x, int64_t samples,
+               size_t k = 0) {
+  Parameters parameters(model.graph, 0);
+  for (const ParameterEntry& each : model.parameters.entries()) {
+    parameters.set(each.name, model.parameters.get(each.name));
+  }
+  Tape tape(model.graph.with_batch(samples), parameters, {});
+  const auto input = tape.input<T>("x");
+  REQUIRE(input.size() == x.size());
+  std::ranges::copy(x, input.begin());
+  tape.forward(mode::eval);
+  return copied(tape.value<float>(model.graph.outputs()[k]));
+}
+
+inline void check_close(const Numbers& got, const std::vector<double>& wanted,
+                        double tolerance = 2e-6) {
+  REQUIRE(got.size() == wanted.size());
+  for (size_t i = 0; i < got.size(); ++i) {
+    CAPTURE(i);
+    if (double{got[i]} == wanted[i]) continue;  // also infinities
+    const double allowed = tolerance * std::max(1.0, std::fabs(wanted[i]));
+    CHECK(std::fabs(double{got[i]} - wanted[i]) <= allowed);
+  }
+}
+
+inline std::string error_of(const OnnxModel& model) {
+  return error_text<FormatError>([&] { (void)model.imported(); });
+}
+
+}  // namespace qtape::test::onnx_models
