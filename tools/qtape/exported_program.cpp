@@ -2,8 +2,13 @@
 
 #include "qtape/deploy/any_file.h"
 #include "qtape/deploy/convert.h"
+#include "qtape/integer/program/channels_first.h"
 
 namespace qtape::tool {
+
+IntegerProgram in_layout(IntegerProgram program, Layout layout) {
+  return layout == Layout::nchw ? channels_first(program) : std::move(program);
+}
 
 IntegerProgram exported_program(AnyFile& file, const std::string& path,
                                 std::optional<Requantization> requantization,
