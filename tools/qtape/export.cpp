@@ -28,10 +28,8 @@ struct ExportCCommand {
   std::optional<Requantization> requantization = std::nullopt;  ///< for models
   bool integer_outputs = false;                                 ///< for models
   Layout layout = Layout::nhwc;
-  int64_t test_inputs = 128;  ///< number of inputs that the
-                              ///< self-test generates
-  /// Number of samples stored in the self-test; if empty, a default if data are given, else
-  /// none.
+  int64_t test_inputs = 128;  ///< number of generated inputs of the self-test
+  /// Number of samples stored in the self-test; if empty, a default with data, otherwise none.
   std::optional<int64_t> golden = std::nullopt;
   std::optional<int64_t> ram = std::nullopt;  ///< maximum bytes of the arena
   CKernels kernels = CKernels::Portable;
@@ -337,9 +335,8 @@ bool export_c(const ExportCCommand& command) {
                          printable(name), refused);
   AnyFile file = load_any(command.file);
   const IntegerProgram program =
-      in_layout(exported_program(file, command.file, command.requantization,
-                                 Requantization::FloatMultiply, command.integer_outputs),
-                command.layout);
+      exported_program(file, command.file, command.requantization,
+                       Requantization::FloatMultiply, command.integer_outputs, command.layout);
   std::optional<CmsisNn> library;
   if (command.check && command.kernels == CKernels::CmsisNn) {
     library = CmsisNn::of_environment(program.requantization());

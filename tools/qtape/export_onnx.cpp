@@ -152,9 +152,8 @@ void export_onnx(const ExportOnnxCommand& command) {
   files.expect_text("--json", command.json);
   AnyFile file = load_any(command.file);
   const IntegerProgram program =
-      in_layout(exported_program(file, command.file, std::nullopt, Requantization::OnnxQdq,
-                                 command.integer_outputs),
-                command.layout);
+      exported_program(file, command.file, std::nullopt, Requantization::OnnxQdq,
+                       command.integer_outputs, command.layout);
   const OnnxExportOptions options{.form = command.form, .opset = command.opset};
   auto* model = std::get_if<SavedModel>(&file);
   const bool counts = model != nullptr && command.form == OnnxForm::Qdq;

@@ -24,11 +24,11 @@ inline constexpr std::string_view layout_doc =
 IntegerProgram in_layout(IntegerProgram program, Layout layout);
 
 /// Returns the program in the file at `path`, or the converted program of a model, with
-/// `requantization` or, if it is empty, with `usual`. Throws ArgumentError for a program with
-/// another requantization, and for a program with `integer_outputs`.
+/// `requantization` or, if it is empty, with `usual`; in `layout`. Throws ArgumentError for a
+/// program with another requantization, and for a program with `integer_outputs`.
 IntegerProgram exported_program(AnyFile& file, const std::string& path,
                                 std::optional<Requantization> requantization,
-                                Requantization usual, bool integer_outputs);
+                                Requantization usual, bool integer_outputs, Layout layout);
 
 }  // namespace tool
 
