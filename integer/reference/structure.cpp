@@ -2,6 +2,7 @@
 #include "qtape/integer/ops/structure.h"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 
 #include "qtape/integer/ops/reduce.h"
@@ -108,7 +109,8 @@ IntegerKernel Structure<qtape::Transpose>::reference(const IntegerBinding& b) co
                                        : axis_from_front(permutation[static_cast<size_t>(k)],
                                                          b.out().type.shape));
   }
-  return {.run = [axes, x = operand(b, 0), y = result(b), to = b.out().type.shape] {
+  const auto size = static_cast<size_t>(size_of(b.out().type.dtype));
+  return {.run = [axes, size, x = operand(b, 0), y = result(b), to = b.out().type.shape] {
     for (int64_t i = 0; i < to.elements(); ++i) {
       std::vector<int64_t> at(axes.size());
       int64_t rest = i;
@@ -120,7 +122,9 @@ IntegerKernel Structure<qtape::Transpose>::reference(const IntegerBinding& b) co
       for (size_t k = 0; k < axes.size(); ++k) {
         place = place * to[static_cast<int>(k)] + at[static_cast<size_t>(axes[k])];
       }
-      y.set(place, x[i]);
+      // Floats are moved as well.
+      std::memcpy(y.data + static_cast<size_t>(place) * size,
+                  x.data + static_cast<size_t>(i) * size, size);
     }
   }};
 }

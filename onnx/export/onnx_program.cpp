@@ -47,6 +47,11 @@ std::string OnnxProgram::channels_last(const Written& x, const Shape& shape) {
   return shape.rank() == 3 ? transposed(x.name, {0, 2, 1}) : transposed(x.name, {0, 2, 3, 1});
 }
 
+int OnnxProgram::written_axis(size_t i, int axis) const {
+  if (!written(i).channels_first || axis == 0) return axis;
+  return axis == in(i).type.shape.rank() - 1 ? 1 : axis + 1;
+}
+
 Shape OnnxProgram::beside(int64_t n, bool channels_first, const Shape& value) const {
   if (!channels_first) return {n};
   return value.rank() == 3 ? Shape{1, n, 1} : Shape{1, n, 1, 1};

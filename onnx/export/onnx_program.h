@@ -46,6 +46,9 @@ struct OnnxProgram {
   std::string channels_first(size_t i);
   std::string channels_last(size_t i) { return channels_last(written(i), in(i).type.shape); }
   std::string channels_last(const Written& x, const Shape& shape);
+  /// Returns the place of `axis` of operand `i`, which counts from the front, in the layout in
+  /// which the operand is written.
+  int written_axis(size_t i, int axis) const;
   /// Returns the shape of per-channel values that are broadcast to a value.
   Shape beside(int64_t n, bool channels_first, const Shape& value) const;
   std::string cast(const std::string& x, DType dtype, std::string_view part);

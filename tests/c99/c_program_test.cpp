@@ -14,6 +14,7 @@
 #include "qtape/c99/levels.h"
 #include "qtape/c99/signed_codes.h"
 #include "qtape/deploy/verify.h"
+#include "qtape/integer/program/channels_first.h"
 #include "qtape/integer/program/integer_node.h"
 #include "qtape/integer/program/session.h"
 #include "qtape/io/files.h"
@@ -133,6 +134,15 @@ TEST_CASE("C programs: so do random convolutions") {
   std::vector<Case> cases;
   for (uint64_t seed = 0; seed < 60; ++seed) {
     cases.push_back(case_of(test::conv_net(seed), "conv", seed, false));
+  }
+  CHECK(differences(cases, strict, 8) == "");
+}
+
+TEST_CASE("C programs: so do random ops over axes, with channels first as well") {
+  std::vector<Case> cases;
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    cases.push_back(case_of(test::axes_net(seed), "axes", seed, seed % 5 == 0));
+    if (seed % 2 == 0) cases.back().program = channels_first(cases.back().program);
   }
   CHECK(differences(cases, strict, 8) == "");
 }

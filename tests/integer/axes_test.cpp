@@ -36,11 +36,11 @@ Tensor moved(const Tensor& x) {
 
 /// Returns the values of the outputs for an input that is filled wildly, moved if `first`.
 std::vector<Tensor> answers(const IntegerProgram& program, const Shape& last, uint64_t seed,
-                            bool first) {
+                            bool first, bool reference = false) {
   std::vector<float> values(static_cast<size_t>(last.elements()));
   test::fill_wild(values, seed);
   const Tensor x = Tensor::of<float>(last, values);
-  IntegerSession session(program, {});
+  IntegerSession session(program, {.reference = reference});
   test::feed_inputs(session, {first ? moved(x) : x});
   session.run();
   std::vector<Tensor> all;
@@ -69,6 +69,7 @@ TEST_CASE("channels first: inputs and outputs are moved, and no value changes") 
       expected.push_back(moved(each));
     }
     CHECK(answers(first, shape, seed, true) == expected);
+    CHECK(answers(first, shape, seed, true, true) == expected);
     // Labels of outputs are those of the moved values.
     for (size_t k = 0; k < expected.size(); ++k) {
       CHECK(first[first.outputs()[k]].label == program[program.outputs()[k]].label);

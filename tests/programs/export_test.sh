@@ -158,6 +158,20 @@ check "a folder like an option" "$tool" export c w8.int.json --output=-fw --name
 check "integers of a program" exits 2 'qtape: --integer-outputs: w8.int.json is a program' "$tool" export c w8.int.json -o fw --integer-outputs
 check "no folder" exits 2 'must not be empty' "$tool" export c w8.int.json -o ''
 
+# Channels first.
+onnx=$source/tests/data/onnx/images
+"$tool" import "$onnx.onnx" -o images.json >/dev/null
+"$tool" calibrate images.json --input "$onnx-x.npy" --save images8.json >/dev/null
+check "channels first: C" "$tool" export c images8.json -o first --name images --layout nchw --check >first.txt
+check "channels first: another layout" exits 2 '--layout: ' "$tool" export c images8.json -o first --layout nwhc
+check "channels first: a program" "$tool" convert images8.json -o images.int.json --layout nchw --requantization OnnxQdq
+"$tool" inspect images.int.json >inspected.txt
+check "channels first: its input" grep -qF "%0 'x' f32[1, 2, 6, 4] = Input" inspected.txt
+"$tool" export onnx images8.json -o last.onnx >/dev/null
+"$tool" export onnx images8.json -o first.onnx --layout nchw >/dev/null
+transposes() { grep -ao 'Transpose"' "$1" | wc -l; }
+check "channels first: fewer transposes in ONNX" test "$(transposes first.onnx)" -lt "$(transposes last.onnx)"
+
 # ONNX.
 cp w8.json model.json
 check "a model over itself" exits 2 'qtape: --output: model.json is the file to read' "$tool" export onnx model.json -o model.json

@@ -11,15 +11,33 @@
 #include "qtape/onnx/export/onnx_program.h"
 
 namespace qtape {
+
+/// A reduction of operand 0.
+struct Reduction {
+  Written x;                       ///< in the layout in which it is reduced
+  std::vector<int64_t> axes = {};  ///< of that layout
+  bool channels_first = false;     ///< of the result
+};
+
 namespace {
 
-/// Returns the axes of a reduction of operand 0, counted from the front.
-std::vector<int64_t> axes_of(OnnxProgram& p, const std::vector<int>& axes) {
+/// Returns the reduction in the layout in which the operand is written, if the layout of the
+/// result is then known: if it has the axes of x, or the channels are its only axis after the
+/// batch.
+template <class Op>
+Reduction reduction_of(OnnxProgram& p, const Op& op) {
   const Shape& x = p.in(0).type.shape;
-  std::vector<int64_t> all;
-  for (int axis : axes) all.push_back(resolve_axis(axis, x));
-  for (int axis = 0; axes.empty() && axis < x.rank(); ++axis) all.push_back(axis);
-  return all;
+  std::vector<int> axes;
+  for (int axis : op.axes) axes.push_back(resolve_axis(axis, x));
+  for (int axis = 0; op.axes.empty() && axis < x.rank(); ++axis) axes.push_back(axis);
+  const bool channels = std::ranges::count(axes, x.rank() - 1) > 0;
+  const auto positions =
+      std::ranges::count_if(axes, [&](int axis) { return axis > 0 && axis < x.rank() - 1; });
+  const bool as_written = op.keep_dims || channels || positions == x.rank() - 2;
+  Reduction r{as_written ? p.written(0) : Written{p.channels_last(0)}};
+  r.channels_first = r.x.channels_first && op.keep_dims;
+  for (const int axis : axes) r.axes.push_back(as_written ? p.written_axis(0, axis) : axis);
+  return r;
 }
 
 /// Adds a reduction. Its axes are an input since opset `since`, an attribute before.
@@ -34,14 +52,17 @@ std::string reduced(OnnxProgram& p, std::string_view op, const std::string& x,
 }
 
 Written sum_in_floats(OnnxProgram& p, const integer::Sum& op) {
-  const std::string x = p.dequantized(p.channels_last(0), p.in(0));
-  const std::string sum = reduced(p, "ReduceSum", x, axes_of(p, op.axes), op.keep_dims, 13);
-  if (!op.mean) return {sum};
+  const Reduction r = reduction_of(p, op);
+  const std::string sum =
+      reduced(p, "ReduceSum", p.dequantized(r.x.name, p.in(0)), r.axes, op.keep_dims, 13);
+  if (!op.mean) return {sum, r.channels_first};
   // Multiplied by the program's own factor: a ReduceMean would divide, which changes ties.
   const double share = p.out().scales[0] / p.in(0).scales[0];
-  return {p.to.apply(
-      "Mul", {sum, p.to.scalar(p.named("share"), DType::F32, static_cast<float>(share))},
-      p.named("mean"))};
+  return {
+      p.to.apply("Mul",
+                 {sum, p.to.scalar(p.named("share"), DType::F32, static_cast<float>(share))},
+                 p.named("mean")),
+      r.channels_first};
 }
 
 }  // namespace
@@ -52,34 +73,42 @@ inline Written write(const integer::Input&, OnnxProgram& p) {
   return {name};
 }
 
+/// In the layout in which all operands are written.
 inline Written write(const integer::Concat& op, OnnxProgram& p) {
+  bool first = true;
+  for (size_t i = 0; i < p.node().operands.size(); ++i) {
+    first = first && p.written(i).channels_first;
+  }
   std::vector<std::string> inputs;
-  for (size_t i = 0; i < p.node().operands.size(); ++i) inputs.push_back(p.channels_last(i));
+  for (size_t i = 0; i < p.node().operands.size(); ++i) {
+    inputs.push_back(first ? p.written(i).name : p.channels_last(i));
+  }
+  const int axis = resolve_axis(op.axis, p.out().type.shape);
   onnx::NodeProto& made = p.to.node("Concat", inputs, p.named("joined"));
-  set_attribute(made, "axis", int64_t{resolve_axis(op.axis, p.out().type.shape)});
-  return {made.output(0)};
+  set_attribute(made, "axis", int64_t{first ? p.written_axis(0, axis) : axis});
+  return {made.output(0), first};
 }
 
+/// In the layout in which x is written.
 inline Written write(const integer::Slice& op, OnnxProgram& p) {
   const Shape& x = p.in(0).type.shape;
   const int axis = resolve_axis(op.axis, x);
   const int64_t begin = op.begin < 0 ? op.begin + x[axis] : op.begin;
   return {p.to.apply("Slice",
-                     {p.channels_last(0), p.to.numbers(p.named("begin"), {begin}),
+                     {p.written(0).name, p.to.numbers(p.named("begin"), {begin}),
                       p.to.numbers(p.named("end"), {begin + p.out().type.shape[axis]}),
-                      p.to.numbers(p.named("axis"), {axis})},
-                     p.named("slice"))};
+                      p.to.numbers(p.named("axis"), {p.written_axis(0, axis)})},
+                     p.named("slice")),
+          p.written(0).channels_first};
 }
 
 /// In the layout in which x is written.
 inline Written write(const integer::Gather& op, OnnxProgram& p) {
   const Written& x = p.written(0);
-  const int rank = p.in(0).type.shape.rank();
-  const int axis = resolve_axis(op.axis, p.in(0).type.shape);
-  const int first = axis == 0 ? 0 : axis == rank - 1 ? 1 : axis + 1;
   onnx::NodeProto& made = p.to.node(
       "Gather", {x.name, p.to.numbers(p.named("places"), op.indices)}, p.named("gathered"));
-  set_attribute(made, "axis", int64_t{x.channels_first ? first : axis});
+  set_attribute(made, "axis",
+                int64_t{p.written_axis(0, resolve_axis(op.axis, p.in(0).type.shape))});
   return {made.output(0), x.channels_first};
 }
 
@@ -93,8 +122,7 @@ inline Written write(const integer::Transpose& op, OnnxProgram& p) {
         op.permutation.empty()
             ? rank - 1 - k
             : resolve_axis(op.permutation[static_cast<size_t>(k)], p.in(0).type.shape);
-    const int first = axis == 0 ? 0 : axis == rank - 1 ? 1 : axis + 1;
-    axes.push_back(p.written(0).channels_first ? first : axis);
+    axes.push_back(p.written_axis(0, axis));
   }
   if (std::ranges::is_sorted(axes)) return {p.written(0).name};
   const bool to_last = rank == 3   ? axes == std::vector<int64_t>{0, 2, 1}
@@ -113,16 +141,20 @@ inline Written write(const integer::Reshape&, OnnxProgram& p) {
 }
 
 inline Written write(const integer::Max& op, OnnxProgram& p) {
-  return {p.chosen(p.channels_last(0), [&](const std::string& x) {
-    return reduced(p, "ReduceMax", x, axes_of(p, op.axes), op.keep_dims, 18);
-  })};
+  const Reduction r = reduction_of(p, op);
+  return {p.chosen(r.x.name,
+                   [&](const std::string& x) {
+                     return reduced(p, "ReduceMax", x, r.axes, op.keep_dims, 18);
+                   }),
+          r.channels_first};
 }
 
 inline Written write(const integer::Sum& op, OnnxProgram& p) {
   if (p.in_floats) return sum_in_floats(p, op);
   check(p.out().type.dtype == DType::S32, "ONNX's sums have 32 bits");
-  return {reduced(p, "ReduceSum", p.differences(p.channels_last(0), p.in(0)),
-                  axes_of(p, op.axes), op.keep_dims, 13)};
+  const Reduction r = reduction_of(p, op);
+  return {reduced(p, "ReduceSum", p.differences(r.x.name, p.in(0)), r.axes, op.keep_dims, 13),
+          r.channels_first};
 }
 
 }  // namespace qtape

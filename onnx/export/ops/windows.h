@@ -82,10 +82,11 @@ std::string weighted(OnnxProgram& p, const std::string& x, int axis, int rank,
 template <class T>
 std::string interpolated(OnnxProgram& p, const integer::Interpolate& op, std::string x) {
   const Shape& shape = p.in(0).type.shape;
-  for (int axis = 1; axis + 1 < shape.rank(); ++axis) {
-    const auto k = static_cast<size_t>(axis - 1);
+  for (int position = 1; position + 1 < shape.rank(); ++position) {
+    const int axis = p.written_axis(0, position);
+    const auto k = static_cast<size_t>(position - 1);
     const int64_t parts = op.divisor[k];
-    const int64_t last = shape[axis] - 1;
+    const int64_t last = shape[position] - 1;
     std::vector<int64_t> low, high, near, far;
     for (int64_t i = 0; i < op.extents[k]; ++i) {
       const int64_t at = std::clamp<int64_t>(op.step[k] * i + op.offset[k], 0, last * parts);
@@ -129,38 +130,46 @@ inline Written write(const integer::Structure<Upsample>&, OnnxProgram& p) {
   const Shape& x = p.in(0).type.shape;
   // Repeats the elements of each spatial axis: along a new axis after it, which is then
   // joined.
-  std::string name = p.channels_last(0);
+  std::string name = p.written(0).name;
   for (int axis = 1; axis + 1 < x.rank(); ++axis) {
     const int64_t factor = x[axis] == 0 ? 1 : p.out().type.shape[axis] / x[axis];
     std::vector<int64_t> places;
     for (int64_t i = 0; i < x[axis] * factor; ++i) places.push_back(i / factor);
     onnx::NodeProto& made = p.to.node("Gather", {name, p.to.numbers(p.named("places"), places)},
                                       p.named("repeated"));
-    set_attribute(made, "axis", int64_t{axis});
+    set_attribute(made, "axis", int64_t{p.written_axis(0, axis)});
     name = made.output(0);
   }
-  return {name};
+  return {name, p.written(0).channels_first};
 }
 
 inline Written write(const integer::Interpolate& op, OnnxProgram& p) {
-  const std::string x = p.channels_last(0);
-  if (p.in_floats) return {interpolated<float>(p, op, p.dequantized(x, p.in(0)))};
+  const auto& [x, first] = p.written(0);
+  if (p.in_floats) return {interpolated<float>(p, op, p.dequantized(x, p.in(0))), first};
   check(p.out().type.dtype == DType::S32, "ONNX's sums have 32 bits");
-  return {interpolated<int32_t>(p, op, p.differences(x, p.in(0)))};
+  return {interpolated<int32_t>(p, op, p.differences(x, p.in(0))), first};
 }
 
 inline Written write(const integer::Pad& op, OnnxProgram& p) {
-  std::vector<int64_t> pads(op.begin.extents().begin(), op.begin.extents().end());
-  pads.insert(pads.end(), op.end.extents().begin(), op.end.extents().end());
+  const int rank = p.out().type.shape.rank();
+  std::vector<int64_t> pads(static_cast<size_t>(2 * rank));
+  for (int axis = 0; axis < rank; ++axis) {
+    const auto at = static_cast<size_t>(p.written_axis(0, axis));
+    pads[at] = op.begin[axis];
+    pads[at + static_cast<size_t>(rank)] = op.end[axis];
+  }
   const IntegerValue& value = p.in(0);
-  return {p.chosen(p.channels_last(0), [&](const std::string& x) {
-    const std::string border =
-        p.is_wide(value.type.dtype)
-            ? p.float_of("border", op.code, value.zero_point, value.scales[0])
-            : p.code(value.type.dtype, "border", op.code);
-    return p.to.apply("Pad", {x, p.to.numbers(p.named("pads"), pads), border},
-                      p.named("padded"));
-  })};
+  const Written& written = p.written(0);
+  return {p.chosen(written.name,
+                   [&](const std::string& x) {
+                     const std::string border =
+                         p.is_wide(value.type.dtype)
+                             ? p.float_of("border", op.code, value.zero_point, value.scales[0])
+                             : p.code(value.type.dtype, "border", op.code);
+                     return p.to.apply("Pad", {x, p.to.numbers(p.named("pads"), pads), border},
+                                       p.named("padded"));
+                   }),
+          written.channels_first};
 }
 
 /// Adds sums by windows of ones, weighted by their divisors.
