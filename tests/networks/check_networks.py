@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Takes the ONNX files of write_networks.py through qtape and prints one row for each network.
 
-check_networks.py QTAPE FOLDER [--ships] [--levels L0 L1 ...] [--forms 17.dynamic ...] [NAME...]
+check_networks.py QTAPE FOLDER [--ships] [--exports] [--levels L0 L1 ...] [--forms 17.dynamic ...] [NAME...]
 Needs NumPy. A row states the forms that import, the largest difference from PyTorch's answers
 relative to the largest answer, and with --ships the result of calibrate, verify and convert.
+--exports adds the self-test of C and the number of transposes in ONNX, in both layouts.
 """
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -49,8 +51,9 @@ def difference(wanted, got):
 
 
 class Check:
-    def __init__(self, tool, folder, work, levels):
-        self.tool, self.folder, self.work, self.levels = tool, folder, work, levels
+    def __init__(self, tool, folder, work, levels, exports):
+        self.tool, self.folder, self.work, self.levels, self.exports = tool, folder, work, levels, exports
+        self.transposes = ""
 
     def file(self, name):
         return os.path.join(self.work, name)
@@ -89,7 +92,22 @@ class Check:
         if code:
             return text if ":" in text else out.strip().splitlines()[-1]
         code, text, _ = run(self.tool, "convert", quantized, "-o", self.file("p.json"))
-        return text if code else ""
+        return text if code else self.exported(quantized) if self.exports else ""
+
+    def exported(self, quantized):
+        counts = []
+        for layout in ("nhwc", "nchw"):
+            shutil.rmtree(self.file("c"), ignore_errors=True)
+            code, text, out = run(self.tool, "export", "c", quantized, "-o", self.file("c"), "--name", "net", "--layout", layout, "--check")
+            if code:
+                return f"C, {layout}: {text if ':' in text else out.strip().splitlines()[-1]}"
+            code, text, _ = run(self.tool, "export", "onnx", quantized, "-o", self.file("m.onnx"), "--form", "integer", "--layout", layout)
+            if code:
+                return f"ONNX, {layout}: {text}"
+            with open(self.file("m.onnx"), "rb") as file:
+                counts.append(str(file.read().count(b'"\tTranspose')))
+        self.transposes = f", transposes {counts[0]} and with channels first {counts[1]}"
+        return ""
 
 
 def short(text):
@@ -102,6 +120,7 @@ def main():
     parser.add_argument("folder")
     parser.add_argument("names", nargs="*")
     parser.add_argument("--ships", action="store_true")
+    parser.add_argument("--exports", action="store_true")
     parser.add_argument("--levels", nargs="+", default=["L0", "L1", "L2", "L3"])
     parser.add_argument("--forms", nargs="+")
     options = parser.parse_args()
@@ -109,7 +128,7 @@ def main():
     wanted = [n for n in names.of(options.folder) if not options.names or n in options.names]
     imported = shipped = 0
     with tempfile.TemporaryDirectory() as work:
-        check = Check(options.tool, options.folder, work, options.levels)
+        check = Check(options.tool, options.folder, work, options.levels, options.exports)
         for name in wanted:
             results = {}
             for form in names.forms(options.folder, name):
@@ -124,7 +143,7 @@ def main():
             text = f"{name:20} imports {len(results) - len(failed)} of {len(results)}, {worst:.1e}"
             if options.ships:
                 shipped += not ships
-                text += "; ships" if not ships else f"; {short(ships)}"
+                text += "; ships" + check.transposes if not ships else f"; {short(ships)}"
             print(text)
             reasons = {}
             for f, r in failed.items():

@@ -102,6 +102,7 @@ def has_norms(model):
 
 def main():
     folder, wanted = sys.argv[1], sys.argv[2:]
+    os.makedirs(folder, exist_ok=True)
     warnings.simplefilter("ignore")
     for name, make, shapes in networks.NETWORKS + networks.PATTERNS:
         if not wanted or name in wanted:

@@ -136,7 +136,11 @@ inline Written write(const integer::Reshape&, OnnxProgram& p) {
   const auto extents = p.out().type.shape.extents();
   std::vector<int64_t> shape(extents.begin(), extents.end());
   if (p.is_batched(p.in(0).type) && p.is_batched(p.out().type)) shape[0] = -1;
-  return {p.to.apply("Reshape", {p.channels_last(0), p.to.numbers(p.named("shape"), shape)},
+  // With one channel or one position both layouts have the same order of elements.
+  const Shape& x = p.in(0).type.shape;
+  const bool same = x.rank() >= 3 && (x[-1] == 1 || x.elements() == x[0] * x[-1]);
+  const std::string from = same ? p.written(0).name : p.channels_last(0);
+  return {p.to.apply("Reshape", {from, p.to.numbers(p.named("shape"), shape)},
                      p.named("reshaped"))};
 }
 
