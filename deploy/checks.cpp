@@ -104,7 +104,7 @@ Verdict check_output(const IntegerForm& form, bool integer_outputs) {
   if (form.kind == IntegerKind::Pending) {
     return refusal("is an output but has no integers of its own", "quantize its output");
   }
-  if (!form.is_integer()) {
+  if (!form.is_integer() && form.kind != IntegerKind::Indices) {
     return refusal("has no integers that could be an output",
                    "use a quantized output, or the accumulators of a product");
   }

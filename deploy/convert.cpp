@@ -55,7 +55,10 @@ class Converter {
     for (NodeId id : outputs) results.push_back(output(id));
     program_.set_outputs(results);
     Conversion result{std::move(program_), {}};
-    for (const auto& [source, node] : integers_) result.pairs.push_back({source, node});
+    for (const auto& [source, node] : integers_) {
+      // Tapes compute indices from values.
+      if (form(source).kind != IntegerKind::Indices) result.pairs.push_back({source, node});
+    }
     std::ranges::sort(result.pairs, {}, &Conversion::Pair::program);
     return result;
   }

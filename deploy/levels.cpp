@@ -26,17 +26,44 @@ void feed(Tape& tape, const LevelContext& c, std::span<const std::vector<float>>
   }
 }
 
+/// The outputs of a tape as floats; indices are converted.
+class TapeOutputs {
+ public:
+  explicit TapeOutputs(const LevelSubject& subject)
+      : subject_(subject), converted_(subject.outputs.size()) {}
+
+  void read(const Tape& tape) {
+    for (size_t i = 0; i < converted_.size(); ++i) {
+      const NodeId id = subject_.outputs[i];
+      if (subject_.graph[id].type.dtype != DType::S32) continue;
+      const auto indices = tape.value<int32_t>(id);
+      converted_[i].assign(indices.begin(), indices.end());
+    }
+  }
+  std::span<const float> values(const Tape& tape, size_t which) const {
+    const NodeId id = subject_.outputs[which];
+    if (subject_.graph[id].type.dtype == DType::S32) return converted_[which];
+    return tape.value<float>(id);
+  }
+
+ private:
+  const LevelSubject& subject_;
+  std::vector<std::vector<float>> converted_;  // by output: of indices
+};
+
 class FloatRunner : public LevelRunner {
  public:
-  explicit FloatRunner(const LevelContext& c) : context_(c), tape_(tape_of(c)) {}
+  explicit FloatRunner(const LevelContext& c)
+      : context_(c), tape_(tape_of(c)), outputs_(c.subject) {}
 
   void run(std::span<const std::vector<float>> inputs, int64_t) override {
     feed(tape_, context_, inputs);
     tape_.forward(mode::eval);
+    outputs_.read(tape_);
   }
   std::optional<IntegersView> integers(size_t) const override { return std::nullopt; }
   std::span<const float> output(size_t which) const override {
-    return tape_.value<float>(context_.subject.outputs[which]);
+    return outputs_.values(tape_, which);
   }
   /// Returns the floats of a quantizer; empty for other nodes.
   std::span<const float> values(size_t i) const {
@@ -62,6 +89,7 @@ class FloatRunner : public LevelRunner {
 
   LevelContext context_;
   Tape tape_;
+  TapeOutputs outputs_;
 };
 
 class ExactRunner : public LevelRunner {
@@ -73,11 +101,13 @@ class ExactRunner : public LevelRunner {
                           .threads = c.threads,
                           .constant_parameters = true,
                           .arithmetic = exact(c.subject.conversion.program.requantization(),
-                                              {.keep = true})}) {}
+                                              {.keep = true})}),
+        outputs_(c.subject) {}
 
   void run(std::span<const std::vector<float>> inputs, int64_t) override {
     feed(tape_, context_, inputs);
     tape_.forward(mode::eval);
+    outputs_.read(tape_);
   }
   std::optional<IntegersView> integers(size_t i) const override {
     const NodeId id = context_.subject.conversion.pairs[i].graph;
@@ -89,12 +119,13 @@ class ExactRunner : public LevelRunner {
     return IntegersView{value->value.type.dtype, value->data};
   }
   std::span<const float> output(size_t which) const override {
-    return tape_.value<float>(context_.subject.outputs[which]);
+    return outputs_.values(tape_, which);
   }
 
  private:
   LevelContext context_;
   Tape tape_;
+  TapeOutputs outputs_;
 };
 
 /// Runner of L2 and L3.

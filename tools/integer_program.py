@@ -68,6 +68,7 @@ OPS = {
     "Interpolate": {"extents": [], "step": [], "offset": [], "divisor": []},
     "Normalize": {"groups": 1, "joint": False, "centered": True, "shift": 0, "epsilon": 0,
                   "least": 1, "signs": {"s32"}, "scales": {"f32"}, "bias": {"s32"}},
+    "ArgMax": {"axis": -1, "keep_dims": False},
     "Dequantize": {"low": float | None, "high": float | None},
 }
 NODE = {"label": "", "op": object, "operands": []}
@@ -575,6 +576,15 @@ def normalize(a, requantization, x):
     return Value(h * a.signs.data + a.bias.data, "s32", scale)
 
 
+def arg_max(a, requantization, x):
+    require(x.data.shape[a.axis] >= 1, f"axis {a.axis} of {list(x.data.shape)}")
+    values = x.data
+    if x.kind == "accumulators":
+        values = x.data.astype(np.float32) * x.scale.astype(np.float32)
+    y = np.argmax(values, a.axis, keepdims=a.keep_dims)
+    return Value(np.asarray(y, np.int64), "s32", np.array([1.0]))
+
+
 def dequantize(a, requantization, x):
     v = np.atleast_1d(x.acc).astype(np.float32) * x.scale.astype(np.float32)
     if a.low is not None:
@@ -610,6 +620,7 @@ RULES = {
     "AvgPool": ("codes", 1, avg_pool),
     "Interpolate": ("codes", 1, interpolate),
     "Normalize": ("codes", 1, normalize),
+    "ArgMax": ("codes accumulators", 1, arg_max),
     "Dequantize": ("codes accumulators", 1, dequantize),
 }
 

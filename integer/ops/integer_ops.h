@@ -6,6 +6,7 @@
 #include <string>
 #include <variant>
 
+#include "qtape/integer/ops/arg_max.h"
 #include "qtape/integer/ops/avg_pool.h"
 #include "qtape/integer/ops/constant.h"
 #include "qtape/integer/ops/conv.h"
@@ -34,7 +35,7 @@ using IntegerOpAlternatives =
                  integer::Slice, integer::Gather, integer::Reshape, integer::Transpose,
                  integer::Structure<MaxPool>, integer::Structure<Upsample>, integer::Pad,
                  integer::Max, integer::Sum, integer::AvgPool, integer::Interpolate,
-                 integer::Normalize, integer::Dequantize>;
+                 integer::Normalize, integer::ArgMax, integer::Dequantize>;
 
 /// One of the integer ops; its members are compiled once, as those of Op are.
 struct IntegerOp : IntegerOpAlternatives {

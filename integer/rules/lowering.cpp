@@ -34,6 +34,8 @@ class Lowering {
         return is_quantizer(node(id).op) ? quantizer(id) : selected(id);
       case IntegerKind::Accumulators:
         return own.product.index >= 0 ? product(id) : sum(id);
+      case IntegerKind::Indices:
+        return indices(id);
       case IntegerKind::Float:
       case IntegerKind::Pending:
         break;
@@ -101,6 +103,16 @@ class Lowering {
       op.norm = {*numbers, {all.begin() + 1, all.end()}};
     }
     return op;
+  }
+
+  /// Returns the op that computes indices, or none for an input.
+  LoweredOp indices(NodeId id) const {
+    const std::vector<NodeId>& all = node(id).operands;
+    if (all.empty()) return {};
+    return {.emitter = LoweredOp::Emitter::ByRule,
+            .node = id,
+            .operands = {all[0]},
+            .numbers = {.x = shape(all[0])}};
   }
 
   /// Returns a product, including the bias that node `id` may add to its sums.

@@ -40,6 +40,7 @@ struct Verdict {
     Codes,         ///< codes of its own, on the grid of operand 0
     Accumulators,  ///< accumulators of its own
     Pending,       ///< integers once a quantizer gives them a grid
+    Indices,       ///< s32 indices, which have no grid
     Operand        ///< the integers of operand 0, with the value limited
   };
   Is is = Is::Float;
@@ -135,7 +136,8 @@ struct Numbers {
 /// The integer rule of op X. A specialization defines `classify`, and `emit` where stated:
 ///
 ///   static Verdict classify(const X&, const Operands&);
-///   static IntegerOp emit(const X&, const Numbers&);     for Codes, Accumulators, Pending
+///   static IntegerOp emit(const X&, const Numbers&);     for Codes, Accumulators, Pending and
+///                                                        Indices of an op
 ///
 /// It also defines each of the following that applies:
 ///

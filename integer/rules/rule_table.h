@@ -30,8 +30,8 @@ std::optional<size_t> weights_operand(const Op& op);
 WeightLayout weight_layout(const Op& op, const Shape& weights);
 /// Returns the integer form of `op`.
 Verdict classify(const Op& op, const Operands& operands);
-/// Returns the integer op of a node of kind Codes, Accumulators or Pending. Throws Error for
-/// others.
+/// Returns the integer op of a node of kind Codes, Accumulators, Pending or Indices, other than
+/// an input. Throws Error for others.
 IntegerOp emit(const Op& op, const Numbers& numbers);
 
 }  // namespace qtape

@@ -537,6 +537,29 @@ ConformanceCase norms(Requantization requantization) {
   return b.done();
 }
 
+/// Indices of the largest values of accumulators, with one scale and one for each channel, some
+/// of which are equal.
+ConformanceCase largest() {
+  ConformanceBuilder b("arg-max", "ArgMax of accumulators along all axes",
+                       Requantization::FloatMultiply);
+  Draws draws(12);
+  const Weights equal{.codes = {3, -1, 3, -1, 2, 2, -6, 2, 1, -3}, .scales = {0.5f}};
+  const Weights uneven{.codes = {3, -1, 6, -2, 2, 2, -6, 2, 1, -3},
+                       .scales = {0.5f, 0.25f, 0.7f, 0.1f, 0.9f},
+                       .bias = {7, 14, 0, -3, 100000000}};
+  for (const DType dtype : {DType::U8, DType::S16}) {
+    const ProgramNodeId x = b.random_codes(draws, std::string(to_string_view(dtype)), {2, 3, 2},
+                                           whole_grid(dtype, 0.5, 17));
+    for (const Weights& w : {equal, uneven}) {
+      const ProgramNodeId y = b.linear(x, w);
+      for (const int axis : {-1, 1}) b.add(integer::ArgMax{{.axis = axis}}, {y});
+      const ProgramNodeId kept = b.add(integer::ArgMax{{.axis = 2, .keep_dims = true}}, {y});
+      b.add(integer::Dequantize{}, {b.add(integer::Reshape{{.shape = {-1}}}, {kept})});
+    }
+  }
+  return b.done();
+}
+
 /// Applies an op to the uses in its entry of the table of ops: the first use to codes u8 and
 /// u16, the second to s8 and s16, and so on.
 ConformanceCase of_op(const OpCase& op_case) {
@@ -582,6 +605,7 @@ std::vector<ConformanceCase> conformance_cases() {
     all.push_back(network(requantization));
   }
   all.push_back(lookups());
+  all.push_back(largest());
   for (const OpCase& each : op_cases()) {
     if (!each.conformance.empty()) all.push_back(of_op(each));
   }
