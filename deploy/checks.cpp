@@ -153,6 +153,10 @@ Verdict check_numbers(const Graph& graph, const Parameters& parameters,
     Verdict wrong = check_scale(graph, parameters, id);
     return wrong.reason.empty() ? check_table(graph, parameters, analysis, id) : wrong;
   }
+  // Rows of a table of weights have its scale.
+  if (form.kind == IntegerKind::Codes && analysis[form.quantizer].kind == IntegerKind::Weight) {
+    return check_scale(graph, parameters, form.quantizer);
+  }
   if (form.bias.index >= 0 && graph[form.bias].operands.empty()) {
     return check_bias(leaf_values(graph, parameters, form.bias), "");
   }

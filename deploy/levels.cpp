@@ -20,10 +20,20 @@ const std::string& label_of(const LevelContext& c, size_t i) {
   return c.subject.conversion.program[c.subject.inputs[i]].label;
 }
 
-void feed(Tape& tape, const LevelContext& c, std::span<const std::vector<float>> inputs) {
+/// Copies elements to `input.template operator()<T>(i)` for each input, of its type T.
+template <class Input>
+void feed_each(std::span<const Tensor> inputs, const Input& input) {
   for (size_t i = 0; i < inputs.size(); ++i) {
-    std::ranges::copy(inputs[i], tape.input<float>(label_of(c, i)).begin());
+    if (inputs[i].type.dtype == DType::S32) {
+      std::ranges::copy(inputs[i].values<int32_t>(), input.template operator()<int32_t>(i));
+    } else {
+      std::ranges::copy(inputs[i].values<float>(), input.template operator()<float>(i));
+    }
   }
+}
+
+void feed(Tape& tape, const LevelContext& c, std::span<const Tensor> inputs) {
+  feed_each(inputs, [&]<class T>(size_t i) { return tape.input<T>(label_of(c, i)).begin(); });
 }
 
 /// The outputs of a tape as floats; indices are converted.
@@ -56,7 +66,7 @@ class FloatRunner : public LevelRunner {
   explicit FloatRunner(const LevelContext& c)
       : context_(c), tape_(tape_of(c)), outputs_(c.subject) {}
 
-  void run(std::span<const std::vector<float>> inputs, int64_t) override {
+  void run(std::span<const Tensor> inputs, int64_t) override {
     feed(tape_, context_, inputs);
     tape_.forward(mode::eval);
     outputs_.read(tape_);
@@ -104,7 +114,7 @@ class ExactRunner : public LevelRunner {
                                               {.keep = true})}),
         outputs_(c.subject) {}
 
-  void run(std::span<const std::vector<float>> inputs, int64_t) override {
+  void run(std::span<const Tensor> inputs, int64_t) override {
     feed(tape_, context_, inputs);
     tape_.forward(mode::eval);
     outputs_.read(tape_);
@@ -134,10 +144,10 @@ class SessionRunner : public LevelRunner {
   SessionRunner(const LevelContext& c, const SessionOptions& options, const SessionHooks& hooks)
       : context_(c), session_(c.subject.conversion.program, options, hooks) {}
 
-  void run(std::span<const std::vector<float>> inputs, int64_t) override {
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      std::ranges::copy(inputs[i], session_.input(context_.subject.inputs[i]).begin());
-    }
+  void run(std::span<const Tensor> inputs, int64_t) override {
+    feed_each(inputs, [&]<class T>(size_t i) {
+      return session_.input<T>(context_.subject.inputs[i]).begin();
+    });
     session_.run();
   }
   std::optional<IntegersView> integers(size_t i) const override {

@@ -157,4 +157,11 @@ inline void write(const integer::ArgMax& op, CNode& node) {
             node.source.array<float>(node.name, "scales", scales), std::ssize(scales));
 }
 
+inline void write(const integer::Embedding&, CNode& node) {
+  const Shape& table = node.in(0).type.shape;
+  const int64_t bytes = table[1] * size_of(node.out().type.dtype);
+  node.call_checked("INDEX", node.source.kernel("embedding", ""), node.operands[0],
+                    node.operands[1], node.result, node.in(1).type.elements(), table[0], bytes);
+}
+
 }  // namespace qtape

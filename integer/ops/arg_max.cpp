@@ -61,10 +61,8 @@ std::function<void()> in_parallel(const Lines& lines, const IntegerBinding& b,
 
 template <class Code>
 IntegerKernel of_code_lines(const Lines& lines, const IntegerBinding& b) {
-  const auto code = [x = b.operand<Code>(0), inner = lines.view.inner](int64_t first,
-                                                                      int64_t i) -> int32_t {
-    return x[first + i * inner];
-  };
+  const auto code = [x = b.operand<Code>(0), inner = lines.view.inner](
+                        int64_t first, int64_t i) -> int32_t { return x[first + i * inner]; };
   return {.run = in_parallel(lines, b, search_lines(lines, b.y<int32_t>(), code))};
 }
 

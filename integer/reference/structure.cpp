@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "qtape/integer/ops/arg_max.h"
+#include "qtape/integer/ops/embedding.h"
 #include "qtape/integer/ops/reduce.h"
 #include "qtape/integer/reference/integers.h"
 
@@ -171,6 +172,14 @@ IntegerKernel ArgMax::reference(const IntegerBinding& b) const {
       }
       y.set(k, best);
     }
+  }};
+}
+
+IntegerKernel Embedding::reference(const IntegerBinding& b) const {
+  return {.run = [table = operand(b, 0), indices = operand(b, 1), y = result(b),
+                  n = b.out().type.elements()] {
+    const int64_t width = table.shape()[1];
+    for (int64_t i = 0; i < n; ++i) y.set(i, table[indices[i / width] * width + i % width]);
   }};
 }
 

@@ -149,6 +149,8 @@ struct Numbers {
 ///   static WeightLayout layout(const X&, const Shape&);
 ///   static constexpr bool adds_bias = true;    adds operand 1 to the accumulators of a product
 ///   static integer::NormNumbers norm(const X&);  normalizes; operand 1 is gamma, 2 beta
+///   static constexpr size_t indices = 1;       index of the operand that holds indices of rows
+///                                              of operand 0
 // clang-format on
 template <class X>
 struct IntegerRule {
@@ -178,6 +180,10 @@ concept AddsBias = IntegerRule<X>::adds_bias;
 template <class X>
 concept Normalizes = requires(const X& op) {
   IntegerRule<X>::norm(op);
+};
+template <class X>
+concept LooksUp = requires {
+  IntegerRule<X>::indices;
 };
 template <class X>
 concept Emits = requires(const X& op, const Numbers& numbers) {

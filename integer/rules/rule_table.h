@@ -24,6 +24,8 @@ bool adds_bias(const Op& op);
 /// Returns the numbers of a norm, other than gamma and beta, its operands 1 and 2; nothing for
 /// other ops.
 std::optional<integer::NormNumbers> norm_of(const Op& op);
+/// Returns the index of the operand that holds indices of rows of operand 0, if there is one.
+std::optional<size_t> indices_operand(const Op& op);
 /// Returns the index of the operand that is constant weights, if there is one.
 std::optional<size_t> weights_operand(const Op& op);
 /// Returns the layout of the weights in their operand. Throws Error for ops without weights.

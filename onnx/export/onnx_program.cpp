@@ -26,7 +26,10 @@ bool OnnxProgram::is_index(ProgramNodeId id) const {
   while (std::holds_alternative<integer::Reshape>(program[id].op)) {
     id = program[id].operands[0];
   }
-  return std::holds_alternative<integer::ArgMax>(program[id].op);
+  const IntegerNode& source = program[id];
+  return source.value.type.dtype == DType::S32 &&
+         (std::holds_alternative<integer::ArgMax>(source.op) ||
+          std::holds_alternative<integer::Input>(source.op));
 }
 
 void OnnxProgram::check_codes(const IntegerValue& value) const {

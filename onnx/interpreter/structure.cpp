@@ -317,13 +317,16 @@ OnnxType reduced_type(const OnnxTypes& c) {
   return type;
 }
 
-constexpr Operator structure_table[] = {
-    {"ArgMax", arg_max, arg_max_type},        {"Concat", concat, concat_type},
-    {"Gather", gather, gathered_type},
-    {"Identity", identity, same_type},        {"Pad", pad, padded_type},
-    {"ReduceMax", reduce_max, reduced_type},  {"ReduceSum", reduce_sum, reduced_type},
-    {"Reshape", reshape, reshaped_type},      {"Slice", slice, sliced_type},
-    {"Transpose", transpose, transposed_type}};
+constexpr Operator structure_table[] = {{"ArgMax", arg_max, arg_max_type},
+                                        {"Concat", concat, concat_type},
+                                        {"Gather", gather, gathered_type},
+                                        {"Identity", identity, same_type},
+                                        {"Pad", pad, padded_type},
+                                        {"ReduceMax", reduce_max, reduced_type},
+                                        {"ReduceSum", reduce_sum, reduced_type},
+                                        {"Reshape", reshape, reshaped_type},
+                                        {"Slice", slice, sliced_type},
+                                        {"Transpose", transpose, transposed_type}};
 
 }  // namespace
 

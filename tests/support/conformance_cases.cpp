@@ -560,6 +560,29 @@ ConformanceCase largest() {
   return b.done();
 }
 
+/// Rows of tables in the program and of computed ones, by indices of an input and of an ArgMax.
+ConformanceCase rows_of_tables() {
+  ConformanceBuilder b("embedding", "Embedding of indices that are inputs or computed",
+                       Requantization::FloatMultiply);
+  Draws draws(13);
+  const ProgramNodeId words = b.indices(draws, "words", {2, 3}, 5);
+  const ProgramNodeId one = b.indices(draws, "one", {}, 7);
+  for (const DType dtype : {DType::U8, DType::S8, DType::S16, DType::U16}) {
+    const CodeGrid grid = whole_grid(dtype, 0.25, 3);
+    const ProgramNodeId table = b.add(constant_of(draws, {7, 3}, grid), {});
+    b.add(integer::Embedding{}, {table, words});
+    b.add(integer::Embedding{}, {table, one});
+    const ProgramNodeId x =
+        b.random_codes(draws, std::string(to_string_view(dtype)), {4, 6}, grid);
+    const ProgramNodeId best = b.add(integer::ArgMax{}, {x});
+    b.add(integer::Requantize{whole_grid(DType::S8, 0.5, 0)},
+          {b.add(integer::Embedding{}, {table, best})});
+    b.add(integer::Embedding{}, {x, b.add(integer::ArgMax{{.axis = 0}}, {x})});
+  }
+  b.add(integer::Dequantize{}, {words});
+  return b.done();
+}
+
 /// Applies an op to the uses in its entry of the table of ops: the first use to codes u8 and
 /// u16, the second to s8 and s16, and so on.
 ConformanceCase of_op(const OpCase& op_case) {
@@ -606,6 +629,7 @@ std::vector<ConformanceCase> conformance_cases() {
   }
   all.push_back(lookups());
   all.push_back(largest());
+  all.push_back(rows_of_tables());
   for (const OpCase& each : op_cases()) {
     if (!each.conformance.empty()) all.push_back(of_op(each));
   }

@@ -132,4 +132,8 @@ inline Written write(const integer::ArgMax& op, OnnxProgram& p) {
   return {p.cast(made.output(0), DType::S32, "index32")};
 }
 
+inline Written write(const integer::Embedding&, OnnxProgram& p) {
+  return {p.to.apply("Gather", {p.channels_last(0), p.channels_last(1)}, p.named("rows"))};
+}
+
 }  // namespace qtape
