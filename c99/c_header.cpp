@@ -148,7 +148,9 @@ class Header {
     const IntegerValue& v = value(each.node);
     std::string text = fmt::format("/* Output {}, {}: {}", i, each.name, to_string(v.type));
     if (v.is_codes()) text += ": codes q of the values (q - ZERO_POINT) SCALE, LOW to HIGH";
-    if (v.is_accumulators()) text += accumulators_text(v);
+    const bool index = std::holds_alternative<integer::ArgMax>(program_[each.node].op);
+    if (index) text += fmt::format(": indices, 0 to {}", v.high);
+    if (v.is_accumulators() && !index) text += accumulators_text(v);
     text += ". */\n";
     if (v.is_codes())
       return text + codes(argument, "TYPE", v) + shape(argument, v.type.shape) + "\n";

@@ -68,10 +68,10 @@ TEST_CASE("last_softmax: one that another node reads stays, and a loss does not 
 }
 
 TEST_CASE("last_softmax: before an ArgMax along its axis") {
-  Net net;
-  Graph& graph = net.graph;
-  const NodeId square = graph.add(Reshape{.shape = {-1, 2, 2}}, {net.product});
   for (const int axis : {1, -1}) {
+    Net net;
+    Graph& graph = net.graph;
+    const NodeId square = graph.add(Reshape{.shape = {-1, 2, 2}}, {net.product});
     const NodeId soft = graph.add(Softmax{.axis = 1}, {square});
     const NodeId index = graph.add(ArgMax{.axis = axis}, {soft});
     const NodeId answer = graph.add(Cast{}, {index});

@@ -52,7 +52,7 @@ check "integers are the class itself" "$tool" convert "$work/q.json" -o "$work/i
 check "of scale 1" grep -q "class' s32\[1\] = ArgMax" <("$tool" inspect "$work/i.json")
 
 # What is no word.
-check "a word beyond the table, in a program" exits 1 "Input %0 'words': element 7 is 4, expected an index within 0..3" "$tool" replay "$work/p.json" --input "$work/beyond.npy"
+check "a word beyond the table, in a program" exits 1 "Input %1 'words': element 7 is 4, expected an index within 0..3" "$tool" replay "$work/p.json" --input "$work/beyond.npy"
 check "in a model" exits 1 'index 4 at position 7 is outside the table' "$tool" replay "$work/q.json" --input "$work/beyond.npy"
 check "a negative one" exits 1 "element 7 is -1, expected an index within 0..3" "$tool" replay "$work/p.json" --input "$work/negative.npy"
 check "and in verify" exits 1 'is outside the table' "$tool" verify "$work/q.json" --input "$work/negative.npy"
