@@ -35,6 +35,9 @@ class Functions {
 
  private:
   bool codes() const { return f_.written.takes_codes; }
+  bool is_indices(size_t input) const {
+    return f_.program[f_.written.inputs[input].node].value.type.dtype == DType::S32;
+  }
   const std::vector<CStep>& steps() const { return f_.written.steps; }
 
   std::string parameters(bool codes) const {
@@ -99,8 +102,9 @@ class Functions {
                                    codes ? "_codes" : "", parameters(codes));
     for (size_t i = 0; i < f_.written.inputs.size(); ++i) {
       const std::string& given = f_.written.inputs[i].name;
-      text += fmt::format("  {} = {};\n", c_in_pointer(i), codes ? "0" : given);
-      if (this->codes()) {
+      const bool indices = is_indices(i);
+      text += fmt::format("  {} = {};\n", c_in_pointer(i), codes && !indices ? "0" : given);
+      if (this->codes() && !indices) {
         text += fmt::format("  {} = {};\n", c_codes_pointer(i), codes ? given : "0");
       }
     }

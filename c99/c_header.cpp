@@ -19,6 +19,7 @@ constexpr std::string_view statuses = R"(/* The status that functions return. */
 #define {0}_NO_STEP 3        /* there is no step of that number */
 #define {0}_OTHER_ROUNDING 4 /* CMSIS-NN is compiled for another requantization */
 #define {0}_NOT_BEGUN 5      /* {1}_begin was not called, or for codes instead of floats */
+#define {0}_INDEX 6          /* an index is outside of its table; outputs are undefined */
 
 )";
 
@@ -133,6 +134,8 @@ class Header {
     const ProgramNodeId id = c_codes_of(program_, written_, each.node);
     const bool takes_codes = written_.takes_codes && id != each.node;
     if (takes_codes) text += "; codes q of the values (q - ZERO_POINT) SCALE, LOW to HIGH";
+    const bool indices = value(each.node).type.dtype == DType::S32;
+    if (indices) text += fmt::format(": indices, 0 to {}", value(each.node).high);
     text += ". */\n" + define(argument, "TYPE", c_type(value(each.node).type.dtype)) +
             shape(argument, value(each.node).type.shape);
     if (takes_codes) text += codes(argument, "CODE_TYPE", value(id));
@@ -145,7 +148,9 @@ class Header {
     const IntegerValue& v = value(each.node);
     std::string text = fmt::format("/* Output {}, {}: {}", i, each.name, to_string(v.type));
     if (v.is_codes()) text += ": codes q of the values (q - ZERO_POINT) SCALE, LOW to HIGH";
-    if (v.is_accumulators()) text += accumulators_text(v);
+    const bool index = std::holds_alternative<integer::ArgMax>(program_[each.node].op);
+    if (index) text += fmt::format(": indices, 0 to {}", v.high);
+    if (v.is_accumulators() && !index) text += accumulators_text(v);
     text += ". */\n";
     if (v.is_codes())
       return text + codes(argument, "TYPE", v) + shape(argument, v.type.shape) + "\n";
@@ -224,7 +229,7 @@ class Header {
       const ProgramNodeId id = written_.inputs[i].node;
       const ProgramNodeId quantized = c_codes_of(program_, written_, id);
       members += fmt::format("  const {} *in{};\n", c_type(value(id).type.dtype), i);
-      if (written_.takes_codes) {
+      if (written_.takes_codes && value(id).type.dtype == DType::F32) {
         members +=
             fmt::format("  const {} *codes{};\n", c_type(value(quantized).type.dtype), i);
       }

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <sstream>
 
+#include "qtape/c99/c_functions.h"
 #include "qtape/core/error.h"
 #include "qtape/integer/program/integer_node.h"
 #include "qtape/io/files.h"
@@ -103,13 +104,8 @@ CSession::CSession(const IntegerProgram& program, const CUnit& unit, const CLibr
   };
   const CProgram& c = unit.written;
   for (const CArgument& each : c.inputs) {
-    inputs_.emplace_back(bytes_of(each.node) / sizeof(float));
-    if (!c.takes_codes) continue;
-    for (const CStep& step : c.steps) {
-      if (step.is_input && program[step.node].operands[0] == each.node) {
-        codes_.emplace_back(bytes_of(step.node));
-      }
-    }
+    inputs_.emplace_back(bytes_of(each.node));
+    if (c.takes_codes) codes_.emplace_back(bytes_of(c_codes_of(program, c, each.node)));
   }
   for (const CArgument& each : c.outputs) outputs_.emplace_back(bytes_of(each.node));
   for (const CStep& step : c.steps) {
@@ -143,6 +139,7 @@ namespace {
 
 void require_ok(int32_t status, const std::string& what) {
   require<GraphError>(status != 1, "an input contains NaN, which has no code");
+  require<GraphError>(status != 6, "an index is outside of its table");
   require<Error>(status != 4, "CMSIS-NN is compiled for another requantization");
   require<Error>(status == 0, "{}: a library refuses it, status {}", what, status);
 }

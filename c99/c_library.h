@@ -57,11 +57,16 @@ class CSession {
  public:
   CSession(const IntegerProgram& program, const CUnit& unit, const CLibrary& library);
 
-  /// Returns the memory of input `which` as f32, to be filled before a run.
-  std::span<float> input(size_t which) { return inputs_[which]; }
-  /// Returns the codes of input `which`, for programs that accept codes.
+  /// Returns the memory of input `which`, to be filled before a run: of f32, or of int32_t for
+  /// indices.
+  template <class T = float>
+  std::span<T> input(size_t which) {
+    std::vector<std::byte>& bytes = inputs_[which];
+    return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
+  }
+  /// Returns the codes of input `which`, or its indices, for programs that accept codes.
   std::span<std::byte> codes(size_t which) { return codes_[which]; }
-  /// Runs the program. Throws GraphError for NaN.
+  /// Runs the program. Throws GraphError for NaN and for an index of no row.
   void run();
   /// Runs the program from codes; the values of steps are not updated.
   void run_codes();
@@ -72,7 +77,7 @@ class CSession {
 
  private:
   std::vector<ProgramNodeId> steps_;
-  std::vector<std::vector<float>> inputs_;
+  std::vector<std::vector<std::byte>> inputs_;
   std::vector<std::vector<std::byte>> codes_;
   std::vector<std::vector<std::byte>> outputs_;
   std::vector<std::vector<std::byte>> values_;  // by node

@@ -86,6 +86,9 @@ class Writer {
   bool is_input(ProgramNodeId id) const {
     return std::holds_alternative<integer::Input>(program_[id].op);
   }
+  bool is_float_input(ProgramNodeId id) const {
+    return is_input(id) && program_[id].value.type.dtype == DType::F32;
+  }
 
   void name_nodes() {
     // Parameters must differ from the identifiers that the functions use and declare.
@@ -150,15 +153,26 @@ class Writer {
         .label = program_.name(id),
         .products = weights == nullptr ? 0 : node.value.type.elements() * weights->terms(),
         .live_bytes = live_at(id.index),
-        .is_input = node.operands.size() == 1 && is_input(node.operands[0]),
+        .is_input = node.operands.size() == 1 && is_float_input(node.operands[0]),
         .library = c.library};
     if (kernels_ == CKernels::CmsisNn && c.library.empty()) {
       step.own_because = c.own_because.empty()
                              ? fmt::format("CMSIS-NN is not called for {}", name_of(node.op))
                              : c.own_because;
     }
-    bodies_.push_back(std::move(c.code));
+    bodies_.push_back(begun(node) + c.code);
     result_.steps.push_back(std::move(step));
+  }
+
+  /// Returns the check that indices were given that a step reads.
+  std::string begun(const IntegerNode& node) const {
+    std::string text;
+    for (ProgramNodeId operand : node.operands) {
+      if (!is_input(operand) || is_float_input(operand)) continue;
+      text += fmt::format("if ({} == 0) return {}_NOT_BEGUN;\n", places_[at(operand)],
+                          c_macro(name_));
+    }
+    return text;
   }
 
   void count_constants() {
@@ -185,22 +199,21 @@ class Writer {
     return bytes;
   }
 
-  /// True if codes of all inputs can be given instead of floats.
+  /// True if codes can be given instead of floats, of all inputs of floats.
   bool takes_codes() const {
     std::map<int32_t, int> readers;
     for (const IntegerNode& node : program_.nodes()) {
       for (ProgramNodeId operand : node.operands) {
-        if (!is_input(operand)) continue;
+        if (!is_float_input(operand)) continue;
         if (!std::holds_alternative<integer::Quantize>(node.op)) return false;
         ++readers[operand.index];
       }
     }
-    return !result_.inputs.empty() &&
-           std::ranges::all_of(
-               result_.inputs,
-               [&](const CArgument& each) { return readers[each.node.index] == 1; }) &&
-           std::ranges::none_of(program_.outputs(),
-                                [&](ProgramNodeId id) { return is_input(id); });
+    return !readers.empty() && std::ranges::all_of(result_.inputs, [&](const CArgument& each) {
+      return !is_float_input(each.node) || readers[each.node.index] == 1;
+    }) && std::ranges::none_of(program_.outputs(), [&](ProgramNodeId id) {
+      return is_input(id);
+    });
   }
 
   /// Returns the comment with the table of steps and the memory requirements.

@@ -207,11 +207,16 @@ class SelfTest {
   /// Generates input `i` of `sample` for the reference: floats, or values with these codes.
   void make(IntegerSession& reference, int64_t sample, size_t i, std::vector<int32_t>& codes) {
     const CTestInput& made = made_[i];
-    const bool floats = is_float(sample);
+    const bool floats = is_float(sample) && !made.indices;
     CTestGenerator generator(c_test_seed(sample, std::ssize(made_), static_cast<int64_t>(i)),
                              made.shape, floats ? made.float_range : made.code_range);
+    codes.resize(static_cast<size_t>(made.shape.elements()));
+    if (made.indices) {
+      int64_t at = 0;
+      for (int32_t& each : reference.input<int32_t>(made.node)) each = generator.next(at++);
+      return;
+    }
     const std::span<float> x = reference.input(made.node);
-    codes.resize(x.size());
     for (size_t k = 0; k < x.size(); ++k) {
       codes[k] = generator.next(static_cast<int64_t>(k));
       if (floats) {
@@ -238,7 +243,7 @@ class SelfTest {
     for (size_t i = 0; i < made_.size(); ++i) make(reference, sample, i, codes[i]);
     reference.run();
     for (size_t i = 0; i < made_.size() && !is_float(sample); ++i) {
-      check_codes(reference, made_[i], codes[i]);
+      if (made_[i].codes) check_codes(reference, made_[i], codes[i]);
     }
     const auto add = [&](size_t value, ProgramNodeId id) {
       hashes_[value] = c_hash(hashes_[value], reference.bytes(id), size_of(type_of(id)));
@@ -285,15 +290,17 @@ class SelfTest {
   std::string maker(size_t i) const {
     const CTestInput& made = made_[i];
     const int64_t n = made.shape.elements();
-    const std::string type = made.codes ? std::string(c_type(type_of(*made.codes))) : "";
-    std::string text = fmt::format(
-        "\n/* Input {0}. */\nstatic union {{\n  float floats[{1}];\n{2}"
-        "}} {3}_test_given{0};\n",
-        i, std::max<int64_t>(1, n),
-        made.codes ? fmt::format("  {} codes[{}];\n", type, std::max<int64_t>(1, n)) : "",
-        name_);
+    const bool of_codes = made.codes || made.indices;
+    const std::string type(of_codes ? c_type(type_of(made.codes.value_or(made.node))) : "");
+    const auto member_of = [&](std::string_view of, std::string_view member) {
+      return fmt::format("  {} {}[{}];\n", of, member, std::max<int64_t>(1, n));
+    };
+    std::string text =
+        fmt::format("\n/* Input {0}. */\nstatic union {{\n{1}{2}}} {3}_test_given{0};\n", i,
+                    made.indices ? "" : member_of("float", "floats"),
+                    of_codes ? member_of(type, "codes") : "", name_);
     for (bool floats : {false, true}) {
-      if (!floats && !made.codes) continue;
+      if (floats ? made.indices : !of_codes) continue;
       const std::string_view member = floats ? "floats" : "codes";
       const std::string next = fmt::format("{}_test_next(&g, i)", name_);
       text += fmt::format(
@@ -312,16 +319,20 @@ class SelfTest {
   std::string makers(bool floats) const {
     std::string text;
     for (size_t i = 0; i < made_.size(); ++i) {
-      text += fmt::format("    {}_test_{}{}((uint32_t)sample);\n", name_,
-                          floats ? "floats" : "codes", i);
+      text +=
+          fmt::format("    {}_test_{}{}((uint32_t)sample);\n", name_, given_as(i, floats), i);
     }
     return text;
+  }
+  /// Returns the member in which input `i` is given.
+  std::string_view given_as(size_t i, bool floats) const {
+    return floats && !made_[i].indices ? "floats" : "codes";
   }
 
   std::string given(bool floats) const {
     std::string list;
     for (size_t i = 0; i < made_.size(); ++i) {
-      list += fmt::format(", {}_test_given{}.{}", name_, i, floats ? "floats" : "codes");
+      list += fmt::format(", {}_test_given{}.{}", name_, i, given_as(i, floats));
     }
     for (size_t i = 0; i < written_.outputs.size(); ++i) {
       list += fmt::format(", {}_out{}", name_, i);

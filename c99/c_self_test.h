@@ -8,11 +8,12 @@
 #include <vector>
 
 #include "qtape/c99/c_program.h"
+#include "qtape/core/types.h"
 
 namespace qtape {
 
-/// Values of one sample: f32 of each input, in the order of the program.
-using GoldenSample = std::vector<std::vector<float>>;
+/// Values of one sample: of each input, in the order of the program, with its type.
+using GoldenSample = std::vector<Tensor>;
 
 /// Options of a self-test.
 struct CSelfTestOptions {

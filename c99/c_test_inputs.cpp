@@ -103,6 +103,12 @@ void set_floats(const IntegerProgram& program, ProgramNodeId id, CTestInput& mad
 CTestInput c_test_input(const IntegerProgram& program, const CProgram& written,
                         ProgramNodeId id) {
   CTestInput made{.node = id, .shape = program[id].value.type.shape};
+  if (program[id].value.type.dtype == DType::S32) {
+    constexpr int64_t most = 65535;
+    made.indices = true;
+    made.code_range.high = static_cast<int32_t>(std::min(program[id].value.high, most));
+    return made;
+  }
   set_floats(program, id, made);
   if (!written.takes_codes) return made;
   made.codes = c_codes_of(program, written, id);

@@ -47,6 +47,7 @@ class CTestGenerator {
 struct CTestInput {
   ProgramNodeId node;
   Shape shape;
+  bool indices = false;  ///< true: integers within code_range, always given as they are
   /// The node of its codes, if the input is given as codes.
   std::optional<ProgramNodeId> codes = {};
   CTestRange code_range = {};

@@ -170,7 +170,7 @@ class Samples {
     };
     for (const GoldenSample& sample : samples_) {
       for (size_t i = 0; i < sample.size(); ++i) {
-        std::ranges::copy(sample[i], reference.input(written_.inputs[i].node).begin());
+        give(sample[i], reference, written_.inputs[i].node);
       }
       reference.run();
       for (size_t i = 0; i < codes_.size(); ++i) append(codes_[i], written_.steps[i].node);
@@ -180,19 +180,35 @@ class Samples {
     }
   }
 
-  std::string input_array(size_t i) const {
-    std::vector<float> all;
-    for (const GoldenSample& sample : samples_) {
-      all.insert(all.end(), sample[i].begin(), sample[i].end());
+  static void give(const Tensor& values, IntegerSession& to, ProgramNodeId input) {
+    if (values.type.dtype == DType::S32) {
+      std::ranges::copy(values.values<int32_t>(), to.input<int32_t>(input).begin());
+    } else {
+      std::ranges::copy(values.values<float>(), to.input<float>(input).begin());
     }
-    return c_array<float>(input_name(i), all) + "\n";
+  }
+
+  std::string input_array(size_t i) const {
+    return type_of(written_.inputs[i].node) == DType::S32 ? input_array_of<int32_t>(i)
+                                                          : input_array_of<float>(i);
+  }
+  template <class T>
+  std::string input_array_of(size_t i) const {
+    std::vector<T> all;
+    for (const GoldenSample& sample : samples_) {
+      const auto values = sample[i].values<T>();
+      all.insert(all.end(), values.begin(), values.end());
+    }
+    return c_array<T>(input_name(i), all) + "\n";
   }
 
   std::string arguments(bool codes) const {
     std::string list;
     for (size_t i = 0; i < written_.inputs.size(); ++i) {
       const int64_t n = program_[written_.inputs[i].node].value.type.elements();
-      const std::string from = codes ? expected_name(quantized(i)) : input_name(i);
+      const bool indices = type_of(written_.inputs[i].node) == DType::S32;
+      const bool made = codes && !indices;
+      const std::string from = made ? expected_name(quantized(i)) : input_name(i);
       list += fmt::format(", {} + sample * {}", from, n);
     }
     for (size_t i = 0; i < outputs_.size(); ++i) {

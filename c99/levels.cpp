@@ -39,12 +39,12 @@ class CRunner : public LevelRunner {
     }
   }
 
-  void run(std::span<const std::vector<float>> inputs, int64_t rows) override {
+  void run(std::span<const Tensor> inputs, int64_t rows) override {
     const int64_t runs = batch_ ? rows : 1;
     for (int64_t row = 0; row < runs; ++row) {
       for (size_t i = 0; i < inputs.size(); ++i) {
-        const auto to = session_.input(i);
-        std::copy_n(inputs[i].begin() + row * std::ssize(to), to.size(), to.begin());
+        const auto to = session_.input<std::byte>(i);
+        std::copy_n(inputs[i].data.begin() + row * std::ssize(to), to.size(), to.begin());
       }
       session_.run();
       for (size_t i = 0; i < integers_.size(); ++i)

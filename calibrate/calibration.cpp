@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "qtape/calibrate/observer.h"
 #include "qtape/core/half.h"
@@ -63,6 +64,10 @@ class Observation {
            const std::function<void(const CalibrationProgress&)>& on_batch, int64_t stages) {
     TapeOptions options{.threads = tape.threads()};
     for (const Observed& each : observed_) options.outputs.push_back(each.x);
+    // Batches are fed to inputs, which quantizers of constants alone do not need.
+    if (std::ranges::all_of(observed_, &Observed::constant)) {
+      std::ranges::copy(graph_.answers(), std::back_inserter(options.outputs));
+    }
     Tape values(graph_, tape.parameters(), std::move(options));
     int64_t index = 0;
     for (; batches(values, index); ++index) {

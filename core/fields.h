@@ -15,7 +15,8 @@ template <class Owner, class Value>
 struct Field {
   std::string_view key;  ///< JSON key
   Value Owner::*member;
-  std::string_view doc;  ///< meaning and range
+  std::string_view doc;   ///< meaning and range
+  bool optional = false;  ///< files omit it while it has its default
 };
 
 /// Creates the Field of one member.
@@ -23,6 +24,13 @@ template <class Owner, class Value>
 constexpr Field<Owner, Value> field(std::string_view key, Value Owner::*member,
                                     std::string_view doc) {
   return {key, member, doc};
+}
+
+/// Creates the Field of a member that files omit while it has its default.
+template <class Owner, class Value>
+constexpr Field<Owner, Value> optional_field(std::string_view key, Value Owner::*member,
+                                             std::string_view doc) {
+  return {key, member, doc, true};
 }
 
 /// A struct with a static `fields()` that returns a tuple of Field.

@@ -104,7 +104,7 @@ Verdict check_output(const IntegerForm& form, bool integer_outputs) {
   if (form.kind == IntegerKind::Pending) {
     return refusal("is an output but has no integers of its own", "quantize its output");
   }
-  if (!form.is_integer()) {
+  if (!form.is_integer() && form.kind != IntegerKind::Indices) {
     return refusal("has no integers that could be an output",
                    "use a quantized output, or the accumulators of a product");
   }
@@ -152,6 +152,10 @@ Verdict check_numbers(const Graph& graph, const Parameters& parameters,
   if (form.kind == IntegerKind::Codes && form.quantizer == id) {
     Verdict wrong = check_scale(graph, parameters, id);
     return wrong.reason.empty() ? check_table(graph, parameters, analysis, id) : wrong;
+  }
+  // Rows of a table of weights have its scale.
+  if (form.kind == IntegerKind::Codes && analysis[form.quantizer].kind == IntegerKind::Weight) {
+    return check_scale(graph, parameters, form.quantizer);
   }
   if (form.bias.index >= 0 && graph[form.bias].operands.empty()) {
     return check_bias(leaf_values(graph, parameters, form.bias), "");

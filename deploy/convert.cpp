@@ -55,7 +55,10 @@ class Converter {
     for (NodeId id : outputs) results.push_back(output(id));
     program_.set_outputs(results);
     Conversion result{std::move(program_), {}};
-    for (const auto& [source, node] : integers_) result.pairs.push_back({source, node});
+    for (const auto& [source, node] : integers_) {
+      // Tapes compute indices from values.
+      if (form(source).kind != IntegerKind::Indices) result.pairs.push_back({source, node});
+    }
     std::ranges::sort(result.pairs, {}, &Conversion::Pair::program);
     return result;
   }
@@ -232,6 +235,7 @@ class Converter {
 
   void begin_op(const Task& task) {
     const LoweredOp& op = *task.op;
+    if (op.emitter == LoweredOp::Emitter::Input) return built_.push_back(input(op.node, op));
     if (op.emitter == LoweredOp::Emitter::Quantize) {
       const bool constant = form(op.node).kind == IntegerKind::Weight;
       return built_.push_back(constant ? constant_codes(op, task.label)
@@ -262,13 +266,19 @@ class Converter {
     set_numbers(op, x, qtape::numbers_of(norm, leaves));
   }
 
-  ProgramNodeId quantized_input(const LoweredOp& op, const std::string& name) {
-    const NodeId x = op.operands[0];
+  /// Returns the input at node `x`, of floats or of the indices of `op`.
+  ProgramNodeId input(NodeId x, const LoweredOp& op) {
     if (!inputs_.contains(x)) {
-      const auto& input = std::get<Input>(graph_[x].op);
-      inputs_[x] = program_.add(integer::Input{input.shape, input.batch}, {}, graph_[x].label);
+      const auto& of = std::get<Input>(graph_[x].op);
+      inputs_[x] =
+          program_.add(integer::Input{of.shape, of.batch, op.indices}, {}, graph_[x].label);
     }
-    return program_.add(emit(graph_, op, numbers_of(op, {})), {inputs_[x]}, name);
+    return inputs_[x];
+  }
+
+  ProgramNodeId quantized_input(const LoweredOp& op, const std::string& name) {
+    const ProgramNodeId x = input(op.operands[0], op);
+    return program_.add(emit(graph_, op, numbers_of(op, {})), {x}, name);
   }
 
   ProgramNodeId constant_codes(const LoweredOp& op, const std::string& name) {

@@ -78,8 +78,9 @@ struct IntegersView {
 class LevelRunner {
  public:
   virtual ~LevelRunner() = default;
-  /// Runs a batch of f32 values for each input; only the first `rows` samples are significant.
-  virtual void run(std::span<const std::vector<float>> inputs, int64_t rows) = 0;
+  /// Runs a batch for each input, f32 or s32 indices; only the first `rows` samples are
+  /// significant.
+  virtual void run(std::span<const Tensor> inputs, int64_t rows) = 0;
   /// Returns the integers of the node of pair `i` in the last run; nullopt if the level does
   /// not provide them.
   virtual std::optional<IntegersView> integers(size_t i) const = 0;

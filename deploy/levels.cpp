@@ -20,23 +20,60 @@ const std::string& label_of(const LevelContext& c, size_t i) {
   return c.subject.conversion.program[c.subject.inputs[i]].label;
 }
 
-void feed(Tape& tape, const LevelContext& c, std::span<const std::vector<float>> inputs) {
+/// Copies elements to `input.template operator()<T>(i)` for each input, of its type T.
+template <class Input>
+void feed_each(std::span<const Tensor> inputs, const Input& input) {
   for (size_t i = 0; i < inputs.size(); ++i) {
-    std::ranges::copy(inputs[i], tape.input<float>(label_of(c, i)).begin());
+    if (inputs[i].type.dtype == DType::S32) {
+      std::ranges::copy(inputs[i].values<int32_t>(), input.template operator()<int32_t>(i));
+    } else {
+      std::ranges::copy(inputs[i].values<float>(), input.template operator()<float>(i));
+    }
   }
 }
 
+void feed(Tape& tape, const LevelContext& c, std::span<const Tensor> inputs) {
+  feed_each(inputs, [&]<class T>(size_t i) { return tape.input<T>(label_of(c, i)).begin(); });
+}
+
+/// The outputs of a tape as floats; indices are converted.
+class TapeOutputs {
+ public:
+  explicit TapeOutputs(const LevelSubject& subject)
+      : subject_(subject), converted_(subject.outputs.size()) {}
+
+  void read(const Tape& tape) {
+    for (size_t i = 0; i < converted_.size(); ++i) {
+      const NodeId id = subject_.outputs[i];
+      if (subject_.graph[id].type.dtype != DType::S32) continue;
+      const auto indices = tape.value<int32_t>(id);
+      converted_[i].assign(indices.begin(), indices.end());
+    }
+  }
+  std::span<const float> values(const Tape& tape, size_t which) const {
+    const NodeId id = subject_.outputs[which];
+    if (subject_.graph[id].type.dtype == DType::S32) return converted_[which];
+    return tape.value<float>(id);
+  }
+
+ private:
+  const LevelSubject& subject_;
+  std::vector<std::vector<float>> converted_;  // by output: of indices
+};
+
 class FloatRunner : public LevelRunner {
  public:
-  explicit FloatRunner(const LevelContext& c) : context_(c), tape_(tape_of(c)) {}
+  explicit FloatRunner(const LevelContext& c)
+      : context_(c), tape_(tape_of(c)), outputs_(c.subject) {}
 
-  void run(std::span<const std::vector<float>> inputs, int64_t) override {
+  void run(std::span<const Tensor> inputs, int64_t) override {
     feed(tape_, context_, inputs);
     tape_.forward(mode::eval);
+    outputs_.read(tape_);
   }
   std::optional<IntegersView> integers(size_t) const override { return std::nullopt; }
   std::span<const float> output(size_t which) const override {
-    return tape_.value<float>(context_.subject.outputs[which]);
+    return outputs_.values(tape_, which);
   }
   /// Returns the floats of a quantizer; empty for other nodes.
   std::span<const float> values(size_t i) const {
@@ -62,6 +99,7 @@ class FloatRunner : public LevelRunner {
 
   LevelContext context_;
   Tape tape_;
+  TapeOutputs outputs_;
 };
 
 class ExactRunner : public LevelRunner {
@@ -73,11 +111,13 @@ class ExactRunner : public LevelRunner {
                           .threads = c.threads,
                           .constant_parameters = true,
                           .arithmetic = exact(c.subject.conversion.program.requantization(),
-                                              {.keep = true})}) {}
+                                              {.keep = true})}),
+        outputs_(c.subject) {}
 
-  void run(std::span<const std::vector<float>> inputs, int64_t) override {
+  void run(std::span<const Tensor> inputs, int64_t) override {
     feed(tape_, context_, inputs);
     tape_.forward(mode::eval);
+    outputs_.read(tape_);
   }
   std::optional<IntegersView> integers(size_t i) const override {
     const NodeId id = context_.subject.conversion.pairs[i].graph;
@@ -89,12 +129,13 @@ class ExactRunner : public LevelRunner {
     return IntegersView{value->value.type.dtype, value->data};
   }
   std::span<const float> output(size_t which) const override {
-    return tape_.value<float>(context_.subject.outputs[which]);
+    return outputs_.values(tape_, which);
   }
 
  private:
   LevelContext context_;
   Tape tape_;
+  TapeOutputs outputs_;
 };
 
 /// Runner of L2 and L3.
@@ -103,10 +144,10 @@ class SessionRunner : public LevelRunner {
   SessionRunner(const LevelContext& c, const SessionOptions& options, const SessionHooks& hooks)
       : context_(c), session_(c.subject.conversion.program, options, hooks) {}
 
-  void run(std::span<const std::vector<float>> inputs, int64_t) override {
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      std::ranges::copy(inputs[i], session_.input(context_.subject.inputs[i]).begin());
-    }
+  void run(std::span<const Tensor> inputs, int64_t) override {
+    feed_each(inputs, [&]<class T>(size_t i) {
+      return session_.input<T>(context_.subject.inputs[i]).begin();
+    });
     session_.run();
   }
   std::optional<IntegersView> integers(size_t i) const override {

@@ -62,7 +62,8 @@ Verifier::Verifier(const Graph& graph, const Parameters& parameters,
         {subject_->graph.name(pair.graph), program()[pair.program].value.is_accumulators()});
   }
   for (ProgramNodeId id : subject_->inputs) {
-    fed_values_.emplace_back(static_cast<size_t>(program()[id].value.type.elements()));
+    const TensorType& type = program()[id].value.type;
+    fed_values_.push_back({type, std::vector<std::byte>(static_cast<size_t>(type.bytes()))});
   }
   std::set<Level> levels(options.levels.begin(), options.levels.end());
   levels.insert(Level::Reference);
@@ -72,10 +73,13 @@ Verifier::Verifier(const Graph& graph, const Parameters& parameters,
   }
 }
 
-std::span<float> Verifier::input(size_t which) {
+std::span<std::byte> Verifier::input_bytes(size_t which, DType dtype) {
   require<ArgumentError>(which < fed_values_.size(), "the program has {} inputs, not input {}",
                          fed_values_.size(), which);
-  return fed_values_[which];
+  Tensor& values = fed_values_[which];
+  require<ArgumentError>(values.type.dtype == dtype, "input {} is {}, accessed as {}", which,
+                         to_string(values.type), to_string_view(dtype));
+  return values.data;
 }
 
 void Verifier::run(int64_t rows) {

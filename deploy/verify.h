@@ -79,9 +79,13 @@ class Verifier {
 
   /// Returns the inputs of program(), in order.
   std::span<const ProgramNodeId> inputs() const { return subject_->inputs; }
-  /// Returns the memory for samples of one input, f32 [batch, ...]. Throws ArgumentError if the
-  /// input does not exist.
-  std::span<float> input(size_t which = 0);
+  /// Returns the memory for samples of one input, [batch, ...]: f32 or, for indices, int32_t.
+  /// Throws ArgumentError if the input does not exist or T is not its dtype.
+  template <class T = float>
+  std::span<T> input(size_t which = 0) {
+    const std::span<std::byte> found = input_bytes(which, dtype_of<T>);
+    return {reinterpret_cast<T*>(found.data()), found.size() / sizeof(T)};
+  }
   /// Runs the samples and compares the first `rows`. Throws GraphError for NaN.
   void run(int64_t rows);
 
@@ -104,6 +108,7 @@ class Verifier {
 
  private:
   const LevelRunner* runner(Level level) const;
+  std::span<std::byte> input_bytes(size_t which, DType dtype);
   int64_t compared(const TensorType& type, int64_t rows) const;
   void compare(size_t i, int64_t rows);
   void compare(Level level, size_t i, int64_t elements);
@@ -113,7 +118,7 @@ class Verifier {
   int64_t batch_ = 0;
   int64_t samples_ = 0;
   std::unique_ptr<LevelSubject> subject_;
-  std::vector<std::vector<float>> fed_values_;  // by input
+  std::vector<Tensor> fed_values_;  // by input
   std::map<Level, std::unique_ptr<LevelRunner>> runners_;
   std::vector<LayerComparison> layers_;
   int64_t output_mismatches_ = 0;

@@ -69,10 +69,20 @@ Json write_vector(const std::vector<T>& value) {
   return array;
 }
 
+/// True for an optional number with its default.
+template <Described T, class Owner, class Value>
+bool is_omitted(const Field<Owner, Value>& each, const T& value) {
+  if constexpr (std::is_arithmetic_v<Value>) {
+    return each.optional && value.*each.member == T{}.*each.member;
+  }
+  return false;
+}
+
 template <Described T>
 Json write_fields(const T& value) {
   Json::Object object;
   for_each_field<T>([&](const auto& each) {
+    if (is_omitted(each, value)) return;
     object.push_back({std::string(each.key), write_json(value.*each.member)});
   });
   return object;

@@ -72,9 +72,10 @@ std::vector<FedInput> inputs_of(IntegerSession& session) {
     if (op == nullptr) continue;
     require<ArgumentError>(op->batch && op->shape.rank() >= 1,
                            "{}: samples need a batched input", program.describe(id));
-    found.push_back({.label = program[id].label,
-                     .sample = sample_shape(op->shape),
-                     .floats = session.input(id)});
+    FedInput input{.label = program[id].label, .sample = sample_shape(op->shape)};
+    if (op->indices == 0) input.floats = session.input(id);
+    if (op->indices != 0) input.integers = session.input<int32_t>(id);
+    found.push_back(input);
   }
   return found;
 }
@@ -87,9 +88,10 @@ std::vector<FedInput> inputs_of(Verifier& verifier) {
     const auto& op = std::get<integer::Input>(program[id].op);
     require<ArgumentError>(op.batch && op.shape.rank() >= 1, "{}: samples need a batched input",
                            program.describe(id));
-    found.push_back({.label = program[id].label,
-                     .sample = sample_shape(op.shape),
-                     .floats = verifier.input(i)});
+    FedInput input{.label = program[id].label, .sample = sample_shape(op.shape)};
+    if (op.indices == 0) input.floats = verifier.input(i);
+    if (op.indices != 0) input.integers = verifier.input<int32_t>(i);
+    found.push_back(input);
   }
   return found;
 }
@@ -181,7 +183,7 @@ void require_fit(const IntegerProgram& program, const data::Dataset& dataset) {
   for (const IntegerNode& node : program.nodes()) {
     const auto* op = std::get_if<integer::Input>(&node.op);
     if (op == nullptr || !op->batch || op->shape.rank() == 0) continue;
-    inputs.push_back(unbound_input(node.label, DType::F32, op->shape));
+    inputs.push_back(unbound_input(node.label, node.value.type.dtype, op->shape));
   }
   (void)columns_for(inputs, dataset);
 }

@@ -186,7 +186,7 @@ std::optional<MetricChoice> choose_metric(const IntegerProgram& program, Program
   for (const IntegerNode& node : program.nodes()) {
     const auto* input = std::get_if<integer::Input>(&node.op);
     if (input == nullptr || !input->batch || input->shape.rank() == 0) continue;
-    inputs.push_back(without_memory(node.label, input->shape, DType::F32));
+    inputs.push_back(without_memory(node.label, input->shape, node.value.type.dtype));
   }
   return choose_by_data({std::move(inputs), program[output].value.type, dataset});
 }

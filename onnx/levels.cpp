@@ -53,13 +53,8 @@ class OnnxRunner : public LevelRunner {
         all_(yielding_all(c.subject, options.form)),
         bytes_(to_onnx(all_.program, options)) {}
 
-  void run(std::span<const std::vector<float>> inputs, int64_t) override {
-    std::vector<Tensor> given;
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      const Shape& shape = all_.program[subject_.inputs[i]].value.type.shape;
-      given.push_back(Tensor::of<float>(shape, inputs[i]));
-    }
-    values_ = compute(given);
+  void run(std::span<const Tensor> inputs, int64_t) override {
+    values_ = compute(inputs);
     for (size_t k = 0; k < values_.size(); ++k) {
       const TensorType& wanted = all_.program[all_.program.outputs()[k]].value.type;
       require<Error>(values_[k].type == wanted, "{}: ONNX gives {}, expected {}",
@@ -79,7 +74,7 @@ class OnnxRunner : public LevelRunner {
 
  protected:
   /// Returns all outputs of the model.
-  virtual std::vector<Tensor> compute(const std::vector<Tensor>& inputs) = 0;
+  virtual std::vector<Tensor> compute(std::span<const Tensor> inputs) = 0;
   const std::string& bytes() const { return bytes_; }
 
  private:
@@ -95,13 +90,20 @@ class InterpreterRunner : public OnnxRunner {
       : OnnxRunner(c, options), model_(bytes()) {}
 
  private:
-  std::vector<Tensor> compute(const std::vector<Tensor>& inputs) override {
+  template <class T>
+  static OnnxArray array_of(const Tensor& tensor) {
+    const auto extents = tensor.type.shape.extents();
+    const auto values = tensor.values<T>();
+    return {{extents.begin(), extents.end()}, std::vector<T>(values.begin(), values.end())};
+  }
+  std::vector<Tensor> compute(std::span<const Tensor> inputs) override {
     const std::vector<std::string> names = model_.inputs();
     for (size_t i = 0; i < inputs.size(); ++i) {
-      const auto extents = inputs[i].type.shape.extents();
-      std::vector<float> values(static_cast<size_t>(inputs[i].type.elements()));
-      std::memcpy(values.data(), inputs[i].data.data(), inputs[i].data.size());
-      model_.set(names[i], {{extents.begin(), extents.end()}, std::move(values)});
+      if (inputs[i].type.dtype == DType::S32) {
+        model_.set(names[i], array_of<int32_t>(inputs[i]));
+      } else {
+        model_.set(names[i], array_of<float>(inputs[i]));
+      }
     }
     model_.run();
     std::vector<Tensor> outputs;
@@ -141,7 +143,7 @@ class RuntimeRunner : public OnnxRunner {
   }
 
  private:
-  std::vector<Tensor> compute(const std::vector<Tensor>& inputs) override {
+  std::vector<Tensor> compute(std::span<const Tensor> inputs) override {
     NamedTensors given;
     for (size_t i = 0; i < inputs.size(); ++i) {
       given.push_back({fmt::format("{}", i), inputs[i]});

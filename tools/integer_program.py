@@ -5,8 +5,9 @@ integer_program.py check CASE.json...
     Conformance cases: every node's value, bit for bit. Prints a line for each case; exit 1
     on a mismatch.
 integer_program.py run PROGRAM.json --input x.npy [--output y.npy]
-    A program over float32 inputs: one --input for each Input, one --output for each output,
-    in order. Prints dtype, shape and SHA-256 of each output's little-endian elements.
+    A program over inputs of float32, or int32 for indices: one --input for each Input, one
+    --output for each output, in order. Prints dtype, shape and SHA-256 of each output's
+    little-endian elements.
 
 Needs Python 3.11 and NumPy.
 """
@@ -38,7 +39,7 @@ REDUCTION = {"axes": [], "keep_dims": False}
 WINDOWS = {"kernel": [2, 2], "stride": [], "padding": ("Valid", "Same", "Explicit"),
            "pads_begin": [], "pads_end": []}
 OPS = {
-    "Input": {"shape": [], "batch": True},
+    "Input": {"shape": [], "batch": True, "indices": 0},
     "Quantize": {"grid": GRID, "rounding": ("HalfEven", "HalfAway", "HalfUp"),
                  "division": ("Exact", "Reciprocal"),
                  "zero_point": ("AfterRounding", "BeforeRounding")},
@@ -68,6 +69,8 @@ OPS = {
     "Interpolate": {"extents": [], "step": [], "offset": [], "divisor": []},
     "Normalize": {"groups": 1, "joint": False, "centered": True, "shift": 0, "epsilon": 0,
                   "least": 1, "signs": {"s32"}, "scales": {"f32"}, "bias": {"s32"}},
+    "ArgMax": {"axis": -1, "keep_dims": False},
+    "Embedding": {},
     "Dequantize": {"low": float | None, "high": float | None},
 }
 NODE = {"label": "", "op": object, "operands": []}
@@ -577,6 +580,24 @@ def normalize(a, requantization, x):
     return Value(h * a.signs.data + a.bias.data, "s32", scale)
 
 
+def arg_max(a, requantization, x):
+    require(x.data.shape[a.axis] >= 1, f"axis {a.axis} of {list(x.data.shape)}")
+    values = x.data
+    if x.kind == "accumulators":
+        values = x.data.astype(np.float32) * x.scale.astype(np.float32)
+    y = np.argmax(values, a.axis, keepdims=a.keep_dims)
+    return Value(np.asarray(y, np.int64), "s32", np.array([1.0]))
+
+
+def embedding(a, requantization, table, indices):
+    fits = table.grid and table.data.ndim == 2 and table.data.size
+    require(fits, f"table {table.dtype} {list(table.data.shape)}")
+    rows = len(table.data)
+    within = indices.data.size == 0 or 0 <= indices.data.min() and indices.data.max() < rows
+    require(indices.dtype == "s32" and within, f"indices beyond 0..{rows - 1}")
+    return codes(table.data[indices.data], table.grid)
+
+
 def dequantize(a, requantization, x):
     v = np.atleast_1d(x.acc).astype(np.float32) * x.scale.astype(np.float32)
     if a.low is not None:
@@ -612,8 +633,19 @@ RULES = {
     "AvgPool": ("codes", 1, avg_pool),
     "Interpolate": ("codes", 1, interpolate),
     "Normalize": ("codes", 1, normalize),
+    "ArgMax": ("codes accumulators", 1, arg_max),
+    "Embedding": ("codes accumulators", 2, embedding),
     "Dequantize": ("codes accumulators", 1, dequantize),
 }
+
+
+def given(node, x):
+    if not node.a.indices:
+        return Value(x, "f32")
+    x = x.astype(np.int64)
+    within = (0 <= x) & (x < node.a.indices)
+    require(within.all(), f"{node.place}: an index beyond 0..{node.a.indices - 1}")
+    return Value(x, "s32", np.array([1.0]))
 
 
 def run_program(program, inputs):
@@ -626,9 +658,10 @@ def run_program(program, inputs):
             x, shape = next(inputs), list(node.a.shape)
             if node.a.batch and shape and x.ndim:
                 shape[0] = batch = x.shape[0] if batch is None else batch
-            came, expected = f"{x.dtype} {list(x.shape)}", f"float32 {shape}"
+            dtype = "int32" if node.a.indices else "float32"
+            came, expected = f"{x.dtype} {list(x.shape)}", f"{dtype} {shape}"
             require(came == expected, f"{node.place}: {came}, expected {expected}")
-            values.append(Value(x, "f32"))
+            values.append(given(node, x))
         else:
             values.append(run_node(node, program.requantization, [values[j] for j in node.operands]))
     return values

@@ -143,4 +143,25 @@ inline void write(const integer::Sum& op, CNode& node) {
             x.zero_point, walk, std::ssize(towards));
 }
 
+inline void write(const integer::ArgMax& op, CNode& node) {
+  const IntegerValue& x = node.in(0);
+  const AxisView view = axis_view(x.type.shape, resolve_axis(op.axis, x.type.shape));
+  const std::string type(c_type(x.type.dtype));
+  if (x.is_codes()) {
+    return node.call(node.source.kernel("arg_max", type, {{"X", type}}), node.operands[0],
+                     node.result, view.outer, view.channels, view.inner);
+  }
+  const std::vector<float> scales(x.scales.begin(), x.scales.end());
+  node.call(node.source.kernel("arg_max_sums", type, {{"X", type}}), node.operands[0],
+            node.result, view.outer, view.channels, view.inner,
+            node.source.array<float>(node.name, "scales", scales), std::ssize(scales));
+}
+
+inline void write(const integer::Embedding&, CNode& node) {
+  const Shape& table = node.in(0).type.shape;
+  const int64_t bytes = table[1] * size_of(node.out().type.dtype);
+  node.call_checked("INDEX", node.source.kernel("embedding", ""), node.operands[0],
+                    node.operands[1], node.result, node.in(1).type.elements(), table[0], bytes);
+}
+
 }  // namespace qtape

@@ -26,8 +26,9 @@ IntegerValue Constant::infer(IntegerInputs inputs) const {
 void Constant::update(const IntegerBinding&, IntegerValue& y) const { set_grid(y, grid); }
 
 IntegerKernel Constant::optimized(const IntegerBinding& b) const {
-  return {.run = [this, y = b.result] {
+  return {.load = [this, y = b.result] {
     if (!codes.data.empty()) std::memcpy(y, codes.data.data(), codes.data.size());
+    return Fault{};
   }};
 }
 

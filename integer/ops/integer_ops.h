@@ -6,10 +6,12 @@
 #include <string>
 #include <variant>
 
+#include "qtape/integer/ops/arg_max.h"
 #include "qtape/integer/ops/avg_pool.h"
 #include "qtape/integer/ops/constant.h"
 #include "qtape/integer/ops/conv.h"
 #include "qtape/integer/ops/dequantize.h"
+#include "qtape/integer/ops/embedding.h"
 #include "qtape/integer/ops/input.h"
 #include "qtape/integer/ops/interpolate.h"
 #include "qtape/integer/ops/linear.h"
@@ -34,7 +36,7 @@ using IntegerOpAlternatives =
                  integer::Slice, integer::Gather, integer::Reshape, integer::Transpose,
                  integer::Structure<MaxPool>, integer::Structure<Upsample>, integer::Pad,
                  integer::Max, integer::Sum, integer::AvgPool, integer::Interpolate,
-                 integer::Normalize, integer::Dequantize>;
+                 integer::Normalize, integer::ArgMax, integer::Embedding, integer::Dequantize>;
 
 /// One of the integer ops; its members are compiled once, as those of Op are.
 struct IntegerOp : IntegerOpAlternatives {

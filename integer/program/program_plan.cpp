@@ -79,8 +79,9 @@ class Planner {
     const IntegerNode& node = program_[id];
     if (target_ == nullptr) return false;
     if (std::holds_alternative<integer::Constant>(node.op)) return true;
+    if (std::holds_alternative<integer::Input>(node.op)) return true;
     if (node.value.type.dtype != DType::F32) return false;
-    return node.operands.empty() || std::ranges::count(program_.outputs(), id) > 0;
+    return std::ranges::count(program_.outputs(), id) > 0;
   }
 
   void place_scratch(ProgramNodeId id) {
@@ -97,9 +98,10 @@ class Planner {
     const IntegerNode& node = program_[id];
     place_scratch(id);
     if (value(id).next || is_outside(id)) return;
-    const int64_t end = value(id).kept ? program_.size() : last_[at(id)];
+    const bool constant = std::holds_alternative<integer::Constant>(node.op);
+    const int64_t end = value(id).kept || constant ? program_.size() : last_[at(id)];
     const int64_t bytes = node.value.type.bytes();
-    const bool first = std::holds_alternative<integer::Input>(node.op);
+    const bool first = constant || std::holds_alternative<integer::Input>(node.op);
     const int64_t begin = first ? 0 : time_of(id);
     if (shares_place(node, begin)) {
       buffer_[at(id)] = buffer_[at(node.operands[0])];

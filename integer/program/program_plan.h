@@ -30,9 +30,10 @@ struct ProgramPlan {
   int64_t arena_bytes = 0;
 };
 
-/// Node i runs at time i, together with the node that receives its products. Inputs lie in the
-/// arena for the lifetime of the session. A view shares the memory of its operand. An op that
-/// may run in place takes the memory of operand 0 if no later node reads it.
+/// Node i runs at time i, together with the node that receives its products. Inputs and
+/// constants lie in the arena for the lifetime of the session. A view shares the memory of its
+/// operand. An op that may run in place takes the memory of operand 0 if no later node reads
+/// it.
 ProgramPlan plan_program(const IntegerProgram& program, KeptValues kept);
 
 /// Memory needs of code that is written for another machine.
@@ -43,9 +44,9 @@ struct TargetMemory {
   std::function<int64_t(const IntegerNode& node, const CodeGrid* grid)> scratch;
 };
 
-/// Plans code for another machine: outputs are kept, inputs and outputs in f32 lie in memory of
-/// the caller, constants outside of the arena, and nodes have scratch. No node takes sums that
-/// it would have to keep.
+/// Plans code for another machine: outputs are kept, inputs and outputs in f32 and inputs of
+/// indices lie in memory of the caller, constants outside of the arena, and nodes have scratch.
+/// No node takes sums that it would have to keep.
 ProgramPlan plan_program(const IntegerProgram& program, const TargetMemory& target);
 
 }  // namespace qtape

@@ -36,6 +36,14 @@ Epilogue epilogue_of(const IntegerOp& op, const IntegerBinding& b) {
       op);
 }
 
+/// Throws GraphError unless the value of the node has this dtype.
+void check_access(const IntegerProgram& program, ProgramNodeId id, DType dtype) {
+  const TensorType& type = program[id].value.type;
+  if (type.dtype == dtype) return;
+  fail<GraphError>("{}: is {}, accessed as {}", program.describe(id), to_string(type),
+                   to_string_view(dtype));
+}
+
 }  // namespace
 
 /// A copy of the program, its memory and its kernels.
@@ -171,13 +179,13 @@ void IntegerSession::run() { bound_->run(); }
 
 std::string IntegerSession::report() const { return bound_->report(); }
 
-std::span<float> IntegerSession::input(ProgramNodeId id) {
+std::span<std::byte> IntegerSession::input_bytes(ProgramNodeId id, DType dtype) {
   const IntegerNode& node = program()[id];
   if (!std::holds_alternative<integer::Input>(node.op)) {
     fail<GraphError>("{}: is not an input", program().describe(id));
   }
-  return {reinterpret_cast<float*>(bound_->memory(id)),
-          static_cast<size_t>(node.value.type.elements())};
+  check_access(program(), id, dtype);
+  return {bound_->memory(id), static_cast<size_t>(node.value.type.bytes())};
 }
 
 bool IntegerSession::has_value(ProgramNodeId id) const {
@@ -197,11 +205,7 @@ std::span<const std::byte> IntegerSession::bytes(ProgramNodeId id) const {
 
 std::span<const std::byte> IntegerSession::bytes(ProgramNodeId id, DType dtype) const {
   const std::span<const std::byte> found = bytes(id);
-  const TensorType& type = program()[id].value.type;
-  if (type.dtype != dtype) {
-    fail<GraphError>("{}: is {}, accessed as {}", program().describe(id), to_string(type),
-                     to_string_view(dtype));
-  }
+  check_access(program(), id, dtype);
   return found;
 }
 

@@ -39,13 +39,20 @@ class IntegerSession {
   IntegerSession& operator=(IntegerSession&&) noexcept;
   ~IntegerSession();
 
-  /// Returns the memory of an input, f32 in its shape, to be filled before a run. Throws
-  /// GraphError for other nodes.
-  std::span<float> input(ProgramNodeId id);
-  std::span<float> input(std::string_view label) { return input(program().at(label)); }
+  /// Returns the memory of an input in its shape, to be filled before a run: of f32 or, for
+  /// indices, of int32_t. Throws GraphError for other nodes and if T is not the dtype.
+  template <class T = float>
+  std::span<T> input(ProgramNodeId id) {
+    const std::span<std::byte> found = input_bytes(id, dtype_of<T>);
+    return {reinterpret_cast<T*>(found.data()), found.size() / sizeof(T)};
+  }
+  template <class T = float>
+  std::span<T> input(std::string_view label) {
+    return input<T>(program().at(label));
+  }
 
-  /// Runs the program. Throws GraphError, naming input and element, for NaN; values are
-  /// undefined then, but the session can be run again.
+  /// Runs the program. Throws GraphError, naming input and element, for NaN and for indices out
+  /// of range; values are undefined then, but the session can be run again.
   void run();
 
   /// Returns the value of a node. Throws GraphError if T is not its dtype or the value is not
@@ -76,6 +83,8 @@ class IntegerSession {
 
   /// Like the public `bytes`. Throws GraphError if the value has another dtype.
   std::span<const std::byte> bytes(ProgramNodeId id, DType dtype) const;
+  /// Memory of an input. Throws GraphError for other nodes and another dtype.
+  std::span<std::byte> input_bytes(ProgramNodeId id, DType dtype);
 
   std::unique_ptr<Bound> bound_;
 };

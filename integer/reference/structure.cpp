@@ -5,6 +5,8 @@
 #include <cstring>
 #include <limits>
 
+#include "qtape/integer/ops/arg_max.h"
+#include "qtape/integer/ops/embedding.h"
 #include "qtape/integer/ops/reduce.h"
 #include "qtape/integer/reference/integers.h"
 
@@ -155,6 +157,34 @@ IntegerKernel Sum::reference(const IntegerBinding& b) const {
                          [&](int64_t i, size_t place) { (*sums)[place] += x.difference(i); });
         write(*sums, y);
       }};
+}
+
+IntegerKernel ArgMax::reference(const IntegerBinding& b) const {
+  return {.run = [*this, x = operand(b, 0), y = result(b), n = b.out().type.elements()] {
+    const std::vector<double>& scales = x.value->scales;
+    const int along = axis_from_front(axis, x.shape());
+    const int64_t inner = elements_behind(x.shape(), along);
+    const auto value = [&](int64_t i) {
+      const auto scale = static_cast<float>(scales[static_cast<size_t>(i) % scales.size()]);
+      return static_cast<float>(x[i]) * (x.value->is_codes() ? 1.0f : scale);
+    };
+    for (int64_t k = 0; k < n; ++k) {
+      const int64_t first = k / inner * x.shape()[along] * inner + k % inner;
+      int64_t best = 0;
+      for (int64_t i = 1; i < x.shape()[along]; ++i) {
+        if (value(first + i * inner) > value(first + best * inner)) best = i;
+      }
+      y.set(k, best);
+    }
+  }};
+}
+
+IntegerKernel Embedding::reference(const IntegerBinding& b) const {
+  return {.run = [table = operand(b, 0), indices = operand(b, 1), y = result(b),
+                  n = b.out().type.elements()] {
+    const int64_t width = table.shape()[1];
+    for (int64_t i = 0; i < n; ++i) y.set(i, table[indices[i / width] * width + i % width]);
+  }};
 }
 
 }  // namespace qtape::integer

@@ -71,6 +71,11 @@ class Analyzer {
       return refuse(refusal(fmt::format("has {} scales; activations need one", scales),
                             "quantize them per tensor"));
     }
+    if (operand(0).kind == IntegerKind::Indices) {
+      return refuse(refusal(
+          fmt::format("{} is an index, which has no grid", graph_.describe(node().operands[0])),
+          "use it as an output, or look up an Embedding"));
+    }
     if (operand(0).kind == IntegerKind::Float && !blocked_before() &&
         !std::holds_alternative<Input>(graph_[result_.origin(node().operands[0])].op)) {
       return refuse(operands().refuse(0));
@@ -91,6 +96,8 @@ class Analyzer {
         return accumulators();
       case Verdict::Is::Pending:
         return {.kind = IntegerKind::Pending, .source = id_, .codes = verdict.codes};
+      case Verdict::Is::Indices:
+        return {.kind = IntegerKind::Indices, .source = id_};
       case Verdict::Is::Operand:
         return operand(0).limited(verdict.low, verdict.high);
       case Verdict::Is::Float:

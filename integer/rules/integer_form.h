@@ -15,14 +15,15 @@ enum class IntegerKind : uint8_t {
   Codes,         ///< (q - zp) s with the codes q of a quantizer of one scale
   Accumulators,  ///< S[c] times a sum of codes or of products of codes, where c is the index
                  ///< along the last axis
-  Pending        ///< integers once a following quantizer provides a grid
+  Pending,       ///< integers once a following quantizer provides a grid
+  Indices        ///< s32 indices, which are the same in floats: of an input, or of an ArgMax
 };
 
 /// The integers of one node. Views share the integers of their operand, in the same order.
 struct IntegerForm {
   IntegerKind kind = IntegerKind::Float;
   /// The node that owns the integers. For Codes and Weight: a quantizer, or an op that selects
-  /// codes of one. For Accumulators and Pending: the op that computes them.
+  /// codes of one. For Accumulators, Pending and Indices: the op that computes them.
   NodeId source;
   NodeId quantizer;  ///< Codes and Weight: the quantizer whose scales they have
   NodeId product;    ///< Accumulators of products: the op that multiplies; may equal `source`

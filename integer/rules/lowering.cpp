@@ -34,6 +34,8 @@ class Lowering {
         return is_quantizer(node(id).op) ? quantizer(id) : selected(id);
       case IntegerKind::Accumulators:
         return own.product.index >= 0 ? product(id) : sum(id);
+      case IntegerKind::Indices:
+        return indices(id);
       case IntegerKind::Float:
       case IntegerKind::Pending:
         break;
@@ -86,7 +88,7 @@ class Lowering {
   /// Returns an op that selects codes of its operand.
   LoweredOp selected(NodeId id) const {
     LoweredOp op = with_grid(LoweredOp::Emitter::ByRule, id, form(id).quantizer);
-    op.operands = {node(id).operands[0]};
+    op.operands = node(id).operands;
     op.numbers.x = shape(op.operands[0]);
     return op;
   }
@@ -101,6 +103,30 @@ class Lowering {
       op.norm = {*numbers, {all.begin() + 1, all.end()}};
     }
     return op;
+  }
+
+  /// Returns the number of rows of the smallest table that the indices `id` look up.
+  int64_t rows_of(NodeId id) const {
+    int64_t rows = std::numeric_limits<int32_t>::max();
+    for (const Node& each : graph_.nodes()) {
+      const auto place = indices_operand(each.op);
+      if (!place || form(each.operands[*place]).source != id) continue;
+      rows = std::min(rows, shape(each.operands[0])[0]);
+    }
+    return rows;
+  }
+
+  /// Returns the op that computes indices, or an input within the rows of each table that it
+  /// looks up.
+  LoweredOp indices(NodeId id) const {
+    const std::vector<NodeId>& all = node(id).operands;
+    if (all.empty()) {
+      return {.emitter = LoweredOp::Emitter::Input, .node = id, .indices = rows_of(id)};
+    }
+    return {.emitter = LoweredOp::Emitter::ByRule,
+            .node = id,
+            .operands = {all[0]},
+            .numbers = {.x = shape(all[0])}};
   }
 
   /// Returns a product, including the bias that node `id` may add to its sums.
@@ -166,6 +192,7 @@ IntegerOp emit(const Graph& graph, const LoweredOp& op, const Numbers& numbers) 
       return integer::Lookup{.grid = numbers.grid, .table = numbers.table};
     case LoweredOp::Emitter::ByRule:
       return emit(graph[op.node].op, numbers);
+    case LoweredOp::Emitter::Input:
     case LoweredOp::Emitter::None:
       break;
   }

@@ -30,6 +30,7 @@ struct LoweredNorm {
 struct LoweredOp {
   enum class Emitter : uint8_t {
     None,        ///< the node has no integers of its own
+    Input,       ///< indices that the caller gives
     Quantize,    ///< codes of floats
     Requantize,  ///< codes of the integers of operand 0
     Table,       ///< a function of one code, as a lookup table
@@ -48,6 +49,7 @@ struct LoweredOp {
   std::vector<LoweredOp> pieces = {};
   std::optional<LoweredWeights> weights = {};
   std::optional<LoweredNorm> norm = {};
+  int64_t indices = 0;   ///< of an input of indices: the number of rows that they can name
   Numbers numbers = {};  ///< shapes, and the dtype of the codes of the result
 
   bool has_grid() const { return quantizer.index >= 0; }

@@ -40,6 +40,7 @@ struct Verdict {
     Codes,         ///< codes of its own, on the grid of operand 0
     Accumulators,  ///< accumulators of its own
     Pending,       ///< integers once a quantizer gives them a grid
+    Indices,       ///< s32 indices, which have no grid
     Operand        ///< the integers of operand 0, with the value limited
   };
   Is is = Is::Float;
@@ -135,7 +136,8 @@ struct Numbers {
 /// The integer rule of op X. A specialization defines `classify`, and `emit` where stated:
 ///
 ///   static Verdict classify(const X&, const Operands&);
-///   static IntegerOp emit(const X&, const Numbers&);     for Codes, Accumulators, Pending
+///   static IntegerOp emit(const X&, const Numbers&);     for Codes, Accumulators, Pending and
+///                                                        Indices of an op
 ///
 /// It also defines each of the following that applies:
 ///
@@ -147,6 +149,8 @@ struct Numbers {
 ///   static WeightLayout layout(const X&, const Shape&);
 ///   static constexpr bool adds_bias = true;    adds operand 1 to the accumulators of a product
 ///   static integer::NormNumbers norm(const X&);  normalizes; operand 1 is gamma, 2 beta
+///   static constexpr size_t indices = 1;       index of the operand that holds indices of rows
+///                                              of operand 0
 // clang-format on
 template <class X>
 struct IntegerRule {
@@ -176,6 +180,10 @@ concept AddsBias = IntegerRule<X>::adds_bias;
 template <class X>
 concept Normalizes = requires(const X& op) {
   IntegerRule<X>::norm(op);
+};
+template <class X>
+concept LooksUp = requires {
+  IntegerRule<X>::indices;
 };
 template <class X>
 concept Emits = requires(const X& op, const Numbers& numbers) {

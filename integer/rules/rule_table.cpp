@@ -92,6 +92,15 @@ std::optional<integer::NormNumbers> norm_of(const Op& op) {
       op);
 }
 
+std::optional<size_t> indices_operand(const Op& op) {
+  return std::visit(
+      []<class X>(const X&) -> std::optional<size_t> {
+        if constexpr (LooksUp<X>) return IntegerRule<X>::indices;
+        return std::nullopt;
+      },
+      op);
+}
+
 std::optional<size_t> weights_operand(const Op& op) {
   return std::visit(
       []<class X>(const X&) -> std::optional<size_t> {

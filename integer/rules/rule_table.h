@@ -24,14 +24,16 @@ bool adds_bias(const Op& op);
 /// Returns the numbers of a norm, other than gamma and beta, its operands 1 and 2; nothing for
 /// other ops.
 std::optional<integer::NormNumbers> norm_of(const Op& op);
+/// Returns the index of the operand that holds indices of rows of operand 0, if there is one.
+std::optional<size_t> indices_operand(const Op& op);
 /// Returns the index of the operand that is constant weights, if there is one.
 std::optional<size_t> weights_operand(const Op& op);
 /// Returns the layout of the weights in their operand. Throws Error for ops without weights.
 WeightLayout weight_layout(const Op& op, const Shape& weights);
 /// Returns the integer form of `op`.
 Verdict classify(const Op& op, const Operands& operands);
-/// Returns the integer op of a node of kind Codes, Accumulators or Pending. Throws Error for
-/// others.
+/// Returns the integer op of a node of kind Codes, Accumulators, Pending or Indices, other than
+/// an input. Throws Error for others.
 IntegerOp emit(const Op& op, const Numbers& numbers);
 
 }  // namespace qtape

@@ -6,6 +6,7 @@
 #include "qtape/integer/rules/codes.h"
 #include "qtape/integer/rules/concat.h"
 #include "qtape/integer/rules/conv.h"
+#include "qtape/integer/rules/indices.h"
 #include "qtape/integer/rules/leaves.h"
 #include "qtape/integer/rules/matmul.h"
 #include "qtape/integer/rules/norms.h"

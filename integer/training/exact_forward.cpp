@@ -1,6 +1,7 @@
 #include "qtape/integer/training/exact_forward.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "qtape/core/code_types.h"
 #include "qtape/engine/quantizers.h"
@@ -60,6 +61,7 @@ void ExactForward::bind(const Lookup& lookup) {
   find_float_readers();
   find_computed_biases();
   for (const NodeId id : ids(graph())) {
+    if (is_index(id)) bind_indices(id);
     if (!owns(id)) continue;
     ExactValue& own = value(id);
     own.data = memory(id);
@@ -73,6 +75,13 @@ void ExactForward::bind(const Lookup& lookup) {
     }
     if (is_quantizer(node(id).op)) quantizers_.push_back(lookup_.status(id));
   }
+}
+
+/// Indices are read where the tape computes them.
+void ExactForward::bind_indices(NodeId id) {
+  const bool given = lowered(id).emitter == LoweredOp::Emitter::Input;
+  const int64_t high = given ? lowered(id).indices - 1 : std::numeric_limits<int32_t>::max();
+  value(id) = {true, {{DType::S32, node(id).type.shape}, {1.0}, 0, 0, high}, memory(id)};
 }
 
 IntegerValue ExactForward::accumulators(NodeId source) {

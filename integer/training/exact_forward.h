@@ -53,6 +53,10 @@ class ExactForward : public ForwardArithmetic {
   const Node& node(NodeId id) const { return graph()[id]; }
   /// True if the node has integers of its own in memory.
   bool owns(NodeId id) const;
+  /// True for the source of s32 indices, which kernels of the tape compute.
+  bool is_index(NodeId id) const {
+    return form(id).kind == IntegerKind::Indices && form(id).source == id;
+  }
   /// True if the codes of a source are computed from floats: those of quantizers of floats, and
   /// of functions of codes, which the lookup table of the program evaluates in floats.
   bool reads_values(NodeId source) const;
@@ -64,6 +68,7 @@ class ExactForward : public ForwardArithmetic {
   void find_computed_biases();
 
   ExactValue& value(NodeId source) { return values_[at(source)]; }
+  void bind_indices(NodeId id);
   Operand operand(NodeId id);
   Factors factors_of(const LoweredOp& product);
   NormLeaves leaves_of(const LoweredNorm& norm) const;
@@ -80,7 +85,8 @@ class ExactForward : public ForwardArithmetic {
   Kernel computed_on_codes(NodeId id, Kernel kernel);
   std::shared_ptr<BoundOp> decoder(NodeId source, std::byte* to);
   std::byte* memory(NodeId source) const {
-    return encoded_[at(source)] ? lookup_.value(source) : lookup_.companion(source);
+    const bool of_tape = encoded_[at(source)] || is_index(source);
+    return of_tape ? lookup_.value(source) : lookup_.companion(source);
   }
   /// True if all readers of `id`, and of views of it, read only codes.
   bool is_read_as_codes(NodeId id, const std::vector<std::vector<NodeId>>& readers) const;

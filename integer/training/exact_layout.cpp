@@ -139,6 +139,10 @@ void ExactForward::find_float_readers() {
     const NodeId id{i};
     float_needed_[at(id)] = float_needed_[at(id)] || kept_[at(id)];
     if (owns(id) && form(id).bias.index >= 0) float_needed_[at(form(id).bias)] = true;
+    for (NodeId operand : node(id).operands) {
+      const bool index = form(operand).kind == IntegerKind::Indices;
+      if (owns(id) && index) float_needed_[at(operand)] = true;
+    }
     const bool entry = owns(id) && reads_floats(id);
     if (!entry && !(float_needed_[at(id)] && reads_floats(id))) continue;
     for (NodeId operand : node(id).operands) float_needed_[at(operand)] = true;

@@ -78,7 +78,9 @@ void ExactForward::Operation::bind(IntegerValue result, IntegerBinding binding) 
     IntegerValue& value = inputs_.operands[k].source->value;
     shaped_.push_back(value);
     shaped_.back().type.shape = owner_.node(lowered_.operands[k]).type.shape;
-    if (value.is_accumulators()) sums = &value;
+    const IntegerKind kind = owner_.form(lowered_.operands[k]).kind;
+    if (kind == IntegerKind::Indices) indices_.push_back(inputs_.operands[k].source);
+    if (value.is_accumulators() && k == 0) sums = &value;
     binding.inputs.push_back(value.is_accumulators() ? &value : &shaped_.back());
     binding.operands.push_back(owner_.memory(owner_.form(lowered_.operands[k]).source));
   }
@@ -107,6 +109,18 @@ void ExactForward::Operation::load_shaped() {
   }
 }
 
+Fault ExactForward::Operation::check_indices() const {
+  for (const ExactValue* each : indices_) {
+    const auto* indices = reinterpret_cast<const int32_t*>(each->data);
+    for (int64_t i = 0; i < each->value.type.elements(); ++i) {
+      if (indices[i] >= 0 && indices[i] <= each->value.high) continue;
+      return {"index {value} at position {index} is outside the table", i,
+              static_cast<double>(indices[i])};
+    }
+  }
+  return {};
+}
+
 Fault ExactForward::Operation::run_pieces(const QParams<float>& q) {
   for (const auto& piece : pieces_) {
     const Fault fault = piece->run(q);
@@ -117,6 +131,8 @@ Fault ExactForward::Operation::run_pieces(const QParams<float>& q) {
 
 Fault ExactForward::Operation::run(const QParams<float>& q) {
   Fault fault = run_pieces(q);
+  if (fault.text != nullptr) return fault;
+  fault = check_indices();
   if (fault.text != nullptr) return fault;
   load_shaped();
   if (inputs_.factors) {

@@ -105,11 +105,14 @@ class ExactForward::Operation {
   void add_pieces(IntegerBinding& binding);
   void bind(IntegerValue result, IntegerBinding binding);
   void load_shaped();
+  /// Returns a fault for an index of no row of a table.
+  Fault check_indices() const;
   Fault run_pieces(const QParams<float>& q);
 
   ExactForward& owner_;
   const LoweredOp& lowered_;
   Inputs inputs_;
+  std::vector<const ExactValue*> indices_;
   std::vector<IntegerValue> shaped_;    // codes of operands, in the shapes of those
   std::vector<AlignedBuffer> buffers_;  // of the pieces
   std::vector<std::unique_ptr<Operation>> pieces_;

@@ -161,10 +161,7 @@ std::vector<NodeId> shipped_answers(const Graph& graph) {
   const std::vector<NodeId> last = last_softmaxes(graph);
   std::vector<NodeId> answers;
   for (const NodeId answer : graph.answers()) {
-    NodeId id = answer;
-    while (is_view(graph[id].op) || std::holds_alternative<Transpose>(graph[id].op)) {
-      id = graph[id].operands[0];
-    }
+    const NodeId id = scores_of(graph, answer);
     const bool left_out = std::ranges::find(last, id) != last.end();
     answers.push_back(left_out ? graph[id].operands[0] : before_softmax(graph, answer));
   }

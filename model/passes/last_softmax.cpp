@@ -27,17 +27,41 @@ std::vector<int> reads(const Graph& graph, const std::vector<NodeId>& answers) {
   return counts;
 }
 
+/// True for an ArgMax along the axis of the Softmax or LogSoftmax that it reads.
+bool finds_class(const Graph& graph, NodeId id) {
+  const auto* index = std::get_if<ArgMax>(&graph[id].op);
+  if (index == nullptr) return false;
+  const Node& x = graph[graph[id].operands[0]];
+  return std::visit(
+      [&]<class X>(const X& each) {
+        if constexpr (is_alternative<X, std::variant<Softmax, LogSoftmax>>) {
+          return resolve_axis(each.axis, x.type.shape) ==
+                 resolve_axis(index->axis, x.type.shape);
+        }
+        return false;
+      },
+      x.op);
+}
+
 }  // namespace
+
+NodeId scores_of(const Graph& graph, NodeId answer) {
+  NodeId id = answer;
+  while (is_any<Reshape, Flatten, Transpose, Cast>(graph[id].op)) id = graph[id].operands[0];
+  return finds_class(graph, id) ? graph[id].operands[0] : id;
+}
 
 std::vector<NodeId> last_softmaxes(const Graph& graph) {
   const std::vector<NodeId> answers = graph.answers();
   const std::vector<int> counts = reads(graph, answers);
   std::vector<NodeId> found;
-  for (NodeId id : answers) {
-    while (counts[at(id)] == 1 && is_any<Reshape, Flatten, Transpose>(graph[id].op)) {
-      id = graph[id].operands[0];
+  for (const NodeId answer : answers) {
+    const NodeId last = scores_of(graph, answer);
+    bool alone = is_softmax(graph[last].op);
+    for (NodeId id = answer; alone && id != last; id = graph[id].operands[0]) {
+      alone = counts[at(id)] == 1;
     }
-    if (counts[at(id)] == 1 && is_softmax(graph[id].op)) found.push_back(id);
+    if (alone && counts[at(last)] == 1) found.push_back(last);
   }
   return found;
 }

@@ -7,13 +7,18 @@
 
 namespace qtape {
 
+/// Returns the node whose values an answer moves, or the Softmax or LogSoftmax of which it is
+/// the largest class.
+NodeId scores_of(const Graph& graph, NodeId answer);
+
 /// Returns the Softmax and LogSoftmax nodes after which nothing is computed: each is an answer,
-/// or Reshape, Flatten and Transpose alone lie between it and an answer. Losses do not count.
+/// or Reshape, Flatten, Transpose, Cast and an ArgMax along its axis alone lie between it and
+/// an answer. Losses do not count.
 std::vector<NodeId> last_softmaxes(const Graph& graph);
 
 /// Returns the graph without its last Softmax and LogSoftmax nodes: the nodes that read them
-/// read their operands. The classes of an answer keep their order. If there are any, losses are
-/// left out as well.
+/// read their operands. The classes of an answer keep their order, and so its largest class. If
+/// there are any, losses are left out as well.
 Graph without_last_softmaxes(const Graph& graph);
 
 /// Returns the operand of the Softmax or LogSoftmax that `answer` is, or that it only names;

@@ -93,7 +93,7 @@ class Exporter {
   void write_output(ProgramNodeId id) {
     p_.current = id;
     naming<GraphError>(p_.program.describe(id), [&] {
-      check(!p_.in_floats || !p_.program[id].value.is_accumulators(),
+      check(!p_.in_floats || !p_.program[id].value.is_accumulators() || p_.is_index(id),
             "has no accumulators because products are computed in floats: output floats or "
             "codes");
     });

@@ -22,6 +22,16 @@ bool OnnxProgram::is_batched(const TensorType& type) const {
   return program.batch() && type.shape.rank() > 0 && type.shape[0] == *program.batch();
 }
 
+bool OnnxProgram::is_index(ProgramNodeId id) const {
+  while (std::holds_alternative<integer::Reshape>(program[id].op)) {
+    id = program[id].operands[0];
+  }
+  const IntegerNode& source = program[id];
+  return source.value.type.dtype == DType::S32 &&
+         (std::holds_alternative<integer::ArgMax>(source.op) ||
+          std::holds_alternative<integer::Input>(source.op));
+}
+
 void OnnxProgram::check_codes(const IntegerValue& value) const {
   if (!value.is_codes() || !is_wide(value.type.dtype)) return;
   check(in_floats, "ONNX's integer products take codes of 8 bits, these have 16");
@@ -73,6 +83,7 @@ std::string OnnxProgram::differences(const std::string& x, const IntegerValue& v
 std::string OnnxProgram::floats(const std::string& sums, const IntegerValue& value,
                                 bool channels_first) {
   const std::vector<float> scales(value.scales.begin(), value.scales.end());
+  if (scales == std::vector{1.0f}) return cast(sums, DType::F32, "f32");
   const Shape shape = scales.size() == 1
                           ? Shape{}
                           : beside(std::ssize(scales), channels_first, value.type.shape);
@@ -141,7 +152,9 @@ std::string OnnxProgram::bias_value(const QuantizedWeights& weights) {
 }
 
 std::string OnnxProgram::values_of(size_t i, const std::string& x, bool channels_first) {
-  if (in_floats) return in(i).is_codes() ? dequantized(x, in(i)) : x;
+  if (in_floats && !is_index(node().operands[i])) {
+    return in(i).is_codes() ? dequantized(x, in(i)) : x;
+  }
   const std::string sums = in(i).is_codes() ? differences(x, in(i)) : x;
   return floats(sums, in(i), channels_first);
 }

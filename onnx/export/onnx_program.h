@@ -40,6 +40,8 @@ struct OnnxProgram {
   /// Returns `conv1.codes` for the node `conv1`.
   std::string named(std::string_view part) const;
   bool is_batched(const TensorType& type) const;
+  /// True for s32 indices, which are integers in both forms.
+  bool is_index(ProgramNodeId id) const;
   static bool is_wide(DType dtype) { return size_of(dtype) == 2; }
   void check_codes(const IntegerValue& value) const;
   std::string transposed(const std::string& x, std::vector<int64_t> axes);

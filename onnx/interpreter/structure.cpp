@@ -226,6 +226,43 @@ OnnxArray reduce_sum(const Call& c) {
   });
 }
 
+/// The first of the largest elements along an axis.
+OnnxArray arg_max(const Call& c) {
+  expect_no_16_bits(c);
+  c.node.expect("select_last_index", 0);
+  const OnnxArray& x = c.in(0);
+  const auto axis = static_cast<size_t>(axis_of(c.node.integer("axis", 0), x.shape.size()));
+  Extents shape = x.shape;
+  shape[axis] = 1;
+  const Extents strides = strides_of(x.shape);
+  std::vector<int64_t> y;
+  std::visit(
+      [&](const auto& from) {
+        for_each_index(shape, [&](const Extents& index) {
+          int64_t first = 0, best = 0;
+          for (size_t a = 0; a < index.size(); ++a) first += index[a] * strides[a];
+          const auto at = [&](int64_t i) {
+            return from[static_cast<size_t>(first + i * strides[axis])];
+          };
+          for (int64_t i = 1; i < x.shape[axis]; ++i) best = at(i) > at(best) ? i : best;
+          y.push_back(best);
+        });
+      },
+      x.data);
+  if (c.node.integer("keepdims", 1) == 0) {
+    shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(axis));
+  }
+  return {shape, std::move(y)};
+}
+
+OnnxType arg_max_type(const OnnxTypes& c) {
+  OnnxType type{onnx::TensorProto::INT64, c.in(0).shape};
+  const auto at = type.shape.begin() + c.node.integer("axis", 0);
+  *at = 1;
+  if (c.node.integer("keepdims", 1) == 0) type.shape.erase(at);
+  return type;
+}
+
 OnnxType transposed_type(const OnnxTypes& c) {
   const OnnxType& x = c.in(0);
   OnnxType type{x.element, {}};
@@ -280,12 +317,16 @@ OnnxType reduced_type(const OnnxTypes& c) {
   return type;
 }
 
-constexpr Operator structure_table[] = {
-    {"Concat", concat, concat_type},          {"Gather", gather, gathered_type},
-    {"Identity", identity, same_type},        {"Pad", pad, padded_type},
-    {"ReduceMax", reduce_max, reduced_type},  {"ReduceSum", reduce_sum, reduced_type},
-    {"Reshape", reshape, reshaped_type},      {"Slice", slice, sliced_type},
-    {"Transpose", transpose, transposed_type}};
+constexpr Operator structure_table[] = {{"ArgMax", arg_max, arg_max_type},
+                                        {"Concat", concat, concat_type},
+                                        {"Gather", gather, gathered_type},
+                                        {"Identity", identity, same_type},
+                                        {"Pad", pad, padded_type},
+                                        {"ReduceMax", reduce_max, reduced_type},
+                                        {"ReduceSum", reduce_sum, reduced_type},
+                                        {"Reshape", reshape, reshaped_type},
+                                        {"Slice", slice, sliced_type},
+                                        {"Transpose", transpose, transposed_type}};
 
 }  // namespace
 

@@ -163,7 +163,7 @@ TEST_CASE("C programs: they give every value of the conformance cases") {
     reference.run();
     CSession c(each.program, units[i], library);
     for (size_t k = 0; k < each.inputs.size(); ++k) {
-      std::memcpy(c.input(k).data(), each.inputs[k].data.data(), c.input(k).size_bytes());
+      std::ranges::copy(each.inputs[k].data, c.input<std::byte>(k).begin());
     }
     c.run();
     for (const CStep& step : units[i].written.steps) {
@@ -297,7 +297,8 @@ TEST_CASE("C programs: self-tests of programs without steps compile") {
     const CProgram written = write_c_program(program, "net");
     write_file(folder.file("net.h"), written.header);
     write_file(folder.file("net.c"), written.source);
-    const CSelfTestOptions test{.inputs = 9, .samples = {{{1, 2, 3, 4, 5, 6}}}};
+    const std::vector<float> x = {1, 2, 3, 4, 5, 6};
+    const CSelfTestOptions test{.inputs = 9, .samples = {{Tensor::of<float>({2, 3}, x)}}};
     write_file(folder.file("net_test.c"), write_c_self_test(program, written, "net", test));
     std::vector<std::string> arguments = {"cc", "-std=c99", "-o", folder.file("net")};
     arguments.insert(arguments.end(), strict.flags.begin(), strict.flags.end());

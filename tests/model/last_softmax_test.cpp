@@ -67,6 +67,21 @@ TEST_CASE("last_softmax: one that another node reads stays, and a loss does not 
   CHECK(without_last_softmaxes(graph).losses().empty());
 }
 
+TEST_CASE("last_softmax: before an ArgMax along its axis") {
+  for (const int axis : {1, -1}) {
+    Net net;
+    Graph& graph = net.graph;
+    const NodeId square = graph.add(Reshape{.shape = {-1, 2, 2}}, {net.product});
+    const NodeId soft = graph.add(Softmax{.axis = 1}, {square});
+    const NodeId index = graph.add(ArgMax{.axis = axis}, {soft});
+    const NodeId answer = graph.add(Cast{}, {index});
+    graph.set_outputs({answer}, {});
+    CAPTURE(axis);
+    CHECK(softmaxes(without_last_softmaxes(graph)) == (axis == 1 ? 0 : 1));
+    CHECK(shipped_answers(graph)[0] == (axis == 1 ? square : answer));
+  }
+}
+
 TEST_CASE("last_softmax: the loss of class labels reads the operand of a Softmax with a name") {
   Net net;
   Graph& graph = net.graph;

@@ -66,6 +66,18 @@ const std::vector<T>& of(const OnnxArray& array) {
 
 OnnxArray scalar(float v) { return {{}, Floats{v}}; }
 
+TEST_CASE("onnx interpreter: ArgMax, the first of equal elements along any axis") {
+  const OnnxArray x{{2, 3}, Floats{1, 4, 4, 9, 4, 9}};
+  const OnnxArray last = computed("ArgMax", {x}, {}, {{"axis", -1}, {"keepdims", 0}});
+  CHECK(last.shape == Numbers{2});
+  CHECK(of<int64_t>(last) == Numbers{1, 0});
+  const OnnxArray first = computed("ArgMax", {x});
+  CHECK(first.shape == Numbers{1, 3});
+  CHECK(of<int64_t>(first) == Numbers{1, 0, 1});
+  const OnnxArray codes{{1, 2, 2}, Codes{-3, 5, -2, 5}};
+  CHECK(of<int64_t>(computed("ArgMax", {codes}, {}, {{"axis", 1}})) == Numbers{1, 0});
+}
+
 TEST_CASE("onnx interpreter: QuantizeLinear and DequantizeLinear, ties and ends") {
   const float inf = std::numeric_limits<float>::infinity();
   const OnnxArray x{{8}, Floats{0.25f, 0.75f, -0.25f, -0.75f, 100, -100, inf, -inf}};

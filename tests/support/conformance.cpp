@@ -25,8 +25,11 @@ void feed_inputs(IntegerSession& session, const std::vector<Tensor>& inputs) {
   size_t next = 0;
   for (const ProgramNodeId id : ids(session.program())) {
     if (!std::holds_alternative<integer::Input>(session.program()[id].op)) continue;
-    const auto bytes = std::as_writable_bytes(session.input(id));
-    std::ranges::copy(inputs.at(next++).data, bytes.begin());
+    const Tensor& given = inputs.at(next++);
+    const auto bytes = given.type.dtype == DType::S32
+                           ? std::as_writable_bytes(session.input<int32_t>(id))
+                           : std::as_writable_bytes(session.input(id));
+    std::ranges::copy(given.data, bytes.begin());
   }
 }
 

@@ -45,6 +45,17 @@ class ConformanceBuilder {
     made_.inputs.push_back(Tensor::of<float>(shape, data));
     return net_.add(integer::Input{shape, batch}, {}, label);
   }
+  /// Adds an input of indices below `count`, of which the ends occur.
+  ProgramNodeId indices(Draws& draws, const std::string& label, Shape shape, int64_t count,
+                        bool batch = false) {
+    std::vector<int32_t> data = {static_cast<int32_t>(count - 1), 0};
+    data.resize(static_cast<size_t>(shape.elements()));
+    for (size_t i = 2; i < data.size(); ++i) {
+      data[i] = static_cast<int32_t>(draws.integer(0, count - 1));
+    }
+    made_.inputs.push_back(Tensor::of<int32_t>(shape, data));
+    return net_.add(integer::Input{shape, batch, count}, {}, label);
+  }
   /// Adds an input whose elements have `codes` on `grid` with every rounding.
   ProgramNodeId codes(const std::string& label, Shape shape, const CodeGrid& grid,
                       const std::vector<int64_t>& codes) {

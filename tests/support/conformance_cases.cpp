@@ -537,6 +537,52 @@ ConformanceCase norms(Requantization requantization) {
   return b.done();
 }
 
+/// Indices of the largest values of accumulators, with one scale and one for each channel, some
+/// of which are equal.
+ConformanceCase largest() {
+  ConformanceBuilder b("arg-max", "ArgMax of accumulators along all axes",
+                       Requantization::FloatMultiply);
+  Draws draws(12);
+  const Weights equal{.codes = {3, -1, 3, -1, 2, 2, -6, 2, 1, -3}, .scales = {0.5f}};
+  const Weights uneven{.codes = {3, -1, 6, -2, 2, 2, -6, 2, 1, -3},
+                       .scales = {0.5f, 0.25f, 0.7f, 0.1f, 0.9f},
+                       .bias = {7, 14, 0, -3, 100000000}};
+  for (const DType dtype : {DType::U8, DType::S16}) {
+    const ProgramNodeId x = b.random_codes(draws, std::string(to_string_view(dtype)), {2, 3, 2},
+                                           whole_grid(dtype, 0.5, 17));
+    for (const Weights& w : {equal, uneven}) {
+      const ProgramNodeId y = b.linear(x, w);
+      for (const int axis : {-1, 1}) b.add(integer::ArgMax{{.axis = axis}}, {y});
+      const ProgramNodeId kept = b.add(integer::ArgMax{{.axis = 2, .keep_dims = true}}, {y});
+      b.add(integer::Dequantize{}, {b.add(integer::Reshape{{.shape = {-1}}}, {kept})});
+    }
+  }
+  return b.done();
+}
+
+/// Rows of tables in the program and of computed ones, by indices of an input and of an ArgMax.
+ConformanceCase rows_of_tables() {
+  ConformanceBuilder b("embedding", "Embedding of indices that are inputs or computed",
+                       Requantization::FloatMultiply);
+  Draws draws(13);
+  const ProgramNodeId words = b.indices(draws, "words", {2, 3}, 5);
+  const ProgramNodeId one = b.indices(draws, "one", {}, 7);
+  for (const DType dtype : {DType::U8, DType::S8, DType::S16, DType::U16}) {
+    const CodeGrid grid = whole_grid(dtype, 0.25, 3);
+    const ProgramNodeId table = b.add(constant_of(draws, {7, 3}, grid), {});
+    b.add(integer::Embedding{}, {table, words});
+    b.add(integer::Embedding{}, {table, one});
+    const ProgramNodeId x =
+        b.random_codes(draws, std::string(to_string_view(dtype)), {4, 6}, grid);
+    const ProgramNodeId best = b.add(integer::ArgMax{}, {x});
+    b.add(integer::Requantize{whole_grid(DType::S8, 0.5, 0)},
+          {b.add(integer::Embedding{}, {table, best})});
+    b.add(integer::Embedding{}, {x, b.add(integer::ArgMax{{.axis = 0}}, {x})});
+  }
+  b.add(integer::Dequantize{}, {words});
+  return b.done();
+}
+
 /// Applies an op to the uses in its entry of the table of ops: the first use to codes u8 and
 /// u16, the second to s8 and s16, and so on.
 ConformanceCase of_op(const OpCase& op_case) {
@@ -582,6 +628,8 @@ std::vector<ConformanceCase> conformance_cases() {
     all.push_back(network(requantization));
   }
   all.push_back(lookups());
+  all.push_back(largest());
+  all.push_back(rows_of_tables());
   for (const OpCase& each : op_cases()) {
     if (!each.conformance.empty()) all.push_back(of_op(each));
   }

@@ -32,11 +32,21 @@ void set_fixed(const Graph& graph, Parameters& parameters, NodeId id, const Rand
               zero_point);
 }
 
+void fill_input(Verifier& verifier, size_t which, uint64_t seed) {
+  const IntegerValue& value = verifier.program()[verifier.inputs()[which]].value;
+  if (value.type.dtype == DType::F32) return fill_wild(verifier.input(which), seed);
+  const Random random(seed, 7);
+  uint64_t at = 0;
+  for (int32_t& each : verifier.input<int32_t>(which)) {
+    each = static_cast<int32_t>(random.below(at++, static_cast<uint64_t>(value.high + 1)));
+  }
+}
+
 /// Returns the first difference when a batch is run at all levels.
 std::string difference(const Graph& graph, Parameters& parameters, const VerifyOptions& options,
                        const SessionHooks& hooks, uint64_t seed) {
   Verifier verifier(graph, parameters, options, hooks);
-  fill_wild(verifier.input(), seed);
+  for (size_t i = 0; i < verifier.inputs().size(); ++i) fill_input(verifier, i, seed + i);
   verifier.run(options.batch);
   if (verifier.mismatches() == 0) return "";
   return fmt::format("{}: {}\n{}{}", to_string_view(options.convert.requantization),
@@ -70,6 +80,10 @@ void settle(const Graph& graph, Parameters& parameters, uint64_t seed) {
   Tape tape(graph, parameters, {.outputs = all, .threads = 1});
   for (const Node& node : graph.nodes()) {
     if (!std::holds_alternative<Input>(node.op)) continue;
+    if (node.type.dtype == DType::S32) {
+      std::ranges::fill(tape.input<int32_t>(node.label), 0);
+      continue;
+    }
     const auto x = tape.input<float>(node.label);
     for (size_t i = 0; i < x.size(); ++i) {
       x[i] = static_cast<float>(random.uniform(1000 + i) * 5 - 2);

@@ -23,8 +23,7 @@ GradientOracle slope(F f) {
 }
 
 const std::string cast_has_none =
-    "has no integer form: replace it with an op that has an integer form, or use an output "
-    "before it";
+    "has integers only as the f32 of an ArgMax: feed the model f32, or use an output before it";
 
 /// Returns an entry whose gradient is checked by differences.
 OpCase smooth(const Op& op, ValueOracle value, double low, double high, Tolerance tolerance) {

@@ -156,20 +156,21 @@ OpCase arg_max() {
   OpCase c{
       .value = value,
       .bench = {{ArgMax{}, {{{256, 512}}}}},
-      .integer = refused(no_integers,
-                         [](Graph& graph) {
-                           const NodeId x = graph.add(Input{.shape = {4, 6}}, {}, "x");
-                           const FakeQuantize ema{.scale_mode = EMA{}};
-                           const NodeId y =
-                               graph.add(ArgMax{}, {add_quantizer(graph, x, ema, "q")});
-                           graph.set_outputs({y});
-                           return y;
-                         }),
+      .integer = converts([](Graph& graph) {
+        const NodeId x = graph.add(Input{.shape = {4, 6}}, {}, "x");
+        const FakeQuantize ema{.scale_mode = EMA{}};
+        const NodeId y = graph.add(ArgMax{}, {add_quantizer(graph, x, ema, "q")});
+        graph.set_outputs({y});
+        return y;
+      }),
       .refusals = {{ArgMax{}, {s32({4})}, "expected f32 or f64, got s32"},
                    {ArgMax{.axis = 1},
                     {f32({4, 0})},
                     "axis 1 must have 1 to 2^31 - 1 elements, x is [4, 0]"},
-                   {ArgMax{.axis = 2}, {f32({4, 3})}, "axis 2 is out of range for rank 2"}}};
+                   {ArgMax{.axis = 2}, {f32({4, 3})}, "axis 2 is out of range for rank 2"}},
+      .conformance = {{ArgMax{}, {{{3, 7}}}},
+                      {ArgMax{.axis = 1, .keep_dims = true}, {{{2, 5, 3}}}},
+                      {ArgMax{.axis = 0}, {{{4, 2, 2}}}}}};
   for (const Shape& x : std::vector<Shape>{{5, 7}, {3, 4, 5}, {2, 1, 3}, {0, 3}, {6, 1025}}) {
     for (int axis = -1; axis < x.rank(); ++axis) {
       if (x[axis < 0 ? x.rank() - 1 : axis] == 0) continue;

@@ -472,9 +472,16 @@ OpCase embedding() {
       use(2, 3, {300})};
   c.large = {use(1000, 64, {3000}), use(7, 9, {30, 1000})};
   c.bench = {use(10000, 64, {64, 32})};
-  c.integer = refused(
-      "has no integer form: replace it with an op that has an integer form, or use an output before it",
-      {Embedding{}, {{{4, 3}}, integers(DType::S32, {4}, 0, 4)}});
+  c.integer = converts([](Graph& graph) {
+    const NodeId table = graph.add(
+        Parameter{.shape = {6, 3}, .initializer = init::KaimingNormal{}}, {}, "table");
+    const NodeId x = graph.add(Input{.dtype = DType::S32, .shape = {1, 4}}, {}, "x");
+    const FakeQuantize ema{.scale_mode = EMA{}};
+    const NodeId y =
+        graph.add(Embedding{}, {add_quantizer(graph, table, ema, "table"), x}, "y");
+    graph.set_outputs({y});
+    return y;
+  });
   refuse(c, Embedding{},
          {{{f32({4}), s32({2})}, "table must be [vocabulary, width], both at least 1, got [4]"},
           {{f32({0, 3}), s32({2})},

@@ -37,7 +37,8 @@ inline Model net(const std::function<Value(const Value&)>& build) {
   return quantized(Model(build(h), 2), {}, noise(), 64, 1);
 }
 
-inline Verifier verified(const Model& model, Requantization rounding, OnnxForm form) {
+inline Verifier verified(const Model& model, Requantization rounding, OnnxForm form,
+                         const data::Dataset& samples = noise()) {
   VerifyOptions options;
   options.convert.requantization = rounding;
   options.batch = 32;
@@ -47,15 +48,15 @@ inline Verifier verified(const Model& model, Requantization rounding, OnnxForm f
   options.runners = onnx_levels({.form = form});
   options.runners.merge(c_levels());
   Verifier verifier(model.graph(), model.parameters(), options);
-  Feed feed(inputs_of(verifier), noise());
+  Feed feed(inputs_of(verifier), samples);
   feed.for_each_batch([&](int64_t, int64_t count) { verifier.run(count); });
   return verifier;
 }
 
 /// Checks that all levels give the same integers and floats, in the shape of the graph.
-inline void check_all(const Model& model) {
+inline void check_all(const Model& model, const data::Dataset& samples = noise()) {
   for (const Requantization rounding : requantization::values) {
-    const Verifier verifier = verified(model, rounding, OnnxForm::Integer);
+    const Verifier verifier = verified(model, rounding, OnnxForm::Integer, samples);
     CHECK(mismatch(verifier) == "");
     const IntegerProgram& program = verifier.program();
     const Graph graph = model.graph().with_batch(32);

@@ -151,14 +151,24 @@ struct Fed {
   explicit Fed(const IntegerProgram& program) {
     for (const ProgramNodeId id : ids(program)) {
       if (!std::holds_alternative<integer::Input>(program[id].op)) continue;
-      const Shape& shape = program[id].value.type.shape;
-      buffers.emplace_back(static_cast<size_t>(shape.elements()));
-      const auto extents = shape.extents();
+      const TensorType& type = program[id].value.type;
+      buffers.push_back({type, std::vector<std::byte>(static_cast<size_t>(type.bytes()))});
+      const auto extents = type.shape.extents();
       inputs.push_back({.label = program[id].label,
                         .sample = Shape(extents.subspan(std::min<size_t>(1, extents.size())))});
       nodes.push_back(id);
     }
-    for (size_t i = 0; i < inputs.size(); ++i) inputs[i].floats = buffers[i];
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (buffers[i].type.dtype == DType::S32) {
+        inputs[i].integers = elements<int32_t>(i);
+      } else {
+        inputs[i].floats = elements<float>(i);
+      }
+    }
+  }
+  template <class T>
+  std::span<T> elements(size_t i) {
+    return {reinterpret_cast<T*>(buffers[i].data.data()), buffers[i].data.size() / sizeof(T)};
   }
   std::vector<ProgramNodeId> nodes;
 };
@@ -185,7 +195,10 @@ std::vector<GoldenSample> golden_samples(const IntegerProgram& program,
   for (int64_t i = 0; i < golden; ++i) {
     RandomSample random(1, i);
     for (size_t k = 0; k < fed.buffers.size(); ++k) {
-      random.fill(range_of(program, fed.nodes[k]), fed.buffers[k]);
+      const InputRange range = range_of(program, fed.nodes[k]);
+      const FedInput& input = fed.inputs[k];
+      if (input.integers.empty()) random.fill(range, input.floats);
+      if (!input.integers.empty()) random.fill(range, input.integers);
     }
     samples.push_back(fed.buffers);
   }

@@ -1,6 +1,7 @@
 #include "qtape/tools/qtape/random_inputs.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "qtape/integer/program/integer_node.h"
@@ -8,6 +9,10 @@
 namespace qtape::tool {
 
 InputRange range_of(const IntegerProgram& program, ProgramNodeId input) {
+  const IntegerValue& value = program[input].value;
+  if (value.type.dtype == DType::S32) {
+    return {static_cast<double>(value.low), static_cast<double>(value.high)};
+  }
   std::optional<InputRange> found;
   for (const IntegerNode& node : program.nodes()) {
     const auto* op = std::get_if<integer::Quantize>(&node.op);
@@ -28,6 +33,15 @@ void RandomSample::fill(const InputRange& range, std::span<float> x) {
     const double value = range.low + (range.high - range.low) * random_.uniform(++drawn_);
     const bool kept = random_.uniform(++drawn_) < density_;
     each = kept ? static_cast<float>(value) : 0.0f;
+  }
+}
+
+void RandomSample::fill(const InputRange& range, std::span<int32_t> x) {
+  for (int32_t& each : x) {
+    const double count = range.high - range.low + 1;
+    const double index = range.low + std::floor(count * random_.uniform(++drawn_));
+    const bool kept = random_.uniform(++drawn_) < density_;
+    each = static_cast<int32_t>(kept ? std::min(index, range.high) : range.low);
   }
 }
 

@@ -14,7 +14,7 @@ struct InputRange {
   double high = 1;
 };
 /// Returns the range that the quantizers of an input distinguish, extended by half on either
-/// side.
+/// side; of indices, the smallest and the largest.
 InputRange range_of(const IntegerProgram& program, ProgramNodeId input);
 
 /// One random sample, drawn for all inputs in turn. Each sample has its own density, from
@@ -25,6 +25,7 @@ class RandomSample {
       : random_(seed, static_cast<uint64_t>(sample)), density_(random_.uniform(0)) {}
 
   void fill(const InputRange& range, std::span<float> x);
+  void fill(const InputRange& range, std::span<int32_t> x);
 
  private:
   Random random_;

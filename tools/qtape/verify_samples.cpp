@@ -52,7 +52,8 @@ int64_t verification_batch(const Graph& graph) {
 }
 
 size_t Samples::width(size_t input) const {
-  return verifier.input(input).size() / static_cast<size_t>(batch);
+  const TensorType& type = verifier.program()[verifier.inputs()[input]].value.type;
+  return static_cast<size_t>(type.elements() / batch);
 }
 
 std::optional<MetricChoice> Samples::metric_for(const data::Dataset& dataset) const {
@@ -95,13 +96,21 @@ void Samples::run_random(int64_t samples, uint64_t seed) {
   std::vector<InputRange> ranges;
   for (ProgramNodeId input : verifier.inputs())
     ranges.push_back(range_of(verifier.program(), input));
+  const auto fill = [&]<class T>(RandomSample& sample, size_t input, int64_t row) {
+    sample.fill(ranges[input], verifier.input<T>(input).subspan(
+                                   static_cast<size_t>(row) * width(input), width(input)));
+  };
   for (int64_t first = 0; first < samples; first += batch) {
     const int64_t count = std::min(batch, samples - first);
     for (int64_t row = 0; row < count; ++row) {
       RandomSample sample(seed, first + row);
       for (size_t input = 0; input < ranges.size(); ++input) {
-        sample.fill(ranges[input], verifier.input(input).subspan(
-                                       static_cast<size_t>(row) * width(input), width(input)));
+        const ProgramNodeId id = verifier.inputs()[input];
+        if (verifier.program()[id].value.type.dtype == DType::S32) {
+          fill.operator()<int32_t>(sample, input, row);
+        } else {
+          fill.operator()<float>(sample, input, row);
+        }
       }
     }
     verifier.run(count);

@@ -161,4 +161,20 @@ inline Written write(const integer::Sum& op, OnnxProgram& p) {
           r.channels_first};
 }
 
+/// Of codes in 8 bits as they are, which runtimes compare; of others by their values.
+inline Written write(const integer::ArgMax& op, OnnxProgram& p) {
+  const IntegerValue& x = p.in(0);
+  const std::string last = p.channels_last(0);
+  const bool codes = x.is_codes() && !OnnxProgram::is_wide(x.type.dtype);
+  onnx::NodeProto& made =
+      p.to.node("ArgMax", {codes ? last : p.values_of(0, last, false)}, p.named("index"));
+  set_attribute(made, "axis", int64_t{resolve_axis(op.axis, x.type.shape)});
+  set_attribute(made, "keepdims", int64_t{op.keep_dims});
+  return {p.cast(made.output(0), DType::S32, "index32")};
+}
+
+inline Written write(const integer::Embedding&, OnnxProgram& p) {
+  return {p.to.apply("Gather", {p.channels_last(0), p.channels_last(1)}, p.named("rows"))};
+}
+
 }  // namespace qtape
