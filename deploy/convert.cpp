@@ -316,19 +316,6 @@ class Converter {
                         bias_codes(weights.bias, x.scales[0], scales), factors);
   }
 
-  static std::vector<int8_t> in_rows(std::span<const int8_t> codes,
-                                     const WeightLayout& layout) {
-    if (layout.rows) return {codes.begin(), codes.end()};
-    std::vector<int8_t> turned(codes.size());
-    for (int64_t c = 0; c < layout.outputs; ++c) {
-      for (int64_t i = 0; i < layout.terms; ++i) {
-        turned[static_cast<size_t>(c * layout.terms + i)] =
-            codes[static_cast<size_t>(layout.at(c, i))];
-      }
-    }
-    return turned;
-  }
-
   std::vector<int32_t> bias_codes(NodeId bias, double s_x,
                                   const std::vector<float>& scales) const {
     if (bias.index < 0) return {};

@@ -146,6 +146,18 @@ ComputedBiases visit_constants(const Graph& graph, const Parameters& parameters,
   return biases;
 }
 
+std::vector<int8_t> in_rows(std::span<const int8_t> codes, const WeightLayout& layout) {
+  if (layout.rows) return {codes.begin(), codes.end()};
+  std::vector<int8_t> turned(codes.size());
+  for (int64_t c = 0; c < layout.outputs; ++c) {
+    for (int64_t i = 0; i < layout.terms; ++i) {
+      turned[static_cast<size_t>(c * layout.terms + i)] =
+          codes[static_cast<size_t>(layout.at(c, i))];
+    }
+  }
+  return turned;
+}
+
 std::vector<float> bias_values(const Graph& graph, const Parameters& parameters,
                                const ComputedBiases& computed, NodeId bias) {
   const auto found = computed.find(bias);

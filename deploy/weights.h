@@ -47,6 +47,9 @@ ComputedBiases visit_constants(const Graph& graph, const Parameters& parameters,
                                std::set<NodeId> weights,
                                const std::function<void(NodeId, const WeightView&)>& visit);
 
+/// Returns the codes of weights with those of an output side by side, [n, k].
+std::vector<int8_t> in_rows(std::span<const int8_t> codes, const WeightLayout& layout);
+
 /// Returns the values of a bias: one of `computed`, or a leaf.
 std::vector<float> bias_values(const Graph& graph, const Parameters& parameters,
                                const ComputedBiases& computed, NodeId bias);

@@ -71,11 +71,7 @@ class Analyzer {
       return refuse(refusal(fmt::format("has {} scales; activations need one", scales),
                             "quantize them per tensor"));
     }
-    if (operand(0).kind == IntegerKind::Indices) {
-      return refuse(refusal(
-          fmt::format("{} is an index, which has no grid", graph_.describe(node().operands[0])),
-          "use it as an output, or look up an Embedding"));
-    }
+    if (operand(0).kind == IntegerKind::Indices) return refuse(operands().refuse(0));
     if (operand(0).kind == IntegerKind::Float && !blocked_before() &&
         !std::holds_alternative<Input>(graph_[result_.origin(node().operands[0])].op)) {
       return refuse(operands().refuse(0));

@@ -92,6 +92,10 @@ class Operands {
           fmt::format("{} depends on no input, as this operand must", text),
           "replace it with an op that has an integer form, or use an output before it");
     }
+    if (form(k).kind == IntegerKind::Indices) {
+      return refusal(fmt::format("{} is an index, which has no grid", text),
+                     "use it as an output, or look up an Embedding");
+    }
     if (form(k).kind == IntegerKind::Codes) {
       return refusal(fmt::format("{} limits codes but has no grid of its own", text),
                      "quantize its output", id(k));

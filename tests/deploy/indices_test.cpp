@@ -167,6 +167,17 @@ TEST_CASE("indices: they have no grid, and other integers are not cast") {
       "cannot convert 1 node: Cast %3 'y' (%2 'q.quantized' f32[1, 6]): has integers only as the f32 of an ArgMax: feed the model f32, or use an output before it");
 }
 
+TEST_CASE("indices: other ops name them, also where quantizers are inserted") {
+  Network network;
+  const Value x = network.input("x", {6, 6, 3});
+  const Value index = index_of(conv2d(x, 4, {3, 3}, {.label = "conv"}), {.axis = 1});
+  const Value turned = node(Transpose{.permutation = {0, 2, 1}}, {index});
+  CHECK(error_text<GraphError>(
+            [&] { (void)quantized(Model(turned, 2), {}, test::noise(), 64, 1); })
+            .find("is an index, which has no grid: use it as an output, or look up an "
+                  "Embedding") != std::string::npos);
+}
+
 TEST_CASE("embedding: its rows are codes that the next layer multiplies") {
   const Model model = text_net(
       [](Graph& graph, NodeId e) { return layer(graph, graph.add(Flatten{}, {e}), 3, "fc"); });

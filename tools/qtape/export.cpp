@@ -8,15 +8,14 @@
 #include "qtape/c99/export_c.h"
 #include "qtape/core/printable.h"
 #include "qtape/integer/program/integer_node.h"
-#include "qtape/model/feed.h"
 #include "qtape/programs/console/terminal.h"
 #include "qtape/programs/output_files.h"
 #include "qtape/tools/qtape/c_check.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/exported_program.h"
+#include "qtape/tools/qtape/golden_samples.h"
 #include "qtape/tools/qtape/json_report.h"
 #include "qtape/tools/qtape/options.h"
-#include "qtape/tools/qtape/random_inputs.h"
 
 namespace qtape::tool {
 
@@ -143,68 +142,6 @@ int64_t golden_of(const ExportCCommand& command) {
   return command.golden.value_or(command.data.given() ? of_data : 0);
 }
 
-/// The inputs of `program`, to be fed, and their memory.
-struct Fed {
-  GoldenSample buffers;
-  std::vector<FedInput> inputs;
-
-  explicit Fed(const IntegerProgram& program) {
-    for (const ProgramNodeId id : ids(program)) {
-      if (!std::holds_alternative<integer::Input>(program[id].op)) continue;
-      const TensorType& type = program[id].value.type;
-      buffers.push_back({type, std::vector<std::byte>(static_cast<size_t>(type.bytes()))});
-      const auto extents = type.shape.extents();
-      inputs.push_back({.label = program[id].label,
-                        .sample = Shape(extents.subspan(std::min<size_t>(1, extents.size())))});
-      nodes.push_back(id);
-    }
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      if (buffers[i].type.dtype == DType::S32) {
-        inputs[i].integers = elements<int32_t>(i);
-      } else {
-        inputs[i].floats = elements<float>(i);
-      }
-    }
-  }
-  template <class T>
-  std::span<T> elements(size_t i) {
-    return {reinterpret_cast<T*>(buffers[i].data.data()), buffers[i].data.size() / sizeof(T)};
-  }
-  std::vector<ProgramNodeId> nodes;
-};
-
-/// Returns stored samples for the self-test: the first samples of the data, else random ones.
-std::vector<GoldenSample> golden_samples(const IntegerProgram& program,
-                                         const ExportCCommand& command) {
-  const int64_t golden = golden_of(command);
-  if (golden == 0) return {};
-  Fed fed(program);
-  std::vector<GoldenSample> samples;
-  if (command.data.given()) {
-    const data::Dataset dataset = load_data(command.data, needs_of(command.file, program)).test;
-    Feed feed(fed.inputs, dataset);
-    require<ArgumentError>(golden <= dataset.size(),
-                           "--golden: the data have {} samples, {} are required",
-                           dataset.size(), golden);
-    for (int64_t i = 0; i < golden; ++i) {
-      feed.fill_from(i);
-      samples.push_back(fed.buffers);
-    }
-    return samples;
-  }
-  for (int64_t i = 0; i < golden; ++i) {
-    RandomSample random(1, i);
-    for (size_t k = 0; k < fed.buffers.size(); ++k) {
-      const InputRange range = range_of(program, fed.nodes[k]);
-      const FedInput& input = fed.inputs[k];
-      if (input.integers.empty()) random.fill(range, input.floats);
-      if (!input.integers.empty()) random.fill(range, input.integers);
-    }
-    samples.push_back(fed.buffers);
-  }
-  return samples;
-}
-
 ExportReport report_of(const IntegerProgram& program, const CProgram& written,
                        const std::string& name) {
   ExportReport report{.name = name,
@@ -326,8 +263,8 @@ CExport exported_c(const ExportCCommand& command, const std::string& name,
                    const IntegerProgram& program) {
   CExportOptions options{.name = name, .kernels = command.kernels};
   options.test.inputs = command.test_inputs;
-  options.test.samples =
-      golden_samples(program.batch() ? program.with_batch(1) : program, command);
+  options.test.samples = golden_samples(program.batch() ? program.with_batch(1) : program,
+                                        golden_of(command), command.data, command.file);
   options.test.progress = [](int64_t done, int64_t all) {
     console::redraw(fmt::format("self-test: input {} of {} in the reference", done + 1, all));
   };
