@@ -8,19 +8,13 @@ relative to the largest answer, and with --ships the result of calibrate, verify
 import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
 
 import numpy as np
 
 import names
-
-
-def run(*command):
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
-    return done.returncode, lines[0] if lines else "", done.stdout
+from running import run
 
 
 def channels_last(x):

@@ -71,7 +71,7 @@ def sampled(images, matrices, size):
     return result.reshape(n, size, size)
 
 
-def distorted(random, count, images, labels, noise=0.25):
+def distorted(random, count, images, labels, noise=0.15):
     """Digits that are turned, stretched, shifted, faint and noisy, their labels and angles in radians."""
     which = random.permutation(np.arange(count) % len(images))
     angle = random.uniform(-0.5, 0.5, count)

@@ -21,7 +21,7 @@ from torch.nn import functional as F
 import tasks
 from networks import (Chomp, Dense, Fire, Fn, Head, Inverted, Recurrent, Shuffle1, Shuffle2, Shuffle2Down, UNet, conv, conv_bn, seq)
 
-PARTS = {"train": (12000, 1), "validation": (3000, 2), "test": (4000, 3)}
+PARTS = {"train": (8000, 1), "validation": (2000, 2), "test": (3000, 3)}
 
 
 def mobilenet_v3():
@@ -100,11 +100,11 @@ def unet():
 
 # Name, function that returns a module, task, epochs.
 NETWORKS = [
-    ("mobilenet_v3", mobilenet_v3, "digits", 12), ("efficientnet", efficientnet, "digits", 12),
-    ("shufflenet_v1", shufflenet_v1, "digits", 12), ("shufflenet_v2", shufflenet_v2, "digits", 12),
-    ("densenet", densenet, "digits", 10), ("squeezenet", squeezenet, "digits", 15), ("unet", unet, "segmentation", 10),
-    ("detector", Detector, "detection", 12), ("tcn", tcn, "events", 12), ("gru", gru, "digits", 15),
-    ("siamese", siamese, "pairs", 15), ("two_heads", two_heads, "turned_digits", 12),
+    ("mobilenet_v3", mobilenet_v3, "digits", 8), ("efficientnet", efficientnet, "digits", 8),
+    ("shufflenet_v1", shufflenet_v1, "digits", 8), ("shufflenet_v2", shufflenet_v2, "digits", 8),
+    ("densenet", densenet, "digits", 8), ("squeezenet", squeezenet, "digits", 10), ("unet", unet, "segmentation", 6),
+    ("detector", Detector, "detection", 8), ("tcn", tcn, "events", 8), ("gru", gru, "digits", 10),
+    ("siamese", siamese, "pairs", 10), ("two_heads", two_heads, "turned_digits", 8),
 ]
 
 
