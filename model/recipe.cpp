@@ -275,8 +275,8 @@ Model with_loss(Model model, const data::Dataset& dataset) {
   for (size_t i = 0; i < outputs.size(); ++i) {
     const data::Column* target = targets.empty() ? nullptr : &dataset.columns()[targets[i]];
     const bool named = outputs.size() > 1;
-    const bool classes = target != nullptr &&
-                         (target->classes > 0 || holds_classes(*target, graph[outputs[i]].type));
+    const bool classes = target != nullptr && (target->classes > 0 ||
+                                               holds_classes(*target, graph[outputs[i]].type));
     const NodeId own = classes ? add_cross_entropy(graph, outputs[i], *target, named)
                                : add_squared_error(graph, outputs[i], target, named);
     loss = loss ? graph.add(Add{}, {*loss, own}, unused_label(graph, "loss")) : own;

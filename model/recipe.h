@@ -146,10 +146,10 @@ Model plain_model(const Model& model);
 /// Returns the model, with a loss for training on `dataset` added if it has none. If the target
 /// holds classes (`holds_classes`), the loss is the cross-entropy of the answer, the mean over
 /// samples and places; a final Softmax is removed from the answer, and a single number is the
-/// logit of the class 1 of two. Otherwise it is the mean squared error relative to the target, or to the input
-/// if there is no target. For several answers it is the sum of these, one for each target of
-/// the data in order, and the inputs are named like the columns. Throws GraphError if answers
-/// and targets do not match.
+/// logit of the class 1 of two. Otherwise it is the mean squared error relative to the target,
+/// or to the input if there is no target. For several answers it is the sum of these, one for
+/// each target of the data in order, and the inputs are named like the columns. Throws
+/// GraphError if answers and targets do not match.
 Model with_loss(Model model, const data::Dataset& dataset);
 
 }  // namespace qtape

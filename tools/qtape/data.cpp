@@ -57,7 +57,8 @@ DataNeeds needs_of(const std::string& file, const IntegerProgram& program) {
     needs.wanted.push_back({node.label, sample_of(node.value.type, input->batch)});
   }
   for (const ProgramNodeId id : program.outputs()) {
-    needs.answers.push_back({output_name(program, id), sample_of(program[id].value.type, true)});
+    needs.answers.push_back(
+        {output_name(program, id), sample_of(program[id].value.type, true)});
   }
   return needs;
 }
